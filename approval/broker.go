@@ -1,0 +1,179 @@
+package approval
+
+import (
+	"sync"
+	"time"
+)
+
+// Broker tells those who wait that something was committed. Every way of waiting is the same:
+// subscribe, read, wait, read again; a wake carries no data, and several may come as one.
+// A Broker is safe for concurrent use and never blocks the store.
+type Broker struct {
+	mu       sync.Mutex
+	requests map[string]map[chan struct{}]struct{}
+	agents   map[string]map[chan struct{}]struct{}
+	all      map[chan struct{}]struct{}
+	queues   map[*queueWake]struct{}
+	due      map[chan time.Time]struct{}
+}
+
+// NewBroker returns a broker without subscribers.
+func NewBroker() *Broker {
+	return &Broker{
+		requests: map[string]map[chan struct{}]struct{}{},
+		agents:   map[string]map[chan struct{}]struct{}{},
+		all:      map[chan struct{}]struct{}{},
+		queues:   map[*queueWake]struct{}{},
+		due:      map[chan time.Time]struct{}{},
+	}
+}
+
+// Publish wakes whoever waits for what c reports. A store calls it after each commit.
+func (b *Broker) Publish(c Commit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range c.Events {
+		e := &c.Events[i]
+		if e.ApprovalID != "" {
+			wakeAll(b.requests[e.ApprovalID])
+		}
+		if e.Agent != "" {
+			wakeAll(b.agents[e.Agent])
+		}
+	}
+	if len(c.Events) > 0 {
+		wakeAll(b.all)
+	}
+	if len(c.Queued) > 0 {
+		for q := range b.queues {
+			q.add(c.Queued)
+		}
+	}
+	if !c.Deadline.IsZero() {
+		for ch := range b.due {
+			keepEarliest(ch, c.Deadline)
+		}
+	}
+}
+
+func wakeAll(set map[chan struct{}]struct{}) {
+	for ch := range set {
+		wake(ch)
+	}
+}
+
+func wake(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // a wake is already waiting to be read
+	}
+}
+
+// Request wakes on every event of one request. The caller must call cancel.
+func (b *Broker) Request(id string) (wake <-chan struct{}, cancel func()) {
+	return b.subscribe(b.requests, id)
+}
+
+// Agent wakes on every event of one agent.
+func (b *Broker) Agent(name string) (wake <-chan struct{}, cancel func()) {
+	return b.subscribe(b.agents, name)
+}
+
+func (b *Broker) subscribe(m map[string]map[chan struct{}]struct{}, key string) (<-chan struct{}, func()) {
+	ch := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if m[key] == nil {
+		m[key] = map[chan struct{}]struct{}{}
+	}
+	m[key][ch] = struct{}{}
+	return ch, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(m[key], ch)
+		if len(m[key]) == 0 {
+			delete(m, key)
+		}
+	}
+}
+
+// All wakes on every event.
+func (b *Broker) All() (wake <-chan struct{}, cancel func()) {
+	ch := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all[ch] = struct{}{}
+	return ch, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.all, ch)
+	}
+}
+
+// maxQueued is how many ids a queue subscriber may fall behind before it must scan instead.
+const maxQueued = 4096
+
+type queueWake struct {
+	ch       chan struct{}
+	mu       sync.Mutex
+	ids      []string
+	overflow bool
+}
+
+func (q *queueWake) add(ids []string) {
+	q.mu.Lock()
+	if q.overflow || len(q.ids)+len(ids) > maxQueued {
+		q.overflow, q.ids = true, nil
+	} else {
+		q.ids = append(q.ids, ids...)
+	}
+	q.mu.Unlock()
+	wake(q.ch)
+}
+
+// Queue wakes when notifications became due by a commit. take returns their ids since the last take;
+// nil after a wake means that they were too many to name, and the taker must look at all of them.
+func (b *Broker) Queue() (wake <-chan struct{}, take func() []string, cancel func()) {
+	q := &queueWake{ch: make(chan struct{}, 1)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queues[q] = struct{}{}
+	take = func() []string {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		ids := q.ids
+		q.ids, q.overflow = nil, false
+		return ids
+	}
+	return q.ch, take, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.queues, q)
+	}
+}
+
+// deadlines delivers the earliest deadline among those committed since the last receive.
+func (b *Broker) deadlines() (<-chan time.Time, func()) {
+	ch := make(chan time.Time, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due[ch] = struct{}{}
+	return ch, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.due, ch)
+	}
+}
+
+// keepEarliest puts t into a channel of one unless an earlier time is waiting there. Only Publish
+// sends, under the broker's lock, so the channel has room after the receive.
+func keepEarliest(ch chan time.Time, t time.Time) {
+	select {
+	case old := <-ch:
+		if old.Before(t) {
+			t = old
+		}
+	default:
+	}
+	ch <- t
+}

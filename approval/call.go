@@ -1,0 +1,130 @@
+package approval
+
+import (
+	"context"
+	"regexp"
+	"time"
+)
+
+// Risk says how much harm a call could do. The zero value ranks below [RiskLow].
+type Risk string
+
+const (
+	RiskLow      Risk = "low"
+	RiskMedium   Risk = "medium"
+	RiskHigh     Risk = "high"
+	RiskCritical Risk = "critical"
+)
+
+// Rank orders risks from 1 (low) to 4 (critical); anything else is 0.
+func (r Risk) Rank() int {
+	switch r {
+	case RiskLow:
+		return 1
+	case RiskMedium:
+		return 2
+	case RiskHigh:
+		return 3
+	case RiskCritical:
+		return 4
+	}
+	return 0
+}
+
+// Action is what the policy does with a call.
+type Action string
+
+const (
+	Allow      Action = "allow"
+	Quarantine Action = "quarantine"
+	Deny       Action = "deny"
+)
+
+// Call is one tool call that an agent wants to make. Agent is set from the agent's credential, never
+// from what it sent.
+type Call struct {
+	Agent  string
+	Scope  string // a working directory, tenant or the like; part of the key
+	Server string // the MCP server that has the tool, "" for an agent's own
+	Tool   string
+	Args   Args
+
+	TurnID    string
+	SessionID string
+	Rationale string // the agent's own words, unchecked
+	Preview   string // the agent's own picture of the effect, unchecked
+}
+
+// Limits on what a call may carry beside its args, in bytes.
+const (
+	MaxScope     = 1024
+	MaxTurnID    = 256
+	MaxSessionID = 256
+	MaxRationale = 16 << 10
+	MaxPreview   = 256 << 10
+)
+
+var nameRE = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+
+// ValidName reports whether s may name a tool, a server or an agent.
+func ValidName(s string) bool { return nameRE.MatchString(s) }
+
+// Validate returns an [Error] with code [CodeInvalidTool] or [CodeInvalidParameter] for a call that
+// cannot be stored as it is.
+func (c Call) Validate() error {
+	if !ValidName(c.Tool) {
+		return Errorf(CodeInvalidTool, "tool must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
+	}
+	if c.Server != "" && !ValidName(c.Server) {
+		return Errorf(CodeInvalidTool, "server must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
+	}
+	for _, f := range []struct {
+		name, value string
+		max         int
+	}{
+		{"scope", c.Scope, MaxScope}, {"turn_id", c.TurnID, MaxTurnID}, {"session_id", c.SessionID, MaxSessionID},
+		{"rationale", c.Rationale, MaxRationale}, {"preview", c.Preview, MaxPreview},
+	} {
+		if len(f.value) > f.max {
+			return Errorf(CodeInvalidParameter, "%s is %d bytes long; at most %d are taken", f.name, len(f.value), f.max)
+		}
+	}
+	return nil
+}
+
+// Target names the tool as people and rules write it: tool, or server/tool.
+func (c Call) Target() string { return target(c.Server, c.Tool) }
+
+func target(server, tool string) string {
+	if server == "" {
+		return tool
+	}
+	return server + "/" + tool
+}
+
+// Verdict is what the policy says of a call.
+type Verdict struct {
+	Action        Action
+	Risk          Risk
+	Rule          string // the rule that decided, "" when none matched
+	ReasonCode    string // stable and short: "approval_required", "unknown_tool", "policy_error"
+	Message       string // for people and models, one sentence
+	Timeout       time.Duration
+	RequireReason bool
+	IgnoreArgs    []string // top-level args that do not count for the hash
+	Observe       bool     // mode observe: the call is allowed, Action is what would have happened
+}
+
+// Terms are the durations that the policy sets for all its requests.
+type Terms struct {
+	UseWithin      time.Duration // how long an approval may wait for its use
+	RememberDenial time.Duration // how long a denial answers the same call again
+	MaxPending     int           // per agent; 0: no limit
+}
+
+// Policy turns calls into verdicts. It is immutable, does no I/O and is safe for concurrent use. It
+// cannot fail: whatever it cannot evaluate it denies.
+type Policy interface {
+	Evaluate(ctx context.Context, c Call) Verdict
+	Terms() Terms
+}

@@ -1,0 +1,73 @@
+package approval
+
+import (
+	"context"
+	"time"
+)
+
+// EventType names what an audit event reports.
+type EventType string
+
+const (
+	EventCallAllowed          EventType = "call_allowed"
+	EventCallDenied           EventType = "call_denied"
+	EventApprovalRequested    EventType = "approval_requested"
+	EventDecision             EventType = "hitl_decision" // Decision is approve, deny or timeout
+	EventDecisionRefused      EventType = "decision_refused"
+	EventApprovalCancelled    EventType = "approval_cancelled"
+	EventApprovalLapsed       EventType = "approval_lapsed"
+	EventApprovalConsumed     EventType = "approval_consumed"
+	EventApprovalAcked        EventType = "approval_acked"
+	EventNotificationSent     EventType = "notification_sent"
+	EventNotificationRetrying EventType = "notification_retrying"
+	EventNotificationFailed   EventType = "notification_failed"
+	EventPolicyReloaded       EventType = "policy_reloaded"
+	EventPolicyReloadFailed   EventType = "policy_reload_failed"
+	EventWebhookRefused       EventType = "webhook_refused"
+)
+
+// Event is one line of the audit log, written in the transaction of what it reports. Seq is given out
+// in commit order and is never reused.
+type Event struct {
+	ID            string // ULID
+	Seq           int64
+	At            time.Time
+	Type          EventType
+	CorrelationID string
+	Actor         string
+	ApprovalID    string
+	Agent         string
+	Tool          string // server/tool where there is a server
+	Risk          Risk
+	Decision      string
+	Reason        string
+	Data          []byte // a JSON object or nil
+}
+
+// EventQuery selects audit events, newest first unless Ascending. Empty fields do not select.
+type EventQuery struct {
+	Type      EventType
+	Decision  string
+	Risk      Risk
+	Tool      string
+	Agent     string
+	Since     time.Time // at or after
+	Until     time.Time // before
+	Before    int64     // seq less than; 0: from the newest
+	AfterSeq  int64     // seq greater than
+	Ascending bool
+	Limit     int
+}
+
+type correlationKey struct{}
+
+// WithCorrelation returns a context whose audit events carry id.
+func WithCorrelation(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, correlationKey{}, id)
+}
+
+// Correlation returns the id given to [WithCorrelation], or "".
+func Correlation(ctx context.Context) string {
+	id, _ := ctx.Value(correlationKey{}).(string)
+	return id
+}

@@ -1,0 +1,106 @@
+package approval
+
+import (
+	"fmt"
+	"time"
+)
+
+// TimeFormat is how times are stored, sent and told to models: UTC, always 24 characters.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+// FormatTime renders t as [TimeFormat]; the zero time as "".
+func FormatTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(TimeFormat)
+}
+
+// feedArgs is how many characters of the args a feed message quotes.
+const feedArgs = 500
+
+func createdMessage(r Request) string {
+	return fmt.Sprintf("⏳ Approval requested (id: %s). %s", r.ID, r.HumanMessage)
+}
+
+func pendingMessage(r Request) string {
+	return fmt.Sprintf("⏳ Approval pending (id: %s). Waiting for human confirmation.", r.ID)
+}
+
+func approvedMessage(r Request) string {
+	return fmt.Sprintf("Approved by %s at %s. Run it now; this approval is used.", r.ResolvedBy, FormatTime(r.ResolvedAt))
+}
+
+func deniedMessage(r Request) string {
+	return fmt.Sprintf("Approval denied by %s: %s. The call was not executed; do not repeat it, try a different approach.",
+		r.ResolvedBy, orNoReason(r.ResolveReason))
+}
+
+func policyDeniedMessage(v Verdict) string {
+	return fmt.Sprintf("Policy denied: %s — %s", v.ReasonCode, v.Message)
+}
+
+// alreadyUsedMessage answers a caller whose approval let another call through.
+func alreadyUsedMessage(r Request) string {
+	return fmt.Sprintf("Not run: the approval by %s at %s was already used at %s. Ask again if the call is still needed.",
+		r.ResolvedBy, FormatTime(r.ResolvedAt), FormatTime(r.ConsumedAt))
+}
+
+// FeedMessage tells a model how the request ended, in the words of the feed; "" while it is pending.
+func (r Request) FeedMessage() string {
+	call := fmt.Sprintf("%s(%s)", r.Target(), CutRunes(string(r.Args), feedArgs))
+	switch {
+	case r.Status == Expired:
+		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response.", call, duration(r.ExpiresAt.Sub(r.RequestedAt)))
+	case !r.LapsedAt.IsZero():
+		return fmt.Sprintf("[APPROVAL LAPSED] %s: approved by %s at %s but not used within %s. Ask again if it is still needed.",
+			call, r.ResolvedBy, FormatTime(r.ResolvedAt), duration(r.UseBy.Sub(r.ResolvedAt)))
+	case r.Status == Approved:
+		return fmt.Sprintf("[APPROVAL APPROVED] %s: approved by %s at %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt))
+	case r.Status == Denied:
+		return fmt.Sprintf("[APPROVAL DENIED] %s: denied by %s at %s: %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt), orNoReason(r.ResolveReason))
+	case r.Status == Cancelled:
+		return fmt.Sprintf("[APPROVAL CANCELLED] %s: cancelled by %s at %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt))
+	}
+	return ""
+}
+
+func orNoReason(s string) string {
+	if s == "" {
+		return "no reason given"
+	}
+	return s
+}
+
+// duration tells d in whole minutes, or else in seconds.
+func duration(d time.Duration) string {
+	if m := int64(d / time.Minute); d%time.Minute == 0 && m > 0 {
+		return count(m, "minute")
+	}
+	return count(int64(d.Round(time.Second)/time.Second), "second")
+}
+
+func count(n int64, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
+}
+
+// What a tapper is told.
+func tappedMessage(r Request) string {
+	if r.Status == Approved {
+		return fmt.Sprintf("Approved: %s. The agent may run it once.", r.Target())
+	}
+	return fmt.Sprintf("Denied: %s.", r.Target())
+}
+
+func alreadyMessage(r Request) string {
+	return fmt.Sprintf("Already %s by %s at %s.", r.Status, r.ResolvedBy, FormatTime(r.ResolvedAt))
+}
+
+const (
+	expiredMessage   = "This approval request has expired."
+	notYoursMessage  = "You may not decide this request."
+	noRequestMessage = "No such request."
+)

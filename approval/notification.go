@@ -1,0 +1,78 @@
+package approval
+
+import "time"
+
+// NotificationKind says what a notification is for.
+type NotificationKind string
+
+const (
+	KindRequest  NotificationKind = "request"  // the card of a new request, or of a batch of them
+	KindReminder NotificationKind = "reminder" // the same card again
+	KindOutcome  NotificationKind = "outcome"  // an edit of a card that was sent
+	KindReply    NotificationKind = "reply"    // the answer to a tap or a typed word
+)
+
+// NotificationStatus is how far a notification has come.
+type NotificationStatus string
+
+const (
+	Queued    NotificationStatus = "queued"
+	Retrying  NotificationStatus = "retrying"
+	Sent      NotificationStatus = "sent"
+	Delivered NotificationStatus = "delivered" // a person acted on it
+	Failed    NotificationStatus = "failed"    // final, until an admin or the heartbeat tries again
+	Skipped   NotificationStatus = "skipped"   // the request ended first
+)
+
+// Address is where a notification goes: a LINE user id, a Slack channel id.
+type Address struct {
+	Channel string // "line", "slack"
+	To      string
+}
+
+// Notification is one push of a card to one recipient on one channel.
+type Notification struct {
+	ID         string // ULID
+	ApprovalID string // "" for a reply that is about no request; the first of a batch
+	BatchID    string // set when the card shows every request of a batch
+	Channel    string
+	Recipient  string
+	Kind       NotificationKind
+	Status     NotificationStatus
+
+	Attempt       int // sends begun
+	MessageID     string
+	HTTPStatus    int
+	Error         string // stable reason, then what the platform said: "rate_limited: …"
+	NextAttemptAt time.Time
+	LeaseUntil    time.Time // a sender has it until then
+	FirstTryAt    time.Time // of RetryKey: platforms forget a key after a while
+	SentAt        time.Time
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+
+	Body     []byte // the platform's own bytes, rendered once before the first try
+	Receipt  []byte // JSON: what the platform returned
+	TargetID string // the notification whose message an outcome edits
+	RetryKey string // UUID
+	Revived  bool   // the heartbeat has given it its one further try
+
+	// A reply's content, from which Body is rendered.
+	ReplyTo string   // LINE reply token or Slack response_url; never shown
+	Text    string   // the sentence
+	Cards   []string // ids of requests whose cards come with it
+}
+
+// NotificationQuery selects notifications, newest first. Empty fields do not select.
+type NotificationQuery struct {
+	Status     NotificationStatus
+	Channel    string
+	ApprovalID string
+	BatchID    string // with ApprovalID: rows of either
+	Recipient  string
+	MessageID  string
+	Kind       NotificationKind
+	After      string    // notifications with a smaller id
+	Since      time.Time // created at or after
+	Limit      int       // 0: no limit
+}

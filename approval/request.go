@@ -1,0 +1,130 @@
+package approval
+
+import "time"
+
+// Status is how a request stands.
+type Status string
+
+const (
+	Pending   Status = "pending"
+	Approved  Status = "approved"
+	Denied    Status = "denied"
+	Expired   Status = "expired"
+	Cancelled Status = "cancelled"
+)
+
+// Via says over which way a request was resolved.
+type Via string
+
+const (
+	ViaLINE     Via = "line"
+	ViaSlack    Via = "slack"
+	ViaWeb      Via = "web"
+	ViaAPI      Via = "api"
+	ViaCLI      Via = "cli"
+	ViaTerminal Via = "terminal"
+	ViaSystem   Via = "system"
+)
+
+// Key is what makes two calls the same call.
+type Key struct {
+	Agent, Scope, Server, Tool, ArgsHash string
+}
+
+// Request is the stored approval request of a quarantined call. Times are UTC and truncated to
+// milliseconds; the zero time means "not yet".
+type Request struct {
+	ID     string // ULID
+	Agent  string
+	Scope  string
+	Server string
+	Tool   string
+
+	Args        []byte // canonical JSON, whole
+	ArgsHash    string // over Args less IgnoredArgs
+	IgnoredArgs []string
+
+	Risk          Risk
+	Rule          string
+	ReasonCode    string
+	HumanMessage  string
+	RequireReason bool
+
+	TurnID    string
+	SessionID string // of the call that created it; request_sessions has all that asked
+	Rationale string
+	Preview   string
+
+	Status        Status
+	RequestedAt   time.Time
+	ExpiresAt     time.Time
+	ResolvedAt    time.Time
+	ResolvedBy    string // a person's name, "agent:NAME", "system:timeout", "system:policy", "line:U…", "slack:T…/U…"
+	ResolvedVia   Via
+	ResolveReason string
+	ResolvedSeq   int64
+	UseBy         time.Time
+	ConsumedAt    time.Time
+	LapsedAt      time.Time
+	AckedAt       time.Time
+
+	BatchID  string // shared by the requests of one batch call, "" otherwise
+	Previous *Use   // the last use of the same key within 24 h before this request was made
+}
+
+// Use tells of an approval that was let through.
+type Use struct {
+	RequestID  string    `json:"request_id"`
+	ApprovedBy string    `json:"approved_by"`
+	ApprovedAt time.Time `json:"approved_at"`
+	ConsumedAt time.Time `json:"consumed_at"`
+}
+
+// Key returns the key that the request is deduplicated by.
+func (r Request) Key() Key { return Key{r.Agent, r.Scope, r.Server, r.Tool, r.ArgsHash} }
+
+// Target names the tool as people write it: tool, or server/tool.
+func (r Request) Target() string { return target(r.Server, r.Tool) }
+
+// Live reports whether the request still stands in the way of another one of its key: pending, or
+// approved and neither consumed nor lapsed.
+func (r Request) Live() bool {
+	return r.Status == Pending || r.Status == Approved && r.ConsumedAt.IsZero() && r.LapsedAt.IsZero()
+}
+
+// Due reports whether the request must be ended at now: pending with its deadline come, or an unused
+// approval past its use_by. At now = deadline it is due.
+func (r Request) Due(now time.Time) bool {
+	d := r.Deadline()
+	return !d.IsZero() && !now.Before(d)
+}
+
+// Deadline returns when time alone will end the request, the zero time if it never will.
+func (r Request) Deadline() time.Time {
+	switch {
+	case r.Status == Pending:
+		return r.ExpiresAt
+	case r.Live():
+		return r.UseBy
+	}
+	return time.Time{}
+}
+
+// Resolution ends a request, or takes an approval back.
+type Resolution struct {
+	ID     string
+	Status Status // Approved, Denied, Expired or Cancelled
+	At     time.Time
+	By     string
+	Via    Via
+	Reason string
+	UseBy  time.Time // for Approved
+}
+
+// Recent is what is kept of a key's past for a day: the denial that still answers the same call, and
+// the last use.
+type Recent struct {
+	DeniedID string // "" when the newest ended request was not a denial
+	DeniedAt time.Time
+	Use      *Use
+}

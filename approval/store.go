@@ -1,0 +1,112 @@
+package approval
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps the rows. An implementation must pass store/storetest.
+//
+// Update runs fn in a write transaction and returns nil only after the commit is durable. One at a
+// time, in commit order; fn may run more than once before it commits, so it uses tx, sets what it
+// captured anew each time, and touches nothing else. An error or panic of fn undoes what fn did and
+// nothing else. ctx decides only whether fn starts: once it has, Update waits for the commit.
+// A store that cannot commit returns an [Error] with [CodeStoreUnavailable].
+//
+// View runs fn on one consistent state; writes through it return [ErrReadOnly].
+type Store interface {
+	Update(ctx context.Context, fn func(tx Tx) error) error
+	View(ctx context.Context, fn func(tx Tx) error) error
+}
+
+// Tx is one transaction. Its methods return [ErrNotFound] for a single row that is not there. Every
+// method with a bool result says whether its conditional statement changed the row; on false the
+// caller reads again to learn why.
+type Tx interface {
+	// Now is the transaction's one time: UTC, truncated to milliseconds, never before any time that the
+	// store has given out.
+	Now() time.Time
+	// NewID returns a ULID that sorts after every one the store has given out.
+	NewID() string
+
+	// InsertRequest stores r, whose ID, RequestedAt and ExpiresAt are set. It returns ErrLiveExists, with
+	// the transaction still usable, when the key has a live request. A SessionID is kept in request_sessions too.
+	InsertRequest(r Request) error
+	Request(id string) (Request, error)
+	// Live returns the one live request of k.
+	Live(k Key) (Request, error)
+	Requests(q RequestQuery) ([]Request, error)
+	// Batch returns the requests of a batch in the order of their ids.
+	Batch(batchID string) ([]Request, error)
+	// Due returns live requests whose deadline is at or before Now, oldest deadline first.
+	Due(limit int) ([]Request, error)
+	// NextDeadline returns the earliest deadline of a live request, the zero time when there is none.
+	NextDeadline() (time.Time, error)
+	// CountPending counts the pending requests of agent; of all agents for "".
+	CountPending(agent string) (int, error)
+	// Resolve ends a request. Approved and Denied need it pending and At before its deadline; Expired
+	// needs it pending and At not before the deadline; Cancelled needs it live. It takes the next seq as
+	// ResolvedSeq and puts the request (back) into the agent's feed.
+	Resolve(r Resolution) (bool, error)
+	// Consume sets consumed_at, and acked_at, to Now on an approved request that is neither consumed nor
+	// lapsed and whose use_by is after Now.
+	Consume(id string) (bool, error)
+	// Lapse sets lapsed_at to use_by on an approved, unused request whose use_by is at or before Now, and
+	// puts it back into the feed.
+	Lapse(id string) (bool, error)
+	// AddSession records that session asked for the request; a repetition changes nothing.
+	AddSession(id, session string) error
+	// Feed returns the agent's ended, unacknowledged requests in the order of ResolvedSeq; a session
+	// other than "" narrows it to what that session asked for.
+	Feed(agent, session string, limit int) ([]Request, error)
+	// Ack sets acked_at on the agent's ended request if it was not set.
+	Ack(agent, id string) (bool, error)
+
+	// Recent returns what is kept of k's past, the zero Recent for nothing.
+	Recent(k Key) (Recent, error)
+	// PutRecent replaces it; the zero Recent deletes it.
+	PutRecent(k Key, r Recent) error
+
+	InsertNotification(n Notification) error
+	Notification(id string) (Notification, error)
+	Notifications(q NotificationQuery) ([]Notification, error)
+	// Sendable returns queued and retrying notifications whose next_attempt_at is at or before Now and
+	// that no sender holds, oldest next_attempt_at first; an outcome only while no other outcome of the
+	// same target is held. For replies and cards alike.
+	Sendable(limit int) ([]Notification, error)
+	// NextSendable returns when the next queued or retrying notification will be due: the later of
+	// next_attempt_at and lease_until of the earliest; the zero time when none waits.
+	NextSendable() (time.Time, error)
+	// UpdateNotification stores n, all but its identity (id, approval, batch, channel, recipient, kind,
+	// created_at), if the row still has this status and attempt.
+	UpdateNotification(n Notification, status NotificationStatus, attempt int) (bool, error)
+
+	// Append adds e to the audit log; it sets ID, Seq and At (Now) and returns the event as stored.
+	Append(e Event) (Event, error)
+	Events(q EventQuery) ([]Event, error)
+	// SeqRange returns the oldest and the newest seq of the audit log, zeros when it is empty.
+	SeqRange() (oldest, newest int64, err error)
+
+	// FirstSight records an inbound event's id and reports whether it was new.
+	FirstSight(eventID string) (bool, error)
+	// Prune deletes webhook_events seen before events and recent_endings whose newest part is before
+	// endings; it returns how many rows went.
+	Prune(events, endings time.Time) (int, error)
+}
+
+// RequestQuery selects requests, newest first. Empty fields do not select.
+type RequestQuery struct {
+	Status Status
+	Tool   string // the tool's name, or server/tool
+	Agent  string
+	Risk   Risk
+	After  string // requests with a smaller id
+	Limit  int    // 0: no limit
+}
+
+// Commit is what a store tells of a group of updates once it is durable, in commit order.
+type Commit struct {
+	Events   []Event   // audit events appended
+	Queued   []string  // notifications inserted as queued, or made due again
+	Deadline time.Time // the earliest deadline among requests inserted or approved, or zero
+}
