@@ -1,0 +1,600 @@
+package approval
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxArgsDepth is how many objects and arrays may be open at once in a call's
+// arguments. The arguments object itself is level 1. jsontext's own limit of
+// 10000 is far past what a person can be shown.
+const maxArgsDepth = 64
+
+// Args is one call's arguments in canonical form: RFC 8785, but with every
+// number kept as it was written, so that two amounts never become one. The zero
+// Args is the empty object. An Args is immutable and safe for concurrent use.
+type Args struct{ p *parsedArgs }
+
+type parsedArgs struct {
+	canonical []byte
+	ambiguous bool
+
+	decode  sync.Once
+	decoded map[string]any
+}
+
+var emptyArgs = &parsedArgs{canonical: []byte("{}")}
+
+func (a Args) parsed() *parsedArgs {
+	if a.p == nil {
+		return emptyArgs
+	}
+	return a.p
+}
+
+// ArgsError says why arguments were refused.
+type ArgsError struct {
+	// Reason is one sentence without its full stop. It is safe to show: it
+	// quotes no value, and a key only where it is a short plain word.
+	Reason string
+}
+
+func (e *ArgsError) Error() string { return "invalid args: " + e.Reason }
+
+// ParseArgs reads a call's arguments. Nothing at all stands for the empty
+// object. Otherwise raw must be exactly one JSON object in valid UTF-8, without
+// duplicate keys or halves of surrogate pairs, nested at most 64 levels deep;
+// anything else is an [*ArgsError]. ParseArgs neither keeps nor changes raw. Its
+// cost grows with n log n of raw's length, whatever raw holds.
+func ParseArgs(raw []byte) (Args, error) {
+	if len(raw) == 0 {
+		return Args{}, nil
+	}
+	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+		return Args{}, &ArgsError{Reason: "the arguments must be a JSON object"}
+	}
+	deep, foldable := survey(raw)
+	if deep {
+		return Args{}, &ArgsError{Reason: "nested more than " + strconv.Itoa(maxArgsDepth) + " levels deep"}
+	}
+	// This is Canonicalize with raw integers and raw floats, without the copy
+	// that Canonicalize needs because it works in place.
+	canonical, err := jsontext.AppendFormat(nil, raw, jsontext.ReorderRawObjects(true))
+	if err != nil {
+		return Args{}, &ArgsError{Reason: diagnose(raw, err)}
+	}
+	return Args{&parsedArgs{
+		canonical: canonical,
+		ambiguous: foldable && keysCollide(canonical),
+	}}, nil
+}
+
+// Canonical returns the whole canonical JSON, which the caller must not modify.
+func (a Args) Canonical() []byte { return slices.Clip(a.parsed().canonical) }
+
+// Ambiguous reports whether an object at any level has two keys that differ only
+// in letter case, by Unicode's simple folding: [encoding/json] reads such keys
+// into the same field, so a tool may see another value than the policy did.
+func (a Args) Ambiguous() bool { return a.parsed().ambiguous }
+
+// Hash returns the SHA-256, in hex, of the canonical arguments without the
+// top-level members named in ignore. Names are compared exactly. From ambiguous
+// arguments nothing is dropped: which member the tool will read is not known.
+func (a Args) Hash(ignore ...string) string {
+	p := a.parsed()
+	text := p.canonical
+	if len(ignore) > 0 && !p.ambiguous {
+		text = without(text, ignore)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// without returns the canonical object text less the members named in ignore. It
+// returns text itself if there are none.
+func without(text []byte, ignore []string) []byte {
+	var kept []byte // nil until something is dropped
+	for m := range members(text) {
+		drop := slices.ContainsFunc(ignore, m.named)
+		switch {
+		case drop && kept == nil:
+			kept = append(make([]byte, 0, len(text)), text[:m.start]...)
+			kept = bytes.TrimSuffix(kept, []byte(","))
+		case !drop && kept != nil:
+			if len(kept) > 1 {
+				kept = append(kept, ',')
+			}
+			kept = append(kept, text[m.start:m.end]...)
+		}
+	}
+	if kept == nil {
+		return text
+	}
+	return append(kept, '}')
+}
+
+// Has reports whether the arguments have the top-level key name, compared exactly.
+func (a Args) Has(name string) bool {
+	for m := range members(a.parsed().canonical) {
+		if m.named(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Lookup returns the value at a dotted path such as "to.0.amount", as canonical
+// JSON that the caller must not modify. In an array a step is a decimal index
+// without leading zeros. A key may itself contain dots: the longest key that
+// matches is tried first, so an exact key wins over a descent. [Args.LookupAll]
+// tells whether there was more than one way.
+func (a Args) Lookup(path string) (jsontext.Value, bool) {
+	for v := range lookup(a.parsed().canonical, path) {
+		return v, true
+	}
+	return nil, false
+}
+
+// LookupAll returns every value that path can be read as, in Lookup's order of
+// preference. There is more than one only where keys contain dots, as in
+// {"a.b":1,"a":{"b":2}}: whoever judges a call by one of them should know that
+// the tool may read the other.
+func (a Args) LookupAll(path string) []jsontext.Value {
+	return slices.Collect(lookup(a.parsed().canonical, path))
+}
+
+func lookup(text []byte, path string) func(yield func(jsontext.Value) bool) {
+	return func(yield func(jsontext.Value) bool) { descend(text, path, yield) }
+}
+
+// descend yields the values at path below text, an object or array; it returns
+// false once the caller has seen enough. Each value is reached on one way only,
+// so the work is bounded by path's steps times text's length.
+func descend(text []byte, path string, yield func(jsontext.Value) bool) bool {
+	switch text[0] {
+	case '{':
+		// Longer keys first: their members are gathered, then tried in order.
+		type way struct {
+			value []byte
+			rest  string
+			done  bool
+		}
+		var ways []way
+		for m := range members(text) {
+			name := m.name()
+			switch rest, ok := strings.CutPrefix(path, name); {
+			case !ok:
+			case rest == "":
+				ways = append(ways, way{value: m.value, done: true})
+			case rest[0] == '.':
+				ways = append(ways, way{value: m.value, rest: rest[1:]})
+			}
+		}
+		slices.SortFunc(ways, func(x, y way) int {
+			if x.done != y.done {
+				if x.done {
+					return -1
+				}
+				return 1
+			}
+			return cmp.Compare(len(x.rest), len(y.rest))
+		})
+		for _, w := range ways {
+			if w.done {
+				if !yield(w.value) {
+					return false
+				}
+			} else if !descend(w.value, w.rest, yield) {
+				return false
+			}
+		}
+	case '[':
+		step, rest, more := strings.Cut(path, ".")
+		value := element(text, step)
+		switch {
+		case value == nil:
+		case !more:
+			return yield(value)
+		default:
+			return descend(value, rest, yield)
+		}
+	}
+	return true
+}
+
+// element returns the array's element at a decimal index, nil if there is none.
+func element(text []byte, index string) []byte {
+	n, err := strconv.ParseUint(index, 10, 31)
+	if err != nil || len(index) > 1 && index[0] == '0' {
+		return nil
+	}
+	for i := 1; text[i] != ']'; {
+		end := skipValue(text, i)
+		if n == 0 {
+			return text[i:end:end]
+		}
+		n--
+		if i = end; text[i] == ',' {
+			i++
+		}
+	}
+	return nil
+}
+
+// Decode returns the arguments as Go values: map[string]any, []any, string, bool,
+// nil, and [json.Number] for numbers, which keeps them exact. It is computed at
+// the first call and shared by all, so the caller must not modify it. The error
+// is there for a form that cannot be decoded; what [ParseArgs] accepted can be.
+func (a Args) Decode() (map[string]any, error) {
+	p := a.parsed()
+	p.decode.Do(func() {
+		v, _ := decodeValue(string(p.canonical), 0)
+		p.decoded, _ = v.(map[string]any)
+	})
+	if p.decoded == nil {
+		return nil, errors.New("args: not a canonical object")
+	}
+	return p.decoded, nil
+}
+
+// decodeValue decodes the canonical value at text[i:] and returns the index after
+// it. Strings and numbers share text's memory.
+func decodeValue(text string, i int) (any, int) {
+	switch text[i] {
+	case '{':
+		m := make(map[string]any)
+		for i++; text[i] != '}'; {
+			var name string
+			name, i = decodeString(text, i)
+			m[name], i = decodeValue(text, i+len(":"))
+			if text[i] == ',' {
+				i++
+			}
+		}
+		return m, i + 1
+	case '[':
+		list := []any{}
+		for i++; text[i] != ']'; {
+			var v any
+			v, i = decodeValue(text, i)
+			list = append(list, v)
+			if text[i] == ',' {
+				i++
+			}
+		}
+		return list, i + 1
+	case '"':
+		return decodeString(text, i)
+	case 't':
+		return true, i + len("true")
+	case 'f':
+		return false, i + len("false")
+	case 'n':
+		return nil, i + len("null")
+	default:
+		end := skipValue(text, i)
+		return json.Number(text[i:end]), end
+	}
+}
+
+func decodeString(text string, i int) (string, int) {
+	end := skipString(text, i)
+	return unquote(text[i:end]), end
+}
+
+// unquote returns what a canonical JSON string says.
+func unquote(quoted string) string {
+	if strings.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	b, _ := jsontext.AppendUnquote(nil, quoted)
+	return string(b)
+}
+
+// member is one member of a canonical object: text[start:end] is all of it.
+type member struct {
+	start, end int
+	key        []byte // as written, in quotes
+	value      []byte
+}
+
+func (m member) name() string { return unquote(string(m.key)) }
+
+func (m member) named(name string) bool {
+	if bytes.IndexByte(m.key, '\\') < 0 {
+		return string(m.key[1:len(m.key)-1]) == name
+	}
+	return m.name() == name
+}
+
+// members yields the members of a canonical object, in order.
+func members(text []byte) func(yield func(member) bool) {
+	return func(yield func(member) bool) {
+		for i := 1; text[i] != '}'; {
+			colon := skipString(text, i)
+			end := skipValue(text, colon+1)
+			if !yield(member{i, end, text[i:colon:colon], text[colon+1 : end : end]}) {
+				return
+			}
+			if i = end; text[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+// skipValue returns the index after the canonical value at text[i:].
+func skipValue[T string | []byte](text T, i int) int {
+	for depth := 0; ; {
+		switch text[i] {
+		case '"':
+			i = skipString(text, i)
+		case '{', '[':
+			depth++
+			i++
+			continue
+		case '}', ']':
+			depth--
+			i++
+		case ',', ':':
+			i++
+			continue
+		default: // a number or a literal
+			for i++; i < len(text) && text[i] != ',' && text[i] != '}' && text[i] != ']'; i++ {
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+}
+
+// skipString returns the index after the canonical string at text[i:].
+func skipString[T string | []byte](text T, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// survey reads raw once, before anything is known of it. It reports whether it
+// nests deeper than allowed, so that nothing deep is ever sorted, and whether a
+// key has a character that could be another letter's other case; keys of only
+// lower-case ASCII, the usual ones, cannot collide with each other. What survey
+// takes for strings and brackets is what a JSON reader takes for them up to the
+// first error, which is as far as the reader gets.
+func survey(raw []byte) (deep, foldable bool) {
+	depth := 0
+	var last []byte // the string read last: a key if a colon follows
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			start := i + 1
+			for i = start; i < len(raw); i++ {
+				n := bytes.IndexByte(raw[i:], '"')
+				if n < 0 {
+					return false, true
+				}
+				i += n
+				if !escaped(raw[start:i]) {
+					break
+				}
+			}
+			last = raw[start:min(i, len(raw))]
+		case ':':
+			if !foldable {
+				foldable = hasFoldable(last)
+			}
+		case '{', '[':
+			if depth++; depth > maxArgsDepth {
+				return true, true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return false, foldable
+}
+
+// escaped reports whether a quote right after text is escaped by it. A run of
+// backslashes stands before one quote only, so no byte is looked at twice.
+func escaped(text []byte) bool {
+	n := 0
+	for n < len(text) && text[len(text)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// hasFoldable reports whether a key as written holds anything but lower-case
+// ASCII letters and ASCII characters without case.
+func hasFoldable(key []byte) bool {
+	for _, c := range key {
+		if c >= utf8.RuneSelf || c == '\\' || 'A' <= c && c <= 'Z' {
+			return true
+		}
+	}
+	return false
+}
+
+// keysCollide reports whether an object in the canonical text has two keys that
+// are equal under simple folding. It sorts each object's folded keys by a hash
+// seeded at random, which no sender can aim at: n log n for any keys.
+func keysCollide(text []byte) bool {
+	type key struct {
+		hash       uint64
+		start, end int
+	}
+	var (
+		keys  []key // of all open objects, innermost last
+		bases []int // where each open object's keys begin; -1 for an array
+		buf   []byte
+		seed  = maphash.MakeSeed()
+	)
+	folded := func(k key) []byte {
+		buf = appendFolded(buf[:0], text[k.start:k.end])
+		return buf
+	}
+	for i := 0; i < len(text); {
+		switch text[i] {
+		case '{':
+			bases = append(bases, len(keys))
+			i++
+		case '[':
+			bases = append(bases, -1)
+			i++
+		case ']':
+			bases = bases[:len(bases)-1]
+			i++
+		case '}':
+			base := bases[len(bases)-1]
+			bases = bases[:len(bases)-1]
+			own := keys[base:]
+			slices.SortFunc(own, func(x, y key) int { return cmp.Compare(x.hash, y.hash) })
+			for j := 1; j < len(own); j++ {
+				if own[j-1].hash == own[j].hash {
+					// Two unequal keys share a 64-bit hash once in an age;
+					// then they count as a collision, which only asks a person.
+					return true
+				}
+			}
+			keys = keys[:base]
+			i++
+		case '"':
+			end := skipString(text, i)
+			if text[end] == ':' && bases[len(bases)-1] >= 0 {
+				k := key{start: i, end: end}
+				k.hash = maphash.Bytes(seed, folded(k))
+				keys = append(keys, k)
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	return false
+}
+
+// appendFolded appends the canonical string in the one form that all strings
+// share that [bytes.EqualFold] finds equal. Escapes may be folded like text:
+// canonical ones are written in one way only, and none becomes another.
+func appendFolded(dst, text []byte) []byte {
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			if 'a' <= c && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(text[i:])
+		dst = utf8.AppendRune(dst, foldRune(r))
+		i += n
+	}
+	return dst
+}
+
+// foldRune returns the smallest rune of r's folding orbit.
+func foldRune(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
+}
+
+// diagnose turns jsontext's refusal of raw into a sentence that is safe to show.
+// It finds out by looking again, since jsontext exports no value for most causes.
+func diagnose(raw []byte, err error) string {
+	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
+	where := ""
+	if syntax != nil {
+		where = inside(syntax.JSONPointer)
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	_, first := d.ReadValue()
+	switch {
+	case syntax != nil && syntax.Err == jsontext.ErrDuplicateName:
+		return "duplicate key" + where
+	case !utf8.Valid(raw):
+		return "invalid UTF-8" + where
+	case first == nil:
+		return "something follows the arguments object"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the JSON ends too early"
+	case jsontext.Value(raw).IsValid(jsontext.AllowInvalidUTF8(true)):
+		return "half of a surrogate pair" + where
+	case syntax != nil:
+		return "not valid JSON at byte " + strconv.FormatInt(syntax.ByteOffset, 10) + where
+	default:
+		return "not valid JSON"
+	}
+}
+
+// inside names the place that a JSON pointer points to, for people. A key that
+// is long, or anything but a plain word, is replaced by its length.
+func inside(p jsontext.Pointer) string {
+	if p == "" {
+		return ""
+	}
+	const most = 8 // steps
+	var b strings.Builder
+	b.WriteString(" at ")
+	n := 0
+	for token := range p.Tokens() {
+		if n++; n > most {
+			b.WriteString("/…")
+			break
+		}
+		b.WriteByte('/')
+		if plainKey(token) {
+			b.WriteString(token)
+		} else {
+			b.WriteString("(" + countCharacters(utf8.RuneCountInString(token)) + ")")
+		}
+	}
+	return b.String()
+}
+
+// plainKey reports whether a key may be quoted in an error.
+func plainKey(key string) bool {
+	if len(key) == 0 || len(key) > 40 {
+		return false
+	}
+	for _, c := range []byte(key) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// countCharacters returns "1 character", "2 characters".
+func countCharacters(n int) string {
+	if n == 1 {
+		return "1 character"
+	}
+	return strconv.Itoa(n) + " characters"
+}

@@ -1,0 +1,354 @@
+package approval
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Visible returns s with everything in it that a reader would not see, or that
+// would change what they see elsewhere, replaced by its code point, such as
+// ⟨U+202E⟩: control characters (line breaks and tabs too), bidirectional and
+// other format characters, zero-width ones, line and paragraph separators, tags,
+// variation selectors, blank letters, spaces that are neither U+0020 nor the wide
+// U+3000, private use and noncharacters. A byte that is not UTF-8 becomes ⟨0xFF⟩.
+//
+// Three things that are whole in sight are kept: a presentation selector right
+// after a symbol (❤️), a joiner between two emoji (👩‍💻), and up to six combining
+// marks on a character; a mark with nothing to stand on is shown by its code point.
+//
+// The bracket ⟨ itself becomes ⟨U+27E8⟩, so every ⟨ in the result begins an
+// escape: text that only looks like one is told apart, and no two different
+// strings have the same result. Hence Visible is applied once, at the edge.
+func Visible(s string) string { return visible(s, false) }
+
+// VisibleLines is [Visible] for text shown on several lines: it keeps \n and \t.
+func VisibleLines(s string) string { return visible(s, true) }
+
+// maxMarks is how many combining marks one character may carry. Hardly a language
+// needs more; a long stack paints over the neighbouring lines.
+const maxMarks = 6
+
+func visible(s string, lines bool) string {
+	if plain(s, lines) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + len(s)/4 + 16)
+	var (
+		before rune // the character before, 0 if there is none to stand on
+		base   rune // the character that the marks before stand on
+		marks  int
+	)
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		keep := true
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, "⟨0x%02X⟩", s[i])
+			i++
+			before, base, marks = 0, 0, 0
+			continue
+		case r == '\n' || r == '\t':
+			keep = lines
+		case r == '\u200d': // zero width joiner
+			next, _ := utf8.DecodeRuneInString(s[i+n:])
+			keep = emoji(base) && emoji(next)
+		case r == '\ufe0e' || r == '\ufe0f': // text and emoji presentation
+			keep = presentable(before)
+		case hidden(r):
+			keep = false
+		case unicode.Is(unicode.M, r):
+			marks++
+			keep = base != 0 && marks <= maxMarks
+		}
+		if keep {
+			b.WriteString(s[i : i+n])
+		} else {
+			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
+		}
+		i += n
+		switch {
+		case !keep || r == '\n' || r == '\t':
+			before, base, marks = 0, 0, 0
+		case unicode.Is(unicode.M, r), skinTone(r):
+			before = r
+		default:
+			before, base, marks = r, r, 0
+		}
+	}
+	return b.String()
+}
+
+// plain reports whether visible would change nothing, without looking closely.
+func plain(s string, lines bool) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 0x7f || c < ' ' && (!lines || c != '\n' && c != '\t') {
+			return false
+		}
+	}
+	return true
+}
+
+// hidden reports whether r is never shown as it is.
+func hidden(r rune) bool {
+	switch {
+	case r < 0x7f:
+		return r < ' '
+	case r == ' ', r == '\u3000':
+		return false
+	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zs, unicode.Zl, unicode.Zp,
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Noncharacter_Code_Point):
+		return true
+	}
+	switch r {
+	case '⟨',
+		'\u2800',     // braille blank
+		'\U0001d159', // musical null notehead
+		'\U00016fe4', // Khitan filler
+		'\ufffc':     // object replacement, where an object would be
+		return true
+	}
+	return false
+}
+
+// emoji reports whether r is drawn by itself and may be joined to another emoji.
+func emoji(r rune) bool {
+	return r >= 0x2190 && unicode.Is(unicode.So, r) && r != '\u2800' || skinTone(r)
+}
+
+func skinTone(r rune) bool { return 0x1f3fb <= r && r <= 0x1f3ff }
+
+// presentable reports whether r has a text and an emoji form to choose from.
+func presentable(r rune) bool {
+	switch {
+	case '0' <= r && r <= '9':
+		return true
+	case strings.ContainsRune("#*‼⁉〰〽ℹ↔◽◾", r):
+		return true
+	}
+	return unicode.Is(unicode.So, r) && r != '\u2800'
+}
+
+// CutRunes returns s if it has at most limit characters, and otherwise its first
+// limit characters followed by "… (+N)", where N is how many are missing.
+func CutRunes(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	at := 0
+	for range max(limit, 0) {
+		if at == len(s) {
+			return s
+		}
+		_, n := utf8.DecodeRuneInString(s[at:])
+		at += n
+	}
+	if at == len(s) {
+		return s
+	}
+	return s[:at] + missing(utf8.RuneCountInString(s[at:]))
+}
+
+func missing(n int) string { return "… (+" + strconv.Itoa(n) + ")" }
+
+// ShortenMiddle returns s if it measures at most limit in the given unit, and
+// otherwise its beginning and end around what says how many characters are
+// missing between them: "abc … (+123 characters) … xyz". The result never
+// measures more than limit; where that is too small, less is said, down to the
+// empty string. unit must not shrink when text is added (bytes, characters,
+// UTF-16 units by [UTF16Len], a display width). It does not cut between a
+// character and what is drawn with it, nor inside an escape of [Visible].
+func ShortenMiddle(s string, limit int, unit func(string) int) string {
+	if unit(s) <= limit {
+		return s
+	}
+	total := utf8.RuneCountInString(s)
+	budget := limit - unit(gap(total))
+	for budget > 0 {
+		head := prefixWithin(s, (budget+1)/2, unit)
+		tail := suffixWithin(s[head:], budget-unit(s[:head]), unit)
+		middle := s[head : len(s)-tail]
+		out := s[:head] + gap(utf8.RuneCountInString(middle)) + s[len(s)-tail:]
+		over := unit(out) - limit
+		if over <= 0 {
+			return out
+		}
+		budget -= over // a unit that is not additive
+	}
+	for _, least := range []string{missing(total), "…"} {
+		if unit(least) <= limit {
+			return least
+		}
+	}
+	return ""
+}
+
+// UTF16Len returns how many UTF-16 code units s takes: the unit of many chat
+// platforms' limits. A byte that is not UTF-8 counts as one.
+func UTF16Len(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+func gap(n int) string { return " … (+" + countCharacters(n) + ") … " }
+
+// prefixWithin returns the length of the longest prefix of s, cut between
+// characters as drawn, that measures at most budget. It measures no more of s
+// than it must.
+func prefixWithin(s string, budget int, unit func(string) int) int {
+	low, high := 0, 64
+	for high < len(s) && unit(s[:runeStart(s, high)]) <= budget {
+		low, high = high, high*2
+	}
+	low, high = runeStart(s, low), min(high, len(s))
+	for low < high { // low fits; nothing longer than high does
+		mid := runeEnd(s, low+(high-low)/2)
+		if unit(s[:mid]) <= budget {
+			low = mid
+		} else {
+			high = runeStart(s, mid-1)
+		}
+	}
+	return boundaryBefore(s, low)
+}
+
+// suffixWithin is prefixWithin from the end.
+func suffixWithin(s string, budget int, unit func(string) int) int {
+	low, high := 0, 64
+	from := func(n int) int { return runeStart(s, len(s)-n) }
+	for high < len(s) && unit(s[from(high):]) <= budget {
+		low, high = high, high*2
+	}
+	// In offsets: start is the cut, the suffix is s[start:].
+	start, least := len(s), 0
+	if low > 0 {
+		start = from(low)
+	}
+	if high < len(s) {
+		least = from(high)
+	}
+	for least < start { // start fits; nothing before least does
+		mid := runeStart(s, least+(start-least)/2)
+		if unit(s[mid:]) <= budget {
+			start = mid
+		} else {
+			_, n := utf8.DecodeRuneInString(s[mid:])
+			least = mid + n
+		}
+	}
+	return len(s) - boundaryAfter(s, start)
+}
+
+// runeStart moves i back to where a character begins.
+func runeStart(s string, i int) int {
+	if i <= 0 {
+		return 0
+	}
+	if i >= len(s) {
+		return len(s)
+	}
+	for j := i; j > i-utf8.UTFMax && j >= 0; j-- {
+		if utf8.RuneStart(s[j]) {
+			if _, n := utf8.DecodeRuneInString(s[j:]); j+n > i {
+				return j
+			}
+			break
+		}
+	}
+	return i // among stray bytes each is a character
+}
+
+// runeEnd moves i, which is before the end, past the character at i.
+func runeEnd(s string, i int) int {
+	i = runeStart(s, i)
+	_, n := utf8.DecodeRuneInString(s[i:])
+	return i + n
+}
+
+// maxCluster is how far, in bytes, a cut moves to spare a cluster. Longer ones are
+// made to hide things, and are cut between characters.
+const maxCluster = 64
+
+// boundaryBefore moves a cut at i back to where a character as drawn begins.
+func boundaryBefore(s string, i int) int {
+	for j := i; j >= 0 && i-j <= maxCluster; {
+		if !joined(s, j) {
+			return j
+		}
+		_, n := utf8.DecodeLastRuneInString(s[:j])
+		j -= n
+	}
+	return i
+}
+
+// boundaryAfter moves a cut at i forward likewise.
+func boundaryAfter(s string, i int) int {
+	for j := i; j <= len(s) && j-i <= maxCluster; {
+		if !joined(s, j) {
+			return j
+		}
+		_, n := utf8.DecodeRuneInString(s[j:])
+		j += n
+	}
+	return i
+}
+
+// joined reports whether the characters on both sides of a cut at i belong together.
+func joined(s string, i int) bool {
+	if i <= 0 || i >= len(s) {
+		return false
+	}
+	before, _ := utf8.DecodeLastRuneInString(s[:i])
+	after, _ := utf8.DecodeRuneInString(s[i:])
+	switch {
+	case before == '\r' && after == '\n', before == '\u200d', after == '\u200d':
+		return true
+	case unicode.In(after, unicode.M, unicode.Variation_Selector), skinTone(after):
+		return true
+	case 0x1160 <= after && after <= 0x11ff: // Hangul vowels and finals
+		return true
+	case regional(before) && regional(after):
+		return flagsBefore(s[:i])%2 == 1
+	}
+	return insideEscape(s, i)
+}
+
+func regional(r rune) bool { return 0x1f1e6 <= r && r <= 0x1f1ff }
+
+// flagsBefore counts the regional indicators at the end of s, of which two make a
+// flag. It looks at no more of them than a cut may move.
+func flagsBefore(s string) int {
+	n := 0
+	for len(s) > 0 && n < maxCluster {
+		r, size := utf8.DecodeLastRuneInString(s)
+		if !regional(r) {
+			break
+		}
+		s = s[:len(s)-size]
+		n++
+	}
+	return n
+}
+
+// maxEscape is the length of the longest escape of Visible, ⟨U+10FFFF⟩.
+const maxEscape = len("⟨U+10FFFF⟩")
+
+// insideEscape reports whether a cut at i would split an escape of Visible.
+func insideEscape(s string, i int) bool {
+	from := max(0, i-maxEscape+1)
+	open := strings.LastIndex(s[from:i], "⟨")
+	if open < 0 {
+		return false
+	}
+	open += from
+	shut := strings.Index(s[open:min(len(s), open+maxEscape)], "⟩")
+	return shut >= 0 && i < open+shut+len("⟩")
+}
