@@ -1,0 +1,195 @@
+// Package heartbeat runs the gate's regular work on a cron table: it ends what is overdue, reminds
+// people of what they have not answered, and gives failed notifications another try.
+//
+// It is a net, not the engine: deadlines are kept to the moment by the gate itself and cards leave
+// right after the commit that made them. What slipped through a crash, a sleeping machine or a platform's bad
+// hour is found here. An entry is skipped while its last run is still going, a panic in one is logged
+// and costs that run only, and Stop waits for the run in progress.
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// CheckPendingApprovals is the name of the one task there is: expire, remind, retry, prune.
+const CheckPendingApprovals = "check_pending_approvals"
+
+// Entry is one line of the cron table.
+type Entry struct {
+	Name     string
+	Schedule string // five fields, or a descriptor such as @every 5m
+	Enabled  bool
+	Params   Params
+}
+
+// Params are an entry's settings.
+type Params struct {
+	RemindAfter  time.Duration // how long a request waits unanswered before people are reminded; 0: never
+	MaxReminders int           // rounds of reminders for one request; 0: none
+}
+
+// DefaultEntries is the table in force when the configuration has none.
+func DefaultEntries() []Entry {
+	return []Entry{{
+		Name: CheckPendingApprovals, Schedule: "*/5 * * * *", Enabled: true,
+		Params: Params{RemindAfter: 15 * time.Minute, MaxReminders: 3},
+	}}
+}
+
+// Validate says what is wrong with the entry, nil if nothing is.
+func (e Entry) Validate() error {
+	if e.Name != CheckPendingApprovals {
+		return fmt.Errorf("no task is called %q; there is %s", e.Name, CheckPendingApprovals)
+	}
+	if _, err := cron.ParseStandard(e.Schedule); err != nil {
+		return fmt.Errorf("schedule %q: %s", e.Schedule, strings.TrimPrefix(err.Error(), "failed to parse "))
+	}
+	if e.Params.RemindAfter < 0 || e.Params.MaxReminders < 0 {
+		return fmt.Errorf("remind_after and max_reminders cannot be negative")
+	}
+	return nil
+}
+
+// Gate is the work that the heartbeat starts.
+type Gate interface {
+	Expire(ctx context.Context) (int, error)
+	Remind(ctx context.Context, after time.Duration, limit int) (int, error)
+	RetryFailed(ctx context.Context) (int, error)
+	Prune(ctx context.Context) (int, error)
+	PendingCount(ctx context.Context) (int, error)
+}
+
+// Counts says what one run moved.
+type Counts struct {
+	Pending, Expired, Reminded, Retried, Pruned int
+}
+
+// LogValue gives the counts as one group.
+func (c Counts) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int("pending", c.Pending), slog.Int("expired", c.Expired), slog.Int("reminded", c.Reminded),
+		slog.Int("retried", c.Retried), slog.Int("pruned", c.Pruned))
+}
+
+// moved reports whether the run changed anything worth a line in the log.
+func (c Counts) moved() bool { return c.Expired+c.Reminded+c.Retried > 0 }
+
+// Options are what a [Heartbeat] is made of.
+type Options struct {
+	Gate    Gate
+	Entries []Entry
+	Logger  *slog.Logger
+	// Observe is told of each run: how long it took and whether it failed. nil: nobody is.
+	Observe func(entry string, took time.Duration, err error)
+}
+
+// Heartbeat is a running cron table.
+type Heartbeat struct {
+	o      Options
+	cron   *cron.Cron
+	ctx    context.Context
+	cancel context.CancelFunc
+	stop   sync.Once
+}
+
+// New returns a heartbeat over the enabled entries. It does nothing before Start.
+func New(o Options) (*Heartbeat, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Entries = slices.Clone(o.Entries)
+	h := &Heartbeat{o: o}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	logger := cronLogger{o.Logger}
+	h.cron = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(logger), cron.WithChain(cron.SkipIfStillRunning(logger)))
+	for _, e := range o.Entries {
+		if err := e.Validate(); err != nil {
+			h.cancel()
+			return nil, fmt.Errorf("heartbeat entry %s: %w", e.Name, err)
+		}
+		if !e.Enabled {
+			continue
+		}
+		if _, err := h.cron.AddFunc(e.Schedule, func() { h.tick(e) }); err != nil {
+			h.cancel()
+			return nil, fmt.Errorf("heartbeat entry %s: %w", e.Name, err)
+		}
+	}
+	return h, nil
+}
+
+// Start starts the table.
+func (h *Heartbeat) Start() { h.cron.Start() }
+
+// Stop starts no further run, cancels the one in progress when ctx ends, and waits for it.
+func (h *Heartbeat) Stop(ctx context.Context) error {
+	var err error
+	h.stop.Do(func() {
+		done := h.cron.Stop().Done()
+		select {
+		case <-done:
+		case <-ctx.Done():
+			err = ctx.Err()
+			h.cancel()
+			<-done
+		}
+		h.cancel()
+	})
+	return err
+}
+
+func (h *Heartbeat) tick(e Entry) {
+	start := time.Now()
+	c, err := h.runRecovered(e)
+	took := time.Since(start)
+	if h.o.Observe != nil {
+		h.o.Observe(e.Name, took, err)
+	}
+	switch {
+	case err != nil:
+		h.o.Logger.Error("heartbeat run failed; the next one tries again", "entry", e.Name, "took", took, "counts", c, "error", err)
+	case c.moved():
+		h.o.Logger.Info("heartbeat", "entry", e.Name, "took", took, "counts", c)
+	default:
+		h.o.Logger.Debug("heartbeat", "entry", e.Name, "took", took, "counts", c)
+	}
+}
+
+func (h *Heartbeat) runRecovered(e Entry) (c Counts, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return RunOnce(h.ctx, h.o.Gate, e.Params)
+}
+
+// RunOnce does the work of one entry. Each step is tried even when one before it failed.
+func RunOnce(ctx context.Context, g Gate, p Params) (Counts, error) {
+	var c Counts
+	var errs []error
+	step := func(name string, into *int, fn func() (int, error)) {
+		n, err := fn()
+		*into = n
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	step("expire", &c.Expired, func() (int, error) { return g.Expire(ctx) })
+	if p.RemindAfter > 0 && p.MaxReminders > 0 {
+		step("remind", &c.Reminded, func() (int, error) { return g.Remind(ctx, p.RemindAfter, p.MaxReminders) })
+	}
+	step("retry", &c.Retried, func() (int, error) { return g.RetryFailed(ctx) })
+	step("prune", &c.Pruned, func() (int, error) { return g.Prune(ctx) })
+	step("count", &c.Pending, func() (int, error) { return g.PendingCount(ctx) })
+	return c, errors.Join(errs...)
+}

@@ -1,0 +1,179 @@
+package heartbeat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fakeGate struct {
+	mu     sync.Mutex
+	calls  []string
+	after  time.Duration
+	limit  int
+	expire func(ctx context.Context) (int, error)
+}
+
+func (g *fakeGate) note(s string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls = append(g.calls, s)
+}
+
+func (g *fakeGate) took() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := strings.Join(g.calls, " ")
+	g.calls = nil
+	return s
+}
+
+func (g *fakeGate) Expire(ctx context.Context) (int, error) {
+	g.note("expire")
+	if g.expire != nil {
+		return g.expire(ctx)
+	}
+	return 2, nil
+}
+
+func (g *fakeGate) Remind(_ context.Context, after time.Duration, limit int) (int, error) {
+	g.note("remind")
+	g.after, g.limit = after, limit
+	return 1, nil
+}
+
+func (g *fakeGate) RetryFailed(context.Context) (int, error)  { g.note("retry"); return 3, nil }
+func (g *fakeGate) Prune(context.Context) (int, error)        { g.note("prune"); return 4, nil }
+func (g *fakeGate) PendingCount(context.Context) (int, error) { g.note("count"); return 5, nil }
+
+func TestRunOnceDoesEveryStepAndCounts(t *testing.T) {
+	g := &fakeGate{}
+	c, err := RunOnce(t.Context(), g, Params{RemindAfter: 15 * time.Minute, MaxReminders: 3})
+	if want := (Counts{Pending: 5, Expired: 2, Reminded: 1, Retried: 3, Pruned: 4}); err != nil || c != want {
+		t.Errorf("got %+v, %v; want %+v", c, err, want)
+	}
+	if got := g.took(); got != "expire remind retry prune count" {
+		t.Errorf("steps: %s", got)
+	}
+	if g.after != 15*time.Minute || g.limit != 3 {
+		t.Errorf("remind after %v, at most %d", g.after, g.limit)
+	}
+}
+
+func TestRunOnceGoesOnAfterAFailedStep(t *testing.T) {
+	broken := errors.New("disk full")
+	g := &fakeGate{expire: func(context.Context) (int, error) { return 0, broken }}
+	c, err := RunOnce(t.Context(), g, Params{})
+	if !errors.Is(err, broken) || c.Retried != 3 {
+		t.Errorf("got %+v, %v; want the error and the other steps done", c, err)
+	}
+	if got := g.took(); got != "expire retry prune count" {
+		t.Errorf("steps: %s; reminding was off", got)
+	}
+}
+
+func TestEntriesRunOnTheirSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &fakeGate{}
+		off := DefaultEntries()[0]
+		off.Enabled = false
+		h, err := New(Options{Gate: g, Entries: append(DefaultEntries(), off)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Start()
+		time.Sleep(5*time.Minute - time.Second) // the bubble's clock starts on a full hour
+		if got := g.took(); got != "" {
+			t.Errorf("ran too early: %s", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := g.took(); strings.Count(got, "expire") != 1 {
+			t.Errorf("after five minutes: %q, want one run", got)
+		}
+		if err := h.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		if got := g.took(); got != "" {
+			t.Errorf("ran after Stop: %s", got)
+		}
+	})
+}
+
+func TestARunIsSkippedWhileOneIsGoingAndStopWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &fakeGate{expire: func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}}
+		h, err := New(Options{Gate: g, Entries: []Entry{{Name: CheckPendingApprovals, Schedule: "@every 1m", Enabled: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Start()
+		time.Sleep(10*time.Minute + time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := h.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Stop: %v", err)
+		}
+		if got := strings.Count(g.took(), "expire"); got != 1 {
+			t.Errorf("%d runs began, want 1", got)
+		}
+	})
+}
+
+func TestAPanicCostsOneRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		n := 0
+		g := &fakeGate{expire: func(context.Context) (int, error) {
+			if n++; n == 1 {
+				panic("no such row")
+			}
+			return 1, nil
+		}}
+		var failures []error
+		h, err := New(Options{Gate: g, Entries: []Entry{{Name: CheckPendingApprovals, Schedule: "@every 1m", Enabled: true}},
+			Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+			Observe: func(_ string, _ time.Duration, err error) { failures = append(failures, err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Start()
+		time.Sleep(2*time.Minute + time.Second)
+		h.Stop(context.Background())
+		if len(failures) != 2 || failures[0] == nil || failures[1] != nil {
+			t.Errorf("runs: %v", failures)
+		}
+		if !strings.Contains(log.String(), "no such row") || !strings.Contains(log.String(), "counts.expired=1") {
+			t.Errorf("log:\n%s", log.String())
+		}
+	})
+}
+
+func TestBadEntriesAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		entry Entry
+		want  string
+	}{
+		{Entry{Name: "tidy_up", Schedule: "@hourly"}, "no task is called"},
+		{Entry{Name: CheckPendingApprovals, Schedule: "every so often"}, "schedule"},
+		{Entry{Name: CheckPendingApprovals, Schedule: "* * * *"}, "schedule"},
+		{Entry{Name: CheckPendingApprovals, Schedule: "@hourly", Params: Params{MaxReminders: -1}}, "negative"},
+	} {
+		if _, err := New(Options{Entries: []Entry{tt.entry}}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v, want %q", tt.entry, err, tt.want)
+		}
+	}
+}
