@@ -1,0 +1,748 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Word is what an agent is told of a call.
+type Word string
+
+const (
+	WordAllow     Word = "allow"    // by policy: run it
+	WordApproved  Word = "approved" // by a person: run it, once
+	WordDenied    Word = "denied"
+	WordPending   Word = "pending"
+	WordExpired   Word = "expired"
+	WordCancelled Word = "cancelled"
+	WordLapsed    Word = "lapsed"
+)
+
+// Outcome is the answer to a call. Only [WordAllow] and [WordApproved] mean that it may run.
+type Outcome struct {
+	Word       Word
+	Message    string // for the model, word for word
+	Risk       Risk
+	Rule       string
+	ReasonCode string
+	Request    *Request // nil where the policy alone decided
+	Created    bool     // this call made the request
+}
+
+// Options are what a [Gate] is made of. Store, Broker and Policy are required.
+type Options struct {
+	Store  Store
+	Broker *Broker // fed by Store after each commit
+	Policy Policy
+	// Addresses says where the card of a new request goes. nil: nowhere.
+	Addresses func(Request) []Address
+	// Editable says whether a sent card of the channel can be edited. nil: none can.
+	Editable func(channel string) bool
+	Masker   *Masker
+	Logger   *slog.Logger
+	Now      func() time.Time // the wall clock of those who wait; default time.Now
+}
+
+// Gate holds every rule about who may run what. It is safe for concurrent use.
+type Gate struct {
+	store     Store
+	broker    *Broker
+	policy    atomic.Pointer[Policy]
+	addresses func(Request) []Address
+	editable  func(string) bool
+	masker    *Masker
+	log       *slog.Logger
+	wall      func() time.Time
+}
+
+// NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
+func NewGate(o Options) *Gate {
+	g := &Gate{store: o.Store, broker: o.Broker, addresses: o.Addresses, editable: o.Editable, masker: o.Masker, log: o.Logger, wall: o.Now}
+	if g.addresses == nil {
+		g.addresses = func(Request) []Address { return nil }
+	}
+	if g.editable == nil {
+		g.editable = func(string) bool { return false }
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	if g.wall == nil {
+		g.wall = time.Now
+	}
+	g.policy.Store(&o.Policy)
+	return g
+}
+
+// Policy returns the policy in force.
+func (g *Gate) Policy() Policy { return *g.policy.Load() }
+
+// SetPolicy puts p in force and audits it, with the sentences that say which rules it loosened. If
+// the audit event cannot be committed the old policy stays.
+func (g *Gate) SetPolicy(ctx context.Context, p Policy, loosened []string) error {
+	data := marshal(map[string]any{"loosened": loosened})
+	err := g.store.Update(ctx, func(tx Tx) error {
+		return g.audit(ctx, tx, Event{Type: EventPolicyReloaded, Actor: "system:policy", Data: data})
+	})
+	if err == nil {
+		g.policy.Store(&p)
+	}
+	return err
+}
+
+// PolicyReloadFailed audits a reload that kept the running config.
+func (g *Gate) PolicyReloadFailed(ctx context.Context, why string) error {
+	return g.store.Update(ctx, func(tx Tx) error {
+		return g.audit(ctx, tx, Event{Type: EventPolicyReloadFailed, Actor: "system:policy", Reason: why})
+	})
+}
+
+// MaxBatch is how many calls [Gate.CheckBatch] takes.
+const MaxBatch = 20
+
+// Check answers a call: whether it may run now, and if not, why and what to do. It never waits for a
+// person. An approved outcome has used the approval: the caller must run the call or lose it.
+func (g *Gate) Check(ctx context.Context, c Call) (Outcome, error) {
+	outs, err := g.check(ctx, []Call{c})
+	if err != nil {
+		return Outcome{}, err
+	}
+	return outs[0], nil
+}
+
+// CheckBatch answers the calls of one turn, in order and in one transaction. Those that need a person
+// come to people as one card. One call that is not well formed refuses the whole batch.
+func (g *Gate) CheckBatch(ctx context.Context, calls []Call) ([]Outcome, error) {
+	if len(calls) == 0 || len(calls) > MaxBatch {
+		return nil, Errorf(CodeInvalidParameter, "a batch takes 1 to %d calls, not %d", MaxBatch, len(calls))
+	}
+	return g.check(ctx, calls)
+}
+
+// judged is a call with all that can be worked out before the write transaction.
+type judged struct {
+	call    Call
+	verdict Verdict
+	key     Key
+	data    []byte // of an allowed or denied call's audit event
+}
+
+var errPolicyChanged = errors.New("approval: the policy changed meanwhile")
+
+func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
+	for i, c := range calls {
+		if err := c.Validate(); err != nil {
+			if e, ok := errors.AsType[*Error](err); ok && len(calls) > 1 {
+				return nil, Errorf(e.Code, "calls[%d]: %s", i, e.Message)
+			}
+			return nil, err
+		}
+	}
+	for {
+		in := g.policy.Load()
+		js := make([]judged, len(calls))
+		for i, c := range calls {
+			js[i] = g.judge(ctx, *in, c)
+		}
+		var outs []Outcome
+		err := g.store.Update(ctx, func(tx Tx) error {
+			if g.policy.Load() != in {
+				return errPolicyChanged
+			}
+			var err error
+			outs, err = g.enterAll(ctx, tx, js, (*in).Terms())
+			return err
+		})
+		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) {
+			continue // a lost race starts over
+		}
+		return outs, err
+	}
+}
+
+func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
+	v := p.Evaluate(ctx, c)
+	j := judged{call: c, verdict: v}
+	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}
+	if v.Observe || v.Action != Quarantine {
+		j.data = g.callData(j)
+	}
+	return j
+}
+
+// maxAuditArgs is how much of an allowed or denied call's args its audit event keeps, in bytes.
+const maxAuditArgs = 1024
+
+func (g *Gate) callData(j judged) []byte {
+	d := struct {
+		Args       string `json:"args"`
+		ArgsHash   string `json:"args_hash"`
+		Rule       string `json:"rule"`
+		ReasonCode string `json:"reason_code"`
+		Scope      string `json:"scope,omitempty"`
+		SessionID  string `json:"session_id,omitempty"`
+		TurnID     string `json:"turn_id,omitempty"`
+		Observed   Action `json:"observed,omitempty"`
+	}{
+		g.masker.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
+		j.call.Scope, j.call.SessionID, j.call.TurnID, "",
+	}
+	if j.verdict.Observe {
+		d.Observed = j.verdict.Action
+	}
+	return marshal(d)
+}
+
+// marshal encodes what cannot fail to encode: strings, times and maps of them.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("approval: " + err.Error())
+	}
+	return b
+}
+
+func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([]Outcome, error) {
+	outs := make([]Outcome, len(js))
+	batchID := ""
+	if len(js) > 1 {
+		batchID = tx.NewID()
+	}
+	var made []Request
+	for i := range js {
+		o, err := g.enter(ctx, tx, &js[i], terms, batchID)
+		if err != nil {
+			return nil, err
+		}
+		if o.Created {
+			made = append(made, *o.Request)
+		}
+		outs[i] = o
+	}
+	return outs, g.announce(tx, made)
+}
+
+// enter takes one call through its steps: the policy, the live request of its key, the remembered
+// denial, and only then a new request.
+func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string) (Outcome, error) {
+	v := j.verdict
+	out := Outcome{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+	switch {
+	case v.Observe || v.Action == Allow:
+		out.Word, out.Message = WordAllow, "Allowed by policy."
+		return out, g.audit(ctx, tx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
+	case v.Action != Quarantine:
+		out.Word, out.Message = WordDenied, policyDeniedMessage(v)
+		return out, g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
+	}
+	live, err := g.settledLive(ctx, tx, j.key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if live != nil {
+		if s := j.call.SessionID; s != "" && s != live.SessionID {
+			if err := tx.AddSession(live.ID, s); err != nil {
+				return Outcome{}, err
+			}
+		}
+		switch {
+		case live.Status == Pending:
+			out.Word, out.Message, out.Request = WordPending, pendingMessage(*live), live
+			return out, nil
+		case v.Risk.Rank() <= live.Risk.Rank():
+			used, err := g.consume(ctx, tx, *live)
+			if err != nil {
+				return Outcome{}, err
+			}
+			out.Word, out.Message, out.Request = WordApproved, approvedMessage(used), &used
+			return out, nil
+		}
+		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, "policy_changed"); err != nil {
+			return Outcome{}, err
+		}
+	}
+	recent, err := tx.Recent(j.key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	now := tx.Now()
+	if recent.DeniedID != "" && now.Sub(recent.DeniedAt) < terms.RememberDenial {
+		r, err := tx.Request(recent.DeniedID)
+		if err != nil {
+			return Outcome{}, err
+		}
+		out.Word, out.Message, out.Request = WordDenied, deniedMessage(r), &r
+		e := j.event(EventCallDenied, string(Deny), "denied_by_person")
+		e.ApprovalID = r.ID
+		return out, g.audit(ctx, tx, e)
+	}
+	r, err := g.create(ctx, tx, j, recent, terms, batchID)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out.Word, out.Message, out.Request, out.Created = WordPending, createdMessage(r), &r, true
+	return out, nil
+}
+
+func (j *judged) event(t EventType, decision, reason string) Event {
+	return Event{Type: t, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(), Agent: j.call.Agent, Tool: j.call.Target(),
+		Risk: j.verdict.Risk, Decision: decision, Reason: reason, Data: j.data}
+}
+
+// rememberUse is for how long a key's last use is told on its next card.
+const rememberUse = 24 * time.Hour
+
+func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, terms Terms, batchID string) (Request, error) {
+	c, v, now := j.call, j.verdict, tx.Now()
+	if terms.MaxPending > 0 {
+		n, err := tx.CountPending(c.Agent)
+		if err != nil {
+			return Request{}, err
+		}
+		if n >= terms.MaxPending {
+			return Request{}, Errorf(CodeTooManyPending, "%d requests of this agent are pending, as many as are allowed; wait for answers or cancel some", n)
+		}
+	}
+	r := Request{
+		ID: tx.NewID(), Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool,
+		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
+		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, RequireReason: v.RequireReason,
+		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
+		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
+	}
+	if !c.Args.Ambiguous() {
+		for _, name := range v.IgnoreArgs {
+			if c.Args.Has(name) {
+				r.IgnoredArgs = append(r.IgnoredArgs, name)
+			}
+		}
+	}
+	if recent.Use != nil && now.Sub(recent.Use.ConsumedAt) < rememberUse {
+		r.Previous = recent.Use
+	}
+	if err := tx.InsertRequest(r); err != nil {
+		return Request{}, err
+	}
+	if recent.DeniedID != "" { // this request is newer than that denial
+		if err := tx.PutRecent(r.Key(), Recent{Use: recent.Use}); err != nil {
+			return Request{}, err
+		}
+	}
+	e := requestEvent(r, EventApprovalRequested)
+	e.Actor, e.Reason = Actor{Kind: Agent, Name: r.Agent}.String(), r.ReasonCode
+	e.Data = marshal(map[string]any{"args_hash": r.ArgsHash, "rule": r.Rule, "expires_at": FormatTime(r.ExpiresAt)})
+	return r, g.audit(ctx, tx, e)
+}
+
+func requestEvent(r Request, t EventType) Event {
+	return Event{Type: t, ApprovalID: r.ID, Agent: r.Agent, Tool: r.Target(), Risk: r.Risk}
+}
+
+// announce queues the cards of new requests: one for each recipient, whether it shows one request or a batch.
+func (g *Gate) announce(tx Tx, made []Request) error {
+	if len(made) == 0 {
+		return nil
+	}
+	batch := ""
+	if len(made) > 1 {
+		batch = made[0].BatchID
+	}
+	for _, a := range g.addresses(made[0]) {
+		if err := g.queue(tx, Notification{ApprovalID: made[0].ID, BatchID: batch, Channel: a.Channel, Recipient: a.To, Kind: KindRequest}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Gate) queue(tx Tx, n Notification) error {
+	now := tx.Now()
+	n.ID, n.Status, n.RetryKey = tx.NewID(), Queued, newUUID()
+	n.CreatedAt, n.UpdatedAt = now, now
+	if n.NextAttemptAt.IsZero() {
+		n.NextAttemptAt = now
+	}
+	return tx.InsertNotification(n)
+}
+
+func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error {
+	e.CorrelationID = Correlation(ctx)
+	_, err := tx.Append(e)
+	return err
+}
+
+// settle ends what is due: a pending request whose deadline has come expires, an approval past its
+// use_by lapses, each with its audit event. Every operation does it first, inside its own transaction,
+// so that what comes after may trust the row as it stands.
+func (g *Gate) settle(ctx context.Context, tx Tx, r Request) (Request, error) {
+	if !r.Due(tx.Now()) {
+		return r, nil
+	}
+	who := Actor{Kind: System, Name: "timeout"}
+	if r.Status == Pending {
+		ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Expired, At: r.ExpiresAt, By: who.String(), Via: ViaSystem})
+		if err != nil {
+			return r, err
+		}
+		if ok {
+			e := requestEvent(r, EventDecision)
+			e.Actor, e.Decision = who.String(), "timeout"
+			e.Data = marshal(map[string]any{"timeout_seconds": int64(r.ExpiresAt.Sub(r.RequestedAt) / time.Second)})
+			if err := g.audit(ctx, tx, e); err != nil {
+				return r, err
+			}
+		}
+	} else {
+		ok, err := tx.Lapse(r.ID)
+		if err != nil {
+			return r, err
+		}
+		if ok {
+			e := requestEvent(r, EventApprovalLapsed)
+			e.Actor = who.String()
+			if err := g.audit(ctx, tx, e); err != nil {
+				return r, err
+			}
+		}
+	}
+	return g.ended(ctx, tx, r.ID)
+}
+
+// settledLive returns the live request of k after what was due has ended, nil when there is none.
+func (g *Gate) settledLive(ctx context.Context, tx Tx, k Key) (*Request, error) {
+	r, err := tx.Live(k)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r, err = g.settle(ctx, tx, r); err != nil || !r.Live() {
+		return nil, err
+	}
+	return &r, nil
+}
+
+// settled reads one request with what was due ended.
+func (g *Gate) settled(ctx context.Context, tx Tx, id string) (Request, error) {
+	r, err := tx.Request(id)
+	if err != nil {
+		return Request{}, err
+	}
+	return g.settle(ctx, tx, r)
+}
+
+// consume lets the approved call through. The conditional statement decides; whoever finds it spent is
+// not let through.
+func (g *Gate) consume(ctx context.Context, tx Tx, r Request) (Request, error) {
+	if err := ctx.Err(); err != nil { // nobody is there any more to run it
+		return r, Errorf(CodeStoreUnavailable, "The caller went away; the approval was not used.")
+	}
+	ok, err := tx.Consume(r.ID)
+	if err != nil {
+		return r, err
+	}
+	if !ok {
+		return r, Errorf(CodeStoreUnavailable, "The approval could not be used; ask again.")
+	}
+	r.ConsumedAt = tx.Now()
+	r.AckedAt = r.ConsumedAt
+	use := Use{RequestID: r.ID, ApprovedBy: r.ResolvedBy, ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt}
+	if err := tx.PutRecent(r.Key(), Recent{Use: &use}); err != nil {
+		return r, err
+	}
+	e := requestEvent(r, EventApprovalConsumed)
+	e.Actor = Actor{Kind: Agent, Name: r.Agent}.String()
+	return r, g.audit(ctx, tx, e)
+}
+
+// ended does what every end of a request brings with it: cards that were not sent are dropped, sent
+// ones that can be edited are. It returns the request as it now stands.
+func (g *Gate) ended(ctx context.Context, tx Tx, id string) (Request, error) {
+	r, err := tx.Request(id)
+	if err != nil {
+		return Request{}, err
+	}
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+	if err != nil {
+		return r, err
+	}
+	for _, n := range ns {
+		if !n.showsCard() {
+			continue
+		}
+		switch n.Status {
+		case Queued, Retrying:
+			if n.LeaseUntil.After(tx.Now()) {
+				continue // on its way: recording its receipt queues the edit
+			}
+			if n.Kind == KindReply { // a reply is the answer to somebody's word and goes out all the same
+				continue
+			}
+			over, err := g.allEnded(tx, n)
+			if err != nil {
+				return r, err
+			}
+			if over {
+				if err := g.skip(tx, n); err != nil {
+					return r, err
+				}
+			}
+		case Sent, Delivered:
+			if err := g.queueEdit(tx, n, ns); err != nil {
+				return r, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// showsCard reports whether the notification is a card with buttons.
+func (n Notification) showsCard() bool {
+	return n.Kind == KindRequest || n.Kind == KindReminder || n.Kind == KindReply && len(n.Cards) > 0
+}
+
+// shown returns the requests whose card a notification is.
+func shown(tx Tx, n Notification) ([]Request, error) {
+	switch {
+	case n.BatchID != "":
+		return tx.Batch(n.BatchID)
+	case len(n.Cards) > 0:
+		rs := make([]Request, 0, len(n.Cards))
+		for _, id := range n.Cards {
+			r, err := tx.Request(id)
+			if err != nil {
+				return nil, err
+			}
+			rs = append(rs, r)
+		}
+		return rs, nil
+	case n.ApprovalID != "":
+		r, err := tx.Request(n.ApprovalID)
+		return []Request{r}, err
+	}
+	return nil, nil
+}
+
+func (g *Gate) allEnded(tx Tx, n Notification) (bool, error) {
+	rs, err := shown(tx, n)
+	return !slices.ContainsFunc(rs, func(r Request) bool { return r.Status == Pending }), err
+}
+
+func (g *Gate) skip(tx Tx, n Notification) error {
+	was, attempt := n.Status, n.Attempt
+	n.Status, n.UpdatedAt, n.LeaseUntil = Skipped, tx.Now(), time.Time{}
+	_, err := tx.UpdateNotification(n, was, attempt)
+	return err
+}
+
+// queueEdit queues the edit of a sent card. One that has not begun yet will show the newest state
+// anyway; behind one that has begun, the next waits, so that edits of one card cannot overtake.
+func (g *Gate) queueEdit(tx Tx, card Notification, siblings []Notification) error {
+	if !g.editable(card.Channel) || len(card.Receipt) == 0 {
+		return nil
+	}
+	next := tx.Now()
+	for _, n := range siblings {
+		if n.Kind != KindOutcome || n.TargetID != card.ID || n.Status != Queued && n.Status != Retrying {
+			continue
+		}
+		if n.Attempt == 0 {
+			return nil
+		}
+		next = latest(next, n.LeaseUntil, n.NextAttemptAt.Add(time.Second))
+	}
+	return g.queue(tx, Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel, Recipient: card.Recipient,
+		Kind: KindOutcome, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
+}
+
+func latest(ts ...time.Time) time.Time {
+	return slices.MaxFunc(ts, time.Time.Compare)
+}
+
+// Decision approves or denies a request.
+type Decision struct {
+	RequestID string
+	Approve   bool
+	By        Actor
+	Via       Via
+	Reason    string
+}
+
+// MaxReason is how long a reason may be, in bytes.
+const MaxReason = 4096
+
+// Decide takes one person's decision. Of any number of deciders one wins; the others get an [Error]
+// that carries the request as it stands: [CodeNotFound], [CodeNotAnApprover], [CodeAlreadyResolved],
+// [CodeExpired], [CodeReasonRequired] or [CodeInvalidParameter], judged in that order, and each is audited.
+func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
+	var r Request
+	var refusal *Error
+	err := g.store.Update(ctx, func(tx Tx) (err error) {
+		r, refusal, err = g.decide(ctx, tx, d)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Request{}, err
+	case refusal != nil:
+		return r, refusal
+	}
+	return r, nil
+}
+
+// decide returns a refusal apart from an error: a refusal is on record and commits, an error does not.
+func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, error) {
+	d.Reason = strings.TrimSpace(d.Reason)
+	r, err := g.settled(ctx, tx, d.RequestID)
+	if errors.Is(err, ErrNotFound) {
+		refusal := Errorf(CodeNotFound, noRequestMessage)
+		return Request{}, refusal, g.refused(ctx, tx, Request{}, d, refusal)
+	}
+	if err != nil {
+		return Request{}, nil, err
+	}
+	if refusal := judgeDecision(r, d); refusal != nil {
+		return r, refusal, g.refused(ctx, tx, r, d, refusal)
+	}
+	now := tx.Now()
+	res := Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason}
+	word := "deny"
+	if d.Approve {
+		word = "approve"
+		res.Status, res.UseBy = Approved, now.Add(g.Policy().Terms().UseWithin).Truncate(time.Millisecond)
+	}
+	ok, err := tx.Resolve(res)
+	if err != nil {
+		return r, nil, err
+	}
+	if !ok {
+		return r, nil, Errorf(CodeStoreUnavailable, "The request changed while it was decided; try again.")
+	}
+	if !d.Approve {
+		recent, err := tx.Recent(r.Key())
+		if err != nil {
+			return r, nil, err
+		}
+		recent.DeniedID, recent.DeniedAt = r.ID, now
+		if err := tx.PutRecent(r.Key(), recent); err != nil {
+			return r, nil, err
+		}
+	}
+	e := requestEvent(r, EventDecision)
+	e.Actor, e.Decision, e.Reason = d.By.String(), word, d.Reason
+	e.Data = marshal(map[string]any{"via": d.Via, "args_hash": r.ArgsHash})
+	if err := g.audit(ctx, tx, e); err != nil {
+		return r, nil, err
+	}
+	r, err = g.ended(ctx, tx, r.ID)
+	return r, nil, err
+}
+
+// judgeDecision says why d may not be carried out on r as it stands, nil if it may.
+func judgeDecision(r Request, d Decision) *Error {
+	refuse := func(code Code, msg string) *Error { return &Error{Code: code, Message: msg, Request: &r} }
+	switch {
+	case d.By.Kind != Human || !d.By.Approver:
+		return &Error{Code: CodeNotAnApprover, Message: notYoursMessage}
+	case r.Status == Expired:
+		return refuse(CodeExpired, expiredMessage)
+	case r.Status != Pending:
+		return refuse(CodeAlreadyResolved, alreadyMessage(r))
+	case r.RequireReason && d.Reason == "":
+		return refuse(CodeReasonRequired, "This request needs a reason with the decision.")
+	case len(d.Reason) > MaxReason:
+		return refuse(CodeInvalidParameter, "The reason is too long; at most 4096 bytes are taken.")
+	}
+	return nil
+}
+
+func (g *Gate) refused(ctx context.Context, tx Tx, r Request, d Decision, why *Error) error {
+	e := requestEvent(r, EventDecisionRefused)
+	e.Actor, e.Decision, e.Reason = d.By.String(), "deny", string(why.Code)
+	if d.Approve {
+		e.Decision = "approve"
+	}
+	data := map[string]any{"via": d.Via}
+	if r.ID == "" {
+		data["approval_id"] = CutRunes(Visible(d.RequestID), 64)
+	}
+	e.Data = marshal(data)
+	return g.audit(ctx, tx, e)
+}
+
+// Cancellation takes a request back.
+type Cancellation struct {
+	RequestID string
+	By        Actor
+	Via       Via
+	Reason    string
+}
+
+// Cancel ends a pending request or takes back an approval that was not used yet. An agent may cancel
+// its own, an admin any, a person what they approved. Errors: [CodeNotFound], [CodeNotAdmin],
+// [CodeAlreadyResolved], [CodeExpired].
+func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
+	var r Request
+	var refusal *Error
+	err := g.store.Update(ctx, func(tx Tx) (err error) {
+		refusal = nil
+		r, err = g.settled(ctx, tx, c.RequestID)
+		if errors.Is(err, ErrNotFound) || err == nil && c.By.Kind == Agent && c.By.Name != r.Agent {
+			refusal = Errorf(CodeNotFound, noRequestMessage)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		own := c.By.Kind == Agent ||
+			c.By.Kind == Human && (c.By.Admin || r.Status == Approved && r.ResolvedVia != ViaSystem && r.ResolvedBy == c.By.Name)
+		switch {
+		case !own:
+			refusal = &Error{Code: CodeNotAdmin, Message: "Only an admin, or whoever approved it, may cancel this request."}
+		case r.Status == Expired:
+			refusal = &Error{Code: CodeExpired, Message: expiredMessage, Request: &r}
+		case !r.Live():
+			refusal = &Error{Code: CodeAlreadyResolved, Message: alreadyMessage(r), Request: &r}
+			if !r.ConsumedAt.IsZero() {
+				refusal.Message = "Already used at " + FormatTime(r.ConsumedAt) + "."
+			}
+		default:
+			r, err = g.cancel(ctx, tx, r, c.By, c.Via, strings.TrimSpace(c.Reason))
+			return err
+		}
+		e := requestEvent(r, EventDecisionRefused)
+		e.Actor, e.Decision, e.Reason = c.By.String(), "cancel", string(refusal.Code)
+		return g.audit(ctx, tx, e)
+	})
+	switch {
+	case err != nil:
+		return Request{}, err
+	case refusal != nil:
+		return r, refusal
+	}
+	return r, nil
+}
+
+func (g *Gate) cancel(ctx context.Context, tx Tx, r Request, by Actor, via Via, reason string) (Request, error) {
+	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: tx.Now(), By: by.String(), Via: via, Reason: reason})
+	if err != nil {
+		return r, err
+	}
+	if !ok {
+		return r, Errorf(CodeStoreUnavailable, "The request changed while it was cancelled; try again.")
+	}
+	e := requestEvent(r, EventApprovalCancelled)
+	e.Actor, e.Reason = by.String(), reason
+	e.Data = marshal(map[string]any{"via": via, "was": r.Status})
+	if err := g.audit(ctx, tx, e); err != nil {
+		return r, err
+	}
+	return g.ended(ctx, tx, r.ID)
+}

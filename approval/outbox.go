@@ -1,0 +1,528 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Outbox hands notifications to whoever sends them and records what became of each. A notification is
+// a row before it is a message: taken for a while, tried, and recorded; what was in flight at a crash
+// is tried again when its lease is over, with the same bytes and the same retry key.
+type Outbox struct{ g *Gate }
+
+// Outbox returns the gate's queue of notifications.
+func (g *Gate) Outbox() *Outbox { return &Outbox{g} }
+
+// Delivery is a notification with what is needed to render it.
+type Delivery struct {
+	Notification Notification
+	Requests     []Request     // where Body is empty: the one, the batch's, or those whose cards a reply brings
+	Target       *Notification // of an outcome: the card that it edits
+}
+
+// Ready returns notifications that can be sent now: those of ids, or with nil ids whatever is due. next
+// is when more will be due, the zero time when nothing waits. It changes nothing.
+func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []Delivery, next time.Time, err error) {
+	err = o.g.store.View(ctx, func(tx Tx) error {
+		ready = nil
+		var ns []Notification
+		var err error
+		if ids == nil {
+			if ns, err = tx.Sendable(limit); err != nil {
+				return err
+			}
+		}
+		for _, id := range ids {
+			if len(ns) == limit {
+				break
+			}
+			n, err := tx.Notification(id)
+			if err != nil {
+				return err
+			}
+			if n.sendable(tx.Now()) {
+				ns = append(ns, n)
+			}
+		}
+		for _, n := range ns {
+			d := Delivery{Notification: n}
+			if len(n.Body) == 0 {
+				if d.Requests, err = shown(tx, n); err != nil {
+					return err
+				}
+			}
+			if n.TargetID != "" {
+				t, err := tx.Notification(n.TargetID)
+				if err != nil {
+					return err
+				}
+				d.Target = &t
+			}
+			ready = append(ready, d)
+		}
+		next, err = tx.NextSendable()
+		return err
+	})
+	return ready, next, err
+}
+
+func (n Notification) sendable(now time.Time) bool {
+	return (n.Status == Queued || n.Status == Retrying) && !n.NextAttemptAt.After(now) && !n.LeaseUntil.After(now)
+}
+
+// Try is a notification about to be sent.
+type Try struct {
+	Notification Notification
+	Body         []byte // rendered; kept only if the row has none yet
+	Lease        time.Duration
+}
+
+// Begin takes notifications for sending, in one transaction, and returns those it took: each counted
+// as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
+// instead; a notification that somebody else holds is left alone.
+func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error) {
+	var begun []Notification
+	err := o.g.store.Update(ctx, func(tx Tx) error {
+		begun = nil
+		now := tx.Now()
+		for _, t := range tries {
+			n, err := tx.Notification(t.Notification.ID)
+			if err != nil {
+				return err
+			}
+			if !n.sendable(now) {
+				continue
+			}
+			if n.Kind == KindRequest || n.Kind == KindReminder {
+				over, err := o.g.allEnded(tx, n)
+				if err != nil {
+					return err
+				}
+				if over {
+					if err := o.g.skip(tx, n); err != nil {
+						return err
+					}
+					continue
+				}
+			}
+			was, attempt := n.Status, n.Attempt
+			n.Attempt++
+			n.LeaseUntil, n.UpdatedAt = now.Add(t.Lease).Truncate(time.Millisecond), now
+			if len(n.Body) == 0 {
+				n.Body = t.Body
+			}
+			if n.FirstTryAt.IsZero() {
+				n.FirstTryAt = now
+			}
+			ok, err := tx.UpdateNotification(n, was, attempt)
+			if err != nil {
+				return err
+			}
+			if ok {
+				begun = append(begun, n)
+			}
+		}
+		return nil
+	})
+	return begun, err
+}
+
+// Receipt is what a platform returned for a message.
+type Receipt struct {
+	MessageID  string
+	HTTPStatus int
+	Data       []byte // JSON
+}
+
+// Sent records that n, as Begin returned it, went out. If the request of a card that can be edited has
+// ended meanwhile, the edit is queued with it.
+func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
+	return o.g.store.Update(ctx, func(tx Tx) error {
+		row, err := tx.Notification(n.ID)
+		if err != nil {
+			return err
+		}
+		if row.Status != Queued && row.Status != Retrying {
+			return nil // a later try was recorded first
+		}
+		was, attempt, now := row.Status, row.Attempt, tx.Now()
+		row.Status, row.SentAt, row.UpdatedAt = Sent, now, now
+		row.MessageID, row.HTTPStatus, row.Receipt = r.MessageID, r.HTTPStatus, r.Data
+		row.Error, row.LeaseUntil, row.NextAttemptAt = "", time.Time{}, time.Time{}
+		if ok, err := tx.UpdateNotification(row, was, attempt); err != nil || !ok {
+			return err
+		}
+		if err := o.g.auditNotification(ctx, tx, row, EventNotificationSent, ""); err != nil {
+			return err
+		}
+		if row.Kind == KindOutcome {
+			return o.g.nextEdit(tx, row)
+		}
+		if !row.showsCard() {
+			return nil
+		}
+		rs, err := shown(tx, row)
+		if err != nil {
+			return err
+		}
+		for _, r := range rs {
+			if r.Status == Pending {
+				continue
+			}
+			siblings, err := tx.Notifications(NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID, Kind: KindOutcome})
+			if err != nil {
+				return err
+			}
+			return o.g.queueEdit(tx, row, siblings)
+		}
+		return nil
+	})
+}
+
+// nextEdit lets the edit that waits behind a finished one of the same card go.
+func (g *Gate) nextEdit(tx Tx, done Notification) error {
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: KindOutcome})
+	if err != nil {
+		return err
+	}
+	for _, n := range ns {
+		if n.TargetID == done.TargetID && n.Status == Queued && n.NextAttemptAt.After(tx.Now()) {
+			n.NextAttemptAt, n.UpdatedAt = tx.Now(), tx.Now()
+			if _, err := tx.UpdateNotification(n, n.Status, n.Attempt); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Failure is why a notification did not go out.
+type Failure struct {
+	Final      bool
+	RetryAt    time.Time // when to try again
+	Reason     string    // stable and short
+	Detail     string    // what the platform said; safe to show
+	HTTPStatus int
+	Unbegun    bool // the try does not count: the channel is paused
+}
+
+// NotSent records that n, as Begin returned it, did not go out, or that nobody knows.
+func (o *Outbox) NotSent(ctx context.Context, n Notification, f Failure) error {
+	var unreached *Request
+	err := o.g.store.Update(ctx, func(tx Tx) error {
+		unreached = nil
+		row, err := tx.Notification(n.ID)
+		if err != nil {
+			return err
+		}
+		if row.Attempt != n.Attempt || row.Status != Queued && row.Status != Retrying {
+			return nil // somebody else's try by now
+		}
+		was, attempt, now := row.Status, row.Attempt, tx.Now()
+		why := f.Reason
+		if f.Detail != "" {
+			why += ": " + f.Detail
+		}
+		news := row.Error != why || !f.Unbegun
+		row.Error, row.HTTPStatus, row.UpdatedAt, row.LeaseUntil = why, f.HTTPStatus, now, time.Time{}
+		event := EventNotificationRetrying
+		switch {
+		case f.Final:
+			row.Status, row.NextAttemptAt, event = Failed, time.Time{}, EventNotificationFailed
+		default:
+			row.Status, row.NextAttemptAt = Retrying, latest(now, f.RetryAt.UTC().Truncate(time.Millisecond))
+			if f.Unbegun {
+				if row.Attempt--; row.Attempt == 0 {
+					row.Status, row.FirstTryAt = Queued, time.Time{}
+				}
+			}
+		}
+		if ok, err := tx.UpdateNotification(row, was, attempt); err != nil || !ok {
+			return err
+		}
+		if news {
+			if err := o.g.auditNotification(ctx, tx, row, event, f.Reason); err != nil {
+				return err
+			}
+		}
+		if !f.Final {
+			return nil
+		}
+		if row.Kind == KindOutcome {
+			return o.g.nextEdit(tx, row)
+		}
+		if row.ApprovalID == "" || row.Kind == KindReply {
+			return nil
+		}
+		if reached, err := o.g.reached(tx, row); err != nil || reached {
+			return err
+		}
+		r, err := tx.Request(row.ApprovalID)
+		if err == nil && r.Status == Pending {
+			unreached = &r
+		}
+		return err
+	})
+	if err == nil && unreached != nil {
+		o.g.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with `countersign approve` or `deny`, and mend the channel",
+			"approval_id", unreached.ID, "tool", unreached.Target(), "agent", unreached.Agent, "last_reason", f.Reason)
+	}
+	return err
+}
+
+// reached reports whether any card of the notification's request went out or still may.
+func (g *Gate) reached(tx Tx, n Notification) (bool, error) {
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID})
+	for _, x := range ns {
+		if (x.Kind == KindRequest || x.Kind == KindReminder) && x.Status != Failed {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+func (g *Gate) auditNotification(ctx context.Context, tx Tx, n Notification, t EventType, reason string) error {
+	e := Event{Type: t, Actor: "system:outbox", ApprovalID: n.ApprovalID, Reason: reason}
+	if n.ApprovalID != "" {
+		r, err := tx.Request(n.ApprovalID)
+		if err != nil {
+			return err
+		}
+		e.Agent, e.Tool, e.Risk = r.Agent, r.Target(), r.Risk
+	}
+	e.Data = notificationData(n)
+	return g.audit(ctx, tx, e)
+}
+
+// notificationRef is what an audit event says of a notification.
+type notificationRef struct {
+	ID         string             `json:"notification_id"`
+	Channel    string             `json:"channel"`
+	Recipient  string             `json:"recipient"`
+	Kind       NotificationKind   `json:"kind"`
+	Status     NotificationStatus `json:"status"`
+	Attempt    int                `json:"attempt"`
+	HTTPStatus int                `json:"http_status,omitempty"`
+}
+
+func notificationData(n Notification) []byte {
+	return marshal(notificationRef{n.ID, n.Channel, n.Recipient, n.Kind, n.Status, n.Attempt, n.HTTPStatus})
+}
+
+// NotificationID returns the id of the notification that a notification event is about, or "".
+func (e Event) NotificationID() string {
+	var d notificationRef
+	if json.Unmarshal(e.Data, &d) != nil {
+		return ""
+	}
+	return d.ID
+}
+
+// Notifications lists the notification log, newest first.
+func (g *Gate) Notifications(ctx context.Context, q NotificationQuery) ([]Notification, error) {
+	var ns []Notification
+	err := g.store.View(ctx, func(tx Tx) (err error) {
+		ns, err = tx.Notifications(q)
+		return err
+	})
+	return ns, err
+}
+
+// Notification returns one row of the notification log; [CodeNotFound] if there is none.
+func (g *Gate) Notification(ctx context.Context, id string) (Notification, error) {
+	var n Notification
+	err := g.store.View(ctx, func(tx Tx) (err error) {
+		n, err = tx.Notification(id)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
+		return n, Errorf(CodeNotFound, "No such notification.")
+	}
+	return n, err
+}
+
+// Retry has a failed notification sent again, from the start: same row, new retry key, no attempts
+// counted. [CodeNotFound], or [CodeNotFailed] when it has not failed.
+func (g *Gate) Retry(ctx context.Context, by Actor, id string) (Notification, error) {
+	var n Notification
+	err := g.store.Update(ctx, func(tx Tx) (err error) {
+		n, err = tx.Notification(id)
+		if errors.Is(err, ErrNotFound) {
+			return Errorf(CodeNotFound, "No such notification.")
+		}
+		if err != nil {
+			return err
+		}
+		if n.Status != Failed {
+			return Errorf(CodeNotFailed, "This notification has not failed; it is %s.", n.Status)
+		}
+		attempt, now := n.Attempt, tx.Now()
+		n.Status, n.Attempt, n.NextAttemptAt, n.UpdatedAt = Queued, 0, now, now
+		n.RetryKey, n.FirstTryAt, n.LeaseUntil, n.Revived = newUUID(), time.Time{}, time.Time{}, false
+		if _, err = tx.UpdateNotification(n, Failed, attempt); err != nil {
+			return err
+		}
+		e := Event{Type: EventNotificationRetrying, Actor: by.String(), ApprovalID: n.ApprovalID, Reason: "asked_for", Data: notificationData(n)}
+		return g.audit(ctx, tx, e)
+	})
+	return n, err
+}
+
+// RetryFailed gives the failed cards of pending requests one further try each, and returns how many.
+func (g *Gate) RetryFailed(ctx context.Context) (int, error) {
+	total := 0
+	err := g.eachPending(ctx, func(tx Tx, r Request) error {
+		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Status: Failed})
+		if err != nil {
+			return err
+		}
+		for _, n := range ns {
+			if n.Revived || n.Kind != KindRequest && n.Kind != KindReminder {
+				continue
+			}
+			n.Revived, n.Status, n.NextAttemptAt, n.UpdatedAt = true, Retrying, tx.Now(), tx.Now()
+			ok, err := tx.UpdateNotification(n, Failed, n.Attempt)
+			if err != nil {
+				return err
+			}
+			if ok {
+				total++
+				if err := g.auditNotification(ctx, tx, n, EventNotificationRetrying, "heartbeat"); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, &total)
+	return total, err
+}
+
+// Remind pushes the cards of requests that nobody has answered for a while again: each time after has
+// passed since the last card, as a new message, at most limit times. It returns how many requests
+// people were reminded of.
+func (g *Gate) Remind(ctx context.Context, after time.Duration, limit int) (int, error) {
+	total := 0
+	err := g.eachPending(ctx, func(tx Tx, r Request) error {
+		if tx.Now().Sub(r.RequestedAt) < after {
+			return nil
+		}
+		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+		if err != nil {
+			return err
+		}
+		rounds := map[time.Time]bool{} // one round of reminders has one time
+		newest := r.RequestedAt
+		for _, n := range ns {
+			if n.Kind == KindReminder {
+				rounds[n.CreatedAt] = true
+			}
+			if n.Kind == KindReminder || n.Kind == KindRequest {
+				newest = latest(newest, n.CreatedAt)
+			}
+		}
+		if len(rounds) >= limit || tx.Now().Sub(newest) < after {
+			return nil
+		}
+		sent := false
+		for _, a := range g.addresses(r) {
+			if err := g.queue(tx, Notification{ApprovalID: r.ID, Channel: a.Channel, Recipient: a.To, Kind: KindReminder}); err != nil {
+				return err
+			}
+			sent = true
+		}
+		if sent {
+			total++
+		}
+		return nil
+	}, &total)
+	return total, err
+}
+
+// eachPending calls fn for every pending request, one page of them per transaction, after what was due
+// has ended. A transaction that runs again undoes what it counted.
+func (g *Gate) eachPending(ctx context.Context, fn func(tx Tx, r Request) error, total *int) error {
+	const page = 64
+	if _, err := g.Expire(ctx); err != nil {
+		return err
+	}
+	after := ""
+	for {
+		var rs []Request
+		before := *total
+		err := g.store.Update(ctx, func(tx Tx) (err error) {
+			*total = before
+			if rs, err = tx.Requests(RequestQuery{Status: Pending, After: after, Limit: page}); err != nil {
+				return err
+			}
+			for _, r := range rs {
+				if r.Due(tx.Now()) {
+					continue
+				}
+				if err := fn(tx, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || len(rs) < page {
+			return err
+		}
+		after = rs[len(rs)-1].ID
+	}
+}
+
+// PendingCount counts the pending requests.
+func (g *Gate) PendingCount(ctx context.Context) (int, error) {
+	n := 0
+	err := g.view(ctx, func(tx Tx) (err error) {
+		n, err = tx.CountPending("")
+		return err
+	})
+	return n, err
+}
+
+// How long a webhook event's id is remembered: longer than any platform delivers it again.
+const rememberEvent = 3 * 24 * time.Hour
+
+// Prune drops what is no longer needed: webhook event ids after three days, endings after a day or
+// remember_denial, whichever is longer.
+func (g *Gate) Prune(ctx context.Context) (int, error) {
+	n := 0
+	keep := max(rememberUse, g.Policy().Terms().RememberDenial)
+	err := g.store.Update(ctx, func(tx Tx) (err error) {
+		n, err = tx.Prune(tx.Now().Add(-rememberEvent), tx.Now().Add(-keep))
+		return err
+	})
+	return n, err
+}
+
+// Audit lists audit events.
+func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
+	var es []Event
+	err := g.store.View(ctx, func(tx Tx) (err error) {
+		es, err = tx.Events(q)
+		return err
+	})
+	return es, err
+}
+
+// AuditRange returns the oldest and newest seq on record, zeros for none.
+func (g *Gate) AuditRange(ctx context.Context) (oldest, newest int64, err error) {
+	err = g.store.View(ctx, func(tx Tx) (err error) {
+		oldest, newest, err = tx.SeqRange()
+		return err
+	})
+	return oldest, newest, err
+}
+
+// Broker returns the broker that wakes on what the gate commits.
+func (g *Gate) Broker() *Broker { return g.broker }
+
+// WebhookRefused audits a signed event that was not acted on.
+func (g *Gate) WebhookRefused(ctx context.Context, actor, channel, reason string) error {
+	return g.store.Update(ctx, func(tx Tx) error {
+		return g.audit(ctx, tx, Event{Type: EventWebhookRefused, Actor: actor, Reason: reason, Data: marshal(map[string]any{"channel": channel})})
+	})
+}

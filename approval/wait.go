@@ -1,0 +1,374 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// WaitOptions bound a waiting check.
+type WaitOptions struct {
+	For time.Duration
+	// Still is asked right before an approval is used: an error (the token was revoked meanwhile) is
+	// returned instead, and the approval stays unused. nil: nothing to ask.
+	Still func() error
+}
+
+// CheckWait is [Gate.Check] that, when the call must wait for a person, holds up to w.For until the
+// request that this call made or joined ends; it never makes another. An approval is used for the
+// caller; if another caller was faster the outcome is denied with reason code already_used. When time
+// is up the outcome is pending, in the words of the first answer.
+func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Outcome, error) {
+	first, err := g.Check(ctx, c)
+	if err != nil || first.Word != WordPending || w.For <= 0 {
+		return first, err
+	}
+	r, err := g.await(ctx, first.Request.ID, w.For)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if r.Status == Approved && r.Live() {
+		return g.use(ctx, c, r.ID, w.Still)
+	}
+	if r.Status == Pending {
+		first.Request = &r
+		return first, nil
+	}
+	return endedOutcome(r), nil
+}
+
+// endedOutcome tells a caller who waited for r how it ended.
+func endedOutcome(r Request) Outcome {
+	o := Outcome{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r, Message: r.FeedMessage()}
+	switch {
+	case r.Status == Denied:
+		o.Word, o.Message = WordDenied, deniedMessage(r)
+	case r.Status == Expired:
+		o.Word = WordExpired
+	case r.Status == Cancelled:
+		o.Word = WordCancelled
+	case !r.LapsedAt.IsZero():
+		o.Word = WordLapsed
+	case !r.ConsumedAt.IsZero():
+		o.Word, o.ReasonCode, o.Message = WordDenied, string(CodeAlreadyUsed), alreadyUsedMessage(r)
+	default:
+		o.Word, o.Message = WordPending, pendingMessage(r)
+	}
+	return o
+}
+
+// use lets a caller who waited for an approval through, once: the caller, its token and the policy in
+// force are looked at again first.
+func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (Outcome, error) {
+	for {
+		in := g.policy.Load()
+		j := g.judge(ctx, *in, c)
+		if still != nil {
+			if err := still(); err != nil {
+				return Outcome{}, err
+			}
+		}
+		var out Outcome
+		err := g.store.Update(ctx, func(tx Tx) error {
+			if g.policy.Load() != in {
+				return errPolicyChanged
+			}
+			r, err := g.settled(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			if r.Status != Approved || !r.Live() {
+				out = endedOutcome(r)
+				return nil
+			}
+			v := j.verdict
+			switch {
+			case !v.Observe && v.Action == Deny:
+				out = Outcome{Word: WordDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+				j.data = g.callData(j)
+				return g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
+			case v.Action == Quarantine && (v.Risk.Rank() > r.Risk.Rank() || j.key != r.Key()):
+				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, "policy_changed"); err != nil {
+					return err
+				}
+				out = endedOutcome(r)
+				out.ReasonCode = "policy_changed"
+				return nil
+			}
+			if r, err = g.consume(ctx, tx, r); err != nil {
+				return err
+			}
+			out = Outcome{Word: WordApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}
+			return nil
+		})
+		if errors.Is(err, errPolicyChanged) {
+			continue
+		}
+		return out, err
+	}
+}
+
+// lookAtClock is how often those who wait compare the wall clock with their deadline: a sleeping
+// machine or a set clock must not let a timer outlive it.
+const lookAtClock = time.Second
+
+// await returns the request once it is no longer pending, or as it stands when d is over.
+func (g *Gate) await(ctx context.Context, id string, d time.Duration) (Request, error) {
+	wake, cancel := g.broker.Request(id)
+	defer cancel()
+	over := time.NewTimer(d)
+	defer over.Stop()
+	clock := time.NewTimer(0)
+	defer clock.Stop()
+	last := false
+	for {
+		r, err := g.read(ctx, id)
+		if err != nil || r.Status != Pending || last {
+			return r, err
+		}
+		for waiting := true; waiting; {
+			clock.Reset(min(lookAtClock, max(r.ExpiresAt.Sub(g.wall()), time.Millisecond)))
+			select {
+			case <-wake:
+				waiting = false
+			case <-clock.C:
+				waiting = g.wall().Before(r.ExpiresAt)
+			case <-over.C:
+				last, waiting = true, false
+			case <-ctx.Done():
+				return r, ctx.Err()
+			}
+		}
+	}
+}
+
+// read returns one request; if it is due it is ended first, through the writer.
+func (g *Gate) read(ctx context.Context, id string) (Request, error) {
+	var r Request
+	due := false
+	err := g.store.View(ctx, func(tx Tx) (err error) {
+		r, err = tx.Request(id)
+		due = err == nil && r.Due(tx.Now())
+		return err
+	})
+	if err != nil || !due {
+		return r, err
+	}
+	err = g.store.Update(ctx, func(tx Tx) (err error) {
+		r, err = g.settled(ctx, tx, id)
+		return err
+	})
+	return r, err
+}
+
+// view reads with nothing due left: if something is, it is ended first.
+func (g *Gate) view(ctx context.Context, fn func(tx Tx) error) error {
+	for {
+		due := false
+		err := g.store.View(ctx, func(tx Tx) error {
+			rs, err := tx.Due(1)
+			if err != nil {
+				return err
+			}
+			if due = len(rs) > 0; due {
+				return nil
+			}
+			return fn(tx)
+		})
+		if err != nil || !due {
+			return err
+		}
+		if _, err := g.Expire(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Request returns one request. An agent sees its own, a person any; else [CodeNotFound].
+func (g *Gate) Request(ctx context.Context, who Actor, id string) (Request, error) {
+	r, err := g.read(ctx, id)
+	return visibleTo(who, r, err)
+}
+
+// WaitRequest is [Gate.Request] that holds up to d until the request is no longer pending. It uses
+// nothing up.
+func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Duration) (Request, error) {
+	r, err := g.Request(ctx, who, id)
+	if err != nil || d <= 0 || r.Status != Pending {
+		return r, err
+	}
+	r, err = g.await(ctx, id, d)
+	return visibleTo(who, r, err)
+}
+
+func visibleTo(who Actor, r Request, err error) (Request, error) {
+	if err == nil && who.Kind != Human && (who.Kind != Agent || who.Name != r.Agent) {
+		err = ErrNotFound
+	}
+	if errors.Is(err, ErrNotFound) {
+		return Request{}, Errorf(CodeNotFound, noRequestMessage)
+	}
+	return r, err
+}
+
+// Requests lists requests, newest first.
+func (g *Gate) Requests(ctx context.Context, q RequestQuery) ([]Request, error) {
+	var rs []Request
+	err := g.view(ctx, func(tx Tx) (err error) {
+		rs, err = tx.Requests(q)
+		return err
+	})
+	return rs, err
+}
+
+// maxFeed is how many endings one look at the feed brings; acknowledging them brings the next.
+const maxFeed = 200
+
+// Resolved returns the agent's endings that it has not acknowledged, oldest first, at most 200;
+// session other than "" narrows them to what that session asked for. With nothing there it holds up
+// to wait for the first to come.
+func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Duration) ([]Request, error) {
+	wake, cancel := g.broker.Agent(agent)
+	defer cancel()
+	over := time.NewTimer(max(wait, 0))
+	defer over.Stop()
+	for {
+		var rs []Request
+		err := g.view(ctx, func(tx Tx) (err error) {
+			rs, err = tx.Feed(agent, session, maxFeed)
+			return err
+		})
+		if err != nil || len(rs) > 0 || wait <= 0 {
+			return rs, err
+		}
+		select {
+		case <-wake: // Run ends what is due at its moment, so the wake comes for deadlines too
+		case <-over.C:
+			wait = 0
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Acked tells what [Gate.Ack] did with each id.
+type Acked struct {
+	Acked       []string
+	NotResolved []string
+	NotFound    []string
+}
+
+// Ack takes endings out of the agent's feed. It is idempotent.
+func (g *Gate) Ack(ctx context.Context, agent string, ids []string) (Acked, error) {
+	var a Acked
+	err := g.store.Update(ctx, func(tx Tx) error {
+		a = Acked{}
+		for _, id := range ids {
+			r, err := g.settled(ctx, tx, id)
+			if errors.Is(err, ErrNotFound) || err == nil && r.Agent != agent {
+				a.NotFound = append(a.NotFound, id)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if r.Status == Pending {
+				a.NotResolved = append(a.NotResolved, id)
+				continue
+			}
+			a.Acked = append(a.Acked, id)
+			ok, err := tx.Ack(agent, id)
+			if err != nil {
+				return err
+			}
+			if ok {
+				e := requestEvent(r, EventApprovalAcked)
+				e.Actor = Actor{Kind: Agent, Name: agent}.String()
+				if err := g.audit(ctx, tx, e); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return a, err
+}
+
+// Run keeps deadlines to the moment: it ends what is due when it is due, so that whoever waits is told
+// then. It returns when ctx ends. Without it, nothing is ever allowed that should not be; endings are
+// only told later.
+func (g *Gate) Run(ctx context.Context) {
+	due, cancel := g.broker.deadlines()
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var next time.Time // zero: none
+	look := true
+	for {
+		if look {
+			t, err := g.endDue(ctx)
+			if err != nil && ctx.Err() == nil {
+				g.log.ErrorContext(ctx, "deadlines could not be kept; trying again in a second", "error", err)
+			}
+			if look, next = err != nil, t; look {
+				next = g.wall().Add(lookAtClock)
+			}
+		}
+		wait := lookAtClock
+		if next.IsZero() {
+			timer.Stop()
+		} else {
+			wait = min(wait, max(next.Sub(g.wall()), time.Millisecond))
+			timer.Reset(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-due:
+			if next.IsZero() || t.Before(next) {
+				next = t
+			}
+		case <-timer.C:
+			look = look || !g.wall().Before(next)
+		}
+	}
+}
+
+func (g *Gate) endDue(ctx context.Context) (next time.Time, err error) {
+	if _, err := g.Expire(ctx); err != nil {
+		return time.Time{}, err
+	}
+	err = g.store.View(ctx, func(tx Tx) (err error) {
+		next, err = tx.NextDeadline()
+		return err
+	})
+	return next, err
+}
+
+// expireBatch is how many due requests one transaction ends.
+const expireBatch = 64
+
+// Expire ends every request that is due and returns how many that were.
+func (g *Gate) Expire(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		n := 0
+		err := g.store.Update(ctx, func(tx Tx) error {
+			rs, err := tx.Due(expireBatch)
+			if err != nil {
+				return err
+			}
+			n = len(rs)
+			for _, r := range rs {
+				if _, err := g.settle(ctx, tx, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		total += n
+		if err != nil || n < expireBatch {
+			return total, err
+		}
+	}
+}
