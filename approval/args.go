@@ -588,7 +588,7 @@ func plainKey(key string) bool {
 			return false
 		}
 	}
-	return true
+	return len((*Masker)(nil).find(key)) == 0
 }
 
 // countCharacters returns "1 character", "2 characters".
