@@ -1,0 +1,323 @@
+package channels
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign/approval"
+)
+
+// Card is what people are shown, as plain data. Every text in it is masked and visible already: a
+// platform lays it out, escapes it and shortens it, and nothing more.
+type Card struct {
+	Kind    approval.NotificationKind
+	Text    string // a reply's sentence; of other kinds the title, in words
+	BatchID string // of a card that shows a batch, whose requests can be decided together too; else ""
+	Items   []Item
+	Words   Catalogue
+}
+
+// Item is one request on a card.
+type Item struct {
+	ID    string
+	Tool  string // server/tool where there is a server
+	Risk  approval.Risk
+	State State
+
+	Title    string // how the request stands, in a word or two
+	Sentence string // how it ended; "" while it is pending
+	Why      string // the policy's message
+	Facts    []Fact // who asks, from where
+
+	Rows    []Row
+	Total   int // values in all args
+	Notices []string
+
+	Rationale string // the agent's own words, unchecked
+	Preview   string
+
+	Deadline   time.Time // zero unless pending
+	DeadlineAt string    // in the configured zone
+	Hash       string    // its first 8 characters
+	Link       string
+}
+
+// Fact is one labelled line.
+type Fact struct{ Label, Value string }
+
+// State is how a request stands, in more words than approval.Status has.
+type State string
+
+const (
+	StatePending   State = "pending"
+	StateApproved  State = "approved"
+	StateUsed      State = "used"
+	StateLapsed    State = "lapsed"
+	StateDenied    State = "denied"
+	StateExpired   State = "expired"
+	StateCancelled State = "cancelled"
+)
+
+// StateOf returns how r stands.
+func StateOf(r approval.Request) State {
+	switch {
+	case r.Status == approval.Denied:
+		return StateDenied
+	case r.Status == approval.Expired:
+		return StateExpired
+	case r.Status == approval.Cancelled:
+		return StateCancelled
+	case r.Status == approval.Approved && !r.LapsedAt.IsZero():
+		return StateLapsed
+	case r.Status == approval.Approved && !r.ConsumedAt.IsZero():
+		return StateUsed
+	case r.Status == approval.Approved:
+		return StateApproved
+	}
+	return StatePending
+}
+
+// Icon is the sign of a state, beside its words.
+func (s State) Icon() string {
+	switch s {
+	case StateApproved, StateUsed:
+		return "✅"
+	case StateDenied:
+		return "⛔"
+	case StateExpired, StateLapsed:
+		return "⌛"
+	case StateCancelled:
+		return "🚫"
+	}
+	return "⏳"
+}
+
+// Pending reports whether the request can still be decided: only then are there buttons.
+func (i Item) Pending() bool { return i.State == StatePending }
+
+// PendingCount counts the requests that can still be decided.
+func (c Card) PendingCount() int {
+	n := 0
+	for _, i := range c.Items {
+		if i.Pending() {
+			n++
+		}
+	}
+	return n
+}
+
+// Together reports whether the card has buttons for all that is pending at once.
+func (c Card) Together() bool { return c.BatchID != "" && c.PendingCount() > 1 }
+
+// Say is [Catalogue.Say] in the card's language.
+func (c Card) Say(k Text, args ...string) string { return c.Words.Say(k, args...) }
+
+// Maker makes cards out of requests. The zero Maker masks the usual secrets, shows times in UTC and
+// sets no links. A Maker is not changed once it is in use.
+type Maker struct {
+	Masker *approval.Masker
+	Zone   *time.Location
+	// Link returns where a request can be read in a browser; nil for nowhere.
+	Link  func(id string) string
+	Words Catalogue
+}
+
+// Card makes the card of a delivery.
+func (m Maker) Card(d approval.Delivery) Card {
+	n := d.Notification
+	c := Card{Kind: n.Kind, BatchID: n.BatchID, Words: m.Words}
+	if n.Kind != approval.KindReply || len(n.Cards) > 0 {
+		for _, r := range d.Requests {
+			c.Items = append(c.Items, m.item(n.Kind, r))
+		}
+	}
+	if n.Kind == approval.KindReply {
+		text, _ := m.Masker.Text(n.Text)
+		c.Text = approval.VisibleLines(text)
+		return c
+	}
+	c.Text = m.title(c)
+	return c
+}
+
+// Fallback makes a card of words only, for one that could not be drawn. It has no buttons: nobody
+// should approve what they were not shown.
+func (m Maker) Fallback(d approval.Delivery) Card {
+	c := m.Card(d)
+	if len(c.Items) == 0 {
+		return Card{Kind: approval.KindReply, Text: c.Text, Words: m.Words}
+	}
+	title := c.Text
+	if title == "" {
+		title = c.Items[0].Title
+	}
+	text := m.Words.Say(TextCannotRender, "title", title, "tools", tools(c, 5), "id", c.Items[0].ID)
+	return Card{Kind: approval.KindReply, Text: text, Words: m.Words}
+}
+
+// title is the heading of a card that is not a reply.
+func (m Maker) title(c Card) string {
+	n, pending := strconv.Itoa(len(c.Items)), c.PendingCount()
+	switch {
+	case len(c.Items) == 1:
+		return c.Items[0].Title
+	case pending == 0:
+		return m.Words.Say(TextBatchOver, "n", n)
+	case pending < len(c.Items):
+		return m.Words.Say(TextBatchSome, "pending", strconv.Itoa(pending), "n", n)
+	case c.Kind == approval.KindReminder:
+		return m.Words.Say(TextBatchReminder, "n", n)
+	}
+	return m.Words.Say(TextBatchNeeded, "n", n)
+}
+
+func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
+	i := Item{
+		ID: r.ID, Tool: approval.Visible(r.Target()), Risk: r.Risk, State: StateOf(r),
+		Why:       m.line(r.HumanMessage),
+		Rationale: m.lines(r.Rationale),
+		Preview:   m.lines(r.Preview),
+		Hash:      r.ArgsHash[:min(8, len(r.ArgsHash))],
+	}
+	i.Title, i.Sentence = m.standing(kind, r)
+	i.Facts = append(i.Facts, Fact{m.Words.Say(TextAgent), approval.Visible(r.Agent)})
+	if r.SessionID != "" {
+		i.Facts = append(i.Facts, Fact{m.Words.Say(TextSession), m.line(r.SessionID)})
+	}
+	if r.Scope != "" {
+		i.Facts = append(i.Facts, Fact{m.Words.Say(TextScope), m.line(r.Scope)})
+	}
+	masked, secrets := m.Masker.Args(r.Args)
+	i.Rows, i.Total = argRows(masked, m.ignored(r))
+	if secrets > 0 {
+		i.Notices = append(i.Notices, m.Words.Say(TextMasked, "n", strconv.Itoa(secrets)))
+	}
+	if p := r.Previous; p != nil {
+		i.Notices = append(i.Notices, m.Words.Say(TextPrevious, "who", approval.Visible(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)))
+	}
+	if i.Pending() {
+		if r.RequireReason {
+			i.Notices = append(i.Notices, m.Words.Say(TextReasonNeeded, "id", r.ID))
+		}
+		i.Deadline, i.DeadlineAt = r.ExpiresAt, m.time(r.ExpiresAt)
+	}
+	if m.Link != nil {
+		i.Link = m.Link(r.ID)
+	}
+	return i
+}
+
+// ignored returns the args that are not part of what is approved. Where keys differ only in letter case
+// none is left out of the hash, whatever the rule names.
+func (m Maker) ignored(r approval.Request) []string {
+	if len(r.IgnoredArgs) == 0 {
+		return nil
+	}
+	if args, err := approval.ParseArgs(r.Args); err != nil || args.Ambiguous() {
+		return nil
+	}
+	return r.IgnoredArgs
+}
+
+// standing tells how a request stands: in a word, and where it has ended in a sentence.
+func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (title, sentence string) {
+	by := func(k Text) string {
+		return m.Words.Say(k, "who", m.line(r.ResolvedBy), "time", m.time(r.ResolvedAt))
+	}
+	reason := ""
+	if r.ResolveReason != "" {
+		reason = m.Words.Say(TextReason, "reason", m.line(r.ResolveReason))
+	}
+	var parts []string
+	switch StateOf(r) {
+	case StateApproved:
+		title, parts = m.Words.Say(TextApproved), []string{by(TextApprovedBy), reason, m.Words.Say(TextUseBy, "time", m.time(r.UseBy))}
+	case StateUsed:
+		title, parts = m.Words.Say(TextUsed), []string{by(TextApprovedBy), reason, m.Words.Say(TextUsedAt, "time", m.time(r.ConsumedAt))}
+	case StateLapsed:
+		title, parts = m.Words.Say(TextLapsed), []string{by(TextApprovedBy), reason, m.Words.Say(TextLapsedAt, "time", m.time(r.UseBy))}
+	case StateDenied:
+		if reason == "" {
+			reason = m.Words.Say(TextNoReason)
+		}
+		title, parts = m.Words.Say(TextDenied), []string{by(TextDeniedBy), reason}
+	case StateExpired:
+		title, parts = m.Words.Say(TextExpired), []string{m.Words.Say(TextExpiredAt, "time", m.time(r.ExpiresAt))}
+	case StateCancelled:
+		title, parts = m.Words.Say(TextCancelled), []string{by(TextCancelledBy), reason}
+	default:
+		if kind == approval.KindReminder {
+			return m.Words.Say(TextStillNeeded), ""
+		}
+		return m.Words.Say(TextNeeded), ""
+	}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	return title, strings.Join(parts, " ")
+}
+
+// line makes foreign text fit for one line.
+func (m Maker) line(s string) string {
+	s, _ = m.Masker.Text(s)
+	return approval.Visible(s)
+}
+
+// lines makes foreign text fit to be shown on several.
+func (m Maker) lines(s string) string {
+	s, _ = m.Masker.Text(strings.TrimSpace(s))
+	return block(s)
+}
+
+// time shows t in the configured zone, with the zone's name: its abbreviation, or where it has none
+// the offset and the name of the place.
+func (m Maker) time(t time.Time) string {
+	zone := m.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	s := t.In(zone).Format("2006-01-02 15:04 MST")
+	if last := s[len(s)-1]; '0' <= last && last <= '9' {
+		s += " (" + zone.String() + ")"
+	}
+	return s
+}
+
+// Alt is the card in one line of plain text, for notifications and screen readers, at most limit long
+// in unit.
+func (c Card) Alt(limit int, unit func(string) int) string {
+	var s string
+	switch len(c.Items) {
+	case 0:
+		s = c.Text
+	case 1:
+		i := c.Items[0]
+		s = c.Say(TextAlt, "title", i.Title, "tool", i.Tool, "risk", c.Say(RiskText(i.Risk)), "agent", i.Facts[0].Value, "why", or(i.Sentence, i.Why), "id", i.ID)
+		if c.Kind == approval.KindReply && c.Text != "" {
+			s = c.Text
+		}
+	default:
+		s = c.Say(TextAltBatch, "title", or(c.Text, c.Say(TextBatchNeeded, "n", strconv.Itoa(len(c.Items)))), "agent", c.Items[0].Facts[0].Value, "tools", tools(c, 20))
+	}
+	return approval.ShortenMiddle(or(strings.TrimSpace(s), "…"), limit, unit)
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// tools lists the tools on a card, most of them.
+func tools(c Card, most int) string {
+	var names []string
+	for n, i := range c.Items {
+		if n == most {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, i.Tool)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,23 @@
+// Package channels takes cards to people and brings their words back.
+//
+// A notification is a row before it is a message. The [Sender] finds the row in the queue, a [Maker]
+// turns the requests it is about into a [Card], which is plain data, and the row's [Channel] renders
+// the card to its platform's own bytes. Those are stored with the row before the first try, so every
+// later try, also after a restart, sends the same bytes under the same key. What the platform answers
+// ends as a [Receipt] or as a [PushError] that says whether another try can help, and when.
+//
+//	queued ──begin──▶ (leased) ──sent──▶ sent
+//	  ▲                  │
+//	  └──── retrying ◀───┼── may pass: the same bytes and key again, later
+//	                     ├── final, or tried too often ──▶ failed
+//	                     └── the token is bad: the attempt is given back, the channel pauses
+//
+// A card shows exactly what an approval of it covers. What comes from a caller is masked where it is
+// secret, made visible where it would hide, and never read as markup; what does not fit is said
+// loudly, with where to read all of it. No args can make a card break a platform's limits.
+//
+// The other way, a tap's data is read by [ParseButton] and typed text by [ParseWords]. Both take only
+// what cannot be misread: anything else decides nothing.
+//
+// Each platform is a package of its own below this one.
+package channels

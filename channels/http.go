@@ -1,0 +1,96 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// HTTPTimeout is how long one call to a platform may take, from dialling to the last byte.
+const HTTPTimeout = 10 * time.Second
+
+// maxAnswer is how much of a platform's answer is read.
+const maxAnswer = 1 << 20
+
+// NewHTTPClient returns a client for calls to a platform: with a time-out, bounded answers, and no
+// redirects, which would take a token to whoever the answer names. Its CloseIdleConnections must be
+// called when it is no longer used.
+func NewHTTPClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 32
+	t.IdleConnTimeout = 90 * time.Second
+	return &http.Client{
+		Transport:     &bounded{t},
+		Timeout:       HTTPTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// bounded is a transport whose answers end after maxAnswer bytes.
+type bounded struct{ *http.Transport }
+
+func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.Transport.RoundTrip(r)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}
+	return res, err
+}
+
+// Wire tells whether a request left this machine.
+type Wire struct{ wrote atomic.Bool }
+
+// WatchWire returns a context whose HTTP requests are watched. Where none was written, an error means
+// that the platform knows nothing of the message; otherwise its outcome is unknown.
+func WatchWire(ctx context.Context) (context.Context, *Wire) {
+	w := new(Wire)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { w.wrote.Store(true) }}), w
+}
+
+// Wrote reports whether a request was written.
+func (w *Wire) Wrote() bool { return w.wrote.Load() }
+
+// TransportError is the PushError of a call that got no answer. The text of err goes into it without
+// the address that was called, which can be a secret.
+func TransportError(err error, w *Wire) *PushError {
+	e := &PushError{Reason: ReasonUnavailable, Unknown: w.Wrote(), Err: err}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		e.Err = u.Err
+		if u.Timeout() {
+			e.Reason = ReasonTimeout
+		}
+	}
+	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		e.Reason = ReasonTimeout
+	}
+	return e
+}
+
+// maxRetryAfter bounds what a platform can wish for, in case it wishes nonsense.
+const maxRetryAfter = time.Hour
+
+// RetryAfter reads a Retry-After header, in seconds or as a date; 0 where there is none that can be read.
+func RetryAfter(h http.Header) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if n, err := strconv.ParseFloat(v, 64); err == nil {
+		if n > 0 {
+			return min(time.Duration(min(n, maxRetryAfter.Seconds())*float64(time.Second)), maxRetryAfter)
+		}
+		return 0
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return min(max(time.Until(t), 0), maxRetryAfter)
+	}
+	return 0
+}

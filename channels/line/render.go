@@ -1,0 +1,415 @@
+package line
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	api "github.com/line/line-bot-sdk-go/v8/linebot/messaging_api"
+	"github.com/rivo/uniseg"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+// The platform's limits, and ours below them. Lengths of text are in UTF-16 code units unless it says
+// otherwise, sizes in bytes of JSON.
+const (
+	maxMessages     = 5
+	maxText         = 5000
+	maxAltText      = 1500
+	maxBubble       = 30_000
+	maxCarousel     = 50_000
+	maxBubbles      = 12
+	maxButtonLabel  = 40  // grapheme clusters
+	maxDisplayText  = 300 // both in clusters and in units
+	maxPostbackData = 300
+	maxURI          = 1000
+
+	bubbleSize       = maxBubble - 500
+	carouselSize     = maxCarousel - 2000
+	bubblesPerScroll = 6 // of a batch's requests: more would leave each too little room for its args
+
+	maxValue  = 8000 // of one arg
+	roomyRows = 24   // up to as many rows stand in two columns
+)
+
+// measures are how much of the texts around the args is shown, from what reads best to what leaves the
+// args the most room. own is for the agent's own words, which give way first.
+type measures struct{ tool, sentence, why, fact, notice, link, own int }
+
+var levels = []measures{
+	{tool: 300, sentence: 1500, why: 1000, fact: 300, notice: 400, link: maxURI, own: 1500},
+	{tool: 300, sentence: 800, why: 600, fact: 200, notice: 300, link: maxURI, own: 500},
+	{tool: 300, sentence: 500, why: 300, fact: 120, notice: 250, link: 300, own: 160},
+	{tool: 120, sentence: 250, why: 160, fact: 80, notice: 200, link: 200},
+	{tool: 60, sentence: 120, why: 60, fact: 40, notice: 100},
+}
+
+// Colours of the header, dark enough for white text, and of the rest.
+const (
+	white   = "#FFFFFF"
+	ink     = "#111827"
+	faint   = "#6B7280"
+	paper   = "#F3F4F6"
+	alarm   = "#B91C1C"
+	approve = "#15803D"
+	settled = "#4B5563"
+)
+
+func riskColour(r approval.Risk) string {
+	switch r {
+	case approval.RiskLow:
+		return "#15803D"
+	case approval.RiskMedium:
+		return "#A16207"
+	case approval.RiskCritical:
+		return "#7F1D1D"
+	}
+	return "#C2410C"
+}
+
+// Render makes a JSON array of LINE message objects: for a card one Flex bubble, for a batch carousels
+// of a summary and one bubble for each request, for a reply a text, followed by a bubble for each of
+// its cards. LINE cannot edit, so an outcome is an error.
+func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
+	ms, err := messages(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(ms) > maxMessages {
+		return nil, fmt.Errorf("line: a card of %d messages", len(ms))
+	}
+	return json.Marshal(ms)
+}
+
+func messages(c channels.Card) ([]api.MessageInterface, error) {
+	var ms []api.MessageInterface
+	switch {
+	case c.Kind == approval.KindOutcome:
+		return nil, fmt.Errorf("line: a message cannot be edited")
+	case c.Kind == approval.KindReply:
+		if c.Text != "" || len(c.Items) == 0 {
+			ms = append(ms, &api.TextMessage{Text: shorten(or(c.Text, "…"), maxText)})
+		}
+		if len(ms)+len(c.Items) > maxMessages {
+			return scroll(ms, c, c.Items, nil, maxBubbles)
+		}
+		for _, i := range c.Items {
+			m, err := single(c, i)
+			if err != nil {
+				return nil, err
+			}
+			ms = append(ms, m)
+		}
+		return ms, nil
+	case len(c.Items) == 0:
+		return nil, fmt.Errorf("line: a card without a request")
+	case len(c.Items) == 1:
+		m, err := single(c, c.Items[0])
+		return []api.MessageInterface{m}, err
+	}
+	return scroll(nil, c, c.Items, summary(c), bubblesPerScroll)
+}
+
+// single is a message of one request's bubble.
+func single(c channels.Card, i channels.Item) (*api.FlexMessage, error) {
+	b, err := bubble(c, i, bubbleSize)
+	if err != nil {
+		return nil, err
+	}
+	one := c
+	one.Items, one.BatchID, one.Text = []channels.Item{i}, "", ""
+	return &api.FlexMessage{AltText: one.Alt(maxAltText, measure), Contents: b}, nil
+}
+
+// scroll appends carousels of at most per bubbles: first, where there is one, and one for each item.
+func scroll(ms []api.MessageInterface, c channels.Card, items []channels.Item, first *api.FlexBubble, per int) ([]api.MessageInterface, error) {
+	total := len(items)
+	if first != nil {
+		total++
+	}
+	count := (total + per - 1) / per
+	if len(ms)+count > maxMessages {
+		return nil, fmt.Errorf("line: %d requests do not fit on one card", len(items))
+	}
+	for n := range count {
+		// Carousels of nearly the same length, the longer ones first.
+		length := total / count
+		if n < total%count {
+			length++
+		}
+		f := &api.FlexCarousel{}
+		if first != nil {
+			f.Contents = append(f.Contents, *first)
+			first = nil
+		}
+		for len(f.Contents) < length {
+			b, err := bubble(c, items[0], carouselSize/length)
+			if err != nil {
+				return nil, err
+			}
+			f.Contents = append(f.Contents, *b)
+			items = items[1:]
+		}
+		ms = append(ms, &api.FlexMessage{AltText: c.Alt(maxAltText, measure), Contents: f})
+	}
+	return ms, nil
+}
+
+// summary is the first bubble of a batch, with the buttons for all of it.
+func summary(c channels.Card) *api.FlexBubble {
+	worst := c.Items[0].Risk
+	body := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
+	for _, f := range c.Items[0].Facts {
+		body.Contents = append(body.Contents, columns(f.Label, shorten(f.Value, 200), faint))
+	}
+	for n, i := range c.Items {
+		if i.Risk.Rank() > worst.Rank() {
+			worst = i.Risk
+		}
+		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), shorten(i.Tool, 60))
+		body.Contents = append(body.Contents, text(line, "sm", ink, false))
+	}
+	b := &api.FlexBubble{
+		Size:   api.FlexBubbleSIZE_MEGA,
+		Header: header(c.Text, channels.RiskIcon(worst)+" "+c.Say(channels.RiskText(worst)), riskColour(worst)),
+		Body:   body,
+	}
+	if c.Together() {
+		body.Contents = append(body.Contents, text(c.Say(channels.TextBatchHint), "xs", faint, false))
+		b.Footer = buttons(c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), "")
+	}
+	return b
+}
+
+// bubble draws one request in at most size bytes.
+func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error) {
+	colour, title := riskColour(i.Risk), i.Title
+	if !i.Pending() {
+		colour, title = settled, i.State.Icon()+" "+title
+	}
+	head := header(title, channels.RiskIcon(i.Risk)+" "+c.Say(channels.RiskText(i.Risk)), colour)
+	for n, m := range levels {
+		d := drawing{measures: m, card: c, item: i, roomy: len(i.Rows) <= roomyRows && size > carouselSize/4}
+		b := &api.FlexBubble{Size: api.FlexBubbleSIZE_MEGA, Header: head, Footer: d.footer()}
+		// What the args may take is what the rest leaves.
+		b.Body = d.body(channels.Fitted{Total: i.Total}, true)
+		fixed, err := jsonSize(b)
+		if err != nil {
+			return nil, err
+		}
+		f := channels.FitRows(i.Rows, i.Total, size-fixed, maxValue, measure, d.cost)
+		good := f.All() && (!f.Shortened || m.own <= levels[1].own)
+		if fixed > size || !good && n < len(levels)-1 {
+			continue
+		}
+		b.Body = d.body(f, false)
+		taken, err := jsonSize(b)
+		if err == nil && taken > size {
+			err = fmt.Errorf("line: a bubble of %d bytes, over %d", taken, size)
+		}
+		return b, err
+	}
+	return nil, fmt.Errorf("line: what is not args takes more than %d bytes", size)
+}
+
+// drawing is one bubble being laid out.
+type drawing struct {
+	measures
+	card  channels.Card
+	item  channels.Item
+	roomy bool
+}
+
+func (d drawing) footer() *api.FlexBox {
+	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL}
+	if d.item.Pending() {
+		box = buttons(d.item.ID, d.card.Say(channels.TextApprove), d.card.Say(channels.TextDeny), d.item.Tool)
+	}
+	if d.item.Link != "" && measure(d.item.Link) <= d.link {
+		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
+			Action: &api.UriAction{Label: label(d.card.Say(channels.TextOpen)), Uri: d.item.Link}})
+	}
+	if len(box.Contents) == 0 {
+		return nil
+	}
+	return box
+}
+
+// facts are who asks and from where, less what the summary of a batch says already.
+func (d drawing) facts() []channels.Fact {
+	if d.card.BatchID == "" || d.item.ID == d.card.Items[0].ID {
+		return d.item.Facts
+	}
+	return slices.DeleteFunc(slices.Clone(d.item.Facts), func(f channels.Fact) bool {
+		return slices.Contains(d.card.Items[0].Facts, f)
+	})
+}
+
+// body lays out everything between header and footer, with as much of the args as f says. When
+// measuring, it is laid out without rows and with every remark about them that f could need.
+func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
+	i, say := d.item, d.card.Say
+	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
+	add := func(c api.FlexComponentInterface) { box.Contents = append(box.Contents, c) }
+
+	add(bold(shorten(i.Tool, d.tool), "lg", ink))
+	if i.Sentence != "" {
+		add(bold(shorten(i.Sentence, d.sentence), "sm", ink))
+	}
+	if i.Why != "" {
+		add(text(shorten(i.Why, d.why), "sm", ink, false))
+	}
+	for _, fact := range d.facts() {
+		add(columns(fact.Label, shorten(fact.Value, d.fact), ink))
+	}
+
+	add(&api.FlexSeparator{Margin: "md"})
+	if len(i.Rows) == 0 {
+		add(text(say(channels.TextNoArgs), "sm", faint, false))
+	} else {
+		add(bold(say(channels.TextArgs), "xs", faint))
+	}
+	ignored := false
+	for _, r := range f.Rows {
+		if r.Ignored && !ignored {
+			ignored = true
+			add(bold(say(channels.TextIgnored), "xs", faint))
+		}
+		add(d.row(r))
+	}
+	if measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
+		add(bold(say(channels.TextIgnored), "xs", faint))
+	}
+	if !f.All() {
+		add(bold(say(channels.TextNotAllShown, "shown", fmt.Sprintf("%d", f.Shown), "total", fmt.Sprint(f.Total), "id", i.ID), "sm", alarm))
+	}
+	if f.Shortened || measuring {
+		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm, false))
+	}
+	for _, n := range i.Notices {
+		add(text(shorten(n, d.notice), "sm", ink, false))
+	}
+
+	if i.Rationale != "" || i.Preview != "" {
+		add(&api.FlexSeparator{Margin: "md"})
+		if d.own == 0 {
+			add(text(say(channels.TextWordsCut, "id", i.ID), "xs", faint, false))
+		} else {
+			add(bold(say(channels.TextOwnWords), "xs", faint))
+			if i.Rationale != "" {
+				add(columns(say(channels.TextRationale), shorten(i.Rationale, d.own), faint))
+			}
+			if i.Preview != "" {
+				add(block(say(channels.TextPreview), shorten(i.Preview, d.own)))
+			}
+		}
+	}
+
+	add(&api.FlexSeparator{Margin: "md"})
+	if i.DeadlineAt != "" {
+		add(columns(say(channels.TextDeadline), i.DeadlineAt, ink))
+	}
+	add(columns(say(channels.TextRequest), i.ID, faint))
+	add(columns(say(channels.TextHash), i.Hash+"…", faint))
+	return box
+}
+
+func (d drawing) row(r channels.Row) api.FlexComponentInterface {
+	key := r.Prefix() + r.Key
+	switch {
+	case r.Open:
+		return bold(key, "sm", faint)
+	case r.Lines:
+		return block(key, r.Value)
+	case d.roomy:
+		return columns(key, r.Value, ink)
+	}
+	return &api.FlexText{Size: "sm", Wrap: true, Contents: []api.FlexSpan{
+		{Text: key + "  ", Color: faint, Weight: api.FlexSpanWEIGHT_BOLD},
+		{Text: r.Value, Color: ink},
+	}}
+}
+
+// cost is what a row takes of a bubble's JSON, with its comma.
+func (d drawing) cost(r channels.Row) int {
+	n, err := jsonSize(d.row(r))
+	if err != nil {
+		return bubbleSize
+	}
+	return n + 1
+}
+
+func header(title, risk, colour string) *api.FlexBox {
+	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, BackgroundColor: colour, Spacing: "xs",
+		Contents: []api.FlexComponentInterface{bold(risk, "sm", white), bold(title, "md", white)}}
+}
+
+func text(s, size, colour string, strong bool) *api.FlexText {
+	t := &api.FlexText{Text: s, Size: size, Color: colour, Wrap: true}
+	if strong {
+		t.Weight = api.FlexTextWEIGHT_BOLD
+	}
+	return t
+}
+
+func bold(s, size, colour string) *api.FlexText { return text(s, size, colour, true) }
+
+// columns sets a label beside its value, so that no value can pass for a label.
+func columns(label, value, colour string) *api.FlexBox {
+	l, v := text(label, "sm", faint, false), text(or(value, "–"), "sm", colour, false)
+	l.Flex, v.Flex = 2, 5
+	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{l, v}}
+}
+
+// block sets text of several lines apart on its own ground, so that no line of it can pass for a row.
+func block(label, value string) *api.FlexBox {
+	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, BackgroundColor: paper, PaddingAll: "8px", CornerRadius: "4px",
+		Contents: []api.FlexComponentInterface{bold(label, "xs", faint), text(value, "xs", ink, false)}}
+}
+
+// buttons are Approve and Deny. Only postbacks are used: an action of type message would arrive as
+// typed words too.
+func buttons(id, yes, no, what string) *api.FlexBox {
+	button := func(label_ string, intent approval.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
+		shown := label_
+		if what != "" {
+			shown = label_ + " " + what
+		}
+		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: style, Color: colour, Action: &api.PostbackAction{
+			Label:       label(label_),
+			Data:        channels.Button{Intent: intent, ID: id}.Data(),
+			DisplayText: approval.ShortenMiddle(shown, maxDisplayText, stricter),
+		}}
+	}
+	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
+		&api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
+			button(yes, approval.IntentApprove, api.FlexButtonSTYLE_PRIMARY, approve),
+			button(no, approval.IntentDeny, api.FlexButtonSTYLE_SECONDARY, ""),
+		}},
+	}}
+}
+
+func label(s string) string { return approval.ShortenMiddle(s, maxButtonLabel, stricter) }
+
+// measure is LINE's unit of text.
+func measure(s string) int { return approval.UTF16Len(s) }
+
+// stricter measures in units and in grapheme clusters at once, whichever is more: some fields count one
+// way, some the other.
+func stricter(s string) int { return max(measure(s), uniseg.GraphemeClusterCount(s)) }
+
+func shorten(s string, limit int) string { return approval.ShortenMiddle(s, limit, measure) }
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func jsonSize(v any) (int, error) {
+	b, err := json.Marshal(v)
+	return len(b), err
+}

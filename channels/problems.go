@@ -1,0 +1,60 @@
+package channels
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a channel's configuration.
+type Problem struct {
+	Field   string // as the file spells it: "channel_secret"
+	Message string // says what to do, and holds no secret
+}
+
+// Problems is all that is wrong with a channel's configuration, as its Validate returns it.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	s := make([]string, len(ps))
+	for i, p := range ps {
+		s[i] = p.Field + ": " + p.Message
+	}
+	return strings.Join(s, "; ")
+}
+
+// Err returns the problems as an error, nil where there are none.
+func (ps Problems) Err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps
+}
+
+// Add appends a problem.
+func (ps *Problems) Add(field, message string) { *ps = append(*ps, Problem{field, message}) }
+
+// minSecret is how long a secret must be: a shorter one is a placeholder or a slip.
+const minSecret = 16
+
+// Secret checks that a secret is there and long enough.
+func (ps *Problems) Secret(field string, s Secret) {
+	switch {
+	case s == "":
+		ps.Add(field, "is missing")
+	case len(s) < minSecret:
+		ps.Add(field, "is shorter than 16 characters")
+	case strings.ContainsFunc(string(s), func(r rune) bool { return r <= ' ' || r > '~' }):
+		ps.Add(field, "has a space or another character that no such secret has")
+	}
+}
+
+// URL checks the base address of a platform's API, where one is given.
+func (ps *Problems) URL(field, s string) {
+	if s == "" {
+		return
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		ps.Add(field, "must be an http or https address such as https://api.example.com")
+	}
+}

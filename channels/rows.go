@@ -1,0 +1,229 @@
+package channels
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+)
+
+// Row is one line of a card's args, ready to be shown: masked, visible, and still whole.
+type Row struct {
+	Depth int    // 0 for a top-level arg
+	Key   string // in quotes unless it is a plain word; "[2]" in an array
+	Value string // "" where members follow
+	Lines bool   // Value has several lines and is shown as a block
+	Open  bool   // an object or array whose members follow
+
+	Ignored bool // not part of what is approved; such rows stand last
+}
+
+const (
+	// maxRows is how many rows a card keeps of one request; no platform can show as many.
+	maxRows = 500
+	// maxRowDepth is how deep args are drawn as rows; what is deeper is compact JSON.
+	maxRowDepth = 3
+	// maxInline is the longest array of plain values, in bytes, that is one row.
+	maxInline = 120
+)
+
+// argRows turns the canonical, masked args into rows, those of the ignored ones last. leaves counts the
+// values they stand for, also of rows past maxRows.
+func argRows(args []byte, ignored []string) (rows []Row, leaves int) {
+	var kept, dropped rowBuilder
+	kept.members(0, args, func(name string) *rowBuilder {
+		if slices.Contains(ignored, name) {
+			return &dropped
+		}
+		return &kept
+	})
+	for _, r := range dropped.rows {
+		r.Ignored = true
+		kept.rows = append(kept.rows, r)
+	}
+	return kept.rows, kept.leaves + dropped.leaves
+}
+
+type rowBuilder struct {
+	rows   []Row
+	leaves int
+}
+
+// members adds a row for each member of an object or element of an array. Where route is given it says,
+// by the member's name, whose rows it is among.
+func (b *rowBuilder) members(depth int, raw []byte, route func(name string) *rowBuilder) {
+	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
+	open, err := d.ReadToken()
+	if err != nil {
+		return
+	}
+	object := open.Kind() == '{'
+	for i := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; i++ {
+		key, to := "["+strconv.Itoa(i)+"]", b
+		if object {
+			name, err := d.ReadToken()
+			if err != nil {
+				return
+			}
+			key = rowKey(name.String())
+			if route != nil {
+				to = route(name.String())
+			}
+		}
+		v, err := d.ReadValue()
+		if err != nil {
+			return
+		}
+		to.value(depth, key, v)
+	}
+}
+
+func (b *rowBuilder) value(depth int, key string, v jsontext.Value) {
+	r := Row{Depth: depth, Key: key}
+	kind := v.Kind()
+	switch {
+	case kind == '"':
+		s, err := jsontext.AppendUnquote(nil, v)
+		if err != nil {
+			return
+		}
+		r.Value, r.Lines = rowText(string(s))
+	case kind == '{' && len(v) > 2 && depth+1 < maxRowDepth, kind == '[' && len(v) > 2 && depth+1 < maxRowDepth && !inline(v):
+		r.Open = true
+	default:
+		r.Value = approval.Visible(string(v))
+	}
+	if len(b.rows) < maxRows {
+		b.rows = append(b.rows, r)
+	}
+	if r.Open {
+		b.members(depth+1, v.Clone(), nil)
+		return
+	}
+	b.leaves++
+}
+
+// inline reports whether an array is short and holds plain values only.
+func inline(v jsontext.Value) bool {
+	return len(v) <= maxInline && !bytes.ContainsAny(v[1:], "[{")
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_.$@/-]+$`)
+
+// rowKey shows a key so that it cannot pass for more than one.
+func rowKey(s string) string {
+	if plainKey.MatchString(s) {
+		return s
+	}
+	return approval.Visible(quote(s))
+}
+
+// looksJSON matches text that would be taken for another JSON value, or whose ends cannot be seen.
+var looksJSON = regexp.MustCompile(`^(|true|false|null|-?[0-9].*|["{\[].*|\s.*|.*\s)$`)
+
+// rowText shows a string value: as it is where it can only be a string, in quotes where it looks like a
+// number or the like, as a block where it has several lines.
+func rowText(s string) (text string, lines bool) {
+	if strings.Contains(s, "\n") {
+		return block(s), true
+	}
+	if looksJSON.MatchString(s) {
+		s = quote(s)
+	}
+	return approval.Visible(s), false
+}
+
+// block shows text of several lines. A line break that would not be seen, at the end or in a row of
+// empty lines, is shown by its code point.
+func block(s string) string {
+	s = approval.VisibleLines(s)
+	const shown = "⟨U+000A⟩"
+	body := strings.TrimRight(s, "\n")
+	end := strings.Repeat(shown, len(s)-len(body))
+	var b strings.Builder
+	for run := 0; body != ""; {
+		i := strings.IndexByte(body, '\n')
+		if i < 0 {
+			b.WriteString(body)
+			break
+		}
+		if i > 0 {
+			run = 0
+		}
+		b.WriteString(body[:i])
+		if run++; run <= 2 {
+			b.WriteByte('\n')
+		} else {
+			b.WriteString(shown)
+		}
+		body = body[i+1:]
+	}
+	return b.String() + end
+}
+
+func quote(s string) string {
+	b, err := jsontext.AppendQuote(nil, s)
+	if err != nil { // not UTF-8: args cannot hold it
+		return strconv.Quote(s)
+	}
+	return string(b)
+}
+
+// Fitted is as much of a card's args as a platform has room for.
+type Fitted struct {
+	Rows      []Row
+	Shown     int // values among Rows
+	Total     int
+	Shortened bool // a key or value is shortened, and says so
+}
+
+// All reports whether every value is there, though it may be shortened.
+func (f Fitted) All() bool { return f.Shown == f.Total }
+
+// valueCaps are the lengths that values are shortened to, one after the other, until all rows fit.
+var valueCaps = []int{8000, 4000, 2000, 1000, 600, 400, 250, 160, 100, 60, 36}
+
+const (
+	keyCap = 80
+	// fewestValue is a value of which there is no point in showing less.
+	fewestValue = 36
+)
+
+// FitRows fits rows into a budget. cost is what one row takes of it, its key and value having been
+// shortened in unit; no value is longer than most. Showing a part of every value goes before showing
+// all of some; where even that does not fit, the first rows are shown, as many as fit.
+func FitRows(rows []Row, total, budget, most int, unit func(string) int, cost func(Row) int) Fitted {
+	f := Fitted{Total: total}
+	for i, limit := range valueCaps {
+		if limit > most && i < len(valueCaps)-1 {
+			continue
+		}
+		f.Rows, f.Shown, f.Shortened = f.Rows[:0], 0, false
+		left := budget
+		for _, r := range rows {
+			short := r
+			short.Key = approval.ShortenMiddle(r.Key, min(keyCap, max(limit, fewestValue)), unit)
+			short.Value = approval.ShortenMiddle(r.Value, limit, unit)
+			if left -= cost(short); left < 0 {
+				break
+			}
+			f.Rows = append(f.Rows, short)
+			f.Shortened = f.Shortened || short.Key != r.Key || short.Value != r.Value
+			if !r.Open {
+				f.Shown++
+			}
+		}
+		if left >= 0 && len(f.Rows) == len(rows) {
+			break
+		}
+	}
+	return f
+}
+
+// Prefix marks how deep a row is; unlike blanks it is seen everywhere and survives trimming.
+func (r Row) Prefix() string { return strings.Repeat("› ", r.Depth) }
