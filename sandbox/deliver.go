@@ -1,0 +1,89 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Delivery is one webhook as it was posted, and its answer.
+type Delivery struct {
+	Platform string
+	URL      string
+	Header   http.Header // as sent
+	Sent     []byte      // as sent
+
+	Status  int // 0: no answer
+	Body    []byte
+	Latency time.Duration
+
+	EventIDs []string   // LINE: webhookEventId of each event; Slack: event_id or trigger_id
+	Earlier  []Delivery // the tries before this one, when the platform sent it again
+}
+
+// OK reports whether the platform would count it as delivered: a 2xx answer.
+func (d Delivery) OK() bool { return d.Status >= 200 && d.Status < 300 }
+
+// maxWebhookAnswer is how much of a webhook's answer is kept.
+const maxWebhookAnswer = 1 << 20
+
+// post sends one webhook, once.
+func (s *Sandbox) post(ctx context.Context, platform, target string, timeout time.Duration, header http.Header, body []byte) (Delivery, error) {
+	d := Delivery{Platform: platform, URL: target, Header: header, Sent: body}
+	if target == "" {
+		return d, fmt.Errorf("sandbox: %s has no webhook: call SetWebhooks", platform)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return d, fmt.Errorf("sandbox: %w", err)
+	}
+	req.Header = header.Clone()
+	start := time.Now()
+	res, err := s.out.Do(req)
+	if err == nil {
+		d.Status = res.StatusCode
+		d.Body, err = io.ReadAll(io.LimitReader(res.Body, maxWebhookAnswer))
+		_ = res.Body.Close()
+	}
+	d.Latency = time.Since(start)
+	s.log.Debug("webhook", "platform", platform, "status", d.Status, "latency", d.Latency, "err", err)
+	s.mu.Lock()
+	s.bump()
+	s.mu.Unlock()
+	if err != nil {
+		return d, fmt.Errorf("sandbox: webhook: %w", err)
+	}
+	return d, nil
+}
+
+// Resend posts an earlier delivery again, byte for byte and with the same headers: a replay.
+func (s *Sandbox) Resend(ctx context.Context, d Delivery) (Delivery, error) {
+	timeout := s.cfg.LINE.WebhookTimeout
+	if d.Platform == "slack" {
+		timeout = s.cfg.Slack.WebhookTimeout
+	}
+	again, err := s.post(ctx, d.Platform, d.URL, timeout, d.Header, d.Sent)
+	again.EventIDs = d.EventIDs
+	return again, err
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// same compares secrets in constant time.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,35 @@
+// Package sandbox stands in for LINE and Slack: two chat platforms on this machine, without accounts and without a
+// network. The demo uses it as the chat its visitors tap in; the tests use it as the other side of every conversation.
+//
+// It was written from the platforms' own documents and shares no code with the clients that talk to it, so that a
+// misread field name fails here as it would fail there. A program under test differs from production in one setting,
+// the API's base URL ([Sandbox.LINEURL], [Sandbox.SlackURL]).
+//
+// # What a request goes through
+//
+// A call to one of the two APIs is recorded ([Sandbox.Calls]), may be held ([Sandbox.Hold]) or made to fail
+// ([Sandbox.Fail]), is checked for its token, its size and its content type, and then, property by property, against the
+// platform's schemas and limits. What the platform would refuse is refused with the platform's error body and noted as a
+// [Violation]; what it would accept becomes a message in a chat, with the ids, the quote tokens and the timestamps that
+// the platform would give out. LINE's retry keys are remembered for 24 hours: a key that was accepted answers 409
+// with the first answer's messages and sends nothing.
+//
+// Where a document leaves something open, the stand-in takes the stricter reading: 30 KB are 30,000 bytes, and lengths
+// on Slack are counted in UTF-16 units. A message that passes here is inside the limit whichever reading is right.
+//
+// # What a person does
+//
+// [Sandbox.TapLINE], [Sandbox.TypeLINE], [Sandbox.TapSlack], [Sandbox.TypeSlack] and their neighbours build the event
+// the platform would build, sign it, post it to the webhook that was set with [Sandbox.SetWebhooks], and return the answer as a
+// [Delivery]. The parts are exported too ([Sandbox.LINEPostback], [Sandbox.PostLINE], [Sandbox.SlackBlockActions],
+// [Sandbox.PostSlack]): a test can forge, age, alter or replay an event by overriding what it likes.
+//
+// # What can be looked at
+//
+// The chats themselves ([Sandbox.LINEChat], [Sandbox.SlackMessages]), modals, posts to response URLs, all calls and all
+// violations. [Sandbox.WaitFor] waits for any condition over them and is woken by changes; nothing polls. The page at
+// "/" draws both chats from the very JSON that was sent, on a phone's width, with working buttons.
+//
+// Nothing here belongs in production: every secret is known to whoever holds the Sandbox, and the page lets its visitor
+// act as anybody.
+package sandbox

@@ -1,0 +1,6 @@
+package sandbox
+
+import "net/http"
+
+func (s *Sandbox) pageRoutes(mux *http.ServeMux) {
+}

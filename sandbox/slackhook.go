@@ -1,0 +1,449 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SlackPost is a webhook to post. Exactly one of Payload, Form, Event and Body is given; what else is left empty is as Slack
+// would have it.
+type SlackPost struct {
+	Payload     Object     // an interaction, sent as the form field payload
+	Form        url.Values // a slash command
+	Event       Object     // an Events API envelope, sent as JSON
+	Body        []byte     // sent as it is, with ContentType
+	ContentType string
+
+	Secret    string    // signs instead of the signing secret
+	Timestamp time.Time // signed and sent instead of the present time
+	Signature *string   // sent instead of a computed one; empty: no signature headers
+	URL       string    // default: the webhook of SetWebhooks
+	Header    http.Header
+}
+
+// PostSlack signs and posts a webhook. Events (and only they) are repeated as SetSlackRetries says. The error is about
+// getting an answer at all; a refusal is an answer.
+func (s *Sandbox) PostSlack(ctx context.Context, p SlackPost) (Delivery, error) {
+	s.mu.Lock()
+	target, waits := s.slack.webhook, s.slack.retries
+	s.mu.Unlock()
+	if p.URL != "" {
+		target = p.URL
+	}
+	body, kind, ids := p.Body, p.ContentType, []string(nil)
+	switch {
+	case p.Payload != nil:
+		body, kind = []byte(url.Values{"payload": {string(mustJSON(p.Payload))}}.Encode()), "application/x-www-form-urlencoded"
+		ids = []string{str(p.Payload["trigger_id"])}
+	case p.Form != nil:
+		body, kind = []byte(p.Form.Encode()), "application/x-www-form-urlencoded"
+		ids = []string{p.Form.Get("trigger_id")}
+	case p.Event != nil:
+		body, kind = mustJSON(p.Event), "application/json"
+		ids = []string{str(p.Event["event_id"])}
+	}
+	if p.Event == nil {
+		waits = nil
+	}
+	secret := p.Secret
+	if secret == "" {
+		secret = s.cfg.Slack.SigningSecret
+	}
+	var earlier []Delivery
+	reason := ""
+	for try := 0; ; try++ {
+		at := p.Timestamp
+		if at.IsZero() {
+			at = s.now()
+		}
+		timestamp := strconv.FormatInt(at.Unix(), 10)
+		header := http.Header{"Content-Type": {kind}, "User-Agent": {"Slackbot 1.0 (+https://api.slack.com/robots)"}}
+		signature := SignSlack(secret, timestamp, body)
+		if p.Signature != nil {
+			signature = *p.Signature
+		}
+		if signature != "" {
+			header.Set("X-Slack-Signature", signature)
+			header.Set("X-Slack-Request-Timestamp", timestamp)
+		}
+		if try > 0 {
+			header.Set("X-Slack-Retry-Num", strconv.Itoa(try))
+			header.Set("X-Slack-Retry-Reason", reason)
+		}
+		maps.Copy(header, p.Header)
+		d, err := s.post(ctx, "slack", target, s.cfg.Slack.WebhookTimeout, header, body)
+		d.EventIDs, d.Earlier = ids, earlier
+		if d.Status == http.StatusOK || try >= len(waits) || ctx.Err() != nil {
+			return d, err
+		}
+		reason = "http_error"
+		if err != nil {
+			reason = "connection_failed"
+			if isTimeout(err) {
+				reason = "http_timeout"
+			}
+		}
+		earlier = append(earlier, d)
+		s.sleep(waits[try])
+	}
+}
+
+func (s *Sandbox) slackPerson(key string) (Person, error) {
+	p, err := s.person(key)
+	if err == nil && p.Slack == "" {
+		err = fmt.Errorf("sandbox: %s is not on Slack", p.Name)
+	}
+	return p, err
+}
+
+// interaction is what all interactive payloads have in common.
+func (s *Sandbox) interaction(kind string, p Person) Object {
+	team := Object{"id": s.cfg.Slack.TeamID, "domain": "sandbox"}
+	o := Object{
+		"type": kind, "api_app_id": s.cfg.Slack.AppID, "token": "unused", "team": team, "enterprise": nil, "is_enterprise_install": false,
+		"user": Object{"id": p.Slack, "username": slackName(p), "name": slackName(p), "team_id": s.teamOf(p)},
+	}
+	if s.cfg.Slack.EnterpriseID != "" {
+		o["team"], o["is_enterprise_install"] = nil, true
+		o["enterprise"] = Object{"id": s.cfg.Slack.EnterpriseID, "name": s.cfg.Slack.TeamName}
+	}
+	return o
+}
+
+// SlackBlockActions builds the payload of pressing a button, whether or not the message still has it: an old client may show what
+// was edited away. The button's looks are taken from the message where it has such a button.
+func (s *Sandbox) SlackBlockActions(person, channel, ts, actionID, value string) (Object, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.conversation(channel)
+	if ch == nil {
+		return nil, fmt.Errorf("sandbox: no Slack channel %q", channel)
+	}
+	m := s.slack.find(ch.ID, ts)
+	if m == nil {
+		m = &SlackMessage{Channel: ch.ID, TS: ts, FromBot: true, User: s.cfg.Slack.BotUserID}
+	}
+	action := Object{"type": "button", "action_id": actionID, "block_id": "gone", "value": value, "text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
+	if block, element := findButton(m, actionID, value); element != nil {
+		action = Object{}
+		for _, name := range []string{"type", "action_id", "value", "text", "style", "url"} {
+			if v, ok := element[name]; ok {
+				action[name] = v
+			}
+		}
+		action["block_id"] = block["block_id"]
+	}
+	action["action_ts"] = s.stamp()
+	name := ch.Name
+	if ch.im != "" {
+		name = "directmessage"
+	}
+	return s.interaction("block_actions", p).
+		With("container", Object{"type": "message", "message_ts": ts, "channel_id": ch.ID, "is_ephemeral": m.Ephemeral != ""}).
+		With("channel", Object{"id": ch.ID, "name": name}).
+		With("trigger_id", s.newTrigger(p)).
+		With("message", s.messageJSON(m)).
+		With("state", Object{"values": Object{}}).
+		With("response_url", s.newHook("actions", p, ch, ts)).
+		With("actions", []any{action}), nil
+}
+
+// findButton finds a button of a message by its action_id, and by its value unless that is empty.
+func findButton(m *SlackMessage, actionID, value string) (block, element map[string]any) {
+	for _, b := range m.shown {
+		block, _ := b.(map[string]any)
+		for _, e := range slackElements(block) {
+			if str(e["type"]) == "button" && str(e["action_id"]) == actionID && (value == "" || str(e["value"]) == value) {
+				return block, e
+			}
+		}
+	}
+	return nil, nil
+}
+
+// TapSlack presses a button that the person can see now. An empty ts means the newest message in the channel with such a
+// button, an empty value any value. A confirmation dialog counts as confirmed.
+func (s *Sandbox) TapSlack(ctx context.Context, person, channel, ts, actionID, value string) (Delivery, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return Delivery{}, err
+	}
+	s.mu.Lock()
+	ch := s.conversation(channel)
+	if ch == nil || !slices.Contains(ch.members, p.Slack) {
+		s.mu.Unlock()
+		return Delivery{}, fmt.Errorf("sandbox: %s does not see the channel %q", p.Name, channel)
+	}
+	found := ""
+	for _, m := range slices.Backward(s.slack.messages[ch.ID]) {
+		if m.Deleted || ts != "" && m.TS != ts || m.Ephemeral != "" && m.Ephemeral != p.Slack {
+			continue
+		}
+		if _, e := findButton(m, actionID, value); e != nil {
+			found, value = m.TS, str(e["value"])
+			break
+		}
+	}
+	s.mu.Unlock()
+	if found == "" {
+		return Delivery{}, fmt.Errorf("sandbox: %w in %s: %q", errNoButton, channel, actionID)
+	}
+	payload, err := s.SlackBlockActions(p.Name, ch.ID, found, actionID, value)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return s.PostSlack(ctx, SlackPost{Payload: payload})
+}
+
+// SlackEvent wraps an event of the Events API in its envelope.
+func (s *Sandbox) SlackEvent(event Object) Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	return Object{
+		"type": "event_callback", "token": "unused", "team_id": s.cfg.Slack.TeamID, "api_app_id": s.cfg.Slack.AppID,
+		"event_id": fmt.Sprintf("Ev0SANDBOX%05d", s.next()), "event_time": now.Unix(), "event": event, "is_ext_shared_channel": false,
+		"authorizations": []any{Object{"enterprise_id": nil, "team_id": s.cfg.Slack.TeamID, "user_id": s.cfg.Slack.BotUserID, "is_bot": true, "is_enterprise_install": s.cfg.Slack.EnterpriseID != ""}},
+	}
+}
+
+// escapeSlack writes text as events carry it.
+var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// TypeSlack writes to the bot in the person's direct messages with it, which sends a message.im event. threadTS is the
+// message whose thread it belongs to, or empty.
+func (s *Sandbox) TypeSlack(ctx context.Context, person, text, threadTS string) (Delivery, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return Delivery{}, err
+	}
+	s.mu.Lock()
+	ch := s.conversation(p.Slack)
+	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
+	event := s.messageJSON(m).With("channel", ch.ID).With("channel_type", "im").With("event_ts", m.TS).With("team", s.teamOf(p))
+	s.mu.Unlock()
+	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
+}
+
+// MentionSlack writes "@bot text" in a channel, which sends an app_mention event.
+func (s *Sandbox) MentionSlack(ctx context.Context, person, channel, text, threadTS string) (Delivery, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return Delivery{}, err
+	}
+	s.mu.Lock()
+	ch := s.conversation(channel)
+	if ch == nil || !slices.Contains(ch.members, p.Slack) {
+		s.mu.Unlock()
+		return Delivery{}, fmt.Errorf("sandbox: %s does not see the channel %q", p.Name, channel)
+	}
+	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: "<@" + s.cfg.Slack.BotUserID + "> " + escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
+	event := s.messageJSON(m).With("type", "app_mention").With("channel", ch.ID).With("event_ts", m.TS).With("team", s.teamOf(p))
+	s.mu.Unlock()
+	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
+}
+
+// SlackCommand builds the form of a slash command.
+func (s *Sandbox) SlackCommand(person, channel, command, text string) (url.Values, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.conversation(channel)
+	if ch == nil {
+		return nil, fmt.Errorf("sandbox: no Slack channel %q", channel)
+	}
+	form := url.Values{
+		"token": {"unused"}, "team_id": {s.cfg.Slack.TeamID}, "team_domain": {"sandbox"}, "channel_id": {ch.ID}, "channel_name": {ch.Name},
+		"user_id": {p.Slack}, "user_name": {slackName(p)}, "command": {command}, "text": {text}, "api_app_id": {s.cfg.Slack.AppID},
+		"is_enterprise_install": {strconv.FormatBool(s.cfg.Slack.EnterpriseID != "")}, "response_url": {s.newHook("commands", p, ch, "")}, "trigger_id": {s.newTrigger(p)},
+	}
+	if s.cfg.Slack.EnterpriseID != "" {
+		form.Set("enterprise_id", s.cfg.Slack.EnterpriseID)
+	}
+	return form, nil
+}
+
+// SlashSlack types a slash command such as "/countersign" with its text. What the webhook answers is shown to that person, as on Slack.
+func (s *Sandbox) SlashSlack(ctx context.Context, person, channel, command, text string) (Delivery, error) {
+	form, err := s.SlackCommand(person, channel, command, text)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d, err := s.PostSlack(ctx, SlackPost{Form: form})
+	if err != nil || d.Status != http.StatusOK || len(d.Body) == 0 {
+		return d, err
+	}
+	said := url.Values{"text": {string(d.Body)}}
+	if strings.HasPrefix(strings.TrimSpace(string(d.Body)), "{") {
+		said, _ = slackArgs(&http.Request{URL: &url.URL{}, Header: http.Header{"Content-Type": {"application/json"}}}, d.Body)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &hook{user: form.Get("user_id"), channel: form.Get("channel_id")}
+	if wrong := s.respond(h, said); wrong != nil {
+		s.violate(&Call{Platform: "slack", Endpoint: "slash command's answer"}, "schema", wrong.Error())
+	}
+	return d, nil
+}
+
+// SlackViewSubmission builds the payload of submitting a modal. values are what was typed, by block_id and action_id; a text field that is
+// not among them was left empty.
+func (s *Sandbox) SlackViewSubmission(person, viewID string, values map[string]map[string]string) (Object, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.findView(viewID, "")
+	if v == nil || v.User != p.Slack {
+		return nil, fmt.Errorf("sandbox: %s has no open modal %q", p.Name, viewID)
+	}
+	typed := Object{}
+	blocks, _ := v.shown["blocks"].([]any)
+	for _, b := range blocks {
+		block, _ := b.(map[string]any)
+		if str(block["type"]) != "input" {
+			continue
+		}
+		blockID := str(block["block_id"])
+		for _, e := range slackElements(block) {
+			typed[blockID] = Object{str(e["action_id"]): inputValue(e, values[blockID])}
+		}
+	}
+	return s.interaction("view_submission", p).
+		With("trigger_id", s.newTrigger(p)).With("view", s.viewJSON(v, typed)).With("response_urls", []any{}), nil
+}
+
+// inputValue is an input's value as Slack reports it.
+func inputValue(element map[string]any, values map[string]string) Object {
+	value, given := values[str(element["action_id"])]
+	o := Object{"type": str(element["type"])}
+	if str(element["type"]) == "plain_text_input" {
+		o["value"] = nil
+		if given && value != "" {
+			o["value"] = value
+		}
+		return o
+	}
+	var chosen []any
+	options, _ := element["options"].([]any)
+	for _, option := range options {
+		if object, _ := option.(map[string]any); given && slices.Contains(strings.Split(value, ","), str(object["value"])) {
+			chosen = append(chosen, option)
+		}
+	}
+	if str(element["type"]) == "checkboxes" {
+		o["selected_options"] = append([]any{}, chosen...)
+		return o
+	}
+	o["selected_option"] = nil
+	if len(chosen) > 0 {
+		o["selected_option"] = chosen[0]
+	}
+	return o
+}
+
+// SubmitView presses a modal's submit button. An empty viewID means the modal that is open for this person. The answer decides, as on Slack,
+// whether the modal closes, changes, or shows errors (they are in the Delivery's Body).
+func (s *Sandbox) SubmitView(ctx context.Context, person, viewID string, values map[string]map[string]string) (Delivery, error) {
+	if viewID == "" {
+		viewID = s.openView(person)
+	}
+	payload, err := s.SlackViewSubmission(person, viewID, values)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d, err := s.PostSlack(ctx, SlackPost{Payload: payload})
+	if err != nil || d.Status != http.StatusOK {
+		return d, err
+	}
+	var reply struct {
+		Action string          `json:"response_action"`
+		View   json.RawMessage `json:"view"`
+	}
+	if len(d.Body) > 0 {
+		_ = json.Unmarshal(d.Body, &reply) // what is not JSON closes the modal, as an empty body does
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.findView(viewID, "")
+	if v == nil {
+		return d, nil
+	}
+	switch reply.Action {
+	case "errors":
+	case "update", "push":
+		view, raw, bad := slackView(url.Values{"view": {string(reply.View)}})
+		if bad != nil {
+			s.violate(&Call{Platform: "slack", Endpoint: "view_submission's answer"}, "schema", string(bad.body))
+			return d, nil
+		}
+		v.Updates++
+		s.setView(v, view, raw)
+	default:
+		v.Open = false
+		s.bump()
+	}
+	return d, nil
+}
+
+// CloseView dismisses a modal. The app hears of it only when the modal asked for that with notify_on_close.
+func (s *Sandbox) CloseView(ctx context.Context, person, viewID string) (Delivery, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return Delivery{}, err
+	}
+	if viewID == "" {
+		viewID = s.openView(person)
+	}
+	s.mu.Lock()
+	v := s.findView(viewID, "")
+	if v == nil || v.User != p.Slack {
+		s.mu.Unlock()
+		return Delivery{}, fmt.Errorf("sandbox: %s has no open modal", p.Name)
+	}
+	v.Open = false
+	s.bump()
+	notify, _ := v.shown["notify_on_close"].(bool)
+	payload := s.interaction("view_closed", p).With("view", s.viewJSON(v, nil)).With("is_cleared", false)
+	s.mu.Unlock()
+	if !notify {
+		return Delivery{Platform: "slack"}, nil
+	}
+	return s.PostSlack(ctx, SlackPost{Payload: payload})
+}
+
+// openView returns the id of the modal that a person sees, or "".
+func (s *Sandbox) openView(person string) string {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return ""
+	}
+	for _, v := range slices.Backward(s.Views()) {
+		if v.Open && v.User == p.Slack {
+			return v.ID
+		}
+	}
+	return ""
+}
+
+// VerifySlackURL sends the url_verification challenge, which the webhook must answer with its value.
+func (s *Sandbox) VerifySlackURL(ctx context.Context, challenge string) (Delivery, error) {
+	return s.PostSlack(ctx, SlackPost{Event: Object{"type": "url_verification", "token": "unused", "challenge": challenge}})
+}
