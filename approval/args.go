@@ -67,7 +67,7 @@ func ParseArgs(raw []byte) (Args, error) {
 	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
 		return Args{}, &ArgsError{Reason: "the arguments must be a JSON object"}
 	}
-	deep, foldable := survey(raw)
+	deep, mayCollide := survey(raw)
 	if deep {
 		return Args{}, &ArgsError{Reason: "nested more than " + strconv.Itoa(maxArgsDepth) + " levels deep"}
 	}
@@ -79,7 +79,7 @@ func ParseArgs(raw []byte) (Args, error) {
 	}
 	return Args{&parsedArgs{
 		canonical: canonical,
-		ambiguous: foldable && keysCollide(canonical),
+		ambiguous: mayCollide && keysCollide(canonical),
 	}}, nil
 }
 
@@ -101,7 +101,9 @@ func (a Args) Hash(ignore ...string) string {
 		text = without(text, ignore)
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return string(digits[:])
 }
 
 // without returns the canonical object text less the members named in ignore. It
@@ -373,117 +375,131 @@ func skipString[T string | []byte](text T, i int) int {
 	return i + 1
 }
 
+// Classes of bytes, for the passes over all of a call's arguments.
+const (
+	quote    = 1 << iota
+	escape   // the byte after it means something else
+	foldable // not lower-case ASCII and not without case: may equal another when folded
+	colon
+	opening
+	closing
+)
+
+var classes = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case c >= utf8.RuneSelf, 'A' <= c && c <= 'Z':
+			t[c] = foldable
+		}
+	}
+	t['"'], t['\\'], t[':'] = quote, escape|foldable, colon
+	t['{'], t['['], t['}'], t[']'] = opening, opening, closing, closing
+	return t
+}()
+
 // survey reads raw once, before anything is known of it. It reports whether it
-// nests deeper than allowed, so that nothing deep is ever sorted, and whether a
-// key has a character that could be another letter's other case; keys of only
-// lower-case ASCII, the usual ones, cannot collide with each other. What survey
+// nests deeper than allowed, so that nothing deep is ever sorted, and whether keys
+// may collide: those of only lower-case ASCII, the usual ones, cannot. What survey
 // takes for strings and brackets is what a JSON reader takes for them up to the
 // first error, which is as far as the reader gets.
-func survey(raw []byte) (deep, foldable bool) {
+func survey(raw []byte) (deep, mayCollide bool) {
 	depth := 0
-	var last []byte // the string read last: a key if a colon follows
+	var last, keys uint8 // classes in the string read last, which is a key if a colon follows
 	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			start := i + 1
-			for i = start; i < len(raw); i++ {
-				n := bytes.IndexByte(raw[i:], '"')
-				if n < 0 {
-					return false, true
-				}
-				i += n
-				if !escaped(raw[start:i]) {
+		switch classes[raw[i]] {
+		case quote:
+			last = 0
+			for i++; i < len(raw); i++ {
+				c := classes[raw[i]]
+				last |= c
+				if c&quote != 0 {
 					break
 				}
+				if c&escape != 0 {
+					i++
+				}
 			}
-			last = raw[start:min(i, len(raw))]
-		case ':':
-			if !foldable {
-				foldable = hasFoldable(last)
-			}
-		case '{', '[':
+		case colon:
+			keys |= last
+		case opening:
 			if depth++; depth > maxArgsDepth {
 				return true, true
 			}
-		case '}', ']':
+		case closing:
 			depth--
 		}
 	}
-	return false, foldable
+	return false, keys&foldable != 0
 }
 
-// escaped reports whether a quote right after text is escaped by it. A run of
-// backslashes stands before one quote only, so no byte is looked at twice.
-func escaped(text []byte) bool {
-	n := 0
-	for n < len(text) && text[len(text)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
-}
-
-// hasFoldable reports whether a key as written holds anything but lower-case
-// ASCII letters and ASCII characters without case.
-func hasFoldable(key []byte) bool {
-	for _, c := range key {
-		if c >= utf8.RuneSelf || c == '\\' || 'A' <= c && c <= 'Z' {
-			return true
-		}
-	}
-	return false
-}
+// keySeed is not known to any sender, so no set of keys can be made to collide.
+var keySeed = maphash.MakeSeed()
 
 // keysCollide reports whether an object in the canonical text has two keys that
-// are equal under simple folding. It sorts each object's folded keys by a hash
-// seeded at random, which no sender can aim at: n log n for any keys.
+// are equal under simple folding. It sorts the hashes of each object's folded keys:
+// n log n for any keys.
 func keysCollide(text []byte) bool {
-	type key struct {
-		hash       uint64
-		start, end int
+	type object struct {
+		first   int  // index of its first key; -1 for an array
+		suspect bool // a key is more than lower-case ASCII
 	}
 	var (
-		keys  []key // of all open objects, innermost last
-		bases []int // where each open object's keys begin; -1 for an array
-		buf   []byte
-		seed  = maphash.MakeSeed()
+		open   [maxArgsDepth]object
+		depth  int
+		keys   = make([]span, 0, 32) // of all open objects, innermost last
+		hashes []uint64
+		folded []byte
 	)
-	folded := func(k key) []byte {
-		buf = appendFolded(buf[:0], text[k.start:k.end])
-		return buf
-	}
 	for i := 0; i < len(text); {
-		switch text[i] {
-		case '{':
-			bases = append(bases, len(keys))
+		switch c := text[i]; classes[c] {
+		case opening:
+			open[depth] = object{first: -1}
+			if c == '{' {
+				open[depth].first = len(keys)
+			}
+			depth++
 			i++
-		case '[':
-			bases = append(bases, -1)
+		case closing:
+			depth--
 			i++
-		case ']':
-			bases = bases[:len(bases)-1]
-			i++
-		case '}':
-			base := bases[len(bases)-1]
-			bases = bases[:len(bases)-1]
-			own := keys[base:]
-			slices.SortFunc(own, func(x, y key) int { return cmp.Compare(x.hash, y.hash) })
-			for j := 1; j < len(own); j++ {
-				if own[j-1].hash == own[j].hash {
-					// Two unequal keys share a 64-bit hash once in an age;
-					// then they count as a collision, which only asks a person.
-					return true
+			o := open[depth]
+			if o.first < 0 {
+				continue
+			}
+			if o.suspect && len(keys)-o.first > 1 {
+				hashes = hashes[:0]
+				for _, key := range keys[o.first:] {
+					folded = appendFolded(folded[:0], text[key.start:key.end])
+					hashes = append(hashes, maphash.Bytes(keySeed, folded))
+				}
+				slices.Sort(hashes)
+				for j := 1; j < len(hashes); j++ {
+					// Two unequal keys share 64 bits once in an age; even
+					// then the call only goes to a person.
+					if hashes[j-1] == hashes[j] {
+						return true
+					}
 				}
 			}
-			keys = keys[:base]
-			i++
-		case '"':
-			end := skipString(text, i)
-			if text[end] == ':' && bases[len(bases)-1] >= 0 {
-				k := key{start: i, end: end}
-				k.hash = maphash.Bytes(seed, folded(k))
-				keys = append(keys, k)
+			keys = keys[:o.first]
+		case quote:
+			start := i
+			var seen uint8
+			for i++; text[i] != '"'; i++ {
+				c := classes[text[i]]
+				seen |= c
+				if c&escape != 0 {
+					i++
+				}
 			}
-			i = end
+			i++
+			// A colon after a string makes it a key, in an object.
+			if text[i] == ':' {
+				keys = append(keys, span{start, i})
+				if seen&foldable != 0 {
+					open[depth-1].suspect = true
+				}
+			}
 		default:
 			i++
 		}

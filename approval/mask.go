@@ -946,6 +946,9 @@ func webToken(s string, i int, failed *failures) span {
 			break
 		}
 	}
+	if parts > 3 && ends[parts-1] == ends[parts-2]+1 {
+		parts-- // a full stop
+	}
 	if parts < 3 || ends[0]-i < 8 || parts < 5 && ends[1]-ends[0] < 3 {
 		*last = ends[0] // a later start in the header is no better
 		return span{}

@@ -1,0 +1,184 @@
+package approval_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+type waited struct {
+	out approval.Outcome
+	err error
+}
+
+// wait starts a waiting check and returns once it waits.
+func (w *world) wait(ctx context.Context, o approval.WaitOptions) (id string, done chan waited) {
+	w.t.Helper()
+	id = w.check(transfer).Request.ID
+	before := w.gate.Broker().Waiting(id)
+	done = make(chan waited, 1)
+	go func() {
+		out, err := w.gate.CheckWait(ctx, transfer, o)
+		done <- waited{out, err}
+	}()
+	for w.gate.Broker().Waiting(id) == before {
+		time.Sleep(time.Millisecond)
+	}
+	return id, done
+}
+
+func TestAWaitingCallIsLetThroughByTheApproval(t *testing.T) {
+	w := newWorld(t)
+	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+	w.mustDecide(id, true, hana, "")
+	if got := <-done; got.err != nil || got.out.Word != approval.WordApproved {
+		t.Errorf("%+v", got)
+	}
+	if r := w.request(id); r.ConsumedAt.IsZero() {
+		t.Error("the approval was not used")
+	}
+}
+
+func TestAWaitingCallHearsOfEachEnding(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(w *world, id string)
+		word approval.Word
+		code string
+	}{
+		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.WordDenied, "approval_required"},
+		{"cancelled", func(w *world, id string) {
+			w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
+		}, approval.WordCancelled, "approval_required"},
+		{"expired", func(w *world, id string) { w.clock.advance(time.Hour); w.gate.Expire(w.ctx) }, approval.WordExpired, "approval_required"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+			tt.end(w, id)
+			got := <-done
+			if got.err != nil || got.out.Word != tt.word || got.out.ReasonCode != tt.code {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestOfTwoWhoWaitedOneIsLetThrough(t *testing.T) {
+	w := newWorld(t)
+	id, a := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+	_, b := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+	w.mustDecide(id, true, hana, "")
+	first, second := <-a, <-b
+	if first.out.Word != approval.WordApproved {
+		first, second = second, first
+	}
+	if first.out.Word != approval.WordApproved || second.out.Word != approval.WordDenied || second.out.ReasonCode != "already_used" {
+		t.Errorf("%+v and %+v", first, second)
+	}
+}
+
+func TestWhenTimeIsUpTheFirstAnswerStands(t *testing.T) {
+	w := newWorld(t)
+	out, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Millisecond})
+	if err != nil || out.Word != approval.WordPending || !out.Created || out.Message != "⏳ Approval requested (id: "+out.Request.ID+"). A person must confirm this." {
+		t.Errorf("%+v, %v", out, err)
+	}
+	out, err = w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Millisecond})
+	if err != nil || out.Created || out.Message != "⏳ Approval pending (id: "+out.Request.ID+"). Waiting for human confirmation." {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestRule4_AWaiterWhoIsGoneUsesNothing(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(w.ctx)
+	id, done := w.wait(ctx, approval.WaitOptions{For: time.Minute})
+	cancel()
+	if got := <-done; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("%+v", got)
+	}
+	w.mustDecide(id, true, hana, "")
+	if r := w.request(id); !r.ConsumedAt.IsZero() {
+		t.Error("the approval was used for nobody")
+	}
+}
+
+func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
+	t.Run("token", func(t *testing.T) {
+		w := newWorld(t)
+		revoked := approval.Errorf(approval.CodeUnauthorized, "The token is no longer good.")
+		id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute, Still: func() error { return revoked }})
+			w.mustDecide(id, true, hana, "")
+		if got := <-done; !errors.Is(got.err, revoked) {
+			t.Errorf("%+v", got)
+		}
+		if r := w.request(id); !r.ConsumedAt.IsZero() {
+			t.Error("a revoked token used the approval")
+		}
+	})
+	for _, tt := range []struct {
+		name   string
+		policy func(approval.Call) approval.Verdict
+		word   approval.Word
+		status approval.Status
+	}{
+		{"deny", func(approval.Call) approval.Verdict {
+			return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "frozen", Message: "Frozen."}
+		}, approval.WordDenied, approval.Approved},
+		{"riskier", func(approval.Call) approval.Verdict { return quarantine(approval.RiskCritical) }, approval.WordCancelled, approval.Cancelled},
+		{"allow", func(approval.Call) approval.Verdict {
+			return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow}
+		}, approval.WordApproved, approval.Approved},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+					w.policy(tt.policy)
+			w.mustDecide(id, true, hana, "")
+			if got := <-done; got.err != nil || got.out.Word != tt.word {
+				t.Errorf("%+v", got)
+			}
+			if r := w.request(id); r.Status != tt.status || (tt.word == approval.WordApproved) == r.ConsumedAt.IsZero() {
+				t.Errorf("%s, consumed %v", r.Status, r.ConsumedAt)
+			}
+		})
+	}
+}
+
+func TestAFeedReaderIsWokenByTheResolution(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	got := make(chan []approval.Request, 1)
+	go func() {
+		rs, err := w.gate.Resolved(w.ctx, "bot", "", time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- rs
+	}()
+	w.mustDecide(id, true, hana, "")
+	if rs := <-got; len(rs) != 1 || rs[0].ID != id {
+		t.Errorf("%v", rs)
+	}
+}
+
+func TestWaitingForOneRequestUsesNothing(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	done := make(chan approval.Request, 1)
+	go func() {
+		r, err := w.gate.WaitRequest(w.ctx, bot, id, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	w.mustDecide(id, true, hana, "")
+	if r := <-done; r.Status != approval.Approved || !r.ConsumedAt.IsZero() {
+		t.Errorf("%s, consumed %v", r.Status, r.ConsumedAt)
+	}
+}

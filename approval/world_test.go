@@ -1,0 +1,252 @@
+package approval_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"countersign/approval"
+	"countersign/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start is where the clocks of these tests start.
+var start = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// clock is a wall clock that only moves when told to.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// rules is a policy made of a function.
+type rules struct {
+	verdict func(approval.Call) approval.Verdict
+	terms   approval.Terms
+}
+
+func (r rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict { return r.verdict(c) }
+func (r rules) Terms() approval.Terms                                        { return r.terms }
+
+var terms = approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute}
+
+func quarantine(risk approval.Risk) approval.Verdict {
+	return approval.Verdict{Action: approval.Quarantine, Risk: risk, Rule: "asks", ReasonCode: "approval_required",
+		Message: "A person must confirm this.", Timeout: time.Hour}
+}
+
+// asks quarantines everything, at high risk, for an hour.
+func asks(approval.Call) approval.Verdict { return quarantine(approval.RiskHigh) }
+
+type world struct {
+	t     testing.TB
+	ctx   context.Context
+	clock *clock
+	store *store.DB
+	gate  *approval.Gate
+	log   *lines
+}
+
+// lines collects a log.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+var (
+	hana     = approval.Actor{Kind: approval.Human, Name: "hana", Approver: true, Admin: true}
+	ken      = approval.Actor{Kind: approval.Human, Name: "ken", Approver: true}
+	root     = approval.Actor{Kind: approval.Human, Name: "root", Admin: true}
+	stranger = approval.Actor{Kind: approval.Stranger, Name: "line:Uffffffffffffffffffffffffffffffff"}
+	bot      = approval.Actor{Kind: approval.Agent, Name: "bot"}
+)
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &lines{}}
+	w.open(filepath.Join(t.TempDir(), "gate.db"), rules{asks, terms})
+	return w
+}
+
+func (w *world) open(path string, p approval.Policy) {
+	w.t.Helper()
+	broker := approval.NewBroker()
+	db, err := store.Open(w.ctx, store.Options{Path: path, Now: w.clock.Now, OnCommit: broker.Publish})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { db.Close() })
+	w.store = db
+	w.gate = approval.NewGate(approval.Options{
+		Store: db, Broker: broker, Policy: p, Now: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Addresses: func(approval.Request) []approval.Address {
+			return []approval.Address{{Channel: "line", To: "U1"}, {Channel: "slack", To: "C1"}}
+		},
+		Editable: func(c string) bool { return c == "slack" },
+	})
+}
+
+func (w *world) policy(verdict func(approval.Call) approval.Verdict) {
+	w.t.Helper()
+	if err := w.gate.SetPolicy(w.ctx, rules{verdict, terms}, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func call(args string) approval.Call {
+	a, err := approval.ParseArgs([]byte(args))
+	if err != nil {
+		panic(err)
+	}
+	return approval.Call{Agent: "bot", Tool: "transfer_credits", Args: a}
+}
+
+var transfer = call(`{"amount_cents":2000,"to":"0xAbC"}`)
+
+func (w *world) check(c approval.Call) approval.Outcome {
+	w.t.Helper()
+	o, err := w.gate.Check(w.ctx, c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// expect checks a call and returns the outcome, whose word must be want.
+func (w *world) expect(c approval.Call, want approval.Word) approval.Outcome {
+	w.t.Helper()
+	o := w.check(c)
+	if o.Word != want {
+		w.t.Fatalf("got %s (%s), want %s", o.Word, o.Message, want)
+	}
+	return o
+}
+
+func (w *world) decide(id string, approve bool, by approval.Actor, reason string) (approval.Request, error) {
+	return w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: by, Via: approval.ViaAPI, Reason: reason})
+}
+
+func (w *world) mustDecide(id string, approve bool, by approval.Actor, reason string) approval.Request {
+	w.t.Helper()
+	r, err := w.decide(id, approve, by, reason)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) request(id string) approval.Request {
+	w.t.Helper()
+	r, err := w.gate.Request(w.ctx, hana, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) feed() []approval.Request {
+	w.t.Helper()
+	rs, err := w.gate.Resolved(w.ctx, "bot", "", 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return rs
+}
+
+// trail tells the audit log, oldest first, as "type:decision:reason" words.
+func (w *world) trail() []string {
+	w.t.Helper()
+	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Ascending: true, Limit: 10000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var s []string
+	for _, e := range es {
+		s = append(s, strings.TrimRight(fmt.Sprintf("%s:%s:%s", e.Type, e.Decision, e.Reason), ":"))
+	}
+	return s
+}
+
+func (w *world) count(event string) int {
+	n := 0
+	for _, e := range w.trail() {
+		if strings.HasPrefix(e, event) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) notifications(q approval.NotificationQuery) []approval.Notification {
+	w.t.Helper()
+	ns, err := w.gate.Notifications(w.ctx, q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	slices.Reverse(ns)
+	return ns
+}
+
+// send has every notification that is due sent, and returns them.
+func (w *world) send() []approval.Notification {
+	w.t.Helper()
+	out := w.gate.Outbox()
+	ready, _, err := out.Ready(w.ctx, nil, 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var tries []approval.Try
+	for _, d := range ready {
+		tries = append(tries, approval.Try{Notification: d.Notification, Body: []byte(`{"card":1}`), Lease: 20 * time.Second})
+	}
+	begun, err := out.Begin(w.ctx, tries)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, n := range begun {
+		if err := out.Sent(w.ctx, n, approval.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return begun
+}
+
+func wantCode(t testing.TB, err error, want approval.Code) {
+	t.Helper()
+	if got := approval.CodeOf(err); got != want {
+		t.Fatalf("got code %q (%v), want %q", got, err, want)
+	}
+}
