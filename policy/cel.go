@@ -1,0 +1,481 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"countersign/approval"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits on expressions. The cost limit is in CEL's own unit, about one per operation, and is what
+// normally ends a runaway expression; the deadline stands behind it.
+const (
+	maxExpression  = 4096 // code points
+	maxRecursion   = 64
+	costLimit      = 1_000_000
+	interruptEvery = 100 // iterations
+	celDeadline    = 50 * time.Millisecond
+
+	// What the estimate at load takes for the length of an unknown list or text in the args.
+	usualLength = 1000
+)
+
+// program is a compiled when.
+type program struct {
+	source string
+	prog   cel.Program
+	loops  bool            // it can run long, so it needs the deadline
+	fields map[string]bool // the names it selects
+}
+
+// celEnv is the environment of all expressions; making one takes milliseconds, so it is made once,
+// by the first policy that has an expression.
+var celEnv = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable("tool", cel.StringType),
+		cel.Variable("server", cel.StringType),
+		cel.Variable("agent", cel.StringType),
+		cel.Variable("scope", cel.StringType),
+		cel.Variable("session_id", cel.StringType),
+		cel.Variable("args", cel.MapType(cel.StringType, cel.DynType)),
+		cel.OptionalTypes(),
+		cel.CustomTypeAdapter(adapter{}),
+		cel.ParserRecursionLimit(maxRecursion),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.RegexProgramSizeLimit(5000),
+		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
+	)
+})
+
+// celProblem is what is wrong with an expression; line counts from 1 and column from 0, both within
+// the expression.
+type celProblem struct {
+	line, column int
+	message      string
+	warning      bool
+}
+
+// compileWhen compiles an expression. The program is nil if any problem is more than a warning.
+func compileWhen(source string) (*program, []celProblem) {
+	whole := func(format string, args ...any) []celProblem {
+		return []celProblem{{line: 1, message: fmt.Sprintf(format, args...)}}
+	}
+	env, err := celEnv()
+	if err != nil {
+		return nil, whole("CEL is not available: %v", err)
+	}
+	checked, issues := env.Compile(source)
+	if issues != nil && len(issues.Errors()) > 0 {
+		var problems []celProblem
+		for _, e := range issues.Errors() {
+			m, _, _ := strings.Cut(e.Message, "\n")
+			m = strings.TrimSuffix(m, " (in container '')")
+			if name, ok := strings.CutPrefix(m, "undeclared reference to '"); ok {
+				m += fmt.Sprintf("; an argument is written args.%s", strings.TrimSuffix(name, "'"))
+			}
+			problems = append(problems, celProblem{line: e.Location.Line(), column: e.Location.Column(), message: m})
+		}
+		return nil, problems
+	}
+	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, whole("the expression gives %s; a condition must be true or false", t)
+	}
+	p := &program{source: source, fields: map[string]bool{}}
+	problems := p.inspect(checked)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	estimate, err := env.EstimateCost(checked, lengths{})
+	switch {
+	case err != nil:
+		return nil, whole("the cost of the expression cannot be estimated: %v", err)
+	case estimate.Min > costLimit:
+		return nil, whole("the expression always costs more than its limit")
+	case estimate.Max > costLimit:
+		problems = append(problems, celProblem{line: 1, warning: true,
+			message: "the expression may exceed its cost limit when the arguments hold long lists or texts; such a call is denied"})
+	}
+	p.prog, err = env.Program(checked,
+		cel.EvalOptions(cel.OptOptimize),
+		cel.CostLimit(costLimit),
+		cel.InterruptCheckFrequency(interruptEvery))
+	if err != nil {
+		return nil, whole("%v", err)
+	}
+	return p, problems
+}
+
+// inspect notes what the expression selects and whether it loops, and refuses numbers that floating
+// point cannot tell from their neighbours: comparing with them would not be exact.
+func (p *program) inspect(checked *cel.Ast) []celProblem {
+	var problems []celProblem
+	native := checked.NativeRep()
+	info := native.SourceInfo()
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.SelectKind:
+			p.fields[e.AsSelect().FieldName()] = true
+		case ast.ComprehensionKind:
+			p.loops = true
+		case ast.LiteralKind:
+			switch v := e.AsLiteral().(type) {
+			case types.String: // args["name"] selects too
+				p.fields[string(v)] = true
+			case types.Double:
+				written := ""
+				if at, ok := info.GetOffsetRange(e.ID()); ok {
+					written = numberAt(p.source, int(at.Start))
+				}
+				if !exactDouble(written, float64(v)) {
+					loc := info.GetStartLocation(e.ID())
+					problems = append(problems, celProblem{line: loc.Line(), column: loc.Column(),
+						message: "this number cannot be compared exactly; write a whole number without fraction or exponent, or fewer digits"})
+				}
+			}
+		}
+	}))
+	return problems
+}
+
+// numberAt returns the number literal that begins at the given code point of source.
+func numberAt(source string, at int) string {
+	runes := []rune(source)
+	if at < 0 || at >= len(runes) {
+		return ""
+	}
+	s := string(runes[at:])
+	end := 0
+	for end < len(s) {
+		c := s[end]
+		signed := (c == '+' || c == '-') && (end == 0 || s[end-1] == 'e' || s[end-1] == 'E')
+		if !signed && c != '.' && c != 'e' && c != 'E' && (c < '0' || c > '9') {
+			break
+		}
+		end++
+	}
+	text := s[:end]
+	if strings.HasPrefix(strings.TrimPrefix(text, "-"), ".") {
+		text = strings.Replace(text, ".", "0.", 1)
+	}
+	return text
+}
+
+// exactDouble reports whether a float64 keeps its order among all numbers that expressions meet:
+// doubles that are the shortest text of themselves, and whole numbers of 64 bits, which it must not
+// be rounded against.
+func exactDouble(written string, d float64) bool {
+	if !isNumber(written) || math.Abs(d) >= 1<<53 {
+		return false
+	}
+	want, err := parseDecimal(written)
+	if err != nil {
+		return false
+	}
+	got, err := parseDecimal(strconv.FormatFloat(d, 'e', -1, 64))
+	return err == nil && got.compare(want) == 0
+}
+
+// lengths tells the estimator how long the values of a usual call are.
+type lengths struct{}
+
+func (lengths) EstimateSize(cost.AstNode) *cost.SizeEstimate {
+	return &cost.SizeEstimate{Min: 0, Max: usualLength}
+}
+
+func (lengths) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+	return nil
+}
+
+var (
+	errInexact   = errors.New("a number cannot be represented exactly")
+	errNotBool   = errors.New("the expression is neither true nor false")
+	errUndecoded = errors.New("the arguments cannot be decoded")
+)
+
+// holds evaluates the expression. The error says why it has no value, without quoting arguments.
+func (p *program) holds(e *evaluation) (bool, error) {
+	var out ref.Val
+	var err error
+	if p.loops {
+		// Not the caller's deadline: a verdict depends on the policy and the call alone.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), celDeadline)
+		defer cancel()
+		out, _, err = p.prog.ContextEval(ctx, e)
+	} else {
+		out, _, err = p.prog.Eval(e)
+	}
+	if err != nil {
+		return false, p.reason(err)
+	}
+	b, ok := out.(types.Bool)
+	if !ok {
+		return false, errNotBool
+	}
+	return bool(b), nil
+}
+
+// reason turns CEL's error into one that is safe to show: CEL's own may quote arguments.
+func (p *program) reason(err error) error {
+	if errors.Is(err, errInexact) {
+		return errInexact
+	}
+	if errors.Is(err, errUndecoded) {
+		return errUndecoded
+	}
+	if errors.Is(err, interpreter.InterruptError{}) {
+		return errors.New("the evaluation took too long")
+	}
+	if c, ok := errors.AsType[interpreter.EvalCancelledError](err); ok {
+		if c.Cause == interpreter.CostLimitExceeded {
+			return errors.New("the evaluation exceeded its cost limit")
+		}
+		return errors.New("the evaluation was stopped")
+	}
+	// CEL tells the rest apart by text alone. A key is repeated only if the rule itself names it.
+	text := err.Error()
+	if key, ok := strings.CutPrefix(text, "no such key: "); ok {
+		if p.fields[key] {
+			return fmt.Errorf("%q is missing; has() asks whether it is there", key)
+		}
+		return errors.New("a key is missing; has() asks whether it is there")
+	}
+	switch {
+	case strings.HasPrefix(text, "no such overload"):
+		return errors.New("an argument has a type that the expression cannot work with")
+	case strings.HasPrefix(text, "division by zero"), strings.HasPrefix(text, "modulus by zero"):
+		return errors.New("a division by zero")
+	case strings.Contains(text, "overflow"):
+		return errors.New("a number grew too large")
+	}
+	return errors.New("it has no value for these arguments")
+}
+
+// ResolveName gives expressions their variables.
+func (e *evaluation) ResolveName(name string) (any, bool) {
+	switch name {
+	case "tool":
+		return types.String(e.call.Tool), true
+	case "server":
+		return types.String(e.call.Server), true
+	case "agent":
+		return types.String(e.call.Agent), true
+	case "scope":
+		return types.String(e.call.Scope), true
+	case "session_id":
+		return types.String(e.call.SessionID), true
+	case "args":
+		if e.args == nil {
+			e.args = &object{args: e.call.Args}
+		}
+		return e.args, true
+	}
+	return nil, false
+}
+
+// Parent is part of CEL's Activation; there is none.
+func (e *evaluation) Parent() interpreter.Activation { return nil }
+
+// object is args as CEL sees them. It decodes only the members that an expression touches, and those
+// once for all rules of a call; only an expression that takes args as a whole decodes them all.
+type object struct {
+	args  approval.Args
+	found map[string]ref.Val // nil for what is absent
+	all   traits.Mapper
+}
+
+func (o *object) whole() (traits.Mapper, ref.Val) {
+	if o.all == nil {
+		m, err := o.args.Decode()
+		if err != nil {
+			return nil, types.WrapErr(errUndecoded)
+		}
+		o.all = types.NewStringInterfaceMap(adapter{}, m)
+	}
+	return o.all, nil
+}
+
+// Find returns the member of that name; a member's name is never taken for a path.
+func (o *object) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), false
+	}
+	if o.all == nil && strings.IndexByte(string(name), '.') < 0 {
+		if v, ok := o.found[string(name)]; ok {
+			return v, v != nil
+		}
+		raw, ok := o.args.Lookup(string(name))
+		var v ref.Val
+		if ok {
+			v = toVal(raw)
+		}
+		if o.found == nil {
+			o.found = map[string]ref.Val{}
+		}
+		o.found[string(name)] = v
+		return v, ok
+	}
+	m, failed := o.whole()
+	if failed != nil {
+		return failed, false
+	}
+	return m.Find(name)
+}
+
+func (o *object) Contains(key ref.Val) ref.Val {
+	v, ok := o.Find(key)
+	if !ok && v != nil {
+		return v
+	}
+	return types.Bool(ok)
+}
+
+func (o *object) Get(key ref.Val) ref.Val {
+	v, ok := o.Find(key)
+	switch {
+	case ok:
+		return v
+	case v != nil:
+		return v
+	}
+	return types.ValOrErr(key, "no such key: %v", key)
+}
+
+func (o *object) Iterator() traits.Iterator {
+	m, failed := o.whole()
+	if failed != nil {
+		return types.NewStringInterfaceMap(adapter{}, nil).Iterator()
+	}
+	return m.Iterator()
+}
+
+func (o *object) Size() ref.Val {
+	m, failed := o.whole()
+	if failed != nil {
+		return failed
+	}
+	return m.Size()
+}
+
+func (o *object) Equal(other ref.Val) ref.Val {
+	m, failed := o.whole()
+	if failed != nil {
+		return failed
+	}
+	if same, ok := other.(*object); ok {
+		other, failed = same.whole()
+		if failed != nil {
+			return failed
+		}
+	}
+	return m.Equal(other)
+}
+
+func (o *object) ConvertToNative(t reflect.Type) (any, error) {
+	m, failed := o.whole()
+	if failed != nil {
+		return nil, errUndecoded
+	}
+	return m.ConvertToNative(t)
+}
+
+func (o *object) ConvertToType(t ref.Type) ref.Val {
+	m, failed := o.whole()
+	if failed != nil {
+		return failed
+	}
+	return m.ConvertToType(t)
+}
+
+func (o *object) Type() ref.Type { return types.MapType }
+func (o *object) Value() any     { return o }
+
+// adapter turns decoded JSON into CEL values: numbers exactly, or into an error once they are used.
+type adapter struct{}
+
+func (adapter) NativeToValue(v any) ref.Val {
+	switch v := v.(type) {
+	case ref.Val:
+		return v
+	case nil:
+		return types.NullValue
+	case string:
+		return types.String(v)
+	case bool:
+		return types.Bool(v)
+	case json.Number:
+		return numberVal(string(v))
+	case []any:
+		return types.NewList(adapter{}, v)
+	case map[string]any:
+		return types.NewStringInterfaceMap(adapter{}, v)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(v)
+}
+
+// toVal decodes one canonical JSON value.
+func toVal(raw jsontext.Value) ref.Val {
+	switch raw.Kind() {
+	case 'n':
+		return types.NullValue
+	case 't':
+		return types.True
+	case 'f':
+		return types.False
+	case '"':
+		return types.String(newValue(raw).text)
+	case '0':
+		return numberVal(string(raw))
+	}
+	v, err := decodeJSON(raw)
+	if err != nil {
+		return types.WrapErr(errUndecoded)
+	}
+	return adapter{}.NativeToValue(v)
+}
+
+// numberVal gives a JSON number to CEL so that every comparison comes out as for the decimals: whole
+// numbers, however written, as integers of 64 bits, others as the double of which they are the
+// shortest text, and what is neither as an error.
+func numberVal(token string) ref.Val {
+	if n, err := strconv.ParseInt(token, 10, 64); err == nil {
+		return types.Int(n)
+	}
+	d, err := parseDecimal(token)
+	if err != nil {
+		return types.WrapErr(errInexact)
+	}
+	if d.isInteger() {
+		text := d.integer()
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return types.Int(n)
+		}
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return types.Uint(n)
+		}
+		return types.WrapErr(errInexact)
+	}
+	f, err := strconv.ParseFloat(token, 64)
+	if err != nil || !exactDouble(token, f) {
+		return types.WrapErr(errInexact)
+	}
+	return types.Double(f)
+}

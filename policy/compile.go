@@ -1,0 +1,433 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"countersign/approval"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits on what a policy may say.
+const (
+	minDuration = time.Millisecond // what times are stored in
+	maxDuration = 366 * 24 * time.Hour
+	maxName     = 128 // characters
+	maxMessage  = 1000
+)
+
+// Options is what a policy is checked against. All of it is for warnings only.
+type Options struct {
+	Servers []string // the configured MCP servers
+	Agents  []string // the configured agents; nil if they are not known
+}
+
+// Compile checks a policy and makes it ready. Every problem is returned, those of [Read] too, in the
+// order of the file; the policy is nil if any of them is more than a warning.
+func Compile(cfg Config, opts Options) (*Policy, []Problem) {
+	c := &compiler{cfg: &cfg, opts: opts, problems: slices.Clone(cfg.problems)}
+	p := c.compile()
+	sortProblems(c.problems)
+	if HasErrors(c.problems) {
+		return nil, c.problems
+	}
+	return p, c.problems
+}
+
+type compiler struct {
+	cfg      *Config
+	opts     Options
+	problems []Problem
+}
+
+// defaultRoot is the path of a policy that was not read from a file.
+const defaultRoot = "$.policy"
+
+func (c *compiler) compile() *Policy {
+	cfg := c.cfg
+	if cfg.root == "" {
+		cfg.root = defaultRoot
+	}
+	p := &Policy{
+		observe: cfg.Mode == Observe,
+		terms:   approval.Terms{UseWithin: defaultUseWithin, RememberDenial: defaultRememberDenial, MaxPending: cfg.MaxPending},
+	}
+	switch cfg.Mode {
+	case "", Enforce:
+	case Observe:
+		c.warn(Origin{}, "mode", "mode is observe: every call is allowed, and what would have happened is only recorded")
+	default:
+		c.fail(Origin{}, "mode", "mode %q is neither enforce nor observe", cfg.Mode)
+	}
+	c.duration(Origin{}, "default_timeout", cfg.DefaultTimeout)
+	if c.duration(Origin{}, "use_within", cfg.UseWithin); cfg.UseWithin != 0 {
+		p.terms.UseWithin = cfg.UseWithin
+	}
+	if d := cfg.RememberDenial; d != nil {
+		c.duration(Origin{}, "remember_denial", *d)
+		p.terms.RememberDenial = *d
+	}
+	if cfg.MaxPending < 0 {
+		c.fail(Origin{}, "max_pending", "max_pending must not be negative")
+	}
+	for r, l := range cfg.Levels {
+		if r.Rank() == 0 {
+			c.fail(Origin{}, "levels", "there is no risk level %q", r)
+		}
+		c.action(Origin{}, "levels."+string(r)+".action", l.Action)
+		c.duration(Origin{}, "levels."+string(r)+".timeout", l.Timeout)
+	}
+	names := map[string]int{}
+	for i := range cfg.Rules {
+		r := c.rule(i)
+		if first, dup := names[r.name]; dup {
+			c.fail(r.origin, "name", "rule %d has this name already", first)
+		} else {
+			names[r.name] = r.number
+		}
+		p.rules = append(p.rules, r)
+	}
+	high := cfg.level(approval.RiskHigh)
+	p.otherwise = rule{
+		action: approval.Quarantine, risk: approval.RiskHigh, reasonCode: codeUnknownTool,
+		timeout: high.Timeout, requireReason: deref(high.RequireReason),
+	}
+	p.otherwise.tight = tightened{risk: approval.RiskHigh, timeout: high.Timeout, requireReason: p.otherwise.requireReason}
+	p.index = newIndex(p.rules)
+	c.shadows(p)
+	return p
+}
+
+func (c *compiler) rule(i int) rule {
+	in := &c.cfg.Rules[i]
+	r := rule{number: i + 1, name: in.Name, origin: in.Origin, message: in.Message, reasonCode: in.ReasonCode,
+		ignoreArgs: slices.Clone(in.IgnoreArgs)}
+	if r.origin.Path == "" {
+		r.origin.Path = fmt.Sprintf("%s.rules[%d]", c.cfg.root, i)
+	}
+	at := r.origin
+	if r.named = r.name != ""; !r.named {
+		r.name = "rule " + strconv.Itoa(r.number)
+	} else if bad := badText(r.name, maxName); bad != "" {
+		c.fail(at, "name", "the name %s", bad)
+	}
+	if bad := badText(r.message, maxMessage); r.message != "" && bad != "" {
+		c.fail(at, "message", "the message %s", bad)
+	}
+	if r.reasonCode != "" && !reasonCodeRE.MatchString(r.reasonCode) {
+		c.fail(at, "reason_code", "a reason_code is a word of a-z, 0-9 and _, at most 64 long")
+	}
+	for j, name := range r.ignoreArgs {
+		switch {
+		case name == "":
+			c.fail(at, fmt.Sprintf("ignore_args[%d]", j), "an empty name")
+		case strings.ContainsRune(name, '.'):
+			c.warn(at, fmt.Sprintf("ignore_args[%d]", j), "only top-level arguments can be ignored; %q is taken for the name of one", name)
+		}
+	}
+
+	if r.risk = in.Risk; r.risk == "" {
+		r.risk = approval.RiskHigh
+	} else if r.risk.Rank() == 0 {
+		c.fail(at, "risk", "there is no risk level %q", r.risk)
+	}
+	c.action(at, "action", in.Action)
+	c.duration(at, "timeout", in.Timeout)
+	level := c.cfg.level(r.risk)
+	if r.action = in.Action; r.action == "" {
+		r.action = level.Action
+	}
+	r.timeout, r.requireReason = in.over(level)
+	r.tight.risk = r.risk
+	if r.risk.Rank() < approval.RiskHigh.Rank() {
+		r.tight.risk = approval.RiskHigh
+	}
+	r.tight.timeout, r.tight.requireReason = in.over(c.cfg.level(r.tight.risk))
+	if r.reasonCode == "" {
+		switch r.action {
+		case approval.Allow:
+			r.reasonCode = codeAllowed
+		case approval.Deny:
+			r.reasonCode = codeForbidden
+		default:
+			r.reasonCode = codeApprovalRequired
+		}
+	}
+
+	for j, s := range in.Tools {
+		where := fmt.Sprintf("tools[%d]", j)
+		t := parseTarget(s)
+		switch {
+		case t.tool == "" || t.qualified && t.server == "" || strings.Contains(string(t.tool), "/"):
+			c.fail(at, where, "%q is neither a tool nor server/tool", s)
+		case !possible(t.tool) || !possible(t.server):
+			c.warn(at, where, "%q can never match: names have only A-Z a-z 0-9 _ . : - in them, and * is the only wildcard", s)
+		}
+		r.targets = append(r.targets, t)
+		if r.action == approval.Allow {
+			switch {
+			case t.tool == "*":
+				c.warn(at, where, "%q allows every tool, also ones that are not there yet", s)
+			case !t.qualified && len(c.opts.Servers) > 1:
+				c.warn(at, where, "%q is allowed on any server (%s); write server/%s to say which", s, strings.Join(c.opts.Servers, ", "), s)
+			}
+		}
+		if t.qualified && t.server.literal() && c.opts.Servers != nil && !slices.Contains(c.opts.Servers, string(t.server)) {
+			c.warn(at, where, "there is no server %q%s", string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
+		}
+	}
+	if len(in.Tools) == 0 {
+		if r.action == approval.Allow && !in.unread {
+			c.fail(at, "", "a rule that allows must say which tools")
+		}
+		r.targets = []target{{tool: "*"}}
+	}
+	for j, s := range in.Agents {
+		where := fmt.Sprintf("agents[%d]", j)
+		a := pattern(s)
+		switch {
+		case a == "":
+			c.fail(at, where, "an empty name")
+		case !possible(a):
+			c.warn(at, where, "%q can never match: names have only A-Z a-z 0-9 _ . : - in them, and * is the only wildcard", s)
+		case c.opts.Agents != nil && !slices.ContainsFunc(c.opts.Agents, a.match):
+			c.warn(at, where, "there is no agent %q%s", s, didYouMean(s, c.opts.Agents, nil))
+		}
+		r.agents = append(r.agents, a)
+	}
+	for j := range in.Conditions {
+		r.conditions = append(r.conditions, c.condition(at, fmt.Sprintf("conditions[%d]", j), &in.Conditions[j], in.unread))
+	}
+	if in.When != "" {
+		r.when = c.when(at, in.When)
+	}
+	return r
+}
+
+// over returns what holds for the rule at a level: its own word first.
+func (r *Rule) over(l Level) (time.Duration, bool) {
+	timeout, reason := l.Timeout, deref(l.RequireReason)
+	if r.Timeout != 0 {
+		timeout = r.Timeout
+	}
+	if r.RequireReason != nil {
+		reason = *r.RequireReason
+	}
+	return timeout, reason
+}
+
+func deref(b *bool) bool { return b != nil && *b }
+
+var reasonCodeRE = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// possible reports whether a pattern could match a valid name.
+func possible(p pattern) bool {
+	bare := strings.ReplaceAll(string(p), "*", "")
+	return bare == "" || approval.ValidName(bare)
+}
+
+// badText says what is wrong with a text for people, "" if nothing is.
+func badText(s string, most int) string {
+	switch {
+	case strings.TrimSpace(s) == "":
+		return "is empty"
+	case utf8.RuneCountInString(s) > most:
+		return fmt.Sprintf("is longer than %d characters", most)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "holds a line break or another control character"
+	case !utf8.ValidString(s):
+		return "is not UTF-8"
+	}
+	return ""
+}
+
+func (c *compiler) action(at Origin, where string, a approval.Action) {
+	switch a {
+	case "", approval.Allow, approval.Quarantine, approval.Deny:
+	default:
+		c.fail(at, where, "action %q is none of allow, quarantine and deny", a)
+	}
+}
+
+func (c *compiler) duration(at Origin, where string, d time.Duration) {
+	if d < 0 || d > maxDuration || d > 0 && d < minDuration {
+		c.fail(at, where, "a duration is at least 1ms and at most a year")
+	}
+}
+
+func (c *compiler) condition(at Origin, where string, in *Condition, unread bool) condition {
+	out := condition{param: in.Param}
+	before := len(c.problems)
+	if in.Param == "" && !unread || in.Param != "" && slices.Contains(strings.Split(in.Param, "."), "") {
+		c.fail(at, where+".param", "param must be the name of an argument, or a dotted path to one")
+	}
+	if in.Matches != "" {
+		if re, err := regexp.Compile(in.Matches); err != nil {
+			c.fail(at, where+".matches", "not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		} else {
+			out.tests = append(out.tests, matchesTest{re})
+		}
+	}
+	if in.Equals != nil {
+		c.equals(at, where+".equals", &out, []jsontext.Value{in.Equals}, false)
+	}
+	if in.In != nil {
+		if len(in.In) == 0 {
+			c.fail(at, where+".in", "in needs at least one value")
+		} else {
+			c.equals(at, where+".in", &out, in.In, true)
+		}
+	}
+	for _, op := range []struct {
+		key, sign string
+		token     json.Number
+	}{{"gt", ">", in.GT}, {"gte", ">=", in.GTE}, {"lt", "<", in.LT}, {"lte", "<=", in.LTE}} {
+		if op.token == "" {
+			continue
+		}
+		if !isNumber(string(op.token)) {
+			c.fail(at, where+"."+op.key, "%s needs a number", op.key)
+			continue
+		}
+		bound, err := parseDecimal(string(op.token))
+		if err != nil {
+			c.fail(at, where+"."+op.key, "this %v", err)
+			continue
+		}
+		out.tests = append(out.tests, compareTest{op.sign, string(op.token), bound})
+	}
+	if in.Under != nil {
+		var t underTest
+		for j, base := range in.Under {
+			p, ok := placePath(base)
+			if !ok {
+				c.fail(at, fmt.Sprintf("%s.under[%d]", where, j), "%q is not an absolute path; it must begin with / and hold no .. and no backslash", base)
+				continue
+			}
+			t.bases = append(t.bases, p)
+		}
+		if len(in.Under) == 0 {
+			c.fail(at, where+".under", "under needs at least one folder")
+		}
+		out.tests = append(out.tests, t)
+	}
+	if len(out.tests) == 0 && len(c.problems) == before && !unread {
+		c.fail(at, where, "the condition on %q tests nothing; it needs one of %s", in.Param, strings.Join(operators, ", "))
+	}
+	return out
+}
+
+func (c *compiler) equals(at Origin, where string, out *condition, choices []jsontext.Value, list bool) {
+	t, err := newEqualsTest(choices, list)
+	if err != nil {
+		c.fail(at, where, "a value %v", err)
+		return
+	}
+	out.tests = append(out.tests, t)
+}
+
+func (c *compiler) when(at Origin, source string) *program {
+	p, problems := compileWhen(source)
+	for _, problem := range problems {
+		found := c.problem(at, "when", problem.message)
+		found.Warning = problem.warning
+		if place, ok := c.cfg.at[textPath(found.Path)]; ok && problem.line > 0 {
+			found.Line = place.Line + problem.line - 1
+			found.Column = place.Column + problem.column
+		} else if strings.Contains(source, "\n") {
+			found.Message = fmt.Sprintf("line %d of the expression: %s", problem.line, found.Message)
+		}
+		c.problems = append(c.problems, found)
+	}
+	return p
+}
+
+// textPath is where [Read] notes the first character of an expression whose own lines and columns
+// can be added to it.
+func textPath(path string) string { return path + " text" }
+
+// shadows warns of rules that can never decide.
+func (c *compiler) shadows(p *Policy) {
+	if slices.ContainsFunc(c.cfg.Rules, func(r Rule) bool { return r.unread }) {
+		return // what is unread may be what tells them apart
+	}
+	for j := range p.rules {
+		if by := p.shadowed(j); by != nil {
+			c.warn(p.rules[j].origin, "", "this rule never decides: rule %q before it takes every call it could match", by.name)
+		}
+	}
+}
+
+// shadowed returns the first rule that, alone or with others before rule j, leaves nothing to it.
+func (p *Policy) shadowed(j int) *rule {
+	r := &p.rules[j]
+	agents := r.agents
+	if len(agents) == 0 {
+		agents = []pattern{"*"}
+	}
+	var by *rule
+	for _, t := range r.targets {
+		for _, a := range agents {
+			i := slices.IndexFunc(p.rules[:j], func(q rule) bool { return q.unconditional() && q.covers(t, a) })
+			if i < 0 {
+				return nil
+			}
+			if by == nil || i < by.number-1 {
+				by = &p.rules[i]
+			}
+		}
+	}
+	return by
+}
+
+func (r *rule) unconditional() bool { return len(r.conditions) == 0 && r.when == nil }
+
+// covers reports whether the rule's patterns match whatever t and a match.
+func (r *rule) covers(t target, a pattern) bool {
+	return slices.ContainsFunc(r.targets, func(u target) bool { return u.covers(t) }) &&
+		(len(r.agents) == 0 || slices.ContainsFunc(r.agents, func(b pattern) bool { return b.covers(a) }))
+}
+
+func (c *compiler) fail(at Origin, where, format string, args ...any) {
+	c.problems = append(c.problems, c.problem(at, where, fmt.Sprintf(format, args...)))
+}
+
+func (c *compiler) warn(at Origin, where, format string, args ...any) {
+	p := c.problem(at, where, fmt.Sprintf(format, args...))
+	p.Warning = true
+	c.problems = append(c.problems, p)
+}
+
+// problem finds the place in the file of where, below at; the nearest place above it if it has none
+// of its own.
+func (c *compiler) problem(at Origin, where, message string) Problem {
+	base := at.Path
+	if base == "" {
+		base = c.cfg.root
+	}
+	path := base
+	if where != "" {
+		path += "." + where
+	}
+	p := Problem{Path: path, Message: message}
+	for {
+		if place, ok := c.cfg.at[path]; ok {
+			p.Line, p.Column = place.Line, place.Column
+			return p
+		}
+		i := strings.LastIndexAny(path, ".[")
+		if i < len(base) {
+			p.Line, p.Column = at.Line, at.Column
+			return p
+		}
+		path = path[:i]
+	}
+}

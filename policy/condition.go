@@ -1,0 +1,405 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"countersign/approval"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// condition is a compiled [Condition]: its tests hold for the value of param, all of them.
+type condition struct {
+	param string
+	tests []test
+}
+
+// test is one operator with its operand.
+type test interface {
+	// holds judges a value. The error says what is wrong with the value, to follow its name; it quotes
+	// nothing of it.
+	holds(v value) (outcome, error)
+	// phrase reads after the name of the param: `is under /etc`; not is its negation.
+	phrase() (is, not string)
+}
+
+// outcome is how a test went. A path that cannot be placed holds, but nothing may be allowed on it.
+type outcome int
+
+const (
+	fails outcome = iota
+	holds
+	holdsUnplaced
+)
+
+// value is one argument in canonical JSON.
+type value struct {
+	raw  jsontext.Value
+	kind jsontext.Kind // with KindTrue also for false
+	text []byte        // what a string says
+}
+
+const kindBool = jsontext.Kind('t')
+
+func newValue(raw jsontext.Value) value {
+	v := value{raw: raw, kind: raw.Kind()}
+	switch v.kind {
+	case 'f':
+		v.kind = kindBool
+	case '"':
+		if bytes.IndexByte(raw, '\\') < 0 {
+			v.text = raw[1 : len(raw)-1]
+		} else {
+			v.text, _ = jsontext.AppendUnquote(nil, raw)
+		}
+	}
+	return v
+}
+
+// kindName names a JSON type for people.
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "true or false"
+	case '"':
+		return "text"
+	case '0':
+		return "a number"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	}
+	return "something else"
+}
+
+func wrongType(v value, want string) error {
+	return fmt.Errorf("is %s where the rule needs %s", kindName(v.kind), want)
+}
+
+// String tells the condition as a person would: `path is under /etc, /sys`.
+func (c condition) String() string {
+	var parts []string
+	for _, t := range c.tests {
+		is, _ := t.phrase()
+		parts = append(parts, is)
+	}
+	return c.param + " " + strings.Join(parts, " and ")
+}
+
+// judge looks the param up and runs the tests. found is false for an absent param; failed is the
+// test that did not hold.
+func (c condition) judge(e *evaluation) (out outcome, found bool, failed test, err error) {
+	values := e.lookup(c.param)
+	switch len(values) {
+	case 0:
+		return fails, false, nil, nil
+	case 1:
+	default:
+		return fails, true, nil, fmt.Errorf("%q can be read in more than one way", c.param)
+	}
+	out = holds
+	for _, t := range c.tests {
+		o, err := t.holds(values[0])
+		switch {
+		case err != nil:
+			return fails, true, t, fmt.Errorf("%q %w", c.param, err)
+		case o == fails:
+			return fails, true, t, nil
+		case o == holdsUnplaced:
+			out = o
+		}
+	}
+	return out, true, nil, nil
+}
+
+func holdsIf(b bool) outcome {
+	if b {
+		return holds
+	}
+	return fails
+}
+
+type matchesTest struct{ re *regexp.Regexp }
+
+func (t matchesTest) holds(v value) (outcome, error) {
+	if v.kind != '"' {
+		return fails, wrongType(v, "text")
+	}
+	return holdsIf(t.re.Match(v.text)), nil
+}
+
+func (t matchesTest) phrase() (string, string) {
+	return "matches " + strconv.Quote(t.re.String()), "does not match " + strconv.Quote(t.re.String())
+}
+
+// equalsTest is equals, with one choice, and in, with any number.
+type equalsTest struct {
+	choices []value
+	numbers []decimal // of those choices that are numbers, at the same place
+	kinds   string    // the JSON types among the choices, for messages
+	list    bool      // written as in
+}
+
+func newEqualsTest(choices []jsontext.Value, list bool) (equalsTest, error) {
+	t := equalsTest{list: list}
+	var kinds []string
+	seen := map[jsontext.Kind]bool{}
+	for _, raw := range choices {
+		canonical, err := canonicalValue(raw)
+		if err != nil {
+			return t, err
+		}
+		v := newValue(canonical)
+		var d decimal
+		if v.kind == '0' {
+			if d, err = parseDecimal(string(v.raw)); err != nil {
+				return t, err
+			}
+		}
+		t.choices = append(t.choices, v)
+		t.numbers = append(t.numbers, d)
+		if !seen[v.kind] {
+			seen[v.kind] = true
+			kinds = append(kinds, kindName(v.kind))
+		}
+	}
+	t.kinds = strings.Join(kinds, " or ")
+	return t, nil
+}
+
+// canonicalValue brings one JSON value into the form that arguments have.
+func canonicalValue(raw jsontext.Value) (jsontext.Value, error) {
+	object := append(append([]byte(`{"v":`), raw...), '}')
+	a, err := approval.ParseArgs(object)
+	if err != nil {
+		return nil, errors.New("is not a JSON value")
+	}
+	v, ok := a.Lookup("v")
+	if !ok {
+		return nil, errors.New("is not a JSON value")
+	}
+	return v, nil
+}
+
+func (t equalsTest) holds(v value) (outcome, error) {
+	comparable := false
+	for i, c := range t.choices {
+		// Asking whether a value is null is a question that fits every type.
+		if c.kind == 'n' && len(t.choices) == 1 {
+			return holdsIf(v.kind == 'n'), nil
+		}
+		if c.kind != v.kind {
+			continue
+		}
+		comparable = true
+		switch v.kind {
+		case '0':
+			d, err := parseDecimal(string(v.raw))
+			if err != nil {
+				return fails, err
+			}
+			if d.compare(t.numbers[i]) == 0 {
+				return holds, nil
+			}
+		case '{', '[':
+			same, err := equalJSON(v.raw, c.raw)
+			if err != nil {
+				return fails, err
+			}
+			if same {
+				return holds, nil
+			}
+		default: // strings have one canonical form only
+			if bytes.Equal(v.raw, c.raw) {
+				return holds, nil
+			}
+		}
+	}
+	if !comparable {
+		return fails, wrongType(v, t.kinds)
+	}
+	return fails, nil
+}
+
+// equalJSON compares two canonical values; numbers as decimals.
+func equalJSON(a, b jsontext.Value) (bool, error) {
+	if bytes.Equal(a, b) {
+		return true, nil
+	}
+	x, err := decodeJSON(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := decodeJSON(b)
+	if err != nil {
+		return false, err
+	}
+	return deepEqual(x, y)
+}
+
+// decodeJSON decodes one value, with numbers as json.Number.
+func decodeJSON(raw jsontext.Value) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, errors.New("is not a JSON value")
+	}
+	return v, nil
+}
+
+func deepEqual(a, b any) (bool, error) {
+	switch x := a.(type) {
+	case json.Number:
+		y, ok := b.(json.Number)
+		if !ok {
+			return false, nil
+		}
+		dx, err := parseDecimal(string(x))
+		if err != nil {
+			return false, err
+		}
+		dy, err := parseDecimal(string(y))
+		if err != nil {
+			return false, err
+		}
+		return dx.compare(dy) == 0, nil
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false, nil
+		}
+		for i := range x {
+			if same, err := deepEqual(x[i], y[i]); !same || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false, nil
+		}
+		for k, xv := range x {
+			yv, ok := y[k]
+			if !ok {
+				return false, nil
+			}
+			if same, err := deepEqual(xv, yv); !same || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+	return a == b, nil
+}
+
+func (t equalsTest) phrase() (string, string) {
+	var texts []string
+	for _, c := range t.choices {
+		texts = append(texts, shorten(string(c.raw)))
+	}
+	if t.list {
+		list := strings.Join(texts, ", ")
+		return "is one of " + list, "is not one of " + list
+	}
+	return "equals " + texts[0], "does not equal " + texts[0]
+}
+
+type compareTest struct {
+	op    string // >, >=, <, <=
+	token string
+	bound decimal
+}
+
+func (t compareTest) holds(v value) (outcome, error) {
+	if v.kind != '0' {
+		return fails, wrongType(v, "a number")
+	}
+	d, err := parseDecimal(string(v.raw))
+	if err != nil {
+		return fails, err
+	}
+	c := d.compare(t.bound)
+	switch t.op {
+	case ">":
+		return holdsIf(c > 0), nil
+	case ">=":
+		return holdsIf(c >= 0), nil
+	case "<":
+		return holdsIf(c < 0), nil
+	default:
+		return holdsIf(c <= 0), nil
+	}
+}
+
+func (t compareTest) phrase() (string, string) {
+	return "is " + t.op + " " + t.token, "is not " + t.op + " " + t.token
+}
+
+type underTest struct{ bases []string }
+
+func (t underTest) holds(v value) (outcome, error) {
+	if v.kind != '"' {
+		return fails, wrongType(v, "text")
+	}
+	p, ok := placePath(string(v.text))
+	if !ok {
+		return holdsUnplaced, nil
+	}
+	for _, base := range t.bases {
+		if base == "/" || p == base || len(p) > len(base) && p[len(base)] == '/' && p[:len(base)] == base {
+			return holds, nil
+		}
+	}
+	return fails, nil
+}
+
+func (t underTest) phrase() (string, string) {
+	list := strings.Join(t.bases, ", ")
+	return "is under " + list, "is not under " + list
+}
+
+// placePath cleans an absolute path. It cannot say where a path lies that is relative (so is "", and
+// ~, which only a shell expands), climbs with "..", or holds a NUL, at which some tools stop reading,
+// or a backslash, which some take for a slash.
+func placePath(p string) (string, bool) {
+	if p == "" || p[0] != '/' || strings.ContainsAny(p, "\x00\\") {
+		return "", false
+	}
+	for rest := p; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		if name == ".." {
+			return "", false
+		}
+	}
+	return path.Clean(p), true
+}
+
+// shorten quotes at most 80 characters, for explanations.
+func shorten(s string) string {
+	const most = 80
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == most {
+			return s[:i] + fmt.Sprintf("… (+%d)", utf8.RuneCountInString(s[i:]))
+		}
+		n++
+	}
+	return s
+}

@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"encoding/json"
+	"time"
+
+	"countersign/approval"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Mode says whether verdicts bind.
+type Mode string
+
+const (
+	Enforce Mode = "enforce" // the default
+	Observe Mode = "observe" // everything runs; what would have happened is on record
+)
+
+// Config is a policy as written. Zero values stand for what the file does not say. [Read] makes one
+// from YAML; Go code may also make one, or append rules to one that was read.
+type Config struct {
+	Mode           Mode
+	DefaultTimeout time.Duration  // where neither the rule nor its level, as written, has one
+	UseWithin      time.Duration  // default 15m
+	RememberDenial *time.Duration // default 10m; zero forgets at once
+	MaxPending     int            // per agent; 0: no limit
+	Rules          []Rule
+	Levels         map[approval.Risk]Level
+
+	root string              // the path of all this in the file, "" for $.policy
+	at   map[string]Position // where Read found each value, by its path
+
+	problems []Problem // what Read found wrong
+}
+
+// Rule is one rule as written. It needs Tools unless it restricts: a rule that allows must name what
+// it allows.
+type Rule struct {
+	Name       string   // default "rule N", counted from 1
+	Tools      []string // globs: tool, or server/tool; none means every tool
+	Agents     []string // globs; none means every agent
+	When       string   // CEL
+	Conditions []Condition
+
+	Risk          approval.Risk   // default high
+	Action        approval.Action // default what the level says
+	Timeout       time.Duration   // default what the level says
+	RequireReason *bool           // default what the level says
+	ReasonCode    string          // default approval_required, forbidden or allowed
+	Message       string
+	IgnoreArgs    []string
+
+	// Origin is where the rule comes from, for problems and explanations.
+	Origin Origin
+
+	unread bool // Read could not make sense of all of it
+}
+
+// Condition is one test of one argument, or several that must all hold.
+type Condition struct {
+	Param string // dotted path
+
+	Matches string           // RE2, unanchored, on text
+	Equals  jsontext.Value   // any JSON value; numbers equal when their decimals do
+	In      []jsontext.Value // one of these
+	GT      json.Number
+	GTE     json.Number
+	LT      json.Number
+	LTE     json.Number
+	Under   []string // absolute folders
+}
+
+// Level is what a risk level implies where a rule is silent.
+type Level struct {
+	Action        approval.Action
+	Timeout       time.Duration
+	RequireReason *bool
+}
+
+// Position is a place in a file; lines and columns count from 1.
+type Position struct{ Line, Column int }
+
+// Origin is where something was written: a YAML path such as $.policy.rules[2], and the place in the
+// file, zero if it was not read from one.
+type Origin struct {
+	Path string
+	Position
+}
+
+// What holds where a policy says nothing.
+const (
+	defaultTimeout        = time.Hour
+	defaultUseWithin      = 15 * time.Minute
+	defaultRememberDenial = 10 * time.Minute
+)
+
+func yes() *bool { b := true; return &b }
+
+func defaultLevel(r approval.Risk) Level {
+	switch r {
+	case approval.RiskLow:
+		return Level{Action: approval.Allow}
+	case approval.RiskMedium:
+		return Level{Action: approval.Quarantine, Timeout: time.Hour}
+	case approval.RiskCritical:
+		return Level{Action: approval.Quarantine, Timeout: 30 * time.Minute, RequireReason: yes()}
+	default:
+		return Level{Action: approval.Quarantine, Timeout: 30 * time.Minute}
+	}
+}
+
+// level returns what a risk level implies. What was written beats what is built in, so a written
+// default_timeout also stands before the time-outs of levels that were not written.
+func (c *Config) level(r approval.Risk) Level {
+	l, built := c.Levels[r], defaultLevel(r)
+	if l.Action == "" {
+		l.Action = built.Action
+	}
+	for _, d := range []time.Duration{c.DefaultTimeout, built.Timeout, defaultTimeout} {
+		if l.Timeout == 0 {
+			l.Timeout = d
+		}
+	}
+	if l.RequireReason == nil {
+		l.RequireReason = built.RequireReason
+	}
+	return l
+}
+
+// operators are the tests that a condition may have.
+var operators = []string{"matches", "equals", "in", "gt", "gte", "lt", "lte", "under"}
+
+var risks = []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical}
+
+// riskNames are the spellings of risk levels in a file. The last name is an action more than a level.
+var riskNames = map[string]approval.Risk{
+	"low": approval.RiskLow, "medium": approval.RiskMedium, "high": approval.RiskHigh, "critical": approval.RiskCritical,
+	"safe": approval.RiskLow, "caution": approval.RiskMedium, "dangerous": approval.RiskHigh,
+	"L0": approval.RiskLow, "L1": approval.RiskMedium, "L2": approval.RiskMedium, "L3": approval.RiskHigh, "L4": approval.RiskHigh, "L5": approval.RiskCritical,
+	forbidden: approval.RiskCritical,
+}
+
+const forbidden = "forbidden"

@@ -1,0 +1,27 @@
+// Package policy decides what happens to a tool call before any person is asked: it runs, it is
+// refused, or it is quarantined until somebody says yes.
+//
+// A policy is an ordered list of rules, written in YAML. [Read] takes them out of a configuration
+// file and says of everything wrong in it where it stands; [Compile] turns what was read into a
+// [Policy]: patterns into an index, regular expressions and CEL into programs, every silence of a
+// rule into what its risk level implies. After that nothing is looked up, read or compiled again.
+//
+// A call meets the rules in order and the first that matches decides. A rule matches when one of
+// its tools and one of its agents do, then each of its conditions, then its CEL expression; the
+// first that does not hold ends it. What happens when things go wrong is the point of the package:
+//
+//   - No rule matches: the risk is high, the call is quarantined, the reason is unknown_tool.
+//   - A condition cannot be evaluated (a wrong type, a missing key, too long an evaluation): the
+//     call is denied, and the reason is policy_error. Later rules are not asked.
+//   - The arguments have names that differ only in letter case: no rule can allow the call; it is
+//     quarantined as ambiguous_args unless the rule denies it.
+//   - A path is relative or contains "..": it counts as under every folder, so that no restriction
+//     is got round with it; a rule that would allow the call on that account quarantines it as
+//     ambiguous_path instead.
+//
+// Numbers are compared as the decimals that were written, never as floating point. No evaluation
+// does I/O or depends on anything but the policy and the call.
+//
+// [Policy.Explain] tells rule by rule why a call ends as it does, and [Loosened] what a new version
+// of a policy lets through that the old one did not.
+package policy

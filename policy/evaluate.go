@@ -1,0 +1,225 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"countersign/approval"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Reason codes that the package gives by itself.
+const (
+	codeApprovalRequired = "approval_required" // a rule quarantines and names no code
+	codeForbidden        = "forbidden"         // a rule denies and names no code
+	codeAllowed          = "allowed"           // a rule allows and names no code
+	codeUnknownTool      = "unknown_tool"
+	codePolicyError      = "policy_error"
+	codeAmbiguousArgs    = "ambiguous_args"
+	codeAmbiguousPath    = "ambiguous_path"
+)
+
+// Policy is a compiled policy; [Compile] makes it. It implements [approval.Policy]: immutable, safe
+// for concurrent use, without I/O, and whatever it cannot evaluate it denies.
+type Policy struct {
+	rules     []rule
+	index     *index
+	observe   bool
+	terms     approval.Terms
+	otherwise rule // what holds when no rule matches
+}
+
+var _ approval.Policy = (*Policy)(nil)
+
+// rule is a compiled [Rule], with every silence filled in.
+type rule struct {
+	number     int // from 1
+	name       string
+	named      bool // the name was given
+	targets    []target
+	agents     []pattern
+	conditions []condition
+	when       *program
+
+	action        approval.Action
+	risk          approval.Risk
+	timeout       time.Duration
+	requireReason bool
+	reasonCode    string
+	message       string // "" for the default
+	ignoreArgs    []string
+
+	// tight is what holds instead when the rule may not allow: the risk is at least high.
+	tight tightened
+
+	origin Origin
+}
+
+type tightened struct {
+	risk          approval.Risk
+	timeout       time.Duration
+	requireReason bool
+}
+
+// evaluation is what is known of one call while its verdict is found.
+type evaluation struct {
+	ctx      context.Context
+	call     *approval.Call
+	args     *object
+	looked   []looked
+	unplaced string // the param of a condition that held only because its path cannot be placed
+}
+
+type looked struct {
+	param  string
+	values []value
+}
+
+// lookup returns the values that param can be read as; more than one only for keys with dots.
+func (e *evaluation) lookup(param string) []value {
+	for i := range e.looked {
+		if e.looked[i].param == param {
+			return e.looked[i].values
+		}
+	}
+	var values []value
+	for _, raw := range e.call.Args.LookupAll(param) {
+		values = append(values, newValue(jsontext.Value(raw)))
+	}
+	e.looked = append(e.looked, looked{param, values})
+	return values
+}
+
+// Evaluate returns the verdict of the first rule that matches c. It never fails: what cannot be
+// evaluated is denied. ctx carries values only; its end does not change a verdict.
+func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict {
+	var few [8]uint64
+	set := ruleSet(few[:])
+	if n := (len(p.rules) + 63) / 64; n <= len(few) {
+		set = set[:n]
+	} else {
+		set = make(ruleSet, n)
+	}
+	p.index.collect(set, c.Server, c.Tool)
+	e := evaluation{ctx: ctx, call: &c}
+	for i := set.next(0); i >= 0; i = set.next(i + 1) {
+		r := &p.rules[i]
+		if !r.concerns(c.Agent) {
+			continue
+		}
+		matched, err := r.match(&e)
+		if err != nil {
+			return p.failed(r, err)
+		}
+		if matched {
+			return p.verdict(r, &e)
+		}
+	}
+	return p.verdict(&p.otherwise, &e)
+}
+
+// Terms returns the durations that hold for all requests of the policy.
+func (p *Policy) Terms() approval.Terms { return p.terms }
+
+func (r *rule) concerns(agent string) bool {
+	if len(r.agents) == 0 {
+		return true
+	}
+	for _, a := range r.agents {
+		if a.match(agent) {
+			return true
+		}
+	}
+	return false
+}
+
+// match asks the conditions and then the expression, in order; the first that does not hold ends it,
+// so each may rely on those before it.
+func (r *rule) match(e *evaluation) (bool, error) {
+	e.unplaced = ""
+	for i, c := range r.conditions {
+		out, _, _, err := c.judge(e)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("condition %d: %w", i+1, err)
+		case out == fails:
+			return false, nil
+		case out == holdsUnplaced:
+			e.unplaced = c.param
+		}
+	}
+	if r.when != nil {
+		ok, err := r.when.holds(e)
+		if err != nil {
+			return false, fmt.Errorf("when: %w", err)
+		}
+		return ok, nil
+	}
+	return true, nil
+}
+
+// verdict is what a rule that matched says of the call.
+func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
+	v := approval.Verdict{
+		Action:        r.action,
+		Risk:          r.risk,
+		Rule:          r.name,
+		ReasonCode:    r.reasonCode,
+		Message:       r.message,
+		Timeout:       r.timeout,
+		RequireReason: r.requireReason,
+		IgnoreArgs:    r.ignoreArgs,
+		Observe:       p.observe,
+	}
+	switch {
+	case v.Action == approval.Deny:
+	case e.call.Args.Ambiguous():
+		r.tighten(&v)
+		v.ReasonCode = codeAmbiguousArgs
+		v.Message = "Names in the arguments of " + e.call.Target() + " differ only in letter case, so a person must approve it."
+		v.IgnoreArgs = nil // which of the names is meant to be ignored cannot be told
+	case v.Action == approval.Allow && e.unplaced != "":
+		r.tighten(&v)
+		v.ReasonCode = codeAmbiguousPath
+		v.Message = fmt.Sprintf("It is not certain where the path in %q lies, so a person must approve %s.", e.unplaced, e.call.Target())
+	}
+	if v.Message == "" {
+		v.Message = defaultMessage(v, e.call)
+	}
+	return v
+}
+
+func (r *rule) tighten(v *approval.Verdict) {
+	v.Action = approval.Quarantine
+	v.Risk, v.Timeout, v.RequireReason = r.tight.risk, r.tight.timeout, r.tight.requireReason
+}
+
+func defaultMessage(v approval.Verdict, c *approval.Call) string {
+	switch {
+	case v.Rule == "":
+		return "No rule covers " + c.Target() + ", so a person must approve it."
+	case v.Action == approval.Allow:
+		return "Allowed by policy."
+	case v.Action == approval.Deny:
+		return c.Target() + " is forbidden by policy."
+	}
+	return c.Target() + " needs a person's approval."
+}
+
+// failed is the verdict when a rule cannot be evaluated.
+func (p *Policy) failed(r *rule, err error) approval.Verdict {
+	who := r.spoken()
+	return approval.Verdict{
+		Action:        approval.Deny,
+		Risk:          r.risk,
+		Rule:          r.name,
+		ReasonCode:    codePolicyError,
+		Message:       fmt.Sprintf("%s%s cannot be evaluated for this call: %v.", strings.ToUpper(who[:1]), who[1:], err),
+		Timeout:       r.timeout,
+		RequireReason: r.requireReason,
+		Observe:       p.observe,
+	}
+}

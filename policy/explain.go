@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign/approval"
+)
+
+// RuleInfo is a compiled rule as data: everything that a person needs to see what it does.
+type RuleInfo struct {
+	Number     int      `json:"number"` // from 1; 0 for what holds when no rule matches
+	Name       string   `json:"name"`
+	Tools      []string `json:"tools"`
+	Agents     []string `json:"agents,omitempty"` // none: every agent
+	Conditions []string `json:"conditions,omitempty"`
+	When       string   `json:"when,omitempty"`
+
+	Action        approval.Action `json:"action"`
+	Risk          approval.Risk   `json:"risk_level"`
+	Timeout       string          `json:"timeout"`
+	RequireReason bool            `json:"require_reason"`
+	ReasonCode    string          `json:"reason_code"`
+	Message       string          `json:"message,omitempty"` // none: a default that names the tool
+	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
+
+	Path   string `json:"path,omitempty"` // where the rule comes from
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+}
+
+// Rules returns the compiled rules in the order in which a call meets them.
+func (p *Policy) Rules() []RuleInfo {
+	infos := make([]RuleInfo, len(p.rules))
+	for i := range p.rules {
+		infos[i] = p.rules[i].info()
+	}
+	return infos
+}
+
+// Otherwise returns what holds for a call that no rule matches. Its Number is 0.
+func (p *Policy) Otherwise() RuleInfo { return p.otherwise.info() }
+
+func (r *rule) info() RuleInfo {
+	info := RuleInfo{
+		Number: r.number, Name: r.name, Tools: []string{},
+		Action: r.action, Risk: r.risk, Timeout: spell(r.timeout), RequireReason: r.requireReason,
+		ReasonCode: r.reasonCode, Message: r.message, IgnoreArgs: r.ignoreArgs,
+		Path: r.origin.Path, Line: r.origin.Line, Column: r.origin.Column,
+	}
+	for _, t := range r.targets {
+		info.Tools = append(info.Tools, t.String())
+	}
+	for _, a := range r.agents {
+		info.Agents = append(info.Agents, string(a))
+	}
+	for _, c := range r.conditions {
+		info.Conditions = append(info.Conditions, c.String())
+	}
+	if r.when != nil {
+		info.When = strings.TrimSpace(r.when.source)
+	}
+	return info
+}
+
+// spell writes a duration without its zero parts: 1h, 30m, 1m30s.
+func spell(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// StepResult is how one rule answered a call.
+type StepResult string
+
+const (
+	StepDecides    StepResult = "decides"     // it matched, and its word stands
+	StepNoMatch    StepResult = "no_match"    // the next rule is asked
+	StepError      StepResult = "error"       // it cannot be evaluated, so the call is denied
+	StepNotReached StepResult = "not_reached" // an earlier rule decided
+)
+
+// Step is one rule's answer to a call.
+type Step struct {
+	Rule   RuleInfo   `json:"rule"`
+	Result StepResult `json:"result"`
+	Why    string     `json:"why"` // a phrase; it may quote arguments
+}
+
+// Explanation tells why a call gets its verdict. It quotes arguments, so it is for whoever may see them.
+type Explanation struct {
+	Tool   string `json:"tool"` // with its server, as rules write it
+	Agent  string `json:"agent,omitempty"`
+	Steps  []Step `json:"steps"`  // every rule in order, then what holds otherwise
+	Mode   Mode   `json:"mode"`   // in observe the call is allowed whatever the action
+	Reason string `json:"reason"` // why the action is not the rule's own, "" if it is
+
+	Action        approval.Action `json:"action"`
+	Risk          approval.Risk   `json:"risk_level"`
+	Rule          string          `json:"rule"` // "" when no rule matched
+	ReasonCode    string          `json:"reason_code"`
+	Message       string          `json:"message"`
+	Timeout       string          `json:"timeout"`
+	RequireReason bool            `json:"require_reason"`
+	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
+}
+
+// Explain asks every rule in order about c, and says of each how it answered. The outcome is that of
+// Evaluate.
+func (p *Policy) Explain(c approval.Call) Explanation {
+	e := &evaluation{ctx: context.Background(), call: &c}
+	x := Explanation{Tool: c.Target(), Agent: c.Agent, Mode: Enforce, Steps: []Step{}}
+	if p.observe {
+		x.Mode = Observe
+	}
+	var v approval.Verdict
+	decided := false
+	for i := range p.rules {
+		r := &p.rules[i]
+		step := Step{Rule: r.info(), Result: StepNotReached, Why: "an earlier rule decided"}
+		if !decided {
+			var err error
+			step.Result, step.Why, err = r.explain(e)
+			switch step.Result {
+			case StepDecides:
+				v, decided = p.verdict(r, e), true
+			case StepError:
+				v, decided = p.failed(r, err), true
+			}
+		}
+		x.Steps = append(x.Steps, step)
+	}
+	last := Step{Rule: p.Otherwise(), Result: StepNotReached, Why: "a rule decided"}
+	if !decided {
+		e.unplaced = ""
+		v = p.verdict(&p.otherwise, e)
+		last.Result, last.Why = StepDecides, "no rule matched"
+	}
+	x.Steps = append(x.Steps, last)
+	switch v.ReasonCode {
+	case codeAmbiguousArgs:
+		x.Reason = "no rule can allow arguments whose names differ only in letter case"
+	case codeAmbiguousPath:
+		x.Reason = fmt.Sprintf("no rule can allow a path that cannot be placed (%s)", e.unplaced)
+	}
+	x.Action, x.Risk, x.Rule, x.ReasonCode, x.Message = v.Action, v.Risk, v.Rule, v.ReasonCode, v.Message
+	x.Timeout, x.RequireReason, x.IgnoreArgs = spell(v.Timeout), v.RequireReason, v.IgnoreArgs
+	return x
+}
+
+// explain is concerns and match with their reasons.
+func (r *rule) explain(e *evaluation) (StepResult, string, error) {
+	tool := false
+	for _, t := range r.targets {
+		tool = tool || t.match(e.call.Server, e.call.Tool)
+	}
+	if !tool {
+		return StepNoMatch, fmt.Sprintf("tool %s is not among %s", e.call.Target(), joined(r.targets)), nil
+	}
+	if !r.concerns(e.call.Agent) {
+		return StepNoMatch, fmt.Sprintf("agent %s is not among %s", strconv.Quote(e.call.Agent), joined(r.agents)), nil
+	}
+	matched, err := r.match(e)
+	switch {
+	case err != nil:
+		return StepError, err.Error(), err
+	case matched && e.unplaced != "":
+		return StepDecides, fmt.Sprintf("matched; %s %s cannot be placed, so it counts as under every folder", e.unplaced, e.quote(e.unplaced)), nil
+	case matched:
+		return StepDecides, "matched", nil
+	}
+	for i, c := range r.conditions {
+		out, found, failed, err := c.judge(e)
+		switch {
+		case err != nil || out != fails:
+			continue
+		case !found:
+			return StepNoMatch, fmt.Sprintf("condition %d did not match: there is no %s", i+1, c.param), nil
+		}
+		_, not := failed.phrase()
+		return StepNoMatch, fmt.Sprintf("condition %d did not match: %s %s %s", i+1, c.param, e.quote(c.param), not), nil
+	}
+	return StepNoMatch, "when did not hold: " + strings.TrimSpace(r.when.source), nil
+}
+
+// quote shows the value of a param, shortened.
+func (e *evaluation) quote(param string) string {
+	values := e.lookup(param)
+	if len(values) == 0 {
+		return ""
+	}
+	if v := values[0]; v.kind == '"' {
+		return strconv.QuoteToGraphic(shorten(string(v.text)))
+	}
+	return shorten(string(values[0].raw))
+}
+
+func joined[T any](list []T) string {
+	texts := make([]string, len(list))
+	for i, x := range list {
+		texts[i] = fmt.Sprint(x)
+	}
+	return strings.Join(texts, ", ")
+}

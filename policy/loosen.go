@@ -1,0 +1,336 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"countersign/approval"
+)
+
+// Loosened tells, in sentences for the log and the audit, what new lets through more easily than old
+// did: rules that became laxer, tools that a laxer rule now decides, and terms that widened. It
+// compares patterns, not expressions: where a condition changed it says so, not whether it matters.
+// Nothing is loosened from a nil policy.
+func Loosened(old, new *Policy) []string {
+	if old == nil || new == nil {
+		return nil
+	}
+	l := &loosening{old: old, new: new, pair: map[*rule]*rule{}}
+	l.terms()
+	l.match()
+	for i := range old.rules {
+		if o := &old.rules[i]; l.pair[o] != nil {
+			l.compare(o, l.pair[o])
+		}
+	}
+	l.limits("calls that no rule covers", &old.otherwise, &new.otherwise)
+	l.probe()
+	return l.said
+}
+
+type loosening struct {
+	old, new *Policy
+	pair     map[*rule]*rule // the new form of an old rule
+	said     []string
+}
+
+func (l *loosening) say(format string, args ...any) {
+	l.said = append(l.said, fmt.Sprintf(format, args...))
+}
+
+func (l *loosening) terms() {
+	if l.new.observe && !l.old.observe {
+		l.say("mode went from enforce to observe: every call is allowed")
+	}
+	o, n := l.old.terms, l.new.terms
+	if n.UseWithin > o.UseWithin {
+		l.say("use_within went from %s to %s: an approval can be used longer", spell(o.UseWithin), spell(n.UseWithin))
+	}
+	if n.RememberDenial < o.RememberDenial {
+		l.say("remember_denial went from %s to %s: a denied call can be asked again sooner", spell(o.RememberDenial), spell(n.RememberDenial))
+	}
+	switch {
+	case o.MaxPending > 0 && n.MaxPending == 0:
+		l.say("max_pending went from %d to no limit", o.MaxPending)
+	case o.MaxPending > 0 && n.MaxPending > o.MaxPending:
+		l.say("max_pending went from %d to %d", o.MaxPending, n.MaxPending)
+	}
+}
+
+// match pairs rules by the name they were given, and those without one by what they match.
+func (l *loosening) match() {
+	l.pair[&l.old.otherwise] = &l.new.otherwise
+	byKey := map[string][]*rule{}
+	for i := range l.new.rules {
+		n := &l.new.rules[i]
+		byKey[n.identity()] = append(byKey[n.identity()], n)
+	}
+	for i := range l.old.rules {
+		o := &l.old.rules[i]
+		if same := byKey[o.identity()]; len(same) > 0 {
+			l.pair[o], byKey[o.identity()] = same[0], same[1:]
+		}
+	}
+}
+
+func (r *rule) identity() string {
+	if r.named {
+		return "name " + r.name
+	}
+	return fmt.Sprintf("what %q %q %s", joined(r.targets), joined(r.agents), r.conditional())
+}
+
+// conditional tells what a rule demands beside its patterns, "" for nothing.
+func (r *rule) conditional() string {
+	s := ""
+	for _, c := range r.conditions {
+		s += fmt.Sprintf("%q ", c.String())
+	}
+	if r.when != nil {
+		s += strings.TrimSpace(r.when.source)
+	}
+	return s
+}
+
+func strictness(a approval.Action) int {
+	switch a {
+	case approval.Deny:
+		return 2
+	case approval.Quarantine:
+		return 1
+	}
+	return 0
+}
+
+func (l *loosening) compare(o, n *rule) {
+	name := n.spoken()
+	if strictness(n.action) < strictness(o.action) {
+		l.say("%s: action went from %s to %s", name, o.action, n.action)
+	} else {
+		l.limits(name, o, n)
+	}
+	if was, is := o.conditional(), n.conditional(); was != is {
+		switch {
+		case n.action == approval.Allow && is == "":
+			l.say("%s allows without conditions now", name)
+		case n.action == approval.Allow:
+			l.say("%s allows under changed conditions", name)
+		case is != "":
+			l.say("%s: its conditions changed, so calls that it stopped may pass it", name)
+		}
+	}
+}
+
+// limits compares what holds for the requests that a rule makes.
+func (l *loosening) limits(name string, o, n *rule) {
+	if o.action != approval.Quarantine || n.action != approval.Quarantine {
+		return
+	}
+	if n.risk.Rank() < o.risk.Rank() {
+		l.say("%s: risk went from %s to %s", name, o.risk, n.risk)
+	}
+	if n.timeout > o.timeout {
+		l.say("%s: timeout went from %s to %s", name, spell(o.timeout), spell(n.timeout))
+	}
+	if o.requireReason && !n.requireReason {
+		l.say("%s: a reason is no longer required", name)
+	}
+	var grown []string
+	for _, a := range n.ignoreArgs {
+		if !slices.Contains(o.ignoreArgs, a) {
+			grown = append(grown, a)
+		}
+	}
+	if len(grown) > 0 {
+		l.say("%s: ignore_args now has %s", name, strings.Join(grown, ", "))
+	}
+}
+
+// spoken names a rule in a sentence.
+func (r *rule) spoken() string {
+	if r.named {
+		return fmt.Sprintf("rule %q", r.name)
+	}
+	return r.name
+}
+
+// anyName stands in probes for a name that no pattern spells out; no valid name holds it.
+const anyName = "\x00"
+
+// maxProbes bounds the time that a comparison of huge policies takes.
+const maxProbes = 200_000
+
+// probe asks both policies about every tool, server and agent that their patterns tell apart, and
+// reports where a rule now stands that is laxer than what stood there.
+func (l *loosening) probe() {
+	tools, servers, agents := l.witnesses()
+	type change struct{ from, to *rule }
+	var order []change
+	found := map[change][]string{}
+	try := func(server, tool, agent string) {
+		was := l.old.chain(server, tool, agent)
+		is := l.new.chain(server, tool, agent)
+		for i, o := range was {
+			n := l.laxer(was[:i], o, is)
+			if n == nil {
+				continue
+			}
+			c := change{o, n}
+			if found[c] == nil {
+				order = append(order, c)
+			}
+			found[c] = append(found[c], display(server, tool, agent))
+		}
+	}
+	probes := 0
+	for _, server := range servers {
+		for _, agent := range agents {
+			for _, tool := range tools {
+				if probes++; probes <= maxProbes {
+					try(server, tool, agent)
+				}
+			}
+		}
+	}
+	for _, c := range order {
+		which := listed(found[c])
+		switch {
+		case c.to == &l.new.otherwise:
+			l.say("no rule covers %s any more, which %s %s", which, c.from.spoken(), past(c.from.action))
+		case c.from == &l.old.otherwise:
+			l.say("%s %s %s, which no rule covered", c.to.spoken(), present(c.to), which)
+		default:
+			l.say("%s %s %s, which %s %s", c.to.spoken(), present(c.to), which, c.from.spoken(), past(c.from.action))
+		}
+	}
+}
+
+// laxer returns the laxest rule of the new chain that can now decide ahead of, or instead of, the old
+// rule o, leaving out what could do so before.
+func (l *loosening) laxer(before []*rule, o *rule, is []*rule) *rule {
+	var laxest *rule
+	for _, n := range is {
+		if n == l.pair[o] {
+			break
+		}
+		if slices.ContainsFunc(before, func(b *rule) bool { return l.pair[b] == n }) {
+			continue
+		}
+		if strictness(n.action) < strictness(o.action) && (laxest == nil || strictness(n.action) < strictness(laxest.action)) {
+			laxest = n
+		}
+	}
+	return laxest
+}
+
+// chain returns the rules that can decide a call, in order, down to the first that always does.
+func (p *Policy) chain(server, tool, agent string) []*rule {
+	set := make(ruleSet, (len(p.rules)+63)/64)
+	p.index.collect(set, server, tool)
+	var chain []*rule
+	for i := set.next(0); i >= 0; i = set.next(i + 1) {
+		r := &p.rules[i]
+		if !r.concerns(agent) {
+			continue
+		}
+		chain = append(chain, r)
+		if r.unconditional() {
+			return chain
+		}
+	}
+	return append(chain, &p.otherwise)
+}
+
+// witnesses returns names that stand for all that the patterns of both policies tell apart.
+func (l *loosening) witnesses() (tools, servers, agents []string) {
+	tools, servers, agents = []string{anyName}, []string{anyName, ""}, []string{anyName}
+	seen := map[string]bool{}
+	add := func(kind byte, list *[]string, name string) {
+		if k := string(kind) + name; !seen[k] {
+			seen[k] = true
+			*list = append(*list, name)
+		}
+	}
+	seen["t"+anyName], seen["s"+anyName], seen["s"], seen["a"+anyName] = true, true, true, true
+	var wild []pattern
+	witness := func(p pattern) string { return strings.ReplaceAll(string(p), "*", anyName) }
+	for _, p := range []*Policy{l.old, l.new} {
+		for i := range p.rules {
+			for _, t := range p.rules[i].targets {
+				add('t', &tools, witness(t.tool))
+				if !t.tool.literal() && !slices.Contains(wild, t.tool) {
+					wild = append(wild, t.tool)
+				}
+				if t.qualified {
+					add('s', &servers, witness(t.server))
+				}
+			}
+			for _, a := range p.rules[i].agents {
+				add('a', &agents, witness(a))
+			}
+		}
+	}
+	// Names that two patterns share although neither covers the other: a*, *b.
+	const most = 100
+	for _, p := range wild[:min(len(wild), most)] {
+		for _, q := range wild[:min(len(wild), most)] {
+			name := p.prefix() + anyName + string(q)[strings.LastIndexByte(string(q), '*')+1:]
+			if p.match(name) && q.match(name) {
+				add('t', &tools, name)
+			}
+		}
+	}
+	return tools, servers, agents
+}
+
+// display writes a probed name as a pattern again.
+func display(server, tool, agent string) string {
+	s := tool
+	if server != anyName && server != "" {
+		s = server + "/" + tool
+	}
+	if agent != anyName {
+		s += " by " + agent
+	}
+	return strings.ReplaceAll(s, anyName, "*")
+}
+
+// listed joins what was found, the general cases standing for the special ones.
+func listed(names []string) string {
+	var kept []string
+	for _, n := range names {
+		bare := n
+		if _, after, ok := strings.Cut(bare, "/"); ok {
+			bare = after
+		}
+		tool, _, _ := strings.Cut(bare, " by ")
+		general := n != tool && slices.Contains(kept, tool)
+		if !general && !slices.Contains(kept, n) {
+			kept = append(kept, n)
+		}
+	}
+	const most = 8
+	if more := len(kept) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(kept[:most], ", "), more)
+	}
+	return strings.Join(kept, ", ")
+}
+
+func past(a approval.Action) string {
+	if a == approval.Deny {
+		return "denied"
+	}
+	return "quarantined"
+}
+
+func present(r *rule) string {
+	verb := "allows"
+	if r.action == approval.Quarantine {
+		verb = "quarantines"
+	}
+	if !r.unconditional() {
+		return "may now " + strings.TrimSuffix(verb, "s")
+	}
+	return "now " + verb
+}
