@@ -1,0 +1,211 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign/approval"
+)
+
+// list puts a SELECT together out of the conditions that a query has set. Values are parameters, so
+// that there are few texts, each prepared once.
+type list struct {
+	sql  strings.Builder
+	args []any // string, int64 or time.Time
+	ands int
+}
+
+func newList(sql string) *list {
+	l := &list{}
+	l.sql.WriteString(sql)
+	return l
+}
+
+// where adds a condition; each ? in it stands for the next of args.
+func (l *list) where(cond string, args ...any) {
+	if l.ands == 0 {
+		l.sql.WriteString(" WHERE ")
+	} else {
+		l.sql.WriteString(" AND ")
+	}
+	l.ands++
+	l.add(cond, args...)
+}
+
+func (l *list) add(text string, args ...any) {
+	for _, a := range args {
+		before, after, _ := strings.Cut(text, "?")
+		l.args = append(l.args, a)
+		l.sql.WriteString(before + "$" + strconv.Itoa(len(l.args)))
+		text = after
+	}
+	l.sql.WriteString(text)
+}
+
+// equal adds a condition unless the value is empty.
+func (l *list) equal(column, value string) {
+	if value != "" {
+		l.where(column+" = ?", value)
+	}
+}
+
+func (l *list) bind(c *conn) *stmt {
+	s := c.text(l.sql.String())
+	for _, a := range l.args {
+		switch v := a.(type) {
+		case string:
+			s.str(v)
+		case int64:
+			s.int(v)
+		case time.Time:
+			s.time(v)
+		}
+	}
+	return s
+}
+
+func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	l := newList(`SELECT ` + requestColumns + ` FROM approval_requests`)
+	order := "id"
+	if q.Status == approval.Pending {
+		l.where(`status = 'pending'`)
+		order = `id || ''` // few are pending: sort those rather than look for them among all
+	} else {
+		l.equal("status", string(q.Status))
+	}
+	if server, tool, ok := strings.Cut(q.Tool, "/"); ok {
+		l.where("server = ? AND tool_name = ?", server, tool)
+	} else {
+		l.equal("tool_name", q.Tool)
+	}
+	l.equal("agent", q.Agent)
+	l.equal("risk_level", string(q.Risk))
+	if q.After != "" {
+		l.where("id < ?", q.After)
+	}
+	l.add(" ORDER BY " + order + " DESC")
+	return all(t, l.bind(t.c), q.Limit, scanRequest)
+}
+
+func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	l := newList(`SELECT ` + notificationColumns + ` FROM approval_notifications`)
+	order := "id"
+	switch {
+	case q.ApprovalID != "" && q.BatchID != "":
+		l.where("(approval_id = ? OR batch_id = ?)", q.ApprovalID, q.BatchID)
+		order = `id || ''`
+	case q.ApprovalID != "":
+		l.where("approval_id = ?", q.ApprovalID)
+		order = `id || ''`
+	case q.BatchID != "":
+		l.where("batch_id = ?", q.BatchID)
+		order = `id || ''`
+	case q.MessageID != "":
+		order = `id || ''`
+	}
+	l.equal("message_id", q.MessageID)
+	l.equal("status", string(q.Status))
+	l.equal("channel", q.Channel)
+	l.equal("recipient", q.Recipient)
+	l.equal("kind", string(q.Kind))
+	if q.After != "" {
+		l.where("id < ?", q.After)
+	}
+	if !q.Since.IsZero() {
+		l.where("created_at >= ?", q.Since)
+	}
+	l.add(" ORDER BY " + order + " DESC")
+	return all(t, l.bind(t.c), q.Limit, scanNotification)
+}
+
+var eventTime = define(`SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`)
+
+func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	from, to := q.AfterSeq+1, q.Before // to is exclusive, 0: the end
+	if !q.Since.IsZero() {
+		seq, err := t.firstAt(ceil(q.Since))
+		if err != nil {
+			return nil, err
+		}
+		from = max(from, seq)
+	}
+	if !q.Until.IsZero() {
+		seq, err := t.firstAt(ceil(q.Until))
+		if err != nil {
+			return nil, err
+		}
+		if to == 0 || seq < to {
+			to = seq
+		}
+	}
+	l := newList(`SELECT ` + eventColumns + ` FROM audit_events`)
+	l.where("seq >= ?", from)
+	if to != 0 {
+		l.where("seq < ?", to)
+	}
+	if q.Type != "" {
+		l.where("event_type = ?", string(q.Type))
+		switch q.Type {
+		case approval.EventCallAllowed, approval.EventApprovalRequested, approval.EventNotificationSent:
+		default:
+			l.where(`event_type NOT IN ('call_allowed', 'approval_requested', 'notification_sent')`) // as the index has it
+		}
+	}
+	l.equal("decision", q.Decision)
+	l.equal("risk_level", string(q.Risk))
+	l.equal("tool", q.Tool)
+	l.equal("agent", q.Agent)
+	l.add(" ORDER BY seq")
+	if !q.Ascending {
+		l.add(" DESC")
+	}
+	return all(t, l.bind(t.c), q.Limit, scanEvent)
+}
+
+// ceil rounds up to the milliseconds that are stored.
+func ceil(t time.Time) time.Time {
+	if ms := t.Truncate(time.Millisecond); ms.Before(t) {
+		return ms.Add(time.Millisecond)
+	}
+	return t
+}
+
+// firstAt returns the seq of the first event at or after a time, one more than the newest if there is
+// none. Both grow together, so it is found by bisection and no index on the time is needed.
+func (t *tx) firstAt(at time.Time) (int64, error) {
+	oldest, newest, err := t.SeqRange()
+	if err != nil {
+		return 0, err
+	}
+	type row struct {
+		seq int64
+		at  time.Time
+	}
+	if newest == 0 {
+		return 1, nil
+	}
+	lo, hi := oldest, newest+1 // the answer lies in [lo, hi]
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		r, err := one(t, t.c.stmt(eventTime).int(mid), func(s *stmt) row { return row{s.getInt(), s.getTime()} })
+		if err != nil {
+			return 0, err
+		}
+		if r.at.Before(at) {
+			lo = r.seq + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, nil
+}

@@ -1,0 +1,148 @@
+package store
+
+import (
+	"time"
+
+	"countersign/approval"
+)
+
+const notificationColumns = `id, approval_id, batch_id, channel, recipient, kind, status, attempt,
+  next_attempt_at, lease_until, created_at, updated_at, first_try_at, sent_at, message_id, http_status, target_id, retry_key, revived,
+  error, reply_to, cards, text, receipt, body`
+
+var (
+	insertNotification = define(`INSERT INTO approval_notifications (` + notificationColumns + `)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`)
+	selectNotification = define(`SELECT ` + notificationColumns + ` FROM approval_notifications WHERE id = $1`)
+	updateNotification = define(`UPDATE approval_notifications SET status = $1, attempt = $2,
+  next_attempt_at = $3, lease_until = $4, updated_at = $5, first_try_at = $6, sent_at = $7, message_id = $8, http_status = $9, target_id = $10,
+  retry_key = $11, revived = $12, error = $13, reply_to = $14, cards = $15, text = $16, receipt = $17, body = $18
+  WHERE id = $19 AND status = $20 AND attempt = $21`)
+	selectSendable = define(`SELECT ` + notificationColumns + ` FROM approval_notifications AS n
+  WHERE status IN ('queued', 'retrying') AND next_attempt_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
+    AND (kind <> 'outcome' OR target_id IS NULL OR NOT EXISTS (
+      SELECT 1 FROM approval_notifications AS other
+      WHERE other.target_id = n.target_id AND other.kind = 'outcome' AND other.status IN ('queued', 'retrying') AND other.lease_until > $1))
+  ORDER BY next_attempt_at, id`)
+	selectWaiting = define(`SELECT next_attempt_at, lease_until FROM approval_notifications
+  WHERE status IN ('queued', 'retrying') ORDER BY next_attempt_at`)
+)
+
+func (t *tx) InsertNotification(n approval.Notification) error {
+	if err := t.write(); err != nil {
+		return err
+	}
+	s := t.c.stmt(insertNotification)
+	s.str(n.ID).opt(n.ApprovalID).opt(n.BatchID).str(n.Channel).str(n.Recipient).str(string(n.Kind)).str(string(n.Status)).int(int64(n.Attempt))
+	s.time(n.NextAttemptAt).time(n.LeaseUntil).time(n.CreatedAt)
+	if err := bindState(s, n); err != nil {
+		return err
+	}
+	if _, err := t.changed(s); err != nil {
+		return err
+	}
+	if waits(n.Status) {
+		t.w.told.Queued = append(t.w.told.Queued, n.ID)
+	}
+	return nil
+}
+
+// bindState binds the columns from updated_at to the last.
+func bindState(s *stmt, n approval.Notification) error {
+	cards, err := encode(n.Cards, len(n.Cards) > 0)
+	if err != nil {
+		s.reset()
+		return err
+	}
+	s.time(n.UpdatedAt).time(n.FirstTryAt).time(n.SentAt).opt(n.MessageID)
+	if n.HTTPStatus == 0 {
+		s.null()
+	} else {
+		s.int(int64(n.HTTPStatus))
+	}
+	s.opt(n.TargetID).opt(n.RetryKey).bool(n.Revived).opt(n.Error).opt(n.ReplyTo).json(cards).opt(n.Text).json(n.Receipt).blob(n.Body)
+	return nil
+}
+
+// waits reports whether a notification of this status is still to be sent.
+func waits(s approval.NotificationStatus) bool { return s == approval.Queued || s == approval.Retrying }
+
+func scanNotification(s *stmt) (n approval.Notification) {
+	n.ID, n.ApprovalID, n.BatchID, n.Channel, n.Recipient = s.getString(), s.getString(), s.getString(), s.getString(), s.getString()
+	n.Kind, n.Status, n.Attempt = approval.NotificationKind(s.getString()), approval.NotificationStatus(s.getString()), int(s.getInt())
+	n.NextAttemptAt, n.LeaseUntil, n.CreatedAt, n.UpdatedAt = s.getTime(), s.getTime(), s.getTime(), s.getTime()
+	n.FirstTryAt, n.SentAt, n.MessageID, n.HTTPStatus = s.getTime(), s.getTime(), s.getString(), int(s.getInt())
+	n.TargetID, n.RetryKey, n.Revived = s.getString(), s.getString(), s.getBool()
+	n.Error, n.ReplyTo = s.getString(), s.getString()
+	scanJSON(s, &n.Cards)
+	n.Text, n.Receipt, n.Body = s.getString(), s.getBytes(), s.getBytes()
+	return n
+}
+
+func (t *tx) Notification(id string) (approval.Notification, error) {
+	if err := t.ready(); err != nil {
+		return approval.Notification{}, err
+	}
+	return one(t, t.c.stmt(selectNotification).str(id), scanNotification)
+}
+
+func (t *tx) UpdateNotification(n approval.Notification, status approval.NotificationStatus, attempt int) (bool, error) {
+	if err := t.write(); err != nil {
+		return false, err
+	}
+	s := t.c.stmt(updateNotification).str(string(n.Status)).int(int64(n.Attempt)).time(n.NextAttemptAt).time(n.LeaseUntil)
+	if err := bindState(s, n); err != nil {
+		return false, err
+	}
+	ok, err := t.changed(s.str(n.ID).str(string(status)).int(int64(attempt)))
+	if ok && waits(n.Status) && !n.LeaseUntil.After(t.at) && (!waits(status) || !n.NextAttemptAt.After(t.at)) {
+		t.w.told.Queued = append(t.w.told.Queued, n.ID)
+	}
+	return ok, err
+}
+
+func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
+	now := t.Now()
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	s := t.c.stmt(selectSendable).time(now)
+	var ns []approval.Notification
+	taken := map[string]bool{} // targets of the outcomes among ns: whoever takes these takes them at once
+	for (limit <= 0 || len(ns) < limit) && s.next() {
+		n := scanNotification(s)
+		if n.Kind == approval.KindOutcome && n.TargetID != "" {
+			if taken[n.TargetID] {
+				continue
+			}
+			taken[n.TargetID] = true
+		}
+		ns = append(ns, n)
+	}
+	if _, err := s.done(); err != nil {
+		return nil, t.fail(err)
+	}
+	return ns, nil
+}
+
+func (t *tx) NextSendable() (time.Time, error) {
+	if err := t.ready(); err != nil {
+		return time.Time{}, err
+	}
+	s := t.c.stmt(selectWaiting)
+	var next time.Time
+	for s.next() {
+		at, lease := s.getTime(), s.getTime()
+		if !next.IsZero() && !at.Before(next) {
+			break // and so are all that follow
+		}
+		if lease.After(at) {
+			at = lease
+		}
+		next = earliest(next, at)
+	}
+	if _, err := s.done(); err != nil {
+		return time.Time{}, t.fail(err)
+	}
+	return next, nil
+}

@@ -1,0 +1,309 @@
+// Package store keeps Countersign's rows in one SQLite file, as [approval.Store].
+//
+// All updates go through one writer, a goroutine with a connection of its own. It takes what is waiting,
+// at most BatchMax functions, begins one transaction, runs the functions one after another, each in a
+// savepoint, and commits: one write to the disk for all of them. Only then are they answered. With one
+// caller there is nothing to wait for and nothing is delayed; with many, the disk's time is shared.
+//
+//   - An error or panic of one function rolls back its savepoint; its neighbours commit.
+//   - A caller's context decides only whether its function starts. The statements run on the writer's own
+//     account, because SQLite ends the whole transaction when it interrupts a statement that writes.
+//   - When SQLite has ended the transaction by itself (the disk is full, a page cannot be written), or the
+//     commit fails, nothing of the group is stored: the writer opens a new connection and runs the
+//     functions again, one by one. Who cannot be committed then gets [approval.CodeStoreUnavailable].
+//   - The writer gives out the time, the sequence numbers and the ids. None of the three goes back, not
+//     over a restart and not when the clock is set back.
+//
+// Reads have a few connections of their own and see the last commit; they neither wait for the writer nor
+// hold it up. The file is in WAL mode with synchronous=FULL: what was answered survives a loss of power.
+// One process owns a store, by a lock next to it. All files are readable by their owner alone.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"countersign/approval"
+	"countersign/schema"
+)
+
+// Options say which store to open and how. Path is required.
+type Options struct {
+	Path   string       // of the database file; its folder must exist
+	Logger *slog.Logger // default: nothing is logged
+	// Now is the wall clock; default time.Now.
+	Now func() time.Time
+	// OnCommit is told of every group of updates that has become durable, in commit order and before any
+	// caller of it is answered. The writer calls it: it must be quick and must not call the store.
+	OnCommit func(approval.Commit)
+
+	BatchMax    int           // updates in one commit; default 128
+	Readers     int           // connections that read; default 4
+	BusyTimeout time.Duration // to wait for another process that has locked the file; default 5 s
+
+	// Failpoint, if set, is called by the writer at "before-begin", "before-commit" and "after-commit" of
+	// every group, so that a test can end the process there.
+	Failpoint func(name string)
+}
+
+// DB is an open store. It is safe for concurrent use.
+type DB struct {
+	path  string
+	log   *slog.Logger
+	wall  func() time.Time
+	busy  time.Duration
+	clock atomic.Int64 // the last time given out, in milliseconds
+
+	lock    *os.File
+	writer  *writer
+	readers chan *conn // nil: a connection that is yet to be opened
+
+	closing   chan struct{}
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ approval.Store = (*DB)(nil)
+
+// Open opens the store at o.Path, makes it if there is none, and brings its tables up to date. It fails
+// with an [approval.Error] of code [approval.CodeStoreUnavailable] that says what to do when the file
+// cannot be read and written, is not a database, belongs to another program or a newer one, or is in use
+// by another process; the file is as it was then.
+func Open(ctx context.Context, o Options) (_ *DB, err error) {
+	if o.Path == "" || o.Path == ":memory:" {
+		return nil, unavailable("The store needs the path of a file.", nil)
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, openFault(o.Path, err)
+	}
+	d := &DB{path: path, log: o.Logger, wall: o.Now, busy: o.BusyTimeout, closing: make(chan struct{})}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.wall == nil {
+		d.wall = time.Now
+	}
+	if d.busy <= 0 {
+		d.busy = 5 * time.Second
+	}
+	if o.BatchMax <= 0 {
+		o.BatchMax = 128
+	}
+	if o.Readers <= 0 {
+		o.Readers = 4
+	}
+	if d.lock, err = takeLock(path); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.lock.Close())
+		}
+	}()
+	if err := makeFile(path); err != nil {
+		return nil, openFault(path, err)
+	}
+	if err := d.migrate(ctx); err != nil {
+		return nil, err
+	}
+	w, err := newWriter(d, o)
+	if err != nil {
+		return nil, d.named(err)
+	}
+	d.writer = w
+	d.readers = make(chan *conn, o.Readers)
+	for range o.Readers {
+		d.readers <- nil
+	}
+	go w.loop()
+	return d, nil
+}
+
+// makeFile sees to it that the file is there and its owner's alone. SQLite gives the files it makes
+// beside it the same mode.
+func makeFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			if err := os.Chmod(path+suffix, 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// migrate speaks to the database through database/sql, as goose does.
+func (d *DB) migrate(ctx context.Context) error {
+	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(d.path), RawQuery: url.Values{
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", d.busy.Milliseconds()), "synchronous(FULL)"},
+	}.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	err = schema.Migrate(ctx, db)
+	if closeErr := db.Close(); err == nil {
+		err = closeErr
+	}
+	if newer, ok := errors.AsType[*schema.NewerError](err); ok {
+		return unavailable(fmt.Sprintf("The store %s was made by a newer version of the program (schema %d; this one knows %d); run that version.",
+			d.path, newer.Have, newer.Want), err)
+	}
+	if errors.Is(err, schema.ErrForeign) {
+		return unavailable(fmt.Sprintf("The store %s is a database of another program; name another file.", d.path), err)
+	}
+	return d.named(driverFault(err))
+}
+
+// named adds the path to an error of Open, which is for the operator who starts the program.
+func (d *DB) named(err error) error {
+	if e, ok := errors.AsType[*approval.Error](err); ok {
+		return unavailable(e.Message+" ("+d.path+")", e.Err)
+	}
+	return err
+}
+
+// now gives out a time: UTC, in whole milliseconds, never before one that was given out.
+func (d *DB) now() time.Time {
+	wall := d.wall().UnixMilli()
+	for {
+		last := d.clock.Load()
+		ms := max(wall, last)
+		if ms == last || d.clock.CompareAndSwap(last, ms) {
+			return time.UnixMilli(ms).UTC()
+		}
+	}
+}
+
+// Update runs fn as [approval.Store] says. The function runs in the writer's goroutine; a panic in it
+// is raised again in the caller's, with the stack of the first, and so is runtime.Goexit.
+func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
+	return d.writer.update(ctx, fn)
+}
+
+// View runs fn on the state of one moment, which is that of fn's first read or its first look at the
+// time. When ctx ends, a read that is in progress fails. NewID returns "" in fn.
+func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error) {
+	var c *conn
+	select {
+	case <-d.closing:
+		return closed()
+	default:
+	}
+	select {
+	case c = <-d.readers:
+	case <-ctx.Done():
+		return gaveUp(ctx)
+	case <-d.closing:
+		return closed()
+	}
+	defer func() { d.readers <- c }()
+	if ctx.Err() != nil {
+		return gaveUp(ctx)
+	}
+	if c == nil {
+		if c, err = d.openReader(); err != nil {
+			c = nil
+			return fault(err)
+		}
+	}
+	if ctx.Done() != nil {
+		idle := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(idle)
+			c.interrupt()
+		})
+		defer func() { // an interrupt that comes late must not hit the next reader
+			if !stop() {
+				<-idle
+			}
+		}()
+	}
+	t := &tx{db: d, c: c}
+	defer func() {
+		t.over = true
+		if c.inTransaction() {
+			if _, endErr := c.stmt(rollback).exec(); endErr != nil && t.broken == nil {
+				t.broken = fault(endErr)
+			}
+		}
+		if t.broken != nil {
+			if closeErr := c.close(); closeErr != nil {
+				d.log.Warn("closing a broken connection", "error", closeErr)
+			}
+			c = nil
+		}
+	}()
+	if _, err := c.stmt(beginRead).exec(); err != nil {
+		t.fail(err)
+		return fault(err)
+	}
+	err = fn(t)
+	if err == nil {
+		err = t.broken
+	}
+	return err
+}
+
+var (
+	beginRead  = define(`BEGIN`)
+	beginWrite = define(`BEGIN IMMEDIATE`)
+	commit     = define(`COMMIT`)
+	rollback   = define(`ROLLBACK`)
+	savepoint  = define(`SAVEPOINT fn`)
+	rollbackTo = define(`ROLLBACK TO fn`)
+	release    = define(`RELEASE fn`)
+)
+
+func (d *DB) openReader() (*conn, error) {
+	return openConn(d.path, d.busy, "query_only = ON", "mmap_size = 1073741824", "cache_size = -2048")
+}
+
+func (d *DB) openWriter() (*conn, error) {
+	return openConn(d.path, d.busy,
+		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
+		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
+		"cache_size = -16384")
+}
+
+// Close waits for the functions that have begun or are in the writer's queue, and for the reads in
+// progress, and gives the store up. What comes later is refused. It may be called again.
+func (d *DB) Close() error {
+	d.closeOnce.Do(func() {
+		close(d.closing)
+		d.writer.stop()
+		errs := []error{}
+		for range cap(d.readers) {
+			errs = append(errs, (<-d.readers).close())
+		}
+		// The last connection to go moves the log into the database.
+		errs = append(errs, d.writer.c.close(), d.lock.Close())
+		d.closeErr = errors.Join(errs...)
+	})
+	return d.closeErr
+}

@@ -1,0 +1,409 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"countersign/approval"
+)
+
+// job is one function on its way through the writer.
+type job struct {
+	ctx   context.Context
+	fn    func(approval.Tx) error
+	state atomic.Int32
+	done  chan struct{} // receives one value when the rest is set
+	err   error
+	exit  bool // fn ended its goroutine
+}
+
+const (
+	waiting int32 = iota
+	started
+	abandoned
+)
+
+var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{}, 1)} }}
+
+// start reports whether the job's function may run; once it may, it may again.
+func (j *job) start() bool {
+	if j.state.Load() == started {
+		return true
+	}
+	return j.ctx.Err() == nil && j.state.CompareAndSwap(waiting, started)
+}
+
+func (j *job) abandon() bool { return j.state.CompareAndSwap(waiting, abandoned) }
+
+// finish answers the caller, if it has not gone. The job is the caller's then.
+func (j *job) finish(err error) {
+	j.err = err
+	j.done <- struct{}{}
+}
+
+// panicked is a panic of a function, raised again where Update was called.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string {
+	return fmt.Sprintf("%v\n\nin a function given to store.Update:\n%s", p.value, p.stack)
+}
+
+func (p *panicked) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}
+
+// writer owns the connection that writes. All but queue, mu and stopped belongs to its goroutine.
+type writer struct {
+	db       *DB
+	max      int
+	onCommit func(approval.Commit)
+	fail     func(string)
+
+	mu      sync.RWMutex // held for writing when the queue is closed
+	closed  bool
+	queue   chan *job
+	stopped chan struct{}
+
+	c      *conn // nil: to be opened again
+	seq    int64
+	lastID ulid.ULID
+
+	group     []*job // being committed
+	alone     []*job // of groups that were lost, to be committed one by one
+	seqBefore int64  // when the transaction began
+	changes   bool   // the transaction has changed something
+	told      approval.Commit
+	exited    *job // its function has ended the writer's goroutine
+}
+
+func newWriter(d *DB, o Options) (_ *writer, err error) {
+	w := &writer{
+		db: d, max: o.BatchMax, onCommit: o.OnCommit, fail: o.Failpoint,
+		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
+	}
+	if w.fail == nil {
+		w.fail = func(string) {}
+	}
+	if w.c, err = d.openWriter(); err != nil {
+		return nil, fault(err)
+	}
+	if err := w.load(); err != nil {
+		return nil, errors.Join(fault(err), w.c.close())
+	}
+	return w, nil
+}
+
+var (
+	loadState = define(`SELECT seq, at, last_id FROM store_state`)
+	saveState = define(`UPDATE store_state SET seq = $1, at = $2, last_id = $3`)
+	// A row can be ahead of the state only if somebody else has written it.
+	loadNewest = define(`SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
+  (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`)
+)
+
+// load takes up time, seq and ids where the last process has left them.
+func (w *writer) load() error {
+	s := w.c.stmt(loadState)
+	if !s.next() {
+		_, err := s.done()
+		return errors.Join(err, errors.New("store: store_state is empty"))
+	}
+	seq, at, id := s.getInt(), s.getTime(), s.getString()
+	if _, err := s.done(); err != nil {
+		return err
+	}
+	ids := []string{id}
+	s = w.c.stmt(loadNewest)
+	if s.next() {
+		seq = max(seq, s.getInt())
+		if t := s.getTime(); t.After(at) {
+			at = t
+		}
+		ids = append(ids, s.getString(), s.getString())
+	}
+	if _, err := s.done(); err != nil {
+		return err
+	}
+	for _, text := range ids {
+		if text == "" {
+			continue
+		}
+		id, err := ulid.ParseStrict(text)
+		if err != nil {
+			return fmt.Errorf("store: id %q: %w", text, err)
+		}
+		if id.Compare(w.lastID) > 0 {
+			w.lastID = id
+		}
+	}
+	w.seq = seq
+	w.db.clock.Store(at.UnixMilli())
+	return nil
+}
+
+// update is the callers' side of the writer.
+func (w *writer) update(ctx context.Context, fn func(approval.Tx) error) error {
+	if ctx.Err() != nil {
+		return gaveUp(ctx)
+	}
+	j := jobs.Get().(*job)
+	j.ctx, j.fn = ctx, fn
+	if err := w.enqueue(ctx, j); err != nil {
+		return err
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		if j.abandon() {
+			return gaveUp(ctx)
+		}
+		<-j.done // it has begun, and so it will end
+	}
+	err, exit := j.err, j.exit
+	j.ctx, j.fn, j.err, j.exit = nil, nil, nil, false
+	j.state.Store(waiting)
+	jobs.Put(j)
+	if exit {
+		runtime.Goexit()
+	}
+	if p, ok := err.(*panicked); ok { // as it is: a function may return one that it was given
+		panic(p)
+	}
+	return err
+}
+
+func (w *writer) enqueue(ctx context.Context, j *job) error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return closed()
+	}
+	select {
+	case w.queue <- j:
+		return nil
+	case <-ctx.Done():
+		return gaveUp(ctx)
+	}
+}
+
+// stop lets the writer finish its queue and waits for its end.
+func (w *writer) stop() {
+	w.mu.Lock()
+	w.closed = true
+	close(w.queue)
+	w.mu.Unlock()
+	<-w.stopped
+}
+
+// loop commits groups of whatever is waiting until the queue is closed and empty.
+func (w *writer) loop() {
+	defer func() {
+		if w.exited != nil {
+			go w.afterExit() // this goroutine is lost; another one goes on
+			return
+		}
+		close(w.stopped)
+	}()
+	for {
+		if len(w.alone) > 0 {
+			j := w.alone[0]
+			w.alone = w.alone[1:]
+			w.group = append(w.group[:0], j)
+			if err := w.attempt(); err != nil {
+				w.abort()
+				w.db.log.Error("an update could not be committed", "error", err)
+				j.finish(err)
+			}
+			continue
+		}
+		j, ok := <-w.queue
+		if !ok {
+			return
+		}
+		w.group = append(w.group[:0], j)
+	fill:
+		for len(w.group) < w.max {
+			select {
+			case j, ok := <-w.queue:
+				if !ok {
+					break fill
+				}
+				w.group = append(w.group, j)
+			default:
+				break fill
+			}
+		}
+		if err := w.attempt(); err != nil {
+			w.abort()
+			w.db.log.Warn("a group of updates could not be committed; trying them one by one", "updates", len(w.group), "error", err)
+			for _, j := range w.group {
+				if j != nil {
+					w.alone = append(w.alone, j)
+				}
+			}
+		}
+	}
+}
+
+// afterExit goes on for a goroutine that was ended by a function, as a failing test does: that function
+// comes to nothing and the others of its group begin anew.
+func (w *writer) afterExit() {
+	gone := w.exited
+	w.exited = nil
+	w.abort()
+	for _, j := range w.group {
+		if j != nil && j != gone {
+			w.alone = append(w.alone, j)
+		}
+	}
+	gone.exit = true
+	gone.finish(nil)
+	w.loop()
+}
+
+// attempt runs the group in one transaction and answers everybody in it. After an error nothing of it is
+// stored and nobody has been answered.
+func (w *writer) attempt() error {
+	w.fail("before-begin")
+	if err := w.begin(); err != nil {
+		err = fault(err)
+		for _, j := range w.group {
+			if j.start() {
+				j.finish(err)
+			}
+		}
+		return nil
+	}
+	w.changes, w.told = false, approval.Commit{}
+	for i, j := range w.group {
+		if !j.start() {
+			w.group[i] = nil // it was given up, and is the caller's
+			continue
+		}
+		if err := w.one(j, len(w.group) == 1); err != nil {
+			return err
+		}
+	}
+	if err := w.commit(); err != nil {
+		return fault(err)
+	}
+	if w.changes && w.onCommit != nil {
+		w.onCommit(w.told)
+	}
+	for _, j := range w.group {
+		if j != nil {
+			j.done <- struct{}{}
+		}
+	}
+	return nil
+}
+
+func (w *writer) begin() (err error) {
+	if w.c == nil {
+		if w.c, err = w.db.openWriter(); err != nil {
+			w.c = nil
+			return err
+		}
+	}
+	w.seqBefore = w.seq
+	if _, err := w.c.stmt(beginWrite).exec(); err != nil {
+		if broken(err) && !busy(err) {
+			w.abort()
+		}
+		return err
+	}
+	return nil
+}
+
+// one runs one function and leaves its answer in j. Only if the transaction is lost does it return an error.
+func (w *writer) one(j *job, alone bool) error {
+	t := &tx{db: w.db, c: w.c, w: w, at: w.db.now(), saved: alone}
+	seq, told, changes := w.seq, w.told, w.changes
+	err := w.call(j, t)
+	t.over = true
+	if err == nil {
+		err = t.broken
+	}
+	j.err = err
+	if !w.c.inTransaction() {
+		if t.broken == nil {
+			t.broken = unavailable("The store has given up the transaction; try again.", nil)
+		}
+		return t.broken
+	}
+	if err == nil {
+		if t.saved && !alone {
+			_, err = w.c.stmt(release).exec()
+		}
+		return fault(err)
+	}
+	w.seq, w.told, w.changes = seq, told, changes
+	switch {
+	case alone:
+		_, err = w.c.stmt(rollback).exec()
+	case t.saved:
+		if _, err = w.c.stmt(rollbackTo).exec(); err == nil {
+			_, err = w.c.stmt(release).exec()
+		}
+	default: // it has not written
+		return nil
+	}
+	return fault(err)
+}
+
+// call turns a panic of the function into an error, and notes when it ends the goroutine.
+func (w *writer) call(j *job, t *tx) (err error) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			err = &panicked{value: v, stack: debug.Stack()}
+			return
+		}
+		t.over = true
+		w.exited = j
+	}()
+	err = j.fn(t)
+	returned = true
+	return err
+}
+
+// commit makes durable what the functions have left, with the state that the next process starts from.
+func (w *writer) commit() error {
+	if w.changes {
+		s := w.c.stmt(saveState).int(w.seq).time(time.UnixMilli(w.db.clock.Load())).str(w.lastID.String())
+		if _, err := s.exec(); err != nil {
+			return err
+		}
+	}
+	w.fail("before-commit")
+	if w.c.inTransaction() {
+		if _, err := w.c.stmt(commit).exec(); err != nil {
+			return err
+		}
+	}
+	w.fail("after-commit")
+	return nil
+}
+
+// abort gives up the transaction and its connection, of which nothing is sure any more.
+func (w *writer) abort() {
+	if err := w.c.close(); err != nil {
+		w.db.log.Warn("closing a broken connection", "error", err)
+	}
+	w.c, w.seq = nil, w.seqBefore
+}
