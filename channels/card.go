@@ -33,7 +33,7 @@ type Item struct {
 
 	Rows    []Row
 	Total   int // values in all args
-	Notices []string
+	Notices []Notice
 
 	Rationale string // the agent's own words, unchecked
 	Preview   string
@@ -43,6 +43,9 @@ type Item struct {
 	Hash       string    // its first 8 characters
 	Link       string
 }
+
+// Notice is a remark on a request, whole and for a card that has little room.
+type Notice struct{ Text, Short string }
 
 // Fact is one labelled line.
 type Fact struct{ Label, Value string }
@@ -192,14 +195,16 @@ func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
 	masked, secrets := m.Masker.Args(r.Args)
 	i.Rows, i.Total = argRows(masked, m.ignored(r))
 	if secrets > 0 {
-		i.Notices = append(i.Notices, m.Words.Say(TextMasked, "n", strconv.Itoa(secrets)))
+		s := m.Words.Say(TextMasked, "n", strconv.Itoa(secrets))
+		i.Notices = append(i.Notices, Notice{s, s})
 	}
 	if p := r.Previous; p != nil {
-		i.Notices = append(i.Notices, m.Words.Say(TextPrevious, "who", approval.Visible(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)))
+		names := []string{"who", m.line(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)}
+		i.Notices = append(i.Notices, Notice{m.Words.Say(TextPrevious, names...), m.Words.Say(TextPreviousShort, names...)})
 	}
 	if i.Pending() {
 		if r.RequireReason {
-			i.Notices = append(i.Notices, m.Words.Say(TextReasonNeeded, "id", r.ID))
+			i.Notices = append(i.Notices, Notice{m.Words.Say(TextReasonNeeded, "id", r.ID), m.Words.Say(TextReasonShort)})
 		}
 		i.Deadline, i.DeadlineAt = r.ExpiresAt, m.time(r.ExpiresAt)
 	}

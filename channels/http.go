@@ -94,3 +94,13 @@ func RetryAfter(h http.Header) time.Duration {
 	}
 	return 0
 }
+
+// Redact returns s without the secrets, should a platform repeat them in what it says.
+func Redact(s string, secrets ...Secret) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret.Reveal(), hidden)
+		}
+	}
+	return s
+}

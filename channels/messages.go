@@ -68,6 +68,14 @@ const (
 	TextPreview      Text = "preview"
 	TextWordsCut     Text = "words_cut"
 
+	// Short forms, for a card of many requests.
+	TextNotAllShort   Text = "not_all_short"
+	TextShortenedHere Text = "shortened_here"
+	TextPreviousShort Text = "previous_short"
+	TextReasonShort   Text = "reason_short"
+	TextWordsCutShort Text = "words_cut_short"
+	TextReadAll       Text = "read_all"
+
 	TextAlt          Text = "alt"
 	TextAltBatch     Text = "alt_batch"
 	TextCannotRender Text = "cannot_render"
@@ -135,6 +143,13 @@ var English = Catalogue{
 	TextRationale:    "Rationale",
 	TextPreview:      "Preview",
 	TextWordsCut:     "(the agent's own words are left out here: countersign show {id})",
+
+	TextNotAllShort:   "⚠ ONLY {shown} OF {total} ARGS SHOWN",
+	TextShortenedHere: "⚠ shortened",
+	TextPreviousShort: "⚠ Last let through {used}, approved by {who}",
+	TextReasonShort:   "✍ Reason required: approve <id> <reason>",
+	TextWordsCutShort: "(agent's own words left out)",
+	TextReadAll:       "Read all of a request: countersign show <id>",
 
 	TextAlt:          "{title}: {tool} ({risk}), asked by {agent}. {why} Request {id}",
 	TextAltBatch:     "{title}, asked by {agent}: {tools}",

@@ -67,7 +67,7 @@ func (ch *Channel) Probe(ctx context.Context) error {
 		return &channels.PushError{Reason: channels.ReasonBadRequest, Final: true, Err: err}
 	}
 	res, info, err := c.GetBotInfoWithHttpInfo()
-	if e := failure(res, err, wire); e != nil {
+	if e := failure(res, err, wire, ch.token); e != nil {
 		e.Unknown = false
 		return e
 	}
@@ -152,7 +152,7 @@ func (ch *Channel) push(ctx context.Context, m channels.Message, ms []api.Messag
 	if res != nil && res.StatusCode == http.StatusConflict {
 		return taken(res, card)
 	}
-	if e := failure(res, err, wire); e != nil {
+	if e := failure(res, err, wire, ch.token); e != nil {
 		return channels.Receipt{}, e
 	}
 	r := receipt{RequestID: requestID(res)}
@@ -194,7 +194,7 @@ func (ch *Channel) reply(ctx context.Context, m channels.Message, ms []api.Messa
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: err}
 	}
 	res, answer, err := c.ReplyMessageWithHttpInfo(&api.ReplyMessageRequest{ReplyToken: m.ReplyTo.Reveal(), Messages: ms})
-	e := failure(res, err, wire)
+	e := failure(res, err, wire, ch.token, m.ReplyTo)
 	switch {
 	case e == nil:
 		r := receipt{RequestID: requestID(res), Reply: true}
@@ -244,7 +244,7 @@ func requestID(res *http.Response) string {
 
 // failure classifies what a call came to; nil for success. The SDK's own errors quote bodies and
 // addresses, so only their kind is used.
-func failure(res *http.Response, err error, wire *channels.Wire) *channels.PushError {
+func failure(res *http.Response, err error, wire *channels.Wire, secrets ...channels.Secret) *channels.PushError {
 	if err == nil {
 		return nil
 	}
@@ -261,7 +261,7 @@ func failure(res *http.Response, err error, wire *channels.Wire) *channels.PushE
 	if b, err := io.ReadAll(res.Body); err == nil {
 		_ = json.Unmarshal(b, &said) // an answer from some proxy: the status says enough
 	}
-	e.Err = said.err(res.StatusCode)
+	e.Err = said.err(res.StatusCode, secrets)
 	switch s := res.StatusCode; {
 	case s == http.StatusTooManyRequests && said.has("monthly limit"):
 		e.Reason, e.Final, e.RetryAfter = channels.ReasonMonthlyLimit, true, 0
@@ -307,7 +307,7 @@ func (b errorBody) about(property string) bool {
 }
 
 // err tells what LINE complained of. It names properties of our message, never their content.
-func (b errorBody) err(status int) error {
+func (b errorBody) err(status int, secrets []channels.Secret) error {
 	if b.Message == "" {
 		return channels.StatusError(status)
 	}
@@ -319,5 +319,5 @@ func (b errorBody) err(status int) error {
 		}
 		s += "; " + d.Property + ": " + d.Message
 	}
-	return errors.New(channels.Said(s))
+	return errors.New(channels.Said(channels.Redact(s, secrets...)))
 }

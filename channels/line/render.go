@@ -289,7 +289,11 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm, false))
 	}
 	for _, n := range i.Notices {
-		add(text(shorten(n, d.notice), "sm", ink, false))
+		s := n.Text
+		if d.own == 0 {
+			s = n.Short
+		}
+		add(text(shorten(s, d.notice), "sm", ink, false))
 	}
 
 	if i.Rationale != "" || i.Preview != "" {

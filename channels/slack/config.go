@@ -1,0 +1,52 @@
+package slack
+
+import (
+	"regexp"
+	"strings"
+
+	"countersign/channels"
+)
+
+// DefaultAPIURL is where Slack's Web API is.
+const DefaultAPIURL = "https://slack.com/api/"
+
+// Config is the channels.slack section of the configuration.
+type Config struct {
+	BotToken      channels.Secret `yaml:"bot_token"`
+	SigningSecret channels.Secret `yaml:"signing_secret"`
+	Channel       string          `yaml:"channel"`      // the id of the channel that cards go to
+	APIURL        string          `yaml:"api_url"`      // default DefaultAPIURL
+	AppID         string          `yaml:"app_id"`       // where given, taps must come from this app
+	AllowShared   bool            `yaml:"allow_shared"` // send cards also where people of other organisations see them
+}
+
+var (
+	channelID = regexp.MustCompile(`^[A-Z][A-Z0-9]{2,63}$`)
+	appID     = regexp.MustCompile(`^A[A-Z0-9]{2,63}$`)
+)
+
+// Validate returns what is wrong with the section by itself, as [channels.Problems].
+func (c Config) Validate() error {
+	var ps channels.Problems
+	ps.Secret("bot_token", c.BotToken)
+	ps.Secret("signing_secret", c.SigningSecret)
+	switch {
+	case c.Channel == "":
+		ps.Add("channel", "is missing: it is the id of the channel that cards go to, such as C0APPROVALS")
+	case strings.HasPrefix(c.Channel, "#") || !channelID.MatchString(c.Channel):
+		ps.Add("channel", "must be a channel's id such as C0APPROVALS, not its name")
+	}
+	if c.AppID != "" && !appID.MatchString(c.AppID) {
+		ps.Add("app_id", "must be an app's id such as A0APPROVE1")
+	}
+	ps.URL("api_url", c.APIURL)
+	return ps.Err()
+}
+
+// base returns the API's address as the SDK needs it.
+func (c Config) base() string {
+	if c.APIURL == "" {
+		return DefaultAPIURL
+	}
+	return strings.TrimRight(c.APIURL, "/") + "/"
+}

@@ -1,0 +1,479 @@
+package slack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	sdk "github.com/slack-go/slack"
+	"github.com/slack-go/slack/slackutilsx"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+// The platform's limits, and ours below them. Whether Slack counts characters or UTF-16 units, before or
+// after escaping, is not documented: we count UTF-16 units of the escaped text, which is the most.
+const (
+	maxBlocks     = 50
+	maxTotal      = 9800 // of all text and all button data in a message; Slack refuses somewhere above 10,000
+	maxObject     = 3000 // a text object
+	maxHeader     = 150
+	maxText       = 3000 // the fallback beside the blocks; an edit takes at most 4000
+	maxButton     = 75
+	maxURL        = 3000
+	maxValue      = 2400 // of one arg
+	maxRichText   = 2900 // of one rich text block
+	blockMargin   = 4    // what a row takes beside its text
+	actionApprove = "approve"
+	actionDeny    = "deny"
+)
+
+// measures are how much of the texts around the args is shown, from what reads best to what leaves the
+// args the most room. own is for the agent's own words, which give way first.
+type measures struct{ tool, sentence, why, fact, notice, own int }
+
+var levels = []measures{
+	{tool: 300, sentence: 800, why: 800, fact: 300, notice: 400, own: 1500},
+	{tool: 300, sentence: 700, why: 500, fact: 200, notice: 300, own: 400},
+	{tool: 300, sentence: 400, why: 250, fact: 120, notice: 250, own: 120},
+	{tool: 100, sentence: 160, why: 100, fact: 60, notice: 120},
+	{tool: 50, sentence: 90, why: 40, fact: 40, notice: 80},
+}
+
+// Render makes a message of Block Kit as JSON {text, blocks, metadata}. An outcome is rendered as the
+// request is, with how it ended in place of the buttons.
+func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
+	blocks, err := layOut(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(blocks) > maxBlocks {
+		return nil, fmt.Errorf("slack: a card of %d blocks", len(blocks))
+	}
+	m := struct {
+		Text     string             `json:"text"`
+		Blocks   []sdk.Block        `json:"blocks"`
+		Metadata *sdk.SlackMetadata `json:"metadata,omitempty"`
+	}{Text: escape(c.Alt(maxText, measure)), Blocks: blocks}
+	if len(c.Items) > 0 {
+		// By it a card can be found again in the channel's history.
+		payload := map[string]any{"approval_id": c.Items[0].ID}
+		if c.BatchID != "" {
+			payload["batch_id"] = c.BatchID
+		}
+		m.Metadata = &sdk.SlackMetadata{EventType: "approval_card", EventPayload: payload}
+	}
+	return json.Marshal(m)
+}
+
+func layOut(c channels.Card) ([]sdk.Block, error) {
+	switch {
+	case len(c.Items) == 0:
+		return []sdk.Block{plain(or(c.Text, "…"), maxObject)}, nil
+	case len(c.Items) == 1 && c.BatchID == "":
+		return oneOf(c, c.Items[0])
+	}
+	return several(c)
+}
+
+// oneOf draws a single request.
+func oneOf(c channels.Card, i channels.Item) ([]sdk.Block, error) {
+	var blocks []sdk.Block
+	if c.Kind == approval.KindReply && c.Text != "" {
+		blocks = append(blocks, plain(c.Text, maxObject/3))
+	}
+	blocks = append(blocks, head(c, i.Title, i))
+	own, err := fit(maxTotal-weigh(blocks...), func(m measures) drawing {
+		return drawing{measures: m, card: c, item: i}
+	})
+	return append(blocks, own...), err
+}
+
+// several draws a batch, or the cards of a reply.
+func several(c channels.Card) ([]sdk.Block, error) {
+	worst, common := c.Items[0], c.Items[0].Facts
+	for _, i := range c.Items {
+		if i.Risk.Rank() > worst.Risk.Rank() {
+			worst = i
+		}
+		common = slices.DeleteFunc(slices.Clone(common), func(f channels.Fact) bool { return !slices.Contains(i.Facts, f) })
+	}
+	var blocks, end []sdk.Block
+	if c.Kind == approval.KindReply {
+		blocks = append(blocks, plain(or(c.Text, "…"), maxObject/3))
+	} else {
+		blocks = append(blocks, head(c, c.Text, worst))
+	}
+	if len(common) > 0 {
+		t := new(rich)
+		for _, f := range common {
+			t.fact(f, 200)
+		}
+		blocks = append(blocks, t.done()...)
+	}
+	if c.Together() {
+		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
+			buttons(c, "all", c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
+	}
+	end = append(end, remarks(c.Say(channels.TextReadAll)))
+	left := maxTotal - weigh(blocks...) - weigh(end...)
+	dividers := len(blocks)+len(end)+4*len(c.Items) <= maxBlocks
+	for n, i := range c.Items {
+		share := left / (len(c.Items) - n) // what one leaves, the next may use
+		own, err := fit(share, func(m measures) drawing {
+			return drawing{measures: m, card: c, item: i, number: n + 1, common: common}
+		})
+		if err != nil {
+			return nil, err
+		}
+		left -= weigh(own...)
+		if dividers {
+			blocks = append(blocks, sdk.NewDividerBlock())
+		}
+		blocks = append(blocks, own...)
+	}
+	return append(blocks, end...), nil
+}
+
+// fit lays out one request in at most room, the roomiest way in which all its args are there.
+func fit(room int, at func(measures) drawing) ([]sdk.Block, error) {
+	for n, m := range levels {
+		d := at(m)
+		fixed := weigh(d.blocks(channels.Fitted{Total: d.item.Total}, true)...)
+		f := channels.FitRows(d.item.Rows, d.item.Total, room-fixed, maxValue, measure, cost)
+		good := f.All() && (!f.Shortened || n > 0)
+		if fixed > room || !good && n < len(levels)-1 {
+			continue
+		}
+		blocks := d.blocks(f, false)
+		if w := weigh(blocks...); w > room {
+			return nil, fmt.Errorf("slack: a request of %d units, over %d", w, room)
+		}
+		return blocks, nil
+	}
+	return nil, errors.New("slack: what is not args leaves no room")
+}
+
+// cost is what a row takes of a message, with a line break that only the last row of a block lacks.
+func cost(r channels.Row) int {
+	t := new(rich)
+	t.row(r)
+	return weigh(t.done()...) + 1
+}
+
+// drawing is one request being laid out.
+type drawing struct {
+	measures
+	card   channels.Card
+	item   channels.Item
+	number int             // among several; 0 for a card of its own
+	common []channels.Fact // what the head says for all of them
+}
+
+// blocks lays out one request with as much of the args as f says. When measuring, without rows and with
+// every remark about them that f could need.
+func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
+	i, say, alone := d.item, d.card.Say, d.number == 0
+	t := new(rich)
+	if alone {
+		t.strong(say(channels.TextTool) + "  ")
+		t.code(shorten(i.Tool, d.tool))
+	} else {
+		t.strong(fmt.Sprintf("%d. %s %s · ", d.number, channels.RiskIcon(i.Risk), say(channels.RiskText(i.Risk))))
+		t.code(shorten(i.Tool, d.tool))
+		if !i.Pending() {
+			t.strong(" · " + i.State.Icon() + " " + i.Title)
+		}
+	}
+	t.end()
+	t.line(shorten(i.Sentence, d.sentence))
+	if i.Why != "" {
+		t.fact(channels.Fact{Label: say(channels.TextWhy), Value: i.Why}, d.why)
+	}
+	for _, fact := range i.Facts {
+		if !slices.Contains(d.common, fact) {
+			t.fact(fact, d.fact)
+		}
+	}
+	if alone {
+		t.cut()
+	}
+	switch {
+	case len(i.Rows) == 0:
+		t.line(say(channels.TextNoArgs))
+	case alone:
+		t.heading(say(channels.TextArgs))
+	}
+	ignored := false
+	for _, r := range f.Rows {
+		if r.Ignored && !ignored {
+			ignored = true
+			t.heading(say(channels.TextIgnored))
+		}
+		t.row(r)
+	}
+	if measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
+		t.heading(say(channels.TextIgnored))
+	}
+	notAll, shortened, wordsCut := channels.TextNotAllShown, channels.TextShortened, channels.TextWordsCut
+	if !alone {
+		notAll, shortened, wordsCut = channels.TextNotAllShort, channels.TextShortenedHere, channels.TextWordsCutShort
+	}
+	if !f.All() {
+		t.heading(say(notAll, "shown", strconv.Itoa(f.Shown), "total", strconv.Itoa(f.Total), "id", i.ID))
+	}
+	if f.Shortened || measuring && len(i.Rows) > 0 {
+		t.line(say(shortened, "id", i.ID))
+	}
+	for _, n := range i.Notices {
+		if alone {
+			t.line(shorten(n.Text, d.notice))
+		} else {
+			t.line(shorten(n.Short, d.notice))
+		}
+	}
+	own := []channels.Fact{{Label: say(channels.TextRationale), Value: i.Rationale}, {Label: say(channels.TextPreview), Value: i.Preview}}
+	own = slices.DeleteFunc(own, func(f channels.Fact) bool { return f.Value == "" })
+	if len(own) > 0 && d.own == 0 {
+		t.line(say(wordsCut, "id", i.ID))
+	} else if len(own) > 0 {
+		if alone {
+			t.cut()
+		}
+		t.heading(say(channels.TextOwnWords))
+		for _, w := range own {
+			t.row(channels.Row{Key: w.Label, Value: shorten(w.Value, d.own), Lines: strings.Contains(w.Value, "\n")})
+		}
+	}
+	if !alone {
+		t.line(d.foot())
+	}
+	blocks := t.done()
+	block := "decide"
+	if alone {
+		blocks = append(blocks, remarks(escape(d.foot()), d.deadline()))
+	} else {
+		block += ":" + strconv.Itoa(d.number)
+	}
+	if i.Pending() {
+		blocks = append(blocks, buttons(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny)))
+	}
+	return blocks
+}
+
+// foot names the request, and when it must be decided. It is our own words only.
+func (d drawing) foot() string {
+	say, i := d.card.Say, d.item
+	if d.number > 0 {
+		s := i.ID + " #" + i.Hash
+		if i.DeadlineAt != "" {
+			s += " ⏳ " + i.DeadlineAt
+		}
+		return s
+	}
+	s := say(channels.TextRequest) + " " + i.ID + " · " + say(channels.TextHash) + " " + i.Hash
+	if i.DeadlineAt != "" {
+		s = say(channels.TextDeadline) + " " + i.DeadlineAt + " · " + s
+	}
+	return s
+}
+
+// deadline is the deadline once more, in the zone of whoever reads it, and the link.
+func (d drawing) deadline() string {
+	s := ""
+	if !d.item.Deadline.IsZero() {
+		s = fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", d.item.Deadline.Unix(), escape(d.item.DeadlineAt))
+	}
+	if link := d.item.Link; link != "" && measure(link) <= maxURL/2 && !strings.ContainsAny(link, "|<> ") {
+		s = strings.TrimPrefix(s+" · <"+escape(link)+"|"+escape(d.card.Say(channels.TextOpen))+">", " · ")
+	}
+	return s
+}
+
+// head is a message's heading, of a request with this risk.
+func head(c channels.Card, title string, i channels.Item) sdk.Block {
+	s := channels.RiskIcon(i.Risk) + " " + c.Say(channels.RiskText(i.Risk)) + " · " + title
+	if c.PendingCount() == 0 {
+		s = i.State.Icon() + " " + title + " · " + c.Say(channels.RiskText(i.Risk))
+		if len(c.Items) > 1 {
+			s = title
+		}
+	}
+	return sdk.NewHeaderBlock(words(shorten(s, maxHeader)))
+}
+
+// words is a text object in which no markup is read.
+func words(s string) *sdk.TextBlockObject {
+	return sdk.NewTextBlockObject(sdk.PlainTextType, s, false, false)
+}
+
+func plain(s string, limit int) sdk.Block {
+	return sdk.NewSectionBlock(words(shorten(s, limit)), nil, nil)
+}
+
+// remarks is a line of our own words.
+func remarks(parts ...string) sdk.Block {
+	var elements []sdk.MixedElement
+	for _, s := range parts {
+		if s != "" {
+			elements = append(elements, sdk.NewTextBlockObject(sdk.MarkdownType, s, false, true))
+		}
+	}
+	return sdk.NewContextBlock("", elements...)
+}
+
+// buttons are Approve and Deny. The block's id is one of its kind in the message, and not the same
+// before and after an edit.
+func buttons(c channels.Card, block, id, yes, no string) sdk.Block {
+	if c.Kind == approval.KindOutcome {
+		block += "/" + strconv.Itoa(c.PendingCount())
+	}
+	return sdk.NewActionBlock(block,
+		sdk.NewButtonBlockElement(actionApprove, id, words(shorten(yes, maxButton))).WithStyle(sdk.StylePrimary),
+		sdk.NewButtonBlockElement(actionDeny, id, words(shorten(no, maxButton))).WithStyle(sdk.StyleDanger))
+}
+
+// rich collects rich text: styled pieces, of which none is read as markup. What is foreign is always set
+// apart by its style from what is ours, so that no value can pass for a label or a row.
+type rich struct {
+	blocks   []*sdk.RichTextBlock
+	section  []sdk.RichTextSectionElement
+	elements []sdk.RichTextElement
+	units    int
+}
+
+func (t *rich) piece(s string, style *sdk.RichTextSectionTextStyle) {
+	if s != "" {
+		t.section = append(t.section, sdk.NewRichTextSectionTextElement(s, style))
+	}
+}
+
+func (t *rich) text(s string)   { t.piece(s, nil) }
+func (t *rich) strong(s string) { t.piece(s, &sdk.RichTextSectionTextStyle{Bold: true}) }
+func (t *rich) code(s string)   { t.piece(s, &sdk.RichTextSectionTextStyle{Code: true}) }
+
+// end ends a line.
+func (t *rich) end() { t.text("\n") }
+
+// line adds a line, where there is one.
+func (t *rich) line(s string) {
+	if s != "" {
+		t.text(s)
+		t.end()
+	}
+}
+
+func (t *rich) heading(s string) {
+	t.strong(s)
+	t.end()
+}
+
+func (t *rich) fact(f channels.Fact, limit int) {
+	t.strong(f.Label + "  ")
+	t.text(shorten(f.Value, limit))
+	t.end()
+}
+
+// row adds one row of args.
+func (t *rich) row(r channels.Row) {
+	key := r.Prefix() + r.Key
+	if size := measure(key) + measure(r.Value) + blockMargin; t.units+size > maxRichText {
+		t.cut()
+	}
+	t.units += measure(key) + measure(r.Value) + blockMargin
+	t.strong(key)
+	switch {
+	case r.Open:
+		t.end()
+	case r.Lines:
+		t.flush()
+		t.elements = append(t.elements, &sdk.RichTextPreformatted{Type: sdk.RTEPreformatted,
+			Elements: []sdk.RichTextSectionElement{sdk.NewRichTextSectionTextElement(r.Value, nil)}})
+	default:
+		t.text("  ")
+		t.code(r.Value)
+		t.end()
+	}
+}
+
+// flush ends a section. Its last line needs no break.
+func (t *rich) flush() {
+	if n := len(t.section); n > 0 {
+		if last, ok := t.section[n-1].(*sdk.RichTextSectionTextElement); ok && last.Text == "\n" {
+			t.section = t.section[:n-1]
+		}
+	}
+	if len(t.section) > 0 {
+		t.elements = append(t.elements, sdk.NewRichTextSection(t.section...))
+	}
+	t.section = nil
+}
+
+// cut ends a block.
+func (t *rich) cut() {
+	t.flush()
+	if len(t.elements) > 0 {
+		t.blocks = append(t.blocks, sdk.NewRichTextBlock("", t.elements...))
+	}
+	t.elements, t.units = nil, 0
+}
+
+// done returns the blocks. Their ids are left to Slack, which makes them unique.
+func (t *rich) done() []sdk.Block {
+	t.cut()
+	blocks := make([]sdk.Block, len(t.blocks))
+	for i, b := range t.blocks {
+		blocks[i] = b
+	}
+	return blocks
+}
+
+// weigh measures all text and data in blocks.
+func weigh(blocks ...sdk.Block) int {
+	n := 0
+	one := func(t *sdk.TextBlockObject) { n += measure(t.Text) }
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case *sdk.HeaderBlock:
+			one(b.Text)
+		case *sdk.SectionBlock:
+			one(b.Text)
+		case *sdk.ContextBlock:
+			for _, e := range b.ContextElements.Elements {
+				one(e.(*sdk.TextBlockObject))
+			}
+		case *sdk.ActionBlock:
+			n += measure(b.BlockID)
+			for _, e := range b.Elements.ElementSet {
+				button := e.(*sdk.ButtonBlockElement)
+				one(button.Text)
+				n += measure(button.ActionID) + measure(button.Value) + measure(button.URL)
+			}
+		case *sdk.RichTextBlock:
+			for _, e := range b.Elements {
+				pieces := []sdk.RichTextSectionElement(nil)
+				switch e := e.(type) {
+				case *sdk.RichTextSection:
+					pieces = e.Elements
+				case *sdk.RichTextPreformatted:
+					pieces = e.Elements
+				}
+				for _, p := range pieces {
+					n += measure(p.(*sdk.RichTextSectionTextElement).Text)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// measure counts as many units as Slack could.
+func measure(s string) int { return approval.UTF16Len(escape(s)) }
+
+func escape(s string) string { return slackutilsx.EscapeMessage(s) }
+
+func shorten(s string, limit int) string { return approval.ShortenMiddle(s, limit, measure) }
