@@ -128,8 +128,9 @@ type Sandbox struct {
 }
 
 type logLine struct {
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
+	N    int
+	At   time.Time
+	Text string
 }
 
 // New builds both platforms. It fails when the Config contradicts itself, such as two people with one id.
@@ -354,7 +355,7 @@ func (s *Sandbox) Log(stream, line string) {
 	if !known {
 		s.panels = append(s.panels, Panel{Title: stream, Stream: stream})
 	}
-	lines := append(s.logs[stream], logLine{At: s.now(), Text: line})
+	lines := append(s.logs[stream], logLine{N: int(s.next()), At: s.now(), Text: line})
 	if extra := len(lines) - maxLogLines; extra > 0 {
 		lines = append(lines[:0:0], lines[extra:]...)
 	}
