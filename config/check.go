@@ -1,0 +1,486 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"countersign/approval"
+	"countersign/channels"
+	"countersign/heartbeat"
+	"countersign/policy"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/robfig/cron/v3"
+)
+
+// minSecret is how long a secret or token must be, in characters.
+const minSecret = 16
+
+var locales = []string{"en", "ja", "th", "zh-TW"}
+
+var lineID = regexp.MustCompile(`^U[0-9a-f]{32}$`)
+
+// checker judges a decoded file and collects what it finds.
+type checker struct {
+	decoder
+	name     string
+	cfg      *Config
+	problems []Problem
+	warnings []Problem         // told only where nothing is wrong, since they may follow from what is
+	reported map[position]bool // values that could not be made out: nothing follows from them
+	owners   map[string]owner  // who has a token or id, by kind and value
+}
+
+type owner struct {
+	who  string
+	line int
+}
+
+func (c *checker) fail(at position, message string) {
+	c.problems = append(c.problems, Problem{File: c.name, Line: at.line, Column: at.column, Message: message})
+}
+
+// spoil is fail for a value that could not be made out.
+func (c *checker) spoil(at position, message string) {
+	c.reported[at] = true
+	c.fail(at, message)
+}
+
+// failOnce is fail, but for what could not be made out anyway.
+func (c *checker) failOnce(at position, message string) {
+	if !c.reported[at] {
+		c.fail(at, message)
+	}
+}
+
+// place returns where the value at path stands, or else what it would stand in.
+func (c *checker) place(path string) position {
+	for path != "" {
+		if at, ok := c.at[path]; ok && at.line > 0 {
+			return at
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return position{}
+}
+
+// errorf reports the value at path, unless it was reported before.
+func (c *checker) errorf(path, format string, args ...any) {
+	if at, ok := c.at[path]; c.badly[path] || ok && c.reported[at] {
+		return
+	}
+	c.fail(c.place(path), fmt.Sprintf(format, args...))
+}
+
+func (c *checker) warnf(path, format string, args ...any) {
+	at := c.place(path)
+	c.warnings = append(c.warnings, Problem{File: c.name, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...), Warning: true})
+}
+
+func (c *checker) check(root ast.Node) {
+	f := &c.cfg.File
+	c.address("$.listen", f.Listen)
+	if f.WebhookListen != "" {
+		c.address("$.webhook_listen", f.WebhookListen)
+		if f.WebhookListen == f.Listen && !strings.HasSuffix(f.Listen, ":0") {
+			c.errorf("$.webhook_listen", "webhook_listen is the same address as listen; leave it out to take webhooks there")
+		}
+	}
+	c.publicURL()
+	c.store()
+	c.timeZone()
+	c.agents()
+	c.people()
+	c.lineChannel()
+	c.slackChannel()
+	c.heartbeat()
+	c.notifications()
+	c.reachable(c.policy(root))
+}
+
+func (c *checker) address(path, s string) {
+	key := last(path)
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		c.errorf(path, "%s must be host:port, such as %s", key, DefaultListen)
+		return
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		c.errorf(path, "%s must end in a port from 0 to 65535", key)
+	} else if n == 0 && strings.HasPrefix(port, "+") {
+		c.errorf(path, "%s must end in a port from 0 to 65535", key)
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+		c.errorf(path, "%s has a host that cannot be one", key)
+	}
+}
+
+func (c *checker) publicURL() {
+	s := c.cfg.PublicURL
+	if s == "" {
+		return
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(s, "#") {
+		c.errorf("$.public_url", "public_url must be an address such as https://gate.example.com")
+		return
+	}
+	c.cfg.PublicURL = strings.TrimRight(s, "/")
+}
+
+func (c *checker) store() {
+	scheme, path, found := strings.Cut(c.cfg.Store, ":")
+	switch {
+	case found && (scheme == "postgres" || scheme == "postgresql"):
+		c.errorf("$.store", "PostgreSQL is not supported; use sqlite:PATH, such as %s", defaultStore)
+	case !found || scheme != "sqlite":
+		c.errorf("$.store", "store must be sqlite:PATH, such as %s", defaultStore)
+	case strings.TrimSpace(path) == "", strings.ContainsRune(path, 0):
+		c.errorf("$.store", "store must name a file: sqlite:PATH, such as %s", defaultStore)
+	case path == ":memory:", strings.HasPrefix(path, "file:"):
+		c.errorf("$.store", "store must be the plain path of a file that stays: requests must survive a restart")
+	case strings.HasPrefix(path, "//"):
+		c.errorf("$.store", "store is sqlite: and a path without //, such as sqlite:/var/lib/countersign/countersign.db")
+	default:
+		c.cfg.StorePath = path
+	}
+}
+
+func (c *checker) timeZone() {
+	zone := c.cfg.TimeZone
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "" || zone == "Local" {
+		c.errorf("$.time_zone", "time_zone must be a name such as Asia/Tokyo or UTC")
+		return
+	}
+	c.cfg.Location = location
+}
+
+func (c *checker) agents() {
+	names := map[string]int{}
+	for i, a := range c.cfg.File.Agents {
+		path := fmt.Sprintf("$.agents[%d]", i)
+		if c.badly[path] {
+			continue
+		}
+		switch {
+		case a.Name == "":
+			c.errorf(path+".name", "an agent needs a name")
+		case !approval.ValidName(a.Name):
+			c.errorf(path+".name", "an agent's name is 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
+		default:
+			c.unique(path+".name", "agent", a.Name, names)
+		}
+		if a.Token == "" {
+			c.errorf(path+".token", "an agent needs a token, such as token: ${AGENT_TOKEN}")
+			continue
+		}
+		c.token(path+".token", a.Token)
+		c.own(path+".token", "token", a.Token.Reveal(), "agent "+a.Name)
+	}
+	if len(c.cfg.File.Agents) == 0 && !c.badly["$.agents"] {
+		c.warnf("$.agents", "there are no agents: nobody can ask for anything")
+	}
+}
+
+func (c *checker) people() {
+	names := map[string]int{}
+	for i, p := range c.cfg.File.People {
+		path := fmt.Sprintf("$.people[%d]", i)
+		if c.badly[path] {
+			continue
+		}
+		switch {
+		case p.Name == "":
+			c.errorf(path+".name", "a person needs a name")
+		case !personName(p.Name):
+			c.errorf(path+".name", "a person's name is 1 to 64 letters, digits and _ . @ + - (no spaces, and no colon: agent:NAME is not a person)")
+		default:
+			c.unique(path+".name", "person", p.Name, names)
+		}
+		for j, r := range p.Roles {
+			if r != roleApprover && r != roleAdmin {
+				c.errorf(fmt.Sprintf("%s.roles[%d]", path, j), "there is no role %q; there are approver and admin", r)
+			}
+		}
+		if p.Line != "" {
+			if !lineID.MatchString(p.Line) {
+				c.errorf(path+".line", "a LINE user id is U and 32 of the characters 0-9 a-f (not the LINE ID that people search for)")
+			}
+			c.own(path+".line", "LINE id", p.Line, p.Name)
+		}
+		if p.Slack != "" {
+			if strings.ContainsFunc(p.Slack, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				c.errorf(path+".slack", "a Slack user id has no spaces; it is a member id such as U02HANA")
+			}
+			c.own(path+".slack", "Slack id", p.Slack, p.Name)
+		}
+		if p.Token != "" {
+			c.token(path+".token", p.Token)
+			c.own(path+".token", "token", p.Token.Reveal(), p.Name)
+		}
+		if !slices.Contains(locales, p.Locale) {
+			c.errorf(path+".locale", "there is no locale %q; there are %s", p.Locale, strings.Join(locales, ", "))
+		}
+		if p.Line == "" && p.Slack == "" && p.Token == "" && !c.spoiledBelow(path) {
+			c.warnf(path, "%s has no line, slack or token, and so no way to decide anything", p.Name)
+		}
+	}
+}
+
+// spoiledBelow reports whether anything in the value at path was reported already.
+func (c *checker) spoiledBelow(path string) bool {
+	for p, at := range c.at {
+		if strings.HasPrefix(p, path+".") && (c.reported[at] || c.badly[p]) {
+			return true
+		}
+	}
+	return false
+}
+
+// personName reports whether s may name a person. A colon would let a name pass for an agent or for a
+// chat user that nobody knows.
+func personName(s string) bool {
+	return utf8.RuneCountInString(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune("_.@+-", r)
+	})
+}
+
+// unique reports a name that an earlier one in the same list can be taken for.
+func (c *checker) unique(path, kind, name string, names map[string]int) {
+	at := c.place(path)
+	if first, dup := names[strings.ToLower(name)]; dup {
+		c.errorf(path, "the %s at line %d has the name %s already (letter case does not count)", kind, first, name)
+		return
+	}
+	names[strings.ToLower(name)] = at.line
+}
+
+func (c *checker) token(path string, s channels.Secret) {
+	switch v := s.Reveal(); {
+	case utf8.RuneCountInString(v) < minSecret:
+		c.errorf(path, "a token needs at least %d characters, better 32 (for instance: openssl rand -hex 32)", minSecret)
+	case strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
+		c.errorf(path, "a token is of visible ASCII characters, without spaces or line ends")
+	}
+}
+
+// own reports a token or id that somebody else has. An empty value belongs to nobody, and a token that
+// is too short has been reported.
+func (c *checker) own(path, kind, value, who string) {
+	if value == "" || c.badly[path] || kind == "token" && utf8.RuneCountInString(value) < minSecret {
+		return
+	}
+	at := c.place(path)
+	if first, dup := c.owners[kind+" "+value]; dup {
+		c.errorf(path, "%s has the same %s at line %d; each must be somebody's own", first.who, kind, first.line)
+		return
+	}
+	c.owners[kind+" "+value] = owner{who, at.line}
+}
+
+func (c *checker) lineChannel() {
+	l := c.cfg.Channels.Line
+	if l == nil {
+		return
+	}
+	path := "$.channels.line"
+	c.section(path, l.Validate())
+	c.own(path+".channel_secret", "token", l.ChannelSecret.Reveal(), "channel_secret")
+	c.own(path+".channel_access_token", "token", l.ChannelAccessToken.Reveal(), "channel_access_token")
+	c.https(path+".api_url", l.APIURL)
+	people := c.cfg.File.People
+	approvers := 0
+	for i, name := range l.Notify {
+		entry := fmt.Sprintf("%s.notify[%d]", path, i)
+		if c.badly[entry] {
+			continue
+		}
+		at := slices.IndexFunc(people, func(p Person) bool { return p.Name == name })
+		switch {
+		case at < 0:
+			var names []string
+			for _, p := range people {
+				names = append(names, p.Name)
+			}
+			if near := nearest(name, names); near != "" {
+				c.errorf(entry, "nobody in people is called %q; did you mean %q?", name, near)
+			} else {
+				c.errorf(entry, "nobody in people is called %q", name)
+			}
+		case people[at].Line == "":
+			c.errorf(entry, "%s has no LINE user id to be notified at; add line: U… to that person", name)
+		case people[at].has(roleApprover):
+			approvers++
+		}
+	}
+	switch {
+	case len(l.Notify) == 0:
+		c.warnf(path+".notify", "LINE notifies nobody; name people in notify")
+	case approvers == 0:
+		c.warnf(path+".notify", "LINE notifies nobody with the role approver, so nobody there can decide")
+	}
+}
+
+func (c *checker) slackChannel() {
+	s := c.cfg.Channels.Slack
+	if s == nil {
+		return
+	}
+	path := "$.channels.slack"
+	c.section(path, s.Validate())
+	c.own(path+".bot_token", "token", s.BotToken.Reveal(), "bot_token")
+	c.own(path+".signing_secret", "token", s.SigningSecret.Reveal(), "signing_secret")
+	c.https(path+".api_url", s.APIURL)
+	if !slices.ContainsFunc(c.cfg.File.People, func(p Person) bool { return p.Slack != "" && p.has(roleApprover) }) {
+		c.warnf(path, "nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person")
+	}
+}
+
+// section reports what a platform's package says of its own part of the file.
+func (c *checker) section(path string, err error) {
+	if err == nil {
+		return
+	}
+	ps, ok := errors.AsType[channels.Problems](err)
+	if !ok {
+		c.errorf(path, "%s", err)
+		return
+	}
+	for _, p := range ps {
+		c.errorf(path+"."+p.Field, "%s %s", p.Field, p.Message)
+	}
+}
+
+// https reports an address that a token would be sent to in the clear.
+func (c *checker) https(path, s string) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" {
+		return
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		return
+	}
+	c.errorf(path, "api_url must be https, or on this machine: the channel's token goes there")
+}
+
+func (c *checker) heartbeat() {
+	names := map[string]int{}
+	for i, j := range c.cfg.File.Heartbeat {
+		path := fmt.Sprintf("$.heartbeat[%d]", i)
+		if c.badly[path] {
+			continue
+		}
+		if j.Name != heartbeat.CheckPendingApprovals {
+			c.errorf(path+".name", "there is no heartbeat task %q; there is %s", j.Name, heartbeat.CheckPendingApprovals)
+		} else {
+			c.unique(path+".name", "entry", j.Name, names)
+		}
+		if why := badSchedule(j.Schedule); why != "" {
+			c.errorf(path+".schedule", "the schedule %q %s", j.Schedule, why)
+		}
+		if j.Params.RemindAfter < 0 {
+			c.errorf(path+".params.remind_after", "remind_after cannot be negative; 0 reminds nobody")
+		}
+		if j.Params.MaxReminders < 0 {
+			c.errorf(path+".params.max_reminders", "max_reminders cannot be negative; 0 reminds nobody")
+		}
+	}
+}
+
+// badSchedule says what is wrong with a cron schedule, "" if nothing is.
+func badSchedule(s string) string {
+	const form = `is not five cron fields such as "*/5 * * * *", nor @hourly, @daily or @every 5m`
+	// The cron parser panics on a zone without a schedule.
+	if strings.HasPrefix(s, "TZ=") || strings.HasPrefix(s, "CRON_TZ=") {
+		if !strings.Contains(s, " ") {
+			return form
+		}
+	}
+	schedule, err := cron.ParseStandard(s)
+	if err != nil {
+		return form
+	}
+	if schedule.Next(time.Now()).IsZero() {
+		return "never comes"
+	}
+	return ""
+}
+
+func (c *checker) notifications() {
+	n := c.cfg.Notifications
+	if n.MaxRetries < 0 || n.MaxRetries > 100 {
+		c.errorf("$.notifications.max_retries", "max_retries must be from 0 to 100")
+	}
+	if n.FirstRetry <= 0 {
+		c.errorf("$.notifications.first_retry", "first_retry must be more than nothing, such as 10s")
+	}
+	if n.MaxBackoff < n.FirstRetry {
+		c.errorf("$.notifications.max_backoff", "max_backoff cannot be shorter than first_retry (%s)", n.FirstRetry)
+	}
+}
+
+// policy reads and compiles the policy, and returns whether it asks people at all.
+func (c *checker) policy(root ast.Node) bool {
+	if c.badly["$"] {
+		return false
+	}
+	var agents []string
+	for _, a := range c.cfg.File.Agents {
+		agents = append(agents, a.Name)
+	}
+	c.cfg.PolicyConfig = policy.Read(root)
+	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents})
+	c.cfg.Policy = compiled
+	for _, p := range problems {
+		if at := (position{p.Line, p.Column}); at.line == 0 || !c.reported[at] {
+			c.problems = append(c.problems, Problem{c.name, p.Line, p.Column, p.Message, p.Warning})
+		}
+	}
+	return quarantines(c.cfg.PolicyConfig)
+}
+
+// quarantines reports whether a call can come to people under the policy as written: a call that no
+// rule concerns does, unless a rule is for all that is left.
+func quarantines(cfg policy.Config) bool {
+	if cfg.Mode == policy.Observe {
+		return false
+	}
+	for _, r := range cfg.Rules {
+		action := r.Action
+		if action == "" {
+			action = cfg.Levels[r.Risk].Action
+		}
+		if action == "" && r.Risk == approval.RiskLow {
+			action = approval.Allow
+		}
+		if action == "" || action == approval.Quarantine {
+			return true
+		}
+		if r.When == "" && len(r.Conditions) == 0 && len(r.Agents) == 0 && (len(r.Tools) == 0 || slices.Contains(r.Tools, "*")) {
+			return false
+		}
+	}
+	return true
+}
+
+// reachable warns of requests that nobody would see.
+func (c *checker) reachable(quarantines bool) {
+	ch := c.cfg.Channels
+	if quarantines && (ch.Line == nil || len(ch.Line.Notify) == 0) && (ch.Slack == nil || ch.Slack.Channel == "") {
+		c.warnf("$.channels", "the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire")
+	}
+	decides := func(p Person) bool { return p.has(roleApprover) && (p.Line != "" || p.Slack != "" || p.Token != "") }
+	if quarantines && ch.Line == nil && ch.Slack == nil && !slices.ContainsFunc(c.cfg.File.People, decides) {
+		c.warnf("$.people", "nobody with the role approver can decide: every request will expire")
+	}
+}

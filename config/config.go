@@ -1,0 +1,231 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"time"
+	_ "time/tzdata" // people's time zones, also where the machine has none
+
+	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/line"
+	"countersign/channels/slack"
+	"countersign/heartbeat"
+	"countersign/policy"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// File is a configuration as written, with variables replaced and defaults filled in.
+type File struct {
+	Listen        string        `yaml:"listen" json:"listen"`
+	WebhookListen string        `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"` // "": webhooks come in on Listen
+	PublicURL     string        `yaml:"public_url,omitempty" json:"public_url,omitempty"`         // without a slash at its end
+	Store         string        `yaml:"store" json:"store"`                                       // sqlite:PATH
+	TimeZone      string        `yaml:"time_zone" json:"time_zone"`
+	Agents        []Agent       `yaml:"agents" json:"agents"`
+	People        []Person      `yaml:"people" json:"people"`
+	Channels      Channels      `yaml:"channels" json:"channels"`
+	Heartbeat     []Job         `yaml:"heartbeat" json:"heartbeat"`
+	Notifications Notifications `yaml:"notifications" json:"notifications"`
+}
+
+// Agent is a configured agent.
+type Agent struct {
+	Name  string          `yaml:"name" json:"name"`
+	Token channels.Secret `yaml:"token" json:"token"`
+}
+
+// Person is a configured person.
+type Person struct {
+	Name   string          `yaml:"name" json:"name"`
+	Roles  []string        `yaml:"roles" json:"roles"`
+	Line   string          `yaml:"line,omitempty" json:"line,omitempty"`
+	Slack  string          `yaml:"slack,omitempty" json:"slack,omitempty"`
+	Token  channels.Secret `yaml:"token,omitempty" json:"token,omitempty"`
+	Locale string          `yaml:"locale" json:"locale"`
+}
+
+// Channels are the ways to reach people; nil is one that is not configured.
+type Channels struct {
+	Line  *line.Config  `yaml:"line,omitempty" json:"line,omitempty"`
+	Slack *slack.Config `yaml:"slack,omitempty" json:"slack,omitempty"`
+}
+
+// Job is one line of the heartbeat's table.
+type Job struct {
+	Name     string    `yaml:"name" json:"name"`
+	Schedule string    `yaml:"schedule" json:"schedule"`
+	Enabled  bool      `yaml:"enabled" json:"enabled"`
+	Params   JobParams `yaml:"params" json:"params"`
+}
+
+// JobParams are a job's settings.
+type JobParams struct {
+	RemindAfter  time.Duration `yaml:"remind_after" json:"remind_after"`
+	MaxReminders int           `yaml:"max_reminders" json:"max_reminders"`
+}
+
+// Notifications says how often and when a failed notification is tried again.
+type Notifications struct {
+	MaxRetries int           `yaml:"max_retries" json:"max_retries"`
+	FirstRetry time.Duration `yaml:"first_retry" json:"first_retry"`
+	MaxBackoff time.Duration `yaml:"max_backoff" json:"max_backoff"`
+}
+
+// What holds where a file says nothing.
+const (
+	DefaultPath   = "countersign.yaml"
+	DefaultListen = "127.0.0.1:8787"
+	defaultStore  = "sqlite:countersign.db"
+	defaultZone   = "UTC"
+	defaultLocale = "en"
+)
+
+func (f *File) setDefaults() {
+	f.Listen, f.Store, f.TimeZone = DefaultListen, defaultStore, defaultZone
+	f.Notifications = Notifications{MaxRetries: 3, FirstRetry: 10 * time.Second, MaxBackoff: 5 * time.Minute}
+	f.Heartbeat = nil
+	for _, e := range heartbeat.DefaultEntries() {
+		f.Heartbeat = append(f.Heartbeat, Job{e.Name, e.Schedule, e.Enabled, JobParams(e.Params)})
+	}
+}
+
+func (p *Person) setDefaults() { p.Locale = defaultLocale }
+
+func (j *Job) setDefaults() {
+	e := heartbeat.DefaultEntries()[0]
+	*j = Job{Schedule: e.Schedule, Enabled: true, Params: JobParams(e.Params)}
+}
+
+// document is what a file may hold at its top.
+type document struct {
+	File     `yaml:",inline"`
+	Policy   ast.Node `yaml:"policy"`   // read by the package policy
+	Security ast.Node `yaml:"security"` // security.hitl is another spelling of policy
+}
+
+// Config is a configuration that has been checked. It is not changed after [Load] made it. Printed in
+// whatever way, it shows no secret.
+type Config struct {
+	File `yaml:",inline"`
+	// Path is the file it was read from, as given to Load; "" from Parse.
+	Path string `yaml:"-" json:"-"`
+	// StorePath is the path of the SQLite file, as written: relative paths are from the working directory.
+	StorePath string `yaml:"-" json:"-"`
+	// Location is where people's times are told.
+	Location *time.Location `yaml:"-" json:"-"`
+	// Policy is the compiled policy; a file without one quarantines everything.
+	Policy *policy.Policy `yaml:"-" json:"-"`
+	// PolicyConfig is what Policy was compiled from.
+	PolicyConfig policy.Config `yaml:"-" json:"-"`
+}
+
+// Load reads the configuration at path, with variables from env (os.LookupEnv). The problems come in
+// the order of the file. Where all are warnings the error is nil. Otherwise there is no Config, and
+// the error is an [*InvalidError] or says why the file could not be read.
+func Load(path string, env func(string) (string, bool)) (*Config, []Problem, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, problems, err := Parse(path, data, env)
+	if cfg != nil {
+		cfg.Path = path
+	}
+	return cfg, problems, err
+}
+
+// Parse is [Load] for a file's content; name is what problems call it.
+func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, []Problem, error) {
+	c := &checker{
+		name:     name,
+		cfg:      &Config{},
+		reported: map[position]bool{},
+		owners:   map[string]owner{},
+	}
+	root, ok := parse(data, env, c.spoil)
+	if ok {
+		doc := &document{}
+		c.decoder = decoder{report: c.failOnce, at: map[string]position{}, badly: map[string]bool{}}
+		doc.setDefaults()
+		c.decode("$", root, reflect.ValueOf(doc).Elem())
+		c.cfg.File = doc.File
+		c.check(root)
+	}
+	if !slices.ContainsFunc(c.problems, func(p Problem) bool { return !p.Warning }) {
+		c.problems = append(c.problems, c.warnings...)
+	}
+	sortProblems(c.problems)
+	if errs := slices.DeleteFunc(slices.Clone(c.problems), func(p Problem) bool { return p.Warning }); len(errs) > 0 {
+		return nil, c.problems, &InvalidError{errs}
+	}
+	return c.cfg, c.problems, nil
+}
+
+// Agents returns the configured agents.
+func (c *Config) Agents() []approval.AgentIdentity {
+	agents := make([]approval.AgentIdentity, len(c.File.Agents))
+	for i, a := range c.File.Agents {
+		agents[i] = approval.AgentIdentity{Name: a.Name, Token: a.Token.Reveal()}
+	}
+	return agents
+}
+
+// People returns the configured people.
+func (c *Config) People() []approval.Person {
+	people := make([]approval.Person, len(c.File.People))
+	for i, p := range c.File.People {
+		people[i] = approval.Person{
+			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin),
+			Line: p.Line, Slack: p.Slack, Token: p.Token.Reveal(), Locale: p.Locale,
+		}
+	}
+	return people
+}
+
+// Heartbeat returns the heartbeat's table.
+func (c *Config) Heartbeat() []heartbeat.Entry {
+	entries := make([]heartbeat.Entry, len(c.File.Heartbeat))
+	for i, j := range c.File.Heartbeat {
+		entries[i] = j.entry()
+	}
+	return entries
+}
+
+func (j Job) entry() heartbeat.Entry {
+	return heartbeat.Entry{Name: j.Name, Schedule: j.Schedule, Enabled: j.Enabled, Params: heartbeat.Params(j.Params)}
+}
+
+// The roles of people.
+const (
+	roleApprover = "approver"
+	roleAdmin    = "admin"
+)
+
+func (p Person) has(role string) bool { return slices.Contains(p.Roles, role) }
+
+// String tells what is configured, in a line.
+func (c *Config) String() string {
+	return fmt.Sprintf("%s: %d agents, %d people, channels %v", c.Path, len(c.File.Agents), len(c.File.People), c.Channels.Names())
+}
+
+// Names returns the names of the channels that are configured.
+func (c Channels) Names() []string {
+	var names []string
+	if c.Line != nil {
+		names = append(names, "line")
+	}
+	if c.Slack != nil {
+		names = append(names, "slack")
+	}
+	return names
+}
