@@ -1,0 +1,173 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"countersign/approval"
+)
+
+// maxBody is how large a webhook's body may be. Both platforms stay far below.
+const maxBody = 1 << 20
+
+// commitWithin is how long a tap may take to be committed: LINE waits two seconds for its answer.
+const commitWithin = 1500 * time.Millisecond
+
+// Gate is what taps are handed to.
+type Gate interface {
+	Tap(ctx context.Context, t approval.Tap) (approval.Tapped, error)
+	WebhookRefused(ctx context.Context, actor, channel, reason string) error
+}
+
+// People maps a platform's user id to a person.
+type People interface {
+	ByChat(channel, userID string) (approval.Actor, bool)
+}
+
+// common is what both platforms' handlers share.
+type common struct {
+	channel string
+	gate    Gate
+	people  People
+	log     *slog.Logger
+	now     func() time.Time
+	count   func(channel, result string)
+	quiet   *unsigned
+}
+
+func newCommon(channel string, o Options) common {
+	c := common{channel: channel, gate: o.Gate, people: o.People, log: o.Logger, now: o.Now, count: o.Count, quiet: new(unsigned)}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	if c.count == nil {
+		c.count = func(string, string) {}
+	}
+	return c
+}
+
+// Options are what both handlers are made of. Gate and People are required.
+type Options struct {
+	Gate   Gate
+	People People
+	Logger *slog.Logger
+	Now    func() time.Time
+	// Count is told the fate of each delivery and each event in it, as a channel and a short word:
+	// unsigned, too_large, unavailable, refused, duplicate, ignored, decided, answered.
+	Count func(channel, result string)
+}
+
+// body reads the raw body; on false the answer has been written.
+func (c *common) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "This is a webhook: it takes POST.", http.StatusMethodNotAllowed)
+		return nil, false
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		c.count(c.channel, "too_large")
+		http.Error(w, "The body is too large.", http.StatusRequestEntityTooLarge)
+		return nil, false
+	}
+	if err != nil {
+		http.Error(w, "The body could not be read.", http.StatusBadRequest)
+		return nil, false
+	}
+	return b, true
+}
+
+// refuseUnsigned answers a request whose signature does not hold. It says nothing about why: the
+// platforms do not read it, and anybody else need not know.
+func (c *common) refuseUnsigned(w http.ResponseWriter) {
+	c.count(c.channel, "unsigned")
+	if n, tell := c.quiet.add(c.now()); tell {
+		c.log.Warn("webhook requests without a valid signature were refused; if the platform's own are among them, check the channel's secret and this machine's clock", "channel", c.channel, "count", n)
+	}
+	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
+}
+
+// unsigned keeps the log at one line a minute, however many strangers knock.
+type unsigned struct {
+	mu    sync.Mutex
+	count int
+	told  time.Time
+}
+
+func (u *unsigned) add(now time.Time) (count int, tell bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count++
+	if !u.told.IsZero() && now.Sub(u.told) < time.Minute {
+		return 0, false
+	}
+	count, u.count, u.told = u.count, 0, now
+	return count, true
+}
+
+// tap hands one tap to the gate; false means that it could not be stored.
+func (c *common) tap(ctx context.Context, t approval.Tap) bool {
+	t.Channel = c.channel
+	out, err := c.gate.Tap(ctx, t)
+	switch {
+	case err != nil:
+		c.count(c.channel, "unavailable")
+		c.log.Error("a tap could not be stored; the platform is asked to deliver it again", "channel", c.channel, "by", t.By.String(), "error", err)
+		return false
+	case out.Duplicate:
+		c.count(c.channel, "duplicate")
+		c.log.Info("a webhook event was delivered again and changed nothing", "channel", c.channel, "by", t.By.String())
+	case out.Ignored:
+		c.count(c.channel, "ignored")
+		c.log.Warn("a tap older than the request it names was ignored", "channel", c.channel, "by", t.By.String())
+	case len(out.Decided) > 0:
+		c.count(c.channel, "decided")
+		for _, r := range out.Decided {
+			c.log.Info("decided", "channel", c.channel, "by", t.By.String(), "approval_id", r.ID, "status", r.Status)
+		}
+	case out.Code != "":
+		c.count(c.channel, "refused")
+		c.log.Info("a tap was refused", "channel", c.channel, "by", t.By.String(), "code", out.Code)
+	default:
+		c.count(c.channel, "answered")
+	}
+	return true
+}
+
+// refuse puts a signed event that does not count on record; false means that it could not be stored.
+func (c *common) refuse(ctx context.Context, actor, reason string) bool {
+	c.count(c.channel, "refused")
+	c.log.Warn("a signed webhook event was refused", "channel", c.channel, "actor", actor, "reason", reason)
+	if err := c.gate.WebhookRefused(ctx, actor, c.channel, reason); err != nil {
+		c.log.Error("a refused webhook event could not be audited", "channel", c.channel, "reason", reason, "error", err)
+		return false
+	}
+	return true
+}
+
+// finish answers the platform: 200, or 503 where something must be delivered again.
+func finish(w http.ResponseWriter, stored bool) {
+	if !stored {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "This could not be stored; deliver it again.", http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// deadline bounds the work of one delivery. A platform that hangs up does not undo what is under way.
+func deadline(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(r.Context())
+	if id := approval.Correlation(ctx); id == "" {
+		ctx = approval.WithCorrelation(ctx, r.Header.Get("X-Line-Request-Id"))
+	}
+	return context.WithTimeout(ctx, commitWithin)
+}

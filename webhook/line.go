@@ -1,0 +1,152 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	linewebhook "github.com/line/line-bot-sdk-go/v8/linebot/webhook"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+// maxEventAge is how old a LINE event may be. Its signature holds no time, so a captured request
+// would else be good for ever.
+const maxEventAge = 24 * time.Hour
+
+// LINE handles POST /webhook/line.
+type LINE struct {
+	common
+	secrets func() []string
+	bot     func() string
+}
+
+// NewLINE returns the handler. secrets gives the channel secrets in force, several while one is being
+// replaced; bot gives the bot's own user id, "" while it is not known: then events are answered with 503.
+func NewLINE(o Options, secrets func() []string, bot func() string) *LINE {
+	return &LINE{common: newCommon("line", o), secrets: secrets, bot: bot}
+}
+
+// lineBody is what we read of a delivery. We decode it ourselves: the SDK's parser refuses the whole
+// delivery for one event it does not know.
+type lineBody struct {
+	Destination string            `json:"destination"`
+	Events      []json.RawMessage `json:"events"`
+}
+
+type lineEvent struct {
+	Type           string `json:"type"`
+	Mode           string `json:"mode"`
+	Timestamp      int64  `json:"timestamp"`
+	WebhookEventID string `json:"webhookEventId"`
+	ReplyToken     string `json:"replyToken"`
+	Source         *struct {
+		Type   string `json:"type"`
+		UserID string `json:"userId"`
+	} `json:"source"`
+	Postback *struct {
+		Data string `json:"data"`
+	} `json:"postback"`
+	Message *struct {
+		Type            string `json:"type"`
+		Text            string `json:"text"`
+		QuotedMessageID string `json:"quotedMessageId"`
+	} `json:"message"`
+}
+
+func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, ok := h.body(w, r)
+	if !ok {
+		return
+	}
+	if !h.signed(raw, r.Header.Get("X-Line-Signature")) {
+		h.refuseUnsigned(w)
+		return
+	}
+	ctx, cancel := deadline(r)
+	defer cancel()
+	var body lineBody
+	if err := json.Unmarshal(raw, &body); err != nil {
+		h.log.Warn("a signed LINE delivery was not understood", "bytes", len(raw))
+		finish(w, h.refuse(ctx, "line:", "not_understood"))
+		return
+	}
+	if len(body.Events) == 0 { // the console's Verify button
+		finish(w, true)
+		return
+	}
+	switch bot := h.bot(); {
+	case bot == "":
+		h.log.Error("a LINE event came before LINE told us who our bot is; it is asked to be delivered again")
+		finish(w, false)
+		return
+	case body.Destination != bot:
+		finish(w, h.refuse(ctx, "line:", "wrong_destination"))
+		return
+	}
+	stored := true
+	for _, e := range body.Events {
+		stored = h.event(ctx, e) && stored
+	}
+	finish(w, stored)
+}
+
+func (h *LINE) signed(body []byte, signature string) bool {
+	ok := false
+	for _, s := range h.secrets() {
+		ok = linewebhook.ValidateSignature(s, signature, body) || ok
+	}
+	return ok && signature != ""
+}
+
+// event handles one event; false means that it could not be stored.
+func (h *LINE) event(ctx context.Context, raw json.RawMessage) bool {
+	var e lineEvent
+	if err := json.Unmarshal(raw, &e); err != nil {
+		h.log.Warn("an event in a signed LINE delivery was not understood")
+		return h.refuse(ctx, "line:", "not_understood")
+	}
+	isWords := e.Type == "message" && e.Message != nil && e.Message.Type == "text"
+	if !isWords && (e.Type != "postback" || e.Postback == nil) {
+		h.log.Debug("a LINE event of a kind that is not acted on", "type", e.Type)
+		return true
+	}
+	if e.Source == nil || e.Source.Type != "user" || e.Source.UserID == "" {
+		return h.refuse(ctx, "line:", "not_one_to_one")
+	}
+	by, known := h.people.ByChat("line", e.Source.UserID)
+	if !known {
+		by = approval.Actor{Kind: approval.Stranger, Name: "line:" + e.Source.UserID}
+	}
+	at := time.UnixMilli(e.Timestamp).UTC()
+	switch {
+	case e.Mode != "active":
+		return h.refuse(ctx, by.String(), "not_active")
+	case e.WebhookEventID == "":
+		return h.refuse(ctx, by.String(), "no_event_id")
+	case h.now().Sub(at) > maxEventAge:
+		return h.refuse(ctx, by.String(), "too_old")
+	}
+	t := approval.Tap{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true}
+	if isWords {
+		words(&t, e.Message.Text, e.Message.QuotedMessageID)
+	} else {
+		b, err := channels.ParseButton(e.Postback.Data)
+		if err != nil {
+			return h.refuse(ctx, by.String(), "unknown_button")
+		}
+		t.Intent, t.RequestID = b.Intent, b.ID
+	}
+	return h.tap(ctx, t)
+}
+
+// words makes a tap of what somebody typed.
+func words(t *approval.Tap, text, quoted string) {
+	w := channels.ParseWords(text, quoted != "")
+	t.Intent, t.RequestID, t.Reason = w.Intent, w.ID, w.Reason
+	if t.RequestID == "" {
+		t.QuotedID = quoted
+	}
+}

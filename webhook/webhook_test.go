@@ -1,0 +1,508 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"countersign/approval"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	lineBot  = "U0123456789abcdef0123456789abcdef"
+	hanaLINE = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6"
+	request  = "01KAFHZX3T9W8Y7B6A5D4C3E2F"
+)
+
+var now = time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC)
+
+// secret is made at run time so that no fixture looks like a real one.
+var secret = strings.Repeat("test-only-", 3)
+
+type fakeGate struct {
+	taps    []approval.Tap
+	refused []string
+	out     approval.Tapped
+	err     error
+	tap     func(ctx context.Context)
+}
+
+func (g *fakeGate) Tap(ctx context.Context, t approval.Tap) (approval.Tapped, error) {
+	if g.tap != nil {
+		g.tap(ctx)
+	}
+	g.taps = append(g.taps, t)
+	return g.out, g.err
+}
+
+func (g *fakeGate) WebhookRefused(_ context.Context, actor, channel, reason string) error {
+	g.refused = append(g.refused, actor+" "+reason)
+	return g.err
+}
+
+type fixture struct {
+	t      *testing.T
+	gate   *fakeGate
+	log    bytes.Buffer
+	counts map[string]int
+	now    time.Time
+	line   *LINE
+	slack  *Slack
+	bot    string
+	ws     Workspace
+	known  bool
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{t: t, gate: &fakeGate{}, counts: map[string]int{}, now: now, bot: lineBot, ws: Workspace{Team: "T0TEAM0001", App: "A0APPROVE1"}, known: true}
+	people := approval.NewDirectory(nil, []approval.Person{{Name: "hana", Approver: true, Line: hanaLINE, Slack: "U02HANA"}})
+	o := Options{Gate: f.gate, People: people, Logger: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Now: func() time.Time { return f.now }, Count: func(_, result string) { f.counts[result]++ }}
+	secrets := func() []string { return []string{"an-older-secret-on-its-way-out", secret} }
+	f.line = NewLINE(o, secrets, func() string { return f.bot })
+	f.slack = NewSlack(o, secrets, func() (Workspace, bool) { return f.ws, f.known })
+	return f
+}
+
+func signLINE(key string, body []byte) string {
+	m := hmac.New(sha256.New, []byte(key))
+	m.Write(body)
+	return base64.StdEncoding.EncodeToString(m.Sum(nil))
+}
+
+func (f *fixture) postLINE(body, signature string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/webhook/line", strings.NewReader(body))
+	if signature != "" {
+		r.Header.Set("x-line-signature", signature)
+	}
+	w := httptest.NewRecorder()
+	f.line.ServeHTTP(w, r)
+	return w
+}
+
+func (f *fixture) lineEvents(events ...string) *httptest.ResponseRecorder {
+	body := `{"destination":"` + lineBot + `","events":[` + strings.Join(events, ",") + `]}`
+	return f.postLINE(body, signLINE(secret, []byte(body)))
+}
+
+func postback(change ...string) string {
+	e := `{"type":"postback","mode":"active","timestamp":` + strconv.FormatInt(now.UnixMilli(), 10) + `,
+		"webhookEventId":"01KAFJ0Q8R6ZC4V1M2N3P4Q5R6","deliveryContext":{"isRedelivery":false},
+		"source":{"type":"user","userId":"` + hanaLINE + `"},"replyToken":"0f3779fb",
+		"postback":{"data":"action=approve&id=` + request + `"}}`
+	return strings.NewReplacer(change...).Replace(e)
+}
+
+func (f *fixture) wantStatus(w *httptest.ResponseRecorder, status int) {
+	f.t.Helper()
+	if w.Code != status {
+		f.t.Errorf("answered %d %q, want %d", w.Code, w.Body, status)
+	}
+}
+
+func (f *fixture) wantTaps(n int) {
+	f.t.Helper()
+	if len(f.gate.taps) != n {
+		f.t.Fatalf("%d taps reached the gate, want %d", len(f.gate.taps), n)
+	}
+}
+
+// The vectors are those of LINE's and Slack's documentation.
+func TestSignaturesAreThePlatforms(t *testing.T) {
+	body := []byte(`{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[]}`)
+	l := NewLINE(Options{}, func() []string { return []string{"8c570fa6dd201bb328f1c1eac23a96d8"} }, nil)
+	if !l.signed(body, "GhRKmvmHys4Pi8DxkF4+EayaH0OqtJtaZxgTD9fMDLs=") {
+		t.Error("LINE's own example is refused")
+	}
+	got := SlackSignature("8f742231b10e8888abcd99yyyzzz85a5", "1531420618", []byte("token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"))
+	if want := "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"; got != want {
+		t.Errorf("Slack's own example: got %s, want %s", got, want)
+	}
+}
+
+func TestLINEPostbackBecomesATap(t *testing.T) {
+	f := newFixture(t)
+	f.wantStatus(f.lineEvents(postback()), 200)
+	f.wantTaps(1)
+	want := approval.Tap{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+		From: hanaLINE, ReplyTo: "0f3779fb", Intent: approval.IntentApprove, RequestID: request, At: now, OneReply: true}
+	if got := f.gate.taps[0]; got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestLINEWordsBecomeATap(t *testing.T) {
+	f := newFixture(t)
+	message := func(text, quoted string) string {
+		b, _ := json.Marshal(map[string]string{"type": "text", "text": text, "quotedMessageId": quoted})
+		return postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`, `{"data":"action=approve&id=`+request+`"}`, string(b))
+	}
+	f.wantStatus(f.lineEvents(message("deny "+strings.ToLower(request)+" wrong account", ""), message("yes", ""), message("no: not today", "5901"), message("hello", "")), 200)
+	f.wantTaps(4)
+	for i, want := range []approval.Tap{
+		{Intent: approval.IntentDeny, RequestID: request, Reason: "wrong account"},
+		{Intent: approval.IntentApprove},
+		{Intent: approval.IntentDeny, QuotedID: "5901", Reason: "not today"},
+		{Intent: approval.IntentOther},
+	} {
+		got := f.gate.taps[i]
+		if got.Intent != want.Intent || got.RequestID != want.RequestID || got.Reason != want.Reason || got.QuotedID != want.QuotedID {
+			t.Errorf("%d: got %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestLINERefusesWhatIsNotSigned(t *testing.T) {
+	f := newFixture(t)
+	body := `{"destination":"` + lineBot + `","events":[` + postback() + `]}`
+	good := signLINE(secret, []byte(body))
+	for name, signature := range map[string]string{
+		"none": "", "garbage": "AAAA", "other secret": signLINE("somebody else's secret", []byte(body)), "other body": signLINE(secret, []byte(body+" ")),
+		"hex": "v0=" + good, "cut": good[:len(good)-4],
+	} {
+		if w := f.postLINE(body, signature); w.Code != 401 || strings.Contains(w.Body.String(), good) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	f.wantTaps(0)
+	if len(f.gate.refused) != 0 {
+		t.Errorf("unsigned requests were audited: %q", f.gate.refused)
+	}
+	if n := strings.Count(f.log.String(), "level=WARN"); n != 1 || f.counts["unsigned"] != 6 {
+		t.Errorf("%d lines in the log for %d refusals within a minute", n, f.counts["unsigned"])
+	}
+	f.now = f.now.Add(time.Minute)
+	f.postLINE(body, "")
+	if !strings.Contains(f.log.String(), "count=6") || strings.Contains(f.log.String(), good) {
+		t.Errorf("log: %s", f.log.String())
+	}
+	f.wantStatus(f.postLINE(body, good), 200)
+}
+
+func TestLINEEventsThatDoNotCount(t *testing.T) {
+	for _, tt := range []struct {
+		name, reason string
+		event        string
+	}{
+		{"group", "line: not_one_to_one", postback(`"type":"user"`, `"type":"group","groupId":"C1"`)},
+		{"no user", "line: not_one_to_one", postback(`,"userId":"`+hanaLINE+`"`, "")},
+		{"standby", "hana not_active", postback(`"active"`, `"standby"`)},
+		{"no id", "hana no_event_id", postback(`"webhookEventId":"01KAFJ0Q8R6ZC4V1M2N3P4Q5R6",`, "")},
+		{"a day old", "hana too_old", postback(strconv.FormatInt(now.UnixMilli(), 10), strconv.FormatInt(now.Add(-24*time.Hour).UnixMilli()-1, 10))},
+		{"no time", "hana too_old", postback(strconv.FormatInt(now.UnixMilli(), 10), "0")},
+		{"foreign button", "hana unknown_button", postback("action=approve", "action=delete")},
+		{"doubled key", "hana unknown_button", postback("action=approve", "action=deny&action=approve")},
+		{"not an event", "line: not_understood", `[1]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.wantStatus(f.lineEvents(tt.event), 200)
+			f.wantTaps(0)
+			if len(f.gate.refused) != 1 || f.gate.refused[0] != tt.reason {
+				t.Errorf("audited %q, want %q", f.gate.refused, tt.reason)
+			}
+		})
+	}
+	t.Run("exactly a day old counts", func(t *testing.T) {
+		f := newFixture(t)
+		f.lineEvents(postback(strconv.FormatInt(now.UnixMilli(), 10), strconv.FormatInt(now.Add(-24*time.Hour).UnixMilli(), 10)))
+		f.wantTaps(1)
+	})
+	t.Run("other kinds are no news", func(t *testing.T) {
+		f := newFixture(t)
+		f.wantStatus(f.lineEvents(`{"type":"messageEdited","source":null}`, `{"type":"follow","source":{"type":"user","userId":"`+hanaLINE+`"}}`), 200)
+		f.wantTaps(0)
+		if len(f.gate.refused) != 0 {
+			t.Errorf("audited %q", f.gate.refused)
+		}
+	})
+	t.Run("another bot's", func(t *testing.T) {
+		f := newFixture(t)
+		f.bot = "Uffffffffffffffffffffffffffffffff"
+		f.wantStatus(f.lineEvents(postback()), 200)
+		f.wantTaps(0)
+		if len(f.gate.refused) != 1 || f.gate.refused[0] != "line: wrong_destination" {
+			t.Errorf("audited %q", f.gate.refused)
+		}
+	})
+	t.Run("before we know our bot", func(t *testing.T) {
+		f := newFixture(t)
+		f.bot = ""
+		f.wantStatus(f.lineEvents(postback()), 503)
+		f.wantTaps(0)
+	})
+	t.Run("the Verify button", func(t *testing.T) {
+		f := newFixture(t)
+		f.bot = ""
+		f.wantStatus(f.lineEvents(), 200)
+	})
+	t.Run("a signed body that is no JSON", func(t *testing.T) {
+		f := newFixture(t)
+		f.wantStatus(f.postLINE("{", signLINE(secret, []byte("{"))), 200)
+	})
+}
+
+func TestALINEStrangerIsTakenUnderTheirOwnID(t *testing.T) {
+	f := newFixture(t)
+	f.lineEvents(postback(hanaLINE, "Uffffffffffffffffffffffffffffffff"))
+	f.wantTaps(1)
+	if by := f.gate.taps[0].By; by.Kind != approval.Stranger || by.String() != "line:Uffffffffffffffffffffffffffffffff" || by.Approver {
+		t.Errorf("%+v", by)
+	}
+}
+
+func TestRule7_WhatCannotBeStoredIsAskedForAgain(t *testing.T) {
+	f := newFixture(t)
+	f.gate.err = errors.New("disk full")
+	w := f.lineEvents(postback())
+	f.wantStatus(w, 503)
+	f.wantStatus(f.slackButton(nil), 503)
+	f.gate.err = nil
+	f.gate.tap = func(ctx context.Context) {
+		if d, ok := ctx.Deadline(); !ok || time.Until(d) > 1500*time.Millisecond || ctx.Err() != nil {
+			t.Errorf("deadline %v, %v", d, ok)
+		}
+	}
+	f.wantStatus(f.lineEvents(postback()), 200)
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.wantStatus(f.postLINE(strings.Repeat("x", maxBody+1), "AAAA"), 413)
+	r := httptest.NewRequest(http.MethodGet, "/webhook/line?action=approve", nil)
+	w := httptest.NewRecorder()
+	f.line.ServeHTTP(w, r)
+	f.wantStatus(w, 405)
+}
+
+func (f *fixture) postSlack(contentType, body string, change func(h http.Header)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/webhook/slack", strings.NewReader(body))
+	stamp := strconv.FormatInt(f.now.Unix(), 10)
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("X-Slack-Request-Timestamp", stamp)
+	r.Header.Set("X-Slack-Signature", SlackSignature(secret, stamp, []byte(body)))
+	if change != nil {
+		change(r.Header)
+	}
+	w := httptest.NewRecorder()
+	f.slack.ServeHTTP(w, r)
+	return w
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// slackButton presses Approve; change edits the payload first.
+func (f *fixture) slackButton(change func(p map[string]any)) *httptest.ResponseRecorder {
+	p := map[string]any{
+		"type": "block_actions", "api_app_id": "A0APPROVE1", "team": map[string]any{"id": "T0TEAM0001"}, "enterprise": nil,
+		"user":       map[string]any{"id": "U02HANA", "username": "hana", "team_id": "T0TEAM0001"},
+		"trigger_id": "8123.1234.0a1b", "response_url": "https://hooks.slack.com/actions/T0TEAM0001/8123/abc",
+		"actions": []any{map[string]any{"type": "button", "action_id": "approve", "value": request}},
+	}
+	if change != nil {
+		change(p)
+	}
+	b, _ := json.Marshal(p)
+	return f.postSlack(formType, "payload="+url.QueryEscape(string(b)), nil)
+}
+
+func TestSlackButtonBecomesATap(t *testing.T) {
+	f := newFixture(t)
+	w := f.slackButton(nil)
+	f.wantStatus(w, 200)
+	if w.Body.Len() != 0 {
+		t.Errorf("body %q", w.Body)
+	}
+	f.wantTaps(1)
+	want := approval.Tap{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: approval.IntentApprove, RequestID: request}
+	if got := f.gate.taps[0]; got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestSlackRefusesWhatIsNotSigned(t *testing.T) {
+	f := newFixture(t)
+	for name, change := range map[string]func(http.Header){
+		"no signature": func(h http.Header) { h.Del("X-Slack-Signature") },
+		"no time":      func(h http.Header) { h.Del("X-Slack-Request-Timestamp") },
+		"other time":   func(h http.Header) { h.Set("X-Slack-Request-Timestamp", strconv.FormatInt(now.Unix()+1, 10)) },
+		"garbage time": func(h http.Header) { h.Set("X-Slack-Request-Timestamp", "soon") },
+		"stale": func(h http.Header) {
+			stamp := strconv.FormatInt(now.Unix()-301, 10)
+			h.Set("X-Slack-Request-Timestamp", stamp)
+			h.Set("X-Slack-Signature", SlackSignature(secret, stamp, []byte("payload={}")))
+		},
+		"from the future": func(h http.Header) {
+			stamp := strconv.FormatInt(now.Unix()+301, 10)
+			h.Set("X-Slack-Request-Timestamp", stamp)
+			h.Set("X-Slack-Signature", SlackSignature(secret, stamp, []byte("payload={}")))
+		},
+		"another's secret": func(h http.Header) {
+			stamp := strconv.FormatInt(now.Unix(), 10)
+			h.Set("X-Slack-Signature", SlackSignature("somebody else's", stamp, []byte("payload={}")))
+		},
+	} {
+		if w := f.postSlack(formType, "payload={}", change); w.Code != 401 {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+	f.wantTaps(0)
+	if len(f.gate.refused) != 0 {
+		t.Errorf("audited %q", f.gate.refused)
+	}
+}
+
+func TestSlackTapsFromElsewhereDoNotCount(t *testing.T) {
+	for _, tt := range []struct {
+		name, reason string
+		change       func(p map[string]any)
+	}{
+		{"another team", "slack:T0TEAM0001/U02HANA wrong_workspace", func(p map[string]any) { p["team"] = map[string]any{"id": "T0OTHER"} }},
+		{"no team", "slack:T0TEAM0001/U02HANA wrong_workspace", func(p map[string]any) { p["team"] = nil }},
+		{"another app", "slack:T0TEAM0001/U02HANA wrong_workspace", func(p map[string]any) { p["api_app_id"] = "A0OTHER" }},
+		{"no trigger", "hana no_event_id", func(p map[string]any) { delete(p, "trigger_id") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.wantStatus(f.slackButton(tt.change), 200)
+			f.wantTaps(0)
+			if len(f.gate.refused) != 1 || f.gate.refused[0] != tt.reason {
+				t.Errorf("audited %q, want %q", f.gate.refused, tt.reason)
+			}
+		})
+	}
+	t.Run("a person of another organisation in a shared channel is a stranger", func(t *testing.T) {
+		f := newFixture(t)
+		f.slackButton(func(p map[string]any) { p["user"] = map[string]any{"id": "U02HANA", "team_id": "T0OTHER"} })
+		f.wantTaps(1)
+		if by := f.gate.taps[0].By; by.Kind != approval.Stranger || by.String() != "slack:T0OTHER/U02HANA" {
+			t.Errorf("%+v", by)
+		}
+	})
+	t.Run("an organisation-wide install has no team", func(t *testing.T) {
+		f := newFixture(t)
+		f.ws.Enterprise = "E0ORG"
+		f.slackButton(func(p map[string]any) {
+			p["team"], p["enterprise"] = nil, map[string]any{"id": "E0ORG"}
+			p["user"] = map[string]any{"id": "U02HANA", "team_id": "T0SECOND"}
+		})
+		f.wantTaps(1)
+		if by := f.gate.taps[0].By; by.Name != "hana" {
+			t.Errorf("%+v", by)
+		}
+	})
+	t.Run("before we know our workspace", func(t *testing.T) {
+		f := newFixture(t)
+		f.known = false
+		f.wantStatus(f.slackButton(nil), 503)
+		f.wantTaps(0)
+	})
+	t.Run("a button that decides nothing", func(t *testing.T) {
+		f := newFixture(t)
+		f.wantStatus(f.slackButton(func(p map[string]any) {
+			p["actions"] = []any{map[string]any{"action_id": "open", "value": request}, map[string]any{"action_id": "deny", "value": "1"}}
+		}), 200)
+		f.wantTaps(0)
+	})
+}
+
+func TestSlackPayloadIsTakenFromTheSignedBodyOnly(t *testing.T) {
+	f := newFixture(t)
+	r := httptest.NewRequest(http.MethodPost, "/webhook/slack?payload=%7B%22type%22%3A%22block_actions%22%7D", strings.NewReader(""))
+	stamp := strconv.FormatInt(now.Unix(), 10)
+	r.Header.Set("Content-Type", formType)
+	r.Header.Set("X-Slack-Request-Timestamp", stamp)
+	r.Header.Set("X-Slack-Signature", SlackSignature(secret, stamp, nil))
+	w := httptest.NewRecorder()
+	f.slack.ServeHTTP(w, r)
+	f.wantStatus(w, 200)
+	f.wantTaps(0)
+	if len(f.gate.refused) != 1 {
+		t.Errorf("audited %q", f.gate.refused)
+	}
+}
+
+func TestSlackEvents(t *testing.T) {
+	f := newFixture(t)
+	w := f.postSlack("application/json", `{"type":"url_verification","challenge":"3eZbrw1aB"}`, nil)
+	if w.Code != 200 || w.Body.String() != "3eZbrw1aB" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		t.Errorf("%d %q %v", w.Code, w.Body, w.Header())
+	}
+	message := func(more string) string {
+		return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev1","event":{"type":"message","channel_type":"im","user":"U02HANA","text":"deny ` + request + ` 2 &lt; 3","ts":"2.0"` + more + `}}`
+	}
+	f.wantStatus(f.postSlack("application/json; charset=utf-8", message(""), nil), 200)
+	f.wantTaps(1)
+	if got := f.gate.taps[0]; got.EventID != "slack:Ev1" || got.Intent != approval.IntentDeny || got.RequestID != request || got.Reason != "2 < 3" || got.From != "U02HANA" {
+		t.Errorf("%+v", got)
+	}
+	for _, more := range []string{`,"bot_id":"B1"`, `,"subtype":"message_changed"`, `,"channel_type":"channel"`} {
+		f.wantStatus(f.postSlack("application/json", message(more), nil), 200)
+	}
+	f.wantTaps(1)
+	f.postSlack("application/json", strings.Replace(message(`,"thread_ts":"1.5"`), "deny "+request+" 2 &lt; 3", "yes", 1), nil)
+	f.wantTaps(2)
+	if got := f.gate.taps[1]; got.QuotedID != "1.5" || got.Intent != approval.IntentApprove {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSlashCommandIsTypedWords(t *testing.T) {
+	f := newFixture(t)
+	form := url.Values{"command": {"/countersign"}, "text": {"approve " + request}, "user_id": {"U02HANA"}, "team_id": {"T0TEAM0001"},
+		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}}
+	f.wantStatus(f.postSlack(formType, form.Encode(), nil), 200)
+	f.wantTaps(1)
+	if got := f.gate.taps[0]; got.RequestID != request || got.Intent != approval.IntentApprove || got.By.Name != "hana" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func FuzzLINE(f *testing.F) {
+	f.Add([]byte(`{"destination":"` + lineBot + `","events":[` + postback() + `]}`))
+	f.Add([]byte(`{"events":[{"type":"message","source":null}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		x := newFixture(t)
+		if w := x.postLINE(string(body), signLINE(secret, body)); w.Code != 200 {
+			t.Errorf("%d for a signed body", w.Code)
+		}
+		for _, tap := range x.gate.taps {
+			if tap.EventID == "line:" || tap.By.Name == "" || tap.From == "" {
+				t.Errorf("%+v", tap)
+			}
+		}
+	})
+}
+
+func FuzzSlack(f *testing.F) {
+	f.Add("payload=%7B%22type%22%3A%22block_actions%22%7D", formType)
+	f.Add(`{"type":"event_callback","event":{"type":"message"}}`, "application/json")
+	f.Fuzz(func(t *testing.T, body, kind string) {
+		x := newFixture(t)
+		if w := x.postSlack(kind, body, nil); w.Code != 200 {
+			t.Errorf("%d for a signed body", w.Code)
+		}
+		for _, tap := range x.gate.taps {
+			if tap.EventID == "slack:" || tap.By.Name == "" || tap.From == "" {
+				t.Errorf("%+v", tap)
+			}
+		}
+	})
+}
