@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,10 +27,26 @@ import (
 // short secret, such as a PIN, to whoever tries all of them.
 //
 // A nil Masker knows the usual names. A Masker is safe for concurrent use.
-type Masker struct {
-	names    map[string]kind // terms of lower-case words joined by a space
-	maxWords int             // of a term
+type Masker struct{ names names }
+
+// names is a set of terms, each of lower-case words joined by one space.
+type names struct {
+	kinds   map[string]kind
+	longest int         // words in a term
+	lengths [256]uint32 // of the terms' first words by their first byte: bit n for n bytes
 }
+
+func (n *names) add(term string, k kind) {
+	if n.kinds == nil {
+		n.kinds = make(map[string]kind)
+	}
+	n.kinds[term] = k
+	n.longest = max(n.longest, 1+strings.Count(term, " "))
+	first, _, _ := strings.Cut(term, " ")
+	n.lengths[first[0]] |= lengthBit(len(first))
+}
+
+func lengthBit(n int) uint32 { return 1 << min(n, 31) }
 
 // kind says how the value under a name is taken apart.
 type kind uint8
@@ -43,36 +60,29 @@ const (
 
 // usual are the names of secrets. A term is found as whole words in a name, however
 // they are joined (access_token, githubToken, X-Api-Key); see [Masker.kindOf].
-var usual = terms{
-	secret: {
-		"password", "passwords", "passwd", "passcode", "passphrase", "passphrases", "pwd", "pass word", "pass phrase", "pass code",
-		"secret", "secrets", "credential", "credentials", "creds",
-		"token", "access tokens", "auth tokens", "api tokens", "bearer tokens", "refresh tokens", "session tokens", "secret tokens",
-		"jwt", "bearer", "otp", "totp", "cvv", "cvc",
-		"apikey", "apikeys", "api key", "api keys", "accesskey", "access key", "access keys", "privatekey", "private key", "private keys",
-		"secretkey", "authkey", "auth key", "encryption key", "signing key", "master key", "ssh key", "session key", "account key",
-		"deploy key", "shared key", "hmac key", "service key", "license key", "subscription key",
-		"db pass", "user pass", "smtp pass", "mail pass", "email pass", "ftp pass", "ssh pass", "admin pass", "root pass", "login pass",
-		"proxy pass", "mysql pass", "postgres pass", "redis pass", "mongo pass", "sudo pass",
-		"authorization code",
-	},
-	authorization: {"authorization"},
-	cookie:        {"cookie", "cookies", "setcookie"},
-}.dictionary()
-
-type terms map[kind][]string
-
-func (t terms) dictionary() map[string]kind {
-	d := make(map[string]kind)
-	for k, names := range t {
-		for _, name := range names {
-			d[name] = k
+var usual = func() (n names) {
+	for k, list := range map[kind][]string{
+		secret: {
+			"password", "passwords", "passwd", "passcode", "passphrase", "passphrases", "pwd", "pass word", "pass phrase", "pass code",
+			"secret", "secrets", "credential", "credentials", "creds",
+			"token", "access tokens", "auth tokens", "api tokens", "bearer tokens", "refresh tokens", "session tokens", "secret tokens",
+			"jwt", "bearer", "otp", "totp", "cvv", "cvc",
+			"apikey", "apikeys", "api key", "api keys", "accesskey", "access key", "access keys", "privatekey", "private key", "private keys",
+			"secretkey", "authkey", "auth key", "encryption key", "signing key", "master key", "ssh key", "session key", "account key",
+			"deploy key", "shared key", "hmac key", "service key", "license key", "subscription key",
+			"db pass", "user pass", "smtp pass", "mail pass", "email pass", "ftp pass", "ssh pass", "admin pass", "root pass", "login pass",
+			"proxy pass", "mysql pass", "postgres pass", "redis pass", "mongo pass", "sudo pass",
+			"authorization code",
+		},
+		authorization: {"authorization"},
+		cookie:        {"cookie", "cookies", "setcookie"},
+	} {
+		for _, term := range list {
+			n.add(term, k)
 		}
 	}
-	return d
-}
-
-const usualWords = 2 // the longest usual term
+	return n
+}()
 
 // endings make a word of several without separators secret: "githubtoken".
 var endings = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "secretkey", "accesskey", "privatekey", "credentials"}
@@ -100,18 +110,14 @@ func setOf(words string) map[string]bool {
 // A key is matched as the usual ones are: "account number" also stands for
 // accountNumber and for old_account_number.
 func NewMasker(extraKeys ...string) *Masker {
-	m := &Masker{names: make(map[string]kind, len(usual)+len(extraKeys)), maxWords: usualWords}
-	for name, k := range usual {
-		m.names[name] = k
-	}
+	m := &Masker{names: usual}
+	m.names.kinds = maps.Clone(usual.kinds)
 	for _, key := range extraKeys {
 		var n nameWords
 		n.split(key)
-		if n.count == 0 {
-			continue
+		if n.count > 0 {
+			m.names.add(string(n.join(0, n.count)), secret)
 		}
-		m.names[string(n.join(0, n.count))] = secret
-		m.maxWords = max(m.maxWords, n.count)
 	}
 	return m
 }
@@ -201,9 +207,9 @@ func typeOf(c byte) charType {
 // kindOf judges a name: it is a secret's if it contains a term as whole words and
 // does not end in a word that makes it harmless.
 func (m *Masker) kindOf(name string) kind {
-	names, longest := usual, usualWords
-	if m != nil && m.names != nil {
-		names, longest = m.names, m.maxWords
+	known := &usual
+	if m != nil && m.names.kinds != nil {
+		known = &m.names
 	}
 	if name == "pass" || name == "PASS" || name == "Pass" {
 		return secret // only alone: boarding_pass, pass_rate
@@ -215,23 +221,31 @@ func (m *Masker) kindOf(name string) kind {
 		last--
 	}
 	for from := range n.count {
-		for to := min(from+longest, n.count); to > from; to-- {
+		word := n.word(from)
+		if known.lengths[word[0]]&lengthBit(len(word)) == 0 {
+			if hasEnding(word) && !n.harmless(last, from+1) {
+				return secret
+			}
+			continue
+		}
+		for to := min(from+known.longest, n.count); to > from; to-- {
 			term := n.join(from, to)
-			k := names[string(term)]
+			k := known.kinds[string(term)]
 			if k == notSecret && to == from+1 && hasEnding(term) {
 				k = secret
 			}
-			switch {
-			case k == notSecret:
-			case last >= to && harmless[string(n.word(last))]:
-			case string(term) == "token" && from > 0 && amounts[string(n.word(0))]:
-			default:
+			unit := string(term) == "token" && from > 0 && amounts[string(n.word(0))]
+			if k != notSecret && !unit && !n.harmless(last, to) {
 				return k
 			}
 		}
 	}
 	return notSecret
 }
+
+// harmless reports whether the last word, which must come after the term that ends
+// before the word to, makes the name harmless.
+func (n *nameWords) harmless(last, to int) bool { return last >= to && harmless[string(n.word(last))] }
 
 func hasEnding(word []byte) bool {
 	if len(word) < len("token") {
