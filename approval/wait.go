@@ -12,6 +12,8 @@ type WaitOptions struct {
 	// Still is asked right before an approval is used: an error (the token was revoked meanwhile) is
 	// returned instead, and the approval stays unused. nil: nothing to ask.
 	Still func() error
+	// Stop, once closed, ends the wait as if its time were up. nil: nothing does.
+	Stop <-chan struct{}
 }
 
 // CheckWait is [Gate.Check] that, when the call must wait for a person, holds up to w.For until the
@@ -23,7 +25,7 @@ func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Outcome, e
 	if err != nil || first.Word != WordPending || w.For <= 0 {
 		return first, err
 	}
-	r, err := g.await(ctx, first.Request.ID, w.For)
+	r, err := g.await(ctx, first.Request.ID, w.For, w.Stop)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -112,8 +114,8 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 // machine or a set clock must not let a timer outlive it.
 const lookAtClock = time.Second
 
-// await returns the request once it is no longer pending, or as it stands when d is over.
-func (g *Gate) await(ctx context.Context, id string, d time.Duration) (Request, error) {
+// await returns the request once it is no longer pending, or as it stands when d is over or stop closed.
+func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-chan struct{}) (Request, error) {
 	wake, cancel := g.broker.Request(id)
 	defer cancel()
 	over := time.NewTimer(d)
@@ -134,6 +136,8 @@ func (g *Gate) await(ctx context.Context, id string, d time.Duration) (Request, 
 			case <-clock.C:
 				waiting = g.wall().Before(r.ExpiresAt)
 			case <-over.C:
+				last, waiting = true, false
+			case <-stop:
 				last, waiting = true, false
 			case <-ctx.Done():
 				return r, ctx.Err()
@@ -197,7 +201,7 @@ func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Dur
 	if err != nil || d <= 0 || r.Status != Pending {
 		return r, err
 	}
-	r, err = g.await(ctx, id, d)
+	r, err = g.await(ctx, id, d, nil)
 	return visibleTo(who, r, err)
 }
 

@@ -1,0 +1,352 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+)
+
+// untilStop is ctx, cancelled too when the server is about to stop.
+func (s *Server) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.stopping, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// maxPage is how many bytes of requests one answer brings; a page ends early, with a cursor, so that
+// large args do not make an answer of hundreds of megabytes.
+const maxPage = 8 << 20
+
+// fitting returns how many of rs fit into one answer, at least one.
+func fitting(rs []approval.Request) int {
+	size := 0
+	for i, r := range rs {
+		if size += len(r.Args) + len(r.Rationale) + len(r.Preview); size > maxPage && i > 0 {
+			return i
+		}
+	}
+	return len(rs)
+}
+
+func (s *Server) resolved(ctx context.Context, x *exchange) error {
+	f := fields{query: x.query}
+	session := f.matching("session_id", "at most "+strconv.Itoa(approval.MaxSessionID)+" bytes",
+		func(v string) bool { return len(v) <= approval.MaxSessionID })
+	if f.err != nil {
+		return f.err
+	}
+	wctx, cancel := s.untilStop(ctx)
+	defer cancel()
+	if x.wait > 0 {
+		x.hold(x.wait)
+	}
+	rs, err := s.gate.Resolved(wctx, x.who.Name, session, x.wait)
+	if err != nil && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
+		rs, err = s.gate.Resolved(ctx, x.who.Name, session, 0)
+	}
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs[:fitting(rs)], wireRequest)})
+}
+
+// maxAck is how many ids one acknowledgement takes: several looks at the feed.
+const maxAck = 1000
+
+func (s *Server) ack(ctx context.Context, x *exchange) error {
+	var ids []string
+	err := x.readBody(false, func(body []byte) error {
+		var values [1]jsontext.Value
+		if err := readObject(body, "", []string{"ids"}, values[:]); err != nil {
+			return err
+		}
+		if values[0] == nil {
+			return approval.Errorf(approval.CodeInvalidParameter, "ids is missing.")
+		}
+		seen := map[string]bool{}
+		return readArray(values[0], "ids", func(i int, v jsontext.Value) error {
+			if i >= maxAck {
+				return approval.Errorf(approval.CodeInvalidParameter, "At most %d ids are taken at once.", maxAck)
+			}
+			if v.Kind() != jsontext.KindString {
+				return approval.Errorf(approval.CodeInvalidParameter, "ids[%d] must be a string.", i)
+			}
+			id, err := text(v, "ids["+strconv.Itoa(i)+"]")
+			if err == nil && !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	a, err := s.gate.Ack(ctx, x.who.Name, ids)
+	if err != nil {
+		return err
+	}
+	some := func(ids []string) []string { return append([]string{}, ids...) }
+	return x.answer(http.StatusOK, ackAnswer{Acked: some(a.Acked), NotResolved: some(a.NotResolved), NotFound: some(a.NotFound)})
+}
+
+// seen returns err to whoever may see the request, and to others that there is none.
+func (s *Server) seen(ctx context.Context, x *exchange, err error) error {
+	if _, hidden := s.gate.Request(ctx, x.who.Actor, x.r.PathValue("id")); hidden != nil {
+		return hidden
+	}
+	return err
+}
+
+func (s *Server) approval(ctx context.Context, x *exchange) error {
+	if x.formErr != nil {
+		return s.seen(ctx, x, x.formErr)
+	}
+	id := x.r.PathValue("id")
+	wctx, cancel := s.untilStop(ctx)
+	defer cancel()
+	if x.wait > 0 {
+		x.hold(x.wait)
+	}
+	r, err := s.gate.WaitRequest(wctx, x.who.Actor, id, x.wait)
+	if err != nil && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
+		r, err = s.gate.Request(ctx, x.who.Actor, id)
+	}
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, wireRequest(r))
+}
+
+// listChunk is how many rows are read at once, so that a page of large args is never in memory whole
+// several times over.
+const listChunk = 50
+
+func (s *Server) approvals(ctx context.Context, x *exchange) error {
+	f := fields{query: x.query}
+	q := approval.RequestQuery{
+		Status: one(&f, "status", approval.Pending, approval.Approved, approval.Denied, approval.Expired, approval.Cancelled),
+		Tool:   f.tool(), Agent: f.agent(), Risk: f.risk(), After: f.id("after"),
+	}
+	limit := f.limit()
+	if f.err != nil {
+		return f.err
+	}
+	var page []approval.Request
+	more := true
+	for more && len(page) <= limit && fitting(page) == len(page) {
+		q.Limit = min(listChunk, limit+1-len(page))
+		rs, err := s.gate.Requests(ctx, q)
+		if err != nil {
+			return err
+		}
+		page, more = append(page, rs...), len(rs) == q.Limit
+		if len(rs) > 0 {
+			q.After = rs[len(rs)-1].ID
+		}
+	}
+	n := min(limit, fitting(page))
+	list := approvalList{Approvals: wire(page[:n], wireRequest)}
+	if n < len(page) {
+		list.Next = optional(page[n-1].ID)
+	}
+	return x.answer(http.StatusOK, list)
+}
+
+// readReason reads an optional body with an optional reason.
+func (x *exchange) readReason() (reason string, err error) {
+	err = x.readBody(true, func(body []byte) error {
+		var values [1]jsontext.Value
+		if err := readObject(body, "", []string{"reason"}, values[:]); err != nil {
+			return err
+		}
+		if reason, err = text(values[0], "reason"); err == nil && len(reason) > approval.MaxReason {
+			err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long; at most %d bytes are taken.", approval.MaxReason)
+		}
+		return err
+	})
+	return reason, err
+}
+
+func (s *Server) cancel(ctx context.Context, x *exchange) error {
+	reason, err := x.readReason()
+	if x.formErr != nil {
+		err = x.formErr
+	}
+	if err != nil {
+		return s.seen(ctx, x, err)
+	}
+	r, err := s.gate.Cancel(ctx, approval.Cancellation{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via(), Reason: reason})
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, wireRequest(r))
+}
+
+func (x *exchange) readDecision() (d approval.Decision, err error) {
+	d = approval.Decision{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via()}
+	err = x.readBody(false, func(body []byte) error {
+		var values [2]jsontext.Value
+		if err := readObject(body, "", []string{"decision", "reason"}, values[:]); err != nil {
+			return err
+		}
+		word, err := text(values[0], "decision")
+		if err != nil {
+			return err
+		}
+		if d.Reason, err = text(values[1], "reason"); err != nil {
+			return err
+		}
+		switch word {
+		case "approve":
+			d.Approve = true
+		case "deny":
+		default:
+			return approval.Errorf(approval.CodeInvalidParameter, "decision must be approve or deny.")
+		}
+		return nil
+	})
+	if err == nil {
+		err = x.formErr
+	}
+	return d, err
+}
+
+func (s *Server) decide(ctx context.Context, x *exchange) error {
+	d, formErr := x.readDecision()
+	if formErr != nil && x.who.Kind == approval.Human && x.who.Approver {
+		return s.seen(ctx, x, formErr)
+	}
+	// Whoever may not decide is refused by the gate, whatever they sent, and that is on record.
+	r, err := s.gate.Decide(ctx, d)
+	if x.who.Kind == approval.Agent && (err == nil || approval.CodeOf(err) == approval.CodeNotAnApprover) {
+		return s.seen(ctx, x, approval.Errorf(approval.CodePeopleOnly, "Only people may do this."))
+	}
+	if err != nil {
+		return err
+	}
+	a := decideAnswer{ID: r.ID, Status: string(r.Status), Reason: optional(r.ResolveReason)}
+	at := approval.FormatTime(r.ResolvedAt)
+	if r.Status == approval.Approved {
+		a.ApprovedBy, a.ApprovedAt = r.ResolvedBy, at
+	} else {
+		a.DeniedBy, a.DeniedAt = r.ResolvedBy, at
+	}
+	return x.answer(http.StatusOK, a)
+}
+
+func (s *Server) notifications(ctx context.Context, x *exchange) error {
+	f := fields{query: x.query}
+	q := approval.NotificationQuery{
+		Status:  one(&f, "status", approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed, approval.Skipped),
+		Channel: f.matching("channel", "a channel's name", approval.ValidName), ApprovalID: f.id("approval_id"), After: f.id("after"),
+	}
+	limit := f.limit()
+	q.Limit = limit + 1
+	if f.err != nil {
+		return f.err
+	}
+	if q.ApprovalID != "" {
+		// The card of a batch is the card of each of its requests.
+		r, err := s.gate.Request(ctx, x.who.Actor, q.ApprovalID)
+		if err != nil && approval.CodeOf(err) != approval.CodeNotFound {
+			return err
+		}
+		q.BatchID = r.BatchID
+	}
+	ns, err := s.gate.Notifications(ctx, q)
+	if err != nil {
+		return err
+	}
+	var list notificationList
+	if len(ns) > limit {
+		ns = ns[:limit]
+		list.Next = optional(ns[limit-1].ID)
+	}
+	list.Notifications = wire(ns, wireNotification)
+	return x.answer(http.StatusOK, list)
+}
+
+func (s *Server) retry(ctx context.Context, x *exchange) error {
+	n, err := s.gate.Notification(ctx, x.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if x.who.Kind == approval.Agent {
+		// An agent sees that a notification exists if it is about its own request.
+		if _, err := s.gate.Request(ctx, x.who.Actor, n.ApprovalID); err != nil {
+			if approval.CodeOf(err) == approval.CodeNotFound {
+				return approval.Errorf(approval.CodeNotFound, "No such notification.")
+			}
+			return err
+		}
+	}
+	if err := x.admit(admins); err != nil {
+		return err
+	}
+	err = x.readBody(true, func(body []byte) error { return readObject(body, "", nil, nil) })
+	if err == nil {
+		err = x.formErr
+	}
+	if err != nil {
+		return err
+	}
+	if n, err = s.gate.Retry(ctx, x.who.Actor, n.ID); err != nil {
+		return err
+	}
+	return x.answer(http.StatusAccepted, wireNotification(n))
+}
+
+var eventTypes = []approval.EventType{
+	approval.EventCallAllowed, approval.EventCallDenied, approval.EventApprovalRequested, approval.EventDecision,
+	approval.EventDecisionRefused, approval.EventApprovalCancelled, approval.EventApprovalLapsed, approval.EventApprovalConsumed,
+	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
+	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
+}
+
+// decisionWords are what the decision of an audit event can be.
+var decisionWords = []string{"allow", "deny", "approve", "timeout", "cancel"}
+
+func (s *Server) audit(ctx context.Context, x *exchange) error {
+	f := fields{query: x.query}
+	q := approval.EventQuery{
+		Type: one(&f, "event_type", eventTypes...), Decision: one(&f, "decision", decisionWords...),
+		Risk: f.risk(), Tool: f.tool(), Agent: f.agent(), Since: f.time("since"), Until: f.time("until"),
+	}
+	if f.query.Has("after") {
+		n, err := strconv.ParseInt(f.query.Get("after"), 10, 64)
+		if err != nil || n < 1 {
+			f.refuse("after must be the next of the page before.")
+		}
+		q.Before = n
+	}
+	limit := f.limit()
+	q.Limit = limit + 1
+	if f.err != nil {
+		return f.err
+	}
+	es, err := s.gate.Audit(ctx, q)
+	if err != nil {
+		return err
+	}
+	var list eventList
+	if len(es) > limit {
+		es = slices.Clip(es[:limit])
+		list.Next = optional(strconv.FormatInt(es[limit-1].Seq, 10))
+	}
+	list.Events = wire(es, wireEvent)
+	return x.answer(http.StatusOK, list)
+}
+
+func (s *Server) openAPI(_ context.Context, x *exchange) error {
+	x.Header().Set("Content-Type", "application/json")
+	x.Header().Set("Cache-Control", "public, max-age=300")
+	x.WriteHeader(http.StatusOK)
+	_, _ = x.Write(s.document())
+	return nil
+}

@@ -1,0 +1,245 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"countersign/approval"
+)
+
+// The names of server-sent events.
+const (
+	sseRequested    = "approval.requested"
+	sseResolved     = "approval.resolved"
+	sseConsumed     = "approval.consumed"
+	sseNotification = "notification.changed"
+	sseReset        = "reset"
+)
+
+// sseName is the event that tells of an audit event, "" for those that the stream does not tell of.
+func sseName(t approval.EventType) string {
+	switch t {
+	case approval.EventApprovalRequested:
+		return sseRequested
+	case approval.EventDecision, approval.EventApprovalCancelled, approval.EventApprovalLapsed:
+		return sseResolved
+	case approval.EventApprovalConsumed:
+		return sseConsumed
+	case approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed:
+		return sseNotification
+	}
+	return ""
+}
+
+// eventsPage is how many audit events one look at the log brings.
+const eventsPage = 200
+
+// events streams what is committed, in commit order, from after Last-Event-ID or from now on. The
+// stream ends when the client goes, the server stops, or the token is no longer good.
+func (s *Server) events(ctx context.Context, x *exchange) error {
+	broker := s.gate.Broker()
+	var wake <-chan struct{}
+	var unsubscribe func()
+	if x.who.Kind == approval.Agent {
+		wake, unsubscribe = broker.Agent(x.who.Name)
+	} else {
+		wake, unsubscribe = broker.All()
+	}
+	defer unsubscribe()
+
+	st := stream{s: s, x: x, control: http.NewResponseController(x)}
+	x.hold(0)
+	if err := st.start(ctx); err != nil {
+		return err
+	}
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	tick := time.NewTicker(s.keepAlive)
+	defer tick.Stop()
+	for {
+		err := st.catchUp(ctx)
+		if err == nil {
+			err = st.flush()
+		}
+		if err != nil {
+			return s.streamOver(ctx, x, err)
+		}
+		select {
+		case <-wake:
+		case <-tick.C:
+			st.buf.WriteString(":\n\n")
+		case <-ctx.Done():
+			return nil
+		case <-s.stopping.Done():
+			return nil
+		}
+		// The token may have been withdrawn, or a role with it, since the last look.
+		if x.who, err = s.still(x.who); err != nil {
+			return nil
+		}
+	}
+}
+
+// streamOver ends a stream that has begun: the client will take it up again where it ended.
+func (s *Server) streamOver(ctx context.Context, x *exchange, err error) error {
+	if _, write := errors.AsType[*writeError](err); !write && ctx.Err() == nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "a stream of events was broken off", slog.String("correlation_id", x.correlation()), slog.Any("error", err))
+	}
+	return nil
+}
+
+// writeError is the client's end of the connection failing.
+type writeError struct{ err error }
+
+func (e *writeError) Error() string { return "rest: write: " + e.err.Error() }
+
+// stream is one client's stream of events.
+type stream struct {
+	s       *Server
+	x       *exchange
+	control *http.ResponseController
+	at      int64 // the seq up to which everything was told
+	buf     bytes.Buffer
+}
+
+// start finds the place to begin at and sends the header.
+func (st *stream) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, st.s.patience, errSlowStore)
+	defer cancel()
+	oldest, newest, err := st.s.gate.AuditRange(ctx)
+	if err != nil {
+		return err
+	}
+	st.at = newest
+	reset := false
+	if last := st.x.r.Header.Get("Last-Event-ID"); last != "" {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if reset = err != nil || n < oldest-1 || n > newest; !reset {
+			st.at = n
+		}
+	}
+	h := st.x.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	st.x.WriteHeader(http.StatusOK)
+	st.buf.WriteString("retry: 2000\n\n")
+	if reset {
+		fmt.Fprintf(&st.buf, "id: %d\nevent: %s\ndata: {\"oldest\":%d,\"newest\":%d}\n\n", newest, sseReset, oldest, newest)
+	}
+	return nil
+}
+
+func (st *stream) flush() error {
+	if st.buf.Len() == 0 {
+		return nil
+	}
+	_ = st.control.SetWriteDeadline(time.Now().Add(writeTime))
+	if _, err := st.x.Write(st.buf.Bytes()); err != nil {
+		return &writeError{err}
+	}
+	st.buf.Reset()
+	if st.buf.Cap() > maxKept {
+		st.buf = bytes.Buffer{}
+	}
+	if err := st.control.Flush(); err != nil {
+		return &writeError{err}
+	}
+	return nil
+}
+
+// catchUp writes everything that was committed since the last time.
+func (st *stream) catchUp(ctx context.Context) error {
+	q := approval.EventQuery{Ascending: true, Limit: eventsPage}
+	if st.x.who.Kind == approval.Agent {
+		q.Agent = st.x.who.Name
+	}
+	for {
+		q.AfterSeq = st.at
+		n, err := st.page(ctx, q)
+		if err != nil || n < q.Limit {
+			return err
+		}
+		if st.s.stopping.Err() != nil {
+			return nil
+		}
+		if err := st.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+func (st *stream) page(ctx context.Context, q approval.EventQuery) (int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, st.s.patience, errSlowStore)
+	defer cancel()
+	es, err := st.s.gate.Audit(ctx, q)
+	if err != nil {
+		return 0, err
+	}
+	requests := map[string][]byte{} // as each stands now, for all events of this page
+	for _, e := range es {
+		name := sseName(e.Type)
+		var data []byte
+		switch {
+		case name == "":
+		case name == sseNotification:
+			// The notification log is for admins, wherever it is read.
+			if st.x.who.Kind == approval.Human && st.x.who.Admin {
+				data, err = st.notification(ctx, e.NotificationID())
+			}
+		default:
+			if data = requests[e.ApprovalID]; data == nil {
+				data, err = st.request(ctx, e.ApprovalID)
+				requests[e.ApprovalID] = data
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		if data != nil {
+			fmt.Fprintf(&st.buf, "id: %d\nevent: %s\ndata: ", e.Seq, name)
+			st.buf.Write(data)
+			st.buf.WriteString("\n\n")
+			if st.buf.Len() > maxPage {
+				clear(requests)
+				if err := st.flush(); err != nil {
+					return 0, err
+				}
+			}
+		}
+		st.at = e.Seq
+	}
+	return len(es), nil
+}
+
+// request returns the JSON of a request, nil if it is gone.
+func (st *stream) request(ctx context.Context, id string) ([]byte, error) {
+	r, err := st.s.gate.Request(ctx, st.x.who.Actor, id)
+	if approval.CodeOf(err) == approval.CodeNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(wireRequest(r), encoding)
+}
+
+// notification returns the JSON of a notification, nil if it is gone.
+func (st *stream) notification(ctx context.Context, id string) ([]byte, error) {
+	n, err := st.s.gate.Notification(ctx, id)
+	if approval.CodeOf(err) == approval.CodeNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(wireNotification(n), encoding)
+}

@@ -1,0 +1,214 @@
+package rest
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/swaggest/jsonschema-go"
+
+	"countersign/approval"
+)
+
+// schemaNames are the names in the document of the types whose own name is taken for something else.
+var schemaNames = map[reflect.Type]string{
+	reflect.TypeFor[request]():          "Approval",
+	reflect.TypeFor[callBody]():         "Call",
+	reflect.TypeFor[callAnswer]():       "CallAnswer",
+	reflect.TypeFor[batchBody]():        "Batch",
+	reflect.TypeFor[batchAnswer]():      "BatchAnswer",
+	reflect.TypeFor[feedAnswer]():       "Feed",
+	reflect.TypeFor[ackBody]():          "Ack",
+	reflect.TypeFor[ackAnswer]():        "AckAnswer",
+	reflect.TypeFor[decideBody]():       "Decision",
+	reflect.TypeFor[decideAnswer]():     "DecisionAnswer",
+	reflect.TypeFor[cancelBody]():       "Cancellation",
+	reflect.TypeFor[approvalList]():     "ApprovalList",
+	reflect.TypeFor[notification]():     "Notification",
+	reflect.TypeFor[notificationList](): "NotificationList",
+	reflect.TypeFor[auditEvent]():       "AuditEvent",
+	reflect.TypeFor[eventList]():        "AuditEventList",
+	reflect.TypeFor[problem]():          "Problem",
+}
+
+// openapi makes the OpenAPI document out of the route table and the wire types.
+func (s *Server) openapi() []byte {
+	schemas := map[string]any{}
+	paths := map[string]map[string]any{}
+	for i := range s.routes {
+		rt := &s.routes[i]
+		if paths[rt.path] == nil {
+			paths[rt.path] = map[string]any{}
+		}
+		paths[rt.path][strings.ToLower(rt.method)] = operation(rt, schemas)
+	}
+	doc := map[string]any{
+		"openapi":           "3.1.0",
+		"jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+		"info": map[string]any{
+			"title": "Countersign", "version": cmp.Or(s.version, "0"),
+			"description": "A call of an agent runs only after policy or a person said yes. Refusals are problem documents (RFC 9457) with a code " +
+				"to branch on, judged in the order 401, 404, 403, form, 409 and 410, 422.",
+		},
+		"paths": paths,
+		"components": map[string]any{
+			"schemas": schemas,
+			"securitySchemes": map[string]any{"bearer": map[string]any{
+				"type": "http", "scheme": "bearer", "description": "The token of an agent or a person.",
+			}},
+		},
+		"tags": []any{
+			map[string]any{"name": "agents", "description": "With an agent's token."},
+			map[string]any{"name": "people", "description": "With a person's token."},
+			map[string]any{"name": "admins", "description": "With the token of a person with the role admin."},
+			map[string]any{"name": "everyone"},
+		},
+	}
+	b, err := json.Marshal(doc, json.Deterministic(true), jsontext.Multiline(true), json.WithMarshalers(plainSchemas))
+	if err != nil {
+		panic("rest: the OpenAPI document: " + err.Error()) // it is made of constants
+	}
+	return b
+}
+
+// plainSchemas has schemas encode themselves, by the rules they know.
+var plainSchemas = json.MarshalFunc(func(s jsonschema.Schema) ([]byte, error) { return s.MarshalJSON() })
+
+func operation(rt *route, schemas map[string]any) map[string]any {
+	d := rt.doc
+	op := map[string]any{"operationId": d.id, "summary": d.summary, "tags": []string{d.tag}}
+	if d.description != "" {
+		op["description"] = d.description
+	}
+	if !rt.public {
+		op["security"] = []any{map[string]any{"bearer": []string{}}}
+	}
+	var params []any
+	if strings.Contains(rt.path, "{id}") {
+		params = append(params, parameter(queryParam{"id", "", idText}, "path"))
+	}
+	for _, p := range d.query {
+		params = append(params, parameter(p, "query"))
+	}
+	if !rt.public {
+		d.header = append(slices.Clone(d.header), queryParam{headerCorrelation,
+			"An id of yours for this request, at most 128 printable ASCII characters; it is returned, logged and kept with audit events.", anyText})
+	}
+	for _, p := range d.header {
+		params = append(params, parameter(p, "header"))
+	}
+	if params != nil {
+		op["parameters"] = params
+	}
+	if d.body != nil {
+		op["requestBody"] = map[string]any{"required": !d.bodyOptional, "content": content("application/json", schemaOf(d.body, schemas, false))}
+	}
+	responses := map[string]any{}
+	for _, a := range d.answers {
+		if a.mediaType != "" {
+			responses[strconv.Itoa(a.status)] = response(a.description, a.mediaType, map[string]any{"type": "string"})
+			continue
+		}
+		responses[strconv.Itoa(a.status)] = response(a.description, "application/json", schemaOf(a.body, schemas, true))
+	}
+	byStatus := map[int][]approval.Code{}
+	for _, c := range rt.codes() {
+		byStatus[kinds[c].status] = append(byStatus[kinds[c].status], c)
+	}
+	base := schemaOf(problem{}, schemas, true)
+	for status, cs := range byStatus {
+		slices.Sort(cs)
+		cs = slices.Compact(cs)
+		r := response(problemDescription(cs), "application/problem+json", map[string]any{
+			"allOf": []any{base, map[string]any{"properties": map[string]any{"code": map[string]any{"enum": cs}, "status": map[string]any{"const": status}}}},
+		})
+		if h := problemHeaders(status); h != nil {
+			r["headers"] = h
+		}
+		responses[strconv.Itoa(status)] = r
+	}
+	op["responses"] = responses
+	return op
+}
+
+func problemDescription(cs []approval.Code) string {
+	titles := make([]string, len(cs))
+	for i, c := range cs {
+		titles[i] = fmt.Sprintf("%s (%s)", kinds[c].title, c)
+	}
+	return strings.Join(titles, "; ") + "."
+}
+
+func problemHeaders(status int) map[string]any {
+	header := func(name, description string) map[string]any {
+		return map[string]any{name: map[string]any{"description": description, "schema": anyText}}
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		return header("WWW-Authenticate", "Bearer.")
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return header("Retry-After", "In seconds.")
+	}
+	return nil
+}
+
+func parameter(p queryParam, in string) map[string]any {
+	m := map[string]any{"name": p.name, "in": in, "schema": p.schema}
+	if p.description != "" {
+		m["description"] = p.description
+	}
+	if in == "path" {
+		m["required"] = true
+	}
+	return m
+}
+
+func response(description, mediaType string, schema any) map[string]any {
+	return map[string]any{
+		"description": description,
+		"content":     content(mediaType, schema),
+	}
+}
+
+func content(mediaType string, schema any) map[string]any {
+	return map[string]any{mediaType: map[string]any{"schema": schema}}
+}
+
+// schemaOf returns a reference to the schema of v's type, and puts it, with what it refers to, into
+// schemas. Of what the server sends everything is always there but what may be omitted.
+func schemaOf(v any, schemas map[string]any, sent bool) any {
+	if _, ok := v.(object); ok {
+		return map[string]any{"type": "object"}
+	}
+	var r jsonschema.Reflector
+	options := []func(*jsonschema.ReflectContext){
+		jsonschema.RootRef,
+		jsonschema.DefinitionsPrefix("#/components/schemas/"),
+		jsonschema.CollectDefinitions(func(name string, s jsonschema.Schema) { schemas[name] = s }),
+		jsonschema.InterceptDefName(func(t reflect.Type, name string) string {
+			if n, ok := schemaNames[t]; ok {
+				return n
+			}
+			return name
+		}),
+	}
+	if sent {
+		options = append(options, jsonschema.InterceptProp(func(p jsonschema.InterceptPropParams) error {
+			if p.Processed && !strings.Contains(p.Field.Tag.Get("json"), ",omit") && !slices.Contains(p.ParentSchema.Required, p.Name) {
+				p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
+			}
+			return nil
+		}))
+	}
+	s, err := r.Reflect(v, options...)
+	if err != nil {
+		panic("rest: the schema of " + reflect.TypeOf(v).Name() + ": " + err.Error()) // types are constants
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+package rest
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"countersign/approval"
+)
+
+// Codes that only a way in over HTTP can have.
+const (
+	codeMethodNotAllowed     approval.Code = "method_not_allowed"
+	codeTooLarge             approval.Code = "too_large"
+	codeUnsupportedMediaType approval.Code = "unsupported_media_type"
+	codeInvalidJSON          approval.Code = "invalid_json"
+	codeUnknownField         approval.Code = "unknown_field"
+)
+
+// kind is what a code means over HTTP.
+type kind struct {
+	status int
+	title  string
+}
+
+var kinds = map[approval.Code]kind{
+	approval.CodeUnauthorized:     {http.StatusUnauthorized, "Not authenticated"},
+	approval.CodeAgentsOnly:       {http.StatusForbidden, "For agents only"},
+	approval.CodePeopleOnly:       {http.StatusForbidden, "For people only"},
+	approval.CodeNotAnApprover:    {http.StatusForbidden, "Not an approver"},
+	approval.CodeNotAdmin:         {http.StatusForbidden, "Not an admin"},
+	approval.CodeNotFound:         {http.StatusNotFound, "Not found"},
+	codeMethodNotAllowed:          {http.StatusMethodNotAllowed, "Method not allowed"},
+	approval.CodeAlreadyResolved:  {http.StatusConflict, "Already resolved"},
+	approval.CodeNotFailed:        {http.StatusConflict, "Not failed"},
+	approval.CodeExpired:          {http.StatusGone, "Expired"},
+	codeTooLarge:                  {http.StatusRequestEntityTooLarge, "Too large"},
+	codeUnsupportedMediaType:      {http.StatusUnsupportedMediaType, "Unsupported media type"},
+	approval.CodeReasonRequired:   {http.StatusUnprocessableEntity, "Reason required"},
+	approval.CodeTooManyPending:   {http.StatusTooManyRequests, "Too many pending requests"},
+	approval.CodeRateLimited:      {http.StatusTooManyRequests, "Too many requests"},
+	approval.CodeStoreUnavailable: {http.StatusServiceUnavailable, "Store unavailable"},
+	approval.CodeInvalidArgs:      {http.StatusBadRequest, "Invalid args"},
+	approval.CodeInvalidTool:      {http.StatusBadRequest, "Invalid tool"},
+	codeInvalidJSON:               {http.StatusBadRequest, "Invalid JSON"},
+	codeUnknownField:              {http.StatusBadRequest, "Unknown field"},
+	approval.CodeInvalidParameter: {http.StatusBadRequest, "Invalid parameter"},
+	approval.CodeInternal:         {http.StatusInternalServerError, "Internal error"},
+}
+
+// retryAfter is what a client that is turned away is asked to wait, in seconds. Requests that pend end
+// by people's hands; the rest is over in a moment.
+var retryAfter = map[approval.Code]int{
+	approval.CodeTooManyPending:   30,
+	approval.CodeRateLimited:      1,
+	approval.CodeStoreUnavailable: 2,
+}
+
+// typeOf is the URI that stands for a code as RFC 9457's type.
+func typeOf(c approval.Code) string { return "urn:countersign:problem:" + string(c) }
+
+// writeProblem answers with what err may say.
+func writeProblem(x *exchange, err error) {
+	p := problem{Code: approval.CodeOf(err)}
+	k, known := kinds[p.Code]
+	if e, ok := errors.AsType[*approval.Error](err); ok && known && p.Code != approval.CodeInternal {
+		p.Detail = e.Message
+		if r := e.Request; r != nil && (x.who.Kind == approval.Human || x.who.Kind == approval.Agent && r.Agent == x.who.Name) {
+			w := wireRequest(*r)
+			p.Approval = &w
+		}
+	} else {
+		p.Code, k = approval.CodeInternal, kinds[approval.CodeInternal]
+		p.Detail = "Something went wrong inside the gate. Its log has it under correlation id " + x.correlation() + "."
+	}
+	p.Type, p.Title, p.Status = typeOf(p.Code), k.title, k.status
+	h := x.Header()
+	if k.status == http.StatusUnauthorized {
+		challenge := `Bearer realm="countersign"`
+		if x.r.Header.Get("Authorization") != "" {
+			challenge += `, error="invalid_token"`
+		}
+		h.Set("WWW-Authenticate", challenge)
+	}
+	if n := retryAfter[p.Code]; n > 0 {
+		h.Set("Retry-After", strconv.Itoa(n))
+	}
+	h.Set("Content-Type", "application/problem+json")
+	if err := writeBody(x, k.status, p); err != nil {
+		// What a problem is made of can be encoded; but for the request in it, which is not needed.
+		p.Approval = nil
+		_ = writeBody(x, k.status, p)
+	}
+}

@@ -1,0 +1,322 @@
+package rest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"countersign/approval"
+)
+
+// Options are what a [Server] is made of. Gate and Directory are required.
+type Options struct {
+	Gate      *approval.Gate
+	Directory *approval.Directory
+	Logger    *slog.Logger // default: none
+	Version   string       // of the program, for the OpenAPI document
+	// Stopping is done when the server is about to stop: whoever waits is answered then. nil: never.
+	Stopping context.Context
+	// Patience is how long the store may take before the answer is 503; default 10 s.
+	Patience time.Duration
+}
+
+// Server is the HTTP handler of /v1 and /openapi.json. It holds no rule of its own about who may run
+// what. It is safe for concurrent use. Requests that wait lift the deadlines that the [http.Server]
+// has set for their connection; everything else relies on them.
+type Server struct {
+	gate      *approval.Gate
+	dir       *approval.Directory
+	log       *slog.Logger
+	version   string
+	stopping  context.Context
+	patience  time.Duration
+	keepAlive time.Duration
+
+	routes   []route
+	mux      *http.ServeMux
+	known    *http.ServeMux // mux without the catch-all: which methods has a path?
+	document func() []byte
+}
+
+// New returns the handler.
+func New(o Options) *Server {
+	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping,
+		patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.stopping == nil {
+		s.stopping = context.Background()
+	}
+	if s.patience <= 0 {
+		s.patience = 10 * time.Second
+	}
+	s.document = sync.OnceValue(s.openapi)
+	s.routes = s.table()
+	for i := range s.routes {
+		rt := &s.routes[i]
+		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
+		s.known.Handle(rt.method+" "+rt.path, http.NotFoundHandler())
+	}
+	s.mux.Handle("/v1/", s.handler(&route{path: "/v1/", handle: s.unmatched}))
+	s.mux.Handle("/", s.handler(&route{path: "/", public: true, handle: s.unmatched}))
+	return s
+}
+
+const (
+	headerCorrelation = "X-Correlation-Id"
+	// headerClient names the client program; "cli" has decisions recorded as made on the command line.
+	headerClient = "X-Countersign-Client"
+)
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(headerCorrelation)
+	if !validCorrelation(id) {
+		id = rand.Text()
+	}
+	h := w.Header()
+	h.Set(headerCorrelation, id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	s.mux.ServeHTTP(w, r)
+}
+
+func validCorrelation(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] < ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// audience is whom a path is for.
+type audience int
+
+const (
+	everyone audience = iota
+	agents
+	people
+	admins
+)
+
+// route is one path with one method: how it is answered, and all that the OpenAPI document says of it.
+type route struct {
+	method, path string
+	public       bool // needs no token
+	audience     audience
+	// byID says that the handler itself judges the audience and the query: what the path names is
+	// looked up first.
+	byID   bool
+	stream bool // not bounded in time
+	handle func(ctx context.Context, x *exchange) error
+	doc    routeDoc
+}
+
+// principal is who asks, and with which token.
+type principal struct {
+	approval.Actor
+	token string
+}
+
+// exchange is one request with what has been learnt of it, and the way to answer.
+type exchange struct {
+	http.ResponseWriter
+	r       *http.Request
+	route   *route
+	who     principal
+	query   url.Values
+	wait    time.Duration
+	formErr error // what is wrong with the query
+	status  int   // of the answer; 0: none yet
+}
+
+// Unwrap is for [http.ResponseController].
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader notes the status.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 {
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+func (x *exchange) correlation() string { return x.Header().Get(headerCorrelation) }
+
+// via is over which way the principal acts.
+func (x *exchange) via() approval.Via {
+	if x.r.Header.Get(headerClient) == "cli" {
+		return approval.ViaCLI
+	}
+	return approval.ViaAPI
+}
+
+// hold prepares the connection for an answer that may take d longer than the server allows for.
+// A deadline for reading would be taken for the client having gone.
+func (x *exchange) hold(d time.Duration) {
+	c := http.NewResponseController(x.ResponseWriter)
+	c.SetReadDeadline(time.Time{}) // not supported means that there is none
+	c.SetWriteDeadline(time.Now().Add(d + writeTime))
+}
+
+// writeTime is how long a client may take to read what it waited for.
+const writeTime = 30 * time.Second
+
+var (
+	errSlowStore = errors.New("the store took too long")
+	errPanicked  = errors.New("panic")
+)
+
+func (s *Server) handler(rt *route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{ResponseWriter: w, r: r, route: rt}
+		begin := time.Now()
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				s.fail(x, fmt.Errorf("%w: %v\n%s", errPanicked, p, debug.Stack()))
+			}
+			s.access(x, begin)
+		}()
+		if err := s.serve(x); err != nil {
+			s.fail(x, err)
+		}
+	})
+}
+
+func (s *Server) serve(x *exchange) error {
+	rt := x.route
+	if !rt.public {
+		var err error
+		if x.who, err = s.authenticate(x.r); err != nil {
+			return err
+		}
+	}
+	x.readQuery()
+	if !rt.byID {
+		if err := x.admit(rt.audience); err != nil {
+			return err
+		}
+		if x.formErr != nil {
+			return x.formErr
+		}
+	}
+	ctx := approval.WithCorrelation(x.r.Context(), x.correlation())
+	if !rt.stream {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.patience+x.wait, errSlowStore)
+		defer cancel()
+	}
+	return rt.handle(ctx, x)
+}
+
+var errUnauthorized = approval.Errorf(approval.CodeUnauthorized, "A valid bearer token is needed: Authorization: Bearer <token>.")
+
+func (s *Server) authenticate(r *http.Request) (principal, error) {
+	hs := r.Header["Authorization"]
+	if len(hs) != 1 {
+		return principal{}, errUnauthorized
+	}
+	scheme, token, ok := strings.Cut(hs[0], " ")
+	if !ok || !strings.EqualFold(scheme, "bearer") {
+		return principal{}, errUnauthorized
+	}
+	token = strings.TrimSpace(token)
+	who, ok := s.dir.ByToken(token)
+	if !ok {
+		return principal{}, errUnauthorized
+	}
+	return principal{who, token}, nil
+}
+
+// still reports, with an error, whether the token stands for the same principal as when it came. What
+// the principal may do may have changed; the new state is returned.
+func (s *Server) still(p principal) (principal, error) {
+	now, ok := s.dir.ByToken(p.token)
+	if !ok || now.Kind != p.Kind || now.Name != p.Name {
+		return principal{}, errUnauthorized
+	}
+	return principal{now, p.token}, nil
+}
+
+// admit says no to whom the path is not for.
+func (x *exchange) admit(a audience) error {
+	switch {
+	case a == agents && x.who.Kind != approval.Agent:
+		return approval.Errorf(approval.CodeAgentsOnly, "Only agents may do this.")
+	case a >= people && x.who.Kind != approval.Human:
+		return approval.Errorf(approval.CodePeopleOnly, "Only people may do this.")
+	case a == admins && !x.who.Admin:
+		return approval.Errorf(approval.CodeNotAdmin, "Only an admin may do this.")
+	}
+	return nil
+}
+
+// fail answers with a problem document, unless an answer has begun or nobody is there to read it.
+func (s *Server) fail(x *exchange, err error) {
+	ctx := x.r.Context()
+	gone := ctx.Err() != nil
+	code := approval.CodeOf(err)
+	if code == approval.CodeInternal && errors.Is(err, context.DeadlineExceeded) {
+		code = approval.CodeStoreUnavailable
+		err = &approval.Error{Code: code, Message: "The store took too long; nothing was done that was not answered. Try again.", Err: errSlowStore}
+	}
+	if serious := code == approval.CodeInternal || code == approval.CodeStoreUnavailable; serious && !gone {
+		s.log.LogAttrs(ctx, slog.LevelError, "a request failed", slog.String("correlation_id", x.correlation()),
+			slog.String("method", x.r.Method), slog.String("route", x.route.path), slog.String("principal", x.who.String()), slog.Any("error", err))
+	}
+	switch {
+	case x.status != 0:
+		// The client sees an answer that breaks off.
+		panic(http.ErrAbortHandler)
+	case gone:
+		x.status = statusClientGone
+	default:
+		writeProblem(x, err)
+	}
+}
+
+// statusClientGone stands in the access log for a request whose client went away.
+const statusClientGone = 499
+
+// access logs what was asked and answered: never the query, the body or a header's value.
+func (s *Server) access(x *exchange, begin time.Time) {
+	ctx := x.r.Context()
+	if !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("correlation_id", x.correlation()),
+		slog.String("method", x.r.Method), slog.String("path", x.r.URL.Path), slog.Int("status", x.status),
+		slog.Duration("took", time.Since(begin)), slog.String("principal", x.who.String()))
+}
+
+// unmatched answers for paths and methods that are not there.
+func (s *Server) unmatched(_ context.Context, x *exchange) error {
+	var allowed []string
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		probe := &http.Request{Method: m, URL: x.r.URL, Host: x.r.Host}
+		if _, pattern := s.known.Handler(probe); pattern != "" {
+			allowed = append(allowed, m)
+		}
+	}
+	if len(allowed) == 0 {
+		return approval.Errorf(approval.CodeNotFound, "There is no such path.")
+	}
+	x.Header().Set("Allow", strings.Join(allowed, ", "))
+	return approval.Errorf(codeMethodNotAllowed, "This path takes %s.", strings.Join(allowed, ", "))
+}

@@ -1,0 +1,296 @@
+package rest
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/swaggest/jsonschema-go"
+
+	"countersign/approval"
+)
+
+// The types of this file are the JSON of /v1, and its OpenAPI document is made from them. They stand
+// beside the domain's types so that both can move apart.
+
+// optional is a text that is null where there is none.
+type optional string
+
+// MarshalJSONTo writes the text or null.
+func (o optional) MarshalJSONTo(e *jsontext.Encoder) error {
+	if o == "" {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteToken(jsontext.String(string(o)))
+}
+
+// PrepareJSONSchema says that it may be null.
+func (optional) PrepareJSONSchema(s *jsonschema.Schema) error {
+	s.AddType(jsonschema.Null)
+	return nil
+}
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (optional) InlineJSONSchema() {}
+
+// number is a number that is null where it is 0.
+type number int
+
+// MarshalJSONTo writes the number or null.
+func (n number) MarshalJSONTo(e *jsontext.Encoder) error {
+	if n == 0 {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteToken(jsontext.Int(int64(n)))
+}
+
+// PrepareJSONSchema says that it may be null.
+func (number) PrepareJSONSchema(s *jsonschema.Schema) error {
+	s.AddType(jsonschema.Null)
+	return nil
+}
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (number) InlineJSONSchema() {}
+
+// object is a JSON object that is passed on as it is; nil is null.
+type object jsontext.Value
+
+// MarshalJSONTo writes it.
+func (o object) MarshalJSONTo(e *jsontext.Encoder) error {
+	if o == nil {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteValue(jsontext.Value(o))
+}
+
+// JSONSchema says that it may be anything an object may be.
+func (object) JSONSchema() (jsonschema.Schema, error) {
+	var s jsonschema.Schema
+	s.AddType(jsonschema.Object)
+	return s, nil
+}
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (object) InlineJSONSchema() {}
+
+// Approval is a request.
+type request struct {
+	ID            string   `json:"id" description:"ULID." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	Status        string   `json:"status" enum:"pending,approved,denied,expired,cancelled"`
+	Agent         string   `json:"agent"`
+	Scope         string   `json:"scope" description:"A working directory, tenant or the like; part of what makes two calls the same."`
+	Server        string   `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
+	Tool          string   `json:"tool"`
+	Args          object   `json:"args" description:"The canonical args, whole and unmasked: what was hashed and what will run."`
+	ArgsHash      string   `json:"args_hash" description:"SHA-256, in hex, of the canonical args less those that the rule ignores." pattern:"^[0-9a-f]{64}$"`
+	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
+	Rule          string   `json:"rule" description:"The rule that decided; empty when none matched."`
+	ReasonCode    string   `json:"reason_code"`
+	HumanMessage  string   `json:"human_message"`
+	Rationale     string   `json:"rationale" description:"The agent's own words, unchecked."`
+	Preview       string   `json:"preview" description:"The agent's own picture of the effect, unchecked."`
+	TurnID        string   `json:"turn_id"`
+	SessionID     string   `json:"session_id"`
+	RequestedAt   string   `json:"requested_at" format:"date-time"`
+	ExpiresAt     string   `json:"expires_at" format:"date-time"`
+	ResolvedAt    optional `json:"resolved_at" format:"date-time"`
+	ResolvedBy    optional `json:"resolved_by" description:"A person's name, agent:NAME, system:timeout, system:policy, or a chat user."`
+	ResolvedVia   optional `json:"resolved_via" enum:"[\"line\",\"slack\",\"web\",\"api\",\"cli\",\"terminal\",\"system\",null]"`
+	ResolveReason optional `json:"resolve_reason"`
+	UseBy         optional `json:"use_by" format:"date-time" description:"When an unused approval lapses."`
+	ConsumedAt    optional `json:"consumed_at" format:"date-time" description:"When the approved call was let through."`
+	LapsedAt      optional `json:"lapsed_at" format:"date-time"`
+	Message       optional `json:"message" description:"How it ended, as the agent's model is told; null while pending."`
+	_             struct{} `additionalProperties:"false" description:"A stored approval request. null means: there is none, or not yet."`
+}
+
+func wireRequest(r approval.Request) request {
+	return request{
+		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
+		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule, ReasonCode: r.ReasonCode, HumanMessage: r.HumanMessage,
+		Rationale: r.Rationale, Preview: r.Preview, TurnID: r.TurnID, SessionID: r.SessionID,
+		RequestedAt: approval.FormatTime(r.RequestedAt), ExpiresAt: approval.FormatTime(r.ExpiresAt),
+		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy), ResolvedVia: optional(r.ResolvedVia),
+		ResolveReason: optional(r.ResolveReason), UseBy: optional(approval.FormatTime(r.UseBy)),
+		ConsumedAt: optional(approval.FormatTime(r.ConsumedAt)), LapsedAt: optional(approval.FormatTime(r.LapsedAt)),
+		Message: optional(r.FeedMessage()),
+	}
+}
+
+// wire turns rows into their JSON form; the result is never nil.
+func wire[T, J any](rows []T, f func(T) J) []J {
+	js := make([]J, len(rows))
+	for i, r := range rows {
+		js[i] = f(r)
+	}
+	return js
+}
+
+type notification struct {
+	ID            string   `json:"id"`
+	ApprovalID    optional `json:"approval_id" description:"null for an answer that is about no request; the first of a batch."`
+	Channel       string   `json:"channel"`
+	Recipient     string   `json:"recipient"`
+	Kind          string   `json:"kind" enum:"request,reminder,outcome,reply"`
+	Status        string   `json:"status" enum:"queued,retrying,sent,delivered,failed,skipped"`
+	Attempt       int      `json:"attempt" minimum:"0" description:"Sends begun."`
+	MessageID     optional `json:"message_id"`
+	HTTPStatus    number   `json:"http_status"`
+	Error         optional `json:"error" description:"A stable reason, then what the platform said."`
+	NextAttemptAt optional `json:"next_attempt_at" format:"date-time"`
+	SentAt        optional `json:"sent_at" format:"date-time"`
+	CreatedAt     string   `json:"created_at" format:"date-time"`
+	UpdatedAt     string   `json:"updated_at" format:"date-time"`
+	_             struct{} `additionalProperties:"false" description:"One push of a card to one recipient on one channel."`
+}
+
+func wireNotification(n approval.Notification) notification {
+	w := notification{
+		ID: n.ID, ApprovalID: optional(n.ApprovalID), Channel: n.Channel, Recipient: n.Recipient, Kind: string(n.Kind), Status: string(n.Status),
+		Attempt: n.Attempt, MessageID: optional(n.MessageID), HTTPStatus: number(n.HTTPStatus), Error: optional(n.Error),
+		SentAt:    optional(approval.FormatTime(n.SentAt)),
+		CreatedAt: approval.FormatTime(n.CreatedAt), UpdatedAt: approval.FormatTime(n.UpdatedAt),
+	}
+	if n.Status == approval.Queued || n.Status == approval.Retrying {
+		w.NextAttemptAt = optional(approval.FormatTime(n.NextAttemptAt))
+	}
+	return w
+}
+
+type auditEvent struct {
+	ID            string   `json:"id"`
+	Seq           int64    `json:"seq" minimum:"1" description:"Given out in commit order."`
+	At            string   `json:"at" format:"date-time"`
+	EventType     string   `json:"event_type"`
+	CorrelationID optional `json:"correlation_id"`
+	Actor         optional `json:"actor"`
+	ApprovalID    optional `json:"approval_id"`
+	Agent         optional `json:"agent"`
+	Tool          optional `json:"tool" description:"server/tool where there is a server."`
+	RiskLevel     optional `json:"risk_level"`
+	Decision      optional `json:"decision"`
+	Reason        optional `json:"reason"`
+	Data          object   `json:"data" nullable:"true"`
+	_             struct{} `additionalProperties:"false" description:"One line of the audit log."`
+}
+
+func wireEvent(e approval.Event) auditEvent {
+	return auditEvent{
+		ID: e.ID, Seq: e.Seq, At: approval.FormatTime(e.At), EventType: string(e.Type), CorrelationID: optional(e.CorrelationID),
+		Actor: optional(e.Actor), ApprovalID: optional(e.ApprovalID), Agent: optional(e.Agent), Tool: optional(e.Tool), RiskLevel: optional(e.Risk),
+		Decision: optional(e.Decision), Reason: optional(e.Reason), Data: e.Data,
+	}
+}
+
+type callAnswer struct {
+	Decision      string   `json:"decision" enum:"allow,approved,denied,pending,expired,cancelled,lapsed" description:"Only allow and approved mean that the call may run, now and once."`
+	ApprovalID    string   `json:"approval_id,omitempty" description:"Where there is a request."`
+	ExpiresAt     string   `json:"expires_at,omitempty" format:"date-time" description:"Of a pending one."`
+	Message       string   `json:"message" description:"For the model, word for word."`
+	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
+	Rule          string   `json:"rule"`
+	ReasonCode    string   `json:"reason_code"`
+	ResolvedBy    string   `json:"resolved_by,omitempty"`
+	ResolveReason string   `json:"resolve_reason,omitempty"`
+	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
+}
+
+func wireOutcome(o approval.Outcome) callAnswer {
+	a := callAnswer{Decision: string(o.Word), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule, ReasonCode: o.ReasonCode}
+	if r := o.Request; r != nil {
+		a.ApprovalID, a.ResolvedBy, a.ResolveReason = r.ID, r.ResolvedBy, r.ResolveReason
+		if o.Word == approval.WordPending {
+			a.ExpiresAt = approval.FormatTime(r.ExpiresAt)
+		}
+	}
+	return a
+}
+
+type batchAnswer struct {
+	Results []callAnswer `json:"results" nullable:"false" description:"In the order of the calls."`
+	_       struct{}     `additionalProperties:"false"`
+}
+
+type feedAnswer struct {
+	Approvals []request `json:"approvals" nullable:"false" description:"Oldest first."`
+	_         struct{}  `additionalProperties:"false"`
+}
+
+type ackAnswer struct {
+	Acked       []string `json:"acked" nullable:"false"`
+	NotResolved []string `json:"not_resolved" nullable:"false" description:"Still pending."`
+	NotFound    []string `json:"not_found" nullable:"false"`
+	_           struct{} `additionalProperties:"false"`
+}
+
+type decideAnswer struct {
+	ID         string   `json:"id"`
+	Status     string   `json:"status" enum:"approved,denied"`
+	ApprovedBy string   `json:"approved_by,omitempty"`
+	ApprovedAt string   `json:"approved_at,omitempty" format:"date-time"`
+	DeniedBy   string   `json:"denied_by,omitempty"`
+	DeniedAt   string   `json:"denied_at,omitempty" format:"date-time"`
+	Reason     optional `json:"reason"`
+	_          struct{} `additionalProperties:"false"`
+}
+
+type approvalList struct {
+	Approvals []request `json:"approvals" nullable:"false" description:"Newest first."`
+	Next      optional  `json:"next" description:"The after of the next page; null at the end."`
+	_         struct{}  `additionalProperties:"false"`
+}
+
+type notificationList struct {
+	Notifications []notification `json:"notifications" nullable:"false" description:"Newest first."`
+	Next          optional       `json:"next" description:"The after of the next page; null at the end."`
+	_             struct{}       `additionalProperties:"false"`
+}
+
+type eventList struct {
+	Events []auditEvent `json:"events" nullable:"false" description:"Newest first."`
+	Next   optional     `json:"next" description:"The after of the next page; null at the end."`
+	_      struct{}     `additionalProperties:"false"`
+}
+
+type problem struct {
+	Type     string        `json:"type" description:"urn:countersign:problem: and the code."`
+	Title    string        `json:"title"`
+	Status   int           `json:"status"`
+	Detail   string        `json:"detail" description:"A sentence for people."`
+	Code     approval.Code `json:"code" description:"To branch on."`
+	Approval *request      `json:"approval,omitempty" description:"The request it is about, where there is one and the asker may see it."`
+	_        struct{}      `additionalProperties:"false" description:"RFC 9457."`
+}
+
+// What comes in. The readers of body fields go by these types' names, which a test holds.
+
+type callBody struct {
+	Tool      string   `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Args      object   `json:"args" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
+	Server    optional `json:"server" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Scope     optional `json:"scope" description:"At most 1024 bytes."`
+	TurnID    optional `json:"turn_id" description:"At most 256 bytes."`
+	SessionID optional `json:"session_id" description:"At most 256 bytes."`
+	Rationale optional `json:"rationale" description:"At most 16 KiB."`
+	Preview   optional `json:"preview" description:"At most 256 KiB."`
+	_         struct{} `additionalProperties:"false" description:"One tool call that an agent wants to make."`
+}
+
+type batchBody struct {
+	Calls []callBody `json:"calls" required:"true" nullable:"false" minItems:"1" maxItems:"20"`
+	_     struct{}   `additionalProperties:"false"`
+}
+
+type ackBody struct {
+	IDs []string `json:"ids" required:"true" nullable:"false" maxItems:"1000"`
+	_   struct{} `additionalProperties:"false"`
+}
+
+type decideBody struct {
+	Decision string   `json:"decision" required:"true" enum:"approve,deny"`
+	Reason   optional `json:"reason" description:"At most 4096 bytes."`
+	_        struct{} `additionalProperties:"false"`
+}
+
+type cancelBody struct {
+	Reason optional `json:"reason" description:"At most 4096 bytes."`
+	_      struct{} `additionalProperties:"false"`
+}
