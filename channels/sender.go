@@ -1,0 +1,686 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"countersign/approval"
+)
+
+// Outbox is the queue that a [Sender] works off: approval.Outbox.
+type Outbox interface {
+	// Ready returns what can be sent now, of ids or with nil ids of all, and when more will be due.
+	Ready(ctx context.Context, ids []string, limit int) (ready []approval.Delivery, next time.Time, err error)
+	// Begin takes notifications for a while and counts the attempt; it leaves out those it did not get.
+	Begin(ctx context.Context, tries []approval.Try) ([]approval.Notification, error)
+	Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error
+	NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error
+}
+
+// Queue wakes when notifications were committed: approval.Broker.
+type Queue interface {
+	// Queue: take returns the ids since the last take; nil after a wake means too many to name.
+	Queue() (wake <-chan struct{}, take func() []string, cancel func())
+}
+
+// Result is what one try came to.
+type Result string
+
+const (
+	ResultSent    Result = "sent"
+	ResultRetried Result = "retried" // to be tried again
+	ResultFailed  Result = "failed"  // final
+	ResultPaused  Result = "paused"  // the channel is down; the try does not count
+)
+
+// Metrics is told what a [Sender] does. Its methods must not block.
+type Metrics interface {
+	// Tried reports one try; reason is "" for ResultSent, and took is 0 where nothing was sent.
+	Tried(channel string, kind approval.NotificationKind, result Result, reason string, took time.Duration)
+	// Paused reports that a channel was paused, or is no longer.
+	Paused(channel string, paused bool)
+}
+
+// Points at which a [Sender] calls its Failpoint, for tests that kill it there.
+const (
+	FailBegun           = "begun"             // taken from the queue, nothing sent
+	FailSentNotRecorded = "sent-not-recorded" // the platform has answered, the row does not say so
+)
+
+// SenderOptions are what a [Sender] works with. Outbox and Queue must be set.
+type SenderOptions struct {
+	Outbox    Outbox
+	Queue     Queue
+	Maker     Maker
+	Channels  []Channel
+	Retries   Retries // the zero value: DefaultRetries
+	Parallel  int     // sends at once per channel; 0: 16
+	Metrics   Metrics
+	Log       *slog.Logger
+	Failpoint func(name string)
+}
+
+// A send must be over, and recorded, before somebody else may take the row for abandoned; and what was
+// in flight at a crash is tried again within 20 s.
+const (
+	sendTimeout = HTTPTimeout + 2*time.Second
+	lease       = sendTimeout + 6*time.Second
+)
+
+const (
+	scanLimit    = 256
+	scanMost     = 16 << 10
+	backlogMost  = 128
+	scanAgain    = 5 * time.Second // when rows are due that cannot be taken now
+	storeRetry   = time.Second
+	firstProbe   = 30 * time.Second
+	slowestProbe = 5 * time.Minute
+)
+
+// Sender takes notifications to their channels. It is woken by commits and by the time at which a row
+// is due again, and polls nothing. Each channel has its own bound on sends at once, so that one that
+// hangs does not hold up another.
+//
+// A channel whose token is refused is paused: its rows keep their attempts until a probe succeeds or
+// the channel is replaced by [Sender.Reload].
+type Sender struct {
+	outbox    Outbox
+	queue     Queue
+	retries   Retries
+	parallel  int
+	metrics   Metrics
+	log       *slog.Logger
+	failpoint func(string)
+
+	poke    chan struct{} // something changed that Run must know of
+	workers sync.WaitGroup
+
+	mu      sync.Mutex
+	maker   Maker
+	lanes   map[string]*lane
+	busy    map[string]bool // notifications in a backlog or being sent
+	behind  bool            // the queue has more than was taken
+	wanted  bool            // Run is to look at the whole queue
+	next    time.Time       // when to look again; zero: not before a wake
+	running context.Context // of Run; nil while it does not run
+}
+
+// lane is one channel's part of the sender. Sender.mu guards it.
+type lane struct {
+	name    string
+	channel Channel // nil: rows of a channel that is not configured
+	sending int
+	backlog []approval.Delivery
+	held    map[class]time.Time // the platform wished to be left alone until then
+	paused  string              // why; "" for not
+	trips   int                 // how often it was paused since its last success
+	stop    context.CancelFunc  // of its probes
+}
+
+// class is what a platform limits together: new messages, edits, replies.
+type class int
+
+const (
+	cards class = iota
+	edits
+	replies
+)
+
+func classOf(k approval.NotificationKind) class {
+	switch k {
+	case approval.KindOutcome:
+		return edits
+	case approval.KindReply:
+		return replies
+	}
+	return cards
+}
+
+// NewSender returns a sender that does nothing until [Sender.Run].
+func NewSender(o SenderOptions) *Sender {
+	s := &Sender{
+		outbox: o.Outbox, queue: o.Queue, retries: o.Retries, parallel: o.Parallel,
+		metrics: o.Metrics, log: o.Log, failpoint: o.Failpoint,
+		poke: make(chan struct{}, 1), busy: map[string]bool{},
+	}
+	if s.retries == (Retries{}) {
+		s.retries = DefaultRetries()
+	}
+	if s.parallel <= 0 {
+		s.parallel = 16
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.Reload(o.Maker, o.Channels...)
+	return s
+}
+
+// Reload replaces how cards are made and all channels, and ends every pause. What is being sent goes on
+// with the channels of before, which may be closed once it is over.
+func (s *Sender) Reload(m Maker, chs ...Channel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		for _, d := range l.backlog {
+			delete(s.busy, d.Notification.ID)
+		}
+		l.backlog = nil
+		s.resume(l)
+	}
+	s.maker, s.lanes = m, map[string]*lane{}
+	for _, ch := range chs {
+		s.lanes[ch.Name()] = &lane{name: ch.Name(), channel: ch, held: map[class]time.Time{}}
+	}
+	s.look()
+}
+
+// Paused returns the channels that are paused, each with the reason.
+func (s *Sender) Paused() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	paused := map[string]string{}
+	for _, l := range s.lanes {
+		if l.paused != "" {
+			paused[l.name] = l.paused
+		}
+	}
+	return paused
+}
+
+// look makes Run look at the whole queue.
+func (s *Sender) look() {
+	s.wanted = true
+	s.nudge()
+}
+
+// nudge makes Run take note of a new s.next.
+func (s *Sender) nudge() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// lookWanted takes back what look asked for.
+func (s *Sender) lookWanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted := s.wanted
+	s.wanted = false
+	return wanted
+}
+
+// Run sends until ctx is done. Then it begins nothing more, waits for what is in flight, at most until
+// the leases end, and records it. It may be run once.
+func (s *Sender) Run(ctx context.Context) error {
+	wake, take, cancel := s.queue.Queue()
+	defer cancel()
+	s.mu.Lock()
+	s.running = ctx
+	s.mu.Unlock()
+	defer s.workers.Wait()
+	s.scan(ctx)
+	for {
+		timer := time.NewTimer(s.wait())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-wake:
+			if ids := take(); len(ids) > 0 {
+				s.named(ctx, ids)
+			} else {
+				s.scan(ctx)
+			}
+		case <-timer.C:
+			s.scan(ctx)
+		case <-s.poke:
+			if s.lookWanted() {
+				s.scan(ctx)
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// wait returns how long nothing is due.
+func (s *Sender) wait() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next.IsZero() {
+		return time.Hour // a wake comes sooner; the timer only wants a number
+	}
+	return max(0, time.Until(s.next))
+}
+
+// at makes Run look again at t, or before.
+func (s *Sender) at(t time.Time) {
+	if s.next.IsZero() || t.Before(s.next) {
+		s.next = t
+	}
+}
+
+// named takes up notifications by id, right after their commit.
+func (s *Sender) named(ctx context.Context, ids []string) {
+	for len(ids) > 0 {
+		n := min(len(ids), scanLimit)
+		ready, next, err := s.outbox.Ready(ctx, ids[:n], n)
+		ids = ids[n:]
+		s.mu.Lock()
+		s.found(ready, next, err)
+		s.mu.Unlock()
+	}
+}
+
+// scan takes up whatever is due.
+func (s *Sender) scan(ctx context.Context) {
+	s.mu.Lock()
+	s.next, s.behind = time.Time{}, false
+	s.mu.Unlock()
+	// Rows that cannot be taken now, as those of a paused channel, must not hide the others: where all
+	// that was read is such, more is read.
+	for limit := scanLimit; limit <= scanMost; limit *= 4 {
+		ready, next, err := s.outbox.Ready(ctx, nil, limit)
+		s.mu.Lock()
+		took := s.found(ready, next, err)
+		s.behind = s.behind || len(ready) == limit
+		s.mu.Unlock()
+		if took || len(ready) < limit {
+			return
+		}
+	}
+}
+
+// found takes up what a look at the queue found, and reports whether there was anything to take.
+func (s *Sender) found(ready []approval.Delivery, next time.Time, err error) bool {
+	now := time.Now()
+	if err != nil {
+		if s.running.Err() == nil {
+			s.log.Warn("the queue of notifications cannot be read; trying again", "err", err)
+		}
+		s.at(now.Add(storeRetry))
+		return false
+	}
+	took := false
+	for _, d := range ready {
+		took = s.accept(d, now) || took
+	}
+	switch {
+	case next.IsZero():
+	case next.After(now):
+		s.at(next)
+	default:
+		s.at(now.Add(scanAgain))
+	}
+	return took
+}
+
+// accept sends d, now or when its channel has a hand free, and reports whether it did.
+func (s *Sender) accept(d approval.Delivery, now time.Time) bool {
+	n := d.Notification
+	if s.busy[n.ID] || s.running.Err() != nil {
+		return false
+	}
+	l := s.lanes[n.Channel]
+	if l == nil {
+		l = &lane{name: n.Channel, held: map[class]time.Time{}}
+		s.lanes[n.Channel] = l
+	}
+	if l.paused != "" {
+		return false
+	}
+	if until := l.held[classOf(n.Kind)]; now.Before(until) {
+		s.at(until)
+		return false
+	}
+	switch {
+	case l.sending < s.parallel:
+		s.busy[n.ID] = true
+		s.start(l, d)
+	case len(l.backlog) >= backlogMost:
+		s.behind = true
+		return false
+	case n.Kind == approval.KindReply:
+		// Somebody is waiting for it, and its reply token dies soon.
+		s.busy[n.ID] = true
+		l.backlog = append([]approval.Delivery{d}, l.backlog...)
+	default:
+		s.busy[n.ID] = true
+		l.backlog = append(l.backlog, d)
+	}
+	return true
+}
+
+func (s *Sender) start(l *lane, d approval.Delivery) {
+	l.sending++
+	maker, ctx := s.maker, s.running
+	s.workers.Go(func() {
+		r := s.try(ctx, l.channel, maker, d)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l.sending--
+		delete(s.busy, d.Notification.ID)
+		s.finished(l, d.Notification, r)
+	})
+}
+
+// outcome is what a try tells the sender, beside what is recorded.
+type outcome struct {
+	err     *PushError // nil: sent, or not taken
+	sent    bool
+	retryAt time.Time
+}
+
+// finished takes note of a try's outcome and starts what waits behind it.
+func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
+	now, current := time.Now(), s.lanes[l.name] == l
+	if r.sent {
+		l.trips = 0
+	}
+	if e := r.err; e != nil && current {
+		if e.ChannelDown {
+			s.pause(l, e)
+		}
+		if e.RetryAfter > 0 {
+			// It goes for all of its kind: to try the others now would only cost them attempts.
+			l.held[classOf(n.Kind)] = now.Add(e.RetryAfter)
+		}
+	}
+	if !r.retryAt.IsZero() {
+		s.at(r.retryAt)
+		s.nudge()
+	}
+	for len(l.backlog) > 0 && l.sending < s.parallel {
+		d := l.backlog[0]
+		l.backlog = l.backlog[1:]
+		until := l.held[classOf(d.Notification.Kind)]
+		switch {
+		case s.running.Err() != nil, l.paused != "":
+			delete(s.busy, d.Notification.ID) // it stays in the queue
+		case now.Before(until):
+			delete(s.busy, d.Notification.ID)
+			s.at(until)
+			s.nudge()
+		default:
+			s.start(l, d)
+		}
+	}
+	if s.behind && len(l.backlog) < s.parallel {
+		s.look()
+	}
+}
+
+// pause stops a channel's sends until a probe succeeds.
+func (s *Sender) pause(l *lane, e *PushError) {
+	if l.paused != "" {
+		return
+	}
+	l.paused = e.Reason
+	l.trips++
+	s.log.Error("a channel is paused: the platform refuses our credentials; nothing is lost, but nobody is told over it",
+		"channel", l.name, "reason", e.Reason, "status", e.HTTPStatus, "detail", e.Detail(), "do", advice(e.Reason))
+	if s.metrics != nil {
+		s.metrics.Paused(l.name, true)
+	}
+	ctx, cancel := context.WithCancel(s.running)
+	l.stop = cancel
+	delay := min(firstProbe<<min(l.trips-1, 10), slowestProbe)
+	s.workers.Go(func() { s.probe(ctx, l, delay) })
+}
+
+// resume ends a pause, if there is one.
+func (s *Sender) resume(l *lane) {
+	if l.paused == "" {
+		return
+	}
+	l.paused = ""
+	l.stop()
+	if s.metrics != nil {
+		s.metrics.Paused(l.name, false)
+	}
+}
+
+// probe asks from time to time whether the channel's credentials are good again.
+func (s *Sender) probe(ctx context.Context, l *lane, delay time.Duration) {
+	for ; ; delay = min(delay*2, slowestProbe) {
+		timer := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if err := s.probeOnce(ctx, l.channel); err != nil {
+			s.log.Warn("a paused channel is still down", "channel", l.name, "err", err)
+			continue
+		}
+		s.mu.Lock()
+		if ctx.Err() == nil { // else it was resumed meanwhile, or Run is over
+			s.resume(l)
+			s.look()
+			s.log.Info("a paused channel is up again", "channel", l.name)
+		}
+		s.mu.Unlock()
+		return
+	}
+}
+
+func (s *Sender) probeOnce(ctx context.Context, ch Channel) error {
+	p, ok := ch.(Prober)
+	if !ok {
+		return nil // the next send will tell
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	return p.Probe(ctx)
+}
+
+// try takes one notification through one try. ctx is Run's: once it is done nothing is begun, but what
+// was begun is finished and recorded.
+func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.Delivery) outcome {
+	n := d.Notification
+	body, rendered := Body(n.Body), error(nil)
+	if len(body) == 0 && ch != nil {
+		body, rendered = s.render(ch, maker, d)
+	}
+	until := time.Now().Add(lease)
+	begun, err := s.outbox.Begin(ctx, []approval.Try{{Notification: n, Body: body, Lease: lease}})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
+		}
+		return outcome{retryAt: time.Now().Add(storeRetry)}
+	}
+	if len(begun) == 0 {
+		return outcome{} // its request has ended, or somebody else has it
+	}
+	n = begun[0]
+	s.point(FailBegun)
+
+	ctx = context.WithoutCancel(ctx)
+	var receipt Receipt
+	var e *PushError
+	var took time.Duration
+	switch {
+	case ch == nil:
+		e = &PushError{Final: true, Reason: ReasonNoChannel, Err: errors.New("this channel is not configured")}
+	case rendered != nil:
+		e = &PushError{Final: true, Reason: ReasonRenderFailed, Err: rendered}
+	case !n.FirstTryAt.IsZero() && time.Since(n.FirstTryAt) >= keyLife:
+		e = &PushError{Final: true, Reason: ReasonRetryKeyExpired, Err: errors.New("first tried 23 hours ago or longer: the platform may have forgotten it and show it twice")}
+	default:
+		start := time.Now()
+		receipt, e = s.send(ctx, ch, d, n)
+		took = time.Since(start)
+		s.point(FailSentNotRecorded)
+	}
+
+	o := outcome{err: e, sent: e == nil}
+	if e == nil {
+		s.record(ctx, until, n, func(ctx context.Context) error {
+			return s.outbox.Sent(ctx, n, approval.Receipt{MessageID: receipt.MessageID, HTTPStatus: receipt.HTTPStatus, Data: receipt.Data})
+		})
+		s.log.Debug("notification sent", attrs(n, "status", receipt.HTTPStatus, "took", took)...)
+		s.tried(n, ResultSent, "", took)
+		return o
+	}
+	f, result := s.judge(n, e)
+	if !f.Final {
+		o.retryAt = f.RetryAt
+	}
+	if f.Unbegun {
+		o.retryAt = time.Time{} // the end of the pause says when
+	}
+	s.record(ctx, until, n, func(ctx context.Context) error { return s.outbox.NotSent(ctx, n, f) })
+	switch result {
+	case ResultFailed:
+		s.log.Error("a notification failed for good", attrs(n, "reason", f.Reason, "status", f.HTTPStatus, "detail", f.Detail, "do", advice(f.Reason))...)
+	case ResultRetried:
+		s.log.Warn("a notification will be tried again", attrs(n, "reason", f.Reason, "status", f.HTTPStatus, "detail", f.Detail, "unknown", e.Unknown, "at", f.RetryAt)...)
+	}
+	s.tried(n, result, f.Reason, took)
+	return o
+}
+
+// render draws the card, or where that fails a few plain words in its place.
+func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body, err error) {
+	draw := func(card func(approval.Delivery) Card) (body Body, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		return ch.Render(card(d))
+	}
+	if body, err = draw(maker.Card); err == nil {
+		return body, nil
+	}
+	n := d.Notification
+	if _, edits := ch.(Editor); n.Kind == approval.KindOutcome && !edits {
+		return nil, err
+	}
+	s.log.Error("a card could not be drawn; plain words go out instead", attrs(n, "err", err)...)
+	body, second := draw(maker.Fallback)
+	if second != nil {
+		return nil, errors.Join(err, second)
+	}
+	return body, nil
+}
+
+func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n approval.Notification) (r Receipt, e *PushError) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("a channel panicked", attrs(n, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))...)
+			e = &PushError{Reason: ReasonUnavailable, Unknown: true, Err: errors.New("the channel panicked")}
+		}
+	}()
+	m := Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: Secret(n.ReplyTo), Attempt: n.Attempt}
+	send := ch.Send
+	if n.Kind == approval.KindOutcome {
+		editor, ok := ch.(Editor)
+		switch {
+		case !ok:
+			return r, &PushError{Final: true, Reason: ReasonCannotEdit, Err: errors.New("this channel cannot change what it sent")}
+		case d.Target == nil || len(d.Target.Receipt) == 0:
+			return r, &PushError{Final: true, Reason: ReasonNoTarget, Err: errors.New("there is no message to change")}
+		}
+		m.Target, send = d.Target.Receipt, editor.Edit
+	}
+	r, err := send(ctx, m)
+	if err != nil {
+		return r, AsPushError(err)
+	}
+	return r, nil
+}
+
+// judge decides what becomes of a notification that did not go out.
+func (s *Sender) judge(n approval.Notification, e *PushError) (approval.Failure, Result) {
+	now := time.Now()
+	f := approval.Failure{Reason: e.Reason, Detail: e.Detail(), HTTPStatus: e.HTTPStatus}
+	switch {
+	case e.ChannelDown:
+		f.Unbegun, f.RetryAt = true, now
+		return f, ResultPaused
+	case e.Final:
+		f.Final = true
+		return f, ResultFailed
+	case n.Attempt > s.retries.Max:
+		f.Final = true
+		f.Detail = fmt.Sprintf("given up after %d tries; %s", n.Attempt, f.Detail)
+		return f, ResultFailed
+	}
+	f.RetryAt = now.Add(max(s.retries.Delay(n.Attempt, rand.Float64()), e.RetryAfter))
+	return f, ResultRetried
+}
+
+// record writes down what a try came to. If the store cannot commit it is tried for as long as the
+// lease lives: after that the row is somebody else's.
+func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notification, write func(ctx context.Context) error) {
+	for delay := 50 * time.Millisecond; ; delay = min(delay*2, storeRetry) {
+		once, cancel := context.WithDeadline(ctx, until)
+		err := write(once)
+		cancel()
+		switch {
+		case err == nil:
+			return
+		case approval.CodeOf(err) != approval.CodeStoreUnavailable && !errors.Is(err, context.DeadlineExceeded),
+			time.Now().Add(delay).After(until):
+			s.log.Error("what became of a notification could not be recorded; it will be tried again, with the same key", attrs(n, "err", err)...)
+			return
+		}
+		time.Sleep(delay)
+	}
+}
+
+func (s *Sender) tried(n approval.Notification, r Result, reason string, took time.Duration) {
+	if s.metrics != nil {
+		s.metrics.Tried(n.Channel, n.Kind, r, reason, took)
+	}
+}
+
+func (s *Sender) point(name string) {
+	if s.failpoint != nil {
+		s.failpoint(name)
+	}
+}
+
+// attrs are what a log line says of a notification: nothing by which anybody could answer in our name.
+func attrs(n approval.Notification, more ...any) []any {
+	return append([]any{"notification_id", n.ID, "approval_id", n.ApprovalID, "channel", n.Channel, "kind", string(n.Kind), "recipient", n.Recipient, "attempt", n.Attempt}, more...)
+}
+
+// advice says what an operator can do about a reason.
+func advice(reason string) string {
+	switch reason {
+	case ReasonBadToken:
+		return "put a valid token into the configuration and reload it"
+	case ReasonMissingScope:
+		return "give the app the scope that the detail names, install it anew and reload the configuration"
+	case ReasonMonthlyLimit:
+		return "the account's messages of this month are used up: take a larger plan, or use another channel"
+	case ReasonForbidden:
+		return "look at the account's plan and status in the platform's console"
+	case ReasonBadRecipient:
+		return "check the recipient's id; on Slack invite the bot to the channel, on LINE have the person add the bot as a friend"
+	case ReasonChannelShared:
+		return "use a channel that only your organisation sees, or set allow_shared: true"
+	case ReasonNoChannel:
+		return "configure the channel, or cancel the requests that wait for it"
+	case ReasonBadRequest, ReasonRenderFailed:
+		return "this is a bug of ours: decide the request with `countersign approve` or `deny`, and report the detail"
+	case ReasonMessageGone, ReasonNoTarget, ReasonCannotEdit:
+		return "nothing: the card is no longer there to be changed"
+	case ReasonRetryKeyExpired:
+		return "`countersign retry` sends it anew"
+	}
+	return "look at the platform's status and at our way to it; `countersign retry` sends it anew"
+}
