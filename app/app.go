@@ -1,0 +1,287 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"countersign/approval"
+	"countersign/channels"
+	"countersign/config"
+	"countersign/heartbeat"
+	"countersign/rest"
+	"countersign/store"
+	"countersign/webhook"
+)
+
+// Options are what an [App] is made of. Config is required.
+type Options struct {
+	Config  *config.Config
+	Env     func(string) (string, bool) // of ${NAME} when the file is read again; default os.LookupEnv
+	Logger  *slog.Logger                // default: none
+	Version string
+	Now     func() time.Time // the wall clock; default time.Now
+	// Failpoint is called at named points, so that a test can end the process there.
+	Failpoint func(name string)
+}
+
+// App is the program.
+type App struct {
+	o    Options
+	log  *slog.Logger
+	live atomic.Pointer[live]
+
+	store     *store.DB
+	gate      *approval.Gate
+	directory *approval.Directory
+	sender    *channels.Sender
+	heartbeat *heartbeat.Heartbeat
+	metrics   *metrics
+
+	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
+	servers         []*http.Server
+
+	stopping context.Context // ends when Stop begins
+	begin    context.CancelFunc
+	work     context.Context // ends when the background work must
+	halt     context.CancelFunc
+	running  sync.WaitGroup
+	undo     []step // what Stop does, last in first out
+
+	reloading sync.Mutex
+	started   atomic.Bool
+	stop      sync.Once
+	stopErr   error
+	failed    chan error
+	relearn   chan struct{} // a reload brought new channels
+}
+
+type step struct {
+	name string
+	do   func(ctx context.Context) error
+}
+
+// New builds the program: it opens the store and binds the listeners. After an error nothing of it is
+// left.
+func New(ctx context.Context, o Options) (_ *App, err error) {
+	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 2), relearn: make(chan struct{}, 1)}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.o.Env == nil {
+		a.o.Env = os.LookupEnv
+	}
+	if a.o.Now == nil {
+		a.o.Now = time.Now
+	}
+	a.stopping, a.begin = context.WithCancel(context.WithoutCancel(ctx))
+	a.work, a.halt = context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	cfg := o.Config
+	first, err := a.newLive(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	a.live.Store(first)
+	a.onStop("channels", func(context.Context) error { a.live.Load().close(); return nil })
+	a.directory.Replace(cfg.Agents(), cfg.People())
+
+	broker := approval.NewBroker()
+	a.metrics = newMetrics(a)
+	a.store, err = store.Open(ctx, store.Options{
+		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Failpoint: o.Failpoint,
+		OnCommit: func(c approval.Commit) {
+			a.metrics.committed(c)
+			broker.Publish(c)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.onStop("store", func(context.Context) error { return a.store.Close() })
+
+	a.gate = approval.NewGate(approval.Options{
+		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"), Now: a.o.Now,
+		Addresses: func(approval.Request) []approval.Address { return a.live.Load().addresses },
+		Editable:  editable,
+	})
+	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
+	a.sender = channels.NewSender(channels.SenderOptions{
+		Outbox: a.gate.Outbox(), Queue: broker, Maker: first.maker, Channels: first.channels(), Metrics: a.metrics, Log: a.part("sender"),
+		Retries:   channels.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry, Cap: cfg.Notifications.MaxBackoff},
+		Failpoint: o.Failpoint,
+	})
+
+	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: a.gate, Entries: cfg.Heartbeat(), Logger: a.part("heartbeat"), Observe: a.metrics.beat})
+	if err != nil {
+		return nil, err
+	}
+	a.onStop("heartbeat", a.heartbeat.Stop)
+	return a, a.listen(cfg)
+}
+
+func (a *App) part(name string) *slog.Logger { return a.log.With("component", name) }
+
+func (a *App) onStop(name string, do func(ctx context.Context) error) {
+	a.undo = append(a.undo, step{name, do})
+}
+
+// editable says on which channels a sent card can be changed.
+func editable(channel string) bool { return channel == "slack" }
+
+// listen binds the addresses, so that one in use is known before anything is served.
+func (a *App) listen(cfg *config.Config) (err error) {
+	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
+	}
+	mux := http.NewServeMux()
+	a.routes(mux)
+	a.serveOn(a.listener, mux)
+	if cfg.WebhookListen == "" {
+		a.webhooks(mux)
+		return nil
+	}
+	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
+		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)
+	}
+	mux = http.NewServeMux()
+	a.webhooks(mux)
+	a.serveOn(a.hooks, mux)
+	return nil
+}
+
+// serveOn prepares a server; it does not serve yet.
+func (a *App) serveOn(l net.Listener, h http.Handler) {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
+	}
+	a.servers = append(a.servers, s)
+	a.onStop("listener "+l.Addr().String(), func(ctx context.Context) error {
+		err := s.Shutdown(ctx)
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return err
+	})
+}
+
+func (a *App) routes(mux *http.ServeMux) {
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping})
+	mux.Handle("/", api)
+	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.Handle("GET /metrics", a.metrics.handler())
+}
+
+func (a *App) webhooks(mux *http.ServeMux) {
+	o := webhook.Options{Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook}
+	line := webhook.NewLINE(o, a.lineSecrets, a.lineBot)
+	slack := webhook.NewSlack(o, a.slackSecrets, a.slackWorkspace)
+	mux.Handle("/webhook/line", a.configured(line, func(l *live) bool { return l.line != nil }))
+	mux.Handle("/webhook/slack", a.configured(slack, func(l *live) bool { return l.slack != nil }))
+}
+
+// configured serves a webhook only while its channel is in the configuration.
+func (a *App) configured(h http.Handler, is func(*live) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !is(a.live.Load()) {
+			http.Error(w, "This channel is not configured.", http.StatusNotFound)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Start serves until Stop. It returns at once; [App.Failed] tells if serving ends by itself.
+func (a *App) Start() error {
+	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
+		return errors.New("app: started twice, or stopped")
+	}
+	a.goes(func() { a.gate.Run(a.work) })
+	a.goes(func() {
+		if err := a.sender.Run(a.work); err != nil {
+			a.log.Error("the sender ended", "error", err)
+		}
+	})
+	a.goes(func() { a.learn(a.work) })
+	if a.o.Config.Path != "" {
+		a.goes(func() { a.watch(a.work) })
+	}
+	a.heartbeat.Start()
+	for i, l := range a.listeners() {
+		a.running.Go(func() {
+			if err := a.servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				a.log.Error("serving ended", "address", l.Addr().String(), "error", err)
+				a.failed <- err
+			}
+		})
+	}
+	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "store", a.o.Config.StorePath, "channels", strings.Join(a.o.Config.Channels.Names(), ","))
+	if base := a.o.Config.PublicURL; base != "" {
+		for _, name := range a.o.Config.Channels.Names() {
+			a.log.Info("the address for the platform's webhook setting", "channel", name, "url", base+"/webhook/"+name)
+		}
+	}
+	if p := a.problems(); len(p) > 0 {
+		a.log.Warn("the gate works, but not all is well", "problems", p)
+	}
+	return nil
+}
+
+func (a *App) goes(fn func()) { a.running.Go(fn) }
+
+func (a *App) listeners() []net.Listener {
+	if a.hooks == nil {
+		return []net.Listener{a.listener}
+	}
+	return []net.Listener{a.listener, a.hooks}
+}
+
+// Failed delivers an error when serving ended by itself.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// Addr is the address of the API.
+func (a *App) Addr() string { return a.listener.Addr().String() }
+
+// WebhookAddr is the address of the webhooks: that of the API unless they have one of their own.
+func (a *App) WebhookAddr() string {
+	if a.hooks != nil {
+		return a.hooks.Addr().String()
+	}
+	return a.Addr()
+}
+
+// Stop stops the program; what is in hand is finished while ctx lives. It may be called at any time
+// and more than once.
+func (a *App) Stop(ctx context.Context) error {
+	a.stop.Do(func() {
+		a.begin()
+		var errs []error
+		for i := len(a.undo) - 1; i >= 0; i-- {
+			start := time.Now()
+			if err := a.undo[i].do(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("stop %s: %w", a.undo[i].name, err))
+			}
+			a.log.Debug("stopped", "part", a.undo[i].name, "took", time.Since(start))
+		}
+		a.halt()
+		a.stopErr = errors.Join(errs...)
+	})
+	return a.stopErr
+}

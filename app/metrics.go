@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+// metrics is what /metrics shows. It is fed by commits and by the parts themselves.
+type metrics struct {
+	registry   *prometheus.Registry
+	events     *prometheus.CounterVec
+	tries      *prometheus.CounterVec
+	took       *prometheus.HistogramVec
+	paused     *prometheus.GaugeVec
+	webhooks   *prometheus.CounterVec
+	heartbeats *prometheus.CounterVec
+	reloads    *prometheus.CounterVec
+}
+
+func newMetrics(a *App) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "countersign_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		registry:   prometheus.NewRegistry(),
+		events:     counter("events_total", "Audit events committed, by type and decision.", "type", "decision"),
+		tries:      counter("notification_tries_total", "Tries to send a notification, by what they came to.", "channel", "kind", "result", "reason"),
+		webhooks:   counter("webhook_events_total", "Inbound webhook deliveries and events, by their fate.", "channel", "result"),
+		heartbeats: counter("heartbeat_runs_total", "Runs of the cron table's entries.", "entry", "result"),
+		reloads:    counter("config_reloads_total", "Times the configuration was read again.", "result"),
+		paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "countersign_channel_paused",
+			Help: "1 while a channel is paused because its token is refused."}, []string{"channel"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "countersign_notification_send_seconds",
+			Help: "How long a platform took to answer a send.", Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10}}, []string{"channel"}),
+	}
+	pending := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_requests_pending", Help: "Requests that wait for a person. -1: the store did not answer."},
+		func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			n, err := a.gate.PendingCount(ctx)
+			if err != nil {
+				return -1
+			}
+			return float64(n)
+		})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
+		ConstLabels: prometheus.Labels{"version": a.o.Version}})
+	build.Set(1)
+	m.registry.MustRegister(m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, pending, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *metrics) committed(c approval.Commit) {
+	for i := range c.Events {
+		m.events.WithLabelValues(string(c.Events[i].Type), c.Events[i].Decision).Inc()
+	}
+}
+
+// Tried implements [channels.Metrics].
+func (m *metrics) Tried(channel string, kind approval.NotificationKind, result channels.Result, reason string, took time.Duration) {
+	m.tries.WithLabelValues(channel, string(kind), string(result), reason).Inc()
+	if took > 0 {
+		m.took.WithLabelValues(channel).Observe(took.Seconds())
+	}
+}
+
+// Paused implements [channels.Metrics].
+func (m *metrics) Paused(channel string, paused bool) {
+	v := 0.0
+	if paused {
+		v = 1
+	}
+	m.paused.WithLabelValues(channel).Set(v)
+}
+
+func (m *metrics) webhook(channel, result string) { m.webhooks.WithLabelValues(channel, result).Inc() }
+
+func (m *metrics) beat(entry string, _ time.Duration, err error) {
+	m.heartbeats.WithLabelValues(entry, outcome(err == nil)).Inc()
+}
+
+func (m *metrics) reloaded(ok bool) { m.reloads.WithLabelValues(outcome(ok)).Inc() }
+
+func outcome(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "failed"
+}

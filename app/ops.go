@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"countersign/approval"
+)
+
+// healthz says that the process answers.
+func (a *App) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintln(w, "ok")
+}
+
+type readiness struct {
+	Status   string   `json:"status"` // ready, or why not
+	Problems []string `json:"problems"`
+}
+
+// readyz says whether calls can be decided: 503 while the store does not answer or the program stops.
+// Problems that keep people from being reached are named under a 200, because the gate itself holds.
+func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
+	status := http.StatusOK
+	out := readiness{Status: "ready", Problems: []string{}}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if a.stopping.Err() != nil {
+		status, out.Status = http.StatusServiceUnavailable, "stopping"
+	} else if _, _, err := a.gate.AuditRange(ctx); err != nil {
+		status, out.Status = http.StatusServiceUnavailable, "the store does not answer"
+		a.log.Error("not ready", "error", err)
+	}
+	out.Problems = append(out.Problems, a.problems()...)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(out)
+}
+
+// problems names what keeps people from being reached.
+func (a *App) problems() []string {
+	l := a.live.Load()
+	var ps []string
+	if len(l.addresses) == 0 {
+		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure channels.line.notify or channels.slack")
+	}
+	if l.line != nil && l.line.BotUserID() == "" {
+		ps = append(ps, "LINE has not said who our bot is, so taps in LINE cannot be taken yet")
+	}
+	if l.slack != nil {
+		if _, known := l.slack.Identity(); !known {
+			ps = append(ps, "Slack has not said which workspace is ours, so taps in Slack cannot be taken yet")
+		}
+	}
+	for name, why := range a.sender.Paused() {
+		ps = append(ps, "the channel "+name+" is paused ("+why+"): replace its token in the configuration")
+	}
+	approvers := 0
+	for _, p := range a.directory.People() {
+		if p.Approver {
+			approvers++
+		}
+	}
+	if approvers == 0 {
+		ps = append(ps, "nobody has the role approver: no request can be decided")
+	}
+	return ps
+}
+
+// Gate is the gate, for tests that look behind the outside.
+func (a *App) Gate() *approval.Gate { return a.gate }

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"countersign/config"
+	"countersign/policy"
+)
+
+// Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
+// not check changes nothing: each problem is logged, the failure is audited, and the error names them.
+func (a *App) Reload(ctx context.Context) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	old := a.live.Load()
+	if old.cfg.Path == "" {
+		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
+	}
+	cfg, problems, err := config.Load(old.cfg.Path, a.o.Env)
+	for _, p := range problems {
+		if p.Warning {
+			a.log.Warn("configuration", "problem", p.String())
+		} else {
+			a.log.Error("configuration", "problem", p.String())
+		}
+	}
+	if err != nil {
+		return a.reloadFailed(ctx, err)
+	}
+	next, err := a.newLive(cfg, old)
+	if err != nil {
+		return a.reloadFailed(ctx, err)
+	}
+	loosened := policy.Loosened(old.cfg.Policy, cfg.Policy)
+	if err := a.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
+		return a.reloadFailed(ctx, err)
+	}
+	a.directory.Replace(cfg.Agents(), cfg.People())
+	a.live.Store(next)
+	a.sender.Reload(next.maker, next.channels()...)
+	if next.line != old.line && old.line != nil {
+		old.line.Close()
+	}
+	if next.slack != old.slack && old.slack != nil {
+		old.slack.Close()
+	}
+	select {
+	case a.relearn <- struct{}{}:
+	default:
+	}
+	a.metrics.reloaded(true)
+	a.log.Info("the configuration was read again and is in force", "file", cfg.Path)
+	for _, s := range loosened {
+		a.log.Warn("the new policy is looser", "what", s)
+	}
+	for _, s := range needRestart(old.cfg, cfg) {
+		a.log.Warn("this change takes a restart", "key", s)
+	}
+	return nil
+}
+
+func (a *App) reloadFailed(ctx context.Context, why error) error {
+	a.metrics.reloaded(false)
+	a.log.Error("the configuration was NOT read again; the running one stays in force", "error", why)
+	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
+		a.log.Error("the failed reload could not be audited", "error", err)
+	}
+	return fmt.Errorf("reload: %w", why)
+}
+
+// needRestart names the keys that changed and are only read at start-up.
+func needRestart(old, cfg *config.Config) []string {
+	var keys []string
+	for _, k := range []struct {
+		name    string
+		changed bool
+	}{
+		{"listen", old.Listen != cfg.Listen},
+		{"webhook_listen", old.WebhookListen != cfg.WebhookListen},
+		{"store", old.Store != cfg.Store},
+		{"heartbeat", fmt.Sprint(old.Heartbeat()) != fmt.Sprint(cfg.Heartbeat())},
+		{"notifications", old.Notifications != cfg.Notifications},
+	} {
+		if k.changed {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
+}
+
+// settleFor is how long a changed file must be left alone before it is read: editors write in steps.
+const settleFor = 200 * time.Millisecond
+
+// watch reloads when the file's content changes. It watches the folder, because editors and
+// orchestrators put a new file in the old one's place.
+func (a *App) watch(ctx context.Context) {
+	path := a.o.Config.Path
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		defer w.Close()
+		err = w.Add(filepath.Dir(path))
+	}
+	if err != nil {
+		a.log.Warn("the configuration file cannot be watched; send SIGHUP after a change", "file", path, "error", err)
+		return
+	}
+	seen, _ := os.ReadFile(path)
+	timer := time.NewTimer(settleFor)
+	timer.Stop()
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-w.Events:
+			if !ok {
+				return
+			}
+			timer.Reset(settleFor)
+		case err := <-w.Errors:
+			a.log.Warn("watching the configuration file", "error", err)
+		case <-timer.C:
+			now, err := os.ReadFile(path)
+			if err != nil || bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" {
+				continue // gone for the moment, or half written: the next event tells
+			}
+			seen = now
+			_ = a.Reload(ctx) // it has said what went wrong
+		}
+	}
+}
