@@ -88,6 +88,8 @@ func compileWhen(source string) (*program, []celProblem) {
 		for _, e := range issues.Errors() {
 			m, _, _ := strings.Cut(e.Message, "\n")
 			m = strings.TrimSuffix(m, " (in container '')")
+			m, _, _ = strings.Cut(m, " expecting ")
+			m = strings.Replace(m, "Syntax error: ", "syntax error: ", 1)
 			if name, ok := strings.CutPrefix(m, "undeclared reference to '"); ok {
 				m += fmt.Sprintf("; an argument is written args.%s", strings.TrimSuffix(name, "'"))
 			}

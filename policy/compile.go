@@ -88,7 +88,7 @@ func (c *compiler) compile() *Policy {
 	names := map[string]int{}
 	for i := range cfg.Rules {
 		r := c.rule(i)
-		if first, dup := names[r.name]; dup {
+		if first, dup := names[r.name]; dup && r.named {
 			c.fail(r.origin, "name", "rule %d has this name already", first)
 		} else {
 			names[r.name] = r.number
@@ -118,6 +118,8 @@ func (c *compiler) rule(i int) rule {
 		r.name = "rule " + strconv.Itoa(r.number)
 	} else if bad := badText(r.name, maxName); bad != "" {
 		c.fail(at, "name", "the name %s", bad)
+	} else if numberedRE.MatchString(r.name) {
+		c.fail(at, "name", "names like %q are what rules without one are called", r.name)
 	}
 	if bad := badText(r.message, maxMessage); r.message != "" && bad != "" {
 		c.fail(at, "message", "the message %s", bad)
@@ -180,7 +182,7 @@ func (c *compiler) rule(i int) rule {
 				c.warn(at, where, "%q is allowed on any server (%s); write server/%s to say which", s, strings.Join(c.opts.Servers, ", "), s)
 			}
 		}
-		if t.qualified && t.server.literal() && c.opts.Servers != nil && !slices.Contains(c.opts.Servers, string(t.server)) {
+		if t.qualified && t.server != "" && t.server.literal() && c.opts.Servers != nil && !slices.Contains(c.opts.Servers, string(t.server)) {
 			c.warn(at, where, "there is no server %q%s", string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
 		}
 	}
@@ -226,7 +228,10 @@ func (r *Rule) over(l Level) (time.Duration, bool) {
 
 func deref(b *bool) bool { return b != nil && *b }
 
-var reasonCodeRE = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var (
+	reasonCodeRE = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	numberedRE   = regexp.MustCompile(`^rule [0-9]+$`)
+)
 
 // possible reports whether a pattern could match a valid name.
 func possible(p pattern) bool {
@@ -361,27 +366,27 @@ func (c *compiler) shadows(p *Policy) {
 	}
 	for j := range p.rules {
 		if by := p.shadowed(j); by != nil {
-			c.warn(p.rules[j].origin, "", "this rule never decides: rule %q before it takes every call it could match", by.name)
+			c.warn(p.rules[j].origin, "", "this rule never decides: every call it could match is taken before, by %s", strings.Join(by, " and "))
 		}
 	}
 }
 
-// shadowed returns the first rule that, alone or with others before rule j, leaves nothing to it.
-func (p *Policy) shadowed(j int) *rule {
+// shadowed names the rules that, alone or together, leave nothing to rule j; nil if something is left.
+func (p *Policy) shadowed(j int) []string {
 	r := &p.rules[j]
 	agents := r.agents
 	if len(agents) == 0 {
 		agents = []pattern{"*"}
 	}
-	var by *rule
+	var by []string
 	for _, t := range r.targets {
 		for _, a := range agents {
 			i := slices.IndexFunc(p.rules[:j], func(q rule) bool { return q.unconditional() && q.covers(t, a) })
 			if i < 0 {
 				return nil
 			}
-			if by == nil || i < by.number-1 {
-				by = &p.rules[i]
+			if name := p.rules[i].spoken(); !slices.Contains(by, name) {
+				by = append(by, name)
 			}
 		}
 	}

@@ -58,25 +58,28 @@ func didYouMean(got string, known []string, synonyms map[string]string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance is the number of letters to insert, delete or change to get from a to b.
+// distance is the number of letters to insert, delete, change or swap with their neighbour to get from
+// a to b.
 func distance(a, b string) int {
-	if len(a) > 40 || len(b) > 40 {
-		return 40
+	const far = 40
+	if len(a) > far || len(b) > far {
+		return far
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+	var rows [far + 1][far + 1]int
+	for i := range len(a) + 1 {
+		for j := range len(b) + 1 {
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				rows[i][j] = rows[i-1][j-1]
+			default:
+				rows[i][j] = 1 + min(rows[i-1][j-1], rows[i-1][j], rows[i][j-1])
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					rows[i][j] = min(rows[i][j], 1+rows[i-2][j-2])
+				}
 			}
-			diagonal, row[j+1] = row[j+1], cost
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }

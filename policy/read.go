@@ -375,6 +375,10 @@ func (r *reader) texts(e pair) []string {
 			r.failAt(e.pos, e.path, "a list is needed here")
 			return nil
 		}
+		if _, ok := n.(*ast.MappingNode); ok {
+			r.failAt(e.pos, e.path, "a list is needed here, not a mapping")
+			return nil
+		}
 		s, ok := r.text(e)
 		if !ok {
 			return nil

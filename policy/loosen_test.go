@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLoosened(t *testing.T) {
+	for _, test := range []struct {
+		name, old, new string
+		want           []string
+	}{
+		{"nothing", `rules: [{tools: [a], action: deny}]`, `rules: [{tools: [a], action: deny}]`, nil},
+		{"stricter", `rules: [{tools: [a]}, {tools: [b], action: allow}]`, `rules: [{tools: [a], action: deny}, {tools: [b]}, {tools: [c], action: deny}]`, nil},
+		{"mode", `mode: enforce`, `mode: observe`, []string{"mode went from enforce to observe: every call is allowed"}},
+		{"mode back", `mode: observe`, `mode: enforce`, nil},
+		{"terms", `{use_within: 5m, remember_denial: 1h, max_pending: 3}`, `{use_within: 10m, remember_denial: 0}`, []string{
+			"use_within went from 5m to 10m: an approval can be used longer",
+			"remember_denial went from 1h to 0s: a denied call can be asked again sooner",
+			"max_pending went from 3 to no limit",
+		}},
+		{"max_pending", `max_pending: 3`, `max_pending: 30`, []string{"max_pending went from 3 to 30"}},
+		{"unknown tools", `levels: {high: {timeout: 5m, require_reason: true}}`, ``, []string{
+			"calls that no rule covers: timeout went from 5m to 30m",
+			"calls that no rule covers: a reason is no longer required",
+		}},
+		{"action", `rules: [{name: w, tools: [a], action: deny}, {tools: [b]}]`, `rules: [{name: w, tools: [a]}, {tools: [b], action: allow}]`, []string{
+			`rule "w": action went from deny to quarantine`,
+			"rule 2: action went from quarantine to allow",
+		}},
+		{"limits", `rules: [{name: w, tools: [a], risk: critical}]`, `rules: [{name: w, tools: [a], risk: medium, ignore_args: [note]}]`, []string{
+			`rule "w": risk went from critical to medium`,
+			`rule "w": timeout went from 30m to 1h`,
+			`rule "w": a reason is no longer required`,
+			`rule "w": ignore_args now has note`,
+		}},
+		{"level", `rules: [{name: w, tools: [a], risk: medium}]`, `{levels: {medium: {action: allow}}, rules: [{name: w, tools: [a], risk: medium}]}`, []string{
+			`rule "w": action went from quarantine to allow`,
+		}},
+		{"conditions", `rules: [{name: w, tools: [a], action: deny, when: args.n > 1}]`, `rules: [{name: w, tools: [a], action: deny, when: args.n > 5}]`, []string{
+			`rule "w": its conditions changed, so calls that it stopped may pass it`,
+		}},
+		{"conditions of allow", `rules: [{name: w, tools: [a], action: allow, when: args.n > 1}]`, `rules: [{name: w, tools: [a], action: allow}]`, []string{
+			`rule "w" allows without conditions now`,
+		}},
+		{"unconditional", `rules: [{name: w, tools: [a], action: deny, when: args.n > 1}]`, `rules: [{name: w, tools: [a], action: deny}]`, nil},
+		{"removed", `rules: [{name: w, tools: [a, "s/b"], action: deny}]`, ``, []string{
+			`no rule covers a, s/b any more, which rule "w" denied`,
+		}},
+		{"removed before an allow", `rules: [{name: w, tools: [a]}, {name: all, tools: ["*"], action: allow}]`, `rules: [{name: all, tools: ["*"], action: allow}]`, []string{
+			`rule "all" now allows a, which rule "w" quarantined`,
+		}},
+		{"removed quarantine", `rules: [{name: w, tools: [a]}]`, ``, nil},
+		{"a tool taken out", `rules: [{name: w, tools: [a, b], action: deny}]`, `rules: [{name: w, tools: [a], action: deny}]`, []string{
+			`no rule covers b any more, which rule "w" denied`,
+		}},
+		{"a new allow", ``, `rules: [{name: r, tools: [read_file, "list_*"], action: allow}]`, []string{
+			`rule "r" now allows read_file, list_*, which no rule covered`,
+		}},
+		{"a new allow with a condition", ``, `rules: [{name: r, tools: [a], action: allow, when: args.n < 5}]`, []string{
+			`rule "r" may now allow a, which no rule covered`,
+		}},
+		{"a new allow for one agent", `rules: [{name: w, tools: [a], action: deny}]`, `rules: [{name: r, tools: ["*"], agents: [bot], action: allow}, {name: w, tools: [a], action: deny}]`, []string{
+			`rule "r" now allows * by bot, which no rule covered`,
+			`rule "r" now allows a by bot, which rule "w" denied`,
+		}},
+		{"an allow widened", `rules: [{name: r, tools: [a], action: allow}]`, `rules: [{name: r, tools: [a, b], action: allow}]`, []string{
+			`rule "r" now allows b, which no rule covered`,
+		}},
+		{"an allow for one server made general", `rules: [{name: r, tools: [s/a], action: allow}]`, `rules: [{name: r, tools: [a], action: allow}]`, []string{
+			`rule "r" now allows a, which no rule covered`,
+		}},
+		{"order", `rules: [{name: w, tools: ["delete_*"], action: deny}, {name: r, tools: ["*_file"], action: allow}]`,
+			`rules: [{name: r, tools: ["*_file"], action: allow}, {name: w, tools: ["delete_*"], action: deny}]`, []string{
+				`rule "r" now allows delete_*_file, which rule "w" denied`,
+			}},
+		{"the allow was there before", `rules: [{name: r, tools: [a], action: allow, when: args.n < 5}, {name: w, tools: [a], action: deny}]`,
+			`rules: [{name: r, tools: [a], action: allow, when: args.n < 5}, {name: w, tools: [a], action: deny}]`, nil},
+		{"an agent taken out", `rules: [{name: w, tools: [a], action: deny}]`, `rules: [{name: w, tools: [a], agents: [bot], action: deny}]`, []string{
+			`no rule covers a any more, which rule "w" denied`,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			block := func(s string) *Policy {
+				if s != "" && s[0] != '{' {
+					s = "{" + s + "}"
+				}
+				return compile(t, "policy: "+s+"\n")
+			}
+			got := Loosened(block(test.old), block(test.new))
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := Loosened(nil, compile(t, "")); got != nil {
+		t.Errorf("from nothing: %v", got)
+	}
+}

@@ -1,0 +1,51 @@
+package policy
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what problems are found into testdata/problems")
+
+// Each file in testdata/problems makes one mistake, or a few; the comments at its end say what is
+// reported, and where.
+func TestProblems(t *testing.T) {
+	files, err := filepath.Glob("testdata/problems/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	opts := Options{Servers: []string{"files", "tickets"}, Agents: []string{"treasury-bot", "bot"}}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, want, _ := strings.Cut(string(content), "#! ")
+			p, problems := Compile(Parse([]byte(src)), opts)
+			var lines []string
+			for _, problem := range problems {
+				lines = append(lines, "#! "+problem.String()+"\n")
+				if problem.Line == 0 || problem.Column == 0 {
+					t.Errorf("%s: no position for %s", problem.Path, problem)
+				}
+			}
+			got := strings.Join(lines, "")
+			if *update {
+				if err := os.WriteFile(file, []byte(src+got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want = "#! " + want; got != want {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+			if (p == nil) != HasErrors(problems) {
+				t.Errorf("a policy: %t, although the problems are %v", p != nil, problems)
+			}
+		})
+	}
+}
