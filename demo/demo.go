@@ -1,0 +1,211 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"countersign/app"
+	"countersign/client"
+	"countersign/config"
+	"countersign/sandbox"
+)
+
+//go:embed countersign.yaml
+var configuration []byte
+
+// Options say how the demo runs. The zero value is what `countersign demo` does.
+type Options struct {
+	Dir     string        // where it keeps its files; "": a temporary folder, removed at the end
+	Page    string        // address of the chat page; default 127.0.0.1:8788, or a free port if that is taken
+	Listen  string        // address of the gate; default 127.0.0.1:8787, or a free port if that is taken
+	Pace    time.Duration // of the agent's turns; default 3 s
+	Rounds  int           // of the agent's plan; 0: until it is stopped
+	Out     io.Writer     // where it says where to look; default: nowhere
+	Logger  *slog.Logger  // the gate's log; default: none
+	Version string
+	Ready   func(*Demo) // called when all of it runs
+}
+
+// Demo is a running demo.
+type Demo struct {
+	Chat       *sandbox.Sandbox
+	URL        string // of the gate
+	AdminToken string // of hana
+	AgentToken string
+	Dir        string
+}
+
+// The people on the phones.
+const (
+	hanaLINE     = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6"
+	botLINE      = "U0123456789abcdef0123456789abcdef"
+	strangerLINE = "Ueeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
+	team         = "T0DEMO"
+	slackApp     = "A0COUNTERSIGN"
+)
+
+// Run shows the demo until ctx ends, or until the agent has done its rounds.
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Pace <= 0 {
+		o.Pace = 3 * time.Second
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "countersign-demo-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	secrets := map[string]string{}
+	for _, name := range []string{"AGENT_TOKEN", "HANA_TOKEN", "LINE_SECRET", "LINE_TOKEN", "SLACK_TOKEN", "SLACK_SECRET"} {
+		secrets["DEMO_"+name] = rand.Text()
+	}
+
+	chat, err := newChat(secrets)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, chat.Close()) }()
+	if err := listenFirst(chat.Start, o.Page, "127.0.0.1:8788"); err != nil {
+		return fmt.Errorf("the chat page: %w", err)
+	}
+
+	gate, err := startGate(ctx, o, chat, secrets)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err = errors.Join(err, gate.Stop(ctx))
+	}()
+	chat.SetWebhooks("http://"+gate.Addr()+"/webhook/line", "http://"+gate.Addr()+"/webhook/slack")
+
+	d := &Demo{Chat: chat, URL: "http://" + gate.Addr(), AdminToken: secrets["DEMO_HANA_TOKEN"], AgentToken: secrets["DEMO_AGENT_TOKEN"], Dir: o.Dir}
+	greet(o.Out, d)
+	if o.Ready != nil {
+		o.Ready(d)
+	}
+	return runAgent(ctx, o, d)
+}
+
+func newChat(secrets map[string]string) (*sandbox.Sandbox, error) {
+	return sandbox.New(sandbox.Config{
+		LINE: sandbox.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"], BotUserID: botLINE, BotName: "Countersign"},
+		Slack: sandbox.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"], TeamID: team, TeamName: "Demo", AppID: slackApp,
+			BotID: "B0COUNTERSIGN", BotUserID: "U0COUNTERSIGN", BotName: "Countersign", Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		People: []sandbox.Person{
+			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"},
+			{Name: "ken", Slack: "U03KEN"},
+			{Name: sandbox.StrangerName, LINE: strangerLINE, Slack: "U0STRANGER", Stranger: true},
+		},
+	})
+}
+
+// listenFirst starts on the wanted address, or on the usual one, or on any that is free.
+func listenFirst(start func(addr string) error, wanted, usual string) error {
+	if wanted != "" {
+		return start(wanted)
+	}
+	if err := start(usual); err == nil {
+		return nil
+	}
+	return start("127.0.0.1:0")
+}
+
+func startGate(ctx context.Context, o Options, chat *sandbox.Sandbox, secrets map[string]string) (*app.App, error) {
+	path := filepath.Join(o.Dir, "countersign.yaml")
+	if err := os.WriteFile(path, configuration, 0o600); err != nil {
+		return nil, err
+	}
+	var gate *app.App
+	err := listenFirst(func(addr string) error {
+		env := func(name string) (string, bool) {
+			switch name {
+			case "DEMO_LISTEN":
+				return addr, true
+			case "DEMO_STORE":
+				return filepath.Join(o.Dir, "countersign.db"), true
+			case "DEMO_LINE_API":
+				return chat.LINEURL(), true
+			case "DEMO_SLACK_API":
+				return chat.SlackURL(), true
+			case "DEMO_HANA_LINE":
+				return hanaLINE, true
+			}
+			s, ok := secrets[name]
+			return s, ok
+		}
+		cfg, _, err := config.Load(path, env)
+		if err != nil {
+			return err
+		}
+		gate, err = app.New(ctx, app.Options{Config: cfg, Env: env, Logger: o.Logger, Version: o.Version})
+		return err
+	}, o.Listen, config.DefaultListen)
+	if err != nil {
+		return nil, err
+	}
+	return gate, gate.Start()
+}
+
+func greet(w io.Writer, d *Demo) {
+	fmt.Fprintf(w, `Countersign demo
+
+  Open   %s
+         LINE and Slack as they would look on a phone. Cards arrive there; tap Approve or Deny.
+         Switch to the stranger to see what an outsider's tap does.
+
+  Agent  works in %s
+         It does real things there and asks first. Deny something and watch it find another way.
+
+  Gate   %s
+         The same requests on the command line, as hana, who may decide:
+           export COUNTERSIGN_SERVER=%s COUNTERSIGN_TOKEN=%s
+           go run ./cmd/countersign pending
+         Its policy is %s: change it and save.
+
+Press ctrl-c to end.
+
+`, d.Chat.URL(), filepath.Join(d.Dir, "work"), d.URL, d.URL, d.AdminToken, filepath.Join(d.Dir, "countersign.yaml"))
+}
+
+func runAgent(ctx context.Context, o Options, d *Demo) error {
+	shop, err := openWorkshop(filepath.Join(d.Dir, "work"))
+	if err != nil {
+		return err
+	}
+	defer shop.close()
+	c, err := client.New(d.URL, d.AgentToken)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{}, say: func(format string, args ...any) {
+		line := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
+		d.Chat.Log("agent", line)
+		fmt.Fprintf(o.Out, "%s  %s\n", time.Now().Format("15:04:05"), line)
+	}}
+	a.say("Good morning. I am treasury-bot, and I ask before I do what matters.")
+	if err := a.work(ctx, o.Rounds); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the demo's agent: %w", err)
+	}
+	return nil
+}
