@@ -879,9 +879,12 @@ func (s *Sandbox) respond(h *hook, args url.Values) error {
 		s.bump()
 		return nil
 	}
+	if object, err := parseObject([]byte(args.Get("metadata"))); err == nil && str(object["event_type"]) == "" {
+		args.Del("metadata") // empty metadata, as some clients always send, is none
+	}
 	m, code, more := slackContent(args)
 	if code != "" {
-		return errors.New(code + " " + string(mustJSON(more)))
+		return errors.New(strings.TrimSuffix(code+" "+string(mustJSON(more)), " null"))
 	}
 	if flag("replace_original") && original != nil {
 		s.slackChange(original, m, string(SlackResponseURL))

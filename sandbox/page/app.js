@@ -678,7 +678,7 @@ function drawPanels() {
         a.setAttribute("aria-label", "Open " + p.title);
         head.append(a);
       }
-      list = make("ol");
+      list = make("div", "lines");
       list.setAttribute("role", "log");
       list.setAttribute("aria-labelledby", title.id);
       list.tabIndex = 0;
@@ -687,7 +687,7 @@ function drawPanels() {
       root.append(section);
       root.drawn.set(p.stream, list);
     }
-    drawList(list, p.lines.map((l) => ({ key: l.n, ...l })), (l) => make("li", "", make("time", "", new Date(l.at).toLocaleTimeString()), make("span", "", l.text)),
+    drawList(list, p.lines.map((l) => ({ key: l.n, ...l })), (l) => make("p", "", make("time", "", new Date(l.at).toLocaleTimeString()), make("span", "", l.text)),
       "Nothing yet. What happens on this side is told here, line by line.");
   });
 }
