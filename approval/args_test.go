@@ -419,7 +419,9 @@ func leaf() *rapid.Generator[any] {
 			return number(rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,3})?`).Draw(t, "number"))
 		}),
 		rapid.Custom(func(t *rapid.T) any { return rapid.String().Draw(t, "string") }),
-		rapid.Custom(func(t *rapid.T) any { return rapid.SampledFrom([]any{true, false, nil, "", "true", "1"}).Draw(t, "fixed") }),
+		rapid.Custom(func(t *rapid.T) any {
+			return rapid.SampledFrom([]any{true, false, nil, "", "true", "1"}).Draw(t, "fixed")
+		}),
 	)
 }
 

@@ -632,11 +632,14 @@ func (m *Masker) leaf(text string, k kind) []span {
 	return union(credentials(text, 0, k), m.find(text))
 }
 
+// maxHeader is how many bytes of a header's value in free text are looked at.
+const maxHeader = 1024
+
 // maxNamed is how many characters a value may have to be masked by name alone.
 const maxNamed = 200
 
 func wholeSecret(text string) bool {
-	return text != "" && !strings.HasPrefix(text, marks) &&
+	return text != "" && !strings.Contains(text, marks) &&
 		(len(text) <= maxNamed || len(text) <= maxNamed*utf8.UTFMax && utf8.RuneCountInString(text) <= maxNamed) &&
 		!strings.ContainsFunc(text, unicode.IsSpace)
 }
@@ -1035,10 +1038,10 @@ func slackHook(s string, i int) span {
 // botToken finds Telegram's 123456789:AA…, whose colon is at i.
 func botToken(s string, i int) span {
 	start := i
-	for start > 0 && i-start <= 10 && '0' <= s[start-1] && s[start-1] <= '9' {
+	for start > 0 && i-start <= 12 && '0' <= s[start-1] && s[start-1] <= '9' {
 		start--
 	}
-	if i-start < 8 || i-start > 10 {
+	if i-start < 8 || i-start > 12 { // eight to ten, and the 20 of a %20
 		return span{}
 	}
 	end := i + 1
@@ -1083,6 +1086,7 @@ func privateKey(s string, i int) span {
 			if n := strings.IndexAny(line, "\r\n\\"); n >= 0 {
 				line = line[:n]
 			}
+			line, _, _ = strings.Cut(line, "-----")
 			at += len(line)
 			continue
 		}
@@ -1117,7 +1121,7 @@ func pemHeader(s string) bool {
 
 // maxUserInfo is how far, in bytes, a password in a URL is looked for when it holds
 // characters that should have been escaped.
-const maxUserInfo = 512
+const maxUserInfo = 256
 
 // urlPassword finds the password in the URL whose "://" is at i.
 func urlPassword(s string, i int) span {
@@ -1226,7 +1230,7 @@ func (m *Masker) assignment(s string, i int) ([]span, int) {
 		// line or to the quote around it.
 		line := stop
 		if start == value {
-			for line < len(s) && line-start < maxValueBytes && s[line] != '\n' && s[line] != '\r' && !isQuote(s[line]) {
+			for line < len(s) && line-start < maxHeader && s[line] != '\n' && s[line] != '\r' && !isQuote(s[line]) {
 				line++
 			}
 		}
@@ -1273,14 +1277,27 @@ func namedSecret(text string) bool {
 	return true
 }
 
-// maxValueBytes is how far a value in free text is looked for. No longer one is
-// masked by its name.
-const maxValueBytes = maxNamed*utf8.UTFMax + 8
+// valueLimit returns how far a value that begins at i is looked for: no longer one
+// is masked by its name.
+func valueLimit(s string, i int) int {
+	for range maxNamed + 8 {
+		if i >= len(s) {
+			break
+		}
+		if s[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(s[i:])
+		i += n
+	}
+	return i
+}
 
 // valueAt returns the bounds of the value that begins at i in free text: what is
 // between quotes, or else a word as a shell or a list would end it.
 func valueAt(s string, i int) (start, end int) {
-	limit := min(len(s), i+maxValueBytes)
+	limit := valueLimit(s, i)
 	start = i
 	for start < limit && s[start] == '\\' {
 		start++

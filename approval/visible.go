@@ -14,7 +14,7 @@ import (
 // ⟨U+202E⟩: control characters (line breaks and tabs too), bidirectional and
 // other format characters, zero-width ones, line and paragraph separators, tags,
 // variation selectors, blank letters, spaces that are neither U+0020 nor the wide
-// U+3000, private use and noncharacters. A byte that is not UTF-8 becomes ⟨0xFF⟩.
+// U+3000, private use, noncharacters and what Unicode has not assigned. A byte that is not UTF-8 becomes ⟨0xFF⟩.
 //
 // Three things that are whole in sight are kept: a presentation selector right
 // after a symbol (❤️), a joiner between two emoji (👩‍💻), and up to six combining
@@ -105,6 +105,11 @@ func hidden(r rune) bool {
 		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Noncharacter_Code_Point):
 		return true
 	}
+	if unicode.Is(unicode.Cn, r) {
+		// What Unicode may yet assign is shown only where it can be nothing but
+		// a picture or an ideograph.
+		return !(0x1f000 <= r && r <= 0x1faff || 0x20000 <= r && r <= 0x3fffd)
+	}
 	switch r {
 	case '⟨',
 		'\u2800',     // braille blank
@@ -118,7 +123,7 @@ func hidden(r rune) bool {
 
 // emoji reports whether r is drawn by itself and may be joined to another emoji.
 func emoji(r rune) bool {
-	return r >= 0x2190 && unicode.Is(unicode.So, r) && r != '\u2800' || skinTone(r)
+	return r >= 0x2190 && unicode.Is(unicode.So, r) && r != '\u2800' && r != utf8.RuneError || skinTone(r)
 }
 
 func skinTone(r rune) bool { return 0x1f3fb <= r && r <= 0x1f3ff }
@@ -324,10 +329,10 @@ func joined(s string, i int) bool {
 func regional(r rune) bool { return 0x1f1e6 <= r && r <= 0x1f1ff }
 
 // flagsBefore counts the regional indicators at the end of s, of which two make a
-// flag. It looks at no more of them than a cut may move.
+// flag.
 func flagsBefore(s string) int {
 	n := 0
-	for len(s) > 0 && n < maxCluster {
+	for len(s) > 0 {
 		r, size := utf8.DecodeLastRuneInString(s)
 		if !regional(r) {
 			break
