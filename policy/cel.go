@@ -32,7 +32,7 @@ const (
 	maxRecursion   = 64
 	costLimit      = 1_000_000
 	interruptEvery = 100 // iterations
-	celDeadline    = 50 * time.Millisecond
+	celDeadline    = 100 * time.Millisecond
 
 	// What the estimate at load takes for the length of an unknown list or text in the args.
 	usualLength = 1000
@@ -210,6 +210,7 @@ var (
 	errInexact   = errors.New("a number cannot be represented exactly")
 	errNotBool   = errors.New("the expression is neither true nor false")
 	errUndecoded = errors.New("the arguments cannot be decoded")
+	errTooLong   = errors.New("the evaluation exceeded its limit")
 )
 
 // holds evaluates the expression. The error says why it has no value, without quoting arguments.
@@ -225,7 +226,7 @@ func (p *program) holds(e *evaluation) (bool, error) {
 		out, _, err = p.prog.Eval(e)
 	}
 	if err != nil {
-		return false, p.reason(err)
+		return false, p.reason(err, e)
 	}
 	b, ok := out.(types.Bool)
 	if !ok {
@@ -235,21 +236,15 @@ func (p *program) holds(e *evaluation) (bool, error) {
 }
 
 // reason turns CEL's error into one that is safe to show: CEL's own may quote arguments.
-func (p *program) reason(err error) error {
-	if errors.Is(err, errInexact) {
-		return errInexact
-	}
+func (p *program) reason(err error, e *evaluation) error {
 	if errors.Is(err, errUndecoded) {
 		return errUndecoded
 	}
 	if errors.Is(err, interpreter.InterruptError{}) {
-		return errors.New("the evaluation took too long")
+		return errTooLong
 	}
-	if c, ok := errors.AsType[interpreter.EvalCancelledError](err); ok {
-		if c.Cause == interpreter.CostLimitExceeded {
-			return errors.New("the evaluation exceeded its cost limit")
-		}
-		return errors.New("the evaluation was stopped")
+	if _, ok := errors.AsType[interpreter.EvalCancelledError](err); ok {
+		return errTooLong
 	}
 	// CEL tells the rest apart by text alone. A key is repeated only if the rule itself names it.
 	text := err.Error()
@@ -260,6 +255,8 @@ func (p *program) reason(err error) error {
 		return errors.New("a key is missing; has() asks whether it is there")
 	}
 	switch {
+	case strings.HasPrefix(text, "no such overload") && e.args != nil && e.args.inexact:
+		return errInexact
 	case strings.HasPrefix(text, "no such overload"):
 		return errors.New("an argument has a type that the expression cannot work with")
 	case strings.HasPrefix(text, "division by zero"), strings.HasPrefix(text, "modulus by zero"):
@@ -298,9 +295,10 @@ func (e *evaluation) Parent() interpreter.Activation { return nil }
 // object is args as CEL sees them. It decodes only the members that an expression touches, and those
 // once for all rules of a call; only an expression that takes args as a whole decodes them all.
 type object struct {
-	args  approval.Args
-	found map[string]ref.Val // nil for what is absent
-	all   traits.Mapper
+	args    approval.Args
+	found   map[string]ref.Val // nil for what is absent
+	all     traits.Mapper
+	inexact bool // a number was met that CEL cannot hold
 }
 
 func (o *object) whole() (traits.Mapper, ref.Val) {
@@ -309,7 +307,7 @@ func (o *object) whole() (traits.Mapper, ref.Val) {
 		if err != nil {
 			return nil, types.WrapErr(errUndecoded)
 		}
-		o.all = types.NewStringInterfaceMap(adapter{}, m)
+		o.all = types.NewStringInterfaceMap(adapter{o}, m)
 	}
 	return o.all, nil
 }
@@ -327,7 +325,7 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 		raw, ok := o.args.Lookup(string(name))
 		var v ref.Val
 		if ok {
-			v = toVal(raw)
+			v = o.value(raw)
 		}
 		if o.found == nil {
 			o.found = map[string]ref.Val{}
@@ -410,31 +408,8 @@ func (o *object) ConvertToType(t ref.Type) ref.Val {
 func (o *object) Type() ref.Type { return types.MapType }
 func (o *object) Value() any     { return o }
 
-// adapter turns decoded JSON into CEL values: numbers exactly, or into an error once they are used.
-type adapter struct{}
-
-func (adapter) NativeToValue(v any) ref.Val {
-	switch v := v.(type) {
-	case ref.Val:
-		return v
-	case nil:
-		return types.NullValue
-	case string:
-		return types.String(v)
-	case bool:
-		return types.Bool(v)
-	case json.Number:
-		return numberVal(string(v))
-	case []any:
-		return types.NewList(adapter{}, v)
-	case map[string]any:
-		return types.NewStringInterfaceMap(adapter{}, v)
-	}
-	return types.DefaultTypeAdapter.NativeToValue(v)
-}
-
-// toVal decodes one canonical JSON value.
-func toVal(raw jsontext.Value) ref.Val {
+// value decodes one canonical JSON value.
+func (o *object) value(raw jsontext.Value) ref.Val {
 	switch raw.Kind() {
 	case 'n':
 		return types.NullValue
@@ -445,27 +420,24 @@ func toVal(raw jsontext.Value) ref.Val {
 	case '"':
 		return types.String(newValue(raw).text)
 	case '0':
-		return numberVal(string(raw))
+		return o.number(string(raw))
 	}
 	v, err := decodeJSON(raw)
 	if err != nil {
 		return types.WrapErr(errUndecoded)
 	}
-	return adapter{}.NativeToValue(v)
+	return adapter{o}.NativeToValue(v)
 }
 
-// numberVal gives a JSON number to CEL so that every comparison comes out as for the decimals: whole
+// number gives a JSON number to CEL so that every comparison comes out as for the decimals: whole
 // numbers, however written, as integers of 64 bits, others as the double of which they are the
-// shortest text, and what is neither as an error.
-func numberVal(token string) ref.Val {
+// shortest text, and what is neither as a value of its own.
+func (o *object) number(token string) ref.Val {
 	if n, err := strconv.ParseInt(token, 10, 64); err == nil {
 		return types.Int(n)
 	}
 	d, err := parseDecimal(token)
-	if err != nil {
-		return types.WrapErr(errInexact)
-	}
-	if d.isInteger() {
+	if err == nil && d.isInteger() {
 		text := d.integer()
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return types.Int(n)
@@ -473,11 +445,63 @@ func numberVal(token string) ref.Val {
 		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 			return types.Uint(n)
 		}
-		return types.WrapErr(errInexact)
+	} else if f, err := strconv.ParseFloat(token, 64); err == nil && exactDouble(token, f) {
+		return types.Double(f)
 	}
-	f, err := strconv.ParseFloat(token, 64)
-	if err != nil || !exactDouble(token, f) {
-		return types.WrapErr(errInexact)
+	if o != nil {
+		o.inexact = true
 	}
-	return types.Double(f)
+	return inexact(token)
+}
+
+// inexact is a number that CEL has no type for. It equals itself and nothing that CEL can express;
+// whatever else is asked of it is an error. It is no CEL error itself, because comparing lists and
+// maps takes those for equal.
+type inexact string
+
+var inexactType = types.NewOpaqueType("inexact")
+
+func (n inexact) Equal(other ref.Val) ref.Val {
+	m, ok := other.(inexact)
+	if !ok {
+		return types.False
+	}
+	if n == m {
+		return types.True
+	}
+	x, err := parseDecimal(string(n))
+	if err != nil {
+		return types.False
+	}
+	y, err := parseDecimal(string(m))
+	return types.Bool(err == nil && x.compare(y) == 0)
+}
+
+func (n inexact) ConvertToNative(reflect.Type) (any, error) { return nil, errInexact }
+func (n inexact) ConvertToType(ref.Type) ref.Val            { return types.WrapErr(errInexact) }
+func (n inexact) Type() ref.Type                            { return inexactType }
+func (n inexact) Value() any                                { return string(n) }
+
+// adapter turns decoded JSON into CEL values; o is nil in the environment, which has no numbers of
+// its own.
+type adapter struct{ o *object }
+
+func (a adapter) NativeToValue(v any) ref.Val {
+	switch v := v.(type) {
+	case ref.Val:
+		return v
+	case nil:
+		return types.NullValue
+	case string:
+		return types.String(v)
+	case bool:
+		return types.Bool(v)
+	case json.Number:
+		return a.o.number(string(v))
+	case []any:
+		return types.NewList(a, v)
+	case map[string]any:
+		return types.NewStringInterfaceMap(a, v)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(v)
 }
