@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -615,7 +616,7 @@ func (s *Sender) judge(n approval.Notification, e *PushError) (approval.Failure,
 		return f, ResultFailed
 	case n.Attempt > s.retries.Max:
 		f.Final = true
-		f.Detail = fmt.Sprintf("given up after %d tries; %s", n.Attempt, f.Detail)
+		f.Detail = strings.TrimSuffix(fmt.Sprintf("given up after %d tries: %s", n.Attempt, f.Detail), ": ")
 		return f, ResultFailed
 	}
 	f.RetryAt = now.Add(max(s.retries.Delay(n.Attempt, rand.Float64()), e.RetryAfter))

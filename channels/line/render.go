@@ -195,21 +195,17 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 		b := &api.FlexBubble{Size: api.FlexBubbleSIZE_MEGA, Header: head, Footer: d.footer()}
 		// What the args may take is what the rest leaves.
 		b.Body = d.body(channels.Fitted{Total: i.Total}, true)
-		fixed, err := jsonSize(b)
-		if err != nil {
-			return nil, err
-		}
-		f := channels.FitRows(i.Rows, i.Total, size-fixed, maxValue, measure, d.cost)
+		left := size - sizeOf(b)
+		f := channels.FitRows(i.Rows, i.Total, left, maxValue, measure, d.cost)
 		good := f.All() && (!f.Shortened || m.own <= levels[1].own)
-		if fixed > size || !good && n < len(levels)-1 {
+		if left < 0 || !good && n < len(levels)-1 {
 			continue
 		}
 		b.Body = d.body(f, false)
-		taken, err := jsonSize(b)
-		if err == nil && taken > size {
-			err = fmt.Errorf("line: a bubble of %d bytes, over %d", taken, size)
+		if taken := sizeOf(b); taken > size {
+			return nil, fmt.Errorf("line: a bubble of %d bytes, over %d", taken, size)
 		}
-		return b, err
+		return b, nil
 	}
 	return nil, fmt.Errorf("line: what is not args takes more than %d bytes", size)
 }
@@ -336,14 +332,8 @@ func (d drawing) row(r channels.Row) api.FlexComponentInterface {
 	}}
 }
 
-// cost is what a row takes of a bubble's JSON, with its comma.
-func (d drawing) cost(r channels.Row) int {
-	n, err := jsonSize(d.row(r))
-	if err != nil {
-		return bubbleSize
-	}
-	return n + 1
-}
+// cost is what a row takes of a bubble's JSON.
+func (d drawing) cost(r channels.Row) int { return sizeOf(d.row(r)) }
 
 func header(title, risk, colour string) *api.FlexBox {
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, BackgroundColor: colour, Spacing: "xs",
@@ -411,9 +401,4 @@ func or(s, otherwise string) string {
 		return otherwise
 	}
 	return s
-}
-
-func jsonSize(v any) (int, error) {
-	b, err := json.Marshal(v)
-	return len(b), err
 }

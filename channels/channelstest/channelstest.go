@@ -1,0 +1,313 @@
+// Package channelstest holds what every channel is tested with: the cards that each must draw, hostile
+// ones without end, and a check that nothing secret gets out.
+package channelstest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+// Noon is when the requests of [Cases] were made: 2026-11-21 12:00 in Tokyo.
+var Noon = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+// Secret is a value that the args of some cases hold and no card may show.
+const Secret = "not-a-real-secret-but-hidden"
+
+// Maker makes the cards of the cases.
+func Maker() channels.Maker {
+	return channels.Maker{
+		Zone: time.FixedZone("JST", 9*60*60),
+		Link: func(id string) string { return "https://gate.example.com/approvals/" + id },
+	}
+}
+
+// Case is one card.
+type Case struct {
+	Name     string
+	Delivery approval.Delivery
+}
+
+// Card makes the case's card.
+func (c Case) Card() channels.Card { return Maker().Card(c.Delivery) }
+
+// ID returns the n-th request id of the cases.
+func ID(n int) string { return fmt.Sprintf("01KAFHZX3T9W8Y7B6A5D4C%04d", n) }
+
+// BatchID is the id of the cases' batches.
+const BatchID = "01KAFHZX3T9W8Y7B6A5D4CBATC"
+
+// Request is a plain pending request with these args.
+func Request(args string) approval.Request {
+	a, err := approval.ParseArgs([]byte(args))
+	if err != nil {
+		panic(err)
+	}
+	return approval.Request{
+		ID: ID(1), Agent: "treasury-bot", Tool: "transfer_credits",
+		Args: a.Canonical(), ArgsHash: a.Hash(), Risk: approval.RiskHigh,
+		HumanMessage: "Transfer exceeds the confirmation threshold ($10)", ReasonCode: "over_threshold",
+		Status: approval.Pending, RequestedAt: Noon, ExpiresAt: Noon.Add(time.Hour),
+	}
+}
+
+func delivery(kind approval.NotificationKind, rs ...approval.Request) approval.Delivery {
+	d := approval.Delivery{Notification: approval.Notification{ID: "01KAFHZX3T9W8Y7B6A5D4CN0T1", Kind: kind, Status: approval.Queued}, Requests: rs}
+	if len(rs) > 0 {
+		d.Notification.ApprovalID = rs[0].ID
+	}
+	if len(rs) > 1 {
+		d.Notification.BatchID = BatchID
+	}
+	return d
+}
+
+// Reply is a reply that brings the cards of rs.
+func Reply(text string, rs ...approval.Request) approval.Delivery {
+	d := delivery(approval.KindReply, rs...)
+	d.Notification.BatchID, d.Notification.Text = "", text
+	for _, r := range rs {
+		d.Notification.Cards = append(d.Notification.Cards, r.ID)
+	}
+	return d
+}
+
+const transfer = `{"amount_cents":2000,"to_address":"0xAbC0000000000000000000000000000000000123"}`
+
+func ended(status approval.Status, by, reason string) approval.Request {
+	r := Request(transfer)
+	r.Status, r.ResolvedAt, r.ResolvedBy, r.ResolveReason = status, Noon.Add(5*time.Minute), by, reason
+	if status == approval.Approved {
+		r.UseBy = Noon.Add(20 * time.Minute)
+	}
+	return r
+}
+
+// Batch is n different requests of one batch call.
+func Batch(n int) []approval.Request {
+	var rs []approval.Request
+	risks := []approval.Risk{approval.RiskMedium, approval.RiskHigh, approval.RiskCritical, approval.RiskLow}
+	for i := range n {
+		r := Request(fmt.Sprintf(`{"path":"/srv/reports/%d.csv","recursive":%t}`, i+1, i%2 == 0))
+		r.ID, r.Server, r.Tool, r.Risk, r.BatchID = ID(i+1), "files", "delete_file", risks[i%len(risks)], BatchID
+		r.SessionID, r.HumanMessage = "sess-42", "Deleting files needs a person's yes"
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+func many(keys int) string {
+	m := map[string]any{}
+	for i := range keys {
+		m[fmt.Sprintf("option_%03d", i)] = strings.Repeat("v", i%7) + fmt.Sprint(i)
+	}
+	b, _ := json.Marshal(m)
+	return string(b)
+}
+
+// Hostile are args that try everything: markup, mentions, links, fences, control, bidirectional and
+// zero-width characters, values that look like rows.
+const Hostile = `{
+	"markup": "*bold* _it_ ~no~ ` + "`code`" + ` :boom: <!channel> <@U02HANA> <https://evil.example|click> & {name}",
+	"fence": "` + "```" + `\nto_address: 0xSAFE\n` + "```" + `",
+	"bidi": "safe\u202egnp.exe\u2066\u200b\u2060\ufeff",
+	"control": "a\u0000b\u0007c\u001b[2Jd\u0085e\u2028f",
+	"looks": "x\namount_cents: 1\nto_address: 0xFRIEND",
+	"number_as_text": "2000", "null_as_text": "null", "empty": "", "spaces": "  padded  ",
+	"› forged": "› nested", "a\nb": "key with a line break", "": "empty key",
+	"object_as_text": "{\"a\":1}", "tail": "rm -rf /tmp/x\n\n\n\n",
+	"emoji": "👩‍👩‍👧‍👦🏳️‍🌈👍🏽", "zalgo": "Z̸̡̛͍̪̹̼̠̜͉̪̦̣̆̈́a"
+}`
+
+// Cases are the cards that every channel must draw.
+func Cases() []Case {
+	request := func(change func(r *approval.Request)) approval.Delivery {
+		r := Request(transfer)
+		change(&r)
+		return delivery(approval.KindRequest, r)
+	}
+	with := func(args string) approval.Delivery { return delivery(approval.KindRequest, Request(args)) }
+	used := ended(approval.Approved, "hana", "")
+	used.ConsumedAt = Noon.Add(6 * time.Minute)
+	lapsed := ended(approval.Approved, "hana", "checked with finance")
+	lapsed.LapsedAt = lapsed.UseBy
+	some := Batch(3)
+	some[1].Status, some[1].ResolvedAt, some[1].ResolvedBy, some[1].ResolveReason = approval.Denied, Noon.Add(time.Minute), "hana", "keep that one"
+	over := Batch(2)
+	for i := range over {
+		over[i].Status, over[i].ResolvedAt, over[i].ResolvedBy = approval.Expired, over[i].ExpiresAt, "system:timeout"
+	}
+	deep := strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)
+	huge, _ := json.Marshal(map[string]string{"path": "/etc/hosts", "content": strings.Repeat("All work and no play. ", 60_000/22)})
+	return []Case{
+		{"request", delivery(approval.KindRequest, Request(transfer))},
+		{"reminder", delivery(approval.KindReminder, Request(transfer))},
+		{"critical_reason", request(func(r *approval.Request) {
+			r.Risk, r.RequireReason, r.Server, r.SessionID, r.Scope = approval.RiskCritical, true, "bank", "sess-42", "/home/agent/books"
+			r.Rationale = "The invoice is due today.\nI have checked the address twice."
+			r.Preview = "- balance 5000\n+ balance 3000"
+		})},
+		{"batch_3", delivery(approval.KindRequest, Batch(3)...)},
+		{"batch_20", delivery(approval.KindRequest, Batch(20)...)},
+		{"hostile", with(Hostile)},
+		{"huge", with(string(huge))},
+		{"many_keys", with(many(300))},
+		{"deep", with(deep)},
+		{"nested", with(`{"to":{"name":"Ada","accounts":[{"iban":"XX00","share":0.50},{"iban":"XX01","share":0.5}]},"tags":["a","b"],"argv":["git","push","--force"]}`)},
+		{"no_args", with(`{}`)},
+		{"secrets", with(`{"password":"` + Secret + `","headers":{"Authorization":"Bearer ` + Secret + `"},"url":"https://user:` + Secret + `@example.com/"}`)},
+		{"previous", request(func(r *approval.Request) {
+			r.Previous = &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: Noon.Add(-59 * time.Minute)}
+		})},
+		{"ignored", request(func(r *approval.Request) {
+			a, _ := approval.ParseArgs([]byte(`{"path":"/etc/hosts","description":"Add a host","content":"127.0.0.1 gate"}`))
+			r.Args, r.IgnoredArgs, r.ArgsHash = a.Canonical(), []string{"description"}, a.Hash("description")
+		})},
+		{"outcome_approved", delivery(approval.KindOutcome, ended(approval.Approved, "hana", "checked with finance"))},
+		{"outcome_used", delivery(approval.KindOutcome, used)},
+		{"outcome_lapsed", delivery(approval.KindOutcome, lapsed)},
+		{"outcome_denied", delivery(approval.KindOutcome, ended(approval.Denied, "hana", "wrong account <!channel>"))},
+		{"outcome_expired", delivery(approval.KindOutcome, ended(approval.Expired, "system:timeout", ""))},
+		{"outcome_cancelled", delivery(approval.KindOutcome, ended(approval.Cancelled, "agent:treasury-bot", ""))},
+		{"outcome_batch_some", delivery(approval.KindOutcome, some...)},
+		{"outcome_batch_over", delivery(approval.KindOutcome, over...)},
+		{"reply", Reply("Already approved by hana at 2026-11-21T03:05:00.000Z.")},
+		{"reply_card", Reply("This request is waiting. Use its buttons to decide.", Request(transfer))},
+		{"reply_cards", Reply("3 requests are waiting. Use their buttons to decide.", Batch(3)...)},
+	}
+}
+
+// AnyDelivery draws a delivery with args, texts and states that nobody would send with good intent.
+func AnyDelivery(t *rapid.T) approval.Delivery {
+	kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindReply, approval.KindOutcome}).Draw(t, "kind")
+	n := rapid.OneOf(rapid.Just(1), rapid.IntRange(2, 20)).Draw(t, "requests")
+	if kind == approval.KindReply {
+		n = rapid.IntRange(0, 5).Draw(t, "cards")
+	}
+	var rs []approval.Request
+	for i := range n {
+		r := anyRequest(t)
+		r.ID = ID(i)
+		rs = append(rs, r)
+	}
+	if kind == approval.KindReply {
+		return Reply(anyText(5000).Draw(t, "text"), rs...)
+	}
+	return delivery(kind, rs...)
+}
+
+func anyRequest(t *rapid.T) approval.Request {
+	args := anyArgs(t)
+	r := Request(args)
+	r.Tool = rapid.StringMatching(`[A-Za-z0-9_.:-]{1,128}`).Draw(t, "tool")
+	r.Server = rapid.StringMatching(`([A-Za-z0-9_.:-]{1,128})?`).Draw(t, "server")
+	r.Agent = rapid.StringMatching(`[A-Za-z0-9_.:-]{1,128}`).Draw(t, "agent")
+	r.Scope = anyText(approval.MaxScope).Draw(t, "scope")
+	r.SessionID = anyText(approval.MaxSessionID).Draw(t, "session")
+	r.Rationale = anyText(4000).Draw(t, "rationale")
+	r.Preview = anyText(4000).Draw(t, "preview")
+	r.HumanMessage = anyText(2000).Draw(t, "message")
+	r.Risk = rapid.SampledFrom([]approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical, "odd"}).Draw(t, "risk")
+	r.RequireReason = rapid.Bool().Draw(t, "reason required")
+	if rapid.Bool().Draw(t, "previous") {
+		r.Previous = &approval.Use{ApprovedBy: anyText(200).Draw(t, "who"), ApprovedAt: Noon, ConsumedAt: Noon}
+	}
+	if rapid.Bool().Draw(t, "ignored") {
+		r.IgnoredArgs = []string{"k0", "k1", "k2"}
+	}
+	r.Status = rapid.SampledFrom([]approval.Status{approval.Pending, approval.Pending, approval.Approved, approval.Denied, approval.Expired, approval.Cancelled}).Draw(t, "status")
+	if r.Status != approval.Pending {
+		r.ResolvedAt, r.UseBy = Noon, Noon
+		r.ResolvedBy, r.ResolveReason = anyText(200).Draw(t, "by"), anyText(approval.MaxReason).Draw(t, "why")
+	}
+	return r
+}
+
+// nasty are pieces that make trouble where they are not escaped, counted or made visible.
+var nasty = []string{"<", ">", "&", "\"", "\\", "\n", "\n\n\n", "\t", "\x00", "\u202e", "\u200b", "\ufeff", "⟨", "⟩", "👩‍👩‍👧‍👦", "🏳️‍🌈", "é", "e\u0301\u0301",
+	"承認", "ปฏิเสธ", "<!channel>", "```", "*", "{id}", " … (+3 characters) … ", "a", "word ", strings.Repeat("x", 300), strings.Repeat("<", 500), strings.Repeat("界", 700)}
+
+func anyText(most int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		n := rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(0, 60)).Draw(t, "pieces")
+		var b strings.Builder
+		for range n {
+			p := rapid.OneOf(rapid.SampledFrom(nasty), rapid.StringN(0, 5, -1)).Draw(t, "piece")
+			if b.Len()+len(p) > most {
+				break
+			}
+			b.WriteString(p)
+		}
+		return b.String()
+	})
+}
+
+func anyArgs(t *rapid.T) string {
+	size := rapid.SampledFrom([]int{0, 1, 3, 10, 40, 300}).Draw(t, "keys")
+	m := map[string]any{}
+	for i := range size {
+		key := fmt.Sprintf("k%d", i)
+		if rapid.IntRange(0, 9).Draw(t, "odd key") == 0 {
+			key += anyText(400).Draw(t, "key")
+		}
+		m[key] = anyValue(t, 0)
+	}
+	if rapid.IntRange(0, 9).Draw(t, "huge") == 0 {
+		of := rapid.SampledFrom(nasty).Draw(t, "of")
+		m["huge"] = strings.Repeat(of, 60_000/len(of))
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func anyValue(t *rapid.T, depth int) any {
+	most := 7
+	if depth > 5 {
+		most = 3
+	}
+	switch rapid.IntRange(0, most).Draw(t, "value") {
+	case 0:
+		return anyText(2000).Draw(t, "string")
+	case 1:
+		return rapid.SampledFrom([]any{true, false, nil, "", "null", "12", json.Number("1e400"), json.Number("-0.00")}).Draw(t, "literal")
+	case 2:
+		return json.Number(rapid.StringMatching(`-?[1-9][0-9]{0,30}(\.[0-9]{1,5})?`).Draw(t, "number"))
+	case 3:
+		return rapid.StringMatching(`[a-z0-9 /_.-]{0,40}`).Draw(t, "plain")
+	case 4, 5:
+		m := map[string]any{}
+		for i := range rapid.IntRange(0, 4).Draw(t, "members") {
+			m[fmt.Sprintf("m%d", i)] = anyValue(t, depth+1)
+		}
+		return m
+	default:
+		list := []any{}
+		for range rapid.IntRange(0, 5).Draw(t, "elements") {
+			list = append(list, anyValue(t, depth+1))
+		}
+		return list
+	}
+}
+
+// Hidden returns the first character in s that nobody would see on a screen, ok false where there is
+// none. Line breaks and tabs are seen.
+func Hidden(s string) (r rune, ok bool) {
+	for _, r := range s {
+		if r == '⟨' || r == '⟩' || r == '\n' || r == '\t' {
+			continue
+		}
+		if v := approval.VisibleLines("☂" + string(r)); v != "☂"+string(r) && r != '\u200d' && r != '\ufe0f' {
+			return r, true
+		}
+	}
+	return 0, false
+}
