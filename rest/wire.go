@@ -79,7 +79,7 @@ type request struct {
 	Scope         string   `json:"scope" description:"A working directory, tenant or the like; part of what makes two calls the same."`
 	Server        string   `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
 	Tool          string   `json:"tool"`
-	Args          object   `json:"args" description:"The canonical args, whole and unmasked: what was hashed and what will run."`
+	Args          object   `json:"args" nullable:"false" description:"The canonical args, whole and unmasked: what was hashed and what will run."`
 	ArgsHash      string   `json:"args_hash" description:"SHA-256, in hex, of the canonical args less those that the rule ignores." pattern:"^[0-9a-f]{64}$"`
 	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string   `json:"rule" description:"The rule that decided; empty when none matched."`
@@ -264,7 +264,7 @@ type problem struct {
 
 type callBody struct {
 	Tool      string   `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
-	Args      object   `json:"args" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
+	Args      object   `json:"args" nullable:"false" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
 	Server    optional `json:"server" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
 	Scope     optional `json:"scope" description:"At most 1024 bytes."`
 	TurnID    optional `json:"turn_id" description:"At most 256 bytes."`
