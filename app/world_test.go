@@ -1,0 +1,340 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"countersign/app"
+	"countersign/client"
+	"countersign/config"
+	"countersign/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		childMain()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	hanaLINE   = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6"
+	strangerID = "Ueeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
+	botLINE    = "U0123456789abcdef0123456789abcdef"
+)
+
+// secrets are made up out of words, so that nothing here looks like a real one.
+var secrets = map[string]string{
+	"AGENT_TOKEN": "test-agent-token-bot", "OTHER_TOKEN": "test-agent-token-other", "HANA_TOKEN": "test-person-token-hana",
+	"KEN_TOKEN": "test-person-token-ken", "LINE_SECRET": "test-line-channel-secret", "LINE_TOKEN": "test-line-access-token",
+	"SLACK_TOKEN": "test-slack-bot-token", "SLACK_SECRET": "test-slack-signing-secret",
+}
+
+const configText = `
+listen: 127.0.0.1:0
+store: sqlite:${STORE}
+agents:
+  - {name: bot, token: "${AGENT_TOKEN}"}
+  - {name: other, token: "${OTHER_TOKEN}"}
+people:
+  - {name: hana, roles: [approver, admin], line: ` + hanaLINE + `, slack: U02HANA, token: "${HANA_TOKEN}"}
+  - {name: ken, roles: [approver], slack: U03KEN, token: "${KEN_TOKEN}"}
+channels:
+  line: {channel_secret: "${LINE_SECRET}", channel_access_token: "${LINE_TOKEN}", notify: [hana], api_url: "${LINE_API}"}
+  slack: {bot_token: "${SLACK_TOKEN}", signing_secret: "${SLACK_SECRET}", channel: C0APPROVALS, api_url: "${SLACK_API}"}
+notifications: {max_retries: 3, first_retry: 1s, max_backoff: 2s}
+policy:
+  use_within: 15m
+  rules:
+    - {name: reading, tools: ["read_*"], risk: low, action: allow}
+    - {name: no disks, tools: [format_disk], risk: critical, action: deny, reason_code: forbidden, message: Never.}
+    - {name: short, tools: [short_lived], risk: medium, timeout: 1s, message: Answer fast.}
+    - {name: closing, tools: [close_books], risk: critical, message: A closed month cannot be opened again}
+    - name: transfers
+      tools: [transfer_credits]
+      when: args.amount_cents >= 1000
+      risk: high
+      reason_code: over_threshold
+      message: Transfer exceeds the confirmation threshold ($10)
+`
+
+// world is the whole program, with the stand-ins in the other chair.
+type world struct {
+	t    *testing.T
+	ctx  context.Context
+	dir  string
+	path string // of the configuration
+	env  map[string]string
+	chat *sandbox.Sandbox
+	app  *app.App
+	bot  *client.Client
+	hana *client.Client
+	log  *logBuffer
+}
+
+// logBuffer keeps the log, for a failed test to show and for tests that look into it.
+type logBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func newChat(t testing.TB) *sandbox.Sandbox {
+	t.Helper()
+	chat, err := sandbox.New(sandbox.Config{
+		LINE: sandbox.LINEConfig{ChannelSecret: secrets["LINE_SECRET"], ChannelAccessToken: secrets["LINE_TOKEN"], BotUserID: botLINE},
+		Slack: sandbox.SlackConfig{BotToken: secrets["SLACK_TOKEN"], SigningSecret: secrets["SLACK_SECRET"], TeamID: "T0TEAM", AppID: "A0APP",
+			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		People: []sandbox.Person{
+			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ken", Slack: "U03KEN"},
+			{Name: sandbox.StrangerName, LINE: strangerID, Slack: "U0STRANGER", Stranger: true},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chat.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { chat.Close() })
+	return chat
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	w := &world{t: t, ctx: ctx, dir: t.TempDir(), chat: newChat(t), log: &logBuffer{}, env: map[string]string{}}
+	for k, v := range secrets {
+		w.env[k] = v
+	}
+	w.env["STORE"] = filepath.Join(w.dir, "gate.db")
+	w.env["LINE_API"], w.env["SLACK_API"] = w.chat.LINEURL(), w.chat.SlackURL()
+	w.path = filepath.Join(w.dir, "countersign.yaml")
+	if err := os.WriteFile(w.path, []byte(configText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log:\n%s", w.log)
+		}
+		for name, s := range secrets {
+			if strings.Contains(w.log.String(), s) {
+				t.Errorf("the log shows %s", name)
+			}
+		}
+		if v := w.chat.Violations(); len(v) != 0 {
+			t.Errorf("the platforms' rules were broken: %v", v)
+		}
+	})
+	w.start()
+	return w
+}
+
+func (w *world) lookup(name string) (string, bool) {
+	s, ok := w.env[name]
+	return s, ok
+}
+
+// start starts the program on what is in the folder.
+func (w *world) start() {
+	w.t.Helper()
+	cfg, _, err := config.Load(w.path, w.lookup)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, Version: "test",
+		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.app = a
+	w.t.Cleanup(w.stop)
+	if err := a.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.chat.SetWebhooks(w.url("/webhook/line"), w.url("/webhook/slack"))
+	w.bot, w.hana = w.client("AGENT_TOKEN"), w.client("HANA_TOKEN")
+	w.eventually("the platforms know us", func() bool { return !strings.Contains(w.get("/readyz"), "has not said") })
+}
+
+func (w *world) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := w.app.Stop(ctx); err != nil {
+		w.t.Errorf("stop: %v", err)
+	}
+}
+
+func (w *world) url(path string) string { return "http://" + w.app.Addr() + path }
+
+func (w *world) client(token string) *client.Client {
+	w.t.Helper()
+	c, err := client.New("http://"+w.app.Addr(), secrets[token])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(c.Close)
+	return c
+}
+
+func (w *world) get(path string) string {
+	w.t.Helper()
+	res, err := http.Get(w.url(path))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// eventually waits for what no event of the stand-ins announces.
+func (w *world) eventually(what string, cond func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if cond() {
+			return
+		}
+	}
+	w.t.Fatalf("never came: %s", what)
+}
+
+func transfer(cents int) client.Call {
+	return client.Call{Tool: "transfer_credits", Args: json.RawMessage(fmt.Sprintf(`{"amount_cents":%d,"to":"0xAbC"}`, cents)), SessionID: "s1"}
+}
+
+func (w *world) call(c client.Call) client.Answer {
+	w.t.Helper()
+	a, err := w.bot.Call(w.ctx, c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+func (w *world) expect(c client.Call, want client.Word) client.Answer {
+	w.t.Helper()
+	a := w.call(c)
+	if a.Decision != want {
+		w.t.Fatalf("%s (%s), want %s", a.Decision, a.Message, want)
+	}
+	return a
+}
+
+// lineCard waits for hana's n-th LINE message with this text in it.
+func (w *world) lineCard(text string, n int) sandbox.LINEMessage {
+	w.t.Helper()
+	var found sandbox.LINEMessage
+	if err := w.chat.WaitFor(w.ctx, func() bool {
+		left := n
+		for _, m := range w.chat.LINEChat("hana") {
+			if m.FromBot && strings.Contains(string(m.JSON), text) {
+				if left--; left == 0 {
+					found = m
+					return true
+				}
+			}
+		}
+		return false
+	}); err != nil {
+		w.t.Fatalf("no LINE message %d with %q", n, text)
+	}
+	return found
+}
+
+func (w *world) slackCard(text string) sandbox.SlackMessage {
+	w.t.Helper()
+	var found sandbox.SlackMessage
+	if err := w.chat.WaitFor(w.ctx, func() bool {
+		for _, m := range w.chat.SlackMessages("C0APPROVALS") {
+			if m.Ephemeral == "" && strings.Contains(string(m.Blocks), text) {
+				found = m
+				return true
+			}
+		}
+		return false
+	}); err != nil {
+		w.t.Fatalf("no Slack card with %q", text)
+	}
+	return found
+}
+
+func (w *world) tapLINE(person, id, verb string) sandbox.Delivery {
+	w.t.Helper()
+	return w.ok(w.chat.TapLINE(w.ctx, person, "", "action="+verb+"&id="+id))
+}
+
+func (w *world) tapSlack(person, id, verb string) sandbox.Delivery {
+	w.t.Helper()
+	return w.ok(w.chat.TapSlack(w.ctx, person, "C0APPROVALS", "", verb, id))
+}
+
+func (w *world) ok(d sandbox.Delivery, err error) sandbox.Delivery {
+	w.t.Helper()
+	if err != nil || !d.OK() {
+		w.t.Fatalf("webhook: %v, answered %d %s", err, d.Status, d.Body)
+	}
+	return d
+}
+
+// told waits until hana has been told text in LINE.
+func (w *world) told(text string) {
+	w.t.Helper()
+	w.lineCard(text, 1)
+}
+
+func (w *world) status(id string) client.Approval {
+	w.t.Helper()
+	a, err := w.hana.Approval(w.ctx, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+func (w *world) audit(eventType string) []client.AuditEvent {
+	w.t.Helper()
+	p, err := w.hana.Audit(w.ctx, client.AuditQuery{EventType: eventType})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p.Items
+}
+
+func (w *world) notifications(q client.NotificationQuery) []client.Notification {
+	w.t.Helper()
+	p, err := w.hana.Notifications(w.ctx, q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p.Items
+}
