@@ -84,7 +84,9 @@ func TestABatchIsAnsweredInOrder(t *testing.T) {
 
 func TestABatchHasOneToTwentyCallsAndRefusesAllForOne(t *testing.T) {
 	w := newWorld(t)
-	many := func(n int) string { return `{"calls":[` + strings.Join(slices.Repeat([]string{transfer}, n), ",") + `]}` }
+	many := func(n int) string {
+		return `{"calls":[` + strings.Join(slices.Repeat([]string{transfer}, n), ",") + `]}`
+	}
 	w.do(botToken, "POST", "/v1/calls/batch", many(20)).is(200)
 	w.do(botToken, "POST", "/v1/calls/batch", many(21)).is(400, "invalid_parameter")
 	w.do(botToken, "POST", "/v1/calls/batch", many(0)).is(400, "invalid_parameter")
@@ -447,4 +449,3 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 		}
 	}
 }
-

@@ -115,9 +115,9 @@ func mapOf(v any) map[string]any {
 }
 
 func TestEveryRouteIsDocumentedAndEveryDocumentedRouteIsThere(t *testing.T) {
-	w := newWorld(t)
+	s := bare()
 	var routes, documented []string
-	for _, rt := range w.rest.routes {
+	for _, rt := range s.routes {
 		routes = append(routes, rt.method+" "+rt.path)
 	}
 	for p, item := range doc().paths() {
@@ -134,7 +134,7 @@ func TestEveryRouteIsDocumentedAndEveryDocumentedRouteIsThere(t *testing.T) {
 	for _, d := range documented {
 		method, path, _ := strings.Cut(d, " ")
 		req := &http.Request{Method: method, URL: mustURL(strings.Replace(path, "{id}", "X", 1))}
-		if _, pattern := w.rest.mux.Handler(req); pattern != d {
+		if _, pattern := s.mux.Handler(req); pattern != d {
 			t.Errorf("%s is answered by %q", d, pattern)
 		}
 	}
@@ -203,7 +203,7 @@ func TestEveryOperationHasItsErrors(t *testing.T) {
 }
 
 func TestEveryCodeHasAStatusAndATitle(t *testing.T) {
-	for _, rt := range newWorld(t).rest.routes {
+	for _, rt := range bare().routes {
 		for _, c := range rt.codes() {
 			if k := kinds[c]; k.status == 0 || k.title == "" {
 				t.Errorf("%s has no status or title", c)

@@ -37,7 +37,7 @@ func targets(id, nid string) []target {
 }
 
 func TestTheTargetsAreAllRoutes(t *testing.T) {
-	if got, want := len(targets("", "")), len(newWorld(t).rest.routes)-1; got != want {
+	if got, want := len(targets("", "")), len(bare().routes)-1; got != want {
 		t.Errorf("%d targets for %d routes", got, want)
 	}
 }
@@ -79,7 +79,8 @@ func TestTwoTokensAreNoToken(t *testing.T) {
 }
 
 func TestWhoMayDoWhat(t *testing.T) {
-	for _, tt := range []struct {
+	w := newWorld(t)
+	for i, tt := range []struct {
 		who, method, path, body string // {own}: a pending request of bot; {failed}: its notification
 		status                  int
 		code                    approval.Code
@@ -139,8 +140,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{rootToken, "POST", "/v1/notifications/{failed}/retry", `{"x":1}`, 400, "unknown_field"},
 	} {
 		t.Run(tt.method+" "+tt.path+" "+strings.Split(tt.who, "-")[2], func(t *testing.T) {
-			w := newWorld(t)
-			id := w.ask(transfer)
+			w.t = t
+			id := w.ask(asked(i))
 			nid := w.failNotification(id)
 			path := strings.NewReplacer("{own}", id, "{failed}", nid).Replace(tt.path)
 			r := w.do(tt.who, tt.method, path, tt.body)
@@ -589,12 +590,10 @@ func TestSecretsStayOutOfTheLogAndOfProblems(t *testing.T) {
 
 func TestAnAgentSeesNoOtherRequestInAProblem(t *testing.T) {
 	x := func(who approval.Actor, of string) bool {
-		w := newWorld(t)
 		rec := recorder{header: http.Header{"X-Correlation-Id": {"c"}}}
 		req, _ := http.NewRequest("GET", "/", nil)
 		writeProblem(&exchange{ResponseWriter: &rec, r: req, who: principal{Actor: who}},
 			&approval.Error{Code: approval.CodeExpired, Message: "m", Request: &approval.Request{ID: "x", Agent: of, Args: []byte("{}")}})
-		_ = w
 		return bytes.Contains(rec.Bytes(), []byte(`"approval"`))
 	}
 	bot := approval.Actor{Kind: approval.Agent, Name: "bot"}

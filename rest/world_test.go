@@ -186,8 +186,13 @@ type reply struct {
 
 // doc is the OpenAPI document that every answer of these tests is held against.
 var doc = sync.OnceValue(func() *document {
-	return readDocument(New(Options{Gate: approval.NewGate(approval.Options{Policy: rules{}}), Directory: new(approval.Directory)}).document())
+	return readDocument(bare().document())
 })
+
+// bare is a server without a store.
+func bare() *Server {
+	return New(Options{Gate: approval.NewGate(approval.Options{Policy: rules{}}), Directory: new(approval.Directory)})
+}
 
 // do sends one request. header holds names and values by turns.
 func (w *world) do(token, method, path, body string, header ...string) reply {

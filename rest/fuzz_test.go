@@ -1,0 +1,86 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+)
+
+// FuzzReadCall holds the reader of calls against a plain JSON reader: what is taken is one JSON object
+// of known, exact, unrepeated names, with the very args that were sent; and what is refused is refused
+// with one of the codes for a bad request, in a detail that is fit to show.
+func FuzzReadCall(f *testing.F) {
+	for _, s := range []string{
+		transfer, `{}`, `{"tool":"x","args":{"a":1,"a":2}}`, `{"tool":"x","Tool":"y"}`, `{"tool":"x","t\u006fol":"y"}`, `[{}]`, `{"tool":"\ud800"}`,
+		`{"tool":"x","args":null}`, `{"tool":"x","args":{"n":1E400,"big":12345678901234567890}}`, "{\"tool\":\"x\",\"\xff\":1}", `{"tool":"x"}{}`,
+		`{"tool":"x","args":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + `}`, `{"tool":"x","args":"{}"}`, ` {"tool" : "x" , "args" : { } } `,
+		`{"tool":"x","scope":null,"server":"","turn_id":"t","session_id":"s","rationale":"r","preview":"p"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before := bytes.Clone(body)
+		c, err := readCall(body, "", "bot")
+		if !bytes.Equal(body, before) {
+			t.Fatal("the body was changed")
+		}
+		if err != nil {
+			code := approval.CodeOf(err)
+			switch code {
+			case codeInvalidJSON, codeUnknownField, approval.CodeInvalidParameter, approval.CodeInvalidArgs:
+			default:
+				t.Fatalf("refused with %s", code)
+			}
+			msg := err.(*approval.Error).Message
+			if !utf8.ValidString(msg) || len(msg) > 600 || strings.ContainsAny(msg, "\n\r") {
+				t.Fatalf("the detail is %q", msg)
+			}
+			return
+		}
+		if !jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true)) {
+			t.Fatal("taken, but not JSON")
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(body, &members); err != nil {
+			t.Fatalf("taken, but %v", err)
+		}
+		for name := range members {
+			if !strings.Contains(" "+strings.Join(callFields, " ")+" ", " "+name+" ") {
+				t.Fatalf("taken with %q", name)
+			}
+		}
+		var tool string
+		if err := json.Unmarshal(or(members["tool"], `""`), &tool); err != nil || tool != c.Tool {
+			t.Fatalf("the tool is %q, %v; want %q", c.Tool, err, tool)
+		}
+		args, err := approval.ParseArgs(or(members["args"], "{}"))
+		if err != nil || !bytes.Equal(args.Canonical(), c.Args.Canonical()) {
+			t.Fatalf("the args are %s, %v; want %s", c.Args.Canonical(), err, args.Canonical())
+		}
+	})
+}
+
+func or(v json.RawMessage, otherwise string) []byte {
+	if v == nil || string(v) == "null" {
+		return []byte(otherwise)
+	}
+	return v
+}
+
+// FuzzParseWait holds that a wait is never negative, nor longer than it may be.
+func FuzzParseWait(f *testing.F) {
+	for _, s := range []string{"30", "30s", "-1", "1h", "9e9h", "", "0x10", "1_0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if d, err := parseWait(s); err == nil && (d < 0 || d > maxWait) {
+			t.Errorf("%q is %v", s, d)
+		}
+	})
+}
