@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -20,32 +21,40 @@ const HTTPTimeout = 10 * time.Second
 // maxAnswer is how much of a platform's answer is read.
 const maxAnswer = 1 << 20
 
-// NewHTTPClient returns a client for calls to a platform: with a time-out, bounded answers, and no
-// redirects, which would take a token to whoever the answer names. Its CloseIdleConnections must be
-// called when it is no longer used.
-func NewHTTPClient() *http.Client {
+// NewHTTPClient returns a client for calls to a platform: with a time-out, and without redirects, which
+// would take a token to whoever the answer names. Answers are read whole, and no further than 1 MiB, so
+// that a caller who does not close one leaks nothing. Its CloseIdleConnections must be called when it is
+// no longer used.
+func NewHTTPClient(timeout time.Duration) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 32
 	t.IdleConnTimeout = 90 * time.Second
 	return &http.Client{
-		Transport:     &bounded{t},
-		Timeout:       HTTPTimeout,
+		Transport:     &bounded{t, timeout},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// bounded is a transport whose answers end after maxAnswer bytes.
-type bounded struct{ *http.Transport }
+// bounded is a transport whose calls end in time, with the answer in hand.
+type bounded struct {
+	*http.Transport
+	timeout time.Duration
+}
 
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := b.Transport.RoundTrip(r)
-	if err == nil {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	ctx, cancel := context.WithTimeout(r.Context(), b.timeout)
+	defer cancel()
+	res, err := b.Transport.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		return nil, err
 	}
-	return res, err
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
 }
 
 // Wire tells whether a request left this machine.

@@ -188,27 +188,41 @@ func (f Fitted) All() bool { return f.Shown == f.Total }
 // valueCaps are the lengths that values are shortened to, one after the other, until all rows fit.
 var valueCaps = []int{8000, 4000, 2000, 1000, 600, 400, 250, 160, 100, 60, 36}
 
-const (
-	keyCap = 80
-	// fewestValue is a value of which there is no point in showing less.
-	fewestValue = 36
-)
+// keyCap is the longest that a key is shown.
+const keyCap = 80
 
-// FitRows fits rows into a budget. cost is what one row takes of it, its key and value having been
-// shortened in unit; no value is longer than most. Showing a part of every value goes before showing
-// all of some; where even that does not fit, the first rows are shown, as many as fit.
+// FitRows fits rows into a budget. cost is what one row takes of it, at least as much as its value
+// measures in unit, in which keys and values are shortened; no value is longer than most. Showing a part
+// of every value goes before showing all of some; where even that does not fit, the first rows are
+// shown, as many as fit.
 func FitRows(rows []Row, total, budget, most int, unit func(string) int, cost func(Row) int) Fitted {
 	f := Fitted{Total: total}
+	lengths := make([]int, len(rows))
+	for i, r := range rows {
+		lengths[i] = unit(r.Value)
+	}
 	for i, limit := range valueCaps {
-		if limit > most && i < len(valueCaps)-1 {
+		last := i == len(valueCaps)-1
+		if limit > most && !last {
 			continue
+		}
+		if !last { // a glance: shortening is the dear part
+			least := 0
+			for _, n := range lengths {
+				least += min(n, limit)
+			}
+			if least > budget {
+				continue
+			}
 		}
 		f.Rows, f.Shown, f.Shortened = f.Rows[:0], 0, false
 		left := budget
-		for _, r := range rows {
+		for i, r := range rows {
 			short := r
-			short.Key = approval.ShortenMiddle(r.Key, min(keyCap, max(limit, fewestValue)), unit)
-			short.Value = approval.ShortenMiddle(r.Value, limit, unit)
+			short.Key = approval.ShortenMiddle(r.Key, min(keyCap, limit), unit)
+			if lengths[i] > limit {
+				short.Value = approval.ShortenMiddle(r.Value, limit, unit)
+			}
 			if left -= cost(short); left < 0 {
 				break
 			}

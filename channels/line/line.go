@@ -37,7 +37,7 @@ func New(c Config) (*Channel, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	ch := &Channel{token: c.ChannelAccessToken, endpoint: or(strings.TrimRight(c.APIURL, "/"), DefaultAPIURL), http: channels.NewHTTPClient()}
+	ch := &Channel{token: c.ChannelAccessToken, endpoint: or(strings.TrimRight(c.APIURL, "/"), DefaultAPIURL), http: channels.NewHTTPClient(channels.HTTPTimeout)}
 	if _, err := ch.client(context.Background()); err != nil {
 		return nil, fmt.Errorf("line: %w", err)
 	}

@@ -336,7 +336,7 @@ func TestSizes(t *testing.T) {
 // A whole batch of the worst requests still fits.
 func TestWorstBatch(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	for n := 2; n <= 20; n++ {
+	for _, n := range []int{2, 5, 6, 12, 20} {
 		rs := channelstest.Batch(n)
 		for i := range rs {
 			bad := strings.Repeat("<", 20_000)

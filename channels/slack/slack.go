@@ -63,7 +63,7 @@ func New(c Config) (*Channel, error) {
 	}
 	return &Channel{
 		token: c.BotToken, base: c.base(), home: c.Channel, allowShared: c.AllowShared,
-		http: channels.NewHTTPClient(), shared: map[string]sharing{},
+		http: channels.NewHTTPClient(channels.HTTPTimeout), shared: map[string]sharing{},
 	}, nil
 }
 
