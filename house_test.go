@@ -1,0 +1,139 @@
+// Package countersign_test holds what is true of the whole tree: which package may import which, and
+// that each tells its story once.
+package countersign_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrows says which of our packages each one may import, and why it may not import more. Imports run
+// cmd → app → {rest, webhook, heartbeat, channels/*, policy, store} → approval; siblings meet in the
+// types of approval and are joined in app.
+var arrows = map[string]struct {
+	may []string
+	why string
+}{
+	"approval":        {nil, "the domain knows nobody"},
+	"schema":          {nil, "SQL files and the code that applies them"},
+	"client":          {nil, "it speaks the API as an outside program does"},
+	"sandbox":         {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
+	"store":           {[]string{"approval", "schema"}, "rows, and no rules"},
+	"store/storetest": {[]string{"approval"}, "the contract is the domain's, for every store"},
+	"policy":          {[]string{"approval"}, "a call in, a verdict out"},
+	"heartbeat":       {[]string{"approval"}, "it starts work that others do"},
+	"rest":            {[]string{"approval"}, "it translates, and decides nothing"},
+	"channels":        {[]string{"approval"}, "cards and words, of no platform"},
+	"channels/line":   {[]string{"approval", "channels"}, "one platform each"},
+	"channels/slack":  {[]string{"approval", "channels"}, "one platform each"},
+	"webhook":         {[]string{"approval", "channels"}, "it reads button data with channels"},
+	"config":          {[]string{"approval", "channels", "channels/line", "channels/slack", "heartbeat", "policy"}, "it composes the sections that packages own"},
+	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "config", "heartbeat", "policy", "rest", "store", "webhook"},
+		"the only place that knows concrete types; the stand-ins are not of the program"},
+	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
+	"cmd/countersign": {[]string{"app", "client", "config", "demo", "sandbox"}, "flags and tables"},
+}
+
+// outside says which other modules the packages that promise to be lean may import.
+var outside = map[string][]string{
+	"approval": {"github.com/go-json-experiment/json/jsontext", "github.com/oklog/ulid/v2"},
+	"sandbox":  {"github.com/rivo/uniseg"},
+}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Standard   bool
+	Imports    []string
+	GoFiles    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ps []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return ps
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.GoFiles) > 0 {
+			ps = append(ps, p)
+		}
+	}
+}
+
+func TestImportArrows(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, "countersign/")
+		rule, ok := arrows[name]
+		if !ok {
+			t.Errorf("package %s is not in the table of arrows: say what it may import, and why", name)
+			continue
+		}
+		seen[name] = true
+		for _, imp := range p.Imports {
+			ours, isOurs := strings.CutPrefix(imp, "countersign/")
+			if isOurs && !slices.Contains(rule.may, ours) {
+				t.Errorf("%s imports %s, which it may not: %s", name, ours, rule.why)
+			}
+			if lean, ok := outside[name]; ok && !isOurs && strings.Contains(strings.Split(imp, "/")[0], ".") && !slices.Contains(lean, imp) {
+				t.Errorf("%s imports %s; beside the standard library it may import %v", name, imp, lean)
+			}
+		}
+	}
+	for name := range arrows {
+		if !seen[name] {
+			t.Errorf("the table of arrows names %s, which is not there", name)
+		}
+	}
+}
+
+func TestEachPackageTellsItsStoryOnce(t *testing.T) {
+	for _, p := range packages(t) {
+		told := 0
+		for _, f := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if file.Doc != nil {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("%s has %d package comments, want one", p.ImportPath, told)
+		}
+	}
+}
+
+func TestNoTestSkips(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "house_test.go" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err == nil && (strings.Contains(string(b), "t.Skip") || strings.Contains(string(b), "testing.Short()")) {
+			t.Errorf("%s can skip: a test that does not run shows nothing", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
