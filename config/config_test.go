@@ -490,3 +490,21 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestExplain(t *testing.T) {
+	cfg, _ := load(t, "full.yaml")
+	x, err := cfg.Explain(Question{Agent: "treasury-bot", Tool: "bank/transfer_credits", Args: []byte(`{"amount_cents":5000}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Action != approval.Quarantine || x.ReasonCode != "over_threshold" || x.Tool != "bank/transfer_credits" {
+		t.Errorf("explanation = %+v", x)
+	}
+	for _, q := range []Question{
+		{Tool: "no spaces"}, {Tool: "a/b/c"}, {Tool: "pay", Args: []byte(`[]`)}, {Tool: "pay", Args: []byte(`{"a":1,"a":2}`)},
+	} {
+		if _, err := cfg.Explain(q); err == nil || strings.Contains(err.Error(), "invalid_") {
+			t.Errorf("Explain(%+v): %v", q, err)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"countersign/client"
+)
+
+type notificationsCmd struct {
+	remote
+	output
+	Status     string `placeholder:"STATUS" help:"Only this status: queued, retrying, sent, delivered, failed or skipped."`
+	Channel    string `placeholder:"NAME" help:"Only this channel: line or slack."`
+	ApprovalID string `placeholder:"ID" help:"Only this request's."`
+	Limit      int    `default:"50" help:"How many, newest first; 0 for all."`
+	Follow     bool   `help:"Go on with each change as it happens, until ctrl-c."`
+}
+
+func (*notificationsCmd) Help() string {
+	return `With --follow --json each row is one line.
+
+Examples:
+
+    countersign notifications --status failed
+    countersign notifications --approval-id 01K9ZQ3V5T8M2N4P6R7S9W1X3Y
+    countersign notifications --follow`
+}
+
+var notificationHeads = []string{"ID", "REQUEST", "CHANNEL", "TO", "KIND", "STATUS", "TRIES", "NEXT TRY", "ERROR"}
+
+func notificationRow(n client.Notification, now time.Time) []string {
+	next := ""
+	if !n.NextAttemptAt.IsZero() && (n.Status == "queued" || n.Status == "retrying") {
+		next = away(n.NextAttemptAt.Sub(now))
+	}
+	problem := n.Error
+	if n.HTTPStatus >= 300 {
+		problem = strings.TrimSpace(strconv.Itoa(n.HTTPStatus) + " " + problem)
+	}
+	return []string{n.ID, n.ApprovalID, n.Channel, n.Recipient, n.Kind, n.Status, strconv.Itoa(n.Attempt), next, shorten(problem, 120)}
+}
+
+func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	from := ""
+	if c.Follow {
+		// The stream takes up after what was on record before the list was read, so that nothing falls
+		// between the two.
+		newest, err := g.Audit(ctx, client.AuditQuery{Limit: 1})
+		if err != nil {
+			return g.failure(err)
+		}
+		if len(newest.Items) > 0 {
+			from = strconv.FormatInt(newest.Items[0].Seq, 10)
+		}
+	}
+	page, err := c.list(ctx, g)
+	if err != nil {
+		return g.failure(err)
+	}
+	switch {
+	case c.Follow:
+		return c.follow(ctx, s, g, page, from)
+	case c.JSON:
+		return printJSON(s.out, list("notifications", page))
+	case len(page.Items) == 0:
+		s.printf("No notifications.\n")
+		return nil
+	}
+	now := time.Now()
+	rows := [][]string{notificationHeads}
+	for _, n := range page.Items {
+		rows = append(rows, notificationRow(n, now))
+	}
+	table(s.out, rows...)
+	return nil
+}
+
+func (c *notificationsCmd) list(ctx context.Context, g *gate) (client.Page[client.Notification], error) {
+	return pages(c.Limit, func(after string, limit int) (client.Page[client.Notification], error) {
+		return g.Notifications(ctx, client.NotificationQuery{Status: c.Status, Channel: c.Channel, ApprovalID: c.ApprovalID, After: after, Limit: limit})
+	})
+}
+
+// follow prints what was listed, oldest first, and then every change.
+func (c *notificationsCmd) follow(ctx context.Context, s *std, g *gate, page client.Page[client.Notification], from string) error {
+	show := func(n client.Notification) error {
+		if c.JSON {
+			return printJSONLine(s.out, n)
+		}
+		row := notificationRow(n, time.Now())
+		for i, cell := range row {
+			row[i] = visible(cell)
+		}
+		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", time.Now().UTC().Format(time.TimeOnly), row[5], row[2], row[4], row[3], row[6])
+		if row[7] != "" {
+			line += ", next " + row[7]
+		}
+		if row[8] != "" {
+			line += ": " + row[8]
+		}
+		s.printf("%s  (%s)\n", line, row[0])
+		return nil
+	}
+	for i := len(page.Items) - 1; i >= 0; i-- {
+		if err := show(page.Items[i]); err != nil {
+			return err
+		}
+	}
+	for e, err := range g.Events(ctx, from) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return g.failure(err)
+		case e.Type == client.EventReset:
+			fmt.Fprintln(s.err, "Some changes may be missing here; the log itself has them all.")
+		case e.Notification != nil && c.wants(*e.Notification):
+			if err := show(*e.Notification); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *notificationsCmd) wants(n client.Notification) bool {
+	return (c.Status == "" || c.Status == n.Status) && (c.Channel == "" || c.Channel == n.Channel) && (c.ApprovalID == "" || c.ApprovalID == n.ApprovalID)
+}
+
+type retryCmd struct {
+	remote
+	output
+	Notification string `arg:"" help:"The notification's id."`
+}
+
+func (*retryCmd) Help() string {
+	return `Only a failed notification can be sent again.
+
+Examples:
+
+    countersign notifications --status failed
+    countersign retry 01K9ZQ3V5T8M2N4P6R7S9W1X3Y`
+}
+
+func (c *retryCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	n, err := g.RetryNotification(ctx, requestID(c.Notification))
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, n)
+	}
+	s.printf("Queued again: %s, %s to %s.\n", visible(n.ID), visible(n.Channel), visible(n.Recipient))
+	return nil
+}
+
+type auditCmd struct {
+	Query auditQueryCmd `cmd:"" help:"List audit events, newest first."`
+}
+
+type auditQueryCmd struct {
+	remote
+	output
+	EventType string   `placeholder:"TYPE" help:"Only this type, such as hitl_decision."`
+	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events of which this holds; repeatable. Keys: event_type, decision, risk_level, tool, agent, since, until."`
+	Limit     int      `default:"50" help:"How many; 0 for all."`
+}
+
+func (*auditQueryCmd) Help() string {
+	return `since and until take 2026-11-21T09:30:00Z, 2026-11-21 or how long ago (24h); until itself is left out.
+
+Examples:
+
+    countersign audit query --event-type=hitl_decision --filter='decision=deny'
+    countersign audit query --event-type=hitl_decision --filter='risk_level=critical'
+    countersign audit query --filter=tool=write_file --filter=since=24h --json`
+}
+
+var errFilter = errors.New("filters are event_type=, decision=, risk_level=, tool=, agent=, since= and until=")
+
+// query reads the filters.
+func (c *auditQueryCmd) query(now time.Time) (client.AuditQuery, error) {
+	q := client.AuditQuery{EventType: c.EventType}
+	given := map[string]bool{"event_type": c.EventType != ""}
+	for _, f := range c.Filter {
+		key, value, found := strings.Cut(f, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		var err error
+		switch key {
+		case "event_type":
+			q.EventType = value
+		case "decision":
+			q.Decision = value
+		case "risk_level":
+			q.RiskLevel = value
+		case "tool":
+			q.Tool = value
+		case "agent":
+			q.Agent = value
+		case "since":
+			q.Since, err = ago(value, now)
+		case "until":
+			q.Until, err = ago(value, now)
+		default:
+			return q, fmt.Errorf("there is no filter %q; %w", key, errFilter)
+		}
+		switch {
+		case err != nil:
+			return q, fmt.Errorf("--filter %s: %w", key, err)
+		case !found || value == "":
+			return q, fmt.Errorf("--filter %s needs a value; %w", key, errFilter)
+		case given[key]:
+			return q, fmt.Errorf("%s is asked for twice; an event has only one", key)
+		}
+		given[key] = true
+	}
+	return q, nil
+}
+
+func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
+	q, err := c.query(time.Now())
+	if err != nil {
+		return usagef("%s", err)
+	}
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	page, err := pages(c.Limit, func(after string, limit int) (client.Page[client.AuditEvent], error) {
+		q.After, q.Limit = after, limit
+		return g.Audit(ctx, q)
+	})
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, list("events", page))
+	}
+	if len(page.Items) == 0 {
+		s.printf("No such events.\n")
+		return nil
+	}
+	rows := [][]string{{"AT", "EVENT", "DECISION", "RISK", "TOOL", "AGENT", "ACTOR", "REQUEST", "REASON"}}
+	for _, e := range page.Items {
+		rows = append(rows, []string{e.At.UTC().Format("2006-01-02T15:04:05Z"), e.EventType, e.Decision, e.RiskLevel, e.Tool, e.Agent, e.Actor, e.ApprovalID, shorten(e.Reason, 80)})
+	}
+	table(s.out, rows...)
+	if page.Next != "" {
+		fmt.Fprintf(s.err, "There are more; --limit 0 lists all.\n")
+	}
+	return nil
+}
+
+// build is what this program was built from.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+}
+
+func version() build {
+	b := build{Version: "(devel)", Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if v := info.Main.Version; v != "" {
+		b.Version = v
+	}
+	for _, set := range info.Settings {
+		if set.Key == "vcs.revision" {
+			b.Revision = set.Value[:min(12, len(set.Value))]
+		}
+	}
+	return b
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"countersign/client"
+)
+
+// callFlags describe a call.
+type callFlags struct {
+	Args      string `default:"{}" placeholder:"JSON|@FILE|-" help:"The arguments, a JSON object; @FILE reads a file, - standard input."`
+	Scope     string `placeholder:"TEXT" help:"What the call is about: a directory, a tenant. An approval holds in its scope only."`
+	SessionID string `placeholder:"ID" help:"The agent's session."`
+}
+
+// maxArgs is how much of args is read; the gate takes less than that.
+const maxArgs = 4 << 20
+
+// args returns the arguments as JSON text.
+func (f *callFlags) args(s *std) (json.RawMessage, error) {
+	var b []byte
+	var err error
+	switch {
+	case f.Args == "-":
+		b, err = io.ReadAll(io.LimitReader(s.in, maxArgs))
+	case strings.HasPrefix(f.Args, "@"):
+		b, err = os.ReadFile(f.Args[1:])
+	default:
+		b = []byte(f.Args)
+	}
+	if err != nil {
+		return nil, usagef("--args: %s", err)
+	}
+	b = bytes.TrimSpace(b)
+	if err := json.Unmarshal(b, new(json.RawMessage)); err != nil {
+		return nil, usagef("--args is not JSON: %s", err)
+	}
+	if len(b) == 0 || b[0] != '{' {
+		return nil, usagef(`--args must be a JSON object, such as {"path":"/tmp/x"}`)
+	}
+	return b, nil
+}
+
+type callCmd struct {
+	remote
+	output
+	Tool string `required:"" placeholder:"[SERVER/]TOOL" help:"The tool; server/tool for an MCP server's."`
+	callFlags
+	TurnID    string   `placeholder:"ID" help:"The agent's turn."`
+	Rationale string   `placeholder:"TEXT" help:"Why the agent wants it, in its own words."`
+	Preview   string   `placeholder:"TEXT" help:"What it would do, in the agent's own words or as a diff."`
+	Wait      duration `placeholder:"30s" help:"How long to wait for a decision; without it a pending request is answered at once."`
+}
+
+func (*callCmd) Help() string {
+	return `The answer is printed as the agent's model should read it. A call that a person must confirm is pending; ask again with the same arguments, which uses the approval, once. Exit code: 0 run it now, 3 denied, 4 pending, 5 expired, cancelled or lapsed.
+
+Examples:
+
+    countersign call --tool read_file --args '{"path":"notes.txt"}'
+    countersign call --tool transfer_credits --args @transfer.json --wait 5m && ./transfer
+    make-args | countersign call --tool github/merge --args - --rationale "tests pass"`
+}
+
+// duration is a flag such as 30s, or a number of seconds.
+type duration time.Duration
+
+// UnmarshalText reads it.
+func (d *duration) UnmarshalText(text []byte) error {
+	s := string(text)
+	t, err := time.ParseDuration(s)
+	if n, errN := strconv.ParseInt(s, 10, 32); errN == nil {
+		t, err = time.Duration(n)*time.Second, nil
+	}
+	if err != nil || t < 0 {
+		return fmt.Errorf("%q is not a duration such as 30s or 5m", s)
+	}
+	*d = duration(t)
+	return nil
+}
+
+func (c *callCmd) Run(ctx context.Context, s *std) error {
+	args, err := c.args(s)
+	if err != nil {
+		return err
+	}
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	call := client.Call{Tool: c.Tool, Args: args, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
+	if server, tool, found := strings.Cut(c.Tool, "/"); found {
+		call.Server, call.Tool = server, tool
+	}
+	first, err := g.Call(ctx, call)
+	if err != nil {
+		return g.failure(err)
+	}
+	answer := first
+	if first.Decision == client.Pending && c.Wait > 0 {
+		progress := s.progress(first.ApprovalID)
+		answer, err = g.await(ctx, call, first, time.Now().Add(time.Duration(c.Wait)))
+		progress()
+		switch {
+		case err != nil && ctx.Err() == nil:
+			e := g.failure(err).(*exitError)
+			e.message += fmt.Sprintf("; request %s is left as it is", visible(first.ApprovalID))
+			return e
+		case err != nil:
+			answer = first
+		}
+	}
+	if c.JSON {
+		if err := printJSON(s.out, answer); err != nil {
+			return err
+		}
+	} else {
+		s.printf("%s\n", visibleLines(answer.Message))
+	}
+	switch answer.Decision {
+	case client.Allow, client.Approved:
+		return nil
+	case client.Pending:
+		if !c.JSON {
+			fmt.Fprintf(s.err, "Ask again with the same command; --wait 60s waits for the decision. `countersign cancel %s` takes the request back.\n", visible(answer.ApprovalID))
+		}
+		return &exitError{exitPending, ""}
+	case client.Expired, client.Cancelled, client.Lapsed:
+		return &exitError{exitOver, ""}
+	}
+	return &exitError{exitDenied, ""} // denied, and any word that is not known here
+}
+
+// await waits until the request of a pending answer ends, and uses the approval if it is one. It looks
+// at the request before it asks again, so that a call whose request has ended does not make another.
+func (g *gate) await(ctx context.Context, call client.Call, first client.Answer, until time.Time) (client.Answer, error) {
+	for {
+		left := time.Until(until)
+		if left <= 0 {
+			return first, nil
+		}
+		a, err := g.Approval(ctx, first.ApprovalID)
+		if err != nil {
+			return first, err
+		}
+		if word, over := ended(a); over {
+			return client.Answer{
+				Decision: word, Message: a.Message, RiskLevel: a.RiskLevel, Rule: a.Rule, ReasonCode: a.ReasonCode,
+				ApprovalID: a.ID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason,
+			}, nil
+		}
+		asked := time.Now()
+		answer, err := g.CallWait(ctx, call, min(left, client.MaxWait))
+		if err != nil || answer.Decision != client.Pending {
+			return answer, err
+		}
+		first.ApprovalID = answer.ApprovalID
+		if err := pause(ctx, min(time.Second-time.Since(asked), time.Until(until))); err != nil {
+			return first, err
+		}
+	}
+}
+
+// pause keeps a server that does not hold requests from being asked without end.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// ended says how a request ended for who waits for it. An approval that another caller used is as good
+// as a denial.
+func ended(a client.Approval) (client.Word, bool) {
+	switch {
+	case a.Status == "pending":
+		return client.Pending, false
+	case a.Status != "approved":
+		return client.Word(a.Status), true
+	case !a.LapsedAt.IsZero():
+		return client.Lapsed, true
+	case !a.ConsumedAt.IsZero():
+		return client.Denied, true
+	}
+	return client.Approved, false
+}
+
+// progress tells a person at the terminal what is waited for, until the function it returns is called.
+func (s *std) progress(id string) (done func()) {
+	if !isTerminal(s.err) {
+		return func() {}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	begun := time.Now()
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			fmt.Fprintf(s.err, "\r\x1b[Kwaiting for a decision … %s, request %s, ctrl-c leaves it pending", span(time.Since(begun)), visible(id))
+			select {
+			case <-tick.C:
+			case <-stop:
+				fmt.Fprint(s.err, "\r\x1b[K")
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}

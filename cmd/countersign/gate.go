@@ -1,0 +1,193 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"countersign/config"
+)
+
+// file is the flag that names the configuration.
+type file struct {
+	Config string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration; countersign.yaml if not given."`
+}
+
+// load reads and checks the configuration, as serve does before all else, and prints the problems.
+func (f *file) load(s *std) (*config.Config, []config.Problem, error) {
+	cfg, problems, err := config.Load(f.Config, s.env)
+	for _, p := range problems {
+		fmt.Fprintln(s.err, visible(p.String()))
+	}
+	if err == nil {
+		return cfg, problems, nil
+	}
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		return nil, problems, usagef("%s cannot be used: %s", f.Config, count(len(invalid.Problems), "problem", "problems"))
+	}
+	return nil, nil, usagef("%s; --config names the file", err)
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+type checkCmd struct {
+	file
+	output
+}
+
+func (*checkCmd) Help() string {
+	return `Everything that serve checks before it starts; nothing is opened or called. Exit code: 0 it can be served, 2 it cannot.
+
+Examples:
+
+    countersign check
+    countersign check --config /etc/countersign/countersign.yaml --json`
+}
+
+func (c *checkCmd) Run(s *std) error {
+	if c.JSON {
+		_, problems, err := config.Load(c.Config, s.env)
+		if _, invalid := errors.AsType[*config.InvalidError](err); err != nil && !invalid {
+			return usagef("%s; --config names the file", err)
+		}
+		if problems == nil {
+			problems = []config.Problem{}
+		}
+		if err := printJSON(s.out, map[string]any{"ok": err == nil, "problems": problems}); err != nil {
+			return err
+		}
+		if err != nil {
+			return &exitError{exitUsage, ""}
+		}
+		return nil
+	}
+	cfg, problems, err := c.load(s)
+	if err != nil {
+		return err
+	}
+	channels := "no channel"
+	if names := cfg.Channels.Names(); len(names) > 0 {
+		channels = strings.Join(names, " and ")
+	}
+	s.printf("%s can be served: %s, %s, %s, %s", visible(c.Config), count(len(cfg.Policy.Rules()), "rule", "rules"),
+		count(len(cfg.Agents()), "agent", "agents"), count(len(cfg.People()), "person", "people"), channels)
+	if len(problems) > 0 {
+		s.printf(" (%s)", count(len(problems), "warning", "warnings"))
+	}
+	s.printf("\n")
+	return nil
+}
+
+type explainCmd struct {
+	file
+	output
+	Tool  string `placeholder:"[SERVER/]TOOL" help:"The tool of the call; without it only the rules are printed."`
+	Agent string `placeholder:"NAME" help:"The agent that makes the call."`
+	callFlags
+}
+
+func (*explainCmd) Help() string {
+	return `Nothing is asked of a running gate: the answer is the configuration's.
+
+Examples:
+
+    countersign explain
+    countersign explain --agent treasury-bot --tool transfer_credits --args '{"amount_cents":5000}'
+    countersign explain --config other.yaml --tool github/merge --args @merge.json --json`
+}
+
+func (c *explainCmd) Run(s *std) error {
+	args, err := c.args(s)
+	if err != nil {
+		return err
+	}
+	if c.Tool == "" && (c.Agent != "" || c.Args != "{}") {
+		return usagef("--tool says which tool's call is to be explained")
+	}
+	cfg, _, err := c.load(s)
+	if err != nil {
+		return err
+	}
+	rules := append(cfg.Policy.Rules(), cfg.Policy.Otherwise())
+	if c.Tool == "" {
+		if c.JSON {
+			return printJSON(s.out, map[string]any{"rules": rules})
+		}
+		s.printf("The rules, in the order in which a call meets them; the first that matches decides:\n\n")
+		for _, r := range rules {
+			s.rule(c.Config, r)
+		}
+		return nil
+	}
+	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Tool: c.Tool, Args: args})
+	if err != nil {
+		return usagef("%s", err)
+	}
+	if c.JSON {
+		return printJSON(s.out, x)
+	}
+	for _, step := range x.Steps {
+		s.rule(c.Config, step.Rule)
+		s.printf("    %s: %s\n", steps[string(step.Result)], visible(step.Why))
+	}
+	s.printf("\n%s: %s, risk %s, %s\n", visible(x.Tool), x.Action, x.Risk, visible(x.ReasonCode))
+	if x.Reason != "" {
+		s.printf("  %s\n", visible(x.Reason))
+	}
+	if x.Message != "" {
+		s.printf("  %s\n", visible(x.Message))
+	}
+	if x.Action == "quarantine" {
+		s.printf("  People have %s to decide", x.Timeout)
+		if x.RequireReason {
+			s.printf(", with a reason")
+		}
+		s.printf(".\n")
+	}
+	if x.Mode == "observe" {
+		s.printf("  The mode is observe: the call is allowed all the same, and this is only put on record.\n")
+	}
+	return nil
+}
+
+// steps are the answers of rules in words.
+var steps = map[string]string{
+	"decides":     "DECIDES",
+	"no_match":    "does not match",
+	"error":       "CANNOT BE EVALUATED, so the call is denied",
+	"not_reached": "not asked",
+}
+
+// rule prints what a rule does and what it matches.
+func (s *std) rule(file string, r config.Rule) {
+	label := fmt.Sprintf("%d. %s", r.Number, visible(r.Name))
+	if r.Number == 0 {
+		label = "otherwise"
+	}
+	s.printf("%s → %s, risk %s", label, r.Action, r.Risk)
+	if r.Action == "quarantine" {
+		s.printf(", %s", r.Timeout)
+		if r.RequireReason {
+			s.printf(", reason required")
+		}
+	}
+	if r.Line > 0 {
+		s.printf("  (%s:%d:%d)", visible(file), r.Line, r.Column)
+	}
+	s.printf("\n")
+	part := func(name, sep string, values ...string) {
+		if text := strings.Join(values, sep); text != "" {
+			s.printf("    %s %s\n", name, visible(text))
+		}
+	}
+	part("tools", ", ", r.Tools...)
+	part("agents", ", ", r.Agents...)
+	part("if", " and ", r.Conditions...)
+	part("when", "", r.When)
+	part("args that do not count:", ", ", r.IgnoreArgs...)
+}

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"countersign": main})
+}
+
+// leakChecked fails a run that leaves goroutines behind.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// TestScripts runs the command line against a stand-in for the gate that speaks its JSON. What the
+// stand-in was asked is in requests.log of the script's folder.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			f := &fakeGate{log: filepath.Join(e.WorkDir, "requests.log"), calls: map[string]int{}}
+			server := httptest.NewServer(f)
+			e.Defer(server.Close)
+			e.Setenv("COUNTERSIGN_SERVER", server.URL)
+			e.Setenv("COUNTERSIGN_TOKEN", "hana-token-0123456789")
+			e.Setenv("AGENT_TOKEN", "agent-token-0123456789")
+			e.Setenv("TREASURY_TOKEN", "treasury-token-0123456789")
+			e.Setenv("PORT", freePort(t))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exitcode":   exitCode,
+			"eventually": eventually,
+			"await":      await,
+			"save-id":    saveID,
+			"sighup":     sighup,
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// exitCode runs countersign and checks its exit code: exitcode 3 call --tool x. The output is for
+// stdout and stderr as after exec.
+func exitCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exitcode CODE ARG...")
+	}
+	err := ts.Exec("countersign", args[1:]...)
+	got := "0"
+	if e, ok := err.(interface{ ExitCode() int }); ok {
+		got = fmt.Sprint(e.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != args[0] {
+		ts.Fatalf("exit code %s, want %s", got, args[0])
+	}
+}
+
+// eventually is exitcode for what takes a moment to come true.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec("countersign", args[1:]...)
+		if e, ok := err.(interface{ ExitCode() int }); err == nil && args[0] == "0" || ok && fmt.Sprint(e.ExitCode()) == args[0] {
+			return
+		}
+		if time.Since(begun) > 20*time.Second {
+			ts.Fatalf("never: %v", err)
+		}
+	}
+}
+
+// saveID keeps the first request's id of the list that was printed last: save-id NAME.
+func saveID(ts *testscript.TestScript, neg bool, args []string) {
+	id := regexp.MustCompile(`(?m)^[0-9A-HJKMNP-TV-Z]{26}`).FindString(ts.ReadFile("stdout"))
+	if neg || len(args) != 1 || id == "" {
+		ts.Fatalf("no id was printed")
+	}
+	ts.Setenv(args[0], id)
+}
+
+// sighup asks what runs in the background to read its configuration again.
+func sighup(ts *testscript.TestScript, neg bool, args []string) {
+	for _, c := range ts.BackgroundCmds() {
+		ts.Check(c.Process.Signal(syscall.SIGHUP))
+	}
+}
+
+// await waits until something listens on the port of the environment.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", "127.0.0.1:"+ts.Getenv("PORT"))
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Since(begun) > 30*time.Second {
+			ts.Fatalf("nothing listens: %v", err)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// fakeGate answers as the gate would, by what it is asked for: the tool of a call, the id of a request.
+type fakeGate struct {
+	log string
+
+	mu    sync.Mutex
+	calls map[string]int // how often a tool was asked for
+}
+
+const (
+	pendingID = "01K9ZQ3V5T8M2N4P6R7S9W1X3Y"
+	doneID    = "01K9ZQ3V5T8M2N4P6R7S9W1X40"
+)
+
+func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	f.record(r, body)
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	agent, person := strings.HasPrefix(token, "agent-"), strings.HasPrefix(token, "hana-")
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	switch {
+	case !agent && !person:
+		problem(w, 401, "unauthorized", "The token is not known.")
+	case path == "calls" && person:
+		problem(w, 403, "agents_only", "Only agents may ask for calls.")
+	case path == "calls":
+		f.call(w, body)
+	case path == "approvals" && agent:
+		problem(w, 403, "people_only", "Only people may list requests.")
+	case path == "approvals":
+		f.approvals(w, r)
+	case strings.HasPrefix(path, "approvals/"):
+		id, verb, _ := strings.Cut(strings.TrimPrefix(path, "approvals/"), "/")
+		f.approval(w, id, verb, body)
+	case path == "notifications":
+		f.notifications(w, r)
+	case path == "notifications/"+doneID+"/retry":
+		problem(w, 409, "not_failed", "Only a failed notification can be sent again; this one is sent.")
+	case strings.HasSuffix(path, "/retry"):
+		answer(w, 202, notification(pendingID, "queued"))
+	case path == "audit":
+		answer(w, 200, map[string]any{"events": []any{map[string]any{
+			"id": doneID, "seq": 17, "at": "2026-11-21T09:30:00.000Z", "event_type": "hitl_decision", "actor": "hana", "approval_id": doneID,
+			"agent": "treasury-bot", "tool": "bank/transfer_credits", "risk_level": "high", "decision": "deny", "reason": "wrong\x1b[2Jaccount", "data": nil,
+		}}, "next": nil})
+	case path == "events":
+		f.events(w, r)
+	default:
+		problem(w, 404, "not_found", "There is nothing here.")
+	}
+}
+
+func (f *fakeGate) record(r *http.Request, body []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	log, err := os.OpenFile(f.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		panic(err)
+	}
+	defer log.Close()
+	fmt.Fprintf(log, "%s %s %s %s\n", r.Method, r.URL.RequestURI(), r.Header.Get("X-Countersign-Client"), bytes.TrimSpace(body))
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v)
+}
+
+func problem(w http.ResponseWriter, status int, code, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if status == 429 {
+		w.Header().Set("Retry-After", "30")
+	}
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(map[string]any{"type": "urn:countersign:problem:" + code, "title": code, "status": status, "code": code, "detail": detail})
+}
+
+func (f *fakeGate) call(w http.ResponseWriter, body []byte) {
+	var c struct{ Server, Tool string }
+	if err := json.Unmarshal(body, &c); err != nil {
+		problem(w, 400, "invalid_json", "This is not JSON.")
+		return
+	}
+	f.mu.Lock()
+	f.calls[c.Tool]++
+	again := f.calls[c.Tool] > 1
+	f.mu.Unlock()
+	say := func(status int, decision, message string) {
+		answer(w, status, map[string]any{"decision": decision, "message": message, "risk_level": "high", "rule": "a rule", "reason_code": "approval_required", "approval_id": pendingID})
+	}
+	ask := func() { say(202, "pending", "⏳ Approval requested (id: "+pendingID+"). A person must say yes.") }
+	switch c.Tool {
+	case "allowed":
+		say(200, "allow", "Allowed by policy.")
+	case "approved":
+		say(200, "approved", "Approved by hana at 2026-11-21T09:30:00.000Z. Run it now; this approval is used.")
+	case "forbidden":
+		say(200, "denied", "Policy denied: forbidden — Not here.\x1b[31m")
+	case "approved_later":
+		if again {
+			say(200, "approved", "Approved by hana at 2026-11-21T09:30:00.000Z. Run it now; this approval is used.")
+		} else {
+			ask()
+		}
+	case "denied_later":
+		if again {
+			say(200, "denied", "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach.")
+		} else {
+			ask()
+		}
+	case "expired", "cancelled", "lapsed":
+		say(200, c.Tool, "[APPROVAL "+strings.ToUpper(c.Tool)+"] it is over")
+	case "new_word":
+		say(200, "perhaps", "A word of a later version.")
+	case "too_many":
+		problem(w, 429, "too_many_pending", "20 requests of this agent wait already.")
+	case "no_store":
+		problem(w, 503, "store_unavailable", "The store cannot be written to.")
+	case "garbage":
+		w.WriteHeader(502)
+		io.WriteString(w, "<html>bad gateway</html>")
+	case "invalid":
+		problem(w, 400, "invalid_args", "args has the key a twice.")
+	default: // pending, and ended while it is waited for
+		ask()
+	}
+}
+
+// approvals has one page of two, and then one more.
+func (f *fakeGate) approvals(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Query().Get("agent") == "nobody":
+		answer(w, 200, map[string]any{"approvals": []any{}, "next": nil})
+	case r.URL.Query().Get("after") == "":
+		answer(w, 200, map[string]any{"approvals": []any{request(pendingID, "pending", nil)}, "next": "more"})
+	default:
+		answer(w, 200, map[string]any{"approvals": []any{request(doneID, "pending", nil)}, "next": nil})
+	}
+}
+
+func request(id, status string, more map[string]any) map[string]any {
+	m := map[string]any{
+		"id": id, "status": status, "agent": "treasury-bot", "scope": "/srv/books", "server": "bank", "tool": "transfer_credits",
+		"args":      json.RawMessage(`{"amount_cents":12345678901234567890,"note":"to ` + "\u202e" + `gnp.exe and \u0007 \u001b[2J","to":{"iban":"DE00 0000"}}`),
+		"args_hash": strings.Repeat("ab", 32), "risk_level": "high", "rule": "big transfers", "reason_code": "over_threshold",
+		"human_message": "Transfer exceeds the threshold", "rationale": "the invoice\x1b]0;owned\x07 is due", "preview": "- 1\n+ 2", "turn_id": "t1", "session_id": "s1",
+		"requested_at": "2026-11-21T09:00:00.000Z", "expires_at": time.Now().Add(28 * time.Minute).UTC().Format(time.RFC3339), "resolved_at": nil, "resolved_by": nil,
+		"resolved_via": nil, "resolve_reason": nil, "use_by": nil, "consumed_at": nil, "lapsed_at": nil, "message": nil,
+	}
+	for k, v := range more {
+		m[k] = v
+	}
+	return m
+}
+
+func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte) {
+	const at = "2026-11-21T09:30:00.000Z"
+	var b struct{ Decision, Reason string }
+	json.Unmarshal(body, &b)
+	switch {
+	case id == doneID && verb == "decide":
+		problem(w, 409, "already_resolved", "Already denied by ken at 2026-11-21T09:30:00.000Z.")
+	case id == "EXPIRED" && verb == "decide":
+		problem(w, 410, "expired", "This approval request has expired.")
+	case id == "NOTYOURS" && verb == "decide":
+		problem(w, 403, "not_an_approver", "You may not decide this request.")
+	case id == "SECRETARY" && verb == "decide" && b.Reason == "":
+		problem(w, 422, "reason_required", "This request needs a reason.")
+	case id != pendingID && id != doneID && id != "SECRETARY":
+		problem(w, 404, "not_found", "No such request.")
+	case verb == "decide" && b.Decision == "approve":
+		answer(w, 200, map[string]any{"id": id, "status": "approved", "approved_by": "hana", "approved_at": at, "reason": b.Reason})
+	case verb == "decide":
+		answer(w, 200, map[string]any{"id": id, "status": "denied", "denied_by": "hana", "denied_at": at, "reason": b.Reason})
+	case verb == "cancel" && id == doneID:
+		problem(w, 409, "already_resolved", "Already denied by ken at 2026-11-21T09:30:00.000Z.")
+	case verb == "cancel":
+		answer(w, 200, request(id, "cancelled", map[string]any{"resolved_by": "hana", "resolved_at": at}))
+	case id == doneID:
+		answer(w, 200, request(id, "denied", map[string]any{"resolved_by": "ken", "resolved_at": at, "resolved_via": "line", "resolve_reason": "no", "message": "[APPROVAL DENIED] …: denied by ken"}))
+	default:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		ended := map[string]any{"resolved_by": "hana", "resolved_at": at, "message": "[APPROVAL …] it is over"}
+		status := "pending"
+		switch {
+		case f.calls["expires_later"] > 0:
+			status = "expired"
+		case f.calls["cancelled_later"] > 0:
+			status = "cancelled"
+		case f.calls["lapsed_later"] > 0:
+			status, ended["lapsed_at"] = "approved", at
+		case f.calls["used_by_another"] > 0:
+			status, ended["consumed_at"] = "approved", at
+		default:
+			ended = nil
+		}
+		answer(w, 200, request(id, status, ended))
+	}
+}
+
+func notification(id, status string) map[string]any {
+	return map[string]any{
+		"id": id, "approval_id": pendingID, "channel": "line", "recipient": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", "kind": "request", "status": status,
+		"attempt": 4, "message_id": nil, "http_status": 429, "error": "rate_limited: too many \x1b[31mrequests", "next_attempt_at": nil,
+		"sent_at": nil, "created_at": "2026-11-21T09:00:00.000Z", "updated_at": "2026-11-21T09:00:00.000Z",
+	}
+}
+
+func (f *fakeGate) notifications(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("status") == "sent" {
+		answer(w, 200, map[string]any{"notifications": []any{}, "next": nil})
+		return
+	}
+	answer(w, 200, map[string]any{"notifications": []any{notification(pendingID, "failed")}, "next": nil})
+}
+
+// events sends two changes and then refuses, so that whoever follows comes to an end.
+func (f *fakeGate) events(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Last-Event-ID") == "19" {
+		problem(w, 403, "not_admin", "Only admins may watch notifications.")
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i, status := range []string{"queued", "sent"} {
+		data, _ := json.Marshal(notification(pendingID, status))
+		fmt.Fprintf(w, ": keep\n\nid: %d\nevent: notification.changed\ndata: %s\n\n", 18+i, data)
+	}
+}

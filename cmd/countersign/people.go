@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"countersign/client"
+)
+
+type pendingCmd struct {
+	remote
+	output
+	Agent     string `placeholder:"NAME" help:"Only this agent's."`
+	Tool      string `placeholder:"[SERVER/]TOOL" help:"Only this tool's."`
+	RiskLevel string `placeholder:"LEVEL" help:"Only this risk: low, medium, high or critical."`
+}
+
+func (*pendingCmd) Help() string {
+	return `Examples:
+
+    countersign pending
+    countersign pending --risk-level critical --json`
+}
+
+func (c *pendingCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	page, err := pages(0, func(after string, limit int) (client.Page[client.Approval], error) {
+		return g.Approvals(ctx, client.ApprovalQuery{Status: "pending", Agent: c.Agent, Tool: c.Tool, RiskLevel: c.RiskLevel, After: after, Limit: limit})
+	})
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, list("approvals", page))
+	}
+	if len(page.Items) == 0 {
+		s.printf("Nothing waits for a decision.\n")
+		return nil
+	}
+	now := time.Now()
+	rows := [][]string{{"ID", "RISK", "AGENT", "TOOL", "EXPIRES", "ARGS"}}
+	for _, a := range page.Items {
+		rows = append(rows, []string{a.ID, a.RiskLevel, a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)), shorten(string(a.Args), 60)})
+	}
+	table(s.out, rows...)
+	return nil
+}
+
+type showCmd struct {
+	remote
+	output
+	ID string `arg:"" help:"The request's id."`
+}
+
+func (*showCmd) Help() string {
+	return `All arguments are printed, each as it was sent, with control and invisible characters as their code points.
+
+Examples:
+
+    countersign show 01K9ZQ3V5T8M2N4P6R7S9W1X3Y
+    countersign show 01K9ZQ3V5T8M2N4P6R7S9W1X3Y --json`
+}
+
+func (c *showCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	a, err := g.Approval(ctx, requestID(c.ID))
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, a)
+	}
+	s.show(a, time.Now())
+	return nil
+}
+
+// show prints a request in full. The agent's own words come last, under a heading that says so.
+func (s *std) show(a client.Approval, now time.Time) {
+	rows := [][]string{
+		{"Request", a.ID},
+		{"Status", state(a)},
+		{"Tool", a.Target()},
+		{"Risk", a.RiskLevel},
+		{"Agent", a.Agent},
+	}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	addTime := func(name string, t client.Time) {
+		if !t.IsZero() {
+			add(name, timeText(t.Time, now))
+		}
+	}
+	add("Scope", a.Scope)
+	add("Session", a.SessionID)
+	add("Turn", a.TurnID)
+	add("Why asked", a.HumanMessage)
+	add("Rule", a.Rule)
+	add("Reason code", a.ReasonCode)
+	addTime("Requested", a.RequestedAt)
+	addTime("Expires", a.ExpiresAt)
+	addTime("Resolved", a.ResolvedAt)
+	add("By", a.ResolvedBy)
+	add("Via", a.ResolvedVia)
+	add("Reason", a.ResolveReason)
+	addTime("Use by", a.UseBy)
+	addTime("Used", a.ConsumedAt)
+	addTime("Lapsed", a.LapsedAt)
+	add("Args hash", a.ArgsHash)
+	table(s.out, rows...)
+	s.printf("\nArguments\n%s\n", prettyArgs(a.Args))
+	if a.Rationale != "" {
+		s.printf("\nThe agent's own words, unchecked: why\n%s\n", visibleLines(a.Rationale))
+	}
+	if a.Preview != "" {
+		s.printf("\nThe agent's own words, unchecked: what it would do\n%s\n", visibleLines(a.Preview))
+	}
+	if a.Message != "" {
+		s.printf("\nThe agent was told\n%s\n", visibleLines(a.Message))
+	}
+}
+
+// state is a request's status as people mean it.
+func state(a client.Approval) string {
+	switch {
+	case !a.LapsedAt.IsZero():
+		return "approved, but not used in time"
+	case !a.ConsumedAt.IsZero():
+		return "approved and used"
+	case a.Status == "approved":
+		return "approved, not used yet"
+	}
+	return a.Status
+}
+
+type approveCmd struct {
+	remote
+	output
+	ID     string `arg:"" help:"The request's id."`
+	Reason string `placeholder:"TEXT" help:"Why; some requests need it."`
+}
+
+func (*approveCmd) Help() string {
+	return `The agent may then run exactly this call, once. Look at it first: countersign show ID.
+
+Examples:
+
+    countersign approve 01K9ZQ3V5T8M2N4P6R7S9W1X3Y
+    countersign approve 01K9ZQ3V5T8M2N4P6R7S9W1X3Y --reason "agreed with finance"`
+}
+
+func (c *approveCmd) Run(ctx context.Context, s *std) error {
+	return decide(ctx, s, &c.remote, c.JSON, c.ID, client.Approve, c.Reason)
+}
+
+type denyCmd struct {
+	remote
+	output
+	ID     string `arg:"" help:"The request's id."`
+	Reason string `placeholder:"TEXT" help:"Why; the agent is told."`
+}
+
+func (*denyCmd) Help() string {
+	return `The agent is told who denied it and why, and not to repeat it.
+
+Examples:
+
+    countersign deny 01K9ZQ3V5T8M2N4P6R7S9W1X3Y --reason "wrong account"`
+}
+
+func (c *denyCmd) Run(ctx context.Context, s *std) error {
+	return decide(ctx, s, &c.remote, c.JSON, c.ID, client.Deny, c.Reason)
+}
+
+func decide(ctx context.Context, s *std, r *remote, asJSON bool, id string, v client.Verdict, reason string) error {
+	g, err := r.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	d, err := g.Decide(ctx, requestID(id), v, reason)
+	if err != nil {
+		return g.failure(err)
+	}
+	if asJSON {
+		return printJSON(s.out, d)
+	}
+	if d.Status == "approved" {
+		s.printf("Approved: %s, by %s. The agent may run it once.\n", visible(d.ID), visible(d.ApprovedBy))
+	} else {
+		s.printf("Denied: %s, by %s.\n", visible(d.ID), visible(d.DeniedBy))
+	}
+	return nil
+}
+
+type cancelCmd struct {
+	remote
+	output
+	ID string `arg:"" help:"The request's id."`
+}
+
+func (*cancelCmd) Help() string {
+	return `An agent may cancel its own requests, a person what they approved, an admin any. An approval that has been used cannot be taken back.
+
+Examples:
+
+    countersign cancel 01K9ZQ3V5T8M2N4P6R7S9W1X3Y`
+}
+
+func (c *cancelCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	a, err := g.Cancel(ctx, requestID(c.ID), "")
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, a)
+	}
+	s.printf("Cancelled: %s (%s). It will not run.\n", visible(a.ID), visible(a.Target()))
+	return nil
+}
+
+type versionCmd struct {
+	output
+}
+
+func (c *versionCmd) Run(s *std) error {
+	v := version()
+	if c.JSON {
+		return printJSON(s.out, v)
+	}
+	text := "countersign " + v.Version
+	if v.Revision != "" {
+		text += " (" + v.Revision + ")"
+	}
+	fmt.Fprintf(s.out, "%s %s\n", text, v.Go)
+	return nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"countersign/client"
+)
+
+const defaultServer = "http://127.0.0.1:8787"
+
+// remote are the flags of the commands that talk to a gate.
+type remote struct {
+	Server string `placeholder:"URL" help:"The gate's address; else COUNTERSIGN_SERVER, else http://127.0.0.1:8787."`
+	Token  string `placeholder:"TOKEN" help:"Your token; else COUNTERSIGN_TOKEN, which keeps it out of the list of processes."`
+}
+
+// output is the flag of the commands that list or show.
+type output struct {
+	JSON bool `name:"json" help:"Print JSON, for programs."`
+}
+
+// gate is a connection to a gate, and what to say when it fails.
+type gate struct {
+	*client.Client
+	server    string
+	tokenFrom string // what the token came from: --token or COUNTERSIGN_TOKEN
+}
+
+func (r *remote) connect(s *std) (*gate, error) {
+	g := &gate{server: r.Server, tokenFrom: "--token"}
+	if g.server == "" {
+		g.server = s.getenv("COUNTERSIGN_SERVER")
+	}
+	if g.server == "" {
+		g.server = defaultServer
+	}
+	token := r.Token
+	if token == "" {
+		token, g.tokenFrom = s.getenv("COUNTERSIGN_TOKEN"), "COUNTERSIGN_TOKEN"
+	}
+	if token == "" {
+		return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that you have in the gate's configuration")
+	}
+	c, err := client.New(g.server, token, client.WithName("cli"))
+	if err != nil {
+		return nil, usagef("%s (--server, --token or their variables)", strings.TrimPrefix(err.Error(), "client: "))
+	}
+	g.Client = c
+	return g, nil
+}
+
+// failure turns what the client returned into a sentence that says what to do, and an exit code.
+func (g *gate) failure(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &exitError{exitFailed, "interrupted"}
+	}
+	e, refused := errors.AsType[*client.Error](err)
+	if !refused {
+		if client.Unreachable(err) {
+			return &exitError{exitFailed, fmt.Sprintf("no gate answers at %s: is `countersign serve` running there? --server or COUNTERSIGN_SERVER says where it is (%s)",
+				g.server, strings.TrimPrefix(err.Error(), "client: "))}
+		}
+		return &exitError{exitFailed, strings.TrimPrefix(err.Error(), "client: ")}
+	}
+	detail := e.Detail
+	if detail == "" {
+		detail = e.Error()
+	}
+	detail = strings.TrimSuffix(detail, ".")
+	switch e.Code {
+	case "unauthorized":
+		return &exitError{exitDenied, fmt.Sprintf("the gate at %s does not know the token in %s; it must be one of an agent or a person in the gate's configuration", g.server, g.tokenFrom)}
+	case "agents_only":
+		return &exitError{exitDenied, fmt.Sprintf("only agents may do this, and the token in %s is a person's; use an agent's token for it (people's tokens decide, and must stay out of an agent's reach)", g.tokenFrom)}
+	case "people_only":
+		return &exitError{exitDenied, fmt.Sprintf("only people may do this, and the token in %s is an agent's; use the token of a person in the gate's configuration", g.tokenFrom)}
+	case "not_an_approver":
+		return &exitError{exitDenied, detail + "; the gate's configuration gives the role approver"}
+	case "not_admin":
+		return &exitError{exitDenied, detail + "; the gate's configuration gives the role admin"}
+	case "not_failed":
+		return &exitError{exitDenied, detail}
+	case "already_resolved", "expired":
+		return &exitError{exitOver, "too late: " + detail}
+	case "reason_required":
+		return &exitError{exitUsage, detail + "; give one with --reason"}
+	case "invalid_args", "invalid_tool", "invalid_parameter", "invalid_json", "too_large":
+		return &exitError{exitUsage, detail}
+	}
+	if e.RetryAfter > 0 {
+		detail = fmt.Sprintf("%s; try again in %s", detail, span(e.RetryAfter))
+	}
+	if e.CorrelationID != "" && e.Status >= 500 {
+		detail = fmt.Sprintf("%s (correlation id %s)", detail, e.CorrelationID)
+	}
+	return &exitError{exitFailed, detail}
+}
+
+// requestID is an id as it may have been copied out of a chat.
+func requestID(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }
+
+// pages calls fetch for page after page until limit items are there, all of them for 0.
+func pages[T any](limit int, fetch func(after string, limit int) (client.Page[T], error)) (client.Page[T], error) {
+	const most = 200 // the server's
+	var all client.Page[T]
+	for {
+		n := most
+		if limit > 0 {
+			n = min(n, limit-len(all.Items))
+		}
+		page, err := fetch(all.Next, n)
+		if err != nil {
+			return all, err
+		}
+		all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		if page.Next == "" || len(page.Items) == 0 || limit > 0 && len(all.Items) >= limit {
+			return all, nil
+		}
+	}
+}
+
+// list is a page as JSON: the items under their name, and the cursor.
+func list[T any](name string, p client.Page[T]) map[string]any {
+	items := p.Items
+	if items == nil {
+		items = []T{}
+	}
+	var next any
+	if p.Next != "" {
+		next = p.Next
+	}
+	return map[string]any{name: items, "next": next}
+}
+
+// ago reads a point in time: RFC 3339, a day, or how long ago.
+func ago(s string, now time.Time) (time.Time, error) {
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.Parse(form, s); err == nil {
+			return t, nil
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T09:30:00Z, 2026-11-21 (both UTC) or how long ago, such as 24h", s)
+}

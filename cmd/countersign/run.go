@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitDenied  = 3
+	exitPending = 4
+	exitOver    = 5 // expired, cancelled, lapsed, too late
+)
+
+// commandLine is all that can be typed after the program's name.
+type commandLine struct {
+	Demo    demoCmd    `cmd:"" group:"gate" help:"Show it: the gate, stand-ins for LINE and Slack, and an agent, all on this machine."`
+	Serve   serveCmd   `cmd:"" group:"gate" help:"Run the gate."`
+	Check   checkCmd   `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column."`
+	Explain explainCmd `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
+
+	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
+
+	Pending       pendingCmd       `cmd:"" group:"people" help:"List the requests that wait for a decision."`
+	Show          showCmd          `cmd:"" group:"people" help:"Show one request in full."`
+	Approve       approveCmd       `cmd:"" group:"people" help:"Approve a request."`
+	Deny          denyCmd          `cmd:"" group:"people" help:"Deny a request."`
+	Cancel        cancelCmd        `cmd:"" group:"people" help:"Take back a request, or an approval that was not used yet."`
+	Notifications notificationsCmd `cmd:"" group:"people" help:"Show the notification log (admins)."`
+	Retry         retryCmd         `cmd:"" group:"people" help:"Send a failed notification again (admins)."`
+	Audit         auditCmd         `cmd:"" group:"people" help:"Look into the audit log (admins)."`
+
+	Version versionCmd `cmd:"" group:"other" help:"Print the version."`
+	Help    helpCmd    `cmd:"" group:"other" help:"Show help, for one command if it is named."`
+}
+
+var groups = []kong.Group{
+	{Key: "gate", Title: "The gate:"},
+	{Key: "agents", Title: "For agents:"},
+	{Key: "people", Title: "For people:"},
+	{Key: "other", Title: "Other:"},
+}
+
+const description = `Countersign asks a person before an AI agent's tool call runs.
+
+A call is allowed, denied or quarantined by rules; a quarantined one waits until somebody approves it,
+in LINE, in Slack or here. Start with "countersign demo".`
+
+// std is what a command works with beside its flags.
+type std struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) (string, bool)
+}
+
+// getenv returns a variable's value, "" if it is not set.
+func (s *std) getenv(name string) string {
+	v, _ := s.env(name)
+	return v
+}
+
+func (s *std) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
+
+// exitError ends a command with a code of its own. An empty message says nothing more.
+type exitError struct {
+	code    int
+	message string
+}
+
+func (e *exitError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Sprintf(format, args...)}
+}
+
+// run is the program: it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) (code int) {
+	s := &std{stdin, stdout, stderr, env}
+	// Kong shows help by calling Exit in the middle of parsing, and expects not to come back.
+	type helped struct{ code int }
+	nothing := len(args) == 0
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case helped:
+			if code = r.code; nothing {
+				code = exitUsage
+			}
+		default:
+			panic(r)
+		}
+	}()
+	helpOut := stdout
+	if nothing { // no command is a mistake, and must not look like a yes
+		args, helpOut = []string{"--help"}, stderr
+	}
+	cli := new(commandLine)
+	parser, err := kong.New(cli,
+		kong.Name("countersign"), kong.Description(description), kong.ExplicitGroups(groups),
+		kong.Writers(helpOut, stderr), kong.Exit(func(code int) { panic(helped{code}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoAppDescFormat: true, WrapUpperBound: 100}),
+		kong.WithHyphenPrefixedParameters(true),
+		kong.Bind(s), kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	if err != nil {
+		panic(err)
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "countersign: %s\n", visible(err.Error()))
+		help := "countersign --help"
+		if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context.Selected() != nil {
+			help = e.Context.Selected().FullPath() + " --help"
+		}
+		fmt.Fprintf(stderr, "%s tells more.\n", help)
+		return exitUsage
+	}
+	return s.finish(command.Run())
+}
+
+// finish says what went wrong, and returns the exit code of it.
+func (s *std) finish(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	code, message := exitFailed, err.Error()
+	if e, ok := errors.AsType[*exitError](err); ok {
+		code, message = e.code, e.message
+	}
+	if message != "" {
+		fmt.Fprintf(s.err, "countersign: %s\n", visibleLines(message))
+	}
+	return code
+}
+
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command to tell about."`
+}
+
+// Run has the parser print the help, as --help does.
+func (c *helpCmd) Run(k *kong.Kong) error {
+	for _, word := range c.Command {
+		if strings.HasPrefix(word, "-") {
+			return usagef("help takes the name of a command")
+		}
+	}
+	_, err := k.Parse(append(c.Command, "--help"))
+	if err != nil {
+		return usagef("there is no command %q; countersign --help lists them", strings.Join(c.Command, " "))
+	}
+	return nil
+}

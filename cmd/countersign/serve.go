@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"countersign/app"
+)
+
+type serveCmd struct {
+	file
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"The least that is logged: debug, info, warn or error."`
+	LogFormat string `enum:"text,json" default:"text" help:"How it is logged: text or json."`
+}
+
+func (*serveCmd) Help() string {
+	return `It logs to standard error and stops on SIGTERM or ctrl-c once the requests in hand are answered; a second one stops it at once. SIGHUP, or a change of the file, has the configuration read again, whole or not at all. Under systemd use Type=notify.
+
+Examples:
+
+    countersign serve
+    countersign serve --config /etc/countersign/countersign.yaml --log-format json`
+}
+
+// stopWithin is how long a stop may take before it is cut short.
+const stopWithin = 30 * time.Second
+
+func (c *serveCmd) Run(ctx context.Context, s *std) error {
+	cfg, _, err := c.load(s)
+	if err != nil {
+		return err
+	}
+	// From here on a signal is an order to stop in good order, also while starting.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	log := c.logger(s)
+	a, err := app.New(ctx, app.Options{Config: cfg, Env: s.env, Logger: log, Version: version().Version})
+	if err != nil {
+		return err
+	}
+	if err := a.Start(); err != nil {
+		return errors.Join(err, stop(a))
+	}
+	s.notifySystemd(log, "READY=1")
+	for {
+		select {
+		case err := <-a.Failed():
+			return errors.Join(err, stop(a))
+		case <-ctx.Done():
+			return stop(a)
+		case got := <-signals:
+			if got == syscall.SIGHUP {
+				if err := a.Reload(ctx); err != nil {
+					log.Error("the configuration was not read again; the running one stays in force", "error", err)
+				}
+				continue
+			}
+			log.Info("stopping; once more stops at once", "signal", got.String())
+			s.notifySystemd(log, "STOPPING=1")
+			stopped := make(chan error, 1)
+			go func() { stopped <- stop(a) }()
+			for {
+				select {
+				case err := <-stopped:
+					return err
+				case got := <-signals:
+					if got != syscall.SIGHUP {
+						return &exitError{exitFailed, "stopped at once; what was in hand goes on at the next start"}
+					}
+				}
+			}
+		}
+	}
+}
+
+// stop stops a in good order, as far as the time is enough.
+func stop(a *app.App) error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	defer cancel()
+	return a.Stop(ctx)
+}
+
+func (c *serveCmd) logger(s *std) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		panic(fmt.Sprintf("countersign: log level %q", c.LogLevel)) // the flag has only slog's names
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(s.err, options))
+	}
+	return slog.New(slog.NewTextHandler(s.err, options))
+}
+
+// notifySystemd tells the service manager how far we are, where one wants to know.
+func (s *std) notifySystemd(log *slog.Logger, state string) {
+	name := s.getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err == nil {
+		_, err = conn.Write([]byte(state))
+		conn.Close()
+	}
+	if err != nil {
+		log.Warn("the service manager could not be told", "state", state, "error", err)
+	}
+}

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"errors"
+	"strings"
+
+	"countersign/approval"
+	"countersign/policy"
+)
+
+// Question is a call as somebody types it, to be explained and not run.
+type Question struct {
+	Agent     string
+	Scope     string
+	SessionID string
+	Tool      string // tool, or server/tool
+	Args      []byte // a JSON object; nil is {}
+}
+
+// What an explanation is made of, for those who do not import the package policy.
+type (
+	Rule        = policy.RuleInfo
+	Explanation = policy.Explanation
+)
+
+// Explain tells what the policy says of a call and why: each rule's answer in order. The error says
+// what is wrong with the question.
+func (c *Config) Explain(q Question) (Explanation, error) {
+	if q.Args == nil {
+		q.Args = []byte("{}")
+	}
+	args, err := approval.ParseArgs(q.Args)
+	if err != nil {
+		return Explanation{}, plainError(err)
+	}
+	call := approval.Call{Agent: q.Agent, Scope: q.Scope, SessionID: q.SessionID, Tool: q.Tool, Args: args}
+	if server, tool, found := strings.Cut(q.Tool, "/"); found {
+		call.Server, call.Tool = server, tool
+	}
+	if err := call.Validate(); err != nil {
+		return Explanation{}, plainError(err)
+	}
+	return c.Policy.Explain(call), nil
+}
+
+// plainError is the sentence of a domain error without its code.
+func plainError(err error) error {
+	if e, ok := errors.AsType[*approval.Error](err); ok {
+		return errors.New(e.Message)
+	}
+	return err
+}
