@@ -34,16 +34,19 @@ const (
 	interruptEvery = 100 // iterations
 	celDeadline    = 100 * time.Millisecond
 
-	// What the estimate at load takes for the length of an unknown list or text in the args.
+	// What the estimates at load take for the length of an unknown list or text: in a usual call, and
+	// the most that fits into a request.
 	usualLength = 1000
+	mostLength  = 1 << 20
 )
 
 // program is a compiled when.
 type program struct {
-	source string
-	prog   cel.Program
-	loops  bool            // it can run long, so it needs the deadline
-	fields map[string]bool // the names it selects
+	source  string
+	prog    cel.Program
+	loops   bool            // it can run long, so it needs the deadline
+	metered bool            // it can exceed the cost limit
+	fields  map[string]bool // the names it selects
 }
 
 // celEnv is the environment of all expressions; making one takes milliseconds, so it is made once,
@@ -105,20 +108,27 @@ func compileWhen(source string) (*program, []celProblem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	estimate, err := env.EstimateCost(checked, lengths{})
-	switch {
-	case err != nil:
+	usual, err := env.EstimateCost(checked, lengths(usualLength))
+	if err != nil {
 		return nil, whole("the cost of the expression cannot be estimated: %v", err)
-	case estimate.Min > costLimit:
+	}
+	most, err := env.EstimateCost(checked, lengths(mostLength))
+	if err != nil {
+		return nil, whole("the cost of the expression cannot be estimated: %v", err)
+	}
+	switch {
+	case usual.Min > costLimit:
 		return nil, whole("the expression always costs more than its limit")
-	case estimate.Max > costLimit:
+	case usual.Max > costLimit:
 		problems = append(problems, celProblem{line: 1, warning: true,
 			message: "the expression may exceed its cost limit when the arguments hold long lists or texts; such a call is denied"})
 	}
-	p.prog, err = env.Program(checked,
-		cel.EvalOptions(cel.OptOptimize),
-		cel.CostLimit(costLimit),
-		cel.InterruptCheckFrequency(interruptEvery))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(interruptEvery)}
+	if most.Max > costLimit { // what cannot exceed the limit need not be metered, which costs more than the rest
+		options = append(options, cel.CostLimit(costLimit))
+		p.metered = true
+	}
+	p.prog, err = env.Program(checked, options...)
 	if err != nil {
 		return nil, whole("%v", err)
 	}
@@ -195,11 +205,11 @@ func exactDouble(written string, d float64) bool {
 	return err == nil && got.compare(want) == 0
 }
 
-// lengths tells the estimator how long the values of a usual call are.
-type lengths struct{}
+// lengths tells the estimator how long the values of a call may be.
+type lengths uint64
 
-func (lengths) EstimateSize(cost.AstNode) *cost.SizeEstimate {
-	return &cost.SizeEstimate{Min: 0, Max: usualLength}
+func (l lengths) EstimateSize(cost.AstNode) *cost.SizeEstimate {
+	return &cost.SizeEstimate{Min: 0, Max: uint64(l)}
 }
 
 func (lengths) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
@@ -282,7 +292,7 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 		return types.String(e.call.SessionID), true
 	case "args":
 		if e.args == nil {
-			e.args = &object{args: e.call.Args}
+			e.args = &object{e: e, args: e.call.Args}
 		}
 		return e.args, true
 	}
@@ -295,6 +305,7 @@ func (e *evaluation) Parent() interpreter.Activation { return nil }
 // object is args as CEL sees them. It decodes only the members that an expression touches, and those
 // once for all rules of a call; only an expression that takes args as a whole decodes them all.
 type object struct {
+	e       *evaluation
 	args    approval.Args
 	found   map[string]ref.Val // nil for what is absent
 	all     traits.Mapper
@@ -322,7 +333,13 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 		if v, ok := o.found[string(name)]; ok {
 			return v, v != nil
 		}
-		raw, ok := o.args.Lookup(string(name))
+		var raw jsontext.Value
+		number, ok := o.e.names[string(name)]
+		if ok {
+			raw, ok = o.e.members.get(number, o.e.names, o.args.Canonical())
+		} else {
+			raw, ok = o.args.Lookup(string(name))
+		}
 		var v ref.Val
 		if ok {
 			v = o.value(raw)

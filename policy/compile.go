@@ -102,6 +102,7 @@ func (c *compiler) compile() *Policy {
 	}
 	p.otherwise.tight = tightened{risk: approval.RiskHigh, timeout: high.Timeout, requireReason: p.otherwise.requireReason}
 	p.index = newIndex(p.rules)
+	p.number()
 	c.shadows(p)
 	return p
 }
@@ -212,6 +213,33 @@ func (c *compiler) rule(i int) rule {
 		r.when = c.when(at, in.When)
 	}
 	return r
+}
+
+// number gives a number to every top-level argument that a rule can ask for by a plain name.
+func (p *Policy) number() {
+	p.names = map[string]int32{}
+	add := func(name string) int32 {
+		if strings.Contains(name, ".") {
+			return -1
+		}
+		n, ok := p.names[name]
+		if !ok {
+			n = int32(len(p.names))
+			p.names[name] = n
+		}
+		return n
+	}
+	for i := range p.rules {
+		r := &p.rules[i]
+		for j := range r.conditions {
+			r.conditions[j].name = add(r.conditions[j].param)
+		}
+		if r.when != nil {
+			for name := range r.when.fields {
+				add(name)
+			}
+		}
+	}
 }
 
 // over returns what holds for the rule at a level: its own word first.

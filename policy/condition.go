@@ -19,6 +19,7 @@ import (
 // condition is a compiled [Condition]: its tests hold for the value of param, all of them.
 type condition struct {
 	param string
+	name  int32 // the number of param among the policy's names, -1 for a dotted path
 	tests []test
 }
 
@@ -88,7 +89,7 @@ func wrongType(v value, want string) error {
 }
 
 // String tells the condition as a person would: `path is under /etc, /sys`.
-func (c condition) String() string {
+func (c *condition) String() string {
 	var parts []string
 	for _, t := range c.tests {
 		is, _ := t.phrase()
@@ -99,8 +100,9 @@ func (c condition) String() string {
 
 // judge looks the param up and runs the tests. found is false for an absent param; failed is the
 // test that did not hold.
-func (c condition) judge(e *evaluation) (out outcome, found bool, failed test, err error) {
-	values := e.lookup(c.param)
+func (c *condition) judge(e *evaluation) (out outcome, found bool, failed test, err error) {
+	var one [1]value
+	values := e.lookup(c, &one)
 	switch len(values) {
 	case 0:
 		return fails, false, nil, nil

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"countersign/approval"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Reason codes that the package gives by itself.
@@ -27,6 +25,7 @@ const (
 type Policy struct {
 	rules     []rule
 	index     *index
+	names     map[string]int32 // numbers the top-level arguments that rules ask for
 	observe   bool
 	terms     approval.Terms
 	otherwise rule // what holds when no rule matches
@@ -68,28 +67,40 @@ type tightened struct {
 type evaluation struct {
 	ctx      context.Context
 	call     *approval.Call
+	names    map[string]int32
+	members  members
 	args     *object
 	looked   []looked
 	unplaced string // the param of a condition that held only because its path cannot be placed
 }
 
+// looked is what a dotted path was found to lead to.
 type looked struct {
 	param  string
 	values []value
 }
 
-// lookup returns the values that param can be read as; more than one only for keys with dots.
-func (e *evaluation) lookup(param string) []value {
+// lookup returns the values that a condition's param can be read as: one, or none, and more than one
+// only for keys with dots. The result is valid until the next call.
+func (e *evaluation) lookup(c *condition, one *[1]value) []value {
+	if c.name >= 0 {
+		raw, ok := e.members.get(c.name, e.names, e.call.Args.Canonical())
+		if !ok {
+			return nil
+		}
+		one[0] = newValue(raw)
+		return one[:]
+	}
 	for i := range e.looked {
-		if e.looked[i].param == param {
+		if e.looked[i].param == c.param {
 			return e.looked[i].values
 		}
 	}
 	var values []value
-	for _, raw := range e.call.Args.LookupAll(param) {
-		values = append(values, newValue(jsontext.Value(raw)))
+	for _, raw := range e.call.Args.LookupAll(c.param) {
+		values = append(values, newValue(raw))
 	}
-	e.looked = append(e.looked, looked{param, values})
+	e.looked = append(e.looked, looked{c.param, values})
 	return values
 }
 
@@ -104,7 +115,7 @@ func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict
 		set = make(ruleSet, n)
 	}
 	p.index.collect(set, c.Server, c.Tool)
-	e := evaluation{ctx: ctx, call: &c}
+	e := evaluation{ctx: ctx, call: &c, names: p.names}
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
 		r := &p.rules[i]
 		if !r.concerns(c.Agent) {
@@ -140,7 +151,8 @@ func (r *rule) concerns(agent string) bool {
 // so each may rely on those before it.
 func (r *rule) match(e *evaluation) (bool, error) {
 	e.unplaced = ""
-	for i, c := range r.conditions {
+	for i := range r.conditions {
+		c := &r.conditions[i]
 		out, _, _, err := c.judge(e)
 		switch {
 		case err != nil:

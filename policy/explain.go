@@ -57,7 +57,8 @@ func (r *rule) info() RuleInfo {
 	for _, a := range r.agents {
 		info.Agents = append(info.Agents, string(a))
 	}
-	for _, c := range r.conditions {
+	for i := range r.conditions {
+		c := &r.conditions[i]
 		info.Conditions = append(info.Conditions, c.String())
 	}
 	if r.when != nil {
@@ -116,7 +117,7 @@ type Explanation struct {
 // Explain asks every rule in order about c, and says of each how it answered. The outcome is that of
 // Evaluate.
 func (p *Policy) Explain(c approval.Call) Explanation {
-	e := &evaluation{ctx: context.Background(), call: &c}
+	e := &evaluation{ctx: context.Background(), call: &c, names: p.names}
 	x := Explanation{Tool: c.Target(), Agent: c.Agent, Mode: Enforce, Steps: []Step{}}
 	if p.observe {
 		x.Mode = Observe
@@ -177,7 +178,8 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 	case matched:
 		return StepDecides, "matched", nil
 	}
-	for i, c := range r.conditions {
+	for i := range r.conditions {
+		c := &r.conditions[i]
 		out, found, failed, err := c.judge(e)
 		switch {
 		case err != nil || out != fails:
@@ -193,14 +195,14 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 
 // quote shows the value of a param, shortened.
 func (e *evaluation) quote(param string) string {
-	values := e.lookup(param)
-	if len(values) == 0 {
+	raw, ok := e.call.Args.Lookup(param)
+	if !ok {
 		return ""
 	}
-	if v := values[0]; v.kind == '"' {
+	if v := newValue(raw); v.kind == '"' {
 		return strconv.QuoteToGraphic(shorten(string(v.text)))
 	}
-	return shorten(string(values[0].raw))
+	return shorten(string(raw))
 }
 
 func joined[T any](list []T) string {

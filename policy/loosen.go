@@ -84,7 +84,8 @@ func (r *rule) identity() string {
 // conditional tells what a rule demands beside its patterns, "" for nothing.
 func (r *rule) conditional() string {
 	s := ""
-	for _, c := range r.conditions {
+	for i := range r.conditions {
+		c := &r.conditions[i]
 		s += fmt.Sprintf("%q ", c.String())
 	}
 	if r.when != nil {
