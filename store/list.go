@@ -158,7 +158,7 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 		switch q.Type {
 		case approval.EventCallAllowed, approval.EventApprovalRequested, approval.EventNotificationSent:
 		default:
-			l.where(`event_type NOT IN ('call_allowed', 'approval_requested', 'notification_sent')`) // as the index has it
+			l.where(`event_type <> 'call_allowed' AND event_type <> 'approval_requested' AND event_type <> 'notification_sent'`) // as the index has it
 		}
 	}
 	l.equal("decision", q.Decision)

@@ -161,7 +161,8 @@ func (c *conn) exec(sql string) error {
 
 // stmt is a prepared statement and the one execution of it that may be in progress. Values are bound,
 // and columns read, one after another. The first error sticks until the execution is over; exec, or next
-// returning false, ends it.
+// returning false, ends it. The values of the one in progress are in the connection's arena, so there is
+// one at a time in a connection, from its first value to its end.
 type stmt struct {
 	c     *conn
 	p     uintptr

@@ -506,16 +506,16 @@ func (t *tx) Prune(events, endings time.Time) (int, error) {
 	if err := t.write(); err != nil {
 		return 0, err
 	}
-	total := 0
-	for _, s := range []*stmt{t.c.stmt(pruneSeen).time(events), t.c.stmt(pruneEnded).time(endings)} {
-		n, err := s.exec()
-		if err != nil {
-			return 0, t.fail(err)
-		}
-		total += n
+	seen, err := t.c.stmt(pruneSeen).time(events).exec()
+	if err != nil {
+		return 0, t.fail(err)
 	}
-	t.w.changes = t.w.changes || total > 0
-	return total, nil
+	ended, err := t.c.stmt(pruneEnded).time(endings).exec()
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	t.w.changes = t.w.changes || seen+ended > 0
+	return seen + ended, nil
 }
 
 // deadline notes that a request will be due then.

@@ -232,6 +232,7 @@ func (w *writer) loop() {
 		if !ok {
 			return
 		}
+		runtime.Gosched() // let the callers just answered come back and be part of this group
 		w.group = append(w.group[:0], j)
 	fill:
 		for len(w.group) < w.max {

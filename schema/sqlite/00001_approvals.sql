@@ -2,7 +2,8 @@
 
 -- Times are text of 24 characters, 2006-01-02T15:04:05.000Z, so that their order is that of the text.
 -- No default supplies one: the write transaction owns the time. An optional value is NULL until there
--- is one. Wide columns stand last, so that reading the others touches no overflow page.
+-- is one. Wide columns stand last, so that reading the others touches no overflow page. A constraint
+-- names its words one by one, because SQLite makes a table for each IN list whenever it checks it.
 
 CREATE TABLE approval_requests (
   id             TEXT PRIMARY KEY NOT NULL CHECK (length(id) = 26),
@@ -11,13 +12,13 @@ CREATE TABLE approval_requests (
   server         TEXT NOT NULL DEFAULT '',
   tool_name      TEXT NOT NULL CHECK (tool_name <> ''),
   args_hash      TEXT NOT NULL CHECK (length(args_hash) = 64),
-  status         TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'denied', 'expired', 'cancelled')),
-  risk_level     TEXT NOT NULL CHECK (risk_level IN ('low', 'medium', 'high', 'critical')),
+  status         TEXT NOT NULL CHECK (status = 'pending' OR status = 'approved' OR status = 'denied' OR status = 'expired' OR status = 'cancelled'),
+  risk_level     TEXT NOT NULL CHECK (risk_level = 'low' OR risk_level = 'medium' OR risk_level = 'high' OR risk_level = 'critical'),
   requested_at   TEXT NOT NULL CHECK (length(requested_at) = 24),
   expires_at     TEXT NOT NULL CHECK (length(expires_at) = 24),
   resolved_at    TEXT CHECK (length(resolved_at) = 24),
   resolved_by    TEXT,
-  resolved_via   TEXT CHECK (resolved_via IN ('line', 'slack', 'web', 'api', 'cli', 'terminal', 'system')),
+  resolved_via   TEXT CHECK (resolved_via = 'line' OR resolved_via = 'slack' OR resolved_via = 'web' OR resolved_via = 'api' OR resolved_via = 'cli' OR resolved_via = 'terminal' OR resolved_via = 'system'),
   resolved_seq   INTEGER,
   use_by         TEXT CHECK (length(use_by) = 24),
   consumed_at    TEXT CHECK (length(consumed_at) = 24),
@@ -28,7 +29,7 @@ CREATE TABLE approval_requests (
   batch_id       TEXT,
   rule           TEXT,
   policy_reason  TEXT NOT NULL,
-  require_reason INTEGER NOT NULL DEFAULT 0 CHECK (require_reason IN (0, 1)),
+  require_reason INTEGER NOT NULL DEFAULT 0 CHECK (require_reason = 0 OR require_reason = 1),
   ignored_args   TEXT,
   previous_use   TEXT,
   human_message  TEXT NOT NULL,
@@ -73,8 +74,8 @@ CREATE TABLE approval_notifications (
   batch_id        TEXT,
   channel         TEXT NOT NULL CHECK (channel <> ''),
   recipient       TEXT NOT NULL,
-  kind            TEXT NOT NULL CHECK (kind IN ('request', 'reminder', 'outcome', 'reply')),
-  status          TEXT NOT NULL CHECK (status IN ('queued', 'retrying', 'sent', 'delivered', 'failed', 'skipped')),
+  kind            TEXT NOT NULL CHECK (kind = 'request' OR kind = 'reminder' OR kind = 'outcome' OR kind = 'reply'),
+  status          TEXT NOT NULL CHECK (status = 'queued' OR status = 'retrying' OR status = 'sent' OR status = 'delivered' OR status = 'failed' OR status = 'skipped'),
   attempt         INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
   next_attempt_at TEXT CHECK (length(next_attempt_at) = 24),
   lease_until     TEXT CHECK (length(lease_until) = 24),
@@ -86,7 +87,7 @@ CREATE TABLE approval_notifications (
   http_status     INTEGER,
   target_id       TEXT,
   retry_key       TEXT,
-  revived         INTEGER NOT NULL DEFAULT 0 CHECK (revived IN (0, 1)),
+  revived         INTEGER NOT NULL DEFAULT 0 CHECK (revived = 0 OR revived = 1),
   error           TEXT,
   reply_to        TEXT,
   cards           TEXT,
@@ -94,7 +95,7 @@ CREATE TABLE approval_notifications (
   receipt         TEXT,
   body            BLOB,
 
-  CONSTRAINT waiting_has_a_time CHECK (status NOT IN ('queued', 'retrying') OR next_attempt_at IS NOT NULL),
+  CONSTRAINT waiting_has_a_time CHECK (status <> 'queued' AND status <> 'retrying' OR next_attempt_at IS NOT NULL),
   CONSTRAINT only_a_reply_stands_alone CHECK (approval_id IS NOT NULL OR kind = 'reply')
 ) STRICT;
 
@@ -125,7 +126,7 @@ CREATE TABLE audit_events (
 
 -- The many are calls and their requests; everything else is found by its type.
 CREATE INDEX audit_events_type ON audit_events (event_type)
-  WHERE event_type NOT IN ('call_allowed', 'approval_requested', 'notification_sent');
+  WHERE event_type <> 'call_allowed' AND event_type <> 'approval_requested' AND event_type <> 'notification_sent';
 
 CREATE TABLE webhook_events (
   id      TEXT PRIMARY KEY NOT NULL,

@@ -1,0 +1,1496 @@
+// Package storetest is the contract that every [approval.Store] passes: what each method of a
+// transaction promises, what a function's failure leaves behind, and the races that must have one winner.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// Run tests the stores that open makes: each an empty one, closed by t.Cleanup. They must use the wall clock.
+func Run(t *testing.T, open func(t *testing.T) approval.Store) {
+	for _, c := range []struct {
+		name string
+		f    func(t *testing.T, s approval.Store)
+	}{
+		{"RequestKeepsEverything", requestKeepsEverything},
+		{"OneLiveRequestForAKey", oneLiveRequestForAKey},
+		{"LiveEnds", liveEnds},
+		{"Requests", requests},
+		{"Batch", batch},
+		{"Due", due},
+		{"CountPending", countPending},
+		{"Resolve", resolve},
+		{"Consume", consume},
+		{"Lapse", lapse},
+		{"Feed", feed},
+		{"Recent", recent},
+		{"NotificationKeepsEverything", notificationKeepsEverything},
+		{"Notifications", notifications},
+		{"Sendable", sendable},
+		{"SendableOutcomes", sendableOutcomes},
+		{"UpdateNotification", updateNotification},
+		{"Events", events},
+		{"FirstSight", firstSight},
+		{"Prune", prune},
+		{"NotFound", notFound},
+		{"ViewIsReadOnly", viewIsReadOnly},
+		{"ViewIsOneMoment", viewIsOneMoment},
+		{"NowIDsAndSeqNeverGoBack", neverGoBack},
+		{"ErrorUndoesItsOwn", errorUndoesItsOwn},
+		{"PanicUndoesItsOwn", panicUndoesItsOwn},
+		{"GoexitUndoesItsOwn", goexitUndoesItsOwn},
+		{"CancelDecidesOnlyTheStart", cancelDecidesOnlyTheStart},
+		{"RaceEqualCalls", raceEqualCalls},
+		{"RaceDeciders", raceDeciders},
+		{"RaceConsumers", raceConsumers},
+		{"RaceConsumeAndCancel", raceConsumeAndCancel},
+		{"RaceClaims", raceClaims},
+		{"RaceSights", raceSights},
+		{"RaceNeighbours", raceNeighbours},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.f(t, open(t)) })
+	}
+}
+
+// Racers is how many goroutines take part in each race.
+const Racers = 64
+
+func update(t testing.TB, s approval.Store, fn func(tx approval.Tx) error) {
+	t.Helper()
+	if err := s.Update(t.Context(), fn); err != nil {
+		t.Fatalf("Update: %v", err)
+	}
+}
+
+func view(t testing.TB, s approval.Store, fn func(tx approval.Tx) error) {
+	t.Helper()
+	if err := s.View(t.Context(), fn); err != nil {
+		t.Fatalf("View: %v", err)
+	}
+}
+
+// must returns what it can be given of a method's results.
+func must[T any](t testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func hash(s string) string { return fmt.Sprintf("%064x", []byte(s)) }
+
+// newRequest returns a pending request whose hash is that of its tool.
+func newRequest(tx approval.Tx, agent, tool string) approval.Request {
+	now := tx.Now()
+	return approval.Request{
+		ID: tx.NewID(), Agent: agent, Tool: tool, Args: []byte(`{}`), ArgsHash: hash(tool), Risk: approval.RiskHigh,
+		ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour),
+	}
+}
+
+// insert stores a pending request, changed by change.
+func insert(t testing.TB, s approval.Store, agent, tool string, change func(*approval.Request)) approval.Request {
+	t.Helper()
+	var r approval.Request
+	update(t, s, func(tx approval.Tx) error {
+		r = newRequest(tx, agent, tool)
+		if change != nil {
+			change(&r)
+		}
+		return tx.InsertRequest(r)
+	})
+	return r
+}
+
+func get(t testing.TB, s approval.Store, id string) (r approval.Request) {
+	t.Helper()
+	view(t, s, func(tx approval.Tx) (err error) {
+		r, err = tx.Request(id)
+		return err
+	})
+	return r
+}
+
+// approve approves a request, to be used within a time.
+func approve(t testing.TB, s approval.Store, id string, within time.Duration) {
+	t.Helper()
+	update(t, s, func(tx approval.Tx) error {
+		return want(tx.Resolve(approvalOf(tx, id, within)))
+	})
+}
+
+func approvalOf(tx approval.Tx, id string, within time.Duration) approval.Resolution {
+	return approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaLINE, Reason: "fine", UseBy: tx.Now().Add(within)}
+}
+
+func ending(tx approval.Tx, id string, status approval.Status) approval.Resolution {
+	return approval.Resolution{ID: id, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaSlack}
+}
+
+// want turns a conditional statement that changed nothing into an error.
+func want(ok bool, err error) error {
+	if err == nil && !ok {
+		return errors.New("the conditional statement changed nothing")
+	}
+	return err
+}
+
+// unwanted turns one that did into an error.
+func unwanted(ok bool, err error) error {
+	if err == nil && ok {
+		return errors.New("the conditional statement changed a row that it must not")
+	}
+	return err
+}
+
+func equal(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got\n %+v, want\n %+v", what, got, want)
+	}
+}
+
+func ids[T any](rows []T) []string {
+	out := make([]string, len(rows))
+	for i, r := range rows {
+		out[i] = reflect.ValueOf(r).FieldByName("ID").String()
+	}
+	return out
+}
+
+func requestKeepsEverything(t *testing.T, s approval.Store) {
+	var full, ended approval.Request
+	update(t, s, func(tx approval.Tx) error {
+		now := tx.Now()
+		full = approval.Request{
+			ID: tx.NewID(), Agent: "bot", Scope: "/srv/\x00\"é日本\u202e", Server: "files", Tool: "write_file",
+			Args: []byte(`{"a":1.0,"b":"` + strings.Repeat("x", 100_000) + `"}`), ArgsHash: hash("full"), IgnoredArgs: []string{"description", "a\nb"},
+			Risk: approval.RiskCritical, Rule: "r1", ReasonCode: "over_threshold", HumanMessage: "Too much.", RequireReason: true,
+			TurnID: "turn", SessionID: "session", Rationale: "because", Preview: strings.Repeat("+ line\n", 30_000),
+			Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour + 7*time.Millisecond), BatchID: tx.NewID(),
+			Previous: &approval.Use{RequestID: tx.NewID(), ApprovedBy: "ken", ApprovedAt: now.Add(-time.Hour), ConsumedAt: now.Add(-time.Minute)},
+		}
+		ended = newRequest(tx, "bot", "old")
+		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now, "hana", approval.ViaWeb, "ok"
+		ended.ResolvedSeq, ended.UseBy, ended.ConsumedAt, ended.AckedAt = 1, now.Add(time.Minute), now, now
+		if err := tx.InsertRequest(full); err != nil {
+			return err
+		}
+		return tx.InsertRequest(ended)
+	})
+	equal(t, "the full request", get(t, s, full.ID), full)
+	equal(t, "the ended request", get(t, s, ended.ID), ended)
+	view(t, s, func(tx approval.Tx) error {
+		r, err := tx.Live(full.Key())
+		equal(t, "Live", r, full)
+		return err
+	})
+}
+
+func oneLiveRequestForAKey(t *testing.T, s approval.Store) {
+	first := insert(t, s, "bot", "pay", nil)
+	update(t, s, func(tx approval.Tx) error {
+		again := newRequest(tx, "bot", "pay")
+		if err := tx.InsertRequest(again); !errors.Is(err, approval.ErrLiveExists) {
+			return fmt.Errorf("a second live request: got %v, want ErrLiveExists", err)
+		}
+		for _, change := range []func(*approval.Request){ // each part of the key makes another call of it
+			func(r *approval.Request) { r.Agent = "bot2" },
+			func(r *approval.Request) { r.Scope = "/other" },
+			func(r *approval.Request) { r.Server = "bank" },
+			func(r *approval.Request) { r.Tool = "pay2" },
+			func(r *approval.Request) { r.ArgsHash = hash("other") },
+		} {
+			r := newRequest(tx, "bot", "pay")
+			change(&r)
+			if err := tx.InsertRequest(r); err != nil {
+				return fmt.Errorf("after ErrLiveExists, %+v: %w", r.Key(), err)
+			}
+		}
+		return nil
+	})
+	approve(t, s, first.ID, time.Hour)
+	err := s.Update(t.Context(), func(tx approval.Tx) error { return tx.InsertRequest(newRequest(tx, "bot", "pay")) })
+	if !errors.Is(err, approval.ErrLiveExists) {
+		t.Errorf("beside an unused approval: got %v, want ErrLiveExists", err)
+	}
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.Requests(approval.RequestQuery{Agent: "bot", Tool: "pay"})
+		equal(t, "requests of the tool", len(rs), 4)
+		return err
+	})
+}
+
+func liveEnds(t *testing.T, s approval.Store) {
+	for _, c := range []struct {
+		name string
+		end  func(tx approval.Tx, id string) error
+	}{
+		{"denied", func(tx approval.Tx, id string) error { return want(tx.Resolve(ending(tx, id, approval.Denied))) }},
+		{"cancelled", func(tx approval.Tx, id string) error { return want(tx.Resolve(ending(tx, id, approval.Cancelled))) }},
+		{"expired", func(tx approval.Tx, id string) error {
+			r, err := tx.Request(id)
+			if err != nil {
+				return err
+			}
+			e := ending(tx, id, approval.Expired)
+			e.At = r.ExpiresAt
+			return want(tx.Resolve(e))
+		}},
+		{"consumed", func(tx approval.Tx, id string) error {
+			return errors.Join(want(tx.Resolve(approvalOf(tx, id, time.Hour))), want(tx.Consume(id)))
+		}},
+		{"lapsed", func(tx approval.Tx, id string) error {
+			return errors.Join(want(tx.Resolve(approvalOf(tx, id, 0))), want(tx.Lapse(id)))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			old := insert(t, s, "bot", "tool-"+c.name, nil)
+			update(t, s, func(tx approval.Tx) error { return c.end(tx, old.ID) })
+			if r := get(t, s, old.ID); r.Live() {
+				t.Fatalf("still live: %+v", r)
+			}
+			view(t, s, func(tx approval.Tx) error {
+				if r, err := tx.Live(old.Key()); !errors.Is(err, approval.ErrNotFound) {
+					return fmt.Errorf("Live: got %v %v, want ErrNotFound", r.ID, err)
+				}
+				return nil
+			})
+			insert(t, s, "bot", "tool-"+c.name, nil) // the key is free again
+		})
+	}
+}
+
+func requests(t *testing.T, s approval.Store) {
+	var all []approval.Request
+	for i := range 20 {
+		all = append(all, insert(t, s, fmt.Sprintf("bot%d", i%2), fmt.Sprintf("tool%d", i%3), func(r *approval.Request) {
+			r.ArgsHash = hash(fmt.Sprint(i))
+			if i%4 == 0 {
+				r.Server = "files"
+			}
+			if i%5 == 0 {
+				r.Risk = approval.RiskLow
+			}
+		}))
+	}
+	for i, r := range all {
+		if i%6 == 0 {
+			update(t, s, func(tx approval.Tx) error { return want(tx.Resolve(ending(tx, r.ID, approval.Denied))) })
+		}
+	}
+	slices.Reverse(all)
+	pick := func(keep func(approval.Request) bool) []string {
+		var out []string
+		for _, r := range all {
+			if keep(r) {
+				out = append(out, r.ID)
+			}
+		}
+		return out
+	}
+	after := all[4].ID
+	for _, c := range []struct {
+		name string
+		q    approval.RequestQuery
+		want []string
+	}{
+		{"everything, newest first", approval.RequestQuery{}, ids(all)},
+		{"status", approval.RequestQuery{Status: approval.Denied}, pick(func(r approval.Request) bool { return get(t, s, r.ID).Status == approval.Denied })},
+		{"pending", approval.RequestQuery{Status: approval.Pending}, pick(func(r approval.Request) bool { return get(t, s, r.ID).Status == approval.Pending })},
+		{"no such status", approval.RequestQuery{Status: approval.Expired}, nil},
+		{"agent", approval.RequestQuery{Agent: "bot1"}, pick(func(r approval.Request) bool { return r.Agent == "bot1" })},
+		{"tool", approval.RequestQuery{Tool: "tool2"}, pick(func(r approval.Request) bool { return r.Tool == "tool2" })},
+		{"server/tool", approval.RequestQuery{Tool: "files/tool2"}, pick(func(r approval.Request) bool { return r.Server == "files" && r.Tool == "tool2" })},
+		{"risk", approval.RequestQuery{Risk: approval.RiskLow}, pick(func(r approval.Request) bool { return r.Risk == approval.RiskLow })},
+		{"after", approval.RequestQuery{After: after}, pick(func(r approval.Request) bool { return r.ID < after })},
+		{"limit", approval.RequestQuery{Limit: 3}, ids(all[:3])},
+		{"all together", approval.RequestQuery{Status: approval.Pending, Agent: "bot0", Tool: "tool1", Risk: approval.RiskHigh, After: all[0].ID, Limit: 2}, pick(func(r approval.Request) bool {
+			return get(t, s, r.ID).Status == approval.Pending && r.Agent == "bot0" && r.Tool == "tool1" && r.Risk == approval.RiskHigh && r.ID < all[0].ID
+		})[:2]},
+	} {
+		view(t, s, func(tx approval.Tx) error {
+			rs, err := tx.Requests(c.q)
+			if !slices.Equal(ids(rs), c.want) {
+				t.Errorf("%s: got %v, want %v", c.name, ids(rs), c.want)
+			}
+			return err
+		})
+	}
+	var paged []string
+	for after := ""; ; {
+		var page []approval.Request
+		view(t, s, func(tx approval.Tx) (err error) {
+			page, err = tx.Requests(approval.RequestQuery{After: after, Limit: 7})
+			return err
+		})
+		if len(page) == 0 {
+			break
+		}
+		paged = append(paged, ids(page)...)
+		after = page[len(page)-1].ID
+	}
+	equal(t, "page by page", paged, ids(all))
+}
+
+func batch(t *testing.T, s approval.Store) {
+	var want []string
+	for i := range 3 {
+		r := insert(t, s, "bot", fmt.Sprint("tool", i), func(r *approval.Request) { r.BatchID = "batch" })
+		want = append(want, r.ID)
+	}
+	insert(t, s, "bot", "alone", nil)
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.Batch("batch")
+		equal(t, "Batch", ids(rs), want)
+		if none, err := tx.Batch("none"); err != nil || len(none) != 0 {
+			t.Errorf("a batch that is not there: got %v, %v", none, err)
+		}
+		return err
+	})
+}
+
+func due(t *testing.T, s approval.Store) {
+	view(t, s, func(tx approval.Tx) error {
+		next, err := tx.NextDeadline()
+		if !next.IsZero() {
+			t.Errorf("NextDeadline of an empty store: %v", next)
+		}
+		return err
+	})
+	var late, later, unused, far approval.Request
+	update(t, s, func(tx approval.Tx) error {
+		now := tx.Now()
+		for _, r := range []struct {
+			r  *approval.Request
+			in time.Duration
+		}{{&later, 0}, {&late, -2 * time.Second}, {&unused, time.Hour}, {&far, 2 * time.Hour}} {
+			*r.r = newRequest(tx, "bot", fmt.Sprint("in ", r.in))
+			r.r.Tool = "tool"
+			r.r.ExpiresAt = now.Add(r.in)
+			if err := tx.InsertRequest(*r.r); err != nil {
+				return err
+			}
+		}
+		return want(tx.Resolve(approvalOf(tx, unused.ID, -time.Second)))
+	})
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.Due(0)
+		equal(t, "Due, oldest deadline first", ids(rs), []string{late.ID, unused.ID, later.ID}) // at the deadline is due
+		if err != nil {
+			return err
+		}
+		rs, err = tx.Due(2)
+		equal(t, "Due(2)", ids(rs), []string{late.ID, unused.ID})
+		if err != nil {
+			return err
+		}
+		next, err := tx.NextDeadline()
+		equal(t, "NextDeadline", next, late.ExpiresAt)
+		return err
+	})
+	update(t, s, func(tx approval.Tx) error {
+		expiry := func(r approval.Request) approval.Resolution {
+			return approval.Resolution{ID: r.ID, Status: approval.Expired, At: r.ExpiresAt, By: "system:timeout", Via: approval.ViaSystem}
+		}
+		return errors.Join(want(tx.Resolve(expiry(late))), want(tx.Resolve(expiry(later))))
+	})
+	view(t, s, func(tx approval.Tx) error {
+		next, err := tx.NextDeadline()
+		equal(t, "NextDeadline is a use_by", next, get(t, s, unused.ID).UseBy)
+		return err
+	})
+	update(t, s, func(tx approval.Tx) error { return want(tx.Lapse(unused.ID)) })
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.Due(0)
+		equal(t, "Due when all have ended", len(rs), 0)
+		if err != nil {
+			return err
+		}
+		next, err := tx.NextDeadline()
+		equal(t, "NextDeadline of the one left", next, far.ExpiresAt)
+		return err
+	})
+}
+
+func countPending(t *testing.T, s approval.Store) {
+	a := insert(t, s, "a", "1", nil)
+	insert(t, s, "a", "2", nil)
+	insert(t, s, "b", "1", nil)
+	approve(t, s, a.ID, time.Hour) // live, but not pending
+	view(t, s, func(tx approval.Tx) error {
+		for agent, want := range map[string]int{"a": 1, "b": 1, "c": 0, "": 2} {
+			n, err := tx.CountPending(agent)
+			if err != nil || n != want {
+				t.Errorf("CountPending(%q): got %d, %v, want %d", agent, n, err, want)
+			}
+		}
+		return nil
+	})
+}
+
+func resolve(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	update(t, s, func(tx approval.Tx) error {
+		tooLate := approvalOf(tx, r.ID, time.Hour)
+		tooLate.At = r.ExpiresAt // at the deadline is after it
+		tooEarly := ending(tx, r.ID, approval.Expired)
+		tooEarly.At = r.ExpiresAt.Add(-time.Millisecond)
+		return errors.Join(
+			unwanted(tx.Resolve(tooLate)), unwanted(tx.Resolve(tooEarly)),
+			unwanted(tx.Consume(r.ID)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Ack("bot", r.ID)))
+	})
+	equal(t, "after what must change nothing", get(t, s, r.ID), r)
+
+	var at time.Time
+	update(t, s, func(tx approval.Tx) error {
+		at = tx.Now()
+		inTime := approvalOf(tx, r.ID, time.Minute)
+		inTime.At = r.ExpiresAt.Add(-time.Millisecond)
+		return errors.Join(want(tx.Resolve(inTime)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Denied))), unwanted(tx.Resolve(inTime)))
+	})
+	got := get(t, s, r.ID)
+	want1 := r
+	want1.Status, want1.ResolvedAt, want1.ResolvedBy, want1.ResolvedVia, want1.ResolveReason = approval.Approved, r.ExpiresAt.Add(-time.Millisecond), "hana", approval.ViaLINE, "fine"
+	want1.UseBy, want1.ResolvedSeq = at.Add(time.Minute), got.ResolvedSeq
+	equal(t, "approved", got, want1)
+
+	// Taking an approval back brings it into the feed again, though it was acknowledged.
+	update(t, s, func(tx approval.Tx) error { return want(tx.Ack("bot", r.ID)) })
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(want(tx.Resolve(ending(tx, r.ID, approval.Cancelled))), unwanted(tx.Consume(r.ID)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+	})
+	back := get(t, s, r.ID)
+	if back.Status != approval.Cancelled || back.Live() || !back.AckedAt.IsZero() || back.ResolvedSeq <= got.ResolvedSeq || back.ResolveReason != "" {
+		t.Errorf("an approval taken back: %+v", back)
+	}
+}
+
+func consume(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	approve(t, s, r.ID, time.Hour)
+	var at time.Time
+	update(t, s, func(tx approval.Tx) error {
+		at = tx.Now()
+		return errors.Join(want(tx.Consume(r.ID)), unwanted(tx.Consume(r.ID)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+	})
+	got := get(t, s, r.ID)
+	if !got.ConsumedAt.Equal(at) || !got.AckedAt.Equal(at) || got.Status != approval.Approved || !got.LapsedAt.IsZero() {
+		t.Errorf("consumed: %+v", got)
+	}
+	late := insert(t, s, "bot", "late", nil)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(want(tx.Resolve(approvalOf(tx, late.ID, 0))), unwanted(tx.Consume(late.ID))) // at use_by is too late
+	})
+}
+
+func lapse(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	approve(t, s, r.ID, time.Hour)
+	update(t, s, func(tx approval.Tx) error { return unwanted(tx.Lapse(r.ID)) })
+	late := insert(t, s, "bot", "late", nil)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(want(tx.Resolve(approvalOf(tx, late.ID, 0))), want(tx.Ack("bot", late.ID)))
+	})
+	before := get(t, s, late.ID)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(want(tx.Lapse(late.ID)), unwanted(tx.Lapse(late.ID)), unwanted(tx.Consume(late.ID)))
+	})
+	got := get(t, s, late.ID)
+	if !got.LapsedAt.Equal(before.UseBy) || !got.AckedAt.IsZero() || got.Status != approval.Approved || got.ResolvedSeq <= before.ResolvedSeq {
+		t.Errorf("lapsed: %+v, before %+v", got, before)
+	}
+}
+
+func feed(t *testing.T, s approval.Store) {
+	var rs []approval.Request
+	for i := range 4 {
+		rs = append(rs, insert(t, s, "bot", fmt.Sprint("tool", i), func(r *approval.Request) { r.SessionID = "s0" }))
+	}
+	other := insert(t, s, "other", "tool", nil)
+	feedOf := func(session string, limit int) (out []string) {
+		view(t, s, func(tx approval.Tx) error {
+			f, err := tx.Feed("bot", session, limit)
+			out = ids(f)
+			return err
+		})
+		return out
+	}
+	equal(t, "nothing has ended", feedOf("", 0), []string{})
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join( // in this order they end
+			want(tx.Resolve(ending(tx, rs[2].ID, approval.Denied))), want(tx.Resolve(approvalOf(tx, rs[0].ID, 0))),
+			want(tx.Resolve(ending(tx, rs[1].ID, approval.Cancelled))), want(tx.Resolve(ending(tx, other.ID, approval.Denied))))
+	})
+	equal(t, "in the order of endings", feedOf("", 0), []string{rs[2].ID, rs[0].ID, rs[1].ID})
+	equal(t, "limited", feedOf("", 2), []string{rs[2].ID, rs[0].ID})
+	equal(t, "of its session", feedOf("s0", 0), []string{rs[2].ID, rs[0].ID, rs[1].ID})
+	equal(t, "of another session", feedOf("s1", 0), []string{})
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(tx.AddSession(rs[1].ID, "s1"), tx.AddSession(rs[1].ID, "s1"), tx.AddSession(rs[1].ID, "s0"))
+	})
+	equal(t, "of a session that joined", feedOf("s1", 0), []string{rs[1].ID})
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(
+			unwanted(tx.Ack("other", rs[2].ID)), // not its own
+			want(tx.Ack("bot", rs[2].ID)), unwanted(tx.Ack("bot", rs[2].ID)),
+			want(tx.Ack("bot", rs[0].ID)), unwanted(tx.Ack("bot", rs[3].ID)))
+	})
+	equal(t, "acknowledged ones are gone", feedOf("", 0), []string{rs[1].ID})
+	update(t, s, func(tx approval.Tx) error { return want(tx.Lapse(rs[0].ID)) })
+	equal(t, "a lapse comes back, last", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
+	approve(t, s, rs[3].ID, time.Hour)
+	update(t, s, func(tx approval.Tx) error { return want(tx.Consume(rs[3].ID)) })
+	equal(t, "consuming acknowledges", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
+}
+
+func recent(t *testing.T, s approval.Store) {
+	k := approval.Key{Agent: "bot", Scope: "/", Server: "bank", Tool: "pay", ArgsHash: hash("k")}
+	read := func() (r approval.Recent) {
+		view(t, s, func(tx approval.Tx) (err error) {
+			r, err = tx.Recent(k)
+			return err
+		})
+		return r
+	}
+	equal(t, "nothing is kept", read(), approval.Recent{})
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	use := &approval.Use{RequestID: "r", ApprovedBy: "hana", ApprovedAt: now, ConsumedAt: now.Add(time.Second)}
+	for _, r := range []approval.Recent{{Use: use}, {DeniedID: "d", DeniedAt: now, Use: use}, {DeniedID: "d2", DeniedAt: now}, {}} {
+		update(t, s, func(tx approval.Tx) error { return tx.PutRecent(k, r) })
+		equal(t, "Recent", read(), r)
+	}
+}
+
+// newNotification returns a queued one that is due.
+func newNotification(tx approval.Tx, approvalID string, kind approval.NotificationKind) approval.Notification {
+	now := tx.Now()
+	return approval.Notification{
+		ID: tx.NewID(), ApprovalID: approvalID, Channel: "line", Recipient: "U1", Kind: kind, Status: approval.Queued,
+		NextAttemptAt: now, CreatedAt: now, UpdatedAt: now,
+	}
+}
+
+func insertNotification(t testing.TB, s approval.Store, approvalID string, change func(*approval.Notification)) approval.Notification {
+	t.Helper()
+	var n approval.Notification
+	update(t, s, func(tx approval.Tx) error {
+		n = newNotification(tx, approvalID, approval.KindRequest)
+		if change != nil {
+			change(&n)
+		}
+		return tx.InsertNotification(n)
+	})
+	return n
+}
+
+func notificationKeepsEverything(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	var full, bare approval.Notification
+	update(t, s, func(tx approval.Tx) error {
+		now := tx.Now()
+		full = approval.Notification{
+			ID: tx.NewID(), ApprovalID: r.ID, BatchID: "batch", Channel: "slack", Recipient: "C1", Kind: approval.KindOutcome, Status: approval.Retrying,
+			Attempt: 3, MessageID: "m", HTTPStatus: 429, Error: "rate_limited: slow down", NextAttemptAt: now.Add(time.Second), LeaseUntil: now.Add(2 * time.Second),
+			FirstTryAt: now.Add(-time.Hour), SentAt: now.Add(-time.Minute), CreatedAt: now, UpdatedAt: now.Add(time.Millisecond),
+			Body: []byte{0, 1, 0xff}, Receipt: []byte(`{"ts":"1.2"}`), TargetID: tx.NewID(), RetryKey: "key", Revived: true,
+			ReplyTo: "token", Text: "Approved.", Cards: []string{r.ID, "x"},
+		}
+		bare = newNotification(tx, "", approval.KindReply)
+		return errors.Join(tx.InsertNotification(full), tx.InsertNotification(bare))
+	})
+	view(t, s, func(tx approval.Tx) error {
+		for _, n := range []approval.Notification{full, bare} {
+			got, err := tx.Notification(n.ID)
+			if err != nil {
+				return err
+			}
+			equal(t, "Notification", got, n)
+		}
+		return nil
+	})
+}
+
+func notifications(t *testing.T, s approval.Store) {
+	a, b := insert(t, s, "bot", "a", nil), insert(t, s, "bot", "b", nil)
+	var all []approval.Notification
+	for i := range 12 {
+		all = append(all, insertNotification(t, s, []string{a.ID, b.ID}[i%2], func(n *approval.Notification) {
+			n.Channel = []string{"line", "slack", "slack"}[i%3]
+			n.Recipient = fmt.Sprint("U", i%4)
+			n.MessageID = fmt.Sprint("m", i/2)
+			if i >= 8 {
+				n.BatchID = "batch"
+			}
+			if i%5 == 0 {
+				n.Kind, n.Status = approval.KindReminder, approval.Sent
+			}
+			n.CreatedAt = n.CreatedAt.Add(time.Duration(i-20) * time.Hour)
+		}))
+	}
+	slices.Reverse(all)
+	for _, c := range []struct {
+		name string
+		q    approval.NotificationQuery
+		keep func(n approval.Notification) bool
+	}{
+		{"everything", approval.NotificationQuery{}, func(approval.Notification) bool { return true }},
+		{"status", approval.NotificationQuery{Status: approval.Sent}, func(n approval.Notification) bool { return n.Status == approval.Sent }},
+		{"channel", approval.NotificationQuery{Channel: "slack"}, func(n approval.Notification) bool { return n.Channel == "slack" }},
+		{"approval", approval.NotificationQuery{ApprovalID: a.ID}, func(n approval.Notification) bool { return n.ApprovalID == a.ID }},
+		{"batch", approval.NotificationQuery{BatchID: "batch"}, func(n approval.Notification) bool { return n.BatchID == "batch" }},
+		{"approval or batch", approval.NotificationQuery{ApprovalID: a.ID, BatchID: "batch"}, func(n approval.Notification) bool { return n.ApprovalID == a.ID || n.BatchID == "batch" }},
+		{"approval or batch, and more", approval.NotificationQuery{ApprovalID: a.ID, BatchID: "batch", Channel: "line"}, func(n approval.Notification) bool {
+			return (n.ApprovalID == a.ID || n.BatchID == "batch") && n.Channel == "line"
+		}},
+		{"recipient", approval.NotificationQuery{Recipient: "U1"}, func(n approval.Notification) bool { return n.Recipient == "U1" }},
+		{"message", approval.NotificationQuery{MessageID: "m3"}, func(n approval.Notification) bool { return n.MessageID == "m3" }},
+		{"kind", approval.NotificationQuery{Kind: approval.KindReminder}, func(n approval.Notification) bool { return n.Kind == approval.KindReminder }},
+		{"after", approval.NotificationQuery{After: all[3].ID}, func(n approval.Notification) bool { return n.ID < all[3].ID }},
+		{"since", approval.NotificationQuery{Since: all[5].CreatedAt}, func(n approval.Notification) bool { return !n.CreatedAt.Before(all[5].CreatedAt) }},
+	} {
+		var want []string
+		for _, n := range all {
+			if c.keep(n) {
+				want = append(want, n.ID)
+			}
+		}
+		view(t, s, func(tx approval.Tx) error {
+			for _, limit := range []int{0, 2} {
+				c.q.Limit = limit
+				want := want
+				if limit > 0 {
+					want = want[:min(limit, len(want))]
+				}
+				ns, err := tx.Notifications(c.q)
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(ids(ns), want) {
+					t.Errorf("%s, limit %d: got %v, want %v", c.name, limit, ids(ns), want)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+func sendable(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	put := func(due, lease time.Duration, status approval.NotificationStatus) approval.Notification {
+		return insertNotification(t, s, r.ID, func(n *approval.Notification) {
+			n.Status = status
+			now := n.CreatedAt
+			n.NextAttemptAt = now.Add(due)
+			if lease != 0 {
+				n.LeaseUntil = now.Add(lease)
+			}
+		})
+	}
+	view(t, s, func(tx approval.Tx) error {
+		next, err := tx.NextSendable()
+		if !next.IsZero() {
+			t.Errorf("NextSendable of an empty store: %v", next)
+		}
+		return err
+	})
+	second := put(0, 0, approval.Queued)
+	first := put(-time.Minute, 0, approval.Retrying)
+	freed := put(-2*time.Second, -time.Second, approval.Queued) // its sender is gone
+	held := put(-time.Hour, time.Hour, approval.Queued)
+	later := put(time.Hour, 0, approval.Retrying)
+	for _, done := range []approval.NotificationStatus{approval.Sent, approval.Delivered, approval.Failed, approval.Skipped} {
+		put(-time.Hour, 0, done)
+	}
+	view(t, s, func(tx approval.Tx) error {
+		ns, err := tx.Sendable(0)
+		equal(t, "Sendable", ids(ns), []string{first.ID, freed.ID, second.ID})
+		if err != nil {
+			return err
+		}
+		ns, err = tx.Sendable(2)
+		equal(t, "Sendable(2)", ids(ns), []string{first.ID, freed.ID})
+		if err != nil {
+			return err
+		}
+		next, err := tx.NextSendable()
+		equal(t, "NextSendable is in the past", next, first.NextAttemptAt)
+		return err
+	})
+	for _, n := range []approval.Notification{first, freed, second} {
+		n.LeaseUntil, n.Attempt = held.LeaseUntil.Add(time.Hour), 1
+		update(t, s, func(tx approval.Tx) error { return want(tx.UpdateNotification(n, n.Status, 0)) })
+	}
+	view(t, s, func(tx approval.Tx) error {
+		ns, err := tx.Sendable(0)
+		equal(t, "all are held", len(ns), 0)
+		if err != nil {
+			return err
+		}
+		next, err := tx.NextSendable()
+		equal(t, "NextSendable is the earlier of a lease's end and a time", next, slices.MinFunc([]time.Time{held.LeaseUntil, later.NextAttemptAt}, time.Time.Compare))
+		return err
+	})
+}
+
+func sendableOutcomes(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	card := insertNotification(t, s, r.ID, func(n *approval.Notification) { n.Status = approval.Sent })
+	other := insertNotification(t, s, r.ID, func(n *approval.Notification) { n.Status = approval.Sent })
+	outcome := func(target string, ago time.Duration) approval.Notification {
+		return insertNotification(t, s, r.ID, func(n *approval.Notification) {
+			n.Kind, n.TargetID, n.NextAttemptAt = approval.KindOutcome, target, n.CreatedAt.Add(-ago)
+		})
+	}
+	first, second, elsewhere := outcome(card.ID, 3*time.Second), outcome(card.ID, 2*time.Second), outcome(other.ID, time.Second)
+	list := func() (out []string) {
+		view(t, s, func(tx approval.Tx) error {
+			ns, err := tx.Sendable(0)
+			out = ids(ns)
+			return err
+		})
+		return out
+	}
+	equal(t, "one of each target", list(), []string{first.ID, elsewhere.ID})
+	first.LeaseUntil, first.Attempt = time.Now().UTC().Add(time.Hour).Truncate(time.Millisecond), 1
+	update(t, s, func(tx approval.Tx) error { return want(tx.UpdateNotification(first, approval.Queued, 0)) })
+	equal(t, "none of a target that has one held", list(), []string{elsewhere.ID})
+	first.Status, first.LeaseUntil = approval.Sent, time.Time{}
+	update(t, s, func(tx approval.Tx) error { return want(tx.UpdateNotification(first, approval.Queued, 1)) })
+	equal(t, "the next when that is sent", list(), []string{second.ID, elsewhere.ID})
+}
+
+func updateNotification(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	n := insertNotification(t, s, r.ID, nil)
+	changed := n
+	now := n.CreatedAt
+	changed.Status, changed.Attempt, changed.MessageID, changed.HTTPStatus, changed.Error = approval.Retrying, 2, "m", 500, "server_error"
+	changed.NextAttemptAt, changed.LeaseUntil, changed.FirstTryAt, changed.SentAt, changed.UpdatedAt = now.Add(1*time.Second), now.Add(2*time.Second), now.Add(3*time.Second), now.Add(4*time.Second), now.Add(5*time.Second)
+	changed.Body, changed.Receipt, changed.TargetID, changed.RetryKey, changed.Revived = []byte("b"), []byte(`{}`), "t", "k", true
+	changed.ReplyTo, changed.Text, changed.Cards = "to", "text", []string{"c"}
+	identity := changed // none of these is stored
+	identity.ApprovalID, identity.BatchID, identity.Channel, identity.Recipient, identity.Kind, identity.CreatedAt = "x", "x", "x", "x", approval.KindReply, now.Add(-time.Hour)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(
+			unwanted(tx.UpdateNotification(identity, approval.Sent, 0)), unwanted(tx.UpdateNotification(identity, approval.Queued, 1)),
+			want(tx.UpdateNotification(identity, approval.Queued, 0)), unwanted(tx.UpdateNotification(identity, approval.Queued, 0)))
+	})
+	view(t, s, func(tx approval.Tx) error {
+		got, err := tx.Notification(n.ID)
+		equal(t, "after the update", got, changed)
+		return err
+	})
+}
+
+func events(t *testing.T, s approval.Store) {
+	view(t, s, func(tx approval.Tx) error {
+		oldest, newest, err := tx.SeqRange()
+		if oldest != 0 || newest != 0 {
+			t.Errorf("SeqRange of an empty log: %d, %d", oldest, newest)
+		}
+		if es, err := tx.Events(approval.EventQuery{Since: time.Unix(0, 0), Until: time.Now()}); len(es) != 0 || err != nil {
+			t.Errorf("Events of an empty log: %v, %v", es, err)
+		}
+		return err
+	})
+	var all []approval.Event
+	r := insert(t, s, "bot", "pay", nil)
+	for i := range 12 {
+		e := approval.Event{
+			Type: []approval.EventType{approval.EventCallAllowed, approval.EventDecision, approval.EventNotificationSent}[i%3], CorrelationID: "c", Actor: "agent:bot",
+			ApprovalID: r.ID, Agent: fmt.Sprint("bot", i%2), Tool: fmt.Sprint("files/t", i%4), Risk: []approval.Risk{approval.RiskLow, approval.RiskHigh}[i%2],
+			Decision: []string{"allow", "deny"}[i%2], Reason: "why", Data: []byte(`{"a":1}`),
+		}
+		if i == 5 {
+			e = approval.Event{Type: approval.EventPolicyReloaded}
+			update(t, s, func(tx approval.Tx) error { return want(tx.Resolve(approvalOf(tx, r.ID, time.Hour))) }) // takes a seq too
+		}
+		var stored approval.Event
+		update(t, s, func(tx approval.Tx) (err error) {
+			stored, err = tx.Append(e)
+			if !stored.At.Equal(tx.Now()) || stored.ID == "" {
+				t.Errorf("Append: %+v at %v", stored, tx.Now())
+			}
+			return err
+		})
+		if n := len(all); n > 0 && (stored.Seq <= all[n-1].Seq || stored.ID <= all[n-1].ID || stored.At.Before(all[n-1].At)) {
+			t.Errorf("an event goes back: %+v after %+v", stored, all[n-1])
+		}
+		all = append(all, stored)
+		time.Sleep(3 * time.Millisecond) // so that each has a time of its own
+	}
+	if i := all[5].Seq - all[4].Seq; i != 2 {
+		t.Errorf("the event after a resolution is %d seqs behind, want 2: the resolution has one", i)
+	}
+	mid := all[6]
+	for _, c := range []struct {
+		name string
+		q    approval.EventQuery
+		keep func(e approval.Event) bool
+	}{
+		{"everything", approval.EventQuery{}, func(approval.Event) bool { return true }},
+		{"type", approval.EventQuery{Type: approval.EventDecision}, func(e approval.Event) bool { return e.Type == approval.EventDecision }},
+		{"frequent type", approval.EventQuery{Type: approval.EventCallAllowed}, func(e approval.Event) bool { return e.Type == approval.EventCallAllowed }},
+		{"decision", approval.EventQuery{Decision: "deny"}, func(e approval.Event) bool { return e.Decision == "deny" }},
+		{"risk", approval.EventQuery{Risk: approval.RiskLow}, func(e approval.Event) bool { return e.Risk == approval.RiskLow }},
+		{"tool", approval.EventQuery{Tool: "files/t1"}, func(e approval.Event) bool { return e.Tool == "files/t1" }},
+		{"agent", approval.EventQuery{Agent: "bot1"}, func(e approval.Event) bool { return e.Agent == "bot1" }},
+		{"since", approval.EventQuery{Since: mid.At}, func(e approval.Event) bool { return !e.At.Before(mid.At) }},
+		{"since, between milliseconds", approval.EventQuery{Since: mid.At.Add(time.Microsecond)}, func(e approval.Event) bool { return e.At.After(mid.At) }},
+		{"until", approval.EventQuery{Until: mid.At}, func(e approval.Event) bool { return e.At.Before(mid.At) }},
+		{"since and until", approval.EventQuery{Since: all[2].At, Until: all[9].At}, func(e approval.Event) bool { return !e.At.Before(all[2].At) && e.At.Before(all[9].At) }},
+		{"since the future", approval.EventQuery{Since: time.Now().Add(time.Hour)}, func(approval.Event) bool { return false }},
+		{"until the past", approval.EventQuery{Until: all[0].At}, func(approval.Event) bool { return false }},
+		{"before", approval.EventQuery{Before: mid.Seq}, func(e approval.Event) bool { return e.Seq < mid.Seq }},
+		{"after", approval.EventQuery{AfterSeq: mid.Seq}, func(e approval.Event) bool { return e.Seq > mid.Seq }},
+		{"all together", approval.EventQuery{Type: approval.EventDecision, Decision: "deny", Risk: approval.RiskHigh, Agent: "bot1", Since: all[0].At, Before: all[11].Seq},
+			func(e approval.Event) bool {
+				return e.Type == approval.EventDecision && e.Decision == "deny" && e.Agent == "bot1" && e.Seq < all[11].Seq
+			}},
+	} {
+		var want []approval.Event
+		for _, e := range all {
+			if c.keep(e) {
+				want = append(want, e)
+			}
+		}
+		view(t, s, func(tx approval.Tx) error {
+			c.q.Ascending = true
+			up, err := tx.Events(c.q)
+			if err != nil {
+				return err
+			}
+			c.q.Ascending = false
+			down, err := tx.Events(c.q)
+			if err != nil {
+				return err
+			}
+			c.q.Limit = 2
+			some, err := tx.Events(c.q)
+			if err != nil {
+				return err
+			}
+			if len(want) > 0 && !reflect.DeepEqual(up, want) || len(up) != len(want) {
+				t.Errorf("%s: got\n %+v, want\n %+v", c.name, up, want)
+			}
+			slices.Reverse(down)
+			if !reflect.DeepEqual(down, up) {
+				t.Errorf("%s: descending is not the reverse of ascending", c.name)
+			}
+			slices.Reverse(down)
+			if !slices.Equal(ids(some), ids(down[:min(2, len(down))])) {
+				t.Errorf("%s: limit 2 gives %v of %v", c.name, ids(some), ids(down))
+			}
+			return nil
+		})
+	}
+	view(t, s, func(tx approval.Tx) error {
+		oldest, newest, err := tx.SeqRange()
+		equal(t, "SeqRange", []int64{oldest, newest}, []int64{all[0].Seq, all[11].Seq})
+		return err
+	})
+}
+
+func firstSight(t *testing.T, s approval.Store) {
+	for i, want := range []bool{true, false, false} {
+		update(t, s, func(tx approval.Tx) error {
+			ok, err := tx.FirstSight("event")
+			if ok != want {
+				t.Errorf("sight %d: got %v, want %v", i+1, ok, want)
+			}
+			return err
+		})
+	}
+	err := s.Update(t.Context(), func(tx approval.Tx) error {
+		return errors.Join(want(tx.FirstSight("other")), errors.New("not stored"))
+	})
+	if err == nil {
+		t.Error("no error")
+	}
+	update(t, s, func(tx approval.Tx) error { return want(tx.FirstSight("other")) }) // what was rolled back was not seen
+}
+
+func prune(t *testing.T, s approval.Store) {
+	key := func(tool string) approval.Key { return approval.Key{Agent: "bot", Tool: tool, ArgsHash: hash(tool)} }
+	var now time.Time
+	update(t, s, func(tx approval.Tx) error {
+		now = tx.Now()
+		old, young := now.Add(-time.Hour), now.Add(-time.Minute)
+		return errors.Join(
+			want(tx.FirstSight("a")), want(tx.FirstSight("b")),
+			tx.PutRecent(key("old denial"), approval.Recent{DeniedID: "d", DeniedAt: old}),
+			tx.PutRecent(key("old use"), approval.Recent{Use: &approval.Use{ConsumedAt: old}}),
+			tx.PutRecent(key("young use"), approval.Recent{DeniedID: "d", DeniedAt: old, Use: &approval.Use{ConsumedAt: young}}),
+			tx.PutRecent(key("young denial"), approval.Recent{DeniedID: "d", DeniedAt: young, Use: &approval.Use{ConsumedAt: old}}),
+			tx.PutRecent(key("at the time"), approval.Recent{DeniedID: "d", DeniedAt: now.Add(-30 * time.Minute)}),
+		)
+	})
+	update(t, s, func(tx approval.Tx) error {
+		n, err := tx.Prune(now, now.Add(-30*time.Minute)) // the events were seen at now, not before
+		equal(t, "rows pruned", n, 2)
+		return err
+	})
+	update(t, s, func(tx approval.Tx) error {
+		kept := map[string]bool{}
+		for _, tool := range []string{"old denial", "old use", "young use", "young denial", "at the time"} {
+			r, err := tx.Recent(key(tool))
+			if err != nil {
+				return err
+			}
+			if r != (approval.Recent{}) {
+				kept[tool] = true
+			}
+		}
+		equal(t, "kept", kept, map[string]bool{"young use": true, "young denial": true, "at the time": true})
+		return errors.Join(unwanted(tx.FirstSight("a")))
+	})
+	update(t, s, func(tx approval.Tx) error {
+		n, err := tx.Prune(tx.Now().Add(time.Millisecond), time.Time{}.Add(time.Hour))
+		equal(t, "events pruned", n, 2)
+		return errors.Join(err, want(tx.FirstSight("a")))
+	})
+}
+
+func notFound(t *testing.T, s approval.Store) {
+	update(t, s, func(tx approval.Tx) error {
+		for what, f := range map[string]func() error{
+			"Request":      func() error { _, err := tx.Request("none"); return err },
+			"Live":         func() error { _, err := tx.Live(approval.Key{Agent: "none"}); return err },
+			"Notification": func() error { _, err := tx.Notification("none"); return err },
+			"AddSession":   func() error { return tx.AddSession("none", "s") },
+			"InsertNotification": func() error {
+				return tx.InsertNotification(newNotification(tx, strings.Repeat("0", 26), approval.KindRequest))
+			},
+		} {
+			if err := f(); !errors.Is(err, approval.ErrNotFound) {
+				t.Errorf("%s: got %v, want ErrNotFound", what, err)
+			}
+		}
+		for what, f := range map[string]func() (bool, error){
+			"Resolve": func() (bool, error) { return tx.Resolve(ending(tx, "none", approval.Denied)) },
+			"Consume": func() (bool, error) { return tx.Consume("none") },
+			"Lapse":   func() (bool, error) { return tx.Lapse("none") },
+			"Ack":     func() (bool, error) { return tx.Ack("none", "none") },
+			"UpdateNotification": func() (bool, error) {
+				return tx.UpdateNotification(newNotification(tx, "", approval.KindReply), approval.Queued, 0)
+			},
+		} {
+			if err := unwanted(f()); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		return tx.InsertRequest(newRequest(tx, "bot", "pay")) // the transaction is still usable
+	})
+}
+
+func viewIsReadOnly(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	view(t, s, func(tx approval.Tx) error {
+		for what, err := range map[string]error{
+			"InsertRequest":      tx.InsertRequest(approval.Request{ID: "x"}),
+			"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
+			"Consume":            second(tx.Consume(r.ID)),
+			"Lapse":              second(tx.Lapse(r.ID)),
+			"AddSession":         tx.AddSession(r.ID, "s"),
+			"Ack":                second(tx.Ack("bot", r.ID)),
+			"PutRecent":          tx.PutRecent(r.Key(), approval.Recent{DeniedID: "d"}),
+			"InsertNotification": tx.InsertNotification(approval.Notification{ID: "x"}),
+			"UpdateNotification": second(tx.UpdateNotification(approval.Notification{ID: "x"}, approval.Queued, 0)),
+			"Append":             second(tx.Append(approval.Event{Type: approval.EventCallAllowed})),
+			"FirstSight":         second(tx.FirstSight("x")),
+			"Prune":              second(tx.Prune(time.Now(), time.Now())),
+		} {
+			if !errors.Is(err, approval.ErrReadOnly) {
+				t.Errorf("%s in a View: got %v, want ErrReadOnly", what, err)
+			}
+		}
+		got, err := tx.Request(r.ID)
+		equal(t, "the request", got, r)
+		return err
+	})
+	boom := errors.New("boom")
+	if err := s.View(t.Context(), func(approval.Tx) error { return boom }); err != boom {
+		t.Errorf("an error of a View: got %v, want boom", err)
+	}
+	func() {
+		defer func() {
+			if v := recover(); v != "boom" {
+				t.Errorf("a panic of a View: got %v, want boom", v)
+			}
+		}()
+		_ = s.View(t.Context(), func(approval.Tx) error { panic("boom") })
+	}()
+	if got := get(t, s, r.ID); got.ID != r.ID {
+		t.Error("the store does not read after a panic")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func viewIsOneMoment(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	view(t, s, func(tx approval.Tx) error {
+		if _, err := tx.Request(r.ID); err != nil {
+			return err
+		}
+		insert(t, s, "bot", "later", nil)
+		approve(t, s, r.ID, time.Hour)
+		rs, err := tx.Requests(approval.RequestQuery{})
+		if len(rs) != 1 || rs[0].Status != approval.Pending {
+			t.Errorf("a View sees what was committed after it began: %+v", rs)
+		}
+		if now := tx.Now(); tx.Now() != now || now.Before(r.RequestedAt) {
+			t.Errorf("Now of a View: %v, then %v", now, tx.Now())
+		}
+		return err
+	})
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.Requests(approval.RequestQuery{})
+		if len(rs) != 2 {
+			t.Errorf("a later View: %d requests, want 2", len(rs))
+		}
+		return err
+	})
+	view(t, s, func(tx approval.Tx) error { // the time is settled first, then the state is of that time
+		now := tx.Now()
+		late := insert(t, s, "bot", "after now", nil)
+		if late.RequestedAt.Before(now) {
+			t.Errorf("an update after a View's Now %v has %v", now, late.RequestedAt)
+		}
+		if _, err := tx.Request(late.ID); !errors.Is(err, approval.ErrNotFound) {
+			t.Errorf("a View sees a request made after its Now: %v", err)
+		}
+		return nil
+	})
+}
+
+// stamp is what one function was given.
+type stamp struct {
+	now   time.Time
+	id    string
+	event approval.Event
+}
+
+func neverGoBack(t *testing.T, s approval.Store) {
+	var mu sync.Mutex
+	var stamps []stamp
+	race(t, func(i int) {
+		for k := range 20 {
+			var st stamp
+			fail := k%5 == 4 // its seq is given again, its time and id are not
+			err := s.Update(t.Context(), func(tx approval.Tx) (err error) {
+				st = stamp{now: tx.Now(), id: tx.NewID()}
+				if next := tx.NewID(); next <= st.id {
+					t.Errorf("id %s after %s", next, st.id)
+				}
+				st.event, err = tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: fmt.Sprint(i)})
+				if tx.Now() != st.now {
+					t.Error("Now changed within a function")
+				}
+				if st.now.Location() != time.UTC || st.now.Truncate(time.Millisecond) != st.now {
+					t.Errorf("Now is %v", st.now)
+				}
+				if fail {
+					return errors.New("undone")
+				}
+				return err
+			})
+			if (err != nil) != fail {
+				t.Errorf("Update: %v", err)
+			}
+			if !fail {
+				mu.Lock()
+				stamps = append(stamps, st)
+				mu.Unlock()
+			}
+		}
+	})
+	slices.SortFunc(stamps, func(a, b stamp) int { return int(a.event.Seq - b.event.Seq) })
+	for i, st := range stamps {
+		if st.event.Seq != int64(i+1) {
+			t.Fatalf("seq %d in place %d: an undone function's seq must be given again", st.event.Seq, i+1)
+		}
+		if i > 0 && (st.now.Before(stamps[i-1].now) || st.id <= stamps[i-1].event.ID) {
+			t.Fatalf("goes back: %+v after %+v", st, stamps[i-1])
+		}
+	}
+	view(t, s, func(tx approval.Tx) error {
+		es, err := tx.Events(approval.EventQuery{Ascending: true})
+		equal(t, "events stored", len(es), len(stamps))
+		for i := range es {
+			if !reflect.DeepEqual(es[i], stamps[i].event) {
+				t.Fatalf("stored %+v, returned %+v", es[i], stamps[i].event)
+			}
+		}
+		return err
+	})
+}
+
+// race runs f in Racers goroutines that start together.
+func race(t *testing.T, f func(i int)) {
+	t.Helper()
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range Racers {
+		wg.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// beside runs bad among neighbours that each store a request, and checks that they are all stored and
+// that nothing of bad is.
+func beside(t *testing.T, s approval.Store, bad func(i int, fn func(tx approval.Tx) error)) {
+	var stored [Racers]string
+	race(t, func(i int) {
+		if i%4 == 0 {
+			bad(i, func(tx approval.Tx) error {
+				r := newRequest(tx, "bad", fmt.Sprint("tool", i))
+				if err := tx.InsertRequest(r); err != nil {
+					return err
+				}
+				if _, err := tx.Append(approval.Event{Type: approval.EventCallDenied, Agent: "bad"}); err != nil {
+					return err
+				}
+				return tx.InsertNotification(newNotification(tx, r.ID, approval.KindRequest))
+			})
+			return
+		}
+		var r approval.Request
+		err := s.Update(t.Context(), func(tx approval.Tx) error {
+			r = newRequest(tx, "good", fmt.Sprint("tool", i))
+			if err := tx.InsertRequest(r); err != nil {
+				return err
+			}
+			_, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "good", ApprovalID: r.ID})
+			return err
+		})
+		if err != nil {
+			t.Errorf("neighbour %d: %v", i, err)
+		}
+		stored[i] = r.ID
+	})
+	view(t, s, func(tx approval.Tx) error {
+		for i, id := range stored {
+			if id == "" {
+				continue
+			}
+			if _, err := tx.Request(id); err != nil {
+				t.Errorf("neighbour %d is not stored: %v", i, err)
+			}
+		}
+		bad, err := tx.Requests(approval.RequestQuery{Agent: "bad"})
+		if len(bad) != 0 {
+			t.Errorf("%d requests of undone functions are stored", len(bad))
+		}
+		if err != nil {
+			return err
+		}
+		es, err := tx.Events(approval.EventQuery{Ascending: true})
+		if err != nil {
+			return err
+		}
+		equal(t, "events", len(es), Racers*3/4)
+		for i, e := range es {
+			if e.Seq != int64(i+1) || e.Agent != "good" {
+				t.Fatalf("event %d: %+v", i, e)
+			}
+		}
+		ns, err := tx.Notifications(approval.NotificationQuery{})
+		equal(t, "notifications of undone functions", len(ns), 0)
+		return err
+	})
+}
+
+func errorUndoesItsOwn(t *testing.T, s approval.Store) {
+	boom := errors.New("boom")
+	beside(t, s, func(i int, fn func(tx approval.Tx) error) {
+		err := s.Update(t.Context(), func(tx approval.Tx) error {
+			if err := fn(tx); err != nil {
+				t.Error(err)
+			}
+			return boom
+		})
+		if err != boom {
+			t.Errorf("got %v, want the function's own error", err)
+		}
+	})
+}
+
+func panicUndoesItsOwn(t *testing.T, s approval.Store) {
+	boom := errors.New("boom")
+	beside(t, s, func(i int, fn func(tx approval.Tx) error) {
+		defer func() {
+			v := recover()
+			if err, ok := v.(error); !ok || !errors.Is(err, boom) {
+				t.Errorf("recovered %v, want boom in the caller's goroutine", v)
+			}
+		}()
+		err := s.Update(t.Context(), func(tx approval.Tx) error {
+			if err := fn(tx); err != nil {
+				t.Error(err)
+			}
+			panic(boom)
+		})
+		t.Errorf("Update returned %v", err)
+	})
+}
+
+// A function that ends its goroutine, as t.FailNow does in a test, must not end the store.
+func goexitUndoesItsOwn(t *testing.T, s approval.Store) {
+	beside(t, s, func(i int, fn func(tx approval.Tx) error) {
+		done := make(chan bool)
+		go func() {
+			returned := false
+			defer func() { done <- returned }()
+			_ = s.Update(context.Background(), func(tx approval.Tx) error {
+				if err := fn(tx); err != nil {
+					t.Error(err)
+				}
+				runtime.Goexit()
+				return nil
+			})
+			returned = true
+		}()
+		if <-done {
+			t.Error("Update returned, though its function had ended the goroutine")
+		}
+	})
+}
+
+func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
+	// A context that has ended starts nothing.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for what, f := range map[string]func(context.Context, func(approval.Tx) error) error{"Update": s.Update, "View": s.View} {
+		err := f(ctx, func(approval.Tx) error { t.Errorf("%s: the function ran", what); return nil })
+		if !errors.Is(err, context.Canceled) || approval.CodeOf(err) != approval.CodeStoreUnavailable {
+			t.Errorf("%s with a context that has ended: %v", what, err)
+		}
+	}
+	// One that ends while the function runs changes nothing.
+	ctx, cancel = context.WithCancel(t.Context())
+	var r approval.Request
+	err := s.Update(ctx, func(tx approval.Tx) error {
+		cancel()
+		time.Sleep(10 * time.Millisecond)
+		r = newRequest(tx, "bot", "pay")
+		return tx.InsertRequest(r)
+	})
+	if err != nil {
+		t.Errorf("the context ended while the function ran: %v", err)
+	}
+	if got := get(t, s, r.ID); got.ID != r.ID {
+		t.Error("not stored")
+	}
+	// One that ends while the function waits gives it up at once, whatever the store is at.
+	began, goOn := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	var once sync.Once
+	go func() {
+		first <- s.Update(context.Background(), func(tx approval.Tx) error {
+			once.Do(func() { close(began) })
+			<-goOn
+			return tx.InsertRequest(newRequest(tx, "bot", "first"))
+		})
+	}()
+	<-began
+	ctx, cancel = context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() {
+		second <- s.Update(ctx, func(approval.Tx) error { t.Error("a function that was given up ran"); return nil })
+	}()
+	time.Sleep(10 * time.Millisecond)
+	cancel()
+	if err := <-second; !errors.Is(err, context.Canceled) || approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		t.Errorf("given up while waiting: %v", err)
+	}
+	close(goOn)
+	if err := <-first; err != nil {
+		t.Errorf("its neighbour: %v", err)
+	}
+}
+
+func raceEqualCalls(t *testing.T, s approval.Store) {
+	var made, joined atomic.Int32
+	race(t, func(int) {
+		err := s.Update(t.Context(), func(tx approval.Tx) error {
+			r := newRequest(tx, "bot", "pay")
+			if err := tx.InsertRequest(r); err != nil {
+				return err
+			}
+			return tx.InsertNotification(newNotification(tx, r.ID, approval.KindRequest))
+		})
+		switch {
+		case err == nil:
+			made.Add(1)
+		case errors.Is(err, approval.ErrLiveExists):
+			joined.Add(1)
+		default:
+			t.Error(err)
+		}
+	})
+	if made.Load() != 1 || joined.Load() != Racers-1 {
+		t.Errorf("%d made, %d found one; want 1 and %d", made.Load(), joined.Load(), Racers-1)
+	}
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.Requests(approval.RequestQuery{})
+		if err != nil {
+			return err
+		}
+		ns, err := tx.Notifications(approval.NotificationQuery{})
+		if len(rs) != 1 || len(ns) != 1 {
+			t.Errorf("%d requests and %d notifications, want one each", len(rs), len(ns))
+		}
+		return err
+	})
+}
+
+// winners runs a conditional statement in a race and returns who changed the row.
+func winners(t *testing.T, s approval.Store, f func(tx approval.Tx, i int) (bool, error)) []int {
+	var mu sync.Mutex
+	var won []int
+	race(t, func(i int) {
+		var ok bool
+		err := s.Update(t.Context(), func(tx approval.Tx) (err error) {
+			ok, err = f(tx, i)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if ok {
+			mu.Lock()
+			won = append(won, i)
+			mu.Unlock()
+		}
+	})
+	return won
+}
+
+func raceDeciders(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
+		d := approvalOf(tx, r.ID, time.Hour)
+		d.By = fmt.Sprint(i)
+		if i%2 == 0 {
+			d.Status = approval.Denied
+		}
+		return tx.Resolve(d)
+	})
+	if len(won) != 1 {
+		t.Fatalf("%d deciders won, want one", len(won))
+	}
+	if got := get(t, s, r.ID); got.ResolvedBy != fmt.Sprint(won[0]) {
+		t.Errorf("stored as decided by %s, the winner is %d", got.ResolvedBy, won[0])
+	}
+}
+
+func raceConsumers(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	approve(t, s, r.ID, time.Hour)
+	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) { return tx.Consume(r.ID) })
+	if len(won) != 1 {
+		t.Errorf("%d were let through, want one", len(won))
+	}
+}
+
+func raceConsumeAndCancel(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	approve(t, s, r.ID, time.Hour)
+	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
+		if i%2 == 0 {
+			return tx.Consume(r.ID)
+		}
+		return tx.Resolve(ending(tx, r.ID, approval.Cancelled))
+	})
+	got := get(t, s, r.ID)
+	if len(won) != 1 || (won[0]%2 == 0) != (got.Status == approval.Approved) || (won[0]%2 == 0) == got.ConsumedAt.IsZero() {
+		t.Errorf("winners %v, stored %+v", won, got)
+	}
+}
+
+func raceClaims(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	n := insertNotification(t, s, r.ID, nil)
+	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
+		c := n
+		c.Attempt, c.LeaseUntil = 1, tx.Now().Add(time.Minute)
+		return tx.UpdateNotification(c, approval.Queued, 0)
+	})
+	if len(won) != 1 {
+		t.Errorf("%d senders have it, want one", len(won))
+	}
+}
+
+func raceSights(t *testing.T, s approval.Store) {
+	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) { return tx.FirstSight("event") })
+	if len(won) != 1 {
+		t.Errorf("%d were the first to see it, want one", len(won))
+	}
+}
+
+// Readers see whole functions or nothing of them while everything else goes on.
+func raceNeighbours(t *testing.T, s approval.Store) {
+	race(t, func(i int) {
+		if i%2 == 0 {
+			for k := range 10 {
+				body := bytes.Repeat([]byte{byte(i)}, 1+i)
+				err := s.Update(t.Context(), func(tx approval.Tx) error {
+					r := newRequest(tx, "bot", fmt.Sprintf("tool-%d-%d", i, k))
+					if err := tx.InsertRequest(r); err != nil {
+						return err
+					}
+					n := newNotification(tx, r.ID, approval.KindRequest)
+					n.Body = body
+					return tx.InsertNotification(n)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			return
+		}
+		for range 10 {
+			err := s.View(t.Context(), func(tx approval.Tx) error {
+				rs, err := tx.Requests(approval.RequestQuery{Limit: 10})
+				if err != nil {
+					return err
+				}
+				for _, r := range rs {
+					ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID})
+					if err != nil {
+						return err
+					}
+					if len(ns) != 1 {
+						return fmt.Errorf("a request with %d notifications", len(ns))
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
