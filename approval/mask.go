@@ -304,7 +304,7 @@ func (m *Masker) Text(s string) (string, int) {
 // inside; true, false, null and "" are not. {"name":"Authorization","value":"…"}
 // and ["--password","…"] count as names too. The result is valid JSON with as many
 // members as before, in the same places, and is the argument itself if n is 0.
-// What is not JSON comes back as one JSON string, masked as text.
+// What does not have JSON's structure comes back as one JSON string, masked as text.
 func (m *Masker) Args(canonical []byte) (masked []byte, n int) {
 	w := walker{m: m, in: string(canonical), limit: -1}
 	if !w.run() {
@@ -747,32 +747,41 @@ func (m *Masker) find(s string) []span {
 	var found []span
 	var failed failures
 	for i := 0; i < len(s); {
-		next := i + 1
-		var f span
-		switch triggers[s[i]] {
-		case quiet:
+		if triggers[s[i]] == quiet {
 			i++
 			continue
+		}
+		next := i + 1
+		var f span
+		var named []span
+		switch triggers[s[i]] {
 		case letter:
 			f = shapeAt(s, i, &failed)
 		case dash:
 			if f = privateKey(s, i); f.end == 0 {
-				f, next = m.flag(s, i)
+				named = m.flag(s, i)
 			}
 		case assign:
 			if s[i] == ':' && strings.HasPrefix(s[i:], "://") {
-				f, next = urlPassword(s, i), i+len("://")
-			} else if f = botToken(s, i); f.end == 0 {
-				var more []span
-				more, next = m.assignment(s, i)
-				for _, f := range more {
-					found = appendSpan(found, f)
+				if f := urlPassword(s, i); f.end > 0 {
+					named = []span{f}
 				}
+				next = i + len("://")
+			} else if f = botToken(s, i); f.end == 0 {
+				named, next = m.assignment(s, i)
 			}
 		}
 		if f.end > 0 {
 			found = appendSpan(found, f)
 			next = max(next, f.end)
+		}
+		for at := i + 1; len(named) > 0; named = named[1:] {
+			f := named[0]
+			for _, g := range m.find(s[at:f.start]) { // in a user's or a cookie's name
+				found = appendSpan(found, span{at + g.start, at + g.end})
+			}
+			found = appendSpan(found, f)
+			at, next = f.end, f.end
 		}
 		i = next
 	}
@@ -1162,15 +1171,13 @@ func endsURL(c byte) bool {
 }
 
 // flag finds the value of --name value or -name value, whose first dash is at i.
-// It returns also where to go on.
-func (m *Masker) flag(s string, i int) (span, int) {
+func (m *Masker) flag(s string, i int) []span {
 	name := i + 1
 	if name < len(s) && s[name] == '-' {
 		name++
 	}
-	next := i + 1
 	if name < len(s) && s[name] == '-' || i > 0 && !isSpace(s[i-1]) && !isQuote(s[i-1]) {
-		return span{}, next
+		return nil
 	}
 	end := name
 	for end < len(s) && end-name < maxNameBytes && isNameByte(s[end]) {
@@ -1181,19 +1188,19 @@ func (m *Masker) flag(s string, i int) (span, int) {
 		value++
 	}
 	if value == end || value >= len(s) || s[value] == '-' || m.kindOf(s[name:end]) == notSecret {
-		return span{}, next
+		return nil
 	}
 	start, stop := valueAt(s, value)
-	if text := s[start:stop]; namedSecret(text) {
-		return span{start, stop}, stop
+	if !namedSecret(s[start:stop]) {
+		return nil
 	}
-	return span{}, next
+	return []span{{start, stop}}
 }
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
 
 // assignment finds the secrets in the value assigned by the = or : at i, and
-// returns also where to go on.
+// returns also where to go on if there are none.
 func (m *Masker) assignment(s string, i int) ([]span, int) {
 	after := i + 1
 	if after < len(s) && s[i] == ':' && s[after] == ':' {
@@ -1235,7 +1242,7 @@ func (m *Masker) assignment(s string, i int) ([]span, int) {
 			}
 		}
 		if f := scheme(s, start); k == authorization && f.end > 0 {
-			return []span{f}, f.end
+			return []span{f}, after
 		} else if k == authorization {
 			scheme, rest, _ := strings.Cut(s[start:line], " ")
 			if schemes[strings.ToLower(scheme)] && rest != "" {
@@ -1248,20 +1255,20 @@ func (m *Masker) assignment(s string, i int) ([]span, int) {
 					_, end = valueAt(s, from)
 				}
 				if namedSecret(s[from:end]) {
-					return []span{{from, end}}, end
+					return []span{{from, end}}, after
 				}
-				return nil, from
+				return nil, after
 			}
 		} else if strings.Contains(s[start:line], "=") {
 			if found := credentials(s[start:line], start, k); len(found) > 0 {
-				return found, found[len(found)-1].end
+				return found, after
 			}
 		}
 	}
 	if namedSecret(s[start:stop]) {
-		return []span{{start, stop}}, stop
+		return []span{{start, stop}}, after
 	}
-	return nil, max(start, after)
+	return nil, after
 }
 
 // namedSecret reports whether a value in free text is taken for a secret because

@@ -264,7 +264,7 @@ func TestShortenedTextAddsUp(t *testing.T) {
 
 func TestShorteningMuchTextTakesLinearTime(t *testing.T) {
 	for _, piece := range []string{"a", "\u0301", "⟨", "\u200d", "🇯", "👩\u200d", "\xff", "⟨U+202E⟩"} {
-		long := strings.Repeat(piece, (1<<20)/len(piece))
+		long := strings.Repeat(piece, (1<<16)/len(piece))
 		for name, unit := range units {
 			start := time.Now()
 			for _, limit := range []int{30, 5000, len(long) / 3} {
