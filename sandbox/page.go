@@ -131,16 +131,10 @@ type pageSlackMessage struct {
 }
 
 type pagePanel struct {
-	Title  string     `json:"title"`
-	Stream string     `json:"stream"`
-	URL    string     `json:"url"`
-	Lines  []pageLine `json:"lines"`
-}
-
-type pageLine struct {
-	N    int       `json:"n"`
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
+	Title  string    `json:"title"`
+	Stream string    `json:"stream"`
+	URL    string    `json:"url"`
+	Lines  []logLine `json:"lines"`
 }
 
 // view gathers what a person sees; an unknown name is the first person.
@@ -158,11 +152,9 @@ func (s *Sandbox) view(name string) pageView {
 	v.LINE = s.lineView(p)
 	v.Slack = s.slackView(p)
 	for _, panel := range s.panels {
-		shown := pagePanel{Title: panel.Title, Stream: panel.Stream, URL: panel.URL, Lines: []pageLine{}}
-		for _, l := range s.logs[panel.Stream] {
-			shown.Lines = append(shown.Lines, pageLine{l.N, l.At, l.Text})
-		}
-		v.Panels = append(v.Panels, shown)
+		v.Panels = append(v.Panels, pagePanel{
+			Title: panel.Title, Stream: panel.Stream, URL: panel.URL, Lines: append([]logLine{}, s.logs[panel.Stream]...),
+		})
 	}
 	return v
 }

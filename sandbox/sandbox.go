@@ -89,10 +89,7 @@ type Panel struct {
 // StrangerName is the name of the person that [New] adds when the Config has no stranger.
 const StrangerName = "a stranger"
 
-var (
-	lineUserID  = regexp.MustCompile(`^U[0-9a-f]{32}$`)
-	errNotOnAir = errors.New("sandbox: not serving yet: call Start or SetBaseURL first")
-)
+var lineUserID = regexp.MustCompile(`^U[0-9a-f]{32}$`)
 
 // Sandbox is the two platforms. Its methods may be called by any number of goroutines.
 type Sandbox struct {
@@ -128,9 +125,9 @@ type Sandbox struct {
 }
 
 type logLine struct {
-	N    int
-	At   time.Time
-	Text string
+	N    int       `json:"n"`
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 // New builds both platforms. It fails when the Config contradicts itself, such as two people with one id.

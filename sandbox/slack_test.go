@@ -348,7 +348,17 @@ func TestSlackModals(t *testing.T) {
 		t.Error("an empty answer must close the modal")
 	}
 
+	open(trigger(), modal(""))
 	open(trigger(), modal(`,"notify_on_close":true`))
+	shown := 0
+	for _, v := range w.Views() {
+		if v.Open {
+			shown++
+		}
+	}
+	if shown != 1 {
+		t.Errorf("%d modals are open, want 1", shown)
+	}
 	if _, err := w.CloseView(w.ctx(), "hana", ""); err != nil {
 		t.Fatal(err)
 	}

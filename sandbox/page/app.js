@@ -121,6 +121,10 @@ function drawPeople() {
 
 function choose(name) {
   person = name;
+  for (const id of ["line-status", "slack-status"]) {
+    $(id).className = "status";
+    $(id).textContent = "";
+  }
   sessionStorage.setItem("person", name);
   for (const id of ["line-log", "slack-log"]) {
     $(id).replaceChildren();
@@ -142,9 +146,10 @@ function drawLINE() {
   $("line-form").querySelector("[type=submit]").disabled = !line.on;
   const items = line.messages.slice();
   if (line.loading) items.push({ key: "loading", loading: true });
-  drawList($("line-log"), items, drawLINEMessage, line.on
-    ? "Nothing yet. When the agent wants something that needs a yes, its card appears here."
-    : `${person} has no LINE account.`);
+  const stranger = state.people.some((p) => p.name === person && p.stranger);
+  drawList($("line-log"), items, drawLINEMessage, !line.on ? `${person} has no LINE account.`
+    : stranger ? "No cards come here: a stranger may not decide. Write something, or press a button in Slack, and see."
+      : "Nothing yet. When the agent wants something that needs a yes, its card appears here.");
 }
 
 function drawLINEMessage(m) {
