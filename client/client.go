@@ -19,17 +19,11 @@ import (
 // Client is one principal's access to one server. It is safe for concurrent use.
 type Client struct {
 	base    *url.URL
-	token   secret
+	token   func() string // a function, because that does not print
 	http    *http.Client
 	name    string
 	timeout time.Duration
 }
-
-// secret is a token that does not print.
-type secret string
-
-func (secret) String() string   { return "<secret>" }
-func (secret) GoString() string { return "<secret>" }
 
 // Option changes a [Client] that [New] makes.
 type Option func(*Client)
@@ -73,7 +67,7 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	u.Path = strings.TrimRight(u.Path, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
-	c := &Client{base: u, token: secret(token), timeout: 15 * time.Second, http: &http.Client{
+	c := &Client{base: u, token: func() string { return token }, timeout: 15 * time.Second, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -139,7 +133,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	for k, v := range header {
 		req.Header[k] = v
 	}
-	req.Header.Set("Authorization", "Bearer "+string(c.token))
+	req.Header.Set("Authorization", "Bearer "+c.token())
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

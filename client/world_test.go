@@ -1,0 +1,105 @@
+package client_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"countersign/approval"
+	"countersign/client"
+	"countersign/rest"
+	"countersign/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	botToken  = "token-of-bot-0123456789"
+	hanaToken = "token-of-hana-0123456789"
+)
+
+// asks quarantines all but read_file, for a time that the tool's name gives.
+type asks struct{}
+
+func (asks) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
+	v := approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "asks", ReasonCode: "approval_required",
+		Message: "A person must confirm this.", Timeout: time.Hour}
+	switch c.Tool {
+	case "read_file":
+		v.Action, v.Risk, v.ReasonCode = approval.Allow, approval.RiskLow, "allowed"
+	case "deploy":
+		v.RequireReason = true
+	}
+	return v
+}
+
+func (asks) Terms() approval.Terms {
+	return approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, MaxPending: 3}
+}
+
+// world is a server over a real store, with an agent's and a person's client.
+type world struct {
+	t         *testing.T
+	gate      *approval.Gate
+	srv       *httptest.Server
+	bot, hana *client.Client
+	clock     *atomic.Int64 // added to the wall clock, in nanoseconds
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, clock: new(atomic.Int64)}
+	now := func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }
+	broker := approval.NewBroker()
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: now, OnCommit: broker.Publish})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: approval.NewMasker(),
+		Addresses: func(approval.Request) []approval.Address { return []approval.Address{{Channel: "line", To: "U1"}} }})
+	dir := approval.NewDirectory([]approval.AgentIdentity{{Name: "bot", Token: botToken}},
+		[]approval.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken}})
+	stopping, stop := context.WithCancel(context.Background())
+	w.srv = httptest.NewServer(rest.New(rest.Options{Gate: w.gate, Directory: dir, Stopping: stopping}))
+	w.bot, w.hana = w.client(botToken), w.client(hanaToken, client.WithName("cli"))
+	t.Cleanup(func() {
+		stop()
+		w.bot.Close()
+		w.hana.Close()
+		w.srv.Close()
+		db.Close()
+	})
+	return w
+}
+
+func (w *world) client(token string, opts ...client.Option) *client.Client {
+	w.t.Helper()
+	c, err := client.New(w.srv.URL, token, opts...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ask has bot make a request and returns its id.
+func (w *world) ask(c client.Call) string {
+	w.t.Helper()
+	a, err := w.bot.Call(w.t.Context(), c)
+	w.must(err)
+	if a.Decision != client.Pending {
+		w.t.Fatalf("%+v", a)
+	}
+	return a.ApprovalID
+}
