@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("AGENT_TOKEN", "agent-token-0123456789")
 			e.Setenv("TREASURY_TOKEN", "treasury-token-0123456789")
 			e.Setenv("PORT", freePort(t))
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build waits a second at each exit
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -59,6 +60,7 @@ func TestScripts(t *testing.T) {
 			"await":      await,
 			"save-id":    saveID,
 			"sighup":     sighup,
+			"hang":       hang,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -110,6 +112,16 @@ func sighup(ts *testscript.TestScript, neg bool, args []string) {
 	for _, c := range ts.BackgroundCmds() {
 		ts.Check(c.Process.Signal(syscall.SIGHUP))
 	}
+}
+
+// hang begins a request to the gate and does not finish it.
+func hang(ts *testscript.TestScript, neg bool, args []string) {
+	c, err := net.Dial("tcp", "127.0.0.1:"+ts.Getenv("PORT"))
+	ts.Check(err)
+	ts.Defer(func() { c.Close() })
+	_, err = fmt.Fprintf(c, "POST /v1/calls HTTP/1.1\r\nHost: gate\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", ts.Getenv("AGENT_TOKEN"))
+	ts.Check(err)
+	time.Sleep(100 * time.Millisecond)
 }
 
 // await waits until something listens on the port of the environment.
