@@ -123,16 +123,16 @@ func rowKey(s string) string {
 	return approval.Visible(quote(s))
 }
 
-// looksJSON matches text that would be taken for another JSON value, or whose ends cannot be seen.
-var looksJSON = regexp.MustCompile(`^(|true|false|null|-?[0-9].*|["{\[].*|\s.*|.*\s)$`)
+// literal matches text that would be taken for another JSON value.
+var literal = regexp.MustCompile(`^(true|false|null|-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)$`)
 
-// rowText shows a string value: as it is where it can only be a string, in quotes where it looks like a
-// number or the like, as a block where it has several lines.
+// rowText shows a string value: as it is where it can only be a string, in quotes where it looks like
+// another value or its ends cannot be seen, as a block where it has several lines.
 func rowText(s string) (text string, lines bool) {
 	if strings.Contains(s, "\n") {
 		return block(s), true
 	}
-	if looksJSON.MatchString(s) {
+	if s == "" || s != strings.TrimSpace(s) || strings.IndexByte(`"{[`, s[0]) >= 0 || literal.MatchString(s) {
 		s = quote(s)
 	}
 	return approval.Visible(s), false

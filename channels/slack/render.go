@@ -42,6 +42,7 @@ var levels = []measures{
 	{tool: 300, sentence: 400, why: 250, fact: 120, notice: 250, own: 120},
 	{tool: 100, sentence: 160, why: 100, fact: 60, notice: 120},
 	{tool: 50, sentence: 90, why: 40, fact: 40, notice: 80},
+	{tool: 40, sentence: 60, fact: 24, notice: 60},
 }
 
 // Render makes a message of Block Kit as JSON {text, blocks, metadata}. An outcome is rendered as the
@@ -102,6 +103,16 @@ func several(c channels.Card) ([]sdk.Block, error) {
 		}
 		common = slices.DeleteFunc(slices.Clone(common), func(f channels.Fact) bool { return !slices.Contains(i.Facts, f) })
 	}
+	// A deadline that all have is told once.
+	deadline := worst.DeadlineAt
+	for _, i := range c.Items {
+		if i.Pending() && i.DeadlineAt != deadline {
+			deadline = ""
+		}
+	}
+	if deadline != "" {
+		common = append(common, channels.Fact{Label: c.Say(channels.TextDeadline), Value: deadline})
+	}
 	var blocks, end []sdk.Block
 	if c.Kind == approval.KindReply {
 		blocks = append(blocks, plain(or(c.Text, "…"), maxObject/3))
@@ -119,7 +130,7 @@ func several(c channels.Card) ([]sdk.Block, error) {
 		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
 			buttons(c, "all", c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
 	}
-	end = append(end, remarks(c.Say(channels.TextReadAll)))
+	end = append(end, remarks(escape(c.Say(channels.TextReadAll))))
 	left := maxTotal - weigh(blocks...) - weigh(end...)
 	dividers := len(blocks)+len(end)+4*len(c.Items) <= maxBlocks
 	for n, i := range c.Items {
@@ -191,7 +202,7 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 	}
 	t.end()
 	t.line(shorten(i.Sentence, d.sentence))
-	if i.Why != "" {
+	if i.Why != "" && d.why > 0 {
 		t.fact(channels.Fact{Label: say(channels.TextWhy), Value: i.Why}, d.why)
 	}
 	for _, fact := range i.Facts {
@@ -270,7 +281,7 @@ func (d drawing) foot() string {
 	say, i := d.card.Say, d.item
 	if d.number > 0 {
 		s := i.ID + " #" + i.Hash
-		if i.DeadlineAt != "" {
+		if i.DeadlineAt != "" && !slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == i.DeadlineAt }) {
 			s += " ⏳ " + i.DeadlineAt
 		}
 		return s

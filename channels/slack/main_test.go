@@ -1,0 +1,31 @@
+package slack
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"countersign/channels"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	testToken  = channels.Secret("slack-test-token-of-no-workspace")
+	testSecret = channels.Secret("slack-test-secret-of-no-workspace")
+	home       = "C0APPROVALS"
+)
+
+func newChannel(t testing.TB, url string, change ...func(*Config)) *Channel {
+	t.Helper()
+	c := Config{BotToken: testToken, SigningSecret: testSecret, Channel: home, APIURL: url}
+	for _, f := range change {
+		f(&c)
+	}
+	ch, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ch.Close)
+	return ch
+}

@@ -1,0 +1,431 @@
+package slack
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/channelstest"
+)
+
+var update = flag.Bool("update", false, "write the golden cards anew")
+
+func TestGoldenCards(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, c := range channelstest.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			body, err := ch.Render(c.Card())
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBody(t, body)
+			var b bytes.Buffer
+			if err := json.Indent(&b, body, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata", "cards", c.Name+".json"), append(b.Bytes(), '\n'))
+			again, err := ch.Render(c.Card())
+			if err != nil || !bytes.Equal(body, again) {
+				t.Errorf("rendering twice gave different bytes (err %v)", err)
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s differs (-want +got), go test -update accepts it:\n%s", file, d)
+	}
+}
+
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// checkBody checks a rendered body against Slack's limits, read from its documents and not from the
+// code under test. Lengths are UTF-16 units of the escaped text, the strictest reading.
+func checkBody(t tester, body channels.Body) {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatalf("body is no JSON object: %v", err)
+	}
+	for k := range m {
+		if k != "text" && k != "blocks" && k != "metadata" {
+			t.Errorf("an unknown part %q", k)
+		}
+	}
+	if s, _ := m["text"].(string); s == "" || approval.UTF16Len(s) > 4000 || strings.Contains(s, "<") {
+		t.Errorf("fallback text of %d units: %q", approval.UTF16Len(s), s)
+	}
+	blocks, _ := m["blocks"].([]any)
+	if len(blocks) < 1 || len(blocks) > 50 {
+		t.Errorf("%d blocks, want 1 to 50", len(blocks))
+	}
+	k := checker{t: t, ids: map[string]bool{}}
+	for _, b := range blocks {
+		k.block(b.(map[string]any))
+	}
+	if k.total >= 10_000 {
+		t.Errorf("%d units in all blocks, want under 10,000", k.total)
+	}
+	if md, ok := m["metadata"].(map[string]any); ok && (md["event_type"] != "approval_card" || md["event_payload"] == nil) {
+		t.Errorf("metadata %v", md)
+	}
+}
+
+type checker struct {
+	t     tester
+	ids   map[string]bool
+	total int
+}
+
+// length counts and checks one text.
+func (k *checker) length(what, s string, most int) {
+	n := approval.UTF16Len(escape(s))
+	k.total += n
+	if n < 1 || n > most {
+		k.t.Errorf("%s of %d units, want 1 to %d", what, n, most)
+	}
+	if r, ok := channelstest.Hidden(s); ok {
+		k.t.Errorf("a character nobody sees, %U, in %q", r, s)
+	}
+}
+
+func (k *checker) only(m map[string]any, keys ...string) {
+	for key := range m {
+		if !slices.Contains(keys, key) {
+			k.t.Errorf("a %v has a %q", m["type"], key)
+		}
+	}
+}
+
+// plain checks a plain_text object: the only kind that foreign values may stand in.
+func (k *checker) plain(what string, v any, most int) {
+	m, _ := v.(map[string]any)
+	k.only(m, "type", "text", "emoji")
+	if m["type"] != "plain_text" || m["emoji"] != false {
+		k.t.Errorf("%s is no plain_text with emoji off: %v", what, m)
+	}
+	s, _ := m["text"].(string)
+	k.length(what, s, most)
+}
+
+// dateLink matches what our own mrkdwn may hold: a date and a link that we made.
+var (
+	dateLink = regexp.MustCompile(`<!date\^[0-9]+\^\{date_short_pretty\} \{time\}\|[^<>|]+>|<https://gate\.example\.com/[^<>| ]+\|[^<>|]+>`)
+	mrkdwn   = regexp.MustCompile("[<>*_~`]")
+)
+
+func (k *checker) block(b map[string]any) {
+	id, _ := b["block_id"].(string)
+	if id != "" {
+		if k.ids[id] || len(id) > 255 {
+			k.t.Errorf("block_id %q is not unique, or too long", id)
+		}
+		k.ids[id] = true
+		k.total += approval.UTF16Len(id)
+	}
+	switch b["type"] {
+	case "divider":
+		k.only(b, "type", "block_id")
+	case "header":
+		k.only(b, "type", "block_id", "text")
+		k.plain("header", b["text"], 150)
+	case "section":
+		k.only(b, "type", "block_id", "text")
+		k.plain("section", b["text"], 3000)
+	case "context":
+		elements := b["elements"].([]any)
+		if n := len(elements); n < 1 || n > 10 {
+			k.t.Errorf("%d context elements", n)
+		}
+		for _, e := range elements {
+			m := e.(map[string]any)
+			k.only(m, "type", "text", "verbatim")
+			s, _ := m["text"].(string)
+			if m["type"] != "mrkdwn" || m["verbatim"] != true {
+				k.t.Errorf("a context element that is no verbatim mrkdwn: %v", m)
+			}
+			if n := approval.UTF16Len(s); n < 1 || n > 3000 {
+				k.t.Errorf("a context element of %d units", n)
+			}
+			if left := dateLink.ReplaceAllString(s, ""); mrkdwn.MatchString(left) {
+				k.t.Errorf("markup in a context element: %q", left)
+			}
+			k.total += approval.UTF16Len(s)
+		}
+	case "actions":
+		elements := b["elements"].([]any)
+		if n := len(elements); n < 1 || n > 25 {
+			k.t.Errorf("%d actions", n)
+		}
+		seen := map[any]bool{}
+		for _, e := range elements {
+			m := e.(map[string]any)
+			k.only(m, "type", "text", "action_id", "value", "style")
+			k.plain("button", m["text"], 75)
+			action, _ := m["action_id"].(string)
+			value, _ := m["value"].(string)
+			k.length("action_id", action, 255)
+			k.length("value", value, 2000)
+			if _, err := channels.NewButton(action, value); err != nil || seen[action] {
+				k.t.Errorf("button %q %q is not ours, or there twice", action, value)
+			}
+			seen[action] = true
+		}
+	case "rich_text":
+		k.only(b, "type", "block_id", "elements")
+		elements := b["elements"].([]any)
+		if len(elements) == 0 {
+			k.t.Errorf("an empty rich_text")
+		}
+		for _, e := range elements {
+			m := e.(map[string]any)
+			if m["type"] != "rich_text_section" && m["type"] != "rich_text_preformatted" {
+				k.t.Errorf("an element %v", m["type"])
+			}
+			pieces := m["elements"].([]any)
+			if len(pieces) == 0 {
+				k.t.Errorf("an empty %v", m["type"])
+			}
+			for _, p := range pieces {
+				piece := p.(map[string]any)
+				k.only(piece, "type", "text", "style")
+				s, _ := piece["text"].(string)
+				if piece["type"] != "text" {
+					k.t.Errorf("a piece of type %v: links and mentions are not ours to make", piece["type"])
+				}
+				k.length("piece", s, 3000)
+				if m["type"] == "rich_text_section" && strings.Contains(strings.TrimSuffix(s, "\n"), "\n") {
+					k.t.Errorf("a line break inside a value: %q", s)
+				}
+			}
+		}
+	default:
+		k.t.Errorf("a block of type %v, which old clients may not show", b["type"])
+	}
+}
+
+// texts returns every text that people see.
+func texts(v any) []string {
+	var all []string
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			all = append(all, texts(e)...)
+		}
+	case map[string]any:
+		if s, ok := v["text"].(string); ok {
+			all = append(all, s)
+		}
+		for _, e := range v {
+			all = append(all, texts(e)...)
+		}
+	}
+	return all
+}
+
+func seen(t tester, body channels.Body) string {
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatalf("%v", err)
+	}
+	return strings.Join(texts(v), "\x00")
+}
+
+// No args, texts or states may break a limit, hide a character or leave out an arg without saying so.
+func TestAnyCardKeepsTheLimits(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	rapid.Check(t, func(t *rapid.T) { anyCard(t, ch) })
+}
+
+func FuzzRender(f *testing.F) {
+	ch := newChannel(f, DefaultAPIURL)
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { anyCard(t, ch) }))
+}
+
+var plainKey = regexp.MustCompile(`^k[0-9]+$`)
+
+func anyCard(t *rapid.T, ch *Channel) {
+	d := channelstest.AnyDelivery(t)
+	body, err := ch.Render(channelstest.Maker().Card(d))
+	if err != nil {
+		t.Fatalf("cannot be drawn: %v", err)
+	}
+	checkBody(t, body)
+	all := seen(t, body)
+	for _, r := range d.Requests {
+		if !strings.Contains(all, r.ID) {
+			t.Errorf("request %s is not on its card", r.ID)
+		}
+	}
+	if len(d.Requests) != 1 || strings.Contains(all, "ARGS SHOWN") {
+		return
+	}
+	var args map[string]json.RawMessage
+	if err := json.Unmarshal(d.Requests[0].Args, &args); err != nil {
+		t.Fatalf("%v", err)
+	}
+	for k := range args {
+		if plainKey.MatchString(k) && !strings.Contains(all, "\x00"+k+"\x00") {
+			t.Errorf("arg %s is not shown, and the card does not say so", k)
+		}
+	}
+}
+
+func TestHostileArgsAreShownAsTheyAre(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	body, err := ch.Render(channelstest.Case{Delivery: approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
+		Requests: []approval.Request{channelstest.Request(channelstest.Hostile)}}}.Card())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := seen(t, body)
+	for _, want := range []string{`"2000"`, `"null"`, `""`, `"  padded  "`, `"{\"a\":1}"`, "⟨U+202E⟩", "⟨U+200B⟩", "⟨U+0000⟩", `"› forged"`,
+		"rm -rf /tmp/x⟨U+000A⟩", "<!channel> <@U02HANA> <https://evil.example|click>"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the card does not show %s", want)
+		}
+	}
+}
+
+func TestSecretsAreMasked(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, c := range channelstest.Cases() {
+		body, err := ch.Render(c.Card())
+		if err != nil || strings.Contains(string(body), channelstest.Secret) {
+			t.Errorf("%s shows a secret (err %v)", c.Name, err)
+		}
+	}
+}
+
+// Only what can still be decided has buttons.
+func TestButtons(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	want := map[string][]string{
+		"request":            {channelstest.ID(1)},
+		"batch_3":            {channelstest.ID(1), channelstest.ID(2), channelstest.ID(3), channelstest.BatchID},
+		"outcome_approved":   nil,
+		"outcome_used":       nil,
+		"outcome_lapsed":     nil,
+		"outcome_denied":     nil,
+		"outcome_expired":    nil,
+		"outcome_cancelled":  nil,
+		"outcome_batch_some": {channelstest.ID(1), channelstest.ID(3), channelstest.BatchID},
+		"outcome_batch_over": nil,
+		"reply_card":         {channelstest.ID(1)},
+	}
+	for _, c := range channelstest.Cases() {
+		ids, ok := want[c.Name]
+		if !ok {
+			continue
+		}
+		body, err := ch.Render(c.Card())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m struct {
+			Blocks []struct {
+				Elements []struct {
+					ActionID string `json:"action_id"`
+					Value    string `json:"value"`
+				} `json:"elements"`
+			} `json:"blocks"`
+		}
+		if err := json.Unmarshal(body, &m); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, b := range m.Blocks {
+			for _, e := range b.Elements {
+				if e.ActionID == "approve" {
+					got = append(got, e.Value)
+				}
+			}
+		}
+		if d := cmp.Diff(ids, got); d != "" {
+			t.Errorf("%s: Approve buttons (-want +got):\n%s", c.Name, d)
+		}
+	}
+}
+
+// A whole batch of the worst requests still fits.
+func TestWorstBatch(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, kind := range []approval.NotificationKind{approval.KindRequest, approval.KindOutcome} {
+		for _, n := range []int{2, 5, 11, 12, 20} {
+			rs := channelstest.Batch(n)
+			for i := range rs {
+				bad := strings.Repeat("<", 20_000)
+				a, err := approval.ParseArgs(fmt.Appendf(nil, `{"a":%q,"b":%q,"c":{"d":%q}}`, bad, bad, bad))
+				if err != nil {
+					t.Fatal(err)
+				}
+				rs[i].Args, rs[i].HumanMessage, rs[i].Scope, rs[i].SessionID = a.Canonical(), bad, bad[:1000], fmt.Sprint(i)+bad[:200]
+				rs[i].Rationale, rs[i].Preview = bad[:9000], bad[:9000]
+				rs[i].Tool, rs[i].Server = strings.Repeat("t", 128), strings.Repeat("s", 128)
+				rs[i].Previous = &approval.Use{ApprovedBy: bad[:300]}
+				rs[i].RequireReason = true
+				if kind == approval.KindOutcome && i > 1 {
+					rs[i].Status, rs[i].ResolvedBy, rs[i].ResolveReason = approval.Denied, bad[:200], bad[:4000]
+				}
+			}
+			c := channelstest.Case{Delivery: approval.Delivery{Notification: approval.Notification{Kind: kind, BatchID: channelstest.BatchID}, Requests: rs}}.Card()
+			body, err := ch.Render(c)
+			if err != nil {
+				t.Errorf("%s of %d requests: %v", kind, n, err)
+				continue
+			}
+			checkBody(t, body)
+			if all := seen(t, body); !strings.Contains(all, "Approve all") {
+				t.Errorf("%s of %d requests: no button for all", kind, n)
+			}
+		}
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	ch := newChannel(b, DefaultAPIURL)
+	for _, c := range channelstest.Cases() {
+		if c.Delivery.Notification.Kind != approval.KindRequest {
+			continue
+		}
+		b.Run(c.Name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ch.Render(c.Card()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
