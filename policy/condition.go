@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"countersign/approval"
 
@@ -388,20 +387,4 @@ func placePath(p string) (string, bool) {
 		}
 	}
 	return path.Clean(p), true
-}
-
-// shorten quotes at most 80 characters, for explanations.
-func shorten(s string) string {
-	const most = 80
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == most {
-			return s[:i] + fmt.Sprintf("… (+%d)", utf8.RuneCountInString(s[i:]))
-		}
-		n++
-	}
-	return s
 }

@@ -131,8 +131,6 @@ func (c *Config) level(r approval.Risk) Level {
 // operators are the tests that a condition may have.
 var operators = []string{"matches", "equals", "in", "gt", "gte", "lt", "lte", "under"}
 
-var risks = []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical}
-
 // riskNames are the spellings of risk levels in a file. The last name is an action more than a level.
 var riskNames = map[string]approval.Risk{
 	"low": approval.RiskLow, "medium": approval.RiskMedium, "high": approval.RiskHigh, "critical": approval.RiskCritical,

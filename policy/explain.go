@@ -193,17 +193,17 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 	return StepNoMatch, "when did not hold: " + strings.TrimSpace(r.when.source), nil
 }
 
-// quote shows the value of a param, shortened.
+// quote shows the value of a param as JSON, shortened, with nothing in it invisible.
 func (e *evaluation) quote(param string) string {
 	raw, ok := e.call.Args.Lookup(param)
 	if !ok {
 		return ""
 	}
-	if v := newValue(raw); v.kind == '"' {
-		return strconv.QuoteToGraphic(shorten(string(v.text)))
-	}
 	return shorten(string(raw))
 }
+
+// shorten makes JSON fit into a sentence.
+func shorten(s string) string { return approval.Visible(approval.CutRunes(s, 80)) }
 
 func joined[T any](list []T) string {
 	texts := make([]string, len(list))

@@ -25,7 +25,7 @@ func TestExplain(t *testing.T) {
 		{"files/write_file", `{"mode":"w","path":"/tmp/\u202ex","size":100}`, []string{
 			"tool files/write_file is not among read_file, list_*",
 			`agent "bot" is not among alice`,
-			`condition 2 did not match: path "/tmp/\u202ex" is not under /etc, /root`,
+			`condition 2 did not match: path "/tmp/⟨U+202E⟩x" is not under /etc, /root`,
 			"condition 1 did not match: size 100 is not < 100",
 			"condition 1 did not match: there is no owner",
 			"when did not hold: has(args.force) && args.force",

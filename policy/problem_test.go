@@ -4,8 +4,11 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml/parser"
 )
 
 var update = flag.Bool("update", false, "write what problems are found into testdata/problems")
@@ -39,6 +42,11 @@ func TestProblems(t *testing.T) {
 					t.Fatal(err)
 				}
 				return
+			}
+			if file, err := parser.ParseBytes([]byte(src), parser.ParseComments); err == nil && len(file.Docs) == 1 {
+				if _, again := Compile(Read(file.Docs[0].Body), opts); !slices.Equal(again, problems) {
+					t.Errorf("parsed with its comments the file has other problems: %v", again)
+				}
 			}
 			if want = "#! " + want; got != want {
 				t.Errorf("got\n%swant\n%s", got, want)
