@@ -387,8 +387,7 @@ const (
 
 var classes = func() (t [256]uint8) {
 	for c := range t {
-		switch {
-		case c >= utf8.RuneSelf, 'A' <= c && c <= 'Z':
+		if c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
 			t[c] = foldable
 		}
 	}

@@ -47,6 +47,11 @@ func visible(s string, lines bool) string {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		keep := true
 		switch {
+		case ordinary(r):
+			b.WriteString(s[i : i+n])
+			i += n
+			before, base, marks = r, r, 0
+			continue
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, "⟨0x%02X⟩", s[i])
 			i++
@@ -92,6 +97,21 @@ func plain(s string, lines bool) bool {
 		}
 	}
 	return true
+}
+
+// ordinary reports whether r is one of the most frequent characters, all shown as
+// they are: the tables need not be asked.
+func ordinary(r rune) bool {
+	switch {
+	case r < 0x250:
+		return ' ' <= r && r < 0x7f || 0xc0 <= r
+	case r < 0xe00:
+		return 0x3b1 <= r && r <= 0x3c9 || 0x410 <= r && r <= 0x44f // Greek, Cyrillic
+	case r < 0x3000:
+		return 0xe01 <= r && r <= 0xe30 // Thai consonants
+	}
+	return 0x3041 <= r && r <= 0x3096 || 0x30a1 <= r && r <= 0x30fa || // kana
+		0x4e00 <= r && r <= 0x9fff || 0xac00 <= r && r <= 0xd7a3 // ideographs, Hangul
 }
 
 // hidden reports whether r is never shown as it is.
