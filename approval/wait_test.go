@@ -130,6 +130,11 @@ func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
 			return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "frozen", Message: "Frozen."}
 		}, approval.WordDenied, approval.Approved},
 		{"riskier", func(approval.Call) approval.Verdict { return quarantine(approval.RiskCritical) }, approval.WordCancelled, approval.Cancelled},
+		{"other args count now", func(approval.Call) approval.Verdict {
+			v := quarantine(approval.RiskHigh)
+			v.IgnoreArgs = []string{"to"}
+			return v
+		}, approval.WordCancelled, approval.Cancelled},
 		{"allow", func(approval.Call) approval.Verdict {
 			return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow}
 		}, approval.WordApproved, approval.Approved},
