@@ -279,6 +279,9 @@ func TestRule1_ConditionErrorDenies(t *testing.T) {
 
 func TestRule1_RunawayExpressionDenies(t *testing.T) {
 	p := rules(t, `{name: triple, tools: [x], action: allow, when: "!args.l.exists(a, args.l.exists(b, args.l.exists(c, a + b + c < 0)))"}`)
+	if w := p.rules[0].when; !w.metered || !w.loops {
+		t.Errorf("metered %t, with a deadline %t; want both", w.metered, w.loops)
+	}
 	list := strings.TrimSuffix(strings.Repeat("1,", 3000), ",")
 	start := time.Now()
 	v := evaluate(t, p, call(t, "x", `{"l":[`+list+`]}`))

@@ -112,6 +112,42 @@ func TestPropertyNumbersAreExact(t *testing.T) {
 	})
 }
 
+// The one pass over the arguments finds what a look-up of each name finds.
+func TestPropertyMembersAreWhatLookupFinds(t *testing.T) {
+	text := rapid.StringMatching(`["\\{}\[\],:a\n\x00é]{0,6}`)
+	var anything *rapid.Generator[any]
+	anything = rapid.OneOf(
+		rapid.Just[any](nil), rapid.Just[any](true), rapid.Just[any](false),
+		rapid.Map(number(), func(s string) any { return json.Number(s) }),
+		rapid.Map(text, func(s string) any { return s }),
+		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return anything }), 0, 3), func(l []any) any { return l }),
+		rapid.Map(rapid.MapOfN(text, rapid.Deferred(func() *rapid.Generator[any] { return anything }), 0, 3), func(m map[string]any) any { return m }),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		object := rapid.MapOfN(text, anything, 0, 6).Draw(t, "object")
+		raw, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, err := approval.ParseArgs(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]int32{"absent": 0}
+		for name := range object {
+			names[name] = int32(len(names))
+		}
+		var m members
+		for name, n := range names {
+			got, ok := m.get(n, names, args.Canonical())
+			want, found := args.Lookup(name)
+			if ok != found || string(got) != string(want) {
+				t.Errorf("%q of %s: got %s, want %s", name, args.Canonical(), got, want)
+			}
+		}
+	})
+}
+
 // small draws names and patterns from so few letters that they often meet.
 func small(star string) *rapid.Generator[string] {
 	return rapid.StringMatching(`[ab` + star + `]{1,4}`)
