@@ -60,7 +60,7 @@ func parse(data []byte, env func(string) (string, bool), report func(position, s
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		report(parseError(err))
+		report(parseError(text, err))
 		return nil, false
 	}
 	for _, d := range file.Docs {
@@ -123,9 +123,16 @@ func tooDeep(tokens token.Tokens) (position, bool) {
 	return position{}, false
 }
 
-func parseError(err error) (position, string) {
+// unquoted is a variable inside { } or [ ], where YAML takes its brace for another mapping's.
+var unquoted = regexp.MustCompile(`[{\[,].*[:\[,]\s*\$\{`)
+
+func parseError(text string, err error) (position, string) {
 	if e, ok := errors.AsType[yaml.Error](err); ok {
-		return at(e.GetToken()), "this is not YAML that can be read: " + e.GetMessage()
+		place, hint := at(e.GetToken()), ""
+		if lines := strings.Split(text, "\n"); place.line > 0 && place.line <= len(lines) && unquoted.MatchString(lines[place.line-1]) {
+			hint = "; inside { } and [ ] a variable needs quotes: \"${NAME}\""
+		}
+		return place, "this is not YAML that can be read: " + e.GetMessage() + hint
 	}
 	return position{}, "this is not YAML that can be read"
 }
