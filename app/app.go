@@ -238,8 +238,8 @@ func (a *App) Start() error {
 			a.log.Info("the address for the platform's webhook setting", "channel", name, "url", base+"/webhook/"+name)
 		}
 	}
-	if p := a.problems(); len(p) > 0 {
-		a.log.Warn("the gate works, but not all is well", "problems", p)
+	for _, p := range a.unreachable() {
+		a.log.Warn("the gate holds, but people cannot be reached", "problem", p)
 	}
 	return nil
 }

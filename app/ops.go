@@ -41,13 +41,10 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(out)
 }
 
-// problems names what keeps people from being reached.
+// problems names what keeps people from being reached, now.
 func (a *App) problems() []string {
 	l := a.live.Load()
-	var ps []string
-	if len(l.addresses) == 0 {
-		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure channels.line.notify or channels.slack")
-	}
+	ps := a.unreachable()
 	if l.line != nil && l.line.BotUserID() == "" {
 		ps = append(ps, "LINE has not said who our bot is, so taps in LINE cannot be taken yet")
 	}
@@ -58,6 +55,15 @@ func (a *App) problems() []string {
 	}
 	for name, why := range a.sender.Paused() {
 		ps = append(ps, "the channel "+name+" is paused ("+why+"): replace its token in the configuration")
+	}
+	return ps
+}
+
+// unreachable names what in the configuration keeps people from being reached.
+func (a *App) unreachable() []string {
+	var ps []string
+	if len(a.live.Load().addresses) == 0 {
+		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure channels.line.notify or channels.slack")
 	}
 	approvers := 0
 	for _, p := range a.directory.People() {
