@@ -79,13 +79,24 @@ func TestAWaitingCallHearsOfTheDecision(t *testing.T) {
 }
 
 func TestTheTimeoutAllowsForTheWait(t *testing.T) {
-	w := newWorld(t)
-	c := w.client(botToken, client.WithTimeout(400*time.Millisecond))
+	waits := make(chan string, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		waits <- r.URL.Query().Get("wait")
+		time.Sleep(200 * time.Millisecond)
+		io.WriteString(w, `{"decision":"pending"}`)
+	}))
+	defer srv.Close()
+	c, err := client.New(srv.URL, botToken, client.WithTimeout(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
-	a, err := c.CallWait(t.Context(), transfer, time.Second)
-	w.must(err)
-	if a.Decision != client.Pending {
-		t.Errorf("%+v", a)
+	a, err := c.CallWait(t.Context(), transfer, 29500*time.Millisecond)
+	if err != nil || a.Decision != client.Pending {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if got := <-waits; got != "30s" {
+		t.Errorf("asked to wait for %s", got)
 	}
 }
 
@@ -347,7 +358,7 @@ func TestAnAnswerThatIsNotOfThisServerIsSaidToBe(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"a page": func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>hello</html>") },
 		"404":    http.NotFound,
-		"502":    func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", 502) },
+		"502":    func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) },
 		"broken": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(400)

@@ -84,7 +84,11 @@ func (c *Client) Feed(ctx context.Context, session string) iter.Seq2[Approval, e
 				if !yield(a, nil) {
 					return
 				}
-				if _, err := c.Ack(ctx, a.ID); err != nil && (ctx.Err() != nil || !passing(err)) {
+				_, err := c.Ack(ctx, a.ID)
+				if err != nil && ctx.Err() == nil && passing(err) {
+					err = pause.wait(ctx, err) // it comes again
+				}
+				if err != nil {
 					yield(Approval{}, err)
 					return
 				}

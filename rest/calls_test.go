@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,7 +115,7 @@ func TestABatchHasOneToTwentyCallsAndRefusesAllForOne(t *testing.T) {
 // What the approver sees and what is hashed is what was sent: numbers as written, nothing masked.
 func TestArgsComeBackExactly(t *testing.T) {
 	w := newWorld(t)
-	args := `{"a":1.10,"big":12345678901234567890,"exp":1E400,"html":"<b>&</b>","password":"hunter2hunter2","u":"a‮b","z":[]}`
+	args := `{"a":1.10,"big":12345678901234567890,"exp":1E400,"html":"<b>&</b>","password":"hunter2hunter2","u":"a` + "\u202e" + `b","z":[]}`
 	id := w.ask(`{"tool":"transfer","args": ` + args + ` }`)
 	r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
 	if !strings.Contains(string(r.body), `"args":`+args+`,`) {
@@ -267,12 +270,52 @@ func TestWhenTheServerStopsWhoWaitsIsAnsweredAsIfTimeWereUp(t *testing.T) {
 // A server's own time-outs are for clients that dawdle, not for those who were asked to wait.
 func TestAWaitOutlastsTheServersTimeouts(t *testing.T) {
 	w := newWorld(t)
+	id := w.ask(transfer)
 	w.srv.Close()
 	w.srv = newSlowServer(w)
-	for _, path := range []string{"/v1/approvals/resolved?wait=1s", "/v1/approvals/" + w.ask(transfer) + "?wait=1s"} {
-		w.do(botToken, "GET", path, "").is(200)
+	feed := w.parallel(botToken, "GET", "/v1/approvals/resolved?wait=2s", "")
+	one := w.parallel(botToken, "GET", "/v1/approvals/"+id+"?wait=2s", "")
+	call := w.parallel(botToken, "POST", "/v1/calls?wait=2s", transfer)
+	feed().is(200)
+	one().is(200)
+	call().is(202)
+}
+
+// deadlines notes the deadline for writing that a connection is left with.
+type deadlines struct {
+	net.Listener
+	last *atomic.Int64
+}
+
+type deadlineConn struct {
+	net.Conn
+	last *atomic.Int64
+}
+
+func (d deadlines) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	return deadlineConn{c, d.last}, err
+}
+
+func (c deadlineConn) SetWriteDeadline(t time.Time) error {
+	c.last.Store(0)
+	if !t.IsZero() {
+		c.last.Store(t.UnixNano())
 	}
-	w.do(botToken, "POST", "/v1/calls?wait=1s", transfer).is(202)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func TestAWaitLeavesNoDeadlineToTheNextRequest(t *testing.T) {
+	w := newWorld(t)
+	w.srv.Close()
+	var last atomic.Int64
+	w.srv = httptest.NewUnstartedServer(w.rest)
+	w.srv.Listener = deadlines{w.srv.Listener, &last}
+	w.srv.Start()
+	w.do(botToken, "POST", "/v1/calls?wait=20ms", transfer).is(202)
+	if got := last.Load(); got != 0 {
+		t.Errorf("the connection was left with a deadline %v from now", time.Until(time.Unix(0, got)))
+	}
 }
 
 func TestACallIsMadeOnceHoweverManyAsk(t *testing.T) {

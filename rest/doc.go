@@ -6,7 +6,8 @@
 // Every request under /v1 carries a bearer token, which makes it an agent's or a person's. An agent
 // asks about calls, reads and acknowledges its own endings and may take its own requests back; a
 // person lists and decides; an admin reads the notification log and the audit log too. Nothing that
-// an agent sends reaches a decision: its try is put on record and refused.
+// an agent sends reaches a decision: its try is put on record and refused. A decision or cancellation
+// is recorded as made over the API, or, with the header X-Countersign-Client: cli, on the command line.
 //
 // # What is judged first
 //

@@ -39,6 +39,9 @@ func sseName(t approval.EventType) string {
 	return ""
 }
 
+// writeTime is how long the client of a stream may take to read what there is for it.
+const writeTime = 30 * time.Second
+
 // eventsPage is how many audit events one look at the log brings.
 const eventsPage = 200
 
@@ -130,6 +133,7 @@ func (st *stream) start(ctx context.Context) error {
 	h := st.x.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
+	h.Set("Connection", "close") // it has the stream's deadlines
 	st.x.WriteHeader(http.StatusOK)
 	st.buf.WriteString("retry: 2000\n\n")
 	if reset {

@@ -335,7 +335,7 @@ func TestAStreamOutlastsTheServersTimeouts(t *testing.T) {
 	w.srv.Close()
 	w.srv = newSlowServer(w)
 	s := w.stream(t, hanaToken, "")
-	time.Sleep(600 * time.Millisecond)
+	time.Sleep(1500 * time.Millisecond)
 	id := w.ask(transfer)
 	s.expect("approval.requested " + id)
 }

@@ -164,16 +164,16 @@ func (x *exchange) via() approval.Via {
 	return approval.ViaAPI
 }
 
-// hold prepares the connection for an answer that may take d longer than the server allows for.
-// A deadline for reading would be taken for the client having gone.
+// hold lifts the connection's deadlines, which the server's time-outs have set, so that the answer may
+// take d longer. A deadline for reading would be taken for the client having gone. One for writing is
+// set only where the server sets it anew for the next request.
 func (x *exchange) hold(d time.Duration) {
 	c := http.NewResponseController(x.ResponseWriter)
-	c.SetReadDeadline(time.Time{}) // not supported means that there is none
-	c.SetWriteDeadline(time.Now().Add(d + writeTime))
+	_ = c.SetReadDeadline(time.Time{}) // not supported means that there is none
+	if srv, ok := x.r.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.WriteTimeout > 0 {
+		_ = c.SetWriteDeadline(time.Now().Add(d + srv.WriteTimeout))
+	}
 }
-
-// writeTime is how long a client may take to read what it waited for.
-const writeTime = 30 * time.Second
 
 var (
 	errSlowStore = errors.New("the store took too long")

@@ -50,6 +50,8 @@ var (
 	toolParam  = queryParam{"tool", "A tool's name, or server/tool.", anyText}
 	agentParam = queryParam{"agent", "An agent's name.", nameText}
 	riskParam  = queryParam{"risk_level", "", riskWords}
+
+	clientHeader = queryParam{headerClient, "cli has it recorded as done on the command line.", anyText}
 )
 
 // table lists every path of the API.
@@ -103,6 +105,7 @@ func (s *Server) table() []route {
 			method: http.MethodPost, path: "/v1/approvals/{id}/cancel", byID: true, handle: s.cancel,
 			doc: routeDoc{id: "cancel", tag: "everyone", summary: "Take a request, or an unused approval, back.",
 				description: "An agent may cancel its own, an admin any, a person what they approved.",
+				header:      []queryParam{clientHeader},
 				body:        cancelBody{}, bodyOptional: true, answers: []answerDoc{{http.StatusOK, "The cancelled request.", request{}, ""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeNotAdmin, approval.CodeAlreadyResolved, approval.CodeExpired}},
 		},
@@ -121,7 +124,7 @@ func (s *Server) table() []route {
 			method: http.MethodPost, path: "/v1/approvals/{id}/decide", byID: true, handle: s.decide,
 			doc: routeDoc{id: "decide", tag: "people", summary: "Approve or deny a request.",
 				description: "Needs the role approver. Of any number of deciders one wins.",
-				header:      []queryParam{{headerClient, "cli has the decision recorded as made on the command line.", anyText}},
+				header:      []queryParam{clientHeader},
 				body:        decideBody{}, answers: []answerDoc{{http.StatusOK, "The decision stands.", decideAnswer{}, ""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeAlreadyResolved,
 					approval.CodeExpired, approval.CodeReasonRequired}},

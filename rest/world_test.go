@@ -360,15 +360,12 @@ func (w *world) failNotification(requestID string) string {
 	return ""
 }
 
-var (
-	ulidRE = regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`)
-	timeRE = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
-)
+var ulidRE = regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`)
 
 // newSlowServer serves w with time-outs that are shorter than a wait.
 func newSlowServer(w *world) *httptest.Server {
 	s := httptest.NewUnstartedServer(w.rest)
-	s.Config.ReadTimeout, s.Config.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond
+	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second
 	s.Start()
 	return s
 }
