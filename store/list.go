@@ -69,11 +69,12 @@ func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	l := newList(`SELECT ` + requestColumns + ` FROM approval_requests`)
-	order := "id"
+	const every = `SELECT ` + requestColumns + ` FROM approval_requests`
+	l, end := newList(every), " ORDER BY id DESC"
 	if q.Status == approval.Pending {
+		// Few are pending: their ids are sorted, rather than looked for among all.
+		l, end = newList(every+` WHERE id IN (SELECT id FROM approval_requests`), ` ORDER BY id || '' DESC`
 		l.where(`status = 'pending'`)
-		order = `id || ''` // few are pending: sort those rather than look for them among all
 	} else {
 		l.equal("status", string(q.Status))
 	}
@@ -87,7 +88,13 @@ func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 	if q.After != "" {
 		l.where("id < ?", q.After)
 	}
-	l.add(" ORDER BY " + order + " DESC")
+	l.add(end)
+	if q.Status == approval.Pending {
+		if q.Limit > 0 {
+			l.add(" LIMIT ?", int64(q.Limit))
+		}
+		l.add(") ORDER BY id DESC")
+	}
 	return all(t, l.bind(t.c), q.Limit, scanRequest)
 }
 

@@ -53,6 +53,8 @@ type Options struct {
 	// Failpoint, if set, is called by the writer at "before-begin", "before-commit" and "after-commit" of
 	// every group, so that a test can end the process there.
 	Failpoint func(name string)
+
+	pragmas []string // of the writer's connections, for tests
 }
 
 // DB is an open store. It is safe for concurrent use.
@@ -61,6 +63,7 @@ type DB struct {
 	log   *slog.Logger
 	wall  func() time.Time
 	busy  time.Duration
+	tests []string
 	clock atomic.Int64 // the last time given out, in milliseconds
 
 	lock    *os.File
@@ -86,7 +89,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, openFault(o.Path, err)
 	}
-	d := &DB{path: path, log: o.Logger, wall: o.Now, busy: o.BusyTimeout, closing: make(chan struct{})}
+	d := &DB{path: path, log: o.Logger, wall: o.Now, busy: o.BusyTimeout, tests: o.pragmas, closing: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -285,10 +288,11 @@ func (d *DB) openReader() (*conn, error) {
 }
 
 func (d *DB) openWriter() (*conn, error) {
-	return openConn(d.path, d.busy,
+	return openConn(d.path, d.busy, append([]string{
 		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
 		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
-		"cache_size = -16384")
+		"cache_size = -16384",
+	}, d.tests...)...)
 }
 
 // Close waits for the functions that have begun or are in the writer's queue, and for the reads in

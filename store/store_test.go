@@ -1,14 +1,27 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"countersign/approval"
 	"countersign/store/storetest"
 )
+
+func TestMain(m *testing.M) {
+	if crashing() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) approval.Store { return open(t, Options{}) })
@@ -32,4 +45,499 @@ func open(t testing.TB, o Options) *DB {
 	return d
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func update(t testing.TB, d *DB, fn func(tx approval.Tx) error) {
+	t.Helper()
+	if err := d.Update(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func view(t testing.TB, d *DB, fn func(tx approval.Tx) error) {
+	t.Helper()
+	if err := d.View(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// create stores a request, its notification and its event, and returns the request's id.
+func create(tx approval.Tx, agent, tool string) (string, error) {
+	now := tx.Now()
+	r := approval.Request{
+		ID: tx.NewID(), Agent: agent, Tool: tool, Args: []byte(`{}`), ArgsHash: strings.Repeat("a", 64), Risk: approval.RiskHigh,
+		ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour),
+	}
+	if err := tx.InsertRequest(r); err != nil {
+		return "", err
+	}
+	n := approval.Notification{
+		ID: tx.NewID(), ApprovalID: r.ID, Channel: "line", Recipient: "U1", Kind: approval.KindRequest, Status: approval.Queued,
+		NextAttemptAt: now, CreatedAt: now, UpdatedAt: now,
+	}
+	if err := tx.InsertNotification(n); err != nil {
+		return "", err
+	}
+	_, err := tx.Append(approval.Event{Type: approval.EventApprovalRequested, ApprovalID: r.ID, Agent: agent})
+	return r.ID, err
+}
+
+// checkWhole checks that every request has its notification and its event and that the file is sound, and
+// returns the requests' ids.
+func checkWhole(t *testing.T, d *DB) map[string]bool {
+	t.Helper()
+	stored := map[string]bool{}
+	view(t, d, func(tx approval.Tx) error {
+		rs, err := tx.Requests(approval.RequestQuery{})
+		if err != nil {
+			return err
+		}
+		es, err := tx.Events(approval.EventQuery{Ascending: true})
+		if err != nil {
+			return err
+		}
+		told := map[string]int{}
+		for i, e := range es {
+			told[e.ApprovalID]++
+			if e.Seq != int64(i+1) {
+				t.Errorf("event %d has seq %d", i+1, e.Seq)
+			}
+		}
+		for _, r := range rs {
+			stored[r.ID] = true
+			ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID})
+			if err != nil {
+				return err
+			}
+			if len(ns) != 1 || told[r.ID] != 1 {
+				t.Errorf("request %s has %d notifications and %d events, want one each", r.ID, len(ns), told[r.ID])
+			}
+		}
+		if len(es) != len(rs) {
+			t.Errorf("%d events for %d requests", len(es), len(rs))
+		}
+		return nil
+	})
+	update(t, d, func(x approval.Tx) error {
+		s := x.(*tx).c.prepare("PRAGMA integrity_check")
+		defer s.finalize()
+		if !s.next() {
+			return s.err
+		}
+		if got := s.getString(); got != "ok" {
+			t.Errorf("integrity_check: %s", got)
+		}
+		return nil
+	})
+	return stored
+}
+
+// grouped runs fns in one group of the writer, in this order, and returns their errors.
+func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
+	t.Helper()
+	errs := make([]error, len(fns))
+	began, goOn := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	var once sync.Once
+	wg.Go(func() { // keeps the writer busy until the others are in its queue
+		err := d.Update(t.Context(), func(approval.Tx) error {
+			once.Do(func() {
+				close(began)
+				<-goOn
+			})
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-began
+	for i, fn := range fns {
+		wg.Go(func() { errs[i] = d.Update(t.Context(), fn) })
+		for len(d.writer.queue) <= i {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	close(goOn)
+	wg.Wait()
+	return errs
+}
+
+func TestCommitTells(t *testing.T) {
+	var mu sync.Mutex
+	var told []approval.Commit
+	d := open(t, Options{OnCommit: func(c approval.Commit) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, c)
+	}})
+	last := func() approval.Commit {
+		mu.Lock()
+		defer mu.Unlock()
+		c := told[len(told)-1]
+		told = nil
+		return c
+	}
+	var id string
+	var n approval.Notification
+	var deadline time.Time
+	update(t, d, func(tx approval.Tx) (err error) {
+		id, err = create(tx, "bot", "pay")
+		deadline = tx.Now().Add(time.Hour)
+		return err
+	})
+	c := last() // it was told before Update returned
+	if len(c.Events) != 1 || c.Events[0].ApprovalID != id || c.Events[0].Seq != 1 || len(c.Queued) != 1 || !c.Deadline.Equal(deadline) {
+		t.Errorf("told of a new request: %+v", c)
+	}
+	view(t, d, func(tx approval.Tx) (err error) {
+		n, err = tx.Notification(c.Queued[0])
+		return err
+	})
+
+	change := func(status approval.NotificationStatus, next, lease time.Duration) []string {
+		t.Helper()
+		update(t, d, func(tx approval.Tx) error {
+			was, attempt := n.Status, n.Attempt
+			n.Status, n.NextAttemptAt, n.LeaseUntil = status, tx.Now().Add(next), time.Time{}
+			if lease > 0 {
+				n.LeaseUntil = tx.Now().Add(lease)
+			}
+			_, err := tx.UpdateNotification(n, was, attempt)
+			return err
+		})
+		return last().Queued
+	}
+	for _, step := range []struct {
+		what        string
+		status      approval.NotificationStatus
+		next, lease time.Duration
+		want        bool
+	}{
+		{"claimed", approval.Queued, 0, time.Minute, false},
+		{"to be tried again later", approval.Retrying, time.Minute, 0, false},
+		{"made due again", approval.Retrying, 0, 0, true},
+		{"failed", approval.Failed, 0, 0, false},
+		{"brought back for later", approval.Queued, time.Minute, 0, true},
+	} {
+		if got := change(step.status, step.next, step.lease); (len(got) == 1) != step.want {
+			t.Errorf("%s: queued %v, want it told: %v", step.what, got, step.want)
+		}
+	}
+
+	update(t, d, func(tx approval.Tx) error {
+		deadline = tx.Now().Add(time.Minute)
+		_, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaAPI, UseBy: deadline})
+		return err
+	})
+	if c := last(); !c.Deadline.Equal(deadline) || len(c.Events) != 0 {
+		t.Errorf("told of an approval: %+v", c)
+	}
+
+	// What a function undid is not told, and its seq is given to the next.
+	boom := errors.New("boom")
+	errs := grouped(t, d,
+		func(tx approval.Tx) error { _, err := create(tx, "bot", "1"); return err },
+		func(tx approval.Tx) error { return errors.Join(second(create(tx, "bot", "2")), boom) },
+		func(tx approval.Tx) error { _, err := create(tx, "bot", "3"); return err })
+	if errs[0] != nil || !errors.Is(errs[1], boom) || errs[2] != nil {
+		t.Fatal(errs)
+	}
+	c = last()
+	if len(c.Events) != 2 || c.Events[1].Seq != c.Events[0].Seq+1 || len(c.Queued) != 2 {
+		t.Errorf("told of a group with one undone: %+v", c)
+	}
+	update(t, d, func(approval.Tx) error { return nil })
+	if len(told) != 0 {
+		t.Errorf("told of a commit that changed nothing: %+v", told)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestCommitsAreToldInOrder(t *testing.T) {
+	var seqs []int64 // OnCommit is called by one goroutine
+	d := open(t, Options{BatchMax: 5, OnCommit: func(c approval.Commit) {
+		for _, e := range c.Events {
+			seqs = append(seqs, e.Seq)
+		}
+	}})
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			for k := range 10 {
+				if err := d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i, "-", k))) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, seq := range seqs {
+		if seq != int64(i+1) {
+			t.Fatalf("told of seq %d in place %d", seq, i+1)
+		}
+	}
+	if len(seqs) != 200 {
+		t.Errorf("told of %d events, want 200", len(seqs))
+	}
+}
+
+// An error that a function does not pass on must not commit half of what it meant to do.
+func TestSwallowedErrorUndoes(t *testing.T) {
+	d := open(t, Options{pragmas: []string{"max_page_count = 200"}})
+	errs := grouped(t, d,
+		func(tx approval.Tx) error { return second(create(tx, "bot", "before")) },
+		func(tx approval.Tx) error {
+			if _, err := create(tx, "bot", "half"); err != nil {
+				return err
+			}
+			r := approval.Request{Args: make([]byte, 1<<20), ID: tx.NewID(), Agent: "bot", Tool: "whole", ArgsHash: strings.Repeat("b", 64),
+				Risk: approval.RiskLow, Status: approval.Pending, RequestedAt: tx.Now(), ExpiresAt: tx.Now()}
+			_ = tx.InsertRequest(r)
+			if _, err := tx.Append(approval.Event{Type: approval.EventCallAllowed}); err == nil {
+				t.Error("a function goes on after the disk was full")
+			}
+			return nil
+		},
+		func(tx approval.Tx) error { return second(create(tx, "bot", "after")) })
+	if errs[0] != nil || approval.CodeOf(errs[1]) != approval.CodeStoreUnavailable || errs[2] != nil {
+		t.Errorf("got %v", errs)
+	}
+	if n := len(checkWhole(t, d)); n != 2 {
+		t.Errorf("%d requests stored, want 2", n)
+	}
+}
+
+func TestTransactionIsOverWithItsFunction(t *testing.T) {
+	d := open(t, Options{})
+	var kept approval.Tx
+	for what, run := range map[string]func(func(approval.Tx) error){
+		"Update": func(fn func(approval.Tx) error) { update(t, d, fn) },
+		"View":   func(fn func(approval.Tx) error) { view(t, d, fn) },
+	} {
+		run(func(tx approval.Tx) error { kept = tx; return nil })
+		_, readErr := kept.Request("x")
+		if writeErr := kept.PutRecent(approval.Key{}, approval.Recent{}); !errors.Is(readErr, errOver) || !errors.Is(writeErr, errOver) && !errors.Is(writeErr, approval.ErrReadOnly) {
+			t.Errorf("a transaction of %s used later: %v, %v", what, readErr, writeErr)
+		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	d := open(t, Options{})
+	began, goOn := make(chan struct{}), make(chan struct{})
+	results := make(chan error, 2)
+	go func() {
+		results <- d.Update(t.Context(), func(tx approval.Tx) error {
+			close(began)
+			<-goOn
+			return second(create(tx, "bot", "1"))
+		})
+	}()
+	<-began
+	go func() {
+		results <- d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", "2")) })
+	}()
+	for len(d.writer.queue) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	closing := make(chan error, 1)
+	go func() { closing <- d.Close() }()
+	time.Sleep(10 * time.Millisecond)
+	close(goOn)
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Errorf("an update that was waiting when the store was closed: %v", err)
+		}
+	}
+	if err := errors.Join(<-closing, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"Update": d.Update(t.Context(), func(approval.Tx) error { return nil }),
+		"View":   d.View(t.Context(), func(approval.Tx) error { return nil }),
+	} {
+		if approval.CodeOf(err) != approval.CodeStoreUnavailable {
+			t.Errorf("%s of a closed store: %v", what, err)
+		}
+	}
+	if n := len(checkWhole(t, open(t, Options{Path: d.path}))); n != 2 {
+		t.Errorf("%d requests stored, want 2", n)
+	}
+}
+
+// The clock that is set back, and a restart, give out nothing twice.
+func TestRestartGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	clock := time.Now()
+	type out struct {
+		now, viewed time.Time
+		id          string
+		seq         int64
+	}
+	var outs []out
+	for i, back := range []time.Duration{0, 48 * time.Hour, 24 * time.Hour} {
+		d := open(t, Options{Path: path, Now: func() time.Time { return clock.Add(-back) }})
+		var o out
+		update(t, d, func(tx approval.Tx) error {
+			id, err := create(tx, "bot", fmt.Sprint(i))
+			if err != nil {
+				return err
+			}
+			// The last of the sequence is a resolution, of which no event tells.
+			if _, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaAPI}); err != nil {
+				return err
+			}
+			r, err := tx.Request(id)
+			o = out{now: tx.Now(), id: tx.NewID(), seq: r.ResolvedSeq}
+			return err
+		})
+		view(t, d, func(tx approval.Tx) error { o.viewed = tx.Now(); return nil })
+		outs = append(outs, o)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, o := range outs {
+		if !o.now.Equal(outs[0].now) || !o.viewed.Equal(o.now) {
+			t.Errorf("start %d: time %v, then %v, want %v", i, o.now, o.viewed, outs[0].now)
+		}
+		if i > 0 && (o.id <= outs[i-1].id || o.seq != outs[i-1].seq+2) {
+			t.Errorf("start %d: %+v after %+v", i, o, outs[i-1])
+		}
+	}
+}
+
+func TestViewIsGivenUp(t *testing.T) {
+	d := open(t, Options{Readers: 1})
+	ctx, cancel := contextWithTimeout(t, 50*time.Millisecond)
+	defer cancel()
+	err := d.View(ctx, func(x approval.Tx) error {
+		v := x.(*tx)
+		return v.fail(v.c.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`))
+	})
+	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		t.Errorf("an endless read: %v", err)
+	}
+	view(t, d, func(tx approval.Tx) error { _, err := tx.Requests(approval.RequestQuery{}); return err }) // the connection still works
+
+	began, goOn := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = d.View(t.Context(), func(approval.Tx) error { close(began); <-goOn; return nil })
+	}()
+	<-began
+	ctx, cancel = contextWithTimeout(t, 10*time.Millisecond)
+	defer cancel()
+	if err := d.View(ctx, func(approval.Tx) error { t.Error("ran"); return nil }); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		t.Errorf("no connection is free: %v", err)
+	}
+	close(goOn)
+}
+
+func TestQueriesNumberTheirParameters(t *testing.T) {
+	d := open(t, Options{})
+	update(t, d, func(x approval.Tx) error {
+		for _, q := range queries {
+			s := x.(*tx).c.prepare(q.sql)
+			if s.err != nil {
+				t.Error(s.err)
+				continue
+			}
+			for i, name := range s.params() {
+				if name != fmt.Sprintf("$%d", i+1) {
+					t.Errorf("parameter %d is %s, in %s", i+1, name, q.sql)
+				}
+			}
+			s.finalize()
+		}
+		return nil
+	})
+}
+
+// Only the index on live requests has hashes in it: one over all rows would cost most of the speed of a
+// large store. The small recent_endings are kept by their key.
+func TestIndexesOnHashes(t *testing.T) {
+	d := open(t, Options{})
+	var with []string
+	update(t, d, func(x approval.Tx) error {
+		s := x.(*tx).c.prepare(`SELECT DISTINCT m.name || '.' || i.name, i.origin FROM sqlite_schema m, pragma_index_list(m.name) i, pragma_index_xinfo(i.name) c
+  WHERE m.type = 'table' AND c.name = 'args_hash' AND c.key`)
+		defer s.finalize()
+		for s.next() {
+			with = append(with, s.getString()+" "+s.getString())
+		}
+		return s.err
+	})
+	want := []string{"approval_requests.approval_requests_live c", "recent_endings.sqlite_autoindex_recent_endings_1 pk"}
+	if !reflect.DeepEqual(with, want) {
+		t.Errorf("indexes with args_hash: %q, want %q", with, want)
+	}
+}
+
+// What is read often finds its rows by an index, and in the order it needs.
+func TestPlans(t *testing.T) {
+	d := open(t, Options{})
+	plan := func(c *conn, sql string) string {
+		s := c.prepare("EXPLAIN QUERY PLAN " + sql)
+		defer s.finalize()
+		var steps []string
+		for s.next() {
+			s.getInt()
+			s.getInt()
+			s.getInt()
+			steps = append(steps, s.getString())
+		}
+		if s.err != nil {
+			t.Error(s.err)
+		}
+		return strings.Join(steps, "; ")
+	}
+	view(t, d, func(x approval.Tx) error {
+		v := x.(*tx)
+		sorted := map[*query]bool{selectBatch: true, selectSendable: true} // a few rows, by id
+		for _, q := range queries {
+			p := plan(v.c, q.sql)
+			if strings.Contains(p, "SCAN") && !strings.Contains(p, "USING") && !strings.Contains(p, "store_state") && !strings.Contains(p, "CONSTANT ROW") ||
+				strings.Contains(p, "TEMP B-TREE") && !sorted[q] {
+				t.Errorf("%s\nfor %s", p, q.sql)
+			}
+		}
+		// Those that are put together at run time.
+		for _, f := range []func() error{
+			func() error { return second(v.Requests(approval.RequestQuery{Limit: 1})) },
+			func() error { return second(v.Requests(approval.RequestQuery{Status: approval.Pending, Limit: 1})) },
+			func() error {
+				return second(v.Requests(approval.RequestQuery{Status: approval.Denied, After: "x", Limit: 1}))
+			},
+			func() error { return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x"})) },
+			func() error {
+				return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x", BatchID: "y"}))
+			},
+			func() error {
+				return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x", BatchID: "y", Kind: approval.KindOutcome}))
+			},
+			func() error {
+				return second(v.Notifications(approval.NotificationQuery{MessageID: "x", Channel: "line"}))
+			},
+			func() error { return second(v.Notifications(approval.NotificationQuery{After: "x"})) },
+			func() error { return second(v.Events(approval.EventQuery{AfterSeq: 3, Ascending: true})) },
+			func() error {
+				return second(v.Events(approval.EventQuery{Type: approval.EventDecision, Decision: "deny"}))
+			},
+		} {
+			if err := f(); err != nil {
+				return err
+			}
+		}
+		for sql := range v.c.named {
+			p := plan(v.c, sql)
+			t.Logf("%s\n\tfor …%s", p, sql[strings.Index(sql, "FROM"):])
+			if strings.HasPrefix(p, "SCAN") && !strings.Contains(p, "sqlite_autoindex") && !strings.Contains(p, "_expires") {
+				t.Errorf("%s\nfor %s", p, sql)
+			}
+			if strings.Contains(sql, "event_type =") && !strings.Contains(p, "audit_events_type") || strings.Contains(sql, "approval_id =") && !strings.Contains(p, "_approval") {
+				t.Errorf("%s\nfor %s", p, sql)
+			}
+		}
+		return nil
+	})
+}

@@ -1092,7 +1092,7 @@ func neverGoBack(t *testing.T, s approval.Store) {
 	var mu sync.Mutex
 	var stamps []stamp
 	race(t, func(i int) {
-		for k := range 20 {
+		for k := range 10 {
 			var st stamp
 			fail := k%5 == 4 // its seq is given again, its time and id are not
 			err := s.Update(t.Context(), func(tx approval.Tx) (err error) {
@@ -1454,7 +1454,7 @@ func raceSights(t *testing.T, s approval.Store) {
 func raceNeighbours(t *testing.T, s approval.Store) {
 	race(t, func(i int) {
 		if i%2 == 0 {
-			for k := range 10 {
+			for k := range 4 {
 				body := bytes.Repeat([]byte{byte(i)}, 1+i)
 				err := s.Update(t.Context(), func(tx approval.Tx) error {
 					r := newRequest(tx, "bot", fmt.Sprintf("tool-%d-%d", i, k))
@@ -1471,7 +1471,7 @@ func raceNeighbours(t *testing.T, s approval.Store) {
 			}
 			return
 		}
-		for range 10 {
+		for range 4 {
 			err := s.View(t.Context(), func(tx approval.Tx) error {
 				rs, err := tx.Requests(approval.RequestQuery{Limit: 10})
 				if err != nil {

@@ -1,0 +1,203 @@
+package schema
+
+import (
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func empty(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "x.db")+"?_pragma=foreign_keys(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, stmts ...string) {
+	t.Helper()
+	for _, s := range stmts {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatalf("%v, in %s", err, s)
+		}
+	}
+}
+
+func dump(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	rows, err := db.Query(`SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var out strings.Builder
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString(s + "\n")
+	}
+	return out.String()
+}
+
+func TestMigrate(t *testing.T) {
+	db := empty(t)
+	for range 2 { // the second time there is nothing to do
+		if err := Migrate(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := current(t.Context(), db)
+	if err != nil || have != Version() || have < 1 {
+		t.Errorf("version %d, %v; want %d", have, err, Version())
+	}
+	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings"} {
+		if !strings.Contains(dump(t, db), "table "+table+" ") {
+			t.Errorf("no table %s", table)
+		}
+	}
+}
+
+func TestMigrateRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		stmts []string
+		check func(error) bool
+	}{
+		"a newer database": {
+			[]string{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`},
+			func(err error) bool {
+				e, ok := errors.AsType[*NewerError](err)
+				return ok && e.Have == 99 && e.Want == Version()
+			},
+		},
+		"a database of another program": {
+			[]string{`DROP TABLE goose_db_version`},
+			func(err error) bool { return errors.Is(err, ErrForeign) },
+		},
+		"a database of another program that uses goose": {
+			[]string{`DELETE FROM goose_db_version WHERE version_id > 0`},
+			func(err error) bool { return errors.Is(err, ErrForeign) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := empty(t)
+			if err := Migrate(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, db, c.stmts...)
+			before := dump(t, db)
+			if err := Migrate(t.Context(), db); !c.check(err) {
+				t.Errorf("got %v", err)
+			}
+			if after := dump(t, db); after != before {
+				t.Errorf("the database was changed:\n%s\nbefore:\n%s", after, before)
+			}
+		})
+	}
+}
+
+// The database itself refuses what can never be: states that exclude each other, words and times that
+// are none, a second live request of a key.
+func TestConstraints(t *testing.T) {
+	db := empty(t)
+	if err := Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		id1   = "01ARZ3NDEKTSV4RRFFQ69G5FA0"
+		id2   = "01ARZ3NDEKTSV4RRFFQ69G5FA1"
+		early = "2026-11-21T12:00:00.000Z"
+		at    = "2026-11-21T13:00:00.000Z"
+		late  = "2026-11-21T14:00:00.000Z"
+	)
+	hash := strings.Repeat("a", 64)
+	exec(t, db, `INSERT INTO approval_requests (id, agent, tool_name, args_hash, status, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args)
+  VALUES ('`+id1+`', 'bot', 'pay', '`+hash+`', 'pending', 'high', '`+early+`', '`+late+`', 'approval_required', '', '{}')`)
+	const approved = `status = 'approved', resolved_at = '` + at + `', resolved_by = 'hana', resolved_via = 'line', resolved_seq = 1, use_by = '` + late + `'`
+	const denied = `status = 'denied', resolved_at = '` + at + `', resolved_by = 'hana', resolved_via = 'line', resolved_seq = 1`
+	for set, want := range map[string]string{
+		approved: "",
+		approved + `, consumed_at = '` + at + `', acked_at = '` + at + `'`: "",
+		approved + `, lapsed_at = '` + late + `'`:                          "",
+		denied:                                 "",
+		denied + `, acked_at = '` + late + `'`: "",
+		`status = 'expired', resolved_at = '` + late + `', resolved_by = 'system:timeout', resolved_via = 'system', resolved_seq = 1`: "",
+
+		`status = 'done'`:                                   "CHECK",
+		`risk_level = 'safe'`:                               "CHECK",
+		`agent = ''`:                                        "CHECK",
+		`args_hash = 'abc'`:                                 "CHECK",
+		`expires_at = '2026-11-21 14:00:00'`:                "CHECK",
+		`requested_at = NULL`:                               "NOT NULL",
+		`tool_args = x'00'`:                                 "cannot store BLOB",
+		`status = 'denied'`:                                 "pending_is_unresolved",
+		`resolved_at = '` + at + `'`:                        "pending_is_unresolved",
+		strings.Replace(denied, `'hana'`, `NULL`, 1):        "resolved_by_somebody",
+		strings.Replace(denied, `'line'`, `NULL`, 1):        "resolved_some_way",
+		strings.Replace(denied, `'line'`, `'post'`, 1):      "CHECK",
+		strings.Replace(denied, `seq = 1`, `seq = NULL`, 1): "resolved_in_order",
+		denied + `, use_by = '` + late + `'`:                "approval_has_use_by",
+		strings.Replace(approved, `use_by = '`+late+`'`, `use_by = NULL`, 1):  "approval_has_use_by",
+		denied + `, consumed_at = '` + at + `'`:                               "only_approved_is_used",
+		denied + `, lapsed_at = '` + at + `'`:                                 "only_approved_is_used",
+		approved + `, consumed_at = '` + at + `', lapsed_at = '` + late + `'`: "used_or_lapsed",
+		approved + `, consumed_at = '` + late + `'`:                           "used_in_time",
+		`acked_at = '` + at + `'`:                                             "pending_is_unacked",
+	} {
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(`UPDATE approval_requests SET ` + set)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("SET %s: got %v, want %q", set, err, want)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyOf := `INSERT INTO approval_requests (id, agent, tool_name, args_hash, status, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args)
+  SELECT '` + id2 + `', agent, tool_name, args_hash, 'pending', risk_level, requested_at, expires_at, policy_reason, human_message, tool_args FROM approval_requests WHERE id = '` + id1 + `'`
+	for _, state := range []string{`status = 'pending'`, approved} {
+		exec(t, db, `UPDATE approval_requests SET `+state)
+		if _, err := db.Exec(copyOf); err == nil || !strings.Contains(err.Error(), "UNIQUE") {
+			t.Errorf("a second live request beside one with %s: %v", state, err)
+		}
+	}
+	exec(t, db, `UPDATE approval_requests SET lapsed_at = use_by`, copyOf)
+
+	notification := func(columns, values string) string {
+		return `INSERT INTO approval_notifications (id, channel, recipient, created_at, updated_at, ` + columns + `) VALUES ('` + id1 + `', 'line', 'U1', '` + at + `', '` + at + `', ` + values + `)`
+	}
+	for stmt, want := range map[string]string{
+		notification(`kind, status, next_attempt_at`, `'request', 'queued', '`+at+`'`):                              "only_a_reply_stands_alone",
+		notification(`kind, status`, `'reply', 'queued'`):                                                           "waiting_has_a_time",
+		notification(`kind, status`, `'letter', 'sent'`):                                                            "CHECK",
+		notification(`kind, status`, `'reply', 'lost'`):                                                             "CHECK",
+		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                "CHECK",
+		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                      "FOREIGN KEY",
+		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:        "FOREIGN KEY",
+		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                  "denial_has_a_time",
+		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`: "CHECK",
+	} {
+		if _, err := db.Exec(stmt); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", stmt, err, want)
+		}
+	}
+	exec(t, db, notification(`kind, status, next_attempt_at`, `'reply', 'queued', '`+at+`'`))
+	var reason, created string
+	if err := db.QueryRow(`SELECT reason_code, created_at FROM approval_requests WHERE id = '`+id1+`'`).Scan(&reason, &created); err != nil || reason != "approval_required" || created != early {
+		t.Errorf("reason_code %q, created_at %q, %v", reason, created, err)
+	}
+}

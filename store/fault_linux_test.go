@@ -1,0 +1,98 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"countersign/approval"
+)
+
+func TestReadOnlyFolder(t *testing.T) {
+	dir := t.TempDir()
+	for p := dir; p != filepath.Dir(os.TempDir()) && strings.HasPrefix(p, os.TempDir()) && p != os.TempDir(); p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ro := filepath.Join(dir, "ro")
+	if err := os.Mkdir(ro, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if os.Geteuid() == 0 { // root may write anywhere: be nobody, as far as files go, in this thread
+			runtime.LockOSThread() // it ends with the goroutine
+			if err := unix.Setfsuid(65534); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		d, err := Open(t.Context(), Options{Path: filepath.Join(ro, "store.db")})
+		if err == nil {
+			d.Close()
+			t.Error("a store in a read-only folder was opened")
+			return
+		}
+		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "write access") {
+			t.Errorf("read-only folder: %v", err)
+		}
+	}()
+	<-done
+	if names := files(t, ro); len(names) != 0 {
+		t.Errorf("left behind: %v", names)
+	}
+}
+
+// When a write to the disk fails, the group is not stored, the next connection sees only what was
+// committed before, and the store goes on when the disk does.
+func TestWriteFails(t *testing.T) {
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var full unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, Options{})
+	update(t, d, func(tx approval.Tx) error { return second(create(tx, "bot", "first")) })
+	info, err := os.Stat(d.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(max uint64) {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: max, Max: full.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(uint64(info.Size()) + 6000) // a page more and a half
+	errs := grouped(t, d,
+		func(tx approval.Tx) error { return second(create(tx, "bot", "a")) },
+		func(tx approval.Tx) error { return second(create(tx, "bot", "b")) },
+		func(tx approval.Tx) error { return errors.New("its own") })
+	set(full.Cur)
+	for i, err := range errs[:2] {
+		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "disk") {
+			t.Errorf("function %d of a group that could not be written: %v", i, err)
+		}
+	}
+	if errs[2] == nil || errs[2].Error() != "its own" {
+		t.Errorf("the function that failed by itself: %v", errs[2])
+	}
+	if n := len(checkWhole(t, d)); n != 1 {
+		t.Errorf("%d requests stored, want 1", n)
+	}
+	update(t, d, func(tx approval.Tx) error { return second(create(tx, "bot", "a")) })
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(checkWhole(t, open(t, Options{Path: d.path}))); n != 2 {
+		t.Errorf("%d requests stored, want 2", n)
+	}
+}

@@ -1,0 +1,269 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"pgregory.net/rapid"
+
+	"countersign/approval"
+)
+
+// The life of requests, step by step and in any order, is the same in the store and in a few lines of Go.
+func TestLifeIsAsInTheModel(t *testing.T) {
+	dir, n := t.TempDir(), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		clock := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		d, err := Open(t.Context(), Options{Path: filepath.Join(dir, fmt.Sprintf("%d.db", n)), Now: func() time.Time { return clock }, pragmas: []string{"synchronous = OFF"}})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() { d.Close() }()
+		model := map[string]*approval.Request{}
+		var order []string
+		do := func(fn func(tx approval.Tx) error) {
+			if err := d.Update(t.Context(), fn); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		pick := func(rt *rapid.T) *approval.Request {
+			if len(order) == 0 {
+				rt.Skip("no request yet")
+			}
+			return model[rapid.SampledFrom(order).Draw(rt, "id")]
+		}
+		same := func(what string, got, want any) {
+			if !reflect.DeepEqual(got, want) {
+				rt.Fatalf("%s: got %+v, want %+v", what, got, want)
+			}
+		}
+		seq := int64(0)
+		liveOf := func(tool string) (live *approval.Request) {
+			for _, r := range model {
+				if r.Tool == tool && r.Live() {
+					live = r
+				}
+			}
+			return live
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"time passes": func(rt *rapid.T) { // or is set back, which the store does not follow
+				clock = clock.Add(time.Duration(rapid.IntRange(-300, 900).Draw(rt, "ms")) * time.Millisecond)
+			},
+			"create": func(rt *rapid.T) {
+				tool := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "tool")
+				in := time.Duration(rapid.IntRange(0, 2000).Draw(rt, "ms")) * time.Millisecond
+				do(func(tx approval.Tx) error {
+					r := approval.Request{
+						ID: tx.NewID(), Agent: "bot", Tool: tool, Args: []byte(`{}`), ArgsHash: strings.Repeat("a", 64), Risk: approval.RiskHigh, ReasonCode: "r",
+						HumanMessage: "m", Status: approval.Pending, RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(in),
+					}
+					err := tx.InsertRequest(r)
+					if live := liveOf(tool); (live != nil) != errors.Is(err, approval.ErrLiveExists) || live == nil && err != nil {
+						rt.Fatalf("InsertRequest: %v beside %+v", err, live)
+					}
+					if err == nil {
+						model[r.ID] = &r
+						order = append(order, r.ID)
+					}
+					return nil
+				})
+			},
+			"resolve": func(rt *rapid.T) {
+				r := pick(rt)
+				status := rapid.SampledFrom([]approval.Status{approval.Approved, approval.Denied, approval.Expired, approval.Cancelled}).Draw(rt, "status")
+				use := time.Duration(rapid.IntRange(0, 1000).Draw(rt, "ms")) * time.Millisecond
+				do(func(tx approval.Tx) error {
+					res := approval.Resolution{ID: r.ID, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaCLI, Reason: "r"}
+					may := r.Status == approval.Pending && tx.Now().Before(r.ExpiresAt)
+					switch status {
+					case approval.Approved:
+						res.UseBy = tx.Now().Add(use)
+					case approval.Expired:
+						may = r.Status == approval.Pending && !tx.Now().Before(r.ExpiresAt)
+					case approval.Cancelled:
+						may = r.Live()
+					}
+					ok, err := tx.Resolve(res)
+					same("Resolve", ok, may)
+					if ok {
+						seq++
+						r.Status, r.ResolvedAt, r.ResolvedBy, r.ResolvedVia, r.ResolveReason, r.UseBy, r.ResolvedSeq, r.AckedAt = status, res.At, res.By, res.Via, res.Reason, res.UseBy, seq, time.Time{}
+					}
+					return err
+				})
+			},
+			"consume": func(rt *rapid.T) {
+				r := pick(rt)
+				do(func(tx approval.Tx) error {
+					ok, err := tx.Consume(r.ID)
+					same("Consume", ok, r.Status == approval.Approved && r.Live() && tx.Now().Before(r.UseBy))
+					if ok {
+						r.ConsumedAt, r.AckedAt = tx.Now(), tx.Now()
+					}
+					return err
+				})
+			},
+			"lapse": func(rt *rapid.T) {
+				r := pick(rt)
+				do(func(tx approval.Tx) error {
+					ok, err := tx.Lapse(r.ID)
+					same("Lapse", ok, r.Status == approval.Approved && r.Live() && !tx.Now().Before(r.UseBy))
+					if ok {
+						seq++
+						r.LapsedAt, r.ResolvedSeq, r.AckedAt = r.UseBy, seq, time.Time{}
+					}
+					return err
+				})
+			},
+			"ack": func(rt *rapid.T) {
+				r := pick(rt)
+				do(func(tx approval.Tx) error {
+					ok, err := tx.Ack("bot", r.ID)
+					same("Ack", ok, r.Status != approval.Pending && r.AckedAt.IsZero())
+					if ok {
+						r.AckedAt = tx.Now()
+					}
+					return err
+				})
+			},
+			"start again": func(rt *rapid.T) {
+				if err := d.Close(); err != nil {
+					rt.Fatal(err)
+				}
+				next, err := Open(t.Context(), Options{Path: d.path, Now: func() time.Time { return clock }, pragmas: []string{"synchronous = OFF"}})
+				if err != nil {
+					rt.Fatal(err)
+				}
+				d = next
+			},
+			"": func(rt *rapid.T) { // the invariant after each step
+				err := d.View(t.Context(), func(tx approval.Tx) error {
+					rs, err := tx.Requests(approval.RequestQuery{})
+					if err != nil {
+						return err
+					}
+					slices.Reverse(rs)
+					var want, feed, due []approval.Request
+					var next time.Time
+					pending := 0
+					for _, id := range order {
+						r := *model[id]
+						want = append(want, r)
+						if r.Status != approval.Pending && r.AckedAt.IsZero() {
+							feed = append(feed, r)
+						}
+						if r.Due(tx.Now()) {
+							due = append(due, r)
+						}
+						if r.Status == approval.Pending {
+							pending++
+						}
+						next = earliest(next, r.Deadline())
+					}
+					same("Requests", rs, want)
+					slices.SortFunc(feed, func(a, b approval.Request) int { return int(a.ResolvedSeq - b.ResolvedSeq) })
+					got, err := tx.Feed("bot", "", 0)
+					same("Feed", got, feed)
+					if err != nil {
+						return err
+					}
+					got, err = tx.Due(0)
+					byID := func(a, b approval.Request) int { return strings.Compare(a.ID, b.ID) }
+					if !slices.IsSortedFunc(got, func(a, b approval.Request) int { return a.Deadline().Compare(b.Deadline()) }) {
+						rt.Fatalf("Due is not sorted: %+v", got)
+					}
+					slices.SortFunc(got, byID)
+					same("Due", got, due)
+					if err != nil {
+						return err
+					}
+					deadline, err := tx.NextDeadline()
+					same("NextDeadline", deadline, next)
+					if err != nil {
+						return err
+					}
+					n, err := tx.CountPending("bot")
+					same("CountPending", n, pending)
+					return err
+				})
+				if err != nil {
+					rt.Fatal(err)
+				}
+			},
+		})
+	})
+}
+
+func TestTimesAreStoredWhole(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		draw := func(name string) time.Time { // years 0 to 9999
+			return time.UnixMicro(rapid.Int64Range(-62167219200_000000, 253402300799_999999).Draw(rt, name))
+		}
+		a, b := draw("a"), draw("b")
+		texts := [2][timeLen]byte{}
+		for i, v := range []time.Time{a, b} {
+			if !putTime(texts[i][:], v) {
+				rt.Fatalf("%v cannot be stored", v)
+			}
+			if want := v.UTC().Format("2006-01-02T15:04:05.000Z"); string(texts[i][:]) != want {
+				rt.Fatalf("stored %s, want %s", texts[i], want)
+			}
+			got, ok := parseTime(texts[i][:])
+			if want := v.UTC().Truncate(time.Millisecond); !ok || !got.Equal(want) || got.Location() != time.UTC {
+				rt.Fatalf("read %v, want %v", got, want)
+			}
+		}
+		// The order of the texts is that of the times.
+		if got, want := strings.Compare(string(texts[0][:]), string(texts[1][:])), a.Truncate(time.Millisecond).Compare(b.Truncate(time.Millisecond)); got != want {
+			rt.Fatalf("%s and %s compare as %d, want %d", texts[0], texts[1], got, want)
+		}
+	})
+	for _, year := range []int{-1, 10000} {
+		if putTime(make([]byte, timeLen), time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)) {
+			t.Errorf("year %d was stored", year)
+		}
+	}
+	for _, text := range []string{"", "2026-11-21T12:00:00Z", "2026-11-21 12:00:00.000Z", "2026-02-30T12:00:00.000Z", "2026-11-21T12:00:0x.000Z", "2026-11-21T12:00:00.000z"} {
+		if got, ok := parseTime([]byte(text)); ok {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
+func TestIDsGrow(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var last ulid.ULID
+		now := time.UnixMilli(1_800_000_000_000)
+		for range rapid.IntRange(2, 200).Draw(rt, "n") {
+			now = now.Add(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "ms")) * time.Millisecond)
+			id := nextID(last, now)
+			if id.Compare(last) <= 0 || id.String() <= last.String() {
+				rt.Fatalf("%s after %s", id, last)
+			}
+			if last.Time() < uint64(now.UnixMilli()) && id.Time() != uint64(now.UnixMilli()) {
+				rt.Fatalf("%s is not of %v", id, now)
+			}
+			last = id
+		}
+	})
+	// Entropy that is used up carries into the time.
+	now := time.UnixMilli(1_800_000_000_000)
+	var last ulid.ULID
+	_ = last.SetTime(uint64(now.UnixMilli()))
+	for i := 6; i < len(last); i++ {
+		last[i] = 0xff
+	}
+	id := nextID(last, now)
+	if id.Compare(last) <= 0 || id.Time() != last.Time()+1 {
+		t.Errorf("%s after %s", id, last)
+	}
+}
