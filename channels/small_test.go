@@ -1,0 +1,170 @@
+package channels
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+func TestSecretsDoNotPrint(t *testing.T) {
+	const s = Secret("do-not-print-this-one")
+	type config struct {
+		Token Secret `yaml:"token" json:"token"`
+	}
+	var out []string
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%U", "%10s"} {
+		out = append(out, fmt.Sprintf(verb, s), fmt.Sprintf(verb, config{s}), fmt.Sprintf(verb, &config{s}), fmt.Sprintf(verb, []Secret{s}))
+	}
+	out = append(out, s.String(), fmt.Sprint(s), fmt.Sprintln(errors.New("x"), s))
+	j, err := json.Marshal(config{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := yaml.Marshal(config{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "s", s, "c", config{s})
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "s", s, "c", config{s})
+	for _, o := range append(out, string(j), string(y), b.String()) {
+		if strings.Contains(o, "print-this") || strings.Contains(o, fmt.Sprintf("%x", "print")) {
+			t.Errorf("printed: %s", o)
+		}
+	}
+	var c config
+	if err := yaml.Unmarshal([]byte("token: do-not-print-this-one"), &c); err != nil || c.Token.Reveal() != "do-not-print-this-one" {
+		t.Errorf("read from YAML: %q, %v", c.Token.Reveal(), err)
+	}
+	if s.Reveal() != "do-not-print-this-one" {
+		t.Error("Reveal does not reveal")
+	}
+}
+
+func TestPushErrorText(t *testing.T) {
+	e := &PushError{Reason: ReasonRateLimited, HTTPStatus: 429, Err: errors.New("slow\ndown\u202e")}
+	if got, want := e.Error(), "rate_limited (HTTP 429): slow\ndown\u202e"; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+	if got, want := e.Detail(), "slow⟨U+000A⟩down⟨U+202E⟩"; got != want {
+		t.Errorf("detail %q, want %q", got, want)
+	}
+	if got := AsPushError(fmt.Errorf("x: %w", e)); got != e {
+		t.Errorf("AsPushError = %v", got)
+	}
+	if got := AsPushError(io.EOF); got.Final || !got.Unknown || got.Reason != ReasonUnavailable {
+		t.Errorf("a foreign error became %+v", got)
+	}
+	long := (&PushError{Err: errors.New(strings.Repeat("x", 1000))}).Detail()
+	if !strings.HasSuffix(long, "… (+700)") {
+		t.Errorf("a long detail ends in %q", long[len(long)-20:])
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "0": 0, "-3": 0, "1.5": 1500 * time.Millisecond, "soon": 0,
+		"99999999999": time.Hour, "1e300": time.Hour, "NaN": 0, "Mon, 02 Jan 2006 15:04:05 GMT": 0,
+	} {
+		if got := RetryAfter(http.Header{"Retry-After": {in}}); got != want {
+			t.Errorf("RetryAfter(%q) = %v, want %v", in, got, want)
+		}
+	}
+	in := time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat)
+	if got := RetryAfter(http.Header{"Retry-After": {in}}); got < 25*time.Second || got > 30*time.Second {
+		t.Errorf("RetryAfter(in 30 s) = %v", got)
+	}
+}
+
+func TestTransportErrorTellsNoAddress(t *testing.T) {
+	_, w := WatchWire(context.Background())
+	err := &url.Error{Op: "Post", URL: "https://hooks.slack.com/actions/secret", Err: io.ErrUnexpectedEOF}
+	if got := TransportError(err, w); strings.Contains(got.Error(), "actions") || got.Unknown || got.Reason != ReasonUnavailable {
+		t.Errorf("got %v, unknown %t", got, got.Unknown)
+	}
+	if got := TransportError(context.DeadlineExceeded, w); got.Reason != ReasonTimeout {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestHTTPClient(t *testing.T) {
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("followed a redirect") }))
+	defer away.Close()
+	hang := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(w, r, away.URL, http.StatusTemporaryRedirect)
+		case "/long":
+			for range 40 {
+				w.Write(make([]byte, 64<<10))
+			}
+		case "/hang":
+			<-hang
+		case "/drip":
+			w.WriteHeader(200)
+			w.(http.Flusher).Flush()
+			<-hang
+		}
+	}))
+	defer s.Close()
+	defer close(hang)
+	c := NewHTTPClient(200 * time.Millisecond)
+	defer c.CloseIdleConnections()
+	res, err := c.Post(s.URL+"/redirect", "text/plain", strings.NewReader("token"))
+	if err != nil || res.StatusCode != http.StatusTemporaryRedirect {
+		t.Errorf("redirect: %v, %v", res, err)
+	}
+	res, err = c.Get(s.URL + "/long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(res.Body); err != nil || len(b) != maxAnswer {
+		t.Errorf("read %d bytes of a long answer, %v; want %d", len(b), err, maxAnswer)
+	}
+	for _, path := range []string{"/hang", "/drip"} {
+		ctx, w := WatchWire(context.Background())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Do(r)
+		if err == nil {
+			t.Fatalf("%s: an answer", path)
+		}
+		if e := TransportError(err, w); e.Reason != ReasonTimeout || !e.Unknown {
+			t.Errorf("%s: %+v, want an unknown timeout", path, e)
+		}
+	}
+}
+
+func TestRetries(t *testing.T) {
+	r := Retries{Max: 3, First: 10 * time.Second, Cap: 5 * time.Minute}
+	for tries, want := range map[int]time.Duration{0: 10 * time.Second, 1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second, 5: 160 * time.Second, 6: 5 * time.Minute, 1000: 5 * time.Minute} {
+		if got := r.Delay(tries, 0.5); got != want {
+			t.Errorf("Delay(%d, 0.5) = %v, want %v", tries, got, want)
+		}
+		if low, high := r.Delay(tries, 0), r.Delay(tries, 0.999); low < want*79/100 || high > min(want*121/100, r.Cap) || low >= high && want < r.Cap {
+			t.Errorf("Delay(%d) is between %v and %v", tries, low, high)
+		}
+	}
+	if err := DefaultRetries().Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []Retries{{Max: -1, First: time.Second, Cap: time.Minute}, {First: time.Millisecond, Cap: time.Minute}, {First: time.Minute, Cap: time.Second}, {First: time.Second, Cap: 24 * time.Hour}} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v passes", bad)
+		}
+	}
+}
