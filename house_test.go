@@ -23,20 +23,21 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":        {nil, "the domain knows nobody"},
-	"schema":          {nil, "SQL files and the code that applies them"},
-	"client":          {nil, "it speaks the API as an outside program does"},
-	"sandbox":         {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
-	"store":           {[]string{"approval", "schema"}, "rows, and no rules"},
-	"store/storetest": {[]string{"approval"}, "the contract is the domain's, for every store"},
-	"policy":          {[]string{"approval"}, "a call in, a verdict out"},
-	"heartbeat":       {[]string{"approval"}, "it starts work that others do"},
-	"rest":            {[]string{"approval"}, "it translates, and decides nothing"},
-	"channels":        {[]string{"approval"}, "cards and words, of no platform"},
-	"channels/line":   {[]string{"approval", "channels"}, "one platform each"},
-	"channels/slack":  {[]string{"approval", "channels"}, "one platform each"},
-	"webhook":         {[]string{"approval", "channels"}, "it reads button data with channels"},
-	"config":          {[]string{"approval", "channels", "channels/line", "channels/slack", "heartbeat", "policy"}, "it composes the sections that packages own"},
+	"approval":              {nil, "the domain knows nobody"},
+	"schema":                {nil, "SQL files and the code that applies them"},
+	"client":                {nil, "it speaks the API as an outside program does"},
+	"sandbox":               {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
+	"store":                 {[]string{"approval", "schema"}, "rows, and no rules"},
+	"store/storetest":       {[]string{"approval"}, "the contract is the domain's, for every store"},
+	"policy":                {[]string{"approval"}, "a call in, a verdict out"},
+	"heartbeat":             {[]string{"approval"}, "it starts work that others do"},
+	"rest":                  {[]string{"approval"}, "it translates, and decides nothing"},
+	"channels":              {[]string{"approval"}, "cards and words, of no platform"},
+	"channels/channelstest": {[]string{"approval", "channels"}, "what every channel's tests share"},
+	"channels/line":         {[]string{"approval", "channels"}, "one platform each"},
+	"channels/slack":        {[]string{"approval", "channels"}, "one platform each"},
+	"webhook":               {[]string{"approval", "channels"}, "it reads button data with channels"},
+	"config":                {[]string{"approval", "channels", "channels/line", "channels/slack", "heartbeat", "policy"}, "it composes the sections that packages own"},
 	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "config", "heartbeat", "policy", "rest", "store", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
@@ -122,9 +123,12 @@ func TestEachPackageTellsItsStoryOnce(t *testing.T) {
 	}
 }
 
+// discards are the files in which a property or a fuzz target throws away an input that says nothing.
+var discards = []string{"store/model_test.go", "approval/args_test.go", "approval/mask_test.go"}
+
 func TestNoTestSkips(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "house_test.go" {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "house_test.go" || slices.Contains(discards, filepath.ToSlash(path)) {
 			return err
 		}
 		b, err := os.ReadFile(path)
