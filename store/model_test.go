@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,10 +20,22 @@ import (
 // The life of requests, step by step and in any order, is the same in the store and in a few lines of Go.
 func TestLifeIsAsInTheModel(t *testing.T) {
 	dir, n := t.TempDir(), 0
+	fresh := open(t, Options{})
+	if err := fresh.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(fresh.path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
+		path := filepath.Join(dir, fmt.Sprintf("%d.db", n))
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			rt.Fatal(err)
+		}
 		clock := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-		d, err := Open(t.Context(), Options{Path: filepath.Join(dir, fmt.Sprintf("%d.db", n)), Now: func() time.Time { return clock }, pragmas: []string{"synchronous = OFF"}})
+		d, err := Open(t.Context(), Options{Path: path, Now: func() time.Time { return clock }, pragmas: []string{"synchronous = OFF"}})
 		if err != nil {
 			rt.Fatal(err)
 		}
