@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -400,5 +402,64 @@ func TestAServerThatDoesNotAnswerIsNotWaitedForForever(t *testing.T) {
 	cancel()
 	if _, err := c.Call(ctx, transfer); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAClientOverAUnixSocket(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Skip(err)
+	}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"decision":"allow"}`)
+	}))
+	srv.Listener.Close()
+	srv.Listener = l
+	srv.Start()
+	defer srv.Close()
+	c, err := client.New("http://gate", botToken, client.WithTransport(&http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", l.Addr().String())
+		},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if a, err := c.Call(t.Context(), transfer); err != nil || !a.MayRun() {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A program that prints what it got prints what the server sent, and what it made itself as the server would.
+func TestEveryAnswerGoesThroughJSONUnharmed(t *testing.T) {
+	at := client.Time{Time: time.Date(2026, 11, 21, 10, 0, 0, 5e6, time.FixedZone("", 9*3600))}
+	for _, tt := range []struct {
+		value any
+		into  func() any
+	}{
+		{client.Answer{Decision: client.Pending, ExpiresAt: at}, func() any { return new(client.Answer) }},
+		{client.Approval{ID: "a", Server: "bank", Tool: "x", Args: []byte("{}"), RequestedAt: at}, func() any { return new(client.Approval) }},
+		{client.Notification{ID: "n", CreatedAt: at}, func() any { return new(client.Notification) }},
+		{client.AuditEvent{ID: "e", At: at, Data: []byte("null")}, func() any { return new(client.AuditEvent) }},
+		{client.Decided{ID: "d", DeniedAt: at}, func() any { return new(client.Decided) }},
+	} {
+		b, err := json.Marshal(tt.value)
+		if err != nil || !strings.Contains(string(b), `"2026-11-21T01:00:00.005Z"`) {
+			t.Errorf("%T: %s, %v", tt.value, b, err)
+		}
+		v := tt.into()
+		if err := json.Unmarshal(b, v); err != nil {
+			t.Errorf("%T: %v", tt.value, err)
+		}
+		if again, err := json.Marshal(v); err != nil || string(again) != string(b) {
+			t.Errorf("%T: got %s, %v, want %s", tt.value, again, err, b)
+		}
+		if err := json.Unmarshal([]byte(`{"id":1,"decision":1}`), v); err == nil {
+			t.Errorf("%T was made of junk", tt.value)
+		}
+	}
+	if got := (client.Approval{Server: "bank", Tool: "x"}).Target(); got != "bank/x" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -161,3 +161,58 @@ func TestAStreamIsReadByTheRulesOfServerSentEvents(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+func TestAServerThatIsAwayForAMomentIsComeBackTo(t *testing.T) {
+	var tries atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n := tries.Add(1); {
+		case n == 2:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"code":"store_unavailable","title":"Store unavailable"}`)
+		case n == 3:
+			panic(http.ErrAbortHandler)
+		case r.URL.Path == "/v1/events":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "id: %d\nevent: approval.requested\ndata: {\"id\":\"a\"}\n\n", n)
+		case r.Method == "POST":
+			fmt.Fprint(w, `{"acked":[]}`)
+		default:
+			fmt.Fprintf(w, `{"approvals":[{"id":"%d"}]}`, n)
+		}
+	}))
+	defer srv.Close()
+	c, err := client.New(srv.URL, botToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	next, stop := pull(t, c.Events(t.Context(), ""))
+	defer stop()
+	for _, want := range []string{"1", "4"} {
+		if e := next(); e.ID != want {
+			t.Errorf("got %s, want %s", e.ID, want)
+		}
+	}
+	tries.Store(1)
+	for a, err := range c.Feed(t.Context(), "") {
+		if err != nil || a.ID != "4" {
+			t.Errorf("got %s, %v", a.ID, err)
+		}
+		break
+	}
+	// An acknowledgement that fails is no end either: the ending comes again.
+	tries.Store(0)
+	var got []string
+	for a, err := range c.Feed(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, a.ID); len(got) == 2 {
+			break
+		}
+	}
+	if got[0] != "1" || got[1] != "4" {
+		t.Errorf("got %v", got)
+	}
+}

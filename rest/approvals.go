@@ -11,8 +11,13 @@ import (
 	"countersign/approval"
 )
 
-// untilStop is ctx, cancelled too when the server is about to stop.
-func (s *Server) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+// waiting prepares for an answer that is held, and returns a context that ends when the server is about
+// to stop, too. Without a wait it is ctx itself.
+func (s *Server) waiting(ctx context.Context, x *exchange) (context.Context, context.CancelFunc) {
+	if x.wait <= 0 {
+		return ctx, func() {}
+	}
+	x.hold(x.wait)
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.stopping, cancel)
 	return ctx, func() { stop(); cancel() }
@@ -40,11 +45,8 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	wctx, cancel := s.untilStop(ctx)
+	wctx, cancel := s.waiting(ctx, x)
 	defer cancel()
-	if x.wait > 0 {
-		x.hold(x.wait)
-	}
 	rs, err := s.gate.Resolved(wctx, x.who.Name, session, x.wait)
 	if err != nil && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
 		rs, err = s.gate.Resolved(ctx, x.who.Name, session, 0)
@@ -108,11 +110,8 @@ func (s *Server) approval(ctx context.Context, x *exchange) error {
 		return s.seen(ctx, x, x.formErr)
 	}
 	id := x.r.PathValue("id")
-	wctx, cancel := s.untilStop(ctx)
+	wctx, cancel := s.waiting(ctx, x)
 	defer cancel()
-	if x.wait > 0 {
-		x.hold(x.wait)
-	}
 	r, err := s.gate.WaitRequest(wctx, x.who.Actor, id, x.wait)
 	if err != nil && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
 		r, err = s.gate.Request(ctx, x.who.Actor, id)

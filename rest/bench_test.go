@@ -16,7 +16,8 @@ import (
 )
 
 // BenchmarkCallsHTTP is what 64 callers get over real connections: quarantined calls, each a new row;
-// allowed ones, each an audit row; and, as the yardstick of the same run, an echo of the same JSON.
+// allowed ones, each an audit row; polls of an empty feed; and, as the yardstick of the same run, an echo
+// of the same JSON.
 func BenchmarkCallsHTTP(b *testing.B) {
 	broker := approval.NewBroker()
 	db, err := store.Open(b.Context(), store.Options{Path: b.TempDir() + "/gate.db", OnCommit: broker.Publish})
@@ -44,9 +45,12 @@ func BenchmarkCallsHTTP(b *testing.B) {
 	hc := &http.Client{Transport: transport}
 	var n atomic.Int64
 	for _, tt := range []struct {
-		name, path, tool string
-		want             int
-	}{{"quarantined", "/v1/calls", "transfer", 202}, {"allowed", "/v1/calls", "read_file", 200}, {"echo", "/echo", "transfer", 200}} {
+		name, method, path, tool string
+		want                     int
+	}{
+		{"quarantined", "POST", "/v1/calls", "transfer", 202}, {"allowed", "POST", "/v1/calls", "read_file", 200},
+		{"feed", "GET", "/v1/approvals/resolved", "", 200}, {"echo", "POST", "/echo", "transfer", 200},
+	} {
 		b.Run(tt.name, func(b *testing.B) {
 			pad := strings.Repeat("x", 500)
 			b.SetParallelism(32) // of 2 cores: 64 callers
@@ -54,7 +58,7 @@ func BenchmarkCallsHTTP(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					body := fmt.Appendf(nil, `{"tool":%q,"args":{"n":%d,"text":%q},"session_id":"s"}`, tt.tool, n.Add(1), pad)
-					req, _ := http.NewRequest("POST", srv.URL+tt.path, bytes.NewReader(body))
+					req, _ := http.NewRequest(tt.method, srv.URL+tt.path, bytes.NewReader(body))
 					req.Header.Set("Authorization", "Bearer "+botToken)
 					req.Header.Set("Content-Type", "application/json")
 					resp, err := hc.Do(req)

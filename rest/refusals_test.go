@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -609,3 +612,37 @@ type recorder struct {
 
 func (r *recorder) Header() http.Header { return r.header }
 func (r *recorder) WriteHeader(int)     {}
+
+func TestABodyThatBreaksOffIsNotActedOn(t *testing.T) {
+	w := newWorld(t)
+	conn, err := net.Dial("tcp", w.srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(conn, "POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+botToken+"\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"+transfer)
+	w.eventually("it is read", func() bool { return w.active.Load() == 1 })
+	conn.Close()
+	w.idle()
+	if n := len(w.do(hanaToken, "GET", "/v1/approvals", "").is(200).list("approvals")); n != 0 {
+		t.Errorf("%d requests were made", n)
+	}
+}
+
+// An answer that has begun and cannot be finished must not look whole.
+func TestAPanicInMidAnswerBreaksTheConnection(t *testing.T) {
+	s := bare()
+	srv := httptest.NewServer(s.handler(&route{public: true, handle: func(_ context.Context, x *exchange) error {
+		x.WriteHeader(200)
+		io.WriteString(x, "half")
+		panic("boom")
+	}}))
+	defer srv.Close()
+	resp, err := srv.Client().Get(srv.URL)
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+	}
+	if err == nil {
+		t.Error("the answer looks whole")
+	}
+}
