@@ -21,7 +21,7 @@ const (
 // from YAML; Go code may also make one, or append rules to one that was read.
 type Config struct {
 	Mode           Mode
-	DefaultTimeout time.Duration  // where neither the rule nor its level, as written, has one
+	DefaultTimeout time.Duration  // where neither the rule nor its level has one
 	UseWithin      time.Duration  // default 15m
 	RememberDenial *time.Duration // default 10m; zero forgets at once
 	MaxPending     int            // per agent; 0: no limit
@@ -110,14 +110,18 @@ func defaultLevel(r approval.Risk) Level {
 	}
 }
 
-// level returns what a risk level implies. What was written beats what is built in, so a written
-// default_timeout also stands before the time-outs of levels that were not written.
+// level returns what a risk level implies. The built-in levels have time-outs of their own, so
+// default_timeout is for those that were written without one, and for low, which has none.
 func (c *Config) level(r approval.Risk) Level {
-	l, built := c.Levels[r], defaultLevel(r)
+	l, written := c.Levels[r]
+	built := defaultLevel(r)
 	if l.Action == "" {
 		l.Action = built.Action
 	}
-	for _, d := range []time.Duration{c.DefaultTimeout, built.Timeout, defaultTimeout} {
+	if written && l.Timeout == 0 {
+		l.Timeout = c.DefaultTimeout
+	}
+	for _, d := range []time.Duration{built.Timeout, c.DefaultTimeout, defaultTimeout} {
 		if l.Timeout == 0 {
 			l.Timeout = d
 		}

@@ -178,9 +178,9 @@ func TestHarombeRules(t *testing.T) {
 	}{
 		{"send_email", `{}`, approval.Quarantine, approval.RiskHigh, time.Minute, "rule 1"},
 		{"write_file", `{"path":"/etc/passwd"}`, approval.Quarantine, approval.RiskCritical, 30 * time.Second, "rule 2"},
-		{"write_file", `{"path":"/tmp/x"}`, approval.Quarantine, approval.RiskHigh, time.Minute, ""},
+		{"write_file", `{"path":"/tmp/x"}`, approval.Quarantine, approval.RiskHigh, 30 * time.Minute, ""},
 		{"web_search", `{"q":"x"}`, approval.Allow, approval.RiskLow, time.Minute, "rule 3"},
-		{"anything", `{}`, approval.Quarantine, approval.RiskHigh, time.Minute, ""},
+		{"anything", `{}`, approval.Quarantine, approval.RiskHigh, 30 * time.Minute, ""},
 	} {
 		v := evaluate(t, p, call(t, test.tool, test.args))
 		if v.Action != test.action || v.Risk != test.risk || v.Timeout != test.timeout || v.Rule != test.rule {
@@ -413,18 +413,18 @@ func TestTimeouts(t *testing.T) {
 		{``, `risk: critical`, 30 * time.Minute},
 		{``, `risk: low`, time.Hour},
 		{``, `risk: high, timeout: 5m`, 5 * time.Minute},
-		{`default_timeout: 60`, `risk: high`, time.Minute},
+		{`default_timeout: 60`, `risk: high`, 30 * time.Minute},
 		{`default_timeout: 60`, `risk: low`, time.Minute},
 		{`default_timeout: 60`, `risk: high, timeout: 5m`, 5 * time.Minute},
 		{`default_timeout: 1h, levels: {high: {timeout: 20m}}`, `risk: high`, 20 * time.Minute},
-		{`default_timeout: 1h, levels: {high: {timeout: 20m}}`, `risk: critical`, time.Hour},
+		{`default_timeout: 1h, levels: {high: {timeout: 20m}}`, `risk: critical`, 30 * time.Minute},
 		{`default_timeout: 1h, levels: {high: {action: deny}}`, `risk: high`, time.Hour},
 		{`levels: {high: {require_reason: true}}`, `risk: high`, 30 * time.Minute},
-		{`default_timeout: "90"`, `risk: high`, 90 * time.Second},
-		{`default_timeout: 1.5`, `risk: high`, 1500 * time.Millisecond},
-		{`default_timeout: .5`, `risk: high`, 500 * time.Millisecond},
-		{`default_timeout: 1e2`, `risk: high`, 100 * time.Second},
-		{`default_timeout: 1h30m`, `risk: high`, 90 * time.Minute},
+		{`default_timeout: "90"`, `risk: low`, 90 * time.Second},
+		{`default_timeout: 1.5`, `risk: low`, 1500 * time.Millisecond},
+		{`default_timeout: .5`, `risk: low`, 500 * time.Millisecond},
+		{`default_timeout: 1e2`, `risk: low`, 100 * time.Second},
+		{`default_timeout: 1h30m`, `risk: low`, 90 * time.Minute},
 	} {
 		sep := ", "
 		if test.policy == "" {
@@ -435,7 +435,7 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("%s with %s: got %v, want %v", test.rule, test.policy, v.Timeout, test.timeout)
 		}
 	}
-	for policy, want := range map[string]time.Duration{``: 30 * time.Minute, `default_timeout: 60`: time.Minute, `levels: {dangerous: {timeout: 7}}`: 7 * time.Second} {
+	for policy, want := range map[string]time.Duration{``: 30 * time.Minute, `default_timeout: 60`: 30 * time.Minute, `default_timeout: 60, levels: {high: {}}`: time.Minute, `levels: {dangerous: {timeout: 7}}`: 7 * time.Second} {
 		if v := evaluate(t, compile(t, "policy: {"+policy+"}"), call(t, "x", `{}`)); v.Timeout != want {
 			t.Errorf("an unknown tool with %q: got %v, want %v", policy, v.Timeout, want)
 		}
