@@ -274,6 +274,9 @@ func TestWhatIsNotThereAndWhatIsNotTaken(t *testing.T) {
 	w.do(hanaToken, "GET", "/v1/nothing", "").is(404, "not_found")
 	w.do("", "GET", "/nothing", "").is(404, "not_found")
 	w.do(hanaToken, "GET", "/v1/approvals/x/y/z", "").is(404, "not_found")
+	for _, p := range []string{"/v1//calls", "/v1/calls/", "/v1/./calls", "/v1/x/../calls", "/v1/approvals//decide"} {
+		w.do(botToken, "POST", p, transfer).is(404, "not_found")
+	}
 	for _, tt := range []struct{ method, path, allow string }{
 		{"GET", "/v1/calls", "POST"}, {"PUT", "/v1/calls", "POST"}, {"POST", "/v1/approvals", "GET, HEAD"}, {"DELETE", "/v1/approvals/" + unknownID, "GET, HEAD"},
 		{"POST", "/v1/audit", "GET, HEAD"}, {"GET", "/v1/approvals/x/decide", "POST"}, {"PATCH", "/v1/events", "GET, HEAD"}, {"POST", "/openapi.json", "GET, HEAD"},

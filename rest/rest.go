@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -43,6 +44,7 @@ type Server struct {
 	routes   []route
 	mux      *http.ServeMux
 	known    *http.ServeMux // mux without the catch-all: which methods has a path?
+	lost     http.Handler   // the catch-all
 	document func() []byte
 }
 
@@ -66,7 +68,8 @@ func New(o Options) *Server {
 		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
 		s.known.Handle(rt.method+" "+rt.path, http.NotFoundHandler())
 	}
-	s.mux.Handle("/v1/", s.handler(&route{path: "/v1/", handle: s.unmatched}))
+	s.lost = s.handler(&route{path: "/v1/", handle: s.unmatched})
+	s.mux.Handle("/v1/", s.lost)
 	s.mux.Handle("/", s.handler(&route{path: "/", public: true, handle: s.unmatched}))
 	return s
 }
@@ -87,6 +90,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set(headerCorrelation, id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	if path.Clean(r.URL.Path) != r.URL.Path { // which the mux would answer with a redirect
+		s.lost.ServeHTTP(w, r)
+		return
+	}
 	s.mux.ServeHTTP(w, r)
 }
 
@@ -309,6 +316,9 @@ func (s *Server) access(x *exchange, begin time.Time) {
 func (s *Server) unmatched(_ context.Context, x *exchange) error {
 	var allowed []string
 	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if path.Clean(x.r.URL.Path) != x.r.URL.Path {
+			break
+		}
 		probe := &http.Request{Method: m, URL: x.r.URL, Host: x.r.Host}
 		if _, pattern := s.known.Handler(probe); pattern != "" {
 			allowed = append(allowed, m)

@@ -71,7 +71,7 @@ func (object) JSONSchema() (jsonschema.Schema, error) {
 // InlineJSONSchema keeps it from becoming a schema of its own.
 func (object) InlineJSONSchema() {}
 
-// Approval is a request.
+// request is a stored approval request; the document calls it Approval.
 type request struct {
 	ID            string   `json:"id" description:"ULID." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	Status        string   `json:"status" enum:"pending,approved,denied,expired,cancelled"`
