@@ -229,10 +229,10 @@ func (s *Sender) Run(ctx context.Context) error {
 	defer s.workers.Wait()
 	s.scan(ctx)
 	for {
-		timer := time.NewTimer(s.wait())
+		due, stop := s.alarm()
 		select {
 		case <-ctx.Done():
-			timer.Stop()
+			stop()
 			return nil
 		case <-wake:
 			if ids := take(); len(ids) > 0 {
@@ -240,25 +240,26 @@ func (s *Sender) Run(ctx context.Context) error {
 			} else {
 				s.scan(ctx)
 			}
-		case <-timer.C:
+		case <-due:
 			s.scan(ctx)
 		case <-s.poke:
 			if s.lookWanted() {
 				s.scan(ctx)
 			}
 		}
-		timer.Stop()
+		stop()
 	}
 }
 
-// wait returns how long nothing is due.
-func (s *Sender) wait() time.Duration {
+// alarm returns a channel that delivers when it is time to look again; nil where nothing is due.
+func (s *Sender) alarm() (due <-chan time.Time, stop func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next.IsZero() {
-		return time.Hour // a wake comes sooner; the timer only wants a number
+		return nil, func() bool { return false }
 	}
-	return max(0, time.Until(s.next))
+	t := time.NewTimer(time.Until(s.next))
+	return t.C, t.Stop
 }
 
 // at makes Run look again at t, or before.

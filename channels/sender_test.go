@@ -361,7 +361,7 @@ func TestFirstPushLeavesAtOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		reads = b.readCount()
 		time.Sleep(50 * time.Minute)
-		if n := b.readCount() - reads; n > 1 {
+		if n := b.readCount() - reads; n > 0 {
 			t.Errorf("the queue was read %d times in 50 idle minutes", n)
 		}
 		if got := b.meter.counts["line request sent "]; got != 1 {

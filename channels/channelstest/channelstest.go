@@ -183,6 +183,16 @@ func Cases() []Case {
 	}
 }
 
+// Seeds add what a fuzz test of a channel starts from.
+func Seeds(add func(args ...any)) {
+	for i, args := range []string{`{}`, Hostile, many(300), `{"k0":[{"a":[[["deep"]]]}],"K0":1}`, "not JSON", "{\"k0\":\"" + strings.Repeat("\\u202e", 5000) + "\"}",
+		`{"password":"` + Secret + `"}`} {
+		for n, words := range []string{"", "plain words", strings.Repeat("<&>", 2000), "👩‍👩‍👧‍👦\u202e\n\n\n{id}"} {
+			add([]byte(args), words, uint8(i*n), uint8(i*37+n*16))
+		}
+	}
+}
+
 // AnyDelivery draws a delivery with args, texts and states that nobody would send with good intent.
 func AnyDelivery(t *rapid.T) approval.Delivery {
 	kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindReply, approval.KindOutcome}).Draw(t, "kind")
@@ -227,6 +237,43 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 		r.ResolvedBy, r.ResolveReason = anyText(200).Draw(t, "by"), anyText(approval.MaxReason).Draw(t, "why")
 	}
 	return r
+}
+
+// Fuzzed makes a delivery out of what a fuzzer draws: args as they are where they are args, else as a
+// text among them.
+func Fuzzed(args []byte, words string, requests, flags uint8) approval.Delivery {
+	a, err := approval.ParseArgs(args)
+	if err != nil {
+		b, err := json.Marshal(map[string]string{"k0": string(args), "k1": words})
+		if err != nil {
+			panic(err)
+		}
+		if a, err = approval.ParseArgs(b); err != nil {
+			panic(err)
+		}
+	}
+	var rs []approval.Request
+	for i := range 1 + int(requests)%20 {
+		r := Request("{}")
+		r.ID, r.Args, r.ArgsHash = ID(i), a.Canonical(), a.Hash()
+		r.HumanMessage, r.Rationale, r.Preview, r.SessionID, r.Scope = words, words, words, words, words
+		r.RequireReason = flags&1 != 0
+		if flags&2 != 0 {
+			r.IgnoredArgs = []string{"k0"}
+		}
+		if flags&4 != 0 {
+			r.Previous = &approval.Use{ApprovedBy: words}
+		}
+		if flags&8 != 0 && i%2 == 0 {
+			r.Status, r.ResolvedBy, r.ResolveReason = approval.Denied, words, words
+		}
+		rs = append(rs, r)
+	}
+	kind := []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome, approval.KindReply}[flags>>4&3]
+	if kind == approval.KindReply {
+		return Reply(words, rs[:min(len(rs), 5)]...)
+	}
+	return delivery(kind, rs...)
 }
 
 // nasty are pieces that make trouble where they are not escaped, counted or made visible.

@@ -265,18 +265,21 @@ func seen(t tester, body channels.Body) string {
 // No args, texts or states may break a limit, hide a character or leave out an arg without saying so.
 func TestAnyCardKeepsTheLimits(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	rapid.Check(t, func(t *rapid.T) { anyCard(t, ch) })
+	rapid.Check(t, func(t *rapid.T) { checkCard(t, ch, channelstest.AnyDelivery(t)) })
 }
 
 func FuzzRender(f *testing.F) {
 	ch := newChannel(f, DefaultAPIURL)
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { anyCard(t, ch) }))
+	channelstest.Seeds(f.Add)
+	f.Fuzz(func(t *testing.T, args []byte, words string, requests, flags uint8) {
+		checkCard(t, ch, channelstest.Fuzzed(args, words, requests, flags))
+	})
 }
 
 var plainKey = regexp.MustCompile(`^k[0-9]+$`)
 
-func anyCard(t *rapid.T, ch *Channel) {
-	d := channelstest.AnyDelivery(t)
+func checkCard(t tester, ch *Channel, d approval.Delivery) {
+	t.Helper()
 	body, err := ch.Render(channelstest.Maker().Card(d))
 	if err != nil {
 		t.Fatalf("cannot be drawn: %v", err)

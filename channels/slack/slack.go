@@ -195,7 +195,7 @@ func (ch *Channel) Edit(ctx context.Context, m channels.Message) (channels.Recei
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonNoTarget, Err: errors.New("the card's receipt does not say where it is")}
 	}
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
-		_, _, _, err := c.UpdateMessageContext(ctx, at.Channel, at.TS, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.update", b.into))
+		_, _, _, err := c.UpdateMessageContext(ctx, at.Channel, at.TS, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.update", b.kept))
 		return err
 	})
 	if e != nil {
@@ -208,7 +208,7 @@ func (ch *Channel) Edit(ctx context.Context, m channels.Message) (channels.Recei
 func (ch *Channel) post(ctx context.Context, m channels.Message, b body) (channels.Receipt, *channels.PushError) {
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
 		_, _, err := c.PostMessageContext(ctx, m.To, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.postMessage", func(v url.Values) {
-			b.into(v)
+			b.kept(v)
 			v.Set("unfurl_links", "false")
 			v.Set("unfurl_media", "false")
 			if m.RetryKey != "" {
@@ -298,13 +298,18 @@ func decode(stored channels.Body) (body, error) {
 	return b, nil
 }
 
-// into sets the message's form fields.
-func (b body) into(v url.Values) {
-	v.Set("text", b.Text)
-	v.Set("blocks", b.blocks)
+// kept sets the form fields of a message that stays in the history.
+func (b body) kept(v url.Values) {
+	b.into(v)
 	if len(b.Metadata) > 0 {
 		v.Set("metadata", string(b.Metadata))
 	}
+}
+
+// into sets the form fields of any message.
+func (b body) into(v url.Values) {
+	v.Set("text", b.Text)
+	v.Set("blocks", b.blocks)
 	v.Set("link_names", "false")
 	v.Set("parse", "none")
 }

@@ -1,0 +1,277 @@
+package channels_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/channelstest"
+)
+
+func card(kind approval.NotificationKind, rs ...approval.Request) channels.Card {
+	return channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: kind}, Requests: rs})
+}
+
+func TestCardOfARequest(t *testing.T) {
+	r := channelstest.Request(`{"amount_cents":2000}`)
+	r.Server, r.SessionID, r.Scope, r.Rationale = "bank", "sess-42", "/home/agent", "due\ntoday"
+	got := card(approval.KindRequest, r)
+	want := channels.Item{
+		ID: r.ID, Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending, Title: "Approval needed",
+		Why:   "Transfer exceeds the confirmation threshold ($10)",
+		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
+		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000"}}, Total: 1,
+		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "2026-11-21 13:00 JST", Hash: r.ArgsHash[:8],
+		Link: "https://gate.example.com/approvals/" + r.ID,
+	}
+	if d := cmp.Diff([]channels.Item{want}, got.Items); d != "" {
+		t.Errorf("items (-want +got):\n%s", d)
+	}
+	if got.Text != "Approval needed" || card(approval.KindReminder, r).Text != "Reminder: still waiting for approval" {
+		t.Errorf("titles %q, %q", got.Text, card(approval.KindReminder, r).Text)
+	}
+}
+
+// Each ending has words of its own, and says who, when and why.
+func TestEndingsAreToldApart(t *testing.T) {
+	seen := map[string]string{}
+	for _, c := range channelstest.Cases() {
+		if !strings.HasPrefix(c.Name, "outcome_") || strings.Contains(c.Name, "batch") {
+			continue
+		}
+		i := c.Card().Items[0]
+		if other, ok := seen[i.Title+i.Sentence]; ok {
+			t.Errorf("%s and %s are told in the same words", c.Name, other)
+		}
+		seen[i.Title+i.Sentence] = c.Name
+		if i.Pending() || i.Sentence == "" {
+			t.Errorf("%s: pending %t, sentence %q", c.Name, i.Pending(), i.Sentence)
+		}
+	}
+	for name, want := range map[string]string{
+		"outcome_approved":  "Approved by hana at 2026-11-21 12:05 JST. Reason: checked with finance The agent may run it once, until 2026-11-21 12:20 JST.",
+		"outcome_used":      "Approved by hana at 2026-11-21 12:05 JST. Let through at 2026-11-21 12:06 JST.",
+		"outcome_denied":    "Denied by hana at 2026-11-21 12:05 JST. Reason: wrong account <!channel>",
+		"outcome_expired":   "Nobody answered by 2026-11-21 13:00 JST. The call was not run.",
+		"outcome_cancelled": "Cancelled by agent:treasury-bot at 2026-11-21 12:05 JST.",
+	} {
+		for _, c := range channelstest.Cases() {
+			if got := c.Card().Items; c.Name == name && got[0].Sentence != want {
+				t.Errorf("%s: %q, want %q", name, got[0].Sentence, want)
+			}
+		}
+	}
+}
+
+func TestBatchTitles(t *testing.T) {
+	rs := channelstest.Batch(3)
+	if got := card(approval.KindRequest, rs...).Text; got != "3 approvals needed" {
+		t.Errorf("title %q", got)
+	}
+	if got := card(approval.KindReminder, rs...).Text; got != "Reminder: 3 calls still wait for approval" {
+		t.Errorf("title %q", got)
+	}
+	rs[0].Status = approval.Denied
+	if got := card(approval.KindOutcome, rs...).Text; got != "2 of 3 calls still wait for approval" {
+		t.Errorf("title %q", got)
+	}
+	rs[1].Status, rs[2].Status = approval.Expired, approval.Approved
+	if got := card(approval.KindOutcome, rs...).Text; got != "All 3 calls are decided" {
+		t.Errorf("title %q", got)
+	}
+}
+
+func TestZones(t *testing.T) {
+	r := channelstest.Request(`{}`)
+	for zone, want := range map[*time.Location]string{
+		nil:                                  "2026-11-21 04:00 UTC",
+		time.FixedZone("CET", 3600):          "2026-11-21 05:00 CET",
+		time.FixedZone("-03", -3*3600):       "2026-11-21 01:00 -03 (-03)",
+		time.FixedZone("+0530", 5*3600+1800): "2026-11-21 09:30 +0530 (+0530)",
+	} {
+		m := channels.Maker{Zone: zone}
+		if got := m.Card(approval.Delivery{Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != want {
+			t.Errorf("deadline %q, want %q", got, want)
+		}
+	}
+}
+
+// A reply's sentence about a request is not a card of it.
+func TestReplyBringsOnlyItsCards(t *testing.T) {
+	r := channelstest.Request(`{}`)
+	d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindReply, Text: "Denied: transfer_credits.", ApprovalID: r.ID}, Requests: []approval.Request{r}}
+	if got := channelstest.Maker().Card(d); len(got.Items) != 0 || got.Text != "Denied: transfer_credits." {
+		t.Errorf("card %+v", got)
+	}
+	if got := channelstest.Maker().Card(channelstest.Reply("One waits.", r)); len(got.Items) != 1 {
+		t.Errorf("card %+v", got)
+	}
+}
+
+func TestNotices(t *testing.T) {
+	for _, c := range channelstest.Cases() {
+		want := map[string]string{
+			"secrets":         "🔒 Masked as secret: 3",
+			"previous":        "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST and let through at 2026-11-21 11:01 JST.",
+			"critical_reason": "✍ A reason is required. Type: approve " + channelstest.ID(1) + " your reason",
+		}[c.Name]
+		if want == "" {
+			continue
+		}
+		got := c.Card().Items[0].Notices
+		if len(got) != 1 || got[0].Text != want || got[0].Short == "" {
+			t.Errorf("%s: notices %q, want %q", c.Name, got, want)
+		}
+	}
+}
+
+func TestIgnoredArgs(t *testing.T) {
+	r := channelstest.Request(`{"a":1,"note":{"x":1,"y":2},"z":3}`)
+	r.IgnoredArgs = []string{"note"}
+	i := card(approval.KindRequest, r).Items[0]
+	want := []channels.Row{{Key: "a", Value: "1"}, {Key: "z", Value: "3"}, {Key: "note", Open: true, Ignored: true},
+		{Depth: 1, Key: "x", Value: "1", Ignored: true}, {Depth: 1, Key: "y", Value: "2", Ignored: true}}
+	if d := cmp.Diff(want, i.Rows); d != "" || i.Total != 4 {
+		t.Errorf("%d rows (-want +got):\n%s", i.Total, d)
+	}
+	// With keys that differ only in case nothing is left out of the hash, so nothing may be said to be.
+	r = channelstest.Request(`{"Note":1,"note":2}`)
+	r.IgnoredArgs = []string{"note"}
+	for _, row := range card(approval.KindRequest, r).Items[0].Rows {
+		if row.Ignored {
+			t.Errorf("ambiguous args: %+v is said to be no part of the approval", row)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	for args, want := range map[string][]channels.Row{
+		`{}`:                        {},
+		`{"a":"x"}`:                 {{Key: "a", Value: "x"}},
+		`{"a":1.50}`:                {{Key: "a", Value: "1.50"}},
+		`{"a":1e400}`:               {{Key: "a", Value: "1e400"}},
+		`{"a":"1.50"}`:              {{Key: "a", Value: `"1.50"`}},
+		`{"a":"0xAbC"}`:             {{Key: "a", Value: "0xAbC"}},
+		`{"a":"true"}`:              {{Key: "a", Value: `"true"`}},
+		`{"a":null}`:                {{Key: "a", Value: "null"}},
+		`{"a":""}`:                  {{Key: "a", Value: `""`}},
+		`{"a":" x"}`:                {{Key: "a", Value: `" x"`}},
+		`{"a":"[1]"}`:               {{Key: "a", Value: `"[1]"`}},
+		`{"a":[1,"b",{}]}`:          {{Key: "a", Open: true}, {Depth: 1, Key: "[0]", Value: "1"}, {Depth: 1, Key: "[1]", Value: "b"}, {Depth: 1, Key: "[2]", Value: "{}"}},
+		`{"a":[1,"b"]}`:             {{Key: "a", Value: `[1,"b"]`}},
+		`{"a":{}}`:                  {{Key: "a", Value: "{}"}},
+		`{"a":"x\ny"}`:              {{Key: "a", Value: "x\ny", Lines: true}},
+		`{"a":"x\n"}`:               {{Key: "a", Value: "x⟨U+000A⟩", Lines: true}},
+		`{"a":"x\n\n\n\ny"}`:        {{Key: "a", Value: "x\n\n⟨U+000A⟩⟨U+000A⟩y", Lines: true}},
+		`{"a":"⟨U+000A⟩"}`:          {{Key: "a", Value: "⟨U+27E8⟩U+000A⟩"}},
+		`{"a b":1,"":2}`:            {{Key: `""`, Value: "2"}, {Key: `"a b"`, Value: "1"}},
+		`{"a":{"b":{"c":{"d":1}}}}`: {{Key: "a", Open: true}, {Depth: 1, Key: "b", Open: true}, {Depth: 2, Key: "c", Value: `{"d":1}`}},
+	} {
+		got := card(approval.KindRequest, channelstest.Request(args)).Items[0].Rows
+		if d := cmp.Diff(want, slices.Clip(append([]channels.Row{}, got...))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", args, d)
+		}
+	}
+}
+
+// What is shown is what is hashed: different args give different rows.
+func TestRowsTellArgsApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{"a", "1", " ", "\n", "\t", `"`, "[", "{", "⟨", "U+000A", "⟩", "\u202e", "null", ".", "\u200b", "0"})
+		text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "") })
+		value := func() string {
+			quoted := func() string {
+				b := new(strings.Builder)
+				b.WriteByte('"')
+				for _, r := range text.Draw(t, "text") {
+					switch r {
+					case '"':
+						b.WriteString(`\"`)
+					case '\n':
+						b.WriteString(`\n`)
+					case '\t':
+						b.WriteString(`\t`)
+					default:
+						b.WriteRune(r)
+					}
+				}
+				b.WriteByte('"')
+				return b.String()
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "kind") {
+			case 0:
+				return rapid.SampledFrom([]string{"1", "1.0", "null", "true", "[]", "{}", "[1]", `[""]`, "[null]"}).Draw(t, "literal")
+			case 1:
+				return "[" + quoted() + "," + quoted() + "]"
+			case 2:
+				return `{"k":` + quoted() + "}"
+			default:
+				return quoted()
+			}
+		}
+		x, y := channelstest.Request(`{"v":`+value()+`}`), channelstest.Request(`{"v":`+value()+`}`)
+		rows := func(r approval.Request) []channels.Row { return card(approval.KindRequest, r).Items[0].Rows }
+		if same := cmp.Equal(rows(x), rows(y)); same != (x.ArgsHash == y.ArgsHash) {
+			t.Errorf("%s and %s: rows the same %t, hashes the same %t", x.Args, y.Args, same, x.ArgsHash == y.ArgsHash)
+		}
+	})
+}
+
+// Nobody should approve what they were not shown.
+func TestFallbackHasNoButtons(t *testing.T) {
+	for _, c := range channelstest.Cases() {
+		f := channelstest.Maker().Fallback(c.Delivery)
+		if len(f.Items) != 0 || f.Text == "" || f.Kind != approval.KindReply {
+			t.Errorf("%s: fallback %+v", c.Name, f)
+		}
+		if len(c.Card().Items) > 0 && (!strings.Contains(f.Text, c.Delivery.Requests[0].ID) || !strings.Contains(f.Text, "countersign show")) {
+			t.Errorf("%s: the fallback does not say where to read it: %q", c.Name, f.Text)
+		}
+	}
+}
+
+func TestFitRows(t *testing.T) {
+	unit := func(s string) int { return len(s) }
+	cost := func(r channels.Row) int { return len(r.Key) + len(r.Value) + 10 }
+	long := strings.Repeat("x", 5000)
+	rows := []channels.Row{{Key: "a", Value: "1"}, {Key: "b", Value: long}, {Key: "c", Open: true}, {Depth: 1, Key: "d", Value: "2"}}
+	for _, tt := range []struct {
+		budget    int
+		shown     int
+		shortened bool
+	}{
+		{10_000, 3, false}, {5046, 3, false}, {5045, 3, true}, {300, 3, true}, {100, 3, true}, {60, 2, true}, {12, 1, false}, {11, 0, false}, {0, 0, false}, {-5, 0, false},
+	} {
+		f := channels.FitRows(rows, 3, tt.budget, 8000, unit, cost)
+		used := 0
+		for _, r := range f.Rows {
+			used += cost(r)
+		}
+		if f.Shown != tt.shown || f.Shortened != tt.shortened || f.Total != 3 || used > max(tt.budget, 0) || f.All() != (tt.shown == 3) {
+			t.Errorf("budget %d: shown %d, shortened %t, used %d; want %d, %t", tt.budget, f.Shown, f.Shortened, used, tt.shown, tt.shortened)
+		}
+	}
+	if f := channels.FitRows(rows, 3, 10_000, 2000, unit, cost); len(f.Rows[1].Value) > 2000 || !strings.Contains(f.Rows[1].Value, "characters") {
+		t.Errorf("a value of %d is shown where 2000 is most", len(f.Rows[1].Value))
+	}
+}
+
+// Every text can be said in English, and what is filled in is not read again.
+func TestCatalogue(t *testing.T) {
+	if got := (channels.Catalogue)(nil).Say(channels.TextApprove); got != "Approve" {
+		t.Errorf("an empty catalogue says %q", got)
+	}
+	if got := channels.English.Say(channels.TextReason, "reason", "{reason} {who}"); got != "Reason: {reason} {who}" {
+		t.Errorf("said %q", got)
+	}
+	own := channels.Catalogue{channels.TextApprove: "承認"}
+	if got := own.Say(channels.TextApprove) + own.Say(channels.TextDeny); got != "承認Deny" {
+		t.Errorf("a catalogue with gaps says %q", got)
+	}
+}
