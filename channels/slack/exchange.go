@@ -116,6 +116,11 @@ func (ch *Channel) call(ctx context.Context, do func(ctx context.Context, c *sdk
 	return x, nil
 }
 
+// unknownMethod reports whether the other side has no such method.
+func (x *exchange) unknownMethod() bool {
+	return x.status == http.StatusNotFound || x.said && x.answer.Error == "unknown_method"
+}
+
 // words are what Slack says of a failure.
 func (a answer) words() string {
 	s := a.Error
