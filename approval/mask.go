@@ -1070,7 +1070,7 @@ func privateKey(s string, i int) span {
 	if !ok {
 		return span{}
 	}
-	label, rest, ok := strings.Cut(rest[:min(len(rest), 64)], "-----")
+	label, _, ok := strings.Cut(rest[:min(len(rest), 64)], "-----")
 	if !ok || !strings.Contains(label, "PRIVATE KEY") {
 		return span{}
 	}
