@@ -232,10 +232,15 @@ const maxFeed = 200
 // session other than "" narrows them to what that session asked for. With nothing there it holds up
 // to wait for the first to come.
 func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Duration) ([]Request, error) {
-	wake, cancel := g.broker.Agent(agent)
-	defer cancel()
-	over := time.NewTimer(max(wait, 0))
-	defer over.Stop()
+	var wake <-chan struct{}
+	var over <-chan time.Time
+	if wait > 0 {
+		w, cancel := g.broker.Agent(agent)
+		defer cancel()
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		wake, over = w, timer.C
+	}
 	for {
 		var rs []Request
 		err := g.view(ctx, func(tx Tx) (err error) {
@@ -247,7 +252,7 @@ func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Du
 		}
 		select {
 		case <-wake: // Run ends what is due at its moment, so the wake comes for deadlines too
-		case <-over.C:
+		case <-over:
 			wait = 0
 		case <-ctx.Done():
 			return nil, ctx.Err()
