@@ -167,9 +167,10 @@ type stmt struct {
 	c     *conn
 	p     uintptr
 	err   error
-	param int32 // the last one bound
-	col   int32 // the next one to read
-	used  int   // of the arena
+	param int32  // the last one bound
+	set   uint64 // which of the first 64 parameters are not NULL, as bits
+	col   int32  // the next one to read
+	used  int    // of the arena
 	large []uintptr
 	busy  bool
 }
@@ -257,6 +258,7 @@ func (s *stmt) reset() error {
 }
 
 func (s *stmt) bound(rc int32) {
+	s.set |= 1 << s.param
 	if rc != sqlite3.SQLITE_OK && s.err == nil {
 		s.err = s.c.fail(rc)
 	}
@@ -364,8 +366,12 @@ func (s *stmt) bool(v bool) *stmt {
 
 func (s *stmt) null() *stmt {
 	s.param++
+	if s.param < 64 && s.set&(1<<s.param) == 0 {
+		return s // it is NULL from the start, or since the last time
+	}
 	if s.err == nil {
 		s.bound(sqlite3.Xsqlite3_bind_null(s.c.tls, s.p, s.param))
+		s.set &^= 1 << s.param
 	}
 	return s
 }

@@ -17,7 +17,8 @@ type tx struct {
 	w      *writer // nil in a View
 	at     time.Time
 	pinned bool  // a View has read, so that its moment is settled
-	saved  bool  // the function has its savepoint
+	guard  bool  // the function is to have a savepoint
+	wrote  bool  // it has begun to write, behind its savepoint if it has one
 	broken error // makes the function fail whatever it returns
 	over   bool
 }
@@ -47,7 +48,8 @@ func (t *tx) ready() error {
 	return t.broken
 }
 
-// write says whether the function may go on to write, and begins its savepoint before the first time.
+// write says whether the function may go on to write, before the first time behind a savepoint if it
+// is to have one.
 func (t *tx) write() error {
 	switch {
 	case t.over:
@@ -56,12 +58,12 @@ func (t *tx) write() error {
 		return approval.ErrReadOnly
 	case t.broken != nil:
 		return t.broken
-	case !t.saved:
+	case !t.wrote && t.guard:
 		if _, err := t.c.stmt(savepoint).exec(); err != nil {
 			return t.fail(err)
 		}
-		t.saved = true
 	}
+	t.wrote = true
 	return nil
 }
 

@@ -16,14 +16,14 @@ CREATE TABLE approval_requests (
   risk_level     TEXT NOT NULL CHECK (risk_level = 'low' OR risk_level = 'medium' OR risk_level = 'high' OR risk_level = 'critical'),
   requested_at   TEXT NOT NULL CHECK (length(requested_at) = 24),
   expires_at     TEXT NOT NULL CHECK (length(expires_at) = 24),
-  resolved_at    TEXT CHECK (length(resolved_at) = 24),
+  resolved_at    TEXT CHECK (resolved_at IS NULL OR length(resolved_at) = 24),
   resolved_by    TEXT,
-  resolved_via   TEXT CHECK (resolved_via = 'line' OR resolved_via = 'slack' OR resolved_via = 'web' OR resolved_via = 'api' OR resolved_via = 'cli' OR resolved_via = 'terminal' OR resolved_via = 'system'),
+  resolved_via   TEXT CHECK (resolved_via IS NULL OR resolved_via = 'line' OR resolved_via = 'slack' OR resolved_via = 'web' OR resolved_via = 'api' OR resolved_via = 'cli' OR resolved_via = 'terminal' OR resolved_via = 'system'),
   resolved_seq   INTEGER,
-  use_by         TEXT CHECK (length(use_by) = 24),
-  consumed_at    TEXT CHECK (length(consumed_at) = 24),
-  lapsed_at      TEXT CHECK (length(lapsed_at) = 24),
-  acked_at       TEXT CHECK (length(acked_at) = 24),
+  use_by         TEXT CHECK (use_by IS NULL OR length(use_by) = 24),
+  consumed_at    TEXT CHECK (consumed_at IS NULL OR length(consumed_at) = 24),
+  lapsed_at      TEXT CHECK (lapsed_at IS NULL OR length(lapsed_at) = 24),
+  acked_at       TEXT CHECK (acked_at IS NULL OR length(acked_at) = 24),
   turn_id        TEXT,
   session_id     TEXT,
   batch_id       TEXT,
@@ -40,15 +40,14 @@ CREATE TABLE approval_requests (
   reason_code    TEXT GENERATED ALWAYS AS (policy_reason) VIRTUAL,
   created_at     TEXT GENERATED ALWAYS AS (requested_at) VIRTUAL,
 
-  CONSTRAINT pending_is_unresolved CHECK ((status = 'pending') = (resolved_at IS NULL)),
-  CONSTRAINT resolved_by_somebody CHECK ((resolved_at IS NULL) = (resolved_by IS NULL)),
-  CONSTRAINT resolved_some_way CHECK ((resolved_at IS NULL) = (resolved_via IS NULL)),
-  CONSTRAINT resolved_in_order CHECK ((resolved_at IS NULL) = (resolved_seq IS NULL)),
+  CONSTRAINT pending_has_no_end CHECK (status <> 'pending' OR resolved_seq IS NULL
+    AND coalesce(resolved_at, resolved_by, resolved_via, resolve_reason, consumed_at, lapsed_at, acked_at) IS NULL),
+  CONSTRAINT end_is_whole CHECK (status = 'pending'
+    OR resolved_at IS NOT NULL AND resolved_by IS NOT NULL AND resolved_via IS NOT NULL AND resolved_seq IS NOT NULL),
   CONSTRAINT approval_has_use_by CHECK ((status = 'approved') = (use_by IS NOT NULL)),
-  CONSTRAINT only_approved_is_used CHECK (status = 'approved' OR consumed_at IS NULL AND lapsed_at IS NULL),
+  CONSTRAINT only_approved_is_used CHECK (consumed_at IS NULL AND lapsed_at IS NULL OR status = 'approved'),
   CONSTRAINT used_or_lapsed CHECK (consumed_at IS NULL OR lapsed_at IS NULL),
-  CONSTRAINT used_in_time CHECK (consumed_at IS NULL OR consumed_at < use_by),
-  CONSTRAINT pending_is_unacked CHECK (status <> 'pending' OR acked_at IS NULL)
+  CONSTRAINT used_in_time CHECK (consumed_at IS NULL OR consumed_at < use_by)
 ) STRICT;
 
 -- One live request for a key. It is the only index on hashes, and rows leave it when they are over.
@@ -77,12 +76,12 @@ CREATE TABLE approval_notifications (
   kind            TEXT NOT NULL CHECK (kind = 'request' OR kind = 'reminder' OR kind = 'outcome' OR kind = 'reply'),
   status          TEXT NOT NULL CHECK (status = 'queued' OR status = 'retrying' OR status = 'sent' OR status = 'delivered' OR status = 'failed' OR status = 'skipped'),
   attempt         INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-  next_attempt_at TEXT CHECK (length(next_attempt_at) = 24),
-  lease_until     TEXT CHECK (length(lease_until) = 24),
+  next_attempt_at TEXT CHECK (next_attempt_at IS NULL OR length(next_attempt_at) = 24),
+  lease_until     TEXT CHECK (lease_until IS NULL OR length(lease_until) = 24),
   created_at      TEXT NOT NULL CHECK (length(created_at) = 24),
   updated_at      TEXT NOT NULL CHECK (length(updated_at) = 24),
-  first_try_at    TEXT CHECK (length(first_try_at) = 24),
-  sent_at         TEXT CHECK (length(sent_at) = 24),
+  first_try_at    TEXT CHECK (first_try_at IS NULL OR length(first_try_at) = 24),
+  sent_at         TEXT CHECK (sent_at IS NULL OR length(sent_at) = 24),
   message_id      TEXT,
   http_status     INTEGER,
   target_id       TEXT,
@@ -95,7 +94,7 @@ CREATE TABLE approval_notifications (
   receipt         TEXT,
   body            BLOB,
 
-  CONSTRAINT waiting_has_a_time CHECK (status <> 'queued' AND status <> 'retrying' OR next_attempt_at IS NOT NULL),
+  CONSTRAINT waiting_has_a_time CHECK (next_attempt_at IS NOT NULL OR status <> 'queued' AND status <> 'retrying'),
   CONSTRAINT only_a_reply_stands_alone CHECK (approval_id IS NOT NULL OR kind = 'reply')
 ) STRICT;
 
@@ -142,7 +141,7 @@ CREATE TABLE recent_endings (
   tool_name TEXT NOT NULL,
   args_hash TEXT NOT NULL,
   denied_id TEXT,
-  denied_at TEXT CHECK (length(denied_at) = 24),
+  denied_at TEXT CHECK (denied_at IS NULL OR length(denied_at) = 24),
   last_use  TEXT,
   newest    TEXT NOT NULL CHECK (length(newest) = 24),
   PRIMARY KEY (agent, scope, server, tool_name, args_hash),
