@@ -238,11 +238,11 @@ func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (tit
 	var parts []string
 	switch StateOf(r) {
 	case StateApproved:
-		title, parts = m.Words.Say(TextApproved), []string{by(TextApprovedBy), reason, m.Words.Say(TextUseBy, "time", m.time(r.UseBy))}
+		title, parts = m.Words.Say(TextApproved), []string{by(TextApprovedBy), m.Words.Say(TextUseBy, "time", m.time(r.UseBy)), reason}
 	case StateUsed:
-		title, parts = m.Words.Say(TextUsed), []string{by(TextApprovedBy), reason, m.Words.Say(TextUsedAt, "time", m.time(r.ConsumedAt))}
+		title, parts = m.Words.Say(TextUsed), []string{by(TextApprovedBy), m.Words.Say(TextUsedAt, "time", m.time(r.ConsumedAt)), reason}
 	case StateLapsed:
-		title, parts = m.Words.Say(TextLapsed), []string{by(TextApprovedBy), reason, m.Words.Say(TextLapsedAt, "time", m.time(r.UseBy))}
+		title, parts = m.Words.Say(TextLapsed), []string{by(TextApprovedBy), m.Words.Say(TextLapsedAt, "time", m.time(r.UseBy)), reason}
 	case StateDenied:
 		if reason == "" {
 			reason = m.Words.Say(TextNoReason)

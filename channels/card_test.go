@@ -55,7 +55,7 @@ func TestEndingsAreToldApart(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"outcome_approved":  "Approved by hana at 2026-11-21 12:05 JST. Reason: checked with finance The agent may run it once, until 2026-11-21 12:20 JST.",
+		"outcome_approved":  "Approved by hana at 2026-11-21 12:05 JST. The agent may run it once, until 2026-11-21 12:20 JST. Reason: checked with finance",
 		"outcome_used":      "Approved by hana at 2026-11-21 12:05 JST. Let through at 2026-11-21 12:06 JST.",
 		"outcome_denied":    "Denied by hana at 2026-11-21 12:05 JST. Reason: wrong account <!channel>",
 		"outcome_expired":   "Nobody answered by 2026-11-21 13:00 JST. The call was not run.",

@@ -103,7 +103,7 @@ var English = Catalogue{
 	TextBatchReminder: "Reminder: {n} calls still wait for approval",
 	TextBatchOver:     "All {n} calls are decided",
 	TextBatchSome:     "{pending} of {n} calls still wait for approval",
-	TextBatchHint:     "One by one below, or all that are still pending together:",
+	TextBatchHint:     "One by one, or all that are still pending together:",
 
 	TextApproved:  "Approved",
 	TextDenied:    "Denied",

@@ -30,6 +30,11 @@ type Queue interface {
 	Queue() (wake <-chan struct{}, take func() []string, cancel func())
 }
 
+var (
+	_ Outbox = (*approval.Outbox)(nil)
+	_ Queue  = (*approval.Broker)(nil)
+)
+
 // Result is what one try came to.
 type Result string
 

@@ -162,7 +162,7 @@ func summary(c channels.Card) *api.FlexBubble {
 	worst := c.Items[0].Risk
 	body := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
 	for _, f := range c.Items[0].Facts {
-		body.Contents = append(body.Contents, columns(f.Label, shorten(f.Value, 200), faint))
+		body.Contents = append(body.Contents, columns(f.Label, shorten(f.Value, 200), ink))
 	}
 	for n, i := range c.Items {
 		if i.Risk.Rank() > worst.Rank() {
@@ -311,8 +311,7 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 	if i.DeadlineAt != "" {
 		add(columns(say(channels.TextDeadline), i.DeadlineAt, ink))
 	}
-	add(columns(say(channels.TextRequest), i.ID, faint))
-	add(columns(say(channels.TextHash), i.Hash+"…", faint))
+	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint, false))
 	return box
 }
 
@@ -353,7 +352,7 @@ func bold(s, size, colour string) *api.FlexText { return text(s, size, colour, t
 // columns sets a label beside its value, so that no value can pass for a label.
 func columns(label, value, colour string) *api.FlexBox {
 	l, v := text(label, "sm", faint, false), text(or(value, "–"), "sm", colour, false)
-	l.Flex, v.Flex = 2, 5
+	l.Flex, v.Flex = 3, 5
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{l, v}}
 }
 
