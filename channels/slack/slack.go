@@ -104,7 +104,7 @@ func (ch *Channel) Identity() (Identity, bool) {
 
 // private returns an error unless only people of our own organisation see the channel, or outsiders
 // may. An answer is believed for a while, unless fresh asks for a new one. Slack itself always has the
-// method: an API that does not is no Slack, and has no other organisations.
+// method: an API at another address that does not is no Slack, and has no other organisations.
 func (ch *Channel) private(ctx context.Context, channel string, fresh bool) *channels.PushError {
 	if ch.allowShared || !strings.HasPrefix(channel, "C") && !strings.HasPrefix(channel, "G") {
 		return nil
@@ -117,9 +117,12 @@ func (ch *Channel) private(ctx context.Context, channel string, fresh bool) *cha
 			_, err := c.GetConversationInfoContext(ctx, &sdk.GetConversationInfoInput{ChannelID: channel})
 			return err
 		})
-		if e != nil && !x.unknownMethod() {
+		if e != nil && (ch.base == DefaultAPIURL || !x.unknownMethod()) {
 			e.Unknown = false // nothing of the message has been sent
 			return e
+		}
+		if e == nil && x.answer.Channel.ID == "" {
+			return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Err: errors.New("conversations.info names no channel")}
 		}
 		s = sharing{x.answer.Channel.IsExtShared, time.Now().Add(sharedFor)}
 		ch.mu.Lock()
