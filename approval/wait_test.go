@@ -112,7 +112,7 @@ func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
 		w := newWorld(t)
 		revoked := approval.Errorf(approval.CodeUnauthorized, "The token is no longer good.")
 		id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute, Still: func() error { return revoked }})
-			w.mustDecide(id, true, hana, "")
+		w.mustDecide(id, true, hana, "")
 		if got := <-done; !errors.Is(got.err, revoked) {
 			t.Errorf("%+v", got)
 		}
@@ -142,7 +142,7 @@ func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
-					w.policy(tt.policy)
+			w.policy(tt.policy)
 			w.mustDecide(id, true, hana, "")
 			if got := <-done; got.err != nil || got.out.Word != tt.word {
 				t.Errorf("%+v", got)
