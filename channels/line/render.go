@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	api "github.com/line/line-bot-sdk-go/v8/linebot/messaging_api"
 	"github.com/rivo/uniseg"
@@ -279,7 +280,11 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 		add(bold(say(channels.TextIgnored), "xs", faint))
 	}
 	if !f.All() {
-		add(bold(say(channels.TextNotAllShown, "shown", fmt.Sprintf("%d", f.Shown), "total", fmt.Sprint(f.Total), "id", i.ID), "sm", alarm))
+		shown := f.Shown
+		if measuring {
+			shown = f.Total // it has the most digits
+		}
+		add(bold(say(channels.TextNotAllShown, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID), "sm", alarm))
 	}
 	if f.Shortened || measuring {
 		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm, false))

@@ -235,7 +235,11 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 		notAll, shortened, wordsCut = channels.TextNotAllShort, channels.TextShortenedHere, channels.TextWordsCutShort
 	}
 	if !f.All() {
-		t.heading(say(notAll, "shown", strconv.Itoa(f.Shown), "total", strconv.Itoa(f.Total), "id", i.ID))
+		shown := f.Shown
+		if measuring {
+			shown = f.Total // it has the most digits
+		}
+		t.heading(say(notAll, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID))
 	}
 	if f.Shortened || measuring && len(i.Rows) > 0 {
 		t.line(say(shortened, "id", i.ID))
