@@ -104,7 +104,8 @@ func (ch *Channel) Identity() (Identity, bool) {
 
 // private returns an error unless only people of our own organisation see the channel, or outsiders
 // may. An answer is believed for a while, unless fresh asks for a new one. Slack itself always has the
-// method: an API at another address that does not is no Slack, and has no other organisations.
+// method and names the channel: an API at another address that does neither is no Slack, and has no
+// other organisations.
 func (ch *Channel) private(ctx context.Context, channel string, fresh bool) *channels.PushError {
 	if ch.allowShared || !strings.HasPrefix(channel, "C") && !strings.HasPrefix(channel, "G") {
 		return nil
@@ -121,7 +122,7 @@ func (ch *Channel) private(ctx context.Context, channel string, fresh bool) *cha
 			e.Unknown = false // nothing of the message has been sent
 			return e
 		}
-		if e == nil && x.answer.Channel.ID == "" {
+		if e == nil && x.answer.Channel.ID == "" && ch.base == DefaultAPIURL {
 			return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Err: errors.New("conversations.info names no channel")}
 		}
 		s = sharing{x.answer.Channel.IsExtShared, time.Now().Add(sharedFor)}
