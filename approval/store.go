@@ -26,7 +26,7 @@ type Tx interface {
 	// Now is the transaction's one time: UTC, truncated to milliseconds, never before any time that the
 	// store has given out.
 	Now() time.Time
-	// NewID returns a ULID that sorts after every one the store has given out.
+	// NewID returns a ULID that sorts after every one the store has given out; "" in a View.
 	NewID() string
 
 	// InsertRequest stores r, whose ID, RequestedAt and ExpiresAt are set. It returns ErrLiveExists, with
@@ -52,7 +52,7 @@ type Tx interface {
 	// lapsed and whose use_by is after Now.
 	Consume(id string) (bool, error)
 	// Lapse sets lapsed_at to use_by on an approved, unused request whose use_by is at or before Now, and
-	// puts it back into the feed.
+	// puts it back into the feed, last, with the next seq as ResolvedSeq.
 	Lapse(id string) (bool, error)
 	// AddSession records that session asked for the request; a repetition changes nothing.
 	AddSession(id, session string) error
@@ -72,7 +72,7 @@ type Tx interface {
 	Notifications(q NotificationQuery) ([]Notification, error)
 	// Sendable returns queued and retrying notifications whose next_attempt_at is at or before Now and
 	// that no sender holds, oldest next_attempt_at first; an outcome only while no other outcome of the
-	// same target is held. For replies and cards alike.
+	// same target is held, and one of each target. For replies and cards alike.
 	Sendable(limit int) ([]Notification, error)
 	// NextSendable returns when the next queued or retrying notification will be due: the later of
 	// next_attempt_at and lease_until of the earliest; the zero time when none waits.

@@ -25,7 +25,7 @@ import (
 var (
 	benchRound  = flag.Duration("round", time.Second, "benchmarks: how long a round takes")
 	benchRounds = flag.Int("rounds", 3, "benchmarks: how many rounds each figure gets")
-	benchRows   = flag.Int("rows", 0, "benchmarks: how many ended requests BenchmarkFilled begins with; 0 leaves it out")
+	benchRows   = flag.Int("rows", 0, "benchmarks: how many ended requests BenchmarkFilled and BenchmarkFeed begin with; 0 leaves the first out")
 )
 
 const benchClients = 64
@@ -194,10 +194,10 @@ func benchRequest() approval.Request {
 
 const benchEventData = `{"args_hash":"f5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b","rule":"r42","expires_at":"2026-11-21T14:07:49.907Z"}`
 
-func benchCreate(tx approval.Tx, r approval.Request) error {
+func benchCreate(tx approval.Tx, r *approval.Request) error {
 	now := tx.Now()
 	r.ID, r.RequestedAt, r.ExpiresAt = tx.NewID(), now, now.Add(time.Hour)
-	if err := tx.InsertRequest(r); err != nil {
+	if err := tx.InsertRequest(*r); err != nil {
 		return err
 	}
 	err := tx.InsertNotification(approval.Notification{
@@ -234,7 +234,7 @@ func openBench(b *testing.B, path string) *DB {
 func creator(d *DB, clients int) *contender {
 	return &contender{name: "create", clients: clients, f: func(int) error {
 		r := benchRequest()
-		return d.Update(context.Background(), func(tx approval.Tx) error { return benchCreate(tx, r) })
+		return d.Update(context.Background(), func(tx approval.Tx) error { return benchCreate(tx, &r) })
 	}}
 }
 
@@ -297,42 +297,152 @@ func BenchmarkAllowed(b *testing.B) {
 	}}, rawLog(b))
 }
 
+// fill makes n requests as insert does, a thousand in a transaction, and returns their ids.
+func fill(b *testing.B, d *DB, n int, insert func(tx approval.Tx, r *approval.Request) error) []string {
+	ids := make([]string, 0, n)
+	for len(ids) < n {
+		have := len(ids)
+		err := d.Update(context.Background(), func(tx approval.Tx) error {
+			ids = ids[:have]
+			for range min(1000, n-have) {
+				r := benchRequest()
+				if err := insert(tx, &r); err != nil {
+					return err
+				}
+				ids = append(ids, r.ID)
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return ids
+}
+
+// endedRequest makes a request that is over and acknowledged, as most of a large store are.
+func endedRequest(tx approval.Tx, r *approval.Request) error {
+	if err := benchCreate(tx, r); err != nil {
+		return err
+	}
+	if _, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaLINE}); err != nil {
+		return err
+	}
+	_, err := tx.Ack(r.Agent, r.ID)
+	return err
+}
+
+// BenchmarkFilled is target T4: what the rows of years cost. Run it with -rows 1000000.
+func BenchmarkFilled(b *testing.B) {
+	if *benchRows == 0 {
+		b.Skip("-rows says how many")
+	}
+	full := openBench(b, "")
+	fill(b, full, *benchRows, endedRequest)
+	empty := creator(openBench(b, ""), benchClients)
+	empty.name = "empty-file"
+	race(b, creator(full, benchClients), empty)
+	if err := full.Close(); err != nil {
+		b.Fatal(err)
+	}
+	t0 := time.Now()
+	again := openBench(b, full.path)
+	b.ReportMetric(float64(time.Since(t0).Microseconds())/1000, "open-ms")
+	if info, err := os.Stat(again.path); err == nil {
+		b.ReportMetric(float64(info.Size())/(1<<20), "file-MiB")
+	}
+}
+
+// BenchmarkLife is what the store does all day: each client has its request made, approved and used, in
+// three transactions, so that few requests are live at a time. An op is one transaction.
+func BenchmarkLife(b *testing.B) {
+	d := openBench(b, "")
+	var at [benchClients]struct {
+		id   string
+		step int
+	}
+	race(b, &contender{name: "life", clients: benchClients, f: func(w int) error {
+		c := &at[w]
+		var r approval.Request
+		if c.step == 0 {
+			r = benchRequest()
+		}
+		err := d.Update(context.Background(), func(tx approval.Tx) error {
+			e := approval.Event{CorrelationID: "0123456789abcdef", ApprovalID: c.id, Agent: "agent-17", Tool: "stripe.refund", Risk: approval.RiskHigh}
+			var ok bool
+			var err error
+			switch c.step {
+			case 0:
+				return benchCreate(tx, &r)
+			case 1:
+				e.Type, e.Actor, e.Decision = approval.EventDecision, "hana", "approve"
+				ok, err = tx.Resolve(approval.Resolution{ID: c.id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaLINE, UseBy: tx.Now().Add(time.Minute)})
+			case 2:
+				e.Type, e.Actor = approval.EventApprovalConsumed, "agent:agent-17"
+				ok, err = tx.Consume(c.id)
+			}
+			if err != nil || !ok {
+				return fmt.Errorf("step %d changed a row: %v, %w", c.step, ok, err)
+			}
+			_, err = tx.Append(e)
+			return err
+		})
+		if c.step == 0 {
+			c.id = r.ID
+		}
+		c.step = (c.step + 1) % 3
+		return err
+	}}, rawLog(b))
+}
+
+// BenchmarkFeed is the store's share of target T9: the feed's poll while the writer is flat out.
+func BenchmarkFeed(b *testing.B) {
+	d := openBench(b, "")
+	fill(b, d, *benchRows, endedRequest)
+	fill(b, d, 20, func(tx approval.Tx, r *approval.Request) error {
+		r.Agent = "agent-1"
+		if err := benchCreate(tx, r); err != nil {
+			return err
+		}
+		_, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaLINE})
+		return err
+	})
+	poll := &contender{name: "feed", clients: 4, f: func(int) error {
+		return d.View(context.Background(), func(tx approval.Tx) error {
+			rs, err := tx.Feed("agent-1", "", 20)
+			if len(rs) != 20 {
+				return fmt.Errorf("%d in the feed", len(rs))
+			}
+			return err
+		})
+	}}
+	idle := *poll
+	idle.name = "feed-idle"
+	busy := creator(d, benchClients)
+	for range b.N {
+		idle.round(b, *benchRound)
+		var wg sync.WaitGroup
+		wg.Go(func() { busy.round(b, *benchRound) })
+		poll.round(b, *benchRound)
+		wg.Wait()
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(idle.rate(), "idle-ops/s")
+	b.ReportMetric(poll.rate(), "ops/s")
+	b.ReportMetric(poll.at(.5), "p50-µs")
+	b.ReportMetric(poll.at(.99), "p99-µs")
+	b.ReportMetric(busy.rate(), "creates/s")
+}
+
 // BenchmarkResolve is target T11: a decision and its audit event, beside the making of a request.
 func BenchmarkResolve(b *testing.B) {
 	d := openBench(b, "")
-	ids := make(chan string, 1<<20)
-	var made []string
-	fill := func(n int) {
-		for len(made) < n {
-			err := d.Update(context.Background(), func(tx approval.Tx) error {
-				for range 500 {
-					r := benchRequest()
-					if err := benchCreate(tx, r); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-			err = d.View(context.Background(), func(tx approval.Tx) error {
-				rs, err := tx.Requests(approval.RequestQuery{Limit: 500})
-				for _, r := range rs {
-					made = append(made, r.ID)
-				}
-				return err
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-		rand.Shuffle(len(made), func(i, k int) { made[i], made[k] = made[k], made[i] })
-		for _, id := range made {
-			ids <- id
-		}
+	made := fill(b, d, 100_000, func(tx approval.Tx, r *approval.Request) error { return benchCreate(tx, r) })
+	rand.Shuffle(len(made), func(i, k int) { made[i], made[k] = made[k], made[i] })
+	ids := make(chan string, len(made))
+	for _, id := range made {
+		ids <- id
 	}
-	fill(int(60_000 * benchRound.Seconds() * float64(*benchRounds)))
 	race(b, &contender{name: "resolve", clients: benchClients, f: func(int) error {
 		id := <-ids
 		return d.Update(context.Background(), func(tx approval.Tx) error {

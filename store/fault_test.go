@@ -145,6 +145,19 @@ func execute(t *testing.T, path, stmt string) {
 	}
 }
 
+func TestPathIsTakenAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file:a b?mode=ro&x#y%41.db")
+	d := open(t, Options{Path: path})
+	update(t, d, func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) })
+	checkWhole(t, d)
+	for _, name := range files(t, dir) {
+		if !strings.HasPrefix(name, filepath.Base(path)) {
+			t.Errorf("the store has made %q", name)
+		}
+	}
+}
+
 func TestOneProcessOwnsAStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	// A lock file that somebody left behind is no obstacle.

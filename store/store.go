@@ -213,7 +213,7 @@ func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
 }
 
 // View runs fn on the state of one moment, which is that of fn's first read or its first look at the
-// time. When ctx ends, a read that is in progress fails. NewID returns "" in fn.
+// time. When ctx ends, its reads fail. NewID returns "" in fn.
 func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error) {
 	var c *conn
 	select {
@@ -238,19 +238,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 			return fault(err)
 		}
 	}
-	if ctx.Done() != nil {
-		idle := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() {
-			defer close(idle)
-			c.interrupt()
-		})
-		defer func() { // an interrupt that comes late must not hit the next reader
-			if !stop() {
-				<-idle
-			}
-		}()
-	}
-	t := &tx{db: d, c: c}
+	t := &tx{db: d, c: c, ctx: ctx}
 	defer func() {
 		t.over = true
 		if c.inTransaction() {
@@ -265,6 +253,18 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 			c = nil
 		}
 	}()
+	if ctx.Done() != nil {
+		idle := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(idle)
+			c.interrupt()
+		})
+		defer func() { // an interrupt that comes late must not hit what follows
+			if !stop() {
+				<-idle
+			}
+		}()
+	}
 	if _, err := c.stmt(beginRead).exec(); err != nil {
 		t.fail(err)
 		return fault(err)
@@ -294,7 +294,7 @@ func (d *DB) openWriter() (*conn, error) {
 	return openConn(d.path, d.busy, append([]string{
 		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
 		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
-		"cache_size = -16384",
+		"cache_size = -8192",
 	}, d.tests...)...)
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 type tx struct {
 	db     *DB
 	c      *conn
-	w      *writer // nil in a View
+	w      *writer         // nil in a View
+	ctx    context.Context // of a View, nil in the writer
 	at     time.Time
 	pinned bool  // a View has read, so that its moment is settled
 	guard  bool  // the function is to have a savepoint
@@ -43,6 +45,9 @@ func (t *tx) fail(err error) error {
 func (t *tx) ready() error {
 	if t.over {
 		return errOver
+	}
+	if t.ctx != nil && t.ctx.Err() != nil {
+		return gaveUp(t.ctx)
 	}
 	t.pinned = true
 	return t.broken

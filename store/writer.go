@@ -22,7 +22,8 @@ type job struct {
 	state atomic.Int32
 	done  chan struct{} // receives one value when the rest is set
 	err   error
-	exit  bool // fn ended its goroutine
+	value *panicked // fn panicked
+	exit  bool      // fn ended its goroutine
 }
 
 const (
@@ -45,7 +46,7 @@ func (j *job) abandon() bool { return j.state.CompareAndSwap(waiting, abandoned)
 
 // finish answers the caller, if it has not gone. The job is the caller's then.
 func (j *job) finish(err error) {
-	j.err = err
+	j.err, j.value = err, nil
 	j.done <- struct{}{}
 }
 
@@ -172,15 +173,15 @@ func (w *writer) update(ctx context.Context, fn func(approval.Tx) error) error {
 		}
 		<-j.done // it has begun, and so it will end
 	}
-	err, exit := j.err, j.exit
-	j.ctx, j.fn, j.err, j.exit = nil, nil, nil, false
+	err, value, exit := j.err, j.value, j.exit
+	j.ctx, j.fn, j.err, j.value, j.exit = nil, nil, nil, nil, false
 	j.state.Store(waiting)
 	jobs.Put(j)
-	if exit {
+	switch {
+	case exit:
 		runtime.Goexit()
-	}
-	if p, ok := err.(*panicked); ok { // as it is: a function may return one that it was given
-		panic(p)
+	case value != nil:
+		panic(value)
 	}
 	return err
 }
@@ -350,6 +351,7 @@ const carefulFor = 32
 func (w *writer) one(j *job, alone, guard bool) error {
 	t := &tx{db: w.db, c: w.c, w: w, at: w.db.now(), guard: guard}
 	seq, told, changes := w.seq, w.told, w.changes
+	j.value = nil // of an earlier run
 	err := w.call(j, t)
 	t.over = true
 	if err == nil {
@@ -398,7 +400,8 @@ func (w *writer) call(j *job, t *tx) (err error) {
 			return
 		}
 		if v := recover(); v != nil {
-			err = &panicked{value: v, stack: debug.Stack()}
+			j.value = &panicked{value: v, stack: debug.Stack()}
+			err = j.value
 			return
 		}
 		t.over = true
