@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -302,6 +303,47 @@ func TestSwallowedErrorUndoes(t *testing.T) {
 	if errs[0] != nil || approval.CodeOf(errs[1]) != approval.CodeStoreUnavailable || errs[2] != nil {
 		t.Errorf("got %v", errs)
 	}
+	if n := len(checkWhole(t, d)); n != 2 {
+		t.Errorf("%d requests stored, want 2", n)
+	}
+}
+
+// A group that is run again, because one of its functions must be undone, may hold callers that have gone.
+func TestGroupIsRunAgainWithoutThoseWhoWent(t *testing.T) {
+	d := open(t, Options{})
+	boom := errors.New("boom")
+	began, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var wg sync.WaitGroup
+	start := func(ctx context.Context, want error, fn func(tx approval.Tx) error) {
+		waiting := len(d.writer.queue)
+		wg.Go(func() {
+			if err := d.Update(ctx, fn); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		})
+		for len(d.writer.queue) == waiting {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	wg.Go(func() {
+		err := d.Update(t.Context(), func(approval.Tx) error {
+			once.Do(func() { close(began); <-goOn })
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-began
+	gone, cancel := context.WithCancel(t.Context())
+	start(gone, context.Canceled, func(approval.Tx) error { t.Error("ran"); return nil })
+	start(t.Context(), nil, func(tx approval.Tx) error { return second(create(tx, "bot", "a")) })
+	start(t.Context(), boom, func(tx approval.Tx) error { return errors.Join(second(create(tx, "bot", "b")), boom) })
+	start(t.Context(), nil, func(tx approval.Tx) error { return second(create(tx, "bot", "c")) })
+	cancel()
+	close(goOn)
+	wg.Wait()
 	if n := len(checkWhole(t, d)); n != 2 {
 		t.Errorf("%d requests stored, want 2", n)
 	}

@@ -290,7 +290,7 @@ func (w *writer) attempt() error {
 	if err := w.begin(); err != nil {
 		err = fault(err)
 		for _, j := range w.group {
-			if j.start() {
+			if j != nil && j.start() {
 				j.finish(err)
 			}
 		}
@@ -300,7 +300,7 @@ func (w *writer) attempt() error {
 	alone, guard := len(w.group) == 1, w.careful > 0
 	w.careful = max(0, w.careful-1)
 	for i, j := range w.group {
-		if !j.start() {
+		if j == nil || !j.start() {
 			w.group[i] = nil // it was given up, and is the caller's
 			continue
 		}
