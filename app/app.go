@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -115,7 +116,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.gate = approval.NewGate(approval.Options{
 		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"), Now: a.o.Now,
 		Addresses: func(approval.Request) []approval.Address { return a.live.Load().addresses },
-		Editable:  editable,
+		Editable:  editable, People: a.directory.ByName,
 	})
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = channels.NewSender(channels.SenderOptions{
@@ -146,19 +147,18 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
 	}
-	mux := http.NewServeMux()
-	a.routes(mux)
-	a.serveOn(a.listener, mux)
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping})
+	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler()}
 	if cfg.WebhookListen == "" {
-		a.webhooks(mux)
+		maps.Copy(ours, a.webhooks())
+		a.serveOn(a.listener, ours.before(api))
 		return nil
 	}
+	a.serveOn(a.listener, ours.before(api))
 	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
 		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)
 	}
-	mux = http.NewServeMux()
-	a.webhooks(mux)
-	a.serveOn(a.hooks, mux)
+	a.serveOn(a.hooks, a.webhooks().before(http.NotFoundHandler()))
 	return nil
 }
 
@@ -181,20 +181,28 @@ func (a *App) serveOn(l net.Listener, h http.Handler) {
 	})
 }
 
-func (a *App) routes(mux *http.ServeMux) {
-	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping})
-	mux.Handle("/", api)
-	mux.HandleFunc("GET /healthz", a.healthz)
-	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.Handle("GET /metrics", a.metrics.handler())
+// exactly is handlers by path. A path is taken as it was sent: nothing is cleaned, and so nobody is
+// redirected before the API has looked at who they are.
+type exactly map[string]http.Handler
+
+func (e exactly) before(rest http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h, ok := e[r.URL.Path]; ok {
+			h.ServeHTTP(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	})
 }
 
-func (a *App) webhooks(mux *http.ServeMux) {
+func (a *App) webhooks() exactly {
 	o := webhook.Options{Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook}
 	line := webhook.NewLINE(o, a.lineSecrets, a.lineBot)
 	slack := webhook.NewSlack(o, a.slackSecrets, a.slackWorkspace)
-	mux.Handle("/webhook/line", a.configured(line, func(l *live) bool { return l.line != nil }))
-	mux.Handle("/webhook/slack", a.configured(slack, func(l *live) bool { return l.slack != nil }))
+	return exactly{
+		"/webhook/line":  a.configured(line, func(l *live) bool { return l.line != nil }),
+		"/webhook/slack": a.configured(slack, func(l *live) bool { return l.slack != nil }),
+	}
 }
 
 // configured serves a webhook only while its channel is in the configuration.

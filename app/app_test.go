@@ -525,6 +525,22 @@ func TestOperations(t *testing.T) {
 	})
 }
 
+func TestNoPathIsRedirected(t *testing.T) {
+	w := newWorld(t)
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer c.CloseIdleConnections()
+	for _, path := range []string{"//v1/calls", "/v1/./calls", "/v1/../v1/calls", "/healthz/", "//healthz"} {
+		res, err := c.Post(w.url(path), "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode < 400 || res.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s", path, res.StatusCode, res.Header.Get("Content-Type"))
+		}
+	}
+}
+
 func TestRule10_AGateThatReachesNobodySaysSo(t *testing.T) {
 	w := newWorld(t)
 	w.stop()

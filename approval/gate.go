@@ -44,9 +44,12 @@ type Options struct {
 	Addresses func(Request) []Address
 	// Editable says whether a sent card of the channel can be edited. nil: none can.
 	Editable func(channel string) bool
-	Masker   *Masker
-	Logger   *slog.Logger
-	Now      func() time.Time // the wall clock of those who wait; default time.Now
+	// People returns a person as they are configured now. It is asked inside the transaction of what they
+	// decide, so that somebody who was removed meanwhile decides nothing. nil: actors are taken as given.
+	People func(name string) (Actor, bool)
+	Masker *Masker
+	Logger *slog.Logger
+	Now    func() time.Time // the wall clock of those who wait; default time.Now
 }
 
 // Gate holds every rule about who may run what. It is safe for concurrent use.
@@ -56,6 +59,7 @@ type Gate struct {
 	policy    atomic.Pointer[Policy]
 	addresses func(Request) []Address
 	editable  func(string) bool
+	people    func(string) (Actor, bool)
 	masker    *Masker
 	log       *slog.Logger
 	wall      func() time.Time
@@ -63,7 +67,7 @@ type Gate struct {
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{store: o.Store, broker: o.Broker, addresses: o.Addresses, editable: o.Editable, masker: o.Masker, log: o.Logger, wall: o.Now}
+	g := &Gate{store: o.Store, broker: o.Broker, addresses: o.Addresses, editable: o.Editable, people: o.People, masker: o.Masker, log: o.Logger, wall: o.Now}
 	if g.addresses == nil {
 		g.addresses = func(Request) []Address { return nil }
 	}
@@ -372,7 +376,9 @@ func (g *Gate) queue(tx Tx, n Notification) error {
 }
 
 func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error {
-	e.CorrelationID = Correlation(ctx)
+	if e.CorrelationID = Correlation(ctx); e.CorrelationID == "" {
+		e.CorrelationID = e.ApprovalID // time and the outbox act for the request itself
+	}
 	_, err := tx.Append(e)
 	return err
 }
@@ -599,7 +605,7 @@ func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 
 // decide returns a refusal apart from an error: a refusal is on record and commits, an error does not.
 func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, error) {
-	d.Reason = strings.TrimSpace(d.Reason)
+	d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By)
 	r, err := g.settled(ctx, tx, d.RequestID)
 	if errors.Is(err, ErrNotFound) {
 		refusal := Errorf(CodeNotFound, noRequestMessage)
@@ -643,6 +649,16 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, 
 	}
 	r, err = g.ended(ctx, tx, r.ID)
 	return r, nil, err
+}
+
+// asNow returns a person with the roles they have now, none if they are not configured any more.
+func (g *Gate) asNow(who Actor) Actor {
+	if who.Kind != Human || g.people == nil {
+		return who
+	}
+	now, ok := g.people(who.Name)
+	who.Approver, who.Admin = ok && now.Approver, ok && now.Admin
+	return who
 }
 
 // judgeDecision says why d may not be carried out on r as it stands, nil if it may.
@@ -693,6 +709,7 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 	var refusal *Error
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
 		refusal = nil
+		c.By = g.asNow(c.By)
 		r, err = g.settled(ctx, tx, c.RequestID)
 		if errors.Is(err, ErrNotFound) || err == nil && c.By.Kind == Agent && c.By.Name != r.Agent {
 			refusal = Errorf(CodeNotFound, noRequestMessage)

@@ -68,6 +68,17 @@ func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []De
 	return ready, next, err
 }
 
+// Seen tells how new the state is that the delivery's requests are in: it grows whenever one ends.
+func (d Delivery) Seen() int64 { return seen(d.Requests) }
+
+func seen(rs []Request) int64 {
+	newest := int64(0)
+	for _, r := range rs {
+		newest = max(newest, r.ResolvedSeq)
+	}
+	return newest
+}
+
 func (n Notification) sendable(now time.Time) bool {
 	return (n.Status == Queued || n.Status == Retrying) && !n.NextAttemptAt.After(now) && !n.LeaseUntil.After(now)
 }
@@ -76,6 +87,7 @@ func (n Notification) sendable(now time.Time) bool {
 type Try struct {
 	Notification Notification
 	Body         []byte // rendered; kept only if the row has none yet
+	Seen         int64  // Delivery.Seen of what Body was rendered from
 	Lease        time.Duration
 }
 
@@ -107,6 +119,13 @@ func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error)
 					continue
 				}
 			}
+			if n.Kind == KindOutcome {
+				if ok, err := o.g.mayEdit(tx, n, t); err != nil {
+					return err
+				} else if !ok {
+					continue
+				}
+			}
 			was, attempt := n.Status, n.Attempt
 			n.Attempt++
 			n.LeaseUntil, n.UpdatedAt = now.Add(t.Lease).Truncate(time.Millisecond), now
@@ -127,6 +146,34 @@ func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error)
 		return nil
 	})
 	return begun, err
+}
+
+// mayEdit reports whether an edit may begin: not while another one of the same card is under way, not
+// after a newer one has gone out, and not with a picture that is no longer true.
+func (g *Gate) mayEdit(tx Tx, n Notification, t Try) (bool, error) {
+	siblings, err := tx.Notifications(NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID, Kind: KindOutcome})
+	if err != nil {
+		return false, err
+	}
+	for _, s := range siblings {
+		switch {
+		case s.TargetID != n.TargetID || s.ID == n.ID:
+		case s.LeaseUntil.After(tx.Now()) && (s.Status == Queued || s.Status == Retrying):
+			return false, nil // recording how it ended lets this one go
+		case s.ID > n.ID && s.Status == Sent:
+			return false, g.skip(tx, n)
+		}
+	}
+	if len(n.Body) > 0 {
+		return true, nil
+	}
+	rs, err := shown(tx, n)
+	if err != nil || seen(rs) <= t.Seen {
+		return err == nil, err
+	}
+	n.UpdatedAt = tx.Now() // it is due all the same: whoever sends reads it again
+	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	return false, err
 }
 
 // Receipt is what a platform returned for a message.
@@ -160,7 +207,7 @@ func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 		if row.Kind == KindOutcome {
 			return o.g.nextEdit(tx, row)
 		}
-		if !row.showsCard() {
+		if !row.showsCard() || !o.g.editable(row.Channel) {
 			return nil
 		}
 		rs, err := shown(tx, row)
@@ -181,18 +228,26 @@ func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 	})
 }
 
-// nextEdit lets the edit that waits behind a finished one of the same card go.
+// nextEdit lets the edit that waits behind a finished one of the same card go, and drops those that
+// the finished one has overtaken.
 func (g *Gate) nextEdit(tx Tx, done Notification) error {
 	ns, err := tx.Notifications(NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: KindOutcome})
 	if err != nil {
 		return err
 	}
 	for _, n := range ns {
-		if n.TargetID == done.TargetID && n.Status == Queued && n.NextAttemptAt.After(tx.Now()) {
+		if n.TargetID != done.TargetID || n.ID == done.ID || n.Status != Queued && n.Status != Retrying {
+			continue
+		}
+		switch {
+		case n.ID < done.ID && done.Status == Sent:
+			err = g.skip(tx, n)
+		case n.ID > done.ID:
 			n.NextAttemptAt, n.UpdatedAt = tx.Now(), tx.Now()
-			if _, err := tx.UpdateNotification(n, n.Status, n.Attempt); err != nil {
-				return err
-			}
+			_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -206,6 +261,7 @@ type Failure struct {
 	Detail     string    // what the platform said; safe to show
 	HTTPStatus int
 	Unbegun    bool // the try does not count: the channel is paused
+	ReplySpent bool // the reply token is of no use any more: later tries push
 }
 
 // NotSent records that n, as Begin returned it, did not go out, or that nobody knows.
@@ -227,6 +283,9 @@ func (o *Outbox) NotSent(ctx context.Context, n Notification, f Failure) error {
 		}
 		news := row.Error != why || !f.Unbegun
 		row.Error, row.HTTPStatus, row.UpdatedAt, row.LeaseUntil = why, f.HTTPStatus, now, time.Time{}
+		if f.ReplySpent {
+			row.ReplyTo = ""
+		}
 		event := EventNotificationRetrying
 		switch {
 		case f.Final:
@@ -361,6 +420,9 @@ func (g *Gate) Retry(ctx context.Context, by Actor, id string) (Notification, er
 		attempt, now := n.Attempt, tx.Now()
 		n.Status, n.Attempt, n.NextAttemptAt, n.UpdatedAt = Queued, 0, now, now
 		n.RetryKey, n.FirstTryAt, n.LeaseUntil, n.Revived = newUUID(), time.Time{}, time.Time{}, false
+		if n.Kind == KindOutcome {
+			n.Body = nil // an edit shows how things stand when it goes out
+		}
 		if _, err = tx.UpdateNotification(n, Failed, attempt); err != nil {
 			return err
 		}

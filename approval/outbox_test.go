@@ -101,7 +101,7 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	w.mustDecide(id, true, hana, "")
 	out := w.gate.Outbox()
 	ready, _, _ := out.Ready(w.ctx, nil, 10)
-	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
 	if err != nil || len(begun) != 1 {
 		t.Fatal(begun, err)
 	}

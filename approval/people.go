@@ -63,6 +63,7 @@ type Directory struct {
 type directory struct {
 	tokens map[[sha256.Size]byte]Actor // by digest, so that a look-up takes no time that depends on a secret's prefix
 	chat   map[Address]Actor
+	names  map[string]Actor // people
 	people []Person
 }
 
@@ -75,7 +76,7 @@ func NewDirectory(agents []AgentIdentity, people []Person) *Directory {
 
 // Replace makes the directory know these agents and people and nobody else.
 func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
-	n := &directory{tokens: map[[sha256.Size]byte]Actor{}, chat: map[Address]Actor{}, people: slices.Clone(people)}
+	n := &directory{tokens: map[[sha256.Size]byte]Actor{}, chat: map[Address]Actor{}, names: map[string]Actor{}, people: slices.Clone(people)}
 	for _, a := range agents {
 		if a.Token != "" {
 			n.tokens[sha256.Sum256([]byte(a.Token))] = Actor{Kind: Agent, Name: a.Name}
@@ -83,6 +84,7 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 	}
 	for _, p := range people {
 		who := Actor{Kind: Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale}
+		n.names[p.Name] = who
 		if p.Token != "" {
 			n.tokens[sha256.Sum256([]byte(p.Token))] = who
 		}
@@ -113,6 +115,16 @@ func (d *Directory) ByChat(channel, userID string) (Actor, bool) {
 		return Actor{}, false
 	}
 	a, ok := n.chat[Address{channel, userID}]
+	return a, ok
+}
+
+// ByName returns a configured person as they are now.
+func (d *Directory) ByName(name string) (Actor, bool) {
+	n := d.now.Load()
+	if n == nil {
+		return Actor{}, false
+	}
+	a, ok := n.names[name]
 	return a, ok
 }
 

@@ -1,7 +1,9 @@
 package approval
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,6 +67,7 @@ func (g *Gate) Tap(ctx context.Context, t Tap) (Tapped, error) {
 			out.Duplicate = true
 			return g.ignoreTap(ctx, tx, t, "duplicate_event")
 		}
+		t.By = g.asNow(t.By)
 		out, err = g.tap(ctx, tx, t)
 		return err
 	})
@@ -174,6 +177,10 @@ func (g *Gate) aim(ctx context.Context, tx Tx, t Tap) (targets []string, answer 
 			answer.Text = fmt.Sprintf("That message shows %d requests. Use its buttons, or type: %s <id>", len(ids), t.Intent)
 			return nil, answer, g.reply(tx, t, "", answer.Text, nil)
 		}
+		if t.By.Approver && t.Intent == IntentDeny { // what was meant is not known, and is not guessed
+			answer.Text = "That message shows no request that I know, so nothing was denied. Type: deny <id> <reason>"
+			return nil, answer, g.reply(tx, t, "", answer.Text, nil)
+		}
 	}
 	if !t.By.Approver || t.By.Kind != Human {
 		return nil, Tapped{Code: CodeNotAnApprover, Text: notYoursMessage}, g.refuseTap(ctx, tx, t)
@@ -194,6 +201,9 @@ func (g *Gate) refuseTap(ctx context.Context, tx Tx, t Tap) error {
 // quoted finds the requests shown by the message that the words quote.
 func (g *Gate) quoted(tx Tx, t Tap) ([]string, error) {
 	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1})
+	if err == nil && len(ns) == 0 {
+		ns, err = g.quotedAmong(tx, t)
+	}
 	if err != nil || len(ns) == 0 || !ns[0].showsCard() {
 		return nil, err
 	}
@@ -203,6 +213,29 @@ func (g *Gate) quoted(tx Tx, t Tap) ([]string, error) {
 		ids = append(ids, r.ID)
 	}
 	return ids, err
+}
+
+// How far back, and among how many messages to the same person, a quoted one is looked for that is not
+// the first of its notification.
+const (
+	quotedSince = 7 * 24 * time.Hour
+	quotedAmong = 200
+)
+
+// quotedAmong finds a quoted message that is not the first of its notification: a notification can be
+// several messages, and all their ids are in its receipt.
+func (g *Gate) quotedAmong(tx Tx, t Tap) ([]Notification, error) {
+	id, err := json.Marshal(t.QuotedID)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, Recipient: t.From, Since: tx.Now().Add(-quotedSince), Limit: quotedAmong})
+	for _, n := range ns {
+		if bytes.Contains(n.Receipt, id) {
+			return []Notification{n}, err
+		}
+	}
+	return nil, err
 }
 
 // bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
@@ -228,6 +261,8 @@ func (g *Gate) bareWord(ctx context.Context, tx Tx, t Tap) (targets []string, an
 	switch {
 	case total == 0:
 		answer.Text = "Nothing is waiting for a decision."
+	case t.Intent == IntentDeny && total == 1 && !t.At.IsZero() && t.At.Before(pending[0].RequestedAt):
+		answer.Text = "The request that is pending now is newer than your message, so nothing was denied. Use its buttons, or type: deny <id> <reason>"
 	case t.Intent == IntentDeny && total == 1:
 		return []string{pending[0].ID}, answer, nil
 	case t.Intent == IntentDeny:

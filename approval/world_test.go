@@ -230,7 +230,7 @@ func (w *world) send() []approval.Notification {
 	}
 	var tries []approval.Try
 	for _, d := range ready {
-		tries = append(tries, approval.Try{Notification: d.Notification, Body: []byte(`{"card":1}`), Lease: 20 * time.Second})
+		tries = append(tries, approval.Try{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(), Lease: 20 * time.Second})
 	}
 	begun, err := out.Begin(w.ctx, tries)
 	if err != nil {

@@ -65,6 +65,7 @@ type PushError struct {
 	HTTPStatus  int           // 0: there was no answer
 	Unknown     bool          // the message may have gone out all the same
 	ChannelDown bool          // it is the channel that fails, not this message: every other would fail too
+	ReplySpent  bool          // the reply token was refused, so a push was tried: later tries push too
 	Err         error
 }
 

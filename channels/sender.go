@@ -85,6 +85,7 @@ const (
 	backlogMost  = 128
 	scanAgain    = 5 * time.Second // when rows are due that cannot be taken now
 	storeRetry   = time.Second
+	drawAgain    = 100 * time.Millisecond
 	firstProbe   = 30 * time.Second
 	slowestProbe = 5 * time.Minute
 )
@@ -498,7 +499,7 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.De
 		body, rendered = s.render(ch, maker, d)
 	}
 	until := time.Now().Add(lease)
-	begun, err := s.outbox.Begin(ctx, []approval.Try{{Notification: n, Body: body, Lease: lease}})
+	begun, err := s.outbox.Begin(ctx, []approval.Try{{Notification: n, Body: body, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Warn("a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
@@ -506,6 +507,9 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.De
 		return outcome{retryAt: time.Now().Add(storeRetry)}
 	}
 	if len(begun) == 0 {
+		if n.Kind == approval.KindOutcome { // the card has changed again since it was drawn
+			return outcome{retryAt: time.Now().Add(drawAgain)}
+		}
 		return outcome{} // its request has ended, or somebody else has it
 	}
 	n = begun[0]
@@ -612,7 +616,7 @@ func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n ap
 // judge decides what becomes of a notification that did not go out.
 func (s *Sender) judge(n approval.Notification, e *PushError) (approval.Failure, Result) {
 	now := time.Now()
-	f := approval.Failure{Reason: e.Reason, Detail: e.Detail(), HTTPStatus: e.HTTPStatus}
+	f := approval.Failure{Reason: e.Reason, Detail: e.Detail(), HTTPStatus: e.HTTPStatus, ReplySpent: e.ReplySpent}
 	switch {
 	case e.ChannelDown:
 		f.Unbegun, f.RetryAt = true, now

@@ -62,6 +62,9 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 		}
 		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read to its end.", Err: err}
 	}
+	if err := x.again(); err != nil { // a body may take its time, and its sender be removed meanwhile
+		return err
+	}
 	switch {
 	case buf.Len() > 0 && !jsonType:
 		return errNotJSONType

@@ -144,6 +144,7 @@ type exchange struct {
 	r       *http.Request
 	route   *route
 	who     principal
+	again   func() error // looks at who asks once more
 	query   url.Values
 	wait    time.Duration
 	formErr error // what is wrong with the query
@@ -211,6 +212,10 @@ func (s *Server) serve(x *exchange) error {
 	if !rt.public {
 		var err error
 		if x.who, err = s.authenticate(x.r); err != nil {
+			return err
+		}
+		x.again = func() (err error) {
+			x.who, err = s.still(x.who)
 			return err
 		}
 	}

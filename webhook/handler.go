@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -116,7 +117,12 @@ func (u *unsigned) add(now time.Time) (count int, tell bool) {
 // tap hands one tap to the gate; false means that it could not be stored.
 func (c *common) tap(ctx context.Context, t approval.Tap) bool {
 	t.Channel = c.channel
-	out, err := c.gate.Tap(ctx, t)
+	if t.By.Kind == approval.Stranger && t.Intent == approval.IntentOther {
+		// Small talk of people we do not know decides nothing and must not fill the log.
+		c.count(c.channel, "ignored")
+		return true
+	}
+	out, err := c.gate.Tap(approval.WithCorrelation(ctx, t.EventID), t)
 	switch {
 	case err != nil:
 		c.count(c.channel, "unavailable")
@@ -165,9 +171,6 @@ func finish(w http.ResponseWriter, stored bool) {
 
 // deadline bounds the work of one delivery. A platform that hangs up does not undo what is under way.
 func deadline(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx := context.WithoutCancel(r.Context())
-	if id := approval.Correlation(ctx); id == "" {
-		ctx = approval.WithCorrelation(ctx, r.Header.Get("X-Line-Request-Id"))
-	}
+	ctx := approval.WithCorrelation(context.WithoutCancel(r.Context()), "webhook:"+rand.Text())
 	return context.WithTimeout(ctx, commitWithin)
 }

@@ -114,6 +114,10 @@ func (h *LINE) event(ctx context.Context, raw json.RawMessage) bool {
 		return true
 	}
 	if e.Source == nil || e.Source.Type != "user" || e.Source.UserID == "" {
+		if isWords { // what is said in a group the bot is in is not said to us
+			h.count(h.channel, "ignored")
+			return true
+		}
 		return h.refuse(ctx, "line:", "not_one_to_one")
 	}
 	by, known := h.people.ByChat("line", e.Source.UserID)

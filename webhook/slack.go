@@ -265,7 +265,21 @@ func (h *Slack) callback(ctx context.Context, w http.ResponseWriter, raw []byte)
 		quoted = e.ThreadTS
 	}
 	words(&t, unescape.Replace(e.Text), quoted)
+	if t.RequestID == "" && t.QuotedID == "" {
+		// Slack delivers late, up to a day: a bare word must not reach a request that came after it.
+		t.At = slackTime(e.TS)
+	}
 	finish(w, h.tap(ctx, t))
+}
+
+// slackTime reads a message's ts, the zero time if it is none.
+func slackTime(ts string) time.Time {
+	sec, _, _ := strings.Cut(ts, ".")
+	n, err := strconv.ParseInt(sec, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(n, 0).Add(time.Second - time.Millisecond).UTC() // the end of its second: equal counts
 }
 
 // unescape undoes the only escaping that Slack does to what people type.

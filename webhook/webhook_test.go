@@ -322,6 +322,29 @@ func (f *fixture) slackButton(change func(p map[string]any)) *httptest.ResponseR
 	return f.postSlack(formType, "payload="+url.QueryEscape(string(b)), nil)
 }
 
+func TestSmallTalkOfStrangersIsNobodysBusiness(t *testing.T) {
+	f := newFixture(t)
+	text := func(change ...string) string {
+		return strings.NewReplacer(append(change, `"postback":{"data":"action=approve&id=`+request+`"}`, `"message":{"type":"text","text":"nice weather"}`, `"type":"postback"`, `"type":"message"`)...).Replace(postback())
+	}
+	f.wantStatus(f.lineEvents(text(hanaLINE, "Uffffffffffffffffffffffffffffffff"), text(`"type":"user"`, `"type":"group","groupId":"C1"`)), 200)
+	f.wantTaps(0)
+	if len(f.gate.refused) != 0 || f.counts["ignored"] != 2 {
+		t.Errorf("audited %q, counts %v", f.gate.refused, f.counts)
+	}
+	f.lineEvents(text())
+	f.wantTaps(1)
+}
+
+func TestABareWordInSlackHasItsTime(t *testing.T) {
+	f := newFixture(t)
+	f.postSlack("application/json", `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev9","event":{"type":"message","channel_type":"im","user":"U02HANA","text":"no","ts":"1795257600.000100"}}`, nil)
+	f.wantTaps(1)
+	if got := f.gate.taps[0].At; got.Unix() != 1795257600 {
+		t.Errorf("at %v", got)
+	}
+}
+
 func TestSlackButtonBecomesATap(t *testing.T) {
 	f := newFixture(t)
 	w := f.slackButton(nil)

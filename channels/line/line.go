@@ -71,6 +71,9 @@ func (ch *Channel) Probe(ctx context.Context) error {
 		e.Unknown = false
 		return e
 	}
+	if info == nil || info.UserId == "" {
+		return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: res.StatusCode, Err: errors.New("LINE's answer does not say who the bot is")}
+	}
 	ch.bot.Store(&info.UserId)
 	return nil
 }
@@ -127,6 +130,9 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		}
 	}
 	r, err := ch.push(ctx, m, ms, cardAt(raws))
+	if err != nil && m.Kind == approval.KindReply {
+		err.ReplySpent = true
+	}
 	return r, asError(err)
 }
 

@@ -1,0 +1,224 @@
+package approval_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// drawn stands for a rendered card: the states that it shows.
+func drawn(d approval.Delivery) []byte {
+	s := ""
+	for _, r := range d.Requests {
+		s += " " + string(r.Status)
+	}
+	return []byte(fmt.Sprintf(`{"states":"%s"}`, s))
+}
+
+func (w *world) batchOfTwo() (a, b string) {
+	w.t.Helper()
+	outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{call(`{"n":1}`), call(`{"n":2}`)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.send()
+	return outs[0].Request.ID, outs[1].Request.ID
+}
+
+// lastEdit sends edits for a while and returns what the card shows in the end.
+func (w *world) lastEdit() string {
+	w.t.Helper()
+	out, shown := w.gate.Outbox(), ""
+	for range 60 {
+		w.clock.advance(time.Second)
+		ready, _, err := out.Ready(w.ctx, nil, 10)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, d := range ready {
+			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: d.Notification, Body: drawn(d), Seen: d.Seen(), Lease: 18 * time.Second}})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			for _, n := range begun {
+				shown = string(n.Body)
+				if err := out.Sent(w.ctx, n, approval.Receipt{MessageID: "x", HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}
+	}
+	return shown
+}
+
+func TestAnEditDrawnBeforeAnotherDecisionIsDrawnAgain(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.batchOfTwo()
+	w.mustDecide(a, true, hana, "")
+	out := w.gate.Outbox()
+	ready, _, err := out.Ready(w.ctx, nil, 10)
+	if err != nil || len(ready) != 1 {
+		t.Fatal(ready, err)
+	}
+	old := approval.Try{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}
+	w.mustDecide(b, false, ken, "")
+	if begun, err := out.Begin(w.ctx, []approval.Try{old}); err != nil || len(begun) != 0 {
+		t.Fatalf("the old picture goes out: %v, %v", begun, err)
+	}
+	if got, want := w.lastEdit(), `{"states":" approved denied"}`; got != want {
+		t.Errorf("the card shows %s, want %s", got, want)
+	}
+}
+
+func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.batchOfTwo()
+	w.mustDecide(a, true, hana, "")
+	out := w.gate.Outbox()
+	ready, _, _ := out.Ready(w.ctx, nil, 10)
+	first, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}})
+	if err != nil || len(first) != 1 {
+		t.Fatal(first, err)
+	}
+	w.clock.advance(2 * time.Second)
+	w.mustDecide(b, false, ken, "") // while the first edit is on its way
+	w.clock.advance(8 * time.Second)
+	if err := out.NotSent(w.ctx, first[0], approval.Failure{Reason: "timeout", RetryAt: w.clock.Now().Add(11 * time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := w.lastEdit(), `{"states":" approved denied"}`; got != want {
+		t.Errorf("the card shows %s, want %s", got, want)
+	}
+}
+
+func TestRule5_WhoMayDecideIsJudgedAsTheyAreNow(t *testing.T) {
+	w := newWorld(t)
+	people := approval.NewDirectory(nil, []approval.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
+	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Now: w.clock.Now, People: people.ByName})
+	id := w.check(transfer).Request.ID
+	people.Replace(nil, []approval.Person{{Name: "hana", Approver: true}}) // ken was removed, hana is no admin any more
+	_, err := w.decide(id, true, ken, "")
+	wantCode(t, err, approval.CodeNotAnApprover)
+	if out := w.tap(approval.Tap{By: ken, Intent: approval.IntentApprove, RequestID: id}); out.Code != approval.CodeNotAnApprover {
+		t.Errorf("%+v", out)
+	}
+	_, err = w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaAPI})
+	wantCode(t, err, approval.CodeNotAdmin)
+	w.mustDecide(id, true, hana, "")
+}
+
+func TestAQuotedMessageThatIsNotKnownIsNotGuessedAt(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	no := approval.Tap{By: hana, Intent: approval.IntentDeny, QuotedID: "5900", Reason: "wrong account"}
+	if out := w.tap(no); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestAnyMessageOfANotificationCanBeQuoted(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	out := w.gate.Outbox()
+	ready, _, _ := out.Ready(w.ctx, nil, 1)
+	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "1", Data: []byte(`{"messages":[{"id":"1"},{"id":"2"}]}`)}); err != nil {
+		t.Fatal(err)
+	}
+	tap := approval.Tap{By: hana, Intent: approval.IntentDeny, QuotedID: "2", Channel: begun[0].Channel, From: begun[0].Recipient}
+	if got := w.tap(tap); len(got.Decided) != 1 || got.Decided[0].ID != id {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestALateBareNoDoesNotReachANewerRequest(t *testing.T) {
+	w := newWorld(t)
+	typed := w.clock.Now()
+	w.clock.advance(5 * time.Minute)
+	id := w.check(transfer).Request.ID
+	out := w.tap(approval.Tap{Channel: "slack", By: hana, Intent: approval.IntentDeny, At: typed})
+	if len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestRule11_WhatTimeAndTheOutboxDoIsCorrelatedToo(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.send()
+	w.clock.advance(time.Hour)
+	w.request(id)
+	for _, typ := range []approval.EventType{approval.EventNotificationSent, approval.EventDecision} {
+		es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: typ, Limit: 1})
+		if err != nil || len(es) != 1 || es[0].CorrelationID != id {
+			t.Errorf("%s: %+v, %v", typ, es, err)
+		}
+	}
+}
+
+// Callers who hang up while others are refused after a write: one commit group holds both.
+func TestImpatientCallersDoNotHurtTheirNeighbours(t *testing.T) {
+	w := newWorld(t)
+	limited := terms
+	limited.MaxPending = 1
+	reading := func(c approval.Call) approval.Verdict {
+		if c.Tool == "read_file" {
+			return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow}
+		}
+		return asks(c)
+	}
+	if err := w.gate.SetPolicy(w.ctx, rules{reading, limited}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.check(transfer)
+	read := call(`{}`)
+	read.Tool = "read_file"
+	var wg sync.WaitGroup
+	for i := range 24 {
+		wg.Go(func() {
+			for n := range 40 {
+				ctx, cancel := context.WithTimeout(w.ctx, time.Duration(200+97*((n+i)%20))*time.Microsecond)
+				w.gate.Check(ctx, read)
+				cancel()
+			}
+		})
+	}
+	wg.Go(func() {
+		for n := range 100 {
+			_, err := w.gate.CheckBatch(w.ctx, []approval.Call{read, call(fmt.Sprintf(`{"n":%d}`, n))})
+			if approval.CodeOf(err) != approval.CodeTooManyPending {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+	wg.Wait()
+	w.expect(read, approval.WordAllow)
+}
+
+func TestASpentReplyTokenIsNotTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.tap(approval.Tap{By: hana, Intent: approval.IntentApprove})
+	out := w.gate.Outbox()
+	ready, _, err := out.Ready(w.ctx, nil, 1)
+	if err != nil || len(ready) != 1 || ready[0].Notification.ReplyTo == "" {
+		t.Fatal(ready, err)
+	}
+	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := out.NotSent(w.ctx, begun[0], approval.Failure{Reason: "rate_limited", ReplySpent: true, RetryAt: w.clock.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := w.gate.Notification(w.ctx, begun[0].ID)
+	if err != nil || n.ReplyTo != "" || n.RetryKey != begun[0].RetryKey {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
