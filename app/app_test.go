@@ -267,6 +267,14 @@ func TestTypedWordsInSlack(t *testing.T) {
 	}); err != nil {
 		t.Fatal("no card in the direct messages")
 	}
+	w.eventually("the card's receipt", func() bool { // nobody quotes it faster than that
+		for _, n := range w.notifications(client.NotificationQuery{ApprovalID: id, Channel: "slack"}) {
+			if n.Kind == "reply" && n.Status == "sent" {
+				return true
+			}
+		}
+		return false
+	})
 	w.ok(w.chat.TypeSlack(w.ctx, "hana", "deny: not today", card.TS))
 	w.eventually("the denial", func() bool { return w.status(id).Status == "denied" })
 	if r := w.status(id); r.ResolveReason != "not today" {
