@@ -281,13 +281,19 @@ type build struct {
 	Go       string `json:"go"`
 }
 
+// release is the version where the build says it: -ldflags "-X main.release=v1.2.3", as the image's does.
+var release string
+
 func version() build {
 	b := build{Version: "(devel)", Go: runtime.Version()}
+	if release != "" {
+		b.Version = release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	if v := info.Main.Version; v != "" {
+	if v := info.Main.Version; v != "" && release == "" {
 		b.Version = v
 	}
 	for _, set := range info.Settings {
