@@ -158,8 +158,10 @@ func (g *Gate) aim(ctx context.Context, tx Tx, t Tap) (targets []string, answer 
 				targets = append(targets, r.ID)
 			}
 		}
-		if targets == nil { // all over: the answer says how the first one ended
-			targets = []string{batch[0].ID}
+		if targets == nil { // all over: the answer says how each one ended
+			for _, r := range batch {
+				targets = append(targets, r.ID)
+			}
 		}
 		return targets, Tapped{}, nil
 	case t.QuotedID != "":

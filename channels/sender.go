@@ -75,8 +75,8 @@ type SenderOptions struct {
 // A send must be over, and recorded, before somebody else may take the row for abandoned; and what was
 // in flight at a crash is tried again within 20 s.
 const (
-	sendTimeout = HTTPTimeout + 2*time.Second
-	lease       = sendTimeout + 6*time.Second
+	sendTimeout = HTTPTimeout + time.Second
+	lease       = sendTimeout + 3*time.Second
 )
 
 const (

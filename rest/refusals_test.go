@@ -1,9 +1,11 @@
 package rest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -647,5 +649,28 @@ func TestAPanicInMidAnswerBreaksTheConnection(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("the answer looks whole")
+	}
+}
+
+// A body that ends before its length, from a client that closed its half and reads on, must not be
+// answered with the 200 that an answer left out would be.
+func TestRule1_ABodyCutShortIsNoYes(t *testing.T) {
+	w := newWorld(t)
+	c, err := net.Dial("tcp", strings.TrimPrefix(w.srv.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"tool\":\"read_file\"}", botToken)
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 400 || res.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("answered %s %s", res.Status, res.Header.Get("Content-Type"))
 	}
 }
