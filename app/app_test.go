@@ -493,6 +493,9 @@ func TestRule7_AWebhookThatCannotBeStoredIs503AndComesAgain(t *testing.T) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("answered after %v", took)
 	}
+	if got := w.get("/readyz"); !strings.Contains(got, "does not answer") {
+		t.Errorf("readiness while nothing can be written: %s", got)
+	}
 	unlock()
 	if r := w.status(id); r.Status != "pending" {
 		t.Fatalf("the refused tap decided: %s", r.Status)

@@ -84,6 +84,39 @@ func childMain() {
 	select {}
 }
 
+// child runs the program in a process of its own, armed to die at a point, with a client of it.
+func (w *world) child(point string) (*exec.Cmd, *client.Client) {
+	w.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+point, "CONFIG="+w.path)
+	for k, v := range w.env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd.Stderr = w.log
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	addr := lines.Text()
+	fmt.Fprintln(in, "go")
+	lines.Scan() // armed
+	bot, err := client.New("http://"+addr, secrets["AGENT_TOKEN"], client.WithTimeout(10*time.Second))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(bot.Close)
+	return cmd, bot
+}
+
 // TestRule7_KilledAtAnyPointNothingIsLostOrDoubled kills the program with SIGKILL at each named point
 // while a call is quarantined and its card sent, starts it again, and looks at what survived.
 func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
@@ -92,33 +125,7 @@ func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.stop() // the world's own program steps aside for the child
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), childEnv+"="+point, "CONFIG="+w.path)
-			for k, v := range w.env {
-				cmd.Env = append(cmd.Env, k+"="+v)
-			}
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd.Stderr = w.log
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(out)
-			lines.Scan()
-			addr := lines.Text()
-			fmt.Fprintln(in, "go")
-			lines.Scan()
-			bot, err := client.New("http://"+addr, secrets["AGENT_TOKEN"], client.WithTimeout(10*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer bot.Close()
+			cmd, bot := w.child(point)
 			answer, callErr := bot.Call(w.ctx, transfer(4000))
 			if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 				t.Fatalf("the child was not killed: %v", err)
@@ -189,32 +196,14 @@ func TestRule4_KilledWhileConsumingNeverRunsTwice(t *testing.T) {
 				return true
 			})
 			w.stop()
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), childEnv+"="+point, "CONFIG="+w.path)
-			for k, v := range w.env {
-				cmd.Env = append(cmd.Env, k+"="+v)
-			}
-			in, _ := cmd.StdinPipe()
-			out, _ := cmd.StdoutPipe()
-			cmd.Stderr = w.log
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(out)
-			lines.Scan()
-			addr := lines.Text()
-			fmt.Fprintln(in, "go")
-			lines.Scan()
-			bot, err := client.New("http://"+addr, secrets["AGENT_TOKEN"], client.WithTimeout(10*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer bot.Close()
+			cmd, bot := w.child(point)
 			through := 0
 			if a, err := bot.Call(w.ctx, transfer(4100)); err == nil && a.MayRun() {
 				through++
 			}
-			cmd.Wait()
+			if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+				t.Fatalf("the child was not killed: %v", err)
+			}
 			w.start()
 			for range 2 {
 				if w.call(transfer(4100)).MayRun() {

@@ -119,6 +119,9 @@ func (g *Gate) tap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 				out.Code = refusal.Code
 			}
 			lines = append(lines, tapRefusal(refusal, t.Intent, id))
+			if refusal.Code == CodeNotAnApprover {
+				break // so it is for the rest of a batch, and is said once
+			}
 			continue
 		}
 		out.Decided = append(out.Decided, r)

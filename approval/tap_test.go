@@ -191,6 +191,9 @@ func TestABatchIsDecidedTogetherOrOneByOne(t *testing.T) {
 	if len(one.Decided) != 1 {
 		t.Fatalf("%+v", one)
 	}
+	if out := w.tap(approval.Tap{By: stranger, Intent: approval.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"}); out.Text != "You may not decide this request." {
+		t.Errorf("a stranger was told %q", out.Text)
+	}
 	rest := w.tap(approval.Tap{By: hana, Intent: approval.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})
 	if len(rest.Decided) != 2 || rest.Code != "" {
 		t.Errorf("%+v", rest)

@@ -218,8 +218,14 @@ func (x *exchange) readDecision() (d approval.Decision, err error) {
 
 func (s *Server) decide(ctx context.Context, x *exchange) error {
 	d, formErr := x.readDecision()
-	if formErr != nil && x.who.Kind == approval.Human && x.who.Approver {
+	switch {
+	case formErr == nil:
+	case approval.CodeOf(formErr) == approval.CodeUnauthorized: // removed while the body was on its way
+		return formErr
+	case x.who.Kind == approval.Human && x.who.Approver:
 		return s.seen(ctx, x, formErr)
+	default:
+		d.By.Approver = false // what could not be read is never carried out, whoever sent it
 	}
 	// Whoever may not decide is refused by the gate, whatever they sent, and that is on record.
 	r, err := s.gate.Decide(ctx, d)

@@ -674,3 +674,38 @@ func TestRule1_ABodyCutShortIsNoYes(t *testing.T) {
 		t.Errorf("answered %s %s", res.Status, res.Header.Get("Content-Type"))
 	}
 }
+
+// Somebody who is removed while the body of their decision is still on its way decides nothing.
+func TestRule5_ARemovedPersonsSlowDecisionDoesNotCount(t *testing.T) {
+	w := newWorld(t)
+	id := w.ask(transfer)
+	pr, pw := io.Pipe()
+	req, err := http.NewRequest("POST", w.srv.URL+"/v1/approvals/"+id+"/decide", pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+kenToken)
+	req.Header.Set("Content-Type", "application/json")
+	done := make(chan int, 1)
+	go func() {
+		res, err := w.srv.Client().Do(req)
+		if err != nil {
+			t.Error(err)
+			done <- 0
+			return
+		}
+		res.Body.Close()
+		done <- res.StatusCode
+	}()
+	pw.Write([]byte(`{"decision":`))
+	w.eventually("the request is being read", func() bool { return w.active.Load() == 1 })
+	w.dir.Replace(agentsConfigured, peopleConfigured[:1]) // ken is gone from the configuration
+	pw.Write([]byte(`"approve"}`))
+	pw.Close()
+	if status := <-done; status != 401 {
+		t.Errorf("answered %d", status)
+	}
+	if r, err := w.gate.Request(t.Context(), approval.Actor{Kind: approval.Human}, id); err != nil || r.Status != approval.Pending {
+		t.Errorf("%s, %v", r.Status, err)
+	}
+}

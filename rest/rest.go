@@ -214,8 +214,11 @@ func (s *Server) serve(x *exchange) error {
 		if x.who, err = s.authenticate(x.r); err != nil {
 			return err
 		}
-		x.again = func() (err error) {
-			x.who, err = s.still(x.who)
+		x.again = func() error {
+			who, err := s.still(x.who)
+			if err == nil {
+				x.who = who
+			}
 			return err
 		}
 	}
