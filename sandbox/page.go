@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -28,22 +30,31 @@ const (
 	pageHeartbeat = 15 * time.Second
 )
 
+// pageKinds are the content types of the page's files. The system's own table may say otherwise, so it is not asked.
+var pageKinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
 func (s *Sandbox) pageRoutes(mux *http.ServeMux) {
-	file := func(name, kind string) http.HandlerFunc {
+	file := func(name string) http.HandlerFunc {
 		data, err := pageFiles.ReadFile("page/" + name)
 		if err != nil {
 			panic(err) // embedded, or the build is broken
 		}
 		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Type", pageKinds[path.Ext(name)])
 			w.Header().Set("Cache-Control", "no-cache")
 			_, _ = w.Write(data)
 		}
 	}
-	mux.Handle("GET /{$}", s.guard(file("index.html", "text/html; charset=utf-8")))
-	mux.Handle("GET /page/app.js", s.guard(file("app.js", "text/javascript; charset=utf-8")))
-	mux.Handle("GET /page/style.css", s.guard(file("style.css", "text/css; charset=utf-8")))
-	mux.Handle("GET /page/icon.svg", s.guard(file("icon.svg", "image/svg+xml")))
+	mux.Handle("GET /{$}", s.guard(file("index.html")))
+	files, err := pageFiles.ReadDir("page")
+	if err != nil {
+		panic(err) // embedded, or the build is broken
+	}
+	for _, f := range files {
+		mux.Handle("GET /page/"+f.Name(), s.guard(file(f.Name())))
+	}
 	mux.Handle("GET /page/state", s.guard(s.pageState))
 	mux.Handle("GET /page/events", s.guard(s.pageEvents))
 	mux.Handle("POST /page/act", s.guard(s.pageAct))
@@ -74,6 +85,8 @@ type pageView struct {
 	LINE   pageLINE     `json:"line"`
 	Slack  pageSlack    `json:"slack"`
 	Panels []pagePanel  `json:"panels"`
+	Tables []pageTable  `json:"tables"`
+	Notice string       `json:"notice,omitempty"`
 }
 
 type pagePerson struct {
@@ -124,7 +137,7 @@ type pageSlackMessage struct {
 	Name      string    `json:"name"`
 	FromBot   bool      `json:"from_bot"`
 	Ephemeral bool      `json:"ephemeral,omitempty"`
-	Thread    bool      `json:"thread,omitempty"`
+	Thread    string    `json:"thread,omitempty"` // the ts of the message that it answers
 	Edits     int       `json:"edits,omitempty"`
 	Text      string    `json:"text"`
 	Blocks    []any     `json:"blocks,omitempty"`
@@ -145,7 +158,7 @@ func (s *Sandbox) view(name string) pageView {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := pageView{Person: p.Name}
+	v := pageView{Person: p.Name, Tables: append([]pageTable{}, s.tables...), Notice: s.notice}
 	for _, other := range s.people {
 		v.People = append(v.People, pagePerson{other.Name, other.Stranger})
 	}
@@ -202,7 +215,7 @@ func (s *Sandbox) slackView(p Person) pageSlack {
 				continue
 			}
 			shown.Messages = append(shown.Messages, pageSlackMessage{
-				Key: m.TS, TS: m.TS, At: m.At, Name: v.Names[m.User], FromBot: m.FromBot, Ephemeral: m.Ephemeral != "", Thread: m.ThreadTS != "", Edits: len(m.Edits),
+				Key: m.TS, TS: m.TS, At: m.At, Name: v.Names[m.User], FromBot: m.FromBot, Ephemeral: m.Ephemeral != "", Thread: m.ThreadTS, Edits: len(m.Edits),
 				Text: m.Text, Blocks: m.shown,
 			})
 		}
@@ -265,6 +278,7 @@ type pageAction struct {
 	Quoted  string                       `json:"quoted"`
 	Channel string                       `json:"channel"`
 	TS      string                       `json:"ts"`
+	Thread  string                       `json:"thread"`
 	Action  string                       `json:"action"`
 	Value   string                       `json:"value"`
 	View    string                       `json:"view"`
@@ -307,6 +321,8 @@ func friendly(err error) string {
 		return "That button is gone."
 	case isTimeout(err):
 		return "The webhook did not answer in time."
+	case errors.As(err, new(*net.OpError)):
+		return "The webhook cannot be reached: nothing was decided. Is the gate running?"
 	}
 	return strings.TrimPrefix(err.Error(), "sandbox: ")
 }
@@ -340,7 +356,7 @@ func (s *Sandbox) typeSlackAnywhere(ctx context.Context, a pageAction) (Delivery
 		return s.SlashSlack(ctx, a.Person, a.Channel, command, text)
 	}
 	if a.Channel == s.DM(a.Person) {
-		return s.TypeSlack(ctx, a.Person, a.Text, "")
+		return s.TypeSlack(ctx, a.Person, a.Text, a.Thread)
 	}
-	return s.MentionSlack(ctx, a.Person, a.Channel, strings.TrimPrefix(a.Text, "@"+s.cfg.Slack.BotName+" "), "")
+	return s.MentionSlack(ctx, a.Person, a.Channel, strings.TrimPrefix(a.Text, "@"+s.cfg.Slack.BotName+" "), a.Thread)
 }

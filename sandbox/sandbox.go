@@ -79,7 +79,7 @@ type Person struct {
 	Stranger  bool   // on the platforms, but nobody the program knows
 }
 
-// Panel is a column of log lines on the page.
+// Panel is a column of log lines on the page, see [Sandbox.Log] and [Sandbox.Tell].
 type Panel struct {
 	Title  string
 	Stream string // the stream of [Sandbox.Log] to show
@@ -117,17 +117,13 @@ type Sandbox struct {
 	holds     []*Hold
 	logs      map[string][]logLine
 	panels    []Panel
+	tables    []pageTable
+	notice    string
 	lastStamp int64 // the last Slack ts, in microseconds
 	serial    int64 // numbers that must differ
 
 	line  lineState
 	slack slackState
-}
-
-type logLine struct {
-	N    int       `json:"n"`
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
 }
 
 // New builds both platforms. It fails when the Config contradicts itself, such as two people with one id.
@@ -339,28 +335,6 @@ func (s *Sandbox) SetWebhooks(line, slack string) {
 	s.line.webhook, s.slack.webhook = line, slack
 	s.bump()
 }
-
-// Log appends one line to a stream, which the page shows in the panel of that stream. A stream that no panel shows
-// gets a panel with its own name.
-func (s *Sandbox) Log(stream, line string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := false
-	for _, p := range s.panels {
-		known = known || p.Stream == stream
-	}
-	if !known {
-		s.panels = append(s.panels, Panel{Title: stream, Stream: stream})
-	}
-	lines := append(s.logs[stream], logLine{N: int(s.next()), At: s.now(), Text: line})
-	if extra := len(lines) - maxLogLines; extra > 0 {
-		lines = append(lines[:0:0], lines[extra:]...)
-	}
-	s.logs[stream] = lines
-	s.bump()
-}
-
-const maxLogLines = 500
 
 // bump tells everybody who waits that something changed. The caller holds s.mu.
 func (s *Sandbox) bump() {
