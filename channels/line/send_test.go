@@ -27,6 +27,7 @@ type platform struct {
 }
 
 type asked struct {
+	method string
 	path   string
 	header http.Header
 	body   []byte
@@ -38,7 +39,7 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, path string)) *platf
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		p.mu.Lock()
-		p.asked = append(p.asked, asked{r.URL.Path, r.Header.Clone(), body})
+		p.asked = append(p.asked, asked{r.Method, r.URL.EscapedPath(), r.Header.Clone(), body})
 		p.mu.Unlock()
 		answer(w, r.URL.Path)
 	}))
