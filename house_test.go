@@ -24,6 +24,7 @@ var arrows = map[string]struct {
 	why string
 }{
 	"approval":              {nil, "the domain knows nobody"},
+	"locale":                {[]string{"approval"}, "sentences, and nobody to say them to"},
 	"schema":                {nil, "SQL files and the code that applies them"},
 	"client":                {nil, "it speaks the API as an outside program does"},
 	"sandbox":               {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
@@ -32,16 +33,16 @@ var arrows = map[string]struct {
 	"policy":                {[]string{"approval"}, "a call in, a verdict out"},
 	"heartbeat":             {[]string{"approval"}, "it starts work that others do"},
 	"rest":                  {[]string{"approval"}, "it translates, and decides nothing"},
-	"channels":              {[]string{"approval"}, "cards and words, of no platform"},
+	"channels":              {[]string{"approval", "locale"}, "cards and words, of no platform"},
 	"channels/channelstest": {[]string{"approval", "channels"}, "what every channel's tests share"},
 	"channels/line":         {[]string{"approval", "channels"}, "one platform each"},
 	"channels/slack":        {[]string{"approval", "channels"}, "one platform each"},
 	"webhook":               {[]string{"approval", "channels"}, "it reads button data with channels"},
-	"config":                {[]string{"approval", "channels", "channels/line", "channels/slack", "heartbeat", "policy"}, "it composes the sections that packages own"},
-	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "config", "heartbeat", "policy", "rest", "store", "webhook"},
+	"config":                {[]string{"approval", "channels", "channels/line", "channels/slack", "heartbeat", "locale", "policy"}, "it composes the sections that packages own"},
+	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "config", "heartbeat", "locale", "policy", "rest", "store", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
-	"cmd/countersign": {[]string{"app", "client", "config", "demo", "sandbox"}, "flags and tables"},
+	"cmd/countersign": {[]string{"app", "client", "config", "demo", "locale", "sandbox"}, "flags and tables"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.

@@ -115,8 +115,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 
 	a.gate = approval.NewGate(approval.Options{
 		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"), Now: a.o.Now,
-		Addresses: func(approval.Request) []approval.Address { return a.live.Load().addresses },
-		Editable:  editable, People: a.directory.ByName,
+		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
+		Say:      say,
+		Editable: editable, People: a.directory.ByName,
 	})
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = channels.NewSender(channels.SenderOptions{

@@ -15,16 +15,17 @@ import (
 
 // live is what a reload replaces: the configuration in force and what was built from it.
 type live struct {
-	cfg       *config.Config
-	maker     channels.Maker
-	addresses []approval.Address
-	line      *line.Channel  // nil: not configured
-	slack     *slack.Channel // nil: not configured
+	cfg    *config.Config
+	maker  channels.Maker
+	routes []approval.Route
+	admins []approval.Route
+	line   *line.Channel  // nil: not configured
+	slack  *slack.Channel // nil: not configured
 }
 
 // newLive builds what cfg describes. A channel whose section is as it was in old is kept.
 func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
-	l := &live{cfg: cfg, maker: channels.Maker{Masker: approval.NewMasker(), Zone: cfg.Location, Words: channels.English}}
+	l := &live{cfg: cfg, maker: channels.Maker{Masker: approval.NewMasker(), Zone: cfg.Location}}
 	var err error
 	if c := cfg.Channels.Line; c != nil {
 		if old != nil && old.line != nil && reflect.DeepEqual(*c, *old.cfg.Channels.Line) {
@@ -37,7 +38,7 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 			ids[p.Name] = p.Line
 		}
 		for _, name := range c.Notify {
-			l.addresses = append(l.addresses, approval.Address{Channel: line.Name, To: ids[name]})
+			l.routes = append(l.routes, approval.Route{{Channel: line.Name, To: ids[name]}})
 		}
 	}
 	if c := cfg.Channels.Slack; c != nil {
@@ -46,7 +47,7 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 		} else if l.slack, err = slack.New(*c); err != nil {
 			return nil, err
 		}
-		l.addresses = append(l.addresses, approval.Address{Channel: slack.Name, To: c.Channel})
+		l.routes = append(l.routes, approval.Route{{Channel: slack.Name, To: c.Channel}})
 	}
 	return l, nil
 }

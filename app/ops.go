@@ -62,7 +62,7 @@ func (a *App) problems() []string {
 // unreachable names what in the configuration keeps people from being reached.
 func (a *App) unreachable() []string {
 	var ps []string
-	if len(a.live.Load().addresses) == 0 {
+	if len(a.live.Load().routes) == 0 {
 		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure channels.line.notify or channels.slack")
 	}
 	approvers := 0

@@ -24,6 +24,9 @@ const (
 	EventPolicyReloaded       EventType = "policy_reloaded"
 	EventPolicyReloadFailed   EventType = "policy_reload_failed"
 	EventWebhookRefused       EventType = "webhook_refused"
+	EventReasonAdded          EventType = "decision_reason_added" // to a denial that had none
+	EventChannelDead          EventType = "channel_dead"          // somebody blocked us or left
+	EventChannelAlive         EventType = "channel_alive"         // and is back
 )
 
 // Event is one line of the audit log, written in the transaction of what it reports. Seq is given out

@@ -40,8 +40,17 @@ type Options struct {
 	Store  Store
 	Broker *Broker // fed by Store after each commit
 	Policy Policy
-	// Addresses says where the card of a new request goes. nil: nowhere.
-	Addresses func(Request) []Address
+	// Routes says where the card of a new request goes: one card along each route. nil: nowhere.
+	Routes func(Request) []Route
+	// Admins are the routes of a request that reached nobody else. nil: none.
+	Admins func() []Route
+	// Spent says whether a channel can send nothing more for a while, as when a month's messages are used
+	// up: another channel of the same route is then taken first. nil: none is.
+	Spent func(channel string) bool
+	// Say says a phrase to somebody in their language; nil: [Phrase.Say], English.
+	Say func(to Actor, p Phrase, args ...any) string
+	// Status adds lines to the answer to the typed word "status". nil: none.
+	Status func(to Actor) []string
 	// Editable says whether a sent card of the channel can be edited. nil: none can.
 	Editable func(channel string) bool
 	// People returns a person as they are configured now. It is asked inside the transaction of what they
@@ -54,22 +63,39 @@ type Options struct {
 
 // Gate holds every rule about who may run what. It is safe for concurrent use.
 type Gate struct {
-	store     Store
-	broker    *Broker
-	policy    atomic.Pointer[Policy]
-	addresses func(Request) []Address
-	editable  func(string) bool
-	people    func(string) (Actor, bool)
-	masker    *Masker
-	log       *slog.Logger
-	wall      func() time.Time
+	store    Store
+	broker   *Broker
+	policy   atomic.Pointer[Policy]
+	routes   func(Request) []Route
+	admins   func() []Route
+	spent    func(string) bool
+	say      func(Actor, Phrase, ...any) string
+	status   func(Actor) []string
+	editable func(string) bool
+	people   func(string) (Actor, bool)
+	masker   *Masker
+	log      *slog.Logger
+	wall     func() time.Time
 }
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{store: o.Store, broker: o.Broker, addresses: o.Addresses, editable: o.Editable, people: o.People, masker: o.Masker, log: o.Logger, wall: o.Now}
-	if g.addresses == nil {
-		g.addresses = func(Request) []Address { return nil }
+	g := &Gate{store: o.Store, broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status,
+		editable: o.Editable, people: o.People, masker: o.Masker, log: o.Logger, wall: o.Now}
+	if g.routes == nil {
+		g.routes = func(Request) []Route { return nil }
+	}
+	if g.admins == nil {
+		g.admins = func() []Route { return nil }
+	}
+	if g.spent == nil {
+		g.spent = func(string) bool { return false }
+	}
+	if g.say == nil {
+		g.say = func(_ Actor, p Phrase, args ...any) string { return p.Say(args...) }
+	}
+	if g.status == nil {
+		g.status = func(Actor) []string { return nil }
 	}
 	if g.editable == nil {
 		g.editable = func(string) bool { return false }
@@ -348,23 +374,6 @@ func requestEvent(r Request, t EventType) Event {
 	return Event{Type: t, ApprovalID: r.ID, Agent: r.Agent, Tool: r.Target(), Risk: r.Risk}
 }
 
-// announce queues the cards of new requests: one for each recipient, whether it shows one request or a batch.
-func (g *Gate) announce(tx Tx, made []Request) error {
-	if len(made) == 0 {
-		return nil
-	}
-	batch := ""
-	if len(made) > 1 {
-		batch = made[0].BatchID
-	}
-	for _, a := range g.addresses(made[0]) {
-		if err := g.queue(tx, Notification{ApprovalID: made[0].ID, BatchID: batch, Channel: a.Channel, Recipient: a.To, Kind: KindRequest}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (g *Gate) queue(tx Tx, n Notification) error {
 	now := tx.Now()
 	n.ID, n.Status, n.RetryKey = tx.NewID(), Queued, newUUID()
@@ -511,7 +520,7 @@ func (g *Gate) ended(ctx context.Context, tx Tx, id string) (Request, error) {
 
 // showsCard reports whether the notification is a card with buttons.
 func (n Notification) showsCard() bool {
-	return n.Kind == KindRequest || n.Kind == KindReminder || n.Kind == KindReply && len(n.Cards) > 0
+	return n.Kind == KindRequest || n.Kind == KindReminder || n.Kind == KindReply && len(n.Cards) > 0 && n.Part == 0
 }
 
 // shown returns the requests whose card a notification is.
@@ -608,7 +617,7 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, 
 	d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By)
 	r, err := g.settled(ctx, tx, d.RequestID)
 	if errors.Is(err, ErrNotFound) {
-		refusal := Errorf(CodeNotFound, noRequestMessage)
+		refusal := Errorf(CodeNotFound, "%s", SayNoRequest.Say())
 		return Request{}, refusal, g.refused(ctx, tx, Request{}, d, refusal)
 	}
 	if err != nil {
@@ -666,15 +675,15 @@ func judgeDecision(r Request, d Decision) *Error {
 	refuse := func(code Code, msg string) *Error { return &Error{Code: code, Message: msg, Request: &r} }
 	switch {
 	case d.By.Kind != Human || !d.By.Approver:
-		return &Error{Code: CodeNotAnApprover, Message: notYoursMessage}
+		return &Error{Code: CodeNotAnApprover, Message: SayNotYours.Say()}
 	case r.Status == Expired:
-		return refuse(CodeExpired, expiredMessage)
+		return refuse(CodeExpired, SayExpired.Say())
 	case r.Status != Pending:
 		return refuse(CodeAlreadyResolved, alreadyMessage(r))
 	case r.RequireReason && d.Reason == "":
 		return refuse(CodeReasonRequired, "This request needs a reason with the decision.")
 	case len(d.Reason) > MaxReason:
-		return refuse(CodeInvalidParameter, "The reason is too long; at most 4096 bytes are taken.")
+		return refuse(CodeInvalidParameter, SayReasonTooLong.Say())
 	}
 	return nil
 }
@@ -712,7 +721,7 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 		c.By = g.asNow(c.By)
 		r, err = g.settled(ctx, tx, c.RequestID)
 		if errors.Is(err, ErrNotFound) || err == nil && c.By.Kind == Agent && c.By.Name != r.Agent {
-			refusal = Errorf(CodeNotFound, noRequestMessage)
+			refusal = Errorf(CodeNotFound, "%s", SayNoRequest.Say())
 			return nil
 		}
 		if err != nil {
@@ -724,7 +733,7 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 		case !own:
 			refusal = &Error{Code: CodeNotAdmin, Message: "Only an admin, or whoever approved it, may cancel this request."}
 		case r.Status == Expired:
-			refusal = &Error{Code: CodeExpired, Message: expiredMessage, Request: &r}
+			refusal = &Error{Code: CodeExpired, Message: SayExpired.Say(), Request: &r}
 		case !r.Live():
 			refusal = &Error{Code: CodeAlreadyResolved, Message: alreadyMessage(r), Request: &r}
 			if !r.ConsumedAt.IsZero() {

@@ -86,21 +86,3 @@ func count(n int64, unit string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, unit)
 }
-
-// What a tapper is told.
-func tappedMessage(r Request) string {
-	if r.Status == Approved {
-		return fmt.Sprintf("Approved: %s. The agent may run it once.", r.Target())
-	}
-	return fmt.Sprintf("Denied: %s.", r.Target())
-}
-
-func alreadyMessage(r Request) string {
-	return fmt.Sprintf("Already %s by %s at %s.", r.Status, r.ResolvedBy, FormatTime(r.ResolvedAt))
-}
-
-const (
-	expiredMessage   = "This approval request has expired."
-	notYoursMessage  = "You may not decide this request."
-	noRequestMessage = "No such request."
-)

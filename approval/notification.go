@@ -30,6 +30,23 @@ type Address struct {
 	To      string
 }
 
+// Route is the ways to one recipient, a person or a channel, in the order in which they are tried: a
+// card goes to the first that is alive, and to the next where that fails for good.
+type Route []Address
+
+// Note is what a notification is about beside its card.
+type Note string
+
+const (
+	// NoteReason: a reply that asks why something was denied. The next text tells the agent.
+	NoteReason Note = "reason"
+	// NoteDeny and NoteApprove: a reply that asks for the reason without which nothing is decided.
+	NoteDeny    Note = "deny"
+	NoteApprove Note = "approve"
+	// NoteUnreached: a card that comes to an admin because nobody else could be reached.
+	NoteUnreached Note = "unreached"
+)
+
 // Notification is one push of a card to one recipient on one channel.
 type Notification struct {
 	ID         string // ULID
@@ -61,6 +78,12 @@ type Notification struct {
 	ReplyTo string   // LINE reply token or Slack response_url; never shown
 	Text    string   // the sentence
 	Cards   []string // ids of requests whose cards come with it
+	// Part is set when the reply shows all of its one card, in as many messages as it takes: 1 for the
+	// first of them. More says that another one follows.
+	Part int
+	More bool
+
+	Note Note
 }
 
 // NotificationQuery selects notifications, newest first. Empty fields do not select.

@@ -87,6 +87,7 @@ func (n Notification) sendable(now time.Time) bool {
 type Try struct {
 	Notification Notification
 	Body         []byte // rendered; kept only if the row has none yet
+	More         bool   // of a part: another one follows; kept with Body
 	Seen         int64  // Delivery.Seen of what Body was rendered from
 	Lease        time.Duration
 }
@@ -130,7 +131,7 @@ func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error)
 			n.Attempt++
 			n.LeaseUntil, n.UpdatedAt = now.Add(t.Lease).Truncate(time.Millisecond), now
 			if len(n.Body) == 0 {
-				n.Body = t.Body
+				n.Body, n.More = t.Body, t.More
 			}
 			if n.FirstTryAt.IsZero() {
 				n.FirstTryAt = now
@@ -183,6 +184,18 @@ type Receipt struct {
 	Data       []byte // JSON
 }
 
+// nextPart queues the part after one that went out, so that parts arrive in order.
+func (g *Gate) nextPart(tx Tx, n Notification) error {
+	if n.Part == 0 || !n.More {
+		return nil
+	}
+	next := Notification{ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient, Kind: KindReply, Cards: n.Cards, Part: n.Part + 1}
+	if g.editable(n.Channel) { // an address to answer at is good more than once there, a reply token is not
+		next.ReplyTo = n.ReplyTo
+	}
+	return g.queue(tx, next)
+}
+
 // Sent records that n, as Begin returned it, went out. If the request of a card that can be edited has
 // ended meanwhile, the edit is queued with it.
 func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
@@ -206,6 +219,9 @@ func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 		}
 		if row.Kind == KindOutcome {
 			return o.g.nextEdit(tx, row)
+		}
+		if err := o.g.nextPart(tx, row); err != nil {
+			return err
 		}
 		if !row.showsCard() || !o.g.editable(row.Channel) {
 			return nil
@@ -266,9 +282,10 @@ type Failure struct {
 
 // NotSent records that n, as Begin returned it, did not go out, or that nobody knows.
 func (o *Outbox) NotSent(ctx context.Context, n Notification, f Failure) error {
-	var unreached *Request
+	var r Request
+	fate := held
 	err := o.g.store.Update(ctx, func(tx Tx) error {
-		unreached = nil
+		fate = held
 		row, err := tx.Notification(n.ID)
 		if err != nil {
 			return err
@@ -315,31 +332,29 @@ func (o *Outbox) NotSent(ctx context.Context, n Notification, f Failure) error {
 		if row.ApprovalID == "" || row.Kind == KindReply {
 			return nil
 		}
-		if reached, err := o.g.reached(tx, row); err != nil || reached {
+		over, err := o.g.allEnded(tx, row)
+		if err != nil || over {
 			return err
 		}
-		r, err := tx.Request(row.ApprovalID)
-		if err == nil && r.Status == Pending {
-			unreached = &r
+		if r, err = tx.Request(row.ApprovalID); err != nil {
+			return err
 		}
+		fate, err = o.g.elsewhere(tx, r, row.address(), row.Kind)
 		return err
 	})
-	if err == nil && unreached != nil {
-		o.g.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with `countersign approve` or `deny`, and mend the channel",
-			"approval_id", unreached.ID, "tool", unreached.Target(), "agent", unreached.Agent, "last_reason", f.Reason)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// reached reports whether any card of the notification's request went out or still may.
-func (g *Gate) reached(tx Tx, n Notification) (bool, error) {
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID})
-	for _, x := range ns {
-		if (x.Kind == KindRequest || x.Kind == KindReminder) && x.Status != Failed {
-			return true, err
-		}
+	about := []any{"approval_id", r.ID, "tool", r.Target(), "agent", r.Agent, "last_channel", n.Channel, "last_reason", f.Reason}
+	switch fate {
+	case wentOn:
+		o.g.log.WarnContext(ctx, "a notification failed for good; the card goes on to the next address of its recipient", about...)
+	case toAdmins:
+		o.g.log.ErrorContext(ctx, "nobody who should be could be told of a request: every notification of it failed; it goes to the admins; mend the channel", about...)
+	case stranded:
+		o.g.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with `countersign approve` or `deny`, and mend the channel", about...)
 	}
-	return false, err
+	return nil
 }
 
 func (g *Gate) auditNotification(ctx context.Context, tx Tx, n Notification, t EventType, reason string) error {
@@ -488,11 +503,19 @@ func (g *Gate) Remind(ctx context.Context, after time.Duration, limit int) (int,
 			return nil
 		}
 		sent := false
-		for _, a := range g.addresses(r) {
+		reminded := map[Address]bool{}
+		for _, route := range g.routes(r) {
+			a, ok, err := g.again(tx, route, ns)
+			if err != nil {
+				return err
+			}
+			if !ok || reminded[a] {
+				continue
+			}
 			if err := g.queue(tx, Notification{ApprovalID: r.ID, Channel: a.Channel, Recipient: a.To, Kind: KindReminder}); err != nil {
 				return err
 			}
-			sent = true
+			reminded[a], sent = true, true
 		}
 		if sent {
 			total++

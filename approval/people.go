@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // ActorKind tells the kinds of principal apart.
@@ -24,6 +25,7 @@ type Actor struct {
 	Approver bool
 	Admin    bool
 	Locale   string
+	Zone     *time.Location // nil: UTC
 }
 
 // String is the actor's name as it is stored and shown: hana, agent:NAME, system:timeout, line:U….
@@ -46,6 +48,7 @@ type Person struct {
 	Slack    string // Slack user id
 	Token    string
 	Locale   string
+	Zone     *time.Location // nil: UTC
 }
 
 // AgentIdentity is a configured agent.
@@ -83,7 +86,7 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 		}
 	}
 	for _, p := range people {
-		who := Actor{Kind: Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale}
+		who := Actor{Kind: Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale, Zone: p.Zone}
 		n.names[p.Name] = who
 		if p.Token != "" {
 			n.tokens[sha256.Sum256([]byte(p.Token))] = who

@@ -54,6 +54,9 @@ type Tx interface {
 	// Lapse sets lapsed_at to use_by on an approved, unused request whose use_by is at or before Now, and
 	// puts it back into the feed, last, with the next seq as ResolvedSeq.
 	Lapse(id string) (bool, error)
+	// AddReason gives a request that by has denied without a reason its reason, and puts it back into the
+	// agent's feed. A reason that is there stays.
+	AddReason(id, by, reason string) (bool, error)
 	// AddSession records that session asked for the request; a repetition changes nothing.
 	AddSession(id, session string) error
 	// Feed returns the agent's ended, unacknowledged requests in the order of ResolvedSeq; a session
@@ -80,6 +83,12 @@ type Tx interface {
 	// UpdateNotification stores n, all but its identity (id, approval, batch, channel, recipient, kind,
 	// created_at), if the row still has this status and attempt.
 	UpdateNotification(n Notification, status NotificationStatus, attempt int) (bool, error)
+
+	// SetDead remembers that nothing reaches an address any more, or that it does again; it reports
+	// whether that is news.
+	SetDead(a Address, dead bool) (bool, error)
+	// Dead reports whether nothing reaches the address.
+	Dead(a Address) (bool, error)
 
 	// Append adds e to the audit log; it sets ID, Seq and At (Now) and returns the event as stored.
 	Append(e Event) (Event, error)

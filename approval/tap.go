@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -16,7 +15,17 @@ type Intent string
 const (
 	IntentApprove Intent = "approve"
 	IntentDeny    Intent = "deny"
-	IntentOther   Intent = "other" // words that mean neither
+	IntentOther   Intent = "other" // words that mean none of these
+
+	IntentReason  Intent = "reason"  // why, of what was denied before
+	IntentPending Intent = "pending" // what waits for a decision, with buttons
+	IntentShow    Intent = "show"    // all of one request
+	IntentLog     Intent = "log"     // the notification log
+	IntentStatus  Intent = "status"  // how things stand
+	IntentHelp    Intent = "help"
+
+	IntentFollow   Intent = "follow"   // somebody added us, or is back
+	IntentUnfollow Intent = "unfollow" // somebody blocked us: nothing reaches them there any more
 )
 
 // Tap is one signed event from a chat platform: a button, or words typed to the bot. Who did it comes
@@ -33,10 +42,16 @@ type Tap struct {
 	// QuotedID is the platform's id of the message that typed words quote.
 	QuotedID string
 	Reason   string
+	Text     string // all that was typed, "" for a button
 	// At is when the platform says it happened; the zero time when it does not say.
 	At time.Time
 	// OneReply says that the channel answers several cards in one message.
 	OneReply bool
+	// AsksWhy says that the channel has no dialog: after a denial without a reason the next text gives it.
+	AsksWhy bool
+	// Told says that the platform shows the tapper a refusal by itself, as in a dialog that stays open: a
+	// refusal then needs no answer of its own.
+	Told bool
 }
 
 // Tapped is what became of a tap.
@@ -46,6 +61,7 @@ type Tapped struct {
 	Code      Code   // why nothing was decided, "" if something was or nothing was asked
 	Text      string // the answer
 	Decided   []Request
+	Explained []Request // denied before, and given their reason now
 }
 
 // maxReplyCards is how many cards one answer brings.
@@ -58,17 +74,64 @@ const maxReplyCards = 5
 func (g *Gate) Tap(ctx context.Context, t Tap) (Tapped, error) {
 	var out Tapped
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
-		out = Tapped{}
-		fresh, err := tx.FirstSight(t.EventID)
-		if err != nil {
+		out, err = g.firstSight(ctx, tx, &t)
+		if err != nil || out.Duplicate {
 			return err
 		}
-		if !fresh {
-			out.Duplicate = true
-			return g.ignoreTap(ctx, tx, t, "duplicate_event")
-		}
-		t.By = g.asNow(t.By)
 		out, err = g.tap(ctx, tx, t)
+		return err
+	})
+	return out, err
+}
+
+// firstSight marks the event as seen, and the tapper as who they are now.
+func (g *Gate) firstSight(ctx context.Context, tx Tx, t *Tap) (Tapped, error) {
+	fresh, err := tx.FirstSight(t.EventID)
+	if err != nil {
+		return Tapped{}, err
+	}
+	if !fresh {
+		return Tapped{Duplicate: true}, g.ignoreTap(ctx, tx, *t, "duplicate_event")
+	}
+	t.By = g.asNow(t.By)
+	return Tapped{}, nil
+}
+
+// Asked is what became of a button whose reason is still to come.
+type Asked struct {
+	Tapped
+	Open []Request // what a dialog may now ask about; empty: Tapped tells the rest
+}
+
+// Ask takes a tap that a dialog is to ask the reason for. Where the tapper may decide something of what
+// the button names, its event is marked as seen and the requests are returned: nothing is decided, and
+// the dialog's submission is a tap of its own. Where not, it is as [Gate.Tap].
+func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
+	var out Asked
+	err := g.store.Update(ctx, func(tx Tx) (err error) {
+		out = Asked{}
+		if out.Tapped, err = g.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+			return err
+		}
+		if t.By.Kind == Human && t.By.Approver {
+			ids, _, err := g.aim(ctx, tx, t)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				r, err := g.settled(ctx, tx, id)
+				if err != nil && !errors.Is(err, ErrNotFound) {
+					return err
+				}
+				if err == nil && r.Status == Pending {
+					out.Open = append(out.Open, r)
+				}
+			}
+			if len(out.Open) > 0 {
+				return nil
+			}
+		}
+		out.Tapped, err = g.tap(ctx, tx, t)
 		return err
 	})
 	return out, err
@@ -80,30 +143,46 @@ func (g *Gate) ignoreTap(ctx context.Context, tx Tx, t Tap, reason string) error
 	return g.audit(ctx, tx, e)
 }
 
+// decisionWord is what the audit log says was wanted: nothing, unless it is a decision.
 func decisionWord(i Intent) string {
-	if i == IntentOther {
-		return ""
+	if i == IntentApprove || i == IntentDeny {
+		return string(i)
 	}
-	return string(i)
+	return ""
 }
 
 func (g *Gate) tap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
-	if t.Intent == IntentOther {
-		return g.helpTap(ctx, tx, t)
+	switch t.Intent {
+	case IntentApprove, IntentDeny:
+		return g.decideTap(ctx, tx, t)
+	case IntentFollow:
+		return g.came(ctx, tx, t)
+	case IntentUnfollow:
+		return g.left(ctx, tx, t)
+	case IntentOther, IntentReason:
+		if t.By.Kind == Human && t.By.Approver {
+			if out, done, err := g.giveReason(ctx, tx, t); err != nil || done {
+				return out, err
+			}
+		}
 	}
+	return g.command(ctx, tx, t)
+}
+
+func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	targets, answer, err := g.aim(ctx, tx, t)
-	if err != nil {
-		return Tapped{}, err
-	}
-	if targets == nil {
-		return answer, nil
+	if err != nil || targets == nil {
+		return answer, err
 	}
 	var out Tapped
 	var lines []string
-	about := ""
+	about, note := Notification{}, Note("")
 	for _, id := range targets {
 		if r, err := tx.Request(id); err == nil {
-			about = r.ID
+			about.ApprovalID = r.ID
+			if t.RequestID != "" && t.RequestID == r.BatchID {
+				about.BatchID = r.BatchID
+			}
 			if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
 				return Tapped{Ignored: true}, g.ignoreTap(ctx, tx, t, "older_than_request")
 			}
@@ -118,31 +197,71 @@ func (g *Gate) tap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 			if out.Code == "" {
 				out.Code = refusal.Code
 			}
-			lines = append(lines, tapRefusal(refusal, t.Intent, id))
+			lines = append(lines, g.refusal(t, refusal, id))
+			if refusal.Code == CodeReasonRequired {
+				note = Note(t.Intent)
+			}
 			if refusal.Code == CodeNotAnApprover {
 				break // so it is for the rest of a batch, and is said once
 			}
 			continue
 		}
 		out.Decided = append(out.Decided, r)
-		lines = append(lines, tappedMessage(r))
+		lines = append(lines, g.decidedLine(t, r))
+		if r.Status == Denied && r.ResolveReason == "" && note == "" {
+			note = NoteReason
+		}
 		if err := g.delivered(tx, t, r); err != nil {
 			return Tapped{}, err
 		}
 	}
-	if len(out.Decided) > 0 {
+	refused := len(out.Decided) == 0
+	if !refused {
 		out.Code = ""
 	}
 	out.Text = strings.Join(lines, "\n")
-	return out, g.reply(tx, t, about, out.Text, nil)
+	if refused && t.Told {
+		return out, nil
+	}
+	if about.Text = out.Text; t.AsksWhy {
+		about.Note = note
+	}
+	return out, g.reply(tx, t, about, nil)
 }
 
-// tapRefusal tells a tapper why nothing was decided, and how to do it where there is a way.
-func tapRefusal(e *Error, i Intent, id string) string {
-	if e.Code == CodeReasonRequired {
-		return fmt.Sprintf("This request needs a reason. Type: %s %s followed by your reason.", i, id)
+func (g *Gate) decidedLine(t Tap, r Request) string {
+	if r.Status == Approved {
+		return g.say(t.By, SayApproved, "tool", r.Target())
+	}
+	return g.say(t.By, SayDenied, "tool", r.Target())
+}
+
+// refusal tells a tapper why nothing was decided, and how to do it where there is a way.
+func (g *Gate) refusal(t Tap, e *Error, id string) string {
+	switch e.Code {
+	case CodeNotFound:
+		return g.say(t.By, SayNoRequest)
+	case CodeNotAnApprover:
+		return g.say(t.By, SayNotYours)
+	case CodeExpired:
+		return g.say(t.By, SayExpired)
+	case CodeAlreadyResolved:
+		r := *e.Request
+		return g.say(t.By, SayAlready, "status", g.say(t.By, r.Status.phrase()), "who", r.ResolvedBy, "time", r.ResolvedAt)
+	case CodeReasonRequired:
+		if t.AsksWhy && t.Intent == IntentDeny {
+			return g.say(t.By, SayReasonNext, "id", id)
+		}
+		return g.say(t.By, SayReasonNeeded, "word", string(t.Intent), "id", id)
+	case CodeInvalidParameter:
+		return g.say(t.By, SayReasonTooLong)
 	}
 	return e.Message
+}
+
+// alreadyMessage says how a request has ended, to whoever comes after.
+func alreadyMessage(r Request) string {
+	return SayAlready.Say("status", string(r.Status), "who", r.ResolvedBy, "time", r.ResolvedAt)
 }
 
 // aim finds the requests that a tap is about. With none, answer is what the tapper was told instead.
@@ -177,47 +296,57 @@ func (g *Gate) aim(ctx context.Context, tx Tx, t Tap) (targets []string, answer 
 		}
 		if len(ids) > 1 {
 			if !t.By.Approver {
-				return nil, Tapped{Code: CodeNotAnApprover, Text: notYoursMessage}, g.refuseTap(ctx, tx, t)
+				return g.refuseTap(ctx, tx, t)
 			}
-			answer.Text = fmt.Sprintf("That message shows %d requests. Use its buttons, or type: %s <id>", len(ids), t.Intent)
-			return nil, answer, g.reply(tx, t, "", answer.Text, nil)
+			answer.Text = g.say(t.By, SayQuotesMany, "n", len(ids), "word", string(t.Intent))
+			return nil, answer, g.reply(tx, t, Notification{Text: answer.Text}, nil)
 		}
 		if t.By.Approver && t.Intent == IntentDeny { // what was meant is not known, and is not guessed
-			answer.Text = "That message shows no request that I know, so nothing was denied. Type: deny <id> <reason>"
-			return nil, answer, g.reply(tx, t, "", answer.Text, nil)
+			answer.Text = g.say(t.By, SayQuotesUnknown)
+			return nil, answer, g.reply(tx, t, Notification{Text: answer.Text}, nil)
 		}
 	}
 	if !t.By.Approver || t.By.Kind != Human {
-		return nil, Tapped{Code: CodeNotAnApprover, Text: notYoursMessage}, g.refuseTap(ctx, tx, t)
+		return g.refuseTap(ctx, tx, t)
 	}
 	return g.bareWord(ctx, tx, t)
 }
 
 // refuseTap answers and audits words of somebody who may not decide and named no request.
-func (g *Gate) refuseTap(ctx context.Context, tx Tx, t Tap) error {
+func (g *Gate) refuseTap(ctx context.Context, tx Tx, t Tap) (targets []string, answer Tapped, err error) {
 	e := Event{Type: EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent), Reason: string(CodeNotAnApprover)}
 	e.Data = marshal(map[string]any{"via": t.Channel})
 	if err := g.audit(ctx, tx, e); err != nil {
-		return err
+		return nil, Tapped{}, err
 	}
-	return g.reply(tx, t, "", notYoursMessage, nil)
+	answer = Tapped{Code: CodeNotAnApprover, Text: g.say(t.By, SayNotYours)}
+	return nil, answer, g.reply(tx, t, Notification{Text: answer.Text}, nil)
 }
 
 // quoted finds the requests shown by the message that the words quote.
 func (g *Gate) quoted(tx Tx, t Tap) ([]string, error) {
-	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1})
-	if err == nil && len(ns) == 0 {
-		ns, err = g.quotedAmong(tx, t)
-	}
-	if err != nil || len(ns) == 0 || !ns[0].showsCard() {
+	n, err := g.quotedRow(tx, t)
+	if err != nil || !n.showsCard() {
 		return nil, err
 	}
-	rs, err := shown(tx, ns[0])
+	rs, err := shown(tx, n)
 	var ids []string
 	for _, r := range rs {
 		ids = append(ids, r.ID)
 	}
 	return ids, err
+}
+
+// quotedRow finds the notification whose message the words quote, the zero Notification for none.
+func (g *Gate) quotedRow(tx Tx, t Tap) (Notification, error) {
+	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1})
+	if err == nil && len(ns) == 0 {
+		ns, err = g.quotedAmong(tx, t)
+	}
+	if err != nil || len(ns) == 0 {
+		return Notification{}, err
+	}
+	return ns[0], nil
 }
 
 // How far back, and among how many messages to the same person, a quoted one is looked for that is not
@@ -246,54 +375,60 @@ func (g *Gate) quotedAmong(tx Tx, t Tap) ([]Notification, error) {
 // bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
 // A bare no denies only where there is exactly one request that it can mean.
 func (g *Gate) bareWord(ctx context.Context, tx Tx, t Tap) (targets []string, answer Tapped, err error) {
-	if rs, err := tx.Due(expireBatch); err != nil {
-		return nil, answer, err
-	} else {
-		for _, r := range rs {
-			if _, err := g.settle(ctx, tx, r); err != nil {
-				return nil, answer, err
-			}
-		}
-	}
-	total, err := tx.CountPending("")
-	if err != nil {
-		return nil, answer, err
-	}
-	pending, err := tx.Requests(RequestQuery{Status: Pending, Limit: maxReplyCards})
+	pending, total, err := g.waiting(ctx, tx)
 	if err != nil {
 		return nil, answer, err
 	}
 	switch {
 	case total == 0:
-		answer.Text = "Nothing is waiting for a decision."
+		answer.Text = g.say(t.By, SayNothingWaits)
 	case t.Intent == IntentDeny && total == 1 && !t.At.IsZero() && t.At.Before(pending[0].RequestedAt):
-		answer.Text = "The request that is pending now is newer than your message, so nothing was denied. Use its buttons, or type: deny <id> <reason>"
+		answer.Text = g.say(t.By, SayNewerThanNo)
 	case t.Intent == IntentDeny && total == 1:
 		return []string{pending[0].ID}, answer, nil
 	case t.Intent == IntentDeny:
-		answer.Text = fmt.Sprintf("%d requests are pending, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>", total)
-	case total == 1:
-		answer.Text = "This request is waiting. Use its buttons to decide."
-	case total > len(pending):
-		answer.Text = fmt.Sprintf("%d requests are waiting; these are the newest %d. Use their buttons to decide.", total, len(pending))
+		answer.Text = g.say(t.By, SayWhichOne, "n", total)
 	default:
-		answer.Text = fmt.Sprintf("%d requests are waiting. Use their buttons to decide.", total)
+		answer.Text = g.waitingLine(t, pending, total)
 	}
-	return nil, answer, g.reply(tx, t, "", answer.Text, pending)
+	return nil, answer, g.reply(tx, t, Notification{Text: answer.Text}, pending)
 }
 
-func (g *Gate) helpTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
-	if t.By.Kind != Human || !t.By.Approver {
-		return Tapped{Code: CodeNotAnApprover, Text: notYoursMessage}, g.refuseTap(ctx, tx, t)
+// waiting returns the newest pending requests, as many as one answer brings, and how many there are.
+func (g *Gate) waiting(ctx context.Context, tx Tx) (newest []Request, total int, err error) {
+	rs, err := tx.Due(expireBatch)
+	if err != nil {
+		return nil, 0, err
 	}
-	out := Tapped{Text: "I did not understand that. Type \"yes\" to see what is waiting, \"approve <id>\" or \"deny <id> <reason>\" to decide."}
-	return out, g.reply(tx, t, "", out.Text, nil)
+	for _, r := range rs {
+		if _, err := g.settle(ctx, tx, r); err != nil {
+			return nil, 0, err
+		}
+	}
+	if total, err = tx.CountPending(""); err != nil {
+		return nil, 0, err
+	}
+	newest, err = tx.Requests(RequestQuery{Status: Pending, Limit: maxReplyCards})
+	return newest, total, err
+}
+
+func (g *Gate) waitingLine(t Tap, newest []Request, total int) string {
+	switch {
+	case total == 0:
+		return g.say(t.By, SayNothingWaits)
+	case total == 1:
+		return g.say(t.By, SayOneWaits)
+	case total > len(newest):
+		return g.say(t.By, SayNewestWait, "n", total, "shown", len(newest))
+	}
+	return g.say(t.By, SayManyWait, "n", total)
 }
 
 // reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
-// several cards into one message each goes as its own, so that each can be edited later.
-func (g *Gate) reply(tx Tx, t Tap, about, text string, cards []Request) error {
-	n := Notification{ApprovalID: about, Channel: t.Channel, Recipient: t.From, Kind: KindReply, ReplyTo: t.ReplyTo, Text: text}
+// several cards into one message each goes as its own, so that each can be edited later. Of n the text,
+// what it is about and its note are taken.
+func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Request) error {
+	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, KindReply, t.ReplyTo
 	if t.OneReply {
 		for _, r := range cards {
 			n.Cards = append(n.Cards, r.ID)

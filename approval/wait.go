@@ -210,7 +210,7 @@ func visibleTo(who Actor, r Request, err error) (Request, error) {
 		err = ErrNotFound
 	}
 	if errors.Is(err, ErrNotFound) {
-		return Request{}, Errorf(CodeNotFound, noRequestMessage)
+		return Request{}, Errorf(CodeNotFound, "%s", SayNoRequest.Say())
 	}
 	return r, err
 }

@@ -112,8 +112,8 @@ func (w *world) open(path string, p approval.Policy) {
 	w.store = db
 	w.gate = approval.NewGate(approval.Options{
 		Store: db, Broker: broker, Policy: p, Now: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		Addresses: func(approval.Request) []approval.Address {
-			return []approval.Address{{Channel: "line", To: "U1"}, {Channel: "slack", To: "C1"}}
+		Routes: func(approval.Request) []approval.Route {
+			return []approval.Route{{{Channel: "line", To: "U1"}}, {{Channel: "slack", To: "C1"}}}
 		},
 		Editable: func(c string) bool { return c == "slack" },
 	})

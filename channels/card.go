@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/locale"
 )
 
 // Card is what people are shown, as plain data. Every text in it is masked and visible already: a
@@ -16,7 +17,7 @@ type Card struct {
 	Text    string // a reply's sentence; of other kinds the title, in words
 	BatchID string // of a card that shows a batch, whose requests can be decided together too; else ""
 	Items   []Item
-	Words   Catalogue
+	Words   *locale.Language // nil: English
 }
 
 // Item is one request on a card.
@@ -114,8 +115,8 @@ func (c Card) PendingCount() int {
 // Together reports whether the card has buttons for all that is pending at once.
 func (c Card) Together() bool { return c.BatchID != "" && c.PendingCount() > 1 }
 
-// Say is [Catalogue.Say] in the card's language.
-func (c Card) Say(k Text, args ...string) string { return c.Words.Say(k, args...) }
+// Say is [locale.Language.Say] in the card's language.
+func (c Card) Say(k Text, args ...string) string { return c.Words.Say(string(k), args...) }
 
 // Maker makes cards out of requests. The zero Maker masks the usual secrets, shows times in UTC and
 // sets no links. A Maker is not changed once it is in use.
@@ -124,12 +125,26 @@ type Maker struct {
 	Zone   *time.Location
 	// Link returns where a request can be read in a browser; nil for nowhere.
 	Link  func(id string) string
-	Words Catalogue
+	Words *locale.Language // nil: English
+	// Reader returns the language and zone of whoever a notification goes to, where they are not Words
+	// and Zone; nil where all read alike.
+	Reader func(channel, recipient string) (*locale.Language, *time.Location)
 }
+
+// to is the Maker for whoever n goes to.
+func (m Maker) to(n approval.Notification) Maker {
+	if m.Reader != nil {
+		m.Words, m.Zone = m.Reader(n.Channel, n.Recipient)
+	}
+	return m
+}
+
+func (m Maker) say(k Text, args ...string) string { return m.Words.Say(string(k), args...) }
 
 // Card makes the card of a delivery.
 func (m Maker) Card(d approval.Delivery) Card {
 	n := d.Notification
+	m = m.to(n)
 	c := Card{Kind: n.Kind, BatchID: n.BatchID, Words: m.Words}
 	if n.Kind != approval.KindReply || len(n.Cards) > 0 {
 		for _, r := range d.Requests {
@@ -149,6 +164,7 @@ func (m Maker) Card(d approval.Delivery) Card {
 // should approve what they were not shown.
 func (m Maker) Fallback(d approval.Delivery) Card {
 	c := m.Card(d)
+	m = m.to(d.Notification)
 	if len(c.Items) == 0 {
 		return Card{Kind: approval.KindReply, Text: c.Text, Words: m.Words}
 	}
@@ -156,7 +172,7 @@ func (m Maker) Fallback(d approval.Delivery) Card {
 	if title == "" {
 		title = c.Items[0].Title
 	}
-	text := m.Words.Say(TextCannotRender, "title", title, "tools", tools(c, 5), "id", c.Items[0].ID)
+	text := m.say(TextCannotRender, "title", title, "tools", tools(c, 5), "id", c.Items[0].ID)
 	return Card{Kind: approval.KindReply, Text: text, Words: m.Words}
 }
 
@@ -167,13 +183,13 @@ func (m Maker) title(c Card) string {
 	case len(c.Items) == 1:
 		return c.Items[0].Title
 	case pending == 0:
-		return m.Words.Say(TextBatchOver, "n", n)
+		return m.say(TextBatchOver, "n", n)
 	case pending < len(c.Items):
-		return m.Words.Say(TextBatchSome, "pending", strconv.Itoa(pending), "n", n)
+		return m.say(TextBatchSome, "pending", strconv.Itoa(pending), "n", n)
 	case c.Kind == approval.KindReminder:
-		return m.Words.Say(TextBatchReminder, "n", n)
+		return m.say(TextBatchReminder, "n", n)
 	}
-	return m.Words.Say(TextBatchNeeded, "n", n)
+	return m.say(TextBatchNeeded, "n", n)
 }
 
 func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
@@ -185,26 +201,26 @@ func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
 		Hash:      r.ArgsHash[:min(8, len(r.ArgsHash))],
 	}
 	i.Title, i.Sentence = m.standing(kind, r)
-	i.Facts = append(i.Facts, Fact{m.Words.Say(TextAgent), approval.Visible(r.Agent)})
+	i.Facts = append(i.Facts, Fact{m.say(TextAgent), approval.Visible(r.Agent)})
 	if r.SessionID != "" {
-		i.Facts = append(i.Facts, Fact{m.Words.Say(TextSession), m.line(r.SessionID)})
+		i.Facts = append(i.Facts, Fact{m.say(TextSession), m.line(r.SessionID)})
 	}
 	if r.Scope != "" {
-		i.Facts = append(i.Facts, Fact{m.Words.Say(TextScope), m.line(r.Scope)})
+		i.Facts = append(i.Facts, Fact{m.say(TextScope), m.line(r.Scope)})
 	}
 	masked, secrets := m.Masker.Args(r.Args)
 	i.Rows, i.Total = argRows(masked, m.ignored(r))
 	if secrets > 0 {
-		s := m.Words.Say(TextMasked, "n", strconv.Itoa(secrets))
+		s := m.say(TextMasked, "n", strconv.Itoa(secrets))
 		i.Notices = append(i.Notices, Notice{s, s})
 	}
 	if p := r.Previous; p != nil {
 		names := []string{"who", m.line(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)}
-		i.Notices = append(i.Notices, Notice{m.Words.Say(TextPrevious, names...), m.Words.Say(TextPreviousShort, names...)})
+		i.Notices = append(i.Notices, Notice{m.say(TextPrevious, names...), m.say(TextPreviousShort, names...)})
 	}
 	if i.Pending() {
 		if r.RequireReason {
-			i.Notices = append(i.Notices, Notice{m.Words.Say(TextReasonNeeded, "id", r.ID), m.Words.Say(TextReasonShort)})
+			i.Notices = append(i.Notices, Notice{m.say(TextReasonNeeded, "id", r.ID), m.say(TextReasonShort)})
 		}
 		i.Deadline, i.DeadlineAt = r.ExpiresAt, m.time(r.ExpiresAt)
 	}
@@ -229,34 +245,34 @@ func (m Maker) ignored(r approval.Request) []string {
 // standing tells how a request stands: in a word, and where it has ended in a sentence.
 func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (title, sentence string) {
 	by := func(k Text) string {
-		return m.Words.Say(k, "who", m.line(r.ResolvedBy), "time", m.time(r.ResolvedAt))
+		return m.say(k, "who", m.line(r.ResolvedBy), "time", m.time(r.ResolvedAt))
 	}
 	reason := ""
 	if r.ResolveReason != "" {
-		reason = m.Words.Say(TextReason, "reason", m.line(r.ResolveReason))
+		reason = m.say(TextReason, "reason", m.line(r.ResolveReason))
 	}
 	var parts []string
 	switch StateOf(r) {
 	case StateApproved:
-		title, parts = m.Words.Say(TextApproved), []string{by(TextApprovedBy), m.Words.Say(TextUseBy, "time", m.time(r.UseBy)), reason}
+		title, parts = m.say(TextApproved), []string{by(TextApprovedBy), m.say(TextUseBy, "time", m.time(r.UseBy)), reason}
 	case StateUsed:
-		title, parts = m.Words.Say(TextUsed), []string{by(TextApprovedBy), m.Words.Say(TextUsedAt, "time", m.time(r.ConsumedAt)), reason}
+		title, parts = m.say(TextUsed), []string{by(TextApprovedBy), m.say(TextUsedAt, "time", m.time(r.ConsumedAt)), reason}
 	case StateLapsed:
-		title, parts = m.Words.Say(TextLapsed), []string{by(TextApprovedBy), m.Words.Say(TextLapsedAt, "time", m.time(r.UseBy)), reason}
+		title, parts = m.say(TextLapsed), []string{by(TextApprovedBy), m.say(TextLapsedAt, "time", m.time(r.UseBy)), reason}
 	case StateDenied:
 		if reason == "" {
-			reason = m.Words.Say(TextNoReason)
+			reason = m.say(TextNoReason)
 		}
-		title, parts = m.Words.Say(TextDenied), []string{by(TextDeniedBy), reason}
+		title, parts = m.say(TextDenied), []string{by(TextDeniedBy), reason}
 	case StateExpired:
-		title, parts = m.Words.Say(TextExpired), []string{m.Words.Say(TextExpiredAt, "time", m.time(r.ExpiresAt))}
+		title, parts = m.say(TextExpired), []string{m.say(TextExpiredAt, "time", m.time(r.ExpiresAt))}
 	case StateCancelled:
-		title, parts = m.Words.Say(TextCancelled), []string{by(TextCancelledBy), reason}
+		title, parts = m.say(TextCancelled), []string{by(TextCancelledBy), reason}
 	default:
 		if kind == approval.KindReminder {
-			return m.Words.Say(TextStillNeeded), ""
+			return m.say(TextStillNeeded), ""
 		}
-		return m.Words.Say(TextNeeded), ""
+		return m.say(TextNeeded), ""
 	}
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	return title, strings.Join(parts, " ")
@@ -274,19 +290,8 @@ func (m Maker) lines(s string) string {
 	return block(s)
 }
 
-// time shows t in the configured zone, with the zone's name: its abbreviation, or where it has none
-// the offset and the name of the place.
-func (m Maker) time(t time.Time) string {
-	zone := m.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	s := t.In(zone).Format("2006-01-02 15:04 MST")
-	if last := s[len(s)-1]; '0' <= last && last <= '9' {
-		s += " (" + zone.String() + ")"
-	}
-	return s
-}
+// time shows t in the reader's zone.
+func (m Maker) time(t time.Time) string { return m.Words.Time(t, m.Zone) }
 
 // Alt is the card in one line of plain text, for notifications and screen readers, at most limit long
 // in unit.

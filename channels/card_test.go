@@ -261,17 +261,3 @@ func TestFitRows(t *testing.T) {
 		t.Errorf("a value of %d is shown where 2000 is most", len(f.Rows[1].Value))
 	}
 }
-
-// Every text can be said in English, and what is filled in is not read again.
-func TestCatalogue(t *testing.T) {
-	if got := (channels.Catalogue)(nil).Say(channels.TextApprove); got != "Approve" {
-		t.Errorf("an empty catalogue says %q", got)
-	}
-	if got := channels.English.Say(channels.TextReason, "reason", "{reason} {who}"); got != "Reason: {reason} {who}" {
-		t.Errorf("said %q", got)
-	}
-	own := channels.Catalogue{channels.TextApprove: "承認"}
-	if got := own.Say(channels.TextApprove) + own.Say(channels.TextDeny); got != "承認Deny" {
-		t.Errorf("a catalogue with gaps says %q", got)
-	}
-}

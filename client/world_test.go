@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: approval.NewMasker(),
-		Addresses: func(approval.Request) []approval.Address { return []approval.Address{{Channel: "line", To: "U1"}} }})
+		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }})
 	dir := approval.NewDirectory([]approval.AgentIdentity{{Name: "bot", Token: botToken}},
 		[]approval.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken}})
 	stopping, stop := context.WithCancel(context.Background())

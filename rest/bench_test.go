@@ -26,7 +26,7 @@ func BenchmarkCallsHTTP(b *testing.B) {
 	}
 	defer db.Close()
 	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules{byName, terms},
-		Addresses: func(approval.Request) []approval.Address { return []approval.Address{{Channel: "line", To: "U1"}} }})
+		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }})
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", New(Options{Gate: gate, Directory: approval.NewDirectory(agentsConfigured, nil), Logger: slog.New(slog.DiscardHandler)}))
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {

@@ -153,7 +153,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.gate = approval.NewGate(approval.Options{
 		Store: w.store, Broker: broker, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: approval.NewMasker(),
-		Addresses: func(approval.Request) []approval.Address { return []approval.Address{{Channel: "line", To: "U1"}} },
+		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} },
 	})
 	w.dir = approval.NewDirectory(agentsConfigured, peopleConfigured)
 	var stopping context.Context

@@ -26,3 +26,10 @@ func nextID(last ulid.ULID, now time.Time) ulid.ULID {
 	binary.BigEndian.PutUint64(id[8:], lo)
 	return id
 }
+
+// firstID is not after any id given out at t or later.
+func firstID(t time.Time) string {
+	var id ulid.ULID
+	_ = id.SetTime(uint64(max(t.UnixMilli(), 0))) // fails after the year 10889
+	return id.String()
+}

@@ -127,6 +127,7 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 	}
 	if !q.Since.IsZero() {
 		l.where("created_at >= ?", q.Since)
+		l.where("id >= ?", firstID(q.Since)) // an id begins with its time: what is older need not be read
 	}
 	l.add(" ORDER BY " + order + " DESC")
 	return all(t, l.bind(t.c), q.Limit, scanNotification)

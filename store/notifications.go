@@ -8,16 +8,16 @@ import (
 
 const notificationColumns = `id, approval_id, batch_id, channel, recipient, kind, status, attempt,
   next_attempt_at, lease_until, created_at, updated_at, first_try_at, sent_at, message_id, http_status, target_id, retry_key, revived,
-  error, reply_to, cards, text, receipt, body`
+  error, reply_to, cards, text, note, part, more, receipt, body`
 
 var (
 	insertNotification = define(`INSERT INTO approval_notifications (` + notificationColumns + `)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`)
 	selectNotification = define(`SELECT ` + notificationColumns + ` FROM approval_notifications WHERE id = $1`)
 	updateNotification = define(`UPDATE approval_notifications SET status = $1, attempt = $2,
   next_attempt_at = $3, lease_until = $4, updated_at = $5, first_try_at = $6, sent_at = $7, message_id = $8, http_status = $9, target_id = $10,
-  retry_key = $11, revived = $12, error = $13, reply_to = $14, cards = $15, text = $16, receipt = $17, body = $18
-  WHERE id = $19 AND status = $20 AND attempt = $21`)
+  retry_key = $11, revived = $12, error = $13, reply_to = $14, cards = $15, text = $16, note = $17, part = $18, more = $19, receipt = $20, body = $21
+  WHERE id = $22 AND status = $23 AND attempt = $24`)
 	selectSendable = define(`SELECT ` + notificationColumns + ` FROM approval_notifications AS n
   WHERE status IN ('queued', 'retrying') AND next_attempt_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
     AND (kind <> 'outcome' OR target_id IS NULL OR NOT EXISTS (
@@ -60,7 +60,7 @@ func bindState(s *stmt, n approval.Notification) error {
 	} else {
 		s.int(int64(n.HTTPStatus))
 	}
-	s.opt(n.TargetID).opt(n.RetryKey).bool(n.Revived).opt(n.Error).opt(n.ReplyTo).json(cards).opt(n.Text).json(n.Receipt).blob(n.Body)
+	s.opt(n.TargetID).opt(n.RetryKey).bool(n.Revived).opt(n.Error).opt(n.ReplyTo).json(cards).opt(n.Text).opt(string(n.Note)).int(int64(n.Part)).bool(n.More).json(n.Receipt).blob(n.Body)
 	return nil
 }
 
@@ -75,7 +75,8 @@ func scanNotification(s *stmt) (n approval.Notification) {
 	n.TargetID, n.RetryKey, n.Revived = s.getString(), s.getString(), s.getBool()
 	n.Error, n.ReplyTo = s.getString(), s.getString()
 	scanJSON(s, &n.Cards)
-	n.Text, n.Receipt, n.Body = s.getString(), s.getBytes(), s.getBytes()
+	n.Text, n.Note, n.Part, n.More = s.getString(), approval.Note(s.getString()), int(s.getInt()), s.getBool()
+	n.Receipt, n.Body = s.getBytes(), s.getBytes()
 	return n
 }
 
@@ -99,6 +100,30 @@ func (t *tx) UpdateNotification(n approval.Notification, status approval.Notific
 		t.w.told.Queued = append(t.w.told.Queued, n.ID)
 	}
 	return ok, err
+}
+
+var (
+	putDead    = define(`INSERT INTO dead_addresses (channel, recipient, since) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`)
+	deleteDead = define(`DELETE FROM dead_addresses WHERE channel = $1 AND recipient = $2`)
+	selectDead = define(`SELECT 1 FROM dead_addresses WHERE channel = $1 AND recipient = $2`)
+)
+
+func (t *tx) SetDead(a approval.Address, dead bool) (bool, error) {
+	if err := t.write(); err != nil {
+		return false, err
+	}
+	if !dead {
+		return t.changed(t.c.stmt(deleteDead).str(a.Channel).str(a.To))
+	}
+	return t.changed(t.c.stmt(putDead).str(a.Channel).str(a.To).time(t.at))
+}
+
+func (t *tx) Dead(a approval.Address) (bool, error) {
+	if err := t.ready(); err != nil {
+		return false, err
+	}
+	rows, err := all(t, t.c.stmt(selectDead).str(a.Channel).str(a.To), 1, func(s *stmt) int64 { return s.getInt() })
+	return len(rows) > 0, err
 }
 
 func (t *tx) Sendable(limit int) ([]approval.Notification, error) {

@@ -389,6 +389,16 @@ func (t *tx) Lapse(id string) (bool, error) {
 	return ok, err
 }
 
+var addReason = define(`UPDATE approval_requests SET resolve_reason = $1, acked_at = NULL
+  WHERE id = $2 AND status = 'denied' AND resolved_by = $3 AND resolve_reason IS NULL`)
+
+func (t *tx) AddReason(id, by, reason string) (bool, error) {
+	if err := t.write(); err != nil {
+		return false, err
+	}
+	return t.changed(t.c.stmt(addReason).str(reason).str(id).str(by))
+}
+
 func (t *tx) AddSession(id, session string) error {
 	if err := t.write(); err != nil {
 		return err

@@ -47,7 +47,7 @@ func TestWhoSeesTheChannelIsAskedOfSlackOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer ch.Close()
-			body, err := ch.Render(channels.Card{Kind: approval.KindReply, Text: "hello", Words: channels.English})
+			body, err := ch.Render(channels.Card{Kind: approval.KindReply, Text: "hello"})
 			if err != nil {
 				t.Fatal(err)
 			}

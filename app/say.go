@@ -1,0 +1,30 @@
+package app
+
+import (
+	"strconv"
+	"time"
+
+	"countersign/approval"
+	"countersign/locale"
+)
+
+// say says one of the gate's phrases in somebody's language. English has times as the API has them; the
+// other languages have them as people write them, in the zone of whoever reads.
+func say(to approval.Actor, p approval.Phrase, args ...any) string {
+	l := locale.Get(to.Locale)
+	if l.Tag() == locale.Default {
+		return p.Say(args...)
+	}
+	words := make([]string, 0, len(args))
+	for _, v := range args {
+		switch v := v.(type) {
+		case string:
+			words = append(words, v)
+		case int:
+			words = append(words, strconv.Itoa(v))
+		case time.Time:
+			words = append(words, l.Time(v, to.Zone))
+		}
+	}
+	return l.Say(string(p), words...)
+}

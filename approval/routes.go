@@ -1,0 +1,210 @@
+package approval
+
+import (
+	"context"
+	"slices"
+)
+
+// announce queues the cards of new requests: one along each route, whether it shows one request or a
+// batch. Where nothing on any route is alive, admins are told.
+func (g *Gate) announce(tx Tx, made []Request) error {
+	if len(made) == 0 {
+		return nil
+	}
+	n := Notification{ApprovalID: made[0].ID, Kind: KindRequest}
+	if len(made) > 1 {
+		n.BatchID = made[0].BatchID
+	}
+	routes, tried := g.routes(made[0]), map[Address]bool{}
+	told, err := g.tell(tx, n, routes, tried)
+	if err != nil || told > 0 || len(routes) == 0 {
+		return err
+	}
+	n.Note = NoteUnreached
+	_, err = g.tell(tx, n, g.admins(), tried)
+	return err
+}
+
+// tell queues n along each route, to the first address that is alive and was not tried, and returns how
+// many times. It marks where it goes as tried.
+func (g *Gate) tell(tx Tx, n Notification, routes []Route, tried map[Address]bool) (int, error) {
+	told := 0
+	for _, route := range routes {
+		a, ok, err := g.pick(tx, route, tried)
+		if err != nil {
+			return told, err
+		}
+		if !ok {
+			continue
+		}
+		n.Channel, n.Recipient = a.Channel, a.To
+		if err := g.queue(tx, n); err != nil {
+			return told, err
+		}
+		tried[a] = true
+		told++
+	}
+	return told, nil
+}
+
+// pick returns the first address of a route that is alive and was not tried; one on a channel that can
+// send nothing more only where there is no other.
+func (g *Gate) pick(tx Tx, route Route, tried map[Address]bool) (Address, bool, error) {
+	var last Address
+	for _, a := range route {
+		if tried[a] {
+			continue
+		}
+		if dead, err := tx.Dead(a); err != nil {
+			return Address{}, false, err
+		} else if dead {
+			continue
+		}
+		if !g.spent(a.Channel) {
+			return a, true, nil
+		}
+		if last == (Address{}) {
+			last = a
+		}
+	}
+	return last, last != Address{}, nil
+}
+
+// again returns where along a route a reminder goes: to where the card went, or else to the first
+// address that is alive.
+func (g *Gate) again(tx Tx, route Route, ns []Notification) (Address, bool, error) {
+	arrived := Route{}
+	for _, a := range route {
+		if slices.ContainsFunc(ns, func(n Notification) bool {
+			return n.address() == a && (n.Kind == KindRequest || n.Kind == KindReminder) && (n.Status == Sent || n.Status == Delivered)
+		}) {
+			arrived = append(arrived, a)
+		}
+	}
+	if a, ok, err := g.pick(tx, arrived, nil); err != nil || ok {
+		return a, ok, err
+	}
+	return g.pick(tx, route, nil)
+}
+
+func (n Notification) address() Address { return Address{n.Channel, n.Recipient} }
+
+// onward is what became of a card that met a dead end.
+type onward int
+
+const (
+	stranded onward = iota // nobody has it, and nobody can be told
+	held                   // somebody else has it, or will
+	wentOn                 // it goes to the next address of its route
+	toAdmins               // nobody has it, and it goes to admins
+)
+
+// elsewhere sends the card of a pending request on along the routes that a dead end is part of, to the
+// next address; where there is none, and nobody else has the card, to admins.
+func (g *Gate) elsewhere(tx Tx, r Request, end Address, kind NotificationKind) (onward, error) {
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+	if err != nil {
+		return stranded, err
+	}
+	reached := false
+	n := Notification{ApprovalID: r.ID, Kind: kind}
+	tried := map[Address]bool{end: true}
+	for _, x := range ns {
+		if x.Kind != KindRequest && x.Kind != KindReminder {
+			continue
+		}
+		tried[x.address()] = true
+		if x.BatchID != "" && x.ApprovalID != "" {
+			n.ApprovalID, n.BatchID = x.ApprovalID, x.BatchID // the card shows the whole batch
+		}
+		if x.address() == end || x.Status == Failed || x.Status == Skipped {
+			continue
+		}
+		dead, err := tx.Dead(x.address())
+		if err != nil {
+			return stranded, err
+		}
+		reached = reached || !dead
+	}
+	var routes []Route
+	for _, route := range g.routes(r) {
+		if slices.Contains(route, end) {
+			routes = append(routes, route)
+		}
+	}
+	told, err := g.tell(tx, n, routes, tried)
+	switch {
+	case err != nil:
+		return stranded, err
+	case told > 0:
+		return wentOn, nil
+	case reached:
+		return held, nil
+	}
+	n.Kind, n.Note = KindRequest, NoteUnreached
+	if told, err = g.tell(tx, n, g.admins(), tried); err != nil || told == 0 {
+		return stranded, err
+	}
+	return toAdmins, nil
+}
+
+// mostRerouted is how many pending requests are sent elsewhere at once when somebody leaves.
+const mostRerouted = 200
+
+// left takes note that nothing reaches an address any more; cards that wait there for an answer go on
+// to the next address of their route.
+func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+	a := Address{t.Channel, t.From}
+	news, err := tx.SetDead(a, true)
+	if err != nil || !news {
+		return Tapped{}, err
+	}
+	if err := g.auditAddress(ctx, tx, EventChannelDead, t); err != nil {
+		return Tapped{}, err
+	}
+	rs, err := tx.Requests(RequestQuery{Status: Pending, Limit: mostRerouted})
+	if err != nil {
+		return Tapped{}, err
+	}
+	for _, r := range rs {
+		if r.Due(tx.Now()) {
+			continue
+		}
+		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+		if err != nil {
+			return Tapped{}, err
+		}
+		if !slices.ContainsFunc(ns, func(n Notification) bool {
+			return n.address() == a && (n.Kind == KindRequest || n.Kind == KindReminder)
+		}) {
+			continue
+		}
+		if _, err := g.elsewhere(tx, r, a, KindRequest); err != nil {
+			return Tapped{}, err
+		}
+	}
+	return Tapped{}, nil
+}
+
+// came greets somebody who added us. A person we know is reached again; anybody else is told the id
+// that the configuration needs.
+func (g *Gate) came(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+	news, err := tx.SetDead(Address{t.Channel, t.From}, false)
+	if err != nil {
+		return Tapped{}, err
+	}
+	if news {
+		if err := g.auditAddress(ctx, tx, EventChannelAlive, t); err != nil {
+			return Tapped{}, err
+		}
+	}
+	out := Tapped{Text: g.say(t.By, SayWelcome, "address", t.From)}
+	if t.By.Kind == Human {
+		out.Text = g.say(t.By, SayWelcomeBack, "who", t.By.Name)
+	}
+	return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
+}
+
+func (g *Gate) auditAddress(ctx context.Context, tx Tx, e EventType, t Tap) error {
+	return g.audit(ctx, tx, Event{Type: e, Actor: t.By.String(), Data: marshal(map[string]any{"channel": t.Channel, "recipient": t.From})})
+}

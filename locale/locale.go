@@ -1,0 +1,102 @@
+package locale
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/nicksnyder/go-i18n/v2/i18n"
+	"golang.org/x/text/language"
+
+	"countersign/approval"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Default is the language of whoever has chosen none.
+const Default = "en"
+
+// tags are the languages that there are, the default first.
+var tags = []string{Default, "ja", "th", "zh-TW"}
+
+// Tags returns the languages that there are, as the configuration spells them.
+func Tags() []string { return append([]string(nil), tags...) }
+
+// Language is one of [Tags]. The nil Language is English. It is safe for concurrent use.
+type Language struct {
+	tag      string
+	messages *i18n.Localizer
+}
+
+var languages = load()
+
+// load reads the catalogues. They are part of the program, so what is wrong with them is found by any
+// test that touches this package.
+func load() map[string]*Language {
+	b := i18n.NewBundle(language.English)
+	b.RegisterUnmarshalFunc("yaml", yaml.Unmarshal)
+	var gate []*i18n.Message
+	for p, s := range approval.English {
+		gate = append(gate, &i18n.Message{ID: string(p), Other: braces.Replace(s)})
+	}
+	if err := b.AddMessages(language.English, gate...); err != nil {
+		panic(fmt.Errorf("locale: %w", err))
+	}
+	known := map[string]*Language{}
+	for _, tag := range tags {
+		if _, err := b.LoadMessageFileFS(files, tag+".yaml"); err != nil {
+			panic(fmt.Errorf("locale: %w", err))
+		}
+	}
+	for _, tag := range tags {
+		known[tag] = &Language{tag, i18n.NewLocalizer(b, tag)}
+	}
+	return known
+}
+
+// braces turns the gate's {name} into a template's.
+var braces = strings.NewReplacer("{", "{{.", "}", "}}")
+
+// Get returns the language with this tag, English where there is none.
+func Get(tag string) *Language {
+	if l, ok := languages[tag]; ok {
+		return l
+	}
+	return languages[Default]
+}
+
+// Tag is the language as the configuration and HTML spell it: "en", "zh-TW".
+func (l *Language) Tag() string { return l.known().tag }
+
+func (l *Language) known() *Language {
+	if l == nil {
+		return languages[Default]
+	}
+	return l
+}
+
+// Say returns the sentence id with its names filled in, args being names and values in turn. What is
+// filled in is not looked at again. A sentence that this language lacks is said in English, and one that
+// nobody knows by its id.
+func (l *Language) Say(id string, args ...string) string {
+	return l.localize(id, nil, args)
+}
+
+// Count is [Language.Say] in the form that the language has for n things; {{.n}} is n.
+func (l *Language) Count(id string, n int, args ...string) string {
+	return l.localize(id, n, append(args[:len(args):len(args)], "n", l.known().number(n)))
+}
+
+func (l *Language) localize(id string, count any, args []string) string {
+	data := make(map[string]any, len(args)/2)
+	for i := 0; i+1 < len(args); i += 2 {
+		data[args[i]] = args[i+1]
+	}
+	s, err := l.known().messages.Localize(&i18n.LocalizeConfig{MessageID: id, TemplateData: data, PluralCount: count})
+	if s == "" && err != nil {
+		return id
+	}
+	return s
+}

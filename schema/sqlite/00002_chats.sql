@@ -1,0 +1,18 @@
+-- +goose Up
+
+-- note: what a notification is about beside its card. part and more: a reply that shows all of a
+-- request, in as many messages as it takes.
+ALTER TABLE approval_notifications ADD COLUMN note TEXT;
+ALTER TABLE approval_notifications ADD COLUMN part INTEGER NOT NULL DEFAULT 0 CHECK (part >= 0);
+ALTER TABLE approval_notifications ADD COLUMN more INTEGER NOT NULL DEFAULT 0 CHECK (more = 0 OR more = 1);
+
+-- What somebody was told last is asked for with every text that they type.
+CREATE INDEX approval_notifications_replies ON approval_notifications (channel, recipient, id) WHERE kind = 'reply';
+
+-- Addresses that nothing reaches any more: blocked, or left.
+CREATE TABLE dead_addresses (
+  channel   TEXT NOT NULL CHECK (channel <> ''),
+  recipient TEXT NOT NULL CHECK (recipient <> ''),
+  since     TEXT NOT NULL CHECK (length(since) = 24),
+  PRIMARY KEY (channel, recipient)
+) STRICT, WITHOUT ROWID;
