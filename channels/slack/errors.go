@@ -23,6 +23,13 @@ func (ch *Channel) leastWait(h http.Header) time.Duration {
 	return rateLimitWait
 }
 
+// Reasons that only Slack knows, beside those of package channels.
+const (
+	ReasonTriggerSpent = "trigger_spent" // a dialog must be opened within 3 s of the tap, and once
+	ReasonViewChanged  = "view_changed"  // the view is no longer there, or no longer as it was
+	ReasonHomeDisabled = "home_disabled" // the app has no Home tab
+)
+
 // class is what an error word of Slack's means to us.
 type class struct {
 	reason  string
@@ -41,6 +48,9 @@ var (
 	recipient = class{reason: channels.ReasonBadRecipient, final: true}
 	ourBug    = class{reason: channels.ReasonBadRequest, final: true}
 	gone      = class{reason: channels.ReasonMessageGone, final: true}
+	spent     = class{reason: ReasonTriggerSpent, final: true}
+	changed   = class{reason: ReasonViewChanged, final: true}
+	homeless  = class{reason: ReasonHomeDisabled, final: true}
 	// strange are words that appear without notice: the usual few tries.
 	strange = class{reason: channels.ReasonUnavailable}
 )
@@ -57,8 +67,11 @@ var classes = func() map[string]class {
 		recipient: `channel_not_found not_in_channel is_archived is_inactive messages_tab_disabled user_not_in_channel user_not_found
 			user_disabled user_not_visible team_not_found`,
 		ourBug: `msg_too_long msg_blocks_too_long invalid_blocks invalid_blocks_format no_text too_many_attachments metadata_too_large
-			invalid_arguments invalid_arg_name invalid_form_data invalid_post_type invalid_charset`,
-		gone: "message_not_found cant_update_message edit_window_closed block_mismatch",
+			invalid_arguments invalid_arg_name invalid_form_data invalid_post_type invalid_charset view_too_large duplicate_external_id`,
+		gone:     "message_not_found cant_update_message edit_window_closed block_mismatch",
+		spent:    "trigger_expired expired_trigger_id trigger_exchanged exchanged_trigger_id invalid_trigger_id",
+		changed:  "hash_conflict not_found",
+		homeless: "not_enabled",
 	} {
 		for w := range strings.FieldsSeq(words) {
 			m[w] = c

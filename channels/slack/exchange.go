@@ -21,6 +21,7 @@ type exchange struct {
 	status int
 	header http.Header
 	answer answer
+	body   []byte
 	said   bool // answer was read from a JSON object
 	ok     bool // the text "ok", which a response_url answers
 	err    error
@@ -71,7 +72,7 @@ func (x *exchange) Do(r *http.Request) (*http.Response, error) {
 		x.err = err
 		return nil, err
 	}
-	x.ok = strings.TrimSpace(string(body)) == "ok"
+	x.body, x.ok = body, strings.TrimSpace(string(body)) == "ok"
 	x.said = json.Unmarshal(body, &x.answer) == nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{"))
 	// What is passed on is judged here, not by the SDK: an empty failure keeps it from decoding the rest.
 	seen := *res
@@ -83,19 +84,44 @@ func (x *exchange) Do(r *http.Request) (*http.Response, error) {
 	return &seen, nil
 }
 
-// call makes one call with a client of its own and returns what came of it. secrets must not show in
-// an error.
+// call makes one call with an SDK client of its own and returns what came of it. secrets must not show
+// in an error.
 func (ch *Channel) call(ctx context.Context, do func(ctx context.Context, c *sdk.Client) error, secrets ...channels.Secret) (*exchange, *channels.PushError) {
+	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
+		return do(ctx, sdk.New(ch.token.Reveal(), sdk.OptionAPIURL(ch.base), sdk.OptionHTTPClient(x)))
+	}, secrets...)
+}
+
+// callJSON makes one call of a method that takes JSON, with arguments that go out as they are.
+func (ch *Channel) callJSON(ctx context.Context, method string, args any, secrets ...channels.Secret) (*exchange, *channels.PushError) {
+	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
+		body, err := json.Marshal(args)
+		if err != nil {
+			return errors.New("the arguments are not JSON")
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, ch.base+method, bytes.NewReader(body))
+		if err != nil {
+			return errors.New("the address cannot be called: look at api_url")
+		}
+		r.Header.Set("Authorization", "Bearer "+ch.token.Reveal())
+		r.Header.Set("Content-Type", "application/json; charset=utf-8")
+		_, err = x.Do(r)
+		return err
+	}, secrets...)
+}
+
+// exchange makes the one call that do makes, and judges its answer.
+func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x *exchange) error, secrets ...channels.Secret) (*exchange, *channels.PushError) {
 	ctx, wire := channels.WatchWire(ctx)
 	x := &exchange{http: ch.http}
-	err := do(ctx, sdk.New(ch.token.Reveal(), sdk.OptionAPIURL(ch.base), sdk.OptionHTTPClient(x)))
+	err := do(ctx, x)
 	secrets = append(secrets, ch.token)
 	switch {
 	case x.err != nil:
 		e := channels.TransportError(x.err, wire)
 		e.HTTPStatus = x.status
 		return x, e
-	case x.status == 0: // the SDK refused to send
+	case x.status == 0: // there was nothing to send
 		return x, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New(channels.Said(channels.Redact(err.Error(), secrets...)))}
 	case x.status == http.StatusTooManyRequests:
 		return x, &channels.PushError{Reason: channels.ReasonRateLimited, HTTPStatus: x.status, RetryAfter: max(channels.RetryAfter(x.header), ch.leastWait(x.header)), Err: channels.StatusError(x.status)}

@@ -27,6 +27,7 @@ type workspace struct {
 
 type asked struct {
 	method string
+	header http.Header
 	form   url.Values
 	body   string
 }
@@ -39,7 +40,7 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, method string)) *wor
 		form, _ := url.ParseQuery(string(body))
 		method := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/"), "api/")
 		p.mu.Lock()
-		p.asked = append(p.asked, asked{method, form, string(body)})
+		p.asked = append(p.asked, asked{method, r.Header.Clone(), form, string(body)})
 		p.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		answer(w, method)

@@ -56,6 +56,10 @@ type Identity struct {
 	BotID        string
 }
 
+func identityOf(a answer) Identity {
+	return Identity{TeamID: a.TeamID, EnterpriseID: a.EnterpriseID, UserID: a.UserID, BotID: a.BotID}
+}
+
 // New returns the channel that c describes. It makes no call.
 func New(c Config) (*Channel, error) {
 	if err := c.Validate(); err != nil {
@@ -76,22 +80,40 @@ func (ch *Channel) Close() { ch.http.CloseIdleConnections() }
 // Probe asks Slack who we are, and whether outsiders see the channel that cards go to. An error with
 // ChannelDown means that the token or its scopes do not do.
 func (ch *Channel) Probe(ctx context.Context) error {
+	if _, e := ch.whoAmI(ctx); e != nil {
+		return e
+	}
+	if _, e := ch.outside(ctx, ch.home, true); e != nil && !e.Final && !ch.allowShared {
+		return e
+	}
+	return nil
+}
+
+// whoAmI asks Slack who we are, and keeps the answer.
+func (ch *Channel) whoAmI(ctx context.Context) (*exchange, *channels.PushError) {
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
 		_, err := c.AuthTestContext(ctx)
 		return err
 	})
 	if e != nil {
 		e.Unknown = false
-		return e
+		return x, e
 	}
 	if x.answer.TeamID == "" && x.answer.EnterpriseID == "" {
-		return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Err: errors.New("auth.test names no team")}
+		return x, x.broken("auth.test names no team")
 	}
-	ch.identity.Store(&Identity{x.answer.TeamID, x.answer.EnterpriseID, x.answer.UserID, x.answer.BotID})
-	if e := ch.private(ctx, ch.home, true); e != nil && !e.Final {
-		return e
-	}
-	return nil
+	id := identityOf(x.answer)
+	ch.identity.Store(&id)
+	return x, nil
+}
+
+// SharedChannel returns the channel that cards go to, and whether people of other organisations saw it
+// when Slack was last asked: they then read every card, or without allow_shared none is sent. Before the
+// first [Channel.Probe] it is false.
+func (ch *Channel) SharedChannel() (id string, shared bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.home, ch.shared[ch.home].outside
 }
 
 // Identity returns who we are; false before the first successful [Channel.Probe].
@@ -103,38 +125,59 @@ func (ch *Channel) Identity() (Identity, bool) {
 }
 
 // private returns an error unless only people of our own organisation see the channel, or outsiders
-// may. An answer is believed for a while, unless fresh asks for a new one. Slack itself always has the
-// method and names the channel: an API at another address that does neither is no Slack, and has no
-// other organisations.
-func (ch *Channel) private(ctx context.Context, channel string, fresh bool) *channels.PushError {
-	if ch.allowShared || !strings.HasPrefix(channel, "C") && !strings.HasPrefix(channel, "G") {
+// may.
+func (ch *Channel) private(ctx context.Context, channel string) *channels.PushError {
+	if ch.allowShared {
 		return nil
 	}
-	ch.mu.Lock()
-	s, known := ch.shared[channel]
-	ch.mu.Unlock()
-	if fresh || !known || time.Now().After(s.until) {
-		x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
-			_, err := c.GetConversationInfoContext(ctx, &sdk.GetConversationInfoInput{ChannelID: channel})
-			return err
-		})
-		if e != nil && (ch.base == DefaultAPIURL || !x.unknownMethod()) {
-			e.Unknown = false // nothing of the message has been sent
-			return e
-		}
-		if e == nil && x.answer.Channel.ID == "" && ch.base == DefaultAPIURL {
-			return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Err: errors.New("conversations.info names no channel")}
-		}
-		s = sharing{x.answer.Channel.IsExtShared, time.Now().Add(sharedFor)}
-		ch.mu.Lock()
-		ch.shared[channel] = s
-		ch.mu.Unlock()
+	outside, e := ch.outside(ctx, channel, false)
+	if e != nil {
+		return e
 	}
-	if s.outside {
+	if outside {
 		return &channels.PushError{Final: true, Reason: channels.ReasonChannelShared,
 			Err: errors.New("people of other organisations see this channel; use another one, or set allow_shared: true")}
 	}
 	return nil
+}
+
+// outside reports whether people of other organisations see the channel. An answer is believed for a
+// while, unless fresh asks for a new one. Slack itself always has the method and names the channel: an
+// API at another address that does neither is no Slack, and has no other organisations.
+func (ch *Channel) outside(ctx context.Context, channel string, fresh bool) (bool, *channels.PushError) {
+	if !strings.HasPrefix(channel, "C") && !strings.HasPrefix(channel, "G") {
+		return false, nil
+	}
+	ch.mu.Lock()
+	s, known := ch.shared[channel]
+	ch.mu.Unlock()
+	if known && !fresh && !time.Now().After(s.until) {
+		return s.outside, nil
+	}
+	x, e := ch.conversation(ctx, channel)
+	if e != nil && (ch.base == DefaultAPIURL || !x.unknownMethod()) {
+		return false, e
+	}
+	if e == nil && x.answer.Channel.ID == "" && ch.base == DefaultAPIURL {
+		return false, x.broken("conversations.info names no channel")
+	}
+	s = sharing{x.answer.Channel.IsExtShared, time.Now().Add(sharedFor)}
+	ch.mu.Lock()
+	ch.shared[channel] = s
+	ch.mu.Unlock()
+	return s.outside, nil
+}
+
+// conversation asks Slack what a channel is.
+func (ch *Channel) conversation(ctx context.Context, channel string) (*exchange, *channels.PushError) {
+	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
+		_, err := c.GetConversationInfoContext(ctx, &sdk.GetConversationInfoInput{ChannelID: channel})
+		return err
+	})
+	if e != nil {
+		e.Unknown = false // nothing of any message has been sent
+	}
+	return x, e
 }
 
 // receipt is the Data of a receipt: where the message is.
@@ -171,7 +214,7 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		}
 		m.To = user // not a member of the channel: a direct message finds them
 	}
-	if e := ch.private(ctx, m.To, false); e != nil {
+	if e := ch.private(ctx, m.To); e != nil {
 		return channels.Receipt{}, e
 	}
 	r, e := ch.post(ctx, m, b)
