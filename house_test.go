@@ -48,7 +48,7 @@ var arrows = map[string]struct {
 // outside says which other modules the packages that promise to be lean may import.
 var outside = map[string][]string{
 	"approval": {"github.com/go-json-experiment/json/jsontext", "github.com/oklog/ulid/v2"},
-	"sandbox":  {"github.com/rivo/uniseg"},
+	"sandbox":  {"github.com/gorilla/websocket", "github.com/rivo/uniseg"},
 }
 
 type pkg struct {

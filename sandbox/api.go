@@ -23,7 +23,7 @@ type api struct {
 	platform  string
 	endpoint  Endpoint
 	bodyLimit int64
-	token     string // blanked in what is recorded
+	tokens    []string // blanked in what is recorded
 	// authorized judges the token; body is the raw body.
 	authorized func(r *http.Request, body []byte) bool
 	// arrive is called for every request whose body was read, also for those that fail afterwards. May be nil.
@@ -79,8 +79,8 @@ func (s *Sandbox) serve(a api, w http.ResponseWriter, r *http.Request) {
 	authorized := a.authorized == nil || a.authorized(r, body)
 	s.mu.Lock()
 	c.Body = body
-	if a.token != "" {
-		c.Body = bytes.ReplaceAll(body, []byte(a.token), []byte("<token>"))
+	for _, token := range a.tokens {
+		c.Body = bytes.ReplaceAll(c.Body, []byte(token), []byte("<token>"))
 	}
 	c.Authorized = authorized
 	if a.arrive != nil && !tooLarge {
@@ -161,12 +161,13 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// routes is the whole outside: two APIs, the response URLs and the page.
+// routes is the whole outside: two APIs, the response URLs, the sockets and the page.
 func (s *Sandbox) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/line/", s.serveLINE)
 	mux.HandleFunc("/slack/api/{method}", s.serveSlack)
 	mux.HandleFunc("/slack/hooks/", s.serveSlackHook)
+	mux.HandleFunc("GET /slack/link/", s.serveSocket)
 	s.pageRoutes(mux)
 	return mux
 }

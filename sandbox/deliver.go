@@ -15,12 +15,13 @@ import (
 // Delivery is one webhook as it was posted, and its answer.
 type Delivery struct {
 	Platform string
-	URL      string
+	URL      string      // where it was posted; empty when it went over a socket
+	Socket   string      // the Socket Mode connection it went over; empty: HTTP
 	Header   http.Header // as sent
-	Sent     []byte      // as sent
+	Sent     []byte      // as sent; over a socket, the envelope
 
-	Status  int // 0: no answer
-	Body    []byte
+	Status  int    // 0: no answer; over a socket, 200 is an acknowledgement
+	Body    []byte // over a socket, the acknowledgement's payload
 	Latency time.Duration
 
 	EventIDs []string   // LINE: webhookEventId of each event; Slack: event_id or trigger_id
@@ -64,8 +65,13 @@ func (s *Sandbox) post(ctx context.Context, platform, target string, timeout tim
 	return d, nil
 }
 
-// Resend posts an earlier delivery again, byte for byte and with the same headers: a replay.
+// Resend delivers an earlier delivery again, byte for byte and with the same headers: a replay.
 func (s *Sandbox) Resend(ctx context.Context, d Delivery) (Delivery, error) {
+	if d.Socket != "" {
+		again, err := s.overSocket(ctx, d.Sent)
+		again.EventIDs = d.EventIDs
+		return again, err
+	}
 	timeout := s.cfg.LINE.WebhookTimeout
 	if d.Platform == "slack" {
 		timeout = s.cfg.Slack.WebhookTimeout

@@ -177,7 +177,7 @@ func (s *Sandbox) serveLINE(w http.ResponseWriter, r *http.Request) {
 	}
 	token := s.cfg.LINE.ChannelAccessToken
 	s.serve(api{
-		platform: "line", endpoint: endpoint, bodyLimit: lineMaxBody, token: token,
+		platform: "line", endpoint: endpoint, bodyLimit: lineMaxBody, tokens: []string{token},
 		authorized: func(r *http.Request, _ []byte) bool { return same(bearer(r), token) },
 		arrive:     s.noteRetryKey,
 		tooLarge: func() answer {

@@ -34,6 +34,7 @@ const (
 	SlackUserInfo       Endpoint = "users.info"
 	SlackConnectionOpen Endpoint = "apps.connections.open"
 	SlackResponseURL    Endpoint = "response_url" // posts to any response_url
+	SlackSocketLink     Endpoint = "link"         // the opening of a Socket Mode connection
 
 	AnyLINE  Endpoint = "line/*"  // every LINE endpoint
 	AnySlack Endpoint = "slack/*" // every Slack endpoint, response_url included

@@ -46,6 +46,7 @@ type LINEConfig struct {
 // SlackConfig is one Slack workspace with one app installed.
 type SlackConfig struct {
 	BotToken       string
+	AppToken       string // the app-level token, which opens sockets and does nothing else
 	SigningSecret  string
 	TeamID         string
 	TeamName       string
@@ -54,9 +55,13 @@ type SlackConfig struct {
 	BotID          string
 	BotUserID      string
 	BotName        string
-	Scopes         []string
+	Scopes         []string // of the bot's token; default: everything that a gate may ask for
+	AppScopes      []string // of the app-level token; default: connections:write
 	Channels       []Channel
-	WebhookTimeout time.Duration // default 3 s, as on Slack
+	WebhookTimeout time.Duration // default 3 s, as on Slack; of acknowledgements over a socket too
+
+	SocketMode   bool          // Socket Mode is on from the start; see [Sandbox.SetSlackSocketMode]
+	PingInterval time.Duration // between pings over a socket; default 10 s
 }
 
 // Channel is a Slack channel.
@@ -166,6 +171,7 @@ func fillDefaults(cfg *Config) {
 	def(&cfg.LINE.BotUserID, "U"+randomHex(16))
 	def(&cfg.LINE.BotName, "Countersign")
 	def(&cfg.Slack.BotToken, "xoxb-"+randomHex(20))
+	def(&cfg.Slack.AppToken, "xapp-1-"+randomHex(20))
 	def(&cfg.Slack.SigningSecret, randomHex(16))
 	def(&cfg.Slack.TeamID, "T0SANDBOX1")
 	def(&cfg.Slack.TeamName, "Sandbox")
@@ -174,7 +180,12 @@ func fillDefaults(cfg *Config) {
 	def(&cfg.Slack.BotUserID, "U0SANDBOX1")
 	def(&cfg.Slack.BotName, "countersign")
 	if cfg.Slack.Scopes == nil {
-		cfg.Slack.Scopes = []string{"chat:write", "im:history", "im:write", "channels:read", "groups:read", "users:read", "commands"}
+		cfg.Slack.Scopes = []string{
+			"app_mentions:read", "channels:read", "chat:write", "commands", "groups:read", "im:history", "im:read", "im:write", "users:read",
+		}
+	}
+	if cfg.Slack.AppScopes == nil {
+		cfg.Slack.AppScopes = []string{"connections:write"}
 	}
 	if cfg.Slack.Channels == nil {
 		cfg.Slack.Channels = []Channel{{ID: "C0APPROVALS", Name: "approvals"}}
@@ -184,6 +195,9 @@ func fillDefaults(cfg *Config) {
 	}
 	if cfg.Slack.WebhookTimeout == 0 {
 		cfg.Slack.WebhookTimeout = 3 * time.Second
+	}
+	if cfg.Slack.PingInterval == 0 {
+		cfg.Slack.PingInterval = 10 * time.Second
 	}
 	if cfg.Panels == nil {
 		cfg.Panels = []Panel{{Title: "Agent", Stream: "agent"}}

@@ -77,6 +77,12 @@ type slackState struct {
 	responses []SlackResponse
 	dedup     bool
 	retries   []time.Duration
+
+	mode      socketMode
+	sockets   []*socket // open, oldest first
+	turn      int       // whose turn it is
+	tickets   map[string]time.Time
+	envelopes map[string]*envelope
 }
 
 type channel struct {
@@ -84,6 +90,9 @@ type channel struct {
 	members []string // Slack ids
 	im      string   // the other side of direct messages
 }
+
+// hidden reports whether the bot cannot know of it: a private channel that it was not invited to.
+func (c *channel) hidden() bool { return c.IsPrivate && c.BotAbsent }
 
 type trigger struct {
 	user string
@@ -126,6 +135,11 @@ func (st *slackState) init(cfg SlackConfig, people []Person) error {
 	}
 	st.triggers = map[string]*trigger{}
 	st.hooks = map[string]*hook{}
+	st.tickets = map[string]time.Time{}
+	st.envelopes = map[string]*envelope{}
+	if cfg.SocketMode {
+		st.mode = socketModeOn
+	}
 	st.forget()
 	return nil
 }
@@ -225,6 +239,23 @@ func (s *Sandbox) SlackMessage(channel, ts string) (SlackMessage, bool) {
 	return SlackMessage{}, false
 }
 
+// ChangeSlackChannel changes a channel from now on: the bot is invited, the channel is archived or shared. Its id and its
+// members stay what they are.
+func (s *Sandbox) ChangeSlackChannel(channel string, change func(*Channel)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.conversation(channel)
+	if ch == nil || ch.im != "" {
+		return fmt.Errorf("sandbox: no Slack channel %q", channel)
+	}
+	changed := ch.Channel
+	change(&changed)
+	changed.ID, changed.Members = ch.ID, ch.Members
+	ch.Channel = changed
+	s.bump()
+	return nil
+}
+
 // Views returns all modals, oldest first.
 func (s *Sandbox) Views() []SlackView {
 	s.mu.Lock()
@@ -260,36 +291,40 @@ func (s *Sandbox) SetSlackRetries(waits ...time.Duration) {
 }
 
 type slackMethod struct {
-	args string // known arguments beside token, separated by spaces
-	act  func(s *Sandbox, c *Call, args url.Values) answer
+	args  string // known arguments beside token, separated by spaces
+	scope string // what the token needs; "read" and "history" depend on the kind of the channel; empty: nothing
+	act   func(s *Sandbox, c *Call, args url.Values) answer
 }
 
 var slackMethods = map[Endpoint]slackMethod{
-	SlackPostMessage: {"channel text blocks attachments thread_ts reply_broadcast unfurl_links unfurl_media metadata parse link_names mrkdwn client_msg_id as_user username icon_emoji icon_url markdown_text", (*Sandbox).slackPost},
-	SlackUpdate:      {"channel ts text blocks attachments metadata parse link_names as_user reply_broadcast file_ids markdown_text unfurl_links unfurl_media", (*Sandbox).slackUpdate},
+	SlackPostMessage: {"channel text blocks attachments thread_ts reply_broadcast unfurl_links unfurl_media metadata parse link_names mrkdwn client_msg_id as_user username icon_emoji icon_url markdown_text",
+		"chat:write", (*Sandbox).slackPost},
+	SlackUpdate: {"channel ts text blocks attachments metadata parse link_names as_user reply_broadcast file_ids markdown_text unfurl_links unfurl_media",
+		"chat:write", (*Sandbox).slackUpdate},
 	SlackPostEphemeral: {"channel user text blocks attachments thread_ts parse link_names as_user username icon_emoji icon_url markdown_text unfurl_links unfurl_media",
-		(*Sandbox).slackEphemeral},
-	SlackViewsOpen:      {"trigger_id interactivity_pointer view", (*Sandbox).slackViewsOpen},
-	SlackViewsUpdate:    {"view_id external_id hash view", (*Sandbox).slackViewsUpdate},
-	SlackOpen:           {"users channel return_im prevent_creation", (*Sandbox).slackOpen},
-	SlackChannelInfo:    {"channel include_locale include_num_members", (*Sandbox).slackChannelInfo},
-	SlackAuthTest:       {"", (*Sandbox).slackAuthTest},
-	SlackUserInfo:       {"user include_locale", (*Sandbox).slackUserInfo},
-	SlackConnectionOpen: {"", func(*Sandbox, *Call, url.Values) answer { return slackFail("not_allowed_token_type") }},
+		"chat:write", (*Sandbox).slackEphemeral},
+	SlackViewsOpen:      {"trigger_id interactivity_pointer view", "", (*Sandbox).slackViewsOpen},
+	SlackViewsUpdate:    {"view_id external_id hash view", "", (*Sandbox).slackViewsUpdate},
+	SlackOpen:           {"users channel return_im prevent_creation", "im:write", (*Sandbox).slackOpen},
+	SlackChannelInfo:    {"channel include_locale include_num_members", "read", (*Sandbox).slackChannelInfo},
+	SlackAuthTest:       {"", "", (*Sandbox).slackAuthTest},
+	SlackUserInfo:       {"user include_locale", "users:read", (*Sandbox).slackUserInfo},
+	SlackConnectionOpen: {"", "connections:write", (*Sandbox).slackConnectionsOpen},
 }
 
 // serveSlack is https://slack.com/api/.
 func (s *Sandbox) serveSlack(w http.ResponseWriter, r *http.Request) {
 	endpoint := Endpoint(r.PathValue("method"))
-	token := s.cfg.Slack.BotToken
+	cfg := s.cfg.Slack
+	token := cfg.BotToken
+	if endpoint == SlackConnectionOpen {
+		token = cfg.AppToken
+	}
 	s.serve(api{
-		platform: "slack", endpoint: endpoint, bodyLimit: slackMaxBody, token: token,
+		platform: "slack", endpoint: endpoint, bodyLimit: slackMaxBody, tokens: []string{cfg.BotToken, cfg.AppToken},
 		authorized: func(r *http.Request, body []byte) bool { return same(slackToken(r, body), token) },
 		tooLarge:   func() answer { return slackFail("request_too_large") },
-		act: func(c *Call, r *http.Request, body []byte) answer {
-			ans := s.slackCall(c, r, body)
-			return answer{ans.status, withHeader(ans.header, "X-Oauth-Scopes", strings.Join(s.cfg.Slack.Scopes, ",")), ans.body}
-		},
+		act:        s.slackCall,
 	}, w, r)
 }
 
@@ -311,14 +346,21 @@ func (s *Sandbox) slackCall(c *Call, r *http.Request, body []byte) answer {
 		return slackFail("unknown_method")
 	}
 	args, code := slackArgs(r, body)
+	token, socketMethod := slackToken(r, body), c.Endpoint == SlackConnectionOpen
 	switch {
 	case code != "":
 		s.breach(c, "schema", code)
 		return slackFail(code)
-	case slackToken(r, body) == "":
+	case token == "":
 		return slackFail("not_authed")
+	case !c.Authorized && (same(token, s.cfg.Slack.BotToken) || same(token, s.cfg.Slack.AppToken)):
+		return slackFail("not_allowed_token_type") // the app-level token opens sockets, the bot's does the rest
 	case !c.Authorized:
 		return slackFail("invalid_auth")
+	case socketMethod && r.Method != http.MethodPost:
+		return slackFail("insecure_request")
+	case socketMethod && bearer(r) == "":
+		return slackFail("missing_args") // this one method takes its token in the header only
 	}
 	known := append(strings.Fields(method.args), "token")
 	for name := range args {
@@ -326,15 +368,48 @@ func (s *Sandbox) slackCall(c *Call, r *http.Request, body []byte) answer {
 			s.breach(c, "unknown_argument", name) // Slack ignores it, which hides a typo
 		}
 	}
-	ans := method.act(s, c, args)
+	granted := s.cfg.Slack.Scopes
+	if socketMethod {
+		granted = s.cfg.Slack.AppScopes
+	}
+	needed := s.scopeFor(method.scope, args.Get("channel"))
+	var ans answer
+	if needed == "" || slices.Contains(granted, needed) {
+		ans = method.act(s, c, args)
+	} else {
+		ans = slackFail("missing_scope", map[string]any{"needed": needed, "provided": strings.Join(granted, ",")})
+	}
 	var verdict struct {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(ans.body, &verdict) == nil && slices.Contains(slackOurFault, verdict.Error) {
 		s.breach(c, "schema", string(ans.body))
 	}
+	ans.header = withHeader(ans.header, "X-OAuth-Scopes", strings.Join(granted, ","))
+	if needed != "" {
+		ans.header = withHeader(ans.header, "X-Accepted-OAuth-Scopes", needed)
+	}
 	return ans
 }
+
+// scopeFor is the scope that a call needs: reading asks for another one by the kind of the channel.
+func (s *Sandbox) scopeFor(scope, channel string) string {
+	if scope != "read" && scope != "history" {
+		return scope
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kind := "channels:"
+	if ch := s.slack.channel(channel); ch != nil && ch.im != "" {
+		kind = "im:"
+	} else if ch != nil && ch.IsPrivate {
+		kind = "groups:"
+	}
+	return kind + scope
+}
+
+// granted reports whether the app has a scope.
+func (s *Sandbox) granted(scope string) bool { return slices.Contains(s.cfg.Slack.Scopes, scope) }
 
 // slackOurFault are the refusals that a client which checks its own messages never gets.
 var slackOurFault = []string{
@@ -479,11 +554,11 @@ func (s *Sandbox) reach(id string, byUser bool) (*channel, string) {
 		}
 	}
 	switch {
-	case ch == nil:
+	case ch == nil || ch.hidden():
 		return nil, "channel_not_found"
 	case ch.IsArchived:
 		return nil, "is_archived"
-	case ch.BotAbsent:
+	case ch.BotAbsent && !s.granted("chat:write.public"):
 		return nil, "not_in_channel"
 	}
 	return ch, ""
@@ -753,7 +828,7 @@ func (s *Sandbox) slackChannelInfo(_ *Call, args url.Values) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ch := s.slack.channel(args.Get("channel"))
-	if ch == nil {
+	if ch == nil || ch.hidden() {
 		return slackFail("channel_not_found")
 	}
 	info := map[string]any{"id": ch.ID, "is_archived": ch.IsArchived, "is_ext_shared": ch.IsExtShared, "is_shared": ch.IsExtShared, "is_im": ch.im != ""}

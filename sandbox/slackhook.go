@@ -29,9 +29,18 @@ type SlackPost struct {
 	Header    http.Header
 }
 
+// overHTTP reports whether a post says something of how HTTP shall carry it, or is of a kind that no socket carries.
+func (p SlackPost) overHTTP() bool {
+	return p.Body != nil || p.Secret != "" || !p.Timestamp.IsZero() || p.Signature != nil || p.URL != "" || p.Header != nil || str(p.Event["type"]) == "url_verification"
+}
+
 // PostSlack signs and posts a webhook. Events (and only they) are repeated as SetSlackRetries says. The error is about
-// getting an answer at all; a refusal is an answer.
+// getting an answer at all; a refusal is an answer. In Socket Mode, a post that leaves everything about HTTP as Slack
+// would have it goes over a socket instead.
 func (s *Sandbox) PostSlack(ctx context.Context, p SlackPost) (Delivery, error) {
+	if !p.overHTTP() && s.socketsDeliver() {
+		return s.postSocket(ctx, p)
+	}
 	s.mu.Lock()
 	target, waits := s.slack.webhook, s.slack.retries
 	s.mu.Unlock()
@@ -219,6 +228,14 @@ func (s *Sandbox) SlackEvent(event Object) Object {
 	}
 }
 
+// hears returns an error when the app lacks the scope without which Slack does not tell it of something.
+func (s *Sandbox) hears(scope string) error {
+	if s.granted(scope) {
+		return nil
+	}
+	return fmt.Errorf("sandbox: the app has no scope %s, so Slack does not tell it", scope)
+}
+
 // escapeSlack writes text as events carry it.
 var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
@@ -234,6 +251,9 @@ func (s *Sandbox) TypeSlack(ctx context.Context, person, text, threadTS string) 
 	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
 	event := s.messageJSON(m).With("channel", ch.ID).With("channel_type", "im").With("event_ts", m.TS).With("team", s.teamOf(p))
 	s.mu.Unlock()
+	if err := s.hears("im:history"); err != nil {
+		return Delivery{}, err
+	}
 	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
 }
 
@@ -252,6 +272,9 @@ func (s *Sandbox) MentionSlack(ctx context.Context, person, channel, text, threa
 	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: "<@" + s.cfg.Slack.BotUserID + "> " + escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
 	event := s.messageJSON(m).With("type", "app_mention").With("channel", ch.ID).With("event_ts", m.TS).With("team", s.teamOf(p))
 	s.mu.Unlock()
+	if err := s.hears("app_mentions:read"); err != nil {
+		return Delivery{}, err
+	}
 	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
 }
 
@@ -280,6 +303,9 @@ func (s *Sandbox) SlackCommand(person, channel, command, text string) (url.Value
 
 // SlashSlack types a slash command such as "/countersign" with its text. What the webhook answers is shown to that person, as on Slack.
 func (s *Sandbox) SlashSlack(ctx context.Context, person, channel, command, text string) (Delivery, error) {
+	if err := s.hears("commands"); err != nil {
+		return Delivery{}, err
+	}
 	form, err := s.SlackCommand(person, channel, command, text)
 	if err != nil {
 		return Delivery{}, err
