@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestPageIsServed(t *testing.T) {
 	w := start(t)
 	r := w.page("GET", "/", "", nil)
 	html := string(r.body)
-	for _, want := range []string{`<html lang="en">`, "<title>", "<main>", `role="log"`, `id="line-form"`, `id="slack-form"`, `role="tablist"`, `<legend>`, `name="viewport"`} {
+	for _, want := range []string{`<html lang="en">`, "<title>", `<main id="main">`, `role="log"`, `id="line-form"`, `id="slack-form"`, `role="tablist"`, `<legend>`, `name="viewport"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page has no %s", want)
 		}
@@ -35,12 +36,12 @@ func TestPageIsServed(t *testing.T) {
 		t.Errorf("policy: %s", csp)
 	}
 	// Every input has its label, everything it loads is its own.
-	for _, id := range regexp.MustCompile(`<input id="([^"]+)"`).FindAllStringSubmatch(html, -1) {
+	for _, id := range regexp.MustCompile(`<(?:input|textarea) id="([^"]+)"`).FindAllStringSubmatch(html, -1) {
 		if !strings.Contains(html, `for="`+id[1]+`"`) {
 			t.Errorf("input %s has no label", id[1])
 		}
 	}
-	for _, ref := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(html, -1) {
+	for _, ref := range regexp.MustCompile(`(?:src|href)="([^"#][^"]*)"`).FindAllStringSubmatch(html, -1) {
 		if got := w.page("GET", ref[1], "", nil); !strings.HasPrefix(ref[1], "/page/") || got.status != 200 || len(got.body) == 0 {
 			t.Errorf("%s: %d", ref[1], got.status)
 		}
@@ -51,13 +52,19 @@ func TestPageIsServed(t *testing.T) {
 }
 
 func TestPageNeverWritesMarkup(t *testing.T) {
-	script, err := os.ReadFile("page/app.js")
-	if err != nil {
-		t.Fatal(err)
+	scripts, err := filepath.Glob("page/*.js")
+	if err != nil || len(scripts) < 2 {
+		t.Fatal(scripts, err)
 	}
-	for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", ".srcdoc"} {
-		if strings.Contains(string(script), bad) {
-			t.Errorf("app.js uses %s", bad)
+	for _, name := range scripts {
+		script, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "setHTML", "createContextualFragment", "DOMParser", "document.write", "eval(", "new Function", "srcdoc"} {
+			if strings.Contains(string(script), bad) {
+				t.Errorf("%s uses %s", name, bad)
+			}
 		}
 	}
 }
