@@ -17,6 +17,7 @@ type Card struct {
 	Text    string // a reply's sentence; of other kinds the title, in words
 	BatchID string // of a card that shows a batch, whose requests can be decided together too; else ""
 	Items   []Item
+	At      time.Time        // when the notification was made
 	Words   *locale.Language // nil: English
 }
 
@@ -145,7 +146,7 @@ func (m Maker) say(k Text, args ...string) string { return m.Words.Say(string(k)
 func (m Maker) Card(d approval.Delivery) Card {
 	n := d.Notification
 	m = m.to(n)
-	c := Card{Kind: n.Kind, BatchID: n.BatchID, Words: m.Words}
+	c := Card{Kind: n.Kind, BatchID: n.BatchID, At: n.CreatedAt, Words: m.Words}
 	if n.Kind != approval.KindReply || len(n.Cards) > 0 {
 		for _, r := range d.Requests {
 			c.Items = append(c.Items, m.item(n.Kind, r))
@@ -166,14 +167,14 @@ func (m Maker) Fallback(d approval.Delivery) Card {
 	c := m.Card(d)
 	m = m.to(d.Notification)
 	if len(c.Items) == 0 {
-		return Card{Kind: approval.KindReply, Text: c.Text, Words: m.Words}
+		return Card{Kind: approval.KindReply, Text: c.Text, At: c.At, Words: m.Words}
 	}
 	title := c.Text
 	if title == "" {
 		title = c.Items[0].Title
 	}
 	text := m.say(TextCannotRender, "title", title, "tools", tools(c, 5), "id", c.Items[0].ID)
-	return Card{Kind: approval.KindReply, Text: text, Words: m.Words}
+	return Card{Kind: approval.KindReply, Text: text, At: c.At, Words: m.Words}
 }
 
 // title is the heading of a card that is not a reply.

@@ -61,6 +61,7 @@ type Receipt struct {
 type PushError struct {
 	Final       bool          // no further try can help
 	RetryAfter  time.Duration // the platform's own wish; 0: the caller's backoff
+	Alone       bool          // the wish is this recipient's: messages to others need not wait for it
 	Reason      string        // stable and short: "rate_limited", "bad_token"
 	HTTPStatus  int           // 0: there was no answer
 	Unknown     bool          // the message may have gone out all the same

@@ -396,7 +396,7 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 		if e.ChannelDown {
 			s.pause(l, e)
 		}
-		if e.RetryAfter > 0 {
+		if e.RetryAfter > 0 && !e.Alone {
 			// It goes for all of its kind: to try the others now would only cost them attempts.
 			l.held[classOf(n.Kind)] = now.Add(e.RetryAfter)
 		}
