@@ -74,7 +74,7 @@ func (l *live) close() {
 
 func (a *App) lineSecrets() []string {
 	if c := a.live.Load().cfg.Channels.Line; c != nil {
-		return []string{c.ChannelSecret.Reveal()}
+		return c.ChannelSecret.Reveal()
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (a *App) lineBot() string {
 
 func (a *App) slackSecrets() []string {
 	if c := a.live.Load().cfg.Channels.Slack; c != nil {
-		return []string{c.SigningSecret.Reveal()}
+		return c.SigningSecret.Reveal()
 	}
 	return nil
 }

@@ -27,7 +27,10 @@ import (
 // short secret, such as a PIN, to whoever tries all of them.
 //
 // A nil Masker knows the usual names. A Masker is safe for concurrent use.
-type Masker struct{ names names }
+type Masker struct {
+	names names
+	keep  map[string]bool // whole names that stand for no secret
+}
 
 // names is a set of terms, each of lower-case words joined by one space.
 type names struct {
@@ -122,6 +125,25 @@ func NewMasker(extraKeys ...string) *Masker {
 	return m
 }
 
+// Keeping returns a Masker for which values under these keys are no secrets by the name of the key.
+// A key is matched whole, however its words are joined: "token" keeps {"token":"USDC"} readable and
+// still masks access_token. Shapes of secrets are masked under it all the same.
+func (m *Masker) Keeping(keys ...string) *Masker {
+	kept := &Masker{keep: map[string]bool{}}
+	if m != nil {
+		kept.names = m.names
+		maps.Copy(kept.keep, m.keep)
+	}
+	for _, key := range keys {
+		var n nameWords
+		n.split(key)
+		if n.count > 0 {
+			kept.keep[string(n.join(0, n.count))] = true
+		}
+	}
+	return kept
+}
+
 // maxNameWords and maxNameBytes bound how much of a name is looked at, from its end.
 const (
 	maxNameWords = 12
@@ -211,11 +233,14 @@ func (m *Masker) kindOf(name string) kind {
 	if m != nil && m.names.kinds != nil {
 		known = &m.names
 	}
+	var n nameWords
+	n.split(name)
+	if m != nil && len(m.keep) > 0 && n.count > 0 && m.keep[string(n.join(0, n.count))] {
+		return notSecret
+	}
 	if name == "pass" || name == "PASS" || name == "Pass" {
 		return secret // only alone: boarding_pass, pass_rate
 	}
-	var n nameWords
-	n.split(name)
 	last := n.count - 1
 	for last > 0 && typeOf(n.word(last)[0]) == digit {
 		last--

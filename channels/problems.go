@@ -48,6 +48,16 @@ func (ps *Problems) Secret(field string, s Secret) {
 	}
 }
 
+// Secrets checks that there is a secret, and that each one is long enough.
+func (ps *Problems) Secrets(field string, s Secrets) {
+	if len(s) == 0 {
+		ps.Add(field, "is missing")
+	}
+	for _, one := range s {
+		ps.Secret(field, one)
+	}
+}
+
 // URL checks the base address of a platform's API, where one is given.
 func (ps *Problems) URL(field, s string) {
 	if s == "" {

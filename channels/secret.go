@@ -27,3 +27,16 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 func (s Secret) MarshalYAML() (any, error) { return hidden, nil }
 
 func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// Secrets are the secrets that hold at the same time, the newest first: while one is being replaced
+// there are two.
+type Secrets []Secret
+
+// Reveal returns what the secrets hide.
+func (s Secrets) Reveal() []string {
+	out := make([]string, len(s))
+	for i, one := range s {
+		out[i] = one.Reveal()
+	}
+	return out
+}

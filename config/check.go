@@ -15,7 +15,11 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/channels/line"
+	"countersign/channels/slack"
+	outbound "countersign/channels/webhook"
 	"countersign/heartbeat"
+	"countersign/locale"
 	"countersign/policy"
 
 	"github.com/goccy/go-yaml/ast"
@@ -24,8 +28,6 @@ import (
 
 // minSecret is how long a secret or token must be, in characters.
 const minSecret = 16
-
-var locales = []string{"en", "ja", "th", "zh-TW"}
 
 var lineID = regexp.MustCompile(`^U[0-9a-f]{32}$`)
 
@@ -102,6 +104,8 @@ func (c *checker) check(root ast.Node) {
 	c.people()
 	c.lineChannel()
 	c.slackChannel()
+	c.webhookChannel()
+	c.mask()
 	c.heartbeat()
 	c.notifications()
 	c.reachable(c.policy(root))
@@ -228,12 +232,47 @@ func (c *checker) people() {
 			c.token(path+".token", p.Token)
 			c.own(path+".token", "token", p.Token.Reveal(), p.Name)
 		}
-		if !slices.Contains(locales, p.Locale) {
-			c.errorf(path+".locale", "there is no locale %q; there are %s", p.Locale, strings.Join(locales, ", "))
+		c.locale(path+".locale", p.Locale)
+		if p.TimeZone != "" {
+			if _, err := time.LoadLocation(p.TimeZone); err != nil || p.TimeZone == "Local" {
+				c.errorf(path+".time_zone", "time_zone must be a name such as Asia/Tokyo or UTC")
+			}
 		}
+		c.ways(path, p)
 		if p.Line == "" && p.Slack == "" && p.Token == "" && !c.spoiledBelow(path) {
 			c.warnf(path, "%s has no line, slack or token, and so no way to decide anything", p.Name)
 		}
+	}
+}
+
+func (c *checker) locale(path, tag string) {
+	if known := locale.Tags(); !slices.Contains(known, tag) {
+		c.errorf(path, "there is no locale %q; there are %s", tag, strings.Join(known, ", "))
+	}
+}
+
+// ways checks how a person is reached.
+func (c *checker) ways(path string, p Person) {
+	if p.Webhook != "" {
+		if err := outbound.CheckURL(p.Webhook.Reveal()); err != nil {
+			c.errorf(path+".webhook", "%s", err)
+		}
+	}
+	known := []string{line.Name, slack.Name, outbound.Name}
+	seen := map[string]bool{}
+	for i, name := range p.Channels {
+		entry := fmt.Sprintf("%s.channels[%d]", path, i)
+		switch {
+		case !slices.Contains(known, name):
+			c.errorf(entry, "there is no channel %q; there are %s", name, strings.Join(known, ", "))
+		case seen[name]:
+			c.errorf(entry, "%s is there twice", name)
+		case p.address(name) == "":
+			c.errorf(entry, "%s has no %s to be reached at; add %s: to that person", p.Name, name, name)
+		case !slices.Contains(c.cfg.Channels.Names(), name):
+			c.errorf(entry, "the channel %s is not configured; add it to channels", name)
+		}
+		seen[name] = true
 	}
 }
 
@@ -288,6 +327,17 @@ func (c *checker) own(path, kind, value, who string) {
 	c.owners[kind+" "+value] = owner{who, at.line}
 }
 
+// ownAll is own for a list of secrets.
+func (c *checker) ownAll(path string, all channels.Secrets, who string) {
+	for i, s := range all {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if _, ok := c.at[at]; !ok {
+			at = path
+		}
+		c.own(at, "token", s.Reveal(), who)
+	}
+}
+
 func (c *checker) lineChannel() {
 	l := c.cfg.Channels.Line
 	if l == nil {
@@ -295,12 +345,27 @@ func (c *checker) lineChannel() {
 	}
 	path := "$.channels.line"
 	c.section(path, l.Validate())
-	c.own(path+".channel_secret", "token", l.ChannelSecret.Reveal(), "channel_secret")
+	c.ownAll(path+".channel_secret", l.ChannelSecret, "channel_secret")
 	c.own(path+".channel_access_token", "token", l.ChannelAccessToken.Reveal(), "channel_access_token")
 	c.https(path+".api_url", l.APIURL)
+	approvers := c.notify(path, l.Notify, "LINE user id", "line: U…", func(p Person) string { return p.Line })
+	switch {
+	case len(l.Notify) == 0 && !c.someoneBy(line.Name):
+		c.warnf(path+".notify", "LINE notifies nobody; name people in notify")
+	case approvers == 0 && len(l.Notify) > 0:
+		c.warnf(path+".notify", "LINE notifies nobody with the role approver, so nobody there can decide")
+	}
+}
+
+// someoneBy reports whether a person's channels name this one.
+func (c *checker) someoneBy(channel string) bool {
+	return slices.ContainsFunc(c.cfg.File.People, func(p Person) bool { return slices.Contains(p.Channels, channel) })
+}
+
+// notify checks a list of people to be notified, and counts the approvers among them.
+func (c *checker) notify(path string, names []string, what, how string, address func(Person) string) (approvers int) {
 	people := c.cfg.File.People
-	approvers := 0
-	for i, name := range l.Notify {
+	for i, name := range names {
 		entry := fmt.Sprintf("%s.notify[%d]", path, i)
 		if c.badly[entry] {
 			continue
@@ -308,26 +373,37 @@ func (c *checker) lineChannel() {
 		at := slices.IndexFunc(people, func(p Person) bool { return p.Name == name })
 		switch {
 		case at < 0:
-			var names []string
+			var known []string
 			for _, p := range people {
-				names = append(names, p.Name)
+				known = append(known, p.Name)
 			}
-			if near := nearest(name, names); near != "" {
+			if near := nearest(name, known); near != "" {
 				c.errorf(entry, "nobody in people is called %q; did you mean %q?", name, near)
 			} else {
 				c.errorf(entry, "nobody in people is called %q", name)
 			}
-		case people[at].Line == "":
-			c.errorf(entry, "%s has no LINE user id to be notified at; add line: U… to that person", name)
+		case address(people[at]) == "":
+			c.errorf(entry, "%s has no %s to be notified at; add %s to that person", name, what, how)
+		case len(people[at].Channels) > 0 && !slices.Contains(people[at].Channels, path[strings.LastIndexByte(path, '.')+1:]):
+			c.errorf(entry, "%s is reached by %s, as their channels say; name this channel there, or leave them out here", name, strings.Join(people[at].Channels, ", "))
 		case people[at].has(roleApprover):
 			approvers++
 		}
 	}
-	switch {
-	case len(l.Notify) == 0:
-		c.warnf(path+".notify", "LINE notifies nobody; name people in notify")
-	case approvers == 0:
-		c.warnf(path+".notify", "LINE notifies nobody with the role approver, so nobody there can decide")
+	return approvers
+}
+
+func (c *checker) webhookChannel() {
+	w := c.cfg.Channels.Webhook
+	if w == nil {
+		return
+	}
+	path := "$.channels.webhook"
+	c.section(path, w.Validate())
+	c.ownAll(path+".signing_secret", w.SigningSecret, "signing_secret of webhook")
+	c.notify(path, w.Notify, "webhook address", "webhook: https://…", func(p Person) string { return p.Webhook.Reveal() })
+	if len(w.Notify) == 0 && !c.someoneBy(outbound.Name) {
+		c.warnf(path+".notify", "the webhook notifies nobody; name people in notify")
 	}
 }
 
@@ -339,7 +415,18 @@ func (c *checker) slackChannel() {
 	path := "$.channels.slack"
 	c.section(path, s.Validate())
 	c.own(path+".bot_token", "token", s.BotToken.Reveal(), "bot_token")
-	c.own(path+".signing_secret", "token", s.SigningSecret.Reveal(), "signing_secret")
+	c.ownAll(path+".signing_secret", s.SigningSecret, "signing_secret")
+	c.own(path+".app_token", "token", s.AppToken.Reveal(), "app_token")
+	if s.Locale != "" {
+		c.locale(path+".locale", s.Locale)
+	}
+	byName := func(p Person) bool { return slices.Contains(p.Channels, slack.Name) }
+	if s.Channel == "" && !slices.ContainsFunc(c.cfg.File.People, byName) {
+		c.errorf(path+".channel", "channel is missing: it is the id of the channel that cards go to, such as C0APPROVALS; or give people channels: [slack]")
+	}
+	if s.AppToken != "" && len(s.SigningSecret) == 0 && c.cfg.PublicURL != "" {
+		c.warnf(path, "with app_token and without signing_secret, Slack is heard over Socket Mode only; /webhook/slack refuses everything")
+	}
 	c.https(path+".api_url", s.APIURL)
 	if !slices.ContainsFunc(c.cfg.File.People, func(p Person) bool { return p.Slack != "" && p.has(roleApprover) }) {
 		c.warnf(path, "nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person")
@@ -371,6 +458,24 @@ func (c *checker) https(path, s string) {
 		return
 	}
 	c.errorf(path, "api_url must be https, or on this machine: the channel's token goes there")
+}
+
+func (c *checker) mask() {
+	for _, list := range []struct {
+		name string
+		keys []string
+	}{{"keys", c.cfg.Mask.Keys}, {"keep", c.cfg.Mask.Keep}} {
+		for i, k := range list.keys {
+			if !strings.ContainsFunc(k, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+				c.errorf(fmt.Sprintf("$.mask.%s[%d]", list.name, i), "a key to mask or keep is a word such as iban or account_number")
+			}
+		}
+	}
+	for i, k := range c.cfg.Mask.Keep {
+		if slices.ContainsFunc(c.cfg.Mask.Keys, func(x string) bool { return strings.EqualFold(x, k) }) {
+			c.errorf(fmt.Sprintf("$.mask.keep[%d]", i), "%s is in mask.keys too", k)
+		}
+	}
 }
 
 func (c *checker) heartbeat() {
@@ -476,11 +581,11 @@ func quarantines(cfg policy.Config) bool {
 // reachable warns of requests that nobody would see.
 func (c *checker) reachable(quarantines bool) {
 	ch := c.cfg.Channels
-	if quarantines && (ch.Line == nil || len(ch.Line.Notify) == 0) && (ch.Slack == nil || ch.Slack.Channel == "") {
+	if quarantines && len(c.cfg.Routes()) == 0 {
 		c.warnf("$.channels", "the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire")
 	}
 	decides := func(p Person) bool { return p.has(roleApprover) && (p.Line != "" || p.Slack != "" || p.Token != "") }
-	if quarantines && ch.Line == nil && ch.Slack == nil && !slices.ContainsFunc(c.cfg.File.People, decides) {
+	if quarantines && ch.Line == nil && ch.Slack == nil && ch.Webhook == nil && !slices.ContainsFunc(c.cfg.File.People, decides) {
 		c.warnf("$.people", "nobody with the role approver can decide: every request will expire")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/channels/slack"
+	outbound "countersign/channels/webhook"
 	"countersign/heartbeat"
 	"countersign/policy"
 
@@ -29,6 +30,7 @@ type File struct {
 	Agents        []Agent       `yaml:"agents" json:"agents"`
 	People        []Person      `yaml:"people" json:"people"`
 	Channels      Channels      `yaml:"channels" json:"channels"`
+	Mask          Mask          `yaml:"mask" json:"mask"`
 	Heartbeat     []Job         `yaml:"heartbeat" json:"heartbeat"`
 	Notifications Notifications `yaml:"notifications" json:"notifications"`
 }
@@ -41,18 +43,30 @@ type Agent struct {
 
 // Person is a configured person.
 type Person struct {
-	Name   string          `yaml:"name" json:"name"`
-	Roles  []string        `yaml:"roles" json:"roles"`
-	Line   string          `yaml:"line,omitempty" json:"line,omitempty"`
-	Slack  string          `yaml:"slack,omitempty" json:"slack,omitempty"`
-	Token  channels.Secret `yaml:"token,omitempty" json:"token,omitempty"`
-	Locale string          `yaml:"locale" json:"locale"`
+	Name  string   `yaml:"name" json:"name"`
+	Roles []string `yaml:"roles" json:"roles"`
+	Line  string   `yaml:"line,omitempty" json:"line,omitempty"`
+	Slack string   `yaml:"slack,omitempty" json:"slack,omitempty"`
+	// Webhook is an address that requests are posted to. It may hold a secret, and so is one.
+	Webhook channels.Secret `yaml:"webhook,omitempty" json:"webhook,omitempty"`
+	// Channels are the ways to the person in the order in which they are tried; none: those whose notify names them.
+	Channels []string        `yaml:"channels,omitempty" json:"channels,omitempty"`
+	Token    channels.Secret `yaml:"token,omitempty" json:"token,omitempty"`
+	Locale   string          `yaml:"locale" json:"locale"`
+	TimeZone string          `yaml:"time_zone,omitempty" json:"time_zone,omitempty"` // "": the file's
+}
+
+// Mask says which args are secrets by their key, beside or against the usual names.
+type Mask struct {
+	Keys []string `yaml:"keys,omitempty" json:"keys,omitempty"` // values under these are masked too
+	Keep []string `yaml:"keep,omitempty" json:"keep,omitempty"` // values under these are not masked for their key
 }
 
 // Channels are the ways to reach people; nil is one that is not configured.
 type Channels struct {
-	Line  *line.Config  `yaml:"line,omitempty" json:"line,omitempty"`
-	Slack *slack.Config `yaml:"slack,omitempty" json:"slack,omitempty"`
+	Line    *line.Config     `yaml:"line,omitempty" json:"line,omitempty"`
+	Slack   *slack.Config    `yaml:"slack,omitempty" json:"slack,omitempty"`
+	Webhook *outbound.Config `yaml:"webhook,omitempty" json:"webhook,omitempty"`
 }
 
 // Job is one line of the heartbeat's table.
@@ -186,10 +200,94 @@ func (c *Config) People() []approval.Person {
 	for i, p := range c.File.People {
 		people[i] = approval.Person{
 			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin),
-			Line: p.Line, Slack: p.Slack, Token: p.Token.Reveal(), Locale: p.Locale,
+			Line: p.Line, Slack: p.Slack, Token: p.Token.Reveal(), Locale: p.Locale, Zone: c.zone(p),
 		}
 	}
 	return people
+}
+
+// zone is where a person's times are told.
+func (c *Config) zone(p Person) *time.Location {
+	if p.TimeZone != "" {
+		if l, err := time.LoadLocation(p.TimeZone); err == nil { // it was checked
+			return l
+		}
+	}
+	return c.Location
+}
+
+// Masker returns what covers secrets, as the file says.
+func (c *Config) Masker() *approval.Masker {
+	return approval.NewMasker(c.Mask.Keys...).Keeping(c.Mask.Keep...)
+}
+
+// address returns a person's address on a channel, "" where they have none.
+func (p Person) address(channel string) string {
+	switch channel {
+	case line.Name:
+		return p.Line
+	case slack.Name:
+		return p.Slack
+	case outbound.Name:
+		return p.Webhook.Reveal()
+	}
+	return ""
+}
+
+// Route returns the ways to the person in their order, as far as the channels are configured.
+func (c *Config) route(p Person) approval.Route {
+	var r approval.Route
+	for _, name := range p.Channels {
+		if to := p.address(name); to != "" && slices.Contains(c.Channels.Names(), name) {
+			r = append(r, approval.Address{Channel: name, To: to})
+		}
+	}
+	return r
+}
+
+// Routes returns where the cards of every request go: one along each route. A person with channels has
+// one route; another one has a route on each channel whose notify names them. The Slack channel has its own.
+func (c *Config) Routes() []approval.Route {
+	var routes []approval.Route
+	for _, p := range c.File.People {
+		if r := c.route(p); len(p.Channels) > 0 {
+			if len(r) > 0 {
+				routes = append(routes, r)
+			}
+			continue
+		}
+		if l := c.Channels.Line; l != nil && slices.Contains(l.Notify, p.Name) {
+			routes = append(routes, approval.Route{{Channel: line.Name, To: p.Line}})
+		}
+		if w := c.Channels.Webhook; w != nil && slices.Contains(w.Notify, p.Name) {
+			routes = append(routes, approval.Route{{Channel: outbound.Name, To: p.Webhook.Reveal()}})
+		}
+	}
+	if s := c.Channels.Slack; s != nil && s.Channel != "" {
+		routes = append(routes, approval.Route{{Channel: slack.Name, To: s.Channel}})
+	}
+	return routes
+}
+
+// AdminRoutes returns the routes of the admins, by all the ways that there are to each.
+func (c *Config) AdminRoutes() []approval.Route {
+	var routes []approval.Route
+	for _, p := range c.File.People {
+		if !p.has(roleAdmin) {
+			continue
+		}
+		r := c.route(p)
+		for _, name := range c.Channels.Names() {
+			a := approval.Address{Channel: name, To: p.address(name)}
+			if a.To != "" && !slices.Contains(r, a) {
+				r = append(r, a)
+			}
+		}
+		if len(r) > 0 {
+			routes = append(routes, r)
+		}
+	}
+	return routes
 }
 
 // Heartbeat returns the heartbeat's table.
@@ -226,6 +324,9 @@ func (c Channels) Names() []string {
 	}
 	if c.Slack != nil {
 		names = append(names, "slack")
+	}
+	if c.Webhook != nil {
+		names = append(names, "webhook")
 	}
 	return names
 }

@@ -125,7 +125,7 @@ func TestTheWholeExample(t *testing.T) {
 	}
 	wantPeople := []approval.Person{{
 		Name: "hana", Approver: true, Admin: true, Line: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA",
-		Token: "value-of-hana_token", Locale: "ja",
+		Token: "value-of-hana_token", Locale: "ja", Zone: cfg.Location,
 	}}
 	if diff := cmp.Diff(wantPeople, cfg.People()); diff != "" {
 		t.Errorf("people: -want +got\n%s", diff)
@@ -133,7 +133,7 @@ func TestTheWholeExample(t *testing.T) {
 	if diff := cmp.Diff(heartbeat.DefaultEntries(), cfg.Heartbeat()); diff != "" {
 		t.Errorf("heartbeat: -want +got\n%s", diff)
 	}
-	if got := cfg.Channels.Line.ChannelSecret.Reveal(); got != "value-of-line_channel_secret" {
+	if got := cfg.Channels.Line.ChannelSecret[0].Reveal(); got != "value-of-line_channel_secret" {
 		t.Errorf("channel_secret = %q", got)
 	}
 	if got := cfg.Channels.Slack.Channel; got != "C0APPROVALS" {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"countersign/channels"
 )
 
 // decoder fills Go values from a plain tree, by their yaml tags. It goes on after a mistake, and
@@ -26,6 +28,7 @@ type defaulted interface{ setDefaults() }
 var (
 	nodeType     = reflect.TypeFor[ast.Node]()
 	durationType = reflect.TypeFor[time.Duration]()
+	secretsType  = reflect.TypeFor[channels.Secrets]()
 )
 
 func (d *decoder) fail(path string, at position, format string, args ...any) {
@@ -57,6 +60,9 @@ func (d *decoder) decode(path string, n ast.Node, v reflect.Value) {
 		d.duration(path, n, v)
 	case v.Kind() == reflect.Struct:
 		d.mapping(path, n, v)
+	case v.Type() == secretsType && n.Type() != ast.SequenceType:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1)) // a list of one may be written as it is
+		d.decode(path, n, v.Index(0))
 	case v.Kind() == reflect.Slice:
 		d.sequence(path, n, v)
 	case v.Kind() == reflect.String:

@@ -9,16 +9,16 @@ const DefaultAPIURL = "https://api.line.me"
 
 // Config is the channels.line section of the configuration.
 type Config struct {
-	ChannelSecret      channels.Secret `yaml:"channel_secret"`
-	ChannelAccessToken channels.Secret `yaml:"channel_access_token"`
-	Notify             []string        `yaml:"notify"`  // names of people
-	APIURL             string          `yaml:"api_url"` // default DefaultAPIURL
+	ChannelSecret      channels.Secrets `yaml:"channel_secret"` // one, or several while it is being replaced
+	ChannelAccessToken channels.Secret  `yaml:"channel_access_token"`
+	Notify             []string         `yaml:"notify"`  // names of people
+	APIURL             string           `yaml:"api_url"` // default DefaultAPIURL
 }
 
 // Validate returns what is wrong with the section by itself, as [channels.Problems].
 func (c Config) Validate() error {
 	var ps channels.Problems
-	ps.Secret("channel_secret", c.ChannelSecret)
+	ps.Secrets("channel_secret", c.ChannelSecret)
 	ps.Secret("channel_access_token", c.ChannelAccessToken)
 	ps.URL("api_url", c.APIURL)
 	seen := map[string]bool{}

@@ -25,7 +25,7 @@ func TestAReplyThatBecameAPushStaysOne(t *testing.T) {
 	}))
 	defer s.Close()
 	secret := channels.Secret(strings.Repeat("test-only-", 3))
-	ch, err := New(Config{ChannelSecret: secret, ChannelAccessToken: secret, APIURL: s.URL})
+	ch, err := New(Config{ChannelSecret: channels.Secrets{secret}, ChannelAccessToken: secret, APIURL: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestABotWithoutAnIDIsNotKnown(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{}`) }))
 	defer s.Close()
 	secret := channels.Secret(strings.Repeat("test-only-", 3))
-	ch, err := New(Config{ChannelSecret: secret, ChannelAccessToken: secret, APIURL: s.URL})
+	ch, err := New(Config{ChannelSecret: channels.Secrets{secret}, ChannelAccessToken: secret, APIURL: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

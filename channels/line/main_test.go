@@ -18,7 +18,7 @@ const (
 
 func newChannel(t testing.TB, url string) *Channel {
 	t.Helper()
-	ch, err := New(Config{ChannelSecret: testSecret, ChannelAccessToken: testToken, APIURL: url})
+	ch, err := New(Config{ChannelSecret: channels.Secrets{testSecret}, ChannelAccessToken: testToken, APIURL: url})
 	if err != nil {
 		t.Fatal(err)
 	}

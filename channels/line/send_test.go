@@ -410,14 +410,14 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	good := Config{ChannelSecret: testSecret, ChannelAccessToken: testToken, Notify: []string{"hana"}}
+	good := Config{ChannelSecret: channels.Secrets{testSecret}, ChannelAccessToken: testToken, Notify: []string{"hana"}}
 	for _, tt := range []struct {
 		field  string // of the problem; "" for none
 		change func(*Config)
 	}{
 		{"", func(*Config) {}},
-		{"channel_secret", func(c *Config) { c.ChannelSecret = "" }},
-		{"channel_secret", func(c *Config) { c.ChannelSecret = "short" }},
+		{"channel_secret", func(c *Config) { c.ChannelSecret = nil }},
+		{"channel_secret", func(c *Config) { c.ChannelSecret = channels.Secrets{"short"} }},
 		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "" }},
 		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "has a space in the middle" }},
 		{"api_url", func(c *Config) { c.APIURL = "ftp://x" }},

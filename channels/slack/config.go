@@ -12,12 +12,14 @@ const DefaultAPIURL = "https://slack.com/api/"
 
 // Config is the channels.slack section of the configuration.
 type Config struct {
-	BotToken      channels.Secret `yaml:"bot_token"`
-	SigningSecret channels.Secret `yaml:"signing_secret"`
-	Channel       string          `yaml:"channel"`      // the id of the channel that cards go to
-	APIURL        string          `yaml:"api_url"`      // default DefaultAPIURL
-	AppID         string          `yaml:"app_id"`       // where given, taps must come from this app
-	AllowShared   bool            `yaml:"allow_shared"` // send cards also where people of other organisations see them
+	BotToken      channels.Secret  `yaml:"bot_token"`
+	SigningSecret channels.Secrets `yaml:"signing_secret"` // one, or several while it is being replaced; not needed with AppToken
+	AppToken      channels.Secret  `yaml:"app_token"`      // where given, Slack is reached over Socket Mode
+	Channel       string           `yaml:"channel"`        // the id of the channel that cards go to; "": to people only
+	Locale        string           `yaml:"locale"`         // of the channel's cards; default en
+	APIURL        string           `yaml:"api_url"`        // default DefaultAPIURL
+	AppID         string           `yaml:"app_id"`         // where given, taps must come from this app
+	AllowShared   bool             `yaml:"allow_shared"`   // send cards also where people of other organisations see them
 }
 
 var (
@@ -29,11 +31,16 @@ var (
 func (c Config) Validate() error {
 	var ps channels.Problems
 	ps.Secret("bot_token", c.BotToken)
-	ps.Secret("signing_secret", c.SigningSecret)
-	switch {
-	case c.Channel == "":
-		ps.Add("channel", "is missing: it is the id of the channel that cards go to, such as C0APPROVALS")
-	case strings.HasPrefix(c.Channel, "#") || !channelID.MatchString(c.Channel):
+	if c.AppToken == "" || len(c.SigningSecret) > 0 {
+		ps.Secrets("signing_secret", c.SigningSecret)
+	}
+	if c.AppToken != "" {
+		ps.Secret("app_token", c.AppToken)
+		if !strings.HasPrefix(c.AppToken.Reveal(), "xapp-") {
+			ps.Add("app_token", "must be an app-level token, which begins with xapp-; a bot's token (xoxb-) is bot_token")
+		}
+	}
+	if c.Channel != "" && !channelID.MatchString(c.Channel) {
 		ps.Add("channel", "must be a channel's id such as C0APPROVALS, not its name")
 	}
 	if c.AppID != "" && !appID.MatchString(c.AppID) {

@@ -42,7 +42,7 @@ func TestWhoSeesTheChannelIsAskedOfSlackOnly(t *testing.T) {
 			}))
 			defer s.Close()
 			secret := channels.Secret(strings.Repeat("test-only-", 3))
-			ch, err := New(Config{BotToken: secret, SigningSecret: secret, Channel: "C0APPROVALS", APIURL: s.URL})
+			ch, err := New(Config{BotToken: secret, SigningSecret: channels.Secrets{secret}, Channel: "C0APPROVALS", APIURL: s.URL})
 			if err != nil {
 				t.Fatal(err)
 			}

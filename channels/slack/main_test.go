@@ -18,7 +18,7 @@ const (
 
 func newChannel(t testing.TB, url string, change ...func(*Config)) *Channel {
 	t.Helper()
-	c := Config{BotToken: testToken, SigningSecret: testSecret, Channel: home, APIURL: url}
+	c := Config{BotToken: testToken, SigningSecret: channels.Secrets{testSecret}, Channel: home, APIURL: url}
 	for _, f := range change {
 		f(&c)
 	}

@@ -493,7 +493,7 @@ func TestBadBody(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	good := Config{BotToken: testToken, SigningSecret: testSecret, Channel: home}
+	good := Config{BotToken: testToken, SigningSecret: channels.Secrets{testSecret}, Channel: home}
 	for _, tt := range []struct {
 		field  string // of the problem; "" for none
 		change func(*Config)
@@ -501,8 +501,10 @@ func TestConfig(t *testing.T) {
 		{"", func(*Config) {}},
 		{"", func(c *Config) { c.AppID, c.APIURL = "A0APPROVE1", "http://127.0.0.1:9/api" }},
 		{"bot_token", func(c *Config) { c.BotToken = "" }},
-		{"signing_secret", func(c *Config) { c.SigningSecret = "short" }},
-		{"channel", func(c *Config) { c.Channel = "" }},
+		{"signing_secret", func(c *Config) { c.SigningSecret = channels.Secrets{"short"} }},
+		{"", func(c *Config) { c.Channel = "" }},
+		{"", func(c *Config) { c.AppToken, c.SigningSecret = "xapp-1-A0APPROVE1-not-real", nil }},
+		{"app_token", func(c *Config) { c.AppToken = "xoxb-not-an-app-level-token" }},
 		{"channel", func(c *Config) { c.Channel = "#approvals" }},
 		{"app_id", func(c *Config) { c.AppID = "approve" }},
 		{"api_url", func(c *Config) { c.APIURL = "slack.com/api" }},
