@@ -60,6 +60,7 @@ type SlackConfig struct {
 	Channels       []Channel
 	WebhookTimeout time.Duration // default 3 s, as on Slack; of acknowledgements over a socket too
 
+	HomeOff      bool          // the Home tab is switched off in the app's settings
 	SocketMode   bool          // Socket Mode is on from the start; see [Sandbox.SetSlackSocketMode]
 	PingInterval time.Duration // between pings over a socket; default 10 s
 }

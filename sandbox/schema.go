@@ -178,7 +178,7 @@ type checker struct {
 	quotes   []problem // LINE: the quote tokens used, and where
 	chars    int       // Slack: characters in all text objects
 	blockIDs map[string]bool
-	modal    bool // Slack: a view and not a message
+	view     bool // Slack: a view and not a message
 	inputs   int  // Slack: input blocks
 }
 

@@ -43,20 +43,6 @@ type SlackEdit struct {
 	Via    string // what changed it
 }
 
-// SlackView is a modal.
-type SlackView struct {
-	ID       string
-	User     string // who sees it
-	Open     bool
-	Hash     string
-	External string
-	JSON     json.RawMessage // as sent, in its present form
-	Updates  int
-
-	shown map[string]any
-	opens string // the trigger id that opened it
-}
-
 // SlackResponse is one post to a response_url.
 type SlackResponse struct {
 	At      time.Time
@@ -72,6 +58,7 @@ type slackState struct {
 	channels  []*channel
 	messages  map[string][]*SlackMessage // by channel id
 	views     []*SlackView
+	homes     map[string]*SlackView // by Slack user id
 	triggers  map[string]*trigger
 	hooks     map[string]*hook // by path
 	responses []SlackResponse
@@ -96,6 +83,7 @@ func (c *channel) hidden() bool { return c.IsPrivate && c.BotAbsent }
 
 type trigger struct {
 	user string
+	view string // the view that was acted in; empty: a message or a command
 	at   time.Time
 	used bool
 }
@@ -146,7 +134,7 @@ func (st *slackState) init(cfg SlackConfig, people []Person) error {
 
 func (st *slackState) forget() {
 	st.messages = map[string][]*SlackMessage{}
-	st.views, st.responses = nil, nil
+	st.views, st.responses, st.homes = nil, nil, map[string]*SlackView{}
 }
 
 func (st *slackState) channel(id string) *channel {
@@ -256,17 +244,6 @@ func (s *Sandbox) ChangeSlackChannel(channel string, change func(*Channel)) erro
 	return nil
 }
 
-// Views returns all modals, oldest first.
-func (s *Sandbox) Views() []SlackView {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []SlackView
-	for _, v := range s.slack.views {
-		all = append(all, *v)
-	}
-	return all
-}
-
 // Responses returns what was posted to response URLs.
 func (s *Sandbox) Responses() []SlackResponse {
 	s.mu.Lock()
@@ -304,9 +281,12 @@ var slackMethods = map[Endpoint]slackMethod{
 	SlackPostEphemeral: {"channel user text blocks attachments thread_ts parse link_names as_user username icon_emoji icon_url markdown_text unfurl_links unfurl_media",
 		"chat:write", (*Sandbox).slackEphemeral},
 	SlackViewsOpen:      {"trigger_id interactivity_pointer view", "", (*Sandbox).slackViewsOpen},
+	SlackViewsPush:      {"trigger_id interactivity_pointer view", "", (*Sandbox).slackViewsPush},
 	SlackViewsUpdate:    {"view_id external_id hash view", "", (*Sandbox).slackViewsUpdate},
+	SlackViewsPublish:   {"user_id hash view", "", (*Sandbox).slackViewsPublish},
 	SlackOpen:           {"users channel return_im prevent_creation", "im:write", (*Sandbox).slackOpen},
 	SlackChannelInfo:    {"channel include_locale include_num_members", "read", (*Sandbox).slackChannelInfo},
+	SlackHistory:        {"channel latest oldest inclusive limit cursor include_all_metadata", "history", (*Sandbox).slackHistory},
 	SlackAuthTest:       {"", "", (*Sandbox).slackAuthTest},
 	SlackUserInfo:       {"user include_locale", "users:read", (*Sandbox).slackUserInfo},
 	SlackConnectionOpen: {"", "connections:write", (*Sandbox).slackConnectionsOpen},
@@ -414,7 +394,7 @@ func (s *Sandbox) granted(scope string) bool { return slices.Contains(s.cfg.Slac
 // slackOurFault are the refusals that a client which checks its own messages never gets.
 var slackOurFault = []string{
 	"invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "no_text", "invalid_arguments", "invalid_metadata_format", "metadata_too_large",
-	"too_many_attachments", "view_too_large", "invalid_trigger_id", "duplicate_external_id",
+	"too_many_attachments", "view_too_large", "invalid_trigger_id", "duplicate_external_id", "push_limit_reached", "invalid_limit", "invalid_cursor",
 }
 
 func (s *Sandbox) breach(c *Call, rule, detail string) {
@@ -695,115 +675,6 @@ func (s *Sandbox) slackEphemeral(c *Call, args url.Values) answer {
 	return slackOK(map[string]any{"message_ts": msg.TS})
 }
 
-// slackView reads and checks the view of a request.
-func slackView(args url.Values) (map[string]any, json.RawMessage, *answer) {
-	raw := []byte(args.Get("view"))
-	refuse := func(code string, messages ...string) (map[string]any, json.RawMessage, *answer) {
-		a := slackFail(code, explained(messages))
-		return nil, nil, &a
-	}
-	if len(raw) > slackMaxView {
-		return refuse("view_too_large")
-	}
-	view, err := parseObject(raw)
-	if err != nil {
-		return refuse("invalid_arguments", "[ERROR] must provide a valid view object")
-	}
-	if check := checkView(view); len(check.problems) > 0 {
-		return refuse("invalid_arguments", blockMessages(check.problems)...)
-	}
-	return view, raw, nil
-}
-
-func (s *Sandbox) slackViewsOpen(_ *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.slack.triggers[args.Get("trigger_id")]
-	switch {
-	case t == nil:
-		return slackFail("invalid_trigger_id")
-	case t.used:
-		return slackFail("exchanged_trigger_id")
-	case s.now().Sub(t.at) > triggerLife:
-		return slackFail("expired_trigger_id")
-	}
-	view, raw, bad := slackView(args)
-	if bad != nil {
-		return *bad
-	}
-	external := str(view["external_id"])
-	if external != "" && s.findView("", external) != nil {
-		return slackFail("duplicate_external_id")
-	}
-	t.used = true
-	for _, v := range s.slack.views { // one at a time: a second one opened by another press replaces the first
-		v.Open = v.Open && v.User != t.user
-	}
-	v := &SlackView{
-		ID: fmt.Sprintf("V0SANDBOX%03d", s.next()), User: t.user, Open: true, External: external, opens: args.Get("trigger_id"),
-	}
-	s.slack.views = append(s.slack.views, v)
-	s.setView(v, view, raw)
-	return slackOK(map[string]any{"view": s.viewJSON(v, nil)})
-}
-
-func (s *Sandbox) findView(id, external string) *SlackView {
-	for _, v := range s.slack.views {
-		if v.Open && (id != "" && v.ID == id || external != "" && v.External == external) {
-			return v
-		}
-	}
-	return nil
-}
-
-// setView gives a view its content and a new hash. The caller holds s.mu.
-func (s *Sandbox) setView(v *SlackView, view map[string]any, raw json.RawMessage) {
-	blocks, _ := view["blocks"].([]any)
-	view["blocks"] = s.dressBlocks(mustJSON(blocks))
-	v.JSON, v.shown = raw, view
-	v.Hash = fmt.Sprintf("%d.%s", s.now().Unix(), randomHex(4))
-	s.bump()
-}
-
-// viewJSON is a view as Slack describes it, with the values typed in so far.
-func (s *Sandbox) viewJSON(v *SlackView, values Object) Object {
-	o := Object{}
-	for k, value := range v.shown {
-		o[k] = value
-	}
-	if values == nil {
-		values = Object{}
-	}
-	for _, name := range []string{"private_metadata", "callback_id", "external_id"} {
-		if _, ok := o[name]; !ok {
-			o[name] = ""
-		}
-	}
-	o["id"], o["hash"], o["team_id"], o["app_id"], o["bot_id"] = v.ID, v.Hash, s.cfg.Slack.TeamID, s.cfg.Slack.AppID, s.cfg.Slack.BotID
-	o["state"] = Object{"values": values}
-	o["root_view_id"] = v.ID
-	return o
-}
-
-func (s *Sandbox) slackViewsUpdate(_ *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.findView(args.Get("view_id"), args.Get("external_id"))
-	switch {
-	case v == nil:
-		return slackFail("not_found")
-	case args.Get("hash") != "" && args.Get("hash") != v.Hash:
-		return slackFail("hash_conflict")
-	}
-	view, raw, bad := slackView(args)
-	if bad != nil {
-		return *bad
-	}
-	v.Updates++
-	s.setView(v, view, raw)
-	return slackOK(map[string]any{"view": s.viewJSON(v, nil)})
-}
-
 func (s *Sandbox) slackOpen(_ *Call, args url.Values) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -841,6 +712,62 @@ func (s *Sandbox) slackChannelInfo(_ *Call, args url.Values) answer {
 	}
 	return slackOK(map[string]any{"channel": info})
 }
+
+// slackHistory is conversations.history: newest first, without replies in threads and without what only one person sees.
+func (s *Sandbox) slackHistory(_ *Call, args url.Values) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.slack.channel(args.Get("channel"))
+	switch {
+	case ch == nil || ch.hidden():
+		return slackFail("channel_not_found")
+	case ch.BotAbsent:
+		return slackFail("not_in_channel")
+	}
+	limit := 100
+	if given := args.Get("limit"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > 999 {
+			return slackFail("invalid_limit")
+		}
+		limit = n
+	}
+	latest, oldest := args.Get("latest"), args.Get("oldest")
+	inclusive, _ := strconv.ParseBool(args.Get("inclusive"))
+	metadata, _ := strconv.ParseBool(args.Get("include_all_metadata"))
+	if cursor := args.Get("cursor"); cursor != "" {
+		ts, ok := strings.CutPrefix(cursor, historyCursor)
+		if !ok {
+			return slackFail("invalid_cursor")
+		}
+		latest = ts
+	}
+	found, more := []any{}, false
+	for _, m := range slices.Backward(s.slack.messages[ch.ID]) {
+		edge := m.TS == latest || m.TS == oldest
+		if m.Deleted || m.Ephemeral != "" || m.ThreadTS != "" && m.ThreadTS != m.TS ||
+			latest != "" && m.TS > latest || oldest != "" && m.TS < oldest || edge && !inclusive {
+			continue
+		}
+		if more = len(found) == limit; more {
+			break
+		}
+		o := s.messageJSON(m)
+		if !metadata {
+			delete(o, "metadata")
+		}
+		found = append(found, o)
+	}
+	body := map[string]any{"messages": found, "has_more": more, "pin_count": 0}
+	if more {
+		last, _ := found[len(found)-1].(Object)
+		body["response_metadata"] = map[string]any{"next_cursor": historyCursor + str(last["ts"])}
+	}
+	return slackOK(body)
+}
+
+// historyCursor begins the cursors given out, which name the last message shown.
+const historyCursor = "after:"
 
 func (s *Sandbox) slackAuthTest(*Call, url.Values) answer {
 	cfg := s.cfg.Slack
@@ -889,10 +816,10 @@ func (s *Sandbox) newHook(kind string, p Person, ch *channel, ts string) string 
 	return s.baseURL + path
 }
 
-// newTrigger makes a trigger_id. The caller holds s.mu.
-func (s *Sandbox) newTrigger(p Person) string {
+// newTrigger makes a trigger_id; view is the id of the view acted in, if any. The caller holds s.mu.
+func (s *Sandbox) newTrigger(p Person, view string) string {
 	id := fmt.Sprintf("%d.%d.%s", 8_123_456_789_012+s.next(), 1_234_567_890, randomHex(16))
-	s.slack.triggers[id] = &trigger{user: p.Slack, at: s.now()}
+	s.slack.triggers[id] = &trigger{user: p.Slack, view: view, at: s.now()}
 	return id
 }
 

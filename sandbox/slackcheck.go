@@ -169,7 +169,7 @@ func slackBlock(c *checker, at string, v any) {
 				"elements": list(0, 1000, byType(map[string]rule{"rich_text_section": richText(nil)}))}}.check,
 		}))}),
 	}
-	if c.modal {
+	if c.view {
 		variants["input"] = func(c *checker, at string, v any) {
 			c.inputs++
 			of("label element", map[string]rule{
@@ -228,15 +228,23 @@ func checkBlocks(blocks any) *checker {
 	return c
 }
 
-// checkView checks a modal.
-func checkView(view any) *checker {
-	c := &checker{say: slackPhrases, blockIDs: map[string]bool{}, modal: true}
-	shape{"type title blocks", map[string]rule{
-		"type": oneOf("modal"), "title": plainText(1, 24), "submit": plainText(1, 24), "close": plainText(1, 24),
+// checkView checks a modal, or a Home tab.
+func checkView(view any, home bool) *checker {
+	c := &checker{say: slackPhrases, blockIDs: map[string]bool{}, view: true}
+	sh := shape{"type blocks", map[string]rule{
+		"type":   oneOf("home"),
 		"blocks": list(0, slackMaxViewBlocks, slackBlock), "callback_id": slackID, "external_id": text(0, 255, utf16Len),
-		"private_metadata": text(0, 3000, utf16Len), "clear_on_close": boolean, "notify_on_close": boolean, "submit_disabled": boolean,
-	}}.check(c, "/view", view)
-	if object, _ := view.(map[string]any); object != nil && c.inputs > 0 && object["submit"] == nil {
+		"private_metadata": text(0, 3000, utf16Len),
+	}}
+	if !home {
+		sh = sh.with(map[string]rule{
+			"type": oneOf("modal"), "title": plainText(1, 24), "submit": plainText(1, 24), "close": plainText(1, 24),
+			"clear_on_close": boolean, "notify_on_close": boolean, "submit_disabled": boolean,
+		})
+		sh.required += " title"
+	}
+	sh.check(c, "/view", view)
+	if object, _ := view.(map[string]any); !home && object != nil && c.inputs > 0 && object["submit"] == nil {
 		c.fail("/view", "missing required field: submit")
 	}
 	return c

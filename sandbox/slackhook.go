@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -144,8 +143,24 @@ func (s *Sandbox) SlackBlockActions(person, channel, ts, actionID, value string)
 	if m == nil {
 		m = &SlackMessage{Channel: ch.ID, TS: ts, FromBot: true, User: s.cfg.Slack.BotUserID}
 	}
+	name := ch.Name
+	if ch.im != "" {
+		name = "directmessage"
+	}
+	return s.interaction("block_actions", p).
+		With("container", Object{"type": "message", "message_ts": ts, "channel_id": ch.ID, "is_ephemeral": m.Ephemeral != ""}).
+		With("channel", Object{"id": ch.ID, "name": name}).
+		With("trigger_id", s.newTrigger(p, "")).
+		With("message", s.messageJSON(m)).
+		With("state", Object{"values": Object{}}).
+		With("response_url", s.newHook("actions", p, ch, ts)).
+		With("actions", []any{s.pressed(m.shown, actionID, value)}), nil
+}
+
+// pressed describes a button as payloads do, with its looks where blocks have such a button. The caller holds s.mu.
+func (s *Sandbox) pressed(blocks []any, actionID, value string) Object {
 	action := Object{"type": "button", "action_id": actionID, "block_id": "gone", "value": value, "text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
-	if block, element := findButton(m, actionID, value); element != nil {
+	if block, element := findButton(blocks, actionID, value); element != nil {
 		action = Object{}
 		for _, name := range []string{"type", "action_id", "value", "text", "style", "url"} {
 			if v, ok := element[name]; ok {
@@ -155,23 +170,12 @@ func (s *Sandbox) SlackBlockActions(person, channel, ts, actionID, value string)
 		action["block_id"] = block["block_id"]
 	}
 	action["action_ts"] = s.stamp()
-	name := ch.Name
-	if ch.im != "" {
-		name = "directmessage"
-	}
-	return s.interaction("block_actions", p).
-		With("container", Object{"type": "message", "message_ts": ts, "channel_id": ch.ID, "is_ephemeral": m.Ephemeral != ""}).
-		With("channel", Object{"id": ch.ID, "name": name}).
-		With("trigger_id", s.newTrigger(p)).
-		With("message", s.messageJSON(m)).
-		With("state", Object{"values": Object{}}).
-		With("response_url", s.newHook("actions", p, ch, ts)).
-		With("actions", []any{action}), nil
+	return action
 }
 
-// findButton finds a button of a message by its action_id, and by its value unless that is empty.
-func findButton(m *SlackMessage, actionID, value string) (block, element map[string]any) {
-	for _, b := range m.shown {
+// findButton finds a button by its action_id, and by its value unless that is empty.
+func findButton(blocks []any, actionID, value string) (block, element map[string]any) {
+	for _, b := range blocks {
 		block, _ := b.(map[string]any)
 		for _, e := range slackElements(block) {
 			if str(e["type"]) == "button" && str(e["action_id"]) == actionID && (value == "" || str(e["value"]) == value) {
@@ -200,7 +204,7 @@ func (s *Sandbox) TapSlack(ctx context.Context, person, channel, ts, actionID, v
 		if m.Deleted || ts != "" && m.TS != ts || m.Ephemeral != "" && m.Ephemeral != p.Slack {
 			continue
 		}
-		if _, e := findButton(m, actionID, value); e != nil {
+		if _, e := findButton(m.shown, actionID, value); e != nil {
 			found, value = m.TS, str(e["value"])
 			break
 		}
@@ -293,7 +297,7 @@ func (s *Sandbox) SlackCommand(person, channel, command, text string) (url.Value
 	form := url.Values{
 		"token": {"unused"}, "team_id": {s.cfg.Slack.TeamID}, "team_domain": {"sandbox"}, "channel_id": {ch.ID}, "channel_name": {ch.Name},
 		"user_id": {p.Slack}, "user_name": {slackName(p)}, "command": {command}, "text": {text}, "api_app_id": {s.cfg.Slack.AppID},
-		"is_enterprise_install": {strconv.FormatBool(s.cfg.Slack.EnterpriseID != "")}, "response_url": {s.newHook("commands", p, ch, "")}, "trigger_id": {s.newTrigger(p)},
+		"is_enterprise_install": {strconv.FormatBool(s.cfg.Slack.EnterpriseID != "")}, "response_url": {s.newHook("commands", p, ch, "")}, "trigger_id": {s.newTrigger(p, "")},
 	}
 	if s.cfg.Slack.EnterpriseID != "" {
 		form.Set("enterprise_id", s.cfg.Slack.EnterpriseID)
@@ -325,148 +329,6 @@ func (s *Sandbox) SlashSlack(ctx context.Context, person, channel, command, text
 		s.violate(&Call{Platform: "slack", Endpoint: "slash command's answer"}, "schema", wrong.Error())
 	}
 	return d, nil
-}
-
-// SlackViewSubmission builds the payload of submitting a modal. values are what was typed, by block_id and action_id; a text field that is
-// not among them was left empty.
-func (s *Sandbox) SlackViewSubmission(person, viewID string, values map[string]map[string]string) (Object, error) {
-	p, err := s.slackPerson(person)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.findView(viewID, "")
-	if v == nil || v.User != p.Slack {
-		return nil, fmt.Errorf("sandbox: %s has no open modal %q", p.Name, viewID)
-	}
-	typed := Object{}
-	blocks, _ := v.shown["blocks"].([]any)
-	for _, b := range blocks {
-		block, _ := b.(map[string]any)
-		if str(block["type"]) != "input" {
-			continue
-		}
-		blockID := str(block["block_id"])
-		for _, e := range slackElements(block) {
-			typed[blockID] = Object{str(e["action_id"]): inputValue(e, values[blockID])}
-		}
-	}
-	return s.interaction("view_submission", p).
-		With("trigger_id", s.newTrigger(p)).With("view", s.viewJSON(v, typed)).With("response_urls", []any{}), nil
-}
-
-// inputValue is an input's value as Slack reports it.
-func inputValue(element map[string]any, values map[string]string) Object {
-	value, given := values[str(element["action_id"])]
-	o := Object{"type": str(element["type"])}
-	if str(element["type"]) == "plain_text_input" {
-		o["value"] = nil
-		if given && value != "" {
-			o["value"] = value
-		}
-		return o
-	}
-	var chosen []any
-	options, _ := element["options"].([]any)
-	for _, option := range options {
-		if object, _ := option.(map[string]any); given && slices.Contains(strings.Split(value, ","), str(object["value"])) {
-			chosen = append(chosen, option)
-		}
-	}
-	if str(element["type"]) == "checkboxes" {
-		o["selected_options"] = append([]any{}, chosen...)
-		return o
-	}
-	o["selected_option"] = nil
-	if len(chosen) > 0 {
-		o["selected_option"] = chosen[0]
-	}
-	return o
-}
-
-// SubmitView presses a modal's submit button. An empty viewID means the modal that is open for this person. The answer decides, as on Slack,
-// whether the modal closes, changes, or shows errors (they are in the Delivery's Body).
-func (s *Sandbox) SubmitView(ctx context.Context, person, viewID string, values map[string]map[string]string) (Delivery, error) {
-	if viewID == "" {
-		viewID = s.openView(person)
-	}
-	payload, err := s.SlackViewSubmission(person, viewID, values)
-	if err != nil {
-		return Delivery{}, err
-	}
-	d, err := s.PostSlack(ctx, SlackPost{Payload: payload})
-	if err != nil || d.Status != http.StatusOK {
-		return d, err
-	}
-	var reply struct {
-		Action string          `json:"response_action"`
-		View   json.RawMessage `json:"view"`
-	}
-	if len(d.Body) > 0 {
-		_ = json.Unmarshal(d.Body, &reply) // what is not JSON closes the modal, as an empty body does
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.findView(viewID, "")
-	if v == nil {
-		return d, nil
-	}
-	switch reply.Action {
-	case "errors":
-	case "update", "push":
-		view, raw, bad := slackView(url.Values{"view": {string(reply.View)}})
-		if bad != nil {
-			s.violate(&Call{Platform: "slack", Endpoint: "view_submission's answer"}, "schema", string(bad.body))
-			return d, nil
-		}
-		v.Updates++
-		s.setView(v, view, raw)
-	default:
-		v.Open = false
-		s.bump()
-	}
-	return d, nil
-}
-
-// CloseView dismisses a modal. The app hears of it only when the modal asked for that with notify_on_close.
-func (s *Sandbox) CloseView(ctx context.Context, person, viewID string) (Delivery, error) {
-	p, err := s.slackPerson(person)
-	if err != nil {
-		return Delivery{}, err
-	}
-	if viewID == "" {
-		viewID = s.openView(person)
-	}
-	s.mu.Lock()
-	v := s.findView(viewID, "")
-	if v == nil || v.User != p.Slack {
-		s.mu.Unlock()
-		return Delivery{}, fmt.Errorf("sandbox: %s has no open modal", p.Name)
-	}
-	v.Open = false
-	s.bump()
-	notify, _ := v.shown["notify_on_close"].(bool)
-	payload := s.interaction("view_closed", p).With("view", s.viewJSON(v, nil)).With("is_cleared", false)
-	s.mu.Unlock()
-	if !notify {
-		return Delivery{Platform: "slack"}, nil
-	}
-	return s.PostSlack(ctx, SlackPost{Payload: payload})
-}
-
-// openView returns the id of the modal that a person sees, or "".
-func (s *Sandbox) openView(person string) string {
-	p, err := s.slackPerson(person)
-	if err != nil {
-		return ""
-	}
-	for _, v := range slices.Backward(s.Views()) {
-		if v.Open && v.User == p.Slack {
-			return v.ID
-		}
-	}
-	return ""
 }
 
 // VerifySlackURL sends the url_verification challenge, which the webhook must answer with its value.
