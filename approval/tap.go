@@ -103,9 +103,11 @@ type Asked struct {
 	Open []Request // what a dialog may now ask about; empty: Tapped tells the rest
 }
 
-// Ask takes a tap that a dialog is to ask the reason for. Where the tapper may decide something of what
-// the button names, its event is marked as seen and the requests are returned: nothing is decided, and
-// the dialog's submission is a tap of its own. Where not, it is as [Gate.Tap].
+// Ask takes a tap that a dialog may ask the reason for: any denial, and the approval of what needs a
+// reason. Where the tapper may decide such requests among those that the button names, its event is
+// marked as seen and they are returned: they stay as they are, and the dialog's submission is a tap of
+// its own. The others that an approval names need no dialog, and are approved. Where there is nothing to
+// ask, it is as [Gate.Tap].
 func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
 	var out Asked
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
@@ -114,22 +116,28 @@ func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
 			return err
 		}
 		if t.By.Kind == Human && t.By.Approver {
-			ids, _, err := g.aim(ctx, tx, t)
-			if err != nil {
+			ids, answer, err := g.aim(ctx, tx, t)
+			if err != nil || ids == nil {
+				out.Tapped = answer
 				return err
 			}
+			var others []string
 			for _, id := range ids {
 				r, err := g.settled(ctx, tx, id)
-				if err != nil && !errors.Is(err, ErrNotFound) {
+				switch {
+				case err != nil && !errors.Is(err, ErrNotFound):
 					return err
-				}
-				if err == nil && r.Status == Pending {
+				case err == nil && r.Status == Pending && (t.Intent == IntentDeny || r.RequireReason):
 					out.Open = append(out.Open, r)
+				default:
+					others = append(others, id)
 				}
 			}
-			if len(out.Open) > 0 {
+			if len(out.Open) > 0 && t.Intent == IntentDeny || len(others) == 0 {
 				return nil
 			}
+			out.Tapped, err = g.decideEach(ctx, tx, t, others)
+			return err
 		}
 		out.Tapped, err = g.tap(ctx, tx, t)
 		return err
@@ -174,6 +182,11 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	if err != nil || targets == nil {
 		return answer, err
 	}
+	return g.decideEach(ctx, tx, t, targets)
+}
+
+// decideEach carries out a tap on the requests that it is about, and answers the tapper.
+func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (Tapped, error) {
 	var out Tapped
 	var lines []string
 	about, note := Notification{}, Note("")
@@ -185,6 +198,17 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 			}
 			if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
 				return Tapped{Ignored: true}, g.ignoreTap(ctx, tx, t, "older_than_request")
+			}
+			if t.givesReason(r) {
+				ok, err := g.explain(ctx, tx, t, r, strings.TrimSpace(t.Reason))
+				if err != nil {
+					return Tapped{}, err
+				}
+				if ok {
+					out.Explained = append(out.Explained, r)
+					lines = append(lines, g.say(t.By, SayReasonKept, "tool", r.Target()))
+					continue
+				}
 			}
 		} else if !errors.Is(err, ErrNotFound) {
 			return Tapped{}, err
@@ -215,7 +239,7 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 			return Tapped{}, err
 		}
 	}
-	refused := len(out.Decided) == 0
+	refused := len(out.Decided) == 0 && len(out.Explained) == 0
 	if !refused {
 		out.Code = ""
 	}
@@ -227,6 +251,13 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 		about.Note = note
 	}
 	return out, g.reply(tx, t, about, nil)
+}
+
+// givesReason says that a denial comes once more from whoever denied r without a reason, and now has one.
+func (t Tap) givesReason(r Request) bool {
+	reason := strings.TrimSpace(t.Reason)
+	return t.Intent == IntentDeny && t.By.Kind == Human && t.By.Approver && reason != "" && len(reason) <= MaxReason &&
+		r.Status == Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
 }
 
 func (g *Gate) decidedLine(t Tap, r Request) string {

@@ -1,0 +1,116 @@
+package approval_test
+
+import (
+	"strings"
+	"testing"
+
+	"countersign/approval"
+)
+
+// ask presses a button whose reason a dialog may ask for.
+func (w *world) ask(t approval.Tap) approval.Asked {
+	w.t.Helper()
+	t.Channel, t.From = "slack", "U02HANA"
+	out, err := w.gate.Ask(w.ctx, t)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// critical has what costs a million wait for a reason.
+func critical(c approval.Call) approval.Verdict {
+	v := quarantine(approval.RiskHigh)
+	v.RequireReason = strings.Contains(string(c.Args.Canonical()), "1000000")
+	return v
+}
+
+func TestADialogIsAskedForOnlyWhereItIsNeeded(t *testing.T) {
+	w := newWorld(t)
+	w.policy(critical)
+	plain, big := w.check(call(`{"n":1}`)).Request.ID, w.check(call(`{"n":1000000}`)).Request.ID
+
+	out := w.ask(approval.Tap{EventID: "slack:1", By: hana, Intent: approval.IntentDeny, RequestID: plain})
+	if len(out.Open) != 1 || out.Open[0].ID != plain || len(out.Decided) != 0 || w.request(plain).Status != approval.Pending {
+		t.Errorf("deny: %+v", out)
+	}
+	if out = w.ask(approval.Tap{EventID: "slack:1", By: hana, Intent: approval.IntentDeny, RequestID: plain}); !out.Duplicate || len(out.Open) != 0 {
+		t.Errorf("the same press again: %+v", out)
+	}
+	out = w.ask(approval.Tap{EventID: "slack:2", By: hana, Intent: approval.IntentApprove, RequestID: big})
+	if len(out.Open) != 1 || out.Open[0].ID != big || w.request(big).Status != approval.Pending {
+		t.Errorf("approve what needs a reason: %+v", out)
+	}
+	if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReply}); len(ns) != 0 {
+		t.Errorf("%d answers beside the dialogs", len(ns))
+	}
+	out = w.ask(approval.Tap{EventID: "slack:3", By: hana, Intent: approval.IntentApprove, RequestID: plain})
+	if len(out.Open) != 0 || len(out.Decided) != 1 || w.request(plain).Status != approval.Approved {
+		t.Errorf("approve what needs none: %+v", out)
+	}
+	out = w.ask(approval.Tap{EventID: "slack:4", By: hana, Intent: approval.IntentDeny, RequestID: plain})
+	if len(out.Open) != 0 || out.Code != approval.CodeAlreadyResolved {
+		t.Errorf("deny what is over: %+v", out)
+	}
+	for i, by := range []approval.Actor{stranger, root} {
+		out = w.ask(approval.Tap{EventID: "slack:by" + by.Name, By: by, Intent: approval.IntentDeny, RequestID: big})
+		if len(out.Open) != 0 || out.Code != approval.CodeNotAnApprover {
+			t.Errorf("%d: %+v", i, out)
+		}
+	}
+}
+
+func TestApproveAllHoldsBackOnlyWhatNeedsAReason(t *testing.T) {
+	w := newWorld(t)
+	w.policy(critical)
+	outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{call(`{"n":1}`), call(`{"n":1000000}`), call(`{"n":2}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, held := outs[0].Request.BatchID, outs[1].Request.ID
+	out := w.ask(approval.Tap{EventID: "slack:1", By: hana, Intent: approval.IntentApprove, RequestID: batch})
+	if len(out.Decided) != 2 || len(out.Open) != 1 || out.Open[0].ID != held {
+		t.Fatalf("%+v", out)
+	}
+	done := w.tap(approval.Tap{Channel: "slack", By: hana, Intent: approval.IntentApprove, RequestID: batch, Reason: "quarter end"})
+	if len(done.Decided) != 1 || done.Decided[0].ID != held || w.request(held).ResolveReason != "quarter end" {
+		t.Errorf("%+v", done)
+	}
+}
+
+func TestADenialIsGivenItsReasonByDenyingAgain(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	deny := approval.Tap{By: hana, Intent: approval.IntentDeny, RequestID: id}
+	w.tap(deny)
+	if _, err := w.gate.Ack(w.ctx, "bot", []string{id}); err != nil {
+		t.Fatal(err)
+	}
+	why := deny
+	why.Reason = "wrong account"
+	other := why
+	other.By = ken
+	if out := w.tap(other); out.Code != approval.CodeAlreadyResolved || len(out.Explained) != 0 {
+		t.Errorf("somebody else's words: %+v", out)
+	}
+	long := why
+	long.Reason = strings.Repeat("x", approval.MaxReason+1)
+	if out := w.tap(long); out.Code != approval.CodeAlreadyResolved || len(out.Explained) != 0 {
+		t.Errorf("a reason that is too long: %+v", out)
+	}
+	out := w.tap(why)
+	if out.Code != "" || len(out.Explained) != 1 || out.Text != "The agent is told why: transfer_credits was denied." {
+		t.Errorf("%+v", out)
+	}
+	if feed := w.feed(); len(feed) != 1 || !strings.HasSuffix(feed[0].FeedMessage(), ": wrong account") {
+		t.Errorf("the agent is told %+v", feed)
+	}
+	again := why
+	again.Reason = "no, another"
+	if out := w.tap(again); out.Code != approval.CodeAlreadyResolved || w.request(id).ResolveReason != "wrong account" {
+		t.Errorf("a second reason: %+v", out)
+	}
+	if w.count("decision_reason_added") != 1 {
+		t.Errorf("trail %q", w.trail())
+	}
+}
