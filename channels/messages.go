@@ -75,6 +75,29 @@ const (
 	TextAlt          Text = "alt"
 	TextAltBatch     Text = "alt_batch"
 	TextCannotRender Text = "cannot_render"
+
+	// A dialog that asks for the reason.
+	TextDialogDeny       Text = "dialog_deny"
+	TextDialogApprove    Text = "dialog_approve"
+	TextDialogDenyAll    Text = "dialog_deny_all"
+	TextDialogApproveAll Text = "dialog_approve_all"
+	TextDialogReason     Text = "dialog_reason"
+	TextDialogTold       Text = "dialog_told"
+	TextDialogRequired   Text = "dialog_required"
+	TextDialogMore       Text = "dialog_more"
+	TextDialogBatch      Text = "dialog_batch"
+	TextDialogTooLate    Text = "dialog_too_late"
+	TextDialogRefused    Text = "dialog_refused"
+	TextCancel           Text = "cancel"
+	TextClose            Text = "close"
+
+	// The Home tab.
+	TextHome        Text = "home"
+	TextHomeHow     Text = "home_how"
+	TextHomeReads   Text = "home_reads"
+	TextHomeMore    Text = "home_more"
+	TextHomeAsOf    Text = "home_as_of"
+	TextHomeUnknown Text = "home_unknown"
 )
 
 // RiskText returns the words for a risk; for one that is unknown those of high.
