@@ -19,6 +19,11 @@ type Card struct {
 	Items   []Item
 	At      time.Time        // when the notification was made
 	Words   *locale.Language // nil: English
+
+	// Ask is a question that comes after a reply's text: why was it denied? Suggest are answers to it
+	// that can be tapped. Channels that ask in a dialog of their own leave them out.
+	Ask     string
+	Suggest []string
 }
 
 // Item is one request on a card.
@@ -37,13 +42,19 @@ type Item struct {
 	Total   int // values in all args
 	Notices []Notice
 
+	ReasonNeeded bool // it is not decided without one
+
 	Rationale string // the agent's own words, unchecked
 	Preview   string
+	Diff      []DiffLine // of a preview that is a unified diff: the same, line by line
 
 	Deadline   time.Time // zero unless pending
-	DeadlineAt string    // in the configured zone
+	DeadlineAt string    // in the reader's zone
+	DeadlineIn string    // from the card's At: "in 28 min"; "" where that says nothing
 	Hash       string    // its first 8 characters
 	Link       string
+
+	ReasonRequired bool // nothing is decided without one
 }
 
 // Notice is a remark on a request, whole and for a card that has little room.
@@ -149,16 +160,34 @@ func (m Maker) Card(d approval.Delivery) Card {
 	c := Card{Kind: n.Kind, BatchID: n.BatchID, At: n.CreatedAt, Words: m.Words}
 	if n.Kind != approval.KindReply || len(n.Cards) > 0 {
 		for _, r := range d.Requests {
-			c.Items = append(c.Items, m.item(n.Kind, r))
+			c.Items = append(c.Items, m.item(n, r))
 		}
+	}
+	if n.Note == approval.NoteUnreached && len(c.Items) > 0 {
+		first, s := &c.Items[0], m.say(TextUnreached)
+		first.Notices = append([]Notice{{s, s}}, first.Notices...)
 	}
 	if n.Kind == approval.KindReply {
 		text, _ := m.Masker.Text(n.Text)
 		c.Text = approval.VisibleLines(text)
+		c.Ask, c.Suggest = m.ask(n.Note)
 		return c
 	}
 	c.Text = m.title(c)
 	return c
+}
+
+// ask returns the question for a reason, where a reply has one, and answers that often fit.
+func (m Maker) ask(n approval.Note) (question string, suggest []string) {
+	switch n {
+	case approval.NoteReason:
+		question = m.say(TextAskReason)
+	case approval.NoteDeny:
+		question = m.say(TextAskDeny)
+	default:
+		return "", nil
+	}
+	return question, []string{m.say(TextSuggestLater), m.say(TextSuggestTarget), m.say(TextSuggestAsk)}
 }
 
 // Fallback makes a card of words only, for one that could not be drawn. It has no buttons: nobody
@@ -193,7 +222,7 @@ func (m Maker) title(c Card) string {
 	return m.say(TextBatchNeeded, "n", n)
 }
 
-func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
+func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	i := Item{
 		ID: r.ID, Tool: approval.Visible(r.Target()), Risk: r.Risk, State: StateOf(r),
 		Why:       m.line(r.HumanMessage),
@@ -201,7 +230,8 @@ func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
 		Preview:   m.lines(r.Preview),
 		Hash:      r.ArgsHash[:min(8, len(r.ArgsHash))],
 	}
-	i.Title, i.Sentence = m.standing(kind, r)
+	i.Title, i.Sentence = m.standing(n.Kind, r)
+	i.Diff = m.diff(r.Preview)
 	i.Facts = append(i.Facts, Fact{m.say(TextAgent), approval.Visible(r.Agent)})
 	if r.SessionID != "" {
 		i.Facts = append(i.Facts, Fact{m.say(TextSession), m.line(r.SessionID)})
@@ -212,7 +242,7 @@ func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
 	masked, secrets := m.Masker.Args(r.Args)
 	i.Rows, i.Total = argRows(masked, m.ignored(r))
 	if secrets > 0 {
-		s := m.say(TextMasked, "n", strconv.Itoa(secrets))
+		s := m.Words.Count(string(TextMasked), secrets)
 		i.Notices = append(i.Notices, Notice{s, s})
 	}
 	if p := r.Previous; p != nil {
@@ -220,10 +250,11 @@ func (m Maker) item(kind approval.NotificationKind, r approval.Request) Item {
 		i.Notices = append(i.Notices, Notice{m.say(TextPrevious, names...), m.say(TextPreviousShort, names...)})
 	}
 	if i.Pending() {
-		if r.RequireReason {
+		if i.ReasonNeeded = r.RequireReason; i.ReasonNeeded {
 			i.Notices = append(i.Notices, Notice{m.say(TextReasonNeeded, "id", r.ID), m.say(TextReasonShort)})
 		}
-		i.Deadline, i.DeadlineAt = r.ExpiresAt, m.time(r.ExpiresAt)
+		i.ReasonRequired = r.RequireReason
+		i.Deadline, i.DeadlineAt, i.DeadlineIn = r.ExpiresAt, m.time(r.ExpiresAt), m.in(n.CreatedAt, r.ExpiresAt)
 	}
 	if m.Link != nil {
 		i.Link = m.Link(r.ID)
@@ -293,6 +324,15 @@ func (m Maker) lines(s string) string {
 
 // time shows t in the reader's zone.
 func (m Maker) time(t time.Time) string { return m.Words.Time(t, m.Zone) }
+
+// in tells how long it is from one time to another, in words. A card is sent with the same bytes on
+// every try, so it counts from when its notification was made.
+func (m Maker) in(from, to time.Time) string {
+	if from.IsZero() || !from.Before(to) {
+		return ""
+	}
+	return m.say(TextIn, "duration", m.Words.Duration(to.Sub(from)))
+}
 
 // Alt is the card in one line of plain text, for notifications and screen readers, at most limit long
 // in unit.
