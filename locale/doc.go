@@ -5,5 +5,5 @@
 // (https://github.com/nicksnyder/go-i18n); the sentences of the gate itself stand, in English, in the
 // package approval. A sentence's holes are named, so that a translation may order them as it likes, and
 // what fills them is data: it is never read as a template. Tests hold that no language lacks a sentence
-// or a hole. Times, durations and numbers are written as the language writes them.
+// or a hole. Times and durations are written as the language writes them.
 package locale

@@ -3,6 +3,7 @@ package locale
 import (
 	"embed"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -77,26 +78,30 @@ func (l *Language) known() *Language {
 	return l
 }
 
-// Say returns the sentence id with its names filled in, args being names and values in turn. What is
-// filled in is not looked at again. A sentence that this language lacks is said in English, and one that
-// nobody knows by its id.
+// Say returns the sentence id with its holes filled in, args being names and values in turn. Where n is
+// a whole number the sentence is in the form that the language has for n things. What is filled in is
+// not looked at again. A sentence that this language lacks is said in English, and one that nobody knows
+// by its id.
 func (l *Language) Say(id string, args ...string) string {
-	return l.localize(id, nil, args)
-}
-
-// Count is [Language.Say] in the form that the language has for n things; {{.n}} is n.
-func (l *Language) Count(id string, n int, args ...string) string {
-	return l.localize(id, n, append(args[:len(args):len(args)], "n", l.known().number(n)))
-}
-
-func (l *Language) localize(id string, count any, args []string) string {
 	data := make(map[string]any, len(args)/2)
 	for i := 0; i+1 < len(args); i += 2 {
 		data[args[i]] = args[i+1]
 	}
-	s, err := l.known().messages.Localize(&i18n.LocalizeConfig{MessageID: id, TemplateData: data, PluralCount: count})
+	c := i18n.LocalizeConfig{MessageID: id, TemplateData: data}
+	if n, ok := data["n"].(string); ok {
+		if n, err := strconv.Atoi(n); err == nil {
+			c.PluralCount = n
+		}
+	}
+	// The error is also of a sentence that has one form for all numbers, which then is what comes back.
+	s, err := l.known().messages.Localize(&c)
 	if s == "" && err != nil {
 		return id
 	}
 	return s
+}
+
+// Count is [Language.Say] of n things, {{.n}} being n.
+func (l *Language) Count(id string, n int, args ...string) string {
+	return l.Say(id, append(args[:len(args):len(args)], "n", strconv.Itoa(n))...)
 }
