@@ -24,6 +24,7 @@ type Delivery struct {
 	Body    []byte // over a socket, the acknowledgement's payload
 	Latency time.Duration
 
+	FillIn   string     // LINE: what the tapped button wrote into the field under the chat
 	EventIDs []string   // LINE: webhookEventId of each event; Slack: event_id or trigger_id
 	Earlier  []Delivery // the tries before this one, when the platform sent it again
 }

@@ -97,7 +97,7 @@ func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
 	if _, err := w.Follow(w.ctx(), "hana"); err != nil {
 		t.Fatal(err)
 	}
-	if e := w.lastEvents()[0]; e["type"] != "follow" || e["replyToken"] == nil {
+	if e := w.lastEvents()[0]; e["type"] != "follow" || e["replyToken"] == nil || encode(t, e["follow"]) != `{"isUnblocked":true}` {
 		t.Errorf("follow: %v", e)
 	}
 }

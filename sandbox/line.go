@@ -25,6 +25,16 @@ type LINEMessage struct {
 	Via        string          // "push", "reply", "message", or "postback" for a tap's displayText
 	RetryKey   string          // of the push
 	RequestID  string          // X-Line-Request-Id of the push or reply
+
+	// QuickReplies are the suggestions shown under it. They are gone once one was tapped or anything follows.
+	QuickReplies []LINEQuickReply
+}
+
+// LINEQuickReply is one suggestion under a message.
+type LINEQuickReply struct {
+	Label  string
+	Image  string // the address of its icon; empty: none
+	Action json.RawMessage
 }
 
 // LINEQuotaNone switches the monthly quota off.
@@ -38,6 +48,8 @@ type lineState struct {
 	keys        map[string]*retryKey
 	blocked     map[string]bool
 	loading     map[string]time.Time // dots are shown until then
+	drafts      map[string]string    // what stands in the open keyboard's field
+	inactive    bool                 // "Use webhook" is switched off
 	quota       int
 	used        map[string]int // by month
 	redeliver   int
@@ -84,6 +96,7 @@ func (l *lineState) forget() {
 	l.quotes = map[string]quoteRef{}
 	l.replies = map[string]*replyToken{}
 	l.loading = map[string]time.Time{}
+	l.drafts = map[string]string{}
 }
 
 // LINEChat returns a person's chat with the bot, oldest first. The person is named by name or LINE id.
@@ -121,6 +134,21 @@ func (s *Sandbox) SetLINEQuota(limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line.quota = limit
+}
+
+// SetLINEUsage sets how many pushes the present month has seen.
+func (s *Sandbox) SetLINEUsage(used int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line.used[s.month()] = used
+}
+
+// SetLINEWebhookActive switches the account's "Use webhook" on or off. While it is off no event is sent; the endpoint's test is.
+func (s *Sandbox) SetLINEWebhookActive(active bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line.inactive = !active
+	s.bump()
 }
 
 // SetBlocked says whether a person has blocked the bot, without an event; see also [Sandbox.Unfollow].
@@ -388,13 +416,46 @@ func (s *Sandbox) lineDeliver(user string, body []byte, via, requestID, retryKey
 		msg.QuoteToken = s.newQuote(user, msg.ID)
 		entry["quoteToken"] = msg.QuoteToken
 		sent = append(sent, entry)
+		msg.QuickReplies = quickReplies(raw)
 		if !s.line.blocked[user] {
-			s.line.chats[user] = append(s.line.chats[user], msg)
+			s.lineAdd(user, msg)
 		}
 	}
 	delete(s.line.loading, user)
 	s.bump()
 	return sent
+}
+
+// lineAdd puts a message into a chat, which takes the suggestions under the one before away. The caller holds s.mu.
+func (s *Sandbox) lineAdd(user string, m *LINEMessage) {
+	s.dropQuickReplies(user)
+	s.line.chats[user] = append(s.line.chats[user], m)
+	s.bump()
+}
+
+// dropQuickReplies takes away what is suggested in a chat. The caller holds s.mu.
+func (s *Sandbox) dropQuickReplies(user string) {
+	if chat := s.line.chats[user]; len(chat) > 0 {
+		chat[len(chat)-1].QuickReplies = nil
+		s.bump()
+	}
+}
+
+func quickReplies(message []byte) (found []LINEQuickReply) {
+	var m struct {
+		QuickReply struct {
+			Items []struct {
+				ImageURL string          `json:"imageUrl"`
+				Action   json.RawMessage `json:"action"`
+			} `json:"items"`
+		} `json:"quickReply"`
+	}
+	_ = json.Unmarshal(message, &m) // checked before
+	for _, item := range m.QuickReply.Items {
+		action, _ := parseObject(item.Action)
+		found = append(found, LINEQuickReply{Label: str(action["label"]), Image: item.ImageURL, Action: item.Action})
+	}
+	return found
 }
 
 func (s *Sandbox) lineMessageID() string { return fmt.Sprintf("59%016d", s.next()) }
@@ -415,7 +476,7 @@ func (s *Sandbox) onLINE(id string) bool {
 	return false
 }
 
-// month is the quota's: LINE counts in Japanese time.
+// month is the quota's: LINE counts calendar months, in Japanese time.
 func (s *Sandbox) month() string {
 	return s.now().In(time.FixedZone("JST", 9*60*60)).Format("2006-01")
 }
@@ -428,8 +489,13 @@ func (s *Sandbox) lineValidate(c *Call, _ *http.Request, body []byte) answer {
 }
 
 func (s *Sandbox) lineInfo(*Call, *http.Request, []byte) answer {
+	cfg := s.cfg.LINE
+	read := "auto"
+	if cfg.ChatMode == "chat" {
+		read = "manual"
+	}
 	return lineOK(map[string]any{
-		"userId": s.cfg.LINE.BotUserID, "basicId": "@sandbox", "displayName": s.cfg.LINE.BotName, "chatMode": "bot", "markAsReadMode": "auto",
+		"userId": cfg.BotUserID, "basicId": cfg.BasicID, "displayName": cfg.BotName, "chatMode": cfg.ChatMode, "markAsReadMode": read,
 	})
 }
 
@@ -502,7 +568,7 @@ func (s *Sandbox) lineWebhook(c *Call, r *http.Request, body []byte) answer {
 		if s.line.webhook == "" {
 			return lineError(http.StatusNotFound, "Not found")
 		}
-		return lineOK(map[string]any{"endpoint": s.line.webhook, "active": true})
+		return lineOK(map[string]any{"endpoint": s.line.webhook, "active": !s.line.inactive})
 	}
 	request, bad := s.lineBody(c, body, shape{"endpoint", map[string]rule{"endpoint": lineEndpoint}})
 	if bad != nil {
@@ -531,7 +597,7 @@ func (s *Sandbox) lineWebhookTest(c *Call, r *http.Request, body []byte) answer 
 	}
 	d, err := s.PostLINE(r.Context(), LINEPost{URL: target, NoRedelivery: true})
 	result := map[string]any{
-		"success": d.OK(), "timestamp": s.now().UTC().Format(time.RFC3339Nano), "statusCode": d.Status, "reason": "OK", "detail": fmt.Sprint(d.Status),
+		"success": d.OK(), "timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000Z"), "statusCode": d.Status, "reason": "OK", "detail": fmt.Sprint(d.Status),
 	}
 	switch {
 	case err != nil && isTimeout(err):

@@ -121,6 +121,9 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 		{"displayText of 301 clusters", button(`{"type":"postback","label":"a","data":"a","displayText":"` + strings.Repeat("é", 301) + `"}`), at + ".action.displayText"},
 		{"displayText and text", button(`{"type":"postback","label":"a","data":"a","displayText":"b","text":"b"}`), at + ".action.displayText"},
 		{"fillInText without the keyboard", button(`{"type":"postback","label":"a","data":"a","fillInText":"b"}`), at + ".action.fillInText"},
+		{"fillInText of 300", button(`{"type":"postback","label":"a","data":"a","inputOption":"openKeyboard","fillInText":"` + long(299) + `\n"}`), ""},
+		{"fillInText with another option", button(`{"type":"postback","label":"a","data":"a","inputOption":"openVoice","fillInText":"b"}`), at + ".action.fillInText"},
+		{"unknown inputOption", button(`{"type":"postback","label":"a","data":"a","inputOption":"openDoor"}`), at + ".action.inputOption"},
 		{"fillInText of 301", button(`{"type":"postback","label":"a","data":"a","inputOption":"openKeyboard","fillInText":"` + long(301) + `"}`), at + ".action.fillInText"},
 		{"message action's text of 301", button(`{"type":"message","label":"a","text":"` + long(301) + `"}`), at + ".action.text"},
 		{"uri", button(`{"type":"uri","label":"a","uri":"https://example.com/"}`), ""},
@@ -133,6 +136,9 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 
 		{"13 quick replies", quick(13), ""},
 		{"14 quick replies", quick(14), "messages[0].quickReply.items"},
+		{"no quick replies", quick(0), "messages[0].quickReply.items"},
+		{"camera as a quick reply", strings.Replace(quick(1), `"type":"message","label":"Go","text":"go"`, `"type":"camera","label":"Go"`, 1), ""},
+		{"switching a rich menu as a quick reply", strings.Replace(quick(1), `"type":"message"`, `"type":"richmenuswitch"`, 1), "messages[0].quickReply.items[0].action.type"},
 		{"quick reply's label of 21", strings.Replace(quick(1), `"label":"Go"`, `"label":"`+long(21)+`"`, 1), "messages[0].quickReply.items[0].action.label"},
 		{"quick reply's label of 20 clusters", strings.Replace(quick(1), `"label":"Go"`, `"label":"`+strings.Repeat(family, 20)+`"`, 1), ""},
 
@@ -350,5 +356,110 @@ func TestLINEQuotes(t *testing.T) {
 	other := `{"to":"U` + strings.Repeat("0b", 16) + `","messages":[{"type":"text","text":"a","quoteToken":"` + card.QuoteToken + `"}]}`
 	if r := w.line("POST", "/v2/bot/message/push", other, nil); r.status != 400 {
 		t.Errorf("a quote token in another chat: %d, want 400", r.status)
+	}
+}
+
+func TestLINEQuickRepliesVanish(t *testing.T) {
+	w := start(t)
+	suggest := func(action string) string {
+		return `{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","imageUrl":"https://example.com/a.png","action":` + action + `}]}}`
+	}
+	say := suggest(`{"type":"message","label":"Wrong","text":"wrong account"}`)
+	shown := func() []sandbox.LINEQuickReply {
+		chat := w.LINEChat("hana")
+		return chat[len(chat)-1].QuickReplies
+	}
+	w.push(say, nil)
+	if got := shown(); len(got) != 1 || got[0].Label != "Wrong" || got[0].Image != "https://example.com/a.png" || string(got[0].Action) != `{"type":"message","label":"Wrong","text":"wrong account"}` {
+		t.Errorf("suggested: %+v", got)
+	}
+	w.push(say+","+text1, nil)
+	for i, m := range w.LINEChat("hana") {
+		if m.QuickReplies != nil {
+			t.Errorf("message %d still suggests something although others follow", i)
+		}
+	}
+	// A postback without displayText adds nothing to the chat, and takes the suggestions away all the same.
+	w.push(suggest(`{"type":"postback","label":"Wrong","data":"why=wrong"}`), nil)
+	if _, err := w.TapLINE(w.ctx(), "hana", "", "Wrong"); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != nil {
+		t.Errorf("after a tap: %+v", got)
+	}
+	if _, err := w.TapLINE(w.ctx(), "hana", "", "Wrong"); err == nil {
+		t.Error("a quick reply was tapped twice")
+	}
+}
+
+func TestLINEButtonsOpenTheKeyboard(t *testing.T) {
+	w := start(t)
+	w.push(lineCard, nil)
+	if d, err := w.TapLINE(w.ctx(), "hana", "", "Approve"); err != nil || d.FillIn != "" || w.LINEDraft("hana") != "" {
+		t.Errorf("a button that fills nothing in: %+v %v", d, err)
+	}
+	d, err := w.TapLINE(w.ctx(), "hana", "", "Deny")
+	if err != nil || d.FillIn != "reason: " || w.LINEDraft("hana") != "reason: " {
+		t.Fatalf("%+v %v, draft %q", d, err, w.LINEDraft("hana"))
+	}
+	if e := w.lastEvents()[0]; e["type"] != "postback" || e["postback"].(map[string]any)["data"] != "action=deny&id=01" {
+		t.Errorf("event: %v", e)
+	}
+	if _, err := w.CompleteLINE(w.ctx(), "hana", "wrong account"); err != nil {
+		t.Fatal(err)
+	}
+	if e := w.lastEvents()[0]; e["type"] != "message" || e["message"].(map[string]any)["text"] != "reason: wrong account" {
+		t.Errorf("event: %v", e)
+	}
+	if got := w.LINEDraft("hana"); got != "" {
+		t.Errorf("the field still holds %q", got)
+	}
+}
+
+func TestLINEAccount(t *testing.T) {
+	w := start(t, func(c *sandbox.Config) { c.LINE.BasicID, c.LINE.BotName, c.LINE.ChatMode = "@gate", "Gate", "chat" })
+	info := w.line("GET", "/v2/bot/info", "", nil).json(t)
+	if want := `{"basicId":"@gate","chatMode":"chat","displayName":"Gate","markAsReadMode":"manual","userId":"` + w.Config().LINE.BotUserID + `"}`; encode(t, info) != want {
+		t.Errorf("info %s, want %s", encode(t, info), want)
+	}
+	if info := start(t).line("GET", "/v2/bot/info", "", nil).json(t); info["basicId"] != "@sandbox" || info["chatMode"] != "bot" || info["markAsReadMode"] != "auto" {
+		t.Errorf("by default: %v", info)
+	}
+
+	w.SetLINEQuota(200)
+	w.SetLINEUsage(199)
+	if r := w.push(text1, nil); r.status != 200 {
+		t.Errorf("the last push: %d %s", r.status, r.body)
+	}
+	if r := w.line("GET", "/v2/bot/message/quota/consumption", "", nil); string(r.body) != `{"totalUsage":200}` {
+		t.Errorf("consumption: %s", r.body)
+	}
+	if r := w.push(text1, nil); r.status != 429 {
+		t.Errorf("one more: %d", r.status)
+	}
+	// The month ends when it ends in Japan: nine hours before it ends in Greenwich.
+	w.clock.Advance(time.Date(2026, 11, 30, 14, 59, 59, 0, time.UTC).Sub(w.clock.Now()))
+	if r := w.push(text1, nil); r.status != 429 {
+		t.Errorf("in the month's last second: %d", r.status)
+	}
+	w.clock.Advance(time.Second)
+	if r := w.line("GET", "/v2/bot/message/quota/consumption", "", nil); string(r.body) != `{"totalUsage":0}` {
+		t.Errorf("consumption in the new month: %s", r.body)
+	}
+
+	w.SetLINEWebhookActive(false)
+	if r := w.line("GET", "/v2/bot/channel/webhook/endpoint", "", nil); r.json(t)["active"] != false {
+		t.Errorf("switched off: %s", r.body)
+	}
+	if _, err := w.TypeLINE(w.ctx(), "hana", "hello", ""); err == nil || len(w.hooked()) != 0 {
+		t.Errorf("an event was sent to a webhook that is off: %v", err)
+	}
+	r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil)
+	if want := `{"detail":"200","reason":"OK","statusCode":200,"success":true,"timestamp":"2026-11-30T15:00:00.000Z"}`; encode(t, r.json(t)) != want {
+		t.Errorf("test: %s, want %s", r.body, want)
+	}
+	w.SetLINEWebhookActive(true)
+	if _, err := w.TypeLINE(w.ctx(), "hana", "hello", ""); err != nil {
+		t.Error(err)
 	}
 }

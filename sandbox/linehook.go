@@ -88,7 +88,10 @@ func (s *Sandbox) LINEFollow(person string) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.lineEvent("follow", p).With("follow", Object{"isUnblocked": false}), nil
+	s.mu.Lock()
+	unblocked := s.line.blocked[p.LINE]
+	s.mu.Unlock()
+	return s.lineEvent("follow", p).With("follow", Object{"isUnblocked": unblocked}), nil
 }
 
 // LINEUnfollow builds the event of blocking the bot. It has no reply token.
@@ -104,10 +107,12 @@ func (s *Sandbox) LINEUnfollow(person string) (Object, error) {
 // about getting an answer at all; a refusal is an answer.
 func (s *Sandbox) PostLINE(ctx context.Context, p LINEPost) (Delivery, error) {
 	s.mu.Lock()
-	target, again, wait := s.line.webhook, s.line.redeliver, s.line.redeliverIn
+	target, again, wait, off := s.line.webhook, s.line.redeliver, s.line.redeliverIn, s.line.inactive
 	s.mu.Unlock()
 	if p.URL != "" {
 		target = p.URL
+	} else if off {
+		return Delivery{Platform: "line"}, errors.New("sandbox: the LINE account does not use its webhook")
 	}
 	if p.NoRedelivery || p.Body != nil {
 		again = 0
@@ -167,7 +172,8 @@ var errNoButton = errors.New("no such button")
 
 // TapLINE presses a button of a message in the person's chat: the one with this label or this postback data. message is its id;
 // empty means the newest message that has such a button. Buttons of a card stay for ever; quick replies are gone once
-// anything follows them.
+// one was tapped or anything follows them. A button that opens the keyboard leaves what it fills in there: it is in the
+// Delivery's FillIn, and [Sandbox.CompleteLINE] types on.
 func (s *Sandbox) TapLINE(ctx context.Context, person, message, labelOrData string) (Delivery, error) {
 	p, err := s.linePerson(person)
 	if err != nil {
@@ -181,12 +187,15 @@ func (s *Sandbox) TapLINE(ctx context.Context, person, message, labelOrData stri
 		}
 		content, _ := parseJSON(m.JSON)
 		object, _ := asObject(content)
-		if i < len(chat)-1 {
-			delete(object, "quickReply")
+		delete(object, "quickReply")
+		actions := lineActions(object)
+		for _, quick := range m.QuickReplies {
+			action, _ := parseObject(quick.Action)
+			actions = append(actions, action)
 		}
-		for _, action := range lineActions(object) {
+		for n, action := range actions {
 			if labelOrData == str(action["label"]) || labelOrData == str(action["data"]) {
-				return s.act(ctx, p, action)
+				return s.act(ctx, p, action, n >= len(actions)-len(m.QuickReplies))
 			}
 		}
 	}
@@ -200,11 +209,12 @@ func (s *Sandbox) tapLINEAt(ctx context.Context, person, message string, path []
 		return Delivery{}, err
 	}
 	chat := s.LINEChat(p.Name)
-	for i, m := range chat {
+	for _, m := range chat {
 		if m.ID != message || !m.FromBot {
 			continue
 		}
-		if len(path) > 0 && path[0] == "quickReply" && i < len(chat)-1 {
+		quick := len(path) > 0 && path[0] == "quickReply"
+		if quick && m.QuickReplies == nil {
 			break
 		}
 		node, _ := parseJSON(m.JSON)
@@ -223,7 +233,7 @@ func (s *Sandbox) tapLINEAt(ctx context.Context, person, message string, path []
 			}
 		}
 		if action, ok := asObject(node); ok {
-			return s.act(ctx, p, action)
+			return s.act(ctx, p, action, quick)
 		}
 	}
 	return Delivery{}, fmt.Errorf("sandbox: %w", errNoButton)
@@ -247,15 +257,20 @@ func lineActions(v any) (found []map[string]any) {
 				}
 			}
 		}
-		for _, name := range []string{"contents", "header", "hero", "body", "footer", "template", "quickReply", "items"} {
+		for _, name := range []string{"contents", "header", "hero", "body", "footer", "template"} {
 			found = append(found, lineActions(v[name])...)
 		}
 	}
 	return found
 }
 
-// act does what an action says.
-func (s *Sandbox) act(ctx context.Context, p Person, action map[string]any) (Delivery, error) {
+// act does what an action says. quick tells that it was a quick reply.
+func (s *Sandbox) act(ctx context.Context, p Person, action map[string]any, quick bool) (Delivery, error) {
+	if quick {
+		s.mu.Lock()
+		s.dropQuickReplies(p.LINE)
+		s.mu.Unlock()
+	}
 	switch str(action["type"]) {
 	case "postback":
 		event, err := s.LINEPostback(p.Name, str(action["data"]))
@@ -265,7 +280,16 @@ func (s *Sandbox) act(ctx context.Context, p Person, action map[string]any) (Del
 		if said := str(action["displayText"]); said != "" {
 			s.lineSaid(p, LINEMessage{Text: said, Via: "postback", JSON: mustJSON(Object{"type": "text", "text": said})})
 		}
+		fill := ""
+		if str(action["inputOption"]) == "openKeyboard" {
+			fill = str(action["fillInText"])
+			s.mu.Lock()
+			s.line.drafts[p.LINE] = fill
+			s.bump()
+			s.mu.Unlock()
+		}
 		d, err := s.PostLINE(ctx, LINEPost{Events: []Object{event}})
+		d.FillIn = fill
 		if typed := str(action["text"]); typed != "" && err == nil { // deprecated, and a second event
 			return s.TypeLINE(ctx, p.Name, typed, "")
 		}
@@ -276,6 +300,22 @@ func (s *Sandbox) act(ctx context.Context, p Person, action map[string]any) (Del
 	return Delivery{}, fmt.Errorf("sandbox: an action of type %q sends no event", str(action["type"]))
 }
 
+// LINEDraft returns what stands in a person's field, not yet sent, because a button filled it in.
+func (s *Sandbox) LINEDraft(person string) string {
+	p, err := s.linePerson(person)
+	if err != nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.line.drafts[p.LINE]
+}
+
+// CompleteLINE types on where the last button left the keyboard, and sends it all: what was filled in, then more.
+func (s *Sandbox) CompleteLINE(ctx context.Context, person, more string) (Delivery, error) {
+	return s.TypeLINE(ctx, person, s.LINEDraft(person)+more, "")
+}
+
 // lineSaid puts a person's own line into the chat.
 func (s *Sandbox) lineSaid(p Person, m LINEMessage) {
 	s.mu.Lock()
@@ -284,8 +324,7 @@ func (s *Sandbox) lineSaid(p Person, m LINEMessage) {
 		m.ID = s.lineMessageID()
 	}
 	m.At = s.now()
-	s.line.chats[p.LINE] = append(s.line.chats[p.LINE], &m)
-	s.bump()
+	s.lineAdd(p.LINE, &m)
 }
 
 // TypeLINE sends a text to the bot. quoted is the id of the message it answers, or empty.
@@ -299,6 +338,9 @@ func (s *Sandbox) TypeLINE(ctx context.Context, person, text, quoted string) (De
 		return Delivery{}, err
 	}
 	message, _ := asObject(event["message"])
+	s.mu.Lock()
+	delete(s.line.drafts, p.LINE)
+	s.mu.Unlock()
 	s.lineSaid(p, LINEMessage{
 		ID: str(message["id"]), QuoteToken: str(message["quoteToken"]), Text: text, Quoted: quoted, Via: "message", JSON: mustJSON(message),
 	})

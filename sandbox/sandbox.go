@@ -40,6 +40,8 @@ type LINEConfig struct {
 	ChannelAccessToken string
 	BotUserID          string // the webhooks' destination
 	BotName            string
+	BasicID            string        // default @sandbox
+	ChatMode           string        // "bot", the default, or "chat": people answer by hand too
 	WebhookTimeout     time.Duration // default 2 s, as on LINE
 }
 
@@ -171,6 +173,8 @@ func fillDefaults(cfg *Config) {
 	def(&cfg.LINE.ChannelAccessToken, randomHex(32))
 	def(&cfg.LINE.BotUserID, "U"+randomHex(16))
 	def(&cfg.LINE.BotName, "Countersign")
+	def(&cfg.LINE.BasicID, "@sandbox")
+	def(&cfg.LINE.ChatMode, "bot")
 	def(&cfg.Slack.BotToken, "xoxb-"+randomHex(20))
 	def(&cfg.Slack.AppToken, "xapp-1-"+randomHex(20))
 	def(&cfg.Slack.SigningSecret, randomHex(16))
