@@ -16,6 +16,8 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/channels/slack"
+	outbound "countersign/channels/webhook"
 	"countersign/config"
 	"countersign/heartbeat"
 	"countersign/rest"
@@ -63,6 +65,8 @@ type App struct {
 	stopErr   error
 	failed    chan error
 	relearn   chan struct{} // a reload brought new channels
+	requota   chan struct{} // the quota is to be read now
+	quotas    quotas
 }
 
 type step struct {
@@ -73,7 +77,7 @@ type step struct {
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 2), relearn: make(chan struct{}, 1)}
+	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 2), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -141,7 +145,7 @@ func (a *App) onStop(name string, do func(ctx context.Context) error) {
 }
 
 // editable says on which channels a sent card can be changed.
-func editable(channel string) bool { return channel == "slack" }
+func editable(channel string) bool { return channel == slack.Name || channel == outbound.Name }
 
 // listen binds the addresses, so that one in use is known before anything is served.
 func (a *App) listen(cfg *config.Config) (err error) {
@@ -229,6 +233,7 @@ func (a *App) Start() error {
 		}
 	})
 	a.goes(func() { a.learn(a.work) })
+	a.goes(func() { a.watchQuota(a.work) })
 	if a.o.Config.Path != "" {
 		a.goes(func() { a.watch(a.work) })
 	}

@@ -2,43 +2,42 @@ package app
 
 import (
 	"context"
+	"errors"
 	"reflect"
+	"strings"
 	"time"
 
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/channels/slack"
+	outbound "countersign/channels/webhook"
 	"countersign/config"
+	"countersign/locale"
 	"countersign/webhook"
 )
 
 // live is what a reload replaces: the configuration in force and what was built from it.
 type live struct {
-	cfg    *config.Config
-	maker  channels.Maker
-	routes []approval.Route
-	admins []approval.Route
-	line   *line.Channel  // nil: not configured
-	slack  *slack.Channel // nil: not configured
+	cfg     *config.Config
+	maker   channels.Maker
+	routes  []approval.Route
+	admins  []approval.Route
+	line    *line.Channel  // nil: not configured
+	slack   *slack.Channel // nil: not configured
+	webhook *posts         // nil: not configured
 }
 
 // newLive builds what cfg describes. A channel whose section is as it was in old is kept.
 func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
-	l := &live{cfg: cfg, maker: channels.Maker{Masker: approval.NewMasker(), Zone: cfg.Location}}
+	l := &live{cfg: cfg, routes: cfg.Routes(), admins: cfg.AdminRoutes()}
+	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg)}
 	var err error
 	if c := cfg.Channels.Line; c != nil {
 		if old != nil && old.line != nil && reflect.DeepEqual(*c, *old.cfg.Channels.Line) {
 			l.line = old.line
 		} else if l.line, err = line.New(*c); err != nil {
 			return nil, err
-		}
-		ids := map[string]string{}
-		for _, p := range cfg.People() {
-			ids[p.Name] = p.Line
-		}
-		for _, name := range c.Notify {
-			l.routes = append(l.routes, approval.Route{{Channel: line.Name, To: ids[name]}})
 		}
 	}
 	if c := cfg.Channels.Slack; c != nil {
@@ -47,9 +46,76 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 		} else if l.slack, err = slack.New(*c); err != nil {
 			return nil, err
 		}
-		l.routes = append(l.routes, approval.Route{{Channel: slack.Name, To: c.Channel}})
+	}
+	if c := cfg.Channels.Webhook; c != nil {
+		if old != nil && old.webhook != nil && reflect.DeepEqual(*c, *old.cfg.Channels.Webhook) {
+			l.webhook = &posts{Channel: old.webhook.Channel}
+		} else if ch, err := outbound.New(*c); err != nil {
+			return nil, err
+		} else {
+			l.webhook = &posts{Channel: ch}
+		}
+		l.webhook.addresses = map[string]string{}
+		for _, p := range cfg.People() {
+			l.webhook.addresses[p.Name] = p.Webhook
+		}
 	}
 	return l, nil
+}
+
+// readers says in which language and zone whoever a notification goes to reads it.
+func readers(cfg *config.Config) func(channel, recipient string) (*locale.Language, *time.Location) {
+	type reader struct {
+		words *locale.Language
+		zone  *time.Location
+	}
+	known := map[approval.Address]reader{}
+	for _, p := range cfg.People() {
+		r := reader{locale.Get(p.Locale), p.Zone}
+		for channel, to := range map[string]string{line.Name: p.Line, slack.Name: p.Slack, outbound.Name: p.Name} {
+			if to != "" {
+				known[approval.Address{Channel: channel, To: to}] = r
+			}
+		}
+	}
+	if s := cfg.Channels.Slack; s != nil && s.Channel != "" {
+		known[approval.Address{Channel: slack.Name, To: s.Channel}] = reader{locale.Get(s.Locale), cfg.Location}
+	}
+	return func(channel, recipient string) (*locale.Language, *time.Location) {
+		if _, user, ok := strings.Cut(recipient, "/"); ok && channel == slack.Name {
+			recipient = user // somebody in a channel, whom alone it is shown to
+		}
+		if r, ok := known[approval.Address{Channel: channel, To: recipient}]; ok {
+			return r.words, r.zone
+		}
+		return nil, cfg.Location
+	}
+}
+
+// posts is the webhook channel for people by name: an address may hold a secret, and a notification's
+// recipient is shown in the log.
+type posts struct {
+	*outbound.Channel
+	addresses map[string]string
+}
+
+// Send posts to the person's address.
+func (p *posts) Send(ctx context.Context, m channels.Message) (channels.Receipt, error) {
+	return p.to(ctx, m, p.Channel.Send)
+}
+
+// Edit posts how a request has ended.
+func (p *posts) Edit(ctx context.Context, m channels.Message) (channels.Receipt, error) {
+	return p.to(ctx, m, p.Channel.Edit)
+}
+
+func (p *posts) to(ctx context.Context, m channels.Message, send func(context.Context, channels.Message) (channels.Receipt, error)) (channels.Receipt, error) {
+	address := p.addresses[m.To]
+	if address == "" {
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: errors.New("this person has no webhook address any more")}
+	}
+	m.To = address
+	return send(ctx, m)
 }
 
 func (l *live) channels() []channels.Channel {
@@ -60,6 +126,9 @@ func (l *live) channels() []channels.Channel {
 	if l.slack != nil {
 		cs = append(cs, l.slack)
 	}
+	if l.webhook != nil {
+		cs = append(cs, l.webhook)
+	}
 	return cs
 }
 
@@ -69,6 +138,9 @@ func (l *live) close() {
 	}
 	if l.slack != nil {
 		l.slack.Close()
+	}
+	if l.webhook != nil {
+		l.webhook.Close()
 	}
 }
 

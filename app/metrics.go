@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/channels/line"
 )
 
 // metrics is what /metrics shows. It is fed by commits and by the parts themselves.
@@ -23,6 +24,7 @@ type metrics struct {
 	webhooks   *prometheus.CounterVec
 	heartbeats *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
+	quotas     *quotas
 }
 
 func newMetrics(a *App) *metrics {
@@ -51,6 +53,18 @@ func newMetrics(a *App) *metrics {
 			}
 			return float64(n)
 		})
+	m.quotas = &a.quotas
+	quota := func(name, help string, value func(Quota) float64) prometheus.GaugeFunc {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_line_quota_" + name, Help: help + " -1: not known, or no limit."}, func() float64 {
+			if q, known := a.quotas.get(); known && (q.Limited || name == "used") {
+				return value(q)
+			}
+			return -1
+		})
+	}
+	m.registry.MustRegister(
+		quota("used", "LINE messages of this month that are used.", func(q Quota) float64 { return float64(q.Used) }),
+		quota("limit", "LINE messages that this month has.", func(q Quota) float64 { return float64(q.Limit) }))
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
@@ -72,6 +86,13 @@ func (m *metrics) committed(c approval.Commit) {
 // Tried implements [channels.Metrics].
 func (m *metrics) Tried(channel string, kind approval.NotificationKind, result channels.Result, reason string, took time.Duration) {
 	m.tries.WithLabelValues(channel, string(kind), string(result), reason).Inc()
+	switch {
+	case channel != line.Name:
+	case reason == channels.ReasonMonthlyLimit:
+		m.quotas.spend()
+	case result == channels.ResultSent && kind != approval.KindReply: // replies cost nothing
+		m.quotas.count()
+	}
 	if took > 0 {
 		m.took.WithLabelValues(channel).Observe(took.Seconds())
 	}

@@ -53,6 +53,11 @@ func (a *App) problems() []string {
 			ps = append(ps, "Slack has not said which workspace is ours, so taps in Slack cannot be taken yet")
 		}
 	}
+	if q, known := a.quotas.get(); known && q.spent() {
+		ps = append(ps, fmt.Sprintf("the month's LINE messages are used up (%d of %d): cards go to the next channel of each person", q.Used, q.Limit))
+	} else if known && q.low() {
+		ps = append(ps, fmt.Sprintf("the month's LINE messages are running out (%d of %d)", q.Used, q.Limit))
+	}
 	for name, why := range a.sender.Paused() {
 		ps = append(ps, "the channel "+name+" is paused ("+why+"): replace its token in the configuration")
 	}

@@ -52,8 +52,15 @@ func (a *App) Reload(ctx context.Context) error {
 	if next.slack != old.slack && old.slack != nil {
 		old.slack.Close()
 	}
+	if old.webhook != nil && (next.webhook == nil || next.webhook.Channel != old.webhook.Channel) {
+		old.webhook.Close()
+	}
 	select {
 	case a.relearn <- struct{}{}:
+	default:
+	}
+	select {
+	case a.requota <- struct{}{}:
 	default:
 	}
 	a.metrics.reloaded(true)

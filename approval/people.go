@@ -46,6 +46,7 @@ type Person struct {
 	Admin    bool
 	Line     string // LINE user id
 	Slack    string // Slack user id
+	Webhook  string // address that requests are posted to
 	Token    string
 	Locale   string
 	Zone     *time.Location // nil: UTC

@@ -254,8 +254,8 @@ func (c *checker) locale(path, tag string) {
 // ways checks how a person is reached.
 func (c *checker) ways(path string, p Person) {
 	if p.Webhook != "" {
-		if err := outbound.CheckURL(p.Webhook.Reveal()); err != nil {
-			c.errorf(path+".webhook", "%s", err)
+		if err := outbound.CheckAddress(p.Webhook.Reveal()); err != nil {
+			c.errorf(path+".webhook", "webhook %s", err)
 		}
 	}
 	known := []string{line.Name, slack.Name, outbound.Name}

@@ -200,7 +200,7 @@ func (c *Config) People() []approval.Person {
 	for i, p := range c.File.People {
 		people[i] = approval.Person{
 			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin),
-			Line: p.Line, Slack: p.Slack, Token: p.Token.Reveal(), Locale: p.Locale, Zone: c.zone(p),
+			Line: p.Line, Slack: p.Slack, Webhook: p.Webhook.Reveal(), Token: p.Token.Reveal(), Locale: p.Locale, Zone: c.zone(p),
 		}
 	}
 	return people
@@ -221,7 +221,8 @@ func (c *Config) Masker() *approval.Masker {
 	return approval.NewMasker(c.Mask.Keys...).Keeping(c.Mask.Keep...)
 }
 
-// address returns a person's address on a channel, "" where they have none.
+// address returns a person's address on a channel, "" where they have none. On webhook it is their
+// name: the address itself may hold a secret, and rows and logs say where a notification went.
 func (p Person) address(channel string) string {
 	switch channel {
 	case line.Name:
@@ -229,7 +230,9 @@ func (p Person) address(channel string) string {
 	case slack.Name:
 		return p.Slack
 	case outbound.Name:
-		return p.Webhook.Reveal()
+		if p.Webhook != "" {
+			return p.Name
+		}
 	}
 	return ""
 }
@@ -260,7 +263,7 @@ func (c *Config) Routes() []approval.Route {
 			routes = append(routes, approval.Route{{Channel: line.Name, To: p.Line}})
 		}
 		if w := c.Channels.Webhook; w != nil && slices.Contains(w.Notify, p.Name) {
-			routes = append(routes, approval.Route{{Channel: outbound.Name, To: p.Webhook.Reveal()}})
+			routes = append(routes, approval.Route{{Channel: outbound.Name, To: p.Name}})
 		}
 	}
 	if s := c.Channels.Slack; s != nil && s.Channel != "" {

@@ -127,7 +127,7 @@ func TestTheWholeExample(t *testing.T) {
 		Name: "hana", Approver: true, Admin: true, Line: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA",
 		Token: "value-of-hana_token", Locale: "ja", Zone: cfg.Location,
 	}}
-	if diff := cmp.Diff(wantPeople, cfg.People()); diff != "" {
+	if diff := cmp.Diff(wantPeople, cfg.People(), cmp.Comparer(func(a, b *time.Location) bool { return a == b })); diff != "" {
 		t.Errorf("people: -want +got\n%s", diff)
 	}
 	if diff := cmp.Diff(heartbeat.DefaultEntries(), cfg.Heartbeat()); diff != "" {
@@ -506,5 +506,41 @@ func TestExplain(t *testing.T) {
 		if _, err := cfg.Explain(q); err == nil || strings.Contains(err.Error(), "invalid_") {
 			t.Errorf("Explain(%+v): %v", q, err)
 		}
+	}
+}
+
+// Who is reached, where and in which order.
+func TestRoutes(t *testing.T) {
+	cfg, problems := load(t, "people.yaml")
+	if len(problems) > 0 {
+		t.Errorf("problems %v", problems)
+	}
+	const hana, mai = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", "U4af4980629d1e4b8c9a2c1b2d3e4f5a7"
+	want := []approval.Route{
+		{{Channel: "line", To: hana}, {Channel: "slack", To: "U02HANA"}},
+		{{Channel: "webhook", To: "ken"}},
+		{{Channel: "line", To: mai}},
+		{{Channel: "slack", To: "C0APPROVALS"}},
+	}
+	if diff := cmp.Diff(want, cfg.Routes()); diff != "" {
+		t.Errorf("routes: -want +got\n%s", diff)
+	}
+	want = []approval.Route{{{Channel: "line", To: hana}, {Channel: "slack", To: "U02HANA"}}, {{Channel: "slack", To: "U03ROOT"}}}
+	if diff := cmp.Diff(want, cfg.AdminRoutes()); diff != "" {
+		t.Errorf("routes of admins: -want +got\n%s", diff)
+	}
+	var zones []string
+	for _, p := range cfg.People() {
+		zones = append(zones, p.Name+" "+p.Locale+" "+p.Zone.String())
+	}
+	if diff := cmp.Diff([]string{"hana ja Asia/Bangkok", "ken en UTC", "mai en UTC", "root en UTC"}, zones); diff != "" {
+		t.Errorf("readers: -want +got\n%s", diff)
+	}
+	if got := cfg.Channels.Line.ChannelSecret.Reveal(); len(got) != 2 || got[1] != "older-line-channel-secret" {
+		t.Errorf("%d channel secrets", len(got))
+	}
+	masked, n := cfg.Masker().Args([]byte(`{"access_token":"0123456789abcdef","iban":"DE89370400440532013000","token":"USDC"}`))
+	if n != 2 || !strings.Contains(string(masked), `"token":"USDC"`) {
+		t.Errorf("%d masked: %s", n, masked)
 	}
 }

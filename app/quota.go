@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/line"
+	"countersign/locale"
+)
+
+// Quota is how many messages of the month a channel has sent, of how many.
+type Quota struct {
+	Channel string    `json:"channel"`
+	Limited bool      `json:"limited"`
+	Limit   int       `json:"limit,omitempty"` // of a limited one
+	Used    int       `json:"used"`
+	At      time.Time `json:"at"` // when the platform said so
+}
+
+// low reports whether four fifths are used.
+func (q Quota) low() bool { return q.Limited && q.Used*5 >= q.Limit*4 }
+
+// spent reports whether nothing is left.
+func (q Quota) spent() bool { return q.Limited && q.Used >= q.Limit }
+
+// How often the quota is read: seldom while much is left, more often when it runs out.
+const (
+	quotaEvery    = time.Hour
+	quotaEveryLow = 10 * time.Minute
+	quotaRetry    = 5 * time.Minute
+)
+
+// quotas keeps what the platforms said last of the month's messages.
+type quotas struct {
+	mu    sync.Mutex
+	line  *Quota
+	first bool // the 80 % were said
+}
+
+// get returns what is known.
+func (q *quotas) get() (Quota, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.line == nil {
+		return Quota{}, false
+	}
+	return *q.line, true
+}
+
+// set keeps a new reading; warn says that it is the first to be low.
+func (q *quotas) set(n *Quota) (warn bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.line = n
+	low := n != nil && n.low()
+	warn = low && !q.first
+	q.first = low
+	return warn
+}
+
+// count adds a message that was sent since the last reading.
+func (q *quotas) count() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.line != nil {
+		q.line.Used++
+	}
+}
+
+// spend notes that the platform refuses more this month.
+func (q *quotas) spend() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.line != nil && q.line.Limited {
+		q.line.Used = max(q.line.Used, q.line.Limit)
+	}
+}
+
+// watchQuota reads the month's LINE quota from time to time.
+func (a *App) watchQuota(ctx context.Context) {
+	for {
+		wait := a.readQuota(ctx)
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-a.requota:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// readQuota asks LINE once and returns when to ask again.
+func (a *App) readQuota(ctx context.Context) time.Duration {
+	l := a.live.Load()
+	if l.line == nil {
+		a.quotas.set(nil)
+		return quotaEvery
+	}
+	ctx, cancel := context.WithTimeout(ctx, channels.HTTPTimeout)
+	defer cancel()
+	limit, limited, used, err := l.line.Quota(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			a.log.Warn("LINE did not say how many of the month's messages are used; trying again", "error", err)
+		}
+		return quotaRetry
+	}
+	q := &Quota{Channel: line.Name, Limited: limited, Limit: limit, Used: used, At: a.o.Now().UTC().Truncate(time.Millisecond)}
+	if a.quotas.set(q) {
+		a.log.Warn("the month's LINE messages are running out; when they are used up, cards go to the next channel of each person, and nobody who has none is told",
+			"used", used, "limit", limit, "do", "take a larger plan, or give people a second channel")
+	}
+	if q.low() {
+		return quotaEveryLow
+	}
+	return quotaEvery
+}
+
+// spent says whether a channel can send nothing more this month.
+func (a *App) spent(channel string) bool {
+	q, known := a.quotas.get()
+	return channel == line.Name && known && q.spent()
+}
+
+// status is what the typed word "status" tells beside the gate's own lines.
+func (a *App) status(to approval.Actor) []string {
+	l := locale.Get(to.Locale)
+	var lines []string
+	if q, known := a.quotas.get(); known && a.live.Load().line != nil {
+		id := "status_quota_none"
+		switch {
+		case q.spent():
+			id = "status_quota_spent"
+		case q.low():
+			id = "status_quota_low"
+		case q.Limited:
+			id = "status_quota"
+		}
+		lines = append(lines, l.Say(id, "used", strconv.Itoa(q.Used), "limit", strconv.Itoa(q.Limit)))
+	}
+	for name := range a.sender.Paused() {
+		lines = append(lines, l.Say("status_paused", "channel", name))
+	}
+	return lines
+}
