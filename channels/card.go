@@ -53,8 +53,6 @@ type Item struct {
 	DeadlineIn string    // from the card's At: "in 28 min"; "" where that says nothing
 	Hash       string    // its first 8 characters
 	Link       string
-
-	ReasonRequired bool // nothing is decided without one
 }
 
 // Notice is a remark on a request, whole and for a card that has little room.
@@ -253,7 +251,6 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		if i.ReasonNeeded = r.RequireReason; i.ReasonNeeded {
 			i.Notices = append(i.Notices, Notice{m.say(TextReasonNeeded, "id", r.ID), m.say(TextReasonShort)})
 		}
-		i.ReasonRequired = r.RequireReason
 		i.Deadline, i.DeadlineAt, i.DeadlineIn = r.ExpiresAt, m.time(r.ExpiresAt), m.in(n.CreatedAt, r.ExpiresAt)
 	}
 	if m.Link != nil {
@@ -331,7 +328,7 @@ func (m Maker) in(from, to time.Time) string {
 	if from.IsZero() || !from.Before(to) {
 		return ""
 	}
-	return m.say(TextIn, "duration", m.Words.Duration(to.Sub(from)))
+	return m.Words.In(to.Sub(from))
 }
 
 // Alt is the card in one line of plain text, for notifications and screen readers, at most limit long

@@ -26,7 +26,7 @@ func TestCardOfARequest(t *testing.T) {
 		ID: r.ID, Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending, Title: "Approval needed",
 		Why:   "Transfer exceeds the confirmation threshold ($10)",
 		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
-		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000"}}, Total: 1,
+		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
 		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "2026-11-21 13:00 JST", Hash: r.ArgsHash[:8],
 		Link: "https://gate.example.com/approvals/" + r.ID,
 	}
@@ -92,8 +92,8 @@ func TestZones(t *testing.T) {
 	for zone, want := range map[*time.Location]string{
 		nil:                                  "2026-11-21 04:00 UTC",
 		time.FixedZone("CET", 3600):          "2026-11-21 05:00 CET",
-		time.FixedZone("-03", -3*3600):       "2026-11-21 01:00 -03 (-03)",
-		time.FixedZone("+0530", 5*3600+1800): "2026-11-21 09:30 +0530 (+0530)",
+		time.FixedZone("-03", -3*3600):       "2026-11-21 01:00 -03",
+		time.FixedZone("+0530", 5*3600+1800): "2026-11-21 09:30 +0530",
 	} {
 		m := channels.Maker{Zone: zone}
 		if got := m.Card(approval.Delivery{Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != want {
@@ -117,7 +117,7 @@ func TestReplyBringsOnlyItsCards(t *testing.T) {
 func TestNotices(t *testing.T) {
 	for _, c := range channelstest.Cases() {
 		want := map[string]string{
-			"secrets":         "🔒 Masked as secret: 3",
+			"secrets":         "🔒 3 values are masked as secret",
 			"previous":        "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST and let through at 2026-11-21 11:01 JST.",
 			"critical_reason": "✍ A reason is required. Type: approve " + channelstest.ID(1) + " your reason",
 		}[c.Name]

@@ -35,6 +35,12 @@ type Editor interface {
 	Edit(ctx context.Context, m Message) (Receipt, error)
 }
 
+// Paged is a channel with a limit on how long a message's text is. What is longer is sent as several.
+type Paged interface {
+	// Page returns the limit, and the unit that it is in.
+	Page() (limit int, unit func(string) int)
+}
+
 // Body is a rendered card, in the form that its own channel understands.
 type Body []byte
 

@@ -59,10 +59,25 @@ const (
 	TextIgnored      Text = "ignored"
 	TextPrevious     Text = "previous"
 	TextReasonNeeded Text = "reason_needed"
+	TextUnreached    Text = "unreached"
 	TextOwnWords     Text = "own_words"
 	TextRationale    Text = "rationale"
 	TextPreview      Text = "preview"
 	TextWordsCut     Text = "words_cut"
+	TextDiffCut      Text = "diff_cut"
+
+	// What is asked after a denial, and what begins the answer to it: [ParseWords] knows the prefix.
+	TextAskReason     Text = "ask_reason"
+	TextAskDeny       Text = "ask_deny"
+	TextSuggestLater  Text = "suggest_later"
+	TextSuggestTarget Text = "suggest_target"
+	TextSuggestAsk    Text = "suggest_ask"
+	TextReasonPrefix  Text = "reason_prefix"
+
+	// Of a message that shows all of a request.
+	TextPart    Text = "part"
+	TextRisk    Text = "risk"
+	TextAskedAt Text = "asked_at"
 
 	// Short forms, for a card of many requests.
 	TextNotAllShort   Text = "not_all_short"

@@ -19,6 +19,7 @@ type Row struct {
 	Value string // "" where members follow
 	Lines bool   // Value has several lines and is shown as a block
 	Open  bool   // an object or array whose members follow
+	Gloss string // our own reading of a long number or an amount, "= 20.00"; shown apart from Value, never as part of it
 
 	Ignored bool // not part of what is approved; such rows stand last
 }
@@ -64,13 +65,13 @@ func (b *rowBuilder) members(depth int, raw []byte, route func(name string) *row
 	}
 	object := open.Kind() == '{'
 	for i := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; i++ {
-		key, to := "["+strconv.Itoa(i)+"]", b
+		key, to, money := "["+strconv.Itoa(i)+"]", b, amount(0)
 		if object {
 			name, err := d.ReadToken()
 			if err != nil {
 				return
 			}
-			key = rowKey(name.String())
+			key, money = rowKey(name.String()), amountOf(name.String(), raw)
 			if route != nil {
 				to = route(name.String())
 			}
@@ -79,11 +80,11 @@ func (b *rowBuilder) members(depth int, raw []byte, route func(name string) *row
 		if err != nil {
 			return
 		}
-		to.value(depth, key, v)
+		to.value(depth, key, v, money)
 	}
 }
 
-func (b *rowBuilder) value(depth int, key string, v jsontext.Value) {
+func (b *rowBuilder) value(depth int, key string, v jsontext.Value, money amount) {
 	r := Row{Depth: depth, Key: key}
 	kind := v.Kind()
 	switch {
@@ -95,6 +96,9 @@ func (b *rowBuilder) value(depth int, key string, v jsontext.Value) {
 		r.Value, r.Lines = rowText(string(s))
 	case kind == '{' && len(v) > 2 && depth+1 < maxRowDepth, kind == '[' && len(v) > 2 && depth+1 < maxRowDepth && !inline(v):
 		r.Open = true
+	case kind == '0':
+		r.Value = string(v)
+		r.Gloss = gloss(r.Value, money)
 	default:
 		r.Value = approval.Visible(string(v))
 	}
