@@ -1,14 +1,17 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/client"
+	"countersign/sandbox"
 )
 
 // task is one thing the agent wants to get done.
@@ -20,50 +23,69 @@ type task struct {
 	instead   *task // what it does when people say no
 }
 
-func (t *task) call(session string) client.Call {
-	args, err := json.Marshal(t.args)
-	if err != nil {
-		panic("demo: " + err.Error()) // the script's own strings and numbers
-	}
-	return client.Call{Tool: t.tool, Args: args, SessionID: session, Rationale: t.rationale}
-}
-
 // agent is a tool-using agent with a script for a mind.
 type agent struct {
 	gate    *client.Client
 	shop    *workshop
-	say     func(format string, args ...any)
+	tell    func(sandbox.Entry) // what it thinks, asks, is told and does
 	pace    time.Duration
 	session string
 
+	turns   int
 	waiting map[string]*task // by request id
 	todo    [][]*task        // the next turns' calls
+}
+
+// call is what the agent asks the gate for a task. A file that is written anew comes with what would
+// change in it.
+func (a *agent) call(t *task) client.Call {
+	var args bytes.Buffer
+	e := json.NewEncoder(&args)
+	e.SetEscapeHTML(false) // the args are shown, too
+	if err := e.Encode(t.args); err != nil {
+		panic("demo: " + err.Error()) // the script's own strings and numbers
+	}
+	return client.Call{Tool: t.tool, Args: bytes.TrimSpace(args.Bytes()), SessionID: a.session, Rationale: t.rationale, Preview: a.shop.preview(t.tool, t.args)}
+}
+
+// archiveToken is a secret in the agent's hands: people see on the card that there is one, and not what it is.
+const archiveToken = "demo-token-that-opens-nothing"
+
+// say tells the page, and whoever reads the output, what happens in this turn; they need no secrets.
+func (a *agent) say(kind, word, format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), archiveToken, "…")
+	a.tell(sandbox.Entry{Turn: a.turns, Kind: kind, Word: word, Text: strings.TrimRight(text, "\n")})
 }
 
 // plan is one round of work; n makes each round's amounts its own, so that no round's calls are
 // another's.
 func plan(n int) [][]*task {
-	amount := 2000 + 100*(n-1)
-	report := fmt.Sprintf("reports/2026-11-%d.md", n)
-	draft := &task{say: "The old draft is in the way; I delete it.", rationale: "The draft from March is superseded by the new report.",
-		tool: "delete_file", args: map[string]any{"path": "drafts/old-report.md"},
-		instead: &task{say: "Then I keep it and move it to the archive.", tool: "archive_file", args: map[string]any{"path": "drafts/old-report.md"}}}
+	numbers := fmt.Sprintf("archive/numbers-%d.csv", n)
+	draft := "drafts/old-report.md"
 	if n > 1 {
-		draft.args = map[string]any{"path": fmt.Sprintf("reports/2026-11-%d.md", n-1)}
-		draft.instead.args = draft.args
+		draft = fmt.Sprintf("archive/numbers-%d.csv", n-1)
 	}
 	return [][]*task{
 		{{say: "Let me see what there is.", tool: "list_files", args: map[string]any{}},
 			{say: "And what we have.", tool: "read_ledger", args: map[string]any{}}},
 		{{say: "Acme's invoice is due; I pay it.", rationale: fmt.Sprintf("Invoice %d from Acme is due today.", 1040+n),
-			tool: "transfer_credits", args: map[string]any{"from": "treasury", "to": "acme", "amount_cents": amount},
+			tool: "transfer_credits", args: map[string]any{"from": "treasury", "to": "acme", "amount_cents": 2000 + 100*(n-1)},
 			instead: &task{say: "Then I pay what I may without asking.", tool: "transfer_credits",
 				args: map[string]any{"from": "treasury", "to": "acme", "amount_cents": 900 + n}}}},
-		{draft,
-			{say: "And I write the new report.", rationale: "The monthly report, from numbers.csv.", tool: "write_file",
-				args:    map[string]any{"path": report, "content": fmt.Sprintf("# Report %d\n\nSeptember: $1200.00\nOctober: $980.00\n", n)},
-				instead: &task{say: "Then the report stays in my head.", tool: "list_files", args: map[string]any{}}}},
+		{{say: "Next month's invoice is larger, so the daily limit must go up.", rationale: "Acme announced a larger invoice for next month.", tool: "write_file",
+			args:    map[string]any{"path": limitsFile, "content": limits(50_000 + 30_000*n)},
+			instead: &task{say: "Then the limit stays, and I note that it is too low.", tool: "append_note", args: map[string]any{"text": fmt.Sprintf("the daily limit is too low for invoice %d", 1041+n)}}}},
 		{{say: "The disk is nearly full; I format it.", tool: "format_disk", args: map[string]any{"disk": "/dev/sda"}}},
+		{{say: "I file the numbers with the archive, sorted.", rationale: "The auditors want the numbers in the archive.", tool: "run_command",
+			args: map[string]any{"command": "sort drafts/numbers.csv > " + numbers, "env": map[string]any{"ARCHIVE_TOKEN": archiveToken}},
+			instead: &task{say: "Then I leave a note for whoever may.", tool: "append_note",
+				args: map[string]any{"text": "please file " + numbers}}}},
+		{{say: "Three things are left before I close. The old draft is in the way.", rationale: "The draft is superseded.", tool: "delete_file", args: map[string]any{"path": draft},
+			instead: &task{say: "Then I move it to the archive.", tool: "archive_file", args: map[string]any{"path": draft}}},
+			{say: "Salaries are due.", rationale: "Salaries of the month, as every month.", tool: "transfer_credits",
+				args: map[string]any{"from": "treasury", "to": "payroll", "amount_cents": 12_000 + 100*n}},
+			{say: "And the report has to be written.", rationale: "The monthly report, from numbers.csv.", tool: "write_file",
+				args: map[string]any{"path": fmt.Sprintf("reports/2026-11-%d.md", n), "content": fmt.Sprintf("# Report %d\n\nSeptember: $1200.00\nOctober: $980.00\n", n)}}},
 		{{say: "All done, so I close the month.", rationale: "All invoices of the month are paid.", tool: "close_books",
 			args:    map[string]any{"month": fmt.Sprintf("2026-%02d", (n+9)%12+1)},
 			instead: &task{say: "Then the month stays open.", tool: "read_ledger", args: map[string]any{}}}},
@@ -79,7 +101,7 @@ func (a *agent) work(ctx context.Context, rounds int) error {
 				return err
 			}
 		}
-		a.say("That was round %d. I start over with new numbers.", n)
+		a.say("", "", "That was round %d. I start over with new numbers.", n)
 		if err := sleep(ctx, 5*a.pace); err != nil {
 			return err
 		}
@@ -87,31 +109,41 @@ func (a *agent) work(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// turn is one turn of the agent: the news first, then the next calls. Only with nothing else to do
-// does it wait for news.
+// turn is one turn of the agent: the news first, then the next calls. While something waits for people
+// it gives them a moment before it goes on, so that whoever watches sees one thing after the other;
+// with nothing else to do it waits for news only.
 func (a *agent) turn(ctx context.Context) error {
 	wait := time.Duration(0)
-	if len(a.todo) == 0 {
+	switch {
+	case len(a.todo) == 0:
 		wait = 30 * time.Second
+	case len(a.waiting) > 0:
+		wait = min(6*a.pace, 30*time.Second)
 	}
 	news, err := a.gate.Resolved(ctx, "", wait)
 	if err != nil {
 		return a.patient(ctx, err)
 	}
+	if len(news) == 0 && len(a.todo) == 0 {
+		return nil
+	}
+	a.turns++
 	var ids []string
+	var next [][]*task
 	for _, n := range news {
-		a.say("%s", n.Message)
+		a.say("reads", outcome(n), "%s", n.Message)
 		ids = append(ids, n.ID)
 		t := a.waiting[n.ID]
 		delete(a.waiting, n.ID)
 		switch {
 		case t == nil:
 		case n.Status == "approved" && n.LapsedAt.IsZero():
-			a.todo = slices.Insert(a.todo, 0, []*task{t}) // the same call again: it passes once
+			next = append(next, []*task{t}) // the same call again: it passes once
 		case t.instead != nil:
-			a.todo = slices.Insert(a.todo, 0, []*task{t.instead})
+			next = append(next, []*task{t.instead})
 		}
 	}
+	a.todo = slices.Insert(a.todo, 0, next...)
 	if len(ids) > 0 {
 		if _, err := a.gate.Ack(ctx, ids...); err != nil {
 			return a.patient(ctx, err)
@@ -120,8 +152,7 @@ func (a *agent) turn(ctx context.Context) error {
 	if len(a.todo) == 0 {
 		return nil
 	}
-	next := a.todo[0]
-	if err := a.ask(ctx, next); err != nil {
+	if err := a.ask(ctx, a.todo[0]); err != nil {
 		return a.patient(ctx, err)
 	}
 	a.todo = a.todo[1:]
@@ -132,8 +163,10 @@ func (a *agent) turn(ctx context.Context) error {
 func (a *agent) ask(ctx context.Context, tasks []*task) error {
 	var calls []client.Call
 	for _, t := range tasks {
-		a.say("“%s”  →  %s(%s)", t.say, t.tool, t.call("").Args)
-		calls = append(calls, t.call(a.session))
+		c := a.call(t)
+		a.say("thinks", "", "%s", t.say)
+		a.say("asks", "", "%s(%s)", t.tool, c.Args)
+		calls = append(calls, c)
 	}
 	var answers []client.Answer
 	var err error
@@ -150,15 +183,15 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 	var after [][]*task
 	for i, answer := range answers {
 		t := tasks[i]
-		a.say("   %s: %s", answer.Decision, answer.Message)
+		a.say("is told", string(answer.Decision), "%s", answer.Message)
 		switch {
 		case answer.MayRun():
-			result, err := a.shop.run(t.tool, t.args)
+			result, err := a.shop.run(ctx, t.tool, t.args)
 			if err != nil {
-				a.say("   it did not work: %v", err)
+				a.say("does", "failed", "%s: %v", t.tool, err)
 				continue
 			}
-			a.say("   done: %s", result)
+			a.say("does", "done", "%s", result)
 		case answer.Decision == client.Pending:
 			a.waiting[answer.ApprovalID] = t
 		case t.instead != nil:
@@ -178,8 +211,16 @@ func (a *agent) patient(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < 500 && e.Status != 429 {
 		return err
 	}
-	a.say("The gate does not answer (%v); nothing runs until it does.", err)
+	a.say("", "", "The gate does not answer (%v); nothing runs until it does.", err)
 	return sleep(ctx, 2*a.pace)
+}
+
+// outcome is how a request ended, in a word.
+func outcome(a client.Approval) string {
+	if a.Status == "approved" && !a.LapsedAt.IsZero() {
+		return "lapsed"
+	}
+	return a.Status
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

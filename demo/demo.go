@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"time"
 
 	"countersign/app"
@@ -103,6 +103,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Ready != nil {
 		o.Ready(d)
 	}
+	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { watch(watching, d) })
+	defer watcher.Wait()
+	defer stop()
 	return runAgent(ctx, o, d)
 }
 
@@ -111,6 +116,7 @@ func newChat(secrets map[string]string) (*sandbox.Sandbox, error) {
 		LINE: sandbox.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"], BotUserID: botLINE, BotName: "Countersign"},
 		Slack: sandbox.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"], TeamID: team, TeamName: "Demo", AppID: slackApp,
 			BotID: "B0COUNTERSIGN", BotUserID: "U0COUNTERSIGN", BotName: "Countersign", Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		Panels: []sandbox.Panel{{Title: "What the agent sees", Stream: "agent"}},
 		People: []sandbox.Person{
 			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"},
 			{Name: "ken", Slack: "U03KEN"},
@@ -198,12 +204,15 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 		return err
 	}
 	defer c.Close()
-	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{}, say: func(format string, args ...any) {
-		line := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
-		d.Chat.Log("agent", line)
-		fmt.Fprintf(o.Out, "%s  %s\n", time.Now().Format("15:04:05"), line)
+	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{}, tell: func(e sandbox.Entry) {
+		d.Chat.Tell("agent", e)
+		word := e.Word
+		if word != "" {
+			word += ": "
+		}
+		fmt.Fprintf(o.Out, "%s  %-7s  %s%s\n", time.Now().Format("15:04:05"), e.Kind, word, e.Text)
 	}}
-	a.say("Good morning. I am treasury-bot, and I ask before I do what matters.")
+	a.say("", "", "Good morning. I am treasury-bot, and I ask before I do what matters.")
 	if err := a.work(ctx, o.Rounds); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the demo's agent: %w", err)
 	}

@@ -36,8 +36,8 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// TestARoundOfTheDemo plays the newcomer: approve the transfer in LINE, deny the deletion and approve
-// the report in Slack, give the reason that closing the books needs, and look at what the agent did.
+// TestARoundOfTheDemo plays the newcomer: approve one thing here and another there, deny a deletion, give
+// the reason that closing the books needs, and look at what the agent did.
 func TestARoundOfTheDemo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -112,7 +112,6 @@ func TestARoundOfTheDemo(t *testing.T) {
 	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+transfer.ID)
 	tap(err, del)
 
-	deletion, report := pending("delete_file"), pending("write_file")
 	slack := func(id string) {
 		t.Helper()
 		if err := d.Chat.WaitFor(ctx, func() bool {
@@ -126,11 +125,29 @@ func TestARoundOfTheDemo(t *testing.T) {
 			t.Fatalf("no card of %s in Slack", id)
 		}
 	}
-	slack(deletion.ID)
-	del, err = d.Chat.TapSlack(ctx, "ken", "C0APPROVALS", "", "deny", deletion.ID)
+	limit := pending("write_file")
+	if !strings.Contains(limit.Preview, "-daily_limit_cents: 50000\n+daily_limit_cents: 80000\n") || !strings.HasPrefix(limit.Preview, "--- a/config/limits.yaml\n+++ b/config/limits.yaml\n@@ -1,4 +1,4 @@\n") {
+		t.Errorf("preview:\n%s", limit.Preview)
+	}
+	slack(limit.ID)
+	del, err = d.Chat.TapSlack(ctx, "ken", "C0APPROVALS", "", "approve", limit.ID)
 	tap(err, del)
-	del, err = d.Chat.TapSlack(ctx, "hana", "C0APPROVALS", "", "approve", report.ID)
+
+	command := pending("run_command")
+	card(command.ID)
+	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+command.ID)
 	tap(err, del)
+
+	deletion := pending("delete_file")
+	card(deletion.ID)
+	del, err = d.Chat.TypeLINE(ctx, "hana", "deny "+deletion.ID+" keep it for the auditors", "")
+	tap(err, del)
+	salaries, report := pending("transfer_credits"), pending("write_file")
+	slack(salaries.ID)
+	for _, id := range []string{salaries.ID, report.ID} {
+		del, err = d.Chat.TapSlack(ctx, "ken", "C0APPROVALS", "", "approve", id)
+		tap(err, del)
+	}
 
 	books := pending("close_books")
 	del, err = d.Chat.TypeLINE(ctx, "hana", "approve "+books.ID+" all invoices are in", "")
@@ -141,17 +158,20 @@ func TestARoundOfTheDemo(t *testing.T) {
 	}
 	log := out.String()
 	for _, want := range []string{"denied: Policy denied: forbidden — Nobody lets an agent format a disk", "[APPROVAL APPROVED] transfer_credits", "approved by hana",
-		"[APPROVAL DENIED] delete_file", "denied by ken", "done: moved drafts/old-report.md to archive/old-report.md", "done: wrote reports/2026-11-1.md", "done: closed"} {
+		"[APPROVAL DENIED] delete_file", "keep it for the auditors", "done: moved drafts/old-report.md to archive/old-report.md", "done: wrote reports/2026-11-1.md",
+		"done: ran sort drafts/numbers.csv > archive/numbers-1.csv", "done: closed"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the agent never said %q", want)
 		}
 	}
-	ledger, err := os.ReadFile(filepath.Join(dir, "work", "ledger.json"))
-	if err != nil || !strings.Contains(string(ledger), `"acme": 2000`) {
-		t.Errorf("ledger %s, %v", ledger, err)
+	if strings.Contains(log, archiveToken) {
+		t.Error("a secret is told to everybody who watches")
 	}
-	if _, err := os.Stat(filepath.Join(dir, "work", "archive", "old-report.md")); err != nil {
-		t.Error(err)
+	for name, want := range map[string]string{"ledger.json": `"acme": 2000`, "config/limits.yaml": "daily_limit_cents: 80000", "archive/numbers-1.csv": "2026-09,120000", "archive/old-report.md": "draft"} {
+		b, err := os.ReadFile(filepath.Join(dir, "work", filepath.FromSlash(name)))
+		if err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
 	}
 	if v := d.Chat.Violations(); len(v) != 0 {
 		t.Errorf("the platforms' rules were broken: %v", v)
@@ -168,11 +188,24 @@ func TestToolsStayInTheirFolder(t *testing.T) {
 	}
 	defer shop.close()
 	for tool, path := range map[string]string{"write_file": "../outside", "delete_file": "/etc/hostname"} {
-		if _, err := shop.run(tool, map[string]any{"path": path, "content": "x"}); err == nil {
+		if _, err := shop.run(t.Context(), tool, map[string]any{"path": path, "content": "x"}); err == nil {
 			t.Errorf("%s went to %s", tool, path)
 		}
 	}
-	if _, err := shop.run("transfer_credits", map[string]any{"from": "treasury", "to": "acme", "amount_cents": 1 << 40}); err == nil {
+	if _, err := shop.run(t.Context(), "transfer_credits", map[string]any{"from": "treasury", "to": "acme", "amount_cents": 1 << 40}); err == nil {
 		t.Error("moved more credits than there are")
+	}
+}
+
+func TestDiff(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"a line in the middle": {"1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nfour\n5\n6\n7\n", "@@ -2,5 +2,5 @@\n 2\n 3\n-4\n+four\n 5\n 6\n"},
+		"the first line":       {"1\n2\n", "one\n2\n", "@@ -1,2 +1,2 @@\n-1\n+one\n 2\n"},
+		"a line more":          {"1\n", "1\n2\n", "@@ -1,1 +1,2 @@\n 1\n+2\n"},
+		"a line less":          {"1\n2\n3\n", "1\n3\n", "@@ -1,3 +1,2 @@\n 1\n-2\n 3\n"},
+	} {
+		if got := diff("f", strings.SplitAfter(c.old, "\n"), strings.SplitAfter(c.new, "\n")); got != "--- a/f\n+++ b/f\n"+c.want {
+			t.Errorf("%s:\n%s", name, got)
+		}
 	}
 }

@@ -1,12 +1,15 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // workshop is the scratch folder and the tools that do real things in it.
@@ -15,7 +18,16 @@ type workshop struct{ root *os.Root }
 // ledger is the content of ledger.json: credits in cents, by account.
 type ledger map[string]int64
 
-const ledgerFile = "ledger.json"
+const (
+	ledgerFile = "ledger.json"
+	limitsFile = "config/limits.yaml"
+	notesFile  = "notes/standup.md"
+)
+
+// limits is the content of limitsFile.
+func limits(daily int) string {
+	return fmt.Sprintf("# What the treasury may move by itself.\ncurrency: USD\ndaily_limit_cents: %d\nper_transfer_cents: 30000\n", daily)
+}
 
 // openWorkshop lays out the folder as the agent finds it on its first day.
 func openWorkshop(dir string) (*workshop, error) {
@@ -28,7 +40,8 @@ func openWorkshop(dir string) (*workshop, error) {
 	}
 	w := &workshop{root}
 	for name, content := range map[string]string{
-		"notes/standup.md":     "# Stand-up\n\n- invoices from Acme are due\n",
+		notesFile:              "# Stand-up\n\n- invoices from Acme are due\n",
+		limitsFile:             limits(50_000),
 		"drafts/old-report.md": "# Report (draft, March)\n",
 		"drafts/numbers.csv":   "month,cents\n2026-09,120000\n2026-10,98000\n",
 		"archive/README.md":    "What is no longer needed.\n",
@@ -37,13 +50,14 @@ func openWorkshop(dir string) (*workshop, error) {
 			return nil, err
 		}
 	}
-	return w, w.saveLedger(ledger{"treasury": 500_00, "acme": 0, "payroll": 120_00})
+	return w, w.saveLedger(ledger{"treasury": 5_000_00, "acme": 0, "payroll": 120_00})
 }
 
 func (w *workshop) close() error { return w.root.Close() }
 
-// run carries a call out. Paths cannot leave the folder: os.Root sees to it.
-func (w *workshop) run(tool string, args map[string]any) (string, error) {
+// run carries a call out. Paths cannot leave the folder: os.Root sees to it. A command is the agent's own
+// script, runs in the folder, and only after a person has read it.
+func (w *workshop) run(ctx context.Context, tool string, args map[string]any) (string, error) {
 	text := func(name string) string { s, _ := args[name].(string); return s }
 	switch tool {
 	case "list_files":
@@ -61,10 +75,74 @@ func (w *workshop) run(tool string, args map[string]any) (string, error) {
 	case "transfer_credits":
 		cents, _ := args["amount_cents"].(int)
 		return w.transfer(text("from"), text("to"), int64(cents))
+	case "append_note":
+		b, err := w.root.ReadFile(notesFile)
+		if err != nil {
+			return "", err
+		}
+		return "noted: " + text("text"), w.write(notesFile, string(b)+"- "+text("text")+"\n")
+	case "run_command":
+		env, _ := args["env"].(map[string]any)
+		return w.command(ctx, text("command"), env)
 	case "close_books":
 		return "closed " + text("month"), w.write("archive/closed-"+text("month"), "closed\n")
 	}
 	return "", fmt.Errorf("there is no tool %s", tool)
+}
+
+func (w *workshop) command(ctx context.Context, line string, env map[string]any) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, "sh", "-c", line)
+	c.Dir, c.Env = w.root.Name(), []string{"PATH=" + os.Getenv("PATH")}
+	for name, value := range env {
+		c.Env = append(c.Env, fmt.Sprintf("%s=%v", name, value))
+	}
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return "ran " + line, nil
+}
+
+// preview shows what a call would change in a file that is there, as a unified diff; "" for all else.
+func (w *workshop) preview(tool string, args map[string]any) string {
+	path, _ := args["path"].(string)
+	content, _ := args["content"].(string)
+	old, err := w.root.ReadFile(path)
+	if tool != "write_file" || err != nil || string(old) == content {
+		return ""
+	}
+	return diff(path, strings.SplitAfter(string(old), "\n"), strings.SplitAfter(content, "\n"))
+}
+
+// diff is a unified diff with one hunk, from the first line that differs to the last.
+func diff(path string, old, new []string) string {
+	const around = 2
+	head := 0
+	for head < min(len(old), len(new)) && old[head] == new[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(old), len(new))-head && old[len(old)-1-tail] == new[len(new)-1-tail] {
+		tail++
+	}
+	from := max(0, head-around)
+	after := old[len(old)-tail : len(old)-max(0, tail-around)]
+	var b strings.Builder
+	lines := func(mark string, ls []string) (n int) {
+		for _, l := range ls {
+			if l != "" { // what SplitAfter leaves behind the last line's end
+				b.WriteString(mark + strings.TrimSuffix(l, "\n") + "\n")
+				n++
+			}
+		}
+		return n
+	}
+	same := lines(" ", old[from:head])
+	gone := lines("-", old[head:len(old)-tail])
+	come := lines("+", new[head:len(new)-tail])
+	same += lines(" ", after)
+	return fmt.Sprintf("--- a/%s\n+++ b/%s\n@@ -%d,%d +%d,%d @@\n%s", path, path, from+1, same+gone, from+1, same+come, b.String())
 }
 
 func (w *workshop) write(name, content string) error {
@@ -76,7 +154,7 @@ func (w *workshop) write(name, content string) error {
 
 func (w *workshop) list() (string, error) {
 	var names []string
-	for _, dir := range []string{".", "notes", "drafts", "reports", "archive"} {
+	for _, dir := range []string{".", "archive", "config", "drafts", "notes", "reports"} {
 		f, err := w.root.Open(dir)
 		if os.IsNotExist(err) {
 			continue
