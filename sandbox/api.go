@@ -112,10 +112,12 @@ func (s *Sandbox) serve(a api, w http.ResponseWriter, r *http.Request) {
 	for k, v := range ans.header {
 		w.Header().Set(k, v)
 	}
-	if w.Header().Get("Content-Type") == "" {
-		w.Header().Set("Content-Type", "application/json")
+	if ans.status != http.StatusNoContent {
+		if w.Header().Get("Content-Type") == "" {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(ans.body)))
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(ans.body)))
 	// Recorded before it is sent: who has the answer also finds it here.
 	s.finish(c, &ans, processed)
 	w.WriteHeader(ans.status)
@@ -161,13 +163,15 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// routes is the whole outside: two APIs, the response URLs, the sockets and the page.
+// routes is the whole outside: two APIs, the response URLs, the sockets, people's own webhooks and
+// the page.
 func (s *Sandbox) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/line/", s.serveLINE)
 	mux.HandleFunc("/slack/api/{method}", s.serveSlack)
 	mux.HandleFunc("/slack/hooks/", s.serveSlackHook)
 	mux.HandleFunc("GET /slack/link/", s.serveSocket)
+	mux.HandleFunc("/webhook/{person}", s.serveWebhook)
 	s.pageRoutes(mux)
 	return mux
 }

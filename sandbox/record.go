@@ -38,6 +38,7 @@ const (
 	SlackConnectionOpen Endpoint = "apps.connections.open"
 	SlackResponseURL    Endpoint = "response_url" // posts to any response_url
 	SlackSocketLink     Endpoint = "link"         // the opening of a Socket Mode connection
+	Webhook             Endpoint = "webhook"      // deliveries to any person's own webhook
 
 	AnyLINE  Endpoint = "line/*"  // every LINE endpoint
 	AnySlack Endpoint = "slack/*" // every Slack endpoint, response_url included
@@ -51,7 +52,7 @@ func (e Endpoint) matches(platform string, called Endpoint) bool {
 type Call struct {
 	Seq      int // 1, 2, 3 … in order of arrival
 	At       time.Time
-	Platform string // "line" or "slack"
+	Platform string // "line", "slack" or "webhook"
 	Endpoint Endpoint
 	Method   string
 	Path     string
@@ -129,11 +130,11 @@ func (s *Sandbox) violate(c *Call, rule, detail string) {
 	s.bump()
 }
 
-// Reset forgets calls, violations, failures and chats; people, channels, settings and retry keys stay.
+// Reset forgets calls, violations, failures, webhooks and chats; people, channels, settings, sockets and retry keys stay.
 func (s *Sandbox) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls, s.breaches, s.failures = nil, nil, nil
+	s.calls, s.breaches, s.failures, s.webhooks = nil, nil, nil, nil
 	s.line.forget()
 	s.slack.forget()
 	s.bump()

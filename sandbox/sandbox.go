@@ -21,6 +21,9 @@ type Config struct {
 	Slack  SlackConfig
 	People []Person
 
+	// WebhookSecret signs what is sent to people's own webhooks: "whsec_" and the base64 of 24 to 64 bytes.
+	WebhookSecret string
+
 	// Panels are shown beside the chats on the page, each with the lines of its [Sandbox.Log] stream. The default is
 	// one, titled Agent, with the stream "agent".
 	Panels []Panel
@@ -109,7 +112,7 @@ type Sandbox struct {
 
 	done     chan struct{} // closed by Close
 	closing  sync.Once
-	handlers sync.WaitGroup // API calls in progress
+	handlers sync.WaitGroup // API calls in progress, and open sockets
 	servers  sync.WaitGroup // Serve loops
 
 	mu        sync.Mutex
@@ -123,6 +126,7 @@ type Sandbox struct {
 	breaches  []Violation
 	failures  []*Failure
 	holds     []*Hold
+	webhooks  []WebhookDelivery
 	logs      map[string][]logLine
 	panels    []Panel
 	tables    []pageTable
@@ -155,6 +159,9 @@ func New(cfg Config) (*Sandbox, error) {
 	if err := s.checkPeople(); err != nil {
 		return nil, err
 	}
+	if _, err := webhookKey(cfg.WebhookSecret); err != nil {
+		return nil, err
+	}
 	s.line.init()
 	if err := s.slack.init(cfg.Slack, s.people); err != nil {
 		return nil, err
@@ -175,6 +182,7 @@ func fillDefaults(cfg *Config) {
 	def(&cfg.LINE.BotName, "Countersign")
 	def(&cfg.LINE.BasicID, "@sandbox")
 	def(&cfg.LINE.ChatMode, "bot")
+	def(&cfg.WebhookSecret, newWebhookSecret())
 	def(&cfg.Slack.BotToken, "xoxb-"+randomHex(20))
 	def(&cfg.Slack.AppToken, "xapp-1-"+randomHex(20))
 	def(&cfg.Slack.SigningSecret, randomHex(16))
@@ -262,7 +270,7 @@ func (s *Sandbox) person(key string) (Person, error) {
 	return Person{}, fmt.Errorf("sandbox: nobody here is called %q", key)
 }
 
-// Handler is both APIs, the response URLs and the page, for a server of the caller's own; SetBaseURL then says where
+// Handler is both APIs, the response URLs, the sockets, people's webhooks and the page, for a server of the caller's own; SetBaseURL then says where
 // it is. With Start or Serve it is not needed.
 func (s *Sandbox) Handler() http.Handler { return s.handler }
 

@@ -211,7 +211,9 @@ func TestSlackModalsShowErrors(t *testing.T) {
 			t.Fatal(r)
 		}
 	}
-	go func() { open(strings.Replace(modal(""), `"action_id":"text"`, `"action_id":"text","initial_value":"Wrong account"`, 1)) }()
+	go func() {
+		open(strings.Replace(modal(""), `"action_id":"text"`, `"action_id":"text","initial_value":"Wrong account"`, 1))
+	}()
 	if v, err := w.WaitView(w.ctx(), "hana"); err != nil || v.User != "U02HANA" {
 		t.Fatalf("%+v %v", v, err)
 	}
