@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	sdk "github.com/slack-go/slack"
 	"github.com/slack-go/slack/slackutilsx"
@@ -27,6 +28,7 @@ const (
 	maxURL        = 3000
 	maxValue      = 2400 // of one arg
 	maxRichText   = 2900 // of one rich text block
+	maxDiffLine   = 200  // of a diff
 	blockMargin   = 4    // what a row takes beside its text
 	actionApprove = "approve"
 	actionDeny    = "deny"
@@ -104,9 +106,9 @@ func several(c channels.Card) ([]sdk.Block, error) {
 		common = slices.DeleteFunc(slices.Clone(common), func(f channels.Fact) bool { return !slices.Contains(i.Facts, f) })
 	}
 	// A deadline that all have is told once.
-	deadline := worst.DeadlineAt
+	deadline := until(worst)
 	for _, i := range c.Items {
-		if i.Pending() && i.DeadlineAt != deadline {
+		if i.Pending() && until(i) != deadline {
 			deadline = ""
 		}
 	}
@@ -156,7 +158,7 @@ func fit(room int, at func(measures) drawing) ([]sdk.Block, error) {
 		d := at(m)
 		fixed := weigh(d.blocks(channels.Fitted{Total: d.item.Total}, true)...)
 		f := channels.FitRows(d.item.Rows, d.item.Total, room-fixed, maxValue, measure, cost)
-		good := f.All() && (!f.Shortened || n > 0)
+		good := len(f.Rows) == len(d.item.Rows) && (!f.Shortened || n > 0)
 		if fixed > room || !good && n < len(levels)-1 {
 			continue
 		}
@@ -183,6 +185,7 @@ type drawing struct {
 	item   channels.Item
 	number int             // among several; 0 for a card of its own
 	common []channels.Fact // what the head says for all of them
+	glance bool            // only to be read: it has no buttons
 }
 
 // blocks lays out one request with as much of the args as f says. When measuring, without rows and with
@@ -191,6 +194,8 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 	i, say, alone := d.item, d.card.Say, d.number == 0
 	t := new(rich)
 	if alone {
+		d.sentences(t)
+		t.cut()
 		t.strong(say(channels.TextTool) + "  ")
 		t.code(shorten(i.Tool, d.tool))
 	} else {
@@ -201,9 +206,8 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 		}
 	}
 	t.end()
-	t.line(shorten(i.Sentence, d.sentence))
-	if i.Why != "" && d.why > 0 {
-		t.fact(channels.Fact{Label: say(channels.TextWhy), Value: i.Why}, d.why)
+	if !alone {
+		d.sentences(t)
 	}
 	for _, fact := range i.Facts {
 		if !slices.Contains(d.common, fact) {
@@ -251,17 +255,15 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 			t.line(shorten(n.Short, d.notice))
 		}
 	}
-	own := []channels.Fact{{Label: say(channels.TextRationale), Value: i.Rationale}, {Label: say(channels.TextPreview), Value: i.Preview}}
-	own = slices.DeleteFunc(own, func(f channels.Fact) bool { return f.Value == "" })
-	if len(own) > 0 && d.own == 0 {
+	if own := d.ownWords(); len(own) > 0 && d.own == 0 {
 		t.line(say(wordsCut, "id", i.ID))
 	} else if len(own) > 0 {
 		if alone {
 			t.cut()
 		}
 		t.heading(say(channels.TextOwnWords))
-		for _, w := range own {
-			t.row(channels.Row{Key: w.Label, Value: shorten(w.Value, d.own), Lines: strings.Contains(w.Value, "\n")})
+		for _, r := range own {
+			t.row(r)
 		}
 	}
 	if !alone {
@@ -274,10 +276,38 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 	} else {
 		block += ":" + strconv.Itoa(d.number)
 	}
-	if i.Pending() {
+	if i.Pending() && !d.glance {
 		blocks = append(blocks, buttons(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny)))
 	}
 	return blocks
+}
+
+// sentences tell what happened to the request, and what the call will do in the words of the policy.
+// They stand in the plain style, that no label and no value has.
+func (d drawing) sentences(t *rich) {
+	t.line(shorten(d.item.Sentence, d.sentence))
+	t.line(shorten(d.item.Why, d.why))
+}
+
+// ownWords are the agent's own, as much of them as there is room for.
+func (d drawing) ownWords() (rows []channels.Row) {
+	i := d.item
+	if i.Rationale != "" {
+		rows = append(rows, channels.Row{Key: d.card.Say(channels.TextRationale), Value: shorten(i.Rationale, d.own), Lines: strings.Contains(i.Rationale, "\n")})
+	}
+	if i.Preview == "" {
+		return rows
+	}
+	preview := channels.Row{Key: d.card.Say(channels.TextPreview), Value: shorten(i.Preview, d.own), Lines: strings.Contains(i.Preview, "\n")}
+	fitted := d.card.FitDiff(i.Diff, maxDiffLine, d.own, measure, func(l channels.DiffLine) int { return measure(l.Text) + 1 })
+	if len(fitted) > 0 {
+		var lines []string
+		for _, l := range fitted {
+			lines = append(lines, l.Text)
+		}
+		preview.Gloss, preview.Value, preview.Lines = channels.DiffCount(i.Diff), strings.Join(lines, "\n"), true
+	}
+	return append(rows, preview)
 }
 
 // foot names the request, and when it must be decided. It is our own words only.
@@ -285,23 +315,36 @@ func (d drawing) foot() string {
 	say, i := d.card.Say, d.item
 	if d.number > 0 {
 		s := i.ID + " #" + i.Hash
-		if i.DeadlineAt != "" && !slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == i.DeadlineAt }) {
-			s += " ⏳ " + i.DeadlineAt
+		if i.DeadlineAt != "" && !slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }) {
+			s += " ⏳ " + until(i)
 		}
 		return s
 	}
 	s := say(channels.TextRequest) + " " + i.ID + " · " + say(channels.TextHash) + " " + i.Hash
 	if i.DeadlineAt != "" {
-		s = say(channels.TextDeadline) + " " + i.DeadlineAt + " · " + s
+		s = say(channels.TextDeadline) + " " + until(i) + " · " + s
 	}
 	return s
+}
+
+// until is a deadline, with how far off it was when the card was made.
+func until(i channels.Item) string {
+	if i.DeadlineIn == "" {
+		return i.DeadlineAt
+	}
+	return i.DeadlineAt + " (" + i.DeadlineIn + ")"
+}
+
+// date is a time in the zone of whoever reads it.
+func date(t time.Time, otherwise string) string {
+	return fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", t.Unix(), escape(otherwise))
 }
 
 // deadline is the deadline once more, in the zone of whoever reads it, and the link.
 func (d drawing) deadline() string {
 	s := ""
 	if !d.item.Deadline.IsZero() {
-		s = fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", d.item.Deadline.Unix(), escape(d.item.DeadlineAt))
+		s = date(d.item.Deadline, d.item.DeadlineAt)
 	}
 	if link := d.item.Link; link != "" && measure(link) <= maxURL/2 && !strings.ContainsAny(link, "|<> ") {
 		s = strings.TrimPrefix(s+" · <"+escape(link)+"|"+escape(d.card.Say(channels.TextOpen))+">", " · ")
@@ -393,26 +436,37 @@ func (t *rich) fact(f channels.Fact, limit int) {
 	t.end()
 }
 
-// row adds one row of args.
+// row adds one row of args. Its gloss is ours: it stands outside the value's style.
 func (t *rich) row(r channels.Row) {
-	key := r.Prefix() + r.Key
-	if size := measure(key) + measure(r.Value) + blockMargin; t.units+size > maxRichText {
+	key, gloss := r.Prefix()+r.Key, ""
+	if r.Gloss != "" {
+		gloss = "  " + r.Gloss
+	}
+	size := measure(key) + measure(r.Value) + measure(gloss) + blockMargin
+	if t.units+size > maxRichText {
 		t.cut()
 	}
-	t.units += measure(key) + measure(r.Value) + blockMargin
+	t.units += size
 	t.strong(key)
 	switch {
 	case r.Open:
 		t.end()
 	case r.Lines:
-		t.flush()
-		t.elements = append(t.elements, &sdk.RichTextPreformatted{Type: sdk.RTEPreformatted,
-			Elements: []sdk.RichTextSectionElement{sdk.NewRichTextSectionTextElement(r.Value, nil)}})
+		t.text(gloss)
+		t.preformatted(r.Value)
 	default:
 		t.text("  ")
 		t.code(r.Value)
+		t.text(gloss)
 		t.end()
 	}
+}
+
+// preformatted adds lines as they are.
+func (t *rich) preformatted(s string) {
+	t.flush()
+	t.elements = append(t.elements, &sdk.RichTextPreformatted{Type: sdk.RTEPreformatted,
+		Elements: []sdk.RichTextSectionElement{sdk.NewRichTextSectionTextElement(s, nil)}})
 }
 
 // flush ends a section. Its last line needs no break.

@@ -1,0 +1,363 @@
+package slack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/slack-go/slack"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+// The limits of views. A dialog shows the beginning of what is on the card, and the Home tab one screen
+// or two of each request: whoever wants more has the card.
+const (
+	maxViewBlocks = 100
+	maxViewBytes  = 240_000 // Slack refuses above 250 kB
+	maxViewTitle  = 24      // and the labels of a dialog's own buttons
+	maxMetadata   = 3000
+	maxTyped      = 3000 // characters of a reason
+	maxErrorText  = 300
+
+	dialogRows = 12
+	dialogRoom = 1800
+	homeRows   = 20
+	homeRoom   = 1800
+)
+
+// The ids of the one field that a dialog has.
+const (
+	blockReason  = "reason"
+	actionReason = "reason_text"
+)
+
+// Meta is what a dialog carries from the tap that opened it to its submission: Slack brings it back
+// unchanged, and shows it to nobody.
+type Meta struct {
+	ID          string          // of the request or batch that the button named
+	Channel     string          // of the message with the button; "" on the Home tab
+	TS          string          // of that message
+	ResponseURL channels.Secret // where the tapper is answered; "" where it did not fit
+}
+
+// metadata is a Meta on its way.
+type metadata struct {
+	ID          string `json:"id"`
+	Channel     string `json:"channel,omitzero"`
+	TS          string `json:"ts,omitzero"`
+	ResponseURL string `json:"response_url,omitzero"`
+}
+
+func (m Meta) encode() (string, error) {
+	wire := metadata{m.ID, m.Channel, m.TS, m.ResponseURL.Reveal()}
+	b, err := strict.Marshal(wire)
+	if err == nil && measure(string(b)) > maxMetadata {
+		wire.ResponseURL = ""
+		b, err = strict.Marshal(wire)
+	}
+	if err != nil || measure(string(b)) > maxMetadata {
+		return "", errors.New("slack: what a dialog has to carry does not fit")
+	}
+	return string(b), nil
+}
+
+// ReasonDialog is the dialog that asks why, for a tap on Approve or Deny. c is the card of what the tap
+// is about: of its requests the pending ones are decided. Where one of them cannot be decided without a
+// reason the dialog does not close without one either; that it was open decides nothing.
+func ReasonDialog(c channels.Card, intent approval.Intent, m Meta) (json.RawMessage, error) {
+	b, err := channels.NewButton(string(intent), m.ID)
+	if err != nil {
+		return nil, err
+	}
+	m.ID = b.ID
+	carried, err := m.encode()
+	if err != nil {
+		return nil, err
+	}
+	var open []channels.Item
+	required := false
+	for _, i := range c.Items {
+		if i.Pending() {
+			open = append(open, i)
+			required = required || i.ReasonNeeded
+		}
+	}
+	if len(open) == 0 {
+		return nil, errors.New("slack: a dialog about nothing that can be decided")
+	}
+	words := dialogWords[intent]
+	v := sdk.ModalViewRequest{CallbackID: string(intent), PrivateMetadata: carried}
+	title, blocks := words.one, []sdk.Block(nil)
+	if len(open) == 1 {
+		if blocks, err = glance(c, open[0]); err != nil {
+			return nil, err
+		}
+	} else {
+		title = words.all
+		blocks = []sdk.Block{plain(c.Words.Count(string(channels.TextDialogBatch), len(open)), maxObject)}
+		blocks = append(blocks, tally(c, open)...)
+	}
+	told := channels.TextDialogTold
+	if required {
+		told = channels.TextDialogRequired
+	}
+	field := sdk.NewPlainTextInputBlockElement(nil, actionReason)
+	field.Multiline, field.MaxLength, field.FocusOnLoad = true, maxTyped, intent == approval.IntentDeny
+	label := plainText(c.Say(channels.TextDialogReason), maxViewTitle)
+	blocks = append(blocks, sdk.NewInputBlock(blockReason, label, plainText(c.Say(told), maxErrorText), field).WithOptional(!required))
+	v.Submit = plainText(c.Say(words.submit), maxViewTitle)
+	return dialog(v, c.Say(title), c.Say(channels.TextCancel), blocks)
+}
+
+// dialogWords are the words of a dialog: of one request, of several, and on its button.
+var dialogWords = map[approval.Intent]struct{ one, all, submit channels.Text }{
+	approval.IntentDeny:    {channels.TextDialogDeny, channels.TextDialogDenyAll, channels.TextDeny},
+	approval.IntentApprove: {channels.TextDialogApprove, channels.TextDialogApproveAll, channels.TextApprove},
+}
+
+// glance is one request as on its card, without its buttons and with the first of its args.
+func glance(c channels.Card, i channels.Item) ([]sdk.Block, error) {
+	d := drawing{card: c, item: i, glance: true}
+	left := d.keep(dialogRows)
+	blocks, err := fit(dialogRoom, func(m measures) drawing {
+		d.measures = m
+		return d
+	})
+	if err != nil {
+		return nil, err
+	}
+	if left > 0 {
+		blocks = append(blocks, plain(c.Words.Count(string(channels.TextDialogMore), left), maxObject))
+	}
+	return blocks, nil
+}
+
+// keep leaves only the first rows to be drawn, and returns how many values are not among them.
+func (d *drawing) keep(rows int) (left int) {
+	if len(d.item.Rows) <= rows {
+		return 0
+	}
+	d.item.Rows = d.item.Rows[:rows]
+	kept := 0
+	for _, r := range d.item.Rows {
+		if !r.Open {
+			kept++
+		}
+	}
+	left = d.item.Total - kept
+	d.item.Total = kept
+	return left
+}
+
+// tally lists the tools of several requests.
+func tally(c channels.Card, items []channels.Item) []sdk.Block {
+	t := new(rich)
+	for n, i := range items {
+		t.text(fmt.Sprintf("%d. %s %s · ", n+1, channels.RiskIcon(i.Risk), c.Say(channels.RiskText(i.Risk))))
+		t.code(shorten(i.Tool, levels[0].tool))
+		t.end()
+	}
+	return t.done()
+}
+
+// NoticeView is the dialog's last word where its submission decided nothing: c is the answer, a card
+// without requests, and title [channels.TextDialogTooLate] or [channels.TextDialogRefused].
+func NoticeView(c channels.Card, title channels.Text) (json.RawMessage, error) {
+	var blocks []sdk.Block
+	for rest := or(c.Text, "…"); rest != "" && len(blocks) < maxViewBlocks; {
+		piece := rest
+		if cut := strings.LastIndexByte(rest[:min(len(rest), maxObject)], '\n'); measure(rest) > maxObject && cut > 0 {
+			piece = rest[:cut]
+		}
+		blocks = append(blocks, plain(piece, maxObject))
+		rest = strings.TrimLeft(rest[len(piece):], "\n")
+	}
+	return dialog(sdk.ModalViewRequest{}, c.Say(title), c.Say(channels.TextClose), blocks)
+}
+
+// dialog finishes a dialog.
+func dialog(v sdk.ModalViewRequest, title, shut string, blocks []sdk.Block) (json.RawMessage, error) {
+	v.Type, v.Title, v.Close = sdk.VTModal, plainText(title, maxViewTitle), plainText(shut, maxViewTitle)
+	v.Blocks.BlockSet = blocks
+	return finished(v, len(blocks))
+}
+
+func finished(v any, blocks int) (json.RawMessage, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	if blocks > maxViewBlocks || len(b) > maxViewBytes {
+		return nil, fmt.Errorf("slack: a view of %d blocks and %d bytes", blocks, len(b))
+	}
+	return b, nil
+}
+
+func plainText(s string, limit int) *sdk.TextBlockObject { return words(shorten(s, limit)) }
+
+// SubmissionUpdate is the answer to a submission that puts view in the dialog's place.
+func SubmissionUpdate(view json.RawMessage) (json.RawMessage, error) {
+	return json.Marshal(struct {
+		Action string          `json:"response_action"`
+		View   json.RawMessage `json:"view"`
+	}{"update", view})
+}
+
+// SubmissionErrors is the answer to a submission that keeps the dialog open, with what is wrong beside
+// its field. text is visible and masked, as a card's is.
+func SubmissionErrors(text string) (json.RawMessage, error) {
+	return json.Marshal(struct {
+		Action string            `json:"response_action"`
+		Errors map[string]string `json:"errors"`
+	}{"errors", map[string]string{blockReason: shorten(or(text, "…"), maxErrorText)}})
+}
+
+// Submission is what was submitted with a dialog of ours.
+type Submission struct {
+	Intent approval.Intent // IntentApprove or IntentDeny
+	Meta   Meta
+	Reason string // as it was typed; "" for none
+}
+
+// ErrSubmission is returned for a view that is no dialog of ours.
+var ErrSubmission = errors.New("slack: not the submission of one of our dialogs")
+
+// messageTS matches the name of a message in its channel.
+var messageTS = regexp.MustCompile(`^[0-9]{1,20}\.[0-9]{1,20}$`)
+
+// ParseSubmission reads the view of a view_submission. Of all that Slack says in it, our callback id,
+// the one field that a dialog has and what the dialog carried are looked at; where any of them is not as
+// we made it the error is [ErrSubmission].
+func ParseSubmission(view json.RawMessage) (Submission, error) {
+	var v struct {
+		Type       string `json:"type"`
+		CallbackID string `json:"callback_id"`
+		Carried    string `json:"private_metadata"`
+		State      struct {
+			Values map[string]map[string]struct {
+				Type  string  `json:"type"`
+				Value *string `json:"value"`
+			} `json:"values"`
+		} `json:"state"`
+	}
+	if strict.Unmarshal(view, &v) != nil || v.Type != string(sdk.VTModal) || measure(v.Carried) > maxMetadata {
+		return Submission{}, ErrSubmission
+	}
+	var m metadata
+	if strict.Unmarshal([]byte(v.Carried), &m, strict.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(false)) != nil {
+		return Submission{}, ErrSubmission
+	}
+	b, err := channels.NewButton(v.CallbackID, m.ID)
+	typed, ok := v.State.Values[blockReason][actionReason]
+	switch {
+	case err != nil, !ok, len(v.State.Values) != 1, len(v.State.Values[blockReason]) != 1, typed.Type != string(sdk.METPlainTextInput),
+		m.Channel != "" && !channelID.MatchString(m.Channel), m.TS != "" && !messageTS.MatchString(m.TS):
+		return Submission{}, ErrSubmission
+	}
+	s := Submission{Intent: b.Intent, Meta: Meta{b.ID, m.Channel, m.TS, channels.Secret(m.ResponseURL)}}
+	if typed.Value != nil {
+		s.Reason = *typed.Value
+	}
+	return s, nil
+}
+
+// Home is what the app's Home tab tells one person.
+type Home struct {
+	// Card holds what waits, the newest first, and At when that was. It is not a batch.
+	Card   channels.Card
+	Total  int            // how many requests wait; those that Card lacks are counted
+	By     approval.Actor // who reads it
+	UserID string         // their id on Slack
+}
+
+// HomeView is the Home tab: what waits, with buttons for whoever may decide. Somebody who is not
+// configured is told whom to ask, and nothing of any request.
+func HomeView(h Home) (json.RawMessage, error) {
+	c := h.Card
+	say := func(p approval.Phrase, args ...string) string { return c.Words.Say(string(p), args...) }
+	if h.By.Kind != approval.Human {
+		return homeTab([]sdk.Block{
+			sdk.NewHeaderBlock(plainText(c.Say(channels.TextHomeUnknown), maxHeader)),
+			plain(say(approval.SayHelpStranger, "address", approval.Visible(h.UserID)), maxObject),
+		})
+	}
+	how, role := channels.TextHomeReads, approval.SayRoleNone
+	if h.By.Approver {
+		how, role = channels.TextHomeHow, approval.SayRoleApprover
+	}
+	roles := say(role)
+	switch {
+	case h.By.Admin && h.By.Approver:
+		roles += ", " + say(approval.SayRoleAdmin)
+	case h.By.Admin:
+		roles = say(approval.SayRoleAdmin)
+	}
+	you := say(approval.SayStatusYou, "who", approval.Visible(h.By.Name), "roles", roles)
+	blocks := []sdk.Block{
+		sdk.NewHeaderBlock(plainText(c.Say(channels.TextHome), maxHeader)),
+		plain(you+"\n"+c.Say(how), maxObject),
+	}
+	var waiting []channels.Item
+	for _, i := range c.Items {
+		if i.Pending() {
+			waiting = append(waiting, i)
+		}
+	}
+	total := max(h.Total, len(waiting))
+	if total == 0 {
+		blocks = append(blocks, sdk.NewDividerBlock(), plain(say(approval.SayNothingWaits), maxObject))
+	}
+	size, shown := 0, 0
+	for n, i := range waiting {
+		own, bytes, err := homeItem(c, i, n+1, h.By.Approver)
+		if err != nil {
+			return nil, err
+		}
+		// The heading, what is left over and the time of it need room yet.
+		if size += bytes; size > maxViewBytes*3/4 || len(blocks)+len(own)+4 > maxViewBlocks {
+			break
+		}
+		blocks = append(append(blocks, sdk.NewDividerBlock()), own...)
+		shown++
+	}
+	if total > shown {
+		blocks = append(blocks, sdk.NewDividerBlock(), plain(c.Words.Count(string(channels.TextHomeMore), total-shown), maxObject))
+	}
+	if !c.At.IsZero() {
+		blocks = append(blocks, remarks(escape(c.Say(channels.TextHomeAsOf))+" "+date(c.At, approval.FormatTime(c.At))))
+	}
+	return homeTab(blocks)
+}
+
+// homeItem is one request on the Home tab, and how many bytes it takes.
+func homeItem(c channels.Card, i channels.Item, number int, decides bool) (blocks []sdk.Block, size int, err error) {
+	d := drawing{card: c, item: i, number: number, glance: !decides}
+	left := d.keep(homeRows)
+	blocks, err = fit(homeRoom, func(m measures) drawing {
+		d.measures = m
+		return d
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if left > 0 {
+		more := plain(c.Words.Count(string(channels.TextDialogMore), left), maxObject)
+		at := len(blocks)
+		if decides {
+			at-- // the buttons stay last
+		}
+		blocks = append(blocks[:at:at], append([]sdk.Block{more}, blocks[at:]...)...)
+	}
+	b, err := json.Marshal(blocks)
+	return blocks, len(b), err
+}
+
+func homeTab(blocks []sdk.Block) (json.RawMessage, error) {
+	return finished(sdk.HomeTabViewRequest{Type: sdk.VTHomeTab, Blocks: sdk.Blocks{BlockSet: blocks}}, len(blocks))
+}
