@@ -1,9 +1,11 @@
-// Package sandbox stands in for LINE and Slack: two chat platforms on this machine, without accounts and without a
-// network. The demo uses it as the chat its visitors tap in; the tests use it as the other side of every conversation.
+// Package sandbox stands in for LINE and Slack, and for the programs of people who have neither: two chat platforms and a
+// receiver of webhooks on this machine, without accounts and without a network. The demo uses it as the chat its visitors
+// tap in; the tests use it as the other side of every conversation.
 //
 // It was written from the platforms' own documents and shares no code with the clients that talk to it, so that a
 // misread field name fails here as it would fail there. A program under test differs from production in one setting,
-// the API's base URL ([Sandbox.LINEURL], [Sandbox.SlackURL]).
+// the API's base URL ([Sandbox.LINEURL], [Sandbox.SlackURL]); a person's webhook is at
+// [Sandbox.WebhookURL].
 //
 // # What a request goes through
 //
@@ -24,11 +26,24 @@
 // [Delivery]. The parts are exported too ([Sandbox.LINEPostback], [Sandbox.PostLINE], [Sandbox.SlackBlockActions],
 // [Sandbox.PostSlack]): a test can forge, age, alter or replay an event by overriding what it likes.
 //
+// Cards lead on to more: a LINE button may fill in the keyboard, which [Sandbox.CompleteLINE] types on from; a Slack button
+// may open a modal ([Sandbox.WaitView], [Sandbox.SubmitView], [Sandbox.CloseView]); the Home tab is opened with
+// [Sandbox.OpenHome] and pressed with [Sandbox.TapHome].
+//
+// # Socket Mode
+//
+// An app that calls apps.connections.open with [SlackConfig]'s AppToken and opens the address it is given gets everything
+// Slack has to say over that WebSocket: the same payloads, in envelopes, in turn over however many sockets are open. A
+// Delivery then holds the envelope, and the acknowledgement as its answer. From the first socket on nothing is posted
+// to the webhook, even while no socket is open, until [Sandbox.SetSlackSocketMode] switches it off. Sockets are told to
+// disconnect, cut and frozen with [Sandbox.DisconnectSlackSocket], [Sandbox.CutSlackSocket] and [Sandbox.FreezeSlackSocket].
+//
 // # What can be looked at
 //
-// The chats themselves ([Sandbox.LINEChat], [Sandbox.SlackMessages]), modals, posts to response URLs, all calls and all
-// violations. [Sandbox.WaitFor] waits for any condition over them and is woken by changes; nothing polls. The page at
-// "/" draws both chats from the very JSON that was sent, on a phone's width, with working buttons.
+// The chats themselves ([Sandbox.LINEChat], [Sandbox.SlackMessages]), modals and Home tabs ([Sandbox.Views],
+// [Sandbox.SlackHome]), posts to response URLs, webhooks that were received ([Sandbox.Webhooks]), all calls and all
+// violations. [Sandbox.WaitFor] waits for any condition over them and is woken by changes; nothing polls. The page at "/"
+// draws both chats from the very JSON that was sent, on a phone's width, with working buttons.
 //
 // Nothing here belongs in production: every secret is known to whoever holds the Sandbox, and the page lets its visitor
 // act as anybody.
