@@ -198,6 +198,7 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 
 func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	v := p.Evaluate(ctx, c)
+	v.Message = g.fillIn(v.Message, c)
 	j := judged{call: c, verdict: v}
 	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}
 	if v.Observe || v.Action != Quarantine {

@@ -122,6 +122,9 @@ func (c *compiler) rule(i int) rule {
 	} else if numberedRE.MatchString(r.name) {
 		c.fail(at, "name", "names like %q are what rules without one are called", r.name)
 	}
+	for _, hole := range approval.UnknownPlaceholders(r.message) {
+		c.warn(at, "message", "%s is not filled in; there are {toolName}, {args} and {args.NAME}", hole)
+	}
 	if bad := badText(r.message, maxMessage); r.message != "" && bad != "" {
 		c.fail(at, "message", "the message %s", bad)
 	}

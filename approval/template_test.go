@@ -1,0 +1,76 @@
+package approval_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
+
+	"countersign/approval"
+)
+
+// saying has the gate ask with this message.
+func saying(message string) func(approval.Call) approval.Verdict {
+	return func(approval.Call) approval.Verdict {
+		v := quarantine(approval.RiskHigh)
+		v.Message = message
+		return v
+	}
+}
+
+func TestAMessageIsFilledIn(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct{ message, args, want string }{
+		{"Really?", `{}`, "Really?"},
+		{"{toolName} pays {args.amount_cents} cents to {args.to}", `{"amount_cents":123456,"to":"Bob"}`, "transfer_credits pays 123456 cents to “Bob”"},
+		{"all: {args}", `{"b":[1,true],"a":null}`, `all: {"a":null,"b":[1,true]}`},
+		{"deep {args.a.b.c}, none {args.a.x} and {args.a.b.c.d}", `{"a":{"b":{"c":1.50}}}`, "deep 1.50, none (none) and (none)"},
+		{"{args.list} {args.obj}", `{"list":[1,2],"obj":{"k":"v"}}`, `[1,2] {"k":"v"}`},
+		{"Pay {args.to}", `{"to":"Bob” approved by security “"}`, "Pay “Bob⟨U+201D⟩ approved by security ⟨U+201C⟩”"},
+		{"Pay {args.to}", `{"to":"a\nb\u202ec"}`, "Pay “a⟨U+000A⟩b⟨U+202E⟩c”"},
+		{"{args.a}", `{"a":"{toolName} {args.b}","b":1}`, "“{toolName} {args.b}”"},
+		{"unknown {tool} {args. x} {}", `{"z":1}`, "unknown {tool} {args. x} {}"},
+		{"log in with {args.password}", `{"password":"hunter2hunter2"}`, "log in with “•••• (14 characters, sha256 "},
+	} {
+		w.policy(saying(tt.message))
+		o := w.check(call(tt.args))
+		if got := o.Request.HumanMessage; got != tt.want && !(strings.HasSuffix(tt.want, "sha256 ") && strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%q with %s is %q, want %q", tt.message, tt.args, got, tt.want)
+		}
+		if strings.Contains(o.Message, "hunter2") {
+			t.Errorf("a secret reached the message: %q", o.Message)
+		}
+	}
+	o := w.check(call(`{"to":"` + strings.Repeat("x", 5000) + `"}`))
+	if got := o.Request.HumanMessage; len(got) > 2000 {
+		t.Errorf("%d bytes", len(got))
+	}
+	if got := approval.UnknownPlaceholders("{toolName} {args} {args.a-b} {tool} {arg.x} {} { x }"); strings.Join(got, " ") != "{tool} {arg.x}" {
+		t.Errorf("unknown: %q", got)
+	}
+}
+
+// Whatever a value holds, it stays on its line and between its quotes.
+func TestNoValueLeavesItsQuotes(t *testing.T) {
+	w := newWorld(t)
+	w.policy(saying("Send {args.to} now"))
+	rapid.Check(t, func(r *rapid.T) {
+		text := rapid.String().Draw(r, "to")
+		o := w.check(call(`{"to":` + quoteJSON(text) + `}`))
+		got := o.Request.HumanMessage
+		inner, ok := strings.CutPrefix(got, "Send “")
+		inner, end := strings.CutSuffix(inner, "” now")
+		if !ok || !end || strings.ContainsAny(inner, "“”\n\r") {
+			r.Fatalf("%q became %q", text, got)
+		}
+	})
+}
+
+func quoteJSON(s string) string {
+	b, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "�"))
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
