@@ -213,6 +213,16 @@ func ShortenMiddle(s string, limit int, unit func(string) int) string {
 	return ""
 }
 
+// CutWithin returns the longest beginning of s that measures at most limit in the given unit, cut where
+// [ShortenMiddle] cuts too, and the rest of s. It is at least one character long, unless s is empty.
+func CutWithin(s string, limit int, unit func(string) int) (beginning, rest string) {
+	n := prefixWithin(s, limit, unit)
+	if n == 0 && s != "" {
+		_, n = utf8.DecodeRuneInString(s)
+	}
+	return s[:n], s[n:]
+}
+
 // UTF16Len returns how many UTF-16 code units s takes: the unit of many chat
 // platforms' limits. A byte that is not UTF-8 counts as one.
 func UTF16Len(s string) int {

@@ -111,13 +111,15 @@ func (w *world) open(path string, p approval.Policy) {
 	w.t.Cleanup(func() { db.Close() })
 	w.store = db
 	w.gate = approval.NewGate(approval.Options{
-		Store: db, Broker: broker, Policy: p, Now: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Store: db, Broker: broker, Policy: p, Now: w.clock.Now, Logger: w.logger(),
 		Routes: func(approval.Request) []approval.Route {
 			return []approval.Route{{{Channel: "line", To: "U1"}}, {{Channel: "slack", To: "C1"}}}
 		},
 		Editable: func(c string) bool { return c == "slack" },
 	})
 }
+
+func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w.log, nil)) }
 
 func (w *world) policy(verdict func(approval.Call) approval.Verdict) {
 	w.t.Helper()

@@ -1,0 +1,365 @@
+package approval_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// line taps and types as somebody on LINE, where the next text gives the reason.
+func (w *world) line(by approval.Actor, t approval.Tap) approval.Tapped {
+	w.t.Helper()
+	t.By, t.AsksWhy = by, true
+	return w.tap(t)
+}
+
+func (w *world) types(by approval.Actor, text string) approval.Tapped {
+	w.t.Helper()
+	return w.line(by, approval.Tap{Intent: approval.IntentOther, Text: text})
+}
+
+var needsReason = func(approval.Call) approval.Verdict {
+	v := quarantine(approval.RiskCritical)
+	v.RequireReason = true
+	return v
+}
+
+func TestTheNextTextTellsWhy(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.send()
+	out := w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	if n := w.lastReply(); out.Text != "Denied: transfer_credits." || n.Note != approval.NoteReason || n.ApprovalID != id {
+		t.Errorf("out %+v, reply %+v", out, n)
+	}
+	if _, err := w.gate.Ack(w.ctx, "bot", []string{id}); err != nil || len(w.feed()) != 0 {
+		t.Fatal(err, w.feed())
+	}
+	const why = "Wrong account: 口座が違います  (see {reason})"
+	if out = w.types(hana, "  "+why+"\n"); len(out.Explained) != 1 || out.Text != "The agent is told why: transfer_credits was denied." {
+		t.Errorf("%+v", out)
+	}
+	feed := w.feed() // it is back, with the words as they were typed
+	if len(feed) != 1 || !strings.HasSuffix(feed[0].FeedMessage(), ": "+why) || feed[0].ResolveReason != why {
+		t.Errorf("feed %+v", feed)
+	}
+	if o := w.check(transfer); o.Word != approval.WordDenied || !strings.Contains(o.Message, "denied by hana: "+why+". The call") {
+		t.Errorf("%+v", o)
+	}
+	if w.count("decision_reason_added:deny:"+why) != 1 || w.count("hitl_decision") != 1 {
+		t.Errorf("trail %q", w.trail())
+	}
+	edits := w.notifications(approval.NotificationQuery{Kind: approval.KindOutcome})
+	if len(edits) == 0 {
+		t.Error("no card is changed")
+	}
+	// The question is answered: what is typed next is no reason any more.
+	if out = w.types(hana, "thanks"); len(out.Explained) != 0 || w.request(id).ResolveReason != why {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestAReasonIsOnlyTakenFromWhoWasAsked(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+
+	w.line(ken, approval.Tap{Intent: approval.IntentOther, Text: "not me", From: "U2"})
+	w.line(stranger, approval.Tap{Intent: approval.IntentReason, Reason: "nor me", Text: "reason: nor me", From: "U3"})
+	gone := hana
+	gone.Approver = false
+	w.line(gone, approval.Tap{Intent: approval.IntentOther, Text: "nor me any more"})
+	if r := w.request(id); r.ResolveReason != "" {
+		t.Errorf("the reason is %q", r.ResolveReason)
+	}
+}
+
+func TestAReasonComesInTimeOrNotAtAll(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	w.clock.advance(10*time.Minute + time.Millisecond)
+	w.types(hana, "what is for lunch?")
+	if r := w.request(id); r.ResolveReason != "" {
+		t.Errorf("the reason is %q", r.ResolveReason)
+	}
+	// Somebody who asked for something else in between was not answering.
+	second := w.check(call(`{"n":2}`)).Request.ID
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Tap{Intent: approval.IntentStatus})
+	w.types(hana, "good")
+	if r := w.request(second); r.ResolveReason != "" {
+		t.Errorf("the reason is %q", r.ResolveReason)
+	}
+	// A decision with a reason keeps it.
+	third := w.check(call(`{"n":3}`)).Request.ID
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: third, Reason: "first"})
+	w.types(hana, "second")
+	if r := w.request(third); r.ResolveReason != "first" {
+		t.Errorf("the reason is %q", r.ResolveReason)
+	}
+}
+
+func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
+	w := newWorld(t)
+	w.policy(needsReason)
+	id := w.check(transfer).Request.ID
+	out := w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	if out.Code != approval.CodeReasonRequired || w.request(id).Status != approval.Pending || w.lastReply().Note != approval.NoteDeny {
+		t.Fatalf("%+v, %+v", out, w.lastReply())
+	}
+	if out = w.types(hana, "not today"); len(out.Decided) != 1 || out.Text != "Denied: transfer_credits." {
+		t.Errorf("%+v", out)
+	}
+	if r := w.request(id); r.Status != approval.Denied || r.ResolveReason != "not today" {
+		t.Errorf("%+v", r)
+	}
+
+	// An approval takes no stray words for its reason.
+	id = w.check(call(`{"n":2}`)).Request.ID
+	w.line(hana, approval.Tap{Intent: approval.IntentApprove, RequestID: id})
+	if out = w.types(hana, "let me think"); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
+		t.Errorf("%+v", out)
+	}
+	if out = w.line(hana, approval.Tap{Intent: approval.IntentReason, Reason: "agreed with finance", Text: "reason: agreed with finance"}); len(out.Decided) != 1 {
+		t.Errorf("%+v", out)
+	}
+	if r := w.request(id); r.Status != approval.Approved || r.ResolveReason != "agreed with finance" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestATextThatQuotesTheCardTellsWhy(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID
+	w.send()
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: first})
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	card := w.notifications(approval.NotificationQuery{ApprovalID: first, Channel: "line", Kind: approval.KindRequest})[0]
+	w.line(hana, approval.Tap{Intent: approval.IntentOther, Text: "the first one", QuotedID: card.MessageID})
+	if a, b := w.request(first).ResolveReason, w.request(second).ResolveReason; a != "the first one" || b != "" {
+		t.Errorf("reasons %q and %q", a, b)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	w := newWorld(t)
+	ids := []string{w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID}
+	w.send()
+	if out := w.line(hana, approval.Tap{Intent: approval.IntentPending}); out.Text != "2 requests are waiting. Use their buttons to decide." {
+		t.Errorf("%+v", out)
+	}
+	if n := w.lastReply(); len(n.Cards) != 2 || !slices.Contains(n.Cards, ids[0]) {
+		t.Errorf("cards %v", n.Cards)
+	}
+	if out := w.line(hana, approval.Tap{Intent: approval.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
+		t.Errorf("%+v", out)
+	}
+	if out := w.line(hana, approval.Tap{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The last 6 notifications:\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
+		t.Errorf("%+v", out)
+	}
+	if out := w.line(ken, approval.Tap{Intent: approval.IntentLog}); out.Code != approval.CodeNotAdmin {
+		t.Errorf("%+v", out)
+	}
+	if out := w.line(stranger, approval.Tap{Intent: approval.IntentHelp, From: "Ustranger"}); !strings.Contains(out.Text, "Ustranger") {
+		t.Errorf("%+v", out)
+	}
+	for _, i := range []approval.Intent{approval.IntentPending, approval.IntentShow, approval.IntentStatus, approval.IntentLog} {
+		if out := w.line(stranger, approval.Tap{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != "You may not decide this request." {
+			t.Errorf("%s by a stranger: %+v", i, out)
+		}
+	}
+	if w.count("hitl_decision") != 0 {
+		t.Errorf("trail %q", w.trail())
+	}
+}
+
+// All of a request comes in parts, each after the one before has gone out.
+func TestShowComesInOrder(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.send()
+	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
+	out := w.gate.Outbox()
+	for part := 1; part <= 3; part++ {
+		ready, _, err := out.Ready(w.ctx, nil, 10)
+		if err != nil || len(ready) != 1 || ready[0].Notification.Part != part || len(ready[0].Requests) != 1 {
+			t.Fatalf("part %d: %v, %+v", part, err, ready)
+		}
+		begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)), More: part < 3, Lease: time.Second}})
+		if err != nil || len(begun) != 1 {
+			t.Fatal(err, begun)
+		}
+		if early, _, _ := out.Ready(w.ctx, nil, 10); len(early) != 0 {
+			t.Errorf("part %d: another is ready before it went out", part)
+		}
+		if part > 1 && ready[0].Notification.ReplyTo != "" {
+			t.Error("a reply token is used twice")
+		}
+		if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: fmt.Sprint(part)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more, _, _ := out.Ready(w.ctx, nil, 10); len(more) != 0 {
+		t.Errorf("%d more", len(more))
+	}
+	// A part is no card: quoting it decides nothing.
+	if w.line(hana, approval.Tap{Intent: approval.IntentDeny, QuotedID: "2"}); w.request(id).Status != approval.Pending {
+		t.Error("decided by quoting a part")
+	}
+}
+
+// ways opens the gate again with these routes.
+func (w *world) ways(routes, admins []approval.Route, spent ...string) {
+	w.gate = approval.NewGate(approval.Options{
+		Store: w.store, Broker: approval.NewBroker(), Policy: w.gate.Policy(), Now: w.clock.Now, Logger: w.logger(),
+		Routes:   func(approval.Request) []approval.Route { return routes },
+		Admins:   func() []approval.Route { return admins },
+		Spent:    func(c string) bool { return slices.Contains(spent, c) },
+		Editable: func(c string) bool { return c == "slack" },
+	})
+}
+
+var (
+	hanasWays = approval.Route{{Channel: "line", To: "U1"}, {Channel: "slack", To: "UH"}, {Channel: "webhook", To: "hana"}}
+	rootsWay  = approval.Route{{Channel: "slack", To: "UROOT"}}
+)
+
+// fail has the card to this address fail for good.
+func (w *world) fail(a approval.Address, reason string) {
+	w.t.Helper()
+	out := w.gate.Outbox()
+	ready, _, err := out.Ready(w.ctx, nil, 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, d := range ready {
+		if n := d.Notification; n.Channel == a.Channel && n.Recipient == a.To {
+			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: n, Body: []byte("x"), Lease: time.Second}})
+			if err != nil || len(begun) != 1 {
+				w.t.Fatal(err, begun)
+			}
+			if err := out.NotSent(w.ctx, begun[0], approval.Failure{Final: true, Reason: reason}); err != nil {
+				w.t.Fatal(err)
+			}
+			return
+		}
+	}
+	w.t.Fatalf("nothing goes to %v; ready are %d", a, len(ready))
+}
+
+// sentTo lists where cards of a request went, as "channel to kind status note".
+func (w *world) sentTo(id string) []string {
+	w.t.Helper()
+	var s []string
+	for _, n := range w.notifications(approval.NotificationQuery{ApprovalID: id}) {
+		if n.Kind != approval.KindReply && n.Kind != approval.KindOutcome {
+			s = append(s, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", n.Channel, n.Recipient, n.Kind, n.Status, n.Note)))
+		}
+	}
+	return s
+}
+
+func TestRule10_ACardGoesOnToTheNextAddress(t *testing.T) {
+	w := newWorld(t)
+	w.ways([]approval.Route{hanasWays, {{Channel: "slack", To: "C1"}}}, []approval.Route{rootsWay})
+	id := w.check(transfer).Request.ID
+	w.fail(hanasWays[0], "monthly_limit")
+	w.fail(hanasWays[1], "bad_recipient")
+	want := []string{"line U1 request failed", "slack C1 request queued", "slack UH request failed", "webhook hana request queued"}
+	if got := w.sentTo(id); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// Somebody has it: the end of a route is not yet a matter for admins.
+	w.fail(hanasWays[2], "gone")
+	if got := w.sentTo(id); len(got) != 4 {
+		t.Errorf("got %q", got)
+	}
+	w.fail(approval.Address{Channel: "slack", To: "C1"}, "bad_recipient")
+	if got := w.sentTo(id); len(got) != 5 || got[4] != "slack UROOT request queued unreached" {
+		t.Errorf("got %q", got)
+	}
+	if !strings.Contains(w.log.String(), "it goes to the admins") {
+		t.Errorf("log %s", w.log)
+	}
+	w.fail(rootsWay[0], "bad_recipient")
+	if !strings.Contains(w.log.String(), "nobody could be told of a request") || len(w.sentTo(id)) != 5 {
+		t.Errorf("log %s", w.log)
+	}
+}
+
+func TestRule10_ASpentChannelIsTakenLast(t *testing.T) {
+	w := newWorld(t)
+	w.ways([]approval.Route{hanasWays, {{Channel: "line", To: "U2"}}}, nil, "line")
+	id := w.check(transfer).Request.ID
+	want := []string{"slack UH request queued", "line U2 request queued"}
+	if got := w.sentTo(id); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.ways([]approval.Route{hanasWays}, []approval.Route{rootsWay})
+	id := w.check(transfer).Request.ID
+	w.send()
+	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow})
+	want := []string{"line U1 request sent", "slack UH request queued"}
+	if got := w.sentTo(id); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow}) // once is enough
+	if got := w.sentTo(id); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	second := w.check(call(`{"n":2}`)).Request.ID
+	if got := w.sentTo(second); !slices.Equal(got, []string{"slack UH request queued"}) {
+		t.Errorf("a new card went to %q", got)
+	}
+	if out := w.line(hana, approval.Tap{Intent: approval.IntentFollow}); !strings.HasPrefix(out.Text, "Hello hana.") {
+		t.Errorf("%+v", out)
+	}
+	third := w.check(call(`{"n":3}`)).Request.ID
+	if got := w.sentTo(third); !slices.Equal(got, []string{"line U1 request queued"}) {
+		t.Errorf("a card after the return went to %q", got)
+	}
+	if w.count("channel_dead") != 1 || w.count("channel_alive") != 1 {
+		t.Errorf("trail %q", w.trail())
+	}
+
+	// Of somebody who has nothing else, cards go to admins at once.
+	w.ways([]approval.Route{{{Channel: "line", To: "U1"}}}, []approval.Route{rootsWay})
+	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow})
+	last := w.check(call(`{"n":4}`)).Request.ID
+	if got := w.sentTo(last); !slices.Equal(got, []string{"slack UROOT request queued unreached"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAReminderGoesWhereTheCardWent(t *testing.T) {
+	w := newWorld(t)
+	w.ways([]approval.Route{hanasWays}, nil)
+	id := w.check(transfer).Request.ID
+	w.fail(hanasWays[0], "bad_recipient")
+	w.send()
+	w.clock.advance(16 * time.Minute)
+	if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 3); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	want := []string{"line U1 request failed", "slack UH request sent", "slack UH reminder queued"}
+	if got := w.sentTo(id); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAStrangerWhoFollowsIsToldTheirID(t *testing.T) {
+	w := newWorld(t)
+	out := w.line(stranger, approval.Tap{Intent: approval.IntentFollow, From: "Uffffffffffffffffffffffffffffffff"})
+	if !strings.Contains(out.Text, "\nUffffffffffffffffffffffffffffffff") || w.lastReply().ReplyTo != "reply-token" {
+		t.Errorf("%+v", out)
+	}
+}
