@@ -2,6 +2,7 @@ package channels
 
 import (
 	"bytes"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,7 +28,7 @@ type Row struct {
 const (
 	// maxRows is how many rows a card keeps of one request; no platform can show as many.
 	maxRows = 500
-	// maxRowDepth is how deep args are drawn as rows; what is deeper is compact JSON.
+	// maxRowDepth is how deep args are drawn as rows of a card; what is deeper is compact JSON.
 	maxRowDepth = 3
 	// maxInline is the longest array of plain values, in bytes, that is one row.
 	maxInline = 120
@@ -36,7 +37,17 @@ const (
 // argRows turns the canonical, masked args into rows, those of the ignored ones last. leaves counts the
 // values they stand for, also of rows past maxRows.
 func argRows(args []byte, ignored []string) (rows []Row, leaves int) {
-	var kept, dropped rowBuilder
+	return buildRows(args, ignored, rowBuilder{most: maxRows, deepest: maxRowDepth})
+}
+
+// allRows is argRows without any limit.
+func allRows(args []byte, ignored []string) []Row {
+	rows, _ := buildRows(args, ignored, rowBuilder{most: math.MaxInt, deepest: math.MaxInt})
+	return rows
+}
+
+func buildRows(args []byte, ignored []string, kept rowBuilder) (rows []Row, leaves int) {
+	dropped := kept
 	kept.members(0, args, func(name string) *rowBuilder {
 		if slices.Contains(ignored, name) {
 			return &dropped
@@ -51,8 +62,9 @@ func argRows(args []byte, ignored []string) (rows []Row, leaves int) {
 }
 
 type rowBuilder struct {
-	rows   []Row
-	leaves int
+	rows          []Row
+	leaves        int
+	most, deepest int // how many rows are kept, and how deep they go
 }
 
 // members adds a row for each member of an object or element of an array. Where route is given it says,
@@ -94,7 +106,7 @@ func (b *rowBuilder) value(depth int, key string, v jsontext.Value, money amount
 			return
 		}
 		r.Value, r.Lines = rowText(string(s))
-	case kind == '{' && len(v) > 2 && depth+1 < maxRowDepth, kind == '[' && len(v) > 2 && depth+1 < maxRowDepth && !inline(v):
+	case kind == '{' && len(v) > 2 && depth+1 < b.deepest, kind == '[' && len(v) > 2 && depth+1 < b.deepest && !inline(v):
 		r.Open = true
 	case kind == '0':
 		r.Value = string(v)
@@ -102,7 +114,7 @@ func (b *rowBuilder) value(depth int, key string, v jsontext.Value, money amount
 	default:
 		r.Value = approval.Visible(string(v))
 	}
-	if len(b.rows) < maxRows {
+	if len(b.rows) < b.most {
 		b.rows = append(b.rows, r)
 	}
 	if r.Open {
