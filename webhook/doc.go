@@ -1,5 +1,4 @@
-// Package webhook takes the signed events of LINE and Slack and hands what people meant by them to the
-// gate.
+// Package webhook takes the events of LINE and Slack and hands what people meant by them to the gate.
 //
 // An event is verified on the raw bytes, in constant time, before anything of it is parsed; parsed to
 // a tap (who, which request, what decision, why, when); and given to the gate, which keeps the event's
@@ -10,4 +9,11 @@
 //
 // Who decided is only ever the platform's own user id out of the signed body, mapped to one configured
 // person; everybody else is a stranger whose tap is refused, told so and put on record.
+//
+// LINE has no dialogs: a denial asks why, and the next text tells. In Slack a denial, and an approval that
+// needs a reason, opens a dialog while the button's delivery is still open; what comes back out of it is
+// a tap of its own, judged anew. Where no dialog opens, a denial is carried out without one.
+//
+// Slack can be reached without an address of our own: a [Socket] is a connection that we open to it, and
+// what comes over it takes the same way, acknowledged where a webhook would answer 200.
 package webhook

@@ -22,6 +22,8 @@ const commitWithin = 1500 * time.Millisecond
 // Gate is what taps are handed to.
 type Gate interface {
 	Tap(ctx context.Context, t approval.Tap) (approval.Tapped, error)
+	// Ask takes a button whose reason a dialog may ask for.
+	Ask(ctx context.Context, t approval.Tap) (approval.Asked, error)
 	WebhookRefused(ctx context.Context, actor, channel, reason string) error
 }
 
@@ -38,11 +40,11 @@ type common struct {
 	log     *slog.Logger
 	now     func() time.Time
 	count   func(channel, result string)
-	quiet   *unsigned
+	quiet   *seldom
 }
 
 func newCommon(channel string, o Options) common {
-	c := common{channel: channel, gate: o.Gate, people: o.People, log: o.Logger, now: o.Now, count: o.Count, quiet: new(unsigned)}
+	c := common{channel: channel, gate: o.Gate, people: o.People, log: o.Logger, now: o.Now, count: o.Count, quiet: &seldom{every: time.Minute}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -62,8 +64,13 @@ type Options struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 	// Count is told the fate of each delivery and each event in it, as a channel and a short word:
-	// unsigned, too_large, unavailable, refused, duplicate, ignored, decided, answered.
+	// unsigned, too_large, unavailable, refused, duplicate, ignored, decided, answered, asked.
 	Count func(channel, result string)
+	// Dialogs ask for reasons in Slack; without them Deny denies at once.
+	Dialogs Dialogs
+	// Home shows somebody what waits, on the Home tab of our Slack app. It is called after Slack was
+	// answered, and best effort: it says itself what went wrong.
+	Home func(ctx context.Context, userID string, by approval.Actor)
 }
 
 // body reads the raw body; on false the answer has been written.
@@ -96,33 +103,41 @@ func (c *common) refuseUnsigned(w http.ResponseWriter) {
 	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
 }
 
-// unsigned keeps the log at one line a minute, however many strangers knock.
-type unsigned struct {
+// seldom keeps the log at one line in a while, however often something happens.
+type seldom struct {
+	every time.Duration
 	mu    sync.Mutex
 	count int
 	told  time.Time
 }
 
-func (u *unsigned) add(now time.Time) (count int, tell bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.count++
-	if !u.told.IsZero() && now.Sub(u.told) < time.Minute {
+func (s *seldom) add(now time.Time) (count int, tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	if !s.told.IsZero() && now.Sub(s.told) < s.every {
 		return 0, false
 	}
-	count, u.count, u.told = u.count, 0, now
+	count, s.count, s.told = s.count, 0, now
 	return count, true
 }
 
 // tap hands one tap to the gate; false means that it could not be stored.
-func (c *common) tap(ctx context.Context, t approval.Tap) bool {
+func (c *common) tap(ctx context.Context, t approval.Tap) (approval.Tapped, bool) {
 	t.Channel = c.channel
 	if t.By.Kind == approval.Stranger && t.Intent == approval.IntentOther {
 		// Small talk of people we do not know decides nothing and must not fill the log.
 		c.count(c.channel, "ignored")
-		return true
+		return approval.Tapped{}, true
 	}
-	out, err := c.gate.Tap(approval.WithCorrelation(ctx, t.EventID), t)
+	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
+	defer cancel()
+	out, err := c.gate.Tap(ctx, t)
+	return out, c.told(t, out, err)
+}
+
+// told puts what became of a tap into the log; false means that it could not be stored.
+func (c *common) told(t approval.Tap, out approval.Tapped, err error) bool {
 	switch {
 	case err != nil:
 		c.count(c.channel, "unavailable")
@@ -134,10 +149,13 @@ func (c *common) tap(ctx context.Context, t approval.Tap) bool {
 	case out.Ignored:
 		c.count(c.channel, "ignored")
 		c.log.Warn("a tap older than the request it names was ignored", "channel", c.channel, "by", t.By.String())
-	case len(out.Decided) > 0:
+	case len(out.Decided)+len(out.Explained) > 0:
 		c.count(c.channel, "decided")
 		for _, r := range out.Decided {
 			c.log.Info("decided", "channel", c.channel, "by", t.By.String(), "approval_id", r.ID, "status", r.Status)
+		}
+		for _, r := range out.Explained {
+			c.log.Info("a denial was given its reason", "channel", c.channel, "by", t.By.String(), "approval_id", r.ID)
 		}
 	case out.Code != "":
 		c.count(c.channel, "refused")
@@ -152,6 +170,8 @@ func (c *common) tap(ctx context.Context, t approval.Tap) bool {
 func (c *common) refuse(ctx context.Context, actor, reason string) bool {
 	c.count(c.channel, "refused")
 	c.log.Warn("a signed webhook event was refused", "channel", c.channel, "actor", actor, "reason", reason)
+	ctx, cancel := context.WithTimeout(ctx, commitWithin)
+	defer cancel()
 	if err := c.gate.WebhookRefused(ctx, actor, c.channel, reason); err != nil {
 		c.log.Error("a refused webhook event could not be audited", "channel", c.channel, "reason", reason, "error", err)
 		return false
@@ -159,18 +179,30 @@ func (c *common) refuse(ctx context.Context, actor, reason string) bool {
 	return true
 }
 
-// finish answers the platform: 200, or 503 where something must be delivered again.
-func finish(w http.ResponseWriter, stored bool) {
-	if !stored {
+// answer is what a delivery is answered with. What could not be stored is to be delivered again: 503
+// over HTTP, and no acknowledgement over a socket.
+type answer struct {
+	stored bool
+	kind   string // the body's content type
+	body   []byte
+}
+
+// write answers over HTTP.
+func (a answer) write(w http.ResponseWriter) {
+	if !a.stored {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "This could not be stored; deliver it again.", http.StatusServiceUnavailable)
 		return
 	}
+	if len(a.body) > 0 {
+		w.Header().Set("Content-Type", a.kind)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+	}
 	w.WriteHeader(http.StatusOK)
+	w.Write(a.body)
 }
 
-// deadline bounds the work of one delivery. A platform that hangs up does not undo what is under way.
-func deadline(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx := approval.WithCorrelation(context.WithoutCancel(r.Context()), "webhook:"+rand.Text())
-	return context.WithTimeout(ctx, commitWithin)
+// within bounds the work of one delivery. A platform that hangs up does not undo what is under way.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(approval.WithCorrelation(context.WithoutCancel(ctx), "webhook:"+rand.Text()), d)
 }

@@ -65,32 +65,32 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuseUnsigned(w)
 		return
 	}
-	ctx, cancel := deadline(r)
+	ctx, cancel := within(r.Context(), commitWithin)
 	defer cancel()
 	var body lineBody
 	if err := json.Unmarshal(raw, &body); err != nil {
 		h.log.Warn("a signed LINE delivery was not understood", "bytes", len(raw))
-		finish(w, h.refuse(ctx, "line:", "not_understood"))
+		answer{stored: h.refuse(ctx, "line:", "not_understood")}.write(w)
 		return
 	}
 	if len(body.Events) == 0 { // the console's Verify button
-		finish(w, true)
+		answer{stored: true}.write(w)
 		return
 	}
 	switch bot := h.bot(); {
 	case bot == "":
 		h.log.Error("a LINE event came before LINE told us who our bot is; it is asked to be delivered again")
-		finish(w, false)
+		answer{}.write(w)
 		return
 	case body.Destination != bot:
-		finish(w, h.refuse(ctx, "line:", "wrong_destination"))
+		answer{stored: h.refuse(ctx, "line:", "wrong_destination")}.write(w)
 		return
 	}
 	stored := true
 	for _, e := range body.Events {
 		stored = h.event(ctx, e) && stored
 	}
-	finish(w, stored)
+	answer{stored: stored}.write(w)
 }
 
 func (h *LINE) signed(body []byte, signature string) bool {
@@ -109,7 +109,8 @@ func (h *LINE) event(ctx context.Context, raw json.RawMessage) bool {
 		return h.refuse(ctx, "line:", "not_understood")
 	}
 	isWords := e.Type == "message" && e.Message != nil && e.Message.Type == "text"
-	if !isWords && (e.Type != "postback" || e.Postback == nil) {
+	isTap := e.Type == "postback" && e.Postback != nil
+	if !isWords && !isTap && e.Type != "follow" && e.Type != "unfollow" {
 		h.log.Debug("a LINE event of a kind that is not acted on", "type", e.Type)
 		return true
 	}
@@ -133,23 +134,29 @@ func (h *LINE) event(ctx context.Context, raw json.RawMessage) bool {
 	case h.now().Sub(at) > maxEventAge:
 		return h.refuse(ctx, by.String(), "too_old")
 	}
-	t := approval.Tap{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true}
-	if isWords {
+	t := approval.Tap{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true, AsksWhy: true}
+	switch {
+	case isWords:
 		words(&t, e.Message.Text, e.Message.QuotedMessageID)
-	} else {
+	case isTap:
 		b, err := channels.ParseButton(e.Postback.Data)
 		if err != nil {
 			return h.refuse(ctx, by.String(), "unknown_button")
 		}
 		t.Intent, t.RequestID = b.Intent, b.ID
+	case e.Type == "follow":
+		t.Intent = approval.IntentFollow
+	default: // there is nobody left to answer
+		t.Intent, t.ReplyTo = approval.IntentUnfollow, ""
 	}
-	return h.tap(ctx, t)
+	_, stored := h.tap(ctx, t)
+	return stored
 }
 
 // words makes a tap of what somebody typed.
 func words(t *approval.Tap, text, quoted string) {
 	w := channels.ParseWords(text, quoted != "")
-	t.Intent, t.RequestID, t.Reason = w.Intent, w.ID, w.Reason
+	t.Intent, t.RequestID, t.Reason, t.Text = w.Intent, w.ID, w.Reason, text
 	if t.RequestID == "" {
 		t.QuotedID = quoted
 	}

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,7 +37,10 @@ var now = time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC)
 var secret = strings.Repeat("test-only-", 3)
 
 type fakeGate struct {
+	mu      sync.Mutex
 	taps    []approval.Tap
+	asks    []approval.Tap
+	asked   approval.Asked
 	refused []string
 	out     approval.Tapped
 	err     error
@@ -47,17 +51,29 @@ func (g *fakeGate) Tap(ctx context.Context, t approval.Tap) (approval.Tapped, er
 	if g.tap != nil {
 		g.tap(ctx)
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.taps = append(g.taps, t)
 	return g.out, g.err
 }
 
+func (g *fakeGate) Ask(_ context.Context, t approval.Tap) (approval.Asked, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asks = append(g.asks, t)
+	return g.asked, g.err
+}
+
 func (g *fakeGate) WebhookRefused(_ context.Context, actor, channel, reason string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.refused = append(g.refused, actor+" "+reason)
 	return g.err
 }
 
 type fixture struct {
 	t      *testing.T
+	o      Options
 	gate   *fakeGate
 	log    bytes.Buffer
 	counts map[string]int
@@ -74,10 +90,19 @@ func newFixture(t *testing.T) *fixture {
 	people := approval.NewDirectory(nil, []approval.Person{{Name: "hana", Approver: true, Line: hanaLINE, Slack: "U02HANA"}})
 	o := Options{Gate: f.gate, People: people, Logger: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Now: func() time.Time { return f.now }, Count: func(_, result string) { f.counts[result]++ }}
+	f.o = o
 	secrets := func() []string { return []string{"an-older-secret-on-its-way-out", secret} }
 	f.line = NewLINE(o, secrets, func() string { return f.bot })
 	f.slack = NewSlack(o, secrets, func() (Workspace, bool) { return f.ws, f.known })
+	t.Cleanup(f.slack.Close)
 	return f
+}
+
+// slackWith has Slack's handler made anew, with other options.
+func (f *fixture) slackWith(change func(o *Options)) {
+	change(&f.o)
+	f.slack = NewSlack(f.o, func() []string { return []string{secret} }, func() (Workspace, bool) { return f.ws, f.known })
+	f.t.Cleanup(f.slack.Close)
 }
 
 func signLINE(key string, body []byte) string {
@@ -141,7 +166,7 @@ func TestLINEPostbackBecomesATap(t *testing.T) {
 	f.wantStatus(f.lineEvents(postback()), 200)
 	f.wantTaps(1)
 	want := approval.Tap{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
-		From: hanaLINE, ReplyTo: "0f3779fb", Intent: approval.IntentApprove, RequestID: request, At: now, OneReply: true}
+		From: hanaLINE, ReplyTo: "0f3779fb", Intent: approval.IntentApprove, RequestID: request, At: now, OneReply: true, AsksWhy: true}
 	if got := f.gate.taps[0]; got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -226,7 +251,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 	})
 	t.Run("other kinds are no news", func(t *testing.T) {
 		f := newFixture(t)
-		f.wantStatus(f.lineEvents(`{"type":"messageEdited","source":null}`, `{"type":"follow","source":{"type":"user","userId":"`+hanaLINE+`"}}`), 200)
+		f.wantStatus(f.lineEvents(`{"type":"messageEdited","source":null}`, `{"type":"join","source":{"type":"group","groupId":"C1"}}`), 200)
 		f.wantTaps(0)
 		if len(f.gate.refused) != 0 {
 			t.Errorf("audited %q", f.gate.refused)

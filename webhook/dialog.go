@@ -1,0 +1,150 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+// Dialogs open a dialog with a field for a reason, and know what comes back out of it.
+type Dialogs interface {
+	// Open opens the dialog for whoever made the tap that trigger came with. It must answer within ctx;
+	// after an error the tap is carried out without a dialog.
+	Open(ctx context.Context, trigger string, by approval.Actor, q Question) error
+	// Read takes apart the view of a submission. Anything but a dialog of ours is an error.
+	Read(view json.RawMessage) (Submission, error)
+	// Missing is the answer to a submission whose reason does not do, by the code of the refusal: the
+	// dialog stays open and says so at the field.
+	Missing(by approval.Actor, s Submission, code approval.Code) json.RawMessage
+	// Notice is the answer to a submission by which nothing could be decided: the dialog says why.
+	Notice(by approval.Actor, text string) json.RawMessage
+}
+
+// Question is what a dialog asks the reason of.
+type Question struct {
+	Intent    approval.Intent    // IntentApprove or IntentDeny
+	RequestID string             // the request or batch that the button names
+	Open      []approval.Request // what of it is asked about
+	ReplyTo   string             // where the answer may go; "" for a direct message
+	Home      bool               // the button was on the Home tab
+}
+
+// Submission is a dialog that was filled in: what its question was, and the reason.
+type Submission struct {
+	Intent    approval.Intent
+	RequestID string
+	ReplyTo   string
+	Home      bool
+	Reason    string
+}
+
+// A dialog is opened while its tap's delivery is open. What is left of that must do for deciding without
+// one.
+const (
+	openWithin = 1200 * time.Millisecond
+	keptBack   = 500 * time.Millisecond
+)
+
+// press takes a button. Where a reason is to be asked for, a dialog is opened at once: the trigger is
+// good for three seconds, from when Slack sent it. The tap is then done with; what is decided comes with
+// the dialog's submission, as an event of its own. Without a dialog the tap is carried out, as an event
+// of its own too: so the same delivery, if it comes again, is known and changes nothing. A denial then
+// has no reason, and where one is needed the tapper is told how to type it.
+func (h *Slack) press(ctx context.Context, t approval.Tap, trigger string, home bool) bool {
+	asked, stored := h.ask(ctx, t)
+	if len(asked.Open) > 0 {
+		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo, Home: home}
+		err := h.open(ctx, trigger, t.By, q)
+		if err == nil {
+			h.count(h.channel, "asked")
+			return true
+		}
+		h.log.Warn("a dialog could not be opened in Slack; the tap is carried out without one", "by", t.By.String(), "error", err)
+		t.EventID += ":plain"
+		_, stored = h.tap(ctx, t)
+	}
+	if home && stored {
+		h.showHome(t.From, t.By)
+	}
+	return stored
+}
+
+// ask hands a button to the gate, and returns what a dialog is to ask about. false: it could not be
+// stored.
+func (h *Slack) ask(ctx context.Context, t approval.Tap) (approval.Asked, bool) {
+	if h.dialogs == nil {
+		out, stored := h.tap(ctx, t)
+		return approval.Asked{Tapped: out}, stored
+	}
+	t.Channel = h.channel
+	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
+	defer cancel()
+	asked, err := h.gate.Ask(ctx, t)
+	if err != nil {
+		return approval.Asked{}, h.told(t, approval.Tapped{}, err)
+	}
+	if len(asked.Open) == 0 || len(asked.Decided) > 0 {
+		h.told(t, asked.Tapped, nil)
+	}
+	return asked, true
+}
+
+func (h *Slack) open(ctx context.Context, trigger string, by approval.Actor, q Question) error {
+	until := time.Now().Add(openWithin)
+	if end, ok := ctx.Deadline(); ok && end.Add(-keptBack).Before(until) {
+		until = end.Add(-keptBack)
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return h.dialogs.Open(ctx, trigger, by, q)
+}
+
+// submission takes a dialog that was filled in. Whoever it is from is authorised again, and the requests
+// may be over by now: the dialog then says so. It closes when something was decided, and when the same
+// submission was seen before.
+func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.Actor) answer {
+	var view slackID
+	if err := json.Unmarshal(p.View, &view); err != nil || view.ID == "" {
+		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+	}
+	if h.dialogs == nil {
+		h.log.Debug("a Slack dialog was filled in that we did not open")
+		return answer{stored: true}
+	}
+	s, err := h.dialogs.Read(p.View)
+	if err != nil {
+		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
+	}
+	b, err := channels.NewButton(string(s.Intent), s.RequestID)
+	if err != nil {
+		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
+	}
+	out, stored := h.tap(ctx, approval.Tap{EventID: "slack:view:" + view.ID + ":" + try(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
+		Intent: b.Intent, RequestID: b.ID, Reason: s.Reason, Told: true})
+	if !stored {
+		return answer{}
+	}
+	if s.Home {
+		h.showHome(p.User.ID, by)
+	}
+	a := answer{stored: true, kind: "application/json"}
+	switch out.Code {
+	case "":
+	case approval.CodeReasonRequired, approval.CodeInvalidParameter:
+		a.body = h.dialogs.Missing(by, s, out.Code)
+	default:
+		a.body = h.dialogs.Notice(by, out.Text)
+	}
+	return a
+}
+
+// try tells one submission of a dialog from the next: it stays open when its reason did not do.
+func try(trigger, reason string) string {
+	sum := sha256.Sum256([]byte(trigger + "\x00" + reason))
+	return hex.EncodeToString(sum[:8])
+}

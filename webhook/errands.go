@@ -1,0 +1,72 @@
+package webhook
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"countersign/approval"
+)
+
+// How much is done at a time after Slack was answered, and for how long each may take.
+const (
+	mostErrands  = 8
+	errandWithin = 10 * time.Second
+)
+
+// errands are what is done after a platform was answered. None of it decides anything, so what there is
+// no room for is left undone.
+type errands struct {
+	ctx  context.Context
+	end  context.CancelFunc
+	room chan struct{}
+
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+func newErrands() *errands {
+	e := &errands{room: make(chan struct{}, mostErrands)}
+	e.ctx, e.end = context.WithCancel(context.Background())
+	return e
+}
+
+// run has fn run, and says whether there was room.
+func (e *errands) run(fn func(ctx context.Context)) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	select {
+	case e.room <- struct{}{}:
+	default:
+		return false
+	}
+	e.running.Go(func() {
+		defer func() { <-e.room }()
+		ctx, cancel := context.WithTimeout(e.ctx, errandWithin)
+		defer cancel()
+		fn(ctx)
+	})
+	return true
+}
+
+func (e *errands) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.end()
+	e.running.Wait()
+}
+
+// showHome shows somebody their Home tab as it is now.
+func (h *Slack) showHome(userID string, by approval.Actor) {
+	if h.home == nil {
+		return
+	}
+	if !h.errands.run(func(ctx context.Context) { h.home(ctx, userID, by) }) {
+		h.log.Debug("a Home tab was not brought up to date: too many at once", "by", by.String())
+	}
+}

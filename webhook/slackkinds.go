@@ -1,0 +1,203 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/channels"
+)
+
+type slackInteraction struct {
+	Type       string `json:"type"`
+	APIAppID   string `json:"api_app_id"`
+	TriggerID  string `json:"trigger_id"`
+	Team       *slackID
+	Enterprise *slackID
+	User       struct {
+		ID     string `json:"id"`
+		TeamID string `json:"team_id"`
+	} `json:"user"`
+	Container struct {
+		Type string `json:"type"` // message, or view for the Home tab
+	} `json:"container"`
+	Response string          `json:"response_url"`
+	View     json.RawMessage `json:"view"`
+	Actions  []struct {
+		Type     string `json:"type"`
+		ActionID string `json:"action_id"`
+		Value    string `json:"value"`
+	} `json:"actions"`
+}
+
+type slackID struct {
+	ID string `json:"id"`
+}
+
+func (s *slackID) get() string {
+	if s == nil {
+		return ""
+	}
+	return s.ID
+}
+
+// interaction handles a button, and a dialog that was filled in.
+func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
+	var p slackInteraction
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return h.notUnderstood(ctx)
+	}
+	if p.Type != "block_actions" && p.Type != "view_submission" {
+		h.log.Debug("a Slack interaction of a kind that is not acted on", "type", p.Type)
+		return answer{stored: true}
+	}
+	by, a, refused := h.from(ctx, origin{p.Team.get(), p.Enterprise.get(), p.APIAppID, p.User.ID, []string{p.User.TeamID}})
+	switch {
+	case refused:
+		return a
+	case p.User.ID == "" || p.Type == "block_actions" && p.TriggerID == "":
+		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+	case p.Type == "view_submission":
+		return h.submission(ctx, p, by)
+	}
+	stored := true
+	for i, a := range p.Actions {
+		b, err := channels.NewButton(a.ActionID, a.Value)
+		if err != nil {
+			h.log.Debug("a Slack button that decides nothing", "action_id", approval.CutRunes(approval.Visible(a.ActionID), 64))
+			continue
+		}
+		t := approval.Tap{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID, ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
+		stored = h.press(ctx, t, p.TriggerID, p.Container.Type == "view") && stored
+	}
+	return answer{stored: stored}
+}
+
+// slackCommand is a slash command, which is a form over HTTP and an object over a socket.
+type slackCommand struct {
+	Text         string `json:"text"`
+	UserID       string `json:"user_id"`
+	TeamID       string `json:"team_id"`
+	EnterpriseID string `json:"enterprise_id"`
+	APIAppID     string `json:"api_app_id"`
+	TriggerID    string `json:"trigger_id"`
+	ResponseURL  string `json:"response_url"`
+}
+
+// command handles a slash command: typed words that name nobody's message.
+func (h *Slack) command(ctx context.Context, c slackCommand) answer {
+	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, c.UserID, []string{c.TeamID}})
+	switch {
+	case refused:
+		return a
+	case c.TriggerID == "" || c.UserID == "":
+		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+	}
+	t := approval.Tap{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL}
+	h.words(&t, c.Text, "")
+	_, stored := h.tap(ctx, t)
+	return answer{stored: stored}
+}
+
+// words makes a tap of what was typed at our name: nothing but the name asks for help.
+func (h *Slack) words(t *approval.Tap, text, quoted string) {
+	if words(t, text, quoted); strings.TrimSpace(text) == "" {
+		t.Intent = approval.IntentHelp
+	}
+}
+
+type slackEvent struct {
+	Type         string `json:"type"`
+	Challenge    string `json:"challenge"`
+	TeamID       string `json:"team_id"`
+	EnterpriseID string `json:"enterprise_id"`
+	APIAppID     string `json:"api_app_id"`
+	EventID      string `json:"event_id"`
+	Event        struct {
+		Type        string          `json:"type"`
+		Subtype     string          `json:"subtype"`
+		ChannelType string          `json:"channel_type"`
+		BotID       string          `json:"bot_id"`
+		User        string          `json:"user"`
+		Team        string          `json:"team"`
+		UserTeam    string          `json:"user_team"`
+		SourceTeam  string          `json:"source_team"`
+		Text        string          `json:"text"`
+		TS          string          `json:"ts"`
+		ThreadTS    string          `json:"thread_ts"`
+		Edited      json.RawMessage `json:"edited"`
+		Tab         string          `json:"tab"`
+	} `json:"event"`
+}
+
+// event handles the Events API: what people write to the bot or at its name, and its Home tab.
+func (h *Slack) event(ctx context.Context, raw []byte) answer {
+	var c slackEvent
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return h.notUnderstood(ctx)
+	}
+	if c.Type == "url_verification" {
+		return answer{stored: true, kind: "text/plain; charset=utf-8", body: []byte(c.Challenge)}
+	}
+	e := c.Event
+	isMention := e.Type == "app_mention"
+	isWords := isMention || e.Type == "message" && e.ChannelType == "im"
+	isHome := e.Type == "app_home_opened" && e.Tab == "home"
+	if c.Type != "event_callback" || !isWords && !isHome || e.Subtype != "" || e.BotID != "" || e.Edited != nil || e.User == "" {
+		h.log.Debug("a Slack event of a kind that is not acted on", "type", c.Type, "event", e.Type)
+		return answer{stored: true}
+	}
+	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, e.User, []string{e.UserTeam, e.SourceTeam, e.Team}})
+	switch {
+	case refused:
+		return a
+	case isHome:
+		h.showHome(e.User, by)
+		return answer{stored: true}
+	case c.EventID == "":
+		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+	}
+	t := approval.Tap{EventID: "slack:" + c.EventID, By: by, From: e.User}
+	quoted := ""
+	if e.ThreadTS != e.TS {
+		quoted = e.ThreadTS
+	}
+	if text := unescape.Replace(h.withoutName(e.Text)); isMention {
+		h.words(&t, text, quoted)
+	} else {
+		words(&t, text, quoted)
+	}
+	if t.RequestID == "" && t.QuotedID == "" {
+		// Slack delivers late, up to a day: a bare word must not reach a request that came after it.
+		t.At = slackTime(e.TS)
+	}
+	_, stored := h.tap(ctx, t)
+	return answer{stored: stored}
+}
+
+// withoutName takes our own name off the front of what somebody wrote: "<@U0BOT> deny …".
+func (h *Slack) withoutName(text string) string {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "<@")
+	name, rest, closed := strings.Cut(rest, ">")
+	id, _, _ := strings.Cut(name, "|")
+	if ws, _ := h.workspace(); !ok || !closed || ws.Bot != "" && id != ws.Bot {
+		return text
+	}
+	return strings.TrimLeft(rest, " \t\n\u00a0:,")
+}
+
+// slackTime reads a message's ts, the zero time if it is none.
+func slackTime(ts string) time.Time {
+	sec, _, _ := strings.Cut(ts, ".")
+	n, err := strconv.ParseInt(sec, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(n, 0).Add(time.Second - time.Millisecond).UTC() // the end of its second: equal counts
+}
+
+// unescape undoes the only escaping that Slack does to what people type.
+var unescape = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")

@@ -1,0 +1,525 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"countersign/channels"
+)
+
+// What Slack allows over a socket, and how patient we are.
+const (
+	maxFrame     = 1 << 20
+	maxAck       = 20 << 10 // from here on Slack drops an acknowledgement without a word
+	mostAtOnce   = 16       // envelopes of one connection
+	socketQuiet  = 30 * time.Second
+	socketHello  = 10 * time.Second
+	socketWrite  = 5 * time.Second
+	socketLinger = 30 * time.Second // what a connection that was asked to go may still take
+	soonOver     = 5 * time.Second  // a connection that was this short is no success
+	firstWait    = time.Second
+	lastWait     = time.Minute
+	slowWait     = 5 * time.Minute
+	tellEvery    = time.Hour
+)
+
+// SocketOptions are what a [Socket] is made of. Slack, Token and API are required.
+type SocketOptions struct {
+	Slack *Slack        // takes what comes in
+	Token func() string // the app-level token, "" while there is none
+	API   func() string // where Slack's Web API is
+	// Quiet is how long a connection may bring nothing, not even a ping, before it is given up: default
+	// 30 seconds.
+	Quiet time.Duration
+	// FirstWait and LastWait bound the wait between tries, default one second and one minute; SlowWait
+	// is the wait after an error that only the configuration can end, default five minutes.
+	FirstWait, LastWait, SlowWait time.Duration
+}
+
+// Socket is Slack's Socket Mode: a connection that we open to Slack, over which everything comes that
+// would else be posted to the webhook. There is no signature, since Slack is known by its certificate
+// and we by the app-level token. Each envelope takes the way of a delivery, and is acknowledged once what
+// it asks for is stored; what could not be stored is not acknowledged, and comes again or shows the
+// person an error.
+//
+// A connection that Slack is going to close is replaced first: the old one goes on until it ends. One
+// that brings nothing for a while, or breaks, is opened anew, at longer and longer intervals.
+type Socket struct {
+	o    SocketOptions
+	log  *slog.Logger
+	http *http.Client
+	wake chan struct{}
+
+	mu       sync.Mutex
+	open     int // connections that have said hello
+	since    time.Time
+	trouble  string
+	lastTold string
+	toldAt   time.Time
+}
+
+// SocketState is how the socket stands.
+type SocketState struct {
+	Connected bool
+	Since     time.Time // when it became so; zero before the first connection or trouble
+	LastError string    // why it is not connected
+}
+
+// NewSocket returns the socket. It connects when it is run.
+func NewSocket(o SocketOptions) *Socket {
+	o.Quiet, o.FirstWait = cmp.Or(o.Quiet, socketQuiet), cmp.Or(o.FirstWait, firstWait)
+	o.LastWait, o.SlowWait = cmp.Or(o.LastWait, lastWait), cmp.Or(o.SlowWait, slowWait)
+	return &Socket{o: o, log: o.Slack.log, http: channels.NewHTTPClient(channels.HTTPTimeout), wake: make(chan struct{}, 1)}
+}
+
+// State returns how the socket stands.
+func (s *Socket) State() SocketState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SocketState{Connected: s.open > 0, Since: s.since, LastError: s.trouble}
+}
+
+// Reconfigured tells that the token or the address may have changed.
+func (s *Socket) Reconfigured() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps a connection open until ctx ends; what came in by then is finished and acknowledged.
+func (s *Socket) Run(ctx context.Context) {
+	defer s.http.CloseIdleConnections()
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	var now *connection
+	wait := s.o.FirstWait
+	for ctx.Err() == nil {
+		token, api := s.o.Token(), s.o.API()
+		if token == "" {
+			now.patience(0)
+			s.pause(ctx, 0)
+			continue
+		}
+		next, err := s.connect(ctx, api, channels.Secret(token))
+		if err != nil {
+			if ctx.Err() == nil {
+				s.pause(ctx, s.failed(err, &wait))
+			}
+			continue
+		}
+		now.patience(socketLinger)
+		now = next
+		serving.Go(func() { s.serve(ctx, next) })
+		opened := time.Now()
+		if s.until(ctx, now, token, api) && time.Since(opened) < soonOver {
+			s.pause(ctx, s.backoff(&wait))
+		} else {
+			wait = s.o.FirstWait
+		}
+	}
+}
+
+// until waits until another connection is needed, and says whether that is because of the one there is.
+func (s *Socket) until(ctx context.Context, c *connection, token, api string) bool {
+	for {
+		select {
+		case <-c.leaving:
+			return true
+		case <-s.wake:
+			if s.o.Token() != token || s.o.API() != api {
+				return false
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// pause waits, with 0 for as long as nothing changes.
+func (s *Socket) pause(ctx context.Context, d time.Duration) {
+	var after <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		after = t.C
+	}
+	select {
+	case <-after:
+	case <-s.wake:
+	case <-ctx.Done():
+	}
+}
+
+// backoff returns how long to wait, and doubles it for the next time.
+func (s *Socket) backoff(wait *time.Duration) time.Duration {
+	d := *wait
+	*wait = min(2*d, s.o.LastWait)
+	return d/2 + rand.N(d/2+1)
+}
+
+// socketError is why a connection could not be opened.
+type socketError struct {
+	text  string
+	slow  bool // only the configuration can help
+	after time.Duration
+}
+
+func (e *socketError) Error() string { return e.text }
+
+// failed takes note of why there is no new connection, and returns how long to wait. The same trouble is
+// said once in a while.
+func (s *Socket) failed(err error, wait *time.Duration) time.Duration {
+	pause := s.backoff(wait)
+	e, ours := errors.AsType[*socketError](err)
+	if ours && e.slow {
+		pause = s.o.SlowWait
+	} else if ours {
+		pause = max(pause, e.after)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == 0 {
+		s.trouble = err.Error()
+		if s.since.IsZero() {
+			s.since = s.o.Slack.now()
+		}
+	}
+	level := slog.LevelDebug
+	if at := time.Now(); s.lastTold != err.Error() || at.Sub(s.toldAt) >= tellEvery {
+		s.lastTold, s.toldAt = err.Error(), at
+		level = slog.LevelWarn
+		if ours && e.slow {
+			level = slog.LevelError
+		}
+	}
+	s.log.Log(context.Background(), level, "no connection to Slack's Socket Mode; trying again", "error", err, "wait", pause)
+	return pause
+}
+
+// hopeless is what Slack says to an app-level token when only the configuration can help.
+var hopeless = map[string]string{
+	"not_allowed_token_type": "app_token is not an app-level token: make one in the app's settings under Basic Information, App-Level Tokens, with the scope connections:write; it begins with xapp-",
+	"missing_scope":          "the app-level token lacks the scope connections:write: make another one in the app's settings under Basic Information, App-Level Tokens",
+	"link_disabled":          "Socket Mode is switched off in the app's settings: switch it on there, or take app_token out of the configuration",
+}
+
+// refusals are the errors of a token that does not do.
+var refusals = []string{"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "no_permission", "access_denied", "org_login_required",
+	"team_access_not_granted", "app_access_restricted", "forbidden_team"}
+
+// said makes an error of what Slack said.
+func said(code string) *socketError {
+	if text, ok := hopeless[code]; ok {
+		return &socketError{text: "Slack says " + code + ": " + text, slow: true}
+	}
+	if slices.Contains(refusals, code) {
+		return &socketError{text: "Slack refuses the app-level token (" + code + "): replace app_token in the configuration", slow: true}
+	}
+	return &socketError{text: "Slack says " + named(code)}
+}
+
+// named makes a word from outside fit for the log.
+func named(word string) string {
+	if word == "" || len(word) > 64 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return "something that is not understood"
+	}
+	return word
+}
+
+// connect opens a connection, and returns it once Slack has said hello. No error holds the address,
+// whose ticket is a secret.
+func (s *Socket) connect(ctx context.Context, api string, token channels.Secret) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, channels.HTTPTimeout+socketHello)
+	defer cancel()
+	link, err := s.link(ctx, api, token)
+	if err != nil {
+		return nil, err
+	}
+	d := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: socketHello, WriteBufferSize: 2 * maxAck} // Slack wants each answer in one frame
+	ws, res, err := d.DialContext(ctx, link, nil)
+	if err != nil {
+		if res != nil {
+			err = fmt.Errorf("HTTP status %d", res.StatusCode)
+		}
+		return nil, &socketError{text: "the socket could not be opened: " + channels.Redact(err.Error(), token, channels.Secret(link))}
+	}
+	ws.SetReadLimit(maxFrame)
+	c := &connection{ws: ws, quiet: s.o.Quiet, leaving: make(chan struct{}), room: make(chan struct{}, mostAtOnce)}
+	defer context.AfterFunc(ctx, func() { c.patience(0) })()
+	if err := c.hello(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// link asks Slack where to connect to.
+func (s *Socket) link(ctx context.Context, api string, token channels.Secret) (string, error) {
+	at := strings.TrimRight(api, "/") + "/apps.connections.open"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
+	if err != nil {
+		return "", &socketError{text: "the address of Slack's Web API is none", slow: true}
+	}
+	req.Header.Set("Authorization", "Bearer "+token.Reveal())
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := s.http.Do(req)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		return "", &socketError{text: "apps.connections.open was not answered: " + channels.Redact(err.Error(), token)}
+	}
+	defer res.Body.Close()
+	var a struct {
+		OK    bool   `json:"ok"`
+		URL   string `json:"url"`
+		Error string `json:"error"`
+	}
+	err = json.NewDecoder(res.Body).Decode(&a)
+	switch {
+	case res.StatusCode == http.StatusTooManyRequests:
+		return "", &socketError{text: "Slack says ratelimited", after: cmp.Or(channels.RetryAfter(res.Header), 30*time.Second)}
+	case err != nil || res.StatusCode != http.StatusOK:
+		return "", &socketError{text: fmt.Sprintf("apps.connections.open was answered with HTTP status %d and nothing that is understood", res.StatusCode)}
+	case !a.OK:
+		return "", said(a.Error)
+	}
+	u, err := url.Parse(a.URL)
+	plain := strings.HasPrefix(at, "http://") // only for tests and demos on this machine
+	if err != nil || u.Host == "" || u.Scheme != "wss" && !(plain && u.Scheme == "ws") {
+		return "", &socketError{text: "apps.connections.open named no address to connect to"}
+	}
+	return a.URL, nil
+}
+
+// count takes note that connections have come or gone.
+func (s *Socket) count(n int, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.open
+	s.open += n
+	if (before > 0) == (s.open > 0) {
+		return
+	}
+	s.since, s.trouble = s.o.Slack.now(), why
+	if s.open > 0 {
+		s.lastTold = ""
+		s.log.Info("connected to Slack's Socket Mode")
+	}
+}
+
+// serve takes what comes over a connection until it ends.
+func (s *Socket) serve(ctx context.Context, c *connection) {
+	s.count(1, "")
+	undo := context.AfterFunc(ctx, func() { c.patience(0) })
+	defer undo()
+	why := s.read(ctx, c)
+	c.leave()
+	s.count(-1, why.Error())
+	if ctx.Err() == nil {
+		s.log.Info("a connection to Slack's Socket Mode has ended", "why", why)
+	}
+	c.working.Wait()
+	c.close()
+}
+
+func (s *Socket) read(ctx context.Context, c *connection) error {
+	for {
+		kind, data, err := c.ws.ReadMessage()
+		switch {
+		case errors.Is(err, websocket.ErrReadLimit):
+			return errors.New("a message was too large")
+		case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway):
+			return errors.New("Slack closed it")
+		case isTimeout(err) && c.unwanted():
+			return errors.New("it is no longer wanted")
+		case isTimeout(err):
+			return errors.New("nothing came for too long")
+		case err != nil:
+			return errors.New("it broke")
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		c.allow(c.quiet)
+		var e envelope
+		if kind != websocket.TextMessage || json.Unmarshal(data, &e) != nil {
+			s.log.Warn("a message over Slack's Socket Mode was not understood", "bytes", len(data))
+			continue
+		}
+		switch {
+		case e.Type == "disconnect":
+			s.log.Debug("Slack is going to close a connection", "reason", named(e.Reason))
+			if e.Reason == "link_disabled" {
+				return said(e.Reason)
+			}
+			c.leave()
+			c.patience(socketLinger)
+		case e.ID != "":
+			c.room <- struct{}{}
+			c.working.Go(func() {
+				defer func() { <-c.room }()
+				s.take(ctx, c, e)
+			})
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && t.Timeout()
+}
+
+// envelope is what Slack sends over a socket.
+type envelope struct {
+	ID      string          `json:"envelope_id"`
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload"`
+	Accepts bool            `json:"accepts_response_payload"`
+	Reason  string          `json:"reason"` // of a disconnect
+}
+
+// take handles one envelope as the delivery that it is, and acknowledges it once it is stored.
+func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
+	ctx, cancel := within(ctx, answerWithin)
+	defer cancel()
+	h, a := s.o.Slack, answer{}
+	switch e.Type {
+	case "interactive":
+		a = h.interaction(ctx, e.Payload)
+	case "events_api":
+		a = h.event(ctx, e.Payload)
+	case "slash_commands":
+		var words slackCommand
+		if err := json.Unmarshal(e.Payload, &words); err != nil {
+			a = h.notUnderstood(ctx)
+		} else {
+			a = h.command(ctx, words)
+		}
+	default:
+		s.log.Debug("an envelope of a kind that is not acted on", "type", named(e.Type))
+		a.stored = true
+	}
+	if !a.stored {
+		return
+	}
+	ack := struct {
+		ID      string          `json:"envelope_id"`
+		Payload json.RawMessage `json:"payload,omitempty"`
+	}{ID: e.ID}
+	if e.Accepts && a.kind == "application/json" {
+		ack.Payload = a.body
+	}
+	b, err := json.Marshal(ack)
+	if err != nil || len(b) >= maxAck {
+		s.log.Error("the answer to a dialog does not fit into Socket Mode's acknowledgement; it is left out", "bytes", len(a.body))
+		ack.Payload = nil
+		if b, err = json.Marshal(ack); err != nil {
+			return
+		}
+	}
+	if err := c.say(b); err != nil {
+		s.log.Warn("an envelope could not be acknowledged; Slack may send it again, which changes nothing", "type", named(e.Type))
+	}
+}
+
+// connection is one WebSocket connection to Slack.
+type connection struct {
+	ws      *websocket.Conn
+	quiet   time.Duration
+	room    chan struct{} // for what is being worked on
+	working sync.WaitGroup
+	once    sync.Once
+	leaving chan struct{} // closed when another connection is needed
+	writing sync.Mutex
+
+	waiting sync.Mutex // guards last, and the read deadline
+	last    time.Time  // when it ends whatever it brings; the zero time while it may go on
+}
+
+// hello waits until Slack says hello.
+func (c *connection) hello() error {
+	c.ws.SetPingHandler(func(data string) error {
+		c.allow(c.quiet)
+		err := c.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(socketWrite))
+		if errors.Is(err, websocket.ErrCloseSent) || isTimeout(err) {
+			return nil
+		}
+		return err
+	})
+	c.allow(socketHello)
+	_, data, err := c.ws.ReadMessage()
+	var e envelope
+	switch {
+	case err != nil:
+		return &socketError{text: "Slack opened a socket and did not say hello"}
+	case json.Unmarshal(bytes.TrimSpace(data), &e) != nil || e.Type != "hello" && e.Type != "disconnect":
+		return &socketError{text: "Slack opened a socket and said something that is not understood"}
+	case e.Type == "disconnect":
+		return said(e.Reason)
+	}
+	c.allow(c.quiet)
+	return nil
+}
+
+// allow is how long the connection may now bring nothing.
+func (c *connection) allow(d time.Duration) {
+	c.waiting.Lock()
+	defer c.waiting.Unlock()
+	if c.last.IsZero() {
+		_ = c.ws.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
+// patience is how long a connection goes on at most, whatever it brings; the shortest counts.
+func (c *connection) patience(d time.Duration) {
+	if c == nil {
+		return
+	}
+	c.waiting.Lock()
+	defer c.waiting.Unlock()
+	if at := time.Now().Add(d); c.last.IsZero() || at.Before(c.last) {
+		c.last = at
+		_ = c.ws.SetReadDeadline(at)
+	}
+}
+
+// unwanted says that the connection was given its time.
+func (c *connection) unwanted() bool {
+	c.waiting.Lock()
+	defer c.waiting.Unlock()
+	return !c.last.IsZero()
+}
+
+// leave says that another connection is needed.
+func (c *connection) leave() { c.once.Do(func() { close(c.leaving) }) }
+
+func (c *connection) say(b []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_ = c.ws.SetWriteDeadline(time.Now().Add(socketWrite))
+	return c.ws.WriteMessage(websocket.TextMessage, b)
+}
+
+// close ends the connection as WebSocket wants it done.
+func (c *connection) close() {
+	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(socketWrite))
+	_ = c.ws.Close()
+}
