@@ -83,7 +83,7 @@ var English = map[Phrase]string{
 	SayNotAdmin:       "Only an admin may see the notification log.",
 	SayWelcome:        "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. Whoever runs me must put this user id into the configuration, at your name:\n{address}",
 	SayWelcomeBack:    "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
-	SayLog:            "The last {n} notifications:",
+	SayLog:            "The newest notifications ({n}):",
 	SayLogEmpty:       "No notification yet.",
 	SayLogLine:        "{time} {channel} {recipient} · {kind} · {status} · tries {attempt}",
 	SayStatusPending:  "Pending requests: {n}",

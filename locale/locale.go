@@ -33,9 +33,18 @@ type Language struct {
 
 var languages = load()
 
-// load reads the catalogues. They are part of the program, so what is wrong with them is found by any
-// test that touches this package.
+// load makes the languages.
 func load() map[string]*Language {
+	b, known := bundle(), map[string]*Language{}
+	for _, tag := range tags {
+		known[tag] = &Language{tag, i18n.NewLocalizer(b, tag)}
+	}
+	return known
+}
+
+// bundle reads the catalogues. They are part of the program, so what is wrong with them is found by any
+// test that touches this package.
+func bundle() *i18n.Bundle {
 	b := i18n.NewBundle(language.English)
 	b.RegisterUnmarshalFunc("yaml", yaml.Unmarshal)
 	var gate []*i18n.Message
@@ -45,16 +54,12 @@ func load() map[string]*Language {
 	if err := b.AddMessages(language.English, gate...); err != nil {
 		panic(fmt.Errorf("locale: %w", err))
 	}
-	known := map[string]*Language{}
 	for _, tag := range tags {
 		if _, err := b.LoadMessageFileFS(files, tag+".yaml"); err != nil {
 			panic(fmt.Errorf("locale: %w", err))
 		}
 	}
-	for _, tag := range tags {
-		known[tag] = &Language{tag, i18n.NewLocalizer(b, tag)}
-	}
-	return known
+	return b
 }
 
 // braces turns the gate's {name} into a template's.
