@@ -159,7 +159,7 @@ func TestCommands(t *testing.T) {
 	if out := w.line(hana, approval.Tap{Intent: approval.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(hana, approval.Tap{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The last 6 notifications:\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
+	if out := w.line(hana, approval.Tap{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (6):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
 		t.Errorf("%+v", out)
 	}
 	if out := w.line(ken, approval.Tap{Intent: approval.IntentLog}); out.Code != approval.CodeNotAdmin {
