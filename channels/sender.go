@@ -494,12 +494,12 @@ func (s *Sender) probeOnce(ctx context.Context, ch Channel) error {
 // was begun is finished and recorded.
 func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.Delivery) outcome {
 	n := d.Notification
-	body, rendered := Body(n.Body), error(nil)
+	body, more, rendered := Body(n.Body), n.More, error(nil)
 	if len(body) == 0 && ch != nil {
-		body, rendered = s.render(ch, maker, d)
+		body, more, rendered = s.render(ch, maker, d)
 	}
 	until := time.Now().Add(lease)
-	begun, err := s.outbox.Begin(ctx, []approval.Try{{Notification: n, Body: body, Seen: d.Seen(), Lease: lease}})
+	begun, err := s.outbox.Begin(ctx, []approval.Try{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Warn("a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
@@ -560,8 +560,9 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.De
 	return o
 }
 
-// render draws the card, or where that fails a few plain words in its place.
-func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body, err error) {
+// render draws the card, or where that fails a few plain words in its place. more says that another part
+// follows.
+func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body, more bool, err error) {
 	draw := func(card func(approval.Delivery) Card) (body Body, err error) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -570,20 +571,34 @@ func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body
 		}()
 		return ch.Render(card(d))
 	}
-	if body, err = draw(maker.Card); err == nil {
-		return body, nil
+	card := maker.Card
+	if d.Notification.Part > 0 {
+		limit, unit := plainPage, approval.UTF16Len
+		if p, ok := ch.(Paged); ok {
+			limit, unit = p.Page()
+		}
+		card = func(d approval.Delivery) (c Card) {
+			c, more = maker.Part(d, limit, unit)
+			return c
+		}
+	}
+	if body, err = draw(card); err == nil {
+		return body, more, nil
 	}
 	n := d.Notification
 	if _, edits := ch.(Editor); n.Kind == approval.KindOutcome && !edits {
-		return nil, err
+		return nil, false, err
 	}
 	s.log.Error("a card could not be drawn; plain words go out instead", attrs(n, "err", err)...)
 	body, second := draw(maker.Fallback)
 	if second != nil {
-		return nil, errors.Join(err, second)
+		return nil, false, errors.Join(err, second)
 	}
-	return body, nil
+	return body, false, nil
 }
+
+// plainPage is how much of a request that is shown whole one message of a channel without limits holds.
+const plainPage = 3000
 
 func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n approval.Notification) (r Receipt, e *PushError) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)

@@ -42,6 +42,8 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"Sendable", sendable},
 		{"SendableOutcomes", sendableOutcomes},
 		{"UpdateNotification", updateNotification},
+		{"AddReason", addReason},
+		{"Dead", dead},
 		{"Events", events},
 		{"FirstSight", firstSight},
 		{"Prune", prune},
@@ -507,6 +509,56 @@ func lapse(t *testing.T, s approval.Store) {
 	}
 }
 
+// A reason can be given once, by whoever denied without one, and brings the denial back into the feed.
+func addReason(t *testing.T, s approval.Store) {
+	denied, approved, pending := insert(t, s, "bot", "pay", nil), insert(t, s, "bot", "ship", nil), insert(t, s, "bot", "print", nil)
+	update(t, s, func(tx approval.Tx) error {
+		no := ending(tx, denied.ID, approval.Denied)
+		no.By = "hana"
+		return errors.Join(want(tx.Resolve(no)), want(tx.Resolve(approvalOf(tx, approved.ID, time.Hour))), want(tx.Ack("bot", denied.ID)))
+	})
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(
+			unwanted(tx.AddReason(denied.ID, "ken", "not his")), unwanted(tx.AddReason(approved.ID, "hana", "no denial")),
+			unwanted(tx.AddReason(pending.ID, "hana", "not yet")), unwanted(tx.AddReason("01ARZ3NDEKTSV4RRFFQ69G5FAV", "hana", "nothing")),
+			want(tx.AddReason(denied.ID, "hana", "wrong account")), unwanted(tx.AddReason(denied.ID, "hana", "another")))
+	})
+	view(t, s, func(tx approval.Tx) error {
+		r, err := tx.Request(denied.ID)
+		if err != nil {
+			return err
+		}
+		if r.ResolveReason != "wrong account" || !r.AckedAt.IsZero() {
+			t.Errorf("after the reason: %+v", r)
+		}
+		rs, err := tx.Feed("bot", "", 10)
+		if len(rs) != 2 || rs[0].ID != denied.ID {
+			t.Errorf("the feed has %v", ids(rs))
+		}
+		return err
+	})
+}
+
+func dead(t *testing.T, s approval.Store) {
+	a := approval.Address{Channel: "line", To: "U1"}
+	is := func(tx approval.Tx, a approval.Address, want bool) error {
+		got, err := tx.Dead(a)
+		if got != want {
+			t.Errorf("%v is dead: %t, want %t", a, got, want)
+		}
+		return err
+	}
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(is(tx, a, false), unwanted(tx.SetDead(a, false)), want(tx.SetDead(a, true)), is(tx, a, true), unwanted(tx.SetDead(a, true)))
+	})
+	view(t, s, func(tx approval.Tx) error {
+		return errors.Join(is(tx, a, true), is(tx, approval.Address{Channel: "slack", To: "U1"}, false), is(tx, approval.Address{Channel: "line", To: "U2"}, false))
+	})
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(want(tx.SetDead(a, false)), is(tx, a, false))
+	})
+}
+
 func feed(t *testing.T, s approval.Store) {
 	var rs []approval.Request
 	for i := range 4 {
@@ -599,7 +651,7 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 			Attempt: 3, MessageID: "m", HTTPStatus: 429, Error: "rate_limited: slow down", NextAttemptAt: now.Add(time.Second), LeaseUntil: now.Add(2 * time.Second),
 			FirstTryAt: now.Add(-time.Hour), SentAt: now.Add(-time.Minute), CreatedAt: now, UpdatedAt: now.Add(time.Millisecond),
 			Body: []byte{0, 1, 0xff}, Receipt: []byte(`{"ts":"1.2"}`), TargetID: tx.NewID(), RetryKey: "key", Revived: true,
-			ReplyTo: "token", Text: "Approved.", Cards: []string{r.ID, "x"},
+			ReplyTo: "token", Text: "Approved.", Cards: []string{r.ID, "x"}, Part: 2, More: true, Note: approval.NoteReason,
 		}
 		bare = newNotification(tx, "", approval.KindReply)
 		return errors.Join(tx.InsertNotification(full), tx.InsertNotification(bare))
@@ -774,6 +826,7 @@ func updateNotification(t *testing.T, s approval.Store) {
 	changed.NextAttemptAt, changed.LeaseUntil, changed.FirstTryAt, changed.SentAt, changed.UpdatedAt = now.Add(1*time.Second), now.Add(2*time.Second), now.Add(3*time.Second), now.Add(4*time.Second), now.Add(5*time.Second)
 	changed.Body, changed.Receipt, changed.TargetID, changed.RetryKey, changed.Revived = []byte("b"), []byte(`{}`), "t", "k", true
 	changed.ReplyTo, changed.Text, changed.Cards = "to", "text", []string{"c"}
+	changed.Part, changed.More, changed.Note = 3, true, approval.NoteUnreached
 	identity := changed // none of these is stored
 	identity.ApprovalID, identity.BatchID, identity.Channel, identity.Recipient, identity.Kind, identity.CreatedAt = "x", "x", "x", "x", approval.KindReply, now.Add(-time.Hour)
 	update(t, s, func(tx approval.Tx) error {
