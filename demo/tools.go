@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,8 +64,15 @@ func (w *workshop) run(ctx context.Context, tool string, args map[string]any) (s
 	case "list_files":
 		return w.list()
 	case "read_ledger":
-		b, err := w.root.ReadFile(ledgerFile)
-		return string(b), err
+		l, err := w.ledger()
+		if err != nil {
+			return "", err
+		}
+		var held []string
+		for _, name := range slices.Sorted(maps.Keys(l)) {
+			held = append(held, name+" holds "+money(l[name]))
+		}
+		return strings.Join(held, ", "), nil
 	case "write_file":
 		return "wrote " + text("path"), w.write(text("path"), text("content"))
 	case "delete_file":

@@ -120,7 +120,9 @@ type pageSlack struct {
 	Bot           string             `json:"bot"`
 	Names         map[string]string  `json:"names"`
 	Conversations []pageConversation `json:"conversations"`
-	View          Object             `json:"view"`
+	View          Object             `json:"view"` // the modal on top
+	HasHome       bool               `json:"has_home"`
+	Home          Object             `json:"home"` // nil: not published
 }
 
 type pageConversation struct {
@@ -190,17 +192,14 @@ func (s *Sandbox) lineView(p Person) pageLINE {
 				}
 			}
 		}
-		if m.FromBot && i == len(chat)-1 {
-			object, _ := parseObject(m.JSON)
-			shown.Quick = object["quickReply"] != nil
-		}
+		shown.Quick = len(m.QuickReplies) > 0
 		v.Messages = append(v.Messages, shown)
 	}
 	return v
 }
 
 func (s *Sandbox) slackView(p Person) pageSlack {
-	v := pageSlack{On: p.Slack != "", Team: s.cfg.Slack.TeamName, Bot: s.cfg.Slack.BotName, Names: map[string]string{s.cfg.Slack.BotUserID: s.cfg.Slack.BotName}, Conversations: []pageConversation{}}
+	v := pageSlack{On: p.Slack != "", HasHome: !s.cfg.Slack.HomeOff, Team: s.cfg.Slack.TeamName, Bot: s.cfg.Slack.BotName, Names: map[string]string{s.cfg.Slack.BotUserID: s.cfg.Slack.BotName}, Conversations: []pageConversation{}}
 	for _, other := range s.people {
 		v.Names[other.Slack] = other.Name
 	}
@@ -221,10 +220,11 @@ func (s *Sandbox) slackView(p Person) pageSlack {
 		}
 		v.Conversations = append(v.Conversations, shown)
 	}
-	for _, view := range s.slack.views {
-		if view.Open && view.User == p.Slack {
-			v.View = s.viewJSON(view, nil)
-		}
+	if stack := s.stack(p.Slack); len(stack) > 0 && p.Slack != "" {
+		v.View = s.viewJSON(stack[len(stack)-1], nil)
+	}
+	if home := s.slack.homes[p.Slack]; home != nil {
+		v.Home = s.viewJSON(home, nil)
 	}
 	return v
 }
@@ -341,6 +341,12 @@ func (s *Sandbox) perform(ctx context.Context, a pageAction) (Delivery, error) {
 		return s.TapSlack(ctx, a.Person, a.Channel, a.TS, a.Action, a.Value)
 	case "slack.type":
 		return s.typeSlackAnywhere(ctx, a)
+	case "slack.home":
+		return s.OpenHome(ctx, a.Person)
+	case "slack.home.tap":
+		return s.TapHome(ctx, a.Person, a.Action, a.Value)
+	case "slack.view.tap":
+		return s.TapView(ctx, a.Person, a.Action, a.Value)
 	case "slack.submit":
 		return s.SubmitView(ctx, a.Person, a.View, a.Values)
 	case "slack.close":

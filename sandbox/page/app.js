@@ -302,7 +302,7 @@ function drawConversation(open) {
   const input = $("slack-text");
   input.disabled = !open;
   $("slack-form").querySelector("[type=submit]").disabled = !open;
-  input.placeholder = !open ? "" : thread ? "Reply in the thread" : open.im ? "Message " + slack.bot : `Mention ${slack.bot} in #${open.name}, or /command`;
+  input.placeholder = !open ? "" : thread ? "Reply in the thread" : open.im ? "Message " + slack.bot : `@${slack.bot} … or /command`;
   drawList($("slack-log"), items, drawSlackMessage, !open ? `${person} has no Slack account here.`
     : open.im ? ["Nothing yet.", make("br"), "Answers that concern only you, and what you type to the app, appear here."]
       : ["Nothing yet.", make("br"), "When the agent wants something that needs a yes, its card appears here."]);
@@ -489,7 +489,7 @@ function drawPanels() {
       list.setAttribute("role", "region");
       list.setAttribute("aria-label", p.title + ", line by line");
       list.tabIndex = 0;
-      const newer = button("newer", () => toEnd(list), icon("down"), "New lines");
+      const newer = named(button("newer", () => toEnd(list), icon("down")), "To the newest line");
       newer.hidden = true;
       const section = make("section", "card", head, make("div", "fill", list, newer));
       section.setAttribute("aria-labelledby", title.id);
