@@ -47,6 +47,7 @@ type App struct {
 	directory *approval.Directory
 	sender    *channels.Sender
 	heartbeat *heartbeat.Heartbeat
+	socket    *webhook.Socket
 	metrics   *metrics
 
 	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
@@ -152,7 +153,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
 	}
-	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping})
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping, Quotas: a.quotaLog})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler()}
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
@@ -204,6 +205,8 @@ func (a *App) webhooks() exactly {
 	o := webhook.Options{Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook}
 	line := webhook.NewLINE(o, a.lineSecrets, a.lineBot)
 	slack := webhook.NewSlack(o, a.slackSecrets, a.slackWorkspace)
+	a.socket = webhook.NewSocket(webhook.SocketOptions{Slack: slack, Token: a.slackAppToken, API: a.slackAPI})
+	a.onStop("errands", func(context.Context) error { slack.Close(); return nil })
 	return exactly{
 		"/webhook/line":  a.configured(line, func(l *live) bool { return l.line != nil }),
 		"/webhook/slack": a.configured(slack, func(l *live) bool { return l.slack != nil }),
@@ -237,6 +240,7 @@ func (a *App) Start() error {
 	if a.o.Config.Path != "" {
 		a.goes(func() { a.watch(a.work) })
 	}
+	a.goes(func() { a.socket.Run(a.work) })
 	a.heartbeat.Start()
 	for i, l := range a.listeners() {
 		a.running.Go(func() {

@@ -165,6 +165,20 @@ func (a *App) slackSecrets() []string {
 	return nil
 }
 
+func (a *App) slackAppToken() string {
+	if c := a.live.Load().cfg.Channels.Slack; c != nil {
+		return c.AppToken.Reveal()
+	}
+	return ""
+}
+
+func (a *App) slackAPI() string {
+	if c := a.live.Load().cfg.Channels.Slack; c != nil && c.APIURL != "" {
+		return c.APIURL
+	}
+	return slack.DefaultAPIURL
+}
+
 func (a *App) slackWorkspace() (webhook.Workspace, bool) {
 	l := a.live.Load()
 	if l.slack == nil {

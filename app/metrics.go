@@ -54,17 +54,17 @@ func newMetrics(a *App) *metrics {
 			return float64(n)
 		})
 	m.quotas = &a.quotas
-	quota := func(name, help string, value func(Quota) float64) prometheus.GaugeFunc {
+	gauge := func(name, help string, value func(quota) float64) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_line_quota_" + name, Help: help + " -1: not known, or no limit."}, func() float64 {
-			if q, known := a.quotas.get(); known && (q.Limited || name == "used") {
+			if q, known := a.quotas.get(); known && (q.limited || name == "used") {
 				return value(q)
 			}
 			return -1
 		})
 	}
 	m.registry.MustRegister(
-		quota("used", "LINE messages of this month that are used.", func(q Quota) float64 { return float64(q.Used) }),
-		quota("limit", "LINE messages that this month has.", func(q Quota) float64 { return float64(q.Limit) }))
+		gauge("used", "LINE messages of this month that are used.", func(q quota) float64 { return float64(q.used) }),
+		gauge("limit", "LINE messages that this month has.", func(q quota) float64 { return float64(q.limit) }))
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)

@@ -10,22 +10,22 @@ import (
 	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/locale"
+	"countersign/rest"
 )
 
-// Quota is how many messages of the month a channel has sent, of how many.
-type Quota struct {
-	Channel string    `json:"channel"`
-	Limited bool      `json:"limited"`
-	Limit   int       `json:"limit,omitempty"` // of a limited one
-	Used    int       `json:"used"`
-	At      time.Time `json:"at"` // when the platform said so
+// quota is how many of the month's messages LINE counts as sent, of how many.
+type quota struct {
+	limited bool
+	limit   int // of a limited one
+	used    int
+	at      time.Time // when LINE said so
 }
 
 // low reports whether four fifths are used.
-func (q Quota) low() bool { return q.Limited && q.Used*5 >= q.Limit*4 }
+func (q quota) low() bool { return q.limited && q.used*5 >= q.limit*4 }
 
 // spent reports whether nothing is left.
-func (q Quota) spent() bool { return q.Limited && q.Used >= q.Limit }
+func (q quota) spent() bool { return q.limited && q.used >= q.limit }
 
 // How often the quota is read: seldom while much is left, more often when it runs out.
 const (
@@ -37,22 +37,22 @@ const (
 // quotas keeps what the platforms said last of the month's messages.
 type quotas struct {
 	mu    sync.Mutex
-	line  *Quota
+	line  *quota
 	first bool // the 80 % were said
 }
 
 // get returns what is known.
-func (q *quotas) get() (Quota, bool) {
+func (q *quotas) get() (quota, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.line == nil {
-		return Quota{}, false
+		return quota{}, false
 	}
 	return *q.line, true
 }
 
 // set keeps a new reading; warn says that it is the first to be low.
-func (q *quotas) set(n *Quota) (warn bool) {
+func (q *quotas) set(n *quota) (warn bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.line = n
@@ -67,7 +67,7 @@ func (q *quotas) count() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.line != nil {
-		q.line.Used++
+		q.line.used++
 	}
 }
 
@@ -75,8 +75,8 @@ func (q *quotas) count() {
 func (q *quotas) spend() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.line != nil && q.line.Limited {
-		q.line.Used = max(q.line.Used, q.line.Limit)
+	if q.line != nil && q.line.limited {
+		q.line.used = max(q.line.used, q.line.limit)
 	}
 }
 
@@ -112,7 +112,7 @@ func (a *App) readQuota(ctx context.Context) time.Duration {
 		}
 		return quotaRetry
 	}
-	q := &Quota{Channel: line.Name, Limited: limited, Limit: limit, Used: used, At: a.o.Now().UTC().Truncate(time.Millisecond)}
+	q := &quota{limited: limited, limit: limit, used: used, at: a.o.Now().UTC().Truncate(time.Millisecond)}
 	if a.quotas.set(q) {
 		a.log.Warn("the month's LINE messages are running out; when they are used up, cards go to the next channel of each person, and nobody who has none is told",
 			"used", used, "limit", limit, "do", "take a larger plan, or give people a second channel")
@@ -140,13 +140,26 @@ func (a *App) status(to approval.Actor) []string {
 			id = "status_quota_spent"
 		case q.low():
 			id = "status_quota_low"
-		case q.Limited:
+		case q.limited:
 			id = "status_quota"
 		}
-		lines = append(lines, l.Say(id, "used", strconv.Itoa(q.Used), "limit", strconv.Itoa(q.Limit)))
+		lines = append(lines, l.Say(id, "used", strconv.Itoa(q.used), "limit", strconv.Itoa(q.limit)))
 	}
 	for name := range a.sender.Paused() {
 		lines = append(lines, l.Say("status_paused", "channel", name))
 	}
 	return lines
+}
+
+// quotaLog is what the notification log tells of the month.
+func (a *App) quotaLog() []rest.Quota {
+	q, known := a.quotas.get()
+	if !known {
+		return nil
+	}
+	out := rest.Quota{Channel: line.Name, Used: q.used, At: approval.FormatTime(q.at)}
+	if q.limited {
+		out.Limit = &q.limit
+	}
+	return []rest.Quota{out}
 }

@@ -63,6 +63,7 @@ func (a *App) Reload(ctx context.Context) error {
 	case a.requota <- struct{}{}:
 	default:
 	}
+	a.socket.Reconfigured()
 	a.metrics.reloaded(true)
 	a.log.Info("the configuration was read again and is in force", "file", cfg.Path)
 	for _, s := range loosened {

@@ -139,6 +139,8 @@ type ApprovalQuery struct {
 type Page[T any] struct {
 	Items []T
 	Next  string // the After of the next page; "" at the end
+	// Quotas come with the notification log: what channels with a monthly limit have sent, as far as known.
+	Quotas []Quota
 }
 
 // Approvals lists requests. For people.
@@ -238,16 +240,17 @@ func list[T any](ctx context.Context, c *Client, what string, q url.Values, afte
 		q.Set("limit", strconv.Itoa(limit))
 	}
 	var out struct {
-		Approvals     []T    `json:"approvals"`
-		Notifications []T    `json:"notifications"`
-		Events        []T    `json:"events"`
-		Next          string `json:"next"`
+		Approvals     []T     `json:"approvals"`
+		Notifications []T     `json:"notifications"`
+		Events        []T     `json:"events"`
+		Next          string  `json:"next"`
+		Quotas        []Quota `json:"quotas"`
 	}
 	if err := c.do(ctx, http.MethodGet, "/v1/"+what, q, nil, &out, 0); err != nil {
 		return Page[T]{}, err
 	}
-	// One of the three is there, whichever list it was.
-	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next}, nil
+	// One of the three lists is there, whichever list it was.
+	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next, Quotas: out.Quotas}, nil
 }
 
 // passing reports whether err may be over in a moment: the server is away, or too busy.

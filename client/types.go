@@ -229,3 +229,11 @@ func (d *Decided) UnmarshalJSON(b []byte) error { return keep(b, (*plainDecided)
 
 // MarshalJSON writes what the server sent.
 func (d Decided) MarshalJSON() ([]byte, error) { return kept(d.JSON, plainDecided(d)) }
+
+// Quota is how many messages a channel has sent this month, of how many.
+type Quota struct {
+	Channel string    `json:"channel"`
+	Used    int       `json:"used"`
+	Limit   *int      `json:"limit"` // nil: there is none
+	At      time.Time `json:"at"`    // when the platform said so
+}

@@ -273,7 +273,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		ns = ns[:limit]
 		list.Next = optional(ns[limit-1].ID)
 	}
-	list.Notifications = wire(ns, wireNotification)
+	list.Notifications, list.Quotas = wire(ns, wireNotification), s.quotas()
 	return x.answer(http.StatusOK, list)
 }
 

@@ -25,6 +25,8 @@ type Options struct {
 	Version   string       // of the program, for the OpenAPI document
 	// Stopping is done when the server is about to stop: whoever waits is answered then. nil: never.
 	Stopping context.Context
+	// Quotas says what is known of the channels' months. nil: nothing.
+	Quotas func() []Quota
 	// Patience is how long the store may take before the answer is 503; default 10 s.
 	Patience time.Duration
 }
@@ -39,6 +41,7 @@ type Server struct {
 	version   string
 	stopping  context.Context
 	patience  time.Duration
+	quotas    func() []Quota
 	keepAlive time.Duration
 
 	routes   []route
@@ -50,10 +53,13 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping,
+	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas,
 		patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.quotas == nil {
+		s.quotas = func() []Quota { return nil }
 	}
 	if s.stopping == nil {
 		s.stopping = context.Background()

@@ -241,7 +241,17 @@ type approvalList struct {
 type notificationList struct {
 	Notifications []notification `json:"notifications" nullable:"false" description:"Newest first."`
 	Next          optional       `json:"next" description:"The after of the next page; null at the end."`
+	Quotas        []Quota        `json:"quotas,omitempty" description:"What channels with a monthly limit have sent this month, as far as the platform has said."`
 	_             struct{}       `additionalProperties:"false"`
+}
+
+// Quota is how many messages a channel has sent this month, of how many.
+type Quota struct {
+	Channel string   `json:"channel"`
+	Used    int      `json:"used"`
+	Limit   *int     `json:"limit" description:"null: there is none."`
+	At      string   `json:"at" format:"date-time" description:"When the platform said so."`
+	_       struct{} `additionalProperties:"false"`
 }
 
 type eventList struct {

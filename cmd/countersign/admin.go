@@ -81,6 +81,7 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 		return printJSON(s.out, list("notifications", page))
 	case len(page.Items) == 0:
 		s.printf("No notifications.\n")
+		quotas(s, page.Quotas)
 		return nil
 	}
 	now := time.Now()
@@ -89,7 +90,22 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 		rows = append(rows, notificationRow(n, now))
 	}
 	table(s.out, rows...)
+	quotas(s, page.Quotas)
 	return nil
+}
+
+// quotas says how many of the month's messages are used.
+func quotas(s *std, all []client.Quota) {
+	for _, q := range all {
+		switch {
+		case q.Limit == nil:
+			s.printf("\n%s: %d messages this month, without a limit\n", q.Channel, q.Used)
+		case q.Used >= *q.Limit:
+			s.printf("\n%s: %d of %d messages this month: used up, no more cards can be sent there\n", q.Channel, q.Used, *q.Limit)
+		default:
+			s.printf("\n%s: %d of %d messages this month\n", q.Channel, q.Used, *q.Limit)
+		}
+	}
 }
 
 func (c *notificationsCmd) list(ctx context.Context, g *gate) (client.Page[client.Notification], error) {
