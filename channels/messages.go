@@ -11,6 +11,7 @@ const (
 	TextApproveAll Text = "approve_all"
 	TextDenyAll    Text = "deny_all"
 	TextOpen       Text = "open"
+	TextShowAll    Text = "show_all"
 
 	TextRiskLow      Text = "risk_low"
 	TextRiskMedium   Text = "risk_medium"

@@ -139,8 +139,8 @@ func rowKey(s string) string {
 	return approval.Visible(quote(s))
 }
 
-// literal matches text that would be taken for another JSON value.
-var literal = regexp.MustCompile(`^(true|false|null|-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)$`)
+// literal matches text that would be taken for another JSON value, with or without our reading of it.
+var literal = regexp.MustCompile(`^(true|false|null|-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)( *=.*)?$`)
 
 // rowText shows a string value: as it is where it can only be a string, in quotes where it looks like
 // another value or its ends cannot be seen, as a block where it has several lines.

@@ -58,7 +58,13 @@ func Request(args string) approval.Request {
 }
 
 func delivery(kind approval.NotificationKind, rs ...approval.Request) approval.Delivery {
-	d := approval.Delivery{Notification: approval.Notification{ID: "01KAFHZX3T9W8Y7B6A5D4CN0T1", Kind: kind, Status: approval.Queued}, Requests: rs}
+	d := approval.Delivery{Notification: approval.Notification{ID: "01KAFHZX3T9W8Y7B6A5D4CN0T1", Kind: kind, Status: approval.Queued, CreatedAt: Noon}, Requests: rs}
+	switch kind {
+	case approval.KindReminder:
+		d.Notification.CreatedAt = Noon.Add(32 * time.Minute)
+	case approval.KindOutcome:
+		d.Notification.CreatedAt = Noon.Add(6 * time.Minute)
+	}
 	if len(rs) > 0 {
 		d.Notification.ApprovalID = rs[0].ID
 	}
@@ -78,6 +84,37 @@ func Reply(text string, rs ...approval.Request) approval.Delivery {
 	return d
 }
 
+// Asking is a reply that asks why.
+func Asking(note approval.Note, text string) approval.Delivery {
+	d := Reply(text)
+	d.Notification.ApprovalID, d.Notification.Note = ID(1), note
+	return d
+}
+
+// Diff is a preview that is a unified diff.
+const Diff = `--- a/gate.conf
++++ b/gate.conf
+@@ -1,5 +1,6 @@
+ [gate]
+-listen = 127.0.0.1:8787
++listen = 0.0.0.0:8787
++public = true
+ store = sqlite:gate.db
+ 
+ # ` + "\u202e" + `the end
+\ No newline at end of file
+`
+
+// LongDiff is one that no card has room for.
+func LongDiff() string {
+	var b strings.Builder
+	b.WriteString("diff --git a/words.txt b/words.txt\nindex 1d2c3b4..5a6f7e8 100644\n--- a/words.txt\n+++ b/words.txt\n@@ -1,400 +1,400 @@\n")
+	for i := range 400 {
+		fmt.Fprintf(&b, "-old word %d\n+new word %d%s\n", i, i, strings.Repeat(" and so on", i%40))
+	}
+	return b.String()
+}
+
 const transfer = `{"amount_cents":2000,"to_address":"0xAbC0000000000000000000000000000000000123"}`
 
 func ended(status approval.Status, by, reason string) approval.Request {
@@ -87,6 +124,13 @@ func ended(status approval.Status, by, reason string) approval.Request {
 		r.UseBy = Noon.Add(20 * time.Minute)
 	}
 	return r
+}
+
+// edit makes r a call that writes a file, with a picture of what changes.
+func edit(r *approval.Request, diff string) {
+	a, _ := approval.ParseArgs([]byte(`{"path":"/etc/gate.conf","mode":"0644"}`))
+	r.Tool, r.Args, r.ArgsHash, r.Preview = "edit_file", a.Canonical(), a.Hash(), diff
+	r.HumanMessage, r.ReasonCode = "Writes to “/etc/gate.conf”", "approval_required"
 }
 
 // Batch is n different requests of one batch call.
@@ -169,6 +213,14 @@ func Cases() []Case {
 			a, _ := approval.ParseArgs([]byte(`{"path":"/etc/hosts","description":"Add a host","content":"127.0.0.1 gate"}`))
 			r.Args, r.IgnoredArgs, r.ArgsHash = a.Canonical(), []string{"description"}, a.Hash("description")
 		})},
+		{"numbers", with(`{"amount_cents":1234567,"fee_cents":-5,"price_minor":990,"currency":"EUR","rows":40000,"ratio":0.333333,"big":123456789012345678901234567890,"exp":1e21,"as_text":"40000","like_ours":"2000  = 99.00","dry_run":false,"limit":null}`)},
+		{"diff", request(func(r *approval.Request) { edit(r, Diff) })},
+		{"diff_long", request(func(r *approval.Request) { edit(r, LongDiff()) })},
+		{"unreached", func() approval.Delivery {
+			d := delivery(approval.KindRequest, Request(transfer))
+			d.Notification.Note = approval.NoteUnreached
+			return d
+		}()},
 		{"outcome_approved", delivery(approval.KindOutcome, ended(approval.Approved, "hana", "checked with finance"))},
 		{"outcome_used", delivery(approval.KindOutcome, used)},
 		{"outcome_lapsed", delivery(approval.KindOutcome, lapsed)},
@@ -179,6 +231,9 @@ func Cases() []Case {
 		{"outcome_batch_over", delivery(approval.KindOutcome, over...)},
 		{"reply", Reply("Already approved by hana at 2026-11-21T03:05:00.000Z.")},
 		{"reply_card", Reply("This request is waiting. Use its buttons to decide.", Request(transfer))},
+		{"reply_ask", Asking(approval.NoteReason, "Denied: transfer_credits.")},
+		{"reply_ask_deny", Asking(approval.NoteDeny, "This request needs a reason, so nothing is decided yet. Type the reason now, or: deny "+ID(1)+" followed by it.")},
+		{"reply_ask_approve", Asking(approval.NoteApprove, "This request needs a reason. Type: approve "+ID(1)+" followed by your reason.")},
 		{"reply_cards", Reply("3 requests are waiting. Use their buttons to decide.", Batch(3)...)},
 	}
 }
@@ -206,10 +261,13 @@ func AnyDelivery(t *rapid.T) approval.Delivery {
 		r.ID = ID(i)
 		rs = append(rs, r)
 	}
+	d := delivery(kind, rs...)
 	if kind == approval.KindReply {
-		return Reply(anyText(5000).Draw(t, "text"), rs...)
+		d = Reply(anyText(30_000).Draw(t, "text"), rs...)
 	}
-	return delivery(kind, rs...)
+	d.Notification.Note = rapid.SampledFrom([]approval.Note{"", "", approval.NoteReason, approval.NoteDeny, approval.NoteApprove, approval.NoteUnreached}).Draw(t, "note")
+	d.Notification.CreatedAt = Noon.Add(time.Duration(rapid.IntRange(-1, 62).Draw(t, "minutes")) * time.Minute)
+	return d
 }
 
 func anyRequest(t *rapid.T, among int) approval.Request {
@@ -221,7 +279,7 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 	r.Scope = anyText(approval.MaxScope).Draw(t, "scope")
 	r.SessionID = anyText(approval.MaxSessionID).Draw(t, "session")
 	r.Rationale = anyText(4000).Draw(t, "rationale")
-	r.Preview = anyText(4000).Draw(t, "preview")
+	r.Preview = rapid.OneOf(anyText(4000), anyDiff()).Draw(t, "preview")
 	r.HumanMessage = anyText(2000).Draw(t, "message")
 	r.Risk = rapid.SampledFrom([]approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical, "odd"}).Draw(t, "risk")
 	r.RequireReason = rapid.Bool().Draw(t, "reason required")
@@ -269,11 +327,20 @@ func Fuzzed(args []byte, words string, requests, flags uint8) approval.Delivery 
 		}
 		rs = append(rs, r)
 	}
-	kind := []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome, approval.KindReply}[flags>>4&3]
-	if kind == approval.KindReply {
-		return Reply(words, rs[:min(len(rs), 5)]...)
+	if flags&64 != 0 {
+		for i := range rs {
+			rs[i].Preview = "@@ -1 +1 @@\n+" + strings.ReplaceAll(words, "\n", "\n-")
+		}
 	}
-	return delivery(kind, rs...)
+	kind := []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome, approval.KindReply}[flags>>4&3]
+	d := delivery(kind, rs...)
+	if kind == approval.KindReply {
+		d = Reply(words, rs[:min(len(rs), 5)]...)
+	}
+	if flags&128 != 0 {
+		d.Notification.Note = []approval.Note{approval.NoteReason, approval.NoteDeny, approval.NoteApprove, approval.NoteUnreached}[flags&3]
+	}
+	return d
 }
 
 // nasty are pieces that make trouble where they are not escaped, counted or made visible.
@@ -292,6 +359,21 @@ func anyText(most int) *rapid.Generator[string] {
 			b.WriteString(p)
 		}
 		return b.String()
+	})
+}
+
+// anyDiff is a unified diff, or nearly one.
+func anyDiff() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		sign := rapid.SampledFrom([]string{"+", "-", " ", "+", "-", " ", "--- ", "+++ ", "@@ -1,9 +1,9 @@ ", "\\ ", "", "odd"})
+		lines := []string{"--- a", "+++ b", "@@ -1,3 +1,3 @@"}
+		for range rapid.OneOf(rapid.IntRange(1, 8), rapid.IntRange(1, 300)).Draw(t, "lines") {
+			lines = append(lines, sign.Draw(t, "sign")+strings.ReplaceAll(anyText(300).Draw(t, "line"), "\n", "\n "))
+		}
+		if rapid.IntRange(0, 3).Draw(t, "no header") == 0 {
+			lines = lines[2:]
+		}
+		return strings.Join(lines, "\n")
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	api "github.com/line/line-bot-sdk-go/v8/linebot/messaging_api"
 	"github.com/rivo/uniseg"
@@ -25,13 +26,20 @@ const (
 	maxButtonLabel  = 40  // grapheme clusters
 	maxDisplayText  = 300 // both in clusters and in units
 	maxPostbackData = 300
+	maxFillIn       = 300 // of the keyboard that a button opens; also what a tap on a message action says
+	maxQuickLabel   = 20
+	maxQuickReplies = 13
 	maxURI          = 1000
 
 	bubbleSize       = maxBubble - 500
 	carouselSize     = maxCarousel - 2000
 	bubblesPerScroll = 6 // of a batch's requests: more would leave each too little room for its args
 
+	// pageSize is what a reply of text only holds in its messages: each is filled to three quarters at least.
+	pageSize = maxMessages*(maxText/4*3) - 750
+
 	maxValue  = 8000 // of one arg
+	maxDiff   = 160  // of one line of a diff
 	roomyRows = 24   // up to as many rows stand in two columns
 )
 
@@ -56,6 +64,8 @@ const (
 	alarm   = "#B91C1C"
 	approve = "#15803D"
 	settled = "#4B5563"
+	added   = "#166534"
+	removed = "#991B1B"
 )
 
 func riskColour(r approval.Risk) string {
@@ -71,8 +81,8 @@ func riskColour(r approval.Risk) string {
 }
 
 // Render makes a JSON array of LINE message objects: for a card one Flex bubble, for a batch carousels
-// of a summary and one bubble for each request, for a reply a text, followed by a bubble for each of
-// its cards. LINE cannot edit, so an outcome is an error.
+// of a summary and one bubble for each request, for a reply its text, in several messages where it is
+// long, a bubble for each of its cards, and what it asks. LINE cannot edit, so an outcome is an error.
 func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 	ms, err := messages(c)
 	if err != nil {
@@ -85,25 +95,11 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 }
 
 func messages(c channels.Card) ([]api.MessageInterface, error) {
-	var ms []api.MessageInterface
 	switch {
 	case c.Kind == approval.KindOutcome:
 		return nil, fmt.Errorf("line: a message cannot be edited")
 	case c.Kind == approval.KindReply:
-		if c.Text != "" || len(c.Items) == 0 {
-			ms = append(ms, &api.TextMessage{Text: shorten(or(c.Text, "…"), maxText)})
-		}
-		if len(ms)+len(c.Items) > maxMessages {
-			return scroll(ms, c, c.Items, nil, maxBubbles)
-		}
-		for _, i := range c.Items {
-			m, err := single(c, i)
-			if err != nil {
-				return nil, err
-			}
-			ms = append(ms, m)
-		}
-		return ms, nil
+		return answer(c)
 	case len(c.Items) == 0:
 		return nil, fmt.Errorf("line: a card without a request")
 	case len(c.Items) == 1:
@@ -111,6 +107,54 @@ func messages(c channels.Card) ([]api.MessageInterface, error) {
 		return []api.MessageInterface{m}, err
 	}
 	return scroll(nil, c, c.Items, summary(c), bubblesPerScroll)
+}
+
+// Page returns how much text one reply holds, in UTF-16 code units.
+func (ch *Channel) Page() (limit int, unit func(string) int) { return pageSize, measure }
+
+// answer is a text, cards, and a question: the quick replies to that show only on the last message.
+func answer(c channels.Card) ([]api.MessageInterface, error) {
+	var ms, last []api.MessageInterface
+	if c.Ask != "" {
+		last = append(last, question(c))
+	}
+	switch {
+	case len(c.Items) == 0 && c.Ask == "":
+		for _, s := range channels.Split(shorten(or(c.Text, "…"), pageSize), maxText, measure) {
+			if s = strings.TrimSuffix(s, "\n"); s != "" {
+				ms = append(ms, &api.TextMessage{Text: s})
+			}
+		}
+	case c.Text != "" || len(c.Items) == 0:
+		ms = append(ms, &api.TextMessage{Text: shorten(or(c.Text, "…"), maxText)})
+	}
+	if len(ms)+len(c.Items)+len(last) > maxMessages {
+		ms, err := scroll(ms, c, c.Items, nil, maxBubbles)
+		return append(ms, last...), err
+	}
+	for _, i := range c.Items {
+		m, err := single(c, i)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, m)
+	}
+	return append(ms, last...), nil
+}
+
+// question asks why, with answers to tap. They come back as typed words, as an answer of one's own does.
+func question(c channels.Card) *api.TextMessage {
+	m := &api.TextMessage{Text: shorten(c.Ask, maxText)}
+	for _, s := range c.Suggest[:min(len(c.Suggest), maxQuickReplies)] {
+		if m.QuickReply == nil {
+			m.QuickReply = new(api.QuickReply)
+		}
+		m.QuickReply.Items = append(m.QuickReply.Items, api.QuickReplyItem{Type: "action", Action: &api.MessageAction{
+			Label: approval.ShortenMiddle(s, maxQuickLabel, stricter),
+			Text:  approval.ShortenMiddle(c.Say(channels.TextReasonPrefix)+s, maxFillIn, stricter),
+		}})
+	}
+	return m
 }
 
 // single is a message of one request's bubble.
@@ -179,7 +223,8 @@ func summary(c channels.Card) *api.FlexBubble {
 	}
 	if c.Together() {
 		body.Contents = append(body.Contents, text(c.Say(channels.TextBatchHint), "xs", faint, false))
-		b.Footer = buttons(c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), "")
+		needed := slices.ContainsFunc(c.Items, func(i channels.Item) bool { return i.Pending() && i.ReasonNeeded })
+		b.Footer = buttons(c, c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), "", needed)
 	}
 	return b
 }
@@ -193,7 +238,7 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 	head := header(title, channels.RiskIcon(i.Risk)+" "+c.Say(channels.RiskText(i.Risk)), colour)
 	for n, m := range levels {
 		d := drawing{measures: m, card: c, item: i, roomy: len(i.Rows) <= roomyRows && size > carouselSize/4}
-		b := &api.FlexBubble{Size: api.FlexBubbleSIZE_MEGA, Header: head, Footer: d.footer()}
+		b := &api.FlexBubble{Size: api.FlexBubbleSIZE_MEGA, Header: head, Footer: d.footer(true)}
 		// What the args may take is what the rest leaves.
 		b.Body = d.body(channels.Fitted{Total: i.Total}, true)
 		left := size - sizeOf(b)
@@ -202,7 +247,7 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 		if left < 0 || !good && n < len(levels)-1 {
 			continue
 		}
-		b.Body = d.body(f, false)
+		b.Body, b.Footer = d.body(f, false), d.footer(!f.All() || f.Shortened || d.cutsWords())
 		if taken := sizeOf(b); taken > size {
 			return nil, fmt.Errorf("line: a bubble of %d bytes, over %d", taken, size)
 		}
@@ -219,10 +264,16 @@ type drawing struct {
 	roomy bool
 }
 
-func (d drawing) footer() *api.FlexBox {
+// footer has the buttons: those that decide, one that brings up what the card had to leave out, and a
+// link.
+func (d drawing) footer(cut bool) *api.FlexBox {
 	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL}
 	if d.item.Pending() {
-		box = buttons(d.item.ID, d.card.Say(channels.TextApprove), d.card.Say(channels.TextDeny), d.item.Tool)
+		box = buttons(d.card, d.item.ID, d.card.Say(channels.TextApprove), d.card.Say(channels.TextDeny), d.item.Tool, d.item.ReasonNeeded)
+	}
+	if cut {
+		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
+			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)), Text: string(approval.IntentShow) + " " + d.item.ID}})
 	}
 	if d.item.Link != "" && measure(d.item.Link) <= d.link {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
@@ -256,7 +307,7 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 		add(bold(shorten(i.Sentence, d.sentence), "sm", ink))
 	}
 	if i.Why != "" {
-		add(text(shorten(i.Why, d.why), "sm", ink, false))
+		add(text(shorten(i.Why, d.why), "md", ink, false))
 	}
 	for _, fact := range d.facts() {
 		add(columns(fact.Label, shorten(fact.Value, d.fact), ink))
@@ -306,7 +357,9 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 			if i.Rationale != "" {
 				add(columns(say(channels.TextRationale), shorten(i.Rationale, d.own), faint))
 			}
-			if i.Preview != "" {
+			if lines := d.diff(); lines != nil {
+				add(d.diffBlock(lines))
+			} else if i.Preview != "" {
 				add(block(say(channels.TextPreview), shorten(i.Preview, d.own)))
 			}
 		}
@@ -314,7 +367,11 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 
 	add(&api.FlexSeparator{Margin: "md"})
 	if i.DeadlineAt != "" {
-		add(columns(say(channels.TextDeadline), i.DeadlineAt, ink))
+		at := i.DeadlineAt
+		if i.DeadlineIn != "" {
+			at += " · " + i.DeadlineIn
+		}
+		add(columns(say(channels.TextDeadline), at, ink))
 	}
 	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint, false))
 	return box
@@ -328,12 +385,74 @@ func (d drawing) row(r channels.Row) api.FlexComponentInterface {
 	case r.Lines:
 		return block(key, r.Value)
 	case d.roomy:
-		return columns(key, r.Value, ink)
+		box := columns(key, r.Value, ink)
+		if r.Gloss != "" {
+			value := box.Contents[1].(*api.FlexText)
+			value.Text, value.Contents = "", append([]api.FlexSpan{{Text: r.Value, Color: ink}}, gloss(r)...)
+		}
+		return box
 	}
-	return &api.FlexText{Size: "sm", Wrap: true, Contents: []api.FlexSpan{
+	return &api.FlexText{Size: "sm", Wrap: true, Contents: append([]api.FlexSpan{
 		{Text: key + "  ", Color: faint, Weight: api.FlexSpanWEIGHT_BOLD},
 		{Text: r.Value, Color: ink},
-	}}
+	}, gloss(r)...)}
+}
+
+// gloss is our own reading of a value, in a style that no value has.
+func gloss(r channels.Row) []api.FlexSpan {
+	if r.Gloss == "" {
+		return nil
+	}
+	return []api.FlexSpan{{Text: "  " + r.Gloss, Size: "xs", Color: faint, Style: api.FlexSpanSTYLE_ITALIC}}
+}
+
+// diff is as much of the preview's diff as is shown.
+func (d drawing) diff() []channels.DiffLine {
+	return d.card.FitDiff(d.item.Diff, maxDiff, 6*d.own, measure, func(l channels.DiffLine) int {
+		return sizeOf(&api.FlexText{Contents: []api.FlexSpan{diffSpan(l, "\n")}}) - sizeOf(&api.FlexText{})
+	})
+}
+
+// cutsWords reports whether the agent's own words are not all on the card.
+func (d drawing) cutsWords() bool {
+	i := d.item
+	if d.own == 0 {
+		return i.Rationale != "" || i.Preview != ""
+	}
+	lines := d.diff()
+	return measure(i.Rationale) > d.own || lines == nil && measure(i.Preview) > d.own || !slices.Equal(lines, i.Diff)
+}
+
+// diffBlock draws a diff: each line has its sign and its colour.
+func (d drawing) diffBlock(lines []channels.DiffLine) *api.FlexBox {
+	label := d.card.Say(channels.TextPreview) + "  " + channels.DiffCount(d.item.Diff)
+	box, t := block(label, ""), &api.FlexText{Size: "xs", Wrap: true}
+	for n, l := range lines {
+		end := "\n"
+		if n == len(lines)-1 {
+			end = ""
+		}
+		t.Contents = append(t.Contents, diffSpan(l, end))
+	}
+	box.Contents[1] = t
+	return box
+}
+
+func diffSpan(l channels.DiffLine, end string) api.FlexSpan {
+	s := api.FlexSpan{Text: l.Text + end, Color: ink}
+	switch l.Kind {
+	case channels.DiffAdded:
+		s.Color = added
+	case channels.DiffRemoved:
+		s.Color = removed
+	case channels.DiffHeader:
+		s.Weight = api.FlexSpanWEIGHT_BOLD
+	case channels.DiffHunk, channels.DiffRemark:
+		s.Color = faint
+	case channels.DiffCut:
+		s.Color, s.Style = faint, api.FlexSpanSTYLE_ITALIC
+	}
+	return s
 }
 
 // cost is what a row takes of a bubble's JSON.
@@ -367,19 +486,30 @@ func block(label, value string) *api.FlexBox {
 		Contents: []api.FlexComponentInterface{bold(label, "xs", faint), text(value, "xs", ink, false)}}
 }
 
-// buttons are Approve and Deny. Only postbacks are used: an action of type message would arrive as
-// typed words too.
-func buttons(id, yes, no, what string) *api.FlexBox {
+// buttons are Approve and Deny of a request or a batch. They are postbacks: an action of type message
+// would arrive as typed words too. Deny opens the keyboard with a reason begun, which goes to the agent
+// when it is sent; where nothing is decided without one, both do, with all of the decision begun.
+func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.FlexBox {
 	button := func(label_ string, intent approval.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
 		shown := label_
 		if what != "" {
 			shown = label_ + " " + what
 		}
-		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: style, Color: colour, Action: &api.PostbackAction{
+		action := &api.PostbackAction{
 			Label:       label(label_),
 			Data:        channels.Button{Intent: intent, ID: id}.Data(),
 			DisplayText: approval.ShortenMiddle(shown, maxDisplayText, stricter),
-		}}
+		}
+		switch {
+		case reasonNeeded:
+			action.FillInText = string(intent) + " " + id + " "
+		case intent == approval.IntentDeny:
+			action.FillInText = approval.ShortenMiddle(c.Say(channels.TextReasonPrefix), maxFillIn, stricter)
+		}
+		if action.FillInText != "" {
+			action.InputOption = api.PostbackActionINPUT_OPTION_OPEN_KEYBOARD
+		}
+		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: style, Color: colour, Action: action}
 	}
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
 		&api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{

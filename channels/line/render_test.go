@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,36 +19,71 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/locale"
 )
 
 var update = flag.Bool("update", false, "write the golden cards anew")
 
 func TestGoldenCards(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	for _, c := range channelstest.Cases() {
-		if c.Delivery.Notification.Kind == approval.KindOutcome {
-			if _, err := ch.Render(c.Card()); err == nil {
-				t.Errorf("%s: an edit was rendered for a channel that cannot edit", c.Name)
+	for _, tag := range locale.Tags() {
+		m := channelstest.Maker()
+		m.Words = locale.Get(tag)
+		for _, c := range channelstest.Cases() {
+			if c.Delivery.Notification.Kind == approval.KindOutcome {
+				if _, err := ch.Render(m.Card(c.Delivery)); err == nil {
+					t.Errorf("%s: an edit was rendered for a channel that cannot edit", c.Name)
+				}
+				continue
 			}
-			continue
+			if tag == locale.Default || !sameWords[c.Name] {
+				goldenCard(t, ch, tag, c.Name, func() channels.Card { return m.Card(c.Delivery) })
+			}
 		}
-		t.Run(c.Name, func(t *testing.T) {
-			body, err := ch.Render(c.Card())
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkBody(t, body)
-			var b bytes.Buffer
-			if err := json.Indent(&b, body, "", "  "); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, filepath.Join("testdata", "cards", c.Name+".json"), append(b.Bytes(), '\n'))
-			again, err := ch.Render(c.Card())
-			if err != nil || !bytes.Equal(body, again) {
-				t.Errorf("rendering twice gave different bytes (err %v)", err)
-			}
-		})
+		for part := 1; part <= 2; part++ {
+			d := shown()
+			d.Notification.Part = part
+			goldenCard(t, ch, tag, fmt.Sprintf("show_part_%d", part), func() channels.Card {
+				limit, unit := ch.Page()
+				c, _ := m.Part(d, limit, unit)
+				return c
+			})
+		}
 	}
+}
+
+// sameWords are the cases that differ from others in their args alone: one language shows how they are
+// drawn.
+var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true, "batch_20": true, "reply_cards": true, "diff_long": true}
+
+// shown is a request that takes two replies to show whole.
+func shown() approval.Delivery {
+	r := channelstest.Request(`{"path":"/etc/gate.conf","content":` + strconv.Quote(strings.Repeat("All work and no play.\n", 900)) + `,"owner":{"name":"root","ids":[0,0]}}`)
+	r.Rationale, r.Preview = "The gate must listen on all addresses.", channelstest.Diff
+	return channelstest.Reply("", r)
+}
+
+func goldenCard(t *testing.T, ch *Channel, tag, name string, card func() channels.Card) {
+	dir := filepath.Join("testdata", "cards")
+	if tag != locale.Default {
+		dir = filepath.Join(dir, tag)
+	}
+	t.Run(tag+"/"+name, func(t *testing.T) {
+		body, err := ch.Render(card())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkBody(t, body)
+		var b bytes.Buffer
+		if err := json.Indent(&b, body, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, filepath.Join(dir, name+".json"), append(b.Bytes(), '\n'))
+		again, err := ch.Render(card())
+		if err != nil || !bytes.Equal(body, again) {
+			t.Errorf("rendering twice gave different bytes (err %v)", err)
+		}
+	})
 }
 
 func golden(t *testing.T, file string, got []byte) {
@@ -165,9 +201,27 @@ func limits(t tester, v any) {
 			if s, _ := v["displayText"].(string); s == "" || uniseg.GraphemeClusterCount(s) > 300 || measure(s) > 300 {
 				t.Errorf("displayText of %d units", measure(s))
 			}
+			fill, _ := v["fillInText"].(string)
+			if uniseg.GraphemeClusterCount(fill) > 300 || measure(fill) > 300 || (fill != "") != (v["inputOption"] == "openKeyboard") {
+				t.Errorf("fillInText %q with input option %v", fill, v["inputOption"])
+			}
 			data, _ := v["data"].(string)
 			if b, err := channels.ParseButton(data); err != nil || b.Data() != data || measure(data) > 300 {
 				t.Errorf("postback data %q is not ours (err %v)", data, err)
+			}
+		case "message":
+			label, _ := v["label"].(string)
+			if n := uniseg.GraphemeClusterCount(label); n < 1 || n > 40 {
+				t.Errorf("a label of %d clusters", n)
+			}
+			if s, _ := v["text"].(string); s == "" || uniseg.GraphemeClusterCount(s) > 300 || measure(s) > 300 {
+				t.Errorf("a message action says %d units", measure(s))
+			}
+		case "action":
+			action, _ := v["action"].(map[string]any)
+			label, _ := action["label"].(string)
+			if n := uniseg.GraphemeClusterCount(label); n < 1 || n > 20 {
+				t.Errorf("a quick reply's label of %d clusters", n)
 			}
 		case "uri":
 			if s, _ := v["uri"].(string); measure(s) > 1000 {

@@ -32,7 +32,7 @@ func sizeOf(v any) int {
 			len(v.Size) + len(v.Color) + len(v.Weight) + quoted(v.Text)
 		for i := range v.Contents {
 			s := &v.Contents[i]
-			n += len(`{"type":"span","text":,"size":"","color":"","weight":"","style":"","decoration":""},`) + len(s.Color) + len(s.Weight) + quoted(s.Text)
+			n += len(`{"type":"span","text":,"size":"","color":"","weight":"","style":"","decoration":""},`) + len(s.Size) + len(s.Color) + len(s.Weight) + len(s.Style) + quoted(s.Text)
 		}
 		return n
 	case *api.FlexSeparator:
@@ -41,7 +41,9 @@ func sizeOf(v any) int {
 		n := len(`{"type":"button","flex":0,"color":"","style":"","action":,"height":"","scaling":false},`) + len(v.Color) + len(v.Style) + len(v.Height)
 		switch a := v.Action.(type) {
 		case *api.PostbackAction:
-			n += len(`{"type":"postback","label":,"data":,"displayText":}`) + quoted(a.Label) + quoted(a.Data) + quoted(a.DisplayText)
+			n += len(`{"type":"postback","label":,"data":,"displayText":,"inputOption":"","fillInText":}`) + quoted(a.Label) + quoted(a.Data) + quoted(a.DisplayText) + len(a.InputOption) + quoted(a.FillInText)
+		case *api.MessageAction:
+			n += len(`{"type":"message","label":,"text":}`) + quoted(a.Label) + quoted(a.Text)
 		case *api.UriAction:
 			n += len(`{"type":"uri","label":,"uri":}`) + quoted(a.Label) + quoted(a.Uri)
 		default:
