@@ -22,7 +22,7 @@ type Dialogs interface {
 	// dialog stays open and says so at the field.
 	Missing(by approval.Actor, s Submission, code approval.Code) json.RawMessage
 	// Notice is the answer to a submission by which nothing could be decided: the dialog says why.
-	Notice(by approval.Actor, text string) json.RawMessage
+	Notice(by approval.Actor, code approval.Code, text string) json.RawMessage
 }
 
 // Question is what a dialog asks the reason of.
@@ -31,15 +31,16 @@ type Question struct {
 	RequestID string             // the request or batch that the button names
 	Open      []approval.Request // what of it is asked about
 	ReplyTo   string             // where the answer may go; "" for a direct message
-	Home      bool               // the button was on the Home tab
+	Channel   string             // of the message with the button; "" on the Home tab
+	TS        string             // of that message
 }
 
-// Submission is a dialog that was filled in: what its question was, and the reason.
+// Submission is a dialog that was filled in: what of its question comes back, and the reason.
 type Submission struct {
 	Intent    approval.Intent
 	RequestID string
 	ReplyTo   string
-	Home      bool
+	Channel   string // "" where the dialog was opened from the Home tab
 	Reason    string
 }
 
@@ -55,11 +56,11 @@ const (
 // the dialog's submission, as an event of its own. Without a dialog the tap is carried out, as an event
 // of its own too: so the same delivery, if it comes again, is known and changes nothing. A denial then
 // has no reason, and where one is needed the tapper is told how to type it.
-func (h *Slack) press(ctx context.Context, t approval.Tap, trigger string, home bool) bool {
+func (h *Slack) press(ctx context.Context, t approval.Tap, p slackInteraction) bool {
 	asked, stored := h.ask(ctx, t)
 	if len(asked.Open) > 0 {
-		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo, Home: home}
-		err := h.open(ctx, trigger, t.By, q)
+		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo, Channel: p.Container.ChannelID, TS: p.Container.MessageTS}
+		err := h.open(ctx, p.TriggerID, t.By, q)
 		if err == nil {
 			h.count(h.channel, "asked")
 			return true
@@ -68,7 +69,7 @@ func (h *Slack) press(ctx context.Context, t approval.Tap, trigger string, home 
 		t.EventID += ":plain"
 		_, stored = h.tap(ctx, t)
 	}
-	if home && stored {
+	if stored && p.Container.Type == "view" {
 		h.showHome(t.From, t.By)
 	}
 	return stored
@@ -129,7 +130,7 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	if !stored {
 		return answer{}
 	}
-	if s.Home {
+	if s.Channel == "" {
 		h.showHome(p.User.ID, by)
 	}
 	a := answer{stored: true, kind: "application/json"}
@@ -138,7 +139,7 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	case approval.CodeReasonRequired, approval.CodeInvalidParameter:
 		a.body = h.dialogs.Missing(by, s, out.Code)
 	default:
-		a.body = h.dialogs.Notice(by, out.Text)
+		a.body = h.dialogs.Notice(by, out.Code, out.Text)
 	}
 	return a
 }

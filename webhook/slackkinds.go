@@ -22,7 +22,9 @@ type slackInteraction struct {
 		TeamID string `json:"team_id"`
 	} `json:"user"`
 	Container struct {
-		Type string `json:"type"` // message, or view for the Home tab
+		Type      string `json:"type"` // message, or view for the Home tab
+		ChannelID string `json:"channel_id"`
+		MessageTS string `json:"message_ts"`
 	} `json:"container"`
 	Response string          `json:"response_url"`
 	View     json.RawMessage `json:"view"`
@@ -71,7 +73,7 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 			continue
 		}
 		t := approval.Tap{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID, ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
-		stored = h.press(ctx, t, p.TriggerID, p.Container.Type == "view") && stored
+		stored = h.press(ctx, t, p) && stored
 	}
 	return answer{stored: stored}
 }

@@ -41,6 +41,7 @@ type fakeGate struct {
 	taps    []approval.Tap
 	asks    []approval.Tap
 	asked   approval.Asked
+	asking  func()
 	refused []string
 	out     approval.Tapped
 	err     error
@@ -58,6 +59,9 @@ func (g *fakeGate) Tap(ctx context.Context, t approval.Tap) (approval.Tapped, er
 }
 
 func (g *fakeGate) Ask(_ context.Context, t approval.Tap) (approval.Asked, error) {
+	if g.asking != nil {
+		g.asking()
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asks = append(g.asks, t)
@@ -553,4 +557,146 @@ func FuzzSlack(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestLINEFollowAndUnfollow(t *testing.T) {
+	f := newFixture(t)
+	kind := func(kind string, change ...string) string {
+		return strings.NewReplacer(append(change, `"type":"postback"`, `"type":"`+kind+`"`, `,
+		"postback":{"data":"action=approve&id=`+request+`"}`, "")...).Replace(postback())
+	}
+	newcomer := "Uffffffffffffffffffffffffffffffff"
+	f.wantStatus(f.lineEvents(kind("follow"), kind("follow", hanaLINE, newcomer), kind("unfollow", `"replyToken":"0f3779fb"`, `"x":0`)), 200)
+	f.wantTaps(3)
+	for i, want := range []approval.Tap{
+		{Intent: approval.IntentFollow, From: hanaLINE, ReplyTo: "0f3779fb", By: approval.Actor{Name: "hana"}},
+		{Intent: approval.IntentFollow, From: newcomer, ReplyTo: "0f3779fb", By: approval.Actor{Name: "line:" + newcomer}},
+		{Intent: approval.IntentUnfollow, From: hanaLINE, By: approval.Actor{Name: "hana"}},
+	} {
+		got := f.gate.taps[i]
+		if got.Intent != want.Intent || got.From != want.From || got.ReplyTo != want.ReplyTo || got.By.Name != want.By.Name || got.EventID == "line:" || got.Channel != "line" {
+			t.Errorf("%d: %+v", i, got)
+		}
+	}
+	for _, tt := range []struct{ name, event, reason string }{
+		{"standby", kind("follow", `"active"`, `"standby"`), "hana not_active"},
+		{"old", kind("unfollow", strconv.FormatInt(now.UnixMilli(), 10), "1"), "hana too_old"},
+		{"a group", kind("follow", `"type":"user"`, `"type":"group","groupId":"C1"`), "line: not_one_to_one"},
+	} {
+		f := newFixture(t)
+		f.lineEvents(tt.event)
+		f.wantTaps(0)
+		if len(f.gate.refused) != 1 || f.gate.refused[0] != tt.reason {
+			t.Errorf("%s: audited %q", tt.name, f.gate.refused)
+		}
+	}
+}
+
+func TestAllThatWasTypedIsKept(t *testing.T) {
+	f := newFixture(t)
+	b, _ := json.Marshal(map[string]string{"type": "text", "text": "  it is the wrong account. ", "quotedMessageId": "5901"})
+	f.lineEvents(postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`, `{"data":"action=approve&id=`+request+`"}`, string(b)))
+	f.wantTaps(1)
+	if got := f.gate.taps[0]; got.Text != "  it is the wrong account. " || got.QuotedID != "5901" || !got.AsksWhy {
+		t.Errorf("%+v", got)
+	}
+}
+
+func mention(text, more string) string {
+	b, _ := json.Marshal(text)
+	return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev7","event":{"type":"app_mention","channel":"C0APPROVALS","user":"U02HANA","team":"T0TEAM0001","text":` + string(b) + `,"ts":"1795257600.000100"` + more + `}}`
+}
+
+func TestAMentionIsTypedWords(t *testing.T) {
+	f := newFixture(t)
+	f.ws.Bot = "U0BOT"
+	for _, tt := range []struct {
+		text, more string
+		want       approval.Tap
+	}{
+		{"<@U0BOT> deny " + request + " 2 &lt; 3", "", approval.Tap{Intent: approval.IntentDeny, RequestID: request, Reason: "2 < 3"}},
+		{" <@U0BOT|countersign>: approve " + request, "", approval.Tap{Intent: approval.IntentApprove, RequestID: request}},
+		{"<@U0BOT>, no", `,"thread_ts":"1.5"`, approval.Tap{Intent: approval.IntentDeny, QuotedID: "1.5"}},
+		{"<@U0BOT> ", "", approval.Tap{Intent: approval.IntentHelp}},
+		{"<@U03KEN> approve " + request, "", approval.Tap{Intent: approval.IntentOther}},
+		{"deny " + request + " <@U0BOT>", "", approval.Tap{Intent: approval.IntentDeny, RequestID: request, Reason: "<@U0BOT>"}},
+	} {
+		f.gate.taps = nil
+		f.wantStatus(f.postSlack("application/json", mention(tt.text, tt.more), nil), 200)
+		f.wantTaps(1)
+		got := f.gate.taps[0]
+		if got.Intent != tt.want.Intent || got.RequestID != tt.want.RequestID || got.Reason != tt.want.Reason || got.QuotedID != tt.want.QuotedID || got.From != "U02HANA" || got.ReplyTo != "" {
+			t.Errorf("%q: %+v", tt.text, got)
+		}
+		if bare := got.RequestID == "" && got.QuotedID == ""; bare == got.At.IsZero() {
+			t.Errorf("%q: at %v", tt.text, got.At)
+		}
+	}
+	f.gate.taps = nil
+	f.postSlack("application/json", mention("<@U0BOT> deny "+request, `,"edited":{"ts":"2"}`), nil)
+	f.postSlack("application/json", mention("<@U0BOT> deny "+request, `,"bot_id":"B1"`), nil)
+	f.wantTaps(0)
+}
+
+func TestASlashCommandAloneAsksForHelp(t *testing.T) {
+	f := newFixture(t)
+	form := url.Values{"command": {"/countersign"}, "text": {" "}, "user_id": {"U02HANA"}, "team_id": {"T0TEAM0001"},
+		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}}
+	f.postSlack(formType, form.Encode(), nil)
+	f.wantTaps(1)
+	if got := f.gate.taps[0]; got.Intent != approval.IntentHelp || got.ReplyTo != "https://hooks.slack.com/commands/1" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOutsidersAreWarnedOfOnceAnHour(t *testing.T) {
+	f := newFixture(t)
+	outside := func(p map[string]any) { p["user"] = map[string]any{"id": "U02HANA", "team_id": "T0OTHER"} }
+	warned := func() int { return strings.Count(f.log.String(), "people of another organisation") }
+	f.slackButton(outside)
+	f.slackButton(outside)
+	f.postSlack("application/json", strings.Replace(mention("deny "+request, ""), `"team":"T0TEAM0001"`, `"team":"T0OTHER"`, 1), nil)
+	f.wantTaps(3)
+	for _, tap := range f.gate.taps {
+		if tap.By.Kind != approval.Stranger || tap.By.Name != "slack:T0OTHER/U02HANA" {
+			t.Errorf("%+v", tap.By)
+		}
+	}
+	if warned() != 1 || !strings.Contains(f.log.String(), "channels.slack.channel") {
+		t.Errorf("log: %s", f.log.String())
+	}
+	f.now = f.now.Add(time.Hour)
+	f.slackButton(outside)
+	if warned() != 2 || !strings.Contains(f.log.String(), "count=3") {
+		t.Errorf("log: %s", f.log.String())
+	}
+	f.slackButton(nil)
+	if warned() != 2 {
+		t.Error("our own people are warned of")
+	}
+}
+
+func TestSecretsAreReplacedWithoutAGap(t *testing.T) {
+	f := newFixture(t)
+	older := "an-older-secret-on-its-way-out"
+	body := `{"destination":"` + lineBot + `","events":[` + postback() + `]}`
+	for _, key := range []string{older, secret} {
+		f.wantStatus(f.postLINE(body, signLINE(key, []byte(body))), 200)
+		w := f.postSlack("application/json", mention("deny "+request, ""), func(h http.Header) {
+			h.Set("X-Slack-Signature", SlackSignature(key, h.Get("X-Slack-Request-Timestamp"), []byte(mention("deny "+request, ""))))
+		})
+		f.wantStatus(w, 200)
+	}
+	f.wantTaps(4)
+	f.slackWith(func(*Options) {}) // the older one is gone
+	body = mention("deny "+request, "")
+	w := f.postSlack("application/json", body, func(h http.Header) {
+		h.Set("X-Slack-Signature", SlackSignature(older, h.Get("X-Slack-Request-Timestamp"), []byte(body)))
+	})
+	f.wantStatus(w, 401)
+	f.wantTaps(4)
+	none := NewLINE(f.o, func() []string { return nil }, func() string { return lineBot })
+	if none.signed([]byte("{}"), signLINE("", []byte("{}"))) {
+		t.Error("without a secret anything is signed")
+	}
 }
