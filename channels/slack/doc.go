@@ -3,6 +3,10 @@
 // A card is one message of Block Kit. Whatever comes from a caller stands in plain_text or rich text,
 // where no markup is read, no name is linked and no address unfurls; mrkdwn is for our own words only.
 //
+// A tap on Deny, or on Approve where a reason is needed, opens a dialog ([ReasonDialog]); what comes back
+// from it ([ParseSubmission]) names a request and a reason, and is judged as any tap is. The Home tab
+// ([HomeView]) lists what waits.
+//
 // Slack knows no idempotency key. Every post carries its notification's key as client_msg_id, which
 // may help; a card that is doubled all the same does no harm, since both are edited and a request is
 // decided once.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	sdk "github.com/slack-go/slack"
 	"github.com/slack-go/slack/slackutilsx"
@@ -29,6 +30,7 @@ const (
 	maxValue      = 2400 // of one arg
 	maxRichText   = 2900 // of one rich text block
 	maxDiffLine   = 200  // of a diff
+	maxLines      = 12   // of a text that is set as words
 	blockMargin   = 4    // what a row takes beside its text
 	actionApprove = "approve"
 	actionDeny    = "deny"
@@ -76,12 +78,28 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 func layOut(c channels.Card) ([]sdk.Block, error) {
 	switch {
 	case len(c.Items) == 0:
-		return []sdk.Block{plain(or(c.Text, "…"), maxObject)}, nil
+		return saying(or(c.Text, "…")), nil
 	case len(c.Items) == 1 && c.BatchID == "":
 		return oneOf(c, c.Items[0])
 	}
 	return several(c)
 }
+
+// saying is a reply's text: a sentence or a few lines as words, what is longer as it is, line for line.
+func saying(text string) []sdk.Block {
+	if measure(text) <= maxObject && strings.Count(text, "\n") < maxLines {
+		return []sdk.Block{plain(text, maxObject)}
+	}
+	t := new(rich)
+	for _, piece := range channels.Split(shorten(text, maxTotal), maxRichText, measure) {
+		t.preformatted(or(strings.TrimSuffix(piece, "\n"), " ")) // the end of the block ends its last line
+		t.cut()
+	}
+	return t.done()
+}
+
+// Page is how long a reply's text may be, and in which unit.
+func (ch *Channel) Page() (limit int, unit func(string) int) { return maxTotal, measure }
 
 // oneOf draws a single request.
 func oneOf(c channels.Card, i channels.Item) ([]sdk.Block, error) {
@@ -112,8 +130,10 @@ func several(c channels.Card) ([]sdk.Block, error) {
 			deadline = ""
 		}
 	}
+	said, shared := common, ""
 	if deadline != "" {
 		common = append(common, channels.Fact{Label: c.Say(channels.TextDeadline), Value: deadline})
+		shared = drawing{card: c, item: worst}.deadline()
 	}
 	var blocks, end []sdk.Block
 	if c.Kind == approval.KindReply {
@@ -121,12 +141,13 @@ func several(c channels.Card) ([]sdk.Block, error) {
 	} else {
 		blocks = append(blocks, head(c, c.Text, worst))
 	}
-	if len(common) > 0 {
-		t := new(rich)
-		for _, f := range common {
-			t.fact(f, 200)
-		}
-		blocks = append(blocks, t.done()...)
+	t := new(rich)
+	for _, f := range said {
+		t.fact(f, 200)
+	}
+	blocks = append(blocks, t.done()...)
+	if shared != "" {
+		blocks = append(blocks, remarks(shared))
 	}
 	if c.Together() {
 		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
@@ -186,6 +207,7 @@ type drawing struct {
 	number int             // among several; 0 for a card of its own
 	common []channels.Fact // what the head says for all of them
 	glance bool            // only to be read: it has no buttons
+	left   int             // values beside item's, that are not to be shown
 }
 
 // blocks lays out one request with as much of the args as f says. When measuring, without rows and with
@@ -193,20 +215,24 @@ type drawing struct {
 func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 	i, say, alone := d.item, d.card.Say, d.number == 0
 	t := new(rich)
-	if alone {
+	if alone && d.glance {
+		t.strong(risk(d.card, i) + " · ")
+		t.code(shorten(i.Tool, d.tool))
+		t.end()
+		d.sentences(t)
+	} else if alone {
 		d.sentences(t)
 		t.cut()
 		t.strong(say(channels.TextTool) + "  ")
 		t.code(shorten(i.Tool, d.tool))
+		t.end()
 	} else {
-		t.strong(fmt.Sprintf("%d. %s %s · ", d.number, channels.RiskIcon(i.Risk), say(channels.RiskText(i.Risk))))
+		t.strong(fmt.Sprintf("%d. %s · ", d.number, risk(d.card, i)))
 		t.code(shorten(i.Tool, d.tool))
 		if !i.Pending() {
 			t.strong(" · " + i.State.Icon() + " " + i.Title)
 		}
-	}
-	t.end()
-	if !alone {
+		t.end()
 		d.sentences(t)
 	}
 	for _, fact := range i.Facts {
@@ -248,13 +274,10 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 	if f.Shortened || measuring && len(i.Rows) > 0 {
 		t.line(say(shortened, "id", i.ID))
 	}
-	for _, n := range i.Notices {
-		if alone {
-			t.line(shorten(n.Text, d.notice))
-		} else {
-			t.line(shorten(n.Short, d.notice))
-		}
+	if d.left > 0 {
+		t.line(d.card.Words.Count(string(channels.TextDialogMore), d.left))
 	}
+	d.notices(t)
 	if own := d.ownWords(); len(own) > 0 && d.own == 0 {
 		t.line(say(wordsCut, "id", i.ID))
 	} else if len(own) > 0 {
@@ -272,7 +295,7 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 	blocks := t.done()
 	block := "decide"
 	if alone {
-		blocks = append(blocks, remarks(escape(d.foot()), d.deadline()))
+		blocks = append(blocks, remarks(d.deadline(), d.names()))
 	} else {
 		block += ":" + strconv.Itoa(d.number)
 	}
@@ -287,6 +310,24 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 func (d drawing) sentences(t *rich) {
 	t.line(shorten(d.item.Sentence, d.sentence))
 	t.line(shorten(d.item.Why, d.why))
+}
+
+// notices are the remarks on the request. That a reason is needed is told in other words than where it
+// must be typed: here the buttons ask for it, and a dialog is where it is asked.
+func (d drawing) notices(t *rich) {
+	typed := d.card.Say(channels.TextReasonNeeded, "id", d.item.ID)
+	for _, n := range d.item.Notices {
+		s := n.Text
+		switch {
+		case s == typed && d.glance:
+			continue
+		case s == typed:
+			s = "✍ " + d.card.Say(channels.TextDialogRequired)
+		case d.number > 0:
+			s = n.Short
+		}
+		t.line(shorten(s, d.notice))
+	}
 }
 
 // ownWords are the agent's own, as much of them as there is room for.
@@ -310,19 +351,12 @@ func (d drawing) ownWords() (rows []channels.Row) {
 	return append(rows, preview)
 }
 
-// foot names the request, and when it must be decided. It is our own words only.
+// foot names one of several requests, and when it must be decided. It is our own words only.
 func (d drawing) foot() string {
-	say, i := d.card.Say, d.item
-	if d.number > 0 {
-		s := i.ID + " #" + i.Hash
-		if i.DeadlineAt != "" && !slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }) {
-			s += " ⏳ " + until(i)
-		}
-		return s
-	}
-	s := say(channels.TextRequest) + " " + i.ID + " · " + say(channels.TextHash) + " " + i.Hash
-	if i.DeadlineAt != "" {
-		s = say(channels.TextDeadline) + " " + until(i) + " · " + s
+	i := d.item
+	s := i.ID + " #" + i.Hash
+	if i.DeadlineAt != "" && !slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }) {
+		s += " ⏳ " + until(i)
 	}
 	return s
 }
@@ -335,26 +369,37 @@ func until(i channels.Item) string {
 	return i.DeadlineAt + " (" + i.DeadlineIn + ")"
 }
 
+// deadline is when a request must be decided, in the zone of whoever reads it; "" where it is over.
+func (d drawing) deadline() string {
+	i := d.item
+	if i.Deadline.IsZero() {
+		return ""
+	}
+	s := "⏳ " + escape(d.card.Say(channels.TextDeadline)) + " " + date(i.Deadline, i.DeadlineAt)
+	if i.DeadlineIn != "" {
+		s += " (" + escape(i.DeadlineIn) + ")"
+	}
+	return s
+}
+
+// names are a request's id, the beginning of its hash, and where it can be read.
+func (d drawing) names() string {
+	say, i := d.card.Say, d.item
+	s := escape(say(channels.TextRequest) + " " + i.ID + " · " + say(channels.TextHash) + " " + i.Hash)
+	if link := i.Link; link != "" && measure(link) <= maxURL/2 && !strings.ContainsAny(link, "|<> ") {
+		s += " · <" + escape(link) + "|" + escape(say(channels.TextOpen)) + ">"
+	}
+	return s
+}
+
 // date is a time in the zone of whoever reads it.
 func date(t time.Time, otherwise string) string {
 	return fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", t.Unix(), escape(otherwise))
 }
 
-// deadline is the deadline once more, in the zone of whoever reads it, and the link.
-func (d drawing) deadline() string {
-	s := ""
-	if !d.item.Deadline.IsZero() {
-		s = date(d.item.Deadline, d.item.DeadlineAt)
-	}
-	if link := d.item.Link; link != "" && measure(link) <= maxURL/2 && !strings.ContainsAny(link, "|<> ") {
-		s = strings.TrimPrefix(s+" · <"+escape(link)+"|"+escape(d.card.Say(channels.TextOpen))+">", " · ")
-	}
-	return s
-}
-
 // head is a message's heading, of a request with this risk.
 func head(c channels.Card, title string, i channels.Item) sdk.Block {
-	s := channels.RiskIcon(i.Risk) + " " + c.Say(channels.RiskText(i.Risk)) + " · " + title
+	s := risk(c, i) + " · " + title
 	if c.PendingCount() == 0 {
 		s = i.State.Icon() + " " + title + " · " + c.Say(channels.RiskText(i.Risk))
 		if len(c.Items) > 1 {
@@ -362,6 +407,11 @@ func head(c channels.Card, title string, i channels.Item) sdk.Block {
 		}
 	}
 	return sdk.NewHeaderBlock(words(shorten(s, maxHeader)))
+}
+
+// risk is a request's risk, as a colour and in words.
+func risk(c channels.Card, i channels.Item) string {
+	return channels.RiskIcon(i.Risk) + " " + c.Say(channels.RiskText(i.Risk))
 }
 
 // words is a text object in which no markup is read.
@@ -541,7 +591,20 @@ func weigh(blocks ...sdk.Block) int {
 }
 
 // measure counts as many units as Slack could.
-func measure(s string) int { return approval.UTF16Len(escape(s)) }
+func measure(s string) int {
+	n := 0
+	for _, r := range s {
+		switch r {
+		case '&':
+			n += len("&amp;")
+		case '<', '>':
+			n += len("&lt;")
+		default:
+			n += utf16.RuneLen(r)
+		}
+	}
+	return n
+}
 
 func escape(s string) string { return slackutilsx.EscapeMessage(s) }
 

@@ -18,31 +18,47 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/locale"
 )
 
 var update = flag.Bool("update", false, "write the golden cards anew")
 
 func TestGoldenCards(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	for _, c := range channelstest.Cases() {
-		t.Run(c.Name, func(t *testing.T) {
-			body, err := ch.Render(c.Card())
-			if err != nil {
-				t.Fatal(err)
+	for _, tag := range locale.Tags() {
+		m := channelstest.Maker()
+		m.Words = locale.Get(tag)
+		for _, c := range channelstest.Cases() {
+			dir := filepath.Join("testdata", "cards")
+			if tag != locale.Default {
+				if sameWords[c.Name] {
+					continue
+				}
+				dir = filepath.Join(dir, tag)
 			}
-			checkBody(t, body)
-			var b bytes.Buffer
-			if err := json.Indent(&b, body, "", "  "); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, filepath.Join("testdata", "cards", c.Name+".json"), append(b.Bytes(), '\n'))
-			again, err := ch.Render(c.Card())
-			if err != nil || !bytes.Equal(body, again) {
-				t.Errorf("rendering twice gave different bytes (err %v)", err)
-			}
-		})
+			t.Run(tag+"/"+c.Name, func(t *testing.T) {
+				body, err := ch.Render(m.Card(c.Delivery))
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkBody(t, body)
+				var b bytes.Buffer
+				if err := json.Indent(&b, body, "", "  "); err != nil {
+					t.Fatal(err)
+				}
+				golden(t, filepath.Join(dir, c.Name+".json"), append(b.Bytes(), '\n'))
+				again, err := ch.Render(m.Card(c.Delivery))
+				if err != nil || !bytes.Equal(body, again) {
+					t.Errorf("rendering twice gave different bytes (err %v)", err)
+				}
+			})
+		}
 	}
 }
+
+// sameWords are the cases that differ from others in their args alone: one language shows how they are
+// drawn.
+var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true, "batch_20": true, "reply_cards": true, "diff_long": true}
 
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
@@ -103,9 +119,11 @@ func checkBody(t tester, body channels.Body) {
 }
 
 type checker struct {
-	t     tester
-	ids   map[string]bool
-	total int
+	t      tester
+	ids    map[string]bool
+	total  int
+	dialog bool // one field may be typed into
+	fields int
 }
 
 // length counts and checks one text.
@@ -230,6 +248,16 @@ func (k *checker) block(b map[string]any) {
 				}
 			}
 		}
+	case "input":
+		k.only(b, "type", "block_id", "label", "hint", "element", "optional")
+		k.plain("label", b["label"], 2000)
+		k.plain("hint", b["hint"], 2000)
+		e := b["element"].(map[string]any)
+		k.only(e, "type", "action_id", "multiline", "max_length", "focus_on_load")
+		if most, _ := e["max_length"].(float64); !k.dialog || e["type"] != "plain_text_input" || most < 1 || most > 3000 {
+			k.t.Errorf("a field %v", b)
+		}
+		k.fields++
 	default:
 		k.t.Errorf("a block of type %v, which old clients may not show", b["type"])
 	}
@@ -319,6 +347,16 @@ func TestHostileArgsAreShownAsTheyAre(t *testing.T) {
 			t.Errorf("the card does not show %s", want)
 		}
 	}
+}
+
+// What is measured is the escaped text, though it is not made for that.
+func TestMeasure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOf(rapid.OneOf(rapid.SampledFrom([]rune("&<>a界👍;")), rapid.Rune())).Draw(t, "text")
+		if got, want := measure(s), approval.UTF16Len(escape(s)); got != want {
+			t.Errorf("%q measures %d, want %d", s, got, want)
+		}
+	})
 }
 
 func TestSecretsAreMasked(t *testing.T) {
@@ -412,6 +450,67 @@ func TestWorstBatch(t *testing.T) {
 			if all := seen(t, body); !strings.Contains(all, "Approve all") {
 				t.Errorf("%s of %d requests: no button for all", kind, n)
 			}
+		}
+	}
+}
+
+// All of a request is shown on as many pages as it takes, line for line, and none is over the limits.
+// Of what is drawn at random the first pages do.
+func TestAnyPageIsWhole(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	rapid.Check(t, func(t *rapid.T) {
+		d := channelstest.AnyDelivery(t)
+		if len(d.Requests) == 0 {
+			return
+		}
+		d.Notification.Kind, d.Requests = approval.KindReply, d.Requests[:1]
+		checkPages(t, ch, d, 3)
+	})
+}
+
+func TestPagesOfTheWorst(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	deep := strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)
+	long := func(s string, characters int) string {
+		b, _ := json.Marshal(map[string]string{"a": strings.Repeat(s, characters/len([]rune(s)))})
+		return string(b)
+	}
+	for name, args := range map[string]string{"hostile": channelstest.Hostile, "300 keys": manyArgs(300), "50 levels": deep, "fences": long("```\n", 60_000), "markup": long("<&>", 60_000),
+		"line breaks": long("\n", 15_000), "hidden": long("\u202e", 15_000), "emoji": long("👩‍👩‍👧‍👦", 60_000), "none": "{}"} {
+		t.Run(name, func(t *testing.T) {
+			checkPages(t, ch, channelstest.Reply("", channelstest.Request(args)), 100)
+		})
+	}
+}
+
+func checkPages(t tester, ch *Channel, d approval.Delivery, most int) {
+	t.Helper()
+	limit, unit := ch.Page()
+	for d.Notification.Part = 1; ; d.Notification.Part++ {
+		c, more := channelstest.Maker().Part(d, limit, unit)
+		body, err := ch.Render(c)
+		if err != nil {
+			t.Fatalf("page %d cannot be drawn: %v", d.Notification.Part, err)
+		}
+		checkBody(t, body)
+		var m struct {
+			Blocks []json.RawMessage `json:"blocks"`
+		}
+		if err := json.Unmarshal(body, &m); err != nil {
+			t.Fatalf("%v", err)
+		}
+		if n := len(m.Blocks); n > 5 {
+			t.Errorf("page %d takes %d blocks", d.Notification.Part, n)
+		}
+		var shown []string
+		for _, b := range m.Blocks {
+			shown = append(shown, strings.ReplaceAll(seen(t, channels.Body(b)), "\x00", ""))
+		}
+		if got, want := strings.Join(shown, "\n"), strings.TrimSuffix(c.Text, "\n"); got != want {
+			t.Errorf("page %d (-want +got):\n%s", d.Notification.Part, cmp.Diff(want, got))
+		}
+		if !more || d.Notification.Part == most {
+			return
 		}
 	}
 }

@@ -46,6 +46,7 @@ var (
 	_ channels.Channel = (*Channel)(nil)
 	_ channels.Prober  = (*Channel)(nil)
 	_ channels.Editor  = (*Channel)(nil)
+	_ channels.Paged   = (*Channel)(nil)
 )
 
 // Identity is who we are to Slack. A tap counts only if it comes from this team or enterprise.

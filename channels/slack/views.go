@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,8 +14,8 @@ import (
 	"countersign/channels"
 )
 
-// The limits of views. A dialog shows the beginning of what is on the card, and the Home tab one screen
-// or two of each request: whoever wants more has the card.
+// The limits of views, and how much they show: a dialog the beginning of what is on the card, the Home
+// tab about a screen of each request. Whoever wants more has the card.
 const (
 	maxViewBlocks = 100
 	maxViewBytes  = 240_000 // Slack refuses above 250 kB
@@ -121,45 +120,28 @@ var dialogWords = map[approval.Intent]struct{ one, all, submit channels.Text }{
 	approval.IntentApprove: {channels.TextDialogApprove, channels.TextDialogApproveAll, channels.TextApprove},
 }
 
-// glance is one request as on its card, without its buttons and with the first of its args.
+// glance is one request as on its card, with the first of its args, and without its buttons and the
+// agent's own words.
 func glance(c channels.Card, i channels.Item) ([]sdk.Block, error) {
-	d := drawing{card: c, item: i, glance: true}
-	left := d.keep(dialogRows)
-	blocks, err := fit(dialogRoom, func(m measures) drawing {
-		d.measures = m
-		return d
-	})
-	if err != nil {
-		return nil, err
-	}
-	if left > 0 {
-		blocks = append(blocks, plain(c.Words.Count(string(channels.TextDialogMore), left), maxObject))
-	}
-	return blocks, nil
-}
-
-// keep leaves only the first rows to be drawn, and returns how many values are not among them.
-func (d *drawing) keep(rows int) (left int) {
-	if len(d.item.Rows) <= rows {
-		return 0
-	}
-	d.item.Rows = d.item.Rows[:rows]
-	kept := 0
-	for _, r := range d.item.Rows {
+	all := i.Total
+	i.Rationale, i.Preview, i.Diff = "", "", nil
+	i.Rows = i.Rows[:min(dialogRows, len(i.Rows))]
+	i.Total = 0
+	for _, r := range i.Rows {
 		if !r.Open {
-			kept++
+			i.Total++
 		}
 	}
-	left = d.item.Total - kept
-	d.item.Total = kept
-	return left
+	return fit(dialogRoom, func(m measures) drawing {
+		return drawing{measures: m, card: c, item: i, glance: true, left: all - i.Total}
+	})
 }
 
 // tally lists the tools of several requests.
 func tally(c channels.Card, items []channels.Item) []sdk.Block {
 	t := new(rich)
 	for n, i := range items {
-		t.text(fmt.Sprintf("%d. %s %s · ", n+1, channels.RiskIcon(i.Risk), c.Say(channels.RiskText(i.Risk))))
+		t.strong(fmt.Sprintf("%d. %s · ", n+1, risk(c, i)))
 		t.code(shorten(i.Tool, levels[0].tool))
 		t.end()
 	}
@@ -169,16 +151,7 @@ func tally(c channels.Card, items []channels.Item) []sdk.Block {
 // NoticeView is the dialog's last word where its submission decided nothing: c is the answer, a card
 // without requests, and title [channels.TextDialogTooLate] or [channels.TextDialogRefused].
 func NoticeView(c channels.Card, title channels.Text) (json.RawMessage, error) {
-	var blocks []sdk.Block
-	for rest := or(c.Text, "…"); rest != "" && len(blocks) < maxViewBlocks; {
-		piece := rest
-		if cut := strings.LastIndexByte(rest[:min(len(rest), maxObject)], '\n'); measure(rest) > maxObject && cut > 0 {
-			piece = rest[:cut]
-		}
-		blocks = append(blocks, plain(piece, maxObject))
-		rest = strings.TrimLeft(rest[len(piece):], "\n")
-	}
-	return dialog(sdk.ModalViewRequest{}, c.Say(title), c.Say(channels.TextClose), blocks)
+	return dialog(sdk.ModalViewRequest{}, c.Say(title), c.Say(channels.TextClose), saying(or(c.Text, "…")))
 }
 
 // dialog finishes a dialog.
@@ -269,7 +242,7 @@ func ParseSubmission(view json.RawMessage) (Submission, error) {
 
 // Home is what the app's Home tab tells one person.
 type Home struct {
-	// Card holds what waits, the newest first, and At when that was. It is not a batch.
+	// Card holds what waits, the newest first, and At says when that was so. It is not a batch.
 	Card   channels.Card
 	Total  int            // how many requests wait; those that Card lacks are counted
 	By     approval.Actor // who reads it
@@ -299,17 +272,20 @@ func HomeView(h Home) (json.RawMessage, error) {
 		roles = say(approval.SayRoleAdmin)
 	}
 	you := say(approval.SayStatusYou, "who", approval.Visible(h.By.Name), "roles", roles)
-	blocks := []sdk.Block{
-		sdk.NewHeaderBlock(plainText(c.Say(channels.TextHome), maxHeader)),
-		plain(you+"\n"+c.Say(how), maxObject),
-	}
 	var waiting []channels.Item
 	for _, i := range c.Items {
 		if i.Pending() {
 			waiting = append(waiting, i)
 		}
 	}
-	total := max(h.Total, len(waiting))
+	total, heading := max(h.Total, len(waiting)), c.Say(channels.TextHome)
+	if total > 0 {
+		heading += fmt.Sprintf(" (%d)", total)
+	}
+	blocks := []sdk.Block{
+		sdk.NewHeaderBlock(plainText(heading, maxHeader)),
+		plain(you+"\n"+c.Say(how), maxObject),
+	}
 	if total == 0 {
 		blocks = append(blocks, sdk.NewDividerBlock(), plain(say(approval.SayNothingWaits), maxObject))
 	}
@@ -329,30 +305,27 @@ func HomeView(h Home) (json.RawMessage, error) {
 	if total > shown {
 		blocks = append(blocks, sdk.NewDividerBlock(), plain(c.Words.Count(string(channels.TextHomeMore), total-shown), maxObject))
 	}
+	var end []string
 	if !c.At.IsZero() {
-		blocks = append(blocks, remarks(escape(c.Say(channels.TextHomeAsOf))+" "+date(c.At, approval.FormatTime(c.At))))
+		end = append(end, escape(c.Say(channels.TextHomeAsOf))+" "+date(c.At, approval.FormatTime(c.At)))
+	}
+	if shown > 0 {
+		end = append(end, escape(c.Say(channels.TextReadAll)))
+	}
+	if len(end) > 0 {
+		blocks = append(blocks, remarks(end...))
 	}
 	return homeTab(blocks)
 }
 
 // homeItem is one request on the Home tab, and how many bytes it takes.
 func homeItem(c channels.Card, i channels.Item, number int, decides bool) (blocks []sdk.Block, size int, err error) {
-	d := drawing{card: c, item: i, number: number, glance: !decides}
-	left := d.keep(homeRows)
+	i.Rows = i.Rows[:min(homeRows, len(i.Rows))]
 	blocks, err = fit(homeRoom, func(m measures) drawing {
-		d.measures = m
-		return d
+		return drawing{measures: m, card: c, item: i, number: number, glance: !decides}
 	})
 	if err != nil {
 		return nil, 0, err
-	}
-	if left > 0 {
-		more := plain(c.Words.Count(string(channels.TextDialogMore), left), maxObject)
-		at := len(blocks)
-		if decides {
-			at-- // the buttons stay last
-		}
-		blocks = append(blocks[:at:at], append([]sdk.Block{more}, blocks[at:]...)...)
 	}
 	b, err := json.Marshal(blocks)
 	return blocks, len(b), err
