@@ -4,102 +4,360 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/width"
+
 	"countersign/approval"
 )
 
 // Words is what a typed text means.
 type Words struct {
-	Intent approval.Intent // IntentOther unless the text can mean nothing but a decision
+	Intent approval.Intent // IntentOther unless the text can mean nothing else
 	ID     string          // ULID, upper case; "" where the text names no request
-	Reason string
+	Reason string          // as it was typed
 }
 
-// lexicon is one language's words for yes and no, in lower case.
+// lexicon is one language's words, in lower case.
 type lexicon struct {
-	locale string
-	yes    []string
-	no     []string
+	locale  string
+	yes, no []string
 	// refuse are those of no that a reason may follow without punctuation: "deny wrong account". "No" is
 	// not among them, since "no problem" means the opposite.
 	refuse []string
+	// polite may follow a word and changes nothing.
+	polite []string
+	// asks are endings that make a question of a text, and negators what may stand in a yes-word's reason
+	// to mean the opposite: "承認 <id> しない".
+	asks, negators []string
+	// commands are the words that decide nothing.
+	reason, pending, show, log, status, help []string
 }
 
-// lexicons are the languages that are understood; a word belongs to one intent in all of them.
+// lexicons are the languages that are understood, whoever types; a word belongs to one intent in all of
+// them. There are only words that are a decision by themselves: "確認" is none, since it is "I will
+// check" in Japanese, nor "了解", which is "I see".
 var lexicons = []lexicon{{
-	locale: "en",
-	yes:    []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm"},
-	no:     []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline"},
-	refuse: []string{"deny", "reject", "refuse", "decline"},
+	locale:   "en",
+	yes:      []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm"},
+	no:       []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline"},
+	refuse:   []string{"deny", "reject", "refuse", "decline"},
+	asks:     []string{"?"},
+	negators: []string{"not", "never", "don't", "don’t", "do not"},
+	reason:   []string{"reason"},
+	pending:  []string{"pending", "list", "waiting"},
+	show:     []string{"show", "details"},
+	log:      []string{"log", "logs", "notifications"},
+	status:   []string{"status"},
+	help:     []string{"help"},
+}, {
+	locale: "ja",
+	yes: []string{
+		"承認", "承認します", "承認する", "承認です", "はい", "ハイ", "許可", "許可します", "許可する",
+		"同意", "同意します", "同意する", "了承", "了承します", "オーケー", "オッケー", "okです",
+	},
+	no: []string{
+		"却下", "却下します", "却下する", "却下です", "いいえ", "いえ", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
+		"不承認", "不許可", "不可", "だめ", "ダメ", "駄目", "だめです", "ダメです", "駄目です",
+		"承認しない", "承認しません", "承認できない", "承認できません", "許可しない", "許可しません", "同意しない", "同意しません",
+	},
+	refuse: []string{
+		"却下", "却下します", "却下する", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
+		"不承認", "承認しない", "承認しません", "承認できない", "承認できません",
+	},
+	asks:     []string{"ですか", "ますか", "ですかね", "ますかね", "でしょうか", "いいか", "いいの", "かな"},
+	negators: []string{"ない", "しない", "しません", "しないで", "しないでください", "できない", "できません", "ではない", "ではありません", "じゃない"},
+	reason:   []string{"理由"},
+	pending:  []string{"保留", "保留中", "未処理", "一覧", "承認待ち", "判断待ち"},
+	show:     []string{"表示", "詳細"},
+	log:      []string{"ログ", "通知ログ", "通知履歴"},
+	status:   []string{"状況", "状態", "ステータス"},
+	help:     []string{"ヘルプ", "使い方"},
+}, {
+	locale:   "th",
+	yes:      []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย"},
+	no:       []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน", "ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้"},
+	refuse:   []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่อนุมัติ", "ไม่อนุญาต"},
+	polite:   []string{"ครับ", "คับ", "ค่ะ", "ครับผม"},
+	asks:     []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ", "ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ"},
+	negators: []string{"ไม่", "ไม่ได้"},
+	reason:   []string{"เหตุผล"},
+	pending:  []string{"รออนุมัติ", "รายการ", "รายการรออนุมัติ", "ค้างอยู่"},
+	show:     []string{"แสดง", "ดู", "รายละเอียด"},
+	log:      []string{"บันทึก", "ประวัติ", "ล็อก"},
+	status:   []string{"สถานะ"},
+	help:     []string{"ช่วยเหลือ", "วิธีใช้", "คำสั่ง"},
+}, {
+	locale: "zh-TW",
+	yes:    []string{"核准", "批准", "同意", "准許", "允許", "許可", "是", "是的", "好", "好的", "可以", "我同意", "我核准"},
+	no: []string{
+		"拒絕", "駁回", "否決", "不", "否", "不是", "不要", "不行", "不好", "不可", "不可以", "不准", "不同意", "不核准", "不批准", "不允許", "不許可",
+		"我拒絕", "我不同意", "我不核准",
+	},
+	refuse:   []string{"拒絕", "駁回", "否決", "不同意", "不核准", "不批准", "不准", "不允許"},
+	asks:     []string{"嗎", "吗", "呢", "吧", "嘛", "否", "沒有"},
+	negators: []string{"不", "不要", "不行"},
+	reason:   []string{"原因", "理由"},
+	pending:  []string{"待審", "待審核", "待核准", "待處理", "清單", "列表"},
+	show:     []string{"顯示", "查看", "詳情"},
+	log:      []string{"記錄", "紀錄", "日誌", "通知記錄"},
+	status:   []string{"狀態", "狀況"},
+	help:     []string{"說明", "幫助", "指令"},
 }}
 
-// ParseWords reads what a person typed to the bot; quoting says that the text quotes one of our cards,
-// which then is what it is about. It takes
+// meaning is what one word stands for.
+type meaning struct {
+	intent    approval.Intent
+	mayRefuse bool // a reason may follow without punctuation
+}
+
+// vocabulary is every word of every language; polite are the endings that change nothing.
+var vocabulary, polite = learn(lexicons)
+
+func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool) {
+	words, polite = map[string]meaning{}, map[string]bool{}
+	for _, l := range lexicons {
+		for _, group := range []struct {
+			meaning
+			words []string
+		}{
+			{meaning{approval.IntentApprove, false}, l.yes},
+			{meaning{approval.IntentDeny, false}, l.no},
+			{meaning{approval.IntentDeny, true}, l.refuse},
+			{meaning{approval.IntentReason, false}, l.reason},
+			{meaning{approval.IntentPending, false}, l.pending},
+			{meaning{approval.IntentShow, false}, l.show},
+			{meaning{approval.IntentLog, false}, l.log},
+			{meaning{approval.IntentStatus, false}, l.status},
+			{meaning{approval.IntentHelp, false}, l.help},
+		} {
+			for _, w := range group.words {
+				words[plain(w)] = group.meaning
+				for _, p := range l.polite {
+					words[plain(w+p)] = group.meaning
+				}
+			}
+		}
+		for _, p := range l.polite {
+			polite[plain(p)] = true
+		}
+	}
+	return words, polite
+}
+
+// ParseWords reads what a person typed to the bot, in any of the languages; quoting says that the text
+// quotes one of our cards, which then is what it is about. What the platform puts before the words, a
+// slash or a mention of the bot, is gone already. It takes
 //
 //	yes                      a bare word, which may end in "." or "!"
-//	approve <id> [reason]    and deny likewise, with any of the words
+//	approve <id> [reason]    and deny likewise, with any of the words; a colon may stand before the reason
 //	approve: reason          only when quoting; the colon must be there
 //	deny reason              only when quoting; deny: reason and no, reason too
+//	reason: wrong account    why, of what was denied before; without the reason too, as an app begins it
+//	show <id>                show alone only when quoting
+//	pending, log, status, help, ?
 //
 // and nothing else: "approve everything" is not a decision, nor is "yes?", nor a text that names two
 // requests. An approval with a condition must not pass for one without, so a reason follows a yes-word
-// only where an id or a colon sets it apart.
+// only where an id or a colon sets it apart, and what ends as a question approves nothing.
+//
+// Japanese, Chinese and Thai run words together: only a run that is a word as a whole is one, so that
+// 不同意, 承認しない and 核准嗎 are not taken for the yes that they hold. Full-width and half-width forms,
+// and the ways to compose a character, are one; letters that only look alike are not.
 func ParseWords(text string, quoting bool) Words {
 	other := Words{Intent: approval.IntentOther}
-	word, rest := cutWord(strings.TrimSpace(text))
-	intent, mayRefuse := lookUp(word)
-	if intent == approval.IntentOther {
+	text = strings.TrimSpace(text)
+	if t := plain(text); t != "" && strings.Trim(t, "?") == "" {
+		return Words{Intent: approval.IntentHelp}
+	}
+	word, rest := cutWord(text)
+	means, ok := vocabulary[plain(word)]
+	if !ok {
 		return other
 	}
-	spaced := strings.TrimSpace(rest)
-	after := strings.TrimLeftFunc(spaced, unicode.IsPunct)
-	mark := spaced[:len(spaced)-len(after)]
-	after = strings.TrimSpace(after)
-	switch {
-	case after == "" && strings.Trim(mark, ".!。！") == "":
-		return Words{Intent: intent}
-	case after == "", mark == "" && spaced == rest: // "yes?", "no1"
-		return other
-	}
-	colon := mark == ":" || mark == "："
-	if mark == "" || colon {
-		first, reason := cutField(after)
-		if id, ok := parseID(strings.Trim(first, "`")); ok {
-			if next, _ := cutField(reason); isID(next) {
-				return other
-			}
-			return Words{Intent: intent, ID: id, Reason: reason}
+	switch means.intent {
+	case approval.IntentApprove, approval.IntentDeny:
+		if w, ok := decision(means, word, afterPolite(rest), quoting); ok {
+			return w
 		}
-	}
-	if quoting && (colon || intent == approval.IntentDeny && (mark == "" && mayRefuse || mark != "" && strings.Trim(mark, ",.;!-–—、，。！") == "")) {
-		return Words{Intent: intent, Reason: after}
+	case approval.IntentReason:
+		if colon, reason, ok := cutRune(strings.TrimSpace(rest)); ok && plain(colon) == ":" {
+			return Words{Intent: approval.IntentReason, Reason: strings.TrimSpace(reason)}
+		}
+	case approval.IntentShow:
+		if quoting && ends(rest) {
+			return Words{Intent: approval.IntentShow}
+		}
+		if l := split(word, rest); l.sets() {
+			if id, reason, ok := cutID(l.after, false); ok && reason == "" {
+				return Words{Intent: approval.IntentShow, ID: id}
+			}
+		}
+	default:
+		if ends(strings.TrimRight(plain(rest), "?")) {
+			return Words{Intent: means.intent}
+		}
 	}
 	return other
 }
 
-func isID(s string) bool {
-	_, ok := parseID(strings.Trim(s, "`"))
-	return ok
-}
-
-func lookUp(word string) (intent approval.Intent, mayRefuse bool) {
-	word = strings.ToLower(word)
-	for _, l := range lexicons {
-		for _, w := range l.yes {
-			if w == word {
-				return approval.IntentApprove, false
+// decision reads what follows a word for yes or no.
+func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool) {
+	w.Intent = means.intent
+	no := w.Intent == approval.IntentDeny
+	if ends(rest) {
+		return w, true
+	}
+	l := split(word, rest)
+	if l.sets() {
+		if w.ID, w.Reason, ok = cutID(l.after, no); ok {
+			if polite[plain(w.Reason)] {
+				w.Reason = ""
 			}
-		}
-		for _, w := range l.no {
-			if w != word {
-				continue
-			}
-			for _, r := range l.refuse {
-				mayRefuse = mayRefuse || r == word
-			}
-			return approval.IntentDeny, mayRefuse
+			return w, w.Reason == "" || explains(w)
 		}
 	}
-	return approval.IntentOther, false
+	if !quoting || l.after == "" {
+		return w, false
+	}
+	w.ID, w.Reason = "", afterPrefix(l.after)
+	switch {
+	case l.colon():
+	case no && l.mark == "" && !l.glued && means.mayRefuse:
+	case no && l.mark != "" && strings.Trim(l.mark, refusing) == "":
+	default:
+		return w, false
+	}
+	return w, explains(w)
+}
+
+// refusing is the punctuation that may stand between a no and its reason.
+const refusing = ",.;!-–—、。:"
+
+// explains reports whether a decision's reason can be one. It names no other request, nor something
+// that may be meant for one; and beside an approval it neither asks, nor takes the approval back, nor
+// is without any word.
+func explains(w Words) bool {
+	s := plain(w.Reason)
+	if namesRequest(s) {
+		return false
+	}
+	if w.Intent == approval.IntentDeny {
+		return s != ""
+	}
+	s = strings.TrimRight(s, " .!。")
+	if strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) < 0 || vocabulary[s].intent == approval.IntentDeny {
+		return false
+	}
+	for _, l := range lexicons {
+		for _, ending := range l.asks {
+			if strings.HasSuffix(s, ending) {
+				return false
+			}
+		}
+		for _, n := range l.negators {
+			if s == n {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// namesRequest reports whether a plain text holds a ULID, or what may be a mistyped one.
+func namesRequest(s string) bool {
+	apart := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') }
+	for run := range strings.FieldsFuncSeq(s, apart) {
+		if 24 <= len(run) && len(run) <= 28 && run[0] <= '7' && strings.ContainsFunc(run, unicode.IsLetter) {
+			return true
+		}
+	}
+	return false
+}
+
+// lead is what stands between a word and what follows it.
+type lead struct {
+	mark  string // punctuation, plain
+	after string
+	glued bool // nothing stands between
+	// runsOn says that nothing needs to: the word is of a script that has no spaces.
+	runsOn bool
+	// apart says that the mark stands as punctuation does: right after the word, or with a space behind it.
+	apart bool
+}
+
+// opening is punctuation that belongs to what follows it.
+const opening = "\"“‘「『【《"
+
+func split(word, rest string) lead {
+	spaced := strings.TrimSpace(rest)
+	after := strings.TrimLeftFunc(spaced, func(r rune) bool { return unicode.IsPunct(r) && !strings.ContainsRune(opening, r) })
+	mark := spaced[:len(spaced)-len(after)]
+	l := lead{mark: plain(mark), after: strings.TrimSpace(after)}
+	l.glued = l.mark == "" && spaced == rest
+	l.runsOn = strings.IndexFunc(plain(word), func(r rune) bool { return r < unicode.MaxASCII }) < 0
+	l.apart = spaced == rest || l.after != after
+	return l
+}
+
+// colon reports whether a colon sets apart what follows. In "ok :D" there is none.
+func (l lead) colon() bool { return l.mark == ":" && l.apart }
+
+// sets reports whether an id may follow.
+func (l lead) sets() bool { return l.colon() || l.mark == "" && (!l.glued || l.runsOn) }
+
+// ends reports whether nothing follows a word but the end of a sentence.
+func ends(rest string) bool { return strings.Trim(plain(strings.TrimSpace(rest)), ".!。") == "" }
+
+// cutID splits a text into the id that it begins with and the reason that follows. The reason is set
+// apart by a space or a colon, and of a refusal by any punctuation that may.
+func cutID(s string, refuse bool) (id, reason string, ok bool) {
+	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '`' })
+	if end < 0 {
+		end = len(s)
+	}
+	id, ok = parseID(strings.Trim(plain(s[:end]), "`"))
+	reason = s[end:]
+	if !ok || ends(reason) {
+		return id, "", ok
+	}
+	mark, after, _ := cutRune(reason)
+	switch m := plain(mark); {
+	case strings.TrimSpace(mark) == "":
+	case m == ":", refuse && strings.Contains(refusing, m):
+		reason = after
+	default:
+		return "", "", false
+	}
+	reason = afterPrefix(strings.TrimSpace(reason))
+	return id, reason, reason != ""
+}
+
+// afterPolite leaves out a polite ending that stands apart: "อนุมัติ ครับ".
+func afterPolite(rest string) string {
+	spaced := strings.TrimSpace(rest)
+	if word, after := cutWord(spaced); spaced != rest && polite[plain(word)] {
+		return after
+	}
+	return rest
+}
+
+// afterPrefix leaves out "reason:" before a reason.
+func afterPrefix(s string) string {
+	word, rest := cutWord(s)
+	if vocabulary[plain(word)].intent != approval.IntentReason {
+		return s
+	}
+	if colon, reason, ok := cutRune(strings.TrimSpace(rest)); ok && plain(colon) == ":" {
+		return strings.TrimSpace(reason)
+	}
+	return s
+}
+
+// plain is the form in which words are compared: half-width letters and full-width kana, composed, in
+// lower case. It makes one only of what Unicode holds to be the same character in another width or
+// composition.
+func plain(s string) string {
+	return strings.ToLower(norm.NFC.String(width.Fold.String(s)))
 }
 
 // cutWord splits off the leading run of letters and marks.
@@ -111,10 +369,12 @@ func cutWord(s string) (word, rest string) {
 	return s[:end], s[end:]
 }
 
-func cutField(s string) (field, rest string) {
-	end := strings.IndexFunc(s, unicode.IsSpace)
-	if end < 0 {
-		return s, ""
+// cutRune splits off the first character.
+func cutRune(s string) (first, rest string, ok bool) {
+	for i := range s {
+		if i > 0 {
+			return s[:i], s[i:], true
+		}
 	}
-	return s[:end], strings.TrimSpace(s[end:])
+	return s, "", s != ""
 }

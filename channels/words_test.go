@@ -1,10 +1,17 @@
 package channels
 
 import (
+	"regexp"
+	"slices"
+	"sort"
 	"strings"
 	"testing"
 
+	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/width"
+
 	"countersign/approval"
+	"countersign/locale"
 )
 
 const id = "01KAFHZX3T9W8Y7B6A5D4C0001"
@@ -83,50 +90,480 @@ func TestParseWords(t *testing.T) {
 	}
 }
 
-// Every word means one thing in all languages together.
-func TestLexicons(t *testing.T) {
-	means := map[string]approval.Intent{}
-	for _, l := range lexicons {
-		for intent, words := range map[approval.Intent][]string{approval.IntentApprove: l.yes, approval.IntentDeny: l.no} {
-			for _, w := range words {
-				if m, ok := means[w]; ok && m != intent {
-					t.Errorf("%q means both %s and %s", w, m, intent)
-				}
-				means[w] = intent
-				if got := ParseWords(w, false); got.Intent != intent {
-					t.Errorf("%q (%s) is read as %s, want %s", w, l.locale, got.Intent, intent)
+// What follows an id.
+func TestParseWordsAfterAnID(t *testing.T) {
+	const approve, deny, other = approval.IntentApprove, approval.IntentDeny, approval.IntentOther
+	const second = "01KAFHZX3T9W8Y7B6A5D4C0002"
+	for _, tt := range []struct {
+		text string
+		want Words
+	}{
+		{"approve " + id + ".", Words{Intent: approve, ID: id}},
+		{"approve " + id + ": checked", Words{Intent: approve, ID: id, Reason: "checked"}},
+		{"approve " + id + " reason: checked", Words{Intent: approve, ID: id, Reason: "checked"}},
+		{"deny " + id + ", wrong account", Words{Intent: deny, ID: id, Reason: "wrong account"}},
+		{"deny " + id + " “wrong” account", Words{Intent: deny, ID: id, Reason: "“wrong” account"}},
+		{"deny " + id + " why not ask first?", Words{Intent: deny, ID: id, Reason: "why not ask first?"}},
+		{"deny " + id + " 👎", Words{Intent: deny, ID: id, Reason: "👎"}},
+		{"approve " + id + " order 1234567890123456789012345", Words{Intent: approve, ID: id, Reason: "order 1234567890123456789012345"}},
+		{"approve " + id + ", but only 5", Words{Intent: other}},
+		{"approve " + id + "?", Words{Intent: other}},
+		{"approve " + id + " ?", Words{Intent: other}},
+		{"approve " + id + " what is it for?", Words{Intent: other}},
+		{"approve " + id + " really?!", Words{Intent: other}},
+		{"approve " + id + " no", Words{Intent: other}},
+		{"approve " + id + " not", Words{Intent: other}},
+		{"approve " + id + " 👍", Words{Intent: other}},
+		{"approve " + id + " and " + second, Words{Intent: other}},
+		{"approve " + id + "," + second, Words{Intent: other}},
+		{"approve " + id + " and " + strings.ToLower(second[:25]), Words{Intent: other}},
+		{"deny " + id + " and " + second, Words{Intent: other}},
+		{"deny " + id + " " + second, Words{Intent: other}},
+		{"approve " + id + ":", Words{Intent: other}},
+		{"approve " + id + " reason:", Words{Intent: other}},
+		{"承認 " + id + " しない", Words{Intent: other}},
+		{"承認 " + id + " でいいですか", Words{Intent: other}},
+		{"承認 " + id + " でいいですか？", Words{Intent: other}},
+		{"核准 " + id + " 嗎", Words{Intent: other}},
+		{"核准 " + id + " 不同意", Words{Intent: other}},
+		{"อนุมัติ " + id + " ไหม", Words{Intent: other}},
+		{"อนุมัติ " + id + " ไม่", Words{Intent: other}},
+	} {
+		for _, quoting := range []bool{false, true} {
+			if got := ParseWords(tt.text, quoting); got != tt.want {
+				t.Errorf("ParseWords(%q, %t) = %+v, want %+v", tt.text, quoting, got, tt.want)
+			}
+		}
+	}
+	// What quotes one card and names another, or may, decides nothing.
+	for _, text := range []string{"approve: as " + second, "approve: " + second[:25], "deny: " + second + "0", "deny see " + second, "no, I mean " + strings.ToLower(second)} {
+		if got := ParseWords(text, true); got.Intent != other {
+			t.Errorf("ParseWords(%q, true) = %+v", text, got)
+		}
+	}
+	for _, text := range []string{"ok :D", "yes :)", "approve: ?", "approve: no", "yes: what is it?", "承認：しない", "核准：嗎", "approve:"} {
+		if got := ParseWords(text, true); got.Intent != other {
+			t.Errorf("ParseWords(%q, true) = %+v", text, got)
+		}
+	}
+}
+
+func TestParseWordsInJapanese(t *testing.T) {
+	testWords(t, []words{
+		{"承認", approval.IntentApprove, "", ""},
+		{"承認します。", approval.IntentApprove, "", ""},
+		{"はい！", approval.IntentApprove, "", ""},
+		{"ＯＫ", approval.IntentApprove, "", ""},
+		{"OKです", approval.IntentApprove, "", ""},
+		{"　許可　", approval.IntentApprove, "", ""},
+		{"却下", approval.IntentDeny, "", ""},
+		{"却下します｡", approval.IntentDeny, "", ""},
+		{"いいえ", approval.IntentDeny, "", ""},
+		{"ダメ", approval.IntentDeny, "", ""},
+		{"ﾀﾞﾒ", approval.IntentDeny, "", ""},
+		{norm.NFD.String("ダメです"), approval.IntentDeny, "", ""},
+		{"承認しない", approval.IntentDeny, "", ""},
+		{"同意しません", approval.IntentDeny, "", ""},
+		{"承認 " + id, approval.IntentApprove, id, ""},
+		{"承認" + id, approval.IntentApprove, id, ""},
+		{"承認：" + id, approval.IntentApprove, id, ""},
+		{"承認　" + wide(id), approval.IntentApprove, id, ""},
+		{"ＡＰＰＲＯＶＥ　" + wide(strings.ToLower(id)), approval.IntentApprove, id, ""},
+		{"承認します " + id + "。", approval.IntentApprove, id, ""},
+		{"承認 " + id + " 経理に確認済み", approval.IntentApprove, id, "経理に確認済み"},
+		{"承認 " + id + "　理由：経理に確認済み", approval.IntentApprove, id, "経理に確認済み"},
+		{"却下 " + id + " 口座が違います。ＡＢＣを確認", approval.IntentDeny, id, "口座が違います。ＡＢＣを確認"},
+		{"却下" + id + "、口座が違います", approval.IntentDeny, id, "口座が違います"},
+		{"理由：口座が違います", approval.IntentReason, "", "口座が違います"},
+		{"理由: 口座が違います", approval.IntentReason, "", "口座が違います"},
+		{"理由：", approval.IntentReason, "", ""},
+		{"保留中", approval.IntentPending, "", ""},
+		{"一覧", approval.IntentPending, "", ""},
+		{"表示 " + id, approval.IntentShow, id, ""},
+		{"表示" + id, approval.IntentShow, id, ""},
+		{"ログ", approval.IntentLog, "", ""},
+		{"状況", approval.IntentStatus, "", ""},
+		{"ヘルプ", approval.IntentHelp, "", ""},
+		{"ﾍﾙﾌﾟ", approval.IntentHelp, "", ""},
+		{norm.NFD.String("ヘルプ"), approval.IntentHelp, "", ""},
+	}, "承認しますか", "承認？", "承認待ちですか", "承認済み", "承認しないで", "同意しないで", "承認お願いします", "承認全部", "全部承認", "承認 すべて",
+		"了解", "了解です", "確認", "確認します", "いいです", "結構です", "大丈夫です", "承認"+id+"です", "承認"+id+"と01KAFHZX3T9W8Y7B6A5D4C0002",
+		"理由", "理由は口座違い", "状況は？何", "表示", "ヘルプが欲しい", "却下 口座が違います", "承認01", id+" 承認", "OK承認", "承認OK")
+	testQuotes(t, []words{
+		{"承認", approval.IntentApprove, "", ""},
+		{"承認：確認済み", approval.IntentApprove, "", "確認済み"},
+		{"却下 口座が違います", approval.IntentDeny, "", "口座が違います"},
+		{"却下、口座が違います", approval.IntentDeny, "", "口座が違います"},
+		{"却下：「口座」が違います", approval.IntentDeny, "", "「口座」が違います"},
+		{"いいえ、口座が違います", approval.IntentDeny, "", "口座が違います"},
+		{"表示", approval.IntentShow, "", ""},
+	}, "承認 ただし5件だけ", "承認、ただし5件だけ", "はい、でも待って", "いいえ 大丈夫です", "承認 しない", "却下しないで")
+}
+
+func TestParseWordsInThai(t *testing.T) {
+	testWords(t, []words{
+		{"อนุมัติ", approval.IntentApprove, "", ""},
+		{"อนุมัติครับ", approval.IntentApprove, "", ""},
+		{"อนุมัติค่ะ", approval.IntentApprove, "", ""},
+		{"อนุมัติ ครับ", approval.IntentApprove, "", ""},
+		{"ok ค่ะ", approval.IntentApprove, "", ""},
+		{"ใช่", approval.IntentApprove, "", ""},
+		{"ปฏิเสธ", approval.IntentDeny, "", ""},
+		{"ปฏิเสธค่ะ", approval.IntentDeny, "", ""},
+		{"ไม่อนุมัติ", approval.IntentDeny, "", ""},
+		{"ไม่อนุมัติครับ", approval.IntentDeny, "", ""},
+		{"ไม่", approval.IntentDeny, "", ""},
+		{"ไม่ใช่", approval.IntentDeny, "", ""},
+		{"อนุมัติ " + id, approval.IntentApprove, id, ""},
+		{"อนุมัติ" + id, approval.IntentApprove, id, ""},
+		{"อนุมัติครับ " + id, approval.IntentApprove, id, ""},
+		{"อนุมัติ " + id + " ครับ", approval.IntentApprove, id, ""},
+		{"อนุมัติ " + id + " ตรวจแล้ว", approval.IntentApprove, id, "ตรวจแล้ว"},
+		{"ปฏิเสธ " + id + " บัญชีผิด", approval.IntentDeny, id, "บัญชีผิด"},
+		{"ปฏิเสธ " + id + " เหตุผล: บัญชีผิด", approval.IntentDeny, id, "บัญชีผิด"},
+		{"เหตุผล: บัญชีผิด", approval.IntentReason, "", "บัญชีผิด"},
+		{"รออนุมัติ", approval.IntentPending, "", ""},
+		{"รายการ", approval.IntentPending, "", ""},
+		{"แสดง " + id, approval.IntentShow, id, ""},
+		{"บันทึก", approval.IntentLog, "", ""},
+		{"สถานะครับ", approval.IntentStatus, "", ""},
+		{"ช่วยเหลือ", approval.IntentHelp, "", ""},
+	}, "อนุมัติไหม", "อนุมัติไหมครับ", "อนุมัติคะ", "อนุมัติหรือยัง", "อนุมัติ?", "อนุมัติทั้งหมด", "อนุมัติ ทั้งหมด", "ไม่ อนุมัติ", "อนุมัติ ไม่", "อนุมัติ ไหม",
+		"ไม่อนุมัติไม่ได้", "อย่าอนุมัติ", "ครับ", "ค่ะ", "ได้", "เหตุผล", "ช่วยเหลือฉัน", "ปฏิเสธ บัญชีผิด", "ไม่มีปัญหา")
+	testQuotes(t, []words{
+		{"อนุมัติครับ", approval.IntentApprove, "", ""},
+		{"อนุมัติ: ตรวจแล้ว", approval.IntentApprove, "", "ตรวจแล้ว"},
+		{"ปฏิเสธ บัญชีผิด", approval.IntentDeny, "", "บัญชีผิด"},
+		{"ปฏิเสธครับ บัญชีผิด", approval.IntentDeny, "", "บัญชีผิด"},
+		{"ไม่, บัญชีผิด", approval.IntentDeny, "", "บัญชีผิด"},
+		{"ดู", approval.IntentShow, "", ""},
+	}, "อนุมัติ แต่แค่ 5", "ไม่ อนุมัติ", "ไม่ เป็นไร", "อนุมัติ ไหม")
+}
+
+func TestParseWordsInChinese(t *testing.T) {
+	testWords(t, []words{
+		{"核准", approval.IntentApprove, "", ""},
+		{"核准。", approval.IntentApprove, "", ""},
+		{"同意！", approval.IntentApprove, "", ""},
+		{"我同意", approval.IntentApprove, "", ""},
+		{"好的", approval.IntentApprove, "", ""},
+		{"ｏｋ", approval.IntentApprove, "", ""},
+		{"拒絕", approval.IntentDeny, "", ""},
+		{"駁回。", approval.IntentDeny, "", ""},
+		{"不同意", approval.IntentDeny, "", ""},
+		{"不核准！", approval.IntentDeny, "", ""},
+		{"我不同意", approval.IntentDeny, "", ""},
+		{"不", approval.IntentDeny, "", ""},
+		{"核准 " + id, approval.IntentApprove, id, ""},
+		{"核准" + wide(id), approval.IntentApprove, id, ""},
+		{"核准：" + id + "。", approval.IntentApprove, id, ""},
+		{"核准 " + id + " 已與財務確認", approval.IntentApprove, id, "已與財務確認"},
+		{"拒絕 " + id + "，帳號錯誤", approval.IntentDeny, id, "帳號錯誤"},
+		{"駁回" + id + " 原因：帳號錯誤", approval.IntentDeny, id, "帳號錯誤"},
+		{"原因：帳號錯誤", approval.IntentReason, "", "帳號錯誤"},
+		{"待審", approval.IntentPending, "", ""},
+		{"待核准", approval.IntentPending, "", ""},
+		{"顯示 " + id, approval.IntentShow, id, ""},
+		{"記錄", approval.IntentLog, "", ""},
+		{"狀態", approval.IntentStatus, "", ""},
+		{"說明", approval.IntentHelp, "", ""},
+		{"？", approval.IntentHelp, "", ""},
+	}, "核准嗎", "核准嗎？", "核准？", "核准全部", "全部核准", "核准 全部", "不要核准", "請核准", "核准了", "不是不同意", "好嗎", "可以嗎", "好不好", "是不是",
+		"確認", "原因", "原因不明", "拒絕 帳號錯誤", "說明一下", "核准"+id+"嗎", "核准"+id+"和01KAFHZX3T9W8Y7B6A5D4C0002")
+	testQuotes(t, []words{
+		{"同意", approval.IntentApprove, "", ""},
+		{"核准：已確認", approval.IntentApprove, "", "已確認"},
+		{"拒絕 帳號錯誤", approval.IntentDeny, "", "帳號錯誤"},
+		{"拒絕，帳號錯誤", approval.IntentDeny, "", "帳號錯誤"},
+		{"不，帳號錯誤", approval.IntentDeny, "", "帳號錯誤"},
+		{"查看", approval.IntentShow, "", ""},
+	}, "核准，但只限五筆", "好，等一下", "不 客氣", "同意 嗎")
+}
+
+func TestCommands(t *testing.T) {
+	testWords(t, []words{
+		{"pending", approval.IntentPending, "", ""},
+		{"Pending.", approval.IntentPending, "", ""},
+		{"list", approval.IntentPending, "", ""},
+		{"pending?", approval.IntentPending, "", ""},
+		{"show " + id, approval.IntentShow, id, ""},
+		{"show: " + strings.ToLower(id), approval.IntentShow, id, ""},
+		{"show `" + id + "`", approval.IntentShow, id, ""},
+		{"log", approval.IntentLog, "", ""},
+		{"STATUS", approval.IntentStatus, "", ""},
+		{"status?", approval.IntentStatus, "", ""},
+		{"help", approval.IntentHelp, "", ""},
+		{"Help!", approval.IntentHelp, "", ""},
+		{"?", approval.IntentHelp, "", ""},
+		{"？？", approval.IntentHelp, "", ""},
+		{"reason: wrong account", approval.IntentReason, "", "wrong account"},
+		{"Reason:wrong account: 5\nask again?", approval.IntentReason, "", "wrong account: 5\nask again?"},
+		{"reason: (see " + id + ")", approval.IntentReason, "", "(see " + id + ")"},
+		{"reason: ", approval.IntentReason, "", ""},
+		{"REASON：wrong account", approval.IntentReason, "", "wrong account"},
+	}, "show", "show me", "show all", "show "+id+" please", "show "+id+" 01KAFHZX3T9W8Y7B6A5D4C0002", "show"+id, "pending "+id, "status of what?", "help me", "log in", "log "+id,
+		"what is pending", "reason", "reason why", "reasons: many", "no reason: none", "/help", "! ?")
+	testQuotes(t, []words{
+		{"show", approval.IntentShow, "", ""},
+		{"show.", approval.IntentShow, "", ""},
+		{"reason: wrong account", approval.IntentReason, "", "wrong account"},
+		{"help", approval.IntentHelp, "", ""},
+	}, "show?", "show this", "status of what?")
+}
+
+// What only looks like a word, or hides something, approves nothing.
+func TestLookAlikes(t *testing.T) {
+	for _, text := range []string{
+		"approv\u0435", "\u0430pprove", "y\u0435s", "\u043ek", "\u03bfk", "\u24de\u24da", "\U0001d5c8\U0001d5c4", "y\u0435s.", "yes\u0301", "approve\ufe0f",
+		"appr\u200bove", "approve\u200b", "\u200bapprove", "\ufeffyes", "yes\u2060", "ye\u00ads", "\u202eyes", "yes\u202c", "\u2067ok\u2069", "ok\u3164", "ok\uffa0",
+		"\u2116", "承\u200b認", "承認\u200b", "\u2f51認", "核\u0301准", "อนุมัติ\u200b", "อนุมัต\u0e34\u0e34", "は\u200dい",
+		"不\u200b同意", "不 同意", "不．同意", "非承認", "未承認", "無許可", "yesno", "yes/no", "yes|no", "ok\x00",
+	} {
+		for _, quoting := range []bool{false, true} {
+			for _, t2 := range []string{text, text + " " + id, text + ": checked"} {
+				if got := ParseWords(t2, quoting); got.Intent == approval.IntentApprove {
+					t.Errorf("ParseWords(%+q, %t) = %+v", t2, quoting, got)
 				}
 			}
 		}
-		for _, w := range l.refuse {
-			if means[w] != approval.IntentDeny {
-				t.Errorf("%q (%s) may refuse but is no word for no", w, l.locale)
+	}
+	for _, named := range []string{
+		"\u200b" + id, id + "\u200b", id[:10] + "\u200b" + id[10:], "\u202e" + id, "О" + id[1:], strings.Replace(id, "A", "\u0410", 1), id + "\u0301", id[:25] + "l",
+		id + "\ufe0f", "<" + id + ">", "#" + id,
+	} {
+		for _, word := range []string{"approve ", "承認", "อนุมัติ ", "核准："} {
+			for _, quoting := range []bool{false, true} {
+				if got := ParseWords(word+named, quoting); got.Intent == approval.IntentApprove && got.ID != "" {
+					t.Errorf("ParseWords(%+q, %t) = %+v", word+named, quoting, got)
+				}
 			}
 		}
 	}
 }
 
+// What the translations tell people to type is understood, in the order in which they tell it.
+func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
+	const approve, deny = approval.IntentApprove, approval.IntentDeny
+	want := []approval.Intent{approval.IntentPending, approval.IntentShow, approve, deny, approval.IntentStatus, approval.IntentLog, approval.IntentHelp}
+	optional := regexp.MustCompile(` \[[^]]*\]`)
+	quotes := regexp.MustCompile(`["“「]([^"“”「」]*)["”」]`)
+	for _, tag := range locale.Tags() {
+		l := locale.Get(tag)
+		var got []approval.Intent
+		lines := strings.Split(l.Say(string(approval.SayHelp)), "\n")
+		for _, line := range lines[1 : len(lines)-1] {
+			typed, _, _ := strings.Cut(strings.Replace(line, "：", ":", 1), ":")
+			for part := range strings.SplitSeq(optional.ReplaceAllString(typed, ""), " · ") {
+				w := ParseWords(strings.ReplaceAll(part, "<id>", id), false)
+				if got = append(got, w.Intent); (w.ID != "") != strings.Contains(part, "<id>") || w.Reason != "" {
+					t.Errorf("%s: %q is read as %+v", tag, part, w)
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the help is read as %v, want %v", tag, got, want)
+		}
+
+		got = nil
+		for _, q := range quotes.FindAllStringSubmatch(l.Say(string(approval.SayNotUnderstood)), -1) {
+			got = append(got, ParseWords(strings.ReplaceAll(q[1], "<id>", id), false).Intent)
+		}
+		if want := []approval.Intent{approve, approve, deny, approval.IntentHelp}; !slices.Equal(got, want) {
+			t.Errorf("%s: what is told to somebody who was not understood is read as %v, want %v", tag, got, want)
+		}
+
+		for _, told := range []struct {
+			text   string
+			intent approval.Intent
+		}{
+			{l.Say(string(TextReasonNeeded), "id", id), approve},
+			{strings.ReplaceAll(l.Say(string(TextReasonShort)), "<id>", id), approve},
+			{l.Say(string(approval.SayReasonNeeded), "word", "deny", "id", id), deny},
+			{strings.ReplaceAll(l.Say(string(approval.SayQuotesMany), "n", "2", "word", "approve"), "<id>", id), approve},
+			{strings.ReplaceAll(l.Say(string(approval.SayQuotesUnknown)), "<id>", id), deny},
+			{strings.ReplaceAll(l.Say(string(approval.SayNewerThanNo)), "<id>", id), deny},
+			{strings.ReplaceAll(l.Say(string(approval.SayWhichOne), "n", "2"), "<id>", id), deny},
+		} {
+			typed := strings.ReplaceAll(told.text, "：", ":")
+			typed = typed[strings.LastIndex(typed, ":")+1:]
+			if w := ParseWords(typed, false); w.Intent != told.intent || w.ID != id {
+				t.Errorf("%s: %q is read as %+v", tag, typed, w)
+			}
+		}
+
+		for _, prefix := range []string{l.Say(string(TextReasonPrefix)), strings.TrimSpace(l.Say(string(TextReasonPrefix)))} {
+			for _, reason := range []string{"", "wrong account", "違う：口座"} {
+				for _, quoting := range []bool{false, true} {
+					if got, want := ParseWords(prefix+reason, quoting), (Words{Intent: approval.IntentReason, Reason: reason}); got != want {
+						t.Errorf("%s: %q is read as %+v", tag, prefix+reason, got)
+					}
+				}
+			}
+		}
+		for _, k := range []Text{TextSuggestLater, TextSuggestTarget, TextSuggestAsk} {
+			if w := ParseWords(l.Say(string(k)), false); w.Intent != approval.IntentOther {
+				t.Errorf("%s: the suggested reason %q is read as %+v", tag, l.Say(string(k)), w)
+			}
+		}
+		for _, b := range []struct {
+			label  Text
+			intent approval.Intent
+		}{{TextApprove, approve}, {TextDeny, deny}} {
+			if w := ParseWords(l.Say(string(b.label)), false); w.Intent != b.intent {
+				t.Errorf("%s: the words of a button, %q, are read as %s", tag, l.Say(string(b.label)), w.Intent)
+			}
+		}
+	}
+}
+
+// words is a text and what it means.
+type words struct {
+	text       string
+	intent     approval.Intent
+	id, reason string
+}
+
+// testWords checks what texts mean that quote nothing, and that others mean nothing.
+func testWords(t *testing.T, means []words, nothing ...string) {
+	t.Helper()
+	checkWords(t, false, means, nothing)
+}
+
+// testQuotes checks what texts mean that quote a card.
+func testQuotes(t *testing.T, means []words, nothing ...string) {
+	t.Helper()
+	checkWords(t, true, means, nothing)
+}
+
+func checkWords(t *testing.T, quoting bool, means []words, nothing []string) {
+	t.Helper()
+	for _, w := range means {
+		if got, want := ParseWords(w.text, quoting), (Words{w.intent, w.id, w.reason}); got != want {
+			t.Errorf("ParseWords(%q, %t) = %+v, want %+v", w.text, quoting, got, want)
+		}
+	}
+	for _, text := range nothing {
+		if got := ParseWords(text, quoting); got != (Words{Intent: approval.IntentOther}) {
+			t.Errorf("ParseWords(%q, %t) = %+v", text, quoting, got)
+		}
+	}
+}
+
+// wide is a text in full-width letters and digits.
+func wide(s string) string { return width.Widen.String(s) }
+
+// groups are the words of a language by what they mean.
+func (l lexicon) groups() map[approval.Intent][]string {
+	return map[approval.Intent][]string{
+		approval.IntentApprove: l.yes, approval.IntentDeny: l.no, approval.IntentReason: l.reason, approval.IntentPending: l.pending,
+		approval.IntentShow: l.show, approval.IntentLog: l.log, approval.IntentStatus: l.status, approval.IntentHelp: l.help,
+	}
+}
+
+// Every word means one thing in all languages together.
+func TestLexicons(t *testing.T) {
+	means := map[string]approval.Intent{}
+	for _, l := range lexicons {
+		for intent, words := range l.groups() {
+			if len(words) == 0 {
+				t.Errorf("%s has no word for %s", l.locale, intent)
+			}
+			for _, w := range words {
+				if m, ok := means[plain(w)]; ok && m != intent {
+					t.Errorf("%q means both %s and %s", w, m, intent)
+				}
+				means[plain(w)] = intent
+				text := map[approval.Intent]string{approval.IntentReason: w + ":", approval.IntentShow: w + " " + id}[intent]
+				if got := ParseWords(or(text, w), false); got.Intent != intent {
+					t.Errorf("%q (%s) is read as %s, want %s", w, l.locale, got.Intent, intent)
+				}
+				if word, rest := cutWord(w); word != w || rest != "" || plain(w) != w {
+					t.Errorf("%q (%s) is not a word in its plain form", w, l.locale)
+				}
+			}
+		}
+	}
+	for _, l := range lexicons {
+		for _, w := range l.refuse {
+			if means[plain(w)] != approval.IntentDeny || !slices.Contains(l.no, w) {
+				t.Errorf("%q (%s) may refuse but is no word for no", w, l.locale)
+			}
+		}
+		for _, w := range l.negators {
+			if means[plain(w)] == approval.IntentApprove {
+				t.Errorf("%q (%s) is yes and its opposite", w, l.locale)
+			}
+		}
+	}
+	var got []string
+	for _, l := range lexicons {
+		got = append(got, l.locale)
+	}
+	if !slices.Equal(got, locale.Tags()) {
+		t.Errorf("the languages are %v", got)
+	}
+}
+
 func FuzzParseWords(f *testing.F) {
-	for _, s := range []string{"yes", "approve " + id, "deny: x", "no, " + id, "approve:\u00a0" + id + " " + id, "\x00", "yes\u202e"} {
+	for _, s := range []string{
+		"yes", "approve " + id, "deny: x", "no, " + id, "approve:\u00a0" + id + " " + id, "\x00", "yes\u202e",
+		"承認" + wide(id), "却下：口座", "อนุมัติ ครับ", "核准：好", "理由：", "show " + id, "?", "approve " + id + " why?", "ok\u200b " + id, "ﾀﾞﾒ",
+	} {
 		f.Add(s, true)
 		f.Add(s, false)
 	}
 	f.Fuzz(func(t *testing.T, s string, quoting bool) {
 		w := ParseWords(s, quoting)
-		switch {
-		case w.Intent == approval.IntentOther:
-			if w != (Words{Intent: approval.IntentOther}) {
-				t.Errorf("%q means nothing, and yet %+v", s, w)
-			}
-		case w.ID == "" && w.Reason != "" && !quoting:
-			t.Errorf("%q: a decision with a reason that names no request: %+v", s, w)
-		case w.ID != "":
-			if got, ok := parseID(w.ID); !ok || got != w.ID || !strings.Contains(strings.ToUpper(s), w.ID) {
+		if w != ParseWords(s, quoting) {
+			t.Errorf("%q is read in two ways", s)
+		}
+		if !strings.Contains(s, w.Reason) || w.Reason != strings.TrimSpace(w.Reason) {
+			t.Errorf("%q: the reason %q is not in it", s, w.Reason)
+		}
+		if w.ID != "" {
+			if got, ok := parseID(w.ID); !ok || got != w.ID || !strings.Contains(strings.ToUpper(plain(s)), w.ID) {
 				t.Errorf("%q: id %q is not in it", s, w.ID)
 			}
 		}
-		if !strings.Contains(s, w.Reason) {
-			t.Errorf("%q: the reason %q is not in it", s, w.Reason)
+		switch w.Intent {
+		case approval.IntentApprove:
+			if !approves(s, quoting) {
+				t.Errorf("%q approves: %+v", s, w)
+			}
+		case approval.IntentDeny:
+			if w.ID == "" && w.Reason != "" && !quoting {
+				t.Errorf("%q: a denial with a reason that names no request: %+v", s, w)
+			}
+		case approval.IntentReason:
+			if w.ID != "" {
+				t.Errorf("%q: a reason that names a request: %+v", s, w)
+			}
+		case approval.IntentShow:
+			if w.Reason != "" || w.ID == "" && !quoting {
+				t.Errorf("%q shows %+v", s, w)
+			}
+		default:
+			if w != (Words{Intent: w.Intent}) {
+				t.Errorf("%q is more than a command: %+v", s, w)
+			}
 		}
 	})
+}
+
+// approvals is what an approval looks like, told once more: a word for yes, and then nothing, or an id
+// and perhaps a reason, or when quoting a colon and a reason.
+var approvals = func() *regexp.Regexp {
+	var yes, polite []string
+	for _, l := range lexicons {
+		yes, polite = append(yes, l.yes...), append(polite, l.polite...)
+	}
+	sort.Slice(yes, func(i, j int) bool { return len(yes[i]) > len(yes[j]) })
+	return regexp.MustCompile(`^(?:` + strings.Join(yes, "|") + `)(?:[\s\p{Z}]*(?:` + strings.Join(polite, "|") + `))?` +
+		"(?:[\\s\\p{Z}]*[.!。]*|([\\s\\p{Z}]*:?[\\s\\p{Z}]*`*[0-7][0-9a-z]{25}`*(?:[\\s\\p{Z}]*[.!。]*|[\\s\\p{Z}:].*[\\p{L}\\p{N}].*))|([\\s\\p{Z}]*:.*[\\p{L}\\p{N}].*))$")
+}()
+
+func approves(s string, quoting bool) bool {
+	s = strings.ReplaceAll(plain(strings.TrimSpace(s)), "\n", " ")
+	m := approvals.FindStringSubmatch(s)
+	return m != nil && (m[2] == "" || quoting) && !strings.HasSuffix(s, "?")
 }
