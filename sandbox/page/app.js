@@ -383,9 +383,19 @@ function confirmed(c) {
   no.replaceChildren(textObject(c.deny));
   yes.replaceChildren(textObject(c.confirm));
   yes.className = "solid " + ({ danger: "danger" }[c.style] ?? "");
-  d.returnValue = "no";
   hold(d, $("slack-log"));
-  return new Promise((done) => d.addEventListener("close", () => done(d.returnValue === "yes"), { once: true }));
+  // A dialog's own close event comes late: by then the next one may be open.
+  return new Promise((done) => {
+    const end = (answer) => (event) => {
+      event.preventDefault();
+      no.onclick = yes.onclick = d.oncancel = null;
+      d.close();
+      done(answer);
+    };
+    no.onclick = end(false);
+    yes.onclick = end(true);
+    d.oncancel = end(false);
+  });
 }
 
 // ---- Slack's modals ----

@@ -131,8 +131,11 @@ export function hold(dialog, fallback) {
   if (dialog.open) return;
   const opener = document.activeElement;
   dialog.showModal();
-  dialog.addEventListener("close", () => {
+  const closed = () => {
+    if (dialog.open) return; // opened anew before this event of the last time came
+    dialog.removeEventListener("close", closed);
     const back = opener && opener !== document.body && opener.isConnected ? opener : fallback;
     back?.focus({ preventScroll: true });
-  }, { once: true });
+  };
+  dialog.addEventListener("close", closed);
 }

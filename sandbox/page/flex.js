@@ -69,7 +69,9 @@ function tappable(e, action, path, tap) {
   e.classList.add("act");
   e.tabIndex = 0;
   e.setAttribute("role", "button");
-  if (action.label) e.setAttribute("aria-label", action.label);
+  const shown = e.textContent.trim();
+  if (action.label && !shown) e.setAttribute("aria-label", action.label);
+  else if (action.label && shown !== action.label) e.title = action.label;
   const go = (event) => { event.stopPropagation(); tap(path, action); };
   e.addEventListener("click", go);
   e.addEventListener("keydown", (event) => {
