@@ -1,0 +1,469 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"countersign/approval"
+	"countersign/channels"
+	"countersign/sandbox"
+)
+
+// socketed is a socket between our handler and Slack's stand-in.
+type socketed struct {
+	*fixture
+	ctx    context.Context
+	chat   *sandbox.Sandbox
+	socket *Socket
+	log    *lines
+	stop   func() // ends Run, and waits for it
+
+	mu    sync.Mutex
+	token string
+	api   string
+}
+
+// lines is a log that several goroutines write.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// appToken is made at run time, as Slack's look.
+var appToken = "xapp-" + strings.Repeat("test-only-", 2)
+
+func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *sandbox.SlackConfig)) *socketed {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	s := &socketed{fixture: newFixture(t), ctx: ctx, log: &lines{}, token: appToken}
+	cfg := sandbox.Config{
+		Slack: sandbox.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: secret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
+			PingInterval: 50 * time.Millisecond, Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		People: []sandbox.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
+	}
+	for _, change := range slack {
+		change(&cfg.Slack)
+	}
+	chat, err := sandbox.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chat.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { chat.Close() })
+	s.chat, s.api = chat, chat.SlackURL()
+	s.slackWith(func(o *Options) {
+		o.Logger, o.Count = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
+		o.Dialogs = &fakeDialogs{}
+	})
+	o := SocketOptions{Slack: s.slack, FirstWait: 5 * time.Millisecond, LastWait: 20 * time.Millisecond,
+		Token: func() string { s.mu.Lock(); defer s.mu.Unlock(); return s.token },
+		API:   func() string { s.mu.Lock(); defer s.mu.Unlock(); return s.api }}
+	if change != nil {
+		change(&o)
+	}
+	s.socket = NewSocket(o)
+	running, end := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); s.socket.Run(running) }()
+	s.stop = sync.OnceFunc(func() { end(); <-done })
+	t.Cleanup(s.stop)
+	t.Cleanup(func() {
+		for _, word := range []string{appToken, "ticket", "xoxb-test-only"} {
+			if strings.Contains(s.log.String(), word) {
+				t.Errorf("the log shows %s:\n%s", word, s.log)
+			}
+		}
+	})
+	return s
+}
+
+// connected waits until n sockets are open.
+func (s *socketed) connected(n int) []sandbox.SlackSocket {
+	s.t.Helper()
+	open, err := s.chat.WaitSlackSockets(s.ctx, n)
+	if err != nil {
+		s.t.Fatalf("%d sockets: %v\n%s", n, err, s.log)
+	}
+	return open
+}
+
+// eventually waits for what the stand-in does not announce.
+func (s *socketed) eventually(what string, cond func() bool) {
+	s.t.Helper()
+	for s.ctx.Err() == nil {
+		if cond() {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	s.t.Fatalf("never came: %s\n%s", what, s.log)
+}
+
+// says waits until the log has said each of these.
+func (s *socketed) says(words ...string) {
+	s.t.Helper()
+	for _, w := range words {
+		s.eventually(w, func() bool { return strings.Contains(s.log.String(), w) })
+	}
+}
+
+func (s *socketed) press(action string) (sandbox.Delivery, error) {
+	p, err := s.chat.SlackBlockActions("hana", "C0APPROVALS", "1795257600.000100", action, request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.chat.PostSlack(s.ctx, sandbox.SlackPost{Payload: p})
+}
+
+// taps returns what has reached the gate.
+func (s *socketed) taps() []approval.Tap {
+	s.gate.mu.Lock()
+	defer s.gate.mu.Unlock()
+	return append([]approval.Tap(nil), s.gate.taps...)
+}
+
+func TestEverythingComesOverTheSocket(t *testing.T) {
+	s := newSocketed(t, nil)
+	s.connected(1)
+	s.eventually("connected", func() bool { return s.socket.State().Connected })
+	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == "" || len(d.Body) != 0 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := s.chat.SlashSlack(s.ctx, "hana", "C0APPROVALS", "/countersign", "deny "+request+" wrong account"); err != nil || !d.OK() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := s.chat.TypeSlack(s.ctx, "hana", "approve "+request, ""); err != nil || !d.OK() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := s.chat.MentionSlack(s.ctx, "hana", "C0APPROVALS", "approve "+request, ""); err != nil || !d.OK() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if asks := s.gate.asks; len(asks) != 1 || asks[0].Intent != approval.IntentApprove || asks[0].By.Name != "hana" {
+		t.Errorf("asks %+v", asks)
+	}
+	taps := s.taps()
+	if len(taps) != 3 || taps[0].Reason != "wrong account" || taps[0].ReplyTo == "" || taps[1].RequestID != request || taps[2].RequestID != request {
+		t.Errorf("taps %+v", taps)
+	}
+	s.gate.out = approval.Tapped{Code: approval.CodeExpired, Text: "Expired."}
+	d, err := s.chat.PostSlack(s.ctx, sandbox.SlackPost{Payload: sandbox.Object{
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": sandbox.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
+		"user": sandbox.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": sandbox.Object{"id": "V1", "Asked": denial("too late")},
+	}})
+	if err != nil || !strings.Contains(string(d.Body), `"response_action":"update"`) {
+		t.Errorf("%s, %v", d.Body, err)
+	}
+	if v := s.chat.Violations(); len(v) != 0 {
+		t.Errorf("Slack's rules were broken: %v", v)
+	}
+}
+
+func TestRule7_WhatCouldNotBeStoredIsNotAcknowledged(t *testing.T) {
+	s := newSocketed(t, nil, func(c *sandbox.SlackConfig) { c.WebhookTimeout = 500 * time.Millisecond })
+	s.connected(1)
+	fails := 2
+	s.gate.tap = func(context.Context) {
+		s.gate.mu.Lock()
+		defer s.gate.mu.Unlock()
+		if s.gate.err = nil; fails > 0 {
+			fails--
+			s.gate.err = errors.New("disk full")
+		}
+	}
+	s.chat.SetSlackRetries(0, 0)
+	d, err := s.chat.TypeSlack(s.ctx, "hana", "approve "+request, "")
+	if err != nil || !d.OK() || len(d.Earlier) != 2 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if taps := s.taps(); len(taps) != 3 || taps[0].EventID != taps[2].EventID {
+		t.Errorf("%+v", taps)
+	}
+}
+
+func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
+	s := newSocketed(t, nil)
+	old := s.connected(1)[0]
+	begun, release := make(chan struct{}), make(chan struct{})
+	s.gate.asking = func() { close(begun); <-release }
+	delivered := make(chan sandbox.Delivery, 1)
+	go func() {
+		d, err := s.press("approve")
+		if err != nil {
+			t.Error(err)
+		}
+		delivered <- d
+	}()
+	<-begun
+	if err := s.chat.DisconnectSlackSocket(old.ID, sandbox.SocketRefresh); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("another socket", func() bool {
+		open := s.chat.SlackSockets()
+		return len(open) == 1 && open[0].ID != old.ID
+	})
+	if st := s.socket.State(); !st.Connected {
+		t.Errorf("%+v", st)
+	}
+	close(release)
+	if d := <-delivered; !d.OK() || d.Socket != old.ID {
+		t.Errorf("%+v", d)
+	}
+	s.gate.asking = nil
+	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == old.ID {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if err := s.chat.DisconnectSlackSocket("", sandbox.SocketWarning); err != nil {
+		t.Fatal(err)
+	}
+	s.connected(2) // the one that was warned goes on until Slack closes it
+}
+
+func TestABrokenConnectionIsOpenedAnew(t *testing.T) {
+	s := newSocketed(t, func(o *SocketOptions) { o.Quiet = 400 * time.Millisecond })
+	old := s.connected(1)[0]
+	other := func(than string) func() bool {
+		return func() bool {
+			open := s.chat.SlackSockets()
+			return len(open) > 0 && open[len(open)-1].ID != than
+		}
+	}
+	s.chat.CutSlackSocket(old.ID)
+	s.eventually("another socket after a cut", other(old.ID))
+	old = s.chat.SlackSockets()[0]
+	s.chat.FreezeSlackSocket(old.ID)
+	s.eventually("another socket after silence", other(old.ID))
+	s.chat.Fail(sandbox.SlackConnectionOpen, 2, sandbox.SlackError("internal_error"))
+	s.chat.CutSlackSocket("")
+	s.says("nothing came for too long", "internal_error")
+	s.connected(1)
+}
+
+func TestATokenThatDoesNotDoIsSaidOnceAndClearly(t *testing.T) {
+	for _, tt := range []struct{ token, want string }{
+		{"xapp-another", "Slack refuses the app-level token (invalid_auth): replace app_token in the configuration"},
+		{"xoxb-test-only", "app_token is not an app-level token"},
+	} {
+		s := newSocketed(t, func(o *SocketOptions) { o.SlowWait = 10 * time.Millisecond })
+		s.connected(1)
+		set := func(token string) {
+			s.mu.Lock()
+			s.token = token
+			s.mu.Unlock()
+			s.socket.Reconfigured()
+		}
+		set("")
+		s.connected(0)
+		set(tt.token)
+		s.eventually("three tries", func() bool { return len(s.chat.Calls(sandbox.SlackConnectionOpen)) >= 4 })
+		if st := s.socket.State(); st.Connected || !strings.Contains(st.LastError, tt.want) || st.Since.IsZero() {
+			t.Errorf("%+v", st)
+		}
+		if n := strings.Count(s.log.String(), "level=ERROR"); n != 1 || !strings.Contains(s.log.String(), tt.want) {
+			t.Errorf("said %d times:\n%s", n, s.log)
+		}
+		set(appToken)
+		s.connected(1)
+		s.eventually("connected", func() bool { st := s.socket.State(); return st.Connected && st.LastError == "" })
+		s.stop()
+		if st := s.socket.State(); st.Connected {
+			t.Errorf("after the end: %+v", st)
+		}
+	}
+}
+
+func TestSocketModeSwitchedOffIsSaid(t *testing.T) {
+	s := newSocketed(t, nil)
+	s.connected(1)
+	s.chat.SetSlackSocketMode(false)
+	s.eventually("trouble", func() bool { return strings.Contains(s.socket.State().LastError, "switch it on there") })
+	if s.socket.State().Connected {
+		t.Error("connected")
+	}
+	s.chat.SetSlackSocketMode(true)
+	s.socket.Reconfigured()
+	s.connected(1)
+}
+
+func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
+	s := newSocketed(t, nil)
+	s.connected(1)
+	begun, release := make(chan struct{}, 2), make(chan struct{})
+	s.gate.asking = func() { begun <- struct{}{}; <-release }
+	delivered := make(chan sandbox.Delivery, 2)
+	for range 2 { // several at once
+		go func() {
+			d, err := s.press("approve")
+			if err != nil {
+				t.Error(err)
+			}
+			delivered <- d
+		}()
+	}
+	<-begun
+	<-begun
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); s.stop() }()
+	s.eventually("the end begins", func() bool { return !s.socket.State().Connected })
+	close(release)
+	<-stopped
+	for range 2 {
+		if d := <-delivered; !d.OK() {
+			t.Errorf("%+v", d)
+		}
+	}
+	s.connected(0)
+}
+
+func TestAnAnswerThatDoesNotFitIsLeftOut(t *testing.T) {
+	s := newSocketed(t, nil)
+	s.connected(1)
+	s.gate.out = approval.Tapped{Code: approval.CodeExpired, Text: strings.Repeat("x", maxAck)}
+	d, err := s.chat.PostSlack(s.ctx, sandbox.SlackPost{Payload: sandbox.Object{
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": sandbox.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
+		"user": sandbox.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": sandbox.Object{"id": "V1", "Asked": denial("x")},
+	}})
+	if err != nil || !d.OK() || len(d.Body) != 0 {
+		t.Errorf("%d %d bytes, %v", d.Status, len(d.Body), err)
+	}
+	if v := s.chat.Violations(); len(v) != 0 {
+		t.Errorf("Slack's rules were broken: %v", v)
+	}
+}
+
+// A peer that is not Slack, or not well: nothing that it sends ends the program or is taken for a tap.
+func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
+	s := newSocketed(t, nil)
+	var mu sync.Mutex
+	scripts := [][]string{
+		{`{"type":"hello"}`, "junk", `[]`, `{"type":"disconnect"`, `{}`, `{"envelope_id":"e1","type":"interactive","payload":7}`, `{"envelope_id":"e2","type":"news"}`,
+			`{"envelope_id":"e3","type":"slash_commands","payload":"no"}`},
+		{`{"type":"news"}`},
+		{`{"type":"hello"}`, `{"envelope_id":"e4","type":"news","payload":"` + strings.Repeat("x", maxFrame) + `"}`},
+		{`{"type":"disconnect","reason":"too_many_websockets"}`},
+		{},
+	}
+	acks := make(chan string, 10)
+	var fake *httptest.Server
+	fake = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/apps.connections.open") {
+			json.NewEncoder(w).Encode(map[string]any{"ok": true, "url": "ws" + strings.TrimPrefix(fake.URL, "http") + "/link?ticket=1"})
+			return
+		}
+		mu.Lock()
+		var script []string
+		if len(scripts) > 0 {
+			script, scripts = scripts[0], scripts[1:]
+		}
+		mu.Unlock()
+		ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer ws.Close()
+		for _, line := range script {
+			ws.WriteMessage(websocket.TextMessage, []byte(line))
+		}
+		for range strings.Count(strings.Join(script, ""), "envelope_id") {
+			_, b, err := ws.ReadMessage()
+			if err != nil {
+				return
+			}
+			acks <- string(b)
+		}
+	}))
+	defer fake.Close()
+	s.mu.Lock()
+	s.api = fake.URL + "/api"
+	s.mu.Unlock()
+	s.socket.Reconfigured()
+	got := map[string]bool{}
+	for range 3 {
+		got[<-acks] = true
+	}
+	for _, id := range []string{"e1", "e2", "e3"} {
+		if !got[`{"envelope_id":"`+id+`"}`] {
+			t.Errorf("acknowledged %v, want %s among them", got, id)
+		}
+	}
+	s.says("not understood", "a message was too large", "too_many_websockets", "did not say hello", "said something that is not understood")
+	if len(s.taps()) != 0 {
+		t.Errorf("%+v", s.taps())
+	}
+}
+
+func TestWhereASocketMayLead(t *testing.T) {
+	var said string
+	status := http.StatusOK
+	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+appToken {
+			t.Errorf("%s with %q", r.Method, r.Header.Get("Authorization"))
+		}
+		w.Header().Set("Retry-After", "7")
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(status)
+		w.Write([]byte(said))
+	}))
+	defer fake.Close()
+	s := NewSocket(SocketOptions{Slack: newFixture(t).slack})
+	defer s.http.CloseIdleConnections()
+	for _, tt := range []struct {
+		status int
+		said   string
+		want   string
+	}{
+		{200, `{"ok":true,"url":"wss://wss-primary.slack.example/link/?ticket=1"}`, ""},
+		{200, `{"ok":true,"url":"https://example.com/"}`, "named no address"},
+		{200, `{"ok":true,"url":"wss:"}`, "named no address"},
+		{200, `{"ok":true}`, "named no address"},
+		{200, `{}`, "something that is not understood"},
+		{200, `{"ok":false,"error":"<b>"}`, "something that is not understood"},
+		{200, `<html>`, "HTTP status 200"},
+		{302, `{"ok":true}`, "HTTP status 302"},
+		{500, `oops`, "HTTP status 500"},
+		{429, `{"ok":false,"error":"ratelimited"}`, "ratelimited"},
+	} {
+		status, said = tt.status, tt.said
+		link, err := s.link(t.Context(), fake.URL, channels.Secret(appToken))
+		if tt.want == "" {
+			if err != nil || link == "" {
+				t.Errorf("%s: %q, %v", tt.said, link, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), appToken) {
+			t.Errorf("%d %s: %v, want %q", tt.status, tt.said, err, tt.want)
+		}
+		if e, _ := errors.AsType[*socketError](err); tt.status == 429 && e.after != 7*time.Second {
+			t.Errorf("to be tried again after %v", e.after)
+		}
+	}
+	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, channels.Secret(appToken)); err == nil || strings.Contains(err.Error(), appToken) {
+		t.Errorf("%v", err)
+	}
+}
