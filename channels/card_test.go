@@ -1,17 +1,20 @@
 package channels_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/locale"
 )
 
 func card(kind approval.NotificationKind, rs ...approval.Request) channels.Card {
@@ -163,6 +166,10 @@ func TestRows(t *testing.T) {
 		`{"a":""}`:                  {{Key: "a", Value: `""`}},
 		`{"a":" x"}`:                {{Key: "a", Value: `" x"`}},
 		`{"a":"[1]"}`:               {{Key: "a", Value: `"[1]"`}},
+		`{"a":"20000  = 1"}`:        {{Key: "a", Value: `"20000  = 1"`}},
+		`{"a_cents":"2000"}`:        {{Key: "a_cents", Value: `"2000"`}},
+		`{"a":{"b_cents":7}}`:       {{Key: "a", Open: true}, {Depth: 1, Key: "b_cents", Value: "7", Gloss: "= 0.07"}},
+		`{"a_cents":[[70000]]}`:     {{Key: "a_cents", Open: true}, {Depth: 1, Key: "[0]", Value: "[70000]"}},
 		`{"a":[1,"b",{}]}`:          {{Key: "a", Open: true}, {Depth: 1, Key: "[0]", Value: "1"}, {Depth: 1, Key: "[1]", Value: "b"}, {Depth: 1, Key: "[2]", Value: "{}"}},
 		`{"a":[1,"b"]}`:             {{Key: "a", Value: `[1,"b"]`}},
 		`{"a":{}}`:                  {{Key: "a", Value: "{}"}},
@@ -180,10 +187,184 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// A number is read out only where the reading is exact, and of a string nothing is said.
+func TestGlosses(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"a":9999}`:                                  "",
+		`{"a":10000}`:                                 "= 10,000",
+		`{"a":-1234567}`:                              "= -1,234,567",
+		`{"a":123456789012345678901234567890}`:        "= 123,456,789,012,345,678,901,234,567,890",
+		`{"a":1234567890123456789012345678901}`:       "",
+		`{"a":12345.6}`:                               "",
+		`{"a":1e5}`:                                   "",
+		`{"a":-0}`:                                    "",
+		`{"a":"1234567"}`:                             "",
+		`{"amount_cents":0}`:                          "= 0.00",
+		`{"amount_cents":5}`:                          "= 0.05",
+		`{"amount_cents":-99}`:                        "= -0.99",
+		`{"amount_cents":2000}`:                       "= 20.00",
+		`{"amountCents":123456789}`:                   "= 1,234,567.89",
+		`{"cents":100}`:                               "= 1.00",
+		`{"CENTS":100}`:                               "= 1.00",
+		`{"amount_cents":20.5}`:                       "",
+		`{"amount_cents":2e3}`:                        "",
+		`{"amount_cents":-0}`:                         "",
+		`{"amount_cents":"2000"}`:                     "",
+		`{"percents":2000}`:                           "",
+		`{"cents_off":2000}`:                          "",
+		`{"a_minor":990}`:                             "",
+		`{"a_minor":990,"currency":"usd"}`:            "= 9.90",
+		`{"a_minor":990,"currency":"JPY"}`:            "",
+		`{"a_minor":990,"currency":["USD"]}`:          "",
+		`{"a_minor":99000,"currency":"KWD"}`:          "= 99,000",
+		`{"a":{"price_minor":1},"currency":"USD"}`:    "",
+		`{"a_minor":1,"x":{"currency":"USD"}}`:        "",
+		`{"a_minor":1,"currency":"\u0055SD"}`:         "= 0.01",
+		`{"a_cents":900719925474099312345678901234}`:  "= 9,007,199,254,740,993,123,456,789,012.34",
+		`{"token_cents":2000}`:                        "",
+		`{"a_cents":9007199254740993123456789012345}`: "",
+	} {
+		got := ""
+		for _, row := range card(approval.KindRequest, channelstest.Request(args)).Items[0].Rows {
+			got += row.Gloss
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// A preview is a diff only where every line of it can be one's.
+func TestDiff(t *testing.T) {
+	kinds := func(preview string) string {
+		r := channelstest.Request(`{}`)
+		r.Preview = preview
+		i, s := card(approval.KindRequest, r).Items[0], ""
+		for _, l := range i.Diff {
+			s += map[channels.DiffKind]string{channels.DiffHeader: "h", channels.DiffHunk: "@", channels.DiffContext: ".", channels.DiffAdded: "+", channels.DiffRemoved: "-", channels.DiffRemark: `\`}[l.Kind]
+		}
+		if (i.Preview == "") != (preview == "") {
+			t.Errorf("%q is shown as no text too", preview)
+		}
+		return s
+	}
+	for preview, want := range map[string]string{
+		"":                         "",
+		"- balance 5\n+ balance 3": "",
+		"@@ not a change @@":       "",
+		channelstest.Diff:          "hh@.-++...\\",
+		"@@ -1 +1 @@\n-a\n+b":      "@-+",
+		"@@ func main() {\n-a\n+b": "@-+",
+		"--- a\n+++ b\n-x\n+y":     "hh-+",
+		"--- a\n+++ b\n@@ -1,2 +1,2 @@\n a\n--- x\n+++ y":                    "hh@.-+", // the hunk still has a line to remove
+		"--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b\n--- c\n+++ d\n@@ -0,0 +1 @@\n+e": "hh@-+hh@+",
+		"diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\ndiff --git a/y b/y\nnew file mode 100644\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+e": "hhhh@-+hhhh@+",
+		"Here is the change:\n@@ -1 +1 @@\n-a\n+b":        "",
+		"@@ -1 +1 @@\n-a\n+b\nThe amount stays the same.": "",
+		"@@ -1,3 +1,3 @@\n a\n\n-b\n+c":                   "@..-+",
+		"+a\n@@ -1 +1 @@\n+b":                             "",
+		"@@ -1 +1 @@\r\n-a\r\n+b\r":                       "@-+",
+	} {
+		if got := kinds(preview); got != want {
+			t.Errorf("%q: %q, want %q", preview, got, want)
+		}
+	}
+	r := channelstest.Request(`{}`)
+	r.Preview = "@@ -1,2 +1,2 @@\n-password: " + channelstest.Secret + "\n+\u202e\tx\n  ⟨\n"
+	got := card(approval.KindRequest, r).Items[0].Diff
+	if len(got) != 4 || strings.Contains(got[1].Text, channelstest.Secret) || got[2].Text != "+⟨U+202E⟩\tx" || got[3].Text != "  ⟨U+27E8⟩" {
+		t.Errorf("%+v", got)
+	}
+	if s := channels.DiffCount(got); s != "+1 −1" {
+		t.Errorf("counted %s", s)
+	}
+}
+
+// Too long a diff loses whole lines from the middle, and says how many.
+func TestFitDiff(t *testing.T) {
+	r := channelstest.Request(`{}`)
+	r.Preview = channelstest.LongDiff()
+	c := card(approval.KindRequest, r)
+	all, cost := c.Items[0].Diff, func(l channels.DiffLine) int { return len(l.Text) + 5 }
+	for _, budget := range []int{-1, 0, 10, 60, 500, 5000, 1 << 20} {
+		got, used, cut := c.FitDiff(all, 100, budget, approval.UTF16Len, cost), 0, 0
+		for n, l := range got {
+			used += cost(l)
+			if approval.UTF16Len(l.Text) > 100 {
+				t.Errorf("a line of %d", approval.UTF16Len(l.Text))
+			}
+			if l.Kind == channels.DiffCut {
+				cut++
+				if want := fmt.Sprintf("⋯ %d lines left out ⋯", len(all)-len(got)+1); l.Text != want || n != (len(got)-1)/2 && len(got) < 10 {
+					t.Errorf("budget %d: %q, want %q", budget, l.Text, want)
+				}
+			}
+		}
+		if used > max(budget, 0) || cut > 1 || budget > 60 && (len(got) == 0 || got[0] != all[0] || got[len(got)-1].Kind != channels.DiffAdded) || (cut == 0) != (len(got) == len(all) || got == nil) {
+			t.Errorf("budget %d: %d lines take %d, %d cuts", budget, len(got), used, cut)
+		}
+	}
+	if got := c.FitDiff(all, 1000, 1<<20, approval.UTF16Len, cost); !slices.Equal(got, all) {
+		t.Error("a diff that fits is changed")
+	}
+}
+
+// A card counts from when it was made, so that a later try sends the same bytes.
+func TestDeadlineInWords(t *testing.T) {
+	r := channelstest.Request(`{}`)
+	for before, want := range map[time.Duration]string{time.Hour: "in 1 h", 28 * time.Minute: "in 28 min", 0: "", -time.Minute: ""} {
+		d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: r.ExpiresAt.Add(-before)}, Requests: []approval.Request{r}}
+		if got := channelstest.Maker().Card(d).Items[0].DeadlineIn; got != want {
+			t.Errorf("%s before: %q, want %q", before, got, want)
+		}
+	}
+	r.Status = approval.Denied
+	d := approval.Delivery{Notification: approval.Notification{CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}}
+	if got := channelstest.Maker().Card(d).Items[0]; got.DeadlineIn != "" || got.DeadlineAt != "" {
+		t.Errorf("a denied request still waits: %+v", got)
+	}
+}
+
+// A reply that asks why keeps its own text, in each language.
+func TestAsking(t *testing.T) {
+	for _, tag := range locale.Tags() {
+		m := channelstest.Maker()
+		m.Words = locale.Get(tag)
+		told := map[string]bool{}
+		for _, note := range []approval.Note{approval.NoteReason, approval.NoteDeny} {
+			c := m.Card(channelstest.Asking(note, "Denied: x."))
+			if c.Text != "Denied: x." || c.Ask == "" || told[c.Ask] || len(c.Suggest) != 3 || slices.Contains(c.Suggest, "") {
+				t.Errorf("%s, %s: %+v", tag, note, c)
+			}
+			told[c.Ask] = true
+			for _, s := range c.Suggest {
+				if uniseg.GraphemeClusterCount(s) > 20 {
+					t.Errorf("%s: %q is too long for a button", tag, s)
+				}
+			}
+		}
+		for _, note := range []approval.Note{"", approval.NoteApprove, approval.NoteUnreached} {
+			if c := m.Card(channelstest.Asking(note, "Done.")); c.Ask != "" || c.Suggest != nil || c.Text != "Done." {
+				t.Errorf("%s, %q: %+v", tag, note, c)
+			}
+		}
+	}
+}
+
+// Who is told because nobody else could be is told so, once.
+func TestUnreached(t *testing.T) {
+	d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, Note: approval.NoteUnreached}, Requests: channelstest.Batch(2)}
+	items := channelstest.Maker().Card(d).Items
+	want := []channels.Notice{{Text: "⚠ Nobody else could be reached, so this comes to you as an admin.", Short: "⚠ Nobody else could be reached, so this comes to you as an admin."}}
+	if !slices.Equal(items[0].Notices, want) || len(items[1].Notices) > 0 {
+		t.Errorf("notices %+v, %+v", items[0].Notices, items[1].Notices)
+	}
+}
+
 // What is shown is what is hashed: different args give different rows.
 func TestRowsTellArgsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		piece := rapid.SampledFrom([]string{"a", "1", " ", "\n", "\t", `"`, "[", "{", "⟨", "U+000A", "⟩", "\u202e", "null", ".", "\u200b", "0"})
+		piece := rapid.SampledFrom([]string{"a", "1", " ", "= 1", "\n", "\t", `"`, "[", "{", "⟨", "U+000A", "⟩", "\u202e", "null", ".", "\u200b", "0"})
 		text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "") })
 		value := func() string {
 			quoted := func() string {

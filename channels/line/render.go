@@ -367,11 +367,13 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 
 	add(&api.FlexSeparator{Margin: "md"})
 	if i.DeadlineAt != "" {
-		at := i.DeadlineAt
+		row := columns(say(channels.TextDeadline), i.DeadlineAt, ink)
 		if i.DeadlineIn != "" {
-			at += " · " + i.DeadlineIn
+			at := row.Contents[1].(*api.FlexText)
+			at.Flex = 0
+			row.Contents[1] = &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Flex: valueFlex, Contents: []api.FlexComponentInterface{at, bold(i.DeadlineIn, "sm", ink)}}
 		}
-		add(columns(say(channels.TextDeadline), at, ink))
+		add(row)
 	}
 	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint, false))
 	return box
@@ -408,7 +410,7 @@ func gloss(r channels.Row) []api.FlexSpan {
 
 // diff is as much of the preview's diff as is shown.
 func (d drawing) diff() []channels.DiffLine {
-	return d.card.FitDiff(d.item.Diff, maxDiff, 6*d.own, measure, func(l channels.DiffLine) int {
+	return d.card.FitDiff(d.item.Diff, maxDiff, 3*d.own, measure, func(l channels.DiffLine) int {
 		return sizeOf(&api.FlexText{Contents: []api.FlexSpan{diffSpan(l, "\n")}}) - sizeOf(&api.FlexText{})
 	})
 }
@@ -473,10 +475,16 @@ func text(s, size, colour string, strong bool) *api.FlexText {
 
 func bold(s, size, colour string) *api.FlexText { return text(s, size, colour, true) }
 
+// How a row's width is shared.
+const (
+	labelFlex = 3
+	valueFlex = 5
+)
+
 // columns sets a label beside its value, so that no value can pass for a label.
 func columns(label, value, colour string) *api.FlexBox {
 	l, v := text(label, "sm", faint, false), text(or(value, "–"), "sm", colour, false)
-	l.Flex, v.Flex = 3, 5
+	l.Flex, v.Flex = labelFlex, valueFlex
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{l, v}}
 }
 

@@ -358,6 +358,221 @@ func TestNoValueForgesARow(t *testing.T) {
 	}
 }
 
+// actions returns the actions of a message, in order.
+func actions(t *testing.T, body channels.Body) (all []map[string]any) {
+	t.Helper()
+	var ms []any
+	if err := json.Unmarshal(body, &ms); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			if a, ok := v["action"].(map[string]any); ok {
+				all = append(all, a)
+			}
+			for _, k := range []string{"contents", "footer", "quickReply", "items"} {
+				walk(v[k])
+			}
+		}
+	}
+	walk(ms)
+	return all
+}
+
+// Deny opens the keyboard with a reason begun; where nothing is decided without one, both buttons do,
+// with the whole of the decision begun.
+func TestButtonsOpenTheKeyboard(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	id, plain, needed := channelstest.ID(1), channelstest.Request(`{}`), channelstest.Request(`{}`)
+	needed.RequireReason = true
+	batch, mixed := channelstest.Batch(2), channelstest.Batch(2)
+	mixed[1].RequireReason = true
+	for _, tt := range []struct {
+		name string
+		rs   []approval.Request
+		tag  string
+		want [2]string // what approve and deny begin
+	}{
+		{"a request", []approval.Request{plain}, "en", [2]string{"", "reason: "}},
+		{"in Japanese", []approval.Request{plain}, "ja", [2]string{"", locale.Get("ja").Say("reason_prefix")}},
+		{"a reason is needed", []approval.Request{needed}, "en", [2]string{"approve " + id + " ", "deny " + id + " "}},
+		{"a reason is needed, in Thai", []approval.Request{needed}, "th", [2]string{"approve " + id + " ", "deny " + id + " "}},
+		{"all of a batch", batch, "en", [2]string{"", "reason: "}},
+		{"all of a batch of which one needs a reason", mixed, "en", [2]string{"approve " + channelstest.BatchID + " ", "deny " + channelstest.BatchID + " "}},
+	} {
+		m := channelstest.Maker()
+		m.Words = locale.Get(tt.tag)
+		d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: tt.rs}
+		if len(tt.rs) > 1 {
+			d.Notification.BatchID = channelstest.BatchID
+		}
+		body, err := ch.Render(m.Card(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := actions(t, body)
+		for n, want := range tt.want {
+			if got, _ := as[n]["fillInText"].(string); got != want || as[n]["displayText"] == nil {
+				t.Errorf("%s: %v begins %q, want %q", tt.name, as[n]["data"], got, want)
+			}
+		}
+	}
+}
+
+// A question comes last, for quick replies show on the last message only; the reply's own text stays.
+func TestQuestion(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	c := channelstest.Maker().Card(channelstest.Asking(approval.NoteReason, "Denied: x."))
+	body, err := ch.Render(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms []struct{ Text string }
+	if err := json.Unmarshal(body, &ms); err != nil || len(ms) != 2 || ms[0].Text != "Denied: x." || ms[1].Text != c.Ask {
+		t.Errorf("messages %+v (err %v)", ms, err)
+	}
+	as := actions(t, body)
+	if len(as) != 3 {
+		t.Fatalf("%d answers to tap", len(as))
+	}
+	for n, a := range as {
+		if a["type"] != "message" || a["label"] != c.Suggest[n] || a["text"] != "reason: "+c.Suggest[n] {
+			t.Errorf("answer %d: %v", n, a)
+		}
+	}
+	// Beside as many cards as there can be, it still is the last.
+	c = channelstest.Maker().Card(channelstest.Reply("Denied.", channelstest.Batch(5)...))
+	c.Ask, c.Suggest = "Why?", make([]string, 20)
+	for i := range c.Suggest {
+		c.Suggest[i] = strings.Repeat("👩‍👩‍👧‍👦", i+1)
+	}
+	if body, err = ch.Render(c); err != nil {
+		t.Fatal(err)
+	}
+	checkBody(t, body)
+	if !strings.HasSuffix(string(body), `"text":"Why?","type":"text"}]`) || len(actions(t, body)) < 10+13 {
+		t.Errorf("the question is not last: %s", body[len(body)-200:])
+	}
+}
+
+// A long reply takes several messages, and loses nothing.
+func TestLongReplies(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	limit, unit := ch.Page()
+	for name, piece := range map[string]string{"lines": "a line of some length, and then another\n", "one line": "no end ", "wide": "界", "emoji": "👩‍👩‍👧‍👦", "marks": "⟨U+202E⟩", "blank lines": "x\n\n", "long lines": strings.Repeat("y", 3700) + "\n"} {
+		text := strings.TrimSpace(strings.Repeat(piece, limit/unit(piece)))
+		body, err := ch.Render(channels.Card{Kind: approval.KindReply, Text: text})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		checkBody(t, body)
+		var ms []struct{ Text string }
+		if err := json.Unmarshal(body, &ms); err != nil {
+			t.Fatal(err)
+		}
+		all := ""
+		for _, m := range ms {
+			all += m.Text
+			if measure(m.Text) > maxText || m.Text == "" {
+				t.Errorf("%s: a message of %d", name, measure(m.Text))
+			}
+		}
+		if got, want := strings.ReplaceAll(all, "\n", ""), strings.ReplaceAll(text, "\n", ""); got != want {
+			t.Errorf("%s: %d units in %d messages, want %d", name, measure(got), len(ms), measure(want))
+		}
+	}
+	body, err := ch.Render(channels.Card{Kind: approval.KindReply, Text: strings.Repeat("z", 100_000)})
+	if err != nil || !strings.Contains(string(body), "characters") {
+		t.Errorf("what no reply holds is cut without a word (err %v)", err)
+	}
+	checkBody(t, body)
+}
+
+// All of a request arrives, whatever is in it.
+func TestShownWhole(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	limit, unit := ch.Page()
+	huge := func(s string) string {
+		b, err := json.Marshal(map[string]string{"k": strings.Repeat(s, 60_000/len(s))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for name, args := range map[string]string{"hostile": channelstest.Hostile, "hidden": huge("\u202e"), "emoji": huge("👩‍👩‍👧‍👦"), "line breaks": huge("\n"), "forged": huge("amount_cents: 1\n"), "deep": strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)} {
+		d := channelstest.Reply("", channelstest.Request(args))
+		for more := true; more; {
+			var c channels.Card
+			d.Notification.Part++
+			c, more = channelstest.Maker().Part(d, limit, unit)
+			body, err := ch.Render(c)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			checkBody(t, body)
+			var ms []struct{ Text string }
+			if err := json.Unmarshal(body, &ms); err != nil {
+				t.Fatal(err)
+			}
+			var texts []string
+			for _, m := range ms {
+				texts = append(texts, m.Text)
+			}
+			if got := strings.Join(texts, "\n"); got != c.Text {
+				t.Errorf("%s, part %d: %d units arrive of %d", name, d.Notification.Part, measure(got), measure(c.Text))
+			}
+		}
+	}
+}
+
+// Where a card leaves something out there is a button that brings it.
+func TestShowButton(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, c := range channelstest.Cases() {
+		if k := c.Delivery.Notification.Kind; k != approval.KindRequest || len(c.Delivery.Requests) != 1 {
+			continue
+		}
+		body, err := ch.Render(c.Card())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := strings.Contains(string(body), "countersign show") || strings.Contains(string(body), "left out")
+		offered := strings.Contains(string(body), `"text":"show `+channelstest.ID(1)+`"`)
+		if cut != offered {
+			t.Errorf("%s: something is left out %t, and can be asked for %t", c.Name, cut, offered)
+		}
+	}
+}
+
+// A diff's lines have their sign and their colour.
+func TestDiffIsDrawn(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, c := range channelstest.Cases() {
+		if c.Name != "diff" {
+			continue
+		}
+		body, err := ch.Render(c.Card())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			`"text":"+public = true\n","color":"` + added + `"`, `"text":"-listen = 127.0.0.1:8787\n","color":"` + removed + `"`,
+			`"text":" # ⟨U+202E⟩the end\n","color":"` + ink + `"`, `"text":"Preview  +2 −1"`, `"text":"The agent's own words, unchecked"`,
+		} {
+			if !strings.Contains(string(body), want) {
+				t.Errorf("no %s on the card", want)
+			}
+		}
+	}
+}
+
 func TestSecretsAreMasked(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	for _, c := range channelstest.Cases() {
