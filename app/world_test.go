@@ -41,6 +41,7 @@ var secrets = map[string]string{
 	"AGENT_TOKEN": "test-agent-token-bot", "OTHER_TOKEN": "test-agent-token-other", "HANA_TOKEN": "test-person-token-hana",
 	"KEN_TOKEN": "test-person-token-ken", "LINE_SECRET": "test-line-channel-secret", "LINE_TOKEN": "test-line-access-token",
 	"SLACK_TOKEN": "test-slack-bot-token", "SLACK_SECRET": "test-slack-signing-secret",
+	"HOOK_SECRET": "whsec_dGhpcyBpcyBhIHRlc3QncyBzZWNyZXQsIG5vdCBhIHJlYWwgb25l",
 }
 
 const configText = `
@@ -109,6 +110,7 @@ func newChat(t testing.TB) *sandbox.Sandbox {
 		LINE: sandbox.LINEConfig{ChannelSecret: secrets["LINE_SECRET"], ChannelAccessToken: secrets["LINE_TOKEN"], BotUserID: botLINE},
 		Slack: sandbox.SlackConfig{BotToken: secrets["SLACK_TOKEN"], SigningSecret: secrets["SLACK_SECRET"], TeamID: "T0TEAM", AppID: "A0APP",
 			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		WebhookSecret: secrets["HOOK_SECRET"],
 		People: []sandbox.Person{
 			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ken", Slack: "U03KEN"},
 			{Name: sandbox.StrangerName, LINE: strangerID, Slack: "U0STRANGER", Stranger: true},
@@ -124,7 +126,8 @@ func newChat(t testing.TB) *sandbox.Sandbox {
 	return chat
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld starts the program on configText as the changes leave it.
+func newWorld(t *testing.T, changes ...func(config string) string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -135,7 +138,12 @@ func newWorld(t *testing.T) *world {
 	w.env["STORE"] = filepath.Join(w.dir, "gate.db")
 	w.env["LINE_API"], w.env["SLACK_API"] = w.chat.LINEURL(), w.chat.SlackURL()
 	w.path = filepath.Join(w.dir, "countersign.yaml")
-	if err := os.WriteFile(w.path, []byte(configText), 0o600); err != nil {
+	w.env["HANA_HOOK"] = w.chat.WebhookURL("hana")
+	text := configText
+	for _, change := range changes {
+		text = change(text)
+	}
+	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -180,6 +188,16 @@ func (w *world) start() {
 	w.chat.SetWebhooks(w.url("/webhook/line"), w.url("/webhook/slack"))
 	w.bot, w.hana = w.client("AGENT_TOKEN"), w.client("HANA_TOKEN")
 	w.eventually("the platforms know us", func() bool { return !strings.Contains(w.get("/readyz"), "has not said") })
+}
+
+// replacing changes the configuration's text, which must hold what is replaced.
+func replacing(old, new string) func(string) string {
+	return func(text string) string {
+		if !strings.Contains(text, old) {
+			panic("the configuration does not hold " + old)
+		}
+		return strings.Replace(text, old, new, 1)
+	}
 }
 
 func (w *world) stop() {

@@ -292,6 +292,23 @@ func TestRule10_ACardGoesOnToTheNextAddress(t *testing.T) {
 	}
 }
 
+// A second failure of the same card is no reason to tell the person a third time.
+func TestRule10_WhoHasTheCardIsNotToldAgain(t *testing.T) {
+	w := newWorld(t)
+	w.ways([]approval.Route{hanasWays}, []approval.Route{rootsWay})
+	id := w.check(transfer).Request.ID
+	w.fail(hanasWays[0], "monthly_limit")
+	w.send()
+	if n, err := w.gate.RetryFailed(w.ctx); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	w.fail(hanasWays[0], "monthly_limit")
+	want := []string{"line U1 request failed", "slack UH request sent"}
+	if got := w.sentTo(id); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestRule10_ASpentChannelIsTakenLast(t *testing.T) {
 	w := newWorld(t)
 	w.ways([]approval.Route{hanasWays, {{Channel: "line", To: "U2"}}}, nil, "line")

@@ -106,7 +106,7 @@ func (g *Gate) elsewhere(tx Tx, r Request, end Address, kind NotificationKind) (
 	if err != nil {
 		return stranded, err
 	}
-	reached := false
+	reached, has := false, map[Address]bool{}
 	n := Notification{ApprovalID: r.ID, Kind: kind}
 	tried := map[Address]bool{end: true}
 	for _, x := range ns {
@@ -124,11 +124,13 @@ func (g *Gate) elsewhere(tx Tx, r Request, end Address, kind NotificationKind) (
 		if err != nil {
 			return stranded, err
 		}
-		reached = reached || !dead
+		if !dead {
+			reached, has[x.address()] = true, true
+		}
 	}
 	var routes []Route
 	for _, route := range g.routes(r) {
-		if slices.Contains(route, end) {
+		if slices.Contains(route, end) && !slices.ContainsFunc(route, func(a Address) bool { return has[a] }) {
 			routes = append(routes, route)
 		}
 	}
