@@ -433,6 +433,23 @@ func TestNoticeTellsAll(t *testing.T) {
 	}
 }
 
+func TestViewsMaskSecrets(t *testing.T) {
+	for _, c := range channelstest.Cases() {
+		card := c.Card()
+		v, err := HomeView(Home{Card: card, By: hana})
+		if err != nil || strings.Contains(string(v), channelstest.Secret) {
+			t.Errorf("%s: the Home tab shows a secret (err %v)", c.Name, err)
+		}
+		if card.PendingCount() == 0 {
+			continue
+		}
+		v, err = ReasonDialog(card, approval.IntentDeny, meta(channelstest.ID(1)))
+		if err != nil || strings.Contains(string(v), channelstest.Secret) {
+			t.Errorf("%s: the dialog shows a secret (err %v)", c.Name, err)
+		}
+	}
+}
+
 // Nothing of a request is shown to whoever is not configured, and no button to whoever may not decide.
 func TestHomeByRole(t *testing.T) {
 	rs := channelstest.Batch(3)
