@@ -312,6 +312,7 @@ var eventTypes = []approval.EventType{
 	approval.EventDecisionRefused, approval.EventApprovalCancelled, approval.EventApprovalLapsed, approval.EventApprovalConsumed,
 	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
 	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
+	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
 }
 
 // decisionWords are what the decision of an audit event can be.

@@ -29,7 +29,7 @@ func sseName(t approval.EventType) string {
 	switch t {
 	case approval.EventApprovalRequested:
 		return sseRequested
-	case approval.EventDecision, approval.EventApprovalCancelled, approval.EventApprovalLapsed:
+	case approval.EventDecision, approval.EventReasonAdded, approval.EventApprovalCancelled, approval.EventApprovalLapsed:
 		return sseResolved
 	case approval.EventApprovalConsumed:
 		return sseConsumed
