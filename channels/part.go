@@ -41,10 +41,14 @@ func (m Maker) Part(d approval.Delivery, limit int, unit func(string) int) (c Ca
 		text.WriteByte('\n')
 	}
 	pages := Split(strings.TrimSuffix(text.String(), "\n"), room, unit)
-	title, _ := m.standing(n.Kind, r)
-	c.Text = r.ID + " · " + title
+	c.Text = r.ID
 	if len(pages) > 1 {
-		c.Text = r.ID + " " + m.say(TextPart, "part", strconv.Itoa(n.Part), "parts", strconv.Itoa(len(pages))) + " · " + title
+		c.Text += " " + m.say(TextPart, "part", strconv.Itoa(n.Part), "parts", strconv.Itoa(len(pages)))
+	}
+	title, _ := m.standing(n.Kind, r)
+	c.Text += " · " + title
+	if StateOf(r) == StatePending && n.Part == 1 {
+		c.Text += " · " + m.say(TextDeadline) + " " + m.time(r.ExpiresAt)
 	}
 	c.Text = approval.ShortenMiddle(c.Text, head-1, unit)
 	if i := n.Part - 1; 0 <= i && i < len(pages) {
@@ -105,11 +109,12 @@ func (m Maker) whole(r approval.Request) []string {
 		words(m.say(TextPreview), i.Preview)
 	}
 
-	lines = append(lines, "")
+	if len(i.Notices) > 0 || i.Sentence != "" {
+		lines = append(lines, "")
+	}
 	for _, n := range i.Notices {
 		lines = append(lines, n.Text)
 	}
-	fact(m.say(TextDeadline), i.DeadlineAt)
 	if i.Sentence != "" {
 		lines = append(lines, i.Sentence)
 	}

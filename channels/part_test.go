@@ -56,7 +56,7 @@ func TestPartOfASmallRequest(t *testing.T) {
 	r := channelstest.Request(`{"to":{"name":"Ada","tags":["a","b"]},"content":"one\ntwo","note":"x","deep":{"a":{"b":{"c":{"d":1}}}},"n":1234567}`)
 	r.Server, r.SessionID, r.Scope, r.Rationale, r.Preview, r.IgnoredArgs = "bank", "sess-42", "/home", "because\nit is due", "@@ -1 +1 @@\n-a\n+b", []string{"note"}
 	got := pages(t, channelstest.Maker(), r, 5000, approval.UTF16Len)
-	want := r.ID + " · Approval needed\n" + `Tool: bank/transfer_credits
+	want := r.ID + " · Approval needed · Decide by 2026-11-21 13:00 JST\n" + `Tool: bank/transfer_credits
 Risk: 🟠 HIGH risk
 Asked by: treasury-bot
 Session: sess-42
@@ -88,9 +88,7 @@ Rationale
 Preview
 │ @@ -1 +1 @@
 │ -a
-│ +b
-
-Decide by: 2026-11-21 13:00 JST`
+│ +b`
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %d pages:\n%s\nwant:\n%s", len(got), got[0], want)
 	}
