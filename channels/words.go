@@ -334,8 +334,7 @@ func cutID(s string, refuse bool) (id, reason string, ok bool) {
 
 // afterPolite leaves out a polite ending that stands apart: "อนุมัติ ครับ".
 func afterPolite(rest string) string {
-	spaced := strings.TrimSpace(rest)
-	if word, after := cutWord(spaced); spaced != rest && polite[plain(word)] {
+	if word, after := cutWord(strings.TrimSpace(rest)); polite[plain(word)] {
 		return after
 	}
 	return rest

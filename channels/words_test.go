@@ -83,6 +83,9 @@ func TestParseWords(t *testing.T) {
 		{"no. wrong account", true, Words{Intent: deny, Reason: "wrong account"}},
 		{"no problem", true, Words{Intent: other}},
 		{"no? why", true, Words{Intent: other}},
+		{"deny: reason: wrong account", true, Words{Intent: deny, Reason: "wrong account"}},
+		{"deny: reason:", true, Words{Intent: other}},
+		{"deny5 of them", true, Words{Intent: other}},
 	} {
 		if got := ParseWords(tt.text, tt.quoting); got != tt.want {
 			t.Errorf("ParseWords(%q, %t) = %+v, want %+v", tt.text, tt.quoting, got, tt.want)
