@@ -43,7 +43,8 @@ var arrows = map[string]struct {
 	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "config", "heartbeat", "locale", "policy", "rest", "store", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
-	"cmd/countersign": {[]string{"app", "client", "config", "demo", "locale", "sandbox"}, "flags and tables"},
+	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/webhook", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
+	"cmd/countersign": {[]string{"app", "client", "config", "demo", "locale", "sandbox", "setup"}, "flags and tables"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
