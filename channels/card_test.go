@@ -351,6 +351,24 @@ func TestAsking(t *testing.T) {
 	}
 }
 
+// What a card begins to type, and what it offers to say, is understood when it comes back.
+func TestWhatACardSaysIsUnderstood(t *testing.T) {
+	for _, tag := range locale.Tags() {
+		m := channelstest.Maker()
+		m.Words = locale.Get(tag)
+		c := m.Card(channelstest.Asking(approval.NoteReason, "Denied: x."))
+		prefix := c.Say(channels.TextReasonPrefix)
+		for _, s := range append(c.Suggest, "wrong account", "deny is not enough") {
+			if got := channels.ParseWords(prefix+s, false); got.Intent != approval.IntentReason || got.Reason != s {
+				t.Errorf("%s: %q is understood as %+v", tag, prefix+s, got)
+			}
+		}
+		if got := channels.ParseWords(strings.TrimSpace(prefix), false); got.Reason != "" {
+			t.Errorf("%s: a reason that was only begun is %+v", tag, got)
+		}
+	}
+}
+
 // Who is told because nobody else could be is told so, once.
 func TestUnreached(t *testing.T) {
 	d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, Note: approval.NoteUnreached}, Requests: channelstest.Batch(2)}

@@ -2,7 +2,9 @@
 //
 // A card is one Flex bubble with two postback buttons; a batch is a few carousels in one message. LINE
 // cannot edit or delete what it has shown, so buttons of a decided card stay, and each late tap gets an
-// answer of its own.
+// answer of its own. Deny opens the keyboard with a reason begun, on phones that can: the tap decides,
+// and the words that follow tell why. What a card leaves out comes as text messages, by a button or by
+// the word show.
 //
 // A push carries a retry key, by which LINE knows a repetition: it answers 409 with the ids of the
 // first one, which is success. A reply has no such key. One whose outcome nobody knows counts as sent,
