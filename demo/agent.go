@@ -85,7 +85,7 @@ func plan(n int) [][]*task {
 			{say: "Salaries are due.", rationale: "Salaries of the month, as every month.", tool: "transfer_credits",
 				args: map[string]any{"from": "treasury", "to": "payroll", "amount_cents": 12_000 + 100*n}},
 			{say: "And the report has to be written.", rationale: "The monthly report, from numbers.csv.", tool: "write_file",
-				args: map[string]any{"path": fmt.Sprintf("reports/2026-11-%d.md", n), "content": fmt.Sprintf("# Report %d\n\nSeptember: $1200.00\nOctober: $980.00\n", n)}}},
+				args: map[string]any{"path": fmt.Sprintf("reports/2026-11-%d.md", n), "content": fmt.Sprintf("# Report %d\n\nSeptember: $1200.00\nOctober: $980.00", n)}}},
 		{{say: "All done, so I close the month.", rationale: "All invoices of the month are paid.", tool: "close_books",
 			args:    map[string]any{"month": fmt.Sprintf("2026-%02d", (n+9)%12+1)},
 			instead: &task{say: "Then the month stays open.", tool: "read_ledger", args: map[string]any{}}}},

@@ -27,7 +27,7 @@ const (
 
 // limits is the content of limitsFile.
 func limits(daily int) string {
-	return fmt.Sprintf("# What the treasury may move by itself.\ncurrency: USD\ndaily_limit_cents: %d\nper_transfer_cents: 30000\n", daily)
+	return fmt.Sprintf("# What the treasury may move by itself.\ncurrency: USD\ndaily_limit_cents: %d\nper_transfer_cents: 30000", daily)
 }
 
 // openWorkshop lays out the folder as the agent finds it on its first day.
@@ -116,6 +116,7 @@ func (w *workshop) command(ctx context.Context, line string, env map[string]any)
 func (w *workshop) preview(tool string, args map[string]any) string {
 	path, _ := args["path"].(string)
 	content, _ := args["content"].(string)
+	content = strings.TrimSuffix(content, "\n") + "\n"
 	old, err := w.root.ReadFile(path)
 	if tool != "write_file" || err != nil || string(old) == content {
 		return ""
@@ -153,7 +154,9 @@ func diff(path string, old, new []string) string {
 	return fmt.Sprintf("--- a/%s\n+++ b/%s\n@@ -%d,%d +%d,%d @@\n%s", path, path, from+1, same+gone, from+1, same+come, b.String())
 }
 
+// write writes a file, whose last line ends as a line should.
 func (w *workshop) write(name, content string) error {
+	content = strings.TrimSuffix(content, "\n") + "\n"
 	if err := w.root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}

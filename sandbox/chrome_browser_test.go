@@ -170,6 +170,13 @@ func (p *tab) click(selector, text string) {
 	p.do(chromedp.MouseClickXY(at.X, at.Y))
 }
 
+// newest names the newest message of a conversation that shows a text.
+func (p *tab) newest(log, text string) string {
+	p.t.Helper()
+	p.says(log+" > *", text)
+	return fmt.Sprintf("%s > :nth-child(%d)", log, ask[int](p, fmt.Sprintf(`1 + [...document.querySelector(%s).children].findLastIndex((e) => e.innerText.includes(%s))`, quoted(log), quoted(text))))
+}
+
 // keys types keys to whatever has the focus.
 func (p *tab) keys(keys ...string) {
 	p.t.Helper()
@@ -182,7 +189,7 @@ func (p *tab) keys(keys ...string) {
 func (p *tab) tabTo(selector, text string) {
 	p.t.Helper()
 	p.until("there is "+text, "!!"+fmt.Sprintf("%s(%s, %s)", find, quoted(selector), quoted(text)))
-	for range 150 {
+	for range 400 {
 		p.keys(kb.Tab)
 		if ask[bool](p, fmt.Sprintf(`(() => { const e = document.activeElement; return e.matches(%s) && (!%[2]s || e.innerText.trim() === %[2]s || e.getAttribute("aria-label") === %[2]s); })()`, quoted(selector), quoted(text))) {
 			return

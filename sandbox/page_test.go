@@ -238,3 +238,74 @@ func TestPageStreamsChanges(t *testing.T) {
 	for next()["line"].(map[string]any)["loading"] != true {
 	}
 }
+
+func TestPageShowsWhatIsBesideThePhones(t *testing.T) {
+	w := start(t)
+	w.Tell("agent", sandbox.Entry{Turn: 2, Kind: "is told", Word: "pending", Text: "Wait."})
+	w.Log("gate", "a line")
+	rows := [][]string{{"…1", "pending"}}
+	w.SetTable("Requests", []string{"Id", "Status"}, rows)
+	w.SetTable("Notifications", []string{"Id"}, nil)
+	w.SetNotice("The gate has stopped.")
+	rows[0][1] = "changed behind its back"
+	v := encode(t, w.view("hana"))
+	for _, want := range []string{`"turn":2,"word":"pending"`, `"kind":"is told"`, `"text":"Wait."`, `"title":"gate"`, `"text":"a line"`,
+		`{"columns":["Id","Status"],"rows":[["…1","pending"]],"title":"Requests"}`, `{"columns":["Id"],"rows":[],"title":"Notifications"}`, `"notice":"The gate has stopped."`} {
+		if !strings.Contains(v, want) {
+			t.Errorf("no %s in %s", want, v)
+		}
+	}
+	w.SetTable("Requests", []string{"Id", "Status"}, [][]string{{"…1", "approved"}})
+	w.SetNotice("")
+	v = encode(t, w.view("hana"))
+	if !strings.Contains(v, `[["…1","approved"]]`) || strings.Contains(v, "pending\"]") || strings.Contains(v, "notice") {
+		t.Errorf("after a change: %s", v)
+	}
+}
+
+func TestPageShowsThreadsHomeAndModals(t *testing.T) {
+	w := start(t)
+	post := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
+	ts := post["ts"].(string)
+	act := func(action string) {
+		t.Helper()
+		if r := w.page("POST", "/page/act", action, map[string]string{"Content-Type": "application/json"}).json(t); r["status"] != 200.0 {
+			t.Fatalf("%s: %v", action, r)
+		}
+	}
+	act(`{"person":"hana","kind":"slack.type","channel":"C0APPROVALS","thread":"` + ts + `","text":"why?"}`)
+	if !strings.Contains(string(w.last().body), `"thread_ts":"`+ts+`"`) || !strings.Contains(encode(t, w.view("hana")), `"thread":"`+ts+`"`) {
+		t.Errorf("the thread: %s", w.last().body)
+	}
+	act(`{"person":"hana","kind":"slack.home"}`)
+	if !strings.Contains(string(w.last().body), `"type":"app_home_opened"`) {
+		t.Errorf("Home: %s", w.last().body)
+	}
+	if r := w.slack("views.publish", url.Values{"user_id": {"U02HANA"}, "view": {`{"type":"home","blocks":` + slackCard + `}`}}); r["ok"] != true {
+		t.Fatal(r)
+	}
+	act(`{"person":"hana","kind":"slack.home.tap","action":"approve","value":"01"}`)
+	if p := w.lastPayload(); p["container"].(map[string]any)["type"] != "view" {
+		t.Errorf("payload: %v", p)
+	}
+	act(`{"person":"hana","kind":"slack.tap","channel":"C0APPROVALS","ts":"` + ts + `","action":"deny","value":"01"}`)
+	if r := w.slack("views.open", url.Values{"trigger_id": {w.lastPayload()["trigger_id"].(string)}, "view": {modal("")}}); r["ok"] != true {
+		t.Fatal(r)
+	}
+	slack := w.view("hana")["slack"].(map[string]any)
+	if slack["has_home"] != true || slack["home"] == nil || slack["view"] == nil {
+		t.Errorf("hana sees %v", slack)
+	}
+	if other := w.view("ben")["slack"].(map[string]any); other["home"] != nil || other["view"] != nil {
+		t.Errorf("ben sees hana's views: %v", other)
+	}
+}
+
+func TestPageSaysWhenTheGateIsGone(t *testing.T) {
+	w := start(t)
+	w.SetWebhooks("http://127.0.0.1:1/", "http://127.0.0.1:1/")
+	r := w.page("POST", "/page/act", `{"person":"hana","kind":"line.type","text":"pending"}`, map[string]string{"Content-Type": "application/json"}).json(t)
+	if said, _ := r["error"].(string); !strings.Contains(said, "nothing was decided") || strings.Contains(said, "127.0.0.1") {
+		t.Errorf("it says %v", r)
+	}
+}
