@@ -85,6 +85,7 @@ const (
 	TextShortenedHere Text = "shortened_here"
 	TextPreviousShort Text = "previous_short"
 	TextReasonShort   Text = "reason_short"
+	TextReasonAsked   Text = "reason_asked"
 	TextWordsCutShort Text = "words_cut_short"
 	TextReadAll       Text = "read_all"
 

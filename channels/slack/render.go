@@ -47,6 +47,7 @@ var levels = []measures{
 	{tool: 100, sentence: 160, why: 100, fact: 60, notice: 120},
 	{tool: 50, sentence: 90, why: 40, fact: 40, notice: 80},
 	{tool: 40, sentence: 60, fact: 24, notice: 60},
+	{tool: 32, sentence: 50, notice: 44},
 }
 
 // Render makes a message of Block Kit as JSON {text, blocks, metadata}. An outcome is rendered as the
@@ -143,7 +144,7 @@ func several(c channels.Card) ([]sdk.Block, error) {
 	}
 	t := new(rich)
 	for _, f := range said {
-		t.fact(f, 200)
+		t.fact(f, 150)
 	}
 	blocks = append(blocks, t.done()...)
 	if shared != "" {
@@ -236,7 +237,7 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 		d.sentences(t)
 	}
 	for _, fact := range i.Facts {
-		if !slices.Contains(d.common, fact) {
+		if d.fact > 0 && !slices.Contains(d.common, fact) {
 			t.fact(fact, d.fact)
 		}
 	}
@@ -321,6 +322,8 @@ func (d drawing) notices(t *rich) {
 		switch {
 		case s == typed && d.glance:
 			continue
+		case s == typed && d.number > 0:
+			s = d.card.Say(channels.TextReasonAsked)
 		case s == typed:
 			s = "✍ " + d.card.Say(channels.TextDialogRequired)
 		case d.number > 0:
@@ -355,8 +358,12 @@ func (d drawing) ownWords() (rows []channels.Row) {
 func (d drawing) foot() string {
 	i := d.item
 	s := i.ID + " #" + i.Hash
-	if i.DeadlineAt != "" && !slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }) {
+	switch {
+	case i.DeadlineAt == "", slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }):
+	case d.fact > 0:
 		s += " ⏳ " + until(i)
+	default:
+		s += " ⏳ " + i.DeadlineAt
 	}
 	return s
 }
