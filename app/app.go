@@ -204,6 +204,7 @@ func (e exactly) before(rest http.Handler) http.Handler {
 func (a *App) webhooks() exactly {
 	o := webhook.Options{Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook}
 	line := webhook.NewLINE(o, a.lineSecrets, a.lineBot)
+	o.Dialogs, o.Home = dialogs{a}, a.showHome
 	slack := webhook.NewSlack(o, a.slackSecrets, a.slackWorkspace)
 	a.socket = webhook.NewSocket(webhook.SocketOptions{Slack: slack, Token: a.slackAppToken, API: a.slackAPI})
 	a.onStop("errands", func(context.Context) error { slack.Close(); return nil })

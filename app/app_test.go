@@ -54,7 +54,7 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	w := newWorld(t)
 	id := w.expect(transfer(3000), client.Pending).ApprovalID
 	w.slackCard(id)
-	w.tapSlack("ken", id, "deny")
+	w.denySlack("ken", id, "")
 	var card sandbox.SlackMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool { card = w.slackCard(id); return len(card.Edits) > 0 }); err != nil {
 		t.Fatal("never edited")
@@ -314,7 +314,7 @@ func TestABatchIsOneCard(t *testing.T) {
 	if n := len(w.notifications(client.NotificationQuery{})); n != 2 {
 		t.Errorf("%d notifications for two recipients", n)
 	}
-	w.tapSlack("ken", answers[0].ApprovalID, "deny")
+	w.denySlack("ken", answers[0].ApprovalID, "not this one")
 	batch, err := w.hana.Approval(w.ctx, answers[2].ApprovalID)
 	if err != nil || batch.Status != "pending" {
 		t.Fatalf("%+v, %v", batch, err)

@@ -185,7 +185,7 @@ func (a *App) slackWorkspace() (webhook.Workspace, bool) {
 		return webhook.Workspace{}, false
 	}
 	id, ok := l.slack.Identity()
-	return webhook.Workspace{Team: id.TeamID, Enterprise: id.EnterpriseID, App: l.cfg.Channels.Slack.AppID}, ok
+	return webhook.Workspace{Team: id.TeamID, Enterprise: id.EnterpriseID, App: l.cfg.Channels.Slack.AppID, Bot: id.UserID}, ok
 }
 
 // How often a platform is asked who we are until it answers.

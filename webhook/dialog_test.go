@@ -6,8 +6,8 @@ import (
 	"errors"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -324,17 +324,41 @@ func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {
 	f.wantStatus(f.postSlack("application/json", homeOpened("home"), nil), 200) // after the end: nothing
 }
 
-func TestHomesAreBoundedAndEnd(t *testing.T) {
-	f := newFixture(t)
-	var begun atomic.Int32
-	f.slackWith(func(o *Options) {
-		o.Home = func(ctx context.Context, _ string, _ approval.Actor) { begun.Add(1); <-ctx.Done() }
-	})
-	for range 3 * mostErrands {
-		f.wantStatus(f.postSlack("application/json", homeOpened("home"), nil), 200)
+func TestErrandsAreBoundedAndEnd(t *testing.T) {
+	e := newErrands()
+	begun := make(chan string, 100)
+	wait := func(name string) func(context.Context) {
+		return func(ctx context.Context) { begun <- name; <-ctx.Done() }
 	}
-	f.slack.Close()
-	if n := begun.Load(); n > mostErrands {
-		t.Errorf("%d at once", n)
+	for i := range 2 * mostErrands {
+		if took := e.run(strconv.Itoa(i), wait("x")); took != (i < mostErrands) {
+			t.Errorf("errand %d is taken: %v", i, took)
+		}
+	}
+	e.close()
+	if len(begun) != mostErrands || e.run("late", wait("late")) {
+		t.Errorf("%d begun", len(begun))
+	}
+}
+
+func TestOneHomeIsBroughtUpToDateAtATime(t *testing.T) {
+	e := newErrands()
+	defer e.close()
+	begun, release := make(chan int, 10), make(chan struct{})
+	n := 0 // by one at a time, which the race detector holds
+	show := func(context.Context) { n++; begun <- n; <-release }
+	e.run("hana", show)
+	<-begun
+	for range 5 {
+		e.run("hana", show)
+	}
+	release <- struct{}{}
+	if got := <-begun; got != 2 {
+		t.Errorf("shown %d times", got)
+	}
+	release <- struct{}{}
+	e.close()
+	if n != 2 {
+		t.Errorf("shown %d times in all", n)
 	}
 }

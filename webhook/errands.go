@@ -23,34 +23,54 @@ type errands struct {
 
 	mu      sync.Mutex
 	closed  bool
+	again   map[string]bool // by what is under way: it is to be done once more
 	running sync.WaitGroup
 }
 
 func newErrands() *errands {
-	e := &errands{room: make(chan struct{}, mostErrands)}
+	e := &errands{room: make(chan struct{}, mostErrands), again: map[string]bool{}}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	return e
 }
 
-// run has fn run, and says whether there was room.
-func (e *errands) run(fn func(ctx context.Context)) bool {
+// run has fn run, and says whether there was room. Under one name there is one at a time: while it is
+// under way, what comes is done afterwards, once.
+func (e *errands) run(name string, fn func(ctx context.Context)) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return false
+	}
+	if _, under := e.again[name]; under {
+		e.again[name] = true
+		return true
 	}
 	select {
 	case e.room <- struct{}{}:
 	default:
 		return false
 	}
+	e.again[name] = false
 	e.running.Go(func() {
 		defer func() { <-e.room }()
-		ctx, cancel := context.WithTimeout(e.ctx, errandWithin)
-		defer cancel()
-		fn(ctx)
+		for more := true; more; more = e.more(name) {
+			ctx, cancel := context.WithTimeout(e.ctx, errandWithin)
+			fn(ctx)
+			cancel()
+		}
 	})
 	return true
+}
+
+// more says whether an errand is to be done once more.
+func (e *errands) more(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	again := e.again[name] && !e.closed
+	if delete(e.again, name); again {
+		e.again[name] = false
+	}
+	return again
 }
 
 func (e *errands) close() {
@@ -66,7 +86,7 @@ func (h *Slack) showHome(userID string, by approval.Actor) {
 	if h.home == nil {
 		return
 	}
-	if !h.errands.run(func(ctx context.Context) { h.home(ctx, userID, by) }) {
+	if !h.errands.run(userID, func(ctx context.Context) { h.home(ctx, userID, by) }) {
 		h.log.Debug("a Home tab was not brought up to date: too many at once", "by", by.String())
 	}
 }
