@@ -591,8 +591,8 @@ type Decision struct {
 	Reason    string
 }
 
-// MaxReason is how long a reason may be, in bytes.
-const MaxReason = 4096
+// MaxReason is how long a reason may be, in bytes: any 3000 characters fit, which is what Slack's dialog takes.
+const MaxReason = 12_000
 
 // Decide takes one person's decision. Of any number of deciders one wins; the others get an [Error]
 // that carries the request as it stands: [CodeNotFound], [CodeNotAnApprover], [CodeAlreadyResolved],

@@ -59,7 +59,7 @@ var English = map[Phrase]string{
 	SayNoRequest:     "No such request.",
 	SayReasonNeeded:  "This request needs a reason. Type: {word} {id} followed by your reason.",
 	SayReasonNext:    "This request needs a reason, so nothing is decided yet. Type the reason now, or: deny {id} followed by it.",
-	SayReasonTooLong: "The reason is too long; at most 4096 bytes are taken.",
+	SayReasonTooLong: "The reason is too long; at most 3000 characters are taken.",
 	SayReasonKept:    "The agent is told why: {tool} was denied.",
 	SayReasonKeptOld: "{tool} was denied with a reason already; it stays as it was.",
 	SayQuotesMany:    "That message shows {n} requests. Use its buttons, or type: {word} <id>",

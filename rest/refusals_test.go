@@ -219,7 +219,7 @@ func TestADecisionWithoutTheReasonThatIsNeededIsRefused(t *testing.T) {
 		}
 	}
 	w.decide(rootToken, id, "approve", "").is(403, "not_an_approver") // 403 before 422
-	w.decide(hanaToken, id, "approve", strings.Repeat("x", 4097)).is(400, "invalid_parameter")
+	w.decide(hanaToken, id, "approve", strings.Repeat("x", approval.MaxReason+1)).is(400, "invalid_parameter")
 	w.decide(hanaToken, id, "approve", "release 7").is(200)
 	w.decide(hanaToken, id, "approve", "").is(409, "already_resolved") // 409 before 422
 }
@@ -438,7 +438,7 @@ func TestOtherBodiesAreReadStrictlyToo(t *testing.T) {
 		{hanaToken, decide, `{"decision":"approve"}{}`, "invalid_json"},
 		{hanaToken, cancel, `{"why":1}`, "unknown_field"},
 		{hanaToken, cancel, `[]`, "invalid_json"},
-		{hanaToken, cancel, `{"reason":"` + strings.Repeat("x", 4097) + `"}`, "invalid_parameter"},
+		{hanaToken, cancel, `{"reason":"` + strings.Repeat("x", approval.MaxReason+1) + `"}`, "invalid_parameter"},
 		{botToken, "/v1/approvals/ack", `{}`, "invalid_parameter"},
 		{botToken, "/v1/approvals/ack", `{"ids":"x"}`, "invalid_parameter"},
 		{botToken, "/v1/approvals/ack", `{"ids":[1]}`, "invalid_parameter"},

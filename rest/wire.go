@@ -296,11 +296,11 @@ type ackBody struct {
 
 type decideBody struct {
 	Decision string   `json:"decision" required:"true" enum:"approve,deny"`
-	Reason   optional `json:"reason" description:"At most 4096 bytes."`
+	Reason   optional `json:"reason" description:"At most 12000 bytes."`
 	_        struct{} `additionalProperties:"false"`
 }
 
 type cancelBody struct {
-	Reason optional `json:"reason" description:"At most 4096 bytes."`
+	Reason optional `json:"reason" description:"At most 12000 bytes."`
 	_      struct{} `additionalProperties:"false"`
 }

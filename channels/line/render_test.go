@@ -543,7 +543,7 @@ func TestShowButton(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cut := strings.Contains(string(body), "countersign show") || strings.Contains(string(body), "left out")
+		cut := strings.Contains(string(body), "type show") || strings.Contains(string(body), "left out")
 		offered := strings.Contains(string(body), `"text":"show `+channelstest.ID(1)+`"`)
 		if cut != offered {
 			t.Errorf("%s: something is left out %t, and can be asked for %t", c.Name, cut, offered)
