@@ -3,6 +3,8 @@ package demo
 import (
 	"bytes"
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,6 +151,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 		tap(err, del)
 	}
 
+	onPage(t, ctx, d.Chat, `"transfer_credits","high","used","hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
 	books := pending("close_books")
 	del, err = d.Chat.TypeLINE(ctx, "hana", "approve "+books.ID+" all invoices are in", "")
 	tap(err, del)
@@ -195,6 +198,49 @@ func TestToolsStayInTheirFolder(t *testing.T) {
 	if _, err := shop.run(t.Context(), "transfer_credits", map[string]any{"from": "treasury", "to": "acme", "amount_cents": 1 << 40}); err == nil {
 		t.Error("moved more credits than there are")
 	}
+}
+
+// onPage waits until the page shows all of these.
+func onPage(t *testing.T, ctx context.Context, chat *sandbox.Sandbox, wants ...string) {
+	t.Helper()
+	page := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	state := ""
+	for _, want := range wants {
+		if err := chat.WaitFor(ctx, func() bool {
+			res, err := page.Get(chat.URL() + "/page/state")
+			if err != nil {
+				t.Error(err)
+				return true
+			}
+			defer res.Body.Close()
+			b, err := io.ReadAll(res.Body)
+			state = string(b)
+			return err != nil || strings.Contains(state, want)
+		}); err != nil {
+			t.Fatalf("the page never showed %s: %s", want, state)
+		}
+	}
+}
+
+func TestThePageSaysThatTheGateIsGone(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	chat, err := newChat(map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chat.Close()
+	if err := chat.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		watch(watching, &Demo{Chat: chat, URL: "http://127.0.0.1:1", AdminToken: "nobody-listens-there"})
+	})
+	onPage(t, ctx, chat, `"notice":"The gate does not answer.`)
+	stop()
+	watcher.Wait()
 }
 
 func TestDiff(t *testing.T) {

@@ -296,8 +296,14 @@ func TestPhoneSlack(t *testing.T) {
 		p.tabTo(approvalsLog+" .s-button", "Approve")
 		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ts}, "text": {"done"}, "blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Denied by hana"}}]`}})
 		p.says(approvalsLog, "Denied by hana")
-		p.says(approvalsLog, "(edited)")
 		p.until("the focus stays with the card", `document.activeElement.innerText.includes("Denied by hana")`)
+		if n := ask[int](p, `document.querySelectorAll("#slack-log .s-button").length`); n != 0 {
+			t.Errorf("%d buttons are left", n)
+		}
+		plain := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"first"}})
+		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {plain["ts"].(string)}, "text": {"second"}})
+		p.says(approvalsLog+" .row", "second")
+		p.says(approvalsLog, "(edited)")
 	})
 	t.Run("threads", func(t *testing.T) {
 		p.t, w.t = t, t
@@ -518,6 +524,10 @@ func TestAccessible(t *testing.T) {
 				w.line("POST", "/v2/bot/chat/loading/start", `{"chatId":"`+hanaLINE+`"}`, nil)
 				p.says("#line-quick", "Too expensive")
 				p.click(lineLog+" button", "Reply to: Approve?")
+				p.says(lineLog, "Why?")
+				if n := ask[int](p, `document.getAnimations().length`); n != 0 {
+					t.Errorf("%d things move for somebody who asked for no motion", n)
+				}
 				p.axe("LINE, everything")
 				p.fits("LINE, everything")
 				p.click(lineLog+" button", "JSON of: Approve?")

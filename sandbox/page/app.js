@@ -144,10 +144,10 @@ function drawPhoneLINE() {
   const items = line.messages.map((m, i) => ({ ...m, day: day(m.at, line.messages[i - 1]?.at) }));
   if (line.blocked) items.push({ key: "blocked", note: `You have blocked ${line.bot}. Nothing it sends reaches this phone.` });
   if (line.loading) items.push({ key: "loading", loading: true });
+  drawQuick(line.messages.at(-1)); // first: it takes its room from the log
   drawList($("line-log"), items, drawLINEMessage, !line.on ? `${person} has no LINE account here.`
     : stranger() ? ["No cards come here: a stranger may not decide.", make("br"), "Write something, or press a button on the Slack phone, and see."]
       : ["Nothing yet.", make("br"), "When the agent wants something that needs a yes, its card appears here."]);
-  drawQuick(line.messages.at(-1));
 }
 
 // day is the heading over the first message of a day, or "".
@@ -189,10 +189,13 @@ function drawQuick(m) {
   const drawn = m?.quick ? m.id : "";
   if (row.dataset.of === drawn) return;
   const had = row.contains(document.activeElement);
+  const log = $("line-log");
+  const following = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
   row.dataset.of = drawn;
   row.hidden = items.length === 0;
   row.replaceChildren(...items.map((item, i) => speak(
     button("", () => tapLINE(m.id, ["quickReply", "items", i, "action"], item.action), item.action.label || item.action.type), item.action.label ?? "")));
+  if (following) log.scrollTop = log.scrollHeight;
   if (had) $("line-text").focus();
 }
 
@@ -352,7 +355,7 @@ function drawSlackMessage(m) {
   const tools = make("span", "tools", threadable ? named(button("tool", () => openThread(m), icon("thread")), "Reply in a thread to " + m.name) : null,
     rawButton({ text: m.text, ...(m.blocks ? { blocks: m.blocks } : {}) }, m.text));
   const head = make("div", "headline", make("span", "who", m.name), m.from_bot ? make("span", "app", "APP") : null, sent,
-    m.edits ? make("span", "only", "(edited)") : null, tools);
+    m.edits && !m.blocks ? make("span", "only", "(edited)") : null, tools); // Slack marks no edit that comes with blocks
   const body = make("div", "blocks");
   if (m.blocks) body.append(...drawBlocks(m.blocks, pressing({ kind: "slack.tap", channel: m.channel, ts: m.ts })));
   else body.append(mrkdwn(m.text));

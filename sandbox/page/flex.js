@@ -43,7 +43,11 @@ function template(t, tap) {
   if (t.title) body.append(make("b", "", t.title));
   body.append(make("span", "pre", t.text));
   const foot = make("div", t.type === "confirm" ? "fx fx-footer horizontal" : "fx fx-footer vertical");
-  t.actions.forEach((a, i) => foot.append(flexButton({ action: a, style: "link" }, ["template", "actions", i], tap)));
+  t.actions.forEach((a, i) => {
+    const b = flexButton({ action: a, style: "link" }, ["template", "actions", i], tap);
+    if (t.type === "confirm") b.style.flex = "1";
+    foot.append(b);
+  });
   return speak(make("div", "bubble", body, foot), t.text);
 }
 
