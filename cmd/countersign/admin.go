@@ -20,7 +20,7 @@ type notificationsCmd struct {
 	remote
 	output
 	Status     string `placeholder:"STATUS" help:"Only this status: queued, retrying, sent, delivered, failed or skipped."`
-	Channel    string `placeholder:"NAME" help:"Only this channel: line or slack."`
+	Channel    string `placeholder:"NAME" help:"Only this channel: line, slack or webhook."`
 	ApprovalID string `placeholder:"ID" help:"Only this request's."`
 	Limit      int    `default:"50" help:"How many, newest first; 0 for all."`
 	Follow     bool   `help:"Go on with each change as it happens, until ctrl-c."`
