@@ -254,6 +254,9 @@ func (a *App) Start() error {
 	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "store", a.o.Config.StorePath, "channels", strings.Join(a.o.Config.Channels.Names(), ","))
 	if base := a.o.Config.PublicURL; base != "" {
 		for _, name := range a.o.Config.Channels.Names() {
+			if name == outbound.Name { // nothing comes in there
+				continue
+			}
 			a.log.Info("the address for the platform's webhook setting", "channel", name, "url", base+"/webhook/"+name)
 		}
 	}
