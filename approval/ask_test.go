@@ -114,3 +114,23 @@ func TestADenialIsGivenItsReasonByDenyingAgain(t *testing.T) {
 		t.Errorf("trail %q", w.trail())
 	}
 }
+
+func TestAReasonThatWasOnlyBegunIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	w.policy(critical)
+	for _, tt := range []struct {
+		args string
+		note approval.Note
+	}{{`{"n":1}`, approval.NoteReason}, {`{"n":1000000}`, approval.NoteDeny}} {
+		id := w.check(call(tt.args)).Request.ID
+		first := w.tap(approval.Tap{By: hana, Intent: approval.IntentDeny, RequestID: id, AsksWhy: true})
+		out := w.tap(approval.Tap{By: hana, Intent: approval.IntentReason, Text: "reason: ", AsksWhy: true})
+		if n := w.lastReply(); out.Text != first.Text || n.Note != tt.note || n.ApprovalID != id {
+			t.Errorf("%s: %+v, reply %+v", tt.note, out, n)
+		}
+		w.tap(approval.Tap{By: hana, Intent: approval.IntentOther, Text: "wrong account", AsksWhy: true})
+		if r := w.request(id); r.Status != approval.Denied || r.ResolveReason != "wrong account" {
+			t.Errorf("%s: %s %q", tt.note, r.Status, r.ResolveReason)
+		}
+	}
+}

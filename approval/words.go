@@ -22,8 +22,12 @@ func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done b
 		reason = strings.TrimSpace(t.Reason)
 	}
 	rs, err := g.askedAbout(tx, t, *asked)
-	if err != nil || len(rs) == 0 || reason == "" {
+	if err != nil || len(rs) == 0 {
 		return Tapped{}, false, err
+	}
+	if reason == "" { // "reason:", as the keyboard began it: the question stays
+		out.Text = asked.Text
+		return out, true, g.reply(tx, t, Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: asked.Note}, nil)
 	}
 	if asked.Note == NoteDeny || asked.Note == NoteApprove {
 		if asked.Note == NoteApprove && t.Intent != IntentReason && t.QuotedID == "" {
