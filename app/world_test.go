@@ -84,6 +84,7 @@ type world struct {
 	bot  *client.Client
 	hana *client.Client
 	log  *logBuffer
+	now  func() time.Time // nil: the wall clock
 }
 
 // logBuffer keeps the log, for a failed test to show and for tests that look into it.
@@ -175,7 +176,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, Version: "test",
+	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, Version: "test", Now: w.now,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.t.Fatal(err)
