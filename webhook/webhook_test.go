@@ -546,8 +546,12 @@ func FuzzLINE(f *testing.F) {
 func FuzzSlack(f *testing.F) {
 	f.Add("payload=%7B%22type%22%3A%22block_actions%22%7D", formType)
 	f.Add(`{"type":"event_callback","event":{"type":"message"}}`, "application/json")
+	f.Add(mention("<@U0BOT> deny "+request+" why", ""), "application/json")
+	f.Add(homeOpened("home"), "application/json")
+	f.Add("payload="+url.QueryEscape(`{"type":"view_submission","api_app_id":"A0APPROVE1","team":{"id":"T0TEAM0001"},"user":{"id":"U02HANA"},"view":{"id":"V1","Asked":{"Intent":"deny","RequestID":"`+request+`","Reason":"x"}}}`), formType)
+	f.Add("command=%2Fcountersign&text=deny&team_id=T0TEAM0001&user_id=U02HANA&api_app_id=A0APPROVE1&trigger_id=1", formType)
 	f.Fuzz(func(t *testing.T, body, kind string) {
-		x := newFixture(t)
+		x, _ := withDialogs(t)
 		if w := x.postSlack(kind, body, nil); w.Code != 200 {
 			t.Errorf("%d for a signed body", w.Code)
 		}
