@@ -125,7 +125,7 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 	if out = w.types(hana, "let me think"); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
-	if out = w.line(hana, approval.Tap{Intent: approval.IntentReason, Reason: "agreed with finance", Text: "reason: agreed with finance"}); len(out.Decided) != 1 {
+	if out = w.line(hana, approval.Tap{Intent: approval.IntentApprove, RequestID: id, Reason: "agreed with finance"}); len(out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
 	if r := w.request(id); r.Status != approval.Approved || r.ResolveReason != "agreed with finance" {
@@ -378,5 +378,47 @@ func TestAStrangerWhoFollowsIsToldTheirID(t *testing.T) {
 	out := w.line(stranger, approval.Tap{Intent: approval.IntentFollow, From: "Uffffffffffffffffffffffffffffffff"})
 	if !strings.Contains(out.Text, "\nUffffffffffffffffffffffffffffffff") || w.lastReply().ReplyTo != "reply-token" {
 		t.Errorf("%+v", out)
+	}
+}
+
+// An approval is never what somebody says of something else: where its reason is still to come, only
+// the word itself approves.
+func TestNothingButTheWordApproves(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		reply approval.Tap
+	}{
+		{"the reason of a denial whose tap is late", approval.Tap{Intent: approval.IntentReason, Text: "reason: wrong account", Reason: "wrong account"}},
+		{"a text that quotes the card", approval.Tap{Intent: approval.IntentOther, Text: "stop", QuotedID: "card"}},
+		{"a reason that quotes the card", approval.Tap{Intent: approval.IntentReason, Text: "reason: fraud", Reason: "fraud", QuotedID: "card"}},
+		{"a text that quotes the question", approval.Tap{Intent: approval.IntentOther, Text: "why?", QuotedID: "question"}},
+		{"any text", approval.Tap{Intent: approval.IntentOther, Text: "let me think"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.policy(needsReason)
+			id := w.check(transfer).Request.ID
+			w.send()
+			w.line(hana, approval.Tap{Intent: approval.IntentApprove, RequestID: id})
+			w.send()
+			switch tt.reply.QuotedID {
+			case "card":
+				tt.reply.QuotedID = w.notifications(approval.NotificationQuery{ApprovalID: id, Channel: "line", Kind: approval.KindRequest})[0].MessageID
+			case "question":
+				tt.reply.QuotedID = w.notifications(approval.NotificationQuery{ApprovalID: id, Channel: "line", Kind: approval.KindReply})[0].MessageID
+			}
+			out := w.line(hana, tt.reply)
+			if r := w.request(id); len(out.Decided) != 0 || r.Status != approval.Pending {
+				t.Fatalf("%s because of %q", r.Status, r.ResolveReason)
+			}
+			if want := "This request needs a reason. Type: approve " + id + " followed by your reason."; out.Text != want || out.Code != approval.CodeReasonRequired {
+				t.Errorf("told %q (%s)", out.Text, out.Code)
+			}
+			// It is not asked for any more once the request is over.
+			w.mustDecide(id, false, ken, "no")
+			if out = w.line(hana, tt.reply); out.Code == approval.CodeReasonRequired || w.request(id).ResolveReason != "no" {
+				t.Errorf("told %q (%s)", out.Text, out.Code)
+			}
+		})
 	}
 }

@@ -29,13 +29,16 @@ func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done b
 		out.Text = asked.Text
 		return out, true, g.reply(tx, t, Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: asked.Note}, nil)
 	}
-	if asked.Note == NoteDeny || asked.Note == NoteApprove {
-		if asked.Note == NoteApprove && t.Intent != IntentReason && t.QuotedID == "" {
-			// Any words must not pass for an approval's reason: "let me think" is none.
-			out = Tapped{Code: CodeReasonRequired, Text: g.say(t.By, SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
-			return out, true, g.reply(tx, t, Notification{ApprovalID: rs[0].ID, Text: out.Text, Note: NoteApprove}, nil)
+	switch asked.Note {
+	case NoteApprove:
+		// Only the word itself approves: what somebody says next may be said of something else, or against it.
+		if rs[0].Status != Pending {
+			return Tapped{}, false, nil
 		}
-		t.Intent, t.Reason, t.QuotedID = Intent(asked.Note), reason, ""
+		out = Tapped{Code: CodeReasonRequired, Text: g.say(t.By, SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
+		return out, true, g.reply(tx, t, Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: NoteApprove}, nil)
+	case NoteDeny:
+		t.Intent, t.Reason, t.QuotedID = IntentDeny, reason, ""
 		t.RequestID = rs[0].ID
 		if asked.BatchID != "" && len(rs) > 1 {
 			t.RequestID = asked.BatchID
