@@ -263,11 +263,12 @@ func (p *tab) axe(state string) {
 	}
 }
 
-// fits says whether all of the page can be seen without scrolling sideways.
+// fits fails the test when the page, or a conversation in it, has to be scrolled sideways.
 func (p *tab) fits(state string) {
 	p.t.Helper()
 	wide := ask[[]string](p, `(() => { const d = document.documentElement; return d.scrollWidth <= d.clientWidth ? [] :
 		[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > d.clientWidth + 1).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)); })()`)
+	wide = append(wide, ask[[]string](p, `[...document.querySelectorAll(".log, .lines, dialog")].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) => e.outerHTML.slice(0, 120))`)...)
 	for _, e := range wide {
 		p.t.Errorf("%s: wider than the screen: %s", state, e)
 	}

@@ -291,6 +291,16 @@ func TestPhoneSlack(t *testing.T) {
 		})
 		p.until("the modal is closed", `!document.getElementById("view").open`)
 	})
+	t.Run("a modal whose button has gone gives the focus to the conversation", func(t *testing.T) {
+		p.t, w.t = t, t
+		gone := w.post(slackCard)
+		p.click(p.newest(approvalsLog, "Approve?")+" .s-button", "Deny")
+		p.hasFocus("in-reason")
+		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {gone}, "text": {"done"}, "blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Expired"}}]`}})
+		p.says(approvalsLog, "Expired")
+		p.keys(kb.Escape)
+		p.hasFocus("slack-log")
+	})
 	t.Run("an edited card keeps its place and loses its buttons", func(t *testing.T) {
 		p.t, w.t = t, t
 		p.tabTo(approvalsLog+" .s-button", "Approve")
