@@ -1,21 +1,33 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"countersign/config"
+	"countersign/setup"
 )
 
-// file is the flag that names the configuration.
+// file are the flags that name the configuration and where its variables are.
 type file struct {
-	Config string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration; countersign.yaml if not given."`
+	Config  string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration; countersign.yaml if not given."`
+	EnvFile string `placeholder:"FILE" help:"The file with its variables, NAME=value a line; if not given, the one beside it that ends in .env, if there. The environment counts first."`
 }
 
 // load reads and checks the configuration, as serve does before all else, and prints the problems.
 func (f *file) load(s *std) (*config.Config, []config.Problem, error) {
-	cfg, problems, err := config.Load(f.Config, s.env)
+	env, err := f.env(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.loadWith(s, env)
+}
+
+// loadWith is load with the variables from env.
+func (f *file) loadWith(s *std, env func(string) (string, bool)) (*config.Config, []config.Problem, error) {
+	cfg, problems, err := config.Load(f.Config, env)
 	for _, p := range problems {
 		fmt.Fprintln(s.err, visible(p.String()))
 	}
@@ -38,35 +50,28 @@ func count(n int, one, many string) string {
 type checkCmd struct {
 	file
 	output
+	Online bool `help:"Ask the platforms too: tokens, scopes, channels, webhook addresses, friends, quota. Nothing is sent to anybody."`
 }
 
 func (*checkCmd) Help() string {
-	return `Everything that serve checks before it starts; nothing is opened or called. Exit code: 0 it can be served, 2 it cannot.
+	return `Everything that serve checks before it starts; nothing is opened or called. With --online the platforms are asked about what the file does not show, best while the gate is running: LINE then tests the way to it. Exit code: 0 it can be served, 1 it can, but --online found a problem, 2 it cannot.
 
 Examples:
 
     countersign check
+    countersign check --online
     countersign check --config /etc/countersign/countersign.yaml --json`
 }
 
-func (c *checkCmd) Run(s *std) error {
-	if c.JSON {
-		_, problems, err := config.Load(c.Config, s.env)
-		if _, invalid := errors.AsType[*config.InvalidError](err); err != nil && !invalid {
-			return usagef("%s; --config names the file", err)
-		}
-		if problems == nil {
-			problems = []config.Problem{}
-		}
-		if err := printJSON(s.out, map[string]any{"ok": err == nil, "problems": problems}); err != nil {
-			return err
-		}
-		if err != nil {
-			return &exitError{exitUsage, ""}
-		}
-		return nil
+func (c *checkCmd) Run(ctx context.Context, s *std) error {
+	env, err := c.env(s)
+	if err != nil {
+		return err
 	}
-	cfg, problems, err := c.load(s)
+	if c.JSON {
+		return c.runJSON(ctx, s, env)
+	}
+	cfg, problems, err := c.loadWith(s, env)
 	if err != nil {
 		return err
 	}
@@ -80,6 +85,37 @@ func (c *checkCmd) Run(s *std) error {
 		s.printf(" (%s)", count(len(problems), "warning", "warnings"))
 	}
 	s.printf("\n")
+	if c.Online {
+		return s.online(ctx, cfg)
+	}
+	return nil
+}
+
+// runJSON is Run for programs.
+func (c *checkCmd) runJSON(ctx context.Context, s *std, env func(string) (string, bool)) error {
+	cfg, problems, err := config.Load(c.Config, env)
+	if _, invalid := errors.AsType[*config.InvalidError](err); err != nil && !invalid {
+		return usagef("%s; --config names the file", err)
+	}
+	if problems == nil {
+		problems = []config.Problem{}
+	}
+	out := map[string]any{"ok": err == nil, "problems": problems}
+	failed := &exitError{exitUsage, ""}
+	if err == nil && c.Online {
+		found := &findings{s: s, list: []setup.Finding{}}
+		if err := found.online(ctx, cfg); err != nil {
+			return err
+		}
+		out["ok"], out["findings"] = found.problems() == 0, found.list
+		failed.code = exitFailed
+	}
+	if err := printJSON(s.out, out); err != nil {
+		return err
+	}
+	if out["ok"] == false {
+		return failed
+	}
 	return nil
 }
 

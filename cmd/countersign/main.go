@@ -1,9 +1,9 @@
 // Countersign is the gate between an AI agent and its tools, and the command line to it.
 //
-// serve runs the gate and demo shows it with stand-ins for the chat platforms; check and explain judge
-// a configuration without running it; call asks as an agent does; pending, show, approve, deny and
-// cancel are a person's, notifications, retry and audit an admin's. All of them but the first four talk
-// to a running gate over its HTTP API.
+// serve runs the gate and demo shows it with stand-ins for the chat platforms; init and manifest begin a
+// configuration, check and explain judge one without running it, and verify tries on a running gate what
+// must not decide; call asks as an agent does; pending, show, approve, deny and cancel are a person's,
+// notifications, retry and audit an admin's. From verify on they talk to a running gate over its HTTP API.
 //
 // The exit code is the answer for scripts: 0 done (allowed, approved), 1 failed or unreachable, 2 usage
 // or configuration, 3 denied or refused, 4 pending, 5 expired, cancelled, lapsed or too late. What was

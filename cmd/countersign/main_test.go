@@ -51,6 +51,10 @@ func TestScripts(t *testing.T) {
 			e.Setenv("AGENT_TOKEN", "agent-token-0123456789")
 			e.Setenv("TREASURY_TOKEN", "treasury-token-0123456789")
 			e.Setenv("PORT", freePort(t))
+			e.Setenv("HOOKS_PORT", freePort(t))
+			if err := platforms(e); err != nil {
+				return err
+			}
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build waits a second at each exit
 			return nil
 		},
@@ -61,6 +65,8 @@ func TestScripts(t *testing.T) {
 			"save-id":    saveID,
 			"sighup":     sighup,
 			"hang":       hang,
+			"rehearse":   rehearse,
+			"tapping":    tapping,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -22,10 +22,13 @@ const (
 
 // commandLine is all that can be typed after the program's name.
 type commandLine struct {
-	Demo    demoCmd    `cmd:"" group:"gate" help:"Show it: the gate, stand-ins for LINE and Slack, and an agent, all on this machine."`
-	Serve   serveCmd   `cmd:"" group:"gate" help:"Run the gate."`
-	Check   checkCmd   `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column."`
-	Explain explainCmd `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
+	Demo     demoCmd     `cmd:"" group:"gate" help:"Show it: the gate, stand-ins for LINE and Slack, and an agent, all on this machine."`
+	Init     initCmd     `cmd:"" group:"gate" help:"Write a first configuration, after a few questions."`
+	Manifest manifestCmd `cmd:"" group:"gate" help:"Print the Slack app's manifest, to be pasted into Slack."`
+	Serve    serveCmd    `cmd:"" group:"gate" help:"Run the gate."`
+	Check    checkCmd    `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column. With --online, ask the platforms too."`
+	Verify   verifyCmd   `cmd:"" group:"gate" help:"Try on a running gate what must not decide, then your own tap, and print what held."`
+	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
 
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
 
@@ -52,7 +55,7 @@ var groups = []kong.Group{
 const description = `Countersign asks a person before an AI agent's tool call runs.
 
 A call is allowed, denied or quarantined by rules; a quarantined one waits until somebody approves it,
-in LINE, in Slack or here. Start with "countersign demo".`
+in LINE, in Slack or here. Start with "countersign demo", then "countersign init".`
 
 // std is what a command works with beside its flags.
 type std struct {

@@ -21,7 +21,7 @@ type serveCmd struct {
 }
 
 func (*serveCmd) Help() string {
-	return `It logs to standard error and stops on SIGTERM or ctrl-c once the requests in hand are answered; a second one stops it at once. SIGHUP, or a change of the file, has the configuration read again, whole or not at all. Under systemd use Type=notify.
+	return `It logs to standard error and stops on SIGTERM or ctrl-c once the requests in hand are answered; a second one stops it at once. SIGHUP, or a change of the file, has the configuration read again, whole or not at all; after a change of its variables send SIGHUP. Under systemd use Type=notify.
 
 Examples:
 
@@ -33,7 +33,11 @@ Examples:
 const stopWithin = 30 * time.Second
 
 func (c *serveCmd) Run(ctx context.Context, s *std) error {
-	cfg, _, err := c.load(s)
+	env, err := c.env(s)
+	if err != nil {
+		return err
+	}
+	cfg, _, err := c.loadWith(s, env)
 	if err != nil {
 		return err
 	}
@@ -43,7 +47,7 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 	defer signal.Stop(signals)
 
 	log := c.logger(s)
-	a, err := app.New(ctx, app.Options{Config: cfg, Env: s.env, Logger: log, Version: version().Version})
+	a, err := app.New(ctx, app.Options{Config: cfg, Env: env, Logger: log, Version: version().Version})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// envPath is where the variables of a configuration are by default: countersign.env for
+// countersign.yaml.
+func envPath(config string) string { return strings.TrimSuffix(config, filepath.Ext(config)) + ".env" }
+
+// maxEnvFile is how much of a file of variables is read.
+const maxEnvFile = 1 << 20
+
+// readEnv reads a file of variables: NAME=value a line, taken as it stands, empty lines and lines that
+// begin with # aside. No error quotes a line, which may hold a secret.
+func readEnv(path string) (vars map[string]string, names []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	vars = map[string]string{}
+	lines := bufio.NewScanner(io.LimitReader(f, maxEnvFile))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, found := strings.Cut(line, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		switch _, twice := vars[name]; {
+		case !found || !variableName(name):
+			return nil, nil, fmt.Errorf("%s:%d: this is not NAME=value", path, n)
+		case twice:
+			return nil, nil, fmt.Errorf("%s:%d: %s is there twice", path, n, name)
+		}
+		if q := value; len(q) >= 2 && (q[0] == '"' || q[0] == '\'') && q[len(q)-1] == q[0] {
+			value = q[1 : len(q)-1]
+		}
+		vars[name] = value
+		names = append(names, name)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return vars, names, nil
+}
+
+func variableName(s string) bool {
+	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" && (s[0] < '0' || s[0] > '9')
+}
+
+// variables are the environment, and a file for what is not there or empty.
+type variables struct {
+	s    *std
+	path string
+
+	mu   sync.Mutex
+	told string
+}
+
+// lookup returns a variable, read anew each time: a gate that reads its configuration again must meet
+// what the file says then. Of a file that cannot be read nothing is known.
+func (v *variables) lookup(name string) (string, bool) {
+	value, set := v.s.env(name)
+	if value != "" {
+		return value, true
+	}
+	vars, _, err := readEnv(v.path)
+	if err != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if err.Error() != v.told {
+			v.told = err.Error()
+			fmt.Fprintln(v.s.err, visible(v.told))
+		}
+		return "", false
+	}
+	if filled, ok := vars[name]; ok {
+		return filled, true
+	}
+	return value, set
+}
+
+// env returns where the configuration's variables come from.
+func (f *file) env(s *std) (func(string) (string, bool), error) {
+	path := f.EnvFile
+	if path == "" {
+		path = envPath(f.Config)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case f.EnvFile == "" && errors.Is(err, fs.ErrNotExist):
+		return s.env, nil
+	case err != nil:
+		return nil, usagef("%s; --env-file names the file of variables", err)
+	}
+	if _, _, err := readEnv(path); err != nil {
+		return nil, usagef("%s", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		fmt.Fprintf(s.err, "%s: warning: others on this machine can read it, and it holds secrets; chmod 600 %[1]s\n", visible(path))
+	}
+	return (&variables{s: s, path: path}).lookup, nil
+}

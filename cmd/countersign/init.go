@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/locale"
+	"countersign/setup"
+)
+
+type initCmd struct {
+	File  string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration to write; its secrets go into a file beside it that ends in .env."`
+	Yes   bool   `short:"y" help:"Ask nothing: take the flags, and the defaults for the rest."`
+	Force bool   `help:"Write over files that are there; values in the file of secrets are kept."`
+
+	Agent         *string `placeholder:"NAME" help:"What the agent that asks is called."`
+	Person        *string `placeholder:"NAME" help:"What you are called: who decides."`
+	TimeZone      *string `placeholder:"ZONE" help:"How times are shown, such as Asia/Tokyo."`
+	Locale        *string `placeholder:"TAG" help:"The language of cards: en, ja, th or zh-TW."`
+	Listen        string  `placeholder:"ADDR" help:"Where the API listens; 127.0.0.1:8787 if not given."`
+	WebhookListen string  `placeholder:"ADDR" help:"Where the chats' webhooks are taken; 127.0.0.1:8788 if not given."`
+	PublicURL     *string `placeholder:"URL" help:"Where that address is reached from outside, such as https://gate.example.com."`
+
+	Line         *bool   `negatable:"" help:"Send cards in LINE."`
+	LineID       *string `placeholder:"U…" help:"Your LINE user id; the bot's greeting tells it."`
+	Slack        *bool   `negatable:"" help:"Send cards in Slack."`
+	SocketMode   *bool   `negatable:"" help:"Reach Slack over Socket Mode, without a public address."`
+	SlackID      *string `placeholder:"U…" help:"Your Slack member id."`
+	SlackChannel *string `placeholder:"C…" help:"The id of the Slack channel that cards go to."`
+}
+
+func (*initCmd) Help() string {
+	return `It asks what no flag says, an empty answer taking what stands in brackets, and writes two files that you alone can read: the configuration, with comments that explain it, and its secrets, with fresh random tokens and empty places for the platforms' own. No secret is asked for: put LINE_CHANNEL_SECRET, LINE_CHANNEL_ACCESS_TOKEN, SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET or SLACK_APP_TOKEN into the environment to have them written too, or write them into the file afterwards. Nothing is written over without --force.
+
+Examples:
+
+    countersign init
+    countersign init --yes --agent treasury-bot --person hana --line --public-url https://gate.example.com
+    countersign init --yes --slack --socket-mode --slack-channel C0APPROVALS --slack-id U02HANA --file gate.yaml`
+}
+
+func (c *initCmd) Run(_ context.Context, s *std) error {
+	path, env := c.File, envPath(c.File)
+	if path == env {
+		return usagef("--file names the configuration, and cannot end in .env")
+	}
+	if !c.Force {
+		for _, p := range []string{path, env} {
+			if _, err := os.Lstat(p); err == nil {
+				return usagef("%s is there already; --file names another one, and --force writes both files anew", p)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return usagef("%s", err)
+			}
+		}
+	}
+	old, names, err := readEnv(env)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return usagef("%s", err)
+	}
+	a, err := c.answers(s)
+	if err != nil {
+		return err
+	}
+	a.Known = func(name string) (string, bool) {
+		if v, ok := s.env(name); ok && strings.TrimSpace(v) != "" {
+			return strings.TrimSpace(v), true
+		}
+		v, ok := old[name]
+		return v, ok
+	}
+	files, err := setup.New(path, env, a)
+	if err != nil {
+		return usagef("%s", err)
+	}
+	secrets := files.Env
+	for _, name := range names { // what was there beside ours stays
+		if old[name] != "" && !slices.Contains(files.Names, name) {
+			secrets = fmt.Appendf(secrets, "\n# From before.\n%s=%s\n", name, old[name])
+		}
+	}
+	if err := errors.Join(write(env, secrets), write(path, files.Config)); err != nil {
+		return &exitError{exitFailed, err.Error()}
+	}
+	s.next(path, env, a, files)
+	return nil
+}
+
+// write puts a file in place, whole, for its owner alone.
+func write(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// answers asks what no flag says.
+func (c *initCmd) answers(s *std) (a setup.Answers, err error) {
+	q := &questions{s: s, in: bufio.NewReader(s.in), silent: c.Yes}
+	a.Listen, a.WebhookListen = c.Listen, c.WebhookListen
+	a.Agent = q.text(c.Agent, "What is the agent called that asks?", "agent")
+	a.Person = q.text(c.Person, "And you, who decides?", userName(s))
+	a.TimeZone = q.text(c.TimeZone, "Your time zone?", timeZone(s))
+	a.Locale = q.text(c.Locale, "The language of your cards ("+strings.Join(locale.Tags(), ", ")+")?", language(s))
+	if a.Line = q.yes(c.Line, "Cards in LINE?", c.LineID != nil); a.Line {
+		a.LineID = q.text(c.LineID, "Your LINE user id (U and 32 characters; empty if you do not know it yet)?", "")
+	}
+	if a.Slack = q.yes(c.Slack, "Cards in Slack?", c.SlackID != nil || c.SlackChannel != nil || c.SocketMode != nil); a.Slack {
+		a.SocketMode = q.yes(c.SocketMode, "Reach Slack over Socket Mode, so that it needs no public address?", c.PublicURL == nil)
+		a.SlackChannel = q.text(c.SlackChannel, "The id of the channel that cards go to (C…; empty if you do not know it yet)?", "")
+		a.SlackID = q.text(c.SlackID, "Your Slack member id (U…; empty if you do not know it yet)?", "")
+	}
+	if a.Line || a.Slack && !a.SocketMode {
+		a.PublicURL = q.text(c.PublicURL, "The https address under which the webhooks are reached from outside (empty if you do not know it yet)?", "")
+	} else if c.PublicURL != nil {
+		a.PublicURL = *c.PublicURL
+	}
+	return a, q.err
+}
+
+// questions are asked line by line.
+type questions struct {
+	s      *std
+	in     *bufio.Reader
+	silent bool
+	err    error
+}
+
+// ask returns what is typed after a question.
+func (q *questions) ask(question, otherwise string) string {
+	if q.silent || q.err != nil {
+		return otherwise
+	}
+	fmt.Fprintf(q.s.err, "%s ", question)
+	if otherwise != "" {
+		fmt.Fprintf(q.s.err, "[%s] ", visible(otherwise))
+	}
+	line, err := q.in.ReadString('\n')
+	if line = strings.TrimSpace(line); err != nil && !(errors.Is(err, io.EOF) && line != "") {
+		fmt.Fprintln(q.s.err)
+		q.err = usagef("there is nobody to answer; give --yes, and flags for what is known")
+	}
+	if line == "" {
+		return otherwise
+	}
+	return line
+}
+
+// text is an answer, or what the flag said.
+func (q *questions) text(flag *string, question, otherwise string) string {
+	if flag != nil {
+		return strings.TrimSpace(*flag)
+	}
+	return q.ask(question, otherwise)
+}
+
+// yes is an answer of yes or no, or what the flag said.
+func (q *questions) yes(flag *bool, question string, otherwise bool) bool {
+	if flag != nil {
+		return *flag
+	}
+	word := map[bool]string{true: "yes", false: "no"}
+	for {
+		switch strings.ToLower(q.ask(question+" yes or no?", word[otherwise])) {
+		case "y", "yes":
+			return true
+		case "n", "no":
+			return false
+		}
+		if q.err != nil {
+			return false
+		}
+	}
+}
+
+// userName is what the person at this machine is probably called.
+func userName(s *std) string {
+	for _, name := range []string{"USER", "LOGNAME", "USERNAME"} {
+		if v := s.getenv(name); v != "" && v != "root" && strings.Trim(strings.ToLower(v), "abcdefghijklmnopqrstuvwxyz0123456789_.-") == "" {
+			return v
+		}
+	}
+	return "me"
+}
+
+// timeZone is the machine's, where it tells.
+func timeZone(s *std) string {
+	at, err := os.Readlink("/etc/localtime")
+	_, linked, found := strings.Cut(at, "zoneinfo/")
+	for _, zone := range []string{s.getenv("TZ"), linked} {
+		if zone == "" || zone == linked && (err != nil || !found) {
+			continue
+		}
+		if _, err := time.LoadLocation(zone); err == nil && zone != "Local" {
+			return strings.TrimPrefix(zone, "Etc/")
+		}
+	}
+	return "UTC"
+}
+
+// language is the machine's, where there are cards in it.
+func language(s *std) string {
+	lang := s.getenv("LC_ALL")
+	for _, name := range []string{"LC_MESSAGES", "LANG"} {
+		if lang == "" {
+			lang = s.getenv(name)
+		}
+	}
+	lang, _, _ = strings.Cut(strings.ReplaceAll(lang, "_", "-"), ".")
+	for _, tag := range locale.Tags() {
+		if strings.EqualFold(lang, tag) || !strings.Contains(tag, "-") && strings.HasPrefix(strings.ToLower(lang), tag+"-") {
+			return tag
+		}
+	}
+	return locale.Default
+}
+
+// next says what is to be done now.
+func (s *std) next(path, env string, a setup.Answers, f setup.Files) {
+	s.printf("Wrote %s, and its secrets into %s; both are for you alone.\n\nWhat is next:\n\n", visible(path), visible(env))
+	n := 0
+	step := func(format string, args ...any) {
+		n++
+		s.printf("%d. %s\n", n, fmt.Sprintf(format, args...))
+	}
+	flag := ""
+	if path != "countersign.yaml" {
+		flag = " --config " + visible(path)
+	}
+	if a.Slack {
+		manifest := "countersign manifest --socket-mode"
+		if !a.SocketMode {
+			manifest = "countersign manifest --public-url " + visible(cmp.Or(a.PublicURL, "https://YOUR-HOST"))
+		}
+		step("Make the Slack app out of what `%s` prints: docs/slack.md.", manifest)
+	}
+	if a.Line {
+		step("Make the LINE channel: docs/line.md.")
+	}
+	if len(f.Missing) > 0 {
+		step("Fill in %s:", visible(env))
+		for _, m := range f.Missing {
+			s.printf("   %-25s  from %s\n", m.Name, m.From)
+		}
+	}
+	if a.Line || a.Slack && !a.SocketMode {
+		if a.PublicURL == "" {
+			step("Lead a public https address to %s, write it into public_url, and enter it in the platforms' settings.", visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
+		} else {
+			step("Lead %s to %s, and enter it in the platforms' settings.", visible(a.PublicURL), visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
+		}
+	}
+	step("`countersign check%s`, then `countersign serve%s`, and leave it running.", flag, flag)
+	if a.Line && a.LineID == "" {
+		step("Add the LINE bot as a friend. Its greeting tells your user id: write it into line:, and your name into notify:. The gate reads the file again by itself.")
+	}
+	if a.Line || a.Slack {
+		step("`countersign check --online%s` says what is still missing; `countersign verify%s` shows that only your tap decides.", flag, flag)
+	} else {
+		step("`COUNTERSIGN_TOKEN=… countersign pending`, with %s from %s, lists what waits for you.", f.Token, visible(env))
+	}
+}
+
+type manifestCmd struct {
+	PublicURL  string `placeholder:"URL" help:"Where the gate's webhooks are reached from outside."`
+	SocketMode bool   `help:"For Socket Mode, which needs no public address."`
+}
+
+func (*manifestCmd) Help() string {
+	return `Paste it at https://api.slack.com/apps: Create New App, From a manifest. It asks for the scopes that the program uses, and no others.
+
+Examples:
+
+    countersign manifest --public-url https://gate.example.com
+    countersign manifest --socket-mode`
+}
+
+func (c *manifestCmd) Run(s *std) error {
+	switch {
+	case c.SocketMode == (c.PublicURL != ""):
+		return usagef("give either --public-url, or --socket-mode, which needs no public address")
+	case !c.SocketMode && !strings.HasPrefix(c.PublicURL, "https://"):
+		return usagef("--public-url must begin with https://: Slack calls nothing else")
+	}
+	s.printf("%s", setup.Manifest(c.PublicURL))
+	fmt.Fprintln(s.err, "Paste this at https://api.slack.com/apps: Create New App, From a manifest. What comes then is in docs/slack.md.")
+	return nil
+}
