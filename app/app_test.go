@@ -480,6 +480,22 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+func TestAReloadMasksAnewInTheAuditLogToo(t *testing.T) {
+	w := newWorld(t)
+	read := func(iban string) string {
+		w.expect(client.Call{Tool: "read_file", Args: json.RawMessage(`{"iban":"` + iban + `"}`)}, client.Allow)
+		return string(w.audit("call_allowed")[0].Data)
+	}
+	if got := read("DE02120300000000202051"); !strings.Contains(got, "DE0212") {
+		t.Errorf("masked before: %s", got)
+	}
+	if err := os.WriteFile(w.path, []byte(configText+"mask: {keys: [iban]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("a reload on record", func() bool { return len(w.audit("policy_reloaded")) == 1 })
+	w.eventually("the new names are masked", func() bool { return !strings.Contains(read("DE02500105170137075030"), "DE0250") })
+}
+
 func TestRule7_AWebhookThatCannotBeStoredIs503AndComesAgain(t *testing.T) {
 	w := newWorld(t)
 	id := w.expect(transfer(3100), client.Pending).ApprovalID

@@ -43,6 +43,7 @@ func (a *App) Reload(ctx context.Context) error {
 	if err := a.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
 		return a.reloadFailed(ctx, err)
 	}
+	a.gate.SetMasker(next.maker.Masker)
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.live.Store(next)
 	a.sender.Reload(next.maker, next.channels()...)

@@ -95,15 +95,19 @@ func (a Args) Ambiguous() bool { return a.parsed().ambiguous }
 // top-level members named in ignore. Names are compared exactly. From ambiguous
 // arguments nothing is dropped: which member the tool will read is not known.
 func (a Args) Hash(ignore ...string) string {
-	p := a.parsed()
-	text := p.canonical
-	if len(ignore) > 0 && !p.ambiguous {
-		text = without(text, ignore)
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(a.hashed(ignore))
 	var digits [2 * sha256.Size]byte
 	hex.Encode(digits[:], sum[:])
 	return string(digits[:])
+}
+
+// hashed returns the canonical arguments as [Args.Hash] takes them.
+func (a Args) hashed(ignore []string) []byte {
+	p := a.parsed()
+	if len(ignore) == 0 || p.ambiguous {
+		return p.canonical
+	}
+	return without(p.canonical, ignore)
 }
 
 // without returns the canonical object text less the members named in ignore. It

@@ -73,7 +73,7 @@ type Gate struct {
 	status   func(Actor) []string
 	editable func(string) bool
 	people   func(string) (Actor, bool)
-	masker   *Masker
+	masker   atomic.Pointer[Masker]
 	log      *slog.Logger
 	wall     func() time.Time
 }
@@ -81,7 +81,7 @@ type Gate struct {
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
 	g := &Gate{store: o.Store, broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status,
-		editable: o.Editable, people: o.People, masker: o.Masker, log: o.Logger, wall: o.Now}
+		editable: o.Editable, people: o.People, log: o.Logger, wall: o.Now}
 	if g.routes == nil {
 		g.routes = func(Request) []Route { return nil }
 	}
@@ -107,8 +107,12 @@ func NewGate(o Options) *Gate {
 		g.wall = time.Now
 	}
 	g.policy.Store(&o.Policy)
+	g.masker.Store(o.Masker)
 	return g
 }
+
+// SetMasker says anew what is masked in audit events and in the messages of rules.
+func (g *Gate) SetMasker(m *Masker) { g.masker.Store(m) }
 
 // Policy returns the policy in force.
 func (g *Gate) Policy() Policy { return *g.policy.Load() }
@@ -198,7 +202,7 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 
 func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	v := p.Evaluate(ctx, c)
-	v.Message = g.fillIn(v.Message, c)
+	v.Message = g.fillIn(v.Message, c, v.IgnoreArgs)
 	j := judged{call: c, verdict: v}
 	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}
 	if v.Observe || v.Action != Quarantine {
@@ -221,7 +225,7 @@ func (g *Gate) callData(j judged) []byte {
 		TurnID     string `json:"turn_id,omitempty"`
 		Observed   Action `json:"observed,omitempty"`
 	}{
-		g.masker.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
+		g.masker.Load().ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
 		j.call.Scope, j.call.SessionID, j.call.TurnID, "",
 	}
 	if j.verdict.Observe {

@@ -27,12 +27,13 @@ const (
 )
 
 // fillIn fills a rule's message with what the call is about, masked. A value that is text stands in
-// quotes that it cannot close, so that no value passes for words of the rule.
-func (g *Gate) fillIn(message string, c Call) string {
+// quotes that it cannot close, so that no value passes for words of the rule. What the approval does not
+// cover is left out: the next call that it lets through may say something else there.
+func (g *Gate) fillIn(message string, c Call, ignore []string) string {
 	if !placeholder.MatchString(message) {
 		return message
 	}
-	masked, _ := g.masker.Args(c.Args.Canonical())
+	masked, _ := g.masker.Load().Args(c.Args.hashed(ignore))
 	filled := placeholder.ReplaceAllStringFunc(message, func(hole string) string {
 		switch name := hole[1 : len(hole)-1]; name {
 		case "toolName":

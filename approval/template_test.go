@@ -51,6 +51,20 @@ func TestAMessageIsFilledIn(t *testing.T) {
 	}
 }
 
+// The sentence is what people decide by: it holds nothing that may be otherwise when the call runs.
+func TestAMessageHoldsNothingThatIsIgnored(t *testing.T) {
+	w := newWorld(t)
+	w.policy(func(c approval.Call) approval.Verdict {
+		v := saying("{toolName} {args.n} {args.description} {args}")(c)
+		v.IgnoreArgs = []string{"description"}
+		return v
+	})
+	const want = `transfer_credits 1 (none) {"n":1}`
+	if got := w.check(call(`{"n":1,"description":"a harmless one"}`)).Request.HumanMessage; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // Whatever a value holds, it stays on its line and between its quotes.
 func TestNoValueLeavesItsQuotes(t *testing.T) {
 	w := newWorld(t)
