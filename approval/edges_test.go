@@ -120,9 +120,11 @@ func TestAQuotedMessageThatIsNotKnownIsNotGuessedAt(t *testing.T) {
 	}
 }
 
-func TestAnyMessageOfANotificationCanBeQuoted(t *testing.T) {
+func TestAnyMessageOfAnAnswerCanBeQuoted(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
+	w.send()
+	w.tap(approval.Tap{By: hana, Intent: approval.IntentPending, OneReply: true})
 	out := w.gate.Outbox()
 	ready, _, _ := out.Ready(w.ctx, nil, 1)
 	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})

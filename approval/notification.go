@@ -95,6 +95,7 @@ type NotificationQuery struct {
 	Recipient  string
 	MessageID  string
 	Kind       NotificationKind
+	Several    bool      // replies, and cards of a batch: what can be several messages
 	After      string    // notifications with a smaller id
 	Since      time.Time // created at or after
 	Limit      int       // 0: no limit

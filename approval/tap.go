@@ -394,7 +394,7 @@ func (g *Gate) quotedAmong(tx Tx, t Tap) ([]Notification, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, Recipient: t.From, Since: tx.Now().Add(-quotedSince), Limit: quotedAmong})
+	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true, Since: tx.Now().Add(-quotedSince), Limit: quotedAmong})
 	for _, n := range ns {
 		if bytes.Contains(n.Receipt, id) {
 			return []Notification{n}, err

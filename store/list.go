@@ -121,7 +121,14 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 	l.equal("status", string(q.Status))
 	l.equal("channel", q.Channel)
 	l.equal("recipient", q.Recipient)
-	l.equal("kind", string(q.Kind))
+	if q.Kind == approval.KindReply {
+		l.where("kind = 'reply'") // as the index has it
+	} else {
+		l.equal("kind", string(q.Kind))
+	}
+	if q.Several {
+		l.where("(kind = 'reply' OR batch_id IS NOT NULL)")
+	}
 	if q.After != "" {
 		l.where("id < ?", q.After)
 	}

@@ -560,6 +560,12 @@ func TestPlans(t *testing.T) {
 			func() error {
 				return second(v.Notifications(approval.NotificationQuery{MessageID: "x", Channel: "line"}))
 			},
+			func() error {
+				return second(v.Notifications(approval.NotificationQuery{Channel: "line", Recipient: "x", Kind: approval.KindReply, Since: time.Now(), Limit: 1}))
+			},
+			func() error {
+				return second(v.Notifications(approval.NotificationQuery{Channel: "line", Recipient: "x", Several: true, Since: time.Now(), Limit: 200}))
+			},
 			func() error { return second(v.Notifications(approval.NotificationQuery{After: "x"})) },
 			func() error { return second(v.Events(approval.EventQuery{AfterSeq: 3, Ascending: true})) },
 			func() error {
@@ -576,7 +582,8 @@ func TestPlans(t *testing.T) {
 			if strings.HasPrefix(p, "SCAN") && !strings.Contains(p, "sqlite_autoindex") && !strings.Contains(p, "_expires") {
 				t.Errorf("%s\nfor %s", p, sql)
 			}
-			if strings.Contains(sql, "event_type =") && !strings.Contains(p, "audit_events_type") || strings.Contains(sql, "approval_id =") && !strings.Contains(p, "_approval") {
+			if strings.Contains(sql, "event_type =") && !strings.Contains(p, "audit_events_type") || strings.Contains(sql, "approval_id =") && !strings.Contains(p, "_approval") ||
+				strings.Contains(sql, "recipient =") && !strings.Contains(p, "_several (channel=? AND recipient=? AND id>?)") {
 				t.Errorf("%s\nfor %s", p, sql)
 			}
 		}

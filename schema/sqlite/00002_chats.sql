@@ -6,8 +6,9 @@ ALTER TABLE approval_notifications ADD COLUMN note TEXT;
 ALTER TABLE approval_notifications ADD COLUMN part INTEGER NOT NULL DEFAULT 0 CHECK (part >= 0);
 ALTER TABLE approval_notifications ADD COLUMN more INTEGER NOT NULL DEFAULT 0 CHECK (more = 0 OR more = 1);
 
--- What somebody was told last is asked for with every text that they type.
-CREATE INDEX approval_notifications_replies ON approval_notifications (channel, recipient, id) WHERE kind = 'reply';
+-- What somebody was told last is asked for with every text that they type. What they quote may be any
+-- message of a reply or of a batch, which can be several.
+CREATE INDEX approval_notifications_several ON approval_notifications (channel, recipient, id) WHERE kind = 'reply' OR batch_id IS NOT NULL;
 
 -- Addresses that nothing reaches any more: blocked, or left.
 CREATE TABLE dead_addresses (

@@ -682,6 +682,9 @@ func notifications(t *testing.T, s approval.Store) {
 			if i%5 == 0 {
 				n.Kind, n.Status = approval.KindReminder, approval.Sent
 			}
+			if i%5 == 1 {
+				n.Kind = approval.KindReply
+			}
 			n.CreatedAt = n.CreatedAt.Add(time.Duration(i-20) * time.Hour)
 		}))
 	}
@@ -703,6 +706,8 @@ func notifications(t *testing.T, s approval.Store) {
 		{"recipient", approval.NotificationQuery{Recipient: "U1"}, func(n approval.Notification) bool { return n.Recipient == "U1" }},
 		{"message", approval.NotificationQuery{MessageID: "m3"}, func(n approval.Notification) bool { return n.MessageID == "m3" }},
 		{"kind", approval.NotificationQuery{Kind: approval.KindReminder}, func(n approval.Notification) bool { return n.Kind == approval.KindReminder }},
+		{"several", approval.NotificationQuery{Several: true}, func(n approval.Notification) bool { return n.Kind == approval.KindReply || n.BatchID != "" }},
+		{"replies", approval.NotificationQuery{Kind: approval.KindReply, Recipient: "U1"}, func(n approval.Notification) bool { return n.Kind == approval.KindReply && n.Recipient == "U1" }},
 		{"after", approval.NotificationQuery{After: all[3].ID}, func(n approval.Notification) bool { return n.ID < all[3].ID }},
 		{"since", approval.NotificationQuery{Since: all[5].CreatedAt}, func(n approval.Notification) bool { return !n.CreatedAt.Before(all[5].CreatedAt) }},
 	} {
