@@ -422,3 +422,37 @@ func TestNothingButTheWordApproves(t *testing.T) {
 		})
 	}
 }
+
+// Events come late and in any order: an address is dead or alive as its latest event says.
+func TestALateUnfollowBuriesNobody(t *testing.T) {
+	w := newWorld(t)
+	dead := func() (is bool) {
+		t.Helper()
+		err := w.store.View(w.ctx, func(tx approval.Tx) (err error) {
+			is, err = tx.Dead(approval.Address{Channel: "line", To: "U1"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	blocked := w.clock.Now()
+	w.clock.advance(time.Minute)
+	w.line(hana, approval.Tap{Intent: approval.IntentFollow, At: blocked.Add(10 * time.Second)})
+	if w.line(hana, approval.Tap{Intent: approval.IntentUnfollow, At: blocked}); dead() {
+		t.Error("dead because of an unfollow from before they came back")
+	}
+	if w.line(hana, approval.Tap{Intent: approval.IntentUnfollow, At: blocked.Add(20 * time.Second)}); !dead() {
+		t.Error("not dead after they left")
+	}
+	if w.line(hana, approval.Tap{Intent: approval.IntentStatus, At: blocked.Add(15 * time.Second)}); !dead() {
+		t.Error("alive because of words from before they left")
+	}
+	if w.line(hana, approval.Tap{Intent: approval.IntentStatus, At: blocked.Add(30 * time.Second)}); dead() {
+		t.Error("dead though they write to us")
+	}
+	if w.count("channel_dead") != 1 || w.count("channel_alive") != 1 {
+		t.Errorf("trail %q", w.trail())
+	}
+}

@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // announce queues the cards of new requests: one along each route, whether it shows one request or a
@@ -157,7 +158,7 @@ const mostRerouted = 200
 // to the next address of their route.
 func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	a := Address{t.Channel, t.From}
-	news, err := tx.SetDead(a, true)
+	news, err := tx.SetDead(a, true, t.when(tx))
 	if err != nil || !news {
 		return Tapped{}, err
 	}
@@ -191,20 +192,31 @@ func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 // came greets somebody who added us. A person we know is reached again; anybody else is told the id
 // that the configuration needs.
 func (g *Gate) came(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
-	news, err := tx.SetDead(Address{t.Channel, t.From}, false)
-	if err != nil {
+	if err := g.alive(ctx, tx, t); err != nil {
 		return Tapped{}, err
-	}
-	if news {
-		if err := g.auditAddress(ctx, tx, EventChannelAlive, t); err != nil {
-			return Tapped{}, err
-		}
 	}
 	out := Tapped{Text: g.say(t.By, SayWelcome, "address", t.From)}
 	if t.By.Kind == Human {
 		out.Text = g.say(t.By, SayWelcomeBack, "who", t.By.Name)
 	}
 	return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
+}
+
+// alive takes note that somebody wrote, tapped or came back, and so is reached.
+func (g *Gate) alive(ctx context.Context, tx Tx, t Tap) error {
+	news, err := tx.SetDead(Address{t.Channel, t.From}, false, t.when(tx))
+	if err != nil || !news {
+		return err
+	}
+	return g.auditAddress(ctx, tx, EventChannelAlive, t)
+}
+
+// when is the time of a tap: as the platform says, or now.
+func (t Tap) when(tx Tx) time.Time {
+	if t.At.IsZero() || t.At.After(tx.Now()) {
+		return tx.Now()
+	}
+	return t.At
 }
 
 func (g *Gate) auditAddress(ctx context.Context, tx Tx, e EventType, t Tap) error {

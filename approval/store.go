@@ -84,10 +84,11 @@ type Tx interface {
 	// created_at), if the row still has this status and attempt.
 	UpdateNotification(n Notification, status NotificationStatus, attempt int) (bool, error)
 
-	// SetDead remembers that nothing reaches an address any more, or that it does again; it reports
-	// whether that is news.
-	SetDead(a Address, dead bool) (bool, error)
-	// Dead reports whether nothing reaches the address.
+	// SetDead remembers that at a time nothing reached an address any more, or that it did; it reports
+	// whether the address is dead or alive because of that, and was not before. What is known from a later
+	// time stays.
+	SetDead(a Address, dead bool, at time.Time) (bool, error)
+	// Dead reports whether nothing reaches the address, as far as its latest time says.
 	Dead(a Address) (bool, error)
 
 	// Append adds e to the audit log; it sets ID, Seq and At (Now) and returns the event as stored.

@@ -94,7 +94,10 @@ func (g *Gate) firstSight(ctx context.Context, tx Tx, t *Tap) (Tapped, error) {
 		return Tapped{Duplicate: true}, g.ignoreTap(ctx, tx, *t, "duplicate_event")
 	}
 	t.By = g.asNow(t.By)
-	return Tapped{}, nil
+	if dead, err := tx.Dead(Address{t.Channel, t.From}); err != nil || !dead || t.Intent == IntentUnfollow {
+		return Tapped{}, err
+	}
+	return Tapped{}, g.alive(ctx, tx, *t)
 }
 
 // Asked is what became of a button whose reason is still to come.

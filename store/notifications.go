@@ -103,19 +103,24 @@ func (t *tx) UpdateNotification(n approval.Notification, status approval.Notific
 }
 
 var (
-	putDead    = define(`INSERT INTO dead_addresses (channel, recipient, since) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`)
-	deleteDead = define(`DELETE FROM dead_addresses WHERE channel = $1 AND recipient = $2`)
-	selectDead = define(`SELECT 1 FROM dead_addresses WHERE channel = $1 AND recipient = $2`)
+	putAddress = define(`INSERT INTO addresses (channel, recipient, dead, since) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (channel, recipient) DO UPDATE SET dead = excluded.dead, since = excluded.since WHERE addresses.since <= excluded.since`)
+	selectDead = define(`SELECT 1 FROM addresses WHERE channel = $1 AND recipient = $2 AND dead = 1`)
 )
 
-func (t *tx) SetDead(a approval.Address, dead bool) (bool, error) {
+func (t *tx) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	if !dead {
-		return t.changed(t.c.stmt(deleteDead).str(a.Channel).str(a.To))
+	was, err := t.Dead(a)
+	if err != nil {
+		return false, err
 	}
-	return t.changed(t.c.stmt(putDead).str(a.Channel).str(a.To).time(t.at))
+	if ok, err := t.changed(t.c.stmt(putAddress).str(a.Channel).str(a.To).bool(dead).time(at)); err != nil || !ok {
+		return false, err
+	}
+	is, err := t.Dead(a)
+	return is != was, err
 }
 
 func (t *tx) Dead(a approval.Address) (bool, error) {

@@ -548,14 +548,18 @@ func dead(t *testing.T, s approval.Store) {
 		}
 		return err
 	}
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(is(tx, a, false), unwanted(tx.SetDead(a, false)), want(tx.SetDead(a, true)), is(tx, a, true), unwanted(tx.SetDead(a, true)))
+		return errors.Join(is(tx, a, false), unwanted(tx.SetDead(a, false, at)), want(tx.SetDead(a, true, at.Add(2*time.Second))), is(tx, a, true),
+			unwanted(tx.SetDead(a, true, at.Add(3*time.Second))), unwanted(tx.SetDead(a, false, at.Add(time.Second))), is(tx, a, true))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		return errors.Join(is(tx, a, true), is(tx, approval.Address{Channel: "slack", To: "U1"}, false), is(tx, approval.Address{Channel: "line", To: "U2"}, false))
 	})
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.SetDead(a, false)), is(tx, a, false))
+		return errors.Join(want(tx.SetDead(a, false, at.Add(9*time.Second))), is(tx, a, false),
+			unwanted(tx.SetDead(a, true, at.Add(8*time.Second))), is(tx, a, false),
+			want(tx.SetDead(a, true, at.Add(9*time.Second))), is(tx, a, true))
 	})
 }
 
