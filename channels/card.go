@@ -180,8 +180,7 @@ func (m Maker) ask(n approval.Note) (question string, suggest []string) {
 	switch n {
 	case approval.NoteReason:
 		question = m.say(TextAskReason)
-	case approval.NoteDeny:
-		question = m.say(TextAskDeny)
+	case approval.NoteDeny: // the reply itself asks
 	default:
 		return "", nil
 	}

@@ -69,7 +69,6 @@ const (
 
 	// What is asked after a denial, and what begins the answer to it: [ParseWords] knows the prefix.
 	TextAskReason     Text = "ask_reason"
-	TextAskDeny       Text = "ask_deny"
 	TextSuggestLater  Text = "suggest_later"
 	TextSuggestTarget Text = "suggest_target"
 	TextSuggestAsk    Text = "suggest_ask"

@@ -116,9 +116,11 @@ func (ch *Channel) Page() (limit int, unit func(string) int) { return pageSize, 
 func answer(c channels.Card) ([]api.MessageInterface, error) {
 	var ms, last []api.MessageInterface
 	if c.Ask != "" {
-		last = append(last, question(c))
+		last = append(last, question(c, c.Ask))
 	}
 	switch {
+	case len(c.Items) == 0 && c.Ask == "" && len(c.Suggest) > 0:
+		ms = append(ms, question(c, or(c.Text, "…")))
 	case len(c.Items) == 0 && c.Ask == "":
 		for _, s := range channels.Split(shorten(or(c.Text, "…"), pageSize), maxText, measure) {
 			if s = strings.TrimSuffix(s, "\n"); s != "" {
@@ -143,8 +145,8 @@ func answer(c channels.Card) ([]api.MessageInterface, error) {
 }
 
 // question asks why, with answers to tap. They come back as typed words, as an answer of one's own does.
-func question(c channels.Card) *api.TextMessage {
-	m := &api.TextMessage{Text: shorten(c.Ask, maxText)}
+func question(c channels.Card, text string) *api.TextMessage {
+	m := &api.TextMessage{Text: shorten(text, maxText)}
 	for _, s := range c.Suggest[:min(len(c.Suggest), maxQuickReplies)] {
 		if m.QuickReply == nil {
 			m.QuickReply = new(api.QuickReply)
