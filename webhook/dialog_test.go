@@ -341,6 +341,28 @@ func TestErrandsAreBoundedAndEnd(t *testing.T) {
 	}
 }
 
+func TestAFaultCostsOneHome(t *testing.T) {
+	f := newFixture(t)
+	shown := make(chan string)
+	f.slackWith(func(o *Options) {
+		o.Home = func(_ context.Context, user string, _ approval.Actor) {
+			if user == "U02HANA" {
+				panic("boom")
+			}
+			shown <- user
+		}
+	})
+	f.slack.showHome("U02HANA", approval.Actor{})
+	f.slack.showHome("U03KEN", approval.Actor{})
+	if user := <-shown; user != "U03KEN" {
+		t.Errorf("shown to %s", user)
+	}
+	f.slack.Close()
+	if !strings.Contains(f.log.String(), "boom") {
+		t.Errorf("not said: %s", f.log.String())
+	}
+}
+
 func TestOneHomeIsBroughtUpToDateAtATime(t *testing.T) {
 	e := newErrands()
 	defer e.close()

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -86,7 +88,15 @@ func (h *Slack) showHome(userID string, by approval.Actor) {
 	if h.home == nil {
 		return
 	}
-	if !h.errands.run(userID, func(ctx context.Context) { h.home(ctx, userID, by) }) {
+	show := func(ctx context.Context) {
+		defer func() {
+			if p := recover(); p != nil {
+				h.log.Error("a Home tab could not be drawn: a fault of ours; please report it", "by", by.String(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+		}()
+		h.home(ctx, userID, by)
+	}
+	if !h.errands.run(userID, show) {
 		h.log.Debug("a Home tab was not brought up to date: too many at once", "by", by.String())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -396,10 +397,16 @@ type envelope struct {
 	Reason  string          `json:"reason"` // of a disconnect
 }
 
-// take handles one envelope as the delivery that it is, and acknowledges it once it is stored.
+// take handles one envelope as the delivery that it is, and acknowledges it once it is stored. As over
+// HTTP, a fault in the handling of one delivery is not the end of the program.
 func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	ctx, cancel := within(ctx, answerWithin)
 	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("an envelope could not be handled, and is not acknowledged: a fault of ours; please report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
 	h, a := s.o.Slack, answer{}
 	switch e.Type {
 	case "interactive":

@@ -206,6 +206,30 @@ func TestRule7_WhatCouldNotBeStoredIsNotAcknowledged(t *testing.T) {
 	}
 }
 
+// A fault of ours costs one envelope or one Home tab, and not the gate that everybody else waits for.
+func TestAFaultCostsOneEnvelope(t *testing.T) {
+	s := newSocketed(t, nil, func(c *sandbox.SlackConfig) { c.WebhookTimeout = 300 * time.Millisecond })
+	s.connected(1)
+	faults := make(chan struct{}, 1)
+	faults <- struct{}{}
+	s.gate.tap = func(context.Context) {
+		select {
+		case <-faults:
+			panic("boom")
+		default:
+		}
+	}
+	s.chat.SetSlackRetries(0)
+	d, err := s.chat.TypeSlack(s.ctx, "hana", "approve "+request, "")
+	if err != nil || !d.OK() || len(d.Earlier) != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	s.says("boom", "is not acknowledged")
+	if taps := s.taps(); len(taps) != 1 {
+		t.Errorf("%+v", taps)
+	}
+}
+
 func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 	s := newSocketed(t, nil)
 	old := s.connected(1)[0]
