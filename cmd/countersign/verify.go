@@ -26,7 +26,7 @@ type verifyCmd struct {
 }
 
 func (*verifyCmd) Help() string {
-	return `It has the running gate send one test card, for a tool that does nothing, and posts taps for it to the gate's own webhooks that must not decide it: forged, too old, a stranger's, the same one twice, and one meant for another bot or workspace. Some it signs with the channels' own secrets, out of the configuration, as only the platforms could; but never as anybody in people. After each it looks whether the request still waits and the refusal is on record. Then it asks you to tap Approve, and tries again. The test request is taken back at the end; the gate's answers to the made-up strangers stay in the notification log as failed.
+	return `It has the running gate send a test card to everybody whom it notifies, for a tool that does nothing, and posts taps for it to the gate's own webhooks that must not decide it: forged, too old, a stranger's, the same one twice, and one meant for another bot or workspace. Some it signs with the channels' own secrets, out of the configuration, as only the platforms could; but never as anybody in people. After each it looks whether the request still waits and the refusal is on record. Then it asks you to tap Approve, and tries again. The test request is taken back at the end; the gate's answers to the made-up strangers stay in the notification log as failed.
 
 It needs the gate's own configuration, and an admin's token: --token, COUNTERSIGN_TOKEN, or else the configuration's first admin's. Exit code: 0 all held, 1 something did not.
 
@@ -53,7 +53,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 		webhook = setup.WebhookURL(cfg)
 	}
 	if !c.JSON {
-		fmt.Fprintf(s.err, "One test card is sent by the gate at %s. Then taps that must not decide it are posted to %s/webhook/…: forged, too old, strangers', doubled, misdirected. Some are signed with the channels' own secrets, none as a person of the configuration.\n",
+		fmt.Fprintf(s.err, "A test card goes to everybody whom the gate at %s notifies. Then taps that must not decide it are posted to %s/webhook/…: forged, too old, strangers', doubled, misdirected. Some are signed with the channels' own secrets, none as a person of the configuration.\n",
 			visible(admin.server), visible(webhook))
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
