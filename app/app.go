@@ -254,8 +254,8 @@ func (a *App) Start() error {
 	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "store", a.o.Config.StorePath, "channels", strings.Join(a.o.Config.Channels.Names(), ","))
 	if base := a.o.Config.PublicURL; base != "" {
 		for _, name := range a.o.Config.Channels.Names() {
-			if name == outbound.Name { // nothing comes in there
-				continue
+			if s := a.o.Config.Channels.Slack; name == outbound.Name || name == slack.Name && s.AppToken != "" && len(s.SigningSecret) == 0 {
+				continue // nothing comes in there
 			}
 			a.log.Info("the address for the platform's webhook setting", "channel", name, "url", base+"/webhook/"+name)
 		}

@@ -61,12 +61,12 @@ func TestDialogueLINEDenyWithAReasonRequired(t *testing.T) {
 	id := d.calls(closing)
 	d.line("hana", 1)
 	d.tapsLINE("hana", id, "deny")
-	d.line("hana", 2)
+	d.line("hana", 1)
 	if s := d.status(id).Status; s != "pending" {
 		t.Errorf("denied without a reason: %s", s)
 	}
 	d.typesLINE("hana", "reason: ", "")
-	d.line("hana", 2)
+	d.line("hana", 1)
 	d.typesLINE("hana", "the invoices of October are not all in", "")
 	d.line("hana", 1)
 	d.hearsBack(1)
@@ -97,7 +97,7 @@ func TestDialogueLINEByQuoting(t *testing.T) {
 	d.typesLINE("hana", "deny: wrong account", first.ID)
 	d.line("hana", 1)
 	d.typesLINE("hana", "deny", second.ID)
-	d.line("hana", 2)
+	d.line("hana", 1)
 	d.typesLINE("hana", "not before the auditors are gone", second.ID)
 	d.line("hana", 1)
 	d.hearsBack(2)

@@ -80,7 +80,7 @@ func (a *App) problems() []string {
 func (a *App) unreachable() []string {
 	var ps []string
 	if len(a.live.Load().routes) == 0 {
-		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure channels.line.notify or channels.slack")
+		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure channels.line.notify, channels.slack or channels.webhook.notify, or give people channels")
 	}
 	approvers := 0
 	for _, p := range a.directory.People() {

@@ -123,8 +123,11 @@ func (a *App) readQuota(ctx context.Context) time.Duration {
 	return quotaEvery
 }
 
-// spent says whether a channel can send nothing more this month.
+// spent says whether a channel can send nothing for a while: its month is used up, or its token is refused.
 func (a *App) spent(channel string) bool {
+	if _, paused := a.sender.Paused()[channel]; paused {
+		return true
+	}
 	q, known := a.quotas.get()
 	return channel == line.Name && known && q.spent()
 }

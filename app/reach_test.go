@@ -147,3 +147,15 @@ func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
 	w.tapLINE("hana", id, "approve")
 	w.expect(transfer(2000), client.Approved)
 }
+
+func TestARefusedTokenMovesNewCardsToTheNextChannel(t *testing.T) {
+	w := newWorld(t, hanaByAll()...)
+	w.chat.Fail(sandbox.LINEPush, 1, sandbox.Answer(401, map[string]string{"Content-Type": "application/json"}, `{"message":"Authentication failed."}`))
+	first := w.expect(transfer(2000), client.Pending).ApprovalID
+	w.eventually("LINE is paused", func() bool { return strings.Contains(w.get("/readyz"), "the channel line is paused") })
+	second := w.expect(transfer(3000), client.Pending).ApprovalID
+	w.eventually("the second card is in Slack", func() bool { return w.cards(second) == "slack:sent" })
+	if got := w.cards(first); got != "line:queued" { // it keeps its place, and its attempts
+		t.Errorf("the first card: %s", got)
+	}
+}

@@ -44,8 +44,8 @@ type Options struct {
 	Routes func(Request) []Route
 	// Admins are the routes of a request that reached nobody else. nil: none.
 	Admins func() []Route
-	// Spent says whether a channel can send nothing more for a while, as when a month's messages are used
-	// up: another channel of the same route is then taken first. nil: none is.
+	// Spent says whether a channel can send nothing for a while, as when a month's messages are used up or
+	// its token is refused: another channel of the same route is then taken first. nil: none is.
 	Spent func(channel string) bool
 	// Say says a phrase to somebody in their language; nil: [Phrase.Say], English.
 	Say func(to Actor, p Phrase, args ...any) string
