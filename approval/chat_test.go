@@ -456,3 +456,75 @@ func TestALateUnfollowBuriesNobody(t *testing.T) {
 		t.Errorf("trail %q", w.trail())
 	}
 }
+
+// An edit that was drawn before the reason came does not go out without it.
+func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.send()
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	out := w.gate.Outbox()
+	ready, _, err := out.Ready(w.ctx, nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var drawn []approval.Try
+	for _, d := range ready {
+		if d.Notification.Kind == approval.KindOutcome {
+			drawn = append(drawn, approval.Try{Notification: d.Notification, Body: []byte("no reason given"), Seen: d.Seen(), Lease: time.Second})
+		}
+	}
+	w.types(hana, "wrong account")
+	if begun, err := out.Begin(w.ctx, drawn); err != nil || len(drawn) != 1 || len(begun) != 0 {
+		t.Errorf("%d edits were drawn and %d begun, %v", len(drawn), len(begun), err)
+	}
+	ready, _, err = out.Ready(w.ctx, nil, 10)
+	if err != nil || !slices.ContainsFunc(ready, func(d approval.Delivery) bool {
+		return d.Notification.Kind == approval.KindOutcome && d.Requests[0].ResolveReason == "wrong account"
+	}) {
+		t.Errorf("no edit with the reason is to be sent: %v", err)
+	}
+}
+
+// The parts of a request that is shown whole keep coming: what was asked in between is still what was
+// asked last.
+func TestPartsDoNotHideTheQuestion(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.send()
+	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
+	out := w.gate.Outbox()
+	part := func() {
+		t.Helper()
+		ready, _, err := out.Ready(w.ctx, nil, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range ready {
+			if d.Notification.Part == 0 {
+				continue
+			}
+			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: d.Notification, Body: []byte("{}"), More: true, Lease: time.Second}})
+			if err != nil || len(begun) != 1 {
+				t.Fatal(err, begun)
+			}
+			if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "m-" + begun[0].ID}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	part()
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	part()
+	part()
+	if out := w.types(hana, "wrong account"); len(out.Explained) != 1 {
+		t.Errorf("%+v", out)
+	}
+	// To ask for another request to be shown is something else.
+	second := w.check(call(`{"n":2}`)).Request.ID
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
+	if out := w.types(hana, "I see"); len(out.Explained) != 0 {
+		t.Errorf("%+v", out)
+	}
+}

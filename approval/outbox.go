@@ -68,7 +68,8 @@ func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []De
 	return ready, next, err
 }
 
-// Seen tells how new the state is that the delivery's requests are in: it grows whenever one ends.
+// Seen tells how new the state is that the delivery's requests are in: it grows whenever one ends, or is
+// given its reason.
 func (d Delivery) Seen() int64 { return seen(d.Requests) }
 
 func seen(rs []Request) int64 {

@@ -55,7 +55,7 @@ type Tx interface {
 	// puts it back into the feed, last, with the next seq as ResolvedSeq.
 	Lapse(id string) (bool, error)
 	// AddReason gives a request that by has denied without a reason its reason, and puts it back into the
-	// agent's feed. A reason that is there stays.
+	// agent's feed, last, with the next seq as ResolvedSeq. A reason that is there stays.
 	AddReason(id, by, reason string) (bool, error)
 	// AddSession records that session asked for the request; a repetition changes nothing.
 	AddSession(id, session string) error

@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -91,8 +92,16 @@ func (g *Gate) askedLast(tx Tx, t Tap) (*Notification, error) {
 		q.Limit = quotedAmong
 	}
 	ns, err := tx.Notifications(q)
+	if err == nil && len(ns) == 1 && ns[0].Part > 1 { // it came by itself, after the word that asked for it
+		q.Limit = quotedAmong
+		ns, err = tx.Notifications(q)
+	}
 	if err != nil {
 		return nil, err
+	}
+	ns = slices.DeleteFunc(ns, func(n Notification) bool { return n.Part > 1 })
+	if t.QuotedID == "" {
+		ns = ns[:min(1, len(ns))]
 	}
 	var quoted map[string]bool
 	if t.QuotedID != "" {

@@ -389,14 +389,18 @@ func (t *tx) Lapse(id string) (bool, error) {
 	return ok, err
 }
 
-var addReason = define(`UPDATE approval_requests SET resolve_reason = $1, acked_at = NULL
-  WHERE id = $2 AND status = 'denied' AND resolved_by = $3 AND resolve_reason IS NULL`)
+var addReason = define(`UPDATE approval_requests SET resolve_reason = $1, resolved_seq = $2, acked_at = NULL
+  WHERE id = $3 AND status = 'denied' AND resolved_by = $4 AND resolve_reason IS NULL`)
 
 func (t *tx) AddReason(id, by, reason string) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	return t.changed(t.c.stmt(addReason).str(reason).str(id).str(by))
+	ok, err := t.changed(t.c.stmt(addReason).str(reason).int(t.w.seq + 1).str(id).str(by))
+	if ok {
+		t.w.seq++
+	}
+	return ok, err
 }
 
 func (t *tx) AddSession(id, session string) error {

@@ -532,7 +532,7 @@ func addReason(t *testing.T, s approval.Store) {
 			t.Errorf("after the reason: %+v", r)
 		}
 		rs, err := tx.Feed("bot", "", 10)
-		if len(rs) != 2 || rs[0].ID != denied.ID {
+		if len(rs) != 2 || rs[1].ID != denied.ID || r.ResolvedSeq <= rs[0].ResolvedSeq {
 			t.Errorf("the feed has %v", ids(rs))
 		}
 		return err
