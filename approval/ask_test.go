@@ -134,3 +134,76 @@ func TestAReasonThatWasOnlyBegunIsAskedForAgain(t *testing.T) {
 		}
 	}
 }
+
+// A reason that all of a batch was asked for goes to each that the tapper denied, and to no other.
+func TestOneReasonForABatch(t *testing.T) {
+	w := newWorld(t)
+	w.policy(func(c approval.Call) approval.Verdict {
+		v := quarantine(approval.RiskHigh)
+		v.RequireReason = !strings.Contains(string(c.Args.Canonical()), `"free"`)
+		return v
+	})
+	batch := func(args ...string) (id string, ids []string) {
+		t.Helper()
+		var calls []approval.Call
+		for _, a := range args {
+			calls = append(calls, call(a))
+		}
+		outs, err := w.gate.CheckBatch(w.ctx, calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range outs {
+			ids = append(ids, o.Request.ID)
+		}
+		return outs[0].Request.BatchID, ids
+	}
+	id, ids := batch(`{"n":1}`, `{"n":2}`, `{"n":3}`)
+	w.mustDecide(ids[2], false, ken, "mine")
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	if out := w.types(hana, "not this month"); len(out.Decided) != 2 {
+		t.Errorf("%+v", out)
+	}
+	for i, want := range []string{"not this month", "not this month", "mine"} {
+		if got := w.request(ids[i]).ResolveReason; got != want {
+			t.Errorf("%d: %q, want %q", i, got, want)
+		}
+	}
+	id, ids = batch(`{"n":1,"free":1}`, `{"n":2,"free":1}`)
+	w.mustDecide(ids[0], false, ken, "")
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	if out := w.types(hana, "duplicates"); len(out.Explained) != 1 || strings.Contains(out.Text, "\n") {
+		t.Errorf("%+v", out)
+	}
+	if a, b := w.request(ids[0]), w.request(ids[1]); a.ResolveReason != "" || b.ResolveReason != "duplicates" {
+		t.Errorf("reasons %q and %q", a.ResolveReason, b.ResolveReason)
+	}
+}
+
+// Where the platform shows a refusal by itself there is no second answer, and where it has dialogs
+// nobody is asked to type a reason.
+func TestDialogsNeedNoWords(t *testing.T) {
+	w := newWorld(t)
+	w.policy(critical)
+	plain, big := w.check(call(`{"n":1}`)).Request.ID, w.check(call(`{"n":1000000}`)).Request.ID
+	replies := func(want int) {
+		t.Helper()
+		if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReply}); len(ns) != want {
+			t.Errorf("%d answers, want %d", len(ns), want)
+		}
+	}
+	submitted := approval.Tap{Channel: "slack", From: "U02HANA", By: hana, Intent: approval.IntentDeny, RequestID: big, Told: true}
+	if out := w.tap(submitted); out.Code != approval.CodeReasonRequired || out.Text == "" {
+		t.Errorf("%+v", out)
+	}
+	replies(0)
+	submitted.RequestID = plain
+	w.tap(submitted)
+	replies(1)
+	if n := w.lastReply(); n.Note != "" {
+		t.Errorf("asks for %q", n.Note)
+	}
+	if out := w.tap(approval.Tap{Channel: "slack", From: "U02HANA", By: hana, Intent: approval.IntentOther, Text: "lunch?"}); len(out.Explained) != 0 {
+		t.Errorf("%+v", out)
+	}
+}

@@ -57,6 +57,15 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 	if len(edits) == 0 {
 		t.Error("no card is changed")
 	}
+	w.send() // the edit without the reason is out by now
+	second := w.check(call(`{"n":2}`)).Request.ID
+	w.send()
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	w.send()
+	w.types(hana, "a duplicate")
+	if edits := w.notifications(approval.NotificationQuery{ApprovalID: second, Kind: approval.KindOutcome}); len(edits) != 2 {
+		t.Errorf("%d edits of a card whose denial got its reason later, want 2", len(edits))
+	}
 	// The question is answered: what is typed next is no reason any more.
 	if out = w.types(hana, "thanks"); len(out.Explained) != 0 || w.request(id).ResolveReason != why {
 		t.Errorf("%+v", out)
@@ -184,6 +193,9 @@ func TestShowComesInOrder(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.send()
 	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
+	if n := w.lastReply(); n.ReplyTo != "reply-token" {
+		t.Errorf("the first part answers at %q", n.ReplyTo)
+	}
 	out := w.gate.Outbox()
 	for part := 1; part <= 3; part++ {
 		ready, _, err := out.Ready(w.ctx, nil, 10)
