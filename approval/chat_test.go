@@ -369,6 +369,20 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 	}
 }
 
+// However much waits there, all of it goes on.
+func TestRule10_WhoLeavesTakesNoCardAlong(t *testing.T) {
+	w := newWorld(t)
+	w.ways([]approval.Route{hanasWays}, nil)
+	const many = 230
+	for i := range many {
+		w.check(call(fmt.Sprintf(`{"n":%d}`, i)))
+	}
+	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow})
+	if ns := w.notifications(approval.NotificationQuery{Channel: hanasWays[1].Channel, Recipient: hanasWays[1].To}); len(ns) != many {
+		t.Errorf("%d of %d cards went on", len(ns), many)
+	}
+}
+
 func TestAReminderGoesWhereTheCardWent(t *testing.T) {
 	w := newWorld(t)
 	w.ways([]approval.Route{hanasWays}, nil)

@@ -151,8 +151,12 @@ func (g *Gate) elsewhere(tx Tx, r Request, end Address, kind NotificationKind) (
 	return toAdmins, nil
 }
 
-// mostRerouted is how many pending requests are sent elsewhere at once when somebody leaves.
-const mostRerouted = 200
+// How many pending requests are sent elsewhere at once when somebody leaves, the newest, and how many of
+// them are read at a time. The others are left to the reminders.
+const (
+	mostRerouted = 2000
+	reroutePage  = 50
+)
 
 // left takes note that nothing reaches an address any more; cards that wait there for an answer go on
 // to the next address of their route.
@@ -165,28 +169,35 @@ func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	if err := g.auditAddress(ctx, tx, EventChannelDead, t); err != nil {
 		return Tapped{}, err
 	}
-	rs, err := tx.Requests(RequestQuery{Status: Pending, Limit: mostRerouted})
-	if err != nil {
-		return Tapped{}, err
-	}
-	for _, r := range rs {
-		if r.Due(tx.Now()) {
-			continue
-		}
-		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
-		if err != nil {
+	after := ""
+	for range mostRerouted / reroutePage {
+		rs, err := tx.Requests(RequestQuery{Status: Pending, After: after, Limit: reroutePage})
+		if err != nil || len(rs) == 0 {
 			return Tapped{}, err
 		}
-		if !slices.ContainsFunc(ns, func(n Notification) bool {
-			return n.address() == a && (n.Kind == KindRequest || n.Kind == KindReminder)
-		}) {
-			continue
+		for _, r := range rs {
+			if err := g.reroute(tx, r, a); err != nil {
+				return Tapped{}, err
+			}
 		}
-		if _, err := g.elsewhere(tx, r, a, KindRequest); err != nil {
-			return Tapped{}, err
-		}
+		after = rs[len(rs)-1].ID
 	}
 	return Tapped{}, nil
+}
+
+// reroute sends the card of a pending request elsewhere if it went to a.
+func (g *Gate) reroute(tx Tx, r Request, a Address) error {
+	if r.Due(tx.Now()) {
+		return nil
+	}
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+	if err != nil || !slices.ContainsFunc(ns, func(n Notification) bool {
+		return n.address() == a && (n.Kind == KindRequest || n.Kind == KindReminder)
+	}) {
+		return err
+	}
+	_, err = g.elsewhere(tx, r, a, KindRequest)
+	return err
 }
 
 // came greets somebody who added us. A person we know is reached again; anybody else is told the id
