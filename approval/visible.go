@@ -61,7 +61,7 @@ func visible(s string, lines bool) string {
 			keep = lines
 		case r == '\u200d': // zero width joiner
 			next, _ := utf8.DecodeRuneInString(s[i+n:])
-			keep = emoji(base) && emoji(next)
+			keep = emoji(base) && emoji(next) && (before == base || before == '\ufe0f' || skinTone(before))
 		case r == '\ufe0e' || r == '\ufe0f': // text and emoji presentation
 			keep = presentable(before)
 		case hidden(r):

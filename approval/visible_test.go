@@ -37,6 +37,7 @@ func TestRule3_HiddenCharactersAreMadeVisible(t *testing.T) {
 		{"one selector each", "❤\ufe0f\ufe0f", "❤️⟨U+FE0F⟩"},
 		{"selectors on letters", "a\ufe0fb\ufe00漢\U000e0100", "a⟨U+FE0F⟩b⟨U+FE00⟩漢⟨U+E0100⟩"},
 		{"joiners among letters", "a\u200db👩\u200dx👩\u200d", "a⟨U+200D⟩b👩⟨U+200D⟩x👩⟨U+200D⟩"},
+		{"a joiner after a mark", "👩\u0301\u200d👩", "👩\u0301⟨U+200D⟩👩"},
 		{"joiners in a row", "👩\u200d\u200d💻", "👩⟨U+200D⟩⟨U+200D⟩💻"},
 		{"a flag of tags", "🏴\U000e0067\U000e007f", "🏴⟨U+E0067⟩⟨U+E007F⟩"},
 
