@@ -383,6 +383,17 @@ func TestRule10_WhoLeavesTakesNoCardAlong(t *testing.T) {
 	}
 }
 
+// Two routes that meet bring one card there, and the next address of the second is another one.
+func TestOneCardForAnAddress(t *testing.T) {
+	w := newWorld(t)
+	shared := approval.Address{Channel: "slack", To: "C1"}
+	w.ways([]approval.Route{{shared}, {shared}, {shared, hanasWays[0]}}, []approval.Route{rootsWay})
+	id := w.check(transfer).Request.ID
+	if got, want := w.sentTo(id), []string{"slack C1 request queued", "line U1 request queued"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestAReminderGoesWhereTheCardWent(t *testing.T) {
 	w := newWorld(t)
 	w.ways([]approval.Route{hanasWays}, nil)
