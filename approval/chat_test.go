@@ -383,6 +383,28 @@ func TestRule10_WhoLeavesTakesNoCardAlong(t *testing.T) {
 	}
 }
 
+// The card of a batch goes on as one card of the batch.
+func TestRule10_ABatchGoesOnWhole(t *testing.T) {
+	for _, end := range []struct {
+		what string
+		ends func(w *world)
+	}{
+		{"a dead end", func(w *world) { w.fail(hanasWays[0], "bad_recipient") }},
+		{"somebody who left", func(w *world) { w.line(hana, approval.Tap{Intent: approval.IntentUnfollow}) }},
+	} {
+		w := newWorld(t)
+		w.ways([]approval.Route{hanasWays}, nil)
+		if _, err := w.gate.CheckBatch(w.ctx, []approval.Call{call(`{"n":1}`), call(`{"n":2}`)}); err != nil {
+			t.Fatal(err)
+		}
+		end.ends(w)
+		ns := w.notifications(approval.NotificationQuery{Channel: hanasWays[1].Channel, Recipient: hanasWays[1].To})
+		if len(ns) != 1 || ns[0].BatchID == "" || ns[0].Kind != approval.KindRequest {
+			t.Errorf("%s: %d cards, %+v", end.what, len(ns), ns)
+		}
+	}
+}
+
 // Two routes that meet bring one card there, and the next address of the second is another one.
 func TestOneCardForAnAddress(t *testing.T) {
 	w := newWorld(t)
@@ -391,6 +413,14 @@ func TestOneCardForAnAddress(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	if got, want := w.sentTo(id), []string{"slack C1 request queued", "line U1 request queued"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	w.send()
+	w.clock.advance(15 * time.Minute)
+	if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 3); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReminder}); len(ns) != 1 || ns[0].Recipient != shared.To {
+		t.Errorf("reminders %+v", ns)
 	}
 }
 
