@@ -47,6 +47,9 @@ func (a *App) Reload(ctx context.Context) error {
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.live.Store(next)
 	a.sender.Reload(next.maker, next.channels()...)
+	if next.line != old.line {
+		a.quotas.set(nil) // it may be another account
+	}
 	if next.line != old.line && old.line != nil {
 		old.line.Close()
 	}

@@ -367,6 +367,9 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 	if got := w.sentTo(last); !slices.Equal(got, []string{"slack UROOT request queued unreached"}) {
 		t.Errorf("got %q", got)
 	}
+	if !strings.Contains(w.log.String(), "it goes to the admins") || !strings.Contains(w.log.String(), last) {
+		t.Errorf("it was not said: %s", w.log)
+	}
 }
 
 // However much waits there, all of it goes on.

@@ -185,16 +185,24 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 			js[i] = g.judge(ctx, *in, c)
 		}
 		var outs []Outcome
+		var fate onward
 		err := g.store.Update(ctx, func(tx Tx) error {
 			if g.policy.Load() != in {
 				return errPolicyChanged
 			}
 			var err error
-			outs, err = g.enterAll(ctx, tx, js, (*in).Terms())
+			outs, fate, err = g.enterAll(ctx, tx, js, (*in).Terms())
 			return err
 		})
 		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) {
 			continue // a lost race starts over
+		}
+		if err == nil && fate != held {
+			for _, o := range outs {
+				if o.Created {
+					g.sayWhere(ctx, fate, *o.Request, "last_reason", "nobody of the route is reached any more")
+				}
+			}
 		}
 		return outs, err
 	}
@@ -243,7 +251,7 @@ func marshal(v any) []byte {
 	return b
 }
 
-func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([]Outcome, error) {
+func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([]Outcome, onward, error) {
 	outs := make([]Outcome, len(js))
 	batchID := ""
 	if len(js) > 1 {
@@ -253,14 +261,15 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([
 	for i := range js {
 		o, err := g.enter(ctx, tx, &js[i], terms, batchID)
 		if err != nil {
-			return nil, err
+			return nil, held, err
 		}
 		if o.Created {
 			made = append(made, *o.Request)
 		}
 		outs[i] = o
 	}
-	return outs, g.announce(tx, made)
+	fate, err := g.announce(tx, made)
+	return outs, fate, err
 }
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered

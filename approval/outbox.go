@@ -346,15 +346,7 @@ func (o *Outbox) NotSent(ctx context.Context, n Notification, f Failure) error {
 	if err != nil {
 		return err
 	}
-	about := []any{"approval_id", r.ID, "tool", r.Target(), "agent", r.Agent, "last_channel", n.Channel, "last_reason", f.Reason}
-	switch fate {
-	case wentOn:
-		o.g.log.WarnContext(ctx, "a notification failed for good; the card goes on to the next address of its recipient", about...)
-	case toAdmins:
-		o.g.log.ErrorContext(ctx, "nobody who should be could be told of a request: every notification of it failed; it goes to the admins; mend the channel", about...)
-	case stranded:
-		o.g.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with `countersign approve` or `deny`, and mend the channel", about...)
-	}
+	o.g.sayWhere(ctx, fate, r, "last_channel", n.Channel, "last_reason", f.Reason)
 	return nil
 }
 

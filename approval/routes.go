@@ -8,9 +8,9 @@ import (
 
 // announce queues the cards of new requests: one along each route, whether it shows one request or a
 // batch. Where nothing on any route is alive, admins are told.
-func (g *Gate) announce(tx Tx, made []Request) error {
+func (g *Gate) announce(tx Tx, made []Request) (onward, error) {
 	if len(made) == 0 {
-		return nil
+		return held, nil
 	}
 	n := Notification{ApprovalID: made[0].ID, Kind: KindRequest}
 	if len(made) > 1 {
@@ -19,11 +19,26 @@ func (g *Gate) announce(tx Tx, made []Request) error {
 	routes, tried := g.routes(made[0]), map[Address]bool{}
 	told, err := g.tell(tx, n, routes, tried)
 	if err != nil || told > 0 || len(routes) == 0 {
-		return err
+		return held, err
 	}
 	n.Note = NoteUnreached
-	_, err = g.tell(tx, n, g.admins(), tried)
-	return err
+	if told, err = g.tell(tx, n, g.admins(), tried); err != nil || told == 0 {
+		return stranded, err
+	}
+	return toAdmins, nil
+}
+
+// sayWhere says loudly, after the commit, what became of cards that met a dead end.
+func (g *Gate) sayWhere(ctx context.Context, fate onward, r Request, about ...any) {
+	about = append([]any{"approval_id", r.ID, "tool", r.Target(), "agent", r.Agent}, about...)
+	switch fate {
+	case wentOn:
+		g.log.WarnContext(ctx, "a notification failed for good; the card goes on to the next address of its recipient", about...)
+	case toAdmins:
+		g.log.ErrorContext(ctx, "nobody who should be could be told of a request: every notification of it failed; it goes to the admins; mend the channel", about...)
+	case stranded:
+		g.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with `countersign approve` or `deny`, and mend the channel", about...)
+	}
 }
 
 // tell queues n along each route, to the first address that is alive and was not tried, and returns how
@@ -160,7 +175,7 @@ const (
 
 // left takes note that nothing reaches an address any more; cards that wait there for an answer go on
 // to the next address of their route.
-func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (out Tapped, err error) {
 	a := Address{t.Channel, t.From}
 	news, err := tx.SetDead(a, true, t.when(tx))
 	if err != nil || !news {
@@ -173,31 +188,40 @@ func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	for range mostRerouted / reroutePage {
 		rs, err := tx.Requests(RequestQuery{Status: Pending, After: after, Limit: reroutePage})
 		if err != nil || len(rs) == 0 {
-			return Tapped{}, err
+			return out, err
 		}
 		for _, r := range rs {
-			if err := g.reroute(tx, r, a); err != nil {
+			fate, err := g.reroute(tx, r, a)
+			if err != nil {
 				return Tapped{}, err
+			}
+			if fate == stranded || fate == toAdmins {
+				out.unreached = append(out.unreached, moved{r, fate})
 			}
 		}
 		after = rs[len(rs)-1].ID
 	}
-	return Tapped{}, nil
+	return out, nil
+}
+
+// moved is a request whose card met a dead end.
+type moved struct {
+	request Request
+	fate    onward
 }
 
 // reroute sends the card of a pending request elsewhere if it went to a.
-func (g *Gate) reroute(tx Tx, r Request, a Address) error {
+func (g *Gate) reroute(tx Tx, r Request, a Address) (onward, error) {
 	if r.Due(tx.Now()) {
-		return nil
+		return held, nil
 	}
 	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
 	if err != nil || !slices.ContainsFunc(ns, func(n Notification) bool {
 		return n.address() == a && (n.Kind == KindRequest || n.Kind == KindReminder)
 	}) {
-		return err
+		return held, err
 	}
-	_, err = g.elsewhere(tx, r, a, KindRequest)
-	return err
+	return g.elsewhere(tx, r, a, KindRequest)
 }
 
 // came greets somebody who added us. A person we know is reached again; anybody else is told the id

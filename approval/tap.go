@@ -62,6 +62,8 @@ type Tapped struct {
 	Text      string // the answer
 	Decided   []Request
 	Explained []Request // denied before, and given their reason now
+
+	unreached []moved // cards that nobody has any more, or only admins
 }
 
 // maxReplyCards is how many cards one answer brings.
@@ -81,6 +83,11 @@ func (g *Gate) Tap(ctx context.Context, t Tap) (Tapped, error) {
 		out, err = g.tap(ctx, tx, t)
 		return err
 	})
+	if err == nil {
+		for _, m := range out.unreached {
+			g.sayWhere(ctx, m.fate, m.request, "last_channel", t.Channel, "last_reason", "blocked")
+		}
+	}
 	return out, err
 }
 

@@ -37,7 +37,7 @@ func (g *Gate) fillIn(message string, c Call, ignore []string) string {
 	filled := placeholder.ReplaceAllStringFunc(message, func(hole string) string {
 		switch name := hole[1 : len(hole)-1]; name {
 		case "toolName":
-			return Visible(c.Target())
+			return c.Target()
 		case "args":
 			return ShortenMiddle(quotable(string(masked)), maxFilledArgs, UTF16Len)
 		default:
@@ -95,7 +95,8 @@ func filledValue(v jsontext.Value) string {
 	return ShortenMiddle(quotable(string(v)), maxFilledValue, UTF16Len)
 }
 
-// quotable makes foreign text fit to stand in “…”: on one line, and without marks that would end it.
+// quotable makes foreign text fit to stand in “…”: without marks that would end it. Whoever shows a
+// message makes the rest of it visible, as with all foreign text.
 func quotable(s string) string {
-	return strings.NewReplacer("“", "⟨U+201C⟩", "”", "⟨U+201D⟩").Replace(Visible(s))
+	return strings.NewReplacer("“", `\u201c`, "”", `\u201d`).Replace(s)
 }
