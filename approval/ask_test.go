@@ -3,6 +3,7 @@ package approval_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/approval"
 )
@@ -60,21 +61,113 @@ func TestADialogIsAskedForOnlyWhereItIsNeeded(t *testing.T) {
 	}
 }
 
-func TestApproveAllHoldsBackOnlyWhatNeedsAReason(t *testing.T) {
-	w := newWorld(t)
+// mixed asks for three calls in one turn, of which one needs a reason, and returns the batch's id.
+func (w *world) mixed() string {
+	w.t.Helper()
 	w.policy(critical)
 	outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{call(`{"n":1}`), call(`{"n":1000000}`), call(`{"n":2}`)})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	batch, held := outs[0].Request.BatchID, outs[1].Request.ID
+	return outs[0].Request.BatchID
+}
+
+// How many of a batch have this status, and this reason.
+func (w *world) standing(batch string, status approval.Status, reason string) int {
+	w.t.Helper()
+	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n := 0
+	for _, r := range rs {
+		if r.BatchID == batch && r.Status == status && r.ResolveReason == reason {
+			n++
+		}
+	}
+	return n
+}
+
+// What is decided together is decided with one reason, or not at all.
+func TestTogetherIsWithOneReason(t *testing.T) {
+	w := newWorld(t)
+	batch := w.mixed()
 	out := w.ask(approval.Tap{EventID: "slack:1", By: hana, Intent: approval.IntentApprove, RequestID: batch})
-	if len(out.Decided) != 2 || len(out.Open) != 1 || out.Open[0].ID != held {
-		t.Fatalf("%+v", out)
+	if len(out.Decided) != 0 || len(out.Open) != 3 {
+		t.Fatalf("the dialog: %+v", out)
+	}
+	plain := w.tap(approval.Tap{Channel: "slack", By: hana, Intent: approval.IntentApprove, RequestID: batch})
+	if plain.Code != approval.CodeReasonRequired || !strings.Contains(plain.Text, "approve "+batch) || w.standing(batch, approval.Pending, "") != 3 {
+		t.Errorf("without a dialog: %+v", plain)
 	}
 	done := w.tap(approval.Tap{Channel: "slack", By: hana, Intent: approval.IntentApprove, RequestID: batch, Reason: "quarter end"})
-	if len(done.Decided) != 1 || done.Decided[0].ID != held || w.request(held).ResolveReason != "quarter end" {
+	if len(done.Decided) != 3 || w.standing(batch, approval.Approved, "quarter end") != 3 {
 		t.Errorf("%+v", done)
+	}
+}
+
+func TestDenyAllTakesTheNextTextForAll(t *testing.T) {
+	w := newWorld(t)
+	batch := w.mixed()
+	out := w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: batch})
+	if out.Code != approval.CodeReasonRequired || !strings.Contains(out.Text, "deny "+batch) || w.standing(batch, approval.Pending, "") != 3 {
+		t.Fatalf("%+v", out)
+	}
+	if out = w.types(hana, "not this quarter"); len(out.Decided) != 3 || w.standing(batch, approval.Denied, "not this quarter") != 3 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// A stranger's tap on all is refused as any other, and held back for nothing.
+func TestTogetherIsForApprovers(t *testing.T) {
+	w := newWorld(t)
+	batch := w.mixed()
+	if out := w.line(stranger, approval.Tap{Intent: approval.IntentDeny, RequestID: batch}); out.Code != approval.CodeNotAnApprover || w.lastReply().Note != "" {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestAReasonThatCannotBeSeenIsNone(t *testing.T) {
+	w := newWorld(t)
+	w.policy(needsReason)
+	id := w.check(transfer).Request.ID
+	for _, s := range []string{"\u200b", " \u2060\u200b ", "\u3164", "\u2800", "\u202e", "\u00ad"} {
+		if _, err := w.decide(id, false, hana, s); approval.CodeOf(err) != approval.CodeReasonRequired {
+			t.Errorf("%q: %v", s, err)
+		}
+		if out := w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id, Reason: s}); out.Code != approval.CodeReasonRequired {
+			t.Errorf("typed %q: %+v", s, out)
+		}
+		if out := w.types(hana, s); len(out.Decided) != 0 {
+			t.Errorf("the text %q: %+v", s, out)
+		}
+	}
+}
+
+// A text that was sent before the question is not its answer, however late it is delivered.
+func TestAnOlderTextIsNoReason(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.clock.advance(time.Minute)
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	asked := w.clock.Now()
+	w.line(hana, approval.Tap{Intent: approval.IntentOther, Text: "good morning", At: asked.Add(-6 * time.Second)})
+	if r := w.request(id); r.ResolveReason != "" {
+		t.Errorf("the reason is %q", r.ResolveReason)
+	}
+	second := w.check(call(`{"n":2}`)).Request.ID
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Tap{Intent: approval.IntentOther, Text: "too early", At: asked.Add(-4 * time.Second)}) // clocks differ
+	if r := w.request(second); r.ResolveReason != "too early" {
+		t.Errorf("the reason is %q", r.ResolveReason)
+	}
+}
+
+func TestShowOfABatchSaysSo(t *testing.T) {
+	w := newWorld(t)
+	batch := w.mixed()
+	if out := w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: batch}); !strings.HasPrefix(out.Text, "That message shows 3 requests.") {
+		t.Errorf("%+v", out)
 	}
 }
 

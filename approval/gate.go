@@ -628,7 +628,9 @@ func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 
 // decide returns a refusal apart from an error: a refusal is on record and commits, an error does not.
 func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, error) {
-	d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By)
+	if d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By); blank(d.Reason) {
+		d.Reason = ""
+	}
 	r, err := g.settled(ctx, tx, d.RequestID)
 	if errors.Is(err, ErrNotFound) {
 		refusal := Errorf(CodeNotFound, "%s", SayNoRequest.Say())

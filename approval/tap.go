@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Intent is what a person means by a tap or a typed word.
@@ -113,11 +114,10 @@ type Asked struct {
 	Open []Request // what a dialog may now ask about; empty: Tapped tells the rest
 }
 
-// Ask takes a tap that a dialog may ask the reason for: any denial, and the approval of what needs a
-// reason. Where the tapper may decide such requests among those that the button names, its event is
-// marked as seen and they are returned: they stay as they are, and the dialog's submission is a tap of
-// its own. The others that an approval names need no dialog, and are approved. Where there is nothing to
-// ask, it is as [Gate.Tap].
+// Ask takes a tap that a dialog may ask the reason for: any denial, and an approval of what needs a
+// reason. Where the tapper may decide, its event is marked as seen and all that the dialog is about is
+// returned: it stays as it is, and the dialog's submission is a tap of its own. Where there is nothing
+// to ask, it is as [Gate.Tap].
 func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
 	var out Asked
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
@@ -125,31 +125,32 @@ func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
 		if out.Tapped, err = g.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return err
 		}
-		if t.By.Kind == Human && t.By.Approver {
-			ids, answer, err := g.aim(ctx, tx, t)
-			if err != nil || ids == nil {
-				out.Tapped = answer
-				return err
-			}
-			var others []string
-			for _, id := range ids {
-				r, err := g.settled(ctx, tx, id)
-				switch {
-				case err != nil && !errors.Is(err, ErrNotFound):
-					return err
-				case err == nil && r.Status == Pending && (t.Intent == IntentDeny || r.RequireReason):
-					out.Open = append(out.Open, r)
-				default:
-					others = append(others, id)
-				}
-			}
-			if len(out.Open) > 0 && t.Intent == IntentDeny || len(others) == 0 {
-				return nil
-			}
-			out.Tapped, err = g.decideEach(ctx, tx, t, others)
+		if t.By.Kind != Human || !t.By.Approver {
+			out.Tapped, err = g.tap(ctx, tx, t)
 			return err
 		}
-		out.Tapped, err = g.tap(ctx, tx, t)
+		ids, answer, err := g.aim(ctx, tx, t)
+		if err != nil || ids == nil {
+			out.Tapped = answer
+			return err
+		}
+		var open []Request
+		asks := t.Intent == IntentDeny
+		for _, id := range ids {
+			r, err := g.settled(ctx, tx, id)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			if err == nil && r.Status == Pending {
+				open = append(open, r)
+				asks = asks || r.RequireReason
+			}
+		}
+		if asks && len(open) > 0 {
+			out.Open = open
+			return nil
+		}
+		out.Tapped, err = g.decideEach(ctx, tx, t, ids)
 		return err
 	})
 	return out, err
@@ -197,6 +198,9 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 
 // decideEach carries out a tap on the requests that it is about, and answers the tapper.
 func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (Tapped, error) {
+	if out, done, err := g.askTogether(ctx, tx, t, targets); err != nil || done {
+		return out, err
+	}
 	var out Tapped
 	var lines []string
 	about, note := Notification{}, Note("")
@@ -263,10 +267,73 @@ func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (
 	return out, g.reply(tx, t, about, nil)
 }
 
+// askTogether holds back a decision on several requests of which one needs a reason, where there is none:
+// what is decided together is decided with one reason, or not at all. done is false where nothing is
+// held back.
+func (g *Gate) askTogether(ctx context.Context, tx Tx, t Tap, targets []string) (out Tapped, done bool, err error) {
+	if len(targets) < 2 || !blank(t.Reason) || t.By.Kind != Human || !t.By.Approver {
+		return out, false, nil
+	}
+	about := Notification{}
+	for _, id := range targets {
+		r, err := g.settled(ctx, tx, id)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return out, false, err
+		}
+		if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
+			return out, false, nil
+		}
+		if r.Status != Pending || !r.RequireReason {
+			continue
+		}
+		_, refusal, err := g.decide(ctx, tx, Decision{RequestID: id, Approve: t.Intent == IntentApprove, By: t.By, Via: Via(t.Channel)})
+		if err != nil {
+			return out, false, err
+		}
+		if refusal == nil || refusal.Code != CodeReasonRequired {
+			return out, false, Errorf(CodeInternal, "a request that needs a reason was decided without one")
+		}
+		if about.ApprovalID == "" {
+			out.Code, out.Text = refusal.Code, g.refusal(t, refusal, orID(t.RequestID, id))
+			about.ApprovalID, about.BatchID = r.ID, r.BatchID
+		}
+	}
+	if about.ApprovalID == "" {
+		return out, false, nil
+	}
+	if t.Told {
+		return out, true, nil
+	}
+	if about.Text = out.Text; t.AsksWhy {
+		about.Note = Note(t.Intent)
+	}
+	return out, true, g.reply(tx, t, about, nil)
+}
+
+func orID(id, otherwise string) string {
+	if id == "" {
+		return otherwise
+	}
+	return id
+}
+
+// blank reports whether a reason says nothing that can be seen.
+func blank(reason string) bool {
+	for _, r := range reason {
+		if s := string(r); !unicode.IsSpace(r) && Visible(s) == s && r != '\u2800' {
+			return false
+		}
+	}
+	return true
+}
+
 // givesReason says that a denial comes once more from whoever denied r without a reason, and now has one.
 func (t Tap) givesReason(r Request) bool {
 	reason := strings.TrimSpace(t.Reason)
-	return t.Intent == IntentDeny && t.By.Kind == Human && t.By.Approver && reason != "" && len(reason) <= MaxReason &&
+	return t.Intent == IntentDeny && t.By.Kind == Human && t.By.Approver && !blank(reason) && len(reason) <= MaxReason &&
 		r.Status == Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
 }
 

@@ -11,11 +11,15 @@ import (
 // askedFor is how long the next text is taken for the reason that was asked for.
 const askedFor = 10 * time.Minute
 
+// clocksDiffer is how far the platform's clock may be behind ours. A text that is older than the question
+// by more was not its answer: platforms deliver late, and in any order.
+const clocksDiffer = 5 * time.Second
+
 // giveReason takes a text for the reason of a decision: of the one that the tapper was just asked about,
 // or of the one whose card the text quotes. done is false where the text is no such thing.
 func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done bool, err error) {
 	asked, err := g.askedLast(tx, t)
-	if err != nil || asked == nil {
+	if err != nil || asked == nil || !t.At.IsZero() && t.At.Before(asked.CreatedAt.Add(-clocksDiffer)) {
 		return Tapped{}, false, err
 	}
 	reason := strings.TrimSpace(t.Text)
@@ -26,7 +30,7 @@ func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done b
 	if err != nil || len(rs) == 0 {
 		return Tapped{}, false, err
 	}
-	if reason == "" { // "reason:", as the keyboard began it: the question stays
+	if blank(reason) { // "reason:", as the keyboard began it: the question stays
 		out.Text = asked.Text
 		return out, true, g.reply(tx, t, Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: asked.Note}, nil)
 	}
@@ -203,9 +207,17 @@ func (g *Gate) showAll(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 		if err != nil {
 			return Tapped{}, err
 		}
-		if len(ids) == 1 {
+		switch {
+		case len(ids) == 1:
 			id = ids[0]
+		case len(ids) > 1:
+			out := Tapped{Text: g.say(t.By, SayQuotesMany, "n", len(ids), "word", string(IntentShow))}
+			return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
 		}
+	}
+	if batch, err := tx.Batch(id); err != nil || len(batch) > 0 && id != "" {
+		out := Tapped{Text: g.say(t.By, SayQuotesMany, "n", len(batch), "word", string(IntentShow))}
+		return out, errors.Join(err, g.reply(tx, t, Notification{Text: out.Text}, nil))
 	}
 	r, err := g.settled(ctx, tx, id)
 	if errors.Is(err, ErrNotFound) {
