@@ -30,6 +30,7 @@ const (
 	SayNewerThanNo    Phrase = "told_newer_than_no"
 	SayWhichOne       Phrase = "told_which_one"
 	SayNotUnderstood  Phrase = "told_not_understood"
+	SayUnclear        Phrase = "told_unclear"
 	SayHelp           Phrase = "told_help"
 	SayHelpStranger   Phrase = "told_help_stranger"
 	SayNotAdmin       Phrase = "told_not_admin"
@@ -71,6 +72,7 @@ var English = map[Phrase]string{
 	SayNewerThanNo:   "The request that is pending now is newer than your message, so nothing was denied. Use its buttons, or type: deny <id> <reason>",
 	SayWhichOne:      "{n} requests are pending, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
 	SayNotUnderstood: "I did not understand that. Type \"yes\" to see what is waiting, \"approve <id>\" or \"deny <id> <reason>\" to decide. \"help\" tells the rest.",
+	SayUnclear:       "That could mean yes or no, so nothing was decided. Use the card's buttons, or type only: approve <id>",
 	SayHelp: "What you can type:\n" +
 		"pending: what waits for a decision, with buttons\n" +
 		"show <id>: all of a request\n" +

@@ -16,7 +16,8 @@ type Intent string
 const (
 	IntentApprove Intent = "approve"
 	IntentDeny    Intent = "deny"
-	IntentOther   Intent = "other" // words that mean none of these
+	IntentOther   Intent = "other"   // words that mean none of these
+	IntentUnclear Intent = "unclear" // words that could be a yes and could be a no
 
 	IntentReason  Intent = "reason"  // why, of what was denied before
 	IntentPending Intent = "pending" // what waits for a decision, with buttons

@@ -196,6 +196,9 @@ func (g *Gate) command(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 		_, out, err := g.refuseTap(ctx, tx, t)
 		return out, err
 	}
+	if t.Intent == IntentUnclear {
+		return answer(g.say(t.By, SayUnclear), nil)
+	}
 	return answer(g.say(t.By, SayNotUnderstood), nil)
 }
 
