@@ -25,6 +25,7 @@ type metrics struct {
 	heartbeats *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	quotas     *quotas
+	low        func(quota) // says that the month runs out
 }
 
 func newMetrics(a *App) *metrics {
@@ -53,7 +54,7 @@ func newMetrics(a *App) *metrics {
 			}
 			return float64(n)
 		})
-	m.quotas = &a.quotas
+	m.quotas, m.low = &a.quotas, a.sayLow
 	gauge := func(name, help string, value func(quota) float64) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_line_quota_" + name, Help: help + " -1: not known, or no limit."}, func() float64 {
 			if q, known := a.quotas.get(); known && (q.limited || name == "used") {
@@ -91,7 +92,9 @@ func (m *metrics) Tried(channel string, kind approval.NotificationKind, result c
 	case reason == channels.ReasonMonthlyLimit:
 		m.quotas.spend()
 	case result == channels.ResultSent && kind != approval.KindReply: // replies cost nothing
-		m.quotas.count()
+		if q, warn := m.quotas.count(); warn {
+			m.low(q)
+		}
 	}
 	if took > 0 {
 		m.took.WithLabelValues(channel).Observe(took.Seconds())

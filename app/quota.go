@@ -62,13 +62,17 @@ func (q *quotas) set(n *quota) (warn bool) {
 	return warn
 }
 
-// count adds a message that was sent since the last reading.
-func (q *quotas) count() {
+// count adds a message that was sent since the last reading; warn says that it is the first to be low.
+func (q *quotas) count() (now quota, warn bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.line != nil {
-		q.line.used++
+	if q.line == nil {
+		return quota{}, false
 	}
+	q.line.used++
+	warn = q.line.low() && !q.first
+	q.first = q.first || warn
+	return *q.line, warn
 }
 
 // spend notes that the platform refuses more this month.
@@ -113,14 +117,19 @@ func (a *App) readQuota(ctx context.Context) time.Duration {
 		return quotaRetry
 	}
 	q := &quota{limited: limited, limit: limit, used: used, at: a.o.Now().UTC().Truncate(time.Millisecond)}
+	read := *q // the quotas' own from here on
 	if a.quotas.set(q) {
-		a.log.Warn("the month's LINE messages are running out; when they are used up, cards go to the next channel of each person, and nobody who has none is told",
-			"used", used, "limit", limit, "do", "take a larger plan, or give people a second channel")
+		a.sayLow(read)
 	}
-	if q.low() {
+	if read.low() {
 		return quotaEveryLow
 	}
 	return quotaEvery
+}
+
+func (a *App) sayLow(q quota) {
+	a.log.Warn("the month's LINE messages are running out; when they are used up, cards go to the next channel of each person, and nobody who has none is told",
+		"used", q.used, "limit", q.limit, "do", "take a larger plan, or give people a second channel")
 }
 
 // spent says whether a channel can send nothing for a while: its month is used up, or its token is refused.

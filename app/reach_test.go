@@ -88,6 +88,18 @@ func TestTheQuotaIsWarnedOfAtFourFifths(t *testing.T) {
 	}
 }
 
+func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
+	w := newWorld(t)
+	w.chat.SetLINEQuota(10)
+	w.chat.SetLINEUsage(7)
+	if err := w.app.Reload(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the quota was read", func() bool { return strings.Contains(w.get("/metrics"), "countersign_line_quota_used 7") })
+	w.expect(transfer(2000), client.Pending)
+	w.eventually("the eighth message is warned of", func() bool { return strings.Contains(w.log.String(), "messages are running out") })
+}
+
 func itoa(n int) string {
 	b, _ := json.Marshal(n)
 	return string(b)

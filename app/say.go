@@ -8,11 +8,12 @@ import (
 	"countersign/locale"
 )
 
-// say says one of the gate's phrases in somebody's language. English has times as the API has them; the
-// other languages have them as people write them, in the zone of whoever reads.
+// say says one of the gate's phrases in somebody's language, with times as people write them, in the zone
+// of whoever reads. In English the sentence about a decision that stands already has its time as the API
+// has it.
 func say(to approval.Actor, p approval.Phrase, args ...any) string {
 	l := locale.Get(to.Locale)
-	if l.Tag() == locale.Default {
+	if l.Tag() == locale.Default && p == approval.SayAlready {
 		return p.Say(args...)
 	}
 	words := make([]string, 0, len(args))

@@ -130,6 +130,9 @@ func answer(c channels.Card) ([]api.MessageInterface, error) {
 	case c.Text != "" || len(c.Items) == 0:
 		ms = append(ms, &api.TextMessage{Text: shorten(or(c.Text, "…"), maxText)})
 	}
+	if len(ms)+len(c.Items)+len(last) == 0 { // a text of line ends
+		ms = append(ms, &api.TextMessage{Text: "…"})
+	}
 	if len(ms)+len(c.Items)+len(last) > maxMessages {
 		ms, err := scroll(ms, c, c.Items, nil, maxBubbles)
 		return append(ms, last...), err

@@ -39,8 +39,9 @@ type sharing struct {
 	until   time.Time
 }
 
-// sharedFor is how long it is believed.
-const sharedFor = 10 * time.Minute
+// sharedFor is how long it is believed: cards of a minute are at most what outsiders see of a channel
+// that has just been shared with them.
+const sharedFor = time.Minute
 
 var (
 	_ channels.Channel = (*Channel)(nil)
