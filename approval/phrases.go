@@ -48,6 +48,10 @@ const (
 	SayStatusDenied   Phrase = "told_status_denied"
 	SayStatusExpired  Phrase = "told_status_expired"
 	SayStatusCancel   Phrase = "told_status_cancelled"
+
+	// Why a person is asked, where no rule has words of its own.
+	SayNoRule        Phrase = "why_no_rule"
+	SayNeedsApproval Phrase = "why_needs_approval"
 )
 
 // English is every sentence in English; {name} is filled in. Other languages are the package locale's.
@@ -97,6 +101,9 @@ var English = map[Phrase]string{
 	SayStatusDenied:   "denied",
 	SayStatusExpired:  "expired",
 	SayStatusCancel:   "cancelled",
+
+	SayNoRule:        "No rule covers {tool}, so a person must approve it.",
+	SayNeedsApproval: "{tool} needs a person's approval.",
 }
 
 // Say says a phrase in English: args are names and values in turn, a value being a string, an int or a

@@ -222,7 +222,7 @@ func (m Maker) title(c Card) string {
 func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	i := Item{
 		ID: r.ID, Tool: approval.Visible(r.Target()), Risk: r.Risk, State: StateOf(r),
-		Why:       m.line(r.HumanMessage),
+		Why:       m.why(r),
 		Rationale: m.lines(r.Rationale),
 		Preview:   m.lines(r.Preview),
 		Hash:      r.ArgsHash[:min(8, len(r.ArgsHash))],
@@ -256,6 +256,16 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.Link = m.Link(r.ID)
 	}
 	return i
+}
+
+// why is the policy's message, in the reader's language where it is one of ours.
+func (m Maker) why(r approval.Request) string {
+	for _, p := range []approval.Phrase{approval.SayNoRule, approval.SayNeedsApproval} {
+		if r.HumanMessage == p.Say("tool", r.Target()) {
+			return m.Words.Say(string(p), "tool", approval.Visible(r.Target()))
+		}
+	}
+	return m.line(r.HumanMessage)
 }
 
 // ignored returns the args that are not part of what is approved. Where keys differ only in letter case

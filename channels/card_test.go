@@ -458,3 +458,20 @@ func TestFitRows(t *testing.T) {
 		t.Errorf("a value of %d is shown where 2000 is most", len(f.Rows[1].Value))
 	}
 }
+
+// The gate's own words for why somebody is asked are in the reader's language; a rule's words are as they are.
+func TestWhyIsInTheReadersLanguage(t *testing.T) {
+	m := channelstest.Maker()
+	m.Words = locale.Get("ja")
+	r := approval.Request{ID: channelstest.ID(1), Tool: "pay", Server: "bank", Args: []byte(`{}`), ArgsHash: "0123456789abcdef"}
+	for message, want := range map[string]string{
+		"bank/pay needs a person's approval.":                         "bank/payには人の承認が必要です。",
+		"No rule covers bank/pay, so a person must approve it.":       "bank/payに当てはまるルールがないため、人の承認が必要です。",
+		"No rule covers somewhere else, so a person must approve it.": "No rule covers somewhere else, so a person must approve it.",
+	} {
+		r.HumanMessage = message
+		if got := m.Card(approval.Delivery{Requests: []approval.Request{r}}).Items[0].Why; got != want {
+			t.Errorf("%q is told as %q, want %q", message, got, want)
+		}
+	}
+}

@@ -212,13 +212,13 @@ func (r *rule) tighten(v *approval.Verdict) {
 func defaultMessage(v approval.Verdict, c *approval.Call) string {
 	switch {
 	case v.Rule == "":
-		return "No rule covers " + c.Target() + ", so a person must approve it."
+		return approval.SayNoRule.Say("tool", c.Target())
 	case v.Action == approval.Allow:
 		return "Allowed by policy."
 	case v.Action == approval.Deny:
 		return c.Target() + " is forbidden by policy."
 	}
-	return c.Target() + " needs a person's approval."
+	return approval.SayNeedsApproval.Say("tool", c.Target())
 }
 
 // failed is the verdict when a rule cannot be evaluated.
