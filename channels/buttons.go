@@ -29,6 +29,8 @@ func ParseButton(data string) (Button, error) {
 	for pair := range strings.SplitSeq(data, "&") {
 		key, value, _ := strings.Cut(pair, "=")
 		switch {
+		case value == "":
+			return Button{}, ErrButton
 		case key == "action" && action == "":
 			action = value
 		case key == "id" && id == "":

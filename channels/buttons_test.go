@@ -26,6 +26,8 @@ func TestButtons(t *testing.T) {
 	for _, data := range []string{
 		"", "action=approve", "id=" + id, "action=approve&id=", "action=&id=" + id, "action=Approve&id=" + id, "action=other&id=" + id,
 		"action=approve&id=" + id + "&id=" + id, "action=approve&action=approve&id=" + id, "action=deny&id=" + id + "&action=approve",
+		"action=approve&id=" + id + "&x=1", "x=1&action=approve&id=" + id, "action=approve&id=" + id + "&x", "action=approve&id=" + id + "&=1", "action=approve&id=" + id + "&Id=" + id,
+		"action=&action=approve&id=" + id, "action&action=approve&id=" + id, "action=approve&id=&id=" + id, "action=approve&id=" + id + "#x=1", "action=approve&id=" + id + "=",
 		"action=approve&id=" + id + "&by=hana", "action=approve&id=" + id + "&", "action=approve;id=" + id, "action=approve&id=" + id[:25],
 		"action=approve&id=" + id + "%20", "action=approve&id=+" + id, "action=approve&id=U1KAFHZX3T9W8Y7B6A5D4C0001", " action=approve&id=" + id,
 		"action=%61pprove&id=" + id, "action=approve&id=81KAFHZX3T9W8Y7B6A5D4C0001",
@@ -37,7 +39,7 @@ func TestButtons(t *testing.T) {
 }
 
 func FuzzParseButton(f *testing.F) {
-	for _, s := range []string{"action=approve&id=" + id, "id=" + id + "&action=deny", "action=approve&id=" + strings.ToLower(id), "&&", "action=approve&id=" + id + "&id=x"} {
+	for _, s := range []string{"action=approve&id=" + id, "id=" + id + "&action=deny", "action=approve&id=" + strings.ToLower(id), "&&", "action=approve&id=" + id + "&id=x", "action=&action=approve&id=" + id} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, data string) {

@@ -12,7 +12,7 @@ import (
 
 // Words is what a typed text means.
 type Words struct {
-	Intent approval.Intent // IntentOther unless the text can mean nothing else
+	Intent approval.Intent // IntentOther unless the text can mean nothing else; IntentUnclear for a doubtful approval
 	ID     string          // ULID, upper case; "" where the text names no request
 	Reason string          // as it was typed
 }
@@ -26,9 +26,8 @@ type lexicon struct {
 	refuse []string
 	// polite may follow a word and changes nothing.
 	polite []string
-	// asks are endings that make a question of a text, and negators what may stand in a yes-word's reason
-	// to mean the opposite: "承認 <id> しない".
-	asks, negators []string
+	// asks are endings that make a question of a text.
+	asks []string
 	// commands are the words that decide nothing.
 	reason, pending, show, log, status, help []string
 }
@@ -37,18 +36,17 @@ type lexicon struct {
 // them. There are only words that are a decision by themselves: "確認" is none, since it is "I will
 // check" in Japanese, nor "了解", which is "I see".
 var lexicons = []lexicon{{
-	locale:   "en",
-	yes:      []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm"},
-	no:       []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline"},
-	refuse:   []string{"deny", "reject", "refuse", "decline"},
-	asks:     []string{"?"},
-	negators: []string{"not", "never", "don't", "don’t", "do not"},
-	reason:   []string{"reason"},
-	pending:  []string{"pending", "list", "waiting"},
-	show:     []string{"show", "details"},
-	log:      []string{"log", "logs", "notifications"},
-	status:   []string{"status"},
-	help:     []string{"help"},
+	locale:  "en",
+	yes:     []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm"},
+	no:      []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline"},
+	refuse:  []string{"deny", "reject", "refuse", "decline"},
+	asks:    []string{"?"},
+	reason:  []string{"reason"},
+	pending: []string{"pending", "list", "waiting"},
+	show:    []string{"show", "details"},
+	log:     []string{"log", "logs", "notifications"},
+	status:  []string{"status"},
+	help:    []string{"help"},
 }, {
 	locale: "ja",
 	yes: []string{
@@ -64,28 +62,26 @@ var lexicons = []lexicon{{
 		"却下", "却下します", "却下する", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
 		"不承認", "承認しない", "承認しません", "承認できない", "承認できません",
 	},
-	asks:     []string{"ですか", "ますか", "ですかね", "ますかね", "でしょうか", "いいか", "いいの", "かな"},
-	negators: []string{"ない", "しない", "しません", "しないで", "しないでください", "できない", "できません", "ではない", "ではありません", "じゃない"},
-	reason:   []string{"理由"},
-	pending:  []string{"保留", "保留中", "未処理", "一覧", "承認待ち", "判断待ち"},
-	show:     []string{"表示", "詳細"},
-	log:      []string{"ログ", "通知ログ", "通知履歴"},
-	status:   []string{"状況", "状態", "ステータス"},
-	help:     []string{"ヘルプ", "使い方"},
+	asks:    []string{"ですか", "ますか", "ですかね", "ますかね", "でしょうか", "いいか", "いいの", "かな"},
+	reason:  []string{"理由"},
+	pending: []string{"保留", "保留中", "未処理", "一覧", "承認待ち", "判断待ち"},
+	show:    []string{"表示", "詳細"},
+	log:     []string{"ログ", "通知ログ", "通知履歴"},
+	status:  []string{"状況", "状態", "ステータス"},
+	help:    []string{"ヘルプ", "使い方"},
 }, {
-	locale:   "th",
-	yes:      []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย"},
-	no:       []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน", "ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้"},
-	refuse:   []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่อนุมัติ", "ไม่อนุญาต"},
-	polite:   []string{"ครับ", "คับ", "ค่ะ", "ครับผม"},
-	asks:     []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ", "ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ"},
-	negators: []string{"ไม่", "ไม่ได้"},
-	reason:   []string{"เหตุผล"},
-	pending:  []string{"รออนุมัติ", "รายการ", "รายการรออนุมัติ", "ค้างอยู่"},
-	show:     []string{"แสดง", "ดู", "รายละเอียด"},
-	log:      []string{"บันทึก", "ประวัติ", "ล็อก"},
-	status:   []string{"สถานะ"},
-	help:     []string{"ช่วยเหลือ", "วิธีใช้", "คำสั่ง"},
+	locale:  "th",
+	yes:     []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย"},
+	no:      []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน", "ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้"},
+	refuse:  []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่อนุมัติ", "ไม่อนุญาต"},
+	polite:  []string{"ครับ", "คับ", "ค่ะ", "ครับผม"},
+	asks:    []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ", "ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ"},
+	reason:  []string{"เหตุผล"},
+	pending: []string{"รออนุมัติ", "รายการ", "รายการรออนุมัติ", "ค้างอยู่"},
+	show:    []string{"แสดง", "ดู", "รายละเอียด"},
+	log:     []string{"บันทึก", "ประวัติ", "ล็อก"},
+	status:  []string{"สถานะ"},
+	help:    []string{"ช่วยเหลือ", "วิธีใช้", "คำสั่ง"},
 }, {
 	locale: "zh-TW",
 	yes:    []string{"核准", "批准", "同意", "准許", "允許", "許可", "是", "是的", "好", "好的", "可以", "我同意", "我核准"},
@@ -93,15 +89,14 @@ var lexicons = []lexicon{{
 		"拒絕", "駁回", "否決", "不", "否", "不是", "不要", "不行", "不好", "不可", "不可以", "不准", "不同意", "不核准", "不批准", "不允許", "不許可",
 		"我拒絕", "我不同意", "我不核准",
 	},
-	refuse:   []string{"拒絕", "駁回", "否決", "不同意", "不核准", "不批准", "不准", "不允許"},
-	asks:     []string{"嗎", "吗", "呢", "吧", "嘛", "否", "沒有"},
-	negators: []string{"不", "不要", "不行"},
-	reason:   []string{"原因", "理由"},
-	pending:  []string{"待審", "待審核", "待核准", "待處理", "清單", "列表"},
-	show:     []string{"顯示", "查看", "詳情"},
-	log:      []string{"記錄", "紀錄", "日誌", "通知記錄"},
-	status:   []string{"狀態", "狀況"},
-	help:     []string{"說明", "幫助", "指令"},
+	refuse:  []string{"拒絕", "駁回", "否決", "不同意", "不核准", "不批准", "不准", "不允許"},
+	asks:    []string{"嗎", "吗", "呢", "吧", "嘛", "否", "沒有"},
+	reason:  []string{"原因", "理由"},
+	pending: []string{"待審", "待審核", "待核准", "待處理", "清單", "列表"},
+	show:    []string{"顯示", "查看", "詳情"},
+	log:     []string{"記錄", "紀錄", "日誌", "通知記錄"},
+	status:  []string{"狀態", "狀況"},
+	help:    []string{"說明", "幫助", "指令"},
 }}
 
 // meaning is what one word stands for.
@@ -158,7 +153,8 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 //
 // and nothing else: "approve everything" is not a decision, nor is "yes?", nor a text that names two
 // requests. An approval with a condition must not pass for one without, so a reason follows a yes-word
-// only where an id or a colon sets it apart, and what ends as a question approves nothing.
+// only where an id or a colon sets it apart, and a reason that may take the approval back, put it off,
+// set it a condition or ask something makes the whole text [approval.IntentUnclear].
 //
 // Japanese, Chinese and Thai run words together: only a run that is a word as a whole is one, so that
 // 不同意, 承認しない and 核准嗎 are not taken for the yes that they hold. Full-width and half-width forms,
@@ -213,7 +209,10 @@ func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool)
 			if polite[plain(w.Reason)] {
 				w.Reason = ""
 			}
-			return w, w.Reason == "" || explains(w)
+			return w.said()
+		}
+		if _, rest, ok := leadingID(l.after); ok && !no && doubtful(rest) && !namesRequest(plain(rest)) { // "approve <id>, but only 5"
+			return Words{Intent: approval.IntentUnclear}, true
 		}
 	}
 	if !quoting || l.after == "" {
@@ -227,40 +226,22 @@ func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool)
 	default:
 		return w, false
 	}
-	return w, explains(w)
+	return w.said()
 }
 
 // refusing is the punctuation that may stand between a no and its reason.
 const refusing = ",.;!-–—、。:"
 
-// explains reports whether a decision's reason can be one. It names no other request, nor something
-// that may be meant for one; and beside an approval it neither asks, nor takes the approval back, nor
-// is without any word.
-func explains(w Words) bool {
-	s := plain(w.Reason)
-	if namesRequest(s) {
-		return false
+// said judges a decision by its reason. One that names another request, or something that may be meant
+// for one, decides nothing. An approval beside which something [doubtful] is said is unclear.
+func (w Words) said() (_ Words, ok bool) {
+	switch {
+	case namesRequest(plain(w.Reason)):
+		return w, false
+	case w.Intent == approval.IntentApprove && w.Reason != "" && doubtful(w.Reason):
+		return Words{Intent: approval.IntentUnclear}, true
 	}
-	if w.Intent == approval.IntentDeny {
-		return s != ""
-	}
-	s = strings.TrimRight(s, " .!。")
-	if strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) < 0 || vocabulary[s].intent == approval.IntentDeny {
-		return false
-	}
-	for _, l := range lexicons {
-		for _, ending := range l.asks {
-			if strings.HasSuffix(s, ending) {
-				return false
-			}
-		}
-		for _, n := range l.negators {
-			if s == n {
-				return false
-			}
-		}
-	}
-	return true
+	return w, w.ID != "" || w.Reason != ""
 }
 
 // namesRequest reports whether a plain text holds a ULID, or what may be a mistyped one.
@@ -311,12 +292,7 @@ func ends(rest string) bool { return strings.Trim(plain(strings.TrimSpace(rest))
 // cutID splits a text into the id that it begins with and the reason that follows. The reason is set
 // apart by a space or a colon, and of a refusal by any punctuation that may.
 func cutID(s string, refuse bool) (id, reason string, ok bool) {
-	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '`' })
-	if end < 0 {
-		end = len(s)
-	}
-	id, ok = parseID(strings.Trim(plain(s[:end]), "`"))
-	reason = s[end:]
+	id, reason, ok = leadingID(s)
 	if !ok || ends(reason) {
 		return id, "", ok
 	}
@@ -330,6 +306,16 @@ func cutID(s string, refuse bool) (id, reason string, ok bool) {
 	}
 	reason = afterPrefix(strings.TrimSpace(reason))
 	return id, reason, reason != ""
+}
+
+// leadingID splits off the id that a text begins with.
+func leadingID(s string) (id, rest string, ok bool) {
+	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '`' })
+	if end < 0 {
+		end = len(s)
+	}
+	id, ok = parseID(strings.Trim(plain(s[:end]), "`"))
+	return id, s[end:], ok
 }
 
 // afterPolite leaves out a polite ending that stands apart: "อนุมัติ ครับ".

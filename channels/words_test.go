@@ -95,7 +95,7 @@ func TestParseWords(t *testing.T) {
 
 // What follows an id.
 func TestParseWordsAfterAnID(t *testing.T) {
-	const approve, deny, other = approval.IntentApprove, approval.IntentDeny, approval.IntentOther
+	const approve, deny, other, unclear = approval.IntentApprove, approval.IntentDeny, approval.IntentOther, approval.IntentUnclear
 	const second = "01KAFHZX3T9W8Y7B6A5D4C0002"
 	for _, tt := range []struct {
 		text string
@@ -109,28 +109,28 @@ func TestParseWordsAfterAnID(t *testing.T) {
 		{"deny " + id + " why not ask first?", Words{Intent: deny, ID: id, Reason: "why not ask first?"}},
 		{"deny " + id + " 👎", Words{Intent: deny, ID: id, Reason: "👎"}},
 		{"approve " + id + " order 1234567890123456789012345", Words{Intent: approve, ID: id, Reason: "order 1234567890123456789012345"}},
-		{"approve " + id + ", but only 5", Words{Intent: other}},
-		{"approve " + id + "?", Words{Intent: other}},
-		{"approve " + id + " ?", Words{Intent: other}},
-		{"approve " + id + " what is it for?", Words{Intent: other}},
-		{"approve " + id + " really?!", Words{Intent: other}},
-		{"approve " + id + " no", Words{Intent: other}},
-		{"approve " + id + " not", Words{Intent: other}},
-		{"approve " + id + " 👍", Words{Intent: other}},
+		{"approve " + id + ", but only 5", Words{Intent: unclear}},
+		{"approve " + id + "?", Words{Intent: unclear}},
+		{"approve " + id + " ?", Words{Intent: unclear}},
+		{"approve " + id + " what is it for?", Words{Intent: unclear}},
+		{"approve " + id + " really?!", Words{Intent: unclear}},
+		{"approve " + id + " no", Words{Intent: unclear}},
+		{"approve " + id + " not", Words{Intent: unclear}},
+		{"approve " + id + " 👍", Words{Intent: unclear}},
 		{"approve " + id + " and " + second, Words{Intent: other}},
 		{"approve " + id + "," + second, Words{Intent: other}},
 		{"approve " + id + " and " + strings.ToLower(second[:25]), Words{Intent: other}},
 		{"deny " + id + " and " + second, Words{Intent: other}},
 		{"deny " + id + " " + second, Words{Intent: other}},
-		{"approve " + id + ":", Words{Intent: other}},
+		{"approve " + id + ":", Words{Intent: unclear}},
 		{"approve " + id + " reason:", Words{Intent: other}},
-		{"承認 " + id + " しない", Words{Intent: other}},
-		{"承認 " + id + " でいいですか", Words{Intent: other}},
-		{"承認 " + id + " でいいですか？", Words{Intent: other}},
-		{"核准 " + id + " 嗎", Words{Intent: other}},
-		{"核准 " + id + " 不同意", Words{Intent: other}},
-		{"อนุมัติ " + id + " ไหม", Words{Intent: other}},
-		{"อนุมัติ " + id + " ไม่", Words{Intent: other}},
+		{"承認 " + id + " しない", Words{Intent: unclear}},
+		{"承認 " + id + " でいいですか", Words{Intent: unclear}},
+		{"承認 " + id + " でいいですか？", Words{Intent: unclear}},
+		{"核准 " + id + " 嗎", Words{Intent: unclear}},
+		{"核准 " + id + " 不同意", Words{Intent: unclear}},
+		{"อนุมัติ " + id + " ไหม", Words{Intent: unclear}},
+		{"อนุมัติ " + id + " ไม่", Words{Intent: unclear}},
 	} {
 		for _, quoting := range []bool{false, true} {
 			if got := ParseWords(tt.text, quoting); got != tt.want {
@@ -144,7 +144,7 @@ func TestParseWordsAfterAnID(t *testing.T) {
 			t.Errorf("ParseWords(%q, true) = %+v", text, got)
 		}
 	}
-	for _, text := range []string{"ok :D", "yes :)", "approve: ?", "approve: no", "yes: what is it?", "承認：しない", "核准：嗎", "approve:"} {
+	for _, text := range []string{"ok :D", "yes :)", "approve:"} {
 		if got := ParseWords(text, true); got.Intent != other {
 			t.Errorf("ParseWords(%q, true) = %+v", text, got)
 		}
@@ -383,6 +383,7 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 			{strings.ReplaceAll(l.Say(string(TextReasonShort)), "<id>", id), approve},
 			{l.Say(string(approval.SayReasonNeeded), "word", "deny", "id", id), deny},
 			{strings.ReplaceAll(l.Say(string(approval.SayQuotesMany), "n", "2", "word", "approve"), "<id>", id), approve},
+			{strings.ReplaceAll(l.Say(string(approval.SayUnclear)), "<id>", id), approve},
 			{strings.ReplaceAll(l.Say(string(approval.SayQuotesUnknown)), "<id>", id), deny},
 			{strings.ReplaceAll(l.Say(string(approval.SayNewerThanNo)), "<id>", id), deny},
 			{strings.ReplaceAll(l.Say(string(approval.SayWhichOne), "n", "2"), "<id>", id), deny},
@@ -492,11 +493,6 @@ func TestLexicons(t *testing.T) {
 				t.Errorf("%q (%s) may refuse but is no word for no", w, l.locale)
 			}
 		}
-		for _, w := range l.negators {
-			if means[plain(w)] == approval.IntentApprove {
-				t.Errorf("%q (%s) is yes and its opposite", w, l.locale)
-			}
-		}
 	}
 	var got []string
 	for _, l := range lexicons {
@@ -509,7 +505,7 @@ func TestLexicons(t *testing.T) {
 
 func FuzzParseWords(f *testing.F) {
 	for _, s := range []string{
-		"yes", "approve " + id, "deny: x", "no, " + id, "approve:\u00a0" + id + " " + id, "\x00", "yes\u202e",
+		"yes", "approve " + id, "deny: x", "approve " + id + " not yet", "yes: if Ken agrees", "はい：まだ", "同意：但是不要執行", "อนุมัติ " + id + " แต่", "no, " + id, "approve:\u00a0" + id + " " + id, "\x00", "yes\u202e",
 		"承認" + wide(id), "却下：口座", "อนุมัติ ครับ", "核准：好", "理由：", "show " + id, "?", "approve " + id + " why?", "ok\u200b " + id, "ﾀﾞﾒ",
 	} {
 		f.Add(s, true)
@@ -568,5 +564,19 @@ var approvals = func() *regexp.Regexp {
 func approves(s string, quoting bool) bool {
 	s = strings.ReplaceAll(plain(strings.TrimSpace(s)), "\n", " ")
 	m := approvals.FindStringSubmatch(s)
-	return m != nil && (m[2] == "" || quoting) && !strings.HasSuffix(s, "?")
+	return m != nil && (m[2] == "" || quoting) && !strings.HasSuffix(s, "?") && !contradictions.MatchString(harmless.ReplaceAllString(s, ""))
 }
+
+// contradictions are the plainest words that no approval holds, but for those that only look like them
+// and for what an address holds.
+var (
+	contradictions = regexp.MustCompile(`(?:^|[^a-z'])(?:not|never|don't|unless|if|but|only|until|wait|tomorrow|deny)(?:[^a-z'’]|$)` +
+		`|但|如果|除非|不要|明天|まだ|ただし|もし|しない|待って|明日|ถ้า|ไม่|พรุ่งนี้|👎`)
+	harmless = func() *regexp.Regexp {
+		list := []string{`https?://[!-~]*`, `due[^a-z]+tomorrow`, `read[^a-z]+only`}
+		for _, d := range doubtsOf {
+			list = append(list, d.harmless...)
+		}
+		return regexp.MustCompile(strings.Join(list, "|"))
+	}()
+)

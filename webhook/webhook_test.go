@@ -237,6 +237,8 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 		{"no time", "hana too_old", postback(strconv.FormatInt(now.UnixMilli(), 10), "0")},
 		{"foreign button", "hana unknown_button", postback("action=approve", "action=delete")},
 		{"doubled key", "hana unknown_button", postback("action=approve", "action=deny&action=approve")},
+		{"unknown key", "hana unknown_button", postback("&id="+request, "&id="+request+"&x=1")},
+		{"empty key, then once more", "hana unknown_button", postback("action=approve", "action=&action=approve")},
 		{"not an event", "line: not_understood", `[1]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
