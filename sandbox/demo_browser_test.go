@@ -56,7 +56,7 @@ func TestDemoInABrowser(t *testing.T) {
 
 	t.Run("approve in LINE, by mouse", func(t *testing.T) {
 		p.t = t
-		p.click(p.newest(lineLog, "transfer_credits")+" .fx-button", "Approve")
+		p.click(p.newest(lineLog, "Invoice 1041")+" .fx-button", "Approve")
 		p.says(agent, "Approved by hana")
 		p.says(agent, "moved $20.00 from treasury to acme")
 		p.says(requests, "used")
