@@ -157,7 +157,14 @@ func TestAnOlderTextIsNoReason(t *testing.T) {
 	}
 	second := w.check(call(`{"n":2}`)).Request.ID
 	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
-	w.line(hana, approval.Tap{Intent: approval.IntentOther, Text: "too early", At: asked.Add(-4 * time.Second)}) // clocks differ
+	w.line(hana, approval.Tap{Intent: approval.IntentOther, Text: "older than the request", At: asked.Add(-time.Millisecond)})
+	if r := w.request(second); r.ResolveReason != "" {
+		t.Errorf("the reason is %q", r.ResolveReason)
+	}
+	second = w.check(call(`{"n":3}`)).Request.ID
+	w.clock.advance(4 * time.Second)
+	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Tap{Intent: approval.IntentOther, Text: "too early", At: w.clock.Now().Add(-4 * time.Second)}) // clocks differ
 	if r := w.request(second); r.ResolveReason != "too early" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}

@@ -140,6 +140,7 @@ func (g *Gate) askedAbout(tx Tx, t Tap, asked Notification) ([]Request, error) {
 	var still []Request
 	for _, r := range rs {
 		switch {
+		case !t.At.IsZero() && t.At.Before(r.RequestedAt):
 		case asked.Note != NoteReason && r.Status == Pending,
 			asked.Note == NoteReason && r.Status == Denied && r.ResolvedBy == t.By.Name:
 			still = append(still, r)

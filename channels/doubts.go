@@ -46,7 +46,7 @@ var doubtsOf = map[string]doubts{
 			"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "on monday", "on tuesday", "on wednesday", "on thursday", "on friday",
 			"what", "why", "who", "whose", "which", "how", "where", "is it", "is this", "is that", "are you", "does it", "do you", "can you", "can we", "could", "should",
 		},
-		edges:    []string{"nah", "nay", "negative", "stop", "halt", "cancel", "abort", "undo", "revoke", "withdraw", "retract", "veto", "ng"},
+		edges:    []string{"nah", "nay", "negative", "stop", "halt", "cancel", "abort", "undo", "revoke", "withdraw", "retract", "veto", "ng", "wrong", "mistaken", "suspicious", "dangerous"},
 		harmless: []string{"read only", "due tomorrow", "no problem", "no problems", "no issue", "no issues", "no objection", "no objections"},
 	},
 	"ja": {
