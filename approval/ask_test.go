@@ -122,7 +122,7 @@ func TestDenyAllTakesTheNextTextForAll(t *testing.T) {
 func TestTogetherIsForApprovers(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
-	if out := w.line(stranger, approval.Tap{Intent: approval.IntentDeny, RequestID: batch}); out.Code != approval.CodeNotAnApprover || w.lastReply().Note != "" {
+	if out := w.line(stranger, approval.Tap{Intent: approval.IntentDeny, RequestID: batch}); out.Code != approval.CodeNotAnApprover || w.lastReply().Note != approval.NoteStranger {
 		t.Errorf("%+v", out)
 	}
 }

@@ -43,6 +43,8 @@ const (
 	// NoteDeny and NoteApprove: a reply that asks for the reason without which nothing is decided.
 	NoteDeny    Note = "deny"
 	NoteApprove Note = "approve"
+	// NoteStranger: an answer to somebody we do not know, who gets it as a reply or not at all.
+	NoteStranger Note = "stranger"
 	// NoteUnreached: a card that comes to an admin because nobody else could be reached.
 	NoteUnreached Note = "unreached"
 )

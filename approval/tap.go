@@ -538,6 +538,9 @@ func (g *Gate) waitingLine(t Tap, newest []Request, total int) string {
 // what it is about and its note are taken.
 func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Request) error {
 	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, KindReply, t.ReplyTo
+	if t.By.Kind == Stranger {
+		n.Note = NoteStranger
+	}
 	if t.OneReply {
 		for _, r := range cards {
 			n.Cards = append(n.Cards, r.ID)

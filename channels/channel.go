@@ -52,7 +52,9 @@ type Message struct {
 	RetryKey string // a UUID, the same on every try
 	ReplyTo  Secret // a LINE reply token or a Slack response_url: whoever has it can answer in our name
 	Attempt  int    // 1 for the first try
-	Target   []byte // Data of the receipt of the message that an outcome edits
+	// ReplyOnly says that the recipient is unknown to us: platforms do not want messages pushed to such.
+	ReplyOnly bool
+	Target    []byte // Data of the receipt of the message that an outcome edits
 }
 
 // Receipt is what a platform returned for a message.

@@ -609,7 +609,7 @@ func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n ap
 			e = &PushError{Reason: ReasonUnavailable, Unknown: true, Err: errors.New("the channel panicked")}
 		}
 	}()
-	m := Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: Secret(n.ReplyTo), Attempt: n.Attempt}
+	m := Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: Secret(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
 	send := ch.Send
 	if n.Kind == approval.KindOutcome {
 		editor, ok := ch.(Editor)

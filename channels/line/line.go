@@ -125,9 +125,12 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 	if m.Kind == approval.KindReply && m.ReplyTo != "" {
 		r, err := ch.reply(ctx, m, ms, cardAt(raws))
 		// Only a clear refusal of the very first try shows that nothing was shown.
-		if err == nil || err.HTTPStatus != http.StatusBadRequest || m.Attempt > 1 || ctx.Err() != nil {
+		if err == nil || err.HTTPStatus != http.StatusBadRequest || m.Attempt > 1 || ctx.Err() != nil || m.ReplyOnly {
 			return r, asError(err)
 		}
+	}
+	if m.ReplyOnly { // LINE's guidelines forbid pushing to ids that nobody gave us
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: errors.New("somebody we do not know is answered with a reply or not at all")}
 	}
 	r, err := ch.push(ctx, m, ms, cardAt(raws))
 	if err != nil && m.Kind == approval.KindReply {

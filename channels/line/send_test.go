@@ -442,3 +442,24 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// Somebody we do not know gets a reply or nothing: LINE forbids pushing to such.
+func TestAStrangerIsNeverPushedTo(t *testing.T) {
+	for _, replyTo := range []channels.Secret{"reply-token", ""} {
+		p := serve(t, func(w http.ResponseWriter, path string) {
+			w.WriteHeader(400)
+			io.WriteString(w, `{"message":"Invalid reply token"}`)
+		})
+		m := reply(t)
+		m.ReplyTo, m.ReplyOnly = replyTo, true
+		_, err := newChannel(t, p.URL).Send(t.Context(), m)
+		if e := channels.AsPushError(err); !e.Final {
+			t.Errorf("with %d characters of token: %v", len(replyTo), err)
+		}
+		for _, c := range p.calls() {
+			if strings.HasSuffix(c.path, "push") {
+				t.Errorf("pushed to %s", c.path)
+			}
+		}
+	}
+}
