@@ -121,7 +121,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.gate = approval.NewGate(approval.Options{
 		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"), Now: a.o.Now,
 		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
-		Spent: a.spent, Say: say, Status: a.status,
+		Spent: a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
 		Editable: editable, People: a.directory.ByName,
 	})
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })

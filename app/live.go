@@ -246,3 +246,13 @@ func (a *App) probe(ctx context.Context, c probed) bool {
 	}
 	return false
 }
+
+// nameOf says whose address it is.
+func (a *App) nameOf(to approval.Address) string {
+	id := to.To
+	if _, user, ok := strings.Cut(id, "/"); ok && to.Channel == slack.Name {
+		id = user
+	}
+	who, _ := a.directory.ByChat(to.Channel, id)
+	return who.Name
+}

@@ -168,7 +168,7 @@ func TestCommands(t *testing.T) {
 	if out := w.line(hana, approval.Tap{Intent: approval.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(hana, approval.Tap{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (6):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
+	if out := w.line(hana, approval.Tap{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
 		t.Errorf("%+v", out)
 	}
 	if out := w.line(ken, approval.Tap{Intent: approval.IntentLog}); out.Code != approval.CodeNotAdmin {
@@ -596,5 +596,19 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
 	if out := w.types(hana, "I see"); len(out.Explained) != 0 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// The log has a word for whatever a notification can be.
+func TestEveryKindAndFateHasAWord(t *testing.T) {
+	for _, k := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome, approval.KindReply} {
+		if approval.English[approval.Phrase("told_kind_"+k)] != string(k) {
+			t.Errorf("no word for %s", k)
+		}
+	}
+	for _, s := range []approval.NotificationStatus{approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed, approval.Skipped} {
+		if approval.English[approval.Phrase("told_fate_"+s)] != string(s) {
+			t.Errorf("no word for %s", s)
+		}
 	}
 }

@@ -49,6 +49,8 @@ type Options struct {
 	Spent func(channel string) bool
 	// Say says a phrase to somebody in their language; nil: [Phrase.Say], English.
 	Say func(to Actor, p Phrase, args ...any) string
+	// NameOf says whose address it is, "" where it is nobody's. nil: nobody's is known.
+	NameOf func(Address) string
 	// Status adds lines to the answer to the typed word "status". nil: none.
 	Status func(to Actor) []string
 	// Editable says whether a sent card of the channel can be edited. nil: none can.
@@ -71,6 +73,7 @@ type Gate struct {
 	spent    func(string) bool
 	say      func(Actor, Phrase, ...any) string
 	status   func(Actor) []string
+	nameOf   func(Address) string
 	editable func(string) bool
 	people   func(string) (Actor, bool)
 	masker   atomic.Pointer[Masker]
@@ -80,7 +83,7 @@ type Gate struct {
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{store: o.Store, broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status,
+	g := &Gate{store: o.Store, broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status, nameOf: o.NameOf,
 		editable: o.Editable, people: o.People, log: o.Logger, wall: o.Now}
 	if g.routes == nil {
 		g.routes = func(Request) []Route { return nil }
@@ -93,6 +96,9 @@ func NewGate(o Options) *Gate {
 	}
 	if g.say == nil {
 		g.say = func(_ Actor, p Phrase, args ...any) string { return p.Say(args...) }
+	}
+	if g.nameOf == nil {
+		g.nameOf = func(Address) string { return "" }
 	}
 	if g.status == nil {
 		g.status = func(Actor) []string { return nil }

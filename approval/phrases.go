@@ -49,6 +49,18 @@ const (
 	SayStatusExpired  Phrase = "told_status_expired"
 	SayStatusCancel   Phrase = "told_status_cancelled"
 
+	// What a notification is for, and what became of it.
+	SayKindRequest   Phrase = "told_kind_request"
+	SayKindReminder  Phrase = "told_kind_reminder"
+	SayKindOutcome   Phrase = "told_kind_outcome"
+	SayKindReply     Phrase = "told_kind_reply"
+	SayFateQueued    Phrase = "told_fate_queued"
+	SayFateRetrying  Phrase = "told_fate_retrying"
+	SayFateSent      Phrase = "told_fate_sent"
+	SayFateDelivered Phrase = "told_fate_delivered"
+	SayFateFailed    Phrase = "told_fate_failed"
+	SayFateSkipped   Phrase = "told_fate_skipped"
+
 	// Why a person is asked, where no rule has words of its own.
 	SayNoRule        Phrase = "why_no_rule"
 	SayNeedsApproval Phrase = "why_needs_approval"
@@ -102,6 +114,17 @@ var English = map[Phrase]string{
 	SayStatusExpired:  "expired",
 	SayStatusCancel:   "cancelled",
 
+	SayKindRequest:   "request",
+	SayKindReminder:  "reminder",
+	SayKindOutcome:   "outcome",
+	SayKindReply:     "reply",
+	SayFateQueued:    "queued",
+	SayFateRetrying:  "retrying",
+	SayFateSent:      "sent",
+	SayFateDelivered: "delivered",
+	SayFateFailed:    "failed",
+	SayFateSkipped:   "skipped",
+
 	SayNoRule:        "No rule covers {tool}, so a person must approve it.",
 	SayNeedsApproval: "{tool} needs a person's approval.",
 }
@@ -119,6 +142,10 @@ func (p Phrase) Say(args ...any) string {
 	}
 	return strings.NewReplacer(pairs...).Replace(English[p])
 }
+
+func (k NotificationKind) phrase() Phrase { return Phrase("told_kind_" + k) }
+
+func (s NotificationStatus) phrase() Phrase { return Phrase("told_fate_" + s) }
 
 func (s Status) phrase() Phrase {
 	switch s {

@@ -257,20 +257,31 @@ func (g *Gate) statusText(ctx context.Context, tx Tx, t Tap) (string, error) {
 	return strings.Join(append(lines, g.status(t.By)...), "\n"), nil
 }
 
-// logLines is how many notifications the typed word "log" brings.
-const logLines = 10
+// logLines is how many notifications the typed word "log" brings, out of the newest logAmong.
+const (
+	logLines = 10
+	logAmong = 100
+)
 
+// logText tells what became of the newest cards and edits. Answers to what was typed would crowd them
+// out, so only those of them are told that did not arrive.
 func (g *Gate) logText(tx Tx, t Tap) (string, error) {
-	ns, err := tx.Notifications(NotificationQuery{Limit: logLines})
+	ns, err := tx.Notifications(NotificationQuery{Limit: logAmong})
 	if err != nil {
 		return "", err
 	}
+	ns = slices.DeleteFunc(ns, func(n Notification) bool { return n.Kind == KindReply && n.Status != Failed && n.Status != Retrying })
+	ns = ns[:min(logLines, len(ns))]
 	if len(ns) == 0 {
 		return g.say(t.By, SayLogEmpty), nil
 	}
 	lines := []string{g.say(t.By, SayLog, "n", len(ns))}
 	for _, n := range ns {
-		line := g.say(t.By, SayLogLine, "time", n.CreatedAt, "channel", n.Channel, "recipient", n.Recipient, "kind", string(n.Kind), "status", string(n.Status), "attempt", n.Attempt)
+		recipient := n.Recipient
+		if name := g.nameOf(n.address()); name != "" {
+			recipient = name
+		}
+		line := g.say(t.By, SayLogLine, "time", n.CreatedAt, "channel", n.Channel, "recipient", recipient, "kind", g.say(t.By, n.Kind.phrase()), "status", g.say(t.By, n.Status.phrase()), "attempt", n.Attempt)
 		if n.Error != "" {
 			line += "\n  " + CutRunes(n.Error, 120)
 		}
