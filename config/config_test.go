@@ -399,6 +399,39 @@ func fullText(t *testing.T) string {
 	return string(data)
 }
 
+// Whoever writes a secret into the file and slips is not told it back: reports go to logs and into the
+// audit log.
+func TestASlipInASecretDoesNotTellIt(t *testing.T) {
+	for _, value := range []string{
+		"${AGENT_TOKEN:-leaked-secret-0123456789}", // as a shell would take it
+		"abc${leaked-secret-0123456789",
+		"abc${leaked_secret_0123456789",
+		`"${leaked secret 0123456789}"`,
+		"*leaked-secret-0123456789",
+		"!leaked-secret-0123456789",
+		"!leaked-secret-0123456789 x",
+		"|leaked-secret-0123456789",
+		">leaked-secret-0123456789",
+		`"leaked-secret\q-0123456789"`,
+		"leaked-secret: 0123456789",
+		"{leaked-secret-0123456789}",
+		"[leaked-secret-0123456789]",
+	} {
+		_, problems, err := Parse("x.yaml", []byte("agents:\n  - name: bot\n    token: "+value+"\n"), testEnv)
+		if err == nil {
+			t.Errorf("%s: no problem", value)
+		}
+		for _, p := range problems {
+			if strings.Contains(p.String(), "leaked") || strings.Contains(p.String(), "0123456789") {
+				t.Errorf("%s: told: %s", value, p)
+			}
+			if p.Line != 3 {
+				t.Errorf("%s: %s", value, p)
+			}
+		}
+	}
+}
+
 func TestHugeNestingIsRefusedQuickly(t *testing.T) {
 	deep := 200_000
 	for _, text := range []string{

@@ -35,8 +35,8 @@ type tree struct {
 	sizes   map[ast.Node]int
 }
 
-// parse returns the file's one document, nil if it is empty. It reports what is wrong; an unreadable
-// file leaves nothing to go on with.
+// parse returns the file's one document, nil if it is empty. It reports what is wrong, quoting no value,
+// which may be a secret with a slip in it; an unreadable file leaves nothing to go on with.
 func parse(data []byte, env func(string) (string, bool), report func(position, string)) (root ast.Node, ok bool) {
 	if len(data) > maxFile {
 		report(position{}, fmt.Sprintf("the file is %d bytes long; at most %d are read", len(data), maxFile))
@@ -132,7 +132,8 @@ func parseError(text string, err error) (position, string) {
 		if lines := strings.Split(text, "\n"); place.line > 0 && place.line <= len(lines) && unquoted.MatchString(lines[place.line-1]) {
 			hint = "; inside { } and [ ] a variable needs quotes: \"${NAME}\""
 		}
-		return place, "this is not YAML that can be read: " + e.GetMessage() + hint
+		message, _, _ := strings.Cut(e.GetMessage(), `: "`) // quotes what may be a secret
+		return place, "this is not YAML that can be read: " + message + hint
 	}
 	return position{}, "this is not YAML that can be read"
 }
@@ -175,7 +176,7 @@ func (t *tree) plain(n ast.Node, depth int) ast.Node {
 		name := v.Value.GetToken().Value
 		value, ok := t.anchors[name]
 		if !ok {
-			t.report(at(v.Start), fmt.Sprintf("no anchor &%s stands before this alias", name))
+			t.report(at(v.Start), "no anchor of this name stands before this alias; text that begins with * needs quotes")
 			return t.null(n)
 		}
 		return value // already plain; its ${NAME} are not replaced twice
@@ -189,7 +190,7 @@ func (t *tree) plain(n ast.Node, depth int) ast.Node {
 			quoted.Type = token.DoubleQuoteType
 			return t.plain(ast.String(quoted), depth)
 		}
-		t.report(at(v.Start), fmt.Sprintf("the tag %s is not used here; leave it out", v.Start.Value))
+		t.report(at(v.Start), "tags are not used here; leave it out, or put quotes around text that begins with !")
 		return t.null(n)
 	case *ast.StringNode:
 		v.Value = t.expand(v.Value, start(v))
@@ -303,7 +304,7 @@ func (t *tree) expand(s string, at position) string {
 		}
 		name, closed := strings.CutSuffix(strings.TrimPrefix(m, "${"), "}")
 		if !closed || !variableName.MatchString(name) {
-			t.report(at, fmt.Sprintf("%q is not a variable such as ${NAME}; write $${ for a literal ${", m))
+			t.report(at, "a ${ does not begin a variable such as ${NAME}, of letters, digits and _; write $${ for a literal ${")
 			return m
 		}
 		value, set := t.env(name)
