@@ -187,42 +187,65 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// An object is read for its currency once, however many amounts it has: for each of them anew it would
+// take longer than the tests may.
+func TestManyAmountsOfOneObject(t *testing.T) {
+	var args strings.Builder
+	args.WriteString("{")
+	for i := range 100_000 {
+		fmt.Fprintf(&args, `"a%d_minor":990,`, i)
+	}
+	args.WriteString(`"currency":"USD"}`)
+	i := card(approval.KindRequest, channelstest.Request(args.String())).Items[0]
+	if i.Total != 100_001 || i.Rows[0].Gloss != "= 9.90" {
+		t.Errorf("%d values, %+v", i.Total, i.Rows[0])
+	}
+}
+
 // A number is read out only where the reading is exact, and of a string nothing is said.
 func TestGlosses(t *testing.T) {
 	for args, want := range map[string]string{
-		`{"a":9999}`:                                  "",
-		`{"a":10000}`:                                 "= 10,000",
-		`{"a":-1234567}`:                              "= -1,234,567",
-		`{"a":123456789012345678901234567890}`:        "= 123,456,789,012,345,678,901,234,567,890",
-		`{"a":1234567890123456789012345678901}`:       "",
-		`{"a":12345.6}`:                               "",
-		`{"a":1e5}`:                                   "",
-		`{"a":-0}`:                                    "",
-		`{"a":"1234567"}`:                             "",
-		`{"amount_cents":0}`:                          "= 0.00",
-		`{"amount_cents":5}`:                          "= 0.05",
-		`{"amount_cents":-99}`:                        "= -0.99",
-		`{"amount_cents":2000}`:                       "= 20.00",
-		`{"amountCents":123456789}`:                   "= 1,234,567.89",
-		`{"cents":100}`:                               "= 1.00",
-		`{"CENTS":100}`:                               "= 1.00",
-		`{"amount_cents":20.5}`:                       "",
-		`{"amount_cents":2e3}`:                        "",
-		`{"amount_cents":-0}`:                         "",
-		`{"amount_cents":"2000"}`:                     "",
-		`{"percents":2000}`:                           "",
-		`{"cents_off":2000}`:                          "",
-		`{"a_minor":990}`:                             "",
-		`{"a_minor":990,"currency":"usd"}`:            "= 9.90",
-		`{"a_minor":990,"currency":"JPY"}`:            "",
-		`{"a_minor":990,"currency":["USD"]}`:          "",
-		`{"a_minor":99000,"currency":"KWD"}`:          "= 99,000",
-		`{"a":{"price_minor":1},"currency":"USD"}`:    "",
-		`{"a_minor":1,"x":{"currency":"USD"}}`:        "",
-		`{"a_minor":1,"currency":"\u0055SD"}`:         "= 0.01",
-		`{"a_cents":900719925474099312345678901234}`:  "= 9,007,199,254,740,993,123,456,789,012.34",
-		`{"token_cents":2000}`:                        "",
-		`{"a_cents":9007199254740993123456789012345}`: "",
+		`{"a":9999}`:                                      "",
+		`{"a":10000}`:                                     "= 10,000",
+		`{"a":-1234567}`:                                  "= -1,234,567",
+		`{"a":123456789012345678901234567890}`:            "= 123,456,789,012,345,678,901,234,567,890",
+		`{"a":1234567890123456789012345678901}`:           "",
+		`{"a":12345.6}`:                                   "",
+		`{"a":1e5}`:                                       "",
+		`{"a":-0}`:                                        "",
+		`{"a":"1234567"}`:                                 "",
+		`{"amount_cents":0}`:                              "= 0.00",
+		`{"amount_cents":5}`:                              "= 0.05",
+		`{"amount_cents":-99}`:                            "= -0.99",
+		`{"amount_cents":2000}`:                           "= 20.00",
+		`{"amountCents":123456789}`:                       "= 1,234,567.89",
+		`{"cents":100}`:                                   "= 1.00",
+		`{"CENTS":100}`:                                   "= 1.00",
+		`{"amount_cents":20.5}`:                           "",
+		`{"amount_cents":2e3}`:                            "",
+		`{"amount_cents":-0}`:                             "",
+		`{"amount_cents":"2000"}`:                         "",
+		`{"percents":2000}`:                               "",
+		`{"a_cents":2000,"currency":"eur"}`:               "= 20.00",
+		`{"a_cents":2000,"currency":"JPY"}`:               "",
+		`{"a_cents":20000,"currency":"KWD"}`:              "= 20,000",
+		`{"a_cents":2000,"currency":null}`:                "= 20.00",
+		`{"a_cents":2000,"currency":["JPY"]}`:             "",
+		`{"a_cents":2,"currency":"USD","Currency":"JPY"}`: "",
+		`{"a_minor":2,"currency":"USD","Currency":"JPY"}`: "",
+		`{"a_minor":2,"currency":"USD","Currency":"usd"}`: "= 0.02",
+		`{"cents_off":2000}`:                              "",
+		`{"a_minor":990}`:                                 "",
+		`{"a_minor":990,"currency":"usd"}`:                "= 9.90",
+		`{"a_minor":990,"currency":"JPY"}`:                "",
+		`{"a_minor":990,"currency":["USD"]}`:              "",
+		`{"a_minor":99000,"currency":"KWD"}`:              "= 99,000",
+		`{"a":{"price_minor":1},"currency":"USD"}`:        "",
+		`{"a_minor":1,"x":{"currency":"USD"}}`:            "",
+		`{"a_minor":1,"currency":"\u0055SD"}`:             "= 0.01",
+		`{"a_cents":900719925474099312345678901234}`:      "= 9,007,199,254,740,993,123,456,789,012.34",
+		`{"token_cents":2000}`:                            "",
+		`{"a_cents":9007199254740993123456789012345}`:     "",
 	} {
 		got := ""
 		for _, row := range card(approval.KindRequest, channelstest.Request(args)).Items[0].Rows {

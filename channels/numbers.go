@@ -22,37 +22,50 @@ var twoDecimals = map[string]bool{
 	"MXN": true, "NOK": true, "NZD": true, "PLN": true, "SEK": true, "SGD": true, "THB": true, "USD": true, "ZAR": true,
 }
 
-// amountOf returns what whole numbers under a key of this object stand for. Cents are hundredths; minor
-// units are so only of some currencies, hence of one that the object names.
-func amountOf(key string, object []byte) amount {
-	switch {
-	case centsKey.MatchString(key), minorKey.MatchString(key) && twoDecimals[currency(object)]:
+// amountOf returns what whole numbers under a key of an object stand for. Cents are hundredths, unless
+// the object names a currency of which that is not known: some write yen as cents too. Minor units are so
+// only of a currency that it names.
+func amountOf(key string, currency func() (code string, named bool)) amount {
+	cents := centsKey.MatchString(key)
+	if !cents && !minorKey.MatchString(key) {
+		return 0
+	}
+	if code, named := currency(); named && twoDecimals[code] || !named && cents {
 		return 2
 	}
 	return 0
 }
 
-// currency returns the currency that an object names.
-func currency(object []byte) string {
+// currency returns the currency that an object names, "" where what it names is not clear. It reads the
+// whole object, which is asked once and not for each of its keys.
+func currency(object []byte) (code string, named bool) {
 	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true))
 	if open, err := d.ReadToken(); err != nil || open.Kind() != '{' {
-		return ""
+		return "", false
 	}
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
-			return ""
+			return "", named
 		}
 		wanted := strings.EqualFold(name.String(), "currency")
 		v, err := d.ReadValue()
 		if err != nil {
-			return ""
+			return "", named
 		}
-		if wanted && v.Kind() == '"' {
-			return strings.ToUpper(string(bytes.Trim(v, `"`)))
+		if !wanted || v.Kind() == 'n' {
+			continue
 		}
+		next := ""
+		if v.Kind() == '"' {
+			next = strings.ToUpper(string(bytes.Trim(v, `"`)))
+		}
+		if named && next != code {
+			return "", true
+		}
+		code, named = next, true
 	}
-	return ""
+	return code, named
 }
 
 // maxGlossed is the longest number, in digits, that is written out once more: all of it stays on a card.

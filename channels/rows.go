@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -76,6 +77,7 @@ func (b *rowBuilder) members(depth int, raw []byte, route func(name string) *row
 		return
 	}
 	object := open.Kind() == '{'
+	named := sync.OnceValues(func() (string, bool) { return currency(raw) })
 	for i := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; i++ {
 		key, to, money := "["+strconv.Itoa(i)+"]", b, amount(0)
 		if object {
@@ -83,7 +85,7 @@ func (b *rowBuilder) members(depth int, raw []byte, route func(name string) *row
 			if err != nil {
 				return
 			}
-			key, money = rowKey(name.String()), amountOf(name.String(), raw)
+			key, money = rowKey(name.String()), amountOf(name.String(), named)
 			if route != nil {
 				to = route(name.String())
 			}
