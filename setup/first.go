@@ -33,6 +33,8 @@ type Answers struct {
 
 	// Known gives values of variables that there are already; what it does not know is made or left empty.
 	Known func(name string) (string, bool)
+	// Taken reports which variables mean something else on this machine, so that no token may be called so.
+	Taken func(name string) bool
 }
 
 // DefaultWebhookListen is where a first configuration takes webhooks.
@@ -85,7 +87,7 @@ func New(path, env string, a Answers) (Files, error) {
 		vars = append(vars, variable{name, value, comment})
 		return name
 	}
-	agentToken, personToken := tokenName(a.Agent, "AGENT_TOKEN"), tokenName(a.Person, "PERSON_TOKEN")
+	agentToken, personToken := a.tokenName(a.Agent, "AGENT_TOKEN"), a.tokenName(a.Person, "PERSON_TOKEN")
 	if agentToken == personToken {
 		agentToken, personToken = "AGENT_TOKEN", "PERSON_TOKEN"
 	}
@@ -170,8 +172,12 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// tokenName is the variable of somebody's token, or otherwise where their name makes none.
-func tokenName(name, otherwise string) string {
+// reserved are variables with a meaning of their own, which a token of somebody with a hard name could be
+// taken for.
+var reserved = []string{"COUNTERSIGN_TOKEN", "LINE_CHANNEL_ACCESS_TOKEN", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"}
+
+// tokenName is the variable of somebody's token, or otherwise where their name makes none that is free.
+func (a Answers) tokenName(name, otherwise string) string {
 	upper := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
@@ -186,7 +192,12 @@ func tokenName(name, otherwise string) string {
 	if upper = strings.Trim(upper, "_"); upper == "" || upper[0] <= '9' {
 		return otherwise
 	}
-	return upper + "_TOKEN"
+	for _, v := range []string{upper + "_TOKEN", "COUNTERSIGN_" + upper + "_TOKEN"} {
+		if !slices.Contains(reserved, v) && (a.Taken == nil || !a.Taken(v)) {
+			return v
+		}
+	}
+	return otherwise
 }
 
 // quoted is a string as a YAML value: in quotes unless it is plain beyond doubt.

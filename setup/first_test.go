@@ -148,6 +148,32 @@ func TestNewMakesFreshTokens(t *testing.T) {
 	}
 }
 
+// The variable of somebody's token is theirs: neither a platform's, which may be called like it, nor one
+// that means something else on this machine.
+func TestNewTakesNoTokenForAnother(t *testing.T) {
+	taken := func(name string) bool {
+		return name == "GITHUB_TOKEN" || name == "KEN_TOKEN" || name == "COUNTERSIGN_KEN_TOKEN"
+	}
+	for _, tt := range []struct{ agent, person, agentToken, personToken string }{
+		{"slack-bot", "slack-app", "COUNTERSIGN_SLACK_BOT_TOKEN", "COUNTERSIGN_SLACK_APP_TOKEN"},
+		{"line-channel-access", "countersign", "COUNTERSIGN_LINE_CHANNEL_ACCESS_TOKEN", "COUNTERSIGN_COUNTERSIGN_TOKEN"},
+		{"github", "ken", "COUNTERSIGN_GITHUB_TOKEN", "PERSON_TOKEN"},
+		{"bot", "agent", "BOT_TOKEN", "AGENT_TOKEN"},
+	} {
+		f, err := setup.New("gate.yaml", "gate.env", setup.Answers{Agent: tt.agent, Person: tt.person, Line: true, Slack: true, SocketMode: true, Known: env, Taken: taken})
+		if err != nil {
+			t.Errorf("%s, %s: %v", tt.agent, tt.person, err)
+			continue
+		}
+		if f.Names[0] != tt.agentToken || f.Names[1] != tt.personToken || f.Token != tt.personToken {
+			t.Errorf("%s, %s: variables %v", tt.agent, tt.person, f.Names)
+		}
+		if vars := lines(t, f.Env); len(vars) != len(f.Names) {
+			t.Errorf("%s, %s: %d lines for %v", tt.agent, tt.person, len(vars), f.Names)
+		}
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		answers setup.Answers

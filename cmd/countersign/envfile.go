@@ -54,6 +54,14 @@ func readEnv(path string) (vars map[string]string, names []string, err error) {
 	return vars, names, nil
 }
 
+// envValue is a value as [readEnv] reads it back: in quotes where it would lose a space or quotes of its own.
+func envValue(s string) string {
+	if quoted := len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0]; quoted || s != strings.TrimSpace(s) {
+		return `"` + s + `"`
+	}
+	return s
+}
+
 func variableName(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" && (s[0] < '0' || s[0] > '9')
 }

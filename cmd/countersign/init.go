@@ -78,6 +78,10 @@ func (c *initCmd) Run(_ context.Context, s *std) error {
 		v, ok := old[name]
 		return v, ok
 	}
+	a.Taken = func(name string) bool { // where the environment has another value, it would count before ours
+		v, _ := s.env(name)
+		return v != "" && v != old[name]
+	}
 	files, err := setup.New(path, env, a)
 	if err != nil {
 		return usagef("%s", err)
@@ -85,7 +89,7 @@ func (c *initCmd) Run(_ context.Context, s *std) error {
 	secrets := files.Env
 	for _, name := range names { // what was there beside ours stays
 		if old[name] != "" && !slices.Contains(files.Names, name) {
-			secrets = fmt.Appendf(secrets, "\n# From before.\n%s=%s\n", name, old[name])
+			secrets = fmt.Appendf(secrets, "\n# From before.\n%s=%s\n", name, envValue(old[name]))
 		}
 	}
 	if err := errors.Join(write(env, secrets), write(path, files.Config)); err != nil {
