@@ -84,10 +84,12 @@ func Verify(ctx context.Context, t Trial) error {
 		return ctx.Err()
 	}
 	asked, err := v.ask(ctx)
+	if asked {
+		defer v.tidy(ctx)
+	}
 	if err != nil || !asked {
 		return err
 	}
-	defer v.tidy(ctx)
 	if err := v.cards(ctx); err != nil {
 		return err
 	}

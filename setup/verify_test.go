@@ -450,6 +450,26 @@ func TestVerifyInterruptedTidiesUp(t *testing.T) {
 	}
 }
 
+// A test request that cannot be looked at just after it was made is not left behind.
+func TestVerifyThatCannotGoOnTidiesUp(t *testing.T) {
+	w := newWorld(t, plan{running: true})
+	var f found
+	v := w.trial(t, &f)
+	var failed atomic.Bool
+	v.Admin = w.client(t, front(t, w.url, nil, func(res *http.Response) error {
+		if strings.HasPrefix(res.Request.URL.Path, "/v1/approvals/") && failed.CompareAndSwap(false, true) {
+			return errors.New("the answer is lost")
+		}
+		return nil
+	}), "HANA_TOKEN")
+	if err := setup.Verify(t.Context(), v); err == nil {
+		t.Fatal("no error")
+	}
+	if as := w.requests(t); len(as) != 1 || as[0].Status != "cancelled" {
+		t.Errorf("what is left: %+v", as)
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	for _, tt := range []struct{ listen, hooks, public, server, webhook string }{
 		{"127.0.0.1:8787", "", "", "http://127.0.0.1:8787", "http://127.0.0.1:8787"},
