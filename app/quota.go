@@ -118,7 +118,12 @@ func (a *App) readQuota(ctx context.Context) time.Duration {
 	}
 	q := &quota{limited: limited, limit: limit, used: used, at: a.o.Now().UTC().Truncate(time.Millisecond)}
 	read := *q // the quotas' own from here on
-	if a.quotas.set(q) {
+	warn := a.quotas.set(q)
+	if a.live.Load().line != l.line { // what came in force meanwhile may be another account
+		a.quotas.set(nil)
+		return 0
+	}
+	if warn {
 		a.sayLow(read)
 	}
 	if read.low() {

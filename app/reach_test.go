@@ -100,6 +100,31 @@ func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
 	w.eventually("the eighth message is warned of", func() bool { return strings.Contains(w.log.String(), "messages are running out") })
 }
 
+// What LINE says of one account, while the configuration changes to another, is not that one's.
+func TestAQuotaThatComesTooLateIsNotTheNewAccounts(t *testing.T) {
+	w := newWorld(t)
+	w.chat.SetLINEQuota(200)
+	w.chat.SetLINEUsage(200)
+	hold := w.chat.HoldAnswer(sandbox.LINEConsumption)
+	defer hold.Release()
+	if err := w.app.Reload(w.ctx); err != nil { // reads the quota
+		t.Fatal(err)
+	}
+	if err := hold.Wait(w.ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.chat.Fail(sandbox.LINEQuota, -1, sandbox.ServerError())
+	w.env["LINE_SECRET"] = "another-channel-secret-0123456789"
+	if err := w.app.Reload(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	hold.Release()
+	w.eventually("the new account was asked", func() bool { return strings.Contains(w.log.String(), "LINE did not say how many") })
+	if m := w.get("/metrics"); !strings.Contains(m, "countersign_line_quota_used -1") {
+		t.Error("the old account's quota is taken for the new one's")
+	}
+}
+
 func itoa(n int) string {
 	b, _ := json.Marshal(n)
 	return string(b)
