@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -387,4 +389,63 @@ func TestDialogueSocketMode(t *testing.T) {
 	d.slack(d.chat.DM("hana"), 1)
 	d.hearsBack(1)
 	d.done("slack_socket_mode")
+}
+
+// Slack is taken out of the configuration, and put back, while people press buttons over the connection:
+// it is closed and opened anew, and what is pressed without it decides nothing.
+func TestSocketModeTakenOutAndPutBack(t *testing.T) {
+	d := startDialogue(t, "Slack taken out of the configuration and put back.", peopleSlack, channelsSocket)
+	d.chat.SetWebhooks("", "")
+	with, err := os.ReadFile(d.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := strings.Replace(string(with), channelsSocket, "", 1)
+	if without == string(with) {
+		t.Fatal("Slack is not where it was thought to be")
+	}
+	sockets := func(n int) {
+		t.Helper()
+		if open, err := d.chat.WaitSlackSockets(d.ctx, n); err != nil {
+			t.Fatalf("%d connections, want %d", len(open), n)
+		}
+	}
+	reload := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(d.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.app.Reload(d.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sockets(1)
+	d.calls(payment)
+	d.slack(approvals, 1)
+	var pressing sync.WaitGroup
+	over := make(chan struct{})
+	pressing.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				d.chat.TapSlack(d.ctx, "noi", approvals, "", "approve", "")
+				d.chat.OpenHome(d.ctx, "ken")
+			}
+		}
+	})
+	for range 3 {
+		reload(without)
+		sockets(0)
+		reload(string(with))
+		sockets(1)
+	}
+	close(over)
+	pressing.Wait()
+	if n := len(d.audit("hitl_decision")); n != 0 {
+		t.Errorf("%d decisions", n)
+	}
+	d.presses("ken", "approve", "")
+	d.eventually("ken's press decides", func() bool { return len(d.audit("hitl_decision")) == 1 })
 }
