@@ -16,6 +16,8 @@ var (
 	minorKey = regexp.MustCompile(`[_.\- ](?i:minor)$|[a-z0-9]Minor$`)
 )
 
+var currencyKey = regexp.MustCompile(`^(?i:currency([_.\- ]?code)?)$`)
+
 // twoDecimals are currencies of which a minor unit is known to be a hundredth.
 var twoDecimals = map[string]bool{
 	"AUD": true, "BRL": true, "CAD": true, "CHF": true, "CNY": true, "CZK": true, "DKK": true, "EUR": true, "GBP": true, "HKD": true, "INR": true,
@@ -48,7 +50,7 @@ func currency(object []byte) (code string, named bool) {
 		if err != nil {
 			return "", named
 		}
-		wanted := strings.EqualFold(name.String(), "currency")
+		wanted := currencyKey.MatchString(name.String())
 		v, err := d.ReadValue()
 		if err != nil {
 			return "", named
