@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,7 @@ import (
 // countersign.yaml.
 func envPath(config string) string { return strings.TrimSuffix(config, filepath.Ext(config)) + ".env" }
 
-// maxEnvFile is how much of a file of variables is read.
+// maxEnvFile is how long a file of variables may be.
 const maxEnvFile = 1 << 20
 
 // readEnv reads a file of variables: NAME=value a line, taken as it stands, empty lines and lines that
@@ -27,10 +26,18 @@ func readEnv(path string) (vars map[string]string, names []string, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(data) > maxEnvFile {
+		return nil, nil, fmt.Errorf("%s: it is longer than 1 MiB", path)
+	}
 	vars = map[string]string{}
-	lines := bufio.NewScanner(io.LimitReader(f, maxEnvFile))
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
 		if line == "" || line[0] == '#' {
 			continue
 		}
@@ -47,9 +54,6 @@ func readEnv(path string) (vars map[string]string, names []string, err error) {
 		}
 		vars[name] = value
 		names = append(names, name)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return vars, names, nil
 }

@@ -98,6 +98,9 @@ func TestEnvFile(t *testing.T) {
 		{"export A=1\n", "x.env:1: this is not NAME=value", nil},
 		{"1A=1\n", "x.env:1: this is not NAME=value", nil},
 		{"A=1\nB=2\nA=3\n", "x.env:3: A is there twice", nil},
+		{"A=" + strings.Repeat("secret", 1<<20/6+1) + "\n", "x.env: it is longer than 1 MiB", nil},
+		{strings.Repeat("\n", 1<<20-4) + "A=secret\n", "x.env: it is longer than 1 MiB", nil},
+		{"A=" + strings.Repeat("x", 100_000) + "\n", "", map[string]string{"A": strings.Repeat("x", 100_000)}},
 	} {
 		path := filepath.Join(t.TempDir(), "x.env")
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
