@@ -263,6 +263,8 @@ func (c *checker) ways(path string, p Person) {
 	for i, name := range p.Channels {
 		entry := fmt.Sprintf("%s.channels[%d]", path, i)
 		switch {
+		case !slices.Contains(known, name) && !word.MatchString(name): // an address, perhaps, and with a secret in it
+			c.errorf(entry, "channels holds names of channels; there are %s", strings.Join(known, ", "))
 		case !slices.Contains(known, name):
 			c.errorf(entry, "there is no channel %q; there are %s", name, strings.Join(known, ", "))
 		case seen[name]:

@@ -577,3 +577,19 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("%d masked: %s", n, masked)
 	}
 }
+
+// An address that was put where a channel's name belongs is not repeated: it may hold a secret.
+func TestAnAddressInTheWrongPlaceIsNotRepeated(t *testing.T) {
+	const address = "https://example.com/hooks/a-part-that-nobody-may-see"
+	for _, channels := range []string{"[\"" + address + "\"]", "\"" + address + "\""} {
+		_, problems, err := Parse("test.yaml", []byte("people:\n  - {name: hana, roles: [approver], token: hanas-own-token-0123, channels: "+channels+"}\n"), testEnv)
+		if err == nil {
+			t.Fatal("taken")
+		}
+		for _, p := range problems {
+			if strings.Contains(p.String(), "nobody-may-see") {
+				t.Errorf("%s", p)
+			}
+		}
+	}
+}

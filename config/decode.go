@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,10 +110,14 @@ func (d *decoder) mapping(path string, n ast.Node, v reflect.Value) {
 	}
 }
 
+// word matches what may be repeated in a report: a name. Anything longer could be a secret in the wrong
+// place.
+var word = regexp.MustCompile(`^[\p{L}\p{N}_.-]{1,20}$`)
+
 func (d *decoder) sequence(path string, n ast.Node, v reflect.Value) {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {
-		if t, scalar := text(n); scalar && v.Type().Elem().Kind() == reflect.String {
+		if t, scalar := text(n); scalar && v.Type().Elem().Kind() == reflect.String && word.MatchString(t) {
 			d.fail(path, start(n), "%s must be a list: [%s]", last(path), t)
 		} else {
 			d.fail(path, start(n), "%s must be a list", last(path))
