@@ -67,6 +67,7 @@ type slackState struct {
 
 	mode      socketMode
 	sockets   []*socket // open, oldest first
+	greeting  int       // connections that are being greeted
 	turn      int       // whose turn it is
 	tickets   map[string]time.Time
 	envelopes map[string]*envelope

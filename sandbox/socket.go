@@ -176,7 +176,10 @@ func (s *Sandbox) keepSocket(sk *socket) {
 		close(sk.gone)
 	}()
 	s.mu.Lock()
-	open, off := len(s.slack.sockets), s.slack.mode == socketModeOff
+	open, off := len(s.slack.sockets)+s.slack.greeting, s.slack.mode == socketModeOff
+	if !off && open < slackMaxSockets { // it counts from now on, though nothing is sent over it before its greeting
+		s.slack.greeting++
+	}
 	s.mu.Unlock()
 	switch {
 	case off:
@@ -188,13 +191,16 @@ func (s *Sandbox) keepSocket(sk *socket) {
 		sk.end()
 		return
 	}
-	if sk.say(mustJSON(Object{
+	hello := sk.say(mustJSON(Object{
 		"type": "hello", "num_connections": open + 1, "connection_info": Object{"app_id": s.cfg.Slack.AppID},
 		"debug_info": Object{"host": "applink-sandbox", "started": s.now().UTC().Format("2006-01-02 15:04:05.000"), "build_number": 1, "approximate_connection_time": 3600},
-	})) != nil {
+	}))
+	s.mu.Lock()
+	s.slack.greeting--
+	if hello != nil {
+		s.mu.Unlock()
 		return
 	}
-	s.mu.Lock()
 	s.slack.sockets, s.slack.mode = append(s.slack.sockets, sk), socketModeOn
 	s.bump()
 	s.mu.Unlock()
