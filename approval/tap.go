@@ -294,8 +294,11 @@ func (g *Gate) askTogether(ctx context.Context, tx Tx, t Tap, targets []string) 
 		if err != nil {
 			return out, false, err
 		}
-		if refusal == nil || refusal.Code != CodeReasonRequired {
+		switch {
+		case refusal == nil:
 			return out, false, Errorf(CodeInternal, "a request that needs a reason was decided without one")
+		case refusal.Code != CodeReasonRequired: // the tapper's role was taken away just now: they are refused as any other
+			return out, false, nil
 		}
 		if about.ApprovalID == "" {
 			out.Code, out.Text = refusal.Code, g.refusal(t, refusal, orID(t.RequestID, id))
