@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -48,6 +49,16 @@ type Call struct {
 	Server string // the MCP server that has the tool, "" for an agent's own
 	Tool   string
 	Args   Args
+	// Method is the MCP method where it is another than tools/call, such as resources/read. Tool is then
+	// [MethodTool] of it, a name that no tool of a server has.
+	Method string
+	// ToolDigest is the SHA-256, in hex, of the tool as its server describes it; "" where nobody looked.
+	ToolDigest string
+	// Dispatch says that whoever asks sends the call on itself and reports what came of it: an approval
+	// is marked as dispatched in the moment it is used.
+	Dispatch bool
+	// Task says that the gate's side runs the call by itself once it is approved, as an MCP task.
+	Task bool
 
 	TurnID    string
 	SessionID string
@@ -92,6 +103,10 @@ func (c Call) Validate() error {
 	return nil
 }
 
+// MethodTool returns what a call of an MCP method other than tools/call has as its tool:
+// resources:read for resources/read.
+func MethodTool(method string) string { return strings.ReplaceAll(method, "/", ":") }
+
 // Target names the tool as people and rules write it: tool, or server/tool.
 func (c Call) Target() string { return target(c.Server, c.Tool) }
 
@@ -113,6 +128,7 @@ type Verdict struct {
 	RequireReason bool
 	IgnoreArgs    []string // top-level args that do not count for the hash
 	Observe       bool     // mode observe: the call is allowed, Action is what would have happened
+	Strict        bool     // audit: strict: an allowed call is on record before it is sent
 }
 
 // Terms are the durations that the policy sets for all its requests.
@@ -120,6 +136,8 @@ type Terms struct {
 	UseWithin      time.Duration // how long an approval may wait for its use
 	RememberDenial time.Duration // how long a denial answers the same call again
 	MaxPending     int           // per agent; 0: no limit
+	// Elicitation are the levels of risk that may be decided by the person at the agent's keyboard.
+	Elicitation []Risk
 }
 
 // Policy turns calls into verdicts. It is immutable, does no I/O and is safe for concurrent use. It

@@ -27,6 +27,9 @@ const (
 	EventReasonAdded          EventType = "decision_reason_added" // to a denial that had none
 	EventChannelDead          EventType = "channel_dead"          // somebody blocked us or left
 	EventChannelAlive         EventType = "channel_alive"         // and is back
+	EventCallOutcome          EventType = "call_outcome"          // of a dispatched call: Reason is succeeded, failed or unknown
+	EventToolPinned           EventType = "tool_pinned"           // a tool was seen for the first time
+	EventToolAccepted         EventType = "tool_accepted"         // a changed tool was taken as it is now, with an approval
 )
 
 // Event is one line of the audit log, written in the transaction of what it reports. Seq is given out

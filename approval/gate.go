@@ -33,6 +33,9 @@ type Outcome struct {
 	ReasonCode string
 	Request    *Request // nil where the policy alone decided
 	Created    bool     // this call made the request
+	// Committed, where it is not nil, returns once the record of an allowed call is durable: the call may
+	// be sent at once, and is not answered before. An error says that there is no such record.
+	Committed func(context.Context) error
 }
 
 // Options are what a [Gate] is made of. Store, Broker and Policy are required.

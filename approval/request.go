@@ -68,6 +68,11 @@ type Request struct {
 	LapsedAt      time.Time
 	AckedAt       time.Time
 
+	ToolDigest   string // of the tool as it was described when it was asked for; "" where nobody looked
+	Task         bool   // the gate's side runs the call once it is approved
+	DispatchedAt time.Time
+	Ran          Ran // what came of the dispatched call, "" while nobody has said
+
 	BatchID  string // shared by the requests of one batch call, "" otherwise
 	Previous *Use   // the last use of the same key within 24 h before this request was made
 }
@@ -78,7 +83,20 @@ type Use struct {
 	ApprovedBy string    `json:"approved_by"`
 	ApprovedAt time.Time `json:"approved_at"`
 	ConsumedAt time.Time `json:"consumed_at"`
+	// DispatchedAt is set where the gate's own side sent the call on, Ran once it is known what came of it.
+	DispatchedAt time.Time `json:"dispatched_at,omitzero"`
+	Ran          Ran       `json:"outcome,omitempty"`
 }
+
+// Ran is what came of a call that was sent on.
+type Ran string
+
+const (
+	RanSucceeded Ran = "succeeded"
+	RanFailed    Ran = "failed"
+	// RanUnknown is a call that was sent and whose answer never came: it may have run.
+	RanUnknown Ran = "unknown"
+)
 
 // Key returns the key that the request is deduplicated by.
 func (r Request) Key() Key { return Key{r.Agent, r.Scope, r.Server, r.Tool, r.ArgsHash} }
