@@ -58,6 +58,8 @@ type Options struct {
 	Status func(to Actor) []string
 	// Editable says whether a sent card of the channel can be edited. nil: none can.
 	Editable func(channel string) bool
+	// Keyboard says who sits at an agent's keyboard, as it is configured now. nil: nobody is known to.
+	Keyboard func(agent string) (Actor, bool)
 	// People returns a person as they are configured now. It is asked inside the transaction of what they
 	// decide, so that somebody who was removed meanwhile decides nothing. nil: actors are taken as given.
 	People func(name string) (Actor, bool)
@@ -79,6 +81,7 @@ type Gate struct {
 	nameOf   func(Address) string
 	editable func(string) bool
 	people   func(string) (Actor, bool)
+	keyboard func(string) (Actor, bool)
 	masker   atomic.Pointer[Masker]
 	log      *slog.Logger
 	wall     func() time.Time
@@ -87,7 +90,7 @@ type Gate struct {
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
 	g := &Gate{store: o.Store, broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status, nameOf: o.NameOf,
-		editable: o.Editable, people: o.People, log: o.Logger, wall: o.Now}
+		editable: o.Editable, people: o.People, keyboard: o.Keyboard, log: o.Logger, wall: o.Now}
 	if g.routes == nil {
 		g.routes = func(Request) []Route { return nil }
 	}
@@ -105,6 +108,9 @@ func NewGate(o Options) *Gate {
 	}
 	if g.status == nil {
 		g.status = func(Actor) []string { return nil }
+	}
+	if g.keyboard == nil {
+		g.keyboard = func(string) (Actor, bool) { return Actor{}, false }
 	}
 	if g.editable == nil {
 		g.editable = func(string) bool { return false }

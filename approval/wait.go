@@ -22,8 +22,17 @@ type WaitOptions struct {
 // is up the outcome is pending, in the words of the first answer.
 func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Outcome, error) {
 	first, err := g.Check(ctx, c)
-	if err != nil || first.Word != WordPending || w.For <= 0 {
+	if err != nil {
 		return first, err
+	}
+	return g.Wait(ctx, c, first, w)
+}
+
+// Wait is the second half of [Gate.CheckWait]: for a caller who was answered first already, and holds on
+// now until the request of that answer ends. What waits for nobody is returned as it is.
+func (g *Gate) Wait(ctx context.Context, c Call, first Outcome, w WaitOptions) (Outcome, error) {
+	if first.Word != WordPending || first.Request == nil || w.For <= 0 {
+		return first, nil
 	}
 	r, err := g.await(ctx, first.Request.ID, w.For, w.Stop)
 	if err != nil {
