@@ -1,0 +1,67 @@
+// Package downstream keeps the connections of MCP clients, over stdio and over streamable HTTP, in both
+// eras of the protocol. It frames, checks and routes messages and knows no rules: each request is handed
+// to a [Session], which answers it.
+//
+// A legacy client has one session from initialize to its end. A modern client has none: over HTTP each of
+// its requests gets a session for itself, over stdio one session serves the whole connection.
+package downstream
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// Client is who a session is for.
+type Client struct {
+	Era   mcp.Era
+	Agent string // by its credential, never from what it sent
+	// Still looks at the credential again: an error says that it is not valid any more. nil: it always is.
+	Still func() error
+	// Push sends a notification outside of any request, as legacy servers do. It does not block for long
+	// and may drop what the client does not fetch. nil: there is no way.
+	Push func(mcp.Message)
+	// Local says that the client is on the same machine and speaks for one person: stdio.
+	Local bool
+}
+
+// Server opens sessions.
+type Server interface {
+	Open(c Client) Session
+}
+
+// Session answers one client. Its methods are called concurrently.
+type Session interface {
+	// Request answers one request; the response bears its id. ctx ends when the client gives the request
+	// up (notifications/cancelled, a modern HTTP client that closes the stream) or is gone. A request that
+	// was given up need not be answered; what is returned then is dropped.
+	Request(ctx context.Context, m mcp.Message, s Stream) mcp.Message
+	// Notify takes a notification, such as notifications/initialized. The transports handle
+	// notifications/cancelled themselves.
+	Notify(ctx context.Context, m mcp.Message)
+	// ParamHeaders returns the Mcp-Param headers that a tool's schema asks for, none for an unknown tool.
+	ParamHeaders(tool string) []mcp.ParamHeader
+	// Close ends the session; requests in hand have ended before.
+	Close()
+}
+
+// Stream is the way to a client while its request is worked on. It may be used from several goroutines,
+// and not after the request was answered.
+type Stream interface {
+	// Send sends a notification that belongs to the request.
+	Send(m mcp.Message) error
+	// Ask sends the client a request, legacy era only, and returns its response.
+	Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error)
+}
+
+// Caller is who an HTTP request comes from.
+type Caller struct {
+	Agent string
+	Still func() error
+}
+
+// Authenticate says who an HTTP request comes from; an error refuses it with 401, and its text is told.
+type Authenticate func(r *http.Request) (Caller, error)

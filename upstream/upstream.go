@@ -1,0 +1,109 @@
+// Package upstream keeps connections to MCP servers, over stdio to a process of their own or over
+// streamable HTTP, in both eras of the protocol. It moves messages and knows no rules: what may be sent
+// is decided before it gets here.
+//
+// What it promises is to be exact about one thing: whether a request that got no answer was ever sent.
+// A call that never left may be tried again; one that left and was not answered may have run.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// Config is one server and how it is reached: by Command or by URL.
+type Config struct {
+	Name    string
+	Command []string
+	Dir     string
+	Env     []string // the whole environment of the command, as os.Environ has it; nil: this process's
+	URL     string
+	Header  http.Header // sent with every request; the server's own credentials
+
+	// Client is our name and version, an object, as servers are told.
+	Client jsontext.Value
+	// Capabilities are what a legacy server is told that the client can do, an object; nil: {}.
+	Capabilities jsontext.Value
+	// Stderr receives, line by line, what a process writes there. nil: the log has it at level debug.
+	Stderr func(line string)
+
+	StartTimeout time.Duration // until a server must have said what it is; default 30 s
+	Logger       *slog.Logger
+	// Transport is what HTTP goes through; nil: one of its own, that follows no redirects.
+	Transport http.RoundTripper
+}
+
+// Peer is whoever the messages are for that a server sends by itself. Both functions are called from
+// the connection's reader and must not block it for long; Ask is called in a goroutine of its own.
+type Peer struct {
+	// Notification gets what belongs to no request in flight: list_changed, logging, resource updates.
+	Notification func(mcp.Message)
+	// Ask answers a request of a legacy server (sampling, elicitation, roots) that belongs to no request
+	// in flight, or to one without an Ask of its own. nil: it is refused. ping is answered without it.
+	Ask func(ctx context.Context, m mcp.Message) mcp.Message
+}
+
+// Hello is what a server said of itself.
+type Hello struct {
+	Era          mcp.Era
+	Version      string         // of the protocol
+	Capabilities jsontext.Value // an object
+	Server       jsontext.Value // its name and version, an object; nil: it did not say
+	Instructions string
+	Raw          jsontext.Value // the whole result of initialize or server/discover
+}
+
+// Request is one request to a server.
+type Request struct {
+	ID     jsontext.Value // from [Conn.NewID]; where Params ask for progress, it is the token too
+	Method string
+	Params jsontext.Value // as it is sent
+	// Header is sent beside the standard ones, on modern HTTP: what Mcp-Param headers the tool wants.
+	Header http.Header
+	// On gets the notifications that belong to the request, in order, before its answer: progress with its
+	// token, and on HTTP all that comes on its stream. nil: they go to the Peer.
+	On func(mcp.Message)
+	// Ask answers what a legacy server asks while it works on this request. It is called in a goroutine
+	// of its own, with a context that ends with the request. On stdio, where a server cannot say which
+	// request it asks for, it is called only if this is the only request in flight that has an Ask.
+	Ask func(ctx context.Context, m mcp.Message) mcp.Message
+}
+
+// Conn is a connection to one server. It is safe for concurrent use.
+type Conn interface {
+	Hello() Hello
+	// NewID returns an id that no other request of the connection has.
+	NewID() jsontext.Value
+	// Do sends the request and returns the server's response, result or error. Any other error is an
+	// [*Error]. When ctx ends the server is told that the request is cancelled, in the way of its era.
+	Do(ctx context.Context, r Request) (mcp.Message, error)
+	// Notify sends a notification.
+	Notify(ctx context.Context, method string, params jsontext.Value) error
+	// Done is closed when the connection is over; Err then says why.
+	Done() <-chan struct{}
+	Err() error
+	Close() error
+}
+
+// Error says that a request got no answer.
+type Error struct {
+	// Sent says that the server may have seen the request: it may have acted on it.
+	Sent bool
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Sent reports whether the request that err tells of may have reached the server.
+func Sent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return !ok || e.Sent // what is not known is taken for sent
+}
