@@ -82,7 +82,7 @@ policy:
 
 func TestDesignExample(t *testing.T) {
 	p := compile(t, designExample)
-	if got, want := p.Terms(), (approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute}); got != want {
+	if got, want := p.Terms(), (approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute}); !cmp.Equal(got, want) {
 		t.Errorf("terms %+v, want %+v", got, want)
 	}
 	transfer := call(t, "transfer_credits", `{"amount_cents":1000}`)
@@ -469,7 +469,7 @@ func TestTerms(t *testing.T) {
 		`max_pending: 20`:                     {UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, MaxPending: 20},
 		`remember_denial: 1h, max_pending: 0`: {UseWithin: 15 * time.Minute, RememberDenial: time.Hour},
 	} {
-		if got := compile(t, "policy: {"+policy+"}").Terms(); got != want {
+		if got := compile(t, "policy: {"+policy+"}").Terms(); !cmp.Equal(got, want) {
 			t.Errorf("%s: got %+v, want %+v", policy, got, want)
 		}
 	}
