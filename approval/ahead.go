@@ -1,6 +1,185 @@
 package approval
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
 
-// CheckAhead is [Gate.Check] for a caller who sends an allowed call on itself: see [Outcome.Committed].
-func (g *Gate) CheckAhead(ctx context.Context, c Call) (Outcome, error) { return g.Check(ctx, c) }
+const (
+	// maxAhead is how many records of allowed calls may be under way at a time.
+	maxAhead = 1024
+	// aheadStall is how long they may be under way with none arriving before no more are let ahead.
+	aheadStall = 500 * time.Millisecond
+	// aheadFor is for how long a record is tried before it is given up.
+	aheadFor = 10 * time.Second
+	// Between the tries of a record.
+	aheadFirstPause, aheadLastPause = 25 * time.Millisecond, 400 * time.Millisecond
+)
+
+// CheckAhead is [Gate.Check] for a caller who sends an allowed call on itself. Such a call's record is
+// written while the call is on its way: the outcome comes at once with Committed set, and the caller
+// must not pass on the call's answer before that has returned nil. The record is written whether or not
+// anybody waits for it.
+//
+// Where that is not safe the record is written first, as by Check: for a rule with a strict audit, a tool
+// that is not known yet or has changed, too many records under way or none of them arriving, and above
+// all after a commit has failed, until one succeeds: while the store cannot commit, nothing is allowed.
+func (g *Gate) CheckAhead(ctx context.Context, c Call) (Outcome, error) {
+	if err := c.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	p := g.Policy()
+	v := p.Evaluate(ctx, c)
+	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) && g.ahead.begin(g.wall()) {
+		return Outcome{Word: WordAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, Committed: g.record(ctx, c, v)}, nil
+	}
+	out, err := g.Check(ctx, c)
+	if err == nil && out.Word == WordAllow {
+		g.ahead.succeed()
+	}
+	return out, err
+}
+
+// toolIsKnown reports whether the call's tool raises no question that only a transaction can answer.
+func (g *Gate) toolIsKnown(c Call, p Policy) bool {
+	if c.ToolDigest == "" {
+		return true
+	}
+	pin, ok := g.pins.get(c.Server, c.Tool)
+	// The store's clock may be ahead of this one, though hardly by a minute.
+	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.wall().Add(-time.Minute), p.Terms())
+}
+
+// record writes the record of an allowed call in the background, and returns what waits for it. The
+// caller has begun with g.ahead.
+func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	done := make(chan struct{})
+	var failure error
+	go func() {
+		j := judged{call: c, verdict: v, key: Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}}
+		j.data = g.callData(j)
+		e := j.event(EventCallAllowed, string(Allow), v.ReasonCode)
+		if failure = g.insist(ctx, e); failure != nil {
+			g.log.ErrorContext(ctx, "an allowed call was sent on and could not be put on record", "agent", e.Agent, "tool", e.Tool, "error", failure)
+		}
+		close(done)
+		g.ahead.end(g.wall(), failure == nil)
+	}()
+	return func(ctx context.Context) error {
+		select {
+		case <-done:
+			return failure
+		default:
+		}
+		select {
+		case <-done:
+			return failure
+		case <-ctx.Done():
+			return &Error{Code: CodeStoreUnavailable, Message: "The call's record is not written yet.", Err: ctx.Err()}
+		}
+	}
+}
+
+// insist appends an audit event, again and again while the store is unavailable, but not for ever.
+func (g *Gate) insist(ctx context.Context, e Event) error {
+	pause := aheadFirstPause
+	for spent := time.Duration(0); ; spent += pause {
+		err := g.store.Update(ctx, func(tx Tx) error { return g.audit(ctx, tx, e) })
+		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || spent >= aheadFor {
+			return err
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, aheadLastPause)
+	}
+}
+
+// Flush waits until no record of an allowed call is under way. Before the store is closed, once no more
+// calls come in, it sees to it that none is lost.
+func (g *Gate) Flush(ctx context.Context) error {
+	select {
+	case <-g.ahead.whenIdle():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ahead counts the records of allowed calls that are under way, and knows whether the store keeps up.
+type ahead struct {
+	mu       sync.Mutex
+	underWay int
+	moved    time.Time // when one arrived last, or the first of these began
+	failed   bool      // the last commit that we know of
+	idle     []chan struct{}
+}
+
+// begin reports whether one more may be under way, and counts it.
+func (a *ahead) begin(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed || a.underWay >= maxAhead || a.underWay > 0 && now.Sub(a.moved) > aheadStall {
+		return false
+	}
+	if a.underWay == 0 {
+		a.moved = now
+	}
+	a.underWay++
+	return true
+}
+
+func (a *ahead) end(now time.Time, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.underWay--
+	if a.failed = !ok; ok {
+		a.moved = now
+	}
+	if a.underWay == 0 {
+		for _, ch := range a.idle {
+			close(ch)
+		}
+		a.idle = nil
+	}
+}
+
+func (a *ahead) fail() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failed = true
+}
+
+func (a *ahead) succeed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failed = false
+}
+
+func (a *ahead) whenIdle() <-chan struct{} {
+	ch := make(chan struct{})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.underWay == 0 {
+		close(ch)
+	} else {
+		a.idle = append(a.idle, ch)
+	}
+	return ch
+}
+
+// noted is a store that says when it could not commit. That it could is not said: an update that wrote
+// nothing shows nothing.
+type noted struct {
+	Store
+	failed func()
+}
+
+func (s noted) Update(ctx context.Context, fn func(Tx) error) error {
+	err := s.Store.Update(ctx, fn)
+	if CodeOf(err) == CodeStoreUnavailable && ctx.Err() == nil {
+		s.failed()
+	}
+	return err
+}

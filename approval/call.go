@@ -75,6 +75,11 @@ const (
 	MaxPreview   = 256 << 10
 )
 
+var (
+	methodRE = regexp.MustCompile(`^[a-z][A-Za-z/_]{0,63}$`)
+	digestRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
 
 // ValidName reports whether s may name a tool, a server or an agent.
@@ -88,6 +93,15 @@ func (c Call) Validate() error {
 	}
 	if c.Server != "" && !ValidName(c.Server) {
 		return Errorf(CodeInvalidTool, "server must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
+	}
+	if c.Method != "" && !methodRE.MatchString(c.Method) {
+		return Errorf(CodeInvalidParameter, "method must be 1 to 64 characters out of A-Z a-z / _, the first of them a-z")
+	}
+	if c.Method != "" && c.Tool != MethodTool(c.Method) {
+		return Errorf(CodeInvalidTool, "the tool of a call of %s is %s", c.Method, MethodTool(c.Method))
+	}
+	if c.ToolDigest != "" && !digestRE.MatchString(c.ToolDigest) {
+		return Errorf(CodeInvalidParameter, "tool_digest must be a SHA-256 in hex: 64 characters out of 0-9 a-f")
 	}
 	for _, f := range []struct {
 		name, value string

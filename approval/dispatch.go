@@ -1,23 +1,117 @@
 package approval
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
-// Report takes what came of a call that an agent's side sent on after its approval was used.
+// Report takes what came of a call that the agent's side sent on once its approval was used. An agent
+// reports of its own requests, each once: the same again changes nothing, and a known outcome takes the
+// place of an unknown one. Errors: [CodeInvalidParameter], also for a request that was not dispatched,
+// [CodeNotFound], and [CodeAlreadyResolved] with the request where another outcome is on record.
 func (g *Gate) Report(ctx context.Context, who Actor, id string, ran Ran) (Request, error) {
-	r, err := g.Request(ctx, who, id)
-	if err != nil {
-		return r, err
+	if ran != RanSucceeded && ran != RanFailed && ran != RanUnknown {
+		return Request{}, Errorf(CodeInvalidParameter, "outcome must be succeeded, failed or unknown")
 	}
-	return r, &Error{Code: CodeInvalidParameter, Message: "This call was not sent on by the gate's side, so there is nothing to report.", Request: &r}
+	var r Request
+	var refusal *Error
+	err := g.store.Update(ctx, func(tx Tx) (err error) {
+		refusal = nil
+		r, err = tx.Request(id)
+		switch {
+		case errors.Is(err, ErrNotFound) || err == nil && (who.Kind != Agent || who.Name != r.Agent):
+			r, refusal = Request{}, Errorf(CodeNotFound, "%s", SayNoRequest.Say())
+			return nil
+		case err != nil:
+			return err
+		case r.DispatchedAt.IsZero():
+			refusal = &Error{Code: CodeInvalidParameter, Request: &r,
+				Message: "Only of a call that was let through with dispatch can the outcome be reported; this one was not."}
+			return nil
+		case r.Ran == ran:
+			return nil
+		}
+		now, ok, err := g.report(ctx, tx, r, ran, who)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			refusal = &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.Ran) + ".", Request: &r}
+			return nil
+		}
+		r = now
+		return nil
+	})
+	switch {
+	case err != nil:
+		return Request{}, err
+	case refusal != nil:
+		return r, refusal
+	}
+	return r, nil
 }
 
+// report puts an outcome on record, also where the next card of the same call looks for it. false: there
+// is one already.
+func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran Ran, who Actor) (Request, bool, error) {
+	ok, err := tx.Report(r.ID, ran)
+	if err != nil || !ok {
+		return r, false, err
+	}
+	r.Ran = ran
+	recent, err := tx.Recent(r.Key())
+	if err != nil {
+		return r, false, err
+	}
+	if recent.Use != nil && recent.Use.RequestID == r.ID {
+		use := *recent.Use
+		use.Ran = ran
+		recent.Use = &use
+		if err := tx.PutRecent(r.Key(), recent); err != nil {
+			return r, false, err
+		}
+	}
+	e := requestEvent(r, EventCallOutcome)
+	e.Actor, e.Reason = who.String(), string(ran)
+	return r, true, g.audit(ctx, tx, e)
+}
+
+// orphanBatch is how many requests one transaction of [Gate.Orphaned] marks.
+const orphanBatch = 64
+
 // Orphaned marks every call that was sent on and of which nobody said what came of it as [RanUnknown],
-// and returns how many that were. It is for start-up, before any call is let through.
-func (g *Gate) Orphaned(ctx context.Context) (int, error) { return 0, ctx.Err() }
+// and returns how many that were. It is for start-up, before any call is let through: whoever sent them
+// may have gone with the last process.
+func (g *Gate) Orphaned(ctx context.Context) (int, error) {
+	who := Actor{Kind: System, Name: "restart"}
+	total := 0
+	for {
+		n := 0
+		err := g.store.Update(ctx, func(tx Tx) error {
+			rs, err := tx.UnderWay(orphanBatch)
+			n = len(rs)
+			for i := 0; err == nil && i < n; i++ {
+				_, _, err = g.report(ctx, tx, rs[i], RanUnknown, who)
+			}
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		total += n
+		if n < orphanBatch {
+			return total, nil
+		}
+	}
+}
 
 // Tasks returns the agent's live requests whose calls the gate's side runs once they are approved, oldest
-// first; every agent's for "".
+// first; every agent's for "". After a restart it says what to take up again.
 func (g *Gate) Tasks(ctx context.Context, agent string) ([]Request, error) {
-	rs, err := g.Requests(ctx, RequestQuery{Agent: agent, Status: Pending})
-	return rs[:0], err
+	var rs []Request
+	err := g.view(ctx, func(tx Tx) (err error) {
+		rs, err = tx.Tasks(agent)
+		return err
+	})
+	return rs, err
 }

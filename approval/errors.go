@@ -75,6 +75,8 @@ var (
 	ErrNotFound = Errorf(CodeNotFound, "No such request.")
 	// ErrLiveExists is what [Tx.InsertRequest] returns when the key has a live request already.
 	ErrLiveExists = errors.New("approval: a live request for this key exists")
+	// ErrClosed is within what a [Store] returns once it was closed: trying again is of no use.
+	ErrClosed = errors.New("approval: the store is closed")
 	// ErrReadOnly is what a [Tx] of View returns to a write.
 	ErrReadOnly = errors.New("approval: write in a read-only transaction")
 )

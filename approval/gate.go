@@ -85,11 +85,14 @@ type Gate struct {
 	masker   atomic.Pointer[Masker]
 	log      *slog.Logger
 	wall     func() time.Time
+
+	pins  pins
+	ahead ahead
 }
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{store: o.Store, broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status, nameOf: o.NameOf,
+	g := &Gate{broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status, nameOf: o.NameOf,
 		editable: o.Editable, people: o.People, keyboard: o.Keyboard, log: o.Logger, wall: o.Now}
 	if g.routes == nil {
 		g.routes = func(Request) []Route { return nil }
@@ -121,6 +124,7 @@ func NewGate(o Options) *Gate {
 	if g.wall == nil {
 		g.wall = time.Now
 	}
+	g.store = noted{o.Store, g.ahead.fail}
 	g.policy.Store(&o.Policy)
 	g.masker.Store(o.Masker)
 	return g
@@ -179,7 +183,9 @@ type judged struct {
 	call    Call
 	verdict Verdict
 	key     Key
-	data    []byte // of an allowed or denied call's audit event
+	data    []byte  // of an allowed or denied call's audit event
+	pin     ToolPin // what is on record of its tool, the zero ToolPin if nobody asked
+	pinAge  uint64  // of the pins when that was read
 }
 
 var errPolicyChanged = errors.New("approval: the policy changed meanwhile")
@@ -211,6 +217,11 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 		})
 		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) {
 			continue // a lost race starts over
+		}
+		if err == nil {
+			for i := range js {
+				g.pins.keep(js[i].pin, js[i].pinAge)
+			}
 		}
 		if err == nil && fate != held {
 			for _, o := range outs {
@@ -290,11 +301,30 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request.
 func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string) (Outcome, error) {
+	now, changed, err := g.pinned(ctx, tx, *j)
+	if err != nil {
+		return Outcome{}, err
+	}
+	j.pin, j.pinAge = now.pin, now.pinAge // to be kept after the commit
+	return g.enterPinned(ctx, tx, &now, changed, terms, batchID)
+}
+
+func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string) (Outcome, error) {
 	v := j.verdict
 	out := Outcome{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+	if v.Action == Allow && !v.Observe && j.pin.justAccepted(tx.Now(), terms) {
+		used, err := g.useAcceptance(ctx, tx, j)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if used != nil {
+			out.Word, out.Message, out.Request = WordApproved, approvedMessage(*used), used
+			return out, nil
+		}
+	}
 	switch {
 	case v.Observe || v.Action == Allow:
-		out.Word, out.Message = WordAllow, "Allowed by policy."
+		out.Word, out.Message = WordAllow, allowedMessage
 		return out, g.audit(ctx, tx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
 	case v.Action != Quarantine:
 		out.Word, out.Message = WordDenied, policyDeniedMessage(v)
@@ -310,19 +340,22 @@ func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID
 				return Outcome{}, err
 			}
 		}
+		why := "policy_changed"
 		switch {
 		case live.Status == Pending:
 			out.Word, out.Message, out.Request = WordPending, pendingMessage(*live), live
 			return out, nil
+		case otherTool(*live, j.call, changed):
+			why = reasonToolChanged
 		case v.Risk.Rank() <= live.Risk.Rank():
-			used, err := g.consume(ctx, tx, *live)
+			used, err := g.consume(ctx, tx, *live, j.call.Dispatch)
 			if err != nil {
 				return Outcome{}, err
 			}
 			out.Word, out.Message, out.Request = WordApproved, approvedMessage(used), &used
 			return out, nil
 		}
-		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, "policy_changed"); err != nil {
+		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -373,6 +406,7 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
 		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, RequireReason: v.RequireReason,
 		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
+		ToolDigest: c.ToolDigest, Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
 	}
 	if !c.Args.Ambiguous() {
@@ -484,11 +518,11 @@ func (g *Gate) settled(ctx context.Context, tx Tx, id string) (Request, error) {
 
 // consume lets the approved call through. The conditional statement decides; whoever finds it spent is
 // not let through.
-func (g *Gate) consume(ctx context.Context, tx Tx, r Request) (Request, error) {
+func (g *Gate) consume(ctx context.Context, tx Tx, r Request, dispatched bool) (Request, error) {
 	if err := ctx.Err(); err != nil { // nobody is there any more to run it
 		return r, Errorf(CodeStoreUnavailable, "The caller went away; the approval was not used.")
 	}
-	ok, err := tx.Consume(r.ID)
+	ok, err := tx.Consume(r.ID, dispatched)
 	if err != nil {
 		return r, err
 	}
@@ -497,7 +531,10 @@ func (g *Gate) consume(ctx context.Context, tx Tx, r Request) (Request, error) {
 	}
 	r.ConsumedAt = tx.Now()
 	r.AckedAt = r.ConsumedAt
-	use := Use{RequestID: r.ID, ApprovedBy: r.ResolvedBy, ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt}
+	if dispatched {
+		r.DispatchedAt = r.ConsumedAt
+	}
+	use := Use{RequestID: r.ID, ApprovedBy: r.ResolvedBy, ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt, DispatchedAt: r.DispatchedAt}
 	if err := tx.PutRecent(r.Key(), Recent{Use: &use}); err != nil {
 		return r, err
 	}
@@ -686,6 +723,11 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, 
 	e.Data = marshal(map[string]any{"via": d.Via, "args_hash": r.ArgsHash})
 	if err := g.audit(ctx, tx, e); err != nil {
 		return r, nil, err
+	}
+	if d.Approve {
+		if err := g.acceptTool(ctx, tx, r, d.By); err != nil {
+			return r, nil, err
+		}
 	}
 	r, err = g.ended(ctx, tx, r.ID)
 	return r, nil, err

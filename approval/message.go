@@ -19,6 +19,8 @@ func FormatTime(t time.Time) string {
 // feedArgs is how many characters of the args a feed message quotes.
 const feedArgs = 500
 
+const allowedMessage = "Allowed by policy."
+
 func createdMessage(r Request) string {
 	return fmt.Sprintf("⏳ Approval requested (id: %s). %s", r.ID, r.HumanMessage)
 }

@@ -49,8 +49,15 @@ type Tx interface {
 	// ResolvedSeq and puts the request (back) into the agent's feed.
 	Resolve(r Resolution) (bool, error)
 	// Consume sets consumed_at, and acked_at, to Now on an approved request that is neither consumed nor
-	// lapsed and whose use_by is after Now.
-	Consume(id string) (bool, error)
+	// lapsed and whose use_by is after Now; and dispatched_at too, where the gate's own side sends the call on.
+	Consume(id string, dispatched bool) (bool, error)
+	// Report records what came of a dispatched request that has no outcome yet, or an unknown one and now
+	// another.
+	Report(id string, ran Ran) (bool, error)
+	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first.
+	UnderWay(limit int) ([]Request, error)
+	// Tasks returns the agent's live requests with Task set in the order of their ids; every agent's for "".
+	Tasks(agent string) ([]Request, error)
 	// Lapse sets lapsed_at to use_by on an approved, unused request whose use_by is at or before Now, and
 	// puts it back into the feed, last, with the next seq as ResolvedSeq.
 	Lapse(id string) (bool, error)
@@ -69,6 +76,11 @@ type Tx interface {
 	Recent(k Key) (Recent, error)
 	// PutRecent replaces it; the zero Recent deletes it.
 	PutRecent(k Key, r Recent) error
+
+	// Pin returns what a tool looked like when it was first seen or accepted.
+	Pin(server, tool string) (ToolPin, error)
+	// PutPin stores it, in place of what was there.
+	PutPin(p ToolPin) error
 
 	InsertNotification(n Notification) error
 	Notification(id string) (Notification, error)

@@ -92,21 +92,30 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 				out = endedOutcome(r)
 				return nil
 			}
-			v := j.verdict
+			j, changed, err := g.pinned(ctx, tx, j)
+			if err != nil {
+				return err
+			}
+			v, why := j.verdict, ""
 			switch {
 			case !v.Observe && v.Action == Deny:
 				out = Outcome{Word: WordDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 				j.data = g.callData(j)
 				return g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
+			case !v.Observe && otherTool(r, c, changed):
+				why = reasonToolChanged
 			case v.Action == Quarantine && (v.Risk.Rank() > r.Risk.Rank() || j.key != r.Key()):
-				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, "policy_changed"); err != nil {
+				why = "policy_changed"
+			}
+			if why != "" {
+				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {
 					return err
 				}
 				out = endedOutcome(r)
-				out.ReasonCode = "policy_changed"
+				out.ReasonCode = why
 				return nil
 			}
-			if r, err = g.consume(ctx, tx, r); err != nil {
+			if r, err = g.consume(ctx, tx, r, c.Dispatch); err != nil {
 				return err
 			}
 			out = Outcome{Word: WordApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}

@@ -379,7 +379,7 @@ func BenchmarkLife(b *testing.B) {
 				ok, err = tx.Resolve(approval.Resolution{ID: c.id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaLINE, UseBy: tx.Now().Add(time.Minute)})
 			case 2:
 				e.Type, e.Actor = approval.EventApprovalConsumed, "agent:agent-17"
-				ok, err = tx.Consume(c.id)
+				ok, err = tx.Consume(c.id, false)
 			}
 			if err != nil || !ok {
 				return fmt.Errorf("step %d changed a row: %v, %w", c.step, ok, err)

@@ -72,10 +72,8 @@ func gaveUp(ctx context.Context) error {
 	return unavailable("The store was busy for too long; nothing was done.", ctx.Err())
 }
 
-var errClosed = errors.New("store: closed")
-
 func closed() error {
-	return unavailable("The store is closed.", errClosed)
+	return unavailable("The store is closed.", approval.ErrClosed)
 }
 
 // driverFault is fault for what comes through database/sql.

@@ -117,7 +117,7 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 			"consume": func(rt *rapid.T) {
 				r := pick(rt)
 				do(func(tx approval.Tx) error {
-					ok, err := tx.Consume(r.ID)
+					ok, err := tx.Consume(r.ID, false)
 					same("Consume", ok, r.Status == approval.Approved && r.Live() && tx.Now().Before(r.UseBy))
 					if ok {
 						r.ConsumedAt, r.AckedAt = tx.Now(), tx.Now()

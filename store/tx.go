@@ -111,12 +111,12 @@ func (t *tx) NewID() string {
 const requestColumns = `id, agent, scope, server, tool_name, args_hash, status, risk_level, requested_at, expires_at,
   resolved_at, resolved_by, resolved_via, resolved_seq, use_by, consumed_at, lapsed_at, acked_at,
   turn_id, session_id, batch_id, rule, policy_reason, require_reason, ignored_args, previous_use,
-  human_message, resolve_reason, tool_args, rationale, preview`
+  human_message, resolve_reason, tool_args, rationale, preview, tool_digest, task, dispatched_at, outcome`
 
 const isLive = `(status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL)`
 
 var insertRequest = define(`INSERT INTO approval_requests (` + requestColumns + `)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35)
   ON CONFLICT (agent, scope, server, tool_name, args_hash)
     WHERE status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL DO NOTHING`)
 
@@ -144,6 +144,7 @@ func (t *tx) InsertRequest(r approval.Request) error {
 	s.time(r.UseBy).time(r.ConsumedAt).time(r.LapsedAt).time(r.AckedAt)
 	s.opt(r.TurnID).opt(r.SessionID).opt(r.BatchID).opt(r.Rule).str(r.ReasonCode).bool(r.RequireReason).json(ignored).json(previous)
 	s.str(r.HumanMessage).opt(r.ResolveReason).bytes(r.Args).opt(r.Rationale).opt(r.Preview)
+	s.opt(r.ToolDigest).bool(r.Task).time(r.DispatchedAt).opt(string(r.Ran))
 	ok, err := t.changed(s)
 	if err != nil {
 		return err
@@ -193,6 +194,7 @@ func scanRequest(s *stmt) (r approval.Request) {
 	scanJSON(s, &r.IgnoredArgs)
 	scanJSON(s, &r.Previous)
 	r.HumanMessage, r.ResolveReason, r.Args, r.Rationale, r.Preview = s.getString(), s.getString(), s.getBytes(), s.getString(), s.getString()
+	r.ToolDigest, r.Task, r.DispatchedAt, r.Ran = s.getString(), s.getBool(), s.getTime(), approval.Ran(s.getString())
 	return r
 }
 
@@ -331,6 +333,8 @@ var (
   WHERE id = $8 AND ` + isLive)
 	consume = define(`UPDATE approval_requests SET consumed_at = $1, acked_at = $1
   WHERE id = $2 AND status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by > $1`)
+	consumeDispatched = define(`UPDATE approval_requests SET consumed_at = $1, acked_at = $1, dispatched_at = $1
+  WHERE id = $2 AND status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by > $1`)
 	lapse = define(`UPDATE approval_requests SET lapsed_at = use_by, resolved_seq = $1, acked_at = NULL
   WHERE id = $2 AND status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by <= $3`)
 	ack = define(`UPDATE approval_requests SET acked_at = $1
@@ -371,11 +375,15 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 	return ok, err
 }
 
-func (t *tx) Consume(id string) (bool, error) {
+func (t *tx) Consume(id string, dispatched bool) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	return t.changed(t.c.stmt(consume).time(t.at).str(id))
+	q := consume
+	if dispatched {
+		q = consumeDispatched
+	}
+	return t.changed(t.c.stmt(q).time(t.at).str(id))
 }
 
 func (t *tx) Lapse(id string) (bool, error) {

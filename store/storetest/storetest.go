@@ -245,7 +245,7 @@ func liveEnds(t *testing.T, s approval.Store) {
 			return want(tx.Resolve(e))
 		}},
 		{"consumed", func(tx approval.Tx, id string) error {
-			return errors.Join(want(tx.Resolve(approvalOf(tx, id, time.Hour))), want(tx.Consume(id)))
+			return errors.Join(want(tx.Resolve(approvalOf(tx, id, time.Hour))), want(tx.Consume(id, false)))
 		}},
 		{"lapsed", func(tx approval.Tx, id string) error {
 			return errors.Join(want(tx.Resolve(approvalOf(tx, id, 0))), want(tx.Lapse(id)))
@@ -445,7 +445,7 @@ func resolve(t *testing.T, s approval.Store) {
 		tooEarly.At = r.ExpiresAt.Add(-time.Millisecond)
 		return errors.Join(
 			unwanted(tx.Resolve(tooLate)), unwanted(tx.Resolve(tooEarly)),
-			unwanted(tx.Consume(r.ID)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Ack("bot", r.ID)))
+			unwanted(tx.Consume(r.ID, false)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Ack("bot", r.ID)))
 	})
 	equal(t, "after what must change nothing", get(t, s, r.ID), r)
 
@@ -465,7 +465,7 @@ func resolve(t *testing.T, s approval.Store) {
 	// Taking an approval back brings it into the feed again, though it was acknowledged.
 	update(t, s, func(tx approval.Tx) error { return want(tx.Ack("bot", r.ID)) })
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Resolve(ending(tx, r.ID, approval.Cancelled))), unwanted(tx.Consume(r.ID)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+		return errors.Join(want(tx.Resolve(ending(tx, r.ID, approval.Cancelled))), unwanted(tx.Consume(r.ID, false)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	back := get(t, s, r.ID)
 	if back.Status != approval.Cancelled || back.Live() || !back.AckedAt.IsZero() || back.ResolvedSeq <= got.ResolvedSeq || back.ResolveReason != "" {
@@ -479,7 +479,7 @@ func consume(t *testing.T, s approval.Store) {
 	var at time.Time
 	update(t, s, func(tx approval.Tx) error {
 		at = tx.Now()
-		return errors.Join(want(tx.Consume(r.ID)), unwanted(tx.Consume(r.ID)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+		return errors.Join(want(tx.Consume(r.ID, false)), unwanted(tx.Consume(r.ID, false)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	got := get(t, s, r.ID)
 	if !got.ConsumedAt.Equal(at) || !got.AckedAt.Equal(at) || got.Status != approval.Approved || !got.LapsedAt.IsZero() {
@@ -487,7 +487,7 @@ func consume(t *testing.T, s approval.Store) {
 	}
 	late := insert(t, s, "bot", "late", nil)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Resolve(approvalOf(tx, late.ID, 0))), unwanted(tx.Consume(late.ID))) // at use_by is too late
+		return errors.Join(want(tx.Resolve(approvalOf(tx, late.ID, 0))), unwanted(tx.Consume(late.ID, false))) // at use_by is too late
 	})
 }
 
@@ -501,7 +501,7 @@ func lapse(t *testing.T, s approval.Store) {
 	})
 	before := get(t, s, late.ID)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Lapse(late.ID)), unwanted(tx.Lapse(late.ID)), unwanted(tx.Consume(late.ID)))
+		return errors.Join(want(tx.Lapse(late.ID)), unwanted(tx.Lapse(late.ID)), unwanted(tx.Consume(late.ID, false)))
 	})
 	got := get(t, s, late.ID)
 	if !got.LapsedAt.Equal(before.UseBy) || !got.AckedAt.IsZero() || got.Status != approval.Approved || got.ResolvedSeq <= before.ResolvedSeq {
@@ -601,7 +601,7 @@ func feed(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error { return want(tx.Lapse(rs[0].ID)) })
 	equal(t, "a lapse comes back, last", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
 	approve(t, s, rs[3].ID, time.Hour)
-	update(t, s, func(tx approval.Tx) error { return want(tx.Consume(rs[3].ID)) })
+	update(t, s, func(tx approval.Tx) error { return want(tx.Consume(rs[3].ID, false)) })
 	equal(t, "consuming acknowledges", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
 }
 
@@ -1036,7 +1036,7 @@ func notFound(t *testing.T, s approval.Store) {
 		}
 		for what, f := range map[string]func() (bool, error){
 			"Resolve": func() (bool, error) { return tx.Resolve(ending(tx, "none", approval.Denied)) },
-			"Consume": func() (bool, error) { return tx.Consume("none") },
+			"Consume": func() (bool, error) { return tx.Consume("none", false) },
 			"Lapse":   func() (bool, error) { return tx.Lapse("none") },
 			"Ack":     func() (bool, error) { return tx.Ack("none", "none") },
 			"UpdateNotification": func() (bool, error) {
@@ -1057,7 +1057,7 @@ func viewIsReadOnly(t *testing.T, s approval.Store) {
 		for what, err := range map[string]error{
 			"InsertRequest":      tx.InsertRequest(approval.Request{ID: "x"}),
 			"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
-			"Consume":            second(tx.Consume(r.ID)),
+			"Consume":            second(tx.Consume(r.ID, false)),
 			"Lapse":              second(tx.Lapse(r.ID)),
 			"AddSession":         tx.AddSession(r.ID, "s"),
 			"Ack":                second(tx.Ack("bot", r.ID)),
@@ -1460,7 +1460,7 @@ func raceDeciders(t *testing.T, s approval.Store) {
 func raceConsumers(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	approve(t, s, r.ID, time.Hour)
-	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) { return tx.Consume(r.ID) })
+	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) { return tx.Consume(r.ID, false) })
 	if len(won) != 1 {
 		t.Errorf("%d were let through, want one", len(won))
 	}
@@ -1471,7 +1471,7 @@ func raceConsumeAndCancel(t *testing.T, s approval.Store) {
 	approve(t, s, r.ID, time.Hour)
 	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
 		if i%2 == 0 {
-			return tx.Consume(r.ID)
+			return tx.Consume(r.ID, false)
 		}
 		return tx.Resolve(ending(tx, r.ID, approval.Cancelled))
 	})

@@ -1,0 +1,184 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ToolPin is what a tool of a server looked like when it was first seen, or accepted after a change. What
+// a server says of a tool is what the model reads: a tool that changes it may ask for something else.
+type ToolPin struct {
+	Server     string
+	Tool       string
+	Digest     string    // as [Call.ToolDigest]
+	SeenAt     time.Time // or when it was accepted
+	AcceptedBy string    // the person whose approval accepted it, "" for the first sight
+}
+
+// reasonToolChanged is the reason code of a call whose tool is not the one on record. Approving such a
+// request accepts the tool.
+const reasonToolChanged = "tool_changed"
+
+// changedTimeout is how long a request about a changed tool waits where the policy alone would have
+// allowed the call.
+const changedTimeout = 30 * time.Minute
+
+// pinned compares the call's tool with the one on record, where the caller looked at it, and puts a tool
+// that was not seen before on record. It returns the call with the verdict that this leaves: a changed
+// tool is not let through without a person.
+func (g *Gate) pinned(ctx context.Context, tx Tx, j judged) (_ judged, changed bool, err error) {
+	j.pin, j.pinAge = ToolPin{}, 0
+	c := j.call
+	if c.ToolDigest == "" {
+		return j, false, nil
+	}
+	p, ok := g.pins.get(c.Server, c.Tool)
+	if !ok || p.Digest != c.ToolDigest { // the transaction is the truth
+		j.pinAge = g.pins.now()
+		p, err = tx.Pin(c.Server, c.Tool)
+		if errors.Is(err, ErrNotFound) {
+			p = ToolPin{Server: c.Server, Tool: c.Tool, Digest: c.ToolDigest, SeenAt: tx.Now()}
+			j.pinAge, err = g.putPin(tx, p)
+			if err == nil {
+				err = g.audit(ctx, tx, Event{Type: EventToolPinned, Actor: Actor{Kind: Agent, Name: c.Agent}.String(), Agent: c.Agent,
+					Tool: c.Target(), Data: marshal(map[string]any{"digest": p.Digest})})
+			}
+		}
+		if err != nil {
+			return j, false, err
+		}
+	}
+	j.pin = p
+	v := j.verdict
+	if p.Digest == c.ToolDigest || v.Action != Allow && v.Action != Quarantine {
+		return j, false, nil
+	}
+	if v.Action == Allow {
+		v.Action, v.Timeout, v.RequireReason = Quarantine, changedTimeout, false
+	}
+	if v.Risk.Rank() < RiskHigh.Rank() {
+		v.Risk = RiskHigh
+	}
+	v.ReasonCode, v.Message = reasonToolChanged, changedMessage(c, p)
+	j.verdict, j.data = v, nil
+	if v.Observe { // allowed all the same, and what would have happened is on record
+		j.data = g.callData(j)
+	}
+	return j, !v.Observe, nil
+}
+
+func changedMessage(c Call, p ToolPin) string {
+	seen := "first seen at " + FormatTime(p.SeenAt)
+	if p.AcceptedBy != "" {
+		seen = "accepted by " + p.AcceptedBy + " at " + FormatTime(p.SeenAt)
+	}
+	return fmt.Sprintf("The description, schema or annotations of %s are not those %s; approving accepts the tool as it is now.", c.Target(), seen)
+}
+
+// putPin stores p. What is remembered of the tool is forgotten at once, inside the transaction, so that
+// nobody goes by it once p may have been committed; it is remembered anew by whoever reads it after.
+func (g *Gate) putPin(tx Tx, p ToolPin) (age uint64, err error) {
+	if err := tx.PutPin(p); err != nil {
+		return 0, err
+	}
+	return g.pins.forget(p.Server, p.Tool), nil
+}
+
+// otherTool reports whether an approval was given for another state of the tool than the call's, or for
+// none in particular while the tool has changed.
+func otherTool(r Request, c Call, changed bool) bool {
+	return c.ToolDigest != "" && c.ToolDigest != r.ToolDigest && (r.ToolDigest != "" || changed)
+}
+
+// acceptTool takes the tool of a request that was approved because of its change as it is now.
+func (g *Gate) acceptTool(ctx context.Context, tx Tx, r Request, by Actor) error {
+	if r.ReasonCode != reasonToolChanged || r.ToolDigest == "" {
+		return nil
+	}
+	old, err := tx.Pin(r.Server, r.Tool)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if old.Digest == r.ToolDigest {
+		return nil
+	}
+	if _, err := g.putPin(tx, ToolPin{Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(), AcceptedBy: by.String()}); err != nil {
+		return err
+	}
+	e := requestEvent(r, EventToolAccepted)
+	e.Actor = by.String()
+	e.Data = marshal(map[string]any{"old": old.Digest, "new": r.ToolDigest})
+	return g.audit(ctx, tx, e)
+}
+
+// justAccepted reports whether the approval that accepted the tool may still wait for its use.
+func (p ToolPin) justAccepted(now time.Time, terms Terms) bool {
+	return p.AcceptedBy != "" && now.Sub(p.SeenAt) <= terms.UseWithin
+}
+
+// useAcceptance uses the approval that accepted the tool for the call that it was asked for. The policy
+// allows that call again by itself; left alone, the approval would lapse, and its agent be told to ask again
+// for what has run. nil: there is no such approval.
+func (g *Gate) useAcceptance(ctx context.Context, tx Tx, j *judged) (*Request, error) {
+	live, err := g.settledLive(ctx, tx, j.key)
+	if err != nil || live == nil || live.Status != Approved || live.ReasonCode != reasonToolChanged || live.ToolDigest != j.call.ToolDigest {
+		return nil, err
+	}
+	used, err := g.consume(ctx, tx, *live, j.call.Dispatch)
+	if err != nil {
+		return nil, err
+	}
+	return &used, nil
+}
+
+// maxPins is how many tools are remembered; beyond, all are read anew.
+const maxPins = 4096
+
+// pins remembers what is on record of tools, so that a call of a known one needs no look into the store.
+// Its age grows whenever something of it may be outdated: what was read at an earlier age is not kept.
+type pins struct {
+	mu    sync.RWMutex
+	age   uint64
+	known map[[2]string]ToolPin
+}
+
+func (p *pins) get(server, tool string) (ToolPin, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	pin, ok := p.known[[2]string{server, tool}]
+	return pin, ok
+}
+
+// now returns the age that goes with what is read from here on; never 0.
+func (p *pins) now() uint64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.age + 1
+}
+
+func (p *pins) forget(server, tool string) (age uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, [2]string{server, tool})
+	p.age++
+	return p.age + 1
+}
+
+// keep remembers what a committed transaction has read, or written, at an age; 0 is nothing.
+func (p *pins) keep(pin ToolPin, age uint64) {
+	if age == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if age != p.age+1 {
+		return
+	}
+	if p.known == nil || len(p.known) >= maxPins {
+		p.known = map[[2]string]ToolPin{}
+	}
+	p.known[[2]string{pin.Server, pin.Tool}] = pin
+}

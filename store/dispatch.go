@@ -1,0 +1,68 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"countersign/approval"
+)
+
+var (
+	report = define(`UPDATE approval_requests SET outcome = $1
+  WHERE id = $2 AND dispatched_at IS NOT NULL AND (outcome IS NULL OR outcome = 'unknown' AND $1 <> 'unknown')`)
+	selectUnderWay = define(`SELECT ` + requestColumns + ` FROM approval_requests
+  WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`)
+	selectTasks   = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
+	selectTasksOf = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
+)
+
+func (t *tx) Report(id string, ran approval.Ran) (bool, error) {
+	if err := t.write(); err != nil {
+		return false, err
+	}
+	return t.changed(t.c.stmt(report).str(string(ran)).str(id))
+}
+
+func (t *tx) UnderWay(limit int) ([]approval.Request, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	return all(t, t.c.stmt(selectUnderWay), limit, scanRequest)
+}
+
+func (t *tx) Tasks(agent string) ([]approval.Request, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	s := t.c.stmt(selectTasks)
+	if agent != "" {
+		s = t.c.stmt(selectTasksOf).str(agent)
+	}
+	rs, err := all(t, s, 0, scanRequest)
+	slices.SortFunc(rs, func(a, b approval.Request) int { return cmp.Compare(a.ID, b.ID) })
+	return rs, err
+}
+
+var (
+	selectPin = define(`SELECT server, tool_name, digest, seen_at, accepted_by FROM tool_pins WHERE server = $1 AND tool_name = $2`)
+	putPin    = define(`INSERT INTO tool_pins (server, tool_name, digest, seen_at, accepted_by) VALUES ($1, $2, $3, $4, $5)
+  ON CONFLICT (server, tool_name) DO UPDATE SET digest = excluded.digest, seen_at = excluded.seen_at, accepted_by = excluded.accepted_by`)
+)
+
+func (t *tx) Pin(server, tool string) (approval.ToolPin, error) {
+	if err := t.ready(); err != nil {
+		return approval.ToolPin{}, err
+	}
+	return one(t, t.c.stmt(selectPin).str(server).str(tool), func(s *stmt) (p approval.ToolPin) {
+		p.Server, p.Tool, p.Digest, p.SeenAt, p.AcceptedBy = s.getString(), s.getString(), s.getString(), s.getTime(), s.getString()
+		return p
+	})
+}
+
+func (t *tx) PutPin(p approval.ToolPin) error {
+	if err := t.write(); err != nil {
+		return err
+	}
+	_, err := t.changed(t.c.stmt(putPin).str(p.Server).str(p.Tool).str(p.Digest).time(p.SeenAt).opt(p.AcceptedBy))
+	return err
+}
