@@ -158,6 +158,14 @@ func BenchmarkDecision(b *testing.B) {
 			}
 		})
 	}
+	b.Run("evaluate/method", func(b *testing.B) {
+		c := approval.Call{Agent: "bot", Server: "server3", Method: "resources/read", Tool: "resources:read"}
+		for b.Loop() {
+			if v := p.Evaluate(ctx, c); v.ReasonCode != codeMethodDefault {
+				b.Fatal(v)
+			}
+		}
+	})
 	b.Run("evaluate/no-candidate", func(b *testing.B) {
 		c := approval.Call{Agent: "bot", Tool: "unheard_of"}
 		for b.Loop() {

@@ -53,6 +53,7 @@ type program struct {
 // by the first policy that has an expression.
 var celEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
+		cel.Variable("method", cel.StringType),
 		cel.Variable("tool", cel.StringType),
 		cel.Variable("server", cel.StringType),
 		cel.Variable("agent", cel.StringType),
@@ -280,8 +281,10 @@ func (p *program) reason(err error, e *evaluation) error {
 // ResolveName gives expressions their variables.
 func (e *evaluation) ResolveName(name string) (any, bool) {
 	switch name {
+	case "method":
+		return types.String(methodOf(e.call)), true
 	case "tool":
-		return types.String(e.call.Tool), true
+		return types.String(toolOf(e.call)), true
 	case "server":
 		return types.String(e.call.Server), true
 	case "agent":

@@ -95,13 +95,24 @@ func (c *compiler) compile() *Policy {
 		}
 		p.rules = append(p.rules, r)
 	}
+	for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical} {
+		if cfg.Levels[risk].Elicitation {
+			p.terms.Elicitation = append(p.terms.Elicitation, risk)
+		}
+	}
 	high := cfg.level(approval.RiskHigh)
 	p.otherwise = rule{
 		action: approval.Quarantine, risk: approval.RiskHigh, reasonCode: codeUnknownTool,
 		timeout: high.Timeout, requireReason: deref(high.RequireReason),
 	}
 	p.otherwise.tight = tightened{risk: approval.RiskHigh, timeout: high.Timeout, requireReason: p.otherwise.requireReason}
-	p.index = newIndex(p.rules)
+	p.method = p.otherwise
+	p.method.action, p.method.risk, p.method.reasonCode = approval.Allow, approval.RiskLow, codeMethodDefault
+	p.method.timeout, p.method.requireReason = new(Rule).over(cfg.level(approval.RiskLow))
+	p.unknown = p.otherwise
+	p.unknown.action, p.unknown.reasonCode = approval.Deny, codeUnknownMethod
+	p.index = newIndex(p.rules, func(r *rule) bool { return r.judges(toolsCall) })
+	p.methods = newIndex(p.rules, (*rule).judgesOthers)
 	p.number()
 	c.shadows(p)
 	return p
@@ -168,6 +179,11 @@ func (c *compiler) rule(i int) rule {
 		}
 	}
 
+	if r.strict = in.Audit == AuditStrict; !r.strict && in.Audit != "" && in.Audit != AuditNormal {
+		c.fail(at, "audit", "audit %q is neither normal nor strict", string(in.Audit))
+	}
+	c.methods(at, &r, in.Methods)
+
 	for j, s := range in.Tools {
 		where := fmt.Sprintf("tools[%d]", j)
 		t := parseTarget(s)
@@ -176,10 +192,13 @@ func (c *compiler) rule(i int) rule {
 			c.fail(at, where, "%q is neither a tool nor server/tool", s)
 		case !possible(t.tool) || !possible(t.server):
 			c.warn(at, where, "%q can never match: names have only A-Z a-z 0-9 _ . : - in them, and * is the only wildcard", s)
+		case !r.reached(t):
+			c.fail(at, where, "%q can never match: a call of %s has no tool of a server; write server/*, or leave tools out", s, joined(r.methods))
 		}
 		r.targets = append(r.targets, t)
 		if r.action == approval.Allow {
 			switch {
+			case t.tool == "*" && !r.judges(toolsCall):
 			case t.tool == "*":
 				c.warn(at, where, "%q allows every tool, also ones that are not there yet", s)
 			case !t.qualified && len(c.opts.Servers) > 1:
@@ -410,14 +429,16 @@ func (p *Policy) shadowed(j int) []string {
 		agents = []pattern{"*"}
 	}
 	var by []string
-	for _, t := range r.targets {
-		for _, a := range agents {
-			i := slices.IndexFunc(p.rules[:j], func(q rule) bool { return q.unconditional() && q.covers(t, a) })
-			if i < 0 {
-				return nil
-			}
-			if name := p.rules[i].spoken(); !slices.Contains(by, name) {
-				by = append(by, name)
+	for _, m := range r.methods {
+		for _, t := range r.targets {
+			for _, a := range agents {
+				i := slices.IndexFunc(p.rules[:j], func(q rule) bool { return q.unconditional() && q.covers(m, t, a) })
+				if i < 0 {
+					return nil
+				}
+				if name := p.rules[i].spoken(); !slices.Contains(by, name) {
+					by = append(by, name)
+				}
 			}
 		}
 	}
@@ -426,9 +447,9 @@ func (p *Policy) shadowed(j int) []string {
 
 func (r *rule) unconditional() bool { return len(r.conditions) == 0 && r.when == nil }
 
-// covers reports whether the rule's patterns match whatever t and a match.
-func (r *rule) covers(t target, a pattern) bool {
-	return slices.ContainsFunc(r.targets, func(u target) bool { return u.covers(t) }) &&
+// covers reports whether the rule's patterns match whatever m, t and a match.
+func (r *rule) covers(m pattern, t target, a pattern) bool {
+	return slices.ContainsFunc(r.methods, func(n pattern) bool { return n.covers(m) }) && slices.ContainsFunc(r.targets, func(u target) bool { return u.covers(t) }) &&
 		(len(r.agents) == 0 || slices.ContainsFunc(r.agents, func(b pattern) bool { return b.covers(a) }))
 }
 

@@ -38,6 +38,7 @@ type Config struct {
 // it allows.
 type Rule struct {
 	Name       string   // default "rule N", counted from 1
+	Methods    []string // globs over MCP methods; none means tool calls
 	Tools      []string // globs: tool, or server/tool; none means every tool
 	Agents     []string // globs; none means every agent
 	When       string   // CEL
@@ -50,6 +51,7 @@ type Rule struct {
 	ReasonCode    string          // default approval_required, forbidden or allowed
 	Message       string
 	IgnoreArgs    []string
+	Audit         Audit // default normal
 
 	// Origin is where the rule comes from, for problems and explanations.
 	Origin Origin
@@ -76,7 +78,16 @@ type Level struct {
 	Action        approval.Action
 	Timeout       time.Duration
 	RequireReason *bool
+	Elicitation   bool // the person at the agent's keyboard may decide
 }
+
+// Audit says when an allowed call is on record.
+type Audit string
+
+const (
+	AuditNormal Audit = "normal" // before it is answered
+	AuditStrict Audit = "strict" // before it is sent
+)
 
 // Position is a place in a file; lines and columns count from 1.
 type Position struct{ Line, Column int }
@@ -86,6 +97,14 @@ type Position struct{ Line, Column int }
 type Origin struct {
 	Path string
 	Position
+}
+
+// Place notes where in the file the value at a path stands, for rules that are not written as such.
+func (c *Config) Place(path string, at Position) {
+	if c.at == nil {
+		c.at = map[string]Position{}
+	}
+	c.at[path] = at
 }
 
 // What holds where a policy says nothing.

@@ -10,7 +10,9 @@
 // its tools and one of its agents do, then each of its conditions, then its CEL expression; the
 // first that does not hold ends it. What happens when things go wrong is the point of the package:
 //
-//   - No rule matches: the risk is high, the call is quarantined, the reason is unknown_tool.
+//   - No rule matches a tool call: the risk is high, it is quarantined, the reason is unknown_tool.
+//   - No rule matches a call of another MCP method: if the method is known it runs (method_default),
+//     else it is refused (unknown_method). A rule is for tool calls unless it names methods.
 //   - A condition cannot be evaluated (a wrong type, a missing key, too long an evaluation): the
 //     call is denied, and the reason is policy_error. Later rules are not asked.
 //   - The arguments have names that differ only in letter case: no rule can allow the call; it is

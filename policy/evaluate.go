@@ -15,6 +15,8 @@ const (
 	codeForbidden        = "forbidden"         // a rule denies and names no code
 	codeAllowed          = "allowed"           // a rule allows and names no code
 	codeUnknownTool      = "unknown_tool"
+	codeMethodDefault    = "method_default" // no rule concerns a call of a method that is known
+	codeUnknownMethod    = "unknown_method"
 	codePolicyError      = "policy_error"
 	codeAmbiguousArgs    = "ambiguous_args"
 	codeAmbiguousPath    = "ambiguous_path"
@@ -25,10 +27,13 @@ const (
 type Policy struct {
 	rules     []rule
 	index     *index
+	methods   *index           // of the rules for other methods than tools/call
 	names     map[string]int32 // numbers the top-level arguments that rules ask for
 	observe   bool
 	terms     approval.Terms
-	otherwise rule // what holds when no rule matches
+	otherwise rule // what holds when no rule matches a tool call,
+	method    rule // a call of another method that is known,
+	unknown   rule // and a call of one that is not
 }
 
 var _ approval.Policy = (*Policy)(nil)
@@ -38,6 +43,7 @@ type rule struct {
 	number     int // from 1
 	name       string
 	named      bool // the name was given
+	methods    []pattern
 	targets    []target
 	agents     []pattern
 	conditions []condition
@@ -50,6 +56,7 @@ type rule struct {
 	reasonCode    string
 	message       string // "" for the default
 	ignoreArgs    []string
+	strict        bool
 
 	// tight is what holds instead when the rule may not allow: the risk is at least high.
 	tight tightened
@@ -114,7 +121,8 @@ func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict
 	} else {
 		set = make(ruleSet, n)
 	}
-	p.index.collect(set, c.Server, c.Tool)
+	method := methodOf(&c)
+	p.candidates(set, method, c.Server, toolOf(&c))
 	e := evaluation{ctx: ctx, call: &c, names: p.names}
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
 		r := &p.rules[i]
@@ -129,7 +137,7 @@ func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict
 			return p.verdict(r, &e)
 		}
 	}
-	return p.verdict(&p.otherwise, &e)
+	return p.verdict(p.uncovered(method), &e)
 }
 
 // Terms returns the durations that hold for all requests of the policy.
@@ -185,6 +193,7 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		RequireReason: r.requireReason,
 		IgnoreArgs:    r.ignoreArgs,
 		Observe:       p.observe,
+		Strict:        r.strict,
 	}
 	switch {
 	case v.Action == approval.Deny:
@@ -211,7 +220,9 @@ func (r *rule) tighten(v *approval.Verdict) {
 
 func defaultMessage(v approval.Verdict, c *approval.Call) string {
 	switch {
-	case v.Rule == "":
+	case v.ReasonCode == codeUnknownMethod:
+		return fmt.Sprintf("The method %s is not one that calls may have.", approval.Visible(approval.CutRunes(c.Method, 64)))
+	case v.Rule == "" && v.Action == approval.Quarantine:
 		return approval.SayNoRule.Say("tool", c.Target())
 	case v.Action == approval.Allow:
 		return "Allowed by policy."

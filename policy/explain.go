@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 type RuleInfo struct {
 	Number     int      `json:"number"` // from 1; 0 for what holds when no rule matches
 	Name       string   `json:"name"`
+	Methods    []string `json:"methods,omitempty"` // none: tools/call
 	Tools      []string `json:"tools"`
 	Agents     []string `json:"agents,omitempty"` // none: every agent
 	Conditions []string `json:"conditions,omitempty"`
@@ -26,6 +28,7 @@ type RuleInfo struct {
 	ReasonCode    string          `json:"reason_code"`
 	Message       string          `json:"message,omitempty"` // none: a default that names the tool
 	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
+	Audit         Audit           `json:"audit,omitempty"` // none: normal
 
 	Path   string `json:"path,omitempty"` // where the rule comes from
 	Line   int    `json:"line,omitempty"`
@@ -41,7 +44,7 @@ func (p *Policy) Rules() []RuleInfo {
 	return infos
 }
 
-// Otherwise returns what holds for a call that no rule matches. Its Number is 0.
+// Otherwise returns what holds for a tool call that no rule matches. Its Number is 0.
 func (p *Policy) Otherwise() RuleInfo { return p.otherwise.info() }
 
 func (r *rule) info() RuleInfo {
@@ -50,6 +53,14 @@ func (r *rule) info() RuleInfo {
 		Action: r.action, Risk: r.risk, Timeout: spell(r.timeout), RequireReason: r.requireReason,
 		ReasonCode: r.reasonCode, Message: r.message, IgnoreArgs: r.ignoreArgs,
 		Path: r.origin.Path, Line: r.origin.Line, Column: r.origin.Column,
+	}
+	if r.strict {
+		info.Audit = AuditStrict
+	}
+	if !slices.Equal(r.methods, silent) {
+		for _, m := range r.methods {
+			info.Methods = append(info.Methods, string(m))
+		}
 	}
 	for _, t := range r.targets {
 		info.Tools = append(info.Tools, t.String())
@@ -98,7 +109,8 @@ type Step struct {
 
 // Explanation tells why a call gets its verdict. It quotes arguments, so it is for whoever may see them.
 type Explanation struct {
-	Tool   string `json:"tool"` // with its server, as rules write it
+	Method string `json:"method,omitempty"` // none: tools/call
+	Tool   string `json:"tool"`             // with its server, as rules write it
 	Agent  string `json:"agent,omitempty"`
 	Steps  []Step `json:"steps"`  // every rule in order, then what holds otherwise
 	Mode   Mode   `json:"mode"`   // in observe the call is allowed whatever the action
@@ -112,13 +124,14 @@ type Explanation struct {
 	Timeout       string          `json:"timeout"`
 	RequireReason bool            `json:"require_reason"`
 	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
+	Audit         Audit           `json:"audit,omitempty"` // none: normal
 }
 
 // Explain asks every rule in order about c, and says of each how it answered. The outcome is that of
 // Evaluate.
 func (p *Policy) Explain(c approval.Call) Explanation {
 	e := &evaluation{ctx: context.Background(), call: &c, names: p.names}
-	x := Explanation{Tool: c.Target(), Agent: c.Agent, Mode: Enforce, Steps: []Step{}}
+	x := Explanation{Method: c.Method, Tool: c.Target(), Agent: c.Agent, Mode: Enforce, Steps: []Step{}}
 	if p.observe {
 		x.Mode = Observe
 	}
@@ -139,10 +152,11 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		}
 		x.Steps = append(x.Steps, step)
 	}
-	last := Step{Rule: p.Otherwise(), Result: StepNotReached, Why: "a rule decided"}
+	otherwise := p.uncovered(methodOf(&c))
+	last := Step{Rule: otherwise.info(), Result: StepNotReached, Why: "a rule decided"}
 	if !decided {
 		e.unplaced = ""
-		v = p.verdict(&p.otherwise, e)
+		v = p.verdict(otherwise, e)
 		last.Result, last.Why = StepDecides, "no rule matched"
 	}
 	x.Steps = append(x.Steps, last)
@@ -153,15 +167,21 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		x.Reason = fmt.Sprintf("no rule can allow a path that cannot be placed (%s)", e.unplaced)
 	}
 	x.Action, x.Risk, x.Rule, x.ReasonCode, x.Message = v.Action, v.Risk, v.Rule, v.ReasonCode, v.Message
+	if v.Strict {
+		x.Audit = AuditStrict
+	}
 	x.Timeout, x.RequireReason, x.IgnoreArgs = spell(v.Timeout), v.RequireReason, v.IgnoreArgs
 	return x
 }
 
 // explain is concerns and match with their reasons.
 func (r *rule) explain(e *evaluation) (StepResult, string, error) {
+	if method := methodOf(e.call); !r.judges(method) {
+		return StepNoMatch, fmt.Sprintf("method %s is not among %s", method, joined(r.methods)), nil
+	}
 	tool := false
 	for _, t := range r.targets {
-		tool = tool || t.match(e.call.Server, e.call.Tool)
+		tool = tool || t.match(e.call.Server, toolOf(e.call))
 	}
 	if !tool {
 		return StepNoMatch, fmt.Sprintf("tool %s is not among %s", e.call.Target(), joined(r.targets)), nil

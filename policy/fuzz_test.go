@@ -16,6 +16,7 @@ func FuzzCompile(f *testing.F) {
 	f.Add(designExample, "write_file", `{"path":"/etc/x"}`)
 	f.Add(harombeRules, "send_email", `{"to":"x"}`)
 	f.Add(harombeLevels, "x", `{}`)
+	f.Add(methodRules, "files/x", `{"uri":"file:///etc/x"}`)
 	files, _ := filepath.Glob("testdata/problems/*.yaml")
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -50,6 +51,7 @@ func FuzzCompile(f *testing.F) {
 
 // FuzzWhen feeds expressions and arguments.
 func FuzzWhen(f *testing.F) {
+	f.Add(`method == "resources/read" && args.uri.startsWith("file:")`, `{"uri":"file:///"}`)
 	f.Add(`args.amount >= 1000`, `{"amount":1e3}`)
 	f.Add(`args.to.exists(a, a.n > 9007199254740992)`, `{"to":[{"n":9007199254740993},{"n":1.5}]}`)
 	f.Add(`has(args.a) && args["a.b"] in [1, 2.5, null]`, `{"a.b":123456789012345678901234567890,"a":{"b":2}}`)
@@ -77,11 +79,18 @@ func answers(t *testing.T, p *Policy, tool, args string) {
 	if server, tool, ok := strings.Cut(tool, "/"); ok {
 		c.Server, c.Tool = server, tool
 	}
+	answered(t, p, c)
+	for _, c.Method = range []string{"resources/read", "odd/one"} {
+		answered(t, p, c)
+	}
+}
+
+func answered(t *testing.T, p *Policy, c approval.Call) {
 	v := p.Evaluate(context.Background(), c)
 	if strictness(v.Action) == 0 && v.Action != approval.Allow || v.Risk.Rank() == 0 || v.ReasonCode == "" || v.Message == "" || v.Timeout <= 0 {
 		t.Errorf("not an answer: %+v", v)
 	}
-	if a.Ambiguous() && v.Action == approval.Allow {
+	if c.Args.Ambiguous() && v.Action == approval.Allow {
 		t.Errorf("ambiguous arguments are allowed: %+v", v)
 	}
 	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode {

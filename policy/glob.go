@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -44,6 +45,31 @@ func (p pattern) match(s string) bool {
 // no name has, which only a star of p can match; so yes is always right, no may be too cautious.
 func (p pattern) covers(q pattern) bool {
 	return p.match(strings.ReplaceAll(string(q), "*", "\x00"))
+}
+
+// meets reports whether a name can match both patterns.
+func (p pattern) meets(q pattern) bool {
+	const long = 256 // no name is
+	if len(p) > long || len(q) > long {
+		return true
+	}
+	// row[j] says whether what is left of p and q[j:] meet.
+	row := make([]bool, len(q)+1)
+	for i := len(p); i >= 0; i-- {
+		below := slices.Clone(row)
+		for j := len(q); j >= 0; j-- {
+			pStar, qStar := i < len(p) && p[i] == '*', j < len(q) && q[j] == '*'
+			switch {
+			case i == len(p) && j == len(q):
+				row[j] = true
+			case pStar && (below[j] || j < len(q) && row[j+1]), qStar && (row[j+1] || i < len(p) && below[j]):
+				row[j] = true
+			default:
+				row[j] = i < len(p) && j < len(q) && p[i] == q[j] && below[j+1]
+			}
+		}
+	}
+	return row[0]
 }
 
 // target is a pattern for a tool: of any server, or of the servers that a pattern matches.
@@ -100,7 +126,8 @@ type entry struct {
 	target target
 }
 
-func newIndex(rules []rule) *index {
+// newIndex makes an index of the rules that are meant.
+func newIndex(rules []rule, meant func(*rule) bool) *index {
 	x := &index{
 		exact: map[string][]int32{}, qualified: map[[2]string][]int32{},
 		wild: map[string][]entry{}, servers: map[string][]entry{},
@@ -108,6 +135,9 @@ func newIndex(rules []rule) *index {
 	seen := map[int]bool{}
 	for i := range rules {
 		n := int32(i)
+		if !meant(&rules[i]) {
+			continue
+		}
 		for _, t := range rules[i].targets {
 			switch {
 			case t.qualified && t.server.literal() && t.tool.literal():
@@ -136,6 +166,8 @@ func newIndex(rules []rule) *index {
 type ruleSet []uint64
 
 func (s ruleSet) add(rule int32) { s[rule/64] |= 1 << (rule % 64) }
+
+func (s ruleSet) drop(rule int32) { s[rule/64] &^= 1 << (rule % 64) }
 
 // next returns the first rule of the set at or after from, -1 if there is none.
 func (s ruleSet) next(from int) int {

@@ -50,6 +50,11 @@ func (l *loosening) terms() {
 	if n.RememberDenial < o.RememberDenial {
 		l.say("remember_denial went from %s to %s: a denied call can be asked again sooner", spell(o.RememberDenial), spell(n.RememberDenial))
 	}
+	for _, risk := range n.Elicitation {
+		if !slices.Contains(o.Elicitation, risk) {
+			l.say("level %s: elicitation is on: the person at the agent's keyboard may decide", risk)
+		}
+	}
 	switch {
 	case o.MaxPending > 0 && n.MaxPending == 0:
 		l.say("max_pending went from %d to no limit", o.MaxPending)
@@ -78,7 +83,7 @@ func (r *rule) identity() string {
 	if r.named {
 		return "name " + r.name
 	}
-	return fmt.Sprintf("what %q %q %s", joined(r.targets), joined(r.agents), r.conditional())
+	return fmt.Sprintf("what %q %q %q %s", joined(r.methods), joined(r.targets), joined(r.agents), r.conditional())
 }
 
 // conditional tells what a rule demands beside its patterns, "" for nothing.
@@ -110,6 +115,9 @@ func (l *loosening) compare(o, n *rule) {
 		l.say("%s: action went from %s to %s", name, o.action, n.action)
 	} else {
 		l.limits(name, o, n)
+	}
+	if o.strict && !n.strict && n.action != approval.Deny {
+		l.say("%s: audit went from strict to normal: an allowed call may be sent before it is on record", name)
 	}
 	if was, is := o.conditional(), n.conditional(); was != is {
 		switch {
@@ -162,16 +170,20 @@ const anyName = "\x00"
 // maxProbes bounds the time that a comparison of huge policies takes.
 const maxProbes = 200_000
 
-// probe asks both policies about every tool, server and agent that their patterns tell apart, and
+// probe asks both policies about every method, tool, server and agent that their patterns tell apart, and
 // reports where a rule now stands that is laxer than what stood there.
 func (l *loosening) probe() {
-	tools, servers, agents := l.witnesses()
+	methods, tools, servers, agents := l.witnesses()
 	type change struct{ from, to *rule }
 	var order []change
 	found := map[change][]string{}
-	try := func(server, tool, agent string) {
-		was := l.old.chain(server, tool, agent)
-		is := l.new.chain(server, tool, agent)
+	probes := 0
+	try := func(method, server, tool, agent string) {
+		if probes++; probes > maxProbes {
+			return
+		}
+		was := l.old.chain(method, server, tool, agent)
+		is := l.new.chain(method, server, tool, agent)
 		for i, o := range was {
 			n := l.laxer(was[:i], o, is)
 			if n == nil {
@@ -184,22 +196,22 @@ func (l *loosening) probe() {
 			found[c] = append(found[c], display(server, tool, agent))
 		}
 	}
-	probes := 0
 	for _, server := range servers {
 		for _, agent := range agents {
+			for _, method := range methods {
+				try(method, server, approval.MethodTool(method), agent)
+			}
 			for _, tool := range tools {
-				if probes++; probes <= maxProbes {
-					try(server, tool, agent)
-				}
+				try(toolsCall, server, tool, agent)
 			}
 		}
 	}
 	for _, c := range order {
 		which := listed(found[c])
 		switch {
-		case c.to == &l.new.otherwise:
+		case c.to.number == 0:
 			l.say("no rule covers %s any more, which %s %s", which, c.from.spoken(), past(c.from.action))
-		case c.from == &l.old.otherwise:
+		case c.from.number == 0:
 			l.say("%s %s %s, which no rule covered", c.to.spoken(), present(c.to), which)
 		default:
 			l.say("%s %s %s, which %s %s", c.to.spoken(), present(c.to), which, c.from.spoken(), past(c.from.action))
@@ -226,9 +238,9 @@ func (l *loosening) laxer(before []*rule, o *rule, is []*rule) *rule {
 }
 
 // chain returns the rules that can decide a call, in order, down to the first that always does.
-func (p *Policy) chain(server, tool, agent string) []*rule {
+func (p *Policy) chain(method, server, tool, agent string) []*rule {
 	set := make(ruleSet, (len(p.rules)+63)/64)
-	p.index.collect(set, server, tool)
+	p.candidates(set, method, server, tool)
 	var chain []*rule
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
 		r := &p.rules[i]
@@ -240,11 +252,12 @@ func (p *Policy) chain(server, tool, agent string) []*rule {
 			return chain
 		}
 	}
-	return append(chain, &p.otherwise)
+	return append(chain, p.uncovered(method))
 }
 
 // witnesses returns names that stand for all that the patterns of both policies tell apart.
-func (l *loosening) witnesses() (tools, servers, agents []string) {
+func (l *loosening) witnesses() (methods, tools, servers, agents []string) {
+	methods = append([]string{anyName}, knownMethods...)
 	tools, servers, agents = []string{anyName}, []string{anyName, ""}, []string{anyName}
 	seen := map[string]bool{}
 	add := func(kind byte, list *[]string, name string) {
@@ -254,6 +267,9 @@ func (l *loosening) witnesses() (tools, servers, agents []string) {
 		}
 	}
 	seen["t"+anyName], seen["s"+anyName], seen["s"], seen["a"+anyName] = true, true, true, true
+	for _, m := range append(methods, toolsCall) {
+		seen["m"+m] = true
+	}
 	var wild []pattern
 	witness := func(p pattern) string { return strings.ReplaceAll(string(p), "*", anyName) }
 	for _, p := range []*Policy{l.old, l.new} {
@@ -266,6 +282,9 @@ func (l *loosening) witnesses() (tools, servers, agents []string) {
 				if t.qualified {
 					add('s', &servers, witness(t.server))
 				}
+			}
+			for _, m := range p.rules[i].methods {
+				add('m', &methods, witness(m))
 			}
 			for _, a := range p.rules[i].agents {
 				add('a', &agents, witness(a))
@@ -282,7 +301,7 @@ func (l *loosening) witnesses() (tools, servers, agents []string) {
 			}
 		}
 	}
-	return tools, servers, agents
+	return methods, tools, servers, agents
 }
 
 // display writes a probed name as a pattern again.

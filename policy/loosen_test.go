@@ -77,6 +77,32 @@ func TestLoosened(t *testing.T) {
 			}},
 		{"the allow was there before", `rules: [{name: r, tools: [a], action: allow, when: args.n < 5}, {name: w, tools: [a], action: deny}]`,
 			`rules: [{name: r, tools: [a], action: allow, when: args.n < 5}, {name: w, tools: [a], action: deny}]`, nil},
+		{"a level that gains elicitation", `levels: {medium: {elicitation: false}, high: {elicitation: true}}`, `levels: {medium: {elicitation: true}, high: {elicitation: true}}`, []string{
+			"level medium: elicitation is on: the person at the agent's keyboard may decide",
+		}},
+		{"a level that loses elicitation", `levels: {medium: {elicitation: true}}`, ``, nil},
+		{"audit", `rules: [{name: r, tools: [a], action: allow, audit: strict}, {name: w, tools: [b], audit: strict}]`,
+			`rules: [{name: r, tools: [a], action: allow}, {name: w, tools: [b], action: deny}]`, []string{
+				`rule "r": audit went from strict to normal: an allowed call may be sent before it is on record`,
+			}},
+		{"audit made strict", `rules: [{name: r, tools: [a], action: allow}]`, `rules: [{name: r, tools: [a], action: allow, audit: strict}]`, nil},
+		{"a method's rule taken out", `rules: [{name: w, method: resources/read, action: deny}, {name: q, method: "prompts/*", tools: [files/*]}]`, ``, []string{
+			`no rule covers resources:read any more, which rule "w" denied`,
+			`no rule covers files/prompts:get any more, which rule "q" quarantined`,
+		}},
+		{"rules of two methods that change places", `rules: [{method: prompts/get, action: deny}, {method: resources/read}]`,
+			`rules: [{method: resources/read}, {method: prompts/get, action: deny}]`, nil},
+		{"a method allowed", `rules: [{name: w, method: resources/read, action: deny}]`, `rules: [{name: r, method: "resources/*", tools: ["*"], action: allow}]`, []string{
+			`rule "r" now allows resources:read, which rule "w" denied`,
+			`rule "r" now allows resources:*, which no rule covered`,
+		}},
+		{"a known method allowed, which it was", ``, `rules: [{name: r, method: resources/read, tools: ["*"], action: allow}]`, nil},
+		{"an unknown method asked about, which was refused", ``, `rules: [{name: r, method: odd/one}]`, []string{
+			`rule "r" now quarantines odd:one, which no rule covered`,
+		}},
+		{"a rule made one of a method", `rules: [{name: w, tools: ["*"], action: deny}]`, `rules: [{name: w, method: prompts/get, action: deny}]`, []string{
+			`no rule covers * any more, which rule "w" denied`,
+		}},
 		{"an agent taken out", `rules: [{name: w, tools: [a], action: deny}]`, `rules: [{name: w, tools: [a], agents: [bot], action: deny}]`, []string{
 			`no rule covers a any more, which rule "w" denied`,
 		}},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -162,6 +163,15 @@ func drawRules(t *rapid.T) []Rule {
 			Tools:  rapid.SliceOfN(target, 1, 3).Draw(t, "tools"),
 			Action: rapid.SampledFrom([]approval.Action{approval.Allow, approval.Quarantine, approval.Deny}).Draw(t, "action"),
 		}
+		if rapid.Bool().Draw(t, "a method") {
+			r.Methods = rapid.SliceOfN(rapid.SampledFrom([]string{"resources/read", "prompts/get", "resources/*", "*", "tools/call", "*/call", "odd/one"}), 1, 2).Draw(t, "methods")
+			r.Tools = rapid.SliceOfN(rapid.OneOf(rapid.Just("*"), rapid.Custom(func(t *rapid.T) string {
+				return small("*").Draw(t, "server") + "/*"
+			})), 1, 2).Draw(t, "tools")
+			if r.Action == approval.Deny { // which an unknown method is anyway
+				r.Methods = slices.DeleteFunc(r.Methods, func(m string) bool { return m == "odd/one" })
+			}
+		}
 		if rapid.Bool().Draw(t, "some agents") {
 			r.Agents = rapid.SliceOfN(small("*"), 1, 2).Draw(t, "agents")
 		}
@@ -180,6 +190,7 @@ func drawCall(t *rapid.T) approval.Call {
 	return approval.Call{
 		Tool: small("").Draw(t, "tool"), Agent: small("").Draw(t, "agent"), Args: args,
 		Server: rapid.OneOf(rapid.Just(""), small("")).Draw(t, "server"),
+		Method: rapid.SampledFrom([]string{"", "", "tools/call", "resources/read", "resources/subscribe", "prompts/get", "odd/one", "odd/two"}).Draw(t, "method"),
 	}
 }
 
@@ -203,15 +214,35 @@ func TestPropertyFirstMatchDecides(t *testing.T) {
 			t.Fatalf("%v", problems)
 		}
 		want, rule := approval.Quarantine, ""
+		method := c.Method
+		switch method {
+		case "", "tools/call":
+			method = "tools/call"
+		case "odd/one", "odd/two":
+			want = approval.Deny
+		default:
+			want = approval.Allow
+		}
 	search:
 		for i, r := range list {
+			methods := r.Methods
+			if len(methods) == 0 {
+				methods = []string{"tools/call"}
+			}
+			if !slices.ContainsFunc(methods, func(p string) bool { return globbed(p, method) }) {
+				continue
+			}
+			name := c.Tool
+			if method != "tools/call" {
+				name = strings.ReplaceAll(method, "/", ":")
+			}
 			matched := false
 			for _, pattern := range r.Tools {
 				server, tool, qualified := strings.Cut(pattern, "/")
 				if !qualified {
 					server, tool = "*", pattern
 				}
-				matched = matched || globbed(server, c.Server) && globbed(tool, c.Tool)
+				matched = matched || globbed(server, c.Server) && globbed(tool, name)
 			}
 			agent := len(r.Agents) == 0
 			for _, pattern := range r.Agents {
@@ -220,20 +251,20 @@ func TestPropertyFirstMatchDecides(t *testing.T) {
 			if !matched || !agent {
 				continue
 			}
-			name := fmt.Sprintf("rule %d", i+1)
+			spoken := fmt.Sprintf("rule %d", i+1)
 			for _, cond := range r.Conditions {
 				v, ok := c.Args.Lookup("n")
 				switch {
 				case !ok:
 					continue search
 				case v.Kind() != cond.Equals.Kind():
-					want, rule = approval.Deny, name
+					want, rule = approval.Deny, spoken
 					break search
 				case string(v) != string(cond.Equals):
 					continue search
 				}
 			}
-			want, rule = r.Action, name
+			want, rule = r.Action, spoken
 			break
 		}
 		if want == approval.Allow && c.Args.Ambiguous() {
@@ -255,7 +286,7 @@ func TestPropertyErrorDeniesWhateverFollows(t *testing.T) {
 		faulty := rapid.SampledFrom([]Rule{
 			{When: `args.missing == 1`}, {When: `1 / 0 == 1`}, {When: `args.missing`}, {When: `has(args.missing.x)`}, {When: `dyn("a") < dyn(1)`},
 		}).Draw(t, "faulty")
-		faulty.Tools, faulty.Action = []string{"*"}, rapid.SampledFrom([]approval.Action{approval.Allow, approval.Quarantine, approval.Deny}).Draw(t, "action")
+		faulty.Methods, faulty.Tools, faulty.Action = []string{"*"}, []string{"*"}, rapid.SampledFrom([]approval.Action{approval.Allow, approval.Quarantine, approval.Deny}).Draw(t, "action")
 		p, problems := Compile(Config{Rules: append([]Rule{faulty}, list...)}, Options{})
 		if p == nil {
 			t.Fatalf("%v", problems)
@@ -276,6 +307,12 @@ func TestPropertyCoversMeansMatchesAll(t *testing.T) {
 		}
 		if p.covers(q) && q.match(s) && !p.match(s) {
 			t.Errorf("%q is said to cover %q, but does not match %q", p, q, s)
+		}
+		if !p.meets(q) && p.match(s) && q.match(s) {
+			t.Errorf("%q and %q are said not to meet, but both match %q", p, q, s)
+		}
+		if p.literal() && p.meets(q) != q.match(string(p)) {
+			t.Errorf("%q and %q meet: %t", p, q, p.meets(q))
 		}
 	})
 }

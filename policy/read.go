@@ -641,6 +641,10 @@ func (r *reader) levels(e pair, cfg *Config) {
 		keys := map[string]func(pair){
 			"timeout":        func(e pair) { r.timeout(e, &l.Timeout) },
 			"require_reason": func(e pair) { l.RequireReason = r.boolean(e) },
+			"elicitation": func(e pair) {
+				b := r.boolean(e)
+				l.Elicitation = b != nil && *b
+			},
 			"allow_skip": func(e pair) {
 				if b := r.boolean(e); b != nil && *b {
 					r.failAt(e.pos, e.path, `allow_skip: true ("always allow") is not available: each call is approved by itself; write allow_skip: false, or action: allow`)
@@ -648,7 +652,7 @@ func (r *reader) levels(e pair, cfg *Config) {
 			},
 		}
 		a.keys(keys)
-		r.mapping(e.value, e.path, keys, nil)
+		r.mapping(e.value, e.path, keys, map[string]string{"elicit": "elicitation", "keyboard": "elicitation", "reason": "require_reason"})
 		l.Action = a.action
 		cfg.Levels[risk] = l
 	}
@@ -673,7 +677,7 @@ func (r *reader) rules(e pair, cfg *Config) {
 }
 
 var ruleSynonyms = map[string]string{
-	"tool": "tools", "tool_name": "tools", "agent": "agents", "condition": "conditions", "cel": "when", "if": "when", "expression": "when",
+	"methods": "method", "mcp_method": "method", "log": "audit", "strict": "audit", "tool": "tools", "tool_name": "tools", "agent": "agents", "condition": "conditions", "cel": "when", "if": "when", "expression": "when",
 	"decision": "action", "effect": "action", "risk_level": "risk", "level": "risk", "human_message": "message", "reason": "message",
 	"description": "message", "id": "name", "reason-code": "reason_code", "code": "reason_code", "ignore": "ignore_args", "approval": "require_approval",
 }
@@ -684,6 +688,7 @@ func (r *reader) rule(n ast.Node, path string, at Position) Rule {
 	var deny *pair
 	keys := map[string]func(pair){
 		"name":   func(e pair) { rule.Name, _ = r.text(e) },
+		"method": func(e pair) { rule.Methods = r.texts(e) },
 		"tools":  func(e pair) { rule.Tools = r.texts(e) },
 		"agents": func(e pair) { rule.Agents = r.texts(e) },
 		"when": func(e pair) {
@@ -704,6 +709,13 @@ func (r *reader) rule(n ast.Node, path string, at Position) Rule {
 		"message":        func(e pair) { rule.Message = r.sentence(e) },
 		"ignore_args":    func(e pair) { rule.IgnoreArgs = r.texts(e) },
 		"require_reason": func(e pair) { rule.RequireReason = r.boolean(e) },
+		"audit": func(e pair) {
+			s, ok := r.text(e)
+			if rule.Audit = Audit(s); ok && rule.Audit != AuditNormal && rule.Audit != AuditStrict {
+				r.failAt(e.pos, e.path, "audit %q is neither normal nor strict", s)
+				rule.Audit = ""
+			}
+		},
 	}
 	a.keys(keys)
 	before := len(r.problems)
