@@ -243,8 +243,9 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.Notices = append(i.Notices, Notice{s, s})
 	}
 	if p := r.Previous; p != nil {
+		text, short := previous(*p)
 		names := []string{"who", m.line(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)}
-		i.Notices = append(i.Notices, Notice{m.say(TextPrevious, names...), m.say(TextPreviousShort, names...)})
+		i.Notices = append(i.Notices, Notice{m.say(text, names...), m.say(short, names...)})
 	}
 	if i.Pending() {
 		if i.ReasonNeeded = r.RequireReason; i.ReasonNeeded {
@@ -256,6 +257,20 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.Link = m.Link(r.ID)
 	}
 	return i
+}
+
+// previous returns what is said of a call's last use. One that was sent on and of which no outcome is
+// known may have run: deciding again may run it twice.
+func previous(u approval.Use) (text, short Text) {
+	switch {
+	case u.DispatchedAt.IsZero():
+		return TextPrevious, TextPreviousShort
+	case u.Ran == approval.RanSucceeded:
+		return TextPreviousRan, TextPreviousRanShort
+	case u.Ran == approval.RanFailed:
+		return TextPreviousFell, TextPreviousFellShort
+	}
+	return TextPreviousSent, TextPreviousSentShort
 }
 
 // why is the policy's message, in the reader's language where it is one of ours.

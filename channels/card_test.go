@@ -120,9 +120,13 @@ func TestReplyBringsOnlyItsCards(t *testing.T) {
 func TestNotices(t *testing.T) {
 	for _, c := range channelstest.Cases() {
 		want := map[string]string{
-			"secrets":         "🔒 3 values are masked as secret",
-			"previous":        "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST and let through at 2026-11-21 11:01 JST.",
-			"critical_reason": "✍ A reason is required. Type: approve " + channelstest.ID(1) + " your reason",
+			"secrets":  "🔒 3 values are masked as secret",
+			"previous": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST and let through at 2026-11-21 11:01 JST.",
+			"previous_sent": "⚠ CAREFUL: this same call was approved by hana at 2026-11-21 11:00 JST and sent at 2026-11-21 11:01 JST, " +
+				"and what came of it is not known. It may have run. If you approve, it may run twice.",
+			"previous_succeeded": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST, sent at 2026-11-21 11:01 JST, and it succeeded.",
+			"previous_failed":    "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST, sent at 2026-11-21 11:01 JST, and it failed.",
+			"critical_reason":    "✍ A reason is required. Type: approve " + channelstest.ID(1) + " your reason",
 		}[c.Name]
 		if want == "" {
 			continue
@@ -130,6 +134,30 @@ func TestNotices(t *testing.T) {
 		got := c.Card().Items[0].Notices
 		if len(got) != 1 || got[0].Text != want || got[0].Short == "" {
 			t.Errorf("%s: notices %q, want %q", c.Name, got, want)
+		}
+	}
+}
+
+// Whatever is not known to have ended is told as a call that may have run, in the whole form and in the short one.
+func TestPreviousMayHaveRun(t *testing.T) {
+	at := channelstest.Noon
+	for _, c := range []struct {
+		ran  approval.Ran
+		text channels.Text
+	}{
+		{"", channels.TextPreviousSent}, {approval.RanUnknown, channels.TextPreviousSent}, {"odd", channels.TextPreviousSent},
+		{approval.RanSucceeded, channels.TextPreviousRan}, {approval.RanFailed, channels.TextPreviousFell},
+	} {
+		r := channelstest.Request(`{}`)
+		r.Previous = &approval.Use{ApprovedBy: "hana", ApprovedAt: at, ConsumedAt: at, DispatchedAt: at, Ran: c.ran}
+		m := channelstest.Maker()
+		when := m.Words.Time(at, m.Zone)
+		want := []channels.Notice{{
+			Text:  m.Words.Say(string(c.text), "who", "hana", "approved", when, "used", when),
+			Short: m.Words.Say(string(c.text)+"_short", "who", "hana", "approved", when, "used", when),
+		}}
+		if got := card(approval.KindRequest, r).Items[0].Notices; !slices.Equal(got, want) {
+			t.Errorf("outcome %q: got %q, want %q", c.ran, got, want)
 		}
 	}
 }

@@ -59,6 +59,9 @@ const (
 	TextMasked       Text = "masked"
 	TextIgnored      Text = "ignored"
 	TextPrevious     Text = "previous"
+	TextPreviousSent Text = "previous_sent" // and what came of it is not known
+	TextPreviousRan  Text = "previous_succeeded"
+	TextPreviousFell Text = "previous_failed"
 	TextReasonNeeded Text = "reason_needed"
 	TextUnreached    Text = "unreached"
 	TextOwnWords     Text = "own_words"
@@ -80,13 +83,16 @@ const (
 	TextAskedAt Text = "asked_at"
 
 	// Short forms, for a card of many requests.
-	TextNotAllShort   Text = "not_all_short"
-	TextShortenedHere Text = "shortened_here"
-	TextPreviousShort Text = "previous_short"
-	TextReasonShort   Text = "reason_short"
-	TextReasonAsked   Text = "reason_asked"
-	TextWordsCutShort Text = "words_cut_short"
-	TextReadAll       Text = "read_all"
+	TextNotAllShort       Text = "not_all_short"
+	TextShortenedHere     Text = "shortened_here"
+	TextPreviousShort     Text = "previous_short"
+	TextPreviousSentShort Text = "previous_sent_short"
+	TextPreviousRanShort  Text = "previous_succeeded_short"
+	TextPreviousFellShort Text = "previous_failed_short"
+	TextReasonShort       Text = "reason_short"
+	TextReasonAsked       Text = "reason_asked"
+	TextWordsCutShort     Text = "words_cut_short"
+	TextReadAll           Text = "read_all"
 
 	TextAlt          Text = "alt"
 	TextAltBatch     Text = "alt_batch"

@@ -126,6 +126,12 @@ func ended(status approval.Status, by, reason string) approval.Request {
 	return r
 }
 
+// sent is the last use of a call that was sent on, and what came of it.
+func sent(ran approval.Ran) *approval.Use {
+	at := Noon.Add(-59 * time.Minute)
+	return &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: at, DispatchedAt: at, Ran: ran}
+}
+
 // edit makes r a call that writes a file, with a picture of what changes.
 func edit(r *approval.Request, diff string) {
 	a, _ := approval.ParseArgs([]byte(`{"path":"/etc/gate.conf","mode":"0644"}`))
@@ -209,6 +215,9 @@ func Cases() []Case {
 		{"previous", request(func(r *approval.Request) {
 			r.Previous = &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: Noon.Add(-59 * time.Minute)}
 		})},
+		{"previous_sent", request(func(r *approval.Request) { r.Previous = sent("") })},
+		{"previous_succeeded", request(func(r *approval.Request) { r.Previous = sent(approval.RanSucceeded) })},
+		{"previous_failed", request(func(r *approval.Request) { r.Previous = sent(approval.RanFailed) })},
 		{"ignored", request(func(r *approval.Request) {
 			a, _ := approval.ParseArgs([]byte(`{"path":"/etc/hosts","description":"Add a host","content":"127.0.0.1 gate"}`))
 			r.Args, r.IgnoredArgs, r.ArgsHash = a.Canonical(), []string{"description"}, a.Hash("description")
@@ -285,6 +294,10 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 	r.RequireReason = rapid.Bool().Draw(t, "reason required")
 	if rapid.Bool().Draw(t, "previous") {
 		r.Previous = &approval.Use{ApprovedBy: anyText(200).Draw(t, "who"), ApprovedAt: Noon, ConsumedAt: Noon}
+		if rapid.Bool().Draw(t, "sent") {
+			r.Previous.DispatchedAt = Noon
+			r.Previous.Ran = rapid.SampledFrom([]approval.Ran{"", approval.RanSucceeded, approval.RanFailed, approval.RanUnknown}).Draw(t, "ran")
+		}
 	}
 	if rapid.Bool().Draw(t, "ignored") {
 		r.IgnoredArgs = []string{"k0", "k1", "k2"}
