@@ -1,0 +1,165 @@
+package adk
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/adk/v2/agent"
+	"google.golang.org/adk/v2/agent/llmagent"
+	"google.golang.org/adk/v2/plugin"
+	"google.golang.org/adk/v2/tool"
+
+	"countersign/client"
+)
+
+// Options say how calls are asked about. The zero value is a good start.
+type Options struct {
+	// Server is what the policy's rules and the cards name as the tools' server; "" is none.
+	Server string
+	// Scope returns the scope of a call: a call of one scope never joins a request of another, nor uses
+	// its approval. nil keeps the users of each app apart: APP/USER.
+	Scope func(agent.ReadonlyContext) string
+	// Wait is how long a call that needs a person is held for the decision, at most [client.MaxWait].
+	// Calls of one turn wait together. With 0, or once the time is up, the model is told that the
+	// approval is pending, and makes the call again when it hears that it was approved.
+	Wait time.Duration
+}
+
+// Gate asks about the tool calls of agents. It is safe for concurrent use, by any number of agents,
+// runners and sessions.
+type Gate struct {
+	client *client.Client
+	server string
+	scope  func(agent.ReadonlyContext) string
+	wait   time.Duration
+	now    func() time.Time
+	runs   runs
+}
+
+// New returns a gate that asks as the agent whose token c has.
+func New(c *client.Client, o Options) *Gate {
+	g := &Gate{client: c, server: o.Server, scope: o.Scope, wait: min(max(o.Wait, 0), client.MaxWait), now: time.Now}
+	if g.scope == nil {
+		g.scope = func(ctx agent.ReadonlyContext) string { return ctx.AppName() + "/" + ctx.UserID() }
+	}
+	return g
+}
+
+// Plugin returns the gate for runner.Config.PluginConfig: it covers every agent of the runner. It does
+// not reach agents that agenttool runs as tools, because these have runners of their own: see [Gate.Guard].
+func (g *Gate) Plugin() (*plugin.Plugin, error) {
+	return plugin.New(plugin.Config{
+		Name:                "countersign",
+		BeforeModelCallback: g.BeforeModel,
+		AfterModelCallback:  g.AfterModel,
+		BeforeToolCallback:  g.BeforeTool,
+		AfterRunCallback:    func(ctx agent.InvocationContext) { g.runs.end(ctx.InvocationID()) },
+	})
+}
+
+// Guard adds the gate's callbacks to those of one agent, after the ones that are there. An agent whose
+// runner has [Gate.Plugin] must not have them too: every call would be asked about twice, and an approved
+// one never run.
+func (g *Gate) Guard(cfg *llmagent.Config) {
+	cfg.BeforeModelCallbacks = append(cfg.BeforeModelCallbacks, g.BeforeModel)
+	cfg.AfterModelCallbacks = append(cfg.AfterModelCallbacks, g.AfterModel)
+	cfg.BeforeToolCallbacks = append(cfg.BeforeToolCallbacks, g.BeforeTool)
+}
+
+var (
+	_ llmagent.BeforeToolCallback  = (*Gate)(nil).BeforeTool
+	_ llmagent.BeforeModelCallback = (*Gate)(nil).BeforeModel
+	_ llmagent.AfterModelCallback  = (*Gate)(nil).AfterModel
+)
+
+// The "status" of a call that did not run.
+const (
+	StatusPending     = "approval_pending"
+	StatusDenied      = "denied" // by the policy or by a person
+	StatusExpired     = "expired"
+	StatusCancelled   = "cancelled"
+	StatusLapsed      = "lapsed"
+	StatusRefused     = "refused"          // the gate does not take the question; "code" says why
+	StatusUnavailable = "gate_unavailable" // the gate gave no answer
+)
+
+// BeforeTool asks whether the call may run now. It returns nil, nil for yes; for everything else it
+// returns a result for the model, with "status", "message" and, where there is a request, "approval_id".
+// It never returns an error, so a run survives whatever the answer is.
+func (g *Gate) BeforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
+	answer, err := g.ask(ctx, t.Name(), args)
+	if err != nil {
+		return unanswered(err), nil
+	}
+	if answer.MayRun() {
+		g.runs.used(ctx, answer.ApprovalID)
+		return nil, nil
+	}
+	if answer.Decision != client.Pending && answer.ApprovalID != "" {
+		// The model is told here how the request ended, and need not be told by the feed again. If this
+		// fails it is, which does no harm.
+		_, _ = g.client.Ack(ctx, answer.ApprovalID)
+	}
+	return told(answer), nil
+}
+
+// ask brings the answer to one call: what AfterModel prepared for exactly this call, or else the gate's.
+func (g *Gate) ask(ctx agent.Context, name string, args map[string]any) (client.Answer, error) {
+	call, err := g.call(ctx, name, args)
+	if err != nil {
+		return client.Answer{}, err
+	}
+	call.Rationale = g.runs.words(ctx)
+	p, ok := g.runs.take(ctx, call, g.now())
+	if !ok {
+		return g.client.CallWait(ctx, call, g.wait)
+	}
+	if p.answer.Decision != client.Pending || g.wait == 0 {
+		return p.answer, nil
+	}
+	later, err := g.client.CallWait(ctx, call, g.wait-g.now().Sub(p.at))
+	if err == nil && later.Decision == client.Pending && later.ApprovalID == p.answer.ApprovalID {
+		return p.answer, nil // it says what this call began, and not only that something is pending
+	}
+	return later, err
+}
+
+// call is what the gate is asked: the same bytes for the same args, whatever order the map has.
+func (g *Gate) call(ctx agent.Context, name string, args map[string]any) (client.Call, error) {
+	if args == nil {
+		args = map[string]any{}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // people are shown these bytes
+	if err := e.Encode(args); err != nil {
+		return client.Call{}, fmt.Errorf("the args are not JSON: %w", err)
+	}
+	return client.Call{Tool: name, Server: g.server, Args: bytes.TrimSpace(b.Bytes()), Scope: g.scope(ctx),
+		TurnID: ctx.InvocationID(), SessionID: ctx.SessionID()}, nil
+}
+
+// told is the result of a call that did not run.
+func told(a client.Answer) map[string]any {
+	r := map[string]any{"status": string(a.Decision), "message": a.Message}
+	if a.Decision == client.Pending {
+		r["status"] = StatusPending
+	}
+	if a.ApprovalID != "" {
+		r["approval_id"] = a.ApprovalID
+	}
+	return r
+}
+
+// unanswered is the result of a call about which the gate gave no answer.
+func unanswered(err error) map[string]any {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < 500 {
+		return map[string]any{"status": StatusRefused, "code": e.Code,
+			"message": fmt.Sprintf("The approval gate does not take this call (%v). It was not executed.", err)}
+	}
+	return map[string]any{"status": StatusUnavailable,
+		"message": fmt.Sprintf("The approval gate gave no answer (%v), so the call was not executed. Do not look for a way around it; it may be tried again later.", err)}
+}

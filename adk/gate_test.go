@@ -1,0 +1,374 @@
+package adk_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genai"
+
+	"google.golang.org/adk/v2/agent"
+	"google.golang.org/adk/v2/agent/llmagent"
+	"google.golang.org/adk/v2/model"
+	"google.golang.org/adk/v2/plugin"
+	"google.golang.org/adk/v2/tool"
+	"google.golang.org/adk/v2/tool/agenttool"
+	"google.golang.org/adk/v2/tool/functiontool"
+
+	"countersign/adk"
+	"countersign/client"
+)
+
+func TestACallRunsOnlyOnAYes(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.holds(w.turn(says("", call("read_ledger", nil)), says("ok")), "hears read_ledger: map[done:true]")
+	w.ran("read_ledger <nil>")
+	w.holds(w.turn(says("", call("format_disk", nil)), says("ok")), "hears format_disk: map[message:Policy denied: forbidden — Never. status:denied]")
+	w.ran()
+	out := w.turn(says("The rent is due.", transfer(2000)), says("ok"))
+	p := w.pending()
+	if len(p) != 1 {
+		t.Fatalf("%d requests, want 1", len(p))
+	}
+	w.holds(out, "hears transfer: map[approval_id:"+p[0].ID+" message:⏳ Approval requested (id: "+p[0].ID+"). Money leaves the house. status:approval_pending]")
+	if p[0].Scope != "treasury/mia" || p[0].SessionID != "s1" || p[0].TurnID == "" || p[0].Rationale != "The rent is due." || string(p[0].Args) != `{"cents":2000,"to":"acme"}` {
+		t.Errorf("the request: %+v", p[0])
+	}
+	w.holds(w.turn(says("", transfer(2000)), says("ok")), "⏳ Approval pending (id: "+p[0].ID+")")
+	w.ran()
+	w.decide(p[0].ID, client.Approve, "")
+	w.holds(w.turn(says("", transfer(2001)), says("ok")), "status:approval_pending")
+	w.ran()
+	w.holds(w.turn(says("", transfer(2000)), says("ok")), "hears transfer: map[done:true]")
+	w.ran("transfer 2000")
+	w.holds(w.turn(says("", transfer(2000)), says("ok")), "status:approval_pending")
+	w.ran()
+}
+
+func TestADenialIsToldInTheGatesWords(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.turn(says("", transfer(1)), says("ok"))
+	w.decide(w.pending()[0].ID, client.Deny, "not this month")
+	out := w.turn(says("", transfer(1)), says("ok"))
+	w.holds(out, "message:Approval denied by hana: not this month. The call was not executed; do not repeat it, try a different approach. status:denied]")
+	w.ran()
+}
+
+func TestSeveralCallsOfOneTurnAreOneCardAndAnsweredInOrder(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	turn := says("All three.", transfer(1), call("read_ledger", nil), transfer(2))
+	out := w.turn(turn, says("ok"))
+	w.holds(out, "hears transfer: map[approval_id:", "Approval requested", "hears read_ledger: map[done:true]", "hears transfer: map[approval_id:", "Approval requested")
+	w.ran("read_ledger <nil>")
+	p := w.pending()
+	if len(p) != 2 || p[0].Rationale != "All three." {
+		t.Fatalf("requests: %+v", p)
+	}
+	if c := <-w.cards; c.Type != "approval.requested" || len(c.Data.Requests) != 2 || c.Data.Requests[0].ID != p[0].ID || c.Data.Requests[1].ID != p[1].ID {
+		t.Errorf("the card: %+v, want one of both", c)
+	}
+	w.decide(p[0].ID, client.Approve, "")
+	w.decide(p[1].ID, client.Deny, "no")
+	out = w.turn(turn, says("ok"))
+	w.holds(out, "hears transfer: map[done:true]", "hears read_ledger: map[done:true]", "hears transfer: map[", "Approval denied by hana: no.")
+	w.ran("read_ledger <nil>", "transfer 1")
+}
+
+func TestMoreCallsThanABatchTakesAreAllAnswered(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	var calls []*genai.FunctionCall
+	var want []string
+	for i := range 45 {
+		calls = append(calls, call("read_ledger", map[string]any{"cents": i}))
+		want = append(want, fmt.Sprintf("read_ledger %d", i))
+	}
+	w.turn(says("", calls...), says("ok"))
+	slices.Sort(want)
+	w.ran(want...)
+}
+
+func TestCallsOfOneTurnWaitTogether(t *testing.T) {
+	w := newWorld(t, adk.Options{Wait: time.Hour}) // more than the gate grants
+	done := make(chan string)
+	go func() { done <- w.turn(says("", transfer(1), transfer(2)), says("ok")) }()
+	var p []client.Approval
+	for len(p) < 2 {
+		p = w.pending()
+	}
+	w.decide(p[0].ID, client.Deny, "no")
+	w.decide(p[1].ID, client.Approve, "")
+	w.holds(<-done, "Approval denied by hana: no.", "hears transfer: map[done:true]")
+	w.ran("transfer 2")
+	left, err := w.bot.Resolved(w.ctx, "", 0)
+	if err != nil || len(left) != 0 {
+		t.Errorf("%v, the feed still has %+v, and the model was told", err, left)
+	}
+}
+
+func TestAWaitThatIsOverSaysWhatWasBegun(t *testing.T) {
+	w := newWorld(t, adk.Options{Wait: time.Second})
+	w.holds(w.turn(says("", transfer(1), transfer(2)), says("ok")), "Approval requested", "Approval requested")
+	w.ran()
+}
+
+func TestWithoutAnAnswerNothingRuns(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/empty/v1/calls", "/empty/v1/calls/batch":
+			fmt.Fprint(w, `{}`)
+		case "/new/v1/calls":
+			fmt.Fprint(w, `{"decision":"perhaps","message":"Who knows."}`)
+		case "/short/v1/calls/batch":
+			fmt.Fprint(w, `{"results":[{"decision":"allow"}]}`)
+		case "/short/v1/calls":
+			http.Error(w, "no", http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"code":"too_many_pending","detail":"Three requests are open already.","status":429}`)
+		}
+	}))
+	defer odd.Close()
+	for _, c := range []struct{ name, url, token, want string }{
+		{"nobody there", "http://" + l.Addr().String(), env["AGENT_TOKEN"], "status:gate_unavailable"},
+		{"a token it does not know", "http://" + w.addr, "test-agent-token-wrong", "code:unauthorized"},
+		{"a person's token", "http://" + w.addr, env["HANA_TOKEN"], "code:agents_only"},
+		{"a limit", odd.URL, env["AGENT_TOKEN"], "Three requests are open already.). It was not executed. status:refused"},
+		{"an answer without a word", odd.URL + "/empty", env["AGENT_TOKEN"], "status:]"},
+		{"a word that is not known", odd.URL + "/new", env["AGENT_TOKEN"], "message:Who knows. status:perhaps"},
+		{"fewer answers than calls", odd.URL + "/short", env["AGENT_TOKEN"], "status:gate_unavailable"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bot, err := client.New(c.url, c.token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bot.Close()
+			r := w.start(adk.New(bot, adk.Options{Wait: time.Second}))
+			for _, calls := range [][]*genai.FunctionCall{{call("read_ledger", nil)}, {call("read_ledger", nil), transfer(1)}} {
+				out, err := w.turnOf(r, "mia", agent.StreamingModeNone, says("", calls...), says("Then not."))
+				if err != nil {
+					t.Errorf("the run ended: %v", err)
+				}
+				for range calls {
+					w.holds(out, c.want)
+				}
+				if strings.Contains(out, c.token) {
+					t.Errorf("the token is told: %s", out)
+				}
+			}
+			w.ran()
+		})
+	}
+}
+
+func TestArgsThatAreNotJSONAreNotRun(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	args := map[string]any{"cents": math.Inf(1)}
+	w.holds(w.turn(says("", call("read_ledger", args)), says("ok")), "the args are not JSON")
+	w.holds(w.turn(says("", call("read_ledger", args), call("read_ledger", nil)), says("ok")), "the args are not JSON", "done:true")
+	w.ran("read_ledger <nil>")
+}
+
+func TestAnswersToOtherArgsAreNotUsed(t *testing.T) {
+	// A callback changes the args after the gate was asked about all calls, and before the tools run.
+	p, err := plugin.New(plugin.Config{Name: "rewriter", BeforeToolCallback: func(_ agent.Context, _ tool.Tool, args map[string]any) (map[string]any, error) {
+		if args["cents"] == 1 {
+			args["cents"] = 1_000_000
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, adk.Options{}, p)
+	w.approve(transfer(1))
+	w.holds(w.turn(says("", transfer(1), call("read_ledger", nil)), says("ok")), "hears transfer: map[approval_id:", "status:approval_pending")
+	w.ran("read_ledger <nil>")
+	if p := w.pending(); len(p) != 1 || string(p[0].Args) != `{"cents":1000000,"to":"acme"}` {
+		t.Errorf("requests %+v, want one for what would run", p)
+	}
+}
+
+// approve has the call approved beforehand.
+func (w *world) approve(c *genai.FunctionCall) {
+	w.t.Helper()
+	a, err := w.bot.Call(w.ctx, client.Call{Tool: c.Name, Args: fmt.Appendf(nil, `{"cents":%d,"to":"acme"}`, c.Args["cents"]), Scope: "treasury/mia", SessionID: "s1"})
+	if err != nil || a.Decision != client.Pending {
+		w.t.Fatalf("%+v, %v", a, err)
+	}
+	w.decide(a.ApprovalID, client.Approve, "")
+}
+
+func TestUsersDoNotShareApprovalsNorAreToldOfEachOthers(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.approve(transfer(1))
+	out, err := w.turnOf(w.runner, "noa", agent.StreamingModeNone, says("", transfer(1)), says("ok"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.holds(out, "status:approval_pending")
+	w.ran()
+	for _, r := range w.model.requests {
+		if strings.Contains(r, "[APPROVAL") {
+			t.Errorf("noa's model is told of mia's request:\n%s", r)
+		}
+	}
+}
+
+func TestTheScopeCanBeShared(t *testing.T) {
+	w := newWorld(t, adk.Options{Server: "bank", Scope: func(agent.ReadonlyContext) string { return "" }})
+	w.turn(says("", transfer(1)), says("ok"))
+	p := w.pending()[0]
+	if p.Server != "bank" || p.Scope != "" {
+		t.Errorf("%+v", p)
+	}
+	w.decide(p.ID, client.Approve, "")
+	if _, err := w.turnOf(w.runner, "noa", agent.StreamingModeNone, says("", transfer(1)), says("ok")); err != nil {
+		t.Fatal(err)
+	}
+	w.ran("transfer 1")
+}
+
+func TestEndingsAreToldUntilTheRunEndsOrTheyAreUsed(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.turn(says("", transfer(1), transfer(2)), says("ok"))
+	p := w.pending()
+	w.decide(p[0].ID, client.Approve, "")
+	w.decide(p[1].ID, client.Deny, "no")
+	w.turn(says("", call("read_ledger", nil)), says("", transfer(1)), says("done"))
+	w.ran("read_ledger <nil>", "transfer 1")
+	const approved, denied = "[APPROVAL APPROVED] transfer", "[APPROVAL DENIED] transfer"
+	for i, want := range [][]bool{{true, true}, {true, true}, {false, true}} {
+		got := []bool{strings.Contains(w.model.requests[i], approved), strings.Contains(w.model.requests[i], denied)}
+		if !slices.Equal(got, want) {
+			t.Errorf("request %d tells of the approved and the denied one: %v, want %v\n%s", i+1, got, want, w.model.requests[i])
+		}
+	}
+	w.holds(w.model.requests[0], "user says go on", "user says How earlier approval requests", denied)
+	w.turn(says("nothing new"))
+	if strings.Contains(w.model.requests[0], "[APPROVAL") {
+		t.Errorf("told again: %s", w.model.requests[0])
+	}
+	w.ran()
+}
+
+func TestAnEndingIsAcknowledgedOnlyWhenTheModelAnswered(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.turn(says("", transfer(1)), says("ok"))
+	w.decide(w.pending()[0].ID, client.Deny, "no")
+	if _, err := w.turnOf(w.runner, "mia", agent.StreamingModeNone); err == nil {
+		t.Fatal("the model failed, and the run did not")
+	}
+	w.turn(says("I see."))
+	w.holds(w.model.requests[0], "[APPROVAL DENIED] transfer")
+	if left, err := w.bot.Resolved(w.ctx, "", 0); err != nil || len(left) != 0 {
+		t.Errorf("%v, the feed still has %+v", err, left)
+	}
+}
+
+func TestAToolThatIsNotOfferedIsNotAskedAbout(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.turn(says("", call("launch", nil), transfer(1), transfer(2)), says("ok"))
+	for _, p := range w.pending() {
+		if p.Tool != "transfer" {
+			t.Errorf("people are asked about %s", p.Tool)
+		}
+	}
+}
+
+func TestAPartialResponseIsNotAskedAbout(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	partial := response("", transfer(1), transfer(2))
+	partial.Partial = true
+	_, err := w.turnOf(w.runner, "mia", agent.StreamingModeSSE, func(*model.LLMRequest) []*model.LLMResponse {
+		return []*model.LLMResponse{partial, response("", transfer(3), call("read_ledger", nil))}
+	}, says("ok"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := w.pending(); len(p) != 1 || string(p[0].Args) != `{"cents":3,"to":"acme"}` {
+		t.Errorf("%+v", p)
+	}
+	w.ran("read_ledger <nil>")
+}
+
+func TestAStreamingToolStopsTheRun(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	streams, err := functiontool.NewStreaming(functiontool.Config{Name: "read_tape"}, func(agent.Context, anything) iter.Seq2[string, error] {
+		return func(func(string, error) bool) { t.Error("it ran, and nobody was asked") }
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := w.gate.Plugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.run([]*plugin.Plugin{p}, llmagent.Config{Name: "treasurer", Model: w.model, Tools: []tool.Tool{streams}})
+	_, err = w.turnOf(r, "mia", agent.StreamingModeNone, says("", call("read_tape", nil)), says("ok"))
+	if err == nil || !strings.Contains(err.Error(), "read_tape streams its result") {
+		t.Errorf("got %v", err)
+	}
+	w.model.lines = nil
+}
+
+func TestAnAgentThatRunsAsAToolIsGuardedByItself(t *testing.T) {
+	w := newWorld(t, adk.Options{Scope: func(agent.ReadonlyContext) string { return "" }})
+	cfg := llmagent.Config{Name: "read_helper", Model: w.model, Tools: w.shop.tools()}
+	w.gate.Guard(&cfg)
+	helper, err := llmagent.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := w.gate.Plugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.run([]*plugin.Plugin{p}, llmagent.Config{Name: "treasurer", Model: w.model, Tools: []tool.Tool{agenttool.New(helper, nil)}})
+	if _, err = w.turnOf(r, "mia", agent.StreamingModeNone, says("", call("read_helper", map[string]any{"request": "pay"})),
+		says("", transfer(1), call("read_ledger", nil)), says("asked"), says("ok")); err != nil {
+		t.Fatal(err)
+	}
+	w.ran("read_ledger <nil>")
+	if p := w.pending(); len(p) != 1 || p[0].Tool != "transfer" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestACallWhoseRunIsCancelledDoesNotRun(t *testing.T) {
+	w := newWorld(t, adk.Options{Wait: time.Minute})
+	ctx, cancel := context.WithCancel(w.ctx)
+	w.model.lines = append(w.model.lines, says("", transfer(1)), says("ok"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range w.runner.Run(ctx, "mia", "s1", genai.NewContentFromText("go on", genai.RoleUser), agent.RunConfig{}) {
+		}
+	}()
+	var p []client.Approval
+	for len(p) == 0 {
+		p = w.pending()
+	}
+	cancel()
+	<-done
+	w.decide(p[0].ID, client.Approve, "")
+	w.ran()
+	if a, err := w.bot.Approval(w.ctx, p[0].ID); err != nil || !a.ConsumedAt.IsZero() {
+		t.Errorf("%v, the approval was used by nobody: %+v", err, a)
+	}
+}
