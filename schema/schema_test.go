@@ -3,10 +3,13 @@ package schema
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/pressly/goose/v3"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 )
@@ -62,11 +65,79 @@ func TestMigrate(t *testing.T) {
 	if err != nil || have != Version() || have < 1 {
 		t.Errorf("version %d, %v; want %d", have, err, Version())
 	}
-	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings"} {
+	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins"} {
 		if !strings.Contains(dump(t, db), "table "+table+" ") {
 			t.Errorf("no table %s", table)
 		}
 	}
+}
+
+// A database of an earlier version keeps its rows, which say nothing of what came later.
+func TestMigrateKeepsRows(t *testing.T) {
+	db := empty(t)
+	files, err := fs.Sub(migrations, "sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	const at, by = `'2026-11-21T12:00:00.000Z'`, `'2026-11-21T14:00:00.000Z'`
+	row := func(i int, columns, values string) string {
+		return fmt.Sprintf(`INSERT INTO approval_requests (id, agent, tool_name, args_hash, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args, %s)
+  VALUES ('01ARZ3NDEKTSV4RRFFQ69G5FA%d', 'bot', 'pay', '%064d', 'high', %s, %s, 'r', '', '{}', %s)`, columns, i, i, at, by, values)
+	}
+	const end = `status, resolved_at, resolved_by, resolved_via, resolved_seq`
+	exec(t, db, row(0, `status`, `'pending'`), row(1, end, `'denied', `+at+`, 'hana', 'line', 1`),
+		row(2, end+`, use_by`, `'approved', `+at+`, 'hana', 'line', 2, `+by), row(3, end+`, use_by, consumed_at`, `'approved', `+at+`, 'hana', 'line', 3, `+by+`, `+at),
+		`INSERT INTO recent_endings VALUES ('bot', '', '', 'pay', '`+strings.Repeat("0", 64)+`', NULL, NULL, '{"request_id":"r"}', `+at+`)`)
+	before := content(t, db, `SELECT id, status, coalesce(use_by, ''), coalesce(consumed_at, ''), tool_args FROM approval_requests`)
+	if err := Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if after := content(t, db, `SELECT id, status, coalesce(use_by, ''), coalesce(consumed_at, ''), tool_args FROM approval_requests`); after != before || strings.Count(after, "\n") != 4 {
+		t.Errorf("after:\n%s\nbefore:\n%s", after, before)
+	}
+	want := strings.Repeat("|0||\n", 4)
+	if got := content(t, db, `SELECT coalesce(tool_digest, ''), task, coalesce(dispatched_at, ''), coalesce(outcome, '') FROM approval_requests`); got != want {
+		t.Errorf("the new columns: got\n%s, want\n%s", got, want)
+	}
+	if got := content(t, db, `SELECT last_use FROM recent_endings`); got != `{"request_id":"r"}`+"\n" {
+		t.Errorf("recent_endings: got %q", got)
+	}
+}
+
+// content returns the rows of a query of texts and numbers, a line each.
+func content(t *testing.T, db *sql.DB, query string) string {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for rows.Next() {
+		values, to := make([]string, len(columns)), make([]any, len(columns))
+		for i := range values {
+			to[i] = &values[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString(strings.Join(values, "|") + "\n")
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 func TestMigrateRefuses(t *testing.T) {
@@ -147,13 +218,23 @@ func TestConstraints(t *testing.T) {
 		strings.Replace(denied, `'line'`, `NULL`, 1):        "end_is_whole",
 		strings.Replace(denied, `'line'`, `'post'`, 1):      "CHECK",
 		strings.Replace(denied, `seq = 1`, `seq = NULL`, 1): "end_is_whole",
-		denied + `, use_by = '` + late + `'`:                "approval_has_use_by",
-		strings.Replace(approved, `use_by = '`+late+`'`, `use_by = NULL`, 1):  "approval_has_use_by",
-		denied + `, consumed_at = '` + at + `'`:                               "only_approved_is_used",
-		denied + `, lapsed_at = '` + at + `'`:                                 "only_approved_is_used",
-		approved + `, consumed_at = '` + at + `', lapsed_at = '` + late + `'`: "used_or_lapsed",
-		approved + `, consumed_at = '` + late + `'`:                           "used_in_time",
-		`acked_at = '` + at + `'`:                                             "pending_has_no_end",
+		approved + `, consumed_at = '` + at + `', dispatched_at = '` + at + `'`:                      "",
+		approved + `, consumed_at = '` + at + `', dispatched_at = '` + at + `', outcome = 'unknown'`: "",
+		`tool_digest = '` + hash + `', task = 1`:                                                     "",
+		`tool_digest = 'abc'`:                                                                        "CHECK",
+		`task = 2`:                                                                                   "CHECK",
+		`task = NULL`:                                                                                "NOT NULL",
+		approved + `, dispatched_at = '` + at + `'`:                                                  "dispatched_when_used",
+		approved + `, consumed_at = '` + at + `', dispatched_at = '` + early + `'`:                   "dispatched_when_used",
+		approved + `, consumed_at = '` + at + `', outcome = 'failed'`:                                "only_dispatched_has_outcome",
+		approved + `, consumed_at = '` + at + `', dispatched_at = '` + at + `', outcome = 'lost'`:    "CHECK",
+		denied + `, use_by = '` + late + `'`:                                                         "approval_has_use_by",
+		strings.Replace(approved, `use_by = '`+late+`'`, `use_by = NULL`, 1):                         "approval_has_use_by",
+		denied + `, consumed_at = '` + at + `'`:                                                      "only_approved_is_used",
+		denied + `, lapsed_at = '` + at + `'`:                                                        "only_approved_is_used",
+		approved + `, consumed_at = '` + at + `', lapsed_at = '` + late + `'`:                        "used_or_lapsed",
+		approved + `, consumed_at = '` + late + `'`:                                                  "used_in_time",
+		`acked_at = '` + at + `'`:                                                                    "pending_has_no_end",
 	} {
 		tx, err := db.Begin()
 		if err != nil {
@@ -187,6 +268,8 @@ func TestConstraints(t *testing.T) {
 		notification(`kind, status`, `'reply', 'lost'`):                                                             "CHECK",
 		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                "CHECK",
 		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                      "FOREIGN KEY",
+		`INSERT INTO tool_pins VALUES ('', 't', 'short', '` + at + `', NULL)`:                                       "CHECK",
+		`INSERT INTO tool_pins VALUES ('', '', '` + hash + `', '` + at + `', NULL)`:                                 "CHECK",
 		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:        "FOREIGN KEY",
 		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                  "denial_has_a_time",
 		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`: "CHECK",

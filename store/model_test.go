@@ -115,12 +115,27 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 				})
 			},
 			"consume": func(rt *rapid.T) {
-				r := pick(rt)
+				r, dispatched := pick(rt), rapid.Bool().Draw(rt, "dispatched")
 				do(func(tx approval.Tx) error {
-					ok, err := tx.Consume(r.ID, false)
+					ok, err := tx.Consume(r.ID, dispatched)
 					same("Consume", ok, r.Status == approval.Approved && r.Live() && tx.Now().Before(r.UseBy))
 					if ok {
 						r.ConsumedAt, r.AckedAt = tx.Now(), tx.Now()
+						if dispatched {
+							r.DispatchedAt = tx.Now()
+						}
+					}
+					return err
+				})
+			},
+			"report": func(rt *rapid.T) {
+				r := pick(rt)
+				ran := rapid.SampledFrom([]approval.Ran{approval.RanSucceeded, approval.RanFailed, approval.RanUnknown}).Draw(rt, "ran")
+				do(func(tx approval.Tx) error {
+					ok, err := tx.Report(r.ID, ran)
+					same("Report", ok, !r.DispatchedAt.IsZero() && (r.Ran == "" || r.Ran == approval.RanUnknown && ran != approval.RanUnknown))
+					if ok {
+						r.Ran = ran
 					}
 					return err
 				})

@@ -34,6 +34,10 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"CountPending", countPending},
 		{"Resolve", resolve},
 		{"Consume", consume},
+		{"Dispatch", dispatch},
+		{"UnderWay", underWay},
+		{"Tasks", tasks},
+		{"Pins", pins},
 		{"Lapse", lapse},
 		{"Feed", feed},
 		{"Recent", recent},
@@ -59,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"RaceDeciders", raceDeciders},
 		{"RaceConsumers", raceConsumers},
 		{"RaceConsumeAndCancel", raceConsumeAndCancel},
+		{"RaceReporters", raceReporters},
 		{"RaceClaims", raceClaims},
 		{"RaceSights", raceSights},
 		{"RaceNeighbours", raceNeighbours},
@@ -175,11 +180,14 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 			Risk: approval.RiskCritical, Rule: "r1", ReasonCode: "over_threshold", HumanMessage: "Too much.", RequireReason: true,
 			TurnID: "turn", SessionID: "session", Rationale: "because", Preview: strings.Repeat("+ line\n", 30_000),
 			Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour + 7*time.Millisecond), BatchID: tx.NewID(),
-			Previous: &approval.Use{RequestID: tx.NewID(), ApprovedBy: "ken", ApprovedAt: now.Add(-time.Hour), ConsumedAt: now.Add(-time.Minute)},
+			Previous: &approval.Use{RequestID: tx.NewID(), ApprovedBy: "ken", ApprovedAt: now.Add(-time.Hour), ConsumedAt: now.Add(-time.Minute),
+				DispatchedAt: now.Add(-time.Minute), Ran: approval.RanUnknown},
+			ToolDigest: hash("tool"), Task: true,
 		}
 		ended = newRequest(tx, "bot", "old")
 		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now, "hana", approval.ViaWeb, "ok"
 		ended.ResolvedSeq, ended.UseBy, ended.ConsumedAt, ended.AckedAt = 1, now.Add(time.Minute), now, now
+		ended.DispatchedAt, ended.Ran = now, approval.RanFailed
 		if err := tx.InsertRequest(full); err != nil {
 			return err
 		}
@@ -491,6 +499,115 @@ func consume(t *testing.T, s approval.Store) {
 	})
 }
 
+// used stores a request whose approval was used.
+func used(t testing.TB, s approval.Store, tool string, dispatched bool) approval.Request {
+	t.Helper()
+	r := insert(t, s, "bot", tool, nil)
+	approve(t, s, r.ID, time.Hour)
+	update(t, s, func(tx approval.Tx) error { return want(tx.Consume(r.ID, dispatched)) })
+	return get(t, s, r.ID)
+}
+
+// An outcome is kept once, of what was dispatched; a known one takes the place of an unknown one.
+func dispatch(t *testing.T, s approval.Store) {
+	kept, sent := used(t, s, "kept", false), used(t, s, "sent", true)
+	if !kept.DispatchedAt.IsZero() || !sent.DispatchedAt.Equal(sent.ConsumedAt) || sent.Ran != "" {
+		t.Errorf("used %+v, dispatched %+v", kept, sent)
+	}
+	waits := insert(t, s, "bot", "waits", nil)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(unwanted(tx.Report(kept.ID, approval.RanSucceeded)), unwanted(tx.Report(waits.ID, approval.RanUnknown)))
+	})
+	for _, step := range []struct {
+		ran approval.Ran
+		ok  bool
+		is  approval.Ran
+	}{
+		{approval.RanUnknown, true, approval.RanUnknown},
+		{approval.RanUnknown, false, approval.RanUnknown},
+		{approval.RanFailed, true, approval.RanFailed},
+		{approval.RanFailed, false, approval.RanFailed},
+		{approval.RanSucceeded, false, approval.RanFailed},
+		{approval.RanUnknown, false, approval.RanFailed},
+	} {
+		update(t, s, func(tx approval.Tx) error {
+			ok, err := tx.Report(sent.ID, step.ran)
+			equal(t, fmt.Sprintf("Report %s", step.ran), ok, step.ok)
+			return err
+		})
+		sent.Ran = step.is
+		equal(t, fmt.Sprintf("after %s", step.ran), get(t, s, sent.ID), sent)
+	}
+}
+
+func underWay(t *testing.T, s approval.Store) {
+	var sent []string
+	for i := range 4 {
+		sent = append(sent, used(t, s, fmt.Sprint("tool", i), true).ID)
+		time.Sleep(2 * time.Millisecond) // they are told apart by their time
+	}
+	used(t, s, "kept", false)
+	insert(t, s, "bot", "waits", nil)
+	look := func(limit int, want []string) {
+		t.Helper()
+		view(t, s, func(tx approval.Tx) error {
+			rs, err := tx.UnderWay(limit)
+			equal(t, "under way", ids(rs), want)
+			return err
+		})
+	}
+	look(0, sent)
+	look(2, sent[:2])
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(want(tx.Report(sent[0], approval.RanUnknown)), want(tx.Report(sent[2], approval.RanSucceeded)))
+	})
+	look(0, []string{sent[1], sent[3]})
+}
+
+func tasks(t *testing.T, s approval.Store) {
+	task := func(agent, tool string) string {
+		return insert(t, s, agent, tool, func(r *approval.Request) { r.Task = true }).ID
+	}
+	pending, approved, other := task("bot", "pay"), task("bot", "ship"), task("other", "pay")
+	over, done := task("bot", "print"), task("bot", "mail")
+	insert(t, s, "bot", "no task", nil)
+	approve(t, s, approved, time.Hour)
+	approve(t, s, done, time.Hour)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(want(tx.Consume(done, true)), want(tx.Resolve(ending(tx, over, approval.Denied))))
+	})
+	for agent, want := range map[string][]string{"bot": {pending, approved}, "other": {other}, "": {pending, approved, other}, "none": {}} {
+		view(t, s, func(tx approval.Tx) error {
+			rs, err := tx.Tasks(agent)
+			equal(t, "tasks of "+agent, ids(rs), want)
+			return err
+		})
+	}
+}
+
+func pins(t *testing.T, s approval.Store) {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 7e6, time.UTC)
+	first := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("a"), SeenAt: at}
+	other := approval.ToolPin{Tool: "read", Digest: hash("b"), SeenAt: at, AcceptedBy: "hana"}
+	accepted := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("c"), SeenAt: at.Add(time.Hour), AcceptedBy: "hana"}
+	for _, p := range []approval.ToolPin{first, other, accepted, first} {
+		update(t, s, func(tx approval.Tx) error { return tx.PutPin(p) })
+		view(t, s, func(tx approval.Tx) error {
+			got, err := tx.Pin(p.Server, p.Tool)
+			equal(t, "Pin", got, p)
+			if _, err := tx.Pin(p.Server, "write"); !errors.Is(err, approval.ErrNotFound) {
+				t.Errorf("a tool that was not seen: got %v, want ErrNotFound", err)
+			}
+			return err
+		})
+	}
+	view(t, s, func(tx approval.Tx) error {
+		got, err := tx.Pin("", "read")
+		equal(t, "the other server's tool", got, other)
+		return err
+	})
+}
+
 func lapse(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	approve(t, s, r.ID, time.Hour)
@@ -617,7 +734,9 @@ func recent(t *testing.T, s approval.Store) {
 	equal(t, "nothing is kept", read(), approval.Recent{})
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	use := &approval.Use{RequestID: "r", ApprovedBy: "hana", ApprovedAt: now, ConsumedAt: now.Add(time.Second)}
-	for _, r := range []approval.Recent{{Use: use}, {DeniedID: "d", DeniedAt: now, Use: use}, {DeniedID: "d2", DeniedAt: now}, {}} {
+	sent := *use
+	sent.DispatchedAt, sent.Ran = use.ConsumedAt, approval.RanUnknown
+	for _, r := range []approval.Recent{{Use: use}, {Use: &sent}, {DeniedID: "d", DeniedAt: now, Use: use}, {DeniedID: "d2", DeniedAt: now}, {}} {
 		update(t, s, func(tx approval.Tx) error { return tx.PutRecent(k, r) })
 		equal(t, "Recent", read(), r)
 	}
@@ -1022,6 +1141,7 @@ func prune(t *testing.T, s approval.Store) {
 func notFound(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		for what, f := range map[string]func() error{
+			"Pin":          func() error { _, err := tx.Pin("none", "none"); return err },
 			"Request":      func() error { _, err := tx.Request("none"); return err },
 			"Live":         func() error { _, err := tx.Live(approval.Key{Agent: "none"}); return err },
 			"Notification": func() error { _, err := tx.Notification("none"); return err },
@@ -1038,6 +1158,7 @@ func notFound(t *testing.T, s approval.Store) {
 			"Resolve": func() (bool, error) { return tx.Resolve(ending(tx, "none", approval.Denied)) },
 			"Consume": func() (bool, error) { return tx.Consume("none", false) },
 			"Lapse":   func() (bool, error) { return tx.Lapse("none") },
+			"Report":  func() (bool, error) { return tx.Report("none", approval.RanFailed) },
 			"Ack":     func() (bool, error) { return tx.Ack("none", "none") },
 			"UpdateNotification": func() (bool, error) {
 				return tx.UpdateNotification(newNotification(tx, "", approval.KindReply), approval.Queued, 0)
@@ -1059,6 +1180,8 @@ func viewIsReadOnly(t *testing.T, s approval.Store) {
 			"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
 			"Consume":            second(tx.Consume(r.ID, false)),
 			"Lapse":              second(tx.Lapse(r.ID)),
+			"Report":             second(tx.Report(r.ID, approval.RanFailed)),
+			"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: time.Now()}),
 			"AddSession":         tx.AddSession(r.ID, "s"),
 			"Ack":                second(tx.Ack("bot", r.ID)),
 			"PutRecent":          tx.PutRecent(r.Key(), approval.Recent{DeniedID: "d"}),
@@ -1463,6 +1586,15 @@ func raceConsumers(t *testing.T, s approval.Store) {
 	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) { return tx.Consume(r.ID, false) })
 	if len(won) != 1 {
 		t.Errorf("%d were let through, want one", len(won))
+	}
+}
+
+func raceReporters(t *testing.T, s approval.Store) {
+	r := used(t, s, "pay", true)
+	ran := func(i int) approval.Ran { return []approval.Ran{approval.RanSucceeded, approval.RanFailed}[i%2] }
+	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) { return tx.Report(r.ID, ran(i)) })
+	if got := get(t, s, r.ID); len(won) != 1 || got.Ran != ran(won[0]) {
+		t.Errorf("reporters %v won, stored %+v", won, got)
 	}
 }
 
