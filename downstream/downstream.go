@@ -8,6 +8,7 @@ package downstream
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,6 +28,11 @@ type Client struct {
 	// Local says that the client is on the same machine and speaks for one person: stdio.
 	Local bool
 }
+
+// ErrCancelled is the cause ([context.Cause]) of a request's context that ended because the client itself
+// gave the request up: by notifications/cancelled, or in the modern era by closing the stream. Any other
+// cause is a connection that was lost, which says nothing of what the client wants.
+var ErrCancelled = errors.New("the client cancelled the request")
 
 // Server opens sessions.
 type Server interface {
