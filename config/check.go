@@ -40,6 +40,7 @@ type checker struct {
 	warnings []Problem         // told only where nothing is wrong, since they may follow from what is
 	reported map[position]bool // values that could not be made out: nothing follows from them
 	owners   map[string]owner  // who has a token or id, by kind and value
+	sound    []int             // the MCP servers that nothing is wrong with
 }
 
 type owner struct {
@@ -106,9 +107,13 @@ func (c *checker) check(root ast.Node) {
 	c.slackChannel()
 	c.webhookChannel()
 	c.mask()
+	c.mcp()
+	c.anonymous()
+	c.socket()
 	c.heartbeat()
 	c.notifications()
 	c.reachable(c.policy(root))
+	c.keyboards()
 }
 
 func (c *checker) address(path, s string) {
@@ -545,8 +550,13 @@ func (c *checker) policy(root ast.Node) bool {
 	for _, a := range c.cfg.File.Agents {
 		agents = append(agents, a.Name)
 	}
+	var servers []string
+	for _, s := range c.cfg.MCP.Servers {
+		servers = append(servers, s.Name)
+	}
 	c.cfg.PolicyConfig = policy.Read(root)
-	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents})
+	c.rules(&c.cfg.PolicyConfig)
+	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers})
 	c.cfg.Policy = compiled
 	for _, p := range problems {
 		if at := (position{p.Line, p.Column}); at.line == 0 || !c.reported[at] {
@@ -563,6 +573,7 @@ func quarantines(cfg policy.Config) bool {
 		return false
 	}
 	for _, r := range cfg.Rules {
+		calls := len(r.Methods) == 0 || slices.Contains(r.Methods, "*") || slices.Contains(r.Methods, "tools/call")
 		action := r.Action
 		if action == "" {
 			action = cfg.Levels[r.Risk].Action
@@ -573,7 +584,7 @@ func quarantines(cfg policy.Config) bool {
 		if action == "" || action == approval.Quarantine {
 			return true
 		}
-		if r.When == "" && len(r.Conditions) == 0 && len(r.Agents) == 0 && (len(r.Tools) == 0 || slices.Contains(r.Tools, "*")) {
+		if calls && r.When == "" && len(r.Conditions) == 0 && len(r.Agents) == 0 && (len(r.Tools) == 0 || slices.Contains(r.Tools, "*")) {
 			return false
 		}
 	}

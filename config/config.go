@@ -22,23 +22,30 @@ import (
 
 // File is a configuration as written, with variables replaced and defaults filled in.
 type File struct {
-	Listen        string        `yaml:"listen" json:"listen"`
-	WebhookListen string        `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"` // "": webhooks come in on Listen
-	PublicURL     string        `yaml:"public_url,omitempty" json:"public_url,omitempty"`         // without a slash at its end
-	Store         string        `yaml:"store" json:"store"`                                       // sqlite:PATH
-	TimeZone      string        `yaml:"time_zone" json:"time_zone"`
-	Agents        []Agent       `yaml:"agents" json:"agents"`
-	People        []Person      `yaml:"people" json:"people"`
-	Channels      Channels      `yaml:"channels" json:"channels"`
-	Mask          Mask          `yaml:"mask" json:"mask"`
-	Heartbeat     []Job         `yaml:"heartbeat" json:"heartbeat"`
-	Notifications Notifications `yaml:"notifications" json:"notifications"`
+	Listen        string `yaml:"listen" json:"listen"`
+	WebhookListen string `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"` // "": webhooks come in on Listen
+	// Socket is the path of a unix socket that the API is also served on; "": none.
+	Socket    string  `yaml:"socket,omitempty" json:"socket,omitempty"`
+	PublicURL string  `yaml:"public_url,omitempty" json:"public_url,omitempty"` // without a slash at its end
+	Store     string  `yaml:"store" json:"store"`                               // sqlite:PATH
+	TimeZone  string  `yaml:"time_zone" json:"time_zone"`
+	Agents    []Agent `yaml:"agents" json:"agents"`
+	// AnonymousAgent is the agent that MCP clients without a token are; "": they are refused.
+	AnonymousAgent string        `yaml:"anonymous_agent,omitempty" json:"anonymous_agent,omitempty"`
+	People         []Person      `yaml:"people" json:"people"`
+	Channels       Channels      `yaml:"channels" json:"channels"`
+	MCP            MCP           `yaml:"mcp" json:"mcp"`
+	Mask           Mask          `yaml:"mask" json:"mask"`
+	Heartbeat      []Job         `yaml:"heartbeat" json:"heartbeat"`
+	Notifications  Notifications `yaml:"notifications" json:"notifications"`
 }
 
 // Agent is a configured agent.
 type Agent struct {
 	Name  string          `yaml:"name" json:"name"`
 	Token channels.Secret `yaml:"token" json:"token"`
+	// Keyboard is the person who sits at the agent's keyboard and may decide there.
+	Keyboard string `yaml:"keyboard,omitempty" json:"keyboard,omitempty"`
 }
 
 // Person is a configured person.
@@ -102,6 +109,7 @@ const (
 func (f *File) setDefaults() {
 	f.Listen, f.Store, f.TimeZone = DefaultListen, defaultStore, defaultZone
 	f.Notifications = Notifications{MaxRetries: 3, FirstRetry: 10 * time.Second, MaxBackoff: 5 * time.Minute}
+	f.MCP.Hold = defaultHold
 	f.Heartbeat = nil
 	for _, e := range heartbeat.DefaultEntries() {
 		f.Heartbeat = append(f.Heartbeat, Job{e.Name, e.Schedule, e.Enabled, JobParams(e.Params)})
@@ -169,7 +177,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	root, ok := parse(data, env, c.spoil)
 	if ok {
 		doc := &document{}
-		c.decoder = decoder{report: c.failOnce, at: map[string]position{}, badly: map[string]bool{}}
+		c.decoder = decoder{report: c.failOnce, at: map[string]position{}, badly: map[string]bool{}, said: map[string]bool{}}
 		doc.setDefaults()
 		c.decode("$", root, reflect.ValueOf(doc).Elem())
 		c.cfg.File = doc.File

@@ -149,6 +149,7 @@ func TestDefaults(t *testing.T) {
 		cfg, _ := parseText(t, text)
 		want := File{
 			Listen: "127.0.0.1:8787", Store: "sqlite:countersign.db", TimeZone: "UTC",
+			MCP:           MCP{Hold: 45 * time.Second},
 			Heartbeat:     []Job{{"check_pending_approvals", "*/5 * * * *", true, JobParams{15 * time.Minute, 3}}},
 			Notifications: Notifications{3, 10 * time.Second, 5 * time.Minute},
 		}
@@ -292,6 +293,9 @@ func TestWarnings(t *testing.T) {
 			"test.yaml:6:13: warning: LINE notifies nobody; name people in notify",
 		}},
 		{"nothing is quarantined", agent + "policy: {rules: [{tools: ['*'], action: deny}]}\n", nil},
+		{"a rule for another method is not for all calls", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\npolicy: {rules: [{method: 'prompts/*', action: deny}]}\n", []string{
+			"test.yaml:1:1: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
+		}},
 		{"LINE without an approver", agent + "people:\n  - {name: hana, roles: [admin], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + line + "    notify: [hana]\n", []string{
 			"test.yaml:8:13: warning: LINE notifies nobody with the role approver, so nobody there can decide",
 		}},

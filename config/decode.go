@@ -20,6 +20,7 @@ import (
 type decoder struct {
 	report func(position, string)
 	at     map[string]position // by path: $.agents[0].token
+	said   map[string]bool     // paths with a value, if only an empty one
 	badly  map[string]bool     // paths that were reported, so that nothing is said twice
 }
 
@@ -47,6 +48,7 @@ func (d *decoder) decode(path string, n ast.Node, v reflect.Value) {
 	if n == nil || n.Type() == ast.NullType {
 		return
 	}
+	d.said[path] = true
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
@@ -61,6 +63,8 @@ func (d *decoder) decode(path string, n ast.Node, v reflect.Value) {
 		d.duration(path, n, v)
 	case v.Kind() == reflect.Struct:
 		d.mapping(path, n, v)
+	case v.Kind() == reflect.Map:
+		d.names(path, n, v)
 	case v.Type() == secretsType && n.Type() != ast.SequenceType:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1)) // a list of one may be written as it is
 		d.decode(path, n, v.Index(0))
@@ -107,6 +111,26 @@ func (d *decoder) mapping(path string, n ast.Node, v reflect.Value) {
 		if e.Value == nil || e.Value.Type() == ast.NullType {
 			d.at[path+"."+name] = at(e.Key.GetToken())
 		}
+	}
+}
+
+// names fills a map, whose keys are the file's own.
+func (d *decoder) names(path string, n ast.Node, v reflect.Value) {
+	m, ok := n.(*ast.MappingNode)
+	if !ok {
+		d.fail(path, start(n), "%s must be a mapping of names to values", last(path))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range m.Values {
+		name, _ := keyName(e.Key)
+		p := path + "." + name
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.decode(p, e.Value, value)
+		if e.Value == nil || e.Value.Type() == ast.NullType {
+			d.fail(p, at(e.Key.GetToken()), "%s has a name without a value", last(path))
+		}
+		v.SetMapIndex(reflect.ValueOf(name), value)
 	}
 }
 

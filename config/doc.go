@@ -11,6 +11,9 @@
 // The environment enters after parsing, so that a variable's value is always one string and can never
 // add a key. Secrets are kept in a type that does not print.
 //
+// What the MCP servers' require_approval and prompts say is made into rules of the policy, behind its own,
+// so that there is one list of rules and one explanation of it.
+//
 // The sections of a platform are decoded into the Config struct that the platform's own package
 // declares, and the policy by the package policy; this package only puts them together and checks what
 // concerns more than one of them.

@@ -13,7 +13,9 @@ type Question struct {
 	Agent     string
 	Scope     string
 	SessionID string
-	Tool      string // tool, or server/tool
+	Method    string // an MCP method; "": tools/call
+	Server    string // the MCP server; also in Tool
+	Tool      string // tool, or server/tool; not needed with another method than tools/call
 	Args      []byte // a JSON object; nil is {}
 }
 
@@ -33,9 +35,12 @@ func (c *Config) Explain(q Question) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, plainError(err)
 	}
-	call := approval.Call{Agent: q.Agent, Scope: q.Scope, SessionID: q.SessionID, Tool: q.Tool, Args: args}
+	call := approval.Call{Agent: q.Agent, Scope: q.Scope, SessionID: q.SessionID, Server: q.Server, Tool: q.Tool, Args: args}
 	if server, tool, found := strings.Cut(q.Tool, "/"); found {
 		call.Server, call.Tool = server, tool
+	}
+	if q.Method != "" && q.Method != "tools/call" {
+		call.Method, call.Tool = q.Method, approval.MethodTool(q.Method)
 	}
 	if err := call.Validate(); err != nil {
 		return Explanation{}, plainError(err)
