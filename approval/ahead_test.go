@@ -1,0 +1,411 @@
+package approval_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"countersign/approval"
+)
+
+// balky is a store whose updates can be held up or fail.
+type balky struct {
+	approval.Store
+	mu      sync.Mutex
+	err     error         // of every update, nil for none
+	gate    chan struct{} // updates wait until it is closed; nil: they do not
+	updates atomic.Int64
+}
+
+func (b *balky) set(err error, gate chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err, b.gate = err, gate
+}
+
+func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+	b.updates.Add(1)
+	b.mu.Lock()
+	err, gate := b.err, b.gate
+	b.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return approval.Errorf(approval.CodeStoreUnavailable, "busy")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return b.Store.Update(ctx, fn)
+}
+
+var errDown = approval.Errorf(approval.CodeStoreUnavailable, "The disk is full.")
+
+// aheadWorld allows everything, over a store that can be made to balk.
+func aheadWorld(t *testing.T) (*world, *balky) {
+	w := newWorld(t)
+	b := &balky{Store: w.store}
+	w.gate = approval.NewGate(approval.Options{Store: b, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now, Logger: w.logger()})
+	return w, b
+}
+
+func (w *world) ahead(c approval.Call) approval.Outcome {
+	w.t.Helper()
+	out, err := w.gate.CheckAhead(w.ctx, c)
+	if err != nil || out.Word != approval.WordAllow {
+		w.t.Fatalf("got %+v, %v", out, err)
+	}
+	return out
+}
+
+func (w *world) flush() {
+	w.t.Helper()
+	if err := w.gate.Flush(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestAheadAnswersBeforeTheCommit(t *testing.T) {
+	w, b := aheadWorld(t)
+	goOn := make(chan struct{})
+	b.set(nil, goOn)
+	ctx, cancel := context.WithCancel(approval.WithCorrelation(w.ctx, "corr-1"))
+	out, err := w.gate.CheckAhead(ctx, transfer)
+	cancel() // who has gone since is on record all the same
+	if err != nil || out.Word != approval.WordAllow || out.Message != "Allowed by policy." || out.Rule != "reading" || out.Committed == nil {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	if err := out.Committed(ctx); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		t.Errorf("a waiter who gives up: %v", err)
+	}
+	if n := w.count("call_allowed"); n != 0 {
+		t.Errorf("%d records before the commit", n)
+	}
+	close(goOn)
+	for range 2 {
+		if err := out.Committed(w.ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	ahead := w.events(approval.EventCallAllowed)
+	w.check(transfer)
+	plain := w.events(approval.EventCallAllowed)
+	if len(ahead) != 1 || len(plain) != 2 || ahead[0].CorrelationID != "corr-1" {
+		t.Fatalf("%d records, then %d: %+v", len(ahead), len(plain), ahead)
+	}
+	a, p := ahead[0], plain[1]
+	a.ID, a.Seq, a.At, a.CorrelationID, p.ID, p.Seq = "", 0, p.At, "", "", 0
+	if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", p) {
+		t.Errorf("ahead\n%+v, plain\n%+v", a, p)
+	}
+}
+
+// The record is written whether or not anybody asks for it.
+func TestAheadRecordsWithoutBeingAsked(t *testing.T) {
+	w, _ := aheadWorld(t)
+	for range 300 {
+		w.ahead(transfer)
+	}
+	w.flush()
+	if n := w.count("call_allowed"); n != 300 {
+		t.Errorf("%d records, want 300", n)
+	}
+}
+
+func TestAheadOnlyWhereItIsSafe(t *testing.T) {
+	strict := func(v approval.Verdict) approval.Verdict { v.Strict = true; return v }
+	observe := func(v approval.Verdict) approval.Verdict { v.Observe = true; return v }
+	for _, c := range []struct {
+		name  string
+		v     approval.Verdict
+		call  approval.Call
+		word  approval.Word
+		ahead bool
+	}{
+		{"allowed", allows(approval.Call{}), transfer, approval.WordAllow, true},
+		{"observed", observe(quarantine(approval.RiskHigh)), transfer, approval.WordAllow, true},
+		{"strict", strict(allows(approval.Call{})), transfer, approval.WordAllow, false},
+		{"strict, observed", strict(observe(quarantine(approval.RiskHigh))), transfer, approval.WordAllow, false},
+		{"quarantined", quarantine(approval.RiskLow), transfer, approval.WordPending, false},
+		{"denied", approval.Verdict{Action: approval.Deny}, transfer, approval.WordDenied, false},
+		{"no action", approval.Verdict{}, transfer, approval.WordDenied, false},
+		{"a tool that is known", allows(approval.Call{}), read(1, `{}`), approval.WordAllow, true},
+		{"a tool that is not known", allows(approval.Call{}), func() approval.Call { c := read(1, `{}`); c.Tool = "new"; return c }(), approval.WordAllow, false},
+		{"a changed tool", allows(approval.Call{}), read(2, `{}`), approval.WordPending, false},
+	} {
+		w, _ := aheadWorld(t)
+		w.ahead(read(1, `{"first":1}`))
+		w.policy(func(approval.Call) approval.Verdict { return c.v })
+		out, err := w.gate.CheckAhead(w.ctx, c.call)
+		if err != nil || out.Word != c.word || (out.Committed != nil) != c.ahead {
+			t.Errorf("%s: got %+v, %v, want %s, ahead %t", c.name, out, err, c.word, c.ahead)
+		}
+		w.flush()
+	}
+	w, b := aheadWorld(t)
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if out, err := w.gate.CheckAhead(ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable || out.Word != "" {
+		t.Errorf("a caller who has gone: got %+v, %v", out, err)
+	}
+	before := b.updates.Load()
+	_, err := w.gate.CheckAhead(w.ctx, approval.Call{Agent: "bot", Tool: "no tool"})
+	if wantCode(t, err, approval.CodeInvalidTool); b.updates.Load() != before {
+		t.Error("a call that is not well formed was put on record")
+	}
+}
+
+// The approval that accepted a tool is used by the call that it was for, also by one that could go ahead.
+func TestAheadUsesAnAcceptance(t *testing.T) {
+	w, _ := aheadWorld(t)
+	w.ahead(read(1, `{}`))
+	id := w.expect(read(2, `{}`), approval.WordPending).Request.ID
+	w.mustDecide(id, true, hana, "")
+	w.expect(read(2, `{"other":1}`), approval.WordAllow) // the tool is known now
+	out, err := w.gate.CheckAhead(w.ctx, read(2, `{}`))
+	if err != nil || out.Word != approval.WordApproved || out.Request.ID != id {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	w.clock.advance(time.Hour)
+	if out := w.ahead(read(2, `{}`)); out.Committed == nil {
+		t.Error("long after the acceptance calls do not go ahead")
+	}
+	w.flush()
+}
+
+// While the store cannot commit nothing is allowed, whoever it was that met the failure.
+func TestAheadStopsWithTheStore(t *testing.T) {
+	for name, meet := range map[string]func(w *world) error{
+		"a record": func(w *world) error {
+			w.ahead(transfer)
+			return nil
+		},
+		"a decision": func(w *world) error {
+			if _, err := w.decide("01ARZ3NDEKTSV4RRFFQ69G5FAV", true, hana, ""); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+				return fmt.Errorf("got %v", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, b := aheadWorld(t)
+			b.set(errDown, nil)
+			before := b.updates.Load()
+			if err := meet(w); err != nil {
+				t.Fatal(err)
+			}
+			for b.updates.Load() == before { // the record is on its way
+				time.Sleep(time.Millisecond)
+			}
+			allowed := 0
+			for range 20 {
+				out, err := w.gate.CheckAhead(w.ctx, transfer)
+				switch {
+				case err == nil && out.Word == approval.WordAllow: // before the failure came back
+					allowed++
+					time.Sleep(time.Millisecond)
+				case approval.CodeOf(err) != approval.CodeStoreUnavailable:
+					t.Errorf("got %+v, %v", out, err)
+				}
+			}
+			if allowed > 5 {
+				t.Errorf("%d of 20 calls were allowed", allowed)
+			}
+			if _, err := w.gate.CheckAhead(w.ctx, transfer); err == nil {
+				t.Error("allowed while the store is down")
+			}
+			b.set(nil, nil)
+			if out := w.ahead(transfer); out.Committed != nil && name == "a decision" {
+				t.Error("the first call after a failure did not wait for its record")
+			}
+			w.flush()
+			if out := w.ahead(transfer); out.Committed == nil {
+				t.Error("calls do not go ahead any more")
+			}
+			w.flush()
+		})
+	}
+}
+
+// An update that wrote nothing does not show that the store can commit.
+func TestAheadWaitsForARealCommit(t *testing.T) {
+	w, b := aheadWorld(t)
+	b.set(errDown, nil)
+	if _, err := w.gate.Expire(w.ctx); err == nil {
+		t.Fatal("no failure")
+	}
+	b.set(nil, nil)
+	if _, err := w.gate.Expire(w.ctx); err != nil { // there is nothing to end
+		t.Fatal(err)
+	}
+	if out := w.ahead(transfer); out.Committed != nil {
+		t.Error("went ahead")
+	}
+}
+
+func TestAheadStopsWhenNothingArrives(t *testing.T) {
+	w, b := aheadWorld(t)
+	goOn := make(chan struct{})
+	b.set(nil, goOn)
+	first := w.ahead(transfer)
+	w.clock.advance(500 * time.Millisecond)
+	second := w.ahead(transfer) // not yet too long
+	w.clock.advance(time.Millisecond)
+	ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
+	defer cancel()
+	if out, err := w.gate.CheckAhead(ctx, transfer); err == nil {
+		t.Errorf("got %+v", out)
+	}
+	close(goOn)
+	for _, out := range []approval.Outcome{first, second} {
+		if err := out.Committed(w.ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	w.flush()
+	if out := w.ahead(transfer); out.Committed == nil {
+		t.Error("calls do not go ahead any more")
+	}
+	w.flush()
+}
+
+func TestAheadIsBounded(t *testing.T) {
+	w, b := aheadWorld(t)
+	goOn := make(chan struct{})
+	b.set(nil, goOn)
+	for range 1024 {
+		w.ahead(transfer)
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
+	defer cancel()
+	if out, err := w.gate.CheckAhead(ctx, transfer); err == nil {
+		t.Errorf("got %+v", out)
+	}
+	close(goOn)
+	w.flush()
+	if n := w.count("call_allowed"); n != 1024 {
+		t.Errorf("%d records, want 1024", n)
+	}
+}
+
+// fails is a store of nothing: each update fails until its time has come.
+type fails struct {
+	approval.Store
+	until time.Time
+	err   error
+	tries atomic.Int64
+}
+
+func (f *fails) Update(context.Context, func(approval.Tx) error) error {
+	f.tries.Add(1)
+	if time.Now().Before(f.until) {
+		return f.err
+	}
+	return nil
+}
+
+// A record is tried for about ten seconds while the store is unavailable, and not at all where that is of no use.
+func TestAheadTriesAgain(t *testing.T) {
+	boom := errors.New("boom")
+	closed := &approval.Error{Code: approval.CodeStoreUnavailable, Message: "The store is closed.", Err: approval.ErrClosed}
+	for _, c := range []struct {
+		name  string
+		down  time.Duration
+		err   error
+		ok    bool
+		least time.Duration
+		most  time.Duration
+	}{
+		{"for a moment", 60 * time.Millisecond, errDown, true, 60 * time.Millisecond, time.Second},
+		{"for nine seconds", 9 * time.Second, errDown, true, 9 * time.Second, 10 * time.Second},
+		{"for good", time.Hour, errDown, false, 9 * time.Second, 11 * time.Second},
+		{"closed", time.Hour, closed, false, 0, 0},
+		{"otherwise", time.Hour, boom, false, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fails{until: time.Now().Add(c.down), err: c.err}
+				log := &lines{}
+				w := world{log: log}
+				g := approval.NewGate(approval.Options{Store: f, Broker: approval.NewBroker(), Policy: rules{allows, terms}, Logger: w.logger()})
+				began := time.Now()
+				out, err := g.CheckAhead(t.Context(), transfer)
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = out.Committed(t.Context())
+				if took := time.Since(began); (err == nil) != c.ok || took < c.least || took > c.most {
+					t.Errorf("got %v after %v", err, took)
+				}
+				if told := log.String() != ""; told == c.ok {
+					t.Errorf("logged %q", log.String())
+				}
+				if err := g.Flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func TestFlushGivesUp(t *testing.T) {
+	w, b := aheadWorld(t)
+	goOn := make(chan struct{})
+	b.set(nil, goOn)
+	w.ahead(transfer)
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if err := w.gate.Flush(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(goOn)
+	w.flush()
+}
+
+// A call that was let ahead under one policy is on record once, as it was decided, whatever policy is in force by then.
+func TestAheadIsOnRecordAsDecided(t *testing.T) {
+	w, b := aheadWorld(t)
+	goOn := make(chan struct{})
+	b.set(nil, goOn)
+	out := w.ahead(transfer)
+	done := make(chan error)
+	go func() { done <- w.gate.SetPolicy(w.ctx, rules{asks, terms}, nil) }()
+	close(goOn)
+	if err := errors.Join(<-done, out.Committed(w.ctx)); err != nil {
+		t.Fatal(err)
+	}
+	es := w.events(approval.EventCallAllowed)
+	if len(es) != 1 || es[0].Reason != "allowed" {
+		t.Errorf("got %+v", es)
+	}
+	if out, err := w.gate.CheckAhead(w.ctx, transfer); err != nil || out.Word != approval.WordPending {
+		t.Errorf("got %+v, %v", out, err)
+	}
+}
+
+func BenchmarkCheckAhead(b *testing.B) {
+	w := newWorld(b)
+	w.policy(allows)
+	c := read(1, `{"path":"/data/report.txt"}`)
+	w.check(c)
+	b.ReportAllocs()
+	for b.Loop() {
+		out, err := w.gate.CheckAhead(w.ctx, c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if out.Committed != nil {
+			if err := out.Committed(w.ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

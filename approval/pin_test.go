@@ -1,0 +1,387 @@
+package approval_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+func digest(n int) string { return fmt.Sprintf("%064x", n) }
+
+// read is a call of a server's tool that looks like n.
+func read(n int, args string) approval.Call {
+	c := call(args)
+	c.Server, c.Tool, c.ToolDigest = "files", "read_file", digest(n)
+	return c
+}
+
+func allows(approval.Call) approval.Verdict {
+	return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, Rule: "reading", ReasonCode: "allowed"}
+}
+
+func (w *world) pin() approval.ToolPin {
+	w.t.Helper()
+	var p approval.ToolPin
+	err := w.store.View(w.ctx, func(tx approval.Tx) (err error) {
+		p, err = tx.Pin("files", "read_file")
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+func (w *world) events(kind approval.EventType) []approval.Event {
+	w.t.Helper()
+	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: kind, Ascending: true, Limit: 10000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return es
+}
+
+func TestAToolIsPinnedWhenItIsFirstSeen(t *testing.T) {
+	for name, verdict := range map[string]func(approval.Call) approval.Verdict{
+		"allowed": allows, "quarantined": asks,
+		"denied": func(approval.Call) approval.Verdict {
+			return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh}
+		},
+		"observed": func(approval.Call) approval.Verdict { v := quarantine(approval.RiskHigh); v.Observe = true; return v },
+	} {
+		w := newWorld(t)
+		w.policy(verdict)
+		for i := range 3 {
+			w.clock.advance(time.Minute)
+			w.check(read(1, fmt.Sprintf(`{"n":%d}`, i)))
+		}
+		want := approval.ToolPin{Server: "files", Tool: "read_file", Digest: digest(1), SeenAt: start.Add(time.Minute)}
+		if got := w.pin(); got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+		es := w.events(approval.EventToolPinned)
+		if len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Tool != "files/read_file" || string(es[0].Data) != `{"digest":"`+digest(1)+`"}` {
+			t.Errorf("%s: audited %+v", name, es)
+		}
+	}
+}
+
+// A call of nobody who looked at the tool is judged by the policy alone and pins nothing.
+func TestWithoutADigestNothingIsPinned(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	c := read(1, `{}`)
+	c.ToolDigest = ""
+	w.expect(c, approval.WordAllow)
+	c.Tool = "write_file"
+	w.expect(c, approval.WordAllow)
+	if n := w.count("tool_pinned"); n != 1 {
+		t.Errorf("%d pins, want 1", n)
+	}
+}
+
+func TestAChangedToolNeedsAPerson(t *testing.T) {
+	verdict := func(a approval.Action, risk approval.Risk) approval.Verdict {
+		v := quarantine(risk)
+		v.Action, v.Timeout, v.RequireReason = a, 7*time.Minute, true
+		return v
+	}
+	for _, c := range []struct {
+		name string
+		v    approval.Verdict
+		word approval.Word
+		want approval.Verdict // of what a request takes over
+	}{
+		{"allowed", allows(approval.Call{}), approval.WordPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 30 * time.Minute}},
+		{"allowed, critical", approval.Verdict{Action: approval.Allow, Risk: approval.RiskCritical, RequireReason: true, Timeout: time.Second}, approval.WordPending,
+			approval.Verdict{Risk: approval.RiskCritical, Timeout: 30 * time.Minute}},
+		{"quarantined", verdict(approval.Quarantine, approval.RiskLow), approval.WordPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 7 * time.Minute, RequireReason: true}},
+		{"quarantined, critical", verdict(approval.Quarantine, approval.RiskCritical), approval.WordPending, approval.Verdict{Risk: approval.RiskCritical, Timeout: 7 * time.Minute, RequireReason: true}},
+		{"denied", verdict(approval.Deny, approval.RiskLow), approval.WordDenied, approval.Verdict{}},
+		{"no action", verdict("", approval.RiskLow), approval.WordDenied, approval.Verdict{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.policy(allows)
+			w.expect(read(1, `{"first":1}`), approval.WordAllow)
+			w.policy(func(approval.Call) approval.Verdict { return c.v })
+			out := w.expect(read(2, `{}`), c.word)
+			if c.word != approval.WordPending {
+				if out.ReasonCode != c.v.ReasonCode {
+					t.Errorf("got %+v", out)
+				}
+				return
+			}
+			r := w.request(out.Request.ID)
+			got := approval.Verdict{Risk: r.Risk, Timeout: r.ExpiresAt.Sub(r.RequestedAt), RequireReason: r.RequireReason}
+			if !reflect.DeepEqual(got, c.want) || r.ReasonCode != "tool_changed" || out.ReasonCode != "tool_changed" || out.Risk != c.want.Risk || r.ToolDigest != digest(2) {
+				t.Errorf("got %+v and %+v, want %+v", out, r, c.want)
+			}
+			if want := "The description, schema or annotations of files/read_file are not those first seen at 2026-11-21T10:00:00.000Z; approving accepts the tool as it is now."; r.HumanMessage != want {
+				t.Errorf("message %q, want %q", r.HumanMessage, want)
+			}
+			if w.pin().Digest != digest(1) {
+				t.Error("asking has moved the pin")
+			}
+		})
+	}
+}
+
+// In mode observe a changed tool runs like everything else, and what would have happened is on record.
+func TestObserveTellsOfAChangedTool(t *testing.T) {
+	w := newWorld(t)
+	w.policy(func(approval.Call) approval.Verdict { v := allows(approval.Call{}); v.Observe = true; return v })
+	w.expect(read(1, `{}`), approval.WordAllow)
+	w.expect(read(2, `{}`), approval.WordAllow)
+	es := w.events(approval.EventCallAllowed)
+	var data struct {
+		Observed   approval.Action
+		ReasonCode string `json:"reason_code"`
+	}
+	if err := json.Unmarshal(es[len(es)-1].Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	if data.Observed != approval.Quarantine || data.ReasonCode != "tool_changed" || es[len(es)-1].Reason != "tool_changed" || w.pin().Digest != digest(1) {
+		t.Errorf("got %+v, %+v", es, data)
+	}
+}
+
+func TestApprovingAcceptsTheTool(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	id := w.expect(read(2, `{}`), approval.WordPending).Request.ID
+	w.clock.advance(time.Minute)
+	w.mustDecide(id, true, hana, "")
+	want := approval.ToolPin{Server: "files", Tool: "read_file", Digest: digest(2), SeenAt: start.Add(time.Minute), AcceptedBy: "hana"}
+	if got := w.pin(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	es := w.events(approval.EventToolAccepted)
+	if len(es) != 1 || es[0].Actor != "hana" || es[0].ApprovalID != id || string(es[0].Data) != `{"new":"`+digest(2)+`","old":"`+digest(1)+`"}` {
+		t.Errorf("audited %+v", es)
+	}
+	// The very call uses its approval, so that it is not told later that it was not used; others are allowed again.
+	w.expect(read(2, `{"other":1}`), approval.WordAllow)
+	if out := w.expect(read(2, `{}`), approval.WordApproved); out.Request.ID != id {
+		t.Errorf("got %+v", out)
+	}
+	w.expect(read(2, `{}`), approval.WordAllow)
+	// The tool that was there before is another one now.
+	out := w.expect(read(1, `{}`), approval.WordPending)
+	if !strings.Contains(out.Request.HumanMessage, "are not those accepted by hana at 2026-11-21T10:01:00.000Z;") {
+		t.Errorf("message %q", out.Request.HumanMessage)
+	}
+}
+
+func TestOtherEndsAcceptNothing(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	denied := w.expect(read(2, `{"n":1}`), approval.WordPending).Request.ID
+	w.mustDecide(denied, false, hana, "")
+	_, err := w.decide(w.expect(read(2, `{"n":2}`), approval.WordPending).Request.ID, true, bot, "")
+	wantCode(t, err, approval.CodeNotAnApprover)
+	w.clock.advance(time.Hour) // the rest expires
+	if _, err := w.gate.Expire(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.policy(asks) // approving an ordinary request accepts nothing either
+	w.mustDecide(w.expect(read(1, `{"n":3}`), approval.WordPending).Request.ID, true, hana, "")
+	if got := w.pin(); got.Digest != digest(1) || got.AcceptedBy != "" || w.count("tool_accepted") != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// An approval holds for the tool as it was when it was asked for.
+func TestAnApprovalIsOfTheToolAsItWas(t *testing.T) {
+	w := newWorld(t)
+	id := w.expect(read(1, `{}`), approval.WordPending).Request.ID
+	w.expect(read(2, `{}`), approval.WordPending) // joins, of another state of the tool
+	w.mustDecide(id, true, hana, "")
+	next := w.expect(read(2, `{}`), approval.WordPending)
+	if old := w.request(id); old.Status != approval.Cancelled || old.ResolvedBy != "system:policy" || old.ResolveReason != "tool_changed" {
+		t.Errorf("the approval: %+v", old)
+	}
+	if next.Request.ID == id || !next.Created || next.ReasonCode != "tool_changed" || next.Request.ToolDigest != digest(2) {
+		t.Errorf("asked anew: %+v", next)
+	}
+	w.mustDecide(next.Request.ID, true, hana, "")
+	w.expect(read(2, `{}`), approval.WordApproved)
+}
+
+// One that was given while nobody looked at the tool does not cover a change of it either.
+func TestAnApprovalOfNoToolInParticular(t *testing.T) {
+	blind := read(1, `{}`)
+	blind.ToolDigest = ""
+	for _, c := range []struct {
+		seen int
+		word approval.Word
+	}{{1, approval.WordApproved}, {2, approval.WordPending}} {
+		w := newWorld(t)
+		w.expect(read(c.seen, `{"first":1}`), approval.WordPending)
+		w.mustDecide(w.expect(blind, approval.WordPending).Request.ID, true, hana, "")
+		w.expect(read(1, `{}`), c.word)
+	}
+}
+
+func TestAWaiterDoesNotUseAnApprovalOfAnotherTool(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		asked   int // digest; 0: nobody looked
+		waits   int
+		word    approval.Word
+		observe bool
+	}{
+		{"the same", 1, 1, approval.WordApproved, false},
+		{"another", 1, 2, approval.WordCancelled, false},
+		{"nobody looked, and it is the one on record", 0, 1, approval.WordApproved, false},
+		{"nobody looked, and it has changed", 0, 2, approval.WordCancelled, false},
+		{"nobody looks now", 1, 0, approval.WordApproved, false},
+		{"another, while all is only observed", 1, 2, approval.WordApproved, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			of := func(n int) approval.Call {
+				r := read(n, `{}`)
+				if n == 0 {
+					r.ToolDigest = ""
+				}
+				return r
+			}
+			w.expect(read(1, `{"first":1}`), approval.WordPending)
+			first := w.expect(of(c.asked), approval.WordPending)
+			w.mustDecide(first.Request.ID, true, hana, "")
+			if c.observe {
+				w.policy(func(approval.Call) approval.Verdict { v := quarantine(approval.RiskHigh); v.Observe = true; return v })
+			}
+			out, err := w.gate.Wait(w.ctx, of(c.waits), first, approval.WaitOptions{For: time.Minute})
+			if err != nil || out.Word != c.word {
+				t.Fatalf("got %+v, %v, want %s", out, err, c.word)
+			}
+			if c.word == approval.WordCancelled && (out.ReasonCode != "tool_changed" || w.request(first.Request.ID).ResolveReason != "tool_changed") {
+				t.Errorf("got %+v", out)
+			}
+		})
+	}
+}
+
+// Whoever waits for the approval that accepts the tool gets it.
+func TestAWaiterUsesTheApprovalThatAcceptsTheTool(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	first := w.expect(read(2, `{}`), approval.WordPending)
+	w.mustDecide(first.Request.ID, true, hana, "")
+	out, err := w.gate.Wait(w.ctx, read(2, `{}`), first, approval.WaitOptions{For: time.Minute})
+	if err != nil || out.Word != approval.WordApproved {
+		t.Errorf("got %+v, %v", out, err)
+	}
+}
+
+func TestTwoStatesOfAToolAtOnceMakeOnePin(t *testing.T) {
+	for range 20 {
+		w := newWorld(t)
+		w.policy(allows)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		allowed := map[int]int{}
+		for i := range 8 {
+			wg.Go(func() {
+				out, err := w.gate.Check(w.ctx, read(i%2, `{}`))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if out.Word == approval.WordAllow {
+					allowed[i%2]++
+				} else if out.Word != approval.WordPending {
+					t.Errorf("got %+v", out)
+				}
+			})
+		}
+		wg.Wait()
+		pinned := 0
+		if w.pin().Digest == digest(1) {
+			pinned = 1
+		}
+		if allowed[pinned] != 4 || allowed[1-pinned] != 0 || w.count("tool_pinned") != 1 {
+			t.Fatalf("pinned %d, allowed %v, %d pins", pinned, allowed, w.count("tool_pinned"))
+		}
+	}
+}
+
+// While pins move to and fro, nobody who asks after an acceptance is judged by the tool that was before it.
+func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(0, `{}`), approval.WordAllow)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() { // they keep the memory of pins busy
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := w.gate.CheckAhead(w.ctx, read(n%8, fmt.Sprintf(`{"busy":%d}`, i))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for n := 1; n < 8; n++ {
+		c := read(n, fmt.Sprintf(`{"n":%d}`, n))
+		w.mustDecide(w.expect(c, approval.WordPending).Request.ID, true, hana, "")
+		for range 20 {
+			old, err := w.gate.CheckAhead(w.ctx, read(n-1, `{"old":1}`))
+			if err != nil || old.Word != approval.WordPending {
+				t.Fatalf("the tool before %d: got %+v, %v", n, old, err)
+			}
+			if now, err := w.gate.CheckAhead(w.ctx, read(n, `{"new":1}`)); err != nil || now.Word != approval.WordAllow {
+				t.Fatalf("tool %d: got %+v, %v", n, now, err)
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if err := w.gate.Flush(w.ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPinsSurviveARestart(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "again.db")
+	w.open(path, rules{allows, terms})
+	w.expect(read(1, `{}`), approval.WordAllow)
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.open(path, rules{allows, terms})
+	w.expect(read(1, `{}`), approval.WordAllow)
+	w.expect(read(2, `{}`), approval.WordPending)
+}
+
+// In a batch, one transaction, the first call's tool is the one on record for the second.
+func TestPinsInABatch(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{read(1, `{"n":1}`), read(1, `{"n":2}`), read(2, `{"n":3}`)})
+	if err != nil || outs[0].Word != approval.WordAllow || outs[1].Word != approval.WordAllow || outs[2].Word != approval.WordPending {
+		t.Errorf("got %+v, %v", outs, err)
+	}
+}
