@@ -33,7 +33,11 @@ func TestACallRunsOnlyOnAYes(t *testing.T) {
 	w.ran("read_ledger <nil>")
 	w.holds(w.turn(says("", call("format_disk", nil)), says("ok")), "hears format_disk: map[message:Policy denied: forbidden — Never. status:denied]")
 	w.ran()
-	out := w.turn(says("The rent is due.", transfer(2000)), says("ok"))
+	out := w.turn(func(*model.LLMRequest) []*model.LLMResponse {
+		r := response("The rent is due.", transfer(2000))
+		r.Content.Parts = append([]*genai.Part{{Text: "What do they want to hear?", Thought: true}}, r.Content.Parts...)
+		return []*model.LLMResponse{r}
+	}, says("ok"))
 	p := w.pending()
 	if len(p) != 1 {
 		t.Fatalf("%d requests, want 1", len(p))
@@ -85,14 +89,21 @@ func TestSeveralCallsOfOneTurnAreOneCardAndAnsweredInOrder(t *testing.T) {
 func TestMoreCallsThanABatchTakesAreAllAnswered(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	var calls []*genai.FunctionCall
-	var want []string
 	for i := range 45 {
-		calls = append(calls, call("read_ledger", map[string]any{"cents": i}))
-		want = append(want, fmt.Sprintf("read_ledger %d", i))
+		calls = append(calls, transfer(i))
 	}
-	w.turn(says("", calls...), says("ok"))
-	slices.Sort(want)
-	w.ran(want...)
+	out := w.turn(says("", calls...), says("ok"))
+	if n := strings.Count(out, "status:approval_pending"); n != 45 {
+		t.Errorf("%d of 45 are pending:\n%s", n, out)
+	}
+	var cards []int
+	for range 3 {
+		cards = append(cards, len((<-w.cards).Data.Requests))
+	}
+	slices.Sort(cards) // they are sent side by side
+	if want := []int{5, 20, 20}; !slices.Equal(cards, want) {
+		t.Errorf("cards of %v requests, want %v", cards, want)
+	}
 }
 
 func TestCallsOfOneTurnWaitTogether(t *testing.T) {
@@ -107,9 +118,8 @@ func TestCallsOfOneTurnWaitTogether(t *testing.T) {
 	w.decide(p[1].ID, client.Approve, "")
 	w.holds(<-done, "Approval denied by hana: no.", "hears transfer: map[done:true]")
 	w.ran("transfer 2")
-	left, err := w.bot.Resolved(w.ctx, "", 0)
-	if err != nil || len(left) != 0 {
-		t.Errorf("%v, the feed still has %+v, and the model was told", err, left)
+	if strings.Contains(w.model.requests[1], "[APPROVAL") {
+		t.Errorf("told a second time, by the feed:\n%s", w.model.requests[1])
 	}
 }
 
@@ -274,6 +284,11 @@ func TestAnEndingIsAcknowledgedOnlyWhenTheModelAnswered(t *testing.T) {
 	if _, err := w.turnOf(w.runner, "mia", agent.StreamingModeNone); err == nil {
 		t.Fatal("the model failed, and the run did not")
 	}
+	if _, err := w.turnOf(w.runner, "mia", agent.StreamingModeNone, func(*model.LLMRequest) []*model.LLMResponse {
+		return []*model.LLMResponse{{ErrorCode: "SAFETY", ErrorMessage: "no answer"}}
+	}); err != nil {
+		t.Fatal(err)
+	}
 	w.turn(says("I see."))
 	w.holds(w.model.requests[0], "[APPROVAL DENIED] transfer")
 	if left, err := w.bot.Resolved(w.ctx, "", 0); err != nil || len(left) != 0 {
@@ -370,5 +385,16 @@ func TestACallWhoseRunIsCancelledDoesNotRun(t *testing.T) {
 	w.ran()
 	if a, err := w.bot.Approval(w.ctx, p[0].ID); err != nil || !a.ConsumedAt.IsZero() {
 		t.Errorf("%v, the approval was used by nobody: %+v", err, a)
+	}
+}
+
+func TestAGateForgetsRunsThatEnd(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.turn(says("", transfer(1), transfer(2)), says("ok"))
+	if _, err := w.turnOf(w.runner, "mia", agent.StreamingModeNone); err == nil {
+		t.Fatal("the model failed, and the run did not")
+	}
+	if n := w.gate.Remembered(); n != 0 {
+		t.Errorf("%d are remembered", n)
 	}
 }
