@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,12 +11,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"countersign/approval"
 )
 
 // crashing makes this process the child of [TestKilled] if it was started as that: it stores requests,
-// says which ones it was told are stored, and is gone at the named point.
+// uses an approval of each, says what it was told is stored, and is gone at the named point.
 func crashing() bool {
 	path := os.Getenv("COUNTERSIGN_CRASH_STORE")
 	if path == "" {
@@ -24,7 +26,7 @@ func crashing() bool {
 	point := os.Getenv("COUNTERSIGN_CRASH_POINT")
 	var passed atomic.Int32
 	d, err := Open(context.Background(), Options{Path: path, Failpoint: func(name string) {
-		if name == point && passed.Add(1) == 8 {
+		if name == point && passed.Add(1) == 16 {
 			kill()
 		}
 	}})
@@ -46,6 +48,25 @@ func crashing() bool {
 					return
 				}
 				fmt.Println("stored", id)
+				for _, step := range []func(tx approval.Tx) (bool, error){
+					func(tx approval.Tx) (bool, error) {
+						return tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaLINE, UseBy: tx.Now().Add(time.Hour)})
+					},
+					func(tx approval.Tx) (bool, error) { return tx.Consume(id, true) },
+				} {
+					err := d.Update(context.Background(), func(tx approval.Tx) error {
+						ok, err := step(tx)
+						if err == nil && !ok {
+							err = errors.New("nothing changed")
+						}
+						return err
+					})
+					if err != nil {
+						fmt.Println("update:", err)
+						return
+					}
+				}
+				fmt.Println("sent", id)
 			}
 		})
 	}
@@ -68,7 +89,7 @@ func kill() {
 // Whatever the process was at when it was killed: what was answered is there, and nothing is there by half.
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db") // one crash after the other on the same file
-	told := map[string]bool{}
+	told, sent := map[string]bool{}, map[string]bool{}
 	for _, point := range []string{"before-begin", "before-commit", "after-commit"} {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "COUNTERSIGN_CRASH_STORE="+path, "COUNTERSIGN_CRASH_POINT="+point)
@@ -79,6 +100,10 @@ func TestKilled(t *testing.T) {
 		before := len(told)
 		for line := range strings.Lines(string(out)) {
 			var id string
+			if n, _ := fmt.Sscanf(line, "sent %s", &id); n == 1 {
+				sent[id] = true
+				continue
+			}
 			if n, _ := fmt.Sscanf(line, "stored %s", &id); n != 1 {
 				if strings.HasSuffix(line, "\n") {
 					t.Errorf("%s: the child says %q", point, line)
@@ -97,6 +122,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("%s: request %s was answered and is lost", point, id)
 			}
 		}
+		checkSent(t, d, sent)
 		update(t, d, func(tx approval.Tx) error {
 			for id := range stored {
 				if next := tx.NewID(); next <= id {
@@ -107,9 +133,40 @@ func TestKilled(t *testing.T) {
 			told[id] = true
 			return err
 		})
-		t.Logf("%s: %d answered, %d stored", point, len(told), len(stored))
+		t.Logf("%s: %d answered, %d stored, %d sent", point, len(told), len(stored), len(sent))
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// checkSent checks that every use is on record as sent on, among them all that the child was told of, and
+// that each is found as one of which nobody said what came of it.
+func checkSent(t *testing.T, d *DB, sent map[string]bool) {
+	t.Helper()
+	view(t, d, func(tx approval.Tx) error {
+		rs, err := tx.UnderWay(0)
+		if err != nil {
+			return err
+		}
+		found := map[string]bool{}
+		for _, r := range rs {
+			found[r.ID] = true
+		}
+		for id := range sent {
+			if !found[id] {
+				t.Errorf("call %s was sent on and is lost", id)
+			}
+		}
+		all, err := tx.Requests(approval.RequestQuery{Status: approval.Approved})
+		for _, r := range all {
+			if !r.ConsumedAt.IsZero() != found[r.ID] || !r.DispatchedAt.Equal(r.ConsumedAt) {
+				t.Errorf("stored by half: %+v", r)
+			}
+		}
+		return err
+	})
+	if len(sent) == 0 {
+		t.Error("the child sent nothing on")
 	}
 }
