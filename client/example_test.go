@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -46,6 +47,102 @@ func ExampleClient_CallWait() {
 		fmt.Println("not run:", answer.Message)
 	}
 	// Output: run it: Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used.
+}
+
+// A turn with several calls asks about them at once, so that people get one card. What may run runs;
+// every call gets its own answer, in order.
+func ExampleClient_CallBatch() {
+	srv := answering(200, map[string]string{"POST /v1/calls/batch": `{"results":[
+		{"decision":"allow","message":"Allowed by policy.","risk_level":"low","rule":"reading","reason_code":"allowed"},
+		{"decision":"pending","message":"⏳ Approval requested (id: 01KAJ3Z0000000000000000000). Money leaves the house.","risk_level":"high","rule":"",
+			"reason_code":"approval_required","approval_id":"01KAJ3Z0000000000000000000","expires_at":"2026-11-21T10:30:00.000Z"}]}`})
+	defer srv.Close()
+	c, err := client.New(srv.URL, "the-agents-own-token")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	calls := []client.Call{
+		{Tool: "read_file", Args: json.RawMessage(`{"path":"ledger.csv"}`), SessionID: "s1", TurnID: "t7"},
+		{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":2000,"to":"0xabc"}`), SessionID: "s1", TurnID: "t7"},
+	}
+	answers, err := c.CallBatch(context.Background(), calls)
+	if err != nil {
+		log.Fatal(err) // none of them may run
+	}
+	for i, a := range answers {
+		if a.MayRun() {
+			fmt.Println("run", calls[i].Tool)
+		} else {
+			fmt.Println("not run:", a.Message)
+		}
+	}
+	// Output:
+	// run read_file
+	// not run: ⏳ Approval requested (id: 01KAJ3Z0000000000000000000). Money leaves the house.
+}
+
+// What went wrong can be told apart: the server refused, with a code and a sentence, or it gave no
+// answer. The call runs in neither case.
+func ExampleError() {
+	srv := answering(429, map[string]string{"POST /v1/calls": `{"type":"urn:countersign:problem:too_many_pending","title":"Too many pending","status":429,
+		"detail":"This agent has 20 pending requests; no more are taken.","code":"too_many_pending"}`})
+	ask := func() {
+		c, err := client.New(srv.URL, "the-agents-own-token")
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer c.Close()
+		_, err = c.Call(context.Background(), client.Call{Tool: "transfer_credits"})
+		if e, ok := errors.AsType[*client.Error](err); ok {
+			fmt.Println(e.Status, e.Code, "-", e.Detail)
+		}
+		fmt.Println("too many:", errors.Is(err, &client.Error{Code: "too_many_pending"}), "away:", client.Unreachable(err))
+	}
+	ask()
+	srv.Close()
+	ask()
+	// Output:
+	// 429 too_many_pending - This agent has 20 pending requests; no more are taken.
+	// too many: true away: false
+	// too many: false away: true
+}
+
+// A program beside the agent's loop hears of every ending as it comes. Each is acknowledged when the
+// loop goes on to the next; one that the loop breaks at comes again.
+func ExampleClient_Feed() {
+	left := []string{"[APPROVAL APPROVED] deploy({}): approved by hana at 2026-11-21T10:00:00.000Z", "[APPROVAL EXPIRED] erase({}): Timed out after 60 minutes with no response."}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			left = left[1:]
+			fmt.Fprint(w, `{}`)
+		default:
+			fmt.Fprintf(w, `{"approvals":[{"id":"%d","message":%q}]}`, len(left), left[0])
+		}
+	}))
+	defer srv.Close()
+	c, err := client.New(srv.URL, "the-agents-own-token")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for a, err := range c.Feed(context.Background(), "s1") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(a.Message)
+		if a.ID == "1" {
+			break
+		}
+	}
+	fmt.Println(len(left), "comes again")
+	// Output:
+	// [APPROVAL APPROVED] deploy({}): approved by hana at 2026-11-21T10:00:00.000Z
+	// [APPROVAL EXPIRED] erase({}): Timed out after 60 minutes with no response.
+	// 1 comes again
 }
 
 // A person decides; whoever comes second is told who was first.
