@@ -87,7 +87,7 @@ func ExampleClient_CallBatch() {
 // answer. The call runs in neither case.
 func ExampleError() {
 	srv := answering(429, map[string]string{"POST /v1/calls": `{"type":"urn:countersign:problem:too_many_pending","title":"Too many pending","status":429,
-		"detail":"This agent has 20 pending requests; no more are taken.","code":"too_many_pending"}`})
+		"detail":"20 requests of this agent are pending, as many as are allowed; wait for answers or cancel some","code":"too_many_pending"}`})
 	ask := func() {
 		c, err := client.New(srv.URL, "the-agents-own-token")
 		if err != nil {
@@ -104,7 +104,7 @@ func ExampleError() {
 	srv.Close()
 	ask()
 	// Output:
-	// 429 too_many_pending - This agent has 20 pending requests; no more are taken.
+	// 429 too_many_pending - 20 requests of this agent are pending, as many as are allowed; wait for answers or cancel some
 	// too many: true away: false
 	// too many: false away: true
 }
