@@ -1,0 +1,300 @@
+package downstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+var (
+	contentJSON = []string{"application/json"}
+	contentSSE  = []string{"text/event-stream"}
+	noCache     = []string{"no-cache, no-transform"}
+	noBuffering = []string{"no"}
+)
+
+// exchange is one POST that waits for its answer, and the way to its client meanwhile: a [Stream]. The
+// answer is plain JSON as long as nothing had to be sent before it, and else the last event of a stream.
+type exchange struct {
+	h      *HTTP
+	w      http.ResponseWriter
+	out    outlet
+	era    mcp.Era
+	asks   *asks // nil: the client cannot be asked
+	accept accepts
+	plain  bool // the headers depend on the answer: no stream before it
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	patrol *time.Timer
+
+	mu        sync.Mutex // of all below, and of writing
+	streaming bool
+	answered  bool
+}
+
+// buffers are for messages on their way out.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxKept is the largest buffer that is kept for the next message.
+const maxKept = 64 << 10
+
+func release(b *[]byte) {
+	if cap(*b) <= maxKept {
+		buffers.Put(b)
+	}
+}
+
+// begin makes the exchange ready to be waited on: from here on whoever stands between is shown that the
+// request is worked on.
+func (x *exchange) begin(r *http.Request) {
+	x.out = newOutlet(x.w, r)
+	if x.accept.stream && !x.plain {
+		x.patrol = time.AfterFunc(x.h.quiet, x.keepAlive)
+	}
+}
+
+func (x *exchange) keepAlive() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.answered {
+		return
+	}
+	if err := x.write([]byte(": the request is worked on\n\n")); err == nil {
+		x.patrol.Reset(x.h.keepAlive)
+	}
+}
+
+// Send implements [Stream]. A client that takes no event stream gets nothing but the answer.
+func (x *exchange) Send(m mcp.Message) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.answered:
+		return errAnswered
+	case !x.accept.stream || x.plain:
+		return nil
+	}
+	return x.event(m)
+}
+
+// Ask implements [Stream].
+func (x *exchange) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+	if x.asks == nil || !x.accept.stream || x.plain {
+		return mcp.Message{}, errNoAsking
+	}
+	return x.asks.ask(ctx, x.ctx, method, params, x.Send)
+}
+
+// event writes m; x.mu is held.
+func (x *exchange) event(m mcp.Message) error {
+	b := buffers.Get().(*[]byte)
+	defer release(b)
+	*b = appendEvent((*b)[:0], m)
+	return x.write(*b)
+}
+
+// write writes to the stream, which it opens, and flushes it; x.mu is held.
+func (x *exchange) write(b []byte) error {
+	if !x.streaming {
+		x.streaming = true
+		startStream(x.w)
+	}
+	err := x.out.flush(b)
+	if err != nil {
+		x.cancel(errGone)
+	}
+	return err
+}
+
+// outlet is a response that may take longer than the server's time-outs, which it lifts.
+type outlet struct {
+	w       http.ResponseWriter
+	control http.ResponseController
+	limit   time.Duration // that the server gives for writing; 0: none
+}
+
+// writeWait is how long a client may take for one event where the server sets no limit.
+const writeWait = 30 * time.Second
+
+// newOutlet is for a request whose body has been read. A deadline for reading would be taken for the
+// client having gone.
+func newOutlet(w http.ResponseWriter, r *http.Request) outlet {
+	o := outlet{w: w, control: *http.NewResponseController(w)}
+	_ = o.control.SetReadDeadline(time.Time{}) // not supported means that there is none
+	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
+		o.limit = srv.WriteTimeout
+	}
+	return o
+}
+
+// extend gives the client as long for what is written next as the server gives for a whole response. It
+// leaves no deadline behind where the server would not set the next request's own.
+func (o *outlet) extend() {
+	if o.limit > 0 {
+		_ = o.control.SetWriteDeadline(time.Now().Add(o.limit))
+	}
+}
+
+// flush writes a part of a stream.
+func (o *outlet) flush(b []byte) error {
+	if o.extend(); o.limit <= 0 {
+		_ = o.control.SetWriteDeadline(time.Now().Add(writeWait))
+		defer func() { _ = o.control.SetWriteDeadline(time.Time{}) }()
+	}
+	if len(b) > 0 {
+		if _, err := o.w.Write(b); err != nil {
+			return err
+		}
+	}
+	return o.control.Flush()
+}
+
+func startStream(w http.ResponseWriter) {
+	h := w.Header()
+	h["Content-Type"] = contentSSE
+	h["Cache-Control"] = noCache
+	h["X-Accel-Buffering"] = noBuffering
+	w.WriteHeader(http.StatusOK)
+}
+
+// appendEvent appends m as one event. JSON has line breaks only between its tokens; in an event they
+// would end the data.
+func appendEvent(b []byte, m mcp.Message) []byte {
+	b = append(b, "event: message\ndata: "...)
+	n := len(b)
+	b = m.Append(b)
+	oneLine(b[n:])
+	return append(b, "\n\n"...)
+}
+
+// oneLine makes JSON a single line.
+func oneLine(b []byte) {
+	for _, c := range []byte("\n\r") {
+		for rest := b; ; {
+			i := bytes.IndexByte(rest, c)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
+		}
+	}
+}
+
+// finish sends the answer, after which nothing can be sent.
+func (x *exchange) finish(m mcp.Message) {
+	if x.patrol != nil {
+		x.patrol.Stop()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.answered = true
+	if x.streaming || !x.accept.json {
+		_ = x.event(m)
+		return
+	}
+	x.out.extend()
+	send(x.w, x.status(m), m)
+}
+
+// status is the HTTP status of an answer: in the modern era some errors have their own.
+func (x *exchange) status(m mcp.Message) int {
+	if m.Err == nil || x.era == mcp.Legacy {
+		return http.StatusOK
+	}
+	switch mcp.ReadError(m.Err).Code {
+	case mcp.CodeMethodNotFound:
+		return http.StatusNotFound
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// send writes m as the whole body of the response.
+func send(w http.ResponseWriter, status int, m mcp.Message) {
+	b := buffers.Get().(*[]byte)
+	defer release(b)
+	*b = m.Append((*b)[:0])
+	h := w.Header()
+	h["Content-Type"] = contentJSON
+	if len(*b) > 2<<10 { // beyond its own buffer the server cannot know the length
+		h["Content-Length"] = []string{strconv.Itoa(len(*b))}
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(*b)
+}
+
+// refuse answers with an error of the transport.
+func refuse(w http.ResponseWriter, status int, id jsontext.Value, e *mcp.Error) {
+	send(w, status, mcp.Refuse(id, e))
+}
+
+func refusef(w http.ResponseWriter, status int, format string, args ...any) {
+	refuse(w, status, nil, mcp.Errorf(mcp.CodeInvalidRequest, format, args...))
+}
+
+// accepts is what a client says it takes.
+type accepts struct{ json, stream bool }
+
+func readAccept(h http.Header) accepts {
+	values := h["Accept"]
+	if len(values) == 0 {
+		return accepts{true, true}
+	}
+	if len(values) == 1 && values[0] == "application/json, text/event-stream" {
+		return accepts{true, true}
+	}
+	var a accepts
+	for _, v := range values {
+		for part := range strings.SplitSeq(v, ",") {
+			kind, params, _ := strings.Cut(part, ";")
+			if q, ok := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(params), " ", ""), "q="); ok && strings.Trim(q, "0.") == "" {
+				continue
+			}
+			switch strings.ToLower(strings.TrimSpace(kind)) {
+			case "*/*":
+				a = accepts{true, true}
+			case "application/json", "application/*":
+				a.json = true
+			case "text/event-stream", "text/*":
+				a.stream = true
+			}
+		}
+	}
+	return a
+}
+
+// isJSON reports whether a Content-Type names JSON.
+func isJSON(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "application/json")
+}
+
+var errTooLarge = errors.New("too large")
+
+// readBody reads a body of at most limit bytes to its end, from where on the server watches whether the
+// client is still there.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	const unseen = 64 << 10 // what is set aside for bytes that are only promised
+	if r.ContentLength > limit {
+		return nil, errTooLarge
+	}
+	b := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), unseen)+bytes.MinRead))
+	if _, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+		if e := (*http.MaxBytesError)(nil); errors.As(err, &e) {
+			return nil, errTooLarge
+		}
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,289 @@
+package downstream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/goleak"
+
+	"countersign/mcp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a server whose tools do what their names say. It remembers what became of its sessions.
+type fake struct {
+	mu       sync.Mutex
+	open     map[*fakeSession]bool
+	opened   []Client
+	notified []string
+	bad      []string // what no transport may do
+	params   []mcp.ParamHeader
+
+	holding  chan string // tells the agent of each call that is held
+	released chan struct{}
+	gaveUp   chan error // tells why a held call ended
+	calls    atomic.Int64
+}
+
+func newFake() *fake {
+	return &fake{open: map[*fakeSession]bool{}, holding: make(chan string, 4096), released: make(chan struct{}), gaveUp: make(chan error, 4096)}
+}
+
+func (f *fake) Open(c Client) Session {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &fakeSession{f: f, Client: c}
+	f.open[s] = true
+	f.opened = append(f.opened, c)
+	return s
+}
+
+func (f *fake) wrong(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bad = append(f.bad, fmt.Sprintf(format, args...))
+}
+
+// check says what the transport has done wrong in the end.
+func (f *fake) check(t *testing.T) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range f.bad {
+		t.Error(b)
+	}
+	if len(f.open) > 0 {
+		t.Errorf("%d sessions were not closed", len(f.open))
+	}
+}
+
+func (f *fake) sessions() []*fakeSession {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ss []*fakeSession
+	for s := range f.open {
+		ss = append(ss, s)
+	}
+	return ss
+}
+
+type fakeSession struct {
+	Client
+	f      *fake
+	inHand atomic.Int64
+	closed atomic.Bool
+}
+
+func (s *fakeSession) Close() {
+	if s.closed.Swap(true) {
+		s.f.wrong("a session was closed twice")
+	}
+	if n := s.inHand.Load(); n > 0 {
+		s.f.wrong("a session was closed with %d requests in hand", n)
+	}
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	delete(s.f.open, s)
+}
+
+func (s *fakeSession) Notify(_ context.Context, m mcp.Message) {
+	if s.closed.Load() {
+		s.f.wrong("a closed session was notified")
+	}
+	if m.Method == "notifications/panic" {
+		panic("as the test wants")
+	}
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.f.notified = append(s.f.notified, m.Method)
+}
+
+func (s *fakeSession) ParamHeaders(tool string) []mcp.ParamHeader {
+	if tool == "headers" {
+		return s.f.params
+	}
+	return nil
+}
+
+const tools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"progress","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"hold","inputSchema":{"type":"object"}}`
+
+func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mcp.Message {
+	s.inHand.Add(1)
+	defer s.inHand.Add(-1)
+	if s.closed.Load() {
+		s.f.wrong("a closed session was asked")
+	}
+	s.f.calls.Add(1)
+	params, _ := mcp.ReadObject(m.Params)
+	switch m.Method {
+	case "initialize":
+		if params.Text("protocolVersion") == "refused" {
+			return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "no"))
+		}
+		return mcp.Answer(m.ID, jsontext.Value(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}`))
+	case "server/discover":
+		return mcp.Answer(m.ID, jsontext.Value(`{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"1"}}}`))
+	case "ping":
+		return mcp.Answer(m.ID, jsontext.Value(`{}`))
+	case "tools/list":
+		return mcp.Answer(m.ID, jsontext.Value(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+tools+`]}`))
+	case "subscriptions/listen":
+		id := string(m.ID)
+		if err := out.Send(mcp.Notification("notifications/subscriptions/acknowledged", jsontext.Value(`{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`},"notifications":{"toolsListChanged":true}}`))); err != nil {
+			s.f.wrong("subscriptions/listen: %v", err)
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				s.f.gaveUp <- context.Cause(ctx)
+				return mcp.Message{}
+			case <-time.After(5 * time.Millisecond):
+				_ = out.Send(mcp.Notification("notifications/tools/list_changed", jsontext.Value(`{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`}}`)))
+			}
+		}
+	case "tools/call":
+		return s.call(ctx, m, params, out)
+	}
+	return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s.", m.Method))
+}
+
+func text(id jsontext.Value, s string) mcp.Message {
+	return mcp.Answer(id, jsontext.Value(`{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.Quote(s))+`}]}`))
+}
+
+func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object, out Stream) mcp.Message {
+	args := string(params.Get("arguments"))
+	switch params.Text("name") {
+	case "echo", "headers":
+		return text(m.ID, s.Agent+" "+args)
+	case "pretty":
+		return mcp.Answer(m.ID, jsontext.Value("{\r\n \"content\": [\n ]\n}"))
+	case "progress":
+		meta, _ := params.Object("_meta")
+		token := meta.Get("progressToken")
+		for i := range 5 {
+			err := out.Send(mcp.Notification("notifications/progress", jsontext.Value(fmt.Sprintf("{\n\"progressToken\":%s,\"progress\":%d}", token, i+1))))
+			if err != nil {
+				return text(m.ID, err.Error())
+			}
+		}
+		return text(m.ID, "progressed")
+	case "ask":
+		resp, err := out.Ask(ctx, "elicitation/create", jsontext.Value(`{"message":"really?","requestedSchema":{"type":"object","properties":{}}}`))
+		if err != nil {
+			return text(m.ID, "not asked: "+err.Error())
+		}
+		r, _ := mcp.ReadObject(resp.Result)
+		return text(m.ID, "answered: "+r.Text("action"))
+	case "hold":
+		s.f.holding <- s.Agent
+		select {
+		case <-ctx.Done():
+			s.f.gaveUp <- context.Cause(ctx)
+			return mcp.Message{}
+		case <-s.f.released:
+			return text(m.ID, "released")
+		}
+	case "push":
+		s.Push(mcp.Notification("notifications/tools/list_changed", nil))
+		s.Push(mcp.Notification("notifications/message", jsontext.Value(`{"level":"info","data":1}`)))
+		return text(m.ID, "pushed")
+	case "still":
+		return text(m.ID, fmt.Sprint(s.Still()))
+	case "later":
+		go func() {
+			defer func() { s.f.holding <- "later" }()
+			<-s.f.released
+			if err := out.Send(mcp.Notification("notifications/message", nil)); err == nil {
+				s.f.wrong("a stream was used after the answer")
+			}
+		}()
+		return text(m.ID, "later")
+	case "panic":
+		panic("as the test wants")
+	case "nothing":
+		return mcp.Message{}
+	case "large":
+		return text(m.ID, strings.Repeat("x", 1<<20))
+	case "error":
+		code := params.Get("arguments")
+		o, _ := mcp.ReadObject(code)
+		return mcp.Message{ID: m.ID, Err: jsontext.Value(`{"code":` + string(o.Get("code")) + `,"message":"as the test wants"}`)}
+	}
+	return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool."))
+}
+
+// byToken knows the agents of the tests.
+func byToken(r *http.Request) (Caller, error) {
+	switch r.Header.Get("Authorization") {
+	case "Bearer one":
+		return Caller{Agent: "agent-1", Still: func() error { return nil }}, nil
+	case "Bearer one-again":
+		return Caller{Agent: "agent-1", Still: func() error { return fmt.Errorf("rotated") }}, nil
+	case "Bearer two":
+		return Caller{Agent: "agent-2"}, nil
+	case "Bearer person":
+		return Caller{}, ErrForbidden("This is a person's token; an agent's is needed.")
+	}
+	return Caller{}, fmt.Errorf("An agent's token is needed.")
+}
+
+// logs are lines for people to read, kept so that nothing is logged after a test.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logs) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// site is a handler behind a listener.
+type site struct {
+	*fake
+	h    *HTTP
+	srv  *httptest.Server
+	logs *logs
+}
+
+func newSite(t testing.TB, with ...func(*HTTPOptions)) *site {
+	t.Helper()
+	f, l := newFake(), &logs{}
+	o := HTTPOptions{Server: f, Authenticate: byToken, Guard: Guard{Loopback: true}, Logger: l.logger()}
+	for _, w := range with {
+		w(&o)
+	}
+	s := &site{fake: f, h: NewHTTP(o), logs: l}
+	s.srv = httptest.NewServer(s.h)
+	t.Cleanup(func() {
+		s.h.Close()
+		s.srv.Close()
+		if tt, ok := t.(*testing.T); ok {
+			f.check(tt)
+		}
+	})
+	return s
+}

@@ -1,0 +1,572 @@
+package downstream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"countersign/mcp"
+)
+
+// HTTPOptions are what an [HTTP] is made of. Server and Authenticate are required.
+type HTTPOptions struct {
+	Server       Server
+	Authenticate Authenticate
+	// Guard looks at Host and Origin before anything else.
+	Guard  Guard
+	Logger *slog.Logger
+	// Stopping is done when the program is about to stop: streams that wait for news end at once, requests
+	// in hand a second later.
+	Stopping context.Context
+	// MaxBody is how many bytes a message may have; default 4 MiB.
+	MaxBody int64
+	// MaxSessions is how many legacy sessions an agent may have open; default 1000. One more ends the one
+	// that was not used for the longest time.
+	MaxSessions int
+	// SessionIdle is how long a legacy session lives that nobody uses; default 1 h.
+	SessionIdle time.Duration
+}
+
+// HTTP is the handler of streamable HTTP for both eras. It is safe for concurrent use. It lifts the
+// deadlines that the [http.Server] has set, once it has read a message; for reading the message, and for a
+// client that does not take what is written, it relies on them.
+//
+// The context of a request ends when its connection is gone, in either era: an approval must not be used
+// for a client that cannot be told what came of it. What was sent on to a server is the session's to
+// follow further.
+type HTTP struct {
+	o         HTTPOptions
+	log       *slog.Logger
+	quiet     time.Duration // how long a request may be silent before its client is shown that it is alive
+	keepAlive time.Duration
+	grace     time.Duration // that requests in hand have to be answered when the program stops
+	patience  time.Duration // of Close
+	stopping  chan struct{}
+	unwatch   func() bool
+
+	mu       sync.Mutex
+	sessions map[string]*conversation
+	counts   map[string]int // of sessions, by agent
+	posts    int            // in hand
+	live     map[*exchange]struct{}
+	over     error // why nothing more is taken
+	closed   bool
+	drained  chan struct{} // closed when closed and no post is in hand
+}
+
+// NewHTTP returns a handler. Call [HTTP.Close] to have its sessions end.
+func NewHTTP(o HTTPOptions) *HTTP {
+	h := &HTTP{o: o, log: o.Logger, quiet: 10 * time.Second, keepAlive: 15 * time.Second, grace: time.Second, patience: 5 * time.Second,
+		stopping: make(chan struct{}), sessions: map[string]*conversation{}, counts: map[string]int{}, live: map[*exchange]struct{}{}, drained: make(chan struct{})}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	h.log = h.log.With("component", "downstream")
+	if h.o.MaxBody <= 0 {
+		h.o.MaxBody = 4 << 20
+	}
+	if h.o.MaxSessions <= 0 {
+		h.o.MaxSessions = 1000
+	}
+	if h.o.SessionIdle <= 0 {
+		h.o.SessionIdle = time.Hour
+	}
+	if h.o.Stopping == nil {
+		h.o.Stopping = context.Background()
+	}
+	h.unwatch = context.AfterFunc(h.o.Stopping, func() {
+		close(h.stopping)
+		time.AfterFunc(h.grace, func() { h.giveUp(errStopping) })
+	})
+	return h
+}
+
+// Close ends all sessions and gives up what is in hand, for which it waits, but no longer than 5 s. What
+// comes after it is refused.
+func (h *HTTP) Close() {
+	h.unwatch()
+	h.giveUp(errStopping)
+	h.mu.Lock()
+	if !h.closed {
+		h.closed = true
+		if h.posts == 0 {
+			close(h.drained)
+		}
+	}
+	var all []*conversation
+	for _, c := range h.sessions {
+		all = append(all, c)
+	}
+	h.mu.Unlock()
+	waits := []<-chan struct{}{h.drained}
+	for _, c := range all {
+		h.end(c)
+		waits = append(waits, c.lease.closed)
+	}
+	patience := time.NewTimer(h.patience)
+	defer patience.Stop()
+	for _, w := range waits {
+		select {
+		case <-w:
+		case <-patience.C:
+			h.log.Warn("sessions take too long to end")
+			return
+		}
+	}
+}
+
+// giveUp ends the contexts of all requests in hand, and of those to come.
+func (h *HTTP) giveUp(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = cause
+	for x := range h.live {
+		x.cancel(cause)
+	}
+}
+
+// enter counts a post. It reports false when nothing more is taken.
+func (h *HTTP) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over != nil {
+		return false
+	}
+	h.posts++
+	return true
+}
+
+func (h *HTTP) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.posts--; h.closed && h.posts == 0 {
+		close(h.drained)
+	}
+}
+
+func (h *HTTP) setLive(x *exchange) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.live[x] = struct{}{}
+	if h.over != nil {
+		x.cancel(h.over)
+	}
+}
+
+func (h *HTTP) unsetLive(x *exchange) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.live, x)
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.o.Guard.Check(r); err != nil {
+		refusef(w, http.StatusForbidden, "%s", err)
+		return
+	}
+	select {
+	case <-h.stopping:
+		refuse(w, http.StatusServiceUnavailable, nil, errNoMore)
+		return
+	default:
+	}
+	caller, err := h.o.Authenticate(r)
+	if err != nil {
+		if forbidden := ErrForbidden(""); errors.As(err, &forbidden) {
+			refusef(w, http.StatusForbidden, "%s", err)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refusef(w, http.StatusUnauthorized, "%s", err)
+		return
+	}
+	for _, name := range single {
+		if len(r.Header[name]) > 1 {
+			refuse(w, http.StatusBadRequest, nil, mcp.Errorf(mcp.CodeHeaderMismatch, "The header %s came more than once.", name))
+			return
+		}
+	}
+	switch r.Method {
+	case http.MethodPost:
+		if !h.enter() {
+			refuse(w, http.StatusServiceUnavailable, nil, errNoMore)
+			return
+		}
+		defer h.leave()
+		h.post(w, r, caller)
+	case http.MethodGet, http.MethodDelete:
+		c := h.find(w, r, caller)
+		if c == nil {
+			return
+		}
+		if r.Method == http.MethodGet {
+			h.listen(w, r, c)
+			return
+		}
+		h.end(c)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		h.notAllowed(w)
+	}
+}
+
+var errNoMore = mcp.Errorf(mcp.CodeUnavailable, "The gate is stopping.")
+
+// single are the headers of which a second one could be read by somebody else in place of the first.
+var single = []string{mcp.HeaderVersion, mcp.HeaderSession, mcp.HeaderMethod, mcp.HeaderName}
+
+func (h *HTTP) notAllowed(w http.ResponseWriter) {
+	w.Header().Set("Allow", "POST, GET, DELETE")
+	refusef(w, http.StatusMethodNotAllowed, "POST takes messages. GET and DELETE are for sessions, and need the header Mcp-Session-Id.")
+}
+
+// find returns the session of a GET or DELETE, or answers why there is none.
+func (h *HTTP) find(w http.ResponseWriter, r *http.Request, caller Caller) *conversation {
+	id, version := r.Header.Get(mcp.HeaderSession), r.Header.Get(mcp.HeaderVersion)
+	switch {
+	case id == "", version == mcp.VersionModern:
+		h.notAllowed(w)
+	case version != "" && !isLegacyVersion(version):
+		refuse(w, http.StatusBadRequest, nil, unsupported(version))
+	default:
+		return h.lookup(w, id, caller)
+	}
+	return nil
+}
+
+// lookup returns a session, or answers that there is none. Another agent's is none: an id is a name and
+// opens nothing. The body is no JSON-RPC, which clients would take for the answer to their request and go
+// on in a session that is gone.
+func (h *HTTP) lookup(w http.ResponseWriter, id string, caller Caller) *conversation {
+	h.mu.Lock()
+	c := h.sessions[id]
+	if c != nil && c.agent != caller.Agent {
+		c = nil
+	}
+	if c != nil {
+		c.used = time.Now()
+	}
+	h.mu.Unlock()
+	if c == nil {
+		http.Error(w, "There is no such session. Start a new one with initialize.", http.StatusNotFound)
+		return nil
+	}
+	c.still.Store(&caller.Still)
+	return c
+}
+
+func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
+	if v := r.Header["Content-Type"]; len(v) != 1 || !isJSON(v[0]) {
+		refusef(w, http.StatusUnsupportedMediaType, "Content-Type must be application/json.")
+		return
+	}
+	accept := readAccept(r.Header)
+	if !accept.json && !accept.stream {
+		refusef(w, http.StatusNotAcceptable, "Accept must allow application/json or text/event-stream, best both.")
+		return
+	}
+	body, err := readBody(w, r, h.o.MaxBody)
+	switch {
+	case errors.Is(err, errTooLarge):
+		w.Header().Set("Connection", "close")
+		refusef(w, http.StatusRequestEntityTooLarge, "The message has more than %d bytes.", h.o.MaxBody)
+		return
+	case err != nil:
+		refusef(w, http.StatusBadRequest, "The message could not be read.")
+		return
+	}
+	m, bad := mcp.Parse(body)
+	if bad != nil {
+		refuse(w, http.StatusBadRequest, m.ID, bad)
+		return
+	}
+	said, bad := claim{}, (*mcp.Error)(nil)
+	if m.IsRequest() {
+		if said, bad = readClaim(m); bad != nil {
+			refuse(w, http.StatusBadRequest, m.ID, bad)
+			return
+		}
+	}
+	version, session := r.Header.Get(mcp.HeaderVersion), r.Header.Get(mcp.HeaderSession)
+	modern := said.modern || version == mcp.VersionModern
+	x := &exchange{h: h, w: w, accept: accept}
+	switch {
+	case session != "" && modern:
+		refuse(w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
+	case modern:
+		h.modern(x, r, caller, m, said)
+	case version != "" && !isLegacyVersion(version):
+		refuse(w, http.StatusBadRequest, m.ID, unsupported(version))
+	case session != "":
+		if m.Method == methodInitialize {
+			refuse(w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized."))
+			return
+		}
+		if c := h.lookup(w, session, caller); c != nil {
+			h.legacy(x, r, c, m)
+		}
+	case m.Method == methodInitialize && m.IsRequest():
+		h.open(x, r, caller, m)
+	default:
+		refuse(w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest,
+			"The header Mcp-Session-Id is missing. Start a session with initialize, or send _meta and the headers of %s.", mcp.VersionModern))
+	}
+}
+
+// modern serves a message that stands for itself.
+func (h *HTTP) modern(x *exchange, r *http.Request, caller Caller, m mcp.Message, said claim) {
+	if m.IsResponse() {
+		refusef(x.w, http.StatusBadRequest, "Nothing was asked: without a session there is no request to respond to.")
+		return
+	}
+	if status, bad := checkModern(r, m, said); bad != nil {
+		refuse(x.w, status, m.ID, bad)
+		return
+	}
+	if m.IsNotification() && m.Method == methodCancelled { // what is given up here is its stream
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	s := h.o.Server.Open(Client{Era: mcp.Modern, Agent: caller.Agent, Still: caller.Still})
+	defer closeSession(s, h.log)
+	if m.IsNotification() {
+		notify(r.Context(), s, m, h.log)
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if m.Method == "tools/call" {
+		if bad := checkParams(r, m, s); bad != nil {
+			refuse(x.w, http.StatusBadRequest, m.ID, bad)
+			return
+		}
+	}
+	x.era = mcp.Modern
+	if resp, ok := h.run(x, r, s, m, nil); ok {
+		x.finish(resp)
+	}
+}
+
+// checkModern compares what a message says with what its headers say: whoever stands before us may have
+// gone by the headers.
+func checkModern(r *http.Request, m mcp.Message, said claim) (int, *mcp.Error) {
+	mismatch := func(format string, args ...any) (int, *mcp.Error) {
+		return http.StatusBadRequest, mcp.Errorf(mcp.CodeHeaderMismatch, "Header mismatch: "+format, args...)
+	}
+	version := r.Header.Get(mcp.HeaderVersion)
+	if version == "" {
+		return mismatch("%s is missing.", mcp.HeaderVersion)
+	}
+	if m.IsRequest() {
+		if bad := said.complete(); bad != nil {
+			return http.StatusBadRequest, bad
+		}
+		if version != said.version {
+			return mismatch("%s is %q, _meta says %q.", mcp.HeaderVersion, shorten(version), shorten(said.version))
+		}
+		if bad := spoken(version); bad != nil {
+			return http.StatusBadRequest, bad
+		}
+	}
+	switch v := r.Header.Get(mcp.HeaderMethod); {
+	case v == "":
+		return mismatch("%s is missing.", mcp.HeaderMethod)
+	case v != m.Method:
+		return mismatch("%s is %q, the message says %q.", mcp.HeaderMethod, shorten(v), shorten(m.Method))
+	}
+	if m.Method == methodInitialize {
+		return http.StatusNotFound, errNoInitialize
+	}
+	if name := mcp.NameOf(m.Method, m.Params); name != "" {
+		vs := r.Header[mcp.HeaderName]
+		if len(vs) == 0 {
+			return mismatch("%s is missing.", mcp.HeaderName)
+		}
+		// Clients are about that put names plainly which they ought to encode.
+		if v, ok := mcp.DecodeHeader(vs[0]); vs[0] != name && (!ok || v != name) {
+			return mismatch("%s is %q, the message says %q.", mcp.HeaderName, shorten(vs[0]), shorten(name))
+		}
+	}
+	return 0, nil
+}
+
+// checkParams compares the arguments with the headers that their tool wants them repeated in.
+func checkParams(r *http.Request, m mcp.Message, s Session) *mcp.Error {
+	params, err := mcp.ReadObject(m.Params)
+	if err != nil {
+		return nil // as all that is wrong with them, it is the session's to say
+	}
+	for _, p := range s.ParamHeaders(params.Text("name")) {
+		got := r.Header[http.CanonicalHeaderKey(p.Header)]
+		want, has := p.Value(params.Get("arguments"))
+		if !has && len(got) == 0 {
+			continue
+		}
+		if has && len(got) == 1 {
+			g, gotOK := mcp.DecodeHeader(got[0])
+			if w, wantOK := mcp.DecodeHeader(want); gotOK && wantOK && g == w {
+				continue
+			}
+		}
+		return mcp.Errorf(mcp.CodeHeaderMismatch, "Header mismatch: %s does not say what the argument says.", p.Header)
+	}
+	return nil
+}
+
+// run has a session answer, and reports false where it could not be had.
+func (h *HTTP) run(x *exchange, r *http.Request, s Session, m mcp.Message, c *conversation) (mcp.Message, bool) {
+	x.ctx, x.cancel = context.WithCancelCause(r.Context())
+	defer x.cancel(errAnswered)
+	h.setLive(x)
+	defer h.unsetLive(x)
+	if c != nil {
+		if !c.calls.add(m.ID, x.cancel) {
+			refuse(x.w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand."))
+			return mcp.Message{}, false
+		}
+		defer c.calls.remove(m.ID)
+	}
+	x.begin(r)
+	return answer(x.ctx, s, m, x, h.log), true
+}
+
+// legacy serves a message of a session.
+func (h *HTTP) legacy(x *exchange, r *http.Request, c *conversation, m mcp.Message) {
+	switch {
+	case m.IsResponse():
+		if !c.asks.answered(m) {
+			h.log.Debug("a response has nothing to respond to, or came too late")
+		}
+	case m.Method == methodCancelled && m.IsNotification():
+		c.calls.cancelled(m)
+	case !c.lease.take():
+		http.Error(x.w, "The session has ended.", http.StatusNotFound)
+		return
+	case m.IsNotification():
+		notify(r.Context(), c.lease.session, m, h.log)
+		c.lease.give()
+	default:
+		defer h.touch(c)
+		defer c.lease.give()
+		x.asks = &c.asks
+		if resp, ok := h.run(x, r, c.lease.session, m, c); ok {
+			x.finish(resp)
+		}
+		return
+	}
+	x.w.WriteHeader(http.StatusAccepted)
+}
+
+// open serves initialize. The session has a name only if the answer is a result, so nothing can be sent
+// before it.
+func (h *HTTP) open(x *exchange, r *http.Request, caller Caller, m mcp.Message) {
+	if !h.reserve(caller.Agent) {
+		refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable, "The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
+		return
+	}
+	c := &conversation{id: rand.Text(), agent: caller.Agent, mail: newMailbox(h.log), over: make(chan struct{}), used: time.Now()}
+	c.still.Store(&caller.Still)
+	c.lease = newLease(h.o.Server.Open(Client{Era: mcp.Legacy, Agent: caller.Agent, Still: c.stillValid, Push: c.mail.push}), h.log)
+	c.lease.take()
+	defer c.lease.give()
+	x.plain = true
+	resp, ok := h.run(x, r, c.lease.session, m, c)
+	if !ok || resp.Err != nil || !h.register(c) {
+		h.unreserve(caller.Agent)
+		c.lease.end()
+		if ok {
+			x.finish(resp)
+		}
+		return
+	}
+	x.w.Header()[mcp.HeaderSession] = []string{c.id}
+	x.finish(resp)
+}
+
+// reserve makes room for one more session of an agent.
+func (h *HTTP) reserve(agent string) bool {
+	h.mu.Lock()
+	if h.counts[agent] < h.o.MaxSessions {
+		h.counts[agent]++
+		h.mu.Unlock()
+		return true
+	}
+	var oldest *conversation
+	for _, c := range h.sessions {
+		if c.agent == agent && (oldest == nil || c.used.Before(oldest.used)) && !c.lease.busy() && !c.mail.read() {
+			oldest = c
+		}
+	}
+	if oldest != nil {
+		h.counts[agent]++
+	}
+	h.mu.Unlock()
+	if oldest == nil {
+		return false
+	}
+	h.log.Debug("a session makes room for another", "agent", agent)
+	h.end(oldest)
+	return true
+}
+
+func (h *HTTP) unreserve(agent string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.counts[agent]--; h.counts[agent] == 0 {
+		delete(h.counts, agent)
+	}
+}
+
+// register makes a session known under its id.
+func (h *HTTP) register(c *conversation) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.sessions[c.id] = c
+	c.idle = time.AfterFunc(h.o.SessionIdle, func() { h.expire(c) })
+	return true
+}
+
+func (h *HTTP) touch(c *conversation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.used = time.Now()
+}
+
+// expire ends a session that nobody has used for long, and else looks again later.
+func (h *HTTP) expire(c *conversation) {
+	h.mu.Lock()
+	left := h.o.SessionIdle - time.Since(c.used)
+	if c.lease.busy() || c.mail.read() {
+		left = h.o.SessionIdle
+	}
+	if left > 0 && h.sessions[c.id] == c {
+		c.idle.Reset(left)
+		h.mu.Unlock()
+		return
+	}
+	h.mu.Unlock()
+	h.end(c)
+}
+
+// end ends a session, once.
+func (h *HTTP) end(c *conversation) {
+	h.mu.Lock()
+	known := h.sessions[c.id] == c
+	delete(h.sessions, c.id)
+	h.mu.Unlock()
+	if !known {
+		return
+	}
+	h.unreserve(c.agent)
+	c.idle.Stop()
+	close(c.over)
+	c.calls.cancelAll(errEnded)
+	c.lease.end()
+}

@@ -1,0 +1,217 @@
+package downstream
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// lease counts who works with a session, so that it is closed when the last of them is done.
+type lease struct {
+	session Session
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	inHand int
+	ended  bool
+	closed chan struct{} // the session's Close has returned
+}
+
+func newLease(s Session, log *slog.Logger) *lease {
+	return &lease{session: s, log: log, closed: make(chan struct{})}
+}
+
+// take reports whether there is still a session to work with. Whoever took gives back.
+func (l *lease) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
+	l.inHand++
+	return true
+}
+
+func (l *lease) give() {
+	l.mu.Lock()
+	l.inHand--
+	last := l.ended && l.inHand == 0
+	l.mu.Unlock()
+	if last {
+		l.close()
+	}
+}
+
+// end lets nobody take the session any more. It is closed now, or by the last who gives it back.
+func (l *lease) end() {
+	l.mu.Lock()
+	last := !l.ended && l.inHand == 0
+	l.ended = true
+	l.mu.Unlock()
+	if last {
+		l.close()
+	}
+}
+
+func (l *lease) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inHand > 0
+}
+
+func (l *lease) close() {
+	defer close(l.closed)
+	closeSession(l.session, l.log)
+}
+
+func closeSession(s Session, log *slog.Logger) {
+	defer func() { _ = caught(recover(), "Close", log) }()
+	s.Close()
+}
+
+// answer has the session answer a request. What it makes of it is always a response to that request.
+func answer(ctx context.Context, s Session, m mcp.Message, to Stream, log *slog.Logger) (resp mcp.Message) {
+	defer func() {
+		if caught(recover(), m.Method, log) {
+			resp = mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInternalError, "Internal error. What was done with the request is not known."))
+		}
+	}()
+	resp = s.Request(ctx, m, to)
+	if (resp.Result == nil) == (resp.Err == nil) {
+		if ctx.Err() == nil {
+			log.Error("a session returned no response", "method", m.Method)
+		}
+		return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInternalError, "There is no answer: the request was given up."))
+	}
+	return mcp.Message{ID: m.ID, Result: resp.Result, Err: resp.Err}
+}
+
+func notify(ctx context.Context, s Session, m mcp.Message, log *slog.Logger) {
+	defer func() { _ = caught(recover(), m.Method, log) }()
+	s.Notify(ctx, m)
+}
+
+// caught logs a panic, if p is one: one request must not end all the others.
+func caught(p any, method string, log *slog.Logger) bool {
+	if p == nil {
+		return false
+	}
+	log.Error("panic", "method", method, "panic", p, "stack", string(debug.Stack()))
+	return true
+}
+
+// calls are the requests in hand, by the id that the client gave them.
+type calls struct {
+	mu sync.Mutex
+	m  map[string]context.CancelCauseFunc
+}
+
+// add reports false for an id that is in hand already.
+func (c *calls) add(id jsontext.Value, cancel context.CancelCauseFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, twice := c.m[string(id)]; twice {
+		return false
+	}
+	if c.m == nil {
+		c.m = map[string]context.CancelCauseFunc{}
+	}
+	c.m[string(id)] = cancel
+	return true
+}
+
+func (c *calls) remove(id jsontext.Value) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.m, string(id))
+}
+
+// cancelled takes a notifications/cancelled. One that names nothing in hand came too late.
+func (c *calls) cancelled(m mcp.Message) {
+	o, err := mcp.ReadObject(m.Params)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	cancel := c.m[string(o.Get("requestId"))]
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel(errGivenUp)
+	}
+}
+
+func (c *calls) cancelAll(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cancel := range c.m {
+		cancel(cause)
+	}
+}
+
+// asks are the requests that a client was sent and has not answered.
+type asks struct {
+	mu   sync.Mutex
+	last int64
+	m    map[string]chan mcp.Message
+}
+
+func (a *asks) open() (jsontext.Value, <-chan mcp.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.m == nil {
+		a.m = map[string]chan mcp.Message{}
+	}
+	a.last++
+	id, ch := mcp.Number(a.last), make(chan mcp.Message, 1)
+	a.m[string(id)] = ch
+	return id, ch
+}
+
+// close reports whether the request was still without an answer.
+func (a *asks) close(id jsontext.Value) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, open := a.m[string(id)]
+	delete(a.m, string(id))
+	return open
+}
+
+// answered takes a client's response. It reports false for one that nothing waits for.
+func (a *asks) answered(m mcp.Message) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ch, ok := a.m[string(m.ID)]
+	if ok {
+		delete(a.m, string(m.ID))
+		ch <- m
+	}
+	return ok
+}
+
+// ask sends the client a request with send and returns its response. A client that is not waited for any
+// more is told so. ctx is the asker's, alive the context of the request that it asks for.
+func (a *asks) ask(ctx, alive context.Context, method string, params jsontext.Value, send func(mcp.Message) error) (mcp.Message, error) {
+	id, ch := a.open()
+	if err := send(mcp.Request(id, method, params)); err != nil {
+		a.close(id)
+		return mcp.Message{}, err
+	}
+	var err error
+	select {
+	case m := <-ch:
+		return m, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-alive.Done():
+		err = context.Cause(alive)
+	}
+	if a.close(id) {
+		_ = send(mcp.Notification("notifications/cancelled", append(append([]byte(`{"requestId":`), id...), '}')))
+	}
+	return mcp.Message{}, err
+}

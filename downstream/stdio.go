@@ -1,0 +1,440 @@
+package downstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// StdioOptions say who is at the other end of [Stdio]. Server is required.
+type StdioOptions struct {
+	Server Server
+	Agent  string
+	Still  func() error // as [Client] has it
+	Logger *slog.Logger
+}
+
+const (
+	maxLine   = 4 << 20 // bytes of one message
+	maxInHand = 1000    // requests and notifications of one client
+	maxOwed   = 1000    // refusals that a client has not read
+)
+
+// Stdio serves one client, that has started this program, until in ends or ctx does: messages are lines,
+// one each. Both eras are spoken, message by message: a client may try what modern servers answer, and
+// then send initialize. Nothing but messages is written to out.
+//
+// When in ends, the client is gone: what is in hand is given up and waited for, but no longer than 5 s.
+// Stdio returns nil then, else why it ended. It cannot interrupt a read from in or a write to out that
+// hangs: the goroutine that does it ends with in or out.
+func Stdio(ctx context.Context, in io.Reader, out io.Writer, o StdioOptions) error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &pipe{o: o, log: o.Logger.With("component", "downstream"), out: make(chan []byte, 64), said: make(chan struct{}), broken: make(chan struct{}), written: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	defer p.cancel(errGone)
+	go p.write(out)
+	lines := make(chan line)
+	go p.read(in, lines)
+
+	err := p.serve(lines)
+	p.cancel(errGone)
+	if !p.end(5 * time.Second) {
+		p.log.Warn("requests or the client's end of the pipe take too long to end")
+	}
+	return err
+}
+
+// pipe is the connection of one client over stdio.
+type pipe struct {
+	o      StdioOptions
+	log    *slog.Logger
+	ctx    context.Context // ends with the client
+	cancel context.CancelCauseFunc
+
+	out     chan []byte   // lines
+	said    chan struct{} // closed when no line follows that matters
+	broken  chan struct{} // closed when nothing can be written any more
+	wrong   error         // why, to be read after broken
+	written chan struct{} // closed when the writer has ended
+
+	calls  calls
+	asks   asks
+	modern *lease // opened by the first request that needs it; of the serving goroutine
+
+	work sync.WaitGroup
+
+	mu     sync.Mutex
+	legacy *lease // from initialize on
+	inHand int
+	owed   int
+}
+
+// line is what was read: a message, or why there is none.
+type line struct {
+	text []byte
+	bad  *mcp.Error
+	err  error // the last
+}
+
+// read hands on one line after the other.
+func (p *pipe) read(in io.Reader, lines chan<- line) {
+	r := bufio.NewReaderSize(in, 64<<10)
+	hand := func(l line) bool {
+		select {
+		case lines <- l:
+			return l.err == nil
+		case <-p.ctx.Done():
+			return false
+		}
+	}
+	for {
+		text, tooLong, err := readLine(r)
+		if tooLong {
+			if !hand(line{bad: mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: the message has more than %d bytes.", maxLine)}) {
+				return
+			}
+		} else if len(bytes.TrimSpace(text)) > 0 && !hand(line{text: text}) {
+			return
+		}
+		if err != nil {
+			hand(line{err: err})
+			return
+		}
+	}
+}
+
+// readLine reads to the end of a line, and keeps nothing of one that is too long.
+func readLine(r *bufio.Reader) (text []byte, tooLong bool, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(text)+len(part) > maxLine+len("\r\n") {
+			text, tooLong = nil, true
+		}
+		if !tooLong {
+			text = append(text, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, tooLong, err
+		}
+	}
+}
+
+// write is the only one who writes to out, whole lines, as many at once as there are. It ends when all is
+// said.
+func (p *pipe) write(out io.Writer) {
+	defer close(p.written)
+	var b []byte
+	for last := false; !last; {
+		b = b[:0]
+		select {
+		case l := <-p.out:
+			b = append(b, l...)
+		case <-p.said:
+			last = true
+		}
+		for more := true; more && (last || len(b) < maxKept); {
+			select {
+			case l := <-p.out:
+				b = append(b, l...)
+			default:
+				more = false
+			}
+		}
+		if len(b) == 0 {
+			continue
+		}
+		if _, err := out.Write(b); err != nil {
+			p.wrong = err
+			close(p.broken)
+			return
+		}
+		if cap(b) > 2*maxKept {
+			b = nil
+		}
+	}
+}
+
+// send has m written, and waits for its turn as long as ctx lasts.
+func (p *pipe) send(ctx context.Context, m mcp.Message) error {
+	b := m.Bytes()
+	oneLine(b)
+	b = append(b, '\n')
+	select { // what there is room for goes out even when ctx has ended
+	case p.out <- b:
+		return nil
+	default:
+	}
+	select {
+	case p.out <- b:
+		return nil
+	case <-p.broken:
+		return errGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// refuse answers without a session. The reader goes on, so that the client can still cancel; only one that
+// reads nothing and goes on sending what has to be refused is kept waiting.
+func (p *pipe) refuse(id jsontext.Value, e *mcp.Error) {
+	m := mcp.Refuse(id, e)
+	p.mu.Lock()
+	wait := p.owed >= maxOwed
+	if !wait {
+		p.owed++
+	}
+	p.mu.Unlock()
+	if wait {
+		_ = p.send(p.ctx, m)
+		return
+	}
+	p.work.Go(func() {
+		_ = p.send(p.ctx, m)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.owed--
+	})
+}
+
+// serve takes lines until there are no more.
+func (p *pipe) serve(lines <-chan line) error {
+	for {
+		select {
+		case l := <-lines:
+			switch {
+			case errors.Is(l.err, io.EOF):
+				return nil
+			case l.err != nil:
+				return l.err
+			case l.bad != nil:
+				p.refuse(nil, l.bad)
+			default:
+				p.take(l.text)
+			}
+		case <-p.broken:
+			return p.wrong
+		case <-p.ctx.Done():
+			return context.Cause(p.ctx)
+		}
+	}
+}
+
+func (p *pipe) take(text []byte) {
+	m, bad := mcp.Parse(text)
+	switch {
+	case bad != nil:
+		p.refuse(m.ID, bad)
+	case m.IsResponse():
+		if !p.asks.answered(m) {
+			p.log.Debug("a response has nothing to respond to, or came too late")
+		}
+	case m.IsRequest():
+		p.request(m)
+	case m.Method == methodCancelled:
+		p.calls.cancelled(m)
+	default:
+		// Only legacy clients have anything to say outside of requests.
+		if l := p.conversation(); l != nil {
+			if !p.start(l, func() { notify(p.ctx, l.session, m, p.log) }) {
+				p.log.Debug("too many messages are in hand; a notification is dropped", "method", m.Method)
+			}
+		}
+	}
+}
+
+// start runs f with a session in hand. It reports false when too much is in hand.
+func (p *pipe) start(l *lease, f func()) bool {
+	p.mu.Lock()
+	full := p.inHand >= maxInHand
+	if !full {
+		p.inHand++
+	}
+	p.mu.Unlock()
+	if full || !l.take() {
+		return false
+	}
+	p.work.Go(func() {
+		defer func() {
+			l.give()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.inHand--
+		}()
+		f()
+	})
+	return true
+}
+
+// session returns the session that a request is for.
+func (p *pipe) session(m mcp.Message) (*lease, Client, *mcp.Error) {
+	said, bad := readClaim(m)
+	if bad != nil {
+		return nil, Client{}, bad
+	}
+	c := Client{Era: mcp.Modern, Agent: p.o.Agent, Still: p.o.Still, Local: true}
+	if said.modern {
+		if bad := said.complete(); bad != nil {
+			return nil, c, bad
+		}
+		if bad := spoken(said.version); bad != nil {
+			return nil, c, bad
+		}
+		if m.Method == methodInitialize {
+			return nil, c, errNoInitialize
+		}
+		if p.modern == nil {
+			p.modern = newLease(p.o.Server.Open(c), p.log)
+		}
+		return p.modern, c, nil
+	}
+	c.Era, c.Push = mcp.Legacy, p.push
+	l := p.conversation()
+	switch opens := m.Method == methodInitialize; {
+	case opens && l != nil:
+		return nil, c, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized.")
+	case opens:
+		l = newLease(p.o.Server.Open(c), p.log)
+		p.converse(l)
+	case l == nil:
+		return nil, c, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta needs %q, a string. A client that does not know it begins with initialize.", mcp.MetaVersion)
+	}
+	return l, c, nil
+}
+
+func (p *pipe) conversation() *lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.legacy
+}
+
+func (p *pipe) converse(l *lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.legacy = l
+}
+
+// push sends a legacy client what belongs to no request. It is dropped where the client does not read.
+func (p *pipe) push(m mcp.Message) {
+	b := m.Bytes()
+	oneLine(b)
+	select {
+	case p.out <- append(b, '\n'):
+	default:
+		p.log.Debug("a notification is dropped: the client does not read", "method", m.Method)
+	}
+}
+
+func (p *pipe) request(m mcp.Message) {
+	l, c, bad := p.session(m)
+	if bad != nil {
+		p.refuse(m.ID, bad)
+		return
+	}
+	opens := c.Era == mcp.Legacy && m.Method == methodInitialize
+	fail := func(e *mcp.Error) {
+		if opens {
+			p.converse(nil)
+			l.end()
+		}
+		p.refuse(m.ID, e)
+	}
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	if !p.calls.add(m.ID, cancel) {
+		cancel(nil)
+		fail(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand."))
+		return
+	}
+	x := &turn{p: p, ctx: ctx, asks: c.Era == mcp.Legacy}
+	started := p.start(l, func() {
+		defer cancel(errAnswered)
+		resp := answer(ctx, l.session, m, x, p.log)
+		p.calls.remove(m.ID)
+		if opens && resp.Err != nil {
+			p.converse(nil)
+			l.end()
+		}
+		x.finish(resp)
+	})
+	if !started {
+		p.calls.remove(m.ID)
+		cancel(nil)
+		fail(mcp.Errorf(mcp.CodeUnavailable, "Too many requests are in hand: %d.", maxInHand))
+	}
+}
+
+// end waits for what is in hand, then closes the sessions and has the last lines written. It reports
+// whether all that was done in time.
+func (p *pipe) end(patience time.Duration) bool {
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	idle := make(chan struct{})
+	go func() {
+		p.work.Wait()
+		close(p.said)
+		close(idle)
+	}()
+	waits := []<-chan struct{}{idle}
+	for _, l := range []*lease{p.modern, p.conversation()} {
+		if l != nil {
+			go l.end()
+			waits = append(waits, l.closed)
+		}
+	}
+	for _, w := range append(waits, p.written) {
+		select {
+		case <-w:
+		case <-t.C:
+			return false
+		}
+	}
+	return true
+}
+
+// turn is one request over stdio, a [Stream].
+type turn struct {
+	p    *pipe
+	ctx  context.Context
+	asks bool
+
+	mu       sync.Mutex
+	answered bool
+}
+
+// Send implements [Stream].
+func (x *turn) Send(m mcp.Message) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.answered {
+		return errAnswered
+	}
+	return x.p.send(x.ctx, m)
+}
+
+// Ask implements [Stream].
+func (x *turn) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+	if !x.asks {
+		return mcp.Message{}, errNoAsking
+	}
+	return x.p.asks.ask(ctx, x.ctx, method, params, x.Send)
+}
+
+// finish sends the answer, but for one that the client gave up.
+func (x *turn) finish(m mcp.Message) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.answered = true
+	if context.Cause(x.ctx) != errGivenUp {
+		_ = x.p.send(x.ctx, m)
+	}
+}
