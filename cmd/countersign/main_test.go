@@ -67,6 +67,8 @@ func TestScripts(t *testing.T) {
 			"hang":       hang,
 			"rehearse":   rehearse,
 			"tapping":    tapping,
+			"waiting":    waiting,
+			"terminate":  terminate,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -31,6 +31,7 @@ type commandLine struct {
 	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
 
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
+	Hook hookCmd `cmd:"" group:"agents" help:"Answer a coding agent's hook: Claude Code, Codex, Gemini CLI."`
 
 	Pending       pendingCmd       `cmd:"" group:"people" help:"List the requests that wait for a decision."`
 	Show          showCmd          `cmd:"" group:"people" help:"Show one request in full."`

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"countersign/approval"
+	"countersign/client"
+	"countersign/hooks"
+)
+
+type hookCmd struct {
+	remote
+	Agent   string   `arg:"" enum:"claude-code,codex,gemini" help:"Whose hook it is: claude-code, codex or gemini."`
+	Wait    duration `placeholder:"55s" help:"How long to hold a call for a decision; it must be shorter than the hook's time-out. Without it a pending call is denied at once, with what to do next."`
+	Defer   bool     `help:"Claude Code only: where a call is pending the run stops, and claude --resume asks about the same call again."`
+	Gateway []string `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server alone: it is behind a gateway that asks by itself. May be given more than once."`
+}
+
+func (*hookCmd) Help() string {
+	return `It reads the agent's event on standard input and answers in the agent's language; "countersign install" writes it into the agent's settings. A call that policy allows gets no opinion (of Gemini: allow), so that the agent's own rules still ask. An approved one is allowed, with exactly the bytes that were approved; every other one is denied, with what the model is to do next. At the beginning of a session or a turn it tells what was decided since.
+
+Exit code: 0 answered; 2 nothing could be asked or answered, which blocks the call, with the reason on standard error; 1 the same at the beginning of a session or a turn, where there is nothing to block.
+
+Examples:
+
+    countersign hook claude-code --wait 55s
+    countersign hook codex --wait 55s --gateway files
+    countersign hook gemini`
+}
+
+// Hooks are bound in time below what agents give them: an agent that ends its hook may run the call.
+const (
+	hookTime  = 15 * time.Second // without --wait
+	hookGrace = 4 * time.Second  // beyond --wait; install leaves one second more
+)
+
+// Run never returns but with an exit code that the agent takes for what it is.
+func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
+	blocks := true
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v", p)
+		}
+		if err == nil {
+			return
+		}
+		why := strings.TrimSuffix(err.Error(), ".")
+		if blocks {
+			err = usagef("%s", hooks.Fault(why))
+		} else {
+			err = &exitError{exitFailed, "what was decided since could not be told: " + why}
+		}
+	}()
+	agent := hooks.Agent(c.Agent)
+	if c.Defer && agent != hooks.ClaudeCode {
+		return fmt.Errorf("--defer is for claude-code, %s cannot stop and resume", agent)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	bound := hookTime
+	if c.Wait > 0 {
+		bound = time.Duration(c.Wait) + hookGrace
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	input, err := readAll(ctx, s.in, hooks.MaxInput)
+	if err != nil {
+		return err
+	}
+	event, err := hooks.Parse(agent, input)
+	if err != nil {
+		return err
+	}
+	blocks = event.Kind == hooks.BeforeTool
+	hook := hooks.Hook{Wait: time.Duration(c.Wait), Defer: c.Defer, Gateways: c.Gateway, Read: hooks.ReadFile, Asker: &lateAsker{cmd: c, s: s}}
+	reply, err := hook.Answer(ctx, event)
+	if err != nil {
+		return err
+	}
+	if len(reply.Output) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return errors.New("the agent gave up")
+	}
+	if _, err := s.out.Write(reply.Output); err != nil {
+		return fmt.Errorf("the answer could not be written: %w", err)
+	}
+	if len(reply.Told) > 0 {
+		_ = hook.Asker.Ack(ctx, reply.Told) // what is not acknowledged comes again, and the answer is out
+	}
+	return nil
+}
+
+// readAll reads up to limit bytes, for as long as ctx lives.
+func readAll(ctx context.Context, r io.Reader, limit int) ([]byte, error) {
+	type read struct {
+		b   []byte
+		err error
+	}
+	done := make(chan read, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+		done <- read{b, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, errors.New("the event did not come whole")
+	case got := <-done:
+		switch {
+		case got.err != nil:
+			return nil, fmt.Errorf("the event cannot be read: %w", got.err)
+		case len(got.b) > limit:
+			return nil, errors.New("the event is longer than 1 MiB")
+		}
+		return got.b, nil
+	}
+}
+
+// lateAsker connects to the gate when it is first asked: a call that is left to a gateway needs none.
+type lateAsker struct {
+	cmd *hookCmd
+	s   *std
+	g   *gate
+}
+
+func (a *lateAsker) gate() (*gate, error) {
+	if a.g == nil {
+		g, err := a.cmd.connect(a.s)
+		if err != nil {
+			return nil, err
+		}
+		a.g = g
+	}
+	return a.g, nil
+}
+
+// Ask asks without waiting first, so that the request is there whatever happens to who waits.
+func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (hooks.Answer, error) {
+	g, err := a.gate()
+	if err != nil {
+		return hooks.Answer{}, err
+	}
+	until := time.Now().Add(wait)
+	call := client.Call{Server: c.Server, Tool: c.Tool, Args: c.Args, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
+	answer, err := g.Call(ctx, call)
+	if err == nil && answer.Decision == client.Pending && wait > 0 {
+		answer, err = g.await(ctx, call, answer, until)
+	}
+	if err != nil {
+		return hooks.Answer{}, a.fault(ctx, err)
+	}
+	return hooks.Answer{Word: approval.Word(answer.Decision), Message: answer.Message}, nil
+}
+
+func (a *lateAsker) Resolved(ctx context.Context, session string) ([]hooks.Ending, error) {
+	g, err := a.gate()
+	if err != nil {
+		return nil, err
+	}
+	as, err := g.Resolved(ctx, session, 0)
+	if err != nil {
+		return nil, a.fault(ctx, err)
+	}
+	endings := make([]hooks.Ending, len(as))
+	for i, r := range as {
+		word := approval.Word(r.Status)
+		if word == approval.WordApproved && !r.LapsedAt.IsZero() {
+			word = approval.WordLapsed
+		}
+		endings[i] = hooks.Ending{ID: r.ID, Word: word, Message: r.Message, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
+	}
+	return endings, nil
+}
+
+func (a *lateAsker) Ack(ctx context.Context, ids []string) error {
+	g, err := a.gate()
+	if err != nil {
+		return err
+	}
+	_, err = g.Ack(ctx, ids...)
+	return err
+}
+
+// fault says what went wrong between us and the gate.
+func (a *lateAsker) fault(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.New("the agent gave up")
+	}
+	return a.g.failure(err)
+}

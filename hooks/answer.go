@@ -1,0 +1,125 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"countersign/approval"
+)
+
+// Answer is what the gate says of a call.
+type Answer struct {
+	Word    approval.Word
+	Message string // for the model, word for word
+}
+
+// MayRun reports whether the call may run.
+func (a Answer) MayRun() bool {
+	return a.Word == approval.WordAllow || a.Word == approval.WordApproved
+}
+
+// What a model is told beside the gate's message. Each ending keeps its own words: that nobody answered is
+// never told as a no.
+const (
+	afterPending = "The call was not run. Do not repeat it again and again, and do not look for a way around it: " +
+		"go on with other work, or end your turn and say what you are waiting for. The answer comes at the start of the next turn; " +
+		"once it is approved make the identical call, which runs it once."
+	afterDenied = "The call was not run. Do not repeat it; try a different approach."
+	afterNobody = "The call was not run. Nobody said no: make the identical call again if it is still needed, which asks anew."
+	afterCancel = "The call was not run. The request was taken back, which is not a denial: make the identical call again only if it is still needed."
+)
+
+// reason is what the model reads of a call that does not run. It is never empty: some agents run a call
+// that was denied without a reason.
+func (a Answer) reason() string {
+	message := strings.TrimSpace(a.Message)
+	if message == "" {
+		message = fmt.Sprintf("The gate's answer is %q.", shorten(string(a.Word), 40))
+	}
+	next := afterDenied
+	switch a.Word {
+	case approval.WordPending:
+		next = afterPending
+	case approval.WordExpired, approval.WordLapsed:
+		next = afterNobody
+	case approval.WordCancelled:
+		next = afterCancel
+	case approval.WordDenied:
+		if strings.Contains(message, "do not repeat it") {
+			return message
+		}
+	}
+	return message + " " + next
+}
+
+// decision is the answer to a call in the words of Claude Code and Codex.
+type decision struct {
+	Event   string          `json:"hookEventName"`
+	Word    string          `json:"permissionDecision,omitempty"`
+	Reason  string          `json:"permissionDecisionReason,omitempty"`
+	Input   json.RawMessage `json:"updatedInput,omitempty"`
+	Context string          `json:"additionalContext,omitempty"`
+}
+
+// geminiDecision is the answer in the words of Gemini CLI.
+type geminiDecision struct {
+	Decision string          `json:"decision,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Specific *geminiSpecific `json:"hookSpecificOutput,omitempty"`
+}
+
+type geminiSpecific struct {
+	Event   string          `json:"hookEventName"`
+	Input   json.RawMessage `json:"tool_input,omitempty"`
+	Context string          `json:"additionalContext,omitempty"`
+}
+
+// say puts an answer into the agent's words; nothing means that there is no opinion.
+func (e Event) say(a Answer, args json.RawMessage, mayDefer bool) ([]byte, error) {
+	switch {
+	case a.Word == approval.WordAllow && e.Agent == Gemini:
+		return encode(geminiDecision{Decision: "allow"})
+	case a.Word == approval.WordAllow:
+		return nil, nil
+	case a.Word == approval.WordApproved && e.Agent == Gemini:
+		return encode(geminiDecision{Decision: "allow", Reason: a.Message, Specific: &geminiSpecific{Event: e.Name, Input: args}})
+	case a.Word == approval.WordApproved:
+		return encode(specific{decision{Event: e.Name, Word: "allow", Reason: a.Message, Input: args}})
+	case a.Word == approval.WordPending && mayDefer && e.Agent == ClaudeCode:
+		return encode(specific{decision{Event: e.Name, Word: "defer", Reason: a.reason()}})
+	}
+	return e.deny(a.reason())
+}
+
+// specific is how Claude Code and Codex wrap an answer.
+type specific struct {
+	Output decision `json:"hookSpecificOutput"`
+}
+
+func (e Event) deny(reason string) ([]byte, error) {
+	if e.Agent == Gemini {
+		return encode(geminiDecision{Decision: "deny", Reason: reason})
+	}
+	return encode(specific{decision{Event: e.Name, Word: "deny", Reason: reason}})
+}
+
+// tell adds text to what the model reads next.
+func (e Event) tell(text string) ([]byte, error) {
+	if e.Agent == Gemini {
+		return encode(geminiDecision{Specific: &geminiSpecific{Event: e.Name, Context: text}})
+	}
+	return encode(specific{decision{Event: e.Name, Context: text}})
+}
+
+// encode writes one line of JSON, whole.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("the answer cannot be written as JSON: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,251 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+func reply(t *testing.T, h Hook, e Event) Reply {
+	t.Helper()
+	r, err := h.Answer(context.Background(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestWhatPolicyAllowsGetsNoOpinion(t *testing.T) {
+	for agent, want := range map[Agent]string{ClaudeCode: "", Codex: "", Gemini: `{"decision":"allow"}` + "\n"} {
+		g := &fakeGate{answer: Answer{approval.WordAllow, "Allowed by policy."}}
+		if got := reply(t, Hook{Asker: g}, event(t, agent, "X", "{}")); string(got.Output) != want {
+			t.Errorf("%s: got %q, want %q", agent, got.Output, want)
+		}
+	}
+}
+
+func TestAnApprovedCallRunsWithTheBytesThatWereApproved(t *testing.T) {
+	const input, covered = `{"command":"a && b <c>","description":"x","n":9007199254740993,"m":1.10}`, `{"command":"a && b <c>","n":9007199254740993,"m":1.10}`
+	for agent, want := range map[Agent]string{
+		ClaudeCode: `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"` + approvedMessage + `","updatedInput":` + covered + `}}`,
+		Codex:      `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"` + approvedMessage + `","updatedInput":` + covered + `}}`,
+		Gemini:     `{"decision":"allow","reason":"` + approvedMessage + `","hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":` + covered + `}}`,
+	} {
+		g := &fakeGate{answer: approved}
+		got := reply(t, Hook{Asker: g, Wait: time.Minute}, event(t, agent, map[Agent]string{ClaudeCode: "Bash", Codex: "Bash", Gemini: "run_shell_command"}[agent], input))
+		if string(got.Output) != want+"\n" {
+			t.Errorf("%s: got %s\nwant %s", agent, got.Output, want)
+		}
+		if string(g.asked[0].Args) != covered || g.asked[0].Scope != "/srv/app" || g.wait != time.Minute {
+			t.Errorf("%s: the gate was asked %s in %s, held for %s", agent, g.asked[0].Args, g.asked[0].Scope, g.wait)
+		}
+	}
+}
+
+func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		answer Answer
+		want   []string
+		not    string
+	}{
+		{Answer{approval.WordPending, "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
+		{Answer{approval.WordDenied, "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
+		{Answer{approval.WordDenied, "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
+		{Answer{approval.WordExpired, "[APPROVAL EXPIRED] x"}, []string{"EXPIRED", "Nobody said no"}, "different approach"},
+		{Answer{approval.WordLapsed, "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
+		{Answer{approval.WordCancelled, "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
+		{Answer{"perhaps", "A word of a later version."}, []string{"later version", "not run"}, ""},
+		{Answer{"perhaps", " "}, []string{`"perhaps"`, "not run"}, ""},
+		{Answer{}, []string{"not run"}, ""},
+	} {
+		for _, agent := range []Agent{ClaudeCode, Codex, Gemini} {
+			o := decode(t, reply(t, Hook{Asker: &fakeGate{answer: c.answer}}, event(t, agent, "X", "{}")).Output)
+			decision, reason := o.Specific.Decision, o.Specific.Reason
+			if agent == Gemini {
+				decision, reason = o.Decision, o.Reason
+			}
+			if decision != "deny" || o.Specific.Input != nil || o.Specific.Args != nil {
+				t.Errorf("%s, %q: got %+v, want a denial", agent, c.answer.Word, o)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(reason, w) {
+					t.Errorf("%s, %q: the reason %q does not say %q", agent, c.answer.Word, reason, w)
+				}
+			}
+			if c.not != "" && strings.Contains(reason, c.not) {
+				t.Errorf("%s, %q: the reason %q says %q", agent, c.answer.Word, reason, c.not)
+			}
+		}
+	}
+}
+
+func TestAFaultIsNoAnswer(t *testing.T) {
+	for _, agent := range []Agent{ClaudeCode, Codex, Gemini} {
+		r, err := Hook{Asker: &fakeGate{answer: approved, err: errors.New("no gate")}}.Answer(context.Background(), event(t, agent, "X", "{}"))
+		if err == nil || r.Output != nil {
+			t.Errorf("%s: got %q, %v; want an error and no output", agent, r.Output, err)
+		}
+	}
+}
+
+func TestToolsBehindAGatewayAreAskedAboutThere(t *testing.T) {
+	for _, c := range []struct {
+		agent Agent
+		tool  string
+		input string
+		left  bool
+	}{
+		{ClaudeCode, "mcp__files__write", "{}", true},
+		{ClaudeCode, "mcp__my_files__write", "{}", true},
+		{Codex, "mcp__files__write", "{}", true},
+		{Gemini, "mcp_files_write", `{},"mcp_context":{"server_name":"files"}`, true},
+		{Gemini, "mcp_files_write", `{}`, false},
+		{ClaudeCode, "mcp__files2__write", "{}", false},
+		{ClaudeCode, "files", "{}", false},
+		{ClaudeCode, "Bash", "{}", false},
+	} {
+		g := &fakeGate{answer: Answer{Word: approval.WordDenied}}
+		r := reply(t, Hook{Asker: g, Gateways: []string{"files", "my files"}}, event(t, c.agent, c.tool, c.input))
+		if left := r.Output == nil && len(g.asked) == 0; left != c.left {
+			t.Errorf("%s %s: left to the gateway is %t, want %t", c.agent, c.tool, left, c.left)
+		}
+	}
+}
+
+func TestOnlyClaudeCodeDefersAndOnlyWhatIsPending(t *testing.T) {
+	pending := Answer{approval.WordPending, "⏳ Approval pending (id: X)."}
+	for _, c := range []struct {
+		agent  Agent
+		answer Answer
+		want   string
+	}{
+		{ClaudeCode, pending, "defer"},
+		{ClaudeCode, Answer{approval.WordDenied, "no"}, "deny"},
+		{ClaudeCode, approved, "allow"},
+		{Codex, pending, "deny"},
+	} {
+		o := decode(t, reply(t, Hook{Asker: &fakeGate{answer: c.answer}, Defer: true}, event(t, c.agent, "X", "{}")).Output)
+		if o.Specific.Decision != c.want || o.Specific.Reason == "" {
+			t.Errorf("%s, %s: got %+v, want %s with a reason", c.agent, c.answer.Word, o.Specific, c.want)
+		}
+	}
+}
+
+func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
+	ending := func(word approval.Word, change func(*Ending)) Ending {
+		e := Ending{ID: "E", Word: word, Message: "[APPROVAL EXPIRED] x", Scope: "/srv/app", Tool: "Bash", Args: []byte(`{ "command":"ls","timeout":1 }`)}
+		if change != nil {
+			change(&e)
+		}
+		return e
+	}
+	for _, c := range []struct {
+		name   string
+		ending Ending
+		told   bool
+	}{
+		{"expired", ending(approval.WordExpired, nil), true},
+		{"denied", ending(approval.WordDenied, nil), true},
+		{"lapsed", ending(approval.WordLapsed, nil), true},
+		{"approved", ending(approval.WordApproved, nil), false},
+		{"another tool", ending(approval.WordExpired, func(e *Ending) { e.Tool = "Read" }), false},
+		{"another server", ending(approval.WordExpired, func(e *Ending) { e.Server = "s" }), false},
+		{"another directory", ending(approval.WordExpired, func(e *Ending) { e.Scope = "/srv" }), false},
+		{"other args", ending(approval.WordExpired, func(e *Ending) { e.Args = []byte(`{"command":"ls"}`) }), false},
+	} {
+		g := &fakeGate{answer: Answer{approval.WordPending, "p"}, endings: []Ending{c.ending}}
+		r := reply(t, Hook{Asker: g, Defer: true}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls","description":"other words"}`))
+		o := decode(t, r.Output)
+		if told := len(r.Told) == 1 && o.Specific.Decision == "deny" && len(g.asked) == 0; told != c.told {
+			t.Errorf("%s: got %+v, told %v, asked %d times; want told %t", c.name, o.Specific, r.Told, len(g.asked), c.told)
+		}
+	}
+	g := &fakeGate{answer: Answer{approval.WordPending, "p"}, endings: []Ending{ending(approval.WordExpired, nil)}}
+	if reply(t, Hook{Asker: g}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls"}`)); len(g.asked) != 1 {
+		t.Error("without --defer an ending stops a call that is asked anew")
+	}
+}
+
+func beginning(t *testing.T, agent Agent, name, source string) Event {
+	t.Helper()
+	e, err := Parse(agent, []byte(`{"session_id":"s1","cwd":"/srv","hook_event_name":"`+name+`","prompt":"go on","source":"`+source+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestEndingsAreToldWhenATurnBegins(t *testing.T) {
+	for _, c := range []struct {
+		agent Agent
+		name  string
+	}{{ClaudeCode, "UserPromptSubmit"}, {ClaudeCode, "SessionStart"}, {Codex, "UserPromptSubmit"}, {Codex, "SessionStart"}, {Gemini, "BeforeAgent"}, {Gemini, "SessionStart"}} {
+		g := &fakeGate{endings: []Ending{{ID: "A", Word: approval.WordApproved, Message: "[APPROVAL APPROVED] x"}, {ID: "B", Word: approval.WordExpired, Message: "[APPROVAL EXPIRED] y"}}}
+		r := reply(t, Hook{Asker: g}, beginning(t, c.agent, c.name, "startup"))
+		o := decode(t, r.Output)
+		const want = "Answers to calls that waited for a person:\n[APPROVAL APPROVED] x\n[APPROVAL EXPIRED] y\nTo run a call that was approved, make the identical call again; each approval is used once."
+		if o.Specific.Event != c.name || o.Specific.Context != want || o.Decision != "" || o.Specific.Decision != "" {
+			t.Errorf("%s %s: got %+v", c.agent, c.name, o)
+		}
+		if strings.Join(r.Told, " ") != "A B" || g.acked != nil {
+			t.Errorf("%s %s: told %v, acknowledged %v before anything was written", c.agent, c.name, r.Told, g.acked)
+		}
+		if r := reply(t, Hook{Asker: &fakeGate{}}, beginning(t, c.agent, c.name, "startup")); r.Output != nil {
+			t.Errorf("%s %s: with nothing to tell got %q", c.agent, c.name, r.Output)
+		}
+	}
+}
+
+func TestWhatIsTooMuchToTellComesNextTime(t *testing.T) {
+	long := strings.Repeat("x", maxTold)
+	g := &fakeGate{endings: []Ending{{ID: "A", Message: long}, {ID: "B", Message: "short"}}}
+	if r := reply(t, Hook{Asker: g}, beginning(t, ClaudeCode, "UserPromptSubmit", "")); strings.Join(r.Told, " ") != "A" || strings.Contains(string(r.Output), "short") {
+		t.Errorf("told %v, want A alone", r.Told)
+	}
+}
+
+func TestAResumedRunLeavesTheEndingToTheDeferredCall(t *testing.T) {
+	g := &fakeGate{endings: []Ending{{ID: "A", Word: approval.WordExpired, Message: "x"}}}
+	if r := reply(t, Hook{Asker: g, Defer: true}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output != nil || r.Told != nil {
+		t.Errorf("got %+v, want nothing", r)
+	}
+	if r := reply(t, Hook{Asker: g}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output == nil {
+		t.Error("without --defer a resumed session is told nothing")
+	}
+}
+
+func TestPermissionPrompts(t *testing.T) {
+	e, err := ParsePermissionPrompt([]byte(`{"tool_name":"Bash","input":{"command":"ls","description":"d"},"tool_use_id":"toolu_1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.CWD = "/srv"
+	c := call(t, e, nil)
+	if c.Tool != "Bash" || string(c.Args) != `{"command":"ls"}` || c.Rationale != "d" || c.Scope != "/srv" {
+		t.Errorf("got %+v", c)
+	}
+	for _, w := range []struct {
+		answer Answer
+		want   string
+	}{
+		{approved, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		{Answer{approval.WordAllow, "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		{Answer{approval.WordDenied, "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
+	} {
+		if got, err := AnswerPermissionPrompt(w.answer, c); err != nil || strings.TrimSpace(string(got)) != w.want {
+			t.Errorf("%s: got %s, %v; want %s", w.answer.Word, got, err, w.want)
+		}
+	}
+	if got, err := DenyPermissionPrompt("no gate answers"); err != nil || !strings.HasPrefix(string(got), `{"behavior":"deny","message":"The gate could not be asked: no gate answers.`) {
+		t.Errorf("got %s, %v", got, err)
+	}
+	for _, bad := range []string{``, `{}`, `{"tool_name":"Bash"}`, `{"input":{}}`, `{"tool_name":"Bash","input":[]}`, `{"tool_name":"Bash","input":{},"input":{}}`, `{"tool_name":1,"input":{}}`} {
+		if _, err := ParsePermissionPrompt([]byte(bad)); err == nil {
+			t.Errorf("%s was taken for a permission prompt", bad)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Agent is a coding agent whose hooks are spoken.
+type Agent string
+
+const (
+	ClaudeCode Agent = "claude-code"
+	Codex      Agent = "codex"
+	Gemini     Agent = "gemini"
+)
+
+// Kind is what an event asks for.
+type Kind int
+
+const (
+	BeforeTool Kind = iota + 1 // whether a call may run
+	Beginning                  // what was decided since: a session or a turn begins
+)
+
+// kinds are the events that each agent has for us.
+var kinds = map[Agent]map[string]Kind{
+	ClaudeCode: {"PreToolUse": BeforeTool, "UserPromptSubmit": Beginning, "SessionStart": Beginning},
+	Codex:      {"PreToolUse": BeforeTool, "UserPromptSubmit": Beginning, "SessionStart": Beginning},
+	Gemini:     {"BeforeTool": BeforeTool, "BeforeAgent": Beginning, "SessionStart": Beginning},
+}
+
+// MaxInput is how long an event may be, in bytes: what the gate takes as one call, too.
+const MaxInput = 1 << 20
+
+// Event is what an agent tells its hook.
+type Event struct {
+	Agent     Agent
+	Name      string // the agent's own name of it
+	Kind      Kind
+	SessionID string
+	TurnID    string // Claude's prompt_id, Codex' turn_id; "" where the agent has none
+	CWD       string
+	Source    string // of a session's beginning: startup, resume, …
+
+	// Of a call.
+	ToolUseID string
+	Server    string // the MCP server that has the tool, "" for the agent's own
+	Tool      string
+	Input     json.RawMessage // the bytes of tool_input
+}
+
+// Parse reads an event. Members that are not known are ignored; what is missing, of the wrong type or
+// there twice is an error, whose text is safe to show and quotes no value.
+func Parse(agent Agent, input []byte) (Event, error) {
+	e := Event{Agent: agent}
+	f, err := readObject(input)
+	if err != nil {
+		return e, fmt.Errorf("what the agent sent is not an event: %w", err)
+	}
+	server := ""
+	for _, m := range []struct {
+		name string
+		to   *string
+	}{
+		{"hook_event_name", &e.Name}, {"session_id", &e.SessionID}, {"turn_id", &e.TurnID}, {"prompt_id", &e.TurnID},
+		{"cwd", &e.CWD}, {"source", &e.Source}, {"tool_use_id", &e.ToolUseID}, {"tool_name", &e.Tool},
+	} {
+		if m.name == "source" && !f.is(m.name, '"') {
+			continue // other agents' versions may have an object there, and we only ask for one word
+		}
+		if s, err := f.text(m.name); err != nil {
+			return e, fmt.Errorf("what the agent sent is not an event: %w", err)
+		} else if s != "" {
+			*m.to = s
+		}
+	}
+	e.Kind = kinds[agent][e.Name]
+	switch {
+	case e.Name == "":
+		return e, errors.New("what the agent sent has no hook_event_name")
+	case e.Kind == 0:
+		return e, fmt.Errorf("this hook does not answer the event %q of %s", shorten(e.Name, 40), agent)
+	case e.Kind == Beginning:
+		e.Tool = ""
+		return e, nil
+	case e.Tool == "":
+		return e, errors.New("what the agent sent has no tool_name")
+	case e.CWD == "":
+		return e, errors.New("what the agent sent has no cwd")
+	case !f.is("tool_input", '{'):
+		return e, errors.New("what the agent sent has no tool_input that is an object")
+	}
+	e.Input = json.RawMessage(f["tool_input"])
+	if agent == Gemini {
+		server, e.Tool, err = geminiTool(e.Tool, f)
+		if err != nil {
+			return e, err
+		}
+	} else {
+		server, e.Tool = splitTool(e.Tool)
+	}
+	e.Server = server
+	return e, nil
+}
+
+// splitTool reads mcp__server__tool. The first two underscores after the prefix end the server's name,
+// whatever stands in the tool's.
+func splitTool(name string) (server, tool string) {
+	rest, isMCP := strings.CutPrefix(name, "mcp__")
+	if !isMCP {
+		return "", name
+	}
+	server, tool, found := strings.Cut(rest, "__")
+	if !found || server == "" || tool == "" {
+		return "", name
+	}
+	return server, tool
+}
+
+// geminiTool reads mcp_server_tool. One underscore does not tell where the server's name ends, so the
+// names are taken from mcp_context, where it has them and they fit; else the name stays in one piece.
+func geminiTool(name string, f object) (server, tool string, err error) {
+	if !strings.HasPrefix(name, "mcp_") || !f.is("mcp_context", '{') {
+		return "", name, nil
+	}
+	c, err := readObject(f["mcp_context"])
+	if err != nil {
+		return "", "", fmt.Errorf("mcp_context: %w", err)
+	}
+	if server, err = c.text("server_name"); err != nil {
+		return "", "", fmt.Errorf("mcp_context: %w", err)
+	}
+	rest := strings.TrimPrefix(name, "mcp_")
+	for _, between := range []string{"_", "__"} {
+		if tool, ok := strings.CutPrefix(strings.TrimPrefix(rest, "_"), plain(server)+between); ok && server != "" && tool != "" && tool[0] != '_' {
+			return server, tool, nil
+		}
+	}
+	return "", name, nil
+}
+
+// plain is a server's name as agents write it into a tool's name.
+func plain(server string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, server)
+}
+
+// object is a JSON object's members by their exact names, as the bytes that were sent.
+type object map[string]jsontext.Value
+
+// member is one member as it was written.
+type member struct{ name, value jsontext.Value }
+
+// readMembers reads exactly one object, in order. Names that are there twice, at any depth, and text that
+// is not UTF-8 are refused: another reader could read another value.
+func readMembers(raw []byte) ([]member, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, errors.New("there is nothing")
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	if d.PeekKind() != '{' {
+		if _, err := d.ReadValue(); err != nil {
+			return nil, notJSON(err)
+		}
+		return nil, errors.New("it is not a JSON object")
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, notJSON(err)
+	}
+	var ms []member
+	for d.PeekKind() != '}' {
+		name, err := d.ReadValue()
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		m := member{name: name.Clone()}
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		m.value = value.Clone()
+		ms = append(ms, m)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, notJSON(err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON object")
+	}
+	return ms, nil
+}
+
+// notJSON says what is wrong without a word of what was sent.
+func notJSON(err error) error {
+	var s *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return errors.New("an object has a name twice")
+	case errors.As(err, &s):
+		return fmt.Errorf("it is not JSON, from byte %d on", s.ByteOffset)
+	}
+	return errors.New("it is not JSON")
+}
+
+func readObject(raw []byte) (object, error) {
+	ms, err := readMembers(raw)
+	if err != nil {
+		return nil, err
+	}
+	f := object{}
+	for _, m := range ms {
+		name, err := jsontext.AppendUnquote(nil, m.name)
+		if err != nil {
+			return nil, errors.New("it is not JSON")
+		}
+		f[string(name)] = m.value
+	}
+	return f, nil
+}
+
+// is reports whether the member is there and of a kind.
+func (f object) is(name string, kind jsontext.Kind) bool {
+	return len(f[name]) > 0 && f[name].Kind() == kind
+}
+
+// text returns a text member, "" where it is absent or null.
+func (f object) text(name string) (string, error) {
+	v := f[name]
+	if len(v) == 0 || v.Kind() == 'n' {
+		return "", nil
+	}
+	if v.Kind() != '"' {
+		return "", fmt.Errorf("%s is not text", name)
+	}
+	s, err := jsontext.AppendUnquote(nil, v)
+	return string(s), err
+}
+
+// given returns a text member that must be there.
+func (f object) given(name string) (string, bool) {
+	if !f.is(name, '"') {
+		return "", false
+	}
+	s, err := f.text(name)
+	return s, err == nil
+}
+
+func (f object) isTrue(name string) bool { return f.is(name, 't') }
+
+// shorten cuts s to limit characters and says how many are missing.
+func shorten(s string, limit int) string {
+	n := 0
+	for i := range s {
+		if n == limit {
+			return fmt.Sprintf("%s… (+%d)", s[:i], len([]rune(s[i:])))
+		}
+		n++
+	}
+	return s
+}

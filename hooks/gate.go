@@ -1,0 +1,58 @@
+package hooks
+
+import (
+	"context"
+	"time"
+
+	"countersign/approval"
+)
+
+// Gate is an [Asker] that asks a gate in the same process, for one agent.
+type Gate struct {
+	Gate  *approval.Gate
+	Agent string
+	// Still is asked right before an approval is used, for whether the agent's token still holds. nil:
+	// nothing to ask.
+	Still func() error
+	// Stop, once closed, ends waits as if their time were up. nil: nothing does.
+	Stop <-chan struct{}
+}
+
+// Ask asks the gate.
+func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, error) {
+	args, err := approval.ParseArgs(c.Args)
+	if err != nil {
+		return Answer{}, err
+	}
+	out, err := g.Gate.CheckWait(ctx, approval.Call{
+		Agent: g.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Args: args,
+		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
+	}, approval.WaitOptions{For: wait, Still: g.Still, Stop: g.Stop})
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{out.Word, out.Message}, nil
+}
+
+// Resolved returns the agent's endings.
+func (g Gate) Resolved(ctx context.Context, session string) ([]Ending, error) {
+	rs, err := g.Gate.Resolved(ctx, g.Agent, session, 0)
+	if err != nil {
+		return nil, err
+	}
+	endings := make([]Ending, len(rs))
+	for i, r := range rs {
+		endings[i] = Ending{ID: r.ID, Word: approval.Word(r.Status), Message: r.FeedMessage(),
+			Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
+		if r.Status == approval.Approved && !r.LapsedAt.IsZero() {
+			endings[i].Word = approval.WordLapsed
+		}
+	}
+	return endings, nil
+}
+
+// Ack acknowledges endings.
+func (g Gate) Ack(ctx context.Context, ids []string) error {
+	_, err := g.Gate.Ack(ctx, g.Agent, ids)
+	return err
+}

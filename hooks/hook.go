@@ -1,0 +1,135 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"countersign/approval"
+)
+
+// Asker is the gate as one agent sees it.
+type Asker interface {
+	// Ask asks whether the call may run, and holds up to wait for a person's decision. An approved answer
+	// has used the approval. Once ctx has ended nothing is used.
+	Ask(ctx context.Context, c Call, wait time.Duration) (Answer, error)
+	// Resolved returns the endings that were not acknowledged, of what the session asked for.
+	Resolved(ctx context.Context, session string) ([]Ending, error)
+	// Ack takes endings out of that list.
+	Ack(ctx context.Context, ids []string) error
+}
+
+// Ending is how a request ended that was asked earlier.
+type Ending struct {
+	ID      string
+	Word    approval.Word
+	Message string // for the model, word for word
+	Scope   string
+	Server  string
+	Tool    string
+	Args    json.RawMessage
+}
+
+// Hook answers one agent's events.
+type Hook struct {
+	Asker Asker
+	// Wait is how long a call is held for a person's decision; it must end before the agent gives up.
+	Wait time.Duration
+	// Defer has Claude Code stop where a call is pending: resumed, it asks again about the same call.
+	Defer bool
+	// Gateways are the MCP servers that are behind a gateway of ours: their calls are asked about there,
+	// and get no opinion here.
+	Gateways []string
+	// Read looks at the files that an edit changes; nil does not look.
+	Read Read
+}
+
+// Reply is what to tell the agent.
+type Reply struct {
+	Output []byte   // JSON, whole; nothing where there is no opinion
+	Told   []string // the endings that Output tells of, to be acknowledged once it was written
+}
+
+// Answer answers an event. An error means that the agent must be told no, in whatever way it takes for one;
+// for an event of the kind [Beginning] it only means that nothing could be told.
+func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
+	if e.Kind == Beginning {
+		return h.begin(ctx, e)
+	}
+	if e.left(h.Gateways) {
+		return Reply{}, nil
+	}
+	c, err := e.Call(h.Read)
+	if err != nil {
+		return Reply{}, err
+	}
+	if h.Defer && e.Agent == ClaudeCode {
+		ended, err := h.ended(ctx, c)
+		if err != nil {
+			return Reply{}, err
+		}
+		if ended != nil {
+			out, err := e.deny(Answer{ended.Word, ended.Message}.reason())
+			return Reply{Output: out, Told: []string{ended.ID}}, err
+		}
+	}
+	a, err := h.Asker.Ask(ctx, c, h.Wait)
+	if err != nil {
+		return Reply{}, err
+	}
+	out, err := e.say(a, c.Args, h.Defer)
+	return Reply{Output: out}, err
+}
+
+// ended returns how the request of a deferred call ended, nil if it did not or was approved. Asking
+// without this look would begin a new request where nobody answered the old one.
+func (h Hook) ended(ctx context.Context, c Call) (*Ending, error) {
+	endings, err := h.Asker.Resolved(ctx, c.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	args, err := approval.ParseArgs(c.Args)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range endings {
+		if e.Word == approval.WordApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
+			continue
+		}
+		if was, err := approval.ParseArgs(e.Args); err == nil && bytes.Equal(was.Canonical(), args.Canonical()) {
+			return &e, nil
+		}
+	}
+	return nil, nil
+}
+
+// maxTold is how much is told at once, in bytes: agents cut what is longer. The rest comes next time.
+const maxTold = 8 << 10
+
+// begin tells what was decided since.
+func (h Hook) begin(ctx context.Context, e Event) (Reply, error) {
+	if h.Defer && e.Source == "resume" {
+		return Reply{}, nil // the deferred call is about to ask, and gets its ending itself
+	}
+	endings, err := h.Asker.Resolved(ctx, e.SessionID)
+	if err != nil || len(endings) == 0 {
+		return Reply{}, err
+	}
+	var r Reply
+	lines, size, approved := []string{"Answers to calls that waited for a person:"}, 0, false
+	for _, ending := range endings {
+		if size += len(ending.Message); size > maxTold && len(r.Told) > 0 {
+			break
+		}
+		lines = append(lines, ending.Message)
+		r.Told = append(r.Told, ending.ID)
+		approved = approved || ending.Word == approval.WordApproved
+	}
+	if approved {
+		lines = append(lines, "To run a call that was approved, make the identical call again; each approval is used once.")
+	}
+	r.Output, err = e.tell(strings.Join(lines, "\n"))
+	return r, err
+}

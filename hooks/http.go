@@ -1,0 +1,168 @@
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign/approval"
+)
+
+// MaxHold is how long [Handler] holds a call at most, as long as Claude Code's longest usual time-out.
+const MaxHold = 10 * time.Minute
+
+// Handler answers Claude Code's hooks of type http. The body is the event and the answer its output, as
+// for a command. What else a command has as flags stands in the URL's query: wait=55s, defer=true, and
+// gateway=NAME as often as needed.
+//
+// Claude Code runs a call whose hook answers anything but 200, unless its settings say otherwise. So each
+// fault is a 200 that denies, saying which; a token that is not an agent's too. At the beginning of a
+// session or a turn, where nothing can be denied, a fault is told to the user and stops nothing.
+//
+// It does not look at files: that would show, in an agent's own request, what the gate's user can read.
+type Handler struct {
+	// Asker returns the gate for the agent whose bearer token it is. The error is told to the agent. It is
+	// required.
+	Asker func(r *http.Request) (Asker, error)
+	Log   *slog.Logger // nil: nothing is logged
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "hooks are posted", http.StatusMethodNotAllowed)
+		return
+	}
+	e := Event{Agent: ClaudeCode, Name: "PreToolUse", Kind: BeforeTool}
+	defer func() {
+		if p := recover(); p != nil {
+			h.fault(w, r, e, fmt.Errorf("panic: %v", p), "an internal error")
+		}
+	}()
+	asker, err := h.Asker(r)
+	if err != nil {
+		io.Copy(io.Discard, io.LimitReader(r.Body, MaxInput)) // who is asked for the answer gets to read it
+		h.fault(w, r, e, err, err.Error())
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxInput))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		h.fault(w, r, e, err, "the event is longer than 1 MiB")
+		return
+	} else if err != nil {
+		h.fault(w, r, e, err, "the event did not arrive whole")
+		return
+	}
+	hook := Hook{Asker: asker}
+	read, err := Parse(ClaudeCode, body)
+	if read.Kind != 0 {
+		e = read
+	}
+	if err == nil {
+		err = hook.configure(r.URL.RawQuery)
+	}
+	if err != nil {
+		h.fault(w, r, e, err, err.Error())
+		return
+	}
+	control := http.NewResponseController(w)
+	if hook.Wait > 0 { // a server that has no deadline needs none
+		_ = control.SetWriteDeadline(time.Now().Add(hook.Wait + 15*time.Second))
+	}
+	reply, err := hook.Answer(r.Context(), e)
+	if err != nil {
+		h.fault(w, r, e, err, told(err))
+		return
+	}
+	if reply.Output == nil {
+		reply.Output = []byte("{}\n")
+	}
+	if h.write(w, reply.Output) && len(reply.Told) > 0 && control.Flush() == nil {
+		if err := asker.Ack(r.Context(), reply.Told); err != nil {
+			h.log().WarnContext(r.Context(), "endings that were told could not be acknowledged; they come again", "error", err)
+		}
+	}
+}
+
+// configure reads what a command has as flags.
+func (h *Hook) configure(query string) error {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("the hook's URL has a query that cannot be read")
+	}
+	for name, values := range q {
+		switch last := values[len(values)-1]; name {
+		case "wait":
+			d, err := time.ParseDuration(last)
+			if n, errN := strconv.Atoi(last); errN == nil {
+				d, err = time.Duration(n)*time.Second, nil
+			}
+			if err != nil || d < 0 || d > MaxHold {
+				return fmt.Errorf("wait in the hook's URL must be a duration up to %s, such as 55s", MaxHold)
+			}
+			h.Wait = d
+		case "defer":
+			if h.Defer, err = strconv.ParseBool(last); err != nil {
+				return errors.New("defer in the hook's URL must be true or false")
+			}
+		case "gateway":
+			h.Gateways = values
+		default:
+			return fmt.Errorf("the hook's URL has %q, which is not known; wait, defer and gateway are", shorten(name, 40))
+		}
+	}
+	return nil
+}
+
+// told is what an agent may read of an error.
+func told(err error) string {
+	if e, ok := errors.AsType[*approval.Error](err); ok {
+		return e.Message
+	}
+	if e, ok := errors.AsType[*approval.ArgsError](err); ok {
+		return e.Error()
+	}
+	return "the gate could not answer"
+}
+
+func (h *Handler) log() *slog.Logger {
+	if h.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return h.Log
+}
+
+// fault answers what went wrong.
+func (h *Handler) fault(w http.ResponseWriter, r *http.Request, e Event, err error, why string) {
+	h.log().WarnContext(r.Context(), "a hook could not be answered", "event", e.Name, "error", err)
+	why = strings.TrimSuffix(why, ".")
+	var out []byte
+	if e.Kind == Beginning {
+		out, err = encode(map[string]string{"systemMessage": "Countersign could not tell what was decided: " + why + "."})
+	} else {
+		out, err = e.deny(Fault(why))
+	}
+	if err != nil {
+		h.log().ErrorContext(r.Context(), "a hook's answer could not be built", "error", err)
+		return
+	}
+	h.write(w, out)
+}
+
+// Fault is what the model reads where the gate could not be asked.
+func Fault(why string) string {
+	return "The gate could not be asked, so the call was not run: " + why + ". Repeating it will not help until that is mended; tell the user."
+}
+
+func (h *Handler) write(w http.ResponseWriter, out []byte) bool {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
+	_, err := w.Write(out)
+	return err == nil
+}

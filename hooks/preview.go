@@ -1,0 +1,299 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"countersign/approval"
+
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+// Read looks at a file. It is asked only for files that an edit names.
+type Read func(path string) (File, error)
+
+// File is what a path leads to.
+type File struct {
+	Data []byte
+	Real string // where it is, if the path leads over symbolic links; "" otherwise
+}
+
+// maxFile is how long a file may be to be compared.
+const maxFile = 1 << 20
+
+var (
+	errTooLong = errors.New("it is longer than 1 MiB")
+	errNoFile  = errors.New("it is not a regular file")
+)
+
+// ReadFile is [Read] of this machine's files, with the rights of this process: at most 1 MiB, and regular
+// files only.
+func ReadFile(path string) (File, error) {
+	var f File
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) {
+		f.Real = real
+	}
+	if info, err := os.Stat(path); err != nil {
+		return f, err
+	} else if !info.Mode().IsRegular() { // opening a pipe would wait
+		return f, errNoFile
+	}
+	r, err := os.Open(path)
+	if err != nil {
+		return f, err
+	}
+	defer r.Close()
+	f.Data, err = io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(f.Data) > maxFile {
+		return File{Real: f.Real}, errTooLong
+	}
+	return f, err
+}
+
+// preview is the unified diff of what an edit would change, a sentence where there can be none, and ""
+// for a call that is no edit.
+func (e Event) preview(read Read) string {
+	in, err := readObject(e.Input)
+	if err != nil {
+		return ""
+	}
+	p := &previewer{cwd: e.CWD, read: read}
+	switch string(e.Agent) + " " + e.Tool {
+	case "claude-code Write", "gemini write_file":
+		p.write(in)
+	case "claude-code Edit", "gemini replace":
+		p.edit(in, []object{in})
+	case "claude-code MultiEdit":
+		p.edit(in, objects(in["edits"]))
+	case "claude-code NotebookEdit":
+		p.notebook(in)
+	case "codex apply_patch":
+		p.patch(in)
+	}
+	return clip(strings.ToValidUTF8(p.out.String(), "�"), approval.MaxPreview)
+}
+
+// objects reads a list of objects, nil where it is none.
+func objects(raw []byte) []object {
+	var items []json.RawMessage
+	if json.Unmarshal(raw, &items) != nil {
+		return nil
+	}
+	list := make([]object, len(items))
+	for i, item := range items {
+		var err error
+		if list[i], err = readObject(item); err != nil {
+			return nil
+		}
+	}
+	return list
+}
+
+type previewer struct {
+	cwd  string
+	read Read
+	out  bytes.Buffer
+}
+
+func (p *previewer) say(format string, args ...any) {
+	fmt.Fprintf(&p.out, format+"\n", args...)
+}
+
+// shown is a path as one line.
+func shown(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(path)
+	}
+	return path
+}
+
+// load returns what is at path now. ok is false where nothing can be compared; that has been said then.
+func (p *previewer) load(path string) (old []byte, exists, ok bool) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.cwd, path)
+	}
+	f, err := p.read(path)
+	if f.Real != "" {
+		p.say("%s is a symbolic link; the file is %s.", shown(path), shown(f.Real))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, true
+	case errors.Is(err, errTooLong), errors.Is(err, errNoFile):
+		p.say("The difference to %s is not shown: %s.", shown(path), err)
+		return nil, true, false
+	case err != nil:
+		p.say("The difference to %s is not shown: it cannot be read.", shown(path))
+		return nil, true, false
+	}
+	return f.Data, true, true
+}
+
+// differ writes the difference between what is at path and what would be.
+func (p *previewer) differ(path string, old []byte, exists bool, to string, new []byte, remains bool) {
+	a, b := shown(path), shown(to)
+	switch {
+	case isBinary(old) || isBinary(new):
+		p.say("The difference to %s is not shown: it is not text.", a)
+		return
+	case len(new) > maxFile:
+		p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", a)
+		return
+	case exists && remains && path == to && bytes.Equal(old, new):
+		p.say("%s stays as it is.", a)
+		return
+	}
+	if !exists {
+		a = "/dev/null"
+	}
+	if !remains {
+		b = "/dev/null"
+	}
+	text := diff.Diff(a, old, b, new)
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		p.out.Write(text[i+1:]) // the first line says "diff" and the names once more
+	} else {
+		fmt.Fprintf(&p.out, "--- %s\n+++ %s\n", a, b)
+	}
+}
+
+func isBinary(b []byte) bool { return bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b) }
+
+func (p *previewer) write(in object) {
+	path, ok := in.given("file_path")
+	content, has := in.given("content")
+	if !ok || !has || p.read == nil {
+		return
+	}
+	if old, exists, ok := p.load(path); ok {
+		p.differ(path, old, exists, path, []byte(content), true)
+	}
+}
+
+// edit applies replacements one after another, as the tool would.
+func (p *previewer) edit(in object, edits []object) {
+	path, ok := in.given("file_path")
+	if !ok || len(edits) == 0 {
+		return
+	}
+	if p.read == nil {
+		p.say("Without a look at the file, which holds what it holds:")
+		for _, e := range edits {
+			from, _ := e.given("old_string")
+			to, _ := e.given("new_string")
+			p.differ(path, []byte(from), true, path, []byte(to), true)
+		}
+		return
+	}
+	old, exists, ok := p.load(path)
+	if !ok {
+		return
+	}
+	text := string(old)
+	for i, e := range edits {
+		from, ok1 := e.given("old_string")
+		to, ok2 := e.given("new_string")
+		if !ok1 || !ok2 {
+			return
+		}
+		n := strings.Count(text, from)
+		switch {
+		case from == "" && !exists && i == 0:
+			text = to
+			continue
+		case from == "" && text == "":
+			text = to
+			continue
+		case !exists && i == 0:
+			p.say("%s is not there, so there is nothing to replace.", shown(path))
+			return
+		case from == "":
+			p.say("The edit names no text to replace in %s, which is not empty.", shown(path))
+			return
+		case n == 0:
+			p.say("%s does not hold the text that the edit would replace.", shown(path))
+			return
+		case n > 1 && !severalMeant(e, n):
+			p.say("%s holds the text that the edit would replace %d times, and the edit means one.", shown(path), n)
+			return
+		case len(text)+n*(len(to)-len(from)) > 4*maxFile:
+			p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", shown(path))
+			return
+		}
+		text = strings.ReplaceAll(text, from, to)
+	}
+	p.differ(path, old, exists, path, []byte(text), true)
+}
+
+// severalMeant reports whether an edit says that it replaces each of n places.
+func severalMeant(e object, n int) bool {
+	return e.isTrue("replace_all") || e.isTrue("allow_multiple") || string(e["expected_replacements"]) == strconv.Itoa(n)
+}
+
+// notebook compares one cell.
+func (p *previewer) notebook(in object) {
+	path, ok := in.given("notebook_path")
+	source, has := in.given("new_source")
+	mode, _ := in.given("edit_mode")
+	if !ok || !has && mode != "delete" || p.read == nil {
+		return
+	}
+	old, exists, ok := p.load(path)
+	if !ok {
+		return
+	}
+	if !exists {
+		p.say("%s is not there.", shown(path))
+		return
+	}
+	var book struct {
+		Cells []struct {
+			ID     string          `json:"id"`
+			Source json.RawMessage `json:"source"`
+		} `json:"cells"`
+	}
+	if json.Unmarshal(old, &book) != nil {
+		p.say("The difference to %s is not shown: it is not a notebook.", shown(path))
+		return
+	}
+	id, named := in.given("cell_id")
+	if mode == "insert" {
+		after := "at its beginning"
+		if named {
+			after = "after the cell " + strconv.Quote(shorten(id, 80))
+		}
+		p.say("A new cell of %s, %s:", shown(path), after)
+		p.differ(path, nil, false, path, []byte(source), true)
+		return
+	}
+	for i, cell := range book.Cells {
+		if !named || cell.ID != id && id != fmt.Sprintf("cell-%d", i) {
+			continue
+		}
+		p.say("The cell %s of %s:", strconv.Quote(shorten(id, 80)), shown(path))
+		p.differ(path, []byte(cellText(cell.Source)), true, path, []byte(source), mode != "delete")
+		return
+	}
+	p.say("%s has no cell that the edit names.", shown(path))
+}
+
+// cellText is a cell's source, which notebooks keep as text or as a list of lines.
+func cellText(raw json.RawMessage) string {
+	var lines []string
+	if json.Unmarshal(raw, &lines) == nil {
+		return strings.Join(lines, "")
+	}
+	var s string
+	_ = json.Unmarshal(raw, &s) // neither: as good as empty
+	return s
+}

@@ -1,0 +1,55 @@
+package hooks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"countersign/approval"
+)
+
+// ParsePermissionPrompt reads what Claude Code sends to the tool that --permission-prompt-tool names. The
+// event has no session and no working directory: whoever gives the tool sets CWD and SessionID, where it
+// knows them.
+func ParsePermissionPrompt(arguments []byte) (Event, error) {
+	e := Event{Agent: ClaudeCode, Name: "PermissionPrompt", Kind: BeforeTool}
+	f, err := readObject(arguments)
+	if err != nil {
+		return e, fmt.Errorf("this is not a permission prompt: %w", err)
+	}
+	name, err := f.text("tool_name")
+	if err != nil {
+		return e, err
+	}
+	if e.ToolUseID, err = f.text("tool_use_id"); err != nil {
+		return e, err
+	}
+	switch {
+	case name == "":
+		return e, errors.New("the permission prompt has no tool_name")
+	case !f.is("input", '{'):
+		return e, errors.New("the permission prompt has no input that is an object")
+	}
+	e.Input = json.RawMessage(f["input"])
+	e.Server, e.Tool = splitTool(name)
+	return e, nil
+}
+
+// AnswerPermissionPrompt is the text that answers a permission prompt. What may run, runs with the bytes of
+// c; whatever else is a denial that tells the model what to do next.
+func AnswerPermissionPrompt(a Answer, c Call) ([]byte, error) {
+	type answer struct {
+		Behavior string          `json:"behavior"`
+		Input    json.RawMessage `json:"updatedInput,omitempty"`
+		Message  string          `json:"message,omitempty"`
+	}
+	if a.Word == approval.WordAllow || a.Word == approval.WordApproved {
+		return encode(answer{Behavior: "allow", Input: c.Args})
+	}
+	return encode(answer{Behavior: "deny", Message: a.reason()})
+}
+
+// DenyPermissionPrompt answers a permission prompt where the gate could not be asked.
+func DenyPermissionPrompt(why string) ([]byte, error) {
+	return AnswerPermissionPrompt(Answer{Word: approval.WordDenied, Message: "The gate could not be asked: " + why + "."}, Call{})
+}
