@@ -1,0 +1,229 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// maxMessage is the longest message taken from a server, in bytes.
+const maxMessage = 32 << 20
+
+var (
+	errClosed  = errors.New("the connection is closed")
+	errTooLong = fmt.Errorf("the server sent a message of more than %d MiB", maxMessage>>20)
+)
+
+// notSent is the error of a request that did not leave.
+func notSent(err error) error { return &Error{Err: err} }
+
+// maybeSent is the error of one that may have arrived.
+func maybeSent(err error) error { return &Error{Sent: true, Err: err} }
+
+// base is what both kinds of connection share: who it is for, what the server said, and how it ends.
+type base struct {
+	cfg   Config
+	peer  Peer
+	log   *slog.Logger
+	said  atomic.Pointer[Hello]
+	ids   atomic.Int64
+	done  chan struct{}
+	fails sync.Once
+	err   error // why it ended; read after done
+
+	asking struct {
+		sync.Mutex
+		cancel map[string]context.CancelFunc // of the server's requests being answered, by id
+	}
+	running sync.WaitGroup // goroutines that Close waits for
+}
+
+func (b *base) init(cfg Config, peer Peer) {
+	b.cfg, b.peer, b.log, b.done = cfg, peer, cfg.Logger, make(chan struct{})
+	b.said.Store(new(Hello))
+	b.asking.cancel = map[string]context.CancelFunc{}
+}
+
+func (b *base) Hello() Hello          { return *b.said.Load() }
+func (b *base) NewID() jsontext.Value { return mcp.Number(b.ids.Add(1)) }
+func (b *base) Done() <-chan struct{} { return b.done }
+
+func (b *base) Err() error {
+	select {
+	case <-b.done:
+		return b.err
+	default:
+		return nil
+	}
+}
+
+func (b *base) fail(err error) {
+	b.fails.Do(func() { b.err = err; close(b.done) })
+}
+
+// notify hands the peer what belongs to no request.
+func (b *base) notify(m mcp.Message) {
+	if b.peer.Notification != nil {
+		b.peer.Notification(m)
+	}
+}
+
+// answer has a server's request answered: reply is called once, perhaps later and from a goroutine of its
+// own, and not at all if the server takes its request back.
+func (b *base) answer(ctx context.Context, m mcp.Message, ask func(context.Context, mcp.Message) mcp.Message, reply func(mcp.Message)) {
+	switch {
+	case m.Method == "ping":
+		reply(mcp.Answer(m.ID, jsontext.Value("{}")))
+		return
+	case ask == nil || b.said.Load().Era == mcp.Modern:
+		reply(mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s.", m.Method)))
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	id := string(m.ID)
+	b.asking.Lock()
+	if b.asking.cancel[id] != nil {
+		b.asking.Unlock()
+		cancel(nil)
+		reply(mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "A request with this id is being answered.")))
+		return
+	}
+	b.asking.cancel[id] = func() { cancel(errTakenBack) }
+	b.asking.Unlock()
+	b.running.Go(func() {
+		a := ask(ctx, m)
+		b.asking.Lock()
+		delete(b.asking.cancel, id)
+		b.asking.Unlock()
+		takenBack := context.Cause(ctx) == errTakenBack
+		cancel(nil)
+		if takenBack {
+			return
+		}
+		if a = (mcp.Message{ID: m.ID, Result: a.Result, Err: a.Err}); (a.Result == nil) == (a.Err == nil) {
+			a = mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInternalError, "There is no answer."))
+		}
+		reply(a)
+	})
+}
+
+var errTakenBack = errors.New("the server took its request back")
+
+// takeBack ends the answering that a notifications/cancelled names.
+func (b *base) takeBack(params jsontext.Value) {
+	o, err := mcp.ReadObject(params)
+	if err != nil {
+		return
+	}
+	b.asking.Lock()
+	cancel := b.asking.cancel[string(o.Get("requestId"))]
+	b.asking.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+func cancelled(id jsontext.Value, why error) mcp.Message {
+	reason := "The client no longer waits."
+	if errors.Is(why, context.DeadlineExceeded) {
+		reason = "The time for it is over."
+	}
+	return mcp.Notification("notifications/cancelled", mcp.Object{
+		{Name: "requestId", Value: id}, {Name: "reason", Value: mcp.Quote(reason)},
+	}.Bytes())
+}
+
+// discover and initialize are the two ways to say hello.
+func (b *base) discover() Request {
+	return Request{ID: b.NewID(), Method: "server/discover", Params: mcp.Object{{Name: "_meta", Value: mcp.Object{
+		{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
+		{Name: mcp.MetaCapabilities, Value: jsontext.Value("{}")},
+		{Name: mcp.MetaClient, Value: b.cfg.Client},
+	}.Bytes()}}.Bytes()}
+}
+
+func (b *base) initialize() Request {
+	return Request{ID: b.NewID(), Method: "initialize", Params: mcp.Object{
+		{Name: "protocolVersion", Value: mcp.Quote(mcp.VersionLegacy)},
+		{Name: "capabilities", Value: b.cfg.Capabilities},
+		{Name: "clientInfo", Value: b.cfg.Client},
+	}.Bytes()}
+}
+
+// readDiscover reports false for every answer but that of a server that speaks the modern version.
+func readDiscover(m mcp.Message) (Hello, bool) {
+	o, err := mcp.ReadObject(m.Result)
+	if m.Result == nil || err != nil {
+		return Hello{}, false
+	}
+	versions, err := mcp.ReadArray(o.Get("supportedVersions"))
+	if err != nil || !slices.ContainsFunc(versions, func(v jsontext.Value) bool { return mcp.Text(v) == mcp.VersionModern }) {
+		return Hello{}, false
+	}
+	h := Hello{Era: mcp.Modern, Version: mcp.VersionModern, Instructions: o.Text("instructions"), Raw: m.Result}
+	if meta, err := o.Object("_meta"); err == nil {
+		h.Server = object(meta.Get(mcp.MetaServer))
+	}
+	h.Capabilities = object(o.Get("capabilities"))
+	if h.Capabilities == nil {
+		h.Capabilities = jsontext.Value("{}")
+	}
+	return h, true
+}
+
+func readInitialize(m mcp.Message) (Hello, error) {
+	if m.Err != nil {
+		return Hello{}, fmt.Errorf("the server refused initialize: %w", mcp.ReadError(m.Err))
+	}
+	o, err := mcp.ReadObject(m.Result)
+	if err != nil {
+		return Hello{}, fmt.Errorf("the server's answer to initialize is not taken: %w", err)
+	}
+	h := Hello{Era: mcp.Legacy, Version: o.Text("protocolVersion"), Instructions: o.Text("instructions"), Raw: m.Result,
+		Server: object(o.Get("serverInfo")), Capabilities: object(o.Get("capabilities"))}
+	if !slices.Contains(mcp.LegacyVersions, h.Version) {
+		return Hello{}, fmt.Errorf("the server speaks version %.32q of the protocol, which is not spoken here", h.Version)
+	}
+	if h.Capabilities == nil {
+		h.Capabilities = jsontext.Value("{}")
+	}
+	return h, nil
+}
+
+func object(v jsontext.Value) jsontext.Value {
+	if v == nil || v.Kind() != '{' {
+		return nil
+	}
+	return v
+}
+
+// readLine returns the next line without its end; it lives until the next read. What came before an error
+// is returned with it.
+func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		long := bytes.Clone(line)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			if len(long) > limit {
+				return nil, errTooLong
+			}
+			line, err = r.ReadSlice('\n')
+			long = append(long, line...)
+		}
+		line = long
+	}
+	if len(line) > limit {
+		return nil, errTooLong
+	}
+	return bytes.TrimRight(line, "\r\n"), err
+}

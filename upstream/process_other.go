@@ -1,0 +1,17 @@
+//go:build !unix
+
+package upstream
+
+import "os/exec"
+
+// Where there are no groups, the process alone is ended.
+
+func ownGroup(*exec.Cmd) {}
+
+func awaitExit(cmd *exec.Cmd) { cmd.Wait() }
+
+func reap(*exec.Cmd) {}
+
+func terminateGroup(*exec.Cmd) {}
+
+func killGroup(cmd *exec.Cmd) { cmd.Process.Kill() }

@@ -1,0 +1,14 @@
+//go:build unix && !linux
+
+package upstream
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+func awaitExit(cmd *exec.Cmd) { cmd.Wait() }
+
+func reap(*exec.Cmd) {}

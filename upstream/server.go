@@ -1,0 +1,223 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	backoffFirst = 500 * time.Millisecond
+	backoffMost  = 30 * time.Second
+	steady       = 30 * time.Second // up for so long, a connection that ends is news again
+	probeEvery   = 30 * time.Second // over HTTP
+	probeTime    = 10 * time.Second
+)
+
+// State is how a server is doing.
+type State string
+
+// States of a server.
+const (
+	Starting State = "starting" // it has not said hello yet, for the first time or after it was lost
+	Up       State = "up"
+	Down     State = "down" // the last try failed
+)
+
+// Health is how a server is doing.
+type Health struct {
+	State    State
+	Err      error     // the last failure; nil: there was none
+	Since    time.Time // of the state
+	Restarts int       // connections after the first, those that failed too
+}
+
+// Server keeps a connection to one server: it connects, watches, and connects again. It is safe for
+// concurrent use.
+type Server struct {
+	cfg    Config
+	peer   Peer
+	onUp   func(Conn)
+	memory memory
+
+	mu      sync.Mutex
+	health  Health
+	conn    Conn
+	next    time.Time     // of the next try, while down
+	stopped bool          // for good
+	change  chan struct{} // closed at the next change
+}
+
+// New returns a server that [Server.Run] connects to. onUp is called with each connection once it is up,
+// in a goroutine of its own, which Run waits for at its end; it may be nil.
+func New(cfg Config, peer Peer, onUp func(Conn)) *Server {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{cfg: cfg, peer: peer, onUp: onUp,
+		health: Health{State: Starting, Since: time.Now()}, change: make(chan struct{})}
+}
+
+// Run keeps the connection until ctx ends, and returns when it is closed and nothing of it is left.
+func (s *Server) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	log := s.cfg.Logger.With("server", s.cfg.Name)
+	failures := 0
+	for tries := 0; ; tries++ {
+		s.set(func() {
+			s.health.Restarts = tries
+			if s.conn = nil; failures == 0 {
+				s.health.State, s.health.Since = Starting, time.Now()
+			}
+		})
+		conn, err := dial(ctx, s.cfg, s.peer, &s.memory)
+		if err == nil {
+			up := time.Now()
+			s.set(func() { s.conn, s.health.State, s.health.Since, s.health.Err = conn, Up, up, nil })
+			log.Info("the server is up", "version", conn.Hello().Version)
+			if s.onUp != nil {
+				running.Go(func() { s.onUp(conn) })
+			}
+			err = s.watch(ctx, conn)
+			if ctx.Err() != nil {
+				conn.Close()
+			} else {
+				running.Go(func() { retire(ctx, conn) })
+			}
+			if failures++; time.Since(up) >= steady {
+				failures = 0
+			}
+		} else {
+			failures++
+		}
+		if ctx.Err() != nil {
+			s.set(func() {
+				s.conn, s.health.State, s.health.Since, s.stopped = nil, Down, time.Now(), true
+			})
+			return
+		}
+		wait := backoff(failures)
+		log.Warn("the server is down", "error", err, "next_try", wait.Round(time.Millisecond))
+		if wait == 0 {
+			s.set(func() { s.health.Err = err })
+			continue
+		}
+		now := time.Now()
+		s.set(func() {
+			s.conn, s.health.Err, s.next = nil, err, now.Add(wait)
+			if s.health.State != Down {
+				s.health.State, s.health.Since = Down, now
+			}
+		})
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// backoff is how long to wait after so many failures in a row: from half to the whole of twice as long
+// each time.
+func backoff(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	d := backoffMost
+	if n := failures - 1; n < 6 {
+		d = min(d, backoffFirst<<n)
+	}
+	return d/2 + rand.N(d/2) + 1
+}
+
+// watch returns why the connection is over.
+func (s *Server) watch(ctx context.Context, conn Conn) error {
+	c, ok := conn.(*streamable)
+	if !ok {
+		select {
+		case <-conn.Done():
+			return conn.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	t := time.NewTicker(probeEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-conn.Done():
+			return conn.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+		if c.busy() != nil {
+			continue // it has been asked something already, and may be doing that alone
+		}
+		probe, cancel := context.WithTimeout(ctx, probeTime)
+		err := c.probe(probe)
+		cancel()
+		if err != nil && ctx.Err() == nil && conn.Err() == nil && c.busy() == nil {
+			c.over(fmt.Errorf("the server gave no sign of life: %w", err))
+		}
+	}
+}
+
+// retire closes a connection that is over for new requests, when those in flight have ended.
+func retire(ctx context.Context, conn Conn) {
+	if c, ok := conn.(*streamable); ok {
+		if busy := c.busy(); busy != nil {
+			select {
+			case <-busy:
+			case <-ctx.Done():
+			}
+		}
+	}
+	conn.Close()
+}
+
+func (s *Server) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	close(s.change)
+	s.change = make(chan struct{})
+}
+
+// Conn returns the live connection. While the server starts, for the first time or after it was lost, it
+// waits until ctx ends; while the last try has failed it returns at once, with an error that says when the
+// next one is. Its errors are of the kind that nothing was sent.
+func (s *Server) Conn(ctx context.Context) (Conn, error) {
+	for {
+		s.mu.Lock()
+		conn, h, next, stopped, change := s.conn, s.health, s.next, s.stopped, s.change
+		s.mu.Unlock()
+		switch until := time.Until(next); {
+		case conn != nil && conn.Err() == nil:
+			return conn, nil
+		case stopped:
+			return nil, notSent(fmt.Errorf("server %s is stopped", s.cfg.Name))
+		case h.State == Down && until > 0:
+			return nil, notSent(fmt.Errorf("server %s is down, the next try is in %s: %w", s.cfg.Name, until.Round(100*time.Millisecond), h.Err))
+		case h.State == Down:
+			return nil, notSent(fmt.Errorf("server %s is down, it is being tried again: %w", s.cfg.Name, h.Err))
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return nil, notSent(fmt.Errorf("server %s is still starting: %w", s.cfg.Name, ctx.Err()))
+		}
+	}
+}
+
+// Health returns how the server is doing.
+func (s *Server) Health() Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health
+}
