@@ -19,7 +19,9 @@ import (
 	"countersign/channels/slack"
 	outbound "countersign/channels/webhook"
 	"countersign/config"
+	"countersign/gateway"
 	"countersign/heartbeat"
+	"countersign/hooks"
 	"countersign/rest"
 	"countersign/store"
 	"countersign/webhook"
@@ -48,6 +50,7 @@ type App struct {
 	sender    *channels.Sender
 	heartbeat *heartbeat.Heartbeat
 	socket    *webhook.Socket
+	gateway   *gateway.Gateway
 	metrics   *metrics
 
 	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
@@ -121,7 +124,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.gate = approval.NewGate(approval.Options{
 		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"), Now: a.o.Now,
 		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
-		Spent: a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
+		Keyboard: a.keyboard,
+		Spent:    a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
 		Editable: editable, People: a.directory.ByName,
 	})
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
@@ -136,6 +140,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.onStop("heartbeat", a.heartbeat.Stop)
+	if err := a.newGateway(cfg); err != nil {
+		return nil, err
+	}
 	return a, a.listen(cfg)
 }
 
@@ -154,7 +161,8 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
 	}
 	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping, Quotas: a.quotaLog})
-	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler()}
+	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler(),
+		"/mcp": a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Log: a.part("hooks")}}
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
 		a.serveOn(a.listener, ours.before(api))
@@ -230,7 +238,13 @@ func (a *App) Start() error {
 	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
 		return errors.New("app: started twice, or stopped")
 	}
+	if n, err := a.gate.Orphaned(a.work); err != nil {
+		return fmt.Errorf("calls that were sent on before the last stop: %w", err)
+	} else if n > 0 {
+		a.log.Warn("calls were sent on before the last stop and their answers never came: they may have run", "calls", n)
+	}
 	a.goes(func() { a.gate.Run(a.work) })
+	a.gateway.Start()
 	a.goes(func() {
 		if err := a.sender.Run(a.work); err != nil {
 			a.log.Error("the sender ended", "error", err)

@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/line"
+	"countersign/upstream"
 )
 
 // metrics is what /metrics shows. It is fed by commits and by the parts themselves.
@@ -24,6 +25,8 @@ type metrics struct {
 	webhooks   *prometheus.CounterVec
 	heartbeats *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
+	mcp        *prometheus.CounterVec
+	mcpTook    *prometheus.HistogramVec
 	quotas     *quotas
 	low        func(quota) // says that the month runs out
 }
@@ -39,6 +42,9 @@ func newMetrics(a *App) *metrics {
 		webhooks:   counter("webhook_events_total", "Inbound webhook deliveries and events, by their fate.", "channel", "result"),
 		heartbeats: counter("heartbeat_runs_total", "Runs of the cron table's entries.", "entry", "result"),
 		reloads:    counter("config_reloads_total", "Times the configuration was read again.", "result"),
+		mcp:        counter("mcp_requests_total", "Requests of MCP clients that the gate decided, by what they came to.", "server", "method", "result"),
+		mcpTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "countersign_mcp_request_seconds",
+			Help: "How long a decided request took until its answer, waiting for people and the server included.", Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 300}}, []string{"server"}),
 		paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "countersign_channel_paused",
 			Help: "1 while a channel is paused because its token is refused."}, []string{"channel"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "countersign_notification_send_seconds",
@@ -69,7 +75,7 @@ func newMetrics(a *App) *metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
-	m.registry.MustRegister(m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, pending, build,
+	m.registry.MustRegister(m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, pending, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -123,4 +129,27 @@ func outcome(ok bool) string {
 		return "ok"
 	}
 	return "failed"
+}
+
+// serverStates tells how each MCP server is doing.
+type serverStates struct{ a *App }
+
+var (
+	serverUp = prometheus.NewDesc("countersign_mcp_server_up", "1 while an MCP server is connected, else 0.", []string{"server"}, nil)
+	restarts = prometheus.NewDesc("countersign_mcp_server_restarts_total", "Times that an MCP server was connected again.", []string{"server"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (s *serverStates) Describe(ch chan<- *prometheus.Desc) { ch <- serverUp; ch <- restarts }
+
+// Collect implements [prometheus.Collector].
+func (s *serverStates) Collect(ch chan<- prometheus.Metric) {
+	for _, h := range s.a.gateway.Health() {
+		up := 0.0
+		if h.State == upstream.Up {
+			up = 1
+		}
+		ch <- prometheus.MustNewConstMetric(serverUp, prometheus.GaugeValue, up, h.Server)
+		ch <- prometheus.MustNewConstMetric(restarts, prometheus.CounterValue, float64(h.Restarts), h.Server)
+	}
 }

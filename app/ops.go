@@ -70,6 +70,7 @@ func (a *App) problems() []string {
 	} else if known && q.low() {
 		ps = append(ps, fmt.Sprintf("the month's LINE messages are running out (%d of %d)", q.used, q.limit))
 	}
+	ps = append(ps, a.serverProblems()...)
 	for name, why := range a.sender.Paused() {
 		ps = append(ps, "the channel "+name+" is paused ("+why+"): replace its token in the configuration")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -98,6 +99,7 @@ func needRestart(old, cfg *config.Config) []string {
 		{"listen", old.Listen != cfg.Listen},
 		{"webhook_listen", old.WebhookListen != cfg.WebhookListen},
 		{"store", old.Store != cfg.Store},
+		{"mcp", !reflect.DeepEqual(old.MCP, cfg.MCP)},
 		{"heartbeat", fmt.Sprint(old.Heartbeat()) != fmt.Sprint(cfg.Heartbeat())},
 		{"notifications", old.Notifications != cfg.Notifications},
 	} {

@@ -1,0 +1,205 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/config"
+	"countersign/downstream"
+	"countersign/gateway"
+	"countersign/hooks"
+	"countersign/rest"
+	"countersign/upstream"
+)
+
+// newGateway builds the MCP gateway that the configuration describes.
+func (a *App) newGateway(cfg *config.Config) (err error) {
+	o := gateway.Options{
+		Gate: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
+		Called: a.metrics.called, Show: a.showAtKeyboard, Tools: []gateway.Tool{a.permissionTool()},
+	}
+	for _, s := range cfg.MCP.Servers {
+		o.Servers = append(o.Servers, gateway.Server{
+			Config: upstream.Config{
+				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: environment(s), URL: s.URL.Reveal(), Header: headers(s),
+				StartTimeout: s.StartTimeout, Logger: a.part("upstream"),
+			},
+			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
+		})
+	}
+	if a.gateway, err = gateway.New(o); err != nil {
+		return err
+	}
+	a.onStop("MCP servers", a.gateway.Stop)
+	return nil
+}
+
+func environment(s config.Server) []string {
+	env := os.Environ()
+	for name, value := range s.Env {
+		env = append(env, name+"="+value.Reveal()) // the last one counts
+	}
+	return env
+}
+
+func headers(s config.Server) http.Header {
+	h := http.Header{}
+	for name, value := range s.Headers {
+		h.Set(name, value.Reveal())
+	}
+	return h
+}
+
+// mcp is the handler of /mcp.
+func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
+	guard := downstream.Guard{}
+	if at, ok := l.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		guard.Loopback = true
+	}
+	if cfg.PublicURL != "" {
+		guard.Allowed = []string{cfg.PublicURL}
+		if _, host, ok := strings.Cut(cfg.PublicURL, "://"); ok {
+			host, _, _ = strings.Cut(host, "/")
+			guard.Allowed = append(guard.Allowed, host)
+		}
+	}
+	h := downstream.NewHTTP(downstream.HTTPOptions{Server: a.gateway, Authenticate: a.caller, Guard: guard, Logger: a.part("mcp"), Stopping: a.stopping})
+	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
+	return h
+}
+
+var (
+	errNoToken  = errors.New("An agent's token is needed: Authorization: Bearer <token>.")
+	errBadToken = errors.New("The token is not known; it must be one of an agent in the gate's configuration.")
+	errPerson   = downstream.ErrForbidden("The token is a person's. Only agents call tools; people's tokens decide, and must stay out of an agent's reach.")
+)
+
+// caller says which agent a request comes from.
+func (a *App) caller(r *http.Request) (downstream.Caller, error) {
+	hs := r.Header["Authorization"]
+	if len(hs) == 0 {
+		name, ok := a.anonymous().Admit(r)
+		if !ok {
+			return downstream.Caller{}, errNoToken
+		}
+		return downstream.Caller{Agent: name, Still: func() error {
+			if now, ok := a.anonymous().Admit(r); !ok || now != name {
+				return errNoToken
+			}
+			return nil
+		}}, nil
+	}
+	scheme, token, ok := strings.Cut(hs[0], " ")
+	if token = strings.TrimSpace(token); len(hs) != 1 || !ok || !strings.EqualFold(scheme, "bearer") {
+		return downstream.Caller{}, errNoToken
+	}
+	who, ok := a.directory.ByToken(token)
+	switch {
+	case !ok:
+		return downstream.Caller{}, errBadToken
+	case who.Kind != approval.Agent:
+		return downstream.Caller{}, errPerson
+	}
+	return downstream.Caller{Agent: who.Name, Still: func() error {
+		if now, ok := a.directory.ByToken(token); !ok || now.Kind != approval.Agent || now.Name != who.Name {
+			return approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
+		}
+		return nil
+	}}, nil
+}
+
+// permissionTool is what Claude Code's --permission-prompt-tool asks.
+func (a *App) permissionTool() gateway.Tool {
+	return gateway.Tool{
+		Name:        "countersign__permission_prompt",
+		Description: "For Claude Code's --permission-prompt-tool: whether a tool call may run. Not to be called by a model.",
+		Schema:      jsontext.Value(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`),
+		ReadOnly:    true,
+		Call: func(ctx context.Context, agent string, args jsontext.Value) (string, bool) {
+			answer, err := a.permission(ctx, agent, args)
+			if err != nil {
+				answer, err = hooks.DenyPermissionPrompt(strings.TrimSuffix(err.Error(), "."))
+			}
+			if err != nil {
+				return "the answer could not be written", true
+			}
+			return string(answer), false
+		},
+	}
+}
+
+func (a *App) permission(ctx context.Context, agent string, args jsontext.Value) ([]byte, error) {
+	e, err := hooks.ParsePermissionPrompt(args)
+	if err != nil {
+		return nil, err
+	}
+	c, err := e.Call(nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
+	if err != nil {
+		return nil, err
+	}
+	return hooks.AnswerPermissionPrompt(answer, c)
+}
+
+// asker is the gate for the agent whose hook is asked for.
+func (a *App) asker(r *http.Request) (hooks.Asker, error) {
+	c, err := a.caller(r)
+	if err != nil {
+		return nil, err
+	}
+	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Stop: a.stopping.Done()}, nil
+}
+
+// keyboard says who sits at an agent's keyboard.
+func (a *App) keyboard(agent string) (approval.Actor, bool) {
+	name := a.live.Load().cfg.AgentKeyboard(agent)
+	if name == "" {
+		return approval.Actor{}, false
+	}
+	return a.directory.ByName(name)
+}
+
+// showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says.
+func (a *App) showAtKeyboard(r approval.Request) string {
+	args := a.live.Load().maker.Masker.ArgsLimited(r.Args, 4000)
+	return fmt.Sprintf("%s\n\n%s, risk %s\n%s", approval.Visible(r.HumanMessage), r.Target(), r.Risk, approval.Visible(args))
+}
+
+// serverProblems names the MCP servers that cannot be used, and tools that cannot be offered.
+func (a *App) serverProblems() []string {
+	var ps []string
+	for _, h := range a.gateway.Health() {
+		switch h.State {
+		case upstream.Down:
+			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%v): its tools are not offered", h.Server, approval.FormatTime(h.Since), h.Err))
+		case upstream.Starting:
+			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
+		}
+		for _, p := range h.Problems {
+			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, p))
+		}
+	}
+	return ps
+}
+
+func (m *metrics) called(server, method, result string, took time.Duration) {
+	m.mcp.WithLabelValues(server, method, result).Inc()
+	m.mcpTook.WithLabelValues(server).Observe(took.Seconds())
+}
+
+// anonymous says who callers without a token are.
+func (a *App) anonymous() rest.Anonymous {
+	return rest.Anonymous{TCP: a.live.Load().cfg.AnonymousAgent}
+}

@@ -1,0 +1,550 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/downstream"
+	"countersign/mcp"
+	"countersign/upstream"
+)
+
+// call answers tools/call.
+func (r *request) call() (jsontext.Value, *mcp.Error) {
+	name := r.params.Text("name")
+	args := r.params.Get("arguments")
+	if args == nil {
+		args = jsontext.Value("{}")
+	}
+	for i := range r.g.tools {
+		if own := &r.g.tools[i]; own.Name == name {
+			return r.ownCall(own, args)
+		}
+	}
+	r.introduce()
+	t, err := r.find(r.ctx, name, true)
+	if err != nil {
+		return r.failed(nil, fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(err.Error())), mcp.CodeUnavailable)
+	}
+	if t == nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", approval.Visible(approval.CutRunes(name, 128)))
+	}
+	return r.gated(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: args}}, t)
+}
+
+// passage is a request on its way through the gate to a server.
+type passage struct {
+	link   *link
+	tool   *tool // nil for other methods
+	method string
+	params mcp.Object // as they are sent, less what is added to each try
+	call   approval.Call
+	out    approval.Outcome
+
+	// What continues a call that a modern server had answered with input_required.
+	responses, state jsontext.Value
+}
+
+// gated asks the gate for a request to a server, and forwards it or answers in the server's place.
+func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
+	begin := time.Now()
+	p := &passage{link: l, tool: t, method: r.method, params: params, responses: r.params.Get("inputResponses")}
+	result, err := r.through(p)
+	word := string(p.out.Word)
+	if word == "" {
+		word = "failed"
+	}
+	r.g.o.Called(l.up.Name, r.method, word, time.Since(begin))
+	return result, err
+}
+
+func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
+	if err := r.describe(p); err != nil {
+		return nil, err
+	}
+	conn, err := p.link.get(r.ctx)
+	if err != nil {
+		return r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, err), mcp.CodeUnavailable)
+	}
+	askKeyboard := true
+	if v := r.params.Get("requestState"); v != nil {
+		s, bad := r.unseal(v, p)
+		if bad != nil {
+			return nil, bad
+		}
+		switch {
+		case s.Flight != "":
+			return r.board(p, s)
+		case s.Keyboard != "":
+			askKeyboard = false
+			if bad := r.keyboardSaid(s.Keyboard, p.responses); bad != nil {
+				return nil, bad
+			}
+			p.responses = nil
+		case s.Approval != "": // it was let through already
+			return r.resume(conn, p, s)
+		default:
+			p.state = s.State
+		}
+	}
+	gate := r.g.o.Gate
+	if p.out, err = gate.CheckAhead(r.audited(), p.call); err != nil {
+		return r.gateFailed(p, err)
+	}
+	if p.out.Word == approval.WordPending {
+		if p.call.Task {
+			return r.startTask(p)
+		}
+		if askKeyboard && r.client.Era == mcp.Modern {
+			if form, ok := r.keyboardForm(p); ok {
+				return r.inputRequired(p, sealed{Keyboard: p.out.Request.ID}, mcp.Object{{Name: "approve", Value: form}})
+			}
+		}
+		if p.out, err = r.hold(p, conn); err != nil {
+			return r.gateFailed(p, err)
+		}
+	}
+	return r.decided(conn, p)
+}
+
+// describe makes the call that the gate is asked for.
+func (r *request) describe(p *passage) *mcp.Error {
+	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.up.Name, SessionID: r.session.id, Dispatch: true}
+	raw := jsontext.Value(nil)
+	if p.tool != nil {
+		c.Tool, c.ToolDigest, raw = p.tool.name, p.tool.digest, p.params.Get("arguments")
+		c.Task = r.client.Era == mcp.Modern && r.from.tasks
+	} else {
+		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()
+	}
+	var err error
+	if c.Args, err = approval.ParseArgs(raw); err != nil {
+		why := err.Error()
+		if e, ok := errors.AsType[*approval.ArgsError](err); ok {
+			why = e.Reason
+		}
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the arguments are refused: %s. The call was not executed.", why)
+	}
+	p.call = c
+	return nil
+}
+
+// audited is the request's context with what finds its audit events again: the client's own id of the
+// call where it sends one, which has no authority.
+func (r *request) audited() context.Context {
+	id := ""
+	for _, name := range []string{"claudecode/toolUseId", "callId"} {
+		if id = r.meta.Text(name); id != "" {
+			break
+		}
+	}
+	if id == "" {
+		id = rand.Text()
+	}
+	return approval.WithCorrelation(r.ctx, approval.Visible(approval.CutRunes(id, 128)))
+}
+
+// decided does what the gate said.
+func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.Error) {
+	switch p.out.Word {
+	case approval.WordAllow:
+	case approval.WordApproved: // what was approved is what is sent
+		stored := jsontext.Value(p.out.Request.Args)
+		if p.tool == nil {
+			o, err := mcp.ReadObject(stored)
+			if err != nil {
+				return r.failed(p.tool, "The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
+			}
+			p.params = o
+		} else {
+			p.params = p.params.With("arguments", stored)
+		}
+	default:
+		return r.tell(p)
+	}
+	if p.out.Word == approval.WordApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.answers() {
+		return r.fly(conn, p)
+	}
+	return r.exchange(r.ctx, conn, p, r.ask)
+}
+
+// answers reports whether the client can be asked for anything.
+func (r *request) answers() bool { return r.from.form || r.from.url || r.from.sampling || r.from.roots }
+
+const afterPending = "The call has not run. Go on with other work; when it is decided, call it again with exactly the same arguments, which runs it once. countersign__resolved tells what was decided."
+
+// tell answers in the server's place.
+func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
+	o := p.out
+	meta := mcp.Object{{Name: "countersign/decision", Value: mcp.Quote(string(o.Word))}}
+	if o.Request != nil {
+		meta = append(meta, mcp.Member{Name: "countersign/approval_id", Value: mcp.Quote(o.Request.ID)})
+	}
+	pending := o.Word == approval.WordPending
+	if p.tool == nil {
+		code := mcp.CodeDenied
+		if pending {
+			code = mcp.CodePending
+		}
+		return nil, &mcp.Error{Code: code, Message: o.Message, Data: meta.Bytes()}
+	}
+	texts := []string{o.Message}
+	if pending {
+		texts = append(texts, afterPending)
+	}
+	// Clients hold results to the schema that a tool declares, unless they are errors.
+	return r.toolResult(!pending || p.tool.output, meta, texts...), nil
+}
+
+// toolResult is the result of a tool that the gateway answers for.
+func (r *request) toolResult(failed bool, meta mcp.Object, texts ...string) jsontext.Value {
+	content := jsontext.Value("[")
+	for i, text := range texts {
+		if i > 0 {
+			content = append(content, ',')
+		}
+		content = mcp.Object{{Name: "type", Value: jsontext.Value(`"text"`)}, {Name: "text", Value: mcp.Quote(text)}}.Append(content)
+	}
+	var o mcp.Object
+	if r.client.Era == mcp.Modern {
+		o = append(o, mcp.Member{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)})
+	}
+	o = append(o, mcp.Member{Name: "content", Value: append(content, ']')}, mcp.Member{Name: "isError", Value: strconv.AppendBool(nil, failed)})
+	if len(meta) > 0 {
+		o = append(o, mcp.Member{Name: "_meta", Value: meta.Bytes()})
+	}
+	return o.Bytes()
+}
+
+// failed tells a model that a call came to nothing: as a tool's error, which it sees, or for other
+// methods as an error of the protocol.
+func (r *request) failed(_ *tool, text string, code int) (jsontext.Value, *mcp.Error) {
+	if r.method != "tools/call" {
+		return nil, mcp.Errorf(code, "%s", text)
+	}
+	return r.toolResult(true, nil, text), nil
+}
+
+// gateFailed answers where the gate gave no decision: nothing runs then.
+func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error) {
+	if r.ctx.Err() != nil { // nobody is there to read it
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
+	}
+	if e, ok := errors.AsType[*upstream.Error](err); ok {
+		return r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, e), mcp.CodeUnavailable)
+	}
+	message := "The gate could not decide"
+	e, ours := errors.AsType[*approval.Error](err)
+	if ours && e.Message != "" {
+		message += ": " + e.Message
+	}
+	switch approval.CodeOf(err) {
+	case approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeInvalidParameter:
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", e.Message)
+	}
+	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
+	return r.failed(p.tool, message+" The call was not executed; try again later.", mcp.CodeUnavailable)
+}
+
+// waitingEvery is how often a client that asked for progress is told that its call is held.
+const waitingEvery = 5 * time.Second
+
+// hold waits for a person, for as long as calls are held.
+func (r *request) hold(p *passage, conn upstream.Conn) (approval.Outcome, error) {
+	if r.g.o.Hold <= 0 {
+		return p.out, nil
+	}
+	ctx, cancel := context.WithCancel(r.audited())
+	defer cancel()
+	stopped := r.sayWaiting(ctx, p)
+	closed := r.askKeyboard(ctx, p)
+	out, err := r.g.o.Gate.Wait(ctx, p.call, p.out, approval.WaitOptions{For: r.g.o.Hold, Stop: r.g.stopping, Still: func() error {
+		if r.client.Still != nil {
+			if err := r.client.Still(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-conn.Done(): // an approval would be spent on a server that is gone
+			return &upstream.Error{Err: errors.New("the connection is lost")}
+		default:
+			return nil
+		}
+	}})
+	cancel()
+	stopped()
+	closed()
+	return out, err
+}
+
+// sayWaiting reports progress while a call is held; the function it returns waits until that has ended.
+func (r *request) sayWaiting(ctx context.Context, p *passage) (stopped func()) {
+	if r.token == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(waitingEvery)
+		defer tick.Stop()
+		begin := time.Now()
+		text := fmt.Sprintf("Waiting for a person to approve %s (id: %s)", p.call.Target(), p.out.Request.ID)
+		for {
+			waited := time.Since(begin).Seconds() + 1
+			r.mu.Lock()
+			r.offset = waited
+			r.mu.Unlock()
+			_ = r.out.Send(mcp.Notification(progressMethod, mcp.Object{
+				{Name: "progressToken", Value: r.token}, {Name: "progress", Value: float(waited)}, {Name: "message", Value: mcp.Quote(text)},
+			}.Bytes())) // a client that is gone ends ctx
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
+func float(f float64) jsontext.Value { return strconv.AppendFloat(nil, f, 'f', -1, 64) }
+
+// onNotification passes on what a server sends while it works on the request.
+func (r *request) onNotification(id jsontext.Value, l *link) func(mcp.Message) {
+	return func(m mcp.Message) {
+		switch m.Method {
+		case progressMethod:
+			if r.token == nil {
+				return
+			}
+			p, err := mcp.ReadObject(m.Params)
+			if err != nil || string(p.Get("progressToken")) != string(id) {
+				return
+			}
+			p = p.With("progressToken", r.token)
+			if r.offset > 0 { // progress only ever grows, and holding was progress too
+				for _, name := range []string{"progress", "total"} {
+					if f, err := strconv.ParseFloat(string(p.Get(name)), 64); err == nil {
+						p = p.With(name, float(f+r.offset))
+					}
+				}
+			}
+			m.Params = p.Bytes()
+		case logMessage:
+			if l.own == nil && r.client.Era == mcp.Legacy && !r.logs(m.Params) {
+				return
+			}
+		case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated:
+			l.notified(m)
+			return
+		default:
+			return
+		}
+		_ = r.out.Send(m)
+	}
+}
+
+// upMeta is the metadata of the request as the server gets it. What the client's era gave a meaning is
+// said in the server's.
+func (r *request) upMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Object {
+	meta := r.meta.Without(mcp.MetaVersion, mcp.MetaCapabilities, mcp.MetaClient, mcp.MetaProgress, mcp.MetaLogLevel, mcp.MetaSubscription)
+	if r.token != nil {
+		meta = append(meta, mcp.Member{Name: mcp.MetaProgress, Value: id})
+	}
+	if conn.Hello().Era == mcp.Legacy {
+		return meta
+	}
+	caps, info := r.from.raw, r.from.info
+	if !ask || caps == nil {
+		caps = jsontext.Value("{}")
+	}
+	if info == nil {
+		info = r.g.self()
+	}
+	meta = append(meta, mcp.Member{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
+		mcp.Member{Name: mcp.MetaCapabilities, Value: caps}, mcp.Member{Name: mcp.MetaClient, Value: info})
+	level := r.meta.Get(mcp.MetaLogLevel)
+	if r.client.Era == mcp.Legacy {
+		r.session.mu.Lock()
+		if r.level != "" {
+			level = mcp.Quote(r.level)
+		}
+		r.session.mu.Unlock()
+	}
+	if level != nil {
+		meta = append(meta, mcp.Member{Name: mcp.MetaLogLevel, Value: level})
+	}
+	return meta
+}
+
+// asker answers what a legacy server asks while it works on a request, or a modern one as input_required.
+type asker func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error)
+
+// maxRounds is how often a modern server may require input for one call of a legacy client.
+const maxRounds = 10
+
+// exchange sends a request that was let through, and returns what the client is answered. What came of
+// an approved call is on record then.
+func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, ask asker) (jsontext.Value, *mcp.Error) {
+	bounded, cancel := context.WithTimeout(ctx, p.link.up.Timeout)
+	defer cancel()
+	hello := conn.Hello()
+	for round := 0; ; round++ {
+		id := conn.NewID()
+		params := p.params
+		if p.responses != nil {
+			params = params.With("inputResponses", p.responses)
+		}
+		if p.state != nil {
+			params = params.With("requestState", p.state)
+		}
+		if meta := r.upMeta(conn, id, ask != nil); len(meta) > 0 {
+			params = params.With("_meta", meta.Bytes())
+		}
+		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), On: r.onNotification(id, p.link)}
+		if p.tool != nil && len(p.tool.params) > 0 {
+			u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
+		}
+		if ask != nil {
+			u.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
+				result, err := ask(ctx, p.link, m.Method, m.Params)
+				if err != nil {
+					return mcp.Refuse(m.ID, err)
+				}
+				return mcp.Answer(m.ID, result)
+			}
+		}
+		resp, err := conn.Do(bounded, u)
+		if err != nil {
+			return r.lost(ctx, p, err)
+		}
+		if resp.Err != nil {
+			r.report(ctx, p, approval.RanFailed)
+			if bad := r.committed(ctx, p); bad != nil {
+				return nil, bad
+			}
+			return nil, mcp.ReadError(resp.Err)
+		}
+		if hello.Era == mcp.Legacy && p.out.Word != approval.WordApproved {
+			// Nothing in the result concerns us: it is passed on as it is.
+			if bad := r.committed(ctx, p); bad != nil {
+				return nil, bad
+			}
+			return r.fitting(resp.Result), nil
+		}
+		result, bad := mcp.ReadObject(resp.Result)
+		if bad != nil {
+			r.report(ctx, p, approval.RanUnknown)
+			return r.failed(p.tool, fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+		}
+		switch kind := result.Text("resultType"); {
+		case kind == mcp.ResultInputRequired && hello.Era == mcp.Modern:
+			if bad := r.committed(ctx, p); bad != nil {
+				return nil, bad
+			}
+			if r.client.Era == mcp.Modern {
+				return r.passInputRequired(p, result)
+			}
+			if round >= maxRounds || ask == nil {
+				r.report(ctx, p, approval.RanUnknown)
+				return r.failed(p.tool, fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
+			}
+			if p.responses, bad = r.supply(bounded, p, ask, result); bad != nil {
+				r.report(ctx, p, approval.RanUnknown)
+				return r.failed(p.tool, fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+			}
+			p.state = result.Get("requestState")
+			continue
+		case kind != "" && kind != mcp.ResultComplete:
+			r.report(ctx, p, approval.RanUnknown)
+			return r.failed(p.tool, fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
+		}
+		ran := approval.RanSucceeded
+		if string(result.Get("isError")) == "true" {
+			ran = approval.RanFailed
+		}
+		r.report(ctx, p, ran)
+		if bad := r.committed(ctx, p); bad != nil {
+			return nil, bad
+		}
+		return r.fitting(resp.Result), nil
+	}
+}
+
+// fitting makes a result of the legacy era one of the modern where that takes more.
+func (r *request) fitting(result jsontext.Value) jsontext.Value {
+	if r.client.Era == mcp.Legacy || r.method != "resources/read" {
+		return result
+	}
+	o, err := mcp.ReadObject(result)
+	if err != nil || o.Get("ttlMs") != nil {
+		return result
+	}
+	return o.With("ttlMs", jsontext.Value("0")).With("cacheScope", mcp.Quote("private")).Bytes()
+}
+
+// recordWithin bounds how long what happened is tried to be put on record.
+const recordWithin = 10 * time.Second
+
+// committed waits until the record of an allowed call is durable: it is not answered before.
+func (r *request) committed(ctx context.Context, p *passage) *mcp.Error {
+	if p.out.Committed == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if err := p.out.Committed(ctx); err != nil {
+		r.g.log.Error("a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
+		return mcp.Errorf(mcp.CodeUnknown, "The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.")
+	}
+	p.out.Committed = nil
+	return nil
+}
+
+// report records what came of an approved call.
+func (r *request) report(ctx context.Context, p *passage, ran approval.Ran) {
+	if p.out.Word != approval.WordApproved || p.out.Request == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if _, err := r.g.o.Gate.Report(ctx, r.agent(), p.out.Request.ID, ran); err != nil {
+		r.g.log.Error("what came of a call could not be recorded; it will count as unknown", "approval_id", p.out.Request.ID, "outcome", ran, "error", err)
+	}
+}
+
+// lost answers for a request that the server did not answer.
+func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Value, *mcp.Error) {
+	bad := r.committed(ctx, p)
+	name := p.link.up.Name
+	r.g.log.Warn("an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool, "sent", upstream.Sent(err), "error", err)
+	if !upstream.Sent(err) {
+		r.report(ctx, p, approval.RanFailed)
+		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, err)
+		if p.out.Word == approval.WordApproved {
+			text += " Its approval is used up; call it again to ask anew."
+		}
+		return r.failed(p.tool, text, mcp.CodeUnavailable)
+	}
+	r.report(ctx, p, approval.RanUnknown)
+	if bad != nil {
+		return nil, bad
+	}
+	why := err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		why = fmt.Sprintf("it did not answer within %s", p.link.up.Timeout)
+	}
+	return r.failed(p.tool, fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came (%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
+}
+
+// cancelled reports whether the client itself gave the request up, rather than being cut off.
+func cancelled(ctx context.Context) bool {
+	return errors.Is(context.Cause(ctx), downstream.ErrCancelled)
+}

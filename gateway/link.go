@@ -1,0 +1,511 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+	"countersign/upstream"
+)
+
+// link is a way to one server with what was learnt over it. Everybody shares one, but for legacy servers
+// over HTTP and in a wrapper: there each session has its own, and the server sees its client's abilities.
+type link struct {
+	up   *up
+	own  *session // whose it is alone; nil: everybody's
+	get  func(ctx context.Context) (upstream.Conn, error)
+	lock chan struct{} // of fill: one list at a time
+
+	mu      sync.Mutex
+	current *catalog
+	stale   bool
+	bad     []string
+	subs    map[string]int // resources that somebody listens to, on a shared link
+
+	// Of an own link:
+	dialing sync.Mutex
+	conn    upstream.Conn
+	failed  time.Time // when it last failed to connect
+	why     error
+	over    bool
+}
+
+// catalog is what a server has.
+type catalog struct {
+	hello     upstream.Hello
+	caps      mcp.Object
+	tools     []*tool
+	named     map[string]*tool // by the server's name
+	prompts   []item
+	resources []item
+	templates []item
+	ttl       int64 // in ms, the shortest of the lists
+}
+
+// item is an element of a list, its key (a name or a URI) and all of it.
+type item struct {
+	key string
+	raw jsontext.Value
+}
+
+// tool is a tool of a server.
+type tool struct {
+	link    *link
+	name    string // the server's
+	offered string
+	raw     jsontext.Value
+	digest  string
+	output  bool // it declares an output schema, which clients hold results to
+	params  []mcp.ParamHeader
+}
+
+// has reports whether the server declared a capability.
+func (c *catalog) has(name string) bool { return c.caps.Get(name) != nil }
+
+// retryAfter is how long a session waits before it tries once more to reach a server that failed.
+const retryAfter = time.Second
+
+// dial connects an own link, unless it is connected.
+func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, error) {
+	if conn := l.alive(); conn != nil {
+		return conn, nil
+	}
+	l.dialing.Lock() // not mu: what the server says at once is taken while we connect
+	defer l.dialing.Unlock()
+	if conn := l.alive(); conn != nil {
+		return conn, nil
+	}
+	l.mu.Lock()
+	old, failed, why, over := l.conn, l.failed, l.why, l.over
+	l.mu.Unlock()
+	if over {
+		return nil, &upstream.Error{Err: errOver}
+	}
+	if old != nil {
+		l.up.g.log.Warn("the connection to an MCP server ended", "server", l.up.Name, "error", old.Err())
+		old.Close()
+		failed, why = time.Now(), old.Err()
+	}
+	if since := time.Since(failed); since < retryAfter {
+		select {
+		case <-time.After(retryAfter - since):
+		case <-ctx.Done():
+			return nil, &upstream.Error{Err: why}
+		}
+	}
+	conn, err := upstream.Dial(ctx, cfg, l.peer())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.over {
+		conn.Close()
+		err = &upstream.Error{Err: errOver}
+	}
+	if err != nil {
+		l.conn, l.failed, l.why = nil, time.Now(), err
+		return nil, err
+	}
+	l.conn, l.stale = conn, true
+	return conn, nil
+}
+
+var errOver = errors.New("the session is over")
+
+// alive returns an own link's connection, nil if there is none that lives.
+func (l *link) alive() upstream.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == nil {
+		return nil
+	}
+	select {
+	case <-l.conn.Done():
+		return nil
+	default:
+		return l.conn
+	}
+}
+
+// close ends an own link.
+func (l *link) close() {
+	l.mu.Lock()
+	conn := l.conn
+	l.conn, l.over = nil, true
+	l.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// peer takes what the server sends by itself.
+func (l *link) peer() upstream.Peer {
+	return upstream.Peer{
+		Notification: func(m mcp.Message) { l.notified(m) },
+	}
+}
+
+// renewed is told that a shared link is connected anew.
+func (l *link) renewed(upstream.Conn) {
+	l.mu.Lock()
+	again := l.current != nil
+	l.stale = true
+	l.mu.Unlock()
+	l.up.g.log.Info("connected to an MCP server", "server", l.up.Name)
+	l.up.g.running.Go(func() { l.listen() })
+	if again {
+		for _, kind := range listChanges {
+			l.up.g.announce(l, mcp.Notification(kind, nil))
+		}
+	}
+}
+
+const (
+	toolsChanged     = "notifications/tools/list_changed"
+	promptsChanged   = "notifications/prompts/list_changed"
+	resourcesChanged = "notifications/resources/list_changed"
+	resourceUpdated  = "notifications/resources/updated"
+	logMessage       = "notifications/message"
+	progressMethod   = "notifications/progress"
+)
+
+var listChanges = []string{toolsChanged, promptsChanged, resourcesChanged}
+
+// notified passes on what a server says of itself.
+func (l *link) notified(m mcp.Message) {
+	if slices.Contains(listChanges, m.Method) {
+		l.mu.Lock()
+		l.stale = true
+		l.mu.Unlock()
+		m.Params = nil // of the modern era: it names our subscription
+	}
+	switch m.Method {
+	case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated, logMessage:
+		l.up.g.announce(l, m)
+	}
+}
+
+// announce hands a server's notification to the sessions that it concerns.
+func (g *Gateway) announce(l *link, m mcp.Message) {
+	uri := ""
+	if m.Method == resourceUpdated || m.Method == logMessage {
+		p, err := mcp.ReadObject(m.Params)
+		if err != nil {
+			return
+		}
+		uri = p.Text("uri")
+		if p.Get("_meta") != nil {
+			m.Params = p.Without("_meta").Bytes()
+		}
+	}
+	g.mu.Lock()
+	var to []*session
+	for s := range g.sessions {
+		to = append(to, s)
+	}
+	var ears []*listener
+	for e := range g.listeners {
+		ears = append(ears, e)
+	}
+	g.mu.Unlock()
+	for _, s := range to {
+		if s.client.Push == nil || s.client.Era != mcp.Legacy || l.own != nil && l.own != s || !s.ready.Load() {
+			continue
+		}
+		switch m.Method {
+		case resourceUpdated:
+			if l.own == nil && !s.subscribed(uri) {
+				continue
+			}
+		case logMessage:
+			if l.own == nil && !s.logs(m.Params) {
+				continue
+			}
+		}
+		s.client.Push(m)
+	}
+	for _, e := range ears {
+		if l.own == nil || l.own == e.session {
+			e.hear(m, uri)
+		}
+	}
+}
+
+// listen keeps a subscription with a modern server, which tells of changes only there. It ends with the
+// connection.
+func (l *link) listen() {
+	ctx, cancel := context.WithCancel(l.up.g.work)
+	defer cancel()
+	conn, err := l.get(ctx)
+	if err != nil || conn.Hello().Era != mcp.Modern {
+		return
+	}
+	go func() {
+		defer cancel()
+		select {
+		case <-conn.Done():
+		case <-ctx.Done():
+		}
+	}()
+	want := map[string]bool{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}
+	for ctx.Err() == nil {
+		begin := time.Now()
+		params := mcp.Object{{Name: "notifications", Value: mcp.Marshal(want)}, {Name: "_meta", Value: l.ourMeta()}}
+		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), On: l.notified})
+		if err == nil { // it was answered: refused, or there is nothing to listen to
+			return
+		}
+		if wait := 30*time.Second - time.Since(begin); wait > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+		}
+	}
+}
+
+// ourMeta is the metadata of a modern request that the gateway makes by itself.
+func (l *link) ourMeta() jsontext.Value {
+	return mcp.Object{
+		{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
+		{Name: mcp.MetaCapabilities, Value: jsontext.Value("{}")},
+		{Name: mcp.MetaClient, Value: l.up.g.self()},
+	}.Bytes()
+}
+
+// catalogue returns what the server has; fresh has it asked again.
+func (l *link) catalogue(ctx context.Context, fresh bool) (*catalog, error) {
+	l.mu.Lock()
+	c, stale := l.current, l.stale
+	l.mu.Unlock()
+	if c != nil && !stale && !fresh {
+		return c, nil
+	}
+	select {
+	case l.turn() <- struct{}{}:
+		defer func() { <-l.lock }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.mu.Lock()
+	if l.current != nil && l.current != c && !l.stale { // somebody else has asked meanwhile
+		c = l.current
+		l.mu.Unlock()
+		return c, nil
+	}
+	l.stale = false
+	l.mu.Unlock()
+	next, bad, err := l.fill(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.stale = true
+		return nil, err
+	}
+	for _, b := range bad {
+		if !slices.Contains(l.bad, b) {
+			l.up.g.log.Error("a tool is not offered", "server", l.up.Name, "problem", b)
+		}
+	}
+	l.current, l.bad = next, bad
+	return next, nil
+}
+
+func (l *link) turn() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lock == nil {
+		l.lock = make(chan struct{}, 1)
+	}
+	return l.lock
+}
+
+func (l *link) problems() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.bad)
+}
+
+// listTimeout bounds one look at a server's lists.
+const listTimeout = 30 * time.Second
+
+// fill asks the server for all that it has.
+func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	conn, err := l.get(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &catalog{hello: conn.Hello(), named: map[string]*tool{}}
+	if caps, err := mcp.ReadObject(c.hello.Capabilities); err == nil {
+		c.caps = caps
+	}
+	var bad []string
+	if c.has("tools") {
+		items, err := l.list(ctx, conn, "tools/list", "tools", "name", c)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, it := range items {
+			t, problem := l.tool(it)
+			switch {
+			case problem != "":
+				bad = append(bad, problem)
+			case t == nil: // not one of those that the configuration offers
+			case c.named[t.name] != nil:
+				bad = append(bad, fmt.Sprintf("the server lists %q twice; the first counts", t.name))
+			default:
+				c.named[t.name] = t
+				c.tools = append(c.tools, t)
+			}
+		}
+		for _, name := range l.up.Tools {
+			if c.named[name] == nil {
+				bad = append(bad, fmt.Sprintf("the configuration offers %q, and the server has no such tool", name))
+			}
+		}
+	}
+	if c.has("prompts") {
+		if c.prompts, err = l.list(ctx, conn, "prompts/list", "prompts", "name", c); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.has("resources") {
+		if c.resources, err = l.list(ctx, conn, "resources/list", "resources", "uri", c); err != nil {
+			return nil, nil, err
+		}
+		// A server with resources need not have templates.
+		c.templates, err = l.list(ctx, conn, "resources/templates/list", "resourceTemplates", "uriTemplate", c)
+		if _, answered := errors.AsType[*mcp.Error](err); err != nil && !answered {
+			return nil, nil, err
+		}
+	}
+	return c, bad, nil
+}
+
+// maxPages is how many pages of one list are asked for: a server whose cursor never ends must end.
+const maxPages = 1000
+
+func (l *link) list(ctx context.Context, conn upstream.Conn, method, member, key string, c *catalog) ([]item, error) {
+	var items []item
+	cursor := jsontext.Value(nil)
+	for range maxPages {
+		var params mcp.Object
+		if cursor != nil {
+			params = params.With("cursor", cursor)
+		}
+		if c.hello.Era == mcp.Modern {
+			params = params.With("_meta", l.ourMeta())
+		}
+		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method, Params: params.Bytes()})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
+		if resp.Err != nil {
+			return nil, fmt.Errorf("%s: %w", method, mcp.ReadError(resp.Err))
+		}
+		result, bad := mcp.ReadObject(resp.Result)
+		if bad != nil {
+			return nil, fmt.Errorf("%s: the server's answer: %w", method, bad)
+		}
+		vs, bad := mcp.ReadArray(result.Get(member))
+		if bad != nil {
+			return nil, fmt.Errorf("%s: %s: %w", method, member, bad)
+		}
+		for _, v := range vs {
+			o, bad := mcp.ReadObject(v)
+			if bad != nil {
+				l.up.g.log.Error("an element of a server's list is left out", "server", l.up.Name, "list", method, "problem", bad)
+				continue
+			}
+			items = append(items, item{o.Text(key), slices.Clone(v)})
+		}
+		if cursor = slices.Clone(result.Get("nextCursor")); cursor == nil || mcp.Text(cursor) == "" {
+			return items, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: the list did not end after %d pages", method, maxPages)
+}
+
+var toolRE = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// maxOffered is how long an offered name may be: model APIs take no more. Names are refused, not cut.
+const maxOffered = 64
+
+// reserved begins the names of the gate's own tools.
+const reserved = "countersign__"
+
+// tool makes a tool of an element of a server's list: nil where the configuration does not offer it.
+func (l *link) tool(it item) (t *tool, problem string) {
+	offered := l.up.offered(it.key)
+	switch {
+	case l.up.Tools != nil && !slices.Contains(l.up.Tools, it.key):
+		return nil, ""
+	case !toolRE.MatchString(it.key):
+		return nil, fmt.Sprintf("the name %q is not 1 to 128 characters out of A-Z a-z 0-9 _ . -", it.key)
+	case strings.HasPrefix(offered, reserved):
+		return nil, fmt.Sprintf("%q begins as the gate's own tools do", offered)
+	case l.up.Prefix == "" && l.up.g.claimed(it.key, l.up):
+		return nil, fmt.Sprintf("%q begins as another server's tools do", it.key)
+	case !l.up.g.o.Wrapper && len(offered) > maxOffered:
+		return nil, fmt.Sprintf("%q is %d characters long, and clients take %d; a shorter prefix helps", offered, len(offered), maxOffered)
+	}
+	o, err := mcp.ReadObject(it.raw)
+	if err != nil {
+		return nil, fmt.Sprintf("%q: %s", it.key, err)
+	}
+	t = &tool{link: l, name: it.key, offered: offered, digest: digest(o), output: o.Get("outputSchema") != nil,
+		params: mcp.ParamHeaders(o.Get("inputSchema"))}
+	t.raw = o.With("name", mcp.Quote(offered)).Bytes()
+	return t, ""
+}
+
+// claimed reports whether a name begins with the prefix of another server than u.
+func (g *Gateway) claimed(name string, u *up) bool {
+	return slices.ContainsFunc(g.ups, func(other *up) bool {
+		return other != u && other.Prefix != "" && strings.HasPrefix(name, other.Prefix+"__")
+	})
+}
+
+// digest is the SHA-256 of what a model and a person are told of a tool.
+func digest(o mcp.Object) string {
+	var told mcp.Object
+	for _, name := range []string{"annotations", "description", "inputSchema", "outputSchema", "title"} {
+		if v := o.Get(name); v != nil {
+			told = append(told, mcp.Member{Name: name, Value: v})
+		}
+	}
+	b := told.Bytes()
+	if c := b.Clone(); c.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) == nil {
+		b = c
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// merged is one list of all servers, in the order of the configuration and then of the server.
+func merged(links []*link, catalogs []*catalog, pick func(*catalog) []item, own func(*link, item) item) []item {
+	var all []item
+	seen := map[string]bool{}
+	for i, c := range catalogs {
+		for _, it := range pick(c) {
+			it = own(links[i], it)
+			if seen[it.key] {
+				links[i].up.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server", links[i].up.Name)
+				continue
+			}
+			seen[it.key] = true
+			all = append(all, it)
+		}
+	}
+	return all
+}

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/mcp"
+)
+
+// promptGet answers prompts/get.
+func (r *request) promptGet() (jsontext.Value, *mcp.Error) {
+	l, name, err := r.prompt(r.params.Text("name"))
+	if err != nil {
+		return nil, err
+	}
+	params := mcp.Object{{Name: "name", Value: mcp.Quote(name)}}
+	if args := r.params.Get("arguments"); args != nil {
+		params = append(params, mcp.Member{Name: "arguments", Value: args})
+	}
+	return r.gated(l, params, nil)
+}
+
+// prompt returns the server that has a prompt, and the server's name of it.
+func (r *request) prompt(offered string) (*link, string, *mcp.Error) {
+	r.introduce()
+	links, catalogs, why := r.catalogs(r.ctx, false)
+	for i, c := range catalogs {
+		for _, it := range c.prompts {
+			if links[i].up.offered(it.key) == offered {
+				return links[i], it.key, nil
+			}
+		}
+	}
+	if why != nil {
+		return nil, "", unavailable(why)
+	}
+	return nil, "", mcp.Errorf(mcp.CodeInvalidParams, "Unknown prompt: %s", approval.Visible(approval.CutRunes(offered, 128)))
+}
+
+// resourceRead answers resources/read.
+func (r *request) resourceRead() (jsontext.Value, *mcp.Error) {
+	uri := r.params.Text("uri")
+	l, err := r.holder(uri)
+	if err != nil {
+		return nil, err
+	}
+	return r.gated(l, mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}, nil)
+}
+
+// holder returns the server that a resource is on: one that lists it, else one that has a template for
+// it, else the only one that has resources.
+func (r *request) holder(uri string) (*link, *mcp.Error) {
+	r.introduce()
+	links, catalogs, why := r.catalogs(r.ctx, false)
+	var able []*link
+	for i, c := range catalogs {
+		if !c.has("resources") {
+			continue
+		}
+		able = append(able, links[i])
+		for _, it := range c.resources {
+			if it.key == uri {
+				return links[i], nil
+			}
+		}
+	}
+	if len(able) == 1 {
+		return able[0], nil
+	}
+	var best *link
+	longest := 0
+	for i, c := range catalogs {
+		for _, it := range c.templates {
+			// A template's text up to its first expression is what its resources begin with.
+			begins, _, _ := strings.Cut(it.key, "{")
+			if strings.HasPrefix(uri, begins) && len(begins) > longest {
+				best, longest = links[i], len(begins)
+			}
+		}
+	}
+	switch {
+	case best != nil:
+		return best, nil
+	case why != nil:
+		return nil, unavailable(why)
+	}
+	code := mcp.CodeResourceNotFound
+	if r.client.Era == mcp.Modern {
+		code = mcp.CodeInvalidParams
+	}
+	return nil, &mcp.Error{Code: code, Message: "Resource not found", Data: mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()}
+}
+
+// complete answers completion/complete.
+func (r *request) complete() (jsontext.Value, *mcp.Error) {
+	ref, bad := r.params.Object("ref")
+	if bad != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", bad)
+	}
+	var l *link
+	var err *mcp.Error
+	switch ref.Text("type") {
+	case "ref/prompt":
+		var name string
+		if l, name, err = r.prompt(ref.Text("name")); err == nil {
+			ref = ref.With("name", mcp.Quote(name))
+		}
+	case "ref/resource":
+		l, err = r.templated(ref.Text("uri"))
+	default:
+		err = mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: ref.type must be "ref/prompt" or "ref/resource".`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	params := mcp.Object{{Name: "ref", Value: ref.Bytes()}}
+	for _, name := range []string{"argument", "context"} {
+		if v := r.params.Get(name); v != nil {
+			params = append(params, mcp.Member{Name: name, Value: v})
+		}
+	}
+	return r.gated(l, params, nil)
+}
+
+// templated returns the server that has a template, or a resource of that URI.
+func (r *request) templated(template string) (*link, *mcp.Error) {
+	links, catalogs, _ := r.catalogs(r.ctx, false)
+	for i, c := range catalogs {
+		for _, it := range c.templates {
+			if it.key == template {
+				return links[i], nil
+			}
+		}
+	}
+	return r.holder(template)
+}
+
+// paramHeaders are the headers that mirror arguments, as the tool's schema asks for them.
+func paramHeaders(t *tool, args jsontext.Value) http.Header {
+	h := http.Header{}
+	for _, p := range t.params {
+		if v, ok := p.Value(args); ok {
+			h.Set(p.Header, mcp.EncodeHeader(v))
+		}
+	}
+	return h
+}

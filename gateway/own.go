@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// describe is the tool as an element of tools/list.
+func (t *Tool) describe() jsontext.Value {
+	return mcp.Object{
+		{Name: "name", Value: mcp.Quote(t.Name)},
+		{Name: "description", Value: mcp.Quote(t.Description)},
+		{Name: "inputSchema", Value: t.Schema},
+		{Name: "annotations", Value: mcp.Marshal(map[string]bool{"readOnlyHint": t.ReadOnly, "destructiveHint": false, "openWorldHint": false})},
+	}.Bytes()
+}
+
+// ownCall answers a call of one of the program's own tools, which the gate is not asked for.
+func (r *request) ownCall(t *Tool, args jsontext.Value) (jsontext.Value, *mcp.Error) {
+	if _, err := mcp.ReadObject(args); err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: arguments: %s.", err)
+	}
+	text, failed := t.Call(r.ctx, r.client.Agent, args)
+	return r.toolResult(failed, nil, text), nil
+}
+
+const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have taken note of; they are not told again."}},"additionalProperties":false}`
+
+// resolvedTool is the agent's feed as a tool.
+func (g *Gateway) resolvedTool() Tool {
+	return Tool{
+		Name: reserved + "resolved",
+		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or lapsed, each with its id. " +
+			"An approved call runs when you call it again with exactly the same arguments. Give the ids back in ack once you have taken note.",
+		Schema: jsontext.Value(resolvedSchema),
+		Call:   g.resolved,
+	}
+}
+
+func (g *Gateway) resolved(ctx context.Context, agent string, args jsontext.Value) (string, bool) {
+	var in struct {
+		Ack []string `json:"ack"`
+	}
+	if err := json.Unmarshal(args, &in); err != nil {
+		return "ack must be a list of ids.", true
+	}
+	if len(in.Ack) > 0 {
+		if _, err := g.o.Gate.Ack(ctx, agent, in.Ack); err != nil {
+			return "The gate could not take note of ack; try again later.", true
+		}
+	}
+	rs, err := g.o.Gate.Resolved(ctx, agent, "", 0)
+	if err != nil {
+		return "The gate cannot tell now; try again later.", true
+	}
+	if len(rs) == 0 {
+		return "Nothing new has been decided.", false
+	}
+	var b strings.Builder
+	for _, r := range rs {
+		b.WriteString(r.FeedMessage() + " (id: " + r.ID + ")\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n"), false
+}

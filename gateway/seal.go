@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// sealed is what a requestState of ours holds: whose call it continues, and how. It is encrypted with a
+// key that lives as long as the process, is good for a while, and once.
+type sealed struct {
+	Agent string `json:"a"`
+	Call  string `json:"c"` // digest of server, method, tool and args
+	Once  string `json:"o"`
+	Until int64  `json:"u"` // Unix time in seconds
+
+	Approval string         `json:"r,omitempty"` // the approval that let the call through
+	State    jsontext.Value `json:"s,omitempty"` // the server's own requestState
+	Flight   string         `json:"f,omitempty"` // the call that waits for an answer
+	Question string         `json:"q,omitempty"`
+	Keyboard string         `json:"k,omitempty"` // the request that the keyboard was asked about
+}
+
+// stateFor is how long a client may take to come back.
+const stateFor = 10 * time.Minute
+
+func newSeal() (cipher.AEAD, error) {
+	key := make([]byte, 32)
+	rand.Read(key)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// digest names the call that a state is bound to.
+func (p *passage) digest() string {
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %s", p.call.Server, p.method, p.call.Tool, p.call.Args.Hash())))
+	return hex.EncodeToString(sum[:])
+}
+
+// sealFor makes a requestState that continues p.
+func (r *request) sealFor(p *passage, s sealed) (jsontext.Value, *mcp.Error) {
+	s.Agent, s.Call, s.Once, s.Until = r.client.Agent, p.digest(), rand.Text(), time.Now().Add(stateFor).Unix()
+	plain, err := json.Marshal(s)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInternalError, "The state of the call cannot be kept.")
+	}
+	return mcp.Quote(base64.RawURLEncoding.EncodeToString(r.g.seal.Seal(nil, nil, plain, nil))), nil
+}
+
+var errState = mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState is not one that was given for this call, or it was used or has expired; call again without it.")
+
+// unseal reads a requestState that the client brought back for p, and uses it up.
+func (r *request) unseal(v jsontext.Value, p *passage) (sealed, *mcp.Error) {
+	s, err := r.open(v)
+	if err != nil || s.Agent != r.client.Agent || s.Call != p.digest() || time.Now().Unix() >= s.Until || !r.g.spent.use(s.Once, time.Unix(s.Until, 0)) {
+		return sealed{}, errState
+	}
+	return s, nil
+}
+
+func (r *request) open(v jsontext.Value) (s sealed, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(mcp.Text(v))
+	if err != nil {
+		return s, err
+	}
+	plain, err := r.g.seal.Open(nil, nil, b, nil)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(plain, &s); err != nil {
+		return s, err
+	}
+	if s.Once == "" {
+		return s, errors.New("gateway: a state without a number")
+	}
+	return s, nil
+}
+
+// spent remembers which states were used, for as long as they would be good.
+type spent struct {
+	mu    sync.Mutex
+	used  map[string]time.Time
+	swept time.Time
+}
+
+func (s *spent) use(once string, until time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.used == nil {
+		s.used = map[string]time.Time{}
+	}
+	if now.Sub(s.swept) > time.Minute {
+		for k, t := range s.used {
+			if now.After(t) {
+				delete(s.used, k)
+			}
+		}
+		s.swept = now
+	}
+	if _, again := s.used[once]; again {
+		return false
+	}
+	s.used[once] = until
+	return true
+}

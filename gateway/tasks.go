@@ -1,0 +1,410 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/downstream"
+	"countersign/mcp"
+)
+
+// task is a call that the gateway runs by itself once a person has approved it, for a client that knows
+// the extension. Its id is the approval request's, which is stored before the client learns of it; who
+// may ask for it is looked at each time.
+type task struct {
+	id      string
+	agent   string
+	created time.Time
+	ttl     time.Duration
+	cancel  context.CancelFunc
+
+	mu      sync.Mutex
+	updated time.Time
+	status  string
+	message string
+	result  jsontext.Value
+	err     *mcp.Error
+	asked   question
+}
+
+// The states of a task.
+const (
+	taskWorking   = "working"
+	taskInput     = "input_required"
+	taskCompleted = "completed"
+	taskFailed    = "failed"
+	taskCancelled = "cancelled"
+)
+
+// keepTask is how long a task's result is kept after its request would have expired.
+const keepTask = time.Hour
+
+// tasks are those that run or ran in this process.
+type tasks struct {
+	mu   sync.Mutex
+	byID map[string]*task
+}
+
+func (ts *tasks) get(agent, id string) *task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byID[id]
+	if t == nil || t.agent != agent {
+		return nil
+	}
+	return t
+}
+
+// put adds a task unless it is there; it returns the one that is there then.
+func (ts *tasks) put(t *task) (*task, bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	now := time.Now()
+	for id, old := range ts.byID {
+		if now.After(old.created.Add(old.ttl)) {
+			delete(ts.byID, id)
+		}
+	}
+	if old := ts.byID[t.id]; old != nil {
+		return old, false
+	}
+	if ts.byID == nil {
+		ts.byID = map[string]*task{}
+	}
+	ts.byID[t.id] = t
+	return t, true
+}
+
+// startTask answers a quarantined call with a task.
+func (r *request) startTask(p *passage) (jsontext.Value, *mcp.Error) {
+	t := r.g.runTask(p, *p.out.Request, r.from)
+	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
+	return o.Bytes(), nil
+}
+
+// runTask has a call wait for its approval and run then, in the background.
+func (g *Gateway) runTask(p *passage, req approval.Request, from client) *task {
+	ctx, cancel := context.WithCancel(g.work)
+	now := time.Now()
+	t, isNew := g.tasks.put(&task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel,
+		ttl: req.ExpiresAt.Sub(req.RequestedAt) + keepTask, message: "Waiting for a person's approval."})
+	if !isNew {
+		cancel()
+		return t
+	}
+	g.running.Go(func() {
+		defer cancel()
+		// The task is a client of its own, without anybody to report to while it runs.
+		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}, id: req.SessionID, hello: from}
+		r := &request{session: s, ctx: ctx, method: "tools/call", from: from, out: nobody{}}
+		result, err := r.runTask(t, p)
+		t.end(ctx, result, err)
+		g.tell(t)
+	})
+	return t
+}
+
+// nobody is the stream of a task.
+type nobody struct{}
+
+func (nobody) Send(mcp.Message) error { return nil }
+func (nobody) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) {
+	return mcp.Message{}, errNoRider
+}
+
+func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
+	for p.out.Word == approval.WordPending {
+		out, err := r.g.o.Gate.Wait(r.ctx, p.call, p.out, approval.WaitOptions{For: time.Hour})
+		if err != nil && r.ctx.Err() == nil && approval.CodeOf(err) == approval.CodeStoreUnavailable {
+			r.g.log.Warn("a task cannot see its request; trying again", "task", t.id, "error", err)
+			select {
+			case <-time.After(time.Second):
+			case <-r.ctx.Done():
+			}
+			continue
+		}
+		if err != nil {
+			return r.gateFailed(p, err)
+		}
+		p.out = out
+	}
+	if p.out.Word != approval.WordApproved {
+		return r.decided(nil, p)
+	}
+	t.say("Approved; the call is running.")
+	r.g.tell(t)
+	conn, err := p.link.get(r.ctx)
+	if err != nil {
+		return r.lost(r.ctx, p, err)
+	}
+	p.params = p.params.With("arguments", jsontext.Value(p.out.Request.Args))
+	return r.exchange(r.ctx, conn, p, func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
+		if !r.can(method, params) {
+			return decline(method)
+		}
+		if why := r.mayAsk(ctx, l, method, params); why != nil {
+			return nil, why
+		}
+		return t.ask(ctx, r.g, method, params)
+	})
+}
+
+func (t *task) say(message string) {
+	t.mu.Lock()
+	t.message, t.updated = message, time.Now()
+	t.mu.Unlock()
+}
+
+// end sets what the task came to.
+func (t *task) end(ctx context.Context, result jsontext.Value, err *mcp.Error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.updated = time.Now()
+	switch {
+	case t.status == taskCancelled:
+	case ctx.Err() != nil && result == nil:
+		t.status, t.message = taskCancelled, "The gate stopped."
+	case err != nil:
+		t.status, t.err, t.message = taskFailed, err, err.Message
+	default:
+		t.status, t.result, t.message = taskCompleted, result, "The call has ended."
+	}
+}
+
+// ask has the client asked, by way of the task's state.
+func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
+	q := question{method: method, params: params, answer: make(chan jsontext.Value, 1)}
+	t.mu.Lock()
+	t.status, t.asked, t.updated, t.message = taskInput, q, time.Now(), "The server asks for something."
+	t.mu.Unlock()
+	g.tell(t)
+	over := time.NewTimer(parkedFor)
+	defer over.Stop()
+	defer func() {
+		t.mu.Lock()
+		if t.status == taskInput {
+			t.status, t.asked = taskWorking, question{}
+		}
+		t.mu.Unlock()
+	}()
+	select {
+	case v, ok := <-q.answer:
+		if ok {
+			return v, nil
+		}
+	case <-ctx.Done():
+	case <-over.C:
+	}
+	return decline(method)
+}
+
+// describe is the task as the protocol tells it.
+func (t *task) describe() mcp.Object {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := mcp.Object{
+		{Name: "taskId", Value: mcp.Quote(t.id)},
+		{Name: "status", Value: mcp.Quote(t.status)},
+		{Name: "statusMessage", Value: mcp.Quote(t.message)},
+		{Name: "createdAt", Value: mcp.Quote(approval.FormatTime(t.created))},
+		{Name: "lastUpdatedAt", Value: mcp.Quote(approval.FormatTime(t.updated))},
+		{Name: "ttlMs", Value: mcp.Number(t.ttl.Milliseconds())},
+		{Name: "pollIntervalMs", Value: jsontext.Value("5000")},
+	}
+	switch t.status {
+	case taskInput:
+		o = append(o, mcp.Member{Name: "inputRequests", Value: mcp.Object{{Name: "input", Value: mcp.Object{
+			{Name: "method", Value: mcp.Quote(t.asked.method)}, {Name: "params", Value: orEmpty(t.asked.params)}}.Bytes()}}.Bytes()})
+	case taskCompleted:
+		o = append(o, mcp.Member{Name: "result", Value: t.result})
+	case taskFailed:
+		o = append(o, mcp.Member{Name: "error", Value: mcp.Marshal(t.err)})
+	}
+	return o
+}
+
+// tell has those who listen to a task know that it changed.
+func (g *Gateway) tell(t *task) {
+	g.mu.Lock()
+	var ears []*listener
+	for e := range g.listeners {
+		ears = append(ears, e)
+	}
+	g.mu.Unlock()
+	params := t.describe()
+	for _, e := range ears {
+		e.hearTask(t, params)
+	}
+}
+
+func (e *listener) hearTask(t *task, params mcp.Object) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range e.tasks {
+		if id == t.id && e.session.client.Agent == t.agent && !e.over {
+			meta := mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}
+			_ = e.out(mcp.Notification("notifications/tasks", params.With("_meta", meta.Bytes()).Bytes()))
+		}
+	}
+}
+
+// theTask returns the task that a request is about: one of this process, or one that an earlier process
+// began, as far as its request still tells.
+func (r *request) theTask() (*task, *mcp.Error) {
+	if !r.from.tasks {
+		return nil, &mcp.Error{Code: mcp.CodeMissingCapability, Message: "The client must declare the extension " + mcp.ExtensionTasks + " to use tasks.",
+			Data: mcp.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{mcp.ExtensionTasks: struct{}{}}}})}
+	}
+	id := r.params.Text("taskId")
+	if t := r.g.tasks.get(r.client.Agent, id); t != nil {
+		return t, nil
+	}
+	req, err := r.g.o.Gate.Request(r.ctx, r.agent(), id)
+	switch {
+	case err == nil && req.Task:
+	case err == nil || approval.CodeOf(err) == approval.CodeNotFound:
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: there is no such task.")
+	default:
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot tell now; try again later.")
+	}
+	return r.g.revive(r.ctx, r.session, req, r.from)
+}
+
+// revive takes up a task of an earlier process: if its call has not run, it goes on waiting.
+func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, from client) (*task, *mcp.Error) {
+	if req.Live() {
+		p, err := s.passageOf(ctx, req)
+		if err != nil {
+			return nil, mcp.Errorf(mcp.CodeUnavailable, "The task cannot go on now: %s.", err)
+		}
+		return g.runTask(p, req, from), nil
+	}
+	r := &request{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx, method: "tools/call"}
+	text := req.FeedMessage()
+	failed := true
+	switch {
+	case req.ConsumedAt.IsZero():
+	case req.Ran == approval.RanSucceeded:
+		text, failed = "The call ran and succeeded; its result was not kept when the gate restarted.", false
+	case req.Ran == approval.RanFailed:
+		text = "The call ran and failed; its answer was not kept when the gate restarted."
+	default:
+		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; find out before you call it again."
+	}
+	t := &task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt, status: taskCompleted, message: "The call has ended.",
+		ttl: req.ExpiresAt.Sub(req.RequestedAt) + keepTask, result: r.toolResult(failed, nil, text), cancel: func() {}}
+	t, _ = g.tasks.put(t)
+	return t, nil
+}
+
+// passageOf makes the stored call of a task ready to be sent.
+func (s *session) passageOf(ctx context.Context, req approval.Request) (*passage, error) {
+	if req.Scope != s.g.o.Scope {
+		return nil, errors.New("it belongs to another gateway")
+	}
+	for _, u := range s.g.ups {
+		if u.Name != req.Server {
+			continue
+		}
+		t, err := s.find(ctx, u.offered(req.Tool), true)
+		if err != nil {
+			return nil, err
+		}
+		if t == nil {
+			break
+		}
+		args, err := approval.ParseArgs(req.Args)
+		if err != nil {
+			return nil, err
+		}
+		first := req
+		return &passage{link: t.link, tool: t, method: "tools/call",
+			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
+			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: args, SessionID: req.SessionID,
+				ToolDigest: t.digest, Dispatch: true, Task: true},
+			out: approval.Outcome{Word: approval.WordPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
+	}
+	return nil, fmt.Errorf("there is no tool %s any more", req.Target())
+}
+
+// resumeTasks takes up the tasks that a restart interrupted.
+func (g *Gateway) resumeTasks() {
+	lister, ok := g.o.Gate.(interface {
+		Tasks(ctx context.Context, agent string) ([]approval.Request, error)
+	})
+	if !ok {
+		return
+	}
+	rs, err := lister.Tasks(g.work, "")
+	if err != nil {
+		if g.work.Err() == nil {
+			g.log.Error("tasks that a restart interrupted cannot be found; they go on when their clients ask for them", "error", err)
+		}
+		return
+	}
+	from, _ := readClient(nil, nil)
+	for _, req := range rs {
+		g.running.Go(func() {
+			s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}
+			if _, err := g.revive(g.work, s, req, from); err != nil && g.work.Err() == nil {
+				g.log.Warn("a task cannot go on; it does when its client asks for it", "task", req.ID, "error", err)
+			}
+		})
+	}
+}
+
+func (r *request) taskGet() (jsontext.Value, *mcp.Error) {
+	t, err := r.theTask()
+	if err != nil {
+		return nil, err
+	}
+	return append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)}}, t.describe()...).Bytes(), nil
+}
+
+var acknowledged = mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)}}.Bytes()
+
+// taskUpdate brings the answer to what a task asked.
+func (r *request) taskUpdate() (jsontext.Value, *mcp.Error) {
+	t, err := r.theTask()
+	if err != nil {
+		return nil, err
+	}
+	answers, err := readAnswers(r.params.Get("inputResponses"))
+	if err != nil {
+		return nil, err
+	}
+	v := answers.Get("input")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v != nil && t.status == taskInput && t.asked.answer != nil {
+		t.asked.answer <- v
+		t.status, t.asked, t.updated, t.message = taskWorking, question{}, time.Now(), "The call is running."
+	}
+	return acknowledged, nil
+}
+
+// taskCancel takes a task back: its request if nobody has decided, the call if it runs.
+func (r *request) taskCancel() (jsontext.Value, *mcp.Error) {
+	t, err := r.theTask()
+	if err != nil {
+		return nil, err
+	}
+	_, why := r.g.o.Gate.Cancel(r.audited(), approval.Cancellation{RequestID: t.id, By: r.agent(), Via: approval.ViaAPI, Reason: "the client cancelled the task"})
+	if why != nil && approval.CodeOf(why) == approval.CodeStoreUnavailable {
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot cancel it now; try again later.")
+	}
+	t.mu.Lock()
+	if t.status == taskWorking || t.status == taskInput {
+		t.status, t.message, t.updated = taskCancelled, "Cancelled by the client.", time.Now()
+	}
+	t.mu.Unlock()
+	t.cancel()
+	r.g.tell(t)
+	return acknowledged, nil
+}

@@ -1,0 +1,115 @@
+package wrap
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/client"
+	"countersign/downstream"
+	"countersign/gateway"
+	"countersign/upstream"
+)
+
+// Options say what is wrapped, and for whom.
+type Options struct {
+	Gate    *Gate
+	Command []string
+	Name    string // of the server, as rules and people know it; "": [NameOf] the command
+	Dir     string // the working directory, which is the calls' scope
+	Hold    time.Duration
+	Version string
+	In      io.Reader
+	Out     io.Writer
+	Stderr  func(line string) // what the server writes there
+	Logger  *slog.Logger
+}
+
+// Run serves the client until it goes away or ctx ends.
+func Run(ctx context.Context, o Options) error {
+	if o.Name == "" {
+		o.Name = NameOf(o.Command)
+	}
+	g, err := gateway.New(gateway.Options{
+		Gate: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger, Stopping: ctx,
+		Servers: []gateway.Server{{Config: upstream.Config{Name: o.Name, Command: o.Command, Stderr: o.Stderr, Logger: o.Logger}}},
+	})
+	if err != nil {
+		return err
+	}
+	g.Start()
+	err = downstream.Stdio(ctx, o.In, o.Out, downstream.StdioOptions{Server: g, Agent: "self", Logger: o.Logger})
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if stopped := g.Stop(stop); err == nil {
+		err = stopped
+	}
+	return err
+}
+
+// launchers start a program that their first argument that is no flag names.
+var launchers = []string{"npx", "bunx", "uvx", "pipx", "node", "bun", "deno", "python", "python3", "uv", "dnx", "npm", "pnpm", "yarn", "docker", "podman"}
+
+// subcommands stand between a launcher and the program.
+var subcommands = []string{"run", "exec", "dlx", "tool", "x"}
+
+var notName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// NameOf makes a server's name of its command: server-filesystem of
+// npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /data.
+func NameOf(command []string) string {
+	name := base(command[0])
+	if slices.Contains(launchers, strings.ToLower(name)) {
+		for _, arg := range command[1:] {
+			if !strings.HasPrefix(arg, "-") && !slices.Contains(subcommands, arg) {
+				name = base(arg)
+				break
+			}
+		}
+	}
+	name = strings.Trim(notName.ReplaceAllString(name, "-"), "-")
+	if name == "" {
+		name = "server"
+	}
+	return name[:min(len(name), 32)]
+}
+
+// base is the last part of a path or package name, without its version and ending.
+func base(s string) string {
+	s = s[strings.LastIndexAny(s, `/\`)+1:]
+	if at := strings.LastIndexAny(s, "@:"); at > 0 {
+		s = s[:at]
+	}
+	switch ext := filepath.Ext(s); ext {
+	case ".exe", ".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".cmd", ".bat":
+		s = strings.TrimSuffix(s, ext)
+	}
+	return s
+}
+
+// Scope is what keeps the calls of two wrappers apart that have servers of the same name: the folder in
+// which the server runs, and a digest of its command, which may hold secrets.
+func Scope(dir string, command []string) string {
+	h := sha256.New()
+	for _, arg := range command {
+		fmt.Fprintf(h, "%d %s", len(arg), arg)
+	}
+	mark := " (command " + hex.EncodeToString(h.Sum(nil))[:8] + ")"
+	if most := 1024 - len(mark); len(dir) > most {
+		dir = "…" + strings.ToValidUTF8(dir[len(dir)-most+len("…"):], "")
+	}
+	return dir + mark
+}
+
+// MaxHold is how long a call may be held at most.
+const MaxHold = 10 * time.Minute
+
+var _ gateway.Gate = (*Gate)(nil)
