@@ -27,6 +27,8 @@ type Options struct {
 	Stopping context.Context
 	// Quotas says what is known of the channels' months. nil: nothing.
 	Quotas func() []Quota
+	// Anonymous says who callers without a token are, now. nil: nobody.
+	Anonymous func() Anonymous
 	// Patience is how long the store may take before the answer is 503; default 10 s.
 	Patience time.Duration
 }
@@ -42,6 +44,7 @@ type Server struct {
 	stopping  context.Context
 	patience  time.Duration
 	quotas    func() []Quota
+	anonymous func() Anonymous
 	keepAlive time.Duration
 
 	routes   []route
@@ -53,13 +56,16 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas,
+	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, anonymous: o.Anonymous,
 		patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.quotas == nil {
 		s.quotas = func() []Quota { return nil }
+	}
+	if s.anonymous == nil {
+		s.anonymous = func() Anonymous { return Anonymous{} }
 	}
 	if s.stopping == nil {
 		s.stopping = context.Background()
@@ -142,6 +148,7 @@ type route struct {
 type principal struct {
 	approval.Actor
 	token string
+	bare  *http.Request // what a caller without a token sent; nil: there is a token
 }
 
 // exchange is one request with what has been learnt of it, and the way to answer.
@@ -250,6 +257,11 @@ var errUnauthorized = approval.Errorf(approval.CodeUnauthorized, "A valid bearer
 
 func (s *Server) authenticate(r *http.Request) (principal, error) {
 	hs := r.Header["Authorization"]
+	if len(hs) == 0 {
+		if name, ok := s.anonymous().Admit(r); ok {
+			return principal{approval.Actor{Kind: approval.Agent, Name: name}, "", r}, nil
+		}
+	}
 	if len(hs) != 1 {
 		return principal{}, errUnauthorized
 	}
@@ -262,17 +274,23 @@ func (s *Server) authenticate(r *http.Request) (principal, error) {
 	if !ok {
 		return principal{}, errUnauthorized
 	}
-	return principal{who, token}, nil
+	return principal{who, token, nil}, nil
 }
 
-// still reports, with an error, whether the token stands for the same principal as when it came. What
-// the principal may do may have changed; the new state is returned.
+// still reports, with an error, whether the token, or the lack of one, stands for the same principal as when
+// it came. What the principal may do may have changed; the new state is returned.
 func (s *Server) still(p principal) (principal, error) {
+	if p.bare != nil {
+		if name, ok := s.anonymous().Admit(p.bare); !ok || name != p.Name {
+			return principal{}, errUnauthorized
+		}
+		return p, nil
+	}
 	now, ok := s.dir.ByToken(p.token)
 	if !ok || now.Kind != p.Kind || now.Name != p.Name {
 		return principal{}, errUnauthorized
 	}
-	return principal{now, p.token}, nil
+	return principal{now, p.token, nil}, nil
 }
 
 // admit says no to whom the path is not for.
