@@ -66,23 +66,29 @@ func DecodeHeader(v string) (string, bool) {
 
 // NameOf returns what the header Mcp-Name repeats of a request, "" where it wants none.
 func NameOf(method string, params jsontext.Value) string {
-	var member string
-	switch method {
-	case "tools/call", "prompts/get":
-		member = "name"
-	case "resources/read":
-		member = "uri"
-	default:
-		if !strings.HasPrefix(method, "tasks/") {
-			return ""
-		}
-		member = "taskId"
+	member := NameMember(method)
+	if member == "" {
+		return ""
 	}
 	o, err := ReadObject(params)
 	if err != nil {
 		return ""
 	}
 	return o.Text(member)
+}
+
+// NameMember returns which member of a request's params the header Mcp-Name repeats, "" for none.
+func NameMember(method string) string {
+	switch method {
+	case "tools/call", "prompts/get":
+		return "name"
+	case "resources/read":
+		return "uri"
+	}
+	if strings.HasPrefix(method, "tasks/") {
+		return "taskId"
+	}
+	return ""
 }
 
 // ParamHeader is a parameter of a tool that is mirrored in a header of modern HTTP requests, as the
