@@ -19,6 +19,7 @@ var (
 
 // claim is what a request says about itself in _meta.
 type claim struct {
+	params  mcp.Object
 	meta    mcp.Object
 	version string // "": it claims none
 	modern  bool   // it speaks of a version at all, as only modern requests do
@@ -37,7 +38,7 @@ func readClaim(m mcp.Message) (claim, *mcp.Error) {
 		return claim{}, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err.Reason)
 	}
 	v := meta.Get(mcp.MetaVersion)
-	return claim{meta, mcp.Text(v), v != nil}, nil
+	return claim{params, meta, mcp.Text(v), v != nil}, nil
 }
 
 // complete refuses a modern request whose _meta lacks what each has to carry.

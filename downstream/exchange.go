@@ -58,6 +58,8 @@ func release(b *[]byte) {
 func (x *exchange) begin(r *http.Request) {
 	x.out = newOutlet(x.w, r)
 	if x.accept.stream && !x.plain {
+		x.mu.Lock() // until the timer is known
+		defer x.mu.Unlock()
 		x.patrol = time.AfterFunc(x.h.quiet, x.keepAlive)
 	}
 }

@@ -340,7 +340,7 @@ func (h *HTTP) modern(x *exchange, r *http.Request, caller Caller, m mcp.Message
 		return
 	}
 	if m.Method == "tools/call" {
-		if bad := checkParams(r, m, s); bad != nil {
+		if bad := checkParams(r, said, s); bad != nil {
 			refuse(x.w, http.StatusBadRequest, m.ID, bad)
 			return
 		}
@@ -381,7 +381,7 @@ func checkModern(r *http.Request, m mcp.Message, said claim) (int, *mcp.Error) {
 	if m.Method == methodInitialize {
 		return http.StatusNotFound, errNoInitialize
 	}
-	if name := mcp.NameOf(m.Method, m.Params); name != "" {
+	if name := said.params.Text(mcp.NameMember(m.Method)); name != "" {
 		vs := r.Header[mcp.HeaderName]
 		if len(vs) == 0 {
 			return mismatch("%s is missing.", mcp.HeaderName)
@@ -395,14 +395,10 @@ func checkModern(r *http.Request, m mcp.Message, said claim) (int, *mcp.Error) {
 }
 
 // checkParams compares the arguments with the headers that their tool wants them repeated in.
-func checkParams(r *http.Request, m mcp.Message, s Session) *mcp.Error {
-	params, err := mcp.ReadObject(m.Params)
-	if err != nil {
-		return nil // as all that is wrong with them, it is the session's to say
-	}
-	for _, p := range s.ParamHeaders(params.Text("name")) {
+func checkParams(r *http.Request, said claim, s Session) *mcp.Error {
+	for _, p := range s.ParamHeaders(said.params.Text("name")) {
 		got := r.Header[http.CanonicalHeaderKey(p.Header)]
-		want, has := p.Value(params.Get("arguments"))
+		want, has := p.Value(said.params.Get("arguments"))
 		if !has && len(got) == 0 {
 			continue
 		}
