@@ -50,7 +50,7 @@ func compile(t testing.TB, rules string) *policy.Policy {
 	return p
 }
 
-const allowAll = `{rules: [{tools: ["*"], risk: low, action: allow}]}`
+const allowAll = `{policy: {rules: [{tools: ["*"], risk: low, action: allow}]}}`
 
 // newWorld opens a gate with the policy and a gateway in front of the servers.
 func newWorld(t testing.TB, rules string, o gateway.Options) *world {
