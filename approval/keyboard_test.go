@@ -118,6 +118,9 @@ func TestKeyboardThatNobodyKnows(t *testing.T) {
 		if approval.CodeOf(err) != approval.CodeNotAnApprover || w.request(id).Status != approval.Pending {
 			t.Errorf("%s: %v", name, err)
 		}
+		if who, ok := w.gate.Keyboard("bot", w.request(id)); ok {
+			t.Errorf("%s: may be decided at the keyboard by %s", name, who)
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func (g *Gate) pinned(ctx context.Context, tx Tx, j judged) (_ judged, changed b
 	if v.Observe { // allowed all the same, and what would have happened is on record
 		j.data = g.callData(j)
 	}
-	return j, !v.Observe, nil
+	return j, true, nil
 }
 
 func changedMessage(c Call, p ToolPin) string {

@@ -194,10 +194,49 @@ func TestOtherEndsAcceptNothing(t *testing.T) {
 	if _, err := w.gate.Expire(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	w.policy(asks) // approving an ordinary request accepts nothing either
-	w.mustDecide(w.expect(read(1, `{"n":3}`), approval.WordPending).Request.ID, true, hana, "")
+	// Approving an ordinary request accepts nothing either, also when the tool has moved on since.
+	w.policy(asks)
+	ordinary := w.expect(read(1, `{"n":3}`), approval.WordPending).Request.ID
 	if got := w.pin(); got.Digest != digest(1) || got.AcceptedBy != "" || w.count("tool_accepted") != 0 {
 		t.Errorf("got %+v", got)
+	}
+	w.mustDecide(w.expect(read(3, `{"n":4}`), approval.WordPending).Request.ID, true, hana, "")
+	w.mustDecide(ordinary, true, hana, "")
+	if got := w.pin(); got.Digest != digest(3) || w.count("tool_accepted") != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The approval that accepted one state of a tool is not used for the next.
+func TestAnAcceptanceIsOfOneState(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	second := w.expect(read(2, `{}`), approval.WordPending).Request.ID
+	third := w.expect(read(3, `{"n":3}`), approval.WordPending).Request.ID
+	w.mustDecide(second, true, hana, "")
+	w.mustDecide(third, true, hana, "")
+	w.expect(read(3, `{}`), approval.WordAllow)
+	if r := w.request(second); !r.Live() {
+		t.Errorf("used: %+v", r)
+	}
+	c := read(3, `{"n":3}`)
+	c.Dispatch = true
+	w.expect(c, approval.WordApproved)
+	if r := w.request(third); !r.DispatchedAt.Equal(start) {
+		t.Errorf("sent on, and stored as %+v", r)
+	}
+}
+
+// A remembered denial of a changed tool is on record as that, not as the call that the policy alone allows.
+func TestADeniedToolIsNotOnRecordAsAllowed(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	w.mustDecide(w.expect(read(2, `{}`), approval.WordPending).Request.ID, false, hana, "")
+	w.expect(read(2, `{}`), approval.WordDenied)
+	if es := w.events(approval.EventCallDenied); len(es) != 1 || es[0].Reason != "denied_by_person" || es[0].Data != nil || es[0].Risk != approval.RiskHigh {
+		t.Errorf("got %+v", es)
 	}
 }
 
