@@ -180,12 +180,14 @@ func (c *stdio) greet(ctx context.Context, modern bool) (Hello, error) {
 	h, err := readInitialize(a.m)
 	if err != nil && discovered != nil {
 		// It was slow to start, not old.
+		late := time.NewTimer(silence)
+		defer late.Stop()
 		select {
-		case late := <-discovered:
-			if h, ok := readDiscover(late.m); ok {
+		case a := <-discovered:
+			if h, ok := readDiscover(a.m); ok {
 				return h, nil
 			}
-		default:
+		case <-late.C:
 		}
 	}
 	return h, err
@@ -357,7 +359,7 @@ func (c *stdio) read() {
 	for {
 		line, err := readLine(r, maxMessage)
 		if line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))); len(line) > 0 {
-			c.take(bytes.Clone(line)) // what is taken refers to it
+			c.take(bytes.Clone(line), err == nil) // what is taken refers to it
 		}
 		switch {
 		case err == nil:
@@ -372,13 +374,14 @@ func (c *stdio) read() {
 	}
 }
 
-func (c *stdio) take(line []byte) {
+// take reads one line; whole says that it did not end with the output.
+func (c *stdio) take(line []byte, whole bool) {
 	m, err := mcp.Parse(line)
-	if err != nil {
-		c.skip(line, err)
-		return
-	}
 	switch {
+	case err != nil && whole:
+		c.skip(line, err)
+	case err != nil:
+		c.log.Debug("the server's last line breaks off", "bytes", len(line))
 	case m.IsResponse():
 		c.settle(m.ID, answered{m: m})
 	case m.IsRequest():

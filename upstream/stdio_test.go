@@ -1,0 +1,451 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// try calls the fake's tool and holds the answer to the request.
+func try(t *testing.T, c Conn) {
+	t.Helper()
+	r := toolCall(c, "x", `{}`)
+	m, err := c.Do(testContext(t), r)
+	if want := `{"n":` + string(r.ID) + `}`; err != nil || string(m.Result) != want {
+		t.Errorf("got %s, %v, want the result %s", m.Bytes(), err, want)
+	}
+}
+
+func TestStdioServersThatAnswer(t *testing.T) {
+	for _, c := range []struct {
+		fake string
+		era  mcp.Era
+	}{
+		{"plain", mcp.Legacy},
+		{"junk", mcp.Legacy},
+		{"dies of discover", mcp.Legacy},
+		{"says no to discover and dies", mcp.Legacy},
+		{"silent on discover", mcp.Legacy},
+		{"answers discover late", mcp.Legacy},
+		{"discovers another version", mcp.Legacy},
+		{"modern", mcp.Modern},
+		{"modern and slow", mcp.Modern},
+		{"answers twice", mcp.Legacy},
+	} {
+		t.Run(c.fake, func(t *testing.T) {
+			t.Parallel()
+			conn := mustDial(t, fake(c.fake), Peer{})
+			if got := conn.Hello().Era; got != c.era {
+				t.Errorf("the era is %v, want %v", got, c.era)
+			}
+			try(t, conn)
+			try(t, conn)
+			if err := conn.Err(); err != nil {
+				t.Errorf("the connection ended: %v", err)
+			}
+		})
+	}
+}
+
+func TestStdioServersThatDoNotStart(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		says []string
+	}{
+		{"not there", Config{Command: []string{"countersign-no-such-program"}}, []string{"does not start", "not found"}},
+		{"no folder", func() Config { c := fake("plain"); c.Dir = "/nonexistent/folder"; return c }(), []string{"does not start"}},
+		{"dies at once", fake("dies at once"), []string{"ended", "exit status 3", "complaint 199"}},
+		{"silent", func() Config { c := fake("silent"); c.StartTimeout = 1500 * time.Millisecond; return c }(), []string{"in time"}},
+		{"of the future", fake("of the future"), []string{`"2099-01-01"`}},
+		{"neither", Config{}, []string{"a command or a URL"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Dial(testContext(t), c.cfg, Peer{})
+			if err == nil {
+				t.Fatal("it is connected")
+			}
+			for _, want := range c.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error is %q, want %q in it", err, want)
+				}
+			}
+			if len(err.Error()) > maxWords+256 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+func TestARequestInFlightWhenTheServerEndsMayHaveRun(t *testing.T) {
+	for _, c := range []struct{ fake, says string }{
+		{"dies in a call", "exit status 7"},
+		{"breaks off", "ended"},
+		{"closes its output in a call", "closed its output"},
+		{"huge", "32 MiB"},
+	} {
+		t.Run(c.fake, func(t *testing.T) {
+			t.Parallel()
+			conn := mustDial(t, fake(c.fake), Peer{})
+			_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
+			if err == nil || !Sent(err) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v (sent %v), want %q and that it was sent", err, Sent(err), c.says)
+			}
+			<-conn.Done()
+			if conn.Err() == nil {
+				t.Error("the connection does not say why it ended")
+			}
+			if _, err = conn.Do(testContext(t), toolCall(conn, "x", `{}`)); err == nil || Sent(err) {
+				t.Errorf("a request after the end got %v, want one that was not sent", err)
+			}
+			if err = conn.Notify(testContext(t), "notifications/x", nil); err == nil || Sent(err) {
+				t.Errorf("a notification after the end got %v, want one that was not sent", err)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatCannotBeReadEndsItsRequestOnly(t *testing.T) {
+	conn := mustDial(t, fake("answers what is no JSON"), Peer{})
+	for range 2 {
+		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
+		if err == nil || !Sent(err) || !strings.Contains(err.Error(), "not taken") {
+			t.Errorf("got %v, want that the answer is not taken", err)
+		}
+	}
+}
+
+func TestLongAndUnfinishedLinesAreTaken(t *testing.T) {
+	t.Parallel()
+	conn := mustDial(t, fake("large"), Peer{})
+	m, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
+	if err != nil || len(m.Result) < maxMessage-200 {
+		t.Errorf("got %d bytes, %v, want a result of nearly the limit", len(m.Result), err)
+	}
+	try(t, mustDial(t, fake("forgets the last line break"), Peer{}))
+}
+
+func TestTheFirstJunkIsAWarning(t *testing.T) {
+	var mu sync.Mutex
+	levels := map[slog.Level]int{}
+	cfg := fake("junk")
+	cfg.Logger = slog.New(handler(func(r slog.Record) {
+		if strings.Contains(r.Message, "no message") {
+			mu.Lock()
+			levels[r.Level]++
+			mu.Unlock()
+		}
+	}))
+	try(t, mustDial(t, cfg, Peer{}))
+	mu.Lock()
+	defer mu.Unlock()
+	if levels[slog.LevelWarn] != 1 || levels[slog.LevelDebug] != 3 {
+		t.Errorf("junk was logged %v, want one warning and three at debug", levels)
+	}
+}
+
+type handler func(slog.Record)
+
+func (h handler) Enabled(context.Context, slog.Level) bool      { return true }
+func (h handler) Handle(_ context.Context, r slog.Record) error { h(r); return nil }
+func (h handler) WithAttrs([]slog.Attr) slog.Handler            { return h }
+func (h handler) WithGroup(string) slog.Handler                 { return h }
+
+func TestNotificationsGoWhereTheyBelongAndNeverAfterTheAnswer(t *testing.T) {
+	others := make(chan string, 10)
+	conn := mustDial(t, fake("chatters"), Peer{Notification: func(m mcp.Message) { others <- m.Method }})
+	var got []string
+	r := toolCall(conn, "x", `{}`)
+	r.On = func(m mcp.Message) {
+		o, _ := mcp.ReadObject(m.Params)
+		got = append(got, string(o.Get("progress")))
+	}
+	if _, err := conn.Do(testContext(t), r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"notifications/message", "notifications/tools/list_changed"} {
+		if other := <-others; other != want {
+			t.Errorf("the peer got %s, want %s", other, want)
+		}
+	}
+	if want := []string{"0", "1", "2"}; !slices.Equal(got, want) {
+		t.Errorf("the request got progress %v, want %v", got, want)
+	}
+}
+
+func TestAStdioServerIsToldOfCancelledAndItsLateAnswerIsDropped(t *testing.T) {
+	told := make(chan mcp.Message, 1)
+	conn := mustDial(t, fake("tells of cancelled"), Peer{Notification: func(m mcp.Message) { told <- m }})
+	ctx, cancel := context.WithCancel(testContext(t))
+	r := toolCall(conn, "x", `{}`)
+	r.On = func(mcp.Message) { cancel() }
+	m, err := conn.Do(ctx, r)
+	if !errors.Is(err, context.Canceled) || !Sent(err) {
+		t.Errorf("got %s, %v, want that it is cancelled and was sent", m.Bytes(), err)
+	}
+	o, _ := mcp.ReadObject((<-told).Params)
+	if string(o.Get("requestId")) != string(r.ID) {
+		t.Errorf("the server was told that %s is cancelled, want %s", o.Get("requestId"), r.ID)
+	}
+	if _, err = conn.Do(ctx, toolCall(conn, "x", `{}`)); err == nil || Sent(err) {
+		t.Errorf("a request whose context is over got %v, want one that was not sent", err)
+	}
+}
+
+func TestWhatWaitsForAServerThatDoesNotReadWasNotSent(t *testing.T) {
+	t.Parallel()
+	conn := mustDial(t, fake("stops reading"), Peer{})
+	try(t, conn)
+	ctx, cancel := context.WithCancel(testContext(t))
+	large := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	wg.Go(func() { _, errs[0] = conn.Do(ctx, toolCall(conn, "x", large)) })
+	// The first fills the pipe; when it is being written the second can only wait.
+	s := conn.(*stdio)
+	for started := false; !started; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		started = len(s.inFlight) == 1 && len(s.queue) == 0
+		s.mu.Unlock()
+	}
+	wg.Go(func() { _, errs[1] = conn.Do(ctx, toolCall(conn, "x", `{}`)) })
+	for waiting := false; !waiting; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		waiting = len(s.queue) == 1
+		s.mu.Unlock()
+	}
+	cancel()
+	wg.Wait()
+	if !Sent(errs[0]) || Sent(errs[1]) {
+		t.Errorf("got %v (sent %v) and %v (sent %v), want only the first sent", errs[0], Sent(errs[0]), errs[1], Sent(errs[1]))
+	}
+}
+
+func TestAServerThatNeverReadsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	conn := mustDial(t, fake("stops reading"), Peer{})
+	try(t, conn)
+	large := jsontext.Value(`{"x":"` + strings.Repeat("x", 8<<20) + `"}`)
+	for range maxQueued/len(large) + 3 {
+		conn.Notify(testContext(t), "notifications/x", large)
+	}
+	<-conn.Done()
+	if err := conn.Err(); !errors.Is(err, errNotReading) {
+		t.Errorf("the connection ended with %v, want %v", err, errNotReading)
+	}
+}
+
+func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
+	said := func(who string) func(context.Context, mcp.Message) mcp.Message {
+		return func(ctx context.Context, m mcp.Message) mcp.Message {
+			return mcp.Answer(jsontext.Value(`"forged"`), mcp.Marshal(map[string]string{"who": who}))
+		}
+	}
+	for _, c := range []struct {
+		name              string
+		peer, call, other bool // who has an Ask; other is a second request in flight
+		want              string
+	}{
+		{"the request", true, true, false, `{"jsonrpc":"2.0","id":1,"result":{"who":"call"}}`},
+		{"the peer, where the request has none", true, false, false, `{"jsonrpc":"2.0","id":1,"result":{"who":"peer"}}`},
+		{"the peer, where two could", true, true, true, `{"jsonrpc":"2.0","id":1,"result":{"who":"peer"}}`},
+		{"nobody", false, false, false, `"code":-32601`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var peer Peer
+			if c.peer {
+				peer.Ask = said("peer")
+			}
+			conn := mustDial(t, fake("asks"), peer)
+			ctx, cancel := context.WithCancel(testContext(t))
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			if c.other {
+				s := conn.(*stdio)
+				wg.Go(func() {
+					conn.Do(ctx, Request{ID: conn.NewID(), Method: "hang", Ask: said("other")})
+				})
+				for there := false; !there; time.Sleep(time.Millisecond) {
+					s.mu.Lock()
+					there = len(s.inFlight) == 1
+					s.mu.Unlock()
+				}
+			}
+			r := toolCall(conn, "x", `{}`)
+			if c.call {
+				r.Ask = said("call")
+			}
+			m, err := conn.Do(ctx, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers, _ := mcp.ReadArray(m.Result)
+			got := make([]string, len(answers))
+			for i := range answers {
+				got[i] = mcp.Text(answers[i])
+			}
+			slices.Sort(got)
+			if len(got) != 2 || !strings.Contains(strings.Join(got, "\n"), c.want) || !strings.Contains(strings.Join(got, "\n"), `"id":"p","result":{}`) {
+				t.Errorf("the server was answered %q, want an answer to its ping and %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatAServerTakesBackIsNotAnswered(t *testing.T) {
+	over := make(chan error, 1)
+	conn := mustDial(t, fake("asks"), Peer{Ask: func(ctx context.Context, m mcp.Message) mcp.Message {
+		<-ctx.Done()
+		over <- context.Cause(ctx)
+		return mcp.Answer(nil, jsontext.Value("{}"))
+	}})
+	if _, err := conn.Do(testContext(t), Request{ID: conn.NewID(), Method: "take back"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-over; err != errTakenBack {
+		t.Errorf("the answering ended with %v, want %v", err, errTakenBack)
+	}
+	r := toolCall(conn, "x", `{}`)
+	r.Ask = func(context.Context, mcp.Message) mcp.Message { return mcp.Answer(nil, jsontext.Value(`"yes"`)) }
+	m, err := conn.Do(testContext(t), r)
+	if err != nil || strings.Contains(string(m.Result), `\"b\"`) {
+		t.Errorf("got %s, %v, want no answer to b", m.Result, err)
+	}
+}
+
+func TestASubscriptionOverStdioGetsItsOwn(t *testing.T) {
+	var mu sync.Mutex
+	var got, others []string
+	conn := mustDial(t, fake("modern"), Peer{Notification: func(m mcp.Message) { mu.Lock(); others = append(others, m.Method); mu.Unlock() }})
+	ctx, cancel := context.WithCancel(testContext(t))
+	_, err := conn.Do(ctx, Request{ID: conn.NewID(), Method: "subscriptions/listen", On: func(m mcp.Message) {
+		if got = append(got, m.Method); len(got) == 3 {
+			cancel()
+		}
+	}})
+	want := []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed", "notifications/prompts/list_changed"}
+	mu.Lock()
+	defer mu.Unlock()
+	if !errors.Is(err, context.Canceled) || !slices.Equal(got, want) || others != nil {
+		t.Errorf("got %v, %v, and the peer %v; want %v and nothing", err, got, others, want)
+	}
+}
+
+// lifelines counts who is alive: each stubborn fake holds a connection.
+type lifelines struct {
+	net.Listener
+	ended chan struct{}
+}
+
+func newLifelines(t *testing.T) lifelines {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return lifelines{l, make(chan struct{}, 10)}
+}
+
+func (l lifelines) await(t *testing.T, n int) {
+	for range n {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			c.Read(make([]byte, 1))
+			c.Close()
+			l.ended <- struct{}{}
+		}()
+	}
+}
+
+func (l lifelines) mustEnd(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		select {
+		case <-l.ended:
+		case <-testContext(t).Done():
+			t.Fatal("a process is still there")
+		}
+	}
+}
+
+func TestCloseLeavesNoProcess(t *testing.T) {
+	for _, c := range []struct {
+		fake  string
+		lives int
+		call  bool // it ends in a call, rather than by Close
+	}{
+		{"stubborn", 2, false},
+		{"leaves a child", 1, true},
+	} {
+		t.Run(c.fake, func(t *testing.T) {
+			t.Parallel()
+			l := newLifelines(t)
+			cfg := fake(c.fake)
+			cfg.Env = append(cfg.Env, lineVar+"="+l.Addr().String())
+			conn := mustDial(t, cfg, Peer{})
+			l.await(t, c.lives)
+			if c.call {
+				if _, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`)); err == nil || !Sent(err) {
+					t.Errorf("got %v, want that it may have run", err)
+				}
+			} else {
+				conn.Close()
+			}
+			l.mustEnd(t, c.lives)
+			conn.Close()
+			if state := conn.(*stdio).proc.cmd.ProcessState; state == nil {
+				t.Error("the process was not reaped")
+			}
+		})
+	}
+}
+
+func TestAServerDiesWithAProgramThatIsKilled(t *testing.T) {
+	t.Parallel()
+	l := newLifelines(t)
+	exe, _ := os.Executable()
+	parent := exec.Command(exe)
+	parent.Env = append(os.Environ(), fakeVar+"=parent", lineVar+"="+l.Addr().String())
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.await(t, 1)
+	bufio.NewReader(out).ReadString('\n')
+	parent.Process.Kill()
+	parent.Wait()
+	l.mustEnd(t, 1)
+}
+
+func TestStderrComesLineByLine(t *testing.T) {
+	lines := make(chan string, 500)
+	cfg := fake("dies at once")
+	cfg.Stderr = func(l string) { lines <- l }
+	if _, err := Dial(testContext(t), cfg, Peer{}); err == nil {
+		t.Fatal("it is connected")
+	}
+	if got := <-lines; got != "complaint 0" {
+		t.Errorf("the first line is %q", got)
+	}
+}
