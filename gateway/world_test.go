@@ -27,6 +27,16 @@ type world struct {
 	gw   *gateway.Gateway
 	url  string
 	path string
+	http *downstream.HTTP
+}
+
+// around is what a world stands in, where a test wants it otherwise.
+type around struct {
+	now   func() time.Time                    // the clock of store and gate
+	store func(approval.Store) approval.Store // what stands before the store
+	gate  func(*approval.Options)
+	still func(agent string) error // of clients' credentials
+	stop  context.Context          // is done when the program is about to stop
 }
 
 const (
@@ -55,6 +65,11 @@ const allowAll = `{policy: {rules: [{tools: ["*"], risk: low, action: allow}]}}`
 // newWorld opens a gate with the policy and a gateway in front of the servers.
 func newWorld(t testing.TB, rules string, o gateway.Options) *world {
 	t.Helper()
+	return newWorldIn(t, rules, o, around{})
+}
+
+func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world {
+	t.Helper()
 	w := &world{t: t, path: filepath.Join(t.TempDir(), "gate.db")}
 	log := slog.New(slog.DiscardHandler)
 	if tt, ok := t.(*testing.T); ok {
@@ -62,27 +77,37 @@ func newWorld(t testing.TB, rules string, o gateway.Options) *world {
 	}
 	broker := approval.NewBroker()
 	var err error
-	w.db, err = store.Open(context.Background(), store.Options{Path: w.path, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
+	w.db, err = store.Open(context.Background(), store.Options{Path: w.path, Now: in.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = approval.NewGate(approval.Options{Store: w.db, Broker: broker, Policy: compile(t, rules), Masker: approval.NewMasker(),
+	g := approval.Options{Store: w.db, Broker: broker, Policy: compile(t, rules), Masker: approval.NewMasker(), Now: in.now,
 		Keyboard: func(agent string) (approval.Actor, bool) { return person, agent == "bot" },
-		People:   func(name string) (approval.Actor, bool) { return person, name == person.Name }})
-	o.Gate, o.Logger = w.gate, log
+		People:   func(name string) (approval.Actor, bool) { return person, name == person.Name }}
+	if in.store != nil {
+		g.Store = in.store(w.db)
+	}
+	if in.gate != nil {
+		in.gate(&g)
+	}
+	w.gate = approval.NewGate(g)
+	o.Gate, o.Logger, o.Stopping = w.gate, log, in.stop
 	if w.gw, err = gateway.New(o); err != nil {
 		t.Fatal(err)
 	}
 	w.gw.Start()
-	h := downstream.NewHTTP(downstream.HTTPOptions{Server: w.gw, Guard: downstream.Guard{Loopback: true}, Logger: log, Authenticate: func(r *http.Request) (downstream.Caller, error) {
-		switch r.Header.Get("Authorization") {
-		case "", "Bearer " + agentToken:
-			return downstream.Caller{Agent: "bot"}, nil
-		case "Bearer " + otherToken:
-			return downstream.Caller{Agent: "other"}, nil
+	h := downstream.NewHTTP(downstream.HTTPOptions{Server: w.gw, Guard: downstream.Guard{Loopback: true}, Logger: log, Stopping: in.stop, Authenticate: func(r *http.Request) (downstream.Caller, error) {
+		agent := map[string]string{"": "bot", "Bearer " + agentToken: "bot", "Bearer " + otherToken: "other"}[r.Header.Get("Authorization")]
+		if agent == "" {
+			return downstream.Caller{}, errors.New("who is this?")
 		}
-		return downstream.Caller{}, errors.New("who is this?")
+		c := downstream.Caller{Agent: agent}
+		if in.still != nil {
+			c.Still = func() error { return in.still(agent) }
+		}
+		return c, nil
 	}})
+	w.http = h
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", h)
 	srv := httptest.NewServer(mux)
