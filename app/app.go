@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,9 @@ type Options struct {
 	Env     func(string) (string, bool) // of ${NAME} when the file is read again; default os.LookupEnv
 	Logger  *slog.Logger                // default: none
 	Version string
-	Now     func() time.Time // the wall clock; default time.Now
+	// Socket is the path of a unix socket that the API is also served on; default Config.Socket.
+	Socket string
+	Now    func() time.Time // the wall clock; default time.Now
 	// Failpoint is called at named points, so that a test can end the process there.
 	Failpoint func(name string)
 }
@@ -54,7 +57,8 @@ type App struct {
 	metrics   *metrics
 
 	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
-	servers         []*http.Server
+	listening       []net.Listener
+	servers         []*http.Server // one for each of listening
 
 	stopping context.Context // ends when Stop begins
 	begin    context.CancelFunc
@@ -81,7 +85,7 @@ type step struct {
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 2), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1)}
+	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -160,20 +164,21 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
 	}
-	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping, Quotas: a.quotaLog})
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping, Quotas: a.quotaLog, Anonymous: a.anonymous})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler(),
 		"/mcp": a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Log: a.part("hooks")}}
+	local := maps.Clone(ours)
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
 		a.serveOn(a.listener, ours.before(api))
-		return nil
+		return a.onSocket(cfg, local.before(api))
 	}
 	a.serveOn(a.listener, ours.before(api))
 	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
 		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)
 	}
 	a.serveOn(a.hooks, a.webhooks().before(http.NotFoundHandler()))
-	return nil
+	return a.onSocket(cfg, local.before(api))
 }
 
 // serveOn prepares a server; it does not serve yet.
@@ -182,7 +187,7 @@ func (a *App) serveOn(l net.Listener, h http.Handler) {
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
 	}
-	a.servers = append(a.servers, s)
+	a.listening, a.servers = append(a.listening, l), append(a.servers, s)
 	a.onStop("listener "+l.Addr().String(), func(ctx context.Context) error {
 		err := s.Shutdown(ctx)
 		if err != nil {
@@ -257,7 +262,7 @@ func (a *App) Start() error {
 	}
 	a.goes(func() { a.socket.Run(a.work) })
 	a.heartbeat.Start()
-	for i, l := range a.listeners() {
+	for i, l := range a.listening {
 		a.running.Go(func() {
 			if err := a.servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				a.log.Error("serving ended", "address", l.Addr().String(), "error", err)
@@ -265,7 +270,7 @@ func (a *App) Start() error {
 			}
 		})
 	}
-	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "store", a.o.Config.StorePath, "channels", strings.Join(a.o.Config.Channels.Names(), ","))
+	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "socket", cmp.Or(a.o.Socket, a.o.Config.Socket), "store", a.o.Config.StorePath, "channels", strings.Join(a.o.Config.Channels.Names(), ","))
 	if base := a.o.Config.PublicURL; base != "" {
 		for _, name := range a.o.Config.Channels.Names() {
 			if s := a.o.Config.Channels.Slack; name == outbound.Name || name == slack.Name && s.AppToken != "" && len(s.SigningSecret) == 0 {
@@ -281,13 +286,6 @@ func (a *App) Start() error {
 }
 
 func (a *App) goes(fn func()) { a.running.Go(fn) }
-
-func (a *App) listeners() []net.Listener {
-	if a.hooks == nil {
-		return []net.Listener{a.listener}
-	}
-	return []net.Listener{a.listener, a.hooks}
-}
 
 // Failed delivers an error when serving ended by itself.
 func (a *App) Failed() <-chan error { return a.failed }

@@ -17,7 +17,6 @@ import (
 	"countersign/downstream"
 	"countersign/gateway"
 	"countersign/hooks"
-	"countersign/rest"
 	"countersign/upstream"
 )
 
@@ -197,9 +196,4 @@ func (a *App) serverProblems() []string {
 func (m *metrics) called(server, method, result string, took time.Duration) {
 	m.mcp.WithLabelValues(server, method, result).Inc()
 	m.mcpTook.WithLabelValues(server).Observe(took.Seconds())
-}
-
-// anonymous says who callers without a token are.
-func (a *App) anonymous() rest.Anonymous {
-	return rest.Anonymous{TCP: a.live.Load().cfg.AnonymousAgent}
 }

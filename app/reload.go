@@ -98,6 +98,7 @@ func needRestart(old, cfg *config.Config) []string {
 	}{
 		{"listen", old.Listen != cfg.Listen},
 		{"webhook_listen", old.WebhookListen != cfg.WebhookListen},
+		{"socket", old.Socket != cfg.Socket},
 		{"store", old.Store != cfg.Store},
 		{"mcp", !reflect.DeepEqual(old.MCP, cfg.MCP)},
 		{"heartbeat", fmt.Sprint(old.Heartbeat()) != fmt.Sprint(cfg.Heartbeat())},
