@@ -187,6 +187,33 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, wireRequest(r))
 }
 
+func (s *Server) outcome(ctx context.Context, x *exchange) error {
+	var ran approval.Ran
+	err := x.readBody(false, func(body []byte) error {
+		var values [1]jsontext.Value
+		if err := readObject(body, "", []string{"outcome"}, values[:]); err != nil {
+			return err
+		}
+		word, err := text(values[0], "outcome")
+		ran = approval.Ran(word)
+		return err
+	})
+	if err == nil {
+		err = x.formErr
+	}
+	if refused := x.admit(agents); refused != nil && approval.CodeOf(err) != approval.CodeUnauthorized {
+		err = refused
+	}
+	if err != nil {
+		return s.seen(ctx, x, err)
+	}
+	r, err := s.gate.Report(ctx, x.who.Actor, x.r.PathValue("id"), ran)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, wireRequest(r))
+}
+
 func (x *exchange) readDecision() (d approval.Decision, err error) {
 	d = approval.Decision{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via()}
 	err = x.readBody(false, func(body []byte) error {
@@ -313,6 +340,7 @@ var eventTypes = []approval.EventType{
 	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
 	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
 	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
+	approval.EventCallOutcome, approval.EventToolPinned, approval.EventToolAccepted,
 }
 
 // decisionWords are what the decision of an audit event can be.

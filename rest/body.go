@@ -274,6 +274,20 @@ func text(v jsontext.Value, name string) (string, error) {
 	return "", approval.Errorf(approval.CodeInvalidParameter, "%s must be a string.", name)
 }
 
+// boolean reads an optional true or false; null is as good as absent.
+func boolean(v jsontext.Value, name string) (bool, error) {
+	if v == nil {
+		return false, nil
+	}
+	switch v.Kind() {
+	case jsontext.KindNull, jsontext.KindFalse:
+		return false, nil
+	case jsontext.KindTrue:
+		return true, nil
+	}
+	return false, approval.Errorf(approval.CodeInvalidParameter, "%s must be true or false.", name)
+}
+
 // encoding has text that is not UTF-8, as a platform may have sent, shown as far as it is.
 var encoding = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 

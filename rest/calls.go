@@ -12,16 +12,20 @@ import (
 )
 
 // callFields are the members of a call, in the order in which readCall takes them.
-var callFields = []string{"tool", "args", "server", "scope", "turn_id", "session_id", "rationale", "preview"}
+var callFields = []string{"tool", "args", "server", "scope", "turn_id", "session_id", "rationale", "preview", "method", "tool_digest", "dispatch", "task"}
+
+// toolsCall is the method of a call that has no other.
+const toolsCall = "tools/call"
 
 // readCall reads one call of agent; at is its place in the body.
 func readCall(raw []byte, at, agent string) (approval.Call, error) {
-	var values [8]jsontext.Value
+	var values [12]jsontext.Value
 	if err := readObject(raw, at, callFields, values[:]); err != nil {
 		return approval.Call{}, err
 	}
 	c := approval.Call{Agent: agent}
-	for i, to := range [...]*string{0: &c.Tool, 2: &c.Server, 3: &c.Scope, 4: &c.TurnID, 5: &c.SessionID, 6: &c.Rationale, 7: &c.Preview} {
+	for i, to := range [...]*string{0: &c.Tool, 2: &c.Server, 3: &c.Scope, 4: &c.TurnID, 5: &c.SessionID, 6: &c.Rationale, 7: &c.Preview,
+		8: &c.Method, 9: &c.ToolDigest} {
 		if to == nil {
 			continue
 		}
@@ -29,6 +33,15 @@ func readCall(raw []byte, at, agent string) (approval.Call, error) {
 		if *to, err = text(values[i], place(at, callFields[i], "")); err != nil {
 			return approval.Call{}, err
 		}
+	}
+	for i, to := range [...]*bool{&c.Dispatch, &c.Task} {
+		var err error
+		if *to, err = boolean(values[10+i], place(at, callFields[10+i], "")); err != nil {
+			return approval.Call{}, err
+		}
+	}
+	if c.Method == toolsCall {
+		c.Method = ""
 	}
 	var err error
 	if c.Args, err = approval.ParseArgs(values[1]); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -441,8 +442,9 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(`{"tool":"transfer","server":"bank","args":{"cents":2000},"scope":"/srv","turn_id":"t1","session_id":"s1","rationale":"rent","preview":"-20.00"}`)
 	r := w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
-	want := strings.Fields(`agent args args_hash consumed_at expires_at human_message id lapsed_at message preview rationale reason_code
-		requested_at resolve_reason resolved_at resolved_by resolved_via risk_level rule scope server session_id status tool turn_id use_by`)
+	want := strings.Fields(`agent args args_hash consumed_at dispatched_at expires_at human_message id lapsed_at message outcome preview previous
+		rationale reason_code requested_at resolve_reason resolved_at resolved_by resolved_via risk_level rule scope server session_id status task tool
+		turn_id use_by`)
 	if got := names(r.object()); !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
@@ -451,6 +453,7 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 		"reason_code": "approval_required", "human_message": "A person must confirm this.", "rationale": "rent", "preview": "-20.00", "turn_id": "t1",
 		"session_id": "s1", "requested_at": "2026-11-21T10:00:00.000Z", "expires_at": "2026-11-21T11:00:00.000Z", "resolved_at": nil, "resolved_by": nil,
 		"resolved_via": nil, "resolve_reason": nil, "use_by": nil, "consumed_at": nil, "lapsed_at": nil, "message": nil,
+		"dispatched_at": nil, "outcome": nil, "task": false, "previous": nil,
 	} {
 		if got := r.at(name); got != value {
 			t.Errorf("%s: got %v, want %v", name, got, value)
@@ -466,6 +469,68 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, value)
 		}
 	}
+}
+
+// A call that is let through with dispatch is sent on by whoever asked, who says what came of it; the next
+// request for the same call tells of it.
+func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
+	w := newWorld(t)
+	const call = `{"tool":"transfer","args":{"n":1},"tool_digest":"` + "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff" + `","dispatch":true,"task":true}`
+	id := w.ask(call)
+	path := "/v1/approvals/" + id
+	report := func(token, outcome string) reply {
+		return w.do(token, "POST", path+"/outcome", `{"outcome":"`+outcome+`"}`)
+	}
+	report(botToken, "succeeded").is(400, "invalid_parameter")
+	w.decide(hanaToken, id, "approve", "").is(200)
+	report(botToken, "succeeded").is(400, "invalid_parameter")
+	w.clock.advance(time.Second)
+	if r := w.do(botToken, "POST", "/v1/calls", call).is(200); r.str("decision") != "approved" {
+		t.Fatalf("%s", r.body)
+	}
+	if r := w.do(botToken, "GET", path, "").is(200); r.str("dispatched_at") != "2026-11-21T10:00:01.000Z" || r.at("outcome") != nil || r.at("task") != true {
+		t.Errorf("%s", r.body)
+	}
+	report(otherToken, "succeeded").is(404, "not_found")
+	report(hanaToken, "succeeded").is(403, "agents_only")
+	for range 2 {
+		if r := report(botToken, "unknown").is(200); r.str("outcome") != "unknown" || r.str("id") != id {
+			t.Errorf("%s", r.body)
+		}
+	}
+	next := w.ask(call)
+	for name, value := range map[string]any{
+		"approval_id": id, "approved_by": "hana", "approved_at": "2026-11-21T10:00:00.000Z", "consumed_at": "2026-11-21T10:00:01.000Z",
+		"dispatched_at": "2026-11-21T10:00:01.000Z", "outcome": "unknown",
+	} {
+		if got := w.do(hanaToken, "GET", "/v1/approvals/"+next, "").is(200).at("previous", name); got != value {
+			t.Errorf("the use before: %s is %v, want %v", name, got, value)
+		}
+	}
+	report(botToken, "failed").is(200)
+	if r := report(botToken, "succeeded").is(409, "already_resolved"); r.str("approval", "outcome") != "failed" {
+		t.Errorf("%s", r.body)
+	}
+	if es := w.do(hanaToken, "GET", "/v1/audit?event_type=call_outcome", "").is(200).list("events"); len(es) != 2 || es[0]["reason"] != "failed" || es[1]["reason"] != "unknown" {
+		t.Errorf("on record: %v", es)
+	}
+}
+
+func TestACallOfAnotherMethodIsJudgedAsOne(t *testing.T) {
+	w := newWorld(t)
+	for call, want := range map[string]approval.Call{
+		`{"tool":"resources:read","server":"files","method":"resources/read"}`: {Agent: "bot", Server: "files", Tool: "resources:read", Method: "resources/read"},
+		`{"tool":"read_file","method":"tools/call","dispatch":true}`:           {Agent: "bot", Tool: "read_file", Dispatch: true},
+		`{"tool":"read_file","task":true,"dispatch":false}`:                    {Agent: "bot", Tool: "read_file", Task: true},
+	} {
+		c, err := readCall([]byte(call), "", "bot")
+		c.Args = approval.Args{}
+		if err != nil || !reflect.DeepEqual(c, want) {
+			t.Errorf("%s: got %+v, %v; want %+v", call, c, err, want)
+		}
+	}
+	w.do(botToken, "POST", "/v1/calls", `{"tool":"resources:read","server":"files","method":"resources/read"}`).is(202)
+	w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[{"tool":"prompts:get","method":"prompts/get","dispatch":true},{"tool":"x","dispatch":"no"}]}`).is(400, "invalid_parameter")
 }
 
 func TestHeadersOfEveryAnswer(t *testing.T) {

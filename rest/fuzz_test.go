@@ -20,6 +20,8 @@ func FuzzReadCall(f *testing.F) {
 		transfer, `{}`, `{"tool":"x","args":{"a":1,"a":2}}`, `{"tool":"x","Tool":"y"}`, `{"tool":"x","t\u006fol":"y"}`, `[{}]`, `{"tool":"\ud800"}`,
 		`{"tool":"x","args":null}`, `{"tool":"x","args":{"n":1E400,"big":12345678901234567890}}`, "{\"tool\":\"x\",\"\xff\":1}", `{"tool":"x"}{}`,
 		`{"tool":"x","args":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + `}`, `{"tool":"x","args":"{}"}`, ` {"tool" : "x" , "args" : { } } `,
+		`{"tool":"resources:read","method":"resources/read","tool_digest":"00","dispatch":true,"task":false}`,
+		`{"tool":"x","method":"tools/call","dispatch":1,"task":null}`, `{"tool":"x","dispatch":true,"Dispatch":false}`,
 		`{"tool":"x","scope":null,"server":"","turn_id":"t","session_id":"s","rationale":"r","preview":"p"}`,
 	} {
 		f.Add([]byte(s))

@@ -29,6 +29,8 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[decideBody]():       "Decision",
 	reflect.TypeFor[decideAnswer]():     "DecisionAnswer",
 	reflect.TypeFor[cancelBody]():       "Cancellation",
+	reflect.TypeFor[outcomeBody]():      "Outcome",
+	reflect.TypeFor[use]():              "Use",
 	reflect.TypeFor[approvalList]():     "ApprovalList",
 	reflect.TypeFor[notification]():     "Notification",
 	reflect.TypeFor[notificationList](): "NotificationList",

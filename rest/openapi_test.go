@@ -219,7 +219,7 @@ func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
 		read []string
 	}{
 		{callBody{}, callFields}, {batchBody{}, []string{"calls"}}, {ackBody{}, []string{"ids"}},
-		{decideBody{}, []string{"decision", "reason"}}, {cancelBody{}, []string{"reason"}},
+		{decideBody{}, []string{"decision", "reason"}}, {cancelBody{}, []string{"reason"}}, {outcomeBody{}, []string{"outcome"}},
 	} {
 		var documented []string
 		for i, rt := 0, reflect.TypeOf(tt.body); i < rt.NumField(); i++ {
@@ -239,7 +239,9 @@ func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for body, ok := range map[string]bool{
-		transfer: true, `{"tool":"x"}`: true, `{"tool":"x","session_id":null}`: true, `{"args":{}}`: false,
+		transfer: true, `{"tool":"x"}`: true, `{"tool":"x","session_id":null}`: true,
+		`{"tool":"prompts:get","method":"prompts/get","tool_digest":"` + strings.Repeat("0a", 32) + `","dispatch":true,"task":false}`: true,
+		`{"tool":"x","dispatch":null,"task":null,"method":null,"tool_digest":null}`:                                                   true, `{"tool":"x","dispatch":"yes"}`: false, `{"tool":"x","tool_digest":"0A"}`: false, `{"args":{}}`: false,
 		`{"tool":"x","args":[]}`: false, `{"tool":"x","args":null}`: false, `{"tool":"x","bogus":1}`: false, `{"tool":"a b"}`: false,
 	} {
 		var v any

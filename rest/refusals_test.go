@@ -32,6 +32,7 @@ func targets(id, nid string) []target {
 		{"POST", "/v1/approvals/ack", `{"ids":["` + id + `"]}`},
 		{"GET", "/v1/approvals/" + id, ""},
 		{"POST", "/v1/approvals/" + id + "/cancel", `{"reason":"r"}`},
+		{"POST", "/v1/approvals/" + id + "/outcome", `{"outcome":"failed"}`},
 		{"GET", "/v1/approvals", ""},
 		{"POST", "/v1/approvals/" + id + "/decide", `{"decision":"approve"}`},
 		{"GET", "/v1/notifications", ""},
@@ -96,6 +97,12 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{hanaToken, "POST", "/v1/calls/batch", `{"calls":[]}`, 403, "agents_only"},
 		{hanaToken, "GET", "/v1/approvals/resolved", "", 403, "agents_only"},
 		{hanaToken, "POST", "/v1/approvals/ack", `{"ids":[]}`, 403, "agents_only"},
+		{hanaToken, "POST", "/v1/approvals/{own}/outcome", `{"outcome":"failed"}`, 403, "agents_only"},
+		{hanaToken, "POST", "/v1/approvals/{own}/outcome", "{", 403, "agents_only"},
+		{hanaToken, "POST", "/v1/approvals/" + unknownID + "/outcome", "{", 404, "not_found"},
+		{otherToken, "POST", "/v1/approvals/{own}/outcome", `{"outcome":"failed"}`, 404, "not_found"},
+		{otherToken, "POST", "/v1/approvals/{own}/outcome", "{", 404, "not_found"},
+		{botToken, "POST", "/v1/approvals/{own}/outcome?bogus=1", `{"outcome":"failed"}`, 400, "invalid_parameter"},
 		// Only people see what all agents asked.
 		{botToken, "GET", "/v1/approvals", "", 403, "people_only"},
 		{botToken, "GET", "/v1/approvals?bogus=1", "", 403, "people_only"},
@@ -392,6 +399,13 @@ func TestABodyIsReadStrictly(t *testing.T) {
 		"a scope that is an object":     {`{"tool":"x","scope":{}}`, "invalid_parameter"},
 		"a long scope":                  {`{"tool":"x","scope":"` + strings.Repeat("x", 1025) + `"}`, "invalid_parameter"},
 		"a long rationale":              {`{"tool":"x","rationale":"` + strings.Repeat("x", 16<<10+1) + `"}`, "invalid_parameter"},
+		"a method that is none":         {`{"tool":"a b","method":"a b"}`, "invalid_tool"},
+		"a strange method":              {`{"tool":"Prompts:get","method":"Prompts/get"}`, "invalid_parameter"},
+		"a method under another tool":   {`{"tool":"transfer","method":"resources/read"}`, "invalid_tool"},
+		"a method without its tool":     {`{"method":"resources/read"}`, "invalid_tool"},
+		"a digest that is none":         {`{"tool":"x","tool_digest":"0123"}`, "invalid_parameter"},
+		"a dispatch that is a number":   {`{"tool":"x","dispatch":1}`, "invalid_parameter"},
+		"a task that is a text":         {`{"tool":"x","task":"true"}`, "invalid_parameter"},
 		"args of null":                  {`{"tool":"x","args":null}`, "invalid_args"},
 		"args that are an array":        {`{"tool":"x","args":[]}`, "invalid_args"},
 		"args that are a string":        {`{"tool":"x","args":"{}"}`, "invalid_args"},
@@ -421,7 +435,7 @@ func TestABodyIsReadStrictly(t *testing.T) {
 func TestOtherBodiesAreReadStrictlyToo(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(transfer)
-	decide, cancel := "/v1/approvals/"+id+"/decide", "/v1/approvals/"+id+"/cancel"
+	decide, cancel, outcome := "/v1/approvals/"+id+"/decide", "/v1/approvals/"+id+"/cancel", "/v1/approvals/"+id+"/outcome"
 	for _, tt := range []struct {
 		token, path, body string
 		code              approval.Code
@@ -436,6 +450,13 @@ func TestOtherBodiesAreReadStrictlyToo(t *testing.T) {
 		{hanaToken, decide, `{"decision":"deny","Decision":"approve"}`, "invalid_json"},
 		{hanaToken, decide, `{"decision":"approve","by":"hana"}`, "unknown_field"},
 		{hanaToken, decide, `{"decision":"approve"}{}`, "invalid_json"},
+		{botToken, outcome, "", "invalid_json"},
+		{botToken, outcome, `{}`, "invalid_parameter"},
+		{botToken, outcome, `{"outcome":"Failed"}`, "invalid_parameter"},
+		{botToken, outcome, `{"outcome":true}`, "invalid_parameter"},
+		{botToken, outcome, `{"outcome":"failed","outcome":"succeeded"}`, "invalid_json"},
+		{botToken, outcome, `{"outcome":"failed","by":"hana"}`, "unknown_field"},
+		{botToken, outcome, `{"outcome":"failed"}`, "invalid_parameter"}, // it was not dispatched
 		{hanaToken, cancel, `{"why":1}`, "unknown_field"},
 		{hanaToken, cancel, `[]`, "invalid_json"},
 		{hanaToken, cancel, `{"reason":"` + strings.Repeat("x", approval.MaxReason+1) + `"}`, "invalid_parameter"},

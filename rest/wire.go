@@ -98,6 +98,10 @@ type request struct {
 	UseBy         optional `json:"use_by" format:"date-time" description:"When an unused approval lapses."`
 	ConsumedAt    optional `json:"consumed_at" format:"date-time" description:"When the approved call was let through."`
 	LapsedAt      optional `json:"lapsed_at" format:"date-time"`
+	Task          bool     `json:"task" description:"The gate's side runs the call by itself once it is approved."`
+	DispatchedAt  optional `json:"dispatched_at" format:"date-time" description:"When the call was let through to whoever sends it on and reports its outcome."`
+	Outcome       optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]" description:"What came of the dispatched call; unknown: it may have run."`
+	Previous      *use     `json:"previous" description:"The last use of an approval of the same call, within the 24 hours before this request."`
 	Message       optional `json:"message" description:"How it ended, as the agent's model is told; null while pending."`
 	_             struct{} `additionalProperties:"false" description:"A stored approval request. null means: there is none, or not yet."`
 }
@@ -111,7 +115,35 @@ func wireRequest(r approval.Request) request {
 		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy), ResolvedVia: optional(r.ResolvedVia),
 		ResolveReason: optional(r.ResolveReason), UseBy: optional(approval.FormatTime(r.UseBy)),
 		ConsumedAt: optional(approval.FormatTime(r.ConsumedAt)), LapsedAt: optional(approval.FormatTime(r.LapsedAt)),
+		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), Outcome: optional(r.Ran), Previous: wireUse(r.Previous),
 		Message: optional(r.FeedMessage()),
+	}
+}
+
+// use is an earlier use of an approval; the document calls it Use.
+type use struct {
+	ApprovalID   string   `json:"approval_id"`
+	ApprovedBy   string   `json:"approved_by"`
+	ApprovedAt   string   `json:"approved_at" format:"date-time"`
+	ConsumedAt   string   `json:"consumed_at" format:"date-time"`
+	DispatchedAt optional `json:"dispatched_at" format:"date-time"`
+	Outcome      optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
+	_            struct{} `additionalProperties:"false" description:"An approval that was let through."`
+}
+
+// PrepareJSONSchema says that it may be null.
+func (use) PrepareJSONSchema(s *jsonschema.Schema) error {
+	s.AddType(jsonschema.Null)
+	return nil
+}
+
+func wireUse(u *approval.Use) *use {
+	if u == nil {
+		return nil
+	}
+	return &use{
+		ApprovalID: u.RequestID, ApprovedBy: u.ApprovedBy, ApprovedAt: approval.FormatTime(u.ApprovedAt), ConsumedAt: approval.FormatTime(u.ConsumedAt),
+		DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)), Outcome: optional(u.Ran),
 	}
 }
 
@@ -281,6 +313,10 @@ type callBody struct {
 	SessionID optional `json:"session_id" description:"At most 256 bytes."`
 	Rationale optional `json:"rationale" description:"At most 16 KiB."`
 	Preview   optional `json:"preview" description:"At most 256 KiB."`
+	Method    optional `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
+	Digest    optional `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; a change quarantines the call."`
+	Dispatch  bool     `json:"dispatch" nullable:"true" description:"The asker sends the call on and reports its outcome."`
+	Task      bool     `json:"task" nullable:"true" description:"The asker runs the call by itself once it is approved."`
 	_         struct{} `additionalProperties:"false" description:"One tool call that an agent wants to make."`
 }
 
@@ -298,6 +334,11 @@ type decideBody struct {
 	Decision string   `json:"decision" required:"true" enum:"approve,deny"`
 	Reason   optional `json:"reason" description:"At most 12000 bytes."`
 	_        struct{} `additionalProperties:"false"`
+}
+
+type outcomeBody struct {
+	Outcome string   `json:"outcome" required:"true" enum:"succeeded,failed,unknown" description:"unknown: it was sent and no answer came, so it may have run."`
+	_       struct{} `additionalProperties:"false"`
 }
 
 type cancelBody struct {
