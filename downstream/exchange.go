@@ -157,7 +157,10 @@ func (o *outlet) flush(b []byte) error {
 			return err
 		}
 	}
-	return o.control.Flush()
+	if err := o.control.Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil // it will arrive later
 }
 
 func startStream(w http.ResponseWriter) {

@@ -292,19 +292,23 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 			return
 		}
 	}
+	id := m.ID
+	if m.IsResponse() {
+		id = nil // it is of our choice, and could be taken for that of a request of the client's
+	}
 	version, session := r.Header.Get(mcp.HeaderVersion), r.Header.Get(mcp.HeaderSession)
 	modern := said.modern || version == mcp.VersionModern
 	x := &exchange{h: h, w: w, accept: accept}
 	switch {
 	case session != "" && modern:
-		refuse(w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
+		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
 	case modern:
 		h.modern(x, r, caller, m, said)
 	case version != "" && !isLegacyVersion(version):
-		refuse(w, http.StatusBadRequest, m.ID, unsupported(version))
+		refuse(w, http.StatusBadRequest, id, unsupported(version))
 	case session != "":
 		if m.Method == methodInitialize {
-			refuse(w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized."))
+			refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized."))
 			return
 		}
 		if c := h.lookup(w, session, caller); c != nil {
@@ -313,7 +317,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	case m.Method == methodInitialize && m.IsRequest():
 		h.open(x, r, caller, m)
 	default:
-		refuse(w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest,
+		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
 			"The header Mcp-Session-Id is missing. Start a session with initialize, or send _meta and the headers of %s.", mcp.VersionModern))
 	}
 }

@@ -168,7 +168,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"the old JSON-RPC":       {"POST", session, `{"id":7,"method":"ping"}`, 400, -32600, "7"},
 		"no session":             {"POST", nil, echo, 400, -32600, "7"},
 		"no session, notifying":  {"POST", nil, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, -32600, "null"},
-		"no session, responding": {"POST", nil, `{"jsonrpc":"2.0","id":1,"result":{}}`, 400, -32600, "1"},
+		"no session, responding": {"POST", nil, `{"jsonrpc":"2.0","id":1,"result":{}}`, 400, -32600, "null"},
 		"a notified initialize":  {"POST", nil, `{"jsonrpc":"2.0","method":"initialize","params":{}}`, 400, -32600, "null"},
 		"an unknown session":     {"POST", http.Header{"Mcp-Session-Id": {"unknown"}}, echo, 404, 0, ""},
 		"another's session":      {"POST", with(session, "Authorization", "Bearer two"), echo, 404, 0, ""},

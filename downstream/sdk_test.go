@@ -163,6 +163,27 @@ func TestClientsGiveUp(t *testing.T) {
 	})
 }
 
+func TestClientsWaitWhileTheyAreShownSignsOfLife(t *testing.T) {
+	for era, version := range versions {
+		t.Run(era, func(t *testing.T) {
+			s := newSite(t)
+			s.h.quiet, s.h.keepAlive = time.Millisecond, time.Millisecond
+			tr := &http.Transport{}
+			defer tr.CloseIdleConnections()
+			c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+				&sdk.StreamableClientTransport{Endpoint: s.srv.URL, HTTPClient: &http.Client{Transport: bearer{"one", tr}}}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			time.AfterFunc(50*time.Millisecond, func() { close(s.released) })
+			if got := said(c.CallTool(t.Context(), &sdk.CallToolParams{Name: "hold"})); got != "released" {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
 func TestListsThatChangeReachClients(t *testing.T) {
 	changed := make(chan struct{}, 100)
 	o := &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
