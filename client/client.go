@@ -19,6 +19,7 @@ import (
 // Client is one principal's access to one server. It is safe for concurrent use.
 type Client struct {
 	base    *url.URL
+	where   string        // the server, for people
 	token   func() string // a function, because that does not print
 	http    *http.Client
 	name    string
@@ -28,7 +29,7 @@ type Client struct {
 // Option changes a [Client] that [New] makes.
 type Option func(*Client)
 
-// WithTransport has requests sent through rt, for instance to a unix socket.
+// WithTransport has requests sent through rt.
 func WithTransport(rt http.RoundTripper) Option {
 	return func(c *Client) { c.http.Transport = rt }
 }
@@ -46,17 +47,27 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // New returns a client of the server at baseURL, such as http://127.0.0.1:8787, acting for the agent
-// or person whose token it is.
+// or person whose token it is. With unix:///path/to.sock it talks over that unix socket, where the token
+// may be "": then none is sent, and the server decides who that is.
 func New(baseURL, token string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, errors.New("client: the server's address is not a URL")
+	}
+	socket := ""
+	if u.Scheme == "unix" {
+		if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Path == "/" {
+			return nil, errors.New("client: the address of a unix socket is unix:// and its whole path, such as unix:///run/countersign.sock")
+		}
+		socket = u.Path
+		u.Scheme, u.Host, u.Path, u.RawPath = "http", "localhost", "", ""
+	}
+	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, errors.New("client: the server's address must begin with http:// or https:// and name a host")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("client: the server's address must have no user, query or fragment")
-	case token == "":
+	case token == "" && socket == "":
 		return nil, errors.New("client: no token")
 	}
 	for i := range len(token) {
@@ -67,7 +78,15 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	u.Path = strings.TrimRight(u.Path, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
-	c := &Client{base: u, token: func() string { return token }, timeout: 15 * time.Second, http: &http.Client{
+	where := u.Host
+	if socket != "" {
+		where = socket
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
+	c := &Client{base: u, where: where, token: func() string { return token }, timeout: 15 * time.Second, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -106,7 +125,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		return refusal(resp, b)
 	}
 	if err := json.Unmarshal(b, out); err != nil {
-		return fmt.Errorf("client: %s answered %d with what is not the JSON of /v1: %w", c.base.Host, resp.StatusCode, err)
+		return fmt.Errorf("client: %s answered %d with what is not the JSON of /v1: %w", c.where, resp.StatusCode, err)
 	}
 	return nil
 }
@@ -133,7 +152,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	for k, v := range header {
 		req.Header[k] = v
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token())
+	if t := c.token(); t != "" {
+		req.Header.Set("Authorization", "Bearer "+t)
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -156,7 +177,7 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	} else if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return fmt.Errorf("client: no answer from %s: %w", c.base.Host, err)
+	return fmt.Errorf("client: no answer from %s: %w", c.where, err)
 }
 
 // Error is a refusal by the server.

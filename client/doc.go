@@ -14,6 +14,9 @@
 // earlier, and people list, decide and watch with [Client.Approvals], [Client.Decide] and
 // [Client.Events].
 //
+// Whoever sends a call on for somebody else sets [Call].Dispatch and says with [Client.Report] what came
+// of it, so that the next person who is asked about the same call knows whether it ran.
+//
 // Every method takes a context and returns an [*Error] for whatever the server refused; any other
 // error means that the server was not reached or not understood. Nothing is tried twice by itself,
 // save that [Client.Events] and [Client.Feed] take up again where they were cut off. Redirects are

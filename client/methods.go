@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -22,7 +23,7 @@ func (c *Client) Call(ctx context.Context, call Call) (Answer, error) {
 // joined ends. An approved answer has used the approval. For agents.
 func (c *Client) CallWait(ctx context.Context, call Call, wait time.Duration) (Answer, error) {
 	var a Answer
-	err := c.do(ctx, http.MethodPost, "/v1/calls", nil, call, &a, wait)
+	err := c.do(ctx, http.MethodPost, "/v1/calls", nil, call.whole(), &a, wait)
 	return a, err
 }
 
@@ -30,7 +31,10 @@ func (c *Client) CallWait(ctx context.Context, call Call, wait time.Duration) (A
 func (c *Client) CallBatch(ctx context.Context, calls []Call) ([]Answer, error) {
 	body := struct {
 		Calls []Call `json:"calls"`
-	}{calls}
+	}{slices.Clone(calls)}
+	for i := range body.Calls {
+		body.Calls[i] = body.Calls[i].whole()
+	}
 	var out struct {
 		Results []Answer `json:"results"`
 	}
@@ -107,6 +111,16 @@ func (c *Client) Approval(ctx context.Context, id string) (Approval, error) {
 func (c *Client) ApprovalWait(ctx context.Context, id string, wait time.Duration) (Approval, error) {
 	var a Approval
 	err := c.do(ctx, http.MethodGet, "/v1/approvals/"+url.PathEscape(id), nil, nil, &a, wait)
+	return a, err
+}
+
+// Report says what came of a call that was let through with Dispatch, so that it is on record and the
+// people who are asked about the same call again are told. The same again does no harm; Succeeded and
+// Failed take the place of Unknown. For agents.
+func (c *Client) Report(ctx context.Context, id string, ran Ran) (Approval, error) {
+	body := map[string]Ran{"outcome": ran}
+	var a Approval
+	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/outcome", nil, body, &a, 0)
 	return a, err
 }
 

@@ -3,12 +3,13 @@ package client
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
 // Call is one tool call that an agent wants to make.
 type Call struct {
-	Tool      string          `json:"tool"`
+	Tool      string          `json:"tool"`           // "" with a Method: made from that
 	Args      json.RawMessage `json:"args,omitempty"` // a JSON object; nil is {}
 	Server    string          `json:"server,omitempty"`
 	Scope     string          `json:"scope,omitempty"`
@@ -16,7 +17,29 @@ type Call struct {
 	SessionID string          `json:"session_id,omitempty"`
 	Rationale string          `json:"rationale,omitempty"`
 	Preview   string          `json:"preview,omitempty"`
+
+	Method     string `json:"method,omitempty"`      // the MCP method where it is not tools/call
+	ToolDigest string `json:"tool_digest,omitempty"` // SHA-256, in hex, of the tool as its server describes it
+	Dispatch   bool   `json:"dispatch,omitempty"`    // the caller sends the call on, and says what came of it with [Client.Report]
+	Task       bool   `json:"task,omitempty"`        // the caller runs the call by itself once it is approved
 }
+
+// whole fills in the tool of a call of another method.
+func (c Call) whole() Call {
+	if c.Tool == "" && c.Method != "" {
+		c.Tool = strings.ReplaceAll(c.Method, "/", ":")
+	}
+	return c
+}
+
+// Ran is what came of a call that was sent on.
+type Ran string
+
+const (
+	Succeeded Ran = "succeeded"
+	Failed    Ran = "failed"
+	Unknown   Ran = "unknown" // it was sent and no answer came: it may have run
+)
 
 // Word is what an agent is told of a call.
 type Word string
@@ -76,9 +99,23 @@ type Approval struct {
 	UseBy         Time            `json:"use_by"`
 	ConsumedAt    Time            `json:"consumed_at"`
 	LapsedAt      Time            `json:"lapsed_at"`
-	Message       string          `json:"message"` // how it ended, for the model; "" while pending
+	Task          bool            `json:"task"`          // the asker runs the call by itself once it is approved
+	DispatchedAt  Time            `json:"dispatched_at"` // when it was let through to whoever sends it on
+	Outcome       Ran             `json:"outcome"`       // what came of it, "" while nobody has said
+	Previous      *Use            `json:"previous"`      // the last use of the same call within 24 hours before
+	Message       string          `json:"message"`       // how it ended, for the model; "" while pending
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
+}
+
+// Use is an earlier approval of the same call that was let through.
+type Use struct {
+	ApprovalID   string `json:"approval_id"`
+	ApprovedBy   string `json:"approved_by"`
+	ApprovedAt   Time   `json:"approved_at"`
+	ConsumedAt   Time   `json:"consumed_at"`
+	DispatchedAt Time   `json:"dispatched_at"`
+	Outcome      Ran    `json:"outcome"`
 }
 
 // Target names the tool as people write it: tool, or server/tool.
