@@ -33,6 +33,7 @@ var arrows = map[string]struct {
 	"policy":                {[]string{"approval"}, "a call in, a verdict out"},
 	"heartbeat":             {[]string{"approval"}, "it starts work that others do"},
 	"hooks":                 {[]string{"approval"}, "an agent's event in, its answer out"},
+	"install":               {[]string{"config"}, "it edits files, and asks the gate nothing"},
 	"mcp":                   {nil, "messages, and no sessions"},
 	"upstream":              {[]string{"mcp"}, "connections to servers, which know no rules"},
 	"downstream":            {[]string{"mcp"}, "connections of clients, which know no rules"},
@@ -49,7 +50,7 @@ var arrows = map[string]struct {
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/webhook", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
-	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "hooks", "locale", "sandbox", "setup"}, "flags and tables"},
+	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "hooks", "install", "locale", "sandbox", "setup"}, "flags and tables"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.

@@ -33,6 +33,9 @@ type commandLine struct {
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
 	Hook hookCmd `cmd:"" group:"agents" help:"Answer a coding agent's hook: Claude Code, Codex, Gemini CLI."`
 
+	Install   installCmd   `cmd:"" group:"agents" help:"Put the hook into a coding agent's settings, and guard the gate's files."`
+	Uninstall uninstallCmd `cmd:"" group:"agents" help:"Take the hook out of a coding agent's settings."`
+
 	Pending       pendingCmd       `cmd:"" group:"people" help:"List the requests that wait for a decision."`
 	Show          showCmd          `cmd:"" group:"people" help:"Show one request in full."`
 	Approve       approveCmd       `cmd:"" group:"people" help:"Approve a request."`
