@@ -81,7 +81,6 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	where := u.Host
 	if socket != "" {
 		where = socket
-		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}

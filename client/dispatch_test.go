@@ -87,7 +87,6 @@ func onSocket(t *testing.T, h http.Handler) string {
 }
 
 func TestAnAddressMayBeAUnixSocket(t *testing.T) {
-	t.Setenv("HTTP_PROXY", "http://proxy.invalid:1")
 	w := newWorld(t)
 	path := onSocket(t, w.srv.Config.Handler)
 	c, err := client.New("unix://"+path, botToken)

@@ -122,8 +122,9 @@ func (c *checkCmd) runJSON(ctx context.Context, s *std, env func(string) (string
 type explainCmd struct {
 	file
 	output
-	Tool  string `placeholder:"[SERVER/]TOOL" help:"The tool of the call; without it only the rules are printed."`
-	Agent string `placeholder:"NAME" help:"The agent that makes the call."`
+	Tool   string `placeholder:"[SERVER/]TOOL" help:"The tool of the call; without it only the rules are printed."`
+	Method string `placeholder:"METHOD" help:"The MCP method of the call, where it is not tools/call; then --tool only says which server: SERVER/*."`
+	Agent  string `placeholder:"NAME" help:"The agent that makes the call."`
 	callFlags
 }
 
@@ -142,7 +143,7 @@ func (c *explainCmd) Run(s *std) error {
 	if err != nil {
 		return err
 	}
-	if c.Tool == "" && (c.Agent != "" || c.Args != "{}") {
+	if c.Tool == "" && c.Method == "" && (c.Agent != "" || c.Args != "{}") {
 		return usagef("--tool says which tool's call is to be explained")
 	}
 	cfg, _, err := c.load(s)
@@ -150,7 +151,7 @@ func (c *explainCmd) Run(s *std) error {
 		return err
 	}
 	rules := append(cfg.Policy.Rules(), cfg.Policy.Otherwise())
-	if c.Tool == "" {
+	if c.Tool == "" && c.Method == "" {
 		if c.JSON {
 			return printJSON(s.out, map[string]any{"rules": rules})
 		}
@@ -160,7 +161,7 @@ func (c *explainCmd) Run(s *std) error {
 		}
 		return nil
 	}
-	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Tool: c.Tool, Args: args})
+	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Method: c.Method, Tool: c.Tool, Args: args})
 	if err != nil {
 		return usagef("%s", err)
 	}
@@ -221,9 +222,11 @@ func (s *std) rule(file string, r config.Rule) {
 			s.printf("    %s %s\n", name, visible(text))
 		}
 	}
+	part("methods", ", ", r.Methods...)
 	part("tools", ", ", r.Tools...)
 	part("agents", ", ", r.Agents...)
 	part("if", " and ", r.Conditions...)
 	part("when", "", r.When)
 	part("args that do not count:", ", ", r.IgnoreArgs...)
+	part("audit", "", string(r.Audit))
 }
