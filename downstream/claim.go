@@ -9,7 +9,6 @@ import (
 
 // Why the context of a request ended.
 var (
-	errGivenUp  = errors.New("the client gave the request up")
 	errGone     = errors.New("the client is gone")
 	errEnded    = errors.New("the session has ended")
 	errStopping = errors.New("the gate stops")

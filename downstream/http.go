@@ -419,8 +419,13 @@ func checkParams(r *http.Request, said claim, s Session) *mcp.Error {
 
 // run has a session answer, and reports false where it could not be had.
 func (h *HTTP) run(x *exchange, r *http.Request, s Session, m mcp.Message, c *conversation) (mcp.Message, bool) {
-	x.ctx, x.cancel = context.WithCancelCause(r.Context())
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer x.cancel(errAnswered)
+	gone := errGone
+	if c == nil { // without a session, to close the stream is to give the request up
+		gone = ErrCancelled
+	}
+	defer context.AfterFunc(r.Context(), func() { x.cancel(gone) })()
 	h.setLive(x)
 	defer h.unsetLive(x)
 	if c != nil {

@@ -489,7 +489,7 @@ func TestAClientThatIsNotWaitedForIsTold(t *testing.T) {
 	if got, want := lineOf(t, stream, "data: "), `data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := lineOf(t, stream, "data: "); !strings.Contains(got, "not asked: the client gave the request up") {
+	if got := lineOf(t, stream, "data: "); !strings.Contains(got, "not asked: the client cancelled the request") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -141,7 +141,7 @@ func (c *calls) cancelled(m mcp.Message) {
 	cancel := c.m[string(o.Get("requestId"))]
 	c.mu.Unlock()
 	if cancel != nil {
-		cancel(errGivenUp)
+		cancel(ErrCancelled)
 	}
 }
 

@@ -434,7 +434,7 @@ func (x *turn) finish(m mcp.Message) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.answered = true
-	if context.Cause(x.ctx) != errGivenUp {
+	if context.Cause(x.ctx) != ErrCancelled {
 		_ = x.p.send(x.ctx, m)
 	}
 }

@@ -181,7 +181,7 @@ func TestStdioDropsWhatWasGivenUp(t *testing.T) {
 	<-w.holding
 	<-w.holding
 	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
-	if err := <-w.gaveUp; err != errGivenUp {
+	if err := <-w.gaveUp; err != ErrCancelled {
 		t.Errorf("given up because %v", err)
 	}
 	w.say(call(7, "echo", ","+modernMeta))
