@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -255,6 +256,8 @@ func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 		}
 	}
 	g := install.Guarded{Folders: map[string]string{install.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"), install.Codex: s.getenv("CODEX_HOME")}}
+	// The socket of a gate of one's own; where it lies depends on the session, and its name does not.
+	g.Files = append(g.Files, cmp.Or(s.getenv("COUNTERSIGN_SOCKET"), filepath.Join("countersign", "gate.sock")))
 	say := func(why string) string {
 		return fmt.Sprintf("%s. Put this rule before all others, under policy.rules of the gate's configuration:\n\n%s\n", why, install.Rule(g))
 	}
@@ -287,7 +290,7 @@ func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 		}
 	}
 	for _, name := range files {
-		whole, err := filepath.Abs(name)
+		whole, err := filepath.Abs(name) // a name alone would be found anywhere
 		if err != nil {
 			return nil, "", &exitError{exitFailed, err.Error()}
 		}
@@ -300,11 +303,14 @@ func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 	return change, "", nil
 }
 
-// ownConfig is where a user keeps the configuration of a gate of their own.
+// ownConfig is where a user keeps the configuration of a gate of their own, "" where that is not known.
 func ownConfig(s *std) string {
-	dir := s.getenv("XDG_CONFIG_HOME")
-	if dir == "" {
-		dir = filepath.Join(s.getenv("HOME"), ".config")
+	if path := s.getenv("COUNTERSIGN_CONFIG"); path != "" {
+		return path
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
 	}
 	return filepath.Join(dir, "countersign", config.DefaultPath)
 }
@@ -313,7 +319,7 @@ func ownConfig(s *std) string {
 func (c *installCmd) next(path string) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	say("Written to %s. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused.", path)
+	say("Written to %s. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused, and a gate of your own needs none.", path)
 	switch c.Agent {
 	case install.ClaudeCode:
 		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call (onFailure: block).")
