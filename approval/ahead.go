@@ -85,10 +85,10 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 
 // insist appends an audit event, again and again while the store is unavailable, but not for ever.
 func (g *Gate) insist(ctx context.Context, e Event) error {
-	pause := aheadFirstPause
-	for spent := time.Duration(0); ; spent += pause {
+	began, pause := time.Now(), aheadFirstPause
+	for {
 		err := g.store.Update(ctx, func(tx Tx) error { return g.audit(ctx, tx, e) })
-		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || spent >= aheadFor {
+		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || time.Since(began) >= aheadFor {
 			return err
 		}
 		time.Sleep(pause)
@@ -134,7 +134,8 @@ func (a *ahead) end(now time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.underWay--
-	if a.failed = !ok; ok {
+	a.failed = !ok
+	if ok {
 		a.moved = now
 	}
 	if a.underWay == 0 {
