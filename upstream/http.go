@@ -228,7 +228,10 @@ func (c *streamable) send(ctx context.Context, method string, h http.Header, bod
 		if sent = x.sent.Load(); !x.traced.Load() {
 			sent = c.owned == nil && !dialFailed(err)
 		}
-		return nil, sent, fmt.Errorf("the server cannot be reached: %w", err)
+		if sent {
+			return nil, true, fmt.Errorf("the connection to the server broke: %w", err)
+		}
+		return nil, false, fmt.Errorf("the server cannot be reached: %w", err)
 	}
 	return res, true, nil
 }
