@@ -38,6 +38,7 @@ var arrows = map[string]struct {
 	"upstream":              {[]string{"mcp"}, "connections to servers, which know no rules"},
 	"downstream":            {[]string{"mcp"}, "connections of clients, which know no rules"},
 	"gateway":               {[]string{"approval", "mcp", "upstream", "downstream"}, "it asks the gate and forwards"},
+	"wrap":                  {[]string{"approval", "client", "downstream", "gateway", "upstream"}, "a gateway whose gate is elsewhere"},
 	"rest":                  {[]string{"approval"}, "it translates, and decides nothing"},
 	"channels":              {[]string{"approval", "locale"}, "cards and words, of no platform"},
 	"channels/channelstest": {[]string{"approval", "channels"}, "what every channel's tests share"},
@@ -46,11 +47,12 @@ var arrows = map[string]struct {
 	"channels/webhook":      {[]string{"approval", "channels", "locale"}, "one way out"},
 	"webhook":               {[]string{"approval", "channels"}, "it reads button data with channels"},
 	"config":                {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "heartbeat", "locale", "policy"}, "it composes the sections that packages own"},
-	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "config", "heartbeat", "locale", "policy", "rest", "store", "webhook"},
+	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "config", "downstream", "gateway", "heartbeat", "hooks", "locale", "policy", "rest", "store", "upstream", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
+	"own":             {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/webhook", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
-	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "hooks", "install", "locale", "sandbox", "setup"}, "flags and tables"},
+	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "hooks", "install", "locale", "own", "sandbox", "setup", "wrap"}, "flags and tables"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.

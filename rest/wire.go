@@ -222,6 +222,7 @@ type callAnswer struct {
 	ReasonCode    string   `json:"reason_code"`
 	ResolvedBy    string   `json:"resolved_by,omitempty"`
 	ResolveReason string   `json:"resolve_reason,omitempty"`
+	Args          object   `json:"args,omitempty" description:"Of an approved call that was asked for with dispatch: the stored arguments, which are what is to be sent."`
 	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
 }
 
@@ -231,6 +232,9 @@ func wireOutcome(o approval.Outcome) callAnswer {
 		a.ApprovalID, a.ResolvedBy, a.ResolveReason = r.ID, r.ResolvedBy, r.ResolveReason
 		if o.Word == approval.WordPending {
 			a.ExpiresAt = approval.FormatTime(r.ExpiresAt)
+		}
+		if o.Word == approval.WordApproved && !r.DispatchedAt.IsZero() {
+			a.Args = r.Args
 		}
 	}
 	return a

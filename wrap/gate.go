@@ -59,9 +59,11 @@ func outcome(a client.Answer) (approval.Outcome, error) {
 			return o, errors.New("the gate's answer names no request")
 		}
 	case approval.WordApproved: // what was approved is what is sent
-		if o.Request == nil || len(a.Args) == 0 {
-			return o, fmt.Errorf("the gate's answer holds no stored arguments; it may be of an older version")
+		args, err := approval.ParseArgs(a.Args)
+		if o.Request == nil || len(a.Args) == 0 || err != nil {
+			return o, errors.New("the gate's answer holds no stored arguments; it may be of an older version")
 		}
+		o.Request.Args = args.Canonical() // JSON has more than one way to write a text
 	case approval.WordAllow, approval.WordDenied, approval.WordExpired, approval.WordCancelled, approval.WordLapsed:
 	default:
 		return o, fmt.Errorf("the gate answered with a decision that is not known: %.32q", a.Decision)

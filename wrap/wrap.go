@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"countersign/client"
 	"countersign/downstream"
 	"countersign/gateway"
 	"countersign/upstream"

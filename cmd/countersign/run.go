@@ -31,6 +31,7 @@ type commandLine struct {
 	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
 
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
+	MCP  mcpCmd  `cmd:"" name:"mcp" group:"agents" help:"Put the gate around an MCP server: countersign mcp -- COMMAND."`
 	Hook hookCmd `cmd:"" group:"agents" help:"Answer a coding agent's hook: Claude Code, Codex, Gemini CLI."`
 
 	Install   installCmd   `cmd:"" group:"agents" help:"Put the hook into a coding agent's settings, and guard the gate's files."`

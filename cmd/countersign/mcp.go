@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"countersign/approval"
+	"countersign/wrap"
+)
+
+type mcpCmd struct {
+	remote
+	Hold     duration `default:"45s" help:"How long a call may wait for its decision before it is answered as pending; 0: not at all."`
+	Name     string   `placeholder:"NAME" help:"What rules and people call the server; else the name of its program."`
+	LogLevel string   `enum:"debug,info,warn,error" default:"warn" help:"The least that is logged, to standard error: debug, info, warn or error."`
+	Command  []string `arg:"" passthrough:"" help:"The server's own command, after --."`
+}
+
+func (*mcpCmd) Help() string {
+	return `Put it in front of the command of an MCP server in any client's configuration. The server's tools keep their names; each call of one is asked for at the gate, as NAME/TOOL, and runs only as the gate says. A call that a person must approve is held for a while, with progress; after that the answer says that it is pending, and the same call made again later runs once it is approved.
+
+The gate is the one that --server or COUNTERSIGN_SERVER names, with an agent's token in COUNTERSIGN_TOKEN; else your own, which is started if it is not running. While no gate answers nothing runs, and the agent is told what to do.
+
+Examples:
+
+    countersign mcp -- npx -y @modelcontextprotocol/server-filesystem /data
+    countersign mcp --name files --hold 2m -- npx -y @modelcontextprotocol/server-filesystem /data
+    countersign mcp --server https://gate.example.com -- ./my-server --stdio`
+}
+
+func (c *mcpCmd) Run(ctx context.Context, s *std) error {
+	command := c.Command
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	switch {
+	case len(command) == 0:
+		return usagef("no server: give its command after --, such as countersign mcp -- npx -y @modelcontextprotocol/server-filesystem /data")
+	case c.Name != "" && !approval.ValidName(c.Name):
+		return usagef("--name must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
+	case time.Duration(c.Hold) > wrap.MaxHold:
+		return usagef("--hold is at most %s", span(wrap.MaxHold))
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		panic(fmt.Sprintf("countersign: log level %q", c.LogLevel)) // the flag has only slog's names
+	}
+	gate, err := c.gate(s)
+	if err != nil {
+		return err
+	}
+	defer gate.Client.Close()
+	err = wrap.Run(ctx, wrap.Options{
+		Gate: gate, Command: command, Name: c.Name, Dir: dir, Hold: time.Duration(c.Hold), Version: version().Version,
+		In: s.in, Out: s.out, Stderr: func(line string) { fmt.Fprintln(s.err, line) }, // as the client saw it before
+		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})),
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// gate returns the gate that calls are asked for at.
+func (c *mcpCmd) gate(s *std) (*wrap.Gate, error) {
+	g, err := c.connect(s)
+	if err != nil {
+		return nil, err
+	}
+	return &wrap.Gate{Client: g.Client}, nil
+}
