@@ -65,6 +65,8 @@ type callCmd struct {
 func (*callCmd) Help() string {
 	return `The answer is printed as the agent's model should read it. A call that a person must confirm is pending; ask again with the same arguments, which uses the approval, once. Exit code: 0 run it now, 3 denied, 4 pending, 5 expired, cancelled or lapsed.
 
+Where no gate is named, it is your own that is asked, which is started if it does not run; init --own makes its configuration. An agent needs no token there.
+
 Examples:
 
     countersign call --tool read_file --args '{"path":"notes.txt"}'
@@ -94,13 +96,13 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return err
 	}
-	g, err := c.connect(s)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	g, err := c.connectAgent(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	call := client.Call{Tool: c.Tool, Args: args, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
 	if server, tool, found := strings.Cut(c.Tool, "/"); found {
 		call.Server, call.Tool = server, tool

@@ -132,9 +132,9 @@ type lateAsker struct {
 	g   *gate
 }
 
-func (a *lateAsker) gate() (*gate, error) {
+func (a *lateAsker) gate(ctx context.Context) (*gate, error) {
 	if a.g == nil {
-		g, err := a.cmd.connect(a.s)
+		g, err := a.cmd.connectAgent(ctx, a.s)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (a *lateAsker) gate() (*gate, error) {
 
 // Ask asks without waiting first, so that the request is there whatever happens to who waits.
 func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (hooks.Answer, error) {
-	g, err := a.gate()
+	g, err := a.gate(ctx)
 	if err != nil {
 		return hooks.Answer{}, err
 	}
@@ -162,7 +162,7 @@ func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (
 }
 
 func (a *lateAsker) Resolved(ctx context.Context, session string) ([]hooks.Ending, error) {
-	g, err := a.gate()
+	g, err := a.gate(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (a *lateAsker) Resolved(ctx context.Context, session string) ([]hooks.Endin
 }
 
 func (a *lateAsker) Ack(ctx context.Context, ids []string) error {
-	g, err := a.gate()
+	g, err := a.gate(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,19 @@ import (
 	"time"
 
 	"countersign/locale"
+	"countersign/own"
 	"countersign/setup"
 )
 
+// defaultConfig is what a configuration is called where nobody says otherwise.
+const defaultConfig = "countersign.yaml"
+
+// localAgent is who callers are that come to a gate over its socket without a token.
+const localAgent = "local"
+
 type initCmd struct {
 	File  string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration to write; its secrets go into a file beside it that ends in .env."`
+	Own   bool   `help:"Write it as that of your own gate, in your folder of configurations: the one that is started by itself where no gate is named."`
 	Yes   bool   `short:"y" help:"Ask nothing: take the flags, and the defaults for the rest."`
 	Force bool   `help:"Write over files that are there; values in the file of secrets are kept."`
 
@@ -46,10 +54,14 @@ Examples:
 
     countersign init
     countersign init --yes --agent treasury-bot --person hana --line --public-url https://gate.example.com
+    countersign init --own
     countersign init --yes --slack --socket-mode --slack-channel C0APPROVALS --slack-id U02HANA --file gate.yaml`
 }
 
 func (c *initCmd) Run(_ context.Context, s *std) error {
+	if err := c.place(s); err != nil {
+		return err
+	}
 	path, env := c.File, envPath(c.File)
 	if path == env {
 		return usagef("--file names the configuration, and cannot end in .env")
@@ -95,7 +107,26 @@ func (c *initCmd) Run(_ context.Context, s *std) error {
 	if err := errors.Join(write(env, secrets), write(path, files.Config)); err != nil {
 		return &exitError{exitFailed, err.Error()}
 	}
-	s.next(path, env, a, files)
+	s.next(path, env, c.Own, a, files)
+	return nil
+}
+
+// place finds the place of the user's own gate, where it is meant.
+func (c *initCmd) place(s *std) error {
+	if !c.Own {
+		return nil
+	}
+	if c.File != defaultConfig {
+		return usagef("give either --own or --file")
+	}
+	mine, err := own.Find(s.env)
+	if err != nil {
+		return usagef("%s", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(mine.Config), 0o700); err != nil {
+		return &exitError{exitFailed, err.Error()}
+	}
+	c.File = mine.Config
 	return nil
 }
 
@@ -120,7 +151,11 @@ func write(path string, data []byte) error {
 func (c *initCmd) answers(s *std) (a setup.Answers, err error) {
 	q := &questions{s: s, in: bufio.NewReader(s.in), silent: c.Yes}
 	a.Listen, a.WebhookListen = c.Listen, c.WebhookListen
-	a.Agent = q.text(c.Agent, "What is the agent called that asks?", "agent")
+	agent := "agent"
+	if c.Own {
+		agent = localAgent
+	}
+	a.Agent = q.text(c.Agent, "What is the agent called that asks?", agent)
 	a.Person = q.text(c.Person, "And you, who decides?", userName(s))
 	a.TimeZone = q.text(c.TimeZone, "Your time zone?", timeZone(s))
 	a.Locale = q.text(c.Locale, "The language of your cards ("+strings.Join(locale.Tags(), ", ")+")?", language(s))
@@ -238,7 +273,7 @@ func language(s *std) string {
 }
 
 // next says what is to be done now.
-func (s *std) next(path, env string, a setup.Answers, f setup.Files) {
+func (s *std) next(path, env string, own bool, a setup.Answers, f setup.Files) {
 	s.printf("Wrote %s, and its secrets into %s; both are for you alone.\n\nWhat is next:\n\n", visible(path), visible(env))
 	n := 0
 	step := func(format string, args ...any) {
@@ -246,7 +281,7 @@ func (s *std) next(path, env string, a setup.Answers, f setup.Files) {
 		s.printf("%d. %s\n", n, fmt.Sprintf(format, args...))
 	}
 	flag := ""
-	if path != "countersign.yaml" {
+	if path != defaultConfig {
 		flag = " --config " + visible(path)
 	}
 	if a.Slack {
@@ -272,7 +307,11 @@ func (s *std) next(path, env string, a setup.Answers, f setup.Files) {
 			step("Lead %s to %s, and enter it in the platforms' settings.", visible(a.PublicURL), visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
 		}
 	}
-	step("`countersign check%s`, then `countersign serve%s`, and leave it running.", flag, flag)
+	if own {
+		step("`countersign check%s`. The gate starts by itself when it is needed, as by `countersign mcp` and `countersign call`; `countersign serve%s` runs it in the foreground.", flag, flag)
+	} else {
+		step("`countersign check%s`, then `countersign serve%s`, and leave it running.", flag, flag)
+	}
 	if a.Line && a.LineID == "" {
 		step("Add the LINE bot as a friend. Its greeting tells your user id: write it into line:, and your name into notify:. The gate reads the file again by itself.")
 	}

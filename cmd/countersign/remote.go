@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,14 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/own"
 )
 
 const defaultServer = "http://127.0.0.1:8787"
 
 // remote are the flags of the commands that talk to a gate.
 type remote struct {
-	Server string `placeholder:"URL" help:"The gate's address; else COUNTERSIGN_SERVER, else http://127.0.0.1:8787."`
+	Server string `placeholder:"URL" help:"The gate's address; else COUNTERSIGN_SERVER, else your own gate, else http://127.0.0.1:8787."`
 	Token  string `placeholder:"TOKEN" help:"Your token; else COUNTERSIGN_TOKEN, which keeps it out of the list of processes."`
 }
 
@@ -27,30 +29,100 @@ type output struct {
 type gate struct {
 	*client.Client
 	server    string
-	tokenFrom string // what the token came from: --token or COUNTERSIGN_TOKEN
+	tokenFrom string    // what the token came from: --token or COUNTERSIGN_TOKEN; "": there is none
+	own       *own.Gate // the gate, where it is the user's own and may be started
 }
 
-func (r *remote) connect(s *std) (*gate, error) {
-	g := &gate{server: r.Server, tokenFrom: "--token"}
-	if g.server == "" {
-		g.server = s.getenv("COUNTERSIGN_SERVER")
-	}
-	if g.server == "" {
-		g.server = defaultServer
-	}
-	token := r.Token
+// named returns what the flags and the environment say.
+func (r *remote) named(s *std) (server, token, tokenFrom string) {
+	server, token, tokenFrom = cmp.Or(r.Server, s.getenv("COUNTERSIGN_SERVER")), r.Token, "--token"
 	if token == "" {
-		token, g.tokenFrom = s.getenv("COUNTERSIGN_TOKEN"), "COUNTERSIGN_TOKEN"
+		token, tokenFrom = s.getenv("COUNTERSIGN_TOKEN"), "COUNTERSIGN_TOKEN"
 	}
+	return server, token, tokenFrom
+}
+
+// connect returns the gate for a person: the one that is named, else the user's own if it runs, else the one
+// at the usual address. A person always has a token.
+func (r *remote) connect(s *std) (*gate, error) {
+	server, token, from := r.named(s)
 	if token == "" {
 		return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that you have in the gate's configuration")
 	}
-	c, err := client.New(g.server, token, client.WithName("cli"))
+	if server == "" {
+		server = defaultServer
+		if g, err := own.Find(s.env); err == nil {
+			if up, err := g.Running(context.Background()); up {
+				server = g.Address()
+			} else if err != nil {
+				fmt.Fprintf(s.err, "countersign: %s; asking %s\n", visible(err.Error()), server)
+			}
+		}
+	}
+	return r.dial(server, token, from)
+}
+
+// connectAgent returns the gate for an agent: the one that is named, else the user's own, which is started
+// where it does not run and needs no token, else the one at the usual address, if there is a token for it.
+func (r *remote) connectAgent(ctx context.Context, s *std) (*gate, error) {
+	server, token, from := r.named(s)
+	if server != "" || token != "" && !ownGate(ctx, s) {
+		if token == "" && !strings.HasPrefix(server, "unix:") {
+			return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that the agent has in the gate's configuration")
+		}
+		return r.dial(cmp.Or(server, defaultServer), token, from)
+	}
+	mine, err := own.Find(s.env)
+	if err != nil {
+		return nil, usagef("%s; --server or COUNTERSIGN_SERVER names a gate that runs elsewhere", err)
+	}
+	g, err := r.dial(mine.Address(), token, from)
+	if err != nil {
+		return nil, err
+	}
+	g.own = &mine
+	if err := g.renew(ctx); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// ownGate reports whether the user has a gate of their own, be it only a configuration of one.
+func ownGate(ctx context.Context, s *std) bool {
+	g, err := own.Find(s.env)
+	if err != nil {
+		return false
+	}
+	up, err := g.Running(ctx)
+	return up || err != nil || g.Configured()
+}
+
+// renew starts the gate again if it is the user's own and has gone.
+func (g *gate) renew(ctx context.Context) error {
+	if g.own == nil {
+		return nil
+	}
+	_, err := g.own.Up(ctx)
+	if e, ok := errors.AsType[*own.StartError](err); errors.Is(err, own.ErrNoConfig) || ok && e.Code == exitUsage {
+		return usagef("%s", err)
+	}
+	if errors.Is(err, context.Canceled) {
+		return &exitError{exitFailed, "interrupted"}
+	}
+	return err
+}
+
+// dial returns the gate at an address.
+func (r *remote) dial(server, token, from string) (*gate, error) {
+	c, err := client.New(server, token, client.WithName("cli"))
 	if err != nil {
 		return nil, usagef("%s (--server, --token or their variables)", strings.TrimPrefix(err.Error(), "client: "))
 	}
-	g.Client = c
-	return g, nil
+	if token == "" {
+		from = ""
+	}
+	return &gate{Client: c, server: server, tokenFrom: from}, nil
 }
 
 // failure turns what the client returned into a sentence that says what to do, and an exit code.
@@ -73,6 +145,9 @@ func (g *gate) failure(err error) error {
 	detail = strings.TrimSuffix(detail, ".")
 	switch e.Code {
 	case "unauthorized":
+		if g.tokenFrom == "" {
+			return &exitError{exitDenied, fmt.Sprintf("the gate at %s lets nobody in without a token; set COUNTERSIGN_TOKEN, or give --token, to one of its configuration", g.server)}
+		}
 		return &exitError{exitDenied, fmt.Sprintf("the gate at %s does not know the token in %s; it must be one of an agent or a person in the gate's configuration", g.server, g.tokenFrom)}
 	case "agents_only":
 		return &exitError{exitDenied, fmt.Sprintf("only agents may do this, and the token in %s is a person's; use an agent's token for it (people's tokens decide, and must stay out of an agent's reach)", g.tokenFrom)}

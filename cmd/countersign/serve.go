@@ -12,10 +12,14 @@ import (
 	"time"
 
 	"countersign/app"
+	"countersign/approval"
+	"countersign/config"
+	"countersign/own"
 )
 
 type serveCmd struct {
 	file
+	Socket    string `placeholder:"FILE" help:"A unix socket to serve the API on too, for you alone; else what the configuration says. Your own gate has one without being told."`
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"The least that is logged: debug, info, warn or error."`
 	LogFormat string `enum:"text,json" default:"text" help:"How it is logged: text or json."`
 }
@@ -47,7 +51,11 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 	defer signal.Stop(signals)
 
 	log := c.logger(s)
-	a, err := app.New(ctx, app.Options{Config: cfg, Env: env, Logger: log, Version: version().Version})
+	socket := c.socket(s, cfg)
+	a, err := app.New(ctx, app.Options{Config: cfg, Env: env, Logger: log, Version: version().Version, Socket: socket})
+	if socket != "" && approval.CodeOf(err) == approval.CodeStoreUnavailable {
+		return fmt.Errorf("%w If it is a gate without the socket %s that has the store, restart that one so that it is found, or name its address with --server or COUNTERSIGN_SERVER", err, socket)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,6 +92,15 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 			}
 		}
 	}
+}
+
+// socket is the path of the socket to serve on; "" leaves it to the configuration. The user's own gate is
+// found by its socket.
+func (c *serveCmd) socket(s *std, cfg *config.Config) string {
+	if mine, err := own.Find(s.env); c.Socket == "" && cfg.Socket == "" && err == nil && mine.Is(c.Config) {
+		return mine.Socket
+	}
+	return c.Socket
 }
 
 // stop stops a in good order, as far as the time is enough.
