@@ -50,7 +50,6 @@ var arrows = map[string]struct {
 	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "config", "downstream", "gateway", "heartbeat", "hooks", "locale", "policy", "rest", "store", "upstream", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"own":             {nil, "it starts the program as a stranger would, and knows it by its socket"},
-	"own":             {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/webhook", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
 	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "hooks", "install", "locale", "own", "sandbox", "setup", "wrap"}, "flags and tables"},
