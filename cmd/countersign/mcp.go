@@ -57,7 +57,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		panic(fmt.Sprintf("countersign: log level %q", c.LogLevel)) // the flag has only slog's names
 	}
-	gate, err := c.gate(s)
+	gate, err := c.gate(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -73,11 +73,16 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 	return nil
 }
 
-// gate returns the gate that calls are asked for at.
-func (c *mcpCmd) gate(s *std) (*wrap.Gate, error) {
-	g, err := c.connect(s)
+// gate returns the gate that calls are asked for at. The user's own is started when it is not running, now
+// and whenever it has gone.
+func (c *mcpCmd) gate(ctx context.Context, s *std) (*wrap.Gate, error) {
+	g, err := c.connectAgent(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return &wrap.Gate{Client: g.Client}, nil
+	w := &wrap.Gate{Client: g.Client}
+	if g.own != nil {
+		w.Renew = g.renew
+	}
+	return w, nil
 }

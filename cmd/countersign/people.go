@@ -117,6 +117,14 @@ func (s *std) show(a client.Approval, now time.Time) {
 	addTime("Use by", a.UseBy)
 	addTime("Used", a.ConsumedAt)
 	addTime("Lapsed", a.LapsedAt)
+	switch {
+	case a.Outcome == client.Unknown:
+		add("Outcome", "unknown: it was sent and no answer came; it may have run")
+	case a.Outcome == "" && !a.DispatchedAt.IsZero():
+		add("Outcome", "not known yet: it was sent, and nobody has said what came of it")
+	default:
+		add("Outcome", string(a.Outcome))
+	}
 	add("Args hash", a.ArgsHash)
 	table(s.out, rows...)
 	s.printf("\nArguments\n%s\n", prettyArgs(a.Args))
