@@ -33,7 +33,10 @@ const (
 	maxErrorBody = 1 << 20 // of what comes with a status that is an error, in bytes
 )
 
-var errSessionLost = errors.New("the server does not know the session any more")
+var (
+	errSessionLost    = errors.New("the server does not know the session any more")
+	errSessionRefused = errors.New("the server refuses what is sent in the session")
+)
 
 // streamable is a connection over HTTP. There is no connection in the sense of the network: it is the
 // hello, a session where the server wants one, and what is in flight.
@@ -311,8 +314,10 @@ func (c *streamable) do(ctx context.Context, r Request) (m mcp.Message, body io.
 		maps.Copy(all, r.Header)
 		if h = all; !legacy {
 			h[mcp.HeaderMethod] = []string{mcp.EncodeHeader(r.Method)}
-			if name := mcp.NameOf(r.Method, r.Params); name != "" {
-				h[mcp.HeaderName] = []string{mcp.EncodeHeader(name)}
+			if h[mcp.HeaderName] == nil {
+				if name := mcp.NameOf(r.Method, r.Params); name != "" {
+					h[mcp.HeaderName] = []string{mcp.EncodeHeader(name)}
+				}
 			}
 		}
 	}
@@ -374,6 +379,10 @@ func (c *streamable) refusal(res *http.Response, id jsontext.Value) (mcp.Message
 	}
 	if err == nil && id != nil && mediaType(res.Header) == "application/json" {
 		if m, bad := mcp.Parse(raw); bad == nil && m.Err != nil {
+			if res.StatusCode == http.StatusBadRequest && string(m.ID) == "null" && c.session.Load() {
+				// Many servers say this, and not 404, of a session that they have forgotten.
+				c.over(errSessionRefused)
+			}
 			if m, err := whose(m, id); err == nil {
 				return m, true, nil
 			}
@@ -682,13 +691,17 @@ func (c *streamable) listen() {
 	}
 }
 
-// probe asks whether the server is still there. Any answer of its own will do.
+// probe asks whether the server is still there. Any answer of its own will do, but in a session only a
+// good one: there is nothing in a ping to refuse but the session.
 func (c *streamable) probe(ctx context.Context) error {
 	r := Request{ID: c.NewID(), Method: "ping"}
 	if c.said.Load().Era == mcp.Modern {
 		r = c.discover()
 	}
-	_, err := c.Do(ctx, r)
+	m, err := c.Do(ctx, r)
+	if m.Err != nil && c.session.Load() {
+		return errSessionRefused
+	}
 	if status, ok := errors.AsType[*statusError](err); ok {
 		switch status.code {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

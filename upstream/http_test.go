@@ -246,7 +246,7 @@ func TestAnErrorOfMCPIsTheAnswerWhateverTheStatus(t *testing.T) {
 func TestServersThatDoNotKnowDiscoverAreLegacy(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"404":     func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
-		"405":     func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", 405) },
+		"405":     func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", http.StatusMethodNotAllowed) },
 		"500":     func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", 500) },
 		"a page":  func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") },
 		"202":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(202) },
@@ -305,6 +305,14 @@ func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 	}
 	if got.URL.RequestURI() != "/p?q=1" {
 		t.Errorf("it went to %s", got.URL)
+	}
+	r = toolCall(conn, "x", `{}`)
+	r.Header = http.Header{mcp.HeaderName: {"known"}}
+	if _, err := conn.Do(testContext(t), r); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, _ = s.seen("tools/call"); got.Header.Get(mcp.HeaderName) != "known" {
+		t.Errorf("the name that was given became %q", got.Header.Get(mcp.HeaderName))
 	}
 	_, got, _ = s.seen("server/discover")
 	if got.Header.Get("Mcp-Method") != "server/discover" || got.Header.Get("Mcp-Protocol-Version") != "2026-07-28" {
@@ -366,6 +374,22 @@ func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
 	}
 }
 
+func TestASessionThatIsRefusedIsGivenUp(t *testing.T) {
+	s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(400)
+		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
+	}})
+	conn := mustDial(t, Config{URL: s.URL}, Peer{})
+	if err := conn.(*streamable).probe(testContext(t)); !errors.Is(err, errSessionRefused) {
+		t.Errorf("the probe says %v, want that the session is refused", err)
+	}
+	<-conn.Done()
+	if !errors.Is(conn.Err(), errSessionRefused) {
+		t.Errorf("the connection ended with %v", conn.Err())
+	}
+}
+
 func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
 	var s *web
 	gets := 0
@@ -376,7 +400,7 @@ func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
 		get: func(w http.ResponseWriter, r *http.Request) {
 			last := r.Header.Get("Last-Event-ID")
 			if last == "" {
-				http.Error(w, "", 405)
+				http.Error(w, "", http.StatusMethodNotAllowed)
 				return
 			}
 			gets++
@@ -386,7 +410,7 @@ func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
 			case 2:
 				panic(http.ErrAbortHandler)
 			case 3:
-				http.Error(w, "", 503)
+				http.Error(w, "", http.StatusServiceUnavailable)
 			case 4:
 				stream(w, "id: e4\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":2}}\n\n")
 			default:

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +22,7 @@ import (
 
 // sdkServer is a server of the reference implementation. Its tools: echo answers with its argument,
 // count reports progress three times first, ask asks the person at the client, wait waits for the end of
-// the request.
+// the request, poll ends its stream before it answers, grow adds a tool.
 func sdkServer() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "reference", Version: "1"}, &sdk.ServerOptions{Instructions: "be kind"})
 	schema := json.RawMessage(`{"type":"object"}`)
@@ -51,6 +52,14 @@ func sdkServer() *sdk.Server {
 		<-ctx.Done()
 		return text("cancelled"), nil
 	})
+	s.AddTool(&sdk.Tool{Name: "poll", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		r.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
+		return text("polled"), nil
+	})
+	s.AddTool(&sdk.Tool{Name: "grow", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.AddTool(&sdk.Tool{Name: "grown", InputSchema: schema}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(""), nil })
+		return text("grown"), nil
+	})
 	return s
 }
 
@@ -63,6 +72,37 @@ func sdkHTTP(t *testing.T, era mcp.Era, o sdk.StreamableHTTPOptions) string {
 	srv := httptest.NewServer(h)
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	return srv.URL + "/mcp"
+}
+
+func TestTheReferenceServerMayEndAStreamBeforeItsAnswer(t *testing.T) {
+	url := sdkHTTP(t, mcp.Legacy, sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})
+	c := mustDial(t, Config{URL: url}, Peer{})
+	m, err := c.Do(testContext(t), toolCall(c, "poll", `{}`))
+	if err != nil || !strings.Contains(string(m.Result), "polled") {
+		t.Errorf("got %s, %v, want the answer", m.Bytes(), err)
+	}
+}
+
+func TestTheReferenceServerTellsASubscriberOfChanges(t *testing.T) {
+	for name, cfg := range map[string]Config{"stdio": fake("sdk"), "http": {URL: sdkHTTP(t, mcp.Modern, sdk.StreamableHTTPOptions{})}} {
+		c := mustDial(t, cfg, Peer{})
+		ctx, cancel := context.WithCancel(testContext(t))
+		id := c.NewID()
+		p, _ := mcp.ReadObject(params(c, id, "x", "{}"))
+		p = p.Without("name", "arguments").With("notifications", jsontext.Value(`{"toolsListChanged":true}`))
+		var got []string
+		_, err := c.Do(ctx, Request{ID: id, Method: "subscriptions/listen", Params: p.Bytes(), On: func(m mcp.Message) {
+			if got = append(got, m.Method); len(got) == 1 {
+				go c.Do(ctx, toolCall(c, "grow", `{}`))
+			} else {
+				cancel()
+			}
+		}})
+		want := []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed"}
+		if !errors.Is(err, context.Canceled) || !slices.Equal(got, want) {
+			t.Errorf("over %s got %v, %v, want %v", name, got, err, want)
+		}
+	}
 }
 
 // params are those of a tools/call.

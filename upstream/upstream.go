@@ -65,7 +65,8 @@ type Request struct {
 	ID     jsontext.Value // from [Conn.NewID]; where Params ask for progress, it is the token too
 	Method string
 	Params jsontext.Value // as it is sent
-	// Header is sent beside the standard ones, on modern HTTP: what Mcp-Param headers the tool wants.
+	// Header is sent beside the standard ones, over HTTP: what Mcp-Param headers the tool wants. With
+	// Mcp-Name in it, encoded, Params are not read for it.
 	Header http.Header
 	// On gets the notifications that belong to the request, in order, before its answer: progress with its
 	// token, and on HTTP all that comes on its stream. nil: they go to the Peer.
@@ -84,11 +85,14 @@ type Conn interface {
 	// Do sends the request and returns the server's response, result or error. Any other error is an
 	// [*Error]. When ctx ends the server is told that the request is cancelled, in the way of its era.
 	Do(ctx context.Context, r Request) (mcp.Message, error)
-	// Notify sends a notification.
+	// Notify sends a notification. Over stdio it does not wait until it is written.
 	Notify(ctx context.Context, method string, params jsontext.Value) error
 	// Done is closed when the connection is over; Err then says why.
 	Done() <-chan struct{}
 	Err() error
+	// Close ends what is in flight, and the server's process or session, and returns when nothing of them
+	// is left; a process that does not end by itself takes 4 s. It must not be called from On, Ask or a
+	// [Peer].
 	Close() error
 }
 
