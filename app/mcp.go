@@ -29,7 +29,7 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 	for _, s := range cfg.MCP.Servers {
 		o.Servers = append(o.Servers, gateway.Server{
 			Config: upstream.Config{
-				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: environment(s), URL: s.URL.Reveal(), Header: headers(s),
+				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: s.Environ(os.Environ()), URL: s.URL.Reveal(), Header: headers(s),
 				StartTimeout: s.StartTimeout, Logger: a.part("upstream"),
 			},
 			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
@@ -40,14 +40,6 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 	}
 	a.onStop("MCP servers", a.gateway.Stop)
 	return nil
-}
-
-func environment(s config.Server) []string {
-	env := os.Environ()
-	for name, value := range s.Env {
-		env = append(env, name+"="+value.Reveal()) // the last one counts
-	}
-	return env
 }
 
 func headers(s config.Server) http.Header {

@@ -29,7 +29,7 @@ type MCP struct {
 type Server struct {
 	Name    string                     `yaml:"name" json:"name"`
 	Command []channels.Secret          `yaml:"command,omitempty" json:"command,omitempty"`
-	Env     map[string]channels.Secret `yaml:"env,omitempty" json:"env,omitempty"` // beside the gate's own
+	Env     map[string]channels.Secret `yaml:"env,omitempty" json:"env,omitempty"` // beside what is ordinary of the gate's own
 	Dir     string                     `yaml:"dir,omitempty" json:"dir,omitempty"` // "": the gate's own
 	URL     channels.Secret            `yaml:"url,omitempty" json:"url,omitempty"`
 	Headers map[string]channels.Secret `yaml:"headers,omitempty" json:"headers,omitempty"`
@@ -77,6 +77,33 @@ func (s Server) Argv() []string {
 		argv[i] = a.Reveal()
 	}
 	return argv
+}
+
+// ordinary are the variables that programs need to run at all: who and where they are, how people want
+// their text, and how the network is reached.
+var ordinary = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+}
+
+// Environ returns the environment of the server's program: what is ordinary in the gate's own, and Env.
+// The rest of the gate's own holds its secrets, which are no server's business.
+func (s Server) Environ(own []string) []string {
+	env := []string{}
+	for _, v := range own {
+		name, _, _ := strings.Cut(v, "=")
+		if _, set := s.Env[name]; set {
+			continue
+		}
+		name = strings.ToUpper(name)
+		if slices.Contains(ordinary, name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") {
+			env = append(env, v)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		env = append(env, name+"="+s.Env[name].Reveal())
+	}
+	return env
 }
 
 // ToolPrefix returns what the tools' names begin with; "" for the names as they are.

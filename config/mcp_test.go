@@ -58,6 +58,19 @@ func TestMCPServers(t *testing.T) {
 	}
 }
 
+// The gate's secrets are in its environment, and no server's business.
+func TestAServerGetsNoneOfTheGatesSecrets(t *testing.T) {
+	cfg, _ := load(t, "mcp.yaml")
+	own := []string{"PATH=/bin", "HOME=/srv", "https_proxy=http://proxy:3128", "LC_ALL=C", "FILES_API_KEY=x", "API_KEY=the gate's own", "HANA_TOKEN=y", "odd", "LANG"}
+	want := []string{"PATH=/bin", "HOME=/srv", "https_proxy=http://proxy:3128", "LC_ALL=C", "LANG", "API_KEY=value-of-files_api_key"}
+	if diff := cmp.Diff(want, cfg.MCP.Servers[0].Environ(own)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := (Server{}).Environ(nil); got == nil { // nil would be all of the gate's
+		t.Error("without variables the environment is nil")
+	}
+}
+
 func TestMCPDefaults(t *testing.T) {
 	cfg, _ := parseText(t, "mcp: {hold: 0}\n")
 	if cfg.MCP.Hold != 0 {
