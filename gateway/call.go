@@ -69,6 +69,10 @@ func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
 	if err := r.describe(p); err != nil {
 		return nil, err
 	}
+	answers, bad := readAnswers(p.responses) // before a state is used up
+	if bad != nil {
+		return nil, bad
+	}
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
 		return r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, err), mcp.CodeUnavailable)
@@ -81,12 +85,10 @@ func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
 		}
 		switch {
 		case s.Flight != "":
-			return r.board(p, s)
+			return r.board(p, s, answers)
 		case s.Keyboard != "":
 			askKeyboard = false
-			if bad := r.keyboardSaid(s.Keyboard, p.responses); bad != nil {
-				return nil, bad
-			}
+			r.keyboardSaid(s.Keyboard, answers)
 			p.responses = nil
 		case s.Approval != "": // it was let through already
 			return r.resume(conn, p, s)

@@ -292,3 +292,212 @@ func (w *world) resolve(t testing.TB, approve bool) approval.Request {
 	}
 	return r
 }
+
+// inputs are what an answer of input_required asks for, and the state that it gives.
+func inputs(m mcp.Message) (wanted mcp.Object, state string) {
+	o, err := mcp.ReadObject(m.Result)
+	if err != nil || o.Text("resultType") != mcp.ResultInputRequired {
+		return nil, ""
+	}
+	wanted, _ = o.Object("inputRequests")
+	return wanted, string(o.Get("requestState"))
+}
+
+// rounds calls a tool as modern clients do, until it is answered, and returns how often it was asked.
+func (c *peer) rounds(name, args string, answer func(mcp.Member) string) (mcp.Message, int) {
+	c.t.Helper()
+	more := []string{}
+	for n := 0; ; n++ {
+		m := c.callTool(name, args, more...)
+		wanted, state := inputs(m)
+		if wanted == nil || n == 20 {
+			return m, n
+		}
+		var responses []string
+		for _, q := range wanted {
+			if a := answer(q); a != "" {
+				responses = append(responses, string(mcp.Quote(q.Name))+":"+a)
+			}
+		}
+		more = []string{`"inputResponses":{` + strings.Join(responses, ",") + `}`, `"requestState":` + state}
+	}
+}
+
+// asking is a legacy server's tool that asks for each of its argument's texts, one after the other.
+func asking(c *fakeCall) string {
+	args, _ := c.params.Object("arguments")
+	texts, _ := mcp.ReadArray(args.Get("ask"))
+	var got []string
+	for _, text := range texts {
+		got = append(got, answered(c.ask("elicitation/create", `{"message":`+string(text)+`,"requestedSchema":{"type":"object","properties":{}}}`)))
+	}
+	return textResult(strings.Join(got, " "))
+}
+
+func echoing(who string) func(mcp.Message) string {
+	return func(m mcp.Message) string {
+		p, _ := mcp.ReadObject(m.Params)
+		return `{"action":"accept","content":{"text":"` + who + " " + p.Text("message") + `"}}`
+	}
+}
+
+func TestEachClientIsAskedForItsOwnCall(t *testing.T) {
+	const clients = 4
+	var in sync.WaitGroup
+	in.Add(clients)
+	up := newFake(mcp.Legacy, func(c *fakeCall) string { in.Done(); in.Wait(); return asking(c) }, "ask")
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	var done sync.WaitGroup
+	for i := range clients {
+		who, era := fmt.Sprintf("c%d", i), mcp.Era(i%2)
+		c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing(who) })
+		done.Go(func() {
+			m, n := c.rounds("ask", `{"ask":["x","y"]}`, func(q mcp.Member) string { return echoing(who)(mcp.Message{Params: member(q.Value, "params")}) })
+			want(t, who, say(m), fmt.Sprintf(`{"action":"accept","content":{"text":"%s x"}} {"action":"accept","content":{"text":"%[1]s y"}}`, who))
+			if era == mcp.Modern && n != 2 {
+				t.Errorf("%s was asked %d times, want 2", who, n)
+			}
+		})
+	}
+	done.Wait()
+}
+
+// A process cannot say for which of its calls it asks.
+func TestOverASharedPipeNobodyIsAskedForAnothersCall(t *testing.T) {
+	var in, out sync.WaitGroup
+	in.Add(2)
+	out.Add(2)
+	up := newFake(mcp.Legacy, func(c *fakeCall) string {
+		in.Done()
+		in.Wait()
+		defer out.Wait()
+		defer out.Done()
+		return asking(c)
+	}, "ask")
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
+	var done sync.WaitGroup
+	for i := range 2 {
+		c := join(t, w, mcp.Legacy, `{"elicitation":{}}`) // being asked fails the test
+		done.Go(func() {
+			want(t, fmt.Sprint("client ", i), say(c.callTool("ask", fmt.Sprintf(`{"ask":["x"],"i":%d}`, i))), "error -32601")
+		})
+	}
+	done.Wait()
+}
+
+func TestSeveralQuestionsAtOnceEachGetTheirOwnAnswer(t *testing.T) {
+	up := newFake(mcp.Legacy, func(c *fakeCall) string {
+		got := make([]string, 3)
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() {
+				got[i] = answered(c.ask("elicitation/create", fmt.Sprintf(`{"message":"q%d","requestedSchema":{}}`, i)))
+			})
+		}
+		all.Wait()
+		return textResult(strings.Join(got, " "))
+	}, "ask")
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	wanted := `{"action":"accept","content":{"text":"me q0"}} {"action":"accept","content":{"text":"me q1"}} {"action":"accept","content":{"text":"me q2"}}`
+	for name, era := range eras {
+		c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing("me") })
+		m, _ := c.rounds("ask", "{}", func(q mcp.Member) string { return echoing("me")(mcp.Message{Params: member(q.Value, "params")}) })
+		want(t, name, say(m), wanted)
+	}
+}
+
+// requiring is a modern server's tool that wants input in each round, up to as many as its argument says.
+func requiring(c *fakeCall) string {
+	args, _ := c.params.Object("arguments")
+	wants := 0
+	_ = json.Unmarshal(args.Get("rounds"), &wants)
+	round := 0
+	if s := c.params.Text("requestState"); s != "" {
+		_, _ = fmt.Sscanf(s, "round %d", &round)
+	}
+	if round == wants {
+		return `{"resultType":"complete","content":[{"type":"text","text":` + string(mcp.Quote(fmt.Sprintf("round %d %s", round, c.params.Get("inputResponses")))) + `}]}`
+	}
+	method := "elicitation/create"
+	if m := args.Text("method"); m != "" {
+		method = m
+	}
+	return fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"a":{"method":"%s","params":{"message":"m%d","requestedSchema":{}}}},"requestState":"round %d"}`, method, round, round+1)
+}
+
+func TestAModernServersRoundsAreAskedOfALegacyClient(t *testing.T) {
+	up := newFake(mcp.Modern, requiring, "in")
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	asked := 0
+	c := join(t, w, mcp.Legacy, `{"elicitation":{}}`, func(c *peer) {
+		c.answer = func(m mcp.Message) string { asked++; return echoing("me")(m) }
+	})
+	want(t, "three rounds", say(c.callTool("in", `{"rounds":3}`)), `round 3 {"a":{"action":"accept","content":{"text":"me m2"}}}`)
+	if asked != 3 {
+		t.Errorf("asked %d times, want 3", asked)
+	}
+	asked = 0
+	contains(t, "ten rounds", say(c.callTool("in", `{"rounds":10}`)), "round 10")
+	asked = 0
+	want(t, "endless rounds", say(c.callTool("in", `{"rounds":1000}`)), "failed: The MCP server up needs more input than this client can give.")
+	if asked != 10 {
+		t.Errorf("asked %d times, want 10", asked)
+	}
+	if got := string(member(up.nth(0).Get("_meta"), mcp.MetaCapabilities)); got != `{"elicitation":{}}` {
+		t.Errorf("the server was told that the client can %s", got)
+	}
+}
+
+func TestWhatAClientCannotAnswerIsDeclined(t *testing.T) {
+	for _, test := range []struct {
+		method string
+		legacy string // what a legacy server gets
+	}{
+		{"elicitation/create", `{"action":"cancel"}`},
+		{"sampling/createMessage", "error -1"},
+		{"roots/list", "error -32601"},
+		{"nobody/knows", "error -32601"},
+	} {
+		for name, down := range eras {
+			up := newFake(mcp.Legacy, func(c *fakeCall) string { return textResult(answered(c.ask(test.method, `{"message":"m"}`))) }, "ask")
+			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+			for _, caps := range []string{`{}`, `{"elicitation":{"url":{}}}`} {
+				want(t, test.method+" of a legacy server, "+name, say(join(t, w, down, caps).callTool("ask", "{}")), test.legacy)
+			}
+			up = newFake(mcp.Modern, requiring, "in")
+			w = newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
+			answer := say(join(t, w, down, `{}`).callTool("in", `{"rounds":1,"method":"`+test.method+`"}`))
+			if down == mcp.Legacy && test.method == "elicitation/create" {
+				want(t, test.method+" of a modern server", answer, `round 1 {"a":{"action":"cancel"}}`)
+			} else if down == mcp.Legacy {
+				want(t, test.method+" of a modern server", answer, `round 1 null`)
+			} else {
+				want(t, test.method+" of a modern server, modern", answer, "failed: The MCP server up needs more input than this client can give.")
+			}
+		}
+	}
+}
+
+func TestPolicyKeepsServersFromAsking(t *testing.T) {
+	caps := `{"elicitation":{},"sampling":{}}`
+	for _, method := range []string{"elicitation/create", "sampling/createMessage"} {
+		rules := `{policy: {rules: [{tools: ["*"], action: allow}, {method: ` + method + `, action: deny, risk: high}]}}`
+		for name, down := range eras {
+			up := newFake(mcp.Legacy, func(c *fakeCall) string { return textResult(answered(c.ask(method, `{"message":"m"}`))) }, "ask")
+			w := newWorld(t, rules, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+			want(t, method+" of a legacy server, "+name, say(join(t, w, down, caps).callTool("ask", "{}")), fmt.Sprint("error ", mcp.CodeDenied))
+
+			up = newFake(mcp.Modern, requiring, "in")
+			w = newWorld(t, rules, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+			answer := say(join(t, w, down, caps).callTool("in", `{"rounds":1,"method":"`+method+`"}`))
+			switch {
+			case down == mcp.Modern:
+				contains(t, method+" of a modern server, modern", answer, "failed: The MCP server up needs input for this call, and may not ask for it: Policy denied")
+			case method == "elicitation/create":
+				want(t, method+" of a modern server", answer, `round 1 {"a":{"action":"cancel"}}`)
+			default:
+				want(t, method+" of a modern server", answer, `round 1 null`)
+			}
+		}
+	}
+}

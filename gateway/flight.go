@@ -151,17 +151,10 @@ func (g *Gateway) unpark(id, agent string) *flight {
 }
 
 // board continues a flight with the answers that its client brought.
-func (r *request) board(p *passage, s sealed) (jsontext.Value, *mcp.Error) {
+func (r *request) board(p *passage, s sealed, answers mcp.Object) (jsontext.Value, *mcp.Error) {
 	f := r.g.unpark(s.Flight, r.client.Agent)
 	if f == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState is not waited for any more; call again without it.")
-	}
-	answers, err := readAnswers(p.responses)
-	if err != nil {
-		r.g.mu.Lock()
-		r.g.flights[f.id] = f
-		r.g.mu.Unlock()
-		return nil, err
 	}
 	q, ok := f.rider.board(r.out, s.Question)
 	if !ok {

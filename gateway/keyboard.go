@@ -76,15 +76,10 @@ func (r *request) askKeyboard(ctx context.Context, p *passage) (closed func()) {
 }
 
 // keyboardSaid takes what a modern client brought back from its person.
-func (r *request) keyboardSaid(id string, responses jsontext.Value) *mcp.Error {
-	answers, err := readAnswers(responses)
-	if err != nil {
-		return err
-	}
+func (r *request) keyboardSaid(id string, answers mcp.Object) {
 	if v := answers.Get("approve"); v != nil {
 		r.decideAtKeyboard(id, v)
 	}
-	return nil
 }
 
 // decideAtKeyboard decides as the person at the keyboard answered. An answer that is not whole, or was

@@ -26,11 +26,11 @@ type sealed struct {
 	Once  string `json:"o"`
 	Until int64  `json:"u"` // Unix time in seconds
 
-	Approval string         `json:"r,omitempty"` // the approval that let the call through
-	State    jsontext.Value `json:"s,omitempty"` // the server's own requestState
-	Flight   string         `json:"f,omitempty"` // the call that waits for an answer
-	Question string         `json:"q,omitempty"`
-	Keyboard string         `json:"k,omitempty"` // the request that the keyboard was asked about
+	Approval string `json:"r,omitempty"` // the approval that let the call through
+	State    []byte `json:"s,omitempty"` // the server's own requestState, whose bytes JSON would not keep
+	Flight   string `json:"f,omitempty"` // the call that waits for an answer
+	Question string `json:"q,omitempty"`
+	Keyboard string `json:"k,omitempty"` // the request that the keyboard was asked about
 }
 
 // stateFor is how long a client may take to come back.
