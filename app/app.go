@@ -132,6 +132,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		Spent:    a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
 		Editable: editable, People: a.directory.ByName,
 	})
+	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = channels.NewSender(channels.SenderOptions{
 		Outbox: a.gate.Outbox(), Queue: broker, Maker: first.maker, Channels: first.channels(), Metrics: a.metrics, Log: a.part("sender"),
