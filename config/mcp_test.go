@@ -181,7 +181,7 @@ func TestMCPWarnings(t *testing.T) {
 		want       []string
 	}{
 		{"an open list of which the rest is allowed", "mcp: {servers: [{name: a, command: [x], require_approval: [w]}]}\n", nil},
-		{"a server that is not there", server + "policy: {rules: [{tools: [c/x], action: deny}]}\n", []string{`2:27: warning: there is no server "c"`}},
+		{"a server that is not there", server + "policy: {rules: [{tools: [c/x], action: deny}]}\n", []string{"2:27: warning: mcp.servers has no \"c\" (right for a server behind `countersign mcp` or a hook)"}},
 		{"allowed on any server", server + "policy: {rules: [{tools: [x], action: allow}]}\n", []string{
 			`2:27: warning: "x" is allowed on any server (a, b); write server/x to say which`}},
 		{"headers in the clear", "mcp: {servers: [{name: a, url: 'http://tickets.example/mcp', headers: {A: b}}]}\n", []string{

@@ -206,7 +206,7 @@ func (c *compiler) rule(i int) rule {
 			}
 		}
 		if t.qualified && t.server != "" && t.server.literal() && c.opts.Servers != nil && !slices.Contains(c.opts.Servers, string(t.server)) {
-			c.warn(at, where, "there is no server %q%s", string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
+			c.warn(at, where, "mcp.servers has no %q%s (right for a server behind `countersign mcp` or a hook)", string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
 		}
 	}
 	if len(in.Tools) == 0 {
