@@ -34,8 +34,8 @@ func TestOwnGate(t *testing.T) {
 			e.Setenv("PERSON_TOKEN", "hana-token-0123456789")
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			e.Defer(func() { // what was started outlives its starter
-				if pid, err := owner(filepath.Join(home, "config", "countersign")); err == nil {
-					_ = syscall.Kill(pid, syscall.SIGKILL)
+				if p, err := owner(filepath.Join(home, "config", "countersign")); err == nil {
+					_ = p.Kill()
 				}
 			})
 			return nil
@@ -54,40 +54,44 @@ func TestOwnGate(t *testing.T) {
 }
 
 // owner is the process that has the store in the folder.
-func owner(dir string) (int, error) {
+func owner(dir string) (*os.Process, error) {
 	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
 	if err != nil || len(locks) != 1 {
-		return 0, fmt.Errorf("%d stores, %v", len(locks), err)
+		return nil, fmt.Errorf("%d stores, %v", len(locks), err)
 	}
 	said, err := os.ReadFile(locks[0])
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	m := regexp.MustCompile(`^process (\d+) on `).FindSubmatch(said)
 	if m == nil {
-		return 0, fmt.Errorf("the lock says %q", said)
+		return nil, fmt.Errorf("the lock says %q", said)
 	}
-	return strconv.Atoi(string(m[1]))
+	pid, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		return nil, err
+	}
+	return os.FindProcess(pid)
 }
 
 // endGate kills the gate that was started, or with TERM asks it to stop, and waits until it has ended.
 func endGate(ts *testscript.TestScript, neg bool, args []string) {
-	pid, err := owner(ts.Getenv("CONFIG"))
+	p, err := owner(ts.Getenv("CONFIG"))
 	ts.Check(err)
 	how := syscall.SIGKILL
 	if len(args) == 1 && args[0] == "TERM" {
 		how = syscall.SIGTERM
 	}
-	ts.Check(syscall.Kill(pid, how))
+	ts.Check(p.Signal(how))
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		// Nobody but init is left to bury it, and not every container has an init that does.
-		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
 		_, after, _ := strings.Cut(string(state), ") ")
-		if syscall.Kill(pid, 0) != nil || err == nil && strings.HasPrefix(after, "Z") {
+		if p.Signal(syscall.Signal(0)) != nil || err == nil && strings.HasPrefix(after, "Z") {
 			return
 		}
 		if time.Since(begun) > 20*time.Second {
-			ts.Fatalf("process %d does not end", pid)
+			ts.Fatalf("process %d does not end", p.Pid)
 		}
 	}
 }
