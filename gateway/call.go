@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,12 +51,16 @@ type passage struct {
 
 	// What continues a call that a modern server had answered with input_required.
 	responses, state jsontext.Value
+	continued        bool // after it was approved, and sent
 }
 
 // gated asks the gate for a request to a server, and forwards it or answers in the server's place.
 func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
 	begin := time.Now()
-	p := &passage{link: l, tool: t, method: r.method, params: params, responses: r.params.Get("inputResponses")}
+	p := &passage{link: l, tool: t, method: r.method, params: params}
+	if r.client.Era == mcp.Modern {
+		p.responses = r.params.Get("inputResponses")
+	}
 	result, err := r.through(p)
 	word := string(p.out.Word)
 	if word == "" {
@@ -157,7 +162,10 @@ func (r *request) audited() context.Context {
 func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.Error) {
 	switch p.out.Word {
 	case approval.WordAllow:
-	case approval.WordApproved: // what was approved is what is sent
+	case approval.WordApproved: // what was approved is what is sent, and nothing else
+		if !p.continued {
+			p.responses, p.state = nil, nil
+		}
 		stored := jsontext.Value(p.out.Request.Args)
 		if p.tool == nil {
 			o, err := mcp.ReadObject(stored)
@@ -242,17 +250,31 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
 		return r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, e), mcp.CodeUnavailable)
 	}
-	message := "The gate could not decide"
-	e, ours := errors.AsType[*approval.Error](err)
-	if ours && e.Message != "" {
-		message += ": " + e.Message
+	message := "The gate could not decide."
+	if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
+		message = sentence(e.Message)
 	}
 	switch approval.CodeOf(err) {
 	case approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeInvalidParameter:
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", e.Message)
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", message)
+	case approval.CodeUnauthorized:
+		return r.failed(p.tool, message+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+	case approval.CodeTooManyPending, approval.CodeRateLimited:
+		return r.failed(p.tool, message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
 	}
 	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
+	if message != "The gate could not decide." {
+		message = "The gate could not decide: " + message
+	}
 	return r.failed(p.tool, message+" The call was not executed; try again later.", mcp.CodeUnavailable)
+}
+
+// sentence gives a message of the gate its full stop, where it has none.
+func sentence(s string) string {
+	if strings.HasSuffix(s, ".") {
+		return capital(s)
+	}
+	return capital(s) + "."
 }
 
 // waitingEvery is how often a client that asked for progress is told that its call is held.
@@ -301,7 +323,7 @@ func (r *request) sayWaiting(ctx context.Context, p *passage) (stopped func()) {
 		for {
 			waited := time.Since(begin).Seconds() + 1
 			r.mu.Lock()
-			r.offset = waited
+			r.offset = waited + 1 // the server may begin at 0
 			r.mu.Unlock()
 			_ = r.out.Send(mcp.Notification(progressMethod, mcp.Object{
 				{Name: "progressToken", Value: r.token}, {Name: "progress", Value: float(waited)}, {Name: "message", Value: mcp.Quote(text)},
@@ -353,10 +375,19 @@ func (r *request) onNotification(id jsontext.Value, l *link) func(mcp.Message) {
 	}
 }
 
+// traced is the metadata that is passed on as it is: where a trace goes on. Nothing else is, since neither
+// policy nor a person has seen it.
+var traced = []string{"traceparent", "tracestate", "baggage"}
+
 // upMeta is the metadata of the request as the server gets it. What the client's era gave a meaning is
 // said in the server's.
 func (r *request) upMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Object {
-	meta := r.meta.Without(mcp.MetaVersion, mcp.MetaCapabilities, mcp.MetaClient, mcp.MetaProgress, mcp.MetaLogLevel, mcp.MetaSubscription)
+	var meta mcp.Object
+	for _, name := range traced {
+		if v := r.meta.Get(name); len(v) > 0 && v.Kind() == '"' {
+			meta = append(meta, mcp.Member{Name: name, Value: v})
+		}
+	}
 	if r.token != nil {
 		meta = append(meta, mcp.Member{Name: mcp.MetaProgress, Value: id})
 	}
@@ -427,19 +458,15 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		if err != nil {
 			return r.lost(ctx, p, err)
 		}
+		if !r.committed(ctx, p) {
+			return r.failed(p.tool, "The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
+		}
 		if resp.Err != nil {
 			r.report(ctx, p, approval.RanFailed)
-			if bad := r.committed(ctx, p); bad != nil {
-				return nil, bad
-			}
 			return nil, mcp.ReadError(resp.Err)
 		}
 		if hello.Era == mcp.Legacy && p.out.Word != approval.WordApproved {
-			// Nothing in the result concerns us: it is passed on as it is.
-			if bad := r.committed(ctx, p); bad != nil {
-				return nil, bad
-			}
-			return r.fitting(resp.Result), nil
+			return r.fitting(resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
@@ -448,9 +475,6 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		}
 		switch kind := result.Text("resultType"); {
 		case kind == mcp.ResultInputRequired && hello.Era == mcp.Modern:
-			if bad := r.committed(ctx, p); bad != nil {
-				return nil, bad
-			}
 			if r.client.Era == mcp.Modern {
 				return r.passInputRequired(p, result)
 			}
@@ -464,7 +488,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			}
 			p.state = result.Get("requestState")
 			continue
-		case kind != "" && kind != mcp.ResultComplete:
+		case kind != "" && kind != mcp.ResultComplete && hello.Era == mcp.Modern:
 			r.report(ctx, p, approval.RanUnknown)
 			return r.failed(p.tool, fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
 		}
@@ -473,9 +497,6 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			ran = approval.RanFailed
 		}
 		r.report(ctx, p, ran)
-		if bad := r.committed(ctx, p); bad != nil {
-			return nil, bad
-		}
 		return r.fitting(resp.Result), nil
 	}
 }
@@ -495,19 +516,20 @@ func (r *request) fitting(result jsontext.Value) jsontext.Value {
 // recordWithin bounds how long what happened is tried to be put on record.
 const recordWithin = 10 * time.Second
 
-// committed waits until the record of an allowed call is durable: it is not answered before.
-func (r *request) committed(ctx context.Context, p *passage) *mcp.Error {
+// committed waits until the record of an allowed call is durable, and reports whether it is: the call is
+// not answered before.
+func (r *request) committed(ctx context.Context, p *passage) bool {
 	if p.out.Committed == nil {
-		return nil
+		return true
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if err := p.out.Committed(ctx); err != nil {
 		r.g.log.Error("a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
-		return mcp.Errorf(mcp.CodeUnknown, "The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.")
+		return false
 	}
 	p.out.Committed = nil
-	return nil
+	return true
 }
 
 // report records what came of an approved call.
@@ -524,7 +546,7 @@ func (r *request) report(ctx context.Context, p *passage, ran approval.Ran) {
 
 // lost answers for a request that the server did not answer.
 func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Value, *mcp.Error) {
-	bad := r.committed(ctx, p)
+	r.committed(ctx, p) // what is said below gives nothing away
 	name := p.link.up.Name
 	r.g.log.Warn("an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool, "sent", upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
@@ -536,9 +558,6 @@ func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Val
 		return r.failed(p.tool, text, mcp.CodeUnavailable)
 	}
 	r.report(ctx, p, approval.RanUnknown)
-	if bad != nil {
-		return nil, bad
-	}
 	why := err.Error()
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = fmt.Sprintf("it did not answer within %s", p.link.up.Timeout)

@@ -313,7 +313,7 @@ func (r *request) resume(conn upstream.Conn, p *passage, s sealed) (jsontext.Val
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState continues nothing (%s); call again without it.", err)
 	}
 	p.out = approval.Outcome{Word: approval.WordApproved, Request: &req, Message: fmt.Sprintf("Approved by %s.", req.ResolvedBy)}
-	p.state = s.State
+	p.state, p.continued = s.State, true
 	return r.decided(conn, p)
 }
 

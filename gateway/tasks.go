@@ -83,6 +83,7 @@ func (ts *tasks) put(t *task) (*task, bool) {
 
 // startTask answers a quarantined call with a task.
 func (r *request) startTask(p *passage) (jsontext.Value, *mcp.Error) {
+	p.responses, p.state = nil, nil // what is approved is what was asked for
 	t := r.g.runTask(p, *p.out.Request, r.from)
 	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
 	return o.Bytes(), nil
