@@ -25,7 +25,10 @@ func (p *previewer) patch(in object) {
 		case f.verb == patchDelete:
 			p.differ(f.path, old, true, f.path, nil, false)
 		default:
-			text, ok := applyHunks(string(old), f.hunks)
+			text, ok := applyHunks(string(old), f.hunks, p.spend)
+			if p.work < 0 {
+				return
+			}
 			if !ok {
 				p.say("%s does not hold the lines that the patch would change.", shown(f.path))
 				continue
@@ -146,8 +149,8 @@ func (f *filePatch) line(line string) bool {
 	return true
 }
 
-// applyHunks puts the hunks into text, in order; false if one does not fit.
-func applyHunks(text string, hunks []hunk) (string, bool) {
+// applyHunks puts the hunks into text, in order; false if one does not fit, or spend allows no more.
+func applyHunks(text string, hunks []hunk, spend func(int) bool) (string, bool) {
 	lines := strings.Split(text, "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
@@ -156,7 +159,7 @@ func applyHunks(text string, hunks []hunk) (string, bool) {
 	at := 0
 	for _, h := range hunks {
 		if h.after != "" {
-			i := find(lines, []string{h.after}, at, false)
+			i := find(lines, []string{h.after}, at, false, spend)
 			if i < 0 {
 				return "", false
 			}
@@ -165,13 +168,13 @@ func applyHunks(text string, hunks []hunk) (string, bool) {
 		}
 		i := len(lines)
 		if len(h.old) > 0 {
-			i = find(lines, h.old, at, h.atEnd)
+			i = find(lines, h.old, at, h.atEnd, spend)
 			for i < 0 && len(h.old) > 1 && h.old[len(h.old)-1] == "" { // an empty line that only ends the patch
 				h.old = h.old[:len(h.old)-1]
 				if n := len(h.new); n > 0 && h.new[n-1] == "" {
 					h.new = h.new[:n-1]
 				}
-				i = find(lines, h.old, at, h.atEnd)
+				i = find(lines, h.old, at, h.atEnd, spend)
 			}
 		}
 		if i < 0 {
@@ -190,7 +193,7 @@ func applyHunks(text string, hunks []hunk) (string, bool) {
 
 // find returns where want stands in lines from a place on, -1 if nowhere: as written, else with other
 // white space at the ends of lines, as the tool looks for it.
-func find(lines, want []string, from int, atEnd bool) int {
+func find(lines, want []string, from int, atEnd bool, spend func(int) bool) int {
 	for _, same := range []func(a, b string) bool{
 		func(a, b string) bool { return a == b },
 		func(a, b string) bool { return strings.TrimRight(a, " \t\r") == strings.TrimRight(b, " \t\r") },
@@ -203,6 +206,9 @@ func find(lines, want []string, from int, atEnd bool) int {
 		for i := first; i+len(want) <= len(lines); i++ {
 			fits := true
 			for j := range want {
+				if !spend(len(lines[i+j]) + len(want[j]) + 16) {
+					return -1
+				}
 				if fits = same(lines[i+j], want[j]); !fits {
 					break
 				}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -31,14 +32,42 @@ type File struct {
 // maxFile is how long a file may be to be compared.
 const maxFile = 1 << 20
 
+// maxWork is how many bytes are looked at for one preview, over and over counted each time. What a model
+// sends must not keep a hook so long that its agent gives up on it: some then run the call.
+const maxWork = 64 << 20
+
+// readTime is how long a file may take to be read; some never end.
+const readTime = 2 * time.Second
+
 var (
 	errTooLong = errors.New("it is longer than 1 MiB")
 	errNoFile  = errors.New("it is not a regular file")
+	errSlow    = errors.New("it takes too long to be read")
 )
 
-// ReadFile is [Read] of this machine's files, with the rights of this process: at most 1 MiB, and regular
-// files only.
+// ReadFile is [Read] of this machine's files, with the rights of this process: at most 1 MiB of regular
+// files, and for two seconds.
 func ReadFile(path string) (File, error) {
+	type read struct {
+		f   File
+		err error
+	}
+	done := make(chan read, 1)
+	go func() {
+		f, err := readFile(path)
+		done <- read{f, err}
+	}()
+	late := time.NewTimer(readTime)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.f, r.err
+	case <-late.C:
+		return File{}, errSlow
+	}
+}
+
+func readFile(path string) (File, error) {
 	var f File
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) {
 		f.Real = real
@@ -67,7 +96,7 @@ func (e Event) preview(read Read) string {
 	if err != nil {
 		return ""
 	}
-	p := &previewer{cwd: e.CWD, read: read}
+	p := &previewer{cwd: e.CWD, read: read, work: maxWork}
 	switch string(e.Agent) + " " + e.Tool {
 	case "claude-code Write", "gemini write_file":
 		p.write(in)
@@ -80,7 +109,15 @@ func (e Event) preview(read Read) string {
 	case "codex apply_patch":
 		p.patch(in)
 	}
-	return clip(strings.ToValidUTF8(p.out.String(), "�"), approval.MaxPreview)
+	text := strings.ToValidUTF8(p.out.String(), "�")
+	if p.work >= 0 {
+		return clip(text, approval.MaxPreview)
+	}
+	const stopped = "The rest of the difference is not shown: it takes too long to find.\n"
+	if text = clip(text, approval.MaxPreview-len(stopped)-1); text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + stopped
 }
 
 // objects reads a list of objects, nil where it is none.
@@ -103,6 +140,16 @@ type previewer struct {
 	cwd  string
 	read Read
 	out  bytes.Buffer
+	work int // bytes that may still be looked at
+}
+
+// spend takes n bytes from what may be looked at, and reports whether there were as many.
+func (p *previewer) spend(n int) bool {
+	if p.work < 0 {
+		return false
+	}
+	p.work -= n
+	return p.work >= 0
 }
 
 func (p *previewer) say(format string, args ...any) {
@@ -122,7 +169,17 @@ func (p *previewer) load(path string) (old []byte, exists, ok bool) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(p.cwd, path)
 	}
+	if !p.spend(4096) {
+		return nil, false, false
+	}
 	f, err := p.read(path)
+	if errors.Is(err, errSlow) {
+		p.spend(maxWork) // the next one would, too
+		return nil, true, false
+	}
+	if !p.spend(2 * len(f.Data)) {
+		return nil, true, false
+	}
 	if f.Real != "" {
 		p.say("%s is a symbolic link; the file is %s.", shown(path), shown(f.Real))
 	}
@@ -142,6 +199,9 @@ func (p *previewer) load(path string) (old []byte, exists, ok bool) {
 // differ writes the difference between what is at path and what would be.
 func (p *previewer) differ(path string, old []byte, exists bool, to string, new []byte, remains bool) {
 	a, b := shown(path), shown(to)
+	if !p.spend(8 * (len(old) + len(new))) {
+		return
+	}
 	switch {
 	case isBinary(old) || isBinary(new):
 		p.say("The difference to %s is not shown: it is not text.", a)
@@ -192,6 +252,9 @@ func (p *previewer) edit(in object, edits []object) {
 			from, _ := e.given("old_string")
 			to, _ := e.given("new_string")
 			p.differ(path, []byte(from), true, path, []byte(to), true)
+			if p.out.Len() > approval.MaxPreview {
+				break
+			}
 		}
 		return
 	}
@@ -204,6 +267,9 @@ func (p *previewer) edit(in object, edits []object) {
 		from, ok1 := e.given("old_string")
 		to, ok2 := e.given("new_string")
 		if !ok1 || !ok2 {
+			return
+		}
+		if !p.spend(2*len(text) + len(to)) {
 			return
 		}
 		n := strings.Count(text, from)
@@ -226,7 +292,7 @@ func (p *previewer) edit(in object, edits []object) {
 		case n > 1 && !severalMeant(e, n):
 			p.say("%s holds the text that the edit would replace %d times, and the edit means one.", shown(path), n)
 			return
-		case len(text)+n*(len(to)-len(from)) > 4*maxFile:
+		case len(text)+n*(len(to)-len(from)) > maxFile:
 			p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", shown(path))
 			return
 		}

@@ -162,11 +162,47 @@ func TestFilesAreReadWithCare(t *testing.T) {
 	}
 }
 
+// A model must not be able to keep the hook until its agent gives up and runs the call.
+func TestPreviewsEndInTime(t *testing.T) {
+	big := strings.Repeat("x\n", 500_000)
+	var edits []map[string]string
+	for range 12_000 {
+		edits = append(edits, map[string]string{"old_string": "a", "new_string": "a"})
+	}
+	for name, e := range map[string]Event{
+		"hunks":   event(t, Codex, "apply_patch", quote(t, map[string]string{"command": "*** Begin Patch\n*** Update File: big\n" + strings.Repeat("@@\n-x\n-x\n-x\n-q\n", 20_000) + "*** End Patch\n"})),
+		"heading": event(t, Codex, "apply_patch", quote(t, map[string]string{"command": "*** Begin Patch\n*** Update File: big\n" + strings.Repeat("@@ x\n", 20_000) + "-q\n*** End Patch\n"})),
+		"files":   event(t, Codex, "apply_patch", quote(t, map[string]string{"command": "*** Begin Patch\n" + strings.Repeat("*** Delete File: big\n", 20_000) + "*** End Patch\n"})),
+		"edits":   event(t, ClaudeCode, "MultiEdit", quote(t, map[string]any{"file_path": "/srv/app/big", "edits": edits})),
+	} {
+		looked := 0
+		read := func(path string) (File, error) {
+			looked++
+			return File{Data: []byte("a" + big)}, nil
+		}
+		p := call(t, e, read).Preview
+		if looked > 64 || len(p) > approval.MaxPreview {
+			t.Errorf("%s: %d files were read, and %d bytes written", name, looked, len(p))
+		}
+		if name != "heading" && !strings.HasSuffix(p, "takes too long to find.\n") { // each heading stands where the last one ended
+			t.Errorf("%s: got %.200q … %q, want a word that not all is shown", name, p, p[max(0, len(p)-80):])
+		}
+	}
+	slow := 0
+	got := call(t, event(t, Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Delete File: a\n*** Delete File: b\n*** End Patch"}`), func(string) (File, error) {
+		slow++
+		return File{}, errSlow
+	}).Preview
+	if slow != 1 || got != "The rest of the difference is not shown: it takes too long to find.\n" {
+		t.Errorf("%d files that do not end were read; got %q", slow, got)
+	}
+}
+
 func FuzzPatch(f *testing.F) {
 	f.Add("*** Begin Patch\n*** Update File: a\n@@ x\n-a\n+b\n\n*** End of File\n*** End Patch", "x\na\n")
 	f.Fuzz(func(t *testing.T, patch, file string) {
 		for _, p := range filePatches(patch) {
-			applyHunks(file, p.hunks)
+			applyHunks(file, p.hunks, func(int) bool { return true })
 		}
 	})
 }

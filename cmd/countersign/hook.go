@@ -81,15 +81,12 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 	}
 	blocks = event.Kind == hooks.BeforeTool
 	hook := hooks.Hook{Wait: time.Duration(c.Wait), Defer: c.Defer, Gateways: c.Gateway, Read: hooks.ReadFile, Asker: &lateAsker{cmd: c, s: s}}
-	reply, err := hook.Answer(ctx, event)
+	reply, err := inTime(ctx, func() (hooks.Reply, error) { return hook.Answer(ctx, event) })
 	if err != nil {
 		return err
 	}
 	if len(reply.Output) == 0 {
 		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return errors.New("the agent gave up")
 	}
 	if _, err := s.out.Write(reply.Output); err != nil {
 		return fmt.Errorf("the answer could not be written: %w", err)
@@ -100,29 +97,53 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 	return nil
 }
 
-// readAll reads up to limit bytes, for as long as ctx lives.
-func readAll(ctx context.Context, r io.Reader, limit int) ([]byte, error) {
-	type read struct {
-		b   []byte
+// inTime returns what fn returns, or an error once ctx has ended and fn took no notice. What fn asked of the
+// gate has then been broken off. A panic of fn is an error.
+func inTime[T any](ctx context.Context, fn func() (T, error)) (T, error) {
+	type result struct {
+		v   T
 		err error
 	}
-	done := make(chan read, 1)
+	done := make(chan result, 2)
 	go func() {
-		b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-		done <- read{b, err}
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fmt.Errorf("internal error: %v", p)
+			}
+			done <- r
+		}()
+		r.v, r.err = fn()
 	}()
-	select {
-	case <-ctx.Done():
-		return nil, errors.New("the event did not come whole")
-	case got := <-done:
-		switch {
-		case got.err != nil:
-			return nil, fmt.Errorf("the event cannot be read: %w", got.err)
-		case len(got.b) > limit:
-			return nil, errors.New("the event is longer than 1 MiB")
+	late := ctx.Done()
+	for {
+		select {
+		case r := <-done:
+			if r.err == nil && errors.Is(ctx.Err(), context.Canceled) {
+				r.err = errGaveUp
+			}
+			return r.v, r.err
+		case <-late:
+			late = nil // whatever notices says more
+			time.AfterFunc(hookGrace/8, func() { done <- result{err: errors.New("it took too long")} })
 		}
-		return got.b, nil
 	}
+}
+
+var errGaveUp = errors.New("the agent gave up")
+
+// readAll reads up to limit bytes, for as long as ctx lives.
+func readAll(ctx context.Context, r io.Reader, limit int) ([]byte, error) {
+	b, err := inTime(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(r, int64(limit)+1)) })
+	switch {
+	case ctx.Err() != nil:
+		return nil, errors.New("the event did not come whole")
+	case err != nil:
+		return nil, fmt.Errorf("the event cannot be read: %w", err)
+	case len(b) > limit:
+		return nil, errors.New("the event is longer than 1 MiB")
+	}
+	return b, nil
 }
 
 // lateAsker connects to the gate when it is first asked: a call that is left to a gateway needs none.
@@ -193,7 +214,7 @@ func (a *lateAsker) Ack(ctx context.Context, ids []string) error {
 // fault says what went wrong between us and the gate.
 func (a *lateAsker) fault(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return errors.New("the agent gave up")
+		return errGaveUp
 	}
 	return a.g.failure(err)
 }

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,5 +33,21 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 		if len(c.Args) > 1 && c.Args[1] == "hook" && c.ProcessState == nil {
 			ts.Check(c.Process.Signal(syscall.SIGTERM))
 		}
+	}
+}
+
+func TestAHookEndsWhateverKeepsIt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	go cancel()
+	if got, err := inTime(ctx, func() (string, error) { <-never; return "yes", nil }); got != "" || err == nil {
+		t.Errorf("what does not end gave %q, %v; want an error", got, err)
+	}
+	if _, err := inTime(ctx, func() (string, error) { return "yes", nil }); !errors.Is(err, errGaveUp) {
+		t.Errorf("what came after the agent gave up got %v, want %v", err, errGaveUp)
+	}
+	if _, err := inTime(t.Context(), func() (string, error) { panic("oh") }); err == nil || !strings.Contains(err.Error(), "internal error: oh") {
+		t.Errorf("a panic gave %v, want an error", err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"countersign/config"
 	"countersign/hooks"
 	"countersign/install"
+	"countersign/own"
 
 	"github.com/mattn/go-isatty"
 )
@@ -248,7 +248,11 @@ func (c *uninstallCmd) Run(_ context.Context, s *std) error {
 func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 	path := c.Config
 	if path == "" {
-		for _, p := range []string{config.DefaultPath, ownConfig(s)} {
+		places := []string{config.DefaultPath}
+		if mine, err := own.Find(s.env); err == nil {
+			places = append(places, mine.Config)
+		}
+		for _, p := range places {
 			if _, err := os.Stat(p); err == nil {
 				path = p
 				break
@@ -256,8 +260,9 @@ func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 		}
 	}
 	g := install.Guarded{Folders: map[string]string{install.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"), install.Codex: s.getenv("CODEX_HOME")}}
-	// The socket of a gate of one's own; where it lies depends on the session, and its name does not.
-	g.Files = append(g.Files, cmp.Or(s.getenv("COUNTERSIGN_SOCKET"), filepath.Join("countersign", "gate.sock")))
+	if mine, err := own.Find(s.env); err == nil {
+		g.Files = append(g.Files, mine.Socket)
+	}
 	say := func(why string) string {
 		return fmt.Sprintf("%s. Put this rule before all others, under policy.rules of the gate's configuration:\n\n%s\n", why, install.Rule(g))
 	}
@@ -301,18 +306,6 @@ func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 		return nil, say(fmt.Sprintf("%s is left alone: %s", path, err)), nil
 	}
 	return change, "", nil
-}
-
-// ownConfig is where a user keeps the configuration of a gate of their own, "" where that is not known.
-func ownConfig(s *std) string {
-	if path := s.getenv("COUNTERSIGN_CONFIG"); path != "" {
-		return path
-	}
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "countersign", config.DefaultPath)
 }
 
 // next says what is left to do, and where the agent fails open.
