@@ -84,7 +84,8 @@ type Gateway struct {
 	ups      []*up
 	tools    []Tool
 	seal     cipher.AEAD
-	spent    spent
+	spent    spent // states
+	asked    spent // requests that a keyboard was asked about
 	tasks    tasks
 	stopping <-chan struct{}
 

@@ -10,14 +10,14 @@ import (
 )
 
 // keyboardForm returns the question to the person at the agent's keyboard, if an answer there may decide
-// and the client can ask it.
+// and the client can ask it. It does so once for each request: nobody is asked again who did not decide.
 func (r *request) keyboardForm(p *passage) (jsontext.Value, bool) {
 	k, ok := r.g.o.Gate.(Keyboard)
 	if !ok || !r.from.form || p.out.Request == nil {
 		return nil, false
 	}
 	req := *p.out.Request
-	if _, may := k.Keyboard(r.client.Agent, req); !may {
+	if _, may := k.Keyboard(r.client.Agent, req); !may || !r.g.asked.use(req.ID, req.ExpiresAt) {
 		return nil, false
 	}
 	return mcp.Object{

@@ -91,7 +91,7 @@ func (r *request) open(v jsontext.Value) (s sealed, err error) {
 	return s, nil
 }
 
-// spent remembers which states were used, for as long as they would be good.
+// spent remembers what was used that is good for one use, for as long as it would be good.
 type spent struct {
 	mu    sync.Mutex
 	used  map[string]time.Time
