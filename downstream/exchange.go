@@ -117,7 +117,8 @@ func (x *exchange) write(b []byte) error {
 	return err
 }
 
-// outlet is a response that may take longer than the server's time-outs, which it lifts.
+// outlet is a response that may take longer than the server allows for writing one. The server's time-out
+// for reading is over once a message has been read: it then only watches whether the client is there.
 type outlet struct {
 	w       http.ResponseWriter
 	control http.ResponseController
@@ -127,11 +128,8 @@ type outlet struct {
 // writeWait is how long a client may take for one event where the server sets no limit.
 const writeWait = 30 * time.Second
 
-// newOutlet is for a request whose body has been read. A deadline for reading would be taken for the
-// client having gone.
 func newOutlet(w http.ResponseWriter, r *http.Request) outlet {
 	o := outlet{w: w, control: *http.NewResponseController(w)}
-	_ = o.control.SetReadDeadline(time.Time{}) // not supported means that there is none
 	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		o.limit = srv.WriteTimeout
 	}

@@ -128,6 +128,10 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 	params, _ := mcp.ReadObject(m.Params)
 	switch m.Method {
 	case "initialize":
+		if !s.Local {
+			_ = out.Send(mcp.Notification("notifications/message", nil))
+			time.Sleep(time.Millisecond)
+		}
 		if params.Text("protocolVersion") == "refused" {
 			return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "no"))
 		}
@@ -179,7 +183,10 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 			}
 		}
 		return text(m.ID, "progressed")
-	case "ask":
+	case "ask", "ask patiently":
+		if params.Text("name") != "ask" {
+			ctx = context.Background()
+		}
 		resp, err := out.Ask(ctx, "elicitation/create", jsontext.Value(`{"message":"really?","requestedSchema":{"type":"object","properties":{}}}`))
 		if err != nil {
 			return text(m.ID, "not asked: "+err.Error())
@@ -205,8 +212,8 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 		go func() {
 			defer func() { s.f.holding <- "later" }()
 			<-s.f.released
-			if err := out.Send(mcp.Notification("notifications/message", nil)); err == nil {
-				s.f.wrong("a stream was used after the answer")
+			if err := out.Send(mcp.Notification("notifications/message", nil)); err != errAnswered {
+				s.f.wrong("a stream was used after the answer: %v", err)
 			}
 		}()
 		return text(m.ID, "later")

@@ -31,9 +31,9 @@ type HTTPOptions struct {
 	SessionIdle time.Duration
 }
 
-// HTTP is the handler of streamable HTTP for both eras. It is safe for concurrent use. It lifts the
-// deadlines that the [http.Server] has set, once it has read a message; for reading the message, and for a
-// client that does not take what is written, it relies on them.
+// HTTP is the handler of streamable HTTP for both eras. It is safe for concurrent use. It extends the
+// deadline that the [http.Server] has set for writing as it writes, so that a request may be held; for
+// reading a message, and for a client that does not take what is written, it relies on the server's.
 //
 // The context of a request ends when its connection is gone, in either era: an approval must not be used
 // for a client that cannot be told what came of it. What was sent on to a server is the session's to

@@ -391,12 +391,15 @@ func TestAHeldRequestOutlivesTheServersTimeOuts(t *testing.T) {
 
 func TestARequestEndsWithItsClient(t *testing.T) {
 	s := newSite(t)
-	for name, end := range map[string]func(session http.Header, hangUp func()){
-		"cancelled": func(h http.Header, _ func()) {
+	for name, end := range map[string]struct {
+		do    func(session http.Header, hangUp func())
+		cause error
+	}{
+		"cancelled": {func(h http.Header, _ func()) {
 			s.post(t, h, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
-		},
-		"disconnect": func(_ http.Header, hangUp func()) { hangUp() },
-		"DELETE":     func(h http.Header, _ func()) { s.request(t, http.MethodDelete, h, nil) },
+		}, ErrCancelled},
+		"disconnect": {func(_ http.Header, hangUp func()) { hangUp() }, errGone},
+		"DELETE":     {func(h http.Header, _ func()) { s.request(t, http.MethodDelete, h, nil) }, errEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			session := s.session(t)
@@ -407,6 +410,7 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 			go func() {
 				defer close(done)
 				if resp, err := s.srv.Client().Do(r); err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
 				}
 			}()
@@ -422,12 +426,34 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 			if resp, body := s.post(t, session, call(5, "echo", "")); resp.StatusCode != 400 || !strings.Contains(body, "in hand") {
 				t.Errorf("the id again: got %s %s", resp.Status, body)
 			}
-			end(session, hangUp)
-			<-s.gaveUp
+			end.do(session, hangUp)
+			if err := <-s.gaveUp; err != end.cause {
+				t.Errorf("given up because %v, want %v", err, end.cause)
+			}
 			hangUp()
 			<-done
 		})
 	}
+}
+
+func TestAModernClientCancelsByHangingUp(t *testing.T) {
+	s := newSite(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	r, _ := http.NewRequestWithContext(ctx, "POST", s.srv.URL, strings.NewReader(call(5, "hold", ","+modernMeta)))
+	r.Header = with(modernHeaders("hold"), "Authorization", "Bearer one", "Content-Type", "application/json")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if resp, err := s.srv.Client().Do(r); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	<-s.holding
+	hangUp()
+	if err := <-s.gaveUp; err != ErrCancelled {
+		t.Errorf("given up because %v", err)
+	}
+	<-done
 }
 
 func TestARequestOfOneSessionIsNotCancelledByAnother(t *testing.T) {
@@ -448,9 +474,9 @@ func TestARequestOfOneSessionIsNotCancelledByAnother(t *testing.T) {
 }
 
 // asked starts a call that asks, and returns its stream and the id of what it asks.
-func (s *site) asked(t *testing.T, session http.Header, id int) (*bufio.Reader, string) {
+func (s *site) asked(t *testing.T, session http.Header, id int, tool string) (*bufio.Reader, string) {
 	t.Helper()
-	resp := s.request(t, http.MethodPost, session, strings.NewReader(call(id, "ask", "")))
+	resp := s.request(t, http.MethodPost, session, strings.NewReader(call(id, tool, "")))
 	stream := bufio.NewReader(resp.Body)
 	var m struct{ ID json.RawMessage }
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(lineOf(t, stream, "data: "), "data: ")), &m); err != nil {
@@ -462,8 +488,8 @@ func (s *site) asked(t *testing.T, session http.Header, id int) (*bufio.Reader, 
 func TestOnlyTheSessionThatWasAskedAnswers(t *testing.T) {
 	s := newSite(t)
 	a, b := s.session(t), s.session(t)
-	streamA, idA := s.asked(t, a, 1)
-	_, idB := s.asked(t, b, 1)
+	streamA, idA := s.asked(t, a, 1, "ask")
+	_, idB := s.asked(t, b, 1, "ask")
 	if idA != idB {
 		t.Logf("ids %s and %s", idA, idB)
 	}
@@ -482,15 +508,82 @@ func TestOnlyTheSessionThatWasAskedAnswers(t *testing.T) {
 }
 
 func TestAClientThatIsNotWaitedForIsTold(t *testing.T) {
+	for _, tool := range []string{"ask", "ask patiently"} {
+		s := newSite(t)
+		session := s.session(t)
+		stream, id := s.asked(t, session, 1, tool)
+		s.post(t, session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		if got, want := lineOf(t, stream, "data: "), `data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got := lineOf(t, stream, "data: "); !strings.Contains(got, "not asked: the client cancelled the request") {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+func TestNothingIsSentBeforeASessionHasItsName(t *testing.T) {
+	s := newSite(t)
+	s.h.quiet = time.Nanosecond
+	for _, accept := range []string{"*/*", "text/event-stream"} {
+		resp, body := s.post(t, http.Header{"Accept": {accept}}, initialize)
+		if resp.Header.Get(mcp.HeaderSession) == "" || strings.Contains(body, "notifications") {
+			t.Errorf("got %v\n%s", resp.Header, body)
+		}
+	}
+}
+
+func TestWhatComesInAfterTheEndIsGivenUp(t *testing.T) {
+	s := newSite(t)
+	in, message := io.Pipe()
+	done := make(chan string)
+	go func() {
+		resp := s.request(t, http.MethodPost, modernHeaders("hold"), in)
+		b, _ := io.ReadAll(resp.Body)
+		done <- string(b)
+	}()
+	if _, err := io.WriteString(message, " "); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		s.h.mu.Lock()
+		posts := s.h.posts
+		s.h.mu.Unlock()
+		if posts == 1 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.h.giveUp(errStopping)
+	_, _ = io.WriteString(message, call(1, "hold", ","+modernMeta))
+	message.Close()
+	if err := <-s.gaveUp; err != errStopping {
+		t.Errorf("given up because %v", err)
+	}
+	<-done
+}
+
+func TestASessionIsUsedUntilItsLastAnswer(t *testing.T) {
 	s := newSite(t)
 	session := s.session(t)
-	stream, id := s.asked(t, session, 1)
-	s.post(t, session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	if got, want := lineOf(t, stream, "data: "), `data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got := lineOf(t, stream, "data: "); !strings.Contains(got, "not asked: the client cancelled the request") {
-		t.Errorf("got %s", got)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.post(t, session, call(1, "hold", ""))
+	}()
+	<-s.holding
+	released := time.Now()
+	close(s.released)
+	<-done
+	c := s.h.sessions[session.Get(mcp.HeaderSession)]
+	for { // the answer is read before the handler has returned
+		s.h.mu.Lock()
+		used := c.used
+		s.h.mu.Unlock()
+		if !used.Before(released) {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

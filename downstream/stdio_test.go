@@ -297,3 +297,21 @@ func TestStdioTakesALastLineWithoutItsEnd(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestAllThatWasSaidIsWritten(t *testing.T) {
+	for range 50 {
+		p := &pipe{out: make(chan []byte, 64), said: make(chan struct{}), written: make(chan struct{})}
+		want := ""
+		for i := range 64 {
+			l := fmt.Sprintf("%d\n", i)
+			p.out <- []byte(l)
+			want += l
+		}
+		close(p.said)
+		var got strings.Builder
+		p.write(&got)
+		if got.String() != want {
+			t.Fatalf("got %q", got.String())
+		}
+	}
+}
