@@ -94,9 +94,9 @@ func stubborn() {
 	c.Read(make([]byte, 1))
 }
 
-func startChild() {
+func startChild(kind string) {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), fakeVar+"=grandchild")
+	child.Env = append(os.Environ(), fakeVar+"="+kind)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
 		panic(err)
@@ -215,17 +215,38 @@ func init() {
 				say(`{"jsonrpc":"2.0","method":"notifications/told","params":%s}`, m.Params)
 			}})
 		},
+		"closes its input": func() {
+			behave(does{"tools/call": func(m mcp.Message) {
+				os.Stdin.Close()
+				sayYes(m)
+				time.Sleep(time.Minute)
+			}})
+		},
 		"stops reading": func() {
 			behave(does{"tools/call": func(m mcp.Message) { sayYes(m); time.Sleep(time.Minute) }})
 		},
 		"stubborn": func() {
-			startChild()
+			startChild("grandchild")
 			go behave(nil)
 			stubborn()
 		},
 		"grandchild": stubborn,
+		"polite": func() {
+			told := make(chan os.Signal, 1)
+			signal.Notify(told, syscall.SIGTERM)
+			c, err := net.Dial("tcp", os.Getenv(lineVar))
+			if err != nil {
+				panic(err)
+			}
+			<-told
+			tell(c, "bye")
+		},
+		"leaves a polite child": func() {
+			startChild("polite")
+			behave(nil)
+		},
 		"leaves a child": func() {
-			startChild()
+			startChild("grandchild")
 			behave(does{"tools/call": func(m mcp.Message) { os.Exit(0) }})
 		},
 		"parent": func() {

@@ -126,16 +126,13 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio
 	}
 	select {
 	case <-c.done:
-		err = c.err
+		err = fmt.Errorf("%w: %w", errDied, c.err)
 	default:
 		if ctx.Err() != nil {
 			err = fmt.Errorf("the server did not say what it is in time: %w", ctx.Err())
 		}
-		c.Close()
-		return nil, err
 	}
 	c.Close()
-	err = fmt.Errorf("%w: %w", errDied, err)
 	if said := c.proc.lastWords(); said != "" {
 		err = fmt.Errorf("%w; its last words: %s", err, said)
 	}

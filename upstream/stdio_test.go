@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -235,6 +236,16 @@ func TestWhatWaitsForAServerThatDoesNotReadWasNotSent(t *testing.T) {
 	}
 }
 
+func TestWhatAServerCannotReadAnyMoreWasNotSent(t *testing.T) {
+	t.Parallel()
+	conn := mustDial(t, fake("closes its input"), Peer{})
+	try(t, conn)
+	_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
+	if err == nil || Sent(err) || !strings.Contains(err.Error(), "no longer reads") {
+		t.Errorf("got %v (sent %v), want one that was not sent", err, Sent(err))
+	}
+}
+
 func TestAServerThatNeverReadsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	conn := mustDial(t, fake("stops reading"), Peer{})
@@ -349,7 +360,7 @@ func TestASubscriptionOverStdioGetsItsOwn(t *testing.T) {
 // lifelines counts who is alive: each stubborn fake holds a connection.
 type lifelines struct {
 	net.Listener
-	ended chan struct{}
+	ended chan string // by the last words
 }
 
 func newLifelines(t *testing.T) lifelines {
@@ -358,7 +369,7 @@ func newLifelines(t *testing.T) lifelines {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return lifelines{l, make(chan struct{}, 10)}
+	return lifelines{l, make(chan string, 10)}
 }
 
 func (l lifelines) await(t *testing.T, n int) {
@@ -368,18 +379,21 @@ func (l lifelines) await(t *testing.T, n int) {
 			t.Fatal(err)
 		}
 		go func() {
-			c.Read(make([]byte, 1))
+			last, _ := io.ReadAll(c)
 			c.Close()
-			l.ended <- struct{}{}
+			l.ended <- string(last)
 		}()
 	}
 }
 
-func (l lifelines) mustEnd(t *testing.T, n int) {
+func (l lifelines) mustEnd(t *testing.T, n int, want string) {
 	t.Helper()
 	for range n {
 		select {
-		case <-l.ended:
+		case last := <-l.ended:
+			if last != want {
+				t.Errorf("its last words were %q, want %q", last, want)
+			}
 		case <-testContext(t).Done():
 			t.Fatal("a process is still there")
 		}
@@ -391,9 +405,11 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 		fake  string
 		lives int
 		call  bool // it ends in a call, rather than by Close
+		last  string
 	}{
-		{"stubborn", 2, false},
-		{"leaves a child", 1, true},
+		{"stubborn", 2, false, ""},
+		{"leaves a child", 1, true, ""},
+		{"leaves a polite child", 1, false, "bye"},
 	} {
 		t.Run(c.fake, func(t *testing.T) {
 			t.Parallel()
@@ -409,7 +425,7 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 			} else {
 				conn.Close()
 			}
-			l.mustEnd(t, c.lives)
+			l.mustEnd(t, c.lives, c.last)
 			conn.Close()
 			if state := conn.(*stdio).proc.cmd.ProcessState; state == nil {
 				t.Error("the process was not reaped")
@@ -435,7 +451,7 @@ func TestAServerDiesWithAProgramThatIsKilled(t *testing.T) {
 	bufio.NewReader(out).ReadString('\n')
 	parent.Process.Kill()
 	parent.Wait()
-	l.mustEnd(t, 1)
+	l.mustEnd(t, 1, "")
 }
 
 func TestStderrComesLineByLine(t *testing.T) {
