@@ -216,6 +216,9 @@ func TestAResumedRunLeavesTheEndingToTheDeferredCall(t *testing.T) {
 	if r := reply(t, Hook{Asker: g}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output == nil {
 		t.Error("without --defer a resumed session is told nothing")
 	}
+	if r := reply(t, Hook{Asker: g, Defer: true}, beginning(t, ClaudeCode, "SessionStart", "startup")); r.Output == nil {
+		t.Error("with --defer a session that starts is told nothing")
+	}
 }
 
 func TestPermissionPrompts(t *testing.T) {
@@ -246,6 +249,18 @@ func TestPermissionPrompts(t *testing.T) {
 	for _, bad := range []string{``, `{}`, `{"tool_name":"Bash"}`, `{"input":{}}`, `{"tool_name":"Bash","input":[]}`, `{"tool_name":"Bash","input":{},"input":{}}`, `{"tool_name":1,"input":{}}`} {
 		if _, err := ParsePermissionPrompt([]byte(bad)); err == nil {
 			t.Errorf("%s was taken for a permission prompt", bad)
+		}
+	}
+}
+
+func TestALapsedApprovalIsNoYes(t *testing.T) {
+	for _, c := range []struct {
+		status string
+		lapsed bool
+		want   approval.Word
+	}{{"approved", false, approval.WordApproved}, {"approved", true, approval.WordLapsed}, {"denied", false, approval.WordDenied}, {"expired", false, approval.WordExpired}} {
+		if got := Ended(c.status, c.lapsed); got != c.want {
+			t.Errorf("%s, lapsed %t: got %s, want %s", c.status, c.lapsed, got, c.want)
 		}
 	}
 }

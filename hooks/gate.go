@@ -42,11 +42,8 @@ func (g Gate) Resolved(ctx context.Context, session string) ([]Ending, error) {
 	}
 	endings := make([]Ending, len(rs))
 	for i, r := range rs {
-		endings[i] = Ending{ID: r.ID, Word: approval.Word(r.Status), Message: r.FeedMessage(),
+		endings[i] = Ending{ID: r.ID, Word: Ended(string(r.Status), !r.LapsedAt.IsZero()), Message: r.FeedMessage(),
 			Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
-		if r.Status == approval.Approved && !r.LapsedAt.IsZero() {
-			endings[i].Word = approval.WordLapsed
-		}
 	}
 	return endings, nil
 }

@@ -32,6 +32,14 @@ type Ending struct {
 	Args    json.RawMessage
 }
 
+// Ended is the word for an ending of a status, where an approval may have lapsed.
+func Ended(status string, lapsed bool) approval.Word {
+	if word := approval.Word(status); word != approval.WordApproved || !lapsed {
+		return word
+	}
+	return approval.WordLapsed
+}
+
 // Hook answers one agent's events.
 type Hook struct {
 	Asker Asker

@@ -193,11 +193,7 @@ func (a *lateAsker) Resolved(ctx context.Context, session string) ([]hooks.Endin
 	}
 	endings := make([]hooks.Ending, len(as))
 	for i, r := range as {
-		word := approval.Word(r.Status)
-		if word == approval.WordApproved && !r.LapsedAt.IsZero() {
-			word = approval.WordLapsed
-		}
-		endings[i] = hooks.Ending{ID: r.ID, Word: word, Message: r.Message, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
+		endings[i] = hooks.Ending{ID: r.ID, Word: hooks.Ended(r.Status, !r.LapsedAt.IsZero()), Message: r.Message, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
 	}
 	return endings, nil
 }
