@@ -67,6 +67,13 @@ func TestASocketTakesOnlyADeadOnesPlace(t *testing.T) {
 		"a folder":                {func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, "not a socket"},
 		"a folder of everybody's": {func(t *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777) }, "everybody may write"},
 		"a folder such as /tmp":   {func(t *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777|os.ModeSticky) }, ""},
+		"of another kind": {func(t *testing.T, path string) {
+			c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+		}, "cannot be told"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")

@@ -96,15 +96,14 @@ const patience = 5 * time.Second
 // Running reports whether the gate answers. The error says what else is found in its place.
 func (g Gate) Running(ctx context.Context) (bool, error) {
 	info, err := os.Lstat(g.Socket)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
-	case err != nil:
+	}
+	if err == nil {
+		err = g.fit(info)
+	}
+	if err != nil {
 		return false, err
-	case info.Mode()&fs.ModeSocket == 0:
-		return false, fmt.Errorf("%s should be a gate's socket, and is something else; COUNTERSIGN_SOCKET names another path", g.Socket)
-	case !ours(info):
-		return false, fmt.Errorf("the socket %s is another user's, so it is not talked to; COUNTERSIGN_SOCKET names another path", g.Socket)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -128,4 +127,15 @@ func (g Gate) Running(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("what answers at %s is not a gate; COUNTERSIGN_SOCKET names another path", g.Socket)
 	}
 	return true, nil
+}
+
+// fit reports, with an error, whether what is at the socket's path may be talked to.
+func (g Gate) fit(info fs.FileInfo) error {
+	switch {
+	case info.Mode()&fs.ModeSocket == 0:
+		return fmt.Errorf("%s should be a gate's socket, and is something else; COUNTERSIGN_SOCKET names another path", g.Socket)
+	case !ours(info):
+		return fmt.Errorf("the socket %s is another user's, so it is not talked to; COUNTERSIGN_SOCKET names another path", g.Socket)
+	}
+	return nil
 }

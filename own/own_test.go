@@ -287,13 +287,17 @@ func TestWhatIsNotOurGateIsNotTalkedTo(t *testing.T) {
 		}
 	})
 	t.Run("another user's", func(t *testing.T) {
-		info, err := os.Lstat(os.Args[0])
+		g := newGate(t, "")
+		if _, err := g.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(g.Socket)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for uid, want := range map[int]bool{os.Geteuid(): true, 0: true, os.Geteuid() + 1: false} {
-			if got := ours(owned{info, uid}); got != want {
-				t.Errorf("uid %d: got %t, want %t", uid, got, want)
+			if err := g.fit(owned{info, uid}); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "another user's") {
+				t.Errorf("uid %d: got %v, want it talked to: %t", uid, err, want)
 			}
 		}
 	})
