@@ -316,7 +316,7 @@ func (c *installCmd) next(path string) string {
 	switch c.Agent {
 	case install.ClaudeCode:
 		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call (onFailure: block).")
-		say("It asks nobody if its settings turn hooks off, or if this program prints broken output, which it does not.")
+		say("It asks nobody where its settings turn hooks off.")
 	case install.Codex:
 		say("Codex skips a hook that nobody trusts, without a word, and runs the call: open /hooks in Codex now and trust it; again after each change.")
 		say("While the gate is down Codex blocks the call. If the hook is killed, or takes longer than %s, Codex runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
