@@ -106,7 +106,7 @@ func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
 		return r.gateFailed(p, err)
 	}
 	if p.out.Word == approval.WordPending {
-		if p.call.Task {
+		if p.call.Task && p.out.Request.Task { // an ordinary request stays one, also after a restart
 			return r.startTask(p)
 		}
 		if askKeyboard && r.client.Era == mcp.Modern {
@@ -475,7 +475,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		}
 		switch kind := result.Text("resultType"); {
 		case kind == mcp.ResultInputRequired && hello.Era == mcp.Modern:
-			if r.client.Era == mcp.Modern {
+			if r.client.Era == mcp.Modern && !r.task { // a task's client is asked by way of the task
 				return r.passInputRequired(p, result)
 			}
 			if round >= maxRounds || ask == nil {

@@ -88,7 +88,7 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 	if v := want.Get("taskIds"); v != nil && r.from.tasks {
 		if vs, bad := mcp.ReadArray(v); bad == nil {
 			for _, v := range vs {
-				if r.g.tasks.get(r.client.Agent, mcp.Text(v)) != nil {
+				if _, none := r.taskOf(mcp.Text(v)); none == nil {
 					e.tasks = append(e.tasks, mcp.Text(v))
 				}
 			}

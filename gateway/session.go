@@ -84,6 +84,7 @@ type request struct {
 	from   client
 	out    downstream.Stream
 	token  jsontext.Value // for progress; nil: none is wanted
+	task   bool           // no client waits for it
 
 	mu     sync.Mutex
 	offset float64 // what was added to progress while the call was held

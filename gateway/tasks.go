@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/downstream"
 	"countersign/mcp"
+	"countersign/upstream"
 )
 
 // task is a call that the gateway runs by itself once a person has approved it, for a client that knows
@@ -31,6 +32,9 @@ type task struct {
 	result  jsontext.Value
 	err     *mcp.Error
 	asked   question
+	asks    int // how many questions there were; each has a name of its own
+
+	asking chan struct{} // holds one while a question is open: the others wait for their turn
 }
 
 // The states of a task.
@@ -84,16 +88,17 @@ func (ts *tasks) put(t *task) (*task, bool) {
 // startTask answers a quarantined call with a task.
 func (r *request) startTask(p *passage) (jsontext.Value, *mcp.Error) {
 	p.responses, p.state = nil, nil // what is approved is what was asked for
-	t := r.g.runTask(p, *p.out.Request, r.from)
+	t := r.g.runTask(p, *p.out.Request, r.from, r.client.Still)
 	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
 	return o.Bytes(), nil
 }
 
-// runTask has a call wait for its approval and run then, in the background.
-func (g *Gateway) runTask(p *passage, req approval.Request, from client) *task {
+// runTask has a call wait for its approval and run then, in the background. still looks at the credential
+// of the client that began it; nil: there is none to look at, as after a restart.
+func (g *Gateway) runTask(p *passage, req approval.Request, from client, still func() error) *task {
 	ctx, cancel := context.WithCancel(g.work)
 	now := time.Now()
-	t, isNew := g.tasks.put(&task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel,
+	t, isNew := g.tasks.put(&task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel, asking: make(chan struct{}, 1),
 		ttl: req.ExpiresAt.Sub(req.RequestedAt) + keepTask, message: "Waiting for a person's approval."})
 	if !isNew {
 		cancel()
@@ -102,10 +107,13 @@ func (g *Gateway) runTask(p *passage, req approval.Request, from client) *task {
 	g.running.Go(func() {
 		defer cancel()
 		// The task is a client of its own, without anybody to report to while it runs.
-		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}, id: req.SessionID, hello: from}
-		r := &request{session: s, ctx: ctx, method: "tools/call", from: from, out: nobody{}}
+		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, Still: still}, id: req.SessionID, hello: from}
+		r := &request{session: s, ctx: ctx, method: "tools/call", from: from, out: nobody{}, task: true}
 		result, err := r.runTask(t, p)
-		t.end(ctx, result, err)
+		if result == nil && g.work.Err() != nil {
+			return // nothing was sent: it goes on when the gate is back
+		}
+		t.end(result, err)
 		g.tell(t)
 	})
 	return t
@@ -121,19 +129,32 @@ func (nobody) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) 
 
 func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 	for p.out.Word == approval.WordPending {
-		out, err := r.g.o.Gate.Wait(r.ctx, p.call, p.out, approval.WaitOptions{For: time.Hour})
-		if err != nil && r.ctx.Err() == nil && approval.CodeOf(err) == approval.CodeStoreUnavailable {
-			r.g.log.Warn("a task cannot see its request; trying again", "task", t.id, "error", err)
-			select {
-			case <-time.After(time.Second):
-			case <-r.ctx.Done():
+		out, err := r.g.o.Gate.Wait(r.ctx, p.call, p.out, approval.WaitOptions{For: time.Hour, Still: func() error {
+			if r.client.Still != nil {
+				if err := r.client.Still(); err != nil {
+					return err
+				}
 			}
+			_, err := p.link.get(r.ctx) // an approval would be spent on a server that is gone
+			return err
+		}})
+		down, ok := errors.AsType[*upstream.Error](err)
+		switch {
+		case err == nil:
+			p.out = out
+			continue
+		case r.ctx.Err() != nil:
+		case ok:
+			t.say(fmt.Sprintf("Approved; the MCP server %s cannot be reached, and the call waits for it.", p.link.up.Name))
+			r.g.log.Warn("an approved task waits for its MCP server", "task", t.id, "server", p.link.up.Name, "error", down)
+			r.g.rest(r.ctx, time.Second)
+			continue
+		case approval.CodeOf(err) == approval.CodeStoreUnavailable:
+			r.g.log.Warn("a task cannot see its request; trying again", "task", t.id, "error", err)
+			r.g.rest(r.ctx, time.Second)
 			continue
 		}
-		if err != nil {
-			return r.gateFailed(p, err)
-		}
-		p.out = out
+		return r.gateFailed(p, err)
 	}
 	if p.out.Word != approval.WordApproved {
 		return r.decided(nil, p)
@@ -156,6 +177,16 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 	})
 }
 
+// rest waits, or until ctx ends.
+func (g *Gateway) rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
 func (t *task) say(message string) {
 	t.mu.Lock()
 	t.message, t.updated = message, time.Now()
@@ -163,14 +194,12 @@ func (t *task) say(message string) {
 }
 
 // end sets what the task came to.
-func (t *task) end(ctx context.Context, result jsontext.Value, err *mcp.Error) {
+func (t *task) end(result jsontext.Value, err *mcp.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.updated = time.Now()
 	switch {
 	case t.status == taskCancelled:
-	case ctx.Err() != nil && result == nil:
-		t.status, t.message = taskCancelled, "The gate stopped."
 	case err != nil:
 		t.status, t.err, t.message = taskFailed, err, err.Message
 	default:
@@ -180,13 +209,26 @@ func (t *task) end(ctx context.Context, result jsontext.Value, err *mcp.Error) {
 
 // ask has the client asked, by way of the task's state.
 func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
+	over := time.NewTimer(parkedFor)
+	defer over.Stop()
+	select {
+	case t.asking <- struct{}{}:
+		defer func() { <-t.asking }()
+	case <-ctx.Done():
+		return decline(method)
+	case <-over.C:
+		return decline(method)
+	}
 	q := question{method: method, params: params, answer: make(chan jsontext.Value, 1)}
 	t.mu.Lock()
+	if t.status != taskWorking {
+		t.mu.Unlock()
+		return decline(method)
+	}
+	t.asks++
 	t.status, t.asked, t.updated, t.message = taskInput, q, time.Now(), "The server asks for something."
 	t.mu.Unlock()
 	g.tell(t)
-	over := time.NewTimer(parkedFor)
-	defer over.Stop()
 	defer func() {
 		t.mu.Lock()
 		if t.status == taskInput {
@@ -205,6 +247,10 @@ func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsonte
 	return decline(method)
 }
 
+// question is the name of the question that is open, which no other of the task has: clients tell by it
+// what they have answered. t.mu is held.
+func (t *task) question() string { return fmt.Sprintf("input-%d", t.asks) }
+
 // describe is the task as the protocol tells it.
 func (t *task) describe() mcp.Object {
 	t.mu.Lock()
@@ -220,7 +266,7 @@ func (t *task) describe() mcp.Object {
 	}
 	switch t.status {
 	case taskInput:
-		o = append(o, mcp.Member{Name: "inputRequests", Value: mcp.Object{{Name: "input", Value: mcp.Object{
+		o = append(o, mcp.Member{Name: "inputRequests", Value: mcp.Object{{Name: t.question(), Value: mcp.Object{
 			{Name: "method", Value: mcp.Quote(t.asked.method)}, {Name: "params", Value: orEmpty(t.asked.params)}}.Bytes()}}.Bytes()})
 	case taskCompleted:
 		o = append(o, mcp.Member{Name: "result", Value: t.result})
@@ -262,7 +308,11 @@ func (r *request) theTask() (*task, *mcp.Error) {
 		return nil, &mcp.Error{Code: mcp.CodeMissingCapability, Message: "The client must declare the extension " + mcp.ExtensionTasks + " to use tasks.",
 			Data: mcp.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{mcp.ExtensionTasks: struct{}{}}}})}
 	}
-	id := r.params.Text("taskId")
+	return r.taskOf(r.params.Text("taskId"))
+}
+
+// taskOf returns one of the agent's tasks.
+func (r *request) taskOf(id string) (*task, *mcp.Error) {
 	if t := r.g.tasks.get(r.client.Agent, id); t != nil {
 		return t, nil
 	}
@@ -284,7 +334,7 @@ func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, 
 		if err != nil {
 			return nil, mcp.Errorf(mcp.CodeUnavailable, "The task cannot go on now: %s.", err)
 		}
-		return g.runTask(p, req, from), nil
+		return g.runTask(p, req, from, s.client.Still), nil
 	}
 	r := &request{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx, method: "tools/call"}
 	text := req.FeedMessage()
@@ -299,7 +349,7 @@ func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, 
 		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; find out before you call it again."
 	}
 	t := &task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt, status: taskCompleted, message: "The call has ended.",
-		ttl: req.ExpiresAt.Sub(req.RequestedAt) + keepTask, result: r.toolResult(failed, nil, text), cancel: func() {}}
+		ttl: req.ExpiresAt.Sub(req.RequestedAt) + keepTask, result: r.toolResult(failed, nil, text), cancel: func() {}, asking: make(chan struct{}, 1)}
 	t, _ = g.tasks.put(t)
 	return t, nil
 }
@@ -351,12 +401,31 @@ func (g *Gateway) resumeTasks() {
 	}
 	from, _ := readClient(nil, nil)
 	for _, req := range rs {
-		g.running.Go(func() {
-			s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}
-			if _, err := g.revive(g.work, s, req, from); err != nil && g.work.Err() == nil {
-				g.log.Warn("a task cannot go on; it does when its client asks for it", "task", req.ID, "error", err)
-			}
-		})
+		if req.Scope != g.o.Scope {
+			continue
+		}
+		g.running.Go(func() { g.resumeTask(req, from) })
+	}
+}
+
+// resumeEvery is how long a task that cannot go on waits before it is tried again.
+const resumeEvery = 5 * time.Second
+
+// resumeTask takes up one task, as soon as its server can be reached.
+func (g *Gateway) resumeTask(req approval.Request, from client) {
+	s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}
+	for first := true; g.work.Err() == nil; first = false {
+		_, bad := g.revive(g.work, s, req, from)
+		if bad == nil {
+			return
+		}
+		if first {
+			g.log.Warn("a task cannot go on; trying again", "task", req.ID, "error", bad)
+		}
+		g.rest(g.work, resumeEvery)
+		if now, err := g.o.Gate.Request(g.work, s.agent(), req.ID); err == nil {
+			req = now
+		}
 	}
 }
 
@@ -380,10 +449,9 @@ func (r *request) taskUpdate() (jsontext.Value, *mcp.Error) {
 	if err != nil {
 		return nil, err
 	}
-	v := answers.Get("input")
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if v != nil && t.status == taskInput && t.asked.answer != nil {
+	if v := answers.Get(t.question()); v != nil && t.status == taskInput && t.asked.answer != nil {
 		t.asked.answer <- v
 		t.status, t.asked, t.updated, t.message = taskWorking, question{}, time.Now(), "The call is running."
 	}
