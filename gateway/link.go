@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ type link struct {
 	mu      sync.Mutex
 	current *catalog
 	stale   bool
+	before  bool // it was connected before
+	missed  bool // somebody looked and was not shown what the server has
 	bad     []string
 	subs    map[string]int // resources that somebody listens to, on a shared link
 
@@ -120,6 +123,13 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 
 var errOver = errors.New("the session is over")
 
+// miss remembers that somebody was not shown what the server has.
+func (l *link) miss() {
+	l.mu.Lock()
+	l.missed = true
+	l.mu.Unlock()
+}
+
 // alive returns an own link's connection, nil if there is none that lives.
 func (l *link) alive() upstream.Conn {
 	l.mu.Lock()
@@ -154,18 +164,62 @@ func (l *link) peer() upstream.Peer {
 }
 
 // renewed is told that a shared link is connected anew.
-func (l *link) renewed(upstream.Conn) {
+func (l *link) renewed(conn upstream.Conn) {
 	l.mu.Lock()
-	again := l.current != nil
-	l.stale = true
+	again, news := l.before, l.before || l.missed
+	l.before, l.stale, l.missed = true, true, false
 	l.mu.Unlock()
-	l.up.g.log.Info("connected to an MCP server", "server", l.up.Name)
-	l.up.g.running.Go(func() { l.listen() })
-	if again {
+	g := l.up.g
+	g.log.Info("connected to an MCP server", "server", l.up.Name)
+	g.running.Go(func() { l.listen() })
+	g.running.Go(func() {
+		if again {
+			l.restore(conn)
+		}
+		// What cannot be offered is told at the start, and not only when somebody looks.
+		if _, err := l.catalogue(g.work, false); err != nil && g.work.Err() == nil {
+			g.log.Warn("an MCP server does not say what it has", "server", l.up.Name, "error", err)
+		}
+	})
+	if news {
 		for _, kind := range listChanges {
-			l.up.g.announce(l, mcp.Notification(kind, nil))
+			g.announce(l, mcp.Notification(kind, nil))
 		}
 	}
+}
+
+// restore tells a legacy server that is connected anew what its sessions want: it was let through when
+// they asked for it.
+func (l *link) restore(conn upstream.Conn) {
+	if conn.Hello().Era != mcp.Legacy {
+		return
+	}
+	l.mu.Lock()
+	uris := slices.Sorted(maps.Keys(l.subs))
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(l.up.g.work, listTimeout)
+	defer cancel()
+	tell := func(method, member, value string) {
+		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method, Params: mcp.Object{{Name: member, Value: mcp.Quote(value)}}.Bytes()})
+		if err == nil && resp.Err != nil {
+			err = mcp.ReadError(resp.Err)
+		}
+		if err != nil {
+			l.up.g.log.Warn("an MCP server that came back does not take what its clients want", "server", l.up.Name, "method", method, "error", err)
+		}
+	}
+	for _, uri := range uris {
+		tell("resources/subscribe", "uri", uri)
+	}
+	if level := l.up.g.leastLevel(); level != "" && l.levelled(conn) {
+		tell("logging/setLevel", "level", level)
+	}
+}
+
+// levelled reports whether the server takes a level of logging.
+func (l *link) levelled(conn upstream.Conn) bool {
+	caps, err := mcp.ReadObject(conn.Hello().Capabilities)
+	return err == nil && caps.Get("logging") != nil
 }
 
 const (
@@ -307,12 +361,12 @@ func (l *link) catalogue(ctx context.Context, fresh bool) (*catalog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.stale = true
+		l.stale, l.missed = true, true
 		return nil, err
 	}
 	for _, b := range bad {
 		if !slices.Contains(l.bad, b) {
-			l.up.g.log.Error("a tool is not offered", "server", l.up.Name, "problem", b)
+			l.up.g.log.Error("not all that an MCP server has is offered", "server", l.up.Name, "problem", b)
 		}
 	}
 	l.current, l.bad = next, bad
@@ -374,19 +428,25 @@ func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
 			}
 		}
 	}
-	if c.has("prompts") {
-		if c.prompts, err = l.list(ctx, conn, "prompts/list", "prompts", "name", c); err != nil {
+	// A server is of use without the rest: many that have resources do not know of templates.
+	for _, rest := range []struct {
+		capability, method, member, key string
+		items                           *[]item
+		need                            bool
+	}{
+		{"prompts", "prompts/list", "prompts", "name", &c.prompts, true},
+		{"resources", "resources/list", "resources", "uri", &c.resources, true},
+		{"resources", "resources/templates/list", "resourceTemplates", "uriTemplate", &c.templates, false},
+	} {
+		if !c.has(rest.capability) {
+			continue
+		}
+		*rest.items, err = l.list(ctx, conn, rest.method, rest.member, rest.key, c)
+		if _, lost := errors.AsType[*upstream.Error](err); lost {
 			return nil, nil, err
 		}
-	}
-	if c.has("resources") {
-		if c.resources, err = l.list(ctx, conn, "resources/list", "resources", "uri", c); err != nil {
-			return nil, nil, err
-		}
-		// A server with resources need not have templates.
-		c.templates, err = l.list(ctx, conn, "resources/templates/list", "resourceTemplates", "uriTemplate", c)
-		if _, answered := errors.AsType[*mcp.Error](err); err != nil && !answered {
-			return nil, nil, err
+		if e, answered := errors.AsType[*mcp.Error](err); err != nil && (rest.need || !answered || e.Code != mcp.CodeMethodNotFound) {
+			bad = append(bad, err.Error())
 		}
 	}
 	return c, bad, nil

@@ -55,7 +55,8 @@ type scripted struct {
 	page    int                 // how many elements a page has; 0: all
 	on      map[string]func(*turn)
 	got     []said
-	deaf    bool // it answers nothing but 503
+	deaf    bool            // it answers nothing but 503
+	known   map[string]bool // its sessions
 	changed chan struct{}
 	streams map[chan string]bool
 	n       int
@@ -78,7 +79,7 @@ func tool(name string, more ...string) string {
 // newScripted starts a server with the tools.
 func newScripted(t testing.TB, modern bool, tools ...string) *scripted {
 	s := &scripted{t: t, modern: modern, caps: `{"tools":{"listChanged":true}}`, lists: map[string][]string{}, on: map[string]func(*turn){},
-		changed: make(chan struct{}), streams: map[chan string]bool{}}
+		changed: make(chan struct{}), streams: map[chan string]bool{}, known: map[string]bool{}}
 	for _, name := range tools {
 		s.lists["tools/list"] = append(s.lists["tools/list"], tool(name))
 	}
@@ -123,6 +124,12 @@ func (s *scripted) await(method string, n int) []said {
 	}
 }
 
+// restart has the server forget its sessions, as a new process would.
+func (s *scripted) restart() {
+	s.set(func() { s.known = map[string]bool{} })
+	s.srv.CloseClientConnections()
+}
+
 // push sends a notification on every stream that is open for them.
 func (s *scripted) push(method, params string) {
 	s.mu.Lock()
@@ -154,6 +161,15 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if deaf {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
+	}
+	if id := r.Header.Get("Mcp-Session-Id"); id != "" {
+		s.mu.Lock()
+		known := s.known[id]
+		s.mu.Unlock()
+		if !known {
+			http.Error(w, "no such session", http.StatusNotFound)
+			return
+		}
 	}
 	switch r.Method {
 	case http.MethodGet:
@@ -192,7 +208,9 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.Method == "server/discover" && s.modern:
 		x.result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + s.caps + `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"scripted","version":"1"}},"ttlMs":0,"cacheScope":"private"}`)
 	case m.Method == "initialize" && !s.modern:
-		w.Header().Set("Mcp-Session-Id", fmt.Sprint("up-", n))
+		id := fmt.Sprint("up-", n)
+		s.set(func() { s.known[id] = true })
+		w.Header().Set("Mcp-Session-Id", id)
 		x.result(`{"protocolVersion":"2025-11-25","capabilities":` + s.caps + `,"serverInfo":{"name":"scripted","version":"1"}}`)
 	case m.Method == "subscriptions/listen" && s.modern:
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -617,7 +635,7 @@ func process(t testing.TB, name, prefix string) (gateway.Server, func(method str
 		}
 }
 
-// runProcess is a legacy server with the tools echo, die and hang.
+// runProcess is a legacy server with a resource and the tools echo, say, die and hang.
 func runProcess(path string) {
 	sent, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -636,9 +654,20 @@ func runProcess(path string) {
 		switch {
 		case m.ID == nil:
 		case m.Method == "initialize":
-			say(`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"process","version":"1"}}`)
+			say(`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true},"logging":{}},"serverInfo":{"name":"process","version":"1"}}`)
 		case m.Method == "tools/list":
-			say(`"result":{"tools":[` + tool("echo") + "," + tool("die") + "," + tool("hang") + `]}`)
+			say(`"result":{"tools":[` + tool("echo") + "," + tool("say") + "," + tool("die") + "," + tool("hang") + `]}`)
+		case m.Method == "resources/list":
+			say(`"result":{"resources":[{"uri":"proc:///a","name":"a"}]}`)
+		case m.Method == "resources/templates/list":
+			say(`"result":{"resourceTemplates":[]}`)
+		case strings.HasPrefix(m.Method, "resources/"), strings.HasPrefix(m.Method, "logging/"):
+			say(`"result":{}`)
+		case m.Method == "tools/call" && m.member("name") == `"say"`: // whatever the argument is
+			var args struct{ Line json.RawMessage }
+			_ = json.Unmarshal(m.Params, &struct{ Arguments any }{&args})
+			fmt.Printf("%s\n", args.Line)
+			say(`"result":{"content":[]}`)
 		case m.Method == "tools/call" && m.member("name") == `"echo"`:
 			text, _ := json.Marshal(m.member("arguments"))
 			say(`"result":{"content":[{"type":"text","text":` + string(text) + `}]}`)

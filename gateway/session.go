@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -249,6 +250,7 @@ func (s *session) link(ctx context.Context, u *up) (*link, error) {
 		}
 		conn, err := u.shared.get(ctx)
 		if err != nil {
+			u.shared.miss()
 			return nil, err
 		}
 		if conn.Hello().Era == mcp.Modern {
@@ -454,7 +456,9 @@ const pageSize = 500
 func (r *request) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
 	from := 0
 	if v := r.params.Get("cursor"); v != nil {
-		if _, err := fmt.Sscanf(mcp.Text(v), "at-%d", &from); err != nil || from < 0 || from > len(all) {
+		at, ours := strings.CutPrefix(mcp.Text(v), "at-")
+		var err error
+		if from, err = strconv.Atoi(at); !ours || err != nil || from < 0 || from > len(all) {
 			return nil, nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this cursor is not one of ours, or the list has changed; begin anew without one.")
 		}
 	}
@@ -591,17 +595,20 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 
 func severity(level string) int { return slices.Index(levels, level) }
 
-// leastLevel is the most talkative level that any session wants.
+// leastLevel is the most talkative level that any session wants, "" if none wants any.
 func (g *Gateway) leastLevel() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	least := len(levels) - 1
+	least := len(levels)
 	for s := range g.sessions {
 		s.mu.Lock()
 		if i := severity(s.level); i >= 0 {
 			least = min(least, i)
 		}
 		s.mu.Unlock()
+	}
+	if least == len(levels) {
+		return ""
 	}
 	return levels[least]
 }
