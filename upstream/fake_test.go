@@ -194,7 +194,8 @@ func init() {
 		"answers what is no JSON": func() {
 			behave(does{"tools/call": func(m mcp.Message) { say(`{"jsonrpc":"2.0","id":%s,"result":{"x":NaN}}`, m.ID) }})
 		},
-		"asks": askFake,
+		"asks":            func() { askFake(sayNo) },
+		"modern and asks": func() { askFake(sayModern) },
 		"chatters": func() {
 			behave(does{"tools/call": func(m mcp.Message) {
 				say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}`)
@@ -276,12 +277,13 @@ func listenFake(m mcp.Message) {
 }
 
 // askFake asks as many questions as it is called to, and answers the call with the answers.
-func askFake() {
+func askFake(hello func(mcp.Message)) {
 	var calling jsontext.Value
 	var got []string
 	behave(does{
+		"server/discover": hello,
 		"tools/call": func(m mcp.Message) {
-			calling, got = m.ID, nil
+			calling = m.ID
 			say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
 			say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"sure?"}}`)
 		},

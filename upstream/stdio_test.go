@@ -318,6 +318,17 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 	}
 }
 
+func TestAModernServerThatAsksIsRefused(t *testing.T) {
+	yes := func(context.Context, mcp.Message) mcp.Message { return mcp.Answer(nil, jsontext.Value(`"yes"`)) }
+	conn := mustDial(t, fake("modern and asks"), Peer{Ask: yes})
+	r := toolCall(conn, "x", `{}`)
+	r.Ask = yes
+	m, err := conn.Do(testContext(t), r)
+	if err != nil || !strings.Contains(string(m.Result), "-32601") {
+		t.Errorf("got %s, %v, want that the server was refused", m.Bytes(), err)
+	}
+}
+
 func TestWhatAServerTakesBackIsNotAnswered(t *testing.T) {
 	over := make(chan error, 1)
 	conn := mustDial(t, fake("asks"), Peer{Ask: func(ctx context.Context, m mcp.Message) mcp.Message {
