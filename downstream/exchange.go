@@ -56,7 +56,7 @@ func release(b *[]byte) {
 // begin makes the exchange ready to be waited on: from here on whoever stands between is shown that the
 // request is worked on.
 func (x *exchange) begin(r *http.Request) {
-	x.out = newOutlet(x.w, r)
+	x.out = x.h.newOutlet(x.w, r)
 	if x.accept.stream && !x.plain {
 		x.mu.Lock() // until the timer is known
 		defer x.mu.Unlock()
@@ -110,11 +110,7 @@ func (x *exchange) write(b []byte) error {
 		x.streaming = true
 		startStream(x.w)
 	}
-	err := x.out.flush(b)
-	if err != nil {
-		x.cancel(errGone)
-	}
-	return err
+	return x.out.flush(b) // what cannot be written ends the connection, and with it x.ctx
 }
 
 // outlet is a response that may take longer than the server allows for writing one. The server's time-out
@@ -123,13 +119,11 @@ type outlet struct {
 	w       http.ResponseWriter
 	control http.ResponseController
 	limit   time.Duration // that the server gives for writing; 0: none
+	wait    time.Duration // for one event where the server sets no limit
 }
 
-// writeWait is how long a client may take for one event where the server sets no limit.
-const writeWait = 30 * time.Second
-
-func newOutlet(w http.ResponseWriter, r *http.Request) outlet {
-	o := outlet{w: w, control: *http.NewResponseController(w)}
+func (h *HTTP) newOutlet(w http.ResponseWriter, r *http.Request) outlet {
+	o := outlet{w: w, control: *http.NewResponseController(w), wait: h.writeWait}
 	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		o.limit = srv.WriteTimeout
 	}
@@ -147,7 +141,7 @@ func (o *outlet) extend() {
 // flush writes a part of a stream.
 func (o *outlet) flush(b []byte) error {
 	if o.extend(); o.limit <= 0 {
-		_ = o.control.SetWriteDeadline(time.Now().Add(writeWait))
+		_ = o.control.SetWriteDeadline(time.Now().Add(o.wait))
 		defer func() { _ = o.control.SetWriteDeadline(time.Time{}) }()
 	}
 	if len(b) > 0 {

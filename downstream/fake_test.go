@@ -132,6 +132,10 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 			_ = out.Send(mcp.Notification("notifications/message", nil))
 			time.Sleep(time.Millisecond)
 		}
+		if params.Text("protocolVersion") == "slow" {
+			s.f.holding <- "slow"
+			<-ctx.Done()
+		}
 		if params.Text("protocolVersion") == "refused" {
 			return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "no"))
 		}
@@ -183,9 +187,17 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 			}
 		}
 		return text(m.ID, "progressed")
-	case "ask", "ask patiently":
-		if params.Text("name") != "ask" {
+	case "ask", "ask patiently", "ask briefly":
+		switch params.Text("name") {
+		case "ask patiently":
 			ctx = context.Background()
+		case "ask briefly":
+			c, cancel := context.WithCancelCause(ctx)
+			go func() {
+				<-s.f.released
+				cancel(fmt.Errorf("a person was faster"))
+			}()
+			ctx = c
 		}
 		resp, err := out.Ask(ctx, "elicitation/create", jsontext.Value(`{"message":"really?","requestedSchema":{"type":"object","properties":{}}}`))
 		if err != nil {
@@ -202,6 +214,15 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 		case <-s.f.released:
 			return text(m.ID, "released")
 		}
+	case "flood":
+		for {
+			if err := out.Send(mcp.Notification("notifications/message", mcp.Quote(strings.Repeat("x", 64<<10)))); err != nil {
+				break
+			}
+		}
+		<-ctx.Done()
+		s.f.gaveUp <- context.Cause(ctx)
+		return mcp.Message{}
 	case "push":
 		s.Push(mcp.Notification("notifications/tools/list_changed", nil))
 		s.Push(mcp.Notification("notifications/message", jsontext.Value(`{"level":"info","data":1}`)))

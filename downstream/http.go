@@ -43,6 +43,7 @@ type HTTP struct {
 	log       *slog.Logger
 	quiet     time.Duration // how long a request may be silent before its client is shown that it is alive
 	keepAlive time.Duration
+	writeWait time.Duration // that a client may take for one event where the server sets no limit
 	grace     time.Duration // that requests in hand have to be answered when the program stops
 	patience  time.Duration // of Close
 	stopping  chan struct{}
@@ -60,7 +61,7 @@ type HTTP struct {
 
 // NewHTTP returns a handler. Call [HTTP.Close] to have its sessions end.
 func NewHTTP(o HTTPOptions) *HTTP {
-	h := &HTTP{o: o, log: o.Logger, quiet: 10 * time.Second, keepAlive: 15 * time.Second, grace: time.Second, patience: 5 * time.Second,
+	h := &HTTP{o: o, log: o.Logger, quiet: 10 * time.Second, keepAlive: 15 * time.Second, writeWait: 30 * time.Second, grace: time.Second, patience: 5 * time.Second,
 		stopping: make(chan struct{}), sessions: map[string]*conversation{}, counts: map[string]int{}, live: map[*exchange]struct{}{}, drained: make(chan struct{})}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
@@ -480,16 +481,19 @@ func (h *HTTP) open(x *exchange, r *http.Request, caller Caller, m mcp.Message) 
 	defer c.lease.give()
 	x.plain = true
 	resp, ok := h.run(x, r, c.lease.session, m, c)
-	if !ok || resp.Err != nil || !h.register(c) {
-		h.unreserve(caller.Agent)
-		c.lease.end()
-		if ok {
+	if ok && resp.Err == nil {
+		if h.register(c) {
+			x.w.Header()[mcp.HeaderSession] = []string{c.id}
 			x.finish(resp)
+			return
 		}
-		return
+		resp = mcp.Refuse(m.ID, errNoMore)
 	}
-	x.w.Header()[mcp.HeaderSession] = []string{c.id}
-	x.finish(resp)
+	h.unreserve(caller.Agent)
+	c.lease.end()
+	if ok {
+		x.finish(resp)
+	}
 }
 
 // reserve makes room for one more session of an agent.

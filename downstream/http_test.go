@@ -522,6 +522,79 @@ func TestAClientThatIsNotWaitedForIsTold(t *testing.T) {
 	}
 }
 
+func TestAQuestionThatNeedsNoAnswerIsTakenBack(t *testing.T) {
+	s := newSite(t)
+	session := s.session(t)
+	stream, id := s.asked(t, session, 1, "ask briefly")
+	close(s.released)
+	if got, want := lineOf(t, stream, "data: "), `data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := lineOf(t, stream, "data: "); !strings.Contains(got, "not asked: a person was faster") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestASessionThatBeginsWhenAllEndsIsRefused(t *testing.T) {
+	s := newSite(t)
+	done := make(chan string)
+	go func() {
+		resp, body := s.post(t, nil, strings.Replace(initialize, mcp.VersionLegacy, "slow", 1))
+		done <- resp.Header.Get(mcp.HeaderSession) + body
+	}()
+	<-s.holding
+	s.h.Close()
+	if n := len(s.sessions()); n != 0 {
+		t.Errorf("%d sessions are open", n)
+	}
+	if got := <-done; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":0,"error"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAClientThatDoesNotReadIsGone(t *testing.T) {
+	for name, limit := range map[string]time.Duration{"the server's limit": 50 * time.Millisecond, "our own": 0} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.srv.Close()
+			s.srv = httptest.NewUnstartedServer(s.h)
+			s.srv.Config.WriteTimeout = limit
+			s.srv.Start()
+			s.h.writeWait = 50 * time.Millisecond
+			defer s.srv.Close()
+			body := call(1, "flood", "")
+			raw := fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s",
+				s.session(t).Get(mcp.HeaderSession), len(body), body)
+			c, err := net.Dial("tcp", s.srv.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, raw); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-s.gaveUp; err != errGone {
+				t.Errorf("given up because %v", err)
+			}
+		})
+	}
+}
+
+func TestATooLargeBodyIsNotWaitedFor(t *testing.T) {
+	s := newSite(t)
+	c, err := net.Dial("tcp", s.srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(l, "HTTP/1.1 413") {
+		t.Errorf("got %q, %v", l, err)
+	}
+}
+
 func TestNothingIsSentBeforeASessionHasItsName(t *testing.T) {
 	s := newSite(t)
 	s.h.quiet = time.Nanosecond

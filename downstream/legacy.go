@@ -120,7 +120,7 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation) {
 	}
 	defer h.touch(c)
 	defer c.mail.leave()
-	out := newOutlet(w, r)
+	out := h.newOutlet(w, r)
 	startStream(w)
 	if out.flush(nil) != nil {
 		return
