@@ -69,8 +69,8 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 }
 
 var (
-	errNoToken  = errors.New("An agent's token is needed: Authorization: Bearer <token>.")
-	errBadToken = errors.New("The token is not known; it must be one of an agent in the gate's configuration.")
+	errNoToken  = errors.New("an agent's token is needed: Authorization: Bearer <token>")
+	errBadToken = errors.New("the token is not known; it must be one of an agent in the gate's configuration")
 	errPerson   = downstream.ErrForbidden("The token is a person's. Only agents call tools; people's tokens decide, and must stay out of an agent's reach.")
 )
 

@@ -554,6 +554,7 @@ func (c *checker) policy(root ast.Node) bool {
 	for _, s := range c.cfg.MCP.Servers {
 		servers = append(servers, s.Name)
 	}
+	agents = append(agents, "local") // who comes over the socket without a token
 	c.cfg.PolicyConfig = policy.Read(root)
 	c.rules(&c.cfg.PolicyConfig)
 	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers})
