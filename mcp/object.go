@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -26,10 +27,24 @@ type ObjectError struct {
 
 func (e *ObjectError) Error() string { return e.Reason }
 
+// decoders are kept for the next message: making one costs as much as reading a small object.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// read returns a decoder of v; done gives it back.
+func read(v []byte) (d *jsontext.Decoder, done func()) {
+	d = decoders.Get().(*jsontext.Decoder)
+	d.Reset(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return d, func() {
+		d.Reset(bytes.NewBuffer(nil)) // it must not keep the message alive
+		decoders.Put(d)
+	}
+}
+
 // ReadObject reads v, which must be one JSON object and nothing else, one level deep; the values refer
 // to v. A name that occurs twice, or twice but for letter case, is refused.
 func ReadObject(v []byte) (Object, *ObjectError) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d, done := read(v)
+	defer done()
 	syntax := func() (Object, *ObjectError) { return nil, &ObjectError{"it is not valid JSON", true} }
 	t, err := d.ReadToken()
 	if err != nil {
@@ -38,7 +53,7 @@ func ReadObject(v []byte) (Object, *ObjectError) {
 	if t.Kind() != '{' {
 		return nil, &ObjectError{Reason: "it is not an object"}
 	}
-	var o Object
+	o := make(Object, 0, 8)
 	for d.PeekKind() != '}' {
 		t, err := d.ReadToken()
 		if err != nil || t.Kind() != '"' {
@@ -165,7 +180,8 @@ func (o Object) Bytes() jsontext.Value {
 
 // ReadArray returns the elements of v, which must be one JSON array; the values refer to v.
 func ReadArray(v []byte) ([]jsontext.Value, *ObjectError) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d, done := read(v)
+	defer done()
 	t, err := d.ReadToken()
 	if err != nil || t.Kind() != '[' {
 		return nil, &ObjectError{Reason: "it is not an array", syntax: err != nil}
