@@ -85,6 +85,16 @@ type fake struct {
 	asked     map[string]chan mcp.Message   // by the id of what was asked
 	ears      map[chan mcp.Message]bool     // streams of what it sends by itself
 	asks      int
+	pipes     map[net.Conn]bool
+}
+
+// hangUp ends the connections over stdio.
+func (f *fake) hangUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.pipes {
+		c.Close()
+	}
 }
 
 // fakeCall is one tools/call.
@@ -179,7 +189,7 @@ func (f *fake) listen() (chan mcp.Message, func()) {
 }
 
 func newFake(era mcp.Era, call func(*fakeCall) string, tools ...string) *fake {
-	return &fake{era: era, tools: tools, call: call, stopped: map[string]context.CancelFunc{}, asked: map[string]chan mcp.Message{}, ears: map[chan mcp.Message]bool{}}
+	return &fake{era: era, tools: tools, call: call, stopped: map[string]context.CancelFunc{}, asked: map[string]chan mcp.Message{}, ears: map[chan mcp.Message]bool{}, pipes: map[net.Conn]bool{}}
 }
 
 // take answers one message; the zero Message is none.
@@ -244,6 +254,11 @@ func (f *fake) take(ctx context.Context, m mcp.Message, send func(mcp.Message)) 
 	case m.Method == "resources/subscribe", m.Method == "resources/unsubscribe", m.Method == "ping":
 		return yes(`{}`)
 	case m.Method == "subscriptions/listen" && f.era == mcp.Modern:
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		f.mu.Lock()
+		f.stopped[string(m.ID)] = cancel
+		f.mu.Unlock()
 		ear, over := f.listen()
 		defer over()
 		want, _ := params.Object("notifications")
@@ -303,6 +318,10 @@ func or(v jsontext.Value, otherwise string) jsontext.Value {
 func (f *fake) pipe(c net.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	f.mu.Lock()
+	f.pipes[c] = true
+	f.mu.Unlock()
+	defer func() { f.mu.Lock(); delete(f.pipes, c); f.mu.Unlock() }()
 	var mu sync.Mutex
 	var working sync.WaitGroup
 	defer working.Wait()

@@ -51,7 +51,7 @@ func (r *request) fly(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.Erro
 			if !detached.can(method, params) {
 				return decline(method)
 			}
-			if why := detached.mayAsk(ctx, l, method, params); why != nil {
+			if why := detached.allowed(ctx, l, method, params); why != nil {
 				return nil, why
 			}
 			return f.ask(ctx, method, params)
@@ -186,7 +186,7 @@ func (r *request) ask(ctx context.Context, l *link, method string, params jsonte
 	if r.client.Era == mcp.Modern || !r.can(method, params) {
 		return decline(method)
 	}
-	if why := r.mayAsk(ctx, l, method, params); why != nil {
+	if why := r.allowed(ctx, l, method, params); why != nil {
 		return nil, why
 	}
 	resp, err := r.out.Ask(ctx, method, params)
@@ -220,9 +220,9 @@ func (r *request) can(method string, params jsontext.Value) bool {
 	return false
 }
 
-// mayAsk has the gate decide whether a server may ask the client for something. There is nobody to wait
-// for: what policy does not allow is declined.
-func (r *request) mayAsk(ctx context.Context, l *link, method string, params jsontext.Value) *mcp.Error {
+// allowed has the gate decide about a method beside a client's own requests: what a server asks the client,
+// or a client listens to. There is nobody to wait for: what policy does not allow is declined.
+func (r *request) allowed(ctx context.Context, l *link, method string, params jsontext.Value) *mcp.Error {
 	args, err := approval.ParseArgs(params)
 	if err != nil {
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
@@ -234,7 +234,7 @@ func (r *request) mayAsk(ctx context.Context, l *link, method string, params jso
 	}
 	switch {
 	case err != nil:
-		return mcp.Errorf(mcp.CodeUnavailable, "The gate could not decide whether this may be asked.")
+		return mcp.Errorf(mcp.CodeUnavailable, "The gate could not decide about %s.", method)
 	case out.Word == approval.WordApproved:
 		r.report(ctx, &passage{out: out}, approval.RanSucceeded)
 		return nil
@@ -283,7 +283,7 @@ func (r *request) passInputRequired(p *passage, result mcp.Object) (jsontext.Val
 			r.report(r.ctx, p, approval.RanUnknown)
 			return r.failed(p.tool, fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
 		}
-		if why := r.mayAsk(r.ctx, p.link, q.Text("method"), orEmpty(q.Get("params"))); why != nil {
+		if why := r.allowed(r.ctx, p.link, q.Text("method"), orEmpty(q.Get("params"))); why != nil {
 			r.report(r.ctx, p, approval.RanUnknown)
 			return r.failed(p.tool, fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s", p.link.up.Name, why.Message), why.Code)
 		}

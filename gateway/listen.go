@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,9 +20,39 @@ type listener struct {
 	kinds   []string
 	tasks   []string
 
-	mu   sync.Mutex
-	uris map[string]bool
-	over bool
+	mu    sync.Mutex
+	uris  map[string]bool
+	acked bool          // the client was told what is agreed: that comes first
+	early []mcp.Message // what came before
+	over  bool
+}
+
+// send sends a message of the subscription, or keeps it until the client was told what is agreed. e.mu is
+// held. A client that is gone ends the request.
+func (e *listener) send(method string, params mcp.Object) {
+	m := mcp.Notification(method, params.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes())
+	if !e.acked {
+		e.early = append(e.early, m)
+		return
+	}
+	_ = e.out(m)
+}
+
+// acknowledge tells the client what is agreed, and what has come meanwhile.
+func (e *listener) acknowledge(agreed mcp.Object) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	early := e.early
+	e.acked, e.early = true, nil
+	if err := e.out(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
+		{Name: "notifications", Value: agreed.Bytes()}, {Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()},
+	}.Bytes())); err != nil {
+		return err
+	}
+	for _, m := range early {
+		_ = e.out(m)
+	}
+	return nil
 }
 
 // hear passes on a notification that the client subscribed to.
@@ -35,8 +66,7 @@ func (e *listener) hear(m mcp.Message, uri string) {
 	if err != nil {
 		return
 	}
-	meta := mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}
-	_ = e.out(mcp.Notification(m.Method, params.With("_meta", meta.Bytes()).Bytes())) // a client that is gone ends the request
+	e.send(m.Method, params)
 }
 
 // listen answers subscriptions/listen: it lasts until the client ends it.
@@ -62,45 +92,6 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 			agreed = append(agreed, mcp.Member{Name: k.name, Value: jsontext.Value("true")})
 		}
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
-	defer cancel()
-	var uris []string
-	if v := want.Get("resourceSubscriptions"); v != nil {
-		vs, bad := mcp.ReadArray(v)
-		if bad != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: resourceSubscriptions: %s.", bad)
-		}
-		for _, v := range vs {
-			uri := mcp.Text(v)
-			l, err := r.holder(uri)
-			if err != nil {
-				continue // it is not among those that are agreed to
-			}
-			if !r.subscribeFor(ctx, l, uri, e) {
-				continue
-			}
-			uris = append(uris, uri)
-		}
-	}
-	if len(uris) > 0 {
-		agreed = append(agreed, mcp.Member{Name: "resourceSubscriptions", Value: mcp.Marshal(uris)})
-	}
-	if v := want.Get("taskIds"); v != nil && r.from.tasks {
-		if vs, bad := mcp.ReadArray(v); bad == nil {
-			for _, v := range vs {
-				if _, none := r.taskOf(mcp.Text(v)); none == nil {
-					e.tasks = append(e.tasks, mcp.Text(v))
-				}
-			}
-			agreed = append(agreed, mcp.Member{Name: "taskIds", Value: mcp.Marshal(orNone(e.tasks))})
-		}
-	}
-	meta := mcp.Object{{Name: mcp.MetaSubscription, Value: r.id}}
-	if err := r.out.Send(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
-		{Name: "notifications", Value: agreed.Bytes()}, {Name: "_meta", Value: meta.Bytes()},
-	}.Bytes())); err != nil {
-		return nil, mcp.Errorf(mcp.CodeInternalError, "The client is gone.")
-	}
 	r.g.mu.Lock()
 	r.g.listeners[e] = true
 	r.g.mu.Unlock()
@@ -112,6 +103,48 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 		e.over = true
 		e.mu.Unlock()
 	}()
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	var uris []string
+	if v := want.Get("resourceSubscriptions"); v != nil {
+		vs, bad := mcp.ReadArray(v)
+		if bad != nil {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: resourceSubscriptions: %s.", bad)
+		}
+		for _, v := range vs {
+			uri := mcp.Text(v)
+			if len(uris) == maxUpdates || slices.Contains(uris, uri) {
+				continue // it is not among those that are agreed to
+			}
+			l, err := r.holder(uri)
+			if err != nil || r.allowed(ctx, l, "resources/subscribe", mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
+				continue
+			}
+			uris = append(uris, uri)
+		}
+	}
+	if len(uris) > 0 {
+		agreed = append(agreed, mcp.Member{Name: "resourceSubscriptions", Value: mcp.Marshal(uris)})
+	}
+	if v := want.Get("taskIds"); v != nil && r.from.tasks {
+		vs, bad := mcp.ReadArray(v)
+		if bad != nil {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: taskIds: %s.", bad)
+		}
+		ids := []string{}
+		for _, v := range vs {
+			if _, none := r.taskOf(mcp.Text(v)); none == nil && len(ids) < maxUpdates {
+				ids = append(ids, mcp.Text(v))
+			}
+		}
+		e.mu.Lock()
+		e.tasks = ids
+		e.mu.Unlock()
+		agreed = append(agreed, mcp.Member{Name: "taskIds", Value: mcp.Marshal(ids)})
+	}
+	if err := e.acknowledge(agreed); err != nil {
+		return nil, mcp.Errorf(mcp.CodeInternalError, "The client is gone.")
+	}
 	if len(agreed) > 0 {
 		select {
 		case <-ctx.Done():
@@ -119,15 +152,15 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 		case <-r.g.stopping:
 		}
 	}
+	meta := mcp.Object{{Name: mcp.MetaSubscription, Value: r.id}}
 	return mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)}, {Name: "_meta", Value: meta.Bytes()}}.Bytes(), nil
 }
 
-func orNone(s []string) []string {
-	if s == nil {
-		return []string{}
-	}
-	return s
-}
+// maxUpdates is how many resources, and how many tasks, one subscription is told of.
+const maxUpdates = 256
+
+// relisten is how long it takes until a lost subscription is taken up again.
+const relisten = time.Second
 
 // subscribeFor has a server tell of a resource's updates while ctx lives.
 func (r *request) subscribeFor(ctx context.Context, l *link, uri string, e *listener) bool {
@@ -142,13 +175,24 @@ func (r *request) subscribeFor(ctx context.Context, l *link, uri string, e *list
 		want := mcp.Object{{Name: "resourceSubscriptions", Value: mcp.Marshal([]string{uri})}}
 		params := mcp.Object{{Name: "notifications", Value: want.Bytes()}, {Name: "_meta", Value: l.ourMeta()}}
 		r.g.running.Go(func() {
-			_, _ = conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), On: func(m mcp.Message) {
-				if m.Method == resourceUpdated {
-					if p, err := mcp.ReadObject(m.Params); err == nil {
-						e.hear(mcp.Notification(m.Method, p.Without("_meta").Bytes()), p.Text("uri"))
+			for ctx.Err() == nil { // a connection that is lost is followed by another
+				_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), On: func(m mcp.Message) {
+					if m.Method == resourceUpdated {
+						if p, err := mcp.ReadObject(m.Params); err == nil {
+							e.hear(mcp.Notification(m.Method, p.Without("_meta").Bytes()), p.Text("uri"))
+						}
+					}
+				}})
+				if err == nil { // it was answered: refused, or ended
+					return
+				}
+				for r.g.rest(ctx, relisten); ctx.Err() == nil; r.g.rest(ctx, relisten) {
+					if next, err := l.get(ctx); err == nil && next.Hello().Era == mcp.Modern {
+						conn = next
+						break
 					}
 				}
-			}}) // it ends with the client's request, or with the connection
+			}
 		})
 		return true
 	}
@@ -159,6 +203,10 @@ func (r *request) subscribeFor(ctx context.Context, l *link, uri string, e *list
 			return false
 		}
 	}
-	context.AfterFunc(ctx, func() { r.session.unlisten(uri) })
+	context.AfterFunc(ctx, func() {
+		if r.g.work.Err() == nil {
+			r.session.unlisten(uri)
+		}
+	})
 	return true
 }

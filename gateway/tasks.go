@@ -170,7 +170,7 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 		if !r.can(method, params) {
 			return decline(method)
 		}
-		if why := r.mayAsk(ctx, l, method, params); why != nil {
+		if why := r.allowed(ctx, l, method, params); why != nil {
 			return nil, why
 		}
 		return t.ask(ctx, r.g, method, params)
@@ -295,8 +295,7 @@ func (e *listener) hearTask(t *task, params mcp.Object) {
 	defer e.mu.Unlock()
 	for _, id := range e.tasks {
 		if id == t.id && e.session.client.Agent == t.agent && !e.over {
-			meta := mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}
-			_ = e.out(mcp.Notification("notifications/tasks", params.With("_meta", meta.Bytes()).Bytes()))
+			e.send("notifications/tasks", params)
 		}
 	}
 }
