@@ -442,8 +442,9 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			params = params.With("_meta", meta.Bytes())
 		}
 		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), On: r.onNotification(id, p.link)}
-		if p.tool != nil && len(p.tool.params) > 0 {
+		if p.tool != nil && hello.Era == mcp.Modern {
 			u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
+			u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
 		}
 		if ask != nil {
 			u.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {

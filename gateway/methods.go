@@ -143,7 +143,7 @@ func paramHeaders(t *tool, args jsontext.Value) http.Header {
 	h := http.Header{}
 	for _, p := range t.params {
 		if v, ok := p.Value(args); ok {
-			h.Set(p.Header, mcp.EncodeHeader(v))
+			h.Set(p.Header, v)
 		}
 	}
 	return h
