@@ -19,7 +19,10 @@ import (
 
 // call answers tools/call.
 func (r *request) call() (jsontext.Value, *mcp.Error) {
-	name := r.params.Text("name")
+	name, bad := r.text("name")
+	if bad != nil {
+		return nil, bad
+	}
 	args := r.params.Get("arguments")
 	if args == nil {
 		args = jsontext.Value("{}")
@@ -38,6 +41,14 @@ func (r *request) call() (jsontext.Value, *mcp.Error) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", approval.Visible(approval.CutRunes(name, 128)))
 	}
 	return r.gated(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: args}}, t)
+}
+
+// text returns a member of the params that must be a string.
+func (r *request) text(name string) (string, *mcp.Error) {
+	if v := r.params.Get(name); len(v) == 0 || v.Kind() != '"' {
+		return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s must be a string.", name)
+	}
+	return r.params.Text(name), nil
 }
 
 // passage is a request on its way through the gate to a server.
@@ -188,7 +199,22 @@ func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.
 // answers reports whether the client can be asked for anything.
 func (r *request) answers() bool { return r.from.form || r.from.url || r.from.sampling || r.from.roots }
 
-const afterPending = "The call has not run. Go on with other work; when it is decided, call it again with exactly the same arguments, which runs it once. countersign__resolved tells what was decided."
+// next is what a model is told to do after it was told how a call ended, "" where that says it.
+func next(o approval.Outcome) string {
+	switch o.Word {
+	case approval.WordPending:
+		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same arguments, which runs it once. " + feedName + " tells what was decided."
+	case approval.WordExpired:
+		return "The call was not executed. Nobody refused it: call it again if it is still needed, and people are asked anew."
+	case approval.WordCancelled, approval.WordLapsed:
+		return "The call was not executed. Call it again if it is still needed, and people are asked anew."
+	case approval.WordDenied:
+		if o.Request == nil { // by policy, which the same call meets again
+			return "The call was not executed; do not repeat it, try a different approach."
+		}
+	}
+	return ""
+}
 
 // tell answers in the server's place.
 func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
@@ -206,8 +232,8 @@ func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
 		return nil, &mcp.Error{Code: code, Message: o.Message, Data: meta.Bytes()}
 	}
 	texts := []string{o.Message}
-	if pending {
-		texts = append(texts, afterPending)
+	if s := next(o); s != "" {
+		texts = append(texts, s)
 	}
 	// Clients hold results to the schema that a tool declares, unless they are errors.
 	return r.toolResult(!pending || p.tool.output, meta, texts...), nil
@@ -428,7 +454,7 @@ const maxRounds = 10
 func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, ask asker) (jsontext.Value, *mcp.Error) {
 	bounded, cancel := context.WithTimeout(ctx, p.link.up.Timeout)
 	defer cancel()
-	hello := conn.Hello()
+	hello, again := conn.Hello(), false
 	for round := 0; ; round++ {
 		id := conn.NewID()
 		params := p.params
@@ -456,6 +482,13 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			}
 		}
 		resp, err := conn.Do(bounded, u)
+		if err != nil && !upstream.Sent(err) && conn.Err() != nil && !again {
+			// The connection had ended before: as nothing was sent, it goes over the next one.
+			if over, ok := p.reconnected(bounded); ok {
+				conn, hello, again = over, over.Hello(), true
+				continue
+			}
+		}
 		if err != nil {
 			return r.lost(ctx, p, err)
 		}
@@ -500,6 +533,22 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		r.report(ctx, p, ran)
 		return r.fitting(resp.Result), nil
 	}
+}
+
+// reconnected returns a new connection for what could not be sent over the old one, if the server is
+// there, and its tool still the one that the call was let through for.
+func (p *passage) reconnected(ctx context.Context) (upstream.Conn, bool) {
+	conn, err := p.link.get(ctx)
+	if err != nil || p.state != nil {
+		return nil, false
+	}
+	if p.tool != nil {
+		c, err := p.link.catalogue(ctx, false)
+		if err != nil || c.named[p.tool.name] == nil || c.named[p.tool.name].digest != p.tool.digest {
+			return nil, false
+		}
+	}
+	return conn, true
 }
 
 // fitting makes a result of the legacy era one of the modern where that takes more.

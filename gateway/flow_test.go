@@ -148,7 +148,11 @@ func TestRule1_WhatPolicyDeniesIsNotForwarded(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, denyAll, long, s, around{})
-		wantText(t, w.client(modern).call("t", `{}`), true, "Policy denied: frozen — Nothing runs today.")
+		a := w.client(modern).call("t", `{}`)
+		wantText(t, a, true, "Policy denied: frozen — Nothing runs today.")
+		if got := a.texts(); len(got) != 2 || !strings.Contains(got[1], "was not executed; do not repeat it") {
+			t.Errorf("the model is told %q", got)
+		}
 		wantCalls(t, s, 0)
 	})
 }
@@ -299,6 +303,9 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 				got := "^" + a.text() + "$"
 				if !strings.HasPrefix(got, strings.TrimSuffix(c.want, "$")) || strings.HasSuffix(c.want, "$") && got != c.want || !a.isError() {
 					t.Errorf("got %s\nwant %s", a.raw, c.want)
+				}
+				if next := strings.Join(a.texts(), " "); !strings.Contains(next, "was not executed") {
+					t.Errorf("the model is not told what to do next: %s", a.raw)
 				}
 				wantCalls(t, s, 0)
 			})
@@ -754,6 +761,28 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 		t.Errorf("the outcome is %s, want failed", got)
 	}
 	wantCalls(t, s, 0)
+}
+
+// A server that forgot the session takes nothing of it: the call goes over a new one, unless the tool is
+// another one by now.
+func TestAnApprovalIsNotSpentOnAConnectionThatHadEnded(t *testing.T) {
+	s := newScripted(t, false, "t")
+	w := one(t, askAll, brief, s, around{})
+	c := w.client(false)
+	w.answer(c.call("t", `{}`).id(), true, "")
+	s.restart()
+	wantText(t, c.call("t", `{}`), false, "done")
+	wantCalls(t, s, 1)
+	second := c.call("t", `{"n":2}`)
+	if second.id() == "" {
+		t.Fatal(second.raw)
+	}
+	w.answer(second.id(), true, "")
+	s.set(func() { s.lists["tools/list"] = []string{tool("t", `"title":"other"`)} })
+	s.restart()
+	if a := c.call("t", `{"n":2}`); !a.isError() || !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not executed: ") {
+		t.Errorf("got %s", a.raw)
+	}
 }
 
 // process tests what a server does that runs as a process of its own.

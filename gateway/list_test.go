@@ -423,7 +423,7 @@ func TestRequestsFindTheServerTheyAreFor(t *testing.T) {
 			{"prompts/get", `{"name":"b__ask"}`, -32602},
 			{"prompts/get", `{}`, -32602},
 			{"resources/read", `{"uri":"file:///c"}`, notFound},
-			{"resources/read", `{"uri":7}`, notFound},
+			{"resources/read", `{"uri":7}`, -32602},
 			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"x"}}`, -32602},
 			{"completion/complete", `{"ref":{"type":"ref/other","name":"ask"}}`, -32602},
 			{"completion/complete", `{"ref":[]}`, -32602},

@@ -12,7 +12,11 @@ import (
 
 // promptGet answers prompts/get.
 func (r *request) promptGet() (jsontext.Value, *mcp.Error) {
-	l, name, err := r.prompt(r.params.Text("name"))
+	offered, err := r.text("name")
+	if err != nil {
+		return nil, err
+	}
+	l, name, err := r.prompt(offered)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +46,10 @@ func (r *request) prompt(offered string) (*link, string, *mcp.Error) {
 
 // resourceRead answers resources/read.
 func (r *request) resourceRead() (jsontext.Value, *mcp.Error) {
-	uri := r.params.Text("uri")
+	uri, err := r.text("uri")
+	if err != nil {
+		return nil, err
+	}
 	l, err := r.holder(uri)
 	if err != nil {
 		return nil, err

@@ -29,13 +29,16 @@ func (r *request) ownCall(t *Tool, args jsontext.Value) (jsontext.Value, *mcp.Er
 	return r.toolResult(failed, nil, text), nil
 }
 
+// feedName is the tool that gives the feed.
+const feedName = reserved + "resolved"
+
 const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have taken note of; they are not told again."}},"additionalProperties":false}`
 
 // resolvedTool is the agent's feed as a tool.
 func (g *Gateway) resolvedTool() Tool {
 	return Tool{
-		Name: reserved + "resolved",
-		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or lapsed, each with its id. " +
+		Name: feedName,
+		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or lapsed, each with its id. Tools are named server/tool there. " +
 			"An approved call runs when you call it again with exactly the same arguments. Give the ids back in ack once you have taken note.",
 		Schema: jsontext.Value(resolvedSchema),
 		Call:   g.resolved,

@@ -244,6 +244,12 @@ func (s *session) Close() {
 
 // link returns the session's way to a server.
 func (s *session) link(ctx context.Context, u *up) (*link, error) {
+	s.mu.Lock()
+	own := s.owned[u]
+	s.mu.Unlock()
+	if own != nil { // it lives by itself, whatever becomes of the shared one
+		return own, nil
+	}
 	if u.shared != nil {
 		if s.client.Era == mcp.Modern || u.URL == "" {
 			return u.shared, nil
@@ -493,7 +499,7 @@ func (r *request) answerList(member string, all []item, catalogs []*catalog) (js
 func (r *request) look() ([]*link, []*catalog, *mcp.Error) {
 	r.introduce()
 	links, catalogs, why := r.catalogs(r.ctx, r.params.Get("cursor") == nil)
-	if len(catalogs) == 0 && why != nil {
+	if len(catalogs) == 0 && why != nil && r.g.o.Wrapper { // else there is at least what the gate itself offers
 		return nil, nil, unavailable(why)
 	}
 	return links, catalogs, nil
@@ -536,24 +542,28 @@ func (s *session) find(ctx context.Context, name string, again bool) (*tool, err
 		if !ok {
 			continue
 		}
-		l, err := s.link(ctx, u)
+		t, err := s.toolOf(ctx, u, own, again)
 		if err != nil {
-			return nil, err
-		}
-		c, err := l.catalogue(ctx, false)
-		if err != nil {
-			return nil, err
-		}
-		t := c.named[own]
-		if t == nil && again {
-			if c, err = l.catalogue(ctx, true); err != nil {
-				return nil, err
-			}
-			t = c.named[own]
+			return nil, fmt.Errorf("the MCP server %s cannot be reached: %w", u.Name, err)
 		}
 		return t, nil
 	}
 	return nil, nil
+}
+
+func (s *session) toolOf(ctx context.Context, u *up, own string, again bool) (*tool, error) {
+	l, err := s.link(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	c, err := l.catalogue(ctx, false)
+	if err == nil && c.named[own] == nil && again {
+		c, err = l.catalogue(ctx, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.named[own], nil
 }
 
 // agent is the client as an actor.
