@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"countersign/approval"
@@ -23,7 +24,14 @@ type Gate struct {
 func problem(err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
-		return &approval.Error{Code: approval.CodeStoreUnavailable, Message: "the gate cannot be reached.", Err: err}
+		message := "the gate's answer cannot be read; is the address a gate's, and of this version?"
+		switch {
+		case client.Unreachable(err):
+			message = "the gate cannot be reached: " + strings.TrimPrefix(err.Error(), "client: ") + "."
+		case errors.Is(err, context.Canceled):
+			message = "the call was given up before the gate answered."
+		}
+		return &approval.Error{Code: approval.CodeStoreUnavailable, Message: message, Err: err}
 	}
 	message := e.Detail
 	if message == "" {
@@ -35,6 +43,10 @@ func problem(err error) error {
 		message = "the gate does not know this agent's token (COUNTERSIGN_TOKEN, or --token)."
 	case e.Code == string(approval.CodeAgentsOnly):
 		message = "the token is a person's, and only an agent's may ask; put an agent's token into COUNTERSIGN_TOKEN."
+	case e.Status == http.StatusRequestEntityTooLarge:
+		code, message = approval.CodeInvalidArgs, "the arguments are larger than the gate takes."
+	case e.Code == "unknown_field":
+		code, message = approval.CodeStoreUnavailable, "the gate does not take what this program asks; it may be of an older version."
 	case e.Status >= 500:
 		code = approval.CodeStoreUnavailable
 	}
@@ -56,42 +68,79 @@ func outcome(a client.Answer) (approval.Outcome, error) {
 	switch o.Word {
 	case approval.WordPending:
 		if o.Request == nil {
-			return o, errors.New("the gate's answer names no request")
+			return approval.Outcome{}, unreadable("the gate's answer names no request.")
 		}
 	case approval.WordApproved: // what was approved is what is sent
 		args, err := approval.ParseArgs(a.Args)
 		if o.Request == nil || len(a.Args) == 0 || err != nil {
-			return o, errors.New("the gate's answer holds no stored arguments; it may be of an older version")
+			return approval.Outcome{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. The approval may be used up.")
 		}
-		o.Request.Args = args.Canonical() // JSON has more than one way to write a text
+		o.Request.Args = args.Canonical()
 	case approval.WordAllow, approval.WordDenied, approval.WordExpired, approval.WordCancelled, approval.WordLapsed:
 	default:
-		return o, fmt.Errorf("the gate answered with a decision that is not known: %.32q", a.Decision)
+		return approval.Outcome{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Decision))
 	}
 	return o, nil
+}
+
+// unreadable says what is wrong with an answer of the gate. It is never taken for a yes.
+func unreadable(message string) error {
+	return &approval.Error{Code: approval.CodeStoreUnavailable, Message: message}
+}
+
+// passing reports whether err may be over in a moment: the gate is away, or too busy.
+func passing(err error) bool {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e.Status >= 500 || e.Status == http.StatusTooManyRequests
+	}
+	return client.Unreachable(err)
+}
+
+// renew makes a gate reachable again that err says is not, where that can be done.
+func (g *Gate) renew(ctx context.Context, err error) error {
+	if g.Renew == nil || !client.Unreachable(err) || ctx.Err() != nil {
+		return nil
+	}
+	if err := g.Renew(ctx); err != nil {
+		return &approval.Error{Code: approval.CodeStoreUnavailable, Message: err.Error(), Err: err}
+	}
+	return nil
 }
 
 // CheckAhead asks whether a call may run now. What the gate allows is on its record by then.
 func (g *Gate) CheckAhead(ctx context.Context, c approval.Call) (approval.Outcome, error) {
 	a, err := g.Client.Call(ctx, wireCall(c))
-	if err != nil && client.Unreachable(err) && g.Renew != nil && ctx.Err() == nil {
+	if client.Unreachable(err) && g.Renew != nil {
 		// It may have gone since: nothing was decided, so it is asked once more when it is back.
-		if err := g.Renew(ctx); err != nil {
-			return approval.Outcome{}, &approval.Error{Code: approval.CodeStoreUnavailable, Message: err.Error() + ".", Err: err}
+		if err := g.renew(ctx, err); err != nil {
+			return approval.Outcome{}, err
 		}
 		a, err = g.Client.Call(ctx, wireCall(c))
 	}
 	if err != nil {
 		return approval.Outcome{}, problem(err)
 	}
-	return outcome(a)
+	o, err := outcome(a)
+	if err != nil || o.Word != approval.WordPending || !c.Task {
+		return o, err
+	}
+	// Whether the call becomes a task depends on who asked first: the answer does not tell.
+	r, err := g.Client.Approval(ctx, a.ApprovalID)
+	if err != nil {
+		return approval.Outcome{}, problem(err)
+	}
+	whole := request(r)
+	o.Request = &whole
+	return o, nil
 }
 
 // patience is between two looks at a gate that does not hold them.
 const patience = time.Second
 
 // Wait holds until the request of a pending outcome ends. The gate lets one of those who wait through, and
-// none whose connection is gone: that is how w.Still and w.Stop keep an approval unused.
+// none whose connection is gone: that is how w.Still and w.Stop keep an approval unused. A gate that goes
+// away meanwhile has the request in its store, so the call goes on waiting for it; one that is not back when
+// the time is up leaves it pending.
 func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -105,16 +154,32 @@ func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Outcome
 			return first, nil
 		}
 		begin := time.Now()
-		o, err := g.look(ctx, c, id, min(left, client.MaxWait))
-		switch cause := context.Cause(ctx); {
-		case errors.Is(cause, errStopped):
+		a, err := g.look(ctx, c, id, min(left, client.MaxWait))
+		stopped, lost := stopping(context.Cause(ctx))
+		switch {
+		case err == nil && a.Word == approval.WordApproved && lost != nil:
+			// It was let through before the gate saw that nobody may use it any more.
+			brief, end := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+			_, _ = g.Report(brief, approval.Actor{}, a.Request.ID, approval.RanFailed) // else it counts as unknown
+			end()
+			return approval.Outcome{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call is still needed.", lost))
+		case err == nil && a.Word != approval.WordPending:
+			return a, nil
+		case stopped:
 			return first, nil
-		case err != nil && cause != nil && !errors.Is(cause, context.Canceled):
-			return approval.Outcome{}, cause
-		case err != nil || o.Word != approval.WordPending:
-			return o, err
+		case lost != nil:
+			return approval.Outcome{}, lost
+		case err != nil && (ctx.Err() != nil || !passing(err)):
+			return approval.Outcome{}, asOurs(err)
+		case err != nil:
+			if err := g.renew(ctx, err); err != nil {
+				return approval.Outcome{}, err
+			}
+		case a.Request.ID != id:
+			// The one that was waited for ended between the look and the asking, as an approval does when the
+			// tool has changed: the call was asked for anew, and waits for that.
+			first, id = a, a.Request.ID
 		}
-		id = o.Request.ID
 		if spent := time.Since(begin); spent < patience { // it does not hold requests
 			select {
 			case <-time.After(min(patience-spent, time.Until(over))):
@@ -124,21 +189,40 @@ func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Outcome
 	}
 }
 
+// stopping tells why a wait ended by itself: because the program stops, or because w.Still said no.
+func stopping(cause error) (stopped bool, lost error) {
+	switch {
+	case cause == errStopped:
+		return true, nil
+	case cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded):
+		return false, nil
+	}
+	return false, cause
+}
+
 // look holds for a while until a request ends. It looks at the request before it asks, so that a call
-// whose request has ended does not make another.
+// whose request has ended does not make another. Its error is the client's, or one of the domain.
 func (g *Gate) look(ctx context.Context, c approval.Call, id string, wait time.Duration) (approval.Outcome, error) {
 	r, err := g.Client.Approval(ctx, id)
 	if err != nil {
-		return approval.Outcome{}, problem(err)
+		return approval.Outcome{}, err
 	}
 	if o := approval.Ended(request(r)); r.Status != string(approval.Pending) && o.Word != approval.WordPending {
 		return o, nil
 	}
 	a, err := g.Client.CallWait(ctx, wireCall(c), wait)
 	if err != nil {
-		return approval.Outcome{}, problem(err)
+		return approval.Outcome{}, err
 	}
 	return outcome(a)
+}
+
+// asOurs is err as one of the domain.
+func asOurs(err error) error {
+	if _, ours := errors.AsType[*approval.Error](err); ours {
+		return err
+	}
+	return problem(err)
 }
 
 var errStopped = errors.New("the gateway stops")
@@ -166,10 +250,17 @@ func watch(done <-chan struct{}, w approval.WaitOptions, cancel context.CancelCa
 	}
 }
 
+// self stands for the agent on whose behalf we ask. Who that is the gate knows, and it tells an agent of
+// nobody else's requests.
+const self = "self"
+
 // request is a request of the API as one of the domain, as far as it is known there.
 func request(a client.Approval) approval.Request {
+	if args, err := approval.ParseArgs(a.Args); err == nil {
+		a.Args = args.Canonical() // JSON has more than one way to write a text
+	}
 	return approval.Request{
-		ID: a.ID, Agent: a.Agent, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Args: a.Args, ArgsHash: a.ArgsHash,
+		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Args: a.Args, ArgsHash: a.ArgsHash,
 		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage, Rationale: a.Rationale, Preview: a.Preview,
 		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time,
 		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia), ResolveReason: a.ResolveReason,
@@ -177,14 +268,27 @@ func request(a client.Approval) approval.Request {
 	}
 }
 
-// Report records what came of a dispatched call.
+// Report records what came of a dispatched call. While the gate is away it is tried again, until ctx ends:
+// what is not recorded counts as unknown, and people are asked about it.
 func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.Ran) (approval.Request, error) {
-	a, err := g.Client.Report(ctx, id, client.Ran(ran))
-	if err != nil {
-		return approval.Request{}, problem(err)
+	for wait := firstRetry; ; wait = min(2*wait, patience) {
+		a, err := g.Client.Report(ctx, id, client.Ran(ran))
+		if err == nil {
+			return request(a), nil
+		}
+		if !passing(err) || g.renew(ctx, err) != nil {
+			return approval.Request{}, problem(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return approval.Request{}, problem(err)
+		}
 	}
-	return request(a), nil
 }
+
+// firstRetry is how long the first repetition of a report waits.
+const firstRetry = 100 * time.Millisecond
 
 // Request returns one of the agent's requests.
 func (g *Gate) Request(ctx context.Context, _ approval.Actor, id string) (approval.Request, error) {
