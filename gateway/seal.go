@@ -67,7 +67,7 @@ var errState = mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestSt
 // unseal reads a requestState that the client brought back for p, and uses it up.
 func (r *request) unseal(v jsontext.Value, p *passage) (sealed, *mcp.Error) {
 	s, err := r.open(v)
-	if err != nil || s.Agent != r.client.Agent || s.Call != p.digest() || time.Now().Unix() >= s.Until || !r.g.spent.use(s.Once, time.Unix(s.Until, 0)) {
+	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.digest() || time.Now().Unix() >= s.Until || !r.g.spent.use(s.Once, time.Unix(s.Until, 0)) {
 		return sealed{}, errState
 	}
 	return s, nil
