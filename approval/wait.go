@@ -38,14 +38,20 @@ func (g *Gate) Wait(ctx context.Context, c Call, first Outcome, w WaitOptions) (
 	if err != nil {
 		return Outcome{}, err
 	}
+	return g.waited(ctx, &c, &first, w.Still, r)
+}
+
+// waited is what comes of a wait, apart from it: there may be thousands who wait, each with a stack.
+func (g *Gate) waited(ctx context.Context, c *Call, first *Outcome, still func() error, r *Request) (Outcome, error) {
 	if r.Status == Approved && r.Live() {
-		return g.use(ctx, c, r.ID, w.Still)
+		return g.use(ctx, *c, r.ID, still)
 	}
 	if r.Status == Pending {
-		first.Request = &r
-		return first, nil
+		out := *first
+		out.Request = r
+		return out, nil
 	}
-	return endedOutcome(r), nil
+	return endedOutcome(*r), nil
 }
 
 // endedOutcome tells a caller who waited for r how it ended.
@@ -133,7 +139,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 const lookAtClock = time.Second
 
 // await returns the request once it is no longer pending, or as it stands when d is over or stop closed.
-func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-chan struct{}) (Request, error) {
+func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-chan struct{}) (*Request, error) {
 	wake, cancel := g.broker.Request(id)
 	defer cancel()
 	over := time.NewTimer(d)
@@ -165,11 +171,10 @@ func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-cha
 }
 
 // read returns one request; if it is due it is ended first, through the writer.
-func (g *Gate) read(ctx context.Context, id string) (Request, error) {
-	var r Request
-	due := false
+func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
+	r, due := new(Request), false
 	err := g.store.View(ctx, func(tx Tx) (err error) {
-		r, err = tx.Request(id)
+		*r, err = tx.Request(id)
 		due = err == nil && r.Due(tx.Now())
 		return err
 	})
@@ -177,7 +182,7 @@ func (g *Gate) read(ctx context.Context, id string) (Request, error) {
 		return r, err
 	}
 	err = g.store.Update(ctx, func(tx Tx) (err error) {
-		r, err = g.settled(ctx, tx, id)
+		*r, err = g.settled(ctx, tx, id)
 		return err
 	})
 	return r, err
@@ -209,7 +214,7 @@ func (g *Gate) view(ctx context.Context, fn func(tx Tx) error) error {
 // Request returns one request. An agent sees its own, a person any; else [CodeNotFound].
 func (g *Gate) Request(ctx context.Context, who Actor, id string) (Request, error) {
 	r, err := g.read(ctx, id)
-	return visibleTo(who, r, err)
+	return visibleTo(who, *r, err)
 }
 
 // WaitRequest is [Gate.Request] that holds up to d until the request is no longer pending. It uses
@@ -219,8 +224,8 @@ func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Dur
 	if err != nil || d <= 0 || r.Status != Pending {
 		return r, err
 	}
-	r, err = g.await(ctx, id, d, nil)
-	return visibleTo(who, r, err)
+	ended, err := g.await(ctx, id, d, nil)
+	return visibleTo(who, *ended, err)
 }
 
 func visibleTo(who Actor, r Request, err error) (Request, error) {

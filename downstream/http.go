@@ -418,6 +418,8 @@ func checkParams(r *http.Request, said claim, s Session) *mcp.Error {
 	return nil
 }
 
+var errInHand = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand.")
+
 // run has a session answer, and reports false where it could not be had.
 func (h *HTTP) run(x *exchange, r *http.Request, s Session, m mcp.Message, c *conversation) (mcp.Message, bool) {
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
@@ -431,7 +433,7 @@ func (h *HTTP) run(x *exchange, r *http.Request, s Session, m mcp.Message, c *co
 	defer h.unsetLive(x)
 	if c != nil {
 		if !c.calls.add(m.ID, x.cancel) {
-			refuse(x.w, http.StatusBadRequest, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand."))
+			refuse(x.w, http.StatusBadRequest, m.ID, errInHand)
 			return mcp.Message{}, false
 		}
 		defer c.calls.remove(m.ID)

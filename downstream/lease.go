@@ -83,12 +83,18 @@ func answer(ctx context.Context, s Session, m mcp.Message, to Stream, log *slog.
 	}()
 	resp = s.Request(ctx, m, to)
 	if (resp.Result == nil) == (resp.Err == nil) {
-		if ctx.Err() == nil {
-			log.Error("a session returned no response", "method", m.Method)
-		}
-		return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInternalError, "There is no answer: the request was given up."))
+		resp.Result, resp.Err = nil, noAnswer(ctx, m.Method, log)
 	}
-	return mcp.Message{ID: m.ID, Result: resp.Result, Err: resp.Err}
+	resp.ID, resp.Method, resp.Params = m.ID, "", nil
+	return resp
+}
+
+// noAnswer is the error in place of an answer that did not come.
+func noAnswer(ctx context.Context, method string, log *slog.Logger) jsontext.Value {
+	if ctx.Err() == nil {
+		log.Error("a session returned no response", "method", method)
+	}
+	return mcp.Marshal(mcp.Errorf(mcp.CodeInternalError, "There is no answer: the request was given up."))
 }
 
 func notify(ctx context.Context, s Session, m mcp.Message, log *slog.Logger) {

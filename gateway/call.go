@@ -81,55 +81,82 @@ func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *m
 	return result, err
 }
 
+// through takes a passage from one end to the other. Thousands may be held in it at once: what is on the
+// stack meanwhile counts, and so the steps before and after are functions of their own.
 func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
-	if err := r.describe(p); err != nil {
-		return nil, err
+	conn, next, result, bad := r.enter(p)
+	if next == wait {
+		if err := r.hold(p, conn); err != nil {
+			return r.gateFailed(p, err)
+		}
+		next = proceed
+	}
+	if next == proceed {
+		return r.decided(conn, p)
+	}
+	return result, bad
+}
+
+// step is what follows once the gate was asked.
+type step int
+
+const (
+	done    step = iota // it is answered
+	wait                // a person is being asked
+	proceed             // the gate has said what is to be done
+)
+
+// enter asks the gate, or takes up what was interrupted.
+func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsontext.Value, bad *mcp.Error) {
+	answer := func(result jsontext.Value, bad *mcp.Error) (upstream.Conn, step, jsontext.Value, *mcp.Error) {
+		return conn, done, result, bad
+	}
+	if bad := r.describe(p); bad != nil {
+		return answer(nil, bad)
 	}
 	answers, bad := readAnswers(p.responses) // before a state is used up
 	if bad != nil {
-		return nil, bad
+		return answer(nil, bad)
 	}
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
-		return r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, err), mcp.CodeUnavailable)
+		return answer(r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, err), mcp.CodeUnavailable))
 	}
 	askKeyboard := true
 	if v := r.params.Get("requestState"); v != nil {
 		s, bad := r.unseal(v, p)
 		if bad != nil {
-			return nil, bad
+			return answer(nil, bad)
 		}
 		switch {
 		case s.Flight != "":
-			return r.board(p, s, answers)
+			return answer(r.board(p, s, answers))
 		case s.Keyboard != "":
 			askKeyboard = false
 			r.keyboardSaid(s.Keyboard, answers)
 			p.responses = nil
 		case s.Approval != "": // it was let through already
-			return r.resume(conn, p, s)
+			return answer(r.resume(conn, p, s))
 		default:
 			p.state = s.State
 		}
 	}
 	gate := r.g.o.Gate
 	if p.out, err = gate.CheckAhead(r.audited(), p.call); err != nil {
-		return r.gateFailed(p, err)
+		return answer(r.gateFailed(p, err))
 	}
-	if p.out.Word == approval.WordPending {
-		if p.call.Task && p.out.Request.Task { // an ordinary request stays one, also after a restart
-			return r.startTask(p)
-		}
-		if askKeyboard && r.client.Era == mcp.Modern {
-			if form, ok := r.keyboardForm(p); ok {
-				return r.inputRequired(p, sealed{Keyboard: p.out.Request.ID}, mcp.Object{{Name: "approve", Value: form}})
-			}
-		}
-		if p.out, err = r.hold(p, conn); err != nil {
-			return r.gateFailed(p, err)
+	if p.out.Word != approval.WordPending {
+		return conn, proceed, nil, nil
+	}
+	if p.call.Task && p.out.Request.Task { // an ordinary request stays one, also after a restart
+		return answer(r.startTask(p))
+	}
+	if askKeyboard && r.client.Era == mcp.Modern {
+		if form, ok := r.keyboardForm(p); ok {
+			return answer(r.inputRequired(p, sealed{Keyboard: p.out.Request.ID}, mcp.Object{{Name: "approve", Value: form}}))
 		}
 	}
-	return r.decided(conn, p)
+	return conn, wait, nil, nil
 }
 
 // describe makes the call that the gate is asked for.
@@ -307,31 +334,36 @@ func sentence(s string) string {
 const waitingEvery = 5 * time.Second
 
 // hold waits for a person, for as long as calls are held.
-func (r *request) hold(p *passage, conn upstream.Conn) (approval.Outcome, error) {
+func (r *request) hold(p *passage, conn upstream.Conn) (err error) {
 	if r.g.o.Hold <= 0 {
-		return p.out, nil
+		return nil
 	}
 	ctx, cancel := context.WithCancel(r.audited())
 	defer cancel()
 	stopped := r.sayWaiting(ctx, p)
 	closed := r.askKeyboard(ctx, p)
-	out, err := r.g.o.Gate.Wait(ctx, p.call, p.out, approval.WaitOptions{For: r.g.o.Hold, Stop: r.g.stopping, Still: func() error {
-		if r.client.Still != nil {
-			if err := r.client.Still(); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-conn.Done(): // an approval would be spent on a server that is gone
-			return &upstream.Error{Err: errors.New("the connection is lost")}
-		default:
-			return nil
-		}
-	}})
+	gate, o := r.g.o.Gate, approval.WaitOptions{For: r.g.o.Hold, Stop: r.g.stopping, Still: func() error { return r.still(conn) }}
+	p.out, err = gate.Wait(ctx, p.call, p.out, o)
 	cancel()
 	stopped()
 	closed()
-	return out, err
+	return err
+}
+
+// still reports whether an approval can be used: not for a client that may not call any more, nor on a
+// server that is gone.
+func (r *request) still(conn upstream.Conn) error {
+	if r.client.Still != nil {
+		if err := r.client.Still(); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-conn.Done():
+		return &upstream.Error{Err: errors.New("the connection is lost")}
+	default:
+		return nil
+	}
 }
 
 // sayWaiting reports progress while a call is held; the function it returns waits until that has ended.

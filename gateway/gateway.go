@@ -88,6 +88,7 @@ type Gateway struct {
 	asked    spent // requests that a keyboard was asked about
 	tasks    tasks
 	stopping <-chan struct{}
+	idle     []func() // closes connections that are not in use
 
 	work    context.Context // ends when the gateway stops
 	halt    context.CancelFunc
@@ -130,6 +131,10 @@ func New(o Options) (*Gateway, error) {
 			s.Timeout = 5 * time.Minute
 		}
 		s.Client = g.self()
+		if s.URL != "" && s.Transport == nil { // sessions with connections of their own share what is idle
+			t := upstream.NewTransport()
+			s.Transport, g.idle = t, append(g.idle, t.CloseIdleConnections)
+		}
 		u := &up{Server: s, g: g}
 		if !o.Wrapper {
 			s.Capabilities = everything
@@ -181,7 +186,13 @@ func (g *Gateway) Stop(ctx context.Context) error {
 		s.Close()
 	}
 	done := make(chan struct{})
-	go func() { g.running.Wait(); close(done) }()
+	go func() {
+		g.running.Wait()
+		for _, end := range g.idle {
+			end()
+		}
+		close(done)
+	}()
 	select {
 	case <-done:
 		return nil

@@ -45,6 +45,7 @@ type streamable struct {
 	url       *url.URL
 	transport http.RoundTripper
 	owned     *http.Transport             // the same, if it is ours to close
+	tells     bool                        // it is traced: nothing it does not tell of has happened
 	header    atomic.Pointer[http.Header] // of every request; replaced, never changed
 	session   atomic.Bool                 // the server opened one
 
@@ -87,6 +88,7 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 		c.owned = NewTransport()
 		c.transport = c.owned
 	}
+	_, c.tells = c.transport.(*http.Transport)
 	h := http.Header{}
 	for name, values := range cfg.Header {
 		h[http.CanonicalHeaderKey(name)] = values
@@ -229,7 +231,7 @@ func (c *streamable) send(ctx context.Context, method string, h http.Header, bod
 			err = u.Err // it would repeat the URL
 		}
 		if sent = x.sent.Load(); !x.traced.Load() {
-			sent = c.owned == nil && !dialFailed(err)
+			sent = !c.tells && !dialFailed(err)
 		}
 		if sent {
 			return nil, true, fmt.Errorf("the connection to the server broke: %w", err)
@@ -680,7 +682,7 @@ func (c *streamable) listen() {
 			continue
 		}
 		wait, heard = resumeWait, true
-		e := newEvents(res.Body)
+		e := quietEvents(res.Body)
 		e.id = last
 		c.stream(e, nil, func(m mcp.Message) { c.take(c.listening, m, c.peer.Ask) })
 		if last = e.id; e.retry >= 0 {

@@ -17,7 +17,9 @@ type events struct {
 	start bool          // past the first line
 }
 
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }}
+const readerSize = 8 << 10
+
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
 
 func newEvents(r io.Reader) *events {
 	b := readers.Get().(*bufio.Reader)
@@ -25,9 +27,16 @@ func newEvents(r io.Reader) *events {
 	return &events{r: b, retry: -1}
 }
 
+// quietEvents is for a stream on which hardly anything comes, and of which there may be one per client.
+func quietEvents(r io.Reader) *events {
+	return &events{r: bufio.NewReaderSize(r, 512), retry: -1}
+}
+
 func (e *events) release() {
-	e.r.Reset(nil)
-	readers.Put(e.r)
+	if e.r.Size() >= readerSize {
+		e.r.Reset(nil)
+		readers.Put(e.r)
+	}
 	e.r = nil
 }
 
