@@ -51,6 +51,7 @@ var arrows = map[string]struct {
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"own":             {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
+	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/webhook", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
 	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "hooks", "install", "locale", "own", "sandbox", "setup", "wrap"}, "flags and tables"},
 }

@@ -1,0 +1,85 @@
+//go:build interop
+
+package interop
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// fakes are the servers that this test binary can be.
+var fakes = map[string]func(){"recorder": recorder, "echo": echo, "echo over stdio": echoStdio}
+
+// recordEnv names the file that the recorder writes to.
+const recordEnv = "COUNTERSIGN_INTEROP_RECORD"
+
+// recorder is a stdio server that writes down the calls which it gets, line by line as they came.
+func recorder() {
+	record, err := os.OpenFile(os.Getenv(recordEnv), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		log.Fatal(err)
+	}
+	in := bufio.NewReader(os.Stdin)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			log.Fatal(err)
+		}
+		if m.ID == nil {
+			continue
+		}
+		answer := `"error":{"code":-32601,"message":"Method not found"}`
+		switch m.Method {
+		case "initialize":
+			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"recorder","version":"1"}}`
+		case "tools/list":
+			answer = `"result":{"tools":[{"name":"record","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			if _, err := record.Write(line); err != nil {
+				log.Fatal(err)
+			}
+			answer = `"result":{"content":[{"type":"text","text":"recorded"}],"structuredContent":{"big":9007199254740993,"small":1.10}}`
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer)
+	}
+}
+
+// echoEnv is where echo listens.
+const echoEnv = "COUNTERSIGN_INTEROP_ECHO"
+
+func echoServer() *mcp.Server {
+	type in struct {
+		Text string `json:"text"`
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.Text}}}, nil, nil
+	})
+	return s
+}
+
+// echo is the reference SDK's server with one tool, over streamable HTTP.
+func echo() {
+	s := echoServer()
+	log.Fatal(http.ListenAndServe(os.Getenv(echoEnv), mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)))
+}
+
+func echoStdio() {
+	if err := echoServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		log.Fatal(err)
+	}
+}
