@@ -874,7 +874,7 @@ func TestTheFeedIsATool(t *testing.T) {
 			t.Errorf("the feed says %q", lines)
 		}
 		other := w.clientAs(modern, otherToken, `{}`)
-		wantText(t, other.call("countersign__resolved", `{"ack":["`+no+`"]}`), false, "Nothing new has been decided.")
+		wantText(t, other.call("countersign__resolved", `{"ack":["`+no+`"]}`), false, "Not the id of a request of yours: "+no+"\nNothing new has been decided.")
 		if lines := strings.Split(feed(`{}`).text(), "\n"); len(lines) != 2 {
 			t.Errorf("another agent took note of ours: %q", lines)
 		}
@@ -883,6 +883,8 @@ func TestTheFeedIsATool(t *testing.T) {
 		}
 		wantText(t, c.call("t", `{"n":1}`), false, "done") // using it takes note of it
 		wantText(t, feed(`{}`), false, "Nothing new has been decided.")
+		third := c.call("t", `{"n":3}`).id()
+		wantText(t, feed(`{"ack":["`+third+`","x\u202ey"]}`), false, "Not decided yet: "+third+"\nNot the id of a request of yours: x⟨U+202E⟩y\nNothing new has been decided.")
 		wantText(t, feed(`{"ack":"x"}`), true, "ack must be a list of ids.")
 		if a := feed(`{"ack":[],"Ack":[]}`); a.Error == nil || a.Error.Code != -32602 {
 			t.Errorf("a name in two cases: %s", a.raw)

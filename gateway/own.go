@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/approval"
 	"countersign/mcp"
 )
 
@@ -52,9 +54,19 @@ func (g *Gateway) resolved(ctx context.Context, agent string, args jsontext.Valu
 	if err := json.Unmarshal(args, &in); err != nil {
 		return "ack must be a list of ids.", true
 	}
+	var b strings.Builder
 	if len(in.Ack) > 0 {
-		if _, err := g.o.Gate.Ack(ctx, agent, in.Ack); err != nil {
+		acked, err := g.o.Gate.Ack(ctx, agent, in.Ack)
+		if err != nil {
 			return "The gate could not take note of ack; try again later.", true
+		}
+		for _, left := range []struct {
+			ids  []string
+			what string
+		}{{acked.NotResolved, "Not decided yet"}, {acked.NotFound, "Not the id of a request of yours"}} {
+			for _, id := range left.ids {
+				fmt.Fprintf(&b, "%s: %s\n", left.what, approval.Visible(approval.CutRunes(id, 64)))
+			}
 		}
 	}
 	rs, err := g.o.Gate.Resolved(ctx, agent, "", 0)
@@ -62,9 +74,8 @@ func (g *Gateway) resolved(ctx context.Context, agent string, args jsontext.Valu
 		return "The gate cannot tell now; try again later.", true
 	}
 	if len(rs) == 0 {
-		return "Nothing new has been decided.", false
+		b.WriteString("Nothing new has been decided.")
 	}
-	var b strings.Builder
 	for _, r := range rs {
 		b.WriteString(r.FeedMessage() + " (id: " + r.ID + ")\n")
 	}
