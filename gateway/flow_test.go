@@ -144,6 +144,19 @@ func TestRule3_ArgumentsAndResultsPassAsWritten(t *testing.T) {
 	})
 }
 
+func TestErrorsOfServersPass(t *testing.T) {
+	eachEra(t, func(t *testing.T, modern bool) {
+		s := newScripted(t, modern, "t")
+		s.when("tools/call", func(x *turn) {
+			x.finish(`"error":{"code":-32050,"message":"<\u00e9>","data":{"n":12345678901234567890,"d":1.10}}`)
+		})
+		w := one(t, allowAll, 0, s, around{})
+		if a := w.client(modern).call("t", `{}`); a.Error == nil || a.Error.Code != -32050 || a.Error.Message != "<é>" || string(a.Error.Data) != `{"n":12345678901234567890,"d":1.10}` {
+			t.Errorf("got %s", a.raw)
+		}
+	})
+}
+
 func TestRule1_WhatPolicyDeniesIsNotForwarded(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
@@ -761,6 +774,35 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 		t.Errorf("the outcome is %s, want failed", got)
 	}
 	wantCalls(t, s, 0)
+}
+
+// A server that went away while the call was held is not sent it, and the approval stays.
+func TestRule4_AnApprovalIsNotSpentOnAServerThatWentAway(t *testing.T) {
+	eachEra(t, func(t *testing.T, modern bool) {
+		p, sent := process(t, "proc", "p")
+		w := newWorld(t, `{policy: {rules: [{tools: [echo], action: quarantine, risk: medium}, {tools: ["*"], action: allow, risk: low}]}}`, gateway.Options{Hold: long, Servers: []gateway.Server{p}})
+		c := w.client(modern)
+		_, done := c.start(t.Context(), "tools/call", `{"name":"p__echo","arguments":{}}`)
+		r := w.pending(1)[0]
+		c.call("p__die", `{}`)
+		w.answer(r.ID, true, "")
+		wantText(t, finish(t, done), true, "The MCP server proc cannot be reached: the connection is lost. The call was not executed; an approval stays unused.")
+		if r = w.request(r.ID); !r.ConsumedAt.IsZero() {
+			t.Error("the approval was used")
+		}
+		w.until("the approval is used by the next call", func() bool { return c.call("p__echo", `{}`).text() == `{}` })
+		if n := len(sent("tools/call")); n != 2 {
+			t.Errorf("the server was called %d times, want twice", n)
+		}
+	})
+}
+
+func TestWithoutAHoldPendingIsToldAtOnce(t *testing.T) {
+	s := newScripted(t, false, "t")
+	w := one(t, askAll, 0, s, around{})
+	if a := w.client(false).call("t", `{}`); a.id() == "" || a.text() != "⏳ Approval requested (id: "+a.id()+"). Careful with this." {
+		t.Errorf("got %s", a.raw)
+	}
 }
 
 // A server that forgot the session takes nothing of it: the call goes over a new one, unless the tool is
