@@ -52,42 +52,92 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.wall().Add(-time.Minute), p.Terms())
 }
 
-// record writes the record of an allowed call in the background, and returns what waits for it. The
+// record is the record of an allowed call on its way to the store.
+type record struct {
+	ctx     context.Context // for its correlation id
+	call    Call
+	verdict Verdict
+	done    chan struct{} // closed when failure is set
+	failure error
+}
+
+// record has the record of an allowed call written in the background, and returns what waits for it. The
 // caller has begun with g.ahead.
 func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	done := make(chan struct{})
-	var failure error
-	go func() {
-		j := judged{call: c, verdict: v, key: Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}}
-		j.data = g.callData(j)
-		e := j.event(EventCallAllowed, string(Allow), v.ReasonCode)
-		if failure = g.insist(ctx, e); failure != nil {
-			g.log.ErrorContext(ctx, "an allowed call was sent on and could not be put on record", "agent", e.Agent, "tool", e.Tool, "error", failure)
-		}
-		close(done)
-		g.ahead.end(g.wall(), failure == nil)
-	}()
+	r := &record{ctx: context.WithoutCancel(ctx), call: c, verdict: v, done: make(chan struct{})}
+	if g.ahead.queue(r) {
+		go g.writeRecords()
+	}
 	return func(ctx context.Context) error {
 		select {
-		case <-done:
-			return failure
+		case <-r.done:
+			return r.failure
 		default:
 		}
+		g.ahead.hurry()
 		select {
-		case <-done:
-			return failure
+		case <-r.done:
+			return r.failure
 		case <-ctx.Done():
 			return &Error{Code: CodeStoreUnavailable, Message: "The call's record is not written yet.", Err: ctx.Err()}
 		}
 	}
 }
 
-// insist appends an audit event, again and again while the store is unavailable, but not for ever.
-func (g *Gate) insist(ctx context.Context, e Event) error {
+// aheadPace is how far apart groups of records are while many are under way and nobody waits for one: a
+// commit costs the same for one record as for ten.
+const aheadPace = 3 * time.Millisecond
+
+// writeRecords writes records in groups until there are none.
+func (g *Gate) writeRecords() {
+	for {
+		rs := g.ahead.take()
+		if rs == nil {
+			return
+		}
+		failures := g.writeGroup(rs)
+		for i, r := range rs {
+			r.failure = failures[i]
+			close(r.done)
+			g.ahead.end(g.wall(), r.failure == nil)
+		}
+	}
+}
+
+// writeGroup writes the records in one transaction, or each by itself if they do not go together.
+func (g *Gate) writeGroup(rs []*record) []error {
+	failures := make([]error, len(rs))
+	es := make([]Event, len(rs))
+	for i, r := range rs {
+		j := judged{call: r.call, verdict: r.verdict, key: Key{r.call.Agent, r.call.Scope, r.call.Server, r.call.Tool, r.call.Args.Hash(r.verdict.IgnoreArgs...)}}
+		j.data = g.callData(j)
+		es[i] = j.event(EventCallAllowed, string(Allow), r.verdict.ReasonCode)
+	}
+	err := g.insist(rs, es)
+	for i := range rs {
+		failures[i] = err
+		if err != nil && len(rs) > 1 && CodeOf(err) != CodeStoreUnavailable {
+			failures[i] = g.insist(rs[i:i+1], es[i:i+1])
+		}
+		if failures[i] != nil {
+			g.log.ErrorContext(rs[i].ctx, "an allowed call was sent on and could not be put on record", "agent", es[i].Agent, "tool", es[i].Tool, "error", failures[i])
+		}
+	}
+	return failures
+}
+
+// insist appends the records' events, again and again while the store is unavailable, but not for ever.
+func (g *Gate) insist(rs []*record, es []Event) error {
 	began, pause := time.Now(), aheadFirstPause
 	for {
-		err := g.store.Update(ctx, func(tx Tx) error { return g.audit(ctx, tx, e) })
+		err := g.store.Update(rs[0].ctx, func(tx Tx) error {
+			for i, r := range rs {
+				if err := g.audit(r.ctx, tx, es[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || time.Since(began) >= aheadFor {
 			return err
 		}
@@ -114,6 +164,77 @@ type ahead struct {
 	moved    time.Time // when one arrived last, or the first of these began
 	failed   bool      // the last commit that we know of
 	idle     []chan struct{}
+
+	waiting []*record
+	writing bool          // somebody writes what waits
+	urgent  bool          // somebody waits for one of them
+	last    time.Time     // when a group was taken last
+	nudge   chan struct{} // of who writes, while it lets them gather; nil: it does not
+}
+
+// maxGroup is how many records go into one transaction.
+const maxGroup = 128
+
+// queue adds a record to those that wait; it reports whether the caller must see to it that they are written.
+func (a *ahead) queue(r *record) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = append(a.waiting, r)
+	first := !a.writing
+	a.writing = true
+	if len(a.waiting) >= maxGroup {
+		a.wake()
+	}
+	return first
+}
+
+// hurry has what waits written now.
+func (a *ahead) hurry() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) > 0 {
+		a.wake()
+	}
+}
+
+func (a *ahead) wake() {
+	a.urgent = true
+	if a.nudge != nil {
+		close(a.nudge)
+		a.nudge = nil
+	}
+}
+
+// take returns the records to be written next, nil if there are none and nobody writes any more. After a
+// group it lets more gather for a moment, unless there is hardly anybody to wait for.
+func (a *ahead) take() []*record {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) == 0 {
+		a.writing = false
+		return nil
+	}
+	if rest := aheadPace - time.Since(a.last); rest > 0 && !a.urgent && a.underWay > 2 {
+		nudge := make(chan struct{})
+		a.nudge = nudge
+		a.mu.Unlock()
+		timer := time.NewTimer(rest)
+		select {
+		case <-nudge:
+		case <-timer.C:
+		}
+		timer.Stop()
+		a.mu.Lock()
+		a.nudge = nil
+	}
+	n := min(len(a.waiting), maxGroup)
+	rs := a.waiting[:n:n]
+	a.waiting = a.waiting[n:]
+	if len(a.waiting) == 0 {
+		a.waiting, a.urgent = nil, false
+	}
+	a.last = time.Now()
+	return rs
 }
 
 // begin reports whether one more may be under way, and counts it.
