@@ -35,7 +35,7 @@ func (r *request) call() (jsontext.Value, *mcp.Error) {
 	r.introduce()
 	t, err := r.find(r.ctx, name, true)
 	if err != nil {
-		return r.failed(nil, fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(err.Error())), mcp.CodeUnavailable)
+		return r.failed(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(err.Error())), mcp.CodeUnavailable)
 	}
 	if t == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", approval.Visible(approval.CutRunes(name, 128)))
@@ -120,7 +120,7 @@ func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsont
 	}
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
-		return answer(r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, err), mcp.CodeUnavailable))
+		return answer(r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, err), mcp.CodeUnavailable))
 	}
 	askKeyboard := true
 	if v := r.params.Get("requestState"); v != nil {
@@ -208,7 +208,7 @@ func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.
 		if p.tool == nil {
 			o, err := mcp.ReadObject(stored)
 			if err != nil {
-				return r.failed(p.tool, "The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
+				return r.failed("The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
 			}
 			p.params = o
 		} else {
@@ -288,7 +288,7 @@ func (r *request) toolResult(failed bool, meta mcp.Object, texts ...string) json
 
 // failed tells a model that a call came to nothing: as a tool's error, which it sees, or for other
 // methods as an error of the protocol.
-func (r *request) failed(_ *tool, text string, code int) (jsontext.Value, *mcp.Error) {
+func (r *request) failed(text string, code int) (jsontext.Value, *mcp.Error) {
 	if r.method != "tools/call" {
 		return nil, mcp.Errorf(code, "%s", text)
 	}
@@ -301,7 +301,7 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
-		return r.failed(p.tool, fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, e), mcp.CodeUnavailable)
+		return r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, e), mcp.CodeUnavailable)
 	}
 	message := "The gate could not decide."
 	if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
@@ -311,15 +311,15 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 	case approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeInvalidParameter:
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", message)
 	case approval.CodeUnauthorized:
-		return r.failed(p.tool, message+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+		return r.failed(message+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
 	case approval.CodeTooManyPending, approval.CodeRateLimited:
-		return r.failed(p.tool, message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
+		return r.failed(message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
 	}
 	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
 	if message != "The gate could not decide." {
 		message = "The gate could not decide: " + message
 	}
-	return r.failed(p.tool, message+" The call was not executed; try again later.", mcp.CodeUnavailable)
+	return r.failed(message+" The call was not executed; try again later.", mcp.CodeUnavailable)
 }
 
 // sentence gives a message of the gate its full stop, where it has none.
@@ -525,7 +525,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			return r.lost(ctx, p, err)
 		}
 		if !r.committed(ctx, p) {
-			return r.failed(p.tool, "The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
+			return r.failed("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
 		}
 		if resp.Err != nil {
 			r.report(ctx, p, approval.RanFailed)
@@ -537,7 +537,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
 			r.report(ctx, p, approval.RanUnknown)
-			return r.failed(p.tool, fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+			return r.failed(fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
 		}
 		switch kind := result.Text("resultType"); {
 		case kind == mcp.ResultInputRequired && hello.Era == mcp.Modern:
@@ -546,17 +546,17 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			}
 			if round >= maxRounds || ask == nil {
 				r.report(ctx, p, approval.RanUnknown)
-				return r.failed(p.tool, fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
+				return r.failed(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
 			}
 			if p.responses, bad = r.supply(bounded, p, ask, result); bad != nil {
 				r.report(ctx, p, approval.RanUnknown)
-				return r.failed(p.tool, fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+				return r.failed(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
 			}
 			p.state = result.Get("requestState")
 			continue
 		case kind != "" && kind != mcp.ResultComplete && hello.Era == mcp.Modern:
 			r.report(ctx, p, approval.RanUnknown)
-			return r.failed(p.tool, fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
+			return r.failed(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
 		}
 		ran := approval.RanSucceeded
 		if string(result.Get("isError")) == "true" {
@@ -637,14 +637,14 @@ func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Val
 		if p.out.Word == approval.WordApproved {
 			text += " Its approval is used up; call it again to ask anew."
 		}
-		return r.failed(p.tool, text, mcp.CodeUnavailable)
+		return r.failed(text, mcp.CodeUnavailable)
 	}
 	r.report(ctx, p, approval.RanUnknown)
 	why := err.Error()
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = fmt.Sprintf("it did not answer within %s", p.link.up.Timeout)
 	}
-	return r.failed(p.tool, fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came (%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
+	return r.failed(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came (%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
 }
 
 // cancelled reports whether the client itself gave the request up, rather than being cut off.

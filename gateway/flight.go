@@ -281,16 +281,16 @@ func (r *request) passInputRequired(p *passage, result mcp.Object) (jsontext.Val
 		}
 		if !r.can(q.Text("method"), orEmpty(q.Get("params"))) { // it asks for more than the client declared
 			r.report(r.ctx, p, approval.RanUnknown)
-			return r.failed(p.tool, fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
+			return r.failed(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
 		}
 		if why := r.allowed(r.ctx, p.link, q.Text("method"), orEmpty(q.Get("params"))); why != nil {
 			r.report(r.ctx, p, approval.RanUnknown)
-			return r.failed(p.tool, fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s", p.link.up.Name, why.Message), why.Code)
+			return r.failed(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s", p.link.up.Name, why.Message), why.Code)
 		}
 	}
 	if bad != nil {
 		r.report(r.ctx, p, approval.RanUnknown)
-		return r.failed(p.tool, fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+		return r.failed(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
 	}
 	s := sealed{State: result.Get("requestState")}
 	if p.out.Word == approval.WordApproved {

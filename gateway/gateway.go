@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -237,15 +236,4 @@ func (u *up) offered(name string) string {
 		return name
 	}
 	return u.Prefix + "__" + name
-}
-
-// links returns the session's connections, in the order of the configuration.
-func (s *session) links(ctx context.Context) []*link {
-	ls := make([]*link, 0, len(s.g.ups))
-	for _, u := range s.g.ups {
-		if l, err := s.link(ctx, u); err == nil {
-			ls = append(ls, l)
-		}
-	}
-	return slices.Clip(ls)
 }

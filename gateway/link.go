@@ -52,7 +52,6 @@ type catalog struct {
 	prompts   []item
 	resources []item
 	templates []item
-	ttl       int64 // in ms, the shortest of the lists
 }
 
 // item is an element of a list, its key (a name or a URI) and all of it.
