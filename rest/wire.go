@@ -222,7 +222,7 @@ type callAnswer struct {
 	ReasonCode    string   `json:"reason_code"`
 	ResolvedBy    string   `json:"resolved_by,omitempty"`
 	ResolveReason string   `json:"resolve_reason,omitempty"`
-	Args          object   `json:"args,omitempty" description:"Of an approved call that was asked for with dispatch: the stored arguments, which are what is to be sent."`
+	Args          object   `json:"args,omitzero" description:"Of an approved call that was asked for with dispatch: the stored arguments, which are what is to be sent."`
 	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
 }
 
