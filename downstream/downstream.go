@@ -25,6 +25,9 @@ type Client struct {
 	// Push sends a notification outside of any request, as legacy servers do. It does not block for long
 	// and may drop what the client does not fetch. nil: there is no way.
 	Push func(mcp.Message)
+	// Ask sends a request outside of any request, as legacy servers do, and returns its response. nil: there
+	// is no way.
+	Ask func(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error)
 	// Local says that the client is on the same machine and speaks for one person: stdio.
 	Local bool
 }

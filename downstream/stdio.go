@@ -298,7 +298,7 @@ func (p *pipe) session(m mcp.Message) (*lease, Client, *mcp.Error) {
 		}
 		return p.modern, c, nil
 	}
-	c.Era, c.Push = mcp.Legacy, p.push
+	c.Era, c.Push, c.Ask = mcp.Legacy, p.push, p.ask
 	l := p.conversation()
 	switch opens := m.Method == methodInitialize; {
 	case opens && l != nil:
@@ -333,6 +333,11 @@ func (p *pipe) push(m mcp.Message) {
 	default:
 		p.log.Debug("a notification is dropped: the client does not read", "method", m.Method)
 	}
+}
+
+// ask asks a legacy client for what belongs to no request of its own.
+func (p *pipe) ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+	return p.asks.ask(ctx, p.ctx, method, params, func(m mcp.Message) error { return p.send(p.ctx, m) })
 }
 
 func (p *pipe) request(m mcp.Message) {

@@ -105,6 +105,7 @@ type up struct {
 	g      *Gateway
 	shared *link
 	conn   *upstream.Server // nil in a wrapper
+	solo   *link            // a wrapper's; of the gateway's mutex
 }
 
 // New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.
@@ -220,7 +221,7 @@ func (g *Gateway) Health() []Health {
 
 // Open begins a session for a client.
 func (g *Gateway) Open(c downstream.Client) downstream.Session {
-	s := &session{g: g, client: c}
+	s := &session{g: g, client: c, began: make(chan struct{})}
 	if c.Era == mcp.Legacy || c.Local {
 		s.id = rand.Text()
 		g.mu.Lock()

@@ -41,6 +41,12 @@ type link struct {
 	failed  time.Time // when it last failed to connect
 	why     error
 	over    bool
+
+	// Of a wrapper's:
+	speaker *session // who says what the client can do
+	told    string   // what the server was told of that
+	trying  *try
+	abort   context.CancelFunc // ends trying
 }
 
 // catalog is what a server has.
@@ -157,9 +163,11 @@ func (l *link) close() {
 
 // peer takes what the server sends by itself.
 func (l *link) peer() upstream.Peer {
-	return upstream.Peer{
-		Notification: func(m mcp.Message) { l.notified(m) },
+	p := upstream.Peer{Notification: func(m mcp.Message) { l.notified(m) }}
+	if l.own != nil {
+		p.Ask = l.asked
 	}
+	return p
 }
 
 // renewed is told that a shared link is connected anew.
@@ -270,7 +278,7 @@ func (g *Gateway) announce(l *link, m mcp.Message) {
 	}
 	g.mu.Unlock()
 	for _, s := range to {
-		if s.client.Push == nil || s.client.Era != mcp.Legacy || l.own != nil && l.own != s || !s.ready.Load() {
+		if s.client.Push == nil || s.client.Era != mcp.Legacy || !l.concerns(s) || !s.ready.Load() {
 			continue
 		}
 		switch m.Method {
@@ -286,11 +294,14 @@ func (g *Gateway) announce(l *link, m mcp.Message) {
 		s.client.Push(m)
 	}
 	for _, e := range ears {
-		if l.own == nil || l.own == e.session {
+		if l.concerns(e.session) {
 			e.hear(m, uri)
 		}
 	}
 }
+
+// concerns reports whether a session is told what the server says by itself.
+func (l *link) concerns(s *session) bool { return l.own == nil || l.own == s || l.up.g.o.Wrapper }
 
 // listen keeps a subscription with a modern server, which tells of changes only there. It ends with the
 // connection.
@@ -392,16 +403,13 @@ const listTimeout = 30 * time.Second
 
 // fill asks the server for all that it has.
 func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	conn, err := l.get(ctx)
+	conn, err := l.get(ctx) // a start has a time of its own
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &catalog{hello: conn.Hello(), named: map[string]*tool{}}
-	if caps, err := mcp.ReadObject(c.hello.Capabilities); err == nil {
-		c.caps = caps
-	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	c := newCatalog(conn.Hello())
 	var bad []string
 	if c.has("tools") {
 		items, err := l.list(ctx, conn, "tools/list", "tools", "name", c)
@@ -449,6 +457,14 @@ func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
 		}
 	}
 	return c, bad, nil
+}
+
+func newCatalog(h upstream.Hello) *catalog {
+	c := &catalog{hello: h, named: map[string]*tool{}}
+	if caps, err := mcp.ReadObject(h.Capabilities); err == nil {
+		c.caps = caps
+	}
+	return c
 }
 
 // maxPages is how many pages of one list are asked for: a server whose cursor never ends must end.

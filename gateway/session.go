@@ -23,8 +23,9 @@ import (
 type session struct {
 	g      *Gateway
 	client downstream.Client
-	id     string      // "" for a modern request over HTTP
-	ready  atomic.Bool // a legacy client said that it is initialized
+	id     string        // "" for a modern request over HTTP
+	ready  atomic.Bool   // a legacy client said that it is initialized
+	began  chan struct{} // closed then
 
 	mu      sync.Mutex
 	hello   client // of a legacy client
@@ -195,7 +196,9 @@ func (r *request) common() (jsontext.Value, *mcp.Error) {
 func (s *session) Notify(ctx context.Context, m mcp.Message) {
 	switch m.Method {
 	case "notifications/initialized":
-		s.ready.Store(true)
+		if !s.ready.Swap(true) {
+			close(s.began)
+		}
 	case "notifications/roots/list_changed":
 		s.mu.Lock()
 		links := make([]*link, 0, len(s.owned))
@@ -203,6 +206,7 @@ func (s *session) Notify(ctx context.Context, m mcp.Message) {
 			links = append(links, l)
 		}
 		s.mu.Unlock()
+		links = append(links, s.g.soleLinks()...)
 		for _, l := range links { // a shared connection declares no roots
 			l.mu.Lock()
 			conn := l.conn
@@ -237,6 +241,7 @@ func (s *session) Close() {
 	for _, l := range owned {
 		l.close()
 	}
+	s.g.leave()
 	for uri := range subs {
 		s.unlisten(uri)
 	}
@@ -244,6 +249,9 @@ func (s *session) Close() {
 
 // link returns the session's way to a server.
 func (s *session) link(ctx context.Context, u *up) (*link, error) {
+	if s.g.o.Wrapper {
+		return s.only(u)
+	}
 	s.mu.Lock()
 	own := s.owned[u]
 	s.mu.Unlock()
@@ -402,7 +410,7 @@ func (r *request) initialize() (jsontext.Value, *mcp.Error) {
 	c.info = slices.Clone(c.info)
 	r.hello, r.version = c, version
 	r.session.mu.Unlock()
-	links, catalogs, why := r.catalogs(r.ctx, false)
+	links, catalogs, why := r.greetings(r.ctx)
 	if r.g.o.Wrapper && len(catalogs) == 0 {
 		r.session.mu.Lock()
 		r.hello.told = false // it may try once more
@@ -419,7 +427,7 @@ func (r *request) initialize() (jsontext.Value, *mcp.Error) {
 
 func (r *request) discover() (jsontext.Value, *mcp.Error) {
 	r.introduce()
-	links, catalogs, why := r.catalogs(r.ctx, false)
+	links, catalogs, why := r.greetings(r.ctx)
 	if r.g.o.Wrapper && len(catalogs) == 0 {
 		return nil, unavailable(why)
 	}
