@@ -135,6 +135,13 @@ func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsont
 			askKeyboard = false
 			r.keyboardSaid(s.Keyboard, answers)
 			p.responses = nil
+			// Whatever came of the request that was asked about is the answer, not another request.
+			if req, err := r.g.o.Gate.Request(r.ctx, r.agent(), s.Keyboard); err != nil {
+				return answer(r.gateFailed(p, err))
+			} else if req.Status != approval.Pending {
+				p.out = approval.Outcome{Word: approval.WordPending, Request: &req}
+				return conn, wait, nil, nil
+			}
 		case s.Approval != "": // it was let through already
 			return answer(r.resume(conn, p, s))
 		default:
@@ -335,14 +342,14 @@ const waitingEvery = 5 * time.Second
 
 // hold waits for a person, for as long as calls are held.
 func (r *request) hold(p *passage, conn upstream.Conn) (err error) {
-	if r.g.o.Hold <= 0 {
+	if r.g.o.Hold <= 0 && p.out.Request.Status == approval.Pending {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(r.audited())
 	defer cancel()
 	stopped := r.sayWaiting(ctx, p)
 	closed := r.askKeyboard(ctx, p)
-	gate, o := r.g.o.Gate, approval.WaitOptions{For: r.g.o.Hold, Stop: r.g.stopping, Still: func() error { return r.still(conn) }}
+	gate, o := r.g.o.Gate, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.still(conn) }}
 	p.out, err = gate.Wait(ctx, p.call, p.out, o)
 	cancel()
 	stopped()

@@ -205,7 +205,7 @@ func (w *world) requests(t testing.TB) []approval.Request {
 }
 
 // The answer is bound to the request that was asked for, not to the call: a later request of the same call
-// is not decided by it.
+// is not decided by it. Without holding it is the same.
 func TestAnOldFormDecidesNothingNew(t *testing.T) {
 	w, up := atKeyboard(t, 20*time.Millisecond, around{})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
@@ -215,8 +215,18 @@ func TestAnOldFormDecidesNothingNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := c.callTool("tool", `{}`, `"inputResponses":{"approve":{"action":"accept","content":{"decision":"approve"}}}`, `"requestState":`+state)
-	contains(t, "a new request", say(m), "Approval requested")
+	contains(t, "what came of it", say(m), "[APPROVAL CANCELLED]")
+	contains(t, "the call, anew", say(c.callTool("tool", `{}`)), "input_required")
 	if now := w.newest(t); now.ID == r.ID || now.Status != approval.Pending || up.count() != 0 {
-		t.Errorf("got %s %s, ran %d times", fmt.Sprint(now.ID != r.ID), now.Status, up.count())
+		t.Errorf("a new request: %t, %s, ran %d times; want a new one, pending, 0", now.ID != r.ID, now.Status, up.count())
+	}
+}
+
+func TestTheKeyboardDecidesWhereNothingIsHeld(t *testing.T) {
+	w, up := atKeyboard(t, 0, around{})
+	call, _ := typing(t, w, mcp.Modern, `{"action":"accept","content":{"decision":"approve"}}`)
+	contains(t, "the call", call("tool", `{}`), "ran")
+	if up.count() != 1 {
+		t.Errorf("ran %d times, want once", up.count())
 	}
 }

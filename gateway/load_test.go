@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"countersign/approval"
 	"countersign/gateway"
 	"countersign/mcp"
@@ -241,3 +243,6 @@ func (p *killable) memory() (m memoryOf) {
 	}
 	return m
 }
+
+// No test leaves anything behind that runs.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -246,9 +246,11 @@ func TestAServerIsAnsweredWhenTheClientStaysAway(t *testing.T) {
 		}
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
+		mu.Lock()
 		if len(got) != 0 {
 			t.Errorf("after 9 minutes the server was answered %s", got)
 		}
+		mu.Unlock()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		mu.Lock()
