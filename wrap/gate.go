@@ -42,7 +42,7 @@ func problem(err error) error {
 	case e.Status == http.StatusUnauthorized:
 		message = "the gate does not know this agent's token (COUNTERSIGN_TOKEN, or --token)."
 	case e.Code == string(approval.CodeAgentsOnly):
-		message = "the token is a person's, and only an agent's may ask; put an agent's token into COUNTERSIGN_TOKEN."
+		code, message = approval.CodeUnauthorized, "the token is a person's, and only an agent's may ask; put an agent's token into COUNTERSIGN_TOKEN."
 	case e.Status == http.StatusRequestEntityTooLarge:
 		code, message = approval.CodeInvalidArgs, "the arguments are larger than the gate takes."
 	case e.Code == "unknown_field":

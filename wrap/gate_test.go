@@ -95,6 +95,11 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			w.decide(o.Request.ID, true, "")
 			return g.CheckAhead(context.Background(), call(w.t, "write", write))
 		}},
+		{"approved, without arguments", "approved", "Approved by hana", func(w *world, g asker) (approval.Outcome, error) {
+			o := first(w, g, call(w.t, "write", `{}`))
+			w.decide(o.Request.ID, true, "")
+			return g.CheckAhead(context.Background(), call(w.t, "write", `{}`))
+		}},
 		{"approved while held", "approved", "Approved by hana at TIME.", waited(func(w *world, id string) { w.decide(id, true, "fine") })},
 		{"approved between", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Outcome, error) {
 			c := call(w.t, "write", write)
@@ -234,7 +239,7 @@ var faults = map[string]struct {
 }{
 	"gone":         {gone, approval.CodeStoreUnavailable, "the gate cannot be reached: ", false},
 	"wrong token":  {problemOf(401, "unauthorized", "A valid bearer token is needed."), approval.CodeUnauthorized, "does not know this agent's token", true},
-	"a person's":   {problemOf(403, "agents_only", "Only agents may do this."), approval.CodeAgentsOnly, "the token is a person's", true},
+	"a person's":   {problemOf(403, "agents_only", "Only agents may do this."), approval.CodeUnauthorized, "the token is a person's", true},
 	"too many":     {problemOf(429, "too_many_pending", "There are 100 pending requests."), approval.CodeTooManyPending, "100 pending", false},
 	"no store":     {problemOf(503, "store_unavailable", "The store is away."), approval.CodeStoreUnavailable, "The store is away.", false},
 	"internal":     {problemOf(500, "internal", "Something went wrong."), approval.CodeStoreUnavailable, "Something went wrong.", false},

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 const (
 	theTools = `{"name":"echo","description":"Says <it> & more","inputSchema":{"type":"object","properties":{"n":{"maximum":12345678901234567890}}},"annotations":{"readOnlyHint":true},"x-odd":1.10},` +
-		`{ "name" : "die", "inputSchema":{"type":"object"}},{"name":"hang","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},` +
+		`{"name":"die","inputSchema":{"type":"object"}},{"name":"hang","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},` +
 		`{"name":"sample","inputSchema":{"type":"object"}},{"name":"roots","inputSchema":{"type":"object"}},{"name":"change","inputSchema":{"type":"object"}},{"name":"pid","inputSchema":{"type":"object"}}`
 	theInfo = `{"name":"fake-server","title":"A fake","version":"3.1"}`
 	theHint = "Be kind to this server."
