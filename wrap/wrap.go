@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +36,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	g, err := gateway.New(gateway.Options{
 		Gate: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger, Stopping: ctx,
-		Servers: []gateway.Server{{Config: upstream.Config{Name: o.Name, Command: o.Command, Stderr: o.Stderr, Logger: o.Logger}}},
+		Servers: []gateway.Server{{Config: upstream.Config{Name: o.Name, Command: o.Command, Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startWithin}}},
 	})
 	if err != nil {
 		return err
@@ -54,45 +51,9 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// launchers start a program that their first argument that is no flag names.
-var launchers = []string{"npx", "bunx", "uvx", "pipx", "node", "bun", "deno", "python", "python3", "uv", "dnx", "npm", "pnpm", "yarn", "docker", "podman"}
-
-// subcommands stand between a launcher and the program.
-var subcommands = []string{"run", "exec", "dlx", "tool", "x"}
-
-var notName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-
-// NameOf makes a server's name of its command: server-filesystem of
-// npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /data.
-func NameOf(command []string) string {
-	name := base(command[0])
-	if slices.Contains(launchers, strings.ToLower(name)) {
-		for _, arg := range command[1:] {
-			if !strings.HasPrefix(arg, "-") && !slices.Contains(subcommands, arg) {
-				name = base(arg)
-				break
-			}
-		}
-	}
-	name = strings.Trim(notName.ReplaceAllString(name, "-"), "-")
-	if name == "" {
-		name = "server"
-	}
-	return name[:min(len(name), 32)]
-}
-
-// base is the last part of a path or package name, without its version and ending.
-func base(s string) string {
-	s = s[strings.LastIndexAny(s, `/\`)+1:]
-	if at := strings.LastIndexAny(s, "@:"); at > 0 {
-		s = s[:at]
-	}
-	switch ext := filepath.Ext(s); ext {
-	case ".exe", ".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".cmd", ".bat":
-		s = strings.TrimSuffix(s, ext)
-	}
-	return s
-}
+// startWithin bounds a server's start, which may take a download. The client gives up sooner, as it would
+// without us.
+const startWithin = 10 * time.Minute
 
 // Scope is what keeps the calls of two wrappers apart that have servers of the same name: the folder in
 // which the server runs, and a digest of its command, which may hold secrets.
