@@ -341,7 +341,7 @@ func sentence(s string) string {
 const waitingEvery = 5 * time.Second
 
 // hold waits for a person, for as long as calls are held.
-func (r *request) hold(p *passage, conn upstream.Conn) (err error) {
+func (r *request) hold(p *passage, conn upstream.Conn) error {
 	if r.g.o.Hold <= 0 && p.out.Request.Status == approval.Pending {
 		return nil
 	}
@@ -350,10 +350,11 @@ func (r *request) hold(p *passage, conn upstream.Conn) (err error) {
 	stopped := r.sayWaiting(ctx, p)
 	closed := r.askKeyboard(ctx, p)
 	gate, o := r.g.o.Gate, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.still(conn) }}
-	p.out, err = gate.Wait(ctx, p.call, p.out, o)
+	out, err := gate.Wait(ctx, p.call, p.out, o)
 	cancel()
 	stopped()
 	closed()
+	p.out = out // those who told and asked have read the one before
 	return err
 }
 

@@ -122,7 +122,11 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 		l.conn, l.failed, l.why = nil, time.Now(), err
 		return nil, err
 	}
-	l.conn, l.stale = conn, true
+	again := l.before
+	l.conn, l.stale, l.before = conn, true, true
+	if again {
+		l.up.g.running.Go(func() { l.restore(conn); l.changed() })
+	}
 	return conn, nil
 }
 
@@ -189,9 +193,14 @@ func (l *link) renewed(conn upstream.Conn) {
 		}
 	})
 	if news {
-		for _, kind := range listChanges {
-			g.announce(l, mcp.Notification(kind, nil))
-		}
+		l.changed()
+	}
+}
+
+// changed tells clients to look at the server's lists anew.
+func (l *link) changed() {
+	for _, kind := range listChanges {
+		l.up.g.announce(l, mcp.Notification(kind, nil))
 	}
 }
 
@@ -218,7 +227,15 @@ func (l *link) restore(conn upstream.Conn) {
 	for _, uri := range uris {
 		tell("resources/subscribe", "uri", uri)
 	}
-	if level := l.up.g.leastLevel(); level != "" && l.levelled(conn) {
+	level := ""
+	if s := l.own; s == nil {
+		level = l.up.g.leastLevel()
+	} else {
+		s.mu.Lock()
+		level = s.level
+		s.mu.Unlock()
+	}
+	if level != "" && l.levelled(conn) {
 		tell("logging/setLevel", "level", level)
 	}
 }

@@ -284,6 +284,28 @@ func TestAProcessThatReturnsIsToldWhatIsWanted(t *testing.T) {
 	}
 }
 
+// So is a server over HTTP, with which each legacy client has a session of its own.
+func TestASessionThatIsOpenedAnewIsToldWhatIsWanted(t *testing.T) {
+	s := withThings(newScripted(t, false, "t"), "a")
+	w := behind(t, allowAll, 0, s.server("s", ""))
+	c := w.client(false)
+	heard := c.hear()
+	for _, m := range [][2]string{{"resources/subscribe", `{"uri":"file:///a"}`}, {"resources/subscribe", `{"uri":"file:///b"}`}, {"resources/unsubscribe", `{"uri":"file:///b"}`}, {"logging/setLevel", `{"level":"error"}`}} {
+		if a := c.send(m[0], m[1]); string(a.Result) != `{}` {
+			t.Fatalf("%s: %s", m[0], a.raw)
+		}
+	}
+	s.restart()
+	wantText(t, c.call("t", `{}`), false, "done")
+	if got := s.await("logging/setLevel", 2)[1].member("level"); got != `"error"` {
+		t.Errorf("the level is %s", got)
+	}
+	if got := s.await("resources/subscribe", 3); len(got) != 3 || got[2].member("uri") != `"file:///a"` {
+		t.Errorf("subscribed to %s", got[2].raw)
+	}
+	next(t, heard, "notifications/tools/list_changed")
+}
+
 func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
 	p, sent := process(t, "p", "p")
 	w := behind(t, allowAll, 0, p)

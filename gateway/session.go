@@ -656,10 +656,16 @@ func (r *request) subscribe() (jsontext.Value, *mcp.Error) {
 		return nil, err
 	}
 	params := mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}
-	if l.own != nil {
-		return r.gated(l, params, nil)
-	}
 	on := r.method == "resources/subscribe"
+	if l.own != nil {
+		result, err := r.gated(l, params, nil)
+		if by := l.count(uri, 0); err == nil && on && by == 0 {
+			l.count(uri, 1)
+		} else if err == nil && !on {
+			l.count(uri, -by)
+		}
+		return result, err
+	}
 	r.session.mu.Lock()
 	was := r.subs[uri]
 	r.session.mu.Unlock()
