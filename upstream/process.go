@@ -85,6 +85,7 @@ func (p *process) supervise(started chan<- error) {
 		started <- err
 		return
 	}
+	release := guardGroup(p.cmd)
 	started <- nil
 	awaitExit(p.cmd)
 	close(p.exited)
@@ -100,6 +101,7 @@ func (p *process) supervise(started chan<- error) {
 		}
 	}
 	killGroup(p.cmd)
+	release()
 	reap(p.cmd)
 	// A child that left the group can hold the pipes for as long as it likes; nobody listens any more.
 	p.stdin.Close()

@@ -12,6 +12,8 @@ func awaitExit(cmd *exec.Cmd) { cmd.Wait() }
 
 func reap(*exec.Cmd) {}
 
+func guardGroup(*exec.Cmd) (release func()) { return func() {} }
+
 func terminateGroup(*exec.Cmd) {}
 
 func killGroup(cmd *exec.Cmd) { cmd.Process.Kill() }
