@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"countersign": main})
+	testscript.Main(leakChecked{m}, map[string]func(){"countersign": main, "mcp-server": mcpServer})
 }
 
 // leakChecked fails a run that leaves goroutines behind.

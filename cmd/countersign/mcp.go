@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,7 +26,7 @@ type mcpCmd struct {
 func (*mcpCmd) Help() string {
 	return `Put it in front of the command of an MCP server in any client's configuration. The server's tools keep their names; each call of one is asked for at the gate, as NAME/TOOL, and runs only as the gate says. A call that a person must approve is held for a while, with progress; after that the answer says that it is pending, and the same call made again later runs once it is approved.
 
-The gate is the one that --server or COUNTERSIGN_SERVER names, with an agent's token in COUNTERSIGN_TOKEN; else your own, which is started if it is not running. While no gate answers nothing runs, and the agent is told what to do.
+The gate is the one that --server or COUNTERSIGN_SERVER names, with an agent's token in COUNTERSIGN_TOKEN; else your own, which is started if it is not running. While no gate answers, or your own cannot be started, the tools are listed and none of them runs: each call is answered with the reason.
 
 Examples:
 
@@ -57,32 +58,34 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		panic(fmt.Sprintf("countersign: log level %q", c.LogLevel)) // the flag has only slog's names
 	}
-	gate, err := c.gate(ctx, s)
+	g, err := c.findAgents(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer gate.Client.Close()
+	defer g.Close()
+	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
+	gate := &wrap.Gate{Client: g.Client}
+	if g.own != nil {
+		gate.Renew = g.renew
+		// The client does not wait for it: it first wants to know the server. If it cannot be had, the client
+		// has a server all the same, each of whose calls is answered with the reason until that is mended.
+		begun, done := context.WithCancel(ctx)
+		var starting sync.WaitGroup
+		defer starting.Wait()
+		defer done()
+		starting.Go(func() {
+			if err := g.renew(begun); err != nil && begun.Err() == nil {
+				log.Error("there is no gate, so no call runs", "error", err)
+			}
+		})
+	}
 	err = wrap.Run(ctx, wrap.Options{
 		Gate: gate, Command: command, Name: c.Name, Dir: dir, Hold: time.Duration(c.Hold), Version: version().Version,
 		In: s.in, Out: s.out, Stderr: func(line string) { fmt.Fprintln(s.err, line) }, // as the client saw it before
-		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})),
+		Logger: log,
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
-}
-
-// gate returns the gate that calls are asked for at. The user's own is started when it is not running, now
-// and whenever it has gone.
-func (c *mcpCmd) gate(ctx context.Context, s *std) (*wrap.Gate, error) {
-	g, err := c.connectAgent(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	w := &wrap.Gate{Client: g.Client}
-	if g.own != nil {
-		w.Renew = g.renew
-	}
-	return w, nil
 }

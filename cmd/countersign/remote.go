@@ -65,6 +65,19 @@ func (r *remote) connect(s *std) (*gate, error) {
 // connectAgent returns the gate for an agent: the one that is named, else the user's own, which is started
 // where it does not run and needs no token, else the one at the usual address, if there is a token for it.
 func (r *remote) connectAgent(ctx context.Context, s *std) (*gate, error) {
+	g, err := r.findAgents(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.renew(ctx); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// findAgents is connectAgent that starts nothing: [gate.renew] does, where it is the user's own.
+func (r *remote) findAgents(ctx context.Context, s *std) (*gate, error) {
 	server, token, from := r.named(s)
 	if server != "" || token != "" && !ownGate(ctx, s) {
 		if token == "" && !strings.HasPrefix(server, "unix:") {
@@ -81,10 +94,6 @@ func (r *remote) connectAgent(ctx context.Context, s *std) (*gate, error) {
 		return nil, err
 	}
 	g.own = &mine
-	if err := g.renew(ctx); err != nil {
-		g.Close()
-		return nil, err
-	}
 	return g, nil
 }
 
