@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/downstream"
 	"countersign/gateway"
 	"countersign/mcp"
 )
@@ -233,6 +234,11 @@ func TestStoppingDoesNotEndTasks(t *testing.T) {
 	if r := w.newest(t); r.Status != approval.Pending || up.count() != 0 {
 		t.Errorf("the request is %s, ran %d times", r.Status, up.count())
 	}
+	late := w.gw.Open(downstream.Client{Era: mcp.Modern, Agent: "bot"})
+	defer late.Close()
+	c := &peer{t: t, era: mcp.Modern, caps: withTasks}
+	m := late.Request(t.Context(), mcp.Request(c.newID(), "tasks/get", c.meta(`{"taskId":"`+id+`"}`)), silent{})
+	want(t, "the task", mcp.Text(member(m.Result, "status")), "working")
 }
 
 func TestManyListen(t *testing.T) {

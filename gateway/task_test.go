@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"countersign/downstream"
 	"countersign/gateway"
 	"countersign/mcp"
+	"countersign/upstream"
 )
 
 const (
@@ -326,6 +328,32 @@ func TestAnApprovedTaskWaitsForItsServer(t *testing.T) {
 	down.Store(false)
 	eventually(t, "it runs", func() bool { return up.count() == 1 })
 	want(t, "the task", join(t, w, mcp.Modern, withTasks).becomes(id, "completed"), "completed: ran")
+}
+
+func TestAServerThatIsLostMeanwhileCostsNoApproval(t *testing.T) {
+	up := newFake(mcp.Legacy, running, "tool")
+	var down atomic.Bool
+	c := serveStdio(t, func(conn net.Conn) {
+		if !down.Load() {
+			up.pipe(conn)
+		}
+	})
+	c.Name = "up"
+	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{{Config: c}}})
+	client := join(t, w, mcp.Modern, withTasks)
+	id := client.begin("tool", `{}`)
+	down.Store(true)
+	up.hangUp()
+	eventually(t, "it is lost", func() bool { return w.gw.Health()[0].State == upstream.Down })
+	w.resolve(t, true)
+	eventually(t, "the task says so", func() bool {
+		return strings.Contains(string(client.task("tasks/get", id).Result), "cannot be reached, and the call waits for it")
+	})
+	if r := w.newest(t); !r.ConsumedAt.IsZero() {
+		t.Error("the approval was used while the server was down")
+	}
+	down.Store(false)
+	want(t, "the task", client.becomes(id, "completed"), "completed: ran")
 }
 
 // Whoever lost their token meanwhile has nothing run for them.
