@@ -228,7 +228,7 @@ func (l *link) restore(conn upstream.Conn) {
 		tell("resources/subscribe", "uri", uri)
 	}
 	level := ""
-	if s := l.own; s == nil {
+	if s := l.whose(); s == nil {
 		level = l.up.g.leastLevel()
 	} else {
 		s.mu.Lock()

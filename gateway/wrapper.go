@@ -144,14 +144,14 @@ func (l *link) start(ctx context.Context, t *try) {
 	old, again, born := l.conn, l.before, l.failed
 	l.conn = nil
 	l.mu.Unlock()
-	died := false
+	retold := old != nil && old.Err() == nil
 	if old != nil {
-		if died = old.Err() != nil; died {
+		if !retold {
 			l.up.g.log.Warn("the connection to the MCP server ended; it is started again", "server", l.up.Name, "error", old.Err())
 		}
 		old.Close()
 	}
-	if wait := retryAfter - time.Since(born); wait > 0 && (old == nil || died) {
+	if wait := retryAfter - time.Since(born); wait > 0 && !retold {
 		l.up.g.rest(ctx, wait)
 	}
 	who := l.speaks()
@@ -181,7 +181,7 @@ func (l *link) start(ctx context.Context, t *try) {
 	if err == nil && conn.Hello().Era == mcp.Modern {
 		l.up.g.running.Go(l.listen)
 	}
-	if err == nil && again && died {
+	if err == nil && again && !retold {
 		l.restore(conn)
 		for _, kind := range listChanges {
 			l.up.g.announce(l, mcp.Notification(kind, nil))
@@ -189,15 +189,20 @@ func (l *link) start(ctx context.Context, t *try) {
 	}
 }
 
+// whose is the session that a link is for, nil for everybody's.
+func (l *link) whose() *session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.speaker != nil {
+		return l.speaker
+	}
+	return l.own
+}
+
 // asked carries what the server asks the client by itself, as it does for roots when it has started. It waits
 // until the client has said that it is ready to be asked.
 func (l *link) asked(ctx context.Context, m mcp.Message) mcp.Message {
-	l.mu.Lock()
-	s := l.own
-	if l.speaker != nil {
-		s = l.speaker
-	}
-	l.mu.Unlock()
+	s := l.whose()
 	r := &request{session: s, ctx: ctx, method: m.Method, out: standing{s.client}}
 	var result jsontext.Value
 	var err *mcp.Error

@@ -169,6 +169,9 @@ func (s *server) take(m message) {
 		answer(`{` + more + `"_meta":{"io.modelcontextprotocol/serverInfo":` + theInfo + `},"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"` + theHint + `"}`)
 	case m.Method == "tools/list":
 		answer(`{` + more + `"tools":[` + theTools + `]}`)
+	case m.Method == "logging/setLevel":
+		s.note("level")
+		answer("{}")
 	case m.Method == "notifications/cancelled":
 		s.note("cancelled")
 	case m.Method == "tools/call":

@@ -152,6 +152,9 @@ func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
 	w := newWorld(t, quarantines)
 	x := w.wrap()
 	x.hello()
+	if l := x.do("logging/setLevel", `{"level":"warning"}`); l.Error != nil {
+		t.Fatal(l.text())
+	}
 	answer := x.call("die", "{}")
 	first := w.pending(1)[0]
 	w.decide(first.ID, true, "")
@@ -168,6 +171,7 @@ func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
 	if n := len(x.events("start ")); n != 2 {
 		t.Errorf("the server was started %d times, want 2", n)
 	}
+	eventually(t, "it is told again what is wanted", func() bool { return len(x.events("level")) == 2 })
 	eventually(t, "the client is told that the lists may have changed", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
 }
 
