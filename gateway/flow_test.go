@@ -977,7 +977,7 @@ func TestRule3_NothingRidesAlongWithAnApprovedCall(t *testing.T) {
 		w := one(t, askAll, brief, s, around{})
 		c := w.client(modern)
 		w.answer(c.call("t", `{}`).id(), true, "")
-		a := c.send("tools/call", `{"_meta":{"x/dryRun":false,"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},"name":"t","arguments":{},"inputResponses":{"sure":{"action":"accept"}},"task":{"ttl":1},"extra":1}`)
+		a := c.send("tools/call", `{"_meta":{"x/dryRun":"no","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},"name":"t","arguments":{},"inputResponses":{"sure":{"action":"accept"}},"task":{"ttl":1},"extra":1}`)
 		wantText(t, a, false, "done")
 		raw := wantCalls(t, s, 1)[0].raw
 		for _, smuggled := range []string{"dryRun", "inputResponses", `"task"`, "extra"} {

@@ -189,22 +189,26 @@ func TestServersWithTheSameNamesAreToldApart(t *testing.T) {
 
 func TestChangesOfListsArePassedOn(t *testing.T) {
 	for _, modern := range []bool{false, true} { // the server; the client is one that has a GET stream
-		s := newScripted(t, modern, "old")
+		s := newScripted(t, modern, "old", "kept")
 		w := behind(t, allowAll, 0, s.server("s", ""))
 		c := w.client(false)
 		heard := c.hear()
-		if got, _ := c.names("tools/list"); !slices.Equal(got, []string{"old", feedTool}) {
+		if got, _ := c.names("tools/list"); !slices.Equal(got, []string{"old", "kept", feedTool}) {
 			t.Errorf("offered %q", got)
 		}
+		wantText(t, c.call("kept", `{}`), false, "done")
 		s.listening(1)
-		s.set(func() { s.lists["tools/list"] = []string{tool("new")} })
+		s.set(func() { s.lists["tools/list"] = []string{tool("new"), tool("kept", `"title":"other"`)} })
 		for _, method := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
 			s.push(method, `{"_meta":{"io.modelcontextprotocol/subscriptionId":1,"x":1}}`)
 			if m := next(t, heard, method); strings.Contains(m.raw, "_meta") {
 				t.Errorf("the client was sent the server's metadata: %s", m.raw)
 			}
 		}
-		wantText(t, c.call("new", `{}`), false, "done") // without having listed
+		if a := c.call("kept", `{}`); a.id() == "" || w.request(a.id()).ReasonCode != "tool_changed" { // without having listed
+			t.Errorf("got %s", a.raw)
+		}
+		wantText(t, c.call("new", `{}`), false, "done")
 		if a := c.call("old", `{}`); a.Error == nil || a.Error.Message != "Unknown tool: old" {
 			t.Errorf("got %s", a.raw)
 		}
