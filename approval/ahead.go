@@ -86,7 +86,7 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 
 // aheadPace is how far apart groups of records are while many are under way and nobody waits for one: a
 // commit costs the same for one record as for ten.
-const aheadPace = 3 * time.Millisecond
+const aheadPace = 10 * time.Millisecond
 
 // writeRecords writes records in groups until there are none.
 func (g *Gate) writeRecords() {
