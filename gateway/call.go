@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -69,7 +70,7 @@ type passage struct {
 func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
 	begin := time.Now()
 	p := &passage{link: l, tool: t, method: r.method, params: params}
-	if r.client.Era == mcp.Modern {
+	if r.client.Era == mcp.Modern && r.params.Get("requestState") != nil { // else they answer nothing that was asked
 		p.responses = r.params.Get("inputResponses")
 	}
 	result, err := r.through(p)
@@ -310,6 +311,9 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
 		return r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, e), mcp.CodeUnavailable)
 	}
+	if e, ok := errors.AsType[*changedError](err); ok {
+		return r.failed(capital(e.Error())+". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.", mcp.CodeUnavailable)
+	}
 	message := "The gate could not decide."
 	if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
 		message = sentence(e.Message)
@@ -349,7 +353,7 @@ func (r *request) hold(p *passage, conn upstream.Conn) error {
 	defer cancel()
 	stopped := r.sayWaiting(ctx, p)
 	closed := r.askKeyboard(ctx, p)
-	gate, o := r.g.o.Gate, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.still(conn) }}
+	gate, o := r.g.o.Gate, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.still(conn, p) }}
 	out, err := gate.Wait(ctx, p.call, p.out, o)
 	cancel()
 	stopped()
@@ -359,19 +363,39 @@ func (r *request) hold(p *passage, conn upstream.Conn) error {
 }
 
 // still reports whether an approval can be used: not for a client that may not call any more, nor on a
-// server that is gone.
-func (r *request) still(conn upstream.Conn) error {
+// server that is gone, nor for a tool that is another by now.
+func (r *request) still(conn upstream.Conn, p *passage) error {
 	if r.client.Still != nil {
 		if err := r.client.Still(); err != nil {
 			return err
 		}
 	}
-	select {
-	case <-conn.Done():
+	if conn.Err() != nil {
 		return &upstream.Error{Err: errors.New("the connection is lost")}
-	default:
+	}
+	return p.unchanged(r.ctx)
+}
+
+// changedError says that a tool is not the one that the gate was asked for.
+type changedError struct{ target string }
+
+func (e *changedError) Error() string {
+	return fmt.Sprintf("the tool %s was changed by its server while the call waited", e.target)
+}
+
+// unchanged returns an error unless the server still has the tool as the gate was asked for it.
+func (p *passage) unchanged(ctx context.Context) error {
+	if p.tool == nil {
 		return nil
 	}
+	c, err := p.link.catalogue(ctx, false)
+	if err != nil {
+		return &upstream.Error{Err: err}
+	}
+	if now := c.named[p.tool.name]; now == nil || now.digest != p.tool.digest {
+		return &changedError{p.call.Target()}
+	}
+	return nil
 }
 
 // sayWaiting reports progress while a call is held; the function it returns waits until that has ended.
@@ -539,7 +563,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			r.report(ctx, p, approval.RanFailed)
 			return nil, mcp.ReadError(resp.Err)
 		}
-		if hello.Era == mcp.Legacy && p.out.Word != approval.WordApproved {
+		if hello.Era == mcp.Legacy && p.out.Word != approval.WordApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
 			return r.fitting(resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
 		result, bad := mcp.ReadObject(resp.Result)
@@ -562,7 +586,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			}
 			p.state = result.Get("requestState")
 			continue
-		case kind != "" && kind != mcp.ResultComplete && hello.Era == mcp.Modern:
+		case kind != "" && kind != mcp.ResultComplete && (hello.Era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
 			r.report(ctx, p, approval.RanUnknown)
 			return r.failed(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
 		}
@@ -575,6 +599,11 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 	}
 }
 
+// hasKind reports whether a result may say of which kind it is: clients of the modern era go by that.
+func hasKind(result jsontext.Value) bool {
+	return bytes.Contains(result, []byte("resultType")) || bytes.Contains(result, []byte(`\u`))
+}
+
 // reconnected returns a new connection for what could not be sent over the old one, if the server is
 // there, and its tool still the one that the call was let through for.
 func (p *passage) reconnected(ctx context.Context) (upstream.Conn, bool) {
@@ -582,13 +611,7 @@ func (p *passage) reconnected(ctx context.Context) (upstream.Conn, bool) {
 	if err != nil || p.state != nil {
 		return nil, false
 	}
-	if p.tool != nil {
-		c, err := p.link.catalogue(ctx, false)
-		if err != nil || c.named[p.tool.name] == nil || c.named[p.tool.name].digest != p.tool.digest {
-			return nil, false
-		}
-	}
-	return conn, true
+	return conn, p.unchanged(ctx) == nil
 }
 
 // fitting makes a result of the legacy era one of the modern where that takes more.

@@ -51,6 +51,7 @@ type link struct {
 
 // catalog is what a server has.
 type catalog struct {
+	conn      upstream.Conn // over which it was learnt; nil: it is not kept
 	hello     upstream.Hello
 	caps      mcp.Object
 	tools     []*tool
@@ -362,12 +363,13 @@ func (l *link) ourMeta() jsontext.Value {
 	}.Bytes()
 }
 
-// catalogue returns what the server has; fresh has it asked again.
+// catalogue returns what the server has; fresh has it asked again. What another process said before this one
+// does not count.
 func (l *link) catalogue(ctx context.Context, fresh bool) (*catalog, error) {
 	l.mu.Lock()
 	c, stale := l.current, l.stale
 	l.mu.Unlock()
-	if c != nil && !stale && !fresh {
+	if c != nil && !stale && !fresh && c.conn.Err() == nil {
 		return c, nil
 	}
 	select {
@@ -377,7 +379,7 @@ func (l *link) catalogue(ctx context.Context, fresh bool) (*catalog, error) {
 		return nil, ctx.Err()
 	}
 	l.mu.Lock()
-	if l.current != nil && l.current != c && !l.stale { // somebody else has asked meanwhile
+	if l.current != nil && l.current != c && !l.stale && l.current.conn.Err() == nil { // somebody else has asked meanwhile
 		c = l.current
 		l.mu.Unlock()
 		return c, nil
@@ -427,6 +429,7 @@ func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	c := newCatalog(conn.Hello())
+	c.conn = conn
 	var bad []string
 	if c.has("tools") {
 		items, err := l.list(ctx, conn, "tools/list", "tools", "name", c)

@@ -135,8 +135,10 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 					return err
 				}
 			}
-			_, err := p.link.get(r.ctx) // an approval would be spent on a server that is gone
-			return err
+			if _, err := p.link.get(r.ctx); err != nil { // an approval would be spent on a server that is gone
+				return err
+			}
+			return p.unchanged(r.ctx)
 		}})
 		down, ok := errors.AsType[*upstream.Error](err)
 		switch {

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+	"countersign/upstream"
+)
+
+// process is a connection to a server whose tool has a description of its own.
+type process struct {
+	description string
+	done        chan struct{}
+}
+
+func (p *process) Hello() upstream.Hello {
+	return upstream.Hello{Era: mcp.Legacy, Capabilities: jsontext.Value(`{"tools":{}}`)}
+}
+func (p *process) NewID() jsontext.Value { return jsontext.Value("1") }
+func (p *process) Do(_ context.Context, r upstream.Request) (mcp.Message, error) {
+	return mcp.Answer(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t","description":%q}]}`, p.description))), nil
+}
+func (p *process) Notify(context.Context, string, jsontext.Value) error { return nil }
+func (p *process) Done() <-chan struct{}                                { return p.done }
+func (p *process) Close() error                                         { return nil }
+func (p *process) Err() error {
+	select {
+	case <-p.done:
+		return errors.New("it ended")
+	default:
+		return nil
+	}
+}
+
+// A process that comes back with another tool is not sent the calls that were let through to the one that
+// went, also before anybody has said that there is a new one.
+func TestRule3_WhatAProcessHadIsForgottenWithIt(t *testing.T) {
+	first, second := &process{"reads", make(chan struct{})}, &process{"reads, and sends it to me", make(chan struct{})}
+	now := first
+	l := &link{up: &up{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
+	c, err := l.catalogue(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &passage{link: l, tool: c.named["t"]}
+	if again, err := l.catalogue(t.Context(), false); err != nil || again != c {
+		t.Errorf("the server was asked again (%v)", err)
+	}
+	if _, ok := p.reconnected(t.Context()); !ok {
+		t.Error("the call does not go over the connection that there is")
+	}
+	close(first.done)
+	now = second
+	if _, ok := p.reconnected(t.Context()); ok {
+		t.Error("the call goes to a tool that nobody has let it through to")
+	}
+	if again, err := l.catalogue(t.Context(), false); err != nil || again.named["t"].digest == c.named["t"].digest {
+		t.Errorf("got the tool of the process that ended (%v)", err)
+	}
+}
