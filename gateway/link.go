@@ -261,14 +261,37 @@ var listChanges = []string{toolsChanged, promptsChanged, resourcesChanged}
 // notified passes on what a server says of itself.
 func (l *link) notified(m mcp.Message) {
 	if slices.Contains(listChanges, m.Method) {
-		l.mu.Lock()
-		l.stale = true
-		l.mu.Unlock()
+		l.outdated()
 		m.Params = nil // of the modern era: it names our subscription
 	}
 	switch m.Method {
 	case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated, logMessage:
 		l.up.g.announce(l, m)
+	}
+}
+
+// outdated has the server's lists looked at anew by whoever needs them: over a shared link, also by the
+// sessions that have a link of their own to the same server.
+func (l *link) outdated() {
+	l.mu.Lock()
+	l.stale = true
+	l.mu.Unlock()
+	if l.own != nil {
+		return
+	}
+	g := l.up.g
+	g.mu.Lock()
+	sessions := slices.Collect(maps.Keys(g.sessions))
+	g.mu.Unlock()
+	for _, s := range sessions {
+		s.mu.Lock()
+		own := s.owned[l.up]
+		s.mu.Unlock()
+		if own != nil && own != l {
+			own.mu.Lock()
+			own.stale = true
+			own.mu.Unlock()
+		}
 	}
 }
 
