@@ -3,6 +3,7 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,9 @@ import (
 type Answer struct {
 	Word    approval.Word
 	Message string // for the model, word for word
+	// Args are the stored ones of an approved call, which are what people saw: those of the call that uses
+	// the approval may differ in what the policy's ignore_args names.
+	Args json.RawMessage
 }
 
 // MayRun reports whether the call may run.
@@ -76,8 +80,23 @@ type geminiSpecific struct {
 	Context string          `json:"additionalContext,omitempty"`
 }
 
+// covered are the arguments that the call runs with.
+func (a Answer) covered() (json.RawMessage, error) {
+	if len(a.Args) == 0 {
+		return nil, errors.New("the gate approved the call and did not say with which arguments; the approval may be used up")
+	}
+	return a.Args, nil
+}
+
 // say puts an answer into the agent's words; nothing means that there is no opinion.
-func (e Event) say(a Answer, args json.RawMessage, mayDefer bool) ([]byte, error) {
+func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
+	var args json.RawMessage
+	if a.Word == approval.WordApproved {
+		var err error
+		if args, err = a.covered(); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case a.Word == approval.WordAllow && e.Agent == Gemini:
 		return encode(geminiDecision{Decision: "allow"})

@@ -21,7 +21,7 @@ func reply(t *testing.T, h Hook, e Event) Reply {
 
 func TestWhatPolicyAllowsGetsNoOpinion(t *testing.T) {
 	for agent, want := range map[Agent]string{ClaudeCode: "", Codex: "", Gemini: `{"decision":"allow"}` + "\n"} {
-		g := &fakeGate{answer: Answer{approval.WordAllow, "Allowed by policy."}}
+		g := &fakeGate{answer: Answer{Word: approval.WordAllow, Message: "Allowed by policy."}}
 		if got := reply(t, Hook{Asker: g}, event(t, agent, "X", "{}")); string(got.Output) != want {
 			t.Errorf("%s: got %q, want %q", agent, got.Output, want)
 		}
@@ -52,14 +52,14 @@ func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		{Answer{approval.WordPending, "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
-		{Answer{approval.WordDenied, "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
-		{Answer{approval.WordDenied, "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
-		{Answer{approval.WordExpired, "[APPROVAL EXPIRED] x"}, []string{"EXPIRED", "Nobody said no"}, "different approach"},
-		{Answer{approval.WordLapsed, "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
-		{Answer{approval.WordCancelled, "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
-		{Answer{"perhaps", "A word of a later version."}, []string{"later version", "not run"}, ""},
-		{Answer{"perhaps", " "}, []string{`"perhaps"`, "not run"}, ""},
+		{Answer{Word: approval.WordPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
+		{Answer{Word: approval.WordDenied, Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
+		{Answer{Word: approval.WordDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
+		{Answer{Word: approval.WordExpired, Message: "[APPROVAL EXPIRED] x"}, []string{"EXPIRED", "Nobody said no"}, "different approach"},
+		{Answer{Word: approval.WordLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
+		{Answer{Word: approval.WordCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
+		{Answer{Word: "perhaps", Message: "A word of a later version."}, []string{"later version", "not run"}, ""},
+		{Answer{Word: "perhaps", Message: " "}, []string{`"perhaps"`, "not run"}, ""},
 		{Answer{}, []string{"not run"}, ""},
 	} {
 		for _, agent := range []Agent{ClaudeCode, Codex, Gemini} {
@@ -117,14 +117,14 @@ func TestToolsBehindAGatewayAreAskedAboutThere(t *testing.T) {
 }
 
 func TestOnlyClaudeCodeDefersAndOnlyWhatIsPending(t *testing.T) {
-	pending := Answer{approval.WordPending, "⏳ Approval pending (id: X)."}
+	pending := Answer{Word: approval.WordPending, Message: "⏳ Approval pending (id: X)."}
 	for _, c := range []struct {
 		agent  Agent
 		answer Answer
 		want   string
 	}{
 		{ClaudeCode, pending, "defer"},
-		{ClaudeCode, Answer{approval.WordDenied, "no"}, "deny"},
+		{ClaudeCode, Answer{Word: approval.WordDenied, Message: "no"}, "deny"},
 		{ClaudeCode, approved, "allow"},
 		{Codex, pending, "deny"},
 	} {
@@ -157,14 +157,14 @@ func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
 		{"another directory", ending(approval.WordExpired, func(e *Ending) { e.Scope = "/srv" }), false},
 		{"other args", ending(approval.WordExpired, func(e *Ending) { e.Args = []byte(`{"command":"ls"}`) }), false},
 	} {
-		g := &fakeGate{answer: Answer{approval.WordPending, "p"}, endings: []Ending{c.ending}}
+		g := &fakeGate{answer: Answer{Word: approval.WordPending, Message: "p"}, endings: []Ending{c.ending}}
 		r := reply(t, Hook{Asker: g, Defer: true}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls","description":"other words"}`))
 		o := decode(t, r.Output)
 		if told := len(r.Told) == 1 && o.Specific.Decision == "deny" && len(g.asked) == 0; told != c.told {
 			t.Errorf("%s: got %+v, told %v, asked %d times; want told %t", c.name, o.Specific, r.Told, len(g.asked), c.told)
 		}
 	}
-	g := &fakeGate{answer: Answer{approval.WordPending, "p"}, endings: []Ending{ending(approval.WordExpired, nil)}}
+	g := &fakeGate{answer: Answer{Word: approval.WordPending, Message: "p"}, endings: []Ending{ending(approval.WordExpired, nil)}}
 	if reply(t, Hook{Asker: g}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls"}`)); len(g.asked) != 1 {
 		t.Error("without --defer an ending stops a call that is asked anew")
 	}
@@ -235,9 +235,9 @@ func TestPermissionPrompts(t *testing.T) {
 		answer Answer
 		want   string
 	}{
-		{approved, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
-		{Answer{approval.WordAllow, "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
-		{Answer{approval.WordDenied, "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
+		{Answer{Word: approval.WordApproved, Args: []byte(`{"command":"ls -l"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls -l"}}`},
+		{Answer{Word: approval.WordAllow, Message: "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		{Answer{Word: approval.WordDenied, Message: "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
 	} {
 		if got, err := AnswerPermissionPrompt(w.answer, c); err != nil || strings.TrimSpace(string(got)) != w.want {
 			t.Errorf("%s: got %s, %v; want %s", w.answer.Word, got, err, w.want)

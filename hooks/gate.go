@@ -31,7 +31,11 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{out.Word, out.Message}, nil
+	a := Answer{Word: out.Word, Message: out.Message}
+	if out.Word == approval.WordApproved {
+		a.Args = out.Request.Args
+	}
+	return a, nil
 }
 
 // Resolved returns the agent's endings.

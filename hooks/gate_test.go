@@ -15,7 +15,8 @@ import (
 type asking struct{}
 
 func (asking) Evaluate(context.Context, approval.Call) approval.Verdict {
-	return approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "approval_required", Message: "A person must confirm this.", Timeout: time.Hour}
+	return approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "approval_required", Message: "A person must confirm this.", Timeout: time.Hour,
+		IgnoreArgs: []string{"note"}}
 }
 
 func (asking) Terms() approval.Terms { return approval.Terms{UseWithin: 15 * time.Minute} }
@@ -51,6 +52,19 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 	h.Wait = time.Minute
 	if o := decode(t, reply(t, h, event(t, ClaudeCode, "Bash", `{"command":"ls","description":"other words"}`)).Output); o.Specific.Decision != "allow" || string(o.Specific.Input) != `{"command":"ls"}` {
 		t.Errorf("got %+v, want that it runs", o.Specific)
+	}
+
+	// What the policy leaves out of account runs as it was shown, too.
+	reply(t, Hook{Asker: h.Asker}, event(t, ClaudeCode, "Edit", `{"a":1,"note":"as shown"}`))
+	rs, err = gate.Requests(t.Context(), approval.RequestQuery{Status: approval.Pending, Limit: 10})
+	if err != nil || len(rs) != 1 {
+		t.Fatalf("%d requests are pending, %v; want one", len(rs), err)
+	}
+	if _, err := gate.Decide(t.Context(), approval.Decision{RequestID: rs[0].ID, By: hana, Approve: true, Via: approval.ViaAPI}); err != nil {
+		t.Fatal(err)
+	}
+	if o := decode(t, reply(t, h, event(t, ClaudeCode, "Edit", `{"note":"another","a":1}`)).Output); string(o.Specific.Input) != `{"a":1,"note":"as shown"}` {
+		t.Errorf("got %+v, want what was shown", o.Specific)
 	}
 
 	// Endings come in the words of the feed, and go once they are acknowledged.

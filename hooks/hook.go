@@ -13,7 +13,7 @@ import (
 // Asker is the gate as one agent sees it.
 type Asker interface {
 	// Ask asks whether the call may run, and holds up to wait for a person's decision. An approved answer
-	// has used the approval. Once ctx has ended nothing is used.
+	// has used the approval, and says with which arguments the call runs. Once ctx has ended nothing is used.
 	Ask(ctx context.Context, c Call, wait time.Duration) (Answer, error)
 	// Resolved returns the endings that were not acknowledged, of what the session asked for.
 	Resolved(ctx context.Context, session string) ([]Ending, error)
@@ -79,7 +79,7 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 			return Reply{}, err
 		}
 		if ended != nil {
-			out, err := e.deny(Answer{ended.Word, ended.Message}.reason())
+			out, err := e.deny(Answer{Word: ended.Word, Message: ended.Message}.reason())
 			return Reply{Output: out, Told: []string{ended.ID}}, err
 		}
 	}
@@ -87,7 +87,7 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	out, err := e.say(a, c.Args, h.Defer)
+	out, err := e.say(a, h.Defer)
 	return Reply{Output: out}, err
 }
 

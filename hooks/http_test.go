@@ -33,10 +33,10 @@ func TestOverHTTPTheAnswersAreTheSame(t *testing.T) {
 	if g.wait != 55*time.Second {
 		t.Errorf("the call was held for %s, want 55s", g.wait)
 	}
-	if code, body := post(t, &fakeGate{answer: Answer{approval.WordAllow, "Allowed by policy."}}, nil, "", bash); code != 200 || body != "{}\n" {
+	if code, body := post(t, &fakeGate{answer: Answer{Word: approval.WordAllow, Message: "Allowed by policy."}}, nil, "", bash); code != 200 || body != "{}\n" {
 		t.Errorf("what policy allows got %d %q, want no opinion", code, body)
 	}
-	if code, body := post(t, &fakeGate{answer: Answer{approval.WordPending, "⏳"}}, nil, "?defer=true", bash); code != 200 || decode(t, []byte(body)).Specific.Decision != "defer" {
+	if code, body := post(t, &fakeGate{answer: Answer{Word: approval.WordPending, Message: "⏳"}}, nil, "?defer=true", bash); code != 200 || decode(t, []byte(body)).Specific.Decision != "defer" {
 		t.Errorf("with defer a pending call got %d %s", code, body)
 	}
 	if code, body := post(t, nil, nil, "?gateway=mail&gateway=files", strings.NewReplacer("TOOL", "mcp__files__x", "INPUT", `{}`).Replace(events[ClaudeCode])); code != 200 || body != "{}\n" {

@@ -35,16 +35,24 @@ func ParsePermissionPrompt(arguments []byte) (Event, error) {
 	return e, nil
 }
 
-// AnswerPermissionPrompt is the text that answers a permission prompt. What may run, runs with the bytes of
-// c; whatever else is a denial that tells the model what to do next.
+// AnswerPermissionPrompt is the text that answers a permission prompt. What policy allows runs with the bytes
+// of c, what was approved with those that people saw; whatever else is a denial that tells the model what to
+// do next.
 func AnswerPermissionPrompt(a Answer, c Call) ([]byte, error) {
 	type answer struct {
 		Behavior string          `json:"behavior"`
 		Input    json.RawMessage `json:"updatedInput,omitempty"`
 		Message  string          `json:"message,omitempty"`
 	}
-	if a.Word == approval.WordAllow || a.Word == approval.WordApproved {
+	switch a.Word {
+	case approval.WordAllow:
 		return encode(answer{Behavior: "allow", Input: c.Args})
+	case approval.WordApproved:
+		args, err := a.covered()
+		if err != nil {
+			return nil, err
+		}
+		return encode(answer{Behavior: "allow", Input: args})
 	}
 	return encode(answer{Behavior: "deny", Message: a.reason()})
 }

@@ -25,7 +25,11 @@ type fakeGate struct {
 
 func (g *fakeGate) Ask(_ context.Context, c Call, wait time.Duration) (Answer, error) {
 	g.asked, g.wait = append(g.asked, c), wait
-	return g.answer, g.err
+	a := g.answer
+	if a.Word == approval.WordApproved && a.Args == nil {
+		a.Args = c.Args
+	}
+	return a, g.err
 }
 
 func (g *fakeGate) Resolved(context.Context, string) ([]Ending, error) { return g.endings, g.err }
@@ -103,4 +107,4 @@ func decode(t *testing.T, b []byte) (o output) {
 
 const approvedMessage = "Approved by hana at 2026-11-21T09:30:00.000Z. Run it now; this approval is used."
 
-var approved = Answer{approval.WordApproved, approvedMessage}
+var approved = Answer{Word: approval.WordApproved, Message: approvedMessage}

@@ -179,7 +179,15 @@ func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (
 	if err != nil {
 		return hooks.Answer{}, a.fault(ctx, err)
 	}
-	return hooks.Answer{Word: approval.Word(answer.Decision), Message: answer.Message}, nil
+	said := hooks.Answer{Word: approval.Word(answer.Decision), Message: answer.Message}
+	if said.Word == approval.WordApproved { // what was approved is what runs
+		r, err := g.Approval(ctx, answer.ApprovalID)
+		if err != nil {
+			return hooks.Answer{}, a.fault(ctx, err)
+		}
+		said.Args = r.Args
+	}
+	return said, nil
 }
 
 func (a *lateAsker) Resolved(ctx context.Context, session string) ([]hooks.Ending, error) {
