@@ -25,7 +25,7 @@ func (r *request) call() (jsontext.Value, *mcp.Error) {
 		return nil, bad
 	}
 	args := r.params.Get("arguments")
-	if args == nil {
+	if args == nil || string(args) == "null" { // some clients write null for none
 		args = jsontext.Value("{}")
 	}
 	for i := range r.g.tools {
@@ -564,7 +564,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			return nil, mcp.ReadError(resp.Err)
 		}
 		if hello.Era == mcp.Legacy && p.out.Word != approval.WordApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
-			return r.fitting(resp.Result), nil // nothing in it concerns us: it is passed on as it is
+			return r.fitting(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
@@ -595,7 +595,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			ran = approval.RanFailed
 		}
 		r.report(ctx, p, ran)
-		return r.fitting(resp.Result), nil
+		return r.fitting(conn, resp.Result), nil
 	}
 }
 
@@ -615,15 +615,22 @@ func (p *passage) reconnected(ctx context.Context) (upstream.Conn, bool) {
 }
 
 // fitting makes a result of the legacy era one of the modern where that takes more.
-func (r *request) fitting(result jsontext.Value) jsontext.Value {
-	if r.client.Era == mcp.Legacy || r.method != "resources/read" {
+func (r *request) fitting(conn upstream.Conn, result jsontext.Value) jsontext.Value {
+	if r.client.Era == mcp.Legacy || conn.Hello().Era == mcp.Modern {
 		return result
 	}
 	o, err := mcp.ReadObject(result)
-	if err != nil || o.Get("ttlMs") != nil {
+	if err != nil || o.Get("resultType") != nil {
 		return result
 	}
-	return o.With("ttlMs", jsontext.Value("0")).With("cacheScope", mcp.Quote("private")).Bytes()
+	more := `{"resultType":"complete"`
+	if r.method == "resources/read" && o.Get("ttlMs") == nil && o.Get("cacheScope") == nil {
+		more += `,"ttlMs":0,"cacheScope":"private"`
+	}
+	if len(o) > 0 {
+		more += ","
+	}
+	return append(jsontext.Value(more), bytes.TrimLeft(result, " \t\r\n")[1:]...)
 }
 
 // recordWithin bounds how long what happened is tried to be put on record.

@@ -25,3 +25,27 @@ func TestArgumentsAreMirroredAsTheServersSchemaAsks(t *testing.T) {
 		}
 	}
 }
+
+// A modern client must be told of what kind a result is, and legacy servers do not say.
+func TestResultsOfLegacyServersHaveAKindForModernClients(t *testing.T) {
+	up := newScripted(t, false, "t")
+	for result, want := range map[string]string{
+		`{ "content":[], "n":1.10}`:              `{"resultType":"complete", "content":[], "n":1.10}`,
+		`{}`:                                     `{"resultType":"complete"}`,
+		`{"resultType":"complete","content":[]}`: `{"resultType":"complete","content":[]}`,
+	} {
+		up.when("tools/call", func(x *turn) { x.result(result) })
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.server("up", "")}})
+		if got := string(w.client(true).call("t", `null`).Result); got != want {
+			t.Errorf("modern: got %s, want %s", got, want)
+		}
+		if got := string(w.client(false).call("t", `{}`).Result); got != result {
+			t.Errorf("legacy: got %s, want %s", got, result)
+		}
+	}
+	for _, c := range up.calls("tools/call") {
+		if got := c.member("arguments"); got != "{}" {
+			t.Errorf("arguments null were sent as %s, want {}", got)
+		}
+	}
+}

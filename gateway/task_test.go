@@ -162,7 +162,11 @@ func TestATaskEndsAsItsCallDoes(t *testing.T) {
 			}
 			want(t, "the arguments", string(up.nth(0).Get("arguments")), `{"n":9007199254740993}`)
 			if !strings.HasPrefix(test.result, "error") {
-				want(t, "the result's bytes", string(member(c.task("tasks/get", id).Result, "result")), test.result)
+				bytes := test.result
+				if era == mcp.Legacy { // which has no kinds of result
+					bytes = `{"resultType":"complete",` + bytes[1:]
+				}
+				want(t, "the result's bytes", string(member(c.task("tasks/get", id).Result, "result")), bytes)
 			}
 		}
 	}

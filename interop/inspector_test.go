@@ -149,6 +149,10 @@ mcp:
 			if got := in.names(t, "resources"); !slices.Contains(got, "features.md") || len(got) < 8 {
 				t.Errorf("got resources %q, want those of both servers", got)
 			}
+			want(t, "a prompt", in.run(t, "--method", "prompts/get", "--prompt-name", "all__args-prompt", "--prompt-args", "city=Kyoto"), 0, "weather in Kyoto?")
+			want(t, "a resource", in.run(t, "--method", "resources/read", "--uri", "demo://resource/static/document/features.md"), 0, "Everything Server - Features")
+			want(t, "another's resource", in.run(t, "--method", "resources/read", "--uri", "test://static-text"), 0, `"uri":"test://static-text"`)
+
 			put(t, file, "the first line")
 			want(t, "read_text_file", in.call(t, "files__read_text_file", `{"path":`+path+`}`), 0, "the first line")
 			want(t, "echo", in.call(t, "all__echo", `{"message":"from afar"}`), 0, "Echo: from afar")
@@ -158,11 +162,6 @@ mcp:
 	}
 
 	in := inspect(t, g)
-	t.Run("prompts and resources", func(t *testing.T) {
-		want(t, "a prompt", in.run(t, "--method", "prompts/get", "--prompt-name", "all__args-prompt", "--prompt-args", "city=Kyoto"), 0, "weather in Kyoto?")
-		want(t, "a resource", in.run(t, "--method", "resources/read", "--uri", "demo://resource/static/document/features.md"), 0, "Everything Server - Features")
-		want(t, "another's resource", in.run(t, "--method", "resources/read", "--uri", "test://static-text"), 0, `"uri":"test://static-text"`)
-	})
 	t.Run("approved", func(t *testing.T) {
 		put(t, file, "before")
 		args := `{"path":` + path + `,"content":"after"}`

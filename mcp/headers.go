@@ -84,8 +84,7 @@ func NameMember(method string) string {
 		return "name"
 	case "resources/read":
 		return "uri"
-	}
-	if strings.HasPrefix(method, "tasks/") {
+	case "tasks/get", "tasks/update", "tasks/cancel":
 		return "taskId"
 	}
 	return ""
