@@ -1,6 +1,7 @@
 package wrap
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -426,31 +427,49 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 	}
 }
 
+// late hands on the answer to a call some time after it has arrived whole.
+type late struct{ arrived chan struct{} }
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r.Clone(context.WithoutCancel(r.Context())))
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/calls" || r.URL.RawQuery == "" {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(b))
+	close(l.arrived)
+	<-r.Context().Done()
+	return resp, err
+}
+
 func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	w := newWorld(t, quarantines)
-	g, c := w.remote(), call(t, "write", `{"n":1}`)
+	arrived := make(chan struct{})
+	slow, err := client.New(w.url, agentToken, client.WithTransport(late{arrived}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, c := &Gate{Client: slow}, call(t, "write", `{"n":1}`)
 	first, err := g.CheckAhead(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lost atomic.Bool
-	w.interfere(func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPost && r.URL.Path == "/v1/calls" {
-			lost.Store(true)
-			time.Sleep(patience) // the answer is under way, and nobody may have it any more
-		}
-		return false
-	})
 	w.decide(first.Request.ID, true, "")
-	before := w.request(first.Request.ID)
 	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute, Still: func() error {
-		if lost.Load() {
+		select {
+		case <-arrived:
 			return errors.New("the server has gone")
+		default:
+			return nil
 		}
-		return nil
 	}})
-	if o.Word != "" || err == nil || !strings.Contains(err.Error(), "the server has gone") {
-		t.Errorf("got %+v, %v of %+v", o, err, before.Status)
+	if o.Word != "" || err == nil || !strings.Contains(err.Error(), "the server has gone. The approval was used up meanwhile") {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	if r := w.request(first.Request.ID); r.ConsumedAt.IsZero() || r.Ran != approval.RanFailed {
+		t.Errorf("used at %s, the outcome is %q, want it used and failed", r.ConsumedAt, r.Ran)
 	}
 }
 

@@ -361,6 +361,7 @@ func TestAClientThatTurnsToInitializeHasOneServer(t *testing.T) {
 			x.modern, x.caps = true, tt.first
 			first := x.start("server/discover", "{}")
 			if tt.slow { // the client gives up
+				eventually(t, "the server is starting", func() bool { return len(x.events("start ")) == 1 })
 				x.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			} else if l := x.wait(first); l.Error != nil {
 				t.Fatal(l.text())
@@ -402,7 +403,7 @@ func TestTasksRunThroughTheWrapper(t *testing.T) {
 	contains(t, "while it waits", string(get()), `"status":"working"`)
 	w.decide(task.TaskID, true, "")
 	eventually(t, "it completes", func() bool { return bytes.Contains(get(), []byte(`"status":"completed"`)) })
-	contains(t, "the result", string(get()), `{\"n\":1}`)
+	contains(t, "the result", string(get()), `"text":"{\"n\":1}"`, `"structuredContent":{"n":1.10}`)
 	if r := w.request(task.TaskID); r.Ran != approval.RanSucceeded {
 		t.Errorf("the outcome is %q", r.Ran)
 	}
