@@ -1,9 +1,17 @@
 package gateway_test
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/downstream"
+	"countersign/gateway"
+	"countersign/mcp"
 )
 
 // A server of the legacy era does not get to ask a modern client by answering as modern ones do: what
@@ -91,4 +99,73 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 		})
 		wantCalls(t, s, 0)
 	})
+}
+
+// stuck is the stream of a client that takes a few messages and then none.
+type stuck struct {
+	ctx   context.Context
+	takes atomic.Int32
+	sent  chan struct{} // one for each that it did not take
+}
+
+func (s *stuck) Send(mcp.Message) error {
+	if s.takes.Add(-1) >= 0 {
+		return nil
+	}
+	select {
+	case s.sent <- struct{}{}:
+	default:
+	}
+	<-s.ctx.Done()
+	return s.ctx.Err()
+}
+
+func (s *stuck) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) {
+	return mcp.Message{}, context.Canceled
+}
+
+// A client that does not read holds up nobody else on the same server.
+func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
+	const asModern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}`
+	for name, params := range map[string]string{
+		"subscriptions/listen": `{"notifications":{"toolsListChanged":true},` + asModern + `}`,
+		"tools/call":           `{"name":"talk","arguments":{},` + asModern + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			talking, hush := make(chan struct{}), make(chan struct{})
+			up := newFake(mcp.Legacy, func(c *fakeCall) string {
+				if c.name != "talk" {
+					return textResult("ran")
+				}
+				for i := range 3 {
+					c.send(mcp.Notification("notifications/progress", mcp.Object{{Name: "progressToken", Value: c.meta.Get("progressToken")}, {Name: "progress", Value: mcp.Number(int64(i))}}.Bytes()))
+				}
+				close(talking)
+				<-hush
+				return textResult("talked")
+			}, "talk", "t")
+			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
+			other := join(t, w, mcp.Modern, `{}`)
+			want(t, "another's call", say(other.callTool("t", `{}`)), "ran")
+
+			ctx, cancel := context.WithCancel(t.Context())
+			out := &stuck{ctx: ctx, sent: make(chan struct{}, 1)}
+			s := w.gw.Open(downstream.Client{Era: mcp.Modern, Agent: "bot"})
+			ended := make(chan struct{})
+			if name == "subscriptions/listen" {
+				out.takes.Store(1) // what is agreed
+			}
+			go func() { s.Request(ctx, mcp.Request(jsontext.Value("1"), name, jsontext.Value(params)), out); close(ended) }()
+			t.Cleanup(func() { cancel(); <-ended; s.Close() })
+			t.Cleanup(func() { close(hush) })
+			if name == "tools/call" {
+				<-talking
+			} else {
+				eventually(t, "it listens", func() bool { return out.takes.Load() <= 0 })
+				up.push(mcp.Notification("notifications/tools/list_changed", nil))
+			}
+			<-out.sent
+			want(t, "another's call meanwhile", say(other.callTool("t", `{}`)), "ran")
+		})
+	}
 }

@@ -20,39 +20,46 @@ type listener struct {
 	kinds   []string
 	tasks   []string
 
-	mu    sync.Mutex
-	uris  map[string]bool
-	acked bool          // the client was told what is agreed: that comes first
-	early []mcp.Message // what came before
-	over  bool
+	mu      sync.Mutex
+	uris    map[string]bool
+	waiting []mcp.Message // for the client to take them
+	over    bool
+
+	arrived chan struct{} // holds one while something waits
 }
 
-// send sends a message of the subscription, or keeps it until the client was told what is agreed. e.mu is
-// held. A client that is gone ends the request.
+// maxWaiting is how many messages wait for a client that is slow to take them; the oldest makes room.
+const maxWaiting = 256
+
+// send leaves a message of the subscription for the request to send: whoever brings it serves others too, and
+// does not wait for a client. e.mu is held.
 func (e *listener) send(method string, params mcp.Object) {
-	m := mcp.Notification(method, params.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes())
-	if !e.acked {
-		e.early = append(e.early, m)
-		return
+	if len(e.waiting) == maxWaiting {
+		e.waiting = append(e.waiting[:0], e.waiting[1:]...)
 	}
-	_ = e.out(m)
+	e.waiting = append(e.waiting, mcp.Notification(method, params.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes()))
+	select {
+	case e.arrived <- struct{}{}:
+	default:
+	}
 }
 
-// acknowledge tells the client what is agreed, and what has come meanwhile.
-func (e *listener) acknowledge(agreed mcp.Object) error {
+// pass sends the client what waits for it. A client that is gone ends the request.
+func (e *listener) pass() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	early := e.early
-	e.acked, e.early = true, nil
-	if err := e.out(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
-		{Name: "notifications", Value: agreed.Bytes()}, {Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()},
-	}.Bytes())); err != nil {
-		return err
-	}
-	for _, m := range early {
+	ms := e.waiting
+	e.waiting = nil
+	e.mu.Unlock()
+	for _, m := range ms {
 		_ = e.out(m)
 	}
-	return nil
+}
+
+// acknowledge tells the client what is agreed, which comes first.
+func (e *listener) acknowledge(agreed mcp.Object) error {
+	return e.out(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
+		{Name: "notifications", Value: agreed.Bytes()}, {Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()},
+	}.Bytes()))
 }
 
 // hear passes on a notification that the client subscribed to.
@@ -76,7 +83,7 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 	if bad != nil || r.params.Get("notifications") == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: notifications must be an object that says what to listen to.")
 	}
-	e := &listener{session: r.session, out: r.out.Send, id: r.id, uris: map[string]bool{}}
+	e := &listener{session: r.session, out: r.out.Send, id: r.id, uris: map[string]bool{}, arrived: make(chan struct{}, 1)}
 	_, catalogs, _ := r.catalogs(r.ctx, false)
 	var agreed mcp.Object
 	yes := func(name string) bool { return string(want.Get(name)) == "true" }
@@ -145,11 +152,15 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 	if err := e.acknowledge(agreed); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "The client is gone.")
 	}
-	if len(agreed) > 0 {
+	for listening := len(agreed) > 0; listening; e.pass() {
 		select {
+		case <-e.arrived:
 		case <-ctx.Done():
+			listening = false
 		case <-r.g.work.Done():
+			listening = false
 		case <-r.g.stopping:
+			listening = false
 		}
 	}
 	meta := mcp.Object{{Name: mcp.MetaSubscription, Value: r.id}}

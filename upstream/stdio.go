@@ -43,32 +43,52 @@ type call struct {
 	ctx    context.Context // for its Ask
 	answer chan answered   // of one
 
-	mu   sync.Mutex // held while On runs
-	over bool       // On may run no more
+	mu    sync.Mutex
+	notes []mcp.Message // that On has not seen
+	size  int           // of their params, in bytes
+	noted chan struct{} // holds one while there are some; nil: there is no On
 }
+
+// What waits for a slow On; the oldest makes room.
+const (
+	maxNotes     = 256
+	maxNoteBytes = 4 << 20
+)
 
 type answered struct {
 	m   mcp.Message
 	err error
 }
 
-// on hands the call a notification, and reports whether it wants any.
+// on leaves a notification for the call, and reports whether it wants any. It does not wait for On: the reader
+// serves others too.
 func (k *call) on(m mcp.Message) bool {
-	if k.r.On == nil {
+	if k.noted == nil {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.over {
-		k.r.On(m)
+	k.notes, k.size = append(k.notes, m), k.size+len(m.Params)
+	for len(k.notes) > maxNotes || k.size > maxNoteBytes && len(k.notes) > 1 {
+		k.size -= len(k.notes[0].Params)
+		k.notes = append(k.notes[:0], k.notes[1:]...)
+	}
+	select {
+	case k.noted <- struct{}{}:
+	default:
 	}
 	return true
 }
 
-func (k *call) end() {
+// pass has On see what came.
+func (k *call) pass() {
 	k.mu.Lock()
-	k.over = true
+	ms := k.notes
+	k.notes, k.size = nil, 0
 	k.mu.Unlock()
+	for _, m := range ms {
+		k.r.On(m)
+	}
 }
 
 // outgoing is a message on its way; its fields belong to the connection's mu.
@@ -199,6 +219,9 @@ func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, erro
 		return mcp.Message{}, notSent(err)
 	}
 	k := &call{r: r, answer: make(chan answered, 1)}
+	if r.On != nil {
+		k.noted = make(chan struct{}, 1)
+	}
 	if r.Ask != nil {
 		var cancel context.CancelFunc
 		k.ctx, cancel = context.WithCancel(ctx)
@@ -215,14 +238,18 @@ func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, erro
 	c.mu.Unlock()
 
 	var err error
-	select {
-	case a := <-k.answer:
-		k.end()
-		return a.m, a.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-c.done:
-		err = c.err
+	for err == nil {
+		select {
+		case <-k.noted:
+			k.pass()
+		case a := <-k.answer:
+			k.pass() // what came before it
+			return a.m, a.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-c.done:
+			err = c.err
+		}
 	}
 	c.mu.Lock()
 	delete(c.inFlight, id)
@@ -238,9 +265,9 @@ func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, erro
 		c.push(cancelled(r.ID, ctx.Err()))
 	}
 	c.mu.Unlock()
-	k.end()
 	select {
 	case a := <-k.answer: // at the last moment
+		k.pass()
 		return a.m, a.err
 	default:
 		return mcp.Message{}, &Error{Sent: sent, Err: err}

@@ -69,7 +69,8 @@ type Request struct {
 	// Mcp-Name in it, encoded, Params are not read for it.
 	Header http.Header
 	// On gets the notifications that belong to the request, in order, before its answer: progress with its
-	// token, and on HTTP all that comes on its stream. nil: they go to the Peer.
+	// token, and on HTTP all that comes on its stream. Do calls it; of many that it is slow to take, the oldest
+	// are dropped. nil: they go to the Peer.
 	On func(mcp.Message)
 	// Ask answers what a legacy server asks while it works on this request. It is called in a goroutine
 	// of its own, with a context that ends with the request. On stdio, where a server cannot say which
