@@ -494,6 +494,9 @@ func (r *request) upMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Ob
 	meta = append(meta, mcp.Member{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
 		mcp.Member{Name: mcp.MetaCapabilities, Value: caps}, mcp.Member{Name: mcp.MetaClient, Value: info})
 	level := r.meta.Get(mcp.MetaLogLevel)
+	if severity(mcp.Text(level)) < 0 {
+		level = nil
+	}
 	if r.client.Era == mcp.Legacy {
 		r.session.mu.Lock()
 		if r.level != "" {

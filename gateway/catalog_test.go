@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,5 +63,24 @@ func TestRule3_WhatAProcessHadIsForgottenWithIt(t *testing.T) {
 	}
 	if again, err := l.catalogue(t.Context(), false); err != nil || again.named["t"].digest == c.named["t"].digest {
 		t.Errorf("got the tool of the process that ended (%v)", err)
+	}
+}
+
+// endless is a server whose list goes on and on.
+type endless struct {
+	*process
+	pages int
+}
+
+func (e *endless) Do(_ context.Context, r upstream.Request) (mcp.Message, error) {
+	e.pages++
+	return mcp.Answer(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t%d","description":"%s"}],"nextCursor":"%[1]d"}`, e.pages, strings.Repeat("x", 8<<20)))), nil
+}
+
+func TestAServersListIsBounded(t *testing.T) {
+	e := &endless{process: &process{done: make(chan struct{})}}
+	l := &link{up: &up{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return e, nil }}
+	if c, err := l.catalogue(t.Context(), false); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
+		t.Errorf("got %v, %v after %d pages", c, err, e.pages)
 	}
 }

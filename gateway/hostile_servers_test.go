@@ -155,7 +155,10 @@ func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
 			if name == "subscriptions/listen" {
 				out.takes.Store(1) // what is agreed
 			}
-			go func() { s.Request(ctx, mcp.Request(jsontext.Value("1"), name, jsontext.Value(params)), out); close(ended) }()
+			go func() {
+				s.Request(ctx, mcp.Request(jsontext.Value("1"), name, jsontext.Value(params)), out)
+				close(ended)
+			}()
 			t.Cleanup(func() { cancel(); <-ended; s.Close() })
 			t.Cleanup(func() { close(hush) })
 			if name == "tools/call" {

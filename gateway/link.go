@@ -510,12 +510,16 @@ func newCatalog(h upstream.Hello) *catalog {
 	return c
 }
 
-// maxPages is how many pages of one list are asked for: a server whose cursor never ends must end.
-const maxPages = 1000
+// maxPages is how many pages of one list are asked for, and maxList how many bytes its elements have: a server
+// whose list never ends must end.
+const (
+	maxPages = 1000
+	maxList  = 32 << 20
+)
 
 func (l *link) list(ctx context.Context, conn upstream.Conn, method, member, key string, c *catalog) ([]item, error) {
 	var items []item
-	cursor := jsontext.Value(nil)
+	size, cursor := 0, jsontext.Value(nil)
 	for range maxPages {
 		var params mcp.Object
 		if cursor != nil {
@@ -540,6 +544,9 @@ func (l *link) list(ctx context.Context, conn upstream.Conn, method, member, key
 			return nil, fmt.Errorf("%s: %s: %w", method, member, bad)
 		}
 		for _, v := range vs {
+			if size += len(v); size > maxList {
+				return nil, fmt.Errorf("%s: the list has more than %d MiB", method, maxList>>20)
+			}
 			o, bad := mcp.ReadObject(v)
 			if bad != nil {
 				l.up.g.log.Error("an element of a server's list is left out", "server", l.up.Name, "list", method, "problem", bad)

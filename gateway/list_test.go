@@ -391,6 +391,66 @@ func TestLogMessagesGoToThoseWhoWantTheirLevel(t *testing.T) {
 	}
 }
 
+// A level that policy does not let through is not told to a server by another way either.
+func TestALevelThatIsDeniedReachesNoServer(t *testing.T) {
+	eachEra(t, func(t *testing.T, modern bool) {
+		s := withThings(newScripted(t, modern, "t"), "a")
+		w := behind(t, `{policy: {rules: [{method: logging/setLevel, risk: high, action: deny}, {tools: ["*"], risk: low, action: allow}]}}`, 0, s.server("s", ""))
+		c := w.client(false)
+		if a := c.send("logging/setLevel", `{"level":"debug"}`); a.Error == nil || a.Error.Code != -31001 {
+			t.Errorf("got %s, want it denied", a.raw)
+		}
+		if !modern {
+			s.restart()
+			w.until("the server is called again", func() bool { return c.call("t", `{}`).text() == "done" })
+		}
+		wantText(t, c.call("t", `{}`), false, "done")
+		for _, m := range append(s.calls("tools/call"), s.calls("logging/setLevel")...) {
+			if strings.Contains(m.raw, "debug") {
+				t.Errorf("the server was told: %s", m.raw)
+			}
+		}
+	})
+}
+
+// Only a level is passed on as one.
+func TestWhatIsNoLevelIsNotPassedOn(t *testing.T) {
+	s := newScripted(t, true, "t")
+	w := one(t, allowAll, brief, s, around{})
+	c := w.client(true)
+	for _, level := range []string{`"debug"`, `"loud"`, `{"smuggled":1}`} {
+		wantText(t, c.send("tools/call", `{"_meta":{"io.modelcontextprotocol/logLevel":`+level+`},"name":"t","arguments":{}}`), false, "done")
+	}
+	for i, m := range wantCalls(t, s, 3) {
+		if got := strings.Contains(m.raw, "logLevel"); got != (i == 0) {
+			t.Errorf("a level is passed on: %v in %s", got, m.raw)
+		}
+	}
+}
+
+func TestASessionListensToSoManyResources(t *testing.T) {
+	p, sent := process(t, "p", "p")
+	w := behind(t, allowAll, 0, p)
+	c := w.client(false)
+	subscribe := func(i int) answer {
+		return c.send("resources/subscribe", fmt.Sprintf(`{"uri":"proc:///%d"}`, i))
+	}
+	for i := range 256 {
+		if a := subscribe(i); a.Error != nil {
+			t.Fatalf("%d: %s", i, a.raw)
+		}
+	}
+	if a := subscribe(256); a.Error == nil || a.Error.Code != -32602 {
+		t.Errorf("got %s, want it refused", a.raw)
+	}
+	if a := subscribe(0); a.Error != nil {
+		t.Errorf("got %s for one that it listens to", a.raw)
+	}
+	if n := len(sent("resources/subscribe")); n != 256 {
+		t.Errorf("the server was told %d times, want 256", n)
+	}
+}
+
 // withThings gives a server a prompt, a resource and a template.
 func withThings(s *scripted, name string) *scripted {
 	s.set(func() {

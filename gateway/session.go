@@ -586,12 +586,19 @@ func (r *request) setLevel() (jsontext.Value, *mcp.Error) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: level must be one of %s.", strings.Join(levels, ", "))
 	}
 	r.session.mu.Lock()
+	was := r.level
 	r.level = level
 	r.session.mu.Unlock()
 	links, catalogs, _ := r.catalogs(r.ctx, false)
 	var last *mcp.Error
 	for i, c := range catalogs {
-		if !c.has("logging") || c.hello.Era != mcp.Legacy {
+		if !c.has("logging") {
+			continue
+		}
+		if c.hello.Era == mcp.Modern { // it is told with each request
+			if err := r.allowed(r.ctx, links[i], r.method, mcp.Object{{Name: "level", Value: mcp.Quote(level)}}.Bytes()); err != nil {
+				last = err
+			}
 			continue
 		}
 		want := level
@@ -603,7 +610,12 @@ func (r *request) setLevel() (jsontext.Value, *mcp.Error) {
 			last = err
 		}
 	}
-	if last != nil {
+	if last != nil { // what was not let through is told to nobody later on
+		r.session.mu.Lock()
+		if r.level == level {
+			r.level = was
+		}
+		r.session.mu.Unlock()
 		return nil, last
 	}
 	return jsontext.Value("{}"), nil
@@ -667,10 +679,13 @@ func (r *request) subscribe() (jsontext.Value, *mcp.Error) {
 		return result, err
 	}
 	r.session.mu.Lock()
-	was := r.subs[uri]
+	was, n := r.subs[uri], len(r.subs)
 	r.session.mu.Unlock()
 	if on == was {
 		return jsontext.Value("{}"), nil
+	}
+	if on && n >= maxUpdates {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this session listens to %d resources already, as many as it can.", maxUpdates)
 	}
 	if on || l.count(uri, 0) == 1 { // the last one who listens ends it
 		if _, err := r.gated(l, params, nil); err != nil {
@@ -678,18 +693,17 @@ func (r *request) subscribe() (jsontext.Value, *mcp.Error) {
 		}
 	}
 	r.session.mu.Lock()
-	if r.subs == nil {
-		r.subs = map[string]bool{}
-	}
-	if on {
+	defer r.session.mu.Unlock()
+	switch {
+	case r.subs[uri] == on: // another request of the session was faster
+	case on:
+		if r.subs == nil {
+			r.subs = map[string]bool{}
+		}
 		r.subs[uri] = true
-	} else {
-		delete(r.subs, uri)
-	}
-	r.session.mu.Unlock()
-	if on {
 		l.count(uri, 1)
-	} else {
+	default:
+		delete(r.subs, uri)
 		l.count(uri, -1)
 	}
 	return jsontext.Value("{}"), nil
