@@ -61,8 +61,9 @@ func (r *request) fly(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.Erro
 		defer cancel()
 		stop := context.AfterFunc(r.g.work, cancel)
 		defer stop()
+		defer close(f.done)
+		f.err = mcp.Errorf(mcp.CodeUnknown, "Internal error. The call may have run; find out before you call it again.")
 		f.result, f.err = detached.exchange(ctx, conn, p, ask)
-		close(f.done)
 	})
 	return r.ride(f, p)
 }

@@ -91,7 +91,7 @@ type Gateway struct {
 
 	work    context.Context // ends when the gateway stops
 	halt    context.CancelFunc
-	running sync.WaitGroup
+	running crew
 
 	mu        sync.Mutex
 	sessions  map[*session]bool
@@ -114,6 +114,7 @@ func New(o Options) (*Gateway, error) {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
+	g.running.log = g.log
 	if o.Stopping != nil {
 		g.stopping = o.Stopping.Done()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/approval"
 	"countersign/downstream"
 	"countersign/gateway"
 	"countersign/mcp"
@@ -171,4 +172,33 @@ func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
 			want(t, "another's call meanwhile", say(other.callTool("t", `{}`)), "ran")
 		})
 	}
+}
+
+// panicky is a store whose next update panics once it is armed.
+type panicky struct {
+	approval.Store
+	armed atomic.Bool
+}
+
+func (p *panicky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+	if p.armed.Swap(false) {
+		panic("of the store")
+	}
+	return p.Store.Update(ctx, fn)
+}
+
+// Whatever breaks while an approved call is under way breaks that call alone.
+func TestAPanicInAFlightEndsOneCall(t *testing.T) {
+	var db *panicky
+	s := newScripted(t, true, "t")
+	w := one(t, askAll, brief, s, around{store: func(s approval.Store) approval.Store { db = &panicky{Store: s}; return db }})
+	c := w.client(true)
+	w.answer(c.call("t", `{}`).id(), true, "")
+	s.when("tools/call", func(x *turn) { db.armed.Store(true); x.result(`{"content":[]}`) })
+	if a := c.call("t", `{}`); a.Error == nil || a.Error.Code != mcp.CodeUnknown {
+		t.Errorf("got %s, want that the outcome is unknown", a.raw)
+	}
+	w.answer(c.call("t", `{"a":1}`).id(), true, "")
+	s.when("tools/call", func(x *turn) { x.result(`{"content":[{"type":"text","text":"done"}]}`) })
+	wantText(t, c.call("t", `{"a":1}`), false, "done")
 }

@@ -1,0 +1,32 @@
+package gateway
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+)
+
+func TestACrewTakesMoreWhileItIsWaitedFor(t *testing.T) {
+	c := &crew{log: slog.New(slog.DiscardHandler)}
+	c.Wait()
+	var done sync.WaitGroup
+	for range 8 {
+		done.Go(func() {
+			for range 2000 {
+				c.Go(func() {})
+			}
+		})
+		done.Go(func() {
+			for range 2000 {
+				c.Wait()
+			}
+		})
+	}
+	done.Wait()
+	goOn, over := make(chan struct{}), false
+	c.Go(func() { <-goOn; over = true; panic("of one") })
+	close(goOn)
+	if c.Wait(); !over {
+		t.Error("it is not waited for")
+	}
+}
