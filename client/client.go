@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,8 @@ func WithTimeout(d time.Duration) Option {
 
 // New returns a client of the server at baseURL, such as http://127.0.0.1:8787, acting for the agent
 // or person whose token it is. With unix:///path/to.sock it talks over that unix socket, where the token
-// may be "": then none is sent, and the server decides who that is.
+// may be "": then none is sent, and the server decides who that is. Where the system tells whose process is at
+// the other end of a socket, one of another user than this process's and root is not talked to: it could say yes.
 func New(baseURL, token string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -82,7 +84,15 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	if socket != "" {
 		where = socket
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+			if err != nil {
+				return nil, err
+			}
+			if uid, known := peer(conn); known && !trusted(uid, os.Geteuid()) {
+				conn.Close()
+				return nil, fmt.Errorf("the process at the socket %s is another user's", socket)
+			}
+			return conn, nil
 		}
 	}
 	c := &Client{base: u, where: where, token: func() string { return token }, timeout: 15 * time.Second, http: &http.Client{
@@ -94,6 +104,9 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	}
 	return c, nil
 }
+
+// trusted reports whether a gate of one user may answer a process of another: root can be anybody.
+func trusted(gate, own int) bool { return gate == own || gate == 0 }
 
 // Close drops idle connections. A client can be used after it.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
