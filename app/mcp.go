@@ -174,7 +174,11 @@ func (a *App) serverProblems() []string {
 	for _, h := range a.gateway.Health() {
 		switch h.State {
 		case upstream.Down:
-			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%v): its tools are not offered", h.Server, approval.FormatTime(h.Since), h.Err))
+			why := "its connection ended"
+			if h.Err != nil {
+				why = approval.VisibleLines(upstream.Brief(h.Err))
+			}
+			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server, approval.FormatTime(h.Since), why))
 		case upstream.Starting:
 			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
 		}

@@ -36,7 +36,7 @@ func (r *request) call() (jsontext.Value, *mcp.Error) {
 	r.introduce()
 	t, err := r.find(r.ctx, name, true)
 	if err != nil {
-		return r.failed(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(err.Error())), mcp.CodeUnavailable)
+		return r.failed(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.why(err))), mcp.CodeUnavailable)
 	}
 	if t == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", approval.Visible(approval.CutRunes(name, 128)))
@@ -121,7 +121,7 @@ func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsont
 	}
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
-		return answer(r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, err), mcp.CodeUnavailable))
+		return answer(r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, r.g.why(err)), mcp.CodeUnavailable))
 	}
 	askKeyboard := true
 	if v := r.params.Get("requestState"); v != nil {
@@ -309,7 +309,7 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
-		return r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, e), mcp.CodeUnavailable)
+		return r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, r.g.why(e)), mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*changedError](err); ok {
 		return r.failed(capital(e.Error())+". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.", mcp.CodeUnavailable)
@@ -674,14 +674,14 @@ func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Val
 	r.g.log.Warn("an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool, "sent", upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
 		r.report(ctx, p, approval.RanFailed)
-		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, err)
+		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, r.g.why(err))
 		if p.out.Word == approval.WordApproved {
 			text += " Its approval is used up; call it again to ask anew."
 		}
 		return r.failed(text, mcp.CodeUnavailable)
 	}
 	r.report(ctx, p, approval.RanUnknown)
-	why := err.Error()
+	why := r.g.why(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = fmt.Sprintf("it did not answer within %s", p.link.up.Timeout)
 	}

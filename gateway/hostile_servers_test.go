@@ -13,6 +13,7 @@ import (
 	"countersign/downstream"
 	"countersign/gateway"
 	"countersign/mcp"
+	"countersign/upstream"
 )
 
 // A server of the legacy era does not get to ask a modern client by answering as modern ones do: what
@@ -201,4 +202,27 @@ func TestAPanicInAFlightEndsOneCall(t *testing.T) {
 	w.answer(c.call("t", `{"a":1}`).id(), true, "")
 	s.when("tools/call", func(x *turn) { x.result(`{"content":[{"type":"text","text":"done"}]}`) })
 	wantText(t, c.call("t", `{"a":1}`), false, "done")
+}
+
+// What a server that does not start complained of is for whoever runs it, and not for agents.
+func TestLastWordsAreNotToldToAgents(t *testing.T) {
+	cfg := upstream.Config{Name: "up", Command: []string{"sh", "-c", `printf 'the key is not-for-agents\n' >&2; exit 3`}}
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{{Config: cfg}}})
+	w.until("it is down", func() bool { return w.gw.Health()[0].State == upstream.Down })
+	err := w.gw.Health()[0].Err
+	if text := err.Error(); !strings.Contains(text, "not-for-agents") {
+		t.Errorf("whoever runs it is told %s", text)
+	}
+	for _, modern := range []bool{false, true} {
+		c := w.client(modern)
+		a, list := c.call("t", `{}`), c.send("prompts/get", `{"name":"p"}`)
+		contains(t, "a call", a.text(), "The MCP server up cannot be reached: ")
+		if strings.Contains(a.raw+list.raw, "not-for-agents") {
+			t.Errorf("agents are told %s and %s", a.raw, list.raw)
+		}
+	}
+	contains(t, "why it is down, in brief", upstream.Brief(err), "the server ended before it said what it is")
+	if strings.Contains(upstream.Brief(err), "words") {
+		t.Errorf("in brief it is %s", upstream.Brief(err))
+	}
 }

@@ -39,7 +39,7 @@ func (r *request) prompt(offered string) (*link, string, *mcp.Error) {
 		}
 	}
 	if why != nil {
-		return nil, "", unavailable(why)
+		return nil, "", r.g.unavailable(why)
 	}
 	return nil, "", mcp.Errorf(mcp.CodeInvalidParams, "Unknown prompt: %s", approval.Visible(approval.CutRunes(offered, 128)))
 }
@@ -92,7 +92,7 @@ func (r *request) holder(uri string) (*link, *mcp.Error) {
 	case best != nil:
 		return best, nil
 	case why != nil:
-		return nil, unavailable(why)
+		return nil, r.g.unavailable(why)
 	}
 	code := mcp.CodeResourceNotFound
 	if r.client.Era == mcp.Modern {

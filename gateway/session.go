@@ -334,8 +334,17 @@ func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog
 }
 
 // unavailable tells a client that nothing can be reached.
-func unavailable(err error) *mcp.Error {
-	return mcp.Errorf(mcp.CodeUnavailable, "%s. Nothing was run.", capital(err.Error()))
+func (g *Gateway) unavailable(err error) *mcp.Error {
+	return mcp.Errorf(mcp.CodeUnavailable, "%s. Nothing was run.", capital(g.why(err)))
+}
+
+// why is what clients are told of an error of a server. Its last words are for whoever started it, as a
+// wrapper's client has.
+func (g *Gateway) why(err error) string {
+	if g.o.Wrapper {
+		return approval.VisibleLines(err.Error())
+	}
+	return approval.VisibleLines(upstream.Brief(err))
 }
 
 func capital(s string) string {
@@ -415,7 +424,7 @@ func (r *request) initialize() (jsontext.Value, *mcp.Error) {
 		r.session.mu.Lock()
 		r.hello.told = false // it may try once more
 		r.session.mu.Unlock()
-		return nil, unavailable(why)
+		return nil, r.g.unavailable(why)
 	}
 	return mcp.Object{
 		{Name: "protocolVersion", Value: mcp.Quote(version)},
@@ -429,7 +438,7 @@ func (r *request) discover() (jsontext.Value, *mcp.Error) {
 	r.introduce()
 	links, catalogs, why := r.greetings(r.ctx)
 	if r.g.o.Wrapper && len(catalogs) == 0 {
-		return nil, unavailable(why)
+		return nil, r.g.unavailable(why)
 	}
 	return r.listed(mcp.Object{
 		{Name: "supportedVersions", Value: mcp.Marshal(append([]string{mcp.VersionModern}, mcp.LegacyVersions...))},
@@ -508,7 +517,7 @@ func (r *request) look() ([]*link, []*catalog, *mcp.Error) {
 	r.introduce()
 	links, catalogs, why := r.catalogs(r.ctx, r.params.Get("cursor") == nil)
 	if len(catalogs) == 0 && why != nil && r.g.o.Wrapper { // else there is at least what the gate itself offers
-		return nil, nil, unavailable(why)
+		return nil, nil, r.g.unavailable(why)
 	}
 	return links, catalogs, nil
 }

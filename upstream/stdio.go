@@ -154,7 +154,7 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio
 	}
 	c.Close()
 	if said := c.proc.lastWords(); said != "" {
-		err = fmt.Errorf("%w; its last words: %s", err, said)
+		err = &startError{err, said}
 	}
 	return nil, err
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -106,6 +107,26 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
+
+// startError is why a server did not start, with what its process complained of last.
+type startError struct {
+	error
+	words string
+}
+
+func (e *startError) Unwrap() error { return e.error }
+func (e *startError) Error() string { return e.error.Error() + e.last() }
+func (e *startError) last() string  { return "; its last words: " + e.words }
+
+// Brief is what err says, less what a server's process complained of last: that is for whoever runs it, and
+// may hold anything, its secrets too.
+func Brief(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*startError](err); ok {
+		text = strings.Replace(text, e.last(), "", 1)
+	}
+	return text
+}
 
 // Sent reports whether the request that err tells of may have reached the server.
 func Sent(err error) bool {
