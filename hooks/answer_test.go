@@ -92,27 +92,86 @@ func TestAFaultIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestToolsBehindAGatewayAreAskedAboutThere(t *testing.T) {
+// named puts what an agent says of a tool's server behind the input of an event.
+func named(agent Agent, server string) string {
+	switch {
+	case server == "-":
+		return "{}"
+	case agent == Gemini:
+		return `{},"mcp_context":{"server_name":"` + server + `"}`
+	}
+	return `{},"mcp_server":{"name":"` + server + `","source":"user"}`
+}
+
+func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
+	gateways := []string{"my", "my files", "gate__files", ""}
 	for _, c := range []struct {
-		agent Agent
-		tool  string
-		input string
-		left  bool
+		agent  Agent
+		tool   string
+		server string // "-": the event does not say
+		left   bool
 	}{
-		{ClaudeCode, "mcp__files__write", "{}", true},
-		{ClaudeCode, "mcp__my_files__write", "{}", true},
-		{Codex, "mcp__files__write", "{}", true},
-		{Gemini, "mcp_files_write", `{},"mcp_context":{"server_name":"files"}`, true},
-		{Gemini, "mcp_files_write", `{}`, false},
-		{ClaudeCode, "mcp__files2__write", "{}", false},
-		{ClaudeCode, "files", "{}", false},
-		{ClaudeCode, "Bash", "{}", false},
+		{ClaudeCode, "mcp__my__do", "my", true},
+		{ClaudeCode, "mcp__my__do__it", "my", true},
+		{ClaudeCode, "mcp__my_files__write", "my files", true},
+		{ClaudeCode, "mcp__gate__files__write", "gate__files", true},
+		{ClaudeCode, "mcp__my_files__write", "my_files", false},
+		{ClaudeCode, "mcp__my__srv__do", "my__srv", false},
+		{ClaudeCode, "mcp__my__do", "evil", false},
+		{ClaudeCode, "mcp__my__do", "", false},
+		{ClaudeCode, "mcp__my__do", "My", false},
+		{ClaudeCode, "mcp__evil__do", "my", false},
+		{ClaudeCode, "mcp__my2__do", "my", false},
+		{ClaudeCode, "mcp__my__", "my", false},
+		{ClaudeCode, "mcp__my", "my", false},
+		{ClaudeCode, "my", "my", false},
+		{ClaudeCode, "Bash", "my", false},
+		{ClaudeCode, "mcp__gate__files__write", "gate", false},
+		{ClaudeCode, "mcp____do", "", false},
+		{ClaudeCode, "mcp__my__do", "-", true},
+		{ClaudeCode, "mcp__my__srv__do", "-", false},
+		{Codex, "mcp__my__do", "-", true},
+		{Codex, "mcp__my__do_it", "-", true},
+		{Codex, "mcp__my__srv__do", "-", false},
+		{Codex, "mcp__my___do", "-", false}, // perhaps of my_
+		{Codex, "mcp__my__do__", "-", false},
+		{Codex, "mcp__my__", "-", false},
+		{Codex, "mcp__my2__do", "-", false},
+		{Codex, "mcp__my_files__write", "-", false},
+		{Codex, "mcp__gate__files__write", "-", true},
+		{Codex, "mcp__gate__files__write__all", "-", false},
+		{Codex, "mcp__gate__files___write", "-", false},
+		{Codex, "mcp__gate__mail__send", "-", false},
+		{Codex, "mcp____do", "-", false},
+		{Codex, "Bash", "-", false},
+		{Codex, "mcp__my__do", "evil", false},
+		{Gemini, "mcp_my_do", "my", true},
+		{Gemini, "mcp_my_files_write", "my files", true},
+		{Gemini, "mcp_my_files_write", "my_files", false},
+		{Gemini, "mcp_my_srv_do", "my_srv", false},
+		{Gemini, "mcp_my_do", "evil", false},
+		{Gemini, "mcp_my_do", "", false},
+		{Gemini, "mcp_my_do", "-", false},
+		{Gemini, "mcp__my__do", "-", false},
+		{Gemini, "run_shell_command", "my", false},
 	} {
 		g := &fakeGate{answer: Answer{Word: approval.WordDenied}}
-		r := reply(t, Hook{Asker: g, Gateways: []string{"files", "my files"}}, event(t, c.agent, c.tool, c.input))
+		r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, c.agent, c.tool, named(c.agent, c.server)))
 		if left := r.Output == nil && len(g.asked) == 0; left != c.left {
-			t.Errorf("%s %s: left to the gateway is %t, want %t", c.agent, c.tool, left, c.left)
+			t.Errorf("%s %s of %q: left to the gateway is %t, want %t", c.agent, c.tool, c.server, left, c.left)
 		}
+	}
+	for _, odd := range []string{`7`, `"my"`, `["my"]`, `{}`, `{"name":null}`} {
+		g := &fakeGate{answer: Answer{Word: approval.WordDenied}}
+		if r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do", `{},"mcp_server":`+odd)); r.Output == nil || len(g.asked) != 1 || g.asked[0].Server != "" {
+			t.Errorf("with mcp_server %s: got %q, asked %+v; want it asked about without a server", odd, r.Output, g.asked)
+		}
+	}
+	if e, err := Parse(ClaudeCode, []byte(strings.NewReplacer("TOOL", "mcp__my__do", "INPUT", `{},"mcp_server":{"name":7}`).Replace(events[ClaudeCode]))); err == nil {
+		t.Errorf("a server whose name is no text gave %+v, want an error", e)
+	}
+	if r := reply(t, Hook{Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do", `{},"mcp_server":null`)); r.Output != nil {
+		t.Errorf("with mcp_server null got %q, want it left to the gateway", r.Output)
 	}
 }
 
@@ -241,6 +300,15 @@ func TestPermissionPrompts(t *testing.T) {
 	} {
 		if got, err := AnswerPermissionPrompt(w.answer, c); err != nil || strings.TrimSpace(string(got)) != w.want {
 			t.Errorf("%s: got %s, %v; want %s", w.answer.Word, got, err, w.want)
+		}
+	}
+	for args, want := range map[string][2]string{
+		`{"tool_name":"mcp__my__srv__do","input":{}}`:                                 {"my", "srv__do"},
+		`{"tool_name":"mcp__my__srv__do","input":{},"mcp_server":{"name":"my__srv"}}`: {"my__srv", "do"},
+		`{"tool_name":"mcp__my__do","input":{},"mcp_server":{"name":"evil"}}`:         {"", "mcp__my__do"},
+	} {
+		if e, err := ParsePermissionPrompt([]byte(args)); err != nil || e.Server != want[0] || e.Tool != want[1] {
+			t.Errorf("%s: got %q and %q, %v; want %q", args, e.Server, e.Tool, err, want)
 		}
 	}
 	if got, err := DenyPermissionPrompt("no gate answers"); err != nil || !strings.HasPrefix(string(got), `{"behavior":"deny","message":"The gate could not be asked: no gate answers.`) {

@@ -109,10 +109,19 @@ func quotedLen(s string) int {
 	return b.Len()
 }
 
-// left reports whether the call goes through a gateway of the name, which asks by itself.
+// left reports whether the call goes through a gateway of exactly that name, which asks by itself. Where the
+// event does not tell the server's name, it could end at any two underscores: what allows more than one
+// reading is asked about.
 func (e Event) left(gateways []string) bool {
 	for _, name := range gateways {
-		if e.Server != "" && (e.Server == name || plain(e.Server) == plain(name)) {
+		if name == "" {
+			continue
+		}
+		if e.named == name {
+			return true
+		}
+		tool, fits := strings.CutPrefix(e.joined, name+"__")
+		if fits && tool != "" && tool[0] != '_' && !strings.Contains(tool, "__") {
 			return true
 		}
 	}

@@ -53,6 +53,9 @@ type Event struct {
 	Server    string // the MCP server that has the tool, "" for the agent's own
 	Tool      string
 	Input     json.RawMessage // the bytes of tool_input
+
+	named  string // the server's name, where the event tells it
+	joined string // where it does not: server__tool, of which only the agent knows where the server's name ends
 }
 
 // Parse reads an event. Members that are not known are ignored; what is missing, of the wrong type or
@@ -63,7 +66,6 @@ func Parse(agent Agent, input []byte) (Event, error) {
 	if err != nil {
 		return e, fmt.Errorf("what the agent sent is not an event: %w", err)
 	}
-	server := ""
 	for _, m := range []struct {
 		name string
 		to   *string
@@ -98,29 +100,42 @@ func Parse(agent Agent, input []byte) (Event, error) {
 	}
 	e.Input = json.RawMessage(f["tool_input"])
 	if agent == Gemini {
-		server, e.Tool, err = geminiTool(e.Tool, f)
-		if err != nil {
-			return e, err
-		}
+		e.Server, e.Tool, err = geminiTool(e.Tool, f)
+		e.named = e.Server
 	} else {
-		server, e.Tool = splitTool(e.Tool)
+		err = e.splitTool(f)
 	}
-	e.Server = server
-	return e, nil
+	return e, err
 }
 
-// splitTool reads mcp__server__tool. The first two underscores after the prefix end the server's name,
-// whatever stands in the tool's.
-func splitTool(name string) (server, tool string) {
-	rest, isMCP := strings.CutPrefix(name, "mcp__")
+// splitTool reads mcp__server__tool. Where the event names the server, that name says where it ends, and
+// one that does not fit leaves the tool's name in one piece. Else the first two underscores after the
+// prefix end it, whatever stands in the tool's.
+func (e *Event) splitTool(f object) error {
+	rest, isMCP := strings.CutPrefix(e.Tool, "mcp__")
 	if !isMCP {
-		return "", name
+		return nil
 	}
-	server, tool, found := strings.Cut(rest, "__")
-	if !found || server == "" || tool == "" {
-		return "", name
+	if v := f["mcp_server"]; len(v) > 0 && v.Kind() != 'n' {
+		name := ""
+		if v.Kind() == '{' {
+			s, err := readObject(v)
+			if err == nil {
+				name, err = s.text("name")
+			}
+			if err != nil {
+				return fmt.Errorf("mcp_server: %w", err)
+			}
+		}
+		if tool, fits := strings.CutPrefix(rest, plain(name)+"__"); fits && name != "" && tool != "" {
+			e.Server, e.Tool, e.named = plain(name), tool, name
+		}
+		return nil
 	}
-	return server, tool
+	if server, tool, found := strings.Cut(rest, "__"); found && server != "" && tool != "" {
+		e.Server, e.Tool, e.joined = server, tool, rest
+	}
+	return nil
 }
 
 // geminiTool reads mcp_server_tool. One underscore does not tell where the server's name ends, so the

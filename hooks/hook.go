@@ -47,8 +47,10 @@ type Hook struct {
 	Wait time.Duration
 	// Defer has Claude Code stop where a call is pending: resumed, it asks again about the same call.
 	Defer bool
-	// Gateways are the MCP servers that are behind a gateway of ours: their calls are asked about there,
-	// and get no opinion here.
+	// Gateways are the MCP servers, by exactly the agent's names, that are behind a gateway of ours: their
+	// calls are asked about there, and get no opinion here. Where the event does not name the server
+	// (Codex), a call counts only if what follows mcp__NAME__ has no further two underscores, so a gateway's
+	// prefix belongs into the name: gate__files.
 	Gateways []string
 	// Read looks at the files that an edit changes; nil does not look.
 	Read Read

@@ -42,6 +42,12 @@ func TestOverHTTPTheAnswersAreTheSame(t *testing.T) {
 	if code, body := post(t, nil, nil, "?gateway=mail&gateway=files", strings.NewReplacer("TOOL", "mcp__files__x", "INPUT", `{}`).Replace(events[ClaudeCode])); code != 200 || body != "{}\n" {
 		t.Errorf("a tool behind a gateway got %d %q, want no opinion", code, body)
 	}
+	for _, other := range []string{named(ClaudeCode, "files__x"), named(ClaudeCode, "evil"), "{}"} {
+		denies := &fakeGate{answer: Answer{Word: approval.WordDenied, Message: "no"}}
+		if code, body := post(t, denies, nil, "?gateway=files", strings.NewReplacer("TOOL", "mcp__files__x__y", "INPUT", other).Replace(events[ClaudeCode])); code != 200 || decode(t, []byte(body)).Specific.Decision != "deny" {
+			t.Errorf("a tool that is perhaps not behind the gateway, with %s, got %d %q; want it asked about", other, code, body)
+		}
+	}
 }
 
 func TestOverHTTPEveryFaultIsADenialThatTheAgentReads(t *testing.T) {

@@ -17,22 +17,20 @@ func ParsePermissionPrompt(arguments []byte) (Event, error) {
 	if err != nil {
 		return e, fmt.Errorf("this is not a permission prompt: %w", err)
 	}
-	name, err := f.text("tool_name")
-	if err != nil {
+	if e.Tool, err = f.text("tool_name"); err != nil {
 		return e, err
 	}
 	if e.ToolUseID, err = f.text("tool_use_id"); err != nil {
 		return e, err
 	}
 	switch {
-	case name == "":
+	case e.Tool == "":
 		return e, errors.New("the permission prompt has no tool_name")
 	case !f.is("input", '{'):
 		return e, errors.New("the permission prompt has no input that is an object")
 	}
 	e.Input = json.RawMessage(f["input"])
-	e.Server, e.Tool = splitTool(name)
-	return e, nil
+	return e, e.splitTool(f)
 }
 
 // AnswerPermissionPrompt is the text that answers a permission prompt. What policy allows runs with the bytes

@@ -21,18 +21,20 @@ type hookCmd struct {
 	Agent   string   `arg:"" enum:"claude-code,codex,gemini" help:"Whose hook it is: claude-code, codex or gemini."`
 	Wait    duration `placeholder:"55s" help:"How long to hold a call for a decision; it must be shorter than the hook's time-out. Without it a pending call is denied at once, with what to do next."`
 	Defer   bool     `help:"Claude Code only: where a call is pending the run stops, and claude --resume asks about the same call again."`
-	Gateway []string `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server alone: it is behind a gateway that asks by itself. May be given more than once."`
+	Gateway []string `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server alone: it is behind a gateway that asks by itself. The name must be exactly the agent's; for codex with the gateway's prefix, as gate__files. May be given more than once."`
 }
 
 func (*hookCmd) Help() string {
 	return `It reads the agent's event on standard input and answers in the agent's language; "countersign install" writes it into the agent's settings. A call that policy allows gets no opinion (of Gemini: allow), so that the agent's own rules still ask. An approved one is allowed, with exactly the bytes that were approved; every other one is denied, with what the model is to do next. At the beginning of a session or a turn it tells what was decided since.
+
+--gateway takes exactly the name that the agent has for the server. Codex tells only mcp__SERVER__TOOL, which does not say where the server's name ends: there a call is left alone only if what follows mcp__NAME__ has no further "__", else it is asked about. So the tools files__read and files__write of a gateway that Codex calls gate are --gateway gate__files.
 
 Exit code: 0 answered; 2 nothing could be asked or answered, which blocks the call, with the reason on standard error; 1 the same at the beginning of a session or a turn, where there is nothing to block.
 
 Examples:
 
     countersign hook claude-code --wait 55s
-    countersign hook codex --wait 55s --gateway files
+    countersign hook codex --wait 55s --gateway gate__files
     countersign hook gemini`
 }
 

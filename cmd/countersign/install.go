@@ -31,7 +31,7 @@ type installCmd struct {
 	Timeout duration  `default:"60s" help:"After how long the agent gives up on the hook; 60s if not given."`
 	Wait    *duration `placeholder:"55s" help:"How long the hook holds a call for a decision; 5s less than --timeout if not given, 0 for not at all."`
 	Defer   bool      `help:"Claude Code only: where a call is pending the run stops, and claude --resume asks about the same call again. Without --wait it stops at once."`
-	Gateway []string  `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server to the gateway that it is behind. May be given more than once."`
+	Gateway []string  `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server to the gateway that it is behind, by exactly the agent's name of it; for codex with the gateway's prefix, as gate__files. May be given more than once."`
 	Server  string    `placeholder:"URL" help:"Have the hook ask the gate there; else it looks for COUNTERSIGN_SERVER each time."`
 	HTTP    string    `name:"http" placeholder:"URL" help:"Claude Code only: have it post to the gate at this address, instead of running a program."`
 	Config  string    `placeholder:"FILE" help:"The gate's configuration, which gets a rule that guards it; countersign.yaml here or in ~/.config/countersign if not given."`
