@@ -132,9 +132,19 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 		x.result(result)
 	}
 	answering(fine)
+	// What goes to two sides at once is written down in one order.
+	cancelled, progress := make(chan struct{}, 1), make(chan struct{}, 1)
+	hangs := false
+	told := func(ch chan struct{}) {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
 	s.when("notifications/cancelled", func(x *turn) {
 		log.say("          server <-", x.raw)
 		_, _ = io.WriteString(x.w, "")
+		told(cancelled)
 	})
 	hold := brief
 	if parts["hold"] != "" {
@@ -150,11 +160,16 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 		_, body := c.message(method, params)
 		log.say("client ->", body)
 		done := make(chan answer, 1)
-		go func() { done <- c.raw(t.Context(), body, func(m said) { log.say("client <-", m.raw) }) }()
+		go func() {
+			done <- c.raw(t.Context(), body, func(m said) { log.say("client <-", m.raw); told(progress) })
+		}()
 		return done
 	}
 	got := func(done <-chan answer) {
 		a := finish(t, done)
+		if hangs && !modern {
+			<-cancelled
+		}
 		log.say("client <-", fmt.Sprintf("%d %s", a.status, a.raw))
 	}
 	var underWay <-chan answer
@@ -174,6 +189,7 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 		case "watch": // a call with progress
 			underWay = send("tools/call", fmt.Sprintf(`{"_meta":{"progressToken":"mine"},"name":%q,"arguments":%s}`, one, two))
 			last = w.pending(1)[0]
+			<-progress
 		case "finish":
 			got(underWay)
 		case "approve", "deny", "cancel":
@@ -195,6 +211,7 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 			log.say("clock", "+"+rest)
 		case "server":
 			log.say("server", rest)
+			hangs = rest == "hangs"
 			switch rest {
 			case "works":
 				answering(fine)
