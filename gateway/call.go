@@ -663,7 +663,7 @@ func (r *request) report(ctx context.Context, p *passage, ran approval.Ran) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if _, err := r.g.o.Gate.Report(ctx, r.agent(), p.out.Request.ID, ran); err != nil {
-		r.g.log.Error("what came of a call could not be recorded; it will count as unknown", "approval_id", p.out.Request.ID, "outcome", ran, "error", err)
+		r.g.log.Error("what came of a call is not on record; until it is, it counts as unknown", "approval_id", p.out.Request.ID, "outcome", ran, "error", err)
 	}
 }
 

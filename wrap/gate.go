@@ -18,6 +18,8 @@ type Gate struct {
 	Client *client.Client
 	// Renew makes the gate reachable again where that can be done, as by starting it. nil: it cannot.
 	Renew func(ctx context.Context) error
+
+	late lateReports
 }
 
 // problem is an error of the API as one of the domain; one that is neither says that nothing was decided.
@@ -268,27 +270,30 @@ func request(a client.Approval) approval.Request {
 	}
 }
 
-// Report records what came of a dispatched call. While the gate is away it is tried again, until ctx ends:
-// what is not recorded counts as unknown, and people are asked about it.
+// Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and
+// then in the background: what is not recorded counts as unknown, and people are asked about it. An error says
+// that it is not on record yet; [Gate.Finish] ends the trying.
 func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.Ran) (approval.Request, error) {
 	for wait := firstRetry; ; wait = min(2*wait, patience) {
 		a, err := g.Client.Report(ctx, id, client.Ran(ran))
 		if err == nil {
 			return request(a), nil
 		}
-		if !passing(err) || g.renew(ctx, err) != nil {
+		if ctx.Err() == nil && !passing(err) {
+			return approval.Request{}, problem(err)
+		}
+		if ctx.Err() != nil || g.renew(ctx, err) != nil {
+			g.reportLate(id, ran, wait)
 			return approval.Request{}, problem(err)
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
+			g.reportLate(id, ran, wait)
 			return approval.Request{}, problem(err)
 		}
 	}
 }
-
-// firstRetry is how long the first repetition of a report waits.
-const firstRetry = 100 * time.Millisecond
 
 // Request returns one of the agent's requests.
 func (g *Gate) Request(ctx context.Context, _ approval.Actor, id string) (approval.Request, error) {

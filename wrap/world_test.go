@@ -130,7 +130,11 @@ func (w *world) client(token string) *client.Client {
 	return c
 }
 
-func (w *world) remote() *Gate { return &Gate{Client: w.client(agentToken)} }
+func (w *world) remote() *Gate {
+	g := &Gate{Client: w.client(agentToken)}
+	w.t.Cleanup(g.Finish)
+	return g
+}
 
 // pending waits until n requests are pending and returns them, oldest first.
 func (w *world) pending(n int) []approval.Request {
@@ -161,6 +165,21 @@ func (w *world) request(id string) approval.Request {
 		w.t.Fatal(err)
 	}
 	return r
+}
+
+// letThrough has a call asked for, approved and let through, and returns its request.
+func (w *world) letThrough(g *Gate, args string) string {
+	w.t.Helper()
+	c := call(w.t, "write", args)
+	first, err := g.CheckAhead(context.Background(), c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.decide(first.Request.ID, true, "")
+	if o, err := g.CheckAhead(context.Background(), c); err != nil || o.Word != approval.WordApproved {
+		w.t.Fatalf("got %+v, %v", o, err)
+	}
+	return first.Request.ID
 }
 
 func (w *world) policy(rules string) {

@@ -48,6 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	if stopped := g.Stop(stop); err == nil {
 		err = stopped
 	}
+	o.Gate.Finish()
 	return err
 }
 
