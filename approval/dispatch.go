@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Report takes what came of a call that the agent's side sent on once its approval was used. An agent
@@ -76,24 +77,45 @@ func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran Ran, who Actor)
 	return r, true, g.audit(ctx, tx, e)
 }
 
-// orphanBatch is how many requests one transaction of [Gate.Orphaned] marks.
+// LongestCall is longer than any call may take that is sent on, with the report of what came of it.
+const LongestCall = time.Hour + 5*time.Minute
+
+// orphanBatch is how many requests one transaction of [Gate.Orphaned] and [Gate.Overdue] marks.
 const orphanBatch = 64
 
 // Orphaned marks every call that was sent on and of which nobody said what came of it as [RanUnknown],
 // and returns how many that were. It is for start-up, before any call is let through: whoever sent them
 // may have gone with the last process.
 func (g *Gate) Orphaned(ctx context.Context) (int, error) {
-	who := Actor{Kind: System, Name: "restart"}
+	return g.unknown(ctx, 0, Actor{Kind: System, Name: "restart"})
+}
+
+// Overdue does the same for what was sent on [LongestCall] ago or before: whoever sent it has gone. A report
+// that comes all the same takes its place.
+func (g *Gate) Overdue(ctx context.Context) (int, error) {
+	return g.unknown(ctx, LongestCall, Actor{Kind: System, Name: "timeout"})
+}
+
+func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, error) {
 	total := 0
 	for {
 		n := 0
 		err := g.store.Update(ctx, func(tx Tx) error {
+			n = 0
 			rs, err := tx.UnderWay(orphanBatch)
-			n = len(rs)
-			for i := 0; err == nil && i < n; i++ {
-				_, _, err = g.report(ctx, tx, rs[i], RanUnknown, who)
+			if err != nil {
+				return err
 			}
-			return err
+			for _, r := range rs { // oldest first
+				if tx.Now().Sub(r.DispatchedAt) < age {
+					return nil
+				}
+				if _, _, err := g.report(ctx, tx, r, RanUnknown, who); err != nil {
+					return err
+				}
+				n++
+			}
+			return nil
 		})
 		if err != nil {
 			return total, err

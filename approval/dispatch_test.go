@@ -245,6 +245,59 @@ func TestOrphaned(t *testing.T) {
 	}
 }
 
+// Whoever sent a call may go without a word, as a wrapper that is killed does, while the gate lives on.
+func TestACallThatNobodyCanBeWaitingForAnyMoreIsOfUnknownOutcome(t *testing.T) {
+	w := newWorld(t)
+	w.policy(func(approval.Call) approval.Verdict { return quarantine(approval.RiskHigh) })
+	numbered := func(i int) approval.Call {
+		c := call(fmt.Sprintf(`{"amount_cents":%d}`, i))
+		c.Dispatch = true
+		return c
+	}
+	var old []string
+	for i := range 70 { // more than one transaction's
+		old = append(old, w.dispatch(numbered(i)))
+	}
+	if err := w.report(old[1], approval.RanFailed); err != nil {
+		t.Fatal(err)
+	}
+	kept := w.dispatch(call(`{"amount_cents":1000}`))
+	w.clock.advance(time.Millisecond)
+	young := w.dispatch(numbered(100))
+	w.clock.advance(approval.LongestCall - 2*time.Millisecond)
+	for _, step := range []struct {
+		name string
+		wait time.Duration
+		want int
+	}{{"a moment before", 0, 0}, {"at the time", time.Millisecond, 69}, {"again", 0, 0}} {
+		w.clock.advance(step.wait)
+		if n, err := w.gate.Overdue(w.ctx); err != nil || n != step.want {
+			t.Errorf("%s: got %d, %v, want %d", step.name, n, err, step.want)
+		}
+	}
+	for id, want := range map[string]approval.Ran{old[0]: approval.RanUnknown, old[1]: approval.RanFailed, old[69]: approval.RanUnknown, young: "", kept: ""} {
+		if got := w.request(id).Ran; got != want {
+			t.Errorf("request %s is %q, want %q", id, got, want)
+		}
+	}
+	if n := w.count("call_outcome::unknown"); n != 69 {
+		t.Errorf("%d events, want 69", n)
+	}
+	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallOutcome})
+	if err != nil || es[0].Actor != "system:timeout" {
+		t.Errorf("got %+v, %v", es, err)
+	}
+	if u := w.expect(numbered(0), approval.WordPending).Request.Previous; u == nil || u.Ran != approval.RanUnknown {
+		t.Errorf("the next card's last use: %+v", u)
+	}
+	if err := w.report(old[0], approval.RanSucceeded); err != nil { // after all
+		t.Error(err)
+	}
+	if got := w.request(old[0]).Ran; got != approval.RanSucceeded {
+		t.Errorf("after a late report: %q", got)
+	}
+}
+
 // A restart, at whatever point, loses neither that a call was sent nor what came of it.
 func TestDispatchSurvivesARestart(t *testing.T) {
 	w := newWorld(t)

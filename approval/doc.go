@@ -17,8 +17,9 @@
 //
 // A caller of the gate's own side, which sends the call on by itself, says so: the use of an approval is
 // then on record as dispatched, [Gate.Report] adds what came of it, and what nobody reported by the next
-// start is unknown and may have run ([Gate.Orphaned]). A tool is known by what its server says of it: one
-// that has changed since it was first seen is not let through without a person ([ToolPin]).
+// start, or in the time that any call may take, is unknown and may have run ([Gate.Orphaned],
+// [Gate.Overdue]). A tool is known by what its server says of it: one that has changed since it was first
+// seen is not let through without a person ([ToolPin]).
 //
 // Every rule of that life is in [Gate]; a [Store] only keeps rows, and holds the two rules that a
 // race could break once more: one live request for a key, and one use of an approval. Nothing here

@@ -1,5 +1,6 @@
-// Package heartbeat runs the gate's regular work on a cron table: it ends what is overdue, reminds
-// people of what they have not answered, and gives failed notifications another try.
+// Package heartbeat runs the gate's regular work on a cron table: it ends what is overdue, says of
+// calls that nobody reported back on that their outcome is unknown, reminds people of what they have not
+// answered, and gives failed notifications another try.
 //
 // It is a net, not the engine: deadlines are kept to the moment by the gate itself and cards leave
 // right after the commit that made them. What slipped through a crash, a sleeping machine or a platform's bad
@@ -21,7 +22,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// CheckPendingApprovals is the name of the one task there is: expire, remind, retry, prune.
+// CheckPendingApprovals is the name of the one task there is: expire, give outcomes up, remind, retry, prune.
 const CheckPendingApprovals = "check_pending_approvals"
 
 // Entry is one line of the cron table.
@@ -63,6 +64,7 @@ func (e Entry) Validate() error {
 // Gate is the work that the heartbeat starts.
 type Gate interface {
 	Expire(ctx context.Context) (int, error)
+	Overdue(ctx context.Context) (int, error)
 	Remind(ctx context.Context, after time.Duration, limit int) (int, error)
 	RetryFailed(ctx context.Context) (int, error)
 	Prune(ctx context.Context) (int, error)
@@ -71,17 +73,17 @@ type Gate interface {
 
 // Counts says what one run moved.
 type Counts struct {
-	Pending, Expired, Reminded, Retried, Pruned int
+	Pending, Expired, Unknown, Reminded, Retried, Pruned int // Unknown: calls of which nobody said what came of them
 }
 
 // LogValue gives the counts as one group.
 func (c Counts) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int("pending", c.Pending), slog.Int("expired", c.Expired), slog.Int("reminded", c.Reminded),
+	return slog.GroupValue(slog.Int("pending", c.Pending), slog.Int("expired", c.Expired), slog.Int("unknown", c.Unknown), slog.Int("reminded", c.Reminded),
 		slog.Int("retried", c.Retried), slog.Int("pruned", c.Pruned))
 }
 
 // moved reports whether the run changed anything worth a line in the log.
-func (c Counts) moved() bool { return c.Expired+c.Reminded+c.Retried > 0 }
+func (c Counts) moved() bool { return c.Expired+c.Unknown+c.Reminded+c.Retried > 0 }
 
 // Options are what a [Heartbeat] is made of.
 type Options struct {
@@ -185,6 +187,7 @@ func RunOnce(ctx context.Context, g Gate, p Params) (Counts, error) {
 		}
 	}
 	step("expire", &c.Expired, func() (int, error) { return g.Expire(ctx) })
+	step("outcomes", &c.Unknown, func() (int, error) { return g.Overdue(ctx) })
 	if p.RemindAfter > 0 && p.MaxReminders > 0 {
 		step("remind", &c.Reminded, func() (int, error) { return g.Remind(ctx, p.RemindAfter, p.MaxReminders) })
 	}

@@ -52,6 +52,7 @@ func (g *fakeGate) Remind(_ context.Context, after time.Duration, limit int) (in
 	return 1, nil
 }
 
+func (g *fakeGate) Overdue(context.Context) (int, error)      { g.note("overdue"); return 6, nil }
 func (g *fakeGate) RetryFailed(context.Context) (int, error)  { g.note("retry"); return 3, nil }
 func (g *fakeGate) Prune(context.Context) (int, error)        { g.note("prune"); return 4, nil }
 func (g *fakeGate) PendingCount(context.Context) (int, error) { g.note("count"); return 5, nil }
@@ -59,10 +60,10 @@ func (g *fakeGate) PendingCount(context.Context) (int, error) { g.note("count");
 func TestRunOnceDoesEveryStepAndCounts(t *testing.T) {
 	g := &fakeGate{}
 	c, err := RunOnce(t.Context(), g, Params{RemindAfter: 15 * time.Minute, MaxReminders: 3})
-	if want := (Counts{Pending: 5, Expired: 2, Reminded: 1, Retried: 3, Pruned: 4}); err != nil || c != want {
+	if want := (Counts{Pending: 5, Expired: 2, Unknown: 6, Reminded: 1, Retried: 3, Pruned: 4}); err != nil || c != want {
 		t.Errorf("got %+v, %v; want %+v", c, err, want)
 	}
-	if got := g.took(); got != "expire remind retry prune count" {
+	if got := g.took(); got != "expire overdue remind retry prune count" {
 		t.Errorf("steps: %s", got)
 	}
 	if g.after != 15*time.Minute || g.limit != 3 {
@@ -77,7 +78,7 @@ func TestRunOnceGoesOnAfterAFailedStep(t *testing.T) {
 	if !errors.Is(err, broken) || c.Retried != 3 {
 		t.Errorf("got %+v, %v; want the error and the other steps done", c, err)
 	}
-	if got := g.took(); got != "expire retry prune count" {
+	if got := g.took(); got != "expire overdue retry prune count" {
 		t.Errorf("steps: %s; reminding was off", got)
 	}
 }
