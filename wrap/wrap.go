@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	g, err := gateway.New(gateway.Options{
 		Gate: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger, Stopping: ctx,
-		Servers: []gateway.Server{{Config: upstream.Config{Name: o.Name, Command: o.Command, Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startWithin}}},
+		Servers: []gateway.Server{{Config: upstream.Config{Name: o.Name, Command: o.Command, Env: environ(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startWithin}}},
 	})
 	if err != nil {
 		return err
