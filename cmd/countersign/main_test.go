@@ -292,7 +292,7 @@ func (f *fakeGate) approvals(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Query().Get("after") == "":
 		answer(w, 200, map[string]any{"approvals": []any{request(pendingID, "pending", nil)}, "next": "more"})
 	default:
-		answer(w, 200, map[string]any{"approvals": []any{request(doneID, "pending", nil)}, "next": nil})
+		answer(w, 200, map[string]any{"approvals": []any{request(doneID, "pending", map[string]any{"previous": previous("unknown")})}, "next": nil})
 	}
 }
 
@@ -311,6 +311,16 @@ func request(id, status string, more map[string]any) map[string]any {
 	return m
 }
 
+// previous is the last use of the same call and what came of it; "kept": its agent ran it itself.
+func previous(outcome any) map[string]any {
+	u := map[string]any{"approval_id": doneID, "approved_by": "ken", "approved_at": "2026-11-21T08:00:00.000Z", "consumed_at": "2026-11-21T08:01:00.000Z",
+		"dispatched_at": "2026-11-21T08:01:00.000Z", "outcome": outcome}
+	if outcome == "kept" {
+		u["dispatched_at"], u["outcome"] = nil, nil
+	}
+	return u
+}
+
 func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte) {
 	const at = "2026-11-21T09:30:00.000Z"
 	var b struct{ Decision, Reason string }
@@ -324,6 +334,12 @@ func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte)
 		problem(w, 403, "not_an_approver", "You may not decide this request.")
 	case id == "SECRETARY" && verb == "decide" && b.Reason == "":
 		problem(w, 422, "reason_required", "This request needs a reason.")
+	case strings.HasPrefix(id, "AFTER-"):
+		var outcome any
+		if word := strings.ToLower(strings.TrimPrefix(id, "AFTER-")); word != "nothing" {
+			outcome = word
+		}
+		answer(w, 200, request(id, "pending", map[string]any{"previous": previous(outcome)}))
 	case id != pendingID && id != doneID && id != "SECRETARY":
 		problem(w, 404, "not_found", "No such request.")
 	case verb == "decide" && b.Decision == "approve":

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"countersign/client"
@@ -48,6 +49,15 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 		rows = append(rows, []string{a.ID, a.RiskLevel, a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)), shorten(string(a.Args), 60)})
 	}
 	table(s.out, rows...)
+	var again []string
+	for _, a := range page.Items {
+		if mayHaveRun(a.Previous) {
+			again = append(again, visible(a.ID))
+		}
+	}
+	if len(again) > 0 {
+		s.printf("\nCareful: the same call was sent before and may have run (countersign show ID): %s\n", strings.Join(again, ", "))
+	}
 	return nil
 }
 
@@ -126,6 +136,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 		add("Outcome", string(a.Outcome))
 	}
 	add("Args hash", a.ArgsHash)
+	add("Before", before(a.Previous))
 	table(s.out, rows...)
 	s.printf("\nArguments\n%s\n", prettyArgs(a.Args))
 	if a.Rationale != "" {
@@ -137,6 +148,28 @@ func (s *std) show(a client.Approval, now time.Time) {
 	if a.Message != "" {
 		s.printf("\nThe agent was told\n%s\n", visibleLines(a.Message))
 	}
+}
+
+// before says what is known of the last use of the same call. One that was sent and of which no outcome is
+// known may have run: deciding again may run it twice.
+func before(u *client.Use) string {
+	if u == nil {
+		return ""
+	}
+	at := func(t client.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+	s := fmt.Sprintf("the same call was approved by %s at %s and used at %s", u.ApprovedBy, at(u.ApprovedAt), at(u.ConsumedAt))
+	switch {
+	case mayHaveRun(u):
+		return s + "; it was sent and may have run"
+	case u.DispatchedAt.IsZero():
+		return s
+	}
+	return s + "; it " + string(u.Outcome)
+}
+
+// mayHaveRun reports whether the same call was sent before and no outcome of it is known.
+func mayHaveRun(u *client.Use) bool {
+	return u != nil && !u.DispatchedAt.IsZero() && u.Outcome != client.Succeeded && u.Outcome != client.Failed
 }
 
 // state is a request's status as people mean it.
