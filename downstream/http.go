@@ -22,7 +22,8 @@ type HTTPOptions struct {
 	// Stopping is done when the program is about to stop: streams that wait for news end at once, requests
 	// in hand a second later.
 	Stopping context.Context
-	// MaxBody is how many bytes a message may have; default 4 MiB.
+	// MaxBody is how many bytes a message may have; default 4 MiB. A request or notification has at most 1 MiB
+	// of them beside its answers to what a server asked, which may hold images.
 	MaxBody int64
 	// MaxSessions is how many legacy sessions an agent may have open; default 1000. One more ends the one
 	// that was not used for the longest time.
@@ -68,7 +69,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 	}
 	h.log = h.log.With("component", "downstream")
 	if h.o.MaxBody <= 0 {
-		h.o.MaxBody = 4 << 20
+		h.o.MaxBody = maxMessage
 	}
 	if h.o.MaxSessions <= 0 {
 		h.o.MaxSessions = 1000
@@ -284,6 +285,10 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	m, bad := mcp.Parse(body)
 	if bad != nil {
 		refuse(w, http.StatusBadRequest, m.ID, bad)
+		return
+	}
+	if bad := tooLong(m, int64(len(body))); bad != nil {
+		refuse(w, http.StatusRequestEntityTooLarge, m.ID, bad)
 		return
 	}
 	said, bad := claim{}, (*mcp.Error)(nil)

@@ -24,9 +24,9 @@ type StdioOptions struct {
 }
 
 const (
-	maxLine   = 4 << 20 // bytes of one message
-	maxInHand = 1000    // requests and notifications of one client
-	maxOwed   = 1000    // refusals that a client has not read
+	maxLine   = maxMessage
+	maxInHand = 1000 // requests and notifications of one client
+	maxOwed   = 1000 // refusals that a client has not read
 )
 
 // Stdio serves one client, that has started this program, until in ends or ctx does: messages are lines,
@@ -231,7 +231,11 @@ func (p *pipe) serve(lines <-chan line) error {
 }
 
 func (p *pipe) take(text []byte) {
+	text = bytes.TrimRight(text, "\r\n")
 	m, bad := mcp.Parse(text)
+	if bad == nil {
+		bad = tooLong(m, int64(len(text)))
+	}
 	switch {
 	case bad != nil:
 		p.refuse(m.ID, bad)
