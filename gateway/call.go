@@ -70,7 +70,7 @@ type passage struct {
 func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
 	begin := time.Now()
 	p := &passage{link: l, tool: t, method: r.method, params: params}
-	if r.client.Era == mcp.Modern && r.params.Get("requestState") != nil { // else they answer nothing that was asked
+	if r.client.Era == mcp.Modern { // unasked they go along with what policy allows, never with what a person approved
 		p.responses = r.params.Get("inputResponses")
 	}
 	result, err := r.through(p)
@@ -525,7 +525,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 	for round := 0; ; round++ {
 		id := conn.NewID()
 		params := p.params
-		if p.responses != nil {
+		if p.responses != nil && hello.Era == mcp.Modern {
 			params = params.With("inputResponses", p.responses)
 		}
 		if p.state != nil {

@@ -45,18 +45,29 @@ func TestALegacyServerDoesNotAskInTheModernWay(t *testing.T) {
 	}
 }
 
-// Answers go to a server only with a state that says to which question: without, nobody has decided that
-// they may be sent.
-func TestAnswersThatNobodyAskedForAreNotSent(t *testing.T) {
-	eachEra(t, func(t *testing.T, modern bool) {
-		s := newScripted(t, modern, "t")
-		w := one(t, allowAll, brief, s, around{})
-		a := w.clientAs(true, agentToken, canAnswer).send("tools/call", `{"name":"t","arguments":{},"inputResponses":{"sure":{"action":"accept"}}}`)
-		wantText(t, a, false, "done")
-		if raw := wantCalls(t, s, 1)[0].raw; strings.Contains(raw, "inputResponses") {
-			t.Errorf("they were sent along: %s", raw)
-		}
-	})
+// Answers that no state of ours goes with are the client's own addition: policy that allows the call lets
+// them along, as between the two alone. A person who approves it has not seen them.
+func TestAnswersThatNobodyAskedForGoAlongOnlyWithWhatPolicyAllows(t *testing.T) {
+	for _, test := range []struct {
+		name, rules  string
+		modern, sent bool
+	}{{"allowed", allowAll, true, true}, {"allowed, to a legacy server", allowAll, false, false}, {"approved", askAll, true, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newScripted(t, test.modern, "t")
+			w := one(t, test.rules, brief, s, around{})
+			c := w.clientAs(true, agentToken, canAnswer)
+			const call = `{"name":"t","arguments":{},"inputResponses":{"sure":{"action":"accept"}}}`
+			a := c.send("tools/call", call)
+			if test.rules == askAll {
+				w.answer(a.id(), true, "")
+				a = c.send("tools/call", call)
+			}
+			wantText(t, a, false, "done")
+			if raw := wantCalls(t, s, 1)[0].raw; strings.Contains(raw, "inputResponses") != test.sent {
+				t.Errorf("sent along %v, want %v: %s", !test.sent, test.sent, raw)
+			}
+		})
+	}
 }
 
 // What a person approved is the tool as it was when they were asked.
