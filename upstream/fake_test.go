@@ -216,6 +216,14 @@ func init() {
 				say(`{"jsonrpc":"2.0","method":"notifications/told","params":%s}`, m.Params)
 			}})
 		},
+		"stops in the middle": func() {
+			behave(does{"tools/call": func(m mcp.Message) {
+				sayYes(m)
+				os.Stdin.Read(make([]byte, 100))
+				os.Stdin.Close()
+				select {}
+			}})
+		},
 		"closes its input": func() {
 			behave(does{"tools/call": func(m mcp.Message) {
 				os.Stdin.Close()

@@ -246,6 +246,16 @@ func TestWhatAServerCannotReadAnyMoreWasNotSent(t *testing.T) {
 	}
 }
 
+func TestWhatAServerHasReadAPartOfWasSent(t *testing.T) {
+	t.Parallel()
+	conn := mustDial(t, fake("stops in the middle"), Peer{})
+	try(t, conn)
+	_, err := conn.Do(testContext(t), toolCall(conn, "x", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`))
+	if err == nil || !Sent(err) {
+		t.Errorf("got %v (sent %v), want one that was sent", err, Sent(err))
+	}
+}
+
 func TestAServerThatNeverReadsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	conn := mustDial(t, fake("stops reading"), Peer{})
