@@ -14,9 +14,9 @@ func tooLong(m mcp.Message, size int64) *mcp.Error {
 	if m.Method == "" || size <= maxRequest {
 		return nil
 	}
-	// Of a modern client an answer comes with the request that it tries again.
+	// Of a modern client an answer comes with the request that it tries again, and with the server's own state.
 	if params, err := mcp.ReadObject(m.Params); err == nil {
-		size -= int64(len(params.Get("inputResponses")))
+		size -= int64(len(params.Get("inputResponses")) + len(params.Get("requestState")))
 	}
 	if size <= maxRequest {
 		return nil

@@ -19,6 +19,7 @@ const (
 	longModern    = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"},` + modernMeta + `}}`
 	longNote      = `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"text":"%s"}}`
 	longAnswer    = `{"jsonrpc":"2.0","id":99,"result":{"text":"%s"}}`
+	longState     = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{},"requestState":"%s",` + modernMeta + `}}`
 	longResponses = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{},"inputResponses":{"image":{"data":"%s"}},` + modernMeta + `}}`
 )
 
@@ -36,6 +37,7 @@ func TestARequestHasAtMostOneMebibyteAndAnAnswerMore(t *testing.T) {
 		{"a notification", longNote, 1<<20 + 1, 413, "null"},
 		{"an answer", longAnswer, 3 << 20, 202, ""},
 		{"answers that come with the request", longResponses, 3 << 20, 200, ""},
+		{"a server's state that comes back", longState, 3 << 20, 200, ""},
 		{"an answer that is too long too", longAnswer, 4<<20 + 1, 413, "null"},
 	} {
 		h := session
