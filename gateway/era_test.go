@@ -364,27 +364,33 @@ func TestEachClientIsAskedForItsOwnCall(t *testing.T) {
 	done.Wait()
 }
 
-// A process cannot say for which of its calls it asks.
+// A process cannot say for which of its calls it asks: it is told that nobody answers, in the words of what it asked.
 func TestOverASharedPipeNobodyIsAskedForAnothersCall(t *testing.T) {
-	var in, out sync.WaitGroup
-	in.Add(2)
-	out.Add(2)
-	up := newFake(mcp.Legacy, func(c *fakeCall) string {
-		in.Done()
-		in.Wait()
-		defer out.Wait()
-		defer out.Done()
-		return asking(c)
-	}, "ask")
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
-	var done sync.WaitGroup
-	for i := range 2 {
-		c := join(t, w, mcp.Legacy, `{"elicitation":{}}`) // being asked fails the test
-		done.Go(func() {
-			want(t, fmt.Sprint("client ", i), say(c.callTool("ask", fmt.Sprintf(`{"ask":["x"],"i":%d}`, i))), "error -32601")
-		})
+	for _, test := range []struct{ method, wanted string }{
+		{"elicitation/create", `{"action":"cancel"}`},
+		{"sampling/createMessage", "error -1"},
+		{"roots/list", "error -32601"},
+	} {
+		var in, out sync.WaitGroup
+		in.Add(2)
+		out.Add(2)
+		up := newFake(mcp.Legacy, func(c *fakeCall) string {
+			in.Done()
+			in.Wait()
+			defer out.Wait()
+			defer out.Done()
+			return textResult(answered(c.ask(test.method, `{"message":"m","requestedSchema":{"type":"object","properties":{}}}`)))
+		}, "ask")
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
+		var done sync.WaitGroup
+		for i := range 2 {
+			c := join(t, w, mcp.Legacy, `{"elicitation":{},"sampling":{},"roots":{}}`) // being asked fails the test
+			done.Go(func() {
+				want(t, fmt.Sprintf("%s, client %d", test.method, i), say(c.callTool("ask", fmt.Sprintf(`{"i":%d}`, i))), test.wanted)
+			})
+		}
+		done.Wait()
 	}
-	done.Wait()
 }
 
 func TestSeveralQuestionsAtOnceEachGetTheirOwnAnswer(t *testing.T) {

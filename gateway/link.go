@@ -168,11 +168,21 @@ func (l *link) close() {
 
 // peer takes what the server sends by itself.
 func (l *link) peer() upstream.Peer {
-	p := upstream.Peer{Notification: func(m mcp.Message) { l.notified(m) }}
+	p := upstream.Peer{Notification: func(m mcp.Message) { l.notified(m) }, Ask: nobodyAsked}
 	if l.own != nil {
 		p.Ask = l.asked
 	}
 	return p
+}
+
+// nobodyAsked declines what a server asks over a shared link without saying for which call, as a process does
+// that has several in hand.
+func nobodyAsked(_ context.Context, m mcp.Message) mcp.Message {
+	result, err := decline(m.Method)
+	if err != nil {
+		return mcp.Refuse(m.ID, err)
+	}
+	return mcp.Answer(m.ID, result)
 }
 
 // renewed is told that a shared link is connected anew.
