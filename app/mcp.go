@@ -115,8 +115,8 @@ func (a *App) permissionTool() gateway.Tool {
 		Description: "For Claude Code's --permission-prompt-tool: whether a tool call may run. Not to be called by a model.",
 		Schema:      jsontext.Value(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`),
 		ReadOnly:    true,
-		Call: func(ctx context.Context, agent string, args jsontext.Value) (string, bool) {
-			answer, err := a.permission(ctx, agent, args)
+		Call: func(ctx context.Context, agent string, still func() error, args jsontext.Value) (string, bool) {
+			answer, err := a.permission(ctx, agent, still, args)
 			if err != nil {
 				answer, err = hooks.DenyPermissionPrompt(strings.TrimSuffix(err.Error(), "."))
 			}
@@ -128,7 +128,7 @@ func (a *App) permissionTool() gateway.Tool {
 	}
 }
 
-func (a *App) permission(ctx context.Context, agent string, args jsontext.Value) ([]byte, error) {
+func (a *App) permission(ctx context.Context, agent string, still func() error, args jsontext.Value) ([]byte, error) {
 	e, err := hooks.ParsePermissionPrompt(args)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (a *App) permission(ctx context.Context, agent string, args jsontext.Value)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
+	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
 	if err != nil {
 		return nil, err
 	}

@@ -51,8 +51,9 @@ type Tool struct {
 	Description string
 	Schema      jsontext.Value // of its arguments
 	ReadOnly    bool
-	// Call returns the text for the model, and whether it is an error.
-	Call func(ctx context.Context, agent string, args jsontext.Value) (text string, failed bool)
+	// Call returns the text for the model, and whether it is an error. still says, with an error, that the
+	// client may not call any more; nil: it always may.
+	Call func(ctx context.Context, agent string, still func() error, args jsontext.Value) (text string, failed bool)
 }
 
 // Options are what a [Gateway] is made of. Gate is required.

@@ -237,3 +237,13 @@ func TestLastWordsAreNotToldToAgents(t *testing.T) {
 		t.Errorf("in brief it is %s", upstream.Brief(err))
 	}
 }
+
+// The program's own tools hear of a credential that is not valid any more: one may use an approval.
+func TestOwnToolsLookAtTheCredential(t *testing.T) {
+	revoked := approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
+	own := gateway.Tool{Name: "countersign__own", Schema: jsontext.Value(`{"type":"object"}`), Call: func(_ context.Context, agent string, still func() error, _ jsontext.Value) (string, bool) {
+		return agent + ": " + still().Error(), true
+	}}
+	w := newWorldIn(t, allowAll, gateway.Options{Tools: []gateway.Tool{own}}, around{still: func(string) error { return revoked }})
+	wantText(t, w.client(true).call("countersign__own", `{}`), true, "bot: "+revoked.Error())
+}

@@ -27,7 +27,7 @@ func (r *request) ownCall(t *Tool, args jsontext.Value) (jsontext.Value, *mcp.Er
 	if _, err := mcp.ReadObject(args); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: arguments: %s.", err)
 	}
-	text, failed := t.Call(r.ctx, r.client.Agent, args)
+	text, failed := t.Call(r.ctx, r.client.Agent, r.client.Still, args)
 	return r.toolResult(failed, nil, text), nil
 }
 
@@ -47,7 +47,7 @@ func (g *Gateway) resolvedTool() Tool {
 	}
 }
 
-func (g *Gateway) resolved(ctx context.Context, agent string, args jsontext.Value) (string, bool) {
+func (g *Gateway) resolved(ctx context.Context, agent string, _ func() error, args jsontext.Value) (string, bool) {
 	var in struct {
 		Ack []string `json:"ack"`
 	}
