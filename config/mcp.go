@@ -283,7 +283,7 @@ func (c *checker) serverURL(path string, s *Server) {
 	case strings.Contains(s.URL.Reveal(), "#"):
 		c.errorf(path+".url", "url must not hold a #")
 	case u.Scheme == "http" && len(s.Headers) > 0 && !loopback(u.Hostname()):
-		c.warnf(path+".url", "the headers go to %s unencrypted; use https", s.Name)
+		c.warnf(path+".url", "the headers go to the server %s unencrypted; use https", s.Name)
 	}
 }
 

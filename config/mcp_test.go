@@ -185,7 +185,7 @@ func TestMCPWarnings(t *testing.T) {
 		{"allowed on any server", server + "policy: {rules: [{tools: [x], action: allow}]}\n", []string{
 			`2:27: warning: "x" is allowed on any server (a, b); write server/x to say which`}},
 		{"headers in the clear", "mcp: {servers: [{name: a, url: 'http://tickets.example/mcp', headers: {A: b}}]}\n", []string{
-			"1:32: warning: the headers go to a unencrypted; use https"}},
+			"1:32: warning: the headers go to the server a unencrypted; use https"}},
 		{"headers to this machine", "mcp: {servers: [{name: a, url: 'http://[::1]:9000/mcp', headers: {A: b}}]}\n", nil},
 		{"a keyboard for nothing", "agents: [{name: desk, token: '${DESK_TOKEN}', keyboard: hana}]\npeople: [{name: hana, roles: [approver], token: '${HANA_TOKEN}'}]\n", []string{
 			"1:57: warning: hana decides nothing at the keyboard: no level of risk has elicitation: true"}},
