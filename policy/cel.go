@@ -498,9 +498,16 @@ func (n inexact) Equal(other ref.Val) ref.Val {
 }
 
 func (n inexact) ConvertToNative(reflect.Type) (any, error) { return nil, errInexact }
-func (n inexact) ConvertToType(ref.Type) ref.Val            { return types.WrapErr(errInexact) }
 func (n inexact) Type() ref.Type                            { return inexactType }
 func (n inexact) Value() any                                { return string(n) }
+
+// ConvertToType says only that it is a number, so that type() can tell it from text.
+func (n inexact) ConvertToType(t ref.Type) ref.Val {
+	if t == types.TypeType {
+		return types.DoubleType
+	}
+	return types.WrapErr(errInexact)
+}
 
 // adapter turns decoded JSON into CEL values; o is nil in the environment, which has no numbers of
 // its own.
