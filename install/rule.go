@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"countersign/config"
@@ -24,73 +25,87 @@ type Guarded struct {
 	Folders map[string]string // an agent's folder of settings, where it is not the usual one
 }
 
-// usual are the folders in which agents keep their settings, and what their files begin with.
-var usual = []struct{ agent, folder, files string }{
-	{ClaudeCode, ".claude", "settings"}, {Codex, ".codex", "(hooks|config)"}, {Gemini, ".gemini", "settings"},
-}
+// usual are the folders in which agents keep their settings.
+var usual = []struct{ agent, folder string }{{ClaudeCode, ".claude"}, {Codex, ".codex"}, {Gemini, ".gemini"}}
 
-// names are the arguments in which tools take a path or a command line. What a file is to hold is not
-// among them: a text about these files touches none.
-var names = []string{"command", "file_path", "notebook_path", "path", "absolute_path", "source", "destination", "directory", "dir_path", "patch", "input"}
+// texts are the arguments that hold what is to be written or said: a text about these files touches none.
+// Every other argument may be a path or a command line, whatever it is called.
+var texts = []string{"content", "contents", "file_text", "insert_text", "new_source", "new_str", "new_string", "old_str", "old_string",
+	"body", "comment", "description", "message", "plan", "prompt"}
 
-// maxLooked is how much of an argument the rule looks through; what is longer is asked about unseen.
-const maxLooked = 40_000
+// How much of a call the rule looks at, so that it keeps within the cost limit of expressions. What is more
+// is asked about unseen.
+const (
+	maxText  = 100_000 // characters of one text
+	maxExact = 20_000  // of one that has some of the words: it is asked about for those alone
+	maxList  = 500     // members of a list
+)
 
 // inside stands for what may come between a folder and a file in it, in a path or in a command that goes
 // there first.
 const inside = `[^\w.-](.*[^\w.-])?`
 
-// pattern finds, in the working directory and an argument, whatever names what is guarded.
-func (g Guarded) pattern() string {
-	var ps []string
-	add := func(p string) {
-		for _, have := range ps {
-			if have == p {
-				return
-			}
+// patterns find, in the working directory and an argument, whatever names what is guarded. hint is cheap,
+// and matches wherever exact does.
+func (g Guarded) patterns() (hint, exact string) {
+	var hints, ps []string
+	add := func(to *[]string, p string) {
+		if !slices.Contains(*to, p) {
+			*to = append(*to, p)
 		}
-		ps = append(ps, p)
 	}
+	add(&hints, "countersign")
 	for _, f := range g.Files {
 		base, dir := filepath.Base(f), filepath.Base(filepath.Dir(f))
-		switch {
-		case strings.Contains(strings.ToLower(base), "countersign"): // nobody else's
-			add(regexp.QuoteMeta(base))
-		case dir == "." || dir == string(filepath.Separator):
-			add(`(^|[^\w.-])` + regexp.QuoteMeta(base))
-		default:
-			add(regexp.QuoteMeta(dir) + inside + regexp.QuoteMeta(base))
+		if strings.Contains(strings.ToLower(base), "countersign") { // nobody else's
+			add(&ps, regexp.QuoteMeta(base))
+			continue
+		}
+		add(&hints, regexp.QuoteMeta(base))
+		if dir == "." || dir == string(filepath.Separator) {
+			add(&ps, `(^|[^\w.-])`+regexp.QuoteMeta(base))
+		} else {
+			add(&ps, regexp.QuoteMeta(dir)+inside+regexp.QuoteMeta(base))
 		}
 	}
+	var folders []string
 	for _, u := range usual {
-		add(regexp.QuoteMeta(u.folder) + inside + u.files)
-		if folder := g.Folders[u.agent]; folder != "" {
-			add(regexp.QuoteMeta(filepath.Base(folder)) + inside + u.files)
+		add(&folders, regexp.QuoteMeta(u.folder))
+		if folder := g.Folders[u.agent]; folder != "" && filepath.Base(folder) != u.folder {
+			add(&folders, regexp.QuoteMeta(filepath.Base(folder)))
 		}
 	}
-	add(`\.claude\.json`)
-	add(`\.mcp\.json`)
-	add(`countersign\S?\s+(un)?install`)
-	return `(?is)` + strings.Join(ps, "|")
+	hints = append(hints, folders...)
+	// The folder as a whole, or the files in it that count.
+	add(&ps, `(`+strings.Join(folders, "|")+`)(([/\\]\.?)*([^\w./\\-]|$)|`+inside+`(settings|hooks|config))`)
+	add(&hints, `\.mcp\.json`)
+	add(&ps, `\.(claude|mcp)\.json`)
+	add(&ps, `countersign\S?\s+(un)?install`)
+	return `(?i)` + strings.Join(hints, "|"), `(?is)` + strings.Join(ps, "|")
 }
 
-// Rule is the policy rule, as lines of YAML that begin with a dash.
+// Rule is the policy rule, as lines of YAML that begin with a dash. It looks at every argument but texts:
+// at text, and at lists and objects of text, to a depth of an object in a list.
 func Rule(g Guarded) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
+	quoted := make([]string, len(texts))
+	for i, n := range texts {
 		quoted[i] = "'" + n + "'"
 	}
-	pattern := strings.ReplaceAll(g.pattern(), "'", `\x27`)
-	return fmt.Sprintf(`- name: %s
+	hint, exact := g.patterns()
+	literal := func(pattern string) string { return "r'" + strings.ReplaceAll(pattern, "'", `\x27`) + "'" }
+	return fmt.Sprintf(`- name: %[1]s
   when: |-
-    [%s].exists(k,
-      k in args && type(args[k]) == string && (args[k].size() > %d || (scope + '\n' + args[k]).matches(
-        r'%s')))
+    [[%[2]s]].exists(texts, args.exists(k, !(k in texts) &&
+      [type(args[k]) == list ? args[k] : [args[k]]].exists(l, l.size() > %[3]d || l.exists(e,
+        (type(e) == map ? e.map(m, m in texts ? '' : e[m]) : [e]).exists(s,
+          type(s) == string && s != '' && (s.size() > %[4]d || (scope + '/' + s).matches(
+            %[5]s) && (s.size() > %[6]d || (scope + '/' + s).matches(
+            %[7]s))))))))
   risk: critical
   action: quarantine
   reason_code: gate_files
   message: "{toolName} touches the gate's own files or the settings of an agent's hooks"
-`, RuleName, strings.Join(quoted, ", "), maxLooked, pattern)
+`, RuleName, strings.Join(quoted, ", "), maxList, maxText, literal(hint), maxExact, literal(exact))
 }
 
 // errByHand says that the rule can only be put in by hand.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestTheRuleQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range problems {
-		if !strings.Contains(p.String(), "no channel has anyone to tell") && !strings.Contains(p.String(), "allows every tool") {
+		if !strings.Contains(p.String(), "no channel has anyone to tell") && !strings.Contains(p.String(), "allows every tool") && !strings.Contains(p.String(), "may exceed its cost limit") {
 			t.Errorf("the rule makes a problem: %s", p)
 		}
 	}
@@ -88,7 +89,28 @@ func TestTheRuleQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) {
 		{"", "Bash", app, args{"command": "curl --unix-socket \"/it's/o.sock\" http://gate/"}},
 		{"", "Bash", app, args{"command": "true; /opt/countersign uninstall claude-code --yes"}},
 		{"", "Bash", app, args{"command": "'countersign' install codex"}},
-		{"", "Bash", app, args{"command": strings.Repeat("x", 40_001)}},
+		{"", "Bash", app, args{"command": strings.Repeat("x", 100_001)}},
+		{"", "Bash", app, args{"command": strings.Repeat("x", 20_000) + " countersign"}},
+		{"", "odd", app, args{"lines": many(501)}},
+		{"", "odd", app, args{"command": []any{"cat", "/etc/countersign/countersign.yaml"}}},
+		{"", "odd", app, args{"argv": []any{"sh", "-c", "countersign uninstall codex"}}},
+		{"", "odd", app, args{"paths": []any{7, nil, "a", "/etc/countersign/countersign.yaml"}}},
+		{"", "odd", app, args{"paths": many(500), "target": "countersign.yaml"}},
+		{"", "odd", app, args{"target": "/var/lib/gate/store.db"}},
+		{"", "odd", app, args{"file": map[string]any{"name": ".codex/hooks.json"}}},
+		{"", "odd", app, args{"files": []any{map[string]any{"path": "x", "content": "y"}, map[string]any{"path": ".mcp.json", "content": "y"}}}},
+		{"", "odd", app, args{"Content": "countersign.yaml"}},
+		{"", "odd", app, args{"a.b": "countersign.yaml"}},
+		{"", "Bash", app, args{"command": "mv ~/.claude ~/x"}},
+		{"", "Bash", app, args{"command": "rm -r ~/.codex"}},
+		{"", "Bash", app, args{"command": "rm -r ~/.codex/"}},
+		{"", "Bash", app, args{"command": "rm -r ~/.codex/*"}},
+		{"", "Bash", app, args{"command": "rm -r .gemini/."}},
+		{"", "Bash", app, args{"command": "rm -r \".gemini\"\n"}},
+		{"", "Bash", app, args{"command": "mv /home/u/cc-work /tmp"}},
+		{"", "Bash", "/home/u/.claude", args{"command": "mv ../.claude /tmp/x"}},
+		{"", "odd", app, args{"from": ".gemini", "to": "x"}},
+		{"", "odd", app, args{"from": `C:\Users\u\.claude`}},
 		{"", "apply_patch", app, args{"command": "*** Begin Patch\n*** Update File: .codex/hooks.json\n@@\n-a\n+b\n*** End Patch"}},
 		{"", "apply_patch", app, args{"command": "*** Begin Patch\n*** Delete File: /home/u/.codex/config.toml\n*** End Patch"}},
 		{"", "write_file", app, args{"file_path": "/home/u/.gemini/settings.json", "content": "{}"}},
@@ -107,6 +129,19 @@ func TestTheRuleQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) {
 		args        args
 	}{
 		{"Write", app, args{"file_path": "/srv/app/settings.json", "content": "see .claude/settings.json and countersign.yaml"}},
+		{"Edit", app, args{"file_path": "/srv/app/README.md", "old_string": "mv ~/.claude x", "new_string": "rm countersign.yaml"}},
+		{"MultiEdit", app, args{"file_path": "/srv/app/README.md", "edits": []any{map[string]any{"old_string": "countersign.env", "new_string": "countersign.yaml"}}}},
+		{"create", app, args{"path": "/srv/app/a.md", "file_text": ".claude/settings.json"}},
+		{"Task", app, args{"description": "look at countersign.yaml", "prompt": "what is in .codex/hooks.json?"}},
+		{"Bash", app, args{"command": "ls", "description": "looks beside countersign.yaml"}},
+		{"odd", app, args{"data": strings.Repeat("x", 30_000), "more": strings.Repeat("y", 30_000)}},
+		{"odd", app, args{"n": json.Number("123456789012345678901234567890"), "l": []any{json.Number("1e300")}}},
+		{"Bash", app, args{"command": strings.Repeat("x", 10_000) + " countersign"}},
+		{"odd", app, args{"ids": many(500)}},
+		{"odd", app, args{"deep": map[string]any{"n": 1.5, "l": []any{[]any{}}, "z": nil, "content": "countersign.yaml"}, "n": []any{1, true, nil}}},
+		{"Bash", "/home/u/.claude", args{"command": "ls", "other": ""}},
+		{"Bash", app, args{"command": "cat docs/notes.claudette.md .claude.bak/x"}},
+		{"Bash", app, args{"command": "ls ~/.codex/log ~/.gemini/tmp/x cc-works"}},
 		{"Write", app, args{"file_path": "/srv/app/big", "content": strings.Repeat("x", 900_000)}},
 		{"Bash", app, args{"command": "ls .claude/commands"}},
 		{"Bash", app, args{"command": "go test ./..."}},
@@ -121,6 +156,15 @@ func TestTheRuleQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) {
 			t.Errorf("%s %.200v in %s: got %s by %q (%s: %s), want what the other rules say", c.tool, c.args, c.scope, v.Action, v.Rule, v.ReasonCode, v.Message)
 		}
 	}
+}
+
+// many is a list of short texts.
+func many(n int) []any {
+	l := make([]any, n)
+	for i := range l {
+		l[i] = fmt.Sprintf("message-%08d@mail.example.com", i)
+	}
+	return l
 }
 
 func TestTheRuleComesFirstAndTheRestStays(t *testing.T) {
@@ -138,7 +182,7 @@ func TestTheRuleComesFirstAndTheRestStays(t *testing.T) {
 	if again := insert(t, got); again != got {
 		t.Errorf("repeated, it became\n%s", again)
 	}
-	older := strings.Replace(got, ", 'input'].exists", "].exists", 1)
+	older := strings.Replace(got, ", 'prompt'", "", 1)
 	if older == got {
 		t.Fatal("the rule was not made older")
 	}
