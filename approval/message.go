@@ -42,9 +42,9 @@ func policyDeniedMessage(v Verdict) string {
 	return fmt.Sprintf("Policy denied: %s — %s", v.ReasonCode, v.Message)
 }
 
-// alreadyUsedMessage answers a caller whose approval let another call through.
+// alreadyUsedMessage answers a caller whose approval let an identical call through, which joined its request.
 func alreadyUsedMessage(r Request) string {
-	return fmt.Sprintf("Not run: the approval by %s at %s was already used at %s. Ask again if the call is still needed.",
+	return fmt.Sprintf("Not run: the approval by %s at %s was already used at %s, by an identical call that was let through instead of this one. Ask again only if the call is needed once more.",
 		r.ResolvedBy, FormatTime(r.ResolvedAt), FormatTime(r.ConsumedAt))
 }
 

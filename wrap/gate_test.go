@@ -138,7 +138,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			w.ahead.Store(16 * 60_000)
 			return hold(w, g, c, o, time.Minute)
 		}},
-		{"used by another", "denied", "Not run: the approval by hana at TIME was already used at TIME.", func(w *world, g asker) (approval.Outcome, error) {
+		{"used by another", "denied", "Not run: the approval by hana at TIME was already used at TIME, by an identical call that was let through instead of this one.", func(w *world, g asker) (approval.Outcome, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
