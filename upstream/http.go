@@ -113,7 +113,7 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 	}
 	c.Close()
 	if ctx.Err() != nil {
-		err = fmt.Errorf("the server did not say what it is in time: %w", ctx.Err())
+		err = &plainError{"the server did not say what it is in time", ctx.Err()}
 	}
 	return nil, err
 }

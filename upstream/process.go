@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -67,13 +68,36 @@ func startProcess(cfg Config) (*process, error) {
 		for _, f := range open {
 			f.Close()
 		}
-		return nil, fmt.Errorf("the command does not start: %w", err)
+		return nil, &plainError{"the command does not start: " + notStarted(err, cfg.Dir), err}
 	}
 	for _, f := range theirs {
 		f.Close()
 	}
 	go p.listen(cfg)
 	return p, nil
+}
+
+// notStarted says why a command does not start in a folder.
+func notStarted(err error, dir string) string {
+	if e, ok := errors.AsType[*exec.Error](err); ok && errors.Is(err, exec.ErrNotFound) {
+		return fmt.Sprintf("the program %s is not found", e.Name)
+	}
+	e, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return err.Error()
+	}
+	if dir != "" { // the system does not say which of the two it misses
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprintf("its folder %s is not found", dir)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("the program %s is not found", e.Path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf("the program %s may not be run by this user", e.Path)
+	}
+	return fmt.Sprintf("the program %s: %s", e.Path, e.Err)
 }
 
 // supervise starts the process, waits for its end and cleans up behind it. On Linux the process dies with

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -201,16 +202,16 @@ func (s *Server) Conn(ctx context.Context) (Conn, error) {
 		case conn != nil && conn.Err() == nil:
 			return conn, nil
 		case stopped:
-			return nil, notSent(fmt.Errorf("server %s is stopped", s.cfg.Name))
+			return nil, notSent(errors.New("it is stopped"))
 		case h.State == Down && until > 0:
-			return nil, notSent(fmt.Errorf("server %s is down, the next try is in %s: %w", s.cfg.Name, until.Round(100*time.Millisecond), h.Err))
+			return nil, notSent(fmt.Errorf("it is down, the next try is in %s: %w", until.Round(100*time.Millisecond), h.Err))
 		case h.State == Down:
-			return nil, notSent(fmt.Errorf("server %s is down, it is being tried again: %w", s.cfg.Name, h.Err))
+			return nil, notSent(fmt.Errorf("it is down and being tried again: %w", h.Err))
 		}
 		select {
 		case <-change:
 		case <-ctx.Done():
-			return nil, notSent(fmt.Errorf("server %s is still starting: %w", s.cfg.Name, ctx.Err()))
+			return nil, notSent(&plainError{"it is still starting", ctx.Err()})
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestAServerWaitsForItsFirstStartOnly(t *testing.T) {
 		defer stop()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if _, err := s.Conn(ctx); !errors.Is(err, context.DeadlineExceeded) || Sent(err) || !strings.Contains(err.Error(), "server w is still starting") {
+		if _, err := s.Conn(ctx); !errors.Is(err, context.DeadlineExceeded) || Sent(err) || !strings.Contains(err.Error(), "it is still starting") {
 			t.Errorf("while it starts got %v, want the end of the wait", err)
 		}
 		if h := s.Health(); h.State != Starting || h.Restarts != 0 {
@@ -105,7 +105,7 @@ func TestAServerThatIsDownIsTriedLessAndLessOftenAndFailsAtOnce(t *testing.T) {
 		synctest.Wait()
 		before := time.Now()
 		_, err := s.Conn(t.Context())
-		if err == nil || Sent(err) || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "server w is down, the next try is in ") || time.Since(before) != 0 {
+		if err == nil || Sent(err) || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "it is down, the next try is in ") || time.Since(before) != 0 {
 			t.Errorf("got %v after %v, want at once why, and when the next try is", err, time.Since(before))
 		}
 		time.Sleep(5 * time.Minute)
@@ -195,7 +195,7 @@ func TestAStoppedServerSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop()
-		if _, err := s.Conn(t.Context()); err == nil || Sent(err) || err.Error() != "server w is stopped" {
+		if _, err := s.Conn(t.Context()); err == nil || Sent(err) || err.Error() != "it is stopped" {
 			t.Errorf("got %v, want that it is stopped", err)
 		}
 		if !errors.Is(conn.Err(), errClosed) {

@@ -149,7 +149,7 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio
 		err = fmt.Errorf("%w: %w", errDied, c.err)
 	default:
 		if ctx.Err() != nil {
-			err = fmt.Errorf("the server did not say what it is in time: %w", ctx.Err())
+			err = &plainError{"the server did not say what it is in time", ctx.Err()}
 		}
 	}
 	c.Close()

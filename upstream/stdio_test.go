@@ -67,8 +67,10 @@ func TestStdioServersThatDoNotStart(t *testing.T) {
 		cfg  Config
 		says []string
 	}{
-		{"not there", Config{Command: []string{"countersign-no-such-program"}}, []string{"does not start", "not found"}},
-		{"no folder", func() Config { c := fake("plain"); c.Dir = "/nonexistent/folder"; return c }(), []string{"does not start"}},
+		{"not there", Config{Command: []string{"countersign-no-such-program"}}, []string{"does not start: the program countersign-no-such-program is not found"}},
+		{"no such file", Config{Command: []string{"/nonexistent/program"}}, []string{"does not start: the program /nonexistent/program is not found"}},
+		{"no program", Config{Command: []string{"/etc/passwd"}}, []string{"does not start: the program /etc/passwd may not be run by this user"}},
+		{"no folder", func() Config { c := fake("plain"); c.Dir = "/nonexistent/folder"; return c }(), []string{"does not start: its folder /nonexistent/folder is not found"}},
 		{"dies at once", fake("dies at once"), []string{"ended", "exit status 3", "complaint 199"}},
 		{"silent", func() Config { c := fake("silent"); c.StartTimeout = 1500 * time.Millisecond; return c }(), []string{"in time"}},
 		{"of the future", fake("of the future"), []string{`"2099-01-01"`}},
@@ -85,10 +87,26 @@ func TestStdioServersThatDoNotStart(t *testing.T) {
 					t.Errorf("the error is %q, want %q in it", err, want)
 				}
 			}
+			for _, raw := range []string{"fork/exec", "chdir", "context ", "no such file"} {
+				if strings.Contains(err.Error(), raw) {
+					t.Errorf("the error is %q, want it in plain words", err)
+				}
+			}
 			if len(err.Error()) > maxWords+256 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
+	}
+}
+
+func TestErrorsOfContextsAreInPlainWords(t *testing.T) {
+	for err, want := range map[error]string{
+		context.Canceled:         "it was given up before the server answered",
+		context.DeadlineExceeded: "the server did not answer in time",
+	} {
+		if e := notSent(err); e.Error() != want || !errors.Is(e, err) {
+			t.Errorf("got %q, want %q", e, want)
+		}
 	}
 }
 

@@ -105,8 +105,26 @@ type Error struct {
 	Err  error
 }
 
-func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Error() string {
+	switch e.Err {
+	case context.Canceled:
+		return "it was given up before the server answered"
+	case context.DeadlineExceeded:
+		return "the server did not answer in time"
+	}
+	return e.Err.Error()
+}
+
 func (e *Error) Unwrap() error { return e.Err }
+
+// plainError says in words for people, and for models, what err says in those of the machine.
+type plainError struct {
+	words string
+	err   error
+}
+
+func (e *plainError) Error() string { return e.words }
+func (e *plainError) Unwrap() error { return e.err }
 
 // startError is why a server did not start, with what its process complained of last.
 type startError struct {
