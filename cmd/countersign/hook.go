@@ -82,6 +82,9 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 		return err
 	}
 	blocks = event.Kind == hooks.BeforeTool
+	if unread(s.out) {
+		return errors.New("standard output is closed or is the null device, where the agent reads no answer")
+	}
 	hook := hooks.Hook{Wait: time.Duration(c.Wait), Defer: c.Defer, Gateways: c.Gateway, Read: hooks.ReadFile, Asker: &lateAsker{cmd: c, s: s}}
 	reply, err := inTime(ctx, func() (hooks.Reply, error) { return hook.Answer(ctx, event) })
 	if err != nil {
@@ -97,6 +100,21 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 		_ = hook.Asker.Ack(ctx, reply.Told) // what is not acknowledged comes again, and the answer is out
 	}
 	return nil
+}
+
+// unread reports whether what is written to w goes nowhere without an error. A standard output that was
+// closed is the null device by now: Go opens it in its place.
+func unread(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	if err != nil {
+		return false
+	}
+	is, err := f.Stat()
+	return err != nil || os.SameFile(is, null)
 }
 
 // inTime returns what fn returns, or an error once ctx has ended and fn took no notice. What fn asked of the
