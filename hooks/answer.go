@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"countersign/approval"
 )
@@ -55,7 +56,15 @@ func (a Answer) reason() string {
 			return message
 		}
 	}
-	return message + " " + next
+	return sentence(message) + " " + next
+}
+
+// sentence ends text as a sentence ends.
+func sentence(text string) string {
+	if end, _ := utf8.DecodeLastRuneInString(text); strings.ContainsRune(".!?…。！？", end) {
+		return text
+	}
+	return text + "."
 }
 
 // decision is the answer to a call in the words of Claude Code and Codex.

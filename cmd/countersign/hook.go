@@ -2,10 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
+	"net/url"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -54,7 +60,7 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 		if err == nil {
 			return
 		}
-		why := strings.TrimSuffix(err.Error(), ".")
+		why := strings.TrimSuffix(plainly(err, err.Error()), ".")
 		if blocks {
 			err = usagef("%s", hooks.Fault(why))
 		} else {
@@ -177,7 +183,7 @@ func (a *lateAsker) gate(ctx context.Context) (*gate, error) {
 	if a.g == nil {
 		g, err := a.cmd.connectAgent(ctx, a.s)
 		if err != nil {
-			return nil, err
+			return nil, errors.New(plainly(err, err.Error()))
 		}
 		a.g = g
 	}
@@ -240,5 +246,67 @@ func (a *lateAsker) fault(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return errGaveUp
 	}
-	return a.g.failure(err)
+	return errors.New(plainly(err, a.g.failure(err).Error()))
+}
+
+// plainly returns text, which quotes err, with what the system and Go's library say in it put into words that
+// a model and a person can read.
+func plainly(err error, text string) string {
+	for err != nil {
+		if words := systemWords(err); words != "" && strings.Contains(text, err.Error()) {
+			return strings.Replace(text, err.Error(), words, 1)
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				text = plainly(e, text)
+			}
+			return text
+		}
+		err = errors.Unwrap(err)
+	}
+	return text
+}
+
+// systemWords says what went wrong, "" for an error that is not the system's.
+func systemWords(err error) string {
+	subject := "it"
+	switch e := err.(type) {
+	case *fs.PathError:
+		subject = e.Path
+	case *exec.Error:
+		subject = e.Name
+	case *url.Error, *net.OpError, *net.DNSError, *os.SyscallError, syscall.Errno, *json.SyntaxError, *tls.CertificateVerificationError:
+	default:
+		if err != context.DeadlineExceeded && err != context.Canceled && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return ""
+		}
+	}
+	timed, _ := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	_, unknown := errors.AsType[*net.DNSError](err)
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case timed != nil && timed.Timeout():
+		return subject + " took too long"
+	case errors.Is(err, context.Canceled):
+		return "it was broken off"
+	case unknown:
+		return "the name of the host is not known"
+	case untrusted:
+		return "its certificate is not trusted"
+	case syntax:
+		return "it is not JSON"
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
+		return subject + " is not there"
+	case errors.Is(err, fs.ErrPermission):
+		return subject + " may not be used by this user"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection broke"
+	}
+	return subject + " could not be used"
 }

@@ -2,7 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,5 +57,30 @@ func TestAHookEndsWhateverKeepsIt(t *testing.T) {
 	}
 	if _, err := inTime(t.Context(), func() (string, error) { panic("oh") }); err == nil || !strings.Contains(err.Error(), "internal error: oh") {
 		t.Errorf("a panic gave %v, want an error", err)
+	}
+}
+
+func TestWhatTheModelReadsOfAFaultIsInPlainWords(t *testing.T) {
+	refused := &url.Error{Op: "Post", URL: "http://h/v1/calls", Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	late := &url.Error{Op: "Post", URL: "http://h/v1/calls", Err: context.DeadlineExceeded}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("no gate"), "no gate"},
+		{fmt.Errorf("no answer: %w", context.DeadlineExceeded), "no answer: it took too long"},
+		{fmt.Errorf("no answer: %w", late), "no answer: it took too long"},
+		{fmt.Errorf("no answer: %w", refused), "no answer: nothing listens there"},
+		{fmt.Errorf("%w: no answer: %w", errors.New("slow"), refused), "slow: no answer: nothing listens there"},
+		{fmt.Errorf("not started: %w", &fs.PathError{Op: "fork/exec", Path: "/opt/c", Err: syscall.EACCES}), "not started: /opt/c may not be used by this user"},
+		{fmt.Errorf("not started: %w", &fs.PathError{Op: "fork/exec", Path: "/opt/c", Err: syscall.ENOEXEC}), "not started: /opt/c could not be used"},
+		{fmt.Errorf("not started: %w", &exec.Error{Name: "c", Err: exec.ErrNotFound}), "not started: c is not there"},
+		{fmt.Errorf("dial: %w", &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}), "dial: the name of the host is not known"},
+		{fmt.Errorf("read: %w", io.ErrUnexpectedEOF), "read: the connection broke"},
+		{fmt.Errorf("odd: %w", json.Unmarshal([]byte("<"), new(any))), "odd: it is not JSON"},
+	} {
+		if got := plainly(c.err, c.err.Error()); got != c.want {
+			t.Errorf("%v became %q, want %q", c.err, got, c.want)
+		}
 	}
 }
