@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/approval"
+	"countersign/downstream"
 	"countersign/mcp"
 	"countersign/upstream"
 )
@@ -82,5 +85,57 @@ func TestAServersListIsBounded(t *testing.T) {
 	l := &link{up: &up{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return e, nil }}
 	if c, err := l.catalogue(t.Context(), false); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
 		t.Errorf("got %v, %v after %d pages", c, err, e.pages)
+	}
+}
+
+// dying is a connection that ends with its first call.
+type dying struct {
+	*process
+	sent bool
+	next *upstream.Conn
+	then upstream.Conn
+}
+
+func (d *dying) Do(ctx context.Context, r upstream.Request) (mcp.Message, error) {
+	if r.Method != "tools/call" {
+		return d.process.Do(ctx, r)
+	}
+	close(d.done)
+	*d.next = d.then
+	return mcp.Message{}, &upstream.Error{Sent: d.sent, Err: errors.New("it ended")}
+}
+
+// counting is a connection that counts its calls.
+type counting struct {
+	*process
+	calls int
+}
+
+func (c *counting) Do(ctx context.Context, r upstream.Request) (mcp.Message, error) {
+	if r.Method == "tools/call" {
+		c.calls++
+	}
+	return c.process.Do(ctx, r)
+}
+
+// Only what surely did not leave goes over the next connection: all else may have run.
+func TestRule4_WhatMayHaveRunIsNotSentAgain(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		second := &counting{process: &process{"does t", make(chan struct{})}}
+		var now upstream.Conn
+		first := &dying{process: &process{"does t", make(chan struct{})}, sent: sent, next: &now, then: second}
+		now = first
+		g := &Gateway{log: slog.New(slog.DiscardHandler)}
+		l := &link{up: &up{g: g, Server: Server{Timeout: time.Minute}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
+		c, err := l.catalogue(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &request{session: &session{g: g, client: downstream.Client{Era: mcp.Modern}}, ctx: t.Context(), method: "tools/call", out: nobody{}}
+		p := &passage{link: l, tool: c.named["t"], method: "tools/call", out: approval.Outcome{Word: approval.WordAllow}}
+		result, bad := r.exchange(t.Context(), first, p, nil)
+		if want := map[bool]int{false: 1, true: 0}[sent]; second.calls != want {
+			t.Errorf("sent %v: it was sent again %d times, want %d (%s, %v)", sent, second.calls, want, result, bad)
+		}
 	}
 }

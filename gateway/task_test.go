@@ -270,6 +270,25 @@ func TestATaskIsItsAgents(t *testing.T) {
 	want(t, "the task", c.status(id), "working")
 }
 
+// A request of another scope was shown to people as that: this gateway's servers are not what they approved.
+func TestATaskOfAnotherScopeDoesNotRunHere(t *testing.T) {
+	w, up := taskWorld(t, mcp.Legacy, running, around{})
+	c := join(t, w, mcp.Modern, withTasks)
+	args, err := approval.ParseArgs([]byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.gate.Check(t.Context(), approval.Call{Agent: "bot", Scope: "elsewhere", Server: "up", Tool: "tool", Args: args, Task: true, Dispatch: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.resolve(t, true)
+	contains(t, "the task", say(c.task("tasks/get", out.Request.ID)), "error ")
+	if n := up.count(); n != 0 {
+		t.Errorf("the server was called %d times", n)
+	}
+}
+
 func TestTasksOutliveTheGateway(t *testing.T) {
 	var wait atomic.Bool
 	w, up := taskWorld(t, mcp.Legacy, func(c *fakeCall) string {
