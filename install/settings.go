@@ -188,8 +188,24 @@ func (s Settings) Add(old []byte) ([]byte, error) { return s.edit(old, s.entries
 // Remove returns the settings without our entries, and without what only held them.
 func (s Settings) Remove(old []byte) ([]byte, error) { return s.edit(old, nil) }
 
+// TurnedOff reports whether the settings keep every hook from running.
+func (s Settings) TurnedOff(text []byte) bool {
+	doc, err := hujson.Parse(bytes.TrimPrefix(text, mark))
+	if err != nil || s.Agent != ClaudeCode {
+		return false
+	}
+	root, ok := doc.Value.(*hujson.Object)
+	return ok && slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool {
+		l, ok := m.Value.Value.(hujson.Literal)
+		return ok && nameOf(m) == "disableAllHooks" && l.Kind() == 't'
+	})
+}
+
+// mark is what some editors put before the text of a file. It stays.
+var mark = []byte("\ufeff")
+
 func (s Settings) edit(old []byte, want []entry) ([]byte, error) {
-	text := old
+	text, marked := bytes.CutPrefix(old, mark)
 	if len(bytes.TrimSpace(text)) == 0 {
 		if len(want) == 0 {
 			return old, nil
@@ -232,6 +248,9 @@ func (s Settings) edit(old []byte, want []entry) ([]byte, error) {
 	}
 	if !changed {
 		return old, nil
+	}
+	if marked {
+		return append(slices.Clone(mark), doc.Pack()...), nil
 	}
 	return doc.Pack(), nil
 }

@@ -91,6 +91,7 @@ var files = []string{
 	"{\n  \"model\": \"opus\",\n  \"hooks\": {\n    \"PreToolUse\": [\n      {\n        \"matcher\": \"Bash\",\n        \"hooks\": [\n          {\"type\": \"command\", \"command\": \"lint\"} // mine\n        ]\n      }\n    ] // theirs\n  },\n  \"z\": true,\n}\n",
 	"{\n    \"hooks\": {\n        \"Stop\": [],\n        // why\n        \"PreToolUse\": [\n            {\"hooks\": []},\n        ],\n    },\n}\n",
 	"{\r\n  \"model\": \"opus\"\r\n}\r\n",
+	"\ufeff{\r\n  \"model\": \"opus\"\r\n}\r\n",
 	"// above\n{\"a\":1,\"hooks\":{\"SessionStart\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"x\"}]}]}} // below\n",
 	"{\"a\":1}",
 	"{\n  \"hooks\": {\"PreToolUse\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"lint\"}]}]}\n}\n",
@@ -103,7 +104,10 @@ func TestEveryOtherSettingStaysAsItIs(t *testing.T) {
 			{Agent: Codex, Command: []string{"countersign", "hook", "codex"}, Begin: []string{"countersign", "hook", "codex"}, Timeout: time.Minute},
 			{Agent: Gemini, Command: []string{"countersign", "hook", "gemini"}, Begin: []string{"countersign", "hook", "gemini"}, Timeout: time.Minute}} {
 			there := add(t, s, old)
-			if _, err := hujson.Parse([]byte(there)); err != nil {
+			if strings.HasPrefix(old, "\ufeff") != strings.HasPrefix(there, "\ufeff") {
+				t.Errorf("%s: the mark before %q became %q", s.Agent, old, there)
+			}
+			if _, err := hujson.Parse([]byte(strings.TrimPrefix(there, "\ufeff"))); err != nil {
 				t.Errorf("%s: %q became what is not JSON: %v\n%s", s.Agent, old, err, there)
 			}
 			if b := []byte(old); json.Valid(b) && !json.Valid([]byte(there)) {
@@ -127,6 +131,28 @@ func TestEveryOtherSettingStaysAsItIs(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestHooksThatAreTurnedOffAreNoticed(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"disableAllHooks": true}`:                            true,
+		"\ufeff{\"a\":1,\n// why\n\"disableAllHooks\": true,}": true,
+		`{"disable\u0041llHooks": true}`:                       true,
+		`{"disableAllHooks": false, "disableAllHooks": true}`:  true,
+		`{"disableAllHooks": false}`:                           false,
+		`{"disableAllHooks": "true"}`:                          false,
+		`{"env": {"disableAllHooks": true}}`:                   false,
+		`// "disableAllHooks": true` + "\n{}":                  false,
+		``:                                                     false,
+		`{"disableAllHooks": true`:                             false,
+	} {
+		if got := claude().TurnedOff([]byte(text)); got != want {
+			t.Errorf("%s: turned off is %t, want %t", text, got, want)
+		}
+	}
+	if (Settings{Agent: Codex}).TurnedOff([]byte(`{"disableAllHooks": true}`)) {
+		t.Error("Codex' hooks are turned off by a setting of Claude Code's")
 	}
 }
 
@@ -202,7 +228,8 @@ func TestWhatEachAgentIsTold(t *testing.T) {
 func TestSettingsThatAreNotUnderstoodAreLeftAlone(t *testing.T) {
 	for old, want := range map[string]string{
 		`{"a"`:                                  "not JSON",
-		"\ufeff{}":                              "not JSON",
+		"\ufeff[]":                              "not a JSON object",
+		"{\ufeff}":                              "not JSON",
 		`[]`:                                    "not a JSON object",
 		`{"hooks":[]}`:                          `"hooks" is not an object`,
 		`{"hooks":{},"hooks":{}}`:               `"hooks" is there twice`,

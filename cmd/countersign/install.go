@@ -212,6 +212,9 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 		changes = []*install.Change{rule, change} // the gate is guarded before the agent asks it
 	}
 	made, err := c.apply(s, changes...)
+	if e.TurnedOff(change.Old) {
+		fmt.Fprintf(s.err, "%s has \"disableAllHooks\": true: no hook runs, and the gate is asked about nothing, until that is taken out.\n", visible(change.Path))
+	}
 	if byHand != "" {
 		fmt.Fprint(s.err, visibleLines(byHand))
 	}
