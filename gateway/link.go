@@ -409,7 +409,7 @@ func (l *link) catalogue(ctx context.Context, fresh bool) (*catalog, error) {
 	case l.turn() <- struct{}{}:
 		defer func() { <-l.lock }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, &upstream.Error{Err: ctx.Err()}
 	}
 	l.mu.Lock()
 	if l.current != nil && l.current != c && !l.stale && l.current.conn.Err() == nil { // somebody else has asked meanwhile

@@ -133,7 +133,7 @@ func (l *link) connect(ctx context.Context) (upstream.Conn, error) {
 				return t.conn, nil
 			}
 		case <-ctx.Done():
-			return nil, &upstream.Error{Err: fmt.Errorf("it is still starting: %w", context.Cause(ctx))}
+			return nil, &upstream.Error{Err: errStarting}
 		}
 	}
 }
@@ -198,6 +198,8 @@ func (l *link) whose() *session {
 	}
 	return l.own
 }
+
+var errStarting = errors.New("it is still starting")
 
 // asked carries what the server asks the client by itself, as it does for roots when it has started. It waits
 // until the client has said that it is ready to be asked.
