@@ -3,6 +3,7 @@ package approval_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,9 @@ func TestOfTwoWhoWaitedOneIsLetThrough(t *testing.T) {
 	}
 	if first.out.Word != approval.WordApproved || second.out.Word != approval.WordDenied || second.out.ReasonCode != "already_used" {
 		t.Errorf("%+v and %+v", first, second)
+	}
+	if want := "by an identical call that was let through instead of this one"; !strings.Contains(second.out.Message, want) {
+		t.Errorf("got %q, want %q in it", second.out.Message, want)
 	}
 }
 

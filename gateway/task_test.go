@@ -423,5 +423,8 @@ func TestATaskAndItsTwinRunOnce(t *testing.T) {
 		if up.count() != 1 || n != 1 || strings.HasSuffix(twin, "ran") == strings.HasSuffix(task, ": ran") {
 			t.Errorf("ran %d times, %d uses; the twin: %s; the task: %s; %s", up.count(), n, twin, task, r.ID)
 		}
+		if !strings.HasSuffix(task, ": ran") {
+			contains(t, "the task", task, "already used at ", "by an identical call that was let through instead of this one")
+		}
 	}
 }
