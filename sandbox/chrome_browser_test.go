@@ -135,7 +135,7 @@ func (p *tab) until(what, expression string) {
 	ctx, stop := context.WithTimeout(p.ctx, 20*time.Second)
 	defer stop()
 	if _, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(30*time.Millisecond))); err != nil {
-		p.t.Fatalf("never: %s (%s): %v\n%s", what, expression, err, ask[string](p, `document.body.innerText.slice(0, 3000)`))
+		p.t.Fatalf("never: %s (%s): %v; the focus is on %q\n%s", what, expression, err, p.focused(), ask[string](p, `document.body.innerText.slice(0, 3000)`))
 	}
 }
 

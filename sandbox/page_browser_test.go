@@ -293,8 +293,8 @@ func TestPhoneSlack(t *testing.T) {
 	})
 	t.Run("a modal whose button has gone gives the focus to the conversation", func(t *testing.T) {
 		p.t, w.t = t, t
-		gone := w.post(slackCard)
-		p.click(p.newest(approvalsLog, "Approve?")+" .s-button", "Deny")
+		gone := w.post(strings.Replace(slackCard, "Approve?", "Approve this one?", 1))
+		p.click(p.newest(approvalsLog, "Approve this one?")+" .s-button", "Deny")
 		p.hasFocus("in-reason")
 		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {gone}, "text": {"done"}, "blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Expired"}}]`}})
 		p.says(approvalsLog, "Expired")
