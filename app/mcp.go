@@ -139,7 +139,11 @@ func (a *App) permission(ctx context.Context, agent string, still func() error, 
 	}
 	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
 	if err != nil {
-		return nil, err
+		a.log.WarnContext(ctx, "a permission prompt could not be answered", "agent", agent, "error", err)
+		if e, ours := errors.AsType[*approval.Error](err); ours {
+			return nil, errors.New(e.Message) // the rest is for the log
+		}
+		return nil, errors.New("an internal error")
 	}
 	return hooks.AnswerPermissionPrompt(answer, c)
 }
