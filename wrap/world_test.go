@@ -412,7 +412,7 @@ func wrapWith(t testing.TB, log string, o Options) *wrapped {
 		o.Name = "fake"
 	}
 	if o.Dir == "" {
-		o.Dir = "/work/project"
+		o.Dir = "/home/ken/project"
 	}
 	if o.Hold == 0 {
 		o.Hold = 30 * time.Second

@@ -101,7 +101,7 @@ func TestACallWaitsForItsPersonThroughTheWrapper(t *testing.T) {
 	answer := x.call("echo", `{"n":1}`)
 	r := w.pending(1)[0]
 	want(t, "what is asked", fmt.Sprint(r.Server, "/", r.Tool, " ", string(r.Args)), `fake/echo {"n":1}`)
-	if r.ToolDigest == "" || !strings.HasPrefix(r.Scope, "/work/project (command ") || r.Agent != "bot" {
+	if r.ToolDigest == "" || !strings.HasPrefix(r.Scope, "/home/ken/project (command ") || r.Agent != "bot" {
 		t.Errorf("got digest %q, scope %q, agent %q", r.ToolDigest, r.Scope, r.Agent)
 	}
 	w.decide(r.ID, true, "")
