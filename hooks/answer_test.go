@@ -304,7 +304,7 @@ func TestPermissionPrompts(t *testing.T) {
 		}
 	}
 	for args, want := range map[string][2]string{
-		`{"tool_name":"mcp__my__srv__do","input":{}}`:                                 {"my", "srv__do"},
+		`{"tool_name":"mcp__my__srv__do","input":{}}`:                                 {"", "mcp__my__srv__do"},
 		`{"tool_name":"mcp__my__srv__do","input":{},"mcp_server":{"name":"my__srv"}}`: {"my__srv", "do"},
 		`{"tool_name":"mcp__my__do","input":{},"mcp_server":{"name":"evil"}}`:         {"", "mcp__my__do"},
 	} {

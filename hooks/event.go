@@ -109,8 +109,8 @@ func Parse(agent Agent, input []byte) (Event, error) {
 }
 
 // splitTool reads mcp__server__tool. Where the event names the server, that name says where it ends, and
-// one that does not fit leaves the tool's name in one piece. Else the first two underscores after the
-// prefix end it, whatever stands in the tool's.
+// one that does not fit leaves the tool's name in one piece. So does one that could end in two places: a
+// rule that allows tools of my must not meet those of my__srv.
 func (e *Event) splitTool(f object) error {
 	rest, isMCP := strings.CutPrefix(e.Tool, "mcp__")
 	if !isMCP {
@@ -133,7 +133,10 @@ func (e *Event) splitTool(f object) error {
 		return nil
 	}
 	if server, tool, found := strings.Cut(rest, "__"); found && server != "" && tool != "" {
-		e.Server, e.Tool, e.joined = server, tool, rest
+		e.joined = rest
+		if !strings.Contains(tool, "__") && tool[0] != '_' {
+			e.Server, e.Tool = server, tool
+		}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestToolsOfMCPServersAreNamedApart(t *testing.T) {
 		wantServer, wantTol string
 	}{
 		{ClaudeCode, "mcp__files__write_file", "{}", "files", "write_file"},
-		{Codex, "mcp__files__write__file", "{}", "files", "write__file"},
+		{Codex, "mcp__files__write__file", "{}", "", "mcp__files__write__file"},
 		{ClaudeCode, "mcp__files", "{}", "", "mcp__files"},
 		{ClaudeCode, "mcp____x", "{}", "", "mcp____x"},
 		{ClaudeCode, "Bash", "{}", "", "Bash"},
@@ -125,5 +125,24 @@ func TestWordsOfTheAgentAreCutToWhatTheGateTakes(t *testing.T) {
 	c := call(t, event(t, ClaudeCode, "Bash", `{"command":"ls","description":"`+strings.Repeat("あ", 8000)+`"}`), nil)
 	if len(c.Rationale) > approval.MaxRationale || !strings.HasSuffix(c.Rationale, ")") || !strings.Contains(c.Rationale, "あ… (+") {
 		t.Errorf("the rationale has %d bytes and ends in %q", len(c.Rationale), c.Rationale[len(c.Rationale)-40:])
+	}
+}
+
+// A rule that allows tools of one server must not meet those of another whose name begins like it. Where
+// the event does not say where the server's name ends, and it could end in two places, no server is named.
+func TestAServerIsNotGuessedWhereItsNameCouldEndTwice(t *testing.T) {
+	for _, c := range []struct{ name, server, tool string }{
+		{"mcp__my__do", "my", "do"},
+		{"mcp__my__do_it", "my", "do_it"},
+		{"mcp__my_srv__do", "my_srv", "do"},
+		{"mcp__my__srv__do", "", "mcp__my__srv__do"},
+		{"mcp__my___do", "", "mcp__my___do"},
+		{"mcp__my__do__", "", "mcp__my__do__"},
+	} {
+		for _, agent := range []Agent{ClaudeCode, Codex} {
+			if e := event(t, agent, c.name, named(agent, "-")); e.Server != c.server || e.Tool != c.tool {
+				t.Errorf("%s %s: got server %q and tool %q, want %q and %q", agent, c.name, e.Server, e.Tool, c.server, c.tool)
+			}
+		}
 	}
 }
