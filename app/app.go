@@ -137,6 +137,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.sender = channels.NewSender(channels.SenderOptions{
 		Outbox: a.gate.Outbox(), Queue: broker, Maker: first.maker, Channels: first.channels(), Metrics: a.metrics, Log: a.part("sender"),
 		Retries:   channels.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry, Cap: cfg.Notifications.MaxBackoff},
+		Now:       a.store.Now,
 		Failpoint: o.Failpoint,
 	})
 

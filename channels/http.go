@@ -99,7 +99,11 @@ func RetryAfter(h http.Header) time.Duration {
 		return 0
 	}
 	if t, err := http.ParseTime(v); err == nil {
-		return min(max(time.Until(t), 0), maxRetryAfter)
+		now := time.Now()
+		if sent, err := http.ParseTime(h.Get("Date")); err == nil {
+			now = sent // the platform's date is compared with the platform's clock
+		}
+		return min(max(t.Sub(now), 0), maxRetryAfter)
 	}
 	return 0
 }

@@ -61,14 +61,16 @@ const (
 
 // SenderOptions are what a [Sender] works with. Outbox and Queue must be set.
 type SenderOptions struct {
-	Outbox    Outbox
-	Queue     Queue
-	Maker     Maker
-	Channels  []Channel
-	Retries   Retries // the zero value: DefaultRetries
-	Parallel  int     // sends at once per channel; 0: 16
-	Metrics   Metrics
-	Log       *slog.Logger
+	Outbox   Outbox
+	Queue    Queue
+	Maker    Maker
+	Channels []Channel
+	Retries  Retries // the zero value: DefaultRetries
+	Parallel int     // sends at once per channel; 0: 16
+	Metrics  Metrics
+	Log      *slog.Logger
+	// Now is the clock of the outbox, with whose times the sender's are compared; default time.Now.
+	Now       func() time.Time
 	Failpoint func(name string)
 }
 
@@ -103,6 +105,7 @@ type Sender struct {
 	parallel  int
 	metrics   Metrics
 	log       *slog.Logger
+	now       func() time.Time
 	failpoint func(string)
 
 	poke    chan struct{} // something changed that Run must know of
@@ -153,7 +156,7 @@ func classOf(k approval.NotificationKind) class {
 func NewSender(o SenderOptions) *Sender {
 	s := &Sender{
 		outbox: o.Outbox, queue: o.Queue, retries: o.Retries, parallel: o.Parallel,
-		metrics: o.Metrics, log: o.Log, failpoint: o.Failpoint,
+		metrics: o.Metrics, log: o.Log, now: o.Now, failpoint: o.Failpoint,
 		poke: make(chan struct{}, 1), busy: map[string]bool{},
 	}
 	if s.retries == (Retries{}) {
@@ -164,6 +167,9 @@ func NewSender(o SenderOptions) *Sender {
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
 	}
 	s.Reload(o.Maker, o.Channels...)
 	return s
@@ -264,7 +270,7 @@ func (s *Sender) alarm() (due <-chan time.Time, stop func() bool) {
 	if s.next.IsZero() {
 		return nil, func() bool { return false }
 	}
-	t := time.NewTimer(time.Until(s.next))
+	t := time.NewTimer(s.next.Sub(s.now()))
 	return t.C, t.Stop
 }
 
@@ -308,7 +314,7 @@ func (s *Sender) scan(ctx context.Context) {
 
 // found takes up what a look at the queue found, and reports whether there was anything to take.
 func (s *Sender) found(ready []approval.Delivery, next time.Time, err error) bool {
-	now := time.Now()
+	now := s.now()
 	if err != nil {
 		if s.running.Err() == nil {
 			s.log.Warn("the queue of notifications cannot be read; trying again", "err", err)
@@ -388,7 +394,7 @@ type outcome struct {
 
 // finished takes note of a try's outcome and starts what waits behind it.
 func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
-	now, current := time.Now(), s.lanes[l.name] == l
+	now, current := s.now(), s.lanes[l.name] == l
 	if r.sent {
 		l.trips = 0
 	}
@@ -504,11 +510,11 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.De
 		if ctx.Err() == nil {
 			s.log.Warn("a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
 		}
-		return outcome{retryAt: time.Now().Add(storeRetry)}
+		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
 	if len(begun) == 0 {
 		if n.Kind == approval.KindOutcome { // the card has changed again since it was drawn
-			return outcome{retryAt: time.Now().Add(drawAgain)}
+			return outcome{retryAt: s.now().Add(drawAgain)}
 		}
 		return outcome{} // its request has ended, or somebody else has it
 	}
@@ -524,7 +530,7 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.De
 		e = &PushError{Final: true, Reason: ReasonNoChannel, Err: errors.New("this channel is not configured")}
 	case rendered != nil:
 		e = &PushError{Final: true, Reason: ReasonRenderFailed, Err: rendered}
-	case !n.FirstTryAt.IsZero() && time.Since(n.FirstTryAt) >= keyLife:
+	case !n.FirstTryAt.IsZero() && s.now().Sub(n.FirstTryAt) >= keyLife:
 		e = &PushError{Final: true, Reason: ReasonRetryKeyExpired, Err: errors.New("first tried 23 hours ago or longer: the platform may have forgotten it and show it twice")}
 	default:
 		start := time.Now()
@@ -630,7 +636,7 @@ func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n ap
 
 // judge decides what becomes of a notification that did not go out.
 func (s *Sender) judge(n approval.Notification, e *PushError) (approval.Failure, Result) {
-	now := time.Now()
+	now := s.now()
 	f := approval.Failure{Reason: e.Reason, Detail: e.Detail(), HTTPStatus: e.HTTPStatus, ReplySpent: e.ReplySpent}
 	switch {
 	case e.ChannelDown:

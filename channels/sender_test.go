@@ -25,7 +25,8 @@ type memory struct {
 	targets map[string]*approval.Notification
 	wake    chan struct{}
 	ids     []string
-	flood   bool // the next take says "too many to name"
+	flood   bool          // the next take says "too many to name"
+	ahead   time.Duration // of this machine's clock
 
 	readErr, beginErr, recordErr error
 	reads                        int
@@ -54,7 +55,7 @@ func (m *memory) put(rows ...approval.Notification) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range rows {
-		n.CreatedAt = time.Now()
+		n.CreatedAt = m.now()
 		if n.Status == "" {
 			n.Status = approval.Queued
 		}
@@ -116,7 +117,7 @@ func (m *memory) Ready(ctx context.Context, ids []string, limit int) (ready []ap
 		if next.IsZero() || dueAt(n).Before(next) {
 			next = dueAt(n)
 		}
-		if dueAt(n).After(time.Now()) || ids != nil && !slices.Contains(ids, n.ID) || len(ready) == limit {
+		if dueAt(n).After(m.now()) || ids != nil && !slices.Contains(ids, n.ID) || len(ready) == limit {
 			continue
 		}
 		ready = append(ready, approval.Delivery{Notification: *n, Target: m.targets[n.TargetID]})
@@ -136,16 +137,16 @@ func (m *memory) Begin(ctx context.Context, tries []approval.Try) ([]approval.No
 	var begun []approval.Notification
 	for _, t := range tries {
 		n := m.find(t.Notification.ID)
-		if !open(n) || dueAt(n).After(time.Now()) {
+		if !open(n) || dueAt(n).After(m.now()) {
 			continue
 		}
 		n.Attempt++
-		n.LeaseUntil = time.Now().Add(t.Lease)
+		n.LeaseUntil = m.now().Add(t.Lease)
 		if len(n.Body) == 0 {
 			n.Body = t.Body
 		}
 		if n.FirstTryAt.IsZero() {
-			n.FirstTryAt = time.Now()
+			n.FirstTryAt = m.now()
 		}
 		begun = append(begun, *n)
 	}
@@ -162,7 +163,7 @@ func (m *memory) Sent(ctx context.Context, n approval.Notification, r approval.R
 		return err
 	}
 	p := m.find(n.ID)
-	p.Status, p.SentAt, p.MessageID, p.Receipt, p.LeaseUntil = approval.Sent, time.Now(), r.MessageID, r.Data, time.Time{}
+	p.Status, p.SentAt, p.MessageID, p.Receipt, p.LeaseUntil = approval.Sent, m.now(), r.MessageID, r.Data, time.Time{}
 	return nil
 }
 
@@ -185,6 +186,9 @@ func (m *memory) NotSent(ctx context.Context, n approval.Notification, f approva
 	}
 	return nil
 }
+
+// now is the queue's clock, which need not be this machine's.
+func (m *memory) now() time.Time { return time.Now().Add(m.ahead) }
 
 func (m *memory) readCount() int {
 	m.mu.Lock()
@@ -305,7 +309,7 @@ func run(t *testing.T, m *memory, change func(o *SenderOptions), chs ...Channel)
 	t.Helper()
 	b := &bench{memory: m, meter: new(meter), log: new(bytes.Buffer), done: make(chan struct{})}
 	o := SenderOptions{
-		Outbox: m, Queue: m, Channels: chs, Metrics: b.meter,
+		Outbox: m, Queue: m, Channels: chs, Metrics: b.meter, Now: m.now,
 		Retries: Retries{Max: 3, First: 10 * time.Second, Cap: time.Minute},
 		Log:     slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -793,6 +797,34 @@ func TestOldKeysAreNotUsed(t *testing.T) {
 			t.Errorf("row %+v", n)
 		}
 	})
+}
+
+// The queue's times are compared with the queue's clock: it may be a day from the machine's.
+func TestRule6TheSenderHasTheQueuesClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-500 * 24 * time.Hour, -24 * time.Hour, -23 * time.Hour, -time.Second, 0, time.Second, 24 * time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				m.ahead = ahead
+				p := &phone{name: "line", answer: fail(PushError{Reason: ReasonUnavailable})}
+				b := run(t, m, nil, p)
+				defer b.stop()
+				b.put(row("1", "line", approval.KindRequest))
+				start := time.Now()
+				synctest.Wait()
+				if n := b.get("1"); n.Attempt != 1 || n.Status != approval.Retrying {
+					t.Fatalf("row %+v", n)
+				}
+				p.say(nil)
+				for b.get("1").Status == approval.Retrying && time.Since(start) < time.Minute {
+					after(100 * time.Millisecond)
+				}
+				if n, took := b.get("1"), time.Since(start); n.Status != approval.Sent || took < 8*time.Second || took > 13*time.Second {
+					t.Errorf("after %v: row %+v", took, n)
+				}
+			})
+		})
+	}
 }
 
 func TestRenderTrouble(t *testing.T) {

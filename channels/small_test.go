@@ -81,9 +81,17 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("RetryAfter(%q) = %v, want %v", in, got, want)
 		}
 	}
-	in := time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat)
-	if got := RetryAfter(http.Header{"Retry-After": {in}}); got < 25*time.Second || got > 30*time.Second {
-		t.Errorf("RetryAfter(in 30 s) = %v", got)
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	if got := RetryAfter(http.Header{"Retry-After": {in(30 * time.Minute)}}); got < 20*time.Minute || got > 30*time.Minute {
+		t.Errorf("RetryAfter(in 30 minutes) = %v", got)
+	}
+	// A platform's date is compared with the platform's clock.
+	for _, off := range []time.Duration{-30 * time.Hour, 0, 500 * 24 * time.Hour} {
+		sent := time.Now().Add(off)
+		h := http.Header{"Date": {sent.UTC().Format(http.TimeFormat)}, "Retry-After": {sent.Add(30 * time.Second).UTC().Format(http.TimeFormat)}}
+		if got := RetryAfter(h); got != 30*time.Second {
+			t.Errorf("RetryAfter(30 s from %v) = %v", sent, got)
+		}
 	}
 }
 

@@ -194,6 +194,9 @@ func (d *DB) named(err error) error {
 	return err
 }
 
+// Now is the store's time: what a transaction that began now would have for its own.
+func (d *DB) Now() time.Time { return d.now() }
+
 // now gives out a time: UTC, in whole milliseconds, never before one that was given out.
 func (d *DB) now() time.Time {
 	wall := d.wall().UnixMilli()
