@@ -198,18 +198,23 @@ func (g *Gate) nextPart(tx Tx, n Notification) error {
 }
 
 // Sent records that n, as Begin returned it, went out. If the request of a card that can be edited has
-// ended meanwhile, the edit is queued with it.
+// ended meanwhile, the edit is queued with it. A card over which somebody has acted before its receipt is
+// recorded stays delivered.
 func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 	return o.g.store.Update(ctx, func(tx Tx) error {
 		row, err := tx.Notification(n.ID)
 		if err != nil {
 			return err
 		}
-		if row.Status != Queued && row.Status != Retrying {
+		early := row.Status == Delivered && row.SentAt.IsZero()
+		if row.Status != Queued && row.Status != Retrying && !early {
 			return nil // a later try was recorded first
 		}
 		was, attempt, now := row.Status, row.Attempt, tx.Now()
-		row.Status, row.SentAt, row.UpdatedAt = Sent, now, now
+		row.SentAt, row.UpdatedAt = now, now
+		if !early {
+			row.Status = Sent
+		}
 		row.MessageID, row.HTTPStatus, row.Receipt = r.MessageID, r.HTTPStatus, r.Data
 		row.Error, row.LeaseUntil, row.NextAttemptAt = "", time.Time{}, time.Time{}
 		if ok, err := tx.UpdateNotification(row, was, attempt); err != nil || !ok {

@@ -308,3 +308,96 @@ func TestABadCallRefusesTheWholeBatch(t *testing.T) {
 	_, err = w.gate.CheckBatch(w.ctx, make([]approval.Call, approval.MaxBatch+1))
 	wantCode(t, err, approval.CodeInvalidParameter)
 }
+
+// A press can be here before the platform's answer to the push that it came over.
+func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
+	begin := func(w *world, channel string) approval.Notification {
+		w.t.Helper()
+		out := w.gate.Outbox()
+		ready, _, err := out.Ready(w.ctx, nil, 10)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, d := range ready {
+			if d.Notification.Channel != channel || d.Notification.Kind != approval.KindRequest {
+				continue
+			}
+			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: d.Notification, Body: []byte(`{}`), Lease: 20 * time.Second}})
+			if err != nil || len(begun) != 1 {
+				w.t.Fatal(begun, err)
+			}
+			return begun[0]
+		}
+		w.t.Fatalf("no card for %s is ready", channel)
+		return approval.Notification{}
+	}
+	get := func(w *world, id string) approval.Notification {
+		w.t.Helper()
+		n, err := w.gate.Notification(w.ctx, id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return n
+	}
+	receipt := approval.Receipt{MessageID: "m-1", HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}
+	for _, channel := range []string{"line", "slack"} {
+		for _, c := range []struct {
+			name   string
+			before func(w *world, n approval.Notification) // between the push and the press
+			after  func(w *world, n approval.Notification)
+			sent   bool
+		}{
+			{"recorded after the press", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
+				if err := w.gate.Outbox().Sent(w.ctx, n, receipt); err != nil {
+					w.t.Fatal(err)
+				}
+			}, true},
+			{"recorded before the press", func(w *world, n approval.Notification) {
+				if err := w.gate.Outbox().Sent(w.ctx, n, receipt); err != nil {
+					w.t.Fatal(err)
+				}
+			}, func(*world, approval.Notification) {}, true},
+			{"no answer", func(w *world, n approval.Notification) {
+				if err := w.gate.Outbox().NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
+					w.t.Fatal(err)
+				}
+			}, func(w *world, n approval.Notification) { w.send() }, false},
+			{"no answer, after the press", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
+				if err := w.gate.Outbox().NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
+					w.t.Fatal(err)
+				}
+				w.send()
+			}, false},
+			{"gone at the crash", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
+				w.clock.advance(time.Minute) // past its lease
+				w.send()
+			}, false},
+		} {
+			t.Run(channel+"/"+c.name, func(t *testing.T) {
+				w := newWorld(t)
+				id := w.check(transfer).Request.ID
+				n := begin(w, channel)
+				c.before(w, n)
+				from := n.Recipient
+				if channel == "slack" {
+					from = "U02HANA" // who presses is not the channel that the card went to
+				}
+				if out := w.tap(approval.Tap{Channel: channel, From: from, By: hana, Intent: approval.IntentApprove, RequestID: id}); len(out.Decided) != 1 {
+					t.Fatalf("%+v", out)
+				}
+				c.after(w, n)
+				got := get(w, n.ID)
+				if got.Status != approval.Delivered || got.SentAt.IsZero() == c.sent || (got.MessageID == "m-1") != c.sent {
+					t.Errorf("the card that was pressed is %s, sent at %v as %q", got.Status, got.SentAt, got.MessageID)
+				}
+				edits := w.notifications(approval.NotificationQuery{Kind: approval.KindOutcome, Channel: channel})
+				if want := channel == "slack" && c.sent; (len(edits) == 1) != want {
+					t.Errorf("%d edits of the card", len(edits))
+				}
+				if n := w.count("notification_sent"); c.sent && n != 1 {
+					t.Errorf("%d sends on record", n)
+				}
+			})
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -565,18 +566,26 @@ func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Request) error {
 	return nil
 }
 
-// delivered marks the cards over which the person acted.
+// delivered marks the cards over which the person acted. A press can come before the platform's answer to
+// the push is recorded: what is under way then is marked too, and so is a card that we do not know to have
+// gone out, where there is no other that the press can have come from.
 func (g *Gate) delivered(tx Tx, t Tap, r Request) error {
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Status: Sent, Channel: t.Channel})
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: t.Channel})
 	if err != nil {
 		return err
 	}
+	ns = slices.DeleteFunc(ns, func(n Notification) bool {
+		return !n.showsCard() || n.Recipient != t.From && !g.editable(n.Channel)
+	})
+	arrived := slices.ContainsFunc(ns, func(n Notification) bool { return n.Status == Sent || n.Status == Delivered })
 	for _, n := range ns {
-		if !n.showsCard() || n.Recipient != t.From && !g.editable(n.Channel) {
+		was, now := n.Status, tx.Now()
+		tried := n.Attempt > 0 && (was == Queued || was == Retrying || was == Skipped)
+		if was != Sent && !(tried && (n.LeaseUntil.After(now) || !arrived)) {
 			continue
 		}
-		n.Status, n.UpdatedAt = Delivered, tx.Now()
-		if _, err := tx.UpdateNotification(n, Sent, n.Attempt); err != nil {
+		n.Status, n.UpdatedAt = Delivered, now
+		if _, err := tx.UpdateNotification(n, was, n.Attempt); err != nil {
 			return err
 		}
 	}
