@@ -112,7 +112,17 @@ func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
 	case a.Word == approval.WordAllow:
 		return nil, nil
 	case a.Word == approval.WordApproved && e.Agent == Gemini:
-		return encode(geminiDecision{Decision: "allow", Reason: a.Message, Specific: &geminiSpecific{Event: e.Name, Input: args}})
+		// It takes tool_input in place of all that the model sent, and tells the model that a hook changed
+		// its call: so there is one only where something has to change.
+		d := geminiDecision{Decision: "allow", Reason: a.Message}
+		input, err := e.replacement(args)
+		if err != nil {
+			return nil, err
+		}
+		if input != nil {
+			d.Specific = &geminiSpecific{Event: e.Name, Input: input}
+		}
+		return encode(d)
 	case a.Word == approval.WordApproved:
 		return encode(specific{decision{Event: e.Name, Word: "allow", Reason: a.Message, Input: args}})
 	case a.Word == approval.WordPending && mayDefer && e.Agent == ClaudeCode:
@@ -136,9 +146,20 @@ func (e Event) deny(reason string) ([]byte, error) {
 // tell adds text to what the model reads next.
 func (e Event) tell(text string) ([]byte, error) {
 	if e.Agent == Gemini {
-		return encode(geminiDecision{Specific: &geminiSpecific{Event: e.Name, Context: text}})
+		return encode(geminiDecision{Specific: &geminiSpecific{Event: e.Name, Context: withoutAngles(text)}})
 	}
 	return encode(specific{decision{Event: e.Name, Context: text}})
+}
+
+// withoutAngles writes < and > as JSON writes them in escapes. Gemini CLI turns them into &lt; and &gt; before
+// its model reads the news (0.61.0), and a model would repeat the command with those in it. The escapes
+// mean the same in the arguments, which are JSON; for the rest of the text a line says it.
+func withoutAngles(text string) string {
+	if !strings.ContainsAny(text, "<>") {
+		return text
+	}
+	return strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(text) +
+		"\n" + `In these lines \u003c is the less-than sign and \u003e the greater-than sign: write the signs themselves when you repeat a call.`
 }
 
 // encode writes one line of JSON, whole.

@@ -33,7 +33,7 @@ func TestAnApprovedCallRunsWithTheBytesThatWereApproved(t *testing.T) {
 	for agent, want := range map[Agent]string{
 		ClaudeCode: `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"` + approvedMessage + `","updatedInput":` + covered + `}}`,
 		Codex:      `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"` + approvedMessage + `","updatedInput":` + covered + `}}`,
-		Gemini:     `{"decision":"allow","reason":"` + approvedMessage + `","hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":` + covered + `}}`,
+		Gemini:     `{"decision":"allow","reason":"` + approvedMessage + `"}`, // which is what it is about to run
 	} {
 		g := &fakeGate{answer: approved}
 		got := reply(t, Hook{Asker: g, Wait: time.Minute}, event(t, agent, map[Agent]string{ClaudeCode: "Bash", Codex: "Bash", Gemini: "run_shell_command"}[agent], input))
@@ -43,6 +43,48 @@ func TestAnApprovedCallRunsWithTheBytesThatWereApproved(t *testing.T) {
 		if string(g.asked[0].Args) != covered || g.asked[0].Scope != "/srv/app" || g.wait != time.Minute {
 			t.Errorf("%s: the gate was asked %s in %s, held for %s", agent, g.asked[0].Args, g.asked[0].Scope, g.wait)
 		}
+	}
+}
+
+// Gemini CLI replaces the whole input with tool_input: what is not in it is lost.
+func TestRule3GeminiRunsTheApprovedArgumentsAndKeepsTheComment(t *testing.T) {
+	const allow = `{"decision":"allow","reason":"` + approvedMessage + `"`
+	for _, c := range []struct{ tool, input, approved, want string }{
+		{"run_shell_command", `{"description":"x","command":"l\u0073"}`, `{"command":"ls"}`, allow + `}`},
+		{"write_file", `{"b":1,"a":[1.0]}`, `{"a":[1.0],"b":1}`, allow + `}`},
+		{"write_file", `{"a":1}`, `{"a":1.0}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"a":1.0}}}`},
+		{"run_shell_command", `{"description":"x <y>","command":"ls","dir_path":"b"}`, `{"command":"ls","dir_path":"a"}`,
+			allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x <y>","command":"ls","dir_path":"a"}}}`},
+		{"run_shell_command", `{"command":"ls","dir_path":"b"}`, `{"command":"ls"}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"command":"ls"}}}`},
+		{"run_shell_command", `{"description":"x","dir_path":"b"}`, `{}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x"}}}`},
+		{"replace", `{"instruction":"reworded","new_string":"b"}`, `{"new_string":"b"}`, allow + `}`},
+	} {
+		g := &fakeGate{answer: Answer{Word: approval.WordApproved, Message: approvedMessage, Args: []byte(c.approved)}}
+		if got := reply(t, Hook{Asker: g}, event(t, Gemini, c.tool, c.input)); string(got.Output) != c.want+"\n" {
+			t.Errorf("%s %s, approved %s: got %s\nwant %s", c.tool, c.input, c.approved, got.Output, c.want)
+		}
+	}
+}
+
+// Gemini CLI 0.61.0 turns < and > of the news into &lt; and &gt;.
+func TestGeminiReadsTheCommandThatItIsToRepeat(t *testing.T) {
+	for text, want := range map[string]string{
+		"a & b":                          "a & b",
+		`x({"command":"a > b"}) is fine`: `x({"command":"a \u003e b"}) is fine`,
+		`"<" "\u003c"`:                   `"\u003c" "\u003c"`,
+	} {
+		out, err := Event{Agent: Gemini, Name: "BeforeAgent"}.tell(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, more, said := strings.Cut(decode(t, out).Specific.Context, "\n")
+		if got != want || strings.ContainsAny(more, "<>") || said != (text != want) || said && !strings.Contains(more, "less-than") {
+			t.Errorf("%s: got %q and %q, want %q", text, got, more, want)
+		}
+	}
+	out, err := Event{Agent: ClaudeCode, Name: "SessionStart"}.tell("a > b")
+	if got := decode(t, out).Specific.Context; err != nil || got != "a > b" {
+		t.Errorf("Claude Code reads %q, %v", got, err)
 	}
 }
 

@@ -22,25 +22,28 @@ type Call struct {
 	Preview   string // what an edit changes
 }
 
-// shells are the tools that run a command line. Their description is the model's comment on the command,
-// written anew on every try: it is shown, and is no part of what is approved.
-var shells = map[Agent][]string{
-	ClaudeCode: {"Bash", "PowerShell"},
-	Codex:      {"Bash"},
-	Gemini:     {"run_shell_command"},
+// comments name, of an agent's own tools, the argument that is the model's comment on the call, written anew
+// on every try: it is shown, and is no part of what is approved.
+var comments = map[Agent]map[string]string{
+	ClaudeCode: {"Bash": "description", "PowerShell": "description"},
+	Codex:      {"Bash": "description"},
+	Gemini:     {"run_shell_command": "description", "replace": "instruction"},
 }
 
-const aside = "description"
+// comment is the name of the argument that is a comment on this call, "" where the tool has none.
+func (e Event) comment() string {
+	if e.Server != "" {
+		return ""
+	}
+	return comments[e.Agent][e.Tool]
+}
 
 // Call returns what to ask of the gate. read looks at the files that an edit changes; nil does not look.
 func (e Event) Call(read Read) (Call, error) {
 	c := Call{Server: e.Server, Tool: e.Tool, Args: e.Input, Scope: e.CWD, SessionID: e.SessionID, TurnID: e.TurnID}
-	if e.isShell() {
-		ms, err := readMembers(e.Input)
-		if err != nil {
-			return c, fmt.Errorf("tool_input: %w", err)
-		}
-		c.Args, c.Rationale = withoutAside(ms)
+	var err error
+	if c.Args, _, c.Rationale, err = e.split(); err != nil {
+		return c, err
 	}
 	if e.Server == "" {
 		c.Preview = e.preview(read)
@@ -49,26 +52,23 @@ func (e Event) Call(read Read) (Call, error) {
 	return c, nil
 }
 
-func (e Event) isShell() bool {
-	if e.Server != "" {
-		return false
+// split takes the model's comment out of the arguments: it returns them without it, every other byte of names
+// and values as it was written, then the comment's member as it was written, nil if there is none, and its
+// words if it is text.
+func (e Event) split() (args json.RawMessage, comment *member, words string, err error) {
+	of := e.comment()
+	if of == "" {
+		return e.Input, nil, "", nil
 	}
-	for _, name := range shells[e.Agent] {
-		if e.Tool == name {
-			return true
-		}
+	ms, err := readMembers(e.Input)
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("tool_input: %w", err)
 	}
-	return false
-}
-
-// withoutAside returns the object without its description, every other byte of names and values as it was
-// written, and the description if it is text.
-func withoutAside(ms []member) (json.RawMessage, string) {
-	words := ""
 	kept := []byte("{")
 	for _, m := range ms {
 		var name string
-		if json.Unmarshal(m.name, &name) == nil && name == aside {
+		if json.Unmarshal(m.name, &name) == nil && name == of {
+			comment = &m
 			if m.value.Kind() == '"' {
 				_ = json.Unmarshal(m.value, &words) // it was read as JSON before
 			}
@@ -79,7 +79,39 @@ func withoutAside(ms []member) (json.RawMessage, string) {
 		}
 		kept = append(append(append(kept, m.name...), ':'), m.value...)
 	}
-	return append(kept, '}'), words
+	return append(kept, '}'), comment, words, nil
+}
+
+// replacement is what the call's input is to be replaced with so that it runs with the approved arguments:
+// nil where that is what the agent is about to run. The model's comment stays with the call.
+func (e Event) replacement(approved json.RawMessage) (json.RawMessage, error) {
+	sent, comment, _, err := e.split()
+	if err != nil {
+		return nil, err
+	}
+	is, err := approval.ParseArgs(sent)
+	if err != nil {
+		return nil, err
+	}
+	was, err := approval.ParseArgs(approved)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(is.Canonical(), was.Canonical()) {
+		return nil, nil
+	}
+	if comment == nil || was.Has(e.comment()) {
+		return approved, nil
+	}
+	ms, err := readMembers(approved)
+	if err != nil {
+		return nil, err
+	}
+	whole := append(append(append([]byte("{"), comment.name...), ':'), comment.value...)
+	for _, m := range ms {
+		whole = append(append(append(append(whole, ','), m.name...), ':'), m.value...)
+	}
+	return append(whole, '}'), nil
 }
 
 // fit keeps what is said beside the args within the gate's limits: it must not be what stops a call.

@@ -160,6 +160,15 @@ func Fault(why string) string {
 	return "The gate could not be asked, so the call was not run: " + why + ". Repeating it will not help until that is mended; tell the user."
 }
 
+// Blocked is the denial of a call where the gate could not be asked, in the agent's language.
+func Blocked(agent Agent, why string) []byte {
+	out, err := Event{Agent: agent, Name: "PreToolUse"}.deny(Fault(why))
+	if err != nil {
+		panic("hooks: " + err.Error()) // of our own types, which can be encoded
+	}
+	return out
+}
+
 func (h *Handler) write(w http.ResponseWriter, out []byte) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out)))

@@ -103,7 +103,7 @@ func (s Settings) entries() []entry {
 		}
 	case Gemini:
 		unit = time.Millisecond
-		ask.Name, begin.Name = "countersign", "countersign"
+		ask.Name, begin.Name = hookName, hookName
 	}
 	ask.Timeout, begin.Timeout = int64(s.Timeout/unit), int64(beginTimeout/unit)
 	switch {
@@ -187,19 +187,6 @@ func (s Settings) Add(old []byte) ([]byte, error) { return s.edit(old, s.entries
 
 // Remove returns the settings without our entries, and without what only held them.
 func (s Settings) Remove(old []byte) ([]byte, error) { return s.edit(old, nil) }
-
-// TurnedOff reports whether the settings keep every hook from running.
-func (s Settings) TurnedOff(text []byte) bool {
-	doc, err := hujson.Parse(bytes.TrimPrefix(text, mark))
-	if err != nil || s.Agent != ClaudeCode {
-		return false
-	}
-	root, ok := doc.Value.(*hujson.Object)
-	return ok && slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool {
-		l, ok := m.Value.Value.(hujson.Literal)
-		return ok && nameOf(m) == "disableAllHooks" && l.Kind() == 't'
-	})
-}
 
 // mark is what some editors put before the text of a file. It stays.
 var mark = []byte("\ufeff")

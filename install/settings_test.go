@@ -134,25 +134,63 @@ func TestEveryOtherSettingStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestHooksThatAreTurnedOffAreNoticed(t *testing.T) {
-	for text, want := range map[string]bool{
-		`{"disableAllHooks": true}`:                            true,
-		"\ufeff{\"a\":1,\n// why\n\"disableAllHooks\": true,}": true,
-		`{"disable\u0041llHooks": true}`:                       true,
-		`{"disableAllHooks": false, "disableAllHooks": true}`:  true,
-		`{"disableAllHooks": false}`:                           false,
-		`{"disableAllHooks": "true"}`:                          false,
-		`{"env": {"disableAllHooks": true}}`:                   false,
-		`// "disableAllHooks": true` + "\n{}":                  false,
-		``:                                                     false,
-		`{"disableAllHooks": true`:                             false,
+func TestWhatKeepsHooksFromAskingIsNoticed(t *testing.T) {
+	const off, named, token = `"hooksConfig"`, `"disabled"`, `COUNTERSIGN_TOKEN`
+	for _, c := range []struct {
+		agent, text string
+		want        []string // a word of each warning
+	}{
+		{ClaudeCode, `{"disableAllHooks": true}`, []string{"disableAllHooks"}},
+		{ClaudeCode, "\ufeff{\"a\":1,\n// why\n\"disableAllHooks\": true,}", []string{"disableAllHooks"}},
+		{ClaudeCode, `{"disable\u0041llHooks": true}`, []string{"disableAllHooks"}},
+		{ClaudeCode, `{"disableAllHooks": false, "disableAllHooks": true}`, []string{"disableAllHooks"}},
+		{ClaudeCode, `{"disableAllHooks": false}`, nil},
+		{ClaudeCode, `{"DisableAllHooks": true}`, nil},
+		{ClaudeCode, `{"disableAllHooks": "true"}`, nil},
+		{ClaudeCode, `{"env": {"disableAllHooks": true}}`, nil},
+		{ClaudeCode, `// "disableAllHooks": true` + "\n{}", nil},
+		{ClaudeCode, ``, nil},
+		{ClaudeCode, `{"disableAllHooks": true`, nil},
+		{ClaudeCode, `{"hooksConfig":{"enabled":false}}`, nil},
+		{Codex, `{"disableAllHooks": true}`, nil},
+		{Gemini, `{"disableAllHooks": true}`, nil},
+		{Gemini, `{"hooksConfig":{"enabled":false}}`, []string{off}},
+		{Gemini, `{"hooksConfig":{"enabled":true}}`, nil},
+		{Gemini, `{"hooksConfig":{"disabled":["lint","countersign"]}}`, []string{named}},
+		{Gemini, `{"hooksConfig":{"disabled":["lint"]}}`, nil},
+		{Gemini, `{"hooksConfig":{"enabled":false,"disabled":["countersign"]}, // both
+			"security":{"environmentVariableRedaction":{"enabled":true}}}`, []string{off, named, token}},
+		{Gemini, `{"security":{"environmentVariableRedaction":{"enabled":true,"allowed":["X"]}}}`, []string{token}},
+		{Gemini, `{"security":{"environmentVariableRedaction":{"enabled":true,"allowed":["countersign_token"]}}}`, nil},
+		{Gemini, `{"security":{"environmentVariableRedaction":{"allowed":[]}}}`, nil},
 	} {
-		if got := claude().TurnedOff([]byte(text)); got != want {
-			t.Errorf("%s: turned off is %t, want %t", text, got, want)
+		got := Settings{Agent: c.agent}.Warnings([]byte(c.text))
+		if len(got) != len(c.want) {
+			t.Errorf("%s, %s: got %q, want %d warnings", c.agent, c.text, got, len(c.want))
+			continue
+		}
+		for i, w := range c.want {
+			if !strings.Contains(got[i], w) {
+				t.Errorf("%s, %s: warning %q does not name %s", c.agent, c.text, got[i], w)
+			}
 		}
 	}
-	if (Settings{Agent: Codex}).TurnedOff([]byte(`{"disableAllHooks": true}`)) {
-		t.Error("Codex' hooks are turned off by a setting of Claude Code's")
+}
+
+func TestAFolderIsTrustedByItsLongestEntry(t *testing.T) {
+	const text = `{"/srv": "TRUST_FOLDER", "/srv/foreign": "DO_NOT_TRUST", "/home/ada/x": "TRUST_PARENT", /* why */ "/opt/a": "perhaps"}`
+	for folder, want := range map[string]bool{
+		"/srv": true, "/srv/app": true, "/srv/foreign": false, "/srv/foreign/app": false, "/srvx": false,
+		"/home/ada": true, "/home/ada/y": true, "/home": false, "/opt/a": false, "/": false,
+	} {
+		if got := Trusted([]byte(text), folder); got != want {
+			t.Errorf("%s: trusted is %t, want %t", folder, got, want)
+		}
+	}
+	for _, text := range []string{"", "[]", `{"/srv":`, `{"/srv": true}`} {
+		if Trusted([]byte(text), "/srv") {
+			t.Errorf("%q trusts /srv", text)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ const (
 
 // Run never returns but with an exit code that the agent takes for what it is.
 func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
-	blocks := true
+	blocks, agent := true, hooks.Agent(c.Agent)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v", p)
@@ -60,14 +60,18 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 		if err == nil {
 			return
 		}
-		why := strings.TrimSuffix(plainly(err, err.Error()), ".")
+		why := strings.TrimSuffix(plainly(err, err.Error()), ".") + c.redacted(s)
 		if blocks {
+			// Gemini CLI runs a call whose hook exits with 2 and says nothing, as one whose standard error
+			// is lost; it reads a denial from standard output whatever the exit code.
+			if agent == hooks.Gemini {
+				_, _ = s.out.Write(hooks.Blocked(agent, why))
+			}
 			err = usagef("%s", hooks.Fault(why))
 		} else {
 			err = &exitError{exitFailed, "what was decided since could not be told: " + why}
 		}
 	}()
-	agent := hooks.Agent(c.Agent)
 	if c.Defer && agent != hooks.ClaudeCode {
 		return fmt.Errorf("--defer is for claude-code, %s cannot stop and resume", agent)
 	}
@@ -106,6 +110,16 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 		_ = hook.Asker.Ack(ctx, reply.Told) // what is not acknowledged comes again, and the answer is out
 	}
 	return nil
+}
+
+// redacted says where the token of a gate that needs one may have gone: Gemini CLI can take variables with TOKEN
+// in their names out of its hooks' environment (0.61.0).
+func (c *hookCmd) redacted(s *std) string {
+	server, token, _ := c.named(s)
+	if hooks.Agent(c.Agent) != hooks.Gemini || token != "" || server == "" || strings.HasPrefix(server, "unix:") {
+		return ""
+	}
+	return "; where security.environmentVariableRedaction is enabled in Gemini CLI's settings, or it runs in a GitHub action, list COUNTERSIGN_TOKEN under security.environmentVariableRedaction.allowed"
 }
 
 // unread reports whether what is written to w goes nowhere without an error. A standard output that was

@@ -62,17 +62,24 @@ Examples:
     countersign uninstall codex --scope project --yes`
 }
 
+// folders are the user's and the one that the command was called in.
+func (f *installFlags) folders(s *std) (home, folder string, err error) {
+	if folder, err = os.Getwd(); err != nil {
+		return "", "", &exitError{exitFailed, err.Error()}
+	}
+	if home = s.getenv("HOME"); home == "" {
+		if home, err = os.UserHomeDir(); err != nil {
+			return "", "", &exitError{exitFailed, err.Error()}
+		}
+	}
+	return home, folder, nil
+}
+
 // settings begins a change of the agent's settings.
 func (f *installFlags) settings(s *std) (*install.Change, error) {
-	folder, err := os.Getwd()
+	home, folder, err := f.folders(s)
 	if err != nil {
-		return nil, &exitError{exitFailed, err.Error()}
-	}
-	home := s.getenv("HOME")
-	if home == "" {
-		if home, err = os.UserHomeDir(); err != nil {
-			return nil, &exitError{exitFailed, err.Error()}
-		}
+		return nil, err
 	}
 	path, err := install.Place(f.Agent, f.Scope, s.env, home, folder)
 	if err != nil {
@@ -212,9 +219,7 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 		changes = []*install.Change{rule, change} // the gate is guarded before the agent asks it
 	}
 	made, err := c.apply(s, changes...)
-	if e.TurnedOff(change.Old) {
-		fmt.Fprintf(s.err, "%s has \"disableAllHooks\": true: no hook runs, and the gate is asked about nothing, until that is taken out.\n", visible(change.Path))
-	}
+	c.warn(s, e, change)
 	if byHand != "" {
 		fmt.Fprint(s.err, visibleLines(byHand))
 	}
@@ -223,6 +228,35 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	}
 	s.printf("%s", visibleLines(c.next(change.Path)))
 	return nil
+}
+
+// warn says what keeps the hooks from running, or from reaching the gate, in all the settings that the agent reads.
+func (c *installCmd) warn(s *std, e install.Settings, change *install.Change) {
+	say := func(format string, args ...any) { fmt.Fprintf(s.err, "warning: "+format+".\n", args...) }
+	for _, w := range e.Warnings(change.Old) {
+		say("%s: %s", visible(change.Path), w)
+	}
+	home, folder, err := c.folders(s)
+	if err != nil {
+		return // then there was no change either
+	}
+	for _, path := range install.Others(c.Agent, c.Scope, s.env, home, folder) {
+		if text, err := os.ReadFile(path); err == nil {
+			for _, w := range e.Warnings(text) {
+				say("%s: %s", visible(path), w)
+			}
+		}
+	}
+	if c.Agent != install.Gemini {
+		return
+	}
+	if sha, _ := s.env("GITHUB_SHA"); sha != "" {
+		say(`GITHUB_SHA is set, so Gemini CLI takes COUNTERSIGN_TOKEN out of the hooks' environment and every call will be blocked: list it under "security", "environmentVariableRedaction", "allowed" of its settings`)
+	}
+	text, err := os.ReadFile(install.TrustedFolders(s.env, home))
+	if c.Scope == install.Project && (err != nil || !install.Trusted(text, folder)) {
+		say("Gemini CLI does not trust %s yet: in a folder that it does not trust it runs no hook from its settings, and asks the gate about nothing; trust the folder in Gemini CLI (/permissions)", visible(folder))
+	}
 }
 
 func (c *uninstallCmd) Run(_ context.Context, s *std) error {
@@ -319,12 +353,14 @@ func (c *installCmd) next(path string) string {
 	switch c.Agent {
 	case install.ClaudeCode:
 		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call (onFailure: block).")
-		say("It asks nobody where its settings turn hooks off.")
+		say("If hooks are disabled in its settings, nothing is asked.")
 	case install.Codex:
 		say("Codex skips a hook that nobody trusts, without a word, and runs the call: open /hooks in Codex now and trust it; again after each change.")
 		say("While the gate is down Codex blocks the call. If the hook is killed, or takes longer than %s, Codex runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
 	case install.Gemini:
-		say("While the gate is down Gemini CLI blocks the call. If the hook is killed, is missing, or takes longer than %s, Gemini CLI runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
+		say("While the gate is down, and where the hook's program is missing, Gemini CLI blocks the call. If the hook is killed, crashes or takes longer than %s, or hooks are disabled in its settings, Gemini CLI runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
+		say("Gemini CLI asks the hook first and applies its own policy after: a call that a person approved and that policy then refuses is not run, and its approval is used. Let its policy allow what the gate decides (--yolo, or a rule with decision = \"allow\").")
+		say("It runs no hook from its settings in a folder that it does not trust.")
 	}
 	say("docs/when-the-gate-is-down.md tells more.")
 	return b.String()
