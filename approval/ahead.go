@@ -47,7 +47,7 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 	if c.ToolDigest == "" {
 		return true
 	}
-	pin, ok := g.pins.get(c.Server, c.Tool)
+	pin, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
 	// The store's clock may be ahead of this one, though hardly by a minute.
 	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.wall().Add(-time.Minute), p.Terms())
 }

@@ -54,6 +54,9 @@ type Call struct {
 	Method string
 	// ToolDigest is the SHA-256, in hex, of the tool as its server describes it; "" where nobody looked.
 	ToolDigest string
+	// ToolSeen says that the gate's own gateway saw the tool so, over a connection that all agents share. It is
+	// never taken from what an agent sent: without it ToolDigest is that agent's word, and binds nobody else.
+	ToolSeen bool
 	// Dispatch says that whoever asks sends the call on itself and reports what came of it: an approval
 	// is marked as dispatched in the moment it is used.
 	Dispatch bool

@@ -185,7 +185,8 @@ type judged struct {
 	key     Key
 	data    []byte  // of an allowed or denied call's audit event
 	pin     ToolPin // what is on record of its tool, the zero ToolPin if nobody asked
-	pinAge  uint64  // of the pins when that was read
+	pinAge  uint64  // of the pins when that was read; 0: it is not to be remembered
+	unseen  bool    // nothing is on record yet, and pin is what is to be
 }
 
 var errPolicyChanged = errors.New("approval: the policy changed meanwhile")
@@ -301,12 +302,16 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request.
 func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string) (Outcome, error) {
-	now, changed, err := g.pinned(ctx, tx, *j)
+	now, changed, err := g.pinned(tx, *j)
 	if err != nil {
 		return Outcome{}, err
 	}
+	out, err := g.enterPinned(ctx, tx, &now, changed, terms, batchID)
+	if err == nil && out.Word != WordDenied {
+		err = g.pinFirst(ctx, tx, &now)
+	}
 	j.pin, j.pinAge = now.pin, now.pinAge // to be kept after the commit
-	return g.enterPinned(ctx, tx, &now, changed, terms, batchID)
+	return out, err
 }
 
 func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string) (Outcome, error) {
@@ -406,7 +411,7 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
 		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, RequireReason: v.RequireReason,
 		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
-		ToolDigest: c.ToolDigest, Task: c.Task,
+		ToolDigest: c.ToolDigest, ToolSeen: c.ToolSeen && c.ToolDigest != "", Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
 	}
 	if !c.Args.Ambiguous() {

@@ -10,7 +10,12 @@ import (
 
 // ToolPin is what a tool of a server looked like when it was first seen, or accepted after a change. What
 // a server says of a tool is what the model reads: a tool that changes it may ask for something else.
+//
+// What the gate's own gateway saw holds for everybody. What an agent says that it saw, over the API, binds that
+// agent alone: it is compared with what the agent said before, or, where it said nothing yet, with what the
+// gateway saw.
 type ToolPin struct {
+	Agent      string // who said it; "": the gate's own gateway saw it
 	Server     string
 	Tool       string
 	Digest     string    // as [Call.ToolDigest]
@@ -26,34 +31,53 @@ const reasonToolChanged = "tool_changed"
 // allowed the call.
 const changedTimeout = 30 * time.Minute
 
-// pinned compares the call's tool with the one on record, where the caller looked at it, and puts a tool
-// that was not seen before on record. It returns the call with the verdict that this leaves: a changed
-// tool is not let through without a person.
-func (g *Gate) pinned(ctx context.Context, tx Tx, j judged) (_ judged, changed bool, err error) {
-	j.pin, j.pinAge = ToolPin{}, 0
-	c := j.call
-	if c.ToolDigest == "" {
+// pinOwner is whose word the call's digest is: the gateway's, "", or its agent's.
+func (c Call) pinOwner() string {
+	if c.ToolSeen {
+		return ""
+	}
+	return c.Agent
+}
+
+// pinned compares the call's tool with the one on record, where the caller looked at it. It returns the call
+// with the verdict that this leaves: a changed tool is not let through without a person. A tool that was not
+// seen before is put on record by [Gate.pinFirst], once the call is not denied.
+func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
+	j.pin, j.pinAge, j.unseen = ToolPin{}, 0, false
+	c, v := j.call, j.verdict
+	if c.ToolDigest == "" || v.Action != Allow && v.Action != Quarantine {
 		return j, false, nil
 	}
-	p, ok := g.pins.get(c.Server, c.Tool)
+	owner := c.pinOwner()
+	p, ok := g.pins.get(owner, c.Server, c.Tool)
 	if !ok || p.Digest != c.ToolDigest { // the transaction is the truth
 		j.pinAge = g.pins.now()
-		p, err = tx.Pin(c.Server, c.Tool)
+		p, err = tx.Pin(owner, c.Server, c.Tool)
 		if errors.Is(err, ErrNotFound) {
-			p = ToolPin{Server: c.Server, Tool: c.Tool, Digest: c.ToolDigest, SeenAt: tx.Now()}
-			j.pinAge, err = g.putPin(tx, p)
-			if err == nil {
-				err = g.audit(ctx, tx, Event{Type: EventToolPinned, Actor: Actor{Kind: Agent, Name: c.Agent}.String(), Agent: c.Agent,
-					Tool: c.Target(), Data: marshal(map[string]any{"digest": p.Digest})})
+			j.pinAge = 0
+			if owner != "" {
+				p, err = tx.Pin("", c.Server, c.Tool)
 			}
+			j.unseen = errors.Is(err, ErrNotFound) || err == nil && p.Digest == c.ToolDigest
 		}
-		if err != nil {
+		switch {
+		case j.unseen:
+			p = ToolPin{Agent: owner, Server: c.Server, Tool: c.Tool, Digest: c.ToolDigest, SeenAt: tx.Now()}
+		case err != nil:
 			return j, false, err
+		}
+		if owner == "" && p.Digest != c.ToolDigest { // a person may have accepted it for this agent already
+			own, err := tx.Pin(c.Agent, c.Server, c.Tool)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return j, false, err
+			}
+			if own.AcceptedBy != "" && own.Digest == c.ToolDigest {
+				p, j.pinAge = own, 0
+			}
 		}
 	}
 	j.pin = p
-	v := j.verdict
-	if p.Digest == c.ToolDigest || v.Action != Allow && v.Action != Quarantine {
+	if p.Digest == c.ToolDigest {
 		return j, false, nil
 	}
 	if v.Action == Allow {
@@ -78,13 +102,30 @@ func changedMessage(c Call, p ToolPin) string {
 	return fmt.Sprintf("The description, schema or annotations of %s are not those %s; approving accepts the tool as it is now.", c.Target(), seen)
 }
 
+// pinFirst puts the tool of a call on record that was not seen before. A call that is denied puts nothing there.
+func (g *Gate) pinFirst(ctx context.Context, tx Tx, j *judged) (err error) {
+	if !j.unseen {
+		return nil
+	}
+	j.unseen = false
+	if j.pinAge, err = g.putPin(tx, j.pin); err != nil {
+		return err
+	}
+	data := map[string]any{"digest": j.pin.Digest}
+	if j.pin.Agent != "" {
+		data["said_by"] = Actor{Kind: Agent, Name: j.pin.Agent}.String()
+	}
+	return g.audit(ctx, tx, Event{Type: EventToolPinned, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(), Agent: j.call.Agent,
+		Tool: j.call.Target(), Data: marshal(data)})
+}
+
 // putPin stores p. What is remembered of the tool is forgotten at once, inside the transaction, so that
 // nobody goes by it once p may have been committed; it is remembered anew by whoever reads it after.
 func (g *Gate) putPin(tx Tx, p ToolPin) (age uint64, err error) {
 	if err := tx.PutPin(p); err != nil {
 		return 0, err
 	}
-	return g.pins.forget(p.Server, p.Tool), nil
+	return g.pins.forget(p.Agent, p.Server, p.Tool), nil
 }
 
 // otherTool reports whether an approval was given for another state of the tool than the call's, or for
@@ -93,19 +134,24 @@ func otherTool(r Request, c Call, changed bool) bool {
 	return c.ToolDigest != "" && c.ToolDigest != r.ToolDigest && (r.ToolDigest != "" || changed)
 }
 
-// acceptTool takes the tool of a request that was approved because of its change as it is now.
+// acceptTool takes the tool of a request that was approved because of its change as it is now: for everybody
+// where the gateway saw it, and else for the agent that said so.
 func (g *Gate) acceptTool(ctx context.Context, tx Tx, r Request, by Actor) error {
 	if r.ReasonCode != reasonToolChanged || r.ToolDigest == "" {
 		return nil
 	}
-	old, err := tx.Pin(r.Server, r.Tool)
+	owner := Call{Agent: r.Agent, ToolSeen: r.ToolSeen}.pinOwner()
+	old, err := tx.Pin(owner, r.Server, r.Tool)
+	if errors.Is(err, ErrNotFound) && owner != "" {
+		old, err = tx.Pin("", r.Server, r.Tool)
+	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if old.Digest == r.ToolDigest {
+	if old.Digest == r.ToolDigest && old.Agent == owner {
 		return nil
 	}
-	if _, err := g.putPin(tx, ToolPin{Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(), AcceptedBy: by.String()}); err != nil {
+	if _, err := g.putPin(tx, ToolPin{Agent: owner, Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(), AcceptedBy: by.String()}); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventToolAccepted)
@@ -142,13 +188,13 @@ const maxPins = 4096
 type pins struct {
 	mu    sync.RWMutex
 	age   uint64
-	known map[[2]string]ToolPin
+	known map[[3]string]ToolPin
 }
 
-func (p *pins) get(server, tool string) (ToolPin, bool) {
+func (p *pins) get(agent, server, tool string) (ToolPin, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	pin, ok := p.known[[2]string{server, tool}]
+	pin, ok := p.known[[3]string{agent, server, tool}]
 	return pin, ok
 }
 
@@ -159,10 +205,10 @@ func (p *pins) now() uint64 {
 	return p.age + 1
 }
 
-func (p *pins) forget(server, tool string) (age uint64) {
+func (p *pins) forget(agent, server, tool string) (age uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.known, [2]string{server, tool})
+	delete(p.known, [3]string{agent, server, tool})
 	p.age++
 	return p.age + 1
 }
@@ -178,7 +224,7 @@ func (p *pins) keep(pin ToolPin, age uint64) {
 		return
 	}
 	if p.known == nil || len(p.known) >= maxPins {
-		p.known = map[[2]string]ToolPin{}
+		p.known = map[[3]string]ToolPin{}
 	}
-	p.known[[2]string{pin.Server, pin.Tool}] = pin
+	p.known[[3]string{pin.Agent, pin.Server, pin.Tool}] = pin
 }

@@ -2,23 +2,34 @@ package approval_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"countersign/approval"
 )
 
 func digest(n int) string { return fmt.Sprintf("%064x", n) }
 
-// read is a call of a server's tool that looks like n.
+// read is a call of a server's tool that the gateway sees as n.
 func read(n int, args string) approval.Call {
 	c := call(args)
-	c.Server, c.Tool, c.ToolDigest = "files", "read_file", digest(n)
+	c.Server, c.Tool, c.ToolDigest, c.ToolSeen = "files", "read_file", digest(n), true
+	return c
+}
+
+// says is a call of which an agent says that its server's tool looks like n.
+func says(agent string, n int, args string) approval.Call {
+	c := read(n, args)
+	c.Agent, c.ToolSeen = agent, false
 	return c
 }
 
@@ -26,11 +37,17 @@ func allows(approval.Call) approval.Verdict {
 	return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, Rule: "reading", ReasonCode: "allowed"}
 }
 
-func (w *world) pin() approval.ToolPin {
+func (w *world) pin() approval.ToolPin { return w.pinOf("") }
+
+// pinOf is what is on record of the tool: of an agent's word, or of what the gateway saw.
+func (w *world) pinOf(agent string) approval.ToolPin {
 	w.t.Helper()
 	var p approval.ToolPin
 	err := w.store.View(w.ctx, func(tx approval.Tx) (err error) {
-		p, err = tx.Pin("files", "read_file")
+		p, err = tx.Pin(agent, "files", "read_file")
+		if errors.Is(err, approval.ErrNotFound) {
+			return nil
+		}
 		return err
 	})
 	if err != nil {
@@ -51,9 +68,6 @@ func (w *world) events(kind approval.EventType) []approval.Event {
 func TestAToolIsPinnedWhenItIsFirstSeen(t *testing.T) {
 	for name, verdict := range map[string]func(approval.Call) approval.Verdict{
 		"allowed": allows, "quarantined": asks,
-		"denied": func(approval.Call) approval.Verdict {
-			return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh}
-		},
 		"observed": func(approval.Call) approval.Verdict { v := quarantine(approval.RiskHigh); v.Observe = true; return v },
 	} {
 		w := newWorld(t)
@@ -423,4 +437,138 @@ func TestPinsInABatch(t *testing.T) {
 	if err != nil || outs[0].Word != approval.WordAllow || outs[1].Word != approval.WordAllow || outs[2].Word != approval.WordPending {
 		t.Errorf("got %+v, %v", outs, err)
 	}
+}
+
+func denies(approval.Call) approval.Verdict {
+	return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "no"}
+}
+
+// Whatever the answer, and whoever looked: what is not let through, and asked of nobody, puts nothing on record.
+func TestRule12ADeniedCallPinsNothing(t *testing.T) {
+	for name, of := range map[string]func(n int, args string) approval.Call{
+		"seen": read, "said": func(n int, args string) approval.Call { return says("bot", n, args) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.policy(denies)
+			w.expect(of(1, `{}`), approval.WordDenied)
+			w.policy(asks)
+			blind := of(1, `{}`)
+			blind.ToolDigest, blind.ToolSeen = "", false
+			w.mustDecide(w.expect(blind, approval.WordPending).Request.ID, false, hana, "")
+			w.expect(of(1, `{}`), approval.WordDenied) // by a person, a moment ago
+			if n := w.count("tool_pinned"); n != 0 || w.pin() != (approval.ToolPin{}) || w.pinOf("bot") != (approval.ToolPin{}) {
+				t.Fatalf("%d pins: %+v, %+v", n, w.pin(), w.pinOf("bot"))
+			}
+			w.policy(allows)
+			w.expect(of(2, `{}`), approval.WordAllow)
+		})
+	}
+}
+
+// What an agent says of a tool binds that agent: neither another one, nor what the gateway saw.
+func TestRule12WhatAnAgentSaysOfAToolBindsOnlyItself(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(says("mallory", 6, `{}`), approval.WordAllow)
+	w.expect(says("bot", 1, `{}`), approval.WordAllow)
+	w.expect(read(2, `{}`), approval.WordAllow)
+	for agent, n := range map[string]int{"mallory": 6, "bot": 1, "": 2} {
+		if p := w.pinOf(agent); p.Digest != digest(n) || p.Agent != agent {
+			t.Errorf("%q: got %+v, want %d", agent, p, n)
+		}
+	}
+	// It is held to its own word, whatever others say and saw.
+	w.expect(says("mallory", 6, `{"again":1}`), approval.WordAllow)
+	w.expect(says("mallory", 2, `{}`), approval.WordPending)
+	w.expect(says("bot", 6, `{}`), approval.WordPending)
+	w.expect(read(6, `{"n":1}`), approval.WordPending)
+	w.expect(read(1, `{"n":1}`), approval.WordPending)
+
+	// An acceptance of what one agent says is of that agent's word, too.
+	id := w.expect(says("mallory", 7, `{"accept":1}`), approval.WordPending).Request.ID
+	w.mustDecide(id, true, hana, "")
+	if p := w.pinOf("mallory"); p.Digest != digest(7) || p.AcceptedBy != "hana" {
+		t.Errorf("accepted: %+v", p)
+	}
+	w.expect(says("mallory", 7, `{"after":1}`), approval.WordAllow)
+	w.expect(says("bot", 1, `{"after":1}`), approval.WordAllow)
+	w.expect(says("bot", 7, `{"after":1}`), approval.WordPending)
+	w.expect(read(2, `{"after":1}`), approval.WordAllow)
+	w.expect(read(7, `{"after":1}`), approval.WordPending)
+	if p := w.pin(); p.Digest != digest(2) || p.AcceptedBy != "" {
+		t.Errorf("the gateway's: %+v", p)
+	}
+}
+
+// An agent that said nothing of a tool yet is held to what the gateway saw of it.
+func TestAnAgentsFirstWordIsComparedWithWhatTheGatewaySaw(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	w.expect(says("ken", 1, `{}`), approval.WordAllow)
+	id := w.expect(says("bot", 2, `{}`), approval.WordPending).Request.ID
+	if w.pinOf("bot") != (approval.ToolPin{}) || w.pinOf("ken").Digest != digest(1) {
+		t.Errorf("got %+v and %+v", w.pinOf("bot"), w.pinOf("ken"))
+	}
+	w.mustDecide(id, true, hana, "")
+	w.expect(says("bot", 2, `{}`), approval.WordApproved)
+	w.expect(says("bot", 2, `{}`), approval.WordAllow)
+	w.expect(read(1, `{}`), approval.WordAllow)
+	w.expect(read(2, `{"seen":1}`), approval.WordAllow) // a person took it so for this agent
+	other := read(2, `{"seen":1}`)
+	other.Agent = "ken"
+	w.expect(other, approval.WordPending)
+	if es := w.events(approval.EventToolAccepted); len(es) != 1 || string(es[0].Data) != `{"new":"`+digest(2)+`","old":"`+digest(1)+`"}` {
+		t.Errorf("audited %+v", es)
+	}
+}
+
+// Whatever another agent says, in whatever order, and whoever approves it: what an agent and the gateway are
+// answered is what they are answered without it.
+func TestRule12NoAgentsDigestChangesAnothersAnswers(t *testing.T) {
+	type step struct {
+		who           string // "": the gateway, for bot
+		digest        int
+		approve, deny bool
+	}
+	w := newWorld(t)
+	w.policy(func(c approval.Call) approval.Verdict {
+		if c.Rationale == "deny" {
+			return denies(c)
+		}
+		return allows(c)
+	})
+	run := func(server string, steps []step) (words []string) {
+		for i, s := range steps {
+			c := says(s.who, s.digest, fmt.Sprintf(`{"n":%d}`, i))
+			if s.who == "" {
+				c = read(s.digest, fmt.Sprintf(`{"n":%d}`, i))
+			}
+			c.Server = server
+			if s.deny {
+				c.Rationale = "deny"
+			}
+			out := w.check(c)
+			if out.Word == approval.WordPending && s.approve {
+				w.mustDecide(out.Request.ID, true, hana, "")
+			}
+			if s.who != "mallory" {
+				words = append(words, string(out.Word))
+			}
+		}
+		return words
+	}
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+			return step{rapid.SampledFrom([]string{"", "bot", "mallory"}).Draw(t, "who"), rapid.IntRange(0, 2).Draw(t, "digest"),
+				rapid.Bool().Draw(t, "approve"), rapid.Bool().Draw(t, "deny")}
+		}), 1, 12).Draw(t, "steps")
+		n++
+		without := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.who == "mallory" })
+		if got, want := run(fmt.Sprintf("with%d", n), steps), run(fmt.Sprintf("without%d", n), without); !slices.Equal(got, want) {
+			t.Fatalf("with mallory %v, without %v", got, want)
+		}
+	})
 }

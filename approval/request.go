@@ -69,6 +69,7 @@ type Request struct {
 	AckedAt       time.Time
 
 	ToolDigest   string // of the tool as it was described when it was asked for; "" where nobody looked
+	ToolSeen     bool   // the gate's own gateway saw the tool, and sends the call itself; else its agent said so
 	Task         bool   // the gate's side runs the call once it is approved
 	DispatchedAt time.Time
 	Ran          Ran // what came of the dispatched call, "" while nobody has said

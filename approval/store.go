@@ -77,8 +77,9 @@ type Tx interface {
 	// PutRecent replaces it; the zero Recent deletes it.
 	PutRecent(k Key, r Recent) error
 
-	// Pin returns what a tool looked like when it was first seen or accepted.
-	Pin(server, tool string) (ToolPin, error)
+	// Pin returns what a tool looked like when it was first seen or accepted: as the agent said, or for "" as
+	// the gate's own gateway saw it.
+	Pin(agent, server, tool string) (ToolPin, error)
 	// PutPin stores it, in place of what was there.
 	PutPin(p ToolPin) error
 

@@ -98,7 +98,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 				out = endedOutcome(r)
 				return nil
 			}
-			j, changed, err := g.pinned(ctx, tx, j)
+			j, changed, err := g.pinned(tx, j)
 			if err != nil {
 				return err
 			}
@@ -122,6 +122,9 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 				return nil
 			}
 			if r, err = g.consume(ctx, tx, r, c.Dispatch); err != nil {
+				return err
+			}
+			if err := g.pinFirst(ctx, tx, &j); err != nil {
 				return err
 			}
 			out = Outcome{Word: WordApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}

@@ -172,7 +172,7 @@ func (r *request) describe(p *passage) *mcp.Error {
 	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.up.Name, SessionID: r.session.id, Dispatch: true}
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
-		c.Tool, c.ToolDigest, raw = p.tool.name, p.tool.digest, p.params.Get("arguments")
+		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seen(), p.params.Get("arguments")
 		c.Task = r.client.Era == mcp.Modern && r.from.tasks
 	} else {
 		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()

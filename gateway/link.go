@@ -78,6 +78,26 @@ type tool struct {
 	params  []mcp.ParamHeader
 }
 
+// seen reports whether the gateway saw the tool so over the connection that all agents share. A connection of one
+// session's own is made with what its client says of itself, and a server may go by that: what it shows there is
+// nobody else's business, unless it shows the same to all.
+func (t *tool) seen() bool {
+	if t.link.own == nil {
+		return true
+	}
+	shared := t.link.up.shared
+	if shared == nil { // a wrapper's
+		return false
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.current == nil {
+		return false
+	}
+	same := shared.current.named[t.name]
+	return same != nil && same.digest == t.digest
+}
+
 // has reports whether the server declared a capability.
 func (c *catalog) has(name string) bool { return c.caps.Get(name) != nil }
 

@@ -319,7 +319,7 @@ func (r *request) taskOf(id string) (*task, *mcp.Error) {
 	}
 	req, err := r.g.o.Gate.Request(r.ctx, r.agent(), id)
 	switch {
-	case err == nil && req.Task:
+	case err == nil && r.g.runs(req):
 	case err == nil || approval.CodeOf(err) == approval.CodeNotFound:
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: there is no such task.")
 	default:
@@ -379,11 +379,15 @@ func (s *session) passageOf(ctx context.Context, req approval.Request) (*passage
 		return &passage{link: t.link, tool: t, method: "tools/call",
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
 			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: args, SessionID: req.SessionID,
-				ToolDigest: t.digest, Dispatch: true, Task: true},
+				ToolDigest: t.digest, ToolSeen: t.seen(), Dispatch: true, Task: true},
 			out: approval.Outcome{Word: approval.WordPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
 	}
 	return nil, fmt.Errorf("there is no tool %s any more", req.Target())
 }
+
+// runs reports whether a task is this gateway's to run. One that an agent asked for over the API is that agent's,
+// also where it names a server that has the name of one here.
+func (g *Gateway) runs(req approval.Request) bool { return req.Task && (g.o.Wrapper || req.ToolSeen) }
 
 // resumeTasks takes up the tasks that a restart interrupted.
 func (g *Gateway) resumeTasks() {
@@ -402,7 +406,7 @@ func (g *Gateway) resumeTasks() {
 	}
 	from, _ := readClient(nil, nil)
 	for _, req := range rs {
-		if req.Scope != g.o.Scope {
+		if req.Scope != g.o.Scope || !g.runs(req) {
 			continue
 		}
 		g.running.Go(func() { g.resumeTask(req, from) })

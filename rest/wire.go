@@ -318,7 +318,7 @@ type callBody struct {
 	Rationale optional `json:"rationale" description:"At most 16 KiB."`
 	Preview   optional `json:"preview" description:"At most 256 KiB."`
 	Method    optional `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
-	Digest    optional `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; a change quarantines the call."`
+	Digest    optional `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; a change quarantines the call. It is the asking agent's word, and binds no other."`
 	Dispatch  bool     `json:"dispatch" nullable:"true" description:"The asker sends the call on and reports its outcome."`
 	Task      bool     `json:"task" nullable:"true" description:"The asker runs the call by itself once it is approved."`
 	_         struct{} `additionalProperties:"false" description:"One tool call that an agent wants to make."`

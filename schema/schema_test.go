@@ -268,8 +268,8 @@ func TestConstraints(t *testing.T) {
 		notification(`kind, status`, `'reply', 'lost'`):                                                             "CHECK",
 		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                "CHECK",
 		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                      "FOREIGN KEY",
-		`INSERT INTO tool_pins VALUES ('', 't', 'short', '` + at + `', NULL)`:                                       "CHECK",
-		`INSERT INTO tool_pins VALUES ('', '', '` + hash + `', '` + at + `', NULL)`:                                 "CHECK",
+		`INSERT INTO tool_pins VALUES ('', '', 't', 'short', '` + at + `', NULL)`:                                   "CHECK",
+		`INSERT INTO tool_pins VALUES ('', '', '', '` + hash + `', '` + at + `', NULL)`:                             "CHECK",
 		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:        "FOREIGN KEY",
 		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                  "denial_has_a_time",
 		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`: "CHECK",
@@ -282,5 +282,38 @@ func TestConstraints(t *testing.T) {
 	var reason, created string
 	if err := db.QueryRow(`SELECT reason_code, created_at FROM approval_requests WHERE id = '`+id1+`'`).Scan(&reason, &created); err != nil || reason != "approval_required" || created != early {
 		t.Errorf("reason_code %q, created_at %q, %v", reason, created, err)
+	}
+}
+
+// A pin of before does not tell who saw the tool: it holds for everybody. A task that waits is the gateway's.
+func TestMigratingPinsAndTasks(t *testing.T) {
+	db := empty(t)
+	files, err := fs.Sub(migrations, "sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	const at = `'2026-11-21T12:00:00.000Z'`
+	digest := strings.Repeat("a", 64)
+	row := func(i int, scope, digest, task string) string {
+		return fmt.Sprintf(`INSERT INTO approval_requests (id, agent, scope, tool_name, args_hash, status, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args, tool_digest, task)
+  VALUES ('01ARZ3NDEKTSV4RRFFQ69G5FA%d', 'bot', '%s', 'pay', '%064d', 'pending', 'high', %s, %s, 'r', '', '{}', %s, %s)`, i, scope, i, at, at, digest, task)
+	}
+	exec(t, db, row(0, "", `'`+digest+`'`, "1"), row(1, "/home (command 0a)", `'`+digest+`'`, "1"), row(2, "", "NULL", "1"), row(3, "", `'`+digest+`'`, "0"),
+		`INSERT INTO tool_pins VALUES ('files', 'read', '`+digest+`', `+at+`, 'hana')`)
+	if err := Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := content(t, db, `SELECT tool_seen, coalesce(inputs, '-') FROM approval_requests ORDER BY id`), "1|-\n0|-\n0|-\n0|-\n"; got != want {
+		t.Errorf("requests: got\n%s, want\n%s", got, want)
+	}
+	if got, want := content(t, db, `SELECT agent, server, tool_name, digest, seen_at, accepted_by FROM tool_pins`), "|files|read|"+digest+"|2026-11-21T12:00:00.000Z|hana\n"; got != want {
+		t.Errorf("pins: got %q, want %q", got, want)
 	}
 }

@@ -44,17 +44,18 @@ func (t *tx) Tasks(agent string) ([]approval.Request, error) {
 }
 
 var (
-	selectPin = define(`SELECT server, tool_name, digest, seen_at, accepted_by FROM tool_pins WHERE server = $1 AND tool_name = $2`)
-	putPin    = define(`INSERT INTO tool_pins (server, tool_name, digest, seen_at, accepted_by) VALUES ($1, $2, $3, $4, $5)
-  ON CONFLICT (server, tool_name) DO UPDATE SET digest = excluded.digest, seen_at = excluded.seen_at, accepted_by = excluded.accepted_by`)
+	selectPin = define(`SELECT agent, server, tool_name, digest, seen_at, accepted_by FROM tool_pins
+  WHERE agent = $1 AND server = $2 AND tool_name = $3`)
+	putPin = define(`INSERT INTO tool_pins (agent, server, tool_name, digest, seen_at, accepted_by) VALUES ($1, $2, $3, $4, $5, $6)
+  ON CONFLICT (agent, server, tool_name) DO UPDATE SET digest = excluded.digest, seen_at = excluded.seen_at, accepted_by = excluded.accepted_by`)
 )
 
-func (t *tx) Pin(server, tool string) (approval.ToolPin, error) {
+func (t *tx) Pin(agent, server, tool string) (approval.ToolPin, error) {
 	if err := t.ready(); err != nil {
 		return approval.ToolPin{}, err
 	}
-	return one(t, t.c.stmt(selectPin).str(server).str(tool), func(s *stmt) (p approval.ToolPin) {
-		p.Server, p.Tool, p.Digest, p.SeenAt, p.AcceptedBy = s.getString(), s.getString(), s.getString(), s.getTime(), s.getString()
+	return one(t, t.c.stmt(selectPin).str(agent).str(server).str(tool), func(s *stmt) (p approval.ToolPin) {
+		p.Agent, p.Server, p.Tool, p.Digest, p.SeenAt, p.AcceptedBy = s.getString(), s.getString(), s.getString(), s.getString(), s.getTime(), s.getString()
 		return p
 	})
 }
@@ -63,6 +64,6 @@ func (t *tx) PutPin(p approval.ToolPin) error {
 	if err := t.write(); err != nil {
 		return err
 	}
-	_, err := t.changed(t.c.stmt(putPin).str(p.Server).str(p.Tool).str(p.Digest).time(p.SeenAt).opt(p.AcceptedBy))
+	_, err := t.changed(t.c.stmt(putPin).str(p.Agent).str(p.Server).str(p.Tool).str(p.Digest).time(p.SeenAt).opt(p.AcceptedBy))
 	return err
 }

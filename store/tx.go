@@ -111,12 +111,12 @@ func (t *tx) NewID() string {
 const requestColumns = `id, agent, scope, server, tool_name, args_hash, status, risk_level, requested_at, expires_at,
   resolved_at, resolved_by, resolved_via, resolved_seq, use_by, consumed_at, lapsed_at, acked_at,
   turn_id, session_id, batch_id, rule, policy_reason, require_reason, ignored_args, previous_use,
-  human_message, resolve_reason, tool_args, rationale, preview, tool_digest, task, dispatched_at, outcome`
+  human_message, resolve_reason, tool_args, rationale, preview, tool_digest, task, dispatched_at, outcome, tool_seen`
 
 const isLive = `(status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL)`
 
 var insertRequest = define(`INSERT INTO approval_requests (` + requestColumns + `)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)
   ON CONFLICT (agent, scope, server, tool_name, args_hash)
     WHERE status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL DO NOTHING`)
 
@@ -144,7 +144,7 @@ func (t *tx) InsertRequest(r approval.Request) error {
 	s.time(r.UseBy).time(r.ConsumedAt).time(r.LapsedAt).time(r.AckedAt)
 	s.opt(r.TurnID).opt(r.SessionID).opt(r.BatchID).opt(r.Rule).str(r.ReasonCode).bool(r.RequireReason).json(ignored).json(previous)
 	s.str(r.HumanMessage).opt(r.ResolveReason).bytes(r.Args).opt(r.Rationale).opt(r.Preview)
-	s.opt(r.ToolDigest).bool(r.Task).time(r.DispatchedAt).opt(string(r.Ran))
+	s.opt(r.ToolDigest).bool(r.Task).time(r.DispatchedAt).opt(string(r.Ran)).bool(r.ToolSeen)
 	ok, err := t.changed(s)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func scanRequest(s *stmt) (r approval.Request) {
 	scanJSON(s, &r.IgnoredArgs)
 	scanJSON(s, &r.Previous)
 	r.HumanMessage, r.ResolveReason, r.Args, r.Rationale, r.Preview = s.getString(), s.getString(), s.getBytes(), s.getString(), s.getString()
-	r.ToolDigest, r.Task, r.DispatchedAt, r.Ran = s.getString(), s.getBool(), s.getTime(), approval.Ran(s.getString())
+	r.ToolDigest, r.Task, r.DispatchedAt, r.Ran, r.ToolSeen = s.getString(), s.getBool(), s.getTime(), approval.Ran(s.getString()), s.getBool()
 	return r
 }
 

@@ -182,7 +182,7 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 			Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour + 7*time.Millisecond), BatchID: tx.NewID(),
 			Previous: &approval.Use{RequestID: tx.NewID(), ApprovedBy: "ken", ApprovedAt: now.Add(-time.Hour), ConsumedAt: now.Add(-time.Minute),
 				DispatchedAt: now.Add(-time.Minute), Ran: approval.RanUnknown},
-			ToolDigest: hash("tool"), Task: true,
+			ToolDigest: hash("tool"), ToolSeen: true, Task: true,
 		}
 		ended = newRequest(tx, "bot", "old")
 		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now, "hana", approval.ViaWeb, "ok"
@@ -590,21 +590,27 @@ func pins(t *testing.T, s approval.Store) {
 	first := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("a"), SeenAt: at}
 	other := approval.ToolPin{Tool: "read", Digest: hash("b"), SeenAt: at, AcceptedBy: "hana"}
 	accepted := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("c"), SeenAt: at.Add(time.Hour), AcceptedBy: "hana"}
-	for _, p := range []approval.ToolPin{first, other, accepted, first} {
+	said := approval.ToolPin{Agent: "bot", Server: "files", Tool: "read", Digest: hash("d"), SeenAt: at}
+	for _, p := range []approval.ToolPin{first, other, said, accepted, first} {
 		update(t, s, func(tx approval.Tx) error { return tx.PutPin(p) })
 		view(t, s, func(tx approval.Tx) error {
-			got, err := tx.Pin(p.Server, p.Tool)
+			got, err := tx.Pin(p.Agent, p.Server, p.Tool)
 			equal(t, "Pin", got, p)
-			if _, err := tx.Pin(p.Server, "write"); !errors.Is(err, approval.ErrNotFound) {
+			if _, err := tx.Pin(p.Agent, p.Server, "write"); !errors.Is(err, approval.ErrNotFound) {
 				t.Errorf("a tool that was not seen: got %v, want ErrNotFound", err)
 			}
 			return err
 		})
 	}
 	view(t, s, func(tx approval.Tx) error {
-		got, err := tx.Pin("", "read")
+		got, err := tx.Pin("", "", "read")
 		equal(t, "the other server's tool", got, other)
-		return err
+		mine, wrong := tx.Pin("bot", "files", "read")
+		equal(t, "what an agent said", mine, said)
+		if _, err := tx.Pin("other", "files", "read"); !errors.Is(err, approval.ErrNotFound) {
+			t.Errorf("what another agent said: got %v, want ErrNotFound", err)
+		}
+		return errors.Join(err, wrong)
 	})
 }
 
@@ -1141,7 +1147,7 @@ func prune(t *testing.T, s approval.Store) {
 func notFound(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		for what, f := range map[string]func() error{
-			"Pin":          func() error { _, err := tx.Pin("none", "none"); return err },
+			"Pin":          func() error { _, err := tx.Pin("none", "none", "none"); return err },
 			"Request":      func() error { _, err := tx.Request("none"); return err },
 			"Live":         func() error { _, err := tx.Live(approval.Key{Agent: "none"}); return err },
 			"Notification": func() error { _, err := tx.Notification("none"); return err },
