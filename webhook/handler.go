@@ -6,7 +6,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"mime"
+	"net"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,11 +45,14 @@ type common struct {
 	log     *slog.Logger
 	now     func() time.Time
 	count   func(channel, result string)
+	known   func(*http.Request)        // Options.Signed
+	remote  func(*http.Request) string // Options.Remote
 	quiet   *seldom
 }
 
 func newCommon(channel string, o Options) common {
-	c := common{channel: channel, gate: o.Gate, people: o.People, log: o.Logger, now: o.Now, count: o.Count, quiet: &seldom{every: time.Minute}}
+	c := common{channel: channel, gate: o.Gate, people: o.People, log: o.Logger, now: o.Now, count: o.Count, known: o.Signed, remote: o.Remote,
+		quiet: &seldom{every: time.Minute}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -53,6 +61,12 @@ func newCommon(channel string, o Options) common {
 	}
 	if c.count == nil {
 		c.count = func(string, string) {}
+	}
+	if c.known == nil {
+		c.known = func(*http.Request) {}
+	}
+	if c.remote == nil {
+		c.remote = func(*http.Request) string { return "" }
 	}
 	return c
 }
@@ -64,8 +78,13 @@ type Options struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 	// Count is told the fate of each delivery and each event in it, as a channel and a short word:
-	// unsigned, too_large, unavailable, refused, duplicate, ignored, decided, answered, asked.
+	// unsigned, unsupported, too_large, slow, busy, unavailable, refused, duplicate, ignored, decided,
+	// answered, asked.
 	Count func(channel, result string)
+	// Signed is told of a request whose signature holds, before anything is done for it. nil: nobody.
+	Signed func(r *http.Request)
+	// Remote says where a request came from, for the log. nil: nothing.
+	Remote func(r *http.Request) string
 	// Dialogs ask for reasons in Slack; without them Deny denies at once.
 	Dialogs Dialogs
 	// Home shows somebody what waits, on the Home tab of our Slack app. It is called after Slack was
@@ -73,18 +92,42 @@ type Options struct {
 	Home func(ctx context.Context, userID string, by approval.Actor)
 }
 
-// body reads the raw body; on false the answer has been written.
-func (c *common) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+// body reads the raw body of what its headers have not refused; on false the answer has been written.
+// Before that nothing of the body is read: its sender is nobody yet. formed says whether the headers could
+// be those of a signed delivery, types what kinds of body there are.
+func (c *common) body(w http.ResponseWriter, r *http.Request, formed func(http.Header) bool, types ...string) ([]byte, bool) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "This is a webhook: it takes POST.", http.StatusMethodNotAllowed)
 		return nil, false
 	}
+	if !formed(r.Header) {
+		c.refuseUnsigned(w, r)
+		return nil, false
+	}
+	refuse := func(status int, result, why string) ([]byte, bool) {
+		c.count(c.channel, result)
+		http.Error(w, why, status)
+		return nil, false
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	encoding := r.Header.Get("Content-Encoding")
+	switch {
+	case err != nil || !slices.Contains(types, kind) || encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return refuse(http.StatusUnsupportedMediaType, "unsupported", "The body must be "+strings.Join(types, " or ")+".")
+	case r.ContentLength > maxBody:
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "The body is too large.")
+	}
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		c.count(c.channel, "too_large")
-		http.Error(w, "The body is too large.", http.StatusRequestEntityTooLarge)
-		return nil, false
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "The body is too large.")
+	}
+	if busy, ok := errors.AsType[busy](err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(int(busy.RetryAfter()/time.Second)))
+		return refuse(http.StatusServiceUnavailable, "busy", "Too much is coming in at once; deliver it again.")
+	}
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+		return refuse(http.StatusRequestTimeout, "slow", "The body took too long.")
 	}
 	if err != nil {
 		http.Error(w, "The body could not be read.", http.StatusBadRequest)
@@ -93,12 +136,18 @@ func (c *common) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return b, true
 }
 
+// busy is the error of reading a body for which there was no room.
+type busy interface {
+	error
+	RetryAfter() time.Duration
+}
+
 // refuseUnsigned answers a request whose signature does not hold. It says nothing about why: the
 // platforms do not read it, and anybody else need not know.
-func (c *common) refuseUnsigned(w http.ResponseWriter) {
+func (c *common) refuseUnsigned(w http.ResponseWriter, r *http.Request) {
 	c.count(c.channel, "unsigned")
 	if n, tell := c.quiet.add(c.now()); tell {
-		c.log.Warn("webhook requests without a valid signature were refused; if the platform's own are among them, check the channel's secret and this machine's clock", "channel", c.channel, "count", n)
+		c.log.Warn("webhook requests without a valid signature were refused; if the platform's own are among them, check the channel's secret and this machine's clock", "channel", c.channel, "count", n, "last_from", c.remote(r))
 	}
 	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
 }

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -57,14 +59,15 @@ type lineEvent struct {
 }
 
 func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	raw, ok := h.body(w, r)
+	raw, ok := h.body(w, r, lineFormed, "application/json")
 	if !ok {
 		return
 	}
-	if !h.signed(raw, r.Header.Get("X-Line-Signature")) {
-		h.refuseUnsigned(w)
+	if !h.signed(raw, r.Header.Get(headerLINE)) {
+		h.refuseUnsigned(w, r)
 		return
 	}
+	h.known(r)
 	ctx, cancel := within(r.Context(), commitWithin)
 	defer cancel()
 	var body lineBody
@@ -91,6 +94,18 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		stored = h.event(ctx, e) && stored
 	}
 	answer{stored: stored}.write(w)
+}
+
+const headerLINE = "X-Line-Signature"
+
+// lineFormed reports whether there is one signature, and it could be one: a SHA-256 in base64.
+func lineFormed(h http.Header) bool {
+	values := h[headerLINE]
+	if len(values) != 1 {
+		return false
+	}
+	sum, err := base64.StdEncoding.Strict().DecodeString(values[0])
+	return err == nil && len(sum) == sha256.Size
 }
 
 func (h *LINE) signed(body []byte, signature string) bool {

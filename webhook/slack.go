@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"countersign/approval"
@@ -61,31 +62,58 @@ func SlackSignature(secret, timestamp string, body []byte) string {
 	return "v0=" + hex.EncodeToString(m.Sum(nil))
 }
 
-func (h *Slack) signed(header http.Header, body []byte) bool {
-	stamp := header.Get("X-Slack-Request-Timestamp")
+const (
+	headerSlack      = "X-Slack-Signature"
+	headerSlackStamp = "X-Slack-Request-Timestamp"
+)
+
+// formed reports whether there is one signature, which could be one, and one time, which is not too far
+// from ours.
+func (h *Slack) formed(header http.Header) bool {
+	values := header[headerSlack]
+	if len(values) != 1 || len(header[headerSlackStamp]) != 1 {
+		return false
+	}
+	digits, ok := strings.CutPrefix(values[0], "v0=")
+	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != sha256.Size {
+		return false
+	}
+	return h.fresh(header.Get(headerSlackStamp))
+}
+
+// fresh reports whether a time (seconds since 1970) is not too far from ours.
+func (h *Slack) fresh(stamp string) bool {
 	sec, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
 		return false
 	}
-	if age := h.now().Sub(time.Unix(sec, 0)); age > maxSignatureAge || age < -maxSignatureAge {
+	age := h.now().Sub(time.Unix(sec, 0))
+	return age <= maxSignatureAge && age >= -maxSignatureAge
+}
+
+// signed looks at the time once more: the body may have taken some.
+func (h *Slack) signed(header http.Header, body []byte) bool {
+	stamp := header.Get(headerSlackStamp)
+	if !h.fresh(stamp) {
 		return false
 	}
 	ok := false
 	for _, s := range h.secrets() {
-		ok = hmac.Equal([]byte(SlackSignature(s, stamp, body)), []byte(header.Get("X-Slack-Signature"))) || ok
+		ok = hmac.Equal([]byte(SlackSignature(s, stamp, body)), []byte(header.Get(headerSlack))) || ok
 	}
 	return ok
 }
 
 func (h *Slack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	raw, ok := h.body(w, r)
+	raw, ok := h.body(w, r, h.formed, "application/x-www-form-urlencoded", "application/json")
 	if !ok {
 		return
 	}
 	if !h.signed(r.Header, raw) {
-		h.refuseUnsigned(w)
+		h.refuseUnsigned(w, r)
 		return
 	}
+	h.known(r)
 	ctx, cancel := within(r.Context(), answerWithin)
 	defer cancel()
 	h.delivery(ctx, r.Header.Get("Content-Type"), raw).write(w)

@@ -117,6 +117,7 @@ func signLINE(key string, body []byte) string {
 
 func (f *fixture) postLINE(body, signature string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/webhook/line", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	if signature != "" {
 		r.Header.Set("x-line-signature", signature)
 	}
@@ -315,7 +316,7 @@ func TestRule7_WhatCannotBeStoredIsAskedForAgain(t *testing.T) {
 
 func TestBodiesAreBounded(t *testing.T) {
 	f := newFixture(t)
-	f.wantStatus(f.postLINE(strings.Repeat("x", maxBody+1), "AAAA"), 413)
+	f.wantStatus(f.postLINE(strings.Repeat("x", maxBody+1), signLINE(secret, nil)), 413)
 	r := httptest.NewRequest(http.MethodGet, "/webhook/line?action=approve", nil)
 	w := httptest.NewRecorder()
 	f.line.ServeHTTP(w, r)

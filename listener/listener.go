@@ -1,0 +1,267 @@
+package listener
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+)
+
+// Options are what a [Listener] is made of.
+type Options struct {
+	// Connections is how many there are at most; required.
+	Connections int
+	// PerAddress is how many of them one remote address may have beside those on which somebody known is
+	// being answered; 0: all. Of IPv6 the first 64 bits count, which one subscriber usually has.
+	PerAddress int
+	// Shared reports the addresses behind which there are many, such as a proxy's: PerAddress does not hold
+	// for them. Loopback addresses are always such. nil: no others.
+	Shared func(netip.Addr) bool
+	// Bodies says which limits a request's body is under, and who counts as its sender. nil: none.
+	Bodies func(r *http.Request) (*Bodies, string)
+}
+
+// Listener is a [net.Listener] with a limited number of connections. Its server needs [Listener.Context] as
+// ConnContext and [Listener.Handler] around its handler. It is safe for concurrent use.
+type Listener struct {
+	net.Listener
+	o     Options
+	ticks atomic.Uint64 // orders what connections do
+
+	mu    sync.Mutex // of all below
+	conns map[*conn]struct{}
+	from  map[netip.Addr]int // connections by address
+	stats Stats
+}
+
+// Stats are a listener's counts.
+type Stats struct {
+	Open     int    // connections, now
+	Accepted uint64 // since the start
+	Evicted  uint64 // closed to make room for another one
+	Refused  uint64 // closed at once: all others were in use
+}
+
+// New returns a listener that takes its connections from l.
+func New(l net.Listener, o Options) *Listener {
+	if o.PerAddress <= 0 {
+		o.PerAddress = o.Connections
+	}
+	if o.Shared == nil {
+		o.Shared = func(netip.Addr) bool { return false }
+	}
+	return &Listener{Listener: l, o: o, conns: map[*conn]struct{}{}, from: map[netip.Addr]int{}}
+}
+
+// Stats returns the counts.
+func (l *Listener) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.Open = len(l.conns)
+	return s
+}
+
+// Accept waits for a connection, for which it closes another one if there are too many.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: inner, l: l, from: l.site(inner)}
+		c.since.Store(l.ticks.Add(1))
+		if l.admit(c) {
+			return c, nil
+		}
+		inner.Close()
+	}
+}
+
+// site is the address whose connections are counted together; the zero one stands for many.
+func (l *Listener) site(c net.Conn) netip.Addr {
+	at, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	a := at.AddrPort().Addr().Unmap().WithZone("")
+	if a.IsLoopback() || l.o.Shared(a) {
+		return netip.Addr{}
+	}
+	return network(a)
+}
+
+// network is what of an address stands for one subscriber: of IPv6 the network, in which a host has as many
+// addresses as it likes.
+func network(a netip.Addr) netip.Addr {
+	if !a.Is6() {
+		return a
+	}
+	return netip.PrefixFrom(a, 64).Masked().Addr()
+}
+
+// admit takes c in, if need be in another one's place. It reports false where there is none.
+func (l *Listener) admit(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Accepted++
+	ok := true
+	switch {
+	case c.from.IsValid() && l.from[c.from] >= l.o.PerAddress && l.strangers(c.from) >= l.o.PerAddress:
+		ok = l.evict(func(other *conn) bool { return other.from == c.from })
+	case len(l.conns) >= l.o.Connections:
+		ok = l.evict(func(*conn) bool { return true })
+	}
+	if ok && len(l.conns) >= l.o.Connections {
+		ok = l.evict(func(*conn) bool { return true })
+	}
+	if !ok {
+		l.stats.Refused++
+		return false
+	}
+	l.conns[c] = struct{}{}
+	l.from[c.from]++
+	return true
+}
+
+// strangers counts an address's connections but for those on which somebody known is being answered.
+func (l *Listener) strangers(from netip.Addr) int {
+	n := 0
+	for c := range l.conns {
+		if c.from == from && c.state.Load() != servingKnown {
+			n++
+		}
+	}
+	return n
+}
+
+// evict closes the one that can best be spared among the connections that may go, and reports whether there
+// was one. l.mu is held.
+func (l *Listener) evict(may func(*conn) bool) bool {
+	for {
+		var best *conn
+		var seen state
+		for c := range l.conns {
+			if s := c.state.Load(); s < servingKnown && may(c) && (best == nil || l.sooner(c, s, best, seen)) {
+				best, seen = c, s
+			}
+		}
+		if best == nil {
+			return false
+		}
+		if best.state.CompareAndSwap(seen, evicted) { // else it has just begun with something
+			l.forget(best)
+			l.stats.Evicted++
+			best.Conn.Close()
+			return true
+		}
+	}
+}
+
+// sooner reports whether c, in state s, is to be closed rather than other in its state. l.mu is held.
+func (l *Listener) sooner(c *conn, s state, other *conn, otherState state) bool {
+	if s != otherState {
+		return s < otherState
+	}
+	if n, m := l.crowd(c), l.crowd(other); n != m {
+		return n > m
+	}
+	return c.since.Load() < other.since.Load()
+}
+
+// crowd is how many connections c's address has; 0 where many may share it.
+func (l *Listener) crowd(c *conn) int {
+	if !c.from.IsValid() {
+		return 0
+	}
+	return l.from[c.from]
+}
+
+// forget takes c out of the counts. l.mu is held.
+func (l *Listener) forget(c *conn) {
+	if _, ok := l.conns[c]; !ok {
+		return
+	}
+	delete(l.conns, c)
+	if l.from[c.from]--; l.from[c.from] <= 0 {
+		delete(l.from, c.from)
+	}
+}
+
+// Context is for [http.Server.ConnContext].
+func (l *Listener) Context(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if c, ok := c.(*conn); ok {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	return ctx
+}
+
+type connKey struct{}
+
+func connOf(ctx context.Context) *conn {
+	c, _ := ctx.Value(connKey{}).(*conn)
+	return c
+}
+
+// Known notes that whoever sends the request with this context has shown who they are: their connection is
+// not closed for another one's sake while the request is answered, and later than a stranger's afterwards.
+func Known(ctx context.Context) {
+	if c := connOf(ctx); c != nil {
+		c.state.CompareAndSwap(serving, servingKnown)
+	}
+}
+
+// state is what a connection is doing, in the order in which connections can be spared.
+type state = uint32
+
+const (
+	waiting      state = iota // nothing, or it is on its way with a request's head, and who it is nobody knows
+	serving                   // a request is answered of which nobody knows yet whose it is
+	waitingKnown              // nothing, after a request of somebody known
+	servingKnown              // a request of somebody known is answered
+	evicted                   // it is closed
+)
+
+// conn is one connection.
+type conn struct {
+	net.Conn
+	l     *Listener
+	from  netip.Addr
+	state atomic.Uint32
+	since atomic.Uint64 // when the state began, in the listener's ticks
+}
+
+// begin notes that a request's head has come. It reports false when the connection has been closed.
+func (c *conn) begin() bool {
+	c.since.Store(c.l.ticks.Add(1))
+	return c.state.CompareAndSwap(waiting, serving) || c.state.CompareAndSwap(waitingKnown, serving)
+}
+
+// end notes that the request has been answered.
+func (c *conn) end() {
+	c.since.Store(c.l.ticks.Add(1))
+	_ = c.state.CompareAndSwap(serving, waiting) || c.state.CompareAndSwap(servingKnown, waitingKnown)
+}
+
+// Close ends the connection.
+func (c *conn) Close() error {
+	c.l.mu.Lock()
+	c.l.forget(c)
+	c.l.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// CloseWrite ends the side that writes, where the connection has two.
+func (c *conn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
