@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -22,8 +21,6 @@ import (
 	"countersign/config"
 	"countersign/gateway"
 	"countersign/heartbeat"
-	"countersign/hooks"
-	"countersign/rest"
 	"countersign/store"
 	"countersign/webhook"
 )
@@ -59,6 +56,7 @@ type App struct {
 	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
 	listening       []net.Listener
 	servers         []*http.Server // one for each of listening
+	limits          *limits
 
 	stopping context.Context // ends when Stop begins
 	begin    context.CancelFunc
@@ -112,6 +110,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.directory.Replace(cfg.Agents(), cfg.People())
 
 	broker := approval.NewBroker()
+	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket) != "")
 	a.metrics = newMetrics(a)
 	a.store, err = store.Open(ctx, store.Options{
 		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Failpoint: o.Failpoint,
@@ -161,47 +160,6 @@ func (a *App) onStop(name string, do func(ctx context.Context) error) {
 // editable says on which channels a sent card can be changed.
 func editable(channel string) bool { return channel == slack.Name || channel == outbound.Name }
 
-// listen binds the addresses, so that one in use is known before anything is served.
-func (a *App) listen(cfg *config.Config) (err error) {
-	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
-	}
-	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping, Quotas: a.quotaLog, Anonymous: a.anonymous})
-	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler(),
-		"/mcp": a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Log: a.part("hooks")}}
-	local := maps.Clone(ours)
-	if cfg.WebhookListen == "" {
-		maps.Copy(ours, a.webhooks())
-		a.serveOn(a.listener, ours.before(api))
-		return a.onSocket(cfg, local.before(api))
-	}
-	a.serveOn(a.listener, ours.before(api))
-	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
-		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)
-	}
-	a.serveOn(a.hooks, a.webhooks().before(http.NotFoundHandler()))
-	return a.onSocket(cfg, local.before(api))
-}
-
-// serveOn prepares a server; it does not serve yet.
-func (a *App) serveOn(l net.Listener, h http.Handler) {
-	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
-	}
-	a.listening, a.servers = append(a.listening, l), append(a.servers, s)
-	a.onStop("listener "+l.Addr().String(), func(ctx context.Context) error {
-		err := s.Shutdown(ctx)
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-		return err
-	})
-}
-
 // exactly is handlers by path. A path is taken as it was sent: nothing is cleaned, and so nobody is
 // redirected before the API has looked at who they are.
 type exactly map[string]http.Handler
@@ -217,7 +175,7 @@ func (e exactly) before(rest http.Handler) http.Handler {
 }
 
 func (a *App) webhooks() exactly {
-	o := webhook.Options{Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook}
+	o := webhook.Options{Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known, Remote: a.remote}
 	line := webhook.NewLINE(o, a.lineSecrets, a.lineBot)
 	o.Dialogs, o.Home = dialogs{a}, a.showHome
 	slack := webhook.NewSlack(o, a.slackSecrets, a.slackWorkspace)

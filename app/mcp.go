@@ -82,6 +82,7 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 		if !ok {
 			return downstream.Caller{}, errNoToken
 		}
+		known(r)
 		return downstream.Caller{Agent: name, Still: func() error {
 			if now, ok := a.anonymous().Admit(r); !ok || now != name {
 				return errNoToken
@@ -94,6 +95,9 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 		return downstream.Caller{}, errNoToken
 	}
 	who, ok := a.directory.ByToken(token)
+	if ok {
+		known(r)
+	}
 	switch {
 	case !ok:
 		return downstream.Caller{}, errBadToken

@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/line"
+	"countersign/listener"
 	"countersign/upstream"
 )
 
@@ -29,6 +30,7 @@ type metrics struct {
 	mcpTook    *prometheus.HistogramVec
 	quotas     *quotas
 	low        func(quota) // says that the month runs out
+	listeners  *listenerStates
 }
 
 func newMetrics(a *App) *metrics {
@@ -75,7 +77,8 @@ func newMetrics(a *App) *metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
-	m.registry.MustRegister(m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, pending, build,
+	m.listeners = &listenerStates{limits: a.limits, known: map[string]*listener.Listener{}}
+	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, pending, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -151,5 +154,45 @@ func (s *serverStates) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(serverUp, prometheus.GaugeValue, up, h.Server)
 		ch <- prometheus.MustNewConstMetric(restarts, prometheus.CounterValue, float64(h.Restarts), h.Server)
+	}
+}
+
+// listenerStates tells what the listeners hold.
+type listenerStates struct {
+	limits *limits
+	known  map[string]*listener.Listener // by name; complete before the first is served
+}
+
+func (s *listenerStates) add(name string, l *listener.Listener) { s.known[name] = l }
+
+var (
+	connections = prometheus.NewDesc("countersign_connections", "Open connections, by listener.", []string{"listener"}, nil)
+	closings    = prometheus.NewDesc("countersign_connections_closed_total",
+		"Connections that were closed because there were too many: evicted in favour of a new one, or refused since all were in use.", []string{"listener", "reason"}, nil)
+	bodyCount = prometheus.NewDesc("countersign_request_bodies", "Request bodies that are on their way, by sender.", []string{"sender"}, nil)
+	bodyBytes = prometheus.NewDesc("countersign_request_body_bytes", "Bytes of request bodies that have come and are not done with, by sender.", []string{"sender"}, nil)
+	bodyBusy  = prometheus.NewDesc("countersign_request_bodies_refused_total", "Request bodies that had to give way because there were too many, by sender.", []string{"sender"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (s *listenerStates) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{connections, closings, bodyCount, bodyBytes, bodyBusy} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (s *listenerStates) Collect(ch chan<- prometheus.Metric) {
+	for name, l := range s.known {
+		st := l.Stats()
+		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(st.Open), name)
+		ch <- prometheus.MustNewConstMetric(closings, prometheus.CounterValue, float64(st.Evicted), name, "evicted")
+		ch <- prometheus.MustNewConstMetric(closings, prometheus.CounterValue, float64(st.Refused), name, "refused")
+	}
+	for sender, b := range map[string]*listener.Bodies{"webhook": s.limits.strangers, "token": s.limits.known} {
+		st := b.Stats()
+		ch <- prometheus.MustNewConstMetric(bodyCount, prometheus.GaugeValue, float64(st.Count), sender)
+		ch <- prometheus.MustNewConstMetric(bodyBytes, prometheus.GaugeValue, float64(st.Bytes), sender)
+		ch <- prometheus.MustNewConstMetric(bodyBusy, prometheus.CounterValue, float64(st.Busy), sender)
 	}
 }

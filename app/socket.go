@@ -138,6 +138,6 @@ func (a *App) onSocket(cfg *config.Config, h http.Handler) error {
 	if err != nil {
 		return err
 	}
-	a.serveOn(l, h)
+	a.serveOn(nameSocket, l, h)
 	return nil
 }

@@ -186,7 +186,7 @@ func (w *world) start() {
 	if err := a.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.chat.SetWebhooks(w.url("/webhook/line"), w.url("/webhook/slack"))
+	w.chat.SetWebhooks("http://"+a.WebhookAddr()+"/webhook/line", "http://"+a.WebhookAddr()+"/webhook/slack")
 	w.bot, w.hana = w.client("AGENT_TOKEN"), w.client("HANA_TOKEN")
 	w.eventually("the platforms know us", func() bool { return !strings.Contains(w.get("/readyz"), "has not said") })
 }

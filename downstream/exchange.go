@@ -279,6 +279,15 @@ func isJSON(contentType string) bool {
 
 var errTooLarge = errors.New("too large")
 
+// isCrowded reports whether a body could not be read because it had to give way to others.
+func isCrowded(err error) bool {
+	_, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err)
+	return ok
+}
+
 // readBody reads a body of at most limit bytes to its end, from where on the server watches whether the
 // client is still there.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {

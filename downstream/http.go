@@ -278,6 +278,10 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		w.Header().Set("Connection", "close")
 		refusef(w, http.StatusRequestEntityTooLarge, "The message has more than %d bytes.", h.o.MaxBody)
 		return
+	case isCrowded(err):
+		w.Header().Set("Retry-After", "2")
+		refuse(w, http.StatusTooManyRequests, nil, mcp.Errorf(mcp.CodeUnavailable, "Too many messages are on their way at once. Try again."))
+		return
 	case err != nil:
 		refusef(w, http.StatusBadRequest, "The message could not be read.")
 		return

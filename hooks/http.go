@@ -47,7 +47,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	asker, err := h.Asker(r)
 	if err != nil {
-		io.Copy(io.Discard, io.LimitReader(r.Body, MaxInput)) // who is asked for the answer gets to read it
 		h.fault(w, r, e, err, err.Error())
 		return
 	}

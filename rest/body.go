@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -52,13 +53,16 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 	}
 	buf := buffers.Get().(*bytes.Buffer)
 	defer release(buf)
-	if n := r.ContentLength; n > 0 {
-		buf.Grow(int(n) + bytes.MinRead)
+	if n := r.ContentLength; n > 0 { // the rest of a large one when it comes: it is only promised
+		buf.Grow(int(min(n, maxKept)) + bytes.MinRead)
 	}
 	// Read to its end, or the server will not notice a client that goes away.
 	if _, err := buf.ReadFrom(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBody)); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return errTooLarge
+		}
+		if _, ok := errors.AsType[crowded](err); ok {
+			return &approval.Error{Code: approval.CodeRateLimited, Message: "Too many bodies are on their way at once. Try again.", Err: err}
 		}
 		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read to its end.", Err: err}
 	}
@@ -74,6 +78,12 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 		return approval.Errorf(codeInvalidJSON, "The body is empty; it must be a JSON object.")
 	}
 	return use(buf.Bytes())
+}
+
+// crowded is the error of reading a body that had to give way to others.
+type crowded interface {
+	error
+	RetryAfter() time.Duration
 }
 
 var (

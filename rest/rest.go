@@ -29,6 +29,10 @@ type Options struct {
 	Quotas func() []Quota
 	// Anonymous says who callers without a token are, now. nil: nobody.
 	Anonymous func() Anonymous
+	// Authenticated is told of a request whose sender has shown who they are, before its body is read. nil: nobody.
+	Authenticated func(r *http.Request)
+	// Remote says where a request came from, for the log. nil: nothing.
+	Remote func(r *http.Request) string
 	// Patience is how long the store may take before the answer is 503; default 10 s.
 	Patience time.Duration
 }
@@ -45,6 +49,8 @@ type Server struct {
 	patience  time.Duration
 	quotas    func() []Quota
 	anonymous func() Anonymous
+	admitted  func(*http.Request) // Options.Authenticated
+	remote    func(*http.Request) string
 	keepAlive time.Duration
 
 	routes   []route
@@ -57,7 +63,7 @@ type Server struct {
 // New returns the handler.
 func New(o Options) *Server {
 	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, anonymous: o.Anonymous,
-		patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
+		admitted: o.Authenticated, remote: o.Remote, patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -66,6 +72,12 @@ func New(o Options) *Server {
 	}
 	if s.anonymous == nil {
 		s.anonymous = func() Anonymous { return Anonymous{} }
+	}
+	if s.admitted == nil {
+		s.admitted = func(*http.Request) {}
+	}
+	if s.remote == nil {
+		s.remote = func(*http.Request) string { return "" }
 	}
 	if s.stopping == nil {
 		s.stopping = context.Background()
@@ -227,6 +239,7 @@ func (s *Server) serve(x *exchange) error {
 		if x.who, err = s.authenticate(x.r); err != nil {
 			return err
 		}
+		s.admitted(x.r)
 		x.again = func() error {
 			who, err := s.still(x.who)
 			if err == nil {
@@ -346,7 +359,7 @@ func (s *Server) access(x *exchange, begin time.Time) {
 	}
 	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("correlation_id", x.correlation()),
 		slog.String("method", x.r.Method), slog.String("path", x.r.URL.Path), slog.Int("status", x.status),
-		slog.Duration("took", time.Since(begin)), slog.String("principal", x.who.String()))
+		slog.Duration("took", time.Since(begin)), slog.String("principal", x.who.String()), slog.String("remote", s.remote(x.r)))
 }
 
 // unmatched answers for paths and methods that are not there.

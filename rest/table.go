@@ -187,7 +187,7 @@ func (rt *route) codes() []approval.Code {
 		cs = append(cs, approval.CodeUnauthorized, approval.CodeStoreUnavailable)
 	}
 	if rt.doc.body != nil {
-		cs = append(cs, codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField)
+		cs = append(cs, codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField, approval.CodeRateLimited)
 	}
 	return cs
 }

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"countersign/config"
+	"countersign/hooks"
+	"countersign/listener"
+	"countersign/rest"
+)
+
+// The names of the listeners, in the log and in metrics.
+const (
+	nameAPI     = "api"
+	nameWebhook = "webhook"
+	nameSocket  = "socket"
+)
+
+// How many connections each listener holds at most, where there are enough file descriptors for all.
+const (
+	apiConnections     = 2048
+	webhookConnections = 256
+	socketConnections  = 256
+	// ownDescriptors are set aside for the store, MCP servers, and what goes out to the platforms.
+	ownDescriptors = 256
+)
+
+// limits is what the listeners may hold.
+type limits struct {
+	connections map[string]int
+	// strangers are the bodies of webhooks, whose sender nobody knows before they have been read.
+	// known are those of all others, who have shown a token by then.
+	strangers, known *listener.Bodies
+}
+
+// newLimits divides what there is among the listeners that the configuration has.
+func newLimits(cfg *config.Config, socket bool) *limits {
+	names, wants := []string{nameAPI}, []int{apiConnections}
+	if cfg.WebhookListen != "" {
+		names, wants = append(names, nameWebhook), append(wants, webhookConnections)
+	}
+	if socket {
+		names, wants = append(names, nameSocket), append(wants, socketConnections)
+	}
+	free := listener.Descriptors()
+	if free >= 0 {
+		free -= min(ownDescriptors, free/4)
+	}
+	l := &limits{
+		connections: map[string]int{},
+		strangers:   listener.NewBodies(listener.BodyLimits{Count: 64, PerSender: 16, Bytes: 16 << 20, UntilAnswered: true, Within: 5 * time.Second}),
+		known:       listener.NewBodies(listener.BodyLimits{Count: 512, Bytes: 128 << 20}),
+	}
+	for i, n := range listener.Share(free, wants...) {
+		l.connections[names[i]] = n
+	}
+	return l
+}
+
+// known notes that the sender of a request has shown who they are.
+func known(r *http.Request) { listener.Known(r.Context()) }
+
+// remote says where a request came from.
+func (a *App) remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "local"
+	}
+	return host
+}
+
+// bodies says which limits a request's body is under, and who counts as its sender. Whoever reads a body
+// elsewhere than at a webhook has looked at the token before.
+func (a *App) bodies(r *http.Request) (*listener.Bodies, string) {
+	if strings.HasPrefix(r.URL.Path, "/webhook/") {
+		return a.limits.strangers, a.remote(r)
+	}
+	if auth := r.Header.Get("Authorization"); auth != "" {
+		return a.limits.known, auth
+	}
+	return a.limits.known, a.remote(r)
+}
+
+// listen binds the addresses, so that one in use is known before anything is served.
+func (a *App) listen(cfg *config.Config) (err error) {
+	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
+	}
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
+		Quotas: a.quotaLog, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote})
+	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler(),
+		"/mcp": a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Log: a.part("hooks")}}
+	local := maps.Clone(ours)
+	if cfg.WebhookListen == "" {
+		maps.Copy(ours, a.webhooks())
+		a.serveOn(nameAPI, a.listener, ours.before(api))
+		return a.onSocket(cfg, local.before(api))
+	}
+	a.serveOn(nameAPI, a.listener, ours.before(api))
+	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
+		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)
+	}
+	a.serveOn(nameWebhook, a.hooks, a.webhooks().before(http.NotFoundHandler()))
+	return a.onSocket(cfg, local.before(api))
+}
+
+// serveOn prepares a server; it does not serve yet. Over the API somebody may wait for a person or follow a
+// stream, for which their handlers set the time-outs anew; a webhook is over in seconds.
+func (a *App) serveOn(name string, bound net.Listener, h http.Handler) {
+	connections := a.limits.connections[name]
+	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8), Bodies: a.bodies})
+	s := &http.Server{
+		Handler: l.Handler(h), ConnContext: l.Context, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	if name == nameWebhook {
+		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 15*time.Second, 30*time.Second, 16<<10
+	}
+	a.listening, a.servers = append(a.listening, l), append(a.servers, s)
+	a.metrics.listeners.add(name, l)
+	a.onStop("listener "+bound.Addr().String(), func(ctx context.Context) error {
+		err := s.Shutdown(ctx)
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+		if err := bound.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return err
+	})
+}
