@@ -219,7 +219,11 @@ func (e ended) String() string {
 
 // run runs a program to its end. One that could not be run, or did not end in time, has the code -1.
 func run(t testing.TB, dir string, env []string, command ...string) ended {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return runFor(t, patience, dir, env, command...)
+}
+
+func runFor(t testing.TB, bound time.Duration, dir string, env []string, command ...string) ended {
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	var out, errout bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)

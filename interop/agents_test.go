@@ -1,0 +1,453 @@
+//go:build interop
+
+package interop
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The coding agents, as released, are driven by a model that follows a script. All of them run a shell command
+// through the installed hook, as their users would have it.
+
+// codingAgent is one of them.
+type codingAgent struct {
+	name string // as install calls it
+	// command runs one turn: the first of a session, or one more of the latest.
+	command func(t *testing.T, more bool) []string
+	env     func(url, home string) []string
+	// prepare writes what the agent wants in its home before it starts.
+	prepare func(t *testing.T, home string)
+	shell   func(model *scriptedModel, command string) call
+}
+
+// call is a call of a tool that the model makes.
+type call struct {
+	name string
+	args map[string]any
+}
+
+var codingAgents = []codingAgent{
+	{
+		name: "claude-code",
+		command: func(t *testing.T, more bool) []string {
+			c := []string{platformProgram(t, "@anthropic-ai/claude-code-%s/claude"), "-p", "go", "--output-format", "json", "--allowedTools", "Bash"}
+			if more {
+				c = append(c, "--continue")
+			}
+			return c
+		},
+		env: func(url, home string) []string {
+			return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}
+		},
+		shell: func(_ *scriptedModel, command string) call {
+			return call{"Bash", map[string]any{"command": command, "description": "does it"}}
+		},
+	},
+	{
+		name: "codex",
+		command: func(t *testing.T, more bool) []string {
+			c := []string{platformProgram(t, "@openai/codex-%s/vendor/"+codexTriple()+"/bin/codex"), "exec", "--json", "--skip-git-repo-check",
+				"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"}
+			if more {
+				c = append(c, "resume", "--last")
+			}
+			return append(c, "go")
+		},
+		env: func(url, home string) []string { return []string{"CODEX_HOME=" + filepath.Join(home, ".codex")} },
+		shell: func(m *scriptedModel, command string) call {
+			if m.offered("exec_command") {
+				return call{"exec_command", map[string]any{"cmd": command}}
+			}
+			return call{"shell_command", map[string]any{"command": command}}
+		},
+	},
+	{
+		name: "gemini",
+		command: func(t *testing.T, more bool) []string {
+			c := []string{node(t), filepath.Join(tools(t), "node_modules/@google/gemini-cli/bundle/gemini.js"), "--yolo", "-m", "gemini-2.5-flash"}
+			if more {
+				c = append(c, "--resume", "latest")
+			}
+			return append(c, "-p", "go")
+		},
+		env: func(url, home string) []string {
+			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true"}
+		},
+		prepare: func(t *testing.T, home string) {
+			write(t, filepath.Join(home, ".gemini/settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"enableAutoUpdate":false}}`)
+		},
+		shell: func(_ *scriptedModel, command string) call {
+			return call{"run_shell_command", map[string]any{"command": command, "description": "does it"}}
+		},
+	},
+}
+
+func codexTriple() string {
+	if runtime.GOARCH == "arm64" {
+		return "aarch64-unknown-linux-musl"
+	}
+	return "x86_64-unknown-linux-musl"
+}
+
+// platformProgram is the path of a program that npm keeps by platform.
+func platformProgram(t *testing.T, path string) string {
+	platform := "linux-" + map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+	return filepath.Join(tools(t), "node_modules", fmt.Sprintf(path, platform))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scriptedModel answers each turn with the calls of its script, one after another, and then with a word. It
+// speaks what the three agents speak, by path.
+type scriptedModel struct {
+	url   string
+	agent codingAgent
+
+	mu       sync.Mutex
+	commands []string // the script
+	requests []string // what the agent sent
+	before   int      // results of calls that the conversation had when this turn began
+}
+
+func scripted(t *testing.T, agent codingAgent, commands ...string) *scriptedModel {
+	m := &scriptedModel{agent: agent, commands: commands}
+	s := httptest.NewServer(m)
+	t.Cleanup(s.Close)
+	m.url = s.URL
+	return m
+}
+
+// offered reports whether the agent has offered a tool of that name.
+func (m *scriptedModel) offered(tool string) bool {
+	return strings.Contains(m.requests[len(m.requests)-1], `"name":"`+tool+`"`)
+}
+
+// read is all that the model was told.
+func (m *scriptedModel) read() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.requests, "\n")
+}
+
+// results matches a tool's result in a conversation, however the agent writes it.
+var results = regexp.MustCompile(`"type":"tool_result"|"type":"(?:function|custom_tool)_call_output"|"functionResponse":`)
+
+func (m *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/v1/messages"), strings.HasSuffix(r.URL.Path, "/responses"), strings.Contains(r.URL.Path, "enerateContent"):
+	case strings.HasSuffix(r.URL.Path, "/models"):
+		fmt.Fprint(w, `{"object":"list","data":[],"models":[]}`)
+		return
+	default:
+		fmt.Fprint(w, `{"input_tokens":1,"totalTokens":1}`)
+		return
+	}
+	m.requests = append(m.requests, string(body))
+	var next *call
+	n := len(results.FindAll(body, -1))
+	if len(m.requests) == 1 {
+		m.before = n
+	}
+	if n -= m.before; n >= 0 && n < len(m.commands) && strings.Contains(string(body), `"tools"`) {
+		c := m.agent.shell(m, m.commands[n])
+		next = &c
+	}
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/v1/messages"):
+		m.claude(w, next, len(m.requests))
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		m.codex(w, next, len(m.requests))
+	default:
+		m.gemini(w, next, strings.Contains(r.URL.Path, "stream"))
+	}
+}
+
+type object map[string]any
+
+func event(w io.Writer, name string, o object) {
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	if name != "" {
+		fmt.Fprintf(w, "event: %s\n", name)
+	}
+	fmt.Fprintf(w, "data: %s\n\n", b)
+}
+
+func (m *scriptedModel) claude(w http.ResponseWriter, next *call, n int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	message := object{"id": fmt.Sprint("msg_", n), "type": "message", "role": "assistant", "model": "scripted", "content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}
+	event(w, "message_start", object{"type": "message_start", "message": message})
+	stop := "end_turn"
+	block, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "done"}
+	if next != nil {
+		args, _ := json.Marshal(next.args)
+		stop = "tool_use"
+		block, delta = object{"type": "tool_use", "id": fmt.Sprint("toolu_", n), "name": next.name, "input": object{}}, object{"type": "input_json_delta", "partial_json": string(args)}
+	}
+	event(w, "content_block_start", object{"type": "content_block_start", "index": 0, "content_block": block})
+	event(w, "content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta})
+	event(w, "content_block_stop", object{"type": "content_block_stop", "index": 0})
+	event(w, "message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop}, "usage": object{"output_tokens": 1}})
+	event(w, "message_stop", object{"type": "message_stop"})
+}
+
+func (m *scriptedModel) codex(w http.ResponseWriter, next *call, n int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	id := fmt.Sprint("resp_", n)
+	event(w, "response.created", object{"type": "response.created", "response": object{"id": id}})
+	item := object{"type": "message", "role": "assistant", "id": fmt.Sprint("m_", n), "content": []any{object{"type": "output_text", "text": "done"}}}
+	if next != nil {
+		args, _ := json.Marshal(next.args)
+		item = object{"type": "function_call", "id": fmt.Sprint("fc_", n), "call_id": fmt.Sprint("call_", n), "name": next.name, "arguments": string(args)}
+	}
+	event(w, "response.output_item.done", object{"type": "response.output_item.done", "output_index": 0, "item": item})
+	event(w, "response.completed", object{"type": "response.completed", "response": object{"id": id, "usage": object{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}})
+}
+
+func (m *scriptedModel) gemini(w http.ResponseWriter, next *call, stream bool) {
+	part := object{"text": "done"}
+	if next != nil {
+		part = object{"functionCall": object{"name": next.name, "args": next.args}}
+	}
+	answer := object{"candidates": []any{object{"content": object{"role": "model", "parts": []any{part}}, "finishReason": "STOP", "index": 0}},
+		"usageMetadata": object{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
+	if stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+		event(w, "", answer)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// desk is where a coding agent works: its home, its folder, and the gate.
+type desk struct {
+	agent     codingAgent
+	g         *gate
+	home, dir string
+	turns     int
+}
+
+// sitDown installs the hook as a user would, for a gate that lets ls run, forbids what is called forbidden, and
+// asks about every other command.
+func sitDown(t *testing.T, agent codingAgent, install ...string) *desk {
+	t.Helper()
+	d := &desk{agent: agent, home: t.TempDir(), dir: t.TempDir(), g: serve(t, `policy:
+  rules:
+    - {tools: [Bash, run_shell_command], when: args.command.startsWith("ls"), action: allow, risk: low}
+    - {tools: [Bash, run_shell_command], when: args.command.contains("forbidden"), action: deny, reason_code: never, message: Never that.}
+`)}
+	if agent.prepare != nil {
+		agent.prepare(t, d.home)
+	}
+	e := run(t, d.dir, d.environ(t, ""), append([]string{program, "install", agent.name, "--yes", "--config", filepath.Join(d.g.dir, "countersign.yaml"), "--server", d.g.url}, install...)...)
+	if e.code != 0 {
+		t.Fatalf("install: %s", e)
+	}
+	return d
+}
+
+func (d *desk) environ(t *testing.T, url string, more ...string) []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "GORACE=atexit_sleep_ms=0", "COUNTERSIGN_TOKEN=" + agentToken, "TERM=dumb", "NO_COLOR=1"}
+	return append(append(env, d.agent.env(url, d.home)...), more...)
+}
+
+// turn has the agent run one more turn of its session with a model that wants these commands, and returns what
+// the model was told.
+func (d *desk) turn(t *testing.T, env []string, commands ...string) string {
+	t.Helper()
+	m := scripted(t, d.agent, commands...)
+	if d.agent.name == "codex" {
+		write(t, filepath.Join(d.home, ".codex/config.toml"), `model = "scripted"
+model_provider = "scripted"
+[model_providers.scripted]
+name = "scripted"
+base_url = "`+m.url+`/v1"
+wire_api = "responses"
+`)
+	}
+	e := runFor(t, 5*patience, d.dir, d.environ(t, m.url, env...), d.agent.command(t, d.turns > 0)...)
+	d.turns++
+	if e.code == -1 {
+		t.Fatalf("%s did not end: %s", d.agent.name, e)
+	}
+	t.Logf("%s: %s", d.agent.name, e)
+	return m.read()
+}
+
+// decide has hana decide the request that the agent's turn is going to make.
+func (d *desk) decide(t *testing.T, decision string) (decided chan struct{}) {
+	decided = make(chan struct{})
+	go func() {
+		defer close(decided)
+		id := ""
+		for range 600 { // the agent needs a while to begin
+			if id = d.waiting(t); id != "" || t.Failed() {
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		if id == "" {
+			t.Error("no request waits")
+			return
+		}
+		d.g.hana(t, decision, id, "--reason", "not on a Friday")
+	}()
+	return decided
+}
+
+// holds is what a file in the agent's folder has, "" where it is not there.
+func (d *desk) holds(name string) string {
+	b, _ := os.ReadFile(filepath.Join(d.dir, name))
+	return string(b)
+}
+
+// waiting is the id of the one request that waits, "" where there is none.
+func (d *desk) waiting(t *testing.T) string {
+	return regexp.MustCompile(`\b[0-9A-Z]{26}\b`).FindString(d.g.hana(t, "pending"))
+}
+
+// Coding agents as released, with the hook that install writes: what policy allows runs, what it denies does not,
+// a call that waits is not run, the news of its approval reaches the model in the next turn, and the identical
+// call then runs once.
+func TestCodingAgentsAskAndGoOn(t *testing.T) {
+	for _, agent := range codingAgents {
+		t.Run(agent.name, func(t *testing.T) {
+			d := sitDown(t, agent, "--wait", "0s")
+			const ask = `echo "a > b" >> asked.txt`
+			read := d.turn(t, nil, "ls > listed.txt", "echo x >> forbidden.txt", ask)
+			if d.holds("listed.txt") == "" || d.holds("forbidden.txt") != "" || d.holds("asked.txt") != "" {
+				t.Errorf("listed.txt holds %q, forbidden.txt %q, asked.txt %q", d.holds("listed.txt"), d.holds("forbidden.txt"), d.holds("asked.txt"))
+			}
+			for _, want := range []string{"Policy denied: never", "Never that.", "Approval requested (id: "} {
+				if !strings.Contains(read, want) {
+					t.Errorf("the model did not read %q", want)
+				}
+			}
+			d.g.hana(t, "approve", d.waiting(t))
+			read = d.turn(t, nil, ask, ask)
+			if got := d.holds("asked.txt"); got != "a > b\n" {
+				t.Errorf("what was approved once and called twice wrote %q", got)
+			}
+			news := regexp.MustCompile(`\[APPROVAL APPROVED\][^\n]*?approved by hana`).FindString(read)
+			if news == "" || strings.Contains(news, "&gt;") || strings.Contains(news, "&amp;") {
+				t.Errorf("the news was %q", news)
+			}
+		})
+	}
+}
+
+// A call that the hook holds runs as soon as it is approved, and does not run where it is denied: the model is
+// told by whom, and why.
+func TestCodingAgentsAreHeldForADecision(t *testing.T) {
+	for _, agent := range codingAgents {
+		for _, decision := range []string{"approve", "deny"} {
+			t.Run(agent.name+"/"+decision, func(t *testing.T) {
+				d := sitDown(t, agent, "--timeout", "4m")
+				decided := d.decide(t, decision)
+				read := d.turn(t, nil, "echo once >> held.txt")
+				<-decided
+				want := map[string]string{"approve": "once\n", "deny": ""}[decision]
+				if got := d.holds("held.txt"); got != want {
+					t.Errorf("held.txt holds %q, want %q", got, want)
+				}
+				if told := strings.Contains(read, "denied by hana: not on a Friday"); told != (decision == "deny") {
+					t.Errorf("the model was told of a denial: %t", told)
+				}
+			})
+		}
+	}
+}
+
+// While the gate is down nothing runs that would have to be asked about, and the model reads why.
+func TestCodingAgentsAreBlockedWhileTheGateIsDown(t *testing.T) {
+	for _, agent := range codingAgents {
+		t.Run(agent.name, func(t *testing.T) {
+			d := sitDown(t, agent, "--server", "http://"+port(t))
+			read := d.turn(t, nil, "ls > listed.txt")
+			if d.holds("listed.txt") != "" || !strings.Contains(read, "The gate could not be asked, so the call was not run") {
+				t.Errorf("listed.txt holds %q; the model read a reason: %t", d.holds("listed.txt"), strings.Contains(read, "could not be asked"))
+			}
+		})
+	}
+}
+
+// What docs/gemini.md says of Gemini CLI where the hook has no say.
+func TestGeminiAsDescribed(t *testing.T) {
+	gemini := codingAgents[2]
+	t.Run("a missing program blocks", func(t *testing.T) {
+		d := sitDown(t, gemini)
+		settings := filepath.Join(d.home, ".gemini/settings.json")
+		write(t, settings, strings.ReplaceAll(fileText(t, settings), program, program+"-gone"))
+		d.turn(t, nil, "ls > listed.txt")
+		if got := d.holds("listed.txt"); got != "" {
+			t.Errorf("listed.txt holds %q", got)
+		}
+	})
+	t.Run("a token that was taken out of the environment blocks and says so", func(t *testing.T) {
+		d := sitDown(t, gemini)
+		read := d.turn(t, []string{"GITHUB_SHA=0123"}, "ls > listed.txt")
+		if d.holds("listed.txt") != "" || !strings.Contains(read, "environmentVariableRedaction.allowed") {
+			t.Errorf("listed.txt holds %q; the model read of the setting: %t", d.holds("listed.txt"), strings.Contains(read, "environmentVariableRedaction"))
+		}
+	})
+	t.Run("its own policy comes after, and the approval is used", func(t *testing.T) {
+		d := sitDown(t, gemini, "--timeout", "4m")
+		write(t, filepath.Join(d.home, ".gemini/policies/own.toml"), "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"echo\"\ndecision = \"deny\"\npriority = 999\n")
+		decided := d.decide(t, "approve")
+		d.turn(t, nil, "echo once >> held.txt")
+		<-decided
+		if got := d.holds("held.txt"); got != "" {
+			t.Errorf("held.txt holds %q", got)
+		}
+		if got := d.g.hana(t, "audit", "query", "--event-type=approval_consumed"); !strings.Contains(got, "run_shell_command") {
+			t.Errorf("no approval was used:\n%s", got)
+		}
+	})
+	t.Run("hooks that are switched off ask nobody", func(t *testing.T) {
+		d := sitDown(t, gemini)
+		settings := filepath.Join(d.home, ".gemini/settings.json")
+		write(t, settings, strings.Replace(fileText(t, settings), "{", `{"hooksConfig":{"disabled":["countersign"]},`, 1))
+		d.turn(t, nil, "echo x > forbidden.txt")
+		if got := d.holds("forbidden.txt"); got != "x\n" {
+			t.Errorf("forbidden.txt holds %q: docs/gemini.md says that the call runs", got)
+		}
+	})
+}
+
+func fileText(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
