@@ -151,9 +151,12 @@ func (c *compiler) rule(i int) rule {
 		}
 	}
 
-	if r.risk = in.Risk; r.risk == "" {
+	switch r.risk = in.Risk; {
+	case r.risk == "" && in.Action == approval.Allow: // what may run unasked is no risk to anybody
+		r.risk = approval.RiskLow
+	case r.risk == "":
 		r.risk = approval.RiskHigh
-	} else if r.risk.Rank() == 0 {
+	case r.risk.Rank() == 0:
 		c.fail(at, "risk", "there is no risk level %q", r.risk)
 	}
 	c.action(at, "action", in.Action)

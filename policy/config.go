@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 // from YAML; Go code may also make one, or append rules to one that was read.
 type Config struct {
 	Mode           Mode
-	DefaultTimeout time.Duration  // where neither the rule nor its level has one
+	DefaultTimeout time.Duration  // where neither the rule nor its level is written with one
 	UseWithin      time.Duration  // default 15m
 	RememberDenial *time.Duration // default 10m; zero forgets at once
 	MaxPending     int            // per agent; 0: no limit
@@ -44,7 +45,7 @@ type Rule struct {
 	When       string   // CEL
 	Conditions []Condition
 
-	Risk          approval.Risk   // default high
+	Risk          approval.Risk   // default high, low for a rule that allows
 	Action        approval.Action // default what the level says
 	Timeout       time.Duration   // default what the level says
 	RequireReason *bool           // default what the level says
@@ -129,22 +130,12 @@ func defaultLevel(r approval.Risk) Level {
 	}
 }
 
-// level returns what a risk level implies. The built-in levels have time-outs of their own, so
-// default_timeout is for those that were written without one, and for low, which has none.
+// level returns what a risk level implies. Its time-out is the first of: what the file writes for the
+// level, default_timeout, the level's own default.
 func (c *Config) level(r approval.Risk) Level {
-	l, written := c.Levels[r]
-	built := defaultLevel(r)
-	if l.Action == "" {
-		l.Action = built.Action
-	}
-	if written && l.Timeout == 0 {
-		l.Timeout = c.DefaultTimeout
-	}
-	for _, d := range []time.Duration{built.Timeout, c.DefaultTimeout, defaultTimeout} {
-		if l.Timeout == 0 {
-			l.Timeout = d
-		}
-	}
+	l, built := c.Levels[r], defaultLevel(r)
+	l.Action = cmp.Or(l.Action, built.Action)
+	l.Timeout = cmp.Or(l.Timeout, c.DefaultTimeout, built.Timeout, defaultTimeout)
 	if l.RequireReason == nil {
 		l.RequireReason = built.RequireReason
 	}

@@ -54,7 +54,7 @@ func TestAMethodIsJudgedByItsOwnRules(t *testing.T) {
 		{"of another agent", other, approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, ReasonCode: "method_default"}},
 		{"a method that is not known", on(t, "files", "resources/write", `{}`), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "unknown_method"}},
 		{"letter case counts", on(t, "files", "Resources/read", `{}`), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "unknown_method"}},
-		{"one that a rule allows", on(t, "files", "odd/one", `{}`), approval.Verdict{Action: approval.Allow, Risk: approval.RiskHigh, Rule: "odd", ReasonCode: "allowed", Strict: true}},
+		{"one that a rule allows", on(t, "files", "odd/one", `{}`), approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, Rule: "odd", ReasonCode: "allowed", Strict: true}},
 		{"ambiguous args", on(t, "files", "roots/list", `{"a":1,"A":2}`), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "ambiguous_args"}},
 		// The tool is made from the method, whatever the call says.
 		{"and that of a rule's", named("resources/read"), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, Rule: "secrets", ReasonCode: "policy_error"}},

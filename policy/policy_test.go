@@ -178,9 +178,9 @@ func TestHarombeRules(t *testing.T) {
 	}{
 		{"send_email", `{}`, approval.Quarantine, approval.RiskHigh, time.Minute, "rule 1"},
 		{"write_file", `{"path":"/etc/passwd"}`, approval.Quarantine, approval.RiskCritical, 30 * time.Second, "rule 2"},
-		{"write_file", `{"path":"/tmp/x"}`, approval.Quarantine, approval.RiskHigh, 30 * time.Minute, ""},
+		{"write_file", `{"path":"/tmp/x"}`, approval.Quarantine, approval.RiskHigh, time.Minute, ""},
 		{"web_search", `{"q":"x"}`, approval.Allow, approval.RiskLow, time.Minute, "rule 3"},
-		{"anything", `{}`, approval.Quarantine, approval.RiskHigh, 30 * time.Minute, ""},
+		{"anything", `{}`, approval.Quarantine, approval.RiskHigh, time.Minute, ""},
 	} {
 		v := evaluate(t, p, call(t, test.tool, test.args))
 		if v.Action != test.action || v.Risk != test.risk || v.Timeout != test.timeout || v.Rule != test.rule {
@@ -358,11 +358,12 @@ func TestObserveSaysWhatWouldHaveHappened(t *testing.T) {
 func TestRisksAndActions(t *testing.T) {
 	for rule, want := range map[string]string{
 		`{tools: [x]}`:                                "high quarantine",
-		`{tools: [x], action: allow}`:                 "high allow",
+		`{tools: [x], action: allow}`:                 "low allow",
 		`{tools: [x], action: deny}`:                  "high deny",
 		`{tools: [x], require_approval: true}`:        "high quarantine",
-		`{tools: [x], require_approval: false}`:       "high allow",
+		`{tools: [x], require_approval: false}`:       "low allow",
 		`{tools: [x], risk: low}`:                     "low allow",
+		`{tools: [x], risk: high, action: allow}`:     "high allow",
 		`{tools: [x], risk: medium}`:                  "medium quarantine",
 		`{tools: [x], risk: low, action: deny}`:       "low deny",
 		`{tools: [x], risk: safe}`:                    "low allow",
@@ -400,8 +401,8 @@ func TestReasonCodesAndMessages(t *testing.T) {
 	}
 }
 
-// A time-out is the rule's, else the level's, else the default; and what was written stands before
-// what is built in.
+// A time-out is the rule's, else that of a level that is written, else default_timeout where that is
+// written, else the level's own.
 func TestTimeouts(t *testing.T) {
 	for _, test := range []struct {
 		policy  string
@@ -413,11 +414,14 @@ func TestTimeouts(t *testing.T) {
 		{``, `risk: critical`, 30 * time.Minute},
 		{``, `risk: low`, time.Hour},
 		{``, `risk: high, timeout: 5m`, 5 * time.Minute},
-		{`default_timeout: 60`, `risk: high`, 30 * time.Minute},
+		{`default_timeout: 60`, `risk: high`, time.Minute},
+		{`default_timeout: 60`, `risk: medium`, time.Minute},
+		{`default_timeout: 60`, `risk: critical`, time.Minute},
+		{`default_timeout: 2h`, `risk: high`, 2 * time.Hour},
 		{`default_timeout: 60`, `risk: low`, time.Minute},
 		{`default_timeout: 60`, `risk: high, timeout: 5m`, 5 * time.Minute},
 		{`default_timeout: 1h, levels: {high: {timeout: 20m}}`, `risk: high`, 20 * time.Minute},
-		{`default_timeout: 1h, levels: {high: {timeout: 20m}}`, `risk: critical`, 30 * time.Minute},
+		{`default_timeout: 1h, levels: {high: {timeout: 20m}}`, `risk: critical`, time.Hour},
 		{`default_timeout: 1h, levels: {high: {action: deny}}`, `risk: high`, time.Hour},
 		{`levels: {high: {require_reason: true}}`, `risk: high`, 30 * time.Minute},
 		{`default_timeout: "90"`, `risk: low`, 90 * time.Second},
@@ -435,7 +439,7 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("%s with %s: got %v, want %v", test.rule, test.policy, v.Timeout, test.timeout)
 		}
 	}
-	for policy, want := range map[string]time.Duration{``: 30 * time.Minute, `default_timeout: 60`: 30 * time.Minute, `default_timeout: 60, levels: {high: {}}`: time.Minute, `levels: {dangerous: {timeout: 7}}`: 7 * time.Second} {
+	for policy, want := range map[string]time.Duration{``: 30 * time.Minute, `default_timeout: 60`: time.Minute, `default_timeout: 60, levels: {high: {}}`: time.Minute, `levels: {dangerous: {timeout: 7}}`: 7 * time.Second} {
 		if v := evaluate(t, compile(t, "policy: {"+policy+"}"), call(t, "x", `{}`)); v.Timeout != want {
 			t.Errorf("an unknown tool with %q: got %v, want %v", policy, v.Timeout, want)
 		}
