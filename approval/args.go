@@ -32,6 +32,7 @@ type Args struct{ p *parsedArgs }
 type parsedArgs struct {
 	canonical []byte
 	ambiguous bool
+	cased     bool // a key may equal another text when folded
 
 	decode  sync.Once
 	decoded map[string]any
@@ -80,6 +81,7 @@ func ParseArgs(raw []byte) (Args, error) {
 	return Args{&parsedArgs{
 		canonical: canonical,
 		ambiguous: mayCollide && keysCollide(canonical),
+		cased:     mayCollide,
 	}}, nil
 }
 
@@ -90,6 +92,10 @@ func (a Args) Canonical() []byte { return slices.Clip(a.parsed().canonical) }
 // in letter case, by Unicode's simple folding: [encoding/json] reads such keys
 // into the same field, so a tool may see another value than the policy did.
 func (a Args) Ambiguous() bool { return a.parsed().ambiguous }
+
+// LowerKeys reports whether no key, at any level, has anything in it that folding changes: each is of
+// lower-case ASCII letters, digits and signs.
+func (a Args) LowerKeys() bool { return !a.parsed().cased }
 
 // Hash returns the SHA-256, in hex, of the canonical arguments without the
 // top-level members named in ignore. Names are compared exactly. From ambiguous

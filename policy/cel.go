@@ -47,6 +47,7 @@ type program struct {
 	loops   bool            // it can run long, so it needs the deadline
 	metered bool            // it can exceed the cost limit
 	fields  map[string]bool // the names it selects
+	looks   []look          // where it reads them
 }
 
 // celEnv is the environment of all expressions; making one takes milliseconds, so it is made once,
@@ -142,6 +143,7 @@ func (p *program) inspect(checked *cel.Ast) []celProblem {
 	var problems []celProblem
 	native := checked.NativeRep()
 	info := native.SourceInfo()
+	p.looks = celLooks(native.Expr())
 	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.SelectKind:

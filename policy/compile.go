@@ -114,6 +114,7 @@ func (c *compiler) compile() *Policy {
 	p.index = newIndex(p.rules, func(r *rule) bool { return r.judges(toolsCall) })
 	p.methods = newIndex(p.rules, (*rule).judgesOthers)
 	p.number()
+	p.spellings = newSpellings(p.rules)
 	c.shadows(p)
 	return p
 }
@@ -171,6 +172,9 @@ func (c *compiler) rule(i int) rule {
 		r.tight.risk = approval.RiskHigh
 	}
 	r.tight.timeout, r.tight.requireReason = in.over(c.cfg.level(r.tight.risk))
+	if r.tight.requireReason = r.tight.requireReason || r.requireReason; r.action == approval.Quarantine {
+		r.tight.timeout = min(r.tight.timeout, r.timeout)
+	}
 	if r.reasonCode == "" {
 		switch r.action {
 		case approval.Allow:
@@ -232,11 +236,14 @@ func (c *compiler) rule(i int) rule {
 		r.agents = append(r.agents, a)
 	}
 	for j := range in.Conditions {
-		r.conditions = append(r.conditions, c.condition(at, fmt.Sprintf("conditions[%d]", j), &in.Conditions[j], in.unread))
+		compiled := c.condition(at, fmt.Sprintf("conditions[%d]", j), &in.Conditions[j], in.unread)
+		compiled.every = r.action == approval.Allow
+		r.conditions = append(r.conditions, compiled)
 	}
 	if in.When != "" {
 		r.when = c.when(at, in.When)
 	}
+	r.looks = r.looksAt()
 	return r
 }
 
@@ -257,7 +264,10 @@ func (p *Policy) number() {
 	for i := range p.rules {
 		r := &p.rules[i]
 		for j := range r.conditions {
-			r.conditions[j].name = add(r.conditions[j].param)
+			for k := range r.conditions[j].params {
+				one := &r.conditions[j].params[k]
+				one.name = add(one.path)
+			}
 		}
 		if r.when != nil {
 			for name := range r.when.fields {
@@ -322,10 +332,25 @@ func (c *compiler) duration(at Origin, where string, d time.Duration) {
 }
 
 func (c *compiler) condition(at Origin, where string, in *Condition, unread bool) condition {
-	out := condition{param: in.Param}
+	var out condition
 	before := len(c.problems)
-	if in.Param == "" && !unread || in.Param != "" && slices.Contains(strings.Split(in.Param, "."), "") {
-		c.fail(at, where+".param", "param must be the name of an argument, or a dotted path to one")
+	names := in.Params
+	if in.Param != "" || len(names) == 0 {
+		names = append([]string{in.Param}, names...)
+	}
+	for i, name := range names {
+		at, path := at, where+".param"
+		if len(names) > 1 {
+			path = fmt.Sprintf("%s[%d]", path, i)
+		}
+		switch {
+		case name == "" && unread:
+		case slices.Contains(strings.Split(name, "."), ""):
+			c.fail(at, path, "param must be the name of an argument, or a dotted path to one")
+		case slices.Contains(names[:i], name):
+			c.fail(at, path, "%q is there twice", name)
+		}
+		out.params = append(out.params, param{path: name})
 	}
 	if in.Matches != "" {
 		if re, err := regexp.Compile(in.Matches); err != nil {
@@ -365,7 +390,7 @@ func (c *compiler) condition(at Origin, where string, in *Condition, unread bool
 	if in.Under != nil {
 		var t underTest
 		for j, base := range in.Under {
-			p, ok := placePath(base)
+			p, ok := cleanPath(base)
 			if !ok {
 				c.fail(at, fmt.Sprintf("%s.under[%d]", where, j), "%q is not an absolute path; it must begin with / and hold no .. and no backslash", base)
 				continue
@@ -378,7 +403,7 @@ func (c *compiler) condition(at Origin, where string, in *Condition, unread bool
 		out.tests = append(out.tests, t)
 	}
 	if len(out.tests) == 0 && len(c.problems) == before && !unread {
-		c.fail(at, where, "the condition on %q tests nothing; it needs one of %s", in.Param, strings.Join(operators, ", "))
+		c.fail(at, where, "the condition on %q tests nothing; it needs one of %s", strings.Join(names, ", "), strings.Join(operators, ", "))
 	}
 	return out
 }

@@ -15,11 +15,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// condition is a compiled [Condition]: its tests hold for the value of param, all of them.
+// condition is a compiled [Condition]: its tests hold for the value of a param, all of them.
 type condition struct {
-	param string
-	name  int32 // the number of param among the policy's names, -1 for a dotted path
-	tests []test
+	params []param
+	every  bool // with several params: those that are there must all pass, not one of them
+	tests  []test
+}
+
+// param is one name of an argument.
+type param struct {
+	path string
+	name int32 // its number among the policy's names, -1 for a dotted path
 }
 
 // test is one operator with its operand.
@@ -89,39 +95,77 @@ func wrongType(v value, want string) error {
 
 // String tells the condition as a person would: `path is under /etc, /sys`.
 func (c *condition) String() string {
-	var parts []string
+	var names, parts []string
+	for _, p := range c.params {
+		names = append(names, p.path)
+	}
 	for _, t := range c.tests {
 		is, _ := t.phrase()
 		parts = append(parts, is)
 	}
-	return c.param + " " + strings.Join(parts, " and ")
+	who := strings.Join(names, " or ")
+	if c.every && len(names) > 1 {
+		who = "each of " + strings.Join(names, ", ")
+	}
+	return who + " " + strings.Join(parts, " and ")
 }
 
-// judge looks the param up and runs the tests. found is false for an absent param; failed is the
-// test that did not hold.
-func (c *condition) judge(e *evaluation) (out outcome, found bool, failed test, err error) {
+// judged is how a condition went: for which param, and the test that did not hold. found is false where
+// none of its params is there.
+type judged struct {
+	out    outcome
+	found  bool
+	param  string
+	failed test
+}
+
+// judge looks the params up and runs the tests.
+func (c *condition) judge(e *evaluation) (judged, error) {
+	if len(c.params) == 1 {
+		return c.judgeOne(e, &c.params[0])
+	}
+	var all judged
+	for i := range c.params {
+		j, err := c.judgeOne(e, &c.params[i])
+		switch {
+		case err != nil:
+			return j, err
+		case !j.found:
+		case !all.found, c.every && (j.out == fails || all.out == holds), !c.every && all.out == fails:
+			all = j
+		}
+		if c.every && all.found && all.out == fails {
+			return all, nil
+		}
+	}
+	return all, nil
+}
+
+func (c *condition) judgeOne(e *evaluation, p *param) (judged, error) {
 	var one [1]value
-	values := e.lookup(c, &one)
+	values := e.lookup(p, &one)
+	j := judged{param: p.path}
 	switch len(values) {
 	case 0:
-		return fails, false, nil, nil
+		return j, nil
 	case 1:
 	default:
-		return fails, true, nil, fmt.Errorf("%q can be read in more than one way", c.param)
+		return j, fmt.Errorf("%q can be read in more than one way", p.path)
 	}
-	out = holds
+	j.out, j.found = holds, true
 	for _, t := range c.tests {
 		o, err := t.holds(values[0])
 		switch {
 		case err != nil:
-			return fails, true, t, fmt.Errorf("%q %w", c.param, err)
+			return j, fmt.Errorf("%q %w", p.path, err)
 		case o == fails:
-			return fails, true, t, nil
+			j.out, j.failed = fails, t
+			return j, nil
 		case o == holdsUnplaced:
-			out = o
+			j.out = o
 		}
 	}
-	return out, true, nil, nil
+	return j, nil
 }
 
 func holdsIf(b bool) outcome {
@@ -359,12 +403,22 @@ func (t underTest) holds(v value) (outcome, error) {
 	if !ok {
 		return holdsUnplaced, nil
 	}
+	known := literalFolder(p)
+	out := fails
 	for _, base := range t.bases {
-		if base == "/" || p == base || len(p) > len(base) && p[len(base)] == '/' && p[:len(base)] == base {
+		switch {
+		case isUnder(known, base):
 			return holds, nil
+		case known != p && isUnder(base, known): // what the rest stands for may be it
+			out = holdsUnplaced
 		}
 	}
-	return fails, nil
+	return out, nil
+}
+
+// isUnder reports whether a cleaned path is a folder or lies in it.
+func isUnder(p, folder string) bool {
+	return folder == "/" || p == folder || len(p) > len(folder) && p[len(folder)] == '/' && p[:len(folder)] == folder
 }
 
 func (t underTest) phrase() (string, string) {
@@ -372,19 +426,61 @@ func (t underTest) phrase() (string, string) {
 	return "is under " + list, "is not under " + list
 }
 
-// placePath cleans an absolute path. It cannot say where a path lies that is relative (so is "", and
-// ~, which only a shell expands), climbs with "..", or holds a NUL, at which some tools stop reading,
-// or a backslash, which some take for a slash.
-func placePath(p string) (string, bool) {
+// cleanPath cleans an absolute path. It refuses what is relative (so is "", and ~, which only a shell
+// expands, and a URL), climbs with "..", or holds a NUL, at which some tools stop reading, or a backslash,
+// which some take for a slash.
+func cleanPath(p string) (string, bool) {
 	if p == "" || p[0] != '/' || strings.ContainsAny(p, "\x00\\") {
 		return "", false
 	}
-	for rest := p; rest != ""; {
-		var name string
-		name, rest, _ = strings.Cut(rest, "/")
+	for name := range strings.SplitSeq(p, "/") {
 		if name == ".." {
 			return "", false
 		}
 	}
 	return path.Clean(p), true
+}
+
+// placePath cleans a path and reports whether the text alone says where it lies. Beside what [cleanPath]
+// refuses it cannot say so of what an open file or a process stands for, of names that end in a dot or a
+// space, which some systems drop, and of dots, slashes and the like that are written as in a URL.
+func placePath(p string) (string, bool) {
+	p, ok := cleanPath(p)
+	if !ok || strings.Contains(p, "%") && encodedRE.MatchString(p) {
+		return "", false
+	}
+	before := ""
+	for name := range strings.SplitSeq(p[1:], "/") {
+		if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+			return "", false
+		}
+		if strings.EqualFold(before, "proc") && processRE.MatchString(name) {
+			return "", false
+		}
+		before = name
+	}
+	for _, folder := range elusive {
+		if len(p) >= len(folder) && strings.EqualFold(p[:len(folder)], folder) && (len(p) == len(folder) || p[len(folder)] == '/') {
+			return "", false
+		}
+	}
+	return p, true
+}
+
+// elusive are the folders in which a name can stand for any other path: those of processes, of what a
+// process has open, and of files by their number. A proc that is mounted elsewhere is known by its processes.
+var (
+	elusive   = []string{"/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/.vol", "/System/Volumes"}
+	processRE = regexp.MustCompile(`^(?i:self|thread-self|[0-9]+)$`)
+	encodedRE = regexp.MustCompile(`(?i)%(2e|2f|5c|25|00)`)
+)
+
+// literalFolder returns the part of a cleaned path before the first name with a wildcard or a variable in
+// it, which some tools expand.
+func literalFolder(p string) string {
+	i := strings.IndexAny(p, "*?[{$`")
+	if i < 0 {
+		return p
+	}
+	return path.Clean(p[:strings.LastIndexByte(p[:i], '/')+1])
 }

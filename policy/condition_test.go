@@ -16,7 +16,8 @@ func TestConditions(t *testing.T) {
 		{`{param: p, matches: "a.c"}`, `{"p":"\u0061\nc"}`, no},
 		{`{param: p, matches: "é$"}`, `{"p":"caf\u00e9"}`, yes},
 		{`{param: p, matches: "x"}`, `{}`, no},
-		{`{param: p, matches: "x"}`, `{"P":"x"}`, no},
+		{`{param: p, matches: "x"}`, `{"P":"x"}`, yes}, // a tool may take it for p
+		{`{param: p, matches: "x"}`, `{"P":"y"}`, no},
 		{`{param: p, matches: "1"}`, `{"p":1}`, fault},
 		{`{param: p, matches: "x"}`, `{"p":null}`, fault},
 		{`{param: p, matches: "x"}`, `{"p":["x"]}`, fault},
@@ -120,7 +121,44 @@ func TestConditions(t *testing.T) {
 		{`{param: p, under: /etc}`, `{"p":"~/x"}`, yes},
 		{`{param: p, under: /etc}`, `{"p":"/tmp/../etc/passwd"}`, yes},
 		{`{param: p, under: /etc}`, `{"p":"/tmp/.."}`, yes},
-		{`{param: p, under: /etc}`, `{"p":"/tmp/..x/...."}`, no},
+		{`{param: p, under: /etc}`, `{"p":"/tmp/..x/...y"}`, no},
+		{`{param: p, under: /etc}`, `{"p":"/tmp/..x/...."}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/tmp/x ./y"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/tmp/x /y"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/proc/self/root/etc/passwd"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"//proc/./self//root/etc"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/PROC/1/cwd"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/proc"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/host/proc/12/root/etc"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/host/Proc/thread-self/root"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/srv/proc/main.go"}`, no},
+		{`{param: p, under: /etc}`, `{"p":"/procedures/1"}`, no},
+		{`{param: p, under: /etc}`, `{"p":"/dev/fd/3"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/dev/./FD/3"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/dev/stdin"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/dev/stderr"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/dev/null"}`, no},
+		{`{param: p, under: /etc}`, `{"p":"/.vol/16777220/2"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/System/Volumes/Data/etc"}`, yes},
+		{`{param: p, under: /proc}`, `{"p":"/proc/cpuinfo"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/tmp/%2e%2E/etc"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/tmp%2fx"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/tmp/100%/a%20b"}`, no},
+		{`{param: p, under: /etc}`, `{"p":"FILE:///etc/passwd"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/e?c/passwd"}`, yes},
+		{`{param: p, under: /etc/ssl}`, `{"p":"/etc/*/x"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/{etc,x}/passwd"}`, yes},
+		{`{param: p, under: /etc}`, `{"p":"/srv/[slug]/$id.tsx"}`, no},
+		{`{param: p, under: /etc}`, `{"p":"/etc/*"}`, yes},
+
+		{`{param: [p, q], equals: 1}`, `{"q":1}`, yes},
+		{`{param: [p, q], equals: 1}`, `{"p":2,"q":1}`, yes},
+		{`{param: [p, q], equals: 1}`, `{"p":1,"q":2}`, yes},
+		{`{param: [p, q], equals: 1}`, `{"p":2,"q":2}`, no},
+		{`{param: [p, q], equals: 1}`, `{"r":1}`, no},
+		{`{param: [p, q], equals: 1}`, `{"p":1,"q":"x"}`, fault},
+		{`{param: [p, P], equals: 1}`, `{"P":1}`, yes},
+		{`{param: [p, P], equals: 1}`, `{"P":2}`, no},
 		{`{param: p, under: /etc}`, `{"p":"/tmp\\..\\etc"}`, yes},
 		{`{param: p, under: /etc}`, `{"p":"C:\\etc"}`, yes},
 		{`{param: p, under: /etc}`, `{"p":"file:///tmp"}`, yes},
@@ -156,7 +194,10 @@ func TestRule1_UnplacedPathIsNeverAllowed(t *testing.T) {
 		`{tools: [w], action: allow, risk: medium, conditions: [{param: path, under: /srv}]}`,
 		`{tools: [q], risk: medium, message: Mine., conditions: [{param: path, under: /srv}]}`,
 		`{tools: [d], action: deny, conditions: [{param: path, under: /srv}]}`,
-		`{tools: [both], action: allow, conditions: [{param: path, under: /srv}, {param: path, matches: "^/srv/pub/"}]}`)
+		`{tools: [both], action: allow, conditions: [{param: path, under: /srv}, {param: path, matches: "^/srv/pub/"}]}`,
+		`{tools: [c], risk: critical, message: Mine., ignore_args: [note], conditions: [{param: path, under: /srv}]}`,
+		`{tools: [n], action: allow, conditions: [{param: path, under: /srv}]}`,
+		`{tools: [n], action: deny}`)
 	if v := evaluate(t, p, call(t, "w", `{"path":"/srv/x"}`)); v.Action != approval.Allow {
 		t.Errorf("inside: got %+v", v)
 	}
@@ -169,8 +210,14 @@ func TestRule1_UnplacedPathIsNeverAllowed(t *testing.T) {
 		if want := `It is not certain where the path in "path" lies, so a person must approve w.`; v.Message != want {
 			t.Errorf("%s: message %q, want %q", args, v.Message, want)
 		}
-		if v := evaluate(t, p, call(t, "q", args)); v.Action != approval.Quarantine || v.ReasonCode != "approval_required" || v.Risk != approval.RiskMedium {
+		if v := evaluate(t, p, call(t, "q", args)); v.Action != approval.Quarantine || v.ReasonCode != "unknown_tool" || v.Risk != approval.RiskHigh {
+			t.Errorf("%s: got %+v, want what is asked of a path outside, which is stricter", args, v)
+		}
+		if v := evaluate(t, p, call(t, "c", args)); v.Action != approval.Quarantine || v.Message != "Mine." || v.Risk != approval.RiskCritical || len(v.IgnoreArgs) != 0 {
 			t.Errorf("%s: got %+v, want the rule's own word", args, v)
+		}
+		if v := evaluate(t, p, call(t, "n", args)); v.Action != approval.Deny || v.Rule != "rule 7" {
+			t.Errorf("%s: got %+v, want the denial of what is outside", args, v)
 		}
 		if v := evaluate(t, p, call(t, "d", args)); v.Action != approval.Deny {
 			t.Errorf("%s: got %+v, want a denial", args, v)

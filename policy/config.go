@@ -63,6 +63,9 @@ type Rule struct {
 // Condition is one test of one argument, or several that must all hold.
 type Condition struct {
 	Param string // dotted path
+	// Params are several names of the argument, instead of Param. In a rule that denies or quarantines one of
+	// those that are there must pass; in a rule that allows, all of them.
+	Params []string
 
 	Matches string           // RE2, unanchored, on text
 	Equals  jsontext.Value   // any JSON value; numbers equal when their decimals do

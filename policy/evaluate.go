@@ -29,6 +29,7 @@ type Policy struct {
 	index     *index
 	methods   *index           // of the rules for other methods than tools/call
 	names     map[string]int32 // numbers the top-level arguments that rules ask for
+	spellings spellings        // of all keys that rules read
 	observe   bool
 	terms     approval.Terms
 	otherwise rule // what holds when no rule matches a tool call,
@@ -48,6 +49,7 @@ type rule struct {
 	agents     []pattern
 	conditions []condition
 	when       *program
+	looks      []look // the keys of arguments that it reads
 
 	action        approval.Action
 	risk          approval.Risk
@@ -58,7 +60,8 @@ type rule struct {
 	ignoreArgs    []string
 	strict        bool
 
-	// tight is what holds instead when the rule may not allow: the risk is at least high.
+	// tight is what holds instead when the rule may not allow: the risk is at least high, and nothing less is
+	// asked than the rule asks.
 	tight tightened
 
 	origin Origin
@@ -79,6 +82,9 @@ type evaluation struct {
 	args     *object
 	looked   []looked
 	unplaced string // the param of a condition that held only because its path cannot be placed
+
+	searched bool // whether a key could be taken for one that rules read was found out,
+	suspect  bool // and one could
 }
 
 // looked is what a dotted path was found to lead to.
@@ -89,9 +95,9 @@ type looked struct {
 
 // lookup returns the values that a condition's param can be read as: one, or none, and more than one
 // only for keys with dots. The result is valid until the next call.
-func (e *evaluation) lookup(c *condition, one *[1]value) []value {
-	if c.name >= 0 {
-		raw, ok := e.members.get(c.name, e.names, e.call.Args.Canonical())
+func (e *evaluation) lookup(p *param, one *[1]value) []value {
+	if p.name >= 0 {
+		raw, ok := e.members.get(p.name, e.names, e.call.Args.Canonical())
 		if !ok {
 			return nil
 		}
@@ -99,15 +105,15 @@ func (e *evaluation) lookup(c *condition, one *[1]value) []value {
 		return one[:]
 	}
 	for i := range e.looked {
-		if e.looked[i].param == c.param {
+		if e.looked[i].param == p.path {
 			return e.looked[i].values
 		}
 	}
 	var values []value
-	for _, raw := range e.call.Args.LookupAll(c.param) {
+	for _, raw := range e.call.Args.LookupAll(p.path) {
 		values = append(values, newValue(raw))
 	}
-	e.looked = append(e.looked, looked{c.param, values})
+	e.looked = append(e.looked, looked{p.path, values})
 	return values
 }
 
@@ -124,19 +130,32 @@ func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict
 	method := methodOf(&c)
 	p.candidates(set, method, c.Server, toolOf(&c))
 	e := evaluation{ctx: ctx, call: &c, names: p.names}
+	if c.Args.Ambiguous() {
+		v, _ := p.evaluateSlowly(&e, set, method)
+		return v
+	}
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
 		r := &p.rules[i]
 		if !r.concerns(c.Agent) {
 			continue
 		}
+		if len(r.looks) > 0 && p.suspects(&e) {
+			v, _ := p.evaluateSlowly(&e, set, method)
+			return v
+		}
 		matched, err := r.match(&e)
 		if err != nil {
 			return p.failed(r, err)
+		}
+		if matched && e.unplaced != "" && r.action != approval.Deny {
+			v, _ := p.evaluateSlowly(&e, set, method)
+			return v
 		}
 		if matched {
 			return p.verdict(r, &e)
 		}
 	}
+	e.unplaced = ""
 	return p.verdict(p.uncovered(method), &e)
 }
 
@@ -161,14 +180,14 @@ func (r *rule) match(e *evaluation) (bool, error) {
 	e.unplaced = ""
 	for i := range r.conditions {
 		c := &r.conditions[i]
-		out, _, _, err := c.judge(e)
+		j, err := c.judge(e)
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("condition %d: %w", i+1, err)
-		case out == fails:
+		case j.out == fails:
 			return false, nil
-		case out == holdsUnplaced:
-			e.unplaced = c.param
+		case j.out == holdsUnplaced:
+			e.unplaced = j.param
 		}
 	}
 	if r.when != nil {
@@ -181,7 +200,7 @@ func (r *rule) match(e *evaluation) (bool, error) {
 	return true, nil
 }
 
-// verdict is what a rule that matched says of the call.
+// verdict is what a rule that matched says of a call whose arguments can be read in one way only.
 func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 	v := approval.Verdict{
 		Action:        r.action,
@@ -195,15 +214,9 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		Observe:       p.observe,
 		Strict:        r.strict,
 	}
-	switch {
-	case v.Action == approval.Deny:
-	case e.call.Args.Ambiguous():
-		r.tighten(&v)
-		v.ReasonCode = codeAmbiguousArgs
-		v.Message = "Names in the arguments of " + e.call.Target() + " differ only in letter case, so a person must approve it."
-		v.IgnoreArgs = nil // which of the names is meant to be ignored cannot be told
-	case v.Action == approval.Allow && e.unplaced != "":
-		r.tighten(&v)
+	if v.Action == approval.Allow && e.unplaced != "" {
+		v.Action = approval.Quarantine
+		v.Risk, v.Timeout, v.RequireReason = r.tight.risk, r.tight.timeout, r.tight.requireReason
 		v.ReasonCode = codeAmbiguousPath
 		v.Message = fmt.Sprintf("It is not certain where the path in %q lies, so a person must approve %s.", e.unplaced, e.call.Target())
 	}
@@ -211,11 +224,6 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		v.Message = defaultMessage(v, e.call)
 	}
 	return v
-}
-
-func (r *rule) tighten(v *approval.Verdict) {
-	v.Action = approval.Quarantine
-	v.Risk, v.Timeout, v.RequireReason = r.tight.risk, r.tight.timeout, r.tight.requireReason
 }
 
 func defaultMessage(v approval.Verdict, c *approval.Call) string {

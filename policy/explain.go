@@ -95,6 +95,7 @@ type StepResult string
 
 const (
 	StepDecides    StepResult = "decides"     // it matched, and its word stands
+	StepMayMatch   StepResult = "may_match"   // it matches if a path that cannot be placed lies in its folders: it counts, and the next rule is asked
 	StepNoMatch    StepResult = "no_match"    // the next rule is asked
 	StepError      StepResult = "error"       // it cannot be evaluated, so the call is denied
 	StepNotReached StepResult = "not_reached" // an earlier rule decided
@@ -136,7 +137,7 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		x.Mode = Observe
 	}
 	var v approval.Verdict
-	decided := false
+	decided, held := false, false
 	for i := range p.rules {
 		r := &p.rules[i]
 		step := Step{Rule: r.info(), Result: StepNotReached, Why: "an earlier rule decided"}
@@ -144,6 +145,8 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 			var err error
 			step.Result, step.Why, err = r.explain(e)
 			switch step.Result {
+			case StepMayMatch:
+				held = true
 			case StepDecides:
 				v, decided = p.verdict(r, e), true
 			case StepError:
@@ -160,11 +163,10 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		last.Result, last.Why = StepDecides, "no rule matched"
 	}
 	x.Steps = append(x.Steps, last)
-	switch v.ReasonCode {
-	case codeAmbiguousArgs:
-		x.Reason = "no rule can allow arguments whose names differ only in letter case"
-	case codeAmbiguousPath:
-		x.Reason = fmt.Sprintf("no rule can allow a path that cannot be placed (%s)", e.unplaced)
+	if c.Args.Ambiguous() || p.suspects(e) || held {
+		set := make(ruleSet, (len(p.rules)+63)/64)
+		p.candidates(set, methodOf(&c), c.Server, toolOf(&c))
+		v, x.Reason = p.evaluateSlowly(e, set, methodOf(&c))
 	}
 	x.Action, x.Risk, x.Rule, x.ReasonCode, x.Message = v.Action, v.Risk, v.Rule, v.ReasonCode, v.Message
 	if v.Strict {
@@ -194,21 +196,29 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 	case err != nil:
 		return StepError, err.Error(), err
 	case matched && e.unplaced != "":
-		return StepDecides, fmt.Sprintf("matched; %s %s cannot be placed, so it counts as under every folder", e.unplaced, e.quote(e.unplaced)), nil
+		result := StepDecides
+		if r.action != approval.Deny {
+			result = StepMayMatch
+		}
+		return result, fmt.Sprintf("matched; %s %s cannot be placed, so it counts as under every folder", e.unplaced, e.quote(e.unplaced)), nil
 	case matched:
 		return StepDecides, "matched", nil
 	}
 	for i := range r.conditions {
 		c := &r.conditions[i]
-		out, found, failed, err := c.judge(e)
+		j, err := c.judge(e)
 		switch {
-		case err != nil || out != fails:
+		case err != nil || j.out != fails:
 			continue
-		case !found:
-			return StepNoMatch, fmt.Sprintf("condition %d did not match: there is no %s", i+1, c.param), nil
+		case !j.found:
+			names := make([]string, len(c.params))
+			for i, p := range c.params {
+				names[i] = p.path
+			}
+			return StepNoMatch, fmt.Sprintf("condition %d did not match: there is no %s", i+1, strings.Join(names, " or ")), nil
 		}
-		_, not := failed.phrase()
-		return StepNoMatch, fmt.Sprintf("condition %d did not match: %s %s %s", i+1, c.param, e.quote(c.param), not), nil
+		_, not := j.failed.phrase()
+		return StepNoMatch, fmt.Sprintf("condition %d did not match: %s %s %s", i+1, j.param, e.quote(j.param), not), nil
 	}
 	return StepNoMatch, "when did not hold: " + strings.TrimSpace(r.when.source), nil
 }

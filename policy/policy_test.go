@@ -320,13 +320,15 @@ func TestRule3_AmbiguousArgsAreNeverAllowed(t *testing.T) {
 		`{tools: [q], risk: critical, timeout: 5m, ignore_args: [note], reason_code: mine, message: Mine.}`,
 		`{tools: [m], risk: medium, action: quarantine}`,
 		`{tools: [d], action: deny, reason_code: never}`,
-		`{tools: [c], action: deny, conditions: [{param: path, equals: /etc}]}`)
+		`{tools: [c], action: deny, conditions: [{param: path, equals: /etc}]}`,
+		`{tools: [o], action: deny, conditions: [{param: path, equals: /srv}]}`)
 	for tool, want := range map[string]approval.Verdict{
 		"a": {Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "rule 1", ReasonCode: "ambiguous_args", Timeout: 30 * time.Minute},
 		"q": {Action: approval.Quarantine, Risk: approval.RiskCritical, Rule: "rule 2", ReasonCode: "ambiguous_args", Timeout: 5 * time.Minute, RequireReason: true},
 		"m": {Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "rule 3", ReasonCode: "ambiguous_args", Timeout: 30 * time.Minute},
 		"d": {Action: approval.Deny, Risk: approval.RiskHigh, Rule: "rule 4", ReasonCode: "never", Timeout: 30 * time.Minute},
-		"c": {Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "ambiguous_args", Timeout: 30 * time.Minute},
+		"c": {Action: approval.Deny, Risk: approval.RiskHigh, Rule: "rule 5", ReasonCode: "forbidden", Timeout: 30 * time.Minute}, // as the tool may read it
+		"o": {Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "ambiguous_args", Timeout: 30 * time.Minute},
 	} {
 		v := evaluate(t, p, call(t, tool, `{"path":"/tmp","Path":"/etc","note":"x"}`))
 		if want.Action == approval.Quarantine {

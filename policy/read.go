@@ -813,7 +813,7 @@ func (r *reader) conditions(e pair) []Condition {
 		}
 		param, before := false, len(r.problems)
 		r.mapping(item, path, map[string]func(pair){
-			"param":   func(e pair) { param = true; c.Param, _ = r.text(e) },
+			"param":   func(e pair) { param = true; r.param(e, &c) },
 			"matches": tests(func(e pair) { c.Matches, _ = r.text(e) }),
 			"equals":  tests(func(e pair) { c.Equals = r.json(e.value, e.path, 0) }),
 			"in": tests(func(e pair) {
@@ -845,6 +845,17 @@ func (r *reader) conditions(e pair) []Condition {
 		out = append(out, c)
 	}
 	return out
+}
+
+// param reads the name of an argument, or a list of its names.
+func (r *reader) param(e pair, c *Condition) {
+	if n, ok := r.resolve(e.value, e.path); ok {
+		if _, list := n.(*ast.SequenceNode); list {
+			c.Params = r.texts(e)
+			return
+		}
+	}
+	c.Param, _ = r.text(e)
 }
 
 // number reads a number exactly as written, also one that YAML takes for a text because of its size.

@@ -195,6 +195,7 @@ func (c *explainCmd) Run(s *std) error {
 // steps are the answers of rules in words.
 var steps = map[string]string{
 	"decides":     "DECIDES",
+	"may_match":   "MAY MATCH, so it counts",
 	"no_match":    "does not match",
 	"error":       "CANNOT BE EVALUATED, so the call is denied",
 	"not_reached": "not asked",
