@@ -433,8 +433,8 @@ func cleanPath(p string) (string, bool) {
 	if p == "" || p[0] != '/' || strings.ContainsAny(p, "\x00\\") {
 		return "", false
 	}
-	for name := range strings.SplitSeq(p, "/") {
-		if name == ".." {
+	for name, rest := "", p; rest != ""; {
+		if name, rest, _ = strings.Cut(rest, "/"); name == ".." {
 			return "", false
 		}
 	}
@@ -446,15 +446,16 @@ func cleanPath(p string) (string, bool) {
 // space, which some systems drop, and of dots, slashes and the like that are written as in a URL.
 func placePath(p string) (string, bool) {
 	p, ok := cleanPath(p)
-	if !ok || strings.Contains(p, "%") && encodedRE.MatchString(p) {
+	if !ok || encoded(p) {
 		return "", false
 	}
-	before := ""
-	for name := range strings.SplitSeq(p[1:], "/") {
+	before, name := "", ""
+	for rest := p[1:]; rest != ""; {
+		name, rest, _ = strings.Cut(rest, "/")
 		if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
 			return "", false
 		}
-		if strings.EqualFold(before, "proc") && processRE.MatchString(name) {
+		if strings.EqualFold(before, "proc") && isProcess(name) {
 			return "", false
 		}
 		before = name
@@ -469,11 +470,29 @@ func placePath(p string) (string, bool) {
 
 // elusive are the folders in which a name can stand for any other path: those of processes, of what a
 // process has open, and of files by their number. A proc that is mounted elsewhere is known by its processes.
-var (
-	elusive   = []string{"/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/.vol", "/System/Volumes"}
-	processRE = regexp.MustCompile(`^(?i:self|thread-self|[0-9]+)$`)
-	encodedRE = regexp.MustCompile(`(?i)%(2e|2f|5c|25|00)`)
-)
+var elusive = []string{"/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/.vol", "/System/Volumes"}
+
+// isProcess reports whether a name under proc stands for a process.
+func isProcess(name string) bool {
+	return strings.EqualFold(name, "self") || strings.EqualFold(name, "thread-self") || strings.Trim(name, "0123456789") == ""
+}
+
+// encoded reports whether a text holds a dot, a slash, a backslash, a percent sign or a NUL as URLs write them.
+func encoded(s string) bool {
+	for i := strings.IndexByte(s, '%'); i >= 0 && i+3 <= len(s); {
+		for _, code := range [...]string{"2e", "2f", "5c", "25", "00"} {
+			if strings.EqualFold(s[i+1:i+3], code) {
+				return true
+			}
+		}
+		next := strings.IndexByte(s[i+1:], '%')
+		if next < 0 {
+			break
+		}
+		i += 1 + next
+	}
+	return false
+}
 
 // literalFolder returns the part of a cleaned path before the first name with a wildcard or a variable in
 // it, which some tools expand.
