@@ -1,0 +1,255 @@
+package listener
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// issue makes a certificate for gate.example, in PEM.
+func issue(t *testing.T, serial int64, from, to time.Time) (cert, key []byte) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gate.example"}, DNSNames: []string{"gate.example"}, NotBefore: from, NotAfter: to}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})
+}
+
+func write(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newPair(t *testing.T) Pair {
+	dir := t.TempDir()
+	return Pair{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+}
+
+func serial(t *testing.T, c *Certificate) int64 {
+	t.Helper()
+	got, err := c.Config().GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Leaf.SerialNumber.Int64()
+}
+
+// Renewed files are taken; broken ones leave the earlier certificate in use, and are said.
+func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		day := 24 * time.Hour
+		cert1, key1 := issue(t, 1, noon.Add(-day), noon.Add(90*day))
+		cert2, key2 := issue(t, 2, noon.Add(-day), noon.Add(90*day))
+		dead, deadKey := issue(t, 3, noon.Add(-2*day), noon.Add(-day))
+		write(t, p.Cert, cert1)
+		write(t, p.Key, key1)
+		now := noon
+		var log bytes.Buffer
+		c, err := NewCertificate("tls", p, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { c.Run(ctx); close(done) }()
+		look := func() { time.Sleep(refreshEvery); synctest.Wait() }
+		want := func(when string, n int64, problem string) {
+			t.Helper()
+			if got := serial(t, c); got != n {
+				t.Errorf("%s: certificate %d is in use, want %d", when, got, n)
+			}
+			ps := strings.Join(c.Problems(), "; ")
+			if (problem == "") != (ps == "") || !strings.Contains(ps, problem) {
+				t.Errorf("%s: problems %q, want one with %q", when, ps, problem)
+			}
+			if strings.Contains(ps+log.String(), "PRIVATE") {
+				t.Errorf("%s: the key is told", when)
+			}
+		}
+		look()
+		want("at first", 1, "")
+		write(t, p.Cert, cert2)
+		look()
+		want("while the key is still the old one", 1, "")
+		look()
+		want("when the key stays the old one", 1, "does not belong")
+		write(t, p.Key, key2)
+		look()
+		want("renewed", 2, "")
+		for name, b := range map[string][]byte{"nothing": nil, "garbage": []byte("garbage"), "half": cert1[:len(cert1)/2], "of another key": cert1} {
+			write(t, p.Cert, b)
+			look()
+			look()
+			want(name, 2, "cannot be used")
+			write(t, p.Cert, cert2)
+			look()
+			want("put right after "+name, 2, "")
+		}
+		if err := os.Remove(p.Key); err != nil {
+			t.Fatal(err)
+		}
+		c.Refresh()
+		want("without a key", 2, "not there")
+		write(t, p.Cert, dead)
+		write(t, p.Key, deadKey)
+		c.Refresh()
+		want("with an expired one", 2, "has expired, unlike the one in use")
+		write(t, p.Cert, cert1)
+		write(t, p.Key, key1)
+		look()
+		want("the first one again", 1, "")
+		now = noon.Add(80 * day)
+		want("ten days before its end", 1, "expires at 2027-02-19")
+		now = noon.Add(91 * day)
+		want("after its end", 1, "expired at 2027-02-19")
+		if got := c.Expires(); !got.Equal(noon.Add(90 * day)) {
+			t.Errorf("it expires at %s", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestAPairThatCannotBeUsed(t *testing.T) {
+	cert, key := issue(t, 1, noon, noon.Add(time.Hour))
+	_, other := issue(t, 2, noon, noon.Add(time.Hour))
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		spoil func(p *Pair)
+		want  string
+	}{
+		{"no certificate", func(p *Pair) { os.Remove(p.Cert) }, "cert names a file that is not there"},
+		{"no key", func(p *Pair) { os.Remove(p.Key) }, "key names a file that is not there"},
+		{"a folder", func(p *Pair) { p.Cert = filepath.Dir(p.Cert) }, "cert names something that is not a file"},
+		{"a pipe", func(p *Pair) { p.Key = fifo }, "key names something that is not a file"},
+		{"a large file", func(p *Pair) { write(t, p.Key, make([]byte, maxPEM+1)) }, "key names a file that is too large to be one"},
+		{"the key twice", func(p *Pair) { p.Cert = p.Key }, "cert holds no certificate in PEM"},
+		{"the certificate twice", func(p *Pair) { p.Key = p.Cert }, "key holds no private key in PEM"},
+		{"another's key", func(p *Pair) { write(t, p.Key, other) }, "key does not belong to the certificate, or one of the two cannot be made out"},
+	} {
+		p := newPair(t)
+		write(t, p.Cert, cert)
+		write(t, p.Key, key)
+		tt.spoil(&p)
+		if _, err := p.Load(); err == nil || err.Error() != tt.want {
+			t.Errorf("%s: got %v, want %s", tt.name, err, tt.want)
+		}
+		if _, err := NewCertificate("tls", p, time.Now, slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), "tls.") {
+			t.Errorf("%s: got %v", tt.name, err)
+		}
+	}
+	p := newPair(t)
+	write(t, p.Cert, cert)
+	write(t, p.Key, key)
+	c, err := p.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]string{0o600: "", 0o640: "", 0o644: "can be read by everybody", 0o660: "can be changed by others", 0o602: "can be changed by others"} {
+		if err := os.Chmod(p.Key, mode); err != nil {
+			t.Fatal(err)
+		}
+		ws := p.Warnings(c, noon.Add(-30*24*time.Hour))
+		if len(ws) == 0 || ws[0].Key || !strings.Contains(ws[0].Reason, "is not valid before 2026-11-21 12:00 UTC") {
+			t.Errorf("%o: %v", mode, ws)
+		}
+		if want == "" && len(ws) != 1 || want != "" && (len(ws) != 2 || !strings.Contains(ws[1].Reason, want)) {
+			t.Errorf("%o: %v, want %q", mode, ws, want)
+		}
+	}
+}
+
+// Over TLS a listener holds the same, and old versions and HTTP/2 are not spoken.
+func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
+	p := newPair(t)
+	cert, key := issue(t, 1, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	write(t, p.Cert, cert)
+	write(t, p.Key, key)
+	c, err := NewCertificate("tls", p, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(inner, Options{Connections: 3})
+	server := &http.Server{ConnContext: l.Context, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+		Handler: l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if connOf(r.Context()) == nil {
+				t.Error("the connection is not known")
+			}
+			io.WriteString(w, r.Proto)
+		}))}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(tls.NewListener(l, c.Config())) }()
+	defer func() { server.Close(); <-served }()
+	var conns []net.Conn
+	for range 10 { // that never shake hands
+		conn, err := net.DialTimeout("tcp", inner.Addr().String(), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+	}
+	conns[0].SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := conns[0].Read(make([]byte, 1)); err == nil || isTimeout(err) {
+		t.Errorf("the oldest is still open: %v", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(cert)
+	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "gate.example"}}
+	defer tr.CloseIdleConnections()
+	res, err := (&http.Client{Transport: tr, Timeout: 30 * time.Second}).Post("https://"+inner.Addr().String()+"/", "text/plain", strings.NewReader("unread"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "HTTP/1.1" {
+		t.Errorf("got %q, %v", b, err)
+	}
+	old, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", inner.Addr().String(),
+		&tls.Config{RootCAs: pool, ServerName: "gate.example", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	if err == nil {
+		old.Close()
+		t.Error("TLS 1.1 is spoken")
+	}
+}
