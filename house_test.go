@@ -47,7 +47,7 @@ var arrows = map[string]struct {
 	"channels/webhook":      {[]string{"approval", "channels", "locale"}, "one way out"},
 	"listener":              {nil, "it knows connections, and nobody who makes them"},
 	"webhook":               {[]string{"approval", "channels"}, "it reads button data with channels"},
-	"config":                {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "heartbeat", "locale", "policy"}, "it composes the sections that packages own"},
+	"config":                {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "heartbeat", "listener", "locale", "policy"}, "it composes the sections that packages own"},
 	"app": {[]string{"approval", "channels", "channels/line", "channels/slack", "channels/webhook", "config", "downstream", "gateway", "heartbeat", "hooks", "listener", "locale", "policy", "rest", "store", "upstream", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"own":             {nil, "it starts the program as a stranger would, and knows it by its socket"},

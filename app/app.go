@@ -21,6 +21,7 @@ import (
 	"countersign/config"
 	"countersign/gateway"
 	"countersign/heartbeat"
+	"countersign/listener"
 	"countersign/store"
 	"countersign/webhook"
 )
@@ -57,6 +58,7 @@ type App struct {
 	listening       []net.Listener
 	servers         []*http.Server // one for each of listening
 	limits          *limits
+	certificates    []*listener.Certificate
 
 	stopping context.Context // ends when Stop begins
 	begin    context.CancelFunc
@@ -73,6 +75,7 @@ type App struct {
 	relearn   chan struct{} // a reload brought new channels
 	requota   chan struct{} // the quota is to be read now
 	quotas    quotas
+	unread    atomic.Pointer[string] // why the configuration was last not read again; nil: it was
 }
 
 type step struct {
@@ -221,6 +224,9 @@ func (a *App) Start() error {
 		a.goes(func() { a.watch(a.work) })
 	}
 	a.goes(func() { a.socket.Run(a.work) })
+	for _, c := range a.certificates {
+		a.goes(func() { c.Run(a.work) })
+	}
 	a.heartbeat.Start()
 	for i, l := range a.listening {
 		a.running.Go(func() {

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -23,6 +25,9 @@ const (
 	nameWebhook = "webhook"
 	nameSocket  = "socket"
 )
+
+// keyOf is the key of the configuration that a listener's certificate stands under.
+var keyOf = map[string]string{nameAPI: "tls", nameWebhook: "webhook_tls"}
 
 // How many connections each listener holds at most, where there are enough file descriptors for all.
 const (
@@ -68,25 +73,22 @@ func newLimits(cfg *config.Config, socket bool) *limits {
 // known notes that the sender of a request has shown who they are.
 func known(r *http.Request) { listener.Known(r.Context()) }
 
-// remote says where a request came from.
-func (a *App) remote(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return "local"
-	}
-	return host
-}
+// origin says where a request came from.
+func (a *App) origin(r *http.Request) listener.Origin { return a.live.Load().cfg.Proxies.Origin(r) }
+
+// remote is that for the log.
+func (a *App) remote(r *http.Request) string { return a.origin(r).String() }
 
 // bodies says which limits a request's body is under, and who counts as its sender. Whoever reads a body
 // elsewhere than at a webhook has looked at the token before.
 func (a *App) bodies(r *http.Request) (*listener.Bodies, string) {
 	if strings.HasPrefix(r.URL.Path, "/webhook/") {
-		return a.limits.strangers, a.remote(r)
+		return a.limits.strangers, a.origin(r).Site()
 	}
 	if auth := r.Header.Get("Authorization"); auth != "" {
 		return a.limits.known, auth
 	}
-	return a.limits.known, a.remote(r)
+	return a.limits.known, a.origin(r).Site()
 }
 
 // listen binds the addresses, so that one in use is known before anything is served.
@@ -101,22 +103,30 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	local := maps.Clone(ours)
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
-		a.serveOn(nameAPI, a.listener, ours.before(api))
+		if err := a.serveOn(nameAPI, a.listener, cfg.TLS, ours.before(api)); err != nil {
+			return err
+		}
 		return a.onSocket(cfg, local.before(api))
 	}
-	a.serveOn(nameAPI, a.listener, ours.before(api))
+	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, ours.before(api)); err != nil {
+		return err
+	}
 	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
 		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)
 	}
-	a.serveOn(nameWebhook, a.hooks, a.webhooks().before(http.NotFoundHandler()))
+	if err := a.serveOn(nameWebhook, a.hooks, cfg.WebhookTLS, a.webhooks().before(http.NotFoundHandler())); err != nil {
+		return err
+	}
 	return a.onSocket(cfg, local.before(api))
 }
 
 // serveOn prepares a server; it does not serve yet. Over the API somebody may wait for a person or follow a
-// stream, for which their handlers set the time-outs anew; a webhook is over in seconds.
-func (a *App) serveOn(name string, bound net.Listener, h http.Handler) {
+// stream, for which their handlers set the time-outs anew; a webhook is over in seconds. pair is the
+// certificate; nil: plain HTTP.
+func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
 	connections := a.limits.connections[name]
-	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8), Bodies: a.bodies})
+	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8), Bodies: a.bodies,
+		Shared: func(from netip.Addr) bool { return a.live.Load().cfg.Proxies.Trust(from) }})
 	s := &http.Server{
 		Handler: l.Handler(h), ConnContext: l.Context, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -124,8 +134,20 @@ func (a *App) serveOn(name string, bound net.Listener, h http.Handler) {
 	if name == nameWebhook {
 		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 15*time.Second, 30*time.Second, 16<<10
 	}
-	a.listening, a.servers = append(a.listening, l), append(a.servers, s)
-	a.metrics.listeners.add(name, l)
+	var serving net.Listener = l
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetHTTP1(true)
+	if pair != nil {
+		c, err := listener.NewCertificate(keyOf[name], *pair, a.o.Now, a.part("http"))
+		if err != nil {
+			return errors.Join(err, bound.Close())
+		}
+		a.certificates = append(a.certificates, c)
+		a.metrics.listeners.certificates[name] = c
+		serving = tls.NewListener(l, c.Config())
+	}
+	a.listening, a.servers = append(a.listening, serving), append(a.servers, s)
+	a.metrics.listeners.open[name] = l
 	a.onStop("listener "+bound.Addr().String(), func(ctx context.Context) error {
 		err := s.Shutdown(ctx)
 		if err != nil {
@@ -136,4 +158,5 @@ func (a *App) serveOn(name string, bound net.Listener, h http.Handler) {
 		}
 		return err
 	})
+	return nil
 }

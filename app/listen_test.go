@@ -2,11 +2,20 @@ package app_test
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -139,4 +148,150 @@ func TestRule12_HalfSentWebhooksAreFewAtATime(t *testing.T) {
 	w.tapLINE("hana", id, "approve")
 	w.expect(transfer(2000), client.Approved)
 	w.eventually("they were given up", func() bool { return w.metric(`countersign_request_bodies{sender="webhook"}`) == 0 })
+}
+
+// issue writes a certificate for 127.0.0.1 and its key, and returns the certificate in PEM.
+func issue(t *testing.T, serial int64, cert, key string) []byte {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(serial), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(5 * 24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	for path, b := range map[string][]byte{cert: said, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})} {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return said
+}
+
+// The webhooks over TLS, with a certificate that is renewed while the gate runs.
+func TestTLSWithRenewal(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(issue(t, 1, cert, key))
+	w := newWorld(t, webhooksApart, replacing("agents:", "webhook_tls: {cert: "+cert+", key: "+key+"}\nagents:"))
+	serial := func() int64 {
+		t.Helper()
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", w.app.WebhookAddr(), &tls.Config{RootCAs: pool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	if got := serial(); got != 1 {
+		t.Errorf("certificate %d is in use", got)
+	}
+	status, body := w.request(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, "", "POST", "https://"+w.app.WebhookAddr()+"/webhook/line", "{}")
+	if status != 401 {
+		t.Errorf("an unsigned webhook got %d %s", status, body)
+	}
+	if status, _ := w.request(&http.Transport{}, "", "POST", "http://"+w.app.WebhookAddr()+"/webhook/line", "{}"); status != 400 {
+		t.Errorf("without TLS: got %d", status)
+	}
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "webhook_tls: the certificate in use expires at") {
+		t.Errorf("five days before its end /readyz says %s", got)
+	}
+	if got, soon := w.metric(`countersign_tls_certificate_expiry_timestamp_seconds{listener="webhook"}`), time.Now().Add(6*24*time.Hour).Unix(); int64(got) > soon || got <= 0 {
+		t.Errorf("the metric says %d", got)
+	}
+	pool.AppendCertsFromPEM(issue(t, 2, cert, key))
+	if err := w.app.Reload(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(); got != 2 {
+		t.Errorf("after the renewal certificate %d is in use", got)
+	}
+	if err := os.WriteFile(cert, []byte("half of"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.app.Reload(w.ctx); err == nil {
+		t.Error("a configuration with a broken certificate was read")
+	}
+	if got := serial(); got != 2 {
+		t.Errorf("with a broken file certificate %d is in use", got)
+	}
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "the earlier certificate stays in use") || !strings.Contains(got, "was not read again") {
+		t.Errorf("/readyz says %s", got)
+	}
+}
+
+// A reload that failed is a problem until one succeeds.
+func TestAFailedReloadIsInReadyz(t *testing.T) {
+	w := newWorld(t)
+	good, err := os.ReadFile(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.path, append([]byte("lisen: 127.0.0.1:1\n"), good...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the problem", func() bool { return strings.Contains(w.get("/readyz"), "countersign.yaml:1:1: unknown key") })
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) {
+		t.Errorf("the gate is not ready for it: %s", got)
+	}
+	w.expect(client.Call{Tool: "read_ledger"}, client.Allow)
+	if err := os.WriteFile(w.path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("it is gone", func() bool { return !strings.Contains(w.get("/readyz"), "not read again") })
+}
+
+// Rule 2.12: those behind a trusted proxy are counted each for themselves, and nobody else is believed.
+func TestRule12_SendersBehindAProxy(t *testing.T) {
+	for _, tt := range []struct {
+		proxies string
+		want    int // bodies on their way of 40 by as many clients, as it is said
+	}{{"127.0.0.0/8", 40}, {"192.0.2.1", 16}} {
+		w := newWorld(t, replacing("agents:", "trusted_proxies: ["+tt.proxies+"]\nagents:"))
+		for i := range 40 {
+			w.half(w.app.Addr(), fmt.Sprintf("POST /webhook/line HTTP/1.1\r\nX-Forwarded-For: 192.0.2.99, 203.0.113.%d\r\nContent-Type: application/json\r\nX-Line-Signature: %s",
+				i, base64.StdEncoding.EncodeToString(make([]byte, 32))), "x")
+		}
+		w.eventually("all have come", func() bool {
+			m := w.metric(`countersign_request_bodies{sender="webhook"}`)
+			return m == tt.want && m+w.metric(`countersign_request_bodies_refused_total{sender="webhook"}`) == 40
+		})
+		w.stop()
+	}
+}
+
+// Whoever is let in without a token was brought by nobody, a trusted proxy or not.
+func TestATrustedProxyBringsNoAnonymousCallers(t *testing.T) {
+	w := newWorld(t, webhooksApart, replacing("agents:", "anonymous_agent: bot\ntrusted_proxies: [127.0.0.0/8]\nagents:"))
+	send := func(header string) int {
+		t.Helper()
+		c := w.dial(w.app.Addr())
+		c.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := fmt.Fprintf(c, "POST /v1/calls HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 22\r\n%s\r\n%s", w.app.Addr(), header, `{"tool":"read_ledger"}`); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	if got := send(""); got != 200 {
+		t.Fatalf("without any such header: got %d", got)
+	}
+	for _, h := range []string{"X-Forwarded-For: 127.0.0.1\r\n", "Forwarded: for=127.0.0.1\r\n", "X-Forwarded-Proto: http\r\n", "Via: 1.1 x\r\n"} {
+		if got := send(h); got != 401 {
+			t.Errorf("%q: got %d, want 401", h, got)
+		}
+	}
 }

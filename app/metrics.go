@@ -77,7 +77,7 @@ func newMetrics(a *App) *metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
-	m.listeners = &listenerStates{limits: a.limits, known: map[string]*listener.Listener{}}
+	m.listeners = &listenerStates{a.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
 	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, pending, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -157,13 +157,12 @@ func (s *serverStates) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// listenerStates tells what the listeners hold.
+// listenerStates tells what the listeners hold. The maps are complete before the first of them is served.
 type listenerStates struct {
-	limits *limits
-	known  map[string]*listener.Listener // by name; complete before the first is served
+	limits       *limits
+	open         map[string]*listener.Listener
+	certificates map[string]*listener.Certificate
 }
-
-func (s *listenerStates) add(name string, l *listener.Listener) { s.known[name] = l }
 
 var (
 	connections = prometheus.NewDesc("countersign_connections", "Open connections, by listener.", []string{"listener"}, nil)
@@ -171,23 +170,27 @@ var (
 		"Connections that were closed because there were too many: evicted in favour of a new one, or refused since all were in use.", []string{"listener", "reason"}, nil)
 	bodyCount = prometheus.NewDesc("countersign_request_bodies", "Request bodies that are on their way, by sender.", []string{"sender"}, nil)
 	bodyBytes = prometheus.NewDesc("countersign_request_body_bytes", "Bytes of request bodies that have come and are not done with, by sender.", []string{"sender"}, nil)
+	expiry    = prometheus.NewDesc("countersign_tls_certificate_expiry_timestamp_seconds", "When the certificate in use expires, by listener.", []string{"listener"}, nil)
 	bodyBusy  = prometheus.NewDesc("countersign_request_bodies_refused_total", "Request bodies that had to give way because there were too many, by sender.", []string{"sender"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (s *listenerStates) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connections, closings, bodyCount, bodyBytes, bodyBusy} {
+	for _, d := range []*prometheus.Desc{connections, closings, bodyCount, bodyBytes, bodyBusy, expiry} {
 		ch <- d
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (s *listenerStates) Collect(ch chan<- prometheus.Metric) {
-	for name, l := range s.known {
+	for name, l := range s.open {
 		st := l.Stats()
 		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(st.Open), name)
 		ch <- prometheus.MustNewConstMetric(closings, prometheus.CounterValue, float64(st.Evicted), name, "evicted")
 		ch <- prometheus.MustNewConstMetric(closings, prometheus.CounterValue, float64(st.Refused), name, "refused")
+	}
+	for name, c := range s.certificates {
+		ch <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, float64(c.Expires().Unix()), name)
 	}
 	for sender, b := range map[string]*listener.Bodies{"webhook": s.limits.strangers, "token": s.limits.known} {
 		st := b.Stats()

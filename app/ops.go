@@ -70,6 +70,12 @@ func (a *App) problems() []string {
 	} else if known && q.low() {
 		ps = append(ps, fmt.Sprintf("the month's LINE messages are running out (%d of %d)", q.used, q.limit))
 	}
+	if why := a.unread.Load(); why != nil {
+		ps = append(ps, "the configuration was not read again ("+*why+"): the earlier one stays in force")
+	}
+	for _, c := range a.certificates {
+		ps = append(ps, c.Problems()...)
+	}
 	ps = append(ps, a.serverProblems()...)
 	for name, why := range a.sender.Paused() {
 		ps = append(ps, "the channel "+name+" is paused ("+why+"): replace its token in the configuration")

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,9 @@ import (
 func (a *App) Reload(ctx context.Context) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
+	for _, c := range a.certificates {
+		c.Refresh()
+	}
 	old := a.live.Load()
 	if old.cfg.Path == "" {
 		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
@@ -69,6 +73,7 @@ func (a *App) Reload(ctx context.Context) error {
 	default:
 	}
 	a.socket.Reconfigured()
+	a.unread.Store(nil)
 	a.metrics.reloaded(true)
 	a.log.Info("the configuration was read again and is in force", "file", cfg.Path)
 	for _, s := range loosened {
@@ -81,12 +86,27 @@ func (a *App) Reload(ctx context.Context) error {
 }
 
 func (a *App) reloadFailed(ctx context.Context, why error) error {
+	brief := briefly(why)
+	a.unread.Store(&brief)
 	a.metrics.reloaded(false)
 	a.log.Error("the configuration was NOT read again; the running one stays in force", "error", why)
 	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
 		a.log.Error("the failed reload could not be audited", "error", err)
 	}
 	return fmt.Errorf("reload: %w", why)
+}
+
+// briefly says in one line why a configuration could not be used.
+func briefly(why error) string {
+	invalid, ok := errors.AsType[*config.InvalidError](why)
+	if !ok {
+		return why.Error()
+	}
+	said := invalid.Problems[0].String()
+	if n := len(invalid.Problems) - 1; n > 0 {
+		said += fmt.Sprintf(", and %d more", n)
+	}
+	return said
 }
 
 // needRestart names the keys that changed and are only read at start-up.
@@ -98,6 +118,8 @@ func needRestart(old, cfg *config.Config) []string {
 	}{
 		{"listen", old.Listen != cfg.Listen},
 		{"webhook_listen", old.WebhookListen != cfg.WebhookListen},
+		{"tls", !reflect.DeepEqual(old.TLS, cfg.TLS)},
+		{"webhook_tls", !reflect.DeepEqual(old.WebhookTLS, cfg.WebhookTLS)},
 		{"socket", old.Socket != cfg.Socket},
 		{"store", old.Store != cfg.Store},
 		{"mcp", !reflect.DeepEqual(old.MCP, cfg.MCP)},

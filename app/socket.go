@@ -138,6 +138,5 @@ func (a *App) onSocket(cfg *config.Config, h http.Handler) error {
 	if err != nil {
 		return err
 	}
-	a.serveOn(nameSocket, l, h)
-	return nil
+	return a.serveOn(nameSocket, l, nil, h)
 }

@@ -98,6 +98,8 @@ func (c *checker) check(root ast.Node) {
 			c.errorf("$.webhook_listen", "webhook_listen is the same address as listen; leave it out to take webhooks there")
 		}
 	}
+	c.certificates()
+	c.proxies()
 	c.publicURL()
 	c.store()
 	c.timeZone()

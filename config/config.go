@@ -15,6 +15,7 @@ import (
 	"countersign/channels/slack"
 	outbound "countersign/channels/webhook"
 	"countersign/heartbeat"
+	"countersign/listener"
 	"countersign/policy"
 
 	"github.com/goccy/go-yaml/ast"
@@ -24,6 +25,11 @@ import (
 type File struct {
 	Listen        string `yaml:"listen" json:"listen"`
 	WebhookListen string `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"` // "": webhooks come in on Listen
+	// TLS and WebhookTLS are the certificates of Listen and WebhookListen; nil: plain HTTP.
+	TLS        *listener.Pair `yaml:"tls,omitempty" json:"tls,omitempty"`
+	WebhookTLS *listener.Pair `yaml:"webhook_tls,omitempty" json:"webhook_tls,omitempty"`
+	// TrustedProxies are the addresses and networks that are believed in saying whose request they bring.
+	TrustedProxies []string `yaml:"trusted_proxies,omitempty" json:"trusted_proxies,omitempty"`
 	// Socket is the path of a unix socket that the API is also served on; "": none.
 	Socket    string  `yaml:"socket,omitempty" json:"socket,omitempty"`
 	PublicURL string  `yaml:"public_url,omitempty" json:"public_url,omitempty"` // without a slash at its end
@@ -142,6 +148,8 @@ type Config struct {
 	Location *time.Location `yaml:"-" json:"-"`
 	// Policy is the compiled policy; a file without one quarantines everything.
 	Policy *policy.Policy `yaml:"-" json:"-"`
+	// Proxies is what TrustedProxies says.
+	Proxies listener.Proxies `yaml:"-" json:"-"`
 	// PolicyConfig is what Policy was compiled from.
 	PolicyConfig policy.Config `yaml:"-" json:"-"`
 }

@@ -43,7 +43,11 @@ func (a Anonymous) Admit(r *http.Request) (agent string, ok bool) {
 		if host, port := hostPort(r.Host); !loopbackHost(host) || port != at.AddrPort().Port() {
 			return "", false
 		}
-		if o := r.Header["Origin"]; len(o) > 1 || len(o) == 1 && !strings.EqualFold(o[0], "http://"+r.Host) {
+		own := "http://" + r.Host
+		if r.TLS != nil {
+			own = "https://" + r.Host
+		}
+		if o := r.Header["Origin"]; len(o) > 1 || len(o) == 1 && !strings.EqualFold(o[0], own) {
 			return "", false
 		}
 		return a.TCP, a.TCP != ""

@@ -34,7 +34,7 @@ type Trial struct {
 }
 
 // ServerURL is where the gate of a configuration has its API, seen from its own machine.
-func ServerURL(cfg *config.Config) string { return "http://" + dialable(cfg.Listen) }
+func ServerURL(cfg *config.Config) string { return scheme(cfg.TLS != nil) + dialable(cfg.Listen) }
 
 // WebhookURL is where the gate of a configuration takes webhooks: from outside where that is known, else
 // as seen from its own machine.
@@ -43,9 +43,16 @@ func WebhookURL(cfg *config.Config) string {
 	case cfg.PublicURL != "":
 		return cfg.PublicURL
 	case cfg.WebhookListen != "":
-		return "http://" + dialable(cfg.WebhookListen)
+		return scheme(cfg.WebhookTLS != nil) + dialable(cfg.WebhookListen)
 	}
 	return ServerURL(cfg)
+}
+
+func scheme(tls bool) string {
+	if tls {
+		return "https://"
+	}
+	return "http://"
 }
 
 // dialable is an address to listen on as one to call.
