@@ -5,6 +5,7 @@ package countersign_test
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
@@ -133,6 +134,58 @@ func TestEachPackageTellsItsStoryOnce(t *testing.T) {
 		if told != 1 {
 			t.Errorf("%s has %d package comments, want one", p.ImportPath, told)
 		}
+	}
+}
+
+// Rule 2.12, both ways: what is served has time-outs, and what is asked outside follows no redirect, which
+// could take a token elsewhere.
+func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
+	needed := map[string][]string{"Server": {"ReadHeaderTimeout"}, "Client": {"CheckRedirect"}}
+	bare := []string{"DefaultClient", "Get", "Head", "Post", "PostForm", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"}
+	found := map[string]int{}
+	for _, p := range packages(t) {
+		for _, f := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fromHTTP := func(e ast.Expr) string {
+				if s, ok := e.(*ast.SelectorExpr); ok {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "http" {
+						return s.Sel.Name
+					}
+				}
+				return ""
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if name := fromHTTP(n); slices.Contains(bare, name) {
+						t.Errorf("%s: http.%s has no time-outs", fset.Position(n.Pos()), name)
+					}
+				case *ast.CompositeLit:
+					name := fromHTTP(n.Type)
+					for _, field := range needed[name] {
+						found[name]++
+						if !slices.ContainsFunc(n.Elts, func(e ast.Expr) bool {
+							kv, ok := e.(*ast.KeyValueExpr)
+							if !ok {
+								return false
+							}
+							key, ok := kv.Key.(*ast.Ident)
+							return ok && key.Name == field
+						}) {
+							t.Errorf("%s: http.%s without %s", fset.Position(n.Pos()), name, field)
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	if found["Server"] == 0 || found["Client"] == 0 {
+		t.Errorf("nothing was looked at: %v", found)
 	}
 }
 

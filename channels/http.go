@@ -28,6 +28,7 @@ const maxAnswer = 1 << 20
 func NewHTTPClient(timeout time.Duration) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 32
+	t.MaxResponseHeaderBytes = 64 << 10
 	t.IdleConnTimeout = 90 * time.Second
 	return &http.Client{
 		Transport:     &bounded{t, timeout},

@@ -71,9 +71,11 @@ func NewTransport() *http.Transport {
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 256,
-		IdleConnTimeout:     4 * time.Second,
-		DisableCompression:  true,
-		Protocols:           new(http.Protocols),
+
+		MaxResponseHeaderBytes: 256 << 10, // what follows is bounded by maxMessage
+		IdleConnTimeout:        4 * time.Second,
+		DisableCompression:     true,
+		Protocols:              new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
 	return t
