@@ -90,6 +90,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
+	a.log = slog.New(approval.LogHandler(a.log.Handler(), a.masker))
 	if a.o.Env == nil {
 		a.o.Env = os.LookupEnv
 	}
@@ -152,6 +153,14 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	return a, a.listen(cfg)
+}
+
+// masker is what is masked by the configuration in force.
+func (a *App) masker() *approval.Masker {
+	if l := a.live.Load(); l != nil {
+		return l.maker.Masker
+	}
+	return nil
 }
 
 func (a *App) part(name string) *slog.Logger { return a.log.With("component", name) }

@@ -172,8 +172,10 @@ func (a *App) keyboard(agent string) (approval.Actor, bool) {
 
 // showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says.
 func (a *App) showAtKeyboard(r approval.Request) string {
-	args := a.live.Load().maker.Masker.ArgsLimited(r.Args, 4000)
-	return fmt.Sprintf("%s\n\n%s, risk %s\n%s", approval.Visible(r.HumanMessage), r.Target(), r.Risk, approval.Visible(args))
+	m := a.masker()
+	args := m.ArgsLimited(r.Args, 4000)
+	why, _ := m.Text(r.HumanMessage)
+	return fmt.Sprintf("%s\n\n%s, risk %s\n%s", approval.Visible(why), r.Target(), r.Risk, approval.Visible(args))
 }
 
 // serverProblems names the MCP servers that cannot be used, and tools that cannot be offered.

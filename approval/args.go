@@ -613,7 +613,7 @@ func plainKey(key string) bool {
 			return false
 		}
 	}
-	return len((*Masker)(nil).find(key)) == 0
+	return len((*Masker)(nil).ForLogs().find(key, nil)) == 0
 }
 
 // countCharacters returns "1 character", "2 characters".

@@ -82,7 +82,8 @@ type Gate struct {
 	editable func(string) bool
 	people   func(string) (Actor, bool)
 	keyboard func(string) (Actor, bool)
-	masker   atomic.Pointer[Masker]
+	masker   atomic.Pointer[Masker] // of the messages of rules, which people decide by
+	records  atomic.Pointer[Masker] // of audit events
 	log      *slog.Logger
 	wall     func() time.Time
 
@@ -126,12 +127,15 @@ func NewGate(o Options) *Gate {
 	}
 	g.store = noted{o.Store, g.ahead.fail}
 	g.policy.Store(&o.Policy)
-	g.masker.Store(o.Masker)
+	g.SetMasker(o.Masker)
 	return g
 }
 
 // SetMasker says anew what is masked in audit events and in the messages of rules.
-func (g *Gate) SetMasker(m *Masker) { g.masker.Store(m) }
+func (g *Gate) SetMasker(m *Masker) {
+	g.masker.Store(m)
+	g.records.Store(m.ForLogs())
+}
 
 // Policy returns the policy in force.
 func (g *Gate) Policy() Policy { return *g.policy.Load() }
@@ -246,10 +250,20 @@ func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	return j
 }
 
+// line is foreign text as it stands in a record: with its secrets masked, on one line.
+func (m *Masker) line(s string) string {
+	if s == "" {
+		return ""
+	}
+	s, _ = m.Text(s)
+	return Visible(s)
+}
+
 // maxAuditArgs is how much of an allowed or denied call's args its audit event keeps, in bytes.
 const maxAuditArgs = 1024
 
 func (g *Gate) callData(j judged) []byte {
+	m := g.records.Load()
 	d := struct {
 		Args       string `json:"args"`
 		ArgsHash   string `json:"args_hash"`
@@ -260,8 +274,8 @@ func (g *Gate) callData(j judged) []byte {
 		TurnID     string `json:"turn_id,omitempty"`
 		Observed   Action `json:"observed,omitempty"`
 	}{
-		g.masker.Load().ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
-		j.call.Scope, j.call.SessionID, j.call.TurnID, "",
+		m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
+		m.line(j.call.Scope), m.line(j.call.SessionID), m.line(j.call.TurnID), "",
 	}
 	if j.verdict.Observe {
 		d.Observed = j.verdict.Action
@@ -455,9 +469,26 @@ func (g *Gate) queue(tx Tx, n Notification) error {
 func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error {
 	if e.CorrelationID = Correlation(ctx); e.CorrelationID == "" {
 		e.CorrelationID = e.ApprovalID // time and the outbox act for the request itself
+	} else if !isMadeID(e.CorrelationID) { // whoever calls has chosen it
+		e.CorrelationID = g.records.Load().line(e.CorrelationID)
+	}
+	if e.Reason != "" {
+		e.Reason, _ = g.records.Load().Text(e.Reason) // a person's or an agent's own words
+		e.Reason = VisibleLines(e.Reason)
 	}
 	_, err := tx.Append(e)
 	return err
+}
+
+// isMadeID reports whether id reads as one of the gate's own: a ULID or [rand.Text], which are no secrets though
+// one in some hundred thousand looks like a cloud's key.
+func isMadeID(id string) bool {
+	for i := range len(id) {
+		if c := id[i]; (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return len(id) == 26
 }
 
 // settle ends what is due: a pending request whose deadline has come expires, an approval past its

@@ -736,6 +736,36 @@ func TestRule11_AllowedCallsAreOnRecordMaskedAndCut(t *testing.T) {
 	}
 }
 
+// TestRule3_NothingAnAgentSaysIsOnRecordUnmasked: whatever an agent puts into a call, its secrets stand in no audit
+// row, nor does what cannot be seen.
+func TestRule3_NothingAnAgentSaysIsOnRecordUnmasked(t *testing.T) {
+	const hidden = "hunter2hunter2"
+	url := "https://u:" + hidden + "@h/\u202e"
+	for _, action := range []approval.Action{approval.Allow, approval.Deny, approval.Quarantine} {
+		w := newWorld(t)
+		w.ctx = approval.WithCorrelation(w.ctx, "Bearer "+hidden)
+		w.policy(func(approval.Call) approval.Verdict {
+			return approval.Verdict{Action: action, Risk: approval.RiskLow, Rule: "r", ReasonCode: "c", Message: "m", Timeout: time.Hour}
+		})
+		c := call(`{"url":"` + "https://u:" + hidden + `@h","x":"token=$(` + hidden + `)","https://u:` + hidden + `@h":1}`)
+		c.Scope, c.SessionID, c.TurnID, c.Rationale, c.Preview = url, url, url, url, url
+		if o := w.check(c); o.Request != nil {
+			if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: o.Request.ID, By: approval.Actor{Kind: approval.Agent, Name: "bot"}, Via: approval.ViaAPI, Reason: url}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		es, err := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 50})
+		if err != nil || len(es) == 0 {
+			t.Fatal(es, err)
+		}
+		for _, e := range es {
+			if row := fmt.Sprintf("%+v %s", e, e.Data); strings.Contains(row, hidden) || strings.Contains(row, "\u202e") {
+				t.Errorf("%s: %s", action, row)
+			}
+		}
+	}
+}
+
 func TestObserveAllowsAndRecordsWhatWouldHaveHappened(t *testing.T) {
 	w := newWorld(t)
 	w.policy(func(approval.Call) approval.Verdict {

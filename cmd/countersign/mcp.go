@@ -63,7 +63,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 		return err
 	}
 	defer g.Close()
-	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
+	log := slog.New(approval.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}), func() *approval.Masker { return nil }))
 	gate := &wrap.Gate{Client: g.Client}
 	if g.own != nil {
 		gate.Renew = g.renew

@@ -1,0 +1,327 @@
+package approval
+
+import (
+	"sort"
+	"strings"
+)
+
+// commands is what a text, taken for a shell's or a program's, may run: a guess that errs towards running. It is
+// asked only where a value stands under a secret's name, and decides whether people are shown that value.
+//
+// Quotes are not paired, for a text could be made in which a shell pairs them otherwise: what is in quotes is read
+// like all else, which finds more than runs, never less.
+type commands struct {
+	words []span // a command, or an argument that may be one: what follows sudo, env, exec …
+	// data is whether the text runs what it holds as data: by eval, a variable where a command stands, a pipe into
+	// a shell. Of such a text it cannot be said which of its words will run.
+	data bool
+}
+
+// wrappers are programs that run what their arguments name, with how many words that are no flags come before it.
+var wrappers = func() map[string]int {
+	m := map[string]int{
+		"timeout": 1, "flock": 1, "chroot": 1, "ssh": 1, "taskset": 1, "chrt": 1, "su": 1, "runuser": 1, "setpriv": 0,
+	}
+	for name := range strings.FieldsSeq(`sudo doas env exec command builtin nohup nice ionice time setsid stdbuf watch strace ltrace
+		unshare nsenter script systemd-run firejail bwrap start-stop-daemon torsocks proxychains proxychains4 unbuffer coproc
+		docker podman nerdctl kubectl run npx pnpx bunx uvx uv pipx pkexec gosu su-exec tini dumb-init busybox toybox caffeinate
+		faketime fakeroot eatmydata catchsegv gdb valgrind perf entr reptyr winpty start call cmd trap`) {
+		m[name] = 0
+	}
+	return m
+}()
+
+var (
+	shells = setOf("sh bash zsh ksh mksh dash ash fish csh tcsh pwsh powershell cmd ssh su runuser trap watch at batch " +
+		"crontab tmux screen osascript")
+	interpreters = setOf("python python2 python3 perl ruby node nodejs deno bun php lua tclsh awk gawk mawk psql sqlite3")
+	evaluators   = setOf("eval alias source . xargs parallel iex invoke-expression")
+	// calls run a string that they are given, in one language or another.
+	calls = setOf("system popen exec execl execle execlp execv execve execvp execvpe execfile execsync execfilesync eval spawn " +
+		"spawnl spawnv spawnvp spawnsync function shell_exec passthru proc_open pcntl_exec startprocess check_output check_call")
+	keywords = setOf("if then else elif do while until for in case esac fi done select function")
+	// folders are variables that stand before a command's path.
+	folders = strings.NewReplacer("${HOME}", "", "$HOME", "", "${PWD}", "", "$PWD", "")
+)
+
+// commandScan reads a text once, from its start to its end.
+type commandScan struct {
+	s     string
+	out   commands
+	shell bool // a shell was named: what is in quotes may be for it
+	code  bool // a call that runs strings was named
+	state
+	outer []state // of the substitutions that are open
+}
+
+// state is where the scan stands in one simple command.
+type state struct {
+	expecting bool // the next word may be run
+	wrapped   bool // after a program that runs its arguments: flags are its own
+	flagged   bool // after a flag, whose argument the next word may be
+	skip      bool // after a redirection: the next word is a file
+	piped     bool // after |
+	before    int  // words that come before the command
+	group     bool // of an outer state: it was left at ( and not at $(
+	tick      bool // … at `
+}
+
+// commandsOf reads s in time linear in its length.
+func commandsOf(s string) commands {
+	c := commandScan{s: s, state: state{expecting: true}}
+	for i := 0; i < len(s); {
+		i = c.step(i)
+	}
+	variable := strings.ContainsAny(s, "$`%")
+	c.out.data = c.out.data || (c.shell || c.code) && variable || strings.Contains(s, "subprocess") || strings.Contains(s, "child_process")
+	return c.out
+}
+
+// wordStart returns where the word around i begins that may be run; -1 where there is none.
+func (c *commands) wordStart(i int) int {
+	n := sort.Search(len(c.words), func(n int) bool { return c.words[n].end > i })
+	if n == len(c.words) || c.words[n].start > i {
+		return -1
+	}
+	return c.words[n].start
+}
+
+// next begins a simple command.
+func (c *commandScan) next(piped bool) { c.state = state{expecting: true, piped: piped} }
+
+func (c *commandScan) enter(group, tick bool) {
+	if len(c.outer) < maxWalk {
+		now := c.state
+		now.group, now.tick = group, tick
+		c.outer = append(c.outer, now)
+	}
+	c.next(false)
+}
+
+// leave ends what enter began: after a substitution its command goes on, after all else a new one begins.
+func (c *commandScan) leave() {
+	n := len(c.outer)
+	if n == 0 {
+		c.next(false)
+		return
+	}
+	was := c.outer[n-1]
+	c.outer = c.outer[:n-1]
+	if c.next(false); !was.group {
+		was.group, was.tick = false, false
+		c.state = was
+	}
+}
+
+// step handles what is at i, and returns where to go on.
+func (c *commandScan) step(i int) int {
+	s := c.s
+	before := byte(' ')
+	if i > 0 {
+		before = s[i-1]
+	}
+	switch b := s[i]; b {
+	case ' ', '\t', '\r', '\v', '\f':
+	case '\n':
+		if slashesBefore(s[max(0, i-64):i])%2 == 0 {
+			c.next(false)
+		}
+	case ';', '{', '}':
+		c.next(false)
+	case '|':
+		if i+1 < len(s) && s[i+1] == '|' {
+			c.next(false)
+			return i + 2
+		}
+		c.next(true)
+	case '&':
+		if before != '>' && before != '<' {
+			c.next(false)
+		}
+	case '(':
+		if called := identifierBefore(s, i); called != "" && calls[strings.ToLower(called)] {
+			c.out.data = true
+		}
+		c.enter(before != '$' && before != '<' && before != '>', false)
+	case ')':
+		c.leave()
+	case '`':
+		if n := len(c.outer); n > 0 && c.outer[n-1].tick {
+			c.leave()
+		} else {
+			c.enter(false, true)
+		}
+	case '!':
+		if isSpace(before) || isQuote(before) || before == '=' || before == '(' {
+			c.next(false)
+		}
+	default:
+		end := c.wordEnd(i)
+		c.word(i, end)
+		return end
+	}
+	return i + 1
+}
+
+// wordEnd returns where the word at i ends. ${…} belongs to it.
+func (c *commandScan) wordEnd(i int) int {
+	for i < len(c.s) {
+		switch b := c.s[i]; b {
+		case ';', '|', '&', '(', ')', '`', '{', '}':
+			return i
+		case '\\':
+			i++
+		case '$':
+			if i+1 < len(c.s) && c.s[i+1] == '{' {
+				if n := strings.IndexAny(c.s[i:min(len(c.s), i+256)], "}\n"); n > 0 {
+					i += n
+				}
+			}
+		default:
+			if isSpace(b) {
+				return i
+			}
+		}
+		i++
+	}
+	return len(c.s)
+}
+
+var unquoting = strings.NewReplacer(`"`, "", `'`, "", `\`, "")
+
+// maxQuotedWord is how much white space and all a command in quotes may hold.
+const maxQuotedWord = 4096
+
+// mark takes the word at start for one that may be run. One whose quote is open goes on to where it closes.
+func (c *commandScan) mark(start, end int) {
+	for _, quote := range []string{`"`, `'`} {
+		if strings.Count(c.s[start:end], quote)%2 == 1 {
+			line := c.s[end:min(len(c.s), end+maxQuotedWord-(end-start)%maxQuotedWord)]
+			if n := strings.IndexAny(line, quote+"\n"); n >= 0 {
+				end += n
+			}
+		}
+	}
+	c.out.words = appendSpan(c.out.words, span{start, end})
+}
+
+func (c *commandScan) word(start, end int) {
+	raw := c.s[start:end]
+	w := raw
+	if strings.ContainsAny(w, "\"'\\") {
+		w = unquoting.Replace(w)
+	}
+	if w == "" {
+		return
+	}
+	base := w[strings.LastIndexAny(w, `/\`)+1:]
+	if base = strings.TrimSuffix(strings.ToLower(base), ".exe"); calls[base] {
+		c.code = true
+	}
+	if !c.expecting {
+		switch {
+		case shells[base]:
+			c.shell = true
+			return
+		case w == "--", strings.HasPrefix(w, "-exec"), strings.HasPrefix(w, "-ok"):
+			c.next(false)
+			c.wrapped = true
+			return
+		case !c.shell || !isQuote(raw[0]):
+			return
+		}
+		c.next(false) // a command for the shell
+	}
+	switch {
+	case c.skip:
+		c.skip = false
+	case isRedirection(w):
+		c.skip = strings.TrimRight(w, "<>&") == "" || strings.Trim(w, "0123456789<>&") == "" && w[len(w)-1] == '>'
+	case keywords[w]:
+	case isAssignment(w):
+		c.flagged = false
+		c.out.data = c.out.data || strings.Contains(raw, "'") && strings.Contains(raw, "$")
+	case w[0] == '-' && len(w) > 1 && (c.wrapped || start == 0):
+		c.wrapped = true
+		c.flagged = w != "--" && !strings.Contains(w, "=")
+	default:
+		c.command(start, end, w, base)
+	}
+}
+
+// command handles a word that may be run.
+func (c *commandScan) command(start, end int, w, base string) {
+	c.mark(start, end)
+	if strings.Contains(folders.Replace(w), "$") || len(w) > 2 && w[0] == '%' && w[len(w)-1] == '%' {
+		c.out.data = true
+	}
+	before, wrapper := wrappers[base]
+	switch {
+	case evaluators[base]:
+		c.out.data = true
+		c.expecting = false
+	case shells[base] || wrapper:
+		c.shell = c.shell || shells[base]
+		c.out.data = c.out.data || c.piped && shells[base]
+		c.wrapped, c.flagged, c.before = true, false, before
+	case interpreters[base] && c.piped:
+		c.out.data = true
+		c.expecting = false
+	case c.flagged:
+		c.flagged = false
+	case c.before > 0:
+		c.before--
+	default:
+		c.expecting = false
+	}
+}
+
+func isRedirection(w string) bool {
+	rest := strings.TrimLeft(w, "0123456789")
+	return rest != "" && (rest[0] == '<' || rest[0] == '>')
+}
+
+// isAssignment reports whether a word begins with NAME=, NAME+= or NAME[…]=.
+func isAssignment(w string) bool {
+	i := 0
+	for i < len(w) && (w[i] == '_' || isAlnum(w[i])) {
+		i++
+	}
+	if i == 0 || '0' <= w[0] && w[0] <= '9' {
+		return false
+	}
+	if i < len(w) && w[i] == '[' {
+		if n := strings.IndexByte(w[i:], ']'); n > 0 {
+			i += n + 1
+		}
+	}
+	if i < len(w) && w[i] == '+' {
+		i++
+	}
+	return i < len(w) && w[i] == '='
+}
+
+func identifierBefore(s string, end int) string {
+	start := end
+	for start > 0 && end-start < 32 && (s[start-1] == '_' || isAlnum(s[start-1])) {
+		start--
+	}
+	return s[start:end]
+}
+
+// isFlag reports whether a word may be a flag with its argument after it.
+func isFlag(word string) bool {
+	return len(word) > 1 && word[0] == '-' && word != "--" && !strings.Contains(word, "=")
+}
+
+// wordBefore returns the word before the one that begins at i, without quotes.
+func wordBefore(s string, i int) string {
+	for i > 0 && (isSpace(s[i-1]) || isQuote(s[i-1])) {
+		i--
+	}
+	start := i
+	for start > 0 && i-start < maxNameBytes && !isSpace(s[start-1]) && !isQuote(s[start-1]) {
+		start--
+	}
+	return s[start:i]
+}

