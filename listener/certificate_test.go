@@ -18,6 +18,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -66,6 +68,24 @@ func serial(t *testing.T, c *Certificate) int64 {
 	return got.Leaf.SerialNumber.Int64()
 }
 
+// logBuffer is a log that is written while it is read.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // Renewed files are taken; broken ones leave the earlier certificate in use, and are said.
 func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -76,9 +96,10 @@ func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
 		dead, deadKey := issue(t, 3, noon.Add(-2*day), noon.Add(-day))
 		write(t, p.Cert, cert1)
 		write(t, p.Key, key1)
-		now := noon
-		var log bytes.Buffer
-		c, err := NewCertificate("tls", p, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
+		var now atomic.Pointer[time.Time]
+		now.Store(&noon)
+		var log logBuffer
+		c, err := NewCertificate("tls", p, func() time.Time { return *now.Load() }, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,9 +152,9 @@ func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
 		write(t, p.Key, key1)
 		look()
 		want("the first one again", 1, "")
-		now = noon.Add(80 * day)
+		now.Store(new(noon.Add(80 * day)))
 		want("ten days before its end", 1, "expires at 2027-02-19")
-		now = noon.Add(91 * day)
+		now.Store(new(noon.Add(91 * day)))
 		want("after its end", 1, "expired at 2027-02-19")
 		if got := c.Expires(); !got.Equal(noon.Add(90 * day)) {
 			t.Errorf("it expires at %s", got)
