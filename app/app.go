@@ -144,7 +144,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		Failpoint: o.Failpoint,
 	})
 
-	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: a.gate, Entries: cfg.Heartbeat(), Logger: a.part("heartbeat"), Observe: a.metrics.beat})
+	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: a.gate, Entries: cfg.Heartbeat(), Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ PEOPLE
 channels:
 CHANNELS
 notifications: {max_retries: 3, first_retry: 1s, max_backoff: 2s}
+heartbeat: []                              # it goes by the machine's clock, and would come in between
 policy:
   rules:
     - {name: closing, tools: [close_books], risk: critical, message: A closed month cannot be opened again}

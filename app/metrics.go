@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/line"
+	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/upstream"
 )
@@ -121,8 +122,8 @@ func (m *metrics) Paused(channel string, paused bool) {
 
 func (m *metrics) webhook(channel, result string) { m.webhooks.WithLabelValues(channel, result).Inc() }
 
-func (m *metrics) beat(entry string, _ time.Duration, err error) {
-	m.heartbeats.WithLabelValues(entry, outcome(err == nil)).Inc()
+func (m *metrics) beat(r heartbeat.Run) {
+	m.heartbeats.WithLabelValues(r.Entry, outcome(r.Err == nil)).Inc()
 }
 
 func (m *metrics) reloaded(ok bool) { m.reloads.WithLabelValues(outcome(ok)).Inc() }

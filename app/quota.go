@@ -165,6 +165,9 @@ func (a *App) status(to approval.Actor) []string {
 	for name := range a.sender.Paused() {
 		lines = append(lines, l.Say("status_paused", "channel", name))
 	}
+	if to.Admin {
+		lines = append(lines, a.beatStatus(to)...)
+	}
 	return lines
 }
 

@@ -155,6 +155,8 @@ type Page[T any] struct {
 	Next  string // the After of the next page; "" at the end
 	// Quotas come with the notification log: what channels with a monthly limit have sent, as far as known.
 	Quotas []Quota
+	// Heartbeat comes with it too: what the heartbeat's entries did last.
+	Heartbeat []Beat
 }
 
 // Approvals lists requests. For people.
@@ -259,12 +261,13 @@ func list[T any](ctx context.Context, c *Client, what string, q url.Values, afte
 		Events        []T     `json:"events"`
 		Next          string  `json:"next"`
 		Quotas        []Quota `json:"quotas"`
+		Heartbeat     []Beat  `json:"heartbeat"`
 	}
 	if err := c.do(ctx, http.MethodGet, "/v1/"+what, q, nil, &out, 0); err != nil {
 		return Page[T]{}, err
 	}
 	// One of the three lists is there, whichever list it was.
-	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next, Quotas: out.Quotas}, nil
+	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next, Quotas: out.Quotas, Heartbeat: out.Heartbeat}, nil
 }
 
 // passing reports whether err may be over in a moment: the server is away, or too busy.

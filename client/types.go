@@ -276,3 +276,20 @@ type Quota struct {
 	Limit   *int      `json:"limit"` // nil: there is none
 	At      time.Time `json:"at"`    // when the platform said so
 }
+
+// Beat is the last run of one of the heartbeat's entries.
+type Beat struct {
+	Entry  string      `json:"entry"`
+	At     *time.Time  `json:"at"`               // nil: it has not run since the program's start
+	Result string      `json:"result,omitempty"` // ok, or failed: the log says why
+	Counts *BeatCounts `json:"counts,omitempty"`
+}
+
+// BeatCounts are what a run moved, and how many requests waited after it.
+type BeatCounts struct {
+	Pending    int `json:"pending"`
+	Expired    int `json:"expired"`
+	ReNotified int `json:"re_notified"` // requests that people were reminded of
+	Retried    int `json:"retried"`     // failed notifications that got one more try
+	Unknown    int `json:"unknown"`     // calls that nobody reported back on
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -496,11 +497,7 @@ func (c *checker) heartbeat() {
 		if c.badly[path] {
 			continue
 		}
-		if j.Name != heartbeat.CheckPendingApprovals {
-			c.errorf(path+".name", "there is no heartbeat task %q; there is %s", j.Name, heartbeat.CheckPendingApprovals)
-		} else {
-			c.unique(path+".name", "entry", j.Name, names)
-		}
+		c.task(path, &c.cfg.File.Heartbeat[i], names)
 		if why := badSchedule(j.Schedule); why != "" {
 			c.errorf(path+".schedule", "the schedule %q %s", j.Schedule, why)
 		}
@@ -510,6 +507,32 @@ func (c *checker) heartbeat() {
 		if j.Params.MaxReminders < 0 {
 			c.errorf(path+".params.max_reminders", "max_reminders cannot be negative; 0 reminds nobody")
 		}
+	}
+}
+
+// task judges what an entry runs, which may be said under either key, or alike under both.
+func (c *checker) task(path string, j *Job, names map[string]int) {
+	at := path + ".name"
+	if c.badly[at] || c.badly[path+".task"] {
+		return
+	}
+	switch named, tasked := c.said[at], c.said[path+".task"]; {
+	case named && tasked && j.Task != j.Name:
+		c.errorf(path+".task", "name and task say the same thing in two ways, and here they differ: %q and %q; keep one", j.Name, j.Task)
+		return
+	case tasked && !named:
+		at, j.Name = path+".task", j.Task
+	case !named:
+		at = path
+	}
+	switch {
+	case j.Name == heartbeat.CheckPendingApprovals:
+		c.unique(at, "entry", j.Name, names)
+	case at == path:
+		c.errorf(at, "this entry does not say what it runs; there is name: %s", heartbeat.CheckPendingApprovals)
+	default:
+		near := meant(j.Name, []string{heartbeat.CheckPendingApprovals})
+		c.errorf(at, "there is no heartbeat task %q%s", j.Name, cmp.Or(near, "; there is "+heartbeat.CheckPendingApprovals))
 	}
 }
 

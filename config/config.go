@@ -85,6 +85,7 @@ type Channels struct {
 // Job is one line of the heartbeat's table.
 type Job struct {
 	Name     string    `yaml:"name" json:"name"`
+	Task     string    `yaml:"task" json:"-"` // another spelling of Name
 	Schedule string    `yaml:"schedule" json:"schedule"`
 	Enabled  bool      `yaml:"enabled" json:"enabled"`
 	Params   JobParams `yaml:"params" json:"params"`
@@ -118,7 +119,7 @@ func (f *File) setDefaults() {
 	f.MCP.Hold = defaultHold
 	f.Heartbeat = nil
 	for _, e := range heartbeat.DefaultEntries() {
-		f.Heartbeat = append(f.Heartbeat, Job{e.Name, e.Schedule, e.Enabled, JobParams(e.Params)})
+		f.Heartbeat = append(f.Heartbeat, Job{Name: e.Name, Schedule: e.Schedule, Enabled: e.Enabled, Params: JobParams(e.Params)})
 	}
 }
 

@@ -150,7 +150,7 @@ func TestDefaults(t *testing.T) {
 		want := File{
 			Listen: "127.0.0.1:8787", Store: "sqlite:countersign.db", TimeZone: "UTC",
 			MCP:           MCP{Hold: 45 * time.Second},
-			Heartbeat:     []Job{{"check_pending_approvals", "*/5 * * * *", true, JobParams{15 * time.Minute, 3}}},
+			Heartbeat:     []Job{{Name: "check_pending_approvals", Schedule: "*/5 * * * *", Enabled: true, Params: JobParams{15 * time.Minute, 3}}},
 			Notifications: Notifications{3, 10 * time.Second, 5 * time.Minute},
 		}
 		if diff := cmp.Diff(want, cfg.File); diff != "" {
@@ -185,6 +185,29 @@ func TestHeartbeatListReplacesTheDefault(t *testing.T) {
 		Params: heartbeat.Params{RemindAfter: 90 * time.Second, MaxReminders: 3}}}
 	if diff := cmp.Diff(want, cfg.Heartbeat()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// The entry as the document it comes from has it, with task beside name, and the default as ours writes it.
+func TestHeartbeatEntriesCanBePastedIn(t *testing.T) {
+	const whole = "schedule: \"*/5 * * * *\",\n     enabled: true,\n     params: {},\n   }\n"
+	for name, text := range map[string]string{
+		"name and task": "heartbeat:\n - {\n     name: \"check_pending_approvals\",\n     task: \"check_pending_approvals\",\n     " + whole,
+		"task":          "heartbeat:\n - {\n     task: \"check_pending_approvals\",\n     " + whole,
+		"block":         "heartbeat:\n  - task: check_pending_approvals\n    schedule: \"*/5 * * * *\"   # every 5 minutes\n    params:\n      max_reminders: 3\n",
+		"name":          "heartbeat:\n  - {name: check_pending_approvals, schedule: \"*/5 * * * *\", enabled: true, params: {remind_after: 15m, max_reminders: 3}}\n",
+	} {
+		cfg, problems := parseText(t, text)
+		if len(problems) > 0 && strings.Contains(fmt.Sprint(problems), "heartbeat") {
+			t.Errorf("%s: %v", name, problems)
+		}
+		if diff := cmp.Diff(heartbeat.DefaultEntries(), cfg.Heartbeat()); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+	}
+	cfg, _ := parseText(t, "heartbeat:\n  - {task: check_pending_approvals, enabled: false}\n")
+	if got := cfg.Heartbeat(); len(got) != 1 || got[0].Enabled {
+		t.Errorf("switched off: %+v", got)
 	}
 }
 

@@ -82,6 +82,11 @@ func (c Counts) LogValue() slog.Value {
 		slog.Int("retried", c.Retried), slog.Int("pruned", c.Pruned))
 }
 
+// String is the line that the log and the admins get.
+func (c Counts) String() string {
+	return fmt.Sprintf("Approvals: %d pending, %d expired, %d re-notified", c.Pending, c.Expired, c.Reminded)
+}
+
 // moved reports whether the run changed anything worth a line in the log.
 func (c Counts) moved() bool { return c.Expired+c.Unknown+c.Reminded+c.Retried > 0 }
 
@@ -90,8 +95,18 @@ type Options struct {
 	Gate    Gate
 	Entries []Entry
 	Logger  *slog.Logger
-	// Observe is told of each run: how long it took and whether it failed. nil: nobody is.
-	Observe func(entry string, took time.Duration, err error)
+	Now     func() time.Time // nil: time.Now
+	// Observe is told of each run. nil: nobody is.
+	Observe func(Run)
+}
+
+// Run is one run of an entry.
+type Run struct {
+	Entry  string
+	At     time.Time // when it began
+	Took   time.Duration
+	Counts Counts
+	Err    error
 }
 
 // Heartbeat is a running cron table.
@@ -101,6 +116,9 @@ type Heartbeat struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	stop   sync.Once
+
+	mu   sync.Mutex
+	last map[string]Run // by the entry's name
 }
 
 // New returns a heartbeat over the enabled entries. It does nothing before Start.
@@ -108,8 +126,11 @@ func New(o Options) (*Heartbeat, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	o.Entries = slices.Clone(o.Entries)
-	h := &Heartbeat{o: o}
+	h := &Heartbeat{o: o, last: map[string]Run{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	logger := cronLogger{o.Logger}
 	h.cron = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(logger), cron.WithChain(cron.SkipIfStillRunning(logger)))
@@ -149,20 +170,43 @@ func (h *Heartbeat) Stop(ctx context.Context) error {
 	return err
 }
 
+// Enabled are the names of the entries that run, in the order of the table.
+func (h *Heartbeat) Enabled() []string {
+	var names []string
+	for _, e := range h.o.Entries {
+		if e.Enabled {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Last returns the last run of the entry, if it has run since the program's start.
+func (h *Heartbeat) Last(entry string) (Run, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, ok := h.last[entry]
+	return r, ok
+}
+
 func (h *Heartbeat) tick(e Entry) {
-	start := time.Now()
-	c, err := h.runRecovered(e)
-	took := time.Since(start)
+	r := Run{Entry: e.Name, At: h.o.Now()}
+	start := time.Now() // the difference is the monotonic clock's
+	r.Counts, r.Err = h.runRecovered(e)
+	r.Took = time.Since(start)
+	h.mu.Lock()
+	h.last[e.Name] = r
+	h.mu.Unlock()
 	if h.o.Observe != nil {
-		h.o.Observe(e.Name, took, err)
+		h.o.Observe(r)
 	}
 	switch {
-	case err != nil:
-		h.o.Logger.Error("heartbeat run failed; the next one tries again", "entry", e.Name, "took", took, "counts", c, "error", err)
-	case c.moved():
-		h.o.Logger.Info("heartbeat", "entry", e.Name, "took", took, "counts", c)
+	case r.Err != nil:
+		h.o.Logger.Error("heartbeat run failed; the next one tries again", "entry", e.Name, "took", r.Took, "counts", r.Counts, "error", r.Err)
+	case r.Counts.moved():
+		h.o.Logger.Info(r.Counts.String(), "entry", e.Name, "took", r.Took, "counts", r.Counts)
 	default:
-		h.o.Logger.Debug("heartbeat", "entry", e.Name, "took", took, "counts", c)
+		h.o.Logger.Debug(r.Counts.String(), "entry", e.Name, "took", r.Took, "counts", r.Counts)
 	}
 }
 

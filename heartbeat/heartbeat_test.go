@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,7 +148,7 @@ func TestAPanicCostsOneRun(t *testing.T) {
 		var failures []error
 		h, err := New(Options{Gate: g, Entries: []Entry{{Name: CheckPendingApprovals, Schedule: "@every 1m", Enabled: true}},
 			Logger:  slog.New(slog.NewTextHandler(&log, nil)),
-			Observe: func(_ string, _ time.Duration, err error) { failures = append(failures, err) }})
+			Observe: func(r Run) { failures = append(failures, r.Err) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,6 +163,68 @@ func TestAPanicCostsOneRun(t *testing.T) {
 		}
 	})
 }
+
+// What moved something is one line in the seed's words; what moved nothing, or was not there yet, is none.
+func TestARunThatMovedSomethingIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type line struct {
+			level slog.Level
+			msg   string
+		}
+		var lines []line
+		moved := []Counts{{Pending: 4, Pruned: 9}, {Pending: 3, Expired: 1}, {Pending: 3, Reminded: 2}, {Pending: 3, Retried: 1}, {Pending: 3, Unknown: 1}}
+		run := -1
+		g := &countedGate{next: func() Counts { return moved[run] }}
+		h, err := New(Options{Gate: g, Now: func() time.Time { return time.Unix(1e9, 0) }, Entries: []Entry{{Name: CheckPendingApprovals, Schedule: "@every 1m",
+			Enabled: true, Params: Params{RemindAfter: time.Minute, MaxReminders: 1}}},
+			Logger: slog.New(recorder(func(r slog.Record) {
+				if strings.HasPrefix(r.Message, "Approvals") {
+					lines = append(lines, line{r.Level, r.Message})
+				}
+			}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := h.Last(CheckPendingApprovals); ok || !slices.Equal(h.Enabled(), []string{CheckPendingApprovals}) {
+			t.Errorf("a run before the start; entries %v", h.Enabled())
+		}
+		h.Start()
+		time.Sleep(time.Second)
+		for run = range moved {
+			time.Sleep(time.Minute)
+			r, ok := h.Last(CheckPendingApprovals)
+			if !ok || r.Counts != moved[run] || r.Err != nil || !r.At.Equal(time.Unix(1e9, 0)) {
+				t.Errorf("run %d is remembered as %+v", run, r)
+			}
+		}
+		h.Stop(context.Background())
+		want := []line{{slog.LevelDebug, "Approvals: 4 pending, 0 expired, 0 re-notified"}, {slog.LevelInfo, "Approvals: 3 pending, 1 expired, 0 re-notified"},
+			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 2 re-notified"}, {slog.LevelInfo, "Approvals: 3 pending, 0 expired, 0 re-notified"},
+			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 0 re-notified"}}
+		if !slices.Equal(lines, want) {
+			t.Errorf("lines %v\nwant %v", lines, want)
+		}
+	})
+}
+
+// countedGate moves what it is told to.
+type countedGate struct{ next func() Counts }
+
+func (g *countedGate) Expire(context.Context) (int, error)  { return g.next().Expired, nil }
+func (g *countedGate) Overdue(context.Context) (int, error) { return g.next().Unknown, nil }
+func (g *countedGate) Remind(context.Context, time.Duration, int) (int, error) {
+	return g.next().Reminded, nil
+}
+func (g *countedGate) RetryFailed(context.Context) (int, error)  { return g.next().Retried, nil }
+func (g *countedGate) Prune(context.Context) (int, error)        { return g.next().Pruned, nil }
+func (g *countedGate) PendingCount(context.Context) (int, error) { return g.next().Pending, nil }
+
+type recorder func(slog.Record)
+
+func (recorder) Enabled(context.Context, slog.Level) bool        { return true }
+func (f recorder) Handle(_ context.Context, r slog.Record) error { f(r); return nil }
+func (f recorder) WithAttrs([]slog.Attr) slog.Handler            { return f }
+func (f recorder) WithGroup(string) slog.Handler                 { return f }
 
 func TestBadEntriesAreRefused(t *testing.T) {
 	for _, tt := range []struct {

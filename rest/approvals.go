@@ -300,7 +300,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		ns = ns[:limit]
 		list.Next = optional(ns[limit-1].ID)
 	}
-	list.Notifications, list.Quotas = wire(ns, wireNotification), s.quotas()
+	list.Notifications, list.Quotas, list.Heartbeat = wire(ns, wireNotification), s.quotas(), s.beats()
 	return x.answer(http.StatusOK, list)
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	Stopping context.Context
 	// Quotas says what is known of the channels' months. nil: nothing.
 	Quotas func() []Quota
+	// Heartbeat says what the heartbeat's entries did last. nil: there are none.
+	Heartbeat func() []Beat
 	// Anonymous says who callers without a token are, now. nil: nobody.
 	Anonymous func() Anonymous
 	// Authenticated is told of a request whose sender has shown who they are, before its body is read. nil: nobody.
@@ -48,6 +50,7 @@ type Server struct {
 	stopping  context.Context
 	patience  time.Duration
 	quotas    func() []Quota
+	beats     func() []Beat
 	anonymous func() Anonymous
 	admitted  func(*http.Request) // Options.Authenticated
 	remote    func(*http.Request) string
@@ -62,13 +65,16 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, anonymous: o.Anonymous,
+	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat, anonymous: o.Anonymous,
 		admitted: o.Authenticated, remote: o.Remote, patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.quotas == nil {
 		s.quotas = func() []Quota { return nil }
+	}
+	if s.beats == nil {
+		s.beats = func() []Beat { return nil }
 	}
 	if s.anonymous == nil {
 		s.anonymous = func() Anonymous { return Anonymous{} }

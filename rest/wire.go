@@ -278,6 +278,7 @@ type notificationList struct {
 	Notifications []notification `json:"notifications" nullable:"false" description:"Newest first."`
 	Next          optional       `json:"next" description:"The after of the next page; null at the end."`
 	Quotas        []Quota        `json:"quotas,omitempty" description:"What channels with a monthly limit have sent this month, as far as the platform has said."`
+	Heartbeat     []Beat         `json:"heartbeat,omitempty" description:"What each entry of the heartbeat that is switched on did last."`
 	_             struct{}       `additionalProperties:"false"`
 }
 
@@ -288,6 +289,25 @@ type Quota struct {
 	Limit   *int     `json:"limit" description:"null: there is none."`
 	At      string   `json:"at" format:"date-time" description:"When the platform said so."`
 	_       struct{} `additionalProperties:"false"`
+}
+
+// Beat is the last run of one of the heartbeat's entries.
+type Beat struct {
+	Entry  string     `json:"entry"`
+	At     *string    `json:"at" format:"date-time" description:"When it began; null: it has not run since the program's start."`
+	Result string     `json:"result,omitempty" enum:"ok,failed" description:"failed: a step of it did, and the log says why; the counts are of the others."`
+	Counts *BeatCount `json:"counts,omitempty"`
+	_      struct{}   `additionalProperties:"false"`
+}
+
+// BeatCount is what a run moved, and how many requests waited after it.
+type BeatCount struct {
+	Pending    int      `json:"pending" description:"Requests that waited for a person after the run."`
+	Expired    int      `json:"expired"`
+	ReNotified int      `json:"re_notified" description:"Requests that people were reminded of."`
+	Retried    int      `json:"retried" description:"Failed notifications that got one more try."`
+	Unknown    int      `json:"unknown" description:"Calls that nobody reported back on, whose outcome is now unknown."`
+	_          struct{} `additionalProperties:"false"`
 }
 
 type eventList struct {

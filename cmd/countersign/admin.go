@@ -78,10 +78,18 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 	case c.Follow:
 		return c.follow(ctx, s, g, page, from)
 	case c.JSON:
-		return printJSON(s.out, list("notifications", page))
+		out := list("notifications", page)
+		if len(page.Quotas) > 0 {
+			out["quotas"] = page.Quotas
+		}
+		if len(page.Heartbeat) > 0 {
+			out["heartbeat"] = page.Heartbeat
+		}
+		return printJSON(s.out, out)
 	case len(page.Items) == 0:
 		s.printf("No notifications.\n")
 		quotas(s, page.Quotas)
+		beats(s, page.Heartbeat)
 		return nil
 	}
 	now := time.Now()
@@ -91,7 +99,25 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 	}
 	table(s.out, rows...)
 	quotas(s, page.Quotas)
+	beats(s, page.Heartbeat)
 	return nil
+}
+
+// beats says what the heartbeat did last.
+func beats(s *std, all []client.Beat) {
+	for _, b := range all {
+		name := visible(b.Entry)
+		if b.At == nil {
+			s.printf("\nHeartbeat %s: not run since the server's start\n", name)
+			continue
+		}
+		at := b.At.UTC().Format(time.DateTime) + " UTC"
+		if b.Result != "ok" || b.Counts == nil {
+			s.printf("\nHeartbeat %s, %s: failed; the server's log says why\n", name, at)
+			continue
+		}
+		s.printf("\nHeartbeat %s, %s: %d pending, %d expired, %d re-notified\n", name, at, b.Counts.Pending, b.Counts.Expired, b.Counts.ReNotified)
+	}
 }
 
 // quotas says how many of the month's messages are used.

@@ -383,10 +383,16 @@ func notification(id, status string) map[string]any {
 
 func (f *fakeGate) notifications(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("status") == "sent" {
-		answer(w, 200, map[string]any{"notifications": []any{}, "next": nil})
+		answer(w, 200, map[string]any{"notifications": []any{}, "next": nil, "heartbeat": []any{map[string]any{"entry": "check_pending_approvals", "at": nil}}})
 		return
 	}
-	answer(w, 200, map[string]any{"notifications": []any{notification(pendingID, "failed")}, "next": nil})
+	answer(w, 200, map[string]any{"notifications": []any{notification(pendingID, "failed")}, "next": nil,
+		"quotas": []any{map[string]any{"channel": "line", "used": 7, "limit": nil, "at": "2026-11-21T09:00:00.000Z"}},
+		"heartbeat": []any{
+			map[string]any{"entry": "check_pending_approvals", "at": "2026-11-21T09:05:00.000Z", "result": "ok",
+				"counts": map[string]int{"pending": 3, "expired": 1, "re_notified": 2, "retried": 0, "unknown": 0}},
+			map[string]any{"entry": "other", "at": "2026-11-21T09:05:00.000Z", "result": "failed"},
+		}})
 }
 
 // events sends two changes and then refuses, so that whoever follows comes to an end.

@@ -201,7 +201,7 @@ func pages[T any](limit int, fetch func(after string, limit int) (client.Page[T]
 			return all, err
 		}
 		all.Items, all.Next = append(all.Items, page.Items...), page.Next
-		all.Quotas = page.Quotas
+		all.Quotas, all.Heartbeat = page.Quotas, page.Heartbeat
 		if page.Next == "" || len(page.Items) == 0 || limit > 0 && len(all.Items) >= limit {
 			return all, nil
 		}
