@@ -88,15 +88,15 @@ var English = map[Phrase]string{
 	SayNewerThanNo:   "The request that is pending now is newer than your message, so nothing was denied. Use its buttons, or type: deny <id> <reason>",
 	SayWhichOne:      "{n} requests are pending, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
 	SayNotUnderstood: "I did not understand that. Type \"yes\" to see what is waiting, \"approve <id>\" or \"deny <id> <reason>\" to decide. \"help\" tells the rest.",
-	SayUnclear:       "That could mean yes or no, so nothing was decided. Use the card's buttons, or type only: approve <id>",
+	SayUnclear:       "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>",
 	SayHelp: "What you can type:\n" +
 		"pending: what waits for a decision, with buttons\n" +
 		"show <id>: all of a request\n" +
-		"approve <id> [reason] · deny <id> [reason]: decide it\n" +
+		"approve <id> · deny <id> [reason]: decide it\n" +
 		"status: how things stand\n" +
 		"log: the last notifications and what became of them (admins)\n" +
 		"help: this\n" +
-		"A reply that quotes a card may leave out the id. Nothing is approved by a bare \"yes\".",
+		"A reply that quotes a card may leave out the id. Nothing is approved by a bare \"yes\", and an approval takes a reason only where the card asks for one.",
 	SayHelpStranger:   "This is Countersign. I do not know you: whoever runs it must put your user id into the configuration. It is: {address}",
 	SayNotAdmin:       "Only an admin may see the notification log.",
 	SayWelcome:        "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. Whoever runs me must put this user id into the configuration, at your name:\n{address}",

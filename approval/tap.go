@@ -18,7 +18,7 @@ const (
 	IntentApprove Intent = "approve"
 	IntentDeny    Intent = "deny"
 	IntentOther   Intent = "other"   // words that mean none of these
-	IntentUnclear Intent = "unclear" // words that could be a yes and could be a no
+	IntentUnclear Intent = "unclear" // a word for yes, with more that may change it
 
 	IntentReason  Intent = "reason"  // why, of what was denied before
 	IntentPending Intent = "pending" // what waits for a decision, with buttons
@@ -195,7 +195,110 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	if err != nil || targets == nil {
 		return answer, err
 	}
+	clear, err := g.clear(ctx, tx, t, targets)
+	switch {
+	case err != nil:
+		return Tapped{}, err
+	case !clear:
+		return g.unclear(ctx, tx, t)
+	}
 	return g.decideEach(ctx, tx, t, targets)
+}
+
+// clear reports whether typed words say one thing of their targets: an approval is the word, and the id or
+// the quote, and nothing else, but for a reason where one is required; and what quotes one card names no
+// other request. Whoever may not decide is told so first, and of what is over how it ended.
+func (g *Gate) clear(ctx context.Context, tx Tx, t Tap, targets []string) (bool, error) {
+	if t.Text == "" || t.By.Kind != Human || !t.By.Approver {
+		return true, nil
+	}
+	if t.RequestID != "" && t.QuotedID != "" {
+		ids, err := g.quoted(tx, t)
+		if err != nil || len(ids) > 0 && !slices.ContainsFunc(targets, func(id string) bool { return slices.Contains(ids, id) }) {
+			return false, err
+		}
+	}
+	if t.Intent != IntentApprove || blank(t.Reason) {
+		return true, nil
+	}
+	over := true
+	for _, id := range targets {
+		r, err := g.settled(ctx, tx, id)
+		switch {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return false, err
+		case r.Status == Pending && r.RequireReason:
+			return true, nil
+		case r.Status == Pending:
+			over = false
+		}
+	}
+	return over, nil
+}
+
+// unclear answers words that decide nothing with the cards of the requests that they name, or else with
+// what waits.
+func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+	ids, err := g.named(tx, t)
+	if err != nil {
+		return Tapped{}, err
+	}
+	e := Event{Type: EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove), Reason: "unclear", Data: marshal(map[string]any{"via": t.Channel})}
+	var text string
+	var open []Request
+	if len(ids) == 0 {
+		var total int
+		if open, total, err = g.waiting(ctx, tx); err != nil {
+			return Tapped{}, err
+		}
+		if text = g.say(t.By, SayUnclear); total == 0 {
+			text = g.say(t.By, SayNothingWaits)
+		}
+	} else {
+		var over []string
+		for _, id := range ids {
+			r, err := g.settled(ctx, tx, id)
+			switch {
+			case errors.Is(err, ErrNotFound):
+				over = append(over, g.say(t.By, SayNoRequest))
+			case err != nil:
+				return Tapped{}, err
+			case r.Status == Pending:
+				e.ApprovalID, e.Agent, e.Tool, e.Risk = r.ID, r.Agent, r.Target(), r.Risk
+				open = append(open, r)
+			default:
+				over = append(over, g.refusal(t, judgeDecision(r, Decision{By: t.By}), id))
+			}
+		}
+		if text = strings.Join(over, "\n"); len(open) > 0 {
+			text = g.say(t.By, SayUnclear)
+		}
+		open = open[:min(len(open), maxReplyCards)]
+	}
+	if err := g.audit(ctx, tx, e); err != nil {
+		return Tapped{}, err
+	}
+	return Tapped{Text: text}, g.reply(tx, t, Notification{Text: text}, open)
+}
+
+// named returns the requests that words name or quote, none where they do neither.
+func (g *Gate) named(tx Tx, t Tap) ([]string, error) {
+	if t.RequestID == "" {
+		if t.QuotedID == "" {
+			return nil, nil
+		}
+		return g.quoted(tx, t)
+	}
+	batch, err := tx.Batch(t.RequestID)
+	if err != nil || len(batch) == 0 {
+		return []string{t.RequestID}, err
+	}
+	var ids []string
+	for _, r := range batch {
+		ids = append(ids, r.ID)
+	}
+	return ids, nil
 }
 
 // decideEach carries out a tap on the requests that it is about, and answers the tapper.

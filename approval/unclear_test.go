@@ -1,14 +1,15 @@
 package approval_test
 
 import (
+	"fmt"
 	"testing"
 
 	"countersign/approval"
 )
 
-const toldUnclear = "That could mean yes or no, so nothing was decided. Use the card's buttons, or type only: approve <id>"
+const toldUnclear = "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>"
 
-// Words that could be a yes and could be a no decide nothing, not even where the next text was asked for.
+// A yes with more that may change it decides nothing, not even where the next text was asked for; the card comes.
 func TestUnclearWordsDecideNothing(t *testing.T) {
 	unclear := approval.Tap{Intent: approval.IntentUnclear, Text: "approve: not yet"}
 	t.Run("waiting", func(t *testing.T) {
@@ -17,7 +18,7 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 			t.Errorf("%+v", out)
 		}
-		if n := w.lastReply(); n.Text != toldUnclear || len(n.Cards) != 0 {
+		if n := w.lastReply(); n.Text != toldUnclear || len(n.Cards) != 1 || n.Cards[0] != id {
 			t.Errorf("%+v", n)
 		}
 	})
@@ -34,7 +35,7 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 		w := newWorld(t)
 		id := w.check(transfer).Request.ID
 		w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
-		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Explained) != 0 || w.request(id).ResolveReason != "" {
+		if out := w.line(hana, unclear); out.Text != "Nothing is waiting for a decision." || len(out.Explained) != 0 || w.request(id).ResolveReason != "" {
 			t.Errorf("%+v", out)
 		}
 	})
@@ -50,4 +51,106 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 			t.Errorf("%d refusals in %q", n, w.trail())
 		}
 	})
+}
+
+// typed is what a text was read as, by [channels.ParseWords].
+func typed(i approval.Intent, text, id, quoted, reason string) approval.Tap {
+	return approval.Tap{Intent: i, Text: text, RequestID: id, QuotedID: quoted, Reason: reason}
+}
+
+func TestTypedApprovalTakesAReasonOnlyWhereOneIsRequired(t *testing.T) {
+	const approve, deny, why = approval.IntentApprove, approval.IntentDeny, "agreed with finance"
+	for _, named := range []string{"id", "quote"} {
+		for _, required := range []bool{false, true} {
+			w := newWorld(t)
+			if required {
+				w.policy(needsReason)
+			}
+			id := w.check(transfer).Request.ID
+			w.check(call(`{"n":2}`))
+			w.send()
+			quoted := ""
+			tap := func(i approval.Intent, text, reason string) approval.Tapped {
+				if named == "id" {
+					return w.line(hana, typed(i, text, id, "", reason))
+				}
+				return w.line(hana, typed(i, text, "", quoted, reason))
+			}
+			quoted = w.notifications(approval.NotificationQuery{Channel: "line", ApprovalID: id})[0].MessageID
+			out := tap(approve, "approve: "+why, why)
+			if decided := len(out.Decided) == 1; decided != required {
+				t.Fatalf("%s, required %t: %+v", named, required, out)
+			}
+			if required {
+				if r := w.request(id); r.ResolveReason != why {
+					t.Errorf("%s: %+v", named, r)
+				}
+				continue
+			}
+			if n := w.lastReply(); out.Text != toldUnclear || len(n.Cards) != 1 || n.Cards[0] != id || w.request(id).Status != approval.Pending {
+				t.Errorf("%s: %+v, %+v", named, out, n)
+			}
+			if w.count("decision_refused:approve:unclear") != 1 {
+				t.Errorf("%s: trail %q", named, w.trail())
+			}
+			// A denial takes one, and its word alone decides too.
+			if out = tap(deny, "deny "+why, why); len(out.Decided) != 1 || w.request(id).ResolveReason != why {
+				t.Errorf("%s: %+v", named, out)
+			}
+			// Of what is over they are told how it ended, not to type it another way.
+			if out = tap(approve, "approve: "+why, why); out.Code != approval.CodeAlreadyResolved {
+				t.Errorf("%s: %+v", named, out)
+			}
+		}
+	}
+}
+
+// Slack's dialog has a field for the reason, which nobody types beside a word.
+func TestADialogsReasonIsNoTypedWord(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	out := w.tap(approval.Tap{By: hana, Channel: "slack", Intent: approval.IntentApprove, RequestID: id, Reason: "not a duplicate", Told: true})
+	if len(out.Decided) != 1 {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestWordsThatNameTwoRequestsDecideNeither(t *testing.T) {
+	for _, intent := range []approval.Intent{approval.IntentApprove, approval.IntentDeny} {
+		w := newWorld(t)
+		one, two := w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID
+		w.send()
+		card := w.notifications(approval.NotificationQuery{Channel: "line", ApprovalID: one})[0].MessageID
+		out := w.line(hana, typed(intent, string(intent)+" "+two, two, card, ""))
+		if len(out.Decided) != 0 || w.request(one).Status != approval.Pending || w.request(two).Status != approval.Pending {
+			t.Errorf("%s: %+v", intent, out)
+		}
+		if out = w.line(hana, typed(intent, string(intent)+" "+one, one, card, "")); len(out.Decided) != 1 {
+			t.Errorf("%s, of the card that is quoted: %+v", intent, out)
+		}
+	}
+}
+
+func TestUnclearWordsBringAtMostFiveCards(t *testing.T) {
+	w := newWorld(t)
+	var calls []approval.Call
+	for i := range 8 {
+		calls = append(calls, call(fmt.Sprintf(`{"n":%d}`, i)))
+	}
+	outs, err := w.gate.CheckBatch(w.ctx, calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tap := range []approval.Tap{
+		typed(approval.IntentUnclear, "approve all of it", outs[0].Request.BatchID, "", ""),
+		typed(approval.IntentApprove, "approve … fine", outs[0].Request.BatchID, "", "fine"),
+		typed(approval.IntentUnclear, "approve everything", "", "", ""),
+	} {
+		if out := w.line(hana, tap); out.Text != toldUnclear || len(out.Decided) != 0 || len(w.lastReply().Cards) != 5 {
+			t.Errorf("%q: %+v, %d cards", tap.Text, out, len(w.lastReply().Cards))
+		}
+	}
+	if n, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending, Limit: 20}); err != nil || len(n) != 8 {
+		t.Errorf("%d pending, %v", len(n), err)
+	}
 }

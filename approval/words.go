@@ -198,7 +198,7 @@ func (g *Gate) command(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 		return out, err
 	}
 	if t.Intent == IntentUnclear {
-		return answer(g.say(t.By, SayUnclear), nil)
+		return g.unclear(ctx, tx, t)
 	}
 	return answer(g.say(t.By, SayNotUnderstood), nil)
 }

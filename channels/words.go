@@ -12,9 +12,9 @@ import (
 
 // Words is what a typed text means.
 type Words struct {
-	Intent approval.Intent // IntentOther unless the text can mean nothing else; IntentUnclear for a doubtful approval
+	Intent approval.Intent // IntentOther unless the text can mean nothing else; IntentUnclear for a yes with anything that may change it
 	ID     string          // ULID, upper case; "" where the text names no request
-	Reason string          // as it was typed
+	Reason string          // as it was typed; of an approval it counts only where a reason is required
 }
 
 // lexicon is one language's words, in lower case.
@@ -37,8 +37,8 @@ type lexicon struct {
 // check" in Japanese, nor "了解", which is "I see".
 var lexicons = []lexicon{{
 	locale:  "en",
-	yes:     []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm"},
-	no:      []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline"},
+	yes:     []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm", "proceed"},
+	no:      []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline", "cancel"},
 	refuse:  []string{"deny", "reject", "refuse", "decline"},
 	asks:    []string{"?"},
 	reason:  []string{"reason"},
@@ -51,12 +51,13 @@ var lexicons = []lexicon{{
 	locale: "ja",
 	yes: []string{
 		"承認", "承認します", "承認する", "承認です", "はい", "ハイ", "許可", "許可します", "許可する",
-		"同意", "同意します", "同意する", "了承", "了承します", "オーケー", "オッケー", "okです",
+		"同意", "同意します", "同意する", "了承", "了承します", "オーケー", "オッケー", "okです", "続行", "続行します", "続行する",
 	},
 	no: []string{
 		"却下", "却下します", "却下する", "却下です", "いいえ", "いえ", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
 		"不承認", "不許可", "不可", "だめ", "ダメ", "駄目", "だめです", "ダメです", "駄目です",
 		"承認しない", "承認しません", "承認できない", "承認できません", "許可しない", "許可しません", "同意しない", "同意しません",
+		"キャンセル", "キャンセルします", "取り消し", "取り消します", "取消",
 	},
 	refuse: []string{
 		"却下", "却下します", "却下する", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
@@ -71,11 +72,11 @@ var lexicons = []lexicon{{
 	help:    []string{"ヘルプ", "使い方"},
 }, {
 	locale:  "th",
-	yes:     []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย"},
-	no:      []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน", "ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้"},
+	yes:     []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย", "ดำเนินการ", "ดำเนินการต่อ"},
+	no:      []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน", "ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้", "ยกเลิก"},
 	refuse:  []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่อนุมัติ", "ไม่อนุญาต"},
-	polite:  []string{"ครับ", "คับ", "ค่ะ", "ครับผม"},
-	asks:    []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ", "ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ"},
+	polite:  []string{"ครับ", "คับ", "ค่ะ", "ครับผม", "นะครับ", "นะคะ"},
+	asks:    []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ", "ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ", "คะ"},
 	reason:  []string{"เหตุผล"},
 	pending: []string{"รออนุมัติ", "รายการ", "รายการรออนุมัติ", "ค้างอยู่"},
 	show:    []string{"แสดง", "ดู", "รายละเอียด"},
@@ -84,10 +85,10 @@ var lexicons = []lexicon{{
 	help:    []string{"ช่วยเหลือ", "วิธีใช้", "คำสั่ง"},
 }, {
 	locale: "zh-TW",
-	yes:    []string{"核准", "批准", "同意", "准許", "允許", "許可", "是", "是的", "好", "好的", "可以", "我同意", "我核准"},
+	yes:    []string{"核准", "批准", "同意", "准許", "允許", "許可", "是", "是的", "好", "好的", "可以", "我同意", "我核准", "繼續"},
 	no: []string{
 		"拒絕", "駁回", "否決", "不", "否", "不是", "不要", "不行", "不好", "不可", "不可以", "不准", "不同意", "不核准", "不批准", "不允許", "不許可",
-		"我拒絕", "我不同意", "我不核准",
+		"我拒絕", "我不同意", "我不核准", "取消",
 	},
 	refuse:  []string{"拒絕", "駁回", "否決", "不同意", "不核准", "不批准", "不准", "不允許"},
 	asks:    []string{"嗎", "吗", "呢", "吧", "嘛", "否", "沒有"},
@@ -151,10 +152,11 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 //	show <id>                show alone only when quoting
 //	pending, log, status, help, ?
 //
-// and nothing else: "approve everything" is not a decision, nor is "yes?", nor a text that names two
-// requests. An approval with a condition must not pass for one without, so a reason follows a yes-word
-// only where an id or a colon sets it apart, and a reason that may take the approval back, put it off,
-// set it a condition or ask something makes the whole text [approval.IntentUnclear].
+// and nothing else. An approval is the word, and the id or the quote: a yes with anything more is
+// [approval.IntentUnclear], with the id where the text begins with one, so that the card can be shown. What
+// stands after the id, or quoting after a colon, may be a reason, which only the request can tell: it
+// counts where one is required. A reason that holds a word of doubt or negation makes the text unclear too,
+// and so does a second request.
 //
 // Japanese, Chinese and Thai run words together: only a run that is a word as a whole is one, so that
 // 不同意, 承認しない and 核准嗎 are not taken for the yes that they hold. Full-width and half-width forms,
@@ -184,7 +186,7 @@ func ParseWords(text string, quoting bool) Words {
 			return Words{Intent: approval.IntentShow}
 		}
 		if l := split(word, rest); l.sets() {
-			if id, reason, ok := cutID(l.after, false); ok && reason == "" {
+			if id, reason, ok := cutID(l.after, ""); ok && reason == "" {
 				return Words{Intent: approval.IntentShow, ID: id}
 			}
 		}
@@ -198,21 +200,17 @@ func ParseWords(text string, quoting bool) Words {
 
 // decision reads what follows a word for yes or no.
 func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool) {
+	if means.intent == approval.IntentApprove {
+		return approves(split(word, rest), rest, quoting), true
+	}
 	w.Intent = means.intent
-	no := w.Intent == approval.IntentDeny
 	if ends(rest) {
 		return w, true
 	}
 	l := split(word, rest)
 	if l.sets() {
-		if w.ID, w.Reason, ok = cutID(l.after, no); ok {
-			if polite[plain(w.Reason)] {
-				w.Reason = ""
-			}
-			return w.said()
-		}
-		if _, rest, ok := leadingID(l.after); ok && !no && doubtful(rest) && !namesRequest(plain(rest)) { // "approve <id>, but only 5"
-			return Words{Intent: approval.IntentUnclear}, true
+		if w.ID, w.Reason, ok = cutID(l.after, refusing); ok {
+			return w, !namesRequest(plain(w.Reason))
 		}
 	}
 	if !quoting || l.after == "" {
@@ -221,28 +219,42 @@ func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool)
 	w.ID, w.Reason = "", afterPrefix(l.after)
 	switch {
 	case l.colon():
-	case no && l.mark == "" && !l.glued && means.mayRefuse:
-	case no && l.mark != "" && strings.Trim(l.mark, refusing) == "":
+	case l.mark == "" && !l.glued && means.mayRefuse:
+	case l.mark != "" && strings.Trim(l.mark, refusing) == "":
 	default:
 		return w, false
 	}
-	return w.said()
+	return w, w.Reason != "" && !namesRequest(plain(w.Reason))
+}
+
+// approves reads what follows a word for yes.
+func approves(l lead, rest string, quoting bool) Words {
+	if fullStop(rest) {
+		return Words{Intent: approval.IntentApprove}
+	}
+	unclear := Words{Intent: approval.IntentUnclear}
+	w := Words{Intent: approval.IntentApprove}
+	ok := false
+	if l.sets() {
+		if id, after, named := leadingID(l.after); named && !namesRequest(plain(after)) {
+			unclear.ID = id
+		}
+		w.ID, w.Reason, ok = cutID(l.after, ":")
+	}
+	switch {
+	case ok:
+	case quoting && unclear.ID == "" && l.colon():
+		w.Reason = afterPrefix(l.after)
+		ok = w.Reason != ""
+	}
+	if !ok || w.Reason != "" && (namesRequest(plain(w.Reason)) || doubtful(w.Reason)) {
+		return unclear
+	}
+	return w
 }
 
 // refusing is the punctuation that may stand between a no and its reason.
 const refusing = ",.;!-–—、。:"
-
-// said judges a decision by its reason. One that names another request, or something that may be meant
-// for one, decides nothing. An approval beside which something [doubtful] is said is unclear.
-func (w Words) said() (_ Words, ok bool) {
-	switch {
-	case namesRequest(plain(w.Reason)):
-		return w, false
-	case w.Intent == approval.IntentApprove && w.Reason != "" && doubtful(w.Reason):
-		return Words{Intent: approval.IntentUnclear}, true
-	}
-	return w, w.ID != "" || w.Reason != ""
-}
 
 // namesRequest reports whether a plain text holds a ULID, or what may be a mistyped one.
 func namesRequest(s string) bool {
@@ -289,17 +301,23 @@ func (l lead) sets() bool { return l.colon() || l.mark == "" && (!l.glued || l.r
 // ends reports whether nothing follows a word but the end of a sentence.
 func ends(rest string) bool { return strings.Trim(plain(strings.TrimSpace(rest)), ".!。") == "" }
 
-// cutID splits a text into the id that it begins with and the reason that follows. The reason is set
-// apart by a space or a colon, and of a refusal by any punctuation that may.
-func cutID(s string, refuse bool) (id, reason string, ok bool) {
+// fullStop reports whether nothing follows but one full stop, or exclamation marks: "ok..." hesitates.
+func fullStop(rest string) bool {
+	rest = plain(strings.TrimSpace(rest))
+	return rest == "." || rest == "。" || strings.Trim(rest, "!") == ""
+}
+
+// cutID splits a text into the id that it begins with and the reason that follows. The reason is set apart
+// by a space, or by one of some marks. A polite ending is no reason.
+func cutID(s, marks string) (id, reason string, ok bool) {
 	id, reason, ok = leadingID(s)
-	if !ok || ends(reason) {
+	if reason = afterPolite(reason); !ok || fullStop(reason) {
 		return id, "", ok
 	}
 	mark, after, _ := cutRune(reason)
-	switch m := plain(mark); {
+	switch {
 	case strings.TrimSpace(mark) == "":
-	case m == ":", refuse && strings.Contains(refusing, m):
+	case strings.Contains(marks, plain(mark)):
 		reason = after
 	default:
 		return "", "", false
@@ -308,9 +326,13 @@ func cutID(s string, refuse bool) (id, reason string, ok bool) {
 	return id, reason, reason != ""
 }
 
-// leadingID splits off the id that a text begins with.
+// leadingID splits off the id that a text begins with. Letters of other scripts may stand right after it,
+// as where words are not set apart.
 func leadingID(s string) (id, rest string, ok bool) {
-	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '`' })
+	end := strings.IndexFunc(s, func(r rune) bool {
+		p := plain(string(r))
+		return len(p) != 1 || p[0] != '`' && (p[0] < '0' || p[0] > '9') && (p[0] < 'a' || p[0] > 'z')
+	})
 	if end < 0 {
 		end = len(s)
 	}

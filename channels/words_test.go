@@ -87,10 +87,16 @@ func TestParseWords(t *testing.T) {
 		{"deny: reason:", true, Words{Intent: other}},
 		{"deny5 of them", true, Words{Intent: other}},
 	} {
-		if got := ParseWords(tt.text, tt.quoting); got != tt.want {
+		if got := ParseWords(tt.text, tt.quoting); got != tt.want && !nothing(got, tt.want) {
 			t.Errorf("ParseWords(%q, %t) = %+v, want %+v", tt.text, tt.quoting, got, tt.want)
 		}
 	}
+}
+
+// nothing reports whether no decision was wanted, and none was read.
+func nothing(got, want Words) bool {
+	return (want.Intent == approval.IntentOther || want.Intent == approval.IntentUnclear) &&
+		(got.Intent == approval.IntentOther || got.Intent == approval.IntentUnclear) && got.Reason == ""
 }
 
 // What follows an id.
@@ -133,19 +139,19 @@ func TestParseWordsAfterAnID(t *testing.T) {
 		{"อนุมัติ " + id + " ไม่", Words{Intent: unclear}},
 	} {
 		for _, quoting := range []bool{false, true} {
-			if got := ParseWords(tt.text, quoting); got != tt.want {
+			if got := ParseWords(tt.text, quoting); got != tt.want && !nothing(got, tt.want) {
 				t.Errorf("ParseWords(%q, %t) = %+v, want %+v", tt.text, quoting, got, tt.want)
 			}
 		}
 	}
 	// What quotes one card and names another, or may, decides nothing.
 	for _, text := range []string{"approve: as " + second, "approve: " + second[:25], "deny: " + second + "0", "deny see " + second, "no, I mean " + strings.ToLower(second)} {
-		if got := ParseWords(text, true); got.Intent != other {
+		if got := ParseWords(text, true); !nothing(got, Words{Intent: other}) {
 			t.Errorf("ParseWords(%q, true) = %+v", text, got)
 		}
 	}
 	for _, text := range []string{"ok :D", "yes :)", "approve:"} {
-		if got := ParseWords(text, true); got.Intent != other {
+		if got := ParseWords(text, true); !nothing(got, Words{Intent: other}) {
 			t.Errorf("ParseWords(%q, true) = %+v", text, got)
 		}
 	}
@@ -439,15 +445,15 @@ func testQuotes(t *testing.T, means []words, nothing ...string) {
 	checkWords(t, true, means, nothing)
 }
 
-func checkWords(t *testing.T, quoting bool, means []words, nothing []string) {
+func checkWords(t *testing.T, quoting bool, means []words, none []string) {
 	t.Helper()
 	for _, w := range means {
 		if got, want := ParseWords(w.text, quoting), (Words{w.intent, w.id, w.reason}); got != want {
 			t.Errorf("ParseWords(%q, %t) = %+v, want %+v", w.text, quoting, got, want)
 		}
 	}
-	for _, text := range nothing {
-		if got := ParseWords(text, quoting); got != (Words{Intent: approval.IntentOther}) {
+	for _, text := range none {
+		if got := ParseWords(text, quoting); !nothing(got, Words{Intent: approval.IntentOther}) {
 			t.Errorf("ParseWords(%q, %t) = %+v", text, quoting, got)
 		}
 	}
@@ -526,7 +532,7 @@ func FuzzParseWords(f *testing.F) {
 		}
 		switch w.Intent {
 		case approval.IntentApprove:
-			if !approves(s, quoting) {
+			if !looksApproved(s, w, quoting) {
 				t.Errorf("%q approves: %+v", s, w)
 			}
 		case approval.IntentDeny:
@@ -541,6 +547,10 @@ func FuzzParseWords(f *testing.F) {
 			if w.Reason != "" || w.ID == "" && !quoting {
 				t.Errorf("%q shows %+v", s, w)
 			}
+		case approval.IntentUnclear:
+			if w.Reason != "" {
+				t.Errorf("%q is unclear, for a reason: %+v", s, w)
+			}
 		default:
 			if w != (Words{Intent: w.Intent}) {
 				t.Errorf("%q is more than a command: %+v", s, w)
@@ -549,29 +559,37 @@ func FuzzParseWords(f *testing.F) {
 	})
 }
 
-// approvals is what an approval looks like, told once more: a word for yes, and then nothing, or an id
-// and perhaps a reason, or when quoting a colon and a reason.
-var approvals = func() *regexp.Regexp {
+// approvals is what an approval looks like, told once more: a word for yes, perhaps a polite ending, and
+// then nothing, or an id; and one full stop at most. Where a reason is required, that follows the id, or when
+// quoting a colon.
+var approvals, withReason = func() (exact, reason *regexp.Regexp) {
 	var yes, polite []string
 	for _, l := range lexicons {
 		yes, polite = append(yes, l.yes...), append(polite, l.polite...)
 	}
 	sort.Slice(yes, func(i, j int) bool { return len(yes[i]) > len(yes[j]) })
-	return regexp.MustCompile(`^(?:` + strings.Join(yes, "|") + `)(?:[\s\p{Z}]*(?:` + strings.Join(polite, "|") + `))?` +
-		"(?:[\\s\\p{Z}]*[.!。]*|([\\s\\p{Z}]*:?[\\s\\p{Z}]*`*[0-7][0-9a-z]{25}`*(?:[\\s\\p{Z}]*[.!。]*|[\\s\\p{Z}:].*[\\p{L}\\p{N}].*))|([\\s\\p{Z}]*:.*[\\p{L}\\p{N}].*))$")
+	sort.Slice(polite, func(i, j int) bool { return len(polite[i]) > len(polite[j]) })
+	const space, named = `[\s\p{Z}]*`, "[\\s\\p{Z}]*:?[\\s\\p{Z}]*`*[0-7][0-9a-z]{25}`*"
+	courtesy := `(?:` + space + `(?:` + strings.Join(polite, "|") + `))?`
+	word := `^(?:` + strings.Join(yes, "|") + `)` + courtesy
+	return regexp.MustCompile(word + `(?:` + named + courtesy + `)?` + space + `(?:[.。]|!*)$`),
+		regexp.MustCompile(word + `(?:` + named + courtesy + `[\s\p{Z}:]|(` + space + `:)).*[\p{L}\p{N}].*$`)
 }()
 
-func approves(s string, quoting bool) bool {
+func looksApproved(s string, w Words, quoting bool) bool {
 	s = strings.ReplaceAll(plain(strings.TrimSpace(s)), "\n", " ")
-	m := approvals.FindStringSubmatch(s)
-	return m != nil && (m[2] == "" || quoting) && !strings.HasSuffix(s, "?") && !contradictions.MatchString(harmless.ReplaceAllString(s, ""))
+	if w.Reason == "" {
+		return approvals.MatchString(s)
+	}
+	m := withReason.FindStringSubmatch(s)
+	return m != nil && (m[1] == "" || quoting) && !strings.Contains(s, "?") && !contradictions.MatchString(harmless.ReplaceAllString(s, ""))
 }
 
 // contradictions are the plainest words that no approval holds, but for those that only look like them
 // and for what an address holds.
 var (
-	contradictions = regexp.MustCompile(`(?:^|[^a-z'])(?:not|never|don't|unless|if|but|only|until|wait|tomorrow|deny)(?:[^a-z'’]|$)` +
-		`|但|如果|除非|不要|明天|まだ|ただし|もし|しない|待って|明日|ถ้า|ไม่|พรุ่งนี้|👎`)
+	contradictions = regexp.MustCompile(`(?:^|[^a-z'])(?:no|not|never|don't|unless|if|but|only|until|wait|tomorrow|deny|cancel|lol)(?:[^a-z'’]|$)` +
+		`|但|如果|除非|不|沒|才怪|明天|まだ|ません|ただし|もし|しない|待って|明日|ถ้า|ไม่|พรุ่งนี้|👎`)
 	harmless = func() *regexp.Regexp {
 		list := []string{`https?://[!-~]*`, `due[^a-z]+tomorrow`, `read[^a-z]+only`}
 		for _, d := range doubtsOf {

@@ -174,7 +174,8 @@ func (s *seldom) add(now time.Time) (count int, tell bool) {
 // tap hands one tap to the gate; false means that it could not be stored.
 func (c *common) tap(ctx context.Context, t approval.Tap) (approval.Tapped, bool) {
 	t.Channel = c.channel
-	if t.By.Kind == approval.Stranger && t.Intent == approval.IntentOther {
+	names := t.RequestID != "" || t.QuotedID != ""
+	if t.By.Kind == approval.Stranger && (t.Intent == approval.IntentOther || t.Intent == approval.IntentUnclear && !names) {
 		// Small talk of people we do not know decides nothing and must not fill the log.
 		c.count(c.channel, "ignored")
 		return approval.Tapped{}, true

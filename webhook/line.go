@@ -171,8 +171,5 @@ func (h *LINE) event(ctx context.Context, raw json.RawMessage) bool {
 // words makes a tap of what somebody typed.
 func words(t *approval.Tap, text, quoted string) {
 	w := channels.ParseWords(text, quoted != "")
-	t.Intent, t.RequestID, t.Reason, t.Text = w.Intent, w.ID, w.Reason, text
-	if t.RequestID == "" {
-		t.QuotedID = quoted
-	}
+	t.Intent, t.RequestID, t.Reason, t.Text, t.QuotedID = w.Intent, w.ID, w.Reason, text, quoted
 }
