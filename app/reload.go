@@ -29,7 +29,7 @@ func (a *App) Reload(ctx context.Context) error {
 	if old.cfg.Path == "" {
 		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
 	}
-	cfg, problems, err := config.Load(old.cfg.Path, a.o.Env)
+	cfg, problems, err := config.Load(old.cfg.Path, a.o.Env, old.cfg.Files...)
 	for _, p := range problems {
 		if p.Warning {
 			a.log.Warn("configuration", "problem", p.String())

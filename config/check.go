@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"countersign/channels/slack"
 	outbound "countersign/channels/webhook"
 	"countersign/heartbeat"
+	"countersign/listener"
 	"countersign/locale"
 	"countersign/policy"
 
@@ -583,6 +585,7 @@ func (c *checker) policy(root ast.Node) bool {
 	}
 	agents = append(agents, "local") // who comes over the socket without a token
 	c.cfg.PolicyConfig = policy.Read(root)
+	c.cfg.PolicyConfig.GateFiles = c.gateFiles()
 	c.rules(&c.cfg.PolicyConfig)
 	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers})
 	c.cfg.Policy = compiled
@@ -594,11 +597,34 @@ func (c *checker) policy(root ast.Node) bool {
 	return quarantines(c.cfg.PolicyConfig)
 }
 
+// gateFiles are the gate's own files, as far as they are known from here.
+func (c *checker) gateFiles() []string {
+	var files []string
+	names := append([]string{c.name, EnvPath(c.name), c.cfg.StorePath, c.cfg.Socket}, c.cfg.Files...)
+	for _, pair := range []*listener.Pair{c.cfg.TLS, c.cfg.WebhookTLS} {
+		if pair != nil {
+			names = append(names, pair.Key)
+		}
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if whole, err := filepath.Abs(name); err == nil { // a name alone would be found anywhere
+			files = append(files, filepath.ToSlash(whole))
+		}
+	}
+	return files
+}
+
 // quarantines reports whether a call can come to people under the policy as written: a call that no
 // rule concerns does, unless a rule is for all that is left.
 func quarantines(cfg policy.Config) bool {
 	if cfg.Mode == policy.Observe {
 		return false
+	}
+	if len(cfg.Guard) > 0 {
+		return true
 	}
 	for _, r := range cfg.Rules {
 		calls := len(r.Methods) == 0 || slices.Contains(r.Methods, "*") || slices.Contains(r.Methods, "tools/call")

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // people's time zones, also where the machine has none
 
@@ -143,6 +145,8 @@ type Config struct {
 	File `yaml:",inline"`
 	// Path is the file it was read from, as given to Load; "" from Parse.
 	Path string `yaml:"-" json:"-"`
+	// Files are further files of the gate, beside those that are named here, as given to Load.
+	Files []string `yaml:"-" json:"-"`
 	// StorePath is the path of the SQLite file, as written: relative paths are from the working directory.
 	StorePath string `yaml:"-" json:"-"`
 	// Location is where people's times are told.
@@ -155,10 +159,14 @@ type Config struct {
 	PolicyConfig policy.Config `yaml:"-" json:"-"`
 }
 
-// Load reads the configuration at path, with variables from env (os.LookupEnv). The problems come in
-// the order of the file. Where all are warnings the error is nil. Otherwise there is no Config, and
+// EnvPath is where the variables of a configuration are by default: countersign.env for countersign.yaml.
+func EnvPath(config string) string { return strings.TrimSuffix(config, filepath.Ext(config)) + ".env" }
+
+// Load reads the configuration at path, with variables from env (os.LookupEnv). files are the gate's own that
+// the configuration does not name, for the guard to know them. The problems come in the order of the file.
+// Where all are warnings the error is nil. Otherwise there is no Config, and
 // the error is an [*InvalidError] or says why the file could not be read.
-func Load(path string, env func(string) (string, bool)) (*Config, []Problem, error) {
+func Load(path string, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -168,7 +176,7 @@ func Load(path string, env func(string) (string, bool)) (*Config, []Problem, err
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, problems, err := Parse(path, data, env)
+	cfg, problems, err := Parse(path, data, env, files...)
 	if cfg != nil {
 		cfg.Path = path
 	}
@@ -176,10 +184,10 @@ func Load(path string, env func(string) (string, bool)) (*Config, []Problem, err
 }
 
 // Parse is [Load] for a file's content; name is what problems call it.
-func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, []Problem, error) {
+func Parse(name string, data []byte, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
 	c := &checker{
 		name:     name,
-		cfg:      &Config{},
+		cfg:      &Config{Files: files},
 		reported: map[position]bool{},
 		owners:   map[string]owner{},
 	}

@@ -620,3 +620,27 @@ func TestAnAddressInTheWrongPlaceIsNotRepeated(t *testing.T) {
 		}
 	}
 }
+
+// The guard knows the gate's own files wherever the configuration, or whoever starts the gate, says they are.
+func TestRule5_TheGuardKnowsTheGatesOwnFiles(t *testing.T) {
+	cfg, _, err := Parse("/srv/gate/gate.yaml", []byte(`agents: [{name: coder, token: coder-token-0123456789}]
+store: sqlite:/var/lib/g/requests.db
+socket: /run/g/api.sock
+policy:
+  guard: gate_files
+  rules: [{tools: ["*"], action: allow}]
+`), func(string) (string, bool) { return "", false }, "/opt/vars/g.env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/srv/gate/gate.yaml", "/srv/gate/gate.env", "/var/lib/g/requests.db-wal", "/run/g/api.sock", "/opt/vars/g.env"} {
+		x, err := cfg.Explain(Question{Agent: "coder", Tool: "Read", Args: []byte(`{"file_path":"` + path + `"}`)})
+		if err != nil || x.Action != "quarantine" || x.Risk != "critical" {
+			t.Errorf("%s: %s, %s, %v", path, x.Action, x.Risk, err)
+		}
+	}
+	x, err := cfg.Explain(Question{Agent: "coder", Tool: "Read", Args: []byte(`{"file_path":"/srv/app/main.go"}`)})
+	if err != nil || x.Action != "allow" {
+		t.Errorf("another file: %s, %v", x.Action, err)
+	}
+}

@@ -22,7 +22,14 @@ type Question struct {
 // What an explanation is made of, for those who do not import the package policy.
 type (
 	Rule        = policy.RuleInfo
+	Guard       = policy.GuardInfo
 	Explanation = policy.Explanation
+)
+
+// The guard of the gate's own files, for those who write configurations.
+const (
+	GuardGateFiles = policy.GuardGateFiles
+	OldGuardName   = policy.OldGuardName
 )
 
 // Explain tells what the policy says of a call and why: each rule's answer in order. The error says

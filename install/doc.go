@@ -5,7 +5,6 @@
 // alone. Nothing is written before it was shown: [Settings.Add] and [Settings.Remove] work on bytes, and a
 // [Change] knows its difference and how to become true, whole or not at all.
 //
-// An agent that can edit files could also edit what holds it. [Rule] is the policy rule that quarantines
-// calls which name the gate's files or the agents' settings, and [Insert] puts it before all other rules
-// of a configuration.
+// An agent that can edit files could also edit what holds it. [Guard] puts the line into a configuration that
+// has calls asked about which name the gate's files or the agents' settings, and [Unguard] takes it out.
 package install

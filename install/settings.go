@@ -188,11 +188,11 @@ func (s Settings) Add(old []byte) ([]byte, error) { return s.edit(old, s.entries
 // Remove returns the settings without our entries, and without what only held them.
 func (s Settings) Remove(old []byte) ([]byte, error) { return s.edit(old, nil) }
 
-// mark is what some editors put before the text of a file. It stays.
-var mark = []byte("\ufeff")
+// bom is what some editors put before the text of a file. It stays.
+var bom = []byte("\ufeff")
 
 func (s Settings) edit(old []byte, want []entry) ([]byte, error) {
-	text, marked := bytes.CutPrefix(old, mark)
+	text, marked := bytes.CutPrefix(old, bom)
 	if len(bytes.TrimSpace(text)) == 0 {
 		if len(want) == 0 {
 			return old, nil
@@ -237,7 +237,7 @@ func (s Settings) edit(old []byte, want []entry) ([]byte, error) {
 		return old, nil
 	}
 	if marked {
-		return append(slices.Clone(mark), doc.Pack()...), nil
+		return append(slices.Clone(bom), doc.Pack()...), nil
 	}
 	return doc.Pack(), nil
 }

@@ -60,7 +60,7 @@ func (s Settings) Warnings(text []byte) []string {
 
 // decode reads settings with comments as far as they have the form of v.
 func decode(text []byte, v any) bool {
-	doc, err := hujson.Parse(bytes.TrimPrefix(text, mark))
+	doc, err := hujson.Parse(bytes.TrimPrefix(text, bom))
 	if err != nil {
 		return false
 	}

@@ -85,8 +85,12 @@ func (c *compiler) compile() *Policy {
 		c.action(Origin{}, "levels."+string(r)+".action", l.Action)
 		c.duration(Origin{}, "levels."+string(r)+".timeout", l.Timeout)
 	}
+	p.guard = c.guard()
 	names := map[string]int{}
 	for i := range cfg.Rules {
+		if cfg.Rules[i].oldGuard() {
+			continue
+		}
 		r := c.rule(i)
 		if first, dup := names[r.name]; dup && r.named {
 			c.fail(r.origin, "name", "rule %d has this name already", first)

@@ -26,8 +26,13 @@ type Config struct {
 	UseWithin      time.Duration  // default 15m
 	RememberDenial *time.Duration // default 10m; zero forgets at once
 	MaxPending     int            // per agent; 0: no limit
+	Guard          []string       // none, or GuardGateFiles and paths that are guarded too
 	Rules          []Rule
 	Levels         map[approval.Risk]Level
+
+	// GateFiles are the gate's own files, absolute. They are not read from the policy: whoever reads the
+	// configuration knows them.
+	GateFiles []string
 
 	root string              // the path of all this in the file, "" for $.policy
 	at   map[string]Position // where Read found each value, by its path

@@ -26,6 +26,7 @@ const (
 // for concurrent use, without I/O, and whatever it cannot evaluate it denies.
 type Policy struct {
 	rules     []rule
+	guard     *guard // nil: none
 	index     *index
 	methods   *index           // of the rules for other methods than tools/call
 	names     map[string]int32 // numbers the top-level arguments that rules ask for
@@ -118,8 +119,16 @@ func (e *evaluation) lookup(p *param, one *[1]value) []value {
 }
 
 // Evaluate returns the verdict of the first rule that matches c. It never fails: what cannot be
-// evaluated is denied. ctx carries values only; its end does not change a verdict.
+// evaluated is denied. ctx carries values only; its end does not change a verdict. The guard, where there is
+// one, comes after the rules.
 func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict {
+	e := evaluation{ctx: ctx, call: &c, names: p.names}
+	v, _ := p.guarded(p.judge(&e), &e)
+	return v
+}
+
+// judge returns the verdict of the rules.
+func (p *Policy) judge(e *evaluation) approval.Verdict {
 	var few [8]uint64
 	set := ruleSet(few[:])
 	if n := (len(p.rules) + 63) / 64; n <= len(few) {
@@ -127,36 +136,35 @@ func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict
 	} else {
 		set = make(ruleSet, n)
 	}
-	method := methodOf(&c)
-	p.candidates(set, method, c.Server, toolOf(&c))
-	e := evaluation{ctx: ctx, call: &c, names: p.names}
-	if c.Args.Ambiguous() {
-		v, _ := p.evaluateSlowly(&e, set, method)
+	method := methodOf(e.call)
+	p.candidates(set, method, e.call.Server, toolOf(e.call))
+	if e.call.Args.Ambiguous() {
+		v, _ := p.evaluateSlowly(e, set, method)
 		return v
 	}
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
 		r := &p.rules[i]
-		if !r.concerns(c.Agent) {
+		if !r.concerns(e.call.Agent) {
 			continue
 		}
-		if len(r.looks) > 0 && p.suspects(&e) {
-			v, _ := p.evaluateSlowly(&e, set, method)
+		if len(r.looks) > 0 && p.suspects(e) {
+			v, _ := p.evaluateSlowly(e, set, method)
 			return v
 		}
-		matched, err := r.match(&e)
+		matched, err := r.match(e)
 		if err != nil {
 			return p.failed(r, err)
 		}
 		if matched && e.unplaced != "" && r.action != approval.Deny {
-			v, _ := p.evaluateSlowly(&e, set, method)
+			v, _ := p.evaluateSlowly(e, set, method)
 			return v
 		}
 		if matched {
-			return p.verdict(r, &e)
+			return p.verdict(r, e)
 		}
 	}
 	e.unplaced = ""
-	return p.verdict(p.uncovered(method), &e)
+	return p.verdict(p.uncovered(method), e)
 }
 
 // Terms returns the durations that hold for all requests of the policy.

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,12 +111,13 @@ type Step struct {
 
 // Explanation tells why a call gets its verdict. It quotes arguments, so it is for whoever may see them.
 type Explanation struct {
-	Method string `json:"method,omitempty"` // none: tools/call
-	Tool   string `json:"tool"`             // with its server, as rules write it
-	Agent  string `json:"agent,omitempty"`
-	Steps  []Step `json:"steps"`  // every rule in order, then what holds otherwise
-	Mode   Mode   `json:"mode"`   // in observe the call is allowed whatever the action
-	Reason string `json:"reason"` // why the action is not the rule's own, "" if it is
+	Method string     `json:"method,omitempty"` // none: tools/call
+	Tool   string     `json:"tool"`             // with its server, as rules write it
+	Agent  string     `json:"agent,omitempty"`
+	Steps  []Step     `json:"steps"`           // every rule in order, then what holds otherwise
+	Guard  *GuardStep `json:"guard,omitempty"` // none: there is no guard
+	Mode   Mode       `json:"mode"`            // in observe the call is allowed whatever the action
+	Reason string     `json:"reason"`          // why the action is not the rule's own, "" if it is
 
 	Action        approval.Action `json:"action"`
 	Risk          approval.Risk   `json:"risk_level"`
@@ -167,6 +169,13 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		set := make(ruleSet, (len(p.rules)+63)/64)
 		p.candidates(set, methodOf(&c), c.Server, toolOf(&c))
 		v, x.Reason = p.evaluateSlowly(e, set, methodOf(&c))
+	}
+	if info := p.Guard(); info != nil {
+		strict, where := p.guarded(v, e)
+		x.Guard = &GuardStep{GuardInfo: *info, Touched: where, Decides: !reflect.DeepEqual(strict, v)}
+		if x.Guard.Decides {
+			v, x.Reason = strict, fmt.Sprintf("the guard decides: %s names what is guarded", approval.Visible(where))
+		}
 	}
 	x.Action, x.Risk, x.Rule, x.ReasonCode, x.Message = v.Action, v.Risk, v.Rule, v.ReasonCode, v.Message
 	if v.Strict {

@@ -18,6 +18,7 @@ func Loosened(old, new *Policy) []string {
 	}
 	l := &loosening{old: old, new: new, pair: map[*rule]*rule{}}
 	l.terms()
+	l.guard()
 	l.match()
 	for i := range old.rules {
 		if o := &old.rules[i]; l.pair[o] != nil {
@@ -60,6 +61,28 @@ func (l *loosening) terms() {
 		l.say("max_pending went from %d to no limit", o.MaxPending)
 	case o.MaxPending > 0 && n.MaxPending > o.MaxPending:
 		l.say("max_pending went from %d to %d", o.MaxPending, n.MaxPending)
+	}
+}
+
+func (l *loosening) guard() {
+	o, n := l.old.guard, l.new.guard
+	switch {
+	case o == nil:
+		return
+	case n == nil:
+		l.say("the guard of the gate's files is gone: the rules alone decide calls that touch them")
+		return
+	}
+	for _, name := range o.entries {
+		if !slices.Contains(n.entries, name) && len(n.entries) > 0 {
+			l.say("guard no longer names %s", name)
+		}
+	}
+	if n.timeout > o.timeout {
+		l.say("guard: timeout went from %s to %s", spell(o.timeout), spell(n.timeout))
+	}
+	if o.requireReason && !n.requireReason {
+		l.say("guard: a reason is no longer required")
 	}
 }
 

@@ -519,6 +519,7 @@ func (r *reader) config(e pair, cfg *Config, hitl bool) {
 			}
 		},
 		"max_pending": func(e pair) { cfg.MaxPending = r.count(e) },
+		"guard":       func(e pair) { cfg.Guard = r.texts(e) },
 		"rules":       func(e pair) { r.rules(e, cfg) },
 		"levels":      levels,
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"countersign/config"
+	"countersign/own"
 	"countersign/setup"
 )
 
@@ -25,9 +26,21 @@ func (f *file) load(s *std) (*config.Config, []config.Problem, error) {
 	return f.loadWith(s, env)
 }
 
-// loadWith is load with the variables from env.
-func (f *file) loadWith(s *std, env func(string) (string, bool)) (*config.Config, []config.Problem, error) {
-	cfg, problems, err := config.Load(f.Config, env)
+// files are the gate's own that the configuration does not name.
+func (f *file) files(s *std) []string {
+	var files []string
+	if f.EnvFile != "" {
+		files = append(files, f.EnvFile)
+	}
+	if mine, err := own.Find(s.env); err == nil {
+		files = append(files, mine.Socket)
+	}
+	return files
+}
+
+// loadWith is load with the variables from env, and with further files of the gate's own.
+func (f *file) loadWith(s *std, env func(string) (string, bool), also ...string) (*config.Config, []config.Problem, error) {
+	cfg, problems, err := config.Load(f.Config, env, append(f.files(s), also...)...)
 	for _, p := range problems {
 		fmt.Fprintln(s.err, visible(p.String()))
 	}
@@ -93,7 +106,7 @@ func (c *checkCmd) Run(ctx context.Context, s *std) error {
 
 // runJSON is Run for programs.
 func (c *checkCmd) runJSON(ctx context.Context, s *std, env func(string) (string, bool)) error {
-	cfg, problems, err := config.Load(c.Config, env)
+	cfg, problems, err := config.Load(c.Config, env, c.files(s)...)
 	if _, invalid := errors.AsType[*config.InvalidError](err); err != nil && !invalid {
 		return usagef("%s; --config names the file", err)
 	}
@@ -151,13 +164,25 @@ func (c *explainCmd) Run(s *std) error {
 		return err
 	}
 	rules := append(cfg.Policy.Rules(), cfg.Policy.Otherwise())
+	guard := cfg.Policy.Guard()
 	if c.Tool == "" && c.Method == "" {
 		if c.JSON {
-			return printJSON(s.out, map[string]any{"rules": rules})
+			out := map[string]any{"rules": rules}
+			if guard != nil {
+				out["guard"] = guard
+			}
+			return printJSON(s.out, out)
 		}
 		s.printf("The rules, in the order in which a call meets them; the first that matches decides:\n\n")
 		for _, r := range rules {
 			s.rule(c.Config, r)
+		}
+		if guard != nil {
+			s.guard(c.Config, *guard)
+			s.printf("    after the rules, for calls that name one of these or the settings of an agent's hooks; nothing stricter is loosened\n")
+			for _, f := range guard.Files {
+				s.printf("    %s\n", visible(f))
+			}
 		}
 		return nil
 	}
@@ -171,6 +196,17 @@ func (c *explainCmd) Run(s *std) error {
 	for _, step := range x.Steps {
 		s.rule(c.Config, step.Rule)
 		s.printf("    %s: %s\n", steps[string(step.Result)], visible(step.Why))
+	}
+	if g := x.Guard; g != nil {
+		s.guard(c.Config, g.GuardInfo)
+		switch {
+		case g.Decides:
+			s.printf("    DECIDES: %s names what is guarded\n", visible(g.Touched))
+		case g.Touched != "":
+			s.printf("    %s names what is guarded, but what the rules say is no less strict\n", visible(g.Touched))
+		default:
+			s.printf("    does not touch this call\n")
+		}
 	}
 	s.printf("\n%s: %s, risk %s, %s\n", visible(x.Tool), x.Action, x.Risk, visible(x.ReasonCode))
 	if x.Reason != "" {
@@ -199,6 +235,18 @@ var steps = map[string]string{
 	"no_match":    "does not match",
 	"error":       "CANNOT BE EVALUATED, so the call is denied",
 	"not_reached": "not asked",
+}
+
+// guard prints what the guard of the gate's files does.
+func (s *std) guard(file string, g config.Guard) {
+	s.printf("guard: %s → at least %s, risk %s, %s", visible(strings.Join(g.Guard, ", ")), g.Action, g.Risk, g.Timeout)
+	if g.RequireReason {
+		s.printf(", reason required")
+	}
+	if g.Line > 0 {
+		s.printf("  (%s:%d)", visible(file), g.Line)
+	}
+	s.printf("\n")
 }
 
 // rule prints what a rule does and what it matches.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,9 @@ type installFlags struct {
 	Scope  string `enum:"user,project,local" default:"user" help:"user: for all you do; project: for everybody in this folder; local: for you in this folder (claude-code only)."`
 	DryRun bool   `help:"Show the difference and change nothing."`
 	Yes    bool   `short:"y" help:"Do not ask."`
+
+	Config  string `placeholder:"FILE" help:"The gate's configuration, which has the guard of the gate's files; countersign.yaml here or in ~/.config/countersign if not given."`
+	EnvFile string `placeholder:"FILE" help:"The file with its variables; if not given, the one beside it that ends in .env."`
 }
 
 type installCmd struct {
@@ -34,12 +39,10 @@ type installCmd struct {
 	Gateway []string  `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server to the gateway that it is behind, by exactly the agent's name of it; for codex with the gateway's prefix, as gate__files. May be given more than once."`
 	Server  string    `placeholder:"URL" help:"Have the hook ask the gate there; else it looks for COUNTERSIGN_SERVER each time."`
 	HTTP    string    `name:"http" placeholder:"URL" help:"Claude Code only: have it post to the gate at this address, instead of running a program."`
-	Config  string    `placeholder:"FILE" help:"The gate's configuration, which gets a rule that guards it; countersign.yaml here or in ~/.config/countersign if not given."`
-	EnvFile string    `placeholder:"FILE" help:"The file with its variables; if not given, the one beside it that ends in .env."`
 }
 
 func (*installCmd) Help() string {
-	return `It adds our hooks to the agent's settings and keeps every other setting and comment; what is there of an older version is brought up to date, and repeating it changes nothing. To the gate's configuration it adds a rule, before all others, that asks a person, at critical risk, about calls which name the gate's files or the agents' settings. The difference is shown first. No token is written: start the agent with COUNTERSIGN_TOKEN set to an agent's token.
+	return `It adds our hooks to the agent's settings and keeps every other setting and comment; what is there of an older version is brought up to date, and repeating it changes nothing. To the gate's policy it adds one line, guard: gate_files: calls that name the gate's files or the agents' settings, and that the rules would allow, are asked about at critical risk. A rule that an earlier version wrote for that is taken out. The difference is shown first. No token is written: start the agent with COUNTERSIGN_TOKEN set to an agent's token.
 
 How the agent fails is said at the end: Claude Code blocks a call whose hook fails; Codex and Gemini CLI run it where the hook is killed or takes too long.
 
@@ -54,7 +57,7 @@ Examples:
 type uninstallCmd struct{ installFlags }
 
 func (*uninstallCmd) Help() string {
-	return `It removes what install added to the agent's settings, and nothing else; the difference is shown first. The rule in the gate's configuration stays: other agents may need it.
+	return `It removes what install added to the agent's settings, and nothing else; the difference is shown first. The guard that install put into the gate's policy goes with the last of the agents that are set up for you or in this folder.
 
 Examples:
 
@@ -210,13 +213,14 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	if change.New, err = e.Add(change.Old); err != nil {
 		return &exitError{exitFailed, fmt.Sprintf("%s is left alone: %s", change.Path, err)}
 	}
-	rule, byHand, err := c.guard(s)
+	guarded := install.Guarded(map[string]string{install.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"), install.Codex: s.getenv("CODEX_HOME")})
+	guard, byHand, err := c.guard(s, guarded)
 	if err != nil {
 		return err
 	}
 	changes := []*install.Change{change}
-	if rule != nil {
-		changes = []*install.Change{rule, change} // the gate is guarded before the agent asks it
+	if guard != nil {
+		changes = []*install.Change{guard, change} // the gate is guarded before the agent asks it
 	}
 	made, err := c.apply(s, changes...)
 	c.warn(s, e, change)
@@ -272,18 +276,64 @@ func (c *uninstallCmd) Run(_ context.Context, s *std) error {
 	if change.New, err = e.Remove(change.Old); err != nil {
 		return &exitError{exitFailed, fmt.Sprintf("%s is left alone: %s", change.Path, err)}
 	}
-	made, err := c.apply(s, change)
+	changes := []*install.Change{change}
+	left, byHand := c.others(s, e.Command[0], change), ""
+	if len(left) == 0 {
+		guard, said, err := c.guard(s, nil)
+		if err != nil {
+			return err
+		}
+		if byHand = said; guard != nil {
+			changes = append(changes, guard) // the agent no longer asks before the gate is no longer guarded
+		}
+	}
+	made, err := c.apply(s, changes...)
+	if byHand != "" {
+		fmt.Fprint(s.err, visibleLines(byHand))
+	}
 	if err != nil || !made {
 		return err
 	}
-	s.printf("The hooks are out of %s: the agent asks nobody any more. The rule %q stays in the gate's configuration.\n", visible(change.Path), install.RuleName)
+	if !change.Empty() {
+		s.printf("The hooks are out of %s: the agent asks nobody any more.\n", visible(change.Path))
+	}
+	if len(left) > 0 {
+		s.printf("The guard of the gate's files stays: hooks are in %s too.\n", visible(strings.Join(left, ", ")))
+	}
 	return nil
 }
 
-// guard begins the change that puts our rule into the gate's configuration. Where there is none, or it
-// cannot be changed, it says what to put in by hand.
-func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
-	path := c.Config
+// others are the files of settings, of any agent here, that still have our hooks when the change is made.
+func (f *installFlags) others(s *std, program string, change *install.Change) (left []string) {
+	home, folder, err := f.folders(s)
+	if err != nil {
+		return nil
+	}
+	for _, agent := range []string{install.ClaudeCode, install.Codex, install.Gemini} {
+		for _, scope := range []string{install.User, install.Project, install.Local} {
+			path, err := install.Place(agent, scope, s.env, home, folder)
+			if err != nil || slices.Contains(left, path) {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			if path == change.Path {
+				text = change.New
+			} else if err != nil {
+				continue
+			}
+			without, err := install.Settings{Agent: agent, Command: []string{program}}.Remove(text)
+			if err == nil && !bytes.Equal(without, text) || err != nil && bytes.Contains(text, []byte("countersign")) {
+				left = append(left, path)
+			}
+		}
+	}
+	return left
+}
+
+// guard begins the change of the gate's configuration that puts the guard in, or takes it out where nothing is
+// to be guarded. Where there is none, or it cannot be changed, it says what to do by hand.
+func (f *installFlags) guard(s *std, guarded []string) (_ *install.Change, byHand string, _ error) {
+	path := f.Config
 	if path == "" {
 		places := []string{config.DefaultPath}
 		if mine, err := own.Find(s.env); err == nil {
@@ -296,17 +346,13 @@ func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 			}
 		}
 	}
-	g := install.Guarded{Folders: map[string]string{install.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"), install.Codex: s.getenv("CODEX_HOME")}}
-	if mine, err := own.Find(s.env); err == nil {
-		g.Files = append(g.Files, mine.Socket)
-	}
 	say := func(why string) string {
-		return fmt.Sprintf("%s. Put this rule before all others, under policy.rules of the gate's configuration:\n\n%s\n", why, install.Rule(g))
+		if len(guarded) == 0 {
+			return why + ". If `countersign install` put a guard into the gate's policy, it is still there.\n"
+		}
+		return fmt.Sprintf("%s. Put this line under policy in the gate's configuration, and take out a rule %q:\n\n  %s\n", why, config.OldGuardName, install.GuardLine(guarded))
 	}
 	if path == "" {
-		for _, name := range []string{config.DefaultPath, envPath(config.DefaultPath), "countersign.db"} {
-			g.Files = append(g.Files, "/"+name)
-		}
 		return nil, say("No configuration of a gate was found here; --config names it"), nil
 	}
 	change, err := install.Read(path)
@@ -316,29 +362,25 @@ func (c *installCmd) guard(s *std) (_ *install.Change, byHand string, _ error) {
 	case !change.Exists():
 		return nil, "", usagef("%s is not there; --config names the gate's configuration", path)
 	}
-	f := file{Config: path, EnvFile: c.EnvFile}
-	env, err := f.env(s)
+	at := file{Config: path, EnvFile: f.EnvFile}
+	env, err := at.env(s)
 	if err != nil {
 		return nil, "", err
 	}
-	files := []string{path, envPath(path)}
-	if c.EnvFile != "" {
-		files = append(files, c.EnvFile)
-	}
-	if cfg, _, err := config.Parse(path, change.Old, env); err == nil {
-		files = append(files, cfg.StorePath)
-		if cfg.Socket != "" {
-			files = append(files, cfg.Socket)
-		}
-	}
-	for _, name := range files {
-		whole, err := filepath.Abs(name) // a name alone would be found anywhere
+	if f.EnvFile != "" && len(guarded) > 0 { // the gate may be started without being told of it
+		whole, err := filepath.Abs(f.EnvFile)
 		if err != nil {
 			return nil, "", &exitError{exitFailed, err.Error()}
 		}
-		g.Files = append(g.Files, whole)
+		if beside, err := filepath.Abs(envPath(path)); err != nil || beside != whole {
+			guarded = append(guarded, filepath.ToSlash(whole))
+		}
 	}
-	change.New, err = install.Insert(path, change.Old, install.Rule(g), env)
+	if len(guarded) > 0 {
+		change.New, err = install.Guard(path, change.Old, guarded, env)
+	} else {
+		change.New, err = install.Unguard(path, change.Old, env)
+	}
 	if err != nil {
 		return nil, say(fmt.Sprintf("%s is left alone: %s", path, err)), nil
 	}

@@ -41,7 +41,7 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return err
 	}
-	cfg, _, err := c.loadWith(s, env)
+	cfg, _, err := c.loadWith(s, env, c.Socket)
 	if err != nil {
 		return err
 	}
