@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/budget"
 	"countersign/channels"
 	"countersign/channels/slack"
 	outbound "countersign/channels/webhook"
@@ -22,6 +23,7 @@ import (
 	"countersign/gateway"
 	"countersign/heartbeat"
 	"countersign/listener"
+	"countersign/rest"
 	"countersign/store"
 	"countersign/webhook"
 )
@@ -47,6 +49,7 @@ type App struct {
 
 	store     *store.DB
 	gate      *approval.Gate
+	budgets   *budget.Registry
 	directory *approval.Directory
 	sender    *channels.Sender
 	heartbeat *heartbeat.Heartbeat
@@ -112,6 +115,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.live.Store(first)
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
+	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overBudget})
+	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
 
 	broker := approval.NewBroker()
 	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket) != "")
@@ -133,7 +138,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
 		Keyboard: a.keyboard,
 		Spent:    a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
-		Editable: editable, People: a.directory.ByName,
+		Editable: editable, People: a.directory.ByName, Budgets: a.budgets,
 	})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })

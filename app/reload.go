@@ -15,6 +15,7 @@ import (
 
 	"countersign/config"
 	"countersign/policy"
+	"countersign/rest"
 )
 
 // Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
@@ -50,6 +51,7 @@ func (a *App) Reload(ctx context.Context) error {
 	}
 	a.gate.SetMasker(next.maker.Masker)
 	a.directory.Replace(cfg.Agents(), cfg.People())
+	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
 	a.live.Store(next)
 	a.sender.Reload(next.maker, next.channels()...)
 	if next.line != old.line {

@@ -3,6 +3,7 @@ package approval
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Code names one way to fail. It is the same word in Go, in JSON and in the audit log.
@@ -37,6 +38,8 @@ type Error struct {
 	Message string   // safe to show
 	Request *Request // the request it is about, where the asker may see it
 	Err     error    // for the log only
+	// After is when it is worth trying again, from now; 0: not known.
+	After time.Duration
 }
 
 // Errorf makes an [Error]; the arguments must be safe to show.

@@ -63,9 +63,11 @@ type Options struct {
 	// People returns a person as they are configured now. It is asked inside the transaction of what they
 	// decide, so that somebody who was removed meanwhile decides nothing. nil: actors are taken as given.
 	People func(name string) (Actor, bool)
-	Masker *Masker
-	Logger *slog.Logger
-	Now    func() time.Time // the wall clock of those who wait; default time.Now
+	// Budgets bound the requests and pushes of each agent. nil: nothing does.
+	Budgets Budgets
+	Masker  *Masker
+	Logger  *slog.Logger
+	Now     func() time.Time // the wall clock of those who wait; default time.Now
 }
 
 // Gate holds every rule about who may run what. It is safe for concurrent use.
@@ -82,6 +84,7 @@ type Gate struct {
 	editable func(string) bool
 	people   func(string) (Actor, bool)
 	keyboard func(string) (Actor, bool)
+	budgets  Budgets
 	masker   atomic.Pointer[Masker] // of the messages of rules, which people decide by
 	records  atomic.Pointer[Masker] // of audit events
 	log      *slog.Logger
@@ -94,7 +97,7 @@ type Gate struct {
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
 	g := &Gate{broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status, nameOf: o.NameOf,
-		editable: o.Editable, people: o.People, keyboard: o.Keyboard, log: o.Logger, wall: o.Now}
+		editable: o.Editable, people: o.People, keyboard: o.Keyboard, budgets: o.Budgets, log: o.Logger, wall: o.Now}
 	if g.routes == nil {
 		g.routes = func(Request) []Route { return nil }
 	}
@@ -212,14 +215,19 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 		}
 		var outs []Outcome
 		var fate onward
+		b := bill{budgets: g.budgets, agent: calls[0].Agent}
 		err := g.store.Update(ctx, func(tx Tx) error {
+			b.void()
 			if g.policy.Load() != in {
 				return errPolicyChanged
 			}
 			var err error
-			outs, fate, err = g.enterAll(ctx, tx, js, (*in).Terms())
+			outs, fate, err = g.enterAll(ctx, tx, js, (*in).Terms(), &b)
 			return err
 		})
+		if err != nil {
+			b.void()
+		}
 		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) {
 			continue // a lost race starts over
 		}
@@ -292,7 +300,7 @@ func marshal(v any) []byte {
 	return b
 }
 
-func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([]Outcome, onward, error) {
+func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b *bill) ([]Outcome, onward, error) {
 	outs := make([]Outcome, len(js))
 	batchID := ""
 	if len(js) > 1 {
@@ -300,7 +308,7 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([
 	}
 	var made []Request
 	for i := range js {
-		o, err := g.enter(ctx, tx, &js[i], terms, batchID)
+		o, err := g.enter(ctx, tx, &js[i], terms, batchID, b)
 		if err != nil {
 			return nil, held, err
 		}
@@ -309,18 +317,18 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms) ([
 		}
 		outs[i] = o
 	}
-	fate, err := g.announce(tx, made)
+	fate, err := g.announce(tx, made, b)
 	return outs, fate, err
 }
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request.
-func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string) (Outcome, error) {
+func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill) (Outcome, error) {
 	now, changed, err := g.pinned(tx, *j)
 	if err != nil {
 		return Outcome{}, err
 	}
-	out, err := g.enterPinned(ctx, tx, &now, changed, terms, batchID)
+	out, err := g.enterPinned(ctx, tx, &now, changed, terms, batchID, b)
 	if err == nil && out.Word != WordDenied {
 		err = g.pinFirst(ctx, tx, &now)
 	}
@@ -328,7 +336,7 @@ func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID
 	return out, err
 }
 
-func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string) (Outcome, error) {
+func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string, b *bill) (Outcome, error) {
 	v := j.verdict
 	out := Outcome{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	if v.Action == Allow && !v.Observe && j.pin.justAccepted(tx.Now(), terms) {
@@ -392,6 +400,9 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 		e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 		e.ApprovalID = r.ID
 		return out, g.audit(ctx, tx, e)
+	}
+	if err := b.take(1, 0); err != nil {
+		return Outcome{}, err
 	}
 	r, err := g.create(ctx, tx, j, recent, terms, batchID)
 	if err != nil {

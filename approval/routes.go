@@ -7,8 +7,9 @@ import (
 )
 
 // announce queues the cards of new requests: one along each route, whether it shows one request or a
-// batch. Where nothing on any route is alive, admins are told.
-func (g *Gate) announce(tx Tx, made []Request) (onward, error) {
+// batch. Where nothing on any route is alive, admins are told. What it queues is on the bill: without a push
+// there is no request.
+func (g *Gate) announce(tx Tx, made []Request, b *bill) (onward, error) {
 	if len(made) == 0 {
 		return held, nil
 	}
@@ -18,11 +19,17 @@ func (g *Gate) announce(tx Tx, made []Request) (onward, error) {
 	}
 	routes, tried := g.routes(made[0]), map[Address]bool{}
 	told, err := g.tell(tx, n, routes, tried)
+	if err == nil {
+		err = b.take(0, told)
+	}
 	if err != nil || told > 0 || len(routes) == 0 {
 		return held, err
 	}
 	n.Note = NoteUnreached
-	if told, err = g.tell(tx, n, g.admins(), tried); err != nil || told == 0 {
+	if told, err = g.tell(tx, n, g.admins(), tried); err == nil {
+		err = b.take(0, told)
+	}
+	if err != nil || told == 0 {
 		return stranded, err
 	}
 	return toAdmins, nil

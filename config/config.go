@@ -46,6 +46,8 @@ type File struct {
 	Mask           Mask          `yaml:"mask" json:"mask"`
 	Heartbeat      []Job         `yaml:"heartbeat" json:"heartbeat"`
 	Notifications  Notifications `yaml:"notifications" json:"notifications"`
+	// Limits are the budgets of each agent and each person.
+	Limits Limits `yaml:"limits,omitempty" json:"limits,omitzero"`
 }
 
 // Agent is a configured agent.
@@ -54,6 +56,8 @@ type Agent struct {
 	Token channels.Secret `yaml:"token" json:"token"`
 	// Keyboard is the person who sits at the agent's keyboard and may decide there.
 	Keyboard string `yaml:"keyboard,omitempty" json:"keyboard,omitempty"`
+	// Limits are the agent's own budgets, where they differ from those of all agents.
+	Limits *AgentLimits `yaml:"limits,omitempty" json:"limits,omitempty"`
 }
 
 // Person is a configured person.

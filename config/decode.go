@@ -27,6 +27,10 @@ type decoder struct {
 // defaulted is what has defaults to be set before its part of the file is read.
 type defaulted interface{ setDefaults() }
 
+// worded is what may be written as a word rather than as a mapping, or instead of one. setText is given ""
+// for what is neither; its error says what must stand there.
+type worded interface{ setText(s string) error }
+
 var (
 	nodeType     = reflect.TypeFor[ast.Node]()
 	durationType = reflect.TypeFor[time.Duration]()
@@ -56,6 +60,16 @@ func (d *decoder) decode(path string, n ast.Node, v reflect.Value) {
 	if v.CanAddr() {
 		if dv, ok := v.Addr().Interface().(defaulted); ok {
 			dv.setDefaults()
+		}
+	}
+	if v.CanAddr() {
+		if w, ok := v.Addr().Interface().(worded); ok {
+			if s, scalar := text(n); scalar || n.Type() != ast.MappingType || v.Kind() != reflect.Struct {
+				if err := w.setText(s); err != nil {
+					d.fail(path, start(n), "%s %s", last(path), err)
+				}
+				return
+			}
 		}
 	}
 	switch {

@@ -180,6 +180,9 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return s.seen(ctx, x, err)
 	}
+	if err := s.undo(ctx, x, func(r approval.Request) bool { return r.Live() }); err != nil {
+		return err
+	}
 	r, err := s.gate.Cancel(ctx, approval.Cancellation{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via(), Reason: reason})
 	if err != nil {
 		return err
@@ -253,6 +256,9 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 		return s.seen(ctx, x, formErr)
 	default:
 		d.By.Approver = false // what could not be read is never carried out, whoever sent it
+	}
+	if err := s.undo(ctx, x, func(r approval.Request) bool { return !d.Approve && r.Status == approval.Pending }); err != nil {
+		return err
 	}
 	// Whoever may not decide is refused by the gate, whatever they sent, and that is on record.
 	r, err := s.gate.Decide(ctx, d)

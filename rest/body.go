@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/budget"
 )
 
 // maxBody is how large a request's body may be.
@@ -51,6 +52,11 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 	if r.ContentLength > maxBody {
 		return errTooLarge
 	}
+	if !x.spared && r.ContentLength > 0 {
+		if err := x.account.Look(budget.Bytes, int(r.ContentLength)); err != nil {
+			return err
+		}
+	}
 	buf := buffers.Get().(*bytes.Buffer)
 	defer release(buf)
 	if n := r.ContentLength; n > 0 { // the rest of a large one when it comes: it is only promised
@@ -65,6 +71,9 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 			return &approval.Error{Code: approval.CodeRateLimited, Message: "Too many bodies are on their way at once. Try again.", Err: err}
 		}
 		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read to its end.", Err: err}
+	}
+	if refuse := x.account.Spend(budget.Bytes, buf.Len()); refuse != nil && !x.spared {
+		return refuse()
 	}
 	if err := x.again(); err != nil { // a body may take its time, and its sender be removed meanwhile
 		return err

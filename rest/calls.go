@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/budget"
 )
 
 // callFields are the members of a call, in the order in which readCall takes them.
@@ -107,6 +108,9 @@ func (s *Server) callBatch(ctx context.Context, x *exchange) error {
 		})
 	})
 	if err != nil {
+		return err
+	}
+	if err := x.account.Take(budget.Calls, len(calls)-1); err != nil { // the request itself was the first
 		return err
 	}
 	outs, err := s.gate.CheckBatch(ctx, calls)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"countersign/approval"
 )
@@ -82,7 +83,11 @@ func writeProblem(x *exchange, err error) {
 		}
 		h.Set("WWW-Authenticate", challenge)
 	}
-	if n := retryAfter[p.Code]; n > 0 {
+	n := retryAfter[p.Code]
+	if e, ok := errors.AsType[*approval.Error](err); ok && e.After > 0 {
+		n = int((e.After + time.Second - 1) / time.Second)
+	}
+	if n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
 	h.Set("Content-Type", "application/problem+json")

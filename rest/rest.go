@@ -10,11 +10,13 @@ import (
 	"net/url"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"countersign/approval"
+	"countersign/budget"
 )
 
 // Options are what a [Server] is made of. Gate and Directory are required.
@@ -35,6 +37,8 @@ type Options struct {
 	Authenticated func(r *http.Request)
 	// Remote says where a request came from, for the log. nil: nothing.
 	Remote func(r *http.Request) string
+	// Budgets are those of agents and people. nil: there are none.
+	Budgets *budget.Registry
 	// Patience is how long the store may take before the answer is 503; default 10 s.
 	Patience time.Duration
 }
@@ -54,6 +58,7 @@ type Server struct {
 	anonymous func() Anonymous
 	admitted  func(*http.Request) // Options.Authenticated
 	remote    func(*http.Request) string
+	budgets   *budget.Registry
 	keepAlive time.Duration
 
 	routes   []route
@@ -66,7 +71,7 @@ type Server struct {
 // New returns the handler.
 func New(o Options) *Server {
 	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat, anonymous: o.Anonymous,
-		admitted: o.Authenticated, remote: o.Remote, patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
+		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -158,6 +163,9 @@ type route struct {
 	// looked up first.
 	byID   bool
 	stream bool // not bounded in time
+	// undoes are those whom the route has take something back, which no budget refuses: the handler looks at
+	// exchange.over.
+	undoes []approval.ActorKind
 	handle func(ctx context.Context, x *exchange) error
 	doc    routeDoc
 }
@@ -179,6 +187,9 @@ type exchange struct {
 	query   url.Values
 	wait    time.Duration
 	formErr error // what is wrong with the query
+	account *budget.Account
+	spared  bool         // no budget refuses it, as long as it takes something back
+	over    func() error // refuses it all the same; nil: there is no reason to
 	status  int   // of the answer; 0: none yet
 }
 
@@ -246,6 +257,9 @@ func (s *Server) serve(x *exchange) error {
 			return err
 		}
 		s.admitted(x.r)
+		if err := s.charge(x); err != nil {
+			return err
+		}
 		x.again = func() error {
 			who, err := s.still(x.who)
 			if err == nil {
@@ -264,12 +278,49 @@ func (s *Server) serve(x *exchange) error {
 		}
 	}
 	ctx := approval.WithCorrelation(x.r.Context(), x.correlation())
+	release, err := x.occupy()
+	if err != nil {
+		return err
+	}
+	defer release()
 	if !rt.stream {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, s.patience+x.wait, errSlowStore)
 		defer cancel()
 	}
 	return rt.handle(ctx, x)
+}
+
+// charge takes a request from the budget of who sent it.
+func (s *Server) charge(x *exchange) error {
+	x.account = s.budgets.Account(budget.Of(x.who.Actor))
+	if x.spared = slices.Contains(x.route.undoes, x.who.Kind); x.spared {
+		x.over = x.account.Spend(budget.Calls, 1)
+		return nil
+	}
+	return x.account.Take(budget.Calls, 1)
+}
+
+// occupy takes what the request holds while it is answered.
+func (x *exchange) occupy() (release func(), err error) {
+	switch {
+	case x.route.stream:
+		return x.account.Hold(budget.Streams)
+	case x.wait > 0:
+		return x.account.Hold(budget.Waits)
+	}
+	return func() {}, nil
+}
+
+// undo reports, with an error, that a request over its budget has nothing to take back.
+func (s *Server) undo(ctx context.Context, x *exchange, is func(approval.Request) bool) error {
+	if x.over == nil {
+		return nil
+	}
+	if r, err := s.gate.Request(ctx, x.who.Actor, x.r.PathValue("id")); err != nil || !is(r) {
+		return x.over()
+	}
+	return nil
 }
 
 var errUnauthorized = approval.Errorf(approval.CodeUnauthorized, "A valid bearer token is needed: Authorization: Bearer <token>.")

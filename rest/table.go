@@ -56,7 +56,7 @@ var (
 
 // table lists every path of the API.
 func (s *Server) table() []route {
-	callErrors := []approval.Code{approval.CodeAgentsOnly, approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeTooManyPending, approval.CodeRateLimited}
+	callErrors := []approval.Code{approval.CodeAgentsOnly, approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeTooManyPending}
 	return []route{
 		{
 			method: http.MethodGet, path: "/openapi.json", public: true, handle: s.openAPI,
@@ -102,7 +102,7 @@ func (s *Server) table() []route {
 				errors: []approval.Code{approval.CodeNotFound}},
 		},
 		{
-			method: http.MethodPost, path: "/v1/approvals/{id}/cancel", byID: true, handle: s.cancel,
+			method: http.MethodPost, path: "/v1/approvals/{id}/cancel", byID: true, handle: s.cancel, undoes: []approval.ActorKind{approval.Agent, approval.Human},
 			doc: routeDoc{id: "cancel", tag: "everyone", summary: "Take a request, or an unused approval, back.",
 				description: "An agent may cancel its own, an admin any, a person what they approved.",
 				header:      []queryParam{clientHeader},
@@ -129,7 +129,7 @@ func (s *Server) table() []route {
 				errors:  []approval.Code{approval.CodePeopleOnly}},
 		},
 		{
-			method: http.MethodPost, path: "/v1/approvals/{id}/decide", byID: true, handle: s.decide,
+			method: http.MethodPost, path: "/v1/approvals/{id}/decide", byID: true, handle: s.decide, undoes: []approval.ActorKind{approval.Human},
 			doc: routeDoc{id: "decide", tag: "people", summary: "Approve or deny a request.",
 				description: "Needs the role approver. Of any number of deciders one wins.",
 				header:      []queryParam{clientHeader},
@@ -184,10 +184,10 @@ func (s *Server) table() []route {
 func (rt *route) codes() []approval.Code {
 	cs := append([]approval.Code{approval.CodeInvalidParameter, approval.CodeInternal}, rt.doc.errors...)
 	if !rt.public {
-		cs = append(cs, approval.CodeUnauthorized, approval.CodeStoreUnavailable)
+		cs = append(cs, approval.CodeUnauthorized, approval.CodeStoreUnavailable, approval.CodeRateLimited)
 	}
 	if rt.doc.body != nil {
-		cs = append(cs, codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField, approval.CodeRateLimited)
+		cs = append(cs, codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField)
 	}
 	return cs
 }

@@ -1,0 +1,8 @@
+// Package budget keeps what each principal may use: calls and bytes per minute, requests and pushes that
+// it makes, streams, waits and sessions that it holds. Whoever is over one of them is refused, with an
+// [approval.Error] that says which, how much it is and when to try again; nobody else notices.
+//
+// A rate is kept by the generic cell rate algorithm, in one atomic word: how long it takes until all that
+// was used is free again. What a rate allows at once is a minute's worth, of a rate per hour a quarter of
+// an hour's; a single thing that is larger than that passes while nothing else is owed.
+package budget

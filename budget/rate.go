@@ -1,0 +1,185 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Rate is how much of something there may be in a time. The zero Rate is no limit.
+type Rate struct {
+	Count int64
+	Per   time.Duration
+}
+
+// atOnce is the longest time whose worth of a rate may be used at once: nobody wants an hour's worth of
+// messages in a minute.
+const atOnce = 15 * time.Minute
+
+// window is the time whose worth of r may be used at once.
+func (r Rate) window() time.Duration { return min(r.Per, atOnce) }
+
+// cost is how long it takes until n more are free.
+func (r Rate) cost(n int64) time.Duration {
+	return time.Duration(min(float64(n)/float64(r.Count)*float64(r.Per), float64(maxOwed)))
+}
+
+// maxOwed bounds what a bucket can hold, so that no number overflows it.
+const maxOwed = 1000 * time.Hour
+
+var periods = []struct {
+	letter string
+	per    time.Duration
+	word   string
+}{{"s", time.Second, "second"}, {"m", time.Minute, "minute"}, {"h", time.Hour, "hour"}}
+
+var units = []struct {
+	name string
+	size int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+var errRate = errors.New("not a rate")
+
+// ParseRate reads a rate such as 30000/m, or for bytes 256MiB/m; "0" and "none" are no limit.
+func ParseRate(s string, bytes bool) (Rate, error) {
+	if s == "0" || s == "none" {
+		return Rate{}, nil
+	}
+	number, letter, _ := strings.Cut(s, "/")
+	r, unit := Rate{}, int64(1)
+	for _, p := range periods {
+		if p.letter == letter {
+			r.Per = p.per
+		}
+	}
+	for _, u := range units {
+		if n, ok := strings.CutSuffix(number, u.name); ok && bytes {
+			number, unit = n, u.size
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || r.Per == 0 || n < 0 || n > maxCount/unit || strings.HasPrefix(number, "+") {
+		return Rate{}, errRate
+	}
+	if n == 0 {
+		return Rate{}, nil
+	}
+	r.Count = n * unit
+	return r, nil
+}
+
+// maxCount is the highest count that a rate may have: enough to be none in practice.
+const maxCount = 1 << 40
+
+// String is the rate as ParseRate reads it; "none" for no limit.
+func (r Rate) String() string { return r.text(false) }
+
+// Bytes is String for a rate of bytes.
+func (r Rate) Bytes() string { return r.text(true) }
+
+func (r Rate) text(bytes bool) string {
+	if r.Count == 0 {
+		return "none"
+	}
+	for _, p := range periods {
+		if p.per == r.Per {
+			return r.count(bytes) + "/" + p.letter
+		}
+	}
+	return r.count(bytes) + "/" + r.Per.String()
+}
+
+func (r Rate) count(bytes bool) string {
+	if bytes {
+		for _, u := range units {
+			if r.Count%u.size == 0 {
+				return strconv.FormatInt(r.Count/u.size, 10) + u.name
+			}
+		}
+	}
+	return strconv.FormatInt(r.Count, 10)
+}
+
+// words is the rate in a sentence: 30000 calls per minute.
+func (r Rate) words(of Kind) string {
+	per := r.Per.String()
+	for _, p := range periods {
+		if p.per == r.Per {
+			per = p.word
+		}
+	}
+	if of == Bytes && r.count(true) != r.count(false) {
+		return fmt.Sprintf("%s per %s", r.count(true), per)
+	}
+	return fmt.Sprintf("%d %s per %s", r.Count, of, per)
+}
+
+// bucket is what was used of a rate: the time, since the registry's beginning, at which all of it is free
+// again. It is safe for concurrent use.
+type bucket struct{ free atomic.Int64 }
+
+// take uses n at a time. If that is too much it uses nothing, and returns how long to wait.
+func (b *bucket) take(r Rate, now time.Duration, n int64) (wait time.Duration, ok bool) {
+	if r.Count == 0 || n <= 0 {
+		return 0, true
+	}
+	cost, window := r.cost(n), r.window()
+	for {
+		was := b.free.Load()
+		owed := max(time.Duration(was)-now, 0)
+		if over := owed + cost - window; over > 0 && owed > 0 {
+			return min(over, owed), false
+		}
+		if b.free.CompareAndSwap(was, int64(now+owed+cost)) {
+			return 0, true
+		}
+	}
+}
+
+// look is take without using anything.
+func (b *bucket) look(r Rate, now time.Duration, n int64) (wait time.Duration, ok bool) {
+	if r.Count == 0 || n <= 0 {
+		return 0, true
+	}
+	owed := max(time.Duration(b.free.Load())-now, 0)
+	if over := owed + r.cost(n) - r.window(); over > 0 && owed > 0 {
+		return min(over, owed), false
+	}
+	return 0, true
+}
+
+// spend uses n, or what is left: it is for what is never refused.
+func (b *bucket) spend(r Rate, now time.Duration, n int64) {
+	if r.Count == 0 || n <= 0 {
+		return
+	}
+	for {
+		was := b.free.Load()
+		owed := max(time.Duration(was)-now, 0)
+		then := max(owed, min(owed+r.cost(n), r.window()))
+		if b.free.CompareAndSwap(was, int64(now+then)) {
+			return
+		}
+	}
+}
+
+// give takes back a use of n.
+func (b *bucket) give(r Rate, n int64) {
+	if r.Count > 0 && n > 0 {
+		b.free.Add(-int64(r.cost(n)))
+	}
+}
+
+// fit has the bucket owe no more than what the rate allows at once: another rate is in force.
+func (b *bucket) fit(r Rate, now time.Duration) {
+	for {
+		was := b.free.Load()
+		if limit := int64(now + r.window()); was <= limit || b.free.CompareAndSwap(was, limit) {
+			return
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/approval"
+	"countersign/budget"
+)
+
+// limit gives everybody budgets: bot these, the others none; and person to every person.
+func (w *world) limit(bot, person budget.Limits) {
+	all := map[budget.Principal]budget.Limits{{Agent: true, Name: "bot"}: bot, {Agent: true, Name: "other"}: {}}
+	for _, p := range peopleConfigured {
+		all[budget.Principal{Name: p.Name}] = person
+	}
+	w.rest.budgets.Replace(all)
+}
+
+func newBudgetWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.rest.budgets = budget.NewRegistry(budget.Options{Now: w.clock.Now})
+	return w
+}
+
+func perMinute(n int64) budget.Rate { return budget.Rate{Count: n, Per: time.Minute} }
+
+// over fails the test unless the answer refuses for a budget.
+func (r reply) over(k budget.Kind) {
+	r.t.Helper()
+	r.is(429, approval.CodeRateLimited)
+	if s := r.str("detail"); !strings.Contains(s, "the budget of "+string(k)) {
+		r.t.Errorf("%s: %q does not name %s", r.what, s, k)
+	}
+	if n, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || n < 1 {
+		r.t.Errorf("%s: Retry-After is %q", r.what, r.header.Get("Retry-After"))
+	}
+}
+
+func TestRule12_CallsOverTheBudget(t *testing.T) {
+	w := newBudgetWorld(t)
+	id := w.ask(transfer)
+	paths := map[string]func() reply{
+		"a call":   func() reply { return w.do(botToken, "POST", "/v1/calls", transfer) },
+		"a batch":  func() reply { return w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+transfer+`]}`) },
+		"the feed": func() reply { return w.do(botToken, "GET", "/v1/approvals/resolved", "") },
+		"an ack":   func() reply { return w.do(botToken, "POST", "/v1/approvals/ack", `{"ids":[]}`) },
+		"a look":   func() reply { return w.do(botToken, "GET", "/v1/approvals/"+id, "") },
+		"events":   func() reply { return w.do(botToken, "HEAD", "/v1/events", "") },
+		"a decision, which is not an agent's": func() reply {
+			return w.decide(botToken, id, "deny", "")
+		},
+		"no path": func() reply { return w.do(botToken, "GET", "/v1/nothing", "") },
+	}
+	for name, ask := range paths {
+		t.Run(name, func(t *testing.T) {
+			w.limit(budget.Limits{Calls: perMinute(2)}, budget.Limits{})
+			w.clock.advance(time.Hour)
+			for range 2 {
+				if r := ask(); r.status == 429 {
+					t.Fatalf("within the budget: %s", r.body)
+				}
+			}
+			if r := ask(); r.status != 429 || r.header.Get("Retry-After") != "30" {
+				t.Errorf("over the budget: %d, Retry-After %q", r.status, r.header.Get("Retry-After"))
+			}
+			w.do(otherToken, "POST", "/v1/calls", transfer).is(202) // nobody else notices
+			w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
+		})
+	}
+}
+
+func TestRule12_EachCallOfABatchCounts(t *testing.T) {
+	w := newBudgetWorld(t)
+	w.limit(budget.Limits{Calls: perMinute(5)}, budget.Limits{})
+	batch := func(n int) reply {
+		return w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+strings.TrimSuffix(strings.Repeat(transfer+",", n), ",")+`]}`)
+	}
+	batch(4).is(200)
+	batch(3).over(budget.Calls)
+	if rs, err := w.gate.Requests(t.Context(), approval.RequestQuery{}); err != nil || len(rs) != 1 {
+		t.Errorf("%d requests, %v", len(rs), err)
+	}
+}
+
+// The attack: an agent filled 1.2 GB in 12 s.
+func TestRule12_BytesOverTheBudget(t *testing.T) {
+	w := newBudgetWorld(t)
+	w.limit(budget.Limits{Bytes: perMinute(1 << 20)}, budget.Limits{})
+	big := func(token string) reply {
+		return w.do(token, "POST", "/v1/calls", `{"tool":"read_file","args":{"a":"`+strings.Repeat("x", 300<<10)+`"}}`)
+	}
+	taken := 0
+	for range 40 { // 12 s
+		if r := big(botToken); r.status == 200 {
+			taken++
+		} else {
+			r.over(budget.Bytes)
+		}
+		w.clock.advance(300 * time.Millisecond)
+	}
+	if taken != 4 { // a minute's worth, and that of the 12 s
+		t.Errorf("%d bodies of 300 KiB taken, want 4 of a budget of 1 MiB a minute", taken)
+	}
+	big(otherToken).is(200)
+	// A body whose length is not told is counted all the same.
+	req, err := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/calls", struct{ *strings.Reader }{strings.NewReader(`{"tool":"read_file","args":{"a":"` + strings.Repeat("x", 400<<10) + `"}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+botToken)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := w.srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if req.ContentLength > 0 || resp.StatusCode != 429 {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+func TestRule12_DenialsAndCancelsAreNeverRefused(t *testing.T) {
+	w := newBudgetWorld(t)
+	w.limit(budget.Limits{}, budget.Limits{})
+	first, second, third := w.ask(asked(1)), w.ask(asked(2)), w.ask(asked(3))
+	none := budget.Limits{Calls: perMinute(1), Bytes: perMinute(1)}
+	w.limit(none, none)
+	for _, token := range []string{botToken, hanaToken} {
+		w.do(token, "GET", "/v1/approvals/"+first, "").is(200)
+		w.do(token, "GET", "/v1/approvals/"+first, "").over(budget.Calls)
+	}
+	w.decide(hanaToken, first, "approve", "").over(budget.Calls)
+	w.decide(hanaToken, first, "deny", "no, and a reason of some length").is(200)
+	w.decide(hanaToken, first, "deny", "").over(budget.Calls) // nothing is left to deny
+	w.do(botToken, "POST", "/v1/approvals/"+second+"/cancel", `{"reason":"not needed any more"}`).is(200)
+	w.do(botToken, "POST", "/v1/approvals/"+second+"/cancel", "").over(budget.Calls)
+	w.do(hanaToken, "POST", "/v1/approvals/"+third+"/cancel", "").is(200)
+	w.clock.advance(time.Minute) // what was not refused is not owed for ever
+	w.do(botToken, "GET", "/v1/approvals/"+first, "").is(200)
+}
+
+func TestRule12_WaitsOverTheBudget(t *testing.T) {
+	w := newBudgetWorld(t)
+	id := w.ask(transfer)
+	w.limit(budget.Limits{Waits: 1}, budget.Limits{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.send(ctx, botToken, "GET", "/v1/approvals/"+id+"?wait=60s", "")
+	}()
+	w.eventually("it waits", func() bool { return w.active.Load() == 1 })
+	for _, path := range []string{"/v1/approvals/" + id + "?wait=1s", "/v1/approvals/resolved?wait=1s"} {
+		w.eventually("it holds", func() bool { return w.do(botToken, "GET", path, "").status == 429 })
+		w.do(botToken, "GET", path, "").over(budget.Waits)
+	}
+	w.do(botToken, "POST", "/v1/calls?wait=1s", asked(9)).over(budget.Waits)
+	if rs, err := w.gate.Requests(t.Context(), approval.RequestQuery{}); err != nil || len(rs) != 1 {
+		t.Errorf("%d requests, %v: nobody was to be asked", len(rs), err)
+	}
+	w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
+	w.do(otherToken, "POST", "/v1/calls?wait=1ms", asked(9)).is(202)
+	cancel()
+	<-done
+	w.idle()
+	w.do(botToken, "GET", "/v1/approvals/"+id+"?wait=1ms", "").is(200)
+}
+
+func TestRule12_StreamsOverTheBudget(t *testing.T) {
+	w := newBudgetWorld(t)
+	w.limit(budget.Limits{Streams: 1}, budget.Limits{Streams: 1})
+	for _, token := range []string{botToken, hanaToken} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "GET", w.srv.URL+"/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := w.srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		w.do(token, "GET", "/v1/events", "").over(budget.Streams)
+		cancel()
+		resp.Body.Close()
+		w.idle()
+	}
+}
