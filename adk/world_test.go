@@ -46,6 +46,7 @@ var env = map[string]string{
 const configText = `
 listen: 127.0.0.1:0
 store: sqlite:${STORE}
+limits: none
 agents: [{name: bot, token: "${AGENT_TOKEN}"}]
 people: [{name: hana, roles: [approver, admin], webhook: "${HANA_HOOK}", token: "${HANA_TOKEN}"}]
 channels:

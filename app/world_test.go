@@ -47,6 +47,7 @@ var secrets = map[string]string{
 const configText = `
 listen: 127.0.0.1:0
 store: sqlite:${STORE}
+limits: none
 agents:
   - {name: bot, token: "${AGENT_TOKEN}"}
   - {name: other, token: "${OTHER_TOKEN}"}

@@ -56,7 +56,8 @@ const (
 )
 
 // people are the agent and the person of every configuration here.
-const people = `agents: [{name: bot, token: ` + agentToken + `}]
+const people = `limits: none
+agents: [{name: bot, token: ` + agentToken + `}]
 people: [{name: hana, roles: [approver, admin], token: ` + personToken + `}]
 `
 

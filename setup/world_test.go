@@ -90,6 +90,7 @@ func newWorld(t *testing.T, p plan) *world {
 listen: %s
 store: "sqlite:%s"
 %s
+limits: none
 agents: [{name: bot, token: "${AGENT_TOKEN}"}]
 people:
   - {name: hana, roles: [approver, admin], line: %s, slack: U02HANA, token: "${HANA_TOKEN}"}
