@@ -190,7 +190,7 @@ type exchange struct {
 	account *budget.Account
 	spared  bool         // no budget refuses it, as long as it takes something back
 	over    func() error // refuses it all the same; nil: there is no reason to
-	status  int   // of the answer; 0: none yet
+	status  int          // of the answer; 0: none yet
 }
 
 // Unwrap is for [http.ResponseController].
