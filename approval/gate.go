@@ -509,34 +509,53 @@ func (g *Gate) settle(ctx context.Context, tx Tx, r Request) (Request, error) {
 	if !r.Due(tx.Now()) {
 		return r, nil
 	}
+	if err := g.timedOut(ctx, tx, r); err != nil {
+		return r, err
+	}
+	return tx.Request(r.ID)
+}
+
+// settleHead is settle for a request's narrow part.
+func (g *Gate) settleHead(ctx context.Context, tx Tx, h Head) (Head, error) {
+	if !h.Due(tx.Now()) {
+		return h, nil
+	}
+	if err := g.timedOut(ctx, tx, h.Request); err != nil {
+		return h, err
+	}
+	return tx.Head(h.ID)
+}
+
+// timedOut ends a request that is due, of which it looks at the narrow part alone.
+func (g *Gate) timedOut(ctx context.Context, tx Tx, r Request) error {
 	who := Actor{Kind: System, Name: "timeout"}
 	if r.Status == Pending {
 		ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Expired, At: r.ExpiresAt, By: who.String(), Via: ViaSystem})
 		if err != nil {
-			return r, err
+			return err
 		}
 		if ok {
 			e := requestEvent(r, EventDecision)
 			e.Actor, e.Decision = who.String(), "timeout"
 			e.Data = marshal(map[string]any{"timeout_seconds": int64(r.ExpiresAt.Sub(r.RequestedAt) / time.Second)})
 			if err := g.audit(ctx, tx, e); err != nil {
-				return r, err
+				return err
 			}
 		}
 	} else {
 		ok, err := tx.Lapse(r.ID)
 		if err != nil {
-			return r, err
+			return err
 		}
 		if ok {
 			e := requestEvent(r, EventApprovalLapsed)
 			e.Actor = who.String()
 			if err := g.audit(ctx, tx, e); err != nil {
-				return r, err
+				return err
 			}
 		}
 	}
-	return g.ended(ctx, tx, r.ID)
+	return g.ended(ctx, tx, r)
 }
 
 // settledLive returns the live request of k after what was due has ended, nil when there is none.
@@ -591,15 +610,11 @@ func (g *Gate) consume(ctx context.Context, tx Tx, r Request, dispatched bool) (
 }
 
 // ended does what every end of a request brings with it: cards that were not sent are dropped, sent
-// ones that can be edited are. It returns the request as it now stands.
-func (g *Gate) ended(ctx context.Context, tx Tx, id string) (Request, error) {
-	r, err := tx.Request(id)
+// ones that can be edited are. Of r it takes the ids alone.
+func (g *Gate) ended(ctx context.Context, tx Tx, r Request) error {
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil {
-		return Request{}, err
-	}
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
-	if err != nil {
-		return r, err
+		return err
 	}
 	for _, n := range ns {
 		if !n.showsCard() {
@@ -615,20 +630,20 @@ func (g *Gate) ended(ctx context.Context, tx Tx, id string) (Request, error) {
 			}
 			over, err := g.allEnded(tx, n)
 			if err != nil {
-				return r, err
+				return err
 			}
 			if over {
 				if err := g.skip(tx, n); err != nil {
-					return r, err
+					return err
 				}
 			}
 		case Sent, Delivered:
 			if err := g.queueEdit(tx, n, ns); err != nil {
-				return r, err
+				return err
 			}
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // showsCard reports whether the notification is a card with buttons.
@@ -658,9 +673,29 @@ func shown(tx Tx, n Notification) ([]Request, error) {
 	return nil, nil
 }
 
+// shownHeads returns the narrow parts of the same.
+func shownHeads(tx Tx, n Notification) ([]Head, error) {
+	if n.BatchID != "" {
+		return tx.BatchHeads(n.BatchID)
+	}
+	ids := n.Cards
+	if len(ids) == 0 && n.ApprovalID != "" {
+		ids = []string{n.ApprovalID}
+	}
+	hs := make([]Head, 0, len(ids))
+	for _, id := range ids {
+		h, err := tx.Head(id)
+		if err != nil {
+			return nil, err
+		}
+		hs = append(hs, h)
+	}
+	return hs, nil
+}
+
 func (g *Gate) allEnded(tx Tx, n Notification) (bool, error) {
-	rs, err := shown(tx, n)
-	return !slices.ContainsFunc(rs, func(r Request) bool { return r.Status == Pending }), err
+	hs, err := shownHeads(tx, n)
+	return !slices.ContainsFunc(hs, func(h Head) bool { return h.Status == Pending }), err
 }
 
 func (g *Gate) skip(tx Tx, n Notification) error {
@@ -776,7 +811,10 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, 
 			return r, nil, err
 		}
 	}
-	r, err = g.ended(ctx, tx, r.ID)
+	if err := g.ended(ctx, tx, r); err != nil {
+		return r, nil, err
+	}
+	r, err = tx.Request(r.ID)
 	return r, nil, err
 }
 
@@ -890,5 +928,8 @@ func (g *Gate) cancel(ctx context.Context, tx Tx, r Request, by Actor, via Via, 
 	if err := g.audit(ctx, tx, e); err != nil {
 		return r, err
 	}
-	return g.ended(ctx, tx, r.ID)
+	if err := g.ended(ctx, tx, r); err != nil {
+		return r, err
+	}
+	return tx.Request(r.ID)
 }

@@ -71,6 +71,7 @@ type Notification struct {
 	UpdatedAt     time.Time
 
 	Body     []byte // the platform's own bytes, rendered once before the first try
+	Narrow   bool   // Body was not read, and storing the notification leaves it as it is
 	Receipt  []byte // JSON: what the platform returned
 	TargetID string // the notification whose message an outcome edits
 	RetryKey string // UUID
@@ -100,5 +101,6 @@ type NotificationQuery struct {
 	Several    bool      // replies, and cards of a batch: what can be several messages
 	After      string    // notifications with a smaller id
 	Since      time.Time // created at or after
+	Narrow     bool      // without Body
 	Limit      int       // 0: no limit
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -70,11 +71,9 @@ func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []De
 
 // Seen tells how new the state is that the delivery's requests are in: it grows whenever one ends, or is
 // given its reason.
-func (d Delivery) Seen() int64 { return seen(d.Requests) }
-
-func seen(rs []Request) int64 {
+func (d Delivery) Seen() int64 {
 	newest := int64(0)
-	for _, r := range rs {
+	for _, r := range d.Requests {
 		newest = max(newest, r.ResolvedSeq)
 	}
 	return newest
@@ -153,7 +152,7 @@ func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error)
 // mayEdit reports whether an edit may begin: not while another one of the same card is under way, not
 // after a newer one has gone out, and not with a picture that is no longer true.
 func (g *Gate) mayEdit(tx Tx, n Notification, t Try) (bool, error) {
-	siblings, err := tx.Notifications(NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID, Kind: KindOutcome})
+	siblings, err := tx.Notifications(NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID, Kind: KindOutcome, Narrow: true})
 	if err != nil {
 		return false, err
 	}
@@ -169,8 +168,8 @@ func (g *Gate) mayEdit(tx Tx, n Notification, t Try) (bool, error) {
 	if len(n.Body) > 0 {
 		return true, nil
 	}
-	rs, err := shown(tx, n)
-	if err != nil || seen(rs) <= t.Seen {
+	hs, err := shownHeads(tx, n)
+	if err != nil || !slices.ContainsFunc(hs, func(h Head) bool { return h.ResolvedSeq > t.Seen }) {
 		return err == nil, err
 	}
 	n.UpdatedAt = tx.Now() // it is due all the same: whoever sends reads it again
@@ -232,28 +231,22 @@ func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 		if !row.showsCard() || !o.g.editable(row.Channel) {
 			return nil
 		}
-		rs, err := shown(tx, row)
+		hs, err := shownHeads(tx, row)
+		if err != nil || !slices.ContainsFunc(hs, func(h Head) bool { return h.Status != Pending }) {
+			return err
+		}
+		siblings, err := tx.Notifications(NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID, Kind: KindOutcome, Narrow: true})
 		if err != nil {
 			return err
 		}
-		for _, r := range rs {
-			if r.Status == Pending {
-				continue
-			}
-			siblings, err := tx.Notifications(NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID, Kind: KindOutcome})
-			if err != nil {
-				return err
-			}
-			return o.g.queueEdit(tx, row, siblings)
-		}
-		return nil
+		return o.g.queueEdit(tx, row, siblings)
 	})
 }
 
 // nextEdit lets the edit that waits behind a finished one of the same card go, and drops those that
 // the finished one has overtaken.
 func (g *Gate) nextEdit(tx Tx, done Notification) error {
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: KindOutcome})
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: KindOutcome, Narrow: true})
 	if err != nil {
 		return err
 	}
@@ -358,7 +351,7 @@ func (o *Outbox) NotSent(ctx context.Context, n Notification, f Failure) error {
 func (g *Gate) auditNotification(ctx context.Context, tx Tx, n Notification, t EventType, reason string) error {
 	e := Event{Type: t, Actor: "system:outbox", ApprovalID: n.ApprovalID, Reason: reason}
 	if n.ApprovalID != "" {
-		r, err := tx.Request(n.ApprovalID)
+		r, err := tx.Head(n.ApprovalID)
 		if err != nil {
 			return err
 		}
@@ -449,7 +442,7 @@ func (g *Gate) Retry(ctx context.Context, by Actor, id string) (Notification, er
 func (g *Gate) RetryFailed(ctx context.Context) (int, error) {
 	total := 0
 	err := g.eachPending(ctx, func(tx Tx, r Request) error {
-		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Status: Failed})
+		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Status: Failed, Narrow: true})
 		if err != nil {
 			return err
 		}
@@ -483,7 +476,7 @@ func (g *Gate) Remind(ctx context.Context, after time.Duration, limit int) (int,
 		if tx.Now().Sub(r.RequestedAt) < after {
 			return nil
 		}
-		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+		ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 		if err != nil {
 			return err
 		}
@@ -523,36 +516,35 @@ func (g *Gate) Remind(ctx context.Context, after time.Duration, limit int) (int,
 	return total, err
 }
 
-// eachPending calls fn for every pending request, one page of them per transaction, after what was due
-// has ended. A transaction that runs again undoes what it counted.
+// eachPending calls fn for the narrow part of every pending request, one page of them per transaction, after what
+// was due has ended. A transaction that runs again undoes what it counted.
 func (g *Gate) eachPending(ctx context.Context, fn func(tx Tx, r Request) error, total *int) error {
-	const page = 64
 	if _, err := g.Expire(ctx); err != nil {
 		return err
 	}
 	after := ""
 	for {
-		var rs []Request
+		var hs []Head
 		before := *total
 		err := g.store.Update(ctx, func(tx Tx) (err error) {
 			*total = before
-			if rs, err = tx.Requests(RequestQuery{Status: Pending, After: after, Limit: page}); err != nil {
+			if hs, err = tx.Heads(RequestQuery{Status: Pending, After: after, Limit: stepRequests}); err != nil {
 				return err
 			}
-			for _, r := range rs {
-				if r.Due(tx.Now()) {
+			for _, h := range hs {
+				if h.Due(tx.Now()) {
 					continue
 				}
-				if err := fn(tx, r); err != nil {
+				if err := fn(tx, h.Request); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		if err != nil || len(rs) < page {
+		if err != nil || len(hs) < stepRequests {
 			return err
 		}
-		after = rs[len(rs)-1].ID
+		after = hs[len(hs)-1].ID
 	}
 }
 

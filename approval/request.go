@@ -78,6 +78,13 @@ type Request struct {
 	Previous *Use   // the last use of the same key within 24 h before this request was made
 }
 
+// Head is a request without what may be large: Args, Rationale, Preview and what is stored behind them, ToolDigest,
+// ToolSeen, Task, DispatchedAt and Ran, are not read. It is what a step needs that ends or counts requests.
+type Head struct {
+	Request
+	Wide int // how many bytes Args, Rationale and Preview take: storing the row again costs as much
+}
+
 // Use tells of an approval that was let through.
 type Use struct {
 	RequestID  string    `json:"request_id"`

@@ -125,7 +125,7 @@ const (
 // elsewhere sends the card of a pending request on along the routes that a dead end is part of, to the
 // next address; where there is none, and nobody else has the card, to admins.
 func (g *Gate) elsewhere(tx Tx, r Request, end Address, kind NotificationKind) (onward, error) {
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil {
 		return stranded, err
 	}
@@ -173,15 +173,12 @@ func (g *Gate) elsewhere(tx Tx, r Request, end Address, kind NotificationKind) (
 	return toAdmins, nil
 }
 
-// How many pending requests are sent elsewhere at once when somebody leaves, the newest, and how many of
-// them are read at a time. The others are left to the reminders.
-const (
-	mostRerouted = 2000
-	reroutePage  = 50
-)
+// mostRerouted is how many pending requests are sent elsewhere when somebody leaves, the newest. The others are left
+// to the reminders.
+const mostRerouted = 2000
 
 // left takes note that nothing reaches an address any more; cards that wait there for an answer go on
-// to the next address of their route.
+// to the next address of their route: the first of them at once, the rest by [Gate.leaveRest].
 func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (out Tapped, err error) {
 	a := Address{t.Channel, t.From}
 	news, err := tx.SetDead(a, true, t.when(tx))
@@ -191,24 +188,50 @@ func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (out Tapped, err error) {
 	if err := g.auditAddress(ctx, tx, EventChannelDead, t); err != nil {
 		return Tapped{}, err
 	}
-	after := ""
-	for range mostRerouted / reroutePage {
-		rs, err := tx.Requests(RequestQuery{Status: Pending, After: after, Limit: reroutePage})
-		if err != nil || len(rs) == 0 {
-			return out, err
+	out.unreached, out.rerouted, err = g.rerouteSome(tx, a, "")
+	return out, err
+}
+
+// leaveRest sends on what [Gate.left] has not come to, in steps that others' work can come between. What it does
+// not come to either is left to the reminders.
+func (g *Gate) leaveRest(ctx context.Context, t Tap, after string) []moved {
+	var all []moved
+	for n := stepRequests; after != "" && n < mostRerouted; n += stepRequests {
+		var some []moved
+		next := ""
+		err := g.store.Update(ctx, func(tx Tx) (err error) {
+			some, next, err = g.rerouteSome(tx, Address{t.Channel, t.From}, after)
+			return err
+		})
+		if err != nil {
+			g.log.WarnContext(ctx, "the cards of somebody who left could not all be sent on; the reminders see to the rest", "channel", t.Channel, "error", err)
+			break
 		}
-		for _, r := range rs {
-			fate, err := g.reroute(tx, r, a)
-			if err != nil {
-				return Tapped{}, err
-			}
-			if fate == stranded || fate == toAdmins {
-				out.unreached = append(out.unreached, moved{r, fate})
-			}
-		}
-		after = rs[len(rs)-1].ID
+		all, after = append(all, some...), next
 	}
-	return out, nil
+	return all
+}
+
+// rerouteSome sends on the cards of as many pending requests as one transaction should, those after an id, and
+// returns where it stopped, "" at the end.
+func (g *Gate) rerouteSome(tx Tx, a Address, after string) (out []moved, next string, err error) {
+	hs, err := tx.Heads(RequestQuery{Status: Pending, After: after, Limit: stepRequests})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, h := range hs {
+		fate, err := g.reroute(tx, h.Request, a)
+		if err != nil {
+			return nil, "", err
+		}
+		if fate == stranded || fate == toAdmins {
+			out = append(out, moved{h.Request, fate})
+		}
+	}
+	if len(hs) == stepRequests {
+		next = hs[len(hs)-1].ID
+	}
+	return out, next, nil
 }
 
 // moved is a request whose card met a dead end.
@@ -222,7 +245,7 @@ func (g *Gate) reroute(tx Tx, r Request, a Address) (onward, error) {
 	if r.Due(tx.Now()) {
 		return held, nil
 	}
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID})
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil || !slices.ContainsFunc(ns, func(n Notification) bool {
 		return n.address() == a && (n.Kind == KindRequest || n.Kind == KindReminder)
 	}) {

@@ -33,13 +33,18 @@ type Tx interface {
 	// the transaction still usable, when the key has a live request. A SessionID is kept in request_sessions too.
 	InsertRequest(r Request) error
 	Request(id string) (Request, error)
+	// Head returns the request's narrow part.
+	Head(id string) (Head, error)
 	// Live returns the one live request of k.
 	Live(k Key) (Request, error)
 	Requests(q RequestQuery) ([]Request, error)
-	// Batch returns the requests of a batch in the order of their ids.
+	// Heads returns the narrow parts of the same.
+	Heads(q RequestQuery) ([]Head, error)
+	// Batch returns the requests of a batch in the order of their ids, BatchHeads their narrow parts.
 	Batch(batchID string) ([]Request, error)
+	BatchHeads(batchID string) ([]Head, error)
 	// Due returns live requests whose deadline is at or before Now, oldest deadline first.
-	Due(limit int) ([]Request, error)
+	Due(limit int) ([]Head, error)
 	// NextDeadline returns the earliest deadline of a live request, the zero time when there is none.
 	NextDeadline() (time.Time, error)
 	// CountPending counts the pending requests of agent; of all agents for "".

@@ -67,6 +67,7 @@ type Tapped struct {
 	Explained []Request // denied before, and given their reason now
 
 	unreached []moved // cards that nobody has any more, or only admins
+	rerouted  string  // the request up to which cards were sent on; "": all were
 }
 
 // maxReplyCards is how many cards one answer brings.
@@ -87,6 +88,7 @@ func (g *Gate) Tap(ctx context.Context, t Tap) (Tapped, error) {
 		return err
 	})
 	if err == nil {
+		out.unreached = append(out.unreached, g.leaveRest(ctx, t, out.rerouted)...)
 		for _, m := range out.unreached {
 			g.sayWhere(ctx, m.fate, m.request, "last_channel", t.Channel, "last_reason", "blocked")
 		}
@@ -612,14 +614,8 @@ func (g *Gate) bareWord(ctx context.Context, tx Tx, t Tap) (targets []string, an
 
 // waiting returns the newest pending requests, as many as one answer brings, and how many there are.
 func (g *Gate) waiting(ctx context.Context, tx Tx) (newest []Request, total int, err error) {
-	rs, err := tx.Due(expireBatch)
-	if err != nil {
+	if _, _, err := g.endSome(ctx, tx); err != nil {
 		return nil, 0, err
-	}
-	for _, r := range rs {
-		if _, err := g.settle(ctx, tx, r); err != nil {
-			return nil, 0, err
-		}
 	}
 	if total, err = tx.CountPending(""); err != nil {
 		return nil, 0, err
@@ -673,7 +669,7 @@ func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Request) error {
 // the push is recorded: what is under way then is marked too, and so is a card that we do not know to have
 // gone out, where there is no other that the press can have come from.
 func (g *Gate) delivered(tx Tx, t Tap, r Request) error {
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: t.Channel})
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: t.Channel, Narrow: true})
 	if err != nil {
 		return err
 	}

@@ -293,40 +293,84 @@ type Acked struct {
 	NotFound    []string
 }
 
-// Ack takes endings out of the agent's feed. It is idempotent.
+// MaxAck is how many ids [Gate.Ack] takes: several looks at the feed.
+const MaxAck = 1000
+
+// A write transaction does so much of a longer task and leaves the rest to the next one, so that what others
+// want of the store comes in between: so many requests, and so many bytes of rows that are stored again.
+const (
+	stepRequests = 64
+	stepBytes    = 4 << 20
+)
+
+// Ack takes endings out of the agent's feed, in steps that others' work can come between. It is idempotent, and
+// an id counts once however often it is there; more than [MaxAck] are refused with [CodeInvalidParameter].
 func (g *Gate) Ack(ctx context.Context, agent string, ids []string) (Acked, error) {
-	var a Acked
-	err := g.store.Update(ctx, func(tx Tx) error {
-		a = Acked{}
-		for _, id := range ids {
-			r, err := g.settled(ctx, tx, id)
-			if errors.Is(err, ErrNotFound) || err == nil && r.Agent != agent {
-				a.NotFound = append(a.NotFound, id)
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if r.Status == Pending {
-				a.NotResolved = append(a.NotResolved, id)
-				continue
-			}
-			a.Acked = append(a.Acked, id)
-			ok, err := tx.Ack(agent, id)
-			if err != nil {
-				return err
-			}
-			if ok {
-				e := requestEvent(r, EventApprovalAcked)
-				e.Actor = Actor{Kind: Agent, Name: agent}.String()
-				if err := g.audit(ctx, tx, e); err != nil {
-					return err
-				}
+	if len(ids) > MaxAck {
+		return Acked{}, Errorf(CodeInvalidParameter, "At most %d ids are taken at once.", MaxAck)
+	}
+	var left []string
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id], left = true, append(left, id)
+		}
+	}
+	var all Acked
+	for len(left) > 0 {
+		var some Acked
+		err := g.store.Update(ctx, func(tx Tx) (err error) {
+			some, err = g.ackSome(ctx, tx, agent, left)
+			return err
+		})
+		if err != nil {
+			return all, err
+		}
+		all.Acked = append(all.Acked, some.Acked...)
+		all.NotResolved = append(all.NotResolved, some.NotResolved...)
+		all.NotFound = append(all.NotFound, some.NotFound...)
+		left = left[len(some.Acked)+len(some.NotResolved)+len(some.NotFound):]
+	}
+	return all, nil
+}
+
+// ackSome takes as many of ids, from the first, as one transaction should.
+func (g *Gate) ackSome(ctx context.Context, tx Tx, agent string, ids []string) (a Acked, err error) {
+	wide := 0
+	for _, id := range ids[:min(len(ids), stepRequests)] {
+		h, err := tx.Head(id)
+		if errors.Is(err, ErrNotFound) || err == nil && h.Agent != agent {
+			a.NotFound = append(a.NotFound, id)
+			continue
+		}
+		if err != nil {
+			return a, err
+		}
+		if wide >= stepBytes {
+			return a, nil
+		}
+		wide += h.Wide
+		if h, err = g.settleHead(ctx, tx, h); err != nil {
+			return a, err
+		}
+		if h.Status == Pending {
+			a.NotResolved = append(a.NotResolved, id)
+			continue
+		}
+		a.Acked = append(a.Acked, id)
+		ok, err := tx.Ack(agent, id)
+		if err != nil {
+			return a, err
+		}
+		if ok {
+			e := requestEvent(h.Request, EventApprovalAcked)
+			e.Actor = Actor{Kind: Agent, Name: agent}.String()
+			if err := g.audit(ctx, tx, e); err != nil {
+				return a, err
 			}
 		}
-		return nil
-	})
-	return a, err
+	}
+	return a, nil
 }
 
 // Run keeps deadlines to the moment: it ends what is due when it is due, so that whoever waits is told
@@ -380,30 +424,38 @@ func (g *Gate) endDue(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// expireBatch is how many due requests one transaction ends.
-const expireBatch = 64
-
 // Expire ends every request that is due and returns how many that were.
 func (g *Gate) Expire(ctx context.Context) (int, error) {
 	total := 0
 	for {
-		n := 0
-		err := g.store.Update(ctx, func(tx Tx) error {
-			rs, err := tx.Due(expireBatch)
-			if err != nil {
-				return err
-			}
-			n = len(rs)
-			for _, r := range rs {
-				if _, err := g.settle(ctx, tx, r); err != nil {
-					return err
-				}
-			}
-			return nil
+		n, more := 0, false
+		err := g.store.Update(ctx, func(tx Tx) (err error) {
+			n, more, err = g.endSome(ctx, tx)
+			return err
 		})
 		total += n
-		if err != nil || n < expireBatch {
+		if err != nil || !more {
 			return total, err
 		}
 	}
+}
+
+// endSome ends requests that are due, the longest due first and as many as one transaction should, and reports
+// whether there may be more.
+func (g *Gate) endSome(ctx context.Context, tx Tx) (n int, more bool, err error) {
+	hs, err := tx.Due(stepRequests)
+	if err != nil {
+		return 0, false, err
+	}
+	wide := 0
+	for n, h := range hs {
+		if wide >= stepBytes {
+			return n, true, nil
+		}
+		wide += h.Wide
+		if err := g.timedOut(ctx, tx, h.Request); err != nil {
+			return n, false, err
+		}
+	}
+	return len(hs), len(hs) == stepRequests, nil
 }

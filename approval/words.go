@@ -84,7 +84,7 @@ func (g *Gate) explain(ctx context.Context, tx Tx, t Tap, r Request, reason stri
 	if err := g.audit(ctx, tx, e); err != nil {
 		return false, err
 	}
-	_, err = g.ended(ctx, tx, r.ID) // cards that can be edited say why
+	err = g.ended(ctx, tx, r) // cards that can be edited say why
 	return true, err
 }
 

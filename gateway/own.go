@@ -57,6 +57,9 @@ func (g *Gateway) resolved(ctx context.Context, agent string, _ func() error, ar
 	var b strings.Builder
 	if len(in.Ack) > 0 {
 		acked, err := g.o.Gate.Ack(ctx, agent, in.Ack)
+		if approval.CodeOf(err) == approval.CodeInvalidParameter {
+			return fmt.Sprintf("ack takes at most %d ids at once; none of these was taken.", approval.MaxAck), true
+		}
 		if err != nil {
 			return "The gate could not take note of ack; try again later.", true
 		}

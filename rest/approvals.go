@@ -57,9 +57,6 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs[:fitting(rs)], wireRequest)})
 }
 
-// maxAck is how many ids one acknowledgement takes: several looks at the feed.
-const maxAck = 1000
-
 func (s *Server) ack(ctx context.Context, x *exchange) error {
 	var ids []string
 	err := x.readBody(false, func(body []byte) error {
@@ -72,8 +69,8 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 		}
 		seen := map[string]bool{}
 		return readArray(values[0], "ids", func(i int, v jsontext.Value) error {
-			if i >= maxAck {
-				return approval.Errorf(approval.CodeInvalidParameter, "At most %d ids are taken at once.", maxAck)
+			if i >= approval.MaxAck {
+				return approval.Errorf(approval.CodeInvalidParameter, "At most %d ids are taken at once.", approval.MaxAck)
 			}
 			if v.Kind() != jsontext.KindString {
 				return approval.Errorf(approval.CodeInvalidParameter, "ids[%d] must be a string.", i)

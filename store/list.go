@@ -69,7 +69,18 @@ func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	const every = `SELECT ` + requestColumns + ` FROM approval_requests`
+	return all(t, requestList(requestColumns, q).bind(t.c), q.Limit, scanRequest)
+}
+
+func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	return all(t, requestList(headColumns, q).bind(t.c), q.Limit, scanHead)
+}
+
+func requestList(columns string, q approval.RequestQuery) *list {
+	every := `SELECT ` + columns + ` FROM approval_requests`
 	l, end := newList(every), " ORDER BY id DESC"
 	if q.Status == approval.Pending {
 		// Few are pending: their ids are sorted, rather than looked for among all.
@@ -95,14 +106,18 @@ func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 		}
 		l.add(") ORDER BY id DESC")
 	}
-	return all(t, l.bind(t.c), q.Limit, scanRequest)
+	return l
 }
 
 func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	l := newList(`SELECT ` + notificationColumns + ` FROM approval_notifications`)
+	columns, scan := notificationColumns, scanNotification
+	if q.Narrow {
+		columns, scan = narrowColumns, scanNarrow
+	}
+	l := newList(`SELECT ` + columns + ` FROM approval_notifications`)
 	order := "id"
 	switch {
 	case q.ApprovalID != "" && q.BatchID != "":
@@ -137,7 +152,7 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 		l.where("id >= ?", firstID(q.Since)) // an id begins with its time: what is older need not be read
 	}
 	l.add(" ORDER BY " + order + " DESC")
-	return all(t, l.bind(t.c), q.Limit, scanNotification)
+	return all(t, l.bind(t.c), q.Limit, scan)
 }
 
 var eventTime = define(`SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"time"
 
 	"countersign/approval"
@@ -10,6 +11,9 @@ const notificationColumns = `id, approval_id, batch_id, channel, recipient, kind
   next_attempt_at, lease_until, created_at, updated_at, first_try_at, sent_at, message_id, http_status, target_id, retry_key, revived,
   error, reply_to, cards, text, note, part, more, receipt, body`
 
+// narrowColumns are the same in number and order, without the body.
+var narrowColumns = strings.TrimSuffix(notificationColumns, "body") + "NULL"
+
 var (
 	insertNotification = define(`INSERT INTO approval_notifications (` + notificationColumns + `)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`)
@@ -18,6 +22,10 @@ var (
   next_attempt_at = $3, lease_until = $4, updated_at = $5, first_try_at = $6, sent_at = $7, message_id = $8, http_status = $9, target_id = $10,
   retry_key = $11, revived = $12, error = $13, reply_to = $14, cards = $15, text = $16, note = $17, part = $18, more = $19, receipt = $20, body = $21
   WHERE id = $22 AND status = $23 AND attempt = $24`)
+	updateNarrow = define(`UPDATE approval_notifications SET status = $1, attempt = $2,
+  next_attempt_at = $3, lease_until = $4, updated_at = $5, first_try_at = $6, sent_at = $7, message_id = $8, http_status = $9, target_id = $10,
+  retry_key = $11, revived = $12, error = $13, reply_to = $14, cards = $15, text = $16, note = $17, part = $18, more = $19, receipt = $20
+  WHERE id = $21 AND status = $22 AND attempt = $23`)
 	selectSendable = define(`SELECT ` + notificationColumns + ` FROM approval_notifications AS n
   WHERE status IN ('queued', 'retrying') AND next_attempt_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
     AND (kind <> 'outcome' OR target_id IS NULL OR NOT EXISTS (
@@ -32,6 +40,7 @@ func (t *tx) InsertNotification(n approval.Notification) error {
 	if err := t.write(); err != nil {
 		return err
 	}
+	n.Narrow = false
 	s := t.c.stmt(insertNotification)
 	s.str(n.ID).opt(n.ApprovalID).opt(n.BatchID).str(n.Channel).str(n.Recipient).str(string(n.Kind)).str(string(n.Status)).int(int64(n.Attempt))
 	s.time(n.NextAttemptAt).time(n.LeaseUntil).time(n.CreatedAt)
@@ -60,7 +69,10 @@ func bindState(s *stmt, n approval.Notification) error {
 	} else {
 		s.int(int64(n.HTTPStatus))
 	}
-	s.opt(n.TargetID).opt(n.RetryKey).bool(n.Revived).opt(n.Error).opt(n.ReplyTo).json(cards).opt(n.Text).opt(string(n.Note)).int(int64(n.Part)).bool(n.More).json(n.Receipt).blob(n.Body)
+	s.opt(n.TargetID).opt(n.RetryKey).bool(n.Revived).opt(n.Error).opt(n.ReplyTo).json(cards).opt(n.Text).opt(string(n.Note)).int(int64(n.Part)).bool(n.More).json(n.Receipt)
+	if !n.Narrow {
+		s.blob(n.Body)
+	}
 	return nil
 }
 
@@ -80,6 +92,12 @@ func scanNotification(s *stmt) (n approval.Notification) {
 	return n
 }
 
+func scanNarrow(s *stmt) approval.Notification {
+	n := scanNotification(s)
+	n.Narrow = true
+	return n
+}
+
 func (t *tx) Notification(id string) (approval.Notification, error) {
 	if err := t.ready(); err != nil {
 		return approval.Notification{}, err
@@ -91,7 +109,11 @@ func (t *tx) UpdateNotification(n approval.Notification, status approval.Notific
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	s := t.c.stmt(updateNotification).str(string(n.Status)).int(int64(n.Attempt)).time(n.NextAttemptAt).time(n.LeaseUntil)
+	q := updateNotification
+	if n.Narrow {
+		q = updateNarrow
+	}
+	s := t.c.stmt(q).str(string(n.Status)).int(int64(n.Attempt)).time(n.NextAttemptAt).time(n.LeaseUntil)
 	if err := bindState(s, n); err != nil {
 		return false, err
 	}

@@ -9,6 +9,8 @@
 //     a sixth of a small transaction and hardly any function fails after it has written, a group begins
 //     without them: when one function must be undone, the group is rolled back and run again with a
 //     savepoint for each, and so are the next few groups.
+//   - A group that has taken long enough is committed as it is, and the rest of it goes into the next: what
+//     one caller's functions cost, the others do not wait for.
 //   - A caller's context decides only whether its function starts. The statements run on the writer's own
 //     account, because SQLite ends the whole transaction when it interrupts a statement that writes.
 //   - When SQLite has ended the transaction by itself (the disk is full, a page cannot be written), or the
@@ -50,6 +52,7 @@ type Options struct {
 	OnCommit func(approval.Commit)
 
 	BatchMax    int           // updates in one commit; default 128
+	GroupTime   time.Duration // after which a commit takes up no further update; default 50 ms
 	Readers     int           // connections that read; default 4
 	BusyTimeout time.Duration // to wait for another process that has locked the file; default 5 s
 
@@ -104,6 +107,9 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	}
 	if o.BatchMax <= 0 {
 		o.BatchMax = 128
+	}
+	if o.GroupTime <= 0 {
+		o.GroupTime = 50 * time.Millisecond
 	}
 	if o.Readers <= 0 {
 		o.Readers = 4
@@ -214,6 +220,10 @@ func (d *DB) now() time.Time {
 func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
 	return d.writer.update(ctx, fn)
 }
+
+// Answers returns nil as soon as the store has shown that it commits: by the next group of updates, whosever it is.
+// It does not wait for what is in the queue.
+func (d *DB) Answers(ctx context.Context) error { return d.writer.answers(ctx) }
 
 // View runs fn on the state of one moment, which is that of fn's first read or its first look at the
 // time. When ctx ends, its reads fail. NewID returns "" in fn.

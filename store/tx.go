@@ -113,6 +113,14 @@ const requestColumns = `id, agent, scope, server, tool_name, args_hash, status, 
   turn_id, session_id, batch_id, rule, policy_reason, require_reason, ignored_args, previous_use,
   human_message, resolve_reason, tool_args, rationale, preview, tool_digest, task, dispatched_at, outcome, tool_seen`
 
+// headColumns are the same in number and order, without those that may be large and those stored behind them:
+// to read these, SQLite would go through every page of a large row.
+const headColumns = `id, agent, scope, server, tool_name, args_hash, status, risk_level, requested_at, expires_at,
+  resolved_at, resolved_by, resolved_via, resolved_seq, use_by, consumed_at, lapsed_at, acked_at,
+  turn_id, session_id, batch_id, rule, policy_reason, require_reason, ignored_args, previous_use,
+  human_message, resolve_reason, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0,
+  octet_length(tool_args) + coalesce(octet_length(rationale), 0) + coalesce(octet_length(preview), 0)`
+
 const isLive = `(status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL)`
 
 var insertRequest = define(`INSERT INTO approval_requests (` + requestColumns + `)
@@ -198,6 +206,12 @@ func scanRequest(s *stmt) (r approval.Request) {
 	return r
 }
 
+func scanHead(s *stmt) (h approval.Head) {
+	h.Request = scanRequest(s)
+	h.Wide = int(s.getInt())
+	return h
+}
+
 // all reads every row of s, at most limit of them if that is positive.
 func all[T any](t *tx, s *stmt, limit int, scan func(*stmt) T) ([]T, error) {
 	var rows []T
@@ -227,10 +241,12 @@ var (
 	selectRequest = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE id = $1`)
 	selectLive    = define(`SELECT ` + requestColumns + ` FROM approval_requests
   WHERE agent = $1 AND scope = $2 AND server = $3 AND tool_name = $4 AND args_hash = $5 AND ` + isLive)
-	selectBatch   = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
-	selectExpired = define(`SELECT ` + requestColumns + ` FROM approval_requests
+	selectHead       = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE id = $1`)
+	selectBatch      = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
+	selectBatchHeads = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
+	selectExpired    = define(`SELECT ` + headColumns + ` FROM approval_requests
   WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at`)
-	selectUnused = define(`SELECT ` + requestColumns + ` FROM approval_requests
+	selectUnused = define(`SELECT ` + headColumns + ` FROM approval_requests
   WHERE status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by <= $1 ORDER BY use_by`)
 	nextExpiry = define(`SELECT min(expires_at) FROM approval_requests WHERE status = 'pending'`)
 	nextUseBy  = define(`SELECT min(use_by) FROM approval_requests
@@ -244,6 +260,13 @@ func (t *tx) Request(id string) (approval.Request, error) {
 		return approval.Request{}, err
 	}
 	return one(t, t.c.stmt(selectRequest).str(id), scanRequest)
+}
+
+func (t *tx) Head(id string) (approval.Head, error) {
+	if err := t.ready(); err != nil {
+		return approval.Head{}, err
+	}
+	return one(t, t.c.stmt(selectHead).str(id), scanHead)
 }
 
 func (t *tx) Live(k approval.Key) (approval.Request, error) {
@@ -265,21 +288,28 @@ func (t *tx) Batch(batchID string) ([]approval.Request, error) {
 	return all(t, t.c.stmt(selectBatch).str(batchID), 0, scanRequest)
 }
 
-func (t *tx) Due(limit int) ([]approval.Request, error) {
+func (t *tx) BatchHeads(batchID string) ([]approval.Head, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	return all(t, t.c.stmt(selectBatchHeads).str(batchID), 0, scanHead)
+}
+
+func (t *tx) Due(limit int) ([]approval.Head, error) {
 	now := t.Now()
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	pending, err := all(t, t.c.stmt(selectExpired).time(now), limit, scanRequest)
+	pending, err := all(t, t.c.stmt(selectExpired).time(now), limit, scanHead)
 	if err != nil {
 		return nil, err
 	}
-	unused, err := all(t, t.c.stmt(selectUnused).time(now), limit, scanRequest)
+	unused, err := all(t, t.c.stmt(selectUnused).time(now), limit, scanHead)
 	if err != nil {
 		return nil, err
 	}
 	due := append(pending, unused...)
-	slices.SortStableFunc(due, func(a, b approval.Request) int { return a.Deadline().Compare(b.Deadline()) })
+	slices.SortStableFunc(due, func(a, b approval.Head) int { return a.Deadline().Compare(b.Deadline()) })
 	if limit > 0 && len(due) > limit {
 		due = due[:limit]
 	}

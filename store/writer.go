@@ -69,10 +69,12 @@ func (p *panicked) Unwrap() error {
 type writer struct {
 	db       *DB
 	max      int
+	longest  time.Duration
 	onCommit func(approval.Commit)
 	fail     func(string)
 
-	mu      sync.RWMutex // held for writing when the queue is closed
+	beat    atomic.Pointer[chan struct{}] // closed when the next group has been committed
+	mu      sync.RWMutex                  // held for writing when the queue is closed
 	closed  bool
 	queue   chan *job
 	stopped chan struct{}
@@ -82,6 +84,7 @@ type writer struct {
 	lastID ulid.ULID
 
 	group     []*job // being committed
+	later     []*job // of a group that took long enough: they come first in the next
 	alone     []*job // of groups that were lost, to be committed one by one
 	careful   int    // groups that are still to have savepoints
 	seqBefore int64  // when the transaction began
@@ -92,9 +95,11 @@ type writer struct {
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
 	w := &writer{
-		db: d, max: o.BatchMax, onCommit: o.OnCommit, fail: o.Failpoint,
+		db: d, max: o.BatchMax, longest: o.GroupTime, onCommit: o.OnCommit, fail: o.Failpoint,
 		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
 	}
+	beat := make(chan struct{})
+	w.beat.Store(&beat)
 	if w.fail == nil {
 		w.fail = func(string) {}
 	}
@@ -186,6 +191,39 @@ func (w *writer) update(ctx context.Context, fn func(approval.Tx) error) error {
 	return err
 }
 
+// alive tells those who asked that a group was committed.
+func (w *writer) alive() {
+	next := make(chan struct{})
+	close(*w.beat.Swap(&next))
+}
+
+// answers returns nil once a group is committed that had not been when it was called, whosever it is: an
+// empty one of its own unless others wait.
+func (w *writer) answers(ctx context.Context) error {
+	committed := *w.beat.Load()
+	j := &job{ctx: ctx, fn: func(approval.Tx) error { return nil }, done: make(chan struct{}, 1)}
+	w.mu.RLock()
+	if w.closed {
+		w.mu.RUnlock()
+		return closed()
+	}
+	select {
+	case w.queue <- j:
+	default:
+	}
+	w.mu.RUnlock()
+	select {
+	case <-committed:
+		j.abandon()
+		return nil
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+		j.abandon()
+		return gaveUp(ctx)
+	}
+}
+
 func (w *writer) enqueue(ctx context.Context, j *job) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -230,12 +268,16 @@ func (w *writer) loop() {
 			}
 			continue
 		}
-		j, ok := <-w.queue
-		if !ok {
-			return
+		w.group = append(w.group[:0], w.later...)
+		w.later = w.later[:0]
+		if len(w.group) == 0 {
+			j, ok := <-w.queue
+			if !ok {
+				return
+			}
+			runtime.Gosched() // let the callers just answered come back and be part of this group
+			w.group = append(w.group, j)
 		}
-		runtime.Gosched() // let the callers just answered come back and be part of this group
-		w.group = append(w.group[:0], j)
 	fill:
 		for len(w.group) < w.max {
 			select {
@@ -299,7 +341,13 @@ func (w *writer) attempt() error {
 	w.changes, w.told = false, approval.Commit{}
 	alone, guard := len(w.group) == 1, w.careful > 0
 	w.careful = max(0, w.careful-1)
+	began := time.Now()
 	for i, j := range w.group {
+		if i > 0 && time.Since(began) >= w.longest { // nobody waits for the work of more than that
+			w.later = append(w.later, w.group[i:]...)
+			w.group = w.group[:i]
+			break
+		}
 		if j == nil || !j.start() {
 			w.group[i] = nil // it was given up, and is the caller's
 			continue
@@ -311,6 +359,7 @@ func (w *writer) attempt() error {
 	if err := w.commit(); err != nil {
 		return fault(err)
 	}
+	w.alive()
 	if w.changes && w.onCommit != nil {
 		w.onCommit(w.told)
 	}

@@ -162,6 +162,14 @@ func equal(t testing.TB, what string, got, want any) {
 	}
 }
 
+// Head is what [approval.Tx] returns as r's narrow part.
+func Head(r approval.Request) approval.Head {
+	h := approval.Head{Request: r, Wide: len(r.Args) + len(r.Rationale) + len(r.Preview)}
+	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
+	h.Task, h.DispatchedAt, h.Ran = false, time.Time{}, ""
+	return h
+}
+
 func ids[T any](rows []T) []string {
 	out := make([]string, len(rows))
 	for i, r := range rows {
@@ -329,6 +337,20 @@ func requests(t *testing.T, s approval.Store) {
 			if !slices.Equal(ids(rs), c.want) {
 				t.Errorf("%s: got %v, want %v", c.name, ids(rs), c.want)
 			}
+			var narrow []approval.Head
+			for _, r := range rs {
+				narrow = append(narrow, Head(r))
+				h, err := tx.Head(r.ID)
+				equal(t, c.name+": Head", h, Head(r))
+				if err != nil {
+					return err
+				}
+			}
+			if err != nil {
+				return err
+			}
+			hs, err := tx.Heads(c.q)
+			equal(t, c.name+": Heads", hs, narrow)
 			return err
 		})
 	}
@@ -358,6 +380,11 @@ func batch(t *testing.T, s approval.Store) {
 	view(t, s, func(tx approval.Tx) error {
 		rs, err := tx.Batch("batch")
 		equal(t, "Batch", ids(rs), want)
+		hs, err := tx.BatchHeads("batch")
+		equal(t, "BatchHeads", ids(hs), want)
+		if err != nil {
+			return err
+		}
 		if none, err := tx.Batch("none"); err != nil || len(none) != 0 {
 			t.Errorf("a batch that is not there: got %v, %v", none, err)
 		}

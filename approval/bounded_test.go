@@ -1,0 +1,245 @@
+package approval_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// measured is a store that notes what each transaction asks of it.
+type measured struct {
+	approval.Store
+	steps []step // of Update, in order
+	views []step
+}
+
+// step is what one transaction has asked for.
+type step struct {
+	calls int // of methods that go by request or by row
+	bytes int // of what large columns came back with
+}
+
+func (m *measured) Update(ctx context.Context, fn func(approval.Tx) error) error {
+	return m.Store.Update(ctx, func(tx approval.Tx) error {
+		t := measuredTx{tx, &step{}}
+		err := fn(t)
+		m.steps = append(m.steps, *t.step)
+		return err
+	})
+}
+
+func (m *measured) View(ctx context.Context, fn func(approval.Tx) error) error {
+	return m.Store.View(ctx, func(tx approval.Tx) error {
+		t := measuredTx{tx, &step{}}
+		err := fn(t)
+		m.views = append(m.views, *t.step)
+		return err
+	})
+}
+
+// most returns the most that any step has asked for, and forgets them all.
+func (m *measured) most() (most step, n int) {
+	for _, s := range slices.Concat(m.steps, m.views) {
+		most.calls, most.bytes = max(most.calls, s.calls), max(most.bytes, s.bytes)
+	}
+	n = len(m.steps)
+	m.steps, m.views = nil, nil
+	return most, n
+}
+
+type measuredTx struct {
+	approval.Tx
+	step *step
+}
+
+func (t measuredTx) requests(rs ...approval.Request) {
+	t.step.calls++
+	for _, r := range rs {
+		t.step.bytes += len(r.Args) + len(r.Rationale) + len(r.Preview)
+	}
+}
+
+func (t measuredTx) Request(id string) (approval.Request, error) {
+	r, err := t.Tx.Request(id)
+	t.requests(r)
+	return r, err
+}
+
+func (t measuredTx) Head(id string) (approval.Head, error) {
+	h, err := t.Tx.Head(id)
+	t.requests(h.Request)
+	return h, err
+}
+
+func (t measuredTx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
+	rs, err := t.Tx.Requests(q)
+	t.requests(rs...)
+	return rs, err
+}
+
+func (t measuredTx) Batch(id string) ([]approval.Request, error) {
+	rs, err := t.Tx.Batch(id)
+	t.requests(rs...)
+	return rs, err
+}
+
+func (t measuredTx) Feed(agent, session string, limit int) ([]approval.Request, error) {
+	rs, err := t.Tx.Feed(agent, session, limit)
+	t.requests(rs...)
+	return rs, err
+}
+
+func (t measuredTx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
+	ns, err := t.Tx.Notifications(q)
+	t.step.calls++
+	for _, n := range ns {
+		t.step.bytes += len(n.Body)
+	}
+	return ns, err
+}
+
+func (t measuredTx) Ack(agent, id string) (bool, error) {
+	t.step.calls++
+	return t.Tx.Ack(agent, id)
+}
+
+func (t measuredTx) Resolve(r approval.Resolution) (bool, error) {
+	t.step.calls++
+	return t.Tx.Resolve(r)
+}
+
+// measure puts a gate over the world's store that notes what its transactions ask for.
+func (w *world) measure() *measured {
+	w.t.Helper()
+	m := &measured{Store: w.store}
+	w.gate = approval.NewGate(approval.Options{
+		Store: m, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(),
+		Routes: func(approval.Request) []approval.Route {
+			return []approval.Route{{{Channel: "line", To: "U1"}, {Channel: "slack", To: "C1"}}}
+		},
+	})
+	return m
+}
+
+// askMany makes n requests with large args and returns their ids.
+func (w *world) askMany(n, large int) []string {
+	w.t.Helper()
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = w.expect(call(fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat("x", large))), approval.WordPending).Request.ID
+	}
+	return ids
+}
+
+// A step is what one transaction may ask for: 64 requests with a few statements each, and none of their args.
+const mostCalls = 64 * 8
+
+func TestRule12_AnAcknowledgementIsCappedDedupedAndCutIntoSteps(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	ids := w.askMany(150, 1000)
+	for _, id := range ids {
+		w.mustDecide(id, false, hana, "")
+	}
+	m.most()
+
+	var flood []string
+	for len(flood) <= approval.MaxAck {
+		flood = append(flood, ids[0])
+	}
+	if _, err := w.gate.Ack(w.ctx, "bot", flood); approval.CodeOf(err) != approval.CodeInvalidParameter {
+		t.Errorf("%d ids: %v", len(flood), err)
+	}
+	if _, n := m.most(); n != 0 {
+		t.Errorf("what is refused took %d transactions", n)
+	}
+
+	a, err := w.gate.Ack(w.ctx, "bot", flood[1:])
+	if err != nil || !slices.Equal(a.Acked, ids[:1]) || len(a.NotFound)+len(a.NotResolved) != 0 {
+		t.Errorf("one id %d times: %+v, %v", len(flood)-1, a, err)
+	}
+	if most, n := m.most(); n != 1 || most.calls > 3 {
+		t.Errorf("one id took %d transactions of up to %d calls", n, most.calls)
+	}
+
+	none := strings.Repeat("0", 26)
+	a, err = w.gate.Ack(w.ctx, "bot", slices.Concat(ids, []string{none}, ids))
+	if err != nil || !slices.Equal(a.Acked, ids) || !slices.Equal(a.NotFound, []string{none}) {
+		t.Errorf("all: %d acked, %v not found, %v", len(a.Acked), a.NotFound, err)
+	}
+	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes != 0 {
+		t.Errorf("151 ids took %d transactions of up to %d calls, which read %d bytes of args", n, most.calls, most.bytes)
+	}
+	if rest := w.feed(); len(rest) != 0 {
+		t.Errorf("%d endings are left", len(rest))
+	}
+}
+
+func TestRule12_RowsThatAreLargeMakeStepsSmaller(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	ids := w.askMany(12, 1<<20-100)
+	for _, id := range ids {
+		w.mustDecide(id, false, hana, "")
+	}
+	m.most()
+	// Each row that is acknowledged is stored again, whole.
+	if a, err := w.gate.Ack(w.ctx, "bot", ids); err != nil || !slices.Equal(a.Acked, ids) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if most, n := m.most(); n != 3 || most.bytes != 0 {
+		t.Errorf("12 requests of 1 MiB took %d transactions, which read %d bytes of args; want 3 of 4 MiB, and none", n, most.bytes)
+	}
+}
+
+func TestRule12_WhatIsDueEndsInSteps(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	w.askMany(150, 1000)
+	w.clock.advance(2 * time.Hour)
+	m.most()
+	if n, err := w.gate.Expire(w.ctx); n != 150 || err != nil {
+		t.Fatalf("%d expired, %v", n, err)
+	}
+	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes != 0 {
+		t.Errorf("150 due requests took %d transactions of up to %d calls, which read %d bytes of args and bodies", n, most.calls, most.bytes)
+	}
+}
+
+func TestRule12_RemindersAreMadeInSteps(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	w.askMany(150, 1000)
+	w.clock.advance(20 * time.Minute)
+	m.most()
+	if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 3); n != 150 || err != nil {
+		t.Fatalf("%d reminded, %v", n, err)
+	}
+	if most, _ := m.most(); most.calls > mostCalls || most.bytes != 0 {
+		t.Errorf("a transaction took %d calls and read %d bytes of args and bodies", most.calls, most.bytes)
+	}
+}
+
+func TestRule12_WhoLeavesHoldsNobodyUp(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	ids := w.askMany(150, 1000)
+	m.most()
+	if _, err := w.gate.Tap(w.ctx, approval.Tap{EventID: "left", Channel: "line", From: "U1", By: hana, Intent: approval.IntentUnfollow}); err != nil {
+		t.Fatal(err)
+	}
+	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes != 0 {
+		t.Errorf("150 cards took %d transactions of up to %d calls, which read %d bytes of args and bodies", n, most.calls, most.bytes)
+	}
+	for _, id := range ids {
+		ns := w.notifications(approval.NotificationQuery{ApprovalID: id, Channel: "slack"})
+		if len(ns) != 1 {
+			t.Fatalf("%s: %d cards went on to Slack", id, len(ns))
+		}
+	}
+}
