@@ -722,7 +722,7 @@ func (w *walker) mayRunNext(words []string) bool {
 		return true // of a program named elsewhere
 	}
 	for _, word := range words {
-		base := strings.ToLower(word[strings.LastIndexByte(word, '/')+1:])
+		base := programName(word)
 		if _, ok := wrappers[base]; ok || shells[base] {
 			return true
 		}

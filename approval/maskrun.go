@@ -15,7 +15,13 @@ type commands struct {
 	// data is whether the text runs what it holds as data: by eval, a variable where a command stands, a pipe into
 	// a shell. Of such a text it cannot be said which of its words will run.
 	data bool
+	// names are the words, in lower case and without what marks a variable, that stand where a command does: what
+	// stands under such a name is run.
+	names map[string]bool
 }
+
+// maxCommandNames bounds names; a text with more runs everything.
+const maxCommandNames = 1000
 
 // wrappers are programs that run what their arguments name, with how many words that are no flags come before it.
 var wrappers = func() map[string]int {
@@ -25,7 +31,12 @@ var wrappers = func() map[string]int {
 	for name := range strings.FieldsSeq(`sudo doas env exec command builtin nohup nice ionice time setsid stdbuf watch strace ltrace
 		unshare nsenter script systemd-run firejail bwrap start-stop-daemon torsocks proxychains proxychains4 unbuffer coproc
 		docker podman nerdctl kubectl run npx pnpx bunx uvx uv pipx pkexec gosu su-exec tini dumb-init busybox toybox caffeinate
-		faketime fakeroot eatmydata catchsegv gdb valgrind perf entr reptyr winpty start call cmd trap`) {
+		faketime fakeroot eatmydata catchsegv gdb valgrind perf entr reptyr winpty start call cmd trap sshpass xvfb-run chpst envdir
+		softlimit setuidgid s6-setuidgid s6-applyuidgid rlwrap cgexec dbus-run-session dbus-launch numactl prlimit schedtool runcon sg
+		setarch linux32 linux64 fakechroot proot hyperfine cpulimit chronic ifne lckdo run-one sem ssh-agent distrobox flatpak apptainer
+		singularity lxc lxc-attach machinectl systemd-nspawn systemd-inhibit wsl runas psexec psexec64 forfiles bundle poetry pipenv npm
+		yarn pnpm cargo mise asdf nix nix-shell direnv aws-vault doppler op chamber envchain vagrant limactl adb netns foreach rebase
+		bisect xterm konsole gnome-terminal alacritty kitty urxvt abduco dtach wine mono dotnet tmux screen crontab`) {
 		m[name] = 0
 	}
 	return m
@@ -34,11 +45,18 @@ var wrappers = func() map[string]int {
 var (
 	shells = setOf("sh bash zsh ksh mksh dash ash fish csh tcsh pwsh powershell cmd ssh su runuser trap watch at batch " +
 		"crontab tmux screen osascript")
-	interpreters = setOf("python python2 python3 perl ruby node nodejs deno bun php lua tclsh awk gawk mawk psql sqlite3")
-	evaluators   = setOf("eval alias source . xargs parallel iex invoke-expression")
+	interpreters = setOf("python perl ruby irb node nodejs deno bun php lua luajit tclsh wish expect awk gawk mawk psql mysql sqlite make gmake " +
+		"vim vi nvim ex ed emacs gdb socat nc ncat rscript ghci runghc jshell groovy scala pry ssh")
+	evaluators = setOf("eval alias source . xargs parallel iex invoke-expression getline envsubst start-process saps invoke-command icm " +
+		"invoke-item set-alias sal new-alias nal start-job")
 	// calls run a string that they are given, in one language or another.
 	calls = setOf("system popen exec execl execle execlp execv execve execvp execvpe execfile execsync execfilesync eval spawn " +
-		"spawnl spawnv spawnvp spawnsync function shell_exec passthru proc_open pcntl_exec startprocess check_output check_call")
+		"spawnl spawnv spawnvp spawnsync function shell_exec passthru proc_open pcntl_exec startprocess check_output check_call " +
+		"execute getattr __import__ import_module import importlib runpy run_path run_module startfile require require_once include " +
+		"include_once load loadfile loadstring dofile qx open2 open3 create_function run start create invokescript shellexecute " +
+		"instance_eval class_eval const_get send fork")
+	// coded are words that run strings in code, where no bracket follows.
+	coded    = setOf("system exec spawn popen qx require include load import __import__ shell_exec passthru open")
 	keywords = setOf("if then else elif do while until for in case esac fi done select function")
 	// folders are variables that stand before a command's path.
 	folders = strings.NewReplacer("${HOME}", "", "$HOME", "", "${PWD}", "", "$PWD", "")
@@ -50,6 +68,9 @@ type commandScan struct {
 	out   commands
 	shell bool // a shell was named: what is in quotes may be for it
 	code  bool // a call that runs strings was named
+	lang  bool // an interpreter was named, whose code may be here
+	fed   bool // something was written or piped, before a shell or an interpreter
+	reads bool // a shell or an interpreter stands as a command
 	state
 	outer []state // of the substitutions that are open
 }
@@ -64,6 +85,7 @@ type state struct {
 	before    int  // words that come before the command
 	group     bool // of an outer state: it was left at ( and not at $(
 	tick      bool // … at `
+	sed       bool // the words are scripts for sed
 }
 
 // commandsOf reads s in time linear in its length.
@@ -73,8 +95,49 @@ func commandsOf(s string) commands {
 		i = c.step(i)
 	}
 	variable := strings.ContainsAny(s, "$`%")
-	c.out.data = c.out.data || (c.shell || c.code) && variable || strings.Contains(s, "subprocess") || strings.Contains(s, "child_process")
+	c.out.data = c.out.data || (c.shell || c.code) && variable || c.lang && (c.code || strings.ContainsAny(s, "`") || strings.Contains(s, "%x") ||
+		strings.Contains(s, "\\!")) || c.reads && strings.Contains(s, "<") || len(c.out.names) > maxCommandNames || c.out.names["e"] && strings.Contains(s, "sed") ||
+		strings.Contains(s, "subprocess") || strings.Contains(s, "child_process")
 	return c.out
+}
+
+// runsName reports whether what stands under the name may be run, since the name stands where a command does.
+func (c *commands) runsName(name string) bool {
+	name = strings.ToLower(name)
+	for i := len(name); i > 0; i-- {
+		if !isWordByte(name[i-1]) {
+			return c.names[name] || c.names[name[i:]]
+		}
+	}
+	return c.names[name]
+}
+
+// programName is the name of the program that a word runs, in lower case and without its folder and version.
+func programName(word string) string {
+	base := strings.ToLower(word[strings.LastIndexAny(word, `/\`)+1:])
+	base = strings.TrimSuffix(base, ".exe")
+	if _, known := wrappers[base]; known || shells[base] || interpreters[base] {
+		return base
+	}
+	plain := strings.TrimRight(base, "0123456789.-")
+	if shells[plain] || interpreters[plain] {
+		return plain
+	}
+	if rest, ok := strings.CutPrefix(plain, "r"); ok && shells[rest] { // rbash
+		return rest
+	}
+	return base
+}
+
+// sedRuns reports whether a word may be a script of sed that runs what it finds.
+func sedRuns(word string) bool {
+	for part := range strings.SplitSeq(word, ";") {
+		part = strings.TrimRight(part, "gpiImMw0123456789}")
+		if rest, ok := strings.CutSuffix(part, "e"); ok && (rest == "" || !isAlnum(rest[len(rest)-1]) || '0' <= rest[len(rest)-1] && rest[len(rest)-1] <= '9') {
+			return true
+		}
+	}
+	return false
 }
 
 // wordStart returns where the word around i begins that may be run; -1 where there is none.
@@ -133,7 +196,11 @@ func (c *commandScan) step(i int) int {
 			c.next(false)
 			return i + 2
 		}
+		c.fed = true
 		c.next(true)
+		if i+1 < len(s) && s[i+1] == '&' {
+			return i + 2
+		}
 	case '&':
 		if before != '>' && before != '<' {
 			c.next(false)
@@ -146,6 +213,9 @@ func (c *commandScan) step(i int) int {
 	case ')':
 		c.leave()
 	case '`':
+		if c.expecting && (isSpace(before) || strings.IndexByte(";|&({", before) >= 0) && (len(c.outer) == 0 || !c.outer[len(c.outer)-1].tick) {
+			c.out.data = true // what comes out of it is run
+		}
 		if n := len(c.outer); n > 0 && c.outer[n-1].tick {
 			c.leave()
 		} else {
@@ -214,12 +284,26 @@ func (c *commandScan) word(start, end int) {
 	if w == "" {
 		return
 	}
-	base := w[strings.LastIndexAny(w, `/\`)+1:]
-	if base = strings.TrimSuffix(strings.ToLower(base), ".exe"); calls[base] {
+	base := programName(w)
+	if calls[base] && coded[base] {
 		c.code = true
 	}
+	if strings.Contains(raw, "'") && expands(raw) {
+		c.out.data = true // not this shell puts something in its place
+	}
+	if strings.Contains(raw, ">") && !strings.Contains(raw, "/dev/null") && !strings.Contains(raw, ">&") {
+		c.fed = true
+	}
+	if c.sed && sedRuns(w) {
+		c.out.data = true
+	}
 	if !c.expecting {
+		_, wrapper := wrappers[base]
 		switch {
+		case wrapper:
+			c.next(false) // of whatever program this is an argument
+			c.command(start, end, w, base)
+			return
 		case shells[base]:
 			c.shell = true
 			return
@@ -252,8 +336,21 @@ func (c *commandScan) word(start, end int) {
 // command handles a word that may be run.
 func (c *commandScan) command(start, end int, w, base string) {
 	c.mark(start, end)
-	if strings.Contains(folders.Replace(w), "$") || len(w) > 2 && w[0] == '%' && w[len(w)-1] == '%' {
+	if strings.Contains(folders.Replace(w), "$") || strings.Count(w, "%") > 1 || isPattern(w) {
 		c.out.data = true
+	}
+	name := strings.ToLower(strings.Trim(w, "$%!{}#&@"))
+	if len(name) <= maxNameBytes && len(c.out.names) <= maxCommandNames && !c.assigned(end) {
+		if c.out.names == nil {
+			c.out.names = map[string]bool{}
+		}
+		c.out.names[name] = true
+	}
+	c.sed = base == "sed" || base == "gsed"
+	c.lang = c.lang || interpreters[base]
+	if shells[base] || interpreters[base] {
+		c.reads = true
+		c.out.data = c.out.data || c.fed
 	}
 	before, wrapper := wrappers[base]
 	switch {
@@ -274,6 +371,28 @@ func (c *commandScan) command(start, end int, w, base string) {
 	default:
 		c.expecting = false
 	}
+}
+
+// assigned reports whether what follows the word before i is an = or a :, so that it is a name rather than a command.
+func (c *commandScan) assigned(i int) bool {
+	for end := min(len(c.s), i+8); i < end && c.s[i] == ' '; i++ {
+	}
+	return i < len(c.s) && (c.s[i] == '=' || c.s[i] == ':')
+}
+
+// isPattern reports whether a shell looks for files that fit the word.
+func isPattern(w string) bool {
+	return strings.Contains(w, "/") && strings.ContainsAny(w, "*?[") && !strings.Contains(w, "://")
+}
+
+// expands reports whether text names a variable, as a shell does it.
+func expands(text string) bool {
+	for i := 0; i+1 < len(text); i++ {
+		if next := text[i+1]; text[i] == '$' && (next == '_' || next == '{' || typeOf(next) == lower || typeOf(next) == upper) {
+			return true
+		}
+	}
+	return false
 }
 
 func isRedirection(w string) bool {

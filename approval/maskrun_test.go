@@ -73,6 +73,116 @@ func TestRule3_WhatWouldRunIsShown(t *testing.T) {
 	}
 }
 
+// TestRule3_RoundaboutCommandsAreShown: what stands under a secret's name is run here by a detour: by another language,
+// another shell, a file or a pipe, a program that runs its arguments.
+func TestRule3_RoundaboutCommandsAreShown(t *testing.T) {
+	for _, in := range []string{
+		`$token = "zrun"; & $token`, `$token="zrun"; iex $token`, `$token='zrun'; Invoke-Expression $token`, `$token='zrun'; .$token`,
+		`$token="zrun"; Start-Process $token`, `$token="zrun"; [Diagnostics.Process]::Start($token)`,
+		`$token="zrun"; Invoke-Command ([scriptblock]::Create($token))`, `Set-Alias token zrun; token`, `$token='zrun'; sal x $token; x`,
+		`$token='zrun'; saps $token`, `set TOKEN=zrun&!TOKEN!`, `cmd /v /c "set TOKEN=zrun&!TOKEN!"`, `set TOKEN=zrun&%TOKEN%.exe`,
+		`set TOKEN=zrun&&call %TOKEN%`, `set TOKEN=zrun& start "" %TOKEN%`, `$env:TOKEN="zrun"; & $env:TOKEN`,
+		`awk -v token=zrun 'BEGIN{token | getline}'`, `awk -v token=zrun 'BEGIN{print | token}'`, `awk -v token=zrun 'BEGIN{system(token)}'`,
+		`perl -e '$token="zrun"; print qx{$token}'`, "perl -e '$token=\"zrun\"; print `$token`'",
+		`perl -e '$token="zrun"; open(F,"$token|")'`, `perl -e '$token="zrun"; open F,"-|",$token'`, `ruby -e 'token="zrun"; exec token'`,
+		`ruby -e 'token="zrun"; %x(#{token})'`, "ruby -e 'token=\"zrun\"; `#{token}`'", `ruby -e 'token="zrun"; IO.popen(token)'`,
+		`lua -e 'token="zrun" os.execute(token)'`, `lua -e 'token="zrun" dofile(token)'`, `node -e 'const token="zrun"; require(token)'`,
+		`node -e 'token="zrun"; import(token)'`, `python3 -c 'token="zrun"; import importlib; importlib.import_module(token)'`,
+		`python3 -c 'token="zrun"; __import__(token)'`, `python3 -c 'token="zrun"; import os; getattr(os,"sys"+"tem")(token)'`,
+		`python3 -c 'token="zrun"; import runpy; runpy.run_path(token)'`,
+		`python3 -c 'import os; os.environ["TOKEN"]="zrun"; os.system("$TOKEN")'`, `php -r '$token="zrun"; include $token;'`,
+		`php -r '$token="zrun"; $token();'`, "php -r '$token=\"zrun\"; echo `$token`;'", `tclsh <<< 'set token zrun; exec $token'`,
+		`psql -v token=zrun -c '\! :token'`, `sshpass -p --password zrun`, `sshpass -p token: zrun`, `xvfb-run -s token: zrun`,
+		`chpst -e token: zrun`, `rlwrap -f token: zrun`, `cgexec -g token: zrun`, "token=zrun; `echo $token`",
+		`bash <(echo token=zrun | cut -d= -f2)`, `sh <(sed s/token=// <<< token=zrun)`, `echo token=zrun | sed 's/token=//e'`,
+		`echo token=zrun | sed 's/.*=//;e'`, "crontab <<EOF\n@reboot sudo -p token: zrun\nEOF",
+		"crontab <<EOF\n* * * * * sudo -p token: zrun\nEOF", `docker run alpine sudo -p token: zrun`, `docker exec c sudo -p --token zrun`,
+		`kubectl exec pod sudo -p token: zrun`, `ssh host sudo -p token: zrun`, `tmux new -s token: zrun`,
+		`git submodule foreach sudo -p token: zrun`, `git rebase -x 'sudo -p token: zrun'`, `{sudo,-p,x://a:,zrun,@h}`,
+		`{sudo,-p,Cookie:,zrun}`, `{sudo,-p,Cookie:a=,zrun}`, `echo Cookie: a=b; export LD_PRELOAD=zrun; ls`,
+		`echo Cookie: a=b;LD_PRELOAD=zrun;ls`, `echo Cookie: a=b; BASH_ENV=zrun; sh x`, `curl -b x Cookie:a=b; PATH=zrun; ls`,
+		`echo Authorization: Bearer; zrun`, `echo Authorization: Bearer &zrun`, `sudo -p Authorization: zrun`,
+		`sudo -p Authorization: Bearer zrun`, `sudo -p Cookie: zrun`, `sudo -p Cookie: a=1 zrun`, `echo token=zrun >a; tr = '\n' <a >b; sh b`,
+		`TOKEN=zrun; . $TOKEN`, `TOKEN=zrun . ./x`, `source <(echo token=zrun)`, `echo 'token=zrun' | base64 | base64 -d | sh`,
+		`TOKEN=zrun python3 -c 'import os; os.system(os.environ["TOKEN"])'`, `TOKEN=zrun perl -e 'exec $ENV{TOKEN}'`,
+		`TOKEN=zrun node -e 'require("child_process").exec(process.env.TOKEN)'`, `TOKEN=zrun awk 'BEGIN{system(ENVIRON["TOKEN"])}'`,
+		`TOKEN=zrun ruby -e 'system ENV["TOKEN"]'`, `TOKEN=zrun make -f <(printf 'x:\n\t$(TOKEN)')`,
+		`make SECRET=zrun -f - <<< 'x:;$(SECRET)'`, `token=zrun; x=token; ${!x}`, `declare -n r=token; token=zrun; $r`,
+		`token=zrun; printf -v c %s $token; $c`, `token=(zrun); "${token[@]}"`, `token[0]=zrun; ${token[0]}`, `token+=zrun; $token`,
+		`read token <<< zrun; $token`, `env token=zrun sh -c '$token'`, `export token=zrun; sh -c 'exec $token'`,
+		`token=zrun; sudo sh -c "$token"`, `token=zrun; ssh h $token`, `token=zrun; ssh h "sudo $token"`,
+		`ssh -o ProxyCommand='sudo -p token: zrun' h`, `vim -c '!sudo -p token: zrun'`, `nsenter -t 1 -- sudo -p token: zrun`,
+		`busybox sh -c 'sudo -p token: zrun'`, `token=zrun;PROMPT_COMMAND=$token bash -i`, `trap 'sudo -p token: zrun' EXIT`,
+		`token=zrun; command $token`, `token=zrun; \$token; $token`, `token=zrun; "$""token"; ${token}`, `token=zrun; ${token:-x}`,
+		`token=zrun; $"$token"`, `"token"=zrun; $token`, `'token=zrun' ; eval 'token=zrun'`, `fish -c 'set token zrun; $token'`,
+		`fish -c 'set token zrun; eval $token'`, `csh -c 'set token=zrun; $token'`, `zsh -c 'token=zrun; ~$token'`,
+		`zsh -c 'token=zrun; =$token'`, `zsh -c 'alias -g token=zrun; sudo token'`, `enable -f zrun token`,
+		`export -f token; token() { zrun; }`, `token() zrun`, `function token { zrun; }`, `token () (zrun)`,
+		`select token in zrun; do $token; done`, `for token in zrun; do $token; done`, `mapfile -t token <<< zrun; ${token[@]}`,
+		`TOKEN=zrun git -c alias.x='!$TOKEN' x`, `TOKEN=zrun git -c core.pager='$TOKEN' log`,
+		`GIT_SSH_COMMAND='sudo -p token: zrun' git fetch`, `npm config set token zrun`, `TOKEN=zrun xargs -a f sh -c '$TOKEN'`,
+		`TOKEN=zrun find . -exec sh -c '$TOKEN' \;`, `TOKEN=zrun envsubst <<< '$TOKEN' | sh`,
+		`echo "password: zrun" | awk '{print $2}' | bash`, `yq .password <<< 'password: zrun' | sh`,
+		`bash -c "$(yq .password <<< 'password: zrun')"`, `bash <<< "$(jq -r .token <<< '{"token":"zrun"}')"`,
+		`jq -r .token <<< '{"token":"zrun"}' | sh`, "`jq -r .token <<< '{\"token\":\"zrun\"}'`", `$(jq -r .token <<< '{"token":"zrun"}')`,
+		`jq -r .token <<< '{"token":"zrun"}' > /tmp/x; sh /tmp/x`, `jq -r .token <<< '{"token":"zrun"}' | at now`,
+		`jq -r .token <<< '{"token":"zrun"}' | crontab -`, `jq -r .token <<< '{"token":"zrun"}' | ssh h`,
+		`jq -r .token <<< '{"token":"zrun"}' | sudo bash`, `jq -r .token <<< '{"token":"zrun"}' | tee x | sh`,
+		`jq -r .token <<< '{"token":"zrun"}' | psql`, `jq -r .token <<< '{"token":"zrun"}' | docker exec -i c sh`,
+		`jq -r .token <<< '{"token":"zrun"}' | kubectl exec -i p -- sh`, `jq -r .token <<< '{"token":"zrun"}' | socat - EXEC:sh`,
+		`jq -r .token <<< '{"token":"zrun"}' | nohup sh`, `jq -r .token <<< '{"token":"zrun"}' | (sh)`,
+		`jq -r .token <<< '{"token":"zrun"}' | { sh; }`, `jq -r .token <<< '{"token":"zrun"}' | while read x; do $x; done`,
+		`jq -r .token <<< '{"token":"zrun"}' | "sh"`, `jq -r .token <<< '{"token":"zrun"}' | s\h`,
+		`jq -r .token <<< '{"token":"zrun"}' | /bin/s?`, `jq -r .token <<< '{"token":"zrun"}' | LC_ALL=C sh`,
+		`jq -r .token <<< '{"token":"zrun"}' |& bash`, `jq -r .token <<< '{"token":"zrun"}' | rbash`,
+		`jq -r .token <<< '{"token":"zrun"}' | bash5`, `jq -r .token <<< '{"token":"zrun"}' | python3.11`,
+		`jq -r .token <<< '{"token":"zrun"}' | if true; then sh; fi`, `jq -r .token <<< '{"token":"zrun"}' | make -f -`,
+		`jq -r .token <<< '{"token":"zrun"}' | $SHELL`, `jq -r .token <<< '{"token":"zrun"}' | vim -s -`,
+		`sh < <(jq -r .token <<< '{"token":"zrun"}')`, `jq -r .token <<< '{"token":"zrun"}' | timeout 5 sh`,
+		`jq -r .token <<< '{"token":"zrun"}' | time -p sh`, `jq -r .token <<< '{"token":"zrun"}' | env A=b sh`,
+		`jq -r .token <<< '{"token":"zrun"}' > >(sh)`, `jq -r .token <<< '{"token":"zrun"}' | cat | nice -n 5 sh`,
+		`exec 3< <(jq -r .token <<< '{"token":"zrun"}'); sh <&3`,
+	} {
+		if got, _ := new(Masker).Text(in); !strings.Contains(got, "zrun") {
+			t.Errorf("%q is shown as %q", in, got)
+		}
+		args := `{"command":` + quoted(in) + `}`
+		if got, _ := new(Masker).Args([]byte(args)); !strings.Contains(string(got), "zrun") {
+			t.Errorf("%s is shown as %s", args, got)
+		}
+	}
+	for _, in := range []string{
+		`["sshpass","-p","--password","zrun"]`, `["C:\\Windows\\runas.exe","/x","-p","--password","zrun"]`,
+		`["SUDO.EXE","-p","--password","zrun"]`, `["docker","run","alpine","sudo","-p","--token","zrun"]`,
+		`{"program":"sudo","argv":["-p","--token","zrun"]}`, `{"a":["x","sudo"],"b":["-p","--token","zrun"]}`,
+		`{"env":{"TOKEN":"zrun"},"cmd":["sh","-c","$TOKEN"]}`, `{"env":{"TOKEN":"zrun"},"cmd":"ruby -e 'exec ENV[\"TOKEN\"]'"}`,
+		`{"json":"{\"command\":\"$TOKEN\",\"env\":{\"TOKEN\":\"zrun\"}}"}`, `{"json":"[\"sudo\",\"-p\",\"--token\",\"zrun\"]"}`,
+		`{"token":"zrun","then":"$token"}`, `{"Cookie":"a=b; x=$(zrun)"}`, `{"authorization":"Bearer $(zrun)"}`,
+		`{"env":["TOKEN=zrun"],"cmd":["$TOKEN"]}`, `{"env":["TOKEN=zrun"],"cmd":["sh","-c","$0","$TOKEN"]}`,
+		`{"script":"token=$1; $token","args":["--token","zrun"]}`,
+	} {
+		if got, _ := new(Masker).Args([]byte(in)); !strings.Contains(string(got), "zrun") {
+			t.Errorf("%s is shown as %s", in, got)
+		}
+	}
+}
+
+// What is no command is masked beside one, and where a program of that kind is named.
+func TestRule3_SecretsBesideCommandsAreMasked(t *testing.T) {
+	for _, in := range []string{
+		`docker run -e API_TOKEN=hunter2x img`, `docker login --password hunter2x`, `bash deploy.sh --token hunter2x`, `npm publish --token hunter2x`,
+		`mysql -u root --password hunter2x db`, `git clone https://u:hunter2x@h/x.git | tee log`, `export TOKEN=hunter2x; ./app 2>/dev/null`,
+		`kubectl create secret generic x --from-literal=password=hunter2x`, `curl -H "Authorization: token hunter2x" https://h/ | jq .`,
+		`curl -d '{"password":"hunter2x"}' https://h/`, `python3 app.py --api-key hunter2x > out`, `TOKEN=hunter2x npm start`, `TOKEN=hunter2x make test`,
+		"please call support, password: hunter2x", "run it with\npassword: hunter2x\nuser: bob", `ssh bob@h; echo token=hunter2x`, `- token: hunter2x`,
+		`curl -H 'Cookie: sid=hunter2x; theme=dark' https://h/`, `sed -i s/a/b/ f; login --password=hunter2x`, `awk '{print $1}' f; x --token=hunter2x`,
+	} {
+		if got, _ := new(Masker).Text(in); strings.Contains(got, "hunter2x") {
+			t.Errorf("%q is shown as %q", in, got)
+		}
+	}
+}
+
 // TestRule3_LogsMaskWholeValues: where a value is both a secret's and what would run, a log has none of it.
 func TestRule3_LogsMaskWholeValues(t *testing.T) {
 	m := new(Masker).ForLogs()
@@ -165,6 +275,13 @@ func shellStatement(t *rapid.T) shellText {
 		"sh <<EOF\nVAR=RUN\n$VAR\nEOF", "cat <<EOF | sh\nVAR=VALUE RUN\nEOF", `echo NAME=RUN | cut -d= -f2 | sh`, `alias VAR=RUN; VAR`, `echo RUN | xargs -I{} sh -c {}`,
 		"echo -----BEGIN PRIVATE KEY-----\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu7Ts6Rp5O\nRUN\n-----END PRIVATE KEY-----", "echo -----BEGIN PRIVATE KEY-----\nVersion: ;RUN\nZq9Xw8Vu7Ts6Rp5OZq9Xw8Vu",
 		`{ VAR=VALUE; RUN; }`, `(RUN)`, `while RUN; do :; done`, `! RUN`, `time RUN`, `{sudo,-p,NAME=VALUE,RUN}`, `python3 -c 'import os; VAR="RUN"; os.system(VAR)'`, `trap RUN EXIT`,
+		"`jq -r .NAME <<< '{\"NAME\":\"RUN\"}'`", `jq -r .NAME <<< '{"NAME":"RUN"}' | (sh)`, `jq -r .NAME <<< '{"NAME":"RUN"}' |& bash5`, `jq -r .NAME <<< '{"NAME":"RUN"}' > f; sh f`,
+		`bash <(echo NAME=RUN | cut -d= -f2)`, `sh < <(echo NAME=RUN)`, `echo NAME=RUN | sed 's/.*=//e'`, `echo 'NAME=RUN' | base64 | base64 -d | sh`, `sshpass -p NAME: RUN`, `xvfb-run -s NAME: RUN`,
+		`docker run img sudo -p NAME: RUN`, `docker exec c sudo -p --NAME RUN`, "crontab <<EOF\n@reboot sudo -p NAME: RUN\nEOF", `prog -x 'sudo -p NAME: RUN'`, `{sudo,-p,x://a:,RUN,@h}`,
+		`$VAR = "RUN"; & $VAR`, `$VAR='RUN'; iex $VAR`, `$VAR='RUN'; [Diagnostics.Process]::Start($VAR)`, `Set-Alias VAR RUN; VAR`, `set VAR=RUN&!VAR!`, `set VAR=RUN&%VAR%.exe`, `set VAR=RUN& start "" %VAR%`,
+		`ruby -e 'VAR="RUN"; exec VAR'`, "ruby -e 'VAR=\"RUN\"; `#{VAR}`'", `lua -e 'VAR="RUN" os.execute(VAR)'`, `node -e 'VAR="RUN"; require(VAR)'`, `python3 -c 'VAR="RUN"; __import__(VAR)'`, `php -r '$VAR="RUN"; include $VAR;'`,
+		`awk -v VAR=RUN 'BEGIN{VAR | getline}'`, `awk -v VAR=RUN 'BEGIN{print | VAR}'`, `perl -e '$VAR="RUN"; exec $VAR'`, `VAR=RUN git -c core.pager='$VAR' log`, `x=VAR; VAR=RUN; ${!x}`, `VAR=(RUN); "${VAR[@]}"`,
+		`echo Cookie: a=b; LD_PRELOAD=RUN ls`, `VAR=$'RUN\n'`, `VAR=RUN envsubst <<< '$VAR' | sh`, `alias VAR=RUN; sudo VAR`, `declare -n r=VAR; VAR=RUN; $r`, "python3 <<EOF\nimport os\nVAR='RUN'\nos.system(VAR)\nEOF",
 		`prog NAME=SECRET`, `prog --NAME=SECRET`, `prog --NAME SECRET`, `curl -H 'Authorization: Bearer SECRET'`, `curl -H "NAME: SECRET"`, `export VAR='SECRET'`, `VAR=SECRET; $VAR`,
 		`cat /tmp/SECRET/x`, `curl https://h/SECRET/`, `eval "prog SECRET"`, `echo '{"NAME":"SECRET"}' | sh`, `SECRET`, `sudo -p NAME: SECRET`, `"SECRET"$(RUN)`, `$(echo SECRET)`,
 	}).Draw(t, "form")

@@ -471,7 +471,7 @@ func (f *finder) urlPassword(i int) span {
 		}
 	}
 	if text := s[password : password+at]; at == 0 || isVariable(text) || strings.HasPrefix(text, marks) ||
-		!f.m.forLogs() && strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) >= 0 {
+		!f.m.forLogs() && (strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) >= 0 || strings.Contains(text, ",") && f.inBraces(password)) {
 		return span{}
 	}
 	return span{password, password + at}

@@ -115,7 +115,7 @@ func (m *Masker) credentials(text string, base int, k kind) []span {
 				start := i + 1
 				for i = start; i < len(text) && text[i] != ';' && (attribute || !isSpace(text[i])); i++ {
 				}
-				if value := text[start:i]; !attribute && hides(value) {
+				if value := text[start:i]; !attribute && hides(value) && (m.forLogs() || !steers(text[name:start-1])) {
 					found = append(found, span{base + start, base + i})
 				}
 			}
@@ -134,6 +134,14 @@ func (m *Masker) credentials(text string, base int, k kind) []span {
 
 // attributes of a Set-Cookie header, which are no secrets.
 var attributes = setOf("path domain expires max-age samesite secure httponly partitioned priority")
+
+// steering are variables by which programs find what they run. What is assigned to one is no cookie.
+var steering = setOf(`ld_preload ld_audit ld_library_path dyld_insert_libraries bash_env env ps4 ifs editor visual pager manpager browser
+	lessopen lessclose pythonstartup pythonhome perl5opt perl5lib perl5db rubyopt rubylib node_options java_tool_options makeflags
+	cc cxx ld git_ssh git_pager git_editor git_external_diff git_proxy_command systemd_editor zdotdir fpath histfile tcllibpath gconv_path`)
+
+// steers reports whether a name is such a variable's.
+func steers(name string) bool { return steering[strings.ToLower(name)] || NamesProgram(name) }
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
@@ -278,7 +286,7 @@ func (f *finder) hides(name string, start, end int, apart bool) bool {
 		return false
 	}
 	runs := f.runs()
-	if runs.data || apart && runs.wordStart(start) >= 0 || f.args != nil && f.args.reused(name, len(f.args.in)) {
+	if runs.data || runs.runsName(name) || apart && runs.wordStart(start) >= 0 || f.args != nil && f.args.reused(name, len(f.args.in)) {
 		return false
 	}
 	return !f.inProgram(start) && !(strings.Contains(value, ",") && f.inBraces(start))
@@ -426,6 +434,9 @@ func (f *finder) assignment(i int) ([]span, int) {
 	apart := value > after || isSpace(s[i-1])
 	if apart && s[i] == '=' && after == i+1 && !isSpace(s[i-1]) && !f.m.forLogs() {
 		return nil, after // NAME= command
+	}
+	if apart && !isSpace(s[i-1]) && isFlag(wordBefore(s, name)) && isSpace(s[name-1]) && !f.m.forLogs() {
+		return nil, after // -p NAME: command
 	}
 	key := s[name:end]
 	hides := func(start, end int) bool { return f.hides(key, start, end, apart) }
