@@ -118,6 +118,7 @@ func (c *checker) check(root ast.Node) {
 	c.heartbeat()
 	c.notifications()
 	c.reachable(c.policy(root))
+	c.unasked()
 	c.keyboards()
 }
 

@@ -36,9 +36,11 @@ type Server struct {
 	// Tools are the tools that are offered; none: all.
 	Tools []string `yaml:"tools,omitempty" json:"tools,omitempty"`
 	// RequireApproval are the tools that people are asked about, "*" for all. It is made into rules of the policy.
-	RequireApproval []string          `yaml:"require_approval,omitempty" json:"require_approval,omitempty"`
-	Prompt          string            `yaml:"prompt,omitempty" json:"prompt,omitempty"`   // the message of those rules
-	Prompts         map[string]string `yaml:"prompts,omitempty" json:"prompts,omitempty"` // by tool, before Prompt
+	RequireApproval []string `yaml:"require_approval,omitempty" json:"require_approval,omitempty"`
+	// RequireMethods are the MCP methods, beside tool calls, that people are asked about; * is a wildcard.
+	RequireMethods []string          `yaml:"require_methods,omitempty" json:"require_methods,omitempty"`
+	Prompt         string            `yaml:"prompt,omitempty" json:"prompt,omitempty"`   // the message of those rules
+	Prompts        map[string]string `yaml:"prompts,omitempty" json:"prompts,omitempty"` // by tool, before Prompt
 	// Prefix stands before the tools' names, and two underscores between; nil: the server's name.
 	Prefix *string `yaml:"prefix,omitempty" json:"prefix,omitempty"`
 	// Timeout is how long an answer is waited for.
@@ -151,6 +153,7 @@ func (c *checker) mcp() {
 		c.serverName(path, s, names, prefixes)
 		c.upstream(path, s)
 		c.tools(path, s, offered)
+		c.methods(path, s)
 		c.prompts(path, s)
 		for _, d := range []struct {
 			name string
@@ -375,6 +378,52 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 	}
 }
 
+// methods checks which other methods than tool calls people are asked about.
+func (c *checker) methods(path string, s *Server) {
+	if c.said[path+".require_methods"] && len(s.RequireMethods) == 0 && !c.badly[path+".require_methods"] {
+		c.errorf(path+".require_methods", `with an empty list nobody is asked about anything; leave it out, or write "*" for all methods`)
+	}
+	seen := map[string]bool{}
+	for i, m := range s.RequireMethods {
+		at := fmt.Sprintf("%s.require_methods[%d]", path, i)
+		switch {
+		case seen[m]:
+			c.errorf(at, "%s is there twice", m)
+		case strings.HasPrefix(m, "tools/"):
+			c.errorf(at, "tools are named in require_approval; require_methods is for %s", strings.Join(policy.KnownMethods(), ", "))
+		case len(matching(m)) == 0:
+			c.errorf(at, "there is no method %q that could be asked about%s; there are %s", m, meant(m, policy.KnownMethods()), strings.Join(policy.KnownMethods(), ", "))
+		}
+		seen[m] = true
+	}
+}
+
+// matching are the methods that a pattern of require_methods names.
+func matching(pattern string) []string {
+	return slices.DeleteFunc(policy.KnownMethods(), func(m string) bool { return !policy.Matches(pattern, m) })
+}
+
+// unasked warns of servers of which all tools are asked about, and yet something runs unasked.
+func (c *checker) unasked() {
+	for _, i := range c.sound {
+		s := &c.cfg.MCP.Servers[i]
+		if !s.asksAll() || len(s.RequireMethods) > 0 || c.cfg.Policy == nil {
+			continue
+		}
+		var run []string
+		for _, m := range policy.KnownMethods() {
+			if (strings.HasPrefix(m, "resources/") || strings.HasPrefix(m, "prompts/") || strings.HasPrefix(m, "completion/")) &&
+				m != "resources/unsubscribe" && !c.cfg.Policy.Covers(m, s.Name) {
+				run = append(run, m)
+			}
+		}
+		if len(run) > 0 {
+			c.warnf(fmt.Sprintf("$.mcp.servers[%d].require_approval", i), `"*" is every tool of %s; calls of %s run unasked: to be asked about them too write require_methods: [%[2]s]; `+
+				`if they may run, a rule says so: {method: [%[2]s], tools: ["%[1]s/*"], action: allow}`, s.Name, strings.Join(run, ", "))
+		}
+	}
+}
+
 // long reports a tool whose offered name clients would refuse, once.
 func (c *checker) long(at string, s *Server, tool string) bool {
 	name := s.Offered(tool)
@@ -459,6 +508,13 @@ func (c *checker) rules(cfg *policy.Config) {
 			at := c.place(path + ".prompt")
 			cfg.Place(path+"."+key+".message", policy.Position{Line: at.line, Column: at.column})
 			add(key, policy.Rule{Tools: of(asked...), Action: approval.Quarantine, Message: s.Prompt})
+		}
+		var methods []string
+		for _, m := range s.RequireMethods {
+			methods = append(methods, slices.DeleteFunc(matching(m), func(m string) bool { return slices.Contains(methods, m) })...)
+		}
+		if len(methods) > 0 {
+			add("require_methods", policy.Rule{Methods: methods, Tools: of(all), Action: approval.Quarantine})
 		}
 		if s.RequireApproval == nil || s.asksAll() {
 			continue

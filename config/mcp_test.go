@@ -88,6 +88,9 @@ func told(r policy.RuleInfo) string {
 	if r.Message != "" {
 		s += " " + r.Message
 	}
+	if len(r.Methods) > 0 {
+		s += " " + fmt.Sprint(r.Methods)
+	}
 	return s
 }
 
@@ -138,6 +141,13 @@ func TestRequireApprovalIsMadeIntoRules(t *testing.T) {
 		{"a prompt alone, of an open list", `{name: a, command: [x], prompt: "Run?"}`, []string{
 			"mcp.servers.a.prompt: quarantine a/* Run?",
 		}},
+		{"other methods", `{name: a, command: [x], require_approval: ["*"], require_methods: [resources/read, "p*"]}`, []string{
+			"mcp.servers.a.require_approval: quarantine a/*",
+			"mcp.servers.a.require_methods: quarantine a/* [resources/read prompts/get]",
+		}},
+		{"other methods alone", `{name: a, command: [x], require_methods: ["*"]}`, []string{
+			"mcp.servers.a.require_methods: quarantine a/* " + fmt.Sprint(policy.KnownMethods()),
+		}},
 		{"prompts alone", `{name: a, command: [x], tools: [r, w], prompts: {w: "Write?"}}`, []string{
 			"mcp.servers.a.prompts.w: quarantine a/w Write?",
 		}},
@@ -187,6 +197,16 @@ func TestMCPWarnings(t *testing.T) {
 		{"headers in the clear", "mcp: {servers: [{name: a, url: 'http://tickets.example/mcp', headers: {A: b}}]}\n", []string{
 			"1:32: warning: the headers go to the server a unencrypted; use https"}},
 		{"headers to this machine", "mcp: {servers: [{name: a, url: 'http://[::1]:9000/mcp', headers: {A: b}}]}\n", nil},
+		{"other methods run unasked", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\n", []string{
+			`1:59: warning: "*" is every tool of a; calls of resources/read, resources/subscribe, prompts/get, completion/complete run unasked: to be asked about them too write ` +
+				`require_methods: [resources/read, resources/subscribe, prompts/get, completion/complete]; if they may run, a rule says so: ` +
+				`{method: [resources/read, resources/subscribe, prompts/get, completion/complete], tools: ["a/*"], action: allow}`}},
+		{"some other methods run unasked", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\npolicy: {rules: [{method: 'resources/*', action: deny}, {method: [prompts/get], tools: ['b/*'], action: deny}, {method: prompts/get, agents: [x], risk: high}]}\n", []string{
+			`1:59: warning: "*" is every tool of a; calls of completion/complete run unasked: to be asked about them too write require_methods: [completion/complete]; if they may run, a rule says so: ` +
+				`{method: [completion/complete], tools: ["a/*"], action: allow}`,
+			"2:89: warning: mcp.servers has no \"b\" (right for a server behind `countersign mcp` or a hook)", `2:143: warning: there is no agent "x"`}},
+		{"that other methods run is said", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\npolicy: {rules: [{method: '*', tools: ['a/*'], when: 'tool != \"x\"', action: allow}]}\n", nil},
+		{"some other methods are asked about", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"], require_methods: [resources/read]}]}` + "\n", nil},
 		{"a keyboard for nothing", "agents: [{name: desk, token: '${DESK_TOKEN}', keyboard: hana}]\npeople: [{name: hana, roles: [approver], token: '${HANA_TOKEN}'}]\n", []string{
 			"1:57: warning: hana decides nothing at the keyboard: no level of risk has elicitation: true"}},
 	} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/config"
 	"countersign/gateway"
 )
 
@@ -560,6 +561,47 @@ func TestOtherMethodsAreDecidedByPolicyToo(t *testing.T) {
 			if n := len(s.calls("resources/read")); n != 1 || len(s.calls("prompts/get")) != 0 {
 				t.Errorf("read %d times, prompts %d times", n, len(s.calls("prompts/get")))
 			}
+		}
+	})
+}
+
+// require_approval: ["*"] is for tools; require_methods has the rest asked about, and what was approved runs once, as it was stored.
+func TestRule2_RequireMethodsHasResourcesAskedAbout(t *testing.T) {
+	cfg, _, err := config.Parse("gate.yaml", []byte(`agents: [{name: bot, token: bot-token-0123456789}]
+mcp: {servers: [{name: s, command: [x], require_approval: ["*"], require_methods: [resources/read]}]}
+policy: {rules: [{name: all, tools: ["*"], risk: low, action: allow}]}
+`), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachEra(t, func(t *testing.T, modern bool) {
+		s := withThings(newScripted(t, modern), "a")
+		w := behind(t, allowAll, brief, s.server("s", ""))
+		if err := w.gate.SetPolicy(t.Context(), cfg.Policy, nil); err != nil {
+			t.Fatal(err)
+		}
+		c := w.client(modern)
+		if a := c.send("prompts/get", `{"name":"ask"}`); a.Error != nil {
+			t.Errorf("what is not named is asked about: %s", a.raw)
+		}
+		const read = `{ "uri" : "file:///\u0061", "more": 1 }`
+		a := c.send("resources/read", read)
+		if a.Error == nil || a.Error.Code != -31002 || len(s.calls("resources/read")) != 0 {
+			t.Fatalf("unasked: %s", a.raw)
+		}
+		r := w.pending(1)[0]
+		if r.Tool != "resources:read" || string(r.Args) != `{"uri":"file:///a"}` || r.Rule != "mcp.servers.s.require_methods" {
+			t.Errorf("people are asked about %s %s by %s", r.Tool, r.Args, r.Rule)
+		}
+		w.answer(r.ID, true, "")
+		if a := c.send("resources/read", read); a.Error != nil || !strings.Contains(string(a.Result), `"by":"a"`) {
+			t.Errorf("approved, and yet %s", a.raw)
+		}
+		if got := s.calls("resources/read"); len(got) != 1 || got[0].member("uri") != `"file:///a"` || got[0].member("more") != "" {
+			t.Errorf("the server got %+v", got)
+		}
+		if a := c.send("resources/read", read); a.Error == nil || a.id() == r.ID || len(s.calls("resources/read")) != 1 {
+			t.Errorf("an approval was used twice: %s", a.raw)
 		}
 	})
 }

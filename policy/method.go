@@ -18,6 +18,19 @@ var knownMethods = []string{
 	"logging/setLevel", "sampling/createMessage", "elicitation/create", "roots/list",
 }
 
+// KnownMethods are the MCP methods, beside tools/call, that rules may be about.
+func KnownMethods() []string { return slices.Clone(knownMethods) }
+
+// Matches reports whether a pattern, in which * is any run of characters, matches a name.
+func Matches(p, name string) bool { return pattern(p).match(name) }
+
+// Covers reports whether a rule, whatever else it asks for, is about calls of a method of a server.
+func (p *Policy) Covers(method, server string) bool {
+	set := make(ruleSet, (len(p.rules)+63)/64)
+	p.candidates(set, method, server, approval.MethodTool(method))
+	return set.next(0) >= 0
+}
+
 var everyMethod = append([]string{toolsCall}, knownMethods...)
 
 // methodOf returns the MCP method of a call.
