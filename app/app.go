@@ -70,6 +70,7 @@ type App struct {
 	running  sync.WaitGroup
 	undo     []step // what Stop does, last in first out
 
+	rechecks  []func() // what a reload has looked at: whether those in hand are who they were
 	reloading sync.Mutex
 	started   atomic.Bool
 	stop      sync.Once
@@ -138,7 +139,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
 		Keyboard: a.keyboard,
 		Spent:    a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
-		Editable: editable, People: a.directory.ByName, Budgets: a.budgets,
+		Editable: editable, People: a.directory.ByName, Budgets: a.budgets, Configured: a.configuredAgent,
 	})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
@@ -225,6 +226,7 @@ func (a *App) Start() error {
 	} else if n > 0 {
 		a.log.Warn("calls were sent on before the last stop and their answers never came: they may have run", "calls", n)
 	}
+	a.cancelRemoved(a.work)
 	a.goes(func() { a.gate.Run(a.work) })
 	a.gateway.Start()
 	a.goes(func() {

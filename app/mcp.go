@@ -64,6 +64,7 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 		}
 	}
 	h := downstream.NewHTTP(downstream.HTTPOptions{Server: a.gateway, Authenticate: a.caller, Guard: guard, Logger: a.part("mcp"), Stopping: a.stopping})
+	a.rechecks = append(a.rechecks, h.Recheck)
 	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
 	return h
 }
@@ -158,7 +159,7 @@ func (a *App) asker(r *http.Request) (hooks.Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Stop: a.stopping.Done()}, nil
+	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Hold: a.directory.Hold, Stop: a.stopping.Done()}, nil
 }
 
 // keyboard says who sits at an agent's keyboard.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +51,11 @@ func (a *App) Reload(ctx context.Context) error {
 		return a.reloadFailed(ctx, err)
 	}
 	a.gate.SetMasker(next.maker.Masker)
+	a.live.Store(next) // first: who callers without a token are stands there, and is looked at next
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
-	a.live.Store(next)
+	a.recheck()
+	a.cancelRemoved(ctx)
 	a.sender.Reload(next.maker, next.channels()...)
 	if next.line != old.line {
 		a.quotas.set(nil) // it may be another account
@@ -85,6 +88,34 @@ func (a *App) Reload(ctx context.Context) error {
 		a.log.Warn("this change takes a restart", "key", s)
 	}
 	return nil
+}
+
+// configuredAgent reports whether there is an agent of this name.
+func (a *App) configuredAgent(name string) bool {
+	if a.directory.HasAgent(name) {
+		return true
+	}
+	who := a.anonymous()
+	return name == who.TCP || name == who.Socket && cmp.Or(a.o.Socket, a.o.Config.Socket) != ""
+}
+
+// recheck ends what waits, streams or has a session for somebody who is not who they were any more.
+func (a *App) recheck() {
+	for _, fn := range a.rechecks {
+		fn()
+	}
+}
+
+// cancelRemoved ends the requests of agents that are not in the configuration any more. What cannot be ended now
+// cannot run either.
+func (a *App) cancelRemoved(ctx context.Context) {
+	n, err := a.gate.CancelRemoved(ctx)
+	if err != nil {
+		a.log.Error("requests of agents that are not configured any more could not all be cancelled; they cannot run, and the next reload tries again", "error", err)
+	}
+	if n > 0 {
+		a.log.Warn("requests of agents that are not configured any more were cancelled", "requests", n)
+	}
 }
 
 func (a *App) reloadFailed(ctx context.Context, why error) error {

@@ -30,6 +30,9 @@ func (g *Gate) CheckAhead(ctx context.Context, c Call) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
+	if err := g.known(c.Agent); err != nil {
+		return Outcome{}, err
+	}
 	p := g.Policy()
 	v := p.Evaluate(ctx, c)
 	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) && g.ahead.begin(g.wall()) {

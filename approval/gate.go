@@ -63,6 +63,10 @@ type Options struct {
 	// People returns a person as they are configured now. It is asked inside the transaction of what they
 	// decide, so that somebody who was removed meanwhile decides nothing. nil: actors are taken as given.
 	People func(name string) (Actor, bool)
+	// Configured reports whether there is an agent of this name, as it is configured now. It is asked inside the
+	// transaction that lets a call through, so that for one that was removed meanwhile nothing runs. nil: every
+	// name is an agent's.
+	Configured func(agent string) bool
 	// Budgets bound the requests and pushes of each agent. nil: nothing does.
 	Budgets Budgets
 	Masker  *Masker
@@ -85,6 +89,7 @@ type Gate struct {
 	people   func(string) (Actor, bool)
 	keyboard func(string) (Actor, bool)
 	budgets  Budgets
+	agents   func(string) bool
 	masker   atomic.Pointer[Masker] // of the messages of rules, which people decide by
 	records  atomic.Pointer[Masker] // of audit events
 	log      *slog.Logger
@@ -97,7 +102,7 @@ type Gate struct {
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
 	g := &Gate{broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status, nameOf: o.NameOf,
-		editable: o.Editable, people: o.People, keyboard: o.Keyboard, budgets: o.Budgets, log: o.Logger, wall: o.Now}
+		editable: o.Editable, people: o.People, keyboard: o.Keyboard, agents: o.Configured, budgets: o.Budgets, log: o.Logger, wall: o.Now}
 	if g.routes == nil {
 		g.routes = func(Request) []Route { return nil }
 	}
@@ -118,6 +123,9 @@ func NewGate(o Options) *Gate {
 	}
 	if g.keyboard == nil {
 		g.keyboard = func(string) (Actor, bool) { return Actor{}, false }
+	}
+	if g.agents == nil {
+		g.agents = func(string) bool { return true }
 	}
 	if g.editable == nil {
 		g.editable = func(string) bool { return false }
@@ -302,6 +310,11 @@ func marshal(v any) []byte {
 
 func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b *bill) ([]Outcome, onward, error) {
 	outs := make([]Outcome, len(js))
+	for _, j := range js {
+		if err := g.known(j.call.Agent); err != nil {
+			return nil, held, err
+		}
+	}
 	batchID := ""
 	if len(js) > 1 {
 		batchID = tx.NewID()
@@ -915,21 +928,26 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 }
 
 func (g *Gate) cancel(ctx context.Context, tx Tx, r Request, by Actor, via Via, reason string) (Request, error) {
-	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: tx.Now(), By: by.String(), Via: via, Reason: reason})
-	if err != nil {
+	if err := g.takeBack(ctx, tx, r, by, via, reason); err != nil {
 		return r, err
 	}
+	return tx.Request(r.ID)
+}
+
+// takeBack is cancel for a live request of which it looks at the narrow part alone.
+func (g *Gate) takeBack(ctx context.Context, tx Tx, r Request, by Actor, via Via, reason string) error {
+	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: tx.Now(), By: by.String(), Via: via, Reason: reason})
+	if err != nil {
+		return err
+	}
 	if !ok {
-		return r, Errorf(CodeStoreUnavailable, "The request changed while it was cancelled; try again.")
+		return Errorf(CodeStoreUnavailable, "The request changed while it was cancelled; try again.")
 	}
 	e := requestEvent(r, EventApprovalCancelled)
 	e.Actor, e.Reason = by.String(), reason
 	e.Data = marshal(map[string]any{"via": via, "was": r.Status})
 	if err := g.audit(ctx, tx, e); err != nil {
-		return r, err
+		return err
 	}
-	if err := g.ended(ctx, tx, r); err != nil {
-		return r, err
-	}
-	return tx.Request(r.ID)
+	return g.ended(ctx, tx, r)
 }

@@ -61,13 +61,15 @@ type AgentIdentity struct {
 // Directory knows every agent and person by their credentials. Its content is replaced whole, and it
 // is safe for concurrent use. The zero Directory knows nobody.
 type Directory struct {
-	now atomic.Pointer[directory]
+	now  atomic.Pointer[directory]
+	held holdings
 }
 
 type directory struct {
 	tokens map[[sha256.Size]byte]Actor // by digest, so that a look-up takes no time that depends on a secret's prefix
 	chat   map[Address]Actor
 	names  map[string]Actor // people
+	agents map[string]bool
 	people []Person
 }
 
@@ -80,8 +82,9 @@ func NewDirectory(agents []AgentIdentity, people []Person) *Directory {
 
 // Replace makes the directory know these agents and people and nobody else.
 func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
-	n := &directory{tokens: map[[sha256.Size]byte]Actor{}, chat: map[Address]Actor{}, names: map[string]Actor{}, people: slices.Clone(people)}
+	n := &directory{tokens: map[[sha256.Size]byte]Actor{}, chat: map[Address]Actor{}, names: map[string]Actor{}, agents: map[string]bool{}, people: slices.Clone(people)}
 	for _, a := range agents {
+		n.agents[a.Name] = true
 		if a.Token != "" {
 			n.tokens[sha256.Sum256([]byte(a.Token))] = Actor{Kind: Agent, Name: a.Name}
 		}
@@ -100,6 +103,7 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 		}
 	}
 	d.now.Store(n)
+	d.Recheck()
 }
 
 // ByToken returns whose bearer token it is.
@@ -120,6 +124,12 @@ func (d *Directory) ByChat(channel, userID string) (Actor, bool) {
 	}
 	a, ok := n.chat[Address{channel, userID}]
 	return a, ok
+}
+
+// HasAgent reports whether an agent of this name is configured.
+func (d *Directory) HasAgent(name string) bool {
+	n := d.now.Load()
+	return n != nil && n.agents[name]
 }
 
 // ByName returns a configured person as they are now.

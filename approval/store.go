@@ -63,6 +63,10 @@ type Tx interface {
 	UnderWay(limit int) ([]Request, error)
 	// Tasks returns the agent's live requests with Task set in the order of their ids; every agent's for "".
 	Tasks(agent string) ([]Request, error)
+	// LiveAgents returns the names of the agents that have live requests.
+	LiveAgents() ([]string, error)
+	// LiveOf returns the narrow parts of live requests of agent, in no particular order.
+	LiveOf(agent string, limit int) ([]Head, error)
 	// Lapse sets lapsed_at to use_by on an approved, unused request whose use_by is at or before Now, and
 	// puts it back into the feed, last, with the next seq as ResolvedSeq.
 	Lapse(id string) (bool, error)

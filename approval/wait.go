@@ -94,6 +94,11 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 			if err != nil {
 				return err
 			}
+			if r.Live() {
+				if err := g.known(c.Agent); err != nil {
+					return err
+				}
+			}
 			if r.Status != Approved || !r.Live() {
 				out = endedOutcome(r)
 				return nil

@@ -72,5 +72,13 @@ type Caller struct {
 	Still func() error
 }
 
+// valid looks at the credential again.
+func (c Caller) valid() error {
+	if c.Still == nil {
+		return nil
+	}
+	return c.Still()
+}
+
 // Authenticate says who an HTTP request comes from; an error refuses it with 401, and its text is told.
 type Authenticate func(r *http.Request) (Caller, error)

@@ -29,6 +29,7 @@ type exchange struct {
 	w      http.ResponseWriter
 	out    outlet
 	era    mcp.Era
+	caller Caller
 	asks   *asks // nil: the client cannot be asked
 	accept accepts
 	plain  bool // the headers depend on the answer: no stream before it
@@ -52,6 +53,9 @@ func release(b *[]byte) {
 		buffers.Put(b)
 	}
 }
+
+// valid looks at the credential that the request came with.
+func (x *exchange) valid() error { return x.caller.valid() }
 
 // begin makes the exchange ready to be waited on: from here on whoever stands between is shown that the
 // request is worked on.

@@ -55,7 +55,8 @@ type HTTP struct {
 	counts   map[string]int // of sessions, by agent
 	posts    int            // in hand
 	live     map[*exchange]struct{}
-	over     error // why nothing more is taken
+	recheck  chan struct{} // closed, and another put in its place, by Recheck
+	over     error         // why nothing more is taken
 	closed   bool
 	drained  chan struct{} // closed when closed and no post is in hand
 }
@@ -63,7 +64,7 @@ type HTTP struct {
 // NewHTTP returns a handler. Call [HTTP.Close] to have its sessions end.
 func NewHTTP(o HTTPOptions) *HTTP {
 	h := &HTTP{o: o, log: o.Logger, quiet: 10 * time.Second, keepAlive: 15 * time.Second, writeWait: 30 * time.Second, grace: time.Second, patience: 5 * time.Second,
-		stopping: make(chan struct{}), sessions: map[string]*conversation{}, counts: map[string]int{}, live: map[*exchange]struct{}{}, drained: make(chan struct{})}
+		stopping: make(chan struct{}), sessions: map[string]*conversation{}, counts: map[string]int{}, live: map[*exchange]struct{}{}, recheck: make(chan struct{}), drained: make(chan struct{})}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -156,7 +157,39 @@ func (h *HTTP) setLive(x *exchange) {
 	h.live[x] = struct{}{}
 	if h.over != nil {
 		x.cancel(h.over)
+	} else if err := x.valid(); err != nil { // it may have been looked at before this one was known
+		x.cancel(err)
 	}
+}
+
+// Recheck ends what goes on for a credential that is not valid any more: requests in hand, streams, and sessions
+// that were last used with it. It is called after credentials were replaced.
+func (h *HTTP) Recheck() {
+	h.mu.Lock()
+	close(h.recheck)
+	h.recheck = make(chan struct{})
+	for x := range h.live {
+		if err := x.valid(); err != nil {
+			x.cancel(err)
+		}
+	}
+	invalid := map[*conversation]error{}
+	for _, c := range h.sessions {
+		if err := c.stillValid(); err != nil {
+			invalid[c] = err
+		}
+	}
+	h.mu.Unlock()
+	for c, why := range invalid {
+		h.endFor(c, why)
+	}
+}
+
+// rechecked is closed by the next Recheck.
+func (h *HTTP) rechecked() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.recheck
 }
 
 func (h *HTTP) unsetLive(x *exchange) {
@@ -207,7 +240,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if r.Method == http.MethodGet {
-			h.listen(w, r, c)
+			h.listen(w, r, c, caller)
 			return
 		}
 		h.end(c)
@@ -286,6 +319,11 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		refusef(w, http.StatusBadRequest, "The message could not be read.")
 		return
 	}
+	if err := caller.valid(); err != nil { // a body may take its time
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refusef(w, http.StatusUnauthorized, "%s", err)
+		return
+	}
 	m, bad := mcp.Parse(body)
 	if bad != nil {
 		refuse(w, http.StatusBadRequest, m.ID, bad)
@@ -308,7 +346,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	}
 	version, session := r.Header.Get(mcp.HeaderVersion), r.Header.Get(mcp.HeaderSession)
 	modern := said.modern || version == mcp.VersionModern
-	x := &exchange{h: h, w: w, accept: accept}
+	x := &exchange{h: h, w: w, accept: accept, caller: caller}
 	switch {
 	case session != "" && modern:
 		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
@@ -576,7 +614,9 @@ func (h *HTTP) expire(c *conversation) {
 }
 
 // end ends a session, once.
-func (h *HTTP) end(c *conversation) {
+func (h *HTTP) end(c *conversation) { h.endFor(c, errEnded) }
+
+func (h *HTTP) endFor(c *conversation, why error) {
 	h.mu.Lock()
 	known := h.sessions[c.id] == c
 	delete(h.sessions, c.id)
@@ -587,6 +627,6 @@ func (h *HTTP) end(c *conversation) {
 	h.unreserve(c.agent)
 	c.idle.Stop()
 	close(c.over)
-	c.calls.cancelAll(errEnded)
+	c.calls.cancelAll(why)
 	c.lease.end()
 }

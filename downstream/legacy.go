@@ -109,7 +109,7 @@ func (b *mailbox) read() bool {
 }
 
 // listen is GET: the stream of what a session is told outside of its requests.
-func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation) {
+func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation, caller Caller) {
 	if !readAccept(r.Header).stream {
 		refusef(w, http.StatusNotAcceptable, "GET answers with text/event-stream, which Accept does not allow.")
 		return
@@ -128,8 +128,14 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation) {
 	tick := time.NewTicker(h.keepAlive)
 	defer tick.Stop()
 	var b []byte
+	recheck := h.rechecked()
+	if caller.valid() != nil {
+		return
+	}
 	for {
 		select {
+		case <-recheck:
+			recheck, b = h.rechecked(), b[:0]
 		case <-c.mail.arrived:
 			b = b[:0]
 			for _, m := range c.mail.take() {
@@ -144,7 +150,7 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation) {
 		case <-h.stopping:
 			return
 		}
-		if len(b) > 0 && out.flush(b) != nil {
+		if caller.valid() != nil || len(b) > 0 && out.flush(b) != nil {
 			return
 		}
 		if cap(b) > maxKept {

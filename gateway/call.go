@@ -305,7 +305,10 @@ func (r *request) failed(text string, code int) (jsontext.Value, *mcp.Error) {
 
 // gateFailed answers where the gate gave no decision: nothing runs then.
 func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error) {
-	if r.ctx.Err() != nil { // nobody is there to read it
+	if r.ctx.Err() != nil { // who asked is gone, or is nobody that the gate knows any more
+		if e, ours := errors.AsType[*approval.Error](context.Cause(r.ctx)); ours {
+			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", sentence(e.Message))
+		}
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {

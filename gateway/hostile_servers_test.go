@@ -241,9 +241,16 @@ func TestLastWordsAreNotToldToAgents(t *testing.T) {
 // The program's own tools hear of a credential that is not valid any more: one may use an approval.
 func TestOwnToolsLookAtTheCredential(t *testing.T) {
 	revoked := approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
+	var gone atomic.Bool
 	own := gateway.Tool{Name: "countersign__own", Schema: jsontext.Value(`{"type":"object"}`), Call: func(_ context.Context, agent string, still func() error, _ jsontext.Value) (string, bool) {
+		gone.Store(true)
 		return agent + ": " + still().Error(), true
 	}}
-	w := newWorldIn(t, allowAll, gateway.Options{Tools: []gateway.Tool{own}}, around{still: func(string) error { return revoked }})
+	w := newWorldIn(t, allowAll, gateway.Options{Tools: []gateway.Tool{own}}, around{still: func(string) error {
+		if gone.Load() {
+			return revoked
+		}
+		return nil
+	}})
 	wantText(t, w.client(true).call("countersign__own", `{}`), true, "bot: "+revoked.Error())
 }

@@ -381,9 +381,10 @@ func TestAServerThatIsLostMeanwhileCostsNoApproval(t *testing.T) {
 
 // Whoever lost their token meanwhile has nothing run for them.
 func TestATaskOfARevokedTokenDoesNotRun(t *testing.T) {
-	var revoked atomic.Bool
+	var revoked, looked atomic.Bool
 	w, up := taskWorld(t, mcp.Legacy, running, around{still: func(string) error {
 		if revoked.Load() {
+			looked.Store(true)
 			return errors.New("the token is not valid any more")
 		}
 		return nil
@@ -392,6 +393,8 @@ func TestATaskOfARevokedTokenDoesNotRun(t *testing.T) {
 	id := c.begin("tool", `{}`)
 	revoked.Store(true)
 	w.resolve(t, true)
+	eventually(t, "the task looks at its token", looked.Load)
+	revoked.Store(false) // the client has another
 	contains(t, "the task", c.becomes(id, "completed"), "completed: failed: The gate could not decide")
 	if r := w.newest(t); up.count() != 0 || !r.ConsumedAt.IsZero() {
 		t.Errorf("ran %d times, used at %s", up.count(), r.ConsumedAt)

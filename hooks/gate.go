@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"countersign/approval"
@@ -14,6 +15,9 @@ type Gate struct {
 	// Still is asked right before an approval is used, for whether the agent's token still holds. nil:
 	// nothing to ask.
 	Still func() error
+	// Hold returns a context that ends, with its cause, once Still is found not to hold while a call waits. nil: it
+	// is only asked when an approval is used.
+	Hold func(ctx context.Context, still func() error) (context.Context, func())
 	// Stop, once closed, ends waits as if their time were up. nil: nothing does.
 	Stop <-chan struct{}
 }
@@ -24,10 +28,23 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
+	if g.Still != nil { // the event may have taken its time
+		if err := g.Still(); err != nil {
+			return Answer{}, err
+		}
+		if g.Hold != nil && wait > 0 {
+			var done func()
+			ctx, done = g.Hold(ctx, g.Still)
+			defer done()
+		}
+	}
 	out, err := g.Gate.CheckWait(ctx, approval.Call{
 		Agent: g.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Args: args,
 		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
 	}, approval.WaitOptions{For: wait, Still: g.Still, Stop: g.Stop})
+	if e, ours := errors.AsType[*approval.Error](context.Cause(ctx)); err != nil && ours {
+		err = e
+	}
 	if err != nil {
 		return Answer{}, err
 	}

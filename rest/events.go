@@ -172,7 +172,7 @@ func (st *stream) catchUp(ctx context.Context) error {
 		if err != nil || n < q.Limit {
 			return err
 		}
-		if st.s.stopping.Err() != nil {
+		if st.s.stopping.Err() != nil || ctx.Err() != nil {
 			return nil
 		}
 		if err := st.flush(); err != nil {

@@ -288,7 +288,17 @@ func (s *Server) serve(x *exchange) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, s.patience+x.wait, errSlowStore)
 		defer cancel()
 	}
-	return rt.handle(ctx, x)
+	if x.wait <= 0 && !rt.stream || rt.public {
+		return rt.handle(ctx, x)
+	}
+	who := x.who // x.who may be looked at anew meanwhile
+	ctx, done := s.dir.Hold(ctx, func() error { _, err := s.still(who); return err })
+	defer done()
+	err = rt.handle(ctx, x)
+	if err != nil && x.status == 0 && context.Cause(ctx) == error(errUnauthorized) {
+		return errUnauthorized
+	}
+	return err
 }
 
 // charge takes a request from the budget of who sent it.

@@ -14,6 +14,8 @@ var (
   WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`)
 	selectTasks   = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
 	selectTasksOf = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
+	liveAgents    = define(`SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive)
+	selectLiveOf  = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive)
 )
 
 func (t *tx) Report(id string, ran approval.Ran) (bool, error) {
@@ -41,6 +43,20 @@ func (t *tx) Tasks(agent string) ([]approval.Request, error) {
 	rs, err := all(t, s, 0, scanRequest)
 	slices.SortFunc(rs, func(a, b approval.Request) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, err
+}
+
+func (t *tx) LiveAgents() ([]string, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	return all(t, t.c.stmt(liveAgents), 0, (*stmt).getString)
+}
+
+func (t *tx) LiveOf(agent string, limit int) ([]approval.Head, error) {
+	if err := t.ready(); err != nil {
+		return nil, err
+	}
+	return all(t, t.c.stmt(selectLiveOf).str(agent), limit, scanHead)
 }
 
 var (

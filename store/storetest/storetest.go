@@ -610,6 +610,18 @@ func tasks(t *testing.T, s approval.Store) {
 			return err
 		})
 	}
+	view(t, s, func(tx approval.Tx) error {
+		agents, err := tx.LiveAgents()
+		slices.Sort(agents)
+		equal(t, "agents with live requests", agents, []string{"bot", "other"})
+		rs, wrong := tx.LiveOf("bot", 10)
+		slices.SortFunc(rs, func(a, b approval.Head) int { return strings.Compare(a.ID, b.ID) })
+		equal(t, "how many are the bot's", len(rs), 3)
+		equal(t, "the bot's live requests", []string{rs[0].ID, rs[1].ID}, []string{pending, approved})
+		few, bad := tx.LiveOf("bot", 2)
+		equal(t, "how many at most", len(few), 2)
+		return errors.Join(err, wrong, bad)
+	})
 }
 
 func pins(t *testing.T, s approval.Store) {
