@@ -483,7 +483,10 @@ func (w *walker) value(i int, k kind, depth int) int {
 		if text, end = w.str(i); end < 0 {
 			return -1
 		}
-		if found := w.leaf(text, k); len(found) > 0 {
+		if inner, n := w.inner(text, k); n > 0 {
+			w.replace(i, end, inner)
+			w.n += n
+		} else if found := w.leaf(text, k); len(found) > 0 {
 			w.replace(i, end, cover(text, found))
 			w.n += len(found)
 		}
@@ -508,6 +511,19 @@ func (w *walker) value(i int, k kind, depth int) int {
 		return -1
 	}
 	return end
+}
+
+// inner masks JSON that stands in a string as Args does. Only readers of logs get it so: of those who decide nothing
+// may be hidden that the args around it run.
+func (w *walker) inner(text string, k kind) ([]byte, int) {
+	if !w.m.forLogs() || k != notSecret || text == "" || text[0] != '{' && text[0] != '[' {
+		return nil, 0
+	}
+	in := walker{m: w.m, in: text, limit: -1}
+	if !in.run() || in.n == 0 {
+		return nil, 0
+	}
+	return append(in.out, text[in.copied:]...), in.n
 }
 
 func (w *walker) literal(i int, word string) int {

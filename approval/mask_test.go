@@ -585,3 +585,40 @@ func TestHostileTextTakesLinearTime(t *testing.T) {
 		t.Errorf("5000 masked keys: %v", took)
 	}
 }
+
+// A difference, a comment or a quotation has a mark before each line of a key.
+func TestRule3_AKeyBehindMarksIsMasked(t *testing.T) {
+	key := strings.Repeat("Zq9Xw8Vu7Ts6Rp5OZq9Xw8Vu7Ts6Rp5O+/\n", 4)
+	for _, mark := range []string{"", "-", "+", " ", "> ", "< ", "# ", "// ", "  - ", "| ", "\t", " * ", ">> "} {
+		for _, newline := range []string{"\n", "\r\n", `\n`} {
+			text := "@@ -1 +1 @@" + newline + mark + strings.ReplaceAll("-----BEGIN PRIVATE KEY-----\n"+key+"-----END PRIVATE KEY-----", "\n", newline+mark) + newline + mark + "rest"
+			for _, m := range []*Masker{nil, new(Masker).ForLogs()} {
+				got, n := m.Text(text)
+				if n != 1 || strings.Contains(got, "Rp5O") || !strings.HasSuffix(got, newline+mark+"rest") {
+					t.Errorf("%q: %q", mark, got)
+				}
+			}
+		}
+		run := mark + strings.ReplaceAll("-----BEGIN PRIVATE KEY-----\n"+key+"zrun\n-----END PRIVATE KEY-----", "\n", "\n"+mark)
+		if got, _ := new(Masker).Text(run); !strings.Contains(got, "zrun") {
+			t.Errorf("%q hides a line that a shell may run: %q", mark, got)
+		}
+	}
+}
+
+// JSON in a string is masked in logs and audit rows as it would be outside of it.
+func TestRule3_JSONInAStringIsMaskedInLogs(t *testing.T) {
+	m := new(Masker).ForLogs()
+	for _, in := range []string{
+		`{"a":"{\"password\":{\"t\":\"hunter2x\"}}"}`, `{"a":"[\"--token\",\"hunter2x y\"]"}`, `{"a":"{\"b\":\"{\\\"secrets\\\":[\\\"hunter2x\\\"]}\"}"}`,
+		`{"a":"{\"name\":\"Authorization\",\"value\":\"hunter2x\"}"}`, `["{\"password\":\"a \\\"hunter2x\\\" b\"}"]`,
+	} {
+		got, n := m.Args([]byte(in))
+		if n == 0 || strings.Contains(string(got), "hunter2x") || !jsontext.Value(got).IsValid() {
+			t.Errorf("%s is logged as %s", in, got)
+		}
+		if got := m.ArgsLimited([]byte(in), 4000); strings.Contains(got, "hunter2x") {
+			t.Errorf("%s is logged, limited, as %s", in, got)
+		}
+	}
+}

@@ -311,17 +311,20 @@ func botToken(s string, i int) span {
 // if none of them can be one.
 func (f *finder) privateKey(i int) span {
 	key := keyAt(f.s, i)
-	if key.end > 0 && !f.m.forLogs() && !onlyKey(f.s[key.start:key.end]) {
+	if key.end > 0 && !f.m.forLogs() && !onlyKey(f.s[key.start:key.end], linePrefix(f.s, i)) {
 		return span{}
 	}
 	return key
 }
 
 // onlyKey reports whether the text of a private key holds no line that could be the name of a program.
-func onlyKey(text string) bool {
+func onlyKey(text, prefix string) bool {
 	lines := strings.FieldsFunc(lineEscapes.Replace(text), func(r rune) bool { return r == '\n' || r == '\r' })
 	width := 0
 	for n, line := range lines {
+		if n > 0 {
+			line = strings.TrimPrefix(line, strings.TrimRight(prefix, " \t"))
+		}
 		line = strings.Trim(line, " \t")
 		switch {
 		case n == 0:
@@ -361,6 +364,25 @@ func likeProgram(line string) bool {
 	return len(line) < 32 && small(strings.ReplaceAll(line, "/", ""))
 }
 
+// maxPrefix is how long a mark before each line of a text can be.
+const maxPrefix = 16
+
+// linePrefix returns what stands between the line's start and i, where it can be the mark of a difference, a comment or
+// a quotation: "-", "> ", "# ".
+func linePrefix(s string, i int) string {
+	start := i
+	for start > 0 && i-start < maxPrefix && s[start-1] != '\n' && s[start-1] != '\r' {
+		if start > 1 && s[start-2] == '\\' && s[start-1] == 'n' {
+			break
+		}
+		start--
+	}
+	if strings.ContainsFunc(s[start:i], func(r rune) bool { return r < ' ' && r != '\t' || isPlain(r) && strings.IndexRune("-+/#*~%!", r) < 0 }) {
+		return ""
+	}
+	return s[start:i]
+}
+
 // keyAt finds what looks like a private key at i.
 func keyAt(s string, i int) span {
 	rest, ok := strings.CutPrefix(s[i:], "-----BEGIN ")
@@ -372,13 +394,21 @@ func keyAt(s string, i int) span {
 		return span{}
 	}
 	end := i + len("-----BEGIN ") + len(label) + len("-----")
-	long, short := false, false
+	prefix := strings.TrimRight(linePrefix(s, i), " \t")
+	long, short, begins := false, false, false // begins: a line
 	for at := end; at < len(s); {
+		if begins && prefix != "" && strings.HasPrefix(s[at:], prefix) {
+			at += len(prefix)
+			begins = false
+			continue
+		}
 		switch {
 		case isSpace(s[at]):
+			begins = begins || s[at] == '\n'
 			at++
 			continue
 		case s[at] == '\\' && at+1 < len(s) && (s[at+1] == 'n' || s[at+1] == 'r'):
+			begins = true
 			at += 2
 			continue
 		case strings.HasPrefix(s[at:], "-----END "):
@@ -396,11 +426,12 @@ func keyAt(s string, i int) span {
 			at += len(line)
 			continue
 		}
+		begins = false
 		start := at
 		for at < len(s) && (isAlnum(s[at]) || s[at] == '+' || s[at] == '/' || s[at] == '=') {
 			at++
 		}
-		ended := strings.HasPrefix(strings.TrimLeft(s[at:min(len(s), at+16)], " \r\n\t\\nr"), "-----")
+		ended := strings.Contains(s[at:min(len(s), at+16+len(prefix))], "-----")
 		if at == start || at-start < 16 && short && !ended {
 			break
 		}
