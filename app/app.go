@@ -30,10 +30,12 @@ import (
 
 // Options are what an [App] is made of. Config is required.
 type Options struct {
-	Config  *config.Config
-	Env     func(string) (string, bool) // of ${NAME} when the file is read again; default os.LookupEnv
-	Logger  *slog.Logger                // default: none
-	Version string
+	Config *config.Config
+	Env    func(string) (string, bool) // of ${NAME} when the file is read again; default os.LookupEnv
+	// EnvTrouble says why Env's own file cannot be read now, so that a variable it lacks is not blamed alone. nil: it has none.
+	EnvTrouble func() error
+	Logger     *slog.Logger // default: none
+	Version    string
 	// Socket is the path of a unix socket that the API is also served on; default Config.Socket.
 	Socket string
 	Now    func() time.Time // the wall clock; default time.Now

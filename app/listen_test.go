@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -248,6 +249,28 @@ func TestAFailedReloadIsInReadyz(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("it is gone", func() bool { return !strings.Contains(w.get("/readyz"), "not read again") })
+}
+
+// Where the variables' file cannot be read that is the reason, not the variable that is missing for it.
+func TestAFailedReloadNamesTheVariablesFile(t *testing.T) {
+	w := newWorld(t)
+	w.trouble = func() error { return errors.New("gate.env:3: this is not NAME=value") }
+	w.lock.Lock()
+	token := w.env["AGENT_TOKEN"]
+	delete(w.env, "AGENT_TOKEN")
+	w.lock.Unlock()
+	if err := w.app.Reload(w.ctx); err == nil || !strings.Contains(err.Error(), "gate.env:3") || !strings.Contains(err.Error(), "AGENT_TOKEN") {
+		t.Errorf("the reload: %v", err)
+	}
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "gate.env:3: this is not NAME=value; ") || !strings.Contains(got, "AGENT_TOKEN") {
+		t.Errorf("readyz: %s", got)
+	}
+	w.lock.Lock()
+	w.env["AGENT_TOKEN"] = token
+	w.lock.Unlock()
+	if err := w.app.Reload(w.ctx); err != nil || strings.Contains(w.get("/readyz"), "gate.env") {
+		t.Errorf("mended: %v, %s", err, w.get("/readyz"))
+	}
 }
 
 // Rule 2.12: those behind a trusted proxy are counted each for themselves, and nobody else is believed.

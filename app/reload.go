@@ -40,6 +40,11 @@ func (a *App) Reload(ctx context.Context) error {
 		}
 	}
 	if err != nil {
+		if a.o.EnvTrouble != nil {
+			if trouble := a.o.EnvTrouble(); trouble != nil {
+				err = &envError{trouble, err}
+			}
+		}
 		return a.reloadFailed(ctx, err)
 	}
 	next, err := a.newLive(cfg, old)
@@ -129,8 +134,17 @@ func (a *App) reloadFailed(ctx context.Context, why error) error {
 	return fmt.Errorf("reload: %w", why)
 }
 
+// envError is what is wrong with a configuration whose variables' file cannot be read.
+type envError struct{ trouble, err error }
+
+func (e *envError) Error() string   { return e.trouble.Error() + "; " + e.err.Error() }
+func (e *envError) Unwrap() []error { return []error{e.trouble, e.err} }
+
 // briefly says in one line why a configuration could not be used.
 func briefly(why error) string {
+	if e, ok := errors.AsType[*envError](why); ok {
+		return e.trouble.Error() + "; " + briefly(e.err)
+	}
 	invalid, ok := errors.AsType[*config.InvalidError](why)
 	if !ok {
 		return why.Error()

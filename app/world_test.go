@@ -86,6 +86,9 @@ type world struct {
 	hana *client.Client
 	log  *logBuffer
 	now  func() time.Time // nil: the wall clock
+	lock sync.Mutex       // of env, once the program runs
+	// trouble is why the variables' file cannot be read.
+	trouble func() error
 }
 
 // logBuffer keeps the log, for a failed test to show and for tests that look into it.
@@ -166,8 +169,17 @@ func newWorld(t *testing.T, changes ...func(config string) string) *world {
 }
 
 func (w *world) lookup(name string) (string, bool) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
 	s, ok := w.env[name]
 	return s, ok
+}
+
+func (w *world) envTrouble() error {
+	if w.trouble == nil {
+		return nil
+	}
+	return w.trouble()
 }
 
 // start starts the program on what is in the folder.
@@ -177,7 +189,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, Version: "test", Now: w.now,
+	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, EnvTrouble: w.envTrouble, Version: "test", Now: w.now,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.t.Fatal(err)

@@ -70,7 +70,7 @@ func variableName(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" && (s[0] < '0' || s[0] > '9')
 }
 
-// variables are the environment, and a file for what is not there or empty.
+// variables are the environment, and a file for what is not there or empty; path is "" where there is no file.
 type variables struct {
 	s    *std
 	path string
@@ -83,8 +83,8 @@ type variables struct {
 // what the file says then. Of a file that cannot be read nothing is known.
 func (v *variables) lookup(name string) (string, bool) {
 	value, set := v.s.env(name)
-	if value != "" {
-		return value, true
+	if value != "" || v.path == "" {
+		return value, set
 	}
 	vars, _, err := readEnv(v.path)
 	if err != nil {
@@ -96,14 +96,35 @@ func (v *variables) lookup(name string) (string, bool) {
 		}
 		return "", false
 	}
+	v.mu.Lock()
+	v.told = ""
+	v.mu.Unlock()
 	if filled, ok := vars[name]; ok {
 		return filled, true
 	}
 	return value, set
 }
 
+// trouble says why the file cannot be read now.
+func (v *variables) trouble() error {
+	if v.path == "" {
+		return nil
+	}
+	_, _, err := readEnv(v.path)
+	return err
+}
+
 // env returns where the configuration's variables come from.
 func (f *file) env(s *std) (func(string) (string, bool), error) {
+	v, err := f.variables(s)
+	if err != nil {
+		return nil, err
+	}
+	return v.lookup, nil
+}
+
+// variables are the configuration's: the environment's, and those of its file if it has one.
+func (f *file) variables(s *std) (*variables, error) {
 	path := f.EnvFile
 	if path == "" {
 		path = envPath(f.Config)
@@ -111,7 +132,7 @@ func (f *file) env(s *std) (func(string) (string, bool), error) {
 	info, err := os.Stat(path)
 	switch {
 	case f.EnvFile == "" && errors.Is(err, fs.ErrNotExist):
-		return s.env, nil
+		return &variables{s: s}, nil
 	case err != nil:
 		return nil, usagef("%s; --env-file names the file of variables", err)
 	}
@@ -121,5 +142,5 @@ func (f *file) env(s *std) (func(string) (string, bool), error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		fmt.Fprintf(s.err, "%s: warning: others on this machine can read it, and it holds secrets; chmod 600 %[1]s\n", visible(path))
 	}
-	return (&variables{s: s, path: path}).lookup, nil
+	return &variables{s: s, path: path}, nil
 }

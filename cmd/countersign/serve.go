@@ -37,11 +37,11 @@ Examples:
 const stopWithin = 30 * time.Second
 
 func (c *serveCmd) Run(ctx context.Context, s *std) error {
-	env, err := c.env(s)
+	vars, err := c.variables(s)
 	if err != nil {
 		return err
 	}
-	cfg, _, err := c.loadWith(s, env, c.Socket)
+	cfg, _, err := c.loadWith(s, vars.lookup, c.Socket)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 
 	log := c.logger(s)
 	socket := c.socket(s, cfg)
-	a, err := app.New(ctx, app.Options{Config: cfg, Env: env, Logger: log, Version: version().Version, Socket: socket})
+	a, err := app.New(ctx, app.Options{Config: cfg, Env: vars.lookup, EnvTrouble: vars.trouble, Logger: log, Version: version().Version, Socket: socket})
 	if socket != "" && approval.CodeOf(err) == approval.CodeStoreUnavailable {
 		return fmt.Errorf("%w If it is a gate without the socket %s that has the store, restart that one so that it is found, or name its address with --server or COUNTERSIGN_SERVER", err, socket)
 	}
