@@ -39,7 +39,7 @@ var arrows = map[string]struct {
 	"mcp":                   {nil, "messages, and no sessions"},
 	"upstream":              {[]string{"mcp"}, "connections to servers, which know no rules"},
 	"downstream":            {[]string{"mcp"}, "connections of clients, which know no rules"},
-	"gateway":               {[]string{"approval", "mcp", "upstream", "downstream"}, "it asks the gate and forwards"},
+	"gateway":               {[]string{"approval", "budget", "mcp", "upstream", "downstream"}, "it asks the gate and forwards"},
 	"wrap":                  {[]string{"approval", "client", "downstream", "gateway", "upstream"}, "a gateway whose gate is elsewhere"},
 	"rest":                  {[]string{"approval", "budget"}, "it translates, and decides nothing"},
 	"channels":              {[]string{"approval", "locale"}, "cards and words, of no platform"},

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/budget"
 	"countersign/config"
 	"countersign/downstream"
 	"countersign/gateway"
@@ -23,7 +24,7 @@ import (
 // newGateway builds the MCP gateway that the configuration describes.
 func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
-		Gate: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
+		Gate: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping, Budgets: a.budgets,
 		Called: a.metrics.called, Show: a.showAtKeyboard, Tools: []gateway.Tool{a.permissionTool()},
 	}
 	for _, s := range cfg.MCP.Servers {
@@ -63,7 +64,8 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 			guard.Allowed = append(guard.Allowed, host)
 		}
 	}
-	h := downstream.NewHTTP(downstream.HTTPOptions{Server: a.gateway, Authenticate: a.caller, Guard: guard, Logger: a.part("mcp"), Stopping: a.stopping})
+	h := downstream.NewHTTP(downstream.HTTPOptions{Server: a.gateway, Authenticate: a.caller, Budget: budget.Messages{Registry: a.budgets},
+		Guard: guard, Logger: a.part("mcp"), Stopping: a.stopping})
 	a.rechecks = append(a.rechecks, h.Recheck)
 	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
 	return h
@@ -142,7 +144,7 @@ func (a *App) permission(ctx context.Context, agent string, still func() error, 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
+	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent), Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
 	if err != nil {
 		a.log.WarnContext(ctx, "a permission prompt could not be answered", "agent", agent, "error", err)
 		if e, ours := errors.AsType[*approval.Error](err); ours {
@@ -159,7 +161,7 @@ func (a *App) asker(r *http.Request) (hooks.Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Hold: a.directory.Hold, Stop: a.stopping.Done()}, nil
+	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Hold: a.directory.Hold, Occupy: a.occupying(c.Agent), Stop: a.stopping.Done()}, nil
 }
 
 // keyboard says who sits at an agent's keyboard.

@@ -54,6 +54,9 @@ func (e *Error) Error() string {
 	return string(e.Code) + ": " + e.Message
 }
 
+// RetryAfter is After, for those who know no [Error].
+func (e *Error) RetryAfter() time.Duration { return e.After }
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is an [Error] with the same code, so that errors.Is(err, ErrNotFound) reads well.

@@ -231,6 +231,15 @@ func (a *Account) Spend(k Kind, n int) (refuse func() error) {
 	return func() error { return a.refuse(k, r.words(k), wait) }
 }
 
+// Charge spends one call with a body of so many bytes.
+func (a *Account) Charge(bytes int) (refuse func() error) {
+	call, size := a.Spend(Calls, 1), a.Spend(Bytes, bytes)
+	if call != nil {
+		return call
+	}
+	return size
+}
+
 // Give takes back a use of n: what it was for did not happen.
 func (a *Account) Give(k Kind, n int) {
 	if a != nil {
@@ -254,6 +263,21 @@ func (a *Account) Hold(k Kind) (release func(), err error) {
 			return sync.OnceFunc(func() { held.Add(-1) }), nil
 		}
 	}
+}
+
+// Force is Hold that is not refused.
+func (a *Account) Force(k Kind) (release func()) {
+	if a == nil {
+		return func() {}
+	}
+	held := &a.held[index(k)-rates]
+	held.Add(1)
+	return sync.OnceFunc(func() { held.Add(-1) })
+}
+
+// Free reports whether Hold would give one more now.
+func (a *Account) Free(k Kind) bool {
+	return a == nil || a.held[index(k)-rates].Load() < int64(a.Most(k))
 }
 
 // Most is how many of what is held the principal may have; [math.MaxInt] where there is no limit.

@@ -32,7 +32,8 @@ type exchange struct {
 	caller Caller
 	asks   *asks // nil: the client cannot be asked
 	accept accepts
-	plain  bool // the headers depend on the answer: no stream before it
+	over   func() error // refuses it: the agent is over a budget; nil: it is not
+	plain  bool         // the headers depend on the answer: no stream before it
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	patrol *time.Timer

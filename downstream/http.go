@@ -25,8 +25,10 @@ type HTTPOptions struct {
 	// MaxBody is how many bytes a message may have; default 4 MiB. A request or notification has at most 1 MiB
 	// of them beside its answers to what a server asked, which may hold images.
 	MaxBody int64
-	// MaxSessions is how many legacy sessions an agent may have open; default 1000. One more ends the one
-	// that was not used for the longest time.
+	// Budget says what each agent may use. nil: there is no limit but MaxSessions.
+	Budget Budget
+	// MaxSessions is how many legacy sessions an agent may have open where Budget is nil; default 1000. One more
+	// ends the one that was not used for the longest time.
 	MaxSessions int
 	// SessionIdle is how long a legacy session lives that nobody uses; default 1 h.
 	SessionIdle time.Duration
@@ -305,6 +307,12 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		refusef(w, http.StatusNotAcceptable, "Accept must allow application/json or text/event-stream, best both.")
 		return
 	}
+	if r.ContentLength > smallBody && h.o.Budget != nil {
+		if over := h.o.Budget.Room(caller.Agent, r.ContentLength); over != nil {
+			refuseOver(w, over)
+			return
+		}
+	}
 	body, err := readBody(w, r, h.o.MaxBody)
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -322,6 +330,11 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	if err := caller.valid(); err != nil { // a body may take its time
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refusef(w, http.StatusUnauthorized, "%s", err)
+		return
+	}
+	over := h.charge(caller.Agent, len(body))
+	if over != nil && len(body) > smallBody {
+		refuseOver(w, over())
 		return
 	}
 	m, bad := mcp.Parse(body)
@@ -344,9 +357,12 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	if m.IsResponse() {
 		id = nil // it is of our choice, and could be taken for that of a request of the client's
 	}
+	if over != nil && h.overBudget(w, m, over) {
+		return
+	}
 	version, session := r.Header.Get(mcp.HeaderVersion), r.Header.Get(mcp.HeaderSession)
 	modern := said.modern || version == mcp.VersionModern
-	x := &exchange{h: h, w: w, accept: accept, caller: caller}
+	x := &exchange{h: h, w: w, accept: accept, caller: caller, over: over}
 	switch {
 	case session != "" && modern:
 		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
@@ -470,6 +486,9 @@ var errInHand = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request w
 // run has a session answer, and reports false where it could not be had.
 func (h *HTTP) run(x *exchange, r *http.Request, s Session, m mcp.Message, c *conversation) (mcp.Message, bool) {
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
+	if x.over != nil {
+		x.ctx = context.WithValue(x.ctx, overKey{}, x.over)
+	}
 	defer x.cancel(errAnswered)
 	gone := errGone
 	if c == nil { // without a session, to close the stream is to give the request up
@@ -520,7 +539,13 @@ func (h *HTTP) legacy(x *exchange, r *http.Request, c *conversation, m mcp.Messa
 // before it.
 func (h *HTTP) open(x *exchange, r *http.Request, caller Caller, m mcp.Message) {
 	if !h.reserve(caller.Agent) {
-		refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable, "The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
+		if h.o.Budget == nil {
+			refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable, "The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
+			return
+		}
+		over := h.o.Budget.NoSession(caller.Agent)
+		retryAfter(x.w, over)
+		refuse(x.w, http.StatusTooManyRequests, m.ID, overError(over))
 		return
 	}
 	c := &conversation{id: rand.Text(), agent: caller.Agent, mail: newMailbox(h.log), over: make(chan struct{}), used: time.Now()}
@@ -547,8 +572,12 @@ func (h *HTTP) open(x *exchange, r *http.Request, caller Caller, m mcp.Message) 
 
 // reserve makes room for one more session of an agent.
 func (h *HTTP) reserve(agent string) bool {
+	most := h.o.MaxSessions
+	if h.o.Budget != nil {
+		most = h.o.Budget.Sessions(agent)
+	}
 	h.mu.Lock()
-	if h.counts[agent] < h.o.MaxSessions {
+	if h.counts[agent] < most {
 		h.counts[agent]++
 		h.mu.Unlock()
 		return true

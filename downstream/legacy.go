@@ -114,6 +114,14 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation, c
 		refusef(w, http.StatusNotAcceptable, "GET answers with text/event-stream, which Accept does not allow.")
 		return
 	}
+	if h.o.Budget != nil {
+		release, over := h.o.Budget.Stream(c.agent)
+		if over != nil {
+			refuseOver(w, over)
+			return
+		}
+		defer release()
+	}
 	if !c.mail.claim() {
 		refusef(w, http.StatusConflict, "The session has its stream open already; it can have one.")
 		return

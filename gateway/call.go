@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/budget"
 	"countersign/downstream"
 	"countersign/mcp"
 	"countersign/upstream"
@@ -64,6 +65,8 @@ type passage struct {
 	// What continues a call that a modern server had answered with input_required.
 	responses, state jsontext.Value
 	continued        bool // after it was approved, and sent
+
+	unheld error // why it is not held although a person is being asked
 }
 
 // gated asks the gate for a request to a server, and forwards it or answers in the server's place.
@@ -173,7 +176,7 @@ func (r *request) describe(p *passage) *mcp.Error {
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
 		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seen(), p.params.Get("arguments")
-		c.Task = r.client.Era == mcp.Modern && r.from.tasks
+		c.Task = r.client.Era == mcp.Modern && r.from.tasks && r.account().Free(budget.Waits) // a task waits, too
 	} else {
 		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()
 	}
@@ -270,6 +273,9 @@ func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
 	if s := next(o); s != "" {
 		texts = append(texts, s)
 	}
+	if pending && p.unheld != nil {
+		texts = append(texts, "The answer was not waited for: "+overText(p.unheld))
+	}
 	// Clients hold results to the schema that a tool declares, unless they are errors.
 	return r.toolResult(!pending || p.tool.output, meta, texts...), nil
 }
@@ -351,6 +357,14 @@ const waitingEvery = 5 * time.Second
 func (r *request) hold(p *passage, conn upstream.Conn) error {
 	if r.g.o.Hold <= 0 && p.out.Request.Status == approval.Pending {
 		return nil
+	}
+	if p.out.Request.Status == approval.Pending {
+		release, over := r.account().Hold(budget.Waits)
+		if over != nil {
+			p.unheld = over
+			return nil
+		}
+		defer release()
 	}
 	ctx, cancel := context.WithCancel(r.audited())
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/budget"
 	"countersign/downstream"
 	"countersign/mcp"
 	"countersign/upstream"
@@ -73,6 +74,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Stopping is done when the program is about to stop: calls that are held are answered then.
 	Stopping context.Context
+	// Budgets are those of agents: of what they hold. nil: there are none.
+	Budgets *budget.Registry
 	// Called is told of each gated request that was answered, and how. nil: nobody is.
 	Called func(server, method, result string, took time.Duration)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/budget"
 	"countersign/mcp"
 	"countersign/upstream"
 )
@@ -83,6 +84,11 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 	if bad != nil || r.params.Get("notifications") == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: notifications must be an object that says what to listen to.")
 	}
+	release, over := r.account().Hold(budget.Streams)
+	if over != nil {
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "%s", overText(over))
+	}
+	defer release()
 	e := &listener{session: r.session, out: r.out.Send, id: r.id, uris: map[string]bool{}, arrived: make(chan struct{}, 1)}
 	_, catalogs, _ := r.catalogs(r.ctx, false)
 	var agreed mcp.Object

@@ -98,6 +98,14 @@ type spent struct {
 	swept time.Time
 }
 
+// has reports whether it was used.
+func (s *spent) has(once string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, used := s.used[once]
+	return used
+}
+
 func (s *spent) use(once string, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

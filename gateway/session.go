@@ -118,11 +118,17 @@ func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 		if r.from, err = readClient(r.meta.Get(mcp.MetaCapabilities), r.meta.Get(mcp.MetaClient)); err != nil {
 			return nil, err
 		}
+		if over := downstream.Over(r.ctx); over != nil && r.method != "tasks/cancel" && !r.bringsDecision() {
+			return r.overBudget(over)
+		}
 		return r.modern()
 	}
 	r.session.mu.Lock()
 	r.from = r.hello
 	r.session.mu.Unlock()
+	if over := downstream.Over(r.ctx); over != nil {
+		return r.overBudget(over)
+	}
 	return r.legacy()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/budget"
 	"countersign/downstream"
 	"countersign/mcp"
 	"countersign/upstream"
@@ -104,7 +105,9 @@ func (g *Gateway) runTask(p *passage, req approval.Request, from client, still f
 		cancel()
 		return t
 	}
+	release := g.o.Budgets.Agent(req.Agent).Force(budget.Waits) // it was looked at before people were asked
 	g.running.Go(func() {
+		defer release()
 		defer cancel()
 		// The task is a client of its own, without anybody to report to while it runs.
 		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, Still: still}, id: req.SessionID, hello: from}
@@ -465,6 +468,12 @@ func (r *request) taskUpdate() (jsontext.Value, *mcp.Error) {
 
 // taskCancel takes a task back: its request if nobody has decided, the call if it runs.
 func (r *request) taskCancel() (jsontext.Value, *mcp.Error) {
+	over := downstream.Over(r.ctx)
+	if over != nil { // what can be cancelled is cancelled all the same
+		if req, err := r.g.o.Gate.Request(r.ctx, r.agent(), r.params.Text("taskId")); err != nil || !req.Live() {
+			return r.overBudget(over)
+		}
+	}
 	t, err := r.theTask()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"countersign/approval"
+	"countersign/budget"
 	"countersign/downstream"
 	"countersign/gateway"
 	"countersign/policy"
@@ -37,6 +38,8 @@ type around struct {
 	gate  func(*approval.Options)
 	still func(agent string) error // of clients' credentials
 	stop  context.Context          // is done when the program is about to stop
+	// budgets are those of agents.
+	budgets *budget.Registry
 }
 
 const (
@@ -91,12 +94,16 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 		in.gate(&g)
 	}
 	w.gate = approval.NewGate(g)
-	o.Gate, o.Logger, o.Stopping = w.gate, log, in.stop
+	o.Gate, o.Logger, o.Stopping, o.Budgets = w.gate, log, in.stop, in.budgets
 	if w.gw, err = gateway.New(o); err != nil {
 		t.Fatal(err)
 	}
 	w.gw.Start()
-	h := downstream.NewHTTP(downstream.HTTPOptions{Server: w.gw, Guard: downstream.Guard{Loopback: true}, Logger: log, Stopping: in.stop, Authenticate: func(r *http.Request) (downstream.Caller, error) {
+	var limits downstream.Budget
+	if in.budgets != nil {
+		limits = budget.Messages{Registry: in.budgets}
+	}
+	h := downstream.NewHTTP(downstream.HTTPOptions{Server: w.gw, Budget: limits, Guard: downstream.Guard{Loopback: true}, Logger: log, Stopping: in.stop, Authenticate: func(r *http.Request) (downstream.Caller, error) {
 		agent := map[string]string{"": "bot", "Bearer " + agentToken: "bot", "Bearer " + otherToken: "other"}[r.Header.Get("Authorization")]
 		if agent == "" {
 			return downstream.Caller{}, errors.New("who is this?")

@@ -18,6 +18,8 @@ type Gate struct {
 	// Hold returns a context that ends, with its cause, once Still is found not to hold while a call waits. nil: it
 	// is only asked when an approval is used.
 	Hold func(ctx context.Context, still func() error) (context.Context, func())
+	// Occupy counts a call that is held until release is called; an error refuses it. nil: any number is held.
+	Occupy func() (release func(), err error)
 	// Stop, once closed, ends waits as if their time were up. nil: nothing does.
 	Stop <-chan struct{}
 }
@@ -27,6 +29,13 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 	args, err := approval.ParseArgs(c.Args)
 	if err != nil {
 		return Answer{}, err
+	}
+	if wait > 0 && g.Occupy != nil {
+		release, err := g.Occupy()
+		if err != nil {
+			return Answer{}, err
+		}
+		defer release()
 	}
 	if g.Still != nil { // the event may have taken its time
 		if err := g.Still(); err != nil {

@@ -30,7 +30,10 @@ type Handler struct {
 	// Asker returns the gate for the agent whose bearer token it is. The error is told to the agent. It is
 	// required.
 	Asker func(r *http.Request) (Asker, error)
-	Log   *slog.Logger // nil: nothing is logged
+	// Charge takes an event of so many bytes from the budget of the agent that Asker said it is from; an error
+	// refuses it. nil: nobody has one.
+	Charge func(a Asker, bytes int) error
+	Log    *slog.Logger // nil: nothing is logged
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,9 +62,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	hook := Hook{Asker: asker}
+	over := error(nil)
+	if h.Charge != nil {
+		over = h.Charge(asker, len(body))
+	}
 	read, err := Parse(ClaudeCode, body)
 	if read.Kind != 0 {
 		e = read
+	}
+	if over != nil {
+		h.fault(w, r, e, over, told(over))
+		return
 	}
 	if err == nil {
 		err = hook.configure(r.URL.RawQuery)
@@ -145,7 +156,7 @@ func (h *Handler) fault(w http.ResponseWriter, r *http.Request, e Event, err err
 	if e.Kind == Beginning {
 		out, err = encode(map[string]string{"systemMessage": "Countersign could not tell what was decided: " + why + "."})
 	} else {
-		out, err = e.deny(Fault(why))
+		out, err = e.deny(Fault(err, why))
 	}
 	if err != nil {
 		h.log().ErrorContext(r.Context(), "a hook's answer could not be built", "error", err)
@@ -154,14 +165,17 @@ func (h *Handler) fault(w http.ResponseWriter, r *http.Request, e Event, err err
 	h.write(w, out)
 }
 
-// Fault is what the model reads where the gate could not be asked.
-func Fault(why string) string {
+// Fault is what the model reads where the gate could not be asked because of an error, put into the words why.
+func Fault(err error, why string) string {
+	if approval.CodeOf(err) == approval.CodeRateLimited {
+		return "The call was not run: " + why + "."
+	}
 	return "The gate could not be asked, so the call was not run: " + why + ". Repeating it will not help until that is mended; tell the user."
 }
 
-// Blocked is the denial of a call where the gate could not be asked, in the agent's language.
-func Blocked(agent Agent, why string) []byte {
-	out, err := Event{Agent: agent, Name: "PreToolUse"}.deny(Fault(why))
+// Blocked is the denial of a call with such a [Fault], in the agent's language.
+func Blocked(agent Agent, fault string) []byte {
+	out, err := Event{Agent: agent, Name: "PreToolUse"}.deny(fault)
 	if err != nil {
 		panic("hooks: " + err.Error()) // of our own types, which can be encoded
 	}

@@ -207,6 +207,9 @@ func (s *Server) outcome(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return s.seen(ctx, x, err)
 	}
+	if err := s.undo(ctx, x, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.Ran == "" }); err != nil {
+		return err
+	}
 	r, err := s.gate.Report(ctx, x.who.Actor, x.r.PathValue("id"), ran)
 	if err != nil {
 		return err

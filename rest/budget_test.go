@@ -196,3 +196,18 @@ func TestRule12_StreamsOverTheBudget(t *testing.T) {
 		w.idle()
 	}
 }
+
+func TestRule12_WhatCameOfACallIsNotRefused(t *testing.T) {
+	w := newBudgetWorld(t)
+	const call = `{"tool":"transfer","args":{},"dispatch":true}`
+	id := w.ask(call)
+	w.decide(hanaToken, id, "approve", "").is(200)
+	w.do(botToken, "POST", "/v1/calls", call).is(200)
+	w.limit(budget.Limits{Calls: perMinute(1)}, budget.Limits{})
+	w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
+	report := func() reply {
+		return w.do(botToken, "POST", "/v1/approvals/"+id+"/outcome", `{"outcome":"succeeded"}`)
+	}
+	report().is(200)
+	report().over(budget.Calls)
+}

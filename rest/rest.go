@@ -163,8 +163,8 @@ type route struct {
 	// looked up first.
 	byID   bool
 	stream bool // not bounded in time
-	// undoes are those whom the route has take something back, which no budget refuses: the handler looks at
-	// exchange.over.
+	// undoes are those whom the route has take something back, or say what came of it, which no budget refuses:
+	// the handler calls undo.
 	undoes []approval.ActorKind
 	handle func(ctx context.Context, x *exchange) error
 	doc    routeDoc

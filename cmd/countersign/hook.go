@@ -65,9 +65,9 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 			// Gemini CLI runs a call whose hook exits with 2 and says nothing, as one whose standard error
 			// is lost; it reads a denial from standard output whatever the exit code.
 			if agent == hooks.Gemini {
-				_, _ = s.out.Write(hooks.Blocked(agent, why))
+				_, _ = s.out.Write(hooks.Blocked(agent, hooks.Fault(err, why)))
 			}
-			err = usagef("%s", hooks.Fault(why))
+			err = usagef("%s", hooks.Fault(err, why))
 		} else {
 			err = &exitError{exitFailed, "what was decided since could not be told: " + why}
 		}
@@ -260,8 +260,18 @@ func (a *lateAsker) fault(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return errGaveUp
 	}
-	return errors.New(plainly(err, a.g.failure(err).Error()))
+	text := plainly(err, a.g.failure(err).Error())
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Code == string(approval.CodeRateLimited) {
+		return &busyError{text}
+	}
+	return errors.New(text)
 }
+
+// busyError is of a gate whose agent is over a budget.
+type busyError struct{ text string }
+
+func (e *busyError) Error() string { return e.text }
+func (e *busyError) Unwrap() error { return &approval.Error{Code: approval.CodeRateLimited} }
 
 // plainly returns text, which quotes err, with what the system and Go's library say in it put into words that
 // a model and a person can read.

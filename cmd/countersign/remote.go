@@ -168,6 +168,8 @@ func (g *gate) failure(err error) error {
 		return &exitError{exitDenied, detail + "; the gate's configuration gives the role admin"}
 	case "not_failed":
 		return &exitError{exitDenied, detail}
+	case "rate_limited": // it says when to try again
+		return &exitError{exitFailed, detail}
 	case "already_resolved", "expired":
 		return &exitError{exitOver, "too late: " + detail}
 	case "reason_required":

@@ -1,0 +1,51 @@
+package hooks
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"countersign/approval"
+)
+
+func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
+	over := &approval.Error{Code: approval.CodeRateLimited, Message: "Over the budget of calls: agent:bot may have 5 calls per minute. Try again in 12s."}
+	for name, body := range map[string]string{
+		"a call": bash,
+		"a turn": `{"session_id":"7494b2f4","cwd":"/srv/app","hook_event_name":"UserPromptSubmit","prompt":"go on"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &fakeGate{answer: approved}
+			charged := 0
+			h := &Handler{Asker: func(*http.Request) (Asker, error) { return g, nil }, Charge: func(a Asker, bytes int) error {
+				if a != Asker(g) {
+					t.Errorf("charged %v", a)
+				}
+				charged += bytes
+				return over
+			}}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(body)))
+			if w.Code != 200 || len(g.asked) != 0 || charged != len(body) {
+				t.Errorf("got %d, asked %d times, charged %d bytes; want 200, 0, %d", w.Code, len(g.asked), charged, len(body))
+			}
+			if !strings.Contains(w.Body.String(), "Over the budget of calls") || !strings.Contains(w.Body.String(), "Try again in 12s") || strings.Contains(w.Body.String(), "will not help") {
+				t.Errorf("the agent is told %s", w.Body)
+			}
+			if o := decode(t, w.Body.Bytes()); name == "a call" && o.Specific.Decision != "deny" {
+				t.Errorf("the decision is %q", o.Specific.Decision)
+			}
+		})
+	}
+}
+
+func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
+	over := errors.New("too many waits")
+	g := Gate{Agent: "bot", Occupy: func() (func(), error) { return nil, over }} // without a gate to ask
+	if _, err := g.Ask(t.Context(), Call{Tool: "Bash", Args: json.RawMessage(`{}`)}, MaxHold); !errors.Is(err, over) {
+		t.Errorf("got %v", err)
+	}
+}
