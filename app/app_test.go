@@ -47,7 +47,7 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 		t.Error("the approval was good for two calls")
 	}
 	w.tapLINE("hana", first.ApprovalID, "approve") // an old card's button stays tappable
-	w.told("Already approved by hana at ")
+	w.told("Approved by hana and already used (")
 }
 
 func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAnExpiryWakesTheWaiterAndEditsTheCard(t *testing.T) {
 	w := newWorld(t)
 	call := client.Call{Tool: "short_lived"}
 	a, err := w.bot.CallWait(w.ctx, call, 20*time.Second)
-	if err != nil || a.Decision != client.Expired || a.Message != "[APPROVAL EXPIRED] short_lived({}): Timed out after 1 second with no response." {
+	if err != nil || a.Decision != client.Expired || a.Message != "[APPROVAL EXPIRED] short_lived({}): Timed out after 1 second with no response. Ask again if it is still needed." {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	if r := w.status(a.ApprovalID); !r.ResolvedAt.Equal(r.ExpiresAt.Time) || r.ResolvedBy != "system:timeout" {

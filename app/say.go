@@ -13,9 +13,6 @@ import (
 // has it.
 func say(to approval.Actor, p approval.Phrase, args ...any) string {
 	l := locale.Get(to.Locale)
-	if l.Tag() == locale.Default && p == approval.SayAlready {
-		return p.Say(args...)
-	}
 	words := make([]string, 0, len(args))
 	for _, v := range args {
 		switch v := v.(type) {

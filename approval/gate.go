@@ -380,7 +380,7 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 				return Outcome{}, err
 			}
 		}
-		why := "policy_changed"
+		why := reasonPolicyChanged
 		switch {
 		case live.Status == Pending:
 			out.Word, out.Message, out.Request = WordPending, pendingMessage(*live), live
@@ -848,9 +848,9 @@ func judgeDecision(r Request, d Decision) *Error {
 	case d.By.Kind != Human || !d.By.Approver:
 		return &Error{Code: CodeNotAnApprover, Message: SayNotYours.Say()}
 	case r.Status == Expired:
-		return refuse(CodeExpired, SayExpired.Say())
+		return refuse(CodeExpired, lateMessage(r, d.By))
 	case r.Status != Pending:
-		return refuse(CodeAlreadyResolved, alreadyMessage(r))
+		return refuse(CodeAlreadyResolved, lateMessage(r, d.By))
 	case r.RequireReason && d.Reason == "":
 		return refuse(CodeReasonRequired, "This request needs a reason with the decision.")
 	case len(d.Reason) > MaxReason:
@@ -904,12 +904,9 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 		case !own:
 			refusal = &Error{Code: CodeNotAdmin, Message: "Only an admin, or whoever approved it, may cancel this request."}
 		case r.Status == Expired:
-			refusal = &Error{Code: CodeExpired, Message: SayExpired.Say(), Request: &r}
+			refusal = &Error{Code: CodeExpired, Message: lateMessage(r, c.By), Request: &r}
 		case !r.Live():
-			refusal = &Error{Code: CodeAlreadyResolved, Message: alreadyMessage(r), Request: &r}
-			if !r.ConsumedAt.IsZero() {
-				refusal.Message = "Already used at " + FormatTime(r.ConsumedAt) + "."
-			}
+			refusal = &Error{Code: CodeAlreadyResolved, Message: lateMessage(r, c.By), Request: &r}
 		default:
 			r, err = g.cancel(ctx, tx, r, c.By, c.Via, strings.TrimSpace(c.Reason))
 			return err

@@ -19,6 +19,9 @@ func FormatTime(t time.Time) string {
 // feedArgs is how many characters of the args a feed message quotes.
 const feedArgs = 500
 
+// askAgain is the next step after an end that nobody meant as a no.
+const askAgain = "Ask again if it is still needed."
+
 const allowedMessage = "Allowed by policy."
 
 func createdMessage(r Request) string {
@@ -53,16 +56,16 @@ func (r Request) FeedMessage() string {
 	call := fmt.Sprintf("%s(%s)", r.Target(), CutRunes(string(r.Args), feedArgs))
 	switch {
 	case r.Status == Expired:
-		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response.", call, duration(r.ExpiresAt.Sub(r.RequestedAt)))
+		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response. %s", call, duration(r.ExpiresAt.Sub(r.RequestedAt)), askAgain)
 	case !r.LapsedAt.IsZero():
-		return fmt.Sprintf("[APPROVAL LAPSED] %s: approved by %s at %s but not used within %s. Ask again if it is still needed.",
-			call, r.ResolvedBy, FormatTime(r.ResolvedAt), duration(r.UseBy.Sub(r.ResolvedAt)))
+		return fmt.Sprintf("[APPROVAL LAPSED] %s: approved by %s at %s but not used within %s. %s",
+			call, r.ResolvedBy, FormatTime(r.ResolvedAt), duration(r.UseBy.Sub(r.ResolvedAt)), askAgain)
 	case r.Status == Approved:
 		return fmt.Sprintf("[APPROVAL APPROVED] %s: approved by %s at %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt))
 	case r.Status == Denied:
 		return fmt.Sprintf("[APPROVAL DENIED] %s: denied by %s at %s: %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt), orNoReason(r.ResolveReason))
 	case r.Status == Cancelled:
-		return fmt.Sprintf("[APPROVAL CANCELLED] %s: cancelled by %s at %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt))
+		return fmt.Sprintf("[APPROVAL CANCELLED] %s: cancelled by %s at %s. %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt), askAgain)
 	}
 	return ""
 }

@@ -14,6 +14,15 @@ const (
 	SayDenied         Phrase = "told_denied"
 	SayExpired        Phrase = "told_expired"
 	SayAlready        Phrase = "told_already"
+	SayYouApproved    Phrase = "told_you_approved"
+	SayYouDenied      Phrase = "told_you_denied"
+	SayLapsed         Phrase = "told_lapsed"
+	SayUsed           Phrase = "told_used"
+	SayPolicyChanged  Phrase = "told_policy_changed"
+	SayToolChanged    Phrase = "told_tool_changed"
+	SayMustAsk        Phrase = "told_must_ask"
+	SayMustAskOnce    Phrase = "told_must_ask_once"
+	SayNewCard        Phrase = "told_new_card"
 	SayNotYours       Phrase = "told_not_yours"
 	SayNoRequest      Phrase = "told_no_request"
 	SayReasonNeeded   Phrase = "told_reason_needed"
@@ -71,7 +80,16 @@ var English = map[Phrase]string{
 	SayApproved:      "Approved: {tool}. The agent may run it once.",
 	SayDenied:        "Denied: {tool}.",
 	SayExpired:       "This approval request has expired.",
-	SayAlready:       "Already {status} by {who} at {time}.",
+	SayAlready:       "Already {status} by {who} ({when}).",
+	SayYouApproved:   "You already approved this ({when}).",
+	SayYouDenied:     "You already denied this ({when}).",
+	SayLapsed:        "Approved by {who} ({when}) but not used in time, so it has lapsed.",
+	SayUsed:          "Approved by {who} and already used ({when}): the call was let through.",
+	SayPolicyChanged: "Cancelled ({when}), because the policy has changed since it was asked for.",
+	SayToolChanged:   "Cancelled ({when}), because the tool has changed since it was asked for.",
+	SayMustAsk:       "If it is still needed, the agent must ask again.",
+	SayMustAskOnce:   "If it is needed once more, the agent must ask again.",
+	SayNewCard:       "If the agent asks again, a new card comes: decide that one.",
 	SayNotYours:      "You may not decide this request.",
 	SayNoRequest:     "No such request.",
 	SayReasonNeeded:  "This request needs a reason. Type: {word} {id} followed by your reason.",

@@ -27,6 +27,9 @@ type ToolPin struct {
 // request accepts the tool.
 const reasonToolChanged = "tool_changed"
 
+// reasonPolicyChanged ends an approval that the policy in force asks more for.
+const reasonPolicyChanged = "policy_changed"
+
 // changedTimeout is how long a request about a changed tool waits where the policy alone would have
 // allowed the call.
 const changedTimeout = 30 * time.Minute

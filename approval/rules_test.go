@@ -305,7 +305,7 @@ func TestRule5_EachRefusalHasItsAnswerAndItsAuditEvent(t *testing.T) {
 		{"unknown, even for a stranger", "01ARZ3NDEKTSV4RRFFQ69G5FAV", stranger, nil, approval.CodeNotFound, "No such request."},
 		{"stranger", id, stranger, nil, approval.CodeNotAnApprover, "You may not decide this request."},
 		{"admin alone", id, root, nil, approval.CodeNotAnApprover, "You may not decide this request."},
-		{"late", id, ken, func() { w.clock.advance(time.Hour) }, approval.CodeExpired, "This approval request has expired."},
+		{"late", id, ken, func() { w.clock.advance(time.Hour) }, approval.CodeExpired, "This approval request has expired. Ask again if it is still needed."},
 		{"late stranger", id, stranger, nil, approval.CodeNotAnApprover, "You may not decide this request."},
 	} {
 		if tt.prep != nil {
@@ -327,7 +327,7 @@ func TestRule5_EachRefusalHasItsAnswerAndItsAuditEvent(t *testing.T) {
 	id = w.check(transfer).Request.ID
 	w.mustDecide(id, false, hana, "no")
 	_, err := w.decide(id, true, ken, "")
-	if e, ok := errors.AsType[*approval.Error](err); !ok || e.Code != approval.CodeAlreadyResolved || e.Message != "Already denied by hana at 2026-11-21T11:00:00.000Z." || e.Request == nil {
+	if e, ok := errors.AsType[*approval.Error](err); !ok || e.Code != approval.CodeAlreadyResolved || e.Message != "Already denied by hana (2026-11-21T11:00:00.000Z)." || e.Request == nil {
 		t.Errorf("second decider: %v", err)
 	}
 }
@@ -482,7 +482,7 @@ func TestRule6_WaitersAreWokenAtTheDeadline(t *testing.T) {
 	}
 	w.clock.advance(30 * time.Millisecond)
 	o := <-done
-	if o.Word != approval.WordExpired || o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response.` {
+	if o.Word != approval.WordExpired || o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response. Ask again if it is still needed.` {
 		t.Errorf("%s: %s", o.Word, o.Message)
 	}
 }
@@ -628,10 +628,10 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 
 	w.check(transfer)
 	w.clock.advance(time.Hour)
-	expectFeed("[APPROVAL EXPIRED] " + args + ": Timed out after 60 minutes with no response.")
+	expectFeed("[APPROVAL EXPIRED] " + args + ": Timed out after 60 minutes with no response. Ask again if it is still needed.")
 
 	w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: w.check(transfer).Request.ID, By: bot, Via: approval.ViaAPI})
-	expectFeed("[APPROVAL CANCELLED] " + args + ": cancelled by agent:bot at " + at())
+	expectFeed("[APPROVAL CANCELLED] " + args + ": cancelled by agent:bot at " + at() + ". Ask again if it is still needed.")
 
 	w.mustDecide(w.check(transfer).Request.ID, true, hana, "")
 	expectFeed("[APPROVAL APPROVED] " + args + ": approved by hana at " + at())

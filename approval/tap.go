@@ -270,7 +270,7 @@ func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 				e.ApprovalID, e.Agent, e.Tool, e.Risk = r.ID, r.Agent, r.Target(), r.Risk
 				open = append(open, r)
 			default:
-				over = append(over, g.refusal(t, judgeDecision(r, Decision{By: t.By}), id))
+				over = append(over, g.late(t, r))
 			}
 		}
 		if text = strings.Join(over, "\n"); len(open) > 0 {
@@ -461,11 +461,8 @@ func (g *Gate) refusal(t Tap, e *Error, id string) string {
 		return g.say(t.By, SayNoRequest)
 	case CodeNotAnApprover:
 		return g.say(t.By, SayNotYours)
-	case CodeExpired:
-		return g.say(t.By, SayExpired)
-	case CodeAlreadyResolved:
-		r := *e.Request
-		return g.say(t.By, SayAlready, "status", g.say(t.By, r.Status.phrase()), "who", r.ResolvedBy, "time", r.ResolvedAt)
+	case CodeExpired, CodeAlreadyResolved:
+		return g.late(t, *e.Request)
 	case CodeReasonRequired:
 		if t.AsksWhy && t.Intent == IntentDeny {
 			return g.say(t.By, SayReasonNext, "id", id)
@@ -477,9 +474,9 @@ func (g *Gate) refusal(t Tap, e *Error, id string) string {
 	return e.Message
 }
 
-// alreadyMessage says how a request has ended, to whoever comes after.
-func alreadyMessage(r Request) string {
-	return SayAlready.Say("status", string(r.Status), "who", r.ResolvedBy, "time", r.ResolvedAt)
+// late tells a tapper how a request ended before they came.
+func (g *Gate) late(t Tap, r Request) string {
+	return Late(r, t.By, func(p Phrase, args ...any) string { return g.say(t.By, p, args...) })
 }
 
 // aim finds the requests that a tap is about. With none, answer is what the tapper was told instead.

@@ -62,7 +62,7 @@ func TestRule5_EachTapGetsItsOwnAnswer(t *testing.T) {
 	if card := w.notifications(approval.NotificationQuery{Channel: "line", Kind: approval.KindRequest})[0]; card.Status != approval.Delivered {
 		t.Errorf("the card that was acted on is %s", card.Status)
 	}
-	if out := w.tap(approve); out.Text != "Already approved by hana at 2026-11-21T10:00:00.000Z." {
+	if out := w.tap(approve); out.Text != "You already approved this (2026-11-21T10:00:00.000Z)." {
 		t.Errorf("second: %+v", out)
 	}
 	unknown := approve

@@ -116,7 +116,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 			case !v.Observe && otherTool(r, c, changed):
 				why = reasonToolChanged
 			case v.Action == Quarantine && (v.Risk.Rank() > r.Risk.Rank() || j.key != r.Key()):
-				why = "policy_changed"
+				why = reasonPolicyChanged
 			}
 			if why != "" {
 				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {

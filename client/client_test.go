@@ -238,7 +238,7 @@ func TestARefusalIsATypedError(t *testing.T) {
 	if !ok || e.Status != 409 || e.Code != "already_resolved" || e.Title == "" || e.Approval == nil || e.Approval.ResolvedBy != "hana" || e.CorrelationID == "" {
 		t.Fatalf("%#v", err)
 	}
-	if !strings.HasPrefix(err.Error(), "already_resolved: Already approved by hana at ") || !errors.Is(err, &client.Error{Code: "already_resolved"}) {
+	if !strings.HasPrefix(err.Error(), "already_resolved: You already approved this (") || !errors.Is(err, &client.Error{Code: "already_resolved"}) {
 		t.Errorf("%v", err)
 	}
 	for code, f := range map[string]func() error{

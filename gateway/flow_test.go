@@ -299,7 +299,7 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 			{"denied", func(w *world, _ *clock, id string) { w.answer(id, false, "too much") },
 				`^Approval denied by hana: too much. The call was not executed; do not repeat it, try a different approach.$`},
 			{"denied without a reason", func(w *world, _ *clock, id string) { w.answer(id, false, "") }, `^Approval denied by hana: no reason given. `},
-			{"expired", func(_ *world, k *clock, _ string) { k.advance(2 * time.Hour) }, `^[APPROVAL EXPIRED] up/t({"n":1}): Timed out after 60 minutes with no response.$`},
+			{"expired", func(_ *world, k *clock, _ string) { k.advance(2 * time.Hour) }, `^[APPROVAL EXPIRED] up/t({"n":1}): Timed out after 60 minutes with no response. Ask again if it is still needed.$`},
 			{"cancelled", func(w *world, _ *clock, id string) {
 				if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: person, Via: approval.ViaCLI}); err != nil {
 					w.t.Error(err)

@@ -82,23 +82,37 @@ func (r *request) keyboardSaid(id string, answers mcp.Object) {
 	}
 }
 
-// decideAtKeyboard decides as the person at the keyboard answered. An answer that is not whole, or was
-// cancelled, decides nothing; one that the gate refuses neither, and the call goes on waiting.
-func (r *request) decideAtKeyboard(id string, result jsontext.Value) {
+// readForm reads what a person made of the form. Declining it denies, whatever is filled in; closing it
+// (cancel) decides nothing, and neither does an answer that is not whole.
+func readForm(result jsontext.Value) (approve bool, reason string, ok bool) {
 	o, err := mcp.ReadObject(result)
-	if err != nil || o.Text("action") != "accept" {
-		return
+	if err != nil {
+		return false, "", false
+	}
+	switch o.Text("action") {
+	case "decline":
+		return false, "", true
+	case "accept":
+	default:
+		return false, "", false
 	}
 	content, err := o.Object("content")
 	if err != nil {
-		return
+		return false, "", false
 	}
 	decision := content.Text("decision")
-	if decision != "approve" && decision != "deny" {
+	return decision == "approve", content.Text("reason"), decision == "approve" || decision == "deny"
+}
+
+// decideAtKeyboard decides as the person at the keyboard answered. An answer that the gate refuses decides
+// nothing, and the call goes on waiting.
+func (r *request) decideAtKeyboard(id string, result jsontext.Value) {
+	approve, reason, ok := readForm(result)
+	if !ok {
 		return
 	}
 	k := r.g.o.Gate.(Keyboard)
-	if _, err := k.DecideAtKeyboard(r.audited(), r.client.Agent, id, decision == "approve", content.Text("reason")); err != nil {
+	if _, err := k.DecideAtKeyboard(r.audited(), r.client.Agent, id, approve, reason); err != nil {
 		r.g.log.Warn("an answer at the keyboard decided nothing", "approval_id", id, "agent", r.client.Agent, "error", err)
 	}
 }

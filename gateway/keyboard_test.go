@@ -66,13 +66,31 @@ func TestTheKeyboardDecides(t *testing.T) {
 	}
 }
 
+func TestDecliningTheFormDenies(t *testing.T) {
+	for name, era := range eras {
+		for _, result := range []string{`{"action":"decline"}`, `{"action":"decline","content":{"decision":"approve","reason":"x"}}`} {
+			w, up := atKeyboard(t, time.Minute, around{})
+			call, asked := typing(t, w, era, result)
+			contains(t, name+" "+result, call("tool", `{}`), "failed: Approval denied by hana: no reason given.")
+			r := w.newest(t)
+			if r.Status != approval.Denied || r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaTerminal || asked() != 1 || up.count() != 0 {
+				t.Errorf("%s %s: %s by %q over %q, asked %d times, ran %d times", name, result, r.Status, r.ResolvedBy, r.ResolvedVia, asked(), up.count())
+			}
+		}
+	}
+}
+
 func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
 	for name, era := range eras {
 		w, up := atKeyboard(t, 50*time.Millisecond, around{})
 		for i, test := range []struct{ tool, result string }{
 			{"tool", `{"action":"cancel"}`},
-			{"tool", `{"action":"decline"}`},
-			{"tool", `{"action":"decline","content":{"decision":"approve"}}`},
+			{"strict", `{"action":"decline"}`}, // a reason is required, and a form that is declined has none
+			{"tool", `{"action":"Decline"}`},
+			{"tool", `{"action":"cancel","content":{"decision":"approve"}}`},
+			{"tool", `{"action":"cancel","content":{"decision":"deny"}}`},
+			{"tool", `{}`},
+			{"tool", `{"action":"decline","action":"accept","content":{"decision":"approve"}}`},
 			{"tool", `{"action":"accept"}`},
 			{"tool", `{"action":"accept","content":{}}`},
 			{"tool", `{"action":"accept","content":{"decision":"yes"}}`},

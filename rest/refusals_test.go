@@ -195,7 +195,7 @@ func TestADecisionStandsAndTheNextOneIsToldOfIt(t *testing.T) {
 	}
 	for _, decision := range []string{"approve", "deny"} {
 		r = w.decide(kenToken, id, decision, "").is(409, "already_resolved")
-		if r.str("detail") != "Already approved by hana at 2026-11-21T10:00:00.000Z." || r.str("approval", "id") != id || r.str("approval", "resolved_by") != "hana" {
+		if r.str("detail") != "Already approved by hana (2026-11-21T10:00:00.000Z)." || r.str("approval", "id") != id || r.str("approval", "resolved_by") != "hana" {
 			t.Errorf("%s", r.body)
 		}
 	}
@@ -211,7 +211,7 @@ func TestADecisionAfterTheDeadlineIsGone(t *testing.T) {
 	id := w.ask(transfer)
 	w.clock.advance(time.Hour) // at the deadline it is expired
 	r := w.decide(hanaToken, id, "approve", "").is(410, "expired")
-	if r.str("detail") != "This approval request has expired." || r.str("approval", "status") != "expired" {
+	if r.str("detail") != "This approval request has expired. Ask again if it is still needed." || r.str("approval", "status") != "expired" {
 		t.Errorf("%s", r.body)
 	}
 	w.do(hanaToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(410, "expired")
