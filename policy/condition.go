@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"countersign/approval"
 
@@ -405,11 +407,16 @@ func (t underTest) holds(v value) (outcome, error) {
 	}
 	known := literalFolder(p)
 	out := fails
+	// A letter written as in a URL is a letter to some tools, and three characters to others.
+	other := known
+	if strings.IndexByte(p, '%') >= 0 {
+		other = literalFolder(path.Clean(unescaped(p)))
+	}
 	for _, base := range t.bases {
 		switch {
 		case isUnder(known, base):
 			return holds, nil
-		case known != p && isUnder(base, known): // what the rest stands for may be it
+		case known != p && isUnder(base, known), other != known && isUnder(other, base): // what the rest stands for may be it
 			out = holdsUnplaced
 		}
 	}
@@ -442,8 +449,8 @@ func cleanPath(p string) (string, bool) {
 }
 
 // placePath cleans a path and reports whether the text alone says where it lies. Beside what [cleanPath]
-// refuses it cannot say so of what an open file or a process stands for, of names that end in a dot or a
-// space, which some systems drop, and of dots, slashes and the like that are written as in a URL.
+// refuses it cannot say so of what an open file or a process stands for, of names with characters that some
+// systems and tools drop, and of dots, slashes and the like that are written as in a URL.
 func placePath(p string) (string, bool) {
 	p, ok := cleanPath(p)
 	if !ok || encoded(p) {
@@ -452,7 +459,7 @@ func placePath(p string) (string, bool) {
 	before, name := "", ""
 	for rest := p[1:]; rest != ""; {
 		name, rest, _ = strings.Cut(rest, "/")
-		if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+		if dropped(name) {
 			return "", false
 		}
 		if strings.EqualFold(before, "proc") && isProcess(name) {
@@ -466,6 +473,19 @@ func placePath(p string) (string, bool) {
 		}
 	}
 	return p, true
+}
+
+// dropped reports whether a name ends in a dot or in space, or holds what is not seen: some systems and tools
+// take it for the name without.
+func dropped(name string) bool {
+	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+		return true
+	}
+	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return false
+	}
+	last, _ := utf8.DecodeLastRuneInString(name)
+	return unicode.IsSpace(last) || strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) })
 }
 
 // elusive are the folders in which a name can stand for any other path: those of processes, of what a

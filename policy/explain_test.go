@@ -22,10 +22,10 @@ func TestExplain(t *testing.T) {
 		why        []string // of each rule, and of what holds otherwise
 		reason     string
 	}{
-		{"files/write_file", `{"mode":"w","path":"/tmp/\u202ex","size":100}`, []string{
+		{"files/write_file", `{"mode":"w","path":"/tmp/\u3164x","size":100}`, []string{
 			"tool files/write_file is not among read_file, list_*",
 			`agent "bot" is not among alice`,
-			`condition 2 did not match: path "/tmp/⟨U+202E⟩x" is not under /etc, /root`,
+			`condition 2 did not match: path "/tmp/⟨U+3164⟩x" is not under /etc, /root`,
 			"condition 1 did not match: size 100 is not < 100",
 			"condition 1 did not match: there is no owner",
 			"when did not hold: has(args.force) && args.force",

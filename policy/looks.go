@@ -127,10 +127,8 @@ func (l *looker) read(p part, name string) {
 func (l *looker) at(parts []part, key ast.Expr) []part {
 	l.visit(key)
 	s := step{each: true}
-	if key.Kind() == ast.LiteralKind {
-		if name, ok := key.AsLiteral().(types.String); ok {
-			s = step{name: string(name)}
-		}
+	if name, ok := constant(key); ok {
+		s = step{name: name}
 	}
 	var out []part
 	for _, p := range parts {
@@ -145,14 +143,30 @@ func (l *looker) at(parts []part, key ast.Expr) []part {
 	return out
 }
 
+// constant returns the text that a literal is, or that several are together.
+func constant(e ast.Expr) (string, bool) {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		s, ok := e.AsLiteral().(types.String)
+		return string(s), ok
+	case ast.CallKind:
+		if c := e.AsCall(); c.FunctionName() == celop.Add && len(c.Args()) == 2 {
+			a, ok := constant(c.Args()[0])
+			b, both := constant(c.Args()[1])
+			return a + b, ok && both
+		}
+	}
+	return "", false
+}
+
 // visit returns what e may stand for; nothing if that is no part of the arguments.
 func (l *looker) visit(e ast.Expr) []part {
 	switch e.Kind() {
 	case ast.IdentKind:
 		return l.vars[e.AsIdent()]
 	case ast.LiteralKind:
-		if s, ok := e.AsLiteral().(types.String); ok {
-			l.texts = append(l.texts, string(s))
+		if s, ok := constant(e); ok {
+			l.texts = append(l.texts, s)
 		}
 	case ast.SelectKind:
 		s := e.AsSelect()
@@ -163,6 +177,9 @@ func (l *looker) visit(e ast.Expr) []part {
 		}
 		return out
 	case ast.CallKind:
+		if s, ok := constant(e); ok {
+			l.texts = append(l.texts, s)
+		}
 		return l.call(e.AsCall())
 	case ast.ListKind:
 		return l.unknown(e.AsList().Elements())
@@ -170,10 +187,8 @@ func (l *looker) visit(e ast.Expr) []part {
 		var values []ast.Expr
 		for _, x := range e.AsMap().Entries() {
 			m := x.AsMapEntry()
-			if key := m.Key(); key.Kind() == ast.LiteralKind { // it may be compared with an object
-				if name, ok := key.AsLiteral().(types.String); ok {
-					l.read(part{unknown: true}, string(name))
-				}
+			if name, ok := constant(m.Key()); ok { // it may be compared with an object
+				l.read(part{unknown: true}, name)
 			}
 			values = append(values, m.Key(), m.Value())
 		}

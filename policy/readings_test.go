@@ -71,6 +71,80 @@ func TestRule3_AKeyInAnotherCaseGetsRoundNoRule(t *testing.T) {
 	}
 }
 
+// More ways of asking for a key, of nesting it, and of writing numbers and paths: each denies what it denies, however it is spelt.
+func TestRule3_NoSpellingGetsRoundADenial(t *testing.T) {
+	for _, test := range []struct{ rule, exact, other string }{
+		{`when: "'pa'+'th' in args && args['pa'+'th'] == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "has(args.path) && args['pa'+'th'] == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "dyn(args).?path.orValue('') == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "args.?l.orValue([]).exists(e, e.?a.?b.orValue('') == 'x')"`, `{"l":[{"a":{"b":"x"}}]}`, `{"l":[{"a":{"B":"x"}}]}`},
+		{`when: "args.?l.orValue([]).exists(e, e.?a.?b.orValue('') == 'x')"`, `{"l":[{"a":{"b":"x"}}]}`, `{"L":[{"A":{"b":"x"}}]}`},
+		{`when: "args.?l.orValue([]).all(e, e.?p.orValue('') == 'x')"`, `{"l":[{"p":"x"}]}`, `{"l":[{"P":"x"}]}`},
+		{`when: "has(args.l) && args.l.exists_one(e, has(e.p))"`, `{"l":[{"p":"x"}]}`, `{"l":[{"P":"x"}]}`},
+		{`when: "has(args.path) && args.path.matches('^x')"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "has(args.a) && has(args.a.b) && has(args.a.b.c)"`, `{"a":{"b":{"c":1}}}`, `{"a":{"b":{"C":1}}}`},
+		{`when: "has(args.a) ? has(args.a.path) : has(args.b)"`, `{"b":1}`, `{"B":1}`},
+		{`when: "[args.?path.orValue(''), args.?file.orValue('')].exists(p, p == 'x')"`, `{"file":"x"}`, `{"FILE":"x"}`},
+		{`when: "{'v': args}.v.?path.orValue('') == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "[args, args].map(a, a.?path.orValue(''))[0] == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "args.?l.orValue([{}])[0].?path.orValue('') == 'x'"`, `{"l":[{"path":"x"}]}`, `{"l":[{"Path":"x"}]}`},
+		{`when: "args.exists(k, k == 'x' ? false : args[k] == {'path': 'x'})"`, `{"to":{"path":"x"}}`, `{"to":{"Path":"x"}}`},
+		{`when: "{'path':'x'} in [args]"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "args.?to.orValue(0) in [{'path':'x'}]"`, `{"to":{"path":"x"}}`, `{"to":{"Path":"x"}}`},
+		{`when: "optional.of(args).value().?path.orValue('') == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`when: "args.?to.optMap(t, t.?path.orValue('')).orValue('') == 'x'"`, `{"to":{"path":"x"}}`, `{"to":{"Path":"x"}}`},
+		{`when: "args.?to.optFlatMap(t, t.?path).orValue('') == 'x'"`, `{"to":{"path":"x"}}`, `{"to":{"Path":"x"}}`},
+		{`when: "args[?('pa' + 'th')].orValue('') == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
+		{`conditions: [{param: [a.b, c], under: /etc}]`, `{"a":{"b":"/etc/x"}}`, `{"A":{"b":"/etc/x"}}`},
+		{`conditions: [{param: [a.b, c], under: /etc}]`, `{"c":"/etc/x"}`, `{"a":{"b":"/tmp"},"C":"/etc/x"}`},
+		{`conditions: [{param: l.0.path, under: /etc}]`, `{"l":[{"path":"/etc/x"}]}`, `{"l":[{"PATH":"/etc/x"}]}`},
+		{`conditions: [{param: to, in: [{a: [{b: 1}]}, 5]}]`, `{"to":{"a":[{"b":1}]}}`, `{"to":{"A":[{"B":1}]}}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, "{\"p\\u0041th\":\"/etc/x\"}"},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"p\u0061th":"/etc/x"}`},
+		{`conditions: [{param: n, gt: 5}]`, `{"n":6}`, `{"n":1e999999999}`},
+		{`conditions: [{param: n, gt: 5}]`, `{"n":6}`, `{"n":60e-1}`},
+		{`conditions: [{param: n, equals: 0}]`, `{"n":0}`, `{"n":-0}`},
+		{`conditions: [{param: n, equals: 0}]`, `{"n":0}`, `{"n":-0.0e9}`},
+		{`conditions: [{param: n, in: [100]}]`, `{"n":100}`, `{"n":1e2}`},
+		{`when: "args.n == 0"`, `{"n":0}`, `{"n":-0.0}`},
+		{`when: "args.n == 100"`, `{"n":100}`, `{"n":1E+2}`},
+		{`when: "args.n > 100"`, `{"n":101}`, `{"n":1e999999999}`},
+		{`when: "args.n > 100"`, `{"n":101}`, `{"n":1e999999999999999999999}`},
+		{`conditions: [{param: n, gt: 5}]`, `{"n":6}`, `{"n":1e99999999999999999999}`},
+		{`when: "args.n > 100"`, `{"n":101}`, `{"n":` + "1" + strings.Repeat("0", 5000) + `}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/%65tc/x"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/etc\n"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/etc\t"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/etc\u00a0"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/PROC/self/root/etc"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/./proc/self/root/etc"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/etc/x\u0000"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/tmp/..\\etc"}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":["/etc/x"]}`},
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":null}`},
+
+		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/e\u200btc/x"}`},
+	} {
+		p := rules(t, `{name: never, tools: [x], action: deny, `+test.rule+`}`, `{tools: [x], action: allow}`)
+		for _, args := range []string{test.exact, test.other} {
+			if v := evaluate(t, p, call(t, "x", args)); v.Action != approval.Deny {
+				t.Errorf("%s with %.80s: got %s (%s), want a denial", test.rule, args, v.Action, v.ReasonCode)
+			}
+		}
+	}
+	// Elsewhere a name with a letter as in a URL, or with what is not ASCII, is a name.
+	p := rules(t, `{tools: [x], action: deny, conditions: [{param: path, under: /etc}]}`, `{tools: [x], action: allow, conditions: [{param: path, under: /srv}]}`)
+	for _, path := range []string{"/srv/my%20file", "/srv/größe", "/srv/写真/a", "/srv/100%", "/srv/%65"} {
+		if v := evaluate(t, p, call(t, "x", `{"path":"`+path+`"}`)); v.Action != approval.Allow {
+			t.Errorf("%s: got %+v", path, v)
+		}
+	}
+	// A rule that allows is not got into by a path that only some take to lie there.
+	if v := evaluate(t, p, call(t, "x", `{"path":"/%73rv/x"}`)); v.Action != approval.Quarantine {
+		t.Errorf("got %+v", v)
+	}
+}
+
 // The need is the strictest of the rules for the tool that looked at the key, also of those that do not match.
 func TestRule3_TheStrictestNeedOfWhatLookedAtTheKey(t *testing.T) {
 	p := rules(t,
