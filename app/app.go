@@ -38,7 +38,9 @@ type Options struct {
 	Version    string
 	// Socket is the path of a unix socket that the API is also served on; default Config.Socket.
 	Socket string
-	Now    func() time.Time // the wall clock; default time.Now
+	Now    func() time.Time // the machine's clock; default time.Now
+	// Elapsed is what [store.Options] says of it.
+	Elapsed func() time.Duration
 	// Failpoint is called at named points, so that a test can end the process there.
 	Failpoint func(name string)
 }
@@ -125,7 +127,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket) != "")
 	a.metrics = newMetrics(a)
 	a.store, err = store.Open(ctx, store.Options{
-		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Failpoint: o.Failpoint,
+		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,
 		OnCommit: func(c approval.Commit) {
 			a.metrics.committed(c)
 			broker.Publish(c)
@@ -137,7 +139,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 
 	a.gate = approval.NewGate(approval.Options{
-		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"), Now: a.o.Now,
+		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"),
 		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
 		Keyboard: a.keyboard,
 		Spent:    a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
@@ -230,6 +232,7 @@ func (a *App) Start() error {
 	}
 	a.cancelRemoved(a.work)
 	a.goes(func() { a.gate.Run(a.work) })
+	a.goes(func() { a.keepTime(a.work) })
 	a.gateway.Start()
 	a.goes(func() {
 		if err := a.sender.Run(a.work); err != nil {
@@ -267,6 +270,23 @@ func (a *App) Start() error {
 		a.log.Warn("the gate holds, but people cannot be reached", "problem", p)
 	}
 	return nil
+}
+
+// keepTime has the store look at the machine's clock.
+func (a *App) keepTime(ctx context.Context) {
+	const every = 5 * time.Second
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := a.store.KeepTime(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("that the machine's clock was set could not be kept; trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func (a *App) goes(fn func()) { a.running.Go(fn) }

@@ -64,6 +64,8 @@ func newMetrics(a *App) *metrics {
 			return float64(n)
 		})
 	m.quotas, m.low = &a.quotas, a.sayLow
+	ahead := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_clock_ahead_seconds", Help: "How far the store's time is ahead of this machine's clock, which was set back."},
+		func() float64 { return a.store.Ahead().Seconds() })
 	gauge := func(name, help string, value func(quota) float64) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_line_quota_" + name, Help: help + " -1: not known, or no limit."}, func() float64 {
 			if q, known := a.quotas.get(); known && (q.limited || name == "used") {
@@ -79,7 +81,7 @@ func newMetrics(a *App) *metrics {
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
 	m.listeners = &listenerStates{a.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
-	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, &refusals{a}, pending, build,
+	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, &refusals{a}, pending, ahead, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -70,6 +70,9 @@ func (a *App) problems() []string {
 	} else if known && q.low() {
 		ps = append(ps, fmt.Sprintf("the month's LINE messages are running out (%d of %d)", q.used, q.limit))
 	}
+	if ahead := a.store.Ahead(); ahead >= time.Second {
+		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a hundredth slower until they meet: see that the clock is right", ahead.Round(time.Second)))
+	}
 	if why := a.unread.Load(); why != nil {
 		ps = append(ps, "the configuration was not read again ("+*why+"): the earlier one stays in force")
 	}

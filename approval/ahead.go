@@ -51,8 +51,7 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 		return true
 	}
 	pin, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
-	// The store's clock may be ahead of this one, though hardly by a minute.
-	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.wall().Add(-time.Minute), p.Terms())
+	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.wall(), p.Terms())
 }
 
 // record is the record of an allowed call on its way to the store.

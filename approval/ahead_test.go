@@ -304,6 +304,8 @@ func (f *fails) Update(context.Context, func(approval.Tx) error) error {
 	return nil
 }
 
+func (f *fails) Now() time.Time { return time.Now() }
+
 // A record is tried for about ten seconds while the store is unavailable, and not at all where that is of no use.
 func TestAheadTriesAgain(t *testing.T) {
 	boom := errors.New("boom")

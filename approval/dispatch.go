@@ -47,9 +47,9 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran Ran) (Reque
 	case err != nil:
 		return Request{}, err
 	case refusal != nil:
-		return r, refusal
+		return g.told(r), g.toldError(refusal)
 	}
-	return r, nil
+	return g.told(r), nil
 }
 
 // report puts an outcome on record, also where the next card of the same call looks for it. false: there
@@ -135,5 +135,5 @@ func (g *Gate) Tasks(ctx context.Context, agent string) ([]Request, error) {
 		rs, err = tx.Tasks(agent)
 		return err
 	})
-	return rs, err
+	return g.toldAll(rs), err
 }

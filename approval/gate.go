@@ -71,7 +71,7 @@ type Options struct {
 	Budgets Budgets
 	Masker  *Masker
 	Logger  *slog.Logger
-	Now     func() time.Time // the wall clock of those who wait; default time.Now
+	Now     func() time.Time // the clock of those who wait; default the store's, with whose times they compare it
 }
 
 // Gate holds every rule about who may run what. It is safe for concurrent use.
@@ -93,7 +93,7 @@ type Gate struct {
 	masker   atomic.Pointer[Masker] // of the messages of rules, which people decide by
 	records  atomic.Pointer[Masker] // of audit events
 	log      *slog.Logger
-	wall     func() time.Time
+	wall     func() time.Time // of the store's time, but for the tests
 
 	pins  pins
 	ahead ahead
@@ -112,8 +112,17 @@ func NewGate(o Options) *Gate {
 	if g.spent == nil {
 		g.spent = func(string) bool { return false }
 	}
-	if g.say == nil {
-		g.say = func(_ Actor, p Phrase, args ...any) string { return p.Say(args...) }
+	say := g.say
+	if say == nil {
+		say = func(_ Actor, p Phrase, args ...any) string { return p.Say(args...) }
+	}
+	g.say = func(to Actor, p Phrase, args ...any) string { // in times as the machine's clock has them
+		for i, v := range args {
+			if t, ok := v.(time.Time); ok {
+				args[i] = g.store.ToWall(t)
+			}
+		}
+		return say(to, p, args...)
 	}
 	if g.nameOf == nil {
 		g.nameOf = func(Address) string { return "" }
@@ -134,7 +143,7 @@ func NewGate(o Options) *Gate {
 		g.log = slog.New(slog.DiscardHandler)
 	}
 	if g.wall == nil {
-		g.wall = time.Now
+		g.wall = func() time.Time { return g.store.Now() }
 	}
 	g.store = noted{o.Store, g.ahead.fail}
 	g.policy.Store(&o.Policy)
@@ -251,6 +260,9 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 				}
 			}
 		}
+		for i := range outs {
+			outs[i] = g.toldOutcome(outs[i])
+		}
 		return outs, err
 	}
 }
@@ -358,7 +370,7 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 			return Outcome{}, err
 		}
 		if used != nil {
-			out.Word, out.Message, out.Request = WordApproved, approvedMessage(*used), used
+			out.Word, out.Message, out.Request = WordApproved, approvedMessage(g.told(*used)), used
 			return out, nil
 		}
 	}
@@ -392,7 +404,7 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 			if err != nil {
 				return Outcome{}, err
 			}
-			out.Word, out.Message, out.Request = WordApproved, approvedMessage(used), &used
+			out.Word, out.Message, out.Request = WordApproved, approvedMessage(g.told(used)), &used
 			return out, nil
 		}
 		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {
@@ -472,7 +484,7 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	}
 	e := requestEvent(r, EventApprovalRequested)
 	e.Actor, e.Reason = Actor{Kind: Agent, Name: r.Agent}.String(), r.ReasonCode
-	e.Data = marshal(map[string]any{"args_hash": r.ArgsHash, "rule": r.Rule, "expires_at": FormatTime(r.ExpiresAt)})
+	e.Data = marshal(map[string]any{"args_hash": r.ArgsHash, "rule": r.Rule, "expires_at": FormatTime(g.store.ToWall(r.ExpiresAt))})
 	return r, g.audit(ctx, tx, e)
 }
 
@@ -768,9 +780,9 @@ func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 	case err != nil:
 		return Request{}, err
 	case refusal != nil:
-		return r, refusal
+		return g.told(r), g.toldError(refusal)
 	}
-	return r, nil
+	return g.told(r), nil
 }
 
 // decide returns a refusal apart from an error: a refusal is on record and commits, an error does not.
@@ -786,7 +798,7 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, 
 	if err != nil {
 		return Request{}, nil, err
 	}
-	if refusal := judgeDecision(r, d); refusal != nil {
+	if refusal := g.judgeDecision(r, d); refusal != nil {
 		return r, refusal, g.refused(ctx, tx, r, d, refusal)
 	}
 	now := tx.Now()
@@ -842,15 +854,15 @@ func (g *Gate) asNow(who Actor) Actor {
 }
 
 // judgeDecision says why d may not be carried out on r as it stands, nil if it may.
-func judgeDecision(r Request, d Decision) *Error {
+func (g *Gate) judgeDecision(r Request, d Decision) *Error {
 	refuse := func(code Code, msg string) *Error { return &Error{Code: code, Message: msg, Request: &r} }
 	switch {
 	case d.By.Kind != Human || !d.By.Approver:
 		return &Error{Code: CodeNotAnApprover, Message: SayNotYours.Say()}
 	case r.Status == Expired:
-		return refuse(CodeExpired, lateMessage(r, d.By))
+		return refuse(CodeExpired, lateMessage(g.told(r), d.By))
 	case r.Status != Pending:
-		return refuse(CodeAlreadyResolved, lateMessage(r, d.By))
+		return refuse(CodeAlreadyResolved, lateMessage(g.told(r), d.By))
 	case r.RequireReason && d.Reason == "":
 		return refuse(CodeReasonRequired, "This request needs a reason with the decision.")
 	case len(d.Reason) > MaxReason:
@@ -904,9 +916,9 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 		case !own:
 			refusal = &Error{Code: CodeNotAdmin, Message: "Only an admin, or whoever approved it, may cancel this request."}
 		case r.Status == Expired:
-			refusal = &Error{Code: CodeExpired, Message: lateMessage(r, c.By), Request: &r}
+			refusal = &Error{Code: CodeExpired, Message: lateMessage(g.told(r), c.By), Request: &r}
 		case !r.Live():
-			refusal = &Error{Code: CodeAlreadyResolved, Message: lateMessage(r, c.By), Request: &r}
+			refusal = &Error{Code: CodeAlreadyResolved, Message: lateMessage(g.told(r), c.By), Request: &r}
 		default:
 			r, err = g.cancel(ctx, tx, r, c.By, c.Via, strings.TrimSpace(c.Reason))
 			return err
@@ -919,9 +931,9 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 	case err != nil:
 		return Request{}, err
 	case refusal != nil:
-		return r, refusal
+		return g.told(r), g.toldError(refusal)
 	}
-	return r, nil
+	return g.told(r), nil
 }
 
 func (g *Gate) cancel(ctx context.Context, tx Tx, r Request, by Actor, via Via, reason string) (Request, error) {

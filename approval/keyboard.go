@@ -44,7 +44,7 @@ func (g *Gate) DecideAtKeyboard(ctx context.Context, agent, id string, approve b
 	case refusal != nil && refusal.Code == CodeNotAnApprover: // it may not be this agent's to see
 		return Request{}, refusal
 	case refusal != nil:
-		return r, refusal
+		return g.told(r), g.toldError(refusal)
 	}
-	return r, nil
+	return g.told(r), nil
 }

@@ -56,10 +56,10 @@ func (r Request) FeedMessage() string {
 	call := fmt.Sprintf("%s(%s)", r.Target(), CutRunes(string(r.Args), feedArgs))
 	switch {
 	case r.Status == Expired:
-		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response. %s", call, duration(r.ExpiresAt.Sub(r.RequestedAt)), askAgain)
+		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response. %s", call, lasted(r.RequestedAt, r.ExpiresAt), askAgain)
 	case !r.LapsedAt.IsZero():
 		return fmt.Sprintf("[APPROVAL LAPSED] %s: approved by %s at %s but not used within %s. %s",
-			call, r.ResolvedBy, FormatTime(r.ResolvedAt), duration(r.UseBy.Sub(r.ResolvedAt)), askAgain)
+			call, r.ResolvedBy, FormatTime(r.ResolvedAt), lasted(r.ResolvedAt, r.UseBy), askAgain)
 	case r.Status == Approved:
 		return fmt.Sprintf("[APPROVAL APPROVED] %s: approved by %s at %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt))
 	case r.Status == Denied:
@@ -75,6 +75,16 @@ func orNoReason(s string) string {
 		return "no reason given"
 	}
 	return s
+}
+
+// lasted tells how long a time set lasted, as it was set: while a store's time is worked off to meet the
+// machine's clock, it lasts a hundredth longer than that by the clock.
+func lasted(from, to time.Time) string {
+	d := to.Sub(from)
+	if set := (d - d/100).Round(time.Minute); d%time.Minute != 0 && set > 0 && (d-d/100-set).Abs() < 10*time.Millisecond {
+		d = set
+	}
+	return duration(d)
 }
 
 // duration tells d in whole minutes, or else in seconds.

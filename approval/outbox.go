@@ -16,7 +16,8 @@ type Outbox struct{ g *Gate }
 // Outbox returns the gate's queue of notifications.
 func (g *Gate) Outbox() *Outbox { return &Outbox{g} }
 
-// Delivery is a notification with what is needed to render it.
+// Delivery is a notification with what is needed to render it, with times as the machine's clock has them. When
+// it is to be sent is told by the store's.
 type Delivery struct {
 	Notification Notification
 	Requests     []Request     // where Body is empty: the one, the batch's, or those whose cards a reply brings
@@ -48,11 +49,12 @@ func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []De
 			}
 		}
 		for _, n := range ns {
-			d := Delivery{Notification: n}
+			d := Delivery{Notification: o.g.toldNotification(n)}
 			if len(n.Body) == 0 {
 				if d.Requests, err = shown(tx, n); err != nil {
 					return err
 				}
+				d.Requests = o.g.toldAll(d.Requests)
 			}
 			if n.TargetID != "" {
 				t, err := tx.Notification(n.TargetID)
@@ -392,6 +394,9 @@ func (g *Gate) Notifications(ctx context.Context, q NotificationQuery) ([]Notifi
 		ns, err = tx.Notifications(q)
 		return err
 	})
+	for i := range ns {
+		ns[i] = g.toldLog(ns[i])
+	}
 	return ns, err
 }
 
@@ -405,7 +410,7 @@ func (g *Gate) Notification(ctx context.Context, id string) (Notification, error
 	if errors.Is(err, ErrNotFound) {
 		return n, Errorf(CodeNotFound, "No such notification.")
 	}
-	return n, err
+	return g.toldLog(n), err
 }
 
 // Retry has a failed notification sent again, from the start: same row, new retry key, no attempts
@@ -435,7 +440,7 @@ func (g *Gate) Retry(ctx context.Context, by Actor, id string) (Notification, er
 		e := Event{Type: EventNotificationRetrying, Actor: by.String(), ApprovalID: n.ApprovalID, Reason: "asked_for", Data: notificationData(n)}
 		return g.audit(ctx, tx, e)
 	})
-	return n, err
+	return g.toldLog(n), err
 }
 
 // RetryFailed gives the failed cards of pending requests one further try each, and returns how many.
@@ -576,10 +581,14 @@ func (g *Gate) Prune(ctx context.Context) (int, error) {
 // Audit lists audit events.
 func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
 	var es []Event
+	q.Since, q.Until = g.store.FromWall(q.Since), g.store.FromWall(q.Until)
 	err := g.store.View(ctx, func(tx Tx) (err error) {
 		es, err = tx.Events(q)
 		return err
 	})
+	for i := range es {
+		es[i].At = g.store.ToWall(es[i].At)
+	}
 	return es, err
 }
 

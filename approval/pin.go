@@ -89,7 +89,7 @@ func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
 	if v.Risk.Rank() < RiskHigh.Rank() {
 		v.Risk = RiskHigh
 	}
-	v.ReasonCode, v.Message = reasonToolChanged, changedMessage(c, p)
+	v.ReasonCode, v.Message = reasonToolChanged, changedMessage(c, p, g.store.ToWall(p.SeenAt))
 	j.verdict, j.data = v, nil
 	if v.Observe { // allowed all the same, and what would have happened is on record
 		j.data = g.callData(j)
@@ -97,10 +97,10 @@ func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
 	return j, true, nil
 }
 
-func changedMessage(c Call, p ToolPin) string {
-	seen := "first seen at " + FormatTime(p.SeenAt)
+func changedMessage(c Call, p ToolPin, at time.Time) string {
+	seen := "first seen at " + FormatTime(at)
 	if p.AcceptedBy != "" {
-		seen = "accepted by " + p.AcceptedBy + " at " + FormatTime(p.SeenAt)
+		seen = "accepted by " + p.AcceptedBy + " at " + FormatTime(at)
 	}
 	return fmt.Sprintf("The description, schema or annotations of %s are not those %s; approving accepts the tool as it is now.", c.Target(), seen)
 }

@@ -510,11 +510,17 @@ func TestRule6_RunKeepsDeadlinesForThoseWhoReadTheFeed(t *testing.T) {
 
 func TestRule6_TimeNeverGoesBackwards(t *testing.T) {
 	w := newWorld(t)
+	var before, after time.Time
 	first := w.check(transfer).Request
+	before = w.store.Now()
 	w.clock.advance(-time.Hour)
 	second := w.check(call(`{"n":1}`)).Request
-	if second.RequestedAt.Before(first.RequestedAt) || second.ID <= first.ID {
-		t.Errorf("after the clock was set back: %v %s, then %v %s", first.RequestedAt, first.ID, second.RequestedAt, second.ID)
+	after = w.store.Now()
+	if after.Before(before) || second.ID <= first.ID {
+		t.Errorf("after the clock was set back: %v %s, then %v %s", before, first.ID, after, second.ID)
+	}
+	if told := first.RequestedAt.Add(-time.Hour); !second.RequestedAt.Equal(told) {
+		t.Errorf("told as %v, want %v by the clock as it is now", second.RequestedAt, told)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 //
 // View runs fn on one consistent state; writes through it return [ErrReadOnly].
 type Store interface {
+	Clock
 	Update(ctx context.Context, fn func(tx Tx) error) error
 	View(ctx context.Context, fn func(tx Tx) error) error
 }

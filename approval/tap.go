@@ -79,6 +79,7 @@ const maxReplyCards = 5
 // and the platform may deliver again.
 func (g *Gate) Tap(ctx context.Context, t Tap) (Tapped, error) {
 	var out Tapped
+	t.At = g.store.FromWall(t.At)
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
 		out, err = g.firstSight(ctx, tx, &t)
 		if err != nil || out.Duplicate {
@@ -124,6 +125,7 @@ type Asked struct {
 // to ask, it is as [Gate.Tap].
 func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
 	var out Asked
+	t.At = g.store.FromWall(t.At)
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
 		out = Asked{}
 		if out.Tapped, err = g.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
@@ -151,7 +153,7 @@ func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
 			}
 		}
 		if asks && len(open) > 0 {
-			out.Open = open
+			out.Open = g.toldAll(open)
 			return nil
 		}
 		out.Tapped, err = g.decideEach(ctx, tx, t, ids)

@@ -46,12 +46,13 @@ func (g *Gate) waited(ctx context.Context, c *Call, first *Outcome, still func()
 	if r.Status == Approved && r.Live() {
 		return g.use(ctx, *c, r.ID, still)
 	}
+	told := g.told(*r)
 	if r.Status == Pending {
 		out := *first
-		out.Request = r
+		out.Request = &told
 		return out, nil
 	}
-	return endedOutcome(*r), nil
+	return endedOutcome(told), nil
 }
 
 // endedOutcome tells a caller who waited for r how it ended.
@@ -100,7 +101,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 				}
 			}
 			if r.Status != Approved || !r.Live() {
-				out = endedOutcome(r)
+				out = endedOutcome(g.told(r))
 				return nil
 			}
 			j, changed, err := g.pinned(tx, j)
@@ -122,7 +123,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {
 					return err
 				}
-				out = endedOutcome(r)
+				out = endedOutcome(g.told(r))
 				out.ReasonCode = why
 				return nil
 			}
@@ -132,6 +133,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 			if err := g.pinFirst(ctx, tx, &j); err != nil {
 				return err
 			}
+			r = g.told(r)
 			out = Outcome{Word: WordApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}
 			return nil
 		})
@@ -142,7 +144,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 	}
 }
 
-// lookAtClock is how often those who wait compare the wall clock with their deadline: a sleeping
+// lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
 // machine or a set clock must not let a timer outlive it.
 const lookAtClock = time.Second
 
@@ -222,7 +224,7 @@ func (g *Gate) view(ctx context.Context, fn func(tx Tx) error) error {
 // Request returns one request. An agent sees its own, a person any; else [CodeNotFound].
 func (g *Gate) Request(ctx context.Context, who Actor, id string) (Request, error) {
 	r, err := g.read(ctx, id)
-	return visibleTo(who, *r, err)
+	return visibleTo(who, g.told(*r), err)
 }
 
 // WaitRequest is [Gate.Request] that holds up to d until the request is no longer pending. It uses
@@ -233,7 +235,7 @@ func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Dur
 		return r, err
 	}
 	ended, err := g.await(ctx, id, d, nil)
-	return visibleTo(who, *ended, err)
+	return visibleTo(who, g.told(*ended), err)
 }
 
 func visibleTo(who Actor, r Request, err error) (Request, error) {
@@ -253,7 +255,7 @@ func (g *Gate) Requests(ctx context.Context, q RequestQuery) ([]Request, error) 
 		rs, err = tx.Requests(q)
 		return err
 	})
-	return rs, err
+	return g.toldAll(rs), err
 }
 
 // maxFeed is how many endings one look at the feed brings; acknowledging them brings the next.
@@ -279,7 +281,7 @@ func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Du
 			return err
 		})
 		if err != nil || len(rs) > 0 || wait <= 0 {
-			return rs, err
+			return g.toldAll(rs), err
 		}
 		select {
 		case <-wake: // Run ends what is due at its moment, so the wake comes for deadlines too

@@ -22,10 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start is where the clocks of these tests start.
 var start = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// clock is a wall clock that only moves when told to.
+// clock is a wall clock that only moves when told to, with a count of the time that passes.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	mu      sync.Mutex
+	now     time.Time
+	elapsed time.Duration
 }
 
 func (c *clock) Now() time.Time {
@@ -34,10 +35,25 @@ func (c *clock) Now() time.Time {
 	return c.now
 }
 
+func (c *clock) Elapsed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.elapsed
+}
+
+// advance lets time pass, or, below zero, sets the clock back.
 func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
+	c.elapsed += max(0, d)
+}
+
+// set sets the clock.
+func (c *clock) set(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(by)
 }
 
 // rules is a policy made of a function.
@@ -104,14 +120,14 @@ func newWorld(t testing.TB) *world {
 func (w *world) open(path string, p approval.Policy) {
 	w.t.Helper()
 	broker := approval.NewBroker()
-	db, err := store.Open(w.ctx, store.Options{Path: path, Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := store.Open(w.ctx, store.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, OnCommit: broker.Publish})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { db.Close() })
 	w.store = db
 	w.gate = approval.NewGate(approval.Options{
-		Store: db, Broker: broker, Policy: p, Now: w.clock.Now, Logger: w.logger(),
+		Store: db, Broker: broker, Policy: p, Logger: w.logger(),
 		Routes: func(approval.Request) []approval.Route {
 			return []approval.Route{{{Channel: "line", To: "U1"}}, {{Channel: "slack", To: "C1"}}}
 		},

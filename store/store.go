@@ -17,7 +17,8 @@
 //     commit fails, nothing of the group is stored: the writer opens a new connection and runs the
 //     functions again, one by one. Who cannot be committed then gets [approval.CodeStoreUnavailable].
 //   - The writer gives out the time, the sequence numbers and the ids. None of the three goes back, not
-//     over a restart and not when the clock is set back.
+//     over a restart and not when the machine's clock is set back: the time then goes on by what passes, a
+//     hundredth slower, until the two meet.
 //
 // Reads have a few connections of their own and see the last commit; they neither wait for the writer nor
 // hold it up. The file is in WAL mode with synchronous=FULL: what was answered survives a loss of power.
@@ -34,7 +35,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"countersign/approval"
@@ -45,8 +45,11 @@ import (
 type Options struct {
 	Path   string       // of the database file; its folder must exist
 	Logger *slog.Logger // default: nothing is logged
-	// Now is the wall clock; default time.Now.
+	// Now is the machine's clock; default time.Now.
 	Now func() time.Time
+	// Elapsed is the time that has passed since some moment, also while the machine slept, and whatever its
+	// clock was set to; default the machine's own count, and for a Now of a test's how that goes on.
+	Elapsed func() time.Duration
 	// OnCommit is told of every group of updates that has become durable, in commit order and before any
 	// caller of it is answered. The writer calls it: it must be quick and must not call the store.
 	OnCommit func(approval.Commit)
@@ -67,10 +70,9 @@ type Options struct {
 type DB struct {
 	path  string
 	log   *slog.Logger
-	wall  func() time.Time
 	busy  time.Duration
 	tests []string
-	clock atomic.Int64 // the last time given out, in milliseconds
+	clock *clock
 
 	lock    *os.File
 	writer  *writer
@@ -95,12 +97,12 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, openFault(o.Path, err)
 	}
-	d := &DB{path: path, log: o.Logger, wall: o.Now, busy: o.BusyTimeout, tests: o.pragmas, closing: make(chan struct{})}
+	d := &DB{path: path, log: o.Logger, busy: o.BusyTimeout, tests: o.pragmas, closing: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	if d.wall == nil {
-		d.wall = time.Now
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if d.busy <= 0 {
 		d.busy = 5 * time.Second
@@ -201,19 +203,7 @@ func (d *DB) named(err error) error {
 }
 
 // Now is the store's time: what a transaction that began now would have for its own.
-func (d *DB) Now() time.Time { return d.now() }
-
-// now gives out a time: UTC, in whole milliseconds, never before one that was given out.
-func (d *DB) now() time.Time {
-	wall := d.wall().UnixMilli()
-	for {
-		last := d.clock.Load()
-		ms := max(wall, last)
-		if ms == last || d.clock.CompareAndSwap(last, ms) {
-			return time.UnixMilli(ms).UTC()
-		}
-	}
-}
+func (d *DB) Now() time.Time { return d.clock.now() }
 
 // Update runs fn as [approval.Store] says. The function runs in the writer's goroutine; a panic in it
 // is raised again in the caller's, with the stack of the first, and so is runtime.Goexit.
@@ -320,6 +310,9 @@ func (d *DB) Close() error {
 		errs := []error{}
 		for range cap(d.readers) {
 			errs = append(errs, (<-d.readers).close())
+		}
+		if d.clock.state().ahead > 0 { // the next start counts from here
+			errs = append(errs, d.writer.saveState())
 		}
 		// The last connection to go moves the log into the database.
 		errs = append(errs, d.writer.c.close(), d.lock.Close())

@@ -95,7 +95,7 @@ func (t *tx) Now() time.Time {
 			_, err := s.done()
 			_ = t.fail(err) // makes the function fail when it returns
 		}
-		t.at = t.db.now()
+		t.at = t.db.Now()
 	}
 	return t.at
 }

@@ -106,28 +106,29 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 	if w.c, err = d.openWriter(); err != nil {
 		return nil, fault(err)
 	}
-	if err := w.load(); err != nil {
+	if err := w.load(o); err != nil {
 		return nil, errors.Join(fault(err), w.c.close())
 	}
 	return w, nil
 }
 
 var (
-	loadState = define(`SELECT seq, at, last_id FROM store_state`)
-	saveState = define(`UPDATE store_state SET seq = $1, at = $2, last_id = $3`)
+	loadState = define(`SELECT seq, at, last_id, ahead_ms, set_back_at, set_back_ms, jumped_at FROM store_state`)
+	saveState = define(`UPDATE store_state SET seq = $1, at = $2, last_id = $3, ahead_ms = $4, set_back_at = $5, set_back_ms = $6, jumped_at = $7`)
 	// A row can be ahead of the state only if somebody else has written it.
 	loadNewest = define(`SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`)
 )
 
 // load takes up time, seq and ids where the last process has left them.
-func (w *writer) load() error {
+func (w *writer) load(o Options) error {
 	s := w.c.stmt(loadState)
 	if !s.next() {
 		_, err := s.done()
 		return errors.Join(err, errors.New("store: store_state is empty"))
 	}
 	seq, at, id := s.getInt(), s.getTime(), s.getString()
+	state := clockState{ahead: milliseconds(s.getInt()), setBack: sinceEpoch(s.getTime()), by: milliseconds(s.getInt()), jumped: sinceEpoch(s.getTime())}
 	if _, err := s.done(); err != nil {
 		return err
 	}
@@ -156,7 +157,8 @@ func (w *writer) load() error {
 		}
 	}
 	w.seq = seq
-	w.db.clock.Store(at.UnixMilli())
+	state.at = sinceEpoch(at)
+	w.db.clock = newClock(o.Now, o.Elapsed, w.db.log, state)
 	return nil
 }
 
@@ -398,7 +400,7 @@ const carefulFor = 32
 // one runs one function and leaves its answer in j. An error means that the transaction is lost, or with
 // errUndo that it must be given up.
 func (w *writer) one(j *job, alone, guard bool) error {
-	t := &tx{db: w.db, c: w.c, w: w, at: w.db.now(), guard: guard}
+	t := &tx{db: w.db, c: w.c, w: w, at: w.db.Now(), guard: guard}
 	seq, told, changes := w.seq, w.told, w.changes
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
@@ -464,8 +466,7 @@ func (w *writer) call(j *job, t *tx) (err error) {
 // commit makes durable what the functions have left, with the state that the next process starts from.
 func (w *writer) commit() error {
 	if w.changes {
-		s := w.c.stmt(saveState).int(w.seq).time(time.UnixMilli(w.db.clock.Load())).str(w.lastID.String())
-		if _, err := s.exec(); err != nil {
+		if err := w.saveState(); err != nil {
 			return err
 		}
 	}
@@ -477,6 +478,17 @@ func (w *writer) commit() error {
 	}
 	w.fail("after-commit")
 	return nil
+}
+
+func (w *writer) saveState() error {
+	if w.c == nil {
+		return nil
+	}
+	t := w.db.clock.state()
+	s := w.c.stmt(saveState).int(w.seq).time(fromEpoch(t.at)).str(w.lastID.String())
+	s.int(t.ahead.Milliseconds()).time(fromEpoch(t.setBack)).int(t.by.Milliseconds()).time(fromEpoch(t.jumped))
+	_, err := s.exec()
+	return err
 }
 
 // abort gives up the transaction and its connection, of which nothing is sure any more.

@@ -1,0 +1,71 @@
+package approval
+
+import "time"
+
+// Clock is a store's time, by which everything inside the gate is judged. It is the machine's as long as that
+// is right; it never goes back, and so it is ahead once the machine's clock was set back. What is told to us
+// from outside, as when a platform says that something happened, is brought to the store's time before it is
+// compared, and what leaves the gate is told by the machine's clock.
+type Clock interface {
+	Now() time.Time
+	// ToWall tells a time of the store's by the machine's clock, FromWall the other way round. The zero time
+	// stays what it is.
+	ToWall(t time.Time) time.Time
+	FromWall(t time.Time) time.Time
+}
+
+// told returns r with its times as the machine's clock has them. Nothing inside the gate may be judged by them.
+func (g *Gate) told(r Request) Request {
+	for _, t := range []*time.Time{&r.RequestedAt, &r.ExpiresAt, &r.ResolvedAt, &r.UseBy, &r.ConsumedAt, &r.LapsedAt, &r.AckedAt, &r.DispatchedAt} {
+		*t = g.store.ToWall(*t)
+	}
+	if r.Previous != nil {
+		use := *r.Previous
+		for _, t := range []*time.Time{&use.ApprovedAt, &use.ConsumedAt, &use.DispatchedAt} {
+			*t = g.store.ToWall(*t)
+		}
+		r.Previous = &use
+	}
+	return r
+}
+
+func (g *Gate) toldAll(rs []Request) []Request {
+	for i := range rs {
+		rs[i] = g.told(rs[i])
+	}
+	return rs
+}
+
+func (g *Gate) toldOutcome(o Outcome) Outcome {
+	if o.Request != nil {
+		r := g.told(*o.Request)
+		o.Request = &r
+	}
+	return o
+}
+
+// toldError does the same for the request that a refusal carries.
+func (g *Gate) toldError(e *Error) *Error {
+	if e.Request == nil {
+		return e
+	}
+	r, out := g.told(*e.Request), *e
+	out.Request = &r
+	return &out
+}
+
+// toldNotification leaves the times that a sender goes by as they are, which are the store's.
+func (g *Gate) toldNotification(n Notification) Notification {
+	for _, t := range []*time.Time{&n.SentAt, &n.CreatedAt, &n.UpdatedAt} {
+		*t = g.store.ToWall(*t)
+	}
+	return n
+}
+
+func (g *Gate) toldLog(n Notification) Notification {
+	n = g.toldNotification(n)
+	for _, t := range []*time.Time{&n.NextAttemptAt, &n.LeaseUntil, &n.FirstTryAt} {
+		*t = g.store.ToWall(*t)
+	}
+	return n
+}

@@ -1,0 +1,153 @@
+package approval_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"countersign/approval"
+)
+
+// reopen is a restart of the gate.
+func (w *world) reopen(path string) {
+	w.t.Helper()
+	if err := w.store.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.open(path, rules{asks, terms})
+}
+
+// The clock jumped ahead and was set right, an approval was given, and 23 hours later it was still good.
+func TestRule6_AnApprovalLapsesAfterAJumpThatWasSetRight(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &lines{}}
+		path := filepath.Join(t.TempDir(), "gate.db")
+		w.open(path, rules{asks, terms})
+		w.clock.set(23 * time.Hour)
+		w.expect(call(`{"n":1}`), approval.WordPending) // something is written meanwhile
+		w.clock.set(-23 * time.Hour)
+		id := w.expect(transfer, approval.WordPending).Request.ID
+		w.mustDecide(id, true, hana, "")
+		if restart {
+			w.reopen(path)
+		}
+		w.clock.advance(15*time.Minute - time.Second)
+		if r := w.request(id); !r.Live() || !r.UseBy.After(w.clock.Now()) {
+			t.Errorf("restart %v: over after 15 minutes less a second: %+v", restart, r)
+		}
+		if restart {
+			w.reopen(path)
+		}
+		w.clock.advance(11 * time.Second) // 15 minutes and a hundredth
+		r := w.request(id)
+		if r.Live() || r.LapsedAt.IsZero() {
+			t.Fatalf("restart %v: still good after 15 minutes and 10 seconds: %+v", restart, r)
+		}
+		if want := "but not used within 15 minutes"; !strings.Contains(r.FeedMessage(), want) {
+			t.Errorf("told %q, want %q", r.FeedMessage(), want)
+		}
+		w.clock.advance(23 * time.Hour)
+		if out := w.expect(transfer, approval.WordPending); !out.Created {
+			t.Errorf("restart %v: used 23 hours later: %+v", restart, out)
+		}
+	}
+}
+
+// What a platform says of the time is compared in the store's time.
+func TestRule6_APressWhileTheStoreIsAheadCounts(t *testing.T) {
+	w := newWorld(t)
+	old := w.expect(call(`{"old":true}`), approval.WordPending).Request
+	w.clock.advance(time.Minute)
+	w.clock.set(10 * time.Minute)
+	w.expect(call(`{"n":1}`), approval.WordPending)
+	w.clock.set(-10 * time.Minute)
+	w.clock.advance(time.Minute)
+	press := func(id string, at time.Time, approve bool) approval.Tapped {
+		intent := approval.IntentDeny
+		if approve {
+			intent = approval.IntentApprove
+		}
+		return w.tap(approval.Tap{By: hana, Intent: intent, RequestID: id, At: at})
+	}
+	r := w.expect(transfer, approval.WordPending).Request
+	if off := r.RequestedAt.Sub(w.clock.Now()); off.Abs() > time.Second {
+		t.Errorf("asked for at %v, told as %v", w.clock.Now(), r.RequestedAt)
+	}
+	if out := press(r.ID, r.RequestedAt.Add(-time.Second), true); !out.Ignored {
+		t.Errorf("a press before the request counted: %+v", out)
+	}
+	w.clock.advance(5 * time.Minute) // it came late
+	if out := press(r.ID, r.RequestedAt.Add(time.Second), true); len(out.Decided) != 1 {
+		t.Errorf("a press after the request did not count: %+v", out)
+	}
+	// What was asked for before the jump was not shifted.
+	if out := press(old.ID, start.Add(-time.Second), true); !out.Ignored {
+		t.Errorf("a press before the old request counted: %+v", out)
+	}
+	if out := press(old.ID, start.Add(time.Second), false); len(out.Decided) != 1 {
+		t.Errorf("a press after the old request did not count: %+v", out)
+	}
+	if got := w.request(old.ID); !got.RequestedAt.Equal(start) || got.ResolvedAt.Sub(w.clock.Now()).Abs() > time.Second {
+		t.Errorf("now it is %v: told as asked for at %v and decided at %v", w.clock.Now(), got.RequestedAt, got.ResolvedAt)
+	}
+}
+
+// Whoever asks what happened since some time asks by the clock they see.
+func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
+	w := newWorld(t)
+	w.clock.set(time.Hour)
+	w.expect(call(`{"n":1}`), approval.WordPending)
+	w.clock.set(-time.Hour)
+	w.clock.advance(time.Minute)
+	w.expect(transfer, approval.WordPending)
+	now := w.clock.Now()
+	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
+	if err != nil || len(es) != 1 || es[0].At.Sub(now).Abs() > time.Second {
+		t.Errorf("%+v, %v", es, err)
+	}
+}
+
+// No setting of the clock and no restart makes an approval last longer than use_within and a hundredth, but for
+// the time that the gate does not run while its clock is set back: that nobody counts.
+func TestRule6_NoClockMakesAnApprovalLast(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &lines{}}
+		path := filepath.Join(t.TempDir(), rapid.StringMatching(`[a-z]{12}`).Draw(rt, "name")+".db")
+		w.open(path, rules{asks, terms})
+		defer func() { w.store.Close() }()
+		set := rapid.Custom(func(rt *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(-100*3600, 100*3600).Draw(rt, "s")) * time.Second
+		})
+		for range rapid.IntRange(0, 3).Draw(rt, "sets before") {
+			w.clock.set(set.Draw(rt, "set"))
+			w.store.Now()
+			w.clock.advance(time.Duration(rapid.IntRange(1, 600).Draw(rt, "passes")) * time.Second)
+		}
+		id := w.check(transfer).Request.ID
+		w.mustDecide(id, true, hana, "")
+		for left := 15*time.Minute + 15*time.Minute/99 + time.Second; left > 0; {
+			d := min(left, time.Duration(rapid.IntRange(1, 900).Draw(rt, "passes"))*time.Second)
+			switch rapid.IntRange(0, 3).Draw(rt, "what") {
+			case 0:
+				w.clock.set(set.Draw(rt, "set"))
+				w.clock.advance(d)
+			case 1:
+				w.store.Now() // as the gate looks every few seconds
+				if err := w.store.Close(); err != nil {
+					rt.Fatal(err)
+				}
+				w.clock.advance(d)
+				w.open(path, rules{asks, terms})
+			default:
+				w.clock.advance(d)
+			}
+			left -= d
+		}
+		if out := w.check(transfer); out.Word == approval.WordApproved {
+			rt.Fatalf("used %v after 15 minutes and a hundredth: %s", w.clock.Elapsed(), out.Message)
+		}
+	})
+}

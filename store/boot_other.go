@@ -1,0 +1,8 @@
+//go:build !linux
+
+package store
+
+import "time"
+
+// sinceBoot leaves it to Go's own monotonic clock.
+func sinceBoot() (time.Duration, bool) { return 0, false }

@@ -1,0 +1,256 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"countersign/approval"
+)
+
+// slower is the part of its speed that the store's time loses while it is ahead of the machine's clock: in 100
+// seconds it comes a second closer. Whatever lasts a quarter of an hour lasts nine seconds longer then.
+const slower = 100
+
+// jump is how far the machine's clock may be from where it should be by the time that has passed, before
+// that is taken for a change of the clock and not for its being kept right in small steps.
+const jump = time.Second
+
+// clock gives out the store's time. It is the machine's while that goes on. When the machine's is set back,
+// the store's goes on by the time that passes, a hundredth slower, until the two meet.
+//
+// Of the last such difference it remembers since when it was there, so that times can be told in either
+// clock: those of before the jump ahead stand as they are.
+type clock struct {
+	wall    func() time.Time
+	elapsed func(wall time.Time) time.Duration
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	at   time.Duration // what was given out last, all of these since 1970
+	seen time.Duration // the machine's clock, as it was read last
+	when time.Duration // elapsed then
+
+	from time.Duration // the store's time goes on from here
+	mark time.Duration // elapsed then
+
+	setBack time.Duration // the store's time from which it was slower than a clock set back; 0: that never was, or was a mistake
+	by      time.Duration // how far it was ahead then
+	jumped  time.Duration // the store's time after the last jump ahead of before; 0: none was seen
+	news    bool          // one of these has changed since [DB.KeepTime] last saw to it that they are kept
+}
+
+// clockState is what is kept of a clock.
+type clockState struct{ at, ahead, setBack, by, jumped time.Duration }
+
+func sinceEpoch(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Duration(t.UnixMilli()) * time.Millisecond
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func fromEpoch(d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(d / time.Millisecond)).UTC()
+}
+
+// newClock takes the time up where it was left. What passed while nobody looked is taken from the machine's
+// clock: if that was set back meanwhile, less seems to have passed.
+func newClock(wall func() time.Time, elapsed func() time.Duration, log *slog.Logger, s clockState) *clock {
+	c := &clock{wall: wall, log: log, setBack: s.setBack, by: s.by, jumped: s.jumped}
+	if elapsed != nil {
+		c.elapsed = func(time.Time) time.Duration { return elapsed() }
+	} else {
+		c.elapsed = passing(wall())
+	}
+	now := wall()
+	c.seen, c.when = time.Duration(now.UnixNano()), c.elapsed(now)
+	c.from, c.mark = s.at, c.when
+	if s.ahead > 0 {
+		passed := max(0, c.seen-(s.at-s.ahead))
+		c.from += passed - passed/slower
+	}
+	c.from = max(c.from, c.seen)
+	c.at = c.from
+	c.compare(false)
+	if ahead := c.at - c.seen; ahead >= jump {
+		c.warn(ahead)
+	}
+	return c
+}
+
+// passing measures the time that passes: where the machine's clock is the real one, by the machine's
+// count since it was started, which nobody sets; else, in a test, by that clock's going on.
+func passing(first time.Time) func(time.Time) time.Duration {
+	if first != first.Round(0) { // it has a monotonic reading
+		if start, ok := sinceBoot(); ok {
+			return func(time.Time) time.Duration { now, _ := sinceBoot(); return now - start }
+		}
+		start := time.Now()
+		return func(time.Time) time.Duration { return time.Since(start) }
+	}
+	last, total := first, time.Duration(0)
+	return func(t time.Time) time.Duration {
+		total += max(0, t.Sub(last))
+		last = t
+		return total
+	}
+}
+
+// now gives out the time: never before one that was given out, and later as soon as time has passed.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.UnixMilli(int64(c.read() / time.Millisecond)).UTC()
+}
+
+func (c *clock) read() time.Duration {
+	wall := c.wall()
+	seen, when := time.Duration(wall.UnixNano()), max(c.elapsed(wall), c.when)
+	off := seen - (c.seen + when - c.when) // how far it is from where it should be
+	was := c.at - c.seen
+	c.seen, c.when = seen, when
+
+	passed := when - c.mark
+	if slow := c.from + passed - passed/slower; seen < slow {
+		c.at = max(c.at, slow)
+		if c.compare(off < -jump) {
+			c.warn(c.at - seen)
+		}
+		return c.at
+	}
+	c.at, c.from, c.mark = seen, seen, when
+	switch {
+	case was >= jump:
+		c.log.Info("the machine's clock has caught up with the store's time")
+	case off > jump:
+		c.jumped, c.news = seen, true
+	}
+	c.compare(false)
+	return c.at
+}
+
+// compare sees to it that what is remembered of the clock's having been set back fits what it shows. again
+// says that it was set back just now. It reports whether that is news.
+func (c *clock) compare(again bool) bool {
+	ahead, told := c.at-c.seen, c.at-c.toWall(c.at)
+	switch off := ahead - told; {
+	case off.Abs() <= jump:
+		return false
+	case ahead < jump: // it had been set back wrongly, and was set right
+		c.setBack, c.by, c.news = 0, 0, true
+		return false
+	case again || told < jump:
+		c.setBack, c.by, c.news = c.from, ahead+(c.at-c.from)/(slower-1), true
+		return true
+	default:
+		c.by, c.news = c.by+off, true
+		return false
+	}
+}
+
+func (c *clock) warn(ahead time.Duration) {
+	c.log.Warn("the machine's clock is behind the store's time, which never goes back: it goes on by the time that passes, a hundredth slower, until they meet",
+		"ahead", ahead.Round(time.Second), "do", "see that the machine's clock is right and kept so, as by NTP")
+}
+
+// ahead is how far the store's time is ahead of the machine's clock.
+func (c *clock) ahead() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read() - c.seen
+}
+
+// state is what is to be kept.
+func (c *clock) state() clockState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return clockState{at: c.at, ahead: max(0, c.at-c.seen), setBack: c.setBack, by: c.by, jumped: c.jumped}
+}
+
+// toWall tells a time of the store's in the machine's clock.
+func (c *clock) toWall(at time.Duration) time.Duration {
+	switch {
+	case c.setBack == 0:
+		return at
+	case at < c.jumped: // what the jump skipped was never there
+		return min(at, c.jumped-c.by)
+	case at < c.setBack:
+		return at - c.by
+	}
+	return at - max(0, c.by-(at-c.setBack)/(slower-1))
+}
+
+// fromWall is the other way round, for a time that is told to us. A jump in between is skipped.
+func (c *clock) fromWall(t time.Duration) time.Duration {
+	ahead := max(0, c.at-c.seen)
+	switch begun := c.setBack - c.by; {
+	case c.setBack == 0:
+		return t + ahead // less than a second, or nothing
+	case t >= begun:
+		passed := t - begun
+		return max(c.setBack+passed-passed/slower, t+min(ahead, jump))
+	case t+c.by >= c.jumped:
+		return t + c.by
+	}
+	return min(t, c.jumped)
+}
+
+// ToWall tells a time of the store's as the machine's clock shows it: to people, and to programs that compare
+// it with their own. The two differ after the machine's clock was set back.
+func (d *DB) ToWall(t time.Time) time.Time {
+	c := d.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.IsZero() || c.setBack == 0 {
+		return t
+	}
+	return fromEpoch(c.toWall(time.Duration(t.UnixNano())))
+}
+
+// FromWall tells a time by the machine's clock, or by that of a platform, in the store's.
+func (d *DB) FromWall(t time.Time) time.Time {
+	c := d.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.IsZero() {
+		return t
+	}
+	c.read()
+	return time.Unix(0, int64(c.fromWall(time.Duration(t.UnixNano())))).UTC()
+}
+
+// KeepTime looks at the machine's clock, and has what it shows kept if the clock was set meanwhile. Called every
+// few seconds it notices such a change also while nothing else happens.
+func (d *DB) KeepTime(ctx context.Context) error {
+	c := d.clock
+	c.mu.Lock()
+	c.read()
+	news := c.news
+	c.news = false
+	c.mu.Unlock()
+	if !news {
+		return nil
+	}
+	err := d.Update(ctx, func(x approval.Tx) error {
+		t := x.(*tx)
+		t.w.changes = true
+		return t.write()
+	})
+	if err != nil {
+		c.mu.Lock()
+		c.news = true
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// Ahead is how far the store's time is ahead of the machine's clock: 0, or less than a second, unless that
+// was set back.
+func (d *DB) Ahead() time.Duration { return d.clock.ahead() }

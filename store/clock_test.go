@@ -1,0 +1,210 @@
+package store
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// machine has a clock that can be set, and a count of the time that passes, which cannot.
+type machine struct {
+	wall    time.Time
+	elapsed time.Duration
+}
+
+func newMachine() *machine {
+	return &machine{wall: time.Date(2028, 2, 28, 22, 0, 0, 0, time.UTC), elapsed: time.Hour}
+}
+
+func (m *machine) now() time.Time       { return m.wall }
+func (m *machine) count() time.Duration { return m.elapsed }
+func (m *machine) set(by time.Duration) { m.wall = m.wall.Add(by) }
+func (m *machine) pass(d time.Duration) { m.wall, m.elapsed = m.wall.Add(d), m.elapsed+d }
+func (m *machine) start(s clockState) *clock {
+	return newClock(m.now, m.count, slog.New(slog.DiscardHandler), s)
+}
+
+// However the machine's clock is set, also over restarts: the store's time never goes back and is never behind
+// it, of the time that passes it misses a hundredth at most, and once the clock is left alone the two meet.
+func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
+	span := func(most time.Duration) *rapid.Generator[time.Duration] {
+		return rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, most}).Draw(t, "scale"))).Draw(t, "span"))
+		})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine()
+		m.pass(span(time.Minute).Draw(t, "fraction"))
+		c := m.start(clockState{at: sinceEpoch(m.wall)})
+		last := c.now()
+		kept, keptWall, wasSet := c.state(), m.wall, false
+		// what must have passed at least for whoever waits
+		look := func(least time.Time) {
+			now := c.now()
+			switch {
+			case now.Before(last):
+				t.Fatalf("goes back: %v after %v", now, last)
+			case now.Before(least.Truncate(time.Millisecond)):
+				t.Fatalf("too slow: %v, want at least %v", now, least)
+			case now.Before(m.wall.Truncate(time.Millisecond)):
+				t.Fatalf("behind the machine's clock: %v, %v", now, m.wall)
+			}
+			if off := c.ahead() - (now.Sub(time.UnixMilli(m.wall.UnixMilli()))); off.Abs() > 2*time.Millisecond {
+				t.Fatalf("ahead by %v, said %v", now.Sub(m.wall), c.ahead())
+			}
+			last = now
+		}
+		longer := func(at time.Time, d time.Duration) time.Time { return at.Add(d - d/slower - time.Millisecond) }
+		t.Repeat(map[string]func(*rapid.T){
+			"time passes": func(t *rapid.T) {
+				d := span(100*time.Hour).Draw(t, "passes")
+				m.pass(d)
+				look(longer(last, d))
+			},
+			"the clock is set": func(t *rapid.T) {
+				d := span(1000*time.Hour).Draw(t, "by")
+				if rapid.Bool().Draw(t, "back") {
+					d = -d
+				}
+				m.set(d)
+				wasSet = true
+				if rapid.Bool().Draw(t, "seen at once") {
+					look(last)
+				}
+			},
+			"a commit": func(*rapid.T) { look(last); kept, keptWall, wasSet = c.state(), m.wall, false },
+			"a restart": func(t *rapid.T) {
+				crash := rapid.Bool().Draw(t, "crash")
+				if !crash {
+					c.now()
+					kept, keptWall, wasSet = c.state(), m.wall, false
+				}
+				down := span(100*time.Hour).Draw(t, "down")
+				m.pass(down)
+				if rapid.IntRange(0, 3).Draw(t, "set meanwhile") == 0 {
+					m.set(span(200*time.Hour).Draw(t, "by") - 100*time.Hour)
+					wasSet = true
+				}
+				m.elapsed = span(time.Hour).Draw(t, "since boot")
+				c = m.start(kept)
+				last = fromEpoch(kept.at) // what was given out later and not committed was told to nobody
+				least := last
+				if !wasSet {
+					least = longer(last, m.wall.Sub(keptWall))
+				} else {
+					least = longer(last, max(0, m.wall.Sub(last.Add(-kept.ahead))))
+				}
+				look(least)
+			},
+			"": func(t *rapid.T) {
+				at := fromEpoch(sinceEpoch(last) - span(2000*time.Hour).Draw(t, "ago"))
+				later := at.Add(span(2000*time.Hour).Draw(t, "apart"))
+				told, toldLater := c.toWall(sinceEpoch(at)), c.toWall(sinceEpoch(later))
+				if told > toldLater || told > sinceEpoch(at) {
+					t.Fatalf("%v is told as %v, %v as %v: %v", at, fromEpoch(told), later, fromEpoch(toldLater), c.state())
+				}
+				if a, b := c.fromWall(sinceEpoch(at)), c.fromWall(sinceEpoch(later)); a > b || a < sinceEpoch(at) && a < c.jumped-c.by {
+					t.Fatalf("%v comes to %v, %v to %v: %v", at, fromEpoch(a), later, fromEpoch(b), c.state())
+				}
+				if off := c.toWall(c.at) - c.seen; off.Abs() > jump+time.Millisecond {
+					t.Fatalf("the time now is told wrong by %v: %v", off, c.state())
+				}
+			},
+		})
+		for range 3 {
+			m.pass(slower*c.ahead() + time.Second)
+			look(last)
+		}
+		if ahead := c.ahead(); ahead != 0 {
+			t.Fatalf("still ahead by %v: %v", ahead, c.state())
+		}
+	})
+}
+
+// What was jumped ahead and set right is kept, and told in the right clock, over a restart too.
+func TestRule6_TheDifferenceIsKept(t *testing.T) {
+	m := newMachine()
+	path := filepath.Join(t.TempDir(), "x.db")
+	o := Options{Path: path, Now: m.now, Elapsed: m.count}
+	d := open(t, o)
+	tick := func(by time.Duration) time.Time { m.pass(by); return d.Now() }
+	before, beforeWall := tick(time.Minute), m.wall
+	m.pass(time.Minute)
+	m.set(23 * time.Hour)
+	wrong, wrongWall := d.Now(), m.wall
+	m.pass(time.Minute)
+	m.set(-23 * time.Hour)
+	right, rightWall := d.Now(), m.wall
+	later, laterWall := tick(100*time.Second), m.wall
+	if !wrong.Equal(wrongWall) || later.Sub(right).Round(time.Second) != 99*time.Second {
+		t.Errorf("%v by %v; then %v after %v", wrong, wrongWall, later, right)
+	}
+	if err := d.KeepTime(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, c := range []struct{ store, wall time.Time }{{before, beforeWall}, {wrong, wrongWall.Add(-23 * time.Hour)}, {right, rightWall}, {later, laterWall}} {
+			if got := d.ToWall(c.store); got.Sub(c.wall).Abs() > 20*time.Millisecond {
+				t.Errorf("%s: %v is told as %v, want %v", when, c.store, got, c.wall)
+			}
+			if got := d.FromWall(c.wall); got.Sub(c.store).Abs() > 20*time.Millisecond {
+				t.Errorf("%s: %v by the clock comes to %v, want %v", when, c.wall, got, c.store)
+			}
+		}
+	}
+	check("running")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.pass(1000 * time.Second)
+	m.elapsed = 0
+	d = open(t, o)
+	if got := d.Now().Sub(later).Round(time.Second); got != 990*time.Second {
+		t.Errorf("%v after a restart 1000 s later", got)
+	}
+	check("after a restart")
+	if got := d.Ahead().Round(time.Second); got != 23*time.Hour-12*time.Second {
+		t.Errorf("ahead by %v", got)
+	}
+	m.pass(100 * 24 * time.Hour)
+	if got := d.Ahead(); got != 0 {
+		t.Errorf("still ahead by %v after 100 days", got)
+	}
+	check("once they have met")
+}
+
+// A clock that was set back by mistake and set right leaves nothing behind.
+func TestRule6_ASettingBackThatWasWrong(t *testing.T) {
+	m := newMachine()
+	d := open(t, Options{Path: filepath.Join(t.TempDir(), "x.db"), Now: m.now, Elapsed: m.count})
+	m.pass(time.Minute)
+	first, wall := d.Now(), m.wall
+	m.set(-2 * time.Hour)
+	m.pass(100 * time.Second)
+	if got := d.Now().Sub(first).Round(time.Second); got != 99*time.Second {
+		t.Errorf("%v after 100 s", got)
+	}
+	if got := d.ToWall(d.Now()).Sub(m.wall); got.Abs() > time.Second {
+		t.Errorf("now is told wrong by %v", got)
+	}
+	m.set(2 * time.Hour)
+	if now := d.Now(); !now.Equal(m.wall) || !d.ToWall(first).Equal(wall) || d.Ahead() != 0 {
+		t.Errorf("%v by %v; %v is told as %v", now, m.wall, first, d.ToWall(first))
+	}
+}
+
+// The machine's own count goes on while its clock stands, as tests set it.
+func TestTheMachinesOwnCount(t *testing.T) {
+	fixed := time.Now()
+	d := open(t, Options{Path: filepath.Join(t.TempDir(), "x.db"), Now: func() time.Time { return fixed }})
+	first := d.Now()
+	for deadline := time.Now().Add(10 * time.Second); !d.Now().After(first); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the store's time stands still")
+		}
+	}
+}
