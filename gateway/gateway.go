@@ -86,6 +86,7 @@ type Gateway struct {
 	log      *slog.Logger
 	ups      []*up
 	tools    []Tool
+	began    time.Time
 	seal     cipher.AEAD
 	spent    spent // states
 	asked    spent // requests that a keyboard was asked about
@@ -114,7 +115,7 @@ type up struct {
 
 // New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.
 func New(o Options) (*Gateway, error) {
-	g := &Gateway{o: o, log: o.Logger, sessions: map[*session]bool{}, listeners: map[*listener]bool{}, flights: map[string]*flight{}}
+	g := &Gateway{o: o, log: o.Logger, began: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{}, flights: map[string]*flight{}}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}

@@ -24,7 +24,7 @@ type sealed struct {
 	Agent string `json:"a"`
 	Call  string `json:"c"` // digest of server, method, tool and args
 	Once  string `json:"o"`
-	Until int64  `json:"u"` // Unix time in seconds
+	Until int64  `json:"u"` // milliseconds since the gateway began: no clock that is set makes it good again
 
 	Approval string `json:"r,omitempty"` // the approval that let the call through
 	State    []byte `json:"s,omitempty"` // the server's own requestState, whose bytes JSON would not keep
@@ -46,6 +46,9 @@ func newSeal() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
+// age is how old the gateway is, in milliseconds, or will be in a while.
+func (g *Gateway) age(in time.Duration) int64 { return (time.Since(g.began) + in).Milliseconds() }
+
 // digest names the call that a state is bound to.
 func (p *passage) digest() string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %s", p.call.Server, p.method, p.call.Tool, p.call.Args.Hash())))
@@ -54,7 +57,7 @@ func (p *passage) digest() string {
 
 // sealFor makes a requestState that continues p.
 func (r *request) sealFor(p *passage, s sealed) (jsontext.Value, *mcp.Error) {
-	s.Agent, s.Call, s.Once, s.Until = r.client.Agent, p.digest(), rand.Text(), time.Now().Add(stateFor).Unix()
+	s.Agent, s.Call, s.Once, s.Until = r.client.Agent, p.digest(), rand.Text(), r.g.age(stateFor)
 	plain, err := json.Marshal(s)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "The state of the call cannot be kept.")
@@ -67,7 +70,7 @@ var errState = mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestSt
 // unseal reads a requestState that the client brought back for p, and uses it up.
 func (r *request) unseal(v jsontext.Value, p *passage) (sealed, *mcp.Error) {
 	s, err := r.open(v)
-	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.digest() || time.Now().Unix() >= s.Until || !r.g.spent.use(s.Once, time.Unix(s.Until, 0)) {
+	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.digest() || r.g.age(0) >= s.Until || !r.g.spent.use(s.Once, stateFor) {
 		return sealed{}, errState
 	}
 	return s, nil
@@ -91,7 +94,7 @@ func (r *request) open(v jsontext.Value) (s sealed, err error) {
 	return s, nil
 }
 
-// spent remembers what was used that is good for one use, for as long as it would be good.
+// spent remembers what was used that is good for one use, for at least as long as it would be good.
 type spent struct {
 	mu    sync.Mutex
 	used  map[string]time.Time
@@ -106,7 +109,7 @@ func (s *spent) has(once string) bool {
 	return used
 }
 
-func (s *spent) use(once string, until time.Time) bool {
+func (s *spent) use(once string, good time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -124,6 +127,6 @@ func (s *spent) use(once string, until time.Time) bool {
 	if _, again := s.used[once]; again {
 		return false
 	}
-	s.used[once] = until
+	s.used[once] = now.Add(good)
 	return true
 }

@@ -22,8 +22,9 @@ import (
 type task struct {
 	id      string
 	agent   string
-	created time.Time
-	ttl     time.Duration
+	created time.Time     // as it is told
+	ttl     time.Duration // from then on
+	taken   time.Time     // when we took it up, from which it is kept as long
 	cancel  context.CancelFunc
 
 	mu      sync.Mutex
@@ -72,7 +73,7 @@ func (ts *tasks) put(t *task) (*task, bool) {
 	defer ts.mu.Unlock()
 	now := time.Now()
 	for id, old := range ts.byID {
-		if now.After(old.created.Add(old.ttl)) {
+		if now.Sub(old.taken) > old.ttl {
 			delete(ts.byID, id)
 		}
 	}
@@ -82,6 +83,7 @@ func (ts *tasks) put(t *task) (*task, bool) {
 	if ts.byID == nil {
 		ts.byID = map[string]*task{}
 	}
+	t.taken = now
 	ts.byID[t.id] = t
 	return t, true
 }
