@@ -167,6 +167,12 @@ var address = regexp.MustCompile(`msg=serving address=(\S+)`)
 // serve starts the gate with the servers in the configuration, and returns when all of them are up.
 func serve(t testing.TB, config string) *gate {
 	t.Helper()
+	return serveTo(t, people, config)
+}
+
+// serveTo starts it for other agents and people.
+func serveTo(t testing.TB, people, config string) *gate {
+	t.Helper()
 	g := &gate{dir: t.TempDir(), env: environ(t)}
 	path := filepath.Join(g.dir, "countersign.yaml")
 	if err := os.WriteFile(path, []byte("listen: 127.0.0.1:0\n"+people+config), 0o600); err != nil {
