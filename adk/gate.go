@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"google.golang.org/adk/v2/agent"
@@ -88,7 +89,8 @@ const (
 
 // BeforeTool asks whether the call may run now. It returns nil, nil for yes; for everything else it
 // returns a result for the model, with "status", "message" and, where there is a request, "approval_id".
-// It never returns an error, so a run survives whatever the answer is.
+// It never returns an error, so a run survives whatever the answer is. An approved call runs with the args that
+// people were shown: args is changed where the policy's ignore_args let it differ from those.
 func (g *Gate) BeforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
 	answer, err := g.ask(ctx, t.Name(), args)
 	if err != nil {
@@ -96,6 +98,11 @@ func (g *Gate) BeforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	}
 	if answer.MayRun() {
 		g.runs.used(ctx, answer.ApprovalID)
+		if answer.Decision == client.Approved {
+			if err := approved(args, answer); err != nil {
+				return unanswered(err), nil
+			}
+		}
 		return nil, nil
 	}
 	if answer.Decision != client.Pending && answer.ApprovalID != "" {
@@ -129,6 +136,14 @@ func (g *Gate) ask(ctx agent.Context, name string, args map[string]any) (client.
 
 // call is what the gate is asked: the same bytes for the same args, whatever order the map has.
 func (g *Gate) call(ctx agent.Context, name string, args map[string]any) (client.Call, error) {
+	b, err := encoded(args)
+	if err != nil {
+		return client.Call{}, err
+	}
+	return client.Call{Tool: name, Server: g.server, Args: b, Scope: g.scope(ctx), TurnID: ctx.InvocationID(), SessionID: ctx.SessionID()}, nil
+}
+
+func encoded(args map[string]any) ([]byte, error) {
 	if args == nil {
 		args = map[string]any{}
 	}
@@ -136,10 +151,30 @@ func (g *Gate) call(ctx agent.Context, name string, args map[string]any) (client
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // people are shown these bytes
 	if err := e.Encode(args); err != nil {
-		return client.Call{}, fmt.Errorf("the args are not JSON: %w", err)
+		return nil, fmt.Errorf("the args are not JSON: %w", err)
 	}
-	return client.Call{Tool: name, Server: g.server, Args: bytes.TrimSpace(b.Bytes()), Scope: g.scope(ctx),
-		TurnID: ctx.InvocationID(), SessionID: ctx.SessionID()}, nil
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// approved puts the arguments that people were shown into args, with which the tool is about to run: what the rule
+// ignores may be other than when they were asked.
+func approved(args map[string]any, a client.Answer) error {
+	var stored map[string]any
+	if err := json.Unmarshal(a.Args, &stored); err != nil || stored == nil {
+		return errors.New("its answer holds no approved args, as of an older version; the approval may be used up")
+	}
+	if args == nil && len(stored) > 0 {
+		return errors.New("the call has no args, and the approved one has; the approval is used up")
+	}
+	was, err := encoded(stored)
+	if err != nil {
+		return err
+	}
+	if is, err := encoded(args); err != nil || !bytes.Equal(is, was) {
+		clear(args)
+		maps.Copy(args, stored)
+	}
+	return nil
 }
 
 // told is the result of a call that did not run.

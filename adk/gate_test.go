@@ -2,6 +2,7 @@ package adk_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -217,11 +218,39 @@ func TestAnswersToOtherArgsAreNotUsed(t *testing.T) {
 // approve has the call approved beforehand.
 func (w *world) approve(c *genai.FunctionCall) {
 	w.t.Helper()
-	a, err := w.bot.Call(w.ctx, client.Call{Tool: c.Name, Args: fmt.Appendf(nil, `{"cents":%d,"to":"acme"}`, c.Args["cents"]), Scope: "treasury/mia", SessionID: "s1"})
+	args, err := json.Marshal(c.Args)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a, err := w.bot.Call(w.ctx, client.Call{Tool: c.Name, Args: args, Scope: "treasury/mia", SessionID: "s1"})
 	if err != nil || a.Decision != client.Pending {
 		w.t.Fatalf("%+v, %v", a, err)
 	}
 	w.decide(a.ApprovalID, client.Approve, "")
+}
+
+// What a rule ignores may be other when the approval is used: the tool runs with what people were shown.
+func TestRule3_IgnoredArgsRunAsTheyWereApproved(t *testing.T) {
+	pay := func(cents int, note any) *genai.FunctionCall {
+		args := map[string]any{"cents": float64(cents)}
+		if note != nil {
+			args["note"] = note
+		}
+		return call("pay", args)
+	}
+	w := newWorld(t, adk.Options{})
+	for _, later := range []any{"to mallory", nil, map[string]any{"to": "mallory"}} {
+		w.approve(pay(5, "to acme"))
+		w.turn(says("", pay(5, later)), says("ok"))
+		w.ran("pay 5 to acme")
+	}
+	w.approve(pay(6, nil))
+	w.turn(says("", pay(6, "to mallory")), says("ok"))
+	w.ran("pay 6")
+	// Of several calls in one response, which are asked about before.
+	w.approve(pay(7, "to acme"))
+	w.turn(says("", pay(7, "to mallory"), call("read_ledger", nil)), says("ok"))
+	w.ran("pay 7 to acme", "read_ledger <nil>")
 }
 
 func TestUsersDoNotShareApprovalsNorAreToldOfEachOthers(t *testing.T) {

@@ -56,6 +56,7 @@ policy:
     - {tools: ["read_*"], risk: low, action: allow}
     - {tools: [format_disk], risk: critical, action: deny, reason_code: forbidden, message: Never.}
     - {tools: [transfer], risk: high, message: Money leaves the house.}
+    - {tools: [pay], risk: high, ignore_args: [note]}
 `
 
 // program is the countersign that the tests talk to. It is built and run, and not imported: the modules
@@ -232,7 +233,11 @@ func (w *workshop) tool(name string) tool.Tool {
 	t, err := functiontool.New(functiontool.Config{Name: name, Description: name}, func(_ agent.Context, args anything) (map[string]any, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.ran = append(w.ran, fmt.Sprintf("%s %v", name, args["cents"]))
+		did := fmt.Sprintf("%s %v", name, args["cents"])
+		if note, ok := args["note"]; ok {
+			did += fmt.Sprintf(" %v", note)
+		}
+		w.ran = append(w.ran, did)
 		return map[string]any{"done": true}, nil
 	})
 	if err != nil {
@@ -242,7 +247,7 @@ func (w *workshop) tool(name string) tool.Tool {
 }
 
 func (w *workshop) tools() []tool.Tool {
-	return []tool.Tool{w.tool("read_ledger"), w.tool("format_disk"), w.tool("transfer")}
+	return []tool.Tool{w.tool("read_ledger"), w.tool("format_disk"), w.tool("transfer"), w.tool("pay")}
 }
 
 // world is an agent behind the gate.

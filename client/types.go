@@ -65,7 +65,8 @@ type Answer struct {
 	ExpiresAt     Time   `json:"expires_at,omitzero"` // of a pending one
 	ResolvedBy    string `json:"resolved_by,omitempty"`
 	ResolveReason string `json:"resolve_reason,omitempty"`
-	// Args of an approved call that was asked for with Dispatch are the stored arguments: what is to be sent.
+	// Args of an approved call are the stored arguments, which people were shown: what is to run. They differ from
+	// those that were asked with only in what the rule's ignore_args names.
 	Args json.RawMessage `json:"args,omitempty"`
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this

@@ -59,7 +59,7 @@ func TestACallIsAnsweredInTheWordsOfTheDesign(t *testing.T) {
 
 	w.decide(hanaToken, id, "approve", "fine").is(200)
 	r = w.do(botToken, "POST", "/v1/calls", transfer).is(200)
-	expect(r, "approved", "Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used.", "approval_id", "resolved_by", "resolve_reason")
+	expect(r, "approved", "Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used.", "approval_id", "resolved_by", "resolve_reason", "args")
 
 	second := w.ask(transfer)
 	if second == id {

@@ -222,7 +222,7 @@ type callAnswer struct {
 	ReasonCode    string   `json:"reason_code"`
 	ResolvedBy    string   `json:"resolved_by,omitempty"`
 	ResolveReason string   `json:"resolve_reason,omitempty"`
-	Args          object   `json:"args,omitzero" description:"Of an approved call that was asked for with dispatch: the stored arguments, which are what is to be sent."`
+	Args          object   `json:"args,omitzero" description:"Of an approved call: the stored arguments, which people were shown and which are what is to run. They differ from those of this call only in what the rule ignores."`
 	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
 }
 
@@ -233,7 +233,7 @@ func wireOutcome(o approval.Outcome) callAnswer {
 		if o.Word == approval.WordPending {
 			a.ExpiresAt = approval.FormatTime(r.ExpiresAt)
 		}
-		if o.Word == approval.WordApproved && !r.DispatchedAt.IsZero() {
+		if o.Word == approval.WordApproved {
 			a.Args = r.Args
 		}
 	}

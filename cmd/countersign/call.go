@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"countersign/approval"
 	"countersign/client"
 )
 
@@ -131,6 +132,9 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		}
 	} else {
 		s.printf("%s\n", visibleLines(answer.Message))
+		if answer.Decision == client.Approved && !sameArgs(args, answer.Args) {
+			s.printf("It was approved with these arguments, which is how to run it: %s\n", visible(string(answer.Args)))
+		}
 	}
 	switch answer.Decision {
 	case client.Allow, client.Approved:
@@ -144,6 +148,17 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		return &exitError{exitOver, ""}
 	}
 	return &exitError{exitDenied, ""} // denied, and any word that is not known here
+}
+
+// sameArgs reports whether the stored arguments of an approved call, where the answer has them, are the ones that it
+// was asked with: what a rule ignores may differ.
+func sameArgs(asked, stored json.RawMessage) bool {
+	if len(stored) == 0 {
+		return true
+	}
+	is, err := approval.ParseArgs(asked)
+	was, bad := approval.ParseArgs(stored)
+	return err == nil && bad == nil && bytes.Equal(is.Canonical(), was.Canonical())
 }
 
 // await waits until the request of a pending answer ends, and uses the approval if it is one. It looks

@@ -221,11 +221,13 @@ func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (
 	}
 	said := hooks.Answer{Word: approval.Word(answer.Decision), Message: answer.Message}
 	if said.Word == approval.WordApproved { // what was approved is what runs
-		r, err := g.Approval(ctx, answer.ApprovalID)
-		if err != nil {
-			return hooks.Answer{}, a.fault(ctx, err)
+		if said.Args = answer.Args; len(said.Args) == 0 { // the gate is of an older version
+			r, err := g.Approval(ctx, answer.ApprovalID)
+			if err != nil {
+				return hooks.Answer{}, a.fault(ctx, err)
+			}
+			said.Args = r.Args
 		}
-		said.Args = r.Args
 	}
 	return said, nil
 }
