@@ -54,6 +54,7 @@ type App struct {
 	store     *store.DB
 	gate      *approval.Gate
 	budgets   *budget.Registry
+	overs     chan budget.Over // of whom the admins are to be told
 	directory *approval.Directory
 	sender    *channels.Sender
 	heartbeat *heartbeat.Heartbeat
@@ -94,7 +95,7 @@ type step struct {
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1)}
+	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -233,6 +234,7 @@ func (a *App) Start() error {
 	a.cancelRemoved(a.work)
 	a.goes(func() { a.gate.Run(a.work) })
 	a.goes(func() { a.keepTime(a.work) })
+	a.goes(func() { a.tellOver(a.work) })
 	a.gateway.Start()
 	a.goes(func() {
 		if err := a.sender.Run(a.work); err != nil {

@@ -1,16 +1,42 @@
 package app
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"countersign/approval"
 	"countersign/budget"
 	"countersign/hooks"
 )
 
-// overBudget says that an agent or a person is over a budget.
+// overBudget takes note that an agent or a person is over a budget. It is called wherever that is found, inside
+// transactions too, and so only leaves word for those who can wait.
 func (a *App) overBudget(o budget.Over) {
 	a.log.Warn("over a budget: what is more is refused", "who", o.Principal.String(), "budget", string(o.Kind), "limit", o.Limit,
 		"do", "find out what it is doing, or raise its limits in the configuration")
+	select {
+	case a.overs <- o:
+	default: // it is in the log, and counted
+	}
+}
+
+// tellOver puts on record who is over a budget, and tells the admins.
+func (a *App) tellOver(ctx context.Context) {
+	for {
+		select {
+		case o := <-a.overs:
+			who := approval.Actor{Kind: approval.Human, Name: o.Principal.Name}
+			if o.Principal.Agent {
+				who.Kind = approval.Agent
+			}
+			if err := a.gate.OverBudget(ctx, who, string(o.Kind), o.Limit); err != nil && ctx.Err() == nil {
+				a.log.Error("that somebody is over a budget could not be put on record", "who", o.Principal.String(), "budget", string(o.Kind), "error", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // occupying counts the calls of an agent that are held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,4 +170,96 @@ func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 		w.expect(numbered("bot", i), approval.WordPending)
 	}
 	w.refused(numbered("bot", 3))
+}
+
+func TestRule12_WhoHasNoPushLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
+	var ids int
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 2, Per: time.Minute}, Requests: budget.Rate{Count: 2, Per: time.Minute}}, func(o *approval.Options) {
+		o.Store = counting{o.Store, &ids}
+	})
+	w.expect(numbered("bot", 0), approval.WordPending)
+	ids = 0
+	for i := range 50 {
+		w.refused(numbered("bot", i+1))
+	}
+	if ids != 0 {
+		t.Errorf("%d ids were given out", ids)
+	}
+	w.clock.advance(time.Minute) // and the requests that were refused were not counted
+	w.expect(numbered("bot", 1), approval.WordPending)
+	w.clock.advance(time.Minute)
+	w.expect(numbered("bot", 2), approval.WordPending)
+}
+
+// counting is a store that counts the ids it gives out.
+type counting struct {
+	approval.Store
+	ids *int
+}
+
+type countingTx struct {
+	approval.Tx
+	ids *int
+}
+
+func (s counting) Update(ctx context.Context, fn func(approval.Tx) error) error {
+	return s.Store.Update(ctx, func(tx approval.Tx) error { return fn(countingTx{tx, s.ids}) })
+}
+
+func (tx countingTx) NewID() string { *tx.ids++; return tx.Tx.NewID() }
+
+func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options) { o.Routes = nil })
+	for i := range 5 {
+		w.expect(numbered("bot", i), approval.WordPending)
+	}
+}
+
+func TestRule12_RemindersWaitForTheBudget(t *testing.T) {
+	var store *again
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}}, func(o *approval.Options) {
+		store = &again{Store: o.Store}
+		o.Store = store
+	})
+	for i := range 4 {
+		w.expect(numbered("bot", i), approval.WordPending)
+		w.clock.advance(time.Minute)
+	}
+	w.expect(numbered("other", 9), approval.WordPending)
+	w.clock.advance(30 * time.Minute)
+	for _, want := range []int{3, 2} { // two of bot's, and that of other; then the rest of bot's
+		if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 1); err != nil || n != want {
+			t.Errorf("%d reminders, %v; want %d", n, err, want)
+		}
+		w.clock.advance(time.Minute)
+	}
+	if n := len(w.notifications(approval.NotificationQuery{Kind: approval.KindReminder})); n != 10 {
+		t.Errorf("%d reminders in all, want 10", n)
+	}
+}
+
+func TestRule12_AdminsAreTold(t *testing.T) {
+	people := map[string]approval.Actor{"root": root}
+	w := budgeted(t, budget.Limits{}, func(o *approval.Options) {
+		o.Admins = func() []approval.Route {
+			return []approval.Route{{{Channel: "line", To: "Uroot"}, {Channel: "slack", To: "Uroot"}}, {{Channel: "line", To: "Uroot"}}}
+		}
+		o.NameOf = func(a approval.Address) string { return map[string]string{"Uroot": "root"}[a.To] }
+		o.People = func(name string) (approval.Actor, bool) { p, ok := people[name]; return p, ok }
+		o.Say = func(to approval.Actor, p approval.Phrase, args ...any) string { return to.Name + ": " + p.Say(args...) }
+	})
+	if err := w.gate.OverBudget(w.ctx, bot, "pushes", "120/h"); err != nil {
+		t.Fatal(err)
+	}
+	ns := w.notifications(approval.NotificationQuery{})
+	if len(ns) != 1 || ns[0].Channel != "line" || ns[0].Recipient != "Uroot" || ns[0].Kind != approval.KindReply {
+		t.Fatalf("told %+v", ns)
+	}
+	if want := "root: agent:bot is over a budget (pushes: 120/h)."; !strings.HasPrefix(ns[0].Text, want) {
+		t.Errorf("told %q, want %q", ns[0].Text, want)
+	}
+	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventRateLimited})
+	if err != nil || len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Agent != "bot" || es[0].Reason != "pushes" {
+		t.Errorf("on record: %+v, %v", es, err)
+	}
 }

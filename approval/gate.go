@@ -426,7 +426,7 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 		e.ApprovalID = r.ID
 		return out, g.audit(ctx, tx, e)
 	}
-	if err := b.take(1, 0); err != nil {
+	if err := b.request(); err != nil {
 		return Outcome{}, err
 	}
 	r, err := g.create(ctx, tx, j, recent, terms, batchID)

@@ -468,15 +468,16 @@ func (g *Gate) RetryFailed(ctx context.Context) (int, error) {
 			}
 		}
 		return nil
-	}, &total)
+	}, &total, nil)
 	return total, err
 }
 
 // Remind pushes the cards of requests that nobody has answered for a while again: each time after has
 // passed since the last card, as a new message, at most limit times. It returns how many requests
-// people were reminded of.
+// people were reminded of. Reminders for which an agent's budget of pushes has no room come with a later run.
 func (g *Gate) Remind(ctx context.Context, after time.Duration, limit int) (int, error) {
 	total := 0
+	t := tab{budgets: g.budgets}
 	err := g.eachPending(ctx, func(tx Tx, r Request) error {
 		if tx.Now().Sub(r.RequestedAt) < after {
 			return nil
@@ -498,32 +499,33 @@ func (g *Gate) Remind(ctx context.Context, after time.Duration, limit int) (int,
 		if len(rounds) >= limit || tx.Now().Sub(newest) < after {
 			return nil
 		}
-		sent := false
-		reminded := map[Address]bool{}
+		var to []Address
 		for _, route := range g.routes(r) {
 			a, ok, err := g.again(tx, route, ns)
 			if err != nil {
 				return err
 			}
-			if !ok || reminded[a] {
-				continue
+			if ok && !slices.Contains(to, a) {
+				to = append(to, a)
 			}
+		}
+		if len(to) == 0 || t.take(r.Agent, 0, len(to)) != nil {
+			return nil
+		}
+		for _, a := range to {
 			if err := g.queue(tx, Notification{ApprovalID: r.ID, Channel: a.Channel, Recipient: a.To, Kind: KindReminder}); err != nil {
 				return err
 			}
-			reminded[a], sent = true, true
 		}
-		if sent {
-			total++
-		}
+		total++
 		return nil
-	}, &total)
+	}, &total, &t)
 	return total, err
 }
 
 // eachPending calls fn for the narrow part of every pending request, one page of them per transaction, after what
-// was due has ended. A transaction that runs again undoes what it counted.
-func (g *Gate) eachPending(ctx context.Context, fn func(tx Tx, r Request) error, total *int) error {
+// was due has ended. A transaction that runs again undoes what it counted, and what t holds of it.
+func (g *Gate) eachPending(ctx context.Context, fn func(tx Tx, r Request) error, total *int, t *tab) error {
 	if _, err := g.Expire(ctx); err != nil {
 		return err
 	}
@@ -533,6 +535,7 @@ func (g *Gate) eachPending(ctx context.Context, fn func(tx Tx, r Request) error,
 		before := *total
 		err := g.store.Update(ctx, func(tx Tx) (err error) {
 			*total = before
+			t.void()
 			if hs, err = tx.Heads(RequestQuery{Status: Pending, After: after, Limit: stepRequests}); err != nil {
 				return err
 			}
@@ -546,8 +549,13 @@ func (g *Gate) eachPending(ctx context.Context, fn func(tx Tx, r Request) error,
 			}
 			return nil
 		})
-		if err != nil || len(hs) < stepRequests {
+		if err != nil {
+			t.void()
 			return err
+		}
+		t.keep()
+		if len(hs) < stepRequests {
+			return nil
 		}
 		after = hs[len(hs)-1].ID
 	}

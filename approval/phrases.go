@@ -45,6 +45,7 @@ const (
 	SayNotAdmin       Phrase = "told_not_admin"
 	SayWelcome        Phrase = "told_welcome"
 	SayWelcomeBack    Phrase = "told_welcome_back"
+	SayOverBudget     Phrase = "told_over_budget"
 	SayLog            Phrase = "told_log"
 	SayLogEmpty       Phrase = "told_log_empty"
 	SayLogLine        Phrase = "told_log_line"
@@ -119,6 +120,7 @@ var English = map[Phrase]string{
 	SayNotAdmin:       "Only an admin may see the notification log.",
 	SayWelcome:        "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. Whoever runs me must put this user id into the configuration, at your name:\n{address}",
 	SayWelcomeBack:    "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
+	SayOverBudget:     "{who} is over a budget ({budget}: {limit}). What is more than that is refused until it slows down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
 	SayLog:            "The newest notifications ({n}):",
 	SayLogEmpty:       "No notification yet.",
 	SayLogLine:        "{time} {channel} {recipient} · {kind} · {status} · tries {attempt}",

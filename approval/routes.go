@@ -19,15 +19,15 @@ func (g *Gate) announce(tx Tx, made []Request, b *bill) (onward, error) {
 	}
 	routes, tried := g.routes(made[0]), map[Address]bool{}
 	told, err := g.tell(tx, n, routes, tried)
-	if err == nil {
-		err = b.take(0, told)
-	}
-	if err != nil || told > 0 || len(routes) == 0 {
+	if err != nil {
 		return held, err
+	}
+	if told > 0 || len(routes) == 0 {
+		return held, b.pushed(told)
 	}
 	n.Note = NoteUnreached
 	if told, err = g.tell(tx, n, g.admins(), tried); err == nil {
-		err = b.take(0, told)
+		err = b.pushed(told)
 	}
 	if err != nil || told == 0 {
 		return stranded, err

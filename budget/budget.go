@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,7 +90,7 @@ func (p Principal) String() string {
 type Over struct {
 	Principal Principal
 	Kind      Kind
-	Limit     string // in words: 30000 calls per minute
+	Limit     string // as it is configured: 30000/m, 256MiB/m, 16
 }
 
 // Options are what a [Registry] is made of.
@@ -199,7 +200,7 @@ func (a *Account) Take(k Kind, n int) error {
 	}
 	i, r := index(k), a.limits.Load().rate(k)
 	if wait, ok := a.buckets[i].take(r, a.r.now(), int64(n)); !ok {
-		return a.refuse(k, r.words(k), wait)
+		return a.refuse(k, r.words(k), r.text(k == Bytes), wait)
 	}
 	return nil
 }
@@ -211,7 +212,7 @@ func (a *Account) Look(k Kind, n int) error {
 	}
 	i, r := index(k), a.limits.Load().rate(k)
 	if wait, ok := a.buckets[i].look(r, a.r.now(), int64(n)); !ok {
-		return a.refuse(k, r.words(k), wait)
+		return a.refuse(k, r.words(k), r.text(k == Bytes), wait)
 	}
 	return nil
 }
@@ -228,7 +229,7 @@ func (a *Account) Spend(k Kind, n int) (refuse func() error) {
 		return nil
 	}
 	a.buckets[i].spend(r, a.r.now(), int64(n))
-	return func() error { return a.refuse(k, r.words(k), wait) }
+	return func() error { return a.refuse(k, r.words(k), r.text(k == Bytes), wait) }
 }
 
 // Charge spends one call with a body of so many bytes.
@@ -257,7 +258,7 @@ func (a *Account) Hold(k Kind) (release func(), err error) {
 	for {
 		n := held.Load()
 		if most > 0 && n >= int64(most) {
-			return nil, a.refuse(k, fmt.Sprintf("%d %s at a time", most, k), holdAgain)
+			return nil, a.refuse(k, fmt.Sprintf("%d %s at a time", most, k), strconv.Itoa(most), holdAgain)
 		}
 		if held.CompareAndSwap(n, n+1) {
 			return sync.OnceFunc(func() { held.Add(-1) }), nil
@@ -299,10 +300,11 @@ const tellAgain = time.Hour
 
 // Refused counts a refusal that somebody else has made for the account, and returns its error.
 func (a *Account) Refused(k Kind) error {
-	return a.refuse(k, fmt.Sprintf("%d %s at a time", a.limits.Load().most(k), k), holdAgain)
+	most := a.limits.Load().most(k)
+	return a.refuse(k, fmt.Sprintf("%d %s at a time", most, k), strconv.Itoa(most), holdAgain)
 }
 
-func (a *Account) refuse(k Kind, limit string, wait time.Duration) error {
+func (a *Account) refuse(k Kind, words, limit string, wait time.Duration) error {
 	i := index(k)
 	a.refused[i].Add(1)
 	now := int64(a.r.now()) + 1
@@ -316,7 +318,7 @@ func (a *Account) refuse(k Kind, limit string, wait time.Duration) error {
 	wait = max((wait + time.Second - 1).Truncate(time.Second), time.Second) // whole seconds, and not too early
 	return &approval.Error{Code: approval.CodeRateLimited, After: wait, Message: fmt.Sprintf(
 		"Over the budget of %s: %s may have %s. Try again in %s; whoever runs Countersign can raise limits.%s.%s.",
-		k, a.who, limit, wait, section, k)}
+		k, a.who, words, wait, section, k)}
 }
 
 // Take implements [approval.Budgets].

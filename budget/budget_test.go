@@ -190,7 +190,7 @@ func TestRule12_ItIsToldOnceAnHour(t *testing.T) {
 		_ = a.Take(Calls, 1)
 		_, _ = a.Hold(Waits)
 	}
-	if len(told) != 2 || told[0] != (Over{bot, Calls, "1 calls per minute"}) || told[1] != (Over{bot, Waits, "1 waits at a time"}) {
+	if len(told) != 2 || told[0] != (Over{bot, Calls, "1/m"}) || told[1] != (Over{bot, Waits, "1"}) {
 		t.Errorf("told %+v", told)
 	}
 	c.advance(time.Hour)

@@ -346,7 +346,7 @@ var eventTypes = []approval.EventType{
 	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
 	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
 	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
-	approval.EventCallOutcome, approval.EventToolPinned, approval.EventToolAccepted,
+	approval.EventCallOutcome, approval.EventToolPinned, approval.EventToolAccepted, approval.EventRateLimited,
 }
 
 // decisionWords are what the decision of an audit event can be.

@@ -1,0 +1,84 @@
+package app_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"countersign/client"
+)
+
+// An agent asks and cancels without end, on the whole program: people's phones stay quiet after its budget of
+// pushes, the admin is told once, and another agent and the people notice nothing.
+func TestRule12_AnAgentOverItsBudgetIsRefusedAndAdminsAreTold(t *testing.T) {
+	w := newWorld(t, replacing("limits: none", "limits: {agent: {pushes: 10/m}, person: {calls: 0}}"))
+	refused := 0
+	for i := range 40 {
+		a, err := w.bot.Call(w.ctx, transfer(2000+i))
+		if err == nil {
+			if _, err := w.bot.Cancel(w.ctx, a.ApprovalID, ""); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		e, ok := errors.AsType[*client.Error](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		if e.Status != 429 || e.Code != "rate_limited" || e.RetryAfter <= 0 || !strings.Contains(e.Detail, "limits.agent.pushes") {
+			t.Fatalf("got %+v", e)
+		}
+		refused++
+	}
+	if refused < 30 {
+		t.Errorf("%d of 40 were refused; one of two pushes each may make 5 at once", refused)
+	}
+	w.told("agent:bot is over a budget (pushes: 10/m)")
+	if es := w.audit("rate_limited"); len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Reason != "pushes" {
+		t.Errorf("on record: %+v", es)
+	}
+	if m := w.get("/metrics"); !strings.Contains(m, fmt.Sprintf(`countersign_limited_total{budget="pushes",kind="agent",principal="bot"} %d`, refused)) {
+		t.Error("the metrics do not say it")
+	}
+	other := w.client("OTHER_TOKEN")
+	if a, err := other.Call(w.ctx, transfer(9000)); err != nil || a.Decision != client.Pending {
+		t.Errorf("another agent: %v, %v", a.Decision, err)
+	}
+	// A reload raises it.
+	text, err := os.ReadFile(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.path, []byte(replacing("pushes: 10/m", "pushes: 600/m")(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the reload is in force", func() bool {
+		_, err := w.bot.Call(w.ctx, transfer(3000))
+		return err == nil
+	})
+}
+
+// Those who come without a token are one agent together, over TCP and over the socket.
+func TestRule12_WhoHasNoTokenHasTheBudgetOfOneAgent(t *testing.T) {
+	path, socket := withSocket(t)
+	w := newWorld(t, socket, replacing("limits: none", "limits: {agent: {calls: 3/m}, person: {calls: 0}}"))
+	event := `{"session_id":"s","cwd":"/srv","hook_event_name":"PreToolUse","tool_name":"read_ledger","tool_input":{},"tool_use_id":"t"}`
+	mcp := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	const call = `{"tool":"read_ledger","args":{}}`
+	for range 3 {
+		if status, body := w.over(path, "", "POST", "/v1/calls", call); status != 200 {
+			t.Fatalf("got %d %s", status, body)
+		}
+	}
+	for _, door := range []struct{ path, body, refused string }{
+		{"/v1/calls", call, `"code":"rate_limited"`}, {"/hooks/claude-code", event, `"permissionDecision":"deny"`}, {"/mcp", mcp, `"error"`},
+	} {
+		if _, body := w.over(path, "", "POST", door.path, door.body); !strings.Contains(body, "the budget of calls: agent:local may have 3 calls per minute") || !strings.Contains(body, door.refused) {
+			t.Errorf("%s: got %s", door.path, body)
+		}
+	}
+	w.expect(client.Call{Tool: "read_ledger", Args: json.RawMessage(`{}`)}, client.Allow)
+}
