@@ -88,8 +88,8 @@ func (t measuredTx) Batch(id string) ([]approval.Request, error) {
 	return rs, err
 }
 
-func (t measuredTx) Feed(agent, session string, limit int) ([]approval.Request, error) {
-	rs, err := t.Tx.Feed(agent, session, limit)
+func (t measuredTx) Feed(agent, session string, limit, bytes int) ([]approval.Request, error) {
+	rs, err := t.Tx.Feed(agent, session, limit, bytes)
 	t.requests(rs...)
 	return rs, err
 }
@@ -241,5 +241,111 @@ func TestRule12_WhoLeavesHoldsNobodyUp(t *testing.T) {
 		if len(ns) != 1 {
 			t.Fatalf("%s: %d cards went on to Slack", id, len(ns))
 		}
+	}
+}
+
+func TestRule12_EveryListStopsAtItsBudgetOfBytes(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	const each = 300 << 10
+	ids := w.askMany(20, each)
+	for _, id := range ids {
+		w.mustDecide(id, false, hana, strings.Repeat("r", 10_000))
+	}
+	m.most()
+	if feed := w.feed(); len(feed) != 14 { // the row with which 4 MiB are full is the last
+		t.Errorf("the feed brings %d of 20 requests of 300 KiB", len(feed))
+	}
+	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 200})
+	if err != nil || len(rs) != 14 {
+		t.Errorf("the list brings %d of 20, %v", len(rs), err)
+	}
+	if rs, err = w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 200, After: rs[len(rs)-1].ID}); err != nil || len(rs) != 6 {
+		t.Errorf("its next page brings %d, %v", len(rs), err)
+	}
+	if most, _ := m.most(); most.bytes > approval.ListBytes+each {
+		t.Errorf("a list read %d bytes", most.bytes)
+	}
+	// Events and notifications are small; that they have the same budget shows by a smaller one.
+	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventDecision, Bytes: 25_000})
+	if err != nil || len(es) != 3 {
+		t.Errorf("%d events of 10 KB within 25 KB, %v", len(es), err)
+	}
+	ns, err := w.gate.Notifications(w.ctx, approval.NotificationQuery{Limit: 20, Bytes: 1500})
+	if err != nil || len(ns) != 3 {
+		t.Errorf("%d notifications of half a KB within 1500 bytes, %v", len(ns), err)
+	}
+}
+
+func TestRule12_AStreamPassesForeignRowsOnce(t *testing.T) {
+	w := newWorld(t)
+	var seq int64
+	for i := range 5 {
+		c := call(fmt.Sprintf(`{"n":%d}`, i))
+		c.Agent = "other"
+		w.expect(c, approval.WordPending)
+	}
+	q := approval.EventQuery{Agent: "bot", Told: true, Limit: 2}
+	_, newest, err := w.gate.AuditRange(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	es, seq, more, err := w.gate.Follow(w.ctx, q)
+	if len(es) != 0 || seq != newest || more || err != nil {
+		t.Errorf("%d events up to %d, more %v, %v; want none up to %d", len(es), seq, more, err, newest)
+	}
+	w.askMany(3, 1)
+	var got []int64
+	for q.AfterSeq, more = seq, true; more; q.AfterSeq = seq {
+		if es, seq, more, err = w.gate.Follow(w.ctx, q); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range es {
+			got = append(got, e.Seq)
+		}
+	}
+	if want := []int64{newest + 1, newest + 2, newest + 3}; !slices.Equal(got, want) || seq != newest+3 {
+		t.Errorf("got %v up to %d, want %v", got, seq, want)
+	}
+}
+
+func TestRule12_AReadEndsPartOfWhatPiledUpAndAllThatItShows(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	w.askMany(1200, 1)
+	w.clock.advance(2 * time.Hour)
+	m.most()
+	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 10})
+	if err != nil || len(rs) != 10 {
+		t.Fatalf("%d requests, %v", len(rs), err)
+	}
+	for _, r := range rs { // the newest, which are ended last
+		if r.Status != approval.Expired {
+			t.Errorf("%s is told as %s", r.ID, r.Status)
+		}
+	}
+	if _, n := m.most(); n != 16+1+3 { // as many steps as a read takes, what the list shows, and the rest at the next look
+		t.Errorf("the list took %d transactions that write", n)
+	}
+}
+
+func TestRule12_PruningGoesInSteps(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	for i := range 1200 {
+		err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+			_, err := tx.FirstSight(fmt.Sprint("event ", i))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clock.advance(4 * 24 * time.Hour)
+	if n, err := w.gate.Prune(w.ctx); n != 1200 || err != nil {
+		t.Errorf("%d pruned, %v", n, err)
+	}
+	if _, n := m.most(); n != 3 {
+		t.Errorf("in %d transactions, want 3", n)
 	}
 }

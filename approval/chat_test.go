@@ -198,7 +198,7 @@ func TestShowComesInOrder(t *testing.T) {
 	}
 	out := w.gate.Outbox()
 	for part := 1; part <= 3; part++ {
-		ready, _, err := out.Ready(w.ctx, nil, 10)
+		ready, _, err := w.ready(10)
 		if err != nil || len(ready) != 1 || ready[0].Notification.Part != part || len(ready[0].Requests) != 1 {
 			t.Fatalf("part %d: %v, %+v", part, err, ready)
 		}
@@ -206,7 +206,7 @@ func TestShowComesInOrder(t *testing.T) {
 		if err != nil || len(begun) != 1 {
 			t.Fatal(err, begun)
 		}
-		if early, _, _ := out.Ready(w.ctx, nil, 10); len(early) != 0 {
+		if early, _, _ := w.ready(10); len(early) != 0 {
 			t.Errorf("part %d: another is ready before it went out", part)
 		}
 		if part > 1 && ready[0].Notification.ReplyTo != "" {
@@ -216,7 +216,7 @@ func TestShowComesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if more, _, _ := out.Ready(w.ctx, nil, 10); len(more) != 0 {
+	if more, _, _ := w.ready(10); len(more) != 0 {
 		t.Errorf("%d more", len(more))
 	}
 	// A part is no card: quoting it decides nothing.
@@ -245,7 +245,7 @@ var (
 func (w *world) fail(a approval.Address, reason string) {
 	w.t.Helper()
 	out := w.gate.Outbox()
-	ready, _, err := out.Ready(w.ctx, nil, 100)
+	ready, _, err := w.ready(100)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -534,7 +534,7 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 	w.send()
 	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
 	out := w.gate.Outbox()
-	ready, _, err := out.Ready(w.ctx, nil, 10)
+	ready, _, err := w.ready(10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -548,7 +548,7 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 	if begun, err := out.Begin(w.ctx, drawn); err != nil || len(drawn) != 1 || len(begun) != 0 {
 		t.Errorf("%d edits were drawn and %d begun, %v", len(drawn), len(begun), err)
 	}
-	ready, _, err = out.Ready(w.ctx, nil, 10)
+	ready, _, err = w.ready(10)
 	if err != nil || !slices.ContainsFunc(ready, func(d approval.Delivery) bool {
 		return d.Notification.Kind == approval.KindOutcome && d.Requests[0].ResolveReason == "wrong account"
 	}) {
@@ -566,7 +566,7 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 	out := w.gate.Outbox()
 	part := func() {
 		t.Helper()
-		ready, _, err := out.Ready(w.ctx, nil, 10)
+		ready, _, err := w.ready(10)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,9 +80,6 @@ func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran Ran, who Actor)
 // LongestCall is longer than any call may take that is sent on, with the report of what came of it.
 const LongestCall = time.Hour + 5*time.Minute
 
-// orphanBatch is how many requests one transaction of [Gate.Orphaned] and [Gate.Overdue] marks.
-const orphanBatch = 64
-
 // Orphaned marks every call that was sent on and of which nobody said what came of it as [RanUnknown],
 // and returns how many that were. It is for start-up, before any call is let through: whoever sent them
 // may have gone with the last process.
@@ -99,29 +96,34 @@ func (g *Gate) Overdue(ctx context.Context) (int, error) {
 func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, error) {
 	total := 0
 	for {
-		n := 0
+		n, more := 0, false
 		err := g.store.Update(ctx, func(tx Tx) error {
-			n = 0
-			rs, err := tx.UnderWay(orphanBatch)
+			n, more = 0, false
+			hs, err := tx.UnderWay(stepRequests)
 			if err != nil {
 				return err
 			}
-			for _, r := range rs { // oldest first
-				if tx.Now().Sub(r.DispatchedAt) < age {
+			wide := 0
+			for _, h := range hs { // oldest first
+				if tx.Now().Sub(h.DispatchedAt) < age {
 					return nil
 				}
-				if _, _, err := g.report(ctx, tx, r, RanUnknown, who); err != nil {
+				if more = wide >= stepBytes; more {
+					return nil
+				}
+				wide += h.Wide
+				if _, _, err := g.report(ctx, tx, h.Request, RanUnknown, who); err != nil {
 					return err
 				}
 				n++
 			}
+			more = len(hs) == stepRequests
 			return nil
 		})
 		if err != nil {
 			return total, err
 		}
-		total += n
-		if n < orphanBatch {
+		if total += n; !more {
 			return total, nil
 		}
 	}

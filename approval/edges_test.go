@@ -35,7 +35,7 @@ func (w *world) lastEdit() string {
 	out, shown := w.gate.Outbox(), ""
 	for range 60 {
 		w.clock.advance(time.Second)
-		ready, _, err := out.Ready(w.ctx, nil, 10)
+		ready, _, err := w.ready(10)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestAnEditDrawnBeforeAnotherDecisionIsDrawnAgain(t *testing.T) {
 	a, b := w.batchOfTwo()
 	w.mustDecide(a, true, hana, "")
 	out := w.gate.Outbox()
-	ready, _, err := out.Ready(w.ctx, nil, 10)
+	ready, _, err := w.ready(10)
 	if err != nil || len(ready) != 1 {
 		t.Fatal(ready, err)
 	}
@@ -79,7 +79,7 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 	a, b := w.batchOfTwo()
 	w.mustDecide(a, true, hana, "")
 	out := w.gate.Outbox()
-	ready, _, _ := out.Ready(w.ctx, nil, 10)
+	ready, _, _ := w.ready(10)
 	first, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}})
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
@@ -126,7 +126,7 @@ func TestAnyMessageOfAnAnswerCanBeQuoted(t *testing.T) {
 	w.send()
 	w.tap(approval.Tap{By: hana, Intent: approval.IntentPending, OneReply: true})
 	out := w.gate.Outbox()
-	ready, _, _ := out.Ready(w.ctx, nil, 1)
+	ready, _, _ := w.ready(1)
 	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestASpentReplyTokenIsNotTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.tap(approval.Tap{By: hana, Intent: approval.IntentApprove})
 	out := w.gate.Outbox()
-	ready, _, err := out.Ready(w.ctx, nil, 1)
+	ready, _, err := w.ready(1)
 	if err != nil || len(ready) != 1 || ready[0].Notification.ReplyTo == "" {
 		t.Fatal(ready, err)
 	}

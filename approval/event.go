@@ -64,7 +64,14 @@ type EventQuery struct {
 	AfterSeq  int64     // seq greater than
 	Ascending bool
 	Limit     int
+	Bytes     int // stop after the row with which their sizes are this much; 0: no limit
+	// Told narrows to what a stream may tell an agent of: no calls that were allowed or denied, and nothing of
+	// notifications.
+	Told bool
 }
+
+// Size is about how many bytes the event takes in a list.
+func (e Event) Size() int { return len(e.Data) + len(e.Reason) + smallRow }
 
 type correlationKey struct{}
 

@@ -607,6 +607,15 @@ func (g *Gate) settled(ctx context.Context, tx Tx, id string) (Request, error) {
 	return g.settle(ctx, tx, r)
 }
 
+// settledHead is settled for the narrow part.
+func (g *Gate) settledHead(ctx context.Context, tx Tx, id string) (Head, error) {
+	h, err := tx.Head(id)
+	if err != nil {
+		return Head{}, err
+	}
+	return g.settleHead(ctx, tx, h)
+}
+
 // consume lets the approved call through. The conditional statement decides; whoever finds it spent is
 // not let through.
 func (g *Gate) consume(ctx context.Context, tx Tx, r Request, dispatched bool) (Request, error) {

@@ -89,6 +89,11 @@ type Notification struct {
 	Note Note
 }
 
+// Size is about how many bytes the notification takes in a list.
+func (n Notification) Size() int {
+	return len(n.Body) + len(n.Receipt) + len(n.Text) + len(n.Error) + smallRow
+}
+
 // NotificationQuery selects notifications, newest first. Empty fields do not select.
 type NotificationQuery struct {
 	Status     NotificationStatus
@@ -103,4 +108,5 @@ type NotificationQuery struct {
 	Since      time.Time // created at or after
 	Narrow     bool      // without Body
 	Limit      int       // 0: no limit
+	Bytes      int       // stop after the row with which their sizes are this much; 0: no limit
 }

@@ -25,50 +25,57 @@ type Delivery struct {
 }
 
 // Ready returns notifications that can be sent now: those of ids, or with nil ids whatever is due. next
-// is when more will be due, the zero time when nothing waits. It changes nothing.
-func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []Delivery, next time.Time, err error) {
+// is when more will be due, the zero time when nothing waits. It changes nothing, and reads the narrow part of each
+// row alone, however many wait for a channel that is paused: [Outbox.Load] brings the rest of one.
+func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []Notification, next time.Time, err error) {
 	err = o.g.store.View(ctx, func(tx Tx) error {
 		ready = nil
-		var ns []Notification
-		var err error
 		if ids == nil {
-			if ns, err = tx.Sendable(limit); err != nil {
+			if ready, err = tx.Sendable(limit); err != nil {
 				return err
 			}
 		}
 		for _, id := range ids {
-			if len(ns) == limit {
+			if len(ready) == limit {
 				break
 			}
-			n, err := tx.Notification(id)
+			n, err := tx.Waiting(id)
 			if err != nil {
 				return err
 			}
 			if n.sendable(tx.Now()) {
-				ns = append(ns, n)
+				ready = append(ready, n)
 			}
-		}
-		for _, n := range ns {
-			d := Delivery{Notification: o.g.toldNotification(n)}
-			if len(n.Body) == 0 {
-				if d.Requests, err = shown(tx, n); err != nil {
-					return err
-				}
-				d.Requests = o.g.toldAll(d.Requests)
-			}
-			if n.TargetID != "" {
-				t, err := tx.Notification(n.TargetID)
-				if err != nil {
-					return err
-				}
-				d.Target = &t
-			}
-			ready = append(ready, d)
 		}
 		next, err = tx.NextSendable()
 		return err
 	})
 	return ready, next, err
+}
+
+// Load returns a notification that is about to be sent, whole.
+func (o *Outbox) Load(ctx context.Context, id string) (Delivery, error) {
+	var d Delivery
+	err := o.g.store.View(ctx, func(tx Tx) (err error) {
+		d = Delivery{}
+		if d.Notification, err = tx.Notification(id); err != nil {
+			return err
+		}
+		if len(d.Notification.Body) == 0 {
+			if d.Requests, err = shown(tx, d.Notification); err != nil {
+				return err
+			}
+			d.Requests = o.g.toldAll(d.Requests)
+		}
+		d.Notification = o.g.toldNotification(d.Notification)
+		if d.Notification.TargetID == "" {
+			return nil
+		}
+		t, err := tx.Notification(d.Notification.TargetID)
+		d.Target = &t
+		return err
+	})
+	return d, err
 }
 
 // Seen tells how new the state is that the delivery's requests are in: it grows whenever one ends, or is
@@ -387,9 +394,10 @@ func (e Event) NotificationID() string {
 	return d.ID
 }
 
-// Notifications lists the notification log, newest first.
+// Notifications lists the notification log, newest first and without bodies, at most [ListBytes] of it.
 func (g *Gate) Notifications(ctx context.Context, q NotificationQuery) ([]Notification, error) {
 	var ns []Notification
+	q.Narrow, q.Bytes = true, listBytes(q.Bytes)
 	err := g.store.View(ctx, func(tx Tx) (err error) {
 		ns, err = tx.Notifications(q)
 		return err
@@ -577,19 +585,25 @@ const rememberEvent = 3 * 24 * time.Hour
 // Prune drops what is no longer needed: webhook event ids after three days, endings after a day or
 // remember_denial, whichever is longer.
 func (g *Gate) Prune(ctx context.Context) (int, error) {
-	n := 0
+	total := 0
 	keep := max(rememberUse, g.Policy().Terms().RememberDenial)
-	err := g.store.Update(ctx, func(tx Tx) (err error) {
-		n, err = tx.Prune(tx.Now().Add(-rememberEvent), tx.Now().Add(-keep))
-		return err
-	})
-	return n, err
+	for {
+		n := 0
+		err := g.store.Update(ctx, func(tx Tx) (err error) {
+			n, err = tx.Prune(tx.Now().Add(-rememberEvent), tx.Now().Add(-keep), stepRows)
+			return err
+		})
+		if total += n; err != nil || n < stepRows {
+			return total, err
+		}
+	}
 }
 
-// Audit lists audit events.
+// Audit lists audit events, at most [ListBytes] of them.
 func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
 	var es []Event
 	q.Since, q.Until = g.store.FromWall(q.Since), g.store.FromWall(q.Until)
+	q.Bytes = listBytes(q.Bytes)
 	err := g.store.View(ctx, func(tx Tx) (err error) {
 		es, err = tx.Events(q)
 		return err
@@ -598,6 +612,35 @@ func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
 		es[i].At = g.store.ToWall(es[i].At)
 	}
 	return es, err
+}
+
+// Follow returns the next audit events of an ascending q, and the seq to go on from: that of the last of them, or the
+// newest there is once no other is left; more says that there may be others. So what q does not select is passed over
+// once, not at every look.
+func (g *Gate) Follow(ctx context.Context, q EventQuery) (es []Event, upTo int64, more bool, err error) {
+	q.Ascending, q.Bytes = true, listBytes(q.Bytes)
+	err = g.store.View(ctx, func(tx Tx) error {
+		_, newest, err := tx.SeqRange()
+		if err != nil {
+			return err
+		}
+		if es, err = tx.Events(q); err != nil {
+			return err
+		}
+		size := 0
+		for _, e := range es {
+			size += e.Size()
+		}
+		more, upTo = len(es) > 0 && (len(es) == q.Limit || size >= q.Bytes), max(newest, q.AfterSeq)
+		if more {
+			upTo = es[len(es)-1].Seq
+		}
+		return nil
+	})
+	for i := range es {
+		es[i].At = g.store.ToWall(es[i].At)
+	}
+	return es, upTo, more, err
 }
 
 // AuditRange returns the oldest and newest seq on record, zeros for none.

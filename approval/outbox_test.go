@@ -29,7 +29,7 @@ func TestRule7_ACrashedSendIsTriedAgainWithTheSameBytesAndKey(t *testing.T) {
 	w := newWorld(t)
 	w.check(transfer)
 	out := w.gate.Outbox()
-	ready, _, err := out.Ready(w.ctx, nil, 1)
+	ready, _, err := w.ready(1)
 	if err != nil || len(ready) != 1 || len(ready[0].Requests) != 1 {
 		t.Fatal(ready, err)
 	}
@@ -71,7 +71,7 @@ func TestASentCardIsEditedOnceItsRequestEnds(t *testing.T) {
 	if ns[2].TargetID != ns[1].ID {
 		t.Errorf("edits %s, want %s", ns[2].TargetID, ns[1].ID)
 	}
-	ready, _, err := w.gate.Outbox().Ready(w.ctx, nil, 10)
+	ready, _, err := w.ready(10)
 	if err != nil || len(ready) != 1 || ready[0].Target == nil || string(ready[0].Target.Receipt) != `{"ts":"1"}` || ready[0].Requests[0].Status != approval.Denied {
 		t.Errorf("%+v, %v", ready, err)
 	}
@@ -81,7 +81,7 @@ func TestACardOnItsWayWhenTheRequestEndsIsEditedToo(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	out := w.gate.Outbox()
-	ready, _, _ := out.Ready(w.ctx, nil, 10)
+	ready, _, _ := w.ready(10)
 	slack := ready[slices.IndexFunc(ready, func(d approval.Delivery) bool { return d.Notification.Channel == "slack" })]
 	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: slack.Notification, Body: []byte("{}"), Lease: time.Minute}})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	w.send()
 	w.mustDecide(id, true, hana, "")
 	out := w.gate.Outbox()
-	ready, _, _ := out.Ready(w.ctx, nil, 10)
+	ready, _, _ := w.ready(10)
 	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
 	if err != nil || len(begun) != 1 {
 		t.Fatal(begun, err)
@@ -108,13 +108,13 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
-	if ready, _, _ := out.Ready(w.ctx, nil, 10); len(ready) != 0 {
+	if ready, _, _ := w.ready(10); len(ready) != 0 {
 		t.Fatalf("the second edit is ready while the first is on its way: %q", ready[0].Notification.Kind)
 	}
 	if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	ready, _, _ = out.Ready(w.ctx, nil, 10)
+	ready, _, _ = w.ready(10)
 	if len(ready) != 1 || ready[0].Requests[0].Status != approval.Cancelled {
 		t.Errorf("after the first edit: %d ready", len(ready))
 	}
@@ -126,7 +126,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 	out := w.gate.Outbox()
 	begin := func() approval.Notification {
 		t.Helper()
-		ready, _, err := out.Ready(w.ctx, nil, 1)
+		ready, _, err := w.ready(1)
 		if err != nil || len(ready) == 0 {
 			t.Fatal(ready, err)
 		}
@@ -163,7 +163,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 func failAll(t *testing.T, w *world) {
 	t.Helper()
 	out := w.gate.Outbox()
-	ready, _, err := out.Ready(w.ctx, nil, 100)
+	ready, _, err := w.ready(100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestABatchComesAsOneCard(t *testing.T) {
 	w.expectLog(approval.NotificationQuery{Kind: approval.KindOutcome}, "slack outcome queued")
 	w.mustDecide(outs[2].Request.ID, false, hana, "")
 	w.expectLog(approval.NotificationQuery{Kind: approval.KindOutcome}, "slack outcome queued") // the one that waits shows both
-	ready, _, err := w.gate.Outbox().Ready(w.ctx, nil, 10)
+	ready, _, err := w.ready(10)
 	if err != nil || len(ready) != 1 || len(ready[0].Requests) != 2 {
 		t.Errorf("%d ready, %v", len(ready), err)
 	}
@@ -314,7 +314,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 	begin := func(w *world, channel string) approval.Notification {
 		w.t.Helper()
 		out := w.gate.Outbox()
-		ready, _, err := out.Ready(w.ctx, nil, 10)
+		ready, _, err := w.ready(10)
 		if err != nil {
 			w.t.Fatal(err)
 		}

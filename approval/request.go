@@ -78,6 +78,14 @@ type Request struct {
 	Previous *Use   // the last use of the same key within 24 h before this request was made
 }
 
+// Size is about how many bytes the request takes in a list.
+func (r Request) Size() int {
+	return len(r.Args) + len(r.Rationale) + len(r.Preview) + len(r.HumanMessage) + len(r.ResolveReason) + smallRow
+}
+
+// smallRow is what a row takes beside what may be large.
+const smallRow = 512
+
 // Head is a request without what may be large: Args, Rationale, Preview and what is stored behind them, ToolDigest,
 // ToolSeen, Task, DispatchedAt and Ran, are not read. It is what a step needs that ends or counts requests.
 type Head struct {

@@ -675,7 +675,7 @@ func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	out := w.gate.Outbox()
 	fail := func() {
-		ready, _, err := out.Ready(w.ctx, nil, 10)
+		ready, _, err := w.ready(10)
 		if err != nil {
 			t.Fatal(err)
 		}

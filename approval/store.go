@@ -60,8 +60,8 @@ type Tx interface {
 	// Report records what came of a dispatched request that has no outcome yet, or an unknown one and now
 	// another.
 	Report(id string, ran Ran) (bool, error)
-	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first.
-	UnderWay(limit int) ([]Request, error)
+	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first; DispatchedAt is read too.
+	UnderWay(limit int) ([]Head, error)
 	// Tasks returns the agent's live requests with Task set in the order of their ids; every agent's for "".
 	Tasks(agent string) ([]Request, error)
 	// LiveAgents returns the names of the agents that have live requests.
@@ -77,8 +77,8 @@ type Tx interface {
 	// AddSession records that session asked for the request; a repetition changes nothing.
 	AddSession(id, session string) error
 	// Feed returns the agent's ended, unacknowledged requests in the order of ResolvedSeq; a session
-	// other than "" narrows it to what that session asked for.
-	Feed(agent, session string, limit int) ([]Request, error)
+	// other than "" narrows it to what that session asked for. It stops after the one with which their sizes are bytes.
+	Feed(agent, session string, limit, bytes int) ([]Request, error)
 	// Ack sets acked_at on the agent's ended request if it was not set.
 	Ack(agent, id string) (bool, error)
 
@@ -98,8 +98,10 @@ type Tx interface {
 	Notifications(q NotificationQuery) ([]Notification, error)
 	// Sendable returns queued and retrying notifications whose next_attempt_at is at or before Now and
 	// that no sender holds, oldest next_attempt_at first; an outcome only while no other outcome of the
-	// same target is held, and one of each target. For replies and cards alike.
+	// same target is held, and one of each target. For replies and cards alike. Of each it reads who and what it is
+	// for and when it is due, none of its content; Waiting reads the same of one.
 	Sendable(limit int) ([]Notification, error)
+	Waiting(id string) (Notification, error)
 	// NextSendable returns when the next queued or retrying notification will be due: the later of
 	// next_attempt_at and lease_until of the earliest; the zero time when none waits.
 	NextSendable() (time.Time, error)
@@ -123,8 +125,8 @@ type Tx interface {
 	// FirstSight records an inbound event's id and reports whether it was new.
 	FirstSight(eventID string) (bool, error)
 	// Prune deletes webhook_events seen before events and recent_endings whose newest part is before
-	// endings; it returns how many rows went.
-	Prune(events, endings time.Time) (int, error)
+	// endings, at most limit of each; it returns how many rows went.
+	Prune(events, endings time.Time, limit int) (int, error)
 }
 
 // RequestQuery selects requests, newest first. Empty fields do not select.
@@ -135,6 +137,7 @@ type RequestQuery struct {
 	Risk   Risk
 	After  string // requests with a smaller id
 	Limit  int    // 0: no limit
+	Bytes  int    // stop after the row with which their sizes are this much; 0: no limit
 }
 
 // Commit is what a store tells of a group of updates once it is durable, in commit order.

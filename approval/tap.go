@@ -250,7 +250,7 @@ func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	}
 	e := Event{Type: EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove), Reason: "unclear", Data: marshal(map[string]any{"via": t.Channel})}
 	var text string
-	var open []Request
+	var open []Head
 	if len(ids) == 0 {
 		var total int
 		if open, total, err = g.waiting(ctx, tx); err != nil {
@@ -262,7 +262,7 @@ func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	} else {
 		var over []string
 		for _, id := range ids {
-			r, err := g.settled(ctx, tx, id)
+			r, err := g.settledHead(ctx, tx, id)
 			switch {
 			case errors.Is(err, ErrNotFound):
 				over = append(over, g.say(t.By, SayNoRequest))
@@ -272,7 +272,7 @@ func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 				e.ApprovalID, e.Agent, e.Tool, e.Risk = r.ID, r.Agent, r.Target(), r.Risk
 				open = append(open, r)
 			default:
-				over = append(over, g.late(t, r))
+				over = append(over, g.late(t, r.Request))
 			}
 		}
 		if text = strings.Join(over, "\n"); len(open) > 0 {
@@ -485,7 +485,7 @@ func (g *Gate) late(t Tap, r Request) string {
 func (g *Gate) aim(ctx context.Context, tx Tx, t Tap) (targets []string, answer Tapped, err error) {
 	switch {
 	case t.RequestID != "":
-		batch, err := tx.Batch(t.RequestID)
+		batch, err := tx.BatchHeads(t.RequestID)
 		if err != nil {
 			return nil, Tapped{}, err
 		}
@@ -546,7 +546,7 @@ func (g *Gate) quoted(tx Tx, t Tap) ([]string, error) {
 	if err != nil || !n.showsCard() {
 		return nil, err
 	}
-	rs, err := shown(tx, n)
+	rs, err := shownHeads(tx, n)
 	var ids []string
 	for _, r := range rs {
 		ids = append(ids, r.ID)
@@ -556,7 +556,7 @@ func (g *Gate) quoted(tx Tx, t Tap) ([]string, error) {
 
 // quotedRow finds the notification whose message the words quote, the zero Notification for none.
 func (g *Gate) quotedRow(tx Tx, t Tap) (Notification, error) {
-	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1})
+	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1, Narrow: true})
 	if err == nil && len(ns) == 0 {
 		ns, err = g.quotedAmong(tx, t)
 	}
@@ -580,7 +580,7 @@ func (g *Gate) quotedAmong(tx Tx, t Tap) ([]Notification, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true, Since: tx.Now().Add(-quotedSince), Limit: quotedAmong})
+	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true, Since: tx.Now().Add(-quotedSince), Limit: quotedAmong, Narrow: true})
 	for _, n := range ns {
 		if bytes.Contains(n.Receipt, id) {
 			return []Notification{n}, err
@@ -612,18 +612,18 @@ func (g *Gate) bareWord(ctx context.Context, tx Tx, t Tap) (targets []string, an
 }
 
 // waiting returns the newest pending requests, as many as one answer brings, and how many there are.
-func (g *Gate) waiting(ctx context.Context, tx Tx) (newest []Request, total int, err error) {
+func (g *Gate) waiting(ctx context.Context, tx Tx) (newest []Head, total int, err error) {
 	if _, _, err := g.endSome(ctx, tx); err != nil {
 		return nil, 0, err
 	}
 	if total, err = tx.CountPending(""); err != nil {
 		return nil, 0, err
 	}
-	newest, err = tx.Requests(RequestQuery{Status: Pending, Limit: maxReplyCards})
+	newest, err = tx.Heads(RequestQuery{Status: Pending, Limit: maxReplyCards})
 	return newest, total, err
 }
 
-func (g *Gate) waitingLine(t Tap, newest []Request, total int) string {
+func (g *Gate) waitingLine(t Tap, newest []Head, total int) string {
 	switch {
 	case total == 0:
 		return g.say(t.By, SayNothingWaits)
@@ -638,7 +638,7 @@ func (g *Gate) waitingLine(t Tap, newest []Request, total int) string {
 // reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
 // several cards into one message each goes as its own, so that each can be edited later. Of n the text,
 // what it is about and its note are taken.
-func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Request) error {
+func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Head) error {
 	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, KindReply, t.ReplyTo
 	if t.By.Kind == Stranger {
 		n.Note = NoteStranger

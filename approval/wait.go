@@ -198,16 +198,20 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 	return r, err
 }
 
+// viewSteps is how many steps of what is due a read ends first. More has piled up only while the gate was down, and
+// [Gate.Run] is at work on it.
+const viewSteps = 16
+
 // view reads with nothing due left: if something is, it is ended first.
 func (g *Gate) view(ctx context.Context, fn func(tx Tx) error) error {
-	for {
+	for step := 0; ; step++ {
 		due := false
 		err := g.store.View(ctx, func(tx Tx) error {
-			rs, err := tx.Due(1)
+			hs, err := tx.Due(1)
 			if err != nil {
 				return err
 			}
-			if due = len(rs) > 0; due {
+			if due = len(hs) > 0 && step < viewSteps; due {
 				return nil
 			}
 			return fn(tx)
@@ -215,7 +219,11 @@ func (g *Gate) view(ctx context.Context, fn func(tx Tx) error) error {
 		if err != nil || !due {
 			return err
 		}
-		if _, err := g.Expire(ctx); err != nil {
+		err = g.store.Update(ctx, func(tx Tx) error {
+			_, _, err := g.endSome(ctx, tx)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -248,21 +256,59 @@ func visibleTo(who Actor, r Request, err error) (Request, error) {
 	return r, err
 }
 
-// Requests lists requests, newest first.
+// ListBytes is about how many bytes of rows one list brings, the row with which it is reached included; the next
+// page brings the others.
+const ListBytes = 4 << 20
+
+// listBytes is the budget of a list for which a caller asks for want.
+func listBytes(want int) int {
+	if want <= 0 {
+		return ListBytes
+	}
+	return min(want, ListBytes)
+}
+
+// Requests lists requests, newest first, at most [ListBytes] of them.
 func (g *Gate) Requests(ctx context.Context, q RequestQuery) ([]Request, error) {
-	var rs []Request
-	err := g.view(ctx, func(tx Tx) (err error) {
-		rs, err = tx.Requests(q)
-		return err
-	})
-	return g.toldAll(rs), err
+	q.Bytes = listBytes(q.Bytes)
+	for {
+		var rs []Request
+		var late []string // due, among more that is due than view has ended
+		err := g.view(ctx, func(tx Tx) (err error) {
+			rs, err = tx.Requests(q)
+			for _, r := range rs {
+				if r.Due(tx.Now()) {
+					late = append(late, r.ID)
+				}
+			}
+			return err
+		})
+		if err != nil || len(late) == 0 {
+			return g.toldAll(rs), err
+		}
+		for len(late) > 0 {
+			n := min(len(late), stepRequests)
+			err := g.store.Update(ctx, func(tx Tx) error {
+				for _, id := range late[:n] {
+					if _, err := g.settledHead(ctx, tx, id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			late = late[n:]
+		}
+	}
 }
 
 // maxFeed is how many endings one look at the feed brings; acknowledging them brings the next.
 const maxFeed = 200
 
-// Resolved returns the agent's endings that it has not acknowledged, oldest first, at most 200;
-// session other than "" narrows them to what that session asked for. With nothing there it holds up
+// Resolved returns the agent's endings that it has not acknowledged, oldest first, at most 200 and
+// [ListBytes] of them; session other than "" narrows them to what that session asked for. With nothing there it holds up
 // to wait for the first to come.
 func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Duration) ([]Request, error) {
 	var wake <-chan struct{}
@@ -277,7 +323,7 @@ func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Du
 	for {
 		var rs []Request
 		err := g.view(ctx, func(tx Tx) (err error) {
-			rs, err = tx.Feed(agent, session, maxFeed)
+			rs, err = tx.Feed(agent, session, maxFeed, ListBytes)
 			return err
 		})
 		if err != nil || len(rs) > 0 || wait <= 0 {
@@ -308,6 +354,7 @@ const MaxAck = 1000
 const (
 	stepRequests = 64
 	stepBytes    = 4 << 20
+	stepRows     = 500 // small ones, that only go
 )
 
 // Ack takes endings out of the agent's feed, in steps that others' work can come between. It is idempotent, and

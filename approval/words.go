@@ -91,7 +91,7 @@ func (g *Gate) explain(ctx context.Context, tx Tx, t Tap, r Request, reason stri
 // askedLast returns the reply that asked the tapper for a reason, if it is the last thing that they
 // were told on this channel and not long ago; or the one about the request whose card they quote.
 func (g *Gate) askedLast(tx Tx, t Tap) (*Notification, error) {
-	q := NotificationQuery{Channel: t.Channel, Recipient: t.From, Kind: KindReply, Since: tx.Now().Add(-askedFor), Limit: 1}
+	q := NotificationQuery{Channel: t.Channel, Recipient: t.From, Kind: KindReply, Since: tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
 	if t.QuotedID != "" {
 		q.Limit = quotedAmong
 	}
@@ -113,7 +113,7 @@ func (g *Gate) askedLast(tx Tx, t Tap) (*Notification, error) {
 		if err != nil || row.ID == "" {
 			return nil, err
 		}
-		rs, err := shown(tx, row)
+		rs, err := shownHeads(tx, row)
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func (g *Gate) command(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 		_, out, err := g.refuseTap(ctx, tx, t)
 		return out, err
 	}
-	answer := func(text string, cards []Request) (Tapped, error) {
+	answer := func(text string, cards []Head) (Tapped, error) {
 		return Tapped{Text: text}, g.reply(tx, t, Notification{Text: text}, cards)
 	}
 	switch t.Intent {
@@ -219,7 +219,7 @@ func (g *Gate) showAll(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 			return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
 		}
 	}
-	if batch, err := tx.Batch(id); err != nil || len(batch) > 0 && id != "" {
+	if batch, err := tx.BatchHeads(id); err != nil || len(batch) > 0 && id != "" {
 		out := Tapped{Text: g.say(t.By, SayQuotesMany, "n", len(batch), "word", string(IntentShow))}
 		return out, errors.Join(err, g.reply(tx, t, Notification{Text: out.Text}, nil))
 	}
@@ -266,7 +266,7 @@ const (
 // logText tells what became of the newest cards and edits. Answers to what was typed would crowd them
 // out, so only those of them are told that did not arrive.
 func (g *Gate) logText(tx Tx, t Tap) (string, error) {
-	ns, err := tx.Notifications(NotificationQuery{Limit: logAmong})
+	ns, err := tx.Notifications(NotificationQuery{Limit: logAmong, Narrow: true})
 	if err != nil {
 		return "", err
 	}

@@ -242,7 +242,7 @@ func (w *world) notifications(q approval.NotificationQuery) []approval.Notificat
 func (w *world) send() []approval.Notification {
 	w.t.Helper()
 	out := w.gate.Outbox()
-	ready, _, err := out.Ready(w.ctx, nil, 100)
+	ready, _, err := w.ready(100)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -267,4 +267,19 @@ func wantCode(t testing.TB, err error, want approval.Code) {
 	if got := approval.CodeOf(err); got != want {
 		t.Fatalf("got code %q (%v), want %q", got, err, want)
 	}
+}
+
+// ready returns what can be sent now, loaded, and when more can be.
+func (w *world) ready(limit int) (ds []approval.Delivery, next time.Time, err error) {
+	w.t.Helper()
+	out := w.gate.Outbox()
+	ns, next, err := out.Ready(w.ctx, nil, limit)
+	for _, n := range ns {
+		d, err := out.Load(w.ctx, n.ID)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ds = append(ds, d)
+	}
+	return ds, next, err
 }

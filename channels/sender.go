@@ -16,8 +16,10 @@ import (
 
 // Outbox is the queue that a [Sender] works off: approval.Outbox.
 type Outbox interface {
-	// Ready returns what can be sent now, of ids or with nil ids of all, and when more will be due.
-	Ready(ctx context.Context, ids []string, limit int) (ready []approval.Delivery, next time.Time, err error)
+	// Ready returns what can be sent now, of ids or with nil ids of all, and when more will be due: of each what it is,
+	// not what it says. Load brings one whole.
+	Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error)
+	Load(ctx context.Context, id string) (approval.Delivery, error)
 	// Begin takes notifications for a while and counts the attempt; it leaves out those it did not get.
 	Begin(ctx context.Context, tries []approval.Try) ([]approval.Notification, error)
 	Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error
@@ -126,7 +128,7 @@ type lane struct {
 	name    string
 	channel Channel // nil: rows of a channel that is not configured
 	sending int
-	backlog []approval.Delivery
+	backlog []approval.Notification
 	held    map[class]time.Time // the platform wished to be left alone until then
 	paused  string              // why; "" for not
 	trips   int                 // how often it was paused since its last success
@@ -181,8 +183,8 @@ func (s *Sender) Reload(m Maker, chs ...Channel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
-		for _, d := range l.backlog {
-			delete(s.busy, d.Notification.ID)
+		for _, n := range l.backlog {
+			delete(s.busy, n.ID)
 		}
 		l.backlog = nil
 		s.resume(l)
@@ -313,7 +315,7 @@ func (s *Sender) scan(ctx context.Context) {
 }
 
 // found takes up what a look at the queue found, and reports whether there was anything to take.
-func (s *Sender) found(ready []approval.Delivery, next time.Time, err error) bool {
+func (s *Sender) found(ready []approval.Notification, next time.Time, err error) bool {
 	now := s.now()
 	if err != nil {
 		if s.running.Err() == nil {
@@ -323,8 +325,8 @@ func (s *Sender) found(ready []approval.Delivery, next time.Time, err error) boo
 		return false
 	}
 	took := false
-	for _, d := range ready {
-		took = s.accept(d, now) || took
+	for _, n := range ready {
+		took = s.accept(n, now) || took
 	}
 	switch {
 	case next.IsZero():
@@ -336,9 +338,8 @@ func (s *Sender) found(ready []approval.Delivery, next time.Time, err error) boo
 	return took
 }
 
-// accept sends d, now or when its channel has a hand free, and reports whether it did.
-func (s *Sender) accept(d approval.Delivery, now time.Time) bool {
-	n := d.Notification
+// accept sends n, now or when its channel has a hand free, and reports whether it did.
+func (s *Sender) accept(n approval.Notification, now time.Time) bool {
 	if s.busy[n.ID] || s.running.Err() != nil {
 		return false
 	}
@@ -357,31 +358,31 @@ func (s *Sender) accept(d approval.Delivery, now time.Time) bool {
 	switch {
 	case l.sending < s.parallel:
 		s.busy[n.ID] = true
-		s.start(l, d)
+		s.start(l, n)
 	case len(l.backlog) >= backlogMost:
 		s.behind = true
 		return false
 	case n.Kind == approval.KindReply:
 		// Somebody is waiting for it, and its reply token dies soon.
 		s.busy[n.ID] = true
-		l.backlog = append([]approval.Delivery{d}, l.backlog...)
+		l.backlog = append([]approval.Notification{n}, l.backlog...)
 	default:
 		s.busy[n.ID] = true
-		l.backlog = append(l.backlog, d)
+		l.backlog = append(l.backlog, n)
 	}
 	return true
 }
 
-func (s *Sender) start(l *lane, d approval.Delivery) {
+func (s *Sender) start(l *lane, n approval.Notification) {
 	l.sending++
 	maker, ctx := s.maker, s.running
 	s.workers.Go(func() {
-		r := s.try(ctx, l.channel, maker, d)
+		r := s.try(ctx, l.channel, maker, n)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.sending--
-		delete(s.busy, d.Notification.ID)
-		s.finished(l, d.Notification, r)
+		delete(s.busy, n.ID)
+		s.finished(l, n, r)
 	})
 }
 
@@ -412,18 +413,18 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 		s.nudge()
 	}
 	for len(l.backlog) > 0 && l.sending < s.parallel {
-		d := l.backlog[0]
+		next := l.backlog[0]
 		l.backlog = l.backlog[1:]
-		until := l.held[classOf(d.Notification.Kind)]
+		until := l.held[classOf(next.Kind)]
 		switch {
 		case s.running.Err() != nil, l.paused != "":
-			delete(s.busy, d.Notification.ID) // it stays in the queue
+			delete(s.busy, next.ID) // it stays in the queue
 		case now.Before(until):
-			delete(s.busy, d.Notification.ID)
+			delete(s.busy, next.ID)
 			s.at(until)
 			s.nudge()
 		default:
-			s.start(l, d)
+			s.start(l, next)
 		}
 	}
 	if s.behind && len(l.backlog) < s.parallel {
@@ -498,8 +499,18 @@ func (s *Sender) probeOnce(ctx context.Context, ch Channel) error {
 
 // try takes one notification through one try. ctx is Run's: once it is done nothing is begun, but what
 // was begun is finished and recorded.
-func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, d approval.Delivery) outcome {
-	n := d.Notification
+func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.Notification) outcome {
+	if ctx.Err() != nil {
+		return outcome{}
+	}
+	d, err := s.outbox.Load(ctx, n.ID)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("a notification could not be read; trying again", "notification_id", n.ID, "err", err)
+		}
+		return outcome{retryAt: s.now().Add(storeRetry)}
+	}
+	n = d.Notification
 	body, more, rendered := Body(n.Body), n.More, error(nil)
 	if len(body) == 0 && ch != nil {
 		body, more, rendered = s.render(ch, maker, d)

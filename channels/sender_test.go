@@ -29,7 +29,7 @@ type memory struct {
 	ahead   time.Duration // of this machine's clock
 
 	readErr, beginErr, recordErr error
-	reads                        int
+	reads, loads                 int
 }
 
 func newMemory() *memory {
@@ -101,7 +101,7 @@ func dueAt(n *approval.Notification) time.Time {
 	return n.NextAttemptAt
 }
 
-func (m *memory) Ready(ctx context.Context, ids []string, limit int) (ready []approval.Delivery, next time.Time, err error) {
+func (m *memory) Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads++
@@ -120,9 +120,18 @@ func (m *memory) Ready(ctx context.Context, ids []string, limit int) (ready []ap
 		if dueAt(n).After(m.now()) || ids != nil && !slices.Contains(ids, n.ID) || len(ready) == limit {
 			continue
 		}
-		ready = append(ready, approval.Delivery{Notification: *n, Target: m.targets[n.TargetID]})
+		narrow := approval.Notification{ID: n.ID, Channel: n.Channel, Kind: n.Kind, Narrow: true}
+		ready = append(ready, narrow)
 	}
 	return ready, next, nil
+}
+
+func (m *memory) Load(_ context.Context, id string) (approval.Delivery, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loads++
+	n := *m.find(id)
+	return approval.Delivery{Notification: n, Target: m.targets[n.TargetID]}, nil
 }
 
 func (m *memory) Begin(ctx context.Context, tries []approval.Try) ([]approval.Notification, error) {
@@ -605,8 +614,9 @@ func TestHangingChannelBlocksNoOther(t *testing.T) {
 	})
 }
 
-// More rows than are read at once, most of them of a paused channel, do not hide the others.
-func TestPausedRowsHideNoOthers(t *testing.T) {
+// More rows than are read at once, most of them of a paused channel, do not hide the others; and what they would
+// send is not read while they wait.
+func TestRule12_PausedRowsHideNoOthersAndAreNotLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
 		other := &phone{name: "slack"}
@@ -617,7 +627,7 @@ func TestPausedRowsHideNoOthers(t *testing.T) {
 			m.put(row(fmt.Sprint("l", i), "line", approval.KindRequest))
 		}
 		synctest.Wait()
-		m.set(func() { m.ids = nil })
+		m.set(func() { m.ids, m.loads = nil, 0 })
 		m.put(row("s", "slack", approval.KindRequest))
 		m.set(func() { m.flood = true }) // too many to name
 		synctest.Wait()
@@ -625,6 +635,11 @@ func TestPausedRowsHideNoOthers(t *testing.T) {
 		if got := b.get("s").Status; got != approval.Sent {
 			t.Errorf("the other channel's row is %s", got)
 		}
+		m.set(func() {
+			if m.loads != 1 {
+				t.Errorf("%d notifications were loaded, want the one that was sent", m.loads)
+			}
+		})
 	})
 }
 

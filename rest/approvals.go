@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,19 +22,24 @@ func (s *Server) waiting(ctx context.Context, x *exchange) (context.Context, con
 	return ctx, func() { stop(); cancel() }
 }
 
-// maxPage is how many bytes of requests one answer brings; a page ends early, with a cursor, so that
-// large args do not make an answer of hundreds of megabytes.
-const maxPage = 8 << 20
-
-// fitting returns how many of rs fit into one answer, at least one.
-func fitting(rs []approval.Request) int {
-	size := 0
-	for i, r := range rs {
-		if size += len(r.Args) + len(r.Rationale) + len(r.Preview); size > maxPage && i > 0 {
-			return i
-		}
+// page reads at most limit rows of a list, which ends earlier where its rows are large, and reports whether there are
+// more. read brings at most so many of the rows that come after one, nil: of all, and approval.ListBytes of them.
+func page[T interface{ Size() int }](limit int, read func(after *T, limit int) ([]T, error)) (rows []T, more bool, err error) {
+	if rows, err = read(nil, limit+1); err != nil {
+		return nil, false, err
 	}
-	return len(rs)
+	if len(rows) > limit {
+		return rows[:limit:limit], true, nil
+	}
+	size := 0
+	for _, r := range rows {
+		size += r.Size()
+	}
+	if size < approval.ListBytes || len(rows) == 0 {
+		return rows, false, nil
+	}
+	rest, err := read(&rows[len(rows)-1], 1)
+	return rows, len(rest) > 0, err
 }
 
 func (s *Server) resolved(ctx context.Context, x *exchange) error {
@@ -54,7 +58,7 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs[:fitting(rs)], wireRequest)})
+	return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, wireRequest)})
 }
 
 func (s *Server) ack(ctx context.Context, x *exchange) error {
@@ -119,10 +123,6 @@ func (s *Server) approval(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, wireRequest(r))
 }
 
-// listChunk is how many rows are read at once, so that a page of large args is never in memory whole
-// several times over.
-const listChunk = 50
-
 func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	f := fields{query: x.query}
 	q := approval.RequestQuery{
@@ -133,23 +133,18 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	var page []approval.Request
-	more := true
-	for more && len(page) <= limit && fitting(page) == len(page) {
-		q.Limit = min(listChunk, limit+1-len(page))
-		rs, err := s.gate.Requests(ctx, q)
-		if err != nil {
-			return err
+	rows, more, err := page(limit, func(after *approval.Request, n int) ([]approval.Request, error) {
+		if q.Limit = n; after != nil {
+			q.After = after.ID
 		}
-		page, more = append(page, rs...), len(rs) == q.Limit
-		if len(rs) > 0 {
-			q.After = rs[len(rs)-1].ID
-		}
+		return s.gate.Requests(ctx, q)
+	})
+	if err != nil {
+		return err
 	}
-	n := min(limit, fitting(page))
-	list := approvalList{Approvals: wire(page[:n], wireRequest)}
-	if n < len(page) {
-		list.Next = optional(page[n-1].ID)
+	list := approvalList{Approvals: wire(rows, wireRequest)}
+	if more {
+		list.Next = optional(rows[len(rows)-1].ID)
 	}
 	return x.answer(http.StatusOK, list)
 }
@@ -285,7 +280,6 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		Channel: f.matching("channel", "a channel's name", approval.ValidName), ApprovalID: f.id("approval_id"), After: f.id("after"),
 	}
 	limit := f.limit()
-	q.Limit = limit + 1
 	if f.err != nil {
 		return f.err
 	}
@@ -297,14 +291,18 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		}
 		q.BatchID = r.BatchID
 	}
-	ns, err := s.gate.Notifications(ctx, q)
+	ns, more, err := page(limit, func(after *approval.Notification, n int) ([]approval.Notification, error) {
+		if q.Limit = n; after != nil {
+			q.After = after.ID
+		}
+		return s.gate.Notifications(ctx, q)
+	})
 	if err != nil {
 		return err
 	}
 	var list notificationList
-	if len(ns) > limit {
-		ns = ns[:limit]
-		list.Next = optional(ns[limit-1].ID)
+	if more {
+		list.Next = optional(ns[len(ns)-1].ID)
 	}
 	list.Notifications, list.Quotas, list.Heartbeat = wire(ns, wireNotification), s.quotas(), s.beats()
 	return x.answer(http.StatusOK, list)
@@ -366,18 +364,21 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 		q.Before = n
 	}
 	limit := f.limit()
-	q.Limit = limit + 1
 	if f.err != nil {
 		return f.err
 	}
-	es, err := s.gate.Audit(ctx, q)
+	es, more, err := page(limit, func(after *approval.Event, n int) ([]approval.Event, error) {
+		if q.Limit = n; after != nil {
+			q.Before = after.Seq
+		}
+		return s.gate.Audit(ctx, q)
+	})
 	if err != nil {
 		return err
 	}
 	var list eventList
-	if len(es) > limit {
-		es = slices.Clip(es[:limit])
-		list.Next = optional(strconv.FormatInt(es[limit-1].Seq, 10))
+	if more {
+		list.Next = optional(strconv.FormatInt(es[len(es)-1].Seq, 10))
 	}
 	list.Events = wire(es, wireEvent)
 	return x.answer(http.StatusOK, list)

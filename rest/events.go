@@ -42,6 +42,9 @@ func sseName(t approval.EventType) string {
 // writeTime is how long the client of a stream may take to read what there is for it.
 const writeTime = 30 * time.Second
 
+// maxUnwritten is how much of a stream is put together before it is written.
+const maxUnwritten = 1 << 20
+
 // eventsPage is how many audit events one look at the log brings.
 const eventsPage = 200
 
@@ -162,14 +165,14 @@ func (st *stream) flush() error {
 
 // catchUp writes everything that was committed since the last time.
 func (st *stream) catchUp(ctx context.Context) error {
-	q := approval.EventQuery{Ascending: true, Limit: eventsPage}
+	q := approval.EventQuery{Limit: eventsPage}
 	if st.x.who.Kind == approval.Agent {
-		q.Agent = st.x.who.Name
+		q.Agent, q.Told = st.x.who.Name, true
 	}
 	for {
 		q.AfterSeq = st.at
-		n, err := st.page(ctx, q)
-		if err != nil || n < q.Limit {
+		more, err := st.page(ctx, q)
+		if err != nil || !more {
 			return err
 		}
 		if st.s.stopping.Err() != nil || ctx.Err() != nil {
@@ -181,12 +184,13 @@ func (st *stream) catchUp(ctx context.Context) error {
 	}
 }
 
-func (st *stream) page(ctx context.Context, q approval.EventQuery) (int, error) {
+// page writes the next events, and reports whether there may be more.
+func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, st.s.patience, errSlowStore)
 	defer cancel()
-	es, err := st.s.gate.Audit(ctx, q)
+	es, upTo, more, err := st.s.gate.Follow(ctx, q)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	requests := map[string][]byte{} // as each stands now, for all events of this page
 	for _, e := range es {
@@ -206,22 +210,23 @@ func (st *stream) page(ctx context.Context, q approval.EventQuery) (int, error) 
 			}
 		}
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 		if data != nil {
 			fmt.Fprintf(&st.buf, "id: %d\nevent: %s\ndata: ", e.Seq, name)
 			st.buf.Write(data)
 			st.buf.WriteString("\n\n")
-			if st.buf.Len() > maxPage {
+			if st.buf.Len() > maxUnwritten {
 				clear(requests)
 				if err := st.flush(); err != nil {
-					return 0, err
+					return false, err
 				}
 			}
 		}
 		st.at = e.Seq
 	}
-	return len(es), nil
+	st.at = upTo
+	return more, nil
 }
 
 // request returns the JSON of a request, nil if it is gone.

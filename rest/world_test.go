@@ -344,10 +344,10 @@ func (w *world) failNotification(requestID string) string {
 		w.t.Fatal(err)
 	}
 	for _, d := range ds {
-		if d.Notification.ApprovalID != requestID {
+		if d.ApprovalID != requestID {
 			continue
 		}
-		ns, err := out.Begin(ctx, []approval.Try{{Notification: d.Notification, Body: []byte("{}"), Lease: time.Minute}})
+		ns, err := out.Begin(ctx, []approval.Try{{Notification: d, Body: []byte("{}"), Lease: time.Minute}})
 		if err != nil || len(ns) != 1 {
 			w.t.Fatalf("Begin: %v, %v", ns, err)
 		}

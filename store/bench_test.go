@@ -409,7 +409,7 @@ func BenchmarkFeed(b *testing.B) {
 	})
 	poll := &contender{name: "feed", clients: 4, f: func(int) error {
 		return d.View(context.Background(), func(tx approval.Tx) error {
-			rs, err := tx.Feed("agent-1", "", 20)
+			rs, err := tx.Feed("agent-1", "", 20, 0)
 			if len(rs) != 20 {
 				return fmt.Errorf("%d in the feed", len(rs))
 			}

@@ -10,7 +10,7 @@ import (
 var (
 	report = define(`UPDATE approval_requests SET outcome = $1
   WHERE id = $2 AND dispatched_at IS NOT NULL AND (outcome IS NULL OR outcome = 'unknown' AND $1 <> 'unknown')`)
-	selectUnderWay = define(`SELECT ` + requestColumns + ` FROM approval_requests
+	selectUnderWay = define(`SELECT ` + headColumns + `, dispatched_at FROM approval_requests
   WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`)
 	selectTasks   = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
 	selectTasksOf = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
@@ -25,11 +25,15 @@ func (t *tx) Report(id string, ran approval.Ran) (bool, error) {
 	return t.changed(t.c.stmt(report).str(string(ran)).str(id))
 }
 
-func (t *tx) UnderWay(limit int) ([]approval.Request, error) {
+func (t *tx) UnderWay(limit int) ([]approval.Head, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.stmt(selectUnderWay), limit, scanRequest)
+	return all(t, t.c.stmt(selectUnderWay), limit, func(s *stmt) approval.Head {
+		h := scanHead(s)
+		h.DispatchedAt = s.getTime() // out of the index
+		return h
+	})
 }
 
 func (t *tx) Tasks(agent string) ([]approval.Request, error) {

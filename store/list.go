@@ -69,14 +69,14 @@ func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, requestList(requestColumns, q).bind(t.c), q.Limit, scanRequest)
+	return some(t, requestList(requestColumns, q).bind(t.c), q.Limit, q.Bytes, scanRequest)
 }
 
 func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, requestList(headColumns, q).bind(t.c), q.Limit, scanHead)
+	return some(t, requestList(headColumns, q).bind(t.c), q.Limit, q.Bytes, scanHead)
 }
 
 func requestList(columns string, q approval.RequestQuery) *list {
@@ -152,7 +152,7 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 		l.where("id >= ?", firstID(q.Since)) // an id begins with its time: what is older need not be read
 	}
 	l.add(" ORDER BY " + order + " DESC")
-	return all(t, l.bind(t.c), q.Limit, scan)
+	return some(t, l.bind(t.c), q.Limit, q.Bytes, scan)
 }
 
 var eventTime = define(`SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`)
@@ -195,11 +195,14 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	l.equal("risk_level", string(q.Risk))
 	l.equal("tool", q.Tool)
 	l.equal("agent", q.Agent)
+	if q.Told {
+		l.where(`event_type <> 'call_allowed' AND event_type <> 'call_denied' AND event_type <> 'notification_sent' AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed'`) // as the index has it
+	}
 	l.add(" ORDER BY seq")
 	if !q.Ascending {
 		l.add(" DESC")
 	}
-	return all(t, l.bind(t.c), q.Limit, scanEvent)
+	return some(t, l.bind(t.c), q.Limit, q.Bytes, scanEvent)
 }
 
 // ceil rounds up to the milliseconds that are stored.

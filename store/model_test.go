@@ -201,7 +201,7 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 					}
 					same("Requests", rs, want)
 					slices.SortFunc(feed, func(a, b approval.Request) int { return int(a.ResolvedSeq - b.ResolvedSeq) })
-					got, err := tx.Feed("bot", "", 0)
+					got, err := tx.Feed("bot", "", 0, 0)
 					same("Feed", got, feed)
 					if err != nil {
 						return err

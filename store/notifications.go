@@ -14,6 +14,9 @@ const notificationColumns = `id, approval_id, batch_id, channel, recipient, kind
 // narrowColumns are the same in number and order, without the body.
 var narrowColumns = strings.TrimSuffix(notificationColumns, "body") + "NULL"
 
+// waitingColumns are what says when and where a notification is to be sent: they all stand before what is large.
+const waitingColumns = `id, approval_id, batch_id, channel, recipient, kind, status, attempt, next_attempt_at, lease_until, created_at, updated_at, target_id`
+
 var (
 	insertNotification = define(`INSERT INTO approval_notifications (` + notificationColumns + `)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`)
@@ -26,7 +29,8 @@ var (
   next_attempt_at = $3, lease_until = $4, updated_at = $5, first_try_at = $6, sent_at = $7, message_id = $8, http_status = $9, target_id = $10,
   retry_key = $11, revived = $12, error = $13, reply_to = $14, cards = $15, text = $16, note = $17, part = $18, more = $19, receipt = $20
   WHERE id = $21 AND status = $22 AND attempt = $23`)
-	selectSendable = define(`SELECT ` + notificationColumns + ` FROM approval_notifications AS n
+	selectQueued   = define(`SELECT ` + waitingColumns + ` FROM approval_notifications WHERE id = $1`)
+	selectSendable = define(`SELECT ` + waitingColumns + ` FROM approval_notifications AS n
   WHERE status IN ('queued', 'retrying') AND next_attempt_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
     AND (kind <> 'outcome' OR target_id IS NULL OR NOT EXISTS (
       SELECT 1 FROM approval_notifications AS other
@@ -90,6 +94,21 @@ func scanNotification(s *stmt) (n approval.Notification) {
 	n.Text, n.Note, n.Part, n.More = s.getString(), approval.Note(s.getString()), int(s.getInt()), s.getBool()
 	n.Receipt, n.Body = s.getBytes(), s.getBytes()
 	return n
+}
+
+func scanWaiting(s *stmt) (n approval.Notification) {
+	n.ID, n.ApprovalID, n.BatchID, n.Channel, n.Recipient = s.getString(), s.getString(), s.getString(), s.getString(), s.getString()
+	n.Kind, n.Status, n.Attempt = approval.NotificationKind(s.getString()), approval.NotificationStatus(s.getString()), int(s.getInt())
+	n.NextAttemptAt, n.LeaseUntil, n.CreatedAt, n.UpdatedAt, n.TargetID = s.getTime(), s.getTime(), s.getTime(), s.getTime(), s.getString()
+	n.Narrow = true
+	return n
+}
+
+func (t *tx) Waiting(id string) (approval.Notification, error) {
+	if err := t.ready(); err != nil {
+		return approval.Notification{}, err
+	}
+	return one(t, t.c.stmt(selectQueued).str(id), scanWaiting)
 }
 
 func scanNarrow(s *stmt) approval.Notification {
@@ -162,7 +181,7 @@ func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 	var ns []approval.Notification
 	taken := map[string]bool{} // targets of the outcomes among ns: whoever takes these takes them at once
 	for (limit <= 0 || len(ns) < limit) && s.next() {
-		n := scanNotification(s)
+		n := scanWaiting(s)
 		if n.Kind == approval.KindOutcome && n.TargetID != "" {
 			if taken[n.TargetID] {
 				continue

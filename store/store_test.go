@@ -579,6 +579,9 @@ func TestPlans(t *testing.T) {
 			func() error {
 				return second(v.Events(approval.EventQuery{Type: approval.EventDecision, Decision: "deny"}))
 			},
+			func() error {
+				return second(v.Events(approval.EventQuery{Agent: "bot", Told: true, AfterSeq: 3, Ascending: true}))
+			},
 		} {
 			if err := f(); err != nil {
 				return err
@@ -590,7 +593,8 @@ func TestPlans(t *testing.T) {
 			if strings.HasPrefix(p, "SCAN") && !strings.Contains(p, "sqlite_autoindex") && !strings.Contains(p, "_expires") {
 				t.Errorf("%s\nfor %s", p, sql)
 			}
-			if strings.Contains(sql, "event_type =") && !strings.Contains(p, "audit_events_type") || strings.Contains(sql, "approval_id =") && !strings.Contains(p, "_approval") ||
+			if strings.Contains(sql, "agent =") && !strings.Contains(p, "audit_events_agent (agent=? AND rowid>?)") ||
+				strings.Contains(sql, "event_type =") && !strings.Contains(p, "audit_events_type") || strings.Contains(sql, "approval_id =") && !strings.Contains(p, "_approval") ||
 				strings.Contains(sql, "recipient =") && !strings.Contains(p, "_several (channel=? AND recipient=? AND id>?)") {
 				t.Errorf("%s\nfor %s", p, sql)
 			}

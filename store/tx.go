@@ -225,6 +225,23 @@ func all[T any](t *tx, s *stmt, limit int, scan func(*stmt) T) ([]T, error) {
 	return rows, nil
 }
 
+// some is all that stops after the row with which the rows' sizes are bytes, if that is positive. It looks at the
+// sizes while it reads: what is beyond is never in memory.
+func some[T interface{ Size() int }](t *tx, s *stmt, limit, bytes int, scan func(*stmt) T) ([]T, error) {
+	var rows []T
+	size := 0
+	for (limit <= 0 || len(rows) < limit) && (bytes <= 0 || size < bytes) && s.next() {
+		row := scan(s)
+		rows = append(rows, row)
+		size += row.Size()
+	}
+	_, err := s.done()
+	if err != nil {
+		return nil, t.fail(err)
+	}
+	return rows, nil
+}
+
 // one reads the row of s, or returns ErrNotFound.
 func one[T any](t *tx, s *stmt, scan func(*stmt) T) (row T, err error) {
 	rows, err := all(t, s, 1, scan)
@@ -449,14 +466,14 @@ func (t *tx) AddSession(id, session string) error {
 	return err
 }
 
-func (t *tx) Feed(agent, session string, limit int) ([]approval.Request, error) {
+func (t *tx) Feed(agent, session string, limit, bytes int) ([]approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
 	if session != "" {
-		return all(t, t.c.stmt(selectSessionFeed).str(agent).str(session), limit, scanRequest)
+		return some(t, t.c.stmt(selectSessionFeed).str(agent).str(session), limit, bytes, scanRequest)
 	}
-	return all(t, t.c.stmt(selectFeed).str(agent), limit, scanRequest)
+	return some(t, t.c.stmt(selectFeed).str(agent), limit, bytes, scanRequest)
 }
 
 func (t *tx) Ack(agent, id string) (bool, error) {
@@ -518,8 +535,9 @@ var (
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`)
 	seqRange   = define(`SELECT (SELECT min(seq) FROM audit_events), (SELECT max(seq) FROM audit_events)`)
 	firstSight = define(`INSERT INTO webhook_events (id, seen_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`)
-	pruneSeen  = define(`DELETE FROM webhook_events WHERE seen_at < $1`)
-	pruneEnded = define(`DELETE FROM recent_endings WHERE newest < $1`)
+	pruneSeen  = define(`DELETE FROM webhook_events WHERE id IN (SELECT id FROM webhook_events WHERE seen_at < $1 LIMIT $2)`)
+	pruneEnded = define(`DELETE FROM recent_endings WHERE (agent, scope, server, tool_name, args_hash) IN
+  (SELECT agent, scope, server, tool_name, args_hash FROM recent_endings WHERE newest < $1 LIMIT $2)`)
 )
 
 func (t *tx) Append(e approval.Event) (approval.Event, error) {
@@ -561,15 +579,15 @@ func (t *tx) FirstSight(eventID string) (bool, error) {
 	return t.changed(t.c.stmt(firstSight).str(eventID).time(t.at))
 }
 
-func (t *tx) Prune(events, endings time.Time) (int, error) {
+func (t *tx) Prune(events, endings time.Time, limit int) (int, error) {
 	if err := t.write(); err != nil {
 		return 0, err
 	}
-	seen, err := t.c.stmt(pruneSeen).time(events).exec()
+	seen, err := t.c.stmt(pruneSeen).time(events).int(int64(limit)).exec()
 	if err != nil {
 		return 0, t.fail(err)
 	}
-	ended, err := t.c.stmt(pruneEnded).time(endings).exec()
+	ended, err := t.c.stmt(pruneEnded).time(endings).int(int64(limit)).exec()
 	if err != nil {
 		return 0, t.fail(err)
 	}

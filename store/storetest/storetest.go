@@ -579,6 +579,14 @@ func underWay(t *testing.T, s approval.Store) {
 		t.Helper()
 		view(t, s, func(tx approval.Tx) error {
 			rs, err := tx.UnderWay(limit)
+			for _, h := range rs {
+				full, err := tx.Request(h.ID)
+				narrow := Head(full)
+				narrow.DispatchedAt = full.DispatchedAt
+				if equal(t, "narrow", h, narrow); err != nil {
+					return err
+				}
+			}
 			equal(t, "under way", ids(rs), want)
 			return err
 		})
@@ -693,7 +701,7 @@ func addReason(t *testing.T, s approval.Store) {
 		if r.ResolveReason != "wrong account" || !r.AckedAt.IsZero() {
 			t.Errorf("after the reason: %+v", r)
 		}
-		rs, err := tx.Feed("bot", "", 10)
+		rs, err := tx.Feed("bot", "", 10, 0)
 		if len(rs) != 2 || rs[1].ID != denied.ID || r.ResolvedSeq <= rs[0].ResolvedSeq {
 			t.Errorf("the feed has %v", ids(rs))
 		}
@@ -733,7 +741,7 @@ func feed(t *testing.T, s approval.Store) {
 	other := insert(t, s, "other", "tool", nil)
 	feedOf := func(session string, limit int) (out []string) {
 		view(t, s, func(tx approval.Tx) error {
-			f, err := tx.Feed("bot", session, limit)
+			f, err := tx.Feed("bot", session, limit, 0)
 			out = ids(f)
 			return err
 		})
@@ -1158,7 +1166,7 @@ func prune(t *testing.T, s approval.Store) {
 		)
 	})
 	update(t, s, func(tx approval.Tx) error {
-		n, err := tx.Prune(now, now.Add(-30*time.Minute)) // the events were seen at now, not before
+		n, err := tx.Prune(now, now.Add(-30*time.Minute), 100) // the events were seen at now, not before
 		equal(t, "rows pruned", n, 2)
 		return err
 	})
@@ -1177,7 +1185,7 @@ func prune(t *testing.T, s approval.Store) {
 		return errors.Join(unwanted(tx.FirstSight("a")))
 	})
 	update(t, s, func(tx approval.Tx) error {
-		n, err := tx.Prune(tx.Now().Add(time.Millisecond), time.Time{}.Add(time.Hour))
+		n, err := tx.Prune(tx.Now().Add(time.Millisecond), time.Time{}.Add(time.Hour), 100)
 		equal(t, "events pruned", n, 2)
 		return errors.Join(err, want(tx.FirstSight("a")))
 	})
@@ -1234,7 +1242,7 @@ func viewIsReadOnly(t *testing.T, s approval.Store) {
 			"UpdateNotification": second(tx.UpdateNotification(approval.Notification{ID: "x"}, approval.Queued, 0)),
 			"Append":             second(tx.Append(approval.Event{Type: approval.EventCallAllowed})),
 			"FirstSight":         second(tx.FirstSight("x")),
-			"Prune":              second(tx.Prune(time.Now(), time.Now())),
+			"Prune":              second(tx.Prune(time.Now(), time.Now(), 1)),
 		} {
 			if !errors.Is(err, approval.ErrReadOnly) {
 				t.Errorf("%s in a View: got %v, want ErrReadOnly", what, err)
