@@ -86,7 +86,10 @@ type world struct {
 	hana *client.Client
 	log  *logBuffer
 	now  func() time.Time // nil: the wall clock
-	lock sync.Mutex       // of env, once the program runs
+	// elapsed is the time that passes, nil: the machine's; failpoint is the program's.
+	elapsed   func() time.Duration
+	failpoint func(string)
+	lock      sync.Mutex // of env, once the program runs
 	// trouble is why the variables' file cannot be read.
 	trouble func() error
 }
@@ -189,7 +192,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, EnvTrouble: w.envTrouble, Version: "test", Now: w.now,
+	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, EnvTrouble: w.envTrouble, Version: "test", Now: w.now, Elapsed: w.elapsed, Failpoint: w.failpoint,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.t.Fatal(err)
