@@ -622,3 +622,31 @@ func TestRule3_JSONInAStringIsMaskedInLogs(t *testing.T) {
 		}
 	}
 }
+
+// What is kept of a long string is masked as if all of it had been looked at.
+func TestRule11_AuditedArgsOfLongStringsAreMasked(t *testing.T) {
+	token := fixtures()[0].token
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]string{"lorem ipsum ", "\U0001F600", "\n", "é", `\`, "\"", "password=hunter2x; ", token + " ", "\u202e"}).Draw(t, "unit")
+		before := rapid.IntRange(0, 1200).Draw(t, "before")
+		text := strings.Repeat("a ", before/2) + rapid.SampledFrom([]string{token, "password=hunter2x", "Authorization: Bearer hunter2xhunter2x", "x"}).Draw(t, "secret") + " " +
+			strings.Repeat(unit, 80_000/len(unit))
+		in := []byte(`{"a":` + quoted(text) + `,"b":"c"}`)
+		for _, m := range []*Masker{nil, new(Masker).ForLogs()} {
+			got := m.ArgsLimited(in, 1024)
+			whole, _ := m.Args(in)
+			kept, _, cut := strings.Cut(got, "… (+")
+			if !cut || len(got) > 1024 || !strings.HasPrefix(string(whole), kept) || len(kept) < 900 {
+				t.Fatalf("%q of %.1200q", got, whole)
+			}
+		}
+	})
+}
+
+func BenchmarkArgsLimited(b *testing.B) {
+	in := []byte(`{"a":` + quoted(strings.Repeat("lorem ipsum\n", 1<<20/12)) + `}`)
+	m := new(Masker).ForLogs()
+	for b.Loop() {
+		m.ArgsLimited(in, 1024)
+	}
+}

@@ -150,7 +150,11 @@ func (h *Handler) log() *slog.Logger {
 
 // fault answers what went wrong.
 func (h *Handler) fault(w http.ResponseWriter, r *http.Request, e Event, err error, why string) {
-	h.log().WarnContext(r.Context(), "a hook could not be answered", "event", e.Name, "error", err)
+	level := slog.LevelWarn
+	if approval.CodeOf(err) == approval.CodeRateLimited {
+		level = slog.LevelDebug // it is counted, and admins are told once
+	}
+	h.log().Log(r.Context(), level, "a hook could not be answered", "event", e.Name, "error", err)
 	why = strings.TrimSuffix(why, ".")
 	var out []byte
 	if e.Kind == Beginning {
