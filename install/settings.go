@@ -67,6 +67,14 @@ type Settings struct {
 	Timeout time.Duration // after which the agent gives up on a call's hook
 }
 
+// Gate is the address of the gate that the hooks ask.
+func (s Settings) Gate() string {
+	if i := slices.Index(s.Begin, "--server"); s.URL == "" && i >= 0 && i+1 < len(s.Begin) {
+		return s.Begin[i+1]
+	}
+	return s.URL
+}
+
 // beginTimeout is after how long an agent gives up on a hook that only tells what was decided.
 const beginTimeout = 10 * time.Second
 

@@ -12,6 +12,7 @@
 package own
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,19 @@ func Find(env func(string) (string, bool)) (Gate, error) {
 	}
 	g.Config = filepath.Join(dir, "countersign", "countersign.yaml")
 	return g, nil
+}
+
+// At is the gate with this configuration at the address, which [Gate.Address] made: whatever the environment says.
+func At(config, address string) (Gate, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "unix" || u.Path == "" && u.Opaque == "" {
+		return Gate{}, fmt.Errorf("%q is no address of the user's own gate, such as unix:///run/user/1000/countersign/gate.sock", address)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Gate{}, fmt.Errorf("the user's own gate: %w", err)
+	}
+	return Gate{Config: config, Socket: filepath.FromSlash(cmp.Or(u.Path, u.Opaque)), Log: filepath.Join(cache, "countersign", "serve.log")}, nil
 }
 
 // Is reports whether path is the configuration of this gate.

@@ -20,11 +20,13 @@ import (
 	"countersign/approval"
 	"countersign/client"
 	"countersign/hooks"
+	"countersign/own"
 )
 
 type hookCmd struct {
 	remote
 	Agent   string   `arg:"" enum:"claude-code,codex,gemini" help:"Whose hook it is: claude-code, codex or gemini."`
+	Own     string   `placeholder:"FILE" help:"The configuration of your own gate, which is started at --server if it does not run; install writes both, so that no variable of the agent's surroundings leads elsewhere."`
 	Wait    duration `placeholder:"55s" help:"How long to hold a call for a decision; it must be shorter than the hook's time-out. Without it a pending call is denied at once, with what to do next."`
 	Defer   bool     `help:"Claude Code only: where a call is pending the run stops, and claude --resume asks about the same call again."`
 	Gateway []string `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server alone: it is behind a gateway that asks by itself. The name must be exactly the agent's; for codex with the gateway's prefix, as gate__files. May be given more than once."`
@@ -195,13 +197,36 @@ type lateAsker struct {
 
 func (a *lateAsker) gate(ctx context.Context) (*gate, error) {
 	if a.g == nil {
-		g, err := a.cmd.connectAgent(ctx, a.s)
+		g, err := a.cmd.connect(ctx, a.s)
 		if err != nil {
 			return nil, errors.New(plainly(err, err.Error()))
 		}
 		a.g = g
 	}
 	return a.g, nil
+}
+
+// connect returns the gate that the settings name. COUNTERSIGN_SERVER, COUNTERSIGN_SOCKET and COUNTERSIGN_CONFIG,
+// which a project's settings may set for the agent and so for its hooks, count only where they name none.
+func (c *hookCmd) connect(ctx context.Context, s *std) (*gate, error) {
+	if c.Own == "" {
+		return c.connectAgent(ctx, s)
+	}
+	mine, err := own.At(c.Own, c.Server)
+	if err != nil {
+		return nil, usagef("--own: %s", err)
+	}
+	_, token, from := c.named(s)
+	g, err := c.dial(c.Server, token, from)
+	if err != nil {
+		return nil, err
+	}
+	g.own = &mine
+	if err := g.renew(ctx); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
 }
 
 // Ask asks without waiting first, so that the request is there whatever happens to who waits.

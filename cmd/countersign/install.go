@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/client"
 	"countersign/config"
 	"countersign/hooks"
 	"countersign/install"
@@ -37,7 +39,7 @@ type installCmd struct {
 	Wait    *duration `placeholder:"55s" help:"How long the hook holds a call for a decision; 5s less than --timeout if not given, 0 for not at all."`
 	Defer   bool      `help:"Claude Code only: where a call is pending the run stops, and claude --resume asks about the same call again. Without --wait it stops at once."`
 	Gateway []string  `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server to the gateway that it is behind, by exactly the agent's name of it; for codex with the gateway's prefix, as gate__files. May be given more than once."`
-	Server  string    `placeholder:"URL" help:"Have the hook ask the gate there; else it looks for COUNTERSIGN_SERVER each time."`
+	Server  string    `placeholder:"URL" help:"Which gate the hook asks; else the one that COUNTERSIGN_SERVER names now, else your own if there is one, else http://127.0.0.1:8787. It is written into the settings, and what COUNTERSIGN_SERVER says later does not count."`
 	HTTP    string    `name:"http" placeholder:"URL" help:"Claude Code only: have it post to the gate at this address, instead of running a program."`
 }
 
@@ -136,7 +138,7 @@ func (f *installFlags) apply(s *std, changes ...*install.Change) (made bool, err
 const spare = 5 * time.Second
 
 // entries are what the settings are to hold.
-func (c *installCmd) entries() (install.Settings, error) {
+func (c *installCmd) entries(s *std) (install.Settings, error) {
 	e := install.Settings{Agent: c.Agent, Timeout: time.Duration(c.Timeout)}
 	wait := e.Timeout - spare
 	switch {
@@ -185,9 +187,11 @@ func (c *installCmd) entries() (install.Settings, error) {
 		return e, &exitError{exitFailed, err.Error()}
 	}
 	e.Begin = []string{program, "hook", c.Agent}
-	if c.Server != "" {
-		e.Begin = append(e.Begin, "--server", c.Server)
+	pinned, err := c.pinned(s)
+	if err != nil {
+		return e, err
 	}
+	e.Begin = append(e.Begin, pinned...)
 	if c.Defer {
 		e.Begin = append(e.Begin, "--defer")
 	}
@@ -201,8 +205,27 @@ func (c *installCmd) entries() (install.Settings, error) {
 	return e, nil
 }
 
+// pinned are the flags that name the hook's gate. A hook that looked for it each time would follow whatever the
+// agent's surroundings say, which a project's own settings can.
+func (c *installCmd) pinned(s *std) ([]string, error) {
+	server := cmp.Or(c.Server, s.getenv("COUNTERSIGN_SERVER"))
+	if server == "" {
+		if mine, err := own.Find(s.env); err == nil && mine.Configured() {
+			return []string{"--server", mine.Address(), "--own", mine.Config}, nil
+		}
+		server = defaultServer
+	}
+	if _, err := client.New(server, "any"); err != nil {
+		return nil, usagef("%s (--server or COUNTERSIGN_SERVER)", strings.TrimPrefix(err.Error(), "client: "))
+	}
+	if path, ok := strings.CutPrefix(server, "unix:"); ok && !filepath.IsAbs(filepath.FromSlash(path)) {
+		return nil, usagef("--server must name the socket by its whole path: the hook runs in other folders")
+	}
+	return []string{"--server", server}, nil
+}
+
 func (c *installCmd) Run(_ context.Context, s *std) error {
-	e, err := c.entries()
+	e, err := c.entries(s)
 	if err != nil {
 		return err
 	}
@@ -230,7 +253,7 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	if err != nil || !made {
 		return err
 	}
-	s.printf("%s", visibleLines(c.next(change.Path)))
+	s.printf("%s", visibleLines(c.next(change.Path, e.Gate())))
 	return nil
 }
 
@@ -388,10 +411,10 @@ func (f *installFlags) guard(s *std, guarded []string) (_ *install.Change, byHan
 }
 
 // next says what is left to do, and where the agent fails open.
-func (c *installCmd) next(path string) string {
+func (c *installCmd) next(path, gate string) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	say("Written to %s. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused, and a gate of your own needs none.", path)
+	say("Written to %s. The hooks ask %s, whatever COUNTERSIGN_SERVER says there; install with --server names another gate. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused, and a gate of your own needs none.", path, gate)
 	switch c.Agent {
 	case install.ClaudeCode:
 		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call (onFailure: block).")
