@@ -176,7 +176,6 @@ type checker struct {
 
 	// What rules of a whole message need to know about its parts.
 	quotes   []problem // LINE: the quote tokens used, and where
-	chars    int       // Slack: characters in all text objects
 	blockIDs map[string]bool
 	view     bool // Slack: a view and not a message
 	inputs   int  // Slack: input blocks

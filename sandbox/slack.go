@@ -501,7 +501,7 @@ func slackContent(args url.Values) (m content, code string, more map[string]any)
 		if len(check.problems) > 0 {
 			return m, "invalid_blocks", explained(blockMessages(check.problems))
 		}
-		if check.chars >= slackMaxBlocksChars {
+		if slackLength(parsed) >= slackMaxBlocksChars {
 			return m, "msg_blocks_too_long", nil
 		}
 		m.blocks = raw

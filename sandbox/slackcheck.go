@@ -12,7 +12,7 @@ import (
 const (
 	slackMaxBlocks      = 50
 	slackMaxViewBlocks  = 100
-	slackMaxBlocksChars = 13_200
+	slackMaxBlocksChars = 12_000 // of all strings, the names of types too
 	slackMaxText        = 40_000 // posts are cut there
 	slackMaxUpdateText  = 4_000  // updates are refused there
 	slackMaxView        = 250_000
@@ -59,22 +59,36 @@ func blockMessages(problems []problem) []string {
 
 var slackURL = regexp.MustCompile(`^(https?|mailto|slack):\S+$`)
 
-// counted is a text whose characters count towards the sum over all blocks.
-func counted(low, high int) rule {
-	return func(c *checker, at string, v any) {
-		text(low, high, utf16Len)(c, at, v)
-		c.chars += utf16Len(str(v))
+// slackLength is how long blocks are for Slack: every string in them counts, whatever it is for.
+func slackLength(v any) int {
+	n := 0
+	var visit func(any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case string:
+			n += utf16Len(v) + 4*strings.Count(v, "&") + 3*strings.Count(v, "<") + 3*strings.Count(v, ">") // as they are escaped
+		case map[string]any:
+			for _, inner := range v {
+				visit(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				visit(inner)
+			}
+		}
 	}
+	visit(v)
+	return n
 }
 
 func plainText(low, high int) rule {
-	return shape{"type text", map[string]rule{"type": oneOf("plain_text"), "text": counted(low, high), "emoji": boolean}}.check
+	return shape{"type text", map[string]rule{"type": oneOf("plain_text"), "text": text(low, high, utf16Len), "emoji": boolean}}.check
 }
 
 func anyText(low, high int) rule {
 	return byType(map[string]rule{
 		"plain_text": plainText(low, high),
-		"mrkdwn":     shape{"type text", map[string]rule{"type": anything, "text": counted(low, high), "verbatim": boolean}}.check,
+		"mrkdwn":     shape{"type text", map[string]rule{"type": anything, "text": text(low, high, utf16Len), "verbatim": boolean}}.check,
 	})
 }
 
@@ -124,7 +138,7 @@ func slackElement(names ...string) rule {
 			"min_length": integer(0, 3000), "max_length": integer(1, 3000),
 			"dispatch_action_config": shape{"", map[string]rule{"trigger_actions_on": list(1, 2, oneOf("on_enter_pressed", "on_character_entered"))}}.check,
 		}),
-		"image": shape{"image_url alt_text", map[string]rule{"type": anything, "image_url": slackLink(3000), "alt_text": counted(1, 2000)}}.check,
+		"image": shape{"image_url alt_text", map[string]rule{"type": anything, "image_url": slackLink(3000), "alt_text": text(1, 2000, utf16Len)}}.check,
 		"text":  anyText(1, 3000),
 	}
 	allowed := map[string]rule{}
@@ -159,7 +173,7 @@ func slackBlock(c *checker, at string, v any) {
 			of("elements", map[string]rule{"elements": list(1, 25, slackElement("button", "static_select", "overflow", "radio_buttons", "checkboxes"))})(c, at, v)
 			uniqueActions(c, at, v)
 		},
-		"image": of("image_url alt_text", map[string]rule{"image_url": slackLink(3000), "alt_text": counted(1, 2000), "title": plainText(1, 2000)}),
+		"image": of("image_url alt_text", map[string]rule{"image_url": slackLink(3000), "alt_text": text(1, 2000, utf16Len), "title": plainText(1, 2000)}),
 		"rich_text": of("elements", map[string]rule{"elements": list(0, 1000, byType(map[string]rule{
 			"rich_text_section":      richText(nil),
 			"rich_text_quote":        richText(map[string]rule{"border": integer(0, 1)}),
@@ -178,7 +192,7 @@ func slackBlock(c *checker, at string, v any) {
 			})(c, at, v)
 		}
 	} else {
-		variants["markdown"] = of("text", map[string]rule{"text": counted(1, 12_000)})
+		variants["markdown"] = of("text", map[string]rule{"text": text(1, 12_000, utf16Len)})
 	}
 	byType(variants)(c, at, v)
 	if object, _ := v.(map[string]any); object != nil {
@@ -211,8 +225,8 @@ func richText(more map[string]rule) rule {
 		return shape{"type " + required, props}.with(map[string]rule{"type": anything, "style": style}).check
 	}
 	return shape{"type elements", map[string]rule{"type": anything, "elements": list(0, 1000, byType(map[string]rule{
-		"text":      of("text", map[string]rule{"text": counted(1, slackMaxBlocksChars)}),
-		"link":      of("url", map[string]rule{"url": slackLink(3000), "text": counted(1, 3000), "unsafe": boolean}),
+		"text":      of("text", map[string]rule{"text": text(1, slackMaxBlocksChars, utf16Len)}),
+		"link":      of("url", map[string]rule{"url": slackLink(3000), "text": text(1, 3000, utf16Len), "unsafe": boolean}),
 		"emoji":     of("name", map[string]rule{"name": text(1, 100, utf16Len), "unicode": text(1, 100, utf16Len)}),
 		"user":      of("user_id", map[string]rule{"user_id": text(1, 50, utf16Len)}),
 		"channel":   of("channel_id", map[string]rule{"channel_id": text(1, 50, utf16Len)}),

@@ -1,8 +1,10 @@
 package slack
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/slack-go/slack"
 	"github.com/slack-go/slack/slackutilsx"
 
@@ -21,8 +24,9 @@ import (
 // after escaping, is not documented: we count UTF-16 units of the escaped text, which is the most.
 const (
 	maxBlocks     = 50
-	maxTotal      = 9800 // of all text and all button data in a message; Slack refuses somewhere above 10,000
-	maxObject     = 3000 // a text object
+	maxTotal      = 10_990 // of all strings in a message's blocks; Slack refuses somewhere near 12,000
+	maxPage       = 9800   // of the text on a page of its own
+	maxObject     = 3000   // a text object
 	maxHeader     = 150
 	maxText       = 3000 // the fallback beside the blocks; an edit takes at most 4000
 	maxButton     = 75
@@ -37,8 +41,11 @@ const (
 )
 
 // measures are how much of the texts around the args is shown, from what reads best to what leaves the
-// args the most room. own is for the agent's own words, which give way first.
-type measures struct{ tool, sentence, why, fact, notice, own int }
+// args the most room. own is for the agent's own words, which give way first; bare buttons have no colour.
+type measures struct {
+	tool, sentence, why, fact, notice, own int
+	bare                                   bool
+}
 
 var levels = []measures{
 	{tool: 300, sentence: 800, why: 800, fact: 300, notice: 400, own: 1500},
@@ -48,6 +55,7 @@ var levels = []measures{
 	{tool: 50, sentence: 90, why: 40, fact: 40, notice: 80},
 	{tool: 40, sentence: 60, fact: 24, notice: 60},
 	{tool: 32, sentence: 50, notice: 44},
+	{tool: 32, sentence: 44, notice: 36, bare: true},
 }
 
 // Render makes a message of Block Kit as JSON {text, blocks, metadata}. An outcome is rendered as the
@@ -57,8 +65,8 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(blocks) > maxBlocks {
-		return nil, fmt.Errorf("slack: a card of %d blocks", len(blocks))
+	if n := weigh(blocks...); len(blocks) > maxBlocks || n > maxTotal {
+		return nil, fmt.Errorf("slack: a card of %d blocks and %d units", len(blocks), n)
 	}
 	m := struct {
 		Text     string             `json:"text"`
@@ -92,7 +100,7 @@ func saying(text string) []sdk.Block {
 		return []sdk.Block{plain(text, maxObject)}
 	}
 	t := new(rich)
-	for _, piece := range channels.Split(shorten(text, maxTotal), maxRichText, measure) {
+	for _, piece := range channels.Split(shorten(text, maxPage), maxRichText, measure) {
 		t.preformatted(or(strings.TrimSuffix(piece, "\n"), " ")) // the end of the block ends its last line
 		t.cut()
 	}
@@ -100,7 +108,7 @@ func saying(text string) []sdk.Block {
 }
 
 // Page is how long a reply's text may be, and in which unit.
-func (ch *Channel) Page() (limit int, unit func(string) int) { return maxTotal, measure }
+func (ch *Channel) Page() (limit int, unit func(string) int) { return maxPage, measure }
 
 // oneOf draws a single request.
 func oneOf(c channels.Card, i channels.Item) ([]sdk.Block, error) {
@@ -152,11 +160,14 @@ func several(c channels.Card) ([]sdk.Block, error) {
 	}
 	if c.Together() {
 		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
-			buttons(c, "all", c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
+			buttons(c, "all", c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), false))
 	}
 	end = append(end, remarks(escape(c.Say(channels.TextReadAll))))
 	left := maxTotal - weigh(blocks...) - weigh(end...)
 	dividers := len(blocks)+len(end)+4*len(c.Items) <= maxBlocks
+	if dividers {
+		left -= len(c.Items) * weigh(sdk.NewDividerBlock())
+	}
 	for n, i := range c.Items {
 		share := left / (len(c.Items) - n) // what one leaves, the next may use
 		own, err := fit(share, func(m measures) drawing {
@@ -190,15 +201,40 @@ func fit(room int, at func(measures) drawing) ([]sdk.Block, error) {
 		}
 		return blocks, nil
 	}
+	// No arg fits beside the rest, which says how many there are and where.
+	d := at(levels[len(levels)-1])
+	if blocks := d.blocks(channels.Fitted{Total: d.item.Total}, false); weigh(blocks...) <= room {
+		return blocks, nil
+	}
 	return nil, errors.New("slack: what is not args leaves no room")
 }
 
-// cost is what a row takes of a message, with a line break that only the last row of a block lacks.
+// cost is the most that a row takes of a message: its strings, a line break, and its share of the blocks that
+// rows are spread over, of which two in a row hold more than one may. It is weighed without JSON, since it is
+// asked of each row for each length that values may have.
 func cost(r channels.Row) int {
 	t := new(rich)
 	t.row(r)
-	return weigh(t.done()...) + 1
+	n := 2*t.units*weightOfRich/maxRichText + 2
+	count := func(pieces []sdk.RichTextSectionElement) {
+		for _, p := range pieces {
+			n += len(sdk.RTSEText) + measure(p.(*sdk.RichTextSectionTextElement).Text)
+		}
+	}
+	for _, e := range t.elements {
+		if lines, ok := e.(*sdk.RichTextPreformatted); ok {
+			n += len(sdk.RTEPreformatted) + len(sdk.RTESection) // a section after it
+			count(lines.Elements)
+		} else {
+			count(e.(*sdk.RichTextSection).Elements)
+		}
+	}
+	count(t.section)
+	return n
 }
+
+// weightOfRich is what a block of rich text takes beside its pieces.
+const weightOfRich = len(sdk.MBTRichText) + len(sdk.RTESection)
 
 // drawing is one request being laid out.
 type drawing struct {
@@ -301,7 +337,7 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 		block += ":" + strconv.Itoa(d.number)
 	}
 	if i.Pending() && !d.glance {
-		blocks = append(blocks, buttons(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny)))
+		blocks = append(blocks, buttons(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny), d.bare))
 	}
 	return blocks
 }
@@ -443,13 +479,16 @@ func remarks(parts ...string) sdk.Block {
 
 // buttons are Approve and Deny. The block's id is one of its kind in the message, and not the same
 // before and after an edit.
-func buttons(c channels.Card, block, id, yes, no string) sdk.Block {
+func buttons(c channels.Card, block, id, yes, no string, bare bool) sdk.Block {
 	if c.Kind == approval.KindOutcome {
 		block += "/" + strconv.Itoa(c.PendingCount())
 	}
-	return sdk.NewActionBlock(block,
-		sdk.NewButtonBlockElement(actionApprove, id, words(shorten(yes, maxButton))).WithStyle(sdk.StylePrimary),
-		sdk.NewButtonBlockElement(actionDeny, id, words(shorten(no, maxButton))).WithStyle(sdk.StyleDanger))
+	approve := sdk.NewButtonBlockElement(actionApprove, id, words(shorten(yes, maxButton)))
+	deny := sdk.NewButtonBlockElement(actionDeny, id, words(shorten(no, maxButton)))
+	if !bare {
+		approve, deny = approve.WithStyle(sdk.StylePrimary), deny.WithStyle(sdk.StyleDanger)
+	}
+	return sdk.NewActionBlock(block, approve, deny)
 }
 
 // rich collects rich text: styled pieces, of which none is read as markup. What is foreign is always set
@@ -462,9 +501,16 @@ type rich struct {
 }
 
 func (t *rich) piece(s string, style *sdk.RichTextSectionTextStyle) {
-	if s != "" {
-		t.section = append(t.section, sdk.NewRichTextSectionTextElement(s, style))
+	if s == "" {
+		return
 	}
+	if n := len(t.section); n > 0 && s == "\n" && style == nil { // each piece has a price of its own
+		if last, ok := t.section[n-1].(*sdk.RichTextSectionTextElement); ok && last.Style == nil {
+			last.Text += s
+			return
+		}
+	}
+	t.section = append(t.section, sdk.NewRichTextSectionTextElement(s, style))
 }
 
 func (t *rich) text(s string)   { t.piece(s, nil) }
@@ -482,10 +528,7 @@ func (t *rich) line(s string) {
 	}
 }
 
-func (t *rich) heading(s string) {
-	t.strong(s)
-	t.end()
-}
+func (t *rich) heading(s string) { t.strong(s + "\n") }
 
 func (t *rich) fact(f channels.Fact, limit int) {
 	t.strong(f.Label + "  ")
@@ -529,8 +572,10 @@ func (t *rich) preformatted(s string) {
 // flush ends a section. Its last line needs no break.
 func (t *rich) flush() {
 	if n := len(t.section); n > 0 {
-		if last, ok := t.section[n-1].(*sdk.RichTextSectionTextElement); ok && last.Text == "\n" {
-			t.section = t.section[:n-1]
+		if last, ok := t.section[n-1].(*sdk.RichTextSectionTextElement); ok {
+			if last.Text = strings.TrimSuffix(last.Text, "\n"); last.Text == "" {
+				t.section = t.section[:n-1]
+			}
 		}
 	}
 	if len(t.section) > 0 {
@@ -558,43 +603,34 @@ func (t *rich) done() []sdk.Block {
 	return blocks
 }
 
-// weigh measures all text and data in blocks.
+// weigh measures all strings in blocks, the names of their types and their ids too: as Slack seems to count
+// what is too long for a message.
 func weigh(blocks ...sdk.Block) int {
 	n := 0
-	one := func(t *sdk.TextBlockObject) { n += measure(t.Text) }
 	for _, b := range blocks {
-		switch b := b.(type) {
-		case *sdk.HeaderBlock:
-			one(b.Text)
-		case *sdk.SectionBlock:
-			one(b.Text)
-		case *sdk.ContextBlock:
-			for _, e := range b.ContextElements.Elements {
-				one(e.(*sdk.TextBlockObject))
-			}
-		case *sdk.ActionBlock:
-			n += measure(b.BlockID)
-			for _, e := range b.Elements.ElementSet {
-				button := e.(*sdk.ButtonBlockElement)
-				one(button.Text)
-				n += measure(button.ActionID) + measure(button.Value) + measure(button.URL)
-			}
-		case *sdk.RichTextBlock:
-			for _, e := range b.Elements {
-				pieces := []sdk.RichTextSectionElement(nil)
-				switch e := e.(type) {
-				case *sdk.RichTextSection:
-					pieces = e.Elements
-				case *sdk.RichTextPreformatted:
-					pieces = e.Elements
-				}
-				for _, p := range pieces {
-					n += measure(p.(*sdk.RichTextSectionTextElement).Text)
-				}
-			}
+		text, err := json.Marshal(b)
+		if err != nil {
+			return maxTotal + 1 // it cannot be sent, and so not fit
 		}
+		n += weighJSON(text)
 	}
 	return n
+}
+
+// weighJSON measures the strings among the values of JSON.
+func weighJSON(text []byte) int {
+	n := 0
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		kind, _ := d.StackIndex(d.StackDepth())
+		t, err := d.ReadToken()
+		if err != nil {
+			return n
+		}
+		if _, length := d.StackIndex(d.StackDepth()); t.Kind() == '"' && !(kind == '{' && length%2 == 1) {
+			n += measure(t.String())
+		}
+	}
 }
 
 // measure counts as many units as Slack could.

@@ -111,12 +111,29 @@ func checkBody(t tester, body channels.Body) {
 	for _, b := range blocks {
 		k.block(b.(map[string]any))
 	}
-	if k.total >= 10_000 {
-		t.Errorf("%d units in all blocks, want under 10,000", k.total)
+	if n := allStrings(m["blocks"]); n >= 11_000 {
+		t.Errorf("%d units in all strings of the blocks, want under 11,000", n)
 	}
 	if md, ok := m["metadata"].(map[string]any); ok && (md["event_type"] != "approval_card" || md["event_payload"] == nil) {
 		t.Errorf("metadata %v", md)
 	}
+}
+
+// allStrings counts every string in a value, the names of types and the ids too.
+func allStrings(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		return approval.UTF16Len(escape(v))
+	case []any:
+		for _, x := range v {
+			n += allStrings(x)
+		}
+	case map[string]any:
+		for _, x := range v {
+			n += allStrings(x)
+		}
+	}
+	return n
 }
 
 type checker struct {
@@ -458,6 +475,83 @@ func TestWorstBatch(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Slack counts every string of a card's blocks. However many args there are, in whatever script, on cards of one request
+// and of twenty, before and after they are decided: the count stays under 11,000, and what is not shown is said.
+func TestRule14_EveryStringOfACardCounts(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	rapid.Check(t, func(t *rapid.T) {
+		letters := []rune(rapid.SampledFrom([]string{"a", "é", "อ", "日", "👩‍👩‍👧", "<", "&", `"`, "\n", "\u202e"}).Draw(t, "of"))
+		texts := func(label string, most int) string {
+			return strings.Repeat(string(letters), rapid.IntRange(0, most).Draw(t, label)/len(letters))
+		}
+		args, n := map[string]any{}, rapid.IntRange(0, 500).Draw(t, "args")
+		value := texts("value", rapid.SampledFrom([]int{2, 30, 500}).Draw(t, "most"))
+		for i := range n {
+			args[fmt.Sprintf("k%d", i)] = value
+		}
+		if rapid.Bool().Draw(t, "nested") {
+			args["nested"] = []any{map[string]any{"a": value, "b": []any{value, 1}}, texts("long", 20_000)}
+		}
+		text, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := approval.ParseArgs(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rs := channelstest.Batch(rapid.SampledFrom([]int{1, 1, 2, 7, 20}).Draw(t, "requests"))
+		kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome}).Draw(t, "kind")
+		words := texts("words", 3000)
+		for i := range rs {
+			rs[i].Args, rs[i].HumanMessage, rs[i].Rationale, rs[i].Preview = a.Canonical(), words, words, words
+			if kind == approval.KindOutcome && rapid.Bool().Draw(t, "denied") {
+				rs[i].Status, rs[i].ResolvedBy, rs[i].ResolveReason = approval.Denied, "hana", words
+			}
+		}
+		note := approval.Notification{Kind: kind, CreatedAt: channelstest.Noon}
+		if len(rs) > 1 {
+			note.BatchID = channelstest.BatchID
+		}
+		card := channelstest.Maker().Card(approval.Delivery{Notification: note, Requests: rs})
+		body, err := ch.Render(card)
+		if err != nil {
+			t.Fatalf("%d requests with %d args: %v", len(rs), n, err)
+		}
+		checkBody(t, body)
+		var m struct {
+			Blocks json.RawMessage `json:"blocks"`
+		}
+		var blocks any
+		if json.Unmarshal(body, &m) != nil || json.Unmarshal(m.Blocks, &blocks) != nil {
+			t.Fatal("no blocks")
+		}
+		if ours, theirs := weighJSON(m.Blocks), allStrings(blocks); ours != theirs {
+			t.Errorf("weighed %d, counted %d", ours, theirs)
+		}
+		all := seen(t, body)
+		if shown := strings.Count(all, "\x00k"); len(rs) == 1 && n > 0 && shown < n && !strings.Contains(all, fmt.Sprintf(" OF %d ARGS SHOWN", card.Items[0].Total)) {
+			t.Errorf("%d of %d args are shown, and the card does not say so", shown, n)
+		}
+	})
+}
+
+// A card of 300 args, as was refused: 13,515 in all.
+func TestRule14_ACardOf300ArgsUsesItsRoom(t *testing.T) {
+	body, err := newChannel(t, DefaultAPIURL).Render(channelstest.Maker().Card(approval.Delivery{
+		Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{channelstest.Request(manyArgs(300))}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatal(err)
+	}
+	if n := allStrings(m["blocks"]); n >= 11_000 || n < 10_000 {
+		t.Errorf("%d units, want nearly 11,000 and not more", n)
 	}
 }
 

@@ -25,9 +25,9 @@ const (
 	maxErrorText  = 300
 
 	dialogRows = 12
-	dialogRoom = 1800
+	dialogRoom = 2300
 	homeRows   = 20
-	homeRoom   = 1800
+	homeRoom   = 2300
 )
 
 // The ids of the one field that a dialog has.
