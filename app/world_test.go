@@ -323,8 +323,10 @@ func (w *world) slackCard(text string) sandbox.SlackMessage {
 	return found
 }
 
+// tapLINE presses a button of hana's, once its card is there.
 func (w *world) tapLINE(person, id, verb string) sandbox.Delivery {
 	w.t.Helper()
+	w.lineCard(id, 1)
 	return w.ok(w.chat.TapLINE(w.ctx, person, "", "action="+verb+"&id="+id))
 }
 

@@ -91,7 +91,7 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 				m.elapsed = span(time.Hour).Draw(t, "since boot")
 				c = m.start(kept)
 				last = fromEpoch(kept.at) // what was given out later and not committed was told to nobody
-				least := last
+				var least time.Time
 				if !wasSet {
 					least = longer(last, m.wall.Sub(keptWall))
 				} else {
