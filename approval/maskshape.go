@@ -377,7 +377,7 @@ func linePrefix(s string, i int) string {
 		}
 		start--
 	}
-	if strings.ContainsFunc(s[start:i], func(r rune) bool { return r < ' ' && r != '\t' || isPlain(r) && strings.IndexRune("-+/#*~%!", r) < 0 }) {
+	if strings.ContainsFunc(s[start:i], func(r rune) bool { return r < ' ' && r != '\t' || isPlain(r) && !strings.ContainsRune("-+/#*~%!", r) }) {
 		return ""
 	}
 	return s[start:i]
