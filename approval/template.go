@@ -2,7 +2,10 @@ package approval
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,6 +27,7 @@ const (
 	maxFilledValue   = 120
 	maxFilledArgs    = 300
 	maxFilledMessage = 2000
+	maxFilledName    = 64
 )
 
 // fillIn fills a rule's message with what the call is about, masked. A value that is text stands in
@@ -41,44 +45,89 @@ func (g *Gate) fillIn(message string, c Call, ignore []string) string {
 		case "args":
 			return ShortenMiddle(quotable(string(masked)), maxFilledArgs, UTF16Len)
 		default:
-			return filledValue(memberAt(masked, strings.Split(name, ".")[1:]))
+			return filledPath(masked, strings.TrimPrefix(name, "args."))
 		}
 	})
 	return CutRunes(filled, maxFilledMessage)
 }
 
-// memberAt returns the value at a dotted path, nil where there is none.
-func memberAt(raw jsontext.Value, path []string) jsontext.Value {
-	for _, name := range path {
-		if raw.Kind() != '{' {
-			return nil
+// maxReached is how many values stand for one placeholder where it can be read in several ways.
+const maxReached = 3
+
+// reached is a value that a placeholder may mean, and the path to it as the arguments spell it.
+type reached struct {
+	path  string
+	value jsontext.Value
+}
+
+// filledPath is what stands for a placeholder: the value at its dotted path. A tool may take another key for the
+// one that the rule's author meant, one in another letter case or with dots in it, so those that there are stand
+// there too, each with its own name: a sentence that says there is no path would be believed.
+func filledPath(args jsontext.Value, path string) string {
+	var all []reached
+	reach(args, path, "", func(r reached) { all = append(all, r) })
+	slices.SortStableFunc(all, func(a, b reached) int { // what is spelt as the rule has it comes first
+		switch {
+		case (a.path == path) == (b.path == path):
+			return 0
+		case a.path == path:
+			return -1
 		}
-		var found jsontext.Value
-		d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
-		if _, err := d.ReadToken(); err != nil {
-			return nil
-		}
-		for d.PeekKind() == '"' {
-			key, err := d.ReadToken()
-			if err != nil {
-				return nil
-			}
-			match := key.String() == name
-			v, err := d.ReadValue()
-			if err != nil {
-				return nil
-			}
-			if match {
-				found = v.Clone()
-				break
-			}
-		}
-		if found == nil {
-			return nil
-		}
-		raw = found
+		return 1
+	})
+	if len(all) == 0 {
+		return filledValue(nil)
 	}
-	return raw
+	var said []string
+	for i, r := range all {
+		if i == maxReached {
+			said = append(said, fmt.Sprintf("… (+%d)", len(all)-i))
+			break
+		}
+		text := filledValue(r.value)
+		if r.path != path {
+			text = "“" + ShortenMiddle(quotable(r.path), maxFilledName, UTF16Len) + "”: " + text
+		}
+		said = append(said, text)
+	}
+	return strings.Join(said, " / ")
+}
+
+// reach finds the values at a dotted path, whatever the letter case of its names: a step may be an index into a
+// list, and a key may have dots itself.
+func reach(raw jsontext.Value, path, at string, found func(reached)) {
+	kind := raw.Kind()
+	if kind != '{' && kind != '[' {
+		return
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
+	if _, err := d.ReadToken(); err != nil {
+		return
+	}
+	for i := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; i++ {
+		key := strconv.Itoa(i)
+		if kind == '{' {
+			t, err := d.ReadToken()
+			if err != nil {
+				return
+			}
+			key = t.String()
+		}
+		v, err := d.ReadValue()
+		if err != nil {
+			return
+		}
+		for end := 0; end <= len(path); end++ {
+			if end < len(path) && path[end] != '.' || !strings.EqualFold(key, path[:end]) {
+				continue
+			}
+			if end == len(path) {
+				found(reached{at + key, v.Clone()})
+			} else {
+				reach(v.Clone(), path[end+1:], at+key+".", found)
+			}
+		}
+	}
 }
 
 func filledValue(v jsontext.Value) string {

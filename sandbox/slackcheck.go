@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Limits of messages and views. The sum over all blocks is undocumented; refusals were seen from 13,200 characters on.
+// Limits of messages and views. The sum over all blocks is undocumented; refusals were seen from about 12,000 on.
 const (
 	slackMaxBlocks      = 50
 	slackMaxViewBlocks  = 100
