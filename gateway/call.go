@@ -67,6 +67,20 @@ type passage struct {
 	continued        bool // after it was approved, and sent
 
 	unheld error // why it is not held although a person is being asked
+
+	room *upstream.Room // kept for it at the server, before an approval is used
+}
+
+// keep takes room for the call at its server, in place of what it had. There must be some before an approval is used:
+// what does not fit is not sent.
+func (p *passage) keep(conn upstream.Conn, agent string) (err error) {
+	p.room.Release()
+	size := 0
+	for _, m := range p.params {
+		size += len(m.Name) + len(m.Value)
+	}
+	p.room, err = conn.Room(agent, size+len(p.responses)+len(p.state))
+	return err
 }
 
 // gated asks the gate for a request to a server, and forwards it or answers in the server's place.
@@ -91,6 +105,7 @@ func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
 	conn, next, result, bad := r.enter(p)
 	if next == wait {
 		if err := r.hold(p, conn); err != nil {
+			p.room.Release()
 			return r.gateFailed(p, err)
 		}
 		next = proceed
@@ -152,13 +167,18 @@ func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsont
 			p.state = s.State
 		}
 	}
+	if err := p.keep(conn, r.client.Agent); err != nil {
+		return answer(r.failed(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busy(p, err)), mcp.CodeUnavailable))
+	}
 	gate := r.g.o.Gate
 	if p.out, err = gate.CheckAhead(r.audited(), p.call); err != nil {
+		p.room.Release()
 		return answer(r.gateFailed(p, err))
 	}
 	if p.out.Word != approval.WordPending {
 		return conn, proceed, nil, nil
 	}
+	p.room.Release()
 	if p.call.Task && p.out.Request.Task { // an ordinary request stays one, also after a restart
 		return answer(r.startTask(p))
 	}
@@ -219,6 +239,7 @@ func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.
 		if p.tool == nil {
 			o, err := mcp.ReadObject(stored)
 			if err != nil {
+				p.room.Release()
 				return r.failed("The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
 			}
 			p.params = o
@@ -226,6 +247,7 @@ func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.
 			p.params = p.params.With("arguments", stored)
 		}
 	default:
+		p.room.Release()
 		return r.tell(p)
 	}
 	if p.out.Word == approval.WordApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.answers() {
@@ -317,6 +339,9 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 		}
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
 	}
+	if errors.Is(err, upstream.ErrBusy) {
+		return r.failed(r.busy(p, err)+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
 		return r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, r.g.why(e)), mcp.CodeUnavailable)
 	}
@@ -340,6 +365,11 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 		message = "The gate could not decide: " + message
 	}
 	return r.failed(message+" The call was not executed; try again later.", mcp.CodeUnavailable)
+}
+
+// busy says that a server has no room for a call.
+func (r *request) busy(p *passage, err error) string {
+	return fmt.Sprintf("The MCP server %s does not take the call: %s.", p.link.up.Name, r.g.why(err))
 }
 
 // sentence gives a message of the gate its full stop, where it has none.
@@ -390,7 +420,10 @@ func (r *request) still(conn upstream.Conn, p *passage) error {
 	if conn.Err() != nil {
 		return &upstream.Error{Err: errors.New("the connection is lost")}
 	}
-	return p.unchanged(r.ctx)
+	if err := p.unchanged(r.ctx); err != nil {
+		return err
+	}
+	return p.keep(conn, r.client.Agent)
 }
 
 // changedError says that a tool is not the one that the gate was asked for.
@@ -538,6 +571,7 @@ const maxRounds = 10
 func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, ask asker) (jsontext.Value, *mcp.Error) {
 	bounded, cancel := context.WithTimeout(ctx, p.link.up.Timeout)
 	defer cancel()
+	defer p.room.Release()
 	hello, again := conn.Hello(), false
 	for round := 0; ; round++ {
 		id := conn.NewID()
@@ -551,7 +585,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		if meta := r.upMeta(conn, id, ask != nil); len(meta) > 0 {
 			params = params.With("_meta", meta.Bytes())
 		}
-		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), On: r.onNotification(id, p.link)}
+		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), On: r.onNotification(id, p.link), From: r.client.Agent, Room: p.room}
 		if p.tool != nil && hello.Era == mcp.Modern {
 			u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
 			u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again

@@ -26,7 +26,8 @@ type process struct {
 func (p *process) Hello() upstream.Hello {
 	return upstream.Hello{Era: mcp.Legacy, Capabilities: jsontext.Value(`{"tools":{}}`)}
 }
-func (p *process) NewID() jsontext.Value { return jsontext.Value("1") }
+func (p *process) Room(string, int) (*upstream.Room, error) { return nil, nil }
+func (p *process) NewID() jsontext.Value                    { return jsontext.Value("1") }
 func (p *process) Do(_ context.Context, r upstream.Request) (mcp.Message, error) {
 	return mcp.Answer(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t","description":%q}]}`, p.description))), nil
 }

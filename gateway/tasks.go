@@ -140,11 +140,18 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 					return err
 				}
 			}
-			if _, err := p.link.get(r.ctx); err != nil { // an approval would be spent on a server that is gone
+			conn, err := p.link.get(r.ctx)
+			if err != nil { // an approval would be spent on a server that is gone
 				return err
 			}
-			return p.unchanged(r.ctx)
+			if err := p.unchanged(r.ctx); err != nil {
+				return err
+			}
+			return p.keep(conn, r.client.Agent)
 		}})
+		if err != nil || out.Word != approval.WordApproved {
+			p.room.Release()
+		}
 		down, ok := errors.AsType[*upstream.Error](err)
 		switch {
 		case err == nil:
@@ -170,6 +177,7 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 	r.g.tell(t)
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
+		p.room.Release()
 		return r.lost(r.ctx, p, err)
 	}
 	p.params = p.params.With("arguments", jsontext.Value(p.out.Request.Args))

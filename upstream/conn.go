@@ -56,6 +56,10 @@ func (b *base) init(cfg Config, peer Peer) {
 
 func (b *base) Hello() Hello          { return *b.said.Load() }
 func (b *base) NewID() jsontext.Value { return mcp.Number(b.ids.Add(1)) }
+
+// Room keeps nothing: a request over HTTP waits for nobody's.
+func (b *base) Room(string, int) (*Room, error) { return nil, nil }
+
 func (b *base) Done() <-chan struct{} { return b.done }
 
 func (b *base) Err() error {

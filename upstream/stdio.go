@@ -14,12 +14,8 @@ import (
 	"countersign/mcp"
 )
 
-const (
-	silence   = time.Second // without an answer to server/discover, after which initialize is tried
-	maxQueued = 64 << 20    // bytes that wait for a process that does not read
-)
-
-var errNotReading = fmt.Errorf("the server does not read: %d MiB wait for it", maxQueued>>20)
+// silence is without an answer to server/discover, after which initialize is tried.
+const silence = time.Second
 
 // stdio is a connection to a process of its own.
 type stdio struct {
@@ -30,8 +26,8 @@ type stdio struct {
 
 	mu       sync.Mutex
 	inFlight map[string]*call // by id as written
-	queue    []*outgoing
-	queued   int
+	queue    queue
+	deaf     bool          // it does not read: what we say for ourselves is dropped, and that was told
 	wake     chan struct{} // something is in the queue
 
 	junk bool // the reader's: there was some, and it was told
@@ -93,6 +89,7 @@ func (k *call) pass() {
 
 // outgoing is a message on its way; its fields belong to the connection's mu.
 type outgoing struct {
+	from  string // whose request it is
 	line  []byte
 	state sending
 }
@@ -233,11 +230,14 @@ func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, erro
 		c.mu.Unlock()
 		return mcp.Message{}, notSent(fmt.Errorf("the id %s is in use", id))
 	}
+	out, err := c.push(r)
+	if err != nil {
+		c.mu.Unlock()
+		return mcp.Message{}, err
+	}
 	c.inFlight[id] = k
-	out := c.push(mcp.Request(r.ID, r.Method, r.Params))
 	c.mu.Unlock()
 
-	var err error
 	for err == nil {
 		select {
 		case <-k.noted:
@@ -256,13 +256,13 @@ func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, erro
 	sent := true
 	switch out.state {
 	case waiting:
-		c.queued -= len(out.line)
+		c.queue.remove(out)
 		out.state, out.line, sent = unsent, nil, false
 	case unsent:
 		sent = false
 	}
 	if sent && tell && ctx.Err() != nil {
-		c.push(cancelled(r.ID, ctx.Err()))
+		c.say(cancelled(r.ID, ctx.Err()))
 	}
 	c.mu.Unlock()
 	select {
@@ -287,22 +287,41 @@ func (c *stdio) Notify(ctx context.Context, method string, params jsontext.Value
 
 func (c *stdio) send(m mcp.Message) {
 	c.mu.Lock()
-	c.push(m)
+	c.say(m)
 	c.mu.Unlock()
 }
 
-// push puts a message into the queue; mu is held.
-func (c *stdio) push(m mcp.Message) *outgoing {
-	out := &outgoing{line: append(oneLine(m.Bytes()), '\n')}
-	c.queue, c.queued = append(c.queue, out), c.queued+len(out.line)
-	if c.queued > maxQueued {
-		c.end(errNotReading)
+// say puts a message of the connection's own into the queue; mu is held. A process that reads nothing misses it.
+func (c *stdio) say(m mcp.Message) {
+	if c.queue.pushOwn(&outgoing{line: append(oneLine(m.Bytes()), '\n')}) {
+		c.waken()
+		return
 	}
+	if !c.deaf {
+		c.deaf = true
+		c.log.Warn("the server does not read: answers and notifications for it are dropped", "server", c.cfg.Name)
+	}
+}
+
+// push puts a request into the queue, at the place that is kept for it or at a new one; mu is held.
+func (c *stdio) push(r Request) (*outgoing, error) {
+	out := &outgoing{from: r.From, line: append(oneLine(mcp.Request(r.ID, r.Method, r.Params).Bytes()), '\n')}
+	if k := r.Room; k != nil && k.c == c && k.from == r.From && !k.over {
+		k.over = true
+		c.queue.resize(out.from, len(out.line)-k.bytes)
+	} else if !c.queue.admit(out.from, len(out.line)) {
+		return nil, notSent(ErrBusy)
+	}
+	c.queue.push(out)
+	c.waken()
+	return out, nil
+}
+
+func (c *stdio) waken() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
-	return out
 }
 
 // oneLine takes line breaks out of a message: between its tokens they mean nothing, and in its strings
@@ -319,18 +338,7 @@ func oneLine(b []byte) []byte {
 func (c *stdio) write() {
 	for {
 		c.mu.Lock()
-		var out *outgoing
-		for out == nil && len(c.queue) > 0 {
-			out = c.queue[0]
-			c.queue[0] = nil
-			c.queue = c.queue[1:]
-			if out.state != waiting {
-				out = nil
-			}
-		}
-		if len(c.queue) == 0 {
-			c.queue, c.queued = nil, 0
-		}
+		out := c.queue.next()
 		if out == nil {
 			c.mu.Unlock()
 			select {
@@ -342,7 +350,7 @@ func (c *stdio) write() {
 		}
 		out.state = writing
 		line := out.line
-		c.queued = max(0, c.queued-len(line))
+		out.line = nil
 		c.mu.Unlock()
 		if n, err := c.proc.stdin.Write(line); err != nil {
 			c.mu.Lock()

@@ -238,13 +238,13 @@ func TestWhatWaitsForAServerThatDoesNotReadWasNotSent(t *testing.T) {
 	s := conn.(*stdio)
 	for started := false; !started; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		started = len(s.inFlight) == 1 && len(s.queue) == 0
+		started = len(s.inFlight) == 1 && s.queue.count == 0
 		s.mu.Unlock()
 	}
 	wg.Go(func() { _, errs[1] = conn.Do(ctx, toolCall(conn, "x", `{}`)) })
 	for waiting := false; !waiting; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		waiting = len(s.queue) == 1
+		waiting = s.queue.count == 1
 		s.mu.Unlock()
 	}
 	cancel()
@@ -274,17 +274,129 @@ func TestWhatAServerHasReadAPartOfWasSent(t *testing.T) {
 	}
 }
 
-func TestAServerThatNeverReadsIsGivenUp(t *testing.T) {
-	t.Parallel()
+// stuck is a connection to a server that has stopped reading, with a request of from half written to it.
+func stuck(t *testing.T, from string) (*stdio, *sync.WaitGroup) {
+	t.Helper()
 	conn := mustDial(t, fake("stops reading"), Peer{})
 	try(t, conn)
-	large := jsontext.Value(`{"x":"` + strings.Repeat("x", 8<<20) + `"}`)
-	for range maxQueued/len(large) + 3 {
-		conn.Notify(testContext(t), "notifications/x", large)
+	s := conn.(*stdio)
+	wg := inFlight(t, s, from, 1<<20)
+	for n := 1; n > 0; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		n = s.queue.count
+		s.mu.Unlock()
 	}
-	<-conn.Done()
-	if err := conn.Err(); !errors.Is(err, errNotReading) {
-		t.Errorf("the connection ended with %v, want %v", err, errNotReading)
+	return s, wg
+}
+
+// inFlight has a request of from wait for the server until the test ends; it must not fail before.
+func inFlight(t *testing.T, s *stdio, from string, size int) *sync.WaitGroup {
+	t.Helper()
+	s.mu.Lock()
+	before := len(s.inFlight)
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", size)+`"}`)
+	r.From = from
+	wg.Go(func() {
+		if _, err := s.Do(ctx, r); !errors.Is(err, context.Canceled) {
+			t.Errorf("a request of %s in flight ended with %v", from, err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	for n := before; n == before; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		n = len(s.inFlight)
+		s.mu.Unlock()
+	}
+	return &wg
+}
+
+func TestRule12_ACallThatDoesNotFitIsRefusedAndNoOtherIsLost(t *testing.T) {
+	t.Parallel()
+	s, _ := stuck(t, "quiet")
+	const size = 4 << 20
+	call := func(from string) error {
+		r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", size)+`"}`)
+		r.From = from
+		room, err := s.Room(from, len(r.Params))
+		room.Release()
+		return err
+	}
+	n := 0
+	for ; call("greedy") == nil; n++ {
+		if n > maxQueued/size {
+			t.Fatalf("%d requests of 4 MiB wait", n)
+		}
+		inFlight(t, s, "greedy", size)
+	}
+	if n != 8 { // half of 64 MiB
+		t.Errorf("one agent has %d requests of 4 MiB waiting, want 8", n)
+	}
+	r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", size)+`"}`)
+	r.From = "greedy"
+	if _, err := s.Do(testContext(t), r); !errors.Is(err, ErrBusy) || Sent(err) {
+		t.Errorf("one more: %v, want that it was not sent", err)
+	}
+	if err := call("other"); err != nil {
+		t.Errorf("there is no room for another agent: %v", err)
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("the connection ended: %v", err)
+	}
+}
+
+func TestRule12_ARoomHoldsWhateverComesAfterIt(t *testing.T) {
+	t.Parallel()
+	s, _ := stuck(t, "quiet")
+	room, err := s.Room("greedy", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err = s.Room("greedy", 1<<20); err == nil; _, err = s.Room("greedy", 1<<20) {
+	}
+	for _, err = s.Room("other", 1<<20); err == nil; _, err = s.Room("other", 1<<20) {
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`)
+	r.From, r.Room = "greedy", room
+	r.On = func(mcp.Message) {}
+	done := make(chan error)
+	go func() {
+		_, err := s.Do(ctx, r)
+		done <- err
+	}()
+	for n := 1; n == 1; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		n = len(s.inFlight)
+		s.mu.Unlock()
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) || Sent(err) {
+		t.Errorf("got %v (sent %v), want that it waited for the server", err, Sent(err))
+	}
+	room.Release() // it was taken
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.own != nil {
+		t.Error("the server is told that what it never saw is cancelled")
+	}
+}
+
+func TestRule12_WhatTheGateSaysForItselfIsBoundedToo(t *testing.T) {
+	t.Parallel()
+	s, _ := stuck(t, "quiet")
+	large := jsontext.Value(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
+	for range 20 {
+		if err := s.Notify(testContext(t), "notifications/x", large); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.ownBytes > maxOwn || s.Err() != nil {
+		t.Errorf("%d bytes wait, %v", s.queue.ownBytes, s.Err())
 	}
 }
 

@@ -66,6 +66,10 @@ type Request struct {
 	ID     jsontext.Value // from [Conn.NewID]; where Params ask for progress, it is the token too
 	Method string
 	Params jsontext.Value // as it is sent
+	// From is whose request it is, where several share a connection to a process: what waits for it is written in
+	// turns. Room, from [Conn.Room], is the place kept for the request; nil: it finds one, or fails with [ErrBusy].
+	From string
+	Room *Room
 	// Header is sent beside the standard ones, over HTTP: what Mcp-Param headers the tool wants. With
 	// Mcp-Name in it, encoded, Params are not read for it.
 	Header http.Header
@@ -84,6 +88,9 @@ type Conn interface {
 	Hello() Hello
 	// NewID returns an id that no other request of the connection has.
 	NewID() jsontext.Value
+	// Room keeps a place for a request with so many bytes of params that is about to be sent. Where there is none left
+	// for whose request it is, the error has [ErrBusy] within. Over HTTP there is always room, and it returns nil.
+	Room(from string, bytes int) (*Room, error)
 	// Do sends the request and returns the server's response, result or error. Any other error is an
 	// [*Error]. When ctx ends the server is told that the request is cancelled, in the way of its era.
 	Do(ctx context.Context, r Request) (mcp.Message, error)
