@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,18 @@ var (
 	}
 	DefaultPerson = Limits{Calls: Rate{1200, time.Minute}, Streams: 16}
 )
+
+// count is n of them in words.
+func (k Kind) count(n int64) string {
+	word := string(k)
+	if n == 1 {
+		word = strings.TrimSuffix(word, "s")
+		if k == Pushes {
+			word = "push"
+		}
+	}
+	return strconv.FormatInt(n, 10) + " " + word
+}
 
 func (l *Limits) rate(k Kind) Rate {
 	switch k {
@@ -258,7 +271,7 @@ func (a *Account) Hold(k Kind) (release func(), err error) {
 	for {
 		n := held.Load()
 		if most > 0 && n >= int64(most) {
-			return nil, a.refuse(k, fmt.Sprintf("%d %s at a time", most, k), strconv.Itoa(most), holdAgain)
+			return nil, a.refuse(k, k.count(int64(most))+" at a time", strconv.Itoa(most), holdAgain)
 		}
 		if held.CompareAndSwap(n, n+1) {
 			return sync.OnceFunc(func() { held.Add(-1) }), nil
@@ -301,7 +314,7 @@ const tellAgain = time.Hour
 // Refused counts a refusal that somebody else has made for the account, and returns its error.
 func (a *Account) Refused(k Kind) error {
 	most := a.limits.Load().most(k)
-	return a.refuse(k, fmt.Sprintf("%d %s at a time", most, k), strconv.Itoa(most), holdAgain)
+	return a.refuse(k, k.count(int64(most))+" at a time", strconv.Itoa(most), holdAgain)
 }
 
 func (a *Account) refuse(k Kind, words, limit string, wait time.Duration) error {

@@ -115,7 +115,7 @@ func (r Rate) words(of Kind) string {
 	if of == Bytes && r.count(true) != r.count(false) {
 		return fmt.Sprintf("%s per %s", r.count(true), per)
 	}
-	return fmt.Sprintf("%d %s per %s", r.Count, of, per)
+	return of.count(r.Count) + " per " + per
 }
 
 // bucket is what was used of a rate: the time, since the registry's beginning, at which all of it is free

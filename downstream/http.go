@@ -237,6 +237,10 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer h.leave()
 		h.post(w, r, caller)
 	case http.MethodGet, http.MethodDelete:
+		if over := h.charge(caller.Agent, 0); over != nil && r.Method == http.MethodGet { // to end a session gives something back
+			refuseOver(w, over())
+			return
+		}
 		c := h.find(w, r, caller)
 		if c == nil {
 			return

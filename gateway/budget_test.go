@@ -38,7 +38,7 @@ func TestRule12_ACallOverTheBudgetIsAnErrorThatTheModelReads(t *testing.T) {
 		in.limit(budget.Limits{Calls: perMinute(1)})
 		c.send("tools/list", `{}`)
 		a := c.call("t", `{}`)
-		if !a.isError() || a.status != 200 || !strings.Contains(a.text(), "Over the budget of calls: agent:bot may have 1 calls per minute") ||
+		if !a.isError() || a.status != 200 || !strings.Contains(a.text(), "Over the budget of calls: agent:bot may have 1 call per minute") ||
 			!strings.Contains(a.text(), "The call was not executed") {
 			t.Errorf("got %d %s", a.status, a.raw)
 		}
@@ -179,6 +179,14 @@ func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
 	if resp := get(first); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
+	in.limit(budget.Limits{Streams: 1, Sessions: 2, Calls: perMinute(1)})
+	if resp := get(&wire{url: w.url, token: agentToken, session: "nobody", http: first.http}); resp.StatusCode != 404 {
+		t.Errorf("no such session: %s", resp.Status)
+	}
+	if resp := get(second); resp.StatusCode != 429 {
+		t.Errorf("over the budget of calls: %s", resp.Status)
+	}
+	in.limit(budget.Limits{Streams: 1, Sessions: 2})
 	if resp := get(second); resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("a second stream: %s, Retry-After %q", resp.Status, resp.Header.Get("Retry-After"))
 	}

@@ -242,6 +242,7 @@ var faults = map[string]struct {
 	"wrong token":  {problemOf(401, "unauthorized", "A valid bearer token is needed."), approval.CodeUnauthorized, "does not know this agent's token", true},
 	"a person's":   {problemOf(403, "agents_only", "Only agents may do this."), approval.CodeUnauthorized, "the token is a person's", true},
 	"too many":     {problemOf(429, "too_many_pending", "There are 100 pending requests."), approval.CodeTooManyPending, "100 pending", false},
+	"over budget":  {problemOf(429, "rate_limited", "Over the budget of calls: wait."), approval.CodeRateLimited, "the budget of calls", false},
 	"no store":     {problemOf(503, "store_unavailable", "The store is away."), approval.CodeStoreUnavailable, "The store is away.", false},
 	"internal":     {problemOf(500, "internal", "Something went wrong."), approval.CodeStoreUnavailable, "Something went wrong.", false},
 	"a proxy":      {raw(502, "text/html", "<h1>Bad gateway</h1>"), approval.CodeStoreUnavailable, "not an answer of a Countersign server", false},
