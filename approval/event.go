@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -78,6 +79,19 @@ type correlationKey struct{}
 // WithCorrelation returns a context whose audit events carry id.
 func WithCorrelation(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, correlationKey{}, id)
+}
+
+// maxCorrelation is how long an id may be that somebody else chose.
+const maxCorrelation = 128
+
+// TheirCorrelation returns the id that a caller chose for what it does, "" where one is to be made instead:
+// it must be short, of printable ASCII, and have no colon. A colon stands in the ids that the gate makes of a
+// platform's, "line:01K…", "slack:Ev…", and after every kind of actor: no caller's may be taken for one.
+func TheirCorrelation(id string) string {
+	if len(id) > maxCorrelation || strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == ':' }) >= 0 {
+		return ""
+	}
+	return strings.TrimSpace(id)
 }
 
 // Correlation returns the id given to [WithCorrelation], or "".

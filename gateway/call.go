@@ -217,14 +217,14 @@ func (r *request) describe(p *passage) *mcp.Error {
 func (r *request) audited() context.Context {
 	id := ""
 	for _, name := range []string{"claudecode/toolUseId", "callId"} {
-		if id = r.meta.Text(name); id != "" {
+		if id = approval.TheirCorrelation(r.meta.Text(name)); id != "" {
 			break
 		}
 	}
 	if id == "" {
 		id = rand.Text()
 	}
-	return approval.WithCorrelation(r.ctx, approval.Visible(approval.CutRunes(id, 128)))
+	return approval.WithCorrelation(r.ctx, id)
 }
 
 // decided does what the gate said.

@@ -551,7 +551,8 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	if es[0]["correlation_id"] != "my id 7" {
 		t.Errorf("the audit event has correlation id %v", es[0]["correlation_id"])
 	}
-	for _, bad := range []string{strings.Repeat("x", 129), "ümlaut", "tab\there"} {
+	for _, bad := range []string{strings.Repeat("x", 129), "ümlaut", "tab\there", "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", "LINE:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", "slack:8123.1234.0a1b:0", "webhook:x", "web:x", "cli:x", "hook:x",
+		"system:timeout", "agent:bot", " line:x", "\u202eline\u202c", "line\u200b:x", "x line:x", "ｌｉｎｅ：x"} {
 		if got := w.do(botToken, "POST", "/v1/calls", transfer, "X-Correlation-Id", bad).header.Get("X-Correlation-Id"); got == bad || len(got) < 16 {
 			t.Errorf("%q was answered with %q", bad, got)
 		}

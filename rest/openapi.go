@@ -100,7 +100,7 @@ func operation(rt *route, schemas map[string]any) map[string]any {
 	}
 	if !rt.public {
 		d.header = append(slices.Clone(d.header), queryParam{headerCorrelation,
-			"An id of yours for this request, at most 128 printable ASCII characters; it is returned, logged and kept with audit events.", anyText})
+			"An id of yours for this request, at most 128 printable ASCII characters without a colon; it is returned, logged and kept with audit events. In place of any other the server makes one.", anyText})
 	}
 	for _, p := range d.header {
 		params = append(params, parameter(p, "header"))

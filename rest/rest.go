@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -117,10 +118,7 @@ const (
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := r.Header.Get(headerCorrelation)
-	if !validCorrelation(id) {
-		id = rand.Text()
-	}
+	id := cmp.Or(approval.TheirCorrelation(r.Header.Get(headerCorrelation)), rand.Text())
 	h := w.Header()
 	h.Set(headerCorrelation, id)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -130,18 +128,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mux.ServeHTTP(w, r)
-}
-
-func validCorrelation(id string) bool {
-	if id == "" || len(id) > 128 {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] < ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // audience is whom a path is for.

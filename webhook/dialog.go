@@ -110,7 +110,7 @@ func (h *Slack) open(ctx context.Context, trigger string, by approval.Actor, q Q
 // submission was seen before.
 func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.Actor) answer {
 	var view slackID
-	if err := json.Unmarshal(p.View, &view); err != nil || view.ID == "" {
+	if err := channels.Strictly(p.View, &view); err != nil || view.ID == "" {
 		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
 	}
 	if h.dialogs == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
 )
 
 // fakeDialogs are dialogs whose view is the submission itself.
@@ -31,7 +32,7 @@ func (d *fakeDialogs) Open(ctx context.Context, trigger string, _ approval.Actor
 
 func (d *fakeDialogs) Read(view json.RawMessage) (Submission, error) {
 	var v struct{ Asked *Submission }
-	if err := json.Unmarshal(view, &v); err != nil || v.Asked == nil {
+	if err := channels.Strictly(view, &v); err != nil || v.Asked == nil {
 		return Submission{}, errors.New("no dialog of ours")
 	}
 	return *v.Asked, nil

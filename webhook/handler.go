@@ -229,10 +229,16 @@ func (c *common) refuse(ctx context.Context, actor, reason string) bool {
 	return true
 }
 
+// notUnderstood is the answer to what is signed and cannot be read, or could be read in two ways.
+func (c *common) notUnderstood(ctx context.Context) answer {
+	return answer{stored: c.refuse(ctx, c.channel+":", "not_understood"), bad: true}
+}
+
 // answer is what a delivery is answered with. What could not be stored is to be delivered again: 503
 // over HTTP, and no acknowledgement over a socket.
 type answer struct {
 	stored bool
+	bad    bool   // signed, and not to be understood: 400
 	kind   string // the body's content type
 	body   []byte
 }
@@ -242,6 +248,10 @@ func (a answer) write(w http.ResponseWriter) {
 	if !a.stored {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "This could not be stored; deliver it again.", http.StatusServiceUnavailable)
+		return
+	}
+	if a.bad {
+		http.Error(w, "The signature holds, but the body could not be understood: names must be spelled as documented and come once, in valid UTF-8.", http.StatusBadRequest)
 		return
 	}
 	if len(a.body) > 0 {

@@ -32,7 +32,7 @@ func NewLINE(o Options, secrets func() []string, bot func() string) *LINE {
 }
 
 // lineBody is what we read of a delivery. We decode it ourselves: the SDK's parser refuses the whole
-// delivery for one event it does not know.
+// delivery for one event it does not know, and takes names in any case and twice.
 type lineBody struct {
 	Destination string            `json:"destination"`
 	Events      []json.RawMessage `json:"events"`
@@ -71,9 +71,9 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := within(r.Context(), commitWithin)
 	defer cancel()
 	var body lineBody
-	if err := json.Unmarshal(raw, &body); err != nil {
+	if err := channels.Strictly(raw, &body); err != nil {
 		h.log.Warn("a signed LINE delivery was not understood", "bytes", len(raw))
-		answer{stored: h.refuse(ctx, "line:", "not_understood")}.write(w)
+		h.notUnderstood(ctx).write(w)
 		return
 	}
 	if len(body.Events) == 0 { // the console's Verify button
@@ -89,11 +89,18 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer{stored: h.refuse(ctx, "line:", "wrong_destination")}.write(w)
 		return
 	}
-	stored := true
-	for _, e := range body.Events {
-		stored = h.event(ctx, e) && stored
+	all := answer{stored: true}
+	for _, raw := range body.Events {
+		var e lineEvent
+		if err := channels.Strictly(raw, &e); err != nil {
+			h.log.Warn("an event in a signed LINE delivery was not understood")
+			a := h.notUnderstood(ctx)
+			all.stored, all.bad = all.stored && a.stored, true
+			continue
+		}
+		all.stored = h.event(ctx, e) && all.stored
 	}
-	answer{stored: stored}.write(w)
+	all.write(w)
 }
 
 const headerLINE = "X-Line-Signature"
@@ -117,12 +124,7 @@ func (h *LINE) signed(body []byte, signature string) bool {
 }
 
 // event handles one event; false means that it could not be stored.
-func (h *LINE) event(ctx context.Context, raw json.RawMessage) bool {
-	var e lineEvent
-	if err := json.Unmarshal(raw, &e); err != nil {
-		h.log.Warn("an event in a signed LINE delivery was not understood")
-		return h.refuse(ctx, "line:", "not_understood")
-	}
+func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 	isWords := e.Type == "message" && e.Message != nil && e.Message.Type == "text"
 	isTap := e.Type == "postback" && e.Postback != nil
 	if !isWords && !isTap && e.Type != "follow" && e.Type != "unfollow" {

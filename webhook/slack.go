@@ -9,9 +9,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"countersign/approval"
 )
@@ -126,11 +128,11 @@ func (h *Slack) delivery(ctx context.Context, contentType string, raw []byte) an
 		return h.event(ctx, raw)
 	}
 	// The form is taken from the signed body alone; the URL's query is not covered by the signature.
-	form, err := url.ParseQuery(string(raw))
+	form, ok := slackForm(raw)
 	switch {
-	case err == nil && form.Get("payload") != "":
+	case ok && form.Get("payload") != "" && !form.Has("command"):
 		return h.interaction(ctx, []byte(form.Get("payload")))
-	case err == nil && form.Get("command") != "":
+	case ok && form.Get("command") != "" && !form.Has("payload"):
 		return h.command(ctx, slackCommand{
 			Text: form.Get("text"), UserID: form.Get("user_id"), TeamID: form.Get("team_id"), EnterpriseID: form.Get("enterprise_id"),
 			APIAppID: form.Get("api_app_id"), TriggerID: form.Get("trigger_id"), ResponseURL: form.Get("response_url"),
@@ -139,8 +141,19 @@ func (h *Slack) delivery(ctx context.Context, contentType string, raw []byte) an
 	return h.notUnderstood(ctx)
 }
 
-func (h *Slack) notUnderstood(ctx context.Context) answer {
-	return answer{stored: h.refuse(ctx, "slack:", "not_understood")}
+// slackFields are the fields of a form that are looked at.
+var slackFields = []string{"payload", "command", "text", "user_id", "team_id", "enterprise_id", "api_app_id", "trigger_id", "response_url"}
+
+// slackForm reads a form as [channels.Strictly] reads JSON.
+func slackForm(raw []byte) (url.Values, bool) {
+	form, err := url.ParseQuery(string(raw))
+	for name, values := range form {
+		almost := func(field string) bool { return field != name && strings.EqualFold(field, name) }
+		if len(values) != 1 || !utf8.ValidString(values[0]) || slices.ContainsFunc(slackFields, almost) {
+			return nil, false
+		}
+	}
+	return form, err == nil
 }
 
 // origin is where an event says that it comes from.

@@ -12,11 +12,11 @@ import (
 )
 
 type slackInteraction struct {
-	Type       string `json:"type"`
-	APIAppID   string `json:"api_app_id"`
-	TriggerID  string `json:"trigger_id"`
-	Team       *slackID
-	Enterprise *slackID
+	Type       string   `json:"type"`
+	APIAppID   string   `json:"api_app_id"`
+	TriggerID  string   `json:"trigger_id"`
+	Team       *slackID `json:"team"`
+	Enterprise *slackID `json:"enterprise"`
 	User       struct {
 		ID     string `json:"id"`
 		TeamID string `json:"team_id"`
@@ -49,7 +49,7 @@ func (s *slackID) get() string {
 // interaction handles a button, and a dialog that was filled in.
 func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 	var p slackInteraction
-	if err := json.Unmarshal(payload, &p); err != nil {
+	if err := channels.Strictly(payload, &p); err != nil {
 		return h.notUnderstood(ctx)
 	}
 	if p.Type != "block_actions" && p.Type != "view_submission" {
@@ -138,7 +138,7 @@ type slackEvent struct {
 // event handles the Events API: what people write to the bot or at its name, and its Home tab.
 func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	var c slackEvent
-	if err := json.Unmarshal(raw, &c); err != nil {
+	if err := channels.Strictly(raw, &c); err != nil {
 		return h.notUnderstood(ctx)
 	}
 	if c.Type == "url_verification" {

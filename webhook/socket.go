@@ -358,7 +358,7 @@ func (s *Socket) read(ctx context.Context, c *connection) error {
 		}
 		c.allow(c.quiet)
 		var e envelope
-		if kind != websocket.TextMessage || json.Unmarshal(data, &e) != nil {
+		if kind != websocket.TextMessage || channels.Strictly(data, &e) != nil {
 			s.log.Warn("a message over Slack's Socket Mode was not understood", "bytes", len(data))
 			continue
 		}
@@ -415,7 +415,7 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 		a = h.event(ctx, e.Payload)
 	case "slash_commands":
 		var words slackCommand
-		if err := json.Unmarshal(e.Payload, &words); err != nil {
+		if err := channels.Strictly(e.Payload, &words); err != nil {
 			a = h.notUnderstood(ctx)
 		} else {
 			a = h.command(ctx, words)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -244,7 +245,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.wantStatus(f.lineEvents(tt.event), 200)
+			f.wantStatus(f.lineEvents(tt.event), map[bool]int{true: 400, false: 200}[strings.HasSuffix(tt.reason, " not_understood")])
 			f.wantTaps(0)
 			if len(f.gate.refused) != 1 || f.gate.refused[0] != tt.reason {
 				t.Errorf("audited %q, want %q", f.gate.refused, tt.reason)
@@ -286,7 +287,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 	})
 	t.Run("a signed body that is no JSON", func(t *testing.T) {
 		f := newFixture(t)
-		f.wantStatus(f.postLINE("{", signLINE(secret, []byte("{"))), 200)
+		f.wantStatus(f.postLINE("{", signLINE(secret, []byte("{"))), 400)
 	})
 }
 
@@ -487,7 +488,7 @@ func TestSlackPayloadIsTakenFromTheSignedBodyOnly(t *testing.T) {
 	r.Header.Set("X-Slack-Signature", SlackSignature(secret, stamp, nil))
 	w := httptest.NewRecorder()
 	f.slack.ServeHTTP(w, r)
-	f.wantStatus(w, 200)
+	f.wantStatus(w, 400)
 	f.wantTaps(0)
 	if len(f.gate.refused) != 1 {
 		t.Errorf("audited %q", f.gate.refused)
@@ -508,9 +509,10 @@ func TestSlackEvents(t *testing.T) {
 	if got := f.gate.taps[0]; got.EventID != "slack:Ev1" || got.Intent != approval.IntentDeny || got.RequestID != request || got.Reason != "2 < 3" || got.From != "U02HANA" {
 		t.Errorf("%+v", got)
 	}
-	for _, more := range []string{`,"bot_id":"B1"`, `,"subtype":"message_changed"`, `,"channel_type":"channel"`} {
+	for _, more := range []string{`,"bot_id":"B1"`, `,"subtype":"message_changed"`} {
 		f.wantStatus(f.postSlack("application/json", message(more), nil), 200)
 	}
+	f.wantStatus(f.postSlack("application/json", strings.Replace(message(""), `"im"`, `"channel"`, 1), nil), 200)
 	f.wantTaps(1)
 	f.postSlack("application/json", strings.Replace(message(`,"thread_ts":"1.5"`), "deny "+request+" 2 &lt; 3", "yes", 1), nil)
 	f.wantTaps(2)
@@ -530,13 +532,26 @@ func TestSlashCommandIsTypedWords(t *testing.T) {
 	}
 }
 
+// spelled reports whether a body holds each of these names exactly so; one that is written with escapes counts.
+func spelled(body string, names ...string) bool {
+	return strings.Contains(body, `\u`) || !slices.ContainsFunc(names, func(n string) bool { return !strings.Contains(body, `"`+n+`"`) })
+}
+
 func FuzzLINE(f *testing.F) {
+	for _, d := range deliveries() {
+		f.Add([]byte(d.body))
+		f.Add([]byte(strings.ToUpper(d.body)))
+	}
 	f.Add([]byte(`{"destination":"` + lineBot + `","events":[` + postback() + `]}`))
 	f.Add([]byte(`{"events":[{"type":"message","source":null}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		x := newFixture(t)
-		if w := x.postLINE(string(body), signLINE(secret, body)); w.Code != 200 {
-			t.Errorf("%d for a signed body", w.Code)
+		w := x.postLINE(string(body), signLINE(secret, body))
+		if w.Code != 200 && (w.Code != 400 || len(x.gate.refused) == 0) {
+			t.Errorf("%d for a signed body, on record %q", w.Code, x.gate.refused)
+		}
+		if len(x.gate.taps) > 0 && !spelled(string(body), "destination", "events", "type", "mode", "timestamp", "webhookEventId", "source", "userId") {
+			t.Errorf("%q decides: %+v", body, x.gate.taps)
 		}
 		for _, tap := range x.gate.taps {
 			if tap.EventID == "line:" || tap.By.Name == "" || tap.From == "" {
@@ -547,6 +562,10 @@ func FuzzLINE(f *testing.F) {
 }
 
 func FuzzSlack(f *testing.F) {
+	for _, d := range deliveries() {
+		f.Add(d.body, "application/json")
+		f.Add("payload="+url.QueryEscape(d.body), formType)
+	}
 	f.Add("payload=%7B%22type%22%3A%22block_actions%22%7D", formType)
 	f.Add(`{"type":"event_callback","event":{"type":"message"}}`, "application/json")
 	f.Add(mention("<@U0BOT> deny "+request+" why", ""), "application/json")
@@ -555,8 +574,14 @@ func FuzzSlack(f *testing.F) {
 	f.Add("command=%2Fcountersign&text=deny&team_id=T0TEAM0001&user_id=U02HANA&api_app_id=A0APPROVE1&trigger_id=1", formType)
 	f.Fuzz(func(t *testing.T, body, kind string) {
 		x, _ := withDialogs(t)
-		if w := x.postSlack(kind, body, nil); w.Code != 200 {
-			t.Errorf("%d for a signed body", w.Code)
+		w := x.postSlack(kind, body, nil)
+		if w.Code != 200 && w.Code != 415 && (w.Code != 400 || len(x.gate.refused) == 0) {
+			t.Errorf("%d for a signed body, on record %q", w.Code, x.gate.refused)
+		}
+		text, err := url.QueryUnescape(body)
+		if len(x.gate.taps) > 0 && !(err == nil && (spelled(text, "type", "team", "user", "id", "trigger_id") || spelled(text, "view", "type", "team", "user", "id")) ||
+			spelled(body, "type", "event", "event_id", "user", "text") || strings.Contains(body, "user_id=") && strings.Contains(body, "trigger_id=")) {
+			t.Errorf("%q decides: %+v", body, x.gate.taps)
 		}
 		for _, tap := range x.gate.taps {
 			if tap.EventID == "slack:" || tap.By.Name == "" || tap.From == "" {

@@ -219,7 +219,7 @@ func ParseSubmission(view json.RawMessage) (Submission, error) {
 			} `json:"values"`
 		} `json:"state"`
 	}
-	if strict.Unmarshal(view, &v) != nil || v.Type != string(sdk.VTModal) || measure(v.Carried) > maxMetadata {
+	if channels.Strictly(view, &v) != nil || v.Type != string(sdk.VTModal) || measure(v.Carried) > maxMetadata {
 		return Submission{}, ErrSubmission
 	}
 	var m metadata

@@ -380,6 +380,8 @@ func TestParseSubmission(t *testing.T) {
 		"carried an odd ts":          carrying(`{"id":"` + id + `","ts":"now"}`),
 		"carried more than we can":   carrying(`{"id":"` + id + `","response_url":"` + strings.Repeat("a", 3000) + `"}`),
 		"carried something after":    carrying(`{"id":"` + id + `"} {}`),
+		"a field in another case":    swap(`"value":`, `"Value":`),
+		"a field twice, almost":      swap(`"value":`, `"Value":"x","value":`),
 		"a reason of broken letters": swap(`" wrong\naccount`, `"\ud800`),
 	} {
 		if s, err := ParseSubmission(json.RawMessage(change(string(ours)))); !errors.Is(err, ErrSubmission) {
