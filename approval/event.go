@@ -29,6 +29,7 @@ const (
 	EventChannelDead          EventType = "channel_dead"          // somebody blocked us or left
 	EventChannelAlive         EventType = "channel_alive"         // and is back
 	EventCallOutcome          EventType = "call_outcome"          // of a dispatched call: Reason is succeeded, failed or unknown
+	EventCallInput            EventType = "call_input"            // what its server was told after the approval; Reason is the method
 	EventToolPinned           EventType = "tool_pinned"           // a tool was seen for the first time
 	EventRateLimited          EventType = "rate_limited"          // somebody is over a budget; told once an hour
 	EventToolAccepted         EventType = "tool_accepted"         // a changed tool was taken as it is now, with an approval

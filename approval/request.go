@@ -74,8 +74,10 @@ type Request struct {
 	DispatchedAt time.Time
 	Ran          Ran // what came of the dispatched call, "" while nobody has said
 
-	BatchID  string // shared by the requests of one batch call, "" otherwise
-	Previous *Use   // the last use of the same key within 24 h before this request was made
+	BatchID string // shared by the requests of one batch call, "" otherwise
+	// Inputs are what the call's server was told after the approval.
+	Inputs   []Input
+	Previous *Use // the last use of the same key within 24 h before this request was made
 }
 
 // Size is about how many bytes the request takes in a list.

@@ -60,6 +60,8 @@ type Tx interface {
 	// Report records what came of a dispatched request that has no outcome yet, or an unknown one and now
 	// another.
 	Report(id string, ran Ran) (bool, error)
+	// SetInputs replaces what the request's server was told after the approval.
+	SetInputs(id string, inputs []Input) error
 	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first; DispatchedAt is read too.
 	UnderWay(limit int) ([]Head, error)
 	// Tasks returns the agent's live requests with Task set in the order of their ids; every agent's for "".

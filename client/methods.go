@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -121,6 +122,16 @@ func (c *Client) Report(ctx context.Context, id string, ran Ran) (Approval, erro
 	body := map[string]Ran{"outcome": ran}
 	var a Approval
 	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/outcome", nil, body, &a, 0)
+	return a, err
+}
+
+// AddInput puts on record what the server of a call is about to be told that no approver saw: the answer, JSON, to
+// what it asked by method and message while the call is under way. It is to be passed on only if there is no error.
+// For agents.
+func (c *Client) AddInput(ctx context.Context, id, method, message string, answer json.RawMessage) (Approval, error) {
+	body := map[string]any{"method": method, "message": message, "answer": answer}
+	var a Approval
+	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/inputs", nil, body, &a, 0)
 	return a, err
 }
 

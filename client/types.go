@@ -105,10 +105,20 @@ type Approval struct {
 	Task          bool            `json:"task"`          // the asker runs the call by itself once it is approved
 	DispatchedAt  Time            `json:"dispatched_at"` // when it was let through to whoever sends it on
 	Outcome       Ran             `json:"outcome"`       // what came of it, "" while nobody has said
+	Inputs        []Input         `json:"inputs"`        // what its server was told after the approval
 	Previous      *Use            `json:"previous"`      // the last use of the same call within 24 hours before
 	Message       string          `json:"message"`       // how it ended, for the model; "" while pending
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
+}
+
+// Input is an answer that a call's server was given at the agent's side after the call was approved. No approver saw
+// it. Secrets are masked, and what is long is cut.
+type Input struct {
+	At      Time   `json:"at"`
+	Method  string `json:"method"`  // of what the server asked
+	Message string `json:"message"` // the server's own words
+	Answer  string `json:"answer"`  // JSON
 }
 
 // Use is an earlier approval of the same call that was let through.

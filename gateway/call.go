@@ -572,6 +572,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 	bounded, cancel := context.WithTimeout(ctx, p.link.up.Timeout)
 	defer cancel()
 	defer p.room.Release()
+	ask = r.recorded(p, ask)
 	hello, again := conn.Hello(), false
 	for round := 0; ; round++ {
 		id := conn.NewID()

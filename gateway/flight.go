@@ -315,6 +315,9 @@ func (r *request) resume(conn upstream.Conn, p *passage, s sealed) (jsontext.Val
 	}
 	p.out = approval.Outcome{Word: approval.WordApproved, Request: &req, Message: fmt.Sprintf("Approved by %s.", req.ResolvedBy)}
 	p.state, p.continued = s.State, true
+	if result, bad, ok := r.recordResponses(p); !ok {
+		return result, bad
+	}
 	return r.decided(conn, p)
 }
 

@@ -26,6 +26,8 @@ type Gate interface {
 	Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error)
 	// Report records what came of a dispatched call.
 	Report(ctx context.Context, who approval.Actor, id string, ran approval.Ran) (approval.Request, error)
+	// AddInput puts on record what the server of an approved call is about to be told that no approver saw.
+	AddInput(ctx context.Context, who approval.Actor, id string, in approval.Input) error
 	Request(ctx context.Context, who approval.Actor, id string) (approval.Request, error)
 	Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error)
 	Resolved(ctx context.Context, agent, session string, wait time.Duration) ([]approval.Request, error)

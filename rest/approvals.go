@@ -212,6 +212,44 @@ func (s *Server) outcome(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, wireRequest(r))
 }
 
+func (s *Server) input(ctx context.Context, x *exchange) error {
+	var in approval.Input
+	err := x.readBody(false, func(body []byte) error {
+		names := []string{"method", "message", "answer"}
+		var values [3]jsontext.Value
+		if err := readObject(body, "", names, values[:]); err != nil {
+			return err
+		}
+		var err error
+		if in.Method, err = text(values[0], names[0]); err == nil {
+			in.Message, err = text(values[1], names[1])
+		}
+		if err == nil && values[2] == nil {
+			err = approval.Errorf(approval.CodeInvalidParameter, "answer is missing.")
+		}
+		in.Answer = string(values[2])
+		return err
+	})
+	if err == nil {
+		err = x.formErr
+	}
+	if refused := x.admit(agents); refused != nil && approval.CodeOf(err) != approval.CodeUnauthorized {
+		err = refused
+	}
+	if err != nil {
+		return s.seen(ctx, x, err)
+	}
+	id := x.r.PathValue("id")
+	if err := s.gate.AddInput(ctx, x.who.Actor, id, in); err != nil {
+		return err
+	}
+	r, err := s.gate.Request(ctx, x.who.Actor, id)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, wireRequest(r))
+}
+
 func (x *exchange) readDecision() (d approval.Decision, err error) {
 	d = approval.Decision{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via()}
 	err = x.readBody(false, func(body []byte) error {
@@ -344,7 +382,7 @@ var eventTypes = []approval.EventType{
 	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
 	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
 	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
-	approval.EventCallOutcome, approval.EventToolPinned, approval.EventToolAccepted, approval.EventRateLimited,
+	approval.EventCallOutcome, approval.EventCallInput, approval.EventToolPinned, approval.EventToolAccepted, approval.EventRateLimited,
 }
 
 // decisionWords are what the decision of an audit event can be.

@@ -33,6 +33,7 @@ func targets(id, nid string) []target {
 		{"GET", "/v1/approvals/" + id, ""},
 		{"POST", "/v1/approvals/" + id + "/cancel", `{"reason":"r"}`},
 		{"POST", "/v1/approvals/" + id + "/outcome", `{"outcome":"failed"}`},
+		{"POST", "/v1/approvals/" + id + "/inputs", `{"method":"roots/list","answer":{}}`},
 		{"GET", "/v1/approvals", ""},
 		{"POST", "/v1/approvals/" + id + "/decide", `{"decision":"approve"}`},
 		{"GET", "/v1/notifications", ""},

@@ -118,6 +118,14 @@ func (s *Server) table() []route {
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeAgentsOnly, approval.CodeAlreadyResolved}},
 		},
 		{
+			method: http.MethodPost, path: "/v1/approvals/{id}/inputs", byID: true, handle: s.input,
+			doc: routeDoc{id: "input", tag: "agents", summary: "Put on record what a call's server is told after the approval.",
+				description: "Of the agent's own, while the call is under way: the answer to what the server asked, which no approver saw. To be called before the " +
+					"answer is passed on, and it is passed on only if this succeeds. Secrets are masked and what is long is cut; a call takes at most 16.",
+				body: inputBody{}, answers: []answerDoc{{http.StatusOK, "The request.", request{}, ""}},
+				errors: []approval.Code{approval.CodeNotFound, approval.CodeAgentsOnly}},
+		},
+		{
 			method: http.MethodGet, path: "/v1/approvals", audience: people, handle: s.approvals,
 			doc: routeDoc{id: "approvals", tag: "people", summary: "List requests, newest first.",
 				query: []queryParam{

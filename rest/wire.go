@@ -101,6 +101,7 @@ type request struct {
 	Task          bool     `json:"task" description:"The gate's side runs the call by itself once it is approved."`
 	DispatchedAt  optional `json:"dispatched_at" format:"date-time" description:"When the call was let through to whoever sends it on and reports its outcome."`
 	Outcome       optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]" description:"What came of the dispatched call; unknown: it may have run."`
+	Inputs        []input  `json:"inputs,omitempty" description:"What its server was told, at the agent's side, after the approval; absent for nothing. No approver saw it."`
 	Previous      *use     `json:"previous" description:"The last use of an approval of the same call, within the 24 hours before this request."`
 	Message       optional `json:"message" description:"How it ended, as the agent's model is told; null while pending."`
 	_             struct{} `additionalProperties:"false" description:"A stored approval request. null means: there is none, or not yet."`
@@ -115,9 +116,22 @@ func wireRequest(r approval.Request) request {
 		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy), ResolvedVia: optional(r.ResolvedVia),
 		ResolveReason: optional(r.ResolveReason), UseBy: optional(approval.FormatTime(r.UseBy)),
 		ConsumedAt: optional(approval.FormatTime(r.ConsumedAt)), LapsedAt: optional(approval.FormatTime(r.LapsedAt)),
-		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), Outcome: optional(r.Ran), Previous: wireUse(r.Previous),
+		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), Outcome: optional(r.Ran), Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
 		Message: optional(r.FeedMessage()),
 	}
+}
+
+// input is an answer that a call's server was given; the document calls it Input.
+type input struct {
+	At      string   `json:"at" format:"date-time"`
+	Method  string   `json:"method" description:"What the server asked for."`
+	Message string   `json:"message" description:"The server's own words; empty where it had none."`
+	Answer  string   `json:"answer" description:"JSON; secrets are masked, and what is long is cut."`
+	_       struct{} `additionalProperties:"false" description:"An answer that was given after the approval."`
+}
+
+func wireInput(in approval.Input) input {
+	return input{At: approval.FormatTime(in.At), Method: in.Method, Message: in.Message, Answer: in.Answer}
 }
 
 // use is an earlier use of an approval; the document calls it Use.
@@ -362,6 +376,13 @@ type decideBody struct {
 
 type outcomeBody struct {
 	Outcome string   `json:"outcome" required:"true" enum:"succeeded,failed,unknown" description:"unknown: it was sent and no answer came, so it may have run."`
+	_       struct{} `additionalProperties:"false"`
+}
+
+type inputBody struct {
+	Method  string   `json:"method" required:"true" description:"What the server asked for, such as elicitation/create."`
+	Message string   `json:"message,omitempty" description:"The server's own words."`
+	Answer  object   `json:"answer" required:"true" description:"What it is about to be told."`
 	_       struct{} `additionalProperties:"false"`
 }
 

@@ -10,10 +10,11 @@ import (
 var (
 	report = define(`UPDATE approval_requests SET outcome = $1
   WHERE id = $2 AND dispatched_at IS NOT NULL AND (outcome IS NULL OR outcome = 'unknown' AND $1 <> 'unknown')`)
+	setInputs      = define(`UPDATE approval_requests SET inputs = $1 WHERE id = $2`)
 	selectUnderWay = define(`SELECT ` + headColumns + `, dispatched_at FROM approval_requests
   WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`)
-	selectTasks   = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
-	selectTasksOf = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
+	selectTasks   = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
+	selectTasksOf = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
 	liveAgents    = define(`SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive)
 	selectLiveOf  = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive)
 )
@@ -23,6 +24,18 @@ func (t *tx) Report(id string, ran approval.Ran) (bool, error) {
 		return false, err
 	}
 	return t.changed(t.c.stmt(report).str(string(ran)).str(id))
+}
+
+func (t *tx) SetInputs(id string, inputs []approval.Input) error {
+	if err := t.write(); err != nil {
+		return err
+	}
+	b, err := encode(inputs, len(inputs) > 0)
+	if err != nil {
+		return err
+	}
+	_, err = t.changed(t.c.stmt(setInputs).opt(string(b)).str(id))
+	return err
 }
 
 func (t *tx) UnderWay(limit int) ([]approval.Head, error) {

@@ -69,7 +69,7 @@ func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return some(t, requestList(requestColumns, q).bind(t.c), q.Limit, q.Bytes, scanRequest)
+	return some(t, requestList(selectColumns, q).bind(t.c), q.Limit, q.Bytes, scanRequest)
 }
 
 func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {

@@ -113,12 +113,15 @@ const requestColumns = `id, agent, scope, server, tool_name, args_hash, status, 
   turn_id, session_id, batch_id, rule, policy_reason, require_reason, ignored_args, previous_use,
   human_message, resolve_reason, tool_args, rationale, preview, tool_digest, task, dispatched_at, outcome, tool_seen`
 
+// selectColumns are requestColumns and what no new request has.
+const selectColumns = requestColumns + `, inputs`
+
 // headColumns are the same in number and order, without those that may be large and those stored behind them:
 // to read these, SQLite would go through every page of a large row.
 const headColumns = `id, agent, scope, server, tool_name, args_hash, status, risk_level, requested_at, expires_at,
   resolved_at, resolved_by, resolved_via, resolved_seq, use_by, consumed_at, lapsed_at, acked_at,
   turn_id, session_id, batch_id, rule, policy_reason, require_reason, ignored_args, previous_use,
-  human_message, resolve_reason, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0,
+  human_message, resolve_reason, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, NULL,
   octet_length(tool_args) + coalesce(octet_length(rationale), 0) + coalesce(octet_length(preview), 0)`
 
 const isLive = `(status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL)`
@@ -203,6 +206,7 @@ func scanRequest(s *stmt) (r approval.Request) {
 	scanJSON(s, &r.Previous)
 	r.HumanMessage, r.ResolveReason, r.Args, r.Rationale, r.Preview = s.getString(), s.getString(), s.getBytes(), s.getString(), s.getString()
 	r.ToolDigest, r.Task, r.DispatchedAt, r.Ran, r.ToolSeen = s.getString(), s.getBool(), s.getTime(), approval.Ran(s.getString()), s.getBool()
+	scanJSON(s, &r.Inputs)
 	return r
 }
 
@@ -255,11 +259,11 @@ func one[T any](t *tx, s *stmt, scan func(*stmt) T) (row T, err error) {
 }
 
 var (
-	selectRequest = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE id = $1`)
-	selectLive    = define(`SELECT ` + requestColumns + ` FROM approval_requests
+	selectRequest = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE id = $1`)
+	selectLive    = define(`SELECT ` + selectColumns + ` FROM approval_requests
   WHERE agent = $1 AND scope = $2 AND server = $3 AND tool_name = $4 AND args_hash = $5 AND ` + isLive)
 	selectHead       = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE id = $1`)
-	selectBatch      = define(`SELECT ` + requestColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
+	selectBatch      = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
 	selectBatchHeads = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
 	selectExpired    = define(`SELECT ` + headColumns + ` FROM approval_requests
   WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at`)
@@ -387,9 +391,9 @@ var (
 	ack = define(`UPDATE approval_requests SET acked_at = $1
   WHERE id = $2 AND agent = $3 AND resolved_seq IS NOT NULL AND acked_at IS NULL`)
 	addSession = define(`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`)
-	selectFeed = define(`SELECT ` + requestColumns + ` FROM approval_requests
+	selectFeed = define(`SELECT ` + selectColumns + ` FROM approval_requests
   WHERE agent = $1 AND resolved_seq IS NOT NULL AND acked_at IS NULL ORDER BY resolved_seq`)
-	selectSessionFeed = define(`SELECT ` + requestColumns + ` FROM approval_requests
+	selectSessionFeed = define(`SELECT ` + selectColumns + ` FROM approval_requests
   WHERE agent = $1 AND resolved_seq IS NOT NULL AND acked_at IS NULL
     AND EXISTS (SELECT 1 FROM request_sessions s WHERE s.request = approval_requests.id AND s.session_id = $2)
   ORDER BY resolved_seq`)

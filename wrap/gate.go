@@ -295,6 +295,14 @@ func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran appr
 	}
 }
 
+// AddInput puts on record what the server of an approved call is about to be told.
+func (g *Gate) AddInput(ctx context.Context, _ approval.Actor, id string, in approval.Input) error {
+	if _, err := g.Client.AddInput(ctx, id, in.Method, in.Message, json.RawMessage(in.Answer)); err != nil {
+		return problem(err)
+	}
+	return nil
+}
+
 // Request returns one of the agent's requests.
 func (g *Gate) Request(ctx context.Context, _ approval.Actor, id string) (approval.Request, error) {
 	a, err := g.Client.Approval(ctx, id)

@@ -145,6 +145,16 @@ func (s *std) show(a client.Approval, now time.Time) {
 	if a.Preview != "" {
 		s.printf("\nThe agent's own words, unchecked: what it would do\n%s\n", visibleLines(a.Preview))
 	}
+	for i, in := range a.Inputs {
+		if i == 0 {
+			s.printf("\nTold to the server after the approval, which no approver saw\n")
+		}
+		question := in.Method
+		if in.Message != "" {
+			question += ": " + in.Message
+		}
+		s.printf("%s  %s\n  %s\n", timeText(in.At.Time, now), visible(question), visible(in.Answer))
+	}
 	if a.Message != "" {
 		s.printf("\nThe agent was told\n%s\n", visibleLines(a.Message))
 	}

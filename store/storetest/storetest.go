@@ -541,6 +541,11 @@ func dispatch(t *testing.T, s approval.Store) {
 	if !kept.DispatchedAt.IsZero() || !sent.DispatchedAt.Equal(sent.ConsumedAt) || sent.Ran != "" {
 		t.Errorf("used %+v, dispatched %+v", kept, sent)
 	}
+	told := used(t, s, "told", true)
+	given := []approval.Input{{At: sent.ConsumedAt, Method: "elicitation/create", Message: "Which?", Answer: `{"a":1}`}, {At: sent.ConsumedAt, Method: "roots/list", Answer: "{}"}}
+	update(t, s, func(tx approval.Tx) error { return tx.SetInputs(told.ID, given) })
+	equal(t, "what the server was told", get(t, s, told.ID).Inputs, given)
+	equal(t, "how much another's was told", len(get(t, s, kept.ID).Inputs), 0)
 	waits := insert(t, s, "bot", "waits", nil)
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(unwanted(tx.Report(kept.ID, approval.RanSucceeded)), unwanted(tx.Report(waits.ID, approval.RanUnknown)))
