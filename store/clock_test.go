@@ -177,6 +177,55 @@ func TestRule6_TheDifferenceIsKept(t *testing.T) {
 	check("once they have met")
 }
 
+// After a jump ahead that was set right, every moment is told as it was, and what a platform says of it comes to
+// the store's time of that moment, whenever that is asked: also after restarts, and once the two have met.
+func TestRule6_MomentsAreToldAsTheyWere(t *testing.T) {
+	const look = 5 * time.Second // how often the gate looks at the clock
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine()
+		c := m.start(clockState{at: sinceEpoch(m.wall)})
+		far := time.Duration(rapid.Int64Range(2, 2000*3600).Draw(t, "jump")) * time.Second
+		wrong := time.Duration(0)
+		type moment struct{ store, was time.Time }
+		var moments []moment
+		phase := func(name string) {
+			for range rapid.IntRange(1, 60).Draw(t, name) {
+				m.pass(time.Duration(rapid.Int64Range(100, look.Milliseconds()).Draw(t, "look")) * time.Millisecond)
+				moments = append(moments, moment{c.now(), m.wall.Add(-wrong)})
+			}
+		}
+		phase("before")
+		m.set(far)
+		wrong = far
+		phase("wrong")
+		m.set(-far)
+		wrong = 0
+		phase("right")
+		check := func(when string) {
+			for i, at := range moments {
+				if got := fromEpoch(c.toWall(sinceEpoch(at.store))); got.Sub(at.was).Abs() > 60*time.Millisecond {
+					t.Fatalf("%s, moment %d: %v is told as %v, was %v: %+v", when, i, at.store, got, at.was, c.state())
+				}
+				if got := fromEpoch(c.fromWall(sinceEpoch(at.was))); got.Sub(at.store).Abs() > 60*time.Millisecond {
+					t.Fatalf("%s, moment %d: %v comes to %v, was %v: %+v", when, i, at.was, got, at.store, c.state())
+				}
+			}
+		}
+		check("at once")
+		for range rapid.IntRange(0, 3).Draw(t, "later") {
+			m.pass(time.Duration(rapid.Int64Range(0, int64(60*far)).Draw(t, "passes")))
+			moments = append(moments, moment{c.now(), m.wall})
+			check("later")
+			if rapid.Bool().Draw(t, "restart") {
+				m.pass(time.Duration(rapid.Int64Range(0, int64(10*time.Hour)).Draw(t, "down")))
+				m.elapsed = 0
+				c = m.start(c.state())
+				check("after a restart")
+			}
+		}
+	})
+}
+
 // A clock that was set back by mistake and set right leaves nothing behind.
 func TestRule6_ASettingBackThatWasWrong(t *testing.T) {
 	m := newMachine()
