@@ -14,7 +14,7 @@ import (
 // An agent asks and cancels without end, on the whole program: people's phones stay quiet after its budget of
 // pushes, the admin is told once, and another agent and the people notice nothing.
 func TestRule12_AnAgentOverItsBudgetIsRefusedAndAdminsAreTold(t *testing.T) {
-	w := newWorld(t, replacing("limits: none", "limits: {agent: {pushes: 10/m}, person: {calls: 0}}"))
+	w := newWorld(t, replacing("limits: none", "limits: {agent: {pushes: 40/h}, person: {calls: 0}}"))
 	refused := 0
 	for i := range 40 {
 		a, err := w.bot.Call(w.ctx, transfer(2000+i))
@@ -36,7 +36,7 @@ func TestRule12_AnAgentOverItsBudgetIsRefusedAndAdminsAreTold(t *testing.T) {
 	if refused < 30 {
 		t.Errorf("%d of 40 were refused; one of two pushes each may make 5 at once", refused)
 	}
-	w.told("agent:bot is over a budget (pushes: 10/m)")
+	w.told("agent:bot is over a budget (pushes: 40/h)")
 	if es := w.audit("rate_limited"); len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Reason != "pushes" {
 		t.Errorf("on record: %+v", es)
 	}
@@ -52,7 +52,7 @@ func TestRule12_AnAgentOverItsBudgetIsRefusedAndAdminsAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(w.path, []byte(replacing("pushes: 10/m", "pushes: 600/m")(string(text))), 0o600); err != nil {
+	if err := os.WriteFile(w.path, []byte(replacing("pushes: 40/h", "pushes: 600/m")(string(text))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("the reload is in force", func() bool {
@@ -64,7 +64,7 @@ func TestRule12_AnAgentOverItsBudgetIsRefusedAndAdminsAreTold(t *testing.T) {
 // Those who come without a token are one agent together, over TCP and over the socket.
 func TestRule12_WhoHasNoTokenHasTheBudgetOfOneAgent(t *testing.T) {
 	path, socket := withSocket(t)
-	w := newWorld(t, socket, replacing("limits: none", "limits: {agent: {calls: 3/m}, person: {calls: 0}}"))
+	w := newWorld(t, socket, replacing("limits: none", "limits: {agent: {calls: 12/h}, person: {calls: 0}}"))
 	event := `{"session_id":"s","cwd":"/srv","hook_event_name":"PreToolUse","tool_name":"read_ledger","tool_input":{},"tool_use_id":"t"}`
 	mcp := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	const call = `{"tool":"read_ledger","args":{}}`
@@ -76,7 +76,7 @@ func TestRule12_WhoHasNoTokenHasTheBudgetOfOneAgent(t *testing.T) {
 	for _, door := range []struct{ path, body, refused string }{
 		{"/v1/calls", call, `"code":"rate_limited"`}, {"/hooks/claude-code", event, `"permissionDecision":"deny"`}, {"/mcp", mcp, `"error"`},
 	} {
-		if _, body := w.over(path, "", "POST", door.path, door.body); !strings.Contains(body, "the budget of calls: agent:local may have 3 calls per minute") || !strings.Contains(body, door.refused) {
+		if _, body := w.over(path, "", "POST", door.path, door.body); !strings.Contains(body, "the budget of calls: agent:local may have 12 calls per hour") || !strings.Contains(body, door.refused) {
 			t.Errorf("%s: got %s", door.path, body)
 		}
 	}

@@ -23,6 +23,9 @@ import (
 // maxBody is how large a request's body may be.
 const maxBody = 1 << 20
 
+// maxSpared is how large the body of what no budget refuses may be: any reason fits, however it is written.
+const maxSpared = 128 << 10
+
 // maxKept is how large a buffer is kept for the next request.
 const maxKept = 64 << 10
 
@@ -52,7 +55,11 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 	if r.ContentLength > maxBody {
 		return errTooLarge
 	}
-	if !x.spared && r.ContentLength > 0 {
+	spared := x.spared && r.ContentLength <= maxSpared
+	switch {
+	case x.over != nil && !spared:
+		return x.over()
+	case !spared && r.ContentLength > 0:
 		if err := x.account.Look(budget.Bytes, int(r.ContentLength)); err != nil {
 			return err
 		}
@@ -72,7 +79,12 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 		}
 		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read to its end.", Err: err}
 	}
-	if refuse := x.account.Spend(budget.Bytes, buf.Len()); refuse != nil && !x.spared {
+	spared = spared && buf.Len() <= maxSpared
+	switch refuse := x.account.Spend(budget.Bytes, buf.Len()); {
+	case spared:
+	case x.over != nil:
+		return x.over()
+	case refuse != nil:
 		return refuse()
 	}
 	if err := x.again(); err != nil { // a body may take its time, and its sender be removed meanwhile
