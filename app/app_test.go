@@ -600,3 +600,27 @@ func TestStopIsIdempotentAndMayComeFirst(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// From the platform to the row: only the word and the id, or the quote, approves; whatever else begins with a yes
+// brings the card.
+func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
+	w := newWorld(t)
+	id := w.expect(transfer(2310), client.Pending).ApprovalID
+	card := w.lineCard(id, 1)
+	for i, text := range []string{"approve " + id + ": lol no way", "同意 " + id + " 才怪", "承認 " + id + " しない", "อนุมัติ " + id + " ไหม", "approve " + id + " checked with Ken", "approve " + id + "?"} {
+		w.ok(w.chat.TypeLINE(w.ctx, "hana", text, ""))
+		w.told("Nothing was decided: an approval is the word and the id and nothing else")
+		w.lineCard(id, 2+i) // it came in the reply
+		if r := w.status(id); r.Status != "pending" {
+			t.Fatalf("%q: %s", text, r.Status)
+		}
+	}
+	w.ok(w.chat.TypeLINE(w.ctx, "hana", "approve: lol no way", card.ID))
+	w.told("Nothing was decided: an approval is the word and the id and nothing else")
+	w.ok(w.chat.TypeLINE(w.ctx, "hana", "proceed "+id+".", ""))
+	w.told("Approved: transfer_credits. The agent may run it once.")
+	other := w.expect(transfer(2311), client.Pending).ApprovalID
+	w.lineCard(other, 1)
+	w.ok(w.chat.TypeLINE(w.ctx, "hana", "cancel", ""))
+	w.told("Denied: transfer_credits.")
+}
