@@ -56,7 +56,6 @@ const (
 	SayRoleNone       Phrase = "told_role_none"
 	SayStatusApproved Phrase = "told_status_approved"
 	SayStatusDenied   Phrase = "told_status_denied"
-	SayStatusExpired  Phrase = "told_status_expired"
 	SayStatusCancel   Phrase = "told_status_cancelled"
 
 	// What a notification is for, and what became of it.
@@ -131,7 +130,6 @@ var English = map[Phrase]string{
 	SayRoleNone:       "you may decide nothing",
 	SayStatusApproved: "approved",
 	SayStatusDenied:   "denied",
-	SayStatusExpired:  "expired",
 	SayStatusCancel:   "cancelled",
 
 	SayKindRequest:   "request",
@@ -166,15 +164,3 @@ func (p Phrase) Say(args ...any) string {
 func (k NotificationKind) phrase() Phrase { return Phrase("told_kind_" + k) }
 
 func (s NotificationStatus) phrase() Phrase { return Phrase("told_fate_" + s) }
-
-func (s Status) phrase() Phrase {
-	switch s {
-	case Approved:
-		return SayStatusApproved
-	case Denied:
-		return SayStatusDenied
-	case Expired:
-		return SayStatusExpired
-	}
-	return SayStatusCancel
-}
