@@ -31,7 +31,7 @@ type live struct {
 // newLive builds what cfg describes. A channel whose section is as it was in old is kept.
 func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 	l := &live{cfg: cfg, routes: cfg.Routes(), admins: cfg.AdminRoutes()}
-	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg)}
+	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg)}
 	var err error
 	if c := cfg.Channels.Line; c != nil {
 		if old != nil && old.line != nil && reflect.DeepEqual(*c, *old.cfg.Channels.Line) {
@@ -90,6 +90,20 @@ func readers(cfg *config.Config) func(channel, recipient string) (*locale.Langua
 		}
 		return nil, cfg.Location
 	}
+}
+
+// recipients says whether an address is one that requests go to: a person's, or the shared channel.
+func recipients(cfg *config.Config) func(channel, recipient string) bool {
+	known := map[approval.Address]bool{}
+	for _, p := range cfg.People() {
+		for channel, to := range map[string]string{line.Name: p.Line, slack.Name: p.Slack, outbound.Name: p.Name} {
+			known[approval.Address{Channel: channel, To: to}] = to != ""
+		}
+	}
+	if s := cfg.Channels.Slack; s != nil {
+		known[approval.Address{Channel: slack.Name, To: s.Channel}] = s.Channel != ""
+	}
+	return func(channel, recipient string) bool { return known[approval.Address{Channel: channel, To: recipient}] }
 }
 
 // posts is the webhook channel for people by name: an address may hold a secret, and a notification's

@@ -139,6 +139,9 @@ type Maker struct {
 	// Reader returns the language and zone of whoever a notification goes to, where they are not Words
 	// and Zone; nil where all read alike.
 	Reader func(channel, recipient string) (*locale.Language, *time.Location)
+	// Known reports whether a card may still go to an address: it may have waited since before the person was taken
+	// out of the configuration. nil: to all.
+	Known func(channel, recipient string) bool
 }
 
 // to is the Maker for whoever n goes to.

@@ -539,6 +539,8 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.No
 	switch {
 	case ch == nil:
 		e = &PushError{Final: true, Reason: ReasonNoChannel, Err: errors.New("this channel is not configured")}
+	case maker.Known != nil && (n.Kind == approval.KindRequest || n.Kind == approval.KindReminder) && !maker.Known(n.Channel, n.Recipient):
+		e = &PushError{Final: true, Reason: ReasonBadRecipient, Err: errors.New("nobody in the configuration has this address any more")}
 	case rendered != nil:
 		e = &PushError{Final: true, Reason: ReasonRenderFailed, Err: rendered}
 	case !n.FirstTryAt.IsZero() && s.now().Sub(n.FirstTryAt) >= keyLife:

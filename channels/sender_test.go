@@ -442,6 +442,30 @@ func TestFinalFailsAtOnce(t *testing.T) {
 	})
 }
 
+// A card that waited while its person was taken out of the configuration does not go to them; an edit of one that they
+// have still does.
+func TestRule8_RemovedPeopleAreSentNoCard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonUnavailable, Err: errors.New("busy")})}
+		b := run(t, newMemory(), nil, p)
+		defer b.stop()
+		b.put(row("1", "line", approval.KindRequest))
+		synctest.Wait()
+		before := len(p.sent())
+		b.s.Reload(Maker{Known: func(string, string) bool { return false }}, p)
+		b.put(row("2", "line", approval.KindReminder))
+		after(2 * time.Hour)
+		for _, id := range []string{"1", "2"} {
+			if n := b.get(id); n.Status != approval.Failed || b.details[id].Reason != ReasonBadRecipient {
+				t.Errorf("row %s: %+v", id, n)
+			}
+		}
+		if n := len(p.sent()); n != before {
+			t.Errorf("%d sends after the removal", n-before)
+		}
+	})
+}
+
 // A platform that wishes to be left alone is, for all messages of the kind, and none pays for it.
 func TestRetryAfterHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
