@@ -240,3 +240,29 @@ func TestRule12_TheAttackFillsNoMoreThanTheBudget(t *testing.T) {
 		t.Errorf("%d requests, want %d", len(rs), stored+40)
 	}
 }
+
+func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
+	for kind, l := range map[budget.Kind]budget.Limits{
+		budget.Requests: {Requests: perMinute(1)}, budget.Pushes: {Pushes: perMinute(1)},
+	} {
+		for name, era := range eras {
+			t.Run(string(kind)+" "+name, func(t *testing.T) {
+				in := limited(l)
+				in.gate = func(o *approval.Options) {
+					o.Budgets = in.budgets
+					o.Routes = func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }
+				}
+				w, _ := taskWorld(t, mcp.Legacy, running, in)
+				c := join(t, w, era, `{}`)
+				contains(t, "the first", say(c.callTool("tool", `{"n":1}`)), "Approval requested")
+				contains(t, "the same", say(c.callTool("tool", `{"n":1}`)), "Approval pending")
+				got := say(c.callTool("tool", `{"n":2}`))
+				contains(t, "one more", got, "failed: Over the budget of "+string(kind)+": agent:bot may have 1 ")
+				contains(t, "one more", got, "The call was not executed, and nobody was asked.")
+				contains(t, "what is allowed", say(c.callTool("free", `{}`)), "ran")
+				other := join(t, w, era, `{}`, func(c *peer) { c.token = otherToken })
+				contains(t, "another agent", say(other.callTool("tool", `{"n":2}`)), "Approval requested")
+			})
+		}
+	}
+}
