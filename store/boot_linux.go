@@ -1,6 +1,8 @@
 package store
 
 import (
+	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,4 +13,13 @@ func sinceBoot() (time.Duration, bool) {
 	var ts unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
 	return time.Duration(ts.Nano()), err == nil
+}
+
+// bootID tells one start of the machine from another.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }

@@ -25,6 +25,7 @@ const jump = time.Second
 type clock struct {
 	wall    func() time.Time
 	elapsed func(wall time.Time) time.Duration
+	boot    string // which start of the machine elapsed counts from; "": not known
 	log     *slog.Logger
 
 	mu   sync.Mutex
@@ -42,7 +43,12 @@ type clock struct {
 }
 
 // clockState is what is kept of a clock.
-type clockState struct{ at, ahead, setBack, by, jumped time.Duration }
+type clockState struct {
+	at, ahead, setBack, by, jumped time.Duration
+
+	boot    string        // which start of the machine this is of; "": not known
+	elapsed time.Duration // then
+}
 
 func sinceEpoch(t time.Time) time.Duration {
 	if t.IsZero() {
@@ -60,16 +66,24 @@ func fromEpoch(d time.Duration) time.Time {
 	return time.UnixMilli(int64(d / time.Millisecond)).UTC()
 }
 
-// newClock takes the time up where it was left. What passed while nobody looked is taken from the machine's
-// clock: if that was set back meanwhile, less seems to have passed.
-func newClock(wall func() time.Time, elapsed func() time.Duration, log *slog.Logger, s clockState) *clock {
-	c := &clock{wall: wall, log: log, setBack: s.setBack, by: s.by, jumped: s.jumped}
+// newClock takes the time up where it was left. What passed while nobody looked is counted as ever unless the
+// machine was started anew. Then it is taken from its clock: if that was set back meanwhile, less seems to have passed.
+func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, log *slog.Logger, s clockState) *clock {
+	c := &clock{wall: wall, boot: boot, log: log, setBack: s.setBack, by: s.by, jumped: s.jumped}
 	if elapsed != nil {
 		c.elapsed = func(time.Time) time.Duration { return elapsed() }
 	} else {
-		c.elapsed = passing(wall())
+		c.elapsed, c.boot = passing(wall())
 	}
 	now := wall()
+	if when := c.elapsed(now); c.boot != "" && c.boot == s.boot && when >= s.elapsed {
+		c.at, c.seen, c.when, c.from, c.mark = s.at, s.at-s.ahead, s.elapsed, s.at, s.elapsed
+		if s.ahead >= jump {
+			c.warn(s.ahead)
+		}
+		c.read()
+		return c
+	}
 	c.seen, c.when = time.Duration(now.UnixNano()), c.elapsed(now)
 	c.from, c.mark = s.at, c.when
 	if s.ahead > 0 {
@@ -87,20 +101,20 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, log *slog.Log
 
 // passing measures the time that passes: where the machine's clock is the real one, by the machine's
 // count since it was started, which nobody sets; else, in a test, by that clock's going on.
-func passing(first time.Time) func(time.Time) time.Duration {
+func passing(first time.Time) (elapsed func(time.Time) time.Duration, boot string) {
 	if first != first.Round(0) { // it has a monotonic reading
-		if start, ok := sinceBoot(); ok {
-			return func(time.Time) time.Duration { now, _ := sinceBoot(); return now - start }
+		if _, ok := sinceBoot(); ok {
+			return func(time.Time) time.Duration { now, _ := sinceBoot(); return now }, bootID()
 		}
 		start := time.Now()
-		return func(time.Time) time.Duration { return time.Since(start) }
+		return func(time.Time) time.Duration { return time.Since(start) }, ""
 	}
 	last, total := first, time.Duration(0)
 	return func(t time.Time) time.Duration {
 		total += max(0, t.Sub(last))
 		last = t
 		return total
-	}
+	}, ""
 }
 
 // now gives out the time: never before one that was given out, and later as soon as time has passed.
@@ -171,7 +185,7 @@ func (c *clock) ahead() time.Duration {
 func (c *clock) state() clockState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return clockState{at: c.at, ahead: max(0, c.at-c.seen), setBack: c.setBack, by: c.by, jumped: c.jumped}
+	return clockState{at: c.at, ahead: max(0, c.at-c.seen), setBack: c.setBack, by: c.by, jumped: c.jumped, boot: c.boot, elapsed: c.when}
 }
 
 // toWall tells a time of the store's in the machine's clock.

@@ -13,10 +13,11 @@ import (
 type machine struct {
 	wall    time.Time
 	elapsed time.Duration
+	boot    string
 }
 
 func newMachine() *machine {
-	return &machine{wall: time.Date(2028, 2, 28, 22, 0, 0, 0, time.UTC), elapsed: time.Hour}
+	return &machine{wall: time.Date(2028, 2, 28, 22, 0, 0, 0, time.UTC), elapsed: time.Hour, boot: "first"}
 }
 
 func (m *machine) now() time.Time       { return m.wall }
@@ -24,7 +25,7 @@ func (m *machine) count() time.Duration { return m.elapsed }
 func (m *machine) set(by time.Duration) { m.wall = m.wall.Add(by) }
 func (m *machine) pass(d time.Duration) { m.wall, m.elapsed = m.wall.Add(d), m.elapsed+d }
 func (m *machine) start(s clockState) *clock {
-	return newClock(m.now, m.count, slog.New(slog.DiscardHandler), s)
+	return newClock(m.now, m.count, m.boot, slog.New(slog.DiscardHandler), s)
 }
 
 // However the machine's clock is set, also over restarts: the store's time never goes back and is never behind
@@ -88,13 +89,18 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 					m.set(span(200*time.Hour).Draw(t, "by") - 100*time.Hour)
 					wasSet = true
 				}
-				m.elapsed = span(time.Hour).Draw(t, "since boot")
+				if !rapid.Bool().Draw(t, "the same boot") {
+					m.elapsed, m.boot = span(time.Hour).Draw(t, "since boot"), m.boot+"'"
+				}
 				c = m.start(kept)
 				last = fromEpoch(kept.at) // what was given out later and not committed was told to nobody
 				var least time.Time
-				if !wasSet {
+				switch {
+				case kept.boot == m.boot:
+					least = longer(last, m.elapsed-kept.elapsed)
+				case !wasSet:
 					least = longer(last, m.wall.Sub(keptWall))
-				} else {
+				default:
 					least = longer(last, max(0, m.wall.Sub(last.Add(-kept.ahead))))
 				}
 				look(least)
@@ -128,7 +134,7 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 func TestRule6_TheDifferenceIsKept(t *testing.T) {
 	m := newMachine()
 	path := filepath.Join(t.TempDir(), "x.db")
-	o := Options{Path: path, Now: m.now, Elapsed: m.count}
+	o := Options{Path: path, Now: m.now, Elapsed: m.count, Boot: m.boot}
 	d := open(t, o)
 	tick := func(by time.Duration) time.Time { m.pass(by); return d.Now() }
 	before, beforeWall := tick(time.Minute), m.wall
@@ -161,7 +167,7 @@ func TestRule6_TheDifferenceIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.pass(1000 * time.Second)
-	m.elapsed = 0
+	m.elapsed, o.Boot = 0, "second"
 	d = open(t, o)
 	if got := d.Now().Sub(later).Round(time.Second); got != 990*time.Second {
 		t.Errorf("%v after a restart 1000 s later", got)
@@ -218,7 +224,9 @@ func TestRule6_MomentsAreToldAsTheyWere(t *testing.T) {
 			check("later")
 			if rapid.Bool().Draw(t, "restart") {
 				m.pass(time.Duration(rapid.Int64Range(0, int64(10*time.Hour)).Draw(t, "down")))
-				m.elapsed = 0
+				if rapid.Bool().Draw(t, "another boot") {
+					m.elapsed, m.boot = 0, m.boot+"'"
+				}
 				c = m.start(c.state())
 				check("after a restart")
 			}

@@ -50,6 +50,8 @@ type Options struct {
 	// Elapsed is the time that has passed since some moment, also while the machine slept, and whatever its
 	// clock was set to; default the machine's own count, and for a Now of a test's how that goes on.
 	Elapsed func() time.Duration
+	// Boot names the start of the machine that Elapsed counts from, where it is given and that is known.
+	Boot string
 	// OnCommit is told of every group of updates that has become durable, in commit order and before any
 	// caller of it is answered. The writer calls it: it must be quick and must not call the store.
 	OnCommit func(approval.Commit)
@@ -311,7 +313,7 @@ func (d *DB) Close() error {
 		for range cap(d.readers) {
 			errs = append(errs, (<-d.readers).close())
 		}
-		if d.clock.state().ahead > 0 { // the next start counts from here
+		if d.clock.state().ahead > 0 { // the next start counts on from here
 			errs = append(errs, d.writer.saveState())
 		}
 		// The last connection to go moves the log into the database.

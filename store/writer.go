@@ -113,8 +113,8 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 }
 
 var (
-	loadState = define(`SELECT seq, at, last_id, ahead_ms, set_back_at, set_back_ms, jumped_at FROM store_state`)
-	saveState = define(`UPDATE store_state SET seq = $1, at = $2, last_id = $3, ahead_ms = $4, set_back_at = $5, set_back_ms = $6, jumped_at = $7`)
+	loadState = define(`SELECT seq, at, last_id, ahead_ms, set_back_at, set_back_ms, jumped_at, boot_id, boot_ms FROM store_state`)
+	saveState = define(`UPDATE store_state SET seq = $1, at = $2, last_id = $3, ahead_ms = $4, set_back_at = $5, set_back_ms = $6, jumped_at = $7, boot_id = $8, boot_ms = $9`)
 	// A row can be ahead of the state only if somebody else has written it.
 	loadNewest = define(`SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`)
@@ -128,7 +128,8 @@ func (w *writer) load(o Options) error {
 		return errors.Join(err, errors.New("store: store_state is empty"))
 	}
 	seq, at, id := s.getInt(), s.getTime(), s.getString()
-	state := clockState{ahead: milliseconds(s.getInt()), setBack: sinceEpoch(s.getTime()), by: milliseconds(s.getInt()), jumped: sinceEpoch(s.getTime())}
+	state := clockState{ahead: milliseconds(s.getInt()), setBack: sinceEpoch(s.getTime()), by: milliseconds(s.getInt()), jumped: sinceEpoch(s.getTime()),
+		boot: s.getString(), elapsed: milliseconds(s.getInt())}
 	if _, err := s.done(); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (w *writer) load(o Options) error {
 	}
 	w.seq = seq
 	state.at = sinceEpoch(at)
-	w.db.clock = newClock(o.Now, o.Elapsed, w.db.log, state)
+	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, state)
 	return nil
 }
 
@@ -486,7 +487,7 @@ func (w *writer) saveState() error {
 	}
 	t := w.db.clock.state()
 	s := w.c.stmt(saveState).int(w.seq).time(fromEpoch(t.at)).str(w.lastID.String())
-	s.int(t.ahead.Milliseconds()).time(fromEpoch(t.setBack)).int(t.by.Milliseconds()).time(fromEpoch(t.jumped))
+	s.int(t.ahead.Milliseconds()).time(fromEpoch(t.setBack)).int(t.by.Milliseconds()).time(fromEpoch(t.jumped)).opt(t.boot).int(t.elapsed.Milliseconds())
 	_, err := s.exec()
 	return err
 }
