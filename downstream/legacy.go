@@ -41,11 +41,15 @@ type mailbox struct {
 	mu      sync.Mutex
 	open    bool
 	queue   []mcp.Message
+	bytes   int           // of its params
 	arrived chan struct{} // holds one
 }
 
-// maxMail bounds what waits for a slow reader.
-const maxMail = 256
+// What waits for a slow reader, in messages and in bytes of them.
+const (
+	maxMail      = 256
+	maxMailBytes = 4 << 20
+)
 
 func newMailbox(log *slog.Logger) mailbox {
 	return mailbox{log: log, arrived: make(chan struct{}, 1)}
@@ -66,8 +70,13 @@ func (b *mailbox) push(m mcp.Message) {
 		b.log.Debug("a notification has no reader", "method", m.Method)
 		return
 	}
-	if len(b.queue) == maxMail {
+	if len(m.Params) > maxMailBytes {
+		b.log.Debug("a notification is too large to be kept", "method", m.Method, "bytes", len(m.Params))
+		return
+	}
+	for b.bytes += len(m.Params); len(b.queue) == maxMail || b.bytes > maxMailBytes; {
 		b.log.Debug("a notification makes room", "method", b.queue[0].Method)
+		b.bytes -= len(b.queue[0].Params)
 		b.queue = append(b.queue[:0], b.queue[1:]...)
 	}
 	b.queue = append(b.queue, m)
@@ -81,7 +90,7 @@ func (b *mailbox) take() []mcp.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queue
-	b.queue = nil
+	b.queue, b.bytes = nil, 0
 	return q
 }
 

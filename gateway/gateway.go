@@ -113,6 +113,9 @@ type up struct {
 	shared *link
 	conn   *upstream.Server // nil in a wrapper
 	solo   *link            // a wrapper's; of the gateway's mutex
+
+	mu    sync.Mutex
+	owned map[*link]bool // of sessions, each with a connection of its own
 }
 
 // New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.

@@ -38,6 +38,8 @@ type link struct {
 	// Of an own link:
 	dialing sync.Mutex
 	conn    upstream.Conn
+	opening bool      // it has a place among its agent's connections, and none yet
+	used    time.Time // when it was asked for last
 	failed  time.Time // when it last failed to connect
 	why     error
 	over    bool
@@ -106,6 +108,9 @@ const retryAfter = time.Second
 
 // dial connects an own link, unless it is connected.
 func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, error) {
+	l.mu.Lock()
+	l.used = time.Now()
+	l.mu.Unlock()
 	if conn := l.alive(); conn != nil {
 		return conn, nil
 	}
@@ -132,9 +137,13 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 			return nil, &upstream.Error{Err: why}
 		}
 	}
+	if err := l.up.place(l); err != nil {
+		return nil, err
+	}
 	conn, err := upstream.Dial(ctx, cfg, l.peer())
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.opening = false
 	if err == nil && l.over {
 		conn.Close()
 		err = &upstream.Error{Err: errOver}
@@ -152,6 +161,60 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 }
 
 var errOver = errors.New("the session is over")
+
+// maxOwned is how many connections to one server the sessions of one agent have.
+const maxOwned = 16
+
+var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed, and all are in use; try again later", maxOwned)
+
+// own remembers the link of a session.
+func (u *up) own(l *link) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.owned == nil {
+		u.owned = map[*link]bool{}
+	}
+	u.owned[l] = true
+}
+
+// place makes room for a link's connection among those of its agent. Where there are as many as may be, the one that
+// was not used for longest is closed, and opened again when its session wants it; one with a call in flight never is.
+func (u *up) place(l *link) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n, oldest, unused := 0, time.Time{}, (*link)(nil)
+	for o := range u.owned {
+		if o == l || o.own.client.Agent != l.own.client.Agent {
+			continue
+		}
+		o.mu.Lock()
+		conn, opening, used := o.conn, o.opening, o.used
+		o.mu.Unlock()
+		if conn == nil && !opening {
+			continue
+		}
+		n++
+		if conn != nil && !upstream.Busy(conn) && (unused == nil || used.Before(oldest)) {
+			oldest, unused = used, o
+		}
+	}
+	if n >= maxOwned {
+		if unused == nil {
+			return &upstream.Error{Err: errManySessions}
+		}
+		unused.mu.Lock()
+		conn := unused.conn
+		unused.conn = nil
+		unused.mu.Unlock()
+		if conn != nil {
+			u.g.running.Go(func() { upstream.Retire(u.g.work, conn) }) // a call that has begun just now ends first
+		}
+	}
+	l.mu.Lock()
+	l.opening = true
+	l.mu.Unlock()
+	return nil
+}
 
 // miss remembers that somebody was not shown what the server has.
 func (l *link) miss() {
@@ -181,6 +244,9 @@ func (l *link) close() {
 	conn := l.conn
 	l.conn, l.over = nil, true
 	l.mu.Unlock()
+	l.up.mu.Lock()
+	delete(l.up.owned, l)
+	l.up.mu.Unlock()
 	if conn != nil {
 		conn.Close()
 	}

@@ -24,21 +24,30 @@ type listener struct {
 	mu      sync.Mutex
 	uris    map[string]bool
 	waiting []mcp.Message // for the client to take them
+	bytes   int           // of their params
 	over    bool
 
 	arrived chan struct{} // holds one while something waits
 }
 
-// maxWaiting is how many messages wait for a client that is slow to take them; the oldest makes room.
-const maxWaiting = 256
+// What waits for a client that is slow to take it, in messages and in bytes of them; the oldest makes room.
+const (
+	maxWaiting      = 256
+	maxWaitingBytes = 4 << 20
+)
 
 // send leaves a message of the subscription for the request to send: whoever brings it serves others too, and
 // does not wait for a client. e.mu is held.
 func (e *listener) send(method string, params mcp.Object) {
-	if len(e.waiting) == maxWaiting {
+	m := mcp.Notification(method, params.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes())
+	if len(m.Params) > maxWaitingBytes {
+		return // it fits nowhere
+	}
+	for e.bytes += len(m.Params); len(e.waiting) == maxWaiting || e.bytes > maxWaitingBytes; {
+		e.bytes -= len(e.waiting[0].Params)
 		e.waiting = append(e.waiting[:0], e.waiting[1:]...)
 	}
-	e.waiting = append(e.waiting, mcp.Notification(method, params.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes()))
+	e.waiting = append(e.waiting, m)
 	select {
 	case e.arrived <- struct{}{}:
 	default:
@@ -49,7 +58,7 @@ func (e *listener) send(method string, params mcp.Object) {
 func (e *listener) pass() {
 	e.mu.Lock()
 	ms := e.waiting
-	e.waiting = nil
+	e.waiting, e.bytes = nil, 0
 	e.mu.Unlock()
 	for _, m := range ms {
 		_ = e.out(m)

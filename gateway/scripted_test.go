@@ -181,6 +181,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.stream(w, r, "")
 		return
 	case http.MethodDelete:
+		s.set(func() { delete(s.known, r.Header.Get("Mcp-Session-Id")) })
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}

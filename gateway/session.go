@@ -291,6 +291,7 @@ func (s *session) link(ctx context.Context, u *up) (*link, error) {
 	}
 	l := &link{up: u, own: s}
 	l.get = func(ctx context.Context) (upstream.Conn, error) { return l.dial(ctx, cfg) }
+	u.own(l)
 	if s.owned == nil {
 		s.owned = map[*up]*link{}
 	}

@@ -190,6 +190,12 @@ func (c *streamable) leave() {
 	}
 }
 
+// Busy reports whether a connection over HTTP has requests in flight. One to a process is shared, and counts as busy.
+func Busy(conn Conn) bool {
+	c, ok := conn.(*streamable)
+	return !ok || c.busy() != nil
+}
+
 // busy returns what is closed when nothing is in flight any more, nil where that is now.
 func (c *streamable) busy() <-chan struct{} {
 	c.mu.Lock()

@@ -87,7 +87,7 @@ func (s *Server) Run(ctx context.Context) {
 			if ctx.Err() != nil {
 				conn.Close()
 			} else {
-				running.Go(func() { retire(ctx, conn) })
+				running.Go(func() { Retire(ctx, conn) })
 			}
 			if failures++; time.Since(up) >= steady {
 				failures = 0
@@ -169,8 +169,8 @@ func (s *Server) watch(ctx context.Context, conn Conn) error {
 	}
 }
 
-// retire closes a connection that is over for new requests, when those in flight have ended.
-func retire(ctx context.Context, conn Conn) {
+// Retire closes a connection that is over for new requests, when those in flight have ended.
+func Retire(ctx context.Context, conn Conn) {
 	if c, ok := conn.(*streamable); ok {
 		if busy := c.busy(); busy != nil {
 			select {
