@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -347,5 +348,52 @@ func TestRule12_PruningGoesInSteps(t *testing.T) {
 	}
 	if _, n := m.most(); n != 3 {
 		t.Errorf("in %d transactions, want 3", n)
+	}
+}
+
+func TestRule12_FewListsOfOnePrincipalAreInMemoryAtATime(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range w.askMany(3, 1) {
+		w.mustDecide(id, false, hana, "")
+	}
+	const readers = 12
+	var mu sync.Mutex
+	held, most, over := 0, 0, make(chan struct{})
+	var wg sync.WaitGroup
+	begun := make(chan struct{}, readers)
+	for range readers {
+		wg.Go(func() {
+			err := w.gate.TellResolved(w.ctx, "bot", "", time.Minute, func(rs []approval.Request) error {
+				mu.Lock()
+				held++
+				most = max(most, held)
+				mu.Unlock()
+				begun <- struct{}{}
+				<-over
+				mu.Lock()
+				held--
+				mu.Unlock()
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 4 {
+		<-begun
+	}
+	if rs, err := w.gate.Resolved(w.ctx, "other", "", 0); len(rs) != 0 || err != nil {
+		t.Errorf("another agent reads %d, %v", len(rs), err)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if _, err := w.gate.Turn(ctx, bot); err == nil {
+		t.Error("a fifth list has its turn")
+	}
+	close(over)
+	wg.Wait()
+	if most != 4 {
+		t.Errorf("%d lists were held at a time, want 4", most)
 	}
 }

@@ -97,6 +97,7 @@ type Gate struct {
 
 	pins  pins
 	ahead ahead
+	turns turns
 }
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.

@@ -310,7 +310,17 @@ const maxFeed = 200
 // Resolved returns the agent's endings that it has not acknowledged, oldest first, at most 200 and
 // [ListBytes] of them; session other than "" narrows them to what that session asked for. With nothing there it holds up
 // to wait for the first to come.
-func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Duration) ([]Request, error) {
+func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Duration) (rs []Request, err error) {
+	err = g.TellResolved(ctx, agent, session, wait, func(some []Request) error {
+		rs = some
+		return nil
+	})
+	return rs, err
+}
+
+// TellResolved is [Gate.Resolved] for who answers with the endings: tell is called once with them, on the agent's
+// turn, so that no more than a few of its lists are in memory at a time. See [Gate.Turn].
+func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait time.Duration, tell func([]Request) error) error {
 	var wake <-chan struct{}
 	var over <-chan time.Time
 	if wait > 0 {
@@ -321,20 +331,29 @@ func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Du
 		wake, over = w, timer.C
 	}
 	for {
+		release, err := g.Turn(ctx, Actor{Kind: Agent, Name: agent})
+		if err != nil {
+			return err
+		}
 		var rs []Request
-		err := g.view(ctx, func(tx Tx) (err error) {
+		err = g.view(ctx, func(tx Tx) (err error) {
 			rs, err = tx.Feed(agent, session, maxFeed, ListBytes)
 			return err
 		})
-		if err != nil || len(rs) > 0 || wait <= 0 {
-			return g.toldAll(rs), err
+		if err == nil && (len(rs) > 0 || wait <= 0) {
+			err = tell(g.toldAll(rs))
+			release()
+			return err
+		}
+		if release(); err != nil {
+			return err
 		}
 		select {
 		case <-wake: // Run ends what is due at its moment, so the wake comes for deadlines too
 		case <-over:
 			wait = 0
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }

@@ -51,14 +51,14 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 	}
 	wctx, cancel := s.waiting(ctx, x)
 	defer cancel()
-	rs, err := s.gate.Resolved(wctx, x.who.Name, session, x.wait)
-	if err != nil && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
-		rs, err = s.gate.Resolved(ctx, x.who.Name, session, 0)
+	tell := func(rs []approval.Request) error {
+		return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, wireRequest)})
 	}
-	if err != nil {
-		return err
+	err := s.gate.TellResolved(wctx, x.who.Name, session, x.wait, tell)
+	if err != nil && x.status == 0 && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
+		err = s.gate.TellResolved(ctx, x.who.Name, session, 0, tell)
 	}
-	return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, wireRequest)})
+	return err
 }
 
 func (s *Server) ack(ctx context.Context, x *exchange) error {
@@ -133,6 +133,11 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
+	release, err := s.gate.Turn(ctx, x.who.Actor)
+	if err != nil {
+		return err
+	}
+	defer release()
 	rows, more, err := page(limit, func(after *approval.Request, n int) ([]approval.Request, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
@@ -329,6 +334,11 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		}
 		q.BatchID = r.BatchID
 	}
+	release, err := s.gate.Turn(ctx, x.who.Actor)
+	if err != nil {
+		return err
+	}
+	defer release()
 	ns, more, err := page(limit, func(after *approval.Notification, n int) ([]approval.Notification, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
@@ -405,6 +415,11 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
+	release, err := s.gate.Turn(ctx, x.who.Actor)
+	if err != nil {
+		return err
+	}
+	defer release()
 	es, more, err := page(limit, func(after *approval.Event, n int) ([]approval.Event, error) {
 		if q.Limit = n; after != nil {
 			q.Before = after.Seq

@@ -83,14 +83,14 @@ func (s *Server) table() []route {
 		{
 			method: http.MethodGet, path: "/v1/approvals/resolved", audience: agents, handle: s.resolved,
 			doc: routeDoc{id: "resolved", tag: "agents", summary: "The agent's endings that it has not acknowledged.",
-				description: "Oldest first, at most 200; acknowledging them brings the next.",
+				description: "Oldest first, at most 200, and fewer where args are large (4 MiB in all); acknowledging them brings the next.",
 				query:       []queryParam{{"session_id", "Only what this session asked for.", anyText}, waitParam},
 				answers:     []answerDoc{{http.StatusOK, "The endings; none when the time is up.", feedAnswer{}, ""}},
 				errors:      []approval.Code{approval.CodeAgentsOnly}},
 		},
 		{
 			method: http.MethodPost, path: "/v1/approvals/ack", audience: agents, handle: s.ack,
-			doc: routeDoc{id: "ack", tag: "agents", summary: "Take endings out of the feed.", description: "Idempotent.",
+			doc: routeDoc{id: "ack", tag: "agents", summary: "Take endings out of the feed.", description: "Idempotent. At most 1000 ids at once.",
 				body: ackBody{}, answers: []answerDoc{{http.StatusOK, "What was done with each id.", ackAnswer{}, ""}},
 				errors: []approval.Code{approval.CodeAgentsOnly}},
 		},
