@@ -17,7 +17,7 @@ func (r *request) keyboardForm(p *passage) (jsontext.Value, bool) {
 		return nil, false
 	}
 	req := *p.out.Request
-	if _, may := k.Keyboard(r.client.Agent, req); !may || !r.g.asked.use(req.ID, req.ExpiresAt.Sub(req.RequestedAt)) {
+	if _, may := k.Keyboard(r.client.Agent, req); !may || !r.g.asked.use(req.ID, waits(req)+keepTask) {
 		return nil, false
 	}
 	return mcp.Object{

@@ -88,6 +88,10 @@ func (ts *tasks) put(t *task) (*task, bool) {
 	return t, true
 }
 
+// waits is how long a request may wait. Where the gate is elsewhere its two times can be of two machines, whose
+// clocks differ: never below nothing.
+func waits(req approval.Request) time.Duration { return max(0, req.ExpiresAt.Sub(req.RequestedAt)) }
+
 // startTask answers a quarantined call with a task.
 func (r *request) startTask(p *passage) (jsontext.Value, *mcp.Error) {
 	p.responses, p.state = nil, nil // what is approved is what was asked for
@@ -102,7 +106,7 @@ func (g *Gateway) runTask(p *passage, req approval.Request, from client, still f
 	ctx, cancel := context.WithCancel(g.work)
 	now := time.Now()
 	t, isNew := g.tasks.put(&task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel, asking: make(chan struct{}, 1),
-		ttl: req.ExpiresAt.Sub(req.RequestedAt) + keepTask, message: "Waiting for a person's approval."})
+		ttl: waits(req) + keepTask, message: "Waiting for a person's approval."})
 	if !isNew {
 		cancel()
 		return t
@@ -363,7 +367,7 @@ func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, 
 		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; find out before you call it again."
 	}
 	t := &task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt, status: taskCompleted, message: "The call has ended.",
-		ttl: req.ExpiresAt.Sub(req.RequestedAt) + keepTask, result: r.toolResult(failed, nil, text), cancel: func() {}, asking: make(chan struct{}, 1)}
+		ttl: waits(req) + keepTask, result: r.toolResult(failed, nil, text), cancel: func() {}, asking: make(chan struct{}, 1)}
 	t, _ = g.tasks.put(t)
 	return t, nil
 }
