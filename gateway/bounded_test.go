@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/approval"
 	"countersign/gateway"
 )
 
@@ -154,4 +155,23 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 		t.Errorf("%d calls that were in the queue came to an end: %.300s", len(lost), lost[0].raw)
 	}
 	mu.Unlock()
+}
+
+func TestRule12_AFloodOfIDsToTheFeedIsRefused(t *testing.T) {
+	s := newScripted(t, true, "t")
+	w := one(t, askAll, 0, s, around{})
+	c := w.client(true)
+	c.call("t", `{}`)
+	id := w.pending(1)[0].ID
+	w.answer(id, false, "")
+	flood := func(n int) answer {
+		return c.call("countersign__resolved", `{"ack":[`+strings.TrimSuffix(strings.Repeat(`"`+id+`",`, n), ",")+`]}`)
+	}
+	if a := flood(34_000); !a.isError() || !strings.Contains(a.text(), "at most 1000 ids") {
+		t.Errorf("34,000 copies of one id came to %.300s", a.raw)
+	}
+	wantText(t, flood(1000), false, "Nothing new has been decided.")
+	if got := w.audited(approval.EventApprovalAcked); len(got) != 1 {
+		t.Errorf("1000 copies of one id were acknowledged %d times", len(got))
+	}
 }
