@@ -132,10 +132,14 @@ func hang(ts *testscript.TestScript, neg bool, args []string) {
 	time.Sleep(100 * time.Millisecond)
 }
 
-// await waits until something listens on the port of the environment.
+// await waits until something listens on the port of the environment, or on the socket that is named.
 func await(ts *testscript.TestScript, neg bool, args []string) {
+	network, address := "tcp", "127.0.0.1:"+ts.Getenv("PORT")
+	if len(args) == 1 {
+		network, address = "unix", args[0]
+	}
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+ts.Getenv("PORT"))
+		c, err := net.Dial(network, address)
 		if err == nil {
 			c.Close()
 			return
