@@ -379,6 +379,9 @@ func batch(t *testing.T, s approval.Store) {
 	insert(t, s, "bot", "alone", nil)
 	view(t, s, func(tx approval.Tx) error {
 		rs, err := tx.Batch("batch")
+		if err != nil {
+			return err
+		}
 		equal(t, "Batch", ids(rs), want)
 		hs, err := tx.BatchHeads("batch")
 		equal(t, "BatchHeads", ids(hs), want)
