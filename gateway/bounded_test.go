@@ -69,6 +69,7 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 func sluggish(t *testing.T) (server gateway.Server, hung <-chan struct{}) {
 	stop, stuck := make(chan struct{}), make(chan struct{})
 	cfg := serveStdio(t, func(c net.Conn) {
+		_ = c.(*net.TCPConn).SetReadBuffer(64 << 10)
 		in := bufio.NewReader(c)
 		for {
 			line, err := in.ReadBytes('\n')

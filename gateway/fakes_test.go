@@ -37,6 +37,7 @@ func init() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // what is on its way to the server is no second queue
 	go func() {
 		_, _ = io.Copy(c, os.Stdin)
 		os.Exit(0)
