@@ -361,7 +361,7 @@ func TestAHeldRequestOutlivesTheServersTimeOuts(t *testing.T) {
 	s := newSite(t)
 	s.srv.Close()
 	s.srv = httptest.NewUnstartedServer(s.h)
-	s.srv.Config.ReadTimeout, s.srv.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	s.srv.Config.ReadTimeout, s.srv.Config.WriteTimeout = time.Second, time.Second // far more than a request without a hold takes
 	s.srv.Start()
 	s.h.quiet, s.h.keepAlive = 80*time.Millisecond, 80*time.Millisecond
 	defer s.srv.Close()
@@ -377,7 +377,7 @@ func TestAHeldRequestOutlivesTheServersTimeOuts(t *testing.T) {
 			got <- result{resp.Header.Get("Content-Type"), body}
 		}()
 		<-s.holding
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond)
 		close(s.released)
 		g := <-got
 		if g.kind != kind || !strings.Contains(g.body, "released") {
