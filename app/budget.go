@@ -56,6 +56,19 @@ func (a *App) chargeHook(asker hooks.Asker, bytes int) error {
 	return nil
 }
 
+// turn waits for an agent's turn to have something large worked on.
+func (a *App) turn(agent string) func(ctx context.Context, bytes int) (release func(), err error) {
+	return func(ctx context.Context, bytes int) (func(), error) { return a.budgets.Turn(ctx, agent, bytes) }
+}
+
+// turnHook waits for the turn of a hook's agent.
+func (a *App) turnHook(ctx context.Context, asker hooks.Asker, bytes int) (release func(), err error) {
+	if g, ok := asker.(hooks.Gate); ok {
+		return a.budgets.Turn(ctx, g.Agent, bytes)
+	}
+	return func() {}, nil
+}
+
 // refusals tells how often each principal was refused for being over a budget.
 type refusals struct{ a *App }
 

@@ -161,7 +161,7 @@ func (a *App) asker(r *http.Request) (hooks.Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Hold: a.directory.Hold, Occupy: a.occupying(c.Agent), Stop: a.stopping.Done()}, nil
+	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Hold: a.directory.Hold, Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
 }
 
 // keyboard says who sits at an agent's keyboard.

@@ -33,8 +33,13 @@ func (g *Gate) CheckAhead(ctx context.Context, c Call) (Outcome, error) {
 	if err := g.known(c.Agent); err != nil {
 		return Outcome{}, err
 	}
+	release, err := g.turn(ctx, c)
+	if err != nil {
+		return Outcome{}, err
+	}
 	p := g.Policy()
 	v := p.Evaluate(ctx, c)
+	release()
 	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) && g.ahead.begin(g.wall()) {
 		return Outcome{Word: WordAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, Committed: g.record(ctx, c, v)}, nil
 	}

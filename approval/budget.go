@@ -9,6 +9,21 @@ type Budgets interface {
 	Take(agent string, requests, pushes int) error
 	// Give takes a use back: the transaction that it was for did not commit.
 	Give(agent string, requests, pushes int)
+	// Turn waits until work on so many bytes of an agent's may begin, so that one agent's work does not keep the
+	// others from theirs, and counts it until release is called.
+	Turn(ctx context.Context, agent string, bytes int) (release func(), err error)
+}
+
+// turn waits until a call may be worked on.
+func (g *Gate) turn(ctx context.Context, calls ...Call) (release func(), err error) {
+	if g.budgets == nil {
+		return func() {}, nil
+	}
+	n := 0
+	for i := range calls {
+		n += len(calls[i].Args.Canonical()) + len(calls[i].Preview)
+	}
+	return g.budgets.Turn(ctx, calls[0].Agent, n)
 }
 
 // bill is what one agent uses up in one transaction, which may run more than once, and may come to nothing.

@@ -225,6 +225,11 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 			return nil, err
 		}
 	}
+	release, err := g.turn(ctx, calls...)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	for {
 		in := g.policy.Load()
 		js := make([]judged, len(calls))

@@ -78,6 +78,11 @@ func endedOutcome(r Request) Outcome {
 // use lets a caller who waited for an approval through, once: the caller, its token and the policy in
 // force are looked at again first.
 func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (Outcome, error) {
+	release, err := g.turn(ctx, c)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer release()
 	for {
 		in := g.policy.Load()
 		j := g.judge(ctx, *in, c)

@@ -56,16 +56,16 @@ func (k Kind) count(n int64) string {
 	return strconv.FormatInt(n, 10) + " " + word
 }
 
-func (l *Limits) rate(k Kind) Rate {
+func (l *Limits) rate(k Kind) allowance {
 	switch k {
 	case Calls:
-		return l.Calls
+		return allowance{l.Calls, callsAtOnce}
 	case Bytes:
-		return l.Bytes
+		return allowance{l.Bytes, bytesAtOnce}
 	case Requests:
-		return l.Requests
+		return allowance{l.Requests, 0}
 	case Pushes:
-		return l.Pushes
+		return allowance{l.Pushes, 0}
 	}
 	panic("budget: " + string(k) + " is no rate")
 }
@@ -145,12 +145,13 @@ func (r *Registry) Replace(limits map[Principal]Limits) {
 	for p, l := range limits {
 		a := old[p]
 		if a == nil {
-			a = &Account{r: r, who: p}
+			a = &Account{r: r, who: p, turn: make(chan struct{}, 1)}
 		}
 		a.limits.Store(&l)
 		for i := range a.buckets {
 			a.buckets[i].fit(l.rate(Kinds[i]), now)
 		}
+		a.read.fit(l.rate(Bytes), now)
 		next[p] = a
 	}
 	r.accounts.Store(&next)
@@ -200,6 +201,8 @@ type Account struct {
 	who     Principal
 	limits  atomic.Pointer[Limits]
 	buckets [rates]bucket
+	read    bucket        // of bytes that it reads
+	turn    chan struct{} // has room for one large thing at a time
 	held    [gauges]atomic.Int64
 	refused [kinds]atomic.Uint64
 	told    [kinds]atomic.Int64 // when, in the registry's time; 0: never

@@ -22,6 +22,28 @@ const atOnce = 15 * time.Minute
 // window is the time whose worth of r may be used at once.
 func (r Rate) window() time.Duration { return min(r.Per, atOnce) }
 
+// What may be used at once of calls and bytes: so many, or two seconds' worth where that is more. A whole minute's worth
+// would be a minute's work that others have to wait beside.
+const (
+	callsAtOnce = 1000
+	bytesAtOnce = 16 << 20
+	shortest    = 2 * time.Second
+)
+
+// allowance is a rate with how much of it may be used at once; 0: a window's worth.
+type allowance struct {
+	Rate
+	once int64
+}
+
+// window is the time whose worth may be used at once.
+func (a allowance) window() time.Duration {
+	if a.once == 0 || a.Count == 0 {
+		return a.Rate.window()
+	}
+	return min(a.Rate.window(), max(a.cost(a.once), shortest))
+}
+
 // cost is how long it takes until n more are free.
 func (r Rate) cost(n int64) time.Duration {
 	return time.Duration(min(float64(n)/float64(r.Count)*float64(r.Per), float64(maxOwed)))
@@ -123,7 +145,7 @@ func (r Rate) words(of Kind) string {
 type bucket struct{ free atomic.Int64 }
 
 // take uses n at a time. If that is too much it uses nothing, and returns how long to wait.
-func (b *bucket) take(r Rate, now time.Duration, n int64) (wait time.Duration, ok bool) {
+func (b *bucket) take(r allowance, now time.Duration, n int64) (wait time.Duration, ok bool) {
 	if r.Count == 0 || n <= 0 {
 		return 0, true
 	}
@@ -141,7 +163,7 @@ func (b *bucket) take(r Rate, now time.Duration, n int64) (wait time.Duration, o
 }
 
 // look is take without using anything.
-func (b *bucket) look(r Rate, now time.Duration, n int64) (wait time.Duration, ok bool) {
+func (b *bucket) look(r allowance, now time.Duration, n int64) (wait time.Duration, ok bool) {
 	if r.Count == 0 || n <= 0 {
 		return 0, true
 	}
@@ -153,7 +175,7 @@ func (b *bucket) look(r Rate, now time.Duration, n int64) (wait time.Duration, o
 }
 
 // spend uses n, or what is left: it is for what is never refused.
-func (b *bucket) spend(r Rate, now time.Duration, n int64) {
+func (b *bucket) spend(r allowance, now time.Duration, n int64) {
 	if r.Count == 0 || n <= 0 {
 		return
 	}
@@ -167,15 +189,33 @@ func (b *bucket) spend(r Rate, now time.Duration, n int64) {
 	}
 }
 
+// mostOwed is how much longer than a window may be owed of what was used in advance.
+const mostOwed = time.Minute
+
+// owe uses n, whatever is left.
+func (b *bucket) owe(r allowance, now time.Duration, n int64) {
+	if r.Count == 0 || n <= 0 {
+		return
+	}
+	for {
+		was := b.free.Load()
+		owed := max(time.Duration(was)-now, 0)
+		then := max(owed, min(owed+r.cost(n), r.window()+mostOwed))
+		if b.free.CompareAndSwap(was, int64(now+then)) {
+			return
+		}
+	}
+}
+
 // give takes back a use of n.
-func (b *bucket) give(r Rate, n int64) {
+func (b *bucket) give(r allowance, n int64) {
 	if r.Count > 0 && n > 0 {
 		b.free.Add(-int64(r.cost(n)))
 	}
 }
 
 // fit has the bucket owe no more than what the rate allows at once: another rate is in force.
-func (b *bucket) fit(r Rate, now time.Duration) {
+func (b *bucket) fit(r allowance, now time.Duration) {
 	for {
 		was := b.free.Load()
 		if limit := int64(now + r.window()); was <= limit || b.free.CompareAndSwap(was, limit) {

@@ -20,6 +20,8 @@ type Budget interface {
 	// Charge charges an agent for a message of so many bytes. If that is too much it returns what refuses the
 	// message, which is called for those that are refused.
 	Charge(agent string, bytes int) (refuse func() error)
+	// Turn waits until work on so many bytes may begin, and counts it until release is called.
+	Turn(ctx context.Context, agent string, bytes int) (release func(), err error)
 	// Stream counts a stream until release is called.
 	Stream(agent string) (release func(), err error)
 	// Sessions is how many sessions an agent may have open.
@@ -46,6 +48,14 @@ func (h *HTTP) charge(agent string, bytes int) func() error {
 		return nil
 	}
 	return h.o.Budget.Charge(agent, bytes)
+}
+
+// turn waits until a message of so many bytes may be read.
+func (h *HTTP) turn(ctx context.Context, agent string, bytes int) (release func(), err error) {
+	if h.o.Budget == nil {
+		return func() {}, nil
+	}
+	return h.o.Budget.Turn(ctx, agent, bytes)
 }
 
 // overBudget answers a message of an agent that is over a budget. It reports false where that is left to the

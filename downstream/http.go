@@ -341,21 +341,16 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		refuseOver(w, over())
 		return
 	}
-	m, bad := mcp.Parse(body)
+	release, err := h.turn(r.Context(), caller.Agent, len(body))
+	if err != nil {
+		refuseOver(w, err)
+		return
+	}
+	m, said, status, bad := readMessage(body)
+	release()
 	if bad != nil {
-		refuse(w, http.StatusBadRequest, m.ID, bad)
+		refuse(w, status, m.ID, bad)
 		return
-	}
-	if bad := tooLong(m, int64(len(body))); bad != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, m.ID, bad)
-		return
-	}
-	said, bad := claim{}, (*mcp.Error)(nil)
-	if m.IsRequest() {
-		if said, bad = readClaim(m); bad != nil {
-			refuse(w, http.StatusBadRequest, m.ID, bad)
-			return
-		}
 	}
 	id := m.ID
 	if m.IsResponse() {
@@ -388,6 +383,20 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
 			"The header Mcp-Session-Id is missing. Start a session with initialize, or send _meta and the headers of %s.", mcp.VersionModern))
 	}
+}
+
+// readMessage reads a message as far as it must be known here; with bad it returns the status of the answer.
+func readMessage(body []byte) (m mcp.Message, said claim, status int, bad *mcp.Error) {
+	if m, bad = mcp.Parse(body); bad != nil {
+		return m, said, http.StatusBadRequest, bad
+	}
+	if bad = tooLong(m, int64(len(body))); bad != nil {
+		return m, said, http.StatusRequestEntityTooLarge, bad
+	}
+	if m.IsRequest() {
+		said, bad = readClaim(m)
+	}
+	return m, said, http.StatusBadRequest, bad
 }
 
 // modern serves a message that stands for itself.

@@ -200,8 +200,13 @@ func (r *request) describe(p *passage) *mcp.Error {
 	} else {
 		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()
 	}
-	var err error
-	if c.Args, err = approval.ParseArgs(raw); err != nil {
+	release, err := r.account().TurnFor(r.ctx, len(raw))
+	if err != nil {
+		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not executed.", overText(err))
+	}
+	c.Args, err = approval.ParseArgs(raw)
+	release()
+	if err != nil {
 		why := err.Error()
 		if e, ok := errors.AsType[*approval.ArgsError](err); ok {
 			why = e.Reason

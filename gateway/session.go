@@ -105,7 +105,13 @@ func (s *session) Request(ctx context.Context, m mcp.Message, out downstream.Str
 func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 	if params != nil {
 		var err *mcp.ObjectError
-		if r.params, err = mcp.ReadObject(params); err != nil {
+		release, over := r.account().TurnFor(r.ctx, len(params))
+		if over != nil {
+			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", overText(over))
+		}
+		r.params, err = mcp.ReadObject(params)
+		release()
+		if err != nil {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
 		}
 		if r.meta, err = r.params.Object("_meta"); err != nil {

@@ -22,11 +22,14 @@ type Gate struct {
 	Occupy func() (release func(), err error)
 	// Stop, once closed, ends waits as if their time were up. nil: nothing does.
 	Stop <-chan struct{}
+	// Turn waits until work on so many bytes of the agent's may begin, and counts it until release is called. nil:
+	// nothing waits.
+	Turn func(ctx context.Context, bytes int) (release func(), err error)
 }
 
 // Ask asks the gate.
 func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, error) {
-	args, err := approval.ParseArgs(c.Args)
+	args, err := g.read(ctx, c.Args)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -62,6 +65,17 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 		a.Args = out.Request.Args
 	}
 	return a, nil
+}
+
+func (g Gate) read(ctx context.Context, raw []byte) (approval.Args, error) {
+	if g.Turn != nil {
+		release, err := g.Turn(ctx, len(raw))
+		if err != nil {
+			return approval.Args{}, err
+		}
+		defer release()
+	}
+	return approval.ParseArgs(raw)
 }
 
 // Resolved returns the agent's endings.

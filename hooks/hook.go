@@ -54,6 +54,16 @@ type Hook struct {
 	Gateways []string
 	// Read looks at the files that an edit changes; nil does not look.
 	Read Read
+
+	turn func(bytes int) (release func(), err error) // as Handler.Turn; nil: nothing waits
+}
+
+// begins waits until work on so many bytes may begin.
+func (h Hook) begins(bytes int) (release func(), err error) {
+	if h.turn == nil {
+		return func() {}, nil
+	}
+	return h.turn(bytes)
 }
 
 // Reply is what to tell the agent.
@@ -71,7 +81,12 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 	if e.left(h.Gateways) {
 		return Reply{}, nil
 	}
+	release, err := h.begins(len(e.Input))
+	if err != nil {
+		return Reply{}, err
+	}
 	c, err := e.Call(h.Read)
+	release()
 	if err != nil {
 		return Reply{}, err
 	}

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,10 @@ type Handler struct {
 	// Charge takes an event of so many bytes from the budget of the agent that Asker said it is from; an error
 	// refuses it. nil: nobody has one.
 	Charge func(a Asker, bytes int) error
-	Log    *slog.Logger // nil: nothing is logged
+	// Turn waits until work on so many bytes of that agent's may begin, and counts it until release is called. nil:
+	// nothing waits.
+	Turn func(ctx context.Context, a Asker, bytes int) (release func(), err error)
+	Log  *slog.Logger // nil: nothing is logged
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +70,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.Charge != nil {
 		over = h.Charge(asker, len(body))
 	}
+	if h.Turn != nil {
+		hook.turn = func(n int) (func(), error) { return h.Turn(r.Context(), asker, n) }
+	}
+	release, err := hook.begins(len(body))
+	if err != nil {
+		h.fault(w, r, e, err, told(err))
+		return
+	}
 	read, err := Parse(ClaudeCode, body)
+	release()
 	if read.Kind != 0 {
 		e = read
 	}

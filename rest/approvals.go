@@ -52,6 +52,11 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 	wctx, cancel := s.waiting(ctx, x)
 	defer cancel()
 	tell := func(rs []approval.Request) error {
+		if len(rs) > 0 {
+			if err := x.beginTurn(ctx); err != nil {
+				return err
+			}
+		}
 		return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, wireRequest)})
 	}
 	err := s.gate.TellResolved(wctx, x.who.Name, session, x.wait, tell)
@@ -111,11 +116,18 @@ func (s *Server) approval(ctx context.Context, x *exchange) error {
 		return s.seen(ctx, x, x.formErr)
 	}
 	id := x.r.PathValue("id")
-	wctx, cancel := s.waiting(ctx, x)
-	defer cancel()
-	r, err := s.gate.WaitRequest(wctx, x.who.Actor, id, x.wait)
-	if err != nil && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
-		r, err = s.gate.Request(ctx, x.who.Actor, id)
+	if err := x.beginTurn(ctx); err != nil {
+		return err
+	}
+	r, err := s.gate.Request(ctx, x.who.Actor, id)
+	if err == nil && r.Status == approval.Pending && x.wait > 0 {
+		x.endTurn()
+		wctx, cancel := s.waiting(ctx, x)
+		defer cancel()
+		r, err = s.gate.WaitRequest(wctx, x.who.Actor, id, x.wait)
+		if err != nil && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
+			r, err = s.gate.Request(ctx, x.who.Actor, id)
+		}
 	}
 	if err != nil {
 		return err
@@ -138,6 +150,9 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 		return err
 	}
 	defer release()
+	if err := x.beginTurn(ctx); err != nil {
+		return err
+	}
 	rows, more, err := page(limit, func(after *approval.Request, n int) ([]approval.Request, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
@@ -339,6 +354,9 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		return err
 	}
 	defer release()
+	if err := x.beginTurn(ctx); err != nil {
+		return err
+	}
 	ns, more, err := page(limit, func(after *approval.Notification, n int) ([]approval.Notification, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
@@ -420,6 +438,9 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 		return err
 	}
 	defer release()
+	if err := x.beginTurn(ctx); err != nil {
+		return err
+	}
 	es, more, err := page(limit, func(after *approval.Event, n int) ([]approval.Event, error) {
 		if q.Limit = n; after != nil {
 			q.Before = after.Seq

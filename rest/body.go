@@ -98,6 +98,11 @@ func (x *exchange) readBody(optional bool, use func(body []byte) error) error {
 	case buf.Len() == 0:
 		return approval.Errorf(codeInvalidJSON, "The body is empty; it must be a JSON object.")
 	}
+	turn, err := x.account.TurnFor(x.ctx, buf.Len())
+	if err != nil {
+		return err
+	}
+	defer turn()
 	return use(buf.Bytes())
 }
 
@@ -335,6 +340,10 @@ func writeBody(x *exchange, status int, v any) error {
 	if err := json.MarshalWrite(buf, v, encoding); err != nil {
 		return err
 	}
+	if x.turn != nil {
+		x.account.Read(buf.Len())
+	}
+	x.endTurn()
 	x.Header().Set("Content-Length", strconv.Itoa(buf.Len()))
 	x.WriteHeader(status)
 	_, _ = x.Write(buf.Bytes()) // nobody is left to be told that nobody reads

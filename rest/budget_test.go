@@ -163,7 +163,7 @@ func TestRule12_DenialsAndCancelsAreNeverRefused(t *testing.T) {
 		}
 	}
 	w.do(hanaToken, "POST", "/v1/approvals/"+fourth+"/cancel", `{"reason":"`+strings.Repeat("x", 200<<10)+`"}`).over(budget.Calls) // nobody needs that many words
-	w.clock.advance(time.Minute)                                                                                                   // what was not refused is not owed for ever
+	w.clock.advance(2 * time.Minute)                                                                                               // what was not refused is not owed for ever
 	w.do(botToken, "GET", "/v1/approvals/"+first, "").is(200)
 }
 
@@ -263,4 +263,55 @@ func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
 			w.ask(asked(3))
 		})
 	}
+}
+
+func TestRule12_LargeBodiesAndReadsOfOnePrincipalTakeTurns(t *testing.T) {
+	w := newBudgetWorld(t)
+	w.limit(budget.Limits{}, budget.Limits{})
+	id := w.ask(transfer)
+	large := `{"tool":"transfer","args":{"text":"` + strings.Repeat("x", 1<<19) + `"}}`
+	for name, ask := range map[string]func(ctx context.Context) reply{
+		"a body": func(ctx context.Context) reply { return w.send(ctx, botToken, "POST", "/v1/calls", large) },
+		"a read": func(ctx context.Context) reply { return w.send(ctx, botToken, "GET", "/v1/approvals/"+id, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			release, err := w.rest.budgets.Agent("bot").Turn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			answered := make(chan reply, 1)
+			go func() { answered <- ask(context.Background()) }()
+			w.do(otherToken, "POST", "/v1/calls", large).is(202) // nobody else notices
+			w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
+			w.do(botToken, "POST", "/v1/calls", transfer).is(202) // nor what is small
+			select {
+			case r := <-answered:
+				t.Fatalf("it did not wait for its turn: %d", r.status)
+			default:
+			}
+			release()
+			if r := <-answered; r.status >= 300 {
+				t.Errorf("on its turn: %d %s", r.status, r.body)
+			}
+		})
+	}
+}
+
+func TestRule12_ReadsOverTheBudgetOfBytes(t *testing.T) {
+	w := newBudgetWorld(t)
+	w.limit(budget.Limits{Bytes: perMinute(4096)}, budget.Limits{})
+	id := w.ask(`{"tool":"transfer","args":{"text":"` + strings.Repeat("x", 2000) + `"}}`)
+	look := func() reply { return w.do(botToken, "GET", "/v1/approvals/"+id, "") }
+	n := 0
+	for ; n < 10 && look().status == 200; n++ {
+	}
+	if n != 2 {
+		t.Errorf("%d looks, want 2", n)
+	}
+	look().over(budget.Bytes)
+	w.do(botToken, "GET", "/v1/approvals/resolved", "").over(budget.Bytes)
+	w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
+	w.do(botToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(200)
+	w.clock.advance(2 * time.Minute)
+	look().is(200)
 }

@@ -169,8 +169,14 @@ func (st *stream) catchUp(ctx context.Context) error {
 	if st.x.who.Kind == approval.Agent {
 		q.Agent, q.Told = st.x.who.Name, true
 	}
+	paced, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(st.s.stopping, cancel)()
 	for {
 		q.AfterSeq = st.at
+		if err := st.x.account.AwaitRead(paced); err != nil {
+			return nil
+		}
 		more, err := st.page(ctx, q)
 		if err != nil || !more {
 			return err
@@ -188,6 +194,11 @@ func (st *stream) catchUp(ctx context.Context) error {
 func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, st.s.patience, errSlowStore)
 	defer cancel()
+	turn, err := st.x.account.Turn(ctx)
+	if err != nil {
+		return true, nil // when its turn comes
+	}
+	defer turn()
 	es, upTo, more, err := st.s.gate.Follow(ctx, q)
 	if err != nil {
 		return false, err
@@ -216,14 +227,12 @@ func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error)
 			fmt.Fprintf(&st.buf, "id: %d\nevent: %s\ndata: ", e.Seq, name)
 			st.buf.Write(data)
 			st.buf.WriteString("\n\n")
-			if st.buf.Len() > maxUnwritten {
-				clear(requests)
-				if err := st.flush(); err != nil {
-					return false, err
-				}
-			}
+			st.x.account.Read(len(data))
 		}
 		st.at = e.Seq
+		if st.buf.Len() > maxUnwritten { // what follows is read once this has been written
+			return true, nil
+		}
 	}
 	st.at = upTo
 	return more, nil

@@ -149,6 +149,7 @@ type route struct {
 	// looked up first.
 	byID   bool
 	stream bool // not bounded in time
+	reads  bool // what was stored, and may be much
 	// undoes are those whom the route has take something back, or say what came of it, which no budget refuses:
 	// the handler calls undo.
 	undoes []approval.ActorKind
@@ -167,6 +168,7 @@ type principal struct {
 type exchange struct {
 	http.ResponseWriter
 	r       *http.Request
+	ctx     context.Context // that the request is answered in
 	route   *route
 	who     principal
 	again   func() error // looks at who asks once more
@@ -174,6 +176,7 @@ type exchange struct {
 	wait    time.Duration
 	formErr error // what is wrong with the query
 	account *budget.Account
+	turn    func()       // ends the turn in which the answer is read; nil: there is none
 	spared  bool         // no budget refuses it, as long as it takes something back
 	over    func() error // refuses it all the same; nil: there is no reason to
 	status  int          // of the answer; 0: none yet
@@ -274,12 +277,20 @@ func (s *Server) serve(x *exchange) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, s.patience+x.wait, errSlowStore)
 		defer cancel()
 	}
+	x.ctx = ctx
+	if rt.reads {
+		if err := x.account.LookRead(); err != nil {
+			return err
+		}
+		defer x.endTurn()
+	}
 	if x.wait <= 0 && !rt.stream || rt.public {
 		return rt.handle(ctx, x)
 	}
 	who := x.who // x.who may be looked at anew meanwhile
 	ctx, done := s.dir.Hold(ctx, func() error { _, err := s.still(who); return err })
 	defer done()
+	x.ctx = ctx
 	err = rt.handle(ctx, x)
 	if err != nil && x.status == 0 && context.Cause(ctx) == error(errUnauthorized) {
 		return errUnauthorized
@@ -306,6 +317,19 @@ func (x *exchange) occupy() (release func(), err error) {
 		return x.account.Hold(budget.Waits)
 	}
 	return func() {}, nil
+}
+
+// beginTurn waits for the principal's turn to read or encode what may be much. It ends once the answer is encoded.
+func (x *exchange) beginTurn(ctx context.Context) (err error) {
+	x.turn, err = x.account.Turn(ctx)
+	return err
+}
+
+// endTurn lets the principal's next turn come: there is nothing left to do but to wait for somebody.
+func (x *exchange) endTurn() {
+	if x.turn != nil {
+		x.turn()
+	}
 }
 
 // undo reports, with an error, that a request over its budget has nothing to take back.

@@ -81,7 +81,7 @@ func (s *Server) table() []route {
 				body:        batchBody{}, answers: []answerDoc{{http.StatusOK, "One answer for each call, in order.", batchAnswer{}, ""}}, errors: callErrors},
 		},
 		{
-			method: http.MethodGet, path: "/v1/approvals/resolved", audience: agents, handle: s.resolved,
+			method: http.MethodGet, path: "/v1/approvals/resolved", reads: true, audience: agents, handle: s.resolved,
 			doc: routeDoc{id: "resolved", tag: "agents", summary: "The agent's endings that it has not acknowledged.",
 				description: "Oldest first, at most 200, and fewer where args are large (4 MiB in all); acknowledging them brings the next.",
 				query:       []queryParam{{"session_id", "Only what this session asked for.", anyText}, waitParam},
@@ -95,7 +95,7 @@ func (s *Server) table() []route {
 				errors: []approval.Code{approval.CodeAgentsOnly}},
 		},
 		{
-			method: http.MethodGet, path: "/v1/approvals/{id}", byID: true, handle: s.approval,
+			method: http.MethodGet, path: "/v1/approvals/{id}", reads: true, byID: true, handle: s.approval,
 			doc: routeDoc{id: "approval", tag: "everyone", summary: "One request.",
 				description: "An agent sees its own. With wait the answer is held until the request is no longer pending. Nothing is used up.",
 				query:       []queryParam{waitParam}, answers: []answerDoc{{http.StatusOK, "The request.", request{}, ""}},
@@ -126,7 +126,7 @@ func (s *Server) table() []route {
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeAgentsOnly}},
 		},
 		{
-			method: http.MethodGet, path: "/v1/approvals", audience: people, handle: s.approvals,
+			method: http.MethodGet, path: "/v1/approvals", reads: true, audience: people, handle: s.approvals,
 			doc: routeDoc{id: "approvals", tag: "people", summary: "List requests, newest first.",
 				query: []queryParam{
 					{"status", "", words(approval.Pending, approval.Approved, approval.Denied, approval.Expired, approval.Cancelled)},
@@ -146,7 +146,7 @@ func (s *Server) table() []route {
 					approval.CodeExpired, approval.CodeReasonRequired}},
 		},
 		{
-			method: http.MethodGet, path: "/v1/notifications", audience: admins, handle: s.notifications,
+			method: http.MethodGet, path: "/v1/notifications", reads: true, audience: admins, handle: s.notifications,
 			doc: routeDoc{id: "notifications", tag: "admins", summary: "The notification log, newest first.",
 				query: []queryParam{
 					{"status", "", words(approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed, approval.Skipped)},
@@ -165,7 +165,7 @@ func (s *Server) table() []route {
 					codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField}},
 		},
 		{
-			method: http.MethodGet, path: "/v1/audit", audience: admins, handle: s.audit,
+			method: http.MethodGet, path: "/v1/audit", reads: true, audience: admins, handle: s.audit,
 			doc: routeDoc{id: "audit", tag: "admins", summary: "The audit log, newest first.",
 				query: []queryParam{
 					{"event_type", "", words(eventTypes...)}, {"decision", "", words(decisionWords...)}, riskParam, toolParam, agentParam,
