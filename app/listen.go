@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/budget"
 	"countersign/config"
 	"countersign/hooks"
 	"countersign/listener"
@@ -100,7 +101,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
 		Budgets: a.budgets})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler(),
-		"/mcp": a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Charge: a.chargeHook, Turn: a.turnHook, Log: a.part("hooks")}}
+		"/mcp": a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Charge: a.chargeHook, Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
 	local := maps.Clone(ours)
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())

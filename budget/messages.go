@@ -1,5 +1,7 @@
 package budget
 
+import "context"
+
 // Messages are the budgets of agents as the transport of MCP's messages asks for them.
 type Messages struct{ *Registry }
 
@@ -7,6 +9,9 @@ type Messages struct{ *Registry }
 func (m Messages) Room(agent string, bytes int64) error {
 	return m.Agent(agent).Look(Bytes, int(bytes))
 }
+
+// Pause is the function of that name.
+func (Messages) Pause(ctx context.Context) { Pause(ctx) }
 
 // Charge charges an agent for a message of so many bytes.
 func (m Messages) Charge(agent string, bytes int) (refuse func() error) {

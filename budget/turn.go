@@ -45,6 +45,20 @@ func (r *Registry) Turn(ctx context.Context, agent string, bytes int) (release f
 	return r.Agent(agent).TurnFor(ctx, bytes)
 }
 
+// refusalPause is how long a refusal is held back.
+const refusalPause = 100 * time.Millisecond
+
+// Pause holds back a refusal for a moment, with nothing else held: whoever asks again at once, whatever they are
+// answered, must not be a load. It ends early with ctx.
+func Pause(ctx context.Context) {
+	t := time.NewTimer(refusalPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
 // What a principal reads, in lists and streams, has a budget of its own: of as many bytes as what it sends.
 
 // LookRead returns an [approval.Error] with [approval.CodeRateLimited] while more was read than may be.

@@ -96,3 +96,23 @@ func TestRule12_WhatIsReadHasABudgetOfItsOwn(t *testing.T) {
 		}
 	})
 }
+
+func TestRule12_ARefusalIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, n := time.Now(), 0
+		for time.Since(begin) < time.Second { // whoever asks again at once
+			Pause(t.Context())
+			n++
+		}
+		if n != 10 {
+			t.Errorf("%d refusals in a second over one connection, want 10", n)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		begin = time.Now()
+		Pause(gone)
+		if time.Since(begin) != 0 {
+			t.Error("a refusal is held back for somebody who is gone")
+		}
+	})
+}

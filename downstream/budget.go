@@ -22,6 +22,8 @@ type Budget interface {
 	Charge(agent string, bytes int) (refuse func() error)
 	// Turn waits until work on so many bytes may begin, and counts it until release is called.
 	Turn(ctx context.Context, agent string, bytes int) (release func(), err error)
+	// Pause holds a refusal back for a moment.
+	Pause(ctx context.Context)
 	// Stream counts a stream until release is called.
 	Stream(agent string) (release func(), err error)
 	// Sessions is how many sessions an agent may have open.

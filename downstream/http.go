@@ -313,6 +313,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	}
 	if r.ContentLength > smallBody && h.o.Budget != nil {
 		if over := h.o.Budget.Room(caller.Agent, r.ContentLength); over != nil {
+			h.o.Budget.Pause(r.Context())
 			refuseOver(w, over)
 			return
 		}
@@ -338,6 +339,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	}
 	over := h.charge(caller.Agent, len(body))
 	if over != nil && len(body) > smallBody {
+		h.o.Budget.Pause(r.Context())
 		refuseOver(w, over())
 		return
 	}

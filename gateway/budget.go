@@ -15,6 +15,7 @@ func (s *session) account() *budget.Account { return s.g.o.Budgets.Agent(s.clien
 
 // overBudget answers a request of an agent that is over a budget.
 func (r *request) overBudget(refuse func() error) (jsontext.Value, *mcp.Error) {
+	budget.Pause(r.ctx)
 	return r.failed(overText(refuse())+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
 }
 

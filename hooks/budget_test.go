@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,18 +20,21 @@ func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &fakeGate{answer: approved}
-			charged := 0
+			charged, paused := 0, 0
 			h := &Handler{Asker: func(*http.Request) (Asker, error) { return g, nil }, Charge: func(a Asker, bytes int) error {
 				if a != Asker(g) {
 					t.Errorf("charged %v", a)
 				}
 				charged += bytes
 				return over
-			}}
+			}, Pause: func(context.Context) { paused++ }}
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(body)))
 			if w.Code != 200 || len(g.asked) != 0 || charged != len(body) {
 				t.Errorf("got %d, asked %d times, charged %d bytes; want 200, 0, %d", w.Code, len(g.asked), charged, len(body))
+			}
+			if paused != 1 {
+				t.Errorf("held back %d times, want once", paused)
 			}
 			if !strings.Contains(w.Body.String(), "Over the budget of calls") || !strings.Contains(w.Body.String(), "Try again in 12s") || strings.Contains(w.Body.String(), "will not help") {
 				t.Errorf("the agent is told %s", w.Body)

@@ -37,7 +37,9 @@ type Handler struct {
 	// Turn waits until work on so many bytes of that agent's may begin, and counts it until release is called. nil:
 	// nothing waits.
 	Turn func(ctx context.Context, a Asker, bytes int) (release func(), err error)
-	Log  *slog.Logger // nil: nothing is logged
+	// Pause holds a refusal of Charge back for a moment. nil: it is answered at once.
+	Pause func(ctx context.Context)
+	Log   *slog.Logger // nil: nothing is logged
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -84,6 +86,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e = read
 	}
 	if over != nil {
+		if h.Pause != nil {
+			h.Pause(r.Context())
+		}
 		h.fault(w, r, e, over, told(over))
 		return
 	}

@@ -409,6 +409,9 @@ func (s *Server) fail(x *exchange, err error) {
 		s.log.LogAttrs(ctx, slog.LevelError, "a request failed", slog.String("correlation_id", x.correlation()),
 			slog.String("method", x.r.Method), slog.String("route", x.route.path), slog.String("principal", x.who.String()), slog.Any("error", err))
 	}
+	if code == approval.CodeRateLimited && x.status == 0 {
+		budget.Pause(ctx)
+	}
 	switch {
 	case x.status != 0:
 		// The client sees an answer that breaks off.
