@@ -5,4 +5,6 @@
 // A rate is kept by the generic cell rate algorithm, in one atomic word: how long it takes until all that
 // was used is free again. What a rate allows at once is a minute's worth, of a rate per hour a quarter of
 // an hour's; a single thing that is larger than that passes while nothing else is owed.
+//
+// Beside what is counted there are turns: what is large is worked on one thing at a time for each principal.
 package budget
