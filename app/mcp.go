@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -146,7 +147,11 @@ func (a *App) permission(ctx context.Context, agent string, still func() error, 
 	}
 	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent), Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
 	if err != nil {
-		a.log.WarnContext(ctx, "a permission prompt could not be answered", "agent", agent, "error", err)
+		level := slog.LevelWarn
+		if approval.CodeOf(err) == approval.CodeRateLimited {
+			level = slog.LevelDebug // it is counted, and admins are told once
+		}
+		a.log.Log(ctx, level, "a permission prompt could not be answered", "agent", agent, "error", err)
 		if e, ours := errors.AsType[*approval.Error](err); ours {
 			return nil, errors.New(e.Message) // the rest is for the log
 		}

@@ -36,6 +36,8 @@ type Tx interface {
 	Request(id string) (Request, error)
 	// Head returns the request's narrow part.
 	Head(id string) (Head, error)
+	// Dispatched returns what of a request stands behind its large columns: when it was sent on, and what came of it.
+	Dispatched(id string) (time.Time, Ran, error)
 	// Live returns the one live request of k.
 	Live(k Key) (Request, error)
 	Requests(q RequestQuery) ([]Request, error)

@@ -240,6 +240,31 @@ func (g *Gate) Request(ctx context.Context, who Actor, id string) (Request, erro
 	return visibleTo(who, g.told(*r), err)
 }
 
+// RequestHead is [Gate.Request] that reads the narrow part alone, and what came of it: what is large is not copied, and so it
+// may be asked where no budget bounds how often.
+func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, error) {
+	var h Head
+	due := false
+	err := g.store.View(ctx, func(tx Tx) (err error) {
+		if h, err = tx.Head(id); err != nil {
+			return err
+		}
+		if !h.ConsumedAt.IsZero() {
+			h.DispatchedAt, h.Ran, err = tx.Dispatched(id)
+		}
+		due = h.Due(tx.Now())
+		return err
+	})
+	if err == nil && due {
+		err = g.store.Update(ctx, func(tx Tx) (err error) {
+			h, err = g.settledHead(ctx, tx, id)
+			return err
+		})
+	}
+	h.Request, err = visibleTo(who, g.told(h.Request), err)
+	return h, err
+}
+
 // WaitRequest is [Gate.Request] that holds up to d until the request is no longer pending. It uses
 // nothing up.
 func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Duration) (Request, error) {

@@ -480,11 +480,24 @@ func (r *request) taskUpdate() (jsontext.Value, *mcp.Error) {
 	return acknowledged, nil
 }
 
+// live reports whether a request of the agent's can be taken back. Where the gate is here it reads no large row: no
+// budget bounds how often that is asked.
+func (r *request) live(id string) (bool, error) {
+	if g, ok := r.g.o.Gate.(interface {
+		RequestHead(ctx context.Context, who approval.Actor, id string) (approval.Head, error)
+	}); ok {
+		h, err := g.RequestHead(r.ctx, r.agent(), id)
+		return h.Live(), err
+	}
+	req, err := r.g.o.Gate.Request(r.ctx, r.agent(), id)
+	return req.Live(), err
+}
+
 // taskCancel takes a task back: its request if nobody has decided, the call if it runs.
 func (r *request) taskCancel() (jsontext.Value, *mcp.Error) {
 	over := downstream.Over(r.ctx)
 	if over != nil { // what can be cancelled is cancelled all the same
-		if req, err := r.g.o.Gate.Request(r.ctx, r.agent(), r.params.Text("taskId")); err != nil || !req.Live() {
+		if live, err := r.live(r.params.Text("taskId")); err != nil || !live {
 			return r.overBudget(over)
 		}
 	}

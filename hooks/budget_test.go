@@ -1,13 +1,18 @@
 package hooks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"countersign/approval"
 )
@@ -51,5 +56,43 @@ func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
 	g := Gate{Agent: "bot", Occupy: func() (func(), error) { return nil, over }} // without a gate to ask
 	if _, err := g.Ask(t.Context(), Call{Tool: "Bash", Args: json.RawMessage(`{}`)}, MaxHold); !errors.Is(err, over) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestRule12_StrangersFillNoLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := &Handler{Asker: func(*http.Request) (Asker, error) { return nil, errors.New("the token is not known") }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		lines := func() int { return strings.Count(log.String(), "\n") }
+		flood := func() {
+			for range 100 {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(bash)))
+				if o := decode(t, w.Body.Bytes()); o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "the token is not known") {
+					t.Fatalf("told %s", w.Body)
+				}
+			}
+		}
+		if flood(); lines() != 1 {
+			t.Errorf("%d lines, want 1", lines())
+		}
+		time.Sleep(time.Minute)
+		if flood(); lines() != 2 || !strings.Contains(log.String(), "count=100") {
+			t.Errorf("a minute later %s", log.String())
+		}
+	})
+}
+
+type tooMany struct{}
+
+func (tooMany) Error() string             { return "too many bodies" }
+func (tooMany) RetryAfter() time.Duration { return time.Second }
+
+func TestRule12_AnEventThatGaveWayMayBeSentAgain(t *testing.T) {
+	h := &Handler{Asker: func(*http.Request) (Asker, error) { return &fakeGate{answer: approved}, nil }}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", iotest.ErrReader(tooMany{})))
+	if o := decode(t, w.Body.Bytes()); o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "Try again") || strings.Contains(w.Body.String(), "will not help") {
+		t.Errorf("the agent is told %s", w.Body)
 	}
 }

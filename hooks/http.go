@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"countersign/approval"
@@ -40,6 +41,26 @@ type Handler struct {
 	// Pause holds a refusal of Charge back for a moment. nil: it is answered at once.
 	Pause func(ctx context.Context)
 	Log   *slog.Logger // nil: nothing is logged
+
+	strangers strangers
+}
+
+// strangers keeps the log at one line a minute, however often somebody comes whom nobody knows.
+type strangers struct {
+	mu    sync.Mutex
+	count int
+	told  time.Time
+}
+
+func (s *strangers) add(now time.Time) (count int, tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	if !s.told.IsZero() && now.Sub(s.told) < time.Minute {
+		return 0, false
+	}
+	count, s.count, s.told = s.count, 0, now
+	return count, true
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -56,12 +77,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	asker, err := h.Asker(r)
 	if err != nil {
-		h.fault(w, r, e, err, err.Error())
+		if n, tell := h.strangers.add(time.Now()); tell {
+			h.log().WarnContext(r.Context(), "hooks without the token of an agent were refused", "count", n, "error", err)
+		}
+		h.refuse(w, r, e, err, err.Error())
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxInput))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		h.fault(w, r, e, err, "the event is longer than 1 MiB")
+		return
+	} else if busy, ok := errors.AsType[crowded](err); ok {
+		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events are on their way at once. Try again.", After: busy.RetryAfter(), Err: err}
+		h.fault(w, r, e, err, told(err))
 		return
 	} else if err != nil {
 		h.fault(w, r, e, err, "the event did not arrive whole")
@@ -116,6 +144,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.log().WarnContext(r.Context(), "endings that were told could not be acknowledged; they come again", "error", err)
 		}
 	}
+}
+
+// crowded is the error of reading a body that had to give way to others.
+type crowded interface {
+	error
+	RetryAfter() time.Duration
 }
 
 // configure reads what a command has as flags.
@@ -173,6 +207,11 @@ func (h *Handler) fault(w http.ResponseWriter, r *http.Request, e Event, err err
 		level = slog.LevelDebug // it is counted, and admins are told once
 	}
 	h.log().Log(r.Context(), level, "a hook could not be answered", "event", e.Name, "error", err)
+	h.refuse(w, r, e, err, why)
+}
+
+// refuse is fault without a line in the log.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, e Event, err error, why string) {
 	why = strings.TrimSuffix(why, ".")
 	var out []byte
 	if e.Kind == Beginning {

@@ -105,7 +105,10 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 
 // seen returns err to whoever may see the request, and to others that there is none.
 func (s *Server) seen(ctx context.Context, x *exchange, err error) error {
-	if _, hidden := s.gate.Request(ctx, x.who.Actor, x.r.PathValue("id")); hidden != nil {
+	if x.over != nil {
+		return x.over()
+	}
+	if _, hidden := s.gate.RequestHead(ctx, x.who.Actor, x.r.PathValue("id")); hidden != nil {
 		return hidden
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,6 +166,43 @@ func TestRule12_DenialsAndCancelsAreNeverRefused(t *testing.T) {
 	w.do(hanaToken, "POST", "/v1/approvals/"+fourth+"/cancel", `{"reason":"`+strings.Repeat("x", 200<<10)+`"}`).over(budget.Calls) // nobody needs that many words
 	w.clock.advance(2 * time.Minute)                                                                                               // what was not refused is not owed for ever
 	w.do(botToken, "GET", "/v1/approvals/"+first, "").is(200)
+}
+
+// What no budget refuses is asked as often as somebody likes. It must not cost what reading a large request does.
+func TestRule12_WhatIsOverTheBudgetReadsNoLargeRow(t *testing.T) {
+	w := newBudgetWorld(t)
+	w.limit(budget.Limits{}, budget.Limits{})
+	large := `{"tool":"write","args":{"a":"` + strings.Repeat("x", 900<<10) + `"},"dispatch":true}`
+	ended := w.ask(large)
+	w.do(botToken, "POST", "/v1/approvals/"+ended+"/cancel", "").is(200)
+	sent := w.ask(large)
+	w.decide(hanaToken, sent, "approve", "")
+	w.do(botToken, "POST", "/v1/calls", large).is(200)
+	none := budget.Limits{Calls: perMinute(1), Bytes: perMinute(1)}
+	w.limit(none, none)
+	for name, ask := range map[string]func() reply{
+		"an agent's cancel":  func() reply { return w.do(botToken, "POST", "/v1/approvals/"+ended+"/cancel", "") },
+		"a person's cancel":  func() reply { return w.do(hanaToken, "POST", "/v1/approvals/"+ended+"/cancel", "") },
+		"a denial":           func() reply { return w.decide(hanaToken, ended, "deny", "") },
+		"what is not a body": func() reply { return w.do(botToken, "POST", "/v1/approvals/"+ended+"/cancel", "[]") },
+		"an outcome": func() reply {
+			return w.do(botToken, "POST", "/v1/approvals/"+sent+"/outcome", `{"outcome":"succeeded"}`)
+		},
+	} {
+		ask() // the first call is in the budget, the first outcome counts
+		ask()
+		ask().over(budget.Calls)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const n = 6
+		for range n {
+			ask().over(budget.Calls)
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / n; each > 300<<10 {
+			t.Errorf("%s: %d bytes for each refusal", name, each)
+		}
+	}
 }
 
 func TestRule12_WaitsOverTheBudget(t *testing.T) {

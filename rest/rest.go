@@ -332,12 +332,13 @@ func (x *exchange) endTurn() {
 	}
 }
 
-// undo reports, with an error, that a request over its budget has nothing to take back.
+// undo reports, with an error, that a request over its budget has nothing to take back. No budget bounds how often
+// that is asked: it looks at narrow rows alone.
 func (s *Server) undo(ctx context.Context, x *exchange, is func(approval.Request) bool) error {
 	if x.over == nil {
 		return nil
 	}
-	if r, err := s.gate.Request(ctx, x.who.Actor, x.r.PathValue("id")); err != nil || !is(r) {
+	if h, err := s.gate.RequestHead(ctx, x.who.Actor, x.r.PathValue("id")); err != nil || !is(h.Request) {
 		return x.over()
 	}
 	return nil

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"countersign/approval"
 )
@@ -13,10 +14,11 @@ var (
 	setInputs      = define(`UPDATE approval_requests SET inputs = $1 WHERE id = $2`)
 	selectUnderWay = define(`SELECT ` + headColumns + `, dispatched_at FROM approval_requests
   WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`)
-	selectTasks   = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
-	selectTasksOf = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
-	liveAgents    = define(`SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive)
-	selectLiveOf  = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive)
+	selectDispatched = define(`SELECT dispatched_at, outcome FROM approval_requests WHERE id = $1`)
+	selectTasks      = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
+	selectTasksOf    = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
+	liveAgents       = define(`SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive)
+	selectLiveOf     = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive)
 )
 
 func (t *tx) Report(id string, ran approval.Ran) (bool, error) {
@@ -47,6 +49,17 @@ func (t *tx) UnderWay(limit int) ([]approval.Head, error) {
 		h.DispatchedAt = s.getTime() // out of the index
 		return h
 	})
+}
+
+func (t *tx) Dispatched(id string) (at time.Time, ran approval.Ran, err error) {
+	if err := t.ready(); err != nil {
+		return at, ran, err
+	}
+	ran, err = one(t, t.c.stmt(selectDispatched).str(id), func(s *stmt) approval.Ran {
+		at = s.getTime()
+		return approval.Ran(s.getString())
+	})
+	return at, ran, err
 }
 
 func (t *tx) Tasks(agent string) ([]approval.Request, error) {

@@ -594,6 +594,11 @@ func underWay(t *testing.T, s approval.Store) {
 				if equal(t, "narrow", h, narrow); err != nil {
 					return err
 				}
+				at, ran, err := tx.Dispatched(h.ID)
+				equal(t, "sent on", at, full.DispatchedAt)
+				if equal(t, "came of it", ran, full.Ran); err != nil {
+					return err
+				}
 			}
 			equal(t, "under way", ids(rs), want)
 			return err
@@ -605,6 +610,16 @@ func underWay(t *testing.T, s approval.Store) {
 		return errors.Join(want(tx.Report(sent[0], approval.RanUnknown)), want(tx.Report(sent[2], approval.RanSucceeded)))
 	})
 	look(0, []string{sent[1], sent[3]})
+	view(t, s, func(tx approval.Tx) error {
+		at, ran, err := tx.Dispatched(sent[2])
+		if equal(t, "outcome", ran, approval.RanSucceeded); at.IsZero() {
+			t.Error("it was not sent on")
+		}
+		if _, _, err := tx.Dispatched("01KAFHZX3T9W8Y7B6A5D4C3E2F"); !errors.Is(err, approval.ErrNotFound) {
+			t.Errorf("of no request: %v", err)
+		}
+		return err
+	})
 }
 
 func tasks(t *testing.T, s approval.Store) {
