@@ -94,8 +94,8 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 			return nil
 		}}, nil
 	}
-	scheme, token, ok := strings.Cut(hs[0], " ")
-	if token = strings.TrimSpace(token); len(hs) != 1 || !ok || !strings.EqualFold(scheme, "bearer") {
+	token := bearer(r)
+	if token == "" {
 		return downstream.Caller{}, errNoToken
 	}
 	who, ok := a.directory.ByToken(token)
