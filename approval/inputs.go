@@ -30,7 +30,7 @@ func (g *Gate) AddInput(ctx context.Context, who Actor, id string, in Input) err
 		return Errorf(CodeInvalidParameter, "method must have 1 to 128 bytes")
 	}
 	m := g.records.Load()
-	in.Method, in.Message = Visible(in.Method), m.line(CutRunes(in.Message, maxInput))
+	in.Method, in.Message = m.line(in.Method), m.line(CutRunes(in.Message, maxInput))
 	if args, err := ParseArgs([]byte(in.Answer)); err == nil {
 		in.Answer = m.ArgsLimited(args.Canonical(), maxInput)
 	} else {

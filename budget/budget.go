@@ -316,6 +316,9 @@ const tellAgain = time.Hour
 
 // Refused counts a refusal that somebody else has made for the account, and returns its error.
 func (a *Account) Refused(k Kind) error {
+	if a == nil { // who was taken out of the configuration meanwhile
+		return approval.Errorf(approval.CodeUnauthorized, "This agent is not in the gate's configuration any more.")
+	}
 	most := a.limits.Load().most(k)
 	return a.refuse(k, k.count(int64(most))+" at a time", strconv.Itoa(most), holdAgain)
 }
@@ -327,14 +330,14 @@ func (a *Account) refuse(k Kind, words, limit string, wait time.Duration) error 
 	if told := a.told[i].Load(); (told == 0 || now-told >= int64(tellAgain)) && a.told[i].CompareAndSwap(told, now) {
 		a.r.o.Over(Over{a.who, k, limit})
 	}
-	section := "person"
-	if a.who.Agent {
-		section = "agent"
+	where := "limits.person." + string(k)
+	if a.who.Agent { // its own entry may say something else
+		where = "limits.agent." + string(k) + ", or the agent's own limits"
 	}
 	wait = max((wait + time.Second - 1).Truncate(time.Second), time.Second) // whole seconds, and not too early
 	return &approval.Error{Code: approval.CodeRateLimited, After: wait, Message: fmt.Sprintf(
-		"Over the budget of %s: %s may have %s. Try again in %s; whoever runs Countersign can raise limits.%s.%s.",
-		k, a.who, words, wait, section, k)}
+		"Over the budget of %s: %s may have %s. Try again in %s; whoever runs Countersign can raise %s.",
+		k, a.who, words, wait, where)}
 }
 
 // Take implements [approval.Budgets].

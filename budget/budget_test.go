@@ -211,7 +211,7 @@ func TestRule12_TheMessageSaysWhichBudgetAndWhatToDo(t *testing.T) {
 	_, a := one(c, Limits{Bytes: Rate{1 << 20, time.Minute}}, nil)
 	_ = a.Take(Bytes, 1<<20)
 	err := a.Take(Bytes, 1<<20)
-	for _, want := range []string{"bytes", "agent:bot", "1MiB per minute", "1m0s", "limits.agent.bytes"} {
+	for _, want := range []string{"bytes", "agent:bot", "1MiB per minute", "1m0s", "limits.agent.bytes, or the agent's own limits"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
 		}
@@ -277,6 +277,15 @@ func TestRule12_OfConcurrentTakersNoneGetsTooMuch(t *testing.T) {
 	wg.Wait()
 	if taken != 1000 || held != 7 {
 		t.Errorf("took %d and held %d, want 1000 and 7", taken, held)
+	}
+}
+
+// An agent may be taken out of the configuration between any two looks at its account.
+func TestRule12_WhoeverWasRemovedIsRefusedWithoutAnAccount(t *testing.T) {
+	r, _ := one(newClock(), Limits{Sessions: 1}, nil)
+	r.Replace(nil)
+	if err := (Messages{r}).NoSession("bot"); approval.CodeOf(err) != approval.CodeUnauthorized {
+		t.Errorf("told %v", err)
 	}
 }
 

@@ -277,7 +277,7 @@ func (f *fakeGate) call(w http.ResponseWriter, body []byte) {
 	case "too_many":
 		problem(w, 429, "too_many_pending", "20 requests of this agent wait already.")
 	case "over_budget":
-		problem(w, 429, "rate_limited", "Over the budget of calls: agent:bot may have 5 calls per minute. Try again in 30s; whoever runs Countersign can raise limits.agent.calls.")
+		problem(w, 429, "rate_limited", "Over the budget of calls: agent:bot may have 5 calls per minute. Try again in 30s; whoever runs Countersign can raise limits.agent.calls, or the agent's own limits.")
 	case "no_store":
 		problem(w, 503, "store_unavailable", "The store cannot be written to.")
 	case "garbage":
