@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,14 +172,17 @@ func TestARunThatMovedSomethingIsLogged(t *testing.T) {
 			level slog.Level
 			msg   string
 		}
+		var mu sync.Mutex // of lines
 		var lines []line
 		moved := []Counts{{Pending: 4, Pruned: 9}, {Pending: 3, Expired: 1}, {Pending: 3, Reminded: 2}, {Pending: 3, Retried: 1}, {Pending: 3, Unknown: 1}}
-		run := -1
-		g := &countedGate{next: func() Counts { return moved[run] }}
+		var run atomic.Int64
+		g := &countedGate{next: func() Counts { return moved[run.Load()] }}
 		h, err := New(Options{Gate: g, Now: func() time.Time { return time.Unix(1e9, 0) }, Entries: []Entry{{Name: CheckPendingApprovals, Schedule: "@every 1m",
 			Enabled: true, Params: Params{RemindAfter: time.Minute, MaxReminders: 1}}},
 			Logger: slog.New(recorder(func(r slog.Record) {
 				if strings.HasPrefix(r.Message, "Approvals") {
+					mu.Lock()
+					defer mu.Unlock()
 					lines = append(lines, line{r.Level, r.Message})
 				}
 			}))})
@@ -190,17 +194,21 @@ func TestARunThatMovedSomethingIsLogged(t *testing.T) {
 		}
 		h.Start()
 		time.Sleep(time.Second)
-		for run = range moved {
+		for i := range moved {
+			run.Store(int64(i))
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			r, ok := h.Last(CheckPendingApprovals)
-			if !ok || r.Counts != moved[run] || r.Err != nil || !r.At.Equal(time.Unix(1e9, 0)) {
-				t.Errorf("run %d is remembered as %+v", run, r)
+			if !ok || r.Counts != moved[i] || r.Err != nil || !r.At.Equal(time.Unix(1e9, 0)) {
+				t.Errorf("run %d is remembered as %+v", i, r)
 			}
 		}
 		h.Stop(context.Background())
 		want := []line{{slog.LevelDebug, "Approvals: 4 pending, 0 expired, 0 re-notified"}, {slog.LevelInfo, "Approvals: 3 pending, 1 expired, 0 re-notified"},
 			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 2 re-notified"}, {slog.LevelInfo, "Approvals: 3 pending, 0 expired, 0 re-notified"},
 			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 0 re-notified"}}
+		mu.Lock()
+		defer mu.Unlock()
 		if !slices.Equal(lines, want) {
 			t.Errorf("lines %v\nwant %v", lines, want)
 		}

@@ -146,9 +146,9 @@ const patience = time.Second
 func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	done := make(chan struct{})
-	defer close(done)
-	go watch(done, w, cancel)
+	done, watched := make(chan struct{}), make(chan struct{})
+	go func() { defer close(watched); watch(done, w, cancel) }()
+	defer func() { close(done); <-watched }() // w.Still is the caller's, and is not asked any more after this
 	id, over := first.Request.ID, time.Now().Add(w.For)
 	for {
 		left := time.Until(over)
