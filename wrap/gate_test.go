@@ -350,6 +350,29 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
+// What is asked about a call is the caller's own, who goes on with it after the wait.
+func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
+	w := newWorld(t, quarantines)
+	g, c := w.remote(), call(t, "write", `{"n":1}`)
+	first, err := g.CheckAhead(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked, answered atomic.Int64
+	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: 2 * patience / 5, Still: func() error {
+		asked.Add(1)
+		time.Sleep(patience / 2)
+		answered.Add(1)
+		return nil
+	}})
+	if err != nil || o.Word != approval.WordPending {
+		t.Fatalf("got %+v, %v", o, err)
+	}
+	if n := asked.Load(); n != answered.Load() {
+		t.Errorf("the wait has ended, and of %d times that it asked it does not know one answer", n)
+	}
+}
+
 func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 	w := newWorld(t, quarantines)
 	c := call(t, "write", `{"n":1}`)
