@@ -164,8 +164,13 @@ func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h ht
 	a.listening, a.servers = append(a.listening, serving), append(a.servers, s)
 	a.metrics.listeners.open[name] = l
 	a.onStop("listener "+bound.Addr().String(), func(ctx context.Context) error {
-		err := s.Shutdown(ctx)
-		if err != nil {
+		patient, cancel := firstHalf(ctx)
+		defer cancel()
+		err := s.Shutdown(patient)
+		if err != nil && ctx.Err() == nil { // whoever reads or sends slowly does not keep the rest from its end
+			a.log.Warn("connections that did not end were cut", "listener", name)
+			err = s.Close()
+		} else if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 		if err := bound.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -174,4 +179,13 @@ func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h ht
 		return err
 	})
 	return nil
+}
+
+// firstHalf returns a context that ends when half of the time that ctx has left is over.
+func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)/2)
 }

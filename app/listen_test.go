@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -149,6 +150,18 @@ func TestRule12_HalfSentWebhooksAreFewAtATime(t *testing.T) {
 	w.tapLINE("hana", id, "approve")
 	w.expect(transfer(2000), client.Approved)
 	w.eventually("they were given up", func() bool { return w.metric(`countersign_request_bodies{sender="webhook"}`) == 0 })
+}
+
+// Rule 2.11: what an agent sends slowly does not use up the time in which records are brought to the store's disk.
+func TestRule11_ASlowSenderDoesNotUseUpTheTimeToStop(t *testing.T) {
+	w := newWorld(t)
+	w.half(w.app.Addr(), "POST /v1/calls HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer "+secrets["AGENT_TOKEN"], `{"tool":`)
+	w.eventually("its body is on its way", func() bool { return w.metric(`countersign_request_bodies{sender="token"}`) == 1 })
+	ctx, cancel := context.WithTimeout(w.ctx, 8*time.Second)
+	defer cancel()
+	if err := w.app.Stop(ctx); err != nil || ctx.Err() != nil {
+		t.Errorf("stop: %v; time left: %v", err, ctx.Err() == nil)
+	}
 }
 
 // issue writes a certificate for 127.0.0.1 and its key, and returns the certificate in PEM.
