@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // maxLists is how many lists of one principal are in memory at a time; more of them wait for their turn.
@@ -52,6 +53,7 @@ func (g *Gate) Turn(ctx context.Context, who Actor) (release func(), err error) 
 		return sync.OnceFunc(func() { <-own.slots; leave() }), nil
 	case <-ctx.Done():
 		leave()
-		return nil, &Error{Code: CodeStoreUnavailable, Message: "Other lists of yours are being answered; try again later.", Err: ctx.Err()}
+		return nil, &Error{Code: CodeRateLimited, After: time.Second, Err: ctx.Err(),
+			Message: "Several lists of yours are still being answered, or read slowly. Read those to their end and try again."}
 	}
 }
