@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,7 +40,18 @@ const (
 	loudEnv, noiseEnv = "COUNTERSIGN_INTEROP_LOUD", "COUNTERSIGN_INTEROP_NOISE"
 )
 
-func init() { fakes["noise"] = noise }
+func init() { fakes["noise"], fakes["sink"] = noise, sink }
+
+// sink takes what it is sent and refuses it after a moment, as the gate does with what is over a budget: noise that
+// goes there costs this machine about the same, and the gate nothing.
+func sink() {
+	refuse := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		time.Sleep(100 * time.Millisecond)
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	log.Fatal(http.ListenAndServe(os.Getenv(echoEnv), http.HandlerFunc(refuse)))
+}
 
 // requester sends requests with one token.
 type requester struct {
@@ -293,14 +305,17 @@ func memory(b *testing.B, pid int) int {
 }
 
 // BenchmarkNeighbour is what one agent's noise, of each kind and of every kind at once, does to another agent's calls
-// and to a person's presses: how many times longer the slowest in a hundred takes than without the noise, and the
-// slowest of all, in rounds that take turns; and what memory the gate takes for it at most.
+// and to a person's presses: how many times longer the slowest in a hundred takes than without the noise, and than with
+// the same noise made at another program on this machine, which has its two cores to share with those who make it; the
+// slowest of all; and what memory the gate takes for it at most. The rounds take turns.
 func BenchmarkNeighbour(b *testing.B) {
 	platform := httptest.NewServer(http.HandlerFunc(line))
 	b.Cleanup(platform.Close)
 	at := port(b)
 	start(b, b.TempDir(), environ(b, fakeEnv+"=echo", echoEnv+"="+at), os.Args[0])
 	server := listening(b, "http://"+at+"/mcp")
+	other := port(b)
+	start(b, b.TempDir(), environ(b, fakeEnv+"=sink", echoEnv+"="+other), os.Args[0])
 	loud := "{name: loud, token: " + loudToken + "}"
 	if *benchLoudLimits != "" {
 		loud = "{name: loud, token: " + loudToken + ", limits: " + *benchLoudLimits + "}"
@@ -334,32 +349,40 @@ mcp:
 		b.Run(strings.ReplaceAll(kind, " ", "_"), func(b *testing.B) {
 			q.b = b
 			for b.Loop() {
-				var alone, beside, most [2][]time.Duration // of calls and presses
-				var times [2][]float64
+				var alone, elsewhere, beside, most [2][]time.Duration // of calls and presses
+				var times, gateTimes [2][]float64
 				peak := 0
-				for range *benchRounds {
-					without := q.round()
-					memory(b, g.pid)
-					cmd, _ := start(b, b.TempDir(), environ(b, fakeEnv+"=noise", noiseEnv+"="+kind, loudEnv+"="+g.url), os.Args[0])
+				noisy := func(url string) map[string][]time.Duration {
+					cmd, _ := start(b, b.TempDir(), environ(b, fakeEnv+"=noise", noiseEnv+"="+kind, loudEnv+"="+url), os.Args[0])
 					time.Sleep(500 * time.Millisecond)
-					with := q.round()
+					took := q.round()
 					_ = cmd.Process.Kill()
+					time.Sleep(500 * time.Millisecond) // what was in hand is done
+					return took
+				}
+				for range *benchRounds {
+					without, there := q.round(), noisy("http://"+other)
+					memory(b, g.pid)
+					with := noisy(g.url)
 					peak = max(peak, memory(b, g.pid))
 					for i, what := range []string{"call", "press"} {
-						slices.Sort(without[what])
-						slices.Sort(with[what])
-						a, c := without[what][len(without[what])*99/100], with[what][len(with[what])*99/100]
-						alone[i], beside[i] = append(alone[i], a), append(beside[i], c)
-						times[i] = append(times[i], float64(c)/float64(a))
+						p99 := func(took map[string][]time.Duration) time.Duration {
+							slices.Sort(took[what])
+							return took[what][len(took[what])*99/100]
+						}
+						a, e, c := p99(without), p99(there), p99(with)
+						alone[i], elsewhere[i], beside[i] = append(alone[i], a), append(elsewhere[i], e), append(beside[i], c)
+						times[i], gateTimes[i] = append(times[i], float64(c)/float64(a)), append(gateTimes[i], float64(c)/float64(e))
 						most[i] = append(most[i], slices.Max(with[what]))
 					}
-					time.Sleep(500 * time.Millisecond) // what was in hand is done
 				}
 				for i, what := range []string{"call", "press"} {
 					ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 					b.ReportMetric(ms(median(alone[i])), what+"-p99-alone-ms")
+					b.ReportMetric(ms(median(elsewhere[i])), what+"-p99-elsewhere-ms")
 					b.ReportMetric(ms(median(beside[i])), what+"-p99-ms")
 					b.ReportMetric(median(times[i]), what+"-p99-times")
+					b.ReportMetric(median(gateTimes[i]), what+"-p99-times-elsewhere")
 					b.ReportMetric(ms(slices.Max(most[i])), what+"-max-ms")
 				}
 				b.ReportMetric(float64(peak)/(1<<20), "peak-MiB")
