@@ -148,14 +148,11 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	release, err := s.gate.Turn(ctx, x.who.Actor)
+	release, err := s.listTurn(ctx, x)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := x.beginTurn(ctx); err != nil {
-		return err
-	}
 	rows, more, err := page(limit, func(after *approval.Request, n int) ([]approval.Request, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
@@ -352,14 +349,11 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		}
 		q.BatchID = r.BatchID
 	}
-	release, err := s.gate.Turn(ctx, x.who.Actor)
+	release, err := s.listTurn(ctx, x)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := x.beginTurn(ctx); err != nil {
-		return err
-	}
 	ns, more, err := page(limit, func(after *approval.Notification, n int) ([]approval.Notification, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
@@ -436,14 +430,11 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	release, err := s.gate.Turn(ctx, x.who.Actor)
+	release, err := s.listTurn(ctx, x)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := x.beginTurn(ctx); err != nil {
-		return err
-	}
 	es, more, err := page(limit, func(after *approval.Event, n int) ([]approval.Event, error) {
 		if q.Limit = n; after != nil {
 			q.Before = after.Seq
@@ -467,4 +458,18 @@ func (s *Server) openAPI(_ context.Context, x *exchange) error {
 	x.WriteHeader(http.StatusOK)
 	_, _ = x.Write(s.document())
 	return nil
+}
+
+// listTurn waits until a list may be read for the caller: few of one principal are in memory at a time, and one
+// of them is encoded.
+func (s *Server) listTurn(ctx context.Context, x *exchange) (release func(), err error) {
+	release, err = s.gate.Turn(ctx, x.who.Actor)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.beginTurn(ctx); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
