@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"countersign/agents/hooks"
 	"countersign/approval"
 	"countersign/budget"
-	"countersign/hooks"
 )
 
 // overBudget takes note that an agent or a person is over a budget. It is called wherever that is found, inside

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"countersign/agents/hooks"
 	"countersign/budget"
 	"countersign/config"
-	"countersign/hooks"
 	"countersign/listener"
 	"countersign/rest"
 )

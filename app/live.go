@@ -11,7 +11,7 @@ import (
 	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/channels/slack"
-	outbound "countersign/channels/webhook"
+	outbound "countersign/channels/standardwebhooks"
 	"countersign/config"
 	"countersign/locale"
 	"countersign/webhook"

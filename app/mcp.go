@@ -13,13 +13,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/agents/hooks"
 	"countersign/approval"
 	"countersign/budget"
 	"countersign/config"
-	"countersign/downstream"
-	"countersign/gateway"
-	"countersign/hooks"
-	"countersign/upstream"
+	"countersign/mcp/downstream"
+	"countersign/mcp/gateway"
+	"countersign/mcp/upstream"
 )
 
 // newGateway builds the MCP gateway that the configuration describes.

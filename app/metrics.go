@@ -14,7 +14,7 @@ import (
 	"countersign/channels/line"
 	"countersign/heartbeat"
 	"countersign/listener"
-	"countersign/upstream"
+	"countersign/mcp/upstream"
 )
 
 // metrics is what /metrics shows. It is fed by commits and by the parts themselves.

@@ -15,7 +15,7 @@ import (
 	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/channels/slack"
-	outbound "countersign/channels/webhook"
+	outbound "countersign/channels/standardwebhooks"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/policy"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"countersign/channels"
-	outbound "countersign/channels/webhook"
+	outbound "countersign/channels/standardwebhooks"
 	"countersign/config"
 )
 

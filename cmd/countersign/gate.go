@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"countersign/config"
-	"countersign/own"
+	"countersign/localgate"
 	"countersign/setup"
 )
 
@@ -32,7 +32,7 @@ func (f *file) files(s *std) []string {
 	if f.EnvFile != "" {
 		files = append(files, f.EnvFile)
 	}
-	if mine, err := own.Find(s.env); err == nil {
+	if mine, err := localgate.Find(s.env); err == nil {
 		files = append(files, mine.Socket)
 	}
 	return files

@@ -17,10 +17,10 @@ import (
 	"syscall"
 	"time"
 
+	"countersign/agents/hooks"
 	"countersign/approval"
 	"countersign/client"
-	"countersign/hooks"
-	"countersign/own"
+	"countersign/localgate"
 )
 
 type hookCmd struct {
@@ -212,7 +212,7 @@ func (c *hookCmd) connect(ctx context.Context, s *std) (*gate, error) {
 	if c.Own == "" {
 		return c.connectAgent(ctx, s)
 	}
-	mine, err := own.At(c.Own, c.Server)
+	mine, err := localgate.At(c.Own, c.Server)
 	if err != nil {
 		return nil, usagef("--own: %s", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"countersign/locale"
-	"countersign/own"
+	"countersign/localgate"
 	"countersign/setup"
 )
 
@@ -119,7 +119,7 @@ func (c *initCmd) place(s *std) error {
 	if c.File != defaultConfig {
 		return usagef("give either --own or --file")
 	}
-	mine, err := own.Find(s.env)
+	mine, err := localgate.Find(s.env)
 	if err != nil {
 		return usagef("%s", err)
 	}

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"countersign/agents/hooks"
+	"countersign/agents/settings"
 	"countersign/client"
 	"countersign/config"
-	"countersign/hooks"
-	"countersign/install"
-	"countersign/own"
+	"countersign/localgate"
 
 	"github.com/mattn/go-isatty"
 )
@@ -81,16 +81,16 @@ func (f *installFlags) folders(s *std) (home, folder string, err error) {
 }
 
 // settings begins a change of the agent's settings.
-func (f *installFlags) settings(s *std) (*install.Change, error) {
+func (f *installFlags) settings(s *std) (*settings.Change, error) {
 	home, folder, err := f.folders(s)
 	if err != nil {
 		return nil, err
 	}
-	path, err := install.Place(f.Agent, f.Scope, s.env, home, folder)
+	path, err := settings.Place(f.Agent, f.Scope, s.env, home, folder)
 	if err != nil {
 		return nil, usagef("%s", err)
 	}
-	c, err := install.Read(path)
+	c, err := settings.Read(path)
 	if err != nil {
 		return nil, &exitError{exitFailed, err.Error()}
 	}
@@ -98,7 +98,7 @@ func (f *installFlags) settings(s *std) (*install.Change, error) {
 }
 
 // apply shows the changes, asks, and makes them. made says whether they were.
-func (f *installFlags) apply(s *std, changes ...*install.Change) (made bool, err error) {
+func (f *installFlags) apply(s *std, changes ...*settings.Change) (made bool, err error) {
 	some := false
 	for _, c := range changes {
 		if !c.Empty() {
@@ -138,8 +138,8 @@ func (f *installFlags) apply(s *std, changes ...*install.Change) (made bool, err
 const spare = 5 * time.Second
 
 // entries are what the settings are to hold.
-func (c *installCmd) entries(s *std) (install.Settings, error) {
-	e := install.Settings{Agent: c.Agent, Timeout: time.Duration(c.Timeout)}
+func (c *installCmd) entries(s *std) (settings.Settings, error) {
+	e := settings.Settings{Agent: c.Agent, Timeout: time.Duration(c.Timeout)}
 	wait := e.Timeout - spare
 	switch {
 	case c.Wait != nil:
@@ -152,9 +152,9 @@ func (c *installCmd) entries(s *std) (install.Settings, error) {
 		return e, usagef("--timeout must be at least %s", span(2*spare))
 	case wait > e.Timeout-spare:
 		return e, usagef("--wait must be at least 5s shorter than --timeout: a hook that the agent ends is no answer")
-	case c.Defer && c.Agent != install.ClaudeCode:
+	case c.Defer && c.Agent != settings.ClaudeCode:
 		return e, usagef("--defer is for claude-code")
-	case c.HTTP != "" && c.Agent != install.ClaudeCode:
+	case c.HTTP != "" && c.Agent != settings.ClaudeCode:
 		return e, usagef("--http is for claude-code")
 	case c.HTTP != "" && c.Server != "":
 		return e, usagef("--http and --server are two ways to the gate; give one")
@@ -210,7 +210,7 @@ func (c *installCmd) entries(s *std) (install.Settings, error) {
 func (c *installCmd) pinned(s *std) ([]string, error) {
 	server := cmp.Or(c.Server, s.getenv("COUNTERSIGN_SERVER"))
 	if server == "" {
-		if mine, err := own.Find(s.env); err == nil && mine.Configured() {
+		if mine, err := localgate.Find(s.env); err == nil && mine.Configured() {
 			return []string{"--server", mine.Address(), "--own", mine.Config}, nil
 		}
 		server = defaultServer
@@ -236,14 +236,14 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	if change.New, err = e.Add(change.Old); err != nil {
 		return &exitError{exitFailed, fmt.Sprintf("%s is left alone: %s", change.Path, err)}
 	}
-	guarded := install.Guarded(map[string]string{install.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"), install.Codex: s.getenv("CODEX_HOME")})
+	guarded := settings.Guarded(map[string]string{settings.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"), settings.Codex: s.getenv("CODEX_HOME")})
 	guard, byHand, err := c.guard(s, guarded)
 	if err != nil {
 		return err
 	}
-	changes := []*install.Change{change}
+	changes := []*settings.Change{change}
 	if guard != nil {
-		changes = []*install.Change{guard, change} // the gate is guarded before the agent asks it
+		changes = []*settings.Change{guard, change} // the gate is guarded before the agent asks it
 	}
 	made, err := c.apply(s, changes...)
 	c.warn(s, e, change)
@@ -258,7 +258,7 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 }
 
 // warn says what keeps the hooks from running, or from reaching the gate, in all the settings that the agent reads.
-func (c *installCmd) warn(s *std, e install.Settings, change *install.Change) {
+func (c *installCmd) warn(s *std, e settings.Settings, change *settings.Change) {
 	say := func(format string, args ...any) { fmt.Fprintf(s.err, "warning: "+format+".\n", args...) }
 	for _, w := range e.Warnings(change.Old) {
 		say("%s: %s", visible(change.Path), w)
@@ -267,21 +267,21 @@ func (c *installCmd) warn(s *std, e install.Settings, change *install.Change) {
 	if err != nil {
 		return // then there was no change either
 	}
-	for _, path := range install.Others(c.Agent, c.Scope, s.env, home, folder) {
+	for _, path := range settings.Others(c.Agent, c.Scope, s.env, home, folder) {
 		if text, err := os.ReadFile(path); err == nil {
 			for _, w := range e.Warnings(text) {
 				say("%s: %s", visible(path), w)
 			}
 		}
 	}
-	if c.Agent != install.Gemini {
+	if c.Agent != settings.Gemini {
 		return
 	}
 	if sha, _ := s.env("GITHUB_SHA"); sha != "" {
 		say(`GITHUB_SHA is set, so Gemini CLI takes COUNTERSIGN_TOKEN out of the hooks' environment and every call will be blocked: list it under "security", "environmentVariableRedaction", "allowed" of its settings`)
 	}
-	text, err := os.ReadFile(install.TrustedFolders(s.env, home))
-	if c.Scope == install.Project && (err != nil || !install.Trusted(text, folder)) {
+	text, err := os.ReadFile(settings.TrustedFolders(s.env, home))
+	if c.Scope == settings.Project && (err != nil || !settings.Trusted(text, folder)) {
 		say("Gemini CLI does not trust %s yet: in a folder that it does not trust it runs no hook from its settings, and asks the gate about nothing; trust the folder in Gemini CLI (/permissions)", visible(folder))
 	}
 }
@@ -295,11 +295,11 @@ func (c *uninstallCmd) Run(_ context.Context, s *std) error {
 	if err != nil {
 		return &exitError{exitFailed, err.Error()}
 	}
-	e := install.Settings{Agent: c.Agent, Command: []string{program}}
+	e := settings.Settings{Agent: c.Agent, Command: []string{program}}
 	if change.New, err = e.Remove(change.Old); err != nil {
 		return &exitError{exitFailed, fmt.Sprintf("%s is left alone: %s", change.Path, err)}
 	}
-	changes := []*install.Change{change}
+	changes := []*settings.Change{change}
 	left, byHand := c.others(s, e.Command[0], change), ""
 	if len(left) == 0 {
 		guard, said, err := c.guard(s, nil)
@@ -327,14 +327,14 @@ func (c *uninstallCmd) Run(_ context.Context, s *std) error {
 }
 
 // others are the files of settings, of any agent here, that still have our hooks when the change is made.
-func (f *installFlags) others(s *std, program string, change *install.Change) (left []string) {
+func (f *installFlags) others(s *std, program string, change *settings.Change) (left []string) {
 	home, folder, err := f.folders(s)
 	if err != nil {
 		return nil
 	}
-	for _, agent := range []string{install.ClaudeCode, install.Codex, install.Gemini} {
-		for _, scope := range []string{install.User, install.Project, install.Local} {
-			path, err := install.Place(agent, scope, s.env, home, folder)
+	for _, agent := range []string{settings.ClaudeCode, settings.Codex, settings.Gemini} {
+		for _, scope := range []string{settings.User, settings.Project, settings.Local} {
+			path, err := settings.Place(agent, scope, s.env, home, folder)
 			if err != nil || slices.Contains(left, path) {
 				continue
 			}
@@ -344,7 +344,7 @@ func (f *installFlags) others(s *std, program string, change *install.Change) (l
 			} else if err != nil {
 				continue
 			}
-			without, err := install.Settings{Agent: agent, Command: []string{program}}.Remove(text)
+			without, err := settings.Settings{Agent: agent, Command: []string{program}}.Remove(text)
 			if err == nil && !bytes.Equal(without, text) || err != nil && bytes.Contains(text, []byte("countersign")) {
 				left = append(left, path)
 			}
@@ -355,11 +355,11 @@ func (f *installFlags) others(s *std, program string, change *install.Change) (l
 
 // guard begins the change of the gate's configuration that puts the guard in, or takes it out where nothing is
 // to be guarded. Where there is none, or it cannot be changed, it says what to do by hand.
-func (f *installFlags) guard(s *std, guarded []string) (_ *install.Change, byHand string, _ error) {
+func (f *installFlags) guard(s *std, guarded []string) (_ *settings.Change, byHand string, _ error) {
 	path := f.Config
 	if path == "" {
 		places := []string{config.DefaultPath}
-		if mine, err := own.Find(s.env); err == nil {
+		if mine, err := localgate.Find(s.env); err == nil {
 			places = append(places, mine.Config)
 		}
 		for _, p := range places {
@@ -373,12 +373,12 @@ func (f *installFlags) guard(s *std, guarded []string) (_ *install.Change, byHan
 		if len(guarded) == 0 {
 			return why + ". If `countersign install` put a guard into the gate's policy, it is still there.\n"
 		}
-		return fmt.Sprintf("%s. Put this line under policy in the gate's configuration, and take out a rule %q:\n\n  %s\n", why, config.OldGuardName, install.GuardLine(guarded))
+		return fmt.Sprintf("%s. Put this line under policy in the gate's configuration, and take out a rule %q:\n\n  %s\n", why, config.OldGuardName, settings.GuardLine(guarded))
 	}
 	if path == "" {
 		return nil, say("No configuration of a gate was found here; --config names it"), nil
 	}
-	change, err := install.Read(path)
+	change, err := settings.Read(path)
 	switch {
 	case err != nil:
 		return nil, "", usagef("%s; --config names the gate's configuration", err)
@@ -400,9 +400,9 @@ func (f *installFlags) guard(s *std, guarded []string) (_ *install.Change, byHan
 		}
 	}
 	if len(guarded) > 0 {
-		change.New, err = install.Guard(path, change.Old, guarded, env)
+		change.New, err = settings.Guard(path, change.Old, guarded, env)
 	} else {
-		change.New, err = install.Unguard(path, change.Old, env)
+		change.New, err = settings.Unguard(path, change.Old, env)
 	}
 	if err != nil {
 		return nil, say(fmt.Sprintf("%s is left alone: %s", path, err)), nil
@@ -416,13 +416,13 @@ func (c *installCmd) next(path, gate string) string {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	say("Written to %s. The hooks ask %s, whatever COUNTERSIGN_SERVER says there; install with --server names another gate. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused, and a gate of your own needs none.", path, gate)
 	switch c.Agent {
-	case install.ClaudeCode:
+	case settings.ClaudeCode:
 		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call (onFailure: block).")
 		say("If hooks are disabled in its settings, nothing is asked.")
-	case install.Codex:
+	case settings.Codex:
 		say("Codex skips a hook that nobody trusts, without a word, and runs the call: open /hooks in Codex now and trust it; again after each change.")
 		say("While the gate is down Codex blocks the call. If the hook is killed, or takes longer than %s, Codex runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
-	case install.Gemini:
+	case settings.Gemini:
 		say("While the gate is down, and where the hook's program is missing, Gemini CLI blocks the call. If the hook is killed, crashes or takes longer than %s, or hooks are disabled in its settings, Gemini CLI runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
 		say("Gemini CLI asks the hook first and applies its own policy after: a call that a person approved and that policy then refuses is not run, and its approval is used. Let its policy allow what the gate decides (--yolo, or a rule with decision = \"allow\").")
 		say("It runs no hook from its settings in a folder that it does not trust.")

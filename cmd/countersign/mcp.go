@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/wrap"
+	"countersign/mcp/stdioproxy"
 )
 
 type mcpCmd struct {
@@ -45,8 +45,8 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 		return usagef("no server: give its command after --, such as countersign mcp -- npx -y @modelcontextprotocol/server-filesystem /data")
 	case c.Name != "" && !approval.ValidName(c.Name):
 		return usagef("--name must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
-	case time.Duration(c.Hold) > wrap.MaxHold:
-		return usagef("--hold is at most %s", span(wrap.MaxHold))
+	case time.Duration(c.Hold) > stdioproxy.MaxHold:
+		return usagef("--hold is at most %s", span(stdioproxy.MaxHold))
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 	}
 	defer g.Close()
 	log := slog.New(approval.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}), func() *approval.Masker { return nil }))
-	gate := &wrap.Gate{Client: g.Client}
+	gate := &stdioproxy.Gate{Client: g.Client}
 	if g.own != nil {
 		gate.Renew = g.renew
 		// The client does not wait for it: it first wants to know the server. If it cannot be had, the client
@@ -79,7 +79,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 			}
 		})
 	}
-	err = wrap.Run(ctx, wrap.Options{
+	err = stdioproxy.Run(ctx, stdioproxy.Options{
 		Gate: gate, Command: command, Name: c.Name, Dir: dir, Hold: time.Duration(c.Hold), Version: version().Version,
 		In: s.in, Out: s.out, Stderr: func(line string) { fmt.Fprintln(s.err, line) }, // as the client saw it before
 		Logger: log,

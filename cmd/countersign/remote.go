@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/own"
+	"countersign/localgate"
 )
 
 const defaultServer = "http://127.0.0.1:8787"
@@ -29,8 +29,8 @@ type output struct {
 type gate struct {
 	*client.Client
 	server    string
-	tokenFrom string    // what the token came from: --token or COUNTERSIGN_TOKEN; "": there is none
-	own       *own.Gate // the gate, where it is the user's own and may be started
+	tokenFrom string          // what the token came from: --token or COUNTERSIGN_TOKEN; "": there is none
+	own       *localgate.Gate // the gate, where it is the user's own and may be started
 }
 
 // named returns what the flags and the environment say.
@@ -51,7 +51,7 @@ func (r *remote) connect(s *std) (*gate, error) {
 	}
 	if server == "" {
 		server = defaultServer
-		if g, err := own.Find(s.env); err == nil {
+		if g, err := localgate.Find(s.env); err == nil {
 			if up, err := g.Running(context.Background()); up {
 				server = g.Address()
 			} else if err != nil {
@@ -85,7 +85,7 @@ func (r *remote) findAgents(ctx context.Context, s *std) (*gate, error) {
 		}
 		return r.dial(cmp.Or(server, defaultServer), token, from)
 	}
-	mine, err := own.Find(s.env)
+	mine, err := localgate.Find(s.env)
 	if err != nil {
 		return nil, usagef("%s; --server or COUNTERSIGN_SERVER names a gate that runs elsewhere", err)
 	}
@@ -99,7 +99,7 @@ func (r *remote) findAgents(ctx context.Context, s *std) (*gate, error) {
 
 // ownGate reports whether the user has a gate of their own, be it only a configuration of one.
 func ownGate(ctx context.Context, s *std) bool {
-	g, err := own.Find(s.env)
+	g, err := localgate.Find(s.env)
 	if err != nil {
 		return false
 	}
@@ -113,7 +113,7 @@ func (g *gate) renew(ctx context.Context) error {
 		return nil
 	}
 	_, err := g.own.Up(ctx)
-	if e, ok := errors.AsType[*own.StartError](err); errors.Is(err, own.ErrNoConfig) || ok && e.Code == exitUsage {
+	if e, ok := errors.AsType[*localgate.StartError](err); errors.Is(err, localgate.ErrNoConfig) || ok && e.Code == exitUsage {
 		return usagef("%s", err)
 	}
 	if errors.Is(err, context.Canceled) {

@@ -14,7 +14,7 @@ import (
 	"countersign/app"
 	"countersign/approval"
 	"countersign/config"
-	"countersign/own"
+	"countersign/localgate"
 )
 
 type serveCmd struct {
@@ -97,7 +97,7 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 // socket is the path of the socket to serve on; "" leaves it to the configuration. The user's own gate is
 // found by its socket.
 func (c *serveCmd) socket(s *std, cfg *config.Config) string {
-	if mine, err := own.Find(s.env); c.Socket == "" && cfg.Socket == "" && err == nil && mine.Is(c.Config) {
+	if mine, err := localgate.Find(s.env); c.Socket == "" && cfg.Socket == "" && err == nil && mine.Is(c.Config) {
 		return mine.Socket
 	}
 	return c.Socket

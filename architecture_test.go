@@ -1,0 +1,247 @@
+// Package countersign_test holds what is true of the whole tree: which package may import which, and
+// that each tells its story once.
+package countersign_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrows says which of our packages each one may import, and why it may not import more. Imports run
+// cmd → app → {rest, webhook, heartbeat, channels/*, policy, store} → approval; siblings meet in the
+// types of approval and are joined in app.
+var arrows = map[string]struct {
+	may []string
+	why string
+}{
+	"approval":                  {nil, "the domain knows nobody"},
+	"locale":                    {[]string{"approval"}, "sentences, and nobody to say them to"},
+	"schema":                    {nil, "SQL files and the code that applies them"},
+	"client":                    {nil, "it speaks the API as an outside program does"},
+	"sandbox":                   {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
+	"store":                     {[]string{"approval", "schema"}, "rows, and no rules"},
+	"store/storetest":           {[]string{"approval"}, "the contract is the domain's, for every store"},
+	"policy":                    {[]string{"approval"}, "a call in, a verdict out"},
+	"budget":                    {[]string{"approval"}, "who has used how much, and of nothing what for"},
+	"heartbeat":                 {[]string{"approval"}, "it starts work that others do"},
+	"agents/hooks":              {[]string{"approval"}, "an agent's event in, its answer out"},
+	"agents/settings":           {[]string{"config"}, "it edits files, and asks the gate nothing"},
+	"mcp":                       {nil, "messages, and no sessions"},
+	"mcp/upstream":              {[]string{"mcp"}, "connections to servers, which know no rules"},
+	"mcp/downstream":            {[]string{"mcp"}, "connections of clients, which know no rules"},
+	"mcp/gateway":               {[]string{"approval", "budget", "mcp", "mcp/upstream", "mcp/downstream"}, "it asks the gate and forwards"},
+	"mcp/stdioproxy":            {[]string{"approval", "client", "mcp/downstream", "mcp/gateway", "mcp/upstream"}, "a gateway whose gate is elsewhere"},
+	"rest":                      {[]string{"approval", "budget"}, "it translates, and decides nothing"},
+	"channels":                  {[]string{"approval", "locale"}, "cards and words, of no platform"},
+	"channels/channelstest":     {[]string{"approval", "channels"}, "what every channel's tests share"},
+	"channels/line":             {[]string{"approval", "channels"}, "one platform each"},
+	"channels/slack":            {[]string{"approval", "channels"}, "one platform each"},
+	"channels/standardwebhooks": {[]string{"approval", "channels", "locale"}, "one way out"},
+	"listener":                  {nil, "it knows connections, and nobody who makes them"},
+	"webhook":                   {[]string{"approval", "channels"}, "it reads button data with channels"},
+	"config":                    {[]string{"approval", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "heartbeat", "listener", "locale", "policy"}, "it composes the sections that packages own"},
+	"app": {[]string{"approval", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "config", "mcp/downstream", "mcp/gateway", "heartbeat", "agents/hooks", "listener", "locale", "policy", "rest", "store", "mcp/upstream", "webhook"},
+		"the only place that knows concrete types; the stand-ins are not of the program"},
+	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
+	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
+	"interop":         {nil, "it knows the program by its front doors"},
+	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
+	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "agents/hooks", "agents/settings", "locale", "localgate", "sandbox", "setup", "mcp/stdioproxy"}, "flags and tables"},
+}
+
+// outside says which other modules the packages that promise to be lean may import.
+var outside = map[string][]string{
+	"approval": {"github.com/go-json-experiment/json/jsontext", "github.com/oklog/ulid/v2"},
+	"sandbox":  {"github.com/gorilla/websocket", "github.com/rivo/uniseg"},
+}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Standard   bool
+	Imports    []string
+	GoFiles    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ps []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return ps
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.GoFiles) > 0 {
+			ps = append(ps, p)
+		}
+	}
+}
+
+func TestImportArrows(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, "countersign/")
+		rule, ok := arrows[name]
+		if !ok {
+			t.Errorf("package %s is not in the table of arrows: say what it may import, and why", name)
+			continue
+		}
+		seen[name] = true
+		for _, imp := range p.Imports {
+			ours, isOurs := strings.CutPrefix(imp, "countersign/")
+			if isOurs && !slices.Contains(rule.may, ours) {
+				t.Errorf("%s imports %s, which it may not: %s", name, ours, rule.why)
+			}
+			if lean, ok := outside[name]; ok && !isOurs && strings.Contains(strings.Split(imp, "/")[0], ".") && !slices.Contains(lean, imp) {
+				t.Errorf("%s imports %s; beside the standard library it may import %v", name, imp, lean)
+			}
+		}
+	}
+	for name := range arrows {
+		if !seen[name] {
+			t.Errorf("the table of arrows names %s, which is not there", name)
+		}
+	}
+}
+
+func TestEachPackageTellsItsStoryOnce(t *testing.T) {
+	for _, p := range packages(t) {
+		told := 0
+		for _, f := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if file.Doc != nil {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("%s has %d package comments, want one", p.ImportPath, told)
+		}
+	}
+}
+
+// Rule 2.12, both ways: what is served has time-outs, and what is asked outside follows no redirect, which
+// could take a token elsewhere.
+func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
+	needed := map[string][]string{"Server": {"ReadHeaderTimeout"}, "Client": {"CheckRedirect"}}
+	bare := []string{"DefaultClient", "Get", "Head", "Post", "PostForm", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"}
+	found := map[string]int{}
+	for _, p := range packages(t) {
+		for _, f := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fromHTTP := func(e ast.Expr) string {
+				if s, ok := e.(*ast.SelectorExpr); ok {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "http" {
+						return s.Sel.Name
+					}
+				}
+				return ""
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if name := fromHTTP(n); slices.Contains(bare, name) {
+						t.Errorf("%s: http.%s has no time-outs", fset.Position(n.Pos()), name)
+					}
+				case *ast.CompositeLit:
+					name := fromHTTP(n.Type)
+					for _, field := range needed[name] {
+						found[name]++
+						if !slices.ContainsFunc(n.Elts, func(e ast.Expr) bool {
+							kv, ok := e.(*ast.KeyValueExpr)
+							if !ok {
+								return false
+							}
+							key, ok := kv.Key.(*ast.Ident)
+							return ok && key.Name == field
+						}) {
+							t.Errorf("%s: http.%s without %s", fset.Position(n.Pos()), name, field)
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	if found["Server"] == 0 || found["Client"] == 0 {
+		t.Errorf("nothing was looked at: %v", found)
+	}
+}
+
+// discards are the files in which a property or a fuzz target throws away an input that says nothing.
+var discards = []string{"store/model_test.go", "approval/args_test.go", "approval/mask_test.go"}
+
+func TestNoTestSkips(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "architecture_test.go" || slices.Contains(discards, filepath.ToSlash(path)) {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err == nil && (strings.Contains(string(b), "t.Skip") || strings.Contains(string(b), "testing.Short()")) {
+			t.Errorf("%s can skip: a test that does not run shows nothing", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What docs/security.md claims is shown by tests: each one that it names is there.
+func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
+	doc, err := os.ReadFile("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	err = filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range f.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil {
+				declared[fn.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Za-z0-9_]*)`").FindAllStringSubmatch(string(doc), -1)
+	if len(named) < 40 {
+		t.Errorf("docs/security.md names %d tests: hardly a threat model", len(named))
+	}
+	for _, n := range named {
+		if !declared[n[1]] {
+			t.Errorf("docs/security.md names %s, which is not there", n[1])
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package standardwebhooks
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"countersign/channels"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Secrets in the form of Standard Webhooks: these say so themselves, in base64.
+const (
+	testSecret = channels.Secret("whsec_dGVzdC1vbmx5LXNpZ25pbmctc2VjcmV0LW5vLTE=")
+	oldSecret  = channels.Secret("dGVzdC1vbmx5LXNpZ25pbmctc2VjcmV0LW5vLTI=")
+)
+
+func newChannel(t testing.TB, secrets ...channels.Secret) *Channel {
+	t.Helper()
+	if len(secrets) == 0 {
+		secrets = []channels.Secret{testSecret}
+	}
+	ch, err := New(Config{SigningSecret: secrets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ch.Close)
+	return ch
+}

@@ -1,0 +1,751 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/budget"
+	"countersign/mcp"
+	"countersign/mcp/downstream"
+	"countersign/mcp/upstream"
+)
+
+// call answers tools/call.
+func (r *request) call() (jsontext.Value, *mcp.Error) {
+	name, bad := r.text("name")
+	if bad != nil {
+		return nil, bad
+	}
+	args := r.params.Get("arguments")
+	if args == nil || string(args) == "null" { // some clients write null for none
+		args = jsontext.Value("{}")
+	}
+	for i := range r.g.tools {
+		if own := &r.g.tools[i]; own.Name == name {
+			return r.ownCall(own, args)
+		}
+	}
+	r.introduce()
+	t, err := r.find(r.ctx, name, true)
+	if err != nil {
+		return r.failed(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.why(err))), mcp.CodeUnavailable)
+	}
+	if t == nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", approval.Visible(approval.CutRunes(name, 128)))
+	}
+	return r.gated(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: args}}, t)
+}
+
+// text returns a member of the params that must be a string.
+func (r *request) text(name string) (string, *mcp.Error) {
+	if v := r.params.Get(name); len(v) == 0 || v.Kind() != '"' {
+		return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s must be a string.", name)
+	}
+	return r.params.Text(name), nil
+}
+
+// passage is a request on its way through the gate to a server.
+type passage struct {
+	link   *link
+	tool   *tool // nil for other methods
+	method string
+	params mcp.Object // as they are sent, less what is added to each try
+	call   approval.Call
+	out    approval.Outcome
+
+	// What continues a call that a modern server had answered with input_required.
+	responses, state jsontext.Value
+	continued        bool // after it was approved, and sent
+
+	unheld error // why it is not held although a person is being asked
+
+	room *upstream.Room // kept for it at the server, before an approval is used
+}
+
+// keep takes room for the call at its server, in place of what it had. There must be some before an approval is used:
+// what does not fit is not sent.
+func (p *passage) keep(conn upstream.Conn, agent string) (err error) {
+	p.room.Release()
+	size := 0
+	for _, m := range p.params {
+		size += len(m.Name) + len(m.Value)
+	}
+	p.room, err = conn.Room(agent, size+len(p.responses)+len(p.state))
+	return err
+}
+
+// gated asks the gate for a request to a server, and forwards it or answers in the server's place.
+func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
+	begin := time.Now()
+	p := &passage{link: l, tool: t, method: r.method, params: params}
+	if r.client.Era == mcp.Modern { // unasked they go along with what policy allows, never with what a person approved
+		p.responses = r.params.Get("inputResponses")
+	}
+	result, err := r.through(p)
+	word := string(p.out.Word)
+	if word == "" {
+		word = "failed"
+	}
+	r.g.o.Called(l.up.Name, r.method, word, time.Since(begin))
+	return result, err
+}
+
+// through takes a passage from one end to the other. Thousands may be held in it at once: what is on the
+// stack meanwhile counts, and so the steps before and after are functions of their own.
+func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
+	conn, next, result, bad := r.enter(p)
+	if next == wait {
+		if err := r.hold(p, conn); err != nil {
+			p.room.Release()
+			return r.gateFailed(p, err)
+		}
+		next = proceed
+	}
+	if next == proceed {
+		return r.decided(conn, p)
+	}
+	return result, bad
+}
+
+// step is what follows once the gate was asked.
+type step int
+
+const (
+	done    step = iota // it is answered
+	wait                // a person is being asked
+	proceed             // the gate has said what is to be done
+)
+
+// enter asks the gate, or takes up what was interrupted.
+func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsontext.Value, bad *mcp.Error) {
+	answer := func(result jsontext.Value, bad *mcp.Error) (upstream.Conn, step, jsontext.Value, *mcp.Error) {
+		return conn, done, result, bad
+	}
+	if bad := r.describe(p); bad != nil {
+		return answer(nil, bad)
+	}
+	answers, bad := readAnswers(p.responses) // before a state is used up
+	if bad != nil {
+		return answer(nil, bad)
+	}
+	conn, err := p.link.get(r.ctx)
+	if err != nil {
+		return answer(r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, r.g.why(err)), mcp.CodeUnavailable))
+	}
+	askKeyboard := true
+	if v := r.params.Get("requestState"); v != nil {
+		s, bad := r.unseal(v, p)
+		if bad != nil {
+			return answer(nil, bad)
+		}
+		switch {
+		case s.Flight != "":
+			return answer(r.board(p, s, answers))
+		case s.Keyboard != "":
+			askKeyboard = false
+			r.keyboardSaid(s.Keyboard, answers)
+			p.responses = nil
+			// Whatever came of the request that was asked about is the answer, not another request.
+			if req, err := r.g.o.Gate.Request(r.ctx, r.agent(), s.Keyboard); err != nil {
+				return answer(r.gateFailed(p, err))
+			} else if req.Status != approval.Pending {
+				p.out = approval.Outcome{Word: approval.WordPending, Request: &req}
+				return conn, wait, nil, nil
+			}
+		case s.Approval != "": // it was let through already
+			return answer(r.resume(conn, p, s))
+		default:
+			p.state = s.State
+		}
+	}
+	if err := p.keep(conn, r.client.Agent); err != nil {
+		return answer(r.failed(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busy(p, err)), mcp.CodeUnavailable))
+	}
+	gate := r.g.o.Gate
+	if p.out, err = gate.CheckAhead(r.audited(), p.call); err != nil {
+		p.room.Release()
+		return answer(r.gateFailed(p, err))
+	}
+	if p.out.Word != approval.WordPending {
+		return conn, proceed, nil, nil
+	}
+	p.room.Release()
+	if p.call.Task && p.out.Request.Task { // an ordinary request stays one, also after a restart
+		return answer(r.startTask(p))
+	}
+	if askKeyboard && r.client.Era == mcp.Modern {
+		if form, ok := r.keyboardForm(p); ok {
+			return answer(r.inputRequired(p, sealed{Keyboard: p.out.Request.ID}, mcp.Object{{Name: "approve", Value: form}}))
+		}
+	}
+	return conn, wait, nil, nil
+}
+
+// describe makes the call that the gate is asked for.
+func (r *request) describe(p *passage) *mcp.Error {
+	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.up.Name, SessionID: r.session.id, Dispatch: true}
+	raw := jsontext.Value(nil)
+	if p.tool != nil {
+		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seen(), p.params.Get("arguments")
+		c.Task = r.client.Era == mcp.Modern && r.from.tasks && r.account().Free(budget.Waits) // a task waits, too
+	} else {
+		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()
+	}
+	release, err := r.account().TurnFor(r.ctx, len(raw))
+	if err != nil {
+		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not executed.", overText(err))
+	}
+	c.Args, err = approval.ParseArgs(raw)
+	release()
+	if err != nil {
+		why := err.Error()
+		if e, ok := errors.AsType[*approval.ArgsError](err); ok {
+			why = e.Reason
+		}
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the arguments are refused: %s. The call was not executed.", why)
+	}
+	p.call = c
+	return nil
+}
+
+// audited is the request's context with what finds its audit events again: the client's own id of the
+// call where it sends one, which has no authority.
+func (r *request) audited() context.Context {
+	id := ""
+	for _, name := range []string{"claudecode/toolUseId", "callId"} {
+		if id = approval.TheirCorrelation(r.meta.Text(name)); id != "" {
+			break
+		}
+	}
+	if id == "" {
+		id = rand.Text()
+	}
+	return approval.WithCorrelation(r.ctx, id)
+}
+
+// decided does what the gate said.
+func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.Error) {
+	switch p.out.Word {
+	case approval.WordAllow:
+	case approval.WordApproved: // what was approved is what is sent, and nothing else
+		if !p.continued {
+			p.responses, p.state = nil, nil
+		}
+		stored := jsontext.Value(p.out.Request.Args)
+		if p.tool == nil {
+			o, err := mcp.ReadObject(stored)
+			if err != nil {
+				p.room.Release()
+				return r.failed("The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
+			}
+			p.params = o
+		} else {
+			p.params = p.params.With("arguments", stored)
+		}
+	default:
+		p.room.Release()
+		return r.tell(p)
+	}
+	if p.out.Word == approval.WordApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.answers() {
+		return r.fly(conn, p)
+	}
+	return r.exchange(r.ctx, conn, p, r.ask)
+}
+
+// answers reports whether the client can be asked for anything.
+func (r *request) answers() bool { return r.from.form || r.from.url || r.from.sampling || r.from.roots }
+
+// next is what a model is told to do after it was told how a call ended, "" where that says it.
+func next(o approval.Outcome) string {
+	switch o.Word {
+	case approval.WordPending:
+		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same arguments, which runs it once. " + feedName + " tells what was decided."
+	case approval.WordExpired:
+		return "The call was not executed. Nobody refused it: call it again if it is still needed, and people are asked anew."
+	case approval.WordCancelled, approval.WordLapsed:
+		return "The call was not executed. Call it again if it is still needed, and people are asked anew."
+	case approval.WordDenied:
+		if o.Request == nil { // by policy, which the same call meets again
+			return "The call was not executed; do not repeat it, try a different approach."
+		}
+	}
+	return ""
+}
+
+// tell answers in the server's place.
+func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
+	o := p.out
+	meta := mcp.Object{{Name: "countersign/decision", Value: mcp.Quote(string(o.Word))}}
+	if o.Request != nil {
+		meta = append(meta, mcp.Member{Name: "countersign/approval_id", Value: mcp.Quote(o.Request.ID)})
+	}
+	pending := o.Word == approval.WordPending
+	if p.tool == nil {
+		code := mcp.CodeDenied
+		if pending {
+			code = mcp.CodePending
+		}
+		return nil, &mcp.Error{Code: code, Message: o.Message, Data: meta.Bytes()}
+	}
+	texts := []string{o.Message}
+	if s := next(o); s != "" {
+		texts = append(texts, s)
+	}
+	if pending && p.unheld != nil {
+		texts = append(texts, "The answer was not waited for: "+overText(p.unheld))
+	}
+	// Clients hold results to the schema that a tool declares, unless they are errors.
+	return r.toolResult(!pending || p.tool.output, meta, texts...), nil
+}
+
+// toolResult is the result of a tool that the gateway answers for.
+func (r *request) toolResult(failed bool, meta mcp.Object, texts ...string) jsontext.Value {
+	content := jsontext.Value("[")
+	for i, text := range texts {
+		if i > 0 {
+			content = append(content, ',')
+		}
+		content = mcp.Object{{Name: "type", Value: jsontext.Value(`"text"`)}, {Name: "text", Value: mcp.Quote(text)}}.Append(content)
+	}
+	var o mcp.Object
+	if r.client.Era == mcp.Modern {
+		o = append(o, mcp.Member{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)})
+	}
+	o = append(o, mcp.Member{Name: "content", Value: append(content, ']')}, mcp.Member{Name: "isError", Value: strconv.AppendBool(nil, failed)})
+	if len(meta) > 0 {
+		o = append(o, mcp.Member{Name: "_meta", Value: meta.Bytes()})
+	}
+	return o.Bytes()
+}
+
+// failed tells a model that a call came to nothing: as a tool's error, which it sees, or for other
+// methods as an error of the protocol.
+func (r *request) failed(text string, code int) (jsontext.Value, *mcp.Error) {
+	if r.method != "tools/call" {
+		return nil, mcp.Errorf(code, "%s", text)
+	}
+	return r.toolResult(true, nil, text), nil
+}
+
+// gateFailed answers where the gate gave no decision: nothing runs then.
+func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error) {
+	if r.ctx.Err() != nil { // who asked is gone, or is nobody that the gate knows any more
+		if e, ours := errors.AsType[*approval.Error](context.Cause(r.ctx)); ours {
+			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", sentence(e.Message))
+		}
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
+	}
+	if errors.Is(err, upstream.ErrBusy) {
+		return r.failed(r.busy(p, err)+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+	}
+	if e, ok := errors.AsType[*upstream.Error](err); ok {
+		return r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, r.g.why(e)), mcp.CodeUnavailable)
+	}
+	if e, ok := errors.AsType[*changedError](err); ok {
+		return r.failed(capital(e.Error())+". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.", mcp.CodeUnavailable)
+	}
+	message := "The gate could not decide."
+	if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
+		message = sentence(e.Message)
+	}
+	switch approval.CodeOf(err) {
+	case approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeInvalidParameter:
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", message)
+	case approval.CodeUnauthorized:
+		return r.failed(message+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+	case approval.CodeTooManyPending, approval.CodeRateLimited:
+		return r.failed(message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
+	}
+	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
+	if message != "The gate could not decide." {
+		message = "The gate could not decide: " + message
+	}
+	return r.failed(message+" The call was not executed; try again later.", mcp.CodeUnavailable)
+}
+
+// busy says that a server has no room for a call.
+func (r *request) busy(p *passage, err error) string {
+	return fmt.Sprintf("The MCP server %s does not take the call: %s.", p.link.up.Name, r.g.why(err))
+}
+
+// sentence gives a message of the gate its full stop, where it has none.
+func sentence(s string) string {
+	if strings.HasSuffix(s, ".") {
+		return capital(s)
+	}
+	return capital(s) + "."
+}
+
+// waitingEvery is how often a client that asked for progress is told that its call is held.
+const waitingEvery = 5 * time.Second
+
+// hold waits for a person, for as long as calls are held.
+func (r *request) hold(p *passage, conn upstream.Conn) error {
+	if r.g.o.Hold <= 0 && p.out.Request.Status == approval.Pending {
+		return nil
+	}
+	if p.out.Request.Status == approval.Pending {
+		release, over := r.account().Hold(budget.Waits)
+		if over != nil {
+			p.unheld = over
+			return nil
+		}
+		defer release()
+	}
+	ctx, cancel := context.WithCancel(r.audited())
+	defer cancel()
+	stopped := r.sayWaiting(ctx, p)
+	closed := r.askKeyboard(ctx, p)
+	gate, o := r.g.o.Gate, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.still(conn, p) }}
+	out, err := gate.Wait(ctx, p.call, p.out, o)
+	cancel()
+	stopped()
+	closed()
+	p.out = out // those who told and asked have read the one before
+	return err
+}
+
+// still reports whether an approval can be used: not for a client that may not call any more, nor on a
+// server that is gone, nor for a tool that is another by now.
+func (r *request) still(conn upstream.Conn, p *passage) error {
+	if r.client.Still != nil {
+		if err := r.client.Still(); err != nil {
+			return err
+		}
+	}
+	if conn.Err() != nil {
+		return &upstream.Error{Err: errors.New("the connection is lost")}
+	}
+	if err := p.unchanged(r.ctx); err != nil {
+		return err
+	}
+	return p.keep(conn, r.client.Agent)
+}
+
+// changedError says that a tool is not the one that the gate was asked for.
+type changedError struct{ target string }
+
+func (e *changedError) Error() string {
+	return fmt.Sprintf("the tool %s was changed by its server while the call waited", e.target)
+}
+
+// unchanged returns an error unless the server still has the tool as the gate was asked for it.
+func (p *passage) unchanged(ctx context.Context) error {
+	if p.tool == nil {
+		return nil
+	}
+	c, err := p.link.catalogue(ctx, false)
+	if err != nil {
+		return &upstream.Error{Err: err}
+	}
+	if now := c.named[p.tool.name]; now == nil || now.digest != p.tool.digest {
+		return &changedError{p.call.Target()}
+	}
+	return nil
+}
+
+// sayWaiting reports progress while a call is held; the function it returns waits until that has ended.
+func (r *request) sayWaiting(ctx context.Context, p *passage) (stopped func()) {
+	if r.token == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(waitingEvery)
+		defer tick.Stop()
+		begin := time.Now()
+		text := fmt.Sprintf("Waiting for a person to approve %s (id: %s)", p.call.Target(), p.out.Request.ID)
+		for {
+			waited := time.Since(begin).Seconds() + 1
+			r.mu.Lock()
+			r.offset = waited + 1 // the server may begin at 0
+			r.mu.Unlock()
+			_ = r.out.Send(mcp.Notification(progressMethod, mcp.Object{
+				{Name: "progressToken", Value: r.token}, {Name: "progress", Value: float(waited)}, {Name: "message", Value: mcp.Quote(text)},
+			}.Bytes())) // a client that is gone ends ctx
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
+func float(f float64) jsontext.Value { return strconv.AppendFloat(nil, f, 'f', -1, 64) }
+
+// onNotification passes on what a server sends while it works on the request.
+func (r *request) onNotification(id jsontext.Value, l *link) func(mcp.Message) {
+	return func(m mcp.Message) {
+		switch m.Method {
+		case progressMethod:
+			if r.token == nil {
+				return
+			}
+			p, err := mcp.ReadObject(m.Params)
+			if err != nil || string(p.Get("progressToken")) != string(id) {
+				return
+			}
+			p = p.With("progressToken", r.token)
+			if r.offset > 0 { // progress only ever grows, and holding was progress too
+				for _, name := range []string{"progress", "total"} {
+					if f, err := strconv.ParseFloat(string(p.Get(name)), 64); err == nil {
+						p = p.With(name, float(f+r.offset))
+					}
+				}
+			}
+			m.Params = p.Bytes()
+		case logMessage:
+			if l.own == nil && r.client.Era == mcp.Legacy && !r.logs(m.Params) {
+				return
+			}
+		case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated:
+			l.notified(m)
+			return
+		default:
+			return
+		}
+		_ = r.out.Send(m)
+	}
+}
+
+// traced is the metadata that is passed on as it is: where a trace goes on. Nothing else is, since neither
+// policy nor a person has seen it.
+var traced = []string{"traceparent", "tracestate", "baggage"}
+
+// upMeta is the metadata of the request as the server gets it. What the client's era gave a meaning is
+// said in the server's.
+func (r *request) upMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Object {
+	var meta mcp.Object
+	for _, name := range traced {
+		if v := r.meta.Get(name); len(v) > 0 && v.Kind() == '"' {
+			meta = append(meta, mcp.Member{Name: name, Value: v})
+		}
+	}
+	if r.token != nil {
+		meta = append(meta, mcp.Member{Name: mcp.MetaProgress, Value: id})
+	}
+	if conn.Hello().Era == mcp.Legacy {
+		return meta
+	}
+	caps, info := r.from.raw, r.from.info
+	if !ask || caps == nil {
+		caps = jsontext.Value("{}")
+	}
+	if info == nil {
+		info = r.g.self()
+	}
+	meta = append(meta, mcp.Member{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
+		mcp.Member{Name: mcp.MetaCapabilities, Value: caps}, mcp.Member{Name: mcp.MetaClient, Value: info})
+	level := r.meta.Get(mcp.MetaLogLevel)
+	if severity(mcp.Text(level)) < 0 {
+		level = nil
+	}
+	if r.client.Era == mcp.Legacy {
+		r.session.mu.Lock()
+		if r.level != "" {
+			level = mcp.Quote(r.level)
+		}
+		r.session.mu.Unlock()
+	}
+	if level != nil {
+		meta = append(meta, mcp.Member{Name: mcp.MetaLogLevel, Value: level})
+	}
+	return meta
+}
+
+// asker answers what a legacy server asks while it works on a request, or a modern one as input_required.
+type asker func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error)
+
+// maxRounds is how often a modern server may require input for one call of a legacy client.
+const maxRounds = 10
+
+// exchange sends a request that was let through, and returns what the client is answered. What came of
+// an approved call is on record then.
+func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, ask asker) (jsontext.Value, *mcp.Error) {
+	bounded, cancel := context.WithTimeout(ctx, p.link.up.Timeout)
+	defer cancel()
+	defer p.room.Release()
+	ask = r.recorded(p, ask)
+	hello, again := conn.Hello(), false
+	for round := 0; ; round++ {
+		id := conn.NewID()
+		params := p.params
+		if p.responses != nil && hello.Era == mcp.Modern {
+			params = params.With("inputResponses", p.responses)
+		}
+		if p.state != nil {
+			params = params.With("requestState", p.state)
+		}
+		if meta := r.upMeta(conn, id, ask != nil); len(meta) > 0 {
+			params = params.With("_meta", meta.Bytes())
+		}
+		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), On: r.onNotification(id, p.link), From: r.client.Agent, Room: p.room}
+		if p.tool != nil && hello.Era == mcp.Modern {
+			u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
+			u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
+		}
+		if ask != nil {
+			u.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
+				result, err := ask(ctx, p.link, m.Method, m.Params)
+				if err != nil {
+					return mcp.Refuse(m.ID, err)
+				}
+				return mcp.Answer(m.ID, result)
+			}
+		}
+		resp, err := conn.Do(bounded, u)
+		if err != nil && !upstream.Sent(err) && conn.Err() != nil && !again {
+			// The connection had ended before: as nothing was sent, it goes over the next one.
+			if over, ok := p.reconnected(bounded); ok {
+				conn, hello, again = over, over.Hello(), true
+				continue
+			}
+		}
+		if err != nil {
+			return r.lost(ctx, p, err)
+		}
+		if !r.committed(ctx, p) {
+			return r.failed("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
+		}
+		if resp.Err != nil {
+			r.report(ctx, p, approval.RanFailed)
+			return nil, mcp.ReadError(resp.Err)
+		}
+		if hello.Era == mcp.Legacy && p.out.Word != approval.WordApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
+			return r.fitting(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
+		}
+		result, bad := mcp.ReadObject(resp.Result)
+		if bad != nil {
+			r.report(ctx, p, approval.RanUnknown)
+			return r.failed(fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+		}
+		switch kind := result.Text("resultType"); {
+		case kind == mcp.ResultInputRequired && hello.Era == mcp.Modern:
+			if r.client.Era == mcp.Modern && !r.task { // a task's client is asked by way of the task
+				return r.passInputRequired(p, result)
+			}
+			if round >= maxRounds || ask == nil {
+				r.report(ctx, p, approval.RanUnknown)
+				return r.failed(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
+			}
+			if p.responses, bad = r.supply(bounded, p, ask, result); bad != nil {
+				r.report(ctx, p, approval.RanUnknown)
+				return r.failed(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+			}
+			p.state = result.Get("requestState")
+			continue
+		case kind != "" && kind != mcp.ResultComplete && (hello.Era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
+			r.report(ctx, p, approval.RanUnknown)
+			return r.failed(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
+		}
+		ran := approval.RanSucceeded
+		if string(result.Get("isError")) == "true" {
+			ran = approval.RanFailed
+		}
+		r.report(ctx, p, ran)
+		return r.fitting(conn, resp.Result), nil
+	}
+}
+
+// hasKind reports whether a result may say of which kind it is: clients of the modern era go by that.
+func hasKind(result jsontext.Value) bool {
+	return bytes.Contains(result, []byte("resultType")) || bytes.Contains(result, []byte(`\u`))
+}
+
+// reconnected returns a new connection for what could not be sent over the old one, if the server is
+// there, and its tool still the one that the call was let through for.
+func (p *passage) reconnected(ctx context.Context) (upstream.Conn, bool) {
+	conn, err := p.link.get(ctx)
+	if err != nil || p.state != nil {
+		return nil, false
+	}
+	return conn, p.unchanged(ctx) == nil
+}
+
+// fitting makes a result of the legacy era one of the modern where that takes more.
+func (r *request) fitting(conn upstream.Conn, result jsontext.Value) jsontext.Value {
+	if r.client.Era == mcp.Legacy || conn.Hello().Era == mcp.Modern {
+		return result
+	}
+	o, err := mcp.ReadObject(result)
+	if err != nil || o.Get("resultType") != nil {
+		return result
+	}
+	more := `{"resultType":"complete"`
+	if r.method == "resources/read" && o.Get("ttlMs") == nil && o.Get("cacheScope") == nil {
+		more += `,"ttlMs":0,"cacheScope":"private"`
+	}
+	if len(o) > 0 {
+		more += ","
+	}
+	return append(jsontext.Value(more), bytes.TrimLeft(result, " \t\r\n")[1:]...)
+}
+
+// recordWithin bounds how long what happened is tried to be put on record.
+const recordWithin = 10 * time.Second
+
+// committed waits until the record of an allowed call is durable, and reports whether it is: the call is
+// not answered before.
+func (r *request) committed(ctx context.Context, p *passage) bool {
+	if p.out.Committed == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if err := p.out.Committed(ctx); err != nil {
+		r.g.log.Error("a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
+		return false
+	}
+	p.out.Committed = nil
+	return true
+}
+
+// report records what came of an approved call.
+func (r *request) report(ctx context.Context, p *passage, ran approval.Ran) {
+	if p.out.Word != approval.WordApproved || p.out.Request == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if _, err := r.g.o.Gate.Report(ctx, r.agent(), p.out.Request.ID, ran); err != nil {
+		r.g.log.Error("what came of a call is not on record; until it is, it counts as unknown", "approval_id", p.out.Request.ID, "outcome", ran, "error", err)
+	}
+}
+
+// lost answers for a request that the server did not answer.
+func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Value, *mcp.Error) {
+	r.committed(ctx, p) // what is said below gives nothing away
+	name := p.link.up.Name
+	r.g.log.Warn("an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool, "sent", upstream.Sent(err), "error", err)
+	if !upstream.Sent(err) {
+		r.report(ctx, p, approval.RanFailed)
+		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, r.g.why(err))
+		if p.out.Word == approval.WordApproved {
+			text += " Its approval is used up; call it again to ask anew."
+		}
+		return r.failed(text, mcp.CodeUnavailable)
+	}
+	r.report(ctx, p, approval.RanUnknown)
+	why := r.g.why(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		why = fmt.Sprintf("it did not answer within %s", p.link.up.Timeout)
+	}
+	return r.failed(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came (%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
+}
+
+// cancelled reports whether the client itself gave the request up, rather than being cut off.
+func cancelled(ctx context.Context) bool {
+	return errors.Is(context.Cause(ctx), downstream.ErrCancelled)
+}

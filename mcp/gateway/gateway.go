@@ -1,0 +1,251 @@
+package gateway
+
+import (
+	"context"
+	"crypto/cipher"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/budget"
+	"countersign/mcp"
+	"countersign/mcp/downstream"
+	"countersign/mcp/upstream"
+)
+
+// Gate decides calls: an [*approval.Gate], or in another process the API of one.
+type Gate interface {
+	// CheckAhead answers a call without waiting for a person, as approval.Gate.CheckAhead does.
+	CheckAhead(ctx context.Context, c approval.Call) (approval.Outcome, error)
+	// Wait holds until the request of a pending outcome ends, as approval.Gate.Wait does.
+	Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error)
+	// Report records what came of a dispatched call.
+	Report(ctx context.Context, who approval.Actor, id string, ran approval.Ran) (approval.Request, error)
+	// AddInput puts on record what the server of an approved call is about to be told that no approver saw.
+	AddInput(ctx context.Context, who approval.Actor, id string, in approval.Input) error
+	Request(ctx context.Context, who approval.Actor, id string) (approval.Request, error)
+	Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error)
+	Resolved(ctx context.Context, agent, session string, wait time.Duration) ([]approval.Request, error)
+	Ack(ctx context.Context, agent string, ids []string) (approval.Acked, error)
+}
+
+// Keyboard is a gate that may take a decision from whoever sits at an agent's keyboard.
+type Keyboard interface {
+	Keyboard(agent string, r approval.Request) (approval.Actor, bool)
+	DecideAtKeyboard(ctx context.Context, agent, id string, approve bool, reason string) (approval.Request, error)
+}
+
+// Server is one MCP server and how it is offered.
+type Server struct {
+	upstream.Config
+	Prefix  string        // of its names, before two underscores; "": names unchanged
+	Tools   []string      // the tools that are offered; nil: all
+	Timeout time.Duration // how long its answer is waited for; default 5 min
+}
+
+// Tool is a tool that the program itself offers beside the servers'.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      jsontext.Value // of its arguments
+	ReadOnly    bool
+	// Call returns the text for the model, and whether it is an error. still says, with an error, that the
+	// client may not call any more; nil: it always may.
+	Call func(ctx context.Context, agent string, still func() error, args jsontext.Value) (text string, failed bool)
+}
+
+// Options are what a [Gateway] is made of. Gate is required.
+type Options struct {
+	Gate    Gate
+	Servers []Server
+	// Hold is how long a quarantined call may wait for its answer before it is answered as pending.
+	Hold time.Duration
+	// Wrapper says that the gateway stands around one server for one client: the server is started when
+	// the client has said what it can do, and speaks of itself through us.
+	Wrapper bool
+	Scope   string // of every call
+	Tools   []Tool
+	// Show is what the person at an agent's keyboard is told of a request, secrets masked; nil: its message.
+	Show    func(approval.Request) string
+	Version string
+	Logger  *slog.Logger
+	// Stopping is done when the program is about to stop: calls that are held are answered then.
+	Stopping context.Context
+	// Budgets are those of agents: of what they hold. nil: there are none.
+	Budgets *budget.Registry
+	// Called is told of each gated request that was answered, and how. nil: nobody is.
+	Called func(server, method, result string, took time.Duration)
+}
+
+// Gateway serves clients. It implements [downstream.Server] and is safe for concurrent use.
+type Gateway struct {
+	o        Options
+	log      *slog.Logger
+	ups      []*up
+	tools    []Tool
+	began    time.Time
+	seal     cipher.AEAD
+	spent    spent // states
+	asked    spent // requests that a keyboard was asked about
+	tasks    tasks
+	stopping <-chan struct{}
+	idle     []func() // closes connections that are not in use
+
+	work    context.Context // ends when the gateway stops
+	halt    context.CancelFunc
+	running crew
+
+	mu        sync.Mutex
+	sessions  map[*session]bool
+	listeners map[*listener]bool
+	flights   map[string]*flight
+}
+
+// up is one server with the connection that everybody shares.
+type up struct {
+	Server
+	g      *Gateway
+	shared *link
+	conn   *upstream.Server // nil in a wrapper
+	solo   *link            // a wrapper's; of the gateway's mutex
+
+	mu    sync.Mutex
+	owned map[*link]bool // of sessions, each with a connection of its own
+}
+
+// New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.
+func New(o Options) (*Gateway, error) {
+	g := &Gateway{o: o, log: o.Logger, began: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{}, flights: map[string]*flight{}}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	g.running.log = g.log
+	if o.Stopping != nil {
+		g.stopping = o.Stopping.Done()
+	}
+	if g.o.Called == nil {
+		g.o.Called = func(string, string, string, time.Duration) {}
+	}
+	var err error
+	if g.seal, err = newSeal(); err != nil {
+		return nil, err
+	}
+	g.work, g.halt = context.WithCancel(context.Background())
+	g.tools = append([]Tool{g.resolvedTool()}, o.Tools...)
+	for _, s := range o.Servers {
+		if s.Timeout <= 0 {
+			s.Timeout = 5 * time.Minute
+		}
+		s.Client = g.self()
+		if s.URL != "" && s.Transport == nil { // sessions with connections of their own share what is idle
+			t := upstream.NewTransport()
+			s.Transport, g.idle = t, append(g.idle, t.CloseIdleConnections)
+		}
+		u := &up{Server: s, g: g}
+		if !o.Wrapper {
+			s.Capabilities = everything
+			u.shared = &link{up: u}
+			u.conn = upstream.New(s.Config, u.shared.peer(), u.shared.renewed)
+			u.shared.get = u.conn.Conn
+		}
+		g.ups = append(g.ups, u)
+	}
+	return g, nil
+}
+
+// everything is what a shared legacy connection is told that clients can do: whoever cannot declines.
+var everything = jsontext.Value(`{"elicitation":{"form":{},"url":{}},"sampling":{}}`)
+
+func (g *Gateway) self() jsontext.Value {
+	return mcp.Marshal(map[string]string{"name": "countersign", "title": "Countersign", "version": or(g.o.Version, "devel")})
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Start connects to the servers and takes up tasks that a restart interrupted.
+func (g *Gateway) Start() {
+	for _, u := range g.ups {
+		if u.conn != nil {
+			g.running.Go(func() { u.conn.Run(g.work) })
+		}
+	}
+	if !g.o.Wrapper {
+		g.running.Go(g.resumeTasks)
+	}
+}
+
+// Stop ends everything; it returns once nothing of the gateway runs any more, or ctx ends.
+func (g *Gateway) Stop(ctx context.Context) error {
+	g.halt()
+	g.mu.Lock()
+	sessions := make([]*session, 0, len(g.sessions))
+	for s := range g.sessions {
+		sessions = append(sessions, s)
+	}
+	g.mu.Unlock()
+	for _, s := range sessions {
+		s.Close()
+	}
+	done := make(chan struct{})
+	go func() {
+		g.running.Wait()
+		for _, end := range g.idle {
+			end()
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("gateway: %w", ctx.Err())
+	}
+}
+
+// Health is how a server is doing.
+type Health struct {
+	Server string
+	upstream.Health
+	Problems []string // tools that cannot be offered, and why
+}
+
+// Health returns how each server is doing, in the order of the configuration.
+func (g *Gateway) Health() []Health {
+	var hs []Health
+	for _, u := range g.ups {
+		if u.conn != nil {
+			hs = append(hs, Health{Server: u.Name, Health: u.conn.Health(), Problems: u.shared.problems()})
+		}
+	}
+	return hs
+}
+
+// Open begins a session for a client.
+func (g *Gateway) Open(c downstream.Client) downstream.Session {
+	s := &session{g: g, client: c, began: make(chan struct{})}
+	if c.Era == mcp.Legacy || c.Local {
+		s.id = rand.Text()
+		g.mu.Lock()
+		g.sessions[s] = true
+		g.mu.Unlock()
+	}
+	return s
+}
+
+// offered is the name under which clients see a server's tool or prompt.
+func (u *up) offered(name string) string {
+	if u.Prefix == "" {
+		return name
+	}
+	return u.Prefix + "__" + name
+}

@@ -1,0 +1,250 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/approval"
+	"countersign/mcp"
+	"countersign/mcp/gateway"
+)
+
+const keyboardRules = `{policy: {rules: [
+	{tools: [strict], action: quarantine, risk: high, require_reason: true},
+	{tools: [grave], action: quarantine, risk: critical},
+	{tools: ["*"], action: quarantine, risk: high},
+], levels: {high: {elicitation: true}}}}`
+
+func running(c *fakeCall) string { return textResult("ran") }
+
+// atKeyboard is a world in which hana sits at bot's keyboard.
+func atKeyboard(t *testing.T, hold time.Duration, in around) (*world, *fake) {
+	up := newFake(mcp.Legacy, running, "tool", "strict", "grave")
+	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Servers: []gateway.Server{up.over(t, "http")}}, in), up
+}
+
+// typing is a client whose person answers each form alike; it counts the forms.
+func typing(t *testing.T, w *world, era mcp.Era, result string) (call func(tool, args string) string, asked func() int) {
+	var mu sync.Mutex
+	n := 0
+	count := func() { mu.Lock(); defer mu.Unlock(); n++ }
+	c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) {
+		c.answer = func(m mcp.Message) string { count(); return result }
+	})
+	return func(tool, args string) string {
+		m, _ := c.rounds(tool, args, func(q mcp.Member) string {
+			want(t, "what is asked", q.Name+" "+string(member(q.Value, "method")), `approve "elicitation/create"`)
+			count()
+			return result
+		})
+		return say(m)
+	}, func() int { mu.Lock(); defer mu.Unlock(); return n }
+}
+
+func TestTheKeyboardDecides(t *testing.T) {
+	for name, era := range eras {
+		for _, test := range []struct{ tool, content, want string }{
+			{"tool", `{"decision":"approve"}`, "ran"},
+			{"tool", `{"decision":"deny","reason":"too risky"}`, "failed: Approval denied by hana: too risky."},
+			{"strict", `{"decision":"approve","reason":"asked for"}`, "ran"},
+		} {
+			w, up := atKeyboard(t, time.Minute, around{})
+			call, asked := typing(t, w, era, `{"action":"accept","content":`+test.content+`}`)
+			contains(t, name+" "+test.content, call(test.tool, `{}`), test.want)
+			r := w.newest(t)
+			if r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaTerminal {
+				t.Errorf("%s: resolved by %q over %q, want hana over the terminal", name, r.ResolvedBy, r.ResolvedVia)
+			}
+			if ran := strings.Contains(test.want, "ran"); asked() != 1 || (up.count() == 1) != ran || ran && r.Ran != approval.RanSucceeded {
+				t.Errorf("%s %s: asked %d times, ran %d times, outcome %q", name, test.content, asked(), up.count(), r.Ran)
+			}
+		}
+	}
+}
+
+func TestDecliningTheFormDenies(t *testing.T) {
+	for name, era := range eras {
+		for _, result := range []string{`{"action":"decline"}`, `{"action":"decline","content":{"decision":"approve","reason":"x"}}`} {
+			w, up := atKeyboard(t, time.Minute, around{})
+			call, asked := typing(t, w, era, result)
+			contains(t, name+" "+result, call("tool", `{}`), "failed: Approval denied by hana: no reason given.")
+			r := w.newest(t)
+			if r.Status != approval.Denied || r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaTerminal || asked() != 1 || up.count() != 0 {
+				t.Errorf("%s %s: %s by %q over %q, asked %d times, ran %d times", name, result, r.Status, r.ResolvedBy, r.ResolvedVia, asked(), up.count())
+			}
+		}
+	}
+}
+
+func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
+	for name, era := range eras {
+		w, up := atKeyboard(t, 50*time.Millisecond, around{})
+		for i, test := range []struct{ tool, result string }{
+			{"tool", `{"action":"cancel"}`},
+			{"strict", `{"action":"decline"}`}, // a reason is required, and a form that is declined has none
+			{"tool", `{"action":"Decline"}`},
+			{"tool", `{"action":"cancel","content":{"decision":"approve"}}`},
+			{"tool", `{"action":"cancel","content":{"decision":"deny"}}`},
+			{"tool", `{}`},
+			{"tool", `{"action":"decline","action":"accept","content":{"decision":"approve"}}`},
+			{"tool", `{"action":"accept"}`},
+			{"tool", `{"action":"accept","content":{}}`},
+			{"tool", `{"action":"accept","content":{"decision":"yes"}}`},
+			{"tool", `{"action":"accept","content":{"decision":"Approve"}}`},
+			{"tool", `{"action":"accept","content":{"decision":true}}`},
+			{"tool", `{"action":"accept","content":{"decision":"approve","Decision":"deny"}}`},
+			{"tool", `{"action":"accept","content":{"decision":"deny","decision":"approve"}}`},
+			{"tool", `{"action":"accept","content":["approve"]}`},
+			{"tool", `{"Action":"accept","content":{"decision":"approve"}}`},
+			{"strict", `{"action":"accept","content":{"decision":"approve"}}`},
+			{"strict", `{"action":"accept","content":{"decision":"approve","reason":" "}}`},
+		} {
+			args := fmt.Sprintf(`{"n":%d}`, i)
+			call, asked := typing(t, w, era, test.result)
+			for range 3 { // the agent tries again, and nobody is asked again
+				contains(t, name+" "+test.result, call(test.tool, args), "The call has not run.")
+			}
+			eventually(t, "the keyboard is asked", func() bool { return asked() > 0 })
+			if r := w.newest(t); r.Status != approval.Pending || up.count() != 0 || asked() != 1 {
+				t.Errorf("%s %s: the request is %s, the tool ran %d times, the keyboard was asked %d times; want pending, 0, 1", name, test.result, r.Status, up.count(), asked())
+			}
+		}
+	}
+}
+
+func TestOnlyTheRightKeyboardIsAsked(t *testing.T) {
+	somebody := func(p approval.Actor) around {
+		return around{gate: func(o *approval.Options) {
+			o.Keyboard = func(string) (approval.Actor, bool) { return p, true }
+			o.People = func(string) (approval.Actor, bool) { return p, true }
+		}}
+	}
+	helper, agent := person, person
+	helper.Approver = false
+	agent.Kind = approval.Agent
+	for _, test := range []struct {
+		what, tool, caps, token string
+		in                      around
+	}{
+		{"a client that cannot", "tool", `{}`, agentToken, around{}},
+		{"a client that only opens pages", "tool", `{"elicitation":{"url":{}}}`, agentToken, around{}},
+		{"a level that does not allow it", "grave", `{"elicitation":{}}`, agentToken, around{}},
+		{"an agent at whose keyboard nobody sits", "tool", `{"elicitation":{}}`, otherToken, around{}},
+		{"a person who may not decide", "tool", `{"elicitation":{}}`, agentToken, somebody(helper)},
+		{"an agent in the person's place", "tool", `{"elicitation":{}}`, agentToken, somebody(agent)},
+	} {
+		for name, era := range eras {
+			w, up := atKeyboard(t, 20*time.Millisecond, test.in)
+			c := join(t, w, era, test.caps, func(c *peer) { c.token = test.token }) // being asked fails the test
+			contains(t, test.what+", "+name, say(c.callTool(test.tool, `{}`)), "Approval requested")
+			forged := `"inputResponses":{"approve":{"action":"accept","content":{"decision":"approve"}}}`
+			contains(t, test.what+", "+name+", unasked", say(c.callTool(test.tool, `{}`, forged)), "Approval pending")
+			if r := w.newest(t); r.Status != approval.Pending || up.count() != 0 {
+				t.Errorf("%s, %s: the request is %s, the tool ran %d times", test.what, name, r.Status, up.count())
+			}
+		}
+	}
+}
+
+func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
+	for _, approve := range []bool{true, false} {
+		outcome, wants := map[bool]string{true: "ran", false: "failed: Approval denied by hana: because."}[approve], map[bool]int{true: 1}[approve]
+		late := `{"action":"accept","content":{"decision":"` + map[bool]string{true: "deny", false: "approve"}[approve] + `"}}`
+
+		w, up := atKeyboard(t, time.Minute, around{})
+		asked, closed := make(chan mcp.Message, 1), make(chan mcp.Message, 1)
+		c := join(t, w, mcp.Legacy, `{"elicitation":{}}`, func(c *peer) {
+			c.answer = func(m mcp.Message) string { asked <- m; return "" }
+			c.heard = func(m mcp.Message) {
+				if m.Method == "notifications/cancelled" {
+					closed <- m
+				}
+			}
+		})
+		answer := make(chan mcp.Message)
+		go func() { answer <- c.callTool("tool", `{}`) }()
+		q := <-asked
+		r := w.resolve(t, approve)
+		want(t, "the form that is closed", string(member((<-closed).Params, "requestId")), string(q.ID))
+		contains(t, "legacy", say(<-answer), outcome)
+		c.send(t.Context(), mcp.Answer(q.ID, []byte(late)))
+
+		if now := w.newest(t); now.Status != r.Status || up.count() != wants {
+			t.Errorf("legacy: %s, ran %d times; want %s, %d", now.Status, up.count(), r.Status, wants)
+		}
+
+		w, up = atKeyboard(t, time.Minute, around{})
+		c = join(t, w, mcp.Modern, `{"elicitation":{}}`)
+		_, state := inputs(c.callTool("tool", `{}`))
+		r = w.resolve(t, approve)
+		contains(t, "modern", say(c.callTool("tool", `{}`, `"inputResponses":{"approve":`+late+`}`, `"requestState":`+state)), outcome)
+		if now := w.newest(t); now.ID != r.ID || now.Status != r.Status || up.count() != wants {
+			t.Errorf("modern: %s, ran %d times; want %s, %d", now.Status, up.count(), r.Status, wants)
+		}
+	}
+}
+
+func TestOfTwoClientsOneKeyboardIsAsked(t *testing.T) {
+	for name, era := range eras {
+		w, up := atKeyboard(t, time.Minute, around{})
+		var calls sync.WaitGroup
+		var mu sync.Mutex
+		total, said := 0, map[string]int{}
+		for range 5 {
+			call, asked := typing(t, w, era, `{"action":"accept","content":{"decision":"approve"}}`)
+			calls.Go(func() {
+				got := call("tool", `{}`)
+				mu.Lock()
+				defer mu.Unlock()
+				total += asked()
+				said[got]++
+			})
+		}
+		calls.Wait()
+		// One asked and one used what was decided; whoever came later has asked anew.
+		if n := up.count(); said["ran"] != n || n == 0 || total != len(w.requests(t)) {
+			t.Errorf("%s: asked %d times for %d requests, ran %d times, answers %v", name, total, len(w.requests(t)), n, said)
+		}
+	}
+}
+
+// requests returns every request.
+func (w *world) requests(t testing.TB) []approval.Request {
+	t.Helper()
+	rs, err := w.gate.Requests(context.Background(), approval.RequestQuery{Limit: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rs
+}
+
+// The answer is bound to the request that was asked for, not to the call: a later request of the same call
+// is not decided by it. Without holding it is the same.
+func TestAnOldFormDecidesNothingNew(t *testing.T) {
+	w, up := atKeyboard(t, 20*time.Millisecond, around{})
+	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
+	_, state := inputs(c.callTool("tool", `{}`))
+	r := w.newest(t)
+	if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: r.ID, By: person, Via: approval.ViaAPI}); err != nil {
+		t.Fatal(err)
+	}
+	m := c.callTool("tool", `{}`, `"inputResponses":{"approve":{"action":"accept","content":{"decision":"approve"}}}`, `"requestState":`+state)
+	contains(t, "what came of it", say(m), "[APPROVAL CANCELLED]")
+	contains(t, "the call, anew", say(c.callTool("tool", `{}`)), "input_required")
+	if now := w.newest(t); now.ID == r.ID || now.Status != approval.Pending || up.count() != 0 {
+		t.Errorf("a new request: %t, %s, ran %d times; want a new one, pending, 0", now.ID != r.ID, now.Status, up.count())
+	}
+}
+
+func TestTheKeyboardDecidesWhereNothingIsHeld(t *testing.T) {
+	w, up := atKeyboard(t, 0, around{})
+	call, _ := typing(t, w, mcp.Modern, `{"action":"accept","content":{"decision":"approve"}}`)
+	contains(t, "the call", call("tool", `{}`), "ran")
+	if up.count() != 1 {
+		t.Errorf("ran %d times, want once", up.count())
+	}
+}

@@ -1,0 +1,266 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+	"countersign/mcp/downstream"
+	"countersign/mcp/upstream"
+)
+
+// In a wrapper all sessions are one client's: it may begin as modern clients do and turn to initialize then.
+// The server that was started for the first session serves the next, unless that says that the client can do
+// something else: a legacy server is told so once, when it starts.
+
+// try is one attempt to connect. It does not end with the request that began it: the next one wants it too.
+type try struct {
+	done chan struct{} // closed when conn and err are set
+	conn upstream.Conn
+	err  error
+}
+
+// only returns a wrapper's one way to its server.
+func (s *session) only(u *up) (*link, error) {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	if !s.g.sessions[s] {
+		return nil, errOver
+	}
+	l := u.solo
+	if l == nil {
+		l = &link{up: u, own: s}
+		l.get = l.connect
+		u.solo = l
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.speaker == nil || s.client.Era == mcp.Legacy {
+		l.speaker = s
+	}
+	return l, nil
+}
+
+// soleLinks are a wrapper's, for as long as a session of its client is open.
+func (g *Gateway) soleLinks() (ls []*link) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, u := range g.ups {
+		if u.solo != nil {
+			ls = append(ls, u.solo)
+		}
+	}
+	return ls
+}
+
+// leave ends a wrapper's connections with the last session of its client.
+func (g *Gateway) leave() {
+	g.mu.Lock()
+	var over []*link
+	if len(g.sessions) == 0 {
+		for _, u := range g.ups {
+			if u.solo != nil {
+				over = append(over, u.solo)
+				u.solo = nil
+			}
+		}
+	}
+	g.mu.Unlock()
+	for _, l := range over {
+		l.mu.Lock()
+		if l.abort != nil {
+			l.abort()
+		}
+		l.mu.Unlock()
+		l.close()
+	}
+}
+
+// abilities are what a client says that it can do, as far as legacy servers are told.
+func (c client) abilities() string {
+	o, err := mcp.ReadObject(orEmpty(c.raw))
+	if err != nil {
+		return ""
+	}
+	v := jsontext.Value(o.Without("extensions").Bytes())
+	_ = v.Canonicalize() // what ReadObject took can be
+	return string(v)
+}
+
+// speaks is the client as the one who speaks for it now has described it.
+func (l *link) speaks() client {
+	l.mu.Lock()
+	s := l.speaker
+	l.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hello
+}
+
+// connect returns the live connection of a wrapper, after starting the server where none runs that was told
+// what the client can do. It waits as long as the client does.
+func (l *link) connect(ctx context.Context) (upstream.Conn, error) {
+	for {
+		can := l.speaks().abilities()
+		l.mu.Lock()
+		if conn := l.conn; conn != nil && conn.Err() == nil && (conn.Hello().Era == mcp.Modern || l.told == can) {
+			l.mu.Unlock()
+			return conn, nil
+		}
+		if l.over || l.up.g.work.Err() != nil {
+			l.mu.Unlock()
+			return nil, &upstream.Error{Err: errOver}
+		}
+		t := l.trying
+		if t == nil {
+			t = &try{done: make(chan struct{})}
+			var tries context.Context
+			tries, l.abort = context.WithCancel(l.up.g.work)
+			l.trying = t
+			l.up.g.running.Go(func() { l.start(tries, t) })
+		}
+		l.mu.Unlock()
+		select {
+		case <-t.done:
+			if t.err != nil {
+				return nil, t.err
+			}
+			if t.conn.Err() != nil { // it ended at once; whoever sends over it is told
+				return t.conn, nil
+			}
+		case <-ctx.Done():
+			return nil, &upstream.Error{Err: errStarting}
+		}
+	}
+}
+
+// start starts the server, after seeing off the one before.
+func (l *link) start(ctx context.Context, t *try) {
+	l.mu.Lock()
+	old, again, born := l.conn, l.before, l.failed
+	l.conn = nil
+	l.mu.Unlock()
+	retold := old != nil && old.Err() == nil
+	if old != nil {
+		if !retold {
+			l.up.g.log.Warn("the connection to the MCP server ended; it is started again", "server", l.up.Name, "error", old.Err())
+		}
+		old.Close()
+	}
+	if wait := retryAfter - time.Since(born); wait > 0 && !retold {
+		l.up.g.rest(ctx, wait)
+	}
+	who := l.speaks()
+	cfg := l.up.Config
+	if cfg.Capabilities = who.raw; cfg.Capabilities == nil {
+		cfg.Capabilities = jsontext.Value("{}")
+	}
+	if who.info != nil { // the server is told who it is for, as if we were not there
+		cfg.Client = who.info
+	}
+	conn, err := upstream.Dial(ctx, cfg, l.peer())
+	l.mu.Lock()
+	l.abort()
+	if err == nil && l.over {
+		l.mu.Unlock() // its reader may want it
+		conn.Close()
+		l.mu.Lock()
+		conn, err = nil, &upstream.Error{Err: errOver}
+	}
+	l.failed = time.Now() // from when the next start is counted
+	l.trying = nil
+	if t.conn, t.err = conn, err; err == nil {
+		l.conn, l.told, l.stale, l.before = conn, who.abilities(), true, true
+	}
+	l.mu.Unlock()
+	close(t.done)
+	if err == nil && conn.Hello().Era == mcp.Modern {
+		l.up.g.running.Go(l.listen)
+	}
+	if err == nil && again && !retold {
+		l.restore(conn)
+		for _, kind := range listChanges {
+			l.up.g.announce(l, mcp.Notification(kind, nil))
+		}
+	}
+}
+
+// whose is the session that a link is for, nil for everybody's.
+func (l *link) whose() *session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.speaker != nil {
+		return l.speaker
+	}
+	return l.own
+}
+
+var errStarting = errors.New("it is still starting")
+
+// asked carries what the server asks the client by itself, as it does for roots when it has started. It waits
+// until the client has said that it is ready to be asked.
+func (l *link) asked(ctx context.Context, m mcp.Message) mcp.Message {
+	s := l.whose()
+	r := &request{session: s, ctx: ctx, method: m.Method, out: standing{s.client}}
+	var result jsontext.Value
+	var err *mcp.Error
+	select {
+	case <-s.began:
+		s.mu.Lock()
+		r.from = s.hello
+		s.mu.Unlock()
+		result, err = r.ask(ctx, l, m.Method, m.Params)
+	case <-ctx.Done():
+		result, err = decline(m.Method)
+	}
+	if err != nil {
+		return mcp.Refuse(m.ID, err)
+	}
+	return mcp.Answer(m.ID, result)
+}
+
+// standing is the way to a client outside of its requests.
+type standing struct{ client downstream.Client }
+
+func (c standing) Send(m mcp.Message) error {
+	if c.client.Push == nil {
+		return errNoStanding
+	}
+	c.client.Push(m)
+	return nil
+}
+
+func (c standing) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+	if c.client.Ask == nil {
+		return mcp.Message{}, errNoStanding
+	}
+	return c.client.Ask(ctx, method, params)
+}
+
+var errNoStanding = errors.New("this client takes nothing outside of its requests")
+
+// greetings are what the servers say of themselves. A wrapper's client waits for no lists with it: it would
+// not without us.
+func (s *session) greetings(ctx context.Context) ([]*link, []*catalog, error) {
+	if !s.g.o.Wrapper {
+		return s.catalogs(ctx, false)
+	}
+	var links []*link
+	var catalogs []*catalog
+	for _, u := range s.g.ups {
+		l, err := s.link(ctx, u)
+		var conn upstream.Conn
+		if err == nil {
+			conn, err = l.get(ctx)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("the MCP server %s cannot be reached: %w", u.Name, err)
+		}
+		links, catalogs = append(links, l), append(catalogs, newCatalog(conn.Hello()))
+	}
+	return links, catalogs, nil
+}

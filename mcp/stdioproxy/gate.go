@@ -1,0 +1,344 @@
+package stdioproxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/client"
+)
+
+// Gate is a gate in another process, as the gateway asks it.
+type Gate struct {
+	Client *client.Client
+	// Renew makes the gate reachable again where that can be done, as by starting it. nil: it cannot.
+	Renew func(ctx context.Context) error
+
+	late lateReports
+}
+
+// problem is an error of the API as one of the domain; one that is neither says that nothing was decided.
+func problem(err error) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		message := "the gate's answer cannot be read; is the address a gate's, and of this version?"
+		switch {
+		case client.Unreachable(err):
+			message = "the gate cannot be reached: " + strings.TrimPrefix(err.Error(), "client: ") + "."
+		case errors.Is(err, context.Canceled):
+			message = "the call was given up before the gate answered."
+		}
+		return &approval.Error{Code: approval.CodeStoreUnavailable, Message: message, Err: err}
+	}
+	message := e.Detail
+	if message == "" {
+		message = e.Error()
+	}
+	code := approval.Code(e.Code)
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		message = "the gate does not know this agent's token (COUNTERSIGN_TOKEN, or --token)."
+	case e.Code == string(approval.CodeAgentsOnly):
+		code, message = approval.CodeUnauthorized, "the token is a person's, and only an agent's may ask; put an agent's token into COUNTERSIGN_TOKEN."
+	case e.Status == http.StatusRequestEntityTooLarge:
+		code, message = approval.CodeInvalidArgs, "the arguments are larger than the gate takes."
+	case e.Code == "unknown_field":
+		code, message = approval.CodeStoreUnavailable, "the gate does not take what this program asks; it may be of an older version."
+	case e.Status >= 500:
+		code = approval.CodeStoreUnavailable
+	}
+	return &approval.Error{Code: code, Message: message, Err: err}
+}
+
+func wireCall(c approval.Call) client.Call {
+	return client.Call{Tool: c.Tool, Args: json.RawMessage(c.Args.Canonical()), Server: c.Server, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID,
+		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, Dispatch: c.Dispatch, Task: c.Task}
+}
+
+// outcome is an answer of the API as one of the domain.
+func outcome(a client.Answer) (approval.Outcome, error) {
+	o := approval.Outcome{Word: approval.Word(a.Decision), Message: a.Message, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode}
+	if a.ApprovalID != "" {
+		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason, HumanMessage: a.Message,
+			Args: a.Args, ExpiresAt: a.ExpiresAt.Time, RequestedAt: time.Now()}
+	}
+	switch o.Word {
+	case approval.WordPending:
+		if o.Request == nil {
+			return approval.Outcome{}, unreadable("the gate's answer names no request.")
+		}
+	case approval.WordApproved: // what was approved is what is sent
+		args, err := approval.ParseArgs(a.Args)
+		if o.Request == nil || len(a.Args) == 0 || err != nil {
+			return approval.Outcome{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. The approval may be used up.")
+		}
+		o.Request.Args = args.Canonical()
+	case approval.WordAllow, approval.WordDenied, approval.WordExpired, approval.WordCancelled, approval.WordLapsed:
+	default:
+		return approval.Outcome{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Decision))
+	}
+	return o, nil
+}
+
+// unreadable says what is wrong with an answer of the gate. It is never taken for a yes.
+func unreadable(message string) error {
+	return &approval.Error{Code: approval.CodeStoreUnavailable, Message: message}
+}
+
+// passing reports whether err may be over in a moment: the gate is away, or too busy.
+func passing(err error) bool {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e.Status >= 500 || e.Status == http.StatusTooManyRequests
+	}
+	return client.Unreachable(err)
+}
+
+// renew makes a gate reachable again that err says is not, where that can be done.
+func (g *Gate) renew(ctx context.Context, err error) error {
+	if g.Renew == nil || !client.Unreachable(err) || ctx.Err() != nil {
+		return nil
+	}
+	if err := g.Renew(ctx); err != nil {
+		return &approval.Error{Code: approval.CodeStoreUnavailable, Message: err.Error(), Err: err}
+	}
+	return nil
+}
+
+// CheckAhead asks whether a call may run now. What the gate allows is on its record by then.
+func (g *Gate) CheckAhead(ctx context.Context, c approval.Call) (approval.Outcome, error) {
+	a, err := g.Client.Call(ctx, wireCall(c))
+	if client.Unreachable(err) && g.Renew != nil {
+		// It may have gone since: nothing was decided, so it is asked once more when it is back.
+		if err := g.renew(ctx, err); err != nil {
+			return approval.Outcome{}, err
+		}
+		a, err = g.Client.Call(ctx, wireCall(c))
+	}
+	if err != nil {
+		return approval.Outcome{}, problem(err)
+	}
+	o, err := outcome(a)
+	if err != nil || o.Word != approval.WordPending || !c.Task {
+		return o, err
+	}
+	// Whether the call becomes a task depends on who asked first: the answer does not tell.
+	r, err := g.Client.Approval(ctx, a.ApprovalID)
+	if err != nil {
+		return approval.Outcome{}, problem(err)
+	}
+	whole := request(r)
+	o.Request = &whole
+	return o, nil
+}
+
+// patience is between two looks at a gate that does not hold them.
+const patience = time.Second
+
+// Wait holds until the request of a pending outcome ends. The gate lets one of those who wait through, and
+// none whose connection is gone: that is how w.Still and w.Stop keep an approval unused. A gate that goes
+// away meanwhile has the request in its store, so the call goes on waiting for it; one that is not back when
+// the time is up leaves it pending.
+func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done, watched := make(chan struct{}), make(chan struct{})
+	go func() { defer close(watched); watch(done, w, cancel) }()
+	defer func() { close(done); <-watched }() // w.Still is the caller's, and is not asked any more after this
+	id, over := first.Request.ID, time.Now().Add(w.For)
+	for {
+		left := time.Until(over)
+		if left <= 0 {
+			return first, nil
+		}
+		begin := time.Now()
+		a, err := g.look(ctx, c, id, min(left, client.MaxWait))
+		stopped, lost := stopping(context.Cause(ctx))
+		switch {
+		case err == nil && a.Word == approval.WordApproved && lost != nil:
+			// It was let through before the gate saw that nobody may use it any more.
+			brief, end := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+			_, _ = g.Report(brief, approval.Actor{}, a.Request.ID, approval.RanFailed) // else it counts as unknown
+			end()
+			return approval.Outcome{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call is still needed.", lost))
+		case err == nil && a.Word != approval.WordPending:
+			return a, nil
+		case stopped:
+			return first, nil
+		case lost != nil:
+			return approval.Outcome{}, lost
+		case err != nil && (ctx.Err() != nil || !passing(err)):
+			return approval.Outcome{}, asOurs(err)
+		case err != nil:
+			if err := g.renew(ctx, err); err != nil {
+				return approval.Outcome{}, err
+			}
+		case a.Request.ID != id:
+			// The one that was waited for ended between the look and the asking, as an approval does when the
+			// tool has changed: the call was asked for anew, and waits for that.
+			first, id = a, a.Request.ID
+		}
+		if spent := time.Since(begin); spent < patience { // it does not hold requests
+			select {
+			case <-time.After(min(patience-spent, time.Until(over))):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// stopping tells why a wait ended by itself: because the program stops, or because w.Still said no.
+func stopping(cause error) (stopped bool, lost error) {
+	switch {
+	case cause == errStopped:
+		return true, nil
+	case cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded):
+		return false, nil
+	}
+	return false, cause
+}
+
+// look holds for a while until a request ends. It looks at the request before it asks, so that a call
+// whose request has ended does not make another. Its error is the client's, or one of the domain.
+func (g *Gate) look(ctx context.Context, c approval.Call, id string, wait time.Duration) (approval.Outcome, error) {
+	r, err := g.Client.Approval(ctx, id)
+	if err != nil {
+		return approval.Outcome{}, err
+	}
+	if o := approval.Ended(request(r)); r.Status != string(approval.Pending) && o.Word != approval.WordPending {
+		return o, nil
+	}
+	a, err := g.Client.CallWait(ctx, wireCall(c), wait)
+	if err != nil {
+		return approval.Outcome{}, err
+	}
+	return outcome(a)
+}
+
+// asOurs is err as one of the domain.
+func asOurs(err error) error {
+	if _, ours := errors.AsType[*approval.Error](err); ours {
+		return err
+	}
+	return problem(err)
+}
+
+var errStopped = errors.New("the gateway stops")
+
+// watch ends a wait when it must end by itself.
+func watch(done <-chan struct{}, w approval.WaitOptions, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(patience / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-w.Stop:
+			cancel(errStopped)
+			return
+		case <-tick.C:
+			if w.Still == nil {
+				continue
+			}
+			if err := w.Still(); err != nil {
+				cancel(err)
+				return
+			}
+		}
+	}
+}
+
+// self stands for the agent on whose behalf we ask. Who that is the gate knows, and it tells an agent of
+// nobody else's requests.
+const self = "self"
+
+// request is a request of the API as one of the domain, as far as it is known there.
+func request(a client.Approval) approval.Request {
+	if args, err := approval.ParseArgs(a.Args); err == nil {
+		a.Args = args.Canonical() // JSON has more than one way to write a text
+	}
+	return approval.Request{
+		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Args: a.Args, ArgsHash: a.ArgsHash,
+		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage, Rationale: a.Rationale, Preview: a.Preview,
+		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time,
+		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia), ResolveReason: a.ResolveReason,
+		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task, DispatchedAt: a.DispatchedAt.Time, Ran: approval.Ran(a.Outcome),
+	}
+}
+
+// Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and
+// then in the background: what is not recorded counts as unknown, and people are asked about it. An error says
+// that it is not on record yet; [Gate.Finish] ends the trying.
+func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.Ran) (approval.Request, error) {
+	for wait := firstRetry; ; wait = min(2*wait, patience) {
+		a, err := g.Client.Report(ctx, id, client.Ran(ran))
+		if err == nil {
+			return request(a), nil
+		}
+		if ctx.Err() == nil && !passing(err) {
+			return approval.Request{}, problem(err)
+		}
+		if ctx.Err() != nil || g.renew(ctx, err) != nil {
+			g.reportLate(id, ran, wait)
+			return approval.Request{}, problem(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			g.reportLate(id, ran, wait)
+			return approval.Request{}, problem(err)
+		}
+	}
+}
+
+// AddInput puts on record what the server of an approved call is about to be told.
+func (g *Gate) AddInput(ctx context.Context, _ approval.Actor, id string, in approval.Input) error {
+	if _, err := g.Client.AddInput(ctx, id, in.Method, in.Message, json.RawMessage(in.Answer)); err != nil {
+		return problem(err)
+	}
+	return nil
+}
+
+// Request returns one of the agent's requests.
+func (g *Gate) Request(ctx context.Context, _ approval.Actor, id string) (approval.Request, error) {
+	a, err := g.Client.Approval(ctx, id)
+	if err != nil {
+		return approval.Request{}, problem(err)
+	}
+	return request(a), nil
+}
+
+// Cancel takes one of the agent's requests back.
+func (g *Gate) Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error) {
+	a, err := g.Client.Cancel(ctx, c.RequestID, c.Reason)
+	if err != nil {
+		return approval.Request{}, problem(err)
+	}
+	return request(a), nil
+}
+
+// Resolved returns the agent's endings that it has not acknowledged.
+func (g *Gate) Resolved(ctx context.Context, _, session string, wait time.Duration) ([]approval.Request, error) {
+	as, err := g.Client.Resolved(ctx, session, wait)
+	if err != nil {
+		return nil, problem(err)
+	}
+	rs := make([]approval.Request, len(as))
+	for i, a := range as {
+		rs[i] = request(a)
+	}
+	return rs, nil
+}
+
+// Ack takes endings out of the agent's feed.
+func (g *Gate) Ack(ctx context.Context, _ string, ids []string) (approval.Acked, error) {
+	a, err := g.Client.Ack(ctx, ids...)
+	if err != nil {
+		return approval.Acked{}, problem(err)
+	}
+	return approval.Acked{Acked: a.Acked, NotResolved: a.NotResolved, NotFound: a.NotFound}, nil
+}

@@ -1,0 +1,622 @@
+package stdioproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"countersign/approval"
+	"countersign/client"
+)
+
+// asker is the part of a gate by which calls are decided, in this process or another.
+type asker interface {
+	CheckAhead(ctx context.Context, c approval.Call) (approval.Outcome, error)
+	Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error)
+}
+
+func args(t testing.TB, s string) approval.Args {
+	t.Helper()
+	a, err := approval.ParseArgs([]byte(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func call(t testing.TB, tool, arguments string) approval.Call {
+	return approval.Call{Agent: "bot", Scope: "/work", Server: "files", Tool: tool, Args: args(t, arguments), Dispatch: true}
+}
+
+const theRules = `{policy: {rules: [
+  {tools: ["*/read"], risk: low, action: allow},
+  {tools: ["*/never"], action: deny, message: "not here"},
+  {tools: ["*/move"], risk: medium, action: quarantine, ignore_args: [reason], timeout: 10m},
+  {tools: ["*"], risk: medium, action: quarantine, timeout: 10m}]}}`
+
+// TestRule9_EveryOutcomeIsToldAsInOneProcess asks the same of a gate in this process and over the API.
+func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
+	later := func(d time.Duration, f func()) { time.AfterFunc(d, f) }
+	write := `{"path":"/a <b> & \u2028","n":12345678901234567890,"x":1.10}`
+	first := func(w *world, g asker, c approval.Call) approval.Outcome {
+		w.t.Helper()
+		o, err := g.CheckAhead(context.Background(), c)
+		if err != nil || o.Word != approval.WordPending {
+			w.t.Fatalf("the first answer: %+v, %v", o, err)
+		}
+		return o
+	}
+	hold := func(w *world, g asker, c approval.Call, o approval.Outcome, d time.Duration) (approval.Outcome, error) {
+		return g.Wait(context.Background(), c, o, approval.WaitOptions{For: d})
+	}
+	// waited has then happen while the call is held.
+	waited := func(then func(w *world, id string)) func(*world, asker) (approval.Outcome, error) {
+		return func(w *world, g asker) (approval.Outcome, error) {
+			c := call(w.t, "write", write)
+			o := first(w, g, c)
+			later(50*time.Millisecond, func() { then(w, o.Request.ID) })
+			return hold(w, g, c, o, time.Minute)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		word approval.Word
+		says string
+		do   func(*world, asker) (approval.Outcome, error)
+	}{
+		{"allowed", "allow", "Allowed by policy.", func(w *world, g asker) (approval.Outcome, error) {
+			return g.CheckAhead(context.Background(), call(w.t, "read", write))
+		}},
+		{"denied by policy", "denied", "Policy denied: ", func(w *world, g asker) (approval.Outcome, error) {
+			return g.CheckAhead(context.Background(), call(w.t, "never", write))
+		}},
+		{"created", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+		}},
+		{"joined", "pending", "⏳ Approval pending (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+			first(w, g, call(w.t, "write", write))
+			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+		}},
+		{"not decided in time", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+			c := call(w.t, "write", write)
+			return hold(w, g, c, first(w, g, c), 300*time.Millisecond)
+		}},
+		{"approved before", "approved", "Approved by hana at TIME. Run it now; this approval is used.", func(w *world, g asker) (approval.Outcome, error) {
+			o := first(w, g, call(w.t, "write", write))
+			w.decide(o.Request.ID, true, "")
+			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+		}},
+		{"approved, without arguments", "approved", "Approved by hana", func(w *world, g asker) (approval.Outcome, error) {
+			o := first(w, g, call(w.t, "write", `{}`))
+			w.decide(o.Request.ID, true, "")
+			return g.CheckAhead(context.Background(), call(w.t, "write", `{}`))
+		}},
+		{"approved while held", "approved", "Approved by hana at TIME.", waited(func(w *world, id string) { w.decide(id, true, "fine") })},
+		{"approved between", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Outcome, error) {
+			c := call(w.t, "write", write)
+			o := first(w, g, c)
+			w.decide(o.Request.ID, true, "")
+			return hold(w, g, c, o, time.Minute)
+		}},
+		{"approved, with an argument that does not count", "approved", "Approved by hana", func(w *world, g asker) (approval.Outcome, error) {
+			o := first(w, g, call(w.t, "move", `{"to":"/b","reason":"as it was shown"}`))
+			w.decide(o.Request.ID, true, "")
+			return g.CheckAhead(context.Background(), call(w.t, "move", `{"to":"/b","reason":"as it is now"}`))
+		}},
+		{"denied while held", "denied", "Approval denied by hana: not today.", waited(func(w *world, id string) { w.decide(id, false, "not today") })},
+		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Outcome, error) {
+			c := call(w.t, "write", write)
+			o := first(w, g, c)
+			w.decide(o.Request.ID, false, "")
+			return hold(w, g, c, o, time.Minute)
+		}},
+		{"denied a while ago", "denied", "Approval denied by hana", func(w *world, g asker) (approval.Outcome, error) {
+			o := first(w, g, call(w.t, "write", write))
+			w.decide(o.Request.ID, false, "no")
+			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+		}},
+		{"expired while held", "expired", "[APPROVAL EXPIRED] files/write(", waited(func(w *world, id string) { w.ahead.Store(11 * 60_000) })},
+		{"cancelled while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
+			if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaCLI, Reason: "wrong"}); err != nil {
+				w.t.Error(err)
+			}
+		})},
+		{"lapsed before it was held", "lapsed", "[APPROVAL LAPSED] files/write(", func(w *world, g asker) (approval.Outcome, error) {
+			c := call(w.t, "write", write)
+			o := first(w, g, c)
+			w.decide(o.Request.ID, true, "")
+			w.ahead.Store(16 * 60_000)
+			return hold(w, g, c, o, time.Minute)
+		}},
+		{"used by another", "denied", "Not run: the approval by hana at TIME was already used at TIME, by an identical call that was let through instead of this one.", func(w *world, g asker) (approval.Outcome, error) {
+			c := call(w.t, "write", write)
+			o := first(w, g, c)
+			w.decide(o.Request.ID, true, "")
+			if used, err := g.CheckAhead(context.Background(), c); err != nil || used.Word != approval.WordApproved {
+				w.t.Fatalf("the other: %+v, %v", used, err)
+			}
+			return hold(w, g, c, o, time.Minute)
+		}},
+		{"denied by policy meanwhile", "denied", "Policy denied: ", waited(func(w *world, id string) {
+			w.policy(`{policy: {rules: [{tools: ["*"], action: deny}]}}`)
+			w.decide(id, true, "")
+		})},
+		{"asked about more strictly meanwhile", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
+			w.policy(`{policy: {rules: [{tools: ["*"], risk: critical, action: quarantine}]}}`)
+			w.decide(id, true, "")
+		})},
+		{"ambiguous", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+			return g.CheckAhead(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tell := func(remote bool) string {
+				w := newWorld(t, theRules)
+				g := asker(w.gate)
+				if remote {
+					g = w.remote()
+				}
+				o, err := tt.do(w, g)
+				if err != nil {
+					t.Fatalf("over the API %t: %v", remote, err)
+				}
+				if o.Word != tt.word || !strings.HasPrefix(plain(o.Message), tt.says) {
+					t.Errorf("over the API %t: got %s, %s\nwant %s, %s", remote, o.Word, o.Message, tt.word, tt.says)
+				}
+				id, sent := "none", ""
+				if o.Request != nil {
+					id = o.Request.ID
+					if o.Word == approval.WordApproved {
+						sent = string(o.Request.Args)
+					}
+				}
+				return plain(fmt.Sprintf("%s: %s\nrisk %s, rule %q, reason %q, request %s, sends %s", o.Word, o.Message, o.Risk, o.Rule, o.ReasonCode, id, sent))
+			}
+			want(t, "over the API", tell(true), tell(false))
+		})
+	}
+}
+
+func TestACallWhoseToolHasChangedWaitsForItsNewRequest(t *testing.T) {
+	w := newWorld(t, theRules)
+	g, c := w.remote(), call(t, "write", `{"n":1}`)
+	c.ToolDigest = strings.Repeat("a", 64)
+	o, err := g.CheckAhead(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := o.Request.ID
+	w.decide(old, true, "")
+	c.ToolDigest = strings.Repeat("b", 64)
+	for _, tt := range []struct {
+		hold time.Duration
+		then func(id string)
+		want approval.Word
+	}{
+		{500 * time.Millisecond, func(string) {}, approval.WordPending},
+		{time.Minute, func(id string) { w.decide(id, true, "") }, approval.WordApproved},
+	} {
+		go func() { tt.then(w.pending(1)[0].ID) }()
+		got, err := g.Wait(t.Context(), c, o, approval.WaitOptions{For: tt.hold})
+		if err != nil || got.Word != tt.want || got.Request.ID == old || !strings.Contains(got.Message, map[approval.Word]string{"pending": got.Request.ID, "approved": "hana"}[tt.want]) {
+			t.Errorf("got %+v, %v, want %s of a new request", got, err, tt.want)
+		}
+		if tt.want == approval.WordPending {
+			o = got
+		}
+	}
+	if first := w.request(old); first.Status != approval.Cancelled || !first.ConsumedAt.IsZero() {
+		t.Errorf("the first request: %+v", first)
+	}
+}
+
+var (
+	ids   = regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`)
+	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+)
+
+// plain takes out what differs each time.
+func plain(s string) string {
+	return times.ReplaceAllString(ids.ReplaceAllString(s, "ID"), "TIME")
+}
+
+// faults are answers that are no answers.
+var faults = map[string]struct {
+	with  func(http.ResponseWriter, *http.Request) bool
+	code  approval.Code
+	says  string
+	final bool // it does not pass by itself
+}{
+	"gone":         {gone, approval.CodeStoreUnavailable, "the gate cannot be reached: ", false},
+	"wrong token":  {problemOf(401, "unauthorized", "A valid bearer token is needed."), approval.CodeUnauthorized, "does not know this agent's token", true},
+	"a person's":   {problemOf(403, "agents_only", "Only agents may do this."), approval.CodeUnauthorized, "the token is a person's", true},
+	"too many":     {problemOf(429, "too_many_pending", "There are 100 pending requests."), approval.CodeTooManyPending, "100 pending", false},
+	"over budget":  {problemOf(429, "rate_limited", "Over the budget of calls: wait."), approval.CodeRateLimited, "the budget of calls", false},
+	"no store":     {problemOf(503, "store_unavailable", "The store is away."), approval.CodeStoreUnavailable, "The store is away.", false},
+	"internal":     {problemOf(500, "internal", "Something went wrong."), approval.CodeStoreUnavailable, "Something went wrong.", false},
+	"a proxy":      {raw(502, "text/html", "<h1>Bad gateway</h1>"), approval.CodeStoreUnavailable, "not an answer of a Countersign server", false},
+	"too large":    {problemOf(413, "too_large", "The body is too large."), approval.CodeInvalidArgs, "larger than the gate takes", true},
+	"an older one": {problemOf(400, "unknown_field", "dispatch is not known."), approval.CodeStoreUnavailable, "older version", true},
+	"redirect":     {redirect, "", "a redirect to ", true},
+	"a web page":   {raw(200, "text/html", "<h1>Hello</h1>"), approval.CodeStoreUnavailable, "cannot be read", true},
+	"half":         {raw(200, "application/json", `{"decision":"allow"`), approval.CodeStoreUnavailable, "cannot be read", true},
+	"nothing":      {raw(200, "application/json", ``), approval.CodeStoreUnavailable, "cannot be read", true},
+	"null":         {raw(200, "application/json", `null`), approval.CodeStoreUnavailable, "a decision that is not known", true},
+	"a list":       {raw(200, "application/json", `[{"decision":"allow"}]`), approval.CodeStoreUnavailable, "cannot be read", true},
+	"another word": {raw(200, "application/json", `{"decision":"ALLOW"}`), approval.CodeStoreUnavailable, "a decision that is not known", true},
+	"no arguments": {raw(200, "application/json", `{"decision":"approved","approval_id":"01K00000000000000000000000"}`), approval.CodeStoreUnavailable, "no stored arguments", true},
+	"bad arguments": {raw(200, "application/json", `{"decision":"approved","approval_id":"01K00000000000000000000000","args":[1]}`),
+		approval.CodeStoreUnavailable, "no stored arguments", true},
+	"no request": {raw(202, "application/json", `{"decision":"pending"}`), approval.CodeStoreUnavailable, "names no request", true},
+}
+
+func problemOf(status int, code, detail string) func(http.ResponseWriter, *http.Request) bool {
+	return raw(status, "application/problem+json", fmt.Sprintf(`{"type":"about:blank","title":"no","status":%d,"detail":%q,"code":%q}`, status, detail, code))
+}
+
+func raw(status int, kind, body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+		return true
+	}
+}
+
+func redirect(w http.ResponseWriter, r *http.Request) bool {
+	http.Redirect(w, r, "https://elsewhere.example/v1/calls?token=x", http.StatusTemporaryRedirect)
+	return true
+}
+
+func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quarantines)
+			g, c := w.remote(), call(t, "write", `{"n":1}`)
+			first, err := g.CheckAhead(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(what string, o approval.Outcome, err error) {
+				t.Helper()
+				if o.Word != "" {
+					t.Errorf("%s: got the outcome %+v", what, o)
+				}
+				e, ok := errors.AsType[*approval.Error](err)
+				if !ok {
+					t.Fatalf("%s: got the error %v, which is none of the gate's", what, err)
+				}
+				if e.Code != fault.code || !strings.Contains(e.Message, fault.says) || strings.Contains(e.Message, "token=x") {
+					t.Errorf("%s: got %s: %s\nwant %s: … %s …", what, e.Code, e.Message, fault.code, fault.says)
+				}
+			}
+			w.interfere(fault.with)
+			o, err := g.CheckAhead(t.Context(), c)
+			check("asking", o, err)
+
+			// While it waits, what may pass is waited for.
+			w.interfere(nil)
+			var times atomic.Int64
+			w.interfere(func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodPost {
+					return false // so that it is the answer to the call
+				}
+				return times.Add(1) < 3 && fault.with(rw, r)
+			})
+			w.decide(first.Request.ID, true, "")
+			o, err = g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute})
+			if fault.final {
+				check("waiting", o, err)
+				if !w.request(first.Request.ID).ConsumedAt.IsZero() {
+					t.Error("the approval was used")
+				}
+			} else if err != nil || o.Word != approval.WordApproved {
+				t.Errorf("waiting for it to pass: got %+v, %v", o, err)
+			}
+		})
+	}
+}
+
+func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
+	release := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer srv.Close()
+	defer close(release)
+	c, err := client.New(srv.URL, agentToken, client.WithTimeout(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	g := &Gate{Client: c}
+	o, err := g.CheckAhead(t.Context(), call(t, "write", "{}"))
+	if o.Word != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		t.Errorf("asking: got %+v, %v", o, err)
+	}
+	first := approval.Outcome{Word: approval.WordPending, Message: "pending", Request: &approval.Request{ID: "01K00000000000000000000000"}}
+	if o, err = g.Wait(t.Context(), call(t, "write", "{}"), first, approval.WaitOptions{For: 200 * time.Millisecond}); err != nil || o.Word != approval.WordPending || o.Message != "pending" {
+		t.Errorf("waiting: got %+v, %v, want the pending outcome", o, err)
+	}
+}
+
+// What is asked about a call is the caller's own, who goes on with it after the wait.
+func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
+	w := newWorld(t, quarantines)
+	g, c := w.remote(), call(t, "write", `{"n":1}`)
+	first, err := g.CheckAhead(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked, answered atomic.Int64
+	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: 2 * patience / 5, Still: func() error {
+		asked.Add(1)
+		time.Sleep(patience / 2)
+		answered.Add(1)
+		return nil
+	}})
+	if err != nil || o.Word != approval.WordPending {
+		t.Fatalf("got %+v, %v", o, err)
+	}
+	if n := asked.Load(); n != answered.Load() {
+		t.Errorf("the wait has ended, and of %d times that it asked it does not know one answer", n)
+	}
+}
+
+func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
+	w := newWorld(t, quarantines)
+	c := call(t, "write", `{"n":1}`)
+	var wg sync.WaitGroup
+	var ran, used atomic.Int64
+	for range 8 {
+		g := w.remote()
+		first, err := g.CheckAhead(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case o.Word == approval.WordApproved:
+				ran.Add(1)
+			case o.Word == approval.WordDenied && o.ReasonCode == "already_used":
+				used.Add(1)
+			default:
+				t.Errorf("got %+v", o)
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond)
+	w.decide(w.pending(1)[0].ID, true, "")
+	wg.Wait()
+	if ran.Load() != 1 || used.Load() != 7 {
+		t.Errorf("%d ran and %d were told that it was used, want 1 and 7", ran.Load(), used.Load())
+	}
+}
+
+func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*world, context.CancelFunc, *atomic.Bool, chan struct{})
+		want string
+	}{
+		{"the program stops", func(_ *world, _ context.CancelFunc, _ *atomic.Bool, stop chan struct{}) { close(stop) }, "pending <nil>"},
+		{"the server has gone", func(_ *world, _ context.CancelFunc, lost *atomic.Bool, _ chan struct{}) { lost.Store(true) }, " the server has gone"},
+		{"the client has gone", func(_ *world, cancel context.CancelFunc, _ *atomic.Bool, _ chan struct{}) { cancel() }, " store_unavailable: the call was given up"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quarantines)
+			g, c := w.remote(), call(t, "write", `{"n":1}`)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			first, err := g.CheckAhead(ctx, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var lost atomic.Bool
+			stop := make(chan struct{})
+			time.AfterFunc(200*time.Millisecond, func() { tt.end(w, cancel, &lost, stop) })
+			o, err := g.Wait(ctx, c, first, approval.WaitOptions{For: time.Minute, Stop: stop, Still: func() error {
+				if lost.Load() {
+					return errors.New("the server has gone")
+				}
+				return nil
+			}})
+			if got := fmt.Sprintf("%s %v", o.Word, err); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			time.Sleep(100 * time.Millisecond) // until the gate has seen that the connection is gone
+			w.decide(first.Request.ID, true, "")
+			time.Sleep(100 * time.Millisecond)
+			if !w.request(first.Request.ID).ConsumedAt.IsZero() {
+				t.Error("the approval was used")
+			}
+			if o, err := g.CheckAhead(t.Context(), c); err != nil || o.Word != approval.WordApproved {
+				t.Errorf("the identical call: got %+v, %v, want it approved", o, err)
+			}
+		})
+	}
+}
+
+// late hands on the answer to a call some time after it has arrived whole.
+type late struct{ arrived chan struct{} }
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r.Clone(context.WithoutCancel(r.Context())))
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/calls" || r.URL.RawQuery == "" {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(b))
+	close(l.arrived)
+	<-r.Context().Done()
+	return resp, err
+}
+
+func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	w := newWorld(t, quarantines)
+	arrived := make(chan struct{})
+	slow, err := client.New(w.url, agentToken, client.WithTransport(late{arrived}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, c := &Gate{Client: slow}, call(t, "write", `{"n":1}`)
+	first, err := g.CheckAhead(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.decide(first.Request.ID, true, "")
+	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute, Still: func() error {
+		select {
+		case <-arrived:
+			return errors.New("the server has gone")
+		default:
+			return nil
+		}
+	}})
+	if o.Word != "" || err == nil || !strings.Contains(err.Error(), "the server has gone. The approval was used up meanwhile") {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	if r := w.request(first.Request.ID); r.ConsumedAt.IsZero() || r.Ran != approval.RanFailed {
+		t.Errorf("used at %s, the outcome is %q, want it used and failed", r.ConsumedAt, r.Ran)
+	}
+}
+
+func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		back, fails  bool
+		want         string
+		renews, asks int64
+	}{
+		{"it comes back", true, false, "allow", 1, 2},
+		{"it does not", false, false, "the gate cannot be reached: ", 1, 2},
+		{"it cannot be started", false, true, "the gate could not be started", 1, 1},
+	} {
+		w := newWorld(t, allowAll)
+		g := w.remote()
+		w.interfere(gone)
+		var renews int64
+		g.Renew = func(context.Context) error {
+			renews++
+			if tt.back {
+				w.interfere(nil)
+			}
+			if tt.fails {
+				return errors.New("the gate could not be started: its configuration has 3 problems")
+			}
+			return nil
+		}
+		o, err := g.CheckAhead(t.Context(), call(t, "write", "{}"))
+		got := string(o.Word)
+		if e, ok := errors.AsType[*approval.Error](err); ok {
+			got += e.Message
+		}
+		if !strings.HasPrefix(got, tt.want) || renews != tt.renews || w.asked.Load() != tt.asks {
+			t.Errorf("%s: got %s (%v) after %d renewals and %d requests\nwant %s, %d, %d", tt.name, got, err, renews, w.asked.Load(), tt.want, tt.renews, tt.asks)
+		}
+	}
+	// What a gate answers, however unhappily, is no reason to start another.
+	w := newWorld(t, quarantines)
+	g := w.remote()
+	g.Renew = func(context.Context) error { t.Error("it was renewed"); return nil }
+	w.interfere(faults["no store"].with)
+	if _, err := g.CheckAhead(t.Context(), call(t, "write", "{}")); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
+	w := newWorld(t, quarantines)
+	g, c := w.remote(), call(t, "write", `{"n":1}`)
+	first, err := g.CheckAhead(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.decide(first.Request.ID, true, "")
+	if _, err := g.CheckAhead(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	w.asked.Store(0)
+	w.interfere(func(rw http.ResponseWriter, r *http.Request) bool {
+		switch w.asked.Load() {
+		case 1:
+			return gone(rw, r)
+		case 2:
+			return faults["no store"].with(rw, r)
+		}
+		return false
+	})
+	r, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RanSucceeded)
+	if err != nil || r.Ran != approval.RanSucceeded || w.request(first.Request.ID).Ran != approval.RanSucceeded {
+		t.Errorf("got %+v, %v", r, err)
+	}
+
+	// It ends with its context, and with what does not pass.
+	w.interfere(gone)
+	brief, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := g.Report(brief, approval.Actor{}, first.Request.ID, approval.RanFailed); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		t.Errorf("got %v", err)
+	}
+	w.asked.Store(0)
+	w.interfere(faults["wrong token"].with)
+	if _, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RanFailed); approval.CodeOf(err) != approval.CodeUnauthorized || w.asked.Load() != 1 {
+		t.Errorf("got %v after %d requests", err, w.asked.Load())
+	}
+}
+
+func TestTheFeedAndOneRequestAreTheAgentsOwn(t *testing.T) {
+	w := newWorld(t, quarantines)
+	g, c := w.remote(), call(t, "write", `{"n":1}`)
+	first, err := g.CheckAhead(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := first.Request.ID
+	if r, err := g.Request(t.Context(), approval.Actor{}, id); err != nil || r.Status != approval.Pending || string(r.Args) != `{"n":1}` || r.Server != "files" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if rs, err := g.Resolved(t.Context(), "", "", 0); err != nil || len(rs) != 0 {
+		t.Errorf("got %+v, %v", rs, err)
+	}
+	if r, err := g.Cancel(t.Context(), approval.Cancellation{RequestID: id, Reason: "not needed"}); err != nil || r.Status != approval.Cancelled || r.ResolveReason != "not needed" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	rs, err := g.Resolved(t.Context(), "", "", 0)
+	if err != nil || len(rs) != 1 {
+		t.Fatalf("got %+v, %v", rs, err)
+	}
+	want(t, "the feed", rs[0].FeedMessage(), w.request(id).FeedMessage())
+	if a, err := g.Ack(t.Context(), "", []string{id, "01K00000000000000000000000"}); err != nil || len(a.Acked) != 1 || len(a.NotFound) != 1 {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	w.interfere(gone)
+	for what, err := range map[string]error{
+		"request":  second(g.Request(t.Context(), approval.Actor{}, id)),
+		"feed":     second(g.Resolved(t.Context(), "", "", 0)),
+		"cancel":   second(g.Cancel(t.Context(), approval.Cancellation{RequestID: id})),
+		"take out": second(g.Ack(t.Context(), "", []string{id})),
+	} {
+		if approval.CodeOf(err) != approval.CodeStoreUnavailable {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
