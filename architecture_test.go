@@ -29,7 +29,7 @@ var arrows = map[string]struct {
 	"locale":                    {[]string{"approval"}, "sentences, and nobody to say them to"},
 	"schema":                    {nil, "SQL files and the code that applies them"},
 	"client":                    {nil, "it speaks the API as an outside program does"},
-	"sandbox":                   {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
+	"emulator":                  {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
 	"store":                     {[]string{"approval", "schema"}, "rows, and no rules"},
 	"store/storetest":           {[]string{"approval"}, "the contract is the domain's, for every store"},
 	"policy":                    {[]string{"approval"}, "a call in, a verdict out"},
@@ -54,16 +54,16 @@ var arrows = map[string]struct {
 	"app": {[]string{"approval", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "config", "mcp/downstream", "mcp/gateway", "heartbeat", "agents/hooks", "listener", "locale", "policy", "rest", "store", "mcp/upstream", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
-	"demo":            {[]string{"app", "client", "config", "sandbox"}, "the program, its stand-ins and an agent, through the front doors"},
+	"demo":            {[]string{"app", "client", "config", "emulator"}, "the program, its stand-ins and an agent, through the front doors"},
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
-	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "agents/hooks", "agents/settings", "locale", "localgate", "sandbox", "setup", "mcp/stdioproxy"}, "flags and tables"},
+	"cmd/countersign": {[]string{"app", "approval", "client", "config", "demo", "agents/hooks", "agents/settings", "locale", "localgate", "emulator", "setup", "mcp/stdioproxy"}, "flags and tables"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
 var outside = map[string][]string{
 	"approval": {"github.com/go-json-experiment/json/jsontext", "github.com/oklog/ulid/v2"},
-	"sandbox":  {"github.com/gorilla/websocket", "github.com/rivo/uniseg"},
+	"emulator": {"github.com/gorilla/websocket", "github.com/rivo/uniseg"},
 }
 
 type pkg struct {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 func TestACallATapInLINEAndBack(t *testing.T) {
@@ -55,7 +55,7 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	id := w.expect(transfer(3000), client.Pending).ApprovalID
 	w.slackCard(id)
 	w.denySlack("ken", id, "")
-	var card sandbox.SlackMessage
+	var card emulator.SlackMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool { card = w.slackCard(id); return len(card.Edits) > 0 }); err != nil {
 		t.Fatal("never edited")
 	}
@@ -129,7 +129,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	id := w.expect(transfer(2200), client.Pending).ApprovalID
 	w.lineCard(id, 1)
 	w.slackCard(id)
-	post := func(p sandbox.LINEPost) int {
+	post := func(p emulator.LINEPost) int {
 		t.Helper()
 		d, err := w.chat.PostLINE(w.ctx, p)
 		if err != nil {
@@ -137,7 +137,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 		}
 		return d.Status
 	}
-	event := func(person string) sandbox.Object {
+	event := func(person string) emulator.Object {
 		t.Helper()
 		e, err := w.chat.LINEPostback(person, "action=approve&id="+id)
 		if err != nil {
@@ -145,14 +145,14 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 		}
 		return e
 	}
-	if s := post(sandbox.LINEPost{Events: []sandbox.Object{event("hana")}, Secret: "not the channel's secret"}); s != 401 {
+	if s := post(emulator.LINEPost{Events: []emulator.Object{event("hana")}, Secret: "not the channel's secret"}); s != 401 {
 		t.Errorf("forged: %d", s)
 	}
-	if s := post(sandbox.LINEPost{Events: []sandbox.Object{event(sandbox.StrangerName)}}); s != 200 {
+	if s := post(emulator.LINEPost{Events: []emulator.Object{event(emulator.StrangerName)}}); s != 200 {
 		t.Errorf("stranger: %d", s)
 	}
 	if err := w.chat.WaitFor(w.ctx, func() bool {
-		for _, m := range w.chat.LINEChat(sandbox.StrangerName) {
+		for _, m := range w.chat.LINEChat(emulator.StrangerName) {
 			if m.Text == "You may not decide this request." {
 				return true
 			}
@@ -161,20 +161,20 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	}); err != nil {
 		t.Error("the stranger was not told")
 	}
-	post(sandbox.LINEPost{Events: []sandbox.Object{event("hana")}, Destination: strangerID})
-	post(sandbox.LINEPost{Events: []sandbox.Object{event("hana").With("mode", "standby")}})
-	post(sandbox.LINEPost{Events: []sandbox.Object{event("hana").With("timestamp", sandbox.LINETime(time.Now().Add(-25*time.Hour)))}})
-	post(sandbox.LINEPost{Events: []sandbox.Object{event("hana").With("timestamp", sandbox.LINETime(time.Now().Add(-time.Minute)))}})
-	post(sandbox.LINEPost{Events: []sandbox.Object{event("hana").With("source.type", "group")}})
+	post(emulator.LINEPost{Events: []emulator.Object{event("hana")}, Destination: strangerID})
+	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("mode", "standby")}})
+	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("timestamp", emulator.LINETime(time.Now().Add(-25*time.Hour)))}})
+	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("timestamp", emulator.LINETime(time.Now().Add(-time.Minute)))}})
+	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("source.type", "group")}})
 
-	slack := func(p sandbox.SlackPost, want int) {
+	slack := func(p emulator.SlackPost, want int) {
 		t.Helper()
 		d, err := w.chat.PostSlack(w.ctx, p)
 		if err != nil || d.Status != want {
 			t.Errorf("%v, %d, want %d", err, d.Status, want)
 		}
 	}
-	press := func(person string) sandbox.Object {
+	press := func(person string) emulator.Object {
 		t.Helper()
 		card := w.slackCard(id)
 		p, err := w.chat.SlackBlockActions(person, card.Channel, card.TS, "approve", id)
@@ -183,11 +183,11 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 		}
 		return p
 	}
-	slack(sandbox.SlackPost{Payload: press("hana"), Timestamp: time.Now().Add(-6 * time.Minute)}, 401)
-	slack(sandbox.SlackPost{Payload: press("hana"), Secret: "not the signing secret"}, 401)
-	slack(sandbox.SlackPost{Payload: press("hana").With("team.id", "T0OTHER")}, 200)
-	slack(sandbox.SlackPost{Payload: press(sandbox.StrangerName)}, 200)
-	slack(sandbox.SlackPost{Payload: press("hana").With("user.team_id", "T0OTHER")}, 200)
+	slack(emulator.SlackPost{Payload: press("hana"), Timestamp: time.Now().Add(-6 * time.Minute)}, 401)
+	slack(emulator.SlackPost{Payload: press("hana"), Secret: "not the signing secret"}, 401)
+	slack(emulator.SlackPost{Payload: press("hana").With("team.id", "T0OTHER")}, 200)
+	slack(emulator.SlackPost{Payload: press(emulator.StrangerName)}, 200)
+	slack(emulator.SlackPost{Payload: press("hana").With("user.team_id", "T0OTHER")}, 200)
 
 	if r := w.status(id); r.Status != "pending" {
 		t.Fatalf("after all of that it is %s by %s", r.Status, r.ResolvedBy)
@@ -255,7 +255,7 @@ func TestTypedWordsInSlack(t *testing.T) {
 	w.slackCard(id)
 	w.ok(w.chat.TypeSlack(w.ctx, "hana", "yes", ""))
 	dm := w.chat.DM("hana")
-	var card sandbox.SlackMessage
+	var card emulator.SlackMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool {
 		for _, m := range w.chat.SlackMessages(dm) {
 			if strings.Contains(string(m.Blocks), id) {
@@ -345,23 +345,23 @@ func TestTheOutboxKeepsItsPromises(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		fault  sandbox.Fault
+		fault  emulator.Fault
 		times  int
 		status string
 		reason string
 		cards  int
 	}{
-		{"500 is tried again", sandbox.ServerError(), 1, "sent", "", 1},
-		{"a lost answer is tried again with the same key and shown once", sandbox.LostResponse(), 1, "sent", "", 1},
-		{"a refused connection is tried again", sandbox.ConnectionClosed(), 2, "sent", "", 1},
-		{"garbage is an unknown outcome", sandbox.Garbage(), 1, "sent", "", 1},
-		{"the monthly limit is final", sandbox.MonthlyLimit(), 1, "failed", "monthly_limit", 0},
-		{"enough is enough", sandbox.ServerError(), 4, "failed", "unavailable", 0},
+		{"500 is tried again", emulator.ServerError(), 1, "sent", "", 1},
+		{"a lost answer is tried again with the same key and shown once", emulator.LostResponse(), 1, "sent", "", 1},
+		{"a refused connection is tried again", emulator.ConnectionClosed(), 2, "sent", "", 1},
+		{"garbage is an unknown outcome", emulator.Garbage(), 1, "sent", "", 1},
+		{"the monthly limit is final", emulator.MonthlyLimit(), 1, "failed", "monthly_limit", 0},
+		{"enough is enough", emulator.ServerError(), 4, "failed", "unavailable", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.chat.Fail(sandbox.LINEPush, tt.times, tt.fault)
+			w.chat.Fail(emulator.LINEPush, tt.times, tt.fault)
 			id := w.expect(transfer(2600), client.Pending).ApprovalID
 			w.eventually("the row is "+tt.status, func() bool { return line(w, id).Status == tt.status })
 			n := line(w, id)
@@ -369,7 +369,7 @@ func TestTheOutboxKeepsItsPromises(t *testing.T) {
 				t.Errorf("error %q, %d cards", n.Error, cards(w, id))
 			}
 			bodies, keys := map[string]bool{}, map[string]bool{}
-			for _, c := range w.chat.Calls(sandbox.LINEPush) {
+			for _, c := range w.chat.Calls(emulator.LINEPush) {
 				if strings.Contains(string(c.Body), id) {
 					bodies[string(c.Body)], keys[c.Header.Get("X-Line-Retry-Key")] = true, true
 				}
@@ -417,7 +417,7 @@ func TestRule7_ARestartGoesOnWhereItWas(t *testing.T) {
 	w := newWorld(t)
 	pending := w.expect(transfer(2800), client.Pending).ApprovalID
 	w.lineCard(pending, 1)
-	w.chat.Fail(sandbox.LINEPush, -1, sandbox.ServerError())
+	w.chat.Fail(emulator.LINEPush, -1, emulator.ServerError())
 	unsent := w.expect(transfer(2801), client.Pending).ApprovalID
 	w.eventually("a try", func() bool {
 		ns := w.notifications(client.NotificationQuery{ApprovalID: unsent, Channel: "line"})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 // machine is a machine whose clock is set, and on which more time passes than the test takes.
@@ -126,7 +126,7 @@ func TestRule7_HowLongAPressMayTakeIsNoClocksMatter(t *testing.T) {
 		w.lineCard(id, 1)
 		before := w.taps()
 		armed.Store(true)
-		held := make(chan sandbox.Delivery, 1)
+		held := make(chan emulator.Delivery, 1)
 		go func() {
 			d, _ := w.chat.TapLINE(w.ctx, "hana", "", "action=approve&id="+id)
 			held <- d

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 var (
@@ -17,7 +17,7 @@ var (
 
 // In LINE.
 
-func (d *dialogue) tapsLINE(person, id, verb string) sandbox.Delivery {
+func (d *dialogue) tapsLINE(person, id, verb string) emulator.Delivery {
 	d.t.Helper()
 	d.act(person, "taps "+verb)
 	got := d.ok(d.chat.TapLINE(d.ctx, person, "", "action="+verb+"&id="+id))

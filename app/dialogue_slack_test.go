@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 // In Slack.
@@ -18,7 +18,7 @@ import (
 const approvals = "C0APPROVALS"
 
 // presses presses a button of a card; an empty value means whichever request.
-func (d *dialogue) presses(person, action, id string) sandbox.Delivery {
+func (d *dialogue) presses(person, action, id string) emulator.Delivery {
 	d.t.Helper()
 	what := "presses " + action
 	if id != "" {
@@ -29,7 +29,7 @@ func (d *dialogue) presses(person, action, id string) sandbox.Delivery {
 }
 
 // submits fills in the dialog that somebody sees, and tells what becomes of it.
-func (d *dialogue) submits(person, reason string) sandbox.Delivery {
+func (d *dialogue) submits(person, reason string) emulator.Delivery {
 	d.t.Helper()
 	d.act(person, "submits the dialog with the reason: "+reason)
 	got := d.ok(d.chat.SubmitView(d.ctx, person, "", typedReason(reason)))
@@ -38,7 +38,7 @@ func (d *dialogue) submits(person, reason string) sandbox.Delivery {
 }
 
 // again delivers the same thing once more, which must change nothing.
-func (d *dialogue) again(got sandbox.Delivery) {
+func (d *dialogue) again(got emulator.Delivery) {
 	d.t.Helper()
 	d.act("Slack", "delivers the same once more")
 	if again := d.ok(d.chat.Resend(d.ctx, got)); len(again.Body) != 0 {
@@ -115,7 +115,7 @@ func TestDialogueSlackLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.ok(d.chat.PostSlack(d.ctx, sandbox.SlackPost{Payload: p}))
+	d.ok(d.chat.PostSlack(d.ctx, emulator.SlackPost{Payload: p}))
 	d.slack(approvals, 1)
 	d.calls(closing)
 	card = d.slack(approvals, 1)[0]
@@ -184,7 +184,7 @@ func TestDialogueSlackBatch(t *testing.T) {
 }
 
 // lastApprove is what the last Approve on a card names: the batch, where it shows several.
-func lastApprove(t *testing.T, card sandbox.SlackMessage) string {
+func lastApprove(t *testing.T, card emulator.SlackMessage) string {
 	t.Helper()
 	var blocks []struct {
 		Elements []struct {
@@ -210,7 +210,7 @@ func TestDialogueSlackNoDialog(t *testing.T) {
 	d := startDialogue(t, "Where no dialog can be opened Deny denies without a reason, unless one is required; and a press that comes twice still counts once.", peopleSlack, channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
-	d.chat.Fail(sandbox.SlackViewsOpen, 1, sandbox.SlackError("expired_trigger_id"))
+	d.chat.Fail(emulator.SlackViewsOpen, 1, emulator.SlackError("expired_trigger_id"))
 	press := d.presses("ken", "deny", "")
 	d.dialog("ken")
 	d.slack(approvals, 1)
@@ -219,7 +219,7 @@ func TestDialogueSlackNoDialog(t *testing.T) {
 	d.hearsBack(1)
 	id := d.calls(closing)
 	d.slack(approvals, 1)
-	d.chat.Fail(sandbox.SlackViewsOpen, 1, sandbox.SlackError("internal_error"))
+	d.chat.Fail(emulator.SlackViewsOpen, 1, emulator.SlackError("internal_error"))
 	press = d.presses("ken", "deny", "")
 	d.dialog("ken")
 	d.slack(approvals, 1)
@@ -330,7 +330,7 @@ func TestDialogueSlackHome(t *testing.T) {
 func TestDialogueSlackOutsider(t *testing.T) {
 	shared := strings.Replace(channelsSlack, "api_url", "allow_shared: true, api_url", 1)
 	d := startDialogue(t, "Somebody of another organisation, in a channel that is shared with it, decides nothing.", peopleSlack, shared)
-	if err := d.chat.ChangeSlackChannel(approvals, func(c *sandbox.Channel) { c.IsExtShared = true }); err != nil {
+	if err := d.chat.ChangeSlackChannel(approvals, func(c *emulator.Channel) { c.IsExtShared = true }); err != nil {
 		t.Fatal(err)
 	}
 	d.calls(payment)
@@ -352,7 +352,7 @@ func TestDialogueSocketMode(t *testing.T) {
 	if _, err := d.chat.WaitSlackSockets(d.ctx, 1); err != nil {
 		t.Fatal("no connection")
 	}
-	over := func(got sandbox.Delivery) {
+	over := func(got emulator.Delivery) {
 		t.Helper()
 		if got.Socket == "" {
 			t.Error("it did not go over the socket")
@@ -367,7 +367,7 @@ func TestDialogueSocketMode(t *testing.T) {
 	d.edit(card)
 	d.hearsBack(1)
 	d.act("Slack", "asks for another connection, and closes the first")
-	if err := d.chat.DisconnectSlackSocket("", sandbox.SocketRefresh); err != nil {
+	if err := d.chat.DisconnectSlackSocket("", emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.chat.WaitSlackSockets(d.ctx, 1); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew")
@@ -95,12 +95,12 @@ func startDialogue(t *testing.T, title, people, channels string) *dialogue {
 		env[k] = v
 	}
 	d.world = &world{t: t, ctx: ctx, dir: t.TempDir(), log: &logBuffer{}, env: env, now: d.clock}
-	chat, err := sandbox.New(sandbox.Config{
+	chat, err := emulator.New(emulator.Config{
 		Now:  d.clock,
-		LINE: sandbox.LINEConfig{ChannelSecret: env["LINE_SECRET"], ChannelAccessToken: env["LINE_TOKEN"], BotUserID: botLINE},
-		Slack: sandbox.SlackConfig{BotToken: env["SLACK_TOKEN"], SigningSecret: env["SLACK_SECRET"], AppToken: env["SLACK_APP_TOKEN"], TeamID: "T0TEAM", AppID: "A0APP",
-			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
-		People: []sandbox.Person{
+		LINE: emulator.LINEConfig{ChannelSecret: env["LINE_SECRET"], ChannelAccessToken: env["LINE_TOKEN"], BotUserID: botLINE},
+		Slack: emulator.SlackConfig{BotToken: env["SLACK_TOKEN"], SigningSecret: env["SLACK_SECRET"], AppToken: env["SLACK_APP_TOKEN"], TeamID: "T0TEAM", AppID: "A0APP",
+			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		People: []emulator.Person{
 			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ken", Slack: "U03KEN"}, {Name: "mai", Slack: "U04MAI"},
 			{Name: "noi", LINE: strangerID, Slack: "U0STRANGER", Stranger: true},
 			{Name: "rex", Slack: "U03KEN0", SlackTeam: "T0OTHER", Stranger: true},
@@ -210,7 +210,7 @@ func (d *dialogue) hearsBack(n int) {
 }
 
 // line waits for the next n messages of the bot to somebody in LINE.
-func (d *dialogue) line(person string, n int) []sandbox.LINEMessage {
+func (d *dialogue) line(person string, n int) []emulator.LINEMessage {
 	d.t.Helper()
 	sent, err := d.chat.WaitLINE(d.ctx, person, d.heard["line/"+person]+n)
 	if err != nil {
@@ -232,9 +232,9 @@ func (d *dialogue) line(person string, n int) []sandbox.LINEMessage {
 }
 
 // slack waits for the next n messages in a Slack channel, or in somebody's direct messages with the bot.
-func (d *dialogue) slack(channel string, n int) []sandbox.SlackMessage {
+func (d *dialogue) slack(channel string, n int) []emulator.SlackMessage {
 	d.t.Helper()
-	var sent []sandbox.SlackMessage
+	var sent []emulator.SlackMessage
 	if err := d.chat.WaitFor(d.ctx, func() bool {
 		sent = nil
 		for _, m := range d.chat.SlackMessages(channel) {
@@ -262,10 +262,10 @@ func (d *dialogue) slack(channel string, n int) []sandbox.SlackMessage {
 }
 
 // edit waits until a Slack message says something else.
-func (d *dialogue) edit(m sandbox.SlackMessage) {
+func (d *dialogue) edit(m emulator.SlackMessage) {
 	d.t.Helper()
 	key := m.Channel + m.TS
-	var now sandbox.SlackMessage
+	var now emulator.SlackMessage
 	if err := d.chat.WaitFor(d.ctx, func() bool {
 		now, _ = d.chat.SlackMessage(m.Channel, m.TS)
 		return len(now.Edits) > d.edited[key]
@@ -339,7 +339,7 @@ func (d *dialogue) done(name string) {
 			}
 			continue
 		}
-		sent := slices.DeleteFunc(d.chat.SlackMessages(chat), func(m sandbox.SlackMessage) bool { return !m.FromBot })
+		sent := slices.DeleteFunc(d.chat.SlackMessages(chat), func(m emulator.SlackMessage) bool { return !m.FromBot })
 		if len(sent) != n {
 			d.t.Errorf("%d messages in %s are in the transcript, of %d", n, chat, len(sent))
 		}
@@ -379,7 +379,7 @@ func message(text string, blocks json.RawMessage) string {
 var plain = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 
 // view is a dialog or a Home tab as it is read.
-func view(v sandbox.SlackView) string {
+func view(v emulator.SlackView) string {
 	lines := words(v.JSON)
 	for block, text := range v.Errors {
 		lines = append(lines, "! "+block+": "+text)

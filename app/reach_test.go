@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 // hanaByAll has hana reached on LINE, else in Slack, else at her own address.
@@ -105,7 +105,7 @@ func TestAQuotaThatComesTooLateIsNotTheNewAccounts(t *testing.T) {
 	w := newWorld(t)
 	w.chat.SetLINEQuota(200)
 	w.chat.SetLINEUsage(200)
-	hold := w.chat.HoldAnswer(sandbox.LINEConsumption)
+	hold := w.chat.HoldAnswer(emulator.LINEConsumption)
 	defer hold.Release()
 	if err := w.app.Reload(w.ctx); err != nil { // reads the quota
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestAQuotaThatComesTooLateIsNotTheNewAccounts(t *testing.T) {
 	if err := hold.Wait(w.ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	w.chat.Fail(sandbox.LINEQuota, -1, sandbox.ServerError())
+	w.chat.Fail(emulator.LINEQuota, -1, emulator.ServerError())
 	w.env["LINE_SECRET"] = "another-channel-secret-0123456789"
 	if err := w.app.Reload(w.ctx); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
 	w := newWorld(t,
 		replacing("slack: U03KEN", "slack: U03KEN, channels: [slack]"),
 		replacing("notify: [hana]", "notify: []"), replacing("channel: C0APPROVALS, ", ""))
-	w.chat.Fail(sandbox.SlackPostMessage, 1, sandbox.Answer(200, nil, `{"ok":false,"error":"user_not_found"}`))
+	w.chat.Fail(emulator.SlackPostMessage, 1, emulator.Answer(200, nil, `{"ok":false,"error":"user_not_found"}`))
 	id := w.expect(transfer(2000), client.Pending).ApprovalID
 	w.eventually("an admin has the card", func() bool { return w.cards(id) == "slack:failed line:sent" })
 	if !strings.Contains(w.log.String(), "it goes to the admins") {
@@ -187,7 +187,7 @@ func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
 
 func TestARefusedTokenMovesNewCardsToTheNextChannel(t *testing.T) {
 	w := newWorld(t, hanaByAll()...)
-	w.chat.Fail(sandbox.LINEPush, 1, sandbox.Answer(401, map[string]string{"Content-Type": "application/json"}, `{"message":"Authentication failed."}`))
+	w.chat.Fail(emulator.LINEPush, 1, emulator.Answer(401, map[string]string{"Content-Type": "application/json"}, `{"message":"Authentication failed."}`))
 	first := w.expect(transfer(2000), client.Pending).ApprovalID
 	w.eventually("LINE is paused", func() bool { return strings.Contains(w.get("/readyz"), "the channel line is paused") })
 	second := w.expect(transfer(3000), client.Pending).ApprovalID

@@ -19,7 +19,7 @@ import (
 	"countersign/app"
 	"countersign/client"
 	"countersign/config"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 func TestMain(m *testing.M) {
@@ -80,7 +80,7 @@ type world struct {
 	dir  string
 	path string // of the configuration
 	env  map[string]string
-	chat *sandbox.Sandbox
+	chat *emulator.Emulator
 	app  *app.App
 	bot  *client.Client
 	hana *client.Client
@@ -112,16 +112,16 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-func newChat(t testing.TB) *sandbox.Sandbox {
+func newChat(t testing.TB) *emulator.Emulator {
 	t.Helper()
-	chat, err := sandbox.New(sandbox.Config{
-		LINE: sandbox.LINEConfig{ChannelSecret: secrets["LINE_SECRET"], ChannelAccessToken: secrets["LINE_TOKEN"], BotUserID: botLINE},
-		Slack: sandbox.SlackConfig{BotToken: secrets["SLACK_TOKEN"], SigningSecret: secrets["SLACK_SECRET"], TeamID: "T0TEAM", AppID: "A0APP",
-			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+	chat, err := emulator.New(emulator.Config{
+		LINE: emulator.LINEConfig{ChannelSecret: secrets["LINE_SECRET"], ChannelAccessToken: secrets["LINE_TOKEN"], BotUserID: botLINE},
+		Slack: emulator.SlackConfig{BotToken: secrets["SLACK_TOKEN"], SigningSecret: secrets["SLACK_SECRET"], TeamID: "T0TEAM", AppID: "A0APP",
+			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
 		WebhookSecret: secrets["HOOK_SECRET"],
-		People: []sandbox.Person{
+		People: []emulator.Person{
 			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ken", Slack: "U03KEN"},
-			{Name: sandbox.StrangerName, LINE: strangerID, Slack: "U0STRANGER", Stranger: true},
+			{Name: emulator.StrangerName, LINE: strangerID, Slack: "U0STRANGER", Stranger: true},
 		},
 	})
 	if err != nil {
@@ -286,9 +286,9 @@ func (w *world) expect(c client.Call, want client.Word) client.Answer {
 }
 
 // lineCard waits for hana's n-th LINE message with this text in it.
-func (w *world) lineCard(text string, n int) sandbox.LINEMessage {
+func (w *world) lineCard(text string, n int) emulator.LINEMessage {
 	w.t.Helper()
-	var found sandbox.LINEMessage
+	var found emulator.LINEMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool {
 		left := n
 		for _, m := range w.chat.LINEChat("hana") {
@@ -306,9 +306,9 @@ func (w *world) lineCard(text string, n int) sandbox.LINEMessage {
 	return found
 }
 
-func (w *world) slackCard(text string) sandbox.SlackMessage {
+func (w *world) slackCard(text string) emulator.SlackMessage {
 	w.t.Helper()
-	var found sandbox.SlackMessage
+	var found emulator.SlackMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool {
 		for _, m := range w.chat.SlackMessages("C0APPROVALS") {
 			if m.Ephemeral == "" && strings.Contains(string(m.Blocks), text) {
@@ -324,18 +324,18 @@ func (w *world) slackCard(text string) sandbox.SlackMessage {
 }
 
 // tapLINE presses a button of hana's, once its card is there.
-func (w *world) tapLINE(person, id, verb string) sandbox.Delivery {
+func (w *world) tapLINE(person, id, verb string) emulator.Delivery {
 	w.t.Helper()
 	w.lineCard(id, 1)
 	return w.ok(w.chat.TapLINE(w.ctx, person, "", "action="+verb+"&id="+id))
 }
 
-func (w *world) tapSlack(person, id, verb string) sandbox.Delivery {
+func (w *world) tapSlack(person, id, verb string) emulator.Delivery {
 	w.t.Helper()
 	return w.ok(w.chat.TapSlack(w.ctx, person, "C0APPROVALS", "", verb, id))
 }
 
-func (w *world) ok(d sandbox.Delivery, err error) sandbox.Delivery {
+func (w *world) ok(d emulator.Delivery, err error) emulator.Delivery {
 	w.t.Helper()
 	if err != nil || !d.OK() {
 		w.t.Fatalf("webhook: %v, answered %d %s", err, d.Status, d.Body)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 // task is one thing the agent wants to get done.
@@ -27,7 +27,7 @@ type task struct {
 type agent struct {
 	gate    *client.Client
 	shop    *workshop
-	tell    func(sandbox.Entry) // what it thinks, asks, is told and does
+	tell    func(emulator.Entry) // what it thinks, asks, is told and does
 	pace    time.Duration
 	session string
 
@@ -54,7 +54,7 @@ const archiveToken = "demo-token-that-opens-nothing"
 // say tells the page, and whoever reads the output, what happens in this turn; they need no secrets.
 func (a *agent) say(kind, word, format string, args ...any) {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), archiveToken, "…")
-	a.tell(sandbox.Entry{Turn: a.turns, Kind: kind, Word: word, Text: strings.TrimRight(text, "\n")})
+	a.tell(emulator.Entry{Turn: a.turns, Kind: kind, Word: word, Text: strings.TrimRight(text, "\n")})
 }
 
 // plan is one round of work; n makes each round's amounts its own, so that no round's calls are

@@ -16,7 +16,7 @@ import (
 	"countersign/app"
 	"countersign/client"
 	"countersign/config"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 //go:embed countersign.yaml
@@ -37,7 +37,7 @@ type Options struct {
 
 // Demo is a running demo.
 type Demo struct {
-	Chat       *sandbox.Sandbox
+	Chat       *emulator.Emulator
 	URL        string // of the gate
 	AdminToken string // of hana
 	AgentToken string
@@ -111,16 +111,16 @@ func Run(ctx context.Context, o Options) (err error) {
 	return runAgent(ctx, o, d)
 }
 
-func newChat(secrets map[string]string) (*sandbox.Sandbox, error) {
-	return sandbox.New(sandbox.Config{
-		LINE: sandbox.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"], BotUserID: botLINE, BotName: "Countersign"},
-		Slack: sandbox.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"], TeamID: team, TeamName: "Demo", AppID: slackApp,
-			BotID: "B0COUNTERSIGN", BotUserID: "U0COUNTERSIGN", BotName: "Countersign", Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
-		Panels: []sandbox.Panel{{Title: "What the agent sees", Stream: "agent"}},
-		People: []sandbox.Person{
+func newChat(secrets map[string]string) (*emulator.Emulator, error) {
+	return emulator.New(emulator.Config{
+		LINE: emulator.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"], BotUserID: botLINE, BotName: "Countersign"},
+		Slack: emulator.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"], TeamID: team, TeamName: "Demo", AppID: slackApp,
+			BotID: "B0COUNTERSIGN", BotUserID: "U0COUNTERSIGN", BotName: "Countersign", Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		Panels: []emulator.Panel{{Title: "What the agent sees", Stream: "agent"}},
+		People: []emulator.Person{
 			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"},
 			{Name: "ken", Slack: "U03KEN"},
-			{Name: sandbox.StrangerName, LINE: strangerLINE, Slack: "U0STRANGER", Stranger: true},
+			{Name: emulator.StrangerName, LINE: strangerLINE, Slack: "U0STRANGER", Stranger: true},
 		},
 	})
 }
@@ -136,7 +136,7 @@ func listenFirst(start func(addr string) error, wanted, usual string) error {
 	return start("127.0.0.1:0")
 }
 
-func startGate(ctx context.Context, o Options, chat *sandbox.Sandbox, secrets map[string]string) (*app.App, error) {
+func startGate(ctx context.Context, o Options, chat *emulator.Emulator, secrets map[string]string) (*app.App, error) {
 	path := filepath.Join(o.Dir, "countersign.yaml")
 	if err := os.WriteFile(path, configuration, 0o600); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 		return err
 	}
 	defer c.Close()
-	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{}, tell: func(e sandbox.Entry) {
+	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{}, tell: func(e emulator.Entry) {
 		d.Chat.Tell("agent", e)
 		word := e.Word
 		if word != "" {

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -98,7 +98,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 			t.Fatalf("no card of %s in LINE", id)
 		}
 	}
-	tap := func(err error, del sandbox.Delivery) {
+	tap := func(err error, del emulator.Delivery) {
 		t.Helper()
 		if err != nil || !del.OK() {
 			t.Fatalf("tap: %v, answered %d %s", err, del.Status, del.Body)
@@ -107,7 +107,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 
 	transfer := pending("transfer_credits")
 	card(transfer.ID)
-	del, err := d.Chat.TapLINE(ctx, sandbox.StrangerName, "", "action=approve&id="+transfer.ID)
+	del, err := d.Chat.TapLINE(ctx, emulator.StrangerName, "", "action=approve&id="+transfer.ID)
 	if err == nil && del.OK() {
 		t.Log("the stranger has no such card to tap, yet could")
 	}
@@ -201,7 +201,7 @@ func TestToolsStayInTheirFolder(t *testing.T) {
 }
 
 // onPage waits until the page shows all of these.
-func onPage(t *testing.T, ctx context.Context, chat *sandbox.Sandbox, wants ...string) {
+func onPage(t *testing.T, ctx context.Context, chat *emulator.Emulator, wants ...string) {
 	t.Helper()
 	page := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	state := ""

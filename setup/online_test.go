@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/sandbox"
+	"countersign/emulator"
 	"countersign/setup"
 )
 
@@ -47,7 +47,7 @@ func TestOnlineWhereAllIsWell(t *testing.T) {
 	if len(f.doing) < 8 {
 		t.Errorf("progress was %q", f.doing)
 	}
-	for _, e := range []sandbox.Endpoint{sandbox.LINEPush, sandbox.LINEReply, sandbox.SlackPostMessage, sandbox.SlackSocketLink} {
+	for _, e := range []emulator.Endpoint{emulator.LINEPush, emulator.LINEReply, emulator.SlackPostMessage, emulator.SlackSocketLink} {
 		if calls := w.Calls(e); len(calls) > 0 {
 			t.Errorf("%s was called", e)
 		}
@@ -55,9 +55,9 @@ func TestOnlineWhereAllIsWell(t *testing.T) {
 }
 
 func TestOnlineFindings(t *testing.T) {
-	without := func(scopes ...string) func(*sandbox.Config) {
+	without := func(scopes ...string) func(*emulator.Config) {
 		all := []string{"chat:write", "channels:read", "groups:read", "im:history", "app_mentions:read", "commands"}
-		return func(c *sandbox.Config) {
+		return func(c *emulator.Config) {
 			c.Slack.Scopes = []string{}
 			for _, s := range all {
 				if !strings.Contains(strings.Join(scopes, " "), s) {
@@ -73,14 +73,14 @@ func TestOnlineFindings(t *testing.T) {
 	const socket = `
   slack: {bot_token: "${SLACK_BOT_TOKEN}", app_token: "${SLACK_APP_TOKEN}", channel: C0APPROVALS, api_url: "SLACK"}`
 	const ken = `  - {name: ken, roles: [approver], line: ` + kenLINE + `, token: "${KEN_TOKEN}"}`
-	change := func(do func(*sandbox.Channel)) func(*world) {
+	change := func(do func(*emulator.Channel)) func(*world) {
 		return func(w *world) {
 			if err := w.ChangeSlackChannel("C0APPROVALS", do); err != nil {
 				panic(err)
 			}
 		}
 	}
-	fail := func(e sandbox.Endpoint, f sandbox.Fault) func(*world) { return func(w *world) { w.Fail(e, -1, f) } }
+	fail := func(e emulator.Endpoint, f emulator.Fault) func(*world) { return func(w *world) { w.Fail(e, -1, f) } }
 
 	for _, tt := range []struct {
 		name        string
@@ -92,26 +92,26 @@ func TestOnlineFindings(t *testing.T) {
 	}{
 		{"no channel", plan{channels: " {}"}, nil, setup.Warning, "gate", "no channel is configured", "countersign init"},
 
-		{"LINE's token", plan{}, fail(sandbox.LINEInfo, sandbox.Unauthorized()), setup.Problem, "line", "who the bot is: bad_token (HTTP 401)", "issue a channel access token"},
-		{"LINE is away", plan{}, fail(sandbox.LINEInfo, sandbox.ServerError()), setup.Problem, "line", "unavailable", "way to the network"},
-		{"LINE limits", plan{}, fail(sandbox.LINEQuota, sandbox.RateLimited(0)), setup.Problem, "line", "how many messages are left: rate_limited", "wait a minute"},
-		{"LINE says nonsense", plan{}, fail(sandbox.LINEInfo, sandbox.EmptyObject()), setup.Problem, "line", "broken_answer", "look at api_url"},
+		{"LINE's token", plan{}, fail(emulator.LINEInfo, emulator.Unauthorized()), setup.Problem, "line", "who the bot is: bad_token (HTTP 401)", "issue a channel access token"},
+		{"LINE is away", plan{}, fail(emulator.LINEInfo, emulator.ServerError()), setup.Problem, "line", "unavailable", "way to the network"},
+		{"LINE limits", plan{}, fail(emulator.LINEQuota, emulator.RateLimited(0)), setup.Problem, "line", "how many messages are left: rate_limited", "wait a minute"},
+		{"LINE says nonsense", plan{}, fail(emulator.LINEInfo, emulator.EmptyObject()), setup.Problem, "line", "broken_answer", "look at api_url"},
 		{"no webhook address", plan{}, func(w *world) { w.SetWebhooks("", "") }, setup.Problem, "line", "no webhook address is set", "/webhook/line as the Webhook URL"},
 		{"another webhook address", plan{}, func(w *world) { w.SetWebhooks("http://127.0.0.1:9/x?key=s3cret", "") }, setup.Problem, "line", "to http://127.0.0.1:9/x, and not to http://127.0.0.1:", "/webhook/line as the Webhook URL"},
 		{"no public_url", plan{public: "-"}, nil, setup.Warning, "line", "public_url is not set, so it cannot be compared", "set public_url"},
 		{"webhook off", plan{}, func(w *world) { w.SetLINEWebhookActive(false) }, setup.Problem, "line", `"Use webhook" is off`, "switch it on"},
 		{"LINE's test: not running", plan{}, nil, setup.Problem, "line", "failed: COULD_NOT_CONNECT: Could not connect (HTTP status 0)", "start countersign serve"},
-		{"LINE's test: wrong secret", plan{running: true, sandbox: func(c *sandbox.Config) { c.LINE.ChannelSecret = "another-secret-0123456789" }}, nil, setup.Problem, "line", "ERROR_STATUS_CODE: 401 (HTTP status 401)", "copy the channel secret"},
-		{"LINE's test itself fails", plan{}, fail(sandbox.LINEWebhookTest, sandbox.ServerError()), setup.Problem, "line", "did not test", ""},
+		{"LINE's test: wrong secret", plan{running: true, sandbox: func(c *emulator.Config) { c.LINE.ChannelSecret = "another-secret-0123456789" }}, nil, setup.Problem, "line", "ERROR_STATUS_CODE: 401 (HTTP status 401)", "copy the channel secret"},
+		{"LINE's test itself fails", plan{}, fail(emulator.LINEWebhookTest, emulator.ServerError()), setup.Problem, "line", "did not test", ""},
 		{"quota", plan{}, func(w *world) { w.SetLINEQuota(200); w.SetLINEUsage(159) }, setup.OK, "line", "159 of the month's 200 messages are used", ""},
 		{"quota at 80 %", plan{}, func(w *world) { w.SetLINEQuota(200); w.SetLINEUsage(160) }, setup.Warning, "line", "running out (160 of 200 used)", "larger plan"},
 		{"quota spent", plan{}, func(w *world) { w.SetLINEQuota(200); w.SetLINEUsage(200) }, setup.Problem, "line", "used up (200 of 200)", "second channel"},
 		{"no friend", plan{}, func(w *world) { w.SetBlocked("hana", true) }, setup.Problem, "line", "hana is not a friend of the bot, so LINE drops their cards", "https://line.me/R/ti/p/%40sandbox"},
 		{"no friend, and not told", plan{people: ken}, nil, setup.Warning, "line", "ken is not a friend of the bot", "add the bot as a friend"},
-		{"profile unavailable", plan{}, fail(sandbox.LINEProfile, sandbox.ServerError()), setup.Problem, "line", "whether hana is a friend", ""},
+		{"profile unavailable", plan{}, fail(emulator.LINEProfile, emulator.ServerError()), setup.Problem, "line", "whether hana is a friend", ""},
 
-		{"Slack's token", plan{}, fail(sandbox.SlackAuthTest, sandbox.SlackError("invalid_auth")), setup.Problem, "slack", "who the bot is: bad_token (HTTP 200): invalid_auth", "copy the Bot User OAuth Token"},
-		{"Slack is away", plan{}, fail(sandbox.SlackAuthTest, sandbox.ConnectionClosed()), setup.Problem, "slack", "unavailable", "way to the network"},
+		{"Slack's token", plan{}, fail(emulator.SlackAuthTest, emulator.SlackError("invalid_auth")), setup.Problem, "slack", "who the bot is: bad_token (HTTP 200): invalid_auth", "copy the Bot User OAuth Token"},
+		{"Slack is away", plan{}, fail(emulator.SlackAuthTest, emulator.ConnectionClosed()), setup.Problem, "slack", "unavailable", "way to the network"},
 		{"may not write", plan{sandbox: without("chat:write")}, nil, setup.Problem, "slack", "lacks the scope chat:write, which is for cards", "install the app again"},
 		{"no slash command", plan{sandbox: without("commands")}, nil, setup.Warning, "slack", "lacks the scope commands, which is for the slash command", ""},
 		{"no typed words", plan{sandbox: without("im:history")}, nil, setup.Warning, "slack", "lacks the scope im:history", ""},
@@ -122,19 +122,19 @@ func TestOnlineFindings(t *testing.T) {
 		{"private channel", plan{channels: inChannel("C0PRIVATE")}, nil, setup.OK, "slack", "cards go to #closed, a private channel", ""},
 		{"the other kind's scope", plan{channels: inChannel("C0PRIVATE"), sandbox: without("channels:read")}, nil, setup.OK, "slack", "every scope that is used", ""},
 		{"a conversation of two", plan{channels: inChannel("D0HANA")}, nil, setup.OK, "slack", "the conversation D0HANA", ""},
-		{"archived", plan{}, change(func(c *sandbox.Channel) { c.IsArchived = true }), setup.Problem, "slack", "#approvals is archived", "take it out"},
-		{"not invited", plan{}, change(func(c *sandbox.Channel) { c.BotAbsent = true }), setup.Problem, "slack", "the bot is not in #approvals", "/invite"},
-		{"shared", plan{}, change(func(c *sandbox.Channel) { c.IsExtShared = true }), setup.Problem, "slack", "people of other organisations see #approvals, so no card goes there", "allow_shared"},
-		{"shared, and allowed", plan{channels: slackWith("allow_shared: true")}, change(func(c *sandbox.Channel) { c.IsExtShared = true }), setup.Warning, "slack", "read the arguments of every call", "channel of your own"},
+		{"archived", plan{}, change(func(c *emulator.Channel) { c.IsArchived = true }), setup.Problem, "slack", "#approvals is archived", "take it out"},
+		{"not invited", plan{}, change(func(c *emulator.Channel) { c.BotAbsent = true }), setup.Problem, "slack", "the bot is not in #approvals", "/invite"},
+		{"shared", plan{}, change(func(c *emulator.Channel) { c.IsExtShared = true }), setup.Problem, "slack", "people of other organisations see #approvals, so no card goes there", "allow_shared"},
+		{"shared, and allowed", plan{channels: slackWith("allow_shared: true")}, change(func(c *emulator.Channel) { c.IsExtShared = true }), setup.Warning, "slack", "read the arguments of every call", "channel of your own"},
 		{"no way in", plan{channels: slackOnly, public: "-"}, nil, setup.Warning, "slack", "it is not known how taps come in", "Socket Mode"},
 		{"nothing answers", plan{channels: slackOnly}, nil, setup.Problem, "slack", "nothing answers at http://127.0.0.1:", "start countersign serve"},
 		{"Socket Mode", plan{channels: socket}, nil, setup.OK, "slack", "the app-level token works", ""},
-		{"Socket Mode's token", plan{channels: socket, sandbox: func(c *sandbox.Config) { c.Slack.AppToken = "xapp-another-0123456789" }}, nil, setup.Problem, "slack", "does not take the app-level token: invalid_auth", "connections:write"},
-		{"Socket Mode's scope", plan{channels: socket, sandbox: func(c *sandbox.Config) { c.Slack.AppScopes = []string{} }}, nil, setup.Problem, "slack", "does not take the app-level token: missing_scope", "connections:write"},
-		{"Socket Mode off", plan{channels: socket}, fail(sandbox.SlackConnectionOpen, sandbox.SlackError("link_disabled")), setup.Problem, "slack", "switched off", "switch it on"},
-		{"Socket Mode limited", plan{channels: socket}, fail(sandbox.SlackConnectionOpen, sandbox.RateLimited(0)), setup.Problem, "slack", "ratelimited", "wait a minute"},
-		{"Socket Mode away", plan{channels: socket}, fail(sandbox.SlackConnectionOpen, sandbox.ConnectionClosed()), setup.Problem, "slack", "whether Socket Mode can be used: ", "way to the network"},
-		{"Socket Mode says nonsense", plan{channels: socket}, fail(sandbox.SlackConnectionOpen, sandbox.Garbage()), setup.Problem, "slack", "nothing that is understood", ""},
+		{"Socket Mode's token", plan{channels: socket, sandbox: func(c *emulator.Config) { c.Slack.AppToken = "xapp-another-0123456789" }}, nil, setup.Problem, "slack", "does not take the app-level token: invalid_auth", "connections:write"},
+		{"Socket Mode's scope", plan{channels: socket, sandbox: func(c *emulator.Config) { c.Slack.AppScopes = []string{} }}, nil, setup.Problem, "slack", "does not take the app-level token: missing_scope", "connections:write"},
+		{"Socket Mode off", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.SlackError("link_disabled")), setup.Problem, "slack", "switched off", "switch it on"},
+		{"Socket Mode limited", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.RateLimited(0)), setup.Problem, "slack", "ratelimited", "wait a minute"},
+		{"Socket Mode away", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.ConnectionClosed()), setup.Problem, "slack", "whether Socket Mode can be used: ", "way to the network"},
+		{"Socket Mode says nonsense", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.Garbage()), setup.Problem, "slack", "nothing that is understood", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, tt.plan)
@@ -219,7 +219,7 @@ func TestOnlineWebhooks(t *testing.T) {
 
 func TestOnlineStops(t *testing.T) {
 	w := newWorld(t, plan{})
-	hold := w.Hold(sandbox.LINEInfo)
+	hold := w.Hold(emulator.LINEInfo)
 	defer hold.Release()
 	ctx, cancel := context.WithCancel(t.Context())
 	var f found

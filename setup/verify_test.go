@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/sandbox"
+	"countersign/emulator"
 	"countersign/setup"
 )
 
@@ -75,16 +75,16 @@ var held = []setup.Finding{
 func TestVerifyWithATap(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		tap   func(ctx context.Context, w *world) (sandbox.Delivery, error)
+		tap   func(ctx context.Context, w *world) (emulator.Delivery, error)
 		after []setup.Finding
 	}{
-		{"LINE", func(ctx context.Context, w *world) (sandbox.Delivery, error) {
+		{"LINE", func(ctx context.Context, w *world) (emulator.Delivery, error) {
 			return w.TapLINE(ctx, "hana", "", "Approve")
 		}, []setup.Finding{{"line", setup.OK, "hana approved it by a tap", ""}, {"gate", setup.OK, "the agent is let through by it", ""}}},
-		{"Slack", func(ctx context.Context, w *world) (sandbox.Delivery, error) {
+		{"Slack", func(ctx context.Context, w *world) (emulator.Delivery, error) {
 			return w.TapSlack(ctx, "hana", "C0APPROVALS", "", "approve", "")
 		}, []setup.Finding{{"slack", setup.OK, "hana approved it by a tap", ""}, {"gate", setup.OK, "the agent is let through by it", ""}}},
-		{"LINE, denied", func(ctx context.Context, w *world) (sandbox.Delivery, error) {
+		{"LINE, denied", func(ctx context.Context, w *world) (emulator.Delivery, error) {
 			return w.TapLINE(ctx, "hana", "", "Deny")
 		}, []setup.Finding{{"line", setup.OK, "hana denied it by a tap", ""}}},
 	} {
@@ -234,7 +234,7 @@ func TestVerifyWhereTheTestCallIsNotAskedAbout(t *testing.T) {
 
 func TestVerifyCardsThatDoNotGoOut(t *testing.T) {
 	w := newWorld(t, plan{running: true})
-	w.Fail(sandbox.LINEPush, -1, sandbox.MonthlyLimit())
+	w.Fail(emulator.LINEPush, -1, emulator.MonthlyLimit())
 	var f found
 	if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestVerifyCardsThatDoNotGoOut(t *testing.T) {
 	}
 	w = newWorld(t, plan{running: true, channels: `
   line: {channel_secret: "${LINE_CHANNEL_SECRET}", channel_access_token: "${LINE_CHANNEL_ACCESS_TOKEN}", notify: [hana], api_url: "LINE"}`})
-	w.Fail(sandbox.LINEPush, -1, sandbox.MonthlyLimit())
+	w.Fail(emulator.LINEPush, -1, emulator.MonthlyLimit())
 	f = found{}
 	if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 		t.Fatal(err)
@@ -265,8 +265,8 @@ func TestVerifyCardsThatDoNotGoOut(t *testing.T) {
 
 func TestVerifyWherePlatformsRefuse(t *testing.T) {
 	w := newWorld(t, plan{running: true})
-	w.Fail(sandbox.LINEInfo, -1, sandbox.Unauthorized())
-	w.Fail(sandbox.SlackAuthTest, -1, sandbox.SlackError("invalid_auth"))
+	w.Fail(emulator.LINEInfo, -1, emulator.Unauthorized())
+	w.Fail(emulator.SlackAuthTest, -1, emulator.SlackError("invalid_auth"))
 	var f found
 	if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 		t.Fatal(err)
@@ -323,9 +323,9 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 		v.Webhook = front(t, w.url, func(r *http.Request) {
 			b, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(b))
-			r.Header.Set("X-Line-Signature", sandbox.SignLINE(secrets["LINE_CHANNEL_SECRET"], b))
+			r.Header.Set("X-Line-Signature", emulator.SignLINE(secrets["LINE_CHANNEL_SECRET"], b))
 			now := r.Header.Get("X-Slack-Request-Timestamp")
-			r.Header.Set("X-Slack-Signature", sandbox.SignSlack(secrets["SLACK_SIGNING_SECRET"], now, b))
+			r.Header.Set("X-Slack-Signature", emulator.SignSlack(secrets["SLACK_SIGNING_SECRET"], now, b))
 		}, nil)
 		if err := setup.Verify(t.Context(), v); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 	"countersign/app"
 	"countersign/config"
-	"countersign/sandbox"
+	"countersign/emulator"
 	"countersign/setup"
 )
 
@@ -42,7 +42,7 @@ type plan struct {
 	channels string // in place of the usual ones
 	people   string // more of them
 	policy   string
-	sandbox  func(*sandbox.Config)
+	sandbox  func(*emulator.Config)
 	public   string // public_url; "-": none
 	running  bool   // the gate runs
 }
@@ -53,7 +53,7 @@ const usualChannels = `
 
 // world is the two platforms and, where it runs, the gate.
 type world struct {
-	*sandbox.Sandbox
+	*emulator.Emulator
 	config *config.Config
 	url    string // of the gate
 	gate   *app.App
@@ -61,19 +61,19 @@ type world struct {
 
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
-	c := sandbox.Config{
-		LINE: sandbox.LINEConfig{ChannelSecret: secrets["LINE_CHANNEL_SECRET"], ChannelAccessToken: secrets["LINE_CHANNEL_ACCESS_TOKEN"]},
-		Slack: sandbox.SlackConfig{BotToken: secrets["SLACK_BOT_TOKEN"], AppToken: secrets["SLACK_APP_TOKEN"], SigningSecret: secrets["SLACK_SIGNING_SECRET"],
-			Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}, {ID: "C0HIDDEN", Name: "hidden", IsPrivate: true, BotAbsent: true}, {ID: "C0PRIVATE", Name: "closed", IsPrivate: true}}},
+	c := emulator.Config{
+		LINE: emulator.LINEConfig{ChannelSecret: secrets["LINE_CHANNEL_SECRET"], ChannelAccessToken: secrets["LINE_CHANNEL_ACCESS_TOKEN"]},
+		Slack: emulator.SlackConfig{BotToken: secrets["SLACK_BOT_TOKEN"], AppToken: secrets["SLACK_APP_TOKEN"], SigningSecret: secrets["SLACK_SIGNING_SECRET"],
+			Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}, {ID: "C0HIDDEN", Name: "hidden", IsPrivate: true, BotAbsent: true}, {ID: "C0PRIVATE", Name: "closed", IsPrivate: true}}},
 		WebhookSecret: secrets["WEBHOOK_SECRET"],
-		People:        []sandbox.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
+		People:        []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
 	}
 	if p.sandbox != nil {
 		p.sandbox(&c)
 	}
 	w := &world{}
 	var err error
-	if w.Sandbox, err = sandbox.New(c); err != nil {
+	if w.Emulator, err = emulator.New(c); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Start("127.0.0.1:0"); err != nil {

@@ -17,14 +17,14 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 // socketed is a socket between our handler and Slack's stand-in.
 type socketed struct {
 	*fixture
 	ctx    context.Context
-	chat   *sandbox.Sandbox
+	chat   *emulator.Emulator
 	socket *Socket
 	log    *lines
 	stop   func() // ends Run, and waits for it
@@ -55,20 +55,20 @@ func (l *lines) String() string {
 // appToken is made at run time, as Slack's look.
 var appToken = "xapp-" + strings.Repeat("test-only-", 2)
 
-func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *sandbox.SlackConfig)) *socketed {
+func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *emulator.SlackConfig)) *socketed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	s := &socketed{fixture: newFixture(t), ctx: ctx, log: &lines{}, token: appToken}
-	cfg := sandbox.Config{
-		Slack: sandbox.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: secret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
-			PingInterval: 50 * time.Millisecond, Channels: []sandbox.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
-		People: []sandbox.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
+	cfg := emulator.Config{
+		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: secret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
+			PingInterval: 50 * time.Millisecond, Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		People: []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
 	}
 	for _, change := range slack {
 		change(&cfg.Slack)
 	}
-	chat, err := sandbox.New(cfg)
+	chat, err := emulator.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *s
 }
 
 // connected waits until n sockets are open.
-func (s *socketed) connected(n int) []sandbox.SlackSocket {
+func (s *socketed) connected(n int) []emulator.SlackSocket {
 	s.t.Helper()
 	open, err := s.chat.WaitSlackSockets(s.ctx, n)
 	if err != nil {
@@ -133,12 +133,12 @@ func (s *socketed) says(words ...string) {
 	}
 }
 
-func (s *socketed) press(action string) (sandbox.Delivery, error) {
+func (s *socketed) press(action string) (emulator.Delivery, error) {
 	p, err := s.chat.SlackBlockActions("hana", "C0APPROVALS", "1795257600.000100", action, request)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.chat.PostSlack(s.ctx, sandbox.SlackPost{Payload: p})
+	return s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: p})
 }
 
 // taps returns what has reached the gate.
@@ -172,9 +172,9 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 		t.Errorf("taps %+v", taps)
 	}
 	s.gate.out = approval.Tapped{Code: approval.CodeExpired, Text: "Expired."}
-	d, err := s.chat.PostSlack(s.ctx, sandbox.SlackPost{Payload: sandbox.Object{
-		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": sandbox.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": sandbox.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": sandbox.Object{"id": "V1", "Asked": denial("too late")},
+	d, err := s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
+		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("too late")},
 	}})
 	if err != nil || !strings.Contains(string(d.Body), `"response_action":"update"`) {
 		t.Errorf("%s, %v", d.Body, err)
@@ -185,7 +185,7 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 }
 
 func TestRule7_WhatCouldNotBeStoredIsNotAcknowledged(t *testing.T) {
-	s := newSocketed(t, nil, func(c *sandbox.SlackConfig) { c.WebhookTimeout = 500 * time.Millisecond })
+	s := newSocketed(t, nil, func(c *emulator.SlackConfig) { c.WebhookTimeout = 500 * time.Millisecond })
 	s.connected(1)
 	fails := 2
 	s.gate.tap = func(context.Context) {
@@ -208,7 +208,7 @@ func TestRule7_WhatCouldNotBeStoredIsNotAcknowledged(t *testing.T) {
 
 // A fault of ours costs one envelope or one Home tab, and not the gate that everybody else waits for.
 func TestAFaultCostsOneEnvelope(t *testing.T) {
-	s := newSocketed(t, nil, func(c *sandbox.SlackConfig) { c.WebhookTimeout = 300 * time.Millisecond })
+	s := newSocketed(t, nil, func(c *emulator.SlackConfig) { c.WebhookTimeout = 300 * time.Millisecond })
 	s.connected(1)
 	faults := make(chan struct{}, 1)
 	faults <- struct{}{}
@@ -235,7 +235,7 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 	old := s.connected(1)[0]
 	begun, release := make(chan struct{}), make(chan struct{})
 	s.gate.asking = func() { close(begun); <-release }
-	delivered := make(chan sandbox.Delivery, 1)
+	delivered := make(chan emulator.Delivery, 1)
 	go func() {
 		d, err := s.press("approve")
 		if err != nil {
@@ -244,7 +244,7 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 		delivered <- d
 	}()
 	<-begun
-	if err := s.chat.DisconnectSlackSocket(old.ID, sandbox.SocketRefresh); err != nil {
+	if err := s.chat.DisconnectSlackSocket(old.ID, emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("another socket", func() bool {
@@ -262,7 +262,7 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == old.ID {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if err := s.chat.DisconnectSlackSocket("", sandbox.SocketWarning); err != nil {
+	if err := s.chat.DisconnectSlackSocket("", emulator.SocketWarning); err != nil {
 		t.Fatal(err)
 	}
 	s.connected(2) // the one that was warned goes on until Slack closes it
@@ -282,7 +282,7 @@ func TestABrokenConnectionIsOpenedAnew(t *testing.T) {
 	old = s.chat.SlackSockets()[0]
 	s.chat.FreezeSlackSocket(old.ID)
 	s.eventually("another socket after silence", other(old.ID))
-	s.chat.Fail(sandbox.SlackConnectionOpen, 2, sandbox.SlackError("internal_error"))
+	s.chat.Fail(emulator.SlackConnectionOpen, 2, emulator.SlackError("internal_error"))
 	s.chat.CutSlackSocket("")
 	s.says("nothing came for too long", "internal_error")
 	s.connected(1)
@@ -304,7 +304,7 @@ func TestATokenThatDoesNotDoIsSaidOnceAndClearly(t *testing.T) {
 		set("")
 		s.connected(0)
 		set(tt.token)
-		s.eventually("three tries", func() bool { return len(s.chat.Calls(sandbox.SlackConnectionOpen)) >= 4 })
+		s.eventually("three tries", func() bool { return len(s.chat.Calls(emulator.SlackConnectionOpen)) >= 4 })
 		if st := s.socket.State(); st.Connected || !strings.Contains(st.LastError, tt.want) || st.Since.IsZero() {
 			t.Errorf("%+v", st)
 		}
@@ -339,7 +339,7 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 	s.connected(1)
 	begun, release := make(chan struct{}, 2), make(chan struct{})
 	s.gate.asking = func() { begun <- struct{}{}; <-release }
-	delivered := make(chan sandbox.Delivery, 2)
+	delivered := make(chan emulator.Delivery, 2)
 	for range 2 { // several at once
 		go func() {
 			d, err := s.press("approve")
@@ -368,9 +368,9 @@ func TestAnAnswerThatDoesNotFitIsLeftOut(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
 	s.gate.out = approval.Tapped{Code: approval.CodeExpired, Text: strings.Repeat("x", maxAck)}
-	d, err := s.chat.PostSlack(s.ctx, sandbox.SlackPost{Payload: sandbox.Object{
-		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": sandbox.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": sandbox.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": sandbox.Object{"id": "V1", "Asked": denial("x")},
+	d, err := s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
+		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("x")},
 	}})
 	if err != nil || !d.OK() || len(d.Body) != 0 {
 		t.Errorf("%d %d bytes, %v", d.Status, len(d.Body), err)

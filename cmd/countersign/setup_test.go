@@ -14,16 +14,16 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"countersign/sandbox"
+	"countersign/emulator"
 )
 
 // platforms starts stand-ins for LINE and Slack. A script finds their secrets in its environment, under
 // names that nothing reads by itself.
 func platforms(e *testscript.Env) error {
-	chats, err := sandbox.New(sandbox.Config{
-		LINE:   sandbox.LINEConfig{ChannelSecret: "line-secret-0123456789", ChannelAccessToken: "line-token-0123456789"},
-		Slack:  sandbox.SlackConfig{BotToken: "xoxb-token-0123456789", AppToken: "xapp-token-0123456789", SigningSecret: "slack-secret-0123456789"},
-		People: []sandbox.Person{{Name: "hana", LINE: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA"}},
+	chats, err := emulator.New(emulator.Config{
+		LINE:   emulator.LINEConfig{ChannelSecret: "line-secret-0123456789", ChannelAccessToken: "line-token-0123456789"},
+		Slack:  emulator.SlackConfig{BotToken: "xoxb-token-0123456789", AppToken: "xapp-token-0123456789", SigningSecret: "slack-secret-0123456789"},
+		People: []emulator.Person{{Name: "hana", LINE: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA"}},
 	})
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func platforms(e *testscript.Env) error {
 
 // rehearse has a configuration talk to the stand-ins, and them to it.
 func rehearse(ts *testscript.TestScript, neg bool, args []string) {
-	chats := ts.Value("chats").(*sandbox.Sandbox)
+	chats := ts.Value("chats").(*emulator.Emulator)
 	text := ts.ReadFile(args[0])
 	text = regexp.MustCompile(`(?m)^  line:.*$`).ReplaceAllString(text, "$0\n    api_url: "+chats.LINEURL())
 	text = regexp.MustCompile(`(?m)^  slack:.*$`).ReplaceAllString(text, "$0\n    api_url: "+chats.SlackURL())
@@ -56,7 +56,7 @@ func rehearse(ts *testscript.TestScript, neg bool, args []string) {
 // tapping runs countersign verify, and taps Approve as hana when it asks for it: tapping line|slack CODE
 // ARG... What it prints is in verify.out.
 func tapping(ts *testscript.TestScript, neg bool, args []string) {
-	chats := ts.Value("chats").(*sandbox.Sandbox)
+	chats := ts.Value("chats").(*emulator.Emulator)
 	countersign, err := exec.LookPath("countersign")
 	ts.Check(err)
 	cmd := exec.Command(countersign, append([]string{"verify"}, args[2:]...)...)

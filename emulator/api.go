@@ -1,0 +1,177 @@
+package emulator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// answer is what a platform says to one call.
+type answer struct {
+	status int
+	header map[string]string
+	body   []byte
+}
+
+// api is one endpoint of one platform.
+type api struct {
+	platform  string
+	endpoint  Endpoint
+	bodyLimit int64
+	tokens    []string // blanked in what is recorded
+	// authorized judges the token; body is the raw body.
+	authorized func(r *http.Request, body []byte) bool
+	// arrive is called for every request whose body was read, also for those that fail afterwards. May be nil.
+	arrive func(c *Call, r *http.Request, body []byte)
+	// tooLarge answers a request over bodyLimit.
+	tooLarge func() answer
+	// act carries the request out. It takes s.mu itself.
+	act func(c *Call, r *http.Request, body []byte) answer
+}
+
+// serve takes a call through recording, holds and failures to the platform itself.
+func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
+	s.handlers.Add(1)
+	defer s.handlers.Done()
+	c := &Call{
+		Seq: len(s.calls) + 1, At: s.now(), Platform: a.platform, Endpoint: a.endpoint,
+		Method: r.Method, Path: r.URL.RequestURI(), Header: publicHeader(r.Header),
+	}
+	s.calls = append(s.calls, c)
+	fault, failing := s.takeFault(a.platform, a.endpoint)
+	if failing {
+		c.Fault = fault.Name
+	}
+	s.bump()
+	s.mu.Unlock()
+	defer func() {
+		// A fault of the stand-in itself must not look like a failing platform.
+		if p := recover(); p != nil && p != http.ErrAbortHandler {
+			s.breach(c, "stand_in_panic", fmt.Sprintf("%v\n%s", p, debug.Stack()))
+			s.log.Error("the stand-in panicked", "endpoint", string(c.Endpoint), "panic", p)
+			panic(http.ErrAbortHandler)
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+
+	s.sleep(fault.Delay)
+	if fault.Cut && !fault.Processed {
+		s.finish(c, nil, false)
+		panic(http.ErrAbortHandler)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.bodyLimit))
+	tooLarge := errors.As(err, new(*http.MaxBytesError))
+	if err != nil && !tooLarge {
+		s.finish(c, nil, false)
+		panic(http.ErrAbortHandler) // the caller went away in mid-sentence
+	}
+	authorized := a.authorized == nil || a.authorized(r, body)
+	s.mu.Lock()
+	c.Body = body
+	for _, token := range a.tokens {
+		c.Body = bytes.ReplaceAll(c.Body, []byte(token), []byte("<token>"))
+	}
+	c.Authorized = authorized
+	if a.arrive != nil && !tooLarge {
+		a.arrive(c, r, body)
+	}
+	s.mu.Unlock()
+	s.pause(a.platform, a.endpoint, false)
+
+	var ans answer
+	processed := fault.Processed || fault.Status == 0
+	switch {
+	case !processed:
+	case tooLarge:
+		ans = a.tooLarge()
+	default:
+		ans = a.act(c, r, body)
+	}
+	s.pause(a.platform, a.endpoint, true)
+	if fault.Cut {
+		s.finish(c, nil, true)
+		panic(http.ErrAbortHandler)
+	}
+	if fault.Status != 0 {
+		ans = answer{status: fault.Status, header: fault.Header, body: []byte(fault.Body)}
+		if a.platform == "line" {
+			ans.header = withHeader(ans.header, "X-Line-Request-Id", requestID())
+		}
+	}
+	for k, v := range ans.header {
+		w.Header().Set(k, v)
+	}
+	if ans.status != http.StatusNoContent {
+		if w.Header().Get("Content-Type") == "" {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(ans.body)))
+	}
+	// Recorded before it is sent: who has the answer also finds it here.
+	s.finish(c, &ans, processed)
+	w.WriteHeader(ans.status)
+	_, _ = w.Write(ans.body)
+}
+
+func (s *Emulator) finish(c *Call, ans *answer, processed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Done, c.Processed = true, processed
+	if ans != nil {
+		c.Status, c.Answer = ans.status, ans.body
+		c.AnswerHeader = http.Header{}
+		for k, v := range ans.header {
+			c.AnswerHeader.Set(k, v)
+		}
+	}
+	s.bump()
+	s.log.Debug("call", "platform", c.Platform, "endpoint", string(c.Endpoint), "status", c.Status, "fault", c.Fault)
+}
+
+func withHeader(header map[string]string, key, value string) map[string]string {
+	with := map[string]string{key: value}
+	for k, v := range header {
+		with[k] = v
+	}
+	return with
+}
+
+func publicHeader(h http.Header) http.Header {
+	public := h.Clone()
+	for _, secret := range []string{"Authorization", "Cookie", "Proxy-Authorization"} {
+		public.Del(secret)
+	}
+	return public
+}
+
+func bearer(r *http.Request) string {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// routes is the whole outside: two APIs, the response URLs, the sockets, people's own webhooks and
+// the page.
+func (s *Emulator) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/line/", s.serveLINE)
+	mux.HandleFunc("/slack/api/{method}", s.serveSlack)
+	mux.HandleFunc("/slack/hooks/", s.serveSlackHook)
+	mux.HandleFunc("GET /slack/link/", s.serveSocket)
+	mux.HandleFunc("/webhook/{person}", s.serveWebhook)
+	s.pageRoutes(mux)
+	return mux
+}

@@ -1,0 +1,419 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config describes both platforms and the people on them. The zero value works: ids and secrets are made up, and
+// [Emulator.Config] tells them.
+type Config struct {
+	LINE   LINEConfig
+	Slack  SlackConfig
+	People []Person
+
+	// WebhookSecret signs what is sent to people's own webhooks: "whsec_" and the base64 of 24 to 64 bytes.
+	WebhookSecret string
+
+	// Panels are shown beside the chats on the page, each with the lines of its [Emulator.Log] stream. The default is
+	// one, titled Agent, with the stream "agent".
+	Panels []Panel
+
+	// Hosts are further names under which the page may be opened. IP addresses and localhost always are.
+	Hosts []string
+
+	// Now is the clock of both platforms: of timestamps and of every lifetime. Default time.Now.
+	Now func() time.Time
+	// Logger gets one debug line per call and per webhook. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// LINEConfig is one LINE official account.
+type LINEConfig struct {
+	ChannelSecret      string
+	ChannelAccessToken string
+	BotUserID          string // the webhooks' destination
+	BotName            string
+	BasicID            string        // default @sandbox
+	ChatMode           string        // "bot", the default, or "chat": people answer by hand too
+	WebhookTimeout     time.Duration // default 2 s, as on LINE
+}
+
+// SlackConfig is one Slack workspace with one app installed.
+type SlackConfig struct {
+	BotToken       string
+	AppToken       string // the app-level token, which opens sockets and does nothing else
+	SigningSecret  string
+	TeamID         string
+	TeamName       string
+	EnterpriseID   string // set: an organisation-wide installation, whose payloads have no team
+	AppID          string
+	BotID          string
+	BotUserID      string
+	BotName        string
+	Scopes         []string // of the bot's token; default: everything that a gate may ask for
+	AppScopes      []string // of the app-level token; default: connections:write
+	Channels       []Channel
+	WebhookTimeout time.Duration // default 3 s, as on Slack; of acknowledgements over a socket too
+
+	HomeOff      bool          // the Home tab is switched off in the app's settings
+	SocketMode   bool          // Socket Mode is on from the start; see [Emulator.SetSlackSocketMode]
+	PingInterval time.Duration // between pings over a socket; default 10 s
+}
+
+// Channel is a Slack channel.
+type Channel struct {
+	ID          string
+	Name        string
+	Members     []string // people, by name or Slack id; none: everybody who has a Slack id
+	BotAbsent   bool     // the bot was not invited
+	IsPrivate   bool
+	IsArchived  bool
+	IsExtShared bool
+}
+
+// Person is somebody with a phone.
+type Person struct {
+	Name      string
+	LINE      string // LINE user id, "U" and 32 hex digits; empty: not on LINE
+	Slack     string // Slack user id; empty: not on Slack
+	SlackTeam string // another team's id: an outsider in a shared channel
+	Stranger  bool   // on the platforms, but nobody the program knows
+}
+
+// Panel is a column of log lines on the page, see [Emulator.Log] and [Emulator.Tell].
+type Panel struct {
+	Title  string
+	Stream string // the stream of [Emulator.Log] to show
+	URL    string // optional: a link in the panel's head
+}
+
+// StrangerName is the name of the person that [New] adds when the Config has no stranger.
+const StrangerName = "a stranger"
+
+var lineUserID = regexp.MustCompile(`^U[0-9a-f]{32}$`)
+
+// Emulator is the two platforms. Its methods may be called by any number of goroutines.
+type Emulator struct {
+	cfg     Config
+	now     func() time.Time
+	log     *slog.Logger
+	handler http.Handler
+	out     *http.Client // posts webhooks
+
+	done     chan struct{} // closed by Close
+	closing  sync.Once
+	handlers sync.WaitGroup // API calls in progress, and open sockets
+	servers  sync.WaitGroup // Serve loops
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed and replaced at every change
+	version   uint64
+	closed    bool
+	baseURL   string
+	started   []*http.Server
+	people    []Person
+	calls     []*Call
+	breaches  []Violation
+	failures  []*Failure
+	holds     []*Hold
+	webhooks  []WebhookDelivery
+	logs      map[string][]logLine
+	panels    []Panel
+	tables    []pageTable
+	notice    string
+	lastStamp int64 // the last Slack ts, in microseconds
+	serial    int64 // numbers that must differ
+
+	line  lineState
+	slack slackState
+}
+
+// New builds both platforms. It fails when the Config contradicts itself, such as two people with one id.
+func New(cfg Config) (*Emulator, error) {
+	fillDefaults(&cfg)
+	s := &Emulator{
+		cfg:     cfg,
+		now:     cfg.Now,
+		log:     cfg.Logger,
+		done:    make(chan struct{}),
+		changed: make(chan struct{}),
+		people:  cfg.People,
+		logs:    map[string][]logLine{},
+		panels:  append([]Panel(nil), cfg.Panels...),
+		out: &http.Client{
+			Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second},
+			// Neither platform follows a webhook's redirect.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	if err := s.checkPeople(); err != nil {
+		return nil, err
+	}
+	if _, err := webhookKey(cfg.WebhookSecret); err != nil {
+		return nil, err
+	}
+	s.line.init()
+	if err := s.slack.init(cfg.Slack, s.people); err != nil {
+		return nil, err
+	}
+	s.handler = s.routes()
+	return s, nil
+}
+
+func fillDefaults(cfg *Config) {
+	def := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	def(&cfg.LINE.ChannelSecret, randomHex(16))
+	def(&cfg.LINE.ChannelAccessToken, randomHex(32))
+	def(&cfg.LINE.BotUserID, "U"+randomHex(16))
+	def(&cfg.LINE.BotName, "Countersign")
+	def(&cfg.LINE.BasicID, "@sandbox")
+	def(&cfg.LINE.ChatMode, "bot")
+	def(&cfg.WebhookSecret, newWebhookSecret())
+	def(&cfg.Slack.BotToken, "xoxb-"+randomHex(20))
+	def(&cfg.Slack.AppToken, "xapp-1-"+randomHex(20))
+	def(&cfg.Slack.SigningSecret, randomHex(16))
+	def(&cfg.Slack.TeamID, "T0SANDBOX1")
+	def(&cfg.Slack.TeamName, "Sandbox")
+	def(&cfg.Slack.AppID, "A0SANDBOX1")
+	def(&cfg.Slack.BotID, "B0SANDBOX1")
+	def(&cfg.Slack.BotUserID, "U0SANDBOX1")
+	def(&cfg.Slack.BotName, "countersign")
+	if cfg.Slack.Scopes == nil {
+		cfg.Slack.Scopes = []string{
+			"app_mentions:read", "channels:read", "chat:write", "commands", "groups:read", "im:history", "im:read", "im:write", "users:read",
+		}
+	}
+	if cfg.Slack.AppScopes == nil {
+		cfg.Slack.AppScopes = []string{"connections:write"}
+	}
+	if cfg.Slack.Channels == nil {
+		cfg.Slack.Channels = []Channel{{ID: "C0APPROVALS", Name: "approvals"}}
+	}
+	if cfg.LINE.WebhookTimeout == 0 {
+		cfg.LINE.WebhookTimeout = 2 * time.Second
+	}
+	if cfg.Slack.WebhookTimeout == 0 {
+		cfg.Slack.WebhookTimeout = 3 * time.Second
+	}
+	if cfg.Slack.PingInterval == 0 {
+		cfg.Slack.PingInterval = 10 * time.Second
+	}
+	if cfg.Panels == nil {
+		cfg.Panels = []Panel{{Title: "Agent", Stream: "agent"}}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.People = append([]Person(nil), cfg.People...)
+	for _, p := range cfg.People {
+		if p.Stranger {
+			return
+		}
+	}
+	cfg.People = append(cfg.People, Person{
+		Name: StrangerName, LINE: "U" + strings.Repeat("5ca1ab1e", 4), Slack: "U0STRANGER", Stranger: true,
+	})
+}
+
+func (s *Emulator) checkPeople() error {
+	seen := map[string]string{}
+	for _, p := range s.people {
+		if p.Name == "" {
+			return errors.New("emulator: a person needs a name")
+		}
+		if p.LINE != "" && !lineUserID.MatchString(p.LINE) {
+			return fmt.Errorf("emulator: %s: a LINE user id is U and 32 hex digits", p.Name)
+		}
+		for _, key := range []string{p.Name, p.LINE, p.Slack} {
+			if key == "" {
+				continue
+			}
+			if other, ok := seen[key]; ok {
+				return fmt.Errorf("emulator: %q is both %s and %s", key, other, p.Name)
+			}
+			seen[key] = p.Name
+		}
+	}
+	return nil
+}
+
+// Config returns the configuration with everything that New filled in.
+func (s *Emulator) Config() Config { return s.cfg }
+
+// People returns everybody, the stranger included.
+func (s *Emulator) People() []Person { return append([]Person(nil), s.people...) }
+
+// person finds somebody by name, LINE id or Slack id.
+func (s *Emulator) person(key string) (Person, error) {
+	for _, p := range s.people {
+		if key != "" && (p.Name == key || p.LINE == key || p.Slack == key) {
+			return p, nil
+		}
+	}
+	return Person{}, fmt.Errorf("emulator: nobody here is called %q", key)
+}
+
+// Handler is both APIs, the response URLs, the sockets, people's webhooks and the page, for a server of the caller's own; SetBaseURL then says where
+// it is. With Start or Serve it is not needed.
+func (s *Emulator) Handler() http.Handler { return s.handler }
+
+// SetBaseURL says under which address the Handler is reached, such as "http://127.0.0.1:4000".
+func (s *Emulator) SetBaseURL(base string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.baseURL = strings.TrimSuffix(base, "/")
+	s.bump()
+}
+
+// Start listens on addr ("127.0.0.1:0" for any free port) and serves until Close.
+func (s *Emulator) Start(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("emulator: %w", err)
+	}
+	return s.Serve(l)
+}
+
+// Serve serves on l, in the background, until Close. The first listener's address becomes the base URL unless one was
+// set.
+func (s *Emulator) Serve(l net.Listener) error {
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errors.Join(errors.New("emulator: closed"), l.Close())
+	}
+	if s.baseURL == "" {
+		s.baseURL = "http://" + l.Addr().String()
+	}
+	s.started = append(s.started, server)
+	s.servers.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.servers.Done()
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the stand-in stopped serving", "err", err)
+		}
+	}()
+	return nil
+}
+
+// Close ends everything: holds are released, connections closed, and no goroutine is left. It can be called twice.
+func (s *Emulator) Close() error {
+	s.closing.Do(func() {
+		s.mu.Lock()
+		s.closed = true
+		servers := s.started
+		s.bump()
+		s.mu.Unlock()
+		close(s.done)
+		for _, server := range servers {
+			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			if server.Shutdown(ctx) != nil {
+				_ = server.Close() // only connections are lost, which is the point
+			}
+			cancel()
+		}
+		s.handlers.Wait()
+		s.servers.Wait()
+		s.out.CloseIdleConnections()
+	})
+	return nil
+}
+
+// URL is the base of everything, the page's address.
+func (s *Emulator) URL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.baseURL
+}
+
+// LINEURL is the stand-in for https://api.line.me.
+func (s *Emulator) LINEURL() string { return s.URL() + "/line" }
+
+// SlackURL is the stand-in for https://slack.com/api/; it ends in a slash.
+func (s *Emulator) SlackURL() string { return s.URL() + "/slack/api/" }
+
+// SetWebhooks says where events go. An empty URL leaves that platform without a webhook.
+func (s *Emulator) SetWebhooks(line, slack string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line.webhook, s.slack.webhook = line, slack
+	s.bump()
+}
+
+// bump tells everybody who waits that something changed. The caller holds s.mu.
+func (s *Emulator) bump() {
+	s.version++
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// change returns the present version and a channel that is closed at the next change.
+func (s *Emulator) change() (uint64, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version, s.changed
+}
+
+// WaitFor waits until cond holds. It looks again after every change: a call, a message, an edit, a violation, a
+// webhook's answer. cond may use every method of the Emulator.
+func (s *Emulator) WaitFor(ctx context.Context, cond func() bool) error {
+	for {
+		_, changed := s.change()
+		if cond() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("emulator: waited in vain: %w", ctx.Err())
+		case <-s.done:
+			if cond() {
+				return nil
+			}
+			return errors.New("emulator: closed while waiting")
+		}
+	}
+}
+
+// ownHost reports whether the page may be opened under this Host header. A foreign name that was made to resolve to
+// this machine (DNS rebinding) is none of ours.
+func (s *Emulator) ownHost(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	for _, h := range s.cfg.Hosts {
+		if strings.EqualFold(h, host) {
+			return true
+		}
+	}
+	base, err := url.Parse(s.URL())
+	return err == nil && base.Hostname() != "" && strings.EqualFold(base.Hostname(), host)
+}

@@ -1,0 +1,337 @@
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SlackPost is a webhook to post. Exactly one of Payload, Form, Event and Body is given; what else is left empty is as Slack
+// would have it.
+type SlackPost struct {
+	Payload     Object     // an interaction, sent as the form field payload
+	Form        url.Values // a slash command
+	Event       Object     // an Events API envelope, sent as JSON
+	Body        []byte     // sent as it is, with ContentType
+	ContentType string
+
+	Secret    string    // signs instead of the signing secret
+	Timestamp time.Time // signed and sent instead of the present time
+	Signature *string   // sent instead of a computed one; empty: no signature headers
+	URL       string    // default: the webhook of SetWebhooks
+	Header    http.Header
+}
+
+// overHTTP reports whether a post says something of how HTTP shall carry it, or is of a kind that no socket carries.
+func (p SlackPost) overHTTP() bool {
+	return p.Body != nil || p.Secret != "" || !p.Timestamp.IsZero() || p.Signature != nil || p.URL != "" || p.Header != nil || str(p.Event["type"]) == "url_verification"
+}
+
+// PostSlack signs and posts a webhook. Events (and only they) are repeated as SetSlackRetries says. The error is about
+// getting an answer at all; a refusal is an answer. In Socket Mode, a post that leaves everything about HTTP as Slack
+// would have it goes over a socket instead.
+func (s *Emulator) PostSlack(ctx context.Context, p SlackPost) (Delivery, error) {
+	if !p.overHTTP() && s.socketsDeliver() {
+		return s.postSocket(ctx, p)
+	}
+	s.mu.Lock()
+	target, waits := s.slack.webhook, s.slack.retries
+	s.mu.Unlock()
+	if p.URL != "" {
+		target = p.URL
+	}
+	body, kind, ids := p.Body, p.ContentType, []string(nil)
+	switch {
+	case p.Payload != nil:
+		body, kind = []byte(url.Values{"payload": {string(mustJSON(p.Payload))}}.Encode()), "application/x-www-form-urlencoded"
+		ids = []string{str(p.Payload["trigger_id"])}
+	case p.Form != nil:
+		body, kind = []byte(p.Form.Encode()), "application/x-www-form-urlencoded"
+		ids = []string{p.Form.Get("trigger_id")}
+	case p.Event != nil:
+		body, kind = mustJSON(p.Event), "application/json"
+		ids = []string{str(p.Event["event_id"])}
+	}
+	if p.Event == nil {
+		waits = nil
+	}
+	secret := p.Secret
+	if secret == "" {
+		secret = s.cfg.Slack.SigningSecret
+	}
+	var earlier []Delivery
+	reason := ""
+	for try := 0; ; try++ {
+		at := p.Timestamp
+		if at.IsZero() {
+			at = s.now()
+		}
+		timestamp := strconv.FormatInt(at.Unix(), 10)
+		header := http.Header{"Content-Type": {kind}, "User-Agent": {"Slackbot 1.0 (+https://api.slack.com/robots)"}}
+		signature := SignSlack(secret, timestamp, body)
+		if p.Signature != nil {
+			signature = *p.Signature
+		}
+		if signature != "" {
+			header.Set("X-Slack-Signature", signature)
+			header.Set("X-Slack-Request-Timestamp", timestamp)
+		}
+		if try > 0 {
+			header.Set("X-Slack-Retry-Num", strconv.Itoa(try))
+			header.Set("X-Slack-Retry-Reason", reason)
+		}
+		maps.Copy(header, p.Header)
+		d, err := s.post(ctx, "slack", target, s.cfg.Slack.WebhookTimeout, header, body)
+		d.EventIDs, d.Earlier = ids, earlier
+		if d.Status == http.StatusOK || try >= len(waits) || ctx.Err() != nil {
+			return d, err
+		}
+		reason = "http_error"
+		if err != nil {
+			reason = "connection_failed"
+			if isTimeout(err) {
+				reason = "http_timeout"
+			}
+		}
+		earlier = append(earlier, d)
+		s.sleep(waits[try])
+	}
+}
+
+func (s *Emulator) slackPerson(key string) (Person, error) {
+	p, err := s.person(key)
+	if err == nil && p.Slack == "" {
+		err = fmt.Errorf("emulator: %s is not on Slack", p.Name)
+	}
+	return p, err
+}
+
+// interaction is what all interactive payloads have in common.
+func (s *Emulator) interaction(kind string, p Person) Object {
+	team := Object{"id": s.cfg.Slack.TeamID, "domain": "sandbox"}
+	o := Object{
+		"type": kind, "api_app_id": s.cfg.Slack.AppID, "token": "unused", "team": team, "enterprise": nil, "is_enterprise_install": false,
+		"user": Object{"id": p.Slack, "username": slackName(p), "name": slackName(p), "team_id": s.teamOf(p)},
+	}
+	if s.cfg.Slack.EnterpriseID != "" {
+		o["team"], o["is_enterprise_install"] = nil, true
+		o["enterprise"] = Object{"id": s.cfg.Slack.EnterpriseID, "name": s.cfg.Slack.TeamName}
+	}
+	return o
+}
+
+// SlackBlockActions builds the payload of pressing a button, whether or not the message still has it: an old client may show what
+// was edited away. The button's looks are taken from the message where it has such a button.
+func (s *Emulator) SlackBlockActions(person, channel, ts, actionID, value string) (Object, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.conversation(channel)
+	if ch == nil {
+		return nil, fmt.Errorf("emulator: no Slack channel %q", channel)
+	}
+	m := s.slack.find(ch.ID, ts)
+	if m == nil {
+		m = &SlackMessage{Channel: ch.ID, TS: ts, FromBot: true, User: s.cfg.Slack.BotUserID}
+	}
+	name := ch.Name
+	if ch.im != "" {
+		name = "directmessage"
+	}
+	return s.interaction("block_actions", p).
+		With("container", Object{"type": "message", "message_ts": ts, "channel_id": ch.ID, "is_ephemeral": m.Ephemeral != ""}).
+		With("channel", Object{"id": ch.ID, "name": name}).
+		With("trigger_id", s.newTrigger(p, "")).
+		With("message", s.messageJSON(m)).
+		With("state", Object{"values": Object{}}).
+		With("response_url", s.newHook("actions", p, ch, ts)).
+		With("actions", []any{s.pressed(m.shown, actionID, value)}), nil
+}
+
+// pressed describes a button as payloads do, with its looks where blocks have such a button. The caller holds s.mu.
+func (s *Emulator) pressed(blocks []any, actionID, value string) Object {
+	action := Object{"type": "button", "action_id": actionID, "block_id": "gone", "value": value, "text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
+	if block, element := findButton(blocks, actionID, value); element != nil {
+		action = Object{}
+		for _, name := range []string{"type", "action_id", "value", "text", "style", "url"} {
+			if v, ok := element[name]; ok {
+				action[name] = v
+			}
+		}
+		action["block_id"] = block["block_id"]
+	}
+	action["action_ts"] = s.stamp()
+	return action
+}
+
+// findButton finds a button by its action_id, and by its value unless that is empty.
+func findButton(blocks []any, actionID, value string) (block, element map[string]any) {
+	for _, b := range blocks {
+		block, _ := b.(map[string]any)
+		for _, e := range slackElements(block) {
+			if str(e["type"]) == "button" && str(e["action_id"]) == actionID && (value == "" || str(e["value"]) == value) {
+				return block, e
+			}
+		}
+	}
+	return nil, nil
+}
+
+// TapSlack presses a button that the person can see now. An empty ts means the newest message in the channel with such a
+// button, an empty value any value. A confirmation dialog counts as confirmed.
+func (s *Emulator) TapSlack(ctx context.Context, person, channel, ts, actionID, value string) (Delivery, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return Delivery{}, err
+	}
+	s.mu.Lock()
+	ch := s.conversation(channel)
+	if ch == nil || !slices.Contains(ch.members, p.Slack) {
+		s.mu.Unlock()
+		return Delivery{}, fmt.Errorf("emulator: %s does not see the channel %q", p.Name, channel)
+	}
+	found := ""
+	for _, m := range slices.Backward(s.slack.messages[ch.ID]) {
+		if m.Deleted || ts != "" && m.TS != ts || m.Ephemeral != "" && m.Ephemeral != p.Slack {
+			continue
+		}
+		if _, e := findButton(m.shown, actionID, value); e != nil {
+			found, value = m.TS, str(e["value"])
+			break
+		}
+	}
+	s.mu.Unlock()
+	if found == "" {
+		return Delivery{}, fmt.Errorf("emulator: %w in %s: %q", errNoButton, channel, actionID)
+	}
+	payload, err := s.SlackBlockActions(p.Name, ch.ID, found, actionID, value)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return s.PostSlack(ctx, SlackPost{Payload: payload})
+}
+
+// SlackEvent wraps an event of the Events API in its envelope.
+func (s *Emulator) SlackEvent(event Object) Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	return Object{
+		"type": "event_callback", "token": "unused", "team_id": s.cfg.Slack.TeamID, "api_app_id": s.cfg.Slack.AppID,
+		"event_id": fmt.Sprintf("Ev0SANDBOX%05d", s.next()), "event_time": now.Unix(), "event": event, "is_ext_shared_channel": false,
+		"authorizations": []any{Object{"enterprise_id": nil, "team_id": s.cfg.Slack.TeamID, "user_id": s.cfg.Slack.BotUserID, "is_bot": true, "is_enterprise_install": s.cfg.Slack.EnterpriseID != ""}},
+	}
+}
+
+// hears returns an error when the app lacks the scope without which Slack does not tell it of something.
+func (s *Emulator) hears(scope string) error {
+	if s.granted(scope) {
+		return nil
+	}
+	return fmt.Errorf("emulator: the app has no scope %s, so Slack does not tell it", scope)
+}
+
+// escapeSlack writes text as events carry it.
+var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// TypeSlack writes to the bot in the person's direct messages with it, which sends a message.im event. threadTS is the
+// message whose thread it belongs to, or empty.
+func (s *Emulator) TypeSlack(ctx context.Context, person, text, threadTS string) (Delivery, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return Delivery{}, err
+	}
+	s.mu.Lock()
+	ch := s.conversation(p.Slack)
+	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
+	event := s.messageJSON(m).With("channel", ch.ID).With("channel_type", "im").With("event_ts", m.TS).With("team", s.teamOf(p))
+	s.mu.Unlock()
+	if err := s.hears("im:history"); err != nil {
+		return Delivery{}, err
+	}
+	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
+}
+
+// MentionSlack writes "@bot text" in a channel, which sends an app_mention event.
+func (s *Emulator) MentionSlack(ctx context.Context, person, channel, text, threadTS string) (Delivery, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return Delivery{}, err
+	}
+	s.mu.Lock()
+	ch := s.conversation(channel)
+	if ch == nil || !slices.Contains(ch.members, p.Slack) {
+		s.mu.Unlock()
+		return Delivery{}, fmt.Errorf("emulator: %s does not see the channel %q", p.Name, channel)
+	}
+	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: "<@" + s.cfg.Slack.BotUserID + "> " + escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
+	event := s.messageJSON(m).With("type", "app_mention").With("channel", ch.ID).With("event_ts", m.TS).With("team", s.teamOf(p))
+	s.mu.Unlock()
+	if err := s.hears("app_mentions:read"); err != nil {
+		return Delivery{}, err
+	}
+	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
+}
+
+// SlackCommand builds the form of a slash command.
+func (s *Emulator) SlackCommand(person, channel, command, text string) (url.Values, error) {
+	p, err := s.slackPerson(person)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.conversation(channel)
+	if ch == nil {
+		return nil, fmt.Errorf("emulator: no Slack channel %q", channel)
+	}
+	form := url.Values{
+		"token": {"unused"}, "team_id": {s.cfg.Slack.TeamID}, "team_domain": {"sandbox"}, "channel_id": {ch.ID}, "channel_name": {ch.Name},
+		"user_id": {p.Slack}, "user_name": {slackName(p)}, "command": {command}, "text": {text}, "api_app_id": {s.cfg.Slack.AppID},
+		"is_enterprise_install": {strconv.FormatBool(s.cfg.Slack.EnterpriseID != "")}, "response_url": {s.newHook("commands", p, ch, "")}, "trigger_id": {s.newTrigger(p, "")},
+	}
+	if s.cfg.Slack.EnterpriseID != "" {
+		form.Set("enterprise_id", s.cfg.Slack.EnterpriseID)
+	}
+	return form, nil
+}
+
+// SlashSlack types a slash command such as "/countersign" with its text. What the webhook answers is shown to that person, as on Slack.
+func (s *Emulator) SlashSlack(ctx context.Context, person, channel, command, text string) (Delivery, error) {
+	if err := s.hears("commands"); err != nil {
+		return Delivery{}, err
+	}
+	form, err := s.SlackCommand(person, channel, command, text)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d, err := s.PostSlack(ctx, SlackPost{Form: form})
+	if err != nil || d.Status != http.StatusOK || len(d.Body) == 0 {
+		return d, err
+	}
+	said := url.Values{"text": {string(d.Body)}}
+	if strings.HasPrefix(strings.TrimSpace(string(d.Body)), "{") {
+		said, _ = slackArgs(&http.Request{URL: &url.URL{}, Header: http.Header{"Content-Type": {"application/json"}}}, d.Body)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &hook{user: form.Get("user_id"), channel: form.Get("channel_id")}
+	if wrong := s.respond(h, said); wrong != nil {
+		s.violate(&Call{Platform: "slack", Endpoint: "slash command's answer"}, "schema", wrong.Error())
+	}
+	return d, nil
+}
+
+// VerifySlackURL sends the url_verification challenge, which the webhook must answer with its value.
+func (s *Emulator) VerifySlackURL(ctx context.Context, challenge string) (Delivery, error) {
+	return s.PostSlack(ctx, SlackPost{Event: Object{"type": "url_verification", "token": "unused", "challenge": challenge}})
+}

@@ -1,0 +1,505 @@
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// SlackSocket is an open Socket Mode connection.
+type SlackSocket struct {
+	ID        string
+	At        time.Time // when it was opened
+	Envelopes int       // how many were sent over it
+}
+
+// Why Slack says disconnect, for [Emulator.DisconnectSlackSocket].
+const (
+	SocketWarning      = "warning"           // about ten seconds before it closes
+	SocketRefresh      = "refresh_requested" // every few hours
+	SocketLinkDisabled = "link_disabled"     // Socket Mode was switched off
+	socketTooMany      = "too_many_websockets"
+)
+
+const (
+	slackMaxSockets = 10
+	// slackMaxAnswer is the size in bytes from which on an acknowledgement is dropped without a word.
+	slackMaxAnswer   = 20 << 10
+	slackMaxFrame    = 1 << 20
+	ticketLife       = 30 * time.Second
+	socketWriteLimit = 5 * time.Second
+)
+
+var (
+	errNoSocket   = errors.New("emulator: Socket Mode is on and no socket is open")
+	errSocketGone = errors.New("emulator: the socket closed before it acknowledged")
+)
+
+// socketMode is how the app's Socket Mode stands.
+type socketMode int
+
+const (
+	socketModeUnset socketMode = iota // the first socket switches it on
+	socketModeOn
+	socketModeOff
+)
+
+type socket struct {
+	id      string
+	conn    *websocket.Conn
+	opened  time.Time
+	writing sync.Mutex
+	gone    chan struct{} // closed when the connection has ended
+	leave   chan struct{} // closed when it shall end, once what waits is answered
+
+	// Guarded by Emulator.mu.
+	sent     int
+	waiting  int  // envelopes not yet acknowledged
+	draining bool // nothing new goes over it
+	frozen   bool
+}
+
+// envelope is one payload on its way over a socket.
+type envelope struct {
+	socket  *socket
+	accepts bool
+	over    bool        // acknowledged, or given up
+	answer  chan []byte // holds one: the payload of the acknowledgement
+}
+
+// say writes one message. It must not be called under s.mu.
+func (sk *socket) say(data []byte) error {
+	sk.writing.Lock()
+	defer sk.writing.Unlock()
+	_ = sk.conn.SetWriteDeadline(time.Now().Add(socketWriteLimit))
+	return sk.conn.WriteMessage(websocket.TextMessage, data)
+}
+
+// end closes the connection as WebSocket wants it done.
+func (sk *socket) end() {
+	_ = sk.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(socketWriteLimit))
+	_ = sk.conn.Close()
+}
+
+// slackConnectionsOpen is apps.connections.open. It takes an app-level token and nothing else, in the header only.
+func (s *Emulator) slackConnectionsOpen(_ *Call, _ url.Values) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ticket := randomHex(16)
+	s.slack.tickets[ticket] = s.now()
+	link := "ws" + strings.TrimPrefix(s.baseURL, "http") + "/slack/link/?" + url.Values{"ticket": {ticket}, "app_id": {s.cfg.Slack.AppID}}.Encode()
+	return slackOK(map[string]any{"url": link})
+}
+
+var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }} // the ticket is the secret, not the page
+
+// serveSocket is the other end of a Socket Mode connection.
+func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
+	s.handlers.Add(1)
+	defer s.handlers.Done()
+	c := &Call{
+		Seq: len(s.calls) + 1, At: s.now(), Platform: "slack", Endpoint: SlackSocketLink,
+		Method: r.Method, Path: r.URL.Path, Header: publicHeader(r.Header),
+	}
+	s.calls = append(s.calls, c)
+	fault, failing := s.takeFault(c.Platform, c.Endpoint)
+	if failing {
+		c.Fault = fault.Name
+	}
+	s.bump()
+	s.mu.Unlock()
+
+	s.sleep(fault.Delay)
+	if fault.Cut {
+		s.finish(c, nil, false)
+		panic(http.ErrAbortHandler)
+	}
+	s.pause(c.Platform, c.Endpoint, false)
+	refuse := func(status int, header map[string]string, body string) {
+		for k, v := range header {
+			w.Header().Set(k, v)
+		}
+		s.finish(c, &answer{status, header, []byte(body)}, false)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+	if fault.Status != 0 {
+		refuse(fault.Status, fault.Header, fault.Body)
+		return
+	}
+	ticket := r.URL.Query().Get("ticket")
+	s.mu.Lock()
+	issued, known := s.slack.tickets[ticket]
+	delete(s.slack.tickets, ticket) // it opens one socket
+	valid := known && s.now().Sub(issued) <= ticketLife
+	c.Authorized = valid
+	s.mu.Unlock()
+	if !valid {
+		refuse(http.StatusNotFound, nil, "the ticket is used, expired, or none of ours")
+		return
+	}
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil { // it has answered
+		s.finish(c, &answer{status: http.StatusBadRequest}, false)
+		return
+	}
+	conn.SetReadLimit(slackMaxFrame)
+	s.finish(c, &answer{status: http.StatusSwitchingProtocols}, true)
+	s.keepSocket(&socket{id: "link-" + randomHex(4), conn: conn, opened: s.now(), gone: make(chan struct{}), leave: make(chan struct{})})
+}
+
+// keepSocket greets and then listens until the connection ends.
+func (s *Emulator) keepSocket(sk *socket) {
+	var pings sync.WaitGroup
+	defer pings.Wait()
+	defer func() {
+		_ = sk.conn.Close()
+		s.mu.Lock()
+		s.slack.sockets = slices.DeleteFunc(s.slack.sockets, func(other *socket) bool { return other == sk })
+		s.bump()
+		s.mu.Unlock()
+		close(sk.gone)
+	}()
+	s.mu.Lock()
+	open, off := len(s.slack.sockets)+s.slack.greeting, s.slack.mode == socketModeOff
+	if !off && open < slackMaxSockets { // it counts from now on, though nothing is sent over it before its greeting
+		s.slack.greeting++
+	}
+	s.mu.Unlock()
+	switch {
+	case off:
+		_ = sk.say(s.farewell(SocketLinkDisabled))
+		sk.end()
+		return
+	case open >= slackMaxSockets:
+		_ = sk.say(s.farewell(socketTooMany))
+		sk.end()
+		return
+	}
+	hello := sk.say(mustJSON(Object{
+		"type": "hello", "num_connections": open + 1, "connection_info": Object{"app_id": s.cfg.Slack.AppID},
+		"debug_info": Object{"host": "applink-sandbox", "started": s.now().UTC().Format("2006-01-02 15:04:05.000"), "build_number": 1, "approximate_connection_time": 3600},
+	}))
+	s.mu.Lock()
+	s.slack.greeting--
+	if hello != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.slack.sockets, s.slack.mode = append(s.slack.sockets, sk), socketModeOn
+	s.bump()
+	s.mu.Unlock()
+	pings.Go(func() { s.ping(sk) })
+	for {
+		_, data, err := sk.conn.ReadMessage()
+		if err != nil {
+			return
+		}
+		s.acknowledge(sk, data)
+	}
+}
+
+func (s *Emulator) farewell(reason string) []byte {
+	return mustJSON(Object{"type": "disconnect", "reason": reason, "debug_info": Object{"host": "applink-sandbox"}})
+}
+
+// ping keeps a connection alive, and closes it when its time has come.
+func (s *Emulator) ping(sk *socket) {
+	beat := time.NewTicker(s.cfg.Slack.PingInterval)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C:
+			s.mu.Lock()
+			frozen := sk.frozen
+			s.mu.Unlock()
+			if !frozen {
+				_ = sk.conn.WriteControl(websocket.PingMessage, []byte("Ping from the sandbox"), time.Now().Add(socketWriteLimit))
+			}
+		case <-sk.leave:
+			for {
+				_, changed := s.change()
+				s.mu.Lock()
+				waiting := sk.waiting
+				s.mu.Unlock()
+				if waiting == 0 {
+					sk.end()
+					return
+				}
+				select {
+				case <-changed:
+				case <-sk.gone:
+					return
+				case <-s.done:
+					_ = sk.conn.Close()
+					return
+				}
+			}
+		case <-sk.gone:
+			return
+		case <-s.done:
+			_ = sk.conn.Close()
+			return
+		}
+	}
+}
+
+// acknowledge takes what the app says over a socket: that it has got an envelope, and perhaps an answer to it.
+func (s *Emulator) acknowledge(sk *socket, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sk.frozen {
+		return
+	}
+	wrong := func(rule, detail string) {
+		s.violate(&Call{Platform: "slack", Endpoint: SlackSocketLink}, rule, detail)
+	}
+	if len(data) >= slackMaxAnswer {
+		wrong("answer_too_large", fmt.Sprintf("%d bytes: from %d on Slack drops the acknowledgement", len(data), slackMaxAnswer))
+		return
+	}
+	var ack struct {
+		ID      string          `json:"envelope_id"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	if err := json.Unmarshal(data, &ack); err != nil || ack.ID == "" {
+		wrong("schema", "an acknowledgement is an object with an envelope_id")
+		return
+	}
+	if string(ack.Payload) == "null" {
+		ack.Payload = nil
+	}
+	e := s.slack.envelopes[ack.ID]
+	switch {
+	case e == nil || e.socket != sk:
+		wrong("unknown_envelope", "nothing was sent under "+ack.ID+" over this socket")
+		return
+	case e.over:
+		wrong("late_acknowledgement", ack.ID+" was acknowledged before, or too late")
+		return
+	case ack.Payload != nil && !e.accepts:
+		wrong("payload_not_accepted", "an event takes no answer")
+		ack.Payload = nil
+	}
+	e.over = true
+	e.answer <- bytes.Clone(ack.Payload)
+}
+
+// socketsDeliver reports whether payloads go over sockets instead of HTTP.
+func (s *Emulator) socketsDeliver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slack.mode == socketModeOn
+}
+
+// postSocket delivers what PostSlack was given over a socket. Events are repeated as over HTTP.
+func (s *Emulator) postSocket(ctx context.Context, p SlackPost) (Delivery, error) {
+	frame := Object{"accepts_response_payload": true}
+	var ids []string
+	var waits []time.Duration
+	switch {
+	case p.Payload != nil:
+		frame["type"], frame["payload"], ids = "interactive", p.Payload, []string{str(p.Payload["trigger_id"])}
+	case p.Form != nil:
+		fields := Object{}
+		for name := range p.Form {
+			fields[name] = p.Form.Get(name)
+		}
+		frame["type"], frame["payload"], ids = "slash_commands", fields, []string{p.Form.Get("trigger_id")}
+	default:
+		frame["type"], frame["payload"], ids = "events_api", p.Event, []string{str(p.Event["event_id"])}
+		frame["accepts_response_payload"], frame["retry_attempt"], frame["retry_reason"] = false, 0, ""
+		s.mu.Lock()
+		waits = s.slack.retries
+		s.mu.Unlock()
+	}
+	var earlier []Delivery
+	for try := 0; ; try++ {
+		// Each try is an envelope of its own: only the event id tells that it is the same event.
+		frame["envelope_id"] = requestID()
+		d, err := s.overSocket(ctx, mustJSON(frame))
+		d.EventIDs, d.Earlier = ids, earlier
+		if d.OK() || try >= len(waits) || ctx.Err() != nil {
+			return d, err
+		}
+		frame["retry_attempt"], frame["retry_reason"] = try+1, "connection_failed"
+		if isTimeout(err) {
+			frame["retry_reason"] = "timeout"
+		}
+		earlier = append(earlier, d)
+		s.sleep(waits[try])
+	}
+}
+
+// overSocket sends one envelope over the next socket in turn and waits for its acknowledgement.
+func (s *Emulator) overSocket(ctx context.Context, frame []byte) (Delivery, error) {
+	var head struct {
+		ID      string `json:"envelope_id"`
+		Accepts bool   `json:"accepts_response_payload"`
+	}
+	_ = json.Unmarshal(frame, &head) // it is our own
+	d := Delivery{Platform: "slack", Sent: frame}
+	s.mu.Lock()
+	var sk *socket
+	for range s.slack.sockets {
+		s.slack.turn++
+		if next := s.slack.sockets[s.slack.turn%len(s.slack.sockets)]; !next.draining {
+			sk = next
+			break
+		}
+	}
+	if sk == nil {
+		s.mu.Unlock()
+		return d, errNoSocket
+	}
+	e := &envelope{socket: sk, accepts: head.Accepts, answer: make(chan []byte, 1)}
+	s.slack.envelopes[head.ID] = e
+	sk.sent++
+	sk.waiting++
+	frozen := sk.frozen
+	s.bump()
+	s.mu.Unlock()
+
+	d.Socket = sk.id
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Slack.WebhookTimeout)
+	defer cancel()
+	start := time.Now()
+	var err error
+	if !frozen && sk.say(frame) != nil {
+		err = errSocketGone
+	}
+	if err == nil {
+		select {
+		case d.Body = <-e.answer:
+			d.Status = http.StatusOK
+		case <-sk.gone:
+			err = errSocketGone
+		case <-ctx.Done():
+			err = fmt.Errorf("emulator: no acknowledgement: %w", ctx.Err())
+		}
+	}
+	d.Latency = time.Since(start)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && e.over { // it came in the same moment
+		d.Body, d.Status, err = <-e.answer, http.StatusOK, nil
+	}
+	e.over = true
+	sk.waiting--
+	s.bump()
+	s.log.Debug("envelope", "socket", sk.id, "status", d.Status, "latency", d.Latency, "err", err)
+	return d, err
+}
+
+// SlackSockets returns the open Socket Mode connections, oldest first.
+func (s *Emulator) SlackSockets() []SlackSocket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var open []SlackSocket
+	for _, sk := range s.slack.sockets {
+		if !sk.draining {
+			open = append(open, SlackSocket{ID: sk.id, At: sk.opened, Envelopes: sk.sent})
+		}
+	}
+	return open
+}
+
+// WaitSlackSockets waits until exactly n sockets are open, and returns them.
+func (s *Emulator) WaitSlackSockets(ctx context.Context, n int) ([]SlackSocket, error) {
+	var open []SlackSocket
+	err := s.WaitFor(ctx, func() bool {
+		open = s.SlackSockets()
+		return len(open) == n
+	})
+	return open, err
+}
+
+// SetSlackSocketMode switches Socket Mode on or off, as in the app's settings. The first socket that is opened switches
+// it on by itself. While it is on, nothing goes to the webhook, even when no socket is open. Switched off, every socket
+// is told link_disabled and closed, a new one likewise, and the webhook is used again.
+func (s *Emulator) SetSlackSocketMode(on bool) {
+	s.mu.Lock()
+	s.slack.mode = socketModeOff
+	if on {
+		s.slack.mode = socketModeOn
+	}
+	s.bump()
+	s.mu.Unlock()
+	if !on {
+		s.dismiss("", SocketLinkDisabled)
+	}
+}
+
+// DisconnectSlackSocket sends a disconnect message over a socket; an empty id means every one. After
+// [SocketWarning] the socket goes on as before. After [SocketRefresh] nothing new goes over it, and it is closed as soon
+// as what was sent over it is acknowledged or given up. [SocketLinkDisabled] is Socket Mode switched off: see
+// [Emulator.SetSlackSocketMode].
+func (s *Emulator) DisconnectSlackSocket(id, reason string) error {
+	switch reason {
+	case SocketWarning, SocketRefresh:
+	case SocketLinkDisabled:
+		s.SetSlackSocketMode(false)
+		return nil
+	default:
+		return fmt.Errorf("emulator: Slack knows no reason %q to disconnect", reason)
+	}
+	if s.dismiss(id, reason) == 0 {
+		return fmt.Errorf("emulator: no open socket %q", id)
+	}
+	return nil
+}
+
+// dismiss says disconnect over the sockets meant by id and, but for a warning, lets them end. It returns how many there were.
+func (s *Emulator) dismiss(id, reason string) int {
+	meant := s.pickSockets(id, func(sk *socket) { sk.draining = sk.draining || reason != SocketWarning })
+	for _, sk := range meant {
+		_ = sk.say(s.farewell(reason))
+		if reason != SocketWarning {
+			close(sk.leave)
+		}
+	}
+	return len(meant)
+}
+
+// CutSlackSocket breaks a socket's connection without a word, as a failing network does. An empty id means every socket.
+func (s *Emulator) CutSlackSocket(id string) {
+	for _, sk := range s.pickSockets(id, func(*socket) {}) {
+		_ = sk.conn.NetConn().Close()
+	}
+}
+
+// FreezeSlackSocket leaves a socket's connection open while nothing comes over it any more, neither envelopes nor pings,
+// as when something on the way has forgotten it. An empty id means every socket.
+func (s *Emulator) FreezeSlackSocket(id string) {
+	s.pickSockets(id, func(sk *socket) { sk.frozen = true })
+}
+
+// pickSockets returns the sockets with this id, or all, that are not already leaving, after change was made to each.
+func (s *Emulator) pickSockets(id string, change func(*socket)) []*socket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var meant []*socket
+	for _, sk := range s.slack.sockets {
+		if (id == "" || sk.id == id) && !sk.draining {
+			change(sk)
+			meant = append(meant, sk)
+		}
+	}
+	s.bump()
+	return meant
+}
