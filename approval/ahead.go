@@ -26,25 +26,25 @@ const (
 // Where that is not safe the record is written first, as by Check: for a rule with a strict audit, a tool
 // that is not known yet or has changed, too many records under way or none of them arriving, and above
 // all after a commit has failed, until one succeeds: while the store cannot commit, nothing is allowed.
-func (g *Gate) CheckAhead(ctx context.Context, c Call) (Outcome, error) {
+func (g *Gate) CheckAhead(ctx context.Context, c Call) (Answer, error) {
 	if err := c.Validate(); err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	if err := g.known(c.Agent); err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	release, err := g.turn(ctx, c)
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	p := g.Policy()
 	v := p.Evaluate(ctx, c)
 	release()
 	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) && g.ahead.begin(g.wall()) {
-		return Outcome{Word: WordAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, Committed: g.record(ctx, c, v)}, nil
+		return Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, Committed: g.record(ctx, c, v)}, nil
 	}
 	out, err := g.Check(ctx, c)
-	if err == nil && out.Word == WordAllow {
+	if err == nil && out.Kind == AnswerAllow {
 		g.ahead.succeed()
 	}
 	return out, err

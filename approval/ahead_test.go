@@ -56,10 +56,10 @@ func aheadWorld(t *testing.T) (*world, *balky) {
 	return w, b
 }
 
-func (w *world) ahead(c approval.Call) approval.Outcome {
+func (w *world) ahead(c approval.Call) approval.Answer {
 	w.t.Helper()
 	out, err := w.gate.CheckAhead(w.ctx, c)
-	if err != nil || out.Word != approval.WordAllow {
+	if err != nil || out.Kind != approval.AnswerAllow {
 		w.t.Fatalf("got %+v, %v", out, err)
 	}
 	return out
@@ -79,7 +79,7 @@ func TestAheadAnswersBeforeTheCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(approval.WithCorrelation(w.ctx, "corr-1"))
 	out, err := w.gate.CheckAhead(ctx, transfer)
 	cancel() // who has gone since is on record all the same
-	if err != nil || out.Word != approval.WordAllow || out.Message != "Allowed by policy." || out.Rule != "reading" || out.Committed == nil {
+	if err != nil || out.Kind != approval.AnswerAllow || out.Message != "Allowed by policy." || out.Rule != "reading" || out.Committed == nil {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	if err := out.Committed(ctx); approval.CodeOf(err) != approval.CodeStoreUnavailable {
@@ -126,25 +126,25 @@ func TestAheadOnlyWhereItIsSafe(t *testing.T) {
 		name  string
 		v     approval.Verdict
 		call  approval.Call
-		word  approval.Word
+		word  approval.AnswerKind
 		ahead bool
 	}{
-		{"allowed", allows(approval.Call{}), transfer, approval.WordAllow, true},
-		{"observed", observe(quarantine(approval.RiskHigh)), transfer, approval.WordAllow, true},
-		{"strict", strict(allows(approval.Call{})), transfer, approval.WordAllow, false},
-		{"strict, observed", strict(observe(quarantine(approval.RiskHigh))), transfer, approval.WordAllow, false},
-		{"quarantined", quarantine(approval.RiskLow), transfer, approval.WordPending, false},
-		{"denied", approval.Verdict{Action: approval.Deny}, transfer, approval.WordDenied, false},
-		{"no action", approval.Verdict{}, transfer, approval.WordDenied, false},
-		{"a tool that is known", allows(approval.Call{}), read(1, `{}`), approval.WordAllow, true},
-		{"a tool that is not known", allows(approval.Call{}), func() approval.Call { c := read(1, `{}`); c.Tool = "new"; return c }(), approval.WordAllow, false},
-		{"a changed tool", allows(approval.Call{}), read(2, `{}`), approval.WordPending, false},
+		{"allowed", allows(approval.Call{}), transfer, approval.AnswerAllow, true},
+		{"observed", observe(quarantine(approval.RiskHigh)), transfer, approval.AnswerAllow, true},
+		{"strict", strict(allows(approval.Call{})), transfer, approval.AnswerAllow, false},
+		{"strict, observed", strict(observe(quarantine(approval.RiskHigh))), transfer, approval.AnswerAllow, false},
+		{"quarantined", quarantine(approval.RiskLow), transfer, approval.AnswerPending, false},
+		{"denied", approval.Verdict{Action: approval.Deny}, transfer, approval.AnswerDenied, false},
+		{"no action", approval.Verdict{}, transfer, approval.AnswerDenied, false},
+		{"a tool that is known", allows(approval.Call{}), read(1, `{}`), approval.AnswerAllow, true},
+		{"a tool that is not known", allows(approval.Call{}), func() approval.Call { c := read(1, `{}`); c.Tool = "new"; return c }(), approval.AnswerAllow, false},
+		{"a changed tool", allows(approval.Call{}), read(2, `{}`), approval.AnswerPending, false},
 	} {
 		w, _ := aheadWorld(t)
 		w.ahead(read(1, `{"first":1}`))
 		w.policy(func(approval.Call) approval.Verdict { return c.v })
 		out, err := w.gate.CheckAhead(w.ctx, c.call)
-		if err != nil || out.Word != c.word || (out.Committed != nil) != c.ahead {
+		if err != nil || out.Kind != c.word || (out.Committed != nil) != c.ahead {
 			t.Errorf("%s: got %+v, %v, want %s, ahead %t", c.name, out, err, c.word, c.ahead)
 		}
 		w.flush()
@@ -152,7 +152,7 @@ func TestAheadOnlyWhereItIsSafe(t *testing.T) {
 	w, b := aheadWorld(t)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
-	if out, err := w.gate.CheckAhead(ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable || out.Word != "" {
+	if out, err := w.gate.CheckAhead(ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable || out.Kind != "" {
 		t.Errorf("a caller who has gone: got %+v, %v", out, err)
 	}
 	before := b.updates.Load()
@@ -166,11 +166,11 @@ func TestAheadOnlyWhereItIsSafe(t *testing.T) {
 func TestAheadUsesAnAcceptance(t *testing.T) {
 	w, _ := aheadWorld(t)
 	w.ahead(read(1, `{}`))
-	id := w.expect(read(2, `{}`), approval.WordPending).Request.ID
+	id := w.expect(read(2, `{}`), approval.AnswerPending).Request.ID
 	w.mustDecide(id, true, hana, "")
-	w.expect(read(2, `{"other":1}`), approval.WordAllow) // the tool is known now
+	w.expect(read(2, `{"other":1}`), approval.AnswerAllow) // the tool is known now
 	out, err := w.gate.CheckAhead(w.ctx, read(2, `{}`))
-	if err != nil || out.Word != approval.WordApproved || out.Request.ID != id {
+	if err != nil || out.Kind != approval.AnswerApproved || out.Request.ID != id {
 		t.Errorf("got %+v, %v", out, err)
 	}
 	w.clock.advance(time.Hour)
@@ -257,7 +257,7 @@ func TestAheadStopsWhenNothingArrives(t *testing.T) {
 		t.Errorf("got %+v", out)
 	}
 	close(goOn)
-	for _, out := range []approval.Outcome{first, second} {
+	for _, out := range []approval.Answer{first, second} {
 		if err := out.Committed(w.ctx); err != nil {
 			t.Error(err)
 		}
@@ -381,7 +381,7 @@ func TestAheadIsOnRecordAsDecided(t *testing.T) {
 	if len(es) != 1 || es[0].Reason != "allowed" {
 		t.Errorf("got %+v", es)
 	}
-	if out, err := w.gate.CheckAhead(w.ctx, transfer); err != nil || out.Word != approval.WordPending {
+	if out, err := w.gate.CheckAhead(w.ctx, transfer); err != nil || out.Kind != approval.AnswerPending {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }

@@ -132,7 +132,7 @@ func (w *world) askMany(n, large int) []string {
 	w.t.Helper()
 	ids := make([]string, n)
 	for i := range ids {
-		ids[i] = w.expect(call(fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat("x", large))), approval.WordPending).Request.ID
+		ids[i] = w.expect(call(fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat("x", large))), approval.AnswerPending).Request.ID
 	}
 	return ids
 }
@@ -231,7 +231,7 @@ func TestRule12_WhoLeavesHoldsNobodyUp(t *testing.T) {
 	m := w.measure()
 	ids := w.askMany(150, 1000)
 	m.most()
-	if _, err := w.gate.Tap(w.ctx, approval.Tap{EventID: "left", Channel: "line", From: "U1", By: hana, Intent: approval.IntentUnfollow}); err != nil {
+	if _, err := w.gate.Tap(w.ctx, approval.Interaction{EventID: "left", Channel: "line", From: "U1", By: hana, Intent: approval.IntentUnfollow}); err != nil {
 		t.Fatal(err)
 	}
 	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes != 0 {
@@ -284,7 +284,7 @@ func TestRule12_AStreamPassesForeignRowsOnce(t *testing.T) {
 	for i := range 5 {
 		c := call(fmt.Sprintf(`{"n":%d}`, i))
 		c.Agent = "other"
-		w.expect(c, approval.WordPending)
+		w.expect(c, approval.AnswerPending)
 	}
 	q := approval.EventQuery{Agent: "bot", Told: true, Limit: 2}
 	_, newest, err := w.gate.AuditRange(w.ctx)

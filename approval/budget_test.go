@@ -69,36 +69,36 @@ func TestRule12_AskingAndCancellingEndsWithTheBudgetOfPushes(t *testing.T) {
 	if n := len(w.notifications(approval.NotificationQuery{})); pushed != 30 || n != 30 {
 		t.Errorf("%d requests with %d pushes got through, want 30", pushed, n)
 	}
-	if out, err := w.gate.Check(w.ctx, numbered("other", 1)); err != nil || out.Word != approval.WordPending {
-		t.Errorf("another agent: %v, %v", out.Word, err)
+	if out, err := w.gate.Check(w.ctx, numbered("other", 1)); err != nil || out.Kind != approval.AnswerPending {
+		t.Errorf("another agent: %v, %v", out.Kind, err)
 	}
 }
 
 func TestRule12_RequestsAreCountedWhateverBecomesOfThem(t *testing.T) {
 	w := budgeted(t, budget.Limits{Requests: budget.Rate{Count: 3, Per: time.Minute}})
-	first := w.expect(numbered("bot", 1), approval.WordPending)
+	first := w.expect(numbered("bot", 1), approval.AnswerPending)
 	for range 20 { // joining costs nothing
-		w.expect(numbered("bot", 1), approval.WordPending)
+		w.expect(numbered("bot", 1), approval.AnswerPending)
 	}
 	if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: first.Request.ID, By: bot, Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
-	w.expect(numbered("bot", 1), approval.WordPending)
-	third := w.expect(numbered("bot", 2), approval.WordPending)
+	w.expect(numbered("bot", 1), approval.AnswerPending)
+	third := w.expect(numbered("bot", 2), approval.AnswerPending)
 	if d := w.refused(numbered("bot", 3)); d != 20*time.Second {
 		t.Errorf("try again in %s, want 20s", d)
 	}
 	w.mustDecide(third.Request.ID, true, hana, "")
-	w.expect(numbered("bot", 2), approval.WordApproved) // what is there already goes on
-	w.expect(numbered("other", 3), approval.WordPending)
+	w.expect(numbered("bot", 2), approval.AnswerApproved) // what is there already goes on
+	w.expect(numbered("other", 3), approval.AnswerPending)
 	w.clock.advance(20 * time.Second)
-	w.expect(numbered("bot", 3), approval.WordPending)
+	w.expect(numbered("bot", 3), approval.AnswerPending)
 }
 
 func TestRule12_WithoutAPushThereIsNoRequest(t *testing.T) {
 	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 5, Per: time.Minute}}) // two a request
-	w.expect(numbered("bot", 1), approval.WordPending)
-	w.expect(numbered("bot", 2), approval.WordPending)
+	w.expect(numbered("bot", 1), approval.AnswerPending)
+	w.expect(numbered("bot", 2), approval.AnswerPending)
 	w.refused(numbered("bot", 3))
 	if rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Agent: "bot"}); err != nil || len(rs) != 2 {
 		t.Errorf("%d requests, %v; want 2", len(rs), err)
@@ -110,7 +110,7 @@ func TestRule12_WithoutAPushThereIsNoRequest(t *testing.T) {
 		t.Errorf("%d audit events, want 2", n)
 	}
 	w.clock.advance(12 * time.Second) // what was left, and one more
-	w.expect(numbered("bot", 3), approval.WordPending)
+	w.expect(numbered("bot", 3), approval.AnswerPending)
 }
 
 func TestRule12_ABatchIsOnePushAndManyRequests(t *testing.T) {
@@ -167,7 +167,7 @@ func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 			}
 		}
 		store.fail = false
-		w.expect(numbered("bot", i), approval.WordPending)
+		w.expect(numbered("bot", i), approval.AnswerPending)
 	}
 	w.refused(numbered("bot", 3))
 }
@@ -177,7 +177,7 @@ func TestRule12_WhoHasNoPushLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 2, Per: time.Minute}, Requests: budget.Rate{Count: 2, Per: time.Minute}}, func(o *approval.Options) {
 		o.Store = counting{o.Store, &ids}
 	})
-	w.expect(numbered("bot", 0), approval.WordPending)
+	w.expect(numbered("bot", 0), approval.AnswerPending)
 	ids = 0
 	for i := range 50 {
 		w.refused(numbered("bot", i+1))
@@ -186,9 +186,9 @@ func TestRule12_WhoHasNoPushLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
 		t.Errorf("%d ids were given out", ids)
 	}
 	w.clock.advance(time.Minute) // and the requests that were refused were not counted
-	w.expect(numbered("bot", 1), approval.WordPending)
+	w.expect(numbered("bot", 1), approval.AnswerPending)
 	w.clock.advance(time.Minute)
-	w.expect(numbered("bot", 2), approval.WordPending)
+	w.expect(numbered("bot", 2), approval.AnswerPending)
 }
 
 // counting is a store that counts the ids it gives out.
@@ -211,7 +211,7 @@ func (tx countingTx) NewID() string { *tx.ids++; return tx.Tx.NewID() }
 func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
 	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options) { o.Routes = nil })
 	for i := range 5 {
-		w.expect(numbered("bot", i), approval.WordPending)
+		w.expect(numbered("bot", i), approval.AnswerPending)
 	}
 }
 
@@ -222,10 +222,10 @@ func TestRule12_RemindersWaitForTheBudget(t *testing.T) {
 		o.Store = store
 	})
 	for i := range 4 {
-		w.expect(numbered("bot", i), approval.WordPending)
+		w.expect(numbered("bot", i), approval.AnswerPending)
 		w.clock.advance(time.Minute)
 	}
-	w.expect(numbered("other", 9), approval.WordPending)
+	w.expect(numbered("other", 9), approval.AnswerPending)
 	w.clock.advance(30 * time.Minute)
 	for _, want := range []int{3, 2} { // two of bot's, and that of other; then the rest of bot's
 		if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 1); err != nil || n != want {

@@ -11,15 +11,15 @@ import (
 )
 
 // line taps and types as somebody on LINE, where the next text gives the reason.
-func (w *world) line(by approval.Actor, t approval.Tap) approval.Tapped {
+func (w *world) line(by approval.Actor, t approval.Interaction) approval.InteractionResult {
 	w.t.Helper()
 	t.By, t.AsksWhy = by, true
 	return w.tap(t)
 }
 
-func (w *world) types(by approval.Actor, text string) approval.Tapped {
+func (w *world) types(by approval.Actor, text string) approval.InteractionResult {
 	w.t.Helper()
-	return w.line(by, approval.Tap{Intent: approval.IntentOther, Text: text})
+	return w.line(by, approval.Interaction{Intent: approval.IntentOther, Text: text})
 }
 
 var needsReason = func(approval.Call) approval.Verdict {
@@ -32,7 +32,7 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	out := w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	out := w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 	if n := w.lastReply(); out.Text != "Denied: transfer_credits." || n.Note != approval.NoteReason || n.ApprovalID != id {
 		t.Errorf("out %+v, reply %+v", out, n)
 	}
@@ -47,23 +47,23 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 	if len(feed) != 1 || !strings.HasSuffix(feed[0].FeedMessage(), ": "+why) || feed[0].ResolveReason != why {
 		t.Errorf("feed %+v", feed)
 	}
-	if o := w.check(transfer); o.Word != approval.WordDenied || !strings.Contains(o.Message, "denied by hana: "+why+". The call") {
+	if o := w.check(transfer); o.Kind != approval.AnswerDenied || !strings.Contains(o.Message, "denied by hana: "+why+". The call") {
 		t.Errorf("%+v", o)
 	}
 	if w.count("decision_reason_added:deny:"+why) != 1 || w.count("hitl_decision") != 1 {
 		t.Errorf("trail %q", w.trail())
 	}
-	edits := w.notifications(approval.NotificationQuery{Kind: approval.KindOutcome})
+	edits := w.notifications(approval.NotificationQuery{Kind: approval.KindEdit})
 	if len(edits) == 0 {
 		t.Error("no card is changed")
 	}
 	w.send() // the edit without the reason is out by now
 	second := w.check(call(`{"n":2}`)).Request.ID
 	w.send()
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
 	w.send()
 	w.types(hana, "a duplicate")
-	if edits := w.notifications(approval.NotificationQuery{ApprovalID: second, Kind: approval.KindOutcome}); len(edits) != 2 {
+	if edits := w.notifications(approval.NotificationQuery{ApprovalID: second, Kind: approval.KindEdit}); len(edits) != 2 {
 		t.Errorf("%d edits of a card whose denial got its reason later, want 2", len(edits))
 	}
 	// The question is answered: what is typed next is no reason any more.
@@ -75,13 +75,13 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 func TestAReasonIsOnlyTakenFromWhoWasAsked(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 
-	w.line(ken, approval.Tap{Intent: approval.IntentOther, Text: "not me", From: "U2"})
-	w.line(stranger, approval.Tap{Intent: approval.IntentReason, Reason: "nor me", Text: "reason: nor me", From: "U3"})
+	w.line(ken, approval.Interaction{Intent: approval.IntentOther, Text: "not me", From: "U2"})
+	w.line(stranger, approval.Interaction{Intent: approval.IntentReason, Reason: "nor me", Text: "reason: nor me", From: "U3"})
 	gone := hana
 	gone.Approver = false
-	w.line(gone, approval.Tap{Intent: approval.IntentOther, Text: "nor me any more"})
+	w.line(gone, approval.Interaction{Intent: approval.IntentOther, Text: "nor me any more"})
 	if r := w.request(id); r.ResolveReason != "" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
@@ -90,7 +90,7 @@ func TestAReasonIsOnlyTakenFromWhoWasAsked(t *testing.T) {
 func TestAReasonComesInTimeOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 	w.clock.advance(10*time.Minute + time.Millisecond)
 	w.types(hana, "what is for lunch?")
 	if r := w.request(id); r.ResolveReason != "" {
@@ -98,15 +98,15 @@ func TestAReasonComesInTimeOrNotAtAll(t *testing.T) {
 	}
 	// Somebody who asked for something else in between was not answering.
 	second := w.check(call(`{"n":2}`)).Request.ID
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
-	w.line(hana, approval.Tap{Intent: approval.IntentStatus})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Interaction{Intent: approval.IntentStatus})
 	w.types(hana, "good")
 	if r := w.request(second); r.ResolveReason != "" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
 	// A decision with a reason keeps it.
 	third := w.check(call(`{"n":3}`)).Request.ID
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: third, Reason: "first"})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: third, Reason: "first"})
 	w.types(hana, "second")
 	if r := w.request(third); r.ResolveReason != "first" {
 		t.Errorf("the reason is %q", r.ResolveReason)
@@ -117,7 +117,7 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 	w := newWorld(t)
 	w.policy(needsReason)
 	id := w.check(transfer).Request.ID
-	out := w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	out := w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 	if out.Code != approval.CodeReasonRequired || w.request(id).Status != approval.Pending || w.lastReply().Note != approval.NoteDeny {
 		t.Fatalf("%+v, %+v", out, w.lastReply())
 	}
@@ -130,11 +130,11 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 
 	// An approval takes no stray words for its reason.
 	id = w.check(call(`{"n":2}`)).Request.ID
-	w.line(hana, approval.Tap{Intent: approval.IntentApprove, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentApprove, RequestID: id})
 	if out = w.types(hana, "let me think"); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
-	if out = w.line(hana, approval.Tap{Intent: approval.IntentApprove, RequestID: id, Reason: "agreed with finance"}); len(out.Decided) != 1 {
+	if out = w.line(hana, approval.Interaction{Intent: approval.IntentApprove, RequestID: id, Reason: "agreed with finance"}); len(out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
 	if r := w.request(id); r.Status != approval.Approved || r.ResolveReason != "agreed with finance" {
@@ -146,10 +146,10 @@ func TestATextThatQuotesTheCardTellsWhy(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID
 	w.send()
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: first})
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: first})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
 	card := w.notifications(approval.NotificationQuery{ApprovalID: first, Channel: "line", Kind: approval.KindRequest})[0]
-	w.line(hana, approval.Tap{Intent: approval.IntentOther, Text: "the first one", QuotedID: card.MessageID})
+	w.line(hana, approval.Interaction{Intent: approval.IntentOther, Text: "the first one", QuotedID: card.MessageID})
 	if a, b := w.request(first).ResolveReason, w.request(second).ResolveReason; a != "the first one" || b != "" {
 		t.Errorf("reasons %q and %q", a, b)
 	}
@@ -159,26 +159,26 @@ func TestCommands(t *testing.T) {
 	w := newWorld(t)
 	ids := []string{w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID}
 	w.send()
-	if out := w.line(hana, approval.Tap{Intent: approval.IntentPending}); out.Text != "2 requests are waiting. Use their buttons to decide." {
+	if out := w.line(hana, approval.Interaction{Intent: approval.IntentPending}); out.Text != "2 requests are waiting. Use their buttons to decide." {
 		t.Errorf("%+v", out)
 	}
 	if n := w.lastReply(); len(n.Cards) != 2 || !slices.Contains(n.Cards, ids[0]) {
 		t.Errorf("cards %v", n.Cards)
 	}
-	if out := w.line(hana, approval.Tap{Intent: approval.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
+	if out := w.line(hana, approval.Interaction{Intent: approval.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(hana, approval.Tap{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
+	if out := w.line(hana, approval.Interaction{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(ken, approval.Tap{Intent: approval.IntentLog}); out.Code != approval.CodeNotAdmin {
+	if out := w.line(ken, approval.Interaction{Intent: approval.IntentLog}); out.Code != approval.CodeNotAdmin {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(stranger, approval.Tap{Intent: approval.IntentHelp, From: "Ustranger"}); !strings.Contains(out.Text, "Ustranger") {
+	if out := w.line(stranger, approval.Interaction{Intent: approval.IntentHelp, From: "Ustranger"}); !strings.Contains(out.Text, "Ustranger") {
 		t.Errorf("%+v", out)
 	}
 	for _, i := range []approval.Intent{approval.IntentPending, approval.IntentShow, approval.IntentStatus, approval.IntentLog} {
-		if out := w.line(stranger, approval.Tap{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != "You may not decide this request." {
+		if out := w.line(stranger, approval.Interaction{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != "You may not decide this request." {
 			t.Errorf("%s by a stranger: %+v", i, out)
 		}
 	}
@@ -192,7 +192,7 @@ func TestShowComesInOrder(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentShow, RequestID: id})
 	if n := w.lastReply(); n.ReplyTo != "reply-token" {
 		t.Errorf("the first part answers at %q", n.ReplyTo)
 	}
@@ -202,7 +202,7 @@ func TestShowComesInOrder(t *testing.T) {
 		if err != nil || len(ready) != 1 || ready[0].Notification.Part != part || len(ready[0].Requests) != 1 {
 			t.Fatalf("part %d: %v, %+v", part, err, ready)
 		}
-		begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)), More: part < 3, Lease: time.Second}})
+		begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)), More: part < 3, Lease: time.Second}})
 		if err != nil || len(begun) != 1 {
 			t.Fatal(err, begun)
 		}
@@ -220,7 +220,7 @@ func TestShowComesInOrder(t *testing.T) {
 		t.Errorf("%d more", len(more))
 	}
 	// A part is no card: quoting it decides nothing.
-	if w.line(hana, approval.Tap{Intent: approval.IntentDeny, QuotedID: "2"}); w.request(id).Status != approval.Pending {
+	if w.line(hana, approval.Interaction{Intent: approval.IntentDeny, QuotedID: "2"}); w.request(id).Status != approval.Pending {
 		t.Error("decided by quoting a part")
 	}
 }
@@ -251,7 +251,7 @@ func (w *world) fail(a approval.Address, reason string) {
 	}
 	for _, d := range ready {
 		if n := d.Notification; n.Channel == a.Channel && n.Recipient == a.To {
-			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: n, Body: []byte("x"), Lease: time.Second}})
+			begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: n, Body: []byte("x"), Lease: time.Second}})
 			if err != nil || len(begun) != 1 {
 				w.t.Fatal(err, begun)
 			}
@@ -269,7 +269,7 @@ func (w *world) sentTo(id string) []string {
 	w.t.Helper()
 	var s []string
 	for _, n := range w.notifications(approval.NotificationQuery{ApprovalID: id}) {
-		if n.Kind != approval.KindReply && n.Kind != approval.KindOutcome {
+		if n.Kind != approval.KindReply && n.Kind != approval.KindEdit {
 			s = append(s, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", n.Channel, n.Recipient, n.Kind, n.Status, n.Note)))
 		}
 	}
@@ -336,12 +336,12 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 	w.ways([]approval.Route{hanasWays}, []approval.Route{rootsWay})
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow})
+	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow})
 	want := []string{"line U1 request sent", "slack UH request queued"}
 	if got := w.sentTo(id); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow}) // once is enough
+	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow}) // once is enough
 	if got := w.sentTo(id); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -349,7 +349,7 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 	if got := w.sentTo(second); !slices.Equal(got, []string{"slack UH request queued"}) {
 		t.Errorf("a new card went to %q", got)
 	}
-	if out := w.line(hana, approval.Tap{Intent: approval.IntentFollow}); !strings.HasPrefix(out.Text, "Hello hana.") {
+	if out := w.line(hana, approval.Interaction{Intent: approval.IntentFollow}); !strings.HasPrefix(out.Text, "Hello hana.") {
 		t.Errorf("%+v", out)
 	}
 	third := w.check(call(`{"n":3}`)).Request.ID
@@ -362,7 +362,7 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 
 	// Of somebody who has nothing else, cards go to admins at once.
 	w.ways([]approval.Route{{{Channel: "line", To: "U1"}}}, []approval.Route{rootsWay})
-	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow})
+	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow})
 	last := w.check(call(`{"n":4}`)).Request.ID
 	if got := w.sentTo(last); !slices.Equal(got, []string{"slack UROOT request queued unreached"}) {
 		t.Errorf("got %q", got)
@@ -380,7 +380,7 @@ func TestRule10_WhoLeavesTakesNoCardAlong(t *testing.T) {
 	for i := range many {
 		w.check(call(fmt.Sprintf(`{"n":%d}`, i)))
 	}
-	w.line(hana, approval.Tap{Intent: approval.IntentUnfollow})
+	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow})
 	if ns := w.notifications(approval.NotificationQuery{Channel: hanasWays[1].Channel, Recipient: hanasWays[1].To}); len(ns) != many {
 		t.Errorf("%d of %d cards went on", len(ns), many)
 	}
@@ -393,7 +393,7 @@ func TestRule10_ABatchGoesOnWhole(t *testing.T) {
 		ends func(w *world)
 	}{
 		{"a dead end", func(w *world) { w.fail(hanasWays[0], "bad_recipient") }},
-		{"somebody who left", func(w *world) { w.line(hana, approval.Tap{Intent: approval.IntentUnfollow}) }},
+		{"somebody who left", func(w *world) { w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow}) }},
 	} {
 		w := newWorld(t)
 		w.ways([]approval.Route{hanasWays}, nil)
@@ -445,7 +445,7 @@ func TestAReminderGoesWhereTheCardWent(t *testing.T) {
 
 func TestAStrangerWhoFollowsIsToldTheirID(t *testing.T) {
 	w := newWorld(t)
-	out := w.line(stranger, approval.Tap{Intent: approval.IntentFollow, From: "Uffffffffffffffffffffffffffffffff"})
+	out := w.line(stranger, approval.Interaction{Intent: approval.IntentFollow, From: "Uffffffffffffffffffffffffffffffff"})
 	if !strings.Contains(out.Text, "\nUffffffffffffffffffffffffffffffff") || w.lastReply().ReplyTo != "reply-token" {
 		t.Errorf("%+v", out)
 	}
@@ -456,20 +456,20 @@ func TestAStrangerWhoFollowsIsToldTheirID(t *testing.T) {
 func TestNothingButTheWordApproves(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		reply approval.Tap
+		reply approval.Interaction
 	}{
-		{"the reason of a denial whose tap is late", approval.Tap{Intent: approval.IntentReason, Text: "reason: wrong account", Reason: "wrong account"}},
-		{"a text that quotes the card", approval.Tap{Intent: approval.IntentOther, Text: "stop", QuotedID: "card"}},
-		{"a reason that quotes the card", approval.Tap{Intent: approval.IntentReason, Text: "reason: fraud", Reason: "fraud", QuotedID: "card"}},
-		{"a text that quotes the question", approval.Tap{Intent: approval.IntentOther, Text: "why?", QuotedID: "question"}},
-		{"any text", approval.Tap{Intent: approval.IntentOther, Text: "let me think"}},
+		{"the reason of a denial whose tap is late", approval.Interaction{Intent: approval.IntentReason, Text: "reason: wrong account", Reason: "wrong account"}},
+		{"a text that quotes the card", approval.Interaction{Intent: approval.IntentOther, Text: "stop", QuotedID: "card"}},
+		{"a reason that quotes the card", approval.Interaction{Intent: approval.IntentReason, Text: "reason: fraud", Reason: "fraud", QuotedID: "card"}},
+		{"a text that quotes the question", approval.Interaction{Intent: approval.IntentOther, Text: "why?", QuotedID: "question"}},
+		{"any text", approval.Interaction{Intent: approval.IntentOther, Text: "let me think"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.policy(needsReason)
 			id := w.check(transfer).Request.ID
 			w.send()
-			w.line(hana, approval.Tap{Intent: approval.IntentApprove, RequestID: id})
+			w.line(hana, approval.Interaction{Intent: approval.IntentApprove, RequestID: id})
 			w.send()
 			switch tt.reply.QuotedID {
 			case "card":
@@ -509,17 +509,17 @@ func TestALateUnfollowBuriesNobody(t *testing.T) {
 	}
 	blocked := w.clock.Now()
 	w.clock.advance(time.Minute)
-	w.line(hana, approval.Tap{Intent: approval.IntentFollow, At: blocked.Add(10 * time.Second)})
-	if w.line(hana, approval.Tap{Intent: approval.IntentUnfollow, At: blocked}); dead() {
+	w.line(hana, approval.Interaction{Intent: approval.IntentFollow, At: blocked.Add(10 * time.Second)})
+	if w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow, At: blocked}); dead() {
 		t.Error("dead because of an unfollow from before they came back")
 	}
-	if w.line(hana, approval.Tap{Intent: approval.IntentUnfollow, At: blocked.Add(20 * time.Second)}); !dead() {
+	if w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow, At: blocked.Add(20 * time.Second)}); !dead() {
 		t.Error("not dead after they left")
 	}
-	if w.line(hana, approval.Tap{Intent: approval.IntentStatus, At: blocked.Add(15 * time.Second)}); !dead() {
+	if w.line(hana, approval.Interaction{Intent: approval.IntentStatus, At: blocked.Add(15 * time.Second)}); !dead() {
 		t.Error("alive because of words from before they left")
 	}
-	if w.line(hana, approval.Tap{Intent: approval.IntentStatus, At: blocked.Add(30 * time.Second)}); dead() {
+	if w.line(hana, approval.Interaction{Intent: approval.IntentStatus, At: blocked.Add(30 * time.Second)}); dead() {
 		t.Error("dead though they write to us")
 	}
 	if w.count("channel_dead") != 1 || w.count("channel_alive") != 1 {
@@ -532,16 +532,16 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 	out := w.gate.Outbox()
 	ready, _, err := w.ready(10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var drawn []approval.Try
+	var drawn []approval.Attempt
 	for _, d := range ready {
-		if d.Notification.Kind == approval.KindOutcome {
-			drawn = append(drawn, approval.Try{Notification: d.Notification, Body: []byte("no reason given"), Seen: d.Seen(), Lease: time.Second})
+		if d.Notification.Kind == approval.KindEdit {
+			drawn = append(drawn, approval.Attempt{Notification: d.Notification, Body: []byte("no reason given"), Seen: d.Seen(), Lease: time.Second})
 		}
 	}
 	w.types(hana, "wrong account")
@@ -550,7 +550,7 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 	}
 	ready, _, err = w.ready(10)
 	if err != nil || !slices.ContainsFunc(ready, func(d approval.Delivery) bool {
-		return d.Notification.Kind == approval.KindOutcome && d.Requests[0].ResolveReason == "wrong account"
+		return d.Notification.Kind == approval.KindEdit && d.Requests[0].ResolveReason == "wrong account"
 	}) {
 		t.Errorf("no edit with the reason is to be sent: %v", err)
 	}
@@ -562,7 +562,7 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentShow, RequestID: id})
 	out := w.gate.Outbox()
 	part := func() {
 		t.Helper()
@@ -574,7 +574,7 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 			if d.Notification.Part == 0 {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: d.Notification, Body: []byte("{}"), More: true, Lease: time.Second}})
+			begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte("{}"), More: true, Lease: time.Second}})
 			if err != nil || len(begun) != 1 {
 				t.Fatal(err, begun)
 			}
@@ -584,7 +584,7 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 		}
 	}
 	part()
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 	part()
 	part()
 	if out := w.types(hana, "wrong account"); len(out.Explained) != 1 {
@@ -592,8 +592,8 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 	}
 	// To ask for another request to be shown is something else.
 	second := w.check(call(`{"n":2}`)).Request.ID
-	w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: second})
-	w.line(hana, approval.Tap{Intent: approval.IntentShow, RequestID: id})
+	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, approval.Interaction{Intent: approval.IntentShow, RequestID: id})
 	if out := w.types(hana, "I see"); len(out.Explained) != 0 {
 		t.Errorf("%+v", out)
 	}
@@ -601,7 +601,7 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 
 // The log has a word for whatever a notification can be.
 func TestEveryKindAndFateHasAWord(t *testing.T) {
-	for _, k := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome, approval.KindReply} {
+	for _, k := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit, approval.KindReply} {
 		if approval.English[approval.Phrase("told_kind_"+k)] != string(k) {
 			t.Errorf("no word for %s", k)
 		}

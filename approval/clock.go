@@ -36,7 +36,7 @@ func (g *Gate) toldAll(rs []Request) []Request {
 	return rs
 }
 
-func (g *Gate) toldOutcome(o Outcome) Outcome {
+func (g *Gate) toldOutcome(o Answer) Answer {
 	if o.Request != nil {
 		r := g.told(*o.Request)
 		o.Request = &r

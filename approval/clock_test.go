@@ -28,9 +28,9 @@ func TestRule6_AnApprovalLapsesAfterAJumpThatWasSetRight(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "gate.db")
 		w.open(path, rules{asks, terms})
 		w.clock.set(23 * time.Hour)
-		w.expect(call(`{"n":1}`), approval.WordPending) // something is written meanwhile
+		w.expect(call(`{"n":1}`), approval.AnswerPending) // something is written meanwhile
 		w.clock.set(-23 * time.Hour)
-		id := w.expect(transfer, approval.WordPending).Request.ID
+		id := w.expect(transfer, approval.AnswerPending).Request.ID
 		w.mustDecide(id, true, hana, "")
 		if restart {
 			w.reopen(path)
@@ -51,7 +51,7 @@ func TestRule6_AnApprovalLapsesAfterAJumpThatWasSetRight(t *testing.T) {
 			t.Errorf("told %q, want %q", r.FeedMessage(), want)
 		}
 		w.clock.advance(23 * time.Hour)
-		if out := w.expect(transfer, approval.WordPending); !out.Created {
+		if out := w.expect(transfer, approval.AnswerPending); !out.Created {
 			t.Errorf("restart %v: used 23 hours later: %+v", restart, out)
 		}
 	}
@@ -60,20 +60,20 @@ func TestRule6_AnApprovalLapsesAfterAJumpThatWasSetRight(t *testing.T) {
 // What a platform says of the time is compared in the store's time.
 func TestRule6_APressWhileTheStoreIsAheadCounts(t *testing.T) {
 	w := newWorld(t)
-	old := w.expect(call(`{"old":true}`), approval.WordPending).Request
+	old := w.expect(call(`{"old":true}`), approval.AnswerPending).Request
 	w.clock.advance(time.Minute)
 	w.clock.set(10 * time.Minute)
-	w.expect(call(`{"n":1}`), approval.WordPending)
+	w.expect(call(`{"n":1}`), approval.AnswerPending)
 	w.clock.set(-10 * time.Minute)
 	w.clock.advance(time.Minute)
-	press := func(id string, at time.Time, approve bool) approval.Tapped {
+	press := func(id string, at time.Time, approve bool) approval.InteractionResult {
 		intent := approval.IntentDeny
 		if approve {
 			intent = approval.IntentApprove
 		}
-		return w.tap(approval.Tap{By: hana, Intent: intent, RequestID: id, At: at})
+		return w.tap(approval.Interaction{By: hana, Intent: intent, RequestID: id, At: at})
 	}
-	r := w.expect(transfer, approval.WordPending).Request
+	r := w.expect(transfer, approval.AnswerPending).Request
 	if off := r.RequestedAt.Sub(w.clock.Now()); off.Abs() > time.Second {
 		t.Errorf("asked for at %v, told as %v", w.clock.Now(), r.RequestedAt)
 	}
@@ -100,10 +100,10 @@ func TestRule6_APressWhileTheStoreIsAheadCounts(t *testing.T) {
 func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
 	w := newWorld(t)
 	w.clock.set(time.Hour)
-	w.expect(call(`{"n":1}`), approval.WordPending)
+	w.expect(call(`{"n":1}`), approval.AnswerPending)
 	w.clock.set(-time.Hour)
 	w.clock.advance(time.Minute)
-	w.expect(transfer, approval.WordPending)
+	w.expect(transfer, approval.AnswerPending)
 	now := w.clock.Now()
 	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
 	if err != nil || len(es) != 1 || es[0].At.Sub(now).Abs() > time.Second {
@@ -169,7 +169,7 @@ func TestRule6_NoClockMakesAnApprovalLast(t *testing.T) {
 			}
 			left -= d
 		}
-		if out := w.check(transfer); out.Word == approval.WordApproved {
+		if out := w.check(transfer); out.Kind == approval.AnswerApproved {
 			rt.Fatalf("used %v after 15 minutes and a hundredth: %s", w.clock.Elapsed(), out.Message)
 		}
 	})

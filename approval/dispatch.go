@@ -10,8 +10,8 @@ import (
 // reports of its own requests, each once: the same again changes nothing, and a known outcome takes the
 // place of an unknown one. Errors: [CodeInvalidParameter], also for a request that was not dispatched,
 // [CodeNotFound], and [CodeAlreadyResolved] with the request where another outcome is on record.
-func (g *Gate) Report(ctx context.Context, who Actor, id string, ran Ran) (Request, error) {
-	if ran != RanSucceeded && ran != RanFailed && ran != RanUnknown {
+func (g *Gate) Report(ctx context.Context, who Actor, id string, ran RunResult) (Request, error) {
+	if ran != RunSucceeded && ran != RunFailed && ran != RunUnknown {
 		return Request{}, Errorf(CodeInvalidParameter, "outcome must be succeeded, failed or unknown")
 	}
 	var r Request
@@ -29,7 +29,7 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran Ran) (Reque
 			refusal = &Error{Code: CodeInvalidParameter, Request: &r,
 				Message: "Only of a call that was let through with dispatch can the outcome be reported; this one was not."}
 			return nil
-		case r.Ran == ran:
+		case r.RunResult == ran:
 			return nil
 		}
 		now, ok, err := g.report(ctx, tx, r, ran, who)
@@ -37,7 +37,7 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran Ran) (Reque
 			return err
 		}
 		if !ok {
-			refusal = &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.Ran) + ".", Request: &r}
+			refusal = &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.RunResult) + ".", Request: &r}
 			return nil
 		}
 		r = now
@@ -54,19 +54,19 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran Ran) (Reque
 
 // report puts an outcome on record, also where the next card of the same call looks for it. false: there
 // is one already.
-func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran Ran, who Actor) (Request, bool, error) {
+func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran RunResult, who Actor) (Request, bool, error) {
 	ok, err := tx.Report(r.ID, ran)
 	if err != nil || !ok {
 		return r, false, err
 	}
-	r.Ran = ran
+	r.RunResult = ran
 	recent, err := tx.Recent(r.Key())
 	if err != nil {
 		return r, false, err
 	}
 	if recent.Use != nil && recent.Use.RequestID == r.ID {
 		use := *recent.Use
-		use.Ran = ran
+		use.RunResult = ran
 		recent.Use = &use
 		if err := tx.PutRecent(r.Key(), recent); err != nil {
 			return r, false, err
@@ -80,7 +80,7 @@ func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran Ran, who Actor)
 // LongestCall is longer than any call may take that is sent on, with the report of what came of it.
 const LongestCall = time.Hour + 5*time.Minute
 
-// Orphaned marks every call that was sent on and of which nobody said what came of it as [RanUnknown],
+// Orphaned marks every call that was sent on and of which nobody said what came of it as [RunUnknown],
 // and returns how many that were. It is for start-up, before any call is let through: whoever sent them
 // may have gone with the last process.
 func (g *Gate) Orphaned(ctx context.Context) (int, error) {
@@ -112,7 +112,7 @@ func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, 
 					return nil
 				}
 				wide += h.Wide
-				if _, _, err := g.report(ctx, tx, h.Request, RanUnknown, who); err != nil {
+				if _, _, err := g.report(ctx, tx, h.Request, RunUnknown, who); err != nil {
 					return err
 				}
 				n++

@@ -17,25 +17,25 @@ var sent = func() approval.Call { c := transfer; c.Dispatch = true; return c }()
 // dispatch has a call approved and let through.
 func (w *world) dispatch(c approval.Call) string {
 	w.t.Helper()
-	id := w.expect(c, approval.WordPending).Request.ID
+	id := w.expect(c, approval.AnswerPending).Request.ID
 	w.mustDecide(id, true, hana, "")
-	w.expect(c, approval.WordApproved)
+	w.expect(c, approval.AnswerApproved)
 	return id
 }
 
-func (w *world) report(id string, ran approval.Ran) error {
+func (w *world) report(id string, ran approval.RunResult) error {
 	_, err := w.gate.Report(w.ctx, bot, id, ran)
 	return err
 }
 
 func TestDispatchIsOnRecordWithTheUse(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(sent, approval.WordPending).Request.ID
+	id := w.expect(sent, approval.AnswerPending).Request.ID
 	w.mustDecide(id, true, hana, "")
 	w.clock.advance(time.Minute)
-	out := w.expect(sent, approval.WordApproved).Request
+	out := w.expect(sent, approval.AnswerApproved).Request
 	r := w.request(id)
-	if at := start.Add(time.Minute); !r.ConsumedAt.Equal(at) || !r.DispatchedAt.Equal(at) || r.Ran != "" {
+	if at := start.Add(time.Minute); !r.ConsumedAt.Equal(at) || !r.DispatchedAt.Equal(at) || r.RunResult != "" {
 		t.Errorf("stored %+v", r)
 	}
 	if !reflect.DeepEqual(*out, r) {
@@ -49,10 +49,10 @@ func TestDispatchIsOnRecordWithTheUse(t *testing.T) {
 
 func TestDispatchByAWaiterIsOnRecord(t *testing.T) {
 	w := newWorld(t)
-	first := w.expect(sent, approval.WordPending)
+	first := w.expect(sent, approval.AnswerPending)
 	w.mustDecide(first.Request.ID, true, hana, "")
 	out, err := w.gate.Wait(w.ctx, sent, first, approval.WaitOptions{For: time.Minute})
-	if err != nil || out.Word != approval.WordApproved {
+	if err != nil || out.Kind != approval.AnswerApproved {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	if r := w.request(first.Request.ID); !r.DispatchedAt.Equal(start) {
@@ -63,9 +63,9 @@ func TestDispatchByAWaiterIsOnRecord(t *testing.T) {
 // Waiting for what waits for nobody gives the first answer back.
 func TestWaitOnlyForWhatIsPending(t *testing.T) {
 	w := newWorld(t)
-	for _, first := range []approval.Outcome{{Word: approval.WordAllow, Message: "m"}, {Word: approval.WordDenied, Request: &approval.Request{ID: "x"}}, {Word: approval.WordPending}} {
+	for _, first := range []approval.Answer{{Kind: approval.AnswerAllow, Message: "m"}, {Kind: approval.AnswerDenied, Request: &approval.Request{ID: "x"}}, {Kind: approval.AnswerPending}} {
 		out, err := w.gate.Wait(w.ctx, sent, first, approval.WaitOptions{For: time.Hour})
-		if err != nil || out.Word != first.Word || out.Message != first.Message {
+		if err != nil || out.Kind != first.Kind || out.Message != first.Message {
 			t.Errorf("got %+v, %v, want %+v", out, err, first)
 		}
 	}
@@ -82,23 +82,23 @@ func TestReport(t *testing.T) {
 		name string
 		who  approval.Actor
 		id   string
-		ran  approval.Ran
+		ran  approval.RunResult
 		code approval.Code
-		is   approval.Ran
+		is   approval.RunResult
 	}{
 		{"no such outcome", bot, id, "maybe", approval.CodeInvalidParameter, ""},
 		{"no outcome", bot, id, "", approval.CodeInvalidParameter, ""},
-		{"no such request", bot, "01ARZ3NDEKTSV4RRFFQ69G5FAV", approval.RanFailed, approval.CodeNotFound, ""},
-		{"another's", approval.Actor{Kind: approval.Agent, Name: "other"}, id, approval.RanFailed, approval.CodeNotFound, ""},
-		{"a person", hana, id, approval.RanFailed, approval.CodeNotFound, ""},
-		{"a person of the agent's name", approval.Actor{Kind: approval.Human, Name: "bot"}, id, approval.RanFailed, approval.CodeNotFound, ""},
-		{"the agent ran it itself", bot, kept, approval.RanFailed, approval.CodeInvalidParameter, ""},
-		{"nothing came back", bot, id, approval.RanUnknown, "", approval.RanUnknown},
-		{"still", bot, id, approval.RanUnknown, "", approval.RanUnknown},
-		{"it did, after all", bot, id, approval.RanSucceeded, "", approval.RanSucceeded},
-		{"again", bot, id, approval.RanSucceeded, "", approval.RanSucceeded},
-		{"otherwise", bot, id, approval.RanFailed, approval.CodeAlreadyResolved, approval.RanSucceeded},
-		{"unknown again", bot, id, approval.RanUnknown, approval.CodeAlreadyResolved, approval.RanSucceeded},
+		{"no such request", bot, "01ARZ3NDEKTSV4RRFFQ69G5FAV", approval.RunFailed, approval.CodeNotFound, ""},
+		{"another's", approval.Actor{Kind: approval.Agent, Name: "other"}, id, approval.RunFailed, approval.CodeNotFound, ""},
+		{"a person", hana, id, approval.RunFailed, approval.CodeNotFound, ""},
+		{"a person of the agent's name", approval.Actor{Kind: approval.Human, Name: "bot"}, id, approval.RunFailed, approval.CodeNotFound, ""},
+		{"the agent ran it itself", bot, kept, approval.RunFailed, approval.CodeInvalidParameter, ""},
+		{"nothing came back", bot, id, approval.RunUnknown, "", approval.RunUnknown},
+		{"still", bot, id, approval.RunUnknown, "", approval.RunUnknown},
+		{"it did, after all", bot, id, approval.RunSucceeded, "", approval.RunSucceeded},
+		{"again", bot, id, approval.RunSucceeded, "", approval.RunSucceeded},
+		{"otherwise", bot, id, approval.RunFailed, approval.CodeAlreadyResolved, approval.RunSucceeded},
+		{"unknown again", bot, id, approval.RunUnknown, approval.CodeAlreadyResolved, approval.RunSucceeded},
 	} {
 		r, err := w.gate.Report(w.ctx, c.who, c.id, c.ran)
 		if got := approval.CodeOf(err); got != c.code {
@@ -110,7 +110,7 @@ func TestReport(t *testing.T) {
 		if c.code == "" && !reflect.DeepEqual(r, w.request(id)) {
 			t.Errorf("%s: told %+v, stored %+v", c.name, r, w.request(id))
 		}
-		if got := w.request(id).Ran; got != c.is {
+		if got := w.request(id).RunResult; got != c.is {
 			t.Errorf("%s: stored as %q, want %q", c.name, got, c.is)
 		}
 	}
@@ -130,10 +130,10 @@ func TestReport(t *testing.T) {
 func TestReportersRace(t *testing.T) {
 	w := newWorld(t)
 	id := w.dispatch(sent)
-	words := []approval.Ran{approval.RanSucceeded, approval.RanFailed}
+	words := []approval.RunResult{approval.RunSucceeded, approval.RunFailed}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	told := map[approval.Ran]bool{}
+	told := map[approval.RunResult]bool{}
 	for i := range 32 {
 		wg.Go(func() {
 			ran := words[i%2]
@@ -149,7 +149,7 @@ func TestReportersRace(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if ran := w.request(id).Ran; len(told) != 1 || !told[ran] || w.count("call_outcome") != 1 {
+	if ran := w.request(id).RunResult; len(told) != 1 || !told[ran] || w.count("call_outcome") != 1 {
 		t.Errorf("told %v, stored %q, %d events", told, ran, w.count("call_outcome"))
 	}
 }
@@ -159,26 +159,26 @@ func TestTheNextRequestSaysWhatCameOfTheLast(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(w *world, id string) error
-		want approval.Ran
+		want approval.RunResult
 	}{
 		{"nobody said", func(*world, string) error { return nil }, ""},
-		{"nothing came back", func(w *world, id string) error { return w.report(id, approval.RanUnknown) }, approval.RanUnknown},
-		{"failed", func(w *world, id string) error { return w.report(id, approval.RanFailed) }, approval.RanFailed},
-		{"the gate restarted", func(w *world, _ string) error { _, err := w.gate.Orphaned(w.ctx); return err }, approval.RanUnknown},
+		{"nothing came back", func(w *world, id string) error { return w.report(id, approval.RunUnknown) }, approval.RunUnknown},
+		{"failed", func(w *world, id string) error { return w.report(id, approval.RunFailed) }, approval.RunFailed},
+		{"the gate restarted", func(w *world, _ string) error { _, err := w.gate.Orphaned(w.ctx); return err }, approval.RunUnknown},
 		{"it restarted, and then its wrapper said", func(w *world, id string) error {
 			_, err := w.gate.Orphaned(w.ctx)
 			if err != nil {
 				return err
 			}
-			return w.report(id, approval.RanSucceeded)
-		}, approval.RanSucceeded},
+			return w.report(id, approval.RunSucceeded)
+		}, approval.RunSucceeded},
 		{"denied since", func(w *world, id string) error {
-			w.mustDecide(w.expect(sent, approval.WordPending).Request.ID, false, hana, "not now")
+			w.mustDecide(w.expect(sent, approval.AnswerPending).Request.ID, false, hana, "not now")
 			defer w.clock.advance(10 * time.Minute)
-			err := w.report(id, approval.RanFailed)
-			w.expect(sent, approval.WordDenied) // the denial is remembered still
+			err := w.report(id, approval.RunFailed)
+			w.expect(sent, approval.AnswerDenied) // the denial is remembered still
 			return err
-		}, approval.RanFailed},
+		}, approval.RunFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -186,8 +186,8 @@ func TestTheNextRequestSaysWhatCameOfTheLast(t *testing.T) {
 			if err := c.do(w, id); err != nil {
 				t.Fatal(err)
 			}
-			want := &approval.Use{RequestID: id, ApprovedBy: "hana", ApprovedAt: start, ConsumedAt: start, DispatchedAt: start, Ran: c.want}
-			next := w.expect(sent, approval.WordPending).Request
+			want := &approval.Use{RequestID: id, ApprovedBy: "hana", ApprovedAt: start, ConsumedAt: start, DispatchedAt: start, RunResult: c.want}
+			next := w.expect(sent, approval.AnswerPending).Request
 			if got := w.request(next.ID).Previous; !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
@@ -200,10 +200,10 @@ func TestAnOldReportLeavesTheLastUseAlone(t *testing.T) {
 	w := newWorld(t)
 	old := w.dispatch(sent)
 	newer := w.dispatch(sent)
-	if err := w.report(old, approval.RanSucceeded); err != nil {
+	if err := w.report(old, approval.RunSucceeded); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.expect(sent, approval.WordPending).Request.Previous; got.RequestID != newer || got.Ran != "" {
+	if got := w.expect(sent, approval.AnswerPending).Request.Previous; got.RequestID != newer || got.RunResult != "" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -217,10 +217,10 @@ func TestOrphaned(t *testing.T) {
 		c.Dispatch = true
 		ids = append(ids, w.dispatch(c))
 	}
-	if err := w.report(ids[0], approval.RanFailed); err != nil {
+	if err := w.report(ids[0], approval.RunFailed); err != nil {
 		t.Fatal(err)
 	}
-	kept, waits := w.dispatch(call(`{"amount_cents":1000}`)), w.expect(sent, approval.WordPending).Request.ID
+	kept, waits := w.dispatch(call(`{"amount_cents":1000}`)), w.expect(sent, approval.AnswerPending).Request.ID
 	for i, want := range []int{69, 0} { // the second time there is nothing to do
 		if n, err := w.gate.Orphaned(w.ctx); err != nil || n != want {
 			t.Errorf("start %d: got %d, %v, want %d", i, n, err, want)
@@ -230,16 +230,16 @@ func TestOrphaned(t *testing.T) {
 		}
 	}
 	for i, id := range ids {
-		want := approval.RanUnknown
+		want := approval.RunUnknown
 		if i == 0 {
-			want = approval.RanFailed
+			want = approval.RunFailed
 		}
-		if got := w.request(id).Ran; got != want {
+		if got := w.request(id).RunResult; got != want {
 			t.Errorf("request %d is %q, want %q", i, got, want)
 		}
 	}
 	for _, id := range []string{kept, waits} {
-		if got := w.request(id).Ran; got != "" {
+		if got := w.request(id).RunResult; got != "" {
 			t.Errorf("what was not sent is %q", got)
 		}
 	}
@@ -258,7 +258,7 @@ func TestACallThatNobodyCanBeWaitingForAnyMoreIsOfUnknownOutcome(t *testing.T) {
 	for i := range 70 { // more than one transaction's
 		old = append(old, w.dispatch(numbered(i)))
 	}
-	if err := w.report(old[1], approval.RanFailed); err != nil {
+	if err := w.report(old[1], approval.RunFailed); err != nil {
 		t.Fatal(err)
 	}
 	kept := w.dispatch(call(`{"amount_cents":1000}`))
@@ -275,8 +275,8 @@ func TestACallThatNobodyCanBeWaitingForAnyMoreIsOfUnknownOutcome(t *testing.T) {
 			t.Errorf("%s: got %d, %v, want %d", step.name, n, err, step.want)
 		}
 	}
-	for id, want := range map[string]approval.Ran{old[0]: approval.RanUnknown, old[1]: approval.RanFailed, old[69]: approval.RanUnknown, young: "", kept: ""} {
-		if got := w.request(id).Ran; got != want {
+	for id, want := range map[string]approval.RunResult{old[0]: approval.RunUnknown, old[1]: approval.RunFailed, old[69]: approval.RunUnknown, young: "", kept: ""} {
+		if got := w.request(id).RunResult; got != want {
 			t.Errorf("request %s is %q, want %q", id, got, want)
 		}
 	}
@@ -287,13 +287,13 @@ func TestACallThatNobodyCanBeWaitingForAnyMoreIsOfUnknownOutcome(t *testing.T) {
 	if err != nil || es[0].Actor != "system:timeout" {
 		t.Errorf("got %+v, %v", es, err)
 	}
-	if u := w.expect(numbered(0), approval.WordPending).Request.Previous; u == nil || u.Ran != approval.RanUnknown {
+	if u := w.expect(numbered(0), approval.AnswerPending).Request.Previous; u == nil || u.RunResult != approval.RunUnknown {
 		t.Errorf("the next card's last use: %+v", u)
 	}
-	if err := w.report(old[0], approval.RanSucceeded); err != nil { // after all
+	if err := w.report(old[0], approval.RunSucceeded); err != nil { // after all
 		t.Error(err)
 	}
-	if got := w.request(old[0]).Ran; got != approval.RanSucceeded {
+	if got := w.request(old[0]).RunResult; got != approval.RunSucceeded {
 		t.Errorf("after a late report: %q", got)
 	}
 }
@@ -309,13 +309,13 @@ func TestDispatchSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.open(path, rules{asks, terms})
-	if r := w.request(id); !r.DispatchedAt.Equal(start) || r.Ran != "" {
+	if r := w.request(id); !r.DispatchedAt.Equal(start) || r.RunResult != "" {
 		t.Errorf("after the restart: %+v", r)
 	}
 	if n, err := w.gate.Orphaned(w.ctx); n != 1 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
-	if out := w.expect(sent, approval.WordPending); out.Request.ID == id { // never let through again
+	if out := w.expect(sent, approval.AnswerPending); out.Request.ID == id { // never let through again
 		t.Errorf("got %+v", out)
 	}
 }
@@ -323,12 +323,12 @@ func TestDispatchSurvivesARestart(t *testing.T) {
 func TestTasksAreTakenUpAgain(t *testing.T) {
 	w := newWorld(t)
 	task := func(args string) approval.Call { c := call(args); c.Task = true; return c }
-	pending := w.expect(task(`{"n":1}`), approval.WordPending).Request.ID
-	approved := w.expect(task(`{"n":2}`), approval.WordPending).Request.ID
+	pending := w.expect(task(`{"n":1}`), approval.AnswerPending).Request.ID
+	approved := w.expect(task(`{"n":2}`), approval.AnswerPending).Request.ID
 	w.mustDecide(approved, true, hana, "")
-	w.mustDecide(w.expect(task(`{"n":3}`), approval.WordPending).Request.ID, false, hana, "")
+	w.mustDecide(w.expect(task(`{"n":3}`), approval.AnswerPending).Request.ID, false, hana, "")
 	w.dispatch(task(`{"n":4}`))
-	w.expect(call(`{"n":5}`), approval.WordPending)
+	w.expect(call(`{"n":5}`), approval.AnswerPending)
 	for agent, want := range map[string][]string{"bot": {pending, approved}, "": {pending, approved}, "other": nil} {
 		rs, err := w.gate.Tasks(w.ctx, agent)
 		var got []string

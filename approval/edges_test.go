@@ -40,7 +40,7 @@ func (w *world) lastEdit() string {
 			w.t.Fatal(err)
 		}
 		for _, d := range ready {
-			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: d.Notification, Body: drawn(d), Seen: d.Seen(), Lease: 18 * time.Second}})
+			begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: drawn(d), Seen: d.Seen(), Lease: 18 * time.Second}})
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -64,9 +64,9 @@ func TestAnEditDrawnBeforeAnotherDecisionIsDrawnAgain(t *testing.T) {
 	if err != nil || len(ready) != 1 {
 		t.Fatal(ready, err)
 	}
-	old := approval.Try{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}
+	old := approval.Attempt{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}
 	w.mustDecide(b, false, ken, "")
-	if begun, err := out.Begin(w.ctx, []approval.Try{old}); err != nil || len(begun) != 0 {
+	if begun, err := out.Begin(w.ctx, []approval.Attempt{old}); err != nil || len(begun) != 0 {
 		t.Fatalf("the old picture goes out: %v, %v", begun, err)
 	}
 	if got, want := w.lastEdit(), `{"states":" approved denied"}`; got != want {
@@ -80,7 +80,7 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 	w.mustDecide(a, true, hana, "")
 	out := w.gate.Outbox()
 	ready, _, _ := w.ready(10)
-	first, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}})
+	first, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}})
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
@@ -103,7 +103,7 @@ func TestRule5_WhoMayDecideIsJudgedAsTheyAreNow(t *testing.T) {
 	people.Replace(nil, []approval.Person{{Name: "hana", Approver: true}}) // ken was removed, hana is no admin any more
 	_, err := w.decide(id, true, ken, "")
 	wantCode(t, err, approval.CodeNotAnApprover)
-	if out := w.tap(approval.Tap{By: ken, Intent: approval.IntentApprove, RequestID: id}); out.Code != approval.CodeNotAnApprover {
+	if out := w.tap(approval.Interaction{By: ken, Intent: approval.IntentApprove, RequestID: id}); out.Code != approval.CodeNotAnApprover {
 		t.Errorf("%+v", out)
 	}
 	_, err = w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaAPI})
@@ -114,7 +114,7 @@ func TestRule5_WhoMayDecideIsJudgedAsTheyAreNow(t *testing.T) {
 func TestAQuotedMessageThatIsNotKnownIsNotGuessedAt(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	no := approval.Tap{By: hana, Intent: approval.IntentDeny, QuotedID: "5900", Reason: "wrong account"}
+	no := approval.Interaction{By: hana, Intent: approval.IntentDeny, QuotedID: "5900", Reason: "wrong account"}
 	if out := w.tap(no); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
@@ -124,17 +124,17 @@ func TestAnyMessageOfAnAnswerCanBeQuoted(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.tap(approval.Tap{By: hana, Intent: approval.IntentPending, OneReply: true})
+	w.tap(approval.Interaction{By: hana, Intent: approval.IntentPending, OneReply: true})
 	out := w.gate.Outbox()
 	ready, _, _ := w.ready(1)
-	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "1", Data: []byte(`{"messages":[{"id":"1"},{"id":"2"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
-	tap := approval.Tap{By: hana, Intent: approval.IntentDeny, QuotedID: "2", Channel: begun[0].Channel, From: begun[0].Recipient}
+	tap := approval.Interaction{By: hana, Intent: approval.IntentDeny, QuotedID: "2", Channel: begun[0].Channel, From: begun[0].Recipient}
 	if got := w.tap(tap); len(got.Decided) != 1 || got.Decided[0].ID != id {
 		t.Errorf("%+v", got)
 	}
@@ -145,7 +145,7 @@ func TestALateBareNoDoesNotReachANewerRequest(t *testing.T) {
 	typed := w.clock.Now()
 	w.clock.advance(5 * time.Minute)
 	id := w.check(transfer).Request.ID
-	out := w.tap(approval.Tap{Channel: "slack", By: hana, Intent: approval.IntentDeny, At: typed})
+	out := w.tap(approval.Interaction{Channel: "slack", By: hana, Intent: approval.IntentDeny, At: typed})
 	if len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
@@ -201,18 +201,18 @@ func TestImpatientCallersDoNotHurtTheirNeighbours(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	w.expect(read, approval.WordAllow)
+	w.expect(read, approval.AnswerAllow)
 }
 
 func TestASpentReplyTokenIsNotTriedAgain(t *testing.T) {
 	w := newWorld(t)
-	w.tap(approval.Tap{By: hana, Intent: approval.IntentApprove})
+	w.tap(approval.Interaction{By: hana, Intent: approval.IntentApprove})
 	out := w.gate.Outbox()
 	ready, _, err := w.ready(1)
 	if err != nil || len(ready) != 1 || ready[0].Notification.ReplyTo == "" {
 		t.Fatal(ready, err)
 	}
-	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}

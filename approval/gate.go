@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Word is what an agent is told of a call.
-type Word string
+// AnswerKind is what an agent is told of a call.
+type AnswerKind string
 
 const (
-	WordAllow     Word = "allow"    // by policy: run it
-	WordApproved  Word = "approved" // by a person: run it, once
-	WordDenied    Word = "denied"
-	WordPending   Word = "pending"
-	WordExpired   Word = "expired"
-	WordCancelled Word = "cancelled"
-	WordLapsed    Word = "lapsed"
+	AnswerAllow     AnswerKind = "allow"    // by policy: run it
+	AnswerApproved  AnswerKind = "approved" // by a person: run it, once
+	AnswerDenied    AnswerKind = "denied"
+	AnswerPending   AnswerKind = "pending"
+	AnswerExpired   AnswerKind = "expired"
+	AnswerCancelled AnswerKind = "cancelled"
+	AnswerLapsed    AnswerKind = "lapsed"
 )
 
-// Outcome is the answer to a call. Only [WordAllow] and [WordApproved] mean that it may run.
-type Outcome struct {
-	Word       Word
+// Answer is the answer to a call. Only [AnswerAllow] and [AnswerApproved] mean that it may run.
+type Answer struct {
+	Kind       AnswerKind
 	Message    string // for the model, word for word
 	Risk       Risk
 	Rule       string
@@ -186,17 +186,17 @@ const MaxBatch = 20
 
 // Check answers a call: whether it may run now, and if not, why and what to do. It never waits for a
 // person. An approved outcome has used the approval: the caller must run the call or lose it.
-func (g *Gate) Check(ctx context.Context, c Call) (Outcome, error) {
+func (g *Gate) Check(ctx context.Context, c Call) (Answer, error) {
 	outs, err := g.check(ctx, []Call{c})
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	return outs[0], nil
 }
 
 // CheckBatch answers the calls of one turn, in order and in one transaction. Those that need a person
 // come to people as one card. One call that is not well formed refuses the whole batch.
-func (g *Gate) CheckBatch(ctx context.Context, calls []Call) ([]Outcome, error) {
+func (g *Gate) CheckBatch(ctx context.Context, calls []Call) ([]Answer, error) {
 	if len(calls) == 0 || len(calls) > MaxBatch {
 		return nil, Errorf(CodeInvalidParameter, "a batch takes 1 to %d calls, not %d", MaxBatch, len(calls))
 	}
@@ -216,7 +216,7 @@ type judged struct {
 
 var errPolicyChanged = errors.New("approval: the policy changed meanwhile")
 
-func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
+func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
 	for i, c := range calls {
 		if err := c.Validate(); err != nil {
 			if e, ok := errors.AsType[*Error](err); ok && len(calls) > 1 {
@@ -236,7 +236,7 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Outcome, error) {
 		for i, c := range calls {
 			js[i] = g.judge(ctx, *in, c)
 		}
-		var outs []Outcome
+		var outs []Answer
 		var fate onward
 		b := bill{budgets: g.budgets, agent: calls[0].Agent}
 		err := g.store.Update(ctx, func(tx Tx) error {
@@ -326,8 +326,8 @@ func marshal(v any) []byte {
 	return b
 }
 
-func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b *bill) ([]Outcome, onward, error) {
-	outs := make([]Outcome, len(js))
+func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b *bill) ([]Answer, onward, error) {
+	outs := make([]Answer, len(js))
 	for _, j := range js {
 		if err := g.known(j.call.Agent); err != nil {
 			return nil, held, err
@@ -354,92 +354,92 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request.
-func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill) (Outcome, error) {
+func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill) (Answer, error) {
 	now, changed, err := g.pinned(tx, *j)
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	out, err := g.enterPinned(ctx, tx, &now, changed, terms, batchID, b)
-	if err == nil && out.Word != WordDenied {
+	if err == nil && out.Kind != AnswerDenied {
 		err = g.pinFirst(ctx, tx, &now)
 	}
 	j.pin, j.pinAge = now.pin, now.pinAge // to be kept after the commit
 	return out, err
 }
 
-func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string, b *bill) (Outcome, error) {
+func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string, b *bill) (Answer, error) {
 	v := j.verdict
-	out := Outcome{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+	out := Answer{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	if v.Action == Allow && !v.Observe && j.pin.justAccepted(tx.Now(), terms) {
 		used, err := g.useAcceptance(ctx, tx, j)
 		if err != nil {
-			return Outcome{}, err
+			return Answer{}, err
 		}
 		if used != nil {
-			out.Word, out.Message, out.Request = WordApproved, approvedMessage(g.told(*used)), used
+			out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(*used)), used
 			return out, nil
 		}
 	}
 	switch {
 	case v.Observe || v.Action == Allow:
-		out.Word, out.Message = WordAllow, allowedMessage
+		out.Kind, out.Message = AnswerAllow, allowedMessage
 		return out, g.audit(ctx, tx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
 	case v.Action != Quarantine:
-		out.Word, out.Message = WordDenied, policyDeniedMessage(v)
+		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
 		return out, g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	}
 	live, err := g.settledLive(ctx, tx, j.key)
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	if live != nil {
 		if s := j.call.SessionID; s != "" && s != live.SessionID {
 			if err := tx.AddSession(live.ID, s); err != nil {
-				return Outcome{}, err
+				return Answer{}, err
 			}
 		}
 		why := reasonPolicyChanged
 		switch {
 		case live.Status == Pending:
-			out.Word, out.Message, out.Request = WordPending, pendingMessage(*live), live
+			out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(*live), live
 			return out, nil
 		case otherTool(*live, j.call, changed):
 			why = reasonToolChanged
 		case v.Risk.Rank() <= live.Risk.Rank():
 			used, err := g.consume(ctx, tx, *live, j.call.Dispatch)
 			if err != nil {
-				return Outcome{}, err
+				return Answer{}, err
 			}
-			out.Word, out.Message, out.Request = WordApproved, approvedMessage(g.told(used)), &used
+			out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(used)), &used
 			return out, nil
 		}
 		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {
-			return Outcome{}, err
+			return Answer{}, err
 		}
 	}
 	recent, err := tx.Recent(j.key)
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	now := tx.Now()
 	if recent.DeniedID != "" && now.Sub(recent.DeniedAt) < terms.RememberDenial {
 		r, err := tx.Request(recent.DeniedID)
 		if err != nil {
-			return Outcome{}, err
+			return Answer{}, err
 		}
-		out.Word, out.Message, out.Request = WordDenied, deniedMessage(r), &r
+		out.Kind, out.Message, out.Request = AnswerDenied, deniedMessage(r), &r
 		e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 		e.ApprovalID = r.ID
 		return out, g.audit(ctx, tx, e)
 	}
 	if err := b.request(); err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	r, err := g.create(ctx, tx, j, recent, terms, batchID)
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
-	out.Word, out.Message, out.Request, out.Created = WordPending, createdMessage(r), &r, true
+	out.Kind, out.Message, out.Request, out.Created = AnswerPending, createdMessage(r), &r, true
 	return out, nil
 }
 
@@ -753,7 +753,7 @@ func (g *Gate) queueEdit(tx Tx, card Notification, siblings []Notification) erro
 	}
 	next := tx.Now()
 	for _, n := range siblings {
-		if n.Kind != KindOutcome || n.TargetID != card.ID || n.Status != Queued && n.Status != Retrying {
+		if n.Kind != KindEdit || n.TargetID != card.ID || n.Status != Queued && n.Status != Retrying {
 			continue
 		}
 		if n.Attempt == 0 {
@@ -762,7 +762,7 @@ func (g *Gate) queueEdit(tx Tx, card Notification, siblings []Notification) erro
 		next = latest(next, n.LeaseUntil, n.NextAttemptAt.Add(time.Second))
 	}
 	return g.queue(tx, Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel, Recipient: card.Recipient,
-		Kind: KindOutcome, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
+		Kind: KindEdit, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
 }
 
 func latest(ts ...time.Time) time.Time {

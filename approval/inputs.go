@@ -46,7 +46,7 @@ func (g *Gate) AddInput(ctx context.Context, who Actor, id string, in Input) err
 			return nil
 		case err != nil:
 			return err
-		case r.DispatchedAt.IsZero() || r.Ran == RanSucceeded || r.Ran == RanFailed:
+		case r.DispatchedAt.IsZero() || r.RunResult == RunSucceeded || r.RunResult == RunFailed:
 			refusal = Errorf(CodeInvalidParameter, "This call is not under way.")
 			return nil
 		case len(r.Inputs) >= MaxInputs:

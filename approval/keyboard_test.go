@@ -28,7 +28,7 @@ func TestKeyboardDecidesWhereItMay(t *testing.T) {
 	w, _ := atKeyboard(t)
 	for _, approve := range []bool{true, false} {
 		c := call(map[bool]string{true: `{"n":1}`, false: `{"n":2}`}[approve])
-		id := w.expect(c, approval.WordPending).Request.ID
+		id := w.expect(c, approval.AnswerPending).Request.ID
 		r, err := w.gate.DecideAtKeyboard(w.ctx, "bot", id, approve, "looked")
 		want := map[bool]approval.Status{true: approval.Approved, false: approval.Denied}[approve]
 		if err != nil || r.Status != want || r.ResolvedBy != "ken" || r.ResolvedVia != approval.ViaTerminal || r.ResolveReason != "looked" {
@@ -76,7 +76,7 @@ func TestKeyboardDecidesNothingElse(t *testing.T) {
 			if err := w.gate.SetPolicy(w.ctx, rules{func(approval.Call) approval.Verdict { return quarantine(c.risk) }, with}, nil); err != nil {
 				t.Fatal(err)
 			}
-			id := w.expect(asked, approval.WordPending).Request.ID
+			id := w.expect(asked, approval.AnswerPending).Request.ID
 			if c.spoil != nil {
 				c.spoil(w, people)
 			}
@@ -113,7 +113,7 @@ func TestKeyboardThatNobodyKnows(t *testing.T) {
 		"not known":  func(string) (approval.Actor, bool) { return ken, false },
 	} {
 		w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now, Keyboard: keyboard})
-		id := w.expect(transfer, approval.WordPending).Request.ID
+		id := w.expect(transfer, approval.AnswerPending).Request.ID
 		_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", id, true, "")
 		if approval.CodeOf(err) != approval.CodeNotAnApprover || w.request(id).Status != approval.Pending {
 			t.Errorf("%s: %v", name, err)
@@ -126,7 +126,7 @@ func TestKeyboardThatNobodyKnows(t *testing.T) {
 
 func TestKeyboardAndPhoneRace(t *testing.T) {
 	w, _ := atKeyboard(t)
-	id := w.expect(transfer, approval.WordPending).Request.ID
+	id := w.expect(transfer, approval.AnswerPending).Request.ID
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var won []string

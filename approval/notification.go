@@ -8,7 +8,7 @@ type NotificationKind string
 const (
 	KindRequest  NotificationKind = "request"  // the card of a new request, or of a batch of them
 	KindReminder NotificationKind = "reminder" // the same card again
-	KindOutcome  NotificationKind = "outcome"  // an edit of a card that was sent
+	KindEdit     NotificationKind = "outcome"  // an edit of a card that was sent
 	KindReply    NotificationKind = "reply"    // the answer to a tap or a typed word
 )
 

@@ -92,8 +92,8 @@ func (n Notification) sendable(now time.Time) bool {
 	return (n.Status == Queued || n.Status == Retrying) && !n.NextAttemptAt.After(now) && !n.LeaseUntil.After(now)
 }
 
-// Try is a notification about to be sent.
-type Try struct {
+// Attempt is a notification about to be sent.
+type Attempt struct {
 	Notification Notification
 	Body         []byte // rendered; kept only if the row has none yet
 	More         bool   // of a part: another one follows; kept with Body
@@ -104,7 +104,7 @@ type Try struct {
 // Begin takes notifications for sending, in one transaction, and returns those it took: each counted
 // as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
 // instead; a notification that somebody else holds is left alone.
-func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error) {
+func (o *Outbox) Begin(ctx context.Context, tries []Attempt) ([]Notification, error) {
 	var begun []Notification
 	err := o.g.store.Update(ctx, func(tx Tx) error {
 		begun = nil
@@ -129,7 +129,7 @@ func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error)
 					continue
 				}
 			}
-			if n.Kind == KindOutcome {
+			if n.Kind == KindEdit {
 				if ok, err := o.g.mayEdit(tx, n, t); err != nil {
 					return err
 				} else if !ok {
@@ -160,8 +160,8 @@ func (o *Outbox) Begin(ctx context.Context, tries []Try) ([]Notification, error)
 
 // mayEdit reports whether an edit may begin: not while another one of the same card is under way, not
 // after a newer one has gone out, and not with a picture that is no longer true.
-func (g *Gate) mayEdit(tx Tx, n Notification, t Try) (bool, error) {
-	siblings, err := tx.Notifications(NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID, Kind: KindOutcome, Narrow: true})
+func (g *Gate) mayEdit(tx Tx, n Notification, t Attempt) (bool, error) {
+	siblings, err := tx.Notifications(NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID, Kind: KindEdit, Narrow: true})
 	if err != nil {
 		return false, err
 	}
@@ -231,7 +231,7 @@ func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 		if err := o.g.auditNotification(ctx, tx, row, EventNotificationSent, ""); err != nil {
 			return err
 		}
-		if row.Kind == KindOutcome {
+		if row.Kind == KindEdit {
 			return o.g.nextEdit(tx, row)
 		}
 		if err := o.g.nextPart(tx, row); err != nil {
@@ -244,7 +244,7 @@ func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 		if err != nil || !slices.ContainsFunc(hs, func(h Head) bool { return h.Status != Pending }) {
 			return err
 		}
-		siblings, err := tx.Notifications(NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID, Kind: KindOutcome, Narrow: true})
+		siblings, err := tx.Notifications(NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID, Kind: KindEdit, Narrow: true})
 		if err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (o *Outbox) Sent(ctx context.Context, n Notification, r Receipt) error {
 // nextEdit lets the edit that waits behind a finished one of the same card go, and drops those that
 // the finished one has overtaken.
 func (g *Gate) nextEdit(tx Tx, done Notification) error {
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: KindOutcome, Narrow: true})
+	ns, err := tx.Notifications(NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: KindEdit, Narrow: true})
 	if err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func (o *Outbox) NotSent(ctx context.Context, n Notification, f Failure) error {
 		if !f.Final {
 			return nil
 		}
-		if row.Kind == KindOutcome {
+		if row.Kind == KindEdit {
 			return o.g.nextEdit(tx, row)
 		}
 		if row.ApprovalID == "" || row.Kind == KindReply {
@@ -439,7 +439,7 @@ func (g *Gate) Retry(ctx context.Context, by Actor, id string) (Notification, er
 		attempt, now := n.Attempt, tx.Now()
 		n.Status, n.Attempt, n.NextAttemptAt, n.UpdatedAt = Queued, 0, now, now
 		n.RetryKey, n.FirstTryAt, n.LeaseUntil, n.Revived = newUUID(), time.Time{}, time.Time{}, false
-		if n.Kind == KindOutcome {
+		if n.Kind == KindEdit {
 			n.Body = nil // an edit shows how things stand when it goes out
 		}
 		if _, err = tx.UpdateNotification(n, Failed, attempt); err != nil {

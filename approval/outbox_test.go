@@ -33,17 +33,17 @@ func TestRule7_ACrashedSendIsTriedAgainWithTheSameBytesAndKey(t *testing.T) {
 	if err != nil || len(ready) != 1 || len(ready[0].Requests) != 1 {
 		t.Fatal(ready, err)
 	}
-	try := approval.Try{Notification: ready[0].Notification, Body: []byte(`{"first":1}`), Lease: 15 * time.Second}
-	first, err := out.Begin(w.ctx, []approval.Try{try})
+	try := approval.Attempt{Notification: ready[0].Notification, Body: []byte(`{"first":1}`), Lease: 15 * time.Second}
+	first, err := out.Begin(w.ctx, []approval.Attempt{try})
 	if err != nil || len(first) != 1 || first[0].Attempt != 1 {
 		t.Fatal(first, err)
 	}
-	if again, err := out.Begin(w.ctx, []approval.Try{try}); err != nil || len(again) != 0 {
+	if again, err := out.Begin(w.ctx, []approval.Attempt{try}); err != nil || len(again) != 0 {
 		t.Fatalf("a second sender took it too: %v, %v", again, err)
 	}
 	w.clock.advance(15 * time.Second) // the sender died; nobody recorded anything
 	try.Body = []byte(`{"second":2}`)
-	again, err := out.Begin(w.ctx, []approval.Try{try})
+	again, err := out.Begin(w.ctx, []approval.Attempt{try})
 	if err != nil || len(again) != 1 {
 		t.Fatal(again, err)
 	}
@@ -83,7 +83,7 @@ func TestACardOnItsWayWhenTheRequestEndsIsEditedToo(t *testing.T) {
 	out := w.gate.Outbox()
 	ready, _, _ := w.ready(10)
 	slack := ready[slices.IndexFunc(ready, func(d approval.Delivery) bool { return d.Notification.Channel == "slack" })]
-	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: slack.Notification, Body: []byte("{}"), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: slack.Notification, Body: []byte("{}"), Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	w.mustDecide(id, true, hana, "")
 	out := w.gate.Outbox()
 	ready, _, _ := w.ready(10)
-	begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
 	if err != nil || len(begun) != 1 {
 		t.Fatal(begun, err)
 	}
@@ -130,7 +130,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 		if err != nil || len(ready) == 0 {
 			t.Fatal(ready, err)
 		}
-		begun, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+		begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func failAll(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	for _, d := range ready {
-		begun, err := out.Begin(w.ctx, []approval.Try{{Notification: d.Notification, Body: []byte("{}"), Lease: time.Minute}})
+		begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte("{}"), Lease: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,11 +260,11 @@ func TestABatchComesAsOneCard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var words []approval.Word
+	var words []approval.AnswerKind
 	for _, o := range outs {
-		words = append(words, o.Word)
+		words = append(words, o.Kind)
 	}
-	if !slices.Equal(words, []approval.Word{"pending", "allow", "pending", "pending"}) || outs[3].Request.ID != outs[0].Request.ID || outs[3].Created {
+	if !slices.Equal(words, []approval.AnswerKind{"pending", "allow", "pending", "pending"}) || outs[3].Request.ID != outs[0].Request.ID || outs[3].Created {
 		t.Fatalf("words %q, ids %s and %s", words, outs[0].Request.ID, outs[3].Request.ID)
 	}
 	ns := w.expectLog(approval.NotificationQuery{}, "line request queued", "slack request queued")
@@ -273,9 +273,9 @@ func TestABatchComesAsOneCard(t *testing.T) {
 	}
 	w.send()
 	w.mustDecide(outs[0].Request.ID, true, hana, "")
-	w.expectLog(approval.NotificationQuery{Kind: approval.KindOutcome}, "slack outcome queued")
+	w.expectLog(approval.NotificationQuery{Kind: approval.KindEdit}, "slack outcome queued")
 	w.mustDecide(outs[2].Request.ID, false, hana, "")
-	w.expectLog(approval.NotificationQuery{Kind: approval.KindOutcome}, "slack outcome queued") // the one that waits shows both
+	w.expectLog(approval.NotificationQuery{Kind: approval.KindEdit}, "slack outcome queued") // the one that waits shows both
 	ready, _, err := w.ready(10)
 	if err != nil || len(ready) != 1 || len(ready[0].Requests) != 2 {
 		t.Errorf("%d ready, %v", len(ready), err)
@@ -322,7 +322,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 			if d.Notification.Channel != channel || d.Notification.Kind != approval.KindRequest {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []approval.Try{{Notification: d.Notification, Body: []byte(`{}`), Lease: 20 * time.Second}})
+			begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte(`{}`), Lease: 20 * time.Second}})
 			if err != nil || len(begun) != 1 {
 				w.t.Fatal(begun, err)
 			}
@@ -382,7 +382,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 				if channel == "slack" {
 					from = "U02HANA" // who presses is not the channel that the card went to
 				}
-				if out := w.tap(approval.Tap{Channel: channel, From: from, By: hana, Intent: approval.IntentApprove, RequestID: id}); len(out.Decided) != 1 {
+				if out := w.tap(approval.Interaction{Channel: channel, From: from, By: hana, Intent: approval.IntentApprove, RequestID: id}); len(out.Decided) != 1 {
 					t.Fatalf("%+v", out)
 				}
 				c.after(w, n)
@@ -390,7 +390,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 				if got.Status != approval.Delivered || got.SentAt.IsZero() == c.sent || (got.MessageID == "m-1") != c.sent {
 					t.Errorf("the card that was pressed is %s, sent at %v as %q", got.Status, got.SentAt, got.MessageID)
 				}
-				edits := w.notifications(approval.NotificationQuery{Kind: approval.KindOutcome, Channel: channel})
+				edits := w.notifications(approval.NotificationQuery{Kind: approval.KindEdit, Channel: channel})
 				if want := channel == "slack" && c.sent; (len(edits) == 1) != want {
 					t.Errorf("%d edits of the card", len(edits))
 				}

@@ -61,7 +61,7 @@ const (
 	// What a notification is for, and what became of it.
 	SayKindRequest   Phrase = "told_kind_request"
 	SayKindReminder  Phrase = "told_kind_reminder"
-	SayKindOutcome   Phrase = "told_kind_outcome"
+	SayKindEdit      Phrase = "told_kind_outcome"
 	SayKindReply     Phrase = "told_kind_reply"
 	SayFateQueued    Phrase = "told_fate_queued"
 	SayFateRetrying  Phrase = "told_fate_retrying"
@@ -134,7 +134,7 @@ var English = map[Phrase]string{
 
 	SayKindRequest:   "request",
 	SayKindReminder:  "reminder",
-	SayKindOutcome:   "outcome",
+	SayKindEdit:      "outcome",
 	SayKindReply:     "reply",
 	SayFateQueued:    "queued",
 	SayFateRetrying:  "retrying",

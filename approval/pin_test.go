@@ -91,12 +91,12 @@ func TestAToolIsPinnedWhenItIsFirstSeen(t *testing.T) {
 func TestWithoutADigestNothingIsPinned(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(1, `{}`), approval.WordAllow)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
 	c := read(1, `{}`)
 	c.ToolDigest = ""
-	w.expect(c, approval.WordAllow)
+	w.expect(c, approval.AnswerAllow)
 	c.Tool = "write_file"
-	w.expect(c, approval.WordAllow)
+	w.expect(c, approval.AnswerAllow)
 	if n := w.count("tool_pinned"); n != 1 {
 		t.Errorf("%d pins, want 1", n)
 	}
@@ -111,24 +111,24 @@ func TestAChangedToolNeedsAPerson(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		v    approval.Verdict
-		word approval.Word
+		word approval.AnswerKind
 		want approval.Verdict // of what a request takes over
 	}{
-		{"allowed", allows(approval.Call{}), approval.WordPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 30 * time.Minute}},
-		{"allowed, critical", approval.Verdict{Action: approval.Allow, Risk: approval.RiskCritical, RequireReason: true, Timeout: time.Second}, approval.WordPending,
+		{"allowed", allows(approval.Call{}), approval.AnswerPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 30 * time.Minute}},
+		{"allowed, critical", approval.Verdict{Action: approval.Allow, Risk: approval.RiskCritical, RequireReason: true, Timeout: time.Second}, approval.AnswerPending,
 			approval.Verdict{Risk: approval.RiskCritical, Timeout: 30 * time.Minute}},
-		{"quarantined", verdict(approval.Quarantine, approval.RiskLow), approval.WordPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 7 * time.Minute, RequireReason: true}},
-		{"quarantined, critical", verdict(approval.Quarantine, approval.RiskCritical), approval.WordPending, approval.Verdict{Risk: approval.RiskCritical, Timeout: 7 * time.Minute, RequireReason: true}},
-		{"denied", verdict(approval.Deny, approval.RiskLow), approval.WordDenied, approval.Verdict{}},
-		{"no action", verdict("", approval.RiskLow), approval.WordDenied, approval.Verdict{}},
+		{"quarantined", verdict(approval.Quarantine, approval.RiskLow), approval.AnswerPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 7 * time.Minute, RequireReason: true}},
+		{"quarantined, critical", verdict(approval.Quarantine, approval.RiskCritical), approval.AnswerPending, approval.Verdict{Risk: approval.RiskCritical, Timeout: 7 * time.Minute, RequireReason: true}},
+		{"denied", verdict(approval.Deny, approval.RiskLow), approval.AnswerDenied, approval.Verdict{}},
+		{"no action", verdict("", approval.RiskLow), approval.AnswerDenied, approval.Verdict{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.policy(allows)
-			w.expect(read(1, `{"first":1}`), approval.WordAllow)
+			w.expect(read(1, `{"first":1}`), approval.AnswerAllow)
 			w.policy(func(approval.Call) approval.Verdict { return c.v })
 			out := w.expect(read(2, `{}`), c.word)
-			if c.word != approval.WordPending {
+			if c.word != approval.AnswerPending {
 				if out.ReasonCode != c.v.ReasonCode {
 					t.Errorf("got %+v", out)
 				}
@@ -153,8 +153,8 @@ func TestAChangedToolNeedsAPerson(t *testing.T) {
 func TestObserveTellsOfAChangedTool(t *testing.T) {
 	w := newWorld(t)
 	w.policy(func(approval.Call) approval.Verdict { v := allows(approval.Call{}); v.Observe = true; return v })
-	w.expect(read(1, `{}`), approval.WordAllow)
-	w.expect(read(2, `{}`), approval.WordAllow)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	w.expect(read(2, `{}`), approval.AnswerAllow)
 	es := w.events(approval.EventCallAllowed)
 	var data struct {
 		Observed   approval.Action
@@ -171,8 +171,8 @@ func TestObserveTellsOfAChangedTool(t *testing.T) {
 func TestApprovingAcceptsTheTool(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(1, `{}`), approval.WordAllow)
-	id := w.expect(read(2, `{}`), approval.WordPending).Request.ID
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	id := w.expect(read(2, `{}`), approval.AnswerPending).Request.ID
 	w.clock.advance(time.Minute)
 	w.mustDecide(id, true, hana, "")
 	want := approval.ToolPin{Server: "files", Tool: "read_file", Digest: digest(2), SeenAt: start.Add(time.Minute), AcceptedBy: "hana"}
@@ -184,13 +184,13 @@ func TestApprovingAcceptsTheTool(t *testing.T) {
 		t.Errorf("audited %+v", es)
 	}
 	// The very call uses its approval, so that it is not told later that it was not used; others are allowed again.
-	w.expect(read(2, `{"other":1}`), approval.WordAllow)
-	if out := w.expect(read(2, `{}`), approval.WordApproved); out.Request.ID != id {
+	w.expect(read(2, `{"other":1}`), approval.AnswerAllow)
+	if out := w.expect(read(2, `{}`), approval.AnswerApproved); out.Request.ID != id {
 		t.Errorf("got %+v", out)
 	}
-	w.expect(read(2, `{}`), approval.WordAllow)
+	w.expect(read(2, `{}`), approval.AnswerAllow)
 	// The tool that was there before is another one now.
-	out := w.expect(read(1, `{}`), approval.WordPending)
+	out := w.expect(read(1, `{}`), approval.AnswerPending)
 	if !strings.Contains(out.Request.HumanMessage, "are not those accepted by hana at 2026-11-21T10:01:00.000Z;") {
 		t.Errorf("message %q", out.Request.HumanMessage)
 	}
@@ -199,10 +199,10 @@ func TestApprovingAcceptsTheTool(t *testing.T) {
 func TestOtherEndsAcceptNothing(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(1, `{}`), approval.WordAllow)
-	denied := w.expect(read(2, `{"n":1}`), approval.WordPending).Request.ID
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	denied := w.expect(read(2, `{"n":1}`), approval.AnswerPending).Request.ID
 	w.mustDecide(denied, false, hana, "")
-	_, err := w.decide(w.expect(read(2, `{"n":2}`), approval.WordPending).Request.ID, true, bot, "")
+	_, err := w.decide(w.expect(read(2, `{"n":2}`), approval.AnswerPending).Request.ID, true, bot, "")
 	wantCode(t, err, approval.CodeNotAnApprover)
 	w.clock.advance(time.Hour) // the rest expires
 	if _, err := w.gate.Expire(w.ctx); err != nil {
@@ -210,11 +210,11 @@ func TestOtherEndsAcceptNothing(t *testing.T) {
 	}
 	// Approving an ordinary request accepts nothing either, also when the tool has moved on since.
 	w.policy(asks)
-	ordinary := w.expect(read(1, `{"n":3}`), approval.WordPending).Request.ID
+	ordinary := w.expect(read(1, `{"n":3}`), approval.AnswerPending).Request.ID
 	if got := w.pin(); got.Digest != digest(1) || got.AcceptedBy != "" || w.count("tool_accepted") != 0 {
 		t.Errorf("got %+v", got)
 	}
-	w.mustDecide(w.expect(read(3, `{"n":4}`), approval.WordPending).Request.ID, true, hana, "")
+	w.mustDecide(w.expect(read(3, `{"n":4}`), approval.AnswerPending).Request.ID, true, hana, "")
 	w.mustDecide(ordinary, true, hana, "")
 	if got := w.pin(); got.Digest != digest(3) || w.count("tool_accepted") != 1 {
 		t.Errorf("got %+v", got)
@@ -225,18 +225,18 @@ func TestOtherEndsAcceptNothing(t *testing.T) {
 func TestAnAcceptanceIsOfOneState(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(1, `{}`), approval.WordAllow)
-	second := w.expect(read(2, `{}`), approval.WordPending).Request.ID
-	third := w.expect(read(3, `{"n":3}`), approval.WordPending).Request.ID
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	second := w.expect(read(2, `{}`), approval.AnswerPending).Request.ID
+	third := w.expect(read(3, `{"n":3}`), approval.AnswerPending).Request.ID
 	w.mustDecide(second, true, hana, "")
 	w.mustDecide(third, true, hana, "")
-	w.expect(read(3, `{}`), approval.WordAllow)
+	w.expect(read(3, `{}`), approval.AnswerAllow)
 	if r := w.request(second); !r.Live() {
 		t.Errorf("used: %+v", r)
 	}
 	c := read(3, `{"n":3}`)
 	c.Dispatch = true
-	w.expect(c, approval.WordApproved)
+	w.expect(c, approval.AnswerApproved)
 	if r := w.request(third); !r.DispatchedAt.Equal(start) {
 		t.Errorf("sent on, and stored as %+v", r)
 	}
@@ -246,9 +246,9 @@ func TestAnAcceptanceIsOfOneState(t *testing.T) {
 func TestADeniedToolIsNotOnRecordAsAllowed(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(1, `{}`), approval.WordAllow)
-	w.mustDecide(w.expect(read(2, `{}`), approval.WordPending).Request.ID, false, hana, "")
-	w.expect(read(2, `{}`), approval.WordDenied)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	w.mustDecide(w.expect(read(2, `{}`), approval.AnswerPending).Request.ID, false, hana, "")
+	w.expect(read(2, `{}`), approval.AnswerDenied)
 	if es := w.events(approval.EventCallDenied); len(es) != 1 || es[0].Reason != "denied_by_person" || es[0].Data != nil || es[0].Risk != approval.RiskHigh {
 		t.Errorf("got %+v", es)
 	}
@@ -257,10 +257,10 @@ func TestADeniedToolIsNotOnRecordAsAllowed(t *testing.T) {
 // An approval holds for the tool as it was when it was asked for.
 func TestAnApprovalIsOfTheToolAsItWas(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(read(1, `{}`), approval.WordPending).Request.ID
-	w.expect(read(2, `{}`), approval.WordPending) // joins, of another state of the tool
+	id := w.expect(read(1, `{}`), approval.AnswerPending).Request.ID
+	w.expect(read(2, `{}`), approval.AnswerPending) // joins, of another state of the tool
 	w.mustDecide(id, true, hana, "")
-	next := w.expect(read(2, `{}`), approval.WordPending)
+	next := w.expect(read(2, `{}`), approval.AnswerPending)
 	if old := w.request(id); old.Status != approval.Cancelled || old.ResolvedBy != "system:policy" || old.ResolveReason != "tool_changed" {
 		t.Errorf("the approval: %+v", old)
 	}
@@ -268,7 +268,7 @@ func TestAnApprovalIsOfTheToolAsItWas(t *testing.T) {
 		t.Errorf("asked anew: %+v", next)
 	}
 	w.mustDecide(next.Request.ID, true, hana, "")
-	w.expect(read(2, `{}`), approval.WordApproved)
+	w.expect(read(2, `{}`), approval.AnswerApproved)
 }
 
 // One that was given while nobody looked at the tool does not cover a change of it either.
@@ -277,11 +277,11 @@ func TestAnApprovalOfNoToolInParticular(t *testing.T) {
 	blind.ToolDigest = ""
 	for _, c := range []struct {
 		seen int
-		word approval.Word
-	}{{1, approval.WordApproved}, {2, approval.WordPending}} {
+		word approval.AnswerKind
+	}{{1, approval.AnswerApproved}, {2, approval.AnswerPending}} {
 		w := newWorld(t)
-		w.expect(read(c.seen, `{"first":1}`), approval.WordPending)
-		w.mustDecide(w.expect(blind, approval.WordPending).Request.ID, true, hana, "")
+		w.expect(read(c.seen, `{"first":1}`), approval.AnswerPending)
+		w.mustDecide(w.expect(blind, approval.AnswerPending).Request.ID, true, hana, "")
 		w.expect(read(1, `{}`), c.word)
 	}
 }
@@ -291,15 +291,15 @@ func TestAWaiterDoesNotUseAnApprovalOfAnotherTool(t *testing.T) {
 		name    string
 		asked   int // digest; 0: nobody looked
 		waits   int
-		word    approval.Word
+		word    approval.AnswerKind
 		observe bool
 	}{
-		{"the same", 1, 1, approval.WordApproved, false},
-		{"another", 1, 2, approval.WordCancelled, false},
-		{"nobody looked, and it is the one on record", 0, 1, approval.WordApproved, false},
-		{"nobody looked, and it has changed", 0, 2, approval.WordCancelled, false},
-		{"nobody looks now", 1, 0, approval.WordApproved, false},
-		{"another, while all is only observed", 1, 2, approval.WordApproved, true},
+		{"the same", 1, 1, approval.AnswerApproved, false},
+		{"another", 1, 2, approval.AnswerCancelled, false},
+		{"nobody looked, and it is the one on record", 0, 1, approval.AnswerApproved, false},
+		{"nobody looked, and it has changed", 0, 2, approval.AnswerCancelled, false},
+		{"nobody looks now", 1, 0, approval.AnswerApproved, false},
+		{"another, while all is only observed", 1, 2, approval.AnswerApproved, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -310,17 +310,17 @@ func TestAWaiterDoesNotUseAnApprovalOfAnotherTool(t *testing.T) {
 				}
 				return r
 			}
-			w.expect(read(1, `{"first":1}`), approval.WordPending)
-			first := w.expect(of(c.asked), approval.WordPending)
+			w.expect(read(1, `{"first":1}`), approval.AnswerPending)
+			first := w.expect(of(c.asked), approval.AnswerPending)
 			w.mustDecide(first.Request.ID, true, hana, "")
 			if c.observe {
 				w.policy(func(approval.Call) approval.Verdict { v := quarantine(approval.RiskHigh); v.Observe = true; return v })
 			}
 			out, err := w.gate.Wait(w.ctx, of(c.waits), first, approval.WaitOptions{For: time.Minute})
-			if err != nil || out.Word != c.word {
+			if err != nil || out.Kind != c.word {
 				t.Fatalf("got %+v, %v, want %s", out, err, c.word)
 			}
-			if c.word == approval.WordCancelled && (out.ReasonCode != "tool_changed" || w.request(first.Request.ID).ResolveReason != "tool_changed") {
+			if c.word == approval.AnswerCancelled && (out.ReasonCode != "tool_changed" || w.request(first.Request.ID).ResolveReason != "tool_changed") {
 				t.Errorf("got %+v", out)
 			}
 		})
@@ -331,11 +331,11 @@ func TestAWaiterDoesNotUseAnApprovalOfAnotherTool(t *testing.T) {
 func TestAWaiterUsesTheApprovalThatAcceptsTheTool(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(1, `{}`), approval.WordAllow)
-	first := w.expect(read(2, `{}`), approval.WordPending)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	first := w.expect(read(2, `{}`), approval.AnswerPending)
 	w.mustDecide(first.Request.ID, true, hana, "")
 	out, err := w.gate.Wait(w.ctx, read(2, `{}`), first, approval.WaitOptions{For: time.Minute})
-	if err != nil || out.Word != approval.WordApproved {
+	if err != nil || out.Kind != approval.AnswerApproved {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }
@@ -356,9 +356,9 @@ func TestTwoStatesOfAToolAtOnceMakeOnePin(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if out.Word == approval.WordAllow {
+				if out.Kind == approval.AnswerAllow {
 					allowed[i%2]++
-				} else if out.Word != approval.WordPending {
+				} else if out.Kind != approval.AnswerPending {
 					t.Errorf("got %+v", out)
 				}
 			})
@@ -378,7 +378,7 @@ func TestTwoStatesOfAToolAtOnceMakeOnePin(t *testing.T) {
 func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(0, `{}`), approval.WordAllow)
+	w.expect(read(0, `{}`), approval.AnswerAllow)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -398,13 +398,13 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 	}
 	for n := 1; n < 8; n++ {
 		c := read(n, fmt.Sprintf(`{"n":%d}`, n))
-		w.mustDecide(w.expect(c, approval.WordPending).Request.ID, true, hana, "")
+		w.mustDecide(w.expect(c, approval.AnswerPending).Request.ID, true, hana, "")
 		for range 20 {
 			old, err := w.gate.CheckAhead(w.ctx, read(n-1, `{"old":1}`))
-			if err != nil || old.Word != approval.WordPending {
+			if err != nil || old.Kind != approval.AnswerPending {
 				t.Fatalf("the tool before %d: got %+v, %v", n, old, err)
 			}
-			if now, err := w.gate.CheckAhead(w.ctx, read(n, `{"new":1}`)); err != nil || now.Word != approval.WordAllow {
+			if now, err := w.gate.CheckAhead(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
 				t.Fatalf("tool %d: got %+v, %v", n, now, err)
 			}
 		}
@@ -420,13 +420,13 @@ func TestPinsSurviveARestart(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "again.db")
 	w.open(path, rules{allows, terms})
-	w.expect(read(1, `{}`), approval.WordAllow)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	w.open(path, rules{allows, terms})
-	w.expect(read(1, `{}`), approval.WordAllow)
-	w.expect(read(2, `{}`), approval.WordPending)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	w.expect(read(2, `{}`), approval.AnswerPending)
 }
 
 // In a batch, one transaction, the first call's tool is the one on record for the second.
@@ -434,7 +434,7 @@ func TestPinsInABatch(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
 	outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{read(1, `{"n":1}`), read(1, `{"n":2}`), read(2, `{"n":3}`)})
-	if err != nil || outs[0].Word != approval.WordAllow || outs[1].Word != approval.WordAllow || outs[2].Word != approval.WordPending {
+	if err != nil || outs[0].Kind != approval.AnswerAllow || outs[1].Kind != approval.AnswerAllow || outs[2].Kind != approval.AnswerPending {
 		t.Errorf("got %+v, %v", outs, err)
 	}
 }
@@ -451,17 +451,17 @@ func TestRule12ADeniedCallPinsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.policy(denies)
-			w.expect(of(1, `{}`), approval.WordDenied)
+			w.expect(of(1, `{}`), approval.AnswerDenied)
 			w.policy(asks)
 			blind := of(1, `{}`)
 			blind.ToolDigest, blind.ToolSeen = "", false
-			w.mustDecide(w.expect(blind, approval.WordPending).Request.ID, false, hana, "")
-			w.expect(of(1, `{}`), approval.WordDenied) // by a person, a moment ago
+			w.mustDecide(w.expect(blind, approval.AnswerPending).Request.ID, false, hana, "")
+			w.expect(of(1, `{}`), approval.AnswerDenied) // by a person, a moment ago
 			if n := w.count("tool_pinned"); n != 0 || w.pin() != (approval.ToolPin{}) || w.pinOf("bot") != (approval.ToolPin{}) {
 				t.Fatalf("%d pins: %+v, %+v", n, w.pin(), w.pinOf("bot"))
 			}
 			w.policy(allows)
-			w.expect(of(2, `{}`), approval.WordAllow)
+			w.expect(of(2, `{}`), approval.AnswerAllow)
 		})
 	}
 }
@@ -470,32 +470,32 @@ func TestRule12ADeniedCallPinsNothing(t *testing.T) {
 func TestRule12WhatAnAgentSaysOfAToolBindsOnlyItself(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(says("mallory", 6, `{}`), approval.WordAllow)
-	w.expect(says("bot", 1, `{}`), approval.WordAllow)
-	w.expect(read(2, `{}`), approval.WordAllow)
+	w.expect(says("mallory", 6, `{}`), approval.AnswerAllow)
+	w.expect(says("bot", 1, `{}`), approval.AnswerAllow)
+	w.expect(read(2, `{}`), approval.AnswerAllow)
 	for agent, n := range map[string]int{"mallory": 6, "bot": 1, "": 2} {
 		if p := w.pinOf(agent); p.Digest != digest(n) || p.Agent != agent {
 			t.Errorf("%q: got %+v, want %d", agent, p, n)
 		}
 	}
 	// It is held to its own word, whatever others say and saw.
-	w.expect(says("mallory", 6, `{"again":1}`), approval.WordAllow)
-	w.expect(says("mallory", 2, `{}`), approval.WordPending)
-	w.expect(says("bot", 6, `{}`), approval.WordPending)
-	w.expect(read(6, `{"n":1}`), approval.WordPending)
-	w.expect(read(1, `{"n":1}`), approval.WordPending)
+	w.expect(says("mallory", 6, `{"again":1}`), approval.AnswerAllow)
+	w.expect(says("mallory", 2, `{}`), approval.AnswerPending)
+	w.expect(says("bot", 6, `{}`), approval.AnswerPending)
+	w.expect(read(6, `{"n":1}`), approval.AnswerPending)
+	w.expect(read(1, `{"n":1}`), approval.AnswerPending)
 
 	// An acceptance of what one agent says is of that agent's word, too.
-	id := w.expect(says("mallory", 7, `{"accept":1}`), approval.WordPending).Request.ID
+	id := w.expect(says("mallory", 7, `{"accept":1}`), approval.AnswerPending).Request.ID
 	w.mustDecide(id, true, hana, "")
 	if p := w.pinOf("mallory"); p.Digest != digest(7) || p.AcceptedBy != "hana" {
 		t.Errorf("accepted: %+v", p)
 	}
-	w.expect(says("mallory", 7, `{"after":1}`), approval.WordAllow)
-	w.expect(says("bot", 1, `{"after":1}`), approval.WordAllow)
-	w.expect(says("bot", 7, `{"after":1}`), approval.WordPending)
-	w.expect(read(2, `{"after":1}`), approval.WordAllow)
-	w.expect(read(7, `{"after":1}`), approval.WordPending)
+	w.expect(says("mallory", 7, `{"after":1}`), approval.AnswerAllow)
+	w.expect(says("bot", 1, `{"after":1}`), approval.AnswerAllow)
+	w.expect(says("bot", 7, `{"after":1}`), approval.AnswerPending)
+	w.expect(read(2, `{"after":1}`), approval.AnswerAllow)
+	w.expect(read(7, `{"after":1}`), approval.AnswerPending)
 	if p := w.pin(); p.Digest != digest(2) || p.AcceptedBy != "" {
 		t.Errorf("the gateway's: %+v", p)
 	}
@@ -505,20 +505,20 @@ func TestRule12WhatAnAgentSaysOfAToolBindsOnlyItself(t *testing.T) {
 func TestAnAgentsFirstWordIsComparedWithWhatTheGatewaySaw(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
-	w.expect(read(1, `{}`), approval.WordAllow)
-	w.expect(says("ken", 1, `{}`), approval.WordAllow)
-	id := w.expect(says("bot", 2, `{}`), approval.WordPending).Request.ID
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	w.expect(says("ken", 1, `{}`), approval.AnswerAllow)
+	id := w.expect(says("bot", 2, `{}`), approval.AnswerPending).Request.ID
 	if w.pinOf("bot") != (approval.ToolPin{}) || w.pinOf("ken").Digest != digest(1) {
 		t.Errorf("got %+v and %+v", w.pinOf("bot"), w.pinOf("ken"))
 	}
 	w.mustDecide(id, true, hana, "")
-	w.expect(says("bot", 2, `{}`), approval.WordApproved)
-	w.expect(says("bot", 2, `{}`), approval.WordAllow)
-	w.expect(read(1, `{}`), approval.WordAllow)
-	w.expect(read(2, `{"seen":1}`), approval.WordAllow) // a person took it so for this agent
+	w.expect(says("bot", 2, `{}`), approval.AnswerApproved)
+	w.expect(says("bot", 2, `{}`), approval.AnswerAllow)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	w.expect(read(2, `{"seen":1}`), approval.AnswerAllow) // a person took it so for this agent
 	other := read(2, `{"seen":1}`)
 	other.Agent = "ken"
-	w.expect(other, approval.WordPending)
+	w.expect(other, approval.AnswerPending)
 	if es := w.events(approval.EventToolAccepted); len(es) != 1 || string(es[0].Data) != `{"new":"`+digest(2)+`","old":"`+digest(1)+`"}` {
 		t.Errorf("audited %+v", es)
 	}
@@ -550,11 +550,11 @@ func TestRule12NoAgentsDigestChangesAnothersAnswers(t *testing.T) {
 				c.Rationale = "deny"
 			}
 			out := w.check(c)
-			if out.Word == approval.WordPending && s.approve {
+			if out.Kind == approval.AnswerPending && s.approve {
 				w.mustDecide(out.Request.ID, true, hana, "")
 			}
 			if s.who != "mallory" {
-				words = append(words, string(out.Word))
+				words = append(words, string(out.Kind))
 			}
 		}
 		return words

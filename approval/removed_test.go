@@ -26,10 +26,10 @@ func TestRule1_RemovedAgentsAreLetThroughNowhere(t *testing.T) {
 	remove := w.without()
 	allowed, approved := call(`{"n":1}`), call(`{"n":2}`)
 	allowed.Tool = "read"
-	first := w.expect(approved, approval.WordPending)
+	first := w.expect(approved, approval.AnswerPending)
 	w.mustDecide(first.Request.ID, true, hana, "")
 	waited := call(`{"n":3}`)
-	held := w.expect(waited, approval.WordPending)
+	held := w.expect(waited, approval.AnswerPending)
 	w.mustDecide(held.Request.ID, true, hana, "")
 	w.policy(func(c approval.Call) approval.Verdict {
 		if c.Tool == "read" {
@@ -37,27 +37,27 @@ func TestRule1_RemovedAgentsAreLetThroughNowhere(t *testing.T) {
 		}
 		return asks(c)
 	})
-	w.expect(allowed, approval.WordAllow)
+	w.expect(allowed, approval.AnswerAllow)
 	remove("bot")
 	before := w.trail()
-	for name, ask := range map[string]func() (approval.Outcome, error){
-		"Check, allowed":      func() (approval.Outcome, error) { return w.gate.Check(w.ctx, allowed) },
-		"CheckAhead, allowed": func() (approval.Outcome, error) { return w.gate.CheckAhead(w.ctx, allowed) },
-		"Check, approved":     func() (approval.Outcome, error) { return w.gate.Check(w.ctx, approved) },
-		"Check, new":          func() (approval.Outcome, error) { return w.gate.Check(w.ctx, call(`{"n":4}`)) },
-		"CheckBatch": func() (approval.Outcome, error) {
+	for name, ask := range map[string]func() (approval.Answer, error){
+		"Check, allowed":      func() (approval.Answer, error) { return w.gate.Check(w.ctx, allowed) },
+		"CheckAhead, allowed": func() (approval.Answer, error) { return w.gate.CheckAhead(w.ctx, allowed) },
+		"Check, approved":     func() (approval.Answer, error) { return w.gate.Check(w.ctx, approved) },
+		"Check, new":          func() (approval.Answer, error) { return w.gate.Check(w.ctx, call(`{"n":4}`)) },
+		"CheckBatch": func() (approval.Answer, error) {
 			outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{allowed, approved})
-			return append(outs, approval.Outcome{})[0], err
+			return append(outs, approval.Answer{})[0], err
 		},
-		"CheckWait": func() (approval.Outcome, error) {
+		"CheckWait": func() (approval.Answer, error) {
 			return w.gate.CheckWait(w.ctx, approved, approval.WaitOptions{For: time.Minute})
 		},
-		"Wait, for what is approved": func() (approval.Outcome, error) {
+		"Wait, for what is approved": func() (approval.Answer, error) {
 			return w.gate.Wait(w.ctx, waited, held, approval.WaitOptions{For: time.Minute})
 		},
 	} {
 		if out, err := ask(); approval.CodeOf(err) != approval.CodeUnauthorized {
-			t.Errorf("%s: got %s, %v", name, out.Word, err)
+			t.Errorf("%s: got %s, %v", name, out.Kind, err)
 		}
 	}
 	if after := w.trail(); !slices.Equal(after, before) {
@@ -74,7 +74,7 @@ func TestRule1_RemovedAgentsRequestsEnd(t *testing.T) {
 	remove := w.without()
 	var ids []string
 	for i := range 70 { // more than one transaction cancels
-		id := w.expect(call(fmt.Sprintf(`{"n":%d}`, i)), approval.WordPending).Request.ID
+		id := w.expect(call(fmt.Sprintf(`{"n":%d}`, i)), approval.AnswerPending).Request.ID
 		if i%7 == 0 {
 			w.mustDecide(id, true, hana, "")
 		}
@@ -82,7 +82,7 @@ func TestRule1_RemovedAgentsRequestsEnd(t *testing.T) {
 	}
 	other := transfer
 	other.Agent = "other"
-	stays := w.expect(other, approval.WordPending).Request.ID
+	stays := w.expect(other, approval.AnswerPending).Request.ID
 	if n, err := w.gate.CancelRemoved(w.ctx); n != 0 || err != nil {
 		t.Fatalf("nobody was removed: got %d, %v", n, err)
 	}
@@ -104,7 +104,7 @@ func TestRule1_RemovedAgentsRequestsEnd(t *testing.T) {
 	_, err := w.decide(ids[1], true, hana, "")
 	wantCode(t, err, approval.CodeAlreadyResolved)
 	remove() // it is back: people are asked anew
-	if out := w.expect(call(`{"n":0}`), approval.WordPending); !out.Created {
+	if out := w.expect(call(`{"n":0}`), approval.AnswerPending); !out.Created {
 		t.Errorf("got %+v", out)
 	}
 }

@@ -72,7 +72,7 @@ type Request struct {
 	ToolSeen     bool   // the gate's own gateway saw the tool, and sends the call itself; else its agent said so
 	Task         bool   // the gate's side runs the call once it is approved
 	DispatchedAt time.Time
-	Ran          Ran // what came of the dispatched call, "" while nobody has said
+	RunResult    RunResult // what came of the dispatched call, "" while nobody has said
 
 	BatchID string // shared by the requests of one batch call, "" otherwise
 	// Inputs are what the call's server was told after the approval.
@@ -101,19 +101,19 @@ type Use struct {
 	ApprovedBy string    `json:"approved_by"`
 	ApprovedAt time.Time `json:"approved_at"`
 	ConsumedAt time.Time `json:"consumed_at"`
-	// DispatchedAt is set where the gate's own side sent the call on, Ran once it is known what came of it.
+	// DispatchedAt is set where the gate's own side sent the call on, RunResult once it is known what came of it.
 	DispatchedAt time.Time `json:"dispatched_at,omitzero"`
-	Ran          Ran       `json:"outcome,omitempty"`
+	RunResult    RunResult `json:"outcome,omitempty"`
 }
 
-// Ran is what came of a call that was sent on.
-type Ran string
+// RunResult is what came of a call that was sent on.
+type RunResult string
 
 const (
-	RanSucceeded Ran = "succeeded"
-	RanFailed    Ran = "failed"
-	// RanUnknown is a call that was sent and whose answer never came: it may have run.
-	RanUnknown Ran = "unknown"
+	RunSucceeded RunResult = "succeeded"
+	RunFailed    RunResult = "failed"
+	// RunUnknown is a call that was sent and whose answer never came: it may have run.
+	RunUnknown RunResult = "unknown"
 )
 
 // Key returns the key that the request is deduplicated by.

@@ -179,14 +179,14 @@ const mostRerouted = 2000
 
 // left takes note that nothing reaches an address any more; cards that wait there for an answer go on
 // to the next address of their route: the first of them at once, the rest by [Gate.leaveRest].
-func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (out Tapped, err error) {
+func (g *Gate) left(ctx context.Context, tx Tx, t Interaction) (out InteractionResult, err error) {
 	a := Address{t.Channel, t.From}
 	news, err := tx.SetDead(a, true, t.when(tx))
 	if err != nil || !news {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
 	if err := g.auditAddress(ctx, tx, EventChannelDead, t); err != nil {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
 	out.unreached, out.rerouted, err = g.rerouteSome(tx, a, "")
 	return out, err
@@ -194,7 +194,7 @@ func (g *Gate) left(ctx context.Context, tx Tx, t Tap) (out Tapped, err error) {
 
 // leaveRest sends on what [Gate.left] has not come to, in steps that others' work can come between. What it does
 // not come to either is left to the reminders.
-func (g *Gate) leaveRest(ctx context.Context, t Tap, after string) []moved {
+func (g *Gate) leaveRest(ctx context.Context, t Interaction, after string) []moved {
 	var all []moved
 	for n := stepRequests; after != "" && n < mostRerouted; n += stepRequests {
 		var some []moved
@@ -256,11 +256,11 @@ func (g *Gate) reroute(tx Tx, r Request, a Address) (onward, error) {
 
 // came greets somebody who added us. A person we know is reached again; anybody else is told the id
 // that the configuration needs.
-func (g *Gate) came(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+func (g *Gate) came(ctx context.Context, tx Tx, t Interaction) (InteractionResult, error) {
 	if err := g.alive(ctx, tx, t); err != nil {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
-	out := Tapped{Text: g.say(t.By, SayWelcome, "address", t.From)}
+	out := InteractionResult{Text: g.say(t.By, SayWelcome, "address", t.From)}
 	if t.By.Kind == Human {
 		out.Text = g.say(t.By, SayWelcomeBack, "who", t.By.Name)
 	}
@@ -268,7 +268,7 @@ func (g *Gate) came(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 }
 
 // alive takes note that somebody wrote, tapped or came back, and so is reached.
-func (g *Gate) alive(ctx context.Context, tx Tx, t Tap) error {
+func (g *Gate) alive(ctx context.Context, tx Tx, t Interaction) error {
 	news, err := tx.SetDead(Address{t.Channel, t.From}, false, t.when(tx))
 	if err != nil || !news {
 		return err
@@ -277,13 +277,13 @@ func (g *Gate) alive(ctx context.Context, tx Tx, t Tap) error {
 }
 
 // when is the time of a tap: as the platform says, or now.
-func (t Tap) when(tx Tx) time.Time {
+func (t Interaction) when(tx Tx) time.Time {
 	if t.At.IsZero() || t.At.After(tx.Now()) {
 		return tx.Now()
 	}
 	return t.At
 }
 
-func (g *Gate) auditAddress(ctx context.Context, tx Tx, e EventType, t Tap) error {
+func (g *Gate) auditAddress(ctx context.Context, tx Tx, e EventType, t Interaction) error {
 	return g.audit(ctx, tx, Event{Type: e, Actor: t.By.String(), Data: marshal(map[string]any{"channel": t.Channel, "recipient": t.From})})
 }

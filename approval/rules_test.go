@@ -32,16 +32,16 @@ func TestRule1_OnlyAllowAndApprovedLetACallThrough(t *testing.T) {
 	})
 	c := transfer
 	c.Tool = "read"
-	if o := w.expect(c, approval.WordAllow); o.Message != "Allowed by policy." {
+	if o := w.expect(c, approval.AnswerAllow); o.Message != "Allowed by policy." {
 		t.Errorf("message %q", o.Message)
 	}
 	c.Tool = "wipe"
-	if o := w.expect(c, approval.WordDenied); o.Message != "Policy denied: forbidden — Nobody may do this." {
+	if o := w.expect(c, approval.AnswerDenied); o.Message != "Policy denied: forbidden — Nobody may do this." {
 		t.Errorf("message %q", o.Message)
 	}
 	c.Tool = "odd"
-	w.expect(c, approval.WordDenied)
-	w.expect(transfer, approval.WordPending)
+	w.expect(c, approval.AnswerDenied)
+	w.expect(transfer, approval.AnswerPending)
 }
 
 func TestRule1_AStoreThatCannotCommitAllowsNothing(t *testing.T) {
@@ -51,20 +51,20 @@ func TestRule1_AStoreThatCannotCommitAllowsNothing(t *testing.T) {
 	})
 	w.store.Close()
 	o, err := w.gate.Check(w.ctx, transfer)
-	if err == nil || o.Word == approval.WordAllow || o.Word == approval.WordApproved {
-		t.Errorf("got %q, %v; a call whose audit event is not committed must not run", o.Word, err)
+	if err == nil || o.Kind == approval.AnswerAllow || o.Kind == approval.AnswerApproved {
+		t.Errorf("got %q, %v; a call whose audit event is not committed must not run", o.Kind, err)
 	}
 }
 
 func TestRule2_AskingAgainJoinsTheLiveRequest(t *testing.T) {
 	w := newWorld(t)
-	first := w.expect(transfer, approval.WordPending)
+	first := w.expect(transfer, approval.AnswerPending)
 	want := "⏳ Approval requested (id: " + first.Request.ID + "). A person must confirm this."
 	if !first.Created || first.Message != want {
 		t.Errorf("created %v, message %q; want %q", first.Created, first.Message, want)
 	}
 	again := call(` { "to" : "0xAbC" , "amount_cents" : 2000 } `) // the same args, written otherwise
-	second := w.expect(again, approval.WordPending)
+	second := w.expect(again, approval.AnswerPending)
 	want = "⏳ Approval pending (id: " + first.Request.ID + "). Waiting for human confirmation."
 	if second.Created || second.Request.ID != first.Request.ID || second.Message != want {
 		t.Errorf("created %v, id %s, message %q; want %q", second.Created, second.Request.ID, second.Message, want)
@@ -86,7 +86,7 @@ func TestRule2_EveryPartOfTheKeyCounts(t *testing.T) {
 	} {
 		c := transfer
 		change(&c)
-		if o := w.expect(c, approval.WordPending); ids[o.Request.ID] {
+		if o := w.expect(c, approval.AnswerPending); ids[o.Request.ID] {
 			t.Errorf("change %d joined another call's request", i)
 		} else {
 			ids[o.Request.ID] = true
@@ -149,11 +149,11 @@ func TestRule4_AnApprovalIsUsedOnce(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.mustDecide(id, true, hana, "")
-	o := w.expect(transfer, approval.WordApproved)
+	o := w.expect(transfer, approval.AnswerApproved)
 	if want := "Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used."; o.Message != want {
 		t.Errorf("message %q, want %q", o.Message, want)
 	}
-	next := w.expect(transfer, approval.WordPending)
+	next := w.expect(transfer, approval.AnswerPending)
 	if next.Request.ID == id || !next.Created {
 		t.Error("the used approval still stands in the way")
 	}
@@ -173,7 +173,7 @@ func TestRule4_OfManyConsumersOneGetsThrough(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if o.Word == approval.WordApproved {
+			if o.Kind == approval.AnswerApproved {
 				through.Add(1)
 			}
 		})
@@ -196,7 +196,7 @@ func TestRule4_AnUnusedApprovalLapsesAtUseBy(t *testing.T) {
 		t.Fatal("lapsed a millisecond early")
 	}
 	w.clock.advance(time.Millisecond)
-	if o := w.expect(transfer, approval.WordPending); !o.Created {
+	if o := w.expect(transfer, approval.AnswerPending); !o.Created {
 		t.Error("a lapsed approval was joined")
 	}
 	r := w.request(id)
@@ -217,12 +217,12 @@ func TestRule4_ThePolicyInForceIsAppliedFirst(t *testing.T) {
 	w.policy(func(approval.Call) approval.Verdict {
 		return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "frozen", Message: "Transfers are frozen."}
 	})
-	w.expect(transfer, approval.WordDenied)
+	w.expect(transfer, approval.AnswerDenied)
 	if r := w.request(id); !r.ConsumedAt.IsZero() {
 		t.Error("a denied call used the approval")
 	}
 	w.policy(func(approval.Call) approval.Verdict { return quarantine(approval.RiskCritical) })
-	o := w.expect(transfer, approval.WordPending)
+	o := w.expect(transfer, approval.AnswerPending)
 	if !o.Created || o.Request.Risk != approval.RiskCritical {
 		t.Error("a riskier call must be asked anew")
 	}
@@ -236,7 +236,7 @@ func TestRule4_TheNextCardTellsOfTheLastUse(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.mustDecide(id, true, hana, "")
 	w.clock.advance(time.Minute)
-	w.expect(transfer, approval.WordApproved)
+	w.expect(transfer, approval.AnswerApproved)
 	w.clock.advance(time.Hour)
 	next := w.check(transfer).Request
 	want := &approval.Use{RequestID: id, ApprovedBy: "hana", ApprovedAt: start, ConsumedAt: start.Add(time.Minute)}
@@ -257,7 +257,7 @@ func TestRule4_NobodyThereUsesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
 	if o, err := w.gate.Check(ctx, transfer); err == nil {
-		t.Errorf("got %s", o.Word)
+		t.Errorf("got %s", o.Kind)
 	}
 	if r := w.request(id); !r.ConsumedAt.IsZero() {
 		t.Error("a caller who was gone used the approval")
@@ -365,12 +365,12 @@ func TestRule5_AnApprovalCanBeTakenBackUntilItIsUsed(t *testing.T) {
 	if r := w.request(id); r.Status != approval.Cancelled || r.ResolvedBy != "ken" {
 		t.Errorf("%s by %s", r.Status, r.ResolvedBy)
 	}
-	if o := w.expect(transfer, approval.WordPending); o.Request.ID == id {
+	if o := w.expect(transfer, approval.AnswerPending); o.Request.ID == id {
 		t.Error("the cancelled approval let a call through")
 	}
 	id = w.check(transfer).Request.ID
 	w.mustDecide(id, true, hana, "")
-	w.expect(transfer, approval.WordApproved)
+	w.expect(transfer, approval.AnswerApproved)
 	wantCode(t, cancel(root), approval.CodeAlreadyResolved)
 }
 
@@ -386,7 +386,7 @@ func TestRule5_CancelAndConsumeNeverBothWin(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			used.Store(o.Word == approval.WordApproved)
+			used.Store(o.Kind == approval.AnswerApproved)
 		})
 		wg.Go(func() {
 			_, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
@@ -396,7 +396,7 @@ func TestRule5_CancelAndConsumeNeverBothWin(t *testing.T) {
 		if used.Load() == cancelled.Load() {
 			t.Fatalf("used %v, cancelled %v", used.Load(), cancelled.Load())
 		}
-		if o := w.check(transfer); o.Word == approval.WordPending {
+		if o := w.check(transfer); o.Kind == approval.AnswerPending {
 			w.mustDecide(o.Request.ID, false, hana, "")
 		}
 		w.clock.advance(11 * time.Minute) // past the remembered denial
@@ -408,7 +408,7 @@ func TestRule6_AtTheDeadlineItIsExpired(t *testing.T) {
 		name string
 		do   func(w *world, id string)
 	}{
-		{"check", func(w *world, id string) { w.expect(transfer, approval.WordPending) }},
+		{"check", func(w *world, id string) { w.expect(transfer, approval.AnswerPending) }},
 		{"decide", func(w *world, id string) {
 			_, err := w.decide(id, true, hana, "")
 			wantCode(w.t, err, approval.CodeExpired)
@@ -466,7 +466,7 @@ func TestRule6_WaitersAreWokenAtTheDeadline(t *testing.T) {
 		v.Timeout = 30 * time.Millisecond
 		return v
 	})
-	done := make(chan approval.Outcome, 1)
+	done := make(chan approval.Answer, 1)
 	go func() {
 		o, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Minute})
 		if err != nil {
@@ -477,13 +477,13 @@ func TestRule6_WaitersAreWokenAtTheDeadline(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // the waiter's timer fires, but its wall clock stands still
 	select {
 	case o := <-done:
-		t.Fatalf("told %s before the clock said so", o.Word)
+		t.Fatalf("told %s before the clock said so", o.Kind)
 	default:
 	}
 	w.clock.advance(30 * time.Millisecond)
 	o := <-done
-	if o.Word != approval.WordExpired || o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response. Ask again if it is still needed.` {
-		t.Errorf("%s: %s", o.Word, o.Message)
+	if o.Kind != approval.AnswerExpired || o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response. Ask again if it is still needed.` {
+		t.Errorf("%s: %s", o.Kind, o.Message)
 	}
 }
 
@@ -542,7 +542,7 @@ func TestRule7_ARestartLosesNothing(t *testing.T) {
 	if f := w.feed(); len(f) != 1 || f[0].ID != other {
 		t.Errorf("feed %v", f)
 	}
-	w.expect(call(`{"n":2}`), approval.WordApproved)
+	w.expect(call(`{"n":2}`), approval.AnswerApproved)
 }
 
 func TestRule7_AResolutionStaysInTheFeedUntilAcknowledged(t *testing.T) {
@@ -655,19 +655,19 @@ func TestRule9_ADenialAnswersTheSameCallForAWhile(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.mustDecide(id, false, hana, "wrong account")
 	w.clock.advance(10*time.Minute - time.Millisecond)
-	o := w.expect(transfer, approval.WordDenied)
+	o := w.expect(transfer, approval.AnswerDenied)
 	if want := "Approval denied by hana: wrong account. The call was not executed; do not repeat it, try a different approach."; o.Message != want || o.Request.ID != id {
 		t.Errorf("message %q", o.Message)
 	}
 	w.clock.advance(time.Millisecond)
-	o = w.expect(transfer, approval.WordPending)
+	o = w.expect(transfer, approval.AnswerPending)
 	w.clock.advance(time.Hour) // this one expires: the denial before it no longer is the newest ending
 	terms := terms
 	terms.RememberDenial = 10 * time.Hour
 	if err := w.gate.SetPolicy(w.ctx, rules{asks, terms}, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.expect(transfer, approval.WordPending)
+	w.expect(transfer, approval.AnswerPending)
 }
 
 func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
@@ -679,7 +679,7 @@ func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := out.Begin(w.ctx, []approval.Try{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Second}})
+		n, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -707,7 +707,7 @@ func TestRule11_TheWholeLifeIsOnRecord(t *testing.T) {
 	w.send()
 	w.decide(o.Request.ID, true, stranger, "")
 	w.mustDecide(o.Request.ID, true, hana, "fine")
-	w.expect(transfer, approval.WordApproved)
+	w.expect(transfer, approval.AnswerApproved)
 	want := []string{
 		"approval_requested::approval_required",
 		"notification_sent", "notification_sent",
@@ -731,7 +731,7 @@ func TestRule11_AllowedCallsAreOnRecordMaskedAndCut(t *testing.T) {
 		return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, Rule: "reading"}
 	})
 	secret := strings.Repeat("s3cr3t", 5)
-	w.expect(call(`{"password":"`+secret+`","text":"`+strings.Repeat("x", 5000)+`"}`), approval.WordAllow)
+	w.expect(call(`{"password":"`+secret+`","text":"`+strings.Repeat("x", 5000)+`"}`), approval.AnswerAllow)
 	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallAllowed, Limit: 1})
 	if err != nil || len(es) != 1 {
 		t.Fatal(es, err)
@@ -779,7 +779,7 @@ func TestObserveAllowsAndRecordsWhatWouldHaveHappened(t *testing.T) {
 		v.Observe = true
 		return v
 	})
-	w.expect(transfer, approval.WordAllow)
+	w.expect(transfer, approval.AnswerAllow)
 	es, _ := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallAllowed, Limit: 1})
 	if len(es) != 1 || !strings.Contains(string(es[0].Data), `"observed":"quarantine"`) {
 		t.Errorf("%s", es[0].Data)
@@ -800,5 +800,5 @@ func TestMaxPendingHoldsPerAgent(t *testing.T) {
 	w.check(call(`{"n":1}`)) // joining is not asking for more
 	other := call(`{"n":3}`)
 	other.Agent = "other"
-	w.expect(other, approval.WordPending)
+	w.expect(other, approval.AnswerPending)
 }

@@ -37,7 +37,7 @@ type Tx interface {
 	// Head returns the request's narrow part.
 	Head(id string) (Head, error)
 	// Dispatched returns what of a request stands behind its large columns: when it was sent on, and what came of it.
-	Dispatched(id string) (time.Time, Ran, error)
+	Dispatched(id string) (time.Time, RunResult, error)
 	// Live returns the one live request of k.
 	Live(k Key) (Request, error)
 	Requests(q RequestQuery) ([]Request, error)
@@ -61,7 +61,7 @@ type Tx interface {
 	Consume(id string, dispatched bool) (bool, error)
 	// Report records what came of a dispatched request that has no outcome yet, or an unknown one and now
 	// another.
-	Report(id string, ran Ran) (bool, error)
+	Report(id string, ran RunResult) (bool, error)
 	// SetInputs replaces what the request's server was told after the approval.
 	SetInputs(id string, inputs []Input) error
 	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first; DispatchedAt is read too.

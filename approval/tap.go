@@ -31,9 +31,9 @@ const (
 	IntentUnfollow Intent = "unfollow" // somebody blocked us: nothing reaches them there any more
 )
 
-// Tap is one signed event from a chat platform: a button, or words typed to the bot. Who did it comes
+// Interaction is one signed event from a chat platform: a button, or words typed to the bot. Who did it comes
 // from the platform's own user id, never from anything else in the event.
-type Tap struct {
+type Interaction struct {
 	EventID string // the platform's id of the event, with its channel: "line:01K…"
 	Channel string
 	By      Actor  // a Human, or a Stranger under the platform's id
@@ -57,8 +57,8 @@ type Tap struct {
 	Told bool
 }
 
-// Tapped is what became of a tap.
-type Tapped struct {
+// InteractionResult is what became of a tap.
+type InteractionResult struct {
 	Duplicate bool   // seen before: nothing was done
 	Ignored   bool   // older than the request it names: nothing was done and nobody answered
 	Code      Code   // why nothing was decided, "" if something was or nothing was asked
@@ -77,8 +77,8 @@ const maxReplyCards = 5
 // transaction. A tap that was seen before, came too late, or comes from somebody who may not decide
 // changes nothing but the audit log. The error is only ever about the store: then nothing was kept,
 // and the platform may deliver again.
-func (g *Gate) Tap(ctx context.Context, t Tap) (Tapped, error) {
-	var out Tapped
+func (g *Gate) Tap(ctx context.Context, t Interaction) (InteractionResult, error) {
+	var out InteractionResult
 	t.At = g.store.FromWall(t.At)
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
 		out, err = g.firstSight(ctx, tx, &t)
@@ -98,24 +98,24 @@ func (g *Gate) Tap(ctx context.Context, t Tap) (Tapped, error) {
 }
 
 // firstSight marks the event as seen, and the tapper as who they are now.
-func (g *Gate) firstSight(ctx context.Context, tx Tx, t *Tap) (Tapped, error) {
+func (g *Gate) firstSight(ctx context.Context, tx Tx, t *Interaction) (InteractionResult, error) {
 	fresh, err := tx.FirstSight(t.EventID)
 	if err != nil {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
 	if !fresh {
-		return Tapped{Duplicate: true}, g.ignoreTap(ctx, tx, *t, "duplicate_event")
+		return InteractionResult{Duplicate: true}, g.ignoreTap(ctx, tx, *t, "duplicate_event")
 	}
 	t.By = g.asNow(t.By)
 	if dead, err := tx.Dead(Address{t.Channel, t.From}); err != nil || !dead || t.Intent == IntentUnfollow {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
-	return Tapped{}, g.alive(ctx, tx, *t)
+	return InteractionResult{}, g.alive(ctx, tx, *t)
 }
 
 // Asked is what became of a button whose reason is still to come.
 type Asked struct {
-	Tapped
+	InteractionResult
 	Open []Request // what a dialog may now ask about; empty: Tapped tells the rest
 }
 
@@ -123,21 +123,21 @@ type Asked struct {
 // reason. Where the tapper may decide, its event is marked as seen and all that the dialog is about is
 // returned: it stays as it is, and the dialog's submission is a tap of its own. Where there is nothing
 // to ask, it is as [Gate.Tap].
-func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
+func (g *Gate) Ask(ctx context.Context, t Interaction) (Asked, error) {
 	var out Asked
 	t.At = g.store.FromWall(t.At)
 	err := g.store.Update(ctx, func(tx Tx) (err error) {
 		out = Asked{}
-		if out.Tapped, err = g.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+		if out.InteractionResult, err = g.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return err
 		}
 		if t.By.Kind != Human || !t.By.Approver {
-			out.Tapped, err = g.tap(ctx, tx, t)
+			out.InteractionResult, err = g.tap(ctx, tx, t)
 			return err
 		}
 		ids, answer, err := g.aim(ctx, tx, t)
 		if err != nil || ids == nil {
-			out.Tapped = answer
+			out.InteractionResult = answer
 			return err
 		}
 		var open []Request
@@ -156,13 +156,13 @@ func (g *Gate) Ask(ctx context.Context, t Tap) (Asked, error) {
 			out.Open = g.toldAll(open)
 			return nil
 		}
-		out.Tapped, err = g.decideEach(ctx, tx, t, ids)
+		out.InteractionResult, err = g.decideEach(ctx, tx, t, ids)
 		return err
 	})
 	return out, err
 }
 
-func (g *Gate) ignoreTap(ctx context.Context, tx Tx, t Tap, reason string) error {
+func (g *Gate) ignoreTap(ctx context.Context, tx Tx, t Interaction, reason string) error {
 	e := Event{Type: EventWebhookRefused, Actor: t.By.String(), Reason: reason, Decision: decisionWord(t.Intent)}
 	e.Data = marshal(map[string]any{"channel": t.Channel, "event_id": CutRunes(Visible(t.EventID), 128)})
 	return g.audit(ctx, tx, e)
@@ -176,7 +176,7 @@ func decisionWord(i Intent) string {
 	return ""
 }
 
-func (g *Gate) tap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+func (g *Gate) tap(ctx context.Context, tx Tx, t Interaction) (InteractionResult, error) {
 	switch t.Intent {
 	case IntentApprove, IntentDeny:
 		return g.decideTap(ctx, tx, t)
@@ -194,7 +194,7 @@ func (g *Gate) tap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	return g.command(ctx, tx, t)
 }
 
-func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+func (g *Gate) decideTap(ctx context.Context, tx Tx, t Interaction) (InteractionResult, error) {
 	targets, answer, err := g.aim(ctx, tx, t)
 	if err != nil || targets == nil {
 		return answer, err
@@ -202,7 +202,7 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	clear, err := g.clear(ctx, tx, t, targets)
 	switch {
 	case err != nil:
-		return Tapped{}, err
+		return InteractionResult{}, err
 	case !clear:
 		return g.unclear(ctx, tx, t)
 	}
@@ -212,7 +212,7 @@ func (g *Gate) decideTap(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 // clear reports whether typed words say one thing of their targets: an approval is the word, and the id or
 // the quote, and nothing else, but for a reason where one is required; and what quotes one card names no
 // other request. Whoever may not decide is told so first, and of what is over how it ended.
-func (g *Gate) clear(ctx context.Context, tx Tx, t Tap, targets []string) (bool, error) {
+func (g *Gate) clear(ctx context.Context, tx Tx, t Interaction, targets []string) (bool, error) {
 	if t.Text == "" || t.By.Kind != Human || !t.By.Approver {
 		return true, nil
 	}
@@ -243,10 +243,10 @@ func (g *Gate) clear(ctx context.Context, tx Tx, t Tap, targets []string) (bool,
 
 // unclear answers words that decide nothing with the cards of the requests that they name, or else with
 // what waits.
-func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+func (g *Gate) unclear(ctx context.Context, tx Tx, t Interaction) (InteractionResult, error) {
 	ids, err := g.named(tx, t)
 	if err != nil {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
 	e := Event{Type: EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove), Reason: "unclear", Data: marshal(map[string]any{"via": t.Channel})}
 	var text string
@@ -254,7 +254,7 @@ func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	if len(ids) == 0 {
 		var total int
 		if open, total, err = g.waiting(ctx, tx); err != nil {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 		if text = g.say(t.By, SayUnclear); total == 0 {
 			text = g.say(t.By, SayNothingWaits)
@@ -267,7 +267,7 @@ func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 			case errors.Is(err, ErrNotFound):
 				over = append(over, g.say(t.By, SayNoRequest))
 			case err != nil:
-				return Tapped{}, err
+				return InteractionResult{}, err
 			case r.Status == Pending:
 				e.ApprovalID, e.Agent, e.Tool, e.Risk = r.ID, r.Agent, r.Target(), r.Risk
 				open = append(open, r)
@@ -281,13 +281,13 @@ func (g *Gate) unclear(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 		open = open[:min(len(open), maxReplyCards)]
 	}
 	if err := g.audit(ctx, tx, e); err != nil {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
-	return Tapped{Text: text}, g.reply(tx, t, Notification{Text: text}, open)
+	return InteractionResult{Text: text}, g.reply(tx, t, Notification{Text: text}, open)
 }
 
 // named returns the requests that words name or quote, none where they do neither.
-func (g *Gate) named(tx Tx, t Tap) ([]string, error) {
+func (g *Gate) named(tx Tx, t Interaction) ([]string, error) {
 	if t.RequestID == "" {
 		if t.QuotedID == "" {
 			return nil, nil
@@ -306,11 +306,11 @@ func (g *Gate) named(tx Tx, t Tap) ([]string, error) {
 }
 
 // decideEach carries out a tap on the requests that it is about, and answers the tapper.
-func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (Tapped, error) {
+func (g *Gate) decideEach(ctx context.Context, tx Tx, t Interaction, targets []string) (InteractionResult, error) {
 	if out, done, err := g.askTogether(ctx, tx, t, targets); err != nil || done {
 		return out, err
 	}
-	var out Tapped
+	var out InteractionResult
 	var lines []string
 	about, note := Notification{}, Note("")
 	for _, id := range targets {
@@ -320,12 +320,12 @@ func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (
 				about.BatchID = r.BatchID
 			}
 			if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
-				return Tapped{Ignored: true}, g.ignoreTap(ctx, tx, t, "older_than_request")
+				return InteractionResult{Ignored: true}, g.ignoreTap(ctx, tx, t, "older_than_request")
 			}
 			if t.givesReason(r) {
 				ok, err := g.explain(ctx, tx, t, r, strings.TrimSpace(t.Reason))
 				if err != nil {
-					return Tapped{}, err
+					return InteractionResult{}, err
 				}
 				if ok {
 					out.Explained = append(out.Explained, r)
@@ -334,11 +334,11 @@ func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (
 				}
 			}
 		} else if !errors.Is(err, ErrNotFound) {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 		r, refusal, err := g.decide(ctx, tx, Decision{RequestID: id, Approve: t.Intent == IntentApprove, By: t.By, Via: Via(t.Channel), Reason: t.Reason})
 		if err != nil {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 		if refusal != nil {
 			if out.Code == "" {
@@ -359,7 +359,7 @@ func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (
 			note = NoteReason
 		}
 		if err := g.delivered(tx, t, r); err != nil {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 	}
 	refused := len(out.Decided) == 0 && len(out.Explained) == 0
@@ -379,7 +379,7 @@ func (g *Gate) decideEach(ctx context.Context, tx Tx, t Tap, targets []string) (
 // askTogether holds back a decision on several requests of which one needs a reason, where there is none:
 // what is decided together is decided with one reason, or not at all. done is false where nothing is
 // held back.
-func (g *Gate) askTogether(ctx context.Context, tx Tx, t Tap, targets []string) (out Tapped, done bool, err error) {
+func (g *Gate) askTogether(ctx context.Context, tx Tx, t Interaction, targets []string) (out InteractionResult, done bool, err error) {
 	if len(targets) < 2 || !blank(t.Reason) || t.By.Kind != Human || !t.By.Approver {
 		return out, false, nil
 	}
@@ -443,13 +443,13 @@ func blank(reason string) bool {
 }
 
 // givesReason says that a denial comes once more from whoever denied r without a reason, and now has one.
-func (t Tap) givesReason(r Request) bool {
+func (t Interaction) givesReason(r Request) bool {
 	reason := strings.TrimSpace(t.Reason)
 	return t.Intent == IntentDeny && t.By.Kind == Human && t.By.Approver && !blank(reason) && len(reason) <= MaxReason &&
 		r.Status == Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
 }
 
-func (g *Gate) decidedLine(t Tap, r Request) string {
+func (g *Gate) decidedLine(t Interaction, r Request) string {
 	if r.Status == Approved {
 		return g.say(t.By, SayApproved, "tool", r.Target())
 	}
@@ -457,7 +457,7 @@ func (g *Gate) decidedLine(t Tap, r Request) string {
 }
 
 // refusal tells a tapper why nothing was decided, and how to do it where there is a way.
-func (g *Gate) refusal(t Tap, e *Error, id string) string {
+func (g *Gate) refusal(t Interaction, e *Error, id string) string {
 	switch e.Code {
 	case CodeNotFound:
 		return g.say(t.By, SayNoRequest)
@@ -477,20 +477,20 @@ func (g *Gate) refusal(t Tap, e *Error, id string) string {
 }
 
 // late tells a tapper how a request ended before they came.
-func (g *Gate) late(t Tap, r Request) string {
+func (g *Gate) late(t Interaction, r Request) string {
 	return Late(r, t.By, func(p Phrase, args ...any) string { return g.say(t.By, p, args...) })
 }
 
 // aim finds the requests that a tap is about. With none, answer is what the tapper was told instead.
-func (g *Gate) aim(ctx context.Context, tx Tx, t Tap) (targets []string, answer Tapped, err error) {
+func (g *Gate) aim(ctx context.Context, tx Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
 	switch {
 	case t.RequestID != "":
 		batch, err := tx.BatchHeads(t.RequestID)
 		if err != nil {
-			return nil, Tapped{}, err
+			return nil, InteractionResult{}, err
 		}
 		if len(batch) == 0 {
-			return []string{t.RequestID}, Tapped{}, nil
+			return []string{t.RequestID}, InteractionResult{}, nil
 		}
 		for _, r := range batch {
 			if r.Status == Pending && !r.Due(tx.Now()) {
@@ -502,14 +502,14 @@ func (g *Gate) aim(ctx context.Context, tx Tx, t Tap) (targets []string, answer 
 				targets = append(targets, r.ID)
 			}
 		}
-		return targets, Tapped{}, nil
+		return targets, InteractionResult{}, nil
 	case t.QuotedID != "":
 		ids, err := g.quoted(tx, t)
 		if err != nil {
-			return nil, Tapped{}, err
+			return nil, InteractionResult{}, err
 		}
 		if len(ids) == 1 {
-			return ids, Tapped{}, nil
+			return ids, InteractionResult{}, nil
 		}
 		if len(ids) > 1 {
 			if !t.By.Approver {
@@ -530,18 +530,18 @@ func (g *Gate) aim(ctx context.Context, tx Tx, t Tap) (targets []string, answer 
 }
 
 // refuseTap answers and audits words of somebody who may not decide and named no request.
-func (g *Gate) refuseTap(ctx context.Context, tx Tx, t Tap) (targets []string, answer Tapped, err error) {
+func (g *Gate) refuseTap(ctx context.Context, tx Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
 	e := Event{Type: EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent), Reason: string(CodeNotAnApprover)}
 	e.Data = marshal(map[string]any{"via": t.Channel})
 	if err := g.audit(ctx, tx, e); err != nil {
-		return nil, Tapped{}, err
+		return nil, InteractionResult{}, err
 	}
-	answer = Tapped{Code: CodeNotAnApprover, Text: g.say(t.By, SayNotYours)}
+	answer = InteractionResult{Code: CodeNotAnApprover, Text: g.say(t.By, SayNotYours)}
 	return nil, answer, g.reply(tx, t, Notification{Text: answer.Text}, nil)
 }
 
 // quoted finds the requests shown by the message that the words quote.
-func (g *Gate) quoted(tx Tx, t Tap) ([]string, error) {
+func (g *Gate) quoted(tx Tx, t Interaction) ([]string, error) {
 	n, err := g.quotedRow(tx, t)
 	if err != nil || !n.showsCard() {
 		return nil, err
@@ -555,7 +555,7 @@ func (g *Gate) quoted(tx Tx, t Tap) ([]string, error) {
 }
 
 // quotedRow finds the notification whose message the words quote, the zero Notification for none.
-func (g *Gate) quotedRow(tx Tx, t Tap) (Notification, error) {
+func (g *Gate) quotedRow(tx Tx, t Interaction) (Notification, error) {
 	ns, err := tx.Notifications(NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1, Narrow: true})
 	if err == nil && len(ns) == 0 {
 		ns, err = g.quotedAmong(tx, t)
@@ -575,7 +575,7 @@ const (
 
 // quotedAmong finds a quoted message that is not the first of its notification: a notification can be
 // several messages, and all their ids are in its receipt.
-func (g *Gate) quotedAmong(tx Tx, t Tap) ([]Notification, error) {
+func (g *Gate) quotedAmong(tx Tx, t Interaction) ([]Notification, error) {
 	id, err := json.Marshal(t.QuotedID)
 	if err != nil {
 		return nil, err
@@ -591,7 +591,7 @@ func (g *Gate) quotedAmong(tx Tx, t Tap) ([]Notification, error) {
 
 // bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
 // A bare no denies only where there is exactly one request that it can mean.
-func (g *Gate) bareWord(ctx context.Context, tx Tx, t Tap) (targets []string, answer Tapped, err error) {
+func (g *Gate) bareWord(ctx context.Context, tx Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
 	pending, total, err := g.waiting(ctx, tx)
 	if err != nil {
 		return nil, answer, err
@@ -623,7 +623,7 @@ func (g *Gate) waiting(ctx context.Context, tx Tx) (newest []Head, total int, er
 	return newest, total, err
 }
 
-func (g *Gate) waitingLine(t Tap, newest []Head, total int) string {
+func (g *Gate) waitingLine(t Interaction, newest []Head, total int) string {
 	switch {
 	case total == 0:
 		return g.say(t.By, SayNothingWaits)
@@ -638,7 +638,7 @@ func (g *Gate) waitingLine(t Tap, newest []Head, total int) string {
 // reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
 // several cards into one message each goes as its own, so that each can be edited later. Of n the text,
 // what it is about and its note are taken.
-func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Head) error {
+func (g *Gate) reply(tx Tx, t Interaction, n Notification, cards []Head) error {
 	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, KindReply, t.ReplyTo
 	if t.By.Kind == Stranger {
 		n.Note = NoteStranger
@@ -667,7 +667,7 @@ func (g *Gate) reply(tx Tx, t Tap, n Notification, cards []Head) error {
 // delivered marks the cards over which the person acted. A press can come before the platform's answer to
 // the push is recorded: what is under way then is marked too, and so is a card that we do not know to have
 // gone out, where there is no other that the press can have come from.
-func (g *Gate) delivered(tx Tx, t Tap, r Request) error {
+func (g *Gate) delivered(tx Tx, t Interaction, r Request) error {
 	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: t.Channel, Narrow: true})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ const toldUnclear = "Nothing was decided: an approval is the word and the id and
 
 // A yes with more that may change it decides nothing, not even where the next text was asked for; the card comes.
 func TestUnclearWordsDecideNothing(t *testing.T) {
-	unclear := approval.Tap{Intent: approval.IntentUnclear, Text: "approve: not yet"}
+	unclear := approval.Interaction{Intent: approval.IntentUnclear, Text: "approve: not yet"}
 	t.Run("waiting", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.check(transfer).Request.ID
@@ -26,7 +26,7 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 		w := newWorld(t)
 		w.policy(needsReason)
 		id := w.check(transfer).Request.ID
-		w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+		w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 			t.Errorf("%+v", out)
 		}
@@ -34,7 +34,7 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 	t.Run("asked why after a denial", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.check(transfer).Request.ID
-		w.line(hana, approval.Tap{Intent: approval.IntentDeny, RequestID: id})
+		w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
 		if out := w.line(hana, unclear); out.Text != "Nothing is waiting for a decision." || len(out.Explained) != 0 || w.request(id).ResolveReason != "" {
 			t.Errorf("%+v", out)
 		}
@@ -54,8 +54,8 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 }
 
 // typed is what a text was read as, by [channels.ParseWords].
-func typed(i approval.Intent, text, id, quoted, reason string) approval.Tap {
-	return approval.Tap{Intent: i, Text: text, RequestID: id, QuotedID: quoted, Reason: reason}
+func typed(i approval.Intent, text, id, quoted, reason string) approval.Interaction {
+	return approval.Interaction{Intent: i, Text: text, RequestID: id, QuotedID: quoted, Reason: reason}
 }
 
 func TestTypedApprovalTakesAReasonOnlyWhereOneIsRequired(t *testing.T) {
@@ -70,7 +70,7 @@ func TestTypedApprovalTakesAReasonOnlyWhereOneIsRequired(t *testing.T) {
 			w.check(call(`{"n":2}`))
 			w.send()
 			quoted := ""
-			tap := func(i approval.Intent, text, reason string) approval.Tapped {
+			tap := func(i approval.Intent, text, reason string) approval.InteractionResult {
 				if named == "id" {
 					return w.line(hana, typed(i, text, id, "", reason))
 				}
@@ -109,7 +109,7 @@ func TestTypedApprovalTakesAReasonOnlyWhereOneIsRequired(t *testing.T) {
 func TestADialogsReasonIsNoTypedWord(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	out := w.tap(approval.Tap{By: hana, Channel: "slack", Intent: approval.IntentApprove, RequestID: id, Reason: "not a duplicate", Told: true})
+	out := w.tap(approval.Interaction{By: hana, Channel: "slack", Intent: approval.IntentApprove, RequestID: id, Reason: "not a duplicate", Told: true})
 	if len(out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
@@ -141,7 +141,7 @@ func TestUnclearWordsBringAtMostFiveCards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tap := range []approval.Tap{
+	for _, tap := range []approval.Interaction{
 		typed(approval.IntentUnclear, "approve all of it", outs[0].Request.BatchID, "", ""),
 		typed(approval.IntentApprove, "approve … fine", outs[0].Request.BatchID, "", "fine"),
 		typed(approval.IntentUnclear, "approve everything", "", "", ""),

@@ -20,7 +20,7 @@ type WaitOptions struct {
 // request that this call made or joined ends; it never makes another. An approval is used for the
 // caller; if another caller was faster the outcome is denied with reason code already_used. When time
 // is up the outcome is pending, in the words of the first answer.
-func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Outcome, error) {
+func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Answer, error) {
 	first, err := g.Check(ctx, c)
 	if err != nil {
 		return first, err
@@ -30,19 +30,19 @@ func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Outcome, e
 
 // Wait is the second half of [Gate.CheckWait]: for a caller who was answered first already, and holds on
 // now until the request of that answer ends. What waits for nobody is returned as it is.
-func (g *Gate) Wait(ctx context.Context, c Call, first Outcome, w WaitOptions) (Outcome, error) {
-	if first.Word != WordPending || first.Request == nil || w.For <= 0 {
+func (g *Gate) Wait(ctx context.Context, c Call, first Answer, w WaitOptions) (Answer, error) {
+	if first.Kind != AnswerPending || first.Request == nil || w.For <= 0 {
 		return first, nil
 	}
 	r, err := g.await(ctx, first.Request.ID, w.For, w.Stop)
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	return g.waited(ctx, &c, &first, w.Still, r)
 }
 
 // waited is what comes of a wait, apart from it: there may be thousands who wait, each with a stack.
-func (g *Gate) waited(ctx context.Context, c *Call, first *Outcome, still func() error, r *Request) (Outcome, error) {
+func (g *Gate) waited(ctx context.Context, c *Call, first *Answer, still func() error, r *Request) (Answer, error) {
 	if r.Status == Approved && r.Live() {
 		return g.use(ctx, *c, r.ID, still)
 	}
@@ -56,31 +56,31 @@ func (g *Gate) waited(ctx context.Context, c *Call, first *Outcome, still func()
 }
 
 // endedOutcome tells a caller who waited for r how it ended.
-func endedOutcome(r Request) Outcome {
-	o := Outcome{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r, Message: r.FeedMessage()}
+func endedOutcome(r Request) Answer {
+	o := Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r, Message: r.FeedMessage()}
 	switch {
 	case r.Status == Denied:
-		o.Word, o.Message = WordDenied, deniedMessage(r)
+		o.Kind, o.Message = AnswerDenied, deniedMessage(r)
 	case r.Status == Expired:
-		o.Word = WordExpired
+		o.Kind = AnswerExpired
 	case r.Status == Cancelled:
-		o.Word = WordCancelled
+		o.Kind = AnswerCancelled
 	case !r.LapsedAt.IsZero():
-		o.Word = WordLapsed
+		o.Kind = AnswerLapsed
 	case !r.ConsumedAt.IsZero():
-		o.Word, o.ReasonCode, o.Message = WordDenied, string(CodeAlreadyUsed), alreadyUsedMessage(r)
+		o.Kind, o.ReasonCode, o.Message = AnswerDenied, string(CodeAlreadyUsed), alreadyUsedMessage(r)
 	default:
-		o.Word, o.Message = WordPending, pendingMessage(r)
+		o.Kind, o.Message = AnswerPending, pendingMessage(r)
 	}
 	return o
 }
 
 // use lets a caller who waited for an approval through, once: the caller, its token and the policy in
 // force are looked at again first.
-func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (Outcome, error) {
+func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
 	release, err := g.turn(ctx, c)
 	if err != nil {
-		return Outcome{}, err
+		return Answer{}, err
 	}
 	defer release()
 	for {
@@ -88,10 +88,10 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 		j := g.judge(ctx, *in, c)
 		if still != nil {
 			if err := still(); err != nil {
-				return Outcome{}, err
+				return Answer{}, err
 			}
 		}
-		var out Outcome
+		var out Answer
 		err := g.store.Update(ctx, func(tx Tx) error {
 			if g.policy.Load() != in {
 				return errPolicyChanged
@@ -116,7 +116,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 			v, why := j.verdict, ""
 			switch {
 			case !v.Observe && v.Action == Deny:
-				out = Outcome{Word: WordDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+				out = Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 				j.data = g.callData(j)
 				return g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
 			case !v.Observe && otherTool(r, c, changed):
@@ -139,7 +139,7 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 				return err
 			}
 			r = g.told(r)
-			out = Outcome{Word: WordApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}
+			out = Answer{Kind: AnswerApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}
 			return nil
 		})
 		if errors.Is(err, errPolicyChanged) {
@@ -250,7 +250,7 @@ func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, err
 			return err
 		}
 		if !h.ConsumedAt.IsZero() {
-			h.DispatchedAt, h.Ran, err = tx.Dispatched(id)
+			h.DispatchedAt, h.RunResult, err = tx.Dispatched(id)
 		}
 		due = h.Due(tx.Now())
 		return err

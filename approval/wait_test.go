@@ -11,7 +11,7 @@ import (
 )
 
 type waited struct {
-	out approval.Outcome
+	out approval.Answer
 	err error
 }
 
@@ -35,7 +35,7 @@ func TestAWaitingCallIsLetThroughByTheApproval(t *testing.T) {
 	w := newWorld(t)
 	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	w.mustDecide(id, true, hana, "")
-	if got := <-done; got.err != nil || got.out.Word != approval.WordApproved {
+	if got := <-done; got.err != nil || got.out.Kind != approval.AnswerApproved {
 		t.Errorf("%+v", got)
 	}
 	if r := w.request(id); r.ConsumedAt.IsZero() {
@@ -47,21 +47,21 @@ func TestAWaitingCallHearsOfEachEnding(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		end  func(w *world, id string)
-		word approval.Word
+		word approval.AnswerKind
 		code string
 	}{
-		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.WordDenied, "approval_required"},
+		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.AnswerDenied, "approval_required"},
 		{"cancelled", func(w *world, id string) {
 			w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
-		}, approval.WordCancelled, "approval_required"},
-		{"expired", func(w *world, id string) { w.clock.advance(time.Hour); w.gate.Expire(w.ctx) }, approval.WordExpired, "approval_required"},
+		}, approval.AnswerCancelled, "approval_required"},
+		{"expired", func(w *world, id string) { w.clock.advance(time.Hour); w.gate.Expire(w.ctx) }, approval.AnswerExpired, "approval_required"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 			tt.end(w, id)
 			got := <-done
-			if got.err != nil || got.out.Word != tt.word || got.out.ReasonCode != tt.code {
+			if got.err != nil || got.out.Kind != tt.word || got.out.ReasonCode != tt.code {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -74,10 +74,10 @@ func TestOfTwoWhoWaitedOneIsLetThrough(t *testing.T) {
 	_, b := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	w.mustDecide(id, true, hana, "")
 	first, second := <-a, <-b
-	if first.out.Word != approval.WordApproved {
+	if first.out.Kind != approval.AnswerApproved {
 		first, second = second, first
 	}
-	if first.out.Word != approval.WordApproved || second.out.Word != approval.WordDenied || second.out.ReasonCode != "already_used" {
+	if first.out.Kind != approval.AnswerApproved || second.out.Kind != approval.AnswerDenied || second.out.ReasonCode != "already_used" {
 		t.Errorf("%+v and %+v", first, second)
 	}
 	if want := "by an identical call that was let through instead of this one"; !strings.Contains(second.out.Message, want) {
@@ -88,7 +88,7 @@ func TestOfTwoWhoWaitedOneIsLetThrough(t *testing.T) {
 func TestWhenTimeIsUpTheFirstAnswerStands(t *testing.T) {
 	w := newWorld(t)
 	out, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Millisecond})
-	if err != nil || out.Word != approval.WordPending || !out.Created || out.Message != "⏳ Approval requested (id: "+out.Request.ID+"). A person must confirm this." {
+	if err != nil || out.Kind != approval.AnswerPending || !out.Created || out.Message != "⏳ Approval requested (id: "+out.Request.ID+"). A person must confirm this." {
 		t.Errorf("%+v, %v", out, err)
 	}
 	out, err = w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Millisecond})
@@ -127,31 +127,31 @@ func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		policy func(approval.Call) approval.Verdict
-		word   approval.Word
+		word   approval.AnswerKind
 		status approval.Status
 	}{
 		{"deny", func(approval.Call) approval.Verdict {
 			return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "frozen", Message: "Frozen."}
-		}, approval.WordDenied, approval.Approved},
-		{"riskier", func(approval.Call) approval.Verdict { return quarantine(approval.RiskCritical) }, approval.WordCancelled, approval.Cancelled},
+		}, approval.AnswerDenied, approval.Approved},
+		{"riskier", func(approval.Call) approval.Verdict { return quarantine(approval.RiskCritical) }, approval.AnswerCancelled, approval.Cancelled},
 		{"other args count now", func(approval.Call) approval.Verdict {
 			v := quarantine(approval.RiskHigh)
 			v.IgnoreArgs = []string{"to"}
 			return v
-		}, approval.WordCancelled, approval.Cancelled},
+		}, approval.AnswerCancelled, approval.Cancelled},
 		{"allow", func(approval.Call) approval.Verdict {
 			return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow}
-		}, approval.WordApproved, approval.Approved},
+		}, approval.AnswerApproved, approval.Approved},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 			w.policy(tt.policy)
 			w.mustDecide(id, true, hana, "")
-			if got := <-done; got.err != nil || got.out.Word != tt.word {
+			if got := <-done; got.err != nil || got.out.Kind != tt.word {
 				t.Errorf("%+v", got)
 			}
-			if r := w.request(id); r.Status != tt.status || (tt.word == approval.WordApproved) == r.ConsumedAt.IsZero() {
+			if r := w.request(id); r.Status != tt.status || (tt.word == approval.AnswerApproved) == r.ConsumedAt.IsZero() {
 				t.Errorf("%s, consumed %v", r.Status, r.ConsumedAt)
 			}
 		})

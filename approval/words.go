@@ -17,10 +17,10 @@ const clocksDiffer = 5 * time.Second
 
 // giveReason takes a text for the reason of a decision: of the one that the tapper was just asked about,
 // or of the one whose card the text quotes. done is false where the text is no such thing.
-func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done bool, err error) {
+func (g *Gate) giveReason(ctx context.Context, tx Tx, t Interaction) (out InteractionResult, done bool, err error) {
 	asked, err := g.askedLast(tx, t)
 	if err != nil || asked == nil || !t.At.IsZero() && t.At.Before(asked.CreatedAt.Add(-clocksDiffer)) {
-		return Tapped{}, false, err
+		return InteractionResult{}, false, err
 	}
 	reason := strings.TrimSpace(t.Text)
 	if t.Intent == IntentReason {
@@ -28,7 +28,7 @@ func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done b
 	}
 	rs, err := g.askedAbout(tx, t, *asked)
 	if err != nil || len(rs) == 0 {
-		return Tapped{}, false, err
+		return InteractionResult{}, false, err
 	}
 	if blank(reason) { // "reason:", as the keyboard began it: the question stays
 		out.Text = asked.Text
@@ -38,9 +38,9 @@ func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done b
 	case NoteApprove:
 		// Only the word itself approves: what somebody says next may be said of something else, or against it.
 		if rs[0].Status != Pending {
-			return Tapped{}, false, nil
+			return InteractionResult{}, false, nil
 		}
-		out = Tapped{Code: CodeReasonRequired, Text: g.say(t.By, SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
+		out = InteractionResult{Code: CodeReasonRequired, Text: g.say(t.By, SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
 		return out, true, g.reply(tx, t, Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: NoteApprove}, nil)
 	case NoteDeny:
 		t.Intent, t.Reason, t.QuotedID = IntentDeny, reason, ""
@@ -52,14 +52,14 @@ func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done b
 		return out, true, err
 	}
 	if len(reason) > MaxReason {
-		out = Tapped{Code: CodeInvalidParameter, Text: g.say(t.By, SayReasonTooLong)}
+		out = InteractionResult{Code: CodeInvalidParameter, Text: g.say(t.By, SayReasonTooLong)}
 		return out, true, g.reply(tx, t, Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: asked.Note}, nil)
 	}
 	var lines []string
 	for _, r := range rs {
 		ok, err := g.explain(ctx, tx, t, r, reason)
 		if err != nil {
-			return Tapped{}, false, err
+			return InteractionResult{}, false, err
 		}
 		if !ok {
 			lines = append(lines, g.say(t.By, SayReasonKeptOld, "tool", r.Target()))
@@ -73,7 +73,7 @@ func (g *Gate) giveReason(ctx context.Context, tx Tx, t Tap) (out Tapped, done b
 }
 
 // explain gives a denial its reason.
-func (g *Gate) explain(ctx context.Context, tx Tx, t Tap, r Request, reason string) (bool, error) {
+func (g *Gate) explain(ctx context.Context, tx Tx, t Interaction, r Request, reason string) (bool, error) {
 	ok, err := tx.AddReason(r.ID, t.By.Name, reason)
 	if err != nil || !ok {
 		return false, err
@@ -90,7 +90,7 @@ func (g *Gate) explain(ctx context.Context, tx Tx, t Tap, r Request, reason stri
 
 // askedLast returns the reply that asked the tapper for a reason, if it is the last thing that they
 // were told on this channel and not long ago; or the one about the request whose card they quote.
-func (g *Gate) askedLast(tx Tx, t Tap) (*Notification, error) {
+func (g *Gate) askedLast(tx Tx, t Interaction) (*Notification, error) {
 	q := NotificationQuery{Channel: t.Channel, Recipient: t.From, Kind: KindReply, Since: tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
 	if t.QuotedID != "" {
 		q.Limit = quotedAmong
@@ -132,7 +132,7 @@ func (g *Gate) askedLast(tx Tx, t Tap) (*Notification, error) {
 }
 
 // askedAbout returns the requests that a question is still about.
-func (g *Gate) askedAbout(tx Tx, t Tap, asked Notification) ([]Request, error) {
+func (g *Gate) askedAbout(tx Tx, t Interaction, asked Notification) ([]Request, error) {
 	rs, err := shown(tx, asked)
 	if err != nil {
 		return nil, err
@@ -153,17 +153,17 @@ func (g *Gate) askedAbout(tx Tx, t Tap, asked Notification) ([]Request, error) {
 }
 
 // command answers a typed word that decides nothing.
-func (g *Gate) command(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+func (g *Gate) command(ctx context.Context, tx Tx, t Interaction) (InteractionResult, error) {
 	if t.By.Kind != Human {
 		if t.Intent == IntentHelp {
-			out := Tapped{Text: g.say(t.By, SayHelpStranger, "address", t.From)}
+			out := InteractionResult{Text: g.say(t.By, SayHelpStranger, "address", t.From)}
 			return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
 		}
 		_, out, err := g.refuseTap(ctx, tx, t)
 		return out, err
 	}
-	answer := func(text string, cards []Head) (Tapped, error) {
-		return Tapped{Text: text}, g.reply(tx, t, Notification{Text: text}, cards)
+	answer := func(text string, cards []Head) (InteractionResult, error) {
+		return InteractionResult{Text: text}, g.reply(tx, t, Notification{Text: text}, cards)
 	}
 	switch t.Intent {
 	case IntentHelp:
@@ -171,7 +171,7 @@ func (g *Gate) command(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	case IntentPending:
 		newest, total, err := g.waiting(ctx, tx)
 		if err != nil {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 		return answer(g.waitingLine(t, newest, total), newest)
 	case IntentShow:
@@ -179,17 +179,17 @@ func (g *Gate) command(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 	case IntentStatus:
 		text, err := g.statusText(ctx, tx, t)
 		if err != nil {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 		return answer(text, nil)
 	case IntentLog:
 		if !t.By.Admin {
-			out := Tapped{Code: CodeNotAdmin, Text: g.say(t.By, SayNotAdmin)}
+			out := InteractionResult{Code: CodeNotAdmin, Text: g.say(t.By, SayNotAdmin)}
 			return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
 		}
 		text, err := g.logText(tx, t)
 		if err != nil {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 		return answer(text, nil)
 	}
@@ -204,38 +204,38 @@ func (g *Gate) command(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
 }
 
 // showAll answers with all of a request, in as many messages as it takes.
-func (g *Gate) showAll(ctx context.Context, tx Tx, t Tap) (Tapped, error) {
+func (g *Gate) showAll(ctx context.Context, tx Tx, t Interaction) (InteractionResult, error) {
 	id := t.RequestID
 	if id == "" && t.QuotedID != "" {
 		ids, err := g.quoted(tx, t)
 		if err != nil {
-			return Tapped{}, err
+			return InteractionResult{}, err
 		}
 		switch {
 		case len(ids) == 1:
 			id = ids[0]
 		case len(ids) > 1:
-			out := Tapped{Text: g.say(t.By, SayQuotesMany, "n", len(ids), "word", string(IntentShow))}
+			out := InteractionResult{Text: g.say(t.By, SayQuotesMany, "n", len(ids), "word", string(IntentShow))}
 			return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
 		}
 	}
 	if batch, err := tx.BatchHeads(id); err != nil || len(batch) > 0 && id != "" {
-		out := Tapped{Text: g.say(t.By, SayQuotesMany, "n", len(batch), "word", string(IntentShow))}
+		out := InteractionResult{Text: g.say(t.By, SayQuotesMany, "n", len(batch), "word", string(IntentShow))}
 		return out, errors.Join(err, g.reply(tx, t, Notification{Text: out.Text}, nil))
 	}
 	r, err := g.settled(ctx, tx, id)
 	if errors.Is(err, ErrNotFound) {
-		out := Tapped{Code: CodeNotFound, Text: g.say(t.By, SayNoRequest)}
+		out := InteractionResult{Code: CodeNotFound, Text: g.say(t.By, SayNoRequest)}
 		return out, g.reply(tx, t, Notification{Text: out.Text}, nil)
 	}
 	if err != nil {
-		return Tapped{}, err
+		return InteractionResult{}, err
 	}
 	n := Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: KindReply, ReplyTo: t.ReplyTo, Cards: []string{r.ID}, Part: 1}
-	return Tapped{}, g.queue(tx, n)
+	return InteractionResult{}, g.queue(tx, n)
 }
 
-func (g *Gate) statusText(ctx context.Context, tx Tx, t Tap) (string, error) {
+func (g *Gate) statusText(ctx context.Context, tx Tx, t Interaction) (string, error) {
 	_, total, err := g.waiting(ctx, tx)
 	if err != nil {
 		return "", err
@@ -265,7 +265,7 @@ const (
 
 // logText tells what became of the newest cards and edits. Answers to what was typed would crowd them
 // out, so only those of them are told that did not arrive.
-func (g *Gate) logText(tx Tx, t Tap) (string, error) {
+func (g *Gate) logText(tx Tx, t Interaction) (string, error) {
 	ns, err := tx.Notifications(NotificationQuery{Limit: logAmong, Narrow: true})
 	if err != nil {
 		return "", err

@@ -154,7 +154,7 @@ func call(args string) approval.Call {
 
 var transfer = call(`{"amount_cents":2000,"to":"0xAbC"}`)
 
-func (w *world) check(c approval.Call) approval.Outcome {
+func (w *world) check(c approval.Call) approval.Answer {
 	w.t.Helper()
 	o, err := w.gate.Check(w.ctx, c)
 	if err != nil {
@@ -164,11 +164,11 @@ func (w *world) check(c approval.Call) approval.Outcome {
 }
 
 // expect checks a call and returns the outcome, whose word must be want.
-func (w *world) expect(c approval.Call, want approval.Word) approval.Outcome {
+func (w *world) expect(c approval.Call, want approval.AnswerKind) approval.Answer {
 	w.t.Helper()
 	o := w.check(c)
-	if o.Word != want {
-		w.t.Fatalf("got %s (%s), want %s", o.Word, o.Message, want)
+	if o.Kind != want {
+		w.t.Fatalf("got %s (%s), want %s", o.Kind, o.Message, want)
 	}
 	return o
 }
@@ -246,9 +246,9 @@ func (w *world) send() []approval.Notification {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var tries []approval.Try
+	var tries []approval.Attempt
 	for _, d := range ready {
-		tries = append(tries, approval.Try{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(), Lease: 20 * time.Second})
+		tries = append(tries, approval.Attempt{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(), Lease: 20 * time.Second})
 	}
 	begun, err := out.Begin(w.ctx, tries)
 	if err != nil {

@@ -268,9 +268,9 @@ func previous(u approval.Use) (text, short Text) {
 	switch {
 	case u.DispatchedAt.IsZero():
 		return TextPrevious, TextPreviousShort
-	case u.Ran == approval.RanSucceeded:
+	case u.RunResult == approval.RunSucceeded:
 		return TextPreviousRan, TextPreviousRanShort
-	case u.Ran == approval.RanFailed:
+	case u.RunResult == approval.RunFailed:
 		return TextPreviousFell, TextPreviousFellShort
 	}
 	return TextPreviousSent, TextPreviousSentShort

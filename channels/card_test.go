@@ -81,11 +81,11 @@ func TestBatchTitles(t *testing.T) {
 		t.Errorf("title %q", got)
 	}
 	rs[0].Status = approval.Denied
-	if got := card(approval.KindOutcome, rs...).Text; got != "2 of 3 calls still wait for approval" {
+	if got := card(approval.KindEdit, rs...).Text; got != "2 of 3 calls still wait for approval" {
 		t.Errorf("title %q", got)
 	}
 	rs[1].Status, rs[2].Status = approval.Expired, approval.Approved
-	if got := card(approval.KindOutcome, rs...).Text; got != "All 3 calls are decided" {
+	if got := card(approval.KindEdit, rs...).Text; got != "All 3 calls are decided" {
 		t.Errorf("title %q", got)
 	}
 }
@@ -142,14 +142,14 @@ func TestNotices(t *testing.T) {
 func TestPreviousMayHaveRun(t *testing.T) {
 	at := channelstest.Noon
 	for _, c := range []struct {
-		ran  approval.Ran
+		ran  approval.RunResult
 		text channels.Text
 	}{
-		{"", channels.TextPreviousSent}, {approval.RanUnknown, channels.TextPreviousSent}, {"odd", channels.TextPreviousSent},
-		{approval.RanSucceeded, channels.TextPreviousRan}, {approval.RanFailed, channels.TextPreviousFell},
+		{"", channels.TextPreviousSent}, {approval.RunUnknown, channels.TextPreviousSent}, {"odd", channels.TextPreviousSent},
+		{approval.RunSucceeded, channels.TextPreviousRan}, {approval.RunFailed, channels.TextPreviousFell},
 	} {
 		r := channelstest.Request(`{}`)
-		r.Previous = &approval.Use{ApprovedBy: "hana", ApprovedAt: at, ConsumedAt: at, DispatchedAt: at, Ran: c.ran}
+		r.Previous = &approval.Use{ApprovedBy: "hana", ApprovedAt: at, ConsumedAt: at, DispatchedAt: at, RunResult: c.ran}
 		m := channelstest.Maker()
 		when := m.Words.Time(at, m.Zone)
 		want := []channels.Notice{{

@@ -21,7 +21,7 @@ type Outbox interface {
 	Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error)
 	Load(ctx context.Context, id string) (approval.Delivery, error)
 	// Begin takes notifications for a while and counts the attempt; it leaves out those it did not get.
-	Begin(ctx context.Context, tries []approval.Try) ([]approval.Notification, error)
+	Begin(ctx context.Context, tries []approval.Attempt) ([]approval.Notification, error)
 	Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error
 	NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error
 }
@@ -146,7 +146,7 @@ const (
 
 func classOf(k approval.NotificationKind) class {
 	switch k {
-	case approval.KindOutcome:
+	case approval.KindEdit:
 		return edits
 	case approval.KindReply:
 		return replies
@@ -516,7 +516,7 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.No
 		body, more, rendered = s.render(ch, maker, d)
 	}
 	until := time.Now().Add(lease)
-	begun, err := s.outbox.Begin(ctx, []approval.Try{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
+	begun, err := s.outbox.Begin(ctx, []approval.Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Warn("a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
@@ -524,7 +524,7 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.No
 		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
 	if len(begun) == 0 {
-		if n.Kind == approval.KindOutcome { // the card has changed again since it was drawn
+		if n.Kind == approval.KindEdit { // the card has changed again since it was drawn
 			return outcome{retryAt: s.now().Add(drawAgain)}
 		}
 		return outcome{} // its request has ended, or somebody else has it
@@ -605,7 +605,7 @@ func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body
 		return body, more, nil
 	}
 	n := d.Notification
-	if _, edits := ch.(Editor); n.Kind == approval.KindOutcome && !edits {
+	if _, edits := ch.(Editor); n.Kind == approval.KindEdit && !edits {
 		return nil, false, err
 	}
 	s.log.Error("a card could not be drawn; plain words go out instead", attrs(n, "err", err)...)
@@ -630,7 +630,7 @@ func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n ap
 	}()
 	m := Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: Secret(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
 	send := ch.Send
-	if n.Kind == approval.KindOutcome {
+	if n.Kind == approval.KindEdit {
 		editor, ok := ch.(Editor)
 		switch {
 		case !ok:

@@ -134,7 +134,7 @@ func (m *memory) Load(_ context.Context, id string) (approval.Delivery, error) {
 	return approval.Delivery{Notification: n, Target: m.targets[n.TargetID]}, nil
 }
 
-func (m *memory) Begin(ctx context.Context, tries []approval.Try) ([]approval.Notification, error) {
+func (m *memory) Begin(ctx context.Context, tries []approval.Attempt) ([]approval.Notification, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.beginErr != nil {
@@ -903,7 +903,7 @@ func TestEdits(t *testing.T) {
 		m := newMemory()
 		m.targets["card"] = &approval.Notification{ID: "card", Receipt: []byte(`{"ts":"1.2"}`)}
 		edit := func(id, channel, target string) approval.Notification {
-			n := row(id, channel, approval.KindOutcome)
+			n := row(id, channel, approval.KindEdit)
 			n.TargetID = target
 			return n
 		}

@@ -196,7 +196,7 @@ func TestTheLogs(t *testing.T) {
 	out := w.gate.Outbox()
 	ds, _, err := out.Ready(ctx, nil, 10)
 	w.must(err)
-	ns, err := out.Begin(ctx, []approval.Try{{Notification: ds[0], Body: []byte("{}"), Lease: time.Minute}})
+	ns, err := out.Begin(ctx, []approval.Attempt{{Notification: ds[0], Body: []byte("{}"), Lease: time.Minute}})
 	w.must(err)
 	w.must(out.NotSent(ctx, ns[0], approval.Failure{Final: true, Reason: "bad_recipient", HTTPStatus: 400}))
 

@@ -203,14 +203,14 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) outcome(ctx context.Context, x *exchange) error {
-	var ran approval.Ran
+	var ran approval.RunResult
 	err := x.readBody(false, func(body []byte) error {
 		var values [1]jsontext.Value
 		if err := readObject(body, "", []string{"outcome"}, values[:]); err != nil {
 			return err
 		}
 		word, err := text(values[0], "outcome")
-		ran = approval.Ran(word)
+		ran = approval.RunResult(word)
 		return err
 	})
 	if err == nil {
@@ -222,7 +222,7 @@ func (s *Server) outcome(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return s.seen(ctx, x, err)
 	}
-	if err := s.undo(ctx, x, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.Ran == "" }); err != nil {
+	if err := s.undo(ctx, x, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.RunResult == "" }); err != nil {
 		return err
 	}
 	r, err := s.gate.Report(ctx, x.who.Actor, x.r.PathValue("id"), ran)

@@ -64,7 +64,7 @@ func (s *Server) call(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	var out approval.Outcome
+	var out approval.Answer
 	if x.wait > 0 {
 		x.hold(x.wait)
 		out, err = s.gate.CheckWait(ctx, c, approval.WaitOptions{
@@ -82,7 +82,7 @@ func (s *Server) call(ctx context.Context, x *exchange) error {
 		return err
 	}
 	status := http.StatusOK
-	if out.Word == approval.WordPending {
+	if out.Kind == approval.AnswerPending {
 		status = http.StatusAccepted
 	}
 	return x.answer(status, wireOutcome(out))

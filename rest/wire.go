@@ -116,7 +116,7 @@ func wireRequest(r approval.Request) request {
 		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy), ResolvedVia: optional(r.ResolvedVia),
 		ResolveReason: optional(r.ResolveReason), UseBy: optional(approval.FormatTime(r.UseBy)),
 		ConsumedAt: optional(approval.FormatTime(r.ConsumedAt)), LapsedAt: optional(approval.FormatTime(r.LapsedAt)),
-		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), Outcome: optional(r.Ran), Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
+		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), Outcome: optional(r.RunResult), Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
 		Message: optional(r.FeedMessage()),
 	}
 }
@@ -157,7 +157,7 @@ func wireUse(u *approval.Use) *use {
 	}
 	return &use{
 		ApprovalID: u.RequestID, ApprovedBy: u.ApprovedBy, ApprovedAt: approval.FormatTime(u.ApprovedAt), ConsumedAt: approval.FormatTime(u.ConsumedAt),
-		DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)), Outcome: optional(u.Ran),
+		DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)), Outcome: optional(u.RunResult),
 	}
 }
 
@@ -240,14 +240,14 @@ type callAnswer struct {
 	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
 }
 
-func wireOutcome(o approval.Outcome) callAnswer {
-	a := callAnswer{Decision: string(o.Word), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule, ReasonCode: o.ReasonCode}
+func wireOutcome(o approval.Answer) callAnswer {
+	a := callAnswer{Decision: string(o.Kind), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule, ReasonCode: o.ReasonCode}
 	if r := o.Request; r != nil {
 		a.ApprovalID, a.ResolvedBy, a.ResolveReason = r.ID, r.ResolvedBy, r.ResolveReason
-		if o.Word == approval.WordPending {
+		if o.Kind == approval.AnswerPending {
 			a.ExpiresAt = approval.FormatTime(r.ExpiresAt)
 		}
-		if o.Word == approval.WordApproved {
+		if o.Kind == approval.AnswerApproved {
 			a.Args = r.Args
 		}
 	}

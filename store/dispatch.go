@@ -21,7 +21,7 @@ var (
 	selectLiveOf     = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive)
 )
 
-func (t *tx) Report(id string, ran approval.Ran) (bool, error) {
+func (t *tx) Report(id string, ran approval.RunResult) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
@@ -51,13 +51,13 @@ func (t *tx) UnderWay(limit int) ([]approval.Head, error) {
 	})
 }
 
-func (t *tx) Dispatched(id string) (at time.Time, ran approval.Ran, err error) {
+func (t *tx) Dispatched(id string) (at time.Time, ran approval.RunResult, err error) {
 	if err := t.ready(); err != nil {
 		return at, ran, err
 	}
-	ran, err = one(t, t.c.stmt(selectDispatched).str(id), func(s *stmt) approval.Ran {
+	ran, err = one(t, t.c.stmt(selectDispatched).str(id), func(s *stmt) approval.RunResult {
 		at = s.getTime()
-		return approval.Ran(s.getString())
+		return approval.RunResult(s.getString())
 	})
 	return at, ran, err
 }

@@ -131,12 +131,12 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 			},
 			"report": func(rt *rapid.T) {
 				r := pick(rt)
-				ran := rapid.SampledFrom([]approval.Ran{approval.RanSucceeded, approval.RanFailed, approval.RanUnknown}).Draw(rt, "ran")
+				ran := rapid.SampledFrom([]approval.RunResult{approval.RunSucceeded, approval.RunFailed, approval.RunUnknown}).Draw(rt, "ran")
 				do(func(tx approval.Tx) error {
 					ok, err := tx.Report(r.ID, ran)
-					same("Report", ok, !r.DispatchedAt.IsZero() && (r.Ran == "" || r.Ran == approval.RanUnknown && ran != approval.RanUnknown))
+					same("Report", ok, !r.DispatchedAt.IsZero() && (r.RunResult == "" || r.RunResult == approval.RunUnknown && ran != approval.RunUnknown))
 					if ok {
-						r.Ran = ran
+						r.RunResult = ran
 					}
 					return err
 				})

@@ -182,7 +182,7 @@ func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 	taken := map[string]bool{} // targets of the outcomes among ns: whoever takes these takes them at once
 	for (limit <= 0 || len(ns) < limit) && s.next() {
 		n := scanWaiting(s)
-		if n.Kind == approval.KindOutcome && n.TargetID != "" {
+		if n.Kind == approval.KindEdit && n.TargetID != "" {
 			if taken[n.TargetID] {
 				continue
 			}

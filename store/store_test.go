@@ -563,7 +563,7 @@ func TestPlans(t *testing.T) {
 				return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x", BatchID: "y"}))
 			},
 			func() error {
-				return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x", BatchID: "y", Kind: approval.KindOutcome}))
+				return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x", BatchID: "y", Kind: approval.KindEdit}))
 			},
 			func() error {
 				return second(v.Notifications(approval.NotificationQuery{MessageID: "x", Channel: "line"}))

@@ -155,7 +155,7 @@ func (t *tx) InsertRequest(r approval.Request) error {
 	s.time(r.UseBy).time(r.ConsumedAt).time(r.LapsedAt).time(r.AckedAt)
 	s.opt(r.TurnID).opt(r.SessionID).opt(r.BatchID).opt(r.Rule).str(r.ReasonCode).bool(r.RequireReason).json(ignored).json(previous)
 	s.str(r.HumanMessage).opt(r.ResolveReason).bytes(r.Args).opt(r.Rationale).opt(r.Preview)
-	s.opt(r.ToolDigest).bool(r.Task).time(r.DispatchedAt).opt(string(r.Ran)).bool(r.ToolSeen)
+	s.opt(r.ToolDigest).bool(r.Task).time(r.DispatchedAt).opt(string(r.RunResult)).bool(r.ToolSeen)
 	ok, err := t.changed(s)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func scanRequest(s *stmt) (r approval.Request) {
 	scanJSON(s, &r.IgnoredArgs)
 	scanJSON(s, &r.Previous)
 	r.HumanMessage, r.ResolveReason, r.Args, r.Rationale, r.Preview = s.getString(), s.getString(), s.getBytes(), s.getString(), s.getString()
-	r.ToolDigest, r.Task, r.DispatchedAt, r.Ran, r.ToolSeen = s.getString(), s.getBool(), s.getTime(), approval.Ran(s.getString()), s.getBool()
+	r.ToolDigest, r.Task, r.DispatchedAt, r.RunResult, r.ToolSeen = s.getString(), s.getBool(), s.getTime(), approval.RunResult(s.getString()), s.getBool()
 	scanJSON(s, &r.Inputs)
 	return r
 }

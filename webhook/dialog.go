@@ -56,7 +56,7 @@ const (
 // the dialog's submission, as an event of its own. Without a dialog the tap is carried out, as an event
 // of its own too: so the same delivery, if it comes again, is known and changes nothing. A denial then
 // has no reason, and where one is needed the tapper is told how to type it.
-func (h *Slack) press(ctx context.Context, t approval.Tap, p slackInteraction) bool {
+func (h *Slack) press(ctx context.Context, t approval.Interaction, p slackInteraction) bool {
 	asked, stored := h.ask(ctx, t)
 	if len(asked.Open) > 0 {
 		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo, Channel: p.Container.ChannelID, TS: p.Container.MessageTS}
@@ -77,20 +77,20 @@ func (h *Slack) press(ctx context.Context, t approval.Tap, p slackInteraction) b
 
 // ask hands a button to the gate, and returns what a dialog is to ask about. false: it could not be
 // stored.
-func (h *Slack) ask(ctx context.Context, t approval.Tap) (approval.Asked, bool) {
+func (h *Slack) ask(ctx context.Context, t approval.Interaction) (approval.Asked, bool) {
 	if h.dialogs == nil {
 		out, stored := h.tap(ctx, t)
-		return approval.Asked{Tapped: out}, stored
+		return approval.Asked{InteractionResult: out}, stored
 	}
 	t.Channel = h.channel
 	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
 	defer cancel()
 	asked, err := h.gate.Ask(ctx, t)
 	if err != nil {
-		return approval.Asked{}, h.told(t, approval.Tapped{}, err)
+		return approval.Asked{}, h.told(t, approval.InteractionResult{}, err)
 	}
 	if len(asked.Open) == 0 || len(asked.Decided) > 0 {
-		h.told(t, asked.Tapped, nil)
+		h.told(t, asked.InteractionResult, nil)
 	}
 	return asked, true
 }
@@ -125,7 +125,7 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	if err != nil {
 		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
 	}
-	out, stored := h.tap(ctx, approval.Tap{EventID: "slack:view:" + view.ID + ":" + try(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
+	out, stored := h.tap(ctx, approval.Interaction{EventID: "slack:view:" + view.ID + ":" + try(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
 		Intent: b.Intent, RequestID: b.ID, Reason: s.Reason, Told: true})
 	if !stored {
 		return answer{}

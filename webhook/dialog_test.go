@@ -85,13 +85,13 @@ func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 
 func TestWhatNeedsNoDialogIsDecidedAtOnce(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = approval.Asked{Tapped: approval.Tapped{Decided: []approval.Request{{ID: request, Status: approval.Approved}}}}
+	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Approved}}}}
 	f.wantStatus(f.slackButton(nil), 200)
 	f.wantTaps(0)
 	if len(f.gate.asks) != 1 || len(d.opened) != 0 || f.counts["decided"] != 1 {
 		t.Errorf("%d asks, %d dialogs, counts %v", len(f.gate.asks), len(d.opened), f.counts)
 	}
-	f.gate.asked = approval.Asked{Tapped: approval.Tapped{Decided: []approval.Request{{ID: "other"}}}, Open: []approval.Request{{ID: request}}}
+	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Decided: []approval.Request{{ID: "other"}}}, Open: []approval.Request{{ID: request}}}
 	f.slackButton(nil) // Approve all, of which one needs a reason
 	if len(d.opened) != 1 || d.opened[0].Open[0].ID != request || f.counts["decided"] != 2 || f.counts["asked"] != 1 {
 		t.Errorf("%+v, counts %v", d.opened, f.counts)
@@ -124,7 +124,7 @@ func TestDenyIsPlainWhereNoDialogOpens(t *testing.T) {
 
 func TestRule5_AReplayedDenyOpensNothingAndDeniesNothing(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = approval.Asked{Tapped: approval.Tapped{Duplicate: true}}
+	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Duplicate: true}}
 	d.opens = func(context.Context, string) error { return errors.New("exchanged_trigger_id") }
 	f.wantStatus(f.slackDeny(), 200)
 	f.wantTaps(0)
@@ -191,7 +191,7 @@ func denial(reason string) Submission {
 
 func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	f, _ := withDialogs(t)
-	f.gate.out = approval.Tapped{Decided: []approval.Request{{ID: request, Status: approval.Denied}}}
+	f.gate.out = approval.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Denied}}}
 	w := f.submit(denial("wrong account"), nil)
 	f.wantStatus(w, 200)
 	f.wantTaps(1)
@@ -200,7 +200,7 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	}
 	got := f.gate.taps[0]
 	id := got.EventID
-	if got.EventID = ""; got != (approval.Tap{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
+	if got.EventID = ""; got != (approval.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
 		ReplyTo: "https://hooks.slack.com/actions/1", Intent: approval.IntentDeny, RequestID: request, Reason: "wrong account", Told: true}) {
 		t.Errorf("%+v", got)
 	}
@@ -209,7 +209,7 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	if again, next := f.gate.taps[1].EventID, f.gate.taps[2].EventID; !strings.HasPrefix(id, "slack:view:V0VIEW0001:") || again != id || next == id {
 		t.Errorf("event ids %q, %q, %q", id, again, next)
 	}
-	f.gate.out = approval.Tapped{Duplicate: true}
+	f.gate.out = approval.InteractionResult{Duplicate: true}
 	if w := f.submit(denial("wrong account"), nil); w.Code != 200 || w.Body.Len() != 0 {
 		t.Errorf("a replay is answered %d %q", w.Code, w.Body)
 	}
@@ -219,14 +219,14 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 
 func TestADialogThatDecidesNothingSaysWhy(t *testing.T) {
 	for _, tt := range []struct {
-		out  approval.Tapped
+		out  approval.InteractionResult
 		want string
 	}{
-		{approval.Tapped{Code: approval.CodeReasonRequired}, `{"response_action":"errors","to":"hana","code":"reason_required"}`},
-		{approval.Tapped{Code: approval.CodeInvalidParameter}, `{"response_action":"errors","to":"hana","code":"invalid_parameter"}`},
-		{approval.Tapped{Code: approval.CodeAlreadyResolved, Text: "Already denied by ken."}, `{"response_action":"update","to":"hana","code":"already_resolved","text":"Already denied by ken."}`},
-		{approval.Tapped{Code: approval.CodeExpired, Text: "Expired."}, `{"response_action":"update","to":"hana","code":"expired","text":"Expired."}`},
-		{approval.Tapped{Code: approval.CodeNotAnApprover, Text: "No."}, `{"response_action":"update","to":"hana","code":"not_an_approver","text":"No."}`},
+		{approval.InteractionResult{Code: approval.CodeReasonRequired}, `{"response_action":"errors","to":"hana","code":"reason_required"}`},
+		{approval.InteractionResult{Code: approval.CodeInvalidParameter}, `{"response_action":"errors","to":"hana","code":"invalid_parameter"}`},
+		{approval.InteractionResult{Code: approval.CodeAlreadyResolved, Text: "Already denied by ken."}, `{"response_action":"update","to":"hana","code":"already_resolved","text":"Already denied by ken."}`},
+		{approval.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}, `{"response_action":"update","to":"hana","code":"expired","text":"Expired."}`},
+		{approval.InteractionResult{Code: approval.CodeNotAnApprover, Text: "No."}, `{"response_action":"update","to":"hana","code":"not_an_approver","text":"No."}`},
 	} {
 		f, _ := withDialogs(t)
 		f.gate.out = tt.out
@@ -305,7 +305,7 @@ func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {
 		p["container"] = map[string]any{"type": "view", "view_id": "V1"}
 		delete(p, "response_url")
 	}
-	f.gate.asked = approval.Asked{Tapped: approval.Tapped{Decided: []approval.Request{{ID: request}}}}
+	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Decided: []approval.Request{{ID: request}}}}
 	f.slackButton(onHome)
 	want("decided")
 	f.gate.asked = approval.Asked{Open: []approval.Request{{ID: request}}}

@@ -26,9 +26,9 @@ const commitWithin = 1500 * time.Millisecond
 
 // Gate is what taps are handed to.
 type Gate interface {
-	Tap(ctx context.Context, t approval.Tap) (approval.Tapped, error)
+	Tap(ctx context.Context, t approval.Interaction) (approval.InteractionResult, error)
 	// Ask takes a button whose reason a dialog may ask for.
-	Ask(ctx context.Context, t approval.Tap) (approval.Asked, error)
+	Ask(ctx context.Context, t approval.Interaction) (approval.Asked, error)
 	WebhookRefused(ctx context.Context, actor, channel, reason string) error
 }
 
@@ -172,13 +172,13 @@ func (s *seldom) add(now time.Time) (count int, tell bool) {
 }
 
 // tap hands one tap to the gate; false means that it could not be stored.
-func (c *common) tap(ctx context.Context, t approval.Tap) (approval.Tapped, bool) {
+func (c *common) tap(ctx context.Context, t approval.Interaction) (approval.InteractionResult, bool) {
 	t.Channel = c.channel
 	names := t.RequestID != "" || t.QuotedID != ""
 	if t.By.Kind == approval.Stranger && (t.Intent == approval.IntentOther || t.Intent == approval.IntentUnclear && !names) {
 		// Small talk of people we do not know decides nothing and must not fill the log.
 		c.count(c.channel, "ignored")
-		return approval.Tapped{}, true
+		return approval.InteractionResult{}, true
 	}
 	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
 	defer cancel()
@@ -187,7 +187,7 @@ func (c *common) tap(ctx context.Context, t approval.Tap) (approval.Tapped, bool
 }
 
 // told puts what became of a tap into the log; false means that it could not be stored.
-func (c *common) told(t approval.Tap, out approval.Tapped, err error) bool {
+func (c *common) told(t approval.Interaction, out approval.InteractionResult, err error) bool {
 	switch {
 	case err != nil:
 		c.count(c.channel, "unavailable")

@@ -151,7 +151,7 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 	case h.now().Sub(at) > maxEventAge:
 		return h.refuse(ctx, by.String(), "too_old")
 	}
-	t := approval.Tap{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true, AsksWhy: true}
+	t := approval.Interaction{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true, AsksWhy: true}
 	switch {
 	case isWords:
 		words(&t, e.Message.Text, e.Message.QuotedMessageID)
@@ -171,7 +171,7 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 }
 
 // words makes a tap of what somebody typed.
-func words(t *approval.Tap, text, quoted string) {
+func words(t *approval.Interaction, text, quoted string) {
 	w := channels.ParseWords(text, quoted != "")
 	t.Intent, t.RequestID, t.Reason, t.Text, t.QuotedID = w.Intent, w.ID, w.Reason, text, quoted
 }

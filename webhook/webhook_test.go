@@ -39,17 +39,17 @@ var secret = strings.Repeat("test-only-", 3)
 
 type fakeGate struct {
 	mu      sync.Mutex
-	taps    []approval.Tap
-	asks    []approval.Tap
+	taps    []approval.Interaction
+	asks    []approval.Interaction
 	asked   approval.Asked
 	asking  func()
 	refused []string
-	out     approval.Tapped
+	out     approval.InteractionResult
 	err     error
 	tap     func(ctx context.Context)
 }
 
-func (g *fakeGate) Tap(ctx context.Context, t approval.Tap) (approval.Tapped, error) {
+func (g *fakeGate) Tap(ctx context.Context, t approval.Interaction) (approval.InteractionResult, error) {
 	if g.tap != nil {
 		g.tap(ctx)
 	}
@@ -59,7 +59,7 @@ func (g *fakeGate) Tap(ctx context.Context, t approval.Tap) (approval.Tapped, er
 	return g.out, g.err
 }
 
-func (g *fakeGate) Ask(_ context.Context, t approval.Tap) (approval.Asked, error) {
+func (g *fakeGate) Ask(_ context.Context, t approval.Interaction) (approval.Asked, error) {
 	if g.asking != nil {
 		g.asking()
 	}
@@ -171,7 +171,7 @@ func TestLINEPostbackBecomesATap(t *testing.T) {
 	f := newFixture(t)
 	f.wantStatus(f.lineEvents(postback()), 200)
 	f.wantTaps(1)
-	want := approval.Tap{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+	want := approval.Interaction{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
 		From: hanaLINE, ReplyTo: "0f3779fb", Intent: approval.IntentApprove, RequestID: request, At: now, OneReply: true, AsksWhy: true}
 	if got := f.gate.taps[0]; got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -186,7 +186,7 @@ func TestLINEWordsBecomeATap(t *testing.T) {
 	}
 	f.wantStatus(f.lineEvents(message("deny "+strings.ToLower(request)+" wrong account", ""), message("yes", ""), message("no: not today", "5901"), message("hello", "")), 200)
 	f.wantTaps(4)
-	for i, want := range []approval.Tap{
+	for i, want := range []approval.Interaction{
 		{Intent: approval.IntentDeny, RequestID: request, Reason: "wrong account"},
 		{Intent: approval.IntentApprove},
 		{Intent: approval.IntentDeny, QuotedID: "5901", Reason: "not today"},
@@ -386,7 +386,7 @@ func TestSlackButtonBecomesATap(t *testing.T) {
 		t.Errorf("body %q", w.Body)
 	}
 	f.wantTaps(1)
-	want := approval.Tap{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+	want := approval.Interaction{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
 		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: approval.IntentApprove, RequestID: request}
 	if got := f.gate.taps[0]; got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -600,7 +600,7 @@ func TestLINEFollowAndUnfollow(t *testing.T) {
 	newcomer := "Uffffffffffffffffffffffffffffffff"
 	f.wantStatus(f.lineEvents(kind("follow"), kind("follow", hanaLINE, newcomer), kind("unfollow", `"replyToken":"0f3779fb"`, `"x":0`)), 200)
 	f.wantTaps(3)
-	for i, want := range []approval.Tap{
+	for i, want := range []approval.Interaction{
 		{Intent: approval.IntentFollow, From: hanaLINE, ReplyTo: "0f3779fb", By: approval.Actor{Name: "hana"}},
 		{Intent: approval.IntentFollow, From: newcomer, ReplyTo: "0f3779fb", By: approval.Actor{Name: "line:" + newcomer}},
 		{Intent: approval.IntentUnfollow, From: hanaLINE, By: approval.Actor{Name: "hana"}},
@@ -644,14 +644,14 @@ func TestAMentionIsTypedWords(t *testing.T) {
 	f.ws.Bot = "U0BOT"
 	for _, tt := range []struct {
 		text, more string
-		want       approval.Tap
+		want       approval.Interaction
 	}{
-		{"<@U0BOT> deny " + request + " 2 &lt; 3", "", approval.Tap{Intent: approval.IntentDeny, RequestID: request, Reason: "2 < 3"}},
-		{" <@U0BOT|countersign>: approve " + request, "", approval.Tap{Intent: approval.IntentApprove, RequestID: request}},
-		{"<@U0BOT>, no", `,"thread_ts":"1.5"`, approval.Tap{Intent: approval.IntentDeny, QuotedID: "1.5"}},
-		{"<@U0BOT> ", "", approval.Tap{Intent: approval.IntentHelp}},
-		{"<@U03KEN> approve " + request, "", approval.Tap{Intent: approval.IntentOther}},
-		{"deny " + request + " <@U0BOT>", "", approval.Tap{Intent: approval.IntentDeny, RequestID: request, Reason: "<@U0BOT>"}},
+		{"<@U0BOT> deny " + request + " 2 &lt; 3", "", approval.Interaction{Intent: approval.IntentDeny, RequestID: request, Reason: "2 < 3"}},
+		{" <@U0BOT|countersign>: approve " + request, "", approval.Interaction{Intent: approval.IntentApprove, RequestID: request}},
+		{"<@U0BOT>, no", `,"thread_ts":"1.5"`, approval.Interaction{Intent: approval.IntentDeny, QuotedID: "1.5"}},
+		{"<@U0BOT> ", "", approval.Interaction{Intent: approval.IntentHelp}},
+		{"<@U03KEN> approve " + request, "", approval.Interaction{Intent: approval.IntentOther}},
+		{"deny " + request + " <@U0BOT>", "", approval.Interaction{Intent: approval.IntentDeny, RequestID: request, Reason: "<@U0BOT>"}},
 	} {
 		f.gate.taps = nil
 		f.wantStatus(f.postSlack("application/json", mention(tt.text, tt.more), nil), 200)

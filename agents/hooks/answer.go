@@ -13,7 +13,7 @@ import (
 
 // Answer is what the gate says of a call.
 type Answer struct {
-	Word    approval.Word
+	Word    approval.AnswerKind
 	Message string // for the model, word for word
 	// Args are the stored ones of an approved call, which are what people saw: those of the call that uses
 	// the approval may differ in what the policy's ignore_args names.
@@ -22,7 +22,7 @@ type Answer struct {
 
 // MayRun reports whether the call may run.
 func (a Answer) MayRun() bool {
-	return a.Word == approval.WordAllow || a.Word == approval.WordApproved
+	return a.Word == approval.AnswerAllow || a.Word == approval.AnswerApproved
 }
 
 // What a model is told beside the gate's message. Each ending keeps its own words: that nobody answered is
@@ -45,13 +45,13 @@ func (a Answer) reason() string {
 	}
 	next := afterDenied
 	switch a.Word {
-	case approval.WordPending:
+	case approval.AnswerPending:
 		next = afterPending
-	case approval.WordExpired, approval.WordLapsed:
+	case approval.AnswerExpired, approval.AnswerLapsed:
 		next = afterNobody
-	case approval.WordCancelled:
+	case approval.AnswerCancelled:
 		next = afterCancel
-	case approval.WordDenied:
+	case approval.AnswerDenied:
 		if strings.Contains(message, "do not repeat it") {
 			return message
 		}
@@ -100,18 +100,18 @@ func (a Answer) covered() (json.RawMessage, error) {
 // say puts an answer into the agent's words; nothing means that there is no opinion.
 func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
 	var args json.RawMessage
-	if a.Word == approval.WordApproved {
+	if a.Word == approval.AnswerApproved {
 		var err error
 		if args, err = a.covered(); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case a.Word == approval.WordAllow && e.Agent == Gemini:
+	case a.Word == approval.AnswerAllow && e.Agent == Gemini:
 		return encode(geminiDecision{Decision: "allow"})
-	case a.Word == approval.WordAllow:
+	case a.Word == approval.AnswerAllow:
 		return nil, nil
-	case a.Word == approval.WordApproved && e.Agent == Gemini:
+	case a.Word == approval.AnswerApproved && e.Agent == Gemini:
 		// It takes tool_input in place of all that the model sent, and tells the model that a hook changed
 		// its call: so there is one only where something has to change.
 		d := geminiDecision{Decision: "allow", Reason: a.Message}
@@ -123,9 +123,9 @@ func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
 			d.Specific = &geminiSpecific{Event: e.Name, Input: input}
 		}
 		return encode(d)
-	case a.Word == approval.WordApproved:
+	case a.Word == approval.AnswerApproved:
 		return encode(specific{decision{Event: e.Name, Word: "allow", Reason: a.Message, Input: args}})
-	case a.Word == approval.WordPending && mayDefer && e.Agent == ClaudeCode:
+	case a.Word == approval.AnswerPending && mayDefer && e.Agent == ClaudeCode:
 		return encode(specific{decision{Event: e.Name, Word: "defer", Reason: a.reason()}})
 	}
 	return e.deny(a.reason())

@@ -60,8 +60,8 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	a := Answer{Word: out.Word, Message: out.Message}
-	if out.Word == approval.WordApproved {
+	a := Answer{Word: out.Kind, Message: out.Message}
+	if out.Kind == approval.AnswerApproved {
 		a.Args = out.Request.Args
 	}
 	return a, nil

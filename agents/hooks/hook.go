@@ -24,7 +24,7 @@ type Asker interface {
 // Ending is how a request ended that was asked earlier.
 type Ending struct {
 	ID      string
-	Word    approval.Word
+	Word    approval.AnswerKind
 	Message string // for the model, word for word
 	Scope   string
 	Server  string
@@ -33,11 +33,11 @@ type Ending struct {
 }
 
 // Ended is the word for an ending of a status, where an approval may have lapsed.
-func Ended(status string, lapsed bool) approval.Word {
-	if word := approval.Word(status); word != approval.WordApproved || !lapsed {
+func Ended(status string, lapsed bool) approval.AnswerKind {
+	if word := approval.AnswerKind(status); word != approval.AnswerApproved || !lapsed {
 		return word
 	}
-	return approval.WordLapsed
+	return approval.AnswerLapsed
 }
 
 // Hook answers one agent's events.
@@ -120,7 +120,7 @@ func (h Hook) ended(ctx context.Context, c Call) (*Ending, error) {
 		return nil, err
 	}
 	for _, e := range endings {
-		if e.Word == approval.WordApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
+		if e.Word == approval.AnswerApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
 			continue
 		}
 		if was, err := approval.ParseArgs(e.Args); err == nil && bytes.Equal(was.Canonical(), args.Canonical()) {
@@ -150,7 +150,7 @@ func (h Hook) begin(ctx context.Context, e Event) (Reply, error) {
 		}
 		lines = append(lines, ending.Message)
 		r.Told = append(r.Told, ending.ID)
-		approved = approved || ending.Word == approval.WordApproved
+		approved = approved || ending.Word == approval.AnswerApproved
 	}
 	if approved {
 		lines = append(lines, "To run a call that was approved, make the identical call again; each approval is used once.")

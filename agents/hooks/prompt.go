@@ -43,9 +43,9 @@ func AnswerPermissionPrompt(a Answer, c Call) ([]byte, error) {
 		Message  string          `json:"message,omitempty"`
 	}
 	switch a.Word {
-	case approval.WordAllow:
+	case approval.AnswerAllow:
 		return encode(answer{Behavior: "allow", Input: c.Args})
-	case approval.WordApproved:
+	case approval.AnswerApproved:
 		args, err := a.covered()
 		if err != nil {
 			return nil, err
@@ -57,5 +57,5 @@ func AnswerPermissionPrompt(a Answer, c Call) ([]byte, error) {
 
 // DenyPermissionPrompt answers a permission prompt where the gate could not be asked.
 func DenyPermissionPrompt(why string) ([]byte, error) {
-	return AnswerPermissionPrompt(Answer{Word: approval.WordDenied, Message: "The gate could not be asked: " + why + "."}, Call{})
+	return AnswerPermissionPrompt(Answer{Word: approval.AnswerDenied, Message: "The gate could not be asked: " + why + "."}, Call{})
 }

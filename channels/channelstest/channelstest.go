@@ -62,7 +62,7 @@ func delivery(kind approval.NotificationKind, rs ...approval.Request) approval.D
 	switch kind {
 	case approval.KindReminder:
 		d.Notification.CreatedAt = Noon.Add(32 * time.Minute)
-	case approval.KindOutcome:
+	case approval.KindEdit:
 		d.Notification.CreatedAt = Noon.Add(6 * time.Minute)
 	}
 	if len(rs) > 0 {
@@ -127,9 +127,9 @@ func ended(status approval.Status, by, reason string) approval.Request {
 }
 
 // sent is the last use of a call that was sent on, and what came of it.
-func sent(ran approval.Ran) *approval.Use {
+func sent(ran approval.RunResult) *approval.Use {
 	at := Noon.Add(-59 * time.Minute)
-	return &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: at, DispatchedAt: at, Ran: ran}
+	return &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: at, DispatchedAt: at, RunResult: ran}
 }
 
 // edit makes r a call that writes a file, with a picture of what changes.
@@ -216,8 +216,8 @@ func Cases() []Case {
 			r.Previous = &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: Noon.Add(-59 * time.Minute)}
 		})},
 		{"previous_sent", request(func(r *approval.Request) { r.Previous = sent("") })},
-		{"previous_succeeded", request(func(r *approval.Request) { r.Previous = sent(approval.RanSucceeded) })},
-		{"previous_failed", request(func(r *approval.Request) { r.Previous = sent(approval.RanFailed) })},
+		{"previous_succeeded", request(func(r *approval.Request) { r.Previous = sent(approval.RunSucceeded) })},
+		{"previous_failed", request(func(r *approval.Request) { r.Previous = sent(approval.RunFailed) })},
 		{"ignored", request(func(r *approval.Request) {
 			a, _ := approval.ParseArgs([]byte(`{"path":"/etc/hosts","description":"Add a host","content":"127.0.0.1 gate"}`))
 			r.Args, r.IgnoredArgs, r.ArgsHash = a.Canonical(), []string{"description"}, a.Hash("description")
@@ -230,14 +230,14 @@ func Cases() []Case {
 			d.Notification.Note = approval.NoteUnreached
 			return d
 		}()},
-		{"outcome_approved", delivery(approval.KindOutcome, ended(approval.Approved, "hana", "checked with finance"))},
-		{"outcome_used", delivery(approval.KindOutcome, used)},
-		{"outcome_lapsed", delivery(approval.KindOutcome, lapsed)},
-		{"outcome_denied", delivery(approval.KindOutcome, ended(approval.Denied, "hana", "wrong account <!channel>"))},
-		{"outcome_expired", delivery(approval.KindOutcome, ended(approval.Expired, "system:timeout", ""))},
-		{"outcome_cancelled", delivery(approval.KindOutcome, ended(approval.Cancelled, "agent:treasury-bot", ""))},
-		{"outcome_batch_some", delivery(approval.KindOutcome, some...)},
-		{"outcome_batch_over", delivery(approval.KindOutcome, over...)},
+		{"outcome_approved", delivery(approval.KindEdit, ended(approval.Approved, "hana", "checked with finance"))},
+		{"outcome_used", delivery(approval.KindEdit, used)},
+		{"outcome_lapsed", delivery(approval.KindEdit, lapsed)},
+		{"outcome_denied", delivery(approval.KindEdit, ended(approval.Denied, "hana", "wrong account <!channel>"))},
+		{"outcome_expired", delivery(approval.KindEdit, ended(approval.Expired, "system:timeout", ""))},
+		{"outcome_cancelled", delivery(approval.KindEdit, ended(approval.Cancelled, "agent:treasury-bot", ""))},
+		{"outcome_batch_some", delivery(approval.KindEdit, some...)},
+		{"outcome_batch_over", delivery(approval.KindEdit, over...)},
 		{"reply", Reply("Already approved by hana at 2026-11-21T03:05:00.000Z.")},
 		{"reply_card", Reply("This request is waiting. Use its buttons to decide.", Request(transfer))},
 		{"reply_ask", Asking(approval.NoteReason, "Denied: transfer_credits.")},
@@ -259,7 +259,7 @@ func Seeds(add func(args ...any)) {
 
 // AnyDelivery draws a delivery with args, texts and states that nobody would send with good intent.
 func AnyDelivery(t *rapid.T) approval.Delivery {
-	kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindReply, approval.KindOutcome}).Draw(t, "kind")
+	kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindReply, approval.KindEdit}).Draw(t, "kind")
 	n := rapid.OneOf(rapid.Just(1), rapid.IntRange(2, 20)).Draw(t, "requests")
 	if kind == approval.KindReply {
 		n = rapid.IntRange(0, 5).Draw(t, "cards")
@@ -296,7 +296,7 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 		r.Previous = &approval.Use{ApprovedBy: anyText(200).Draw(t, "who"), ApprovedAt: Noon, ConsumedAt: Noon}
 		if rapid.Bool().Draw(t, "sent") {
 			r.Previous.DispatchedAt = Noon
-			r.Previous.Ran = rapid.SampledFrom([]approval.Ran{"", approval.RanSucceeded, approval.RanFailed, approval.RanUnknown}).Draw(t, "ran")
+			r.Previous.RunResult = rapid.SampledFrom([]approval.RunResult{"", approval.RunSucceeded, approval.RunFailed, approval.RunUnknown}).Draw(t, "ran")
 		}
 	}
 	if rapid.Bool().Draw(t, "ignored") {
@@ -345,7 +345,7 @@ func Fuzzed(args []byte, words string, requests, flags uint8) approval.Delivery 
 			rs[i].Preview = "@@ -1 +1 @@\n+" + strings.ReplaceAll(words, "\n", "\n-")
 		}
 	}
-	kind := []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome, approval.KindReply}[flags>>4&3]
+	kind := []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit, approval.KindReply}[flags>>4&3]
 	d := delivery(kind, rs...)
 	if kind == approval.KindReply {
 		d = Reply(words, rs[:min(len(rs), 5)]...)

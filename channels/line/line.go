@@ -111,7 +111,7 @@ type sentMessage struct {
 // Send pushes a message, or answers with it where m.ReplyTo holds a reply token. Its error is always a
 // *[channels.PushError].
 func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Receipt, error) {
-	if m.Kind == approval.KindOutcome {
+	if m.Kind == approval.KindEdit {
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit, Err: errors.New("LINE messages cannot be edited")}
 	}
 	var raws []json.RawMessage

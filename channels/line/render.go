@@ -96,7 +96,7 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 
 func messages(c channels.Card) ([]api.MessageInterface, error) {
 	switch {
-	case c.Kind == approval.KindOutcome:
+	case c.Kind == approval.KindEdit:
 		return nil, fmt.Errorf("line: a message cannot be edited")
 	case c.Kind == approval.KindReply:
 		return answer(c)

@@ -30,7 +30,7 @@ func TestGoldenCards(t *testing.T) {
 		m := channelstest.Maker()
 		m.Words = locale.Get(tag)
 		for _, c := range channelstest.Cases() {
-			if c.Delivery.Notification.Kind == approval.KindOutcome {
+			if c.Delivery.Notification.Kind == approval.KindEdit {
 				if _, err := ch.Render(m.Card(c.Delivery)); err == nil {
 					t.Errorf("%s: an edit was rendered for a channel that cannot edit", c.Name)
 				}
@@ -286,7 +286,7 @@ var plainKey = regexp.MustCompile(`^k[0-9]+$`)
 func checkCard(t tester, ch *Channel, d approval.Delivery) {
 	t.Helper()
 	body, err := ch.Render(channelstest.Maker().Card(d))
-	if d.Notification.Kind == approval.KindOutcome {
+	if d.Notification.Kind == approval.KindEdit {
 		if err == nil {
 			t.Fatalf("an edit was rendered")
 		}
@@ -588,7 +588,7 @@ func TestSecretsAreMasked(t *testing.T) {
 func TestSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := channelstest.Maker().Card(channelstest.AnyDelivery(t))
-		if c.Kind == approval.KindOutcome || len(c.Items) == 0 {
+		if c.Kind == approval.KindEdit || len(c.Items) == 0 {
 			return
 		}
 		b, err := bubble(c, c.Items[0], bubbleSize)

@@ -401,7 +401,7 @@ func TestBadInput(t *testing.T) {
 		"no array":     {Kind: approval.KindRequest, To: hana, RetryKey: retryKey, Body: []byte(`{}`)},
 		"six messages": {Kind: approval.KindRequest, To: hana, RetryKey: retryKey, Body: []byte(`[1,2,3,4,5,6]`)},
 		"no key":       {Kind: approval.KindRequest, To: hana, Body: []byte(`[{"type":"text","text":"x"}]`)},
-		"an edit":      {Kind: approval.KindOutcome, To: hana, RetryKey: retryKey, Body: []byte(`[{"type":"text","text":"x"}]`)},
+		"an edit":      {Kind: approval.KindEdit, To: hana, RetryKey: retryKey, Body: []byte(`[{"type":"text","text":"x"}]`)},
 	} {
 		if _, err := ch.Send(t.Context(), m); err == nil || !channels.AsPushError(err).Final {
 			t.Errorf("%s: error %v, want a final one", name, err)

@@ -480,7 +480,7 @@ func remarks(parts ...string) sdk.Block {
 // buttons are Approve and Deny. The block's id is one of its kind in the message, and not the same
 // before and after an edit.
 func buttons(c channels.Card, block, id, yes, no string, bare bool) sdk.Block {
-	if c.Kind == approval.KindOutcome {
+	if c.Kind == approval.KindEdit {
 		block += "/" + strconv.Itoa(c.PendingCount())
 	}
 	approve := sdk.NewButtonBlockElement(actionApprove, id, words(shorten(yes, maxButton)))

@@ -448,7 +448,7 @@ func TestWorstBatch(t *testing.T) {
 	for _, tag := range locale.Tags() {
 		m := channelstest.Maker()
 		m.Words = locale.Get(tag)
-		for _, kind := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome} {
+		for _, kind := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit} {
 			for _, n := range []int{2, 5, 11, 12, 20} {
 				rs := channelstest.Batch(n)
 				for i := range rs {
@@ -459,7 +459,7 @@ func TestWorstBatch(t *testing.T) {
 					rs[i].Previous = &approval.Use{ApprovedBy: bad[:300]}
 					rs[i].RequireReason = true
 					rs[i].ExpiresAt = channelstest.Noon.Add(47*time.Hour + time.Duration(i+11)*time.Minute)
-					if kind == approval.KindOutcome && i > 1 {
+					if kind == approval.KindEdit && i > 1 {
 						rs[i].Status, rs[i].ResolvedBy, rs[i].ResolveReason = approval.Denied, bad[:200], bad[:4000]
 					}
 				}
@@ -504,11 +504,11 @@ func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		rs := channelstest.Batch(rapid.SampledFrom([]int{1, 1, 2, 7, 20}).Draw(t, "requests"))
-		kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindOutcome}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit}).Draw(t, "kind")
 		words := texts("words", 3000)
 		for i := range rs {
 			rs[i].Args, rs[i].HumanMessage, rs[i].Rationale, rs[i].Preview = a.Canonical(), words, words, words
-			if kind == approval.KindOutcome && rapid.Bool().Draw(t, "denied") {
+			if kind == approval.KindEdit && rapid.Bool().Draw(t, "denied") {
 				rs[i].Status, rs[i].ResolvedBy, rs[i].ResolveReason = approval.Denied, "hana", words
 			}
 		}

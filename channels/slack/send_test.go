@@ -297,7 +297,7 @@ func TestSharedChannels(t *testing.T) {
 func TestEdit(t *testing.T) {
 	p := serve(t, good)
 	ch := newChannel(t, p.URL)
-	m := message(t, approval.KindOutcome)
+	m := message(t, approval.KindEdit)
 	m.Target = []byte(`{"channel":"D0HANA","ts":"1795257600.000100"}`)
 	r, err := ch.Edit(t.Context(), m)
 	if err != nil || r.MessageID != "1795257600.000100" {

@@ -97,7 +97,7 @@ type ownWords struct {
 var types = map[approval.NotificationKind]string{
 	approval.KindRequest:  "approval.requested",
 	approval.KindReminder: "approval.reminder",
-	approval.KindOutcome:  "approval.resolved",
+	approval.KindEdit:     "approval.resolved",
 	approval.KindReply:    "approval.notice",
 }
 

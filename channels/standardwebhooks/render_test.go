@@ -304,7 +304,7 @@ func TestWorstBatch(t *testing.T) {
 func TestTypes(t *testing.T) {
 	ch := newChannel(t)
 	for kind, want := range map[approval.NotificationKind]string{
-		approval.KindRequest: "approval.requested", approval.KindReminder: "approval.reminder", approval.KindOutcome: "approval.resolved", approval.KindReply: "approval.notice",
+		approval.KindRequest: "approval.requested", approval.KindReminder: "approval.reminder", approval.KindEdit: "approval.resolved", approval.KindReply: "approval.notice",
 	} {
 		d := channelstest.Cases()[0].Delivery
 		d.Notification.Kind = kind
@@ -312,7 +312,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s is %s at %s, want %s", kind, b.Type, b.Timestamp, want)
 		}
 	}
-	for _, c := range []channels.Card{{}, {Kind: "smoke"}, {Kind: approval.KindRequest}, {Kind: approval.KindOutcome}} {
+	for _, c := range []channels.Card{{}, {Kind: "smoke"}, {Kind: approval.KindRequest}, {Kind: approval.KindEdit}} {
 		if body, err := ch.Render(c); err == nil {
 			t.Errorf("%+v became %s", c, body)
 		}

@@ -160,7 +160,7 @@ func TestAnOutcomeIsADeliveryOfItsOwn(t *testing.T) {
 	ch := newChannel(t)
 	for _, target := range []string{`{"webhook_id":"x"}`, ``, `[`} {
 		m := message(t, p.URL)
-		m.Kind, m.Target = approval.KindOutcome, []byte(target)
+		m.Kind, m.Target = approval.KindEdit, []byte(target)
 		if r, err := ch.Edit(t.Context(), m); err != nil || r.HTTPStatus != 204 || len(r.Data) == 0 {
 			t.Errorf("target %s: receipt %+v, error %v", target, r, err)
 		}

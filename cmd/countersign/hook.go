@@ -244,8 +244,8 @@ func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (
 	if err != nil {
 		return hooks.Answer{}, a.fault(ctx, err)
 	}
-	said := hooks.Answer{Word: approval.Word(answer.Decision), Message: answer.Message}
-	if said.Word == approval.WordApproved { // what was approved is what runs
+	said := hooks.Answer{Word: approval.AnswerKind(answer.Decision), Message: answer.Message}
+	if said.Word == approval.AnswerApproved { // what was approved is what runs
 		if said.Args = answer.Args; len(said.Args) == 0 { // the gate is of an older version
 			r, err := g.Approval(ctx, answer.ApprovalID)
 			if err != nil {

@@ -103,7 +103,7 @@ func TestRule12TheGatewayRunsNoTaskThatItDidNotBegin(t *testing.T) {
 	s := up.over(t, "http")
 	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{s}})
 	out, err := w.gate.Check(t.Context(), overAPI(t, "bot", "tool", `{"n":1}`))
-	if err != nil || out.Word != approval.WordPending {
+	if err != nil || out.Kind != approval.AnswerPending {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	c := join(t, w, mcp.Modern, withTasks)

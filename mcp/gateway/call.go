@@ -60,7 +60,7 @@ type passage struct {
 	method string
 	params mcp.Object // as they are sent, less what is added to each try
 	call   approval.Call
-	out    approval.Outcome
+	out    approval.Answer
 
 	// What continues a call that a modern server had answered with input_required.
 	responses, state jsontext.Value
@@ -91,7 +91,7 @@ func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *m
 		p.responses = r.params.Get("inputResponses")
 	}
 	result, err := r.through(p)
-	word := string(p.out.Word)
+	word := string(p.out.Kind)
 	if word == "" {
 		word = "failed"
 	}
@@ -158,7 +158,7 @@ func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsont
 			if req, err := r.g.o.Gate.Request(r.ctx, r.agent(), s.Keyboard); err != nil {
 				return answer(r.gateFailed(p, err))
 			} else if req.Status != approval.Pending {
-				p.out = approval.Outcome{Word: approval.WordPending, Request: &req}
+				p.out = approval.Answer{Kind: approval.AnswerPending, Request: &req}
 				return conn, wait, nil, nil
 			}
 		case s.Approval != "": // it was let through already
@@ -175,7 +175,7 @@ func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsont
 		p.room.Release()
 		return answer(r.gateFailed(p, err))
 	}
-	if p.out.Word != approval.WordPending {
+	if p.out.Kind != approval.AnswerPending {
 		return conn, proceed, nil, nil
 	}
 	p.room.Release()
@@ -234,9 +234,9 @@ func (r *request) audited() context.Context {
 
 // decided does what the gate said.
 func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.Error) {
-	switch p.out.Word {
-	case approval.WordAllow:
-	case approval.WordApproved: // what was approved is what is sent, and nothing else
+	switch p.out.Kind {
+	case approval.AnswerAllow:
+	case approval.AnswerApproved: // what was approved is what is sent, and nothing else
 		if !p.continued {
 			p.responses, p.state = nil, nil
 		}
@@ -255,7 +255,7 @@ func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.
 		p.room.Release()
 		return r.tell(p)
 	}
-	if p.out.Word == approval.WordApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.answers() {
+	if p.out.Kind == approval.AnswerApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.answers() {
 		return r.fly(conn, p)
 	}
 	return r.exchange(r.ctx, conn, p, r.ask)
@@ -265,15 +265,15 @@ func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.
 func (r *request) answers() bool { return r.from.form || r.from.url || r.from.sampling || r.from.roots }
 
 // next is what a model is told to do after it was told how a call ended, "" where that says it.
-func next(o approval.Outcome) string {
-	switch o.Word {
-	case approval.WordPending:
+func next(o approval.Answer) string {
+	switch o.Kind {
+	case approval.AnswerPending:
 		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same arguments, which runs it once. " + feedName + " tells what was decided."
-	case approval.WordExpired:
+	case approval.AnswerExpired:
 		return "The call was not executed. Nobody refused it: call it again if it is still needed, and people are asked anew."
-	case approval.WordCancelled, approval.WordLapsed:
+	case approval.AnswerCancelled, approval.AnswerLapsed:
 		return "The call was not executed. Call it again if it is still needed, and people are asked anew."
-	case approval.WordDenied:
+	case approval.AnswerDenied:
 		if o.Request == nil { // by policy, which the same call meets again
 			return "The call was not executed; do not repeat it, try a different approach."
 		}
@@ -284,11 +284,11 @@ func next(o approval.Outcome) string {
 // tell answers in the server's place.
 func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
 	o := p.out
-	meta := mcp.Object{{Name: "countersign/decision", Value: mcp.Quote(string(o.Word))}}
+	meta := mcp.Object{{Name: "countersign/decision", Value: mcp.Quote(string(o.Kind))}}
 	if o.Request != nil {
 		meta = append(meta, mcp.Member{Name: "countersign/approval_id", Value: mcp.Quote(o.Request.ID)})
 	}
-	pending := o.Word == approval.WordPending
+	pending := o.Kind == approval.AnswerPending
 	if p.tool == nil {
 		code := mcp.CodeDenied
 		if pending {
@@ -620,15 +620,15 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			return r.failed("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
 		}
 		if resp.Err != nil {
-			r.report(ctx, p, approval.RanFailed)
+			r.report(ctx, p, approval.RunFailed)
 			return nil, mcp.ReadError(resp.Err)
 		}
-		if hello.Era == mcp.Legacy && p.out.Word != approval.WordApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
+		if hello.Era == mcp.Legacy && p.out.Kind != approval.AnswerApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
 			return r.fitting(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
-			r.report(ctx, p, approval.RanUnknown)
+			r.report(ctx, p, approval.RunUnknown)
 			return r.failed(fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
 		}
 		switch kind := result.Text("resultType"); {
@@ -637,22 +637,22 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 				return r.passInputRequired(p, result)
 			}
 			if round >= maxRounds || ask == nil {
-				r.report(ctx, p, approval.RanUnknown)
+				r.report(ctx, p, approval.RunUnknown)
 				return r.failed(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
 			}
 			if p.responses, bad = r.supply(bounded, p, ask, result); bad != nil {
-				r.report(ctx, p, approval.RanUnknown)
+				r.report(ctx, p, approval.RunUnknown)
 				return r.failed(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
 			}
 			p.state = result.Get("requestState")
 			continue
 		case kind != "" && kind != mcp.ResultComplete && (hello.Era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
-			r.report(ctx, p, approval.RanUnknown)
+			r.report(ctx, p, approval.RunUnknown)
 			return r.failed(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
 		}
-		ran := approval.RanSucceeded
+		ran := approval.RunSucceeded
 		if string(result.Get("isError")) == "true" {
-			ran = approval.RanFailed
+			ran = approval.RunFailed
 		}
 		r.report(ctx, p, ran)
 		return r.fitting(conn, resp.Result), nil
@@ -713,8 +713,8 @@ func (r *request) committed(ctx context.Context, p *passage) bool {
 }
 
 // report records what came of an approved call.
-func (r *request) report(ctx context.Context, p *passage, ran approval.Ran) {
-	if p.out.Word != approval.WordApproved || p.out.Request == nil {
+func (r *request) report(ctx context.Context, p *passage, ran approval.RunResult) {
+	if p.out.Kind != approval.AnswerApproved || p.out.Request == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
@@ -730,14 +730,14 @@ func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Val
 	name := p.link.up.Name
 	r.g.log.Warn("an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool, "sent", upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
-		r.report(ctx, p, approval.RanFailed)
+		r.report(ctx, p, approval.RunFailed)
 		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, r.g.why(err))
-		if p.out.Word == approval.WordApproved {
+		if p.out.Kind == approval.AnswerApproved {
 			text += " Its approval is used up; call it again to ask anew."
 		}
 		return r.failed(text, mcp.CodeUnavailable)
 	}
-	r.report(ctx, p, approval.RanUnknown)
+	r.report(ctx, p, approval.RunUnknown)
 	why := r.g.why(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = fmt.Sprintf("it did not answer within %s", p.link.up.Timeout)

@@ -133,7 +133,7 @@ func TestRule4_WhatMayHaveRunIsNotSentAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &request{session: &session{g: g, client: downstream.Client{Era: mcp.Modern}}, ctx: t.Context(), method: "tools/call", out: nobody{}}
-		p := &passage{link: l, tool: c.named["t"], method: "tools/call", out: approval.Outcome{Word: approval.WordAllow}}
+		p := &passage{link: l, tool: c.named["t"], method: "tools/call", out: approval.Answer{Kind: approval.AnswerAllow}}
 		result, bad := r.exchange(t.Context(), first, p, nil)
 		if want := map[bool]int{false: 1, true: 0}[sent]; second.calls != want {
 			t.Errorf("sent %v: it was sent again %d times, want %d (%s, %v)", sent, second.calls, want, result, bad)

@@ -207,13 +207,13 @@ func TestAKilledGateLeavesTheOutcomeUnknown(t *testing.T) {
 			<-broke
 
 			p = startProgram(t, path, server, "50ms")
-			if r := p.newest(); r.ID != first.ID || r.Ran != approval.RanUnknown || r.DispatchedAt.IsZero() {
-				t.Errorf("after the restart: outcome %q, dispatched %s; want unknown", r.Ran, r.DispatchedAt)
+			if r := p.newest(); r.ID != first.ID || r.RunResult != approval.RunUnknown || r.DispatchedAt.IsZero() {
+				t.Errorf("after the restart: outcome %q, dispatched %s; want unknown", r.RunResult, r.DispatchedAt)
 			}
 			c = p.join(era, `{}`)
 			contains(t, "the same call", say(c.callTool("tool", `{"n":1}`)), "Approval requested")
 			r := p.newest()
-			if r.ID == first.ID || r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.Ran != approval.RanUnknown {
+			if r.ID == first.ID || r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.RunResult != approval.RunUnknown {
 				t.Errorf("the new request tells %+v of the last, want that its outcome is unknown", r.Previous)
 			}
 			if up.count() != 1 {
@@ -221,8 +221,8 @@ func TestAKilledGateLeavesTheOutcomeUnknown(t *testing.T) {
 			}
 			p.get("/approve")
 			want(t, "approved again", say(c.callTool("tool", `{"n":1}`)), "ran")
-			if r := p.newest(); r.Ran != approval.RanSucceeded || up.count() != 2 {
-				t.Errorf("outcome %q, sent %d times; want succeeded, 2", r.Ran, up.count())
+			if r := p.newest(); r.RunResult != approval.RunSucceeded || up.count() != 2 {
+				t.Errorf("outcome %q, sent %d times; want succeeded, 2", r.RunResult, up.count())
 			}
 		})
 	}
@@ -288,12 +288,12 @@ func TestAServerThatDiesLeavesTheOutcomeUnknown(t *testing.T) {
 			up.hangUp()
 			contains(t, name+" to "+downName, <-answer, "failed: The outcome is unknown: the call was sent to the MCP server up and no answer came")
 			first := w.newest(t)
-			if first.Ran != approval.RanUnknown {
-				t.Errorf("outcome %q, want unknown", first.Ran)
+			if first.RunResult != approval.RunUnknown {
+				t.Errorf("outcome %q, want unknown", first.RunResult)
 			}
 			eventually(t, "the server is back", func() bool { return w.gw.Health()[0].State == upstream.Up })
 			go func() { answer <- say(c.callTool("tool", `{}`)) }()
-			if r := w.resolve(t, true); r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.Ran != approval.RanUnknown {
+			if r := w.resolve(t, true); r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.RunResult != approval.RunUnknown {
 				t.Errorf("the new request tells %+v of the last", r.Previous)
 			}
 			want(t, name+" to "+downName+" again", <-answer, "ran")

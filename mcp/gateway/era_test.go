@@ -261,7 +261,7 @@ func TestCancellingReachesTheServer(t *testing.T) {
 				}
 				eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
 				if rules == "quarantine" {
-					eventually(t, "the outcome is unknown", func() bool { return w.newest(t).Ran == approval.RanUnknown })
+					eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
 				}
 				cancel()
 				<-done

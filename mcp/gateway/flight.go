@@ -166,7 +166,7 @@ func (r *request) board(p *passage, s sealed, answers mcp.Object) (jsontext.Valu
 	} else {
 		close(q.answer)
 	}
-	p.out = approval.Outcome{Word: approval.WordAllow}
+	p.out = approval.Answer{Kind: approval.AnswerAllow}
 	return r.ride(f, p)
 }
 
@@ -236,10 +236,10 @@ func (r *request) allowed(ctx context.Context, l *link, method string, params js
 	switch {
 	case err != nil:
 		return mcp.Errorf(mcp.CodeUnavailable, "The gate could not decide about %s.", method)
-	case out.Word == approval.WordApproved:
-		r.report(ctx, &passage{out: out}, approval.RanSucceeded)
+	case out.Kind == approval.AnswerApproved:
+		r.report(ctx, &passage{out: out}, approval.RunSucceeded)
 		return nil
-	case out.Word != approval.WordAllow:
+	case out.Kind != approval.AnswerAllow:
 		return mcp.Errorf(mcp.CodeDenied, "%s", out.Message)
 	}
 	return nil
@@ -281,20 +281,20 @@ func (r *request) passInputRequired(p *passage, result mcp.Object) (jsontext.Val
 			break
 		}
 		if !r.can(q.Text("method"), orEmpty(q.Get("params"))) { // it asks for more than the client declared
-			r.report(r.ctx, p, approval.RanUnknown)
+			r.report(r.ctx, p, approval.RunUnknown)
 			return r.failed(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
 		}
 		if why := r.allowed(r.ctx, p.link, q.Text("method"), orEmpty(q.Get("params"))); why != nil {
-			r.report(r.ctx, p, approval.RanUnknown)
+			r.report(r.ctx, p, approval.RunUnknown)
 			return r.failed(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s", p.link.up.Name, why.Message), why.Code)
 		}
 	}
 	if bad != nil {
-		r.report(r.ctx, p, approval.RanUnknown)
+		r.report(r.ctx, p, approval.RunUnknown)
 		return r.failed(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
 	}
 	s := sealed{State: result.Get("requestState")}
-	if p.out.Word == approval.WordApproved {
+	if p.out.Kind == approval.AnswerApproved {
 		s.Approval = p.out.Request.ID
 	}
 	state, err := r.sealFor(p, s)
@@ -307,13 +307,13 @@ func (r *request) passInputRequired(p *passage, result mcp.Object) (jsontext.Val
 // resume continues an approved call that a modern server had answered with input_required.
 func (r *request) resume(conn upstream.Conn, p *passage, s sealed) (jsontext.Value, *mcp.Error) {
 	req, err := r.g.o.Gate.Request(r.ctx, r.agent(), s.Approval)
-	if err == nil && (req.ConsumedAt.IsZero() || req.Ran == approval.RanSucceeded || req.Ran == approval.RanFailed) {
+	if err == nil && (req.ConsumedAt.IsZero() || req.RunResult == approval.RunSucceeded || req.RunResult == approval.RunFailed) {
 		err = errors.New("the call is over")
 	}
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState continues nothing (%s); call again without it.", err)
 	}
-	p.out = approval.Outcome{Word: approval.WordApproved, Request: &req, Message: fmt.Sprintf("Approved by %s.", req.ResolvedBy)}
+	p.out = approval.Answer{Kind: approval.AnswerApproved, Request: &req, Message: fmt.Sprintf("Approved by %s.", req.ResolvedBy)}
 	p.state, p.continued = s.State, true
 	if result, bad, ok := r.recordResponses(p); !ok {
 		return result, bad

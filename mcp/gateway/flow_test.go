@@ -70,11 +70,11 @@ func (w *world) request(id string) approval.Request {
 }
 
 // ran waits until the outcome of a call is on record.
-func (w *world) ran(id string) approval.Ran {
+func (w *world) ran(id string) approval.RunResult {
 	w.t.Helper()
 	for range 2000 {
-		if r := w.request(id); r.Ran != "" {
-			return r.Ran
+		if r := w.request(id); r.RunResult != "" {
+			return r.RunResult
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -183,8 +183,8 @@ func TestRule3_WhatWasApprovedIsWhatIsSent(t *testing.T) {
 			t.Errorf("sent %s\nstored %s\nwant %s", got, r.Args, want)
 		}
 		r = w.request(r.ID)
-		if r.ConsumedAt.IsZero() || r.DispatchedAt.IsZero() || r.Ran != approval.RanSucceeded {
-			t.Errorf("consumed %v, dispatched %v, outcome %q", r.ConsumedAt, r.DispatchedAt, r.Ran)
+		if r.ConsumedAt.IsZero() || r.DispatchedAt.IsZero() || r.RunResult != approval.RunSucceeded {
+			t.Errorf("consumed %v, dispatched %v, outcome %q", r.ConsumedAt, r.DispatchedAt, r.RunResult)
 		}
 	})
 }
@@ -248,7 +248,7 @@ func TestRule4_AnApprovalIsUsedOnceAndTheNextCallAsksAnew(t *testing.T) {
 			t.Errorf("the second identical call got %s", anew.raw)
 		}
 		wantCalls(t, s, 1)
-		if p := w.request(anew.id()).Previous; p == nil || p.RequestID != id || p.Ran != approval.RanSucceeded || p.ApprovedBy != "hana" {
+		if p := w.request(anew.id()).Previous; p == nil || p.RequestID != id || p.RunResult != approval.RunSucceeded || p.ApprovedBy != "hana" {
 			t.Errorf("the next card says of the last use: %+v", p)
 		}
 	})
@@ -595,7 +595,7 @@ func TestCancellingARunningCallTellsTheServer(t *testing.T) {
 				<-told
 				<-done
 				if id != "" {
-					if got := w.ran(id); got != approval.RanUnknown {
+					if got := w.ran(id); got != approval.RunUnknown {
 						t.Errorf("the outcome is %s, want unknown", got)
 					}
 				}
@@ -618,7 +618,7 @@ func TestAnApprovedCallGoesOnWhenTheConnectionOfItsClientIsLost(t *testing.T) {
 	hangUp()
 	<-done
 	close(goOn)
-	if got := w.ran(id); got != approval.RanSucceeded {
+	if got := w.ran(id); got != approval.RunSucceeded {
 		t.Errorf("the outcome is %s, want succeeded", got)
 	}
 }
@@ -703,17 +703,17 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 			name    string
 			does    func(*turn)
 			timeout time.Duration
-			ran     approval.Ran
+			ran     approval.RunResult
 			want    string // what the answer begins with
 		}{
-			{"succeeded", func(x *turn) { x.result(`{"content":[{"type":"text","text":"fine"}]}`) }, 0, approval.RanSucceeded, "fine"},
-			{"failed by itself", func(x *turn) { x.result(`{"isError":true,"content":[{"type":"text","text":"no such file"}]}`) }, 0, approval.RanFailed, "no such file"},
-			{"failed by the protocol", func(x *turn) { x.fail(-32603, "boom") }, 0, approval.RanFailed, "error -32603: boom"},
-			{"broken off", func(x *turn) { x.breakOff() }, 0, approval.RanUnknown, unknown},
-			{"not answered in time", func(x *turn) { x.gone() }, 200 * time.Millisecond, approval.RanUnknown, unknown + "it did not answer within 200ms"},
-			{"answered with no JSON", func(x *turn) { x.result(`{"content":`) }, 0, approval.RanUnknown, unknown},
-			{"answered with HTTP 500", func(x *turn) { x.w.WriteHeader(500) }, 0, approval.RanUnknown, unknown},
-			{"answered with a name twice", func(x *turn) { x.result(`{"content":[],"Content":[]}`) }, 0, approval.RanUnknown, "The call ran, but the answer of the MCP server up is refused: the names"},
+			{"succeeded", func(x *turn) { x.result(`{"content":[{"type":"text","text":"fine"}]}`) }, 0, approval.RunSucceeded, "fine"},
+			{"failed by itself", func(x *turn) { x.result(`{"isError":true,"content":[{"type":"text","text":"no such file"}]}`) }, 0, approval.RunFailed, "no such file"},
+			{"failed by the protocol", func(x *turn) { x.fail(-32603, "boom") }, 0, approval.RunFailed, "error -32603: boom"},
+			{"broken off", func(x *turn) { x.breakOff() }, 0, approval.RunUnknown, unknown},
+			{"not answered in time", func(x *turn) { x.gone() }, 200 * time.Millisecond, approval.RunUnknown, unknown + "it did not answer within 200ms"},
+			{"answered with no JSON", func(x *turn) { x.result(`{"content":`) }, 0, approval.RunUnknown, unknown},
+			{"answered with HTTP 500", func(x *turn) { x.w.WriteHeader(500) }, 0, approval.RunUnknown, unknown},
+			{"answered with a name twice", func(x *turn) { x.result(`{"content":[],"Content":[]}`) }, 0, approval.RunUnknown, "The call ran, but the answer of the MCP server up is refused: the names"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := newScripted(t, modern, "t")
@@ -735,10 +735,10 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 				if !strings.HasPrefix(got, c.want) {
 					t.Errorf("got %s\nwant %s", got, c.want)
 				}
-				if a.Error == nil && a.isError() != (c.ran != approval.RanSucceeded) {
+				if a.Error == nil && a.isError() != (c.ran != approval.RunSucceeded) {
 					t.Errorf("isError %t", a.isError())
 				}
-				if c.ran == approval.RanUnknown && a.Error == nil && c.name != "answered with a name twice" && !strings.HasSuffix(got, "It may have run; find out before you call it again.") {
+				if c.ran == approval.RunUnknown && a.Error == nil && c.name != "answered with a name twice" && !strings.HasSuffix(got, "It may have run; find out before you call it again.") {
 					t.Errorf("got %s", got)
 				}
 				if got := w.ran(id); got != c.ran {
@@ -747,7 +747,7 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 				s.when("tools/call", nil)
 				_, done = cl.start(t.Context(), "tools/call", `{"name":"t","arguments":{}}`)
 				r := w.pending(1)[0] // it asks anew, and the card says what came of the last
-				if r.Previous == nil || r.Previous.RequestID != id || r.Previous.Ran != c.ran {
+				if r.Previous == nil || r.Previous.RequestID != id || r.Previous.RunResult != c.ran {
 					t.Errorf("the next card says of the last use: %+v", r.Previous)
 				}
 				w.answer(r.ID, true, "")
@@ -770,7 +770,7 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not executed: ") || !strings.HasSuffix(a.text(), " Its approval is used up; call it again to ask anew.") || !a.isError() {
 		t.Errorf("got %s", a.raw)
 	}
-	if got := w.ran(id); got != approval.RanFailed {
+	if got := w.ran(id); got != approval.RunFailed {
 		t.Errorf("the outcome is %s, want failed", got)
 	}
 	wantCalls(t, s, 0)
@@ -841,7 +841,7 @@ func TestProcessesAreCalledAndTheirEndIsTold(t *testing.T) {
 		if !strings.HasPrefix(a.text(), "The outcome is unknown: the call was sent to the MCP server proc and no answer came (") || !a.isError() {
 			t.Errorf("got %s", a.raw)
 		}
-		if got := w.ran(id); got != approval.RanUnknown {
+		if got := w.ran(id); got != approval.RunUnknown {
 			t.Errorf("the outcome is %s, want unknown", got)
 		}
 		for range 100 { // it is started again

@@ -21,11 +21,11 @@ import (
 // Gate decides calls: an [*approval.Gate], or in another process the API of one.
 type Gate interface {
 	// CheckAhead answers a call without waiting for a person, as approval.Gate.CheckAhead does.
-	CheckAhead(ctx context.Context, c approval.Call) (approval.Outcome, error)
+	CheckAhead(ctx context.Context, c approval.Call) (approval.Answer, error)
 	// Wait holds until the request of a pending outcome ends, as approval.Gate.Wait does.
-	Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error)
+	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
 	// Report records what came of a dispatched call.
-	Report(ctx context.Context, who approval.Actor, id string, ran approval.Ran) (approval.Request, error)
+	Report(ctx context.Context, who approval.Actor, id string, ran approval.RunResult) (approval.Request, error)
 	// AddInput puts on record what the server of an approved call is about to be told that no approver saw.
 	AddInput(ctx context.Context, who approval.Actor, id string, in approval.Input) error
 	Request(ctx context.Context, who approval.Actor, id string) (approval.Request, error)

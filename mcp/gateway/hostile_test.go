@@ -207,7 +207,7 @@ func TestRule4_AStateOfAnApprovedCallRunsNothingElse(t *testing.T) {
 		t.Errorf("other arguments: %s", a.raw)
 	}
 	wantText(t, with(`{"n":1}`, state), false, "done")
-	if got := w.ran(id); got != approval.RanSucceeded {
+	if got := w.ran(id); got != approval.RunSucceeded {
 		t.Errorf("the outcome is %s", got)
 	}
 	if a := with(`{"n":1}`, state); a.Error == nil || a.Error.Code != -32602 {

@@ -13,7 +13,7 @@ import (
 // recorded is ask for an approved call: what the client answers was seen by no approver, and is put on record before
 // the server gets it. What cannot be is not given.
 func (r *request) recorded(p *passage, ask asker) asker {
-	if ask == nil || p.out.Word != approval.WordApproved {
+	if ask == nil || p.out.Kind != approval.AnswerApproved {
 		return ask
 	}
 	return func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
@@ -60,7 +60,7 @@ func (r *request) recordResponses(p *passage) (jsontext.Value, *mcp.Error, bool)
 	}
 	for _, a := range answers {
 		if given(a.Value) && !r.record(r.ctx, p, mcp.ResultInputRequired, a.Name, a.Value) {
-			r.report(r.ctx, p, approval.RanUnknown)
+			r.report(r.ctx, p, approval.RunUnknown)
 			result, err := r.failed(fmt.Sprintf("What you answered to the MCP server %s was not passed on, because the gate could not put it on record. The call may have run in part; find out before you call it again.", p.link.up.Name), mcp.CodeUnknown)
 			return result, err, false
 		}

@@ -59,8 +59,8 @@ func TestTheKeyboardDecides(t *testing.T) {
 			if r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaTerminal {
 				t.Errorf("%s: resolved by %q over %q, want hana over the terminal", name, r.ResolvedBy, r.ResolvedVia)
 			}
-			if ran := strings.Contains(test.want, "ran"); asked() != 1 || (up.count() == 1) != ran || ran && r.Ran != approval.RanSucceeded {
-				t.Errorf("%s %s: asked %d times, ran %d times, outcome %q", name, test.content, asked(), up.count(), r.Ran)
+			if ran := strings.Contains(test.want, "ran"); asked() != 1 || (up.count() == 1) != ran || ran && r.RunResult != approval.RunSucceeded {
+				t.Errorf("%s %s: asked %d times, ran %d times, outcome %q", name, test.content, asked(), up.count(), r.RunResult)
 			}
 		}
 	}

@@ -555,7 +555,7 @@ func TestOtherMethodsAreDecidedByPolicyToo(t *testing.T) {
 			if a := finish(t, done); !strings.Contains(string(a.Result), `"by":"a"`) {
 				t.Errorf("got %s", a.raw)
 			}
-			if got := w.ran(r.ID); got != approval.RanSucceeded {
+			if got := w.ran(r.ID); got != approval.RunSucceeded {
 				t.Errorf("the outcome is %s", got)
 			}
 			if n := len(s.calls("resources/read")); n != 1 || len(s.calls("prompts/get")) != 0 {

@@ -91,8 +91,8 @@ func TestManySessionsLoseNothingAndRepeatNothing(t *testing.T) {
 		}
 	}
 	for _, r := range w.requests(t) {
-		if r.Status == approval.Approved && r.Ran != approval.RanSucceeded {
-			t.Errorf("%s: outcome %q, want succeeded", r.Args, r.Ran)
+		if r.Status == approval.Approved && r.RunResult != approval.RunSucceeded {
+			t.Errorf("%s: outcome %q, want succeeded", r.Args, r.RunResult)
 		}
 	}
 }

@@ -112,8 +112,8 @@ func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 		answer := make(chan string)
 		go func() {
 			m, _ := c.rounds("in", `{"rounds":3}`, func(mcp.Member) string {
-				if r := w.newest(t); r.Ran == approval.RanSucceeded || r.Ran == approval.RanFailed {
-					t.Errorf("while it is asked the outcome is %s", r.Ran)
+				if r := w.newest(t); r.RunResult == approval.RunSucceeded || r.RunResult == approval.RunFailed {
+					t.Errorf("while it is asked the outcome is %s", r.RunResult)
 				}
 				return `{"action":"accept"}`
 			})
@@ -122,8 +122,8 @@ func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 		r := w.resolve(t, true)
 		contains(t, name, <-answer, "round 3")
 		now := w.newest(t)
-		if now.ID != r.ID || now.Ran != approval.RanSucceeded || up.count() != 4 {
-			t.Errorf("%s: got another request %t, outcome %q, %d calls of the server; want one request that succeeded, and 4 calls", name, now.ID != r.ID, now.Ran, up.count())
+		if now.ID != r.ID || now.RunResult != approval.RunSucceeded || up.count() != 4 {
+			t.Errorf("%s: got another request %t, outcome %q, %d calls of the server; want one request that succeeded, and 4 calls", name, now.ID != r.ID, now.RunResult, up.count())
 		}
 	}
 }
@@ -181,8 +181,8 @@ func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
 // lenient is a gate that allows everything.
 type lenient struct{ gateway.Gate }
 
-func (lenient) CheckAhead(context.Context, approval.Call) (approval.Outcome, error) {
-	return approval.Outcome{Word: approval.WordAllow}, nil
+func (lenient) CheckAhead(context.Context, approval.Call) (approval.Answer, error) {
+	return approval.Answer{Kind: approval.AnswerAllow}, nil
 }
 
 // silent is the stream of a client that is sent nothing.

@@ -145,11 +145,11 @@ func TestATaskEndsAsItsCallDoes(t *testing.T) {
 	for name, era := range eras {
 		for _, test := range []struct {
 			result, want string
-			ran          approval.Ran
+			ran          approval.RunResult
 		}{
-			{`{"content":[{"type":"text","text":"done"}],"structuredContent":{"n":12345678901234567890}}`, "completed: done", approval.RanSucceeded},
-			{`{"content":[{"type":"text","text":"oh"}],"isError":true}`, "completed: failed: oh", approval.RanFailed},
-			{`error -32000`, "failed: error -32000", approval.RanFailed},
+			{`{"content":[{"type":"text","text":"done"}],"structuredContent":{"n":12345678901234567890}}`, "completed: done", approval.RunSucceeded},
+			{`{"content":[{"type":"text","text":"oh"}],"isError":true}`, "completed: failed: oh", approval.RunFailed},
+			{`error -32000`, "failed: error -32000", approval.RunFailed},
 		} {
 			w, up := taskWorld(t, era, func(*fakeCall) string { return test.result }, around{})
 			c := join(t, w, mcp.Modern, withTasks)
@@ -157,8 +157,8 @@ func TestATaskEndsAsItsCallDoes(t *testing.T) {
 			want(t, "before", c.status(id), "working")
 			w.resolve(t, true)
 			want(t, name, c.becomes(id, test.want[:6]), test.want)
-			if r := w.newest(t); r.Ran != test.ran || up.count() != 1 {
-				t.Errorf("outcome %q, ran %d times; want %s, once", r.Ran, up.count(), test.ran)
+			if r := w.newest(t); r.RunResult != test.ran || up.count() != 1 {
+				t.Errorf("outcome %q, ran %d times; want %s, once", r.RunResult, up.count(), test.ran)
 			}
 			want(t, "the arguments", string(up.nth(0).Get("arguments")), `{"n":9007199254740993}`)
 			if !strings.HasPrefix(test.result, "error") {
@@ -207,7 +207,7 @@ func TestCancellingATask(t *testing.T) {
 	c.task("tasks/cancel", id)
 	want(t, "while running", c.status(id), "cancelled")
 	eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
-	eventually(t, "the outcome is unknown", func() bool { return w.newest(t).Ran == approval.RanUnknown })
+	eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
 	want(t, "at the end", c.status(id), "cancelled")
 	want(t, "once more", string(c.task("tasks/cancel", id).Result), `{"resultType":"complete"}`)
 	if up.count() != 1 {

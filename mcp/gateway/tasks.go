@@ -137,7 +137,7 @@ func (nobody) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) 
 }
 
 func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
-	for p.out.Word == approval.WordPending {
+	for p.out.Kind == approval.AnswerPending {
 		out, err := r.g.o.Gate.Wait(r.ctx, p.call, p.out, approval.WaitOptions{For: time.Hour, Still: func() error {
 			if r.client.Still != nil {
 				if err := r.client.Still(); err != nil {
@@ -153,7 +153,7 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 			}
 			return p.keep(conn, r.client.Agent)
 		}})
-		if err != nil || out.Word != approval.WordApproved {
+		if err != nil || out.Kind != approval.AnswerApproved {
 			p.room.Release()
 		}
 		down, ok := errors.AsType[*upstream.Error](err)
@@ -174,7 +174,7 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 		}
 		return r.gateFailed(p, err)
 	}
-	if p.out.Word != approval.WordApproved {
+	if p.out.Kind != approval.AnswerApproved {
 		return r.decided(nil, p)
 	}
 	t.say("Approved; the call is running.")
@@ -359,9 +359,9 @@ func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, 
 	failed := true
 	switch {
 	case req.ConsumedAt.IsZero():
-	case req.Ran == approval.RanSucceeded:
+	case req.RunResult == approval.RunSucceeded:
 		text, failed = "The call ran and succeeded; its result was not kept when the gate restarted.", false
-	case req.Ran == approval.RanFailed:
+	case req.RunResult == approval.RunFailed:
 		text = "The call ran and failed; its answer was not kept when the gate restarted."
 	default:
 		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; find out before you call it again."
@@ -397,7 +397,7 @@ func (s *session) passageOf(ctx context.Context, req approval.Request) (*passage
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
 			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: args, SessionID: req.SessionID,
 				ToolDigest: t.digest, ToolSeen: t.seen(), Dispatch: true, Task: true},
-			out: approval.Outcome{Word: approval.WordPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
+			out: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
 	}
 	return nil, fmt.Errorf("there is no tool %s any more", req.Target())
 }

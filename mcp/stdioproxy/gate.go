@@ -61,26 +61,26 @@ func wireCall(c approval.Call) client.Call {
 }
 
 // outcome is an answer of the API as one of the domain.
-func outcome(a client.Answer) (approval.Outcome, error) {
-	o := approval.Outcome{Word: approval.Word(a.Decision), Message: a.Message, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode}
+func outcome(a client.Answer) (approval.Answer, error) {
+	o := approval.Answer{Kind: approval.AnswerKind(a.Decision), Message: a.Message, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode}
 	if a.ApprovalID != "" {
 		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason, HumanMessage: a.Message,
 			Args: a.Args, ExpiresAt: a.ExpiresAt.Time, RequestedAt: time.Now()}
 	}
-	switch o.Word {
-	case approval.WordPending:
+	switch o.Kind {
+	case approval.AnswerPending:
 		if o.Request == nil {
-			return approval.Outcome{}, unreadable("the gate's answer names no request.")
+			return approval.Answer{}, unreadable("the gate's answer names no request.")
 		}
-	case approval.WordApproved: // what was approved is what is sent
+	case approval.AnswerApproved: // what was approved is what is sent
 		args, err := approval.ParseArgs(a.Args)
 		if o.Request == nil || len(a.Args) == 0 || err != nil {
-			return approval.Outcome{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. The approval may be used up.")
+			return approval.Answer{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. The approval may be used up.")
 		}
 		o.Request.Args = args.Canonical()
-	case approval.WordAllow, approval.WordDenied, approval.WordExpired, approval.WordCancelled, approval.WordLapsed:
+	case approval.AnswerAllow, approval.AnswerDenied, approval.AnswerExpired, approval.AnswerCancelled, approval.AnswerLapsed:
 	default:
-		return approval.Outcome{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Decision))
+		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Decision))
 	}
 	return o, nil
 }
@@ -110,26 +110,26 @@ func (g *Gate) renew(ctx context.Context, err error) error {
 }
 
 // CheckAhead asks whether a call may run now. What the gate allows is on its record by then.
-func (g *Gate) CheckAhead(ctx context.Context, c approval.Call) (approval.Outcome, error) {
+func (g *Gate) CheckAhead(ctx context.Context, c approval.Call) (approval.Answer, error) {
 	a, err := g.Client.Call(ctx, wireCall(c))
 	if client.Unreachable(err) && g.Renew != nil {
 		// It may have gone since: nothing was decided, so it is asked once more when it is back.
 		if err := g.renew(ctx, err); err != nil {
-			return approval.Outcome{}, err
+			return approval.Answer{}, err
 		}
 		a, err = g.Client.Call(ctx, wireCall(c))
 	}
 	if err != nil {
-		return approval.Outcome{}, problem(err)
+		return approval.Answer{}, problem(err)
 	}
 	o, err := outcome(a)
-	if err != nil || o.Word != approval.WordPending || !c.Task {
+	if err != nil || o.Kind != approval.AnswerPending || !c.Task {
 		return o, err
 	}
 	// Whether the call becomes a task depends on who asked first: the answer does not tell.
 	r, err := g.Client.Approval(ctx, a.ApprovalID)
 	if err != nil {
-		return approval.Outcome{}, problem(err)
+		return approval.Answer{}, problem(err)
 	}
 	whole := request(r)
 	o.Request = &whole
@@ -143,7 +143,7 @@ const patience = time.Second
 // none whose connection is gone: that is how w.Still and w.Stop keep an approval unused. A gate that goes
 // away meanwhile has the request in its store, so the call goes on waiting for it; one that is not back when
 // the time is up leaves it pending.
-func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error) {
+func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done, watched := make(chan struct{}), make(chan struct{})
@@ -159,23 +159,23 @@ func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Outcome
 		a, err := g.look(ctx, c, id, min(left, client.MaxWait))
 		stopped, lost := stopping(context.Cause(ctx))
 		switch {
-		case err == nil && a.Word == approval.WordApproved && lost != nil:
+		case err == nil && a.Kind == approval.AnswerApproved && lost != nil:
 			// It was let through before the gate saw that nobody may use it any more.
 			brief, end := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
-			_, _ = g.Report(brief, approval.Actor{}, a.Request.ID, approval.RanFailed) // else it counts as unknown
+			_, _ = g.Report(brief, approval.Actor{}, a.Request.ID, approval.RunFailed) // else it counts as unknown
 			end()
-			return approval.Outcome{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call is still needed.", lost))
-		case err == nil && a.Word != approval.WordPending:
+			return approval.Answer{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call is still needed.", lost))
+		case err == nil && a.Kind != approval.AnswerPending:
 			return a, nil
 		case stopped:
 			return first, nil
 		case lost != nil:
-			return approval.Outcome{}, lost
+			return approval.Answer{}, lost
 		case err != nil && (ctx.Err() != nil || !passing(err)):
-			return approval.Outcome{}, asOurs(err)
+			return approval.Answer{}, asOurs(err)
 		case err != nil:
 			if err := g.renew(ctx, err); err != nil {
-				return approval.Outcome{}, err
+				return approval.Answer{}, err
 			}
 		case a.Request.ID != id:
 			// The one that was waited for ended between the look and the asking, as an approval does when the
@@ -204,17 +204,17 @@ func stopping(cause error) (stopped bool, lost error) {
 
 // look holds for a while until a request ends. It looks at the request before it asks, so that a call
 // whose request has ended does not make another. Its error is the client's, or one of the domain.
-func (g *Gate) look(ctx context.Context, c approval.Call, id string, wait time.Duration) (approval.Outcome, error) {
+func (g *Gate) look(ctx context.Context, c approval.Call, id string, wait time.Duration) (approval.Answer, error) {
 	r, err := g.Client.Approval(ctx, id)
 	if err != nil {
-		return approval.Outcome{}, err
+		return approval.Answer{}, err
 	}
-	if o := approval.Ended(request(r)); r.Status != string(approval.Pending) && o.Word != approval.WordPending {
+	if o := approval.Ended(request(r)); r.Status != string(approval.Pending) && o.Kind != approval.AnswerPending {
 		return o, nil
 	}
 	a, err := g.Client.CallWait(ctx, wireCall(c), wait)
 	if err != nil {
-		return approval.Outcome{}, err
+		return approval.Answer{}, err
 	}
 	return outcome(a)
 }
@@ -266,14 +266,14 @@ func request(a client.Approval) approval.Request {
 		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage, Rationale: a.Rationale, Preview: a.Preview,
 		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time,
 		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia), ResolveReason: a.ResolveReason,
-		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task, DispatchedAt: a.DispatchedAt.Time, Ran: approval.Ran(a.Outcome),
+		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task, DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.Outcome),
 	}
 }
 
 // Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and
 // then in the background: what is not recorded counts as unknown, and people are asked about it. An error says
 // that it is not on record yet; [Gate.Finish] ends the trying.
-func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.Ran) (approval.Request, error) {
+func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.RunResult) (approval.Request, error) {
 	for wait := firstRetry; ; wait = min(2*wait, patience) {
 		a, err := g.Client.Report(ctx, id, client.Ran(ran))
 		if err == nil {

@@ -21,8 +21,8 @@ import (
 
 // asker is the part of a gate by which calls are decided, in this process or another.
 type asker interface {
-	CheckAhead(ctx context.Context, c approval.Call) (approval.Outcome, error)
-	Wait(ctx context.Context, c approval.Call, first approval.Outcome, w approval.WaitOptions) (approval.Outcome, error)
+	CheckAhead(ctx context.Context, c approval.Call) (approval.Answer, error)
+	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
 }
 
 func args(t testing.TB, s string) approval.Args {
@@ -48,20 +48,20 @@ const theRules = `{policy: {rules: [
 func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 	later := func(d time.Duration, f func()) { time.AfterFunc(d, f) }
 	write := `{"path":"/a <b> & \u2028","n":12345678901234567890,"x":1.10}`
-	first := func(w *world, g asker, c approval.Call) approval.Outcome {
+	first := func(w *world, g asker, c approval.Call) approval.Answer {
 		w.t.Helper()
 		o, err := g.CheckAhead(context.Background(), c)
-		if err != nil || o.Word != approval.WordPending {
+		if err != nil || o.Kind != approval.AnswerPending {
 			w.t.Fatalf("the first answer: %+v, %v", o, err)
 		}
 		return o
 	}
-	hold := func(w *world, g asker, c approval.Call, o approval.Outcome, d time.Duration) (approval.Outcome, error) {
+	hold := func(w *world, g asker, c approval.Call, o approval.Answer, d time.Duration) (approval.Answer, error) {
 		return g.Wait(context.Background(), c, o, approval.WaitOptions{For: d})
 	}
 	// waited has then happen while the call is held.
-	waited := func(then func(w *world, id string)) func(*world, asker) (approval.Outcome, error) {
-		return func(w *world, g asker) (approval.Outcome, error) {
+	waited := func(then func(w *world, id string)) func(*world, asker) (approval.Answer, error) {
+		return func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			later(50*time.Millisecond, func() { then(w, o.Request.ID) })
@@ -70,57 +70,57 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		word approval.Word
+		word approval.AnswerKind
 		says string
-		do   func(*world, asker) (approval.Outcome, error)
+		do   func(*world, asker) (approval.Answer, error)
 	}{
-		{"allowed", "allow", "Allowed by policy.", func(w *world, g asker) (approval.Outcome, error) {
+		{"allowed", "allow", "Allowed by policy.", func(w *world, g asker) (approval.Answer, error) {
 			return g.CheckAhead(context.Background(), call(w.t, "read", write))
 		}},
-		{"denied by policy", "denied", "Policy denied: ", func(w *world, g asker) (approval.Outcome, error) {
+		{"denied by policy", "denied", "Policy denied: ", func(w *world, g asker) (approval.Answer, error) {
 			return g.CheckAhead(context.Background(), call(w.t, "never", write))
 		}},
-		{"created", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+		{"created", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			return g.CheckAhead(context.Background(), call(w.t, "write", write))
 		}},
-		{"joined", "pending", "⏳ Approval pending (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+		{"joined", "pending", "⏳ Approval pending (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			first(w, g, call(w.t, "write", write))
 			return g.CheckAhead(context.Background(), call(w.t, "write", write))
 		}},
-		{"not decided in time", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+		{"not decided in time", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			return hold(w, g, c, first(w, g, c), 300*time.Millisecond)
 		}},
-		{"approved before", "approved", "Approved by hana at TIME. Run it now; this approval is used.", func(w *world, g asker) (approval.Outcome, error) {
+		{"approved before", "approved", "Approved by hana at TIME. Run it now; this approval is used.", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", write))
 			w.decide(o.Request.ID, true, "")
 			return g.CheckAhead(context.Background(), call(w.t, "write", write))
 		}},
-		{"approved, without arguments", "approved", "Approved by hana", func(w *world, g asker) (approval.Outcome, error) {
+		{"approved, without arguments", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", `{}`))
 			w.decide(o.Request.ID, true, "")
 			return g.CheckAhead(context.Background(), call(w.t, "write", `{}`))
 		}},
 		{"approved while held", "approved", "Approved by hana at TIME.", waited(func(w *world, id string) { w.decide(id, true, "fine") })},
-		{"approved between", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Outcome, error) {
+		{"approved between", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
 			return hold(w, g, c, o, time.Minute)
 		}},
-		{"approved, with an argument that does not count", "approved", "Approved by hana", func(w *world, g asker) (approval.Outcome, error) {
+		{"approved, with an argument that does not count", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "move", `{"to":"/b","reason":"as it was shown"}`))
 			w.decide(o.Request.ID, true, "")
 			return g.CheckAhead(context.Background(), call(w.t, "move", `{"to":"/b","reason":"as it is now"}`))
 		}},
 		{"denied while held", "denied", "Approval denied by hana: not today.", waited(func(w *world, id string) { w.decide(id, false, "not today") })},
-		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Outcome, error) {
+		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, false, "")
 			return hold(w, g, c, o, time.Minute)
 		}},
-		{"denied a while ago", "denied", "Approval denied by hana", func(w *world, g asker) (approval.Outcome, error) {
+		{"denied a while ago", "denied", "Approval denied by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", write))
 			w.decide(o.Request.ID, false, "no")
 			return g.CheckAhead(context.Background(), call(w.t, "write", write))
@@ -131,18 +131,18 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 				w.t.Error(err)
 			}
 		})},
-		{"lapsed before it was held", "lapsed", "[APPROVAL LAPSED] files/write(", func(w *world, g asker) (approval.Outcome, error) {
+		{"lapsed before it was held", "lapsed", "[APPROVAL LAPSED] files/write(", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
 			w.ahead.Store(16 * 60_000)
 			return hold(w, g, c, o, time.Minute)
 		}},
-		{"used by another", "denied", "Not run: the approval by hana at TIME was already used at TIME, by an identical call that was let through instead of this one.", func(w *world, g asker) (approval.Outcome, error) {
+		{"used by another", "denied", "Not run: the approval by hana at TIME was already used at TIME, by an identical call that was let through instead of this one.", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
-			if used, err := g.CheckAhead(context.Background(), c); err != nil || used.Word != approval.WordApproved {
+			if used, err := g.CheckAhead(context.Background(), c); err != nil || used.Kind != approval.AnswerApproved {
 				w.t.Fatalf("the other: %+v, %v", used, err)
 			}
 			return hold(w, g, c, o, time.Minute)
@@ -155,7 +155,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			w.policy(`{policy: {rules: [{tools: ["*"], risk: critical, action: quarantine}]}}`)
 			w.decide(id, true, "")
 		})},
-		{"ambiguous", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Outcome, error) {
+		{"ambiguous", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			return g.CheckAhead(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
 		}},
 	} {
@@ -171,17 +171,17 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 				if err != nil {
 					t.Fatalf("over the API %t: %v", remote, err)
 				}
-				if o.Word != tt.word || !strings.HasPrefix(plain(o.Message), tt.says) {
-					t.Errorf("over the API %t: got %s, %s\nwant %s, %s", remote, o.Word, o.Message, tt.word, tt.says)
+				if o.Kind != tt.word || !strings.HasPrefix(plain(o.Message), tt.says) {
+					t.Errorf("over the API %t: got %s, %s\nwant %s, %s", remote, o.Kind, o.Message, tt.word, tt.says)
 				}
 				id, sent := "none", ""
 				if o.Request != nil {
 					id = o.Request.ID
-					if o.Word == approval.WordApproved {
+					if o.Kind == approval.AnswerApproved {
 						sent = string(o.Request.Args)
 					}
 				}
-				return plain(fmt.Sprintf("%s: %s\nrisk %s, rule %q, reason %q, request %s, sends %s", o.Word, o.Message, o.Risk, o.Rule, o.ReasonCode, id, sent))
+				return plain(fmt.Sprintf("%s: %s\nrisk %s, rule %q, reason %q, request %s, sends %s", o.Kind, o.Message, o.Risk, o.Rule, o.ReasonCode, id, sent))
 			}
 			want(t, "over the API", tell(true), tell(false))
 		})
@@ -202,17 +202,17 @@ func TestACallWhoseToolHasChangedWaitsForItsNewRequest(t *testing.T) {
 	for _, tt := range []struct {
 		hold time.Duration
 		then func(id string)
-		want approval.Word
+		want approval.AnswerKind
 	}{
-		{500 * time.Millisecond, func(string) {}, approval.WordPending},
-		{time.Minute, func(id string) { w.decide(id, true, "") }, approval.WordApproved},
+		{500 * time.Millisecond, func(string) {}, approval.AnswerPending},
+		{time.Minute, func(id string) { w.decide(id, true, "") }, approval.AnswerApproved},
 	} {
 		go func() { tt.then(w.pending(1)[0].ID) }()
 		got, err := g.Wait(t.Context(), c, o, approval.WaitOptions{For: tt.hold})
-		if err != nil || got.Word != tt.want || got.Request.ID == old || !strings.Contains(got.Message, map[approval.Word]string{"pending": got.Request.ID, "approved": "hana"}[tt.want]) {
+		if err != nil || got.Kind != tt.want || got.Request.ID == old || !strings.Contains(got.Message, map[approval.AnswerKind]string{"pending": got.Request.ID, "approved": "hana"}[tt.want]) {
 			t.Errorf("got %+v, %v, want %s of a new request", got, err, tt.want)
 		}
-		if tt.want == approval.WordPending {
+		if tt.want == approval.AnswerPending {
 			o = got
 		}
 	}
@@ -289,9 +289,9 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check := func(what string, o approval.Outcome, err error) {
+			check := func(what string, o approval.Answer, err error) {
 				t.Helper()
-				if o.Word != "" {
+				if o.Kind != "" {
 					t.Errorf("%s: got the outcome %+v", what, o)
 				}
 				e, ok := errors.AsType[*approval.Error](err)
@@ -322,7 +322,7 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 				if !w.request(first.Request.ID).ConsumedAt.IsZero() {
 					t.Error("the approval was used")
 				}
-			} else if err != nil || o.Word != approval.WordApproved {
+			} else if err != nil || o.Kind != approval.AnswerApproved {
 				t.Errorf("waiting for it to pass: got %+v, %v", o, err)
 			}
 		})
@@ -341,11 +341,11 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 	defer c.Close()
 	g := &Gate{Client: c}
 	o, err := g.CheckAhead(t.Context(), call(t, "write", "{}"))
-	if o.Word != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
+	if o.Kind != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("asking: got %+v, %v", o, err)
 	}
-	first := approval.Outcome{Word: approval.WordPending, Message: "pending", Request: &approval.Request{ID: "01K00000000000000000000000"}}
-	if o, err = g.Wait(t.Context(), call(t, "write", "{}"), first, approval.WaitOptions{For: 200 * time.Millisecond}); err != nil || o.Word != approval.WordPending || o.Message != "pending" {
+	first := approval.Answer{Kind: approval.AnswerPending, Message: "pending", Request: &approval.Request{ID: "01K00000000000000000000000"}}
+	if o, err = g.Wait(t.Context(), call(t, "write", "{}"), first, approval.WaitOptions{For: 200 * time.Millisecond}); err != nil || o.Kind != approval.AnswerPending || o.Message != "pending" {
 		t.Errorf("waiting: got %+v, %v, want the pending outcome", o, err)
 	}
 }
@@ -365,7 +365,7 @@ func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
 		answered.Add(1)
 		return nil
 	}})
-	if err != nil || o.Word != approval.WordPending {
+	if err != nil || o.Kind != approval.AnswerPending {
 		t.Fatalf("got %+v, %v", o, err)
 	}
 	if n := asked.Load(); n != answered.Load() {
@@ -389,9 +389,9 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Error(err)
-			case o.Word == approval.WordApproved:
+			case o.Kind == approval.AnswerApproved:
 				ran.Add(1)
-			case o.Word == approval.WordDenied && o.ReasonCode == "already_used":
+			case o.Kind == approval.AnswerDenied && o.ReasonCode == "already_used":
 				used.Add(1)
 			default:
 				t.Errorf("got %+v", o)
@@ -435,7 +435,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 				}
 				return nil
 			}})
-			if got := fmt.Sprintf("%s %v", o.Word, err); !strings.HasPrefix(got, tt.want) {
+			if got := fmt.Sprintf("%s %v", o.Kind, err); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			time.Sleep(100 * time.Millisecond) // until the gate has seen that the connection is gone
@@ -444,7 +444,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			if !w.request(first.Request.ID).ConsumedAt.IsZero() {
 				t.Error("the approval was used")
 			}
-			if o, err := g.CheckAhead(t.Context(), c); err != nil || o.Word != approval.WordApproved {
+			if o, err := g.CheckAhead(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
 				t.Errorf("the identical call: got %+v, %v, want it approved", o, err)
 			}
 		})
@@ -489,11 +489,11 @@ func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
 			return nil
 		}
 	}})
-	if o.Word != "" || err == nil || !strings.Contains(err.Error(), "the server has gone. The approval was used up meanwhile") {
+	if o.Kind != "" || err == nil || !strings.Contains(err.Error(), "the server has gone. The approval was used up meanwhile") {
 		t.Errorf("got %+v, %v", o, err)
 	}
-	if r := w.request(first.Request.ID); r.ConsumedAt.IsZero() || r.Ran != approval.RanFailed {
-		t.Errorf("used at %s, the outcome is %q, want it used and failed", r.ConsumedAt, r.Ran)
+	if r := w.request(first.Request.ID); r.ConsumedAt.IsZero() || r.RunResult != approval.RunFailed {
+		t.Errorf("used at %s, the outcome is %q, want it used and failed", r.ConsumedAt, r.RunResult)
 	}
 }
 
@@ -523,7 +523,7 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 			return nil
 		}
 		o, err := g.CheckAhead(t.Context(), call(t, "write", "{}"))
-		got := string(o.Word)
+		got := string(o.Kind)
 		if e, ok := errors.AsType[*approval.Error](err); ok {
 			got += e.Message
 		}
@@ -562,8 +562,8 @@ func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 		}
 		return false
 	})
-	r, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RanSucceeded)
-	if err != nil || r.Ran != approval.RanSucceeded || w.request(first.Request.ID).Ran != approval.RanSucceeded {
+	r, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RunSucceeded)
+	if err != nil || r.RunResult != approval.RunSucceeded || w.request(first.Request.ID).RunResult != approval.RunSucceeded {
 		t.Errorf("got %+v, %v", r, err)
 	}
 
@@ -571,12 +571,12 @@ func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 	w.interfere(gone)
 	brief, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := g.Report(brief, approval.Actor{}, first.Request.ID, approval.RanFailed); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+	if _, err := g.Report(brief, approval.Actor{}, first.Request.ID, approval.RunFailed); approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("got %v", err)
 	}
 	w.asked.Store(0)
 	w.interfere(faults["wrong token"].with)
-	if _, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RanFailed); approval.CodeOf(err) != approval.CodeUnauthorized || w.asked.Load() != 1 {
+	if _, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RunFailed); approval.CodeOf(err) != approval.CodeUnauthorized || w.asked.Load() != 1 {
 		t.Errorf("got %v after %d requests", err, w.asked.Load())
 	}
 }

@@ -35,7 +35,7 @@ func (l *lateReports) begin() context.Context {
 
 // reportLate tries a report in the background until the gate has taken or refused it, [lateWithin] is over,
 // or the wrapper ends.
-func (g *Gate) reportLate(id string, ran approval.Ran, wait time.Duration) {
+func (g *Gate) reportLate(id string, ran approval.RunResult, wait time.Duration) {
 	g.late.mu.Lock()
 	defer g.late.mu.Unlock()
 	all := g.late.begin()

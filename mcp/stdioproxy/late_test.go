@@ -15,7 +15,7 @@ import (
 )
 
 // briefly is a caller that waits no longer for a report than d.
-func briefly(t *testing.T, g *Gate, id string, ran approval.Ran, d time.Duration) {
+func briefly(t *testing.T, g *Gate, id string, ran approval.RunResult, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -34,12 +34,12 @@ func TestAnOutcomeIsReportedWhenTheGateIsBackAfterTheCallWasAnswered(t *testing.
 			g := w.remote()
 			id := w.letThrough(g, `{"n":1}`)
 			w.interfere(tt.away)
-			briefly(t, g, id, approval.RanSucceeded, 50*time.Millisecond)
+			briefly(t, g, id, approval.RunSucceeded, 50*time.Millisecond)
 			if n, err := w.gate.Orphaned(t.Context()); n != 1 || err != nil { // as at the gate's start-up
 				t.Fatalf("got %d, %v", n, err)
 			}
 			w.interfere(nil)
-			eventually(t, "the report", func() bool { return w.request(id).Ran == approval.RanSucceeded })
+			eventually(t, "the report", func() bool { return w.request(id).RunResult == approval.RunSucceeded })
 		})
 	}
 }
@@ -49,15 +49,15 @@ func TestTheEndOfTheWrapperIsTheLastTryOfAReport(t *testing.T) {
 	g := w.remote()
 	id := w.letThrough(g, `{"n":1}`)
 	w.interfere(gone)
-	briefly(t, g, id, approval.RanFailed, 2*time.Second) // the next try is a second away
+	briefly(t, g, id, approval.RunFailed, 2*time.Second) // the next try is a second away
 	w.interfere(nil)
 	g.Finish()
-	if got := w.request(id).Ran; got != approval.RanFailed {
-		t.Errorf("got %q, want %q", got, approval.RanFailed)
+	if got := w.request(id).RunResult; got != approval.RunFailed {
+		t.Errorf("got %q, want %q", got, approval.RunFailed)
 	}
 	// After it none is kept open.
 	w.interfere(gone)
-	briefly(t, g, id, approval.RanFailed, 50*time.Millisecond)
+	briefly(t, g, id, approval.RunFailed, 50*time.Millisecond)
 	w.asked.Store(0)
 	g.Finish()
 	if n := w.asked.Load(); n != 0 {
@@ -92,7 +92,7 @@ func TestALateReportIsTriedEverMoreSeldomAndNotForEver(t *testing.T) {
 				}
 				g := &Gate{Client: c}
 				begin := time.Now()
-				briefly(t, g, "01K00000000000000000000000", approval.RanSucceeded, 10*time.Second)
+				briefly(t, g, "01K00000000000000000000000", approval.RunSucceeded, 10*time.Second)
 				if held := time.Since(begin); held != 10*time.Second {
 					t.Errorf("the caller was held for %s", held)
 				}
@@ -125,7 +125,7 @@ func TestAHungGateHoldsTheEndOfTheWrapperOnlyBriefly(t *testing.T) {
 		}
 		g := &Gate{Client: c}
 		for range 3 {
-			briefly(t, g, "01K00000000000000000000000", approval.RanSucceeded, 10*time.Second)
+			briefly(t, g, "01K00000000000000000000000", approval.RunSucceeded, 10*time.Second)
 		}
 		begin := time.Now()
 		g.Finish()

@@ -176,7 +176,7 @@ func (w *world) letThrough(g *Gate, args string) string {
 		w.t.Fatal(err)
 	}
 	w.decide(first.Request.ID, true, "")
-	if o, err := g.CheckAhead(context.Background(), c); err != nil || o.Word != approval.WordApproved {
+	if o, err := g.CheckAhead(context.Background(), c); err != nil || o.Kind != approval.AnswerApproved {
 		w.t.Fatalf("got %+v, %v", o, err)
 	}
 	return first.Request.ID

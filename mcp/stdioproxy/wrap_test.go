@@ -106,8 +106,8 @@ func TestACallWaitsForItsPersonThroughTheWrapper(t *testing.T) {
 	}
 	w.decide(r.ID, true, "")
 	want(t, "approved", x.wait(answer).text(), `{"n":1}`)
-	if now := w.request(r.ID); now.Ran != approval.RanSucceeded {
-		t.Errorf("the outcome is %q", now.Ran)
+	if now := w.request(r.ID); now.RunResult != approval.RunSucceeded {
+		t.Errorf("the outcome is %q", now.RunResult)
 	}
 
 	answer = x.call("echo", `{"n":2}`)
@@ -159,11 +159,11 @@ func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
 	first := w.pending(1)[0]
 	w.decide(first.ID, true, "")
 	contains(t, "the call", x.wait(answer).text(), "failed: The outcome is unknown: the call was sent to the MCP server fake and no answer came (the server's process ended: exit status 7).")
-	if r := w.request(first.ID); r.Ran != approval.RanUnknown {
-		t.Errorf("the outcome is %q", r.Ran)
+	if r := w.request(first.ID); r.RunResult != approval.RunUnknown {
+		t.Errorf("the outcome is %q", r.RunResult)
 	}
 	x.call("die", "{}")
-	if again := w.pending(1)[0]; again.Previous == nil || again.Previous.Ran != approval.RanUnknown {
+	if again := w.pending(1)[0]; again.Previous == nil || again.Previous.RunResult != approval.RunUnknown {
 		t.Errorf("the next card does not say that the first may have run: %+v", again.Previous)
 	}
 	w.policy(`{policy: {rules: [{tools: ["*/echo"], risk: low, action: allow}]}}`)
@@ -247,8 +247,8 @@ func TestAClientThatGoesLosesNothing(t *testing.T) {
 	if err := <-x.ended; err != nil {
 		t.Errorf("got %v", err)
 	}
-	if r := w.request(sent.ID); r.Ran != approval.RanUnknown {
-		t.Errorf("the call that was under way: the outcome is %q", r.Ran)
+	if r := w.request(sent.ID); r.RunResult != approval.RunUnknown {
+		t.Errorf("the call that was under way: the outcome is %q", r.RunResult)
 	}
 	if r := w.request(held.ID); r.Status != approval.Pending {
 		t.Errorf("the held call: %s", r.Status)
@@ -259,8 +259,8 @@ func TestAClientThatGoesLosesNothing(t *testing.T) {
 	y := wrapWith(t, x.log, Options{Gate: w.remote(), Command: x.commandLine(t)})
 	y.hello()
 	want(t, "the identical call", y.called("echo", `{"held":true}`), `{"held":true}`)
-	if r := w.request(held.ID); r.Ran != approval.RanSucceeded {
-		t.Errorf("the outcome is %q", r.Ran)
+	if r := w.request(held.ID); r.RunResult != approval.RunSucceeded {
+		t.Errorf("the outcome is %q", r.RunResult)
 	}
 }
 
@@ -404,8 +404,8 @@ func TestTasksRunThroughTheWrapper(t *testing.T) {
 	w.decide(task.TaskID, true, "")
 	eventually(t, "it completes", func() bool { return bytes.Contains(get(), []byte(`"status":"completed"`)) })
 	contains(t, "the result", string(get()), `"text":"{\"n\":1}"`, `"structuredContent":{"n":1.10}`)
-	if r := w.request(task.TaskID); r.Ran != approval.RanSucceeded {
-		t.Errorf("the outcome is %q", r.Ran)
+	if r := w.request(task.TaskID); r.RunResult != approval.RunSucceeded {
+		t.Errorf("the outcome is %q", r.RunResult)
 	}
 }
 

@@ -166,7 +166,7 @@ func equal(t testing.TB, what string, got, want any) {
 func Head(r approval.Request) approval.Head {
 	h := approval.Head{Request: r, Wide: len(r.Args) + len(r.Rationale) + len(r.Preview)}
 	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
-	h.Task, h.DispatchedAt, h.Ran = false, time.Time{}, ""
+	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
 	return h
 }
 
@@ -189,13 +189,13 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 			TurnID: "turn", SessionID: "session", Rationale: "because", Preview: strings.Repeat("+ line\n", 30_000),
 			Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour + 7*time.Millisecond), BatchID: tx.NewID(),
 			Previous: &approval.Use{RequestID: tx.NewID(), ApprovedBy: "ken", ApprovedAt: now.Add(-time.Hour), ConsumedAt: now.Add(-time.Minute),
-				DispatchedAt: now.Add(-time.Minute), Ran: approval.RanUnknown},
+				DispatchedAt: now.Add(-time.Minute), RunResult: approval.RunUnknown},
 			ToolDigest: hash("tool"), ToolSeen: true, Task: true,
 		}
 		ended = newRequest(tx, "bot", "old")
 		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now, "hana", approval.ViaWeb, "ok"
 		ended.ResolvedSeq, ended.UseBy, ended.ConsumedAt, ended.AckedAt = 1, now.Add(time.Minute), now, now
-		ended.DispatchedAt, ended.Ran = now, approval.RanFailed
+		ended.DispatchedAt, ended.RunResult = now, approval.RunFailed
 		if err := tx.InsertRequest(full); err != nil {
 			return err
 		}
@@ -541,7 +541,7 @@ func used(t testing.TB, s approval.Store, tool string, dispatched bool) approval
 // An outcome is kept once, of what was dispatched; a known one takes the place of an unknown one.
 func dispatch(t *testing.T, s approval.Store) {
 	kept, sent := used(t, s, "kept", false), used(t, s, "sent", true)
-	if !kept.DispatchedAt.IsZero() || !sent.DispatchedAt.Equal(sent.ConsumedAt) || sent.Ran != "" {
+	if !kept.DispatchedAt.IsZero() || !sent.DispatchedAt.Equal(sent.ConsumedAt) || sent.RunResult != "" {
 		t.Errorf("used %+v, dispatched %+v", kept, sent)
 	}
 	told := used(t, s, "told", true)
@@ -551,26 +551,26 @@ func dispatch(t *testing.T, s approval.Store) {
 	equal(t, "how much another's was told", len(get(t, s, kept.ID).Inputs), 0)
 	waits := insert(t, s, "bot", "waits", nil)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(unwanted(tx.Report(kept.ID, approval.RanSucceeded)), unwanted(tx.Report(waits.ID, approval.RanUnknown)))
+		return errors.Join(unwanted(tx.Report(kept.ID, approval.RunSucceeded)), unwanted(tx.Report(waits.ID, approval.RunUnknown)))
 	})
 	for _, step := range []struct {
-		ran approval.Ran
+		ran approval.RunResult
 		ok  bool
-		is  approval.Ran
+		is  approval.RunResult
 	}{
-		{approval.RanUnknown, true, approval.RanUnknown},
-		{approval.RanUnknown, false, approval.RanUnknown},
-		{approval.RanFailed, true, approval.RanFailed},
-		{approval.RanFailed, false, approval.RanFailed},
-		{approval.RanSucceeded, false, approval.RanFailed},
-		{approval.RanUnknown, false, approval.RanFailed},
+		{approval.RunUnknown, true, approval.RunUnknown},
+		{approval.RunUnknown, false, approval.RunUnknown},
+		{approval.RunFailed, true, approval.RunFailed},
+		{approval.RunFailed, false, approval.RunFailed},
+		{approval.RunSucceeded, false, approval.RunFailed},
+		{approval.RunUnknown, false, approval.RunFailed},
 	} {
 		update(t, s, func(tx approval.Tx) error {
 			ok, err := tx.Report(sent.ID, step.ran)
 			equal(t, fmt.Sprintf("Report %s", step.ran), ok, step.ok)
 			return err
 		})
-		sent.Ran = step.is
+		sent.RunResult = step.is
 		equal(t, fmt.Sprintf("after %s", step.ran), get(t, s, sent.ID), sent)
 	}
 }
@@ -596,7 +596,7 @@ func underWay(t *testing.T, s approval.Store) {
 				}
 				at, ran, err := tx.Dispatched(h.ID)
 				equal(t, "sent on", at, full.DispatchedAt)
-				if equal(t, "came of it", ran, full.Ran); err != nil {
+				if equal(t, "came of it", ran, full.RunResult); err != nil {
 					return err
 				}
 			}
@@ -607,12 +607,12 @@ func underWay(t *testing.T, s approval.Store) {
 	look(0, sent)
 	look(2, sent[:2])
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Report(sent[0], approval.RanUnknown)), want(tx.Report(sent[2], approval.RanSucceeded)))
+		return errors.Join(want(tx.Report(sent[0], approval.RunUnknown)), want(tx.Report(sent[2], approval.RunSucceeded)))
 	})
 	look(0, []string{sent[1], sent[3]})
 	view(t, s, func(tx approval.Tx) error {
 		at, ran, err := tx.Dispatched(sent[2])
-		if equal(t, "outcome", ran, approval.RanSucceeded); at.IsZero() {
+		if equal(t, "outcome", ran, approval.RunSucceeded); at.IsZero() {
 			t.Error("it was not sent on")
 		}
 		if _, _, err := tx.Dispatched("01KAFHZX3T9W8Y7B6A5D4C3E2F"); !errors.Is(err, approval.ErrNotFound) {
@@ -811,7 +811,7 @@ func recent(t *testing.T, s approval.Store) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	use := &approval.Use{RequestID: "r", ApprovedBy: "hana", ApprovedAt: now, ConsumedAt: now.Add(time.Second)}
 	sent := *use
-	sent.DispatchedAt, sent.Ran = use.ConsumedAt, approval.RanUnknown
+	sent.DispatchedAt, sent.RunResult = use.ConsumedAt, approval.RunUnknown
 	for _, r := range []approval.Recent{{Use: use}, {Use: &sent}, {DeniedID: "d", DeniedAt: now, Use: use}, {DeniedID: "d2", DeniedAt: now}, {}} {
 		update(t, s, func(tx approval.Tx) error { return tx.PutRecent(k, r) })
 		equal(t, "Recent", read(), r)
@@ -846,7 +846,7 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		now := tx.Now()
 		full = approval.Notification{
-			ID: tx.NewID(), ApprovalID: r.ID, BatchID: "batch", Channel: "slack", Recipient: "C1", Kind: approval.KindOutcome, Status: approval.Retrying,
+			ID: tx.NewID(), ApprovalID: r.ID, BatchID: "batch", Channel: "slack", Recipient: "C1", Kind: approval.KindEdit, Status: approval.Retrying,
 			Attempt: 3, MessageID: "m", HTTPStatus: 429, Error: "rate_limited: slow down", NextAttemptAt: now.Add(time.Second), LeaseUntil: now.Add(2 * time.Second),
 			FirstTryAt: now.Add(-time.Hour), SentAt: now.Add(-time.Minute), CreatedAt: now, UpdatedAt: now.Add(time.Millisecond),
 			Body: []byte{0, 1, 0xff}, Receipt: []byte(`{"ts":"1.2"}`), TargetID: tx.NewID(), RetryKey: "key", Revived: true,
@@ -1000,7 +1000,7 @@ func sendableOutcomes(t *testing.T, s approval.Store) {
 	other := insertNotification(t, s, r.ID, func(n *approval.Notification) { n.Status = approval.Sent })
 	outcome := func(target string, ago time.Duration) approval.Notification {
 		return insertNotification(t, s, r.ID, func(n *approval.Notification) {
-			n.Kind, n.TargetID, n.NextAttemptAt = approval.KindOutcome, target, n.CreatedAt.Add(-ago)
+			n.Kind, n.TargetID, n.NextAttemptAt = approval.KindEdit, target, n.CreatedAt.Add(-ago)
 		})
 	}
 	first, second, elsewhere := outcome(card.ID, 3*time.Second), outcome(card.ID, 2*time.Second), outcome(other.ID, time.Second)
@@ -1234,7 +1234,7 @@ func notFound(t *testing.T, s approval.Store) {
 			"Resolve": func() (bool, error) { return tx.Resolve(ending(tx, "none", approval.Denied)) },
 			"Consume": func() (bool, error) { return tx.Consume("none", false) },
 			"Lapse":   func() (bool, error) { return tx.Lapse("none") },
-			"Report":  func() (bool, error) { return tx.Report("none", approval.RanFailed) },
+			"Report":  func() (bool, error) { return tx.Report("none", approval.RunFailed) },
 			"Ack":     func() (bool, error) { return tx.Ack("none", "none") },
 			"UpdateNotification": func() (bool, error) {
 				return tx.UpdateNotification(newNotification(tx, "", approval.KindReply), approval.Queued, 0)
@@ -1256,7 +1256,7 @@ func viewIsReadOnly(t *testing.T, s approval.Store) {
 			"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
 			"Consume":            second(tx.Consume(r.ID, false)),
 			"Lapse":              second(tx.Lapse(r.ID)),
-			"Report":             second(tx.Report(r.ID, approval.RanFailed)),
+			"Report":             second(tx.Report(r.ID, approval.RunFailed)),
 			"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: time.Now()}),
 			"AddSession":         tx.AddSession(r.ID, "s"),
 			"Ack":                second(tx.Ack("bot", r.ID)),
@@ -1667,9 +1667,11 @@ func raceConsumers(t *testing.T, s approval.Store) {
 
 func raceReporters(t *testing.T, s approval.Store) {
 	r := used(t, s, "pay", true)
-	ran := func(i int) approval.Ran { return []approval.Ran{approval.RanSucceeded, approval.RanFailed}[i%2] }
+	ran := func(i int) approval.RunResult {
+		return []approval.RunResult{approval.RunSucceeded, approval.RunFailed}[i%2]
+	}
 	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) { return tx.Report(r.ID, ran(i)) })
-	if got := get(t, s, r.ID); len(won) != 1 || got.Ran != ran(won[0]) {
+	if got := get(t, s, r.ID); len(won) != 1 || got.RunResult != ran(won[0]) {
 		t.Errorf("reporters %v won, stored %+v", won, got)
 	}
 }
