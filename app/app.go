@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/budget"
 	"countersign/channels"
 	"countersign/channels/slack"
@@ -99,7 +100,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	a.log = slog.New(approval.LogHandler(a.log.Handler(), a.masker))
+	a.log = slog.New(redact.LogHandler(a.log.Handler(), a.masker))
 	if a.o.Env == nil {
 		a.o.Env = os.LookupEnv
 	}
@@ -167,7 +168,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 }
 
 // masker is what is masked by the configuration in force.
-func (a *App) masker() *approval.Masker {
+func (a *App) masker() *redact.Masker {
 	if l := a.live.Load(); l != nil {
 		return l.maker.Masker
 	}

@@ -15,6 +15,7 @@ import (
 
 	"countersign/agents/hooks"
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/budget"
 	"countersign/config"
 	"countersign/mcp/downstream"
@@ -183,7 +184,7 @@ func (a *App) showAtKeyboard(r approval.Request) string {
 	m := a.masker()
 	args := m.ArgsLimited(r.Args, 4000)
 	why, _ := m.Text(r.HumanMessage)
-	return fmt.Sprintf("%s\n\n%s, risk %s\n%s", approval.Visible(why), r.Target(), r.Risk, approval.Visible(args))
+	return fmt.Sprintf("%s\n\n%s, risk %s\n%s", legible.Line(why), r.Target(), r.Risk, legible.Line(args))
 }
 
 // serverProblems names the MCP servers that cannot be used, and tools that cannot be offered.
@@ -194,7 +195,7 @@ func (a *App) serverProblems() []string {
 		case upstream.Down:
 			why := "its connection ended"
 			if h.Err != nil {
-				why = approval.VisibleLines(upstream.Brief(h.Err))
+				why = legible.Lines(upstream.Brief(h.Err))
 			}
 			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server, approval.FormatTime(h.Since), why))
 		case upstream.Starting:

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"countersign/approval/args"
 )
 
 // Risk says how much harm a call could do. The zero value ranks below [RiskLow].
@@ -48,7 +50,7 @@ type Call struct {
 	Scope  string // a working directory, tenant or the like; part of the key
 	Server string // the MCP server that has the tool, "" for an agent's own
 	Tool   string
-	Args   Args
+	Args   args.Args
 	// Method is the MCP method where it is another than tools/call, such as resources/read. Tool is then
 	// [MethodTool] of it, a name that no tool of a server has.
 	Method string

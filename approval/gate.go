@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"countersign/approval/legible"
+	"countersign/approval/redact"
 )
 
 // AnswerKind is what an agent is told of a call.
@@ -69,7 +72,7 @@ type Options struct {
 	Configured func(agent string) bool
 	// Budgets bound the requests and pushes of each agent. nil: nothing does.
 	Budgets Budgets
-	Masker  *Masker
+	Masker  *redact.Masker
 	Logger  *slog.Logger
 	Now     func() time.Time // the clock of those who wait; default the store's, with whose times they compare it
 }
@@ -90,8 +93,8 @@ type Gate struct {
 	keyboard func(string) (Actor, bool)
 	budgets  Budgets
 	agents   func(string) bool
-	masker   atomic.Pointer[Masker] // of the messages of rules, which people decide by
-	records  atomic.Pointer[Masker] // of audit events
+	masker   atomic.Pointer[redact.Masker] // of the messages of rules, which people decide by
+	records  atomic.Pointer[redact.Masker] // of audit events
 	log      *slog.Logger
 	wall     func() time.Time // of the store's time, but for the tests
 
@@ -153,7 +156,7 @@ func NewGate(o Options) *Gate {
 }
 
 // SetMasker says anew what is masked in audit events and in the messages of rules.
-func (g *Gate) SetMasker(m *Masker) {
+func (g *Gate) SetMasker(m *redact.Masker) {
 	g.masker.Store(m)
 	g.records.Store(m.ForLogs())
 }
@@ -284,15 +287,6 @@ func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	return j
 }
 
-// line is foreign text as it stands in a record: with its secrets masked, on one line.
-func (m *Masker) line(s string) string {
-	if s == "" {
-		return ""
-	}
-	s, _ = m.Text(s)
-	return Visible(s)
-}
-
 // maxAuditArgs is how much of an allowed or denied call's args its audit event keeps, in bytes.
 const maxAuditArgs = 1024
 
@@ -309,7 +303,7 @@ func (g *Gate) callData(j judged) []byte {
 		Observed   Action `json:"observed,omitempty"`
 	}{
 		m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
-		m.line(j.call.Scope), m.line(j.call.SessionID), m.line(j.call.TurnID), "",
+		m.Line(j.call.Scope), m.Line(j.call.SessionID), m.Line(j.call.TurnID), "",
 	}
 	if j.verdict.Observe {
 		d.Observed = j.verdict.Action
@@ -512,11 +506,11 @@ func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error {
 	if e.CorrelationID = Correlation(ctx); e.CorrelationID == "" {
 		e.CorrelationID = e.ApprovalID // time and the outbox act for the request itself
 	} else if !isMadeID(e.CorrelationID) { // whoever calls has chosen it
-		e.CorrelationID = g.records.Load().line(e.CorrelationID)
+		e.CorrelationID = g.records.Load().Line(e.CorrelationID)
 	}
 	if e.Reason != "" {
 		e.Reason, _ = g.records.Load().Text(e.Reason) // a person's or an agent's own words
-		e.Reason = VisibleLines(e.Reason)
+		e.Reason = legible.Lines(e.Reason)
 	}
 	_, err := tx.Append(e)
 	return err
@@ -894,7 +888,7 @@ func (g *Gate) refused(ctx context.Context, tx Tx, r Request, d Decision, why *E
 	}
 	data := map[string]any{"via": d.Via}
 	if r.ID == "" {
-		data["approval_id"] = CutRunes(Visible(d.RequestID), 64)
+		data["approval_id"] = legible.Cut(legible.Line(d.RequestID), 64)
 	}
 	e.Data = marshal(data)
 	return g.audit(ctx, tx, e)

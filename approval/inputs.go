@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"countersign/approval/args"
+	"countersign/approval/legible"
 )
 
 // Input is what a call's server was told, at the agent's side, after a person had approved the call: the answer to
@@ -30,11 +33,11 @@ func (g *Gate) AddInput(ctx context.Context, who Actor, id string, in Input) err
 		return Errorf(CodeInvalidParameter, "method must have 1 to 128 bytes")
 	}
 	m := g.records.Load()
-	in.Method, in.Message = m.line(in.Method), m.line(CutRunes(in.Message, maxInput))
-	if args, err := ParseArgs([]byte(in.Answer)); err == nil {
+	in.Method, in.Message = m.Line(in.Method), m.Line(legible.Cut(in.Message, maxInput))
+	if args, err := args.Parse([]byte(in.Answer)); err == nil {
 		in.Answer = m.ArgsLimited(args.Canonical(), maxInput)
 	} else {
-		in.Answer = m.line(CutRunes(in.Answer, maxInput))
+		in.Answer = m.Line(legible.Cut(in.Answer, maxInput))
 	}
 	var refusal *Error
 	err := g.store.Update(ctx, func(tx Tx) error {

@@ -3,6 +3,8 @@ package approval
 import (
 	"fmt"
 	"time"
+
+	"countersign/approval/legible"
 )
 
 // TimeFormat is how times are stored, sent and told to models: UTC, always 24 characters.
@@ -53,7 +55,7 @@ func alreadyUsedMessage(r Request) string {
 
 // FeedMessage tells a model how the request ended, in the words of the feed; "" while it is pending.
 func (r Request) FeedMessage() string {
-	call := fmt.Sprintf("%s(%s)", r.Target(), CutRunes(string(r.Args), feedArgs))
+	call := fmt.Sprintf("%s(%s)", r.Target(), legible.Cut(string(r.Args), feedArgs))
 	switch {
 	case r.Status == Expired:
 		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response. %s", call, lasted(r.RequestedAt, r.ExpiresAt), askAgain)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"countersign/approval/legible"
 )
 
 // Intent is what a person means by a tap or a typed word.
@@ -164,7 +166,7 @@ func (g *Gate) Ask(ctx context.Context, t Interaction) (Asked, error) {
 
 func (g *Gate) ignoreTap(ctx context.Context, tx Tx, t Interaction, reason string) error {
 	e := Event{Type: EventWebhookRefused, Actor: t.By.String(), Reason: reason, Decision: decisionWord(t.Intent)}
-	e.Data = marshal(map[string]any{"channel": t.Channel, "event_id": CutRunes(Visible(t.EventID), 128)})
+	e.Data = marshal(map[string]any{"channel": t.Channel, "event_id": legible.Cut(legible.Line(t.EventID), 128)})
 	return g.audit(ctx, tx, e)
 }
 
@@ -435,7 +437,7 @@ func orID(id, otherwise string) string {
 // blank reports whether a reason says nothing that can be seen.
 func blank(reason string) bool {
 	for _, r := range reason {
-		if s := string(r); !unicode.IsSpace(r) && Visible(s) == s && r != '\u2800' {
+		if s := string(r); !unicode.IsSpace(r) && legible.Line(s) == s && r != '\u2800' {
 			return false
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"countersign/approval/legible"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -37,18 +39,18 @@ func (g *Gate) fillIn(message string, c Call, ignore []string) string {
 	if !placeholder.MatchString(message) {
 		return message
 	}
-	masked, _ := g.masker.Load().Args(c.Args.hashed(ignore))
+	masked, _ := g.masker.Load().Args(c.Args.Covered(ignore))
 	filled := placeholder.ReplaceAllStringFunc(message, func(hole string) string {
 		switch name := hole[1 : len(hole)-1]; name {
 		case "toolName":
 			return c.Target()
 		case "args":
-			return ShortenMiddle(quotable(string(masked)), maxFilledArgs, UTF16Len)
+			return legible.ShortenMiddle(quotable(string(masked)), maxFilledArgs, legible.UTF16Len)
 		default:
 			return filledPath(masked, strings.TrimPrefix(name, "args."))
 		}
 	})
-	return CutRunes(filled, maxFilledMessage)
+	return legible.Cut(filled, maxFilledMessage)
 }
 
 // maxReached is how many values stand for one placeholder where it can be read in several ways.
@@ -86,7 +88,7 @@ func filledPath(args jsontext.Value, path string) string {
 		}
 		text := filledValue(r.value)
 		if r.path != path {
-			text = "“" + ShortenMiddle(quotable(r.path), maxFilledName, UTF16Len) + "”: " + text
+			text = "“" + legible.ShortenMiddle(quotable(r.path), maxFilledName, legible.UTF16Len) + "”: " + text
 		}
 		said = append(said, text)
 	}
@@ -139,9 +141,9 @@ func filledValue(v jsontext.Value) string {
 		if err != nil {
 			return "(none)"
 		}
-		return "“" + ShortenMiddle(quotable(string(s)), maxFilledValue, UTF16Len) + "”"
+		return "“" + legible.ShortenMiddle(quotable(string(s)), maxFilledValue, legible.UTF16Len) + "”"
 	}
-	return ShortenMiddle(quotable(string(v)), maxFilledValue, UTF16Len)
+	return legible.ShortenMiddle(quotable(string(v)), maxFilledValue, legible.UTF16Len)
 }
 
 // quotable makes foreign text fit to stand in “…”: without marks that would end it. Whoever shows a

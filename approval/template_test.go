@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // saying has the gate ask with this message.
@@ -78,7 +79,7 @@ func TestNoValueLeavesItsQuotes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		text := rapid.String().Draw(r, "to")
 		o := w.check(call(`{"to":` + quoteJSON(text) + `}`))
-		got := approval.Visible(o.Request.HumanMessage) // as it is shown
+		got := legible.Line(o.Request.HumanMessage) // as it is shown
 		inner, ok := strings.CutPrefix(got, "Send “")
 		inner, end := strings.CutSuffix(inner, "” now")
 		if !ok || !end || strings.ContainsAny(inner, "“”\n\r") {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"countersign/approval/legible"
 )
 
 // askedFor is how long the next text is taken for the reason that was asked for.
@@ -283,7 +285,7 @@ func (g *Gate) logText(tx Tx, t Interaction) (string, error) {
 		}
 		line := g.say(t.By, SayLogLine, "time", n.CreatedAt, "channel", n.Channel, "recipient", recipient, "kind", g.say(t.By, n.Kind.phrase()), "status", g.say(t.By, n.Status.phrase()), "attempt", n.Attempt)
 		if n.Error != "" {
-			line += "\n  " + CutRunes(n.Error, 120)
+			line += "\n  " + legible.Cut(n.Error, 120)
 		}
 		lines = append(lines, line)
 	}

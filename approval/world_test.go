@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/store"
 )
 
@@ -144,8 +145,8 @@ func (w *world) policy(verdict func(approval.Call) approval.Verdict) {
 	}
 }
 
-func call(args string) approval.Call {
-	a, err := approval.ParseArgs([]byte(args))
+func call(raw string) approval.Call {
+	a, err := args.Parse([]byte(raw))
 	if err != nil {
 		panic(err)
 	}

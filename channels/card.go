@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
+	"countersign/approval/legible"
+	"countersign/approval/redact"
 	"countersign/locale"
 )
 
@@ -131,7 +134,7 @@ func (c Card) Say(k Text, args ...string) string { return c.Words.Say(string(k),
 // Maker makes cards out of requests. The zero Maker masks the usual secrets, shows times in UTC and
 // sets no links. A Maker is not changed once it is in use.
 type Maker struct {
-	Masker *approval.Masker
+	Masker *redact.Masker
 	Zone   *time.Location
 	// Link returns where a request can be read in a browser; nil for nowhere.
 	Link  func(id string) string
@@ -170,7 +173,7 @@ func (m Maker) Card(d approval.Delivery) Card {
 	}
 	if n.Kind == approval.KindReply {
 		text, _ := m.Masker.Text(n.Text)
-		c.Text = approval.VisibleLines(text)
+		c.Text = legible.Lines(text)
 		c.Ask, c.Suggest = m.ask(n.Note)
 		return c
 	}
@@ -224,7 +227,7 @@ func (m Maker) title(c Card) string {
 
 func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	i := Item{
-		ID: r.ID, Tool: approval.Visible(r.Target()), Risk: r.Risk, State: StateOf(r),
+		ID: r.ID, Tool: legible.Line(r.Target()), Risk: r.Risk, State: StateOf(r),
 		Why:       m.why(r),
 		Rationale: m.lines(r.Rationale),
 		Preview:   m.lines(r.Preview),
@@ -232,7 +235,7 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	}
 	i.Title, i.Sentence = m.standing(n.Kind, r)
 	i.Diff = m.diff(r.Preview)
-	i.Facts = append(i.Facts, Fact{m.say(TextAgent), approval.Visible(r.Agent)})
+	i.Facts = append(i.Facts, Fact{m.say(TextAgent), legible.Line(r.Agent)})
 	if r.SessionID != "" {
 		i.Facts = append(i.Facts, Fact{m.say(TextSession), m.line(r.SessionID)})
 	}
@@ -280,7 +283,7 @@ func previous(u approval.Use) (text, short Text) {
 func (m Maker) why(r approval.Request) string {
 	for _, p := range []approval.Phrase{approval.SayNoRule, approval.SayNeedsApproval} {
 		if r.HumanMessage == p.Say("tool", r.Target()) {
-			return m.Words.Say(string(p), "tool", approval.Visible(r.Target()))
+			return m.Words.Say(string(p), "tool", legible.Line(r.Target()))
 		}
 	}
 	return m.line(r.HumanMessage)
@@ -292,7 +295,7 @@ func (m Maker) ignored(r approval.Request) []string {
 	if len(r.IgnoredArgs) == 0 {
 		return nil
 	}
-	if args, err := approval.ParseArgs(r.Args); err != nil || args.Ambiguous() {
+	if args, err := args.Parse(r.Args); err != nil || args.Ambiguous() {
 		return nil
 	}
 	return r.IgnoredArgs
@@ -337,7 +340,7 @@ func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (tit
 // line makes foreign text fit for one line.
 func (m Maker) line(s string) string {
 	s, _ = m.Masker.Text(s)
-	return approval.Visible(s)
+	return legible.Line(s)
 }
 
 // lines makes foreign text fit to be shown on several.
@@ -374,7 +377,7 @@ func (c Card) Alt(limit int, unit func(string) int) string {
 	default:
 		s = c.Say(TextAltBatch, "title", or(c.Text, c.Say(TextBatchNeeded, "n", strconv.Itoa(len(c.Items)))), "agent", c.Items[0].Facts[0].Value, "tools", tools(c, 20))
 	}
-	return approval.ShortenMiddle(or(strings.TrimSpace(s), "…"), limit, unit)
+	return legible.ShortenMiddle(or(strings.TrimSpace(s), "…"), limit, unit)
 }
 
 func or(s, otherwise string) string {

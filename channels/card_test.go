@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
 	"countersign/locale"
@@ -341,11 +342,11 @@ func TestFitDiff(t *testing.T) {
 	c := card(approval.KindRequest, r)
 	all, cost := c.Items[0].Diff, func(l channels.DiffLine) int { return len(l.Text) + 5 }
 	for _, budget := range []int{-1, 0, 10, 60, 500, 5000, 1 << 20} {
-		got, used, cut := c.FitDiff(all, 100, budget, approval.UTF16Len, cost), 0, 0
+		got, used, cut := c.FitDiff(all, 100, budget, legible.UTF16Len, cost), 0, 0
 		for n, l := range got {
 			used += cost(l)
-			if approval.UTF16Len(l.Text) > 100 {
-				t.Errorf("a line of %d", approval.UTF16Len(l.Text))
+			if legible.UTF16Len(l.Text) > 100 {
+				t.Errorf("a line of %d", legible.UTF16Len(l.Text))
 			}
 			if l.Kind == channels.DiffCut {
 				cut++
@@ -358,7 +359,7 @@ func TestFitDiff(t *testing.T) {
 			t.Errorf("budget %d: %d lines take %d, %d cuts", budget, len(got), used, cut)
 		}
 	}
-	if got := c.FitDiff(all, 1000, 1<<20, approval.UTF16Len, cost); !slices.Equal(got, all) {
+	if got := c.FitDiff(all, 1000, 1<<20, legible.UTF16Len, cost); !slices.Equal(got, all) {
 		t.Error("a diff that fits is changed")
 	}
 }

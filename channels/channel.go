@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // Channel is one platform. It is safe for concurrent use.
@@ -136,7 +137,7 @@ const maxSaid = 300
 
 // Said makes a platform's words fit to be kept and logged: visible, on one line, short.
 func Said(s string) string {
-	return approval.CutRunes(approval.Visible(strings.TrimSpace(s)), maxSaid)
+	return legible.Cut(legible.Line(strings.TrimSpace(s)), maxSaid)
 }
 
 // StatusError is the Err of a PushError where an HTTP status says all there is to say.

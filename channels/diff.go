@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // DiffKind is what a line of a unified diff is.
@@ -46,7 +46,7 @@ func (m Maker) diff(preview string) []DiffLine {
 	before, after := 0, 0       // lines that the hunk still has, by its own count
 	for n, s := range raw {
 		at := func(i int, prefix string) bool { return n+i < len(raw) && strings.HasPrefix(raw[n+i], prefix) }
-		line := DiffLine{Text: approval.VisibleLines(s)}
+		line := DiffLine{Text: legible.Lines(s)}
 		switch {
 		case at(0, "--- ") && at(1, "+++ ") && before <= 0, at(0, "+++ ") && n > 0 && lines[n-1].Kind == DiffHeader && at(-1, "--- "):
 			line.Kind, inside, before, after = DiffHeader, true, 0, 0
@@ -106,7 +106,7 @@ func DiffCount(lines []DiffLine) string {
 func (c Card) FitDiff(lines []DiffLine, most, budget int, unit func(string) int, cost func(DiffLine) int) []DiffLine {
 	short := func(i int) DiffLine {
 		l := lines[i]
-		l.Text = approval.ShortenMiddle(l.Text, most, unit)
+		l.Text = legible.ShortenMiddle(l.Text, most, unit)
 		return l
 	}
 	cut := func(n int) DiffLine { return DiffLine{DiffCut, c.Words.Count(string(TextDiffCut), n)} }

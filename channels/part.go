@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // A request that is shown whole is plain text: every arg, uncut, and all else that is known of it. It
@@ -50,7 +51,7 @@ func (m Maker) Part(d approval.Delivery, limit int, unit func(string) int) (c Ca
 	if StateOf(r) == StatePending && n.Part == 1 {
 		c.Text += " · " + m.say(TextDeadline) + " " + m.time(r.ExpiresAt)
 	}
-	c.Text = approval.ShortenMiddle(c.Text, head-1, unit)
+	c.Text = legible.ShortenMiddle(c.Text, head-1, unit)
 	if i := n.Part - 1; 0 <= i && i < len(pages) {
 		c.Text += "\n" + strings.TrimSuffix(pages[i], "\n")
 	}
@@ -79,7 +80,7 @@ func (m Maker) whole(r approval.Request) []string {
 	}
 	fact(m.say(TextAskedAt), m.time(r.RequestedAt))
 	fact(m.say(TextWhy), i.Why)
-	fact(m.say(TextHash), approval.Visible(r.ArgsHash))
+	fact(m.say(TextHash), legible.Line(r.ArgsHash))
 	lines = append(lines, "")
 
 	masked, _ := m.Masker.Args(r.Args)
@@ -134,7 +135,7 @@ func barred(s string) []string {
 func wrapped(line string, width int, unit func(string) int) string {
 	var b strings.Builder
 	for {
-		piece, rest := approval.CutWithin(line, width-unit(arrow), unit)
+		piece, rest := legible.CutWithin(line, width-unit(arrow), unit)
 		b.WriteString(piece)
 		if rest == "" {
 			return b.String()
@@ -149,7 +150,7 @@ func wrapped(line string, width int, unit func(string) int) string {
 func Split(text string, limit int, unit func(string) int) []string {
 	var pieces []string
 	for {
-		piece, rest := approval.CutWithin(text, limit, unit)
+		piece, rest := legible.CutWithin(text, limit, unit)
 		if rest == "" {
 			return append(pieces, piece)
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
 )
@@ -55,7 +56,7 @@ func joined(pages []string) string {
 func TestPartOfASmallRequest(t *testing.T) {
 	r := channelstest.Request(`{"to":{"name":"Ada","tags":["a","b"]},"content":"one\ntwo","note":"x","deep":{"a":{"b":{"c":{"d":1}}}},"n":1234567}`)
 	r.Server, r.SessionID, r.Scope, r.Rationale, r.Preview, r.IgnoredArgs = "bank", "sess-42", "/home", "because\nit is due", "@@ -1 +1 @@\n-a\n+b", []string{"note"}
-	got := pages(t, channelstest.Maker(), r, 5000, approval.UTF16Len)
+	got := pages(t, channelstest.Maker(), r, 5000, legible.UTF16Len)
 	want := r.ID + " · Approval needed · Decide by 2026-11-21 13:00 JST\n" + `Tool: bank/transfer_credits
 Risk: 🟠 HIGH risk
 Asked by: treasury-bot
@@ -98,9 +99,9 @@ Preview
 func TestPartsDoNotMoveWhenTheRequestEnds(t *testing.T) {
 	body, _ := json.Marshal(map[string]string{"a": strings.Repeat("word ", 3000), "b": "secret words\n" + strings.Repeat("line\n", 500)})
 	r := channelstest.Request(string(body))
-	before := pages(t, channelstest.Maker(), r, 2000, approval.UTF16Len)
+	before := pages(t, channelstest.Maker(), r, 2000, legible.UTF16Len)
 	r.Status, r.ResolvedBy, r.ResolveReason, r.ResolvedAt = approval.Denied, "hana", strings.Repeat("wrong account ", 250), channelstest.Noon
-	after := pages(t, channelstest.Maker(), r, 2000, approval.UTF16Len)
+	after := pages(t, channelstest.Maker(), r, 2000, legible.UTF16Len)
 	for n := range before[:len(before)-1] {
 		_, x, _ := strings.Cut(before[n], "\n")
 		_, y, _ := strings.Cut(after[n], "\n")
@@ -113,7 +114,7 @@ func TestPartsDoNotMoveWhenTheRequestEnds(t *testing.T) {
 	}
 	d := channelstest.Reply("", r)
 	d.Notification.Part = len(after) + 3
-	if c, more := channelstest.Maker().Part(d, 2000, approval.UTF16Len); more || !strings.HasPrefix(c.Text, r.ID) {
+	if c, more := channelstest.Maker().Part(d, 2000, legible.UTF16Len); more || !strings.HasPrefix(c.Text, r.ID) {
 		t.Errorf("a page past the last: %q, more %t", c.Text, more)
 	}
 }
@@ -129,13 +130,13 @@ func TestPartsAreTheWhole(t *testing.T) {
 			return
 		}
 		r := d.Requests[0]
-		whole := joined(pages(t, channelstest.Maker(), r, 50_000_000, approval.UTF16Len))
+		whole := joined(pages(t, channelstest.Maker(), r, 50_000_000, legible.UTF16Len))
 		limits := []int{800, 3000, 18_000}
 		if len(whole) > 20_000 { // each page is made from the start
 			limits = limits[2:]
 		}
 		limit := rapid.SampledFrom(limits).Draw(t, "limit")
-		all := pages(t, channelstest.Maker(), r, limit, approval.UTF16Len)
+		all := pages(t, channelstest.Maker(), r, limit, legible.UTF16Len)
 		if joined(all) != whole {
 			t.Fatalf("%d pages do not make the whole", len(all))
 		}
@@ -169,7 +170,7 @@ func TestSplit(t *testing.T) {
 		piece := rapid.SampledFrom([]string{"a", "\n", "word ", "👩‍👩‍👧‍👦", "e\u0301", "⟨U+202E⟩", "ปี่", "界", "🇯🇵", strings.Repeat("x", 90)})
 		s := strings.Join(rapid.SliceOfN(piece, 0, 200).Draw(t, "pieces"), "")
 		limit := rapid.IntRange(60, 400).Draw(t, "limit")
-		got := channels.Split(s, limit, approval.UTF16Len)
+		got := channels.Split(s, limit, legible.UTF16Len)
 		if strings.Join(got, "") != s {
 			t.Fatalf("%q is not %q", got, s)
 		}
@@ -179,8 +180,8 @@ func TestSplit(t *testing.T) {
 			at[n] = true
 		}
 		for n, p := range got {
-			if approval.UTF16Len(p) > limit || p == "" && s != "" {
-				t.Errorf("piece %q measures %d, over %d", p, approval.UTF16Len(p), limit)
+			if legible.UTF16Len(p) > limit || p == "" && s != "" {
+				t.Errorf("piece %q measures %d, over %d", p, legible.UTF16Len(p), limit)
 			}
 			end := len(strings.Join(got[:n+1], ""))
 			if !at[end] {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // Row is one line of a card's args, ready to be shown: masked, visible, and still whole.
@@ -114,7 +114,7 @@ func (b *rowBuilder) value(depth int, key string, v jsontext.Value, money amount
 		r.Value = string(v)
 		r.Gloss = gloss(r.Value, money)
 	default:
-		r.Value = approval.Visible(string(v))
+		r.Value = legible.Line(string(v))
 	}
 	if len(b.rows) < b.most {
 		b.rows = append(b.rows, r)
@@ -138,7 +138,7 @@ func rowKey(s string) string {
 	if plainKey.MatchString(s) {
 		return s
 	}
-	return approval.Visible(quote(s))
+	return legible.Line(quote(s))
 }
 
 // literal matches text that would be taken for another JSON value, with or without our reading of it.
@@ -153,13 +153,13 @@ func rowText(s string) (text string, lines bool) {
 	if s == "" || s != strings.TrimSpace(s) || strings.IndexByte(`"{[`, s[0]) >= 0 || literal.MatchString(s) {
 		s = quote(s)
 	}
-	return approval.Visible(s), false
+	return legible.Line(s), false
 }
 
 // block shows text of several lines. A line break that would not be seen, at the end or in a row of
 // empty lines, is shown by its code point.
 func block(s string) string {
-	s = approval.VisibleLines(s)
+	s = legible.Lines(s)
 	const shown = "⟨U+000A⟩"
 	body := strings.TrimRight(s, "\n")
 	end := strings.Repeat(shown, len(s)-len(body))
@@ -237,9 +237,9 @@ func FitRows(rows []Row, total, budget, most int, unit func(string) int, cost fu
 		left := budget
 		for i, r := range rows {
 			short := r
-			short.Key = approval.ShortenMiddle(r.Key, min(keyCap, limit), unit)
+			short.Key = legible.ShortenMiddle(r.Key, min(keyCap, limit), unit)
 			if lengths[i] > limit {
-				short.Value = approval.ShortenMiddle(r.Value, limit, unit)
+				short.Value = legible.ShortenMiddle(r.Value, limit, unit)
 			}
 			if left -= cost(short); left < 0 {
 				break

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // Outbox is the queue that a [Sender] works off: approval.Outbox.
@@ -592,7 +593,7 @@ func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body
 	}
 	card := maker.Card
 	if d.Notification.Part > 0 {
-		limit, unit := plainPage, approval.UTF16Len
+		limit, unit := plainPage, legible.UTF16Len
 		if p, ok := ch.(Paged); ok {
 			limit, unit = p.Page()
 		}

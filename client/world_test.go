@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/client"
 	"countersign/rest"
 	"countersign/store"
@@ -60,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: approval.NewMasker(),
+	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(),
 		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }})
 	dir := approval.NewDirectory([]approval.AgentIdentity{{Name: "bot", Token: botToken}},
 		[]approval.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken}})

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/channels/slack"
@@ -481,7 +482,7 @@ func (c *checker) mask() {
 		for i, k := range list.keys {
 			if !strings.ContainsFunc(k, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
 				c.errorf(fmt.Sprintf("$.mask.%s[%d]", list.name, i), "a key to mask or keep is a word such as iban or account_number")
-			} else if list.name == "keys" && approval.NamesProgram(k) {
+			} else if list.name == "keys" && redact.NamesProgram(k) {
 				c.errorf(fmt.Sprintf("$.mask.keys[%d]", i), "%s names what is run, or a file: it is never masked, so that approvers see it", k)
 			}
 		}

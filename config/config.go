@@ -12,6 +12,7 @@ import (
 	_ "time/tzdata" // people's time zones, also where the machine has none
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/channels/slack"
@@ -246,8 +247,8 @@ func (c *Config) zone(p Person) *time.Location {
 }
 
 // Masker returns what covers secrets, as the file says.
-func (c *Config) Masker() *approval.Masker {
-	return approval.NewMasker(c.Mask.Keys...).Keeping(c.Mask.Keep...)
+func (c *Config) Masker() *redact.Masker {
+	return redact.New(c.Mask.Keys...).Keeping(c.Mask.Keep...)
 }
 
 // address returns a person's address on a channel, "" where they have none. On webhook it is their

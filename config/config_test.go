@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/heartbeat"
 
 	"github.com/goccy/go-yaml"
@@ -159,16 +160,16 @@ func TestDefaults(t *testing.T) {
 		if cfg.Location != time.UTC {
 			t.Errorf("%q: Location = %v", text, cfg.Location)
 		}
-		call := approval.Call{Agent: "a", Tool: "anything", Args: args(t, `{}`)}
+		call := approval.Call{Agent: "a", Tool: "anything", Args: mustArgs(t, `{}`)}
 		if v := cfg.Policy.Evaluate(t.Context(), call); v.Action != approval.Quarantine || v.Risk != approval.RiskHigh {
 			t.Errorf("%q: without a policy a call gets %+v", text, v)
 		}
 	}
 }
 
-func args(t *testing.T, s string) approval.Args {
+func mustArgs(t *testing.T, s string) args.Args {
 	t.Helper()
-	a, err := approval.ParseArgs([]byte(s))
+	a, err := args.Parse([]byte(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,7 @@ func TestBothHarombeExamplesCanBePastedIn(t *testing.T) {
 		{"read_file", `{"path":"/etc/passwd"}`, approval.Allow, approval.RiskLow},
 		{"something_else", `{}`, approval.Quarantine, approval.RiskHigh},
 	} {
-		v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: test.tool, Args: args(t, test.args)})
+		v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: test.tool, Args: mustArgs(t, test.args)})
 		if v.Action != test.action || v.Risk != test.risk {
 			t.Errorf("%s(%s): %s at %s; want %s at %s", test.tool, test.args, v.Action, v.Risk, test.action, test.risk)
 		}
@@ -234,7 +235,7 @@ func TestBothHarombeExamplesCanBePastedIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg, _ = parseText(t, strings.Replace(string(data), "allow_skip: true", "allow_skip: false", 1))
-	if v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "x", Args: args(t, `{}`)}); v.Timeout != time.Minute {
+	if v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "x", Args: mustArgs(t, `{}`)}); v.Timeout != time.Minute {
 		t.Errorf("an unknown tool waits %s, want the 60 s of level high", v.Timeout)
 	}
 }
@@ -267,7 +268,7 @@ func TestAVariableIsOneValue(t *testing.T) {
 		t.Errorf("Parse = %v, %v", cfg, err)
 	}
 	cfg, _ = parseText(t, "policy:\n  rules:\n    - tools: [pay]\n      message: '${REFERENCE}'\n")
-	v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "pay", Args: args(t, `{}`)})
+	v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "pay", Args: mustArgs(t, `{}`)})
 	if v.Message != "${HANA_TOKEN_AGAIN}" {
 		t.Errorf("message = %q", v.Message)
 	}

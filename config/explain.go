@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/policy"
 )
 
@@ -38,7 +39,7 @@ func (c *Config) Explain(q Question) (Explanation, error) {
 	if q.Args == nil {
 		q.Args = []byte("{}")
 	}
-	args, err := approval.ParseArgs(q.Args)
+	args, err := args.Parse(q.Args)
 	if err != nil {
 		return Explanation{}, plainError(err)
 	}

@@ -172,7 +172,7 @@ func TestRequireApprovalIsMadeIntoRules(t *testing.T) {
 			}
 			// The file's own rule stands before them, and what was not allowed by name is not allowed.
 			ask := func(server, tool string) approval.Verdict {
-				return cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "bot", Server: server, Tool: tool, Args: args(t, `{}`)})
+				return cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "bot", Server: server, Tool: tool, Args: mustArgs(t, `{}`)})
 			}
 			if v := ask("a", "w"); v.Action != approval.Deny {
 				t.Errorf("the file's own rule does not hold: %+v", v)

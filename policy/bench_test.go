@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 
 	"cel.dev/cel-go/cel"
 	"github.com/go-json-experiment/json/jsontext"
@@ -104,7 +105,7 @@ func BenchmarkDecision(b *testing.B) {
 	ctx := context.Background()
 	for _, size := range []int{1 << 10, 64 << 10} {
 		raw := benchArgs(size)
-		parsed, err := approval.ParseArgs(raw)
+		parsed, err := args.Parse(raw)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func BenchmarkDecision(b *testing.B) {
 		}
 		name := fmt.Sprintf("%dKiB", size>>10)
 		decide := func() {
-			a, err := approval.ParseArgs(raw)
+			a, err := args.Parse(raw)
 			if err != nil {
 				b.Fatal(err)
 			}

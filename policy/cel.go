@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"countersign/approval"
+	"countersign/approval/args"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -311,7 +311,7 @@ func (e *evaluation) Parent() interpreter.Activation { return nil }
 // once for all rules of a call; only an expression that takes args as a whole decodes them all.
 type object struct {
 	e       *evaluation
-	args    approval.Args
+	args    args.Args
 	found   map[string]ref.Val // nil for what is absent
 	all     traits.Mapper
 	inexact bool // a number was met that CEL cannot hold

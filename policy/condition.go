@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"countersign/approval"
+	"countersign/approval/args"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -228,7 +228,7 @@ func newEqualsTest(choices []jsontext.Value, list bool) (equalsTest, error) {
 // canonicalValue brings one JSON value into the form that arguments have.
 func canonicalValue(raw jsontext.Value) (jsontext.Value, error) {
 	object := append(append([]byte(`{"v":`), raw...), '}')
-	a, err := approval.ParseArgs(object)
+	a, err := args.Parse(object)
 	if err != nil {
 		return nil, errors.New("is not a JSON value")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // Reason codes that the package gives by itself.
@@ -237,7 +238,7 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 func defaultMessage(v approval.Verdict, c *approval.Call) string {
 	switch {
 	case v.ReasonCode == codeUnknownMethod:
-		return fmt.Sprintf("The method %s is not one that calls may have.", approval.Visible(approval.CutRunes(c.Method, 64)))
+		return fmt.Sprintf("The method %s is not one that calls may have.", legible.Line(legible.Cut(c.Method, 64)))
 	case v.Rule == "" && v.Action == approval.Quarantine:
 		return approval.SayNoRule.Say("tool", c.Target())
 	case v.Action == approval.Allow:

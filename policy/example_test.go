@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/policy"
 )
 
@@ -26,7 +27,7 @@ func Example() {
 		return
 	}
 	for _, path := range []string{"/tmp/notes", "/etc/hosts", "../etc/hosts"} {
-		args, err := approval.ParseArgs(fmt.Appendf(nil, `{"path":%q}`, path))
+		args, err := args.Parse(fmt.Appendf(nil, `{"path":%q}`, path))
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -58,7 +59,7 @@ policy:
 
 func ExamplePolicy_Explain() {
 	p, _ := policy.Compile(policy.Parse([]byte(example)), policy.Options{})
-	args, err := approval.ParseArgs([]byte(`{"path":"/tmp/notes"}`))
+	args, err := args.Parse([]byte(`{"path":"/tmp/notes"}`))
 	if err != nil {
 		fmt.Println(err)
 		return

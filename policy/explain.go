@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // RuleInfo is a compiled rule as data: everything that a person needs to see what it does.
@@ -174,7 +175,7 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		strict, where := p.guarded(v, e)
 		x.Guard = &GuardStep{GuardInfo: *info, Touched: where, Decides: !reflect.DeepEqual(strict, v)}
 		if x.Guard.Decides {
-			v, x.Reason = strict, fmt.Sprintf("the guard decides: %s names what is guarded", approval.Visible(where))
+			v, x.Reason = strict, fmt.Sprintf("the guard decides: %s names what is guarded", legible.Line(where))
 		}
 	}
 	x.Action, x.Risk, x.Rule, x.ReasonCode, x.Message = v.Action, v.Risk, v.Rule, v.ReasonCode, v.Message
@@ -242,7 +243,7 @@ func (e *evaluation) quote(param string) string {
 }
 
 // shorten makes JSON fit into a sentence.
-func shorten(s string) string { return approval.Visible(approval.CutRunes(s, 80)) }
+func shorten(s string) string { return legible.Line(legible.Cut(s, 80)) }
 
 func joined[T any](list []T) string {
 	texts := make([]string, len(list))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 // FuzzCompile feeds whole files: nothing panics, every error has a place or says which value it is
@@ -26,7 +27,7 @@ func FuzzCompile(f *testing.F) {
 		src, _, _ := strings.Cut(string(content), "#! ")
 		f.Add(src, "x", `{"path":"/etc/x","n":1e3}`)
 	}
-	f.Fuzz(func(t *testing.T, src, tool, args string) {
+	f.Fuzz(func(t *testing.T, src, tool, raw string) {
 		p, problems := Compile(Parse([]byte(src)), Options{Servers: []string{"a", "b"}, Agents: []string{"bot"}})
 		if (p == nil) != HasErrors(problems) {
 			t.Fatalf("policy %v with problems %v", p, problems)
@@ -39,9 +40,9 @@ func FuzzCompile(f *testing.F) {
 		if p == nil {
 			return
 		}
-		answers(t, p, tool, args)
+		answers(t, p, tool, raw)
 		for _, r := range p.Rules() {
-			answers(t, p, strings.ReplaceAll(strings.Join(r.Tools, ""), "*", "x"), args)
+			answers(t, p, strings.ReplaceAll(strings.Join(r.Tools, ""), "*", "x"), raw)
 		}
 		if said := Loosened(p, p); said != nil {
 			t.Errorf("looser than itself: %v", said)
@@ -70,8 +71,8 @@ func FuzzWhen(f *testing.F) {
 }
 
 // answers checks that a policy has a whole answer to a call.
-func answers(t *testing.T, p *Policy, tool, args string) {
-	a, err := approval.ParseArgs([]byte(args))
+func answers(t *testing.T, p *Policy, tool, raw string) {
+	a, err := args.Parse([]byte(raw))
 	if err != nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/approval/args"
 
 	"pgregory.net/rapid"
 )
@@ -31,12 +32,12 @@ func guarding(t interface {
 	return p
 }
 
-func argsOf(t interface{ Fatal(...any) }, v any) approval.Args {
+func argsOf(t interface{ Fatal(...any) }, v any) args.Args {
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := approval.ParseArgs(b)
+	a, err := args.Parse(b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -28,11 +29,11 @@ func rules(t testing.TB, lines ...string) *Policy {
 	return compile(t, "policy:\n  rules:\n    - "+strings.Join(lines, "\n    - ")+"\n")
 }
 
-func call(t testing.TB, tool, args string) approval.Call {
+func call(t testing.TB, tool, raw string) approval.Call {
 	t.Helper()
-	a, err := approval.ParseArgs([]byte(args))
+	a, err := args.Parse([]byte(raw))
 	if err != nil {
-		t.Fatalf("args %s: %v", args, err)
+		t.Fatalf("args %s: %v", raw, err)
 	}
 	c := approval.Call{Agent: "bot", Tool: tool, Args: a, Scope: "/work", SessionID: "s1"}
 	if server, tool, ok := strings.Cut(tool, "/"); ok {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/approval/args"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
@@ -84,7 +85,7 @@ func TestPropertyNumbersAreExact(t *testing.T) {
 		bound, arg := number().Draw(t, "bound"), number().Draw(t, "arg")
 		op := rapid.SampledFrom([]string{"gt", "gte", "lt", "lte"}).Draw(t, "op")
 		want := operators[op](rat(t, arg).Cmp(rat(t, bound)))
-		a, err := approval.ParseArgs([]byte(`{"n":` + arg + `}`))
+		a, err := args.Parse([]byte(`{"n":` + arg + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,7 @@ func TestPropertyMembersAreWhatLookupFinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, err := approval.ParseArgs(raw)
+		args, err := args.Parse(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +184,7 @@ func drawRules(t *rapid.T) []Rule {
 }
 
 func drawCall(t *rapid.T) approval.Call {
-	args, err := approval.ParseArgs([]byte(rapid.SampledFrom([]string{`{}`, `{"n":1}`, `{"n":2}`, `{"n":"x"}`, `{"n":null}`, `{"n":1,"N":1}`}).Draw(t, "args")))
+	args, err := args.Parse([]byte(rapid.SampledFrom([]string{`{}`, `{"n":1}`, `{"n":2}`, `{"n":"x"}`, `{"n":null}`, `{"n":1,"N":1}`}).Draw(t, "args")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +348,7 @@ func TestPropertyLooseningIsReported(t *testing.T) {
 		new, _ := Compile(Config{Rules: strip(drawRules(t))}, Options{})
 		said := Loosened(old, new)
 		c := drawCall(t)
-		c.Args = approval.Args{}
+		c.Args = args.Args{}
 		was, is := old.Evaluate(context.Background(), c), new.Evaluate(context.Background(), c)
 		if strictness(is.Action) < strictness(was.Action) && len(said) == 0 {
 			t.Errorf("%s by %s went from %s to %s and nothing is said", c.Target(), c.Agent, was.Action, is.Action)

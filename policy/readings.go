@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"countersign/approval"
+	"countersign/approval/args"
+	"countersign/approval/legible"
 )
 
 // A tool may take the key Path for path: encoding/json does, by Unicode's simple folding, and many others do.
@@ -96,7 +98,7 @@ func (f *finder) steps(v any, path string, steps []step) {
 	}
 }
 
-// dotted follows a param as [approval.Args.LookupAll] does.
+// dotted follows a param as [args.Args.LookupAll] does.
 func (f *finder) dotted(v any, path, rest string, then []step) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -200,8 +202,8 @@ func read(v any, path string, sites map[string][]*site, chosen map[*site]choice)
 
 // readings calls try for each reading but the arguments as they are, until it returns false. It reports
 // false where there are too many.
-func readings(args approval.Args, decoded map[string]any, sites []*site, try func(approval.Args) bool) bool {
-	most := min(maxReadings, max(2, maxReadingBytes/max(1, len(args.Canonical()))))
+func readings(sent args.Args, decoded map[string]any, sites []*site, try func(args.Args) bool) bool {
+	most := min(maxReadings, max(2, maxReadingBytes/max(1, len(sent.Canonical()))))
 	n := 1
 	choices := make([][]choice, len(sites))
 	byPath := map[string][]*site{}
@@ -221,7 +223,7 @@ func readings(args approval.Args, decoded map[string]any, sites []*site, try fun
 		if err != nil {
 			return false
 		}
-		reading, err := approval.ParseArgs(text)
+		reading, err := args.Parse(text)
 		if err != nil {
 			return false
 		}
@@ -347,7 +349,7 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	if plain.verdict.Action == approval.Deny {
 		return plain.verdict, plain.unplaced()
 	}
-	args, err := e.call.Args.Decode()
+	decoded, err := e.call.Args.Decode()
 	if err != nil {
 		return p.unreadable(e, "The arguments of "+e.call.Target()+" cannot be decoded."), ""
 	}
@@ -356,8 +358,8 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	for i, r := range rules {
 		own := finder{sites: map[string]*site{}}
 		for _, l := range r.looks {
-			own.find(args, "", l)
-			all.find(args, "", l)
+			own.find(decoded, "", l)
+			all.find(decoded, "", l)
 		}
 		if at := slices.IndexFunc(own.order, (*site).stray); at >= 0 {
 			missed[i] = own.order[at]
@@ -374,7 +376,7 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	var denied *decided
 	last := plain.at
 	if slices.ContainsFunc(missed, func(s *site) bool { return s != nil }) {
-		within := readings(e.call.Args, args, sites, func(reading approval.Args) bool {
+		within := readings(e.call.Args, decoded, sites, func(reading args.Args) bool {
 			c := *e.call
 			c.Args = reading
 			d := p.first(&evaluation{ctx: e.ctx, call: &c, names: p.names}, rules, method)
@@ -432,5 +434,5 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	name := strconv.Quote(stray.reads[0])
 	v.Message = "A name in the arguments of " + e.call.Target() + " differs only in letter case from " + name +
 		", which a rule reads, so a person must approve it."
-	return v, fmt.Sprintf("no rule can allow arguments that have %s where %s reads %s", approval.Visible(strconv.Quote(stray.has[0])), reader.spoken(), name)
+	return v, fmt.Sprintf("no rule can allow arguments that have %s where %s reads %s", legible.Line(strconv.Quote(stray.has[0])), reader.spoken(), name)
 }

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"countersign/approval"
+	"countersign/approval/args"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
@@ -296,12 +297,12 @@ func drawReadingArgs(t *rapid.T) map[string]any {
 	return all
 }
 
-func marshalled(t *rapid.T, v any) approval.Args {
+func marshalled(t *rapid.T, v any) args.Args {
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, err := approval.ParseArgs(text)
+	args, err := args.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +404,7 @@ func TestPropertyRule3_NoSpellingOfJSONMatters(t *testing.T) {
 		p, exact := drawReadingPolicy(t), drawReadingArgs(t)
 		c := approval.Call{Agent: "bot", Tool: "x", Args: marshalled(t, exact)}
 		was := p.Evaluate(context.Background(), c)
-		args, err := approval.ParseArgs([]byte(respellJSON(t, exact)))
+		args, err := args.Parse([]byte(respellJSON(t, exact)))
 		if err != nil {
 			t.Fatal(err)
 		}

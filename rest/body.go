@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/budget"
 )
 
@@ -127,7 +128,7 @@ func isJSON(contentType string) bool {
 }
 
 // loose has the decoder take what is judged here instead: repeated names by [readObject], invalid
-// UTF-8 by [text], and both inside args by [approval.ParseArgs].
+// UTF-8 by [text], and both inside args by [args.Parse].
 var loose = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 // readObject reads raw, which must be one JSON object and nothing else, and puts the value of each
@@ -194,7 +195,7 @@ func readObject(raw []byte, at string, names []string, values []jsontext.Value) 
 			return approval.Errorf(codeInvalidJSON, "%s is there twice, in different letter case.", place(at, n, ""))
 		}
 	}
-	return approval.Errorf(codeUnknownField, "%s is not a known field.", place(at, approval.CutRunes(approval.Visible(unknown), 64), ""))
+	return approval.Errorf(codeUnknownField, "%s is not a known field.", place(at, legible.Cut(legible.Line(unknown), 64), ""))
 }
 
 // readArray calls each with the elements of raw, a valid JSON value.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/budget"
 )
 
@@ -45,9 +46,9 @@ func readCall(raw []byte, at, agent string) (approval.Call, error) {
 		c.Method = ""
 	}
 	var err error
-	if c.Args, err = approval.ParseArgs(values[1]); err != nil {
+	if c.Args, err = args.Parse(values[1]); err != nil {
 		why := "they cannot be read"
-		if e, ok := errors.AsType[*approval.ArgsError](err); ok {
+		if e, ok := errors.AsType[*args.Error](err); ok {
 			why = e.Reason
 		}
 		return approval.Call{}, approval.Errorf(approval.CodeInvalidArgs, "%s: %s.", place(at, "args", ""), why)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 func mustURL(s string) *url.URL {
@@ -524,7 +525,7 @@ func TestACallOfAnotherMethodIsJudgedAsOne(t *testing.T) {
 		`{"tool":"read_file","task":true,"dispatch":false}`:                    {Agent: "bot", Tool: "read_file", Task: true},
 	} {
 		c, err := readCall([]byte(call), "", "bot")
-		c.Args = approval.Args{}
+		c.Args = args.Args{}
 		if err != nil || !reflect.DeepEqual(c, want) {
 			t.Errorf("%s: got %+v, %v; want %+v", call, c, err, want)
 		}

@@ -15,7 +15,7 @@
 // 401 for no valid token, 404 for what is not there or not theirs to see, 403 for what they may not do,
 // then the form of the request (413, 415, 400), and last what the gate itself says (409, 410, 422, 429).
 // A body is read strictly: JSON in UTF-8, at most 1 MiB, no unknown, repeated or only-case-differing
-// names. A call's args are taken as the bytes they are and judged by [approval.ParseArgs] alone.
+// names. A call's args are taken as the bytes they are and judged by [args.Parse] alone.
 //
 // # What an answer promises
 //

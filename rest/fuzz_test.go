@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 // FuzzReadCall holds the reader of calls against a plain JSON reader: what is taken is one JSON object
@@ -61,7 +62,7 @@ func FuzzReadCall(f *testing.F) {
 		if err := json.Unmarshal(or(members["tool"], `""`), &tool); err != nil || tool != c.Tool {
 			t.Fatalf("the tool is %q, %v; want %q", c.Tool, err, tool)
 		}
-		args, err := approval.ParseArgs(or(members["args"], "{}"))
+		args, err := args.Parse(or(members["args"], "{}"))
 		if err != nil || !bytes.Equal(args.Canonical(), c.Args.Canonical()) {
 			t.Fatalf("the args are %s, %v; want %s", c.Args.Canonical(), err, args.Canonical())
 		}

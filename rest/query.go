@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 const (
@@ -32,7 +33,7 @@ func (x *exchange) readQuery() {
 		known := slices.ContainsFunc(x.route.doc.query, func(p queryParam) bool { return p.name == name })
 		switch {
 		case !known:
-			x.formErr = approval.Errorf(approval.CodeInvalidParameter, "%s is not a parameter of this path.", approval.CutRunes(approval.Visible(name), 64))
+			x.formErr = approval.Errorf(approval.CodeInvalidParameter, "%s is not a parameter of this path.", legible.Cut(legible.Line(name), 64))
 		case len(values) > 1:
 			x.formErr = approval.Errorf(approval.CodeInvalidParameter, "%s is there more than once.", name)
 		default:

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/store"
 )
 
@@ -152,7 +153,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	w.store = &failingStore{Store: db}
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.gate = approval.NewGate(approval.Options{
-		Store: w.store, Broker: broker, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: approval.NewMasker(),
+		Store: w.store, Broker: broker, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: redact.New(),
 		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} },
 	})
 	w.dir = approval.NewDirectory(agentsConfigured, peopleConfigured)

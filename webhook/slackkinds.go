@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -69,7 +70,7 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 	for i, a := range p.Actions {
 		b, err := channels.NewButton(a.ActionID, a.Value)
 		if err != nil {
-			h.log.Debug("a Slack button that decides nothing", "action_id", approval.CutRunes(approval.Visible(a.ActionID), 64))
+			h.log.Debug("a Slack button that decides nothing", "action_id", legible.Cut(legible.Line(a.ActionID), 64))
 			continue
 		}
 		t := approval.Interaction{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID, ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 // Call is what the gate is asked.
@@ -89,11 +90,11 @@ func (e Event) replacement(approved json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := approval.ParseArgs(sent)
+	is, err := args.Parse(sent)
 	if err != nil {
 		return nil, err
 	}
-	was, err := approval.ParseArgs(approved)
+	was, err := args.Parse(approved)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 // Gate is an [Asker] that asks a gate in the same process, for one agent.
@@ -67,15 +68,15 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 	return a, nil
 }
 
-func (g Gate) read(ctx context.Context, raw []byte) (approval.Args, error) {
+func (g Gate) read(ctx context.Context, raw []byte) (args.Args, error) {
 	if g.Turn != nil {
 		release, err := g.Turn(ctx, len(raw))
 		if err != nil {
-			return approval.Args{}, err
+			return args.Args{}, err
 		}
 		defer release()
 	}
-	return approval.ParseArgs(raw)
+	return args.Parse(raw)
 }
 
 // Resolved returns the agent's endings.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/store"
 )
 
@@ -28,7 +29,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asking{}, Masker: approval.NewMasker()})
+	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asking{}, Masker: redact.New()})
 	hana := approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}
 	h := Hook{Asker: Gate{Gate: gate, Agent: "coder"}}
 	e := event(t, ClaudeCode, "Bash", `{"command":"ls","description":"x"}`)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 // Asker is the gate as one agent sees it.
@@ -115,7 +116,7 @@ func (h Hook) ended(ctx context.Context, c Call) (*Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, err := approval.ParseArgs(c.Args)
+	wanted, err := args.Parse(c.Args)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (h Hook) ended(ctx context.Context, c Call) (*Ending, error) {
 		if e.Word == approval.AnswerApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
 			continue
 		}
-		if was, err := approval.ParseArgs(e.Args); err == nil && bytes.Equal(was.Canonical(), args.Canonical()) {
+		if was, err := args.Parse(e.Args); err == nil && bytes.Equal(was.Canonical(), wanted.Canonical()) {
 			return &e, nil
 		}
 	}

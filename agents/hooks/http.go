@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 // MaxHold is how long [Handler] holds a call at most, as long as Claude Code's longest usual time-out.
@@ -187,7 +188,7 @@ func told(err error) string {
 	if e, ok := errors.AsType[*approval.Error](err); ok {
 		return e.Message
 	}
-	if e, ok := errors.AsType[*approval.ArgsError](err); ok {
+	if e, ok := errors.AsType[*args.Error](err); ok {
 		return e.Error()
 	}
 	return "the gate could not answer"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 func post(t *testing.T, g Asker, refuse error, query, body string) (int, string) {
@@ -71,7 +72,7 @@ func TestOverHTTPEveryFaultIsADenialThatTheAgentReads(t *testing.T) {
 		{"an unknown flag", unasked, nil, "?gatway=files", bash, "gatway"},
 		{"a broken query", unasked, nil, "?wait=%zz", bash, "query"},
 		{"a refusal of the gate", &fakeGate{err: approval.Errorf(approval.CodeTooManyPending, "20 wait already")}, nil, "", bash, "20 wait already"},
-		{"args that are refused", &fakeGate{err: &approval.ArgsError{Reason: "nested more than 64 levels deep"}}, nil, "", bash, "nested more than 64 levels deep"},
+		{"args that are refused", &fakeGate{err: &args.Error{Reason: "nested more than 64 levels deep"}}, nil, "", bash, "nested more than 64 levels deep"},
 		{"a broken store", &fakeGate{err: errors.New("disk I/O error at /var/lib/gate.db")}, nil, "", bash, "the gate could not answer"},
 		{"a panic", nil, nil, "", bash, "an internal error"},
 	} {

@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/args"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -44,8 +46,8 @@ func ID(n int) string { return fmt.Sprintf("01KAFHZX3T9W8Y7B6A5D4C%04d", n) }
 const BatchID = "01KAFHZX3T9W8Y7B6A5D4CBATC"
 
 // Request is a plain pending request with these args.
-func Request(args string) approval.Request {
-	a, err := approval.ParseArgs([]byte(args))
+func Request(raw string) approval.Request {
+	a, err := args.Parse([]byte(raw))
 	if err != nil {
 		panic(err)
 	}
@@ -134,7 +136,7 @@ func sent(ran approval.RunResult) *approval.Use {
 
 // edit makes r a call that writes a file, with a picture of what changes.
 func edit(r *approval.Request, diff string) {
-	a, _ := approval.ParseArgs([]byte(`{"path":"/etc/gate.conf","mode":"0644"}`))
+	a, _ := args.Parse([]byte(`{"path":"/etc/gate.conf","mode":"0644"}`))
 	r.Tool, r.Args, r.ArgsHash, r.Preview = "edit_file", a.Canonical(), a.Hash(), diff
 	r.HumanMessage, r.ReasonCode = "Writes to “/etc/gate.conf”", "approval_required"
 }
@@ -219,7 +221,7 @@ func Cases() []Case {
 		{"previous_succeeded", request(func(r *approval.Request) { r.Previous = sent(approval.RunSucceeded) })},
 		{"previous_failed", request(func(r *approval.Request) { r.Previous = sent(approval.RunFailed) })},
 		{"ignored", request(func(r *approval.Request) {
-			a, _ := approval.ParseArgs([]byte(`{"path":"/etc/hosts","description":"Add a host","content":"127.0.0.1 gate"}`))
+			a, _ := args.Parse([]byte(`{"path":"/etc/hosts","description":"Add a host","content":"127.0.0.1 gate"}`))
 			r.Args, r.IgnoredArgs, r.ArgsHash = a.Canonical(), []string{"description"}, a.Hash("description")
 		})},
 		{"numbers", with(`{"amount_cents":1234567,"fee_cents":-5,"price_minor":990,"currency":"EUR","rows":40000,"ratio":0.333333,"big":123456789012345678901234567890,"exp":1e21,"as_text":"40000","like_ours":"2000  = 99.00","dry_run":false,"limit":null}`)},
@@ -312,14 +314,14 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 
 // Fuzzed makes a delivery out of what a fuzzer draws: args as they are where they are args, else as a
 // text among them.
-func Fuzzed(args []byte, words string, requests, flags uint8) approval.Delivery {
-	a, err := approval.ParseArgs(args)
+func Fuzzed(raw []byte, words string, requests, flags uint8) approval.Delivery {
+	a, err := args.Parse(raw)
 	if err != nil {
-		b, err := json.Marshal(map[string]string{"k0": string(args), "k1": words})
+		b, err := json.Marshal(map[string]string{"k0": string(raw), "k1": words})
 		if err != nil {
 			panic(err)
 		}
-		if a, err = approval.ParseArgs(b); err != nil {
+		if a, err = args.Parse(b); err != nil {
 			panic(err)
 		}
 	}
@@ -451,7 +453,7 @@ func Hidden(s string) (r rune, ok bool) {
 		if r == '⟨' || r == '⟩' || r == '\n' || r == '\t' {
 			continue
 		}
-		if v := approval.VisibleLines("☂" + string(r)); v != "☂"+string(r) && r != '\u200d' && r != '\ufe0f' {
+		if v := legible.Lines("☂" + string(r)); v != "☂"+string(r) && r != '\u200d' && r != '\ufe0f' {
 			return r, true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -78,7 +78,7 @@ func (ch *Channel) Profile(ctx context.Context, userID string) (displayName, lan
 	if languageTag.MatchString(profile.Language) {
 		language = profile.Language
 	}
-	return approval.CutRunes(approval.Visible(profile.DisplayName), maxName), language, nil
+	return legible.Cut(legible.Line(profile.DisplayName), maxName), language, nil
 }
 
 // Webhook returns the address that LINE sends events to, "" where none is set, and whether it sends any
@@ -97,7 +97,7 @@ func (ch *Channel) Webhook(ctx context.Context) (endpoint string, active bool, e
 	if webhook.Endpoint == "" || webhook.Active == nil {
 		return "", false, broken("the answer does not say where events go")
 	}
-	return approval.CutRunes(approval.Visible(webhook.Endpoint), maxEndpoint), *webhook.Active, nil
+	return legible.Cut(legible.Line(webhook.Endpoint), maxEndpoint), *webhook.Active, nil
 }
 
 // TestWebhook has LINE send an empty event to the address that [Channel.Webhook] returns, and tells what

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"countersign/approval"
+	"countersign/approval/legible"
 )
 
 // Bot is who the account is to people.
@@ -38,6 +38,6 @@ func (ch *Channel) Bot(ctx context.Context) (Bot, error) {
 		return Bot{}, broken("the answer does not say who the bot is")
 	}
 	ch.bot.Store(&info.UserID)
-	name := func(s string) string { return approval.CutRunes(approval.Visible(s), maxName) }
+	name := func(s string) string { return legible.Cut(legible.Line(s), maxName) }
 	return Bot{UserID: info.UserID, BasicID: name(info.BasicID), Name: name(info.DisplayName)}, nil
 }

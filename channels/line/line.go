@@ -13,6 +13,7 @@ import (
 	api "github.com/line/line-bot-sdk-go/v8/linebot/messaging_api"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -248,7 +249,7 @@ func cardAt(raws []json.RawMessage) int {
 }
 
 func requestID(res *http.Response) string {
-	return approval.CutRunes(approval.Visible(res.Header.Get("X-Line-Request-Id")), 128)
+	return legible.Cut(legible.Line(res.Header.Get("X-Line-Request-Id")), 128)
 }
 
 // failure classifies what a call came to; nil for success. The SDK's own errors quote bodies and

@@ -11,6 +11,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -155,8 +156,8 @@ func question(c channels.Card, text string) *api.TextMessage {
 			m.QuickReply = new(api.QuickReply)
 		}
 		m.QuickReply.Items = append(m.QuickReply.Items, api.QuickReplyItem{Type: "action", Action: &api.MessageAction{
-			Label: approval.ShortenMiddle(s, maxQuickLabel, stricter),
-			Text:  approval.ShortenMiddle(c.Say(channels.TextReasonPrefix)+s, maxFillIn, stricter),
+			Label: legible.ShortenMiddle(s, maxQuickLabel, stricter),
+			Text:  legible.ShortenMiddle(c.Say(channels.TextReasonPrefix)+s, maxFillIn, stricter),
 		}})
 	}
 	return m
@@ -511,13 +512,13 @@ func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.
 		action := &api.PostbackAction{
 			Label:       label(label_),
 			Data:        channels.Button{Intent: intent, ID: id}.Data(),
-			DisplayText: approval.ShortenMiddle(shown, maxDisplayText, stricter),
+			DisplayText: legible.ShortenMiddle(shown, maxDisplayText, stricter),
 		}
 		switch {
 		case reasonNeeded:
 			action.FillInText = string(intent) + " " + id + " "
 		case intent == approval.IntentDeny:
-			action.FillInText = approval.ShortenMiddle(c.Say(channels.TextReasonPrefix), maxFillIn, stricter)
+			action.FillInText = legible.ShortenMiddle(c.Say(channels.TextReasonPrefix), maxFillIn, stricter)
 		}
 		if action.FillInText != "" {
 			action.InputOption = api.PostbackActionINPUT_OPTION_OPEN_KEYBOARD
@@ -532,16 +533,16 @@ func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.
 	}}
 }
 
-func label(s string) string { return approval.ShortenMiddle(s, maxButtonLabel, stricter) }
+func label(s string) string { return legible.ShortenMiddle(s, maxButtonLabel, stricter) }
 
 // measure is LINE's unit of text.
-func measure(s string) int { return approval.UTF16Len(s) }
+func measure(s string) int { return legible.UTF16Len(s) }
 
 // stricter measures in units and in grapheme clusters at once, whichever is more: some fields count one
 // way, some the other.
 func stricter(s string) int { return max(measure(s), uniseg.GraphemeClusterCount(s)) }
 
-func shorten(s string, limit int) string { return approval.ShortenMiddle(s, limit, measure) }
+func shorten(s string, limit int) string { return legible.ShortenMiddle(s, limit, measure) }
 
 func or(s, otherwise string) string {
 	if s == "" {

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/channels"
 	"countersign/channels/channelstest"
 	"countersign/locale"
@@ -612,7 +613,7 @@ func TestWorstBatch(t *testing.T) {
 		rs := channelstest.Batch(n)
 		for i := range rs {
 			bad := strings.Repeat("<", 20_000)
-			a, err := approval.ParseArgs(fmt.Appendf(nil, `{"a":%q,"b":%q,"c":{"d":%q}}`, bad, bad, bad))
+			a, err := args.Parse(fmt.Appendf(nil, `{"a":%q,"b":%q,"c":{"d":%q}}`, bad, bad, bad))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strings"
 
-	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -127,4 +127,4 @@ func (x *exchange) broken(what string) *channels.PushError {
 }
 
 // named makes a name from outside fit to be shown.
-func named(s string) string { return approval.CutRunes(approval.Visible(s), maxName) }
+func named(s string) string { return legible.Cut(legible.Line(s), maxName) }

@@ -17,6 +17,7 @@ import (
 	"github.com/slack-go/slack/slackutilsx"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -651,4 +652,4 @@ func measure(s string) int {
 
 func escape(s string) string { return slackutilsx.EscapeMessage(s) }
 
-func shorten(s string, limit int) string { return approval.ShortenMiddle(s, limit, measure) }
+func shorten(s string, limit int) string { return legible.ShortenMiddle(s, limit, measure) }

@@ -17,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/args"
+	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
 	"countersign/locale"
@@ -100,8 +102,8 @@ func checkBody(t tester, body channels.Body) {
 			t.Errorf("an unknown part %q", k)
 		}
 	}
-	if s, _ := m["text"].(string); s == "" || approval.UTF16Len(s) > 4000 || strings.Contains(s, "<") {
-		t.Errorf("fallback text of %d units: %q", approval.UTF16Len(s), s)
+	if s, _ := m["text"].(string); s == "" || legible.UTF16Len(s) > 4000 || strings.Contains(s, "<") {
+		t.Errorf("fallback text of %d units: %q", legible.UTF16Len(s), s)
 	}
 	blocks, _ := m["blocks"].([]any)
 	if len(blocks) < 1 || len(blocks) > 50 {
@@ -123,7 +125,7 @@ func checkBody(t tester, body channels.Body) {
 func allStrings(v any) (n int) {
 	switch v := v.(type) {
 	case string:
-		return approval.UTF16Len(escape(v))
+		return legible.UTF16Len(escape(v))
 	case []any:
 		for _, x := range v {
 			n += allStrings(x)
@@ -146,7 +148,7 @@ type checker struct {
 
 // length counts and checks one text.
 func (k *checker) length(what, s string, most int) {
-	n := approval.UTF16Len(escape(s))
+	n := legible.UTF16Len(escape(s))
 	k.total += n
 	if n < 1 || n > most {
 		k.t.Errorf("%s of %d units, want 1 to %d", what, n, most)
@@ -188,7 +190,7 @@ func (k *checker) block(b map[string]any) {
 			k.t.Errorf("block_id %q is not unique, or too long", id)
 		}
 		k.ids[id] = true
-		k.total += approval.UTF16Len(id)
+		k.total += legible.UTF16Len(id)
 	}
 	switch b["type"] {
 	case "divider":
@@ -211,13 +213,13 @@ func (k *checker) block(b map[string]any) {
 			if m["type"] != "mrkdwn" || m["verbatim"] != true {
 				k.t.Errorf("a context element that is no verbatim mrkdwn: %v", m)
 			}
-			if n := approval.UTF16Len(s); n < 1 || n > 3000 {
+			if n := legible.UTF16Len(s); n < 1 || n > 3000 {
 				k.t.Errorf("a context element of %d units", n)
 			}
 			if left := dateLink.ReplaceAllString(s, ""); mrkdwn.MatchString(left) {
 				k.t.Errorf("markup in a context element: %q", left)
 			}
-			k.total += approval.UTF16Len(s)
+			k.total += legible.UTF16Len(s)
 		}
 	case "actions":
 		elements := b["elements"].([]any)
@@ -371,7 +373,7 @@ func TestHostileArgsAreShownAsTheyAre(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.StringOf(rapid.OneOf(rapid.SampledFrom([]rune("&<>a界👍;")), rapid.Rune())).Draw(t, "text")
-		if got, want := measure(s), approval.UTF16Len(escape(s)); got != want {
+		if got, want := measure(s), legible.UTF16Len(escape(s)); got != want {
 			t.Errorf("%q measures %d, want %d", s, got, want)
 		}
 	})
@@ -441,7 +443,7 @@ func TestButtons(t *testing.T) {
 func TestWorstBatch(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	bad := strings.Repeat("<", 20_000)
-	a, err := approval.ParseArgs(fmt.Appendf(nil, `{"a":%q,"b":%q,"c":{"d":%q},"password":%q,"token":"x","z":1}`, bad, bad, bad, bad))
+	a, err := args.Parse(fmt.Appendf(nil, `{"a":%q,"b":%q,"c":{"d":%q},"password":%q,"token":"x","z":1}`, bad, bad, bad, bad))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -487,19 +489,19 @@ func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 		texts := func(label string, most int) string {
 			return strings.Repeat(string(letters), rapid.IntRange(0, most).Draw(t, label)/len(letters))
 		}
-		args, n := map[string]any{}, rapid.IntRange(0, 500).Draw(t, "args")
+		given, n := map[string]any{}, rapid.IntRange(0, 500).Draw(t, "args")
 		value := texts("value", rapid.SampledFrom([]int{2, 30, 500}).Draw(t, "most"))
 		for i := range n {
-			args[fmt.Sprintf("k%d", i)] = value
+			given[fmt.Sprintf("k%d", i)] = value
 		}
 		if rapid.Bool().Draw(t, "nested") {
-			args["nested"] = []any{map[string]any{"a": value, "b": []any{value, 1}}, texts("long", 20_000)}
+			given["nested"] = []any{map[string]any{"a": value, "b": []any{value, 1}}, texts("long", 20_000)}
 		}
-		text, err := json.Marshal(args)
+		text, err := json.Marshal(given)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := approval.ParseArgs(text)
+		a, err := args.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}

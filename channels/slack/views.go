@@ -11,6 +11,7 @@ import (
 	sdk "github.com/slack-go/slack"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -257,7 +258,7 @@ func HomeView(h Home) (json.RawMessage, error) {
 	if h.By.Kind != approval.Human {
 		return homeTab([]sdk.Block{
 			sdk.NewHeaderBlock(plainText(c.Say(channels.TextHomeUnknown), maxHeader)),
-			plain(say(approval.SayHelpStranger, "address", approval.Visible(h.UserID)), maxObject),
+			plain(say(approval.SayHelpStranger, "address", legible.Line(h.UserID)), maxObject),
 		})
 	}
 	how, role := channels.TextHomeReads, approval.SayRoleNone
@@ -271,7 +272,7 @@ func HomeView(h Home) (json.RawMessage, error) {
 	case h.By.Admin:
 		roles = say(approval.SayRoleAdmin)
 	}
-	you := say(approval.SayStatusYou, "who", approval.Visible(h.By.Name), "roles", roles)
+	you := say(approval.SayStatusYou, "who", legible.Line(h.By.Name), "roles", roles)
 	var waiting []channels.Item
 	for _, i := range c.Items {
 		if i.Pending() {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/channels"
 )
 
@@ -197,7 +198,7 @@ func cost(r channels.Row) int { return len(encode(argOf(r))) + 1 }
 // stamp is a time as all our JSON has it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-func shorten(s string, limit int) string { return approval.ShortenMiddle(s, limit, measure) }
+func shorten(s string, limit int) string { return legible.ShortenMiddle(s, limit, measure) }
 
 // measure is the length of a string in JSON, without its quotes.
 func measure(s string) int {

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/channels"
 	"countersign/channels/channelstest"
 )
@@ -273,11 +274,11 @@ func TestWorstBatch(t *testing.T) {
 	for _, filler := range []string{"<", `"`, "⟨", "界", "\n"} {
 		for _, n := range []int{1, 2, 20} {
 			bad := strings.Repeat(filler, 5000)
-			args, err := json.Marshal(map[string]any{"a": bad, "b": bad, "c": map[string]string{"d": bad}})
+			raw, err := json.Marshal(map[string]any{"a": bad, "b": bad, "c": map[string]string{"d": bad}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := approval.ParseArgs(args)
+			a, err := args.Parse(raw)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/client"
 )
 
@@ -156,8 +156,8 @@ func sameArgs(asked, stored json.RawMessage) bool {
 	if len(stored) == 0 {
 		return true
 	}
-	is, err := approval.ParseArgs(asked)
-	was, bad := approval.ParseArgs(stored)
+	is, err := args.Parse(asked)
+	was, bad := args.Parse(stored)
 	return err == nil && bad == nil && bytes.Equal(is.Canonical(), was.Canonical())
 }
 

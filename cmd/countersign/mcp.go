@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/mcp/stdioproxy"
 )
 
@@ -63,7 +64,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 		return err
 	}
 	defer g.Close()
-	log := slog.New(approval.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}), func() *approval.Masker { return nil }))
+	log := slog.New(redact.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}), func() *redact.Masker { return nil }))
 	gate := &stdioproxy.Gate{Client: g.Client}
 	if g.own != nil {
 		gate.Renew = g.renew

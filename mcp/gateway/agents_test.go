@@ -9,15 +9,16 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 	"countersign/mcp/upstream"
 )
 
 // overAPI is a call as an agent asks for it over the API, with its own word for how the tool looks.
-func overAPI(t testing.TB, agent, tool, args string) approval.Call {
+func overAPI(t testing.TB, agent, tool, raw string) approval.Call {
 	t.Helper()
-	a, err := approval.ParseArgs([]byte(args))
+	a, err := args.Parse([]byte(raw))
 	if err != nil {
 		t.Fatal(err)
 	}

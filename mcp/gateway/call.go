@@ -13,6 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/args"
+	"countersign/approval/legible"
 	"countersign/budget"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
@@ -40,7 +42,7 @@ func (r *request) call() (jsontext.Value, *mcp.Error) {
 		return r.failed(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.why(err))), mcp.CodeUnavailable)
 	}
 	if t == nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", approval.Visible(approval.CutRunes(name, 128)))
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", legible.Line(legible.Cut(name, 128)))
 	}
 	return r.gated(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: args}}, t)
 }
@@ -204,11 +206,11 @@ func (r *request) describe(p *passage) *mcp.Error {
 	if err != nil {
 		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not executed.", overText(err))
 	}
-	c.Args, err = approval.ParseArgs(raw)
+	c.Args, err = args.Parse(raw)
 	release()
 	if err != nil {
 		why := err.Error()
-		if e, ok := errors.AsType[*approval.ArgsError](err); ok {
+		if e, ok := errors.AsType[*args.Error](err); ok {
 			why = e.Reason
 		}
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the arguments are refused: %s. The call was not executed.", why)
@@ -648,7 +650,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			continue
 		case kind != "" && kind != mcp.ResultComplete && (hello.Era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
 			r.report(ctx, p, approval.RunUnknown)
-			return r.failed(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, approval.CutRunes(approval.Visible(kind), 64)), mcp.CodeInternalError)
+			return r.failed(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, legible.Cut(legible.Line(kind), 64)), mcp.CodeInternalError)
 		}
 		ran := approval.RunSucceeded
 		if string(result.Get("isError")) == "true" {

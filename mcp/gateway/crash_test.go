@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -57,7 +58,7 @@ func program(path, server, hold string) error {
 	if err != nil {
 		return err
 	}
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules, Masker: approval.NewMasker()})
+	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules, Masker: redact.New()})
 	if _, err := gate.Orphaned(ctx); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/mcp"
 	"countersign/mcp/upstream"
 )
@@ -224,7 +225,7 @@ func (r *request) can(method string, params jsontext.Value) bool {
 // allowed has the gate decide about a method beside a client's own requests: what a server asks the client,
 // or a client listens to. There is nobody to wait for: what policy does not allow is declined.
 func (r *request) allowed(ctx context.Context, l *link, method string, params jsontext.Value) *mcp.Error {
-	args, err := approval.ParseArgs(params)
+	args, err := args.Parse(params)
 	if err != nil {
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
 	}

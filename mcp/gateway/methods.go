@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/mcp"
 )
 
@@ -41,7 +41,7 @@ func (r *request) prompt(offered string) (*link, string, *mcp.Error) {
 	if why != nil {
 		return nil, "", r.g.unavailable(why)
 	}
-	return nil, "", mcp.Errorf(mcp.CodeInvalidParams, "Unknown prompt: %s", approval.Visible(approval.CutRunes(offered, 128)))
+	return nil, "", mcp.Errorf(mcp.CodeInvalidParams, "Unknown prompt: %s", legible.Line(legible.Cut(offered, 128)))
 }
 
 // resourceRead answers resources/read.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/mcp"
 )
 
@@ -68,7 +69,7 @@ func (g *Gateway) resolved(ctx context.Context, agent string, _ func() error, ar
 			what string
 		}{{acked.NotResolved, "Not decided yet"}, {acked.NotFound, "Not the id of a request of yours"}} {
 			for _, id := range left.ids {
-				fmt.Fprintf(&b, "%s: %s\n", left.what, approval.Visible(approval.CutRunes(id, 64)))
+				fmt.Fprintf(&b, "%s: %s\n", left.what, legible.Line(legible.Cut(id, 64)))
 			}
 		}
 	}

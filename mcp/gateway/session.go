@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/legible"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/upstream"
@@ -355,9 +356,9 @@ func (g *Gateway) unavailable(err error) *mcp.Error {
 // wrapper's client has.
 func (g *Gateway) why(err error) string {
 	if g.o.Wrapper {
-		return approval.VisibleLines(err.Error())
+		return legible.Lines(err.Error())
 	}
-	return approval.VisibleLines(upstream.Brief(err))
+	return legible.Lines(upstream.Brief(err))
 }
 
 func capital(s string) string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -274,7 +275,7 @@ func TestATaskIsItsAgents(t *testing.T) {
 func TestATaskOfAnotherScopeDoesNotRunHere(t *testing.T) {
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	c := join(t, w, mcp.Modern, withTasks)
-	args, err := approval.ParseArgs([]byte(`{}`))
+	args, err := args.Parse([]byte(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/budget"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
@@ -388,7 +389,7 @@ func (s *session) passageOf(ctx context.Context, req approval.Request) (*passage
 		if t == nil {
 			break
 		}
-		args, err := approval.ParseArgs(req.Args)
+		args, err := args.Parse(req.Args)
 		if err != nil {
 			return nil, err
 		}

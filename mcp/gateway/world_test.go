@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/budget"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -84,7 +85,7 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := approval.Options{Store: w.db, Broker: broker, Policy: compile(t, rules), Masker: approval.NewMasker(), Now: in.now,
+	g := approval.Options{Store: w.db, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: in.now,
 		Keyboard: func(agent string) (approval.Actor, bool) { return person, agent == "bot" },
 		People:   func(name string) (approval.Actor, bool) { return person, name == person.Name }}
 	if in.store != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/client"
 )
 
@@ -73,7 +74,7 @@ func outcome(a client.Answer) (approval.Answer, error) {
 			return approval.Answer{}, unreadable("the gate's answer names no request.")
 		}
 	case approval.AnswerApproved: // what was approved is what is sent
-		args, err := approval.ParseArgs(a.Args)
+		args, err := args.Parse(a.Args)
 		if o.Request == nil || len(a.Args) == 0 || err != nil {
 			return approval.Answer{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. The approval may be used up.")
 		}
@@ -258,7 +259,7 @@ const self = "self"
 
 // request is a request of the API as one of the domain, as far as it is known there.
 func request(a client.Approval) approval.Request {
-	if args, err := approval.ParseArgs(a.Args); err == nil {
+	if args, err := args.Parse(a.Args); err == nil {
 		a.Args = args.Canonical() // JSON has more than one way to write a text
 	}
 	return approval.Request{

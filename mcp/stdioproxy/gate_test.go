@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/client"
 )
 
@@ -25,9 +26,9 @@ type asker interface {
 	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
 }
 
-func args(t testing.TB, s string) approval.Args {
+func mustArgs(t testing.TB, s string) args.Args {
 	t.Helper()
-	a, err := approval.ParseArgs([]byte(s))
+	a, err := args.Parse([]byte(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func args(t testing.TB, s string) approval.Args {
 }
 
 func call(t testing.TB, tool, arguments string) approval.Call {
-	return approval.Call{Agent: "bot", Scope: "/work", Server: "files", Tool: tool, Args: args(t, arguments), Dispatch: true}
+	return approval.Call{Agent: "bot", Scope: "/work", Server: "files", Tool: tool, Args: mustArgs(t, arguments), Dispatch: true}
 }
 
 const theRules = `{policy: {rules: [

@@ -22,6 +22,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/client"
 	"countersign/policy"
 	"countersign/rest"
@@ -77,7 +78,7 @@ func newWorld(t testing.TB, rules string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: compile(t, rules), Masker: approval.NewMasker(), Now: w.now})
+	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: w.now})
 	w.dir = approval.NewDirectory([]approval.AgentIdentity{{Name: "bot", Token: agentToken}}, []approval.Person{{Name: "hana", Approver: true, Admin: true, Token: personToken}})
 	stopping, stop := context.WithCancel(context.Background())
 	api := rest.New(rest.Options{Gate: w.gate, Directory: w.dir, Stopping: stopping})

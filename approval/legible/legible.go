@@ -1,4 +1,6 @@
-package approval
+// Package legible makes foreign text safe to show: what cannot be seen, or changes how the rest is seen, is written out, and
+// what is too long is cut where a reader sees that it was.
+package legible
 
 import (
 	"fmt"
@@ -9,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns s with everything in it that a reader would not see, or that
+// Line returns s with everything in it that a reader would not see, or that
 // would change what they see elsewhere, replaced by its code point, such as
 // ⟨U+202E⟩: control characters (line breaks and tabs too), bidirectional and
 // other format characters, zero-width ones, line and paragraph separators, tags,
@@ -22,11 +24,11 @@ import (
 //
 // The bracket ⟨ itself becomes ⟨U+27E8⟩, so every ⟨ in the result begins an
 // escape: text that only looks like one is told apart, and no two different
-// strings have the same result. Hence Visible is applied once, at the edge.
-func Visible(s string) string { return visible(s, false) }
+// strings have the same result. Hence Line is applied once, at the edge.
+func Line(s string) string { return visible(s, false) }
 
-// VisibleLines is [Visible] for text shown on several lines: it keeps \n and \t.
-func VisibleLines(s string) string { return visible(s, true) }
+// Lines is [Line] for text shown on several lines: it keeps \n and \t.
+func Lines(s string) string { return visible(s, true) }
 
 // maxMarks is how many combining marks one character may carry. Hardly a language
 // needs more; a long stack paints over the neighbouring lines.
@@ -159,9 +161,9 @@ func presentable(r rune) bool {
 	return unicode.Is(unicode.So, r) && r != '\u2800'
 }
 
-// CutRunes returns s if it has at most limit characters, and otherwise its first
+// Cut returns s if it has at most limit characters, and otherwise its first
 // limit characters followed by "… (+N)", where N is how many are missing.
-func CutRunes(s string, limit int) string {
+func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
@@ -179,6 +181,17 @@ func CutRunes(s string, limit int) string {
 	return s[:at] + missing(utf8.RuneCountInString(s[at:]))
 }
 
+// CutBytes returns the beginning of s that fits in limit bytes together with "… (+N)", where N is how many characters are
+// missing, unseen further ones included; "" where not even that fits.
+func CutBytes(s string, limit, unseen int) string {
+	most := limit - len(missing(unseen+utf8.RuneCountInString(s)))
+	if most < 0 {
+		return ""
+	}
+	cut := runeStart(s, most)
+	return s[:cut] + missing(unseen+utf8.RuneCountInString(s[cut:]))
+}
+
 func missing(n int) string { return "… (+" + strconv.Itoa(n) + ")" }
 
 // ShortenMiddle returns s if it measures at most limit in the given unit, and
@@ -187,7 +200,7 @@ func missing(n int) string { return "… (+" + strconv.Itoa(n) + ")" }
 // measures more than limit; where that is too small, less is said, down to the
 // empty string. unit must not shrink when text is added (bytes, characters,
 // UTF-16 units by [UTF16Len], a display width). It does not cut between a
-// character and what is drawn with it, nor inside an escape of [Visible].
+// character and what is drawn with it, nor inside an escape of [Line].
 func ShortenMiddle(s string, limit int, unit func(string) int) string {
 	if unit(s) <= limit {
 		return s
@@ -233,7 +246,7 @@ func UTF16Len(s string) int {
 	return n
 }
 
-func gap(n int) string { return " … (+" + countCharacters(n) + ") … " }
+func gap(n int) string { return " … (+" + Characters(n) + ") … " }
 
 // prefixWithin returns the length of the longest prefix of s, cut between
 // characters as drawn, that measures at most budget. It measures no more of s
@@ -373,10 +386,10 @@ func flagsBefore(s string) int {
 	return n
 }
 
-// maxEscape is the length of the longest escape of Visible, ⟨U+10FFFF⟩.
+// maxEscape is the length of the longest escape of Line, ⟨U+10FFFF⟩.
 const maxEscape = len("⟨U+10FFFF⟩")
 
-// insideEscape reports whether a cut at i would split an escape of Visible.
+// insideEscape reports whether a cut at i would split an escape of Line.
 func insideEscape(s string, i int) bool {
 	from := max(0, i-maxEscape+1)
 	open := strings.LastIndex(s[from:i], "⟨")
@@ -386,4 +399,12 @@ func insideEscape(s string, i int) bool {
 	open += from
 	shut := strings.Index(s[open:min(len(s), open+maxEscape)], "⟩")
 	return shut >= 0 && i < open+shut+len("⟩")
+}
+
+// Characters returns "1 character", "2 characters".
+func Characters(n int) string {
+	if n == 1 {
+		return "1 character"
+	}
+	return strconv.Itoa(n) + " characters"
 }

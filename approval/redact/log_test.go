@@ -1,4 +1,4 @@
-package approval
+package redact
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func TestRule3_LogsHoldNoSecrets(t *testing.T) {
 		func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
 	} {
 		var out bytes.Buffer
-		log := slog.New(LogHandler(encode(&out), func() *Masker { return NewMasker("iban") }))
+		log := slog.New(LogHandler(encode(&out), func() *Masker { return New("iban") }))
 		log = log.With("from", url).WithGroup("g").With(slog.Group("h", "x", url))
 		log.Info("to "+url, "error", errors.New("cannot reach "+url), "iban", hidden, "inner", slog.GroupValue(slog.String("token", hidden)),
 			"any", struct{ URL string }{url}, "list", []string{url}, "none", nil, "took", time.Second, "n", 1)

@@ -1,4 +1,4 @@
-package approval
+package legible
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func TestRule3_HiddenCharactersAreMadeVisible(t *testing.T) {
 		{"a stack of marks", "a" + strings.Repeat("\u0300", 8), "a" + strings.Repeat("\u0300", 6) + "⟨U+0300⟩⟨U+0300⟩"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Visible(c.in); got != c.want {
+			if got := Line(c.in); got != c.want {
 				t.Errorf("%q:\ngot  %q\nwant %q", c.in, got, c.want)
 			}
 		})
@@ -55,15 +55,15 @@ func TestRule3_HiddenCharactersAreMadeVisible(t *testing.T) {
 }
 
 func TestVisibleLinesKeepsLines(t *testing.T) {
-	if got, want := VisibleLines("a\n\tb\r\n\x00\u0301"), "a\n\tb⟨U+000D⟩\n⟨U+0000⟩⟨U+0301⟩"; got != want {
+	if got, want := Lines("a\n\tb\r\n\x00\u0301"), "a\n\tb⟨U+000D⟩\n⟨U+0000⟩⟨U+0301⟩"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := VisibleLines("a\n\u0301"), "a\n⟨U+0301⟩"; got != want {
+	if got, want := Lines("a\n\u0301"), "a\n⟨U+0301⟩"; got != want {
 		t.Errorf("a mark on a line break: got %q, want %q", got, want)
 	}
 }
 
-// invisible undoes Visible.
+// invisible undoes Line.
 func invisible(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -123,7 +123,7 @@ func checkVisible(t interface {
 	}
 }
 
-// anyText draws text rich in what Visible looks at.
+// anyText draws text rich in what Line looks at.
 func anyText() *rapid.Generator[string] {
 	odd := rapid.SampledFrom([]string{
 		"⟨", "⟩", "U+202E", "⟨U+202E⟩", "\u202e", "\u200b", "\u200d", "\ufe0f", "\u0301", "e", "👩", "💻", "🏽", "🇯", "🇵", "1", "❤", "\n", "\t", "\r", "\xff", "\xe2\x82", "漢", "\u115f", "\u1100", " ",
@@ -135,8 +135,8 @@ func anyText() *rapid.Generator[string] {
 func TestRule3_VisibleTextIsTellable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anyText().Draw(t, "text")
-		checkVisible(t, s, Visible(s), false)
-		checkVisible(t, s, VisibleLines(s), true)
+		checkVisible(t, s, Line(s), false)
+		checkVisible(t, s, Lines(s), true)
 	})
 }
 
@@ -151,7 +151,7 @@ func TestRule3_EveryCharacterIsShownOrNamed(t *testing.T) {
 		b.WriteRune(r)
 		b.WriteByte('b')
 		in := b.String()
-		out := Visible(in)
+		out := Line(in)
 		if out != in {
 			if want := fmt.Sprintf("a⟨U+%04X⟩b", r); out != want {
 				t.Fatalf("%U became %q", r, out)
@@ -174,12 +174,12 @@ func TestCutRunes(t *testing.T) {
 		{"", 0, ""}, {"abc", 3, "abc"}, {"abc", 4, "abc"}, {"abc", 2, "ab… (+1)"}, {"abc", 0, "… (+3)"}, {"abc", -1, "… (+3)"},
 		{"éééé", 4, "éééé"}, {"éééé", 3, "ééé… (+1)"}, {"a\xffb", 2, "a\xff… (+1)"}, {"", -1, ""},
 	} {
-		if got := CutRunes(c.in, c.max); got != c.want {
-			t.Errorf("CutRunes(%q, %d) = %q, want %q", c.in, c.max, got, c.want)
+		if got := Cut(c.in, c.max); got != c.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", c.in, c.max, got, c.want)
 		}
 	}
 	long := strings.Repeat("承", 10000)
-	if got, want := CutRunes(long, 500), strings.Repeat("承", 500)+"… (+9500)"; got != want {
+	if got, want := Cut(long, 500), strings.Repeat("承", 500)+"… (+9500)"; got != want {
 		t.Errorf("got %.60q…", got)
 	}
 }
@@ -254,9 +254,9 @@ func TestShortenedTextAddsUp(t *testing.T) {
 				s := strings.Repeat(anyText().Draw(t, "text"), rapid.IntRange(1, 20).Draw(t, "times"))
 				limit := rapid.IntRange(-1, 200).Draw(t, "limit")
 				checkShortened(t, s, ShortenMiddle(s, limit, unit), limit, unit)
-				cut := CutRunes(s, limit)
+				cut := Cut(s, limit)
 				if kept, ok := strings.CutSuffix(cut, missing(utf8.RuneCountInString(s)-max(limit, 0))); cut != s && (!ok || !strings.HasPrefix(s, kept) || utf8.RuneCountInString(kept) != max(limit, 0)) {
-					t.Fatalf("CutRunes(%q, %d) = %q", s, limit, cut)
+					t.Fatalf("Cut(%q, %d) = %q", s, limit, cut)
 				}
 			})
 		})
@@ -273,7 +273,7 @@ func TestShorteningMuchTextTakesLinearTime(t *testing.T) {
 					t.Errorf("%q, %s: %d of %d", piece, name, unit(out), limit)
 				}
 			}
-			VisibleLines(long)
+			Lines(long)
 			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("%q, %s: %v", piece, name, took)
 			}
@@ -286,19 +286,19 @@ func FuzzVisible(f *testing.F) {
 		f.Add(seed, 40)
 	}
 	f.Fuzz(func(t *testing.T, s string, limit int) {
-		checkVisible(t, s, Visible(s), false)
-		checkVisible(t, s, VisibleLines(s), true)
+		checkVisible(t, s, Line(s), false)
+		checkVisible(t, s, Lines(s), true)
 		limit %= 1000
 		for _, unit := range units {
 			checkShortened(t, s, ShortenMiddle(s, limit, unit), limit, unit)
-			shown := Visible(s)
+			shown := Line(s)
 			if len(shown) < 2000 {
 				short := ShortenMiddle(shown, limit, unit)
 				checkShortened(t, shown, short, limit, unit)
 				invisible(t, short) // no escape is cut
 			}
 		}
-		CutRunes(s, limit)
+		Cut(s, limit)
 	})
 }
 
@@ -310,7 +310,7 @@ func BenchmarkVisible(b *testing.B) {
 			b.SetBytes(int64(len(s)))
 			b.ReportAllocs()
 			for b.Loop() {
-				Visible(s)
+				Line(s)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package approval
+package redact
 
 import (
 	"fmt"
@@ -224,8 +224,8 @@ func TestRule3_LogsMaskWholeValues(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", in, got, want)
 		}
 	}
-	if NewMasker("iban").ForLogs().Keeping("token").kindOf("token") != notSecret || NewMasker("iban").ForLogs().kindOf("iban") != secret ||
-		!NewMasker().ForLogs().Keeping("x").forLogs() {
+	if New("iban").ForLogs().Keeping("token").kindOf("token") != notSecret || New("iban").ForLogs().kindOf("iban") != secret ||
+		!New().ForLogs().Keeping("x").forLogs() {
 		t.Error("what is masked or kept is lost")
 	}
 }
@@ -235,7 +235,7 @@ func TestRule3_NamesOfProgramsAreNoSecrets(t *testing.T) {
 		"credential.helper", "credential_helper", "password-command", "PASSWORD_COMMAND", "credential_process", "tokenProgram", "SSH_ASKPASS", "passwordAskpass",
 		"secret_exec", "password_file", "token-path", "SECRET_FILES", "password_command2",
 	} {
-		for _, m := range []*Masker{nil, new(Masker).ForLogs(), NewMasker(name)} {
+		for _, m := range []*Masker{nil, new(Masker).ForLogs(), New(name)} {
 			if m.kindOf(name) != notSecret {
 				t.Errorf("%q is taken for a secret", name)
 			}

@@ -1,4 +1,4 @@
-package approval
+package args
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,28 +14,32 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/internal/testkit/jsongen"
+
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 )
 
 func mustArgs(t testing.TB, raw string) Args {
 	t.Helper()
-	a, err := ParseArgs([]byte(raw))
+	a, err := Parse([]byte(raw))
 	if err != nil {
-		t.Fatalf("ParseArgs(%.80q): %v", raw, err)
+		t.Fatalf("Parse(%.80q): %v", raw, err)
 	}
 	return a
 }
 
 func wantRefused(t *testing.T, raw, reason string) {
 	t.Helper()
-	a, err := ParseArgs([]byte(raw))
-	refused, ok := errors.AsType[*ArgsError](err)
+	a, err := Parse([]byte(raw))
+	refused, ok := errors.AsType[*Error](err)
 	if !ok {
-		t.Fatalf("ParseArgs(%.80q) = %.80s, %v; want *ArgsError", raw, a.Canonical(), err)
+		t.Fatalf("Parse(%.80q) = %.80s, %v; want *Error", raw, a.Canonical(), err)
 	}
 	if refused.Reason != reason {
-		t.Errorf("ParseArgs(%.80q): reason %q, want %q", raw, refused.Reason, reason)
+		t.Errorf("Parse(%.80q): reason %q, want %q", raw, refused.Reason, reason)
 	}
 }
 
@@ -93,7 +96,7 @@ func TestRule3_TheZeroArgsIsTheEmptyObject(t *testing.T) {
 func TestRule3_ParsingLeavesItsInputAlone(t *testing.T) {
 	raw := []byte(`{ "b":1, "a":2 }`)
 	before := bytes.Clone(raw)
-	a, err := ParseArgs(raw)
+	a, err := Parse(raw)
 	if err != nil || !bytes.Equal(raw, before) {
 		t.Fatalf("input is now %s (%v)", raw, err)
 	}
@@ -120,7 +123,7 @@ func TestRule3_InvalidUTF8IsRefused(t *testing.T) {
 	for _, bad := range []string{"\xff", "\xc0\xaf", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80"} {
 		wantRefused(t, `{"a":"x`+bad+`"}`, "invalid UTF-8 at /a")
 	}
-	if _, err := ParseArgs([]byte("{\"\xff\":1}")); err == nil {
+	if _, err := Parse([]byte("{\"\xff\":1}")); err == nil {
 		t.Error("invalid UTF-8 in a key was accepted")
 	}
 }
@@ -128,7 +131,7 @@ func TestRule3_InvalidUTF8IsRefused(t *testing.T) {
 func TestRule3_LoneSurrogatesAreRefused(t *testing.T) {
 	for _, bad := range []string{`\ud800`, `\udc00`, `\ud83dx`, `\ud83d\u0041`, `\ude00\ud83d`, `\uD800\uD800`} {
 		wantRefused(t, `{"a":["`+bad+`"]}`, "half of a surrogate pair at /a/0")
-		if _, err := ParseArgs([]byte(`{"` + bad + `":1}`)); err == nil {
+		if _, err := Parse([]byte(`{"` + bad + `":1}`)); err == nil {
 			t.Errorf("%s in a key was accepted", bad)
 		}
 	}
@@ -182,11 +185,11 @@ func TestRule3_RefusalsQuoteNoValue(t *testing.T) {
 		hidden := "Qz7" + rapid.StringMatching(`[A-Za-z0-9]{9}`).Draw(t, "hidden")
 		tail := rapid.SampledFrom([]string{`","b":01}`, "\xff\"}", `\ud800"}`, `"} x`, `","a":1}`, "", `"`, `","b":{"c":tru}}`}).Draw(t, "tail")
 		raw := `{"a":"` + hidden + tail
-		_, err := ParseArgs([]byte(raw))
+		_, err := Parse([]byte(raw))
 		if err == nil {
 			t.Fatalf("%q was accepted", raw)
 		}
-		if strings.Contains(err.Error(), hidden) || Visible(err.Error()) != err.Error() {
+		if strings.Contains(err.Error(), hidden) || legible.Line(err.Error()) != err.Error() {
 			t.Fatalf("%q: unsafe message %q", raw, err)
 		}
 	})
@@ -249,8 +252,8 @@ func TestRule3_AmbiguousIsEqualFold(t *testing.T) {
 			inner[k] = k
 		}
 		tree := map[string]any{"x": []any{inner, "x", "X"}, "y": map[string]any{"X": nil}}
-		raw := spell(t, tree)
-		a, err := ParseArgs([]byte(raw))
+		raw := jsongen.Spell(t, tree)
+		a, err := Parse([]byte(raw))
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
@@ -287,8 +290,8 @@ func TestRule3_IgnoredArgsAreDroppedBeforeHashing(t *testing.T) {
 
 func TestRule3_IgnoringIsLikeNotSending(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tree := object(3).Draw(t, "args")
-		a, _ := ParseArgs([]byte(spell(t, tree)))
+		tree := jsongen.Object(3).Draw(t, "args")
+		a, _ := Parse([]byte(jsongen.Spell(t, tree)))
 		var ignore []string
 		rest := map[string]any{}
 		for k, v := range tree {
@@ -302,7 +305,7 @@ func TestRule3_IgnoringIsLikeNotSending(t *testing.T) {
 		if a.Ambiguous() {
 			want = tree
 		}
-		b, _ := ParseArgs([]byte(spell(t, want)))
+		b, _ := Parse([]byte(jsongen.Spell(t, want)))
 		if a.Hash(ignore...) != b.Hash() {
 			t.Fatalf("%s without %q is not %s", a.Canonical(), ignore, b.Canonical())
 		}
@@ -362,12 +365,12 @@ func TestLookup(t *testing.T) {
 
 func TestLookupFindsEveryLeaf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tree := object(3).Draw(t, "args")
-		a, _ := ParseArgs([]byte(spell(t, tree)))
+		tree := jsongen.Object(3).Draw(t, "args")
+		a, _ := Parse([]byte(jsongen.Spell(t, tree)))
 		var walk func(path string, v any)
 		walk = func(path string, v any) {
 			ways := a.LookupAll(path)
-			want, _ := jsontext.AppendFormat(nil, spell(t, v), jsontext.ReorderRawObjects(true))
+			want, _ := jsontext.AppendFormat(nil, jsongen.Spell(t, v), jsontext.ReorderRawObjects(true))
 			if !slices.ContainsFunc(ways, func(w jsontext.Value) bool { return bytes.Equal(w, want) }) {
 				t.Fatalf("LookupAll(%q) = %s, which lacks %s", path, ways, want)
 			}
@@ -409,134 +412,15 @@ func TestDecodeKeepsNumbersExact(t *testing.T) {
 	}
 }
 
-// number is a JSON number as written.
-type number string
-
-// leaf draws any JSON value that is no container.
-func leaf() *rapid.Generator[any] {
-	return rapid.OneOf(
-		rapid.Custom(func(t *rapid.T) any {
-			return number(rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,3})?`).Draw(t, "number"))
-		}),
-		rapid.Custom(func(t *rapid.T) any { return rapid.String().Draw(t, "string") }),
-		rapid.Custom(func(t *rapid.T) any {
-			return rapid.SampledFrom([]any{true, false, nil, "", "true", "1"}).Draw(t, "fixed")
-		}),
-	)
-}
-
-func anyKey() *rapid.Generator[string] {
-	return rapid.OneOf(rapid.StringMatching(`[a-c.]{0,3}`), rapid.String(), rapid.SampledFrom([]string{"path", "Path", "token", "😀", "\ufb33"}))
-}
-
-func anyValue(depth int) *rapid.Generator[any] {
-	if depth == 0 {
-		return leaf()
-	}
-	return rapid.OneOf(leaf(), leaf(),
-		rapid.Map(rapid.Deferred(func() *rapid.Generator[map[string]any] { return object(depth - 1) }), func(m map[string]any) any { return m }),
-		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return anyValue(depth - 1) }), 0, 4), func(l []any) any { return l }),
-	)
-}
-
-func object(depth int) *rapid.Generator[map[string]any] {
-	return rapid.MapOfN(anyKey(), anyValue(depth), 0, 5)
-}
-
-// spell writes v as JSON in one of its many ways: members in any order, white
-// space anywhere, characters escaped or not.
-func spell(t *rapid.T, v any) string {
-	seed := rapid.Uint64().Draw(t, "spelling")
-	s := &speller{r: rand.New(rand.NewPCG(seed, seed))}
-	s.value(v)
-	s.space()
-	return s.b.String()
-}
-
-type speller struct {
-	r *rand.Rand
-	b strings.Builder
-}
-
-func (s *speller) space() {
-	for s.r.IntN(4) == 0 {
-		s.b.WriteByte(" \t\n\r"[s.r.IntN(4)])
-	}
-}
-
-func (s *speller) str(text string) {
-	s.b.WriteByte('"')
-	for _, r := range text {
-		escape := s.r.IntN(3) == 0 || r < ' ' || r == '"' || r == '\\'
-		short := strings.IndexRune("\"\\/\b\f\n\r\t", r)
-		switch {
-		case !escape:
-			s.b.WriteRune(r)
-		case short >= 0 && s.r.IntN(2) == 0:
-			s.b.WriteString(`\` + string(`"\/bfnrt`[short]))
-		case r > 0xffff:
-			format := []string{`\u%04x\u%04x`, `\u%04X\u%04X`}[s.r.IntN(2)]
-			r -= 0x10000
-			fmt.Fprintf(&s.b, format, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			fmt.Fprintf(&s.b, []string{`\u%04x`, `\u%04X`}[s.r.IntN(2)], r)
-		}
-	}
-	s.b.WriteByte('"')
-}
-
-func (s *speller) value(v any) {
-	s.space()
-	defer s.space()
-	switch v := v.(type) {
-	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		s.r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-		s.b.WriteByte('{')
-		for i, k := range keys {
-			if i > 0 {
-				s.b.WriteByte(',')
-			}
-			s.space()
-			s.str(k)
-			s.space()
-			s.b.WriteByte(':')
-			s.value(v[k])
-		}
-		s.space()
-		s.b.WriteByte('}')
-	case []any:
-		s.b.WriteByte('[')
-		for i, inner := range v {
-			if i > 0 {
-				s.b.WriteByte(',')
-			}
-			s.value(inner)
-		}
-		s.space()
-		s.b.WriteByte(']')
-	case string:
-		s.str(v)
-	case number:
-		s.b.WriteString(string(v))
-	default:
-		fmt.Fprint(&s.b, map[any]string{true: "true", false: "false", nil: "null"}[v])
-	}
-}
-
 func TestRule3_SameMeaningSameHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tree := object(3).Draw(t, "args")
-		one, two := spell(t, tree), spell(t, tree)
-		a, err := ParseArgs([]byte(one))
+		tree := jsongen.Object(3).Draw(t, "args")
+		one, two := jsongen.Spell(t, tree), jsongen.Spell(t, tree)
+		a, err := Parse([]byte(one))
 		if err != nil {
 			t.Fatalf("%s: %v", one, err)
 		}
-		b, err := ParseArgs([]byte(two))
+		b, err := Parse([]byte(two))
 		if err != nil {
 			t.Fatalf("%s: %v", two, err)
 		}
@@ -557,7 +441,7 @@ func change(t *rapid.T, v any) any {
 			keys = append(keys, k)
 		}
 		slices.Sort(keys)
-		fresh := anyKey().Filter(func(k string) bool { _, ok := v[k]; return !ok })
+		fresh := jsongen.Key().Filter(func(k string) bool { _, ok := v[k]; return !ok })
 		if len(keys) == 0 {
 			c[fresh.Draw(t, "new key")] = nil
 			return c
@@ -596,22 +480,22 @@ func change(t *rapid.T, v any) any {
 		c[i] = change(t, c[i])
 		return c
 	}
-	return anyValue(1).Filter(func(w any) bool { return !reflect.DeepEqual(v, w) }).Draw(t, "other value")
+	return jsongen.Value(1).Filter(func(w any) bool { return !reflect.DeepEqual(v, w) }).Draw(t, "other value")
 }
 
 func TestRule3_DifferentMeaningDifferentHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tree := object(3).Draw(t, "args")
+		tree := jsongen.Object(3).Draw(t, "args")
 		other := change(t, tree)
 		if reflect.DeepEqual(any(tree), other) {
 			t.Skip("changed back")
 		}
-		one, two := spell(t, tree), spell(t, other)
-		a, err := ParseArgs([]byte(one))
+		one, two := jsongen.Spell(t, tree), jsongen.Spell(t, other)
+		a, err := Parse([]byte(one))
 		if err != nil {
 			t.Fatalf("%s: %v", one, err)
 		}
-		b, err := ParseArgs([]byte(two))
+		b, err := Parse([]byte(two))
 		if err != nil {
 			t.Fatalf("%s: %v", two, err)
 		}
@@ -642,7 +526,7 @@ func checkArgs(t interface {
 }, raw []byte, a Args) {
 	t.Helper()
 	canonical := a.Canonical()
-	again, err := ParseArgs(canonical)
+	again, err := Parse(canonical)
 	if err != nil || !bytes.Equal(again.Canonical(), canonical) || again.Hash() != a.Hash() || again.Ambiguous() != a.Ambiguous() {
 		t.Fatalf("canonical of canonical differs: %q, %v", canonical, err)
 	}
@@ -675,8 +559,8 @@ func checkArgs(t interface {
 
 func TestRule3_CanonicalIsStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		raw := []byte(spell(t, object(3).Draw(t, "args")))
-		a, err := ParseArgs(raw)
+		raw := []byte(jsongen.Spell(t, jsongen.Object(3).Draw(t, "args")))
+		a, err := Parse(raw)
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
@@ -693,13 +577,13 @@ func FuzzParseArgs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		before := bytes.Clone(raw)
-		a, err := ParseArgs(raw)
+		a, err := Parse(raw)
 		if !bytes.Equal(raw, before) {
 			t.Fatalf("input changed from %q to %q", before, raw)
 		}
 		if err != nil {
-			refused, ok := errors.AsType[*ArgsError](err)
-			if !ok || refused.Reason == "" || len(err.Error()) > 600 || Visible(err.Error()) != err.Error() {
+			refused, ok := errors.AsType[*Error](err)
+			if !ok || refused.Reason == "" || len(err.Error()) > 600 || legible.Line(err.Error()) != err.Error() {
 				t.Fatalf("%q: bad error %#v", raw, err)
 			}
 			value := jsontext.Value(bytes.Clone(raw))
@@ -747,12 +631,12 @@ func TestHostileArgsTakeLinearTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			a, err := ParseArgs([]byte(raw))
+			a, err := Parse([]byte(raw))
 			if err == nil {
 				a.Hash("a")
 				a.Lookup("a.0.b")
 				_, _ = a.Decode()
-				(*Masker)(nil).Args(a.Canonical())
+				(*redact.Masker)(nil).Args(a.Canonical())
 			}
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("%d bytes took %v", len(raw), took)
@@ -794,7 +678,7 @@ func benchmarkArgs(b *testing.B, n int) {
 		})
 	}
 	parse := func(doc []byte) Args {
-		a, err := ParseArgs(doc)
+		a, err := Parse(doc)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -827,6 +711,6 @@ func benchmarkArgs(b *testing.B, n int) {
 	})
 	a := parse(doc)
 	run("lookup", func() { a.Lookup("key_0.list.2") })
-	run("mask", func() { (*Masker)(nil).Args(a.Canonical()) })
-	run("mask-1KiB", func() { (*Masker)(nil).ArgsLimited(a.Canonical(), 1024) })
+	run("mask", func() { (*redact.Masker)(nil).Args(a.Canonical()) })
+	run("mask-1KiB", func() { (*redact.Masker)(nil).ArgsLimited(a.Canonical(), 1024) })
 }

@@ -1,4 +1,6 @@
-package approval
+// Package args reads a call's arguments: their canonical form, in which two calls are the same or not, and its hash. Every
+// number stays as it was written.
+package args
 
 import (
 	"bytes"
@@ -15,6 +17,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"countersign/approval/legible"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -47,36 +51,36 @@ func (a Args) parsed() *parsedArgs {
 	return a.p
 }
 
-// ArgsError says why arguments were refused.
-type ArgsError struct {
+// Error says why arguments were refused.
+type Error struct {
 	// Reason is one sentence without its full stop. It is safe to show: it
 	// quotes no value, and a key only where it is a short plain word.
 	Reason string
 }
 
-func (e *ArgsError) Error() string { return "invalid args: " + e.Reason }
+func (e *Error) Error() string { return "invalid args: " + e.Reason }
 
-// ParseArgs reads a call's arguments. Nothing at all stands for the empty
+// Parse reads a call's arguments. Nothing at all stands for the empty
 // object. Otherwise raw must be exactly one JSON object in valid UTF-8, without
 // duplicate keys or halves of surrogate pairs, nested at most 64 levels deep;
-// anything else is an [*ArgsError]. ParseArgs neither keeps nor changes raw. Its
+// anything else is an [*Error]. Parse neither keeps nor changes raw. Its
 // cost grows with n log n of raw's length, whatever raw holds.
-func ParseArgs(raw []byte) (Args, error) {
+func Parse(raw []byte) (Args, error) {
 	if len(raw) == 0 {
 		return Args{}, nil
 	}
 	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
-		return Args{}, &ArgsError{Reason: "the arguments must be a JSON object"}
+		return Args{}, &Error{Reason: "the arguments must be a JSON object"}
 	}
 	deep, mayCollide := survey(raw)
 	if deep {
-		return Args{}, &ArgsError{Reason: "nested more than " + strconv.Itoa(maxArgsDepth) + " levels deep"}
+		return Args{}, &Error{Reason: "nested more than " + strconv.Itoa(maxArgsDepth) + " levels deep"}
 	}
 	// This is Canonicalize with raw integers and raw floats, without the copy
 	// that Canonicalize needs because it works in place.
 	canonical, err := jsontext.AppendFormat(nil, raw, jsontext.ReorderRawObjects(true))
 	if err != nil {
-		return Args{}, &ArgsError{Reason: diagnose(raw, err)}
+		return Args{}, &Error{Reason: diagnose(raw, err)}
 	}
 	return Args{&parsedArgs{
 		canonical: canonical,
@@ -101,14 +105,14 @@ func (a Args) LowerKeys() bool { return !a.parsed().cased }
 // top-level members named in ignore. Names are compared exactly. From ambiguous
 // arguments nothing is dropped: which member the tool will read is not known.
 func (a Args) Hash(ignore ...string) string {
-	sum := sha256.Sum256(a.hashed(ignore))
+	sum := sha256.Sum256(a.Covered(ignore))
 	var digits [2 * sha256.Size]byte
 	hex.Encode(digits[:], sum[:])
 	return string(digits[:])
 }
 
-// hashed returns the canonical arguments as [Args.Hash] takes them.
-func (a Args) hashed(ignore []string) []byte {
+// Covered returns the canonical arguments as [Args.Hash] takes them.
+func (a Args) Covered(ignore []string) []byte {
 	p := a.parsed()
 	if len(ignore) == 0 || p.ambiguous {
 		return p.canonical
@@ -250,7 +254,7 @@ func element(text []byte, index string) []byte {
 // Decode returns the arguments as Go values: map[string]any, []any, string, bool,
 // nil, and [json.Number] for numbers, which keeps them exact. It is computed at
 // the first call and shared by all, so the caller must not modify it. The error
-// is there for a form that cannot be decoded; what [ParseArgs] accepted can be.
+// is there for a form that cannot be decoded; what [Parse] accepted can be.
 func (a Args) Decode() (map[string]any, error) {
 	p := a.parsed()
 	p.decode.Do(func() {
@@ -444,6 +448,9 @@ func survey(raw []byte) (deep, mayCollide bool) {
 // keySeed is not known to any sender, so no set of keys can be made to collide.
 var keySeed = maphash.MakeSeed()
 
+// span is a key's place in the canonical text.
+type span struct{ start, end int }
+
 // keysCollide reports whether an object in the canonical text has two keys that
 // are equal under simple folding. It sorts the hashes of each object's folded keys:
 // n log n for any keys.
@@ -595,31 +602,34 @@ func inside(p jsontext.Pointer) string {
 		if plainKey(token) {
 			b.WriteString(token)
 		} else {
-			b.WriteString("(" + countCharacters(utf8.RuneCountInString(token)) + ")")
+			b.WriteString("(" + legible.Characters(utf8.RuneCountInString(token)) + ")")
 		}
 	}
 	return b.String()
 }
 
-// plainKey reports whether a key may be quoted in an error.
+// plainKey reports whether a key may be quoted in an error: up to 40 characters, of words of up to 16 letters with up
+// to 3 digits behind them. No credential of a known kind looks so.
 func plainKey(key string) bool {
 	if len(key) == 0 || len(key) > 40 {
 		return false
 	}
+	letters, digits := 0, 0
 	for _, c := range []byte(key) {
 		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+			if letters++; letters > 16 || digits > 0 {
+				return false
+			}
+		case '0' <= c && c <= '9':
+			if digits++; digits > 3 {
+				return false
+			}
+		case c == '_', c == '-', c == '.':
+			letters, digits = 0, 0
 		default:
 			return false
 		}
 	}
-	return len((*Masker)(nil).ForLogs().find(key, nil)) == 0
-}
-
-// countCharacters returns "1 character", "2 characters".
-func countCharacters(n int) string {
-	if n == 1 {
-		return "1 character"
-	}
-	return strconv.Itoa(n) + " characters"
+	return true
 }

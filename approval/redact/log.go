@@ -1,8 +1,10 @@
-package approval
+package redact
 
 import (
 	"context"
 	"log/slog"
+
+	"countersign/approval/legible"
 )
 
 // LogHandler returns a handler that passes records on to next with the secrets in their texts masked, as
@@ -70,5 +72,5 @@ func (m *Masker) logText(key, s string) string {
 		return string(appendMark(nil, s))
 	}
 	s, _ = m.Text(s)
-	return VisibleLines(s)
+	return legible.Lines(s)
 }

@@ -1,4 +1,4 @@
-package approval
+package redact
 
 import (
 	"encoding/base64"

@@ -1,4 +1,6 @@
-package approval
+// Package redact finds the secrets in what is shown and written down, and puts a mark in the place of each: by the names that
+// values stand under, by the shapes of credentials, and never where that would hide what a command runs.
+package redact
 
 import (
 	"crypto/sha256"
@@ -7,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"countersign/approval/legible"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -132,10 +136,10 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// NewMasker returns a Masker that takes values under extraKeys for secrets too.
+// New returns a Masker that takes values under extraKeys for secrets too.
 // A key is matched as the usual ones are: "account number" also stands for
 // accountNumber and for old_account_number.
-func NewMasker(extraKeys ...string) *Masker {
+func New(extraKeys ...string) *Masker {
 	m := &Masker{names: usual}
 	m.names.kinds = maps.Clone(usual.kinds)
 	for _, key := range extraKeys {
@@ -329,7 +333,7 @@ func appendMark(dst []byte, text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	dst = append(dst, marks...)
 	dst = append(dst, " ("...)
-	dst = append(dst, countCharacters(utf8.RuneCountInString(text))...)
+	dst = append(dst, legible.Characters(utf8.RuneCountInString(text))...)
 	dst = append(dst, ", sha256 "...)
 	dst = hex.AppendEncode(dst, sum[:4])
 	return append(dst, ')')
@@ -347,6 +351,15 @@ func cover(s string, secrets []span) []byte {
 		at = f.end
 	}
 	return append(out, s[at:]...)
+}
+
+// Line is foreign text as it stands in a record: with its secrets masked, on one line.
+func (m *Masker) Line(s string) string {
+	if s == "" {
+		return ""
+	}
+	s, _ = m.Text(s)
+	return legible.Line(s)
 }
 
 // Text returns s with the secrets in it masked, and their number. Besides shapes
@@ -400,13 +413,7 @@ func (m *Masker) ArgsLimited(canonical []byte, maxBytes int) string {
 	if len(text)+len(rest) <= maxBytes {
 		return text
 	}
-	unseen := utf8.RuneCountInString(rest)
-	most := maxBytes - len(missing(unseen+utf8.RuneCountInString(text)))
-	if most < 0 {
-		return ""
-	}
-	cut := runeStart(text, most)
-	return text[:cut] + missing(unseen+utf8.RuneCountInString(text[cut:]))
+	return legible.CutBytes(text, maxBytes, utf8.RuneCountInString(rest))
 }
 
 // walker reads JSON once. It copies nothing until it meets the first secret, and

@@ -1,4 +1,4 @@
-package approval
+package redact
 
 import (
 	"bytes"
@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"countersign/approval/args"
+	"countersign/internal/testkit/jsongen"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
@@ -73,7 +76,7 @@ func TestRule3_SecretsAreKnownByTheirNames(t *testing.T) {
 }
 
 func TestMaskerTakesFurtherNames(t *testing.T) {
-	m := NewMasker("account number", "IBAN", "", "--", "one two three four")
+	m := New("account number", "IBAN", "", "--", "one two three four")
 	for name, want := range map[string]bool{
 		"account_number": true, "oldAccountNumber": true, "ACCOUNT-NUMBER": true, "iban": true, "from_iban": true, "ibanCount": false,
 		"one_two_three_four": true, "account": false, "number": false, "one_two_three": false, "password": true, "name": false,
@@ -318,14 +321,14 @@ func TestRule3_NoFragmentOfANamedSecretIsShown(t *testing.T) {
 				return !strings.ContainsRune(" \t\n\v\f\r\u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000", r) && (r < 0x2000 || r > 0x200a)
 			}), 6, 200, -1),
 		).Filter(func(s string) bool { return !strings.HasPrefix(s, marks) && !substitutes(s) && !commandsOf(s).data }).Draw(t, "secret")
-		tree := object(2).Draw(t, "around")
+		tree := jsongen.Object(2).Draw(t, "around")
 		var value any = hidden
 		if rapid.Bool().Draw(t, "deep") {
 			value = []any{map[string]any{"x": hidden}, hidden}
 		}
 		build := func(v any) string {
 			with := map[string]any{"in": []any{map[string]any{name.Draw(t, "name"): v}, tree}}
-			a, err := ParseArgs([]byte(spell(t, with)))
+			a, err := args.Parse([]byte(jsongen.Spell(t, with)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -364,10 +367,10 @@ func TestRule3_NoFragmentOfASecretInTextIsShown(t *testing.T) {
 }
 
 func TestRule3_MaskedArgsKeepTheirShape(t *testing.T) {
-	key := rapid.OneOf(rapid.SampledFrom([]string{"password", "a", "https://u:hunter1@h", "https://u:hunter2@h", markOf("x")}), anyKey())
+	key := rapid.OneOf(rapid.SampledFrom([]string{"password", "a", "https://u:hunter1@h", "https://u:hunter2@h", markOf("x")}), jsongen.Key())
 	rapid.Check(t, func(t *rapid.T) {
-		tree := rapid.MapOfN(key, anyValue(2), 0, 6).Draw(t, "args")
-		a, err := ParseArgs([]byte(spell(t, tree)))
+		tree := rapid.MapOfN(key, jsongen.Value(2), 0, 6).Draw(t, "args")
+		a, err := args.Parse([]byte(jsongen.Spell(t, tree)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -509,7 +512,7 @@ func FuzzMask(f *testing.F) {
 	} {
 		f.Add([]byte(seed), 20)
 	}
-	m := NewMasker("account number")
+	m := New("account number")
 	f.Fuzz(func(t *testing.T, in []byte, limit int) {
 		masked, n := m.Args(in)
 		if jsontext.Value(in).IsValid() {
