@@ -392,14 +392,12 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 				return Answer{}, err
 			}
 		}
-		why := reasonPolicyChanged
-		switch {
-		case live.Status == Pending:
+		if live.Status == Pending {
 			out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(*live), live
 			return out, nil
-		case otherTool(*live, j.call, changed):
-			why = reasonToolChanged
-		case v.Risk.Rank() <= live.Risk.Rank():
+		}
+		why := mayUse(live, j, changed, tx.Now())
+		if why == usable {
 			used, err := g.consume(ctx, tx, *live, j.call.Dispatch)
 			if err != nil {
 				return Answer{}, err
@@ -407,7 +405,7 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 			out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(used)), &used
 			return out, nil
 		}
-		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {
+		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why)); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -807,7 +805,7 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, 
 	if err != nil {
 		return Request{}, nil, err
 	}
-	if refusal := g.judgeDecision(r, d); refusal != nil {
+	if refusal := g.refusalOf(r, d, tx.Now()); refusal != nil {
 		return r, refusal, g.refused(ctx, tx, r, d, refusal)
 	}
 	now := tx.Now()
@@ -862,22 +860,23 @@ func (g *Gate) asNow(who Actor) Actor {
 	return who
 }
 
-// judgeDecision says why d may not be carried out on r as it stands, nil if it may.
-func (g *Gate) judgeDecision(r Request, d Decision) *Error {
-	refuse := func(code Code, msg string) *Error { return &Error{Code: code, Message: msg, Request: &r} }
-	switch {
-	case d.By.Kind != Human || !d.By.Approver:
-		return &Error{Code: CodeNotAnApprover, Message: SayNotYours.Say()}
-	case r.Status == Expired:
-		return refuse(CodeExpired, lateMessage(g.told(r), d.By))
-	case r.Status != Pending:
-		return refuse(CodeAlreadyResolved, lateMessage(g.told(r), d.By))
-	case r.RequireReason && d.Reason == "":
-		return refuse(CodeReasonRequired, "This request needs a reason with the decision.")
-	case len(d.Reason) > MaxReason:
-		return refuse(CodeInvalidParameter, SayReasonTooLong.Say())
+// refusalOf says why d may not be carried out on r as it stands, nil if it may.
+func (g *Gate) refusalOf(r Request, d Decision, now time.Time) *Error {
+	code := mayDecide(&r, d, now)
+	e := &Error{Code: code, Request: &r}
+	switch code {
+	case "":
+		return nil
+	case CodeNotAnApprover: // it may not be theirs to see
+		return &Error{Code: code, Message: SayNotYours.Say()}
+	case CodeExpired, CodeAlreadyResolved:
+		e.Message = lateMessage(g.told(r), d.By)
+	case CodeReasonRequired:
+		e.Message = "This request needs a reason with the decision."
+	default:
+		e.Message = SayReasonTooLong.Say()
 	}
-	return nil
+	return e
 }
 
 func (g *Gate) refused(ctx context.Context, tx Tx, r Request, d Decision, why *Error) error {
@@ -912,25 +911,25 @@ func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
 		refusal = nil
 		c.By = g.asNow(c.By)
 		r, err = g.settled(ctx, tx, c.RequestID)
-		if errors.Is(err, ErrNotFound) || err == nil && c.By.Kind == Agent && c.By.Name != r.Agent {
-			refusal = Errorf(CodeNotFound, "%s", SayNoRequest.Say())
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		own := c.By.Kind == Agent ||
-			c.By.Kind == Human && (c.By.Admin || r.Status == Approved && r.ResolvedVia != ViaSystem && r.ResolvedBy == c.By.Name)
+		code := CodeNotFound
 		switch {
-		case !own:
-			refusal = &Error{Code: CodeNotAdmin, Message: "Only an admin, or whoever approved it, may cancel this request."}
-		case r.Status == Expired:
-			refusal = &Error{Code: CodeExpired, Message: lateMessage(g.told(r), c.By), Request: &r}
-		case !r.Live():
-			refusal = &Error{Code: CodeAlreadyResolved, Message: lateMessage(g.told(r), c.By), Request: &r}
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return err
 		default:
+			code = mayCancel(&r, c.By)
+		}
+		switch code {
+		case "":
 			r, err = g.cancel(ctx, tx, r, c.By, c.Via, strings.TrimSpace(c.Reason))
 			return err
+		case CodeNotFound:
+			refusal = Errorf(code, "%s", SayNoRequest.Say())
+			return nil
+		case CodeNotAdmin:
+			refusal = &Error{Code: code, Message: "Only an admin, or whoever approved it, may cancel this request."}
+		default:
+			refusal = &Error{Code: code, Message: lateMessage(g.told(r), c.By), Request: &r}
 		}
 		e := requestEvent(r, EventDecisionRefused)
 		e.Actor, e.Decision, e.Reason = c.By.String(), "cancel", string(refusal.Code)

@@ -131,12 +131,6 @@ func (g *Gate) putPin(tx Tx, p ToolPin) (age uint64, err error) {
 	return g.pins.forget(p.Agent, p.Server, p.Tool), nil
 }
 
-// otherTool reports whether an approval was given for another state of the tool than the call's, or for
-// none in particular while the tool has changed.
-func otherTool(r Request, c Call, changed bool) bool {
-	return c.ToolDigest != "" && c.ToolDigest != r.ToolDigest && (r.ToolDigest != "" || changed)
-}
-
 // acceptTool takes the tool of a request that was approved because of its change as it is now: for everybody
 // where the gateway saw it, and else for the agent that said so.
 func (g *Gate) acceptTool(ctx context.Context, tx Tx, r Request, by Actor) error {
@@ -173,7 +167,8 @@ func (p ToolPin) justAccepted(now time.Time, terms Terms) bool {
 // for what has run. nil: there is no such approval.
 func (g *Gate) useAcceptance(ctx context.Context, tx Tx, j *judged) (*Request, error) {
 	live, err := g.settledLive(ctx, tx, j.key)
-	if err != nil || live == nil || live.Status != Approved || live.ReasonCode != reasonToolChanged || live.ToolDigest != j.call.ToolDigest {
+	accepted := err == nil && live != nil && live.ReasonCode == reasonToolChanged && live.ToolDigest == j.call.ToolDigest
+	if !accepted || mayUse(live, j, false, tx.Now()) != usable {
 		return nil, err
 	}
 	used, err := g.consume(ctx, tx, *live, j.call.Dispatch)

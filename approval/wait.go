@@ -52,11 +52,11 @@ func (g *Gate) waited(ctx context.Context, c *Call, first *Answer, still func() 
 		out.Request = &told
 		return out, nil
 	}
-	return endedOutcome(told), nil
+	return endedAnswer(told), nil
 }
 
-// endedOutcome tells a caller who waited for r how it ended.
-func endedOutcome(r Request) Answer {
+// endedAnswer tells a caller who waited for r how it ended.
+func endedAnswer(r Request) Answer {
 	o := Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r, Message: r.FeedMessage()}
 	switch {
 	case r.Status == Denied:
@@ -105,31 +105,26 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 					return err
 				}
 			}
-			if r.Status != Approved || !r.Live() {
-				out = endedOutcome(g.told(r))
-				return nil
-			}
 			j, changed, err := g.pinned(tx, j)
 			if err != nil {
 				return err
 			}
-			v, why := j.verdict, ""
-			switch {
-			case !v.Observe && v.Action == Deny:
+			switch why := mayUse(&r, &j, changed, tx.Now()); why {
+			case usable:
+			case unusable:
+				out = endedAnswer(g.told(r))
+				return nil
+			case deniedNow:
+				v := j.verdict
 				out = Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 				j.data = g.callData(j)
 				return g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
-			case !v.Observe && otherTool(r, c, changed):
-				why = reasonToolChanged
-			case v.Action == Quarantine && (v.Risk.Rank() > r.Risk.Rank() || j.key != r.Key()):
-				why = reasonPolicyChanged
-			}
-			if why != "" {
-				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, why); err != nil {
+			default:
+				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why)); err != nil {
 					return err
 				}
-				out = endedOutcome(g.told(r))
-				out.ReasonCode = why
+				out = endedAnswer(g.told(r))
+				out.ReasonCode = string(why)
 				return nil
 			}
 			if r, err = g.consume(ctx, tx, r, c.Dispatch); err != nil {

@@ -1,0 +1,79 @@
+package approval
+
+import "time"
+
+// usability says whether an approval may be used for a call, or why not.
+type usability string
+
+const (
+	usable        usability = ""
+	unusable      usability = "not_approved"                 // nobody has approved it yet, or it is over
+	deniedNow     usability = "denied"                       // the policy denies the call
+	toolChanged   usability = usability(reasonToolChanged)   // it was given for another state of the tool
+	policyChanged usability = usability(reasonPolicyChanged) // the policy asks for more than it was given for
+)
+
+// mayUse is the one rule of whether the approval of r may be used for a call as it is judged now: on a check, at the
+// end of a wait, and where it accepted a changed tool. changed says that the tool is not the one on record. In observe
+// mode the policy takes nothing back.
+func mayUse(r *Request, j *judged, changed bool, now time.Time) usability {
+	v := &j.verdict
+	switch {
+	case r.Status != Approved || !r.Live() || r.Due(now):
+		return unusable
+	case v.Observe:
+		return usable
+	case v.Action != Allow && v.Action != Quarantine:
+		return deniedNow
+	case isOtherTool(r, &j.call, changed):
+		return toolChanged
+	case v.Action == Quarantine && (v.Risk.Rank() > r.Risk.Rank() || j.key != r.Key()):
+		return policyChanged
+	}
+	return usable
+}
+
+// isOtherTool reports whether an approval was given for another state of the tool than the call's, or for none in
+// particular while the tool has changed.
+func isOtherTool(r *Request, c *Call, changed bool) bool {
+	return c.ToolDigest != "" && c.ToolDigest != r.ToolDigest && (r.ToolDigest != "" || changed)
+}
+
+// MayDecide reports whether the actor is somebody who decides at all: a person with the role, never an agent.
+func (a Actor) MayDecide() bool { return a.Kind == Human && a.Approver }
+
+// mayDecide is the one rule of whether a decision may be carried out on r, which was settled at now, whatever way it
+// came in: "" or the code of the refusal. d.By has the roles of now. Who may not decide is told so first, then how
+// the request ended, then what the decision lacks.
+func mayDecide(r *Request, d Decision, now time.Time) Code {
+	switch {
+	case !d.By.MayDecide():
+		return CodeNotAnApprover
+	case r.Status == Expired || r.Status == Pending && r.Due(now):
+		return CodeExpired
+	case r.Status != Pending:
+		return CodeAlreadyResolved
+	case r.RequireReason && d.Reason == "":
+		return CodeReasonRequired
+	case len(d.Reason) > MaxReason:
+		return CodeInvalidParameter
+	}
+	return ""
+}
+
+// mayCancel is the one rule of whether by may take r, which was settled, back: an agent its own, an admin any, a person
+// what they approved. Of another agent's request an agent is told that there is none.
+func mayCancel(r *Request, by Actor) Code {
+	approvedIt := r.Status == Approved && r.ResolvedVia != ViaSystem && r.ResolvedBy == by.Name
+	switch {
+	case by.Kind == Agent && by.Name != r.Agent:
+		return CodeNotFound
+	case by.Kind != Agent && (by.Kind != Human || !by.Admin && !approvedIt):
+		return CodeNotAdmin
+	case r.Status == Expired:
+		return CodeExpired
+	case !r.Live():
+		return CodeAlreadyResolved
+	}
+	return ""
+}
