@@ -9,6 +9,7 @@ import (
 	"countersign/channels"
 	"countersign/channels/slack"
 	"countersign/locale"
+	"countersign/secret"
 	"countersign/webhook"
 )
 
@@ -37,7 +38,7 @@ func (d dialogs) Open(ctx context.Context, trigger string, by approval.Actor, q 
 		return errNoSlack
 	}
 	card := l.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: d.o.Now()}, Requests: q.Open})
-	view, err := slack.ReasonDialog(card, q.Intent, slack.Meta{ID: q.RequestID, Channel: q.Channel, TS: q.TS, ResponseURL: channels.Secret(q.ReplyTo)})
+	view, err := slack.ReasonDialog(card, q.Intent, slack.Meta{ID: q.RequestID, Channel: q.Channel, TS: q.TS, ResponseURL: secret.Value(q.ReplyTo)})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/secret"
 )
 
 // Channel is one platform. It is safe for concurrent use.
@@ -50,9 +51,9 @@ type Message struct {
 	Kind     approval.NotificationKind
 	To       string
 	Body     Body
-	RetryKey string // a UUID, the same on every try
-	ReplyTo  Secret // a LINE reply token or a Slack response_url: whoever has it can answer in our name
-	Attempt  int    // 1 for the first try
+	RetryKey string       // a UUID, the same on every try
+	ReplyTo  secret.Value // a LINE reply token or a Slack response_url: whoever has it can answer in our name
+	Attempt  int          // 1 for the first try
 	// ReplyOnly says that the recipient is unknown to us: platforms do not want messages pushed to such.
 	ReplyOnly bool
 	Target    []byte // Data of the receipt of the message that an outcome edits

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"countersign/secret"
 )
 
 // HTTPTimeout is how long one call to a platform may take, from dialling to the last byte.
@@ -110,10 +112,10 @@ func RetryAfter(h http.Header) time.Duration {
 }
 
 // Redact returns s without the secrets, should a platform repeat them in what it says.
-func Redact(s string, secrets ...Secret) string {
-	for _, secret := range secrets {
-		if secret != "" {
-			s = strings.ReplaceAll(s, secret.Reveal(), hidden)
+func Redact(s string, secrets ...secret.Value) string {
+	for _, one := range secrets {
+		if one != "" {
+			s = strings.ReplaceAll(s, one.Reveal(), secret.Hidden)
 		}
 	}
 	return s

@@ -3,6 +3,8 @@ package channels
 import (
 	"net/url"
 	"strings"
+
+	"countersign/secret"
 )
 
 // Problem is one thing that is wrong with a channel's configuration.
@@ -37,7 +39,7 @@ func (ps *Problems) Add(field, message string) { *ps = append(*ps, Problem{field
 const minSecret = 16
 
 // Secret checks that a secret is there and long enough.
-func (ps *Problems) Secret(field string, s Secret) {
+func (ps *Problems) Secret(field string, s secret.Value) {
 	switch {
 	case s == "":
 		ps.Add(field, "is missing")
@@ -49,7 +51,7 @@ func (ps *Problems) Secret(field string, s Secret) {
 }
 
 // Secrets checks that there is a secret, and that each one is long enough.
-func (ps *Problems) Secrets(field string, s Secrets) {
+func (ps *Problems) Secrets(field string, s secret.List) {
 	if len(s) == 0 {
 		ps.Add(field, "is missing")
 	}

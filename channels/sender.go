@@ -13,6 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/secret"
 )
 
 // Outbox is the queue that a [Sender] works off: approval.Outbox.
@@ -629,7 +630,7 @@ func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n ap
 			e = &PushError{Reason: ReasonUnavailable, Unknown: true, Err: errors.New("the channel panicked")}
 		}
 	}()
-	m := Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: Secret(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
+	m := Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: secret.Value(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
 	send := ch.Send
 	if n.Kind == approval.KindEdit {
 		editor, ok := ch.(Editor)

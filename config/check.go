@@ -25,6 +25,7 @@ import (
 	"countersign/listener"
 	"countersign/locale"
 	"countersign/policy"
+	"countersign/secret"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/robfig/cron/v3"
@@ -318,7 +319,7 @@ func (c *checker) unique(path, kind, name string, names map[string]int) {
 	names[strings.ToLower(name)] = at.line
 }
 
-func (c *checker) token(path string, s channels.Secret) {
+func (c *checker) token(path string, s secret.Value) {
 	switch v := s.Reveal(); {
 	case utf8.RuneCountInString(v) < minSecret:
 		c.errorf(path, "a token needs at least %d characters, better 32 (for instance: openssl rand -hex 32)", minSecret)
@@ -342,7 +343,7 @@ func (c *checker) own(path, kind, value, who string) {
 }
 
 // ownAll is own for a list of secrets.
-func (c *checker) ownAll(path string, all channels.Secrets, who string) {
+func (c *checker) ownAll(path string, all secret.List, who string) {
 	for i, s := range all {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if _, ok := c.at[at]; !ok {

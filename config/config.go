@@ -13,13 +13,13 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
-	"countersign/channels"
 	"countersign/channels/line"
 	"countersign/channels/slack"
 	outbound "countersign/channels/standardwebhooks"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/policy"
+	"countersign/secret"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -53,8 +53,8 @@ type File struct {
 
 // Agent is a configured agent.
 type Agent struct {
-	Name  string          `yaml:"name" json:"name"`
-	Token channels.Secret `yaml:"token" json:"token"`
+	Name  string       `yaml:"name" json:"name"`
+	Token secret.Value `yaml:"token" json:"token"`
 	// Keyboard is the person who sits at the agent's keyboard and may decide there.
 	Keyboard string `yaml:"keyboard,omitempty" json:"keyboard,omitempty"`
 	// Limits are the agent's own budgets, where they differ from those of all agents.
@@ -68,12 +68,12 @@ type Person struct {
 	Line  string   `yaml:"line,omitempty" json:"line,omitempty"`
 	Slack string   `yaml:"slack,omitempty" json:"slack,omitempty"`
 	// Webhook is an address that requests are posted to. It may hold a secret, and so is one.
-	Webhook channels.Secret `yaml:"webhook,omitempty" json:"webhook,omitempty"`
+	Webhook secret.Value `yaml:"webhook,omitempty" json:"webhook,omitempty"`
 	// Channels are the ways to the person in the order in which they are tried; none: those whose notify names them.
-	Channels []string        `yaml:"channels,omitempty" json:"channels,omitempty"`
-	Token    channels.Secret `yaml:"token,omitempty" json:"token,omitempty"`
-	Locale   string          `yaml:"locale" json:"locale"`
-	TimeZone string          `yaml:"time_zone,omitempty" json:"time_zone,omitempty"` // "": the file's
+	Channels []string     `yaml:"channels,omitempty" json:"channels,omitempty"`
+	Token    secret.Value `yaml:"token,omitempty" json:"token,omitempty"`
+	Locale   string       `yaml:"locale" json:"locale"`
+	TimeZone string       `yaml:"time_zone,omitempty" json:"time_zone,omitempty"` // "": the file's
 }
 
 // Mask says which args are secrets by their key, beside or against the usual names.

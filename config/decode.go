@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"countersign/channels"
+	"countersign/secret"
 )
 
 // decoder fills Go values from a plain tree, by their yaml tags. It goes on after a mistake, and
@@ -34,7 +34,7 @@ type worded interface{ setText(s string) error }
 var (
 	nodeType     = reflect.TypeFor[ast.Node]()
 	durationType = reflect.TypeFor[time.Duration]()
-	secretsType  = reflect.TypeFor[channels.Secrets]()
+	secretsType  = reflect.TypeFor[secret.List]()
 )
 
 func (d *decoder) fail(path string, at position, format string, args ...any) {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/channels"
 	"countersign/policy"
+	"countersign/secret"
 )
 
 // MCP says which MCP servers the gate stands in front of.
@@ -27,12 +27,12 @@ type MCP struct {
 // Server is one MCP server: a program that is started, or an address. A command, an address, headers and
 // the environment may each hold a secret, and so are secrets.
 type Server struct {
-	Name    string                     `yaml:"name" json:"name"`
-	Command []channels.Secret          `yaml:"command,omitempty" json:"command,omitempty"`
-	Env     map[string]channels.Secret `yaml:"env,omitempty" json:"env,omitempty"` // beside what is ordinary of the gate's own
-	Dir     string                     `yaml:"dir,omitempty" json:"dir,omitempty"` // "": the gate's own
-	URL     channels.Secret            `yaml:"url,omitempty" json:"url,omitempty"`
-	Headers map[string]channels.Secret `yaml:"headers,omitempty" json:"headers,omitempty"`
+	Name    string                  `yaml:"name" json:"name"`
+	Command []secret.Value          `yaml:"command,omitempty" json:"command,omitempty"`
+	Env     map[string]secret.Value `yaml:"env,omitempty" json:"env,omitempty"` // beside what is ordinary of the gate's own
+	Dir     string                  `yaml:"dir,omitempty" json:"dir,omitempty"` // "": the gate's own
+	URL     secret.Value            `yaml:"url,omitempty" json:"url,omitempty"`
+	Headers map[string]secret.Value `yaml:"headers,omitempty" json:"headers,omitempty"`
 	// Tools are the tools that are offered; none: all.
 	Tools []string `yaml:"tools,omitempty" json:"tools,omitempty"`
 	// RequireApproval are the tools that people are asked about, "*" for all. It is made into rules of the policy.

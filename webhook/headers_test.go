@@ -25,8 +25,8 @@ func (n never) Read([]byte) (int, error) {
 func TestRule12_HeadersAreJudgedBeforeTheBody(t *testing.T) {
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	at := func(d time.Duration) string { return strconv.FormatInt(now.Add(d).Unix(), 10) }
-	line := http.Header{"X-Line-Signature": {signLINE(secret, nil)}, "Content-Type": {"application/json"}}
-	slack := http.Header{"X-Slack-Signature": {SlackSignature(secret, stamp, nil)}, "X-Slack-Request-Timestamp": {stamp}, "Content-Type": {formType}}
+	line := http.Header{"X-Line-Signature": {signLINE(signingSecret, nil)}, "Content-Type": {"application/json"}}
+	slack := http.Header{"X-Slack-Signature": {SlackSignature(signingSecret, stamp, nil)}, "X-Slack-Request-Timestamp": {stamp}, "Content-Type": {formType}}
 	for _, tt := range []struct {
 		name, channel string
 		header        http.Header
@@ -98,7 +98,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		f := newFixture(t)
 		r := httptest.NewRequest(http.MethodPost, "/webhook/line", io.MultiReader(strings.NewReader("{"), failing{tt.err}))
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("X-Line-Signature", signLINE(secret, nil))
+		r.Header.Set("X-Line-Signature", signLINE(signingSecret, nil))
 		w := httptest.NewRecorder()
 		f.line.ServeHTTP(w, r)
 		f.wantStatus(w, tt.status)
@@ -117,7 +117,7 @@ func TestASenderIsKnownByTheSignature(t *testing.T) {
 	f := newFixture(t)
 	known := 0
 	f.o.Signed = func(*http.Request) { known++ }
-	f.line = NewLINE(f.o, func() []string { return []string{secret} }, func() string { return f.bot })
+	f.line = NewLINE(f.o, func() []string { return []string{signingSecret} }, func() string { return f.bot })
 	f.slackWith(func(*Options) {})
 	body := `{"destination":"` + lineBot + `","events":[]}`
 	f.postLINE(body, "")
@@ -126,7 +126,7 @@ func TestASenderIsKnownByTheSignature(t *testing.T) {
 	if known != 0 {
 		t.Errorf("%d strangers are known", known)
 	}
-	f.wantStatus(f.postLINE(body, signLINE(secret, []byte(body))), 200)
+	f.wantStatus(f.postLINE(body, signLINE(signingSecret, []byte(body))), 200)
 	f.wantStatus(f.postSlack("application/json", `{"type":"url_verification","challenge":"c"}`, nil), 200)
 	if known != 2 {
 		t.Errorf("%d are known, want 2", known)

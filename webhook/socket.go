@@ -20,6 +20,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // What Slack allows over a socket, and how patient we are.
@@ -116,7 +117,7 @@ func (s *Socket) Run(ctx context.Context) {
 			s.pause(ctx, 0)
 			continue
 		}
-		next, err := s.connect(ctx, api, channels.Secret(token))
+		next, err := s.connect(ctx, api, secret.Value(token))
 		if err != nil {
 			if ctx.Err() == nil {
 				s.pause(ctx, s.failed(err, &wait))
@@ -244,7 +245,7 @@ func named(word string) string {
 
 // connect opens a connection, and returns it once Slack has said hello. No error holds the address,
 // whose ticket is a secret.
-func (s *Socket) connect(ctx context.Context, api string, token channels.Secret) (*connection, error) {
+func (s *Socket) connect(ctx context.Context, api string, token secret.Value) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, channels.HTTPTimeout+socketHello)
 	defer cancel()
 	link, err := s.link(ctx, api, token)
@@ -257,7 +258,7 @@ func (s *Socket) connect(ctx context.Context, api string, token channels.Secret)
 		if res != nil {
 			err = fmt.Errorf("HTTP status %d", res.StatusCode)
 		}
-		return nil, &socketError{text: "the socket could not be opened: " + channels.Redact(err.Error(), token, channels.Secret(link))}
+		return nil, &socketError{text: "the socket could not be opened: " + channels.Redact(err.Error(), token, secret.Value(link))}
 	}
 	ws.SetReadLimit(maxFrame)
 	c := &connection{ws: ws, quiet: s.o.Quiet, leaving: make(chan struct{}), room: make(chan struct{}, mostAtOnce)}
@@ -270,7 +271,7 @@ func (s *Socket) connect(ctx context.Context, api string, token channels.Secret)
 }
 
 // link asks Slack where to connect to.
-func (s *Socket) link(ctx context.Context, api string, token channels.Secret) (string, error) {
+func (s *Socket) link(ctx context.Context, api string, token secret.Value) (string, error) {
 	at := strings.TrimRight(api, "/") + "/apps.connections.open"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/gorilla/websocket"
 
 	"countersign/approval"
-	"countersign/channels"
 	"countersign/emulator"
+	"countersign/secret"
 )
 
 // socketed is a socket between our handler and Slack's stand-in.
@@ -61,7 +61,7 @@ func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *e
 	t.Cleanup(cancel)
 	s := &socketed{fixture: newFixture(t), ctx: ctx, log: &lines{}, token: appToken}
 	cfg := emulator.Config{
-		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: secret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
+		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: signingSecret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
 			PingInterval: 50 * time.Millisecond, Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
 		People: []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
 	}
@@ -473,7 +473,7 @@ func TestWhereASocketMayLead(t *testing.T) {
 		{429, `{"ok":false,"error":"ratelimited"}`, "ratelimited"},
 	} {
 		status, said = tt.status, tt.said
-		link, err := s.link(t.Context(), fake.URL, channels.Secret(appToken))
+		link, err := s.link(t.Context(), fake.URL, secret.Value(appToken))
 		if tt.want == "" {
 			if err != nil || link == "" {
 				t.Errorf("%s: %q, %v", tt.said, link, err)
@@ -487,7 +487,7 @@ func TestWhereASocketMayLead(t *testing.T) {
 			t.Errorf("to be tried again after %v", e.after)
 		}
 	}
-	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, channels.Secret(appToken)); err == nil || strings.Contains(err.Error(), appToken) {
+	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, secret.Value(appToken)); err == nil || strings.Contains(err.Error(), appToken) {
 		t.Errorf("%v", err)
 	}
 }

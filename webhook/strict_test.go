@@ -26,7 +26,7 @@ type delivery struct {
 }
 
 func overLINE(f *fixture, body string) *httptest.ResponseRecorder {
-	return f.postLINE(body, signLINE(secret, []byte(body)))
+	return f.postLINE(body, signLINE(signingSecret, []byte(body)))
 }
 
 func overSlack(f *fixture, body string) *httptest.ResponseRecorder {

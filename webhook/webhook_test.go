@@ -34,8 +34,8 @@ const (
 
 var now = time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC)
 
-// secret is made at run time so that no fixture looks like a real one.
-var secret = strings.Repeat("test-only-", 3)
+// signingSecret is made at run time so that no fixture looks like a real one.
+var signingSecret = strings.Repeat("test-only-", 3)
 
 type fakeGate struct {
 	mu      sync.Mutex
@@ -96,7 +96,7 @@ func newFixture(t *testing.T) *fixture {
 	o := Options{Gate: f.gate, People: people, Logger: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Now: func() time.Time { return f.now }, Count: func(_, result string) { f.counts[result]++ }}
 	f.o = o
-	secrets := func() []string { return []string{"an-older-secret-on-its-way-out", secret} }
+	secrets := func() []string { return []string{"an-older-secret-on-its-way-out", signingSecret} }
 	f.line = NewLINE(o, secrets, func() string { return f.bot })
 	f.slack = NewSlack(o, secrets, func() (Workspace, bool) { return f.ws, f.known })
 	t.Cleanup(f.slack.Close)
@@ -106,7 +106,7 @@ func newFixture(t *testing.T) *fixture {
 // slackWith has Slack's handler made anew, with other options.
 func (f *fixture) slackWith(change func(o *Options)) {
 	change(&f.o)
-	f.slack = NewSlack(f.o, func() []string { return []string{secret} }, func() (Workspace, bool) { return f.ws, f.known })
+	f.slack = NewSlack(f.o, func() []string { return []string{signingSecret} }, func() (Workspace, bool) { return f.ws, f.known })
 	f.t.Cleanup(f.slack.Close)
 }
 
@@ -129,7 +129,7 @@ func (f *fixture) postLINE(body, signature string) *httptest.ResponseRecorder {
 
 func (f *fixture) lineEvents(events ...string) *httptest.ResponseRecorder {
 	body := `{"destination":"` + lineBot + `","events":[` + strings.Join(events, ",") + `]}`
-	return f.postLINE(body, signLINE(secret, []byte(body)))
+	return f.postLINE(body, signLINE(signingSecret, []byte(body)))
 }
 
 func postback(change ...string) string {
@@ -202,9 +202,9 @@ func TestLINEWordsBecomeATap(t *testing.T) {
 func TestLINERefusesWhatIsNotSigned(t *testing.T) {
 	f := newFixture(t)
 	body := `{"destination":"` + lineBot + `","events":[` + postback() + `]}`
-	good := signLINE(secret, []byte(body))
+	good := signLINE(signingSecret, []byte(body))
 	for name, signature := range map[string]string{
-		"none": "", "garbage": "AAAA", "other secret": signLINE("somebody else's secret", []byte(body)), "other body": signLINE(secret, []byte(body+" ")),
+		"none": "", "garbage": "AAAA", "other secret": signLINE("somebody else's secret", []byte(body)), "other body": signLINE(signingSecret, []byte(body+" ")),
 		"hex": "v0=" + good, "cut": good[:len(good)-4],
 	} {
 		if w := f.postLINE(body, signature); w.Code != 401 || strings.Contains(w.Body.String(), good) {
@@ -287,7 +287,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 	})
 	t.Run("a signed body that is no JSON", func(t *testing.T) {
 		f := newFixture(t)
-		f.wantStatus(f.postLINE("{", signLINE(secret, []byte("{"))), 400)
+		f.wantStatus(f.postLINE("{", signLINE(signingSecret, []byte("{"))), 400)
 	})
 }
 
@@ -317,7 +317,7 @@ func TestRule7_WhatCannotBeStoredIsAskedForAgain(t *testing.T) {
 
 func TestBodiesAreBounded(t *testing.T) {
 	f := newFixture(t)
-	f.wantStatus(f.postLINE(strings.Repeat("x", maxBody+1), signLINE(secret, nil)), 413)
+	f.wantStatus(f.postLINE(strings.Repeat("x", maxBody+1), signLINE(signingSecret, nil)), 413)
 	r := httptest.NewRequest(http.MethodGet, "/webhook/line?action=approve", nil)
 	w := httptest.NewRecorder()
 	f.line.ServeHTTP(w, r)
@@ -329,7 +329,7 @@ func (f *fixture) postSlack(contentType, body string, change func(h http.Header)
 	stamp := strconv.FormatInt(f.now.Unix(), 10)
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("X-Slack-Request-Timestamp", stamp)
-	r.Header.Set("X-Slack-Signature", SlackSignature(secret, stamp, []byte(body)))
+	r.Header.Set("X-Slack-Signature", SlackSignature(signingSecret, stamp, []byte(body)))
 	if change != nil {
 		change(r.Header)
 	}
@@ -403,12 +403,12 @@ func TestSlackRefusesWhatIsNotSigned(t *testing.T) {
 		"stale": func(h http.Header) {
 			stamp := strconv.FormatInt(now.Unix()-301, 10)
 			h.Set("X-Slack-Request-Timestamp", stamp)
-			h.Set("X-Slack-Signature", SlackSignature(secret, stamp, []byte("payload={}")))
+			h.Set("X-Slack-Signature", SlackSignature(signingSecret, stamp, []byte("payload={}")))
 		},
 		"from the future": func(h http.Header) {
 			stamp := strconv.FormatInt(now.Unix()+301, 10)
 			h.Set("X-Slack-Request-Timestamp", stamp)
-			h.Set("X-Slack-Signature", SlackSignature(secret, stamp, []byte("payload={}")))
+			h.Set("X-Slack-Signature", SlackSignature(signingSecret, stamp, []byte("payload={}")))
 		},
 		"another's secret": func(h http.Header) {
 			stamp := strconv.FormatInt(now.Unix(), 10)
@@ -485,7 +485,7 @@ func TestSlackPayloadIsTakenFromTheSignedBodyOnly(t *testing.T) {
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	r.Header.Set("Content-Type", formType)
 	r.Header.Set("X-Slack-Request-Timestamp", stamp)
-	r.Header.Set("X-Slack-Signature", SlackSignature(secret, stamp, nil))
+	r.Header.Set("X-Slack-Signature", SlackSignature(signingSecret, stamp, nil))
 	w := httptest.NewRecorder()
 	f.slack.ServeHTTP(w, r)
 	f.wantStatus(w, 400)
@@ -546,7 +546,7 @@ func FuzzLINE(f *testing.F) {
 	f.Add([]byte(`{"events":[{"type":"message","source":null}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		x := newFixture(t)
-		w := x.postLINE(string(body), signLINE(secret, body))
+		w := x.postLINE(string(body), signLINE(signingSecret, body))
 		if w.Code != 200 && (w.Code != 400 || len(x.gate.refused) == 0) {
 			t.Errorf("%d for a signed body, on record %q", w.Code, x.gate.refused)
 		}
@@ -712,7 +712,7 @@ func TestSecretsAreReplacedWithoutAGap(t *testing.T) {
 	f := newFixture(t)
 	older := "an-older-secret-on-its-way-out"
 	body := `{"destination":"` + lineBot + `","events":[` + postback() + `]}`
-	for _, key := range []string{older, secret} {
+	for _, key := range []string{older, signingSecret} {
 		f.wantStatus(f.postLINE(body, signLINE(key, []byte(body))), 200)
 		w := f.postSlack("application/json", mention("deny "+request, ""), func(h http.Header) {
 			h.Set("X-Slack-Signature", SlackSignature(key, h.Get("X-Slack-Request-Timestamp"), []byte(mention("deny "+request, ""))))

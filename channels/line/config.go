@@ -2,6 +2,7 @@ package line
 
 import (
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // DefaultAPIURL is where LINE's Messaging API is.
@@ -9,10 +10,10 @@ const DefaultAPIURL = "https://api.line.me"
 
 // Config is the channels.line section of the configuration.
 type Config struct {
-	ChannelSecret      channels.Secrets `yaml:"channel_secret"` // one, or several while it is being replaced
-	ChannelAccessToken channels.Secret  `yaml:"channel_access_token"`
-	Notify             []string         `yaml:"notify"`  // names of people
-	APIURL             string           `yaml:"api_url"` // default DefaultAPIURL
+	ChannelSecret      secret.List  `yaml:"channel_secret"` // one, or several while it is being replaced
+	ChannelAccessToken secret.Value `yaml:"channel_access_token"`
+	Notify             []string     `yaml:"notify"`  // names of people
+	APIURL             string       `yaml:"api_url"` // default DefaultAPIURL
 }
 
 // Validate returns what is wrong with the section by itself, as [channels.Problems].

@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // A reply whose token is refused on its first try becomes a push, and stays one: a push that fails for
@@ -24,8 +25,8 @@ func TestAReplyThatBecameAPushStaysOne(t *testing.T) {
 		io.WriteString(w, `{"message":"The API rate limit has been exceeded. Try again later."}`)
 	}))
 	defer s.Close()
-	secret := channels.Secret(strings.Repeat("test-only-", 3))
-	ch, err := New(Config{ChannelSecret: channels.Secrets{secret}, ChannelAccessToken: secret, APIURL: s.URL})
+	own := secret.Value(strings.Repeat("test-only-", 3))
+	ch, err := New(Config{ChannelSecret: secret.List{own}, ChannelAccessToken: own, APIURL: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +41,8 @@ func TestAReplyThatBecameAPushStaysOne(t *testing.T) {
 func TestABotWithoutAnIDIsNotKnown(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{}`) }))
 	defer s.Close()
-	secret := channels.Secret(strings.Repeat("test-only-", 3))
-	ch, err := New(Config{ChannelSecret: channels.Secrets{secret}, ChannelAccessToken: secret, APIURL: s.URL})
+	own := secret.Value(strings.Repeat("test-only-", 3))
+	ch, err := New(Config{ChannelSecret: secret.List{own}, ChannelAccessToken: own, APIURL: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // Name is what notifications call this channel.
@@ -22,7 +23,7 @@ const Name = "line"
 
 // Channel sends to LINE. It is safe for concurrent use.
 type Channel struct {
-	token    channels.Secret
+	token    secret.Value
 	endpoint string
 	http     *http.Client
 	bot      atomic.Pointer[string]
@@ -254,7 +255,7 @@ func requestID(res *http.Response) string {
 
 // failure classifies what a call came to; nil for success. The SDK's own errors quote bodies and
 // addresses, so only their kind is used.
-func failure(res *http.Response, err error, wire *channels.Wire, secrets ...channels.Secret) *channels.PushError {
+func failure(res *http.Response, err error, wire *channels.Wire, secrets ...secret.Value) *channels.PushError {
 	if err == nil {
 		return nil
 	}
@@ -317,7 +318,7 @@ func (b errorBody) about(property string) bool {
 }
 
 // err tells what LINE complained of. It names properties of our message, never their content.
-func (b errorBody) err(status int, secrets []channels.Secret) error {
+func (b errorBody) err(status int, secrets []secret.Value) error {
 	if b.Message == "" {
 		return channels.StatusError(status)
 	}

@@ -5,20 +5,20 @@ import (
 
 	"go.uber.org/goleak"
 
-	"countersign/channels"
+	"countersign/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	testToken  = channels.Secret("line-test-token-of-no-account")
-	testSecret = channels.Secret("line-test-secret-of-no-account")
+	testToken  = secret.Value("line-test-token-of-no-account")
+	testSecret = secret.Value("line-test-secret-of-no-account")
 	hana       = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6"
 )
 
 func newChannel(t testing.TB, url string) *Channel {
 	t.Helper()
-	ch, err := New(Config{ChannelSecret: channels.Secrets{testSecret}, ChannelAccessToken: testToken, APIURL: url})
+	ch, err := New(Config{ChannelSecret: secret.List{testSecret}, ChannelAccessToken: testToken, APIURL: url})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/secret"
 )
 
 // platform is a server that answers as each test says and keeps what it was asked.
@@ -55,7 +56,7 @@ func (p *platform) calls() []asked {
 
 const (
 	retryKey   = "123e4567-e89b-12d3-a456-426614174000"
-	replyToken = channels.Secret("0f3779fba3b349968c5d07db31eab56f")
+	replyToken = secret.Value("0f3779fba3b349968c5d07db31eab56f")
 	sentBody   = `{"sentMessages":[{"id":"461230966842064897","quoteToken":"IStG5h1Tz7b"}]}`
 )
 
@@ -410,14 +411,14 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	good := Config{ChannelSecret: channels.Secrets{testSecret}, ChannelAccessToken: testToken, Notify: []string{"hana"}}
+	good := Config{ChannelSecret: secret.List{testSecret}, ChannelAccessToken: testToken, Notify: []string{"hana"}}
 	for _, tt := range []struct {
 		field  string // of the problem; "" for none
 		change func(*Config)
 	}{
 		{"", func(*Config) {}},
 		{"channel_secret", func(c *Config) { c.ChannelSecret = nil }},
-		{"channel_secret", func(c *Config) { c.ChannelSecret = channels.Secrets{"short"} }},
+		{"channel_secret", func(c *Config) { c.ChannelSecret = secret.List{"short"} }},
 		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "" }},
 		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "has a space in the middle" }},
 		{"api_url", func(c *Config) { c.APIURL = "ftp://x" }},
@@ -445,7 +446,7 @@ func TestConfig(t *testing.T) {
 
 // Somebody we do not know gets a reply or nothing: LINE forbids pushing to such.
 func TestAStrangerIsNeverPushedTo(t *testing.T) {
-	for _, replyTo := range []channels.Secret{"reply-token", ""} {
+	for _, replyTo := range []secret.Value{"reply-token", ""} {
 		p := serve(t, func(w http.ResponseWriter, path string) {
 			w.WriteHeader(400)
 			io.WriteString(w, `{"message":"Invalid reply token"}`)

@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // maxName is how much of a name that Slack tells is kept, in characters.
@@ -79,7 +80,7 @@ func (ch *Channel) OpenView(ctx context.Context, trigger string, view json.RawMe
 	return ch.view(ctx, "views.open", struct {
 		TriggerID string          `json:"trigger_id"`
 		View      json.RawMessage `json:"view"`
-	}{trigger, view}, channels.Secret(trigger))
+	}{trigger, view}, secret.Value(trigger))
 }
 
 // UpdateView replaces an open dialog. With a hash, which a view's own payload has, it does so only if
@@ -103,7 +104,7 @@ func (ch *Channel) PublishHome(ctx context.Context, userID string, view json.Raw
 }
 
 // view makes a call that puts a view in place, which only an answer that names the view says of itself.
-func (ch *Channel) view(ctx context.Context, method string, args any, secrets ...channels.Secret) (id string, err error) {
+func (ch *Channel) view(ctx context.Context, method string, args any, secrets ...secret.Value) (id string, err error) {
 	x, e := ch.callJSON(ctx, method, args, secrets...)
 	if e != nil {
 		return "", e

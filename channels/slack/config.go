@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // DefaultAPIURL is where Slack's Web API is.
@@ -12,14 +13,14 @@ const DefaultAPIURL = "https://slack.com/api/"
 
 // Config is the channels.slack section of the configuration.
 type Config struct {
-	BotToken      channels.Secret  `yaml:"bot_token"`
-	SigningSecret channels.Secrets `yaml:"signing_secret"` // one, or several while it is being replaced; not needed with AppToken
-	AppToken      channels.Secret  `yaml:"app_token"`      // where given, Slack is reached over Socket Mode
-	Channel       string           `yaml:"channel"`        // the id of the channel that cards go to; "": to people only
-	Locale        string           `yaml:"locale"`         // of the channel's cards; default en
-	APIURL        string           `yaml:"api_url"`        // default DefaultAPIURL
-	AppID         string           `yaml:"app_id"`         // where given, taps must come from this app
-	AllowShared   bool             `yaml:"allow_shared"`   // send cards also where people of other organisations see them
+	BotToken      secret.Value `yaml:"bot_token"`
+	SigningSecret secret.List  `yaml:"signing_secret"` // one, or several while it is being replaced; not needed with AppToken
+	AppToken      secret.Value `yaml:"app_token"`      // where given, Slack is reached over Socket Mode
+	Channel       string       `yaml:"channel"`        // the id of the channel that cards go to; "": to people only
+	Locale        string       `yaml:"locale"`         // of the channel's cards; default en
+	APIURL        string       `yaml:"api_url"`        // default DefaultAPIURL
+	AppID         string       `yaml:"app_id"`         // where given, taps must come from this app
+	AllowShared   bool         `yaml:"allow_shared"`   // send cards also where people of other organisations see them
 }
 
 var (

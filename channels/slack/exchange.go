@@ -12,6 +12,7 @@ import (
 	sdk "github.com/slack-go/slack"
 
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // exchange is the HTTP side of one call. It keeps what the platform answered, and passes on to the SDK
@@ -86,14 +87,14 @@ func (x *exchange) Do(r *http.Request) (*http.Response, error) {
 
 // call makes one call with an SDK client of its own and returns what came of it. secrets must not show
 // in an error.
-func (ch *Channel) call(ctx context.Context, do func(ctx context.Context, c *sdk.Client) error, secrets ...channels.Secret) (*exchange, *channels.PushError) {
+func (ch *Channel) call(ctx context.Context, do func(ctx context.Context, c *sdk.Client) error, secrets ...secret.Value) (*exchange, *channels.PushError) {
 	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
 		return do(ctx, sdk.New(ch.token.Reveal(), sdk.OptionAPIURL(ch.base), sdk.OptionHTTPClient(x)))
 	}, secrets...)
 }
 
 // callJSON makes one call of a method that takes JSON, with arguments that go out as they are.
-func (ch *Channel) callJSON(ctx context.Context, method string, args any, secrets ...channels.Secret) (*exchange, *channels.PushError) {
+func (ch *Channel) callJSON(ctx context.Context, method string, args any, secrets ...secret.Value) (*exchange, *channels.PushError) {
 	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
 		body, err := json.Marshal(args)
 		if err != nil {
@@ -111,7 +112,7 @@ func (ch *Channel) callJSON(ctx context.Context, method string, args any, secret
 }
 
 // exchange makes the one call that do makes, and judges its answer.
-func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x *exchange) error, secrets ...channels.Secret) (*exchange, *channels.PushError) {
+func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x *exchange) error, secrets ...secret.Value) (*exchange, *channels.PushError) {
 	ctx, wire := channels.WatchWire(ctx)
 	x := &exchange{http: ch.http}
 	err := do(ctx, x)

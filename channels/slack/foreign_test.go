@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // An API that speaks Slack's methods but not all of them, such as a proxy or another chat with a
@@ -41,8 +42,8 @@ func TestWhoSeesTheChannelIsAskedOfSlackOnly(t *testing.T) {
 				}
 			}))
 			defer s.Close()
-			secret := channels.Secret(strings.Repeat("test-only-", 3))
-			ch, err := New(Config{BotToken: secret, SigningSecret: channels.Secrets{secret}, Channel: "C0APPROVALS", APIURL: s.URL})
+			own := secret.Value(strings.Repeat("test-only-", 3))
+			ch, err := New(Config{BotToken: own, SigningSecret: secret.List{own}, Channel: "C0APPROVALS", APIURL: s.URL})
 			if err != nil {
 				t.Fatal(err)
 			}

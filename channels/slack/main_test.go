@@ -5,20 +5,20 @@ import (
 
 	"go.uber.org/goleak"
 
-	"countersign/channels"
+	"countersign/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	testToken  = channels.Secret("slack-test-token-of-no-workspace")
-	testSecret = channels.Secret("slack-test-secret-of-no-workspace")
+	testToken  = secret.Value("slack-test-token-of-no-workspace")
+	testSecret = secret.Value("slack-test-secret-of-no-workspace")
 	home       = "C0APPROVALS"
 )
 
 func newChannel(t testing.TB, url string, change ...func(*Config)) *Channel {
 	t.Helper()
-	c := Config{BotToken: testToken, SigningSecret: channels.Secrets{testSecret}, Channel: home, APIURL: url}
+	c := Config{BotToken: testToken, SigningSecret: secret.List{testSecret}, Channel: home, APIURL: url}
 	for _, f := range change {
 		f(&c)
 	}

@@ -16,6 +16,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/secret"
 )
 
 // workspace is a server that answers as each test says and keeps what it was asked.
@@ -367,9 +368,9 @@ func TestReplies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := serve(t, tt.answer)
 			m := message(t, approval.KindReply)
-			m.To, m.ReplyTo = tt.to, channels.Secret(tt.replyTo)
+			m.To, m.ReplyTo = tt.to, secret.Value(tt.replyTo)
 			if strings.HasPrefix(tt.replyTo, "/") {
-				m.ReplyTo = channels.Secret(p.URL + tt.replyTo)
+				m.ReplyTo = secret.Value(p.URL + tt.replyTo)
 			}
 			_, err := newChannel(t, p.URL).Send(t.Context(), m)
 			if got := p.methods(); got != tt.methods {
@@ -391,7 +392,7 @@ func TestReplies(t *testing.T) {
 func TestResponseURLBody(t *testing.T) {
 	p := serve(t, good)
 	m := message(t, approval.KindReply)
-	m.ReplyTo = channels.Secret(p.URL + "/actions/x")
+	m.ReplyTo = secret.Value(p.URL + "/actions/x")
 	if _, err := newChannel(t, p.URL).Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +416,7 @@ func TestMayRespond(t *testing.T) {
 	local := newChannel(t, "http://127.0.0.1:9/api/")
 	for _, tt := range []struct {
 		ch   *Channel
-		url  channels.Secret
+		url  secret.Value
 		want bool
 	}{
 		{real, "https://hooks.slack.com/actions/T0/1/x", true},
@@ -493,7 +494,7 @@ func TestBadBody(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	good := Config{BotToken: testToken, SigningSecret: channels.Secrets{testSecret}, Channel: home}
+	good := Config{BotToken: testToken, SigningSecret: secret.List{testSecret}, Channel: home}
 	for _, tt := range []struct {
 		field  string // of the problem; "" for none
 		change func(*Config)
@@ -501,7 +502,7 @@ func TestConfig(t *testing.T) {
 		{"", func(*Config) {}},
 		{"", func(c *Config) { c.AppID, c.APIURL = "A0APPROVE1", "http://127.0.0.1:9/api" }},
 		{"bot_token", func(c *Config) { c.BotToken = "" }},
-		{"signing_secret", func(c *Config) { c.SigningSecret = channels.Secrets{"short"} }},
+		{"signing_secret", func(c *Config) { c.SigningSecret = secret.List{"short"} }},
 		{"", func(c *Config) { c.Channel = "" }},
 		{"", func(c *Config) { c.AppToken, c.SigningSecret = "xapp-1-A0APPROVE1-not-real", nil }},
 		{"app_token", func(c *Config) { c.AppToken = "xoxb-not-an-app-level-token" }},

@@ -15,6 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // Name is what notifications call this channel.
@@ -22,7 +23,7 @@ const Name = "slack"
 
 // Channel sends to Slack. It is safe for concurrent use.
 type Channel struct {
-	token       channels.Secret
+	token       secret.Value
 	base        string
 	home        string // the channel that cards go to
 	allowShared bool
@@ -293,7 +294,7 @@ func (x *exchange) receipt(r receipt) (channels.Receipt, *channels.PushError) {
 
 // respond answers over a response_url, so that only the tapper sees it. spent says that the address is
 // used up, expired or refused, and will not take the answer later either.
-func (ch *Channel) respond(ctx context.Context, to channels.Secret, b body) (r channels.Receipt, spent bool, e *channels.PushError) {
+func (ch *Channel) respond(ctx context.Context, to secret.Value, b body) (r channels.Receipt, spent bool, e *channels.PushError) {
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
 		_, _, err := c.PostMessageContext(ctx, "", sdk.MsgOptionResponseURL(to.Reveal(), sdk.ResponseTypeEphemeral),
 			sdk.MsgOptionText(b.Text, false), sdk.MsgOptionBlocks(b.rawBlocks()...))
@@ -312,7 +313,7 @@ var responseHosts = map[string]bool{"hooks.slack.com": true, "hooks.slack-gov.co
 
 // mayRespond reports whether a response_url, which comes from outside, may be called: it must be
 // Slack's own, or be where api_url is.
-func (ch *Channel) mayRespond(to channels.Secret) bool {
+func (ch *Channel) mayRespond(to secret.Value) bool {
 	u, err := url.Parse(to.Reveal())
 	if err != nil || u.User != nil || u.Opaque != "" {
 		return false

@@ -13,6 +13,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // The limits of views, and how much they show: a dialog the beginning of what is on the card, the Home
@@ -40,10 +41,10 @@ const (
 // Meta is what a dialog carries from the tap that opened it to its submission: Slack brings it back
 // unchanged, and shows it to nobody.
 type Meta struct {
-	ID          string          // of the request or batch that the button named
-	Channel     string          // of the message with the button; "" on the Home tab
-	TS          string          // of that message
-	ResponseURL channels.Secret // where the tapper is answered; "" where it did not fit
+	ID          string       // of the request or batch that the button named
+	Channel     string       // of the message with the button; "" on the Home tab
+	TS          string       // of that message
+	ResponseURL secret.Value // where the tapper is answered; "" where it did not fit
 }
 
 // metadata is a Meta on its way.
@@ -234,7 +235,7 @@ func ParseSubmission(view json.RawMessage) (Submission, error) {
 		m.Channel != "" && !channelID.MatchString(m.Channel), m.TS != "" && !messageTS.MatchString(m.TS):
 		return Submission{}, ErrSubmission
 	}
-	s := Submission{Intent: b.Intent, Meta: Meta{b.ID, m.Channel, m.TS, channels.Secret(m.ResponseURL)}}
+	s := Submission{Intent: b.Intent, Meta: Meta{b.ID, m.Channel, m.TS, secret.Value(m.ResponseURL)}}
 	if typed.Value != nil {
 		s.Reason = *typed.Value
 	}

@@ -17,6 +17,7 @@ import (
 	"countersign/channels"
 	"countersign/channels/channelstest"
 	"countersign/locale"
+	"countersign/secret"
 )
 
 var (
@@ -301,7 +302,7 @@ func TestMeta(t *testing.T) {
 		kept   bool
 	}{{40, true}, {2800, true}, {3000, false}, {60_000, false}} {
 		m := meta(channelstest.ID(1))
-		m.ResponseURL = channels.Secret("https://hooks.slack.com/" + strings.Repeat("a", tt.length))
+		m.ResponseURL = secret.Value("https://hooks.slack.com/" + strings.Repeat("a", tt.length))
 		v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), approval.IntentDeny, m)
 		if err != nil {
 			t.Fatal(err)

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"countersign/channels"
+	"countersign/secret"
 )
 
 // Config is the channels.webhook section of the configuration. Where a person is reached is said with
 // the person.
 type Config struct {
-	SigningSecret channels.Secrets `yaml:"signing_secret"` // one, or several while it is being replaced: the newest first
-	Notify        []string         `yaml:"notify"`         // names of people
+	SigningSecret secret.List `yaml:"signing_secret"` // one, or several while it is being replaced: the newest first
+	Notify        []string    `yaml:"notify"`         // names of people
 }
 
 // The sizes that Standard Webhooks has for a secret, in bytes.
@@ -48,7 +49,7 @@ func (c Config) Validate() error {
 }
 
 // size is how many bytes a secret is of, 0 for what is not base64.
-func size(s channels.Secret) int {
+func size(s secret.Value) int {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), secretPrefix))
 	if err != nil {
 		return 0

@@ -7,28 +7,29 @@ import (
 	"testing"
 
 	"countersign/channels"
+	"countersign/secret"
 )
 
 func TestConfig(t *testing.T) {
-	of := func(n int) channels.Secrets {
-		return channels.Secrets{channels.Secret("whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("t", n))))}
+	of := func(n int) secret.List {
+		return secret.List{secret.Value("whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("t", n))))}
 	}
 	for _, tt := range []struct {
 		name   string
 		config Config
 		fields []string // of the problems
 	}{
-		{"one secret", Config{SigningSecret: channels.Secrets{testSecret}, Notify: []string{"hana", "ken"}}, nil},
-		{"two secrets", Config{SigningSecret: channels.Secrets{testSecret, oldSecret}}, nil},
+		{"one secret", Config{SigningSecret: secret.List{testSecret}, Notify: []string{"hana", "ken"}}, nil},
+		{"two secrets", Config{SigningSecret: secret.List{testSecret, oldSecret}}, nil},
 		{"24 bytes", Config{SigningSecret: of(24)}, nil},
 		{"64 bytes", Config{SigningSecret: of(64)}, nil},
 		{"none", Config{}, []string{"signing_secret"}},
-		{"an empty one", Config{SigningSecret: channels.Secrets{testSecret, ""}}, []string{"signing_secret"}},
+		{"an empty one", Config{SigningSecret: secret.List{testSecret, ""}}, []string{"signing_secret"}},
 		{"a short one", Config{SigningSecret: of(23)}, []string{"signing_secret"}},
 		{"a long one", Config{SigningSecret: of(65)}, []string{"signing_secret"}},
-		{"no base64", Config{SigningSecret: channels.Secrets{"whsec_this-is-no-base64-but-words-that-somebody-typed"}}, []string{"signing_secret"}},
-		{"the old one is bad", Config{SigningSecret: channels.Secrets{testSecret, "long enough, and no base64"}}, []string{"signing_secret"}},
-		{"a name twice", Config{SigningSecret: channels.Secrets{testSecret}, Notify: []string{"hana", "hana"}}, []string{"notify"}},
+		{"no base64", Config{SigningSecret: secret.List{"whsec_this-is-no-base64-but-words-that-somebody-typed"}}, []string{"signing_secret"}},
+		{"the old one is bad", Config{SigningSecret: secret.List{testSecret, "long enough, and no base64"}}, []string{"signing_secret"}},
+		{"a name twice", Config{SigningSecret: secret.List{testSecret}, Notify: []string{"hana", "hana"}}, []string{"notify"}},
 	} {
 		err := tt.config.Validate()
 		var fields []string

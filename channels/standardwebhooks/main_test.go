@@ -5,21 +5,21 @@ import (
 
 	"go.uber.org/goleak"
 
-	"countersign/channels"
+	"countersign/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Secrets in the form of Standard Webhooks: these say so themselves, in base64.
 const (
-	testSecret = channels.Secret("whsec_dGVzdC1vbmx5LXNpZ25pbmctc2VjcmV0LW5vLTE=")
-	oldSecret  = channels.Secret("dGVzdC1vbmx5LXNpZ25pbmctc2VjcmV0LW5vLTI=")
+	testSecret = secret.Value("whsec_dGVzdC1vbmx5LXNpZ25pbmctc2VjcmV0LW5vLTE=")
+	oldSecret  = secret.Value("dGVzdC1vbmx5LXNpZ25pbmctc2VjcmV0LW5vLTI=")
 )
 
-func newChannel(t testing.TB, secrets ...channels.Secret) *Channel {
+func newChannel(t testing.TB, secrets ...secret.Value) *Channel {
 	t.Helper()
 	if len(secrets) == 0 {
-		secrets = []channels.Secret{testSecret}
+		secrets = []secret.Value{testSecret}
 	}
 	ch, err := New(Config{SigningSecret: secrets})
 	if err != nil {

@@ -1,0 +1,51 @@
+// Package secret keeps what must not be shown out of everything that is printed.
+//
+// A [Value] is a string to those who ask with Reveal, and "<secret>" to fmt, encoding/json, YAML and log/slog. A
+// struct that holds secrets in exported fields of these types can be printed and logged whole.
+package secret
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Value is a string that does not print: not with fmt, in JSON, in YAML or in a log.
+type Value string
+
+// Hidden is what is shown in place of a secret.
+const Hidden = "<secret>"
+
+// Reveal returns what the secret hides.
+func (s Value) Reveal() string { return string(s) }
+
+// String hides the secret.
+func (s Value) String() string { return Hidden }
+
+// Format hides the secret from every verb of fmt; %d and the like would print it otherwise.
+func (s Value) Format(f fmt.State, _ rune) { io.WriteString(f, Hidden) }
+
+// MarshalJSON hides the secret.
+func (s Value) MarshalJSON() ([]byte, error) { return []byte(`"` + Hidden + `"`), nil }
+
+// MarshalText is for YAML too.
+func (s Value) MarshalText() ([]byte, error) { return []byte(Hidden), nil }
+
+// MarshalYAML hides the secret.
+func (s Value) MarshalYAML() (any, error) { return Hidden, nil }
+
+// LogValue hides the secret.
+func (s Value) LogValue() slog.Value { return slog.StringValue(Hidden) }
+
+// List are the secrets that hold at the same time, the newest first: while one is being replaced
+// there are two.
+type List []Value
+
+// Reveal returns what the secrets hide.
+func (s List) Reveal() []string {
+	out := make([]string, len(s))
+	for i, one := range s {
+		out[i] = one.Reveal()
+	}
+	return out
+}
