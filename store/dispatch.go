@@ -6,26 +6,14 @@ import (
 	"time"
 
 	"countersign/approval"
-)
-
-var (
-	report = define(`UPDATE approval_requests SET outcome = $1
-  WHERE id = $2 AND dispatched_at IS NOT NULL AND (outcome IS NULL OR outcome = 'unknown' AND $1 <> 'unknown')`)
-	setInputs      = define(`UPDATE approval_requests SET inputs = $1 WHERE id = $2`)
-	selectUnderWay = define(`SELECT ` + headColumns + `, dispatched_at FROM approval_requests
-  WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`)
-	selectDispatched = define(`SELECT dispatched_at, outcome FROM approval_requests WHERE id = $1`)
-	selectTasks      = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`)
-	selectTasksOf    = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`)
-	liveAgents       = define(`SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive)
-	selectLiveOf     = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE agent = $1 AND ` + isLive)
+	"countersign/store/sqlite3"
 )
 
 func (t *tx) Report(id string, ran approval.RunResult) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	return t.changed(t.c.stmt(report).str(string(ran)).str(id))
+	return t.changed(t.c.Stmt(report).BindText(string(ran)).BindText(id))
 }
 
 func (t *tx) SetInputs(id string, inputs []approval.Input) error {
@@ -36,7 +24,7 @@ func (t *tx) SetInputs(id string, inputs []approval.Input) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.changed(t.c.stmt(setInputs).opt(string(b)).str(id))
+	_, err = t.changed(t.c.Stmt(setInputs).BindOptText(string(b)).BindText(id))
 	return err
 }
 
@@ -44,9 +32,9 @@ func (t *tx) UnderWay(limit int) ([]approval.Head, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.stmt(selectUnderWay), limit, func(s *stmt) approval.Head {
+	return all(t, t.c.Stmt(selectUnderWay), limit, func(s *sqlite3.Stmt) approval.Head {
 		h := scanHead(s)
-		h.DispatchedAt = s.getTime() // out of the index
+		h.DispatchedAt = s.ColumnTime() // out of the index
 		return h
 	})
 }
@@ -55,9 +43,9 @@ func (t *tx) Dispatched(id string) (at time.Time, ran approval.RunResult, err er
 	if err := t.ready(); err != nil {
 		return at, ran, err
 	}
-	ran, err = one(t, t.c.stmt(selectDispatched).str(id), func(s *stmt) approval.RunResult {
-		at = s.getTime()
-		return approval.RunResult(s.getString())
+	ran, err = one(t, t.c.Stmt(selectDispatched).BindText(id), func(s *sqlite3.Stmt) approval.RunResult {
+		at = s.ColumnTime()
+		return approval.RunResult(s.ColumnText())
 	})
 	return at, ran, err
 }
@@ -66,9 +54,9 @@ func (t *tx) Tasks(agent string) ([]approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	s := t.c.stmt(selectTasks)
+	s := t.c.Stmt(selectTasks)
 	if agent != "" {
-		s = t.c.stmt(selectTasksOf).str(agent)
+		s = t.c.Stmt(selectTasksOf).BindText(agent)
 	}
 	rs, err := all(t, s, 0, scanRequest)
 	slices.SortFunc(rs, func(a, b approval.Request) int { return cmp.Compare(a.ID, b.ID) })
@@ -79,29 +67,22 @@ func (t *tx) LiveAgents() ([]string, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.stmt(liveAgents), 0, (*stmt).getString)
+	return all(t, t.c.Stmt(liveAgents), 0, (*sqlite3.Stmt).ColumnText)
 }
 
 func (t *tx) LiveOf(agent string, limit int) ([]approval.Head, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.stmt(selectLiveOf).str(agent), limit, scanHead)
+	return all(t, t.c.Stmt(selectLiveOf).BindText(agent), limit, scanHead)
 }
-
-var (
-	selectPin = define(`SELECT agent, server, tool_name, digest, seen_at, accepted_by FROM tool_pins
-  WHERE agent = $1 AND server = $2 AND tool_name = $3`)
-	putPin = define(`INSERT INTO tool_pins (agent, server, tool_name, digest, seen_at, accepted_by) VALUES ($1, $2, $3, $4, $5, $6)
-  ON CONFLICT (agent, server, tool_name) DO UPDATE SET digest = excluded.digest, seen_at = excluded.seen_at, accepted_by = excluded.accepted_by`)
-)
 
 func (t *tx) Pin(agent, server, tool string) (approval.ToolPin, error) {
 	if err := t.ready(); err != nil {
 		return approval.ToolPin{}, err
 	}
-	return one(t, t.c.stmt(selectPin).str(agent).str(server).str(tool), func(s *stmt) (p approval.ToolPin) {
-		p.Agent, p.Server, p.Tool, p.Digest, p.SeenAt, p.AcceptedBy = s.getString(), s.getString(), s.getString(), s.getString(), s.getTime(), s.getString()
+	return one(t, t.c.Stmt(selectPin).BindText(agent).BindText(server).BindText(tool), func(s *sqlite3.Stmt) (p approval.ToolPin) {
+		p.Agent, p.Server, p.Tool, p.Digest, p.SeenAt, p.AcceptedBy = s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnTime(), s.ColumnText()
 		return p
 	})
 }
@@ -110,6 +91,6 @@ func (t *tx) PutPin(p approval.ToolPin) error {
 	if err := t.write(); err != nil {
 		return err
 	}
-	_, err := t.changed(t.c.stmt(putPin).str(p.Agent).str(p.Server).str(p.Tool).str(p.Digest).time(p.SeenAt).opt(p.AcceptedBy))
+	_, err := t.changed(t.c.Stmt(putPin).BindText(p.Agent).BindText(p.Server).BindText(p.Tool).BindText(p.Digest).BindTime(p.SeenAt).BindOptText(p.AcceptedBy))
 	return err
 }

@@ -6,42 +6,40 @@ import (
 	"fmt"
 	"io/fs"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"countersign/approval"
+	"countersign/store/sqlite3"
 )
 
 // remedies says, by primary result code, what an operator can do about a store that does not work.
-var remedies = map[int]string{
-	sqlite3.SQLITE_BUSY:     "The store is locked by another process; end that process or wait for it, then try again.",
-	sqlite3.SQLITE_LOCKED:   "The store is locked by another process; end that process or wait for it, then try again.",
-	sqlite3.SQLITE_PROTOCOL: "The store is locked by another process; end that process or wait for it, then try again.",
-	sqlite3.SQLITE_FULL:     "The disk of the store is full; free some space, then try again.",
-	sqlite3.SQLITE_READONLY: "The store cannot be written; give the program write access to the database file and its folder.",
-	sqlite3.SQLITE_PERM:     "The store cannot be opened; give the program read and write access to the database file and its folder.",
-	sqlite3.SQLITE_AUTH:     "The store cannot be opened; give the program read and write access to the database file and its folder.",
-	sqlite3.SQLITE_CANTOPEN: "The store cannot be opened; see that its folder exists and that the program may read and write there.",
-	sqlite3.SQLITE_IOERR:    "The disk of the store does not work as it should; look at the system's log, then try again.",
-	sqlite3.SQLITE_NOMEM:    "The store has not enough memory; free some, then try again.",
-	sqlite3.SQLITE_NOTADB:   "The store's file is not a database; name another file, or restore it from a backup.",
-	sqlite3.SQLITE_CORRUPT:  "The store's database is damaged; stop the program and restore the file from a backup.",
+var remedies = map[sqlite3.Code]string{
+	sqlite3.CodeBusy:     "The store is locked by another process; end that process or wait for it, then try again.",
+	sqlite3.CodeLocked:   "The store is locked by another process; end that process or wait for it, then try again.",
+	sqlite3.CodeProtocol: "The store is locked by another process; end that process or wait for it, then try again.",
+	sqlite3.CodeFull:     "The disk of the store is full; free some space, then try again.",
+	sqlite3.CodeReadOnly: "The store cannot be written; give the program write access to the database file and its folder.",
+	sqlite3.CodePerm:     "The store cannot be opened; give the program read and write access to the database file and its folder.",
+	sqlite3.CodeAuth:     "The store cannot be opened; give the program read and write access to the database file and its folder.",
+	sqlite3.CodeCantOpen: "The store cannot be opened; see that its folder exists and that the program may read and write there.",
+	sqlite3.CodeIOErr:    "The disk of the store does not work as it should; look at the system's log, then try again.",
+	sqlite3.CodeNoMem:    "The store has not enough memory; free some, then try again.",
+	sqlite3.CodeNotADB:   "The store's file is not a database; name another file, or restore it from a backup.",
+	sqlite3.CodeCorrupt:  "The store's database is damaged; stop the program and restore the file from a backup.",
 }
 
 // fault turns an error of the library into one of ours, and passes every other on as it is. Whatever
 // hinders all work is [approval.CodeStoreUnavailable].
 func fault(err error) error {
-	e, ok := errors.AsType[*sqliteError](err)
+	e, ok := errors.AsType[*sqlite3.Error](err)
 	if !ok {
 		return err
 	}
-	if text, ok := remedies[e.primary()]; ok {
+	if text, ok := remedies[e.Code.Primary()]; ok {
 		return &approval.Error{Code: approval.CodeStoreUnavailable, Message: text, Err: err}
 	}
 	switch {
-	case e.code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+	case e.Code == sqlite3.CodeForeignKey:
 		return approval.ErrNotFound
-	case e.primary() == sqlite3.SQLITE_INTERRUPT:
+	case e.Code.Primary() == sqlite3.CodeInterrupt:
 		return unavailable("The request was given up while the store was read.", err)
 	}
 	return fmt.Errorf("store: %w", err)
@@ -49,18 +47,18 @@ func fault(err error) error {
 
 // broken reports whether err means that the connection, or what is under it, cannot be trusted any more.
 func broken(err error) bool {
-	e, ok := errors.AsType[*sqliteError](err)
+	e, ok := errors.AsType[*sqlite3.Error](err)
 	if !ok {
 		return false
 	}
-	_, ok = remedies[e.primary()]
+	_, ok = remedies[e.Code.Primary()]
 	return ok
 }
 
 // busy reports whether another process holds the lock: nothing is wrong with the connection.
 func busy(err error) bool {
-	e, ok := errors.AsType[*sqliteError](err)
-	return ok && e.primary() == sqlite3.SQLITE_BUSY
+	e, ok := errors.AsType[*sqlite3.Error](err)
+	return ok && e.Code.Primary() == sqlite3.CodeBusy
 }
 
 func unavailable(message string, err error) *approval.Error {
@@ -74,14 +72,6 @@ func gaveUp(ctx context.Context) error {
 
 func closed() error {
 	return unavailable("The store is closed.", approval.ErrClosed)
-}
-
-// driverFault is fault for what comes through database/sql.
-func driverFault(err error) error {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return fault(fmt.Errorf("%w: %w", err, &sqliteError{code: e.Code(), msg: "from the driver"}))
-	}
-	return err
 }
 
 // openFault turns what the file system says into an error that names the path, which is for the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/store/sqlite3"
 )
 
 // refused checks that a store cannot be opened and that the error says so in these words.
@@ -190,7 +191,7 @@ func TestLockedByAnother(t *testing.T) {
 		}
 	}
 	view(t, d, func(tx approval.Tx) error { _, err := tx.Requests(approval.RequestQuery{}); return err })
-	if err := other.exec("ROLLBACK"); err != nil {
+	if err := other.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	update(t, d, func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) })
@@ -203,21 +204,21 @@ func TestLockedByAnotherForTooLong(t *testing.T) {
 	if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "locked by another process") {
 		t.Errorf("got %v", err)
 	}
-	if err := other.exec("ROLLBACK"); err != nil {
+	if err := other.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	update(t, d, func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) })
 }
 
 // hold locks the database as another process would.
-func hold(t *testing.T, path string) *conn {
+func hold(t *testing.T, path string) *sqlite3.Conn {
 	t.Helper()
-	c, err := openConn(path, time.Minute)
+	c, err := sqlite3.Open(path, sqlite3.Options{BusyTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.close() })
-	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
+	t.Cleanup(func() { c.Close() })
+	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -262,7 +263,7 @@ func TestTransactionLostInAGroup(t *testing.T) {
 }
 
 // rollbackForTest does what SQLite does by itself when it must.
-func (t *tx) rollbackForTest() error { return t.c.exec("ROLLBACK") }
+func (t *tx) rollbackForTest() error { return t.c.Exec("ROLLBACK") }
 
 func TestDiskFull(t *testing.T) {
 	d := open(t, Options{pragmas: []string{"max_page_count = 200"}})

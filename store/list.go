@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/store/sqlite3"
 )
 
 // list puts a SELECT together out of the conditions that a query has set. Values are parameters, so
@@ -50,16 +51,16 @@ func (l *list) equal(column, value string) {
 	}
 }
 
-func (l *list) bind(c *conn) *stmt {
-	s := c.text(l.sql.String())
+func (l *list) bind(c *sqlite3.Conn) *sqlite3.Stmt {
+	s := c.Cached(l.sql.String())
 	for _, a := range l.args {
 		switch v := a.(type) {
 		case string:
-			s.str(v)
+			s.BindText(v)
 		case int64:
-			s.int(v)
+			s.BindInt(v)
 		case time.Time:
-			s.time(v)
+			s.BindTime(v)
 		}
 	}
 	return s
@@ -155,8 +156,6 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 	return some(t, l.bind(t.c), q.Limit, q.Bytes, scan)
 }
 
-var eventTime = define(`SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`)
-
 func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
@@ -230,7 +229,7 @@ func (t *tx) firstAt(at time.Time) (int64, error) {
 	lo, hi := oldest, newest+1 // the answer lies in [lo, hi]
 	for lo < hi {
 		mid := lo + (hi-lo)/2
-		r, err := one(t, t.c.stmt(eventTime).int(mid), func(s *stmt) row { return row{s.getInt(), s.getTime()} })
+		r, err := one(t, t.c.Stmt(eventTime).BindInt(mid), func(s *sqlite3.Stmt) row { return row{s.ColumnInt(), s.ColumnTime()} })
 		if err != nil {
 			return 0, err
 		}

@@ -39,6 +39,7 @@ import (
 
 	"countersign/approval"
 	"countersign/schema"
+	"countersign/store/sqlite3"
 )
 
 // Options say which store to open and how. Path is required.
@@ -78,7 +79,7 @@ type DB struct {
 
 	lock    *os.File
 	writer  *writer
-	readers chan *conn // nil: a connection that is yet to be opened
+	readers chan *sqlite3.Conn // nil: a connection that is yet to be opened
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -137,7 +138,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 		return nil, d.named(err)
 	}
 	d.writer = w
-	d.readers = make(chan *conn, o.Readers)
+	d.readers = make(chan *sqlite3.Conn, o.Readers)
 	for range o.Readers {
 		d.readers <- nil
 	}
@@ -193,7 +194,7 @@ func (d *DB) migrate(ctx context.Context) error {
 	if errors.Is(err, schema.ErrForeign) {
 		return unavailable(fmt.Sprintf("The store %s is a database of another program; name another file.", d.path), err)
 	}
-	return d.named(driverFault(err))
+	return d.named(fault(sqlite3.FromDriver(err)))
 }
 
 // named adds the path to an error of Open, which is for the operator who starts the program.
@@ -220,7 +221,7 @@ func (d *DB) Answers(ctx context.Context) error { return d.writer.answers(ctx) }
 // View runs fn on the state of one moment, which is that of fn's first read or its first look at the
 // time. When ctx ends, its reads fail. NewID returns "" in fn.
 func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error) {
-	var c *conn
+	var c *sqlite3.Conn
 	select {
 	case <-d.closing:
 		return closed()
@@ -246,13 +247,13 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 	t := &tx{db: d, c: c, ctx: ctx}
 	defer func() {
 		t.over = true
-		if c.inTransaction() {
-			if _, endErr := c.stmt(rollback).exec(); endErr != nil && t.broken == nil {
+		if c.InTransaction() {
+			if _, endErr := c.Stmt(rollback).Exec(); endErr != nil && t.broken == nil {
 				t.broken = fault(endErr)
 			}
 		}
 		if t.broken != nil {
-			if closeErr := c.close(); closeErr != nil {
+			if closeErr := c.Close(); closeErr != nil {
 				d.log.Warn("closing a broken connection", "error", closeErr)
 			}
 			c = nil
@@ -262,7 +263,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 		idle := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
 			defer close(idle)
-			c.interrupt()
+			c.Interrupt()
 		})
 		defer func() { // an interrupt that comes late must not hit what follows
 			if !stop() {
@@ -270,7 +271,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 			}
 		}()
 	}
-	if _, err := c.stmt(beginRead).exec(); err != nil {
+	if _, err := c.Stmt(beginRead).Exec(); err != nil {
 		t.fail(err)
 		return fault(err)
 	}
@@ -281,22 +282,16 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 	return err
 }
 
-var (
-	beginRead  = define(`BEGIN`)
-	beginWrite = define(`BEGIN IMMEDIATE`)
-	commit     = define(`COMMIT`)
-	rollback   = define(`ROLLBACK`)
-	savepoint  = define(`SAVEPOINT fn`)
-	rollbackTo = define(`ROLLBACK TO fn`)
-	release    = define(`RELEASE fn`)
-)
-
-func (d *DB) openReader() (*conn, error) {
-	return openConn(d.path, d.busy, "query_only = ON", "mmap_size = 1073741824", "cache_size = -2048")
+func (d *DB) connect(pragmas ...string) (*sqlite3.Conn, error) {
+	return sqlite3.Open(d.path, sqlite3.Options{BusyTimeout: d.busy, Pragmas: pragmas, Queries: queries})
 }
 
-func (d *DB) openWriter() (*conn, error) {
-	return openConn(d.path, d.busy, append([]string{
+func (d *DB) openReader() (*sqlite3.Conn, error) {
+	return d.connect("query_only = ON", "mmap_size = 1073741824", "cache_size = -2048")
+}
+
+func (d *DB) openWriter() (*sqlite3.Conn, error) {
+	return d.connect(append([]string{
 		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
 		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
 		"cache_size = -8192",
@@ -311,13 +306,13 @@ func (d *DB) Close() error {
 		d.writer.stop()
 		errs := []error{}
 		for range cap(d.readers) {
-			errs = append(errs, (<-d.readers).close())
+			errs = append(errs, (<-d.readers).Close())
 		}
 		if d.clock.state().ahead > 0 { // the next start counts on from here
 			errs = append(errs, d.writer.saveState())
 		}
 		// The last connection to go moves the log into the database.
-		errs = append(errs, d.writer.c.close(), d.lock.Close())
+		errs = append(errs, d.writer.c.Close(), d.lock.Close())
 		d.closeErr = errors.Join(errs...)
 	})
 	return d.closeErr

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/store/sqlite3"
 	"countersign/store/storetest"
 )
 
@@ -126,12 +127,12 @@ func checkWhole(t *testing.T, d *DB) map[string]bool {
 		return nil
 	})
 	update(t, d, func(x approval.Tx) error {
-		s := x.(*tx).c.prepare("PRAGMA integrity_check")
-		defer s.finalize()
-		if !s.next() {
-			return s.err
+		s := x.(*tx).c.Prepare("PRAGMA integrity_check")
+		defer s.Finalize()
+		if !s.Step() {
+			return s.Err()
 		}
-		if got := s.getString(); got != "ok" {
+		if got := s.ColumnText(); got != "ok" {
 			t.Errorf("integrity_check: %s", got)
 		}
 		return nil
@@ -463,7 +464,7 @@ func TestViewIsGivenUp(t *testing.T) {
 	defer cancel()
 	err := d.View(ctx, func(x approval.Tx) error {
 		v := x.(*tx)
-		return v.fail(v.c.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`))
+		return v.fail(v.c.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`))
 	})
 	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("an endless read: %v", err)
@@ -486,18 +487,18 @@ func TestViewIsGivenUp(t *testing.T) {
 func TestQueriesNumberTheirParameters(t *testing.T) {
 	d := open(t, Options{})
 	update(t, d, func(x approval.Tx) error {
-		for _, q := range queries {
-			s := x.(*tx).c.prepare(q.sql)
-			if s.err != nil {
-				t.Error(s.err)
+		for _, sql := range queries {
+			s := x.(*tx).c.Prepare(sql)
+			if s.Err() != nil {
+				t.Error(s.Err())
 				continue
 			}
-			for i, name := range s.params() {
+			for i, name := range s.Parameters() {
 				if name != fmt.Sprintf("$%d", i+1) {
-					t.Errorf("parameter %d is %s, in %s", i+1, name, q.sql)
+					t.Errorf("parameter %d is %s, in %s", i+1, name, sql)
 				}
 			}
-			s.finalize()
+			s.Finalize()
 		}
 		return nil
 	})
@@ -509,13 +510,13 @@ func TestIndexesOnHashes(t *testing.T) {
 	d := open(t, Options{})
 	var with []string
 	update(t, d, func(x approval.Tx) error {
-		s := x.(*tx).c.prepare(`SELECT DISTINCT m.name || '.' || i.name, i.origin FROM sqlite_schema m, pragma_index_list(m.name) i, pragma_index_xinfo(i.name) c
+		s := x.(*tx).c.Prepare(`SELECT DISTINCT m.name || '.' || i.name, i.origin FROM sqlite_schema m, pragma_index_list(m.name) i, pragma_index_xinfo(i.name) c
   WHERE m.type = 'table' AND c.name = 'args_hash' AND c.key`)
-		defer s.finalize()
-		for s.next() {
-			with = append(with, s.getString()+" "+s.getString())
+		defer s.Finalize()
+		for s.Step() {
+			with = append(with, s.ColumnText()+" "+s.ColumnText())
 		}
-		return s.err
+		return s.Err()
 	})
 	want := []string{"approval_requests.approval_requests_live c", "recent_endings.sqlite_autoindex_recent_endings_1 pk"}
 	if !reflect.DeepEqual(with, want) {
@@ -526,29 +527,29 @@ func TestIndexesOnHashes(t *testing.T) {
 // What is read often finds its rows by an index, and in the order it needs.
 func TestPlans(t *testing.T) {
 	d := open(t, Options{})
-	plan := func(c *conn, sql string) string {
-		s := c.prepare("EXPLAIN QUERY PLAN " + sql)
-		defer s.finalize()
+	plan := func(c *sqlite3.Conn, sql string) string {
+		s := c.Prepare("EXPLAIN QUERY PLAN " + sql)
+		defer s.Finalize()
 		var steps []string
-		for s.next() {
-			s.getInt()
-			s.getInt()
-			s.getInt()
-			steps = append(steps, s.getString())
+		for s.Step() {
+			s.ColumnInt()
+			s.ColumnInt()
+			s.ColumnInt()
+			steps = append(steps, s.ColumnText())
 		}
-		if s.err != nil {
-			t.Error(s.err)
+		if s.Err() != nil {
+			t.Error(s.Err())
 		}
 		return strings.Join(steps, "; ")
 	}
 	view(t, d, func(x approval.Tx) error {
 		v := x.(*tx)
-		sorted := map[*query]bool{selectBatch: true, selectBatchHeads: true, selectSendable: true} // a few rows, by id
-		for _, q := range queries {
-			p := plan(v.c, q.sql)
+		sorted := map[sqlite3.Query]bool{selectBatch: true, selectBatchHeads: true, selectSendable: true} // a few rows, by id
+		for i, sql := range queries {
+			p := plan(v.c, sql)
 			if strings.Contains(p, "SCAN") && !strings.Contains(p, "USING") && !strings.Contains(p, "store_state") && !strings.Contains(p, "CONSTANT ROW") ||
-				strings.Contains(p, "TEMP B-TREE") && !sorted[q] {
-				t.Errorf("%s\nfor %s", p, q.sql)
+				strings.Contains(p, "TEMP B-TREE") && !sorted[sqlite3.Query(i)] {
+				t.Errorf("%s\nfor %s", p, sql)
 			}
 		}
 		// Those that are put together at run time.
@@ -587,7 +588,7 @@ func TestPlans(t *testing.T) {
 				return err
 			}
 		}
-		for sql := range v.c.named {
+		for _, sql := range v.c.Texts() {
 			p := plan(v.c, sql)
 			t.Logf("%s\n\tfor …%s", p, sql[strings.Index(sql, "FROM"):])
 			if strings.HasPrefix(p, "SCAN") && !strings.Contains(p, "sqlite_autoindex") && !strings.Contains(p, "_expires") {

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/store/sqlite3"
 )
 
 // tx is one run of one function: in the writer's transaction, or in a View.
 type tx struct {
 	db     *DB
-	c      *conn
+	c      *sqlite3.Conn
 	w      *writer         // nil in a View
 	ctx    context.Context // of a View, nil in the writer
 	at     time.Time
@@ -64,7 +65,7 @@ func (t *tx) write() error {
 	case t.broken != nil:
 		return t.broken
 	case !t.wrote && t.guard:
-		if _, err := t.c.stmt(savepoint).exec(); err != nil {
+		if _, err := t.c.Stmt(savepoint).Exec(); err != nil {
 			return t.fail(err)
 		}
 	}
@@ -73,8 +74,8 @@ func (t *tx) write() error {
 }
 
 // changed is the end of a statement that writes.
-func (t *tx) changed(s *stmt) (bool, error) {
-	n, err := s.exec()
+func (t *tx) changed(s *sqlite3.Stmt) (bool, error) {
+	n, err := s.Exec()
 	if err != nil {
 		return false, t.fail(err)
 	}
@@ -84,15 +85,13 @@ func (t *tx) changed(s *stmt) (bool, error) {
 	return n > 0, nil
 }
 
-var pin = define(`SELECT one FROM store_state`)
-
 // Now settles the moment of a View before it looks at the clock: what the View reads is not of later.
 func (t *tx) Now() time.Time {
 	if t.at.IsZero() {
 		if !t.pinned && t.ready() == nil {
-			s := t.c.stmt(pin)
-			s.next()
-			_, err := s.done()
+			s := t.c.Stmt(pin)
+			s.Step()
+			_, err := s.Finish()
 			_ = t.fail(err) // makes the function fail when it returns
 		}
 		t.at = t.db.Now()
@@ -126,11 +125,6 @@ const headColumns = `id, agent, scope, server, tool_name, args_hash, status, ris
 
 const isLive = `(status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL)`
 
-var insertRequest = define(`INSERT INTO approval_requests (` + requestColumns + `)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)
-  ON CONFLICT (agent, scope, server, tool_name, args_hash)
-    WHERE status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL DO NOTHING`)
-
 func (t *tx) InsertRequest(r approval.Request) error {
 	if err := t.write(); err != nil {
 		return err
@@ -143,19 +137,15 @@ func (t *tx) InsertRequest(r approval.Request) error {
 	if err != nil {
 		return err
 	}
-	s := t.c.stmt(insertRequest)
-	s.str(r.ID).str(r.Agent).str(r.Scope).str(r.Server).str(r.Tool).str(r.ArgsHash).str(string(r.Status)).str(string(r.Risk))
-	s.time(r.RequestedAt).time(r.ExpiresAt)
-	s.time(r.ResolvedAt).opt(r.ResolvedBy).opt(string(r.ResolvedVia))
-	if r.ResolvedSeq == 0 {
-		s.null()
-	} else {
-		s.int(r.ResolvedSeq)
-	}
-	s.time(r.UseBy).time(r.ConsumedAt).time(r.LapsedAt).time(r.AckedAt)
-	s.opt(r.TurnID).opt(r.SessionID).opt(r.BatchID).opt(r.Rule).str(r.ReasonCode).bool(r.RequireReason).json(ignored).json(previous)
-	s.str(r.HumanMessage).opt(r.ResolveReason).bytes(r.Args).opt(r.Rationale).opt(r.Preview)
-	s.opt(r.ToolDigest).bool(r.Task).time(r.DispatchedAt).opt(string(r.RunResult)).bool(r.ToolSeen)
+	s := t.c.Stmt(insertRequest)
+	s.BindText(r.ID).BindText(r.Agent).BindText(r.Scope).BindText(r.Server).BindText(r.Tool).BindText(r.ArgsHash).BindText(string(r.Status)).BindText(string(r.Risk))
+	s.BindTime(r.RequestedAt).BindTime(r.ExpiresAt)
+	s.BindTime(r.ResolvedAt).BindOptText(r.ResolvedBy).BindOptText(string(r.ResolvedVia))
+	s.BindOptInt(r.ResolvedSeq)
+	s.BindTime(r.UseBy).BindTime(r.ConsumedAt).BindTime(r.LapsedAt).BindTime(r.AckedAt)
+	s.BindOptText(r.TurnID).BindOptText(r.SessionID).BindOptText(r.BatchID).BindOptText(r.Rule).BindText(r.ReasonCode).BindBool(r.RequireReason).BindOptTextBytes(ignored).BindOptTextBytes(previous)
+	s.BindText(r.HumanMessage).BindOptText(r.ResolveReason).BindTextBytes(r.Args).BindOptText(r.Rationale).BindOptText(r.Preview)
+	s.BindOptText(r.ToolDigest).BindBool(r.Task).BindTime(r.DispatchedAt).BindOptText(string(r.RunResult)).BindBool(r.ToolSeen)
 	ok, err := t.changed(s)
 	if err != nil {
 		return err
@@ -184,45 +174,45 @@ func encode(v any, something bool) ([]byte, error) {
 }
 
 // scanJSON reads a column that encode has written; NULL leaves *v as it is.
-func scanJSON[T any](s *stmt, v *T) {
-	b := s.view()
-	if b == nil || s.err != nil {
+func scanJSON[T any](s *sqlite3.Stmt, v *T) {
+	b := s.ColumnView()
+	if b == nil || s.Err() != nil {
 		return
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		s.err = fmt.Errorf("store: stored JSON: %w", err)
+		s.Fail(fmt.Errorf("store: stored JSON: %w", err))
 	}
 }
 
-func scanRequest(s *stmt) (r approval.Request) {
-	r.ID, r.Agent, r.Scope, r.Server, r.Tool, r.ArgsHash = s.getString(), s.getString(), s.getString(), s.getString(), s.getString(), s.getString()
-	r.Status, r.Risk = approval.Status(s.getString()), approval.Risk(s.getString())
-	r.RequestedAt, r.ExpiresAt = s.getTime(), s.getTime()
-	r.ResolvedAt, r.ResolvedBy, r.ResolvedVia, r.ResolvedSeq = s.getTime(), s.getString(), approval.Via(s.getString()), s.getInt()
-	r.UseBy, r.ConsumedAt, r.LapsedAt, r.AckedAt = s.getTime(), s.getTime(), s.getTime(), s.getTime()
-	r.TurnID, r.SessionID, r.BatchID, r.Rule, r.ReasonCode = s.getString(), s.getString(), s.getString(), s.getString(), s.getString()
-	r.RequireReason = s.getBool()
+func scanRequest(s *sqlite3.Stmt) (r approval.Request) {
+	r.ID, r.Agent, r.Scope, r.Server, r.Tool, r.ArgsHash = s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText()
+	r.Status, r.Risk = approval.Status(s.ColumnText()), approval.Risk(s.ColumnText())
+	r.RequestedAt, r.ExpiresAt = s.ColumnTime(), s.ColumnTime()
+	r.ResolvedAt, r.ResolvedBy, r.ResolvedVia, r.ResolvedSeq = s.ColumnTime(), s.ColumnText(), approval.Via(s.ColumnText()), s.ColumnInt()
+	r.UseBy, r.ConsumedAt, r.LapsedAt, r.AckedAt = s.ColumnTime(), s.ColumnTime(), s.ColumnTime(), s.ColumnTime()
+	r.TurnID, r.SessionID, r.BatchID, r.Rule, r.ReasonCode = s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText()
+	r.RequireReason = s.ColumnBool()
 	scanJSON(s, &r.IgnoredArgs)
 	scanJSON(s, &r.Previous)
-	r.HumanMessage, r.ResolveReason, r.Args, r.Rationale, r.Preview = s.getString(), s.getString(), s.getBytes(), s.getString(), s.getString()
-	r.ToolDigest, r.Task, r.DispatchedAt, r.RunResult, r.ToolSeen = s.getString(), s.getBool(), s.getTime(), approval.RunResult(s.getString()), s.getBool()
+	r.HumanMessage, r.ResolveReason, r.Args, r.Rationale, r.Preview = s.ColumnText(), s.ColumnText(), s.ColumnBytes(), s.ColumnText(), s.ColumnText()
+	r.ToolDigest, r.Task, r.DispatchedAt, r.RunResult, r.ToolSeen = s.ColumnText(), s.ColumnBool(), s.ColumnTime(), approval.RunResult(s.ColumnText()), s.ColumnBool()
 	scanJSON(s, &r.Inputs)
 	return r
 }
 
-func scanHead(s *stmt) (h approval.Head) {
+func scanHead(s *sqlite3.Stmt) (h approval.Head) {
 	h.Request = scanRequest(s)
-	h.Wide = int(s.getInt())
+	h.Wide = int(s.ColumnInt())
 	return h
 }
 
 // all reads every row of s, at most limit of them if that is positive.
-func all[T any](t *tx, s *stmt, limit int, scan func(*stmt) T) ([]T, error) {
+func all[T any](t *tx, s *sqlite3.Stmt, limit int, scan func(*sqlite3.Stmt) T) ([]T, error) {
 	var rows []T
-	for (limit <= 0 || len(rows) < limit) && s.next() {
+	for (limit <= 0 || len(rows) < limit) && s.Step() {
 		rows = append(rows, scan(s))
 	}
-	_, err := s.done()
+	_, err := s.Finish()
 	if err != nil {
 		return nil, t.fail(err)
 	}
@@ -231,15 +221,15 @@ func all[T any](t *tx, s *stmt, limit int, scan func(*stmt) T) ([]T, error) {
 
 // some is all that stops after the row with which the rows' sizes are bytes, if that is positive. It looks at the
 // sizes while it reads: what is beyond is never in memory.
-func some[T interface{ Size() int }](t *tx, s *stmt, limit, bytes int, scan func(*stmt) T) ([]T, error) {
+func some[T interface{ Size() int }](t *tx, s *sqlite3.Stmt, limit, bytes int, scan func(*sqlite3.Stmt) T) ([]T, error) {
 	var rows []T
 	size := 0
-	for (limit <= 0 || len(rows) < limit) && (bytes <= 0 || size < bytes) && s.next() {
+	for (limit <= 0 || len(rows) < limit) && (bytes <= 0 || size < bytes) && s.Step() {
 		row := scan(s)
 		rows = append(rows, row)
 		size += row.Size()
 	}
-	_, err := s.done()
+	_, err := s.Finish()
 	if err != nil {
 		return nil, t.fail(err)
 	}
@@ -247,7 +237,7 @@ func some[T interface{ Size() int }](t *tx, s *stmt, limit, bytes int, scan func
 }
 
 // one reads the row of s, or returns ErrNotFound.
-func one[T any](t *tx, s *stmt, scan func(*stmt) T) (row T, err error) {
+func one[T any](t *tx, s *sqlite3.Stmt, scan func(*sqlite3.Stmt) T) (row T, err error) {
 	rows, err := all(t, s, 1, scan)
 	if err != nil {
 		return row, err
@@ -258,62 +248,44 @@ func one[T any](t *tx, s *stmt, scan func(*stmt) T) (row T, err error) {
 	return rows[0], nil
 }
 
-var (
-	selectRequest = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE id = $1`)
-	selectLive    = define(`SELECT ` + selectColumns + ` FROM approval_requests
-  WHERE agent = $1 AND scope = $2 AND server = $3 AND tool_name = $4 AND args_hash = $5 AND ` + isLive)
-	selectHead       = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE id = $1`)
-	selectBatch      = define(`SELECT ` + selectColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
-	selectBatchHeads = define(`SELECT ` + headColumns + ` FROM approval_requests WHERE batch_id = $1 ORDER BY id`)
-	selectExpired    = define(`SELECT ` + headColumns + ` FROM approval_requests
-  WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at`)
-	selectUnused = define(`SELECT ` + headColumns + ` FROM approval_requests
-  WHERE status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by <= $1 ORDER BY use_by`)
-	nextExpiry = define(`SELECT min(expires_at) FROM approval_requests WHERE status = 'pending'`)
-	nextUseBy  = define(`SELECT min(use_by) FROM approval_requests
-  WHERE status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL`)
-	countPending   = define(`SELECT count(*) FROM approval_requests WHERE status = 'pending'`)
-	countPendingOf = define(`SELECT count(*) FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND status = 'pending'`)
-)
-
 func (t *tx) Request(id string) (approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return approval.Request{}, err
 	}
-	return one(t, t.c.stmt(selectRequest).str(id), scanRequest)
+	return one(t, t.c.Stmt(selectRequest).BindText(id), scanRequest)
 }
 
 func (t *tx) Head(id string) (approval.Head, error) {
 	if err := t.ready(); err != nil {
 		return approval.Head{}, err
 	}
-	return one(t, t.c.stmt(selectHead).str(id), scanHead)
+	return one(t, t.c.Stmt(selectHead).BindText(id), scanHead)
 }
 
 func (t *tx) Live(k approval.Key) (approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return approval.Request{}, err
 	}
-	return one(t, t.c.stmt(selectLive).key(k), scanRequest)
+	return one(t, bindKey(t.c.Stmt(selectLive), k), scanRequest)
 }
 
-// key binds the five columns of a key.
-func (s *stmt) key(k approval.Key) *stmt {
-	return s.str(k.Agent).str(k.Scope).str(k.Server).str(k.Tool).str(k.ArgsHash)
+// bindKey binds the five columns of a key.
+func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
+	return s.BindText(k.Agent).BindText(k.Scope).BindText(k.Server).BindText(k.Tool).BindText(k.ArgsHash)
 }
 
 func (t *tx) Batch(batchID string) ([]approval.Request, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.stmt(selectBatch).str(batchID), 0, scanRequest)
+	return all(t, t.c.Stmt(selectBatch).BindText(batchID), 0, scanRequest)
 }
 
 func (t *tx) BatchHeads(batchID string) ([]approval.Head, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.stmt(selectBatchHeads).str(batchID), 0, scanHead)
+	return all(t, t.c.Stmt(selectBatchHeads).BindText(batchID), 0, scanHead)
 }
 
 func (t *tx) Due(limit int) ([]approval.Head, error) {
@@ -321,11 +293,11 @@ func (t *tx) Due(limit int) ([]approval.Head, error) {
 	if err := t.ready(); err != nil {
 		return nil, err
 	}
-	pending, err := all(t, t.c.stmt(selectExpired).time(now), limit, scanHead)
+	pending, err := all(t, t.c.Stmt(selectExpired).BindTime(now), limit, scanHead)
 	if err != nil {
 		return nil, err
 	}
-	unused, err := all(t, t.c.stmt(selectUnused).time(now), limit, scanHead)
+	unused, err := all(t, t.c.Stmt(selectUnused).BindTime(now), limit, scanHead)
 	if err != nil {
 		return nil, err
 	}
@@ -341,11 +313,11 @@ func (t *tx) NextDeadline() (time.Time, error) {
 	if err := t.ready(); err != nil {
 		return time.Time{}, err
 	}
-	expiry, err := one(t, t.c.stmt(nextExpiry), (*stmt).getTime)
+	expiry, err := one(t, t.c.Stmt(nextExpiry), (*sqlite3.Stmt).ColumnTime)
 	if err != nil {
 		return time.Time{}, err
 	}
-	useBy, err := one(t, t.c.stmt(nextUseBy), (*stmt).getTime)
+	useBy, err := one(t, t.c.Stmt(nextUseBy), (*sqlite3.Stmt).ColumnTime)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -364,46 +336,19 @@ func (t *tx) CountPending(agent string) (int, error) {
 	if err := t.ready(); err != nil {
 		return 0, err
 	}
-	s := t.c.stmt(countPending)
+	s := t.c.Stmt(countPending)
 	if agent != "" {
-		s = t.c.stmt(countPendingOf).str(agent)
+		s = t.c.Stmt(countPendingOf).BindText(agent)
 	}
-	n, err := one(t, s, (*stmt).getInt)
+	n, err := one(t, s, (*sqlite3.Stmt).ColumnInt)
 	return int(n), err
 }
-
-var (
-	resolve = define(`UPDATE approval_requests
-  SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4, resolve_reason = $5, resolved_seq = $6, use_by = $7, acked_at = NULL
-  WHERE id = $8 AND status = 'pending' AND expires_at > $2`)
-	expire = define(`UPDATE approval_requests
-  SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4, resolve_reason = $5, resolved_seq = $6, use_by = $7, acked_at = NULL
-  WHERE id = $8 AND status = 'pending' AND expires_at <= $2`)
-	cancel = define(`UPDATE approval_requests
-  SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4, resolve_reason = $5, resolved_seq = $6, use_by = $7, acked_at = NULL
-  WHERE id = $8 AND ` + isLive)
-	consume = define(`UPDATE approval_requests SET consumed_at = $1, acked_at = $1
-  WHERE id = $2 AND status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by > $1`)
-	consumeDispatched = define(`UPDATE approval_requests SET consumed_at = $1, acked_at = $1, dispatched_at = $1
-  WHERE id = $2 AND status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by > $1`)
-	lapse = define(`UPDATE approval_requests SET lapsed_at = use_by, resolved_seq = $1, acked_at = NULL
-  WHERE id = $2 AND status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL AND use_by <= $3`)
-	ack = define(`UPDATE approval_requests SET acked_at = $1
-  WHERE id = $2 AND agent = $3 AND resolved_seq IS NOT NULL AND acked_at IS NULL`)
-	addSession = define(`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`)
-	selectFeed = define(`SELECT ` + selectColumns + ` FROM approval_requests
-  WHERE agent = $1 AND resolved_seq IS NOT NULL AND acked_at IS NULL ORDER BY resolved_seq`)
-	selectSessionFeed = define(`SELECT ` + selectColumns + ` FROM approval_requests
-  WHERE agent = $1 AND resolved_seq IS NOT NULL AND acked_at IS NULL
-    AND EXISTS (SELECT 1 FROM request_sessions s WHERE s.request = approval_requests.id AND s.session_id = $2)
-  ORDER BY resolved_seq`)
-)
 
 func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	var q *query
+	var q sqlite3.Query
 	useBy := time.Time{}
 	switch r.Status {
 	case approval.Approved:
@@ -417,7 +362,7 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 	default:
 		return false, fmt.Errorf("store: a request cannot be resolved as %q", r.Status)
 	}
-	s := t.c.stmt(q).str(string(r.Status)).time(r.At).str(r.By).str(string(r.Via)).opt(r.Reason).int(t.w.seq + 1).time(useBy).str(r.ID)
+	s := t.c.Stmt(q).BindText(string(r.Status)).BindTime(r.At).BindText(r.By).BindText(string(r.Via)).BindOptText(r.Reason).BindInt(t.w.seq + 1).BindTime(useBy).BindText(r.ID)
 	ok, err := t.changed(s)
 	if ok {
 		t.w.seq++
@@ -434,28 +379,25 @@ func (t *tx) Consume(id string, dispatched bool) (bool, error) {
 	if dispatched {
 		q = consumeDispatched
 	}
-	return t.changed(t.c.stmt(q).time(t.at).str(id))
+	return t.changed(t.c.Stmt(q).BindTime(t.at).BindText(id))
 }
 
 func (t *tx) Lapse(id string) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	ok, err := t.changed(t.c.stmt(lapse).int(t.w.seq + 1).str(id).time(t.at))
+	ok, err := t.changed(t.c.Stmt(lapse).BindInt(t.w.seq + 1).BindText(id).BindTime(t.at))
 	if ok {
 		t.w.seq++
 	}
 	return ok, err
 }
 
-var addReason = define(`UPDATE approval_requests SET resolve_reason = $1, resolved_seq = $2, acked_at = NULL
-  WHERE id = $3 AND status = 'denied' AND resolved_by = $4 AND resolve_reason IS NULL`)
-
 func (t *tx) AddReason(id, by, reason string) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	ok, err := t.changed(t.c.stmt(addReason).str(reason).int(t.w.seq + 1).str(id).str(by))
+	ok, err := t.changed(t.c.Stmt(addReason).BindText(reason).BindInt(t.w.seq + 1).BindText(id).BindText(by))
 	if ok {
 		t.w.seq++
 	}
@@ -466,7 +408,7 @@ func (t *tx) AddSession(id, session string) error {
 	if err := t.write(); err != nil {
 		return err
 	}
-	_, err := t.changed(t.c.stmt(addSession).str(id).str(session).time(t.at))
+	_, err := t.changed(t.c.Stmt(addSession).BindText(id).BindText(session).BindTime(t.at))
 	return err
 }
 
@@ -475,34 +417,24 @@ func (t *tx) Feed(agent, session string, limit, bytes int) ([]approval.Request, 
 		return nil, err
 	}
 	if session != "" {
-		return some(t, t.c.stmt(selectSessionFeed).str(agent).str(session), limit, bytes, scanRequest)
+		return some(t, t.c.Stmt(selectSessionFeed).BindText(agent).BindText(session), limit, bytes, scanRequest)
 	}
-	return some(t, t.c.stmt(selectFeed).str(agent), limit, bytes, scanRequest)
+	return some(t, t.c.Stmt(selectFeed).BindText(agent), limit, bytes, scanRequest)
 }
 
 func (t *tx) Ack(agent, id string) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	return t.changed(t.c.stmt(ack).time(t.at).str(id).str(agent))
+	return t.changed(t.c.Stmt(ack).BindTime(t.at).BindText(id).BindText(agent))
 }
-
-var (
-	selectRecent = define(`SELECT denied_id, denied_at, last_use FROM recent_endings
-  WHERE agent = $1 AND scope = $2 AND server = $3 AND tool_name = $4 AND args_hash = $5`)
-	putRecent = define(`INSERT INTO recent_endings (agent, scope, server, tool_name, args_hash, denied_id, denied_at, last_use, newest)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-  ON CONFLICT (agent, scope, server, tool_name, args_hash) DO UPDATE
-    SET denied_id = excluded.denied_id, denied_at = excluded.denied_at, last_use = excluded.last_use, newest = excluded.newest`)
-	deleteRecent = define(`DELETE FROM recent_endings WHERE agent = $1 AND scope = $2 AND server = $3 AND tool_name = $4 AND args_hash = $5`)
-)
 
 func (t *tx) Recent(k approval.Key) (approval.Recent, error) {
 	if err := t.ready(); err != nil {
 		return approval.Recent{}, err
 	}
-	r, err := one(t, t.c.stmt(selectRecent).key(k), func(s *stmt) (r approval.Recent) {
-		r.DeniedID, r.DeniedAt = s.getString(), s.getTime()
+	r, err := one(t, bindKey(t.c.Stmt(selectRecent), k), func(s *sqlite3.Stmt) (r approval.Recent) {
+		r.DeniedID, r.DeniedAt = s.ColumnText(), s.ColumnTime()
 		scanJSON(s, &r.Use)
 		return r
 	})
@@ -517,7 +449,7 @@ func (t *tx) PutRecent(k approval.Key, r approval.Recent) error {
 		return err
 	}
 	if r == (approval.Recent{}) {
-		_, err := t.changed(t.c.stmt(deleteRecent).key(k))
+		_, err := t.changed(bindKey(t.c.Stmt(deleteRecent), k))
 		return err
 	}
 	use, err := encode(r.Use, r.Use != nil)
@@ -528,29 +460,19 @@ func (t *tx) PutRecent(k approval.Key, r approval.Recent) error {
 	if r.Use != nil && r.Use.ConsumedAt.After(newest) {
 		newest = r.Use.ConsumedAt
 	}
-	_, err = t.changed(t.c.stmt(putRecent).key(k).opt(r.DeniedID).time(r.DeniedAt).json(use).time(newest))
+	_, err = t.changed(bindKey(t.c.Stmt(putRecent), k).BindOptText(r.DeniedID).BindTime(r.DeniedAt).BindOptTextBytes(use).BindTime(newest))
 	return err
 }
 
 const eventColumns = `seq, id, at, event_type, correlation_id, actor, approval_id, agent, tool, risk_level, decision, reason, data`
-
-var (
-	appendEvent = define(`INSERT INTO audit_events (` + eventColumns + `)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`)
-	seqRange   = define(`SELECT (SELECT min(seq) FROM audit_events), (SELECT max(seq) FROM audit_events)`)
-	firstSight = define(`INSERT INTO webhook_events (id, seen_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`)
-	pruneSeen  = define(`DELETE FROM webhook_events WHERE id IN (SELECT id FROM webhook_events WHERE seen_at < $1 LIMIT $2)`)
-	pruneEnded = define(`DELETE FROM recent_endings WHERE (agent, scope, server, tool_name, args_hash) IN
-  (SELECT agent, scope, server, tool_name, args_hash FROM recent_endings WHERE newest < $1 LIMIT $2)`)
-)
 
 func (t *tx) Append(e approval.Event) (approval.Event, error) {
 	if err := t.write(); err != nil {
 		return approval.Event{}, err
 	}
 	e.ID, e.Seq, e.At = t.NewID(), t.w.seq+1, t.at
-	s := t.c.stmt(appendEvent).int(e.Seq).str(e.ID).time(e.At).str(string(e.Type)).opt(e.CorrelationID).opt(e.Actor).opt(e.ApprovalID)
-	s.opt(e.Agent).opt(e.Tool).opt(string(e.Risk)).opt(e.Decision).opt(e.Reason).json(e.Data)
+	s := t.c.Stmt(appendEvent).BindInt(e.Seq).BindText(e.ID).BindTime(e.At).BindText(string(e.Type)).BindOptText(e.CorrelationID).BindOptText(e.Actor).BindOptText(e.ApprovalID)
+	s.BindOptText(e.Agent).BindOptText(e.Tool).BindOptText(string(e.Risk)).BindOptText(e.Decision).BindOptText(e.Reason).BindOptTextBytes(e.Data)
 	if _, err := t.changed(s); err != nil {
 		return approval.Event{}, err
 	}
@@ -561,10 +483,10 @@ func (t *tx) Append(e approval.Event) (approval.Event, error) {
 	return e, nil
 }
 
-func scanEvent(s *stmt) (e approval.Event) {
-	e.Seq, e.ID, e.At, e.Type = s.getInt(), s.getString(), s.getTime(), approval.EventType(s.getString())
-	e.CorrelationID, e.Actor, e.ApprovalID, e.Agent, e.Tool = s.getString(), s.getString(), s.getString(), s.getString(), s.getString()
-	e.Risk, e.Decision, e.Reason, e.Data = approval.Risk(s.getString()), s.getString(), s.getString(), s.getBytes()
+func scanEvent(s *sqlite3.Stmt) (e approval.Event) {
+	e.Seq, e.ID, e.At, e.Type = s.ColumnInt(), s.ColumnText(), s.ColumnTime(), approval.EventType(s.ColumnText())
+	e.CorrelationID, e.Actor, e.ApprovalID, e.Agent, e.Tool = s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText()
+	e.Risk, e.Decision, e.Reason, e.Data = approval.Risk(s.ColumnText()), s.ColumnText(), s.ColumnText(), s.ColumnBytes()
 	return e
 }
 
@@ -572,7 +494,7 @@ func (t *tx) SeqRange() (oldest, newest int64, err error) {
 	if err := t.ready(); err != nil {
 		return 0, 0, err
 	}
-	r, err := one(t, t.c.stmt(seqRange), func(s *stmt) [2]int64 { return [2]int64{s.getInt(), s.getInt()} })
+	r, err := one(t, t.c.Stmt(seqRange), func(s *sqlite3.Stmt) [2]int64 { return [2]int64{s.ColumnInt(), s.ColumnInt()} })
 	return r[0], r[1], err
 }
 
@@ -580,18 +502,18 @@ func (t *tx) FirstSight(eventID string) (bool, error) {
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	return t.changed(t.c.stmt(firstSight).str(eventID).time(t.at))
+	return t.changed(t.c.Stmt(firstSight).BindText(eventID).BindTime(t.at))
 }
 
 func (t *tx) Prune(events, endings time.Time, limit int) (int, error) {
 	if err := t.write(); err != nil {
 		return 0, err
 	}
-	seen, err := t.c.stmt(pruneSeen).time(events).int(int64(limit)).exec()
+	seen, err := t.c.Stmt(pruneSeen).BindTime(events).BindInt(int64(limit)).Exec()
 	if err != nil {
 		return 0, t.fail(err)
 	}
-	ended, err := t.c.stmt(pruneEnded).time(endings).int(int64(limit)).exec()
+	ended, err := t.c.Stmt(pruneEnded).BindTime(endings).BindInt(int64(limit)).Exec()
 	if err != nil {
 		return 0, t.fail(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"countersign/approval"
+	"countersign/store/sqlite3"
 )
 
 // job is one function on its way through the writer.
@@ -79,7 +80,7 @@ type writer struct {
 	queue   chan *job
 	stopped chan struct{}
 
-	c      *conn // nil: to be opened again
+	c      *sqlite3.Conn // nil: to be opened again
 	seq    int64
 	lastID ulid.ULID
 
@@ -107,42 +108,34 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 		return nil, fault(err)
 	}
 	if err := w.load(o); err != nil {
-		return nil, errors.Join(fault(err), w.c.close())
+		return nil, errors.Join(fault(err), w.c.Close())
 	}
 	return w, nil
 }
 
-var (
-	loadState = define(`SELECT seq, at, last_id, ahead_ms, set_back_at, set_back_ms, jumped_at, boot_id, boot_ms FROM store_state`)
-	saveState = define(`UPDATE store_state SET seq = $1, at = $2, last_id = $3, ahead_ms = $4, set_back_at = $5, set_back_ms = $6, jumped_at = $7, boot_id = $8, boot_ms = $9`)
-	// A row can be ahead of the state only if somebody else has written it.
-	loadNewest = define(`SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
-  (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`)
-)
-
 // load takes up time, seq and ids where the last process has left them.
 func (w *writer) load(o Options) error {
-	s := w.c.stmt(loadState)
-	if !s.next() {
-		_, err := s.done()
+	s := w.c.Stmt(loadState)
+	if !s.Step() {
+		_, err := s.Finish()
 		return errors.Join(err, errors.New("store: store_state is empty"))
 	}
-	seq, at, id := s.getInt(), s.getTime(), s.getString()
-	state := clockState{ahead: milliseconds(s.getInt()), setBack: sinceEpoch(s.getTime()), by: milliseconds(s.getInt()), jumped: sinceEpoch(s.getTime()),
-		boot: s.getString(), elapsed: milliseconds(s.getInt())}
-	if _, err := s.done(); err != nil {
+	seq, at, id := s.ColumnInt(), s.ColumnTime(), s.ColumnText()
+	state := clockState{ahead: milliseconds(s.ColumnInt()), setBack: sinceEpoch(s.ColumnTime()), by: milliseconds(s.ColumnInt()), jumped: sinceEpoch(s.ColumnTime()),
+		boot: s.ColumnText(), elapsed: milliseconds(s.ColumnInt())}
+	if _, err := s.Finish(); err != nil {
 		return err
 	}
 	ids := []string{id}
-	s = w.c.stmt(loadNewest)
-	if s.next() {
-		seq = max(seq, s.getInt())
-		if t := s.getTime(); t.After(at) {
+	s = w.c.Stmt(loadNewest)
+	if s.Step() {
+		seq = max(seq, s.ColumnInt())
+		if t := s.ColumnTime(); t.After(at) {
 			at = t
 		}
-		ids = append(ids, s.getString(), s.getString())
+		ids = append(ids, s.ColumnText(), s.ColumnText())
 	}
-	if _, err := s.done(); err != nil {
+	if _, err := s.Finish(); err != nil {
 		return err
 	}
 	for _, text := range ids {
@@ -382,7 +375,7 @@ func (w *writer) begin() (err error) {
 		}
 	}
 	w.seqBefore = w.seq
-	if _, err := w.c.stmt(beginWrite).exec(); err != nil {
+	if _, err := w.c.Stmt(beginWrite).Exec(); err != nil {
 		if broken(err) && !busy(err) {
 			w.abort()
 		}
@@ -411,7 +404,7 @@ func (w *writer) one(j *job, alone, guard bool) error {
 	}
 	j.err = err
 	switch {
-	case !w.c.inTransaction():
+	case !w.c.InTransaction():
 		if t.broken == nil {
 			t.broken = unavailable("The store has given up the transaction; try again.", nil)
 		}
@@ -420,7 +413,7 @@ func (w *writer) one(j *job, alone, guard bool) error {
 		return nil
 	case err == nil:
 		if guard {
-			_, err = w.c.stmt(release).exec()
+			_, err = w.c.Stmt(release).Exec()
 		}
 		return fault(err)
 	}
@@ -429,8 +422,8 @@ func (w *writer) one(j *job, alone, guard bool) error {
 	case alone:
 		return w.undo()
 	case guard:
-		if _, err = w.c.stmt(rollbackTo).exec(); err == nil {
-			_, err = w.c.stmt(release).exec()
+		if _, err = w.c.Stmt(rollbackTo).Exec(); err == nil {
+			_, err = w.c.Stmt(release).Exec()
 		}
 		return fault(err)
 	}
@@ -440,7 +433,7 @@ func (w *writer) one(j *job, alone, guard bool) error {
 // undo rolls the transaction back.
 func (w *writer) undo() error {
 	w.seq = w.seqBefore
-	_, err := w.c.stmt(rollback).exec()
+	_, err := w.c.Stmt(rollback).Exec()
 	return fault(err)
 }
 
@@ -472,8 +465,8 @@ func (w *writer) commit() error {
 		}
 	}
 	w.fail("before-commit")
-	if w.c.inTransaction() {
-		if _, err := w.c.stmt(commit).exec(); err != nil {
+	if w.c.InTransaction() {
+		if _, err := w.c.Stmt(commit).Exec(); err != nil {
 			return err
 		}
 	}
@@ -486,15 +479,15 @@ func (w *writer) saveState() error {
 		return nil
 	}
 	t := w.db.clock.state()
-	s := w.c.stmt(saveState).int(w.seq).time(fromEpoch(t.at)).str(w.lastID.String())
-	s.int(t.ahead.Milliseconds()).time(fromEpoch(t.setBack)).int(t.by.Milliseconds()).time(fromEpoch(t.jumped)).opt(t.boot).int(t.elapsed.Milliseconds())
-	_, err := s.exec()
+	s := w.c.Stmt(saveState).BindInt(w.seq).BindTime(fromEpoch(t.at)).BindText(w.lastID.String())
+	s.BindInt(t.ahead.Milliseconds()).BindTime(fromEpoch(t.setBack)).BindInt(t.by.Milliseconds()).BindTime(fromEpoch(t.jumped)).BindOptText(t.boot).BindInt(t.elapsed.Milliseconds())
+	_, err := s.Exec()
 	return err
 }
 
 // abort gives up the transaction and its connection, of which nothing is sure any more.
 func (w *writer) abort() {
-	if err := w.c.close(); err != nil {
+	if err := w.c.Close(); err != nil {
 		w.db.log.Warn("closing a broken connection", "error", err)
 	}
 	w.c, w.seq = nil, w.seqBefore

@@ -1,9 +1,11 @@
-package store
+package sqlite3
 
 import "time"
 
-// timeLen is the length of every stored time, 2006-01-02T15:04:05.000Z.
-const timeLen = len("2006-01-02T15:04:05.000Z")
+// TimeFormat is how times are stored: as text whose order is that of the times.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+const timeLen = len(TimeFormat)
 
 // putTime writes t to b, which has timeLen bytes, truncated to milliseconds. It reports false for a
 // year that does not have four digits.

@@ -1,0 +1,257 @@
+package sqlite3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	insertRow Query = iota
+	selectRow
+	selectAll
+	noSuchTable
+)
+
+var queries = []string{
+	insertRow:   `INSERT INTO t (id, a, b, c, d) VALUES ($1, $2, $3, $4, $5)`,
+	selectRow:   `SELECT a, b, c, d FROM t WHERE id = $1`,
+	selectAll:   `SELECT id FROM t ORDER BY id`,
+	noSuchTable: `SELECT 1 FROM nowhere`,
+}
+
+// connect opens an empty database with one table.
+func connect(t *testing.T) *Conn {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := reopen(t, path)
+	if err := c.Exec(`CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c, d)`); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func reopen(t *testing.T, path string) *Conn {
+	t.Helper()
+	c, err := Open(path, Options{Pragmas: []string{"journal_mode = WAL"}, Queries: queries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// What is bound is read again, whatever was bound in the same place before.
+func TestValuesAreKept(t *testing.T) {
+	c := connect(t)
+	at := time.Date(2026, 11, 21, 12, 30, 0, 7_000_000, time.UTC)
+	long := strings.Repeat("日本", bufferSize)
+	for i, row := range []struct {
+		bind func(s *Stmt) *Stmt
+		want string // the columns' types, by SQLite, and what is read of them
+		read func(s *Stmt) string
+	}{
+		{
+			func(s *Stmt) *Stmt { return s.BindText("é\x00x").BindText("").BindOptText("").BindOptText("y") },
+			`text text null text: "é\x00x" "" "" "y"`,
+			func(s *Stmt) string {
+				return fmt.Sprintf("%q %q %q %q", s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText())
+			},
+		},
+		{
+			func(s *Stmt) *Stmt {
+				return s.BindTextBytes(nil).BindOptTextBytes(nil).BindOptBlob(nil).BindOptBlob([]byte{0, 255})
+			},
+			`text null null blob: [] [] [] [0 255]`,
+			func(s *Stmt) string {
+				return fmt.Sprint(s.ColumnBytes(), s.ColumnBytes(), s.ColumnBytes(), s.ColumnBytes())
+			},
+		},
+		{
+			func(s *Stmt) *Stmt { return s.BindInt(-1 << 63).BindOptInt(0).BindOptInt(7).BindInt(0) },
+			`integer null integer integer: -9223372036854775808 0 7 0`,
+			func(s *Stmt) string { return fmt.Sprint(s.ColumnInt(), s.ColumnInt(), s.ColumnInt(), s.ColumnInt()) },
+		},
+		{
+			func(s *Stmt) *Stmt { return s.BindBool(true).BindBool(false).BindTime(at).BindTime(time.Time{}) },
+			`integer integer text null: true false ` + at.String() + ` 0001-01-01 00:00:00 +0000 UTC`,
+			func(s *Stmt) string {
+				return fmt.Sprint(s.ColumnBool(), s.ColumnBool(), s.ColumnTime(), s.ColumnTime())
+			},
+		},
+		{
+			func(s *Stmt) *Stmt { return s.BindText(long).BindTextBytes([]byte(long)).BindText("x").BindNull() },
+			`text text text null: true true x 0`,
+			func(s *Stmt) string {
+				return fmt.Sprintf("%v %v %s %d", s.ColumnText() == long, s.ColumnText() == long, s.ColumnText(), s.ColumnInt())
+			},
+		},
+	} {
+		if n, err := row.bind(c.Stmt(insertRow).BindInt(int64(i))).Exec(); err != nil || n != 1 {
+			t.Fatalf("row %d: %d changed, %v", i, n, err)
+		}
+		types := c.Cached(`SELECT typeof(a) || ' ' || typeof(b) || ' ' || typeof(c) || ' ' || typeof(d) FROM t WHERE id = $1`)
+		types.BindInt(int64(i)).Step()
+		got := types.ColumnText()
+		if _, err := types.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		s := c.Stmt(selectRow).BindInt(int64(i))
+		if !s.Step() {
+			t.Fatalf("row %d is not there: %v", i, s.Err())
+		}
+		if got += ": " + row.read(s); got != row.want {
+			t.Errorf("row %d:\n got %s\nwant %s", i, got, row.want)
+		}
+		if _, err := s.Finish(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := c.Texts(); len(got) != 1 {
+		t.Errorf("statements made up at run time: %q, want one", got)
+	}
+}
+
+// An execution's first error is returned at its end, and the next execution begins without it.
+func TestTheFirstErrorSticks(t *testing.T) {
+	c := connect(t)
+	boom := errors.New("boom")
+	s := c.Stmt(insertRow).BindInt(1)
+	s.Fail(boom)
+	s.Fail(errors.New("later"))
+	if _, err := s.BindText("x").BindTime(time.Now()).BindNull().BindBool(true).Exec(); err != boom {
+		t.Errorf("got %v, want boom", err)
+	}
+	year := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	if _, err := c.Stmt(insertRow).BindInt(1).BindTime(year).Exec(); err == nil {
+		t.Error("a year of five digits was stored")
+	}
+	c.Stmt(insertRow).BindInt(99) // is never run
+	for i := range 2 {
+		if n, err := c.Stmt(insertRow).BindInt(int64(i)).BindText("not a time").BindNull().BindNull().BindNull().Exec(); n != 1 || err != nil {
+			t.Fatalf("after an error: %d, %v", n, err)
+		}
+	}
+	s = c.Stmt(selectRow).BindInt(1)
+	s.Step()
+	if got := s.ColumnTime(); !got.IsZero() || s.Err() == nil {
+		t.Errorf("a text that is no time was read as %v, %v", got, s.Err())
+	}
+	if _, err := s.Finish(); err == nil {
+		t.Error("Finish has lost the error")
+	}
+	var ids []int64
+	s = c.Stmt(selectAll)
+	for s.Step() {
+		ids = append(ids, s.ColumnInt())
+	}
+	if _, err := s.Finish(); err != nil || !slices.Equal(ids, []int64{0, 1}) {
+		t.Errorf("rows %v, %v", ids, err)
+	}
+}
+
+func TestErrorsHaveTheirCode(t *testing.T) {
+	c := connect(t)
+	code := func(err error) Code {
+		e, _ := errors.AsType[*Error](err)
+		if e == nil {
+			return -1
+		}
+		return e.Code
+	}
+	if _, err := c.Stmt(noSuchTable).Exec(); code(err) != 1 || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("a statement that cannot be prepared: %v", err)
+	}
+	insert := func() error {
+		_, err := c.Stmt(insertRow).BindInt(1).BindNull().BindNull().BindNull().BindNull().Exec()
+		return err
+	}
+	if err := insert(); err != nil {
+		t.Fatal(err)
+	}
+	const constraint = 19
+	if err := insert(); code(err) == constraint || code(err).Primary() != constraint {
+		t.Errorf("a second row of an id: %v, want an extended code", err)
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "none.db"), Options{}); code(err).Primary() != CodeCantOpen {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if got := FromDriver(context.Canceled); got != context.Canceled {
+		t.Errorf("an error that is not the driver's became %v", got)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	c := connect(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(20 * time.Millisecond)
+		c.Interrupt()
+	}()
+	err := c.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`)
+	<-done
+	if e, _ := errors.AsType[*Error](err); e == nil || e.Code.Primary() != CodeInterrupt {
+		t.Errorf("an endless read ended with %v", err)
+	}
+	if _, err := c.Stmt(selectAll).Exec(); err != nil {
+		t.Errorf("the connection does not work any more: %v", err)
+	}
+}
+
+func TestInTransaction(t *testing.T) {
+	c := connect(t)
+	for _, step := range []struct {
+		sql  string
+		want bool
+	}{{"BEGIN", true}, {"COMMIT", false}, {"BEGIN IMMEDIATE", true}, {"ROLLBACK", false}} {
+		if err := c.Exec(step.sql); err != nil || c.InTransaction() != step.want {
+			t.Errorf("after %s: %v, %v", step.sql, c.InTransaction(), err)
+		}
+	}
+}
+
+// A connection keeps as many statements made up at run time as it may, and no more.
+func TestCachedStatementsAreBounded(t *testing.T) {
+	c := connect(t)
+	for i := range 2*maxCached + 1 {
+		s := c.Cached(fmt.Sprintf("SELECT %d", i))
+		if !s.Step() || s.ColumnInt() != int64(i) {
+			t.Fatalf("statement %d: %v", i, s.Err())
+		}
+		if _, err := s.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.Texts()); n > maxCached {
+			t.Fatalf("%d statements are kept, at most %d may be", n, maxCached)
+		}
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	c := connect(t)
+	if _, err := c.Stmt(selectAll).Exec(); err != nil {
+		t.Fatal(err)
+	}
+	var none *Conn
+	if err := errors.Join(c.Close(), c.Close(), none.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,298 @@
+package sqlite3
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"modernc.org/libc"
+	lib "modernc.org/sqlite/lib"
+)
+
+// Stmt is a prepared statement and the one execution of it that may be in progress. Exec ends it, and so does
+// Finish after Step. The values of the one in progress are in the connection's buffer, so there is one at a time in
+// a connection, from its first value to its end.
+type Stmt struct {
+	c     *Conn
+	p     uintptr
+	err   error
+	param int32     // the last one bound
+	set   uint64    // which of the first 64 parameters are not NULL, as bits
+	col   int32     // the next one to read
+	used  int       // of the connection's buffer
+	large []uintptr // values for which it had no room
+	begun bool      // it was stepped
+}
+
+// Finalize frees a statement that its caller has prepared.
+func (s *Stmt) Finalize() {
+	if s == nil || s.p == 0 {
+		return
+	}
+	s.reset()
+	lib.Xsqlite3_finalize(s.c.tls, s.p) // repeats the error of the last step
+	s.p = 0
+}
+
+// Err is the first error of the execution so far.
+func (s *Stmt) Err() error { return s.err }
+
+// Fail makes the execution fail, unless it has already: a value could not be encoded, or a column not decoded.
+func (s *Stmt) Fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// reset ends the execution and returns its error.
+func (s *Stmt) reset() error {
+	if s.begun {
+		lib.Xsqlite3_reset(s.c.tls, s.p) // repeats the error of the last step
+	}
+	for _, p := range s.large {
+		libc.Xfree(s.c.tls, p)
+	}
+	err := s.err
+	s.large = s.large[:0]
+	s.param, s.col, s.used, s.err, s.begun = 0, 0, 0, nil, false
+	if s.p == 0 {
+		s.err = err // it never was prepared
+	}
+	return err
+}
+
+// bound notes the result of binding the current parameter.
+func (s *Stmt) bound(rc int32) {
+	s.set |= 1 << s.param
+	if rc != lib.SQLITE_OK && s.err == nil {
+		s.err = s.c.fail(rc)
+	}
+}
+
+// alloc returns n bytes of C memory that last as long as the execution.
+func (s *Stmt) alloc(n int) (uintptr, []byte) {
+	if n <= bufferSize-s.used {
+		p, b := s.c.mem+uintptr(s.used), s.c.buffer[s.used:s.used+n:s.used+n]
+		s.used += n
+		return p, b
+	}
+	p := libc.Xmalloc(s.c.tls, libc.Tsize_t(n))
+	if p == 0 {
+		s.bound(lib.SQLITE_NOMEM)
+		return 0, nil
+	}
+	s.large = append(s.large, p)
+	return p, libc.GoBytes(p, n)
+}
+
+// fits reports whether a value of n bytes can be bound. One too large for the library's length is too large for
+// SQLite's limit of a billion bytes too.
+func (s *Stmt) fits(n int) bool {
+	if n > math.MaxInt32 {
+		s.bound(lib.SQLITE_TOOBIG)
+	}
+	return s.err == nil
+}
+
+// BindText binds a text, the empty one too.
+func (s *Stmt) BindText(v string) *Stmt {
+	s.param++
+	if !s.fits(len(v)) {
+		return s
+	}
+	p, b := s.alloc(len(v))
+	if s.err == nil {
+		copy(b, v)
+		s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
+	}
+	return s
+}
+
+// BindOptText binds a text, NULL for the empty one.
+func (s *Stmt) BindOptText(v string) *Stmt {
+	if v == "" {
+		return s.BindNull()
+	}
+	return s.BindText(v)
+}
+
+// BindTextBytes binds a text that is there as bytes, the empty one too.
+func (s *Stmt) BindTextBytes(v []byte) *Stmt {
+	s.param++
+	if !s.fits(len(v)) {
+		return s
+	}
+	p, b := s.alloc(len(v))
+	if s.err == nil {
+		copy(b, v)
+		s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
+	}
+	return s
+}
+
+// BindOptTextBytes binds a text that is there as bytes, NULL for the empty one.
+func (s *Stmt) BindOptTextBytes(v []byte) *Stmt {
+	if len(v) == 0 {
+		return s.BindNull()
+	}
+	return s.BindTextBytes(v)
+}
+
+// BindOptBlob binds bytes, NULL for none.
+func (s *Stmt) BindOptBlob(v []byte) *Stmt {
+	if len(v) == 0 {
+		return s.BindNull()
+	}
+	s.param++
+	if !s.fits(len(v)) {
+		return s
+	}
+	p, b := s.alloc(len(v))
+	if s.err == nil {
+		copy(b, v)
+		s.bound(lib.Xsqlite3_bind_blob(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
+	}
+	return s
+}
+
+// BindInt binds a number.
+func (s *Stmt) BindInt(v int64) *Stmt {
+	s.param++
+	if s.err == nil {
+		s.bound(lib.Xsqlite3_bind_int64(s.c.tls, s.p, s.param, v))
+	}
+	return s
+}
+
+// BindOptInt binds a number, NULL for 0.
+func (s *Stmt) BindOptInt(v int64) *Stmt {
+	if v == 0 {
+		return s.BindNull()
+	}
+	return s.BindInt(v)
+}
+
+// BindBool binds 1 or 0.
+func (s *Stmt) BindBool(v bool) *Stmt { //nolint:revive // flag-parameter: the flag is the value
+	if v {
+		return s.BindInt(1)
+	}
+	return s.BindInt(0)
+}
+
+// BindNull binds NULL.
+func (s *Stmt) BindNull() *Stmt {
+	s.param++
+	if s.param < 64 && s.set&(1<<s.param) == 0 {
+		return s // it is NULL from the start, or since the last time
+	}
+	if s.err == nil {
+		s.bound(lib.Xsqlite3_bind_null(s.c.tls, s.p, s.param))
+		s.set &^= 1 << s.param
+	}
+	return s
+}
+
+// BindTime binds a time as text in [TimeFormat], NULL for the zero time.
+func (s *Stmt) BindTime(v time.Time) *Stmt {
+	if v.IsZero() {
+		return s.BindNull()
+	}
+	s.param++
+	if s.err != nil {
+		return s
+	}
+	p, b := s.alloc(timeLen)
+	if s.err != nil {
+		return s
+	}
+	if !putTime(b, v) {
+		s.err = fmt.Errorf("sqlite3: the year of %v cannot be stored", v)
+		return s
+	}
+	s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(timeLen), 0))
+	return s
+}
+
+// Parameters are the names of the statement's parameters.
+func (s *Stmt) Parameters() []string {
+	names := make([]string, lib.Xsqlite3_bind_parameter_count(s.c.tls, s.p))
+	for i := range names {
+		names[i] = libc.GoString(lib.Xsqlite3_bind_parameter_name(s.c.tls, s.p, int32(i+1)))
+	}
+	return names
+}
+
+// Exec runs the statement to its end and returns how many rows it changed.
+func (s *Stmt) Exec() (int, error) {
+	for s.Step() {
+	}
+	return s.Finish()
+}
+
+// Finish ends the execution after Step has returned false, or early, and returns how many rows it changed.
+func (s *Stmt) Finish() (int, error) {
+	n := 0
+	if s.err == nil {
+		n = int(lib.Xsqlite3_changes(s.c.tls, s.c.db))
+	}
+	return n, s.reset()
+}
+
+// Step goes to the next row and reports whether there is one.
+func (s *Stmt) Step() bool {
+	if s.err != nil {
+		return false
+	}
+	s.begun, s.col = true, 0
+	switch rc := lib.Xsqlite3_step(s.c.tls, s.p); rc {
+	case lib.SQLITE_ROW:
+		return true
+	case lib.SQLITE_DONE:
+		return false
+	default:
+		s.err = s.c.fail(rc)
+		return false
+	}
+}
+
+// ColumnView returns the next column's bytes, which last until the next row; nil for NULL and the empty one.
+func (s *Stmt) ColumnView() []byte {
+	i := s.col
+	s.col++
+	p := lib.Xsqlite3_column_blob(s.c.tls, s.p, i) // a text's bytes as they are
+	if p == 0 {
+		return nil
+	}
+	return libc.GoBytes(p, int(lib.Xsqlite3_column_bytes(s.c.tls, s.p, i)))
+}
+
+// ColumnText returns the next column as a text, "" for NULL.
+func (s *Stmt) ColumnText() string { return string(s.ColumnView()) }
+
+// ColumnBytes returns a copy of the next column's bytes, nil for NULL.
+func (s *Stmt) ColumnBytes() []byte { return slices.Clone(s.ColumnView()) }
+
+// ColumnInt returns the next column as a number, 0 for NULL.
+func (s *Stmt) ColumnInt() int64 {
+	i := s.col
+	s.col++
+	return lib.Xsqlite3_column_int64(s.c.tls, s.p, i)
+}
+
+// ColumnBool reports whether the next column is a number other than 0.
+func (s *Stmt) ColumnBool() bool { return s.ColumnInt() != 0 }
+
+// ColumnTime returns the next column as a time, the zero one for NULL.
+func (s *Stmt) ColumnTime() time.Time {
+	b := s.ColumnView()
+	if b == nil {
+		return time.Time{}
+	}
+	t, ok := parseTime(b)
+	if !ok {
+		s.Fail(fmt.Errorf("sqlite3: %q is not a stored time", b))
+	}
+	return t
+}
