@@ -216,7 +216,8 @@ func TestConstraints(t *testing.T) {
 		`resolved_at = '` + at + `'`:                        "pending_has_no_end",
 		strings.Replace(denied, `'hana'`, `NULL`, 1):        "end_is_whole",
 		strings.Replace(denied, `'line'`, `NULL`, 1):        "end_is_whole",
-		strings.Replace(denied, `'line'`, `'post'`, 1):      "CHECK",
+		strings.Replace(denied, `'line'`, `'post'`, 1):      "", // which channels there are, the program knows
+		strings.Replace(denied, `'line'`, `''`, 1):          "CHECK",
 		strings.Replace(denied, `seq = 1`, `seq = NULL`, 1): "end_is_whole",
 		approved + `, consumed_at = '` + at + `', dispatched_at = '` + at + `'`:                      "",
 		approved + `, consumed_at = '` + at + `', dispatched_at = '` + at + `', outcome = 'unknown'`: "",
@@ -315,5 +316,85 @@ func TestMigratingPinsAndTasks(t *testing.T) {
 	}
 	if got, want := content(t, db, `SELECT agent, server, tool_name, digest, seen_at, accepted_by FROM tool_pins`), "|files|read|"+digest+"|2026-11-21T12:00:00.000Z|hana\n"; got != want {
 		t.Errorf("pins: got %q, want %q", got, want)
+	}
+}
+
+// Dropping the list of channels from the table's text leaves every row, index and other rule as it was.
+func TestMigratingTheChannels(t *testing.T) {
+	db := empty(t)
+	files, err := fs.Sub(migrations, "sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	const at, by = `'2026-11-21T12:00:00.000Z'`, `'2026-11-21T14:00:00.000Z'`
+	digest := `'` + strings.Repeat("a", 64) + `'`
+	made := 0
+	insert := func(columns, values string) {
+		id := fmt.Sprintf("'01ARZ3NDEKTSV4RRFFQ69G5F%02d'", made)
+		exec(t, db, fmt.Sprintf(`INSERT INTO approval_requests (id, agent, scope, server, tool_name, args_hash, risk_level, requested_at, expires_at,
+  turn_id, session_id, batch_id, rule, policy_reason, ignored_args, previous_use, human_message, tool_args, rationale, preview, tool_digest, tool_seen, inputs, task, %s)
+  VALUES (%s, 'bot', '/srv', 'files', 'pay', '%064d', 'high', %s, %s, 't', 's', 'b', 'r', 'approval_required', '["x"]', '{"a":1}', 'Look.', '{"n":1.0}', 'why', '+', %s, 1, '[]', %s)`,
+			columns, id, made, at, by, digest, values),
+			`INSERT INTO request_sessions VALUES (`+id+`, 's', `+at+`)`,
+			`INSERT INTO approval_notifications (id, approval_id, channel, recipient, kind, status, next_attempt_at, created_at, updated_at, body)
+  VALUES (`+id+`, `+id+`, 'line', 'U1', 'request', 'queued', `+at+`, `+at+`, `+at+`, x'00ff')`)
+		made++
+	}
+	insert(`status`, `0, 'pending'`)
+	for _, via := range []string{"line", "slack", "web", "api", "cli", "terminal", "system"} {
+		end := fmt.Sprintf("%s, 'hana', '%s', 'because', 1", at, via)
+		const ended = `resolved_at, resolved_by, resolved_via, resolve_reason, resolved_seq`
+		for _, status := range []string{"denied", "expired", "cancelled"} {
+			insert(`status, acked_at, `+ended, `0, '`+status+`', `+at+`, `+end)
+		}
+		for _, state := range [][2]string{{`lapsed_at`, by}, {`consumed_at`, at}, {`acked_at`, `NULL`}} {
+			insert(`status, use_by, `+state[0]+`, `+ended, `0, 'approved', `+by+`, `+state[1]+`, `+end)
+		}
+		insert(`status, use_by, consumed_at, dispatched_at, outcome, `+ended, `1, 'approved', `+by+`, `+at+`, `+at+`, 'unknown', `+end)
+	}
+	everything := func() string {
+		var all strings.Builder
+		for table := range strings.FieldsSeq(content(t, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version' ORDER BY name`)) {
+			columns := strings.ReplaceAll(strings.TrimSpace(content(t, db, `SELECT name FROM pragma_table_xinfo('`+table+`')`)), "\n", "), quote(")
+			all.WriteString(table + "\n" + content(t, db, `SELECT quote(`+columns+`) FROM `+table+` ORDER BY 1`))
+		}
+		return all.String()
+	}
+	rows, tables := everything(), dump(t, db)
+	if strings.Count(rows, "'files'") != 1+7*7 {
+		t.Fatalf("too few rows to prove anything:\n%s", rows)
+	}
+	if err := Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if got := everything(); got != rows {
+		t.Errorf("rows: got\n%s\nbefore\n%s", got, rows)
+	}
+	before, rest, _ := strings.Cut(tables, `CHECK (resolved_via IS NULL OR `)
+	_, after, _ := strings.Cut(rest, `'system')`)
+	if got, want := dump(t, db), before+`CHECK (resolved_via IS NULL OR resolved_via <> '')`+after; got != want {
+		t.Errorf("tables: got\n%s\nwant\n%s", got, want)
+	}
+	for query, want := range map[string]string{`PRAGMA integrity_check`: "ok\n", `PRAGMA foreign_key_check`: "", `PRAGMA writable_schema`: "0\n"} {
+		if got := content(t, db, query); got != want {
+			t.Errorf("%s: %q", query, got)
+		}
+	}
+	// The connection that has migrated sees the table as it is now, and so does a later migration.
+	exec(t, db, `UPDATE approval_requests SET resolved_via = 'pager' WHERE resolved_via = 'line'`,
+		`ALTER TABLE approval_requests ADD COLUMN later TEXT CHECK (later IS NULL OR later <> '')`,
+		`UPDATE approval_requests SET later = 'x'`)
+	if _, err := db.Exec(`UPDATE approval_requests SET resolved_via = NULL WHERE status = 'denied'`); err == nil || !strings.Contains(err.Error(), "end_is_whole") {
+		t.Errorf("a denial without a channel: %v", err)
+	}
+	if got := content(t, db, `PRAGMA integrity_check`); got != "ok\n" {
+		t.Errorf("after a later column: %s", got)
 	}
 }
