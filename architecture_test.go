@@ -29,6 +29,7 @@ var arrows = map[string]struct {
 	"approval/args":             {[]string{"approval/legible"}, "what is called with, and nothing of who calls"},
 	"approval/legible":          {nil, "characters, and nothing of what they say"},
 	"approval/redact":           {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
+	"internal/testkit":          {nil, "of the tests"},
 	"internal/testkit/jsongen":  {nil, "of the tests"},
 	"locale":                    {[]string{"approval"}, "sentences, and nobody to say them to"},
 	"secret":                    {nil, "a string that does not print, for whoever holds one"},

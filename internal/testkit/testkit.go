@@ -1,0 +1,135 @@
+// Package testkit is what the tests of all packages share: goldens behind one flag, waits that end, a
+// clock that moves when told to, and a sink for logs. A test fails with what it waited for, or with the
+// difference; nothing here waits without a bound.
+package testkit
+
+import (
+	"bytes"
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew, instead of comparing with them")
+
+// Golden compares what a test got with a file below testdata, to the byte. With -update it writes the file.
+func Golden(t testing.TB, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (-want +got), go test -update accepts it:\n%s", file, diff)
+	}
+}
+
+// Patience is how long anything may take before the test that waits for it fails. It bounds waits for
+// what comes at once on an idle machine, and is no measure of how long something should take.
+const Patience = time.Minute
+
+// Eventually waits until ok returns true, and fails the test when that does not come about. It is for what
+// nothing announces: where there is a channel, Receive is better, and in a synctest bubble synctest.Wait.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", Patience, what)
+		}
+	}
+}
+
+// Receive returns the next value of a channel, or its zero value once it is closed.
+func Receive[T any](t testing.TB, what string, ch <-chan T) T {
+	t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	select {
+	case v := <-ch:
+		return v
+	case <-late.C:
+		t.Fatalf("not within %s: %s", Patience, what)
+		panic("unreachable")
+	}
+}
+
+// Clock is a clock that moves only when told to, beside a count of the time that passes. The count never
+// goes back, as a monotonic clock's does not.
+type Clock struct {
+	mu      sync.Mutex
+	now     time.Time
+	elapsed time.Duration
+}
+
+// NewClock returns a clock that stands at a time.
+func NewClock(now time.Time) *Clock { return &Clock{now: now} }
+
+// Now returns the time that the clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Elapsed returns how much time has passed.
+func (c *Clock) Elapsed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.elapsed
+}
+
+// Advance lets time pass, or, below zero, sets the clock back.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	c.elapsed += max(0, d)
+}
+
+// Adjust moves what the clock shows while no time passes, as an operator or NTP does.
+func (c *Clock) Adjust(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(by)
+}
+
+// Buffer keeps what is written to it: a log, or what a program says. Several goroutines may write it while
+// another reads.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends p.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String returns all that was written.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// Logger returns a logger that writes everything, from debug upwards, to the buffer.
+func (b *Buffer) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

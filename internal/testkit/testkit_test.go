@@ -1,0 +1,85 @@
+package testkit_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"countersign/internal/testkit"
+)
+
+// failing is a test that notes that it failed, and goes no further, as testing.T does.
+type failing struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failing) Helper()               {}
+func (f *failing) Errorf(string, ...any) { f.failed = true }
+func (f *failing) Fatalf(string, ...any) { f.failed = true; panic(f) }
+
+func fails(t *testing.T, test func(t testing.TB)) {
+	t.Helper()
+	f := &failing{TB: t}
+	defer func() {
+		if r := recover(); r != nil && r != any(f) {
+			panic(r)
+		}
+		if !f.failed {
+			t.Error("it passed")
+		}
+	}()
+	test(f)
+}
+
+func TestGoldenFailsOnADifferenceAndOnAMissingFile(t *testing.T) {
+	testkit.Golden(t, "testdata/golden.txt", []byte("as it was\n"))
+	fails(t, func(t testing.TB) { testkit.Golden(t, "testdata/golden.txt", []byte("as it was")) })
+	fails(t, func(t testing.TB) { testkit.Golden(t, "testdata/missing.txt", nil) })
+}
+
+func TestWaitsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		fails(t, func(t testing.TB) { testkit.Eventually(t, "never", func() bool { return false }) })
+		fails(t, func(t testing.TB) { testkit.Receive(t, "never", make(chan int)) })
+		if waited := time.Since(begin); waited > 2*testkit.Patience+time.Second {
+			t.Errorf("two waits took %s", waited)
+		}
+		tries := 0
+		testkit.Eventually(t, "the third try", func() bool { tries++; return tries == 3 })
+		ch := make(chan int, 1)
+		ch <- 7
+		if got := testkit.Receive(t, "a value", ch); got != 7 {
+			t.Errorf("received %d", got)
+		}
+		close(ch)
+		if got := testkit.Receive(t, "the end", ch); got != 0 {
+			t.Errorf("received %d of a closed channel", got)
+		}
+	})
+}
+
+func TestTheClockMovesOnlyWhenTold(t *testing.T) {
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	c := testkit.NewClock(start)
+	c.Advance(time.Hour)
+	c.Adjust(-30 * time.Minute)
+	c.Advance(-time.Minute)
+	if want := start.Add(29 * time.Minute); !c.Now().Equal(want) || c.Elapsed() != time.Hour {
+		t.Errorf("%s and %s passed, want %s and an hour", c.Now(), c.Elapsed(), want)
+	}
+}
+
+func TestTheBufferIsWrittenByMany(t *testing.T) {
+	var b testkit.Buffer
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() { b.Logger().Debug("x") })
+	}
+	wg.Wait()
+	if got := len(b.String()); got == 0 || got%10 != 0 {
+		t.Errorf("%d bytes of ten equal lines", got)
+	}
+}
