@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,13 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"countersign/client"
 	"countersign/emulator"
+	"countersign/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the transcripts anew")
 
 // denySlack presses Deny on a Slack card and fills in the dialog that opens.
 func (w *world) denySlack(person, id, reason string) {
@@ -344,20 +340,7 @@ func (d *dialogue) done(name string) {
 			d.t.Errorf("%d messages in %s are in the transcript, of %d", n, chat, len(sent))
 		}
 	}
-	path := filepath.Join("testdata", "dialogues", name+".txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(d.b.String()), 0o644); err != nil {
-			d.t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(d.b.String(), "\n")); diff != "" {
-		d.t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
-	}
+	testkit.Golden(d.t, filepath.Join("testdata", "dialogues", name+".txt"), []byte(d.b.String()))
 }
 
 func quoted(reason string) string {

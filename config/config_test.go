@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/heartbeat"
+	"countersign/internal/testkit"
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
@@ -23,8 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var update = flag.Bool("update", false, "write what the bad files are reported for into them")
 
 // testEnv is the environment of all tests.
 func testEnv(name string) (string, bool) {
@@ -57,10 +55,7 @@ func TestBadFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			content, want, _ := strings.Cut(string(data), "# want ")
-			if want != "" {
-				want = "# want " + want
-			}
+			content, _, _ := strings.Cut(string(data), "# want ")
 			cfg, problems, err := Load(name, testEnv)
 			if cfg != nil || err == nil {
 				t.Fatalf("Load = %v, %v; want an error", cfg, err)
@@ -72,15 +67,7 @@ func TestBadFiles(t *testing.T) {
 			for _, p := range problems {
 				fmt.Fprintf(&got, "# want %s\n", strings.TrimPrefix(strings.TrimPrefix(p.String(), name), ":"))
 			}
-			if *update {
-				if err := os.WriteFile(name, []byte(content+got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			testkit.Golden(t, name, []byte(content+got.String()))
 		})
 	}
 }

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"flag"
+	"countersign/internal/testkit"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,8 +10,6 @@ import (
 
 	"github.com/goccy/go-yaml/parser"
 )
-
-var update = flag.Bool("update", false, "write what problems are found into testdata/problems")
 
 // Each file in testdata/problems makes one mistake, or a few; the comments at its end say what is
 // reported, and where.
@@ -27,7 +25,7 @@ func TestProblems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			src, want, _ := strings.Cut(string(content), "#! ")
+			src, _, _ := strings.Cut(string(content), "#! ")
 			p, problems := Compile(Parse([]byte(src)), opts)
 			var lines []string
 			for _, problem := range problems {
@@ -36,20 +34,11 @@ func TestProblems(t *testing.T) {
 					t.Errorf("%s: no position for %s", problem.Path, problem)
 				}
 			}
-			got := strings.Join(lines, "")
-			if *update {
-				if err := os.WriteFile(file, []byte(src+got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
+			testkit.Golden(t, file, []byte(src+strings.Join(lines, "")))
 			if file, err := parser.ParseBytes([]byte(src), parser.ParseComments); err == nil && len(file.Docs) == 1 {
 				if _, again := Compile(Read(file.Docs[0].Body), opts); !slices.Equal(again, problems) {
 					t.Errorf("parsed with its comments the file has other problems: %v", again)
 				}
-			}
-			if want = "#! " + want; got != want {
-				t.Errorf("got\n%swant\n%s", got, want)
 			}
 			if (p == nil) != HasErrors(problems) {
 				t.Errorf("a policy: %t, although the problems are %v", p != nil, problems)

@@ -1,9 +1,8 @@
 package rest
 
 import (
-	"flag"
+	"countersign/internal/testkit"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 )
-
-var update = flag.Bool("update", false, "write the answers of the transcripts anew")
 
 // TestTranscripts holds whole conversations word for word. In a file "> NAME METHOD PATH" is a request
 // of a principal, "< STATUS TYPE" its answer, and "clock D" moves the clock. Ids are $1, $2, … in the
@@ -33,7 +30,7 @@ func TestTranscripts(t *testing.T) {
 			w := newWorld(t)
 			var ids []string
 			out := &txtar.Archive{Comment: script.Comment}
-			for i, f := range script.Files {
+			for _, f := range script.Files {
 				word, rest, _ := strings.Cut(f.Name, " ")
 				switch word {
 				case "<": // written with its request
@@ -64,25 +61,11 @@ func TestTranscripts(t *testing.T) {
 					})
 					answer := txtar.File{Name: fmt.Sprintf("< %d %s", r.status, r.header.Get("Content-Type")), Data: []byte(body + "\n")}
 					out.Files = append(out.Files, f, answer)
-					if *update {
-						continue
-					}
-					if i+1 == len(script.Files) || script.Files[i+1].Name != answer.Name || string(script.Files[i+1].Data) != string(answer.Data) {
-						want := txtar.File{}
-						if i+1 < len(script.Files) {
-							want = script.Files[i+1]
-						}
-						t.Errorf("%s\ngot  %s\n%swant %s\n%s", f.Name, answer.Name, answer.Data, want.Name, want.Data)
-					}
 				default:
 					t.Fatalf("%s: what is that?", f.Name)
 				}
 			}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(out), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
+			testkit.Golden(t, file, txtar.Format(out))
 		})
 	}
 }

@@ -3,16 +3,13 @@ package line
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
@@ -20,10 +17,9 @@ import (
 	"countersign/approval/args"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 	"countersign/locale"
 )
-
-var update = flag.Bool("update", false, "write the golden cards anew")
 
 func TestGoldenCards(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
@@ -79,32 +75,12 @@ func goldenCard(t *testing.T, ch *Channel, tag, name string, card func() channel
 		if err := json.Indent(&b, body, "", "  "); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, filepath.Join(dir, name+".json"), append(b.Bytes(), '\n'))
+		testkit.Golden(t, filepath.Join(dir, name+".json"), append(b.Bytes(), '\n'))
 		again, err := ch.Render(card())
 		if err != nil || !bytes.Equal(body, again) {
 			t.Errorf("rendering twice gave different bytes (err %v)", err)
 		}
 	})
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes it)", err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (-want +got), go test -update accepts it:\n%s", file, d)
-	}
 }
 
 type tester interface {

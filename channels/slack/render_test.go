@@ -3,9 +3,7 @@ package slack
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,10 +19,9 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 	"countersign/locale"
 )
-
-var update = flag.Bool("update", false, "write the golden cards anew")
 
 func TestGoldenCards(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
@@ -49,7 +46,7 @@ func TestGoldenCards(t *testing.T) {
 				if err := json.Indent(&b, body, "", "  "); err != nil {
 					t.Fatal(err)
 				}
-				golden(t, filepath.Join(dir, c.Name+".json"), append(b.Bytes(), '\n'))
+				testkit.Golden(t, filepath.Join(dir, c.Name+".json"), append(b.Bytes(), '\n'))
 				again, err := ch.Render(m.Card(c.Delivery))
 				if err != nil || !bytes.Equal(body, again) {
 					t.Errorf("rendering twice gave different bytes (err %v)", err)
@@ -62,26 +59,6 @@ func TestGoldenCards(t *testing.T) {
 // sameWords are the cases that differ from others in their args alone: one language shows how they are
 // drawn.
 var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true, "batch_20": true, "reply_cards": true, "diff_long": true}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes it)", err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (-want +got), go test -update accepts it:\n%s", file, d)
-	}
-}
 
 type tester interface {
 	Helper()

@@ -16,6 +16,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 	"countersign/locale"
 	"countersign/secret"
 )
@@ -123,7 +124,7 @@ func TestGoldenViews(t *testing.T) {
 				if err := json.Indent(&b, v, "", "  "); err != nil {
 					t.Fatal(err)
 				}
-				golden(t, filepath.Join("testdata", "views", tag, name+".json"), append(b.Bytes(), '\n'))
+				testkit.Golden(t, filepath.Join("testdata", "views", tag, name+".json"), append(b.Bytes(), '\n'))
 			})
 		}
 	}

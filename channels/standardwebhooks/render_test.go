@@ -3,9 +3,7 @@ package standardwebhooks
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,16 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the golden bodies anew")
 
 // golden are the cases whose bodies are kept, one of each kind.
 var golden = []string{"request", "reminder", "critical_reason", "nested", "secrets", "ignored", "outcome_denied", "outcome_used", "outcome_batch_some", "reply"}
@@ -52,29 +48,9 @@ func TestBodies(t *testing.T) {
 				if err := json.Indent(&b, body, "", "  "); err != nil {
 					t.Fatal(err)
 				}
-				keep(t, filepath.Join("testdata", "bodies", c.Name+".json"), append(b.Bytes(), '\n'))
+				testkit.Golden(t, filepath.Join("testdata", "bodies", c.Name+".json"), append(b.Bytes(), '\n'))
 			}
 		})
-	}
-}
-
-func keep(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes it)", err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (-want +got), go test -update accepts it:\n%s", file, d)
 	}
 }
 

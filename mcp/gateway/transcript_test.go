@@ -1,10 +1,8 @@
 package gateway_test
 
 import (
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,10 +14,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp/gateway"
 )
-
-var update = flag.Bool("update", false, "write the conversations of the transcripts anew")
 
 // TestTranscripts holds, word for word, what goes over the wire for each outcome of a call, in both eras.
 //
@@ -55,27 +52,10 @@ func TestTranscripts(t *testing.T) {
 				got := ""
 				t.Run(era, func(t *testing.T) { got = converse(t, parts, era == "modern") })
 				out.Files = append(out.Files, txtar.File{Name: era, Data: []byte(got)})
-				if got != parts[era] && !*update {
-					t.Errorf("%s: %s", era, firstDifference(got, parts[era]))
-				}
 			}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(out), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
+			testkit.Golden(t, file, txtar.Format(out))
 		})
 	}
-}
-
-func firstDifference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			return fmt.Sprintf("line %d\ngot  %s\nwant %s", i+1, g[i], strings.Join(w[min(i, len(w)):min(i+1, len(w))], ""))
-		}
-	}
-	return fmt.Sprintf("the end is missing: %q", w[len(g):])
 }
 
 // conversation is the log of who said what.
