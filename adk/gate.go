@@ -98,14 +98,14 @@ func (g *Gate) BeforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	}
 	if answer.MayRun() {
 		g.runs.used(ctx, answer.ApprovalID)
-		if answer.Decision == client.Approved {
+		if answer.Kind == client.AnswerApproved {
 			if err := approved(args, answer); err != nil {
 				return unanswered(err), nil
 			}
 		}
 		return nil, nil
 	}
-	if answer.Decision != client.Pending && answer.ApprovalID != "" {
+	if answer.Kind != client.AnswerPending && answer.ApprovalID != "" {
 		// The model is told here how the request ended, and need not be told by the feed again. If this
 		// fails it is, which does no harm.
 		_, _ = g.client.Ack(ctx, answer.ApprovalID)
@@ -124,11 +124,11 @@ func (g *Gate) ask(ctx agent.Context, name string, args map[string]any) (client.
 	if !ok {
 		return g.client.CallWait(ctx, call, g.wait)
 	}
-	if p.answer.Decision != client.Pending || g.wait == 0 {
+	if p.answer.Kind != client.AnswerPending || g.wait == 0 {
 		return p.answer, nil
 	}
 	later, err := g.client.CallWait(ctx, call, g.wait-g.now().Sub(p.at))
-	if err == nil && later.Decision == client.Pending && later.ApprovalID == p.answer.ApprovalID {
+	if err == nil && later.Kind == client.AnswerPending && later.ApprovalID == p.answer.ApprovalID {
 		return p.answer, nil // it says what this call began, and not only that something is pending
 	}
 	return later, err
@@ -179,8 +179,8 @@ func approved(args map[string]any, a client.Answer) error {
 
 // told is the result of a call that did not run.
 func told(a client.Answer) map[string]any {
-	r := map[string]any{"status": string(a.Decision), "message": a.Message}
-	if a.Decision == client.Pending {
+	r := map[string]any{"status": string(a.Kind), "message": a.Message}
+	if a.Kind == client.AnswerPending {
 		r["status"] = StatusPending
 	}
 	if a.ApprovalID != "" {

@@ -223,7 +223,7 @@ func (w *world) approve(c *genai.FunctionCall) {
 		w.t.Fatal(err)
 	}
 	a, err := w.bot.Call(w.ctx, client.Call{Tool: c.Name, Args: args, Scope: "treasury/mia", SessionID: "s1"})
-	if err != nil || a.Decision != client.Pending {
+	if err != nil || a.Kind != client.AnswerPending {
 		w.t.Fatalf("%+v, %v", a, err)
 	}
 	w.decide(a.ApprovalID, client.Approve, "")

@@ -31,7 +31,7 @@ var (
 
 func readied() *runs {
 	rs := &runs{}
-	rs.prepare(&here, []string{"c1"}, []client.Call{pay}, []client.Answer{{Decision: client.Approved}}, noon)
+	rs.prepare(&here, []string{"c1"}, []client.Call{pay}, []client.Answer{{Kind: client.AnswerApproved}}, noon)
 	return rs
 }
 

@@ -15,11 +15,11 @@ import (
 
 func TestACallATapInLINEAndBack(t *testing.T) {
 	w := newWorld(t)
-	w.expect(client.Call{Tool: "read_ledger"}, client.Allow)
-	if a := w.expect(client.Call{Tool: "format_disk"}, client.Denied); a.Message != "Policy denied: forbidden — Never." {
+	w.expect(client.Call{Tool: "read_ledger"}, client.AnswerAllow)
+	if a := w.expect(client.Call{Tool: "format_disk"}, client.AnswerDenied); a.Message != "Policy denied: forbidden — Never." {
 		t.Errorf("message %q", a.Message)
 	}
-	first := w.expect(transfer(2000), client.Pending)
+	first := w.expect(transfer(2000), client.AnswerPending)
 	if want := "⏳ Approval requested (id: " + first.ApprovalID + "). Transfer exceeds the confirmation threshold ($10)"; first.Message != want || first.RiskLevel != "high" || first.ReasonCode != "over_threshold" {
 		t.Errorf("%+v", first)
 	}
@@ -29,7 +29,7 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 			t.Errorf("the card does not show %q", want)
 		}
 	}
-	if again := w.expect(transfer(2000), client.Pending); again.ApprovalID != first.ApprovalID {
+	if again := w.expect(transfer(2000), client.AnswerPending); again.ApprovalID != first.ApprovalID {
 		t.Errorf("asking again made %s", again.ApprovalID)
 	}
 	w.tapLINE("hana", first.ApprovalID, "approve")
@@ -39,11 +39,11 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 	if err != nil || len(news) != 1 || !strings.HasPrefix(news[0].Message, `[APPROVAL APPROVED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): approved by hana at `) {
 		t.Fatalf("feed %+v, %v", news, err)
 	}
-	used := w.expect(transfer(2000), client.Approved)
+	used := w.expect(transfer(2000), client.AnswerApproved)
 	if used.ResolvedBy != "hana" || !strings.HasSuffix(used.Message, "Run it now; this approval is used.") {
 		t.Errorf("%+v", used)
 	}
-	if next := w.expect(transfer(2000), client.Pending); next.ApprovalID == first.ApprovalID {
+	if next := w.expect(transfer(2000), client.AnswerPending); next.ApprovalID == first.ApprovalID {
 		t.Error("the approval was good for two calls")
 	}
 	w.tapLINE("hana", first.ApprovalID, "approve") // an old card's button stays tappable
@@ -52,7 +52,7 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 
 func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(transfer(3000), client.Pending).ApprovalID
+	id := w.expect(transfer(3000), client.AnswerPending).ApprovalID
 	w.slackCard(id)
 	w.denySlack("ken", id, "")
 	var card emulator.SlackMessage
@@ -68,7 +68,7 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	if r := w.chat.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits.") || r.User != "U03KEN" {
 		t.Errorf("answered %s to %s", r.Body, r.User)
 	}
-	a := w.expect(transfer(3000), client.Denied)
+	a := w.expect(transfer(3000), client.AnswerDenied)
 	if a.Message != "Approval denied by ken: no reason given. The call was not executed; do not repeat it, try a different approach." {
 		t.Errorf("message %q", a.Message)
 	}
@@ -78,7 +78,7 @@ func TestAnExpiryWakesTheWaiterAndEditsTheCard(t *testing.T) {
 	w := newWorld(t)
 	call := client.Call{Tool: "short_lived"}
 	a, err := w.bot.CallWait(w.ctx, call, 20*time.Second)
-	if err != nil || a.Decision != client.Expired || a.Message != "[APPROVAL EXPIRED] short_lived({}): Timed out after 1 second with no response. Ask again if it is still needed." {
+	if err != nil || a.Kind != client.AnswerExpired || a.Message != "[APPROVAL EXPIRED] short_lived({}): Timed out after 1 second with no response. Ask again if it is still needed." {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	if r := w.status(a.ApprovalID); !r.ResolvedAt.Equal(r.ExpiresAt.Time) || r.ResolvedBy != "system:timeout" {
@@ -119,14 +119,14 @@ func TestAWaitingCallIsAnsweredByTheTap(t *testing.T) {
 		t.Errorf("the card does not name %s", approvalID)
 	}
 	w.tapSlack("hana", approvalID, "approve")
-	if a := <-got; a.Decision != client.Approved {
+	if a := <-got; a.Kind != client.AnswerApproved {
 		t.Errorf("%+v", a)
 	}
 }
 
 func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(transfer(2200), client.Pending).ApprovalID
+	id := w.expect(transfer(2200), client.AnswerPending).ApprovalID
 	w.lineCard(id, 1)
 	w.slackCard(id)
 	post := func(p emulator.LINEPost) int {
@@ -218,8 +218,8 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 
 func TestTypedWordsInLINE(t *testing.T) {
 	w := newWorld(t)
-	a := w.expect(transfer(2300), client.Pending).ApprovalID
-	b := w.expect(transfer(2301), client.Pending).ApprovalID
+	a := w.expect(transfer(2300), client.AnswerPending).ApprovalID
+	b := w.expect(transfer(2301), client.AnswerPending).ApprovalID
 	card := w.lineCard(a, 1)
 	w.lineCard(b, 1)
 	say := func(text, quoted string) {
@@ -241,7 +241,7 @@ func TestTypedWordsInLINE(t *testing.T) {
 	if r := w.status(b); r.Status != "denied" || r.ResolveReason != "wrong account, Ken" || r.ResolvedVia != "line" {
 		t.Errorf("%+v", r)
 	}
-	c := w.expect(client.Call{Tool: "close_books"}, client.Pending).ApprovalID
+	c := w.expect(client.Call{Tool: "close_books"}, client.AnswerPending).ApprovalID
 	w.lineCard(c, 1)
 	w.tapLINE("hana", c, "approve")
 	w.told("This request needs a reason. Type: approve " + c + " followed by your reason.")
@@ -251,7 +251,7 @@ func TestTypedWordsInLINE(t *testing.T) {
 
 func TestTypedWordsInSlack(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(transfer(2400), client.Pending).ApprovalID
+	id := w.expect(transfer(2400), client.AnswerPending).ApprovalID
 	w.slackCard(id)
 	w.ok(w.chat.TypeSlack(w.ctx, "hana", "yes", ""))
 	dm := w.chat.DM("hana")
@@ -300,7 +300,7 @@ func TestABatchIsOneCard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answers[0].Decision != client.Pending || answers[1].Decision != client.Allow || answers[2].Decision != client.Pending {
+	if answers[0].Kind != client.AnswerPending || answers[1].Kind != client.AnswerAllow || answers[2].Kind != client.AnswerPending {
 		t.Fatalf("%+v", answers)
 	}
 	card := w.slackCard(answers[0].ApprovalID)
@@ -362,7 +362,7 @@ func TestTheOutboxKeepsItsPromises(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.chat.Fail(emulator.LINEPush, tt.times, tt.fault)
-			id := w.expect(transfer(2600), client.Pending).ApprovalID
+			id := w.expect(transfer(2600), client.AnswerPending).ApprovalID
 			w.eventually("the row is "+tt.status, func() bool { return line(w, id).Status == tt.status })
 			n := line(w, id)
 			if !strings.HasPrefix(n.Error, tt.reason) || cards(w, id) != tt.cards {
@@ -394,8 +394,8 @@ func TestADeadTokenPausesTheChannelUntilAReload(t *testing.T) {
 	if err := w.app.Reload(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	a := w.expect(transfer(2700), client.Pending).ApprovalID
-	b := w.expect(transfer(2701), client.Pending).ApprovalID
+	a := w.expect(transfer(2700), client.AnswerPending).ApprovalID
+	b := w.expect(transfer(2701), client.AnswerPending).ApprovalID
 	w.eventually("a problem in /readyz", func() bool { return strings.Contains(w.get("/readyz"), "channel line is paused") })
 	w.slackCard(b) // the other channel goes on
 	for _, id := range []string{a, b} {
@@ -415,10 +415,10 @@ func TestADeadTokenPausesTheChannelUntilAReload(t *testing.T) {
 
 func TestRule7_ARestartGoesOnWhereItWas(t *testing.T) {
 	w := newWorld(t)
-	pending := w.expect(transfer(2800), client.Pending).ApprovalID
+	pending := w.expect(transfer(2800), client.AnswerPending).ApprovalID
 	w.lineCard(pending, 1)
 	w.chat.Fail(emulator.LINEPush, -1, emulator.ServerError())
-	unsent := w.expect(transfer(2801), client.Pending).ApprovalID
+	unsent := w.expect(transfer(2801), client.AnswerPending).ApprovalID
 	w.eventually("a try", func() bool {
 		ns := w.notifications(client.NotificationQuery{ApprovalID: unsent, Channel: "line"})
 		return len(ns) == 1 && ns[0].Status == "retrying"
@@ -434,7 +434,7 @@ func TestRule7_ARestartGoesOnWhereItWas(t *testing.T) {
 	if _, err := w.hana.Decide(w.ctx, pending, client.Approve, ""); err != nil {
 		t.Fatal(err)
 	}
-	w.expect(transfer(2800), client.Approved)
+	w.expect(transfer(2800), client.AnswerApproved)
 }
 
 func TestStopLetsThoseWhoWaitGo(t *testing.T) {
@@ -450,7 +450,7 @@ func TestStopLetsThoseWhoWaitGo(t *testing.T) {
 	w.slackCard("2900")
 	start := time.Now()
 	w.stop()
-	if a := <-done; a.Decision != client.Pending {
+	if a := <-done; a.Kind != client.AnswerPending {
 		t.Errorf("%+v", a)
 	}
 	if took := time.Since(start); took > 40*time.Second { // its own time was not up
@@ -471,10 +471,10 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 	if !strings.Contains(w.log.String(), "the running one stays in force") {
 		t.Error("it was not said loudly")
 	}
-	w.expect(transfer(3000), client.Pending)
+	w.expect(transfer(3000), client.AnswerPending)
 	write(strings.Replace(configText, `tools: [format_disk], risk: critical, action: deny`, `tools: [format_disk], risk: critical, action: quarantine`, 1))
 	w.eventually("a reload on record", func() bool { return len(w.audit("policy_reloaded")) == 1 })
-	w.expect(client.Call{Tool: "format_disk"}, client.Pending)
+	w.expect(client.Call{Tool: "format_disk"}, client.AnswerPending)
 	if e := w.audit("policy_reloaded")[0]; !strings.Contains(string(e.Data), "no disks") {
 		t.Errorf("the audit does not say what was loosened: %s", e.Data)
 	}
@@ -483,7 +483,7 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 func TestAReloadMasksAnewInTheAuditLogToo(t *testing.T) {
 	w := newWorld(t)
 	read := func(iban string) string {
-		w.expect(client.Call{Tool: "read_file", Args: json.RawMessage(`{"iban":"` + iban + `"}`)}, client.Allow)
+		w.expect(client.Call{Tool: "read_file", Args: json.RawMessage(`{"iban":"` + iban + `"}`)}, client.AnswerAllow)
 		return string(w.audit("call_allowed")[0].Data)
 	}
 	if got := read("DE02120300000000202051"); !strings.Contains(got, "DE0212") {
@@ -498,7 +498,7 @@ func TestAReloadMasksAnewInTheAuditLogToo(t *testing.T) {
 
 func TestRule7_AWebhookThatCannotBeStoredIs503AndComesAgain(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(transfer(3100), client.Pending).ApprovalID
+	id := w.expect(transfer(3100), client.AnswerPending).ApprovalID
 	w.lineCard(id, 1)
 	unlock := lockFile(t, w.env["STORE"])
 	d, err := w.chat.TapLINE(w.ctx, "hana", "", "action=approve&id="+id)
@@ -533,7 +533,7 @@ func TestOperations(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.get("/readyz")), &ready); err != nil || ready.Status != "ready" || len(ready.Problems) != 0 {
 		t.Errorf("%+v, %v", ready, err)
 	}
-	id := w.expect(transfer(3200), client.Pending).ApprovalID
+	id := w.expect(transfer(3200), client.AnswerPending).ApprovalID
 	w.lineCard(id, 1)
 	w.tapLINE("hana", id, "approve")
 	w.eventually("the counts", func() bool {
@@ -605,7 +605,7 @@ func TestStopIsIdempotentAndMayComeFirst(t *testing.T) {
 // brings the card.
 func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(transfer(2310), client.Pending).ApprovalID
+	id := w.expect(transfer(2310), client.AnswerPending).ApprovalID
 	card := w.lineCard(id, 1)
 	for i, text := range []string{"approve " + id + ": lol no way", "同意 " + id + " 才怪", "承認 " + id + " しない", "อนุมัติ " + id + " ไหม", "approve " + id + " checked with Ken", "approve " + id + "?"} {
 		w.ok(w.chat.TypeLINE(w.ctx, "hana", text, ""))
@@ -619,7 +619,7 @@ func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
 	w.told("Nothing was decided: an approval is the word and the id and nothing else")
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "proceed "+id+".", ""))
 	w.told("Approved: transfer_credits. The agent may run it once.")
-	other := w.expect(transfer(2311), client.Pending).ApprovalID
+	other := w.expect(transfer(2311), client.AnswerPending).ApprovalID
 	w.lineCard(other, 1)
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "cancel", ""))
 	w.told("Denied: transfer_credits.")

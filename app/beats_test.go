@@ -28,7 +28,7 @@ func TestAdminsSeeTheHeartbeatsLastRun(t *testing.T) {
   - {task: check_pending_approvals, schedule: "@every 1s", params: {remind_after: 1s, max_reminders: 1}}
 policy:
 `), replacing("roles: [approver], slack: U03KEN", "roles: [approver], locale: th, slack: U03KEN"))
-	w.expect(transfer(2000), client.Pending)
+	w.expect(transfer(2000), client.AnswerPending)
 	w.eventually("a run reminded of what waits", func() bool { return strings.Contains(w.log.String(), "Approvals: 1 pending, 0 expired, 1 re-notified") })
 	w.eventually("a later one moved nothing", func() bool { return beat().Counts.ReNotified == 0 })
 	if b := beat(); b.At == nil || b.Result != "ok" || b.Counts.Pending != 1 || b.Counts.Expired != 0 {

@@ -44,8 +44,8 @@ func TestRule12_AnAgentOverItsBudgetIsRefusedAndAdminsAreTold(t *testing.T) {
 		t.Error("the metrics do not say it")
 	}
 	other := w.client("OTHER_TOKEN")
-	if a, err := other.Call(w.ctx, transfer(9000)); err != nil || a.Decision != client.Pending {
-		t.Errorf("another agent: %v, %v", a.Decision, err)
+	if a, err := other.Call(w.ctx, transfer(9000)); err != nil || a.Kind != client.AnswerPending {
+		t.Errorf("another agent: %v, %v", a.Kind, err)
 	}
 	// A reload raises it.
 	text, err := os.ReadFile(w.path)
@@ -80,5 +80,5 @@ func TestRule12_WhoHasNoTokenHasTheBudgetOfOneAgent(t *testing.T) {
 			t.Errorf("%s: got %s", door.path, body)
 		}
 	}
-	w.expect(client.Call{Tool: "read_ledger", Args: json.RawMessage(`{}`)}, client.Allow)
+	w.expect(client.Call{Tool: "read_ledger", Args: json.RawMessage(`{}`)}, client.AnswerAllow)
 }

@@ -62,9 +62,9 @@ func TestRule6_AnApprovalIsNotUsedADayAfterAJumpThatWasSetRight(t *testing.T) {
 		t.Errorf("before: %s", got)
 	}
 	m.setBy(23 * time.Hour)
-	w.expect(transfer(1100), client.Pending)
+	w.expect(transfer(1100), client.AnswerPending)
 	m.setBy(-23 * time.Hour)
-	asked := w.expect(transfer(2200), client.Pending)
+	asked := w.expect(transfer(2200), client.AnswerPending)
 	id := asked.ApprovalID
 	w.lineCard(id, 1)
 	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, behindStore) {
@@ -100,7 +100,7 @@ func TestRule6_AnApprovalIsNotUsedADayAfterAJumpThatWasSetRight(t *testing.T) {
 	m.pass(15*time.Minute + 10*time.Second) // and a hundredth
 	w.eventually("it lapses", func() bool { return !w.status(id).LapsedAt.IsZero() })
 	m.pass(23 * time.Hour)
-	if again := w.expect(transfer(2200), client.Pending); again.ApprovalID == id {
+	if again := w.expect(transfer(2200), client.AnswerPending); again.ApprovalID == id {
 		t.Error("the old request lives")
 	}
 	m.pass(100 * 24 * time.Hour)
@@ -122,7 +122,7 @@ func TestRule7_HowLongAPressMayTakeIsNoClocksMatter(t *testing.T) {
 			}
 		}
 		m := w.onMachine()
-		id := w.expect(transfer(2200), client.Pending).ApprovalID
+		id := w.expect(transfer(2200), client.AnswerPending).ApprovalID
 		w.lineCard(id, 1)
 		before := w.taps()
 		armed.Store(true)

@@ -142,7 +142,7 @@ func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
 			if len(p.Items) > 1 {
 				t.Fatalf("%d requests of one call", len(p.Items))
 			}
-			again := w.expect(transfer(4000), client.Pending)
+			again := w.expect(transfer(4000), client.AnswerPending)
 			if len(p.Items) == 1 && again.ApprovalID != p.Items[0].ID {
 				t.Errorf("the call did not join the request that survived")
 			}
@@ -165,7 +165,7 @@ func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
 				t.Errorf("%d audit events of one request", n)
 			}
 			w.tapLINE("hana", id, "approve")
-			w.expect(transfer(4000), client.Approved)
+			w.expect(transfer(4000), client.AnswerApproved)
 		})
 	}
 }
@@ -177,7 +177,7 @@ func TestRule4_KilledWhileConsumingNeverRunsTwice(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			id := w.expect(transfer(4100), client.Pending).ApprovalID
+			id := w.expect(transfer(4100), client.AnswerPending).ApprovalID
 			w.lineCard(id, 1)
 			w.slackCard(id)
 			if _, err := w.hana.Decide(w.ctx, id, client.Approve, ""); err != nil {

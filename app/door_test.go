@@ -174,7 +174,7 @@ func TestAReloadThatTakesTheAnonymousAgentAwayRefusesWhoWaits(t *testing.T) {
 	if a := w.status(id); !a.ConsumedAt.IsZero() {
 		t.Error("the approval was used by who may not any more")
 	}
-	w.expect(client.Call{Tool: "close_books"}, client.Approved)
+	w.expect(client.Call{Tool: "close_books"}, client.AnswerApproved)
 }
 
 // What was checked of anonymous_agent is not true of the addresses that are bound.

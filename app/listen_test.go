@@ -55,7 +55,7 @@ func (w *world) metric(name string) int {
 // Rule 2.12: 1,030 idle connections on the webhooks' listener made the API unreachable.
 func TestRule12_AFullWebhookListenerLeavesTheRestAlone(t *testing.T) {
 	w := newWorld(t, webhooksApart)
-	id := w.expect(transfer(2000), client.Pending).ApprovalID
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	for i := range 600 {
 		c := w.dial(w.app.WebhookAddr())
 		if i%3 == 0 {
@@ -71,7 +71,7 @@ func TestRule12_AFullWebhookListenerLeavesTheRestAlone(t *testing.T) {
 		t.Errorf("the listener holds %d connections", n)
 	}
 	w.tapLINE("hana", id, "approve") // a delivery finds its way all the same
-	w.expect(transfer(2000), client.Approved)
+	w.expect(transfer(2000), client.AnswerApproved)
 	for range 20 {
 		w.dial(w.app.WebhookAddr())
 	}
@@ -138,7 +138,7 @@ func TestRule12_StrangersAreRefusedBeforeTheirBody(t *testing.T) {
 // Rule 2.12: 400 half-sent bodies that could have been signed took 470 MB.
 func TestRule12_HalfSentWebhooksAreFewAtATime(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(transfer(2000), client.Pending).ApprovalID
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	head := "POST /webhook/line HTTP/1.1\r\nContent-Type: application/json\r\nX-Line-Signature: " + base64.StdEncoding.EncodeToString(make([]byte, 32))
 	for range 60 {
 		w.half(w.app.WebhookAddr(), head, strings.Repeat(" ", 10_000))
@@ -148,7 +148,7 @@ func TestRule12_HalfSentWebhooksAreFewAtATime(t *testing.T) {
 		t.Errorf("%d bodies with %d bytes are on their way", n, bytes)
 	}
 	w.tapLINE("hana", id, "approve")
-	w.expect(transfer(2000), client.Approved)
+	w.expect(transfer(2000), client.AnswerApproved)
 	w.eventually("they were given up", func() bool { return w.metric(`countersign_request_bodies{sender="webhook"}`) == 0 })
 }
 
@@ -257,7 +257,7 @@ func TestAFailedReloadIsInReadyz(t *testing.T) {
 	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) {
 		t.Errorf("the gate is not ready for it: %s", got)
 	}
-	w.expect(client.Call{Tool: "read_ledger"}, client.Allow)
+	w.expect(client.Call{Tool: "read_ledger"}, client.AnswerAllow)
 	if err := os.WriteFile(w.path, good, 0o600); err != nil {
 		t.Fatal(err)
 	}

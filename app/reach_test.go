@@ -38,7 +38,7 @@ func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 	w := newWorld(t, hanaByAll()...)
 	w.chat.SetLINEQuota(200)
 	w.chat.SetLINEUsage(200)
-	first := w.expect(transfer(2000), client.Pending).ApprovalID
+	first := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.SlackMessages(w.chat.DM("hana"))) == 1 }); err != nil {
 		t.Fatal("no card in Slack: ", w.cards(first))
 	}
@@ -50,7 +50,7 @@ func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("the quota is known", func() bool { return strings.Contains(w.get("/readyz"), "used up (200 of 200)") })
-	second := w.expect(transfer(3000), client.Pending).ApprovalID
+	second := w.expect(transfer(3000), client.AnswerPending).ApprovalID
 	w.eventually("the second card went straight to Slack", func() bool { return strings.Contains(w.cards(second), "slack:sent") })
 	if got := w.cards(second); got != "slack:sent" {
 		t.Errorf("the second card went to %s", got)
@@ -96,7 +96,7 @@ func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("the quota was read", func() bool { return strings.Contains(w.get("/metrics"), "countersign_line_quota_used 7") })
-	w.expect(transfer(2000), client.Pending)
+	w.expect(transfer(2000), client.AnswerPending)
 	w.eventually("the eighth message is warned of", func() bool { return strings.Contains(w.log.String(), "messages are running out") })
 }
 
@@ -132,19 +132,19 @@ func itoa(n int) string {
 
 func TestWhoBlocksTheBotIsReachedElsewhere(t *testing.T) {
 	w := newWorld(t, hanaByAll()...)
-	id := w.expect(transfer(2000), client.Pending).ApprovalID
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	w.eventually("the card is in LINE", func() bool { return w.cards(id) == "line:sent" })
 	w.ok(w.chat.Unfollow(w.ctx, "hana"))
 	w.eventually("the card went on to Slack", func() bool { return strings.Contains(w.cards(id), "slack:sent") })
 	w.ok(w.chat.Follow(w.ctx, "hana"))
 	w.told("hana")
-	next := w.expect(transfer(3000), client.Pending).ApprovalID
+	next := w.expect(transfer(3000), client.AnswerPending).ApprovalID
 	w.eventually("LINE is used again", func() bool { return w.cards(next) == "line:sent" })
 }
 
 func TestACardComesToAPersonsOwnAddress(t *testing.T) {
 	w := newWorld(t, append(hanaByAll()[:2:2], replacing("channels: [line, slack, webhook]", "channels: [webhook]"), hanaByAll()[3])...)
-	id := w.expect(transfer(2000), client.Pending).ApprovalID
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	got, err := w.chat.WaitWebhooks(w.ctx, "hana", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -176,21 +176,21 @@ func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
 		replacing("slack: U03KEN", "slack: U03KEN, channels: [slack]"),
 		replacing("notify: [hana]", "notify: []"), replacing("channel: C0APPROVALS, ", ""))
 	w.chat.Fail(emulator.SlackPostMessage, 1, emulator.Answer(200, nil, `{"ok":false,"error":"user_not_found"}`))
-	id := w.expect(transfer(2000), client.Pending).ApprovalID
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	w.eventually("an admin has the card", func() bool { return w.cards(id) == "slack:failed line:sent" })
 	if !strings.Contains(w.log.String(), "it goes to the admins") {
 		t.Error("it was not said loudly")
 	}
 	w.tapLINE("hana", id, "approve")
-	w.expect(transfer(2000), client.Approved)
+	w.expect(transfer(2000), client.AnswerApproved)
 }
 
 func TestARefusedTokenMovesNewCardsToTheNextChannel(t *testing.T) {
 	w := newWorld(t, hanaByAll()...)
 	w.chat.Fail(emulator.LINEPush, 1, emulator.Answer(401, map[string]string{"Content-Type": "application/json"}, `{"message":"Authentication failed."}`))
-	first := w.expect(transfer(2000), client.Pending).ApprovalID
+	first := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	w.eventually("LINE is paused", func() bool { return strings.Contains(w.get("/readyz"), "the channel line is paused") })
-	second := w.expect(transfer(3000), client.Pending).ApprovalID
+	second := w.expect(transfer(3000), client.AnswerPending).ApprovalID
 	w.eventually("the second card is in Slack", func() bool { return w.cards(second) == "slack:sent" })
 	if got := w.cards(first); got != "line:queued" { // it keeps its place, and its attempts
 		t.Errorf("the first card: %s", got)

@@ -209,7 +209,7 @@ func TestRule1_RemovedAgentsDoorsClose(t *testing.T) {
 // A person who is taken out of the configuration sees and decides nothing more.
 func TestRule8_RemovedPeopleSeeAndDecideNothing(t *testing.T) {
 	w := newWorld(t)
-	id := w.expect(transfer(4000), client.Pending).ApprovalID
+	id := w.expect(transfer(4000), client.AnswerPending).ApprovalID
 	doors := []*door{
 		{name: "the stream of events", what: []string{"GET", "/v1/events", ""}, begun: "retry:"},
 		{name: "a request that is waited for", what: []string{"GET", "/v1/approvals/" + id + "?wait=60s", ""}, ends: "401"},

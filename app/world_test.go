@@ -276,11 +276,11 @@ func (w *world) call(c client.Call) client.Answer {
 	return a
 }
 
-func (w *world) expect(c client.Call, want client.Word) client.Answer {
+func (w *world) expect(c client.Call, want client.AnswerKind) client.Answer {
 	w.t.Helper()
 	a := w.call(c)
-	if a.Decision != want {
-		w.t.Fatalf("%s (%s), want %s", a.Decision, a.Message, want)
+	if a.Kind != want {
+		w.t.Fatalf("%s (%s), want %s", a.Kind, a.Message, want)
 	}
 	return a
 }

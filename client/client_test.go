@@ -30,12 +30,12 @@ func TestACallRunsOnlyWhenTheAnswerSaysSo(t *testing.T) {
 	ctx := t.Context()
 	a, err := w.bot.Call(ctx, client.Call{Tool: "read_file"})
 	w.must(err)
-	if !a.MayRun() || a.Decision != client.Allow {
+	if !a.MayRun() || a.Kind != client.AnswerAllow {
 		t.Errorf("%+v", a)
 	}
 	a, err = w.bot.Call(ctx, transfer)
 	w.must(err)
-	if a.MayRun() || a.Decision != client.Pending || time.Until(a.ExpiresAt.Time) < 59*time.Minute || a.RiskLevel != "high" {
+	if a.MayRun() || a.Kind != client.AnswerPending || time.Until(a.ExpiresAt.Time) < 59*time.Minute || a.RiskLevel != "high" {
 		t.Errorf("%+v", a)
 	}
 	d, err := w.hana.Decide(ctx, a.ApprovalID, client.Approve, "fine")
@@ -45,7 +45,7 @@ func TestACallRunsOnlyWhenTheAnswerSaysSo(t *testing.T) {
 	}
 	a, err = w.bot.Call(ctx, transfer)
 	w.must(err)
-	if !a.MayRun() || a.Decision != client.Approved || a.ResolvedBy != "hana" || a.ResolveReason != "fine" {
+	if !a.MayRun() || a.Kind != client.AnswerApproved || a.ResolvedBy != "hana" || a.ResolveReason != "fine" {
 		t.Errorf("%+v", a)
 	}
 	r, err := w.bot.Approval(ctx, a.ApprovalID)
@@ -75,7 +75,7 @@ func TestAWaitingCallHearsOfTheDecision(t *testing.T) {
 	}
 	_, err := w.hana.Decide(t.Context(), id, client.Deny, "no")
 	w.must(err)
-	if a := <-done; a.Decision != client.Denied || a.ResolvedBy != "hana" {
+	if a := <-done; a.Kind != client.AnswerDenied || a.ResolvedBy != "hana" {
 		t.Errorf("%+v", a)
 	}
 }
@@ -94,7 +94,7 @@ func TestTheTimeoutAllowsForTheWait(t *testing.T) {
 	}
 	defer c.Close()
 	a, err := c.CallWait(t.Context(), transfer, 29500*time.Millisecond)
-	if err != nil || a.Decision != client.Pending {
+	if err != nil || a.Kind != client.AnswerPending {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if got := <-waits; got != "30s" {
@@ -106,7 +106,7 @@ func TestABatchIsAnsweredInOrder(t *testing.T) {
 	w := newWorld(t)
 	as, err := w.bot.CallBatch(t.Context(), []client.Call{{Tool: "read_file"}, transfer, {Tool: "read_file"}})
 	w.must(err)
-	if len(as) != 3 || as[0].Decision != client.Allow || as[1].Decision != client.Pending || as[2].Decision != client.Allow {
+	if len(as) != 3 || as[0].Kind != client.AnswerAllow || as[1].Kind != client.AnswerPending || as[2].Kind != client.AnswerAllow {
 		t.Errorf("%+v", as)
 	}
 }
@@ -438,7 +438,7 @@ func TestEveryAnswerGoesThroughJSONUnharmed(t *testing.T) {
 		value any
 		into  func() any
 	}{
-		{client.Answer{Decision: client.Pending, ExpiresAt: at}, func() any { return new(client.Answer) }},
+		{client.Answer{Kind: client.AnswerPending, ExpiresAt: at}, func() any { return new(client.Answer) }},
 		{client.Approval{ID: "a", Server: "bank", Tool: "x", Args: []byte("{}"), RequestedAt: at}, func() any { return new(client.Approval) }},
 		{client.Notification{ID: "n", CreatedAt: at}, func() any { return new(client.Notification) }},
 		{client.AuditEvent{ID: "e", At: at, Data: []byte("null")}, func() any { return new(client.AuditEvent) }},

@@ -20,36 +20,36 @@ func TestWhatCameOfACallIsReported(t *testing.T) {
 	sent := transfer
 	sent.Dispatch, sent.ToolDigest, sent.Task = true, strings.Repeat("0a", 32), true
 	id := w.ask(sent)
-	if _, err := w.bot.Report(ctx, id, client.Succeeded); client.CodeOf(err) != "invalid_parameter" {
+	if _, err := w.bot.Report(ctx, id, client.RunSucceeded); client.CodeOf(err) != "invalid_parameter" {
 		t.Errorf("before it is let through: %v", err)
 	}
 	_, err := w.hana.Decide(ctx, id, client.Approve, "")
 	w.must(err)
 	a, err := w.bot.Call(ctx, sent)
 	w.must(err)
-	if a.Decision != client.Approved {
+	if a.Kind != client.AnswerApproved {
 		t.Fatalf("%+v", a)
 	}
 	r, err := w.bot.Approval(ctx, id)
 	w.must(err)
-	if r.DispatchedAt.IsZero() || r.Outcome != "" || !r.Task || r.Previous != nil {
+	if r.DispatchedAt.IsZero() || r.RunResult != "" || !r.Task || r.Previous != nil {
 		t.Errorf("once it is sent: %+v", r)
 	}
-	if r, err = w.bot.Report(ctx, id, client.Unknown); err != nil || r.ID != id || r.Outcome != client.Unknown {
+	if r, err = w.bot.Report(ctx, id, client.RunUnknown); err != nil || r.ID != id || r.RunResult != client.RunUnknown {
 		t.Errorf("%+v, %v", r, err)
 	}
 	next, err := w.bot.Approval(ctx, w.ask(sent))
 	w.must(err)
 	if p := next.Previous; p == nil || p.ApprovalID != id || p.ApprovedBy != "hana" || p.ApprovedAt.IsZero() || p.ConsumedAt.IsZero() ||
-		!p.DispatchedAt.Equal(r.DispatchedAt.Time) || p.Outcome != client.Unknown {
+		!p.DispatchedAt.Equal(r.DispatchedAt.Time) || p.RunResult != client.RunUnknown {
 		t.Errorf("the next is told of %+v", p)
 	}
-	r, err = w.bot.Report(ctx, id, client.Failed)
+	r, err = w.bot.Report(ctx, id, client.RunFailed)
 	w.must(err)
-	if r, err = w.bot.Report(ctx, id, client.Succeeded); client.CodeOf(err) != "already_resolved" {
+	if r, err = w.bot.Report(ctx, id, client.RunSucceeded); client.CodeOf(err) != "already_resolved" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := w.hana.Report(ctx, id, client.Failed); client.CodeOf(err) != "agents_only" {
+	if _, err := w.hana.Report(ctx, id, client.RunFailed); client.CodeOf(err) != "agents_only" {
 		t.Errorf("by a person: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestTheToolOfAnotherMethodIsMadeFromIt(t *testing.T) {
 	}
 	read.Server = "tickets"
 	as, err := w.bot.CallBatch(t.Context(), []client.Call{read, {Tool: "read_file", Method: "tools/call"}})
-	if err != nil || len(as) != 2 || as[0].Decision != client.Pending || as[1].Decision != client.Allow {
+	if err != nil || len(as) != 2 || as[0].Kind != client.AnswerPending || as[1].Kind != client.AnswerAllow {
 		t.Errorf("%+v, %v", as, err)
 	}
 	if read.Tool != "" {

@@ -118,8 +118,8 @@ func (c *Client) ApprovalWait(ctx context.Context, id string, wait time.Duration
 // Report says what came of a call that was let through with Dispatch, so that it is on record and the
 // people who are asked about the same call again are told. The same again does no harm; Succeeded and
 // Failed take the place of Unknown. For agents.
-func (c *Client) Report(ctx context.Context, id string, ran Ran) (Approval, error) {
-	body := map[string]Ran{"outcome": ran}
+func (c *Client) Report(ctx context.Context, id string, ran RunResult) (Approval, error) {
+	body := map[string]RunResult{"outcome": ran}
 	var a Approval
 	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/outcome", nil, body, &a, 0)
 	return a, err

@@ -32,39 +32,39 @@ func (c Call) whole() Call {
 	return c
 }
 
-// Ran is what came of a call that was sent on.
-type Ran string
+// RunResult is what came of a call that was sent on.
+type RunResult string
 
 const (
-	Succeeded Ran = "succeeded"
-	Failed    Ran = "failed"
-	Unknown   Ran = "unknown" // it was sent and no answer came: it may have run
+	RunSucceeded RunResult = "succeeded"
+	RunFailed    RunResult = "failed"
+	RunUnknown   RunResult = "unknown" // it was sent and no answer came: it may have run
 )
 
-// Word is what an agent is told of a call.
-type Word string
+// AnswerKind is what an agent is told of a call.
+type AnswerKind string
 
 const (
-	Allow     Word = "allow"    // by policy: run it
-	Approved  Word = "approved" // by a person: run it, once
-	Denied    Word = "denied"
-	Pending   Word = "pending"
-	Expired   Word = "expired"
-	Cancelled Word = "cancelled"
-	Lapsed    Word = "lapsed"
+	AnswerAllow     AnswerKind = "allow"    // by policy: run it
+	AnswerApproved  AnswerKind = "approved" // by a person: run it, once
+	AnswerDenied    AnswerKind = "denied"
+	AnswerPending   AnswerKind = "pending"
+	AnswerExpired   AnswerKind = "expired"
+	AnswerCancelled AnswerKind = "cancelled"
+	AnswerLapsed    AnswerKind = "lapsed"
 )
 
 // Answer is what the server says of a call.
 type Answer struct {
-	Decision      Word   `json:"decision"`
-	Message       string `json:"message"` // for the model, word for word
-	RiskLevel     string `json:"risk_level"`
-	Rule          string `json:"rule"`
-	ReasonCode    string `json:"reason_code"`
-	ApprovalID    string `json:"approval_id,omitempty"`
-	ExpiresAt     Time   `json:"expires_at,omitzero"` // of a pending one
-	ResolvedBy    string `json:"resolved_by,omitempty"`
-	ResolveReason string `json:"resolve_reason,omitempty"`
+	Kind          AnswerKind `json:"decision"`
+	Message       string     `json:"message"` // for the model, word for word
+	RiskLevel     string     `json:"risk_level"`
+	Rule          string     `json:"rule"`
+	ReasonCode    string     `json:"reason_code"`
+	ApprovalID    string     `json:"approval_id,omitempty"`
+	ExpiresAt     Time       `json:"expires_at,omitzero"` // of a pending one
+	ResolvedBy    string     `json:"resolved_by,omitempty"`
+	ResolveReason string     `json:"resolve_reason,omitempty"`
 	// Args of an approved call are the stored arguments, which people were shown: what is to run. They differ from
 	// those that were asked with only in what the rule's ignore_args names.
 	Args json.RawMessage `json:"args,omitempty"`
@@ -73,7 +73,7 @@ type Answer struct {
 }
 
 // MayRun reports whether the call may be run, now and once.
-func (a Answer) MayRun() bool { return a.Decision == Allow || a.Decision == Approved }
+func (a Answer) MayRun() bool { return a.Kind == AnswerAllow || a.Kind == AnswerApproved }
 
 // Approval is a stored approval request. What has not happened is the zero value.
 type Approval struct {
@@ -104,7 +104,7 @@ type Approval struct {
 	LapsedAt      Time            `json:"lapsed_at"`
 	Task          bool            `json:"task"`          // the asker runs the call by itself once it is approved
 	DispatchedAt  Time            `json:"dispatched_at"` // when it was let through to whoever sends it on
-	Outcome       Ran             `json:"outcome"`       // what came of it, "" while nobody has said
+	RunResult     RunResult       `json:"outcome"`       // what came of it, "" while nobody has said
 	Inputs        []Input         `json:"inputs"`        // what its server was told after the approval
 	Previous      *Use            `json:"previous"`      // the last use of the same call within 24 hours before
 	Message       string          `json:"message"`       // how it ended, for the model; "" while pending
@@ -123,12 +123,12 @@ type Input struct {
 
 // Use is an earlier approval of the same call that was let through.
 type Use struct {
-	ApprovalID   string `json:"approval_id"`
-	ApprovedBy   string `json:"approved_by"`
-	ApprovedAt   Time   `json:"approved_at"`
-	ConsumedAt   Time   `json:"consumed_at"`
-	DispatchedAt Time   `json:"dispatched_at"`
-	Outcome      Ran    `json:"outcome"`
+	ApprovalID   string    `json:"approval_id"`
+	ApprovedBy   string    `json:"approved_by"`
+	ApprovedAt   Time      `json:"approved_at"`
+	ConsumedAt   Time      `json:"consumed_at"`
+	DispatchedAt Time      `json:"dispatched_at"`
+	RunResult    RunResult `json:"outcome"`
 }
 
 // Target names the tool as people write it: tool, or server/tool.

@@ -99,7 +99,7 @@ func (w *world) ask(c client.Call) string {
 	w.t.Helper()
 	a, err := w.bot.Call(w.t.Context(), c)
 	w.must(err)
-	if a.Decision != client.Pending {
+	if a.Kind != client.AnswerPending {
 		w.t.Fatalf("%+v", a)
 	}
 	return a.ApprovalID

@@ -183,7 +183,7 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 	var after [][]*task
 	for i, answer := range answers {
 		t := tasks[i]
-		a.say("is told", string(answer.Decision), "%s", answer.Message)
+		a.say("is told", string(answer.Kind), "%s", answer.Message)
 		switch {
 		case answer.MayRun():
 			result, err := a.shop.run(ctx, t.tool, t.args)
@@ -192,7 +192,7 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 				continue
 			}
 			a.say("does", "done", "%s", result)
-		case answer.Decision == client.Pending:
+		case answer.Kind == client.AnswerPending:
 			a.waiting[answer.ApprovalID] = t
 		case t.instead != nil:
 			after = append(after, []*task{t.instead})

@@ -202,7 +202,7 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, wireRequest(r))
 }
 
-func (s *Server) outcome(ctx context.Context, x *exchange) error {
+func (s *Server) report(ctx context.Context, x *exchange) error {
 	var ran approval.RunResult
 	err := x.readBody(false, func(body []byte) error {
 		var values [1]jsontext.Value

@@ -86,7 +86,7 @@ func (s *Server) call(ctx context.Context, x *exchange) error {
 	if out.Kind == approval.AnswerPending {
 		status = http.StatusAccepted
 	}
-	return x.answer(status, wireOutcome(out))
+	return x.answer(status, wireAnswer(out))
 }
 
 func (s *Server) callBatch(ctx context.Context, x *exchange) error {
@@ -118,5 +118,5 @@ func (s *Server) callBatch(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, batchAnswer{Results: wire(outs, wireOutcome)})
+	return x.answer(http.StatusOK, batchAnswer{Results: wire(outs, wireAnswer)})
 }

@@ -110,7 +110,7 @@ func (s *Server) table() []route {
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeNotAdmin, approval.CodeAlreadyResolved, approval.CodeExpired}},
 		},
 		{
-			method: http.MethodPost, path: "/v1/approvals/{id}/outcome", byID: true, handle: s.outcome, undoes: []approval.ActorKind{approval.Agent},
+			method: http.MethodPost, path: "/v1/approvals/{id}/outcome", byID: true, handle: s.report, undoes: []approval.ActorKind{approval.Agent},
 			doc: routeDoc{id: "outcome", tag: "agents", summary: "Report what came of a call that was sent on.",
 				description: "Of the agent's own, once it was let through with dispatch. The same again changes nothing; succeeded and failed take the " +
 					"place of unknown, nothing takes theirs. After unknown the card of the next same call says that this one may have run.",

@@ -100,7 +100,7 @@ type request struct {
 	LapsedAt      optional `json:"lapsed_at" format:"date-time"`
 	Task          bool     `json:"task" description:"The gate's side runs the call by itself once it is approved."`
 	DispatchedAt  optional `json:"dispatched_at" format:"date-time" description:"When the call was let through to whoever sends it on and reports its outcome."`
-	Outcome       optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]" description:"What came of the dispatched call; unknown: it may have run."`
+	RunResult     optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]" description:"What came of the dispatched call; unknown: it may have run."`
 	Inputs        []input  `json:"inputs,omitempty" description:"What its server was told, at the agent's side, after the approval; absent for nothing. No approver saw it."`
 	Previous      *use     `json:"previous" description:"The last use of an approval of the same call, within the 24 hours before this request."`
 	Message       optional `json:"message" description:"How it ended, as the agent's model is told; null while pending."`
@@ -116,7 +116,7 @@ func wireRequest(r approval.Request) request {
 		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy), ResolvedVia: optional(r.ResolvedVia),
 		ResolveReason: optional(r.ResolveReason), UseBy: optional(approval.FormatTime(r.UseBy)),
 		ConsumedAt: optional(approval.FormatTime(r.ConsumedAt)), LapsedAt: optional(approval.FormatTime(r.LapsedAt)),
-		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), Outcome: optional(r.RunResult), Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
+		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), RunResult: optional(r.RunResult), Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
 		Message: optional(r.FeedMessage()),
 	}
 }
@@ -141,7 +141,7 @@ type use struct {
 	ApprovedAt   string   `json:"approved_at" format:"date-time"`
 	ConsumedAt   string   `json:"consumed_at" format:"date-time"`
 	DispatchedAt optional `json:"dispatched_at" format:"date-time"`
-	Outcome      optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
+	RunResult    optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
 	_            struct{} `additionalProperties:"false" description:"An approval that was let through."`
 }
 
@@ -157,7 +157,7 @@ func wireUse(u *approval.Use) *use {
 	}
 	return &use{
 		ApprovalID: u.RequestID, ApprovedBy: u.ApprovedBy, ApprovedAt: approval.FormatTime(u.ApprovedAt), ConsumedAt: approval.FormatTime(u.ConsumedAt),
-		DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)), Outcome: optional(u.RunResult),
+		DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)), RunResult: optional(u.RunResult),
 	}
 }
 
@@ -240,7 +240,7 @@ type callAnswer struct {
 	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
 }
 
-func wireOutcome(o approval.Answer) callAnswer {
+func wireAnswer(o approval.Answer) callAnswer {
 	a := callAnswer{Decision: string(o.Kind), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule, ReasonCode: o.ReasonCode}
 	if r := o.Request; r != nil {
 		a.ApprovalID, a.ResolvedBy, a.ResolveReason = r.ID, r.ResolvedBy, r.ResolveReason

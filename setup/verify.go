@@ -175,8 +175,8 @@ func (v *verification) ask(ctx context.Context) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case answer.Decision != client.Pending:
-		v.problem(gate, fmt.Sprintf("a call of %s is not asked about: the policy says %q (rule %s), so no card comes of it", Tool, answer.Decision, answer.Rule),
+	case answer.Kind != client.AnswerPending:
+		v.problem(gate, fmt.Sprintf("a call of %s is not asked about: the policy says %q (rule %s), so no card comes of it", Tool, answer.Kind, answer.Rule),
 			fmt.Sprintf("put {tools: [%s], action: quarantine, risk: high} before the other rules, and let mode be enforce", Tool))
 		return false, nil
 	}
@@ -368,7 +368,7 @@ func (v *verification) tap(ctx context.Context, rooms []room) error {
 	if err != nil {
 		return err
 	}
-	if answer.Decision != client.Approved {
+	if answer.Kind != client.AnswerApproved {
 		v.problem(gate, fmt.Sprintf("the agent was not let through: %s", channels.Said(answer.Message)), "look at the gate's log")
 		return nil
 	}

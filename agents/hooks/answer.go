@@ -13,7 +13,7 @@ import (
 
 // Answer is what the gate says of a call.
 type Answer struct {
-	Word    approval.AnswerKind
+	Kind    approval.AnswerKind
 	Message string // for the model, word for word
 	// Args are the stored ones of an approved call, which are what people saw: those of the call that uses
 	// the approval may differ in what the policy's ignore_args names.
@@ -22,7 +22,7 @@ type Answer struct {
 
 // MayRun reports whether the call may run.
 func (a Answer) MayRun() bool {
-	return a.Word == approval.AnswerAllow || a.Word == approval.AnswerApproved
+	return a.Kind == approval.AnswerAllow || a.Kind == approval.AnswerApproved
 }
 
 // What a model is told beside the gate's message. Each ending keeps its own words: that nobody answered is
@@ -41,10 +41,10 @@ const (
 func (a Answer) reason() string {
 	message := strings.TrimSpace(a.Message)
 	if message == "" {
-		message = fmt.Sprintf("The gate's answer is %q.", shorten(string(a.Word), 40))
+		message = fmt.Sprintf("The gate's answer is %q.", shorten(string(a.Kind), 40))
 	}
 	next := afterDenied
-	switch a.Word {
+	switch a.Kind {
 	case approval.AnswerPending:
 		next = afterPending
 	case approval.AnswerExpired, approval.AnswerLapsed:
@@ -69,11 +69,11 @@ func sentence(text string) string {
 
 // decision is the answer to a call in the words of Claude Code and Codex.
 type decision struct {
-	Event   string          `json:"hookEventName"`
-	Word    string          `json:"permissionDecision,omitempty"`
-	Reason  string          `json:"permissionDecisionReason,omitempty"`
-	Input   json.RawMessage `json:"updatedInput,omitempty"`
-	Context string          `json:"additionalContext,omitempty"`
+	Event      string          `json:"hookEventName"`
+	Permission string          `json:"permissionDecision,omitempty"`
+	Reason     string          `json:"permissionDecisionReason,omitempty"`
+	Input      json.RawMessage `json:"updatedInput,omitempty"`
+	Context    string          `json:"additionalContext,omitempty"`
 }
 
 // geminiDecision is the answer in the words of Gemini CLI.
@@ -100,18 +100,18 @@ func (a Answer) covered() (json.RawMessage, error) {
 // say puts an answer into the agent's words; nothing means that there is no opinion.
 func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
 	var args json.RawMessage
-	if a.Word == approval.AnswerApproved {
+	if a.Kind == approval.AnswerApproved {
 		var err error
 		if args, err = a.covered(); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case a.Word == approval.AnswerAllow && e.Agent == Gemini:
+	case a.Kind == approval.AnswerAllow && e.Agent == Gemini:
 		return encode(geminiDecision{Decision: "allow"})
-	case a.Word == approval.AnswerAllow:
+	case a.Kind == approval.AnswerAllow:
 		return nil, nil
-	case a.Word == approval.AnswerApproved && e.Agent == Gemini:
+	case a.Kind == approval.AnswerApproved && e.Agent == Gemini:
 		// It takes tool_input in place of all that the model sent, and tells the model that a hook changed
 		// its call: so there is one only where something has to change.
 		d := geminiDecision{Decision: "allow", Reason: a.Message}
@@ -123,10 +123,10 @@ func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
 			d.Specific = &geminiSpecific{Event: e.Name, Input: input}
 		}
 		return encode(d)
-	case a.Word == approval.AnswerApproved:
-		return encode(specific{decision{Event: e.Name, Word: "allow", Reason: a.Message, Input: args}})
-	case a.Word == approval.AnswerPending && mayDefer && e.Agent == ClaudeCode:
-		return encode(specific{decision{Event: e.Name, Word: "defer", Reason: a.reason()}})
+	case a.Kind == approval.AnswerApproved:
+		return encode(specific{decision{Event: e.Name, Permission: "allow", Reason: a.Message, Input: args}})
+	case a.Kind == approval.AnswerPending && mayDefer && e.Agent == ClaudeCode:
+		return encode(specific{decision{Event: e.Name, Permission: "defer", Reason: a.reason()}})
 	}
 	return e.deny(a.reason())
 }
@@ -140,7 +140,7 @@ func (e Event) deny(reason string) ([]byte, error) {
 	if e.Agent == Gemini {
 		return encode(geminiDecision{Decision: "deny", Reason: reason})
 	}
-	return encode(specific{decision{Event: e.Name, Word: "deny", Reason: reason}})
+	return encode(specific{decision{Event: e.Name, Permission: "deny", Reason: reason}})
 }
 
 // tell adds text to what the model reads next.

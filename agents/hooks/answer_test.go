@@ -21,7 +21,7 @@ func reply(t *testing.T, h Hook, e Event) Reply {
 
 func TestWhatPolicyAllowsGetsNoOpinion(t *testing.T) {
 	for agent, want := range map[Agent]string{ClaudeCode: "", Codex: "", Gemini: `{"decision":"allow"}` + "\n"} {
-		g := &fakeGate{answer: Answer{Word: approval.AnswerAllow, Message: "Allowed by policy."}}
+		g := &fakeGate{answer: Answer{Kind: approval.AnswerAllow, Message: "Allowed by policy."}}
 		if got := reply(t, Hook{Asker: g}, event(t, agent, "X", "{}")); string(got.Output) != want {
 			t.Errorf("%s: got %q, want %q", agent, got.Output, want)
 		}
@@ -59,7 +59,7 @@ func TestRule3GeminiRunsTheApprovedArgumentsAndKeepsTheComment(t *testing.T) {
 		{"run_shell_command", `{"description":"x","dir_path":"b"}`, `{}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x"}}}`},
 		{"replace", `{"instruction":"reworded","new_string":"b"}`, `{"new_string":"b"}`, allow + `}`},
 	} {
-		g := &fakeGate{answer: Answer{Word: approval.AnswerApproved, Message: approvedMessage, Args: []byte(c.approved)}}
+		g := &fakeGate{answer: Answer{Kind: approval.AnswerApproved, Message: approvedMessage, Args: []byte(c.approved)}}
 		if got := reply(t, Hook{Asker: g}, event(t, Gemini, c.tool, c.input)); string(got.Output) != c.want+"\n" {
 			t.Errorf("%s %s, approved %s: got %s\nwant %s", c.tool, c.input, c.approved, got.Output, c.want)
 		}
@@ -94,15 +94,15 @@ func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		{Answer{Word: approval.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
-		{Answer{Word: approval.AnswerDenied, Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
-		{Answer{Word: approval.AnswerDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
-		{Answer{Word: approval.AnswerDenied, Message: "Denied by hana: no!"}, []string{"no! The call was not run."}, "!."},
-		{Answer{Word: approval.AnswerExpired, Message: "[APPROVAL EXPIRED] at 2026-11-21T09:31:21.653Z"}, []string{"EXPIRED", "21.653Z. The call was not run. Nobody said no"}, "different approach"},
-		{Answer{Word: approval.AnswerLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
-		{Answer{Word: approval.AnswerCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
-		{Answer{Word: "perhaps", Message: "A word of a later version."}, []string{"later version", "not run"}, ""},
-		{Answer{Word: "perhaps", Message: " "}, []string{`"perhaps"`, "not run"}, ""},
+		{Answer{Kind: approval.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
+		{Answer{Kind: approval.AnswerDenied, Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
+		{Answer{Kind: approval.AnswerDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
+		{Answer{Kind: approval.AnswerDenied, Message: "Denied by hana: no!"}, []string{"no! The call was not run."}, "!."},
+		{Answer{Kind: approval.AnswerExpired, Message: "[APPROVAL EXPIRED] at 2026-11-21T09:31:21.653Z"}, []string{"EXPIRED", "21.653Z. The call was not run. Nobody said no"}, "different approach"},
+		{Answer{Kind: approval.AnswerLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
+		{Answer{Kind: approval.AnswerCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
+		{Answer{Kind: "perhaps", Message: "A word of a later version."}, []string{"later version", "not run"}, ""},
+		{Answer{Kind: "perhaps", Message: " "}, []string{`"perhaps"`, "not run"}, ""},
 		{Answer{}, []string{"not run"}, ""},
 	} {
 		for _, agent := range []Agent{ClaudeCode, Codex, Gemini} {
@@ -112,15 +112,15 @@ func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
 				decision, reason = o.Decision, o.Reason
 			}
 			if decision != "deny" || o.Specific.Input != nil || o.Specific.Args != nil {
-				t.Errorf("%s, %q: got %+v, want a denial", agent, c.answer.Word, o)
+				t.Errorf("%s, %q: got %+v, want a denial", agent, c.answer.Kind, o)
 			}
 			for _, w := range c.want {
 				if !strings.Contains(reason, w) {
-					t.Errorf("%s, %q: the reason %q does not say %q", agent, c.answer.Word, reason, w)
+					t.Errorf("%s, %q: the reason %q does not say %q", agent, c.answer.Kind, reason, w)
 				}
 			}
 			if c.not != "" && strings.Contains(reason, c.not) {
-				t.Errorf("%s, %q: the reason %q says %q", agent, c.answer.Word, reason, c.not)
+				t.Errorf("%s, %q: the reason %q says %q", agent, c.answer.Kind, reason, c.not)
 			}
 		}
 	}
@@ -198,14 +198,14 @@ func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
 		{Gemini, "mcp__my__do", "-", false},
 		{Gemini, "run_shell_command", "my", false},
 	} {
-		g := &fakeGate{answer: Answer{Word: approval.AnswerDenied}}
+		g := &fakeGate{answer: Answer{Kind: approval.AnswerDenied}}
 		r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, c.agent, c.tool, named(c.agent, c.server)))
 		if left := r.Output == nil && len(g.asked) == 0; left != c.left {
 			t.Errorf("%s %s of %q: left to the gateway is %t, want %t", c.agent, c.tool, c.server, left, c.left)
 		}
 	}
 	for _, odd := range []string{`7`, `"my"`, `["my"]`, `{}`, `{"name":null}`} {
-		g := &fakeGate{answer: Answer{Word: approval.AnswerDenied}}
+		g := &fakeGate{answer: Answer{Kind: approval.AnswerDenied}}
 		if r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do", `{},"mcp_server":`+odd)); r.Output == nil || len(g.asked) != 1 || g.asked[0].Server != "" {
 			t.Errorf("with mcp_server %s: got %q, asked %+v; want it asked about without a server", odd, r.Output, g.asked)
 		}
@@ -219,27 +219,27 @@ func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
 }
 
 func TestOnlyClaudeCodeDefersAndOnlyWhatIsPending(t *testing.T) {
-	pending := Answer{Word: approval.AnswerPending, Message: "⏳ Approval pending (id: X)."}
+	pending := Answer{Kind: approval.AnswerPending, Message: "⏳ Approval pending (id: X)."}
 	for _, c := range []struct {
 		agent  Agent
 		answer Answer
 		want   string
 	}{
 		{ClaudeCode, pending, "defer"},
-		{ClaudeCode, Answer{Word: approval.AnswerDenied, Message: "no"}, "deny"},
+		{ClaudeCode, Answer{Kind: approval.AnswerDenied, Message: "no"}, "deny"},
 		{ClaudeCode, approved, "allow"},
 		{Codex, pending, "deny"},
 	} {
 		o := decode(t, reply(t, Hook{Asker: &fakeGate{answer: c.answer}, Defer: true}, event(t, c.agent, "X", "{}")).Output)
 		if o.Specific.Decision != c.want || o.Specific.Reason == "" {
-			t.Errorf("%s, %s: got %+v, want %s with a reason", c.agent, c.answer.Word, o.Specific, c.want)
+			t.Errorf("%s, %s: got %+v, want %s with a reason", c.agent, c.answer.Kind, o.Specific, c.want)
 		}
 	}
 }
 
 func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
 	ending := func(word approval.AnswerKind, change func(*Ending)) Ending {
-		e := Ending{ID: "E", Word: word, Message: "[APPROVAL EXPIRED] x", Scope: "/srv/app", Tool: "Bash", Args: []byte(`{ "command":"ls","timeout":1 }`)}
+		e := Ending{ID: "E", Kind: word, Message: "[APPROVAL EXPIRED] x", Scope: "/srv/app", Tool: "Bash", Args: []byte(`{ "command":"ls","timeout":1 }`)}
 		if change != nil {
 			change(&e)
 		}
@@ -259,14 +259,14 @@ func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
 		{"another directory", ending(approval.AnswerExpired, func(e *Ending) { e.Scope = "/srv" }), false},
 		{"other args", ending(approval.AnswerExpired, func(e *Ending) { e.Args = []byte(`{"command":"ls"}`) }), false},
 	} {
-		g := &fakeGate{answer: Answer{Word: approval.AnswerPending, Message: "p"}, endings: []Ending{c.ending}}
+		g := &fakeGate{answer: Answer{Kind: approval.AnswerPending, Message: "p"}, endings: []Ending{c.ending}}
 		r := reply(t, Hook{Asker: g, Defer: true}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls","description":"other words"}`))
 		o := decode(t, r.Output)
 		if told := len(r.Told) == 1 && o.Specific.Decision == "deny" && len(g.asked) == 0; told != c.told {
 			t.Errorf("%s: got %+v, told %v, asked %d times; want told %t", c.name, o.Specific, r.Told, len(g.asked), c.told)
 		}
 	}
-	g := &fakeGate{answer: Answer{Word: approval.AnswerPending, Message: "p"}, endings: []Ending{ending(approval.AnswerExpired, nil)}}
+	g := &fakeGate{answer: Answer{Kind: approval.AnswerPending, Message: "p"}, endings: []Ending{ending(approval.AnswerExpired, nil)}}
 	if reply(t, Hook{Asker: g}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls"}`)); len(g.asked) != 1 {
 		t.Error("without --defer an ending stops a call that is asked anew")
 	}
@@ -286,7 +286,7 @@ func TestEndingsAreToldWhenATurnBegins(t *testing.T) {
 		agent Agent
 		name  string
 	}{{ClaudeCode, "UserPromptSubmit"}, {ClaudeCode, "SessionStart"}, {Codex, "UserPromptSubmit"}, {Codex, "SessionStart"}, {Gemini, "BeforeAgent"}, {Gemini, "SessionStart"}} {
-		g := &fakeGate{endings: []Ending{{ID: "A", Word: approval.AnswerApproved, Message: "[APPROVAL APPROVED] x"}, {ID: "B", Word: approval.AnswerExpired, Message: "[APPROVAL EXPIRED] y"}}}
+		g := &fakeGate{endings: []Ending{{ID: "A", Kind: approval.AnswerApproved, Message: "[APPROVAL APPROVED] x"}, {ID: "B", Kind: approval.AnswerExpired, Message: "[APPROVAL EXPIRED] y"}}}
 		r := reply(t, Hook{Asker: g}, beginning(t, c.agent, c.name, "startup"))
 		o := decode(t, r.Output)
 		const want = "Answers to calls that waited for a person:\n[APPROVAL APPROVED] x\n[APPROVAL EXPIRED] y\nTo run a call that was approved, make the identical call again; each approval is used once."
@@ -311,7 +311,7 @@ func TestWhatIsTooMuchToTellComesNextTime(t *testing.T) {
 }
 
 func TestAResumedRunLeavesTheEndingToTheDeferredCall(t *testing.T) {
-	g := &fakeGate{endings: []Ending{{ID: "A", Word: approval.AnswerExpired, Message: "x"}}}
+	g := &fakeGate{endings: []Ending{{ID: "A", Kind: approval.AnswerExpired, Message: "x"}}}
 	if r := reply(t, Hook{Asker: g, Defer: true}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output != nil || r.Told != nil {
 		t.Errorf("got %+v, want nothing", r)
 	}
@@ -337,12 +337,12 @@ func TestPermissionPrompts(t *testing.T) {
 		answer Answer
 		want   string
 	}{
-		{Answer{Word: approval.AnswerApproved, Args: []byte(`{"command":"ls -l"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls -l"}}`},
-		{Answer{Word: approval.AnswerAllow, Message: "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
-		{Answer{Word: approval.AnswerDenied, Message: "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
+		{Answer{Kind: approval.AnswerApproved, Args: []byte(`{"command":"ls -l"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls -l"}}`},
+		{Answer{Kind: approval.AnswerAllow, Message: "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		{Answer{Kind: approval.AnswerDenied, Message: "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
 	} {
 		if got, err := AnswerPermissionPrompt(w.answer, c); err != nil || strings.TrimSpace(string(got)) != w.want {
-			t.Errorf("%s: got %s, %v; want %s", w.answer.Word, got, err, w.want)
+			t.Errorf("%s: got %s, %v; want %s", w.answer.Kind, got, err, w.want)
 		}
 	}
 	for args, want := range map[string][2]string{

@@ -61,7 +61,7 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	a := Answer{Word: out.Kind, Message: out.Message}
+	a := Answer{Kind: out.Kind, Message: out.Message}
 	if out.Kind == approval.AnswerApproved {
 		a.Args = out.Request.Args
 	}
@@ -87,7 +87,7 @@ func (g Gate) Resolved(ctx context.Context, session string) ([]Ending, error) {
 	}
 	endings := make([]Ending, len(rs))
 	for i, r := range rs {
-		endings[i] = Ending{ID: r.ID, Word: Ended(string(r.Status), !r.LapsedAt.IsZero()), Message: r.FeedMessage(),
+		endings[i] = Ending{ID: r.ID, Kind: Ended(string(r.Status), !r.LapsedAt.IsZero()), Message: r.FeedMessage(),
 			Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
 	}
 	return endings, nil

@@ -25,7 +25,7 @@ type Asker interface {
 // Ending is how a request ended that was asked earlier.
 type Ending struct {
 	ID      string
-	Word    approval.AnswerKind
+	Kind    approval.AnswerKind
 	Message string // for the model, word for word
 	Scope   string
 	Server  string
@@ -97,7 +97,7 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 			return Reply{}, err
 		}
 		if ended != nil {
-			out, err := e.deny(Answer{Word: ended.Word, Message: ended.Message}.reason())
+			out, err := e.deny(Answer{Kind: ended.Kind, Message: ended.Message}.reason())
 			return Reply{Output: out, Told: []string{ended.ID}}, err
 		}
 	}
@@ -121,7 +121,7 @@ func (h Hook) ended(ctx context.Context, c Call) (*Ending, error) {
 		return nil, err
 	}
 	for _, e := range endings {
-		if e.Word == approval.AnswerApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
+		if e.Kind == approval.AnswerApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
 			continue
 		}
 		if was, err := args.Parse(e.Args); err == nil && bytes.Equal(was.Canonical(), wanted.Canonical()) {
@@ -151,7 +151,7 @@ func (h Hook) begin(ctx context.Context, e Event) (Reply, error) {
 		}
 		lines = append(lines, ending.Message)
 		r.Told = append(r.Told, ending.ID)
-		approved = approved || ending.Word == approval.AnswerApproved
+		approved = approved || ending.Kind == approval.AnswerApproved
 	}
 	if approved {
 		lines = append(lines, "To run a call that was approved, make the identical call again; each approval is used once.")

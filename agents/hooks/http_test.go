@@ -34,17 +34,17 @@ func TestOverHTTPTheAnswersAreTheSame(t *testing.T) {
 	if g.wait != 55*time.Second {
 		t.Errorf("the call was held for %s, want 55s", g.wait)
 	}
-	if code, body := post(t, &fakeGate{answer: Answer{Word: approval.AnswerAllow, Message: "Allowed by policy."}}, nil, "", bash); code != 200 || body != "{}\n" {
+	if code, body := post(t, &fakeGate{answer: Answer{Kind: approval.AnswerAllow, Message: "Allowed by policy."}}, nil, "", bash); code != 200 || body != "{}\n" {
 		t.Errorf("what policy allows got %d %q, want no opinion", code, body)
 	}
-	if code, body := post(t, &fakeGate{answer: Answer{Word: approval.AnswerPending, Message: "⏳"}}, nil, "?defer=true", bash); code != 200 || decode(t, []byte(body)).Specific.Decision != "defer" {
+	if code, body := post(t, &fakeGate{answer: Answer{Kind: approval.AnswerPending, Message: "⏳"}}, nil, "?defer=true", bash); code != 200 || decode(t, []byte(body)).Specific.Decision != "defer" {
 		t.Errorf("with defer a pending call got %d %s", code, body)
 	}
 	if code, body := post(t, nil, nil, "?gateway=mail&gateway=files", strings.NewReplacer("TOOL", "mcp__files__x", "INPUT", `{}`).Replace(events[ClaudeCode])); code != 200 || body != "{}\n" {
 		t.Errorf("a tool behind a gateway got %d %q, want no opinion", code, body)
 	}
 	for _, other := range []string{named(ClaudeCode, "files__x"), named(ClaudeCode, "evil"), "{}"} {
-		denies := &fakeGate{answer: Answer{Word: approval.AnswerDenied, Message: "no"}}
+		denies := &fakeGate{answer: Answer{Kind: approval.AnswerDenied, Message: "no"}}
 		if code, body := post(t, denies, nil, "?gateway=files", strings.NewReplacer("TOOL", "mcp__files__x__y", "INPUT", other).Replace(events[ClaudeCode])); code != 200 || decode(t, []byte(body)).Specific.Decision != "deny" {
 			t.Errorf("a tool that is perhaps not behind the gateway, with %s, got %d %q; want it asked about", other, code, body)
 		}

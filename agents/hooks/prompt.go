@@ -42,7 +42,7 @@ func AnswerPermissionPrompt(a Answer, c Call) ([]byte, error) {
 		Input    json.RawMessage `json:"updatedInput,omitempty"`
 		Message  string          `json:"message,omitempty"`
 	}
-	switch a.Word {
+	switch a.Kind {
 	case approval.AnswerAllow:
 		return encode(answer{Behavior: "allow", Input: c.Args})
 	case approval.AnswerApproved:
@@ -57,5 +57,5 @@ func AnswerPermissionPrompt(a Answer, c Call) ([]byte, error) {
 
 // DenyPermissionPrompt answers a permission prompt where the gate could not be asked.
 func DenyPermissionPrompt(why string) ([]byte, error) {
-	return AnswerPermissionPrompt(Answer{Word: approval.AnswerDenied, Message: "The gate could not be asked: " + why + "."}, Call{})
+	return AnswerPermissionPrompt(Answer{Kind: approval.AnswerDenied, Message: "The gate could not be asked: " + why + "."}, Call{})
 }

@@ -26,7 +26,7 @@ type fakeGate struct {
 func (g *fakeGate) Ask(_ context.Context, c Call, wait time.Duration) (Answer, error) {
 	g.asked, g.wait = append(g.asked, c), wait
 	a := g.answer
-	if a.Word == approval.AnswerApproved && a.Args == nil {
+	if a.Kind == approval.AnswerApproved && a.Args == nil {
 		a.Args = c.Args
 	}
 	return a, g.err
@@ -107,4 +107,4 @@ func decode(t *testing.T, b []byte) (o output) {
 
 const approvedMessage = "Approved by hana at 2026-11-21T09:30:00.000Z. Run it now; this approval is used."
 
-var approved = Answer{Word: approval.AnswerApproved, Message: approvedMessage}
+var approved = Answer{Kind: approval.AnswerApproved, Message: approvedMessage}

@@ -113,7 +113,7 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		return g.failure(err)
 	}
 	answer := first
-	if first.Decision == client.Pending && c.Wait > 0 {
+	if first.Kind == client.AnswerPending && c.Wait > 0 {
 		progress := s.progress(first.ApprovalID)
 		answer, err = g.await(ctx, call, first, time.Now().Add(time.Duration(c.Wait)))
 		progress()
@@ -132,19 +132,19 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		}
 	} else {
 		s.printf("%s\n", visibleLines(answer.Message))
-		if answer.Decision == client.Approved && !sameArgs(args, answer.Args) {
+		if answer.Kind == client.AnswerApproved && !sameArgs(args, answer.Args) {
 			s.printf("It was approved with these arguments, which is how to run it: %s\n", visible(string(answer.Args)))
 		}
 	}
-	switch answer.Decision {
-	case client.Allow, client.Approved:
+	switch answer.Kind {
+	case client.AnswerAllow, client.AnswerApproved:
 		return nil
-	case client.Pending:
+	case client.AnswerPending:
 		if !c.JSON {
 			fmt.Fprintf(s.err, "Ask again with the same command; --wait 60s waits for the decision. `countersign cancel %s` takes the request back.\n", visible(answer.ApprovalID))
 		}
 		return &exitError{exitPending, ""}
-	case client.Expired, client.Cancelled, client.Lapsed:
+	case client.AnswerExpired, client.AnswerCancelled, client.AnswerLapsed:
 		return &exitError{exitOver, ""}
 	}
 	return &exitError{exitDenied, ""} // denied, and any word that is not known here
@@ -175,13 +175,13 @@ func (g *gate) await(ctx context.Context, call client.Call, first client.Answer,
 		}
 		if word, over := ended(a); over {
 			return client.Answer{
-				Decision: word, Message: a.Message, RiskLevel: a.RiskLevel, Rule: a.Rule, ReasonCode: a.ReasonCode,
+				Kind: word, Message: a.Message, RiskLevel: a.RiskLevel, Rule: a.Rule, ReasonCode: a.ReasonCode,
 				ApprovalID: a.ID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason,
 			}, nil
 		}
 		asked := time.Now()
 		answer, err := g.CallWait(ctx, call, min(left, client.MaxWait))
-		if err != nil || answer.Decision != client.Pending {
+		if err != nil || answer.Kind != client.AnswerPending {
 			return answer, err
 		}
 		first.ApprovalID = answer.ApprovalID
@@ -203,18 +203,18 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // ended says how a request ended for who waits for it. An approval that another caller used is as good
 // as a denial.
-func ended(a client.Approval) (client.Word, bool) {
+func ended(a client.Approval) (client.AnswerKind, bool) {
 	switch {
 	case a.Status == "pending":
-		return client.Pending, false
+		return client.AnswerPending, false
 	case a.Status != "approved":
-		return client.Word(a.Status), true
+		return client.AnswerKind(a.Status), true
 	case !a.LapsedAt.IsZero():
-		return client.Lapsed, true
+		return client.AnswerLapsed, true
 	case !a.ConsumedAt.IsZero():
-		return client.Denied, true
+		return client.AnswerDenied, true
 	}
-	return client.Approved, false
+	return client.AnswerApproved, false
 }
 
 // progress tells a person at the terminal what is waited for, until the function it returns is called.

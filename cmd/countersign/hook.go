@@ -238,14 +238,14 @@ func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (
 	until := time.Now().Add(wait)
 	call := client.Call{Server: c.Server, Tool: c.Tool, Args: c.Args, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
 	answer, err := g.Call(ctx, call)
-	if err == nil && answer.Decision == client.Pending && wait > 0 {
+	if err == nil && answer.Kind == client.AnswerPending && wait > 0 {
 		answer, err = g.await(ctx, call, answer, until)
 	}
 	if err != nil {
 		return hooks.Answer{}, a.fault(ctx, err)
 	}
-	said := hooks.Answer{Word: approval.AnswerKind(answer.Decision), Message: answer.Message}
-	if said.Word == approval.AnswerApproved { // what was approved is what runs
+	said := hooks.Answer{Kind: approval.AnswerKind(answer.Kind), Message: answer.Message}
+	if said.Kind == approval.AnswerApproved { // what was approved is what runs
 		if said.Args = answer.Args; len(said.Args) == 0 { // the gate is of an older version
 			r, err := g.Approval(ctx, answer.ApprovalID)
 			if err != nil {
@@ -268,7 +268,7 @@ func (a *lateAsker) Resolved(ctx context.Context, session string) ([]hooks.Endin
 	}
 	endings := make([]hooks.Ending, len(as))
 	for i, r := range as {
-		endings[i] = hooks.Ending{ID: r.ID, Word: hooks.Ended(r.Status, !r.LapsedAt.IsZero()), Message: r.Message, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
+		endings[i] = hooks.Ending{ID: r.ID, Kind: hooks.Ended(r.Status, !r.LapsedAt.IsZero()), Message: r.Message, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
 	}
 	return endings, nil
 }

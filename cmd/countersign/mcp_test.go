@@ -378,14 +378,14 @@ func TestNothingOutlivesAWrapperThatIsKilled(t *testing.T) {
 		processEnds(t, pid)
 	}
 	r, err := h.person().Approval(t.Context(), first.ID)
-	if err != nil || r.DispatchedAt.IsZero() || r.Outcome != "" {
+	if err != nil || r.DispatchedAt.IsZero() || r.RunResult != "" {
 		t.Errorf("got %+v, %v, want it dispatched without an outcome", r, err)
 	}
 	// The next card says so.
 	again := h.wrap("project")
 	again.hello()
 	again.call("hang", `{"n":1}`)
-	if next := h.pending(); next.Previous == nil || next.Previous.ApprovalID != first.ID || next.Previous.DispatchedAt.IsZero() || next.Previous.Outcome != "" {
+	if next := h.pending(); next.Previous == nil || next.Previous.ApprovalID != first.ID || next.Previous.DispatchedAt.IsZero() || next.Previous.RunResult != "" {
 		t.Errorf("got %+v", next.Previous)
 	}
 }

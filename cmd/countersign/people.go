@@ -128,12 +128,12 @@ func (s *std) show(a client.Approval, now time.Time) {
 	addTime("Used", a.ConsumedAt)
 	addTime("Lapsed", a.LapsedAt)
 	switch {
-	case a.Outcome == client.Unknown:
+	case a.RunResult == client.RunUnknown:
 		add("Outcome", "unknown: it was sent and no answer came; it may have run")
-	case a.Outcome == "" && !a.DispatchedAt.IsZero():
+	case a.RunResult == "" && !a.DispatchedAt.IsZero():
 		add("Outcome", "not known yet: it was sent, and nobody has said what came of it")
 	default:
-		add("Outcome", string(a.Outcome))
+		add("Outcome", string(a.RunResult))
 	}
 	add("Args hash", a.ArgsHash)
 	add("Before", before(a.Previous))
@@ -174,12 +174,12 @@ func before(u *client.Use) string {
 	case u.DispatchedAt.IsZero():
 		return s
 	}
-	return s + "; it " + string(u.Outcome)
+	return s + "; it " + string(u.RunResult)
 }
 
 // mayHaveRun reports whether the same call was sent before and no outcome of it is known.
 func mayHaveRun(u *client.Use) bool {
-	return u != nil && !u.DispatchedAt.IsZero() && u.Outcome != client.Succeeded && u.Outcome != client.Failed
+	return u != nil && !u.DispatchedAt.IsZero() && u.RunResult != client.RunSucceeded && u.RunResult != client.RunFailed
 }
 
 // state is a request's status as people mean it.

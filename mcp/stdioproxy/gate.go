@@ -61,9 +61,9 @@ func wireCall(c approval.Call) client.Call {
 		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, Dispatch: c.Dispatch, Task: c.Task}
 }
 
-// outcome is an answer of the API as one of the domain.
-func outcome(a client.Answer) (approval.Answer, error) {
-	o := approval.Answer{Kind: approval.AnswerKind(a.Decision), Message: a.Message, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode}
+// answer is an answer of the API as one of the domain.
+func answer(a client.Answer) (approval.Answer, error) {
+	o := approval.Answer{Kind: approval.AnswerKind(a.Kind), Message: a.Message, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode}
 	if a.ApprovalID != "" {
 		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason, HumanMessage: a.Message,
 			Args: a.Args, ExpiresAt: a.ExpiresAt.Time, RequestedAt: time.Now()}
@@ -81,7 +81,7 @@ func outcome(a client.Answer) (approval.Answer, error) {
 		o.Request.Args = args.Canonical()
 	case approval.AnswerAllow, approval.AnswerDenied, approval.AnswerExpired, approval.AnswerCancelled, approval.AnswerLapsed:
 	default:
-		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Decision))
+		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Kind))
 	}
 	return o, nil
 }
@@ -123,7 +123,7 @@ func (g *Gate) CheckAhead(ctx context.Context, c approval.Call) (approval.Answer
 	if err != nil {
 		return approval.Answer{}, problem(err)
 	}
-	o, err := outcome(a)
+	o, err := answer(a)
 	if err != nil || o.Kind != approval.AnswerPending || !c.Task {
 		return o, err
 	}
@@ -217,7 +217,7 @@ func (g *Gate) look(ctx context.Context, c approval.Call, id string, wait time.D
 	if err != nil {
 		return approval.Answer{}, err
 	}
-	return outcome(a)
+	return answer(a)
 }
 
 // asOurs is err as one of the domain.
@@ -267,7 +267,7 @@ func request(a client.Approval) approval.Request {
 		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage, Rationale: a.Rationale, Preview: a.Preview,
 		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time,
 		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia), ResolveReason: a.ResolveReason,
-		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task, DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.Outcome),
+		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task, DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.RunResult),
 	}
 }
 
@@ -276,7 +276,7 @@ func request(a client.Approval) approval.Request {
 // that it is not on record yet; [Gate.Finish] ends the trying.
 func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.RunResult) (approval.Request, error) {
 	for wait := firstRetry; ; wait = min(2*wait, patience) {
-		a, err := g.Client.Report(ctx, id, client.Ran(ran))
+		a, err := g.Client.Report(ctx, id, client.RunResult(ran))
 		if err == nil {
 			return request(a), nil
 		}

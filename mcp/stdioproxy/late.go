@@ -56,7 +56,7 @@ func (g *Gate) reportLate(id string, ran approval.RunResult, wait time.Duration)
 			case ctx.Err() != nil:
 				return
 			}
-			_, err := g.Client.Report(ctx, id, client.Ran(ran))
+			_, err := g.Client.Report(ctx, id, client.RunResult(ran))
 			if err == nil || ctx.Err() == nil && !passing(err) {
 				return
 			}
@@ -64,7 +64,7 @@ func (g *Gate) reportLate(id string, ran approval.RunResult, wait time.Duration)
 		}
 		last, done := context.WithTimeout(context.Background(), lastTry)
 		defer done()
-		_, _ = g.Client.Report(last, id, client.Ran(ran)) // else the gate counts it as unknown
+		_, _ = g.Client.Report(last, id, client.RunResult(ran)) // else the gate counts it as unknown
 	})
 }
 
