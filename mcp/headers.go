@@ -142,7 +142,7 @@ func paramHeaders(hs []ParamHeader, schema jsontext.Value, path []string) []Para
 		}
 		in := append(slices.Clip(path), p.Name)
 		if s, err := ReadObject(p.Value); err == nil {
-			if name := s.Text("x-mcp-header"); isToken(name) {
+			if name := s.Text("x-mcp-header"); isHeaderToken(name) {
 				hs = append(hs, ParamHeader{in, HeaderParam + name})
 			}
 		}
@@ -151,8 +151,8 @@ func paramHeaders(hs []ParamHeader, schema jsontext.Value, path []string) []Para
 	return hs
 }
 
-// isToken reports whether s can be part of a header's name.
-func isToken(s string) bool {
+// isHeaderToken reports whether s can be part of a header's name.
+func isHeaderToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
@@ -183,14 +183,14 @@ func (h ParamHeader) Value(arguments jsontext.Value) (string, bool) {
 	case 't', 'f':
 		return string(v), true
 	case '0':
-		return integer(string(v))
+		return formatInteger(string(v))
 	}
 	return "", false
 }
 
-// integer writes a JSON number without fraction and exponent. It reports false for what is no integer,
+// formatInteger writes a JSON number without fraction and exponent. It reports false for what is no integer,
 // or beyond ±(2^53-1). It counts digits and never rounds.
-func integer(s string) (string, bool) {
+func formatInteger(s string) (string, bool) {
 	s, negative := strings.CutPrefix(s, "-")
 	point := 0 // where it stands, from the start of the digits
 	if i := strings.IndexAny(s, "eE"); i >= 0 {

@@ -176,8 +176,8 @@ func FuzzInteger(f *testing.F) {
 		if v := jsontext.Value(s); !v.IsValid() || v.Kind() != '0' || strings.ContainsAny(s, " \t\r\n") {
 			return
 		}
-		if got, ok := integer(s); ok {
-			if again, ok := integer(got); !ok || again != got {
+		if got, ok := formatInteger(s); ok {
+			if again, ok := formatInteger(got); !ok || again != got {
 				t.Errorf("%s became %s and then %s, %v", s, got, again, ok)
 			}
 		}

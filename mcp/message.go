@@ -218,11 +218,11 @@ func Notification(method string, params jsontext.Value) Message {
 	return Message{Method: method, Params: params}
 }
 
-// Answer returns the response that carries a result.
-func Answer(id, result jsontext.Value) Message { return Message{ID: id, Result: result} }
+// Response returns the response that carries a result.
+func Response(id, result jsontext.Value) Message { return Message{ID: id, Result: result} }
 
-// Refuse returns the response that carries an error. Without an id it says that none could be read.
-func Refuse(id jsontext.Value, e *Error) Message {
+// ErrorResponse returns the response that carries an error. Without an id it says that none could be read.
+func ErrorResponse(id jsontext.Value, e *Error) Message {
 	if id == nil {
 		id = jsontext.Value("null")
 	}

@@ -30,8 +30,8 @@ func (e *ObjectError) Error() string { return e.Reason }
 // decoders are kept for the next message: making one costs as much as reading a small object.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
-// read returns a decoder of v; done gives it back.
-func read(v []byte) (d *jsontext.Decoder, done func()) {
+// newDecoder returns a decoder of v; done gives it back.
+func newDecoder(v []byte) (d *jsontext.Decoder, done func()) {
 	d = decoders.Get().(*jsontext.Decoder)
 	d.Reset(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return d, func() {
@@ -43,7 +43,7 @@ func read(v []byte) (d *jsontext.Decoder, done func()) {
 // ReadObject reads v, which must be one JSON object and nothing else, one level deep; the values refer
 // to v. A name that occurs twice, or twice but for letter case, is refused.
 func ReadObject(v []byte) (Object, *ObjectError) {
-	d, done := read(v)
+	d, done := newDecoder(v)
 	defer done()
 	syntax := func() (Object, *ObjectError) { return nil, &ObjectError{"it is not valid JSON", true} }
 	t, err := d.ReadToken()
@@ -74,23 +74,23 @@ func ReadObject(v []byte) (Object, *ObjectError) {
 	if rest := v[d.InputOffset():]; len(bytes.TrimLeft(rest, " \t\r\n")) > 0 {
 		return syntax()
 	}
-	if a, b, twice := o.collision(); twice && a == b {
-		return nil, &ObjectError{Reason: fmt.Sprintf("the name %q occurs twice", cut(a))}
+	if a, b, twice := o.duplicateName(); twice && a == b {
+		return nil, &ObjectError{Reason: fmt.Sprintf("the name %q occurs twice", shorten(a))}
 	} else if twice {
-		return nil, &ObjectError{Reason: fmt.Sprintf("the names %q and %q differ only in letter case", cut(a), cut(b))}
+		return nil, &ObjectError{Reason: fmt.Sprintf("the names %q and %q differ only in letter case", shorten(a), shorten(b))}
 	}
 	return o, nil
 }
 
-func cut(s string) string {
+func shorten(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "…"
 	}
 	return s
 }
 
-// collision returns two names that are equal but for letter case.
-func (o Object) collision() (a, b string, found bool) {
+// duplicateName returns two names that are equal but for letter case.
+func (o Object) duplicateName() (a, b string, found bool) {
 	const few = 16
 	if len(o) <= few {
 		for i := range o {
@@ -180,7 +180,7 @@ func (o Object) Bytes() jsontext.Value {
 
 // ReadArray returns the elements of v, which must be one JSON array; the values refer to v.
 func ReadArray(v []byte) ([]jsontext.Value, *ObjectError) {
-	d, done := read(v)
+	d, done := newDecoder(v)
 	defer done()
 	t, err := d.ReadToken()
 	if err != nil || t.Kind() != '[' {

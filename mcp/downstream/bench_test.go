@@ -20,7 +20,7 @@ type quick struct{ result []byte }
 
 func (q quick) Open(Client) Session { return q }
 func (q quick) Request(_ context.Context, m mcp.Message, _ Stream) mcp.Message {
-	return mcp.Answer(m.ID, q.result)
+	return mcp.Response(m.ID, q.result)
 }
 func (quick) Notify(context.Context, mcp.Message)   {}
 func (quick) ParamHeaders(string) []mcp.ParamHeader { return nil }

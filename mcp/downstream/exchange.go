@@ -238,7 +238,7 @@ func send(w http.ResponseWriter, status int, m mcp.Message) {
 
 // refuse answers with an error of the transport.
 func refuse(w http.ResponseWriter, status int, id jsontext.Value, e *mcp.Error) {
-	send(w, status, mcp.Refuse(id, e))
+	send(w, status, mcp.ErrorResponse(id, e))
 }
 
 func refusef(w http.ResponseWriter, status int, format string, args ...any) {

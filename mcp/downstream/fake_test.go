@@ -137,15 +137,15 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 			<-ctx.Done()
 		}
 		if params.Text("protocolVersion") == "refused" {
-			return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "no"))
+			return mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "no"))
 		}
-		return mcp.Answer(m.ID, jsontext.Value(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}`))
+		return mcp.Response(m.ID, jsontext.Value(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}`))
 	case "server/discover":
-		return mcp.Answer(m.ID, jsontext.Value(`{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"1"}}}`))
+		return mcp.Response(m.ID, jsontext.Value(`{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"1"}}}`))
 	case "ping":
-		return mcp.Answer(m.ID, jsontext.Value(`{}`))
+		return mcp.Response(m.ID, jsontext.Value(`{}`))
 	case "tools/list":
-		return mcp.Answer(m.ID, jsontext.Value(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+tools+`]}`))
+		return mcp.Response(m.ID, jsontext.Value(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+tools+`]}`))
 	case "subscriptions/listen":
 		id := string(m.ID)
 		if err := out.Send(mcp.Notification("notifications/subscriptions/acknowledged", jsontext.Value(`{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`},"notifications":{"toolsListChanged":true}}`))); err != nil {
@@ -163,11 +163,11 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 	case "tools/call":
 		return s.call(ctx, m, params, out)
 	}
-	return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s.", m.Method))
+	return mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s.", m.Method))
 }
 
 func text(id jsontext.Value, s string) mcp.Message {
-	return mcp.Answer(id, jsontext.Value(`{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.Quote(s))+`}]}`))
+	return mcp.Response(id, jsontext.Value(`{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.Quote(s))+`}]}`))
 }
 
 func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object, out Stream) mcp.Message {
@@ -176,7 +176,7 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 	case "echo", "headers":
 		return text(m.ID, s.Agent+" "+args)
 	case "pretty":
-		return mcp.Answer(m.ID, jsontext.Value("{\r\n \"content\": [\n ]\n}"))
+		return mcp.Response(m.ID, jsontext.Value("{\r\n \"content\": [\n ]\n}"))
 	case "progress":
 		meta, _ := params.Object("_meta")
 		token := meta.Get("progressToken")
@@ -249,7 +249,7 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 		o, _ := mcp.ReadObject(code)
 		return mcp.Message{ID: m.ID, Err: jsontext.Value(`{"code":` + string(o.Get("code")) + `,"message":"as the test wants"}`)}
 	}
-	return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool."))
+	return mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool."))
 }
 
 // byToken knows the agents of the tests.

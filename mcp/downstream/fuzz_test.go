@@ -33,7 +33,7 @@ func (e earSession) Request(_ context.Context, m mcp.Message, s Stream) mcp.Mess
 	if len(m.Params)%2 == 0 {
 		_ = s.Send(mcp.Notification("notifications/message", m.Params))
 	}
-	return mcp.Answer(m.ID, mcp.Quote(m.Method))
+	return mcp.Response(m.ID, mcp.Quote(m.Method))
 }
 func (earSession) Notify(context.Context, mcp.Message) {}
 func (earSession) ParamHeaders(tool string) []mcp.ParamHeader {

@@ -576,7 +576,7 @@ func (h *HTTP) open(x *exchange, r *http.Request, caller Caller, m mcp.Message) 
 			x.finish(resp)
 			return
 		}
-		resp = mcp.Refuse(m.ID, errNoMore)
+		resp = mcp.ErrorResponse(m.ID, errNoMore)
 	}
 	h.unreserve(caller.Agent)
 	c.lease.end()

@@ -188,7 +188,7 @@ func (p *pipe) send(ctx context.Context, m mcp.Message) error {
 // refuse answers without a session. The reader goes on, so that the client can still cancel; only one that
 // reads nothing and goes on sending what has to be refused is kept waiting.
 func (p *pipe) refuse(id jsontext.Value, e *mcp.Error) {
-	m := mcp.Refuse(id, e)
+	m := mcp.ErrorResponse(id, e)
 	p.mu.Lock()
 	wait := p.owed >= maxOwed
 	if !wait {

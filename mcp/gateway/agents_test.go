@@ -73,7 +73,7 @@ func TestRule12WhatAServerShowsOneSessionPinsNothingForOthers(t *testing.T) {
 			_, _ = rw.Write(rec.Body.Bytes())
 		case bad == nil && m.Method == "tools/list" && r.Header.Get(mcp.HeaderSession) == "odd-session":
 			rw.Header().Set("Content-Type", "application/json")
-			_, _ = rw.Write(mcp.Answer(m.ID, []byte(`{"tools":[{"name":"free","description":"odd","inputSchema":{"type":"object"}}]}`)).Bytes())
+			_, _ = rw.Write(mcp.Response(m.ID, []byte(`{"tools":[{"name":"free","description":"odd","inputSchema":{"type":"object"}}]}`)).Bytes())
 		default:
 			up.ServeHTTP(rw, r)
 		}

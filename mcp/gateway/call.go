@@ -70,7 +70,7 @@ type passage struct {
 
 	unheld error // why it is not held although a person is being asked
 
-	room *upstream.Room // kept for it at the server, before an approval is used
+	room *upstream.Reservation // kept for it at the server, before an approval is used
 }
 
 // keep takes room for the call at its server, in place of what it had. There must be some before an approval is used:
@@ -81,7 +81,7 @@ func (p *passage) keep(conn upstream.Conn, agent string) (err error) {
 	for _, m := range p.params {
 		size += len(m.Name) + len(m.Value)
 	}
-	p.room, err = conn.Room(agent, size+len(p.responses)+len(p.state))
+	p.room, err = conn.Reserve(agent, size+len(p.responses)+len(p.state))
 	return err
 }
 
@@ -593,7 +593,7 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		if meta := r.upMeta(conn, id, ask != nil); len(meta) > 0 {
 			params = params.With("_meta", meta.Bytes())
 		}
-		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), On: r.onNotification(id, p.link), From: r.client.Agent, Room: p.room}
+		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link), Sender: r.client.Agent, Reservation: p.room}
 		if p.tool != nil && hello.Era == mcp.Modern {
 			u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
 			u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
@@ -602,9 +602,9 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			u.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
 				result, err := ask(ctx, p.link, m.Method, m.Params)
 				if err != nil {
-					return mcp.Refuse(m.ID, err)
+					return mcp.ErrorResponse(m.ID, err)
 				}
-				return mcp.Answer(m.ID, result)
+				return mcp.Response(m.ID, result)
 			}
 		}
 		resp, err := conn.Do(bounded, u)

@@ -26,10 +26,10 @@ type process struct {
 func (p *process) Hello() upstream.Hello {
 	return upstream.Hello{Era: mcp.Legacy, Capabilities: jsontext.Value(`{"tools":{}}`)}
 }
-func (p *process) Room(string, int) (*upstream.Room, error) { return nil, nil }
-func (p *process) NewID() jsontext.Value                    { return jsontext.Value("1") }
+func (p *process) Reserve(string, int) (*upstream.Reservation, error) { return nil, nil }
+func (p *process) NewID() jsontext.Value                              { return jsontext.Value("1") }
 func (p *process) Do(_ context.Context, r upstream.Request) (mcp.Message, error) {
-	return mcp.Answer(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t","description":%q}]}`, p.description))), nil
+	return mcp.Response(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t","description":%q}]}`, p.description))), nil
 }
 func (p *process) Notify(context.Context, string, jsontext.Value) error { return nil }
 func (p *process) Done() <-chan struct{}                                { return p.done }
@@ -78,7 +78,7 @@ type endless struct {
 
 func (e *endless) Do(_ context.Context, r upstream.Request) (mcp.Message, error) {
 	e.pages++
-	return mcp.Answer(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t%d","description":"%s"}],"nextCursor":"%[1]d"}`, e.pages, strings.Repeat("x", 8<<20)))), nil
+	return mcp.Response(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t%d","description":"%s"}],"nextCursor":"%[1]d"}`, e.pages, strings.Repeat("x", 8<<20)))), nil
 }
 
 func TestAServersListIsBounded(t *testing.T) {

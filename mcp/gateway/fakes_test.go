@@ -230,7 +230,7 @@ func (f *fake) take(ctx context.Context, m mcp.Message, send func(mcp.Message)) 
 		more = `"resultType":"complete","ttlMs":0,"cacheScope":"private",`
 	}
 	yes := func(format string, args ...any) mcp.Message {
-		return mcp.Answer(m.ID, jsontext.Value(fmt.Sprintf(format, args...)))
+		return mcp.Response(m.ID, jsontext.Value(fmt.Sprintf(format, args...)))
 	}
 	params, _ := mcp.ReadObject(m.Params)
 	switch {
@@ -303,9 +303,9 @@ func (f *fake) take(ctx context.Context, m mcp.Message, send func(mcp.Message)) 
 		if code, ok := strings.CutPrefix(result, "error "); ok {
 			return mcp.Message{ID: m.ID, Err: jsontext.Value(`{"code":` + code + `,"message":"no"}`)}
 		}
-		return mcp.Answer(m.ID, jsontext.Value(result))
+		return mcp.Response(m.ID, jsontext.Value(result))
 	}
-	return mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found."))
+	return mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found."))
 }
 
 func or(v jsontext.Value, otherwise string) jsontext.Value {

@@ -111,8 +111,8 @@ type up struct {
 	Server
 	g      *Gateway
 	shared *link
-	conn   *upstream.Server // nil in a wrapper
-	solo   *link            // a wrapper's; of the gateway's mutex
+	conn   *upstream.Supervisor // nil in a wrapper
+	solo   *link                // a wrapper's; of the gateway's mutex
 
 	mu    sync.Mutex
 	owned map[*link]bool // of sessions, each with a connection of its own

@@ -171,7 +171,7 @@ func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
 		r := w.resolve(t, approve)
 		want(t, "the form that is closed", string(member((<-closed).Params, "requestId")), string(q.ID))
 		contains(t, "legacy", say(<-answer), outcome)
-		c.send(t.Context(), mcp.Answer(q.ID, []byte(late)))
+		c.send(t.Context(), mcp.Response(q.ID, []byte(late)))
 
 		if now := w.newest(t); now.Status != r.Status || up.count() != wants {
 			t.Errorf("legacy: %s, ran %d times; want %s, %d", now.Status, up.count(), r.Status, wants)

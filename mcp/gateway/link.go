@@ -266,9 +266,9 @@ func (l *link) peer() upstream.Peer {
 func nobodyAsked(_ context.Context, m mcp.Message) mcp.Message {
 	result, err := decline(m.Method)
 	if err != nil {
-		return mcp.Refuse(m.ID, err)
+		return mcp.ErrorResponse(m.ID, err)
 	}
-	return mcp.Answer(m.ID, result)
+	return mcp.Response(m.ID, result)
 }
 
 // renewed is told that a shared link is connected anew.
@@ -460,7 +460,7 @@ func (l *link) listen() {
 	for ctx.Err() == nil {
 		begin := time.Now()
 		params := mcp.Object{{Name: "notifications", Value: mcp.Marshal(want)}, {Name: "_meta", Value: l.ourMeta()}}
-		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), On: l.notified})
+		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), OnNotification: l.notified})
 		if err == nil { // it was answered: refused, or there is nothing to listen to
 			return
 		}

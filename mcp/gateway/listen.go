@@ -202,7 +202,7 @@ func (r *request) subscribeFor(ctx context.Context, l *link, uri string, e *list
 		params := mcp.Object{{Name: "notifications", Value: want.Bytes()}, {Name: "_meta", Value: l.ourMeta()}}
 		r.g.running.Go(func() {
 			for ctx.Err() == nil { // a connection that is lost is followed by another
-				_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), On: func(m mcp.Message) {
+				_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), OnNotification: func(m mcp.Message) {
 					if m.Method == resourceUpdated {
 						if p, err := mcp.ReadObject(m.Params); err == nil {
 							e.hear(mcp.Notification(m.Method, p.Without("_meta").Bytes()), p.Text("uri"))

@@ -98,9 +98,9 @@ func (s *session) Request(ctx context.Context, m mcp.Message, out downstream.Str
 	r := &request{session: s, ctx: ctx, id: m.ID, method: m.Method, out: out}
 	result, err := r.serve(m.Params)
 	if err != nil {
-		return mcp.Refuse(m.ID, err)
+		return mcp.ErrorResponse(m.ID, err)
 	}
-	return mcp.Answer(m.ID, result)
+	return mcp.Response(m.ID, result)
 }
 
 func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {

@@ -218,9 +218,9 @@ func (l *link) asked(ctx context.Context, m mcp.Message) mcp.Message {
 		result, err = decline(m.Method)
 	}
 	if err != nil {
-		return mcp.Refuse(m.ID, err)
+		return mcp.ErrorResponse(m.ID, err)
 	}
-	return mcp.Answer(m.ID, result)
+	return mcp.Response(m.ID, result)
 }
 
 // standing is the way to a client outside of its requests.

@@ -23,11 +23,11 @@ func BenchmarkDo(b *testing.B) {
 			body, _ := io.ReadAll(r.Body)
 			m, _ := mcp.Parse(body)
 			if sse {
-				stream(w, "event: message\ndata: %s\n\n", mcp.Answer(m.ID, m.Params).Bytes())
+				stream(w, "event: message\ndata: %s\n\n", mcp.Response(m.ID, m.Params).Bytes())
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
-			w.Write(mcp.Answer(m.ID, m.Params).Bytes())
+			w.Write(mcp.Response(m.ID, m.Params).Bytes())
 		})
 		direct := httptest.NewServer(handler)
 		kind := map[bool]string{false: "JSON", true: "SSE"}[sse]

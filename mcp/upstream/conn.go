@@ -30,39 +30,39 @@ func notSent(err error) error { return &Error{Err: err} }
 // maybeSent is the error of one that may have arrived.
 func maybeSent(err error) error { return &Error{Sent: true, Err: err} }
 
-// base is what both kinds of connection share: who it is for, what the server said, and how it ends.
-type base struct {
-	cfg   Config
-	peer  Peer
-	log   *slog.Logger
-	said  atomic.Pointer[Hello]
-	ids   atomic.Int64
-	done  chan struct{}
-	fails sync.Once
-	err   error // why it ended; read after done
+// connBase is what both kinds of connection share: who it is for, what the server said, and how it ends.
+type connBase struct {
+	cfg      Config
+	peer     Peer
+	log      *slog.Logger
+	hello    atomic.Pointer[Hello]
+	ids      atomic.Int64
+	done     chan struct{}
+	failOnce sync.Once
+	err      error // why it ended; read after done
 
-	asking struct {
+	serverRequests struct {
 		sync.Mutex
 		cancel map[string]context.CancelFunc // of the server's requests being answered, by id
 	}
-	running sync.WaitGroup // goroutines that Close waits for
+	group sync.WaitGroup // goroutines that Close waits for
 }
 
-func (b *base) init(cfg Config, peer Peer) {
+func (b *connBase) init(cfg Config, peer Peer) {
 	b.cfg, b.peer, b.log, b.done = cfg, peer, cfg.Logger, make(chan struct{})
-	b.said.Store(new(Hello))
-	b.asking.cancel = map[string]context.CancelFunc{}
+	b.hello.Store(new(Hello))
+	b.serverRequests.cancel = map[string]context.CancelFunc{}
 }
 
-func (b *base) Hello() Hello          { return *b.said.Load() }
-func (b *base) NewID() jsontext.Value { return mcp.Number(b.ids.Add(1)) }
+func (b *connBase) Hello() Hello          { return *b.hello.Load() }
+func (b *connBase) NewID() jsontext.Value { return mcp.Number(b.ids.Add(1)) }
 
-// Room keeps nothing: a request over HTTP waits for nobody's.
-func (b *base) Room(string, int) (*Room, error) { return nil, nil }
+// Reserve keeps nothing: a request over HTTP waits for nobody's.
+func (b *connBase) Reserve(string, int) (*Reservation, error) { return nil, nil }
 
-func (b *base) Done() <-chan struct{} { return b.done }
+func (b *connBase) Done() <-chan struct{} { return b.done }
 
-func (b *base) Err() error {
+func (b *connBase) Err() error {
 	select {
 	case <-b.done:
 		return b.err
@@ -71,73 +71,73 @@ func (b *base) Err() error {
 	}
 }
 
-func (b *base) fail(err error) {
-	b.fails.Do(func() { b.err = err; close(b.done) })
+func (b *connBase) fail(err error) {
+	b.failOnce.Do(func() { b.err = err; close(b.done) })
 }
 
-// notify hands the peer what belongs to no request.
-func (b *base) notify(m mcp.Message) {
+// notifyPeer hands the peer what belongs to no request.
+func (b *connBase) notifyPeer(m mcp.Message) {
 	if b.peer.Notification != nil {
 		b.peer.Notification(m)
 	}
 }
 
-// answer has a server's request answered: reply is called once, perhaps later and from a goroutine of its
+// answerServer has a server's request answered: reply is called once, perhaps later and from a goroutine of its
 // own, and not at all if the server takes its request back.
-func (b *base) answer(ctx context.Context, m mcp.Message, ask func(context.Context, mcp.Message) mcp.Message, reply func(mcp.Message)) {
+func (b *connBase) answerServer(ctx context.Context, m mcp.Message, ask func(context.Context, mcp.Message) mcp.Message, reply func(mcp.Message)) {
 	switch {
 	case m.Method == "ping":
-		reply(mcp.Answer(m.ID, jsontext.Value("{}")))
+		reply(mcp.Response(m.ID, jsontext.Value("{}")))
 		return
-	case ask == nil || b.said.Load().Era == mcp.Modern:
-		reply(mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s.", m.Method)))
+	case ask == nil || b.hello.Load().Era == mcp.Modern:
+		reply(mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s.", m.Method)))
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	id := string(m.ID)
-	b.asking.Lock()
-	if b.asking.cancel[id] != nil {
-		b.asking.Unlock()
+	b.serverRequests.Lock()
+	if b.serverRequests.cancel[id] != nil {
+		b.serverRequests.Unlock()
 		cancel(nil)
-		reply(mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "A request with this id is being answered.")))
+		reply(mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "A request with this id is being answered.")))
 		return
 	}
-	b.asking.cancel[id] = func() { cancel(errTakenBack) }
-	b.asking.Unlock()
-	b.running.Go(func() {
+	b.serverRequests.cancel[id] = func() { cancel(errServerCancelled) }
+	b.serverRequests.Unlock()
+	b.group.Go(func() {
 		a := ask(ctx, m)
-		b.asking.Lock()
-		delete(b.asking.cancel, id)
-		b.asking.Unlock()
-		takenBack := context.Cause(ctx) == errTakenBack
+		b.serverRequests.Lock()
+		delete(b.serverRequests.cancel, id)
+		b.serverRequests.Unlock()
+		takenBack := context.Cause(ctx) == errServerCancelled
 		cancel(nil)
 		if takenBack {
 			return
 		}
 		if a = (mcp.Message{ID: m.ID, Result: a.Result, Err: a.Err}); (a.Result == nil) == (a.Err == nil) {
-			a = mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeInternalError, "There is no answer."))
+			a = mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInternalError, "There is no answer."))
 		}
 		reply(a)
 	})
 }
 
-var errTakenBack = errors.New("the server took its request back")
+var errServerCancelled = errors.New("the server took its request back")
 
-// takeBack ends the answering that a notifications/cancelled names.
-func (b *base) takeBack(params jsontext.Value) {
+// serverCancelled ends the answering that a notifications/cancelled names.
+func (b *connBase) serverCancelled(params jsontext.Value) {
 	o, err := mcp.ReadObject(params)
 	if err != nil {
 		return
 	}
-	b.asking.Lock()
-	cancel := b.asking.cancel[string(o.Get("requestId"))]
-	b.asking.Unlock()
+	b.serverRequests.Lock()
+	cancel := b.serverRequests.cancel[string(o.Get("requestId"))]
+	b.serverRequests.Unlock()
 	if cancel != nil {
 		cancel()
 	}
 }
 
-func cancelled(id jsontext.Value, why error) mcp.Message {
+func cancelledNotification(id jsontext.Value, why error) mcp.Message {
 	reason := "The client no longer waits."
 	if errors.Is(why, context.DeadlineExceeded) {
 		reason = "The time for it is over."
@@ -147,8 +147,8 @@ func cancelled(id jsontext.Value, why error) mcp.Message {
 	}.Bytes())
 }
 
-// discover and initialize are the two ways to say hello.
-func (b *base) discover() Request {
+// discoverRequest and initializeRequest are the two ways to say hello.
+func (b *connBase) discoverRequest() Request {
 	return Request{ID: b.NewID(), Method: "server/discover", Params: mcp.Object{{Name: "_meta", Value: mcp.Object{
 		{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
 		{Name: mcp.MetaCapabilities, Value: jsontext.Value("{}")},
@@ -156,7 +156,7 @@ func (b *base) discover() Request {
 	}.Bytes()}}.Bytes()}
 }
 
-func (b *base) initialize() Request {
+func (b *connBase) initializeRequest() Request {
 	return Request{ID: b.NewID(), Method: "initialize", Params: mcp.Object{
 		{Name: "protocolVersion", Value: mcp.Quote(mcp.VersionLegacy)},
 		{Name: "capabilities", Value: b.cfg.Capabilities},
@@ -164,8 +164,8 @@ func (b *base) initialize() Request {
 	}.Bytes()}
 }
 
-// readDiscover reports false for every answer but that of a server that speaks the modern version.
-func readDiscover(m mcp.Message) (Hello, bool) {
+// parseDiscover reports false for every answer but that of a server that speaks the modern version.
+func parseDiscover(m mcp.Message) (Hello, bool) {
 	o, err := mcp.ReadObject(m.Result)
 	if m.Result == nil || err != nil {
 		return Hello{}, false
@@ -176,16 +176,16 @@ func readDiscover(m mcp.Message) (Hello, bool) {
 	}
 	h := Hello{Era: mcp.Modern, Version: mcp.VersionModern, Instructions: o.Text("instructions"), Raw: m.Result}
 	if meta, err := o.Object("_meta"); err == nil {
-		h.Server = object(meta.Get(mcp.MetaServer))
+		h.Server = objectOrNil(meta.Get(mcp.MetaServer))
 	}
-	h.Capabilities = object(o.Get("capabilities"))
+	h.Capabilities = objectOrNil(o.Get("capabilities"))
 	if h.Capabilities == nil {
 		h.Capabilities = jsontext.Value("{}")
 	}
 	return h, true
 }
 
-func readInitialize(m mcp.Message) (Hello, error) {
+func parseInitialize(m mcp.Message) (Hello, error) {
 	if m.Err != nil {
 		return Hello{}, fmt.Errorf("the server refused initialize: %w", mcp.ReadError(m.Err))
 	}
@@ -194,7 +194,7 @@ func readInitialize(m mcp.Message) (Hello, error) {
 		return Hello{}, fmt.Errorf("the server's answer to initialize is not taken: %w", err)
 	}
 	h := Hello{Era: mcp.Legacy, Version: o.Text("protocolVersion"), Instructions: o.Text("instructions"), Raw: m.Result,
-		Server: object(o.Get("serverInfo")), Capabilities: object(o.Get("capabilities"))}
+		Server: objectOrNil(o.Get("serverInfo")), Capabilities: objectOrNil(o.Get("capabilities"))}
 	if !slices.Contains(mcp.LegacyVersions, h.Version) {
 		return Hello{}, fmt.Errorf("the server speaks version %.32q of the protocol, which is not spoken here", h.Version)
 	}
@@ -204,7 +204,7 @@ func readInitialize(m mcp.Message) (Hello, error) {
 	return h, nil
 }
 
-func object(v jsontext.Value) jsontext.Value {
+func objectOrNil(v jsontext.Value) jsontext.Value {
 	if v == nil || v.Kind() != '{' {
 		return nil
 	}

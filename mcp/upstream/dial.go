@@ -14,18 +14,18 @@ import (
 
 const startTimeout = 30 * time.Second
 
-// memory is what one connection to a server teaches about the next.
-type memory struct {
+// dialHints is what one connection to a server teaches about the next.
+type dialHints struct {
 	legacy bool // it does not survive server/discover
 }
 
 // Dial connects to a server and returns when it has said what it is: server/discover is tried first, and
 // initialize where that is not understood. ctx ends with Dial; the connection does not end with ctx.
 func Dial(ctx context.Context, cfg Config, peer Peer) (Conn, error) {
-	return dial(ctx, cfg, peer, new(memory))
+	return dial(ctx, cfg, peer, new(dialHints))
 }
 
-func dial(ctx context.Context, cfg Config, peer Peer, memory *memory) (Conn, error) {
+func dial(ctx context.Context, cfg Config, peer Peer, memory *dialHints) (Conn, error) {
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, startTimeout)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

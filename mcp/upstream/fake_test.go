@@ -51,7 +51,7 @@ func sayHello(m mcp.Message) {
 }
 
 func sayNo(m mcp.Message) {
-	say("%s", mcp.Refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "no")).Bytes())
+	say("%s", mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "no")).Bytes())
 }
 
 func sayYes(m mcp.Message) { say(`{"jsonrpc":"2.0","id":%s,"result":{"n":%[1]s}}`, m.ID) }
@@ -140,7 +140,7 @@ func init() {
 				}})
 		},
 		"modern and slow": func() {
-			time.Sleep(silence + 300*time.Millisecond)
+			time.Sleep(discoverTimeout + 300*time.Millisecond)
 			behave(does{"server/discover": sayModern, "initialize": sayNo})
 		},
 		"modern": func() { behave(does{"server/discover": sayModern, "subscriptions/listen": listenFake}) },

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	aside        = 10 * time.Second // for messages beside the calls: that one is cancelled, that the session is over
-	drainTime    = time.Second      // for the end of a stream whose answer is there
-	resumeWait   = time.Second      // before a broken stream is taken up again, unless the server says
-	resumeLeast  = 20 * time.Millisecond
-	resumeMost   = 30 * time.Second
-	resumeTries  = 5       // in a row that fail
-	maxErrorBody = 1 << 20 // of what comes with a status that is an error, in bytes
+	postAsyncTimeout = 10 * time.Second // for messages beside the calls: that one is cancelled, that the session is over
+	drainTimeout     = time.Second      // for the end of a stream whose answer is there
+	resumeWait       = time.Second      // before a broken stream is taken up again, unless the server says
+	resumeWaitMin    = 20 * time.Millisecond
+	resumeWaitMax    = 30 * time.Second
+	resumeTries      = 5       // in a row that fail
+	maxErrorBody     = 1 << 20 // of what comes with a status that is an error, in bytes
 )
 
 var (
@@ -38,28 +38,28 @@ var (
 	errSessionRefused = errors.New("the server refuses what is sent in the session")
 )
 
-// streamable is a connection over HTTP. There is no connection in the sense of the network: it is the
+// httpConn is a connection over HTTP. There is no connection in the sense of the network: it is the
 // hello, a session where the server wants one, and what is in flight.
-type streamable struct {
-	base
-	url       *url.URL
-	transport http.RoundTripper
-	owned     *http.Transport             // the same, if it is ours to close
-	tells     bool                        // it is traced: nothing it does not tell of has happened
-	header    atomic.Pointer[http.Header] // of every request; replaced, never changed
-	session   atomic.Bool                 // the server opened one
+type httpConn struct {
+	connBase
+	url          *url.URL
+	transport    http.RoundTripper
+	ownTransport *http.Transport             // the same, if it is ours to close
+	traceable    bool                        // it is traced: nothing it does not tell of has happened
+	header       atomic.Pointer[http.Header] // of every request; replaced, never changed
+	inSession    atomic.Bool                 // the server opened one
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	// listening ends with the connection, before Close: nobody waits for what comes by itself.
-	listening context.Context
-	deaf      context.CancelFunc
+	listening     context.Context
+	stopListening context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	calls  int           // in flight
-	idle   chan struct{} // closed when there are none; nil: nobody waits for it
-	closer sync.Once
+	mu        sync.Mutex
+	closed    bool
+	inflight  int           // in flight
+	drained   chan struct{} // closed when there are none; nil: nobody waits for it
+	closeOnce sync.Once
 }
 
 // NewTransport returns what HTTP goes through by default. It follows no redirects, since nobody does who
@@ -82,15 +82,15 @@ func NewTransport() *http.Transport {
 }
 
 func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, error) {
-	c := &streamable{url: u, transport: cfg.Transport}
+	c := &httpConn{url: u, transport: cfg.Transport}
 	c.init(cfg, peer)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.listening, c.deaf = context.WithCancel(c.ctx)
+	c.listening, c.stopListening = context.WithCancel(c.ctx)
 	if c.transport == nil {
-		c.owned = NewTransport()
-		c.transport = c.owned
+		c.ownTransport = NewTransport()
+		c.transport = c.ownTransport
 	}
-	_, c.tells = c.transport.(*http.Transport)
+	_, c.traceable = c.transport.(*http.Transport)
 	h := http.Header{}
 	for name, values := range cfg.Header {
 		h[http.CanonicalHeaderKey(name)] = values
@@ -109,7 +109,7 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 	h.Set("Accept", "application/json, text/event-stream")
 	c.header.Store(&h)
 
-	err := c.greet(ctx)
+	err := c.handshake(ctx)
 	if err == nil {
 		return c, nil
 	}
@@ -120,17 +120,17 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 	return nil, err
 }
 
-func (c *streamable) greet(ctx context.Context) error {
+func (c *httpConn) handshake(ctx context.Context) error {
 	plain := *c.header.Load()
-	c.set(mcp.HeaderVersion, mcp.VersionModern)
+	c.setHeader(mcp.HeaderVersion, mcp.VersionModern)
 	modern := Hello{Era: mcp.Modern}
-	c.said.Store(&modern)
+	c.hello.Store(&modern)
 	// A server that swallows what it does not know must leave time for initialize.
 	short, cancel := context.WithTimeout(ctx, c.cfg.StartTimeout/2)
-	m, err := c.Do(short, c.discover())
+	m, err := c.Do(short, c.discoverRequest())
 	cancel()
-	if h, ok := readDiscover(m); err == nil && ok {
-		c.said.Store(&h)
+	if h, ok := parseDiscover(m); err == nil && ok {
+		c.hello.Store(&h)
 		return nil
 	}
 	if _, status := errors.AsType[*statusError](err); err != nil && !status && !Sent(err) {
@@ -139,36 +139,36 @@ func (c *streamable) greet(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.said.Store(new(Hello))
+	c.hello.Store(new(Hello))
 	c.header.Store(&plain)
-	m, err = c.Do(ctx, c.initialize())
+	m, err = c.Do(ctx, c.initializeRequest())
 	if err != nil {
 		return err
 	}
-	h, err := readInitialize(m)
+	h, err := parseInitialize(m)
 	if err != nil {
 		return err
 	}
-	c.said.Store(&h)
+	c.hello.Store(&h)
 	if h.Version >= "2025-06-18" {
-		c.set(mcp.HeaderVersion, h.Version)
+		c.setHeader(mcp.HeaderVersion, h.Version)
 	}
 	if err := c.Notify(ctx, "notifications/initialized", nil); err != nil {
 		return err
 	}
-	c.running.Go(c.listen)
+	c.group.Go(c.listen)
 	return nil
 }
 
-// set puts one more header into every request from now on.
-func (c *streamable) set(name, value string) {
+// setHeader puts one more header into every request from now on.
+func (c *httpConn) setHeader(name, value string) {
 	h := c.header.Load().Clone()
 	h.Set(name, value)
 	c.header.Store(&h)
 }
 
-// enter begins something in flight, unless the connection is over.
-func (c *streamable) enter() error {
+// beginExchange begins something in flight, unless the connection is over.
+func (c *httpConn) beginExchange() error {
 	if err := c.Err(); err != nil {
 		return err
 	}
@@ -177,53 +177,53 @@ func (c *streamable) enter() error {
 	if c.closed {
 		return errClosed
 	}
-	c.calls++
+	c.inflight++
 	return nil
 }
 
-func (c *streamable) leave() {
+func (c *httpConn) endExchange() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls--; c.calls == 0 && c.idle != nil {
-		close(c.idle)
-		c.idle = nil
+	if c.inflight--; c.inflight == 0 && c.drained != nil {
+		close(c.drained)
+		c.drained = nil
 	}
 }
 
 // Busy reports whether a connection over HTTP has requests in flight. One to a process is shared, and counts as busy.
 func Busy(conn Conn) bool {
-	c, ok := conn.(*streamable)
-	return !ok || c.busy() != nil
+	c, ok := conn.(*httpConn)
+	return !ok || c.untilIdle() != nil
 }
 
-// busy returns what is closed when nothing is in flight any more, nil where that is now.
-func (c *streamable) busy() <-chan struct{} {
+// untilIdle returns what is closed when nothing is in flight any more, nil where that is now.
+func (c *httpConn) untilIdle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls == 0 {
+	if c.inflight == 0 {
 		return nil
 	}
-	if c.idle == nil {
-		c.idle = make(chan struct{})
+	if c.drained == nil {
+		c.drained = make(chan struct{})
 	}
-	return c.idle
+	return c.drained
 }
 
-// exchange is one request of HTTP on its way.
-type exchange struct {
-	trace  httptrace.ClientTrace
-	traced atomic.Bool // the transport tells how far it gets
-	sent   atomic.Bool // it has a connection to go out on
+// sendTrace tells how far one HTTP request got.
+type sendTrace struct {
+	trace     httptrace.ClientTrace
+	supported atomic.Bool // the transport tells how far it gets
+	connected atomic.Bool // it has a connection to go out on
 }
 
-// send makes a request of HTTP. sent says whether the server may have seen it.
+// roundTrip makes a request of HTTP. sent says whether the server may have seen it.
 //
 // The transport sends a POST again by itself only on a connection that it finds closed before a byte is
 // written, and every attempt asks for a connection anew: the last one tells.
-func (c *streamable) send(ctx context.Context, method string, h http.Header, body []byte) (res *http.Response, sent bool, err error) {
-	x := new(exchange)
-	x.trace.GetConn = func(string) { x.traced.Store(true); x.sent.Store(false) }
-	x.trace.GotConn = func(httptrace.GotConnInfo) { x.sent.Store(true) }
+func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header, body []byte) (res *http.Response, sent bool, err error) {
+	x := new(sendTrace)
+	x.trace.GetConn = func(string) { x.supported.Store(true); x.connected.Store(false) }
+	x.trace.GotConn = func(httptrace.GotConnInfo) { x.connected.Store(true) }
 	r := &http.Request{Method: method, URL: c.url, Host: c.url.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if body != nil {
@@ -238,8 +238,8 @@ func (c *streamable) send(ctx context.Context, method string, h http.Header, bod
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // it would repeat the URL
 		}
-		if sent = x.sent.Load(); !x.traced.Load() {
-			sent = !c.tells && !dialFailed(err)
+		if sent = x.connected.Load(); !x.supported.Load() {
+			sent = !c.traceable && !dialFailed(err)
 		}
 		if sent {
 			return nil, true, fmt.Errorf("the connection to the server broke: %w", err)
@@ -266,8 +266,8 @@ func (e *statusError) Error() string {
 	return strings.TrimRight(s, " ")
 }
 
-// refused reports whether the request was certainly not acted on.
-func (e *statusError) refused() bool {
+// notActedOn reports whether the request was certainly not acted on.
+func (e *statusError) notActedOn() bool {
 	switch e.code {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
@@ -277,14 +277,14 @@ func (e *statusError) refused() bool {
 	return false
 }
 
-// errNoMessage says that what came back with a good status is no answer of MCP.
-var errNoMessage = errors.New("the server's answer is not taken")
+// errBadAnswer says that what came back with a good status is no answer of MCP.
+var errBadAnswer = errors.New("the server's answer is not taken")
 
-func (c *streamable) Do(ctx context.Context, r Request) (mcp.Message, error) {
+func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return mcp.Message{}, notSent(err)
 	}
-	if err := c.enter(); err != nil {
+	if err := c.beginExchange(); err != nil {
 		return mcp.Message{}, notSent(err)
 	}
 	// The exchange has a context of its own: the end of a stream may be read after Do has returned.
@@ -293,20 +293,20 @@ func (c *streamable) Do(ctx context.Context, r Request) (mcp.Message, error) {
 	m, body, sent, err := c.do(own, r)
 	stop()
 	if body != nil && err == nil {
-		c.finish(body, cancel)
+		c.drain(body, cancel)
 	} else {
 		if body != nil {
 			body.Close()
 		}
 		cancel()
 	}
-	c.leave()
+	c.endExchange()
 	if err == nil {
 		return m, nil
 	}
 	if ctx.Err() != nil {
-		if err = ctx.Err(); sent && c.said.Load().Era == mcp.Legacy && r.Method != "initialize" {
-			c.aside(cancelled(r.ID, err))
+		if err = ctx.Err(); sent && c.hello.Load().Era == mcp.Legacy && r.Method != "initialize" {
+			c.postAsync(cancelledNotification(r.ID, err))
 		}
 	} else if c.ctx.Err() != nil {
 		err = errClosed
@@ -315,9 +315,9 @@ func (c *streamable) Do(ctx context.Context, r Request) (mcp.Message, error) {
 }
 
 // do sends a request and reads its answer. A body that it returns is still to be read to its end, or closed.
-func (c *streamable) do(ctx context.Context, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
+func (c *httpConn) do(ctx context.Context, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
 	h := *c.header.Load()
-	legacy := c.said.Load().Era == mcp.Legacy
+	legacy := c.hello.Load().Era == mcp.Legacy
 	if !legacy || r.Header != nil {
 		all := make(http.Header, len(h)+len(r.Header)+2)
 		maps.Copy(all, h)
@@ -331,18 +331,18 @@ func (c *streamable) do(ctx context.Context, r Request) (m mcp.Message, body io.
 			}
 		}
 	}
-	res, sent, err := c.send(ctx, http.MethodPost, h, mcp.Request(r.ID, r.Method, r.Params).Bytes())
+	res, sent, err := c.roundTrip(ctx, http.MethodPost, h, mcp.Request(r.ID, r.Method, r.Params).Bytes())
 	if err != nil {
 		return m, nil, sent, err
 	}
 	if res.StatusCode/100 != 2 {
-		m, sent, err = c.refusal(res, r.ID)
+		m, sent, err = c.readRefusal(res, r.ID)
 		return m, nil, sent, err
 	}
 	if r.Method == "initialize" {
 		if session := res.Header.Get(mcp.HeaderSession); session != "" {
-			c.set(mcp.HeaderSession, session)
-			c.session.Store(true)
+			c.setHeader(mcp.HeaderSession, session)
+			c.inSession.Store(true)
 		}
 	}
 	switch mediaType(res.Header) {
@@ -354,68 +354,68 @@ func (c *streamable) do(ctx context.Context, r Request) (m mcp.Message, body io.
 		}
 		m, bad := mcp.Parse(raw)
 		if bad != nil {
-			return m, nil, true, fmt.Errorf("%w: %s", errNoMessage, bad.Message)
+			return m, nil, true, fmt.Errorf("%w: %s", errBadAnswer, bad.Message)
 		}
-		if m, err = whose(m, r.ID); err != nil {
+		if m, err = checkAnswers(m, r.ID); err != nil {
 			return m, nil, true, err
 		}
 		return m, nil, true, nil
 	case "text/event-stream":
-		m, body, err := c.follow(ctx, r, res.Body, legacy)
+		m, body, err := c.followStream(ctx, r, res.Body, legacy)
 		return m, body, true, err
 	}
 	res.Body.Close()
 	if res.StatusCode == http.StatusAccepted || res.StatusCode == http.StatusNoContent {
-		return m, nil, true, fmt.Errorf("%w: it took the request (HTTP %d) and gave no answer", errNoMessage, res.StatusCode)
+		return m, nil, true, fmt.Errorf("%w: it took the request (HTTP %d) and gave no answer", errBadAnswer, res.StatusCode)
 	}
-	return m, nil, true, fmt.Errorf("%w: it is neither JSON nor a stream of events", errNoMessage)
+	return m, nil, true, fmt.Errorf("%w: it is neither JSON nor a stream of events", errBadAnswer)
 }
 
-// whose checks that a message answers the request. An error without an id does: the server could not read it.
-func whose(m mcp.Message, id jsontext.Value) (mcp.Message, error) {
+// checkAnswers makes sure that a message answers the request. An error without an id does: the server could not read it.
+func checkAnswers(m mcp.Message, id jsontext.Value) (mcp.Message, error) {
 	if !m.IsResponse() || string(m.ID) != string(id) && (m.Err == nil || string(m.ID) != "null") {
-		return mcp.Message{}, fmt.Errorf("%w: it answers something else", errNoMessage)
+		return mcp.Message{}, fmt.Errorf("%w: it answers something else", errBadAnswer)
 	}
 	m.ID = id
 	return m, nil
 }
 
-// refusal reads what came with a status that is an error: an error of MCP is the answer.
-func (c *streamable) refusal(res *http.Response, id jsontext.Value) (mcp.Message, bool, error) {
+// readRefusal reads what came with a status that is an error: an error of MCP is the answer.
+func (c *httpConn) readRefusal(res *http.Response, id jsontext.Value) (mcp.Message, bool, error) {
 	defer res.Body.Close()
 	raw, err := readAll(res.Body, res.ContentLength, maxErrorBody)
-	if c.lost(res) {
+	if c.sessionLost(res) {
 		return mcp.Message{}, false, errSessionLost
 	}
 	if err == nil && id != nil && mediaType(res.Header) == "application/json" {
 		if m, bad := mcp.Parse(raw); bad == nil && m.Err != nil {
-			if res.StatusCode == http.StatusBadRequest && string(m.ID) == "null" && c.session.Load() {
+			if res.StatusCode == http.StatusBadRequest && string(m.ID) == "null" && c.inSession.Load() {
 				// Many servers say this, and not 404, of a session that they have forgotten.
-				c.over(errSessionRefused)
+				c.stopAccepting(errSessionRefused)
 			}
-			if m, err := whose(m, id); err == nil {
+			if m, err := checkAnswers(m, id); err == nil {
 				return m, true, nil
 			}
 		}
 	}
 	status := &statusError{res.StatusCode}
-	return mcp.Message{}, !status.refused(), status
+	return mcp.Message{}, !status.notActedOn(), status
 }
 
-// lost ends the connection if the server has forgotten the session.
-func (c *streamable) lost(res *http.Response) bool {
-	if res.StatusCode != http.StatusNotFound || !c.session.Load() {
+// sessionLost ends the connection if the server has forgotten the session.
+func (c *httpConn) sessionLost(res *http.Response) bool {
+	if res.StatusCode != http.StatusNotFound || !c.inSession.Load() {
 		return false
 	}
-	c.session.Store(false)
-	c.over(errSessionLost)
+	c.inSession.Store(false)
+	c.stopAccepting(errSessionLost)
 	return true
 }
 
-// over ends the connection for what comes; what is in flight may still be answered.
-func (c *streamable) over(err error) {
+// stopAccepting ends the connection for what comes; what is in flight may still be answered.
+func (c *httpConn) stopAccepting(err error) {
 	c.fail(err)
-	c.deaf()
+	c.stopListening()
 }
 
 func mediaType(h http.Header) string {
@@ -449,8 +449,8 @@ func readAll(r io.Reader, length int64, limit int) ([]byte, error) {
 	}
 }
 
-// finish reads a stream to its end, so that its connection can serve again.
-func (c *streamable) finish(body io.ReadCloser, cancel context.CancelFunc) {
+// drain reads a stream to its end, so that its connection can serve again.
+func (c *httpConn) drain(body io.ReadCloser, cancel context.CancelFunc) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -458,11 +458,11 @@ func (c *streamable) finish(body io.ReadCloser, cancel context.CancelFunc) {
 		cancel()
 		return
 	}
-	c.running.Add(1)
+	c.group.Add(1)
 	c.mu.Unlock()
 	go func() {
-		defer c.running.Done()
-		late := time.AfterFunc(drainTime, cancel)
+		defer c.group.Done()
+		late := time.AfterFunc(drainTimeout, cancel)
 		io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 		late.Stop()
 		body.Close()
@@ -470,26 +470,26 @@ func (c *streamable) finish(body io.ReadCloser, cancel context.CancelFunc) {
 	}()
 }
 
-// follow reads the stream that a request was answered with until the answer is there. Where a legacy
+// followStream reads the stream that a request was answered with until the answer is there. Where a legacy
 // server lets it break off, or ends it on purpose, it is taken up again from the last event.
-func (c *streamable) follow(ctx context.Context, r Request, body io.ReadCloser, legacy bool) (mcp.Message, io.ReadCloser, error) {
+func (c *httpConn) followStream(ctx context.Context, r Request, body io.ReadCloser, legacy bool) (mcp.Message, io.ReadCloser, error) {
 	take := func(m mcp.Message) {
-		if m.IsNotification() && m.Method != "notifications/cancelled" && r.On != nil {
-			r.On(m)
+		if m.IsNotification() && m.Method != "notifications/cancelled" && r.OnNotification != nil {
+			r.OnNotification(m)
 			return
 		}
 		ask := r.Ask
 		if ask == nil {
 			ask = c.peer.Ask
 		}
-		c.take(ctx, m, ask)
+		c.dispatch(ctx, m, ask)
 	}
 	var last string
 	wait := resumeWait
 	for failed := 0; ; {
-		e := newEvents(body)
+		e := newEventReader(body)
 		e.id = last
-		m, err := c.stream(e, r.ID, take)
+		m, err := c.readStream(e, r.ID, take)
 		last = e.id
 		if e.retry >= 0 {
 			wait = e.retry
@@ -502,16 +502,16 @@ func (c *streamable) follow(ctx context.Context, r Request, body io.ReadCloser, 
 		switch {
 		case ctx.Err() != nil:
 			return m, nil, ctx.Err()
-		case errors.Is(err, errTooLong), errors.Is(err, errNoMessage):
+		case errors.Is(err, errTooLong), errors.Is(err, errBadAnswer):
 			return m, nil, err
 		case !legacy || last == "":
-			return m, nil, fmt.Errorf("the server's answer broke off: %w", ended(err))
+			return m, nil, fmt.Errorf("the server's answer broke off: %w", streamEnded(err))
 		}
 		for {
-			if !pause(ctx, wait) {
+			if !sleep(ctx, wait) {
 				return m, nil, ctx.Err()
 			}
-			res, err := c.get(ctx, last, true)
+			res, err := c.openStream(ctx, last, true)
 			if err == nil {
 				body, failed = res.Body, 0
 				break
@@ -520,21 +520,21 @@ func (c *streamable) follow(ctx context.Context, r Request, body io.ReadCloser, 
 			if failed++; failed >= resumeTries || errors.Is(err, errSessionLost) || final && status.code < 500 {
 				return m, nil, fmt.Errorf("the server's answer broke off and cannot be taken up again: %w", err)
 			}
-			wait = min(2*max(wait, resumeLeast), resumeMost)
+			wait = min(2*max(wait, resumeWaitMin), resumeWaitMax)
 		}
 	}
 }
 
-func ended(err error) error {
+func streamEnded(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("the stream ended before it")
 	}
 	return err
 }
 
-// pause waits, if only a moment, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(max(d, resumeLeast))
+// sleep waits, if only a moment, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(max(d, resumeWaitMin))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -544,8 +544,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// stream reads messages until the answer to id, or the end.
-func (c *streamable) stream(e *events, id jsontext.Value, take func(mcp.Message)) (mcp.Message, error) {
+// readStream reads messages until the answer to id, or the end.
+func (c *httpConn) readStream(e *eventReader, id jsontext.Value, take func(mcp.Message)) (mcp.Message, error) {
 	for {
 		data, err := e.next()
 		if err != nil {
@@ -555,7 +555,7 @@ func (c *streamable) stream(e *events, id jsontext.Value, take func(mcp.Message)
 		switch {
 		case bad != nil:
 			if id != nil && string(answeredID(bytes.TrimSpace(data))) == string(id) {
-				return mcp.Message{}, fmt.Errorf("%w: %s", errNoMessage, bad.Message)
+				return mcp.Message{}, fmt.Errorf("%w: %s", errBadAnswer, bad.Message)
 			}
 			c.log.Debug("an event that is no message is skipped", "bytes", len(data))
 		case !m.IsResponse():
@@ -563,7 +563,7 @@ func (c *streamable) stream(e *events, id jsontext.Value, take func(mcp.Message)
 		case id == nil:
 			c.log.Debug("an answer to no request in flight is dropped", "id", string(m.ID))
 		default:
-			if m, err := whose(m, id); err == nil {
+			if m, err := checkAnswers(m, id); err == nil {
 				return m, nil
 			}
 			c.log.Debug("an answer to another request is dropped", "id", string(m.ID))
@@ -571,32 +571,32 @@ func (c *streamable) stream(e *events, id jsontext.Value, take func(mcp.Message)
 	}
 }
 
-// take hands on what is no answer: to whom it asks, or to the peer.
-func (c *streamable) take(ctx context.Context, m mcp.Message, ask func(context.Context, mcp.Message) mcp.Message) {
+// dispatch hands on what is no answer: to whom it asks, or to the peer.
+func (c *httpConn) dispatch(ctx context.Context, m mcp.Message, ask func(context.Context, mcp.Message) mcp.Message) {
 	switch {
 	case m.Method == "notifications/cancelled":
-		c.takeBack(m.Params)
+		c.serverCancelled(m.Params)
 	case m.IsNotification():
-		c.notify(m)
-	case c.said.Load().Era == mcp.Modern:
+		c.notifyPeer(m)
+	case c.hello.Load().Era == mcp.Modern:
 		c.log.Debug("a server of the modern era asked something, which it may not", "method", m.Method)
 	default:
-		c.answer(ctx, m, ask, c.aside)
+		c.answerServer(ctx, m, ask, c.postAsync)
 	}
 }
 
-// aside posts a message that nobody waits for.
-func (c *streamable) aside(m mcp.Message) {
+// postAsync posts a message that nobody waits for.
+func (c *httpConn) postAsync(m mcp.Message) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return
 	}
-	c.running.Add(1)
+	c.group.Add(1)
 	c.mu.Unlock()
 	go func() {
-		defer c.running.Done()
-		ctx, cancel := context.WithTimeout(c.ctx, aside)
+		defer c.group.Done()
+		ctx, cancel := context.WithTimeout(c.ctx, postAsyncTimeout)
 		defer cancel()
 		if err := c.post(ctx, m, nil); err != nil {
 			c.log.Debug("a message did not reach the server", "error", err)
@@ -605,18 +605,18 @@ func (c *streamable) aside(m mcp.Message) {
 }
 
 // post sends a message that has no answer.
-func (c *streamable) post(ctx context.Context, m mcp.Message, more http.Header) error {
+func (c *httpConn) post(ctx context.Context, m mcp.Message, more http.Header) error {
 	h := *c.header.Load()
 	if more != nil {
 		h = h.Clone()
 		maps.Copy(h, more)
 	}
-	res, sent, err := c.send(ctx, http.MethodPost, h, m.Bytes())
+	res, sent, err := c.roundTrip(ctx, http.MethodPost, h, m.Bytes())
 	if err != nil {
 		return &Error{Sent: sent, Err: err}
 	}
 	if res.StatusCode/100 != 2 {
-		_, sent, err = c.refusal(res, nil)
+		_, sent, err = c.readRefusal(res, nil)
 		return &Error{Sent: sent, Err: err}
 	}
 	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
@@ -624,13 +624,13 @@ func (c *streamable) post(ctx context.Context, m mcp.Message, more http.Header) 
 	return nil
 }
 
-func (c *streamable) Notify(ctx context.Context, method string, params jsontext.Value) error {
-	if err := c.enter(); err != nil {
+func (c *httpConn) Notify(ctx context.Context, method string, params jsontext.Value) error {
+	if err := c.beginExchange(); err != nil {
 		return notSent(err)
 	}
-	defer c.leave()
+	defer c.endExchange()
 	var more http.Header
-	if c.said.Load().Era == mcp.Modern {
+	if c.hello.Load().Era == mcp.Modern {
 		more = http.Header{mcp.HeaderMethod: {mcp.EncodeHeader(method)}}
 	}
 	own, cancel := context.WithCancel(c.ctx)
@@ -643,16 +643,16 @@ func (c *streamable) Notify(ctx context.Context, method string, params jsontext.
 	return err
 }
 
-// get opens a stream of what a legacy server sends by itself, or of what followed the event last.
+// openStream opens a stream of what a legacy server sends by itself, or of what followed the event last.
 // again says that the server has given such a stream before.
-func (c *streamable) get(ctx context.Context, last string, again bool) (*http.Response, error) {
+func (c *httpConn) openStream(ctx context.Context, last string, again bool) (*http.Response, error) {
 	h := c.header.Load().Clone()
 	h.Del("Content-Type")
 	h.Set("Accept", "text/event-stream")
 	if last != "" {
 		h.Set(mcp.HeaderLastEvent, last)
 	}
-	res, _, err := c.send(ctx, http.MethodGet, h, nil)
+	res, _, err := c.roundTrip(ctx, http.MethodGet, h, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -661,7 +661,7 @@ func (c *streamable) get(ctx context.Context, last string, again bool) (*http.Re
 	}
 	io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10))
 	res.Body.Close()
-	if again && c.lost(res) {
+	if again && c.sessionLost(res) {
 		return nil, errSessionLost
 	}
 	if res.StatusCode/100 == 2 {
@@ -671,14 +671,14 @@ func (c *streamable) get(ctx context.Context, last string, again bool) (*http.Re
 }
 
 // listen keeps open the stream of what a legacy server sends by itself, if it has one.
-func (c *streamable) listen() {
+func (c *httpConn) listen() {
 	var last string
 	wait, heard := resumeWait, false
 	for first := true; ; first = false {
-		if !first && !pause(c.listening, wait) {
+		if !first && !sleep(c.listening, wait) {
 			return
 		}
-		res, err := c.get(c.listening, last, heard)
+		res, err := c.openStream(c.listening, last, heard)
 		if err != nil {
 			if status, ok := errors.AsType[*statusError](err); ok && status.code < 500 || errors.Is(err, errSessionLost) {
 				if status != nil && status.code != http.StatusMethodNotAllowed {
@@ -686,13 +686,13 @@ func (c *streamable) listen() {
 				}
 				return
 			}
-			wait = min(2*wait, resumeMost) + rand.N(resumeWait)
+			wait = min(2*wait, resumeWaitMax) + rand.N(resumeWait)
 			continue
 		}
 		wait, heard = resumeWait, true
-		e := quietEvents(res.Body)
+		e := newSmallEventReader(res.Body)
 		e.id = last
-		c.stream(e, nil, func(m mcp.Message) { c.take(c.listening, m, c.peer.Ask) })
+		c.readStream(e, nil, func(m mcp.Message) { c.dispatch(c.listening, m, c.peer.Ask) })
 		if last = e.id; e.retry >= 0 {
 			wait = e.retry
 		}
@@ -703,13 +703,13 @@ func (c *streamable) listen() {
 
 // probe asks whether the server is still there. Any answer of its own will do, but in a session only a
 // good one: there is nothing in a ping to refuse but the session.
-func (c *streamable) probe(ctx context.Context) error {
+func (c *httpConn) probe(ctx context.Context) error {
 	r := Request{ID: c.NewID(), Method: "ping"}
-	if c.said.Load().Era == mcp.Modern {
-		r = c.discover()
+	if c.hello.Load().Era == mcp.Modern {
+		r = c.discoverRequest()
 	}
 	m, err := c.Do(ctx, r)
-	if m.Err != nil && c.session.Load() {
+	if m.Err != nil && c.inSession.Load() {
 		return errSessionRefused
 	}
 	if status, ok := errors.AsType[*statusError](err); ok {
@@ -723,26 +723,26 @@ func (c *streamable) probe(ctx context.Context) error {
 }
 
 // Close ends the session and everything in flight.
-func (c *streamable) Close() error {
-	c.over(errClosed)
-	c.closer.Do(func() {
+func (c *httpConn) Close() error {
+	c.stopAccepting(errClosed)
+	c.closeOnce.Do(func() {
 		c.mu.Lock()
 		c.closed = true
 		c.mu.Unlock()
-		if c.session.Load() {
+		if c.inSession.Load() {
 			ctx, cancel := context.WithTimeout(c.ctx, grace)
-			if res, _, err := c.send(ctx, http.MethodDelete, *c.header.Load(), nil); err == nil {
+			if res, _, err := c.roundTrip(ctx, http.MethodDelete, *c.header.Load(), nil); err == nil {
 				res.Body.Close()
 			}
 			cancel()
 		}
 		c.cancel()
-		if busy := c.busy(); busy != nil {
+		if busy := c.untilIdle(); busy != nil {
 			<-busy
 		}
-		c.running.Wait()
-		if c.owned != nil {
-			c.owned.CloseIdleConnections()
+		c.group.Wait()
+		if c.ownTransport != nil {
+			c.ownTransport.CloseIdleConnections()
 		}
 	})
 	return nil

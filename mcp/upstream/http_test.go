@@ -83,7 +83,7 @@ func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func reply(w http.ResponseWriter, m mcp.Message, result string) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(mcp.Answer(m.ID, jsontext.Value(result)).Bytes())
+	w.Write(mcp.Response(m.ID, jsontext.Value(result)).Bytes())
 }
 
 func stream(w http.ResponseWriter, format string, args ...any) {
@@ -381,7 +381,7 @@ func TestASessionThatIsRefusedIsGivenUp(t *testing.T) {
 		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
 	}})
 	conn := mustDial(t, Config{URL: s.URL}, Peer{})
-	if err := conn.(*streamable).probe(testContext(t)); !errors.Is(err, errSessionRefused) {
+	if err := conn.(*httpConn).probe(testContext(t)); !errors.Is(err, errSessionRefused) {
 		t.Errorf("the probe says %v, want that the session is refused", err)
 	}
 	<-conn.Done()
@@ -421,7 +421,7 @@ func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
 	conn := mustDial(t, Config{URL: s.URL}, Peer{})
 	r := toolCall(conn, "x", `{}`)
 	on := 0
-	r.On = func(mcp.Message) { on++ }
+	r.OnNotification = func(mcp.Message) { on++ }
 	m, err := conn.Do(testContext(t), r)
 	if err != nil || string(m.Result) != `{"n":`+string(r.ID)+`}` || on != 2 {
 		t.Errorf("got %s, %v after %d notifications, want the answer after two", m.Bytes(), err, on)
@@ -618,7 +618,7 @@ func TestNoRequestIsSentTwiceOverKeptConnections(t *testing.T) {
 						if n > 0 {
 							return
 						}
-						body := mcp.Answer(m.ID, jsontext.Value(`{"supportedVersions":["2026-07-28"]}`)).Bytes()
+						body := mcp.Response(m.ID, jsontext.Value(`{"supportedVersions":["2026-07-28"]}`)).Bytes()
 						fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 						if odd {
 							return
@@ -755,7 +755,7 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 	conn := mustDial(t, Config{URL: s.URL}, Peer{
 		Notification: func(m mcp.Message) { got <- m.Method },
 		Ask: func(_ context.Context, m mcp.Message) mcp.Message {
-			return mcp.Answer(nil, mcp.Quote("the peer on "+m.Method))
+			return mcp.Response(nil, mcp.Quote("the peer on "+m.Method))
 		},
 	})
 	for _, want := range []string{"notifications/tools/list_changed", "notifications/from/g1"} {
@@ -774,7 +774,7 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 		want string
 	}{
 		{nil, "the peer on elicitation/create"},
-		{func(context.Context, mcp.Message) mcp.Message { return mcp.Answer(nil, mcp.Quote("the request")) }, "the request"},
+		{func(context.Context, mcp.Message) mcp.Message { return mcp.Response(nil, mcp.Quote("the request")) }, "the request"},
 	} {
 		r := toolCall(conn, "x", `{}`)
 		r.Ask = c.ask
@@ -800,7 +800,7 @@ func TestASubscriptionOverHTTPGoesOnUntilItIsCancelled(t *testing.T) {
 	conn := mustDial(t, Config{URL: s.URL}, Peer{})
 	ctx, cancel := context.WithCancel(testContext(t))
 	var got []string
-	_, err := conn.Do(ctx, Request{ID: conn.NewID(), Method: "subscriptions/listen", On: func(m mcp.Message) {
+	_, err := conn.Do(ctx, Request{ID: conn.NewID(), Method: "subscriptions/listen", OnNotification: func(m mcp.Message) {
 		if got = append(got, m.Method); len(got) == 3 {
 			cancel()
 		}

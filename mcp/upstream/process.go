@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	grace     = 2 * time.Second // at each step of stopping a process
-	maxStderr = 8 << 10         // of one line of what it complains of, in bytes
-	maxWords  = 1 << 10         // of its last words
+	grace         = 2 * time.Second // at each step of stopping a process
+	maxStderrLine = 8 << 10         // of one line of its stderr, in bytes
+	maxStderrTail = 1 << 10         // of the last lines of it
 )
 
 // process is a server's process, in a group of its own so that what it starts ends with it.
@@ -25,23 +25,23 @@ type process struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	exited         chan struct{} // it has ended
-	gone           chan struct{} // and so has its group
-	drain          sync.Once
-	outputs        chan struct{} // its output was read to the end
-	complaints     chan struct{} // and what it complained of
-	stopping       sync.Once
+	groupGone      chan struct{} // and so has its group
+	stdoutOnce     sync.Once
+	stdoutDone     chan struct{} // its output was read to the end
+	stderrDone     chan struct{} // and its stderr too
+	stopOnce       sync.Once
 
-	mu    sync.Mutex
-	words []string // the last lines of stderr
+	mu          sync.Mutex
+	stderrLines []string // the last lines of stderr
 }
 
 func startProcess(cfg Config) (*process, error) {
 	p := &process{
 		cmd:    exec.Command(cfg.Command[0], cfg.Command[1:]...),
-		exited: make(chan struct{}), gone: make(chan struct{}), outputs: make(chan struct{}), complaints: make(chan struct{}),
+		exited: make(chan struct{}), groupGone: make(chan struct{}), stdoutDone: make(chan struct{}), stderrDone: make(chan struct{}),
 	}
 	p.cmd.Dir, p.cmd.Env = cfg.Dir, cfg.Env
-	ownGroup(p.cmd)
+	startInGroup(p.cmd)
 	var theirs []*os.File
 	var open []*os.File
 	pipe := func(mine, its **os.File, toIt bool) error {
@@ -56,10 +56,10 @@ func startProcess(cfg Config) (*process, error) {
 		theirs = append(theirs, *its)
 		return nil
 	}
-	var in, out, complaints *os.File
-	err := errors.Join(pipe(&p.stdin, &in, true), pipe(&p.stdout, &out, false), pipe(&p.stderr, &complaints, false))
+	var in, out, errPipe *os.File
+	err := errors.Join(pipe(&p.stdin, &in, true), pipe(&p.stdout, &out, false), pipe(&p.stderr, &errPipe, false))
 	if err == nil {
-		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, out, complaints
+		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, out, errPipe
 		started := make(chan error)
 		go p.supervise(started)
 		err = <-started
@@ -68,17 +68,17 @@ func startProcess(cfg Config) (*process, error) {
 		for _, f := range open {
 			f.Close()
 		}
-		return nil, &plainError{"the command does not start: " + notStarted(err, cfg.Dir), err}
+		return nil, &plainError{"the command does not start: " + startFailure(err, cfg.Dir), err}
 	}
 	for _, f := range theirs {
 		f.Close()
 	}
-	go p.listen(cfg)
+	go p.readStderr(cfg)
 	return p, nil
 }
 
-// notStarted says why a command does not start in a folder.
-func notStarted(err error, dir string) string {
+// startFailure says why a command does not start in a folder.
+func startFailure(err error, dir string) string {
 	if e, ok := errors.AsType[*exec.Error](err); ok && errors.Is(err, exec.ErrNotFound) {
 		return fmt.Sprintf("the program %s is not found", e.Name)
 	}
@@ -117,7 +117,7 @@ func (p *process) supervise(started chan<- error) {
 	terminateGroup(p.cmd)
 	timeout := time.NewTimer(time.Second)
 	defer timeout.Stop()
-	for _, drained := range []chan struct{}{p.outputs, p.complaints} {
+	for _, drained := range []chan struct{}{p.stdoutDone, p.stderrDone} {
 		select {
 		case <-drained:
 		case <-timeout.C:
@@ -131,28 +131,28 @@ func (p *process) supervise(started chan<- error) {
 	p.stdin.Close()
 	p.stdout.Close()
 	p.stderr.Close()
-	<-p.complaints
-	close(p.gone)
+	<-p.stderrDone
+	close(p.groupGone)
 }
 
-// drained says that its output was read to the end.
-func (p *process) drained() { p.drain.Do(func() { close(p.outputs) }) }
+// markStdoutDone says that its output was read to the end.
+func (p *process) markStdoutDone() { p.stdoutOnce.Do(func() { close(p.stdoutDone) }) }
 
 // stop ends the process and its group, and returns when they are gone: politely, then firmly, then by force.
 func (p *process) stop() {
-	p.stopping.Do(func() {
+	p.stopOnce.Do(func() {
 		p.stdin.Close()
-		if !p.within(grace) {
+		if !p.exitsWithin(grace) {
 			terminateGroup(p.cmd)
-			if !p.within(grace) {
+			if !p.exitsWithin(grace) {
 				killGroup(p.cmd)
 			}
 		}
 	})
-	<-p.gone
+	<-p.groupGone
 }
 
-func (p *process) within(d time.Duration) bool {
+func (p *process) exitsWithin(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -163,22 +163,22 @@ func (p *process) within(d time.Duration) bool {
 	}
 }
 
-// farewell says how it ended, waiting a moment for the end where only the output was closed.
-func (p *process) farewell() error {
+// exitReason says how it ended, waiting a moment for the end where only the output was closed.
+func (p *process) exitReason() error {
 	t := time.NewTimer(grace)
 	defer t.Stop()
 	select {
-	case <-p.gone:
+	case <-p.groupGone:
 		return fmt.Errorf("the server's process ended: %s", p.cmd.ProcessState)
 	case <-t.C:
 		return errors.New("the server closed its output")
 	}
 }
 
-// listen reads what it complains of.
-func (p *process) listen(cfg Config) {
-	defer close(p.complaints)
-	r := bufio.NewReaderSize(p.stderr, maxStderr)
+// readStderr reads stderr line by line.
+func (p *process) readStderr(cfg Config) {
+	defer close(p.stderrDone)
+	r := bufio.NewReaderSize(p.stderr, maxStderrLine)
 	for cut := false; ; {
 		line, err := r.ReadSlice('\n')
 		if !cut && len(line) > 0 {
@@ -188,7 +188,7 @@ func (p *process) listen(cfg Config) {
 			} else {
 				cfg.Logger.Debug("the server says", "stderr", text)
 			}
-			p.remember(text)
+			p.keepStderrLine(text)
 		}
 		if cut = errors.Is(err, bufio.ErrBufferFull); err != nil && !cut {
 			return
@@ -196,21 +196,21 @@ func (p *process) listen(cfg Config) {
 	}
 }
 
-func (p *process) remember(line string) {
+func (p *process) keepStderrLine(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.words = append(p.words, line); len(p.words) > 20 {
-		p.words = p.words[1:]
+	if p.stderrLines = append(p.stderrLines, line); len(p.stderrLines) > 20 {
+		p.stderrLines = p.stderrLines[1:]
 	}
 }
 
-// lastWords returns the last lines of what it complained of, at most 1 KiB.
-func (p *process) lastWords() string {
+// stderrTail returns the last lines of stderr, at most 1 KiB.
+func (p *process) stderrTail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	said := strings.TrimSpace(strings.Join(p.words, "\n"))
-	if len(said) > maxWords {
-		said = strings.ToValidUTF8(said[len(said)-maxWords:], "")
+	tail := strings.TrimSpace(strings.Join(p.stderrLines, "\n"))
+	if len(tail) > maxStderrTail {
+		tail = strings.ToValidUTF8(tail[len(tail)-maxStderrTail:], "")
 	}
-	return said
+	return tail
 }

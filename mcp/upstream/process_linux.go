@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup has the process lead a group, and die with us even where nothing of ours can run any more.
-func ownGroup(cmd *exec.Cmd) {
+// startInGroup has the process lead a group, and die with us even where nothing of ours can run any more.
+func startInGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 

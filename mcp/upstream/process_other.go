@@ -6,7 +6,7 @@ import "os/exec"
 
 // Where there are no groups, the process alone is ended.
 
-func ownGroup(*exec.Cmd) {}
+func startInGroup(*exec.Cmd) {}
 
 func awaitExit(cmd *exec.Cmd) { cmd.Wait() }
 

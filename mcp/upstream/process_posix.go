@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func startInGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func awaitExit(cmd *exec.Cmd) { cmd.Wait() }
 

@@ -11,8 +11,8 @@ import (
 func TestRule12_SendersTakeTurns(t *testing.T) {
 	var q queue
 	put := func(from, line string) *outgoing {
-		out := &outgoing{from: from, line: []byte(line)}
-		if !q.admit(from, len(line)) {
+		out := &outgoing{sender: from, line: []byte(line)}
+		if !q.reserve(from, len(line)) {
 			t.Fatalf("no room for %s", line)
 		}
 		q.push(out)
@@ -26,7 +26,7 @@ func TestRule12_SendersTakeTurns(t *testing.T) {
 	put("b", "b2")
 	put("c", "c0")
 	q.remove(gone)
-	q.pushOwn(&outgoing{line: []byte("own")})
+	q.pushControl(&outgoing{line: []byte("own")})
 	var got []string
 	for out := q.next(); out != nil; out = q.next() {
 		got = append(got, string(out.line))
@@ -34,7 +34,7 @@ func TestRule12_SendersTakeTurns(t *testing.T) {
 	if want := []string{"own", "a0", "b0", "c0", "a1", "b2", "a2", "a3"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if q.bytes != 0 || q.count != 0 || len(q.lanes) != 0 || q.ownBytes != 0 {
+	if q.bytes != 0 || q.count != 0 || len(q.senders) != 0 || q.controlBytes != 0 {
 		t.Errorf("what is left: %+v", q)
 	}
 }
@@ -42,7 +42,7 @@ func TestRule12_SendersTakeTurns(t *testing.T) {
 // Whatever senders do, the queue is never over its bounds, none that has nothing in it is refused while it is not
 // nearly full, what was admitted comes out once and in its sender's order, and at the end nothing is left.
 func TestRule12_AQueueKeepsItsBounds(t *testing.T) {
-	large := make([]byte, maxQueued/8)
+	large := make([]byte, maxQueuedBytes/8)
 	rapid.Check(t, func(rt *rapid.T) {
 		var q queue
 		waiting := map[string][]*outgoing{}
@@ -50,10 +50,10 @@ func TestRule12_AQueueKeepsItsBounds(t *testing.T) {
 			from := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "from")
 			switch rapid.IntRange(0, 4).Draw(rt, "step") {
 			case 0, 1, 2:
-				out := &outgoing{from: from, line: large[:rapid.IntRange(1, len(large)).Draw(rt, "size")]}
-				l := q.lanes[from]
-				ok := q.admit(from, len(out.line))
-				if !ok && l == nil && q.bytes+len(out.line) <= maxQueued {
+				out := &outgoing{sender: from, line: large[:rapid.IntRange(1, len(large)).Draw(rt, "size")]}
+				l := q.senders[from]
+				ok := q.reserve(from, len(out.line))
+				if !ok && l == nil && q.bytes+len(out.line) <= maxQueuedBytes {
 					rt.Fatalf("a sender of nothing is refused %d bytes beside %d", len(out.line), q.bytes)
 				}
 				if ok {
@@ -62,10 +62,10 @@ func TestRule12_AQueueKeepsItsBounds(t *testing.T) {
 				}
 			case 3:
 				if out := q.next(); out != nil {
-					if waiting[out.from][0] != out {
+					if waiting[out.sender][0] != out {
 						rt.Fatal("out of its sender's order")
 					}
-					waiting[out.from] = waiting[out.from][1:]
+					waiting[out.sender] = waiting[out.sender][1:]
 				}
 			case 4:
 				if n := len(waiting[from]); n > 0 {
@@ -74,20 +74,20 @@ func TestRule12_AQueueKeepsItsBounds(t *testing.T) {
 					waiting[from] = slices.Delete(waiting[from], i, i+1)
 				}
 			}
-			if q.bytes > maxQueued || q.count > maxWaiting {
+			if q.bytes > maxQueuedBytes || q.count > maxQueuedRequests {
 				rt.Fatalf("%d bytes of %d requests wait", q.bytes, q.count)
 			}
 		}
 		for out := q.next(); out != nil; out = q.next() {
-			waiting[out.from] = waiting[out.from][1:]
+			waiting[out.sender] = waiting[out.sender][1:]
 		}
 		for from, outs := range waiting {
 			if len(outs) != 0 {
 				rt.Fatalf("%d requests of %s are lost", len(outs), from)
 			}
 		}
-		if q.bytes != 0 || q.count != 0 || len(q.lanes) != 0 || len(q.turns) != 0 {
-			rt.Fatalf("what is left: %d bytes, %d requests, %d lanes, %d turns", q.bytes, q.count, len(q.lanes), len(q.turns))
+		if q.bytes != 0 || q.count != 0 || len(q.senders) != 0 || len(q.ready) != 0 {
+			rt.Fatalf("what is left: %d bytes, %d requests, %d lanes, %d turns", q.bytes, q.count, len(q.senders), len(q.ready))
 		}
 	})
 }

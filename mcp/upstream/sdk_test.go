@@ -91,7 +91,7 @@ func TestTheReferenceServerTellsASubscriberOfChanges(t *testing.T) {
 		p, _ := mcp.ReadObject(params(c, id, "x", "{}"))
 		p = p.Without("name", "arguments").With("notifications", jsontext.Value(`{"toolsListChanged":true}`))
 		var got []string
-		_, err := c.Do(ctx, Request{ID: id, Method: "subscriptions/listen", Params: p.Bytes(), On: func(m mcp.Message) {
+		_, err := c.Do(ctx, Request{ID: id, Method: "subscriptions/listen", Params: p.Bytes(), OnNotification: func(m mcp.Message) {
 			if got = append(got, m.Method); len(got) == 1 {
 				go c.Do(ctx, toolCall(c, "grow", `{}`))
 			} else {
@@ -174,7 +174,7 @@ func TestReferenceServer(t *testing.T) {
 			t.Run("progress comes before the answer", func(t *testing.T) {
 				var got []string
 				r := toolCall(c, "count", `{}`)
-				r.On = func(m mcp.Message) { got = append(got, m.Method) }
+				r.OnNotification = func(m mcp.Message) { got = append(got, m.Method) }
 				m, err := c.Do(ctx, r)
 				want := slices.Repeat([]string{"notifications/progress"}, 3)
 				if way.name == "http modern json" {
@@ -205,7 +205,7 @@ func TestReferenceServer(t *testing.T) {
 				r := toolCall(c, "ask", `{}`)
 				r.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
 					asked++
-					return mcp.Answer(nil, jsontext.Value(`{"action":"decline"}`))
+					return mcp.Response(nil, jsontext.Value(`{"action":"decline"}`))
 				}
 				m, err := c.Do(ctx, r)
 				if way.era == mcp.Legacy && (err != nil || asked != 1 || !strings.Contains(string(m.Result), "decline")) {

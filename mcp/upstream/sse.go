@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// events reads a stream of server-sent events.
-type events struct {
+// eventReader reads a stream of server-sent events.
+type eventReader struct {
 	r     *bufio.Reader
 	id    string        // of the last whole event, where to go on from
 	retry time.Duration // how long the server wants to be left alone; -1: it did not say
@@ -19,30 +19,30 @@ type events struct {
 
 const readerSize = 8 << 10
 
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
+var readerPool = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
 
-func newEvents(r io.Reader) *events {
-	b := readers.Get().(*bufio.Reader)
+func newEventReader(r io.Reader) *eventReader {
+	b := readerPool.Get().(*bufio.Reader)
 	b.Reset(r)
-	return &events{r: b, retry: -1}
+	return &eventReader{r: b, retry: -1}
 }
 
-// quietEvents is for a stream on which hardly anything comes, and of which there may be one per client.
-func quietEvents(r io.Reader) *events {
-	return &events{r: bufio.NewReaderSize(r, 512), retry: -1}
+// newSmallEventReader is for a stream on which hardly anything comes, and of which there may be one per client.
+func newSmallEventReader(r io.Reader) *eventReader {
+	return &eventReader{r: bufio.NewReaderSize(r, 512), retry: -1}
 }
 
-func (e *events) release() {
+func (e *eventReader) release() {
 	if e.r.Size() >= readerSize {
 		e.r.Reset(nil)
-		readers.Put(e.r)
+		readerPool.Put(e.r)
 	}
 	e.r = nil
 }
 
 // next returns the data of the next message, which belongs to the caller. An event that was cut off is not
 // one.
-func (e *events) next() ([]byte, error) {
+func (e *eventReader) next() ([]byte, error) {
 	var data []byte
 	var id string
 	message, named := true, false

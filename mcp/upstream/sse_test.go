@@ -13,7 +13,7 @@ import (
 
 // readEvents returns the messages of a stream, and where it could be taken up.
 func readEvents(r io.Reader) (datas []string, id string, retry time.Duration, err error) {
-	e := newEvents(r)
+	e := newEventReader(r)
 	defer e.release()
 	for {
 		data, err := e.next()

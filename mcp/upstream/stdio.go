@@ -14,98 +14,98 @@ import (
 	"countersign/mcp"
 )
 
-// silence is without an answer to server/discover, after which initialize is tried.
-const silence = time.Second
+// discoverTimeout is how long server/discover may go unanswered before initialize is tried.
+const discoverTimeout = time.Second
 
-// stdio is a connection to a process of its own.
-type stdio struct {
-	base
+// stdioConn is a connection to a process of its own.
+type stdioConn struct {
+	connBase
 	proc *process
 	ctx  context.Context // ends with the connection
 	stop context.CancelFunc
 
-	mu       sync.Mutex
-	inFlight map[string]*call // by id as written
-	queue    queue
-	deaf     bool          // it does not read: what we say for ourselves is dropped, and that was told
-	wake     chan struct{} // something is in the queue
+	mu         sync.Mutex
+	inflight   map[string]*inflightRequest // by id as written
+	queue      queue
+	notReading bool          // it does not read: what we say for ourselves is dropped, and that was told
+	queued     chan struct{} // something is in the queue
 
-	junk bool // the reader's: there was some, and it was told
+	junkLogged bool // the reader's: there was some, and it was told
 }
 
-// call is a request in flight.
-type call struct {
-	r      Request
-	ctx    context.Context // for its Ask
-	answer chan answered   // of one
+// inflightRequest is a request in flight.
+type inflightRequest struct {
+	request Request
+	ctx     context.Context    // for its Ask
+	answer  chan answerOrError // of one
 
-	mu    sync.Mutex
-	notes []mcp.Message // that On has not seen
-	size  int           // of their params, in bytes
-	noted chan struct{} // holds one while there are some; nil: there is no On
+	mu            sync.Mutex
+	notifications []mcp.Message // that OnNotification has not seen
+	size          int           // of their params, in bytes
+	notified      chan struct{} // holds one while there are some; nil: there is no OnNotification
 }
 
-// What waits for a slow On; the oldest makes room.
+// What waits for a slow OnNotification; the oldest makes room.
 const (
-	maxNotes     = 256
-	maxNoteBytes = 4 << 20
+	maxNotifications     = 256
+	maxNotificationBytes = 4 << 20
 )
 
-type answered struct {
+type answerOrError struct {
 	m   mcp.Message
 	err error
 }
 
-// on leaves a notification for the call, and reports whether it wants any. It does not wait for On: the reader
+// push leaves a notification for the call, and reports whether it wants any. It does not wait for OnNotification: the reader
 // serves others too.
-func (k *call) on(m mcp.Message) bool {
-	if k.noted == nil {
+func (k *inflightRequest) push(m mcp.Message) bool {
+	if k.notified == nil {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.notes, k.size = append(k.notes, m), k.size+len(m.Params)
-	for len(k.notes) > maxNotes || k.size > maxNoteBytes && len(k.notes) > 1 {
-		k.size -= len(k.notes[0].Params)
-		k.notes = append(k.notes[:0], k.notes[1:]...)
+	k.notifications, k.size = append(k.notifications, m), k.size+len(m.Params)
+	for len(k.notifications) > maxNotifications || k.size > maxNotificationBytes && len(k.notifications) > 1 {
+		k.size -= len(k.notifications[0].Params)
+		k.notifications = append(k.notifications[:0], k.notifications[1:]...)
 	}
 	select {
-	case k.noted <- struct{}{}:
+	case k.notified <- struct{}{}:
 	default:
 	}
 	return true
 }
 
-// pass has On see what came.
-func (k *call) pass() {
+// flush has OnNotification see what came.
+func (k *inflightRequest) flush() {
 	k.mu.Lock()
-	ms := k.notes
-	k.notes, k.size = nil, 0
+	ms := k.notifications
+	k.notifications, k.size = nil, 0
 	k.mu.Unlock()
 	for _, m := range ms {
-		k.r.On(m)
+		k.request.OnNotification(m)
 	}
 }
 
 // outgoing is a message on its way; its fields belong to the connection's mu.
 type outgoing struct {
-	from  string // whose request it is
-	line  []byte
-	state sending
+	sender string // whose request it is
+	line   []byte
+	state  sendState
 }
 
-type sending int
+type sendState int
 
 const (
-	waiting sending = iota
-	writing         // or written: it may have arrived
-	unsent          // taken back, or not a byte of it was taken
+	stateQueued  sendState = iota
+	stateWriting           // or written: it may have arrived
+	stateUnsent            // taken back, or not a byte of it was taken
 )
 
-func dialStdio(ctx context.Context, cfg Config, peer Peer, memory *memory) (Conn, error) {
+func dialStdio(ctx context.Context, cfg Config, peer Peer, memory *dialHints) (Conn, error) {
 	modern := !memory.legacy
 	c, err := startStdio(ctx, cfg, peer, modern)
-	if modern && errors.Is(err, errDied) && ctx.Err() == nil {
+	if modern && errors.Is(err, errExitedEarly) && ctx.Err() == nil {
 		// There are servers that end at a method they do not know.
 		if c, err = startStdio(ctx, cfg, peer, false); err == nil {
 			memory.legacy = true
@@ -117,11 +117,11 @@ func dialStdio(ctx context.Context, cfg Config, peer Peer, memory *memory) (Conn
 	return c, nil
 }
 
-// errDied says that the process ended before it said hello.
-var errDied = errors.New("the server ended before it said what it is")
+// errExitedEarly says that the process ended before it said hello.
+var errExitedEarly = errors.New("the server ended before it said what it is")
 
-func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio, error) {
-	c := &stdio{inFlight: map[string]*call{}, wake: make(chan struct{}, 1)}
+func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdioConn, error) {
+	c := &stdioConn{inflight: map[string]*inflightRequest{}, queued: make(chan struct{}, 1)}
 	c.init(cfg, peer)
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	var err error
@@ -129,11 +129,11 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio
 		c.stop()
 		return nil, err
 	}
-	c.running.Go(c.read)
-	c.running.Go(c.write)
-	h, err := c.greet(ctx, modern)
+	c.group.Go(c.read)
+	c.group.Go(c.write)
+	h, err := c.handshake(ctx, modern)
 	if err == nil {
-		c.said.Store(&h)
+		c.hello.Store(&h)
 		if h.Era == mcp.Legacy {
 			err = c.Notify(ctx, "notifications/initialized", nil)
 		}
@@ -143,42 +143,42 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio
 	}
 	select {
 	case <-c.done:
-		err = fmt.Errorf("%w: %w", errDied, c.err)
+		err = fmt.Errorf("%w: %w", errExitedEarly, c.err)
 	default:
 		if ctx.Err() != nil {
 			err = &plainError{"the server did not say what it is in time", ctx.Err()}
 		}
 	}
 	c.Close()
-	if said := c.proc.lastWords(); said != "" {
-		err = &startError{err, said}
+	if tail := c.proc.stderrTail(); tail != "" {
+		err = &startError{err, tail}
 	}
 	return nil, err
 }
 
-// greet finds out what the server is.
-func (c *stdio) greet(ctx context.Context, modern bool) (Hello, error) {
+// handshake finds out what the server is.
+func (c *stdioConn) handshake(ctx context.Context, modern bool) (Hello, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ask := func(r Request) <-chan answered {
-		a := make(chan answered, 1)
-		c.running.Go(func() {
+	ask := func(r Request) <-chan answerOrError {
+		a := make(chan answerOrError, 1)
+		c.group.Go(func() {
 			m, err := c.do(ctx, r, false)
-			a <- answered{m, err}
+			a <- answerOrError{m, err}
 		})
 		return a
 	}
-	var discovered <-chan answered
+	var discovered <-chan answerOrError
 	if modern {
-		discovered = ask(c.discover())
-		silent := time.NewTimer(silence)
+		discovered = ask(c.discoverRequest())
+		silent := time.NewTimer(discoverTimeout)
 		defer silent.Stop()
 		select {
 		case a := <-discovered:
 			if a.err != nil {
 				return Hello{}, a.err
 			}
-			if h, ok := readDiscover(a.m); ok {
+			if h, ok := parseDiscover(a.m); ok {
 				return h, nil
 			}
 			discovered = nil
@@ -187,18 +187,18 @@ func (c *stdio) greet(ctx context.Context, modern bool) (Hello, error) {
 			return Hello{}, ctx.Err()
 		}
 	}
-	a := <-ask(c.initialize())
+	a := <-ask(c.initializeRequest())
 	if a.err != nil {
 		return Hello{}, a.err
 	}
-	h, err := readInitialize(a.m)
+	h, err := parseInitialize(a.m)
 	if err != nil && discovered != nil {
 		// It was slow to start, not old.
-		late := time.NewTimer(silence)
+		late := time.NewTimer(discoverTimeout)
 		defer late.Stop()
 		select {
 		case a := <-discovered:
-			if h, ok := readDiscover(a.m); ok {
+			if h, ok := parseDiscover(a.m); ok {
 				return h, nil
 			}
 		case <-late.C:
@@ -207,17 +207,19 @@ func (c *stdio) greet(ctx context.Context, modern bool) (Hello, error) {
 	return h, err
 }
 
-func (c *stdio) Do(ctx context.Context, r Request) (mcp.Message, error) { return c.do(ctx, r, true) }
+func (c *stdioConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
+	return c.do(ctx, r, true)
+}
 
 // do sends a request. tell says whether the server is told if ctx ends: before it has said hello it may
 // not understand.
-func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, error) {
+func (c *stdioConn) do(ctx context.Context, r Request, tell bool) (mcp.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return mcp.Message{}, notSent(err)
 	}
-	k := &call{r: r, answer: make(chan answered, 1)}
-	if r.On != nil {
-		k.noted = make(chan struct{}, 1)
+	k := &inflightRequest{request: r, answer: make(chan answerOrError, 1)}
+	if r.OnNotification != nil {
+		k.notified = make(chan struct{}, 1)
 	}
 	if r.Ask != nil {
 		var cancel context.CancelFunc
@@ -226,24 +228,24 @@ func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, erro
 	}
 	id := string(r.ID)
 	c.mu.Lock()
-	if c.inFlight[id] != nil {
+	if c.inflight[id] != nil {
 		c.mu.Unlock()
 		return mcp.Message{}, notSent(fmt.Errorf("the id %s is in use", id))
 	}
-	out, err := c.push(r)
+	out, err := c.enqueue(r)
 	if err != nil {
 		c.mu.Unlock()
 		return mcp.Message{}, err
 	}
-	c.inFlight[id] = k
+	c.inflight[id] = k
 	c.mu.Unlock()
 
 	for err == nil {
 		select {
-		case <-k.noted:
-			k.pass()
+		case <-k.notified:
+			k.flush()
 		case a := <-k.answer:
-			k.pass() // what came before it
+			k.flush() // what came before it
 			return a.m, a.err
 		case <-ctx.Done():
 			err = ctx.Err()
@@ -252,29 +254,29 @@ func (c *stdio) do(ctx context.Context, r Request, tell bool) (mcp.Message, erro
 		}
 	}
 	c.mu.Lock()
-	delete(c.inFlight, id)
+	delete(c.inflight, id)
 	sent := true
 	switch out.state {
-	case waiting:
+	case stateQueued:
 		c.queue.remove(out)
-		out.state, out.line, sent = unsent, nil, false
-	case unsent:
+		out.state, out.line, sent = stateUnsent, nil, false
+	case stateUnsent:
 		sent = false
 	}
 	if sent && tell && ctx.Err() != nil {
-		c.say(cancelled(r.ID, ctx.Err()))
+		c.enqueueOwn(cancelledNotification(r.ID, ctx.Err()))
 	}
 	c.mu.Unlock()
 	select {
 	case a := <-k.answer: // at the last moment
-		k.pass()
+		k.flush()
 		return a.m, a.err
 	default:
 		return mcp.Message{}, &Error{Sent: sent, Err: err}
 	}
 }
 
-func (c *stdio) Notify(ctx context.Context, method string, params jsontext.Value) error {
+func (c *stdioConn) Notify(ctx context.Context, method string, params jsontext.Value) error {
 	if err := ctx.Err(); err != nil {
 		return notSent(err)
 	}
@@ -285,41 +287,41 @@ func (c *stdio) Notify(ctx context.Context, method string, params jsontext.Value
 	return nil
 }
 
-func (c *stdio) send(m mcp.Message) {
+func (c *stdioConn) send(m mcp.Message) {
 	c.mu.Lock()
-	c.say(m)
+	c.enqueueOwn(m)
 	c.mu.Unlock()
 }
 
-// say puts a message of the connection's own into the queue; mu is held. A process that reads nothing misses it.
-func (c *stdio) say(m mcp.Message) {
-	if c.queue.pushOwn(&outgoing{line: append(oneLine(m.Bytes()), '\n')}) {
-		c.waken()
+// enqueueOwn puts a message of the connection's own into the queue; mu is held. A process that reads nothing misses it.
+func (c *stdioConn) enqueueOwn(m mcp.Message) {
+	if c.queue.pushControl(&outgoing{line: append(oneLine(m.Bytes()), '\n')}) {
+		c.wakeWriter()
 		return
 	}
-	if !c.deaf {
-		c.deaf = true
+	if !c.notReading {
+		c.notReading = true
 		c.log.Warn("the server does not read: answers and notifications for it are dropped", "server", c.cfg.Name)
 	}
 }
 
-// push puts a request into the queue, at the place that is kept for it or at a new one; mu is held.
-func (c *stdio) push(r Request) (*outgoing, error) {
-	out := &outgoing{from: r.From, line: append(oneLine(mcp.Request(r.ID, r.Method, r.Params).Bytes()), '\n')}
-	if k := r.Room; k != nil && k.c == c && k.from == r.From && !k.over {
-		k.over = true
-		c.queue.resize(out.from, len(out.line)-k.bytes)
-	} else if !c.queue.admit(out.from, len(out.line)) {
+// enqueue puts a request into the queue, at the place that is kept for it or at a new one; mu is held.
+func (c *stdioConn) enqueue(r Request) (*outgoing, error) {
+	out := &outgoing{sender: r.Sender, line: append(oneLine(mcp.Request(r.ID, r.Method, r.Params).Bytes()), '\n')}
+	if k := r.Reservation; k != nil && k.c == c && k.sender == r.Sender && !k.taken {
+		k.taken = true
+		c.queue.resize(out.sender, len(out.line)-k.bytes)
+	} else if !c.queue.reserve(out.sender, len(out.line)) {
 		return nil, notSent(ErrBusy)
 	}
 	c.queue.push(out)
-	c.waken()
+	c.wakeWriter()
 	return out, nil
 }
 
-func (c *stdio) waken() {
+func (c *stdioConn) wakeWriter() {
 	select {
-	case c.wake <- struct{}{}:
+	case c.queued <- struct{}{}:
 	default:
 	}
 }
@@ -335,33 +337,33 @@ func oneLine(b []byte) []byte {
 	return b
 }
 
-func (c *stdio) write() {
+func (c *stdioConn) write() {
 	for {
 		c.mu.Lock()
 		out := c.queue.next()
 		if out == nil {
 			c.mu.Unlock()
 			select {
-			case <-c.wake:
+			case <-c.queued:
 				continue
 			case <-c.done:
 				return
 			}
 		}
-		out.state = writing
+		out.state = stateWriting
 		line := out.line
 		out.line = nil
 		c.mu.Unlock()
 		if n, err := c.proc.stdin.Write(line); err != nil {
 			c.mu.Lock()
 			if n == 0 {
-				out.state = unsent
+				out.state = stateUnsent
 			}
 			c.mu.Unlock()
 			// The reader, which sees why, says so if it is about to.
 			select {
 			case <-c.done:
-			case <-c.proc.gone:
+			case <-c.proc.groupGone:
 			case <-time.After(grace):
 			}
 			c.end(errors.New("the server no longer reads"))
@@ -371,27 +373,27 @@ func (c *stdio) write() {
 }
 
 // end ends the connection, and sees the process off.
-func (c *stdio) end(err error) {
+func (c *stdioConn) end(err error) {
 	c.fail(err)
 	c.stop()
 	go c.proc.stop()
 }
 
-func (c *stdio) Close() error {
+func (c *stdioConn) Close() error {
 	c.fail(errClosed)
 	c.stop()
 	c.proc.stop()
-	c.running.Wait()
+	c.group.Wait()
 	return nil
 }
 
-func (c *stdio) read() {
-	defer c.proc.drained()
+func (c *stdioConn) read() {
+	defer c.proc.markStdoutDone()
 	r := bufio.NewReaderSize(c.proc.stdout, 64<<10)
 	for {
 		line, err := readLine(r, maxMessage)
 		if line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))); len(line) > 0 {
-			c.take(bytes.Clone(line), err == nil) // what is taken refers to it
+			c.handleLine(bytes.Clone(line), err == nil) // what is taken refers to it
 		}
 		switch {
 		case err == nil:
@@ -400,37 +402,37 @@ func (c *stdio) read() {
 			c.end(err)
 			return
 		}
-		c.proc.drained()
-		c.end(c.proc.farewell())
+		c.proc.markStdoutDone()
+		c.end(c.proc.exitReason())
 		return
 	}
 }
 
-// take reads one line; whole says that it did not end with the output.
-func (c *stdio) take(line []byte, whole bool) {
+// handleLine reads one line; whole says that it did not end with the output.
+func (c *stdioConn) handleLine(line []byte, whole bool) {
 	m, err := mcp.Parse(line)
 	switch {
 	case err != nil && whole:
-		c.skip(line, err)
+		c.skipLine(line, err)
 	case err != nil:
 		c.log.Debug("the server's last line breaks off", "bytes", len(line))
 	case m.IsResponse():
-		c.settle(m.ID, answered{m: m})
+		c.complete(m.ID, answerOrError{m: m})
 	case m.IsRequest():
-		ctx, ask := c.whoAnswers()
-		c.answer(ctx, m, ask, c.send)
+		ctx, ask := c.askHandler()
+		c.answerServer(ctx, m, ask, c.send)
 	case m.Method == "notifications/cancelled":
-		c.takeBack(m.Params)
+		c.serverCancelled(m.Params)
 	default:
 		c.deliver(m)
 	}
 }
 
-// settle gives a request in flight its answer, and reports whether there was one.
-func (c *stdio) settle(id jsontext.Value, a answered) bool {
+// complete gives a request in flight its answer, and reports whether there was one.
+func (c *stdioConn) complete(id jsontext.Value, a answerOrError) bool {
 	c.mu.Lock()
-	k := c.inFlight[string(id)]
-	delete(c.inFlight, string(id))
+	k := c.inflight[string(id)]
+	delete(c.inflight, string(id))
 	c.mu.Unlock()
 	if k != nil {
 		k.answer <- a
@@ -440,14 +442,14 @@ func (c *stdio) settle(id jsontext.Value, a answered) bool {
 	return k != nil
 }
 
-// skip passes over a line that is no message. Servers print banners; but an answer that cannot be read
+// skipLine passes over a line that is no message. Servers print banners; but an answer that cannot be read
 // must not leave its request waiting.
-func (c *stdio) skip(line []byte, why *mcp.Error) {
-	if id := answeredID(line); id != nil && c.settle(id, answered{err: maybeSent(fmt.Errorf("the server's answer is not taken: %s", why.Message))}) {
+func (c *stdioConn) skipLine(line []byte, why *mcp.Error) {
+	if id := answeredID(line); id != nil && c.complete(id, answerOrError{err: maybeSent(fmt.Errorf("the server's answer is not taken: %s", why.Message))}) {
 		return
 	}
-	if !c.junk {
-		c.junk = true
+	if !c.junkLogged {
+		c.junkLogged = true
 		c.log.Warn("the server writes lines that are no messages; they are skipped", "bytes", len(line))
 		return
 	}
@@ -481,44 +483,44 @@ func answeredID(line []byte) jsontext.Value {
 	}
 }
 
-// whoAnswers finds the one request in flight that can answer for itself. Over stdio a server cannot say
+// askHandler finds the one request in flight that can answer for itself. Over stdio a server cannot say
 // for which one it asks, so where there are several none of them does.
-func (c *stdio) whoAnswers() (context.Context, func(context.Context, mcp.Message) mcp.Message) {
+func (c *stdioConn) askHandler() (context.Context, func(context.Context, mcp.Message) mcp.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var only *call
-	for _, k := range c.inFlight {
-		if k.r.Ask != nil && only != nil {
+	var only *inflightRequest
+	for _, k := range c.inflight {
+		if k.request.Ask != nil && only != nil {
 			return c.ctx, c.peer.Ask
 		}
-		if k.r.Ask != nil {
+		if k.request.Ask != nil {
 			only = k
 		}
 	}
 	if only == nil {
 		return c.ctx, c.peer.Ask
 	}
-	return only.ctx, only.r.Ask
+	return only.ctx, only.request.Ask
 }
 
 // deliver hands a notification to the request it names, or to the peer. One that names a request that is
 // over comes too late for anybody.
-func (c *stdio) deliver(m mcp.Message) {
-	id := names(m)
+func (c *stdioConn) deliver(m mcp.Message) {
+	id := requestNamed(m)
 	if id == nil {
-		c.notify(m)
+		c.notifyPeer(m)
 		return
 	}
 	c.mu.Lock()
-	k := c.inFlight[string(id)]
+	k := c.inflight[string(id)]
 	c.mu.Unlock()
-	if k != nil && !k.on(m) {
-		c.notify(m)
+	if k != nil && !k.push(m) {
+		c.notifyPeer(m)
 	}
 }
 
-// names returns the id of the request that a notification belongs to, nil where it says none.
-func names(m mcp.Message) jsontext.Value {
+// requestNamed returns the id of the request that a notification belongs to, nil where it says none.
+func requestNamed(m mcp.Message) jsontext.Value {
 	o, err := mcp.ReadObject(m.Params)
 	if err != nil {
 		return nil

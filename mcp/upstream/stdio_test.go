@@ -92,7 +92,7 @@ func TestStdioServersThatDoNotStart(t *testing.T) {
 					t.Errorf("the error is %q, want it in plain words", err)
 				}
 			}
-			if len(err.Error()) > maxWords+256 {
+			if len(err.Error()) > maxStderrTail+256 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
@@ -189,7 +189,7 @@ func TestNotificationsGoWhereTheyBelongAndNeverAfterTheAnswer(t *testing.T) {
 	conn := mustDial(t, fake("chatters"), Peer{Notification: func(m mcp.Message) { others <- m.Method }})
 	var got []string
 	r := toolCall(conn, "x", `{}`)
-	r.On = func(m mcp.Message) {
+	r.OnNotification = func(m mcp.Message) {
 		o, _ := mcp.ReadObject(m.Params)
 		got = append(got, string(o.Get("progress")))
 	}
@@ -211,7 +211,7 @@ func TestAStdioServerIsToldOfCancelledAndItsLateAnswerIsDropped(t *testing.T) {
 	conn := mustDial(t, fake("tells of cancelled"), Peer{Notification: func(m mcp.Message) { told <- m }})
 	ctx, cancel := context.WithCancel(testContext(t))
 	r := toolCall(conn, "x", `{}`)
-	r.On = func(mcp.Message) { cancel() }
+	r.OnNotification = func(mcp.Message) { cancel() }
 	m, err := conn.Do(ctx, r)
 	if !errors.Is(err, context.Canceled) || !Sent(err) {
 		t.Errorf("got %s, %v, want that it is cancelled and was sent", m.Bytes(), err)
@@ -235,10 +235,10 @@ func TestWhatWaitsForAServerThatDoesNotReadWasNotSent(t *testing.T) {
 	errs := make([]error, 2)
 	wg.Go(func() { _, errs[0] = conn.Do(ctx, toolCall(conn, "x", large)) })
 	// The first fills the pipe; when it is being written the second can only wait.
-	s := conn.(*stdio)
+	s := conn.(*stdioConn)
 	for started := false; !started; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		started = len(s.inFlight) == 1 && s.queue.count == 0
+		started = len(s.inflight) == 1 && s.queue.count == 0
 		s.mu.Unlock()
 	}
 	wg.Go(func() { _, errs[1] = conn.Do(ctx, toolCall(conn, "x", `{}`)) })
@@ -275,11 +275,11 @@ func TestWhatAServerHasReadAPartOfWasSent(t *testing.T) {
 }
 
 // stuck is a connection to a server that has stopped reading, with a request of from half written to it.
-func stuck(t *testing.T, from string) (*stdio, *sync.WaitGroup) {
+func stuck(t *testing.T, from string) (*stdioConn, *sync.WaitGroup) {
 	t.Helper()
 	conn := mustDial(t, fake("stops reading"), Peer{})
 	try(t, conn)
-	s := conn.(*stdio)
+	s := conn.(*stdioConn)
 	wg := inFlight(t, s, from, 1<<20)
 	for n := 1; n > 0; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
@@ -290,15 +290,15 @@ func stuck(t *testing.T, from string) (*stdio, *sync.WaitGroup) {
 }
 
 // inFlight has a request of from wait for the server until the test ends; it must not fail before.
-func inFlight(t *testing.T, s *stdio, from string, size int) *sync.WaitGroup {
+func inFlight(t *testing.T, s *stdioConn, from string, size int) *sync.WaitGroup {
 	t.Helper()
 	s.mu.Lock()
-	before := len(s.inFlight)
+	before := len(s.inflight)
 	s.mu.Unlock()
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", size)+`"}`)
-	r.From = from
+	r.Sender = from
 	wg.Go(func() {
 		if _, err := s.Do(ctx, r); !errors.Is(err, context.Canceled) {
 			t.Errorf("a request of %s in flight ended with %v", from, err)
@@ -307,7 +307,7 @@ func inFlight(t *testing.T, s *stdio, from string, size int) *sync.WaitGroup {
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	for n := before; n == before; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		n = len(s.inFlight)
+		n = len(s.inflight)
 		s.mu.Unlock()
 	}
 	return &wg
@@ -319,14 +319,14 @@ func TestRule12_ACallThatDoesNotFitIsRefusedAndNoOtherIsLost(t *testing.T) {
 	const size = 4 << 20
 	call := func(from string) error {
 		r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", size)+`"}`)
-		r.From = from
-		room, err := s.Room(from, len(r.Params))
+		r.Sender = from
+		room, err := s.Reserve(from, len(r.Params))
 		room.Release()
 		return err
 	}
 	n := 0
 	for ; call("greedy") == nil; n++ {
-		if n > maxQueued/size {
+		if n > maxQueuedBytes/size {
 			t.Fatalf("%d requests of 4 MiB wait", n)
 		}
 		inFlight(t, s, "greedy", size)
@@ -335,7 +335,7 @@ func TestRule12_ACallThatDoesNotFitIsRefusedAndNoOtherIsLost(t *testing.T) {
 		t.Errorf("one agent has %d requests of 4 MiB waiting, want 8", n)
 	}
 	r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", size)+`"}`)
-	r.From = "greedy"
+	r.Sender = "greedy"
 	if _, err := s.Do(testContext(t), r); !errors.Is(err, ErrBusy) || Sent(err) {
 		t.Errorf("one more: %v, want that it was not sent", err)
 	}
@@ -350,18 +350,18 @@ func TestRule12_ACallThatDoesNotFitIsRefusedAndNoOtherIsLost(t *testing.T) {
 func TestRule12_ARoomHoldsWhateverComesAfterIt(t *testing.T) {
 	t.Parallel()
 	s, _ := stuck(t, "quiet")
-	room, err := s.Room("greedy", 1<<20)
+	room, err := s.Reserve("greedy", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err = s.Room("greedy", 1<<20); err == nil; _, err = s.Room("greedy", 1<<20) {
+	for _, err = s.Reserve("greedy", 1<<20); err == nil; _, err = s.Reserve("greedy", 1<<20) {
 	}
-	for _, err = s.Room("other", 1<<20); err == nil; _, err = s.Room("other", 1<<20) {
+	for _, err = s.Reserve("other", 1<<20); err == nil; _, err = s.Reserve("other", 1<<20) {
 	}
 	ctx, cancel := context.WithCancel(testContext(t))
 	r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`)
-	r.From, r.Room = "greedy", room
-	r.On = func(mcp.Message) {}
+	r.Sender, r.Reservation = "greedy", room
+	r.OnNotification = func(mcp.Message) {}
 	done := make(chan error)
 	go func() {
 		_, err := s.Do(ctx, r)
@@ -369,7 +369,7 @@ func TestRule12_ARoomHoldsWhateverComesAfterIt(t *testing.T) {
 	}()
 	for n := 1; n == 1; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		n = len(s.inFlight)
+		n = len(s.inflight)
 		s.mu.Unlock()
 	}
 	cancel()
@@ -379,7 +379,7 @@ func TestRule12_ARoomHoldsWhateverComesAfterIt(t *testing.T) {
 	room.Release() // it was taken
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queue.own != nil {
+	if s.queue.control != nil {
 		t.Error("the server is told that what it never saw is cancelled")
 	}
 }
@@ -395,15 +395,15 @@ func TestRule12_WhatTheGateSaysForItselfIsBoundedToo(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queue.ownBytes > maxOwn || s.Err() != nil {
-		t.Errorf("%d bytes wait, %v", s.queue.ownBytes, s.Err())
+	if s.queue.controlBytes > maxControlBytes || s.Err() != nil {
+		t.Errorf("%d bytes wait, %v", s.queue.controlBytes, s.Err())
 	}
 }
 
 func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 	said := func(who string) func(context.Context, mcp.Message) mcp.Message {
 		return func(ctx context.Context, m mcp.Message) mcp.Message {
-			return mcp.Answer(jsontext.Value(`"forged"`), mcp.Marshal(map[string]string{"who": who}))
+			return mcp.Response(jsontext.Value(`"forged"`), mcp.Marshal(map[string]string{"who": who}))
 		}
 	}
 	for _, c := range []struct {
@@ -427,13 +427,13 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 			defer wg.Wait()
 			defer cancel()
 			if c.other {
-				s := conn.(*stdio)
+				s := conn.(*stdioConn)
 				wg.Go(func() {
 					conn.Do(ctx, Request{ID: conn.NewID(), Method: "hang", Ask: said("other")})
 				})
 				for there := false; !there; time.Sleep(time.Millisecond) {
 					s.mu.Lock()
-					there = len(s.inFlight) == 1
+					there = len(s.inflight) == 1
 					s.mu.Unlock()
 				}
 			}
@@ -459,7 +459,7 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 }
 
 func TestAModernServerThatAsksIsRefused(t *testing.T) {
-	yes := func(context.Context, mcp.Message) mcp.Message { return mcp.Answer(nil, jsontext.Value(`"yes"`)) }
+	yes := func(context.Context, mcp.Message) mcp.Message { return mcp.Response(nil, jsontext.Value(`"yes"`)) }
 	conn := mustDial(t, fake("modern and asks"), Peer{Ask: yes})
 	r := toolCall(conn, "x", `{}`)
 	r.Ask = yes
@@ -474,16 +474,16 @@ func TestWhatAServerTakesBackIsNotAnswered(t *testing.T) {
 	conn := mustDial(t, fake("asks"), Peer{Ask: func(ctx context.Context, m mcp.Message) mcp.Message {
 		<-ctx.Done()
 		over <- context.Cause(ctx)
-		return mcp.Answer(nil, jsontext.Value("{}"))
+		return mcp.Response(nil, jsontext.Value("{}"))
 	}})
 	if _, err := conn.Do(testContext(t), Request{ID: conn.NewID(), Method: "take back"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-over; err != errTakenBack {
-		t.Errorf("the answering ended with %v, want %v", err, errTakenBack)
+	if err := <-over; err != errServerCancelled {
+		t.Errorf("the answering ended with %v, want %v", err, errServerCancelled)
 	}
 	r := toolCall(conn, "x", `{}`)
-	r.Ask = func(context.Context, mcp.Message) mcp.Message { return mcp.Answer(nil, jsontext.Value(`"yes"`)) }
+	r.Ask = func(context.Context, mcp.Message) mcp.Message { return mcp.Response(nil, jsontext.Value(`"yes"`)) }
 	m, err := conn.Do(testContext(t), r)
 	if err != nil || strings.Contains(string(m.Result), `\"b\"`) {
 		t.Errorf("got %s, %v, want no answer to b", m.Result, err)
@@ -495,7 +495,7 @@ func TestASubscriptionOverStdioGetsItsOwn(t *testing.T) {
 	var got, others []string
 	conn := mustDial(t, fake("modern"), Peer{Notification: func(m mcp.Message) { mu.Lock(); others = append(others, m.Method); mu.Unlock() }})
 	ctx, cancel := context.WithCancel(testContext(t))
-	_, err := conn.Do(ctx, Request{ID: conn.NewID(), Method: "subscriptions/listen", On: func(m mcp.Message) {
+	_, err := conn.Do(ctx, Request{ID: conn.NewID(), Method: "subscriptions/listen", OnNotification: func(m mcp.Message) {
 		if got = append(got, m.Method); len(got) == 3 {
 			cancel()
 		}
@@ -578,7 +578,7 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 			}
 			l.mustEnd(t, c.lives, c.last)
 			conn.Close()
-			if state := conn.(*stdio).proc.cmd.ProcessState; state == nil {
+			if state := conn.(*stdioConn).proc.cmd.ProcessState; state == nil {
 				t.Error("the process was not reaped")
 			}
 		})

@@ -66,17 +66,17 @@ type Request struct {
 	ID     jsontext.Value // from [Conn.NewID]; where Params ask for progress, it is the token too
 	Method string
 	Params jsontext.Value // as it is sent
-	// From is whose request it is, where several share a connection to a process: what waits for it is written in
-	// turns. Room, from [Conn.Room], is the place kept for the request; nil: it finds one, or fails with [ErrBusy].
-	From string
-	Room *Room
+	// Sender is whose request it is, where several share a connection to a process: what waits for it is written in
+	// turns. Reservation, from [Conn.Reserve], is the place kept for the request; nil: it finds one, or fails with [ErrBusy].
+	Sender      string
+	Reservation *Reservation
 	// Header is sent beside the standard ones, over HTTP: what Mcp-Param headers the tool wants. With
 	// Mcp-Name in it, encoded, Params are not read for it.
 	Header http.Header
-	// On gets the notifications that belong to the request, in order, before its answer: progress with its
+	// OnNotification gets the notifications that belong to the request, in order, before its answer: progress with its
 	// token, and on HTTP all that comes on its stream. Do calls it; of many that it is slow to take, the oldest
 	// are dropped. nil: they go to the Peer.
-	On func(mcp.Message)
+	OnNotification func(mcp.Message)
 	// Ask answers what a legacy server asks while it works on this request. It is called in a goroutine
 	// of its own, with a context that ends with the request. On stdio, where a server cannot say which
 	// request it asks for, it is called only if this is the only request in flight that has an Ask.
@@ -88,9 +88,9 @@ type Conn interface {
 	Hello() Hello
 	// NewID returns an id that no other request of the connection has.
 	NewID() jsontext.Value
-	// Room keeps a place for a request with so many bytes of params that is about to be sent. Where there is none left
+	// Reserve keeps a place for a request with so many bytes of params that is about to be sent. Where there is none left
 	// for whose request it is, the error has [ErrBusy] within. Over HTTP there is always room, and it returns nil.
-	Room(from string, bytes int) (*Room, error)
+	Reserve(sender string, bytes int) (*Reservation, error)
 	// Do sends the request and returns the server's response, result or error. Any other error is an
 	// [*Error]. When ctx ends the server is told that the request is cancelled, in the way of its era.
 	Do(ctx context.Context, r Request) (mcp.Message, error)
@@ -100,7 +100,7 @@ type Conn interface {
 	Done() <-chan struct{}
 	Err() error
 	// Close ends what is in flight, and the server's process or session, and returns when nothing of them
-	// is left; a process that does not end by itself takes 4 s. It must not be called from On, Ask or a
+	// is left; a process that does not end by itself takes 4 s. It must not be called from OnNotification, Ask or a
 	// [Peer].
 	Close() error
 }
@@ -126,29 +126,29 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // plainError says in words for people, and for models, what err says in those of the machine.
 type plainError struct {
-	words string
-	err   error
+	text string
+	err  error
 }
 
-func (e *plainError) Error() string { return e.words }
+func (e *plainError) Error() string { return e.text }
 func (e *plainError) Unwrap() error { return e.err }
 
-// startError is why a server did not start, with what its process complained of last.
+// startError is why a server did not start, with the last lines of its stderr.
 type startError struct {
 	error
-	words string
+	stderr string
 }
 
-func (e *startError) Unwrap() error { return e.error }
-func (e *startError) Error() string { return e.error.Error() + e.last() }
-func (e *startError) last() string  { return "; its last words: " + e.words }
+func (e *startError) Unwrap() error  { return e.error }
+func (e *startError) Error() string  { return e.error.Error() + e.suffix() }
+func (e *startError) suffix() string { return "; its last words: " + e.stderr }
 
-// Brief is what err says, less what a server's process complained of last: that is for whoever runs it, and
+// Brief is what err says, less the last lines of its process's stderr: they are for whoever runs it, and
 // may hold anything, its secrets too.
 func Brief(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*startError](err); ok {
-		text = strings.Replace(text, e.last(), "", 1)
+		text = strings.Replace(text, e.suffix(), "", 1)
 	}
 	return text
 }

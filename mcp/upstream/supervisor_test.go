@@ -48,7 +48,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if down != nil {
 		return nil, down
 	}
-	body := mcp.Answer(m.ID, []byte(`{"supportedVersions":["2026-07-28"]}`)).Bytes()
+	body := mcp.Response(m.ID, []byte(`{"supportedVersions":["2026-07-28"]}`)).Bytes()
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
 		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
@@ -60,7 +60,7 @@ func (w *wire) set(f func()) {
 }
 
 // run starts a server in a bubble; its stop is part of the test.
-func run(t *testing.T, cfg Config, onUp func(Conn)) (*Server, func()) {
+func run(t *testing.T, cfg Config, onUp func(Conn)) (*Supervisor, func()) {
 	s := New(cfg, Peer{}, onUp)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -114,16 +114,16 @@ func TestAServerThatIsDownIsTriedLessAndLessOftenAndFailsAtOnce(t *testing.T) {
 			t.Errorf("it is %+v, want down since %v", h, before)
 		}
 		w.mu.Lock()
-		want := backoffFirst
+		want := backoffMin
 		for i := 1; i < len(w.tries); i++ {
 			if d := w.tries[i].Sub(w.tries[i-1]); d < want/2 || d > want {
 				t.Errorf("try %d came after %v, want %v to %v", i, d, want/2, want)
 			}
-			want = min(2*want, backoffMost)
+			want = min(2*want, backoffMax)
 		}
 		w.down = nil
 		w.mu.Unlock()
-		time.Sleep(backoffMost)
+		time.Sleep(backoffMax)
 		synctest.Wait()
 		if _, err := s.Conn(t.Context()); err != nil || ups != 1 {
 			t.Errorf("when it is back got %v, and onUp was called %d times", err, ups)
@@ -152,7 +152,7 @@ func TestAServerThatGoesAwayIsNoticedAndConnectedAgain(t *testing.T) {
 			t.Errorf("the first connection ended with %v", err)
 		}
 		w.set(func() { w.down = nil })
-		time.Sleep(backoffMost)
+		time.Sleep(backoffMax)
 		synctest.Wait()
 		if h := s.Health(); h.State != Up || len(conns) != 2 || h.Err != nil {
 			t.Errorf("it is %+v after %d connections, want up again", h, len(conns))
@@ -177,7 +177,7 @@ func TestACallInFlightOutlivesTheProbes(t *testing.T) {
 		if h := s.Health(); h.State != Up {
 			t.Errorf("while the call runs it is %+v, want up", h)
 		}
-		conn.(*streamable).over(errSessionLost)
+		conn.(*httpConn).stopAccepting(errSessionLost)
 		synctest.Wait()
 		close(w.block)
 		if err := <-got; err != nil {
@@ -226,7 +226,7 @@ func TestAProcessThatEndsIsStartedAgain(t *testing.T) {
 }
 
 func TestADeathAtDiscoverIsRemembered(t *testing.T) {
-	var m memory
+	var m dialHints
 	for range 2 {
 		c, err := dial(testContext(t), fake("dies of discover"), Peer{}, &m)
 		if err != nil {

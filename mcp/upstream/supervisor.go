@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	backoffFirst = 500 * time.Millisecond
-	backoffMost  = 30 * time.Second
-	steady       = 30 * time.Second // up for so long, a connection that ends is news again
+	backoffMin   = 500 * time.Millisecond
+	backoffMax   = 30 * time.Second
+	stableAfter  = 30 * time.Second // up for so long, a connection that ends is news again
 	probeEvery   = 30 * time.Second // over HTTP
-	probeTime    = 10 * time.Second
+	probeTimeout = 10 * time.Second
 )
 
 // State is how a server is doing.
@@ -36,52 +36,52 @@ type Health struct {
 	Restarts int       // connections after the first, those that failed too
 }
 
-// Server keeps a connection to one server: it connects, watches, and connects again. It is safe for
+// Supervisor keeps a connection to one server: it connects, watches, and connects again. It is safe for
 // concurrent use.
-type Server struct {
-	cfg    Config
-	peer   Peer
-	onUp   func(Conn)
-	memory memory
+type Supervisor struct {
+	cfg         Config
+	peer        Peer
+	onConnected func(Conn)
+	hints       dialHints
 
 	mu      sync.Mutex
 	health  Health
 	conn    Conn
-	next    time.Time     // of the next try, while down
+	nextTry time.Time     // of the next try, while down
 	stopped bool          // for good
-	change  chan struct{} // closed at the next change
+	changed chan struct{} // closed at the next change
 }
 
-// New returns a server that [Server.Run] connects to. onUp is called with each connection once it is up,
+// New returns a supervisor; [Supervisor.Run] connects. onConnected is called with each connection once it is up,
 // in a goroutine of its own, which Run waits for at its end; it may be nil.
-func New(cfg Config, peer Peer, onUp func(Conn)) *Server {
+func New(cfg Config, peer Peer, onConnected func(Conn)) *Supervisor {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, peer: peer, onUp: onUp,
-		health: Health{State: Starting, Since: time.Now()}, change: make(chan struct{})}
+	return &Supervisor{cfg: cfg, peer: peer, onConnected: onConnected,
+		health: Health{State: Starting, Since: time.Now()}, changed: make(chan struct{})}
 }
 
 // Run keeps the connection until ctx ends, and returns when it is closed and nothing of it is left.
-func (s *Server) Run(ctx context.Context) {
+func (s *Supervisor) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	log := s.cfg.Logger.With("server", s.cfg.Name)
 	failures := 0
 	for tries := 0; ; tries++ {
-		s.set(func() {
+		s.update(func() {
 			s.health.Restarts = tries
 			if s.conn = nil; failures == 0 {
 				s.health.State, s.health.Since = Starting, time.Now()
 			}
 		})
-		conn, err := dial(ctx, s.cfg, s.peer, &s.memory)
+		conn, err := dial(ctx, s.cfg, s.peer, &s.hints)
 		if err == nil {
 			up := time.Now()
-			s.set(func() { s.conn, s.health.State, s.health.Since, s.health.Err = conn, Up, up, nil })
+			s.update(func() { s.conn, s.health.State, s.health.Since, s.health.Err = conn, Up, up, nil })
 			log.Info("the server is up", "version", conn.Hello().Version)
-			if s.onUp != nil {
-				running.Go(func() { s.onUp(conn) })
+			if s.onConnected != nil {
+				running.Go(func() { s.onConnected(conn) })
 			}
 			err = s.watch(ctx, conn)
 			if ctx.Err() != nil {
@@ -89,14 +89,14 @@ func (s *Server) Run(ctx context.Context) {
 			} else {
 				running.Go(func() { Retire(ctx, conn) })
 			}
-			if failures++; time.Since(up) >= steady {
+			if failures++; time.Since(up) >= stableAfter {
 				failures = 0
 			}
 		} else {
 			failures++
 		}
 		if ctx.Err() != nil {
-			s.set(func() {
+			s.update(func() {
 				s.conn, s.health.State, s.health.Since, s.stopped = nil, Down, time.Now(), true
 			})
 			return
@@ -104,12 +104,12 @@ func (s *Server) Run(ctx context.Context) {
 		wait := backoff(failures)
 		log.Warn("the server is down", "error", err, "next_try", wait.Round(time.Millisecond))
 		if wait == 0 {
-			s.set(func() { s.health.Err = err })
+			s.update(func() { s.health.Err = err })
 			continue
 		}
 		now := time.Now()
-		s.set(func() {
-			s.conn, s.health.Err, s.next = nil, err, now.Add(wait)
+		s.update(func() {
+			s.conn, s.health.Err, s.nextTry = nil, err, now.Add(wait)
 			if s.health.State != Down {
 				s.health.State, s.health.Since = Down, now
 			}
@@ -129,16 +129,16 @@ func backoff(failures int) time.Duration {
 	if failures == 0 {
 		return 0
 	}
-	d := backoffMost
+	d := backoffMax
 	if n := failures - 1; n < 6 {
-		d = min(d, backoffFirst<<n)
+		d = min(d, backoffMin<<n)
 	}
 	return d/2 + rand.N(d/2) + 1
 }
 
 // watch returns why the connection is over.
-func (s *Server) watch(ctx context.Context, conn Conn) error {
-	c, ok := conn.(*streamable)
+func (s *Supervisor) watch(ctx context.Context, conn Conn) error {
+	c, ok := conn.(*httpConn)
 	if !ok {
 		select {
 		case <-conn.Done():
@@ -157,22 +157,22 @@ func (s *Server) watch(ctx context.Context, conn Conn) error {
 			return ctx.Err()
 		case <-t.C:
 		}
-		if c.busy() != nil {
+		if c.untilIdle() != nil {
 			continue // it has been asked something already, and may be doing that alone
 		}
-		probe, cancel := context.WithTimeout(ctx, probeTime)
+		probe, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := c.probe(probe)
 		cancel()
-		if err != nil && ctx.Err() == nil && conn.Err() == nil && c.busy() == nil {
-			c.over(fmt.Errorf("the server gave no sign of life: %w", err))
+		if err != nil && ctx.Err() == nil && conn.Err() == nil && c.untilIdle() == nil {
+			c.stopAccepting(fmt.Errorf("the server gave no sign of life: %w", err))
 		}
 	}
 }
 
 // Retire closes a connection that is over for new requests, when those in flight have ended.
 func Retire(ctx context.Context, conn Conn) {
-	if c, ok := conn.(*streamable); ok {
-		if busy := c.busy(); busy != nil {
+	if c, ok := conn.(*httpConn); ok {
+		if busy := c.untilIdle(); busy != nil {
 			select {
 			case <-busy:
 			case <-ctx.Done():
@@ -182,21 +182,21 @@ func Retire(ctx context.Context, conn Conn) {
 	conn.Close()
 }
 
-func (s *Server) set(change func()) {
+func (s *Supervisor) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
-	close(s.change)
-	s.change = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // Conn returns the live connection. While the server starts, for the first time or after it was lost, it
 // waits until ctx ends; while the last try has failed it returns at once, with an error that says when the
 // next one is. Its errors are of the kind that nothing was sent.
-func (s *Server) Conn(ctx context.Context) (Conn, error) {
+func (s *Supervisor) Conn(ctx context.Context) (Conn, error) {
 	for {
 		s.mu.Lock()
-		conn, h, next, stopped, change := s.conn, s.health, s.next, s.stopped, s.change
+		conn, h, next, stopped, change := s.conn, s.health, s.nextTry, s.stopped, s.changed
 		s.mu.Unlock()
 		switch until := time.Until(next); {
 		case conn != nil && conn.Err() == nil:
@@ -217,7 +217,7 @@ func (s *Server) Conn(ctx context.Context) (Conn, error) {
 }
 
 // Health returns how the server is doing.
-func (s *Server) Health() Health {
+func (s *Supervisor) Health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health
