@@ -30,7 +30,7 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	if a.stopping.Err() != nil {
 		status, out.Status = http.StatusServiceUnavailable, "stopping"
-	} else if err := a.store.Answers(ctx); err != nil {
+	} else if err := a.store.Ping(ctx); err != nil {
 		status, out.Status = http.StatusServiceUnavailable, "the store does not answer"
 		a.log.Error("not ready", "error", err)
 	}

@@ -77,12 +77,12 @@ func TestRule12_WhetherTheStoreAnswersDoesNotWaitForTheQueue(t *testing.T) {
 		return nil
 	})
 	answered := make(chan error, 1)
-	before := d.writer.beat.Load()
-	go func() { answered <- d.Answers(t.Context()) }()
+	before := d.writer.committed.Load()
+	go func() { answered <- d.Ping(t.Context()) }()
 	for len(d.writer.queue) < 3 { // it has asked
 		time.Sleep(time.Millisecond)
 	}
-	if before != d.writer.beat.Load() {
+	if before != d.writer.committed.Load() {
 		t.Fatal("a group was committed before")
 	}
 	release()
@@ -91,20 +91,20 @@ func TestRule12_WhetherTheStoreAnswersDoesNotWaitForTheQueue(t *testing.T) {
 	}
 	<-stuck
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { answered <- d.Answers(ctx) }()
+	go func() { answered <- d.Ping(ctx) }()
 	cancel()
 	if err := <-answered; err == nil {
 		t.Error("a writer that is stuck is said to answer")
 	}
 	close(block)
 	done.Wait()
-	if err := d.Answers(t.Context()); err != nil {
+	if err := d.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Answers(t.Context()); err == nil {
+	if err := d.Ping(t.Context()); err == nil {
 		t.Error("a closed store is said to answer")
 	}
 }

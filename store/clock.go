@@ -9,13 +9,13 @@ import (
 	"countersign/approval"
 )
 
-// slower is the part of its speed that the store's time loses while it is ahead of the machine's clock: in 100
+// slewDivisor is the part of its speed that the store's time loses while it is ahead of the machine's clock: in 100
 // seconds it comes a second closer. Whatever lasts a quarter of an hour lasts nine seconds longer then.
-const slower = 100
+const slewDivisor = 100
 
-// jump is how far the machine's clock may be from where it should be by the time that has passed, before
+// stepThreshold is how far the machine's clock may be from where it should be by the time that has passed, before
 // that is taken for a change of the clock and not for its being kept right in small steps.
-const jump = time.Second
+const stepThreshold = time.Second
 
 // clock gives out the store's time. It is the machine's while that goes on. When the machine's is set back,
 // the store's goes on by the time that passes, a hundredth slower, until the two meet.
@@ -28,18 +28,18 @@ type clock struct {
 	boot    string // which start of the machine elapsed counts from; "": not known
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	at   time.Duration // what was given out last, all of these since 1970
-	seen time.Duration // the machine's clock, as it was read last
-	when time.Duration // elapsed then
+	mu        sync.Mutex
+	at        time.Duration // what was given out last, all of these since 1970
+	machine   time.Duration // the machine's clock, as it was read last
+	elapsedAt time.Duration // elapsed then
 
-	from time.Duration // the store's time goes on from here
-	mark time.Duration // elapsed then
+	from        time.Duration // the store's time goes on from here
+	fromElapsed time.Duration // elapsed then
 
 	setBack time.Duration // the store's time from which it was slower than a clock set back; 0: that never was, or was a mistake
 	by      time.Duration // how far it was ahead then
 	jumped  time.Duration // the store's time after the last jump ahead of before; 0: none was seen
-	news    bool          // one of these has changed since [DB.KeepTime] last saw to it that they are kept
+	unsaved bool          // one of these has changed since [DB.KeepTime] last saw to it that they are kept
 }
 
 // clockState is what is kept of a clock.
@@ -73,35 +73,35 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 	if elapsed != nil {
 		c.elapsed = func(time.Time) time.Duration { return elapsed() }
 	} else {
-		c.elapsed, c.boot = passing(wall())
+		c.elapsed, c.boot = elapsedBy(wall())
 	}
 	now := wall()
 	if when := c.elapsed(now); c.boot != "" && c.boot == s.boot && when >= s.elapsed {
-		c.at, c.seen, c.when, c.from, c.mark = s.at, s.at-s.ahead, s.elapsed, s.at, s.elapsed
-		if s.ahead >= jump {
+		c.at, c.machine, c.elapsedAt, c.from, c.fromElapsed = s.at, s.at-s.ahead, s.elapsed, s.at, s.elapsed
+		if s.ahead >= stepThreshold {
 			c.warn(s.ahead)
 		}
 		c.read()
 		return c
 	}
-	c.seen, c.when = time.Duration(now.UnixNano()), c.elapsed(now)
-	c.from, c.mark = s.at, c.when
+	c.machine, c.elapsedAt = time.Duration(now.UnixNano()), c.elapsed(now)
+	c.from, c.fromElapsed = s.at, c.elapsedAt
 	if s.ahead > 0 {
-		passed := max(0, c.seen-(s.at-s.ahead))
-		c.from += passed - passed/slower
+		passed := max(0, c.machine-(s.at-s.ahead))
+		c.from += passed - passed/slewDivisor
 	}
-	c.from = max(c.from, c.seen)
+	c.from = max(c.from, c.machine)
 	c.at = c.from
 	c.compare(false)
-	if ahead := c.at - c.seen; ahead >= jump {
+	if ahead := c.at - c.machine; ahead >= stepThreshold {
 		c.warn(ahead)
 	}
 	return c
 }
 
-// passing measures the time that passes: where the machine's clock is the real one, by the machine's
+// elapsedBy measures the time that passes: where the machine's clock is the real one, by the machine's
 // count since it was started, which nobody sets; else, in a test, by that clock's going on.
-func passing(first time.Time) (elapsed func(time.Time) time.Duration, boot string) {
+func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, boot string) {
 	if first != first.Round(0) { // it has a monotonic reading
 		if _, ok := sinceBoot(); ok {
 			return func(time.Time) time.Duration { now, _ := sinceBoot(); return now }, bootID()
@@ -126,25 +126,25 @@ func (c *clock) now() time.Time {
 
 func (c *clock) read() time.Duration {
 	wall := c.wall()
-	seen, when := time.Duration(wall.UnixNano()), max(c.elapsed(wall), c.when)
-	off := seen - (c.seen + when - c.when) // how far it is from where it should be
-	was := c.at - c.seen
-	c.seen, c.when = seen, when
+	seen, when := time.Duration(wall.UnixNano()), max(c.elapsed(wall), c.elapsedAt)
+	off := seen - (c.machine + when - c.elapsedAt) // how far it is from where it should be
+	was := c.at - c.machine
+	c.machine, c.elapsedAt = seen, when
 
-	passed := when - c.mark
-	if slow := c.from + passed - passed/slower; seen < slow {
+	passed := when - c.fromElapsed
+	if slow := c.from + passed - passed/slewDivisor; seen < slow {
 		c.at = max(c.at, slow)
-		if c.compare(off < -jump) {
+		if c.compare(off < -stepThreshold) {
 			c.warn(c.at - seen)
 		}
 		return c.at
 	}
-	c.at, c.from, c.mark = seen, seen, when
+	c.at, c.from, c.fromElapsed = seen, seen, when
 	switch {
-	case was >= jump:
+	case was >= stepThreshold:
 		c.log.Info("the machine's clock has caught up with the store's time")
-	case off > jump:
-		c.jumped, c.news = seen, true
+	case off > stepThreshold:
+		c.jumped, c.unsaved = seen, true
 	}
 	c.compare(false)
 	return c.at
@@ -153,18 +153,18 @@ func (c *clock) read() time.Duration {
 // compare sees to it that what is remembered of the clock's having been set back fits what it shows. again
 // says that it was set back just now. It reports whether that is news.
 func (c *clock) compare(again bool) bool {
-	ahead, told := c.at-c.seen, c.at-c.toWall(c.at)
+	ahead, told := c.at-c.machine, c.at-c.toWall(c.at)
 	switch off := ahead - told; {
-	case off.Abs() <= jump:
+	case off.Abs() <= stepThreshold:
 		return false
-	case ahead < jump: // it had been set back wrongly, and was set right
-		c.setBack, c.by, c.news = 0, 0, true
+	case ahead < stepThreshold: // it had been set back wrongly, and was set right
+		c.setBack, c.by, c.unsaved = 0, 0, true
 		return false
-	case again || told < jump:
-		c.setBack, c.by, c.news = c.from, ahead+(c.at-c.from)/(slower-1), true
+	case again || told < stepThreshold:
+		c.setBack, c.by, c.unsaved = c.from, ahead+(c.at-c.from)/(slewDivisor-1), true
 		return true
 	default:
-		c.by, c.news = c.by+off, true
+		c.by, c.unsaved = c.by+off, true
 		return false
 	}
 }
@@ -178,14 +178,14 @@ func (c *clock) warn(ahead time.Duration) {
 func (c *clock) ahead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.read() - c.seen
+	return c.read() - c.machine
 }
 
 // state is what is to be kept.
 func (c *clock) state() clockState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return clockState{at: c.at, ahead: max(0, c.at-c.seen), setBack: c.setBack, by: c.by, jumped: c.jumped, boot: c.boot, elapsed: c.when}
+	return clockState{at: c.at, ahead: max(0, c.at-c.machine), setBack: c.setBack, by: c.by, jumped: c.jumped, boot: c.boot, elapsed: c.elapsedAt}
 }
 
 // toWall tells a time of the store's in the machine's clock.
@@ -198,18 +198,18 @@ func (c *clock) toWall(at time.Duration) time.Duration {
 	case at < c.setBack:
 		return at - c.by
 	}
-	return at - max(0, c.by-(at-c.setBack)/(slower-1))
+	return at - max(0, c.by-(at-c.setBack)/(slewDivisor-1))
 }
 
 // fromWall is the other way round, for a time that is told to us. A jump in between is skipped.
 func (c *clock) fromWall(t time.Duration) time.Duration {
-	ahead := max(0, c.at-c.seen)
+	ahead := max(0, c.at-c.machine)
 	switch begun := c.setBack - c.by; {
 	case c.setBack == 0:
 		return t + ahead // less than a second, or nothing
 	case t >= begun:
 		passed := t - begun
-		return max(c.setBack+passed-passed/slower, t+min(ahead, jump))
+		return max(c.setBack+passed-passed/slewDivisor, t+min(ahead, stepThreshold))
 	case t+c.by >= c.jumped:
 		return t + c.by
 	}
@@ -246,20 +246,20 @@ func (d *DB) KeepTime(ctx context.Context) error {
 	c := d.clock
 	c.mu.Lock()
 	c.read()
-	news := c.news
-	c.news = false
+	unsaved := c.unsaved
+	c.unsaved = false
 	c.mu.Unlock()
-	if !news {
+	if !unsaved {
 		return nil
 	}
 	err := d.Update(ctx, func(x approval.Tx) error {
 		t := x.(*tx)
 		t.w.changes = true
-		return t.write()
+		return t.writable()
 	})
 	if err != nil {
 		c.mu.Lock()
-		c.news = true
+		c.unsaved = true
 		c.mu.Unlock()
 	}
 	return err

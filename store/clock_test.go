@@ -58,7 +58,7 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 			}
 			last = now
 		}
-		longer := func(at time.Time, d time.Duration) time.Time { return at.Add(d - d/slower - time.Millisecond) }
+		longer := func(at time.Time, d time.Duration) time.Time { return at.Add(d - d/slewDivisor - time.Millisecond) }
 		t.Repeat(map[string]func(*rapid.T){
 			"time passes": func(t *rapid.T) {
 				d := span(100*time.Hour).Draw(t, "passes")
@@ -115,13 +115,13 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 				if a, b := c.fromWall(sinceEpoch(at)), c.fromWall(sinceEpoch(later)); a > b || a < sinceEpoch(at) && a < c.jumped-c.by {
 					t.Fatalf("%v comes to %v, %v to %v: %v", at, fromEpoch(a), later, fromEpoch(b), c.state())
 				}
-				if off := c.toWall(c.at) - c.seen; off.Abs() > jump+time.Millisecond {
+				if off := c.toWall(c.at) - c.machine; off.Abs() > stepThreshold+time.Millisecond {
 					t.Fatalf("the time now is told wrong by %v: %v", off, c.state())
 				}
 			},
 		})
 		for range 3 {
-			m.pass(slower*c.ahead() + time.Second)
+			m.pass(slewDivisor*c.ahead() + time.Second)
 			look(last)
 		}
 		if ahead := c.ahead(); ahead != 0 {

@@ -10,14 +10,14 @@ import (
 )
 
 func (t *tx) Report(id string, ran approval.RunResult) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	return t.changed(t.c.Stmt(report).BindText(string(ran)).BindText(id))
 }
 
 func (t *tx) SetInputs(id string, inputs []approval.Input) error {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	b, err := encode(inputs, len(inputs) > 0)
@@ -29,7 +29,7 @@ func (t *tx) SetInputs(id string, inputs []approval.Input) error {
 }
 
 func (t *tx) UnderWay(limit int) ([]approval.Head, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	return all(t, t.c.Stmt(selectUnderWay), limit, func(s *sqlite3.Stmt) approval.Head {
@@ -40,7 +40,7 @@ func (t *tx) UnderWay(limit int) ([]approval.Head, error) {
 }
 
 func (t *tx) Dispatched(id string) (at time.Time, ran approval.RunResult, err error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return at, ran, err
 	}
 	ran, err = one(t, t.c.Stmt(selectDispatched).BindText(id), func(s *sqlite3.Stmt) approval.RunResult {
@@ -51,7 +51,7 @@ func (t *tx) Dispatched(id string) (at time.Time, ran approval.RunResult, err er
 }
 
 func (t *tx) Tasks(agent string) ([]approval.Request, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	s := t.c.Stmt(selectTasks)
@@ -64,21 +64,21 @@ func (t *tx) Tasks(agent string) ([]approval.Request, error) {
 }
 
 func (t *tx) LiveAgents() ([]string, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	return all(t, t.c.Stmt(liveAgents), 0, (*sqlite3.Stmt).ColumnText)
 }
 
 func (t *tx) LiveOf(agent string, limit int) ([]approval.Head, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	return all(t, t.c.Stmt(selectLiveOf).BindText(agent), limit, scanHead)
 }
 
 func (t *tx) Pin(agent, server, tool string) (approval.ToolPin, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return approval.ToolPin{}, err
 	}
 	return one(t, t.c.Stmt(selectPin).BindText(agent).BindText(server).BindText(tool), func(s *sqlite3.Stmt) (p approval.ToolPin) {
@@ -88,7 +88,7 @@ func (t *tx) Pin(agent, server, tool string) (approval.ToolPin, error) {
 }
 
 func (t *tx) PutPin(p approval.ToolPin) error {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	_, err := t.changed(t.c.Stmt(putPin).BindText(p.Agent).BindText(p.Server).BindText(p.Tool).BindText(p.Digest).BindTime(p.SeenAt).BindOptText(p.AcceptedBy))

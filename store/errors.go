@@ -65,12 +65,12 @@ func unavailable(message string, err error) *approval.Error {
 	return &approval.Error{Code: approval.CodeStoreUnavailable, Message: message, Err: err}
 }
 
-// gaveUp is what a caller gets whose function was not started.
-func gaveUp(ctx context.Context) error {
+// notStarted is what a caller gets whose function was not started.
+func notStarted(ctx context.Context) error {
 	return unavailable("The store was busy for too long; nothing was done.", ctx.Err())
 }
 
-func closed() error {
+func errClosed() error {
 	return unavailable("The store is closed.", approval.ErrClosed)
 }
 

@@ -67,17 +67,17 @@ func (l *list) bind(c *sqlite3.Conn) *sqlite3.Stmt {
 }
 
 func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return some(t, requestList(selectColumns, q).bind(t.c), q.Limit, q.Bytes, scanRequest)
+	return page(t, requestList(selectColumns, q).bind(t.c), q.Limit, q.Bytes, scanRequest)
 }
 
 func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return some(t, requestList(headColumns, q).bind(t.c), q.Limit, q.Bytes, scanHead)
+	return page(t, requestList(headColumns, q).bind(t.c), q.Limit, q.Bytes, scanHead)
 }
 
 func requestList(columns string, q approval.RequestQuery) *list {
@@ -111,7 +111,7 @@ func requestList(columns string, q approval.RequestQuery) *list {
 }
 
 func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	columns, scan := notificationColumns, scanNotification
@@ -153,11 +153,11 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 		l.where("id >= ?", firstID(q.Since)) // an id begins with its time: what is older need not be read
 	}
 	l.add(" ORDER BY " + order + " DESC")
-	return some(t, l.bind(t.c), q.Limit, q.Bytes, scan)
+	return page(t, l.bind(t.c), q.Limit, q.Bytes, scan)
 }
 
 func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	from, to := q.AfterSeq+1, q.Before // to is exclusive, 0: the end
@@ -201,7 +201,7 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	if !q.Ascending {
 		l.add(" DESC")
 	}
-	return some(t, l.bind(t.c), q.Limit, q.Bytes, scanEvent)
+	return page(t, l.bind(t.c), q.Limit, q.Bytes, scanEvent)
 }
 
 // ceil rounds up to the milliseconds that are stored.

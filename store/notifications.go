@@ -19,7 +19,7 @@ var narrowColumns = strings.TrimSuffix(notificationColumns, "body") + "NULL"
 const waitingColumns = `id, approval_id, batch_id, channel, recipient, kind, status, attempt, next_attempt_at, lease_until, created_at, updated_at, target_id`
 
 func (t *tx) InsertNotification(n approval.Notification) error {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	n.Narrow = false
@@ -31,7 +31,7 @@ func (t *tx) InsertNotification(n approval.Notification) error {
 		return err
 	}
 	if waits(n.Status) {
-		t.w.told.Queued = append(t.w.told.Queued, n.ID)
+		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func scanWaiting(s *sqlite3.Stmt) (n approval.Notification) {
 }
 
 func (t *tx) Waiting(id string) (approval.Notification, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return approval.Notification{}, err
 	}
 	return one(t, t.c.Stmt(selectQueued).BindText(id), scanWaiting)
@@ -88,14 +88,14 @@ func scanNarrow(s *sqlite3.Stmt) approval.Notification {
 }
 
 func (t *tx) Notification(id string) (approval.Notification, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return approval.Notification{}, err
 	}
 	return one(t, t.c.Stmt(selectNotification).BindText(id), scanNotification)
 }
 
 func (t *tx) UpdateNotification(n approval.Notification, status approval.NotificationStatus, attempt int) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	q := updateNotification
@@ -106,13 +106,13 @@ func (t *tx) UpdateNotification(n approval.Notification, status approval.Notific
 	bindState(s, n)
 	ok, err := t.changed(s.BindText(n.ID).BindText(string(status)).BindInt(int64(attempt)))
 	if ok && waits(n.Status) && !n.LeaseUntil.After(t.at) && (!waits(status) || !n.NextAttemptAt.After(t.at)) {
-		t.w.told.Queued = append(t.w.told.Queued, n.ID)
+		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
 	}
 	return ok, err
 }
 
 func (t *tx) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	was, err := t.Dead(a)
@@ -127,7 +127,7 @@ func (t *tx) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) 
 }
 
 func (t *tx) Dead(a approval.Address) (bool, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return false, err
 	}
 	rows, err := all(t, t.c.Stmt(selectDead).BindText(a.Channel).BindText(a.To), 1, func(s *sqlite3.Stmt) int64 { return s.ColumnInt() })
@@ -136,7 +136,7 @@ func (t *tx) Dead(a approval.Address) (bool, error) {
 
 func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 	now := t.Now()
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	s := t.c.Stmt(selectSendable).BindTime(now)
@@ -159,7 +159,7 @@ func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 }
 
 func (t *tx) NextSendable() (time.Time, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return time.Time{}, err
 	}
 	s := t.c.Stmt(selectWaiting)

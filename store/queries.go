@@ -16,7 +16,7 @@ const (
 	saveState
 	loadNewest
 
-	pin
+	readNothing
 	insertRequest
 	selectRequest
 	selectLive
@@ -88,7 +88,7 @@ var queries = []string{
 	loadNewest: `SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`,
 
-	pin: `SELECT one FROM store_state`,
+	readNothing: `SELECT one FROM store_state`,
 	insertRequest: `INSERT INTO approval_requests (` + requestColumns + `)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)
   ON CONFLICT (agent, scope, server, tool_name, args_hash)

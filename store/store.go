@@ -71,11 +71,11 @@ type Options struct {
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	path  string
-	log   *slog.Logger
-	busy  time.Duration
-	tests []string
-	clock *clock
+	path        string
+	log         *slog.Logger
+	busy        time.Duration
+	testPragmas []string
+	clock       *clock
 
 	lock    *os.File
 	writer  *writer
@@ -100,7 +100,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, openFault(o.Path, err)
 	}
-	d := &DB{path: path, log: o.Logger, busy: o.BusyTimeout, tests: o.pragmas, closing: make(chan struct{})}
+	d := &DB{path: path, log: o.Logger, busy: o.BusyTimeout, testPragmas: o.pragmas, closing: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -214,9 +214,9 @@ func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
 	return d.writer.update(ctx, fn)
 }
 
-// Answers returns nil as soon as the store has shown that it commits: by the next group of updates, whosever it is.
+// Ping returns nil as soon as the store has shown that it commits: by the next group of updates, whosever it is.
 // It does not wait for what is in the queue.
-func (d *DB) Answers(ctx context.Context) error { return d.writer.answers(ctx) }
+func (d *DB) Ping(ctx context.Context) error { return d.writer.ping(ctx) }
 
 // View runs fn on the state of one moment, which is that of fn's first read or its first look at the
 // time. When ctx ends, its reads fail. NewID returns "" in fn.
@@ -224,19 +224,19 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 	var c *sqlite3.Conn
 	select {
 	case <-d.closing:
-		return closed()
+		return errClosed()
 	default:
 	}
 	select {
 	case c = <-d.readers:
 	case <-ctx.Done():
-		return gaveUp(ctx)
+		return notStarted(ctx)
 	case <-d.closing:
-		return closed()
+		return errClosed()
 	}
 	defer func() { d.readers <- c }()
 	if ctx.Err() != nil {
-		return gaveUp(ctx)
+		return notStarted(ctx)
 	}
 	if c == nil {
 		if c, err = d.openReader(); err != nil {
@@ -246,7 +246,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 	}
 	t := &tx{db: d, c: c, ctx: ctx}
 	defer func() {
-		t.over = true
+		t.ended = true
 		if c.InTransaction() {
 			if _, endErr := c.Stmt(rollback).Exec(); endErr != nil && t.broken == nil {
 				t.broken = fault(endErr)
@@ -295,7 +295,7 @@ func (d *DB) openWriter() (*sqlite3.Conn, error) {
 		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
 		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
 		"cache_size = -8192",
-	}, d.tests...)...)
+	}, d.testPragmas...)...)
 }
 
 // Close waits for the functions that have begun or are in the writer's queue, and for the reads in

@@ -367,7 +367,7 @@ func TestTransactionIsOverWithItsFunction(t *testing.T) {
 	} {
 		run(func(tx approval.Tx) error { kept = tx; return nil })
 		_, readErr := kept.Request("x")
-		if writeErr := kept.PutRecent(approval.Key{}, approval.Recent{}); !errors.Is(readErr, errOver) || !errors.Is(writeErr, errOver) && !errors.Is(writeErr, approval.ErrReadOnly) {
+		if writeErr := kept.PutRecent(approval.Key{}, approval.Recent{}); !errors.Is(readErr, errEnded) || !errors.Is(writeErr, errEnded) && !errors.Is(writeErr, approval.ErrReadOnly) {
 			t.Errorf("a transaction of %s used later: %v, %v", what, readErr, writeErr)
 		}
 	}

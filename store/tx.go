@@ -14,21 +14,21 @@ import (
 
 // tx is one run of one function: in the writer's transaction, or in a View.
 type tx struct {
-	db     *DB
-	c      *sqlite3.Conn
-	w      *writer         // nil in a View
-	ctx    context.Context // of a View, nil in the writer
-	at     time.Time
-	pinned bool  // a View has read, so that its moment is settled
-	guard  bool  // the function is to have a savepoint
-	wrote  bool  // it has begun to write, behind its savepoint if it has one
-	broken error // makes the function fail whatever it returns
-	over   bool
+	db      *DB
+	c       *sqlite3.Conn
+	w       *writer         // nil in a View
+	ctx     context.Context // of a View, nil in the writer
+	at      time.Time
+	settled bool  // a View has read, so that its moment is settled
+	guard   bool  // the function is to have a savepoint
+	wrote   bool  // it has begun to write, behind its savepoint if it has one
+	broken  error // makes the function fail whatever it returns
+	ended   bool
 }
 
 var _ approval.Tx = (*tx)(nil)
 
-var errOver = errors.New("store: transaction used after its function returned")
+var errEnded = errors.New("store: transaction used after its function returned")
 
 // fail turns an error of a statement into one for the function, and remembers it if nothing that the
 // function does after it can be trusted.
@@ -42,24 +42,24 @@ func (t *tx) fail(err error) error {
 	return fault(err)
 }
 
-// ready says whether the function may go on to read.
-func (t *tx) ready() error {
-	if t.over {
-		return errOver
+// readable says whether the function may go on to read.
+func (t *tx) readable() error {
+	if t.ended {
+		return errEnded
 	}
 	if t.ctx != nil && t.ctx.Err() != nil {
-		return gaveUp(t.ctx)
+		return notStarted(t.ctx)
 	}
-	t.pinned = true
+	t.settled = true
 	return t.broken
 }
 
-// write says whether the function may go on to write, before the first time behind a savepoint if it
+// writable says whether the function may go on to write, before the first time behind a savepoint if it
 // is to have one.
-func (t *tx) write() error {
+func (t *tx) writable() error {
 	switch {
-	case t.over:
-		return errOver
+	case t.ended:
+		return errEnded
 	case t.w == nil:
 		return approval.ErrReadOnly
 	case t.broken != nil:
@@ -88,8 +88,8 @@ func (t *tx) changed(s *sqlite3.Stmt) (bool, error) {
 // Now settles the moment of a View before it looks at the clock: what the View reads is not of later.
 func (t *tx) Now() time.Time {
 	if t.at.IsZero() {
-		if !t.pinned && t.ready() == nil {
-			s := t.c.Stmt(pin)
+		if !t.settled && t.readable() == nil {
+			s := t.c.Stmt(readNothing)
 			s.Step()
 			_, err := s.Finish()
 			_ = t.fail(err) // makes the function fail when it returns
@@ -100,7 +100,7 @@ func (t *tx) Now() time.Time {
 }
 
 func (t *tx) NewID() string {
-	if t.w == nil || t.over {
+	if t.w == nil || t.ended {
 		return ""
 	}
 	t.w.lastID = nextID(t.w.lastID, t.at)
@@ -126,7 +126,7 @@ const headColumns = `id, agent, scope, server, tool_name, args_hash, status, ris
 const isLive = `(status = 'pending' OR status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL)`
 
 func (t *tx) InsertRequest(r approval.Request) error {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	ignored, err := encode(r.IgnoredArgs, len(r.IgnoredArgs) > 0)
@@ -154,7 +154,7 @@ func (t *tx) InsertRequest(r approval.Request) error {
 		return approval.ErrLiveExists
 	}
 	t.w.seq = max(t.w.seq, r.ResolvedSeq)
-	t.w.deadline(r.Deadline())
+	t.w.noteDeadline(r.Deadline())
 	if r.SessionID != "" {
 		return t.AddSession(r.ID, r.SessionID)
 	}
@@ -219,9 +219,9 @@ func all[T any](t *tx, s *sqlite3.Stmt, limit int, scan func(*sqlite3.Stmt) T) (
 	return rows, nil
 }
 
-// some is all that stops after the row with which the rows' sizes are bytes, if that is positive. It looks at the
+// page is all that stops after the row with which the rows' sizes are bytes, if that is positive. It looks at the
 // sizes while it reads: what is beyond is never in memory.
-func some[T interface{ Size() int }](t *tx, s *sqlite3.Stmt, limit, bytes int, scan func(*sqlite3.Stmt) T) ([]T, error) {
+func page[T interface{ Size() int }](t *tx, s *sqlite3.Stmt, limit, bytes int, scan func(*sqlite3.Stmt) T) ([]T, error) {
 	var rows []T
 	size := 0
 	for (limit <= 0 || len(rows) < limit) && (bytes <= 0 || size < bytes) && s.Step() {
@@ -249,21 +249,21 @@ func one[T any](t *tx, s *sqlite3.Stmt, scan func(*sqlite3.Stmt) T) (row T, err 
 }
 
 func (t *tx) Request(id string) (approval.Request, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return approval.Request{}, err
 	}
 	return one(t, t.c.Stmt(selectRequest).BindText(id), scanRequest)
 }
 
 func (t *tx) Head(id string) (approval.Head, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return approval.Head{}, err
 	}
 	return one(t, t.c.Stmt(selectHead).BindText(id), scanHead)
 }
 
 func (t *tx) Live(k approval.Key) (approval.Request, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return approval.Request{}, err
 	}
 	return one(t, bindKey(t.c.Stmt(selectLive), k), scanRequest)
@@ -275,14 +275,14 @@ func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
 }
 
 func (t *tx) Batch(batchID string) ([]approval.Request, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	return all(t, t.c.Stmt(selectBatch).BindText(batchID), 0, scanRequest)
 }
 
 func (t *tx) BatchHeads(batchID string) ([]approval.Head, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	return all(t, t.c.Stmt(selectBatchHeads).BindText(batchID), 0, scanHead)
@@ -290,7 +290,7 @@ func (t *tx) BatchHeads(batchID string) ([]approval.Head, error) {
 
 func (t *tx) Due(limit int) ([]approval.Head, error) {
 	now := t.Now()
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	pending, err := all(t, t.c.Stmt(selectExpired).BindTime(now), limit, scanHead)
@@ -310,7 +310,7 @@ func (t *tx) Due(limit int) ([]approval.Head, error) {
 }
 
 func (t *tx) NextDeadline() (time.Time, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return time.Time{}, err
 	}
 	expiry, err := one(t, t.c.Stmt(nextExpiry), (*sqlite3.Stmt).ColumnTime)
@@ -333,7 +333,7 @@ func earliest(a, b time.Time) time.Time {
 }
 
 func (t *tx) CountPending(agent string) (int, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return 0, err
 	}
 	s := t.c.Stmt(countPending)
@@ -345,7 +345,7 @@ func (t *tx) CountPending(agent string) (int, error) {
 }
 
 func (t *tx) Resolve(r approval.Resolution) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	var q sqlite3.Query
@@ -366,13 +366,13 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 	ok, err := t.changed(s)
 	if ok {
 		t.w.seq++
-		t.w.deadline(useBy)
+		t.w.noteDeadline(useBy)
 	}
 	return ok, err
 }
 
 func (t *tx) Consume(id string, dispatched bool) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	q := consume
@@ -383,7 +383,7 @@ func (t *tx) Consume(id string, dispatched bool) (bool, error) {
 }
 
 func (t *tx) Lapse(id string) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	ok, err := t.changed(t.c.Stmt(lapse).BindInt(t.w.seq + 1).BindText(id).BindTime(t.at))
@@ -394,7 +394,7 @@ func (t *tx) Lapse(id string) (bool, error) {
 }
 
 func (t *tx) AddReason(id, by, reason string) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	ok, err := t.changed(t.c.Stmt(addReason).BindText(reason).BindInt(t.w.seq + 1).BindText(id).BindText(by))
@@ -405,7 +405,7 @@ func (t *tx) AddReason(id, by, reason string) (bool, error) {
 }
 
 func (t *tx) AddSession(id, session string) error {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	_, err := t.changed(t.c.Stmt(addSession).BindText(id).BindText(session).BindTime(t.at))
@@ -413,24 +413,24 @@ func (t *tx) AddSession(id, session string) error {
 }
 
 func (t *tx) Feed(agent, session string, limit, bytes int) ([]approval.Request, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	if session != "" {
-		return some(t, t.c.Stmt(selectSessionFeed).BindText(agent).BindText(session), limit, bytes, scanRequest)
+		return page(t, t.c.Stmt(selectSessionFeed).BindText(agent).BindText(session), limit, bytes, scanRequest)
 	}
-	return some(t, t.c.Stmt(selectFeed).BindText(agent), limit, bytes, scanRequest)
+	return page(t, t.c.Stmt(selectFeed).BindText(agent), limit, bytes, scanRequest)
 }
 
 func (t *tx) Ack(agent, id string) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	return t.changed(t.c.Stmt(ack).BindTime(t.at).BindText(id).BindText(agent))
 }
 
 func (t *tx) Recent(k approval.Key) (approval.Recent, error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return approval.Recent{}, err
 	}
 	r, err := one(t, bindKey(t.c.Stmt(selectRecent), k), func(s *sqlite3.Stmt) (r approval.Recent) {
@@ -445,7 +445,7 @@ func (t *tx) Recent(k approval.Key) (approval.Recent, error) {
 }
 
 func (t *tx) PutRecent(k approval.Key, r approval.Recent) error {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	if r == (approval.Recent{}) {
@@ -467,7 +467,7 @@ func (t *tx) PutRecent(k approval.Key, r approval.Recent) error {
 const eventColumns = `seq, id, at, event_type, correlation_id, actor, approval_id, agent, tool, risk_level, decision, reason, data`
 
 func (t *tx) Append(e approval.Event) (approval.Event, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return approval.Event{}, err
 	}
 	e.ID, e.Seq, e.At = t.NewID(), t.w.seq+1, t.at
@@ -478,7 +478,7 @@ func (t *tx) Append(e approval.Event) (approval.Event, error) {
 	}
 	t.w.seq++
 	if t.w.onCommit != nil {
-		t.w.told.Events = append(t.w.told.Events, e)
+		t.w.summary.Events = append(t.w.summary.Events, e)
 	}
 	return e, nil
 }
@@ -491,7 +491,7 @@ func scanEvent(s *sqlite3.Stmt) (e approval.Event) {
 }
 
 func (t *tx) SeqRange() (oldest, newest int64, err error) {
-	if err := t.ready(); err != nil {
+	if err := t.readable(); err != nil {
 		return 0, 0, err
 	}
 	r, err := one(t, t.c.Stmt(seqRange), func(s *sqlite3.Stmt) [2]int64 { return [2]int64{s.ColumnInt(), s.ColumnInt()} })
@@ -499,14 +499,14 @@ func (t *tx) SeqRange() (oldest, newest int64, err error) {
 }
 
 func (t *tx) FirstSight(eventID string) (bool, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return false, err
 	}
 	return t.changed(t.c.Stmt(firstSight).BindText(eventID).BindTime(t.at))
 }
 
 func (t *tx) Prune(events, endings time.Time, limit int) (int, error) {
-	if err := t.write(); err != nil {
+	if err := t.writable(); err != nil {
 		return 0, err
 	}
 	seen, err := t.c.Stmt(pruneSeen).BindTime(events).BindInt(int64(limit)).Exec()
@@ -521,5 +521,5 @@ func (t *tx) Prune(events, endings time.Time, limit int) (int, error) {
 	return seen + ended, nil
 }
 
-// deadline notes that a request will be due then.
-func (w *writer) deadline(at time.Time) { w.told.Deadline = earliest(w.told.Deadline, at) }
+// noteDeadline notes that a request will be due then.
+func (w *writer) noteDeadline(at time.Time) { w.summary.Deadline = earliest(w.summary.Deadline, at) }

@@ -68,41 +68,41 @@ func (p *panicked) Unwrap() error {
 
 // writer owns the connection that writes. All but queue, mu and stopped belongs to its goroutine.
 type writer struct {
-	db       *DB
-	max      int
-	longest  time.Duration
-	onCommit func(approval.Commit)
-	fail     func(string)
+	db        *DB
+	batchMax  int
+	groupTime time.Duration
+	onCommit  func(approval.Commit)
+	failpoint func(string)
 
-	beat    atomic.Pointer[chan struct{}] // closed when the next group has been committed
-	mu      sync.RWMutex                  // held for writing when the queue is closed
-	closed  bool
-	queue   chan *job
-	stopped chan struct{}
+	committed atomic.Pointer[chan struct{}] // closed when the next group has been committed
+	mu        sync.RWMutex                  // held for writing when the queue is closed
+	closed    bool
+	queue     chan *job
+	stopped   chan struct{}
 
 	c      *sqlite3.Conn // nil: to be opened again
 	seq    int64
 	lastID ulid.ULID
 
-	group     []*job // being committed
-	later     []*job // of a group that took long enough: they come first in the next
-	alone     []*job // of groups that were lost, to be committed one by one
-	careful   int    // groups that are still to have savepoints
-	seqBefore int64  // when the transaction began
-	changes   bool   // the transaction has changed something
-	told      approval.Commit
-	exited    *job // its function has ended the writer's goroutine
+	group         []*job // being committed
+	carried       []*job // of a group that took long enough: they come first in the next
+	retries       []*job // of groups that were lost, to be committed one by one
+	guardedGroups int    // groups that are still to have savepoints
+	seqBefore     int64  // when the transaction began
+	changes       bool   // the transaction has changed something
+	summary       approval.Commit
+	exited        *job // its function has ended the writer's goroutine
 }
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
 	w := &writer{
-		db: d, max: o.BatchMax, longest: o.GroupTime, onCommit: o.OnCommit, fail: o.Failpoint,
+		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit, failpoint: o.Failpoint,
 		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
 	}
-	beat := make(chan struct{})
-	w.beat.Store(&beat)
-	if w.fail == nil {
-		w.fail = func(string) {}
+	committed := make(chan struct{})
+	w.committed.Store(&committed)
+	if w.failpoint == nil {
+		w.failpoint = func(string) {}
 	}
 	if w.c, err = d.openWriter(); err != nil {
 		return nil, fault(err)
@@ -159,7 +159,7 @@ func (w *writer) load(o Options) error {
 // update is the callers' side of the writer.
 func (w *writer) update(ctx context.Context, fn func(approval.Tx) error) error {
 	if ctx.Err() != nil {
-		return gaveUp(ctx)
+		return notStarted(ctx)
 	}
 	j := jobs.Get().(*job)
 	j.ctx, j.fn = ctx, fn
@@ -170,7 +170,7 @@ func (w *writer) update(ctx context.Context, fn func(approval.Tx) error) error {
 	case <-j.done:
 	case <-ctx.Done():
 		if j.abandon() {
-			return gaveUp(ctx)
+			return notStarted(ctx)
 		}
 		<-j.done // it has begun, and so it will end
 	}
@@ -187,21 +187,21 @@ func (w *writer) update(ctx context.Context, fn func(approval.Tx) error) error {
 	return err
 }
 
-// alive tells those who asked that a group was committed.
-func (w *writer) alive() {
+// notifyCommitted tells those who asked that a group was committed.
+func (w *writer) notifyCommitted() {
 	next := make(chan struct{})
-	close(*w.beat.Swap(&next))
+	close(*w.committed.Swap(&next))
 }
 
-// answers returns nil once a group is committed that had not been when it was called, whosever it is: an
+// ping returns nil once a group is committed that had not been when it was called, whosever it is: an
 // empty one of its own unless others wait.
-func (w *writer) answers(ctx context.Context) error {
-	committed := *w.beat.Load()
+func (w *writer) ping(ctx context.Context) error {
+	committed := *w.committed.Load()
 	j := &job{ctx: ctx, fn: func(approval.Tx) error { return nil }, done: make(chan struct{}, 1)}
 	w.mu.RLock()
 	if w.closed {
 		w.mu.RUnlock()
-		return closed()
+		return errClosed()
 	}
 	select {
 	case w.queue <- j:
@@ -216,7 +216,7 @@ func (w *writer) answers(ctx context.Context) error {
 		return j.err
 	case <-ctx.Done():
 		j.abandon()
-		return gaveUp(ctx)
+		return notStarted(ctx)
 	}
 }
 
@@ -224,13 +224,13 @@ func (w *writer) enqueue(ctx context.Context, j *job) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if w.closed {
-		return closed()
+		return errClosed()
 	}
 	select {
 	case w.queue <- j:
 		return nil
 	case <-ctx.Done():
-		return gaveUp(ctx)
+		return notStarted(ctx)
 	}
 }
 
@@ -247,15 +247,15 @@ func (w *writer) stop() {
 func (w *writer) loop() {
 	defer func() {
 		if w.exited != nil {
-			go w.afterExit() // this goroutine is lost; another one goes on
+			go w.resumeAfterGoexit() // this goroutine is lost; another one goes on
 			return
 		}
 		close(w.stopped)
 	}()
 	for {
-		if len(w.alone) > 0 {
-			j := w.alone[0]
-			w.alone = w.alone[1:]
+		if len(w.retries) > 0 {
+			j := w.retries[0]
+			w.retries = w.retries[1:]
 			w.group = append(w.group[:0], j)
 			if err := w.attempt(); err != nil {
 				w.abort()
@@ -264,8 +264,8 @@ func (w *writer) loop() {
 			}
 			continue
 		}
-		w.group = append(w.group[:0], w.later...)
-		w.later = w.later[:0]
+		w.group = append(w.group[:0], w.carried...)
+		w.carried = w.carried[:0]
 		if len(w.group) == 0 {
 			j, ok := <-w.queue
 			if !ok {
@@ -275,7 +275,7 @@ func (w *writer) loop() {
 			w.group = append(w.group, j)
 		}
 	fill:
-		for len(w.group) < w.max {
+		for len(w.group) < w.batchMax {
 			select {
 			case j, ok := <-w.queue:
 				if !ok {
@@ -288,7 +288,7 @@ func (w *writer) loop() {
 		}
 		err := w.attempt()
 		if errors.Is(err, errUndo) {
-			w.careful = carefulFor
+			w.guardedGroups = guardedAfterUndo
 			if err = w.undo(); err == nil {
 				err = w.attempt()
 			}
@@ -298,22 +298,22 @@ func (w *writer) loop() {
 			w.db.log.Warn("a group of updates could not be committed; trying them one by one", "updates", len(w.group), "error", err)
 			for _, j := range w.group {
 				if j != nil {
-					w.alone = append(w.alone, j)
+					w.retries = append(w.retries, j)
 				}
 			}
 		}
 	}
 }
 
-// afterExit goes on for a goroutine that was ended by a function, as a failing test does: that function
+// resumeAfterGoexit goes on for a goroutine that was ended by a function, as a failing test does: that function
 // comes to nothing and the others of its group begin anew.
-func (w *writer) afterExit() {
+func (w *writer) resumeAfterGoexit() {
 	gone := w.exited
 	w.exited = nil
 	w.abort()
 	for _, j := range w.group {
 		if j != nil && j != gone {
-			w.alone = append(w.alone, j)
+			w.retries = append(w.retries, j)
 		}
 	}
 	gone.exit = true
@@ -324,7 +324,7 @@ func (w *writer) afterExit() {
 // attempt runs the group in one transaction and answers everybody in it. After an error nothing of it is
 // stored and nobody has been answered.
 func (w *writer) attempt() error {
-	w.fail("before-begin")
+	w.failpoint("before-begin")
 	if err := w.begin(); err != nil {
 		err = fault(err)
 		for _, j := range w.group {
@@ -334,13 +334,13 @@ func (w *writer) attempt() error {
 		}
 		return nil
 	}
-	w.changes, w.told = false, approval.Commit{}
-	alone, guard := len(w.group) == 1, w.careful > 0
-	w.careful = max(0, w.careful-1)
+	w.changes, w.summary = false, approval.Commit{}
+	alone, guard := len(w.group) == 1, w.guardedGroups > 0
+	w.guardedGroups = max(0, w.guardedGroups-1)
 	began := time.Now()
 	for i, j := range w.group {
-		if i > 0 && time.Since(began) >= w.longest { // nobody waits for the work of more than that
-			w.later = append(w.later, w.group[i:]...)
+		if i > 0 && time.Since(began) >= w.groupTime { // nobody waits for the work of more than that
+			w.carried = append(w.carried, w.group[i:]...)
 			w.group = w.group[:i]
 			break
 		}
@@ -348,16 +348,16 @@ func (w *writer) attempt() error {
 			w.group[i] = nil // it was given up, and is the caller's
 			continue
 		}
-		if err := w.one(j, alone, guard && !alone); err != nil {
+		if err := w.run(j, alone, guard && !alone); err != nil {
 			return err
 		}
 	}
 	if err := w.commit(); err != nil {
 		return fault(err)
 	}
-	w.alive()
+	w.notifyCommitted()
 	if w.changes && w.onCommit != nil {
-		w.onCommit(w.told)
+		w.onCommit(w.summary)
 	}
 	for _, j := range w.group {
 		if j != nil {
@@ -384,21 +384,21 @@ func (w *writer) begin() (err error) {
 	return nil
 }
 
-// errUndo is what [writer.one] returns for a function that must be undone and has no savepoint.
+// errUndo is what [writer.run] returns for a function that must be undone and has no savepoint.
 var errUndo = errors.New("store: a function of the group has failed")
 
-// carefulFor is for how many groups each function gets a savepoint after one had to be undone. A
+// guardedAfterUndo is for how many groups each function gets a savepoint after one had to be undone. A
 // savepoint costs a sixth of a small transaction, and hardly any function fails once it has written.
-const carefulFor = 32
+const guardedAfterUndo = 32
 
-// one runs one function and leaves its answer in j. An error means that the transaction is lost, or with
+// run runs one function and leaves its answer in j. An error means that the transaction is lost, or with
 // errUndo that it must be given up.
-func (w *writer) one(j *job, alone, guard bool) error {
+func (w *writer) run(j *job, alone, guard bool) error {
 	t := &tx{db: w.db, c: w.c, w: w, at: w.db.Now(), guard: guard}
-	seq, told, changes := w.seq, w.told, w.changes
+	seq, summary, changes := w.seq, w.summary, w.changes
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
-	t.over = true
+	t.ended = true
 	if err == nil {
 		err = t.broken
 	}
@@ -417,7 +417,7 @@ func (w *writer) one(j *job, alone, guard bool) error {
 		}
 		return fault(err)
 	}
-	w.seq, w.told, w.changes = seq, told, changes
+	w.seq, w.summary, w.changes = seq, summary, changes
 	switch {
 	case alone:
 		return w.undo()
@@ -449,7 +449,7 @@ func (w *writer) call(j *job, t *tx) (err error) {
 			err = j.value
 			return
 		}
-		t.over = true
+		t.ended = true
 		w.exited = j
 	}()
 	err = j.fn(t)
@@ -464,13 +464,13 @@ func (w *writer) commit() error {
 			return err
 		}
 	}
-	w.fail("before-commit")
+	w.failpoint("before-commit")
 	if w.c.InTransaction() {
 		if _, err := w.c.Stmt(commit).Exec(); err != nil {
 			return err
 		}
 	}
-	w.fail("after-commit")
+	w.failpoint("after-commit")
 	return nil
 }
 
