@@ -25,7 +25,7 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                  {[]string{"approval/args", "approval/legible", "approval/redact"}, "the domain knows nobody"},
+	"approval":                  {[]string{"approval/args", "approval/legible", "approval/redact", "secret"}, "the domain knows nobody"},
 	"approval/args":             {[]string{"approval/legible"}, "what is called with, and nothing of who calls"},
 	"approval/legible":          {nil, "characters, and nothing of what they say"},
 	"approval/redact":           {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
@@ -61,7 +61,7 @@ var arrows = map[string]struct {
 	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "config", "heartbeat", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "policy", "rest", "secret", "store", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
-	"demo":            {[]string{"app", "client", "config", "emulator"}, "the program, its stand-ins and an agent, through the front doors"},
+	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
 	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "locale", "localgate", "mcp/stdioproxy", "setup"}, "flags and tables"},

@@ -57,7 +57,7 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 		}
 		l.webhook.addresses = map[string]string{}
 		for _, p := range cfg.People() {
-			l.webhook.addresses[p.Name] = p.Webhook
+			l.webhook.addresses[p.Name] = p.Webhook.Reveal()
 		}
 	}
 	return l, nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"countersign/secret"
 )
 
 // ActorKind tells the kinds of principal apart.
@@ -44,10 +46,10 @@ type Person struct {
 	Name     string
 	Approver bool
 	Admin    bool
-	Line     string // LINE user id
-	Slack    string // Slack user id
-	Webhook  string // address that requests are posted to
-	Token    string
+	Line     string       // LINE user id
+	Slack    string       // Slack user id
+	Webhook  secret.Value // address that requests are posted to
+	Token    secret.Value
 	Locale   string
 	Zone     *time.Location // nil: UTC
 }
@@ -55,7 +57,7 @@ type Person struct {
 // AgentIdentity is a configured agent.
 type AgentIdentity struct {
 	Name  string
-	Token string
+	Token secret.Value
 }
 
 // Directory knows every agent and person by their credentials. Its content is replaced whole, and it
@@ -86,14 +88,14 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 	for _, a := range agents {
 		n.agents[a.Name] = true
 		if a.Token != "" {
-			n.tokens[sha256.Sum256([]byte(a.Token))] = Actor{Kind: Agent, Name: a.Name}
+			n.tokens[sha256.Sum256([]byte(a.Token.Reveal()))] = Actor{Kind: Agent, Name: a.Name}
 		}
 	}
 	for _, p := range people {
 		who := Actor{Kind: Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale, Zone: p.Zone}
 		n.names[p.Name] = who
 		if p.Token != "" {
-			n.tokens[sha256.Sum256([]byte(p.Token))] = who
+			n.tokens[sha256.Sum256([]byte(p.Token.Reveal()))] = who
 		}
 		if p.Line != "" {
 			n.chat[Address{"line", p.Line}] = who

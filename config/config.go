@@ -219,7 +219,7 @@ func Parse(name string, data []byte, env func(string) (string, bool), files ...s
 func (c *Config) Agents() []approval.AgentIdentity {
 	agents := make([]approval.AgentIdentity, len(c.File.Agents))
 	for i, a := range c.File.Agents {
-		agents[i] = approval.AgentIdentity{Name: a.Name, Token: a.Token.Reveal()}
+		agents[i] = approval.AgentIdentity{Name: a.Name, Token: a.Token}
 	}
 	return agents
 }
@@ -230,7 +230,7 @@ func (c *Config) People() []approval.Person {
 	for i, p := range c.File.People {
 		people[i] = approval.Person{
 			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin),
-			Line: p.Line, Slack: p.Slack, Webhook: p.Webhook.Reveal(), Token: p.Token.Reveal(), Locale: p.Locale, Zone: c.zone(p),
+			Line: p.Line, Slack: p.Slack, Webhook: p.Webhook, Token: p.Token, Locale: p.Locale, Zone: c.zone(p),
 		}
 	}
 	return people

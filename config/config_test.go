@@ -16,6 +16,7 @@ import (
 	"countersign/approval/args"
 	"countersign/heartbeat"
 	"countersign/internal/testkit"
+	"countersign/secret"
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
@@ -243,7 +244,7 @@ func TestVariables(t *testing.T) {
 		{"0012345678901234567", "0012345678901234567"},
 	} {
 		cfg, _ := parseText(t, "agents:\n  - name: bot\n    token: "+test.written+"\n")
-		if got := cfg.Agents()[0].Token; got != test.want {
+		if got := cfg.Agents()[0].Token.Reveal(); got != test.want {
 			t.Errorf("%s: token %q, want %q", test.written, got, test.want)
 		}
 	}
@@ -518,7 +519,7 @@ func FuzzParse(f *testing.F) {
 		if cfg.Policy == nil || cfg.Location == nil || cfg.StorePath == "" || cfg.Listen == "" {
 			t.Errorf("incomplete: %+v", cfg)
 		}
-		seen := map[string]bool{}
+		seen := map[secret.Value]bool{}
 		for _, a := range cfg.Agents() {
 			if !approval.ValidName(a.Name) || len(a.Token) < 16 || seen[a.Token] {
 				t.Errorf("agent %q with a token of %d characters", a.Name, len(a.Token))

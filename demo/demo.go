@@ -17,6 +17,7 @@ import (
 	"countersign/client"
 	"countersign/config"
 	"countersign/emulator"
+	"countersign/secret"
 )
 
 //go:embed countersign.yaml
@@ -38,9 +39,9 @@ type Options struct {
 // Demo is a running demo.
 type Demo struct {
 	Chat       *emulator.Emulator
-	URL        string // of the gate
-	AdminToken string // of hana
-	AgentToken string
+	URL        string       // of the gate
+	AdminToken secret.Value // of hana
+	AgentToken secret.Value
 	Dir        string
 }
 
@@ -98,7 +99,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}()
 	chat.SetWebhooks("http://"+gate.Addr()+"/webhook/line", "http://"+gate.Addr()+"/webhook/slack")
 
-	d := &Demo{Chat: chat, URL: "http://" + gate.Addr(), AdminToken: secrets["DEMO_HANA_TOKEN"], AgentToken: secrets["DEMO_AGENT_TOKEN"], Dir: o.Dir}
+	d := &Demo{Chat: chat, URL: "http://" + gate.Addr(), AdminToken: secret.Value(secrets["DEMO_HANA_TOKEN"]), AgentToken: secret.Value(secrets["DEMO_AGENT_TOKEN"]), Dir: o.Dir}
 	greet(o.Out, d)
 	if o.Ready != nil {
 		o.Ready(d)
@@ -190,7 +191,7 @@ func greet(w io.Writer, d *Demo) {
 
 Press ctrl-c to end.
 
-`, d.Chat.URL(), filepath.Join(d.Dir, "work"), d.URL, d.URL, d.AdminToken, filepath.Join(d.Dir, "countersign.yaml"))
+`, d.Chat.URL(), filepath.Join(d.Dir, "work"), d.URL, d.URL, d.AdminToken.Reveal(), filepath.Join(d.Dir, "countersign.yaml"))
 }
 
 func runAgent(ctx context.Context, o Options, d *Demo) error {
@@ -199,7 +200,7 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 		return err
 	}
 	defer shop.close()
-	c, err := client.New(d.URL, d.AgentToken)
+	c, err := client.New(d.URL, d.AgentToken.Reveal())
 	if err != nil {
 		return err
 	}

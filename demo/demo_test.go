@@ -59,7 +59,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 	if !strings.Contains(out.String(), d.Chat.URL()) {
 		t.Errorf("it does not say where to look:\n%s", out.String())
 	}
-	boss, err := client.New(d.URL, d.AdminToken)
+	boss, err := client.New(d.URL, d.AdminToken.Reveal())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ const (
 
 // watch shows the gate's rows on the page as they change, and says so when the gate cannot be reached.
 func watch(ctx context.Context, d *Demo) {
-	c, err := client.New(d.URL, d.AdminToken)
+	c, err := client.New(d.URL, d.AdminToken.Reveal())
 	if err != nil {
 		d.Chat.SetNotice("The gate's rows cannot be shown: " + err.Error())
 		return
