@@ -66,7 +66,7 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 			guard.Allowed = append(guard.Allowed, host)
 		}
 	}
-	h := downstream.NewHTTP(downstream.HTTPOptions{Server: a.gateway, Authenticate: a.caller, Budget: budget.Messages{Registry: a.budgets},
+	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.caller, Budget: budget.Messages{Registry: a.budgets},
 		Guard: guard, Logger: a.part("mcp"), Stopping: a.stopping})
 	a.rechecks = append(a.rechecks, h.Recheck)
 	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
@@ -88,7 +88,7 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 			return downstream.Caller{}, errNoToken
 		}
 		known(r)
-		return downstream.Caller{Agent: name, Still: func() error {
+		return downstream.Caller{Agent: name, StillValid: func() error {
 			if now, ok := a.anonymous().Admit(r); !ok || now != name {
 				return errNoToken
 			}
@@ -109,7 +109,7 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 	case who.Kind != approval.Agent:
 		return downstream.Caller{}, errPerson
 	}
-	return downstream.Caller{Agent: who.Name, Still: func() error {
+	return downstream.Caller{Agent: who.Name, StillValid: func() error {
 		if now, ok := a.directory.ByToken(token); !ok || now.Kind != approval.Agent || now.Name != who.Name {
 			return approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
 		}
@@ -167,7 +167,7 @@ func (a *App) asker(r *http.Request) (hooks.Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.Still, Hold: a.directory.Hold, Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
+	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.StillValid, Hold: a.directory.Hold, Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
 }
 
 // keyboard says who sits at an agent's keyboard.

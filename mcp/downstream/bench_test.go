@@ -34,7 +34,7 @@ func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s *sink) WriteHeader(int)             {}
 
 func quickHTTP(b *testing.B) *HTTP {
-	h := NewHTTP(HTTPOptions{Server: quick{[]byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 200) + `"}]}`)},
+	h := NewHTTP(HTTPOptions{Sessions: quick{[]byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 200) + `"}]}`)},
 		Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }})
 	b.Cleanup(h.Close)
 	return h
@@ -108,7 +108,7 @@ func BenchmarkStdio(b *testing.B) {
 	in, toUs := io.Pipe()
 	fromUs, out := io.Pipe()
 	done := make(chan error)
-	go func() { done <- Stdio(context.Background(), in, out, StdioOptions{Server: quick{[]byte(`{}`)}}) }()
+	go func() { done <- Stdio(context.Background(), in, out, StdioOptions{Sessions: quick{[]byte(`{}`)}}) }()
 	r := bufio.NewReader(fromUs)
 	line := []byte(call(1, "echo", ","+modernMeta) + "\n")
 	b.ReportAllocs()
@@ -134,10 +134,10 @@ func BenchmarkHeld(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				f := newFake()
-				h := NewHTTP(HTTPOptions{Server: f, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }})
+				h := NewHTTP(HTTPOptions{Sessions: f, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }})
 				srv := httptest.NewServer(h)
 				if signs {
-					h.quiet = 1
+					h.keepAliveAfter = 1
 				}
 				body := call(1, "hold", ","+modernMeta)
 				raw := fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: hold\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

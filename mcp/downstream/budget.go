@@ -36,12 +36,12 @@ type Budget interface {
 // the client's own words, and what takes something back is not refused.
 const smallBody = 64 << 10
 
-type overKey struct{}
+type overBudgetKey struct{}
 
-// Over returns what refuses the request of this context, whose agent is over a budget; nil: it is not. Of requests
+// OverBudget returns what refuses the request of this context, whose agent is over a budget; nil: it is not. Of requests
 // that get so far, only calls of tools and tasks/cancel can be such; all others have been refused.
-func Over(ctx context.Context) (refuse func() error) {
-	refuse, _ = ctx.Value(overKey{}).(func() error)
+func OverBudget(ctx context.Context) (refuse func() error) {
+	refuse, _ = ctx.Value(overBudgetKey{}).(func() error)
 	return refuse
 }
 

@@ -20,8 +20,8 @@ import (
 type Client struct {
 	Era   mcp.Era
 	Agent string // by its credential, never from what it sent
-	// Still looks at the credential again: an error says that it is not valid any more. nil: it always is.
-	Still func() error
+	// StillValid looks at the credential again: an error says that it is not valid any more. nil: it always is.
+	StillValid func() error
 	// Push sends a notification outside of any request, as legacy servers do. It does not block for long
 	// and may drop what the client does not fetch. nil: there is no way.
 	Push func(mcp.Message)
@@ -37,8 +37,8 @@ type Client struct {
 // cause is a connection that was lost, which says nothing of what the client wants.
 var ErrCancelled = errors.New("the client cancelled the request")
 
-// Server opens sessions.
-type Server interface {
+// SessionOpener opens sessions.
+type SessionOpener interface {
 	Open(c Client) Session
 }
 
@@ -53,7 +53,7 @@ type Session interface {
 	Notify(ctx context.Context, m mcp.Message)
 	// ParamHeaders returns the Mcp-Param headers that a tool's schema asks for, none for an unknown tool.
 	ParamHeaders(tool string) []mcp.ParamHeader
-	// Close ends the session; requests in hand have ended before.
+	// Close ends the session; requests in flight have ended before.
 	Close()
 }
 
@@ -68,16 +68,16 @@ type Stream interface {
 
 // Caller is who an HTTP request comes from.
 type Caller struct {
-	Agent string
-	Still func() error
+	Agent      string
+	StillValid func() error
 }
 
 // valid looks at the credential again.
 func (c Caller) valid() error {
-	if c.Still == nil {
+	if c.StillValid == nil {
 		return nil
 	}
-	return c.Still()
+	return c.StillValid()
 }
 
 // Authenticate says who an HTTP request comes from; an error refuses it with 401, and its text is told.

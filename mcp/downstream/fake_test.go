@@ -228,7 +228,7 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 		s.Push(mcp.Notification("notifications/message", jsontext.Value(`{"level":"info","data":1}`)))
 		return text(m.ID, "pushed")
 	case "still":
-		return text(m.ID, fmt.Sprint(s.Still()))
+		return text(m.ID, fmt.Sprint(s.StillValid()))
 	case "later":
 		go func() {
 			defer func() { s.f.holding <- "later" }()
@@ -256,9 +256,9 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 func byToken(r *http.Request) (Caller, error) {
 	switch r.Header.Get("Authorization") {
 	case "Bearer one":
-		return Caller{Agent: "agent-1", Still: func() error { return nil }}, nil
+		return Caller{Agent: "agent-1", StillValid: func() error { return nil }}, nil
 	case "Bearer one-again":
-		return Caller{Agent: "agent-1", Still: func() error { return fmt.Errorf("rotated") }}, nil
+		return Caller{Agent: "agent-1", StillValid: func() error { return fmt.Errorf("rotated") }}, nil
 	case "Bearer two":
 		return Caller{Agent: "agent-2"}, nil
 	case "Bearer person":
@@ -300,7 +300,7 @@ type site struct {
 func newSite(t testing.TB, with ...func(*HTTPOptions)) *site {
 	t.Helper()
 	f, l := newFake(), &logs{}
-	o := HTTPOptions{Server: f, Authenticate: byToken, Guard: Guard{Loopback: true}, Logger: l.logger()}
+	o := HTTPOptions{Sessions: f, Authenticate: byToken, Guard: Guard{Loopback: true}, Logger: l.logger()}
 	for _, w := range with {
 		w(&o)
 	}

@@ -63,7 +63,7 @@ func FuzzPost(f *testing.F) {
 			method = "" // it would stay open
 		}
 		e, l := &ear{}, &logs{}
-		h := NewHTTP(HTTPOptions{Server: e, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }, Logger: l.logger(), MaxBody: 1 << 16})
+		h := NewHTTP(HTTPOptions{Sessions: e, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }, Logger: l.logger(), MaxBody: 1 << 16})
 		defer h.Close()
 		serve := func(method string, header http.Header, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest("POST", "/", strings.NewReader(body))
@@ -138,7 +138,7 @@ func FuzzStdio(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		e, l := &ear{}, &logs{}
 		var out bytes.Buffer
-		if err := Stdio(context.Background(), bytes.NewReader(in), &out, StdioOptions{Server: e, Logger: l.logger()}); err != nil {
+		if err := Stdio(context.Background(), bytes.NewReader(in), &out, StdioOptions{Sessions: e, Logger: l.logger()}); err != nil {
 			t.Error(err)
 		}
 		lines := bytes.SplitAfter(out.Bytes(), []byte("\n"))

@@ -66,10 +66,10 @@ func sameHost(scheme, a, b string) bool {
 	if ah == "" || !strings.EqualFold(ah, bh) {
 		return false
 	}
-	return ap == bp || usual(scheme, ap) && usual(scheme, bp)
+	return ap == bp || isDefaultPort(scheme, ap) && isDefaultPort(scheme, bp)
 }
 
-func usual(scheme, port string) bool {
+func isDefaultPort(scheme, port string) bool {
 	switch port {
 	case "":
 		return true

@@ -14,13 +14,13 @@ import (
 
 // HTTPOptions are what an [HTTP] is made of. Server and Authenticate are required.
 type HTTPOptions struct {
-	Server       Server
+	Sessions     SessionOpener
 	Authenticate Authenticate
 	// Guard looks at Host and Origin before anything else.
 	Guard  Guard
 	Logger *slog.Logger
 	// Stopping is done when the program is about to stop: streams that wait for news end at once, requests
-	// in hand a second later.
+	// in flight a second later.
 	Stopping context.Context
 	// MaxBody is how many bytes a message may have; default 4 MiB. A request or notification has at most 1 MiB
 	// of them beside its answers to what a server asked, which may hold images.
@@ -42,31 +42,31 @@ type HTTPOptions struct {
 // for a client that cannot be told what came of it. What was sent on to a server is the session's to
 // follow further.
 type HTTP struct {
-	o         HTTPOptions
-	log       *slog.Logger
-	quiet     time.Duration // how long a request may be silent before its client is shown that it is alive
-	keepAlive time.Duration
-	writeWait time.Duration // that a client may take for one event where the server sets no limit
-	grace     time.Duration // that requests in hand have to be answered when the program stops
-	patience  time.Duration // of Close
-	stopping  chan struct{}
-	unwatch   func() bool
+	o              HTTPOptions
+	log            *slog.Logger
+	keepAliveAfter time.Duration // how long a request may be silent before its client is shown that it is alive
+	keepAlive      time.Duration
+	writeWait      time.Duration // that a client may take for one event where the server sets no limit
+	grace          time.Duration // that requests in flight have to be answered when the program stops
+	closeTimeout   time.Duration // of Close
+	stopping       chan struct{}
+	stopWatching   func() bool
 
-	mu       sync.Mutex
-	sessions map[string]*conversation
-	counts   map[string]int // of sessions, by agent
-	posts    int            // in hand
-	live     map[*exchange]struct{}
-	recheck  chan struct{} // closed, and another put in its place, by Recheck
-	over     error         // why nothing more is taken
-	closed   bool
-	drained  chan struct{} // closed when closed and no post is in hand
+	mu        sync.Mutex
+	sessions  map[string]*legacySession
+	counts    map[string]int // of sessions, by agent
+	posts     int            // in flight
+	live      map[*httpStream]struct{}
+	recheck   chan struct{} // closed, and another put in its place, by Recheck
+	stopCause error         // why nothing more is taken
+	closed    bool
+	drained   chan struct{} // closed when closed and no post is in flight
 }
 
 // NewHTTP returns a handler. Call [HTTP.Close] to have its sessions end.
 func NewHTTP(o HTTPOptions) *HTTP {
-	h := &HTTP{o: o, log: o.Logger, quiet: 10 * time.Second, keepAlive: 15 * time.Second, writeWait: 30 * time.Second, grace: time.Second, patience: 5 * time.Second,
-		stopping: make(chan struct{}), sessions: map[string]*conversation{}, counts: map[string]int{}, live: map[*exchange]struct{}{}, recheck: make(chan struct{}), drained: make(chan struct{})}
+	h := &HTTP{o: o, log: o.Logger, keepAliveAfter: 10 * time.Second, keepAlive: 15 * time.Second, writeWait: 30 * time.Second, grace: time.Second, closeTimeout: 5 * time.Second,
+		stopping: make(chan struct{}), sessions: map[string]*legacySession{}, counts: map[string]int{}, live: map[*httpStream]struct{}{}, recheck: make(chan struct{}), drained: make(chan struct{})}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -83,18 +83,18 @@ func NewHTTP(o HTTPOptions) *HTTP {
 	if h.o.Stopping == nil {
 		h.o.Stopping = context.Background()
 	}
-	h.unwatch = context.AfterFunc(h.o.Stopping, func() {
+	h.stopWatching = context.AfterFunc(h.o.Stopping, func() {
 		close(h.stopping)
-		time.AfterFunc(h.grace, func() { h.giveUp(errStopping) })
+		time.AfterFunc(h.grace, func() { h.cancelAll(errStopping) })
 	})
 	return h
 }
 
-// Close ends all sessions and gives up what is in hand, for which it waits, but no longer than 5 s. What
+// Close ends all sessions and gives up what is in flight, for which it waits, but no longer than 5 s. What
 // comes after it is refused.
 func (h *HTTP) Close() {
-	h.unwatch()
-	h.giveUp(errStopping)
+	h.stopWatching()
+	h.cancelAll(errStopping)
 	h.mu.Lock()
 	if !h.closed {
 		h.closed = true
@@ -102,7 +102,7 @@ func (h *HTTP) Close() {
 			close(h.drained)
 		}
 	}
-	var all []*conversation
+	var all []*legacySession
 	for _, c := range h.sessions {
 		all = append(all, c)
 	}
@@ -110,9 +110,9 @@ func (h *HTTP) Close() {
 	waits := []<-chan struct{}{h.drained}
 	for _, c := range all {
 		h.end(c)
-		waits = append(waits, c.lease.closed)
+		waits = append(waits, c.ref.closed)
 	}
-	patience := time.NewTimer(h.patience)
+	patience := time.NewTimer(h.closeTimeout)
 	defer patience.Stop()
 	for _, w := range waits {
 		select {
@@ -124,28 +124,28 @@ func (h *HTTP) Close() {
 	}
 }
 
-// giveUp ends the contexts of all requests in hand, and of those to come.
-func (h *HTTP) giveUp(cause error) {
+// cancelAll ends the contexts of all requests in flight, and of those to come.
+func (h *HTTP) cancelAll(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.over = cause
+	h.stopCause = cause
 	for x := range h.live {
 		x.cancel(cause)
 	}
 }
 
-// enter counts a post. It reports false when nothing more is taken.
-func (h *HTTP) enter() bool {
+// beginPost counts a post. It reports false when nothing more is taken.
+func (h *HTTP) beginPost() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over != nil {
+	if h.stopCause != nil {
 		return false
 	}
 	h.posts++
 	return true
 }
 
-func (h *HTTP) leave() {
+func (h *HTTP) endPost() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.posts--; h.closed && h.posts == 0 {
@@ -153,18 +153,18 @@ func (h *HTTP) leave() {
 	}
 }
 
-func (h *HTTP) setLive(x *exchange) {
+func (h *HTTP) addLive(x *httpStream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.live[x] = struct{}{}
-	if h.over != nil {
-		x.cancel(h.over)
+	if h.stopCause != nil {
+		x.cancel(h.stopCause)
 	} else if err := x.valid(); err != nil { // it may have been looked at before this one was known
 		x.cancel(err)
 	}
 }
 
-// Recheck ends what goes on for a credential that is not valid any more: requests in hand, streams, and sessions
+// Recheck ends what goes on for a credential that is not valid any more: requests in flight, streams, and sessions
 // that were last used with it. It is called after credentials were replaced.
 func (h *HTTP) Recheck() {
 	h.mu.Lock()
@@ -175,7 +175,7 @@ func (h *HTTP) Recheck() {
 			x.cancel(err)
 		}
 	}
-	invalid := map[*conversation]error{}
+	invalid := map[*legacySession]error{}
 	for _, c := range h.sessions {
 		if err := c.stillValid(); err != nil {
 			invalid[c] = err
@@ -187,14 +187,14 @@ func (h *HTTP) Recheck() {
 	}
 }
 
-// rechecked is closed by the next Recheck.
-func (h *HTTP) rechecked() <-chan struct{} {
+// nextRecheck is closed by the next Recheck.
+func (h *HTTP) nextRecheck() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.recheck
 }
 
-func (h *HTTP) unsetLive(x *exchange) {
+func (h *HTTP) removeLive(x *httpStream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.live, x)
@@ -208,7 +208,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case <-h.stopping:
-		refuse(w, http.StatusServiceUnavailable, nil, errNoMore)
+		refuse(w, http.StatusServiceUnavailable, nil, errShuttingDown)
 		return
 	default:
 	}
@@ -222,7 +222,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusef(w, http.StatusUnauthorized, "%s", err)
 		return
 	}
-	for _, name := range single {
+	for _, name := range singleHeaders {
 		if len(r.Header[name]) > 1 {
 			refuse(w, http.StatusBadRequest, nil, mcp.Errorf(mcp.CodeHeaderMismatch, "The header %s came more than once.", name))
 			return
@@ -230,11 +230,11 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
-		if !h.enter() {
-			refuse(w, http.StatusServiceUnavailable, nil, errNoMore)
+		if !h.beginPost() {
+			refuse(w, http.StatusServiceUnavailable, nil, errShuttingDown)
 			return
 		}
-		defer h.leave()
+		defer h.endPost()
 		h.post(w, r, caller)
 	case http.MethodGet, http.MethodDelete:
 		if over := h.charge(caller.Agent, 0); over != nil && r.Method == http.MethodGet { // to end a session gives something back
@@ -256,10 +256,10 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var errNoMore = mcp.Errorf(mcp.CodeUnavailable, "The gate is stopping.")
+var errShuttingDown = mcp.Errorf(mcp.CodeUnavailable, "The gate is stopping.")
 
-// single are the headers of which a second one could be read by somebody else in place of the first.
-var single = []string{mcp.HeaderVersion, mcp.HeaderSession, mcp.HeaderMethod, mcp.HeaderName}
+// singleHeaders are the headers of which a second one could be read by somebody else in place of the first.
+var singleHeaders = []string{mcp.HeaderVersion, mcp.HeaderSession, mcp.HeaderMethod, mcp.HeaderName}
 
 func (h *HTTP) notAllowed(w http.ResponseWriter) {
 	w.Header().Set("Allow", "POST, GET, DELETE")
@@ -267,13 +267,13 @@ func (h *HTTP) notAllowed(w http.ResponseWriter) {
 }
 
 // find returns the session of a GET or DELETE, or answers why there is none.
-func (h *HTTP) find(w http.ResponseWriter, r *http.Request, caller Caller) *conversation {
+func (h *HTTP) find(w http.ResponseWriter, r *http.Request, caller Caller) *legacySession {
 	id, version := r.Header.Get(mcp.HeaderSession), r.Header.Get(mcp.HeaderVersion)
 	switch {
 	case id == "", version == mcp.VersionModern:
 		h.notAllowed(w)
 	case version != "" && !isLegacyVersion(version):
-		refuse(w, http.StatusBadRequest, nil, unsupported(version))
+		refuse(w, http.StatusBadRequest, nil, unsupportedVersion(version))
 	default:
 		return h.lookup(w, id, caller)
 	}
@@ -283,7 +283,7 @@ func (h *HTTP) find(w http.ResponseWriter, r *http.Request, caller Caller) *conv
 // lookup returns a session, or answers that there is none. Another agent's is none: an id is a name and
 // opens nothing. The body is no JSON-RPC, which clients would take for the answer to their request and go
 // on in a session that is gone.
-func (h *HTTP) lookup(w http.ResponseWriter, id string, caller Caller) *conversation {
+func (h *HTTP) lookup(w http.ResponseWriter, id string, caller Caller) *legacySession {
 	h.mu.Lock()
 	c := h.sessions[id]
 	if c != nil && c.agent != caller.Agent {
@@ -297,7 +297,7 @@ func (h *HTTP) lookup(w http.ResponseWriter, id string, caller Caller) *conversa
 		http.Error(w, "There is no such session. Start a new one with initialize.", http.StatusNotFound)
 		return nil
 	}
-	c.still.Store(&caller.Still)
+	c.still.Store(&caller.StillValid)
 	return c
 }
 
@@ -324,7 +324,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		w.Header().Set("Connection", "close")
 		refusef(w, http.StatusRequestEntityTooLarge, "The message has more than %d bytes.", h.o.MaxBody)
 		return
-	case isCrowded(err):
+	case isOverloaded(err):
 		w.Header().Set("Retry-After", "2")
 		refuse(w, http.StatusTooManyRequests, nil, mcp.Errorf(mcp.CodeUnavailable, "Too many messages are on their way at once. Try again."))
 		return
@@ -348,7 +348,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		refuseOver(w, err)
 		return
 	}
-	m, said, status, bad := readMessage(body)
+	m, meta, status, bad := readMessage(body)
 	release()
 	if bad != nil {
 		refuse(w, status, m.ID, bad)
@@ -362,15 +362,15 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		return
 	}
 	version, session := r.Header.Get(mcp.HeaderVersion), r.Header.Get(mcp.HeaderSession)
-	modern := said.modern || version == mcp.VersionModern
-	x := &exchange{h: h, w: w, accept: accept, caller: caller, over: over}
+	modern := meta.modern || version == mcp.VersionModern
+	x := &httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over}
 	switch {
 	case session != "" && modern:
 		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
 	case modern:
-		h.modern(x, r, caller, m, said)
+		h.modern(x, r, caller, m, meta)
 	case version != "" && !isLegacyVersion(version):
-		refuse(w, http.StatusBadRequest, id, unsupported(version))
+		refuse(w, http.StatusBadRequest, id, unsupportedVersion(version))
 	case session != "":
 		if m.Method == methodInitialize {
 			refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized."))
@@ -380,7 +380,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 			h.legacy(x, r, c, m)
 		}
 	case m.Method == methodInitialize && m.IsRequest():
-		h.open(x, r, caller, m)
+		h.initialize(x, r, caller, m)
 	default:
 		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
 			"The header Mcp-Session-Id is missing. Start a session with initialize, or send _meta and the headers of %s.", mcp.VersionModern))
@@ -388,26 +388,26 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 }
 
 // readMessage reads a message as far as it must be known here; with bad it returns the status of the answer.
-func readMessage(body []byte) (m mcp.Message, said claim, status int, bad *mcp.Error) {
+func readMessage(body []byte) (m mcp.Message, meta requestMeta, status int, bad *mcp.Error) {
 	if m, bad = mcp.Parse(body); bad != nil {
-		return m, said, http.StatusBadRequest, bad
+		return m, meta, http.StatusBadRequest, bad
 	}
-	if bad = tooLong(m, int64(len(body))); bad != nil {
-		return m, said, http.StatusRequestEntityTooLarge, bad
+	if bad = checkSize(m, int64(len(body))); bad != nil {
+		return m, meta, http.StatusRequestEntityTooLarge, bad
 	}
 	if m.IsRequest() {
-		said, bad = readClaim(m)
+		meta, bad = readRequestMeta(m)
 	}
-	return m, said, http.StatusBadRequest, bad
+	return m, meta, http.StatusBadRequest, bad
 }
 
 // modern serves a message that stands for itself.
-func (h *HTTP) modern(x *exchange, r *http.Request, caller Caller, m mcp.Message, said claim) {
+func (h *HTTP) modern(x *httpStream, r *http.Request, caller Caller, m mcp.Message, meta requestMeta) {
 	if m.IsResponse() {
 		refusef(x.w, http.StatusBadRequest, "Nothing was asked: without a session there is no request to respond to.")
 		return
 	}
-	if status, bad := checkModern(r, m, said); bad != nil {
+	if status, bad := checkModern(r, m, meta); bad != nil {
 		refuse(x.w, status, m.ID, bad)
 		return
 	}
@@ -415,15 +415,15 @@ func (h *HTTP) modern(x *exchange, r *http.Request, caller Caller, m mcp.Message
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s := h.o.Server.Open(Client{Era: mcp.Modern, Agent: caller.Agent, Still: caller.Still})
+	s := h.o.Sessions.Open(Client{Era: mcp.Modern, Agent: caller.Agent, StillValid: caller.StillValid})
 	defer closeSession(s, h.log)
 	if m.IsNotification() {
-		notify(r.Context(), s, m, h.log)
+		handleNotification(r.Context(), s, m, h.log)
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	if m.Method == "tools/call" {
-		if bad := checkParams(r, said, s); bad != nil {
+		if bad := checkParams(r, meta, s); bad != nil {
 			refuse(x.w, http.StatusBadRequest, m.ID, bad)
 			return
 		}
@@ -436,7 +436,7 @@ func (h *HTTP) modern(x *exchange, r *http.Request, caller Caller, m mcp.Message
 
 // checkModern compares what a message says with what its headers say: whoever stands before us may have
 // gone by the headers.
-func checkModern(r *http.Request, m mcp.Message, said claim) (int, *mcp.Error) {
+func checkModern(r *http.Request, m mcp.Message, meta requestMeta) (int, *mcp.Error) {
 	mismatch := func(format string, args ...any) (int, *mcp.Error) {
 		return http.StatusBadRequest, mcp.Errorf(mcp.CodeHeaderMismatch, "Header mismatch: "+format, args...)
 	}
@@ -445,13 +445,13 @@ func checkModern(r *http.Request, m mcp.Message, said claim) (int, *mcp.Error) {
 		return mismatch("%s is missing.", mcp.HeaderVersion)
 	}
 	if m.IsRequest() {
-		if bad := said.complete(); bad != nil {
+		if bad := meta.validate(); bad != nil {
 			return http.StatusBadRequest, bad
 		}
-		if version != said.version {
-			return mismatch("%s is %q, _meta says %q.", mcp.HeaderVersion, shorten(version), shorten(said.version))
+		if version != meta.version {
+			return mismatch("%s is %q, _meta says %q.", mcp.HeaderVersion, shorten(version), shorten(meta.version))
 		}
-		if bad := spoken(version); bad != nil {
+		if bad := checkModernVersion(version); bad != nil {
 			return http.StatusBadRequest, bad
 		}
 	}
@@ -464,7 +464,7 @@ func checkModern(r *http.Request, m mcp.Message, said claim) (int, *mcp.Error) {
 	if m.Method == methodInitialize {
 		return http.StatusNotFound, errNoInitialize
 	}
-	if name := said.params.Text(mcp.NameMember(m.Method)); name != "" {
+	if name := meta.params.Text(mcp.NameMember(m.Method)); name != "" {
 		vs := r.Header[mcp.HeaderName]
 		if len(vs) == 0 {
 			return mismatch("%s is missing.", mcp.HeaderName)
@@ -478,10 +478,10 @@ func checkModern(r *http.Request, m mcp.Message, said claim) (int, *mcp.Error) {
 }
 
 // checkParams compares the arguments with the headers that their tool wants them repeated in.
-func checkParams(r *http.Request, said claim, s Session) *mcp.Error {
-	for _, p := range s.ParamHeaders(said.params.Text("name")) {
+func checkParams(r *http.Request, meta requestMeta, s Session) *mcp.Error {
+	for _, p := range s.ParamHeaders(meta.params.Text("name")) {
 		got := r.Header[http.CanonicalHeaderKey(p.Header)]
-		want, has := p.Value(said.params.Get("arguments"))
+		want, has := p.Value(meta.params.Get("arguments"))
 		if !has && len(got) == 0 {
 			continue
 		}
@@ -496,53 +496,53 @@ func checkParams(r *http.Request, said claim, s Session) *mcp.Error {
 	return nil
 }
 
-var errInHand = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand.")
+var errDuplicateID = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand.")
 
 // run has a session answer, and reports false where it could not be had.
-func (h *HTTP) run(x *exchange, r *http.Request, s Session, m mcp.Message, c *conversation) (mcp.Message, bool) {
+func (h *HTTP) run(x *httpStream, r *http.Request, s Session, m mcp.Message, c *legacySession) (mcp.Message, bool) {
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
-	if x.over != nil {
-		x.ctx = context.WithValue(x.ctx, overKey{}, x.over)
+	if x.overBudget != nil {
+		x.ctx = context.WithValue(x.ctx, overBudgetKey{}, x.overBudget)
 	}
 	defer x.cancel(errAnswered)
-	gone := errGone
+	gone := errClientGone
 	if c == nil { // without a session, to close the stream is to give the request up
 		gone = ErrCancelled
 	}
 	defer context.AfterFunc(r.Context(), func() { x.cancel(gone) })()
-	h.setLive(x)
-	defer h.unsetLive(x)
+	h.addLive(x)
+	defer h.removeLive(x)
 	if c != nil {
-		if !c.calls.add(m.ID, x.cancel) {
-			refuse(x.w, http.StatusBadRequest, m.ID, errInHand)
+		if !c.inflight.add(m.ID, x.cancel) {
+			refuse(x.w, http.StatusBadRequest, m.ID, errDuplicateID)
 			return mcp.Message{}, false
 		}
-		defer c.calls.remove(m.ID)
+		defer c.inflight.remove(m.ID)
 	}
-	x.begin(r)
-	return answer(x.ctx, s, m, x, h.log), true
+	x.startKeepAlive(r)
+	return handleRequest(x.ctx, s, m, x, h.log), true
 }
 
 // legacy serves a message of a session.
-func (h *HTTP) legacy(x *exchange, r *http.Request, c *conversation, m mcp.Message) {
+func (h *HTTP) legacy(x *httpStream, r *http.Request, c *legacySession, m mcp.Message) {
 	switch {
 	case m.IsResponse():
 		if !c.asks.answered(m) {
 			h.log.Debug("a response has nothing to respond to, or came too late")
 		}
 	case m.Method == methodCancelled && m.IsNotification():
-		c.calls.cancelled(m)
-	case !c.lease.take():
+		c.inflight.cancelNamed(m)
+	case !c.ref.acquire():
 		http.Error(x.w, "The session has ended.", http.StatusNotFound)
 		return
 	case m.IsNotification():
-		notify(r.Context(), c.lease.session, m, h.log)
-		c.lease.give()
+		handleNotification(r.Context(), c.ref.session, m, h.log)
+		c.ref.release()
 	default:
 		defer h.touch(c)
-		defer c.lease.give()
+		defer c.ref.release()
 		x.asks = &c.asks
-		if resp, ok := h.run(x, r, c.lease.session, m, c); ok {
+		if resp, ok := h.run(x, r, c.ref.session, m, c); ok {
 			x.finish(resp)
 		}
 		return
@@ -550,9 +550,9 @@ func (h *HTTP) legacy(x *exchange, r *http.Request, c *conversation, m mcp.Messa
 	x.w.WriteHeader(http.StatusAccepted)
 }
 
-// open serves initialize. The session has a name only if the answer is a result, so nothing can be sent
+// initialize serves initialize. The session has a name only if the answer is a result, so nothing can be sent
 // before it.
-func (h *HTTP) open(x *exchange, r *http.Request, caller Caller, m mcp.Message) {
+func (h *HTTP) initialize(x *httpStream, r *http.Request, caller Caller, m mcp.Message) {
 	if !h.reserve(caller.Agent) {
 		if h.o.Budget == nil {
 			refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable, "The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
@@ -563,23 +563,23 @@ func (h *HTTP) open(x *exchange, r *http.Request, caller Caller, m mcp.Message) 
 		refuse(x.w, http.StatusTooManyRequests, m.ID, overError(over))
 		return
 	}
-	c := &conversation{id: rand.Text(), agent: caller.Agent, mail: newMailbox(h.log), over: make(chan struct{}), used: time.Now()}
-	c.still.Store(&caller.Still)
-	c.lease = newLease(h.o.Server.Open(Client{Era: mcp.Legacy, Agent: caller.Agent, Still: c.stillValid, Push: c.mail.push}), h.log)
-	c.lease.take()
-	defer c.lease.give()
-	x.plain = true
-	resp, ok := h.run(x, r, c.lease.session, m, c)
+	c := &legacySession{id: rand.Text(), agent: caller.Agent, notifications: newNotificationQueue(h.log), ended: make(chan struct{}), used: time.Now()}
+	c.still.Store(&caller.StillValid)
+	c.ref = newSessionRef(h.o.Sessions.Open(Client{Era: mcp.Legacy, Agent: caller.Agent, StillValid: c.stillValid, Push: c.notifications.push}), h.log)
+	c.ref.acquire()
+	defer c.ref.release()
+	x.headersLast = true
+	resp, ok := h.run(x, r, c.ref.session, m, c)
 	if ok && resp.Err == nil {
 		if h.register(c) {
 			x.w.Header()[mcp.HeaderSession] = []string{c.id}
 			x.finish(resp)
 			return
 		}
-		resp = mcp.ErrorResponse(m.ID, errNoMore)
+		resp = mcp.ErrorResponse(m.ID, errShuttingDown)
 	}
 	h.unreserve(caller.Agent)
-	c.lease.end()
+	c.ref.end()
 	if ok {
 		x.finish(resp)
 	}
@@ -597,9 +597,9 @@ func (h *HTTP) reserve(agent string) bool {
 		h.mu.Unlock()
 		return true
 	}
-	var oldest *conversation
+	var oldest *legacySession
 	for _, c := range h.sessions {
-		if c.agent == agent && (oldest == nil || c.used.Before(oldest.used)) && !c.lease.busy() && !c.mail.read() {
+		if c.agent == agent && (oldest == nil || c.used.Before(oldest.used)) && !c.ref.inUse() && !c.notifications.attached() {
 			oldest = c
 		}
 	}
@@ -624,7 +624,7 @@ func (h *HTTP) unreserve(agent string) {
 }
 
 // register makes a session known under its id.
-func (h *HTTP) register(c *conversation) bool {
+func (h *HTTP) register(c *legacySession) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -635,17 +635,17 @@ func (h *HTTP) register(c *conversation) bool {
 	return true
 }
 
-func (h *HTTP) touch(c *conversation) {
+func (h *HTTP) touch(c *legacySession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c.used = time.Now()
 }
 
 // expire ends a session that nobody has used for long, and else looks again later.
-func (h *HTTP) expire(c *conversation) {
+func (h *HTTP) expire(c *legacySession) {
 	h.mu.Lock()
 	left := h.o.SessionIdle - time.Since(c.used)
-	if c.lease.busy() || c.mail.read() {
+	if c.ref.inUse() || c.notifications.attached() {
 		left = h.o.SessionIdle
 	}
 	if left > 0 && h.sessions[c.id] == c {
@@ -658,9 +658,9 @@ func (h *HTTP) expire(c *conversation) {
 }
 
 // end ends a session, once.
-func (h *HTTP) end(c *conversation) { h.endFor(c, errEnded) }
+func (h *HTTP) end(c *legacySession) { h.endFor(c, errSessionEnded) }
 
-func (h *HTTP) endFor(c *conversation, why error) {
+func (h *HTTP) endFor(c *legacySession, why error) {
 	h.mu.Lock()
 	known := h.sessions[c.id] == c
 	delete(h.sessions, c.id)
@@ -670,7 +670,7 @@ func (h *HTTP) endFor(c *conversation, why error) {
 	}
 	h.unreserve(c.agent)
 	c.idle.Stop()
-	close(c.over)
-	c.calls.cancelAll(why)
-	c.lease.end()
+	close(c.ended)
+	c.inflight.cancelAll(why)
+	c.ref.end()
 }

@@ -363,7 +363,7 @@ func TestAHeldRequestOutlivesTheServersTimeOuts(t *testing.T) {
 	s.srv = httptest.NewUnstartedServer(s.h)
 	s.srv.Config.ReadTimeout, s.srv.Config.WriteTimeout = time.Second, time.Second // far more than a request without a hold takes
 	s.srv.Start()
-	s.h.quiet, s.h.keepAlive = 80*time.Millisecond, 80*time.Millisecond
+	s.h.keepAliveAfter, s.h.keepAlive = 80*time.Millisecond, 80*time.Millisecond
 	defer s.srv.Close()
 	session := s.session(t)
 	for accept, kind := range map[string]string{"application/json, text/event-stream": "text/event-stream", "application/json": "application/json"} {
@@ -398,8 +398,8 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 		"cancelled": {func(h http.Header, _ func()) {
 			s.post(t, h, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 		}, ErrCancelled},
-		"disconnect": {func(_ http.Header, hangUp func()) { hangUp() }, errGone},
-		"DELETE":     {func(h http.Header, _ func()) { s.request(t, http.MethodDelete, h, nil) }, errEnded},
+		"disconnect": {func(_ http.Header, hangUp func()) { hangUp() }, errClientGone},
+		"DELETE":     {func(h http.Header, _ func()) { s.request(t, http.MethodDelete, h, nil) }, errSessionEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			session := s.session(t)
@@ -573,7 +573,7 @@ func TestAClientThatDoesNotReadIsGone(t *testing.T) {
 			if _, err := io.WriteString(c, raw); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-s.gaveUp; err != errGone {
+			if err := <-s.gaveUp; err != errClientGone {
 				t.Errorf("given up because %v", err)
 			}
 		})
@@ -597,7 +597,7 @@ func TestATooLargeBodyIsNotWaitedFor(t *testing.T) {
 
 func TestNothingIsSentBeforeASessionHasItsName(t *testing.T) {
 	s := newSite(t)
-	s.h.quiet = time.Nanosecond
+	s.h.keepAliveAfter = time.Nanosecond
 	for _, accept := range []string{"*/*", "text/event-stream"} {
 		resp, body := s.post(t, http.Header{"Accept": {accept}}, initialize)
 		if resp.Header.Get(mcp.HeaderSession) == "" || strings.Contains(body, "notifications") {
@@ -627,7 +627,7 @@ func TestWhatComesInAfterTheEndIsGivenUp(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	s.h.giveUp(errStopping)
+	s.h.cancelAll(errStopping)
 	_, _ = io.WriteString(message, call(1, "hold", ","+modernMeta))
 	message.Close()
 	if err := <-s.gaveUp; err != errStopping {
@@ -709,16 +709,16 @@ func TestAStreamCanBeOpenedAgain(t *testing.T) {
 }
 
 func TestASlowReaderLosesTheOldest(t *testing.T) {
-	b := newMailbox((&logs{}).logger())
-	b.claim()
+	b := newNotificationQueue((&logs{}).logger())
+	b.attach()
 	changed := mcp.Notification("notifications/tools/list_changed", nil)
-	for i := range maxMail + 10 {
+	for i := range maxQueuedNotifications + 10 {
 		b.push(mcp.Notification(fmt.Sprint(i), nil))
 		b.push(changed)
 	}
 	q := b.take()
-	if got, want := q[len(q)-1].Method, fmt.Sprint(maxMail+9); len(q) != maxMail || got != want {
-		t.Errorf("kept %d up to %s, want %d up to %s", len(q), got, maxMail, want)
+	if got, want := q[len(q)-1].Method, fmt.Sprint(maxQueuedNotifications+9); len(q) != maxQueuedNotifications || got != want {
+		t.Errorf("kept %d up to %s, want %d up to %s", len(q), got, maxQueuedNotifications, want)
 	}
 }
 

@@ -11,53 +11,53 @@ import (
 	"countersign/mcp"
 )
 
-// conversation is a legacy client's session over HTTP, from initialize to DELETE.
-type conversation struct {
-	lease *lease
-	calls calls
-	asks  asks
-	mail  mailbox
-	id    string
-	agent string
+// legacySession is a legacy client's session over HTTP, from initialize to DELETE.
+type legacySession struct {
+	ref           *sessionRef
+	inflight      inflightRequests
+	asks          pendingAsks
+	notifications notificationQueue
+	id            string
+	agent         string
 	// still is of the latest credential that the session was used with.
 	still atomic.Pointer[func() error]
-	over  chan struct{} // closed at the end
+	ended chan struct{} // closed at the end
 	used  time.Time     // of the HTTP's mutex, as is idle
 	idle  *time.Timer
 }
 
 // stillValid looks at the credential that came last.
-func (c *conversation) stillValid() error {
+func (c *legacySession) stillValid() error {
 	if still := *c.still.Load(); still != nil {
 		return still()
 	}
 	return nil
 }
 
-// mailbox keeps what a client is told outside of its requests until its GET stream takes it.
-type mailbox struct {
+// notificationQueue keeps what a client is told outside of its requests until its GET stream takes it.
+type notificationQueue struct {
 	log *slog.Logger
 
-	mu      sync.Mutex
-	open    bool
-	queue   []mcp.Message
-	bytes   int           // of its params
-	arrived chan struct{} // holds one
+	mu        sync.Mutex
+	hasReader bool
+	queue     []mcp.Message
+	bytes     int           // of its params
+	arrived   chan struct{} // holds one
 }
 
 // What waits for a slow reader, in messages and in bytes of them.
 const (
-	maxMail      = 256
-	maxMailBytes = 4 << 20
+	maxQueuedNotifications = 256
+	maxQueuedBytes         = 4 << 20
 )
 
-func newMailbox(log *slog.Logger) mailbox {
-	return mailbox{log: log, arrived: make(chan struct{}, 1)}
+func newNotificationQueue(log *slog.Logger) notificationQueue {
+	return notificationQueue{log: log, arrived: make(chan struct{}, 1)}
 }
 
 // push leaves a notification. That a list has changed is kept, once, for a client that has no stream open
 // or is slow to read: it says no less when it comes late. Of all else the oldest makes room.
-func (b *mailbox) push(m mcp.Message) {
+func (b *notificationQueue) push(m mcp.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if strings.HasSuffix(m.Method, "/list_changed") {
@@ -66,15 +66,15 @@ func (b *mailbox) push(m mcp.Message) {
 				return
 			}
 		}
-	} else if !b.open {
+	} else if !b.hasReader {
 		b.log.Debug("a notification has no reader", "method", m.Method)
 		return
 	}
-	if len(m.Params) > maxMailBytes {
+	if len(m.Params) > maxQueuedBytes {
 		b.log.Debug("a notification is too large to be kept", "method", m.Method, "bytes", len(m.Params))
 		return
 	}
-	for b.bytes += len(m.Params); len(b.queue) == maxMail || b.bytes > maxMailBytes; {
+	for b.bytes += len(m.Params); len(b.queue) == maxQueuedNotifications || b.bytes > maxQueuedBytes; {
 		b.log.Debug("a notification makes room", "method", b.queue[0].Method)
 		b.bytes -= len(b.queue[0].Params)
 		b.queue = append(b.queue[:0], b.queue[1:]...)
@@ -86,7 +86,7 @@ func (b *mailbox) push(m mcp.Message) {
 	}
 }
 
-func (b *mailbox) take() []mcp.Message {
+func (b *notificationQueue) take() []mcp.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queue
@@ -94,31 +94,31 @@ func (b *mailbox) take() []mcp.Message {
 	return q
 }
 
-// claim reports whether the caller is the one reader.
-func (b *mailbox) claim() bool {
+// attach reports whether the caller is the one reader.
+func (b *notificationQueue) attach() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open {
+	if b.hasReader {
 		return false
 	}
-	b.open = true
+	b.hasReader = true
 	return true
 }
 
-func (b *mailbox) leave() {
+func (b *notificationQueue) detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open = false
+	b.hasReader = false
 }
 
-func (b *mailbox) read() bool {
+func (b *notificationQueue) attached() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.open
+	return b.hasReader
 }
 
 // listen is GET: the stream of what a session is told outside of its requests.
-func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation, caller Caller) {
+func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *legacySession, caller Caller) {
 	if !readAccept(r.Header).stream {
 		refusef(w, http.StatusNotAcceptable, "GET answers with text/event-stream, which Accept does not allow.")
 		return
@@ -131,13 +131,13 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation, c
 		}
 		defer release()
 	}
-	if !c.mail.claim() {
+	if !c.notifications.attach() {
 		refusef(w, http.StatusConflict, "The session has its stream open already; it can have one.")
 		return
 	}
 	defer h.touch(c)
-	defer c.mail.leave()
-	out := h.newOutlet(w, r)
+	defer c.notifications.detach()
+	out := h.newStreamWriter(w, r)
 	startStream(w)
 	if out.flush(nil) != nil {
 		return
@@ -145,24 +145,24 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation, c
 	tick := time.NewTicker(h.keepAlive)
 	defer tick.Stop()
 	var b []byte
-	recheck := h.rechecked()
+	recheck := h.nextRecheck()
 	if caller.valid() != nil {
 		return
 	}
 	for {
 		select {
 		case <-recheck:
-			recheck, b = h.rechecked(), b[:0]
-		case <-c.mail.arrived:
+			recheck, b = h.nextRecheck(), b[:0]
+		case <-c.notifications.arrived:
 			b = b[:0]
-			for _, m := range c.mail.take() {
+			for _, m := range c.notifications.take() {
 				b = appendEvent(b, m)
 			}
 		case <-tick.C:
 			b = append(b[:0], ": nothing new\n\n"...)
 		case <-r.Context().Done():
 			return
-		case <-c.over:
+		case <-c.ended:
 			return
 		case <-h.stopping:
 			return
@@ -170,7 +170,7 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *conversation, c
 		if caller.valid() != nil || len(b) > 0 && out.flush(b) != nil {
 			return
 		}
-		if cap(b) > maxKept {
+		if cap(b) > maxPooledBuffer {
 			b = nil
 		}
 	}

@@ -35,7 +35,7 @@ var versions = map[string]string{"legacy": mcp.VersionLegacy, "modern": mcp.Vers
 type dial func(t *testing.T, f *fake) sdk.Transport
 
 func overHTTP(t *testing.T, f *fake) sdk.Transport {
-	s := newSite(t, func(o *HTTPOptions) { o.Server = f })
+	s := newSite(t, func(o *HTTPOptions) { o.Sessions = f })
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &sdk.StreamableClientTransport{Endpoint: s.srv.URL, HTTPClient: &http.Client{Transport: bearer{"one", tr}}}
@@ -46,7 +46,7 @@ func overStdio(t *testing.T, f *fake) sdk.Transport {
 	fromUs, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- Stdio(context.Background(), in, out, StdioOptions{Server: f, Agent: "agent-1", Logger: (&logs{}).logger()})
+		done <- Stdio(context.Background(), in, out, StdioOptions{Sessions: f, Agent: "agent-1", Logger: (&logs{}).logger()})
 		out.Close()
 	}()
 	t.Cleanup(func() {
@@ -167,7 +167,7 @@ func TestClientsWaitWhileTheyAreShownSignsOfLife(t *testing.T) {
 	for era, version := range versions {
 		t.Run(era, func(t *testing.T) {
 			s := newSite(t)
-			s.h.quiet, s.h.keepAlive = time.Millisecond, time.Millisecond
+			s.h.keepAliveAfter, s.h.keepAlive = time.Millisecond, time.Millisecond
 			tr := &http.Transport{}
 			defer tr.CloseIdleConnections()
 			c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),

@@ -9,8 +9,8 @@ const (
 	maxRequest = 1 << 20
 )
 
-// tooLong refuses a request or notification of size bytes that has too many.
-func tooLong(m mcp.Message, size int64) *mcp.Error {
+// checkSize refuses a request or notification of size bytes that has too many.
+func checkSize(m mcp.Message, size int64) *mcp.Error {
 	if m.Method == "" || size <= maxRequest {
 		return nil
 	}

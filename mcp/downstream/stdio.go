@@ -17,67 +17,67 @@ import (
 
 // StdioOptions say who is at the other end of [Stdio]. Server is required.
 type StdioOptions struct {
-	Server Server
-	Agent  string
-	Still  func() error // as [Client] has it
-	Logger *slog.Logger
+	Sessions   SessionOpener
+	Agent      string
+	StillValid func() error // as [Client] has it
+	Logger     *slog.Logger
 }
 
 const (
-	maxLine   = maxMessage
-	maxInHand = 1000 // requests and notifications of one client
-	maxOwed   = 1000 // refusals that a client has not read
+	maxLine     = maxMessage
+	maxInflight = 1000 // requests and notifications of one client
+	maxRefusals = 1000 // refusals that a client has not read
 )
 
 // Stdio serves one client, that has started this program, until in ends or ctx does: messages are lines,
 // one each. Both eras are spoken, message by message: a client may try what modern servers answer, and
 // then send initialize. Nothing but messages is written to out.
 //
-// When in ends, the client is gone: what is in hand is given up and waited for, but no longer than 5 s.
+// When in ends, the client is gone: what is in flight is given up and waited for, but no longer than 5 s.
 // Stdio returns nil then, else why it ended. It cannot interrupt a read from in or a write to out that
 // hangs: the goroutine that does it ends with in or out.
 func Stdio(ctx context.Context, in io.Reader, out io.Writer, o StdioOptions) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &pipe{o: o, log: o.Logger.With("component", "downstream"), out: make(chan []byte, 64), said: make(chan struct{}), broken: make(chan struct{}), written: make(chan struct{})}
+	p := &stdioConn{o: o, log: o.Logger.With("component", "downstream"), out: make(chan []byte, 64), finished: make(chan struct{}), broken: make(chan struct{}), written: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
-	defer p.cancel(errGone)
+	defer p.cancel(errClientGone)
 	go p.write(out)
 	lines := make(chan line)
 	go p.read(in, lines)
 
 	err := p.serve(lines)
-	p.cancel(errGone)
+	p.cancel(errClientGone)
 	if !p.end(5 * time.Second) {
 		p.log.Warn("requests or the client's end of the pipe take too long to end")
 	}
 	return err
 }
 
-// pipe is the connection of one client over stdio.
-type pipe struct {
+// stdioConn is the connection of one client over stdio.
+type stdioConn struct {
 	o      StdioOptions
 	log    *slog.Logger
 	ctx    context.Context // ends with the client
 	cancel context.CancelCauseFunc
 
-	out     chan []byte   // lines
-	said    chan struct{} // closed when no line follows that matters
-	broken  chan struct{} // closed when nothing can be written any more
-	wrong   error         // why, to be read after broken
-	written chan struct{} // closed when the writer has ended
+	out      chan []byte   // lines
+	finished chan struct{} // closed when no line follows that matters
+	broken   chan struct{} // closed when nothing can be written any more
+	writeErr error         // why, to be read after broken
+	written  chan struct{} // closed when the writer has ended
 
-	calls  calls
-	asks   asks
-	modern *lease // opened by the first request that needs it; of the serving goroutine
+	inflight inflightRequests
+	asks     pendingAsks
+	modern   *sessionRef // opened by the first request that needs it; of the serving goroutine
 
 	work sync.WaitGroup
 
-	mu     sync.Mutex
-	legacy *lease // from initialize on
-	inHand int
-	owed   int
+	mu       sync.Mutex
+	legacy   *sessionRef // from initialize on
+	running  int
+	refusals int
 }
 
 // line is what was read: a message, or why there is none.
@@ -88,7 +88,7 @@ type line struct {
 }
 
 // read hands on one line after the other.
-func (p *pipe) read(in io.Reader, lines chan<- line) {
+func (p *stdioConn) read(in io.Reader, lines chan<- line) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	hand := func(l line) bool {
 		select {
@@ -130,9 +130,9 @@ func readLine(r *bufio.Reader) (text []byte, tooLong bool, err error) {
 	}
 }
 
-// write is the only one who writes to out, whole lines, as many at once as there are. It ends when all is
-// said.
-func (p *pipe) write(out io.Writer) {
+// write is the only one who writes to out, whole lines, as many at once as there are. It ends when finished
+// meta.
+func (p *stdioConn) write(out io.Writer) {
 	defer close(p.written)
 	var b []byte
 	for last := false; !last; {
@@ -140,10 +140,10 @@ func (p *pipe) write(out io.Writer) {
 		select {
 		case l := <-p.out:
 			b = append(b, l...)
-		case <-p.said:
+		case <-p.finished:
 			last = true
 		}
-		for more := true; more && (last || len(b) < maxKept); {
+		for more := true; more && (last || len(b) < maxPooledBuffer); {
 			select {
 			case l := <-p.out:
 				b = append(b, l...)
@@ -155,18 +155,18 @@ func (p *pipe) write(out io.Writer) {
 			continue
 		}
 		if _, err := out.Write(b); err != nil {
-			p.wrong = err
+			p.writeErr = err
 			close(p.broken)
 			return
 		}
-		if cap(b) > 2*maxKept {
+		if cap(b) > 2*maxPooledBuffer {
 			b = nil
 		}
 	}
 }
 
 // send has m written, and waits for its turn as long as ctx lasts.
-func (p *pipe) send(ctx context.Context, m mcp.Message) error {
+func (p *stdioConn) send(ctx context.Context, m mcp.Message) error {
 	b := m.Bytes()
 	oneLine(b)
 	b = append(b, '\n')
@@ -179,7 +179,7 @@ func (p *pipe) send(ctx context.Context, m mcp.Message) error {
 	case p.out <- b:
 		return nil
 	case <-p.broken:
-		return errGone
+		return errClientGone
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -187,12 +187,12 @@ func (p *pipe) send(ctx context.Context, m mcp.Message) error {
 
 // refuse answers without a session. The reader goes on, so that the client can still cancel; only one that
 // reads nothing and goes on sending what has to be refused is kept waiting.
-func (p *pipe) refuse(id jsontext.Value, e *mcp.Error) {
+func (p *stdioConn) refuse(id jsontext.Value, e *mcp.Error) {
 	m := mcp.ErrorResponse(id, e)
 	p.mu.Lock()
-	wait := p.owed >= maxOwed
+	wait := p.refusals >= maxRefusals
 	if !wait {
-		p.owed++
+		p.refusals++
 	}
 	p.mu.Unlock()
 	if wait {
@@ -203,12 +203,12 @@ func (p *pipe) refuse(id jsontext.Value, e *mcp.Error) {
 		_ = p.send(p.ctx, m)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.owed--
+		p.refusals--
 	})
 }
 
 // serve takes lines until there are no more.
-func (p *pipe) serve(lines <-chan line) error {
+func (p *stdioConn) serve(lines <-chan line) error {
 	for {
 		select {
 		case l := <-lines:
@@ -220,21 +220,21 @@ func (p *pipe) serve(lines <-chan line) error {
 			case l.bad != nil:
 				p.refuse(nil, l.bad)
 			default:
-				p.take(l.text)
+				p.handleLine(l.text)
 			}
 		case <-p.broken:
-			return p.wrong
+			return p.writeErr
 		case <-p.ctx.Done():
 			return context.Cause(p.ctx)
 		}
 	}
 }
 
-func (p *pipe) take(text []byte) {
+func (p *stdioConn) handleLine(text []byte) {
 	text = bytes.TrimRight(text, "\r\n")
 	m, bad := mcp.Parse(text)
 	if bad == nil {
-		bad = tooLong(m, int64(len(text)))
+		bad = checkSize(m, int64(len(text)))
 	}
 	switch {
 	case bad != nil:
@@ -246,34 +246,34 @@ func (p *pipe) take(text []byte) {
 	case m.IsRequest():
 		p.request(m)
 	case m.Method == methodCancelled:
-		p.calls.cancelled(m)
+		p.inflight.cancelNamed(m)
 	default:
 		// Only legacy clients have anything to say outside of requests.
-		if l := p.conversation(); l != nil {
-			if !p.start(l, func() { notify(p.ctx, l.session, m, p.log) }) {
+		if l := p.legacyRef(); l != nil {
+			if !p.start(l, func() { handleNotification(p.ctx, l.session, m, p.log) }) {
 				p.log.Debug("too many messages are in hand; a notification is dropped", "method", m.Method)
 			}
 		}
 	}
 }
 
-// start runs f with a session in hand. It reports false when too much is in hand.
-func (p *pipe) start(l *lease, f func()) bool {
+// start runs f with a session in hand. It reports false when too much is in flight.
+func (p *stdioConn) start(l *sessionRef, f func()) bool {
 	p.mu.Lock()
-	full := p.inHand >= maxInHand
+	full := p.running >= maxInflight
 	if !full {
-		p.inHand++
+		p.running++
 	}
 	p.mu.Unlock()
-	if full || !l.take() {
+	if full || !l.acquire() {
 		return false
 	}
 	p.work.Go(func() {
 		defer func() {
-			l.give()
+			l.release()
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.inHand--
+			p.running--
 		}()
 		f()
 	})
@@ -281,55 +281,55 @@ func (p *pipe) start(l *lease, f func()) bool {
 }
 
 // session returns the session that a request is for.
-func (p *pipe) session(m mcp.Message) (*lease, Client, *mcp.Error) {
-	said, bad := readClaim(m)
+func (p *stdioConn) session(m mcp.Message) (*sessionRef, Client, *mcp.Error) {
+	meta, bad := readRequestMeta(m)
 	if bad != nil {
 		return nil, Client{}, bad
 	}
-	c := Client{Era: mcp.Modern, Agent: p.o.Agent, Still: p.o.Still, Local: true}
-	if said.modern {
-		if bad := said.complete(); bad != nil {
+	c := Client{Era: mcp.Modern, Agent: p.o.Agent, StillValid: p.o.StillValid, Local: true}
+	if meta.modern {
+		if bad := meta.validate(); bad != nil {
 			return nil, c, bad
 		}
-		if bad := spoken(said.version); bad != nil {
+		if bad := checkModernVersion(meta.version); bad != nil {
 			return nil, c, bad
 		}
 		if m.Method == methodInitialize {
 			return nil, c, errNoInitialize
 		}
 		if p.modern == nil {
-			p.modern = newLease(p.o.Server.Open(c), p.log)
+			p.modern = newSessionRef(p.o.Sessions.Open(c), p.log)
 		}
 		return p.modern, c, nil
 	}
 	c.Era, c.Push, c.Ask = mcp.Legacy, p.push, p.ask
-	l := p.conversation()
+	l := p.legacyRef()
 	switch opens := m.Method == methodInitialize; {
 	case opens && l != nil:
 		return nil, c, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized.")
 	case opens:
-		l = newLease(p.o.Server.Open(c), p.log)
-		p.converse(l)
+		l = newSessionRef(p.o.Sessions.Open(c), p.log)
+		p.setLegacy(l)
 	case l == nil:
 		return nil, c, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta needs %q, a string. A client that does not know it begins with initialize.", mcp.MetaVersion)
 	}
 	return l, c, nil
 }
 
-func (p *pipe) conversation() *lease {
+func (p *stdioConn) legacyRef() *sessionRef {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.legacy
 }
 
-func (p *pipe) converse(l *lease) {
+func (p *stdioConn) setLegacy(l *sessionRef) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.legacy = l
 }
 
 // push sends a legacy client what belongs to no request. It is dropped where the client does not read.
-func (p *pipe) push(m mcp.Message) {
+func (p *stdioConn) push(m mcp.Message) {
 	b := m.Bytes()
 	oneLine(b)
 	select {
@@ -340,11 +340,11 @@ func (p *pipe) push(m mcp.Message) {
 }
 
 // ask asks a legacy client for what belongs to no request of its own.
-func (p *pipe) ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+func (p *stdioConn) ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
 	return p.asks.ask(ctx, p.ctx, method, params, func(m mcp.Message) error { return p.send(p.ctx, m) })
 }
 
-func (p *pipe) request(m mcp.Message) {
+func (p *stdioConn) request(m mcp.Message) {
 	l, c, bad := p.session(m)
 	if bad != nil {
 		p.refuse(m.ID, bad)
@@ -353,48 +353,48 @@ func (p *pipe) request(m mcp.Message) {
 	opens := c.Era == mcp.Legacy && m.Method == methodInitialize
 	fail := func(e *mcp.Error) {
 		if opens {
-			p.converse(nil)
+			p.setLegacy(nil)
 			l.end()
 		}
 		p.refuse(m.ID, e)
 	}
 	ctx, cancel := context.WithCancelCause(p.ctx)
-	if !p.calls.add(m.ID, cancel) {
+	if !p.inflight.add(m.ID, cancel) {
 		cancel(nil)
 		fail(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand."))
 		return
 	}
-	x := &turn{p: p, ctx: ctx, asks: c.Era == mcp.Legacy}
+	x := &stdioStream{conn: p, ctx: ctx, canAsk: c.Era == mcp.Legacy}
 	started := p.start(l, func() {
 		defer cancel(errAnswered)
-		resp := answer(ctx, l.session, m, x, p.log)
-		p.calls.remove(m.ID)
+		resp := handleRequest(ctx, l.session, m, x, p.log)
+		p.inflight.remove(m.ID)
 		if opens && resp.Err != nil {
-			p.converse(nil)
+			p.setLegacy(nil)
 			l.end()
 		}
 		x.finish(resp)
 	})
 	if !started {
-		p.calls.remove(m.ID)
+		p.inflight.remove(m.ID)
 		cancel(nil)
-		fail(mcp.Errorf(mcp.CodeUnavailable, "Too many requests are in hand: %d.", maxInHand))
+		fail(mcp.Errorf(mcp.CodeUnavailable, "Too many requests are in hand: %d.", maxInflight))
 	}
 }
 
-// end waits for what is in hand, then closes the sessions and has the last lines written. It reports
+// end waits for what is in flight, then closes the sessions and has the last lines written. It reports
 // whether all that was done in time.
-func (p *pipe) end(patience time.Duration) bool {
+func (p *stdioConn) end(patience time.Duration) bool {
 	t := time.NewTimer(patience)
 	defer t.Stop()
 	idle := make(chan struct{})
 	go func() {
 		p.work.Wait()
-		close(p.said)
+		close(p.finished)
 		close(idle)
 	}()
 	waits := []<-chan struct{}{idle}
-	for _, l := range []*lease{p.modern, p.conversation()} {
+	for _, l := range []*sessionRef{p.modern, p.legacyRef()} {
 		if l != nil {
 			go l.end()
 			waits = append(waits, l.closed)
@@ -410,40 +410,40 @@ func (p *pipe) end(patience time.Duration) bool {
 	return true
 }
 
-// turn is one request over stdio, a [Stream].
-type turn struct {
-	p    *pipe
-	ctx  context.Context
-	asks bool
+// stdioStream is one request over stdio, a [Stream].
+type stdioStream struct {
+	conn   *stdioConn
+	ctx    context.Context
+	canAsk bool
 
 	mu       sync.Mutex
 	answered bool
 }
 
 // Send implements [Stream].
-func (x *turn) Send(m mcp.Message) error {
+func (x *stdioStream) Send(m mcp.Message) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.answered {
 		return errAnswered
 	}
-	return x.p.send(x.ctx, m)
+	return x.conn.send(x.ctx, m)
 }
 
 // Ask implements [Stream].
-func (x *turn) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
-	if !x.asks {
-		return mcp.Message{}, errNoAsking
+func (x *stdioStream) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+	if !x.canAsk {
+		return mcp.Message{}, errCannotAsk
 	}
-	return x.p.asks.ask(ctx, x.ctx, method, params, x.Send)
+	return x.conn.asks.ask(ctx, x.ctx, method, params, x.Send)
 }
 
 // finish sends the answer, but for one that the client gave up.
-func (x *turn) finish(m mcp.Message) {
+func (x *stdioStream) finish(m mcp.Message) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.answered = true
 	if context.Cause(x.ctx) != ErrCancelled {
-		_ = x.p.send(x.ctx, m)
+		_ = x.conn.send(x.ctx, m)
 	}
 }

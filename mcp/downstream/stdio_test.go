@@ -35,7 +35,7 @@ func newWire(t *testing.T) *wire {
 	ctx, w.stop = context.WithCancel(t.Context())
 	go func() {
 		defer close(w.done)
-		w.err <- Stdio(ctx, in, out, StdioOptions{Server: w.fake, Agent: "agent-1", Logger: w.logs.logger()})
+		w.err <- Stdio(ctx, in, out, StdioOptions{Sessions: w.fake, Agent: "agent-1", Logger: w.logs.logger()})
 		in.Close()
 		out.Close()
 	}()
@@ -149,7 +149,7 @@ func TestStdioTriesModernAndFallsBack(t *testing.T) {
 
 func TestStdioRunsRequestsSideBySide(t *testing.T) {
 	w := newWire(t)
-	const n = maxInHand
+	const n = maxInflight
 	for i := range n {
 		w.say(call(i, "hold", ","+modernMeta))
 		<-w.holding
@@ -217,7 +217,7 @@ func TestStdioAsks(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	w.say(call(3, "ask", ","+modernMeta))
-	if got := w.hear(); !strings.Contains(got, errNoAsking.Error()) {
+	if got := w.hear(); !strings.Contains(got, errCannotAsk.Error()) {
 		t.Errorf("modern: got %s", got)
 	}
 }
@@ -249,7 +249,7 @@ func TestStdioCancelsForAClientThatDoesNotRead(t *testing.T) {
 	}
 	w.say(call(1000, "hold", ""))
 	<-w.holding
-	for range maxMail {
+	for range maxQueuedNotifications {
 		w.sessions()[0].Push(mcp.Notification("notifications/message", nil))
 	}
 	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1000}}`)
@@ -300,14 +300,14 @@ func TestStdioTakesALastLineWithoutItsEnd(t *testing.T) {
 
 func TestAllThatWasSaidIsWritten(t *testing.T) {
 	for range 50 {
-		p := &pipe{out: make(chan []byte, 64), said: make(chan struct{}), written: make(chan struct{})}
+		p := &stdioConn{out: make(chan []byte, 64), finished: make(chan struct{}), written: make(chan struct{})}
 		want := ""
 		for i := range 64 {
 			l := fmt.Sprintf("%d\n", i)
 			p.out <- []byte(l)
 			want += l
 		}
-		close(p.said)
+		close(p.finished)
 		var got strings.Builder
 		p.write(&got)
 		if got.String() != want {

@@ -419,8 +419,8 @@ func (r *request) hold(p *passage, conn upstream.Conn) error {
 // still reports whether an approval can be used: not for a client that may not call any more, nor on a
 // server that is gone, nor for a tool that is another by now.
 func (r *request) still(conn upstream.Conn, p *passage) error {
-	if r.client.Still != nil {
-		if err := r.client.Still(); err != nil {
+	if r.client.StillValid != nil {
+		if err := r.client.StillValid(); err != nil {
 			return err
 		}
 	}

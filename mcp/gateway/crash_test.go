@@ -79,7 +79,7 @@ func program(path, server, hold string) error {
 		return r
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", downstream.NewHTTP(downstream.HTTPOptions{Server: gw, MaxSessions: 10000, Guard: downstream.Guard{Loopback: true},
+	mux.Handle("/mcp", downstream.NewHTTP(downstream.HTTPOptions{Sessions: gw, MaxSessions: 10000, Guard: downstream.Guard{Loopback: true},
 		Authenticate: func(*http.Request) (downstream.Caller, error) { return downstream.Caller{Agent: "bot"}, nil }}))
 	mux.HandleFunc("/approve", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := gate.Decide(ctx, approval.Decision{RequestID: newest().ID, Approve: true, By: person, Via: approval.ViaAPI}); err != nil {

@@ -135,7 +135,7 @@ func connect(t *testing.T, w *world, era mcp.Era, transport string, o *sdk.Clien
 		fromUs, out := io.Pipe()
 		done := make(chan error, 1)
 		go func() {
-			done <- downstream.Stdio(context.Background(), in, out, downstream.StdioOptions{Server: w.gw, Agent: "bot", Logger: slog.New(slog.DiscardHandler)})
+			done <- downstream.Stdio(context.Background(), in, out, downstream.StdioOptions{Sessions: w.gw, Agent: "bot", Logger: slog.New(slog.DiscardHandler)})
 			out.Close()
 		}()
 		t.Cleanup(func() {

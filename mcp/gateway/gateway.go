@@ -82,7 +82,7 @@ type Options struct {
 	Called func(server, method, result string, took time.Duration)
 }
 
-// Gateway serves clients. It implements [downstream.Server] and is safe for concurrent use.
+// Gateway serves clients. It implements [downstream.SessionOpener] and is safe for concurrent use.
 type Gateway struct {
 	o        Options
 	log      *slog.Logger

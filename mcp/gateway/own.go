@@ -28,7 +28,7 @@ func (r *request) ownCall(t *Tool, args jsontext.Value) (jsontext.Value, *mcp.Er
 	if _, err := mcp.ReadObject(args); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: arguments: %s.", err)
 	}
-	text, failed := t.Call(r.ctx, r.client.Agent, r.client.Still, args)
+	text, failed := t.Call(r.ctx, r.client.Agent, r.client.StillValid, args)
 	return r.toolResult(failed, nil, text), nil
 }
 

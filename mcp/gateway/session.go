@@ -125,7 +125,7 @@ func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 		if r.from, err = readClient(r.meta.Get(mcp.MetaCapabilities), r.meta.Get(mcp.MetaClient)); err != nil {
 			return nil, err
 		}
-		if over := downstream.Over(r.ctx); over != nil && r.method != "tasks/cancel" && !r.bringsDecision() {
+		if over := downstream.OverBudget(r.ctx); over != nil && r.method != "tasks/cancel" && !r.bringsDecision() {
 			return r.overBudget(over)
 		}
 		return r.modern()
@@ -133,7 +133,7 @@ func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 	r.session.mu.Lock()
 	r.from = r.hello
 	r.session.mu.Unlock()
-	if over := downstream.Over(r.ctx); over != nil {
+	if over := downstream.OverBudget(r.ctx); over != nil {
 		return r.overBudget(over)
 	}
 	return r.legacy()

@@ -92,7 +92,7 @@ func (w *world) restart(t *testing.T, o gateway.Options) {
 		t.Fatal(err)
 	}
 	w.gw.Start()
-	w.http = downstream.NewHTTP(downstream.HTTPOptions{Server: w.gw, Guard: downstream.Guard{Loopback: true}, Authenticate: func(r *http.Request) (downstream.Caller, error) {
+	w.http = downstream.NewHTTP(downstream.HTTPOptions{Sessions: w.gw, Guard: downstream.Guard{Loopback: true}, Authenticate: func(r *http.Request) (downstream.Caller, error) {
 		return downstream.Caller{Agent: map[string]string{"Bearer " + agentToken: "bot", "Bearer " + otherToken: "other"}[r.Header.Get("Authorization")]}, nil
 	}})
 	srv := httptest.NewServer(w.http)

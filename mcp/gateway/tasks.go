@@ -96,7 +96,7 @@ func waits(req approval.Request) time.Duration { return max(0, req.ExpiresAt.Sub
 // startTask answers a quarantined call with a task.
 func (r *request) startTask(p *passage) (jsontext.Value, *mcp.Error) {
 	p.responses, p.state = nil, nil // what is approved is what was asked for
-	t := r.g.runTask(p, *p.out.Request, r.from, r.client.Still)
+	t := r.g.runTask(p, *p.out.Request, r.from, r.client.StillValid)
 	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
 	return o.Bytes(), nil
 }
@@ -117,7 +117,7 @@ func (g *Gateway) runTask(p *passage, req approval.Request, from client, still f
 		defer release()
 		defer cancel()
 		// The task is a client of its own, without anybody to report to while it runs.
-		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, Still: still}, id: req.SessionID, hello: from}
+		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, StillValid: still}, id: req.SessionID, hello: from}
 		r := &request{session: s, ctx: ctx, method: "tools/call", from: from, out: nobody{}, task: true}
 		result, err := r.runTask(t, p)
 		if result == nil && g.work.Err() != nil {
@@ -140,8 +140,8 @@ func (nobody) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) 
 func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 	for p.out.Kind == approval.AnswerPending {
 		out, err := r.g.o.Gate.Wait(r.ctx, p.call, p.out, approval.WaitOptions{For: time.Hour, Still: func() error {
-			if r.client.Still != nil {
-				if err := r.client.Still(); err != nil {
+			if r.client.StillValid != nil {
+				if err := r.client.StillValid(); err != nil {
 					return err
 				}
 			}
@@ -353,7 +353,7 @@ func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, 
 		if err != nil {
 			return nil, mcp.Errorf(mcp.CodeUnavailable, "The task cannot go on now: %s.", err)
 		}
-		return g.runTask(p, req, from, s.client.Still), nil
+		return g.runTask(p, req, from, s.client.StillValid), nil
 	}
 	r := &request{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx, method: "tools/call"}
 	text := req.FeedMessage()
@@ -496,7 +496,7 @@ func (r *request) live(id string) (bool, error) {
 
 // taskCancel takes a task back: its request if nobody has decided, the call if it runs.
 func (r *request) taskCancel() (jsontext.Value, *mcp.Error) {
-	over := downstream.Over(r.ctx)
+	over := downstream.OverBudget(r.ctx)
 	if over != nil { // what can be cancelled is cancelled all the same
 		if live, err := r.live(r.params.Text("taskId")); err != nil || !live {
 			return r.overBudget(over)

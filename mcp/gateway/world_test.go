@@ -104,14 +104,14 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	if in.budgets != nil {
 		limits = budget.Messages{Registry: in.budgets}
 	}
-	h := downstream.NewHTTP(downstream.HTTPOptions{Server: w.gw, Budget: limits, Guard: downstream.Guard{Loopback: true}, Logger: log, Stopping: in.stop, Authenticate: func(r *http.Request) (downstream.Caller, error) {
+	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: w.gw, Budget: limits, Guard: downstream.Guard{Loopback: true}, Logger: log, Stopping: in.stop, Authenticate: func(r *http.Request) (downstream.Caller, error) {
 		agent := map[string]string{"": "bot", "Bearer " + agentToken: "bot", "Bearer " + otherToken: "other"}[r.Header.Get("Authorization")]
 		if agent == "" {
 			return downstream.Caller{}, errors.New("who is this?")
 		}
 		c := downstream.Caller{Agent: agent}
 		if in.still != nil {
-			c.Still = func() error { return in.still(agent) }
+			c.StillValid = func() error { return in.still(agent) }
 		}
 		return c, nil
 	}})

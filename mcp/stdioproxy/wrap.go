@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	g.Start()
-	err = downstream.Stdio(ctx, o.In, o.Out, downstream.StdioOptions{Server: g, Agent: self, Logger: o.Logger})
+	err = downstream.Stdio(ctx, o.In, o.Out, downstream.StdioOptions{Sessions: g, Agent: self, Logger: o.Logger})
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if stopped := g.Stop(stop); err == nil {

@@ -11,46 +11,46 @@ import (
 	"countersign/mcp"
 )
 
-// lease counts who works with a session, so that it is closed when the last of them is done.
-type lease struct {
+// sessionRef counts who works with a session, so that it is closed when the last of them is done.
+type sessionRef struct {
 	session Session
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	inHand int
+	users  int
 	ended  bool
 	closed chan struct{} // the session's Close has returned
 }
 
-func newLease(s Session, log *slog.Logger) *lease {
-	return &lease{session: s, log: log, closed: make(chan struct{})}
+func newSessionRef(s Session, log *slog.Logger) *sessionRef {
+	return &sessionRef{session: s, log: log, closed: make(chan struct{})}
 }
 
-// take reports whether there is still a session to work with. Whoever took gives back.
-func (l *lease) take() bool {
+// acquire reports whether there is still a session to work with. Whoever acquired it releases it.
+func (l *sessionRef) acquire() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return false
 	}
-	l.inHand++
+	l.users++
 	return true
 }
 
-func (l *lease) give() {
+func (l *sessionRef) release() {
 	l.mu.Lock()
-	l.inHand--
-	last := l.ended && l.inHand == 0
+	l.users--
+	last := l.ended && l.users == 0
 	l.mu.Unlock()
 	if last {
 		l.close()
 	}
 }
 
-// end lets nobody take the session any more. It is closed now, or by the last who gives it back.
-func (l *lease) end() {
+// end lets nobody take the session any more. It is closed now, or by the last who releases it.
+func (l *sessionRef) end() {
 	l.mu.Lock()
-	last := !l.ended && l.inHand == 0
+	last := !l.ended && l.users == 0
 	l.ended = true
 	l.mu.Unlock()
 	if last {
@@ -58,52 +58,52 @@ func (l *lease) end() {
 	}
 }
 
-func (l *lease) busy() bool {
+func (l *sessionRef) inUse() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.inHand > 0
+	return l.users > 0
 }
 
-func (l *lease) close() {
+func (l *sessionRef) close() {
 	defer close(l.closed)
 	closeSession(l.session, l.log)
 }
 
 func closeSession(s Session, log *slog.Logger) {
-	defer func() { _ = caught(recover(), "Close", log) }()
+	defer func() { _ = logPanic(recover(), "Close", log) }()
 	s.Close()
 }
 
-// answer has the session answer a request. What it makes of it is always a response to that request.
-func answer(ctx context.Context, s Session, m mcp.Message, to Stream, log *slog.Logger) (resp mcp.Message) {
+// handleRequest has the session answer a request. What it makes of it is always a response to that request.
+func handleRequest(ctx context.Context, s Session, m mcp.Message, to Stream, log *slog.Logger) (resp mcp.Message) {
 	defer func() {
-		if caught(recover(), m.Method, log) {
+		if logPanic(recover(), m.Method, log) {
 			resp = mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInternalError, "Internal error. What was done with the request is not known."))
 		}
 	}()
 	resp = s.Request(ctx, m, to)
 	if (resp.Result == nil) == (resp.Err == nil) {
-		resp.Result, resp.Err = nil, noAnswer(ctx, m.Method, log)
+		resp.Result, resp.Err = nil, missingResponse(ctx, m.Method, log)
 	}
 	resp.ID, resp.Method, resp.Params = m.ID, "", nil
 	return resp
 }
 
-// noAnswer is the error in place of an answer that did not come.
-func noAnswer(ctx context.Context, method string, log *slog.Logger) jsontext.Value {
+// missingResponse is the error in place of an answer that did not come.
+func missingResponse(ctx context.Context, method string, log *slog.Logger) jsontext.Value {
 	if ctx.Err() == nil {
 		log.Error("a session returned no response", "method", method)
 	}
 	return mcp.Marshal(mcp.Errorf(mcp.CodeInternalError, "There is no answer: the request was given up."))
 }
 
-func notify(ctx context.Context, s Session, m mcp.Message, log *slog.Logger) {
-	defer func() { _ = caught(recover(), m.Method, log) }()
+func handleNotification(ctx context.Context, s Session, m mcp.Message, log *slog.Logger) {
+	defer func() { _ = logPanic(recover(), m.Method, log) }()
 	s.Notify(ctx, m)
 }
 
-// caught logs a panic, if p is one: one request must not end all the others.
-func caught(p any, method string, log *slog.Logger) bool {
+// logPanic logs a panic, if p is one: one request must not end all the others.
+func logPanic(p any, method string, log *slog.Logger) bool {
 	if p == nil {
 		return false
 	}
@@ -111,14 +111,14 @@ func caught(p any, method string, log *slog.Logger) bool {
 	return true
 }
 
-// calls are the requests in hand, by the id that the client gave them.
-type calls struct {
+// inflightRequests are the requests in flight, by the id that the client gave them.
+type inflightRequests struct {
 	mu sync.Mutex
 	m  map[string]context.CancelCauseFunc
 }
 
-// add reports false for an id that is in hand already.
-func (c *calls) add(id jsontext.Value, cancel context.CancelCauseFunc) bool {
+// add reports false for an id that is in flight already.
+func (c *inflightRequests) add(id jsontext.Value, cancel context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, twice := c.m[string(id)]; twice {
@@ -131,14 +131,14 @@ func (c *calls) add(id jsontext.Value, cancel context.CancelCauseFunc) bool {
 	return true
 }
 
-func (c *calls) remove(id jsontext.Value) {
+func (c *inflightRequests) remove(id jsontext.Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.m, string(id))
 }
 
-// cancelled takes a notifications/cancelled. One that names nothing in hand came too late.
-func (c *calls) cancelled(m mcp.Message) {
+// cancelNamed takes a notifications/cancelled. One that names nothing in flight came too late.
+func (c *inflightRequests) cancelNamed(m mcp.Message) {
 	o, err := mcp.ReadObject(m.Params)
 	if err != nil {
 		return
@@ -151,7 +151,7 @@ func (c *calls) cancelled(m mcp.Message) {
 	}
 }
 
-func (c *calls) cancelAll(cause error) {
+func (c *inflightRequests) cancelAll(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cancel := range c.m {
@@ -159,14 +159,14 @@ func (c *calls) cancelAll(cause error) {
 	}
 }
 
-// asks are the requests that a client was sent and has not answered.
-type asks struct {
+// pendingAsks are the requests that a client was sent and has not answered.
+type pendingAsks struct {
 	mu   sync.Mutex
 	last int64
 	m    map[string]chan mcp.Message
 }
 
-func (a *asks) open() (jsontext.Value, <-chan mcp.Message) {
+func (a *pendingAsks) open() (jsontext.Value, <-chan mcp.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.m == nil {
@@ -179,7 +179,7 @@ func (a *asks) open() (jsontext.Value, <-chan mcp.Message) {
 }
 
 // close reports whether the request was still without an answer.
-func (a *asks) close(id jsontext.Value) bool {
+func (a *pendingAsks) close(id jsontext.Value) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, open := a.m[string(id)]
@@ -188,7 +188,7 @@ func (a *asks) close(id jsontext.Value) bool {
 }
 
 // answered takes a client's response. It reports false for one that nothing waits for.
-func (a *asks) answered(m mcp.Message) bool {
+func (a *pendingAsks) answered(m mcp.Message) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ch, ok := a.m[string(m.ID)]
@@ -201,7 +201,7 @@ func (a *asks) answered(m mcp.Message) bool {
 
 // ask sends the client a request with send and returns its response. A client that is not waited for any
 // more is told so. ctx is the asker's, alive the context of the request that it asks for.
-func (a *asks) ask(ctx, alive context.Context, method string, params jsontext.Value, send func(mcp.Message) error) (mcp.Message, error) {
+func (a *pendingAsks) ask(ctx, alive context.Context, method string, params jsontext.Value, send func(mcp.Message) error) (mcp.Message, error) {
 	id, ch := a.open()
 	if err := send(mcp.Request(id, method, params)); err != nil {
 		a.close(id)

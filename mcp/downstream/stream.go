@@ -22,113 +22,113 @@ var (
 	noBuffering = []string{"no"}
 )
 
-// exchange is one POST that waits for its answer, and the way to its client meanwhile: a [Stream]. The
+// httpStream is one POST that waits for its answer, and the way to its client meanwhile: a [Stream]. The
 // answer is plain JSON as long as nothing had to be sent before it, and else the last event of a stream.
-type exchange struct {
-	h      *HTTP
-	w      http.ResponseWriter
-	out    outlet
-	era    mcp.Era
-	caller Caller
-	asks   *asks // nil: the client cannot be asked
-	accept accepts
-	over   func() error // refuses it: the agent is over a budget; nil: it is not
-	plain  bool         // the headers depend on the answer: no stream before it
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	patrol *time.Timer
+type httpStream struct {
+	h              *HTTP
+	w              http.ResponseWriter
+	writer         streamWriter
+	era            mcp.Era
+	caller         Caller
+	asks           *pendingAsks // nil: the client cannot be asked
+	accept         acceptedTypes
+	overBudget     func() error // refuses it: the agent is over a budget; nil: it is not
+	headersLast    bool         // the headers depend on the answer: no stream before it
+	ctx            context.Context
+	cancel         context.CancelCauseFunc
+	keepAliveTimer *time.Timer
 
 	mu        sync.Mutex // of all below, and of writing
 	streaming bool
 	answered  bool
 }
 
-// buffers are for messages on their way out.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// bufferPool are for messages on their way out.
+var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxKept is the largest buffer that is kept for the next message.
-const maxKept = 64 << 10
+// maxPooledBuffer is the largest buffer that is kept for the next message.
+const maxPooledBuffer = 64 << 10
 
-func release(b *[]byte) {
-	if cap(*b) <= maxKept {
-		buffers.Put(b)
+func recycle(b *[]byte) {
+	if cap(*b) <= maxPooledBuffer {
+		bufferPool.Put(b)
 	}
 }
 
 // valid looks at the credential that the request came with.
-func (x *exchange) valid() error { return x.caller.valid() }
+func (x *httpStream) valid() error { return x.caller.valid() }
 
-// begin makes the exchange ready to be waited on: from here on whoever stands between is shown that the
+// startKeepAlive makes the stream ready to be waited on: from here on whoever stands between is shown that the
 // request is worked on.
-func (x *exchange) begin(r *http.Request) {
-	x.out = x.h.newOutlet(x.w, r)
-	if x.accept.stream && !x.plain {
+func (x *httpStream) startKeepAlive(r *http.Request) {
+	x.writer = x.h.newStreamWriter(x.w, r)
+	if x.accept.stream && !x.headersLast {
 		x.mu.Lock() // until the timer is known
 		defer x.mu.Unlock()
-		x.patrol = time.AfterFunc(x.h.quiet, x.keepAlive)
+		x.keepAliveTimer = time.AfterFunc(x.h.keepAliveAfter, x.keepAlive)
 	}
 }
 
-func (x *exchange) keepAlive() {
+func (x *httpStream) keepAlive() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.answered {
 		return
 	}
 	if err := x.write([]byte(": the request is worked on\n\n")); err == nil {
-		x.patrol.Reset(x.h.keepAlive)
+		x.keepAliveTimer.Reset(x.h.keepAlive)
 	}
 }
 
 // Send implements [Stream]. A client that takes no event stream gets nothing but the answer.
-func (x *exchange) Send(m mcp.Message) error {
+func (x *httpStream) Send(m mcp.Message) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
 	case x.answered:
 		return errAnswered
-	case !x.accept.stream || x.plain:
+	case !x.accept.stream || x.headersLast:
 		return nil
 	}
-	return x.event(m)
+	return x.writeEvent(m)
 }
 
 // Ask implements [Stream].
-func (x *exchange) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
-	if x.asks == nil || !x.accept.stream || x.plain {
-		return mcp.Message{}, errNoAsking
+func (x *httpStream) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+	if x.asks == nil || !x.accept.stream || x.headersLast {
+		return mcp.Message{}, errCannotAsk
 	}
 	return x.asks.ask(ctx, x.ctx, method, params, x.Send)
 }
 
-// event writes m; x.mu is held.
-func (x *exchange) event(m mcp.Message) error {
-	b := buffers.Get().(*[]byte)
-	defer release(b)
+// writeEvent writes m; x.mu is held.
+func (x *httpStream) writeEvent(m mcp.Message) error {
+	b := bufferPool.Get().(*[]byte)
+	defer recycle(b)
 	*b = appendEvent((*b)[:0], m)
 	return x.write(*b)
 }
 
 // write writes to the stream, which it opens, and flushes it; x.mu is held.
-func (x *exchange) write(b []byte) error {
+func (x *httpStream) write(b []byte) error {
 	if !x.streaming {
 		x.streaming = true
 		startStream(x.w)
 	}
-	return x.out.flush(b) // what cannot be written ends the connection, and with it x.ctx
+	return x.writer.flush(b) // what cannot be written ends the connection, and with it x.ctx
 }
 
-// outlet is a response that may take longer than the server allows for writing one. The server's time-out
+// streamWriter is a response that may take longer than the server allows for writing one. The server's time-out
 // for reading is over once a message has been read: it then only watches whether the client is there.
-type outlet struct {
+type streamWriter struct {
 	w       http.ResponseWriter
 	control http.ResponseController
 	limit   time.Duration // that the server gives for writing; 0: none
 	wait    time.Duration // for one event where the server sets no limit
 }
 
-func (h *HTTP) newOutlet(w http.ResponseWriter, r *http.Request) outlet {
-	o := outlet{w: w, control: *http.NewResponseController(w), wait: h.writeWait}
+func (h *HTTP) newStreamWriter(w http.ResponseWriter, r *http.Request) streamWriter {
+	o := streamWriter{w: w, control: *http.NewResponseController(w), wait: h.writeWait}
 	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		o.limit = srv.WriteTimeout
 	}
@@ -137,14 +137,14 @@ func (h *HTTP) newOutlet(w http.ResponseWriter, r *http.Request) outlet {
 
 // extend gives the client as long for what is written next as the server gives for a whole response. It
 // leaves no deadline behind where the server would not set the next request's own.
-func (o *outlet) extend() {
+func (o *streamWriter) extend() {
 	if o.limit > 0 {
 		_ = o.control.SetWriteDeadline(time.Now().Add(o.limit))
 	}
 }
 
 // flush writes a part of a stream.
-func (o *outlet) flush(b []byte) error {
+func (o *streamWriter) flush(b []byte) error {
 	if o.extend(); o.limit <= 0 {
 		_ = o.control.SetWriteDeadline(time.Now().Add(o.wait))
 		defer func() { _ = o.control.SetWriteDeadline(time.Time{}) }()
@@ -193,23 +193,23 @@ func oneLine(b []byte) {
 }
 
 // finish sends the answer, after which nothing can be sent.
-func (x *exchange) finish(m mcp.Message) {
-	if x.patrol != nil {
-		x.patrol.Stop()
+func (x *httpStream) finish(m mcp.Message) {
+	if x.keepAliveTimer != nil {
+		x.keepAliveTimer.Stop()
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.answered = true
 	if x.streaming || !x.accept.json {
-		_ = x.event(m)
+		_ = x.writeEvent(m)
 		return
 	}
-	x.out.extend()
+	x.writer.extend()
 	send(x.w, x.status(m), m)
 }
 
 // status is the HTTP status of an answer: in the modern era some errors have their own.
-func (x *exchange) status(m mcp.Message) int {
+func (x *httpStream) status(m mcp.Message) int {
 	if m.Err == nil || x.era == mcp.Legacy {
 		return http.StatusOK
 	}
@@ -224,8 +224,8 @@ func (x *exchange) status(m mcp.Message) int {
 
 // send writes m as the whole body of the response.
 func send(w http.ResponseWriter, status int, m mcp.Message) {
-	b := buffers.Get().(*[]byte)
-	defer release(b)
+	b := bufferPool.Get().(*[]byte)
+	defer recycle(b)
 	*b = m.Append((*b)[:0])
 	h := w.Header()
 	h["Content-Type"] = contentJSON
@@ -245,18 +245,18 @@ func refusef(w http.ResponseWriter, status int, format string, args ...any) {
 	refuse(w, status, nil, mcp.Errorf(mcp.CodeInvalidRequest, format, args...))
 }
 
-// accepts is what a client says it takes.
-type accepts struct{ json, stream bool }
+// acceptedTypes is what a client says it takes.
+type acceptedTypes struct{ json, stream bool }
 
-func readAccept(h http.Header) accepts {
+func readAccept(h http.Header) acceptedTypes {
 	values := h["Accept"]
 	if len(values) == 0 {
-		return accepts{true, true}
+		return acceptedTypes{true, true}
 	}
 	if len(values) == 1 && values[0] == "application/json, text/event-stream" {
-		return accepts{true, true}
+		return acceptedTypes{true, true}
 	}
-	var a accepts
+	var a acceptedTypes
 	for _, v := range values {
 		for part := range strings.SplitSeq(v, ",") {
 			kind, params, _ := strings.Cut(part, ";")
@@ -265,7 +265,7 @@ func readAccept(h http.Header) accepts {
 			}
 			switch strings.ToLower(strings.TrimSpace(kind)) {
 			case "*/*":
-				a = accepts{true, true}
+				a = acceptedTypes{true, true}
 			case "application/json", "application/*":
 				a.json = true
 			case "text/event-stream", "text/*":
@@ -284,8 +284,8 @@ func isJSON(contentType string) bool {
 
 var errTooLarge = errors.New("too large")
 
-// isCrowded reports whether a body could not be read because it had to give way to others.
-func isCrowded(err error) bool {
+// isOverloaded reports whether a body could not be read because it had to give way to others.
+func isOverloaded(err error) bool {
 	_, ok := errors.AsType[interface {
 		error
 		RetryAfter() time.Duration

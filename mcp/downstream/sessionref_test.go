@@ -4,11 +4,11 @@ import "testing"
 
 func TestALeaseEndsOnce(t *testing.T) {
 	f, l := newFake(), &logs{}
-	a := newLease(f.Open(Client{}), l.logger())
-	a.take()
+	a := newSessionRef(f.Open(Client{}), l.logger())
+	a.acquire()
 	a.end()
 	a.end()
-	if a.take() {
+	if a.acquire() {
 		t.Error("an ended session can be taken")
 	}
 	select {
@@ -16,10 +16,10 @@ func TestALeaseEndsOnce(t *testing.T) {
 		t.Error("it was closed in somebody's hand")
 	default:
 	}
-	a.give()
+	a.release()
 	<-a.closed
 	a.end()
-	b := newLease(f.Open(Client{}), l.logger())
+	b := newSessionRef(f.Open(Client{}), l.logger())
 	b.end()
 	<-b.closed
 	b.end()

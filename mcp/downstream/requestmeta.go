@@ -9,39 +9,39 @@ import (
 
 // Why the context of a request ended.
 var (
-	errGone     = errors.New("the client is gone")
-	errEnded    = errors.New("the session has ended")
-	errStopping = errors.New("the gate stops")
-	errAnswered = errors.New("the request has been answered")
-	errNoAsking = errors.New("this client cannot be asked")
+	errClientGone   = errors.New("the client is gone")
+	errSessionEnded = errors.New("the session has ended")
+	errStopping     = errors.New("the gate stops")
+	errAnswered     = errors.New("the request has been answered")
+	errCannotAsk    = errors.New("this client cannot be asked")
 )
 
-// claim is what a request says about itself in _meta.
-type claim struct {
+// requestMeta is what a request says about itself in _meta.
+type requestMeta struct {
 	params  mcp.Object
 	meta    mcp.Object
-	version string // "": it claims none
+	version string // "": it names none
 	modern  bool   // it speaks of a version at all, as only modern requests do
 }
 
-func readClaim(m mcp.Message) (claim, *mcp.Error) {
+func readRequestMeta(m mcp.Message) (requestMeta, *mcp.Error) {
 	if m.Params == nil {
-		return claim{}, nil
+		return requestMeta{}, nil
 	}
 	params, err := mcp.ReadObject(m.Params)
 	if err != nil {
-		return claim{}, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err.Reason)
+		return requestMeta{}, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err.Reason)
 	}
 	meta, err := params.Object("_meta")
 	if err != nil {
-		return claim{}, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err.Reason)
+		return requestMeta{}, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err.Reason)
 	}
 	v := meta.Get(mcp.MetaVersion)
-	return claim{params, meta, mcp.Text(v), v != nil}, nil
+	return requestMeta{params, meta, mcp.Text(v), v != nil}, nil
 }
 
-// complete refuses a modern request whose _meta lacks what each has to carry.
-func (c claim) complete() *mcp.Error {
+// validate refuses a modern request whose _meta lacks what each has to carry.
+func (c requestMeta) validate() *mcp.Error {
 	if c.version == "" {
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta needs %q, a string.", mcp.MetaVersion)
 	}
@@ -51,15 +51,15 @@ func (c claim) complete() *mcp.Error {
 	return nil
 }
 
-// spoken refuses a version that modern requests cannot be made in.
-func spoken(version string) *mcp.Error {
+// checkModernVersion refuses a version that modern requests cannot be made in.
+func checkModernVersion(version string) *mcp.Error {
 	if version == mcp.VersionModern {
 		return nil
 	}
-	return unsupported(version)
+	return unsupportedVersion(version)
 }
 
-func unsupported(version string) *mcp.Error {
+func unsupportedVersion(version string) *mcp.Error {
 	e := mcp.Errorf(mcp.CodeUnsupportedVersion, "Unsupported protocol version. Requests without a session are taken in %s.", mcp.VersionModern)
 	e.Data = mcp.Marshal(struct {
 		Supported []string `json:"supported"`
