@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"countersign/approval"
 )
 
@@ -67,35 +65,14 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) ack(ctx context.Context, x *exchange) error {
-	var ids []string
-	err := x.readBody(false, func(body []byte) error {
-		var values [1]jsontext.Value
-		if err := readObject(body, "", []string{"ids"}, values[:]); err != nil {
-			return err
-		}
-		if values[0] == nil {
-			return approval.Errorf(approval.CodeInvalidParameter, "ids is missing.")
-		}
-		seen := map[string]bool{}
-		return readArray(values[0], "ids", func(i int, v jsontext.Value) error {
-			if i >= approval.MaxAck {
-				return approval.Errorf(approval.CodeInvalidParameter, "At most %d ids are taken at once.", approval.MaxAck)
-			}
-			if v.Kind() != jsontext.KindString {
-				return approval.Errorf(approval.CodeInvalidParameter, "ids[%d] must be a string.", i)
-			}
-			id, err := text(v, "ids["+strconv.Itoa(i)+"]")
-			if err == nil && !seen[id] {
-				seen[id] = true
-				ids = append(ids, id)
-			}
-			return err
-		})
-	})
-	if err != nil {
+	var body ackBody
+	if err := x.read(&body); err != nil {
 		return err
 	}
-	a, err := s.gate.Ack(ctx, x.who.Name, ids)
+	if body.IDs == nil {
+		return approval.Errorf(approval.CodeInvalidParameter, "ids is missing.")
+	}
+	a, err := s.gate.Ack(ctx, x.who.Name, body.IDs)
 	if err != nil {
 		return err
 	}
@@ -170,18 +147,13 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 }
 
 // readReason reads an optional body with an optional reason.
-func (x *exchange) readReason() (reason string, err error) {
-	err = x.readBody(true, func(body []byte) error {
-		var values [1]jsontext.Value
-		if err := readObject(body, "", []string{"reason"}, values[:]); err != nil {
-			return err
-		}
-		if reason, err = text(values[0], "reason"); err == nil && len(reason) > approval.MaxReason {
-			err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long; at most %d bytes are taken.", approval.MaxReason)
-		}
-		return err
-	})
-	return reason, err
+func (x *exchange) readReason() (string, error) {
+	var body cancelBody
+	err := x.readOptional(&body)
+	if err == nil && len(body.Reason) > approval.MaxReason {
+		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long; at most %d bytes are taken.", approval.MaxReason)
+	}
+	return string(body.Reason), err
 }
 
 func (s *Server) cancel(ctx context.Context, x *exchange) error {
@@ -203,16 +175,8 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) report(ctx context.Context, x *exchange) error {
-	var ran approval.RunResult
-	err := x.readBody(false, func(body []byte) error {
-		var values [1]jsontext.Value
-		if err := readObject(body, "", []string{"outcome"}, values[:]); err != nil {
-			return err
-		}
-		word, err := text(values[0], "outcome")
-		ran = approval.RunResult(word)
-		return err
-	})
+	var body outcomeBody
+	err := x.read(&body)
 	if err == nil {
 		err = x.formErr
 	}
@@ -225,7 +189,7 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 	if err := s.undo(ctx, x, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.RunResult == "" }); err != nil {
 		return err
 	}
-	r, err := s.gate.Report(ctx, x.who.Actor, x.r.PathValue("id"), ran)
+	r, err := s.gate.Report(ctx, x.who.Actor, x.r.PathValue("id"), approval.RunResult(body.Outcome))
 	if err != nil {
 		return err
 	}
@@ -233,23 +197,11 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) input(ctx context.Context, x *exchange) error {
-	var in approval.Input
-	err := x.readBody(false, func(body []byte) error {
-		names := []string{"method", "message", "answer"}
-		var values [3]jsontext.Value
-		if err := readObject(body, "", names, values[:]); err != nil {
-			return err
-		}
-		var err error
-		if in.Method, err = text(values[0], names[0]); err == nil {
-			in.Message, err = text(values[1], names[1])
-		}
-		if err == nil && values[2] == nil {
-			err = approval.Errorf(approval.CodeInvalidParameter, "answer is missing.")
-		}
-		in.Answer = string(values[2])
-		return err
-	})
+	var body inputBody
+	err := x.read(&body)
+	if err == nil && body.Answer == nil {
+		err = approval.Errorf(approval.CodeInvalidParameter, "answer is missing.")
+	}
 	if err == nil {
 		err = x.formErr
 	}
@@ -260,6 +212,7 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 		return s.seen(ctx, x, err)
 	}
 	id := x.r.PathValue("id")
+	in := approval.Input{Method: body.Method, Message: body.Message, Answer: string(body.Answer)}
 	if err := s.gate.AddInput(ctx, x.who.Actor, id, in); err != nil {
 		return err
 	}
@@ -270,29 +223,16 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, wireRequest(r))
 }
 
-func (x *exchange) readDecision() (d approval.Decision, err error) {
-	d = approval.Decision{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via()}
-	err = x.readBody(false, func(body []byte) error {
-		var values [2]jsontext.Value
-		if err := readObject(body, "", []string{"decision", "reason"}, values[:]); err != nil {
-			return err
+func (x *exchange) readDecision() (approval.Decision, error) {
+	d := approval.Decision{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via()}
+	var body decideBody
+	err := x.read(&body)
+	if err == nil {
+		d.Approve, d.Reason = body.Decision == "approve", string(body.Reason)
+		if !d.Approve && body.Decision != "deny" {
+			err = approval.Errorf(approval.CodeInvalidParameter, "decision must be approve or deny.")
 		}
-		word, err := text(values[0], "decision")
-		if err != nil {
-			return err
-		}
-		if d.Reason, err = text(values[1], "reason"); err != nil {
-			return err
-		}
-		switch word {
-		case "approve":
-			d.Approve = true
-		case "deny":
-		default:
-			return approval.Errorf(approval.CodeInvalidParameter, "decision must be approve or deny.")
-		}
-		return nil
-	})
+	}
 	if err == nil {
 		err = x.formErr
 	}
@@ -388,7 +328,7 @@ func (s *Server) retry(ctx context.Context, x *exchange) error {
 	if err := x.admit(admins); err != nil {
 		return err
 	}
-	err = x.readBody(true, func(body []byte) error { return readObject(body, "", nil, nil) })
+	err = x.readOptional(new(struct{}))
 	if err == nil {
 		err = x.formErr
 	}

@@ -31,7 +31,7 @@ func BenchmarkCallsHTTP(b *testing.B) {
 	mux.Handle("/v1/", New(Options{Gate: gate, Directory: approval.NewDirectory(agentsConfigured, nil), Logger: slog.New(slog.DiscardHandler)}))
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		c, err := readCall(body, "", "bot")
+		c, err := readCall(body, "bot")
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -85,7 +85,7 @@ func BenchmarkReadCall(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := readCall(body, "", "bot"); err != nil {
+		if _, err := readCall(body, "bot"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -524,7 +524,7 @@ func TestACallOfAnotherMethodIsJudgedAsOne(t *testing.T) {
 		`{"tool":"read_file","method":"tools/call","dispatch":true}`:           {Agent: "bot", Tool: "read_file", Dispatch: true},
 		`{"tool":"read_file","task":true,"dispatch":false}`:                    {Agent: "bot", Tool: "read_file", Task: true},
 	} {
-		c, err := readCall([]byte(call), "", "bot")
+		c, err := readCall([]byte(call), "bot")
 		c.Args = args.Args{}
 		if err != nil || !reflect.DeepEqual(c, want) {
 			t.Errorf("%s: got %+v, %v; want %+v", call, c, err, want)

@@ -212,23 +212,37 @@ func TestEveryCodeHasAStatusAndATitle(t *testing.T) {
 	}
 }
 
-// The readers take fields by name; the document is made from structs.
-func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
-	for _, tt := range []struct {
-		body any
-		read []string
-	}{
-		{callBody{}, callFields}, {batchBody{}, []string{"calls"}}, {ackBody{}, []string{"ids"}},
-		{decideBody{}, []string{"decision", "reason"}}, {cancelBody{}, []string{"reason"}}, {outcomeBody{}, []string{"outcome"}},
-	} {
-		var documented []string
-		for i, rt := 0, reflect.TypeOf(tt.body); i < rt.NumField(); i++ {
-			if name, ok := rt.Field(i).Tag.Lookup("json"); ok {
-				documented = append(documented, name)
-			}
+// documented returns the names of a body's fields.
+func documented(body any) []string {
+	var names []string
+	for i, t := 0, reflect.TypeOf(body); i < t.NumField(); i++ {
+		if tag, ok := t.Field(i).Tag.Lookup("json"); ok {
+			name, _, _ := strings.Cut(tag, ",")
+			names = append(names, name)
 		}
-		if !slices.Equal(documented, tt.read) {
-			t.Errorf("%T: documented %v, read %v", tt.body, documented, tt.read)
+	}
+	return names
+}
+
+func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
+	for body, want := range map[any]string{
+		&callBody{}:  "tool args server scope turn_id session_id rationale preview method tool_digest dispatch task",
+		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason", &cancelBody{}: "reason", &outcomeBody{}: "outcome",
+		&inputBody{}: "method message answer",
+	} {
+		names := documented(reflect.ValueOf(body).Elem().Interface())
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%T: documented %s, want %s", body, got, want)
+		}
+		for _, name := range names {
+			if err := decode([]byte(`{"`+name+`":null}`), body); approval.CodeOf(err) == codeUnknownField {
+				t.Errorf("%T: %v", body, err)
+			}
+			for _, other := range []string{strings.ToUpper(name), name + "_", "x"} {
+				if err := decode([]byte(`{"`+other+`":null}`), body); approval.CodeOf(err) != codeUnknownField {
+					t.Errorf("%T: %s is taken: %v", body, other, err)
+				}
+			}
 		}
 	}
 }
@@ -251,7 +265,7 @@ func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
 		if err := s.Validate(v); (err == nil) != ok {
 			t.Errorf("%s: %v", body, err)
 		}
-		if _, err := readCall([]byte(body), "", "bot"); ok && err != nil {
+		if _, err := readCall([]byte(body), "bot"); ok && err != nil {
 			t.Errorf("%s is not taken: %v", body, err)
 		}
 	}

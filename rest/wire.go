@@ -1,10 +1,15 @@
 package rest
 
 import (
+	"bytes"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/swaggest/jsonschema-go"
 
 	"countersign/approval"
+	"countersign/approval/args"
 )
 
 // The types of this file are the JSON of /v1, and its OpenAPI document is made from them. They stand
@@ -59,6 +64,17 @@ func (o object) MarshalJSONTo(e *jsontext.Encoder) error {
 		return e.WriteToken(jsontext.Null)
 	}
 	return e.WriteValue(jsontext.Value(o))
+}
+
+// UnmarshalJSONFrom keeps what is there as it was sent.
+func (o *object) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	at := place(d.StackPointer())
+	v, err := d.ReadValue()
+	if err != nil { // it is JSON, or that is told first
+		return approval.Errorf(codeInvalidJSON, "%s has a name twice, or a text that is not valid UTF-8.", at)
+	}
+	*o = object(v.Clone())
+	return nil
 }
 
 // JSONSchema says that it may be anything an object may be.
@@ -340,33 +356,121 @@ type problem struct {
 	_        struct{}      `additionalProperties:"false" description:"RFC 9457."`
 }
 
-// What comes in. The readers of body fields go by these types' names, which a test holds.
+// What comes in, as [decode] reads it. null is as good as absent, but for args and lists.
 
 type callBody struct {
-	Tool      string   `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
-	Args      object   `json:"args" nullable:"false" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
-	Server    optional `json:"server" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
-	Scope     optional `json:"scope" description:"At most 1024 bytes."`
-	TurnID    optional `json:"turn_id" description:"At most 256 bytes."`
-	SessionID optional `json:"session_id" description:"At most 256 bytes."`
-	Rationale optional `json:"rationale" description:"At most 16 KiB."`
-	Preview   optional `json:"preview" description:"At most 256 KiB."`
-	Method    optional `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
-	Digest    optional `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; a change quarantines the call. It is the asking agent's word, and binds no other."`
-	Dispatch  bool     `json:"dispatch" nullable:"true" description:"The asker sends the call on and reports its outcome."`
-	Task      bool     `json:"task" nullable:"true" description:"The asker runs the call by itself once it is approved."`
-	_         struct{} `additionalProperties:"false" description:"One tool call that an agent wants to make."`
+	Tool      string    `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Args      arguments `json:"args" nullable:"false" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
+	Server    optional  `json:"server" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Scope     optional  `json:"scope" description:"At most 1024 bytes."`
+	TurnID    optional  `json:"turn_id" description:"At most 256 bytes."`
+	SessionID optional  `json:"session_id" description:"At most 256 bytes."`
+	Rationale optional  `json:"rationale" description:"At most 16 KiB."`
+	Preview   optional  `json:"preview" description:"At most 256 KiB."`
+	Method    optional  `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
+	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; a change quarantines the call. It is the asking agent's word, and binds no other."`
+	Dispatch  bool      `json:"dispatch" nullable:"true" description:"The asker sends the call on and reports its outcome."`
+	Task      bool      `json:"task" nullable:"true" description:"The asker runs the call by itself once it is approved."`
+	_         struct{}  `additionalProperties:"false" description:"One tool call that an agent wants to make."`
 }
 
+// toolsCall is the method of a call that has no other.
+const toolsCall = "tools/call"
+
+// call returns the call that agent wants to make.
+func (b *callBody) call(agent string) approval.Call {
+	c := approval.Call{
+		Agent: agent, Tool: b.Tool, Args: b.Args.Args, Server: string(b.Server), Scope: string(b.Scope),
+		TurnID: string(b.TurnID), SessionID: string(b.SessionID), Rationale: string(b.Rationale), Preview: string(b.Preview),
+		Method: string(b.Method), ToolDigest: string(b.Digest), Dispatch: b.Dispatch, Task: b.Task,
+	}
+	if c.Method == toolsCall {
+		c.Method = ""
+	}
+	return c
+}
+
+// arguments are a call's, read by their own rules.
+type arguments struct{ args.Args }
+
+// UnmarshalJSONFrom reads them. What is wrong with them is told by [args.Parse], also where the decoder is as strict.
+func (a *arguments) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	v, err := d.ReadValue()
+	if err != nil {
+		rest := bytes.TrimLeft(d.UnreadBuffer(), ": \t\r\n")
+		if v, err = jsontext.NewDecoder(bytes.NewBuffer(rest), loose...).ReadValue(); err != nil {
+			return err
+		}
+	}
+	a.Args, err = args.Parse(v)
+	return err
+}
+
+// JSONSchema is an object's.
+func (arguments) JSONSchema() (jsonschema.Schema, error) { return object{}.JSONSchema() }
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (arguments) InlineJSONSchema() {}
+
 type batchBody struct {
-	Calls []callBody `json:"calls" required:"true" nullable:"false" minItems:"1" maxItems:"20"`
+	Calls batchCalls `json:"calls" required:"true" nullable:"false" minItems:"1" maxItems:"20"`
 	_     struct{}   `additionalProperties:"false"`
 }
 
+// batchCalls are the calls of a batch; what is too many is refused before it is read.
+type batchCalls []callBody
+
+// UnmarshalJSONFrom reads them.
+func (b *batchCalls) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*b = batchCalls{}
+	return readArray(d, func(i int) error {
+		if i >= approval.MaxBatch {
+			return approval.Errorf(approval.CodeInvalidParameter, "A batch takes at most %d calls.", approval.MaxBatch)
+		}
+		if d.PeekKind() != jsontext.KindBeginObject {
+			return notObject("calls[" + strconv.Itoa(i) + "]")
+		}
+		*b = append(*b, callBody{})
+		return json.UnmarshalDecode(d, &(*b)[i])
+	})
+}
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (batchCalls) InlineJSONSchema() {}
+
 type ackBody struct {
-	IDs []string `json:"ids" required:"true" nullable:"false" maxItems:"1000"`
+	IDs ackIDs   `json:"ids" required:"true" nullable:"false" maxItems:"1000"`
 	_   struct{} `additionalProperties:"false"`
 }
+
+// ackIDs are ids, each once; what is too many is refused before it is read.
+type ackIDs []string
+
+// UnmarshalJSONFrom reads them.
+func (a *ackIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	seen := map[string]bool{}
+	*a = ackIDs{}
+	return readArray(d, func(i int) error {
+		if i >= approval.MaxAck {
+			return approval.Errorf(approval.CodeInvalidParameter, "At most %d ids are taken at once.", approval.MaxAck)
+		}
+		if k := d.PeekKind(); k != jsontext.KindString && k != jsontext.KindInvalid {
+			return approval.Errorf(approval.CodeInvalidParameter, "ids[%d] must be a string.", i)
+		}
+		var id string
+		if err := json.UnmarshalDecode(d, &id); err != nil {
+			return err
+		}
+		if !seen[id] {
+			seen[id] = true
+			*a = append(*a, id)
+		}
+		return nil
+	})
+}
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (ackIDs) InlineJSONSchema() {}
 
 type decideBody struct {
 	Decision string   `json:"decision" required:"true" enum:"approve,deny"`
