@@ -341,7 +341,8 @@ func TestRule12_ReadsOverTheBudgetOfBytes(t *testing.T) {
 	id := w.ask(`{"tool":"transfer","args":{"text":"` + strings.Repeat("x", 2000) + `"}}`)
 	look := func() reply { return w.do(botToken, "GET", "/v1/approvals/"+id, "") }
 	n := 0
-	for ; n < 10 && look().status == 200; n++ {
+	for n < 10 && look().status == 200 {
+		n++
 	}
 	if n != 2 {
 		t.Errorf("%d looks, want 2", n)

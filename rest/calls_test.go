@@ -117,10 +117,10 @@ func TestABatchHasOneToTwentyCallsAndRefusesAllForOne(t *testing.T) {
 // What the approver sees and what is hashed is what was sent: numbers as written, nothing masked.
 func TestArgsComeBackExactly(t *testing.T) {
 	w := newWorld(t)
-	args := `{"a":1.10,"big":12345678901234567890,"exp":1E400,"html":"<b>&</b>","password":"hunter2hunter2","u":"a` + "\u202e" + `b","z":[]}`
-	id := w.ask(`{"tool":"transfer","args": ` + args + ` }`)
+	exact := `{"a":1.10,"big":12345678901234567890,"exp":1E400,"html":"<b>&</b>","password":"hunter2hunter2","u":"a` + "\u202e" + `b","z":[]}`
+	id := w.ask(`{"tool":"transfer","args": ` + exact + ` }`)
 	r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
-	if !strings.Contains(string(r.body), `"args":`+args+`,`) {
+	if !strings.Contains(string(r.body), `"args":`+exact+`,`) {
 		t.Errorf("got %s", r.body)
 	}
 }
@@ -162,7 +162,7 @@ func TestAWaitingCallIsToldHowItEnded(t *testing.T) {
 	}{
 		{"approved", func(w *world, id string) { w.decide(hanaToken, id, "approve", "").is(200) }, "approved"},
 		{"denied", func(w *world, id string) { w.decide(hanaToken, id, "deny", "no").is(200) }, "denied"},
-		{"expired", func(w *world, id string) { w.clock.advance(time.Hour) }, "expired"},
+		{"expired", func(w *world, _ string) { w.clock.advance(time.Hour) }, "expired"},
 		{"cancelled", func(w *world, id string) { w.do(botToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(200) }, "cancelled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -84,46 +84,55 @@ var plainSchemas = json.MarshalFunc(func(s jsonschema.Schema) ([]byte, error) { 
 
 func operation(rt *route, schemas map[string]any) map[string]any {
 	d := rt.doc
-	op := map[string]any{"operationId": d.id, "summary": d.summary, "tags": []string{d.tag}}
+	op := map[string]any{"operationId": d.id, "summary": d.summary, "tags": []string{d.tag}, "responses": responses(rt, schemas)}
 	if d.description != "" {
 		op["description"] = d.description
 	}
 	if !rt.public {
 		op["security"] = []any{map[string]any{"bearer": []string{}}}
 	}
+	if params := parameters(rt); params != nil {
+		op["parameters"] = params
+	}
+	if d.body != nil {
+		op["requestBody"] = map[string]any{"required": !d.bodyOptional, "content": content("application/json", schemaOf(d.body, schemas))}
+	}
+	return op
+}
+
+func parameters(rt *route) []any {
 	var params []any
 	if strings.Contains(rt.path, "{id}") {
 		params = append(params, parameter(queryParam{"id", "", idText}, "path"))
 	}
-	for _, p := range d.query {
+	for _, p := range rt.doc.query {
 		params = append(params, parameter(p, "query"))
 	}
+	header := rt.doc.header
 	if !rt.public {
-		d.header = append(slices.Clone(d.header), queryParam{headerCorrelation,
+		header = append(slices.Clone(header), queryParam{headerCorrelation,
 			"An id of yours for this request, at most 128 printable ASCII characters without a colon; it is returned, logged and kept with audit events. In place of any other the server makes one.", anyText})
 	}
-	for _, p := range d.header {
+	for _, p := range header {
 		params = append(params, parameter(p, "header"))
 	}
-	if params != nil {
-		op["parameters"] = params
-	}
-	if d.body != nil {
-		op["requestBody"] = map[string]any{"required": !d.bodyOptional, "content": content("application/json", schemaOf(d.body, schemas, false))}
-	}
-	responses := map[string]any{}
-	for _, a := range d.answers {
-		if a.mediaType != "" {
-			responses[strconv.Itoa(a.status)] = response(a.description, a.mediaType, map[string]any{"type": "string"})
-			continue
-		}
-		responses[strconv.Itoa(a.status)] = response(a.description, "application/json", schemaOf(a.body, schemas, true))
-	}
+	return params
+}
+
+func responses(rt *route, schemas map[string]any) map[string]any {
 	byStatus := map[int][]approval.Code{}
 	for _, c := range rt.codes() {
 		byStatus[kinds[c].status] = append(byStatus[kinds[c].status], c)
 	}
-	base := schemaOf(problem{}, schemas, true)
+	all := map[string]any{}
+	for _, a := range rt.doc.answers {
+		if a.mediaType != "" {
+			all[strconv.Itoa(a.status)] = response(a.description, a.mediaType, map[string]any{"type": "string"})
+			continue
+		}
+		all[strconv.Itoa(a.status)] = response(a.description, "application/json", schemaOf(a.body, schemas, alwaysThere))
+	}
+	base := schemaOf(problem{}, schemas, alwaysThere)
 	for status, cs := range byStatus {
 		slices.Sort(cs)
 		cs = slices.Compact(cs)
@@ -133,10 +142,9 @@ func operation(rt *route, schemas map[string]any) map[string]any {
 		if h := problemHeaders(status); h != nil {
 			r["headers"] = h
 		}
-		responses[strconv.Itoa(status)] = r
+		all[strconv.Itoa(status)] = r
 	}
-	op["responses"] = responses
-	return op
+	return all
 }
 
 func problemDescription(cs []approval.Code) string {
@@ -182,14 +190,21 @@ func content(mediaType string, schema any) map[string]any {
 	return map[string]any{mediaType: map[string]any{"schema": schema}}
 }
 
-// schemaOf returns a reference to the schema of v's type, and puts it, with what it refers to, into
-// schemas. Of what the server sends everything is always there but what may be omitted.
-func schemaOf(v any, schemas map[string]any, sent bool) any {
+// alwaysThere requires every member but those that may be omitted: it is for what the server sends.
+var alwaysThere = jsonschema.InterceptProp(func(p jsonschema.InterceptPropParams) error {
+	if p.Processed && !strings.Contains(p.Field.Tag.Get("json"), ",omit") && !slices.Contains(p.ParentSchema.Required, p.Name) {
+		p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
+	}
+	return nil
+})
+
+// schemaOf returns a reference to the schema of v's type, and puts it, with what it refers to, into schemas.
+func schemaOf(v any, schemas map[string]any, more ...func(*jsonschema.ReflectContext)) any {
 	if _, ok := v.(object); ok {
 		return map[string]any{"type": "object"}
 	}
 	var r jsonschema.Reflector
-	options := []func(*jsonschema.ReflectContext){
+	options := append([]func(*jsonschema.ReflectContext){
 		jsonschema.RootRef,
 		jsonschema.DefinitionsPrefix("#/components/schemas/"),
 		jsonschema.CollectDefinitions(func(name string, s jsonschema.Schema) { schemas[name] = s }),
@@ -199,15 +214,7 @@ func schemaOf(v any, schemas map[string]any, sent bool) any {
 			}
 			return name
 		}),
-	}
-	if sent {
-		options = append(options, jsonschema.InterceptProp(func(p jsonschema.InterceptPropParams) error {
-			if p.Processed && !strings.Contains(p.Field.Tag.Get("json"), ",omit") && !slices.Contains(p.ParentSchema.Required, p.Name) {
-				p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
-			}
-			return nil
-		}))
-	}
+	}, more...)
 	s, err := r.Reflect(v, options...)
 	if err != nil {
 		panic("rest: the schema of " + reflect.TypeOf(v).Name() + ": " + err.Error()) // types are constants

@@ -55,7 +55,7 @@ var (
 )
 
 // table lists every path of the API.
-func (s *Server) table() []route {
+func (s *Server) table() []route { //nolint:funlen // a table
 	callErrors := []approval.Code{approval.CodeAgentsOnly, approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeTooManyPending}
 	return []route{
 		{

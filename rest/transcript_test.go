@@ -51,8 +51,8 @@ func TestTranscripts(t *testing.T) {
 					for n, id := range slices.Backward(ids) {
 						names = append(names, fmt.Sprintf("$%d", n+1), id)
 					}
-					real := strings.NewReplacer(names...)
-					r := w.do(token, parts[1], real.Replace(parts[2]), real.Replace(strings.TrimSpace(string(f.Data))), headerCorrelation, fmt.Sprintf("step-%d", len(out.Files)))
+					fill := strings.NewReplacer(names...)
+					r := w.do(token, parts[1], fill.Replace(parts[2]), fill.Replace(strings.TrimSpace(string(f.Data))), headerCorrelation, fmt.Sprintf("step-%d", len(out.Files)))
 					body := ulidRE.ReplaceAllStringFunc(string(r.body), func(id string) string {
 						if !slices.Contains(ids, id) {
 							ids = append(ids, id)
