@@ -26,6 +26,7 @@ var arrows = map[string]struct {
 	why string
 }{
 	"approval":                  {[]string{"approval/args", "approval/legible", "approval/redact", "secret"}, "the domain knows nobody"},
+	"auth":                      {[]string{"approval", "secret"}, "who is who, and not what they may do"},
 	"approval/args":             {[]string{"approval/legible"}, "what is called with, and nothing of who calls"},
 	"approval/legible":          {nil, "characters, and nothing of what they say"},
 	"approval/redact":           {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
@@ -49,7 +50,7 @@ var arrows = map[string]struct {
 	"mcp/downstream":            {[]string{"mcp"}, "connections of clients, which know no rules"},
 	"mcp/gateway":               {[]string{"approval", "approval/args", "approval/legible", "budget", "mcp", "mcp/downstream", "mcp/upstream"}, "it asks the gate and forwards"},
 	"mcp/stdioproxy":            {[]string{"approval", "approval/args", "client", "mcp/downstream", "mcp/gateway", "mcp/upstream"}, "a gateway whose gate is elsewhere"},
-	"rest":                      {[]string{"approval", "approval/args", "approval/legible", "budget"}, "it translates, and decides nothing"},
+	"rest":                      {[]string{"approval", "approval/args", "approval/legible", "auth", "budget"}, "it translates, and decides nothing"},
 	"channels":                  {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "locale", "secret"}, "cards and words, of no platform"},
 	"channels/channelstest":     {[]string{"approval", "approval/args", "approval/legible", "channels"}, "what every channel's tests share"},
 	"channels/line":             {[]string{"approval", "approval/legible", "channels", "secret"}, "one platform each"},
@@ -57,8 +58,8 @@ var arrows = map[string]struct {
 	"channels/standardwebhooks": {[]string{"approval", "approval/legible", "channels", "locale", "secret"}, "one way out"},
 	"listener":                  {nil, "it knows connections, and nobody who makes them"},
 	"webhook":                   {[]string{"approval", "approval/legible", "channels", "secret"}, "it reads button data with channels"},
-	"config":                    {[]string{"approval", "approval/args", "approval/redact", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "heartbeat", "listener", "locale", "policy", "secret"}, "it composes the sections that packages own"},
-	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "config", "heartbeat", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "policy", "rest", "secret", "store", "webhook"},
+	"config":                    {[]string{"approval", "approval/args", "approval/redact", "auth", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "heartbeat", "listener", "locale", "policy", "secret"}, "it composes the sections that packages own"},
+	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "auth", "budget", "channels", "channels/line", "channels/slack", "channels/standardwebhooks", "config", "heartbeat", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "policy", "rest", "secret", "store", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},

@@ -16,6 +16,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/auth"
 	"countersign/budget"
 	"countersign/channels"
 	"countersign/channels/slack"
@@ -56,7 +57,7 @@ type App struct {
 	gate      *approval.Gate
 	budgets   *budget.Registry
 	overs     chan budget.Over // of whom the admins are to be told
-	directory *approval.Directory
+	directory *auth.Directory
 	sender    *channels.Sender
 	heartbeat *heartbeat.Heartbeat
 	socket    *webhook.Socket
@@ -96,7 +97,7 @@ type step struct {
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{o: o, log: o.Logger, directory: new(approval.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
+	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"countersign/approval"
+	"countersign/auth"
 	"countersign/config"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestRule12_AnAgentIsOneSenderOfBodies(t *testing.T) {
 	const token, other = "bot-token-0123456789", "other-token-0123456789"
 	a := &App{limits: newLimits(&config.Config{}, false),
-		directory: approval.NewDirectory([]approval.AgentIdentity{{Name: "bot", Token: token}, {Name: "other", Token: other}}, nil)}
+		directory: auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: token}, {Name: "other", Token: other}}, nil)}
 	a.live.Store(&live{cfg: &config.Config{}})
 	sender := func(headers ...string) string {
 		r := httptest.NewRequest("POST", "/v1/calls", nil)

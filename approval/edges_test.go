@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/auth"
 )
 
 // drawn stands for a rendered card: the states that it shows.
@@ -97,10 +98,10 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 
 func TestRule5_WhoMayDecideIsJudgedAsTheyAreNow(t *testing.T) {
 	w := newWorld(t)
-	people := approval.NewDirectory(nil, []approval.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
+	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
 	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Now: w.clock.Now, People: people.ByName})
 	id := w.check(transfer).Request.ID
-	people.Replace(nil, []approval.Person{{Name: "hana", Approver: true}}) // ken was removed, hana is no admin any more
+	people.Replace(nil, []auth.Person{{Name: "hana", Approver: true}}) // ken was removed, hana is no admin any more
 	_, err := w.decide(id, true, ken, "")
 	wantCode(t, err, approval.CodeNotAnApprover)
 	if out := w.tap(approval.Interaction{By: ken, Intent: approval.IntentApprove, RequestID: id}); out.Code != approval.CodeNotAnApprover {

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/auth"
 )
 
 // atKeyboard makes a gate where ken sits at bot's keyboard and low and high may be decided there.
-func atKeyboard(t *testing.T) (*world, *approval.Directory) {
+func atKeyboard(t *testing.T) (*world, *auth.Directory) {
 	w := newWorld(t)
-	people := approval.NewDirectory(nil, []approval.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
+	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
 	with := terms
 	with.Elicitation = []approval.Risk{approval.RiskLow, approval.RiskHigh}
 	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now, People: people.ByName,
@@ -47,7 +48,7 @@ func TestKeyboardDecidesNothingElse(t *testing.T) {
 		risk  approval.Risk
 		owner string
 		agent string
-		spoil func(w *world, people *approval.Directory)
+		spoil func(w *world, people *auth.Directory)
 		actor string
 	}{
 		{"a level that is not decided there", approval.RiskCritical, "bot", "bot", nil, "agent:bot"},
@@ -55,11 +56,11 @@ func TestKeyboardDecidesNothingElse(t *testing.T) {
 		{"an agent without a keyboard", approval.RiskHigh, "other", "other", nil, "agent:other"},
 		{"an agent without a keyboard, of the one that has", approval.RiskHigh, "bot", "other", nil, "agent:other"},
 		{"no agent", approval.RiskHigh, "bot", "", nil, "agent:"},
-		{"the person was removed", approval.RiskHigh, "bot", "bot", func(_ *world, p *approval.Directory) { p.Replace(nil, nil) }, "agent:bot"},
-		{"the person may not decide any more", approval.RiskHigh, "bot", "bot", func(_ *world, p *approval.Directory) {
-			p.Replace(nil, []approval.Person{{Name: "ken", Admin: true}})
+		{"the person was removed", approval.RiskHigh, "bot", "bot", func(_ *world, p *auth.Directory) { p.Replace(nil, nil) }, "agent:bot"},
+		{"the person may not decide any more", approval.RiskHigh, "bot", "bot", func(_ *world, p *auth.Directory) {
+			p.Replace(nil, []auth.Person{{Name: "ken", Admin: true}})
 		}, "agent:bot"},
-		{"the policy was reloaded", approval.RiskHigh, "bot", "bot", func(w *world, _ *approval.Directory) {
+		{"the policy was reloaded", approval.RiskHigh, "bot", "bot", func(w *world, _ *auth.Directory) {
 			with := terms
 			with.Elicitation = []approval.Risk{approval.RiskLow}
 			if err := w.gate.SetPolicy(w.ctx, rules{asks, with}, nil); err != nil {

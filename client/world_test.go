@@ -12,6 +12,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/auth"
 	"countersign/client"
 	"countersign/rest"
 	"countersign/store"
@@ -63,8 +64,8 @@ func newWorld(t *testing.T) *world {
 	}
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(),
 		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }})
-	dir := approval.NewDirectory([]approval.AgentIdentity{{Name: "bot", Token: botToken}},
-		[]approval.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken}})
+	dir := auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: botToken}},
+		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken}})
 	stopping, stop := context.WithCancel(context.Background())
 	w.srv = httptest.NewServer(rest.New(rest.Options{Gate: w.gate, Directory: dir, Stopping: stopping}))
 	w.bot, w.hana = w.client(botToken), w.client(hanaToken, client.WithName("cli"))

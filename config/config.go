@@ -13,6 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/auth"
 	"countersign/channels/line"
 	"countersign/channels/slack"
 	outbound "countersign/channels/standardwebhooks"
@@ -216,19 +217,19 @@ func Parse(name string, data []byte, env func(string) (string, bool), files ...s
 }
 
 // Agents returns the configured agents.
-func (c *Config) Agents() []approval.AgentIdentity {
-	agents := make([]approval.AgentIdentity, len(c.File.Agents))
+func (c *Config) Agents() []auth.AgentIdentity {
+	agents := make([]auth.AgentIdentity, len(c.File.Agents))
 	for i, a := range c.File.Agents {
-		agents[i] = approval.AgentIdentity{Name: a.Name, Token: a.Token}
+		agents[i] = auth.AgentIdentity{Name: a.Name, Token: a.Token}
 	}
 	return agents
 }
 
 // People returns the configured people.
-func (c *Config) People() []approval.Person {
-	people := make([]approval.Person, len(c.File.People))
+func (c *Config) People() []auth.Person {
+	people := make([]auth.Person, len(c.File.People))
 	for i, p := range c.File.People {
-		people[i] = approval.Person{
+		people[i] = auth.Person{
 			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin),
 			Line: p.Line, Slack: p.Slack, Webhook: p.Webhook, Token: p.Token, Locale: p.Locale, Zone: c.zone(p),
 		}

@@ -14,6 +14,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/auth"
 	"countersign/heartbeat"
 	"countersign/internal/testkit"
 	"countersign/secret"
@@ -108,11 +109,11 @@ func TestTheWholeExample(t *testing.T) {
 	if got, want := cfg.Location.String(), "Asia/Tokyo"; got != want {
 		t.Errorf("Location = %q, want %q", got, want)
 	}
-	wantAgents := []approval.AgentIdentity{{Name: "treasury-bot", Token: "value-of-treasury_token"}}
+	wantAgents := []auth.AgentIdentity{{Name: "treasury-bot", Token: "value-of-treasury_token"}}
 	if diff := cmp.Diff(wantAgents, cfg.Agents()); diff != "" {
 		t.Errorf("agents: -want +got\n%s", diff)
 	}
-	wantPeople := []approval.Person{{
+	wantPeople := []auth.Person{{
 		Name: "hana", Approver: true, Admin: true, Line: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA",
 		Token: "value-of-hana_token", Locale: "ja", Zone: cfg.Location,
 	}}

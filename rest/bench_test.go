@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/auth"
 	"countersign/store"
 )
 
@@ -28,7 +29,7 @@ func BenchmarkCallsHTTP(b *testing.B) {
 	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules{byName, terms},
 		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }})
 	mux := http.NewServeMux()
-	mux.Handle("/v1/", New(Options{Gate: gate, Directory: approval.NewDirectory(agentsConfigured, nil), Logger: slog.New(slog.DiscardHandler)}))
+	mux.Handle("/v1/", New(Options{Gate: gate, Directory: auth.NewDirectory(agentsConfigured, nil), Logger: slog.New(slog.DiscardHandler)}))
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		c, err := readCall(body, "bot")

@@ -17,13 +17,14 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/auth"
 	"countersign/budget"
 )
 
 // Options are what a [Server] is made of. Gate and Directory are required.
 type Options struct {
 	Gate      *approval.Gate
-	Directory *approval.Directory
+	Directory *auth.Directory
 	Logger    *slog.Logger // default: none
 	Version   string       // of the program, for the OpenAPI document
 	// Stopping is done when the server is about to stop: whoever waits is answered then. nil: never.
@@ -49,7 +50,7 @@ type Options struct {
 // has set for their connection; everything else relies on them.
 type Server struct {
 	gate      *approval.Gate
-	dir       *approval.Directory
+	dir       *auth.Directory
 	log       *slog.Logger
 	version   string
 	stopping  context.Context

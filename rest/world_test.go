@@ -20,6 +20,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/auth"
 	"countersign/store"
 )
 
@@ -70,8 +71,8 @@ const (
 )
 
 var (
-	agentsConfigured = []approval.AgentIdentity{{Name: "bot", Token: botToken}, {Name: "other", Token: otherToken}}
-	peopleConfigured = []approval.Person{
+	agentsConfigured = []auth.AgentIdentity{{Name: "bot", Token: botToken}, {Name: "other", Token: otherToken}}
+	peopleConfigured = []auth.Person{
 		{Name: "hana", Approver: true, Admin: true, Token: hanaToken}, {Name: "ken", Approver: true, Token: kenToken},
 		{Name: "root", Admin: true, Token: rootToken}, {Name: "guest", Token: guestToken},
 	}
@@ -83,7 +84,7 @@ type world struct {
 	clock  *clock
 	store  *failingStore
 	gate   *approval.Gate
-	dir    *approval.Directory
+	dir    *auth.Directory
 	rest   *Server
 	srv    *httptest.Server
 	stop   context.CancelFunc // the server is about to stop
@@ -156,7 +157,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 		Store: w.store, Broker: broker, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: redact.New(),
 		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} },
 	})
-	w.dir = approval.NewDirectory(agentsConfigured, peopleConfigured)
+	w.dir = auth.NewDirectory(agentsConfigured, peopleConfigured)
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
 	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Logger: logger, Version: "1.2.3", Stopping: stopping})
@@ -192,7 +193,7 @@ var doc = sync.OnceValue(func() *document {
 
 // bare is a server without a store.
 func bare() *Server {
-	return New(Options{Gate: approval.NewGate(approval.Options{Policy: rules{}}), Directory: new(approval.Directory)})
+	return New(Options{Gate: approval.NewGate(approval.Options{Policy: rules{}}), Directory: new(auth.Directory)})
 }
 
 // do sends one request. header holds names and values by turns.

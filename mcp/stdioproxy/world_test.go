@@ -23,6 +23,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/auth"
 	"countersign/client"
 	"countersign/policy"
 	"countersign/rest"
@@ -58,7 +59,7 @@ func compile(t testing.TB, rules string) *policy.Policy {
 type world struct {
 	t    testing.TB
 	gate *approval.Gate
-	dir  *approval.Directory
+	dir  *auth.Directory
 	url  string
 	// before, if set, answers a request in the API's place when it returns true.
 	before atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
@@ -79,7 +80,7 @@ func newWorld(t testing.TB, rules string) *world {
 		t.Fatal(err)
 	}
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: w.now})
-	w.dir = approval.NewDirectory([]approval.AgentIdentity{{Name: "bot", Token: agentToken}}, []approval.Person{{Name: "hana", Approver: true, Admin: true, Token: personToken}})
+	w.dir = auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: agentToken}}, []auth.Person{{Name: "hana", Approver: true, Admin: true, Token: personToken}})
 	stopping, stop := context.WithCancel(context.Background())
 	api := rest.New(rest.Options{Gate: w.gate, Directory: w.dir, Stopping: stopping})
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -1,4 +1,9 @@
-package approval
+// Package auth knows who is who: every agent and person by their credentials, as the configuration in force has them.
+//
+// A bearer token belongs to one agent or person, and a platform's user id to one person. What is known is replaced
+// whole. Whoever waits or streams for somebody holds on to who that is ([Directory.Hold]): a change after which they
+// are not that any more ends it.
+package auth
 
 import (
 	"crypto/sha256"
@@ -6,40 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"countersign/approval"
 	"countersign/secret"
 )
-
-// ActorKind tells the kinds of principal apart.
-type ActorKind int
-
-const (
-	Nobody   ActorKind = iota // the zero Actor may do nothing
-	Agent                     // can never decide
-	Human                     // a configured person
-	Stranger                  // a chat user who is mapped to no person
-	System
-)
-
-// Actor is who does something.
-type Actor struct {
-	Kind     ActorKind
-	Name     string // an agent's or person's name; a stranger's "line:U…" or "slack:T…/U…"; what of the system
-	Approver bool
-	Admin    bool
-	Locale   string
-	Zone     *time.Location // nil: UTC
-}
-
-// String is the actor's name as it is stored and shown: hana, agent:NAME, system:timeout, line:U….
-func (a Actor) String() string {
-	switch a.Kind {
-	case Agent:
-		return "agent:" + a.Name
-	case System:
-		return "system:" + a.Name
-	}
-	return a.Name
-}
 
 // Person is a configured person.
 type Person struct {
@@ -68,9 +42,9 @@ type Directory struct {
 }
 
 type directory struct {
-	tokens map[[sha256.Size]byte]Actor // by digest, so that a look-up takes no time that depends on a secret's prefix
-	chat   map[Address]Actor
-	names  map[string]Actor // people
+	tokens map[[sha256.Size]byte]approval.Actor // by digest, so that a look-up takes no time that depends on a secret's prefix
+	chat   map[approval.Address]approval.Actor
+	names  map[string]approval.Actor // people
 	agents map[string]bool
 	people []Person
 }
@@ -84,24 +58,24 @@ func NewDirectory(agents []AgentIdentity, people []Person) *Directory {
 
 // Replace makes the directory know these agents and people and nobody else.
 func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
-	n := &directory{tokens: map[[sha256.Size]byte]Actor{}, chat: map[Address]Actor{}, names: map[string]Actor{}, agents: map[string]bool{}, people: slices.Clone(people)}
+	n := &directory{tokens: map[[sha256.Size]byte]approval.Actor{}, chat: map[approval.Address]approval.Actor{}, names: map[string]approval.Actor{}, agents: map[string]bool{}, people: slices.Clone(people)}
 	for _, a := range agents {
 		n.agents[a.Name] = true
 		if a.Token != "" {
-			n.tokens[sha256.Sum256([]byte(a.Token.Reveal()))] = Actor{Kind: Agent, Name: a.Name}
+			n.tokens[sha256.Sum256([]byte(a.Token.Reveal()))] = approval.Actor{Kind: approval.Agent, Name: a.Name}
 		}
 	}
 	for _, p := range people {
-		who := Actor{Kind: Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale, Zone: p.Zone}
+		who := approval.Actor{Kind: approval.Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale, Zone: p.Zone}
 		n.names[p.Name] = who
 		if p.Token != "" {
 			n.tokens[sha256.Sum256([]byte(p.Token.Reveal()))] = who
 		}
 		if p.Line != "" {
-			n.chat[Address{"line", p.Line}] = who
+			n.chat[approval.Address{Channel: "line", To: p.Line}] = who
 		}
 		if p.Slack != "" {
-			n.chat[Address{"slack", p.Slack}] = who
+			n.chat[approval.Address{Channel: "slack", To: p.Slack}] = who
 		}
 	}
 	d.now.Store(n)
@@ -109,22 +83,22 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 }
 
 // ByToken returns whose bearer token it is.
-func (d *Directory) ByToken(token string) (Actor, bool) {
+func (d *Directory) ByToken(token string) (approval.Actor, bool) {
 	n := d.now.Load()
 	if n == nil || token == "" {
-		return Actor{}, false
+		return approval.Actor{}, false
 	}
 	a, ok := n.tokens[sha256.Sum256([]byte(token))]
 	return a, ok
 }
 
 // ByChat returns which person a platform's user id belongs to.
-func (d *Directory) ByChat(channel, userID string) (Actor, bool) {
+func (d *Directory) ByChat(channel, userID string) (approval.Actor, bool) {
 	n := d.now.Load()
 	if n == nil || userID == "" {
-		return Actor{}, false
+		return approval.Actor{}, false
 	}
-	a, ok := n.chat[Address{channel, userID}]
+	a, ok := n.chat[approval.Address{Channel: channel, To: userID}]
 	return a, ok
 }
 
@@ -135,10 +109,10 @@ func (d *Directory) HasAgent(name string) bool {
 }
 
 // ByName returns a configured person as they are now.
-func (d *Directory) ByName(name string) (Actor, bool) {
+func (d *Directory) ByName(name string) (approval.Actor, bool) {
 	n := d.now.Load()
 	if n == nil {
-		return Actor{}, false
+		return approval.Actor{}, false
 	}
 	a, ok := n.names[name]
 	return a, ok

@@ -1,4 +1,4 @@
-package approval
+package auth
 
 import (
 	"context"
