@@ -264,8 +264,8 @@ func plainPool(b *testing.B) *contender {
 		}
 		_, err1 := tx.Exec(queries[insertRequest], id, r.Agent, "", "", r.Tool, r.ArgsHash, "pending", "high", now, later,
 			nil, nil, nil, nil, nil, nil, nil, nil, r.TurnID, nil, nil, r.Rule, r.ReasonCode, 0, nil, nil, r.HumanMessage, nil, string(r.Args), nil, nil, nil, 0, nil, nil, 0)
-		_, err2 := tx.Exec(queries[insertNotification], fmt.Sprintf("%026d", 3*n+1), id, nil, "slack", "C0APPROVALS", "request", "queued", 0,
-			now, nil, now, now, nil, nil, nil, nil, nil, "123e4567-e89b-12d3-a456-426614174000", 0, nil, nil, nil, nil, nil, 0, 0, nil, nil)
+		_, err2 := tx.Exec(queries[insertNotification], fmt.Sprintf("%026d", 3*n+1), id, nil, "slack", "C0APPROVALS", "request", now,
+			"queued", 0, now, nil, now, nil, nil, nil, nil, nil, "123e4567-e89b-12d3-a456-426614174000", 0, nil, nil, nil, nil, nil, 0, 0, nil, nil)
 		_, err3 := tx.Exec(queries[appendEvent], n, fmt.Sprintf("%026d", 3*n+2), now, "approval_requested", "0123456789abcdef", "agent:agent-17", id, r.Agent, r.Tool,
 			"high", nil, r.ReasonCode, benchEventData)
 		return errors.Join(err1, err2, err3, tx.Commit())

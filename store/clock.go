@@ -57,8 +57,6 @@ func sinceEpoch(t time.Time) time.Duration {
 	return time.Duration(t.UnixMilli()) * time.Millisecond
 }
 
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
 func fromEpoch(d time.Duration) time.Time {
 	if d == 0 {
 		return time.Time{}

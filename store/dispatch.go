@@ -20,11 +20,7 @@ func (t *tx) SetInputs(id string, inputs []approval.Input) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
-	b, err := encode(inputs, len(inputs) > 0)
-	if err != nil {
-		return err
-	}
-	_, err = t.changed(t.c.Stmt(setInputs).BindOptText(string(b)).BindText(id))
+	_, err := t.changed(lateColumns.bind(t.c.Stmt(setInputs), &approval.Request{Inputs: inputs}).BindText(id))
 	return err
 }
 
@@ -32,10 +28,9 @@ func (t *tx) UnderWay(limit int) ([]approval.Head, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.Stmt(selectUnderWay), limit, func(s *sqlite3.Stmt) approval.Head {
-		h := scanHead(s)
+	return all(t, t.c.Stmt(selectUnderWay), limit, func(s *sqlite3.Stmt, h *approval.Head) {
+		scanHead(s, h)
 		h.DispatchedAt = s.ColumnTime() // out of the index
-		return h
 	})
 }
 
@@ -43,11 +38,10 @@ func (t *tx) Dispatched(id string) (at time.Time, ran approval.RunResult, err er
 	if err := t.readable(); err != nil {
 		return at, ran, err
 	}
-	ran, err = one(t, t.c.Stmt(selectDispatched).BindText(id), func(s *sqlite3.Stmt) approval.RunResult {
-		at = s.ColumnTime()
-		return approval.RunResult(s.ColumnText())
+	r, err := one(t, t.c.Stmt(selectDispatched).BindText(id), func(s *sqlite3.Stmt, r *approval.Request) {
+		r.DispatchedAt, r.RunResult = s.ColumnTime(), approval.RunResult(s.ColumnText())
 	})
-	return at, ran, err
+	return r.DispatchedAt, r.RunResult, err
 }
 
 func (t *tx) Tasks(agent string) ([]approval.Request, error) {
@@ -58,7 +52,7 @@ func (t *tx) Tasks(agent string) ([]approval.Request, error) {
 	if agent != "" {
 		s = t.c.Stmt(selectTasksOf).BindText(agent)
 	}
-	rs, err := all(t, s, 0, scanRequest)
+	rs, err := all(t, s, 0, requestColumns.scan)
 	slices.SortFunc(rs, func(a, b approval.Request) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, err
 }
@@ -67,7 +61,7 @@ func (t *tx) LiveAgents() ([]string, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.Stmt(liveAgents), 0, (*sqlite3.Stmt).ColumnText)
+	return all(t, t.c.Stmt(liveAgents), 0, scanText)
 }
 
 func (t *tx) LiveOf(agent string, limit int) ([]approval.Head, error) {
@@ -81,16 +75,13 @@ func (t *tx) Pin(agent, server, tool string) (approval.ToolPin, error) {
 	if err := t.readable(); err != nil {
 		return approval.ToolPin{}, err
 	}
-	return one(t, t.c.Stmt(selectPin).BindText(agent).BindText(server).BindText(tool), func(s *sqlite3.Stmt) (p approval.ToolPin) {
-		p.Agent, p.Server, p.Tool, p.Digest, p.SeenAt, p.AcceptedBy = s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnTime(), s.ColumnText()
-		return p
-	})
+	return one(t, t.c.Stmt(selectPin).BindText(agent).BindText(server).BindText(tool), pinColumns.scan)
 }
 
 func (t *tx) PutPin(p approval.ToolPin) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
-	_, err := t.changed(t.c.Stmt(putPin).BindText(p.Agent).BindText(p.Server).BindText(p.Tool).BindText(p.Digest).BindTime(p.SeenAt).BindOptText(p.AcceptedBy))
+	_, err := t.changed(pinColumns.bind(t.c.Stmt(putPin), &p))
 	return err
 }

@@ -1,33 +1,19 @@
 package store
 
 import (
-	"strings"
-	"time"
-
 	"countersign/approval"
-	"countersign/store/sqlite3"
+	"time"
 )
-
-const notificationColumns = `id, approval_id, batch_id, channel, recipient, kind, status, attempt,
-  next_attempt_at, lease_until, created_at, updated_at, first_try_at, sent_at, message_id, http_status, target_id, retry_key, revived,
-  error, reply_to, cards, text, note, part, more, receipt, body`
-
-// narrowColumns are the same in number and order, without the body.
-var narrowColumns = strings.TrimSuffix(notificationColumns, "body") + "NULL"
-
-// waitingColumns are what says when and where a notification is to be sent: they all stand before what is large.
-const waitingColumns = `id, approval_id, batch_id, channel, recipient, kind, status, attempt, next_attempt_at, lease_until, created_at, updated_at, target_id`
 
 func (t *tx) InsertNotification(n approval.Notification) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
-	n.Narrow = false
-	s := t.c.Stmt(insertNotification)
-	s.BindText(n.ID).BindOptText(n.ApprovalID).BindOptText(n.BatchID).BindText(n.Channel).BindText(n.Recipient).BindText(string(n.Kind)).BindText(string(n.Status)).BindInt(int64(n.Attempt))
-	s.BindTime(n.NextAttemptAt).BindTime(n.LeaseUntil).BindTime(n.CreatedAt)
-	bindState(s, n)
-	if _, err := t.changed(s); err != nil {
+	row := &t.w.rows.notification
+	*row = n
+	_, err := t.changed(notificationColumns.bind(t.c.Stmt(insertNotification), row))
+	*row = approval.Notification{}
+	if err != nil {
 		return err
 	}
 	if waits(n.Status) {
@@ -36,43 +22,8 @@ func (t *tx) InsertNotification(n approval.Notification) error {
 	return nil
 }
 
-// bindState binds the columns from updated_at to the last.
-func bindState(s *sqlite3.Stmt, n approval.Notification) {
-	cards, err := encode(n.Cards, len(n.Cards) > 0)
-	if err != nil {
-		s.Fail(err)
-	}
-	s.BindTime(n.UpdatedAt).BindTime(n.FirstTryAt).BindTime(n.SentAt).BindOptText(n.MessageID)
-	s.BindOptInt(int64(n.HTTPStatus))
-	s.BindOptText(n.TargetID).BindOptText(n.RetryKey).BindBool(n.Revived).BindOptText(n.Error).BindOptText(n.ReplyTo).BindOptTextBytes(cards).BindOptText(n.Text).BindOptText(string(n.Note)).BindInt(int64(n.Part)).BindBool(n.More).BindOptTextBytes(n.Receipt)
-	if !n.Narrow {
-		s.BindOptBlob(n.Body)
-	}
-}
-
 // waits reports whether a notification of this status is still to be sent.
 func waits(s approval.NotificationStatus) bool { return s == approval.Queued || s == approval.Retrying }
-
-func scanNotification(s *sqlite3.Stmt) (n approval.Notification) {
-	n.ID, n.ApprovalID, n.BatchID, n.Channel, n.Recipient = s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText()
-	n.Kind, n.Status, n.Attempt = approval.NotificationKind(s.ColumnText()), approval.NotificationStatus(s.ColumnText()), int(s.ColumnInt())
-	n.NextAttemptAt, n.LeaseUntil, n.CreatedAt, n.UpdatedAt = s.ColumnTime(), s.ColumnTime(), s.ColumnTime(), s.ColumnTime()
-	n.FirstTryAt, n.SentAt, n.MessageID, n.HTTPStatus = s.ColumnTime(), s.ColumnTime(), s.ColumnText(), int(s.ColumnInt())
-	n.TargetID, n.RetryKey, n.Revived = s.ColumnText(), s.ColumnText(), s.ColumnBool()
-	n.Error, n.ReplyTo = s.ColumnText(), s.ColumnText()
-	scanJSON(s, &n.Cards)
-	n.Text, n.Note, n.Part, n.More = s.ColumnText(), approval.Note(s.ColumnText()), int(s.ColumnInt()), s.ColumnBool()
-	n.Receipt, n.Body = s.ColumnBytes(), s.ColumnBytes()
-	return n
-}
-
-func scanWaiting(s *sqlite3.Stmt) (n approval.Notification) {
-	n.ID, n.ApprovalID, n.BatchID, n.Channel, n.Recipient = s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText()
-	n.Kind, n.Status, n.Attempt = approval.NotificationKind(s.ColumnText()), approval.NotificationStatus(s.ColumnText()), int(s.ColumnInt())
-	n.NextAttemptAt, n.LeaseUntil, n.CreatedAt, n.UpdatedAt, n.TargetID = s.ColumnTime(), s.ColumnTime(), s.ColumnTime(), s.ColumnTime(), s.ColumnText()
-	n.Narrow = true
-	return n
-}
 
 func (t *tx) Waiting(id string) (approval.Notification, error) {
 	if err := t.readable(); err != nil {
@@ -81,29 +32,25 @@ func (t *tx) Waiting(id string) (approval.Notification, error) {
 	return one(t, t.c.Stmt(selectQueued).BindText(id), scanWaiting)
 }
 
-func scanNarrow(s *sqlite3.Stmt) approval.Notification {
-	n := scanNotification(s)
-	n.Narrow = true
-	return n
-}
-
 func (t *tx) Notification(id string) (approval.Notification, error) {
 	if err := t.readable(); err != nil {
 		return approval.Notification{}, err
 	}
-	return one(t, t.c.Stmt(selectNotification).BindText(id), scanNotification)
+	return one(t, t.c.Stmt(selectNotification).BindText(id), notificationColumns.scan)
 }
 
 func (t *tx) UpdateNotification(n approval.Notification, status approval.NotificationStatus, attempt int) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err
 	}
-	q := updateNotification
+	q, changing := updateNotification, changingColumns
 	if n.Narrow {
-		q = updateNarrow
+		q, changing = updateNarrow, changingNarrowColumns
 	}
-	s := t.c.Stmt(q).BindText(string(n.Status)).BindInt(int64(n.Attempt)).BindTime(n.NextAttemptAt).BindTime(n.LeaseUntil)
-	bindState(s, n)
+	row := &t.w.rows.notification
+	*row = n
+	s := changing.bind(t.c.Stmt(q), row)
+	*row = approval.Notification{}
 	ok, err := t.changed(s.BindText(n.ID).BindText(string(status)).BindInt(int64(attempt)))
 	if ok && waits(n.Status) && !n.LeaseUntil.After(t.at) && (!waits(status) || !n.NextAttemptAt.After(t.at)) {
 		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
@@ -130,8 +77,54 @@ func (t *tx) Dead(a approval.Address) (bool, error) {
 	if err := t.readable(); err != nil {
 		return false, err
 	}
-	rows, err := all(t, t.c.Stmt(selectDead).BindText(a.Channel).BindText(a.To), 1, func(s *sqlite3.Stmt) int64 { return s.ColumnInt() })
+	rows, err := all(t, t.c.Stmt(selectDead).BindText(a.Channel).BindText(a.To), 1, scanInt)
 	return len(rows) > 0, err
+}
+
+func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	names, scan := notificationColumns.names(), notificationColumns.scan
+	if q.Narrow {
+		names, scan = narrowColumns.names(), scanNarrow
+	}
+	l := newList(`SELECT ` + names + ` FROM approval_notifications`)
+	order := "id"
+	switch {
+	case q.ApprovalID != "" && q.BatchID != "":
+		l.where("(approval_id = ? OR batch_id = ?)", q.ApprovalID, q.BatchID)
+		order = `id || ''`
+	case q.ApprovalID != "":
+		l.where("approval_id = ?", q.ApprovalID)
+		order = `id || ''`
+	case q.BatchID != "":
+		l.where("batch_id = ?", q.BatchID)
+		order = `id || ''`
+	case q.MessageID != "":
+		order = `id || ''`
+	}
+	l.equal("message_id", q.MessageID)
+	l.equal("status", string(q.Status))
+	l.equal("channel", q.Channel)
+	l.equal("recipient", q.Recipient)
+	if q.Kind == approval.KindReply {
+		l.where("kind = 'reply'") // as the index has it
+	} else {
+		l.equal("kind", string(q.Kind))
+	}
+	if q.Several {
+		l.where("(kind = 'reply' OR batch_id IS NOT NULL)")
+	}
+	if q.After != "" {
+		l.where("id < ?", q.After)
+	}
+	if !q.Since.IsZero() {
+		l.where("created_at >= ?", q.Since)
+		l.where("id >= ?", firstID(q.Since)) // an id begins with its time: what is older need not be read
+	}
+	l.add(" ORDER BY " + order + " DESC")
+	return page(t, l.bind(t.c), q.Limit, q.Bytes, scan)
 }
 
 func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
@@ -143,14 +136,16 @@ func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 	var ns []approval.Notification
 	taken := map[string]bool{} // targets of the outcomes among ns: whoever takes these takes them at once
 	for (limit <= 0 || len(ns) < limit) && s.Step() {
-		n := scanWaiting(s)
+		ns = append(ns, approval.Notification{})
+		n := &ns[len(ns)-1]
+		scanWaiting(s, n)
 		if n.Kind == approval.KindEdit && n.TargetID != "" {
 			if taken[n.TargetID] {
+				ns = ns[:len(ns)-1]
 				continue
 			}
 			taken[n.TargetID] = true
 		}
-		ns = append(ns, n)
 	}
 	if _, err := s.Finish(); err != nil {
 		return nil, t.fail(err)

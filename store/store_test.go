@@ -603,3 +603,81 @@ func TestPlans(t *testing.T) {
 		return nil
 	})
 }
+
+// Each table's description and the table itself have the same columns. What a query names beside is no row's.
+func TestColumnsAreTheTables(t *testing.T) {
+	d := open(t, Options{})
+	described := map[string]string{
+		"approval_requests":      requestColumns.names(),
+		"approval_notifications": notificationColumns.names(),
+		"audit_events":           eventColumns.names(),
+		"recent_endings":         keyColumns + ", " + recentColumns.names() + ", newest",
+		"tool_pins":              pinColumns.names(),
+		"store_state":            "one, " + stateColumns.names(),
+	}
+	view(t, d, func(x approval.Tx) error {
+		for table, names := range described {
+			s := x.(*tx).c.Cached(`SELECT name FROM pragma_table_info($1)`).BindText(table)
+			var have []string
+			for s.Step() {
+				have = append(have, s.ColumnText())
+			}
+			if _, err := s.Finish(); err != nil {
+				return err
+			}
+			want := strings.Split(names, ", ")
+			slices.Sort(have)
+			slices.Sort(want)
+			if !slices.Equal(have, want) {
+				t.Errorf("%s has %v, its description %v", table, have, want)
+			}
+		}
+		return nil
+	})
+}
+
+// Every field of a row has a column of its own: one that was forgotten, or stood twice, would be lost.
+func TestEveryFieldHasAColumn(t *testing.T) {
+	everyFieldHasAColumn(t, requestColumns)
+	everyFieldHasAColumn(t, notificationColumns, "Narrow") // which says what was read
+	everyFieldHasAColumn(t, eventColumns)
+	everyFieldHasAColumn(t, recentColumns)
+	everyFieldHasAColumn(t, pinColumns)
+}
+
+// everyFieldHasAColumn lets each column write into an empty row, and sees which field it was.
+func everyFieldHasAColumn[R any](t *testing.T, cs columns[R], except ...string) {
+	t.Helper()
+	d := open(t, Options{})
+	seen := map[string]string{}
+	view(t, d, func(x approval.Tx) error {
+		for _, c := range cs {
+			for _, sample := range []string{`'2026-11-21T12:00:00.000Z'`, `1`, `'["x"]'`, `'[{"key":"k"}]'`, `'{}'`} {
+				var r R
+				s := x.(*tx).c.Cached(`SELECT ` + sample)
+				s.Step()
+				c.scan(s, &r)
+				if _, err := s.Finish(); err != nil {
+					continue // of another kind
+				}
+				for i := range reflect.TypeFor[R]().NumField() {
+					if f := reflect.TypeFor[R]().Field(i); !reflect.ValueOf(r).Field(i).IsZero() {
+						if was, ok := seen[f.Name]; ok && was != c.name {
+							t.Errorf("%s is stored in %s and in %s", f.Name, was, c.name)
+						}
+						seen[f.Name] = c.name
+					}
+				}
+			}
+		}
+		return nil
+	})
+	for i := range reflect.TypeFor[R]().NumField() {
+		if name := reflect.TypeFor[R]().Field(i).Name; seen[name] == "" && !slices.Contains(except, name) {
+			t.Errorf("%v.%s has no column", reflect.TypeFor[R](), name)
+		}
+	}
+	if len(seen) != len(cs) {
+		t.Errorf("%d columns for %d fields of %v", len(cs), len(seen), reflect.TypeFor[R]())
+	}
+}

@@ -91,7 +91,16 @@ type writer struct {
 	seqBefore     int64  // when the transaction began
 	changes       bool   // the transaction has changed something
 	summary       approval.Commit
+	rows          boundRows
 	exited        *job // its function has ended the writer's goroutine
+}
+
+// boundRows have room for the rows that are bound: it is reused, since what is bound escapes to the heap.
+type boundRows struct {
+	request      approval.Request
+	notification approval.Notification
+	event        approval.Event
+	state        storedState
 }
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
@@ -120,19 +129,16 @@ func (w *writer) load(o Options) error {
 		_, err := s.Finish()
 		return errors.Join(err, errors.New("store: store_state is empty"))
 	}
-	seq, at, id := s.ColumnInt(), s.ColumnTime(), s.ColumnText()
-	state := clockState{ahead: milliseconds(s.ColumnInt()), setBack: sinceEpoch(s.ColumnTime()), by: milliseconds(s.ColumnInt()), jumped: sinceEpoch(s.ColumnTime()),
-		boot: s.ColumnText(), elapsed: milliseconds(s.ColumnInt())}
+	var kept storedState
+	stateColumns.scan(s, &kept)
 	if _, err := s.Finish(); err != nil {
 		return err
 	}
-	ids := []string{id}
+	ids := []string{kept.lastID}
 	s = w.c.Stmt(loadNewest)
 	if s.Step() {
-		seq = max(seq, s.ColumnInt())
-		if t := s.ColumnTime(); t.After(at) {
-			at = t
-		}
+		kept.seq = max(kept.seq, s.ColumnInt())
+		kept.clock.at = max(kept.clock.at, sinceEpoch(s.ColumnTime()))
 		ids = append(ids, s.ColumnText(), s.ColumnText())
 	}
 	if _, err := s.Finish(); err != nil {
@@ -150,9 +156,8 @@ func (w *writer) load(o Options) error {
 			w.lastID = id
 		}
 	}
-	w.seq = seq
-	state.at = sinceEpoch(at)
-	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, state)
+	w.seq = kept.seq
+	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, kept.clock)
 	return nil
 }
 
@@ -478,10 +483,9 @@ func (w *writer) saveState() error {
 	if w.c == nil {
 		return nil
 	}
-	t := w.db.clock.state()
-	s := w.c.Stmt(saveState).BindInt(w.seq).BindTime(fromEpoch(t.at)).BindText(w.lastID.String())
-	s.BindInt(t.ahead.Milliseconds()).BindTime(fromEpoch(t.setBack)).BindInt(t.by.Milliseconds()).BindTime(fromEpoch(t.jumped)).BindOptText(t.boot).BindInt(t.elapsed.Milliseconds())
-	_, err := s.Exec()
+	row := &w.rows.state
+	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state()}
+	_, err := stateColumns.bind(w.c.Stmt(saveState), row).Exec()
 	return err
 }
 

@@ -127,7 +127,7 @@ func get(t testing.TB, s approval.Store, id string) (r approval.Request) {
 func approve(t testing.TB, s approval.Store, id string, within time.Duration) {
 	t.Helper()
 	update(t, s, func(tx approval.Tx) error {
-		return want(tx.Resolve(approvalOf(tx, id, within)))
+		return mustChange(tx.Resolve(approvalOf(tx, id, within)))
 	})
 }
 
@@ -139,16 +139,16 @@ func ending(tx approval.Tx, id string, status approval.Status) approval.Resoluti
 	return approval.Resolution{ID: id, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaSlack}
 }
 
-// want turns a conditional statement that changed nothing into an error.
-func want(ok bool, err error) error {
+// mustChange turns a conditional statement that changed nothing into an error.
+func mustChange(ok bool, err error) error { //nolint:revive // flag-parameter: it is what a method returned
 	if err == nil && !ok {
 		return errors.New("the conditional statement changed nothing")
 	}
 	return err
 }
 
-// unwanted turns one that did into an error.
-func unwanted(ok bool, err error) error {
+// mustNotChange turns one that did into an error.
+func mustNotChange(ok bool, err error) error { //nolint:revive // flag-parameter: it is what a method returned
 	if err == nil && ok {
 		return errors.New("the conditional statement changed a row that it must not")
 	}
@@ -159,6 +159,19 @@ func equal(t testing.TB, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: got\n %+v, want\n %+v", what, got, want)
+	}
+}
+
+// everyFieldSet fails unless each field of T, but for those named, is set in at least one of the samples: a field that
+// a store loses would not be noticed else.
+func everyFieldSet[T any](t testing.TB, samples []T, except ...string) {
+	t.Helper()
+	row := reflect.TypeFor[T]()
+	for i := range row.NumField() {
+		set := slices.ContainsFunc(samples, func(v T) bool { return !reflect.ValueOf(v).Field(i).IsZero() })
+		if name := row.Field(i).Name; !set && !slices.Contains(except, name) {
+			t.Errorf("no sample has %v.%s: add it, so that it is seen to be kept", row, name)
+		}
 	}
 }
 
@@ -201,6 +214,7 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		}
 		return tx.InsertRequest(ended)
 	})
+	everyFieldSet(t, []approval.Request{full, ended}, "LapsedAt", "Inputs") // Lapse and SetInputs have them
 	equal(t, "the full request", get(t, s, full.ID), full)
 	equal(t, "the ended request", get(t, s, ended.ID), ended)
 	view(t, s, func(tx approval.Tx) error {
@@ -249,8 +263,10 @@ func liveEnds(t *testing.T, s approval.Store) {
 		name string
 		end  func(tx approval.Tx, id string) error
 	}{
-		{"denied", func(tx approval.Tx, id string) error { return want(tx.Resolve(ending(tx, id, approval.Denied))) }},
-		{"cancelled", func(tx approval.Tx, id string) error { return want(tx.Resolve(ending(tx, id, approval.Cancelled))) }},
+		{"denied", func(tx approval.Tx, id string) error { return mustChange(tx.Resolve(ending(tx, id, approval.Denied))) }},
+		{"cancelled", func(tx approval.Tx, id string) error {
+			return mustChange(tx.Resolve(ending(tx, id, approval.Cancelled)))
+		}},
 		{"expired", func(tx approval.Tx, id string) error {
 			r, err := tx.Request(id)
 			if err != nil {
@@ -258,13 +274,13 @@ func liveEnds(t *testing.T, s approval.Store) {
 			}
 			e := ending(tx, id, approval.Expired)
 			e.At = r.ExpiresAt
-			return want(tx.Resolve(e))
+			return mustChange(tx.Resolve(e))
 		}},
 		{"consumed", func(tx approval.Tx, id string) error {
-			return errors.Join(want(tx.Resolve(approvalOf(tx, id, time.Hour))), want(tx.Consume(id, false)))
+			return errors.Join(mustChange(tx.Resolve(approvalOf(tx, id, time.Hour))), mustChange(tx.Consume(id, false)))
 		}},
 		{"lapsed", func(tx approval.Tx, id string) error {
-			return errors.Join(want(tx.Resolve(approvalOf(tx, id, 0))), want(tx.Lapse(id)))
+			return errors.Join(mustChange(tx.Resolve(approvalOf(tx, id, 0))), mustChange(tx.Lapse(id)))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -284,7 +300,9 @@ func liveEnds(t *testing.T, s approval.Store) {
 	}
 }
 
-func requests(t *testing.T, s approval.Store) {
+// manyRequests stores requests of all kinds, and returns them newest first.
+func manyRequests(t *testing.T, s approval.Store) []approval.Request {
+	t.Helper()
 	var all []approval.Request
 	for i := range 20 {
 		all = append(all, insert(t, s, fmt.Sprintf("bot%d", i%2), fmt.Sprintf("tool%d", i%3), func(r *approval.Request) {
@@ -299,10 +317,15 @@ func requests(t *testing.T, s approval.Store) {
 	}
 	for i, r := range all {
 		if i%6 == 0 {
-			update(t, s, func(tx approval.Tx) error { return want(tx.Resolve(ending(tx, r.ID, approval.Denied))) })
+			update(t, s, func(tx approval.Tx) error { return mustChange(tx.Resolve(ending(tx, r.ID, approval.Denied))) })
 		}
 	}
 	slices.Reverse(all)
+	return all
+}
+
+func requests(t *testing.T, s approval.Store) {
+	all := manyRequests(t, s)
 	pick := func(keep func(approval.Request) bool) []string {
 		var out []string
 		for _, r := range all {
@@ -332,33 +355,45 @@ func requests(t *testing.T, s approval.Store) {
 			return get(t, s, r.ID).Status == approval.Pending && r.Agent == "bot0" && r.Tool == "tool1" && r.Risk == approval.RiskHigh && r.ID < all[0].ID
 		})[:2]},
 	} {
-		view(t, s, func(tx approval.Tx) error {
-			rs, err := tx.Requests(c.q)
-			if !slices.Equal(ids(rs), c.want) {
-				t.Errorf("%s: got %v, want %v", c.name, ids(rs), c.want)
-			}
-			var narrow []approval.Head
-			for _, r := range rs {
-				narrow = append(narrow, Head(r))
-				h, err := tx.Head(r.ID)
-				equal(t, c.name+": Head", h, Head(r))
-				if err != nil {
-					return err
-				}
-			}
+		checkRequests(t, s, c.name, c.q, c.want)
+	}
+	equal(t, "page by page", requestPages(t, s, 7), ids(all))
+}
+
+// checkRequests sees that a query finds the requests wanted, whole and as heads.
+func checkRequests(t *testing.T, s approval.Store, name string, q approval.RequestQuery, want []string) {
+	t.Helper()
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.Requests(q)
+		if !slices.Equal(ids(rs), want) {
+			t.Errorf("%s: got %v, want %v", name, ids(rs), want)
+		}
+		var narrow []approval.Head
+		for _, r := range rs {
+			narrow = append(narrow, Head(r))
+			h, err := tx.Head(r.ID)
+			equal(t, name+": Head", h, Head(r))
 			if err != nil {
 				return err
 			}
-			hs, err := tx.Heads(c.q)
-			equal(t, c.name+": Heads", hs, narrow)
+		}
+		if err != nil {
 			return err
-		})
-	}
+		}
+		hs, err := tx.Heads(q)
+		equal(t, name+": Heads", hs, narrow)
+		return err
+	})
+}
+
+// requestPages reads all requests page by page.
+func requestPages(t *testing.T, s approval.Store, size int) []string {
+	t.Helper()
 	var paged []string
 	for after := ""; ; {
 		var page []approval.Request
 		view(t, s, func(tx approval.Tx) (err error) {
-			page, err = tx.Requests(approval.RequestQuery{After: after, Limit: 7})
+			page, err = tx.Requests(approval.RequestQuery{After: after, Limit: size})
 			return err
 		})
 		if len(page) == 0 {
@@ -367,7 +402,7 @@ func requests(t *testing.T, s approval.Store) {
 		paged = append(paged, ids(page)...)
 		after = page[len(page)-1].ID
 	}
-	equal(t, "page by page", paged, ids(all))
+	return paged
 }
 
 func batch(t *testing.T, s approval.Store) {
@@ -417,7 +452,7 @@ func due(t *testing.T, s approval.Store) {
 				return err
 			}
 		}
-		return want(tx.Resolve(approvalOf(tx, unused.ID, -time.Second)))
+		return mustChange(tx.Resolve(approvalOf(tx, unused.ID, -time.Second)))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		rs, err := tx.Due(0)
@@ -438,14 +473,14 @@ func due(t *testing.T, s approval.Store) {
 		expiry := func(r approval.Request) approval.Resolution {
 			return approval.Resolution{ID: r.ID, Status: approval.Expired, At: r.ExpiresAt, By: "system:timeout", Via: approval.ViaSystem}
 		}
-		return errors.Join(want(tx.Resolve(expiry(late))), want(tx.Resolve(expiry(later))))
+		return errors.Join(mustChange(tx.Resolve(expiry(late))), mustChange(tx.Resolve(expiry(later))))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		next, err := tx.NextDeadline()
 		equal(t, "NextDeadline is a use_by", next, get(t, s, unused.ID).UseBy)
 		return err
 	})
-	update(t, s, func(tx approval.Tx) error { return want(tx.Lapse(unused.ID)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Lapse(unused.ID)) })
 	view(t, s, func(tx approval.Tx) error {
 		rs, err := tx.Due(0)
 		equal(t, "Due when all have ended", len(rs), 0)
@@ -482,8 +517,8 @@ func resolve(t *testing.T, s approval.Store) {
 		tooEarly := ending(tx, r.ID, approval.Expired)
 		tooEarly.At = r.ExpiresAt.Add(-time.Millisecond)
 		return errors.Join(
-			unwanted(tx.Resolve(tooLate)), unwanted(tx.Resolve(tooEarly)),
-			unwanted(tx.Consume(r.ID, false)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Ack("bot", r.ID)))
+			mustNotChange(tx.Resolve(tooLate)), mustNotChange(tx.Resolve(tooEarly)),
+			mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Lapse(r.ID)), mustNotChange(tx.Ack("bot", r.ID)))
 	})
 	equal(t, "after what must change nothing", get(t, s, r.ID), r)
 
@@ -492,7 +527,7 @@ func resolve(t *testing.T, s approval.Store) {
 		at = tx.Now()
 		inTime := approvalOf(tx, r.ID, time.Minute)
 		inTime.At = r.ExpiresAt.Add(-time.Millisecond)
-		return errors.Join(want(tx.Resolve(inTime)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Denied))), unwanted(tx.Resolve(inTime)))
+		return errors.Join(mustChange(tx.Resolve(inTime)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Denied))), mustNotChange(tx.Resolve(inTime)))
 	})
 	got := get(t, s, r.ID)
 	want1 := r
@@ -501,9 +536,9 @@ func resolve(t *testing.T, s approval.Store) {
 	equal(t, "approved", got, want1)
 
 	// Taking an approval back brings it into the feed again, though it was acknowledged.
-	update(t, s, func(tx approval.Tx) error { return want(tx.Ack("bot", r.ID)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Ack("bot", r.ID)) })
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Resolve(ending(tx, r.ID, approval.Cancelled))), unwanted(tx.Consume(r.ID, false)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+		return errors.Join(mustChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))), mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	back := get(t, s, r.ID)
 	if back.Status != approval.Cancelled || back.Live() || !back.AckedAt.IsZero() || back.ResolvedSeq <= got.ResolvedSeq || back.ResolveReason != "" {
@@ -517,7 +552,7 @@ func consume(t *testing.T, s approval.Store) {
 	var at time.Time
 	update(t, s, func(tx approval.Tx) error {
 		at = tx.Now()
-		return errors.Join(want(tx.Consume(r.ID, false)), unwanted(tx.Consume(r.ID, false)), unwanted(tx.Lapse(r.ID)), unwanted(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+		return errors.Join(mustChange(tx.Consume(r.ID, false)), mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Lapse(r.ID)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	got := get(t, s, r.ID)
 	if !got.ConsumedAt.Equal(at) || !got.AckedAt.Equal(at) || got.Status != approval.Approved || !got.LapsedAt.IsZero() {
@@ -525,7 +560,7 @@ func consume(t *testing.T, s approval.Store) {
 	}
 	late := insert(t, s, "bot", "late", nil)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Resolve(approvalOf(tx, late.ID, 0))), unwanted(tx.Consume(late.ID, false))) // at use_by is too late
+		return errors.Join(mustChange(tx.Resolve(approvalOf(tx, late.ID, 0))), mustNotChange(tx.Consume(late.ID, false))) // at use_by is too late
 	})
 }
 
@@ -534,7 +569,7 @@ func used(t testing.TB, s approval.Store, tool string, dispatched bool) approval
 	t.Helper()
 	r := insert(t, s, "bot", tool, nil)
 	approve(t, s, r.ID, time.Hour)
-	update(t, s, func(tx approval.Tx) error { return want(tx.Consume(r.ID, dispatched)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(r.ID, dispatched)) })
 	return get(t, s, r.ID)
 }
 
@@ -551,7 +586,7 @@ func dispatch(t *testing.T, s approval.Store) {
 	equal(t, "how much another's was told", len(get(t, s, kept.ID).Inputs), 0)
 	waits := insert(t, s, "bot", "waits", nil)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(unwanted(tx.Report(kept.ID, approval.RunSucceeded)), unwanted(tx.Report(waits.ID, approval.RunUnknown)))
+		return errors.Join(mustNotChange(tx.Report(kept.ID, approval.RunSucceeded)), mustNotChange(tx.Report(waits.ID, approval.RunUnknown)))
 	})
 	for _, step := range []struct {
 		ran approval.RunResult
@@ -607,7 +642,7 @@ func underWay(t *testing.T, s approval.Store) {
 	look(0, sent)
 	look(2, sent[:2])
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Report(sent[0], approval.RunUnknown)), want(tx.Report(sent[2], approval.RunSucceeded)))
+		return errors.Join(mustChange(tx.Report(sent[0], approval.RunUnknown)), mustChange(tx.Report(sent[2], approval.RunSucceeded)))
 	})
 	look(0, []string{sent[1], sent[3]})
 	view(t, s, func(tx approval.Tx) error {
@@ -632,7 +667,7 @@ func tasks(t *testing.T, s approval.Store) {
 	approve(t, s, approved, time.Hour)
 	approve(t, s, done, time.Hour)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Consume(done, true)), want(tx.Resolve(ending(tx, over, approval.Denied))))
+		return errors.Join(mustChange(tx.Consume(done, true)), mustChange(tx.Resolve(ending(tx, over, approval.Denied))))
 	})
 	for agent, want := range map[string][]string{"bot": {pending, approved}, "other": {other}, "": {pending, approved, other}, "none": {}} {
 		view(t, s, func(tx approval.Tx) error {
@@ -661,7 +696,9 @@ func pins(t *testing.T, s approval.Store) {
 	other := approval.ToolPin{Tool: "read", Digest: hash("b"), SeenAt: at, AcceptedBy: "hana"}
 	accepted := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("c"), SeenAt: at.Add(time.Hour), AcceptedBy: "hana"}
 	said := approval.ToolPin{Agent: "bot", Server: "files", Tool: "read", Digest: hash("d"), SeenAt: at}
-	for _, p := range []approval.ToolPin{first, other, said, accepted, first} {
+	pins := []approval.ToolPin{first, other, said, accepted, first}
+	everyFieldSet(t, pins)
+	for _, p := range pins {
 		update(t, s, func(tx approval.Tx) error { return tx.PutPin(p) })
 		view(t, s, func(tx approval.Tx) error {
 			got, err := tx.Pin(p.Agent, p.Server, p.Tool)
@@ -687,14 +724,14 @@ func pins(t *testing.T, s approval.Store) {
 func lapse(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	approve(t, s, r.ID, time.Hour)
-	update(t, s, func(tx approval.Tx) error { return unwanted(tx.Lapse(r.ID)) })
+	update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.Lapse(r.ID)) })
 	late := insert(t, s, "bot", "late", nil)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Resolve(approvalOf(tx, late.ID, 0))), want(tx.Ack("bot", late.ID)))
+		return errors.Join(mustChange(tx.Resolve(approvalOf(tx, late.ID, 0))), mustChange(tx.Ack("bot", late.ID)))
 	})
 	before := get(t, s, late.ID)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.Lapse(late.ID)), unwanted(tx.Lapse(late.ID)), unwanted(tx.Consume(late.ID, false)))
+		return errors.Join(mustChange(tx.Lapse(late.ID)), mustNotChange(tx.Lapse(late.ID)), mustNotChange(tx.Consume(late.ID, false)))
 	})
 	got := get(t, s, late.ID)
 	if !got.LapsedAt.Equal(before.UseBy) || !got.AckedAt.IsZero() || got.Status != approval.Approved || got.ResolvedSeq <= before.ResolvedSeq {
@@ -708,13 +745,13 @@ func addReason(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		no := ending(tx, denied.ID, approval.Denied)
 		no.By = "hana"
-		return errors.Join(want(tx.Resolve(no)), want(tx.Resolve(approvalOf(tx, approved.ID, time.Hour))), want(tx.Ack("bot", denied.ID)))
+		return errors.Join(mustChange(tx.Resolve(no)), mustChange(tx.Resolve(approvalOf(tx, approved.ID, time.Hour))), mustChange(tx.Ack("bot", denied.ID)))
 	})
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(
-			unwanted(tx.AddReason(denied.ID, "ken", "not his")), unwanted(tx.AddReason(approved.ID, "hana", "no denial")),
-			unwanted(tx.AddReason(pending.ID, "hana", "not yet")), unwanted(tx.AddReason("01ARZ3NDEKTSV4RRFFQ69G5FAV", "hana", "nothing")),
-			want(tx.AddReason(denied.ID, "hana", "wrong account")), unwanted(tx.AddReason(denied.ID, "hana", "another")))
+			mustNotChange(tx.AddReason(denied.ID, "ken", "not his")), mustNotChange(tx.AddReason(approved.ID, "hana", "no denial")),
+			mustNotChange(tx.AddReason(pending.ID, "hana", "not yet")), mustNotChange(tx.AddReason("01ARZ3NDEKTSV4RRFFQ69G5FAV", "hana", "nothing")),
+			mustChange(tx.AddReason(denied.ID, "hana", "wrong account")), mustNotChange(tx.AddReason(denied.ID, "hana", "another")))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		r, err := tx.Request(denied.ID)
@@ -743,16 +780,16 @@ func dead(t *testing.T, s approval.Store) {
 	}
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(is(tx, a, false), unwanted(tx.SetDead(a, false, at)), want(tx.SetDead(a, true, at.Add(2*time.Second))), is(tx, a, true),
-			unwanted(tx.SetDead(a, true, at.Add(3*time.Second))), unwanted(tx.SetDead(a, false, at.Add(time.Second))), is(tx, a, true))
+		return errors.Join(is(tx, a, false), mustNotChange(tx.SetDead(a, false, at)), mustChange(tx.SetDead(a, true, at.Add(2*time.Second))), is(tx, a, true),
+			mustNotChange(tx.SetDead(a, true, at.Add(3*time.Second))), mustNotChange(tx.SetDead(a, false, at.Add(time.Second))), is(tx, a, true))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		return errors.Join(is(tx, a, true), is(tx, approval.Address{Channel: "slack", To: "U1"}, false), is(tx, approval.Address{Channel: "line", To: "U2"}, false))
 	})
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(want(tx.SetDead(a, false, at.Add(9*time.Second))), is(tx, a, false),
-			unwanted(tx.SetDead(a, true, at.Add(8*time.Second))), is(tx, a, false),
-			want(tx.SetDead(a, true, at.Add(9*time.Second))), is(tx, a, true))
+		return errors.Join(mustChange(tx.SetDead(a, false, at.Add(9*time.Second))), is(tx, a, false),
+			mustNotChange(tx.SetDead(a, true, at.Add(8*time.Second))), is(tx, a, false),
+			mustChange(tx.SetDead(a, true, at.Add(9*time.Second))), is(tx, a, true))
 	})
 }
 
@@ -773,8 +810,8 @@ func feed(t *testing.T, s approval.Store) {
 	equal(t, "nothing has ended", feedOf("", 0), []string{})
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join( // in this order they end
-			want(tx.Resolve(ending(tx, rs[2].ID, approval.Denied))), want(tx.Resolve(approvalOf(tx, rs[0].ID, 0))),
-			want(tx.Resolve(ending(tx, rs[1].ID, approval.Cancelled))), want(tx.Resolve(ending(tx, other.ID, approval.Denied))))
+			mustChange(tx.Resolve(ending(tx, rs[2].ID, approval.Denied))), mustChange(tx.Resolve(approvalOf(tx, rs[0].ID, 0))),
+			mustChange(tx.Resolve(ending(tx, rs[1].ID, approval.Cancelled))), mustChange(tx.Resolve(ending(tx, other.ID, approval.Denied))))
 	})
 	equal(t, "in the order of endings", feedOf("", 0), []string{rs[2].ID, rs[0].ID, rs[1].ID})
 	equal(t, "limited", feedOf("", 2), []string{rs[2].ID, rs[0].ID})
@@ -786,15 +823,15 @@ func feed(t *testing.T, s approval.Store) {
 	equal(t, "of a session that joined", feedOf("s1", 0), []string{rs[1].ID})
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(
-			unwanted(tx.Ack("other", rs[2].ID)), // not its own
-			want(tx.Ack("bot", rs[2].ID)), unwanted(tx.Ack("bot", rs[2].ID)),
-			want(tx.Ack("bot", rs[0].ID)), unwanted(tx.Ack("bot", rs[3].ID)))
+			mustNotChange(tx.Ack("other", rs[2].ID)), // not its own
+			mustChange(tx.Ack("bot", rs[2].ID)), mustNotChange(tx.Ack("bot", rs[2].ID)),
+			mustChange(tx.Ack("bot", rs[0].ID)), mustNotChange(tx.Ack("bot", rs[3].ID)))
 	})
 	equal(t, "acknowledged ones are gone", feedOf("", 0), []string{rs[1].ID})
-	update(t, s, func(tx approval.Tx) error { return want(tx.Lapse(rs[0].ID)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Lapse(rs[0].ID)) })
 	equal(t, "a lapse comes back, last", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
 	approve(t, s, rs[3].ID, time.Hour)
-	update(t, s, func(tx approval.Tx) error { return want(tx.Consume(rs[3].ID, false)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(rs[3].ID, false)) })
 	equal(t, "consuming acknowledges", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
 }
 
@@ -812,7 +849,11 @@ func recent(t *testing.T, s approval.Store) {
 	use := &approval.Use{RequestID: "r", ApprovedBy: "hana", ApprovedAt: now, ConsumedAt: now.Add(time.Second)}
 	sent := *use
 	sent.DispatchedAt, sent.RunResult = use.ConsumedAt, approval.RunUnknown
-	for _, r := range []approval.Recent{{Use: use}, {Use: &sent}, {DeniedID: "d", DeniedAt: now, Use: use}, {DeniedID: "d2", DeniedAt: now}, {}} {
+	pasts := []approval.Recent{
+		{Use: use}, {Use: &sent}, {DeniedID: "d", DeniedAt: now, Use: use}, {DeniedID: "d2", DeniedAt: now}, {},
+	}
+	everyFieldSet(t, pasts)
+	for _, r := range pasts {
 		update(t, s, func(tx approval.Tx) error { return tx.PutRecent(k, r) })
 		equal(t, "Recent", read(), r)
 	}
@@ -855,6 +896,7 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 		bare = newNotification(tx, "", approval.KindReply)
 		return errors.Join(tx.InsertNotification(full), tx.InsertNotification(bare))
 	})
+	everyFieldSet(t, []approval.Notification{full}, "Narrow") // which is not stored
 	view(t, s, func(tx approval.Tx) error {
 		for _, n := range []approval.Notification{full, bare} {
 			got, err := tx.Notification(n.ID)
@@ -867,8 +909,9 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 	})
 }
 
-func notifications(t *testing.T, s approval.Store) {
-	a, b := insert(t, s, "bot", "a", nil), insert(t, s, "bot", "b", nil)
+// manyNotifications stores notifications of all kinds, about the two requests, and returns them newest first.
+func manyNotifications(t *testing.T, s approval.Store, a, b approval.Request) []approval.Notification {
+	t.Helper()
 	var all []approval.Notification
 	for i := range 12 {
 		all = append(all, insertNotification(t, s, []string{a.ID, b.ID}[i%2], func(n *approval.Notification) {
@@ -888,6 +931,12 @@ func notifications(t *testing.T, s approval.Store) {
 		}))
 	}
 	slices.Reverse(all)
+	return all
+}
+
+func notifications(t *testing.T, s approval.Store) {
+	a, b := insert(t, s, "bot", "a", nil), insert(t, s, "bot", "b", nil)
+	all := manyNotifications(t, s, a, b)
 	for _, c := range []struct {
 		name string
 		q    approval.NotificationQuery
@@ -980,7 +1029,7 @@ func sendable(t *testing.T, s approval.Store) {
 	})
 	for _, n := range []approval.Notification{first, freed, second} {
 		n.LeaseUntil, n.Attempt = held.LeaseUntil.Add(time.Hour), 1
-		update(t, s, func(tx approval.Tx) error { return want(tx.UpdateNotification(n, n.Status, 0)) })
+		update(t, s, func(tx approval.Tx) error { return mustChange(tx.UpdateNotification(n, n.Status, 0)) })
 	}
 	view(t, s, func(tx approval.Tx) error {
 		ns, err := tx.Sendable(0)
@@ -1014,10 +1063,10 @@ func sendableOutcomes(t *testing.T, s approval.Store) {
 	}
 	equal(t, "one of each target", list(), []string{first.ID, elsewhere.ID})
 	first.LeaseUntil, first.Attempt = time.Now().UTC().Add(time.Hour).Truncate(time.Millisecond), 1
-	update(t, s, func(tx approval.Tx) error { return want(tx.UpdateNotification(first, approval.Queued, 0)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.UpdateNotification(first, approval.Queued, 0)) })
 	equal(t, "none of a target that has one held", list(), []string{elsewhere.ID})
 	first.Status, first.LeaseUntil = approval.Sent, time.Time{}
-	update(t, s, func(tx approval.Tx) error { return want(tx.UpdateNotification(first, approval.Queued, 1)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.UpdateNotification(first, approval.Queued, 1)) })
 	equal(t, "the next when that is sent", list(), []string{second.ID, elsewhere.ID})
 }
 
@@ -1035,8 +1084,8 @@ func updateNotification(t *testing.T, s approval.Store) {
 	identity.ApprovalID, identity.BatchID, identity.Channel, identity.Recipient, identity.Kind, identity.CreatedAt = "x", "x", "x", "x", approval.KindReply, now.Add(-time.Hour)
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(
-			unwanted(tx.UpdateNotification(identity, approval.Sent, 0)), unwanted(tx.UpdateNotification(identity, approval.Queued, 1)),
-			want(tx.UpdateNotification(identity, approval.Queued, 0)), unwanted(tx.UpdateNotification(identity, approval.Queued, 0)))
+			mustNotChange(tx.UpdateNotification(identity, approval.Sent, 0)), mustNotChange(tx.UpdateNotification(identity, approval.Queued, 1)),
+			mustChange(tx.UpdateNotification(identity, approval.Queued, 0)), mustNotChange(tx.UpdateNotification(identity, approval.Queued, 0)))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		got, err := tx.Notification(n.ID)
@@ -1045,17 +1094,9 @@ func updateNotification(t *testing.T, s approval.Store) {
 	})
 }
 
-func events(t *testing.T, s approval.Store) {
-	view(t, s, func(tx approval.Tx) error {
-		oldest, newest, err := tx.SeqRange()
-		if oldest != 0 || newest != 0 {
-			t.Errorf("SeqRange of an empty log: %d, %d", oldest, newest)
-		}
-		if es, err := tx.Events(approval.EventQuery{Since: time.Unix(0, 0), Until: time.Now()}); len(es) != 0 || err != nil {
-			t.Errorf("Events of an empty log: %v, %v", es, err)
-		}
-		return err
-	})
+// manyEvents appends events of all kinds and returns them as they were stored.
+func manyEvents(t *testing.T, s approval.Store) []approval.Event {
+	t.Helper()
 	var all []approval.Event
 	r := insert(t, s, "bot", "pay", nil)
 	for i := range 12 {
@@ -1066,7 +1107,7 @@ func events(t *testing.T, s approval.Store) {
 		}
 		if i == 5 {
 			e = approval.Event{Type: approval.EventPolicyReloaded}
-			update(t, s, func(tx approval.Tx) error { return want(tx.Resolve(approvalOf(tx, r.ID, time.Hour))) }) // takes a seq too
+			update(t, s, func(tx approval.Tx) error { return mustChange(tx.Resolve(approvalOf(tx, r.ID, time.Hour))) }) // takes a seq too
 		}
 		var stored approval.Event
 		update(t, s, func(tx approval.Tx) (err error) {
@@ -1085,6 +1126,22 @@ func events(t *testing.T, s approval.Store) {
 	if i := all[5].Seq - all[4].Seq; i != 2 {
 		t.Errorf("the event after a resolution is %d seqs behind, want 2: the resolution has one", i)
 	}
+	return all
+}
+
+func events(t *testing.T, s approval.Store) {
+	view(t, s, func(tx approval.Tx) error {
+		oldest, newest, err := tx.SeqRange()
+		if oldest != 0 || newest != 0 {
+			t.Errorf("SeqRange of an empty log: %d, %d", oldest, newest)
+		}
+		if es, err := tx.Events(approval.EventQuery{Since: time.Unix(0, 0), Until: time.Now()}); len(es) != 0 || err != nil {
+			t.Errorf("Events of an empty log: %v, %v", es, err)
+		}
+		return err
+	})
+	all := manyEvents(t, s)
+	everyFieldSet(t, all)
 	mid := all[6]
 	for _, c := range []struct {
 		name string
@@ -1117,40 +1174,46 @@ func events(t *testing.T, s approval.Store) {
 				want = append(want, e)
 			}
 		}
-		view(t, s, func(tx approval.Tx) error {
-			c.q.Ascending = true
-			up, err := tx.Events(c.q)
-			if err != nil {
-				return err
-			}
-			c.q.Ascending = false
-			down, err := tx.Events(c.q)
-			if err != nil {
-				return err
-			}
-			c.q.Limit = 2
-			some, err := tx.Events(c.q)
-			if err != nil {
-				return err
-			}
-			if len(want) > 0 && !reflect.DeepEqual(up, want) || len(up) != len(want) {
-				t.Errorf("%s: got\n %+v, want\n %+v", c.name, up, want)
-			}
-			slices.Reverse(down)
-			if !reflect.DeepEqual(down, up) {
-				t.Errorf("%s: descending is not the reverse of ascending", c.name)
-			}
-			slices.Reverse(down)
-			if !slices.Equal(ids(some), ids(down[:min(2, len(down))])) {
-				t.Errorf("%s: limit 2 gives %v of %v", c.name, ids(some), ids(down))
-			}
-			return nil
-		})
+		checkEvents(t, s, c.name, c.q, want)
 	}
 	view(t, s, func(tx approval.Tx) error {
 		oldest, newest, err := tx.SeqRange()
 		equal(t, "SeqRange", []int64{oldest, newest}, []int64{all[0].Seq, all[11].Seq})
 		return err
+	})
+}
+
+// checkEvents sees that a query finds the events wanted, up, down and as far as its limit.
+func checkEvents(t *testing.T, s approval.Store, name string, q approval.EventQuery, want []approval.Event) {
+	t.Helper()
+	view(t, s, func(tx approval.Tx) error {
+		q.Ascending = true
+		up, err := tx.Events(q)
+		if err != nil {
+			return err
+		}
+		q.Ascending = false
+		down, err := tx.Events(q)
+		if err != nil {
+			return err
+		}
+		q.Limit = 2
+		some, err := tx.Events(q)
+		if err != nil {
+			return err
+		}
+		if len(want) > 0 && !reflect.DeepEqual(up, want) || len(up) != len(want) {
+			t.Errorf("%s: got\n %+v, want\n %+v", name, up, want)
+		}
+		slices.Reverse(down)
+		if !reflect.DeepEqual(down, up) {
+			t.Errorf("%s: descending is not the reverse of ascending", name)
+		}
+		slices.Reverse(down)
+		if !slices.Equal(ids(some), ids(down[:min(2, len(down))])) {
+			t.Errorf("%s: limit 2 gives %v of %v", name, ids(some), ids(down))
+		}
+		return nil
 	})
 }
 
@@ -1165,12 +1228,12 @@ func firstSight(t *testing.T, s approval.Store) {
 		})
 	}
 	err := s.Update(t.Context(), func(tx approval.Tx) error {
-		return errors.Join(want(tx.FirstSight("other")), errors.New("not stored"))
+		return errors.Join(mustChange(tx.FirstSight("other")), errors.New("not stored"))
 	})
 	if err == nil {
 		t.Error("no error")
 	}
-	update(t, s, func(tx approval.Tx) error { return want(tx.FirstSight("other")) }) // what was rolled back was not seen
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.FirstSight("other")) }) // what was rolled back was not seen
 }
 
 func prune(t *testing.T, s approval.Store) {
@@ -1180,7 +1243,7 @@ func prune(t *testing.T, s approval.Store) {
 		now = tx.Now()
 		old, young := now.Add(-time.Hour), now.Add(-time.Minute)
 		return errors.Join(
-			want(tx.FirstSight("a")), want(tx.FirstSight("b")),
+			mustChange(tx.FirstSight("a")), mustChange(tx.FirstSight("b")),
 			tx.PutRecent(key("old denial"), approval.Recent{DeniedID: "d", DeniedAt: old}),
 			tx.PutRecent(key("old use"), approval.Recent{Use: &approval.Use{ConsumedAt: old}}),
 			tx.PutRecent(key("young use"), approval.Recent{DeniedID: "d", DeniedAt: old, Use: &approval.Use{ConsumedAt: young}}),
@@ -1205,12 +1268,12 @@ func prune(t *testing.T, s approval.Store) {
 			}
 		}
 		equal(t, "kept", kept, map[string]bool{"young use": true, "young denial": true, "at the time": true})
-		return errors.Join(unwanted(tx.FirstSight("a")))
+		return errors.Join(mustNotChange(tx.FirstSight("a")))
 	})
 	update(t, s, func(tx approval.Tx) error {
 		n, err := tx.Prune(tx.Now().Add(time.Millisecond), time.Time{}.Add(time.Hour), 100)
 		equal(t, "events pruned", n, 2)
-		return errors.Join(err, want(tx.FirstSight("a")))
+		return errors.Join(err, mustChange(tx.FirstSight("a")))
 	})
 }
 
@@ -1240,7 +1303,7 @@ func notFound(t *testing.T, s approval.Store) {
 				return tx.UpdateNotification(newNotification(tx, "", approval.KindReply), approval.Queued, 0)
 			},
 		} {
-			if err := unwanted(f()); err != nil {
+			if err := mustNotChange(f()); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -1474,7 +1537,7 @@ func beside(t *testing.T, s approval.Store, bad func(i int, fn func(tx approval.
 
 func errorUndoesItsOwn(t *testing.T, s approval.Store) {
 	boom := errors.New("boom")
-	beside(t, s, func(i int, fn func(tx approval.Tx) error) {
+	beside(t, s, func(_ int, fn func(tx approval.Tx) error) {
 		err := s.Update(t.Context(), func(tx approval.Tx) error {
 			if err := fn(tx); err != nil {
 				t.Error(err)
@@ -1489,7 +1552,7 @@ func errorUndoesItsOwn(t *testing.T, s approval.Store) {
 
 func panicUndoesItsOwn(t *testing.T, s approval.Store) {
 	boom := errors.New("boom")
-	beside(t, s, func(i int, fn func(tx approval.Tx) error) {
+	beside(t, s, func(_ int, fn func(tx approval.Tx) error) {
 		defer func() {
 			v := recover()
 			if err, ok := v.(error); !ok || !errors.Is(err, boom) {
@@ -1508,7 +1571,7 @@ func panicUndoesItsOwn(t *testing.T, s approval.Store) {
 
 // A function that ends its goroutine, as t.FailNow does in a test, must not end the store.
 func goexitUndoesItsOwn(t *testing.T, s approval.Store) {
-	beside(t, s, func(i int, fn func(tx approval.Tx) error) {
+	beside(t, s, func(_ int, fn func(tx approval.Tx) error) {
 		done := make(chan bool)
 		go func() {
 			returned := false

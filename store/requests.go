@@ -1,0 +1,255 @@
+package store
+
+import (
+	"countersign/approval"
+	"countersign/store/sqlite3"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+func (t *tx) InsertRequest(r approval.Request) error {
+	if err := t.writable(); err != nil {
+		return err
+	}
+	row := &t.w.rows.request
+	*row = r
+	ok, err := t.changed(newRequestColumns.bind(t.c.Stmt(insertRequest), row))
+	*row = approval.Request{}
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return approval.ErrLiveExists
+	}
+	t.w.seq = max(t.w.seq, r.ResolvedSeq)
+	t.w.noteDeadline(r.Deadline())
+	if r.SessionID != "" {
+		return t.AddSession(r.ID, r.SessionID)
+	}
+	return nil
+}
+
+func (t *tx) Request(id string) (approval.Request, error) {
+	if err := t.readable(); err != nil {
+		return approval.Request{}, err
+	}
+	return one(t, t.c.Stmt(selectRequest).BindText(id), requestColumns.scan)
+}
+
+func (t *tx) Head(id string) (approval.Head, error) {
+	if err := t.readable(); err != nil {
+		return approval.Head{}, err
+	}
+	return one(t, t.c.Stmt(selectHead).BindText(id), scanHead)
+}
+
+func (t *tx) Live(k approval.Key) (approval.Request, error) {
+	if err := t.readable(); err != nil {
+		return approval.Request{}, err
+	}
+	return one(t, bindKey(t.c.Stmt(selectLive), k), requestColumns.scan)
+}
+
+func (t *tx) Batch(batchID string) ([]approval.Request, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	return all(t, t.c.Stmt(selectBatch).BindText(batchID), 0, requestColumns.scan)
+}
+
+func (t *tx) BatchHeads(batchID string) ([]approval.Head, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	return all(t, t.c.Stmt(selectBatchHeads).BindText(batchID), 0, scanHead)
+}
+
+func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	return page(t, requestList(requestColumns.names(), q).bind(t.c), q.Limit, q.Bytes, requestColumns.scan)
+}
+
+func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	return page(t, requestList(headList, q).bind(t.c), q.Limit, q.Bytes, scanHead)
+}
+
+func requestList(columns string, q approval.RequestQuery) *list {
+	every := `SELECT ` + columns + ` FROM approval_requests`
+	l, end := newList(every), " ORDER BY id DESC"
+	if q.Status == approval.Pending {
+		// Few are pending: their ids are sorted, rather than looked for among all.
+		l, end = newList(every+` WHERE id IN (SELECT id FROM approval_requests`), ` ORDER BY id || '' DESC`
+		l.where(`status = 'pending'`)
+	} else {
+		l.equal("status", string(q.Status))
+	}
+	if server, tool, ok := strings.Cut(q.Tool, "/"); ok {
+		l.where("server = ? AND tool_name = ?", server, tool)
+	} else {
+		l.equal("tool_name", q.Tool)
+	}
+	l.equal("agent", q.Agent)
+	l.equal("risk_level", string(q.Risk))
+	if q.After != "" {
+		l.where("id < ?", q.After)
+	}
+	l.add(end)
+	if q.Status == approval.Pending {
+		if q.Limit > 0 {
+			l.add(" LIMIT ?", int64(q.Limit))
+		}
+		l.add(") ORDER BY id DESC")
+	}
+	return l
+}
+
+func (t *tx) Due(limit int) ([]approval.Head, error) {
+	now := t.Now()
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	pending, err := all(t, t.c.Stmt(selectExpired).BindTime(now), limit, scanHead)
+	if err != nil {
+		return nil, err
+	}
+	unused, err := all(t, t.c.Stmt(selectUnused).BindTime(now), limit, scanHead)
+	if err != nil {
+		return nil, err
+	}
+	due := append(pending, unused...)
+	slices.SortStableFunc(due, func(a, b approval.Head) int { return a.Deadline().Compare(b.Deadline()) })
+	if limit > 0 && len(due) > limit {
+		due = due[:limit]
+	}
+	return due, nil
+}
+
+func (t *tx) NextDeadline() (time.Time, error) {
+	if err := t.readable(); err != nil {
+		return time.Time{}, err
+	}
+	expiry, err := one(t, t.c.Stmt(nextExpiry), scanTime)
+	if err != nil {
+		return time.Time{}, err
+	}
+	useBy, err := one(t, t.c.Stmt(nextUseBy), scanTime)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return earliest(expiry, useBy), nil
+}
+
+// earliest returns the earlier of two times, of which the zero time is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (t *tx) CountPending(agent string) (int, error) {
+	if err := t.readable(); err != nil {
+		return 0, err
+	}
+	s := t.c.Stmt(countPending)
+	if agent != "" {
+		s = t.c.Stmt(countPendingOf).BindText(agent)
+	}
+	n, err := one(t, s, scanInt)
+	return int(n), err
+}
+
+func (t *tx) Resolve(r approval.Resolution) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	var q sqlite3.Query
+	useBy := time.Time{}
+	switch r.Status {
+	case approval.Approved:
+		q, useBy = resolve, r.UseBy
+	case approval.Denied:
+		q = resolve
+	case approval.Expired:
+		q = expire
+	case approval.Cancelled:
+		q = cancel
+	default:
+		return false, fmt.Errorf("store: a request cannot be resolved as %q", r.Status)
+	}
+	s := t.c.Stmt(q).BindText(string(r.Status)).BindTime(r.At).BindText(r.By).BindText(string(r.Via)).BindOptText(r.Reason).BindInt(t.w.seq + 1).BindTime(useBy).BindText(r.ID)
+	ok, err := t.changed(s)
+	if ok {
+		t.w.seq++
+		t.w.noteDeadline(useBy)
+	}
+	return ok, err
+}
+
+func (t *tx) Consume(id string, dispatched bool) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	q := consume
+	if dispatched {
+		q = consumeDispatched
+	}
+	return t.changed(t.c.Stmt(q).BindTime(t.at).BindText(id))
+}
+
+func (t *tx) Lapse(id string) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	ok, err := t.changed(t.c.Stmt(lapse).BindInt(t.w.seq + 1).BindText(id).BindTime(t.at))
+	if ok {
+		t.w.seq++
+	}
+	return ok, err
+}
+
+func (t *tx) AddReason(id, by, reason string) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	ok, err := t.changed(t.c.Stmt(addReason).BindText(reason).BindInt(t.w.seq + 1).BindText(id).BindText(by))
+	if ok {
+		t.w.seq++
+	}
+	return ok, err
+}
+
+func (t *tx) AddSession(id, session string) error {
+	if err := t.writable(); err != nil {
+		return err
+	}
+	_, err := t.changed(t.c.Stmt(addSession).BindText(id).BindText(session).BindTime(t.at))
+	return err
+}
+
+func (t *tx) Feed(agent, session string, limit, bytes int) ([]approval.Request, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	if session != "" {
+		return page(t, t.c.Stmt(selectSessionFeed).BindText(agent).BindText(session), limit, bytes, requestColumns.scan)
+	}
+	return page(t, t.c.Stmt(selectFeed).BindText(agent), limit, bytes, requestColumns.scan)
+}
+
+func (t *tx) Ack(agent, id string) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	return t.changed(t.c.Stmt(ack).BindTime(t.at).BindText(id).BindText(agent))
+}
+
+// noteDeadline notes that a request will be due then.
+func (w *writer) noteDeadline(at time.Time) { w.summary.Deadline = earliest(w.summary.Deadline, at) }

@@ -1,0 +1,196 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"countersign/approval"
+	"countersign/store/sqlite3"
+)
+
+// This file names each column of each table once. The schema says what a column may hold; a test holds that both
+// know the same columns.
+
+// keyColumns are those of an [approval.Key], in the order in which bindKey binds them.
+const (
+	keyColumns = `agent, scope, server, tool_name, args_hash`
+	isKey      = `(` + keyColumns + `) = ($1, $2, $3, $4, $5)`
+)
+
+func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
+	return s.BindText(k.Agent).BindText(k.Scope).BindText(k.Server).BindText(k.Tool).BindText(k.ArgsHash)
+}
+
+// Of requests, the wide columns may be large and stand last: to read one, SQLite goes through every page of a large
+// row. An [approval.Head] is without them. No new request has the late ones.
+var (
+	headColumns = columns[approval.Request]{
+		text("id", func(r *approval.Request) *string { return &r.ID }),
+		text("agent", func(r *approval.Request) *string { return &r.Agent }),
+		text("scope", func(r *approval.Request) *string { return &r.Scope }),
+		text("server", func(r *approval.Request) *string { return &r.Server }),
+		text("tool_name", func(r *approval.Request) *string { return &r.Tool }),
+		text("args_hash", func(r *approval.Request) *string { return &r.ArgsHash }),
+		text("status", func(r *approval.Request) *approval.Status { return &r.Status }),
+		text("risk_level", func(r *approval.Request) *approval.Risk { return &r.Risk }),
+		timestamp("requested_at", func(r *approval.Request) *time.Time { return &r.RequestedAt }),
+		timestamp("expires_at", func(r *approval.Request) *time.Time { return &r.ExpiresAt }),
+		timestamp("resolved_at", func(r *approval.Request) *time.Time { return &r.ResolvedAt }),
+		optText("resolved_by", func(r *approval.Request) *string { return &r.ResolvedBy }),
+		optText("resolved_via", func(r *approval.Request) *approval.Via { return &r.ResolvedVia }),
+		optNumber("resolved_seq", func(r *approval.Request) *int64 { return &r.ResolvedSeq }),
+		timestamp("use_by", func(r *approval.Request) *time.Time { return &r.UseBy }),
+		timestamp("consumed_at", func(r *approval.Request) *time.Time { return &r.ConsumedAt }),
+		timestamp("lapsed_at", func(r *approval.Request) *time.Time { return &r.LapsedAt }),
+		timestamp("acked_at", func(r *approval.Request) *time.Time { return &r.AckedAt }),
+		optText("turn_id", func(r *approval.Request) *string { return &r.TurnID }),
+		optText("session_id", func(r *approval.Request) *string { return &r.SessionID }),
+		optText("batch_id", func(r *approval.Request) *string { return &r.BatchID }),
+		optText("rule", func(r *approval.Request) *string { return &r.Rule }),
+		text("policy_reason", func(r *approval.Request) *string { return &r.ReasonCode }),
+		boolean("require_reason", func(r *approval.Request) *bool { return &r.RequireReason }),
+		jsonList("ignored_args", func(r *approval.Request) *[]string { return &r.IgnoredArgs }),
+		jsonObject("previous_use", func(r *approval.Request) **approval.Use { return &r.Previous }),
+		text("human_message", func(r *approval.Request) *string { return &r.HumanMessage }),
+		optText("resolve_reason", func(r *approval.Request) *string { return &r.ResolveReason }),
+	}
+	wideColumns = columns[approval.Request]{
+		textBytes("tool_args", func(r *approval.Request) *[]byte { return &r.Args }),
+		optText("rationale", func(r *approval.Request) *string { return &r.Rationale }),
+		optText("preview", func(r *approval.Request) *string { return &r.Preview }),
+		optText("tool_digest", func(r *approval.Request) *string { return &r.ToolDigest }),
+		boolean("task", func(r *approval.Request) *bool { return &r.Task }),
+		timestamp("dispatched_at", func(r *approval.Request) *time.Time { return &r.DispatchedAt }),
+		optText("outcome", func(r *approval.Request) *approval.RunResult { return &r.RunResult }),
+		boolean("tool_seen", func(r *approval.Request) *bool { return &r.ToolSeen }),
+	}
+	lateColumns = columns[approval.Request]{
+		jsonList("inputs", func(r *approval.Request) *[]approval.Input { return &r.Inputs }),
+	}
+
+	newRequestColumns = slices.Concat(headColumns, wideColumns)
+	requestColumns    = slices.Concat(headColumns, wideColumns, lateColumns)
+)
+
+// headList is what scanHead reads.
+var headList = headColumns.names() +
+	`, octet_length(tool_args) + coalesce(octet_length(rationale), 0) + coalesce(octet_length(preview), 0)`
+
+func scanHead(s *sqlite3.Stmt, h *approval.Head) {
+	headColumns.scan(s, &h.Request)
+	h.Wide = int(s.ColumnInt())
+}
+
+// Of notifications, the first ones never change; with the next they say when and where one is to be sent, and all
+// of these stand before what is large.
+var (
+	addressColumns = columns[approval.Notification]{
+		text("id", func(r *approval.Notification) *string { return &r.ID }),
+		optText("approval_id", func(r *approval.Notification) *string { return &r.ApprovalID }),
+		optText("batch_id", func(r *approval.Notification) *string { return &r.BatchID }),
+		text("channel", func(r *approval.Notification) *string { return &r.Channel }),
+		text("recipient", func(r *approval.Notification) *string { return &r.Recipient }),
+		text("kind", func(r *approval.Notification) *approval.NotificationKind { return &r.Kind }),
+		timestamp("created_at", func(r *approval.Notification) *time.Time { return &r.CreatedAt }),
+	}
+	scheduleColumns = columns[approval.Notification]{
+		text("status", func(r *approval.Notification) *approval.NotificationStatus { return &r.Status }),
+		number("attempt", func(r *approval.Notification) *int { return &r.Attempt }),
+		timestamp("next_attempt_at", func(r *approval.Notification) *time.Time { return &r.NextAttemptAt }),
+		timestamp("lease_until", func(r *approval.Notification) *time.Time { return &r.LeaseUntil }),
+		timestamp("updated_at", func(r *approval.Notification) *time.Time { return &r.UpdatedAt }),
+		optText("target_id", func(r *approval.Notification) *string { return &r.TargetID }),
+	}
+	sendColumns = columns[approval.Notification]{
+		timestamp("first_try_at", func(r *approval.Notification) *time.Time { return &r.FirstTryAt }),
+		timestamp("sent_at", func(r *approval.Notification) *time.Time { return &r.SentAt }),
+		optText("message_id", func(r *approval.Notification) *string { return &r.MessageID }),
+		optNumber("http_status", func(r *approval.Notification) *int { return &r.HTTPStatus }),
+		optText("retry_key", func(r *approval.Notification) *string { return &r.RetryKey }),
+		boolean("revived", func(r *approval.Notification) *bool { return &r.Revived }),
+		optText("error", func(r *approval.Notification) *string { return &r.Error }),
+		optText("reply_to", func(r *approval.Notification) *string { return &r.ReplyTo }),
+		jsonList("cards", func(r *approval.Notification) *[]string { return &r.Cards }),
+		optText("text", func(r *approval.Notification) *string { return &r.Text }),
+		optText("note", func(r *approval.Notification) *approval.Note { return &r.Note }),
+		number("part", func(r *approval.Notification) *int { return &r.Part }),
+		boolean("more", func(r *approval.Notification) *bool { return &r.More }),
+		optTextBytes("receipt", func(r *approval.Notification) *[]byte { return &r.Receipt }),
+	}
+	bodyColumns = columns[approval.Notification]{
+		optBlob("body", func(r *approval.Notification) *[]byte { return &r.Body }),
+	}
+
+	waitingColumns      = slices.Concat(addressColumns, scheduleColumns)
+	narrowColumns       = slices.Concat(waitingColumns, sendColumns)
+	notificationColumns = slices.Concat(narrowColumns, bodyColumns)
+
+	changingNarrowColumns = slices.Concat(scheduleColumns, sendColumns)
+	changingColumns       = slices.Concat(changingNarrowColumns, bodyColumns)
+)
+
+func scanWaiting(s *sqlite3.Stmt, n *approval.Notification) {
+	waitingColumns.scan(s, n)
+	n.Narrow = true
+}
+
+func scanNarrow(s *sqlite3.Stmt, n *approval.Notification) {
+	narrowColumns.scan(s, n)
+	n.Narrow = true
+}
+
+var (
+	eventColumns = columns[approval.Event]{
+		number("seq", func(r *approval.Event) *int64 { return &r.Seq }),
+		text("id", func(r *approval.Event) *string { return &r.ID }),
+		timestamp("at", func(r *approval.Event) *time.Time { return &r.At }),
+		text("event_type", func(r *approval.Event) *approval.EventType { return &r.Type }),
+		optText("correlation_id", func(r *approval.Event) *string { return &r.CorrelationID }),
+		optText("actor", func(r *approval.Event) *string { return &r.Actor }),
+		optText("approval_id", func(r *approval.Event) *string { return &r.ApprovalID }),
+		optText("agent", func(r *approval.Event) *string { return &r.Agent }),
+		optText("tool", func(r *approval.Event) *string { return &r.Tool }),
+		optText("risk_level", func(r *approval.Event) *approval.Risk { return &r.Risk }),
+		optText("decision", func(r *approval.Event) *string { return &r.Decision }),
+		optText("reason", func(r *approval.Event) *string { return &r.Reason }),
+		optTextBytes("data", func(r *approval.Event) *[]byte { return &r.Data }),
+	}
+
+	// What is kept of a key's past, beside the key and newest, which only pruning looks at.
+	recentColumns = columns[approval.Recent]{
+		optText("denied_id", func(r *approval.Recent) *string { return &r.DeniedID }),
+		timestamp("denied_at", func(r *approval.Recent) *time.Time { return &r.DeniedAt }),
+		jsonObject("last_use", func(r *approval.Recent) **approval.Use { return &r.Use }),
+	}
+
+	pinKeyColumns = columns[approval.ToolPin]{
+		text("agent", func(r *approval.ToolPin) *string { return &r.Agent }),
+		text("server", func(r *approval.ToolPin) *string { return &r.Server }),
+		text("tool_name", func(r *approval.ToolPin) *string { return &r.Tool }),
+	}
+	pinnedColumns = columns[approval.ToolPin]{
+		text("digest", func(r *approval.ToolPin) *string { return &r.Digest }),
+		timestamp("seen_at", func(r *approval.ToolPin) *time.Time { return &r.SeenAt }),
+		optText("accepted_by", func(r *approval.ToolPin) *string { return &r.AcceptedBy }),
+	}
+	pinColumns = slices.Concat(pinKeyColumns, pinnedColumns)
+
+	stateColumns = columns[storedState]{
+		number("seq", func(r *storedState) *int64 { return &r.seq }),
+		epochTime("at", func(r *storedState) *time.Duration { return &r.clock.at }),
+		text("last_id", func(r *storedState) *string { return &r.lastID }),
+		milliseconds("ahead_ms", func(r *storedState) *time.Duration { return &r.clock.ahead }),
+		epochTime("set_back_at", func(r *storedState) *time.Duration { return &r.clock.setBack }),
+		milliseconds("set_back_ms", func(r *storedState) *time.Duration { return &r.clock.by }),
+		epochTime("jumped_at", func(r *storedState) *time.Duration { return &r.clock.jumped }),
+		optText("boot_id", func(r *storedState) *string { return &r.clock.boot }),
+		milliseconds("boot_ms", func(r *storedState) *time.Duration { return &r.clock.elapsed }),
+	}
+)
+
+// storedState is the row of store_state: what was given out last, and where the clock stood then.
+type storedState struct {
+	seq    int64
+	lastID string
+	clock  clockState
+}
