@@ -26,11 +26,11 @@ import (
 // newGateway builds the MCP gateway that the configuration describes.
 func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
-		Gate: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping, Budgets: a.budgets,
+		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping, Budgets: a.budgets,
 		Called: a.metrics.called, Show: a.showAtKeyboard, Tools: []gateway.Tool{a.permissionTool()},
 	}
 	for _, s := range cfg.MCP.Servers {
-		o.Servers = append(o.Servers, gateway.Server{
+		o.Servers = append(o.Servers, gateway.ServerConfig{
 			Config: upstream.Config{
 				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: s.Environ(os.Environ()), URL: s.URL.Reveal(), Header: headers(s),
 				StartTimeout: s.StartTimeout, Logger: a.part("upstream"),

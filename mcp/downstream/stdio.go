@@ -130,8 +130,8 @@ func readLine(r *bufio.Reader) (text []byte, tooLong bool, err error) {
 	}
 }
 
-// write is the only one who writes to out, whole lines, as many at once as there are. It ends when finished
-// meta.
+// write is the only one who writes to out, whole lines, as many at once as there are. It ends when
+// finished is closed and all is written.
 func (p *stdioConn) write(out io.Writer) {
 	defer close(p.written)
 	var b []byte

@@ -32,7 +32,7 @@ func as(token string) func(*peer) { return func(c *peer) { c.token = token } }
 func TestRule12WhatIsSaidOverTheAPIPinsNothingForTheGateway(t *testing.T) {
 	for name, era := range eras {
 		up := newFake(era, running, "tool", "free")
-		w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+		w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 		for _, tool := range []string{"free", "never", "tool"} {
 			if _, err := w.gate.Check(t.Context(), overAPI(t, "other", tool, `{}`)); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestRule12WhatAServerShowsOneSessionPinsNothingForOthers(t *testing.T) {
 		}
 	}))
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{{Config: upstream.Config{Name: "up", URL: srv.URL}}}})
+	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: srv.URL}}}})
 	odd := join(t, w, mcp.Legacy, `{"roots":{}}`, as(otherToken))
 	want(t, "the first who calls", say(odd.callTool("free", `{}`)), "ran")
 	c := join(t, w, mcp.Legacy, `{}`)
@@ -102,14 +102,14 @@ func TestRule12WhatAServerShowsOneSessionPinsNothingForOthers(t *testing.T) {
 func TestRule12TheGatewayRunsNoTaskThatItDidNotBegin(t *testing.T) {
 	up := newFake(mcp.Legacy, running, "tool")
 	s := up.over(t, "http")
-	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{s}})
+	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{s}})
 	out, err := w.gate.Check(t.Context(), overAPI(t, "bot", "tool", `{"n":1}`))
 	if err != nil || out.Kind != approval.AnswerPending {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	c := join(t, w, mcp.Modern, withTasks)
 	want(t, "tasks/get", say(c.task("tasks/get", out.Request.ID)), "error -32602: Invalid params: there is no such task.")
-	w.restart(t, gateway.Options{Servers: []gateway.Server{s}})
+	w.restart(t, gateway.Options{Servers: []gateway.ServerConfig{s}})
 	own := join(t, w, mcp.Modern, withTasks).begin("tool", `{"n":2}`)
 	w.answer(out.Request.ID, true, "")
 	w.answer(own, true, "")

@@ -69,7 +69,7 @@ func BenchmarkCall(b *testing.B) {
 	text := strings.Repeat("lorem ipsum ", 48)
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + text + `"}}}`
 	up := echoServer(b)
-	w := newWorld(b, allowAll, gateway.Options{Servers: []gateway.Server{{Config: upstream.Config{Name: "up", URL: up}}}})
+	w := newWorld(b, allowAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: up}}}})
 	for _, to := range []struct{ name, url string }{{"direct", up}, {"gateway", w.url}} {
 		b.Run(to.name, func(b *testing.B) {
 			c := open(b, to.url)

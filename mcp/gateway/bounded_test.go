@@ -66,7 +66,7 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 }
 
 // sluggish is a server over stdio that stops reading at the first call.
-func sluggish(t *testing.T) (server gateway.Server, hung <-chan struct{}) {
+func sluggish(t *testing.T) (server gateway.ServerConfig, hung <-chan struct{}) {
 	stop, stuck := make(chan struct{}), make(chan struct{})
 	cfg := serveStdio(t, func(c net.Conn) {
 		_ = c.(*net.TCPConn).SetReadBuffer(64 << 10)
@@ -96,13 +96,13 @@ func sluggish(t *testing.T) (server gateway.Server, hung <-chan struct{}) {
 	})
 	t.Cleanup(func() { close(stop) })
 	cfg.Name = "up"
-	return gateway.Server{Config: cfg}, stuck
+	return gateway.ServerConfig{Config: cfg}, stuck
 }
 
 func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 	up, stuck := sluggish(t)
 	const rules = `{policy: {rules: [{tools: [put], risk: low, action: allow}, {tools: [pay], risk: medium, action: quarantine}]}}`
-	w := newWorld(t, rules, gateway.Options{Servers: []gateway.Server{up}})
+	w := newWorld(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up}})
 	c := w.client(true)
 	large := strings.Repeat("x", 900<<10)
 	args := `{"note":"` + large + `"}`

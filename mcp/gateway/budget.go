@@ -14,13 +14,13 @@ import (
 func (s *session) account() *budget.Account { return s.g.o.Budgets.Agent(s.client.Agent) }
 
 // overBudget answers a request of an agent that is over a budget.
-func (r *request) overBudget(refuse func() error) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) overBudget(refuse func() error) (jsontext.Value, *mcp.Error) {
 	budget.Pause(r.ctx)
-	return r.failed(overText(refuse())+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
+	return r.failure(budgetText(refuse())+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
 }
 
-// overText is what a model is told of a budget.
-func overText(over error) string {
+// budgetText is what a model is told of a budget.
+func budgetText(over error) string {
 	if e, ok := errors.AsType[*approval.Error](over); ok {
 		return sentence(e.Message)
 	}
@@ -29,11 +29,11 @@ func overText(over error) string {
 
 // bringsDecision reports whether the request brings what the person at the agent's keyboard has decided, which
 // no budget refuses. Each such answer is good once.
-func (r *request) bringsDecision() bool {
+func (r *clientRequest) bringsDecision() bool {
 	v := r.params.Get("requestState")
 	if r.method != "tools/call" || v == nil {
 		return false
 	}
-	s, err := r.open(v)
-	return err == nil && s.Keyboard != "" && s.Agent == r.client.Agent && !r.g.spent.has(s.Once)
+	s, err := r.decryptState(v)
+	return err == nil && s.Keyboard != "" && s.Agent == r.client.Agent && !r.g.usedStates.contains(s.Once)
 }

@@ -216,7 +216,7 @@ func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
 func TestRule12_TheAttackFillsNoMoreThanTheBudget(t *testing.T) {
 	s := newScripted(t, false, "t")
 	in := limited(budget.Limits{Bytes: perMinute(4 << 20), Requests: perMinute(120), Calls: perMinute(1000)})
-	w := newWorldIn(t, askAll, gateway.Options{Hold: 0, Servers: []gateway.Server{s.server("up", "")}}, in)
+	w := newWorldIn(t, askAll, gateway.Options{Hold: 0, Servers: []gateway.ServerConfig{s.server("up", "")}}, in)
 	c, other := w.client(false), w.clientAs(false, otherToken, `{}`)
 	stored, big := 0, strings.Repeat("x", 512<<10)
 	for i := range 40 {

@@ -22,8 +22,8 @@ import (
 )
 
 // call answers tools/call.
-func (r *request) call() (jsontext.Value, *mcp.Error) {
-	name, bad := r.text("name")
+func (r *clientRequest) call() (jsontext.Value, *mcp.Error) {
+	name, bad := r.textParam("name")
 	if bad != nil {
 		return nil, bad
 	}
@@ -33,106 +33,106 @@ func (r *request) call() (jsontext.Value, *mcp.Error) {
 	}
 	for i := range r.g.tools {
 		if own := &r.g.tools[i]; own.Name == name {
-			return r.ownCall(own, args)
+			return r.callOwnTool(own, args)
 		}
 	}
-	r.introduce()
-	t, err := r.find(r.ctx, name, true)
+	r.rememberHello()
+	t, err := r.findTool(r.ctx, name, true)
 	if err != nil {
-		return r.failed(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.why(err))), mcp.CodeUnavailable)
+		return r.failure(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.errorText(err))), mcp.CodeUnavailable)
 	}
 	if t == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", legible.Line(legible.Cut(name, 128)))
 	}
-	return r.gated(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: args}}, t)
+	return r.gate(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: args}}, t)
 }
 
-// text returns a member of the params that must be a string.
-func (r *request) text(name string) (string, *mcp.Error) {
+// textParam returns a member of the params that must be a string.
+func (r *clientRequest) textParam(name string) (string, *mcp.Error) {
 	if v := r.params.Get(name); len(v) == 0 || v.Kind() != '"' {
 		return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s must be a string.", name)
 	}
 	return r.params.Text(name), nil
 }
 
-// passage is a request on its way through the gate to a server.
-type passage struct {
+// pendingCall is a request on its way through the gate to a server.
+type pendingCall struct {
 	link   *link
 	tool   *tool // nil for other methods
 	method string
 	params mcp.Object // as they are sent, less what is added to each try
 	call   approval.Call
-	out    approval.Answer
+	answer approval.Answer
 
 	// What continues a call that a modern server had answered with input_required.
 	responses, state jsontext.Value
 	continued        bool // after it was approved, and sent
 
-	unheld error // why it is not held although a person is being asked
+	notHeld error // why it is not held although a person is being asked
 
-	room *upstream.Reservation // kept for it at the server, before an approval is used
+	reservation *upstream.Reservation // kept for it at the server, before an approval is used
 }
 
-// keep takes room for the call at its server, in place of what it had. There must be some before an approval is used:
+// reserve takes room for the call at its server, in place of what it had. There must be some before an approval is used:
 // what does not fit is not sent.
-func (p *passage) keep(conn upstream.Conn, agent string) (err error) {
-	p.room.Release()
+func (p *pendingCall) reserve(conn upstream.Conn, agent string) (err error) {
+	p.reservation.Release()
 	size := 0
 	for _, m := range p.params {
 		size += len(m.Name) + len(m.Value)
 	}
-	p.room, err = conn.Reserve(agent, size+len(p.responses)+len(p.state))
+	p.reservation, err = conn.Reserve(agent, size+len(p.responses)+len(p.state))
 	return err
 }
 
-// gated asks the gate for a request to a server, and forwards it or answers in the server's place.
-func (r *request) gated(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
+// gate asks the gate for a request to a server, and forwards it or answers in the server's place.
+func (r *clientRequest) gate(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
 	begin := time.Now()
-	p := &passage{link: l, tool: t, method: r.method, params: params}
+	p := &pendingCall{link: l, tool: t, method: r.method, params: params}
 	if r.client.Era == mcp.Modern { // unasked they go along with what policy allows, never with what a person approved
 		p.responses = r.params.Get("inputResponses")
 	}
-	result, err := r.through(p)
-	word := string(p.out.Kind)
+	result, err := r.askAndForward(p)
+	word := string(p.answer.Kind)
 	if word == "" {
 		word = "failed"
 	}
-	r.g.o.Called(l.up.Name, r.method, word, time.Since(begin))
+	r.g.o.Called(l.server.Name, r.method, word, time.Since(begin))
 	return result, err
 }
 
-// through takes a passage from one end to the other. Thousands may be held in it at once: what is on the
+// askAndForward asks the gate about a call, and forwards it or answers it. Thousands may be held in it at once: what is on the
 // stack meanwhile counts, and so the steps before and after are functions of their own.
-func (r *request) through(p *passage) (jsontext.Value, *mcp.Error) {
-	conn, next, result, bad := r.enter(p)
-	if next == wait {
+func (r *clientRequest) askAndForward(p *pendingCall) (jsontext.Value, *mcp.Error) {
+	conn, next, result, bad := r.askGate(p)
+	if next == stepWait {
 		if err := r.hold(p, conn); err != nil {
-			p.room.Release()
-			return r.gateFailed(p, err)
+			p.reservation.Release()
+			return r.gateFailure(p, err)
 		}
-		next = proceed
+		next = stepProceed
 	}
-	if next == proceed {
-		return r.decided(conn, p)
+	if next == stepProceed {
+		return r.applyAnswer(conn, p)
 	}
 	return result, bad
 }
 
-// step is what follows once the gate was asked.
-type step int
+// gateStep is what follows once the gate was asked.
+type gateStep int
 
 const (
-	done    step = iota // it is answered
-	wait                // a person is being asked
-	proceed             // the gate has said what is to be done
+	stepAnswered gateStep = iota // it is answered
+	stepWait                     // a person is being asked
+	stepProceed                  // the gate has said what is to be done
 )
 
-// enter asks the gate, or takes up what was interrupted.
-func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsontext.Value, bad *mcp.Error) {
-	answer := func(result jsontext.Value, bad *mcp.Error) (upstream.Conn, step, jsontext.Value, *mcp.Error) {
-		return conn, done, result, bad
+// askGate asks the gate, or takes up what was interrupted.
+func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateStep, result jsontext.Value, bad *mcp.Error) {
+	answer := func(result jsontext.Value, bad *mcp.Error) (upstream.Conn, gateStep, jsontext.Value, *mcp.Error) {
+		return conn, stepAnswered, result, bad
 	}
-	if bad := r.describe(p); bad != nil {
+	if bad := r.buildCall(p); bad != nil {
 		return answer(nil, bad)
 	}
 	answers, bad := readAnswers(p.responses) // before a state is used up
@@ -141,70 +141,70 @@ func (r *request) enter(p *passage) (conn upstream.Conn, next step, result jsont
 	}
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
-		return answer(r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.up.Name, r.g.why(err)), mcp.CodeUnavailable))
+		return answer(r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.server.Name, r.g.errorText(err)), mcp.CodeUnavailable))
 	}
 	askKeyboard := true
 	if v := r.params.Get("requestState"); v != nil {
-		s, bad := r.unseal(v, p)
+		s, bad := r.openState(v, p)
 		if bad != nil {
 			return answer(nil, bad)
 		}
 		switch {
-		case s.Flight != "":
-			return answer(r.board(p, s, answers))
+		case s.Inflight != "":
+			return answer(r.resumeInflight(p, s, answers))
 		case s.Keyboard != "":
 			askKeyboard = false
-			r.keyboardSaid(s.Keyboard, answers)
+			r.applyKeyboardAnswers(s.Keyboard, answers)
 			p.responses = nil
 			// Whatever came of the request that was asked about is the answer, not another request.
-			if req, err := r.g.o.Gate.Request(r.ctx, r.agent(), s.Keyboard); err != nil {
-				return answer(r.gateFailed(p, err))
+			if req, err := r.g.o.Asker.Request(r.ctx, r.agent(), s.Keyboard); err != nil {
+				return answer(r.gateFailure(p, err))
 			} else if req.Status != approval.Pending {
-				p.out = approval.Answer{Kind: approval.AnswerPending, Request: &req}
-				return conn, wait, nil, nil
+				p.answer = approval.Answer{Kind: approval.AnswerPending, Request: &req}
+				return conn, stepWait, nil, nil
 			}
 		case s.Approval != "": // it was let through already
-			return answer(r.resume(conn, p, s))
+			return answer(r.resumeApproved(conn, p, s))
 		default:
 			p.state = s.State
 		}
 	}
-	if err := p.keep(conn, r.client.Agent); err != nil {
-		return answer(r.failed(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busy(p, err)), mcp.CodeUnavailable))
+	if err := p.reserve(conn, r.client.Agent); err != nil {
+		return answer(r.failure(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busyText(p, err)), mcp.CodeUnavailable))
 	}
-	gate := r.g.o.Gate
-	if p.out, err = gate.CheckAhead(r.audited(), p.call); err != nil {
-		p.room.Release()
-		return answer(r.gateFailed(p, err))
+	gate := r.g.o.Asker
+	if p.answer, err = gate.CheckAhead(r.withCorrelation(), p.call); err != nil {
+		p.reservation.Release()
+		return answer(r.gateFailure(p, err))
 	}
-	if p.out.Kind != approval.AnswerPending {
-		return conn, proceed, nil, nil
+	if p.answer.Kind != approval.AnswerPending {
+		return conn, stepProceed, nil, nil
 	}
-	p.room.Release()
-	if p.call.Task && p.out.Request.Task { // an ordinary request stays one, also after a restart
+	p.reservation.Release()
+	if p.call.Task && p.answer.Request.Task { // an ordinary request stays one, also after a restart
 		return answer(r.startTask(p))
 	}
 	if askKeyboard && r.client.Era == mcp.Modern {
-		if form, ok := r.keyboardForm(p); ok {
-			return answer(r.inputRequired(p, sealed{Keyboard: p.out.Request.ID}, mcp.Object{{Name: "approve", Value: form}}))
+		if form, ok := r.keyboardQuestion(p); ok {
+			return answer(r.inputRequired(p, requestState{Keyboard: p.answer.Request.ID}, mcp.Object{{Name: "approve", Value: form}}))
 		}
 	}
-	return conn, wait, nil, nil
+	return conn, stepWait, nil, nil
 }
 
-// describe makes the call that the gate is asked for.
-func (r *request) describe(p *passage) *mcp.Error {
-	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.up.Name, SessionID: r.session.id, Dispatch: true}
+// buildCall makes the call that the gate is asked for.
+func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
+	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.server.Name, SessionID: r.session.id, Dispatch: true}
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
-		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seen(), p.params.Get("arguments")
-		c.Task = r.client.Era == mcp.Modern && r.from.tasks && r.account().Free(budget.Waits) // a task waits, too
+		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seenByAll(), p.params.Get("arguments")
+		c.Task = r.client.Era == mcp.Modern && r.declared.tasks && r.account().Free(budget.Waits) // a task waits, too
 	} else {
 		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()
 	}
 	release, err := r.account().TurnFor(r.ctx, len(raw))
 	if err != nil {
-		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not executed.", overText(err))
+		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not executed.", budgetText(err))
 	}
 	c.Args, err = args.Parse(raw)
 	release()
@@ -219,9 +219,9 @@ func (r *request) describe(p *passage) *mcp.Error {
 	return nil
 }
 
-// audited is the request's context with what finds its audit events again: the client's own id of the
+// withCorrelation is the request's context with what finds its audit events again: the client's own id of the
 // call where it sends one, which has no authority.
-func (r *request) audited() context.Context {
+func (r *clientRequest) withCorrelation() context.Context {
 	id := ""
 	for _, name := range []string{"claudecode/toolUseId", "callId"} {
 		if id = approval.TheirCorrelation(r.meta.Text(name)); id != "" {
@@ -234,40 +234,42 @@ func (r *request) audited() context.Context {
 	return approval.WithCorrelation(r.ctx, id)
 }
 
-// decided does what the gate said.
-func (r *request) decided(conn upstream.Conn, p *passage) (jsontext.Value, *mcp.Error) {
-	switch p.out.Kind {
+// applyAnswer does what the gate said.
+func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontext.Value, *mcp.Error) {
+	switch p.answer.Kind {
 	case approval.AnswerAllow:
 	case approval.AnswerApproved: // what was approved is what is sent, and nothing else
 		if !p.continued {
 			p.responses, p.state = nil, nil
 		}
-		stored := jsontext.Value(p.out.Request.Args)
+		stored := jsontext.Value(p.answer.Request.Args)
 		if p.tool == nil {
 			o, err := mcp.ReadObject(stored)
 			if err != nil {
-				p.room.Release()
-				return r.failed("The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
+				p.reservation.Release()
+				return r.failure("The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
 			}
 			p.params = o
 		} else {
 			p.params = p.params.With("arguments", stored)
 		}
 	default:
-		p.room.Release()
-		return r.tell(p)
+		p.reservation.Release()
+		return r.answerForServer(p)
 	}
-	if p.out.Kind == approval.AnswerApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.answers() {
-		return r.fly(conn, p)
+	if p.answer.Kind == approval.AnswerApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.canBeAsked() {
+		return r.forward(conn, p)
 	}
-	return r.exchange(r.ctx, conn, p, r.ask)
+	return r.callServer(r.ctx, conn, p, r.ask)
 }
 
-// answers reports whether the client can be asked for anything.
-func (r *request) answers() bool { return r.from.form || r.from.url || r.from.sampling || r.from.roots }
+// canBeAsked reports whether the client can be asked for anything.
+func (r *clientRequest) canBeAsked() bool {
+	return r.declared.form || r.declared.url || r.declared.sampling || r.declared.roots
+}
 
-// next is what a model is told to do after it was told how a call ended, "" where that says it.
-func next(o approval.Answer) string {
+// nextSteps is what a model is told to do after it was told how a call ended, "" where that says it.
+func nextSteps(o approval.Answer) string {
 	switch o.Kind {
 	case approval.AnswerPending:
 		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same arguments, which runs it once. " + feedName + " tells what was decided."
@@ -283,9 +285,9 @@ func next(o approval.Answer) string {
 	return ""
 }
 
-// tell answers in the server's place.
-func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
-	o := p.out
+// answerForServer answers in the server's place.
+func (r *clientRequest) answerForServer(p *pendingCall) (jsontext.Value, *mcp.Error) {
+	o := p.answer
 	meta := mcp.Object{{Name: "countersign/decision", Value: mcp.Quote(string(o.Kind))}}
 	if o.Request != nil {
 		meta = append(meta, mcp.Member{Name: "countersign/approval_id", Value: mcp.Quote(o.Request.ID)})
@@ -299,18 +301,18 @@ func (r *request) tell(p *passage) (jsontext.Value, *mcp.Error) {
 		return nil, &mcp.Error{Code: code, Message: o.Message, Data: meta.Bytes()}
 	}
 	texts := []string{o.Message}
-	if s := next(o); s != "" {
+	if s := nextSteps(o); s != "" {
 		texts = append(texts, s)
 	}
-	if pending && p.unheld != nil {
-		texts = append(texts, "The answer was not waited for: "+overText(p.unheld))
+	if pending && p.notHeld != nil {
+		texts = append(texts, "The answer was not waited for: "+budgetText(p.notHeld))
 	}
 	// Clients hold results to the schema that a tool declares, unless they are errors.
 	return r.toolResult(!pending || p.tool.output, meta, texts...), nil
 }
 
 // toolResult is the result of a tool that the gateway answers for.
-func (r *request) toolResult(failed bool, meta mcp.Object, texts ...string) jsontext.Value {
+func (r *clientRequest) toolResult(failed bool, meta mcp.Object, texts ...string) jsontext.Value {
 	content := jsontext.Value("[")
 	for i, text := range texts {
 		if i > 0 {
@@ -329,17 +331,17 @@ func (r *request) toolResult(failed bool, meta mcp.Object, texts ...string) json
 	return o.Bytes()
 }
 
-// failed tells a model that a call came to nothing: as a tool's error, which it sees, or for other
+// failure tells a model that a call came to nothing: as a tool's error, which it sees, or for other
 // methods as an error of the protocol.
-func (r *request) failed(text string, code int) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) failure(text string, code int) (jsontext.Value, *mcp.Error) {
 	if r.method != "tools/call" {
 		return nil, mcp.Errorf(code, "%s", text)
 	}
 	return r.toolResult(true, nil, text), nil
 }
 
-// gateFailed answers where the gate gave no decision: nothing runs then.
-func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error) {
+// gateFailure answers where the gate gave no decision: nothing runs then.
+func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
 	if r.ctx.Err() != nil { // who asked is gone, or is nobody that the gate knows any more
 		if e, ours := errors.AsType[*approval.Error](context.Cause(r.ctx)); ours {
 			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", sentence(e.Message))
@@ -347,13 +349,13 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
 	}
 	if errors.Is(err, upstream.ErrBusy) {
-		return r.failed(r.busy(p, err)+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+		return r.failure(r.busyText(p, err)+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
-		return r.failed(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.up.Name, r.g.why(e)), mcp.CodeUnavailable)
+		return r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.server.Name, r.g.errorText(e)), mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*changedError](err); ok {
-		return r.failed(capital(e.Error())+". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.", mcp.CodeUnavailable)
+		return r.failure(capital(e.Error())+". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.", mcp.CodeUnavailable)
 	}
 	message := "The gate could not decide."
 	if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
@@ -363,20 +365,20 @@ func (r *request) gateFailed(p *passage, err error) (jsontext.Value, *mcp.Error)
 	case approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeInvalidParameter:
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", message)
 	case approval.CodeUnauthorized:
-		return r.failed(message+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+		return r.failure(message+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
 	case approval.CodeTooManyPending, approval.CodeRateLimited:
-		return r.failed(message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
+		return r.failure(message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
 	}
 	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
 	if message != "The gate could not decide." {
 		message = "The gate could not decide: " + message
 	}
-	return r.failed(message+" The call was not executed; try again later.", mcp.CodeUnavailable)
+	return r.failure(message+" The call was not executed; try again later.", mcp.CodeUnavailable)
 }
 
-// busy says that a server has no room for a call.
-func (r *request) busy(p *passage, err error) string {
-	return fmt.Sprintf("The MCP server %s does not take the call: %s.", p.link.up.Name, r.g.why(err))
+// busyText says that a server has no room for a call.
+func (r *clientRequest) busyText(p *pendingCall, err error) string {
+	return fmt.Sprintf("The MCP server %s does not take the call: %s.", p.link.server.Name, r.g.errorText(err))
 }
 
 // sentence gives a message of the gate its full stop, where it has none.
@@ -391,34 +393,34 @@ func sentence(s string) string {
 const waitingEvery = 5 * time.Second
 
 // hold waits for a person, for as long as calls are held.
-func (r *request) hold(p *passage, conn upstream.Conn) error {
-	if r.g.o.Hold <= 0 && p.out.Request.Status == approval.Pending {
+func (r *clientRequest) hold(p *pendingCall, conn upstream.Conn) error {
+	if r.g.o.Hold <= 0 && p.answer.Request.Status == approval.Pending {
 		return nil
 	}
-	if p.out.Request.Status == approval.Pending {
+	if p.answer.Request.Status == approval.Pending {
 		release, over := r.account().Hold(budget.Waits)
 		if over != nil {
-			p.unheld = over
+			p.notHeld = over
 			return nil
 		}
 		defer release()
 	}
-	ctx, cancel := context.WithCancel(r.audited())
+	ctx, cancel := context.WithCancel(r.withCorrelation())
 	defer cancel()
-	stopped := r.sayWaiting(ctx, p)
+	stopped := r.reportWaiting(ctx, p)
 	closed := r.askKeyboard(ctx, p)
-	gate, o := r.g.o.Gate, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.still(conn, p) }}
-	out, err := gate.Wait(ctx, p.call, p.out, o)
+	gate, o := r.g.o.Asker, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.checkUsable(conn, p) }}
+	out, err := gate.Wait(ctx, p.call, p.answer, o)
 	cancel()
 	stopped()
 	closed()
-	p.out = out // those who told and asked have read the one before
+	p.answer = out // reportWaiting and askKeyboard have read the one before
 	return err
 }
 
-// still reports whether an approval can be used: not for a client that may not call any more, nor on a
+// checkUsable reports whether an approval can be used: not for a client that may not call any more, nor on a
 // server that is gone, nor for a tool that is another by now.
-func (r *request) still(conn upstream.Conn, p *passage) error {
+func (r *clientRequest) checkUsable(conn upstream.Conn, p *pendingCall) error {
 	if r.client.StillValid != nil {
 		if err := r.client.StillValid(); err != nil {
 			return err
@@ -427,10 +429,10 @@ func (r *request) still(conn upstream.Conn, p *passage) error {
 	if conn.Err() != nil {
 		return &upstream.Error{Err: errors.New("the connection is lost")}
 	}
-	if err := p.unchanged(r.ctx); err != nil {
+	if err := p.checkUnchanged(r.ctx); err != nil {
 		return err
 	}
-	return p.keep(conn, r.client.Agent)
+	return p.reserve(conn, r.client.Agent)
 }
 
 // changedError says that a tool is not the one that the gate was asked for.
@@ -440,12 +442,12 @@ func (e *changedError) Error() string {
 	return fmt.Sprintf("the tool %s was changed by its server while the call waited", e.target)
 }
 
-// unchanged returns an error unless the server still has the tool as the gate was asked for it.
-func (p *passage) unchanged(ctx context.Context) error {
+// checkUnchanged returns an error unless the server still has the tool as the gate was asked for it.
+func (p *pendingCall) checkUnchanged(ctx context.Context) error {
 	if p.tool == nil {
 		return nil
 	}
-	c, err := p.link.catalogue(ctx, false)
+	c, err := p.link.catalog(ctx, false)
 	if err != nil {
 		return &upstream.Error{Err: err}
 	}
@@ -455,9 +457,9 @@ func (p *passage) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// sayWaiting reports progress while a call is held; the function it returns waits until that has ended.
-func (r *request) sayWaiting(ctx context.Context, p *passage) (stopped func()) {
-	if r.token == nil {
+// reportWaiting reports progress while a call is held; the function it returns waits until that has ended.
+func (r *clientRequest) reportWaiting(ctx context.Context, p *pendingCall) (stopped func()) {
+	if r.progressToken == nil {
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -466,14 +468,14 @@ func (r *request) sayWaiting(ctx context.Context, p *passage) (stopped func()) {
 		tick := time.NewTicker(waitingEvery)
 		defer tick.Stop()
 		begin := time.Now()
-		text := fmt.Sprintf("Waiting for a person to approve %s (id: %s)", p.call.Target(), p.out.Request.ID)
+		text := fmt.Sprintf("Waiting for a person to approve %s (id: %s)", p.call.Target(), p.answer.Request.ID)
 		for {
 			waited := time.Since(begin).Seconds() + 1
 			r.mu.Lock()
-			r.offset = waited + 1 // the server may begin at 0
+			r.progressOffset = waited + 1 // the server may begin at 0
 			r.mu.Unlock()
-			_ = r.out.Send(mcp.Notification(progressMethod, mcp.Object{
-				{Name: "progressToken", Value: r.token}, {Name: "progress", Value: float(waited)}, {Name: "message", Value: mcp.Quote(text)},
+			_ = r.stream.Send(mcp.Notification(progressMethod, mcp.Object{
+				{Name: "progressToken", Value: r.progressToken}, {Name: "progress", Value: formatFloat(waited)}, {Name: "message", Value: mcp.Quote(text)},
 			}.Bytes())) // a client that is gone ends ctx
 			select {
 			case <-ctx.Done():
@@ -485,68 +487,68 @@ func (r *request) sayWaiting(ctx context.Context, p *passage) (stopped func()) {
 	return func() { <-done }
 }
 
-func float(f float64) jsontext.Value { return strconv.AppendFloat(nil, f, 'f', -1, 64) }
+func formatFloat(f float64) jsontext.Value { return strconv.AppendFloat(nil, f, 'f', -1, 64) }
 
 // onNotification passes on what a server sends while it works on the request.
-func (r *request) onNotification(id jsontext.Value, l *link) func(mcp.Message) {
+func (r *clientRequest) onNotification(id jsontext.Value, l *link) func(mcp.Message) {
 	return func(m mcp.Message) {
 		switch m.Method {
 		case progressMethod:
-			if r.token == nil {
+			if r.progressToken == nil {
 				return
 			}
 			p, err := mcp.ReadObject(m.Params)
 			if err != nil || string(p.Get("progressToken")) != string(id) {
 				return
 			}
-			p = p.With("progressToken", r.token)
-			if r.offset > 0 { // progress only ever grows, and holding was progress too
+			p = p.With("progressToken", r.progressToken)
+			if r.progressOffset > 0 { // progress only ever grows, and holding was progress too
 				for _, name := range []string{"progress", "total"} {
 					if f, err := strconv.ParseFloat(string(p.Get(name)), 64); err == nil {
-						p = p.With(name, float(f+r.offset))
+						p = p.With(name, formatFloat(f+r.progressOffset))
 					}
 				}
 			}
 			m.Params = p.Bytes()
 		case logMessage:
-			if l.own == nil && r.client.Era == mcp.Legacy && !r.logs(m.Params) {
+			if l.owner == nil && r.client.Era == mcp.Legacy && !r.wantsLog(m.Params) {
 				return
 			}
 		case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated:
-			l.notified(m)
+			l.onNotification(m)
 			return
 		default:
 			return
 		}
-		_ = r.out.Send(m)
+		_ = r.stream.Send(m)
 	}
 }
 
-// traced is the metadata that is passed on as it is: where a trace goes on. Nothing else is, since neither
+// traceFields is the metadata that is passed on as it is: where a trace goes on. Nothing else is, since neither
 // policy nor a person has seen it.
-var traced = []string{"traceparent", "tracestate", "baggage"}
+var traceFields = []string{"traceparent", "tracestate", "baggage"}
 
-// upMeta is the metadata of the request as the server gets it. What the client's era gave a meaning is
+// serverMeta is the metadata of the request as the server gets it. What the client's era gave a meaning is
 // said in the server's.
-func (r *request) upMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Object {
+func (r *clientRequest) serverMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Object {
 	var meta mcp.Object
-	for _, name := range traced {
+	for _, name := range traceFields {
 		if v := r.meta.Get(name); len(v) > 0 && v.Kind() == '"' {
 			meta = append(meta, mcp.Member{Name: name, Value: v})
 		}
 	}
-	if r.token != nil {
+	if r.progressToken != nil {
 		meta = append(meta, mcp.Member{Name: mcp.MetaProgress, Value: id})
 	}
 	if conn.Hello().Era == mcp.Legacy {
 		return meta
 	}
-	caps, info := r.from.raw, r.from.info
+	caps, info := r.declared.capabilities, r.declared.info
 	if !ask || caps == nil {
 		caps = jsontext.Value("{}")
 	}
 	if info == nil {
-		info = r.g.self()
+		info = r.g.implementation()
 	}
 	meta = append(meta, mcp.Member{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
 		mcp.Member{Name: mcp.MetaCapabilities, Value: caps}, mcp.Member{Name: mcp.MetaClient, Value: info})
@@ -567,19 +569,19 @@ func (r *request) upMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Ob
 	return meta
 }
 
-// asker answers what a legacy server asks while it works on a request, or a modern one as input_required.
-type asker func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error)
+// askFunc answers what a legacy server asks while it works on a request, or a modern one as input_required.
+type askFunc func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error)
 
 // maxRounds is how often a modern server may require input for one call of a legacy client.
 const maxRounds = 10
 
-// exchange sends a request that was let through, and returns what the client is answered. What came of
+// callServer sends a request that was let through, and returns what the client is answered. What came of
 // an approved call is on record then.
-func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, ask asker) (jsontext.Value, *mcp.Error) {
-	bounded, cancel := context.WithTimeout(ctx, p.link.up.Timeout)
+func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *pendingCall, ask askFunc) (jsontext.Value, *mcp.Error) {
+	bounded, cancel := context.WithTimeout(ctx, p.link.server.Timeout)
 	defer cancel()
-	defer p.room.Release()
-	ask = r.recorded(p, ask)
+	defer p.reservation.Release()
+	ask = r.recordingAsk(p, ask)
 	hello, again := conn.Hello(), false
 	for round := 0; ; round++ {
 		id := conn.NewID()
@@ -590,10 +592,10 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 		if p.state != nil {
 			params = params.With("requestState", p.state)
 		}
-		if meta := r.upMeta(conn, id, ask != nil); len(meta) > 0 {
+		if meta := r.serverMeta(conn, id, ask != nil); len(meta) > 0 {
 			params = params.With("_meta", meta.Bytes())
 		}
-		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link), Sender: r.client.Agent, Reservation: p.room}
+		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link), Sender: r.client.Agent, Reservation: p.reservation}
 		if p.tool != nil && hello.Era == mcp.Modern {
 			u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
 			u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
@@ -616,48 +618,48 @@ func (r *request) exchange(ctx context.Context, conn upstream.Conn, p *passage, 
 			}
 		}
 		if err != nil {
-			return r.lost(ctx, p, err)
+			return r.noAnswer(ctx, p, err)
 		}
-		if !r.committed(ctx, p) {
-			return r.failed("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
+		if !r.waitCommitted(ctx, p) {
+			return r.failure("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
 		}
 		if resp.Err != nil {
 			r.report(ctx, p, approval.RunFailed)
 			return nil, mcp.ReadError(resp.Err)
 		}
-		if hello.Era == mcp.Legacy && p.out.Kind != approval.AnswerApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
-			return r.fitting(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
+		if hello.Era == mcp.Legacy && p.answer.Kind != approval.AnswerApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
+			return r.adaptResult(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
 			r.report(ctx, p, approval.RunUnknown)
-			return r.failed(fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+			return r.failure(fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.server.Name, bad), mcp.CodeInternalError)
 		}
 		switch kind := result.Text("resultType"); {
 		case kind == mcp.ResultInputRequired && hello.Era == mcp.Modern:
-			if r.client.Era == mcp.Modern && !r.task { // a task's client is asked by way of the task
+			if r.client.Era == mcp.Modern && !r.forTask { // a task's client is asked by way of the task
 				return r.passInputRequired(p, result)
 			}
 			if round >= maxRounds || ask == nil {
 				r.report(ctx, p, approval.RunUnknown)
-				return r.failed(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.up.Name), mcp.CodeInternalError)
+				return r.failure(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.server.Name), mcp.CodeInternalError)
 			}
-			if p.responses, bad = r.supply(bounded, p, ask, result); bad != nil {
+			if p.responses, bad = r.collectResponses(bounded, p, ask, result); bad != nil {
 				r.report(ctx, p, approval.RunUnknown)
-				return r.failed(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.up.Name, bad), mcp.CodeInternalError)
+				return r.failure(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad), mcp.CodeInternalError)
 			}
 			p.state = result.Get("requestState")
 			continue
 		case kind != "" && kind != mcp.ResultComplete && (hello.Era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
 			r.report(ctx, p, approval.RunUnknown)
-			return r.failed(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.up.Name, legible.Cut(legible.Line(kind), 64)), mcp.CodeInternalError)
+			return r.failure(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.server.Name, legible.Cut(legible.Line(kind), 64)), mcp.CodeInternalError)
 		}
 		ran := approval.RunSucceeded
 		if string(result.Get("isError")) == "true" {
 			ran = approval.RunFailed
 		}
 		r.report(ctx, p, ran)
-		return r.fitting(conn, resp.Result), nil
+		return r.adaptResult(conn, resp.Result), nil
 	}
 }
 
@@ -668,16 +670,16 @@ func hasKind(result jsontext.Value) bool {
 
 // reconnected returns a new connection for what could not be sent over the old one, if the server is
 // there, and its tool still the one that the call was let through for.
-func (p *passage) reconnected(ctx context.Context) (upstream.Conn, bool) {
+func (p *pendingCall) reconnected(ctx context.Context) (upstream.Conn, bool) {
 	conn, err := p.link.get(ctx)
 	if err != nil || p.state != nil {
 		return nil, false
 	}
-	return conn, p.unchanged(ctx) == nil
+	return conn, p.checkUnchanged(ctx) == nil
 }
 
-// fitting makes a result of the legacy era one of the modern where that takes more.
-func (r *request) fitting(conn upstream.Conn, result jsontext.Value) jsontext.Value {
+// adaptResult makes a result of the legacy era one of the modern where that takes more.
+func (r *clientRequest) adaptResult(conn upstream.Conn, result jsontext.Value) jsontext.Value {
 	if r.client.Era == mcp.Legacy || conn.Hello().Era == mcp.Modern {
 		return result
 	}
@@ -698,53 +700,53 @@ func (r *request) fitting(conn upstream.Conn, result jsontext.Value) jsontext.Va
 // recordWithin bounds how long what happened is tried to be put on record.
 const recordWithin = 10 * time.Second
 
-// committed waits until the record of an allowed call is durable, and reports whether it is: the call is
+// waitCommitted waits until the record of an allowed call is durable, and reports whether it is: the call is
 // not answered before.
-func (r *request) committed(ctx context.Context, p *passage) bool {
-	if p.out.Committed == nil {
+func (r *clientRequest) waitCommitted(ctx context.Context, p *pendingCall) bool {
+	if p.answer.Committed == nil {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if err := p.out.Committed(ctx); err != nil {
+	if err := p.answer.Committed(ctx); err != nil {
 		r.g.log.Error("a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
 		return false
 	}
-	p.out.Committed = nil
+	p.answer.Committed = nil
 	return true
 }
 
 // report records what came of an approved call.
-func (r *request) report(ctx context.Context, p *passage, ran approval.RunResult) {
-	if p.out.Kind != approval.AnswerApproved || p.out.Request == nil {
+func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval.RunResult) {
+	if p.answer.Kind != approval.AnswerApproved || p.answer.Request == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if _, err := r.g.o.Gate.Report(ctx, r.agent(), p.out.Request.ID, ran); err != nil {
-		r.g.log.Error("what came of a call is not on record; until it is, it counts as unknown", "approval_id", p.out.Request.ID, "outcome", ran, "error", err)
+	if _, err := r.g.o.Asker.Report(ctx, r.agent(), p.answer.Request.ID, ran); err != nil {
+		r.g.log.Error("what came of a call is not on record; until it is, it counts as unknown", "approval_id", p.answer.Request.ID, "outcome", ran, "error", err)
 	}
 }
 
-// lost answers for a request that the server did not answer.
-func (r *request) lost(ctx context.Context, p *passage, err error) (jsontext.Value, *mcp.Error) {
-	r.committed(ctx, p) // what is said below gives nothing away
-	name := p.link.up.Name
+// noAnswer answers for a request that the server did not answer.
+func (r *clientRequest) noAnswer(ctx context.Context, p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
+	r.waitCommitted(ctx, p) // what is said below gives nothing away
+	name := p.link.server.Name
 	r.g.log.Warn("an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool, "sent", upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
 		r.report(ctx, p, approval.RunFailed)
-		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, r.g.why(err))
-		if p.out.Kind == approval.AnswerApproved {
+		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, r.g.errorText(err))
+		if p.answer.Kind == approval.AnswerApproved {
 			text += " Its approval is used up; call it again to ask anew."
 		}
-		return r.failed(text, mcp.CodeUnavailable)
+		return r.failure(text, mcp.CodeUnavailable)
 	}
 	r.report(ctx, p, approval.RunUnknown)
-	why := r.g.why(err)
+	why := r.g.errorText(err)
 	if errors.Is(err, context.DeadlineExceeded) {
-		why = fmt.Sprintf("it did not answer within %s", p.link.up.Timeout)
+		why = fmt.Sprintf("it did not answer within %s", p.link.server.Timeout)
 	}
-	return r.failed(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came (%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
+	return r.failure(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came (%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
 }
 
 // cancelled reports whether the client itself gave the request up, rather than being cut off.

@@ -48,13 +48,13 @@ func (p *process) Err() error {
 func TestRule3_WhatAProcessHadIsForgottenWithIt(t *testing.T) {
 	first, second := &process{"reads", make(chan struct{})}, &process{"reads, and sends it to me", make(chan struct{})}
 	now := first
-	l := &link{up: &up{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
-	c, err := l.catalogue(t.Context(), false)
+	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
+	c, err := l.catalog(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &passage{link: l, tool: c.named["t"]}
-	if again, err := l.catalogue(t.Context(), false); err != nil || again != c {
+	p := &pendingCall{link: l, tool: c.named["t"]}
+	if again, err := l.catalog(t.Context(), false); err != nil || again != c {
 		t.Errorf("the server was asked again (%v)", err)
 	}
 	if _, ok := p.reconnected(t.Context()); !ok {
@@ -65,7 +65,7 @@ func TestRule3_WhatAProcessHadIsForgottenWithIt(t *testing.T) {
 	if _, ok := p.reconnected(t.Context()); ok {
 		t.Error("the call goes to a tool that nobody has let it through to")
 	}
-	if again, err := l.catalogue(t.Context(), false); err != nil || again.named["t"].digest == c.named["t"].digest {
+	if again, err := l.catalog(t.Context(), false); err != nil || again.named["t"].digest == c.named["t"].digest {
 		t.Errorf("got the tool of the process that ended (%v)", err)
 	}
 }
@@ -83,8 +83,8 @@ func (e *endless) Do(_ context.Context, r upstream.Request) (mcp.Message, error)
 
 func TestAServersListIsBounded(t *testing.T) {
 	e := &endless{process: &process{done: make(chan struct{})}}
-	l := &link{up: &up{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return e, nil }}
-	if c, err := l.catalogue(t.Context(), false); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
+	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return e, nil }}
+	if c, err := l.catalog(t.Context(), false); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
 		t.Errorf("got %v, %v after %d pages", c, err, e.pages)
 	}
 }
@@ -127,14 +127,14 @@ func TestRule4_WhatMayHaveRunIsNotSentAgain(t *testing.T) {
 		first := &dying{process: &process{"does t", make(chan struct{})}, sent: sent, next: &now, then: second}
 		now = first
 		g := &Gateway{log: slog.New(slog.DiscardHandler)}
-		l := &link{up: &up{g: g, Server: Server{Timeout: time.Minute}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
-		c, err := l.catalogue(t.Context(), false)
+		l := &link{server: &server{g: g, ServerConfig: ServerConfig{Timeout: time.Minute}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
+		c, err := l.catalog(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &request{session: &session{g: g, client: downstream.Client{Era: mcp.Modern}}, ctx: t.Context(), method: "tools/call", out: nobody{}}
-		p := &passage{link: l, tool: c.named["t"], method: "tools/call", out: approval.Answer{Kind: approval.AnswerAllow}}
-		result, bad := r.exchange(t.Context(), first, p, nil)
+		r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern}}, ctx: t.Context(), method: "tools/call", stream: noStream{}}
+		p := &pendingCall{link: l, tool: c.named["t"], method: "tools/call", answer: approval.Answer{Kind: approval.AnswerAllow}}
+		result, bad := r.callServer(t.Context(), first, p, nil)
 		if want := map[bool]int{false: 1, true: 0}[sent]; second.calls != want {
 			t.Errorf("sent %v: it was sent again %d times, want %d (%s, %v)", sent, second.calls, want, result, bad)
 		}

@@ -67,7 +67,7 @@ func program(path, server, hold string) error {
 	if err != nil {
 		return err
 	}
-	gw, err := gateway.New(gateway.Options{Gate: gate, Hold: wait, Servers: []gateway.Server{{Config: upstream.Config{Name: "up", URL: server}}}})
+	gw, err := gateway.New(gateway.Options{Asker: gate, Hold: wait, Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: server}}}})
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func TestAServerThatDiesLeavesTheOutcomeUnknown(t *testing.T) {
 	for name, upEra := range eras {
 		for downName, era := range eras {
 			up := newFake(upEra, blocking, "free", "tool")
-			w := newWorld(t, quarantineAll, gateway.Options{Hold: time.Minute, Servers: []gateway.Server{up.over(t, "stdio")}})
+			w := newWorld(t, quarantineAll, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
 			c := join(t, w, era, `{"elicitation":{}}`)
 			answer := make(chan string)
 			go func() { answer <- say(c.callTool("tool", `{}`)) }()

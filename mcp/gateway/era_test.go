@@ -97,7 +97,7 @@ func withoutDiscover(r io.Reader) io.ReadCloser {
 }
 
 // referenceOver serves it, and returns how a gateway reaches it.
-func referenceOver(t *testing.T, era mcp.Era, transport string) gateway.Server {
+func referenceOver(t *testing.T, era mcp.Era, transport string) gateway.ServerConfig {
 	t.Helper()
 	s := reference()
 	var c upstream.Config
@@ -115,7 +115,7 @@ func referenceOver(t *testing.T, era mcp.Era, transport string) gateway.Server {
 		c.URL = srv.URL
 	}
 	c.Name = "ref"
-	return gateway.Server{Config: c}
+	return gateway.ServerConfig{Config: c}
 }
 
 type bearer struct{ next http.RoundTripper }
@@ -211,7 +211,7 @@ func TestAllPairsOfErasAndTransports(t *testing.T) {
 				for _, downBy := range transports {
 					t.Run(fmt.Sprintf("%s %s to %s %s", downEra, downBy, upEra, upBy), func(t *testing.T) {
 						t.Parallel()
-						w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{referenceOver(t, up, upBy)}})
+						w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{referenceOver(t, up, upBy)}})
 						var mu sync.Mutex
 						var progress []float64
 						c := connect(t, w, down, downBy, able(func(f float64) { mu.Lock(); progress = append(progress, f); mu.Unlock() }))
@@ -244,7 +244,7 @@ func TestCancellingReachesTheServer(t *testing.T) {
 			t.Run(name+" "+rules, func(t *testing.T) {
 				begun := make(chan struct{}, 1)
 				up := newFake(mcp.Legacy, func(c *fakeCall) string { begun <- struct{}{}; <-c.ctx.Done(); return "" }, "wait")
-				w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: `+rules+`}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.Server{up.over(t, "http")}})
+				w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: `+rules+`}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
 				// A modern client that can be asked has its call detached from the request.
 				c := join(t, w, down, `{"elicitation":{}}`)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -348,7 +348,7 @@ func TestEachClientIsAskedForItsOwnCall(t *testing.T) {
 	var in sync.WaitGroup
 	in.Add(clients)
 	up := newFake(mcp.Legacy, func(c *fakeCall) string { in.Done(); in.Wait(); return asking(c) }, "ask")
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	var done sync.WaitGroup
 	for i := range clients {
 		who, era := fmt.Sprintf("c%d", i), mcp.Era(i%2)
@@ -381,7 +381,7 @@ func TestOverASharedPipeNobodyIsAskedForAnothersCall(t *testing.T) {
 			defer out.Done()
 			return textResult(answered(c.ask(test.method, `{"message":"m","requestedSchema":{"type":"object","properties":{}}}`)))
 		}, "ask")
-		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
 		var done sync.WaitGroup
 		for i := range 2 {
 			c := join(t, w, mcp.Legacy, `{"elicitation":{},"sampling":{},"roots":{}}`) // being asked fails the test
@@ -405,7 +405,7 @@ func TestSeveralQuestionsAtOnceEachGetTheirOwnAnswer(t *testing.T) {
 		all.Wait()
 		return textResult(strings.Join(got, " "))
 	}, "ask")
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	wanted := `{"action":"accept","content":{"text":"me q0"}} {"action":"accept","content":{"text":"me q1"}} {"action":"accept","content":{"text":"me q2"}}`
 	for name, era := range eras {
 		c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing("me") })
@@ -435,7 +435,7 @@ func requiring(c *fakeCall) string {
 
 func TestAModernServersRoundsAreAskedOfALegacyClient(t *testing.T) {
 	up := newFake(mcp.Modern, requiring, "in")
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	asked := 0
 	c := join(t, w, mcp.Legacy, `{"elicitation":{}}`, func(c *peer) {
 		c.answer = func(m mcp.Message) string { asked++; return echoing("me")(m) }
@@ -468,12 +468,12 @@ func TestWhatAClientCannotAnswerIsDeclined(t *testing.T) {
 	} {
 		for name, down := range eras {
 			up := newFake(mcp.Legacy, func(c *fakeCall) string { return textResult(answered(c.ask(test.method, `{"message":"m"}`))) }, "ask")
-			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 			for _, caps := range []string{`{}`, `{"elicitation":{"url":{}}}`} {
 				want(t, test.method+" of a legacy server, "+name, say(join(t, w, down, caps).callTool("ask", "{}")), test.legacy)
 			}
 			up = newFake(mcp.Modern, requiring, "in")
-			w = newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
+			w = newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
 			answer := say(join(t, w, down, `{}`).callTool("in", `{"rounds":1,"method":"`+test.method+`"}`))
 			if down == mcp.Legacy && test.method == "elicitation/create" {
 				want(t, test.method+" of a modern server", answer, `round 1 {"a":{"action":"cancel"}}`)
@@ -492,11 +492,11 @@ func TestPolicyKeepsServersFromAsking(t *testing.T) {
 		rules := `{policy: {rules: [{tools: ["*"], action: allow}, {method: ` + method + `, action: deny, risk: high}]}}`
 		for name, down := range eras {
 			up := newFake(mcp.Legacy, func(c *fakeCall) string { return textResult(answered(c.ask(method, `{"message":"m"}`))) }, "ask")
-			w := newWorld(t, rules, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+			w := newWorld(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 			want(t, method+" of a legacy server, "+name, say(join(t, w, down, caps).callTool("ask", "{}")), fmt.Sprint("error ", mcp.CodeDenied))
 
 			up = newFake(mcp.Modern, requiring, "in")
-			w = newWorld(t, rules, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+			w = newWorld(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 			answer := say(join(t, w, down, caps).callTool("in", `{"rounds":1,"method":"`+method+`"}`))
 			switch {
 			case down == mcp.Modern:

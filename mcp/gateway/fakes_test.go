@@ -428,7 +428,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // over serves the fake and returns how a gateway reaches it.
-func (f *fake) over(t testing.TB, transport string) gateway.Server {
+func (f *fake) over(t testing.TB, transport string) gateway.ServerConfig {
 	t.Helper()
 	var c upstream.Config
 	if transport == "stdio" {
@@ -439,7 +439,7 @@ func (f *fake) over(t testing.TB, transport string) gateway.Server {
 		c.URL = srv.URL
 	}
 	c.Name = "up"
-	return gateway.Server{Config: c}
+	return gateway.ServerConfig{Config: c}
 }
 
 // peer is a client over HTTP that sends raw messages.

@@ -100,7 +100,7 @@ func (w *world) policy(rules string) {
 
 // one is a world with one server of unchanged names.
 func one(t *testing.T, rules string, hold time.Duration, s *scripted, in around) *world {
-	return newWorldIn(t, rules, gateway.Options{Hold: hold, Servers: []gateway.Server{s.server("up", "")}}, in)
+	return newWorldIn(t, rules, gateway.Options{Hold: hold, Servers: []gateway.ServerConfig{s.server("up", "")}}, in)
 }
 
 func wantText(t *testing.T, a answer, failed bool, want string) {
@@ -505,7 +505,7 @@ func TestRule4_AClientThatIsGoneUsesNothing(t *testing.T) {
 			t.Run(way, func(t *testing.T) {
 				s := newScripted(t, modern, "t")
 				over := make(chan struct{}, 9)
-				w := newWorld(t, askAll, gateway.Options{Hold: long, Servers: []gateway.Server{s.server("up", "")},
+				w := newWorld(t, askAll, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{s.server("up", "")},
 					Called: func(string, string, string, time.Duration) { over <- struct{}{} }})
 				c := w.client(modern)
 				ctx, hangUp := context.WithCancel(t.Context())
@@ -720,7 +720,7 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 				s.when("tools/call", c.does)
 				up := s.server("up", "")
 				up.Timeout = c.timeout
-				w := newWorld(t, askAll, gateway.Options{Hold: long, Servers: []gateway.Server{up}})
+				w := newWorld(t, askAll, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up}})
 				cl := w.client(modern)
 				_, done := cl.start(t.Context(), "tools/call", `{"name":"t","arguments":{}}`)
 				id := w.pending(1)[0].ID
@@ -780,7 +780,7 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 func TestRule4_AnApprovalIsNotSpentOnAServerThatWentAway(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		p, sent := process(t, "proc", "p")
-		w := newWorld(t, `{policy: {rules: [{tools: [echo], action: quarantine, risk: medium}, {tools: ["*"], action: allow, risk: low}]}}`, gateway.Options{Hold: long, Servers: []gateway.Server{p}})
+		w := newWorld(t, `{policy: {rules: [{tools: [echo], action: quarantine, risk: medium}, {tools: ["*"], action: allow, risk: low}]}}`, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{p}})
 		c := w.client(modern)
 		_, done := c.start(t.Context(), "tools/call", `{"name":"p__echo","arguments":{}}`)
 		r := w.pending(1)[0]
@@ -831,7 +831,7 @@ func TestAnApprovalIsNotSpentOnAConnectionThatHadEnded(t *testing.T) {
 func TestProcessesAreCalledAndTheirEndIsTold(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		p, sent := process(t, "proc", "p")
-		w := newWorld(t, `{policy: {rules: [{tools: [echo], action: allow, risk: low}, {tools: ["*"], action: quarantine, risk: medium}]}}`, gateway.Options{Hold: long, Servers: []gateway.Server{p}})
+		w := newWorld(t, `{policy: {rules: [{tools: [echo], action: allow, risk: low}, {tools: ["*"], action: quarantine, risk: medium}]}}`, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{p}})
 		c := w.client(modern)
 		wantText(t, c.call("p__echo", oddArgs), false, oddArgs)
 		_, done := c.start(t.Context(), "tools/call", `{"name":"p__die","arguments":{}}`)

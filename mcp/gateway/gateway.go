@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/cipher"
 	"crypto/rand"
@@ -18,8 +19,8 @@ import (
 	"countersign/mcp/upstream"
 )
 
-// Gate decides calls: an [*approval.Gate], or in another process the API of one.
-type Gate interface {
+// Asker decides calls: an [*approval.Gate], or in another process the API of one.
+type Asker interface {
 	// CheckAhead answers a call without waiting for a person, as approval.Gate.CheckAhead does.
 	CheckAhead(ctx context.Context, c approval.Call) (approval.Answer, error)
 	// Wait holds until the request of a pending outcome ends, as approval.Gate.Wait does.
@@ -34,14 +35,14 @@ type Gate interface {
 	Ack(ctx context.Context, agent string, ids []string) (approval.Acked, error)
 }
 
-// Keyboard is a gate that may take a decision from whoever sits at an agent's keyboard.
-type Keyboard interface {
+// KeyboardDecider is a gate that may take a decision from whoever sits at an agent's keyboard.
+type KeyboardDecider interface {
 	Keyboard(agent string, r approval.Request) (approval.Actor, bool)
 	DecideAtKeyboard(ctx context.Context, agent, id string, approve bool, reason string) (approval.Request, error)
 }
 
-// Server is one MCP server and how it is offered.
-type Server struct {
+// ServerConfig is one MCP server and how it is offered.
+type ServerConfig struct {
 	upstream.Config
 	Prefix  string        // of its names, before two underscores; "": names unchanged
 	Tools   []string      // the tools that are offered; nil: all
@@ -61,8 +62,8 @@ type Tool struct {
 
 // Options are what a [Gateway] is made of. Gate is required.
 type Options struct {
-	Gate    Gate
-	Servers []Server
+	Asker   Asker
+	Servers []ServerConfig
 	// Hold is how long a quarantined call may wait for its answer before it is answered as pending.
 	Hold time.Duration
 	// Wrapper says that the gateway stands around one server for one client: the server is started when
@@ -84,47 +85,47 @@ type Options struct {
 
 // Gateway serves clients. It implements [downstream.SessionOpener] and is safe for concurrent use.
 type Gateway struct {
-	o        Options
-	log      *slog.Logger
-	ups      []*up
-	tools    []Tool
-	began    time.Time
-	seal     cipher.AEAD
-	spent    spent // states
-	asked    spent // requests that a keyboard was asked about
-	tasks    tasks
-	stopping <-chan struct{}
-	idle     []func() // closes connections that are not in use
+	o             Options
+	log           *slog.Logger
+	servers       []*server
+	tools         []Tool
+	started       time.Time
+	seal          cipher.AEAD
+	usedStates    usedOnce // states
+	keyboardAsked usedOnce // requests that a keyboard was asked about
+	tasks         tasks
+	stopping      <-chan struct{}
+	closeIdle     []func() // closes connections that are not in use
 
-	work    context.Context // ends when the gateway stops
-	halt    context.CancelFunc
-	running crew
+	work       context.Context // ends when the gateway stops
+	cancelWork context.CancelFunc
+	background group
 
 	mu        sync.Mutex
 	sessions  map[*session]bool
 	listeners map[*listener]bool
-	flights   map[string]*flight
+	suspended map[string]*inflight
 }
 
-// up is one server with the connection that everybody shares.
-type up struct {
-	Server
-	g      *Gateway
-	shared *link
-	conn   *upstream.Supervisor // nil in a wrapper
-	solo   *link                // a wrapper's; of the gateway's mutex
+// server is one server with the connection that everybody shares.
+type server struct {
+	ServerConfig
+	g           *Gateway
+	shared      *link
+	supervisor  *upstream.Supervisor // nil in a wrapper
+	wrapperLink *link                // a wrapper's; of the gateway's mutex
 
-	mu    sync.Mutex
-	owned map[*link]bool // of sessions, each with a connection of its own
+	mu           sync.Mutex
+	sessionLinks map[*link]bool // of sessions, each with a connection of its own
 }
 
 // New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.
 func New(o Options) (*Gateway, error) {
-	g := &Gateway{o: o, log: o.Logger, began: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{}, flights: map[string]*flight{}}
+	g := &Gateway{o: o, log: o.Logger, started: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{}, suspended: map[string]*inflight{}}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	g.running.log = g.log
+	g.background.log = g.log
 	if o.Stopping != nil {
 		g.stopping = o.Stopping.Done()
 	}
@@ -135,58 +136,51 @@ func New(o Options) (*Gateway, error) {
 	if g.seal, err = newSeal(); err != nil {
 		return nil, err
 	}
-	g.work, g.halt = context.WithCancel(context.Background())
+	g.work, g.cancelWork = context.WithCancel(context.Background())
 	g.tools = append([]Tool{g.resolvedTool()}, o.Tools...)
 	for _, s := range o.Servers {
 		if s.Timeout <= 0 {
 			s.Timeout = 5 * time.Minute
 		}
-		s.Client = g.self()
+		s.Client = g.implementation()
 		if s.URL != "" && s.Transport == nil { // sessions with connections of their own share what is idle
 			t := upstream.NewTransport()
-			s.Transport, g.idle = t, append(g.idle, t.CloseIdleConnections)
+			s.Transport, g.closeIdle = t, append(g.closeIdle, t.CloseIdleConnections)
 		}
-		u := &up{Server: s, g: g}
+		u := &server{ServerConfig: s, g: g}
 		if !o.Wrapper {
-			s.Capabilities = everything
-			u.shared = &link{up: u}
-			u.conn = upstream.New(s.Config, u.shared.peer(), u.shared.renewed)
-			u.shared.get = u.conn.Conn
+			s.Capabilities = allCapabilities
+			u.shared = &link{server: u}
+			u.supervisor = upstream.New(s.Config, u.shared.peer(), u.shared.onConnected)
+			u.shared.get = u.supervisor.Conn
 		}
-		g.ups = append(g.ups, u)
+		g.servers = append(g.servers, u)
 	}
 	return g, nil
 }
 
-// everything is what a shared legacy connection is told that clients can do: whoever cannot declines.
-var everything = jsontext.Value(`{"elicitation":{"form":{},"url":{}},"sampling":{}}`)
+// allCapabilities is what a shared legacy connection is told that clients can do: whoever cannot declines.
+var allCapabilities = jsontext.Value(`{"elicitation":{"form":{},"url":{}},"sampling":{}}`)
 
-func (g *Gateway) self() jsontext.Value {
-	return mcp.Marshal(map[string]string{"name": "countersign", "title": "Countersign", "version": or(g.o.Version, "devel")})
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
+func (g *Gateway) implementation() jsontext.Value {
+	return mcp.Marshal(map[string]string{"name": "countersign", "title": "Countersign", "version": cmp.Or(g.o.Version, "devel")})
 }
 
 // Start connects to the servers and takes up tasks that a restart interrupted.
 func (g *Gateway) Start() {
-	for _, u := range g.ups {
-		if u.conn != nil {
-			g.running.Go(func() { u.conn.Run(g.work) })
+	for _, u := range g.servers {
+		if u.supervisor != nil {
+			g.background.Go(func() { u.supervisor.Run(g.work) })
 		}
 	}
 	if !g.o.Wrapper {
-		g.running.Go(g.resumeTasks)
+		g.background.Go(g.resumeTasks)
 	}
 }
 
 // Stop ends everything; it returns once nothing of the gateway runs any more, or ctx ends.
 func (g *Gateway) Stop(ctx context.Context) error {
-	g.halt()
+	g.cancelWork()
 	g.mu.Lock()
 	sessions := make([]*session, 0, len(g.sessions))
 	for s := range g.sessions {
@@ -198,8 +192,8 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	}
 	done := make(chan struct{})
 	go func() {
-		g.running.Wait()
-		for _, end := range g.idle {
+		g.background.Wait()
+		for _, end := range g.closeIdle {
 			end()
 		}
 		close(done)
@@ -212,19 +206,19 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	}
 }
 
-// Health is how a server is doing.
-type Health struct {
+// ServerHealth is how a server is doing.
+type ServerHealth struct {
 	Server string
 	upstream.Health
 	Problems []string // tools that cannot be offered, and why
 }
 
 // Health returns how each server is doing, in the order of the configuration.
-func (g *Gateway) Health() []Health {
-	var hs []Health
-	for _, u := range g.ups {
-		if u.conn != nil {
-			hs = append(hs, Health{Server: u.Name, Health: u.conn.Health(), Problems: u.shared.problems()})
+func (g *Gateway) Health() []ServerHealth {
+	var hs []ServerHealth
+	for _, u := range g.servers {
+		if u.supervisor != nil {
+			hs = append(hs, ServerHealth{Server: u.Name, Health: u.supervisor.Health(), Problems: u.shared.problems()})
 		}
 	}
 	return hs
@@ -232,7 +226,7 @@ func (g *Gateway) Health() []Health {
 
 // Open begins a session for a client.
 func (g *Gateway) Open(c downstream.Client) downstream.Session {
-	s := &session{g: g, client: c, began: make(chan struct{})}
+	s := &session{g: g, client: c, initialized: make(chan struct{})}
 	if c.Era == mcp.Legacy || c.Local {
 		s.id = rand.Text()
 		g.mu.Lock()
@@ -242,8 +236,8 @@ func (g *Gateway) Open(c downstream.Client) downstream.Session {
 	return s
 }
 
-// offered is the name under which clients see a server's tool or prompt.
-func (u *up) offered(name string) string {
+// offeredName is the name under which clients see a server's tool or prompt.
+func (u *server) offeredName(name string) string {
 	if u.Prefix == "" {
 		return name
 	}

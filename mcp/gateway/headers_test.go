@@ -13,7 +13,7 @@ func TestArgumentsAreMirroredAsTheServersSchemaAsks(t *testing.T) {
 	up.lists["tools/list"] = []string{`{"name":"query","description":"asks","inputSchema":{"type":"object","properties":{
 		"tenant":{"type":"string","x-mcp-header":"Tenant"},"n":{"type":"integer","x-mcp-header":"Count"}}}}`}
 	up.when("tools/call", func(x *turn) { x.result(`{"content":[]}`) })
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.server("db", "db")}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.server("db", "db")}})
 	c := w.client(false)
 	if a := c.call("db__query", `{"tenant":"日本","n":7}`); a.isError() {
 		t.Fatal(a.text())
@@ -35,7 +35,7 @@ func TestResultsOfLegacyServersHaveAKindForModernClients(t *testing.T) {
 		`{"resultType":"complete","content":[]}`: `{"resultType":"complete","content":[]}`,
 	} {
 		up.when("tools/call", func(x *turn) { x.result(result) })
-		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.server("up", "")}})
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.server("up", "")}})
 		if got := string(w.client(true).call("t", `null`).Result); got != want {
 			t.Errorf("modern: got %s, want %s", got, want)
 		}

@@ -157,7 +157,7 @@ func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
 				<-hush
 				return textResult("talked")
 			}, "talk", "t")
-			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}})
+			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
 			other := join(t, w, mcp.Modern, `{}`)
 			want(t, "another's call", say(other.callTool("t", `{}`)), "ran")
 
@@ -218,7 +218,7 @@ func TestAPanicInAFlightEndsOneCall(t *testing.T) {
 // What a server that does not start complained of is for whoever runs it, and not for agents.
 func TestLastWordsAreNotToldToAgents(t *testing.T) {
 	cfg := upstream.Config{Name: "up", Command: []string{"sh", "-c", `printf 'the key is not-for-agents\n' >&2; exit 3`}}
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{{Config: cfg}}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: cfg}}})
 	w.until("it is down", func() bool { return w.gw.Health()[0].State == upstream.Down })
 	err := w.gw.Health()[0].Err
 	if text := err.Error(); !strings.Contains(text, "not-for-agents") {

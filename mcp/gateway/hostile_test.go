@@ -134,7 +134,7 @@ func TestAStateContinuesItsOwnCallOnce(t *testing.T) {
 	asks(s)
 	other := newScripted(t, true, "t")
 	asks(other)
-	w := newWorld(t, allowAll, gateway.Options{Hold: brief, Servers: []gateway.Server{s.server("up", ""), other.server("other", "o")}})
+	w := newWorld(t, allowAll, gateway.Options{Hold: brief, Servers: []gateway.ServerConfig{s.server("up", ""), other.server("other", "o")}})
 	c := w.clientAs(true, agentToken, canAnswer)
 	continued := func(c *wire, name, args, state string) answer {
 		return c.send("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"requestState":%s,"inputResponses":{"sure":{"action":"accept","content":{}}}}`, name, args, state))
@@ -300,7 +300,7 @@ func FuzzRequest(f *testing.F) {
 	var worlds [2]*world
 	for i := range eras {
 		eras[i] = withThings(newScripted(f, i == 1, "ok", "no"), "a")
-		worlds[i] = newWorld(f, rules, gateway.Options{Servers: []gateway.Server{eras[i].server("up", "")}})
+		worlds[i] = newWorld(f, rules, gateway.Options{Servers: []gateway.ServerConfig{eras[i].server("up", "")}})
 		worlds[i].client(false).names("tools/list")
 	}
 	harmless := []string{"initialize", "server/discover", "subscriptions/listen", "tools/list", "prompts/list", "resources/list", "resources/templates/list",

@@ -23,7 +23,7 @@ func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
 				call, args = requiring, `{"rounds":2}`
 			}
 			up := newFake(server, call, "tool")
-			w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+			w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 			var got string
 			switch client {
 			case "legacy":
@@ -82,7 +82,7 @@ func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
 // More than is kept is not passed on; what is long is cut, and what gives nothing is not on record.
 func TestRule11_WhatIsNotOnRecordIsNotTold(t *testing.T) {
 	up := newFake(mcp.Legacy, asking, "tool")
-	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	asked := 0
 	c := join(t, w, mcp.Legacy, `{"elicitation":{}}`, func(c *peer) {
 		c.answer = func(mcp.Message) string {

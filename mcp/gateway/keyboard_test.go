@@ -24,7 +24,7 @@ func running(c *fakeCall) string { return textResult("ran") }
 // atKeyboard is a world in which hana sits at bot's keyboard.
 func atKeyboard(t *testing.T, hold time.Duration, in around) (*world, *fake) {
 	up := newFake(mcp.Legacy, running, "tool", "strict", "grave")
-	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Servers: []gateway.Server{up.over(t, "http")}}, in), up
+	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Servers: []gateway.ServerConfig{up.over(t, "http")}}, in), up
 }
 
 // typing is a client whose person answers each form alike; it counts the forms.

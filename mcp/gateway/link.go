@@ -22,33 +22,33 @@ import (
 // link is a way to one server with what was learnt over it. Everybody shares one, but for legacy servers
 // over HTTP and in a wrapper: there each session has its own, and the server sees its client's abilities.
 type link struct {
-	up   *up
-	own  *session // whose it is alone; nil: everybody's
-	get  func(ctx context.Context) (upstream.Conn, error)
-	lock chan struct{} // of fill: one list at a time
+	server    *server
+	owner     *session // whose it is alone; nil: everybody's
+	get       func(ctx context.Context) (upstream.Conn, error)
+	fetchSlot chan struct{} // of fill: one list at a time
 
-	mu      sync.Mutex
-	current *catalog
-	stale   bool
-	before  bool // it was connected before
-	missed  bool // somebody looked and was not shown what the server has
-	bad     []string
-	subs    map[string]int // resources that somebody listens to, on a shared link
+	mu              sync.Mutex
+	cached          *catalog
+	stale           bool
+	connectedBefore bool // it was connected before
+	catalogMissed   bool // somebody looked and was not shown what the server has
+	problemList     []string
+	subs            map[string]int // resources that somebody listens to, on a shared link
 
 	// Of an own link:
-	dialing sync.Mutex
-	conn    upstream.Conn
-	opening bool      // it has a place among its agent's connections, and none yet
-	used    time.Time // when it was asked for last
-	failed  time.Time // when it last failed to connect
-	why     error
-	over    bool
+	dialMu   sync.Mutex
+	conn     upstream.Conn
+	opening  bool      // it has a place among its agent's connections, and none yet
+	lastUsed time.Time // when it was asked for last
+	lastTry  time.Time // when it last failed to connect
+	dialErr  error
+	closed   bool
 
 	// Of a wrapper's:
-	speaker *session // who says what the client can do
-	told    string   // what the server was told of that
-	trying  *try
-	abort   context.CancelFunc // ends trying
+	speaker          *session // who says what the client can do
+	toldCapabilities string   // what the server was told of that
+	attempt          *dialAttempt
+	cancelAttempt    context.CancelFunc // ends trying
 }
 
 // catalog is what a server has.
@@ -80,23 +80,23 @@ type tool struct {
 	params  []mcp.ParamHeader
 }
 
-// seen reports whether the gateway saw the tool so over the connection that all agents share. A connection of one
+// seenByAll reports whether the gateway saw the tool so over the connection that all agents share. A connection of one
 // session's own is made with what its client says of itself, and a server may go by that: what it shows there is
 // nobody else's business, unless it shows the same to all.
-func (t *tool) seen() bool {
-	if t.link.own == nil {
+func (t *tool) seenByAll() bool {
+	if t.link.owner == nil {
 		return true
 	}
-	shared := t.link.up.shared
+	shared := t.link.server.shared
 	if shared == nil { // a wrapper's
 		return false
 	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	if shared.current == nil {
+	if shared.cached == nil {
 		return false
 	}
-	same := shared.current.named[t.name]
+	same := shared.cached.named[t.name]
 	return same != nil && same.digest == t.digest
 }
 
@@ -109,24 +109,24 @@ const retryAfter = time.Second
 // dial connects an own link, unless it is connected.
 func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, error) {
 	l.mu.Lock()
-	l.used = time.Now()
+	l.lastUsed = time.Now()
 	l.mu.Unlock()
-	if conn := l.alive(); conn != nil {
+	if conn := l.liveConn(); conn != nil {
 		return conn, nil
 	}
-	l.dialing.Lock() // not mu: what the server says at once is taken while we connect
-	defer l.dialing.Unlock()
-	if conn := l.alive(); conn != nil {
+	l.dialMu.Lock() // not mu: what the server says at once is taken while we connect
+	defer l.dialMu.Unlock()
+	if conn := l.liveConn(); conn != nil {
 		return conn, nil
 	}
 	l.mu.Lock()
-	old, failed, why, over := l.conn, l.failed, l.why, l.over
+	old, failed, why, over := l.conn, l.lastTry, l.dialErr, l.closed
 	l.mu.Unlock()
 	if over {
-		return nil, &upstream.Error{Err: errOver}
+		return nil, &upstream.Error{Err: errSessionOver}
 	}
 	if old != nil {
-		l.up.g.log.Warn("the connection to an MCP server ended", "server", l.up.Name, "error", old.Err())
+		l.server.g.log.Warn("the connection to an MCP server ended", "server", l.server.Name, "error", old.Err())
 		old.Close()
 		failed, why = time.Now(), old.Err()
 	}
@@ -137,58 +137,58 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 			return nil, &upstream.Error{Err: why}
 		}
 	}
-	if err := l.up.place(l); err != nil {
+	if err := l.server.makeRoom(l); err != nil {
 		return nil, err
 	}
 	conn, err := upstream.Dial(ctx, cfg, l.peer())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.opening = false
-	if err == nil && l.over {
+	if err == nil && l.closed {
 		conn.Close()
-		err = &upstream.Error{Err: errOver}
+		err = &upstream.Error{Err: errSessionOver}
 	}
 	if err != nil {
-		l.conn, l.failed, l.why = nil, time.Now(), err
+		l.conn, l.lastTry, l.dialErr = nil, time.Now(), err
 		return nil, err
 	}
-	again := l.before
-	l.conn, l.stale, l.before = conn, true, true
+	again := l.connectedBefore
+	l.conn, l.stale, l.connectedBefore = conn, true, true
 	if again {
-		l.up.g.running.Go(func() { l.restore(conn); l.changed() })
+		l.server.g.background.Go(func() { l.restoreSubscriptions(conn); l.announceListChanges() })
 	}
 	return conn, nil
 }
 
-var errOver = errors.New("the session is over")
+var errSessionOver = errors.New("the session is over")
 
-// maxOwned is how many connections to one server the sessions of one agent have.
-const maxOwned = 16
+// maxSessionLinks is how many connections to one server the sessions of one agent have.
+const maxSessionLinks = 16
 
-var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed, and all are in use; try again later", maxOwned)
+var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed, and all are in use; try again later", maxSessionLinks)
 
-// own remembers the link of a session.
-func (u *up) own(l *link) {
+// addSessionLink remembers the link of a session.
+func (u *server) addSessionLink(l *link) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.owned == nil {
-		u.owned = map[*link]bool{}
+	if u.sessionLinks == nil {
+		u.sessionLinks = map[*link]bool{}
 	}
-	u.owned[l] = true
+	u.sessionLinks[l] = true
 }
 
-// place makes room for a link's connection among those of its agent. Where there are as many as may be, the one that
+// makeRoom makes room for a link's connection among those of its agent. Where there are as many as may be, the one that
 // was not used for longest is closed, and opened again when its session wants it; one with a call in flight never is.
-func (u *up) place(l *link) error {
+func (u *server) makeRoom(l *link) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n, oldest, unused := 0, time.Time{}, (*link)(nil)
-	for o := range u.owned {
-		if o == l || o.own.client.Agent != l.own.client.Agent {
+	for o := range u.sessionLinks {
+		if o == l || o.owner.client.Agent != l.owner.client.Agent {
 			continue
 		}
 		o.mu.Lock()
-		conn, opening, used := o.conn, o.opening, o.used
+		conn, opening, used := o.conn, o.opening, o.lastUsed
 		o.mu.Unlock()
 		if conn == nil && !opening {
 			continue
@@ -198,7 +198,7 @@ func (u *up) place(l *link) error {
 			oldest, unused = used, o
 		}
 	}
-	if n >= maxOwned {
+	if n >= maxSessionLinks {
 		if unused == nil {
 			return &upstream.Error{Err: errManySessions}
 		}
@@ -207,7 +207,7 @@ func (u *up) place(l *link) error {
 		unused.conn = nil
 		unused.mu.Unlock()
 		if conn != nil {
-			u.g.running.Go(func() { upstream.Retire(u.g.work, conn) }) // a call that has begun just now ends first
+			u.g.background.Go(func() { upstream.Retire(u.g.work, conn) }) // a call that has begun just now ends first
 		}
 	}
 	l.mu.Lock()
@@ -216,15 +216,15 @@ func (u *up) place(l *link) error {
 	return nil
 }
 
-// miss remembers that somebody was not shown what the server has.
-func (l *link) miss() {
+// noteMissed remembers that somebody was not shown what the server has.
+func (l *link) noteMissed() {
 	l.mu.Lock()
-	l.missed = true
+	l.catalogMissed = true
 	l.mu.Unlock()
 }
 
-// alive returns an own link's connection, nil if there is none that lives.
-func (l *link) alive() upstream.Conn {
+// liveConn returns an own link's connection, nil if there is none that lives.
+func (l *link) liveConn() upstream.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == nil {
@@ -242,11 +242,11 @@ func (l *link) alive() upstream.Conn {
 func (l *link) close() {
 	l.mu.Lock()
 	conn := l.conn
-	l.conn, l.over = nil, true
+	l.conn, l.closed = nil, true
 	l.mu.Unlock()
-	l.up.mu.Lock()
-	delete(l.up.owned, l)
-	l.up.mu.Unlock()
+	l.server.mu.Lock()
+	delete(l.server.sessionLinks, l)
+	l.server.mu.Unlock()
 	if conn != nil {
 		conn.Close()
 	}
@@ -254,16 +254,16 @@ func (l *link) close() {
 
 // peer takes what the server sends by itself.
 func (l *link) peer() upstream.Peer {
-	p := upstream.Peer{Notification: func(m mcp.Message) { l.notified(m) }, Ask: nobodyAsked}
-	if l.own != nil {
-		p.Ask = l.asked
+	p := upstream.Peer{Notification: func(m mcp.Message) { l.onNotification(m) }, Ask: declineServerRequest}
+	if l.owner != nil {
+		p.Ask = l.onServerRequest
 	}
 	return p
 }
 
-// nobodyAsked declines what a server asks over a shared link without saying for which call, as a process does
+// declineServerRequest declines what a server asks over a shared link without saying for which call, as a process does
 // that has several in hand.
-func nobodyAsked(_ context.Context, m mcp.Message) mcp.Message {
+func declineServerRequest(_ context.Context, m mcp.Message) mcp.Message {
 	result, err := decline(m.Method)
 	if err != nil {
 		return mcp.ErrorResponse(m.ID, err)
@@ -271,46 +271,46 @@ func nobodyAsked(_ context.Context, m mcp.Message) mcp.Message {
 	return mcp.Response(m.ID, result)
 }
 
-// renewed is told that a shared link is connected anew.
-func (l *link) renewed(conn upstream.Conn) {
+// onConnected is told that a shared link is connected anew.
+func (l *link) onConnected(conn upstream.Conn) {
 	l.mu.Lock()
-	again, news := l.before, l.before || l.missed
-	l.before, l.stale, l.missed = true, true, false
+	again, news := l.connectedBefore, l.connectedBefore || l.catalogMissed
+	l.connectedBefore, l.stale, l.catalogMissed = true, true, false
 	l.mu.Unlock()
-	g := l.up.g
-	g.log.Info("connected to an MCP server", "server", l.up.Name)
-	g.running.Go(func() { l.listen() })
-	g.running.Go(func() {
+	g := l.server.g
+	g.log.Info("connected to an MCP server", "server", l.server.Name)
+	g.background.Go(func() { l.listen() })
+	g.background.Go(func() {
 		if again {
-			l.restore(conn)
+			l.restoreSubscriptions(conn)
 		}
 		// What cannot be offered is told at the start, and not only when somebody looks.
-		if _, err := l.catalogue(g.work, false); err != nil && g.work.Err() == nil {
-			g.log.Warn("an MCP server does not say what it has", "server", l.up.Name, "error", err)
+		if _, err := l.catalog(g.work, false); err != nil && g.work.Err() == nil {
+			g.log.Warn("an MCP server does not say what it has", "server", l.server.Name, "error", err)
 		}
 	})
 	if news {
-		l.changed()
+		l.announceListChanges()
 	}
 }
 
-// changed tells clients to look at the server's lists anew.
-func (l *link) changed() {
+// announceListChanges tells clients to look at the server's lists anew.
+func (l *link) announceListChanges() {
 	for _, kind := range listChanges {
-		l.up.g.announce(l, mcp.Notification(kind, nil))
+		l.server.g.broadcast(l, mcp.Notification(kind, nil))
 	}
 }
 
-// restore tells a legacy server that is connected anew what its sessions want: it was let through when
+// restoreSubscriptions tells a legacy server that is connected anew what its sessions want: it was let through when
 // they asked for it.
-func (l *link) restore(conn upstream.Conn) {
+func (l *link) restoreSubscriptions(conn upstream.Conn) {
 	if conn.Hello().Era != mcp.Legacy {
 		return
 	}
 	l.mu.Lock()
 	uris := slices.Sorted(maps.Keys(l.subs))
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(l.up.g.work, listTimeout)
+	ctx, cancel := context.WithTimeout(l.server.g.work, listTimeout)
 	defer cancel()
 	tell := func(method, member, value string) {
 		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method, Params: mcp.Object{{Name: member, Value: mcp.Quote(value)}}.Bytes()})
@@ -318,27 +318,27 @@ func (l *link) restore(conn upstream.Conn) {
 			err = mcp.ReadError(resp.Err)
 		}
 		if err != nil {
-			l.up.g.log.Warn("an MCP server that came back does not take what its clients want", "server", l.up.Name, "method", method, "error", err)
+			l.server.g.log.Warn("an MCP server that came back does not take what its clients want", "server", l.server.Name, "method", method, "error", err)
 		}
 	}
 	for _, uri := range uris {
 		tell("resources/subscribe", "uri", uri)
 	}
 	level := ""
-	if s := l.whose(); s == nil {
-		level = l.up.g.leastLevel()
+	if s := l.sessionOf(); s == nil {
+		level = l.server.g.leastLevel()
 	} else {
 		s.mu.Lock()
 		level = s.level
 		s.mu.Unlock()
 	}
-	if level != "" && l.levelled(conn) {
+	if level != "" && l.takesLogLevel(conn) {
 		tell("logging/setLevel", "level", level)
 	}
 }
 
-// levelled reports whether the server takes a level of logging.
-func (l *link) levelled(conn upstream.Conn) bool {
+// takesLogLevel reports whether the server takes a level of logging.
+func (l *link) takesLogLevel(conn upstream.Conn) bool {
 	caps, err := mcp.ReadObject(conn.Hello().Capabilities)
 	return err == nil && caps.Get("logging") != nil
 }
@@ -354,34 +354,34 @@ const (
 
 var listChanges = []string{toolsChanged, promptsChanged, resourcesChanged}
 
-// notified passes on what a server says of itself.
-func (l *link) notified(m mcp.Message) {
+// onNotification passes on what a server says of itself.
+func (l *link) onNotification(m mcp.Message) {
 	if slices.Contains(listChanges, m.Method) {
-		l.outdated()
+		l.markStale()
 		m.Params = nil // of the modern era: it names our subscription
 	}
 	switch m.Method {
 	case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated, logMessage:
-		l.up.g.announce(l, m)
+		l.server.g.broadcast(l, m)
 	}
 }
 
-// outdated has the server's lists looked at anew by whoever needs them: over a shared link, also by the
+// markStale has the server's lists looked at anew by whoever needs them: over a shared link, also by the
 // sessions that have a link of their own to the same server.
-func (l *link) outdated() {
+func (l *link) markStale() {
 	l.mu.Lock()
 	l.stale = true
 	l.mu.Unlock()
-	if l.own != nil {
+	if l.owner != nil {
 		return
 	}
-	g := l.up.g
+	g := l.server.g
 	g.mu.Lock()
 	sessions := slices.Collect(maps.Keys(g.sessions))
 	g.mu.Unlock()
 	for _, s := range sessions {
 		s.mu.Lock()
-		own := s.owned[l.up]
+		own := s.links[l.server]
 		s.mu.Unlock()
 		if own != nil && own != l {
 			own.mu.Lock()
@@ -391,8 +391,8 @@ func (l *link) outdated() {
 	}
 }
 
-// announce hands a server's notification to the sessions that it concerns.
-func (g *Gateway) announce(l *link, m mcp.Message) {
+// broadcast hands a server's notification to the sessions that it concerns.
+func (g *Gateway) broadcast(l *link, m mcp.Message) {
 	uri := ""
 	if m.Method == resourceUpdated || m.Method == logMessage {
 		p, err := mcp.ReadObject(m.Params)
@@ -409,9 +409,9 @@ func (g *Gateway) announce(l *link, m mcp.Message) {
 	for s := range g.sessions {
 		to = append(to, s)
 	}
-	var ears []*listener
+	var listeners []*listener
 	for e := range g.listeners {
-		ears = append(ears, e)
+		listeners = append(listeners, e)
 	}
 	g.mu.Unlock()
 	for _, s := range to {
@@ -420,30 +420,32 @@ func (g *Gateway) announce(l *link, m mcp.Message) {
 		}
 		switch m.Method {
 		case resourceUpdated:
-			if l.own == nil && !s.subscribed(uri) {
+			if l.owner == nil && !s.subscribed(uri) {
 				continue
 			}
 		case logMessage:
-			if l.own == nil && !s.logs(m.Params) {
+			if l.owner == nil && !s.wantsLog(m.Params) {
 				continue
 			}
 		}
 		s.client.Push(m)
 	}
-	for _, e := range ears {
+	for _, e := range listeners {
 		if l.concerns(e.session) {
-			e.hear(m, uri)
+			e.deliver(m, uri)
 		}
 	}
 }
 
 // concerns reports whether a session is told what the server says by itself.
-func (l *link) concerns(s *session) bool { return l.own == nil || l.own == s || l.up.g.o.Wrapper }
+func (l *link) concerns(s *session) bool {
+	return l.owner == nil || l.owner == s || l.server.g.o.Wrapper
+}
 
 // listen keeps a subscription with a modern server, which tells of changes only there. It ends with the
 // connection.
 func (l *link) listen() {
-	ctx, cancel := context.WithCancel(l.up.g.work)
+	ctx, cancel := context.WithCancel(l.server.g.work)
 	defer cancel()
 	conn, err := l.get(ctx)
 	if err != nil || conn.Hello().Era != mcp.Modern {
@@ -459,8 +461,8 @@ func (l *link) listen() {
 	want := map[string]bool{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}
 	for ctx.Err() == nil {
 		begin := time.Now()
-		params := mcp.Object{{Name: "notifications", Value: mcp.Marshal(want)}, {Name: "_meta", Value: l.ourMeta()}}
-		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), OnNotification: l.notified})
+		params := mcp.Object{{Name: "notifications", Value: mcp.Marshal(want)}, {Name: "_meta", Value: l.gatewayMeta()}}
+		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), OnNotification: l.onNotification})
 		if err == nil { // it was answered: refused, or there is nothing to listen to
 			return
 		}
@@ -473,74 +475,74 @@ func (l *link) listen() {
 	}
 }
 
-// ourMeta is the metadata of a modern request that the gateway makes by itself.
-func (l *link) ourMeta() jsontext.Value {
+// gatewayMeta is the metadata of a modern request that the gateway makes by itself.
+func (l *link) gatewayMeta() jsontext.Value {
 	return mcp.Object{
 		{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
 		{Name: mcp.MetaCapabilities, Value: jsontext.Value("{}")},
-		{Name: mcp.MetaClient, Value: l.up.g.self()},
+		{Name: mcp.MetaClient, Value: l.server.g.implementation()},
 	}.Bytes()
 }
 
-// catalogue returns what the server has; fresh has it asked again. What another process said before this one
+// catalog returns what the server has; fresh has it asked again. What another process said before this one
 // does not count.
-func (l *link) catalogue(ctx context.Context, fresh bool) (*catalog, error) {
+func (l *link) catalog(ctx context.Context, fresh bool) (*catalog, error) {
 	l.mu.Lock()
-	c, stale := l.current, l.stale
+	c, stale := l.cached, l.stale
 	l.mu.Unlock()
 	if c != nil && !stale && !fresh && c.conn.Err() == nil {
 		return c, nil
 	}
 	select {
-	case l.turn() <- struct{}{}:
-		defer func() { <-l.lock }()
+	case l.slot() <- struct{}{}:
+		defer func() { <-l.fetchSlot }()
 	case <-ctx.Done():
 		return nil, &upstream.Error{Err: ctx.Err()}
 	}
 	l.mu.Lock()
-	if l.current != nil && l.current != c && !l.stale && l.current.conn.Err() == nil { // somebody else has asked meanwhile
-		c = l.current
+	if l.cached != nil && l.cached != c && !l.stale && l.cached.conn.Err() == nil { // somebody else has asked meanwhile
+		c = l.cached
 		l.mu.Unlock()
 		return c, nil
 	}
 	l.stale = false
 	l.mu.Unlock()
-	next, bad, err := l.fill(ctx)
+	next, bad, err := l.fetchCatalog(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.stale, l.missed = true, true
+		l.stale, l.catalogMissed = true, true
 		return nil, err
 	}
 	for _, b := range bad {
-		if !slices.Contains(l.bad, b) {
-			l.up.g.log.Error("not all that an MCP server has is offered", "server", l.up.Name, "problem", b)
+		if !slices.Contains(l.problemList, b) {
+			l.server.g.log.Error("not all that an MCP server has is offered", "server", l.server.Name, "problem", b)
 		}
 	}
-	l.current, l.bad = next, bad
+	l.cached, l.problemList = next, bad
 	return next, nil
 }
 
-func (l *link) turn() chan struct{} {
+func (l *link) slot() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lock == nil {
-		l.lock = make(chan struct{}, 1)
+	if l.fetchSlot == nil {
+		l.fetchSlot = make(chan struct{}, 1)
 	}
-	return l.lock
+	return l.fetchSlot
 }
 
 func (l *link) problems() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.bad)
+	return slices.Clone(l.problemList)
 }
 
 // listTimeout bounds one look at a server's lists.
 const listTimeout = 30 * time.Second
 
-// fill asks the server for all that it has.
-func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
+// fetchCatalog asks the server for all that it has.
+func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 	conn, err := l.get(ctx) // a start has a time of its own
 	if err != nil {
 		return nil, nil, err
@@ -551,12 +553,12 @@ func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
 	c.conn = conn
 	var bad []string
 	if c.has("tools") {
-		items, err := l.list(ctx, conn, "tools/list", "tools", "name", c)
+		items, err := l.fetchList(ctx, conn, "tools/list", "tools", "name", c)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, it := range items {
-			t, problem := l.tool(it)
+			t, problem := l.newTool(it)
 			switch {
 			case problem != "":
 				bad = append(bad, problem)
@@ -568,7 +570,7 @@ func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
 				c.tools = append(c.tools, t)
 			}
 		}
-		for _, name := range l.up.Tools {
+		for _, name := range l.server.Tools {
 			if c.named[name] == nil {
 				bad = append(bad, fmt.Sprintf("the configuration offers %q, and the server has no such tool", name))
 			}
@@ -587,7 +589,7 @@ func (l *link) fill(ctx context.Context) (*catalog, []string, error) {
 		if !c.has(rest.capability) {
 			continue
 		}
-		*rest.items, err = l.list(ctx, conn, rest.method, rest.member, rest.key, c)
+		*rest.items, err = l.fetchList(ctx, conn, rest.method, rest.member, rest.key, c)
 		if _, lost := errors.AsType[*upstream.Error](err); lost {
 			return nil, nil, err
 		}
@@ -613,7 +615,7 @@ const (
 	maxList  = 32 << 20
 )
 
-func (l *link) list(ctx context.Context, conn upstream.Conn, method, member, key string, c *catalog) ([]item, error) {
+func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member, key string, c *catalog) ([]item, error) {
 	var items []item
 	size, cursor := 0, jsontext.Value(nil)
 	for range maxPages {
@@ -622,7 +624,7 @@ func (l *link) list(ctx context.Context, conn upstream.Conn, method, member, key
 			params = params.With("cursor", cursor)
 		}
 		if c.hello.Era == mcp.Modern {
-			params = params.With("_meta", l.ourMeta())
+			params = params.With("_meta", l.gatewayMeta())
 		}
 		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method, Params: params.Bytes()})
 		if err != nil {
@@ -645,7 +647,7 @@ func (l *link) list(ctx context.Context, conn upstream.Conn, method, member, key
 			}
 			o, bad := mcp.ReadObject(v)
 			if bad != nil {
-				l.up.g.log.Error("an element of a server's list is left out", "server", l.up.Name, "list", method, "problem", bad)
+				l.server.g.log.Error("an element of a server's list is left out", "server", l.server.Name, "list", method, "problem", bad)
 				continue
 			}
 			items = append(items, item{o.Text(key), slices.Clone(v)})
@@ -659,46 +661,46 @@ func (l *link) list(ctx context.Context, conn upstream.Conn, method, member, key
 
 var toolRE = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// maxOffered is how long an offered name may be: model APIs take no more. Names are refused, not cut.
-const maxOffered = 64
+// maxOfferedName is how long an offered name may be: model APIs take no more. Names are refused, not cut.
+const maxOfferedName = 64
 
-// reserved begins the names of the gate's own tools.
-const reserved = "countersign__"
+// ownPrefix begins the names of the gate's own tools.
+const ownPrefix = "countersign__"
 
-// tool makes a tool of an element of a server's list: nil where the configuration does not offer it.
-func (l *link) tool(it item) (t *tool, problem string) {
-	offered := l.up.offered(it.key)
+// newTool makes a tool of an element of a server's list: nil where the configuration does not offer it.
+func (l *link) newTool(it item) (t *tool, problem string) {
+	offered := l.server.offeredName(it.key)
 	switch {
-	case l.up.Tools != nil && !slices.Contains(l.up.Tools, it.key):
+	case l.server.Tools != nil && !slices.Contains(l.server.Tools, it.key):
 		return nil, ""
 	case !toolRE.MatchString(it.key):
 		return nil, fmt.Sprintf("the name %q is not 1 to 128 characters out of A-Z a-z 0-9 _ . -", it.key)
-	case strings.HasPrefix(offered, reserved):
+	case strings.HasPrefix(offered, ownPrefix):
 		return nil, fmt.Sprintf("%q begins as the gate's own tools do", offered)
-	case l.up.Prefix == "" && l.up.g.claimed(it.key, l.up):
+	case l.server.Prefix == "" && l.server.g.hasOtherPrefix(it.key, l.server):
 		return nil, fmt.Sprintf("%q begins as another server's tools do", it.key)
-	case !l.up.g.o.Wrapper && len(offered) > maxOffered:
-		return nil, fmt.Sprintf("%q is %d characters long, and clients take %d; a shorter prefix helps", offered, len(offered), maxOffered)
+	case !l.server.g.o.Wrapper && len(offered) > maxOfferedName:
+		return nil, fmt.Sprintf("%q is %d characters long, and clients take %d; a shorter prefix helps", offered, len(offered), maxOfferedName)
 	}
 	o, err := mcp.ReadObject(it.raw)
 	if err != nil {
 		return nil, fmt.Sprintf("%q: %s", it.key, err)
 	}
-	t = &tool{link: l, name: it.key, offered: offered, digest: digest(o), output: o.Get("outputSchema") != nil,
+	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(o), output: o.Get("outputSchema") != nil,
 		params: mcp.ParamHeaders(o.Get("inputSchema"))}
 	t.raw = o.With("name", mcp.Quote(offered)).Bytes()
 	return t, ""
 }
 
-// claimed reports whether a name begins with the prefix of another server than u.
-func (g *Gateway) claimed(name string, u *up) bool {
-	return slices.ContainsFunc(g.ups, func(other *up) bool {
+// hasOtherPrefix reports whether a name begins with the prefix of another server than u.
+func (g *Gateway) hasOtherPrefix(name string, u *server) bool {
+	return slices.ContainsFunc(g.servers, func(other *server) bool {
 		return other != u && other.Prefix != "" && strings.HasPrefix(name, other.Prefix+"__")
 	})
 }
 
-// digest is the SHA-256 of what a model and a person are told of a tool.
-func digest(o mcp.Object) string {
+// toolDigest is the SHA-256 of what a model and a person are told of a tool.
+func toolDigest(o mcp.Object) string {
 	var told mcp.Object
 	for _, name := range []string{"annotations", "description", "inputSchema", "outputSchema", "title"} {
 		if v := o.Get(name); v != nil {
@@ -713,15 +715,15 @@ func digest(o mcp.Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// merged is one list of all servers, in the order of the configuration and then of the server.
-func merged(links []*link, catalogs []*catalog, pick func(*catalog) []item, own func(*link, item) item) []item {
+// mergeLists is one list of all servers, in the order of the configuration and then of the server.
+func mergeLists(links []*link, catalogs []*catalog, pick func(*catalog) []item, own func(*link, item) item) []item {
 	var all []item
 	seen := map[string]bool{}
 	for i, c := range catalogs {
 		for _, it := range pick(c) {
 			it = own(links[i], it)
 			if seen[it.key] {
-				links[i].up.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server", links[i].up.Name)
+				links[i].server.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server", links[i].server.Name)
 				continue
 			}
 			seen[it.key] = true

@@ -48,7 +48,7 @@ func (c *wire) names(method string) (names []string, pages []int) {
 	}
 }
 
-func behind(t *testing.T, rules string, hold time.Duration, servers ...gateway.Server) *world {
+func behind(t *testing.T, rules string, hold time.Duration, servers ...gateway.ServerConfig) *world {
 	return newWorld(t, rules, gateway.Options{Hold: hold, Servers: servers})
 }
 
@@ -202,7 +202,7 @@ func TestChangesOfListsArePassedOn(t *testing.T) {
 		s.set(func() { s.lists["tools/list"] = []string{tool("new"), tool("kept", `"title":"other"`)} })
 		for _, method := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
 			s.push(method, `{"_meta":{"io.modelcontextprotocol/subscriptionId":1,"x":1}}`)
-			if m := next(t, heard, method); strings.Contains(m.raw, "_meta") {
+			if m := nextSteps(t, heard, method); strings.Contains(m.raw, "_meta") {
 				t.Errorf("the client was sent the server's metadata: %s", m.raw)
 			}
 		}
@@ -244,7 +244,7 @@ func TestAServerThatIsDownAtFirstIsOfferedOnceItIsUp(t *testing.T) {
 			t.Errorf("got %s, %d requests", a.raw, len(w.all()))
 		}
 		late.set(func() { late.deaf = false })
-		next(t, heard, "notifications/tools/list_changed")
+		nextSteps(t, heard, "notifications/tools/list_changed")
 		if got, _ := c.names("tools/list"); !slices.Equal(got, []string{"there__t", "late__t", feedTool}) {
 			t.Errorf("offered %q", got)
 		}
@@ -278,13 +278,13 @@ func TestAProcessThatReturnsIsToldWhatIsWanted(t *testing.T) {
 		}
 	}
 	c.call("p__die", `{}`)
-	next(t, heard, "notifications/tools/list_changed")
+	nextSteps(t, heard, "notifications/tools/list_changed")
 	w.until("it is subscribed to again", func() bool { return len(sent("resources/subscribe")) == 2 && len(sent("logging/setLevel")) == 2 })
 	if got := sent("logging/setLevel")[1].member("level"); got != `"warning"` {
 		t.Errorf("the level is %s", got)
 	}
 	c.call("p__say", `{"line":{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"proc:///a"}}}`)
-	if m := next(t, heard, "notifications/resources/updated"); m.member("uri") != `"proc:///a"` {
+	if m := nextSteps(t, heard, "notifications/resources/updated"); m.member("uri") != `"proc:///a"` {
 		t.Errorf("heard %s", m.raw)
 	}
 }
@@ -308,7 +308,7 @@ func TestASessionThatIsOpenedAnewIsToldWhatIsWanted(t *testing.T) {
 	if got := s.await("resources/subscribe", 3); len(got) != 3 || got[2].member("uri") != `"file:///a"` {
 		t.Errorf("subscribed to %s", got[2].raw)
 	}
-	next(t, heard, "notifications/tools/list_changed")
+	nextSteps(t, heard, "notifications/tools/list_changed")
 }
 
 func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
@@ -326,7 +326,7 @@ func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
 		t.Helper()
 		none.call("p__say", fmt.Sprintf(`{"line":{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"proc:///a","n":%d}}}`, mark))
 		for _, c := range to {
-			if m := next(t, ears[c], "notifications/resources/updated"); m.member("n") != fmt.Sprint(mark) {
+			if m := nextSteps(t, ears[c], "notifications/resources/updated"); m.member("n") != fmt.Sprint(mark) {
 				t.Errorf("heard %s, want number %d", m.raw, mark)
 			}
 		}
@@ -377,7 +377,7 @@ func TestLogMessagesGoToThoseWhoWantTheirLevel(t *testing.T) {
 	}
 	for i, want := range [][]string{{"info", "error", "alert"}, {"alert"}} {
 		for _, l := range want {
-			if m := next(t, ears[i], "notifications/message"); m.member("level") != `"`+l+`"` {
+			if m := nextSteps(t, ears[i], "notifications/message"); m.member("level") != `"`+l+`"` {
 				t.Errorf("client %d heard %s, want %s", i, m.raw, l)
 			}
 		}

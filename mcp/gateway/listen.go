@@ -16,89 +16,89 @@ import (
 // listener is a modern client's subscriptions/listen: a request whose stream brings what changes.
 type listener struct {
 	session *session
-	out     func(mcp.Message) error
+	sendNow func(mcp.Message) error
 	id      jsontext.Value // of the request; every message bears it
 	kinds   []string
 	tasks   []string
 
-	mu      sync.Mutex
-	uris    map[string]bool
-	waiting []mcp.Message // for the client to take them
-	bytes   int           // of their params
-	over    bool
+	mu     sync.Mutex
+	uris   map[string]bool
+	queue  []mcp.Message // for the client to take them
+	bytes  int           // of their params
+	closed bool
 
 	arrived chan struct{} // holds one while something waits
 }
 
 // What waits for a client that is slow to take it, in messages and in bytes of them; the oldest makes room.
 const (
-	maxWaiting      = 256
-	maxWaitingBytes = 4 << 20
+	maxQueued      = 256
+	maxQueuedBytes = 4 << 20
 )
 
-// send leaves a message of the subscription for the request to send: whoever brings it serves others too, and
+// enqueue leaves a message of the subscription for the request to send: whoever brings it serves others too, and
 // does not wait for a client. e.mu is held.
-func (e *listener) send(method string, params mcp.Object) {
+func (e *listener) enqueue(method string, params mcp.Object) {
 	m := mcp.Notification(method, params.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes())
-	if len(m.Params) > maxWaitingBytes {
+	if len(m.Params) > maxQueuedBytes {
 		return // it fits nowhere
 	}
-	for e.bytes += len(m.Params); len(e.waiting) == maxWaiting || e.bytes > maxWaitingBytes; {
-		e.bytes -= len(e.waiting[0].Params)
-		e.waiting = append(e.waiting[:0], e.waiting[1:]...)
+	for e.bytes += len(m.Params); len(e.queue) == maxQueued || e.bytes > maxQueuedBytes; {
+		e.bytes -= len(e.queue[0].Params)
+		e.queue = append(e.queue[:0], e.queue[1:]...)
 	}
-	e.waiting = append(e.waiting, m)
+	e.queue = append(e.queue, m)
 	select {
 	case e.arrived <- struct{}{}:
 	default:
 	}
 }
 
-// pass sends the client what waits for it. A client that is gone ends the request.
-func (e *listener) pass() {
+// flush sends the client what waits for it. A client that is gone ends the request.
+func (e *listener) flush() {
 	e.mu.Lock()
-	ms := e.waiting
-	e.waiting, e.bytes = nil, 0
+	ms := e.queue
+	e.queue, e.bytes = nil, 0
 	e.mu.Unlock()
 	for _, m := range ms {
-		_ = e.out(m)
+		_ = e.sendNow(m)
 	}
 }
 
 // acknowledge tells the client what is agreed, which comes first.
 func (e *listener) acknowledge(agreed mcp.Object) error {
-	return e.out(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
+	return e.sendNow(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
 		{Name: "notifications", Value: agreed.Bytes()}, {Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()},
 	}.Bytes()))
 }
 
-// hear passes on a notification that the client subscribed to.
-func (e *listener) hear(m mcp.Message, uri string) {
+// deliver passes on a notification that the client subscribed to.
+func (e *listener) deliver(m mcp.Message, uri string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.over || m.Method == resourceUpdated && !e.uris[uri] || m.Method != resourceUpdated && !slices.Contains(e.kinds, m.Method) {
+	if e.closed || m.Method == resourceUpdated && !e.uris[uri] || m.Method != resourceUpdated && !slices.Contains(e.kinds, m.Method) {
 		return
 	}
-	params, err := mcp.ReadObject(orEmpty(m.Params))
+	params, err := mcp.ReadObject(objectOrEmpty(m.Params))
 	if err != nil {
 		return
 	}
-	e.send(m.Method, params)
+	e.enqueue(m.Method, params)
 }
 
 // listen answers subscriptions/listen: it lasts until the client ends it.
-func (r *request) listen() (jsontext.Value, *mcp.Error) {
-	r.introduce()
+func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
+	r.rememberHello()
 	want, bad := r.params.Object("notifications")
 	if bad != nil || r.params.Get("notifications") == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: notifications must be an object that says what to listen to.")
 	}
 	release, over := r.account().Hold(budget.Streams)
 	if over != nil {
-		return nil, mcp.Errorf(mcp.CodeUnavailable, "%s", overText(over))
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "%s", budgetText(over))
 	}
 	defer release()
-	e := &listener{session: r.session, out: r.out.Send, id: r.id, uris: map[string]bool{}, arrived: make(chan struct{}, 1)}
+	e := &listener{session: r.session, sendNow: r.stream.Send, id: r.id, uris: map[string]bool{}, arrived: make(chan struct{}, 1)}
 	_, catalogs, _ := r.catalogs(r.ctx, false)
 	var agreed mcp.Object
 	yes := func(name string) bool { return string(want.Get(name)) == "true" }
@@ -122,7 +122,7 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 		delete(r.g.listeners, e)
 		r.g.mu.Unlock()
 		e.mu.Lock()
-		e.over = true
+		e.closed = true
 		e.mu.Unlock()
 	}()
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -135,11 +135,11 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 		}
 		for _, v := range vs {
 			uri := mcp.Text(v)
-			if len(uris) == maxUpdates || slices.Contains(uris, uri) {
+			if len(uris) == maxSubscriptions || slices.Contains(uris, uri) {
 				continue // it is not among those that are agreed to
 			}
-			l, err := r.holder(uri)
-			if err != nil || r.allowed(ctx, l, "resources/subscribe", mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
+			l, err := r.resourceLink(uri)
+			if err != nil || r.checkMethod(ctx, l, "resources/subscribe", mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
 				continue
 			}
 			uris = append(uris, uri)
@@ -148,14 +148,14 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 	if len(uris) > 0 {
 		agreed = append(agreed, mcp.Member{Name: "resourceSubscriptions", Value: mcp.Marshal(uris)})
 	}
-	if v := want.Get("taskIds"); v != nil && r.from.tasks {
+	if v := want.Get("taskIds"); v != nil && r.declared.tasks {
 		vs, bad := mcp.ReadArray(v)
 		if bad != nil {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: taskIds: %s.", bad)
 		}
 		ids := []string{}
 		for _, v := range vs {
-			if _, none := r.taskOf(mcp.Text(v)); none == nil && len(ids) < maxUpdates {
+			if _, none := r.findTask(mcp.Text(v)); none == nil && len(ids) < maxSubscriptions {
 				ids = append(ids, mcp.Text(v))
 			}
 		}
@@ -167,7 +167,7 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 	if err := e.acknowledge(agreed); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "The client is gone.")
 	}
-	for listening := len(agreed) > 0; listening; e.pass() {
+	for listening := len(agreed) > 0; listening; e.flush() {
 		select {
 		case <-e.arrived:
 		case <-ctx.Done():
@@ -182,14 +182,14 @@ func (r *request) listen() (jsontext.Value, *mcp.Error) {
 	return mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)}, {Name: "_meta", Value: meta.Bytes()}}.Bytes(), nil
 }
 
-// maxUpdates is how many resources, and how many tasks, one subscription is told of.
-const maxUpdates = 256
+// maxSubscriptions is how many resources, and how many tasks, one subscription is told of.
+const maxSubscriptions = 256
 
-// relisten is how long it takes until a lost subscription is taken up again.
-const relisten = time.Second
+// relistenAfter is how long it takes until a lost subscription is taken up again.
+const relistenAfter = time.Second
 
 // subscribeFor has a server tell of a resource's updates while ctx lives.
-func (r *request) subscribeFor(ctx context.Context, l *link, uri string, e *listener) bool {
+func (r *clientRequest) subscribeFor(ctx context.Context, l *link, uri string, e *listener) bool {
 	conn, err := l.get(ctx)
 	if err != nil {
 		return false
@@ -199,20 +199,20 @@ func (r *request) subscribeFor(ctx context.Context, l *link, uri string, e *list
 	e.mu.Unlock()
 	if conn.Hello().Era == mcp.Modern {
 		want := mcp.Object{{Name: "resourceSubscriptions", Value: mcp.Marshal([]string{uri})}}
-		params := mcp.Object{{Name: "notifications", Value: want.Bytes()}, {Name: "_meta", Value: l.ourMeta()}}
-		r.g.running.Go(func() {
+		params := mcp.Object{{Name: "notifications", Value: want.Bytes()}, {Name: "_meta", Value: l.gatewayMeta()}}
+		r.g.background.Go(func() {
 			for ctx.Err() == nil { // a connection that is lost is followed by another
 				_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), OnNotification: func(m mcp.Message) {
 					if m.Method == resourceUpdated {
 						if p, err := mcp.ReadObject(m.Params); err == nil {
-							e.hear(mcp.Notification(m.Method, p.Without("_meta").Bytes()), p.Text("uri"))
+							e.deliver(mcp.Notification(m.Method, p.Without("_meta").Bytes()), p.Text("uri"))
 						}
 					}
 				}})
 				if err == nil { // it was answered: refused, or ended
 					return
 				}
-				for r.g.rest(ctx, relisten); ctx.Err() == nil; r.g.rest(ctx, relisten) {
+				for r.g.sleep(ctx, relistenAfter); ctx.Err() == nil; r.g.sleep(ctx, relistenAfter) {
 					if next, err := l.get(ctx); err == nil && next.Hello().Era == mcp.Modern {
 						conn = next
 						break
@@ -222,16 +222,16 @@ func (r *request) subscribeFor(ctx context.Context, l *link, uri string, e *list
 		})
 		return true
 	}
-	if l.count(uri, 1) == 1 {
+	if l.countSubscribers(uri, 1) == 1 {
 		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "resources/subscribe", Params: mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()})
 		if err != nil || resp.Err != nil {
-			l.count(uri, -1)
+			l.countSubscribers(uri, -1)
 			return false
 		}
 	}
 	context.AfterFunc(ctx, func() {
 		if r.g.work.Err() == nil {
-			r.session.unlisten(uri)
+			r.session.unsubscribe(uri)
 		}
 	})
 	return true

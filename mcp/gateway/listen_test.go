@@ -68,10 +68,10 @@ func (e *ear) next() mcp.Message {
 
 func TestWhatIsAgreedIsWhatWasAskedForAndCanBeHad(t *testing.T) {
 	tools := newFake(mcp.Legacy, running, "tool")
-	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{tools.over(t, "http")}})
+	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{tools.over(t, "http")}})
 	both := newFake(mcp.Modern, running, "tool")
 	both.caps = withResources
-	wr := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{both.over(t, "http")}})
+	wr := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{both.over(t, "http")}})
 	id := join(t, w, mcp.Modern, withTasks).begin("tool", `{}`)
 	const all = `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["test://a","test://a"],"unheard":true}`
 	for _, test := range []struct {
@@ -108,7 +108,7 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 		for _, by := range transports {
 			up := newFake(era, running, "tool")
 			up.caps = withResources
-			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, by)}})
+			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, by)}})
 			e, _ := listenTo(t, w, `{}`, `{"toolsListChanged":true}`)
 			r, agreed := listenTo(t, w, `{}`, `{"resourceSubscriptions":["test://a"]}`)
 			want(t, "agreed", agreed, `{"resourceSubscriptions":["test://a"]}`)
@@ -133,7 +133,7 @@ func TestPolicyDecidesAboutListening(t *testing.T) {
 	for name, era := range eras {
 		up := newFake(era, running, "tool")
 		up.caps = withResources
-		w := newWorld(t, `{policy: {rules: [{method: resources/subscribe, when: 'args.uri == "test://a"', action: deny, risk: high}]}}`, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+		w := newWorld(t, `{policy: {rules: [{method: resources/subscribe, when: 'args.uri == "test://a"', action: deny, risk: high}]}}`, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 		_, agreed := listenTo(t, w, `{}`, `{"resourceSubscriptions":["test://a","test://b"]}`)
 		want(t, name, agreed, `{"resourceSubscriptions":["test://b"]}`)
 	}
@@ -145,7 +145,7 @@ func TestListeningOutlivesTheServersConnection(t *testing.T) {
 		up := newFake(era, running, "tool")
 		up.caps = withResources
 		s := up.over(t, "stdio")
-		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{s}})
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{s}})
 		r, _ := listenTo(t, w, `{}`, `{"resourceSubscriptions":["test://a"]}`)
 		listening := func(n int) func() bool {
 			return func() bool {
@@ -167,7 +167,7 @@ func TestListeningOutlivesTheServersConnection(t *testing.T) {
 func TestListeningEndsWithTheGateway(t *testing.T) {
 	up := newFake(mcp.Legacy, running, "tool")
 	stopping, stop := context.WithCancel(context.Background())
-	w := newWorldIn(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}}, around{stop: stopping})
+	w := newWorldIn(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{stop: stopping})
 	e, _ := listenTo(t, w, `{}`, `{"toolsListChanged":true}`)
 	stop()
 	select {
@@ -244,7 +244,7 @@ func TestStoppingDoesNotEndTasks(t *testing.T) {
 func TestManyListen(t *testing.T) {
 	const listeners = 64
 	up := newFake(mcp.Modern, running, "tool")
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	ears := make([]*ear, listeners)
 	var all sync.WaitGroup
 	for i := range ears {

@@ -39,7 +39,7 @@ func TestManySessionsLoseNothingAndRepeatNothing(t *testing.T) {
 		mu.Unlock()
 		return textResult(args)
 	}, "free", "never", "tool")
-	w := newWorld(t, rules, gateway.Options{Hold: time.Minute, Servers: []gateway.Server{up.over(t, "stdio")}})
+	w := newWorld(t, rules, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
 	ctx, stop := context.WithCancel(context.Background())
 	var deciding sync.WaitGroup
 	deciding.Go(func() { // whatever is pending is decided: what ends in 0 is denied

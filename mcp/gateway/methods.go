@@ -11,12 +11,12 @@ import (
 )
 
 // promptGet answers prompts/get.
-func (r *request) promptGet() (jsontext.Value, *mcp.Error) {
-	offered, err := r.text("name")
+func (r *clientRequest) promptGet() (jsontext.Value, *mcp.Error) {
+	offered, err := r.textParam("name")
 	if err != nil {
 		return nil, err
 	}
-	l, name, err := r.prompt(offered)
+	l, name, err := r.findPrompt(offered)
 	if err != nil {
 		return nil, err
 	}
@@ -24,16 +24,16 @@ func (r *request) promptGet() (jsontext.Value, *mcp.Error) {
 	if args := r.params.Get("arguments"); args != nil {
 		params = append(params, mcp.Member{Name: "arguments", Value: args})
 	}
-	return r.gated(l, params, nil)
+	return r.gate(l, params, nil)
 }
 
-// prompt returns the server that has a prompt, and the server's name of it.
-func (r *request) prompt(offered string) (*link, string, *mcp.Error) {
-	r.introduce()
+// findPrompt returns the server that has a prompt, and the server's name of it.
+func (r *clientRequest) findPrompt(offered string) (*link, string, *mcp.Error) {
+	r.rememberHello()
 	links, catalogs, why := r.catalogs(r.ctx, false)
 	for i, c := range catalogs {
 		for _, it := range c.prompts {
-			if links[i].up.offered(it.key) == offered {
+			if links[i].server.offeredName(it.key) == offered {
 				return links[i], it.key, nil
 			}
 		}
@@ -45,22 +45,22 @@ func (r *request) prompt(offered string) (*link, string, *mcp.Error) {
 }
 
 // resourceRead answers resources/read.
-func (r *request) resourceRead() (jsontext.Value, *mcp.Error) {
-	uri, err := r.text("uri")
+func (r *clientRequest) resourceRead() (jsontext.Value, *mcp.Error) {
+	uri, err := r.textParam("uri")
 	if err != nil {
 		return nil, err
 	}
-	l, err := r.holder(uri)
+	l, err := r.resourceLink(uri)
 	if err != nil {
 		return nil, err
 	}
-	return r.gated(l, mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}, nil)
+	return r.gate(l, mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}, nil)
 }
 
-// holder returns the server that a resource is on: one that lists it, else one that has a template for
+// resourceLink returns the server that a resource is on: one that lists it, else one that has a template for
 // it, else the only one that has resources.
-func (r *request) holder(uri string) (*link, *mcp.Error) {
-	r.introduce()
+func (r *clientRequest) resourceLink(uri string) (*link, *mcp.Error) {
+	r.rememberHello()
 	links, catalogs, why := r.catalogs(r.ctx, false)
 	var able []*link
 	for i, c := range catalogs {
@@ -102,7 +102,7 @@ func (r *request) holder(uri string) (*link, *mcp.Error) {
 }
 
 // complete answers completion/complete.
-func (r *request) complete() (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) complete() (jsontext.Value, *mcp.Error) {
 	ref, bad := r.params.Object("ref")
 	if bad != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", bad)
@@ -112,11 +112,11 @@ func (r *request) complete() (jsontext.Value, *mcp.Error) {
 	switch ref.Text("type") {
 	case "ref/prompt":
 		var name string
-		if l, name, err = r.prompt(ref.Text("name")); err == nil {
+		if l, name, err = r.findPrompt(ref.Text("name")); err == nil {
 			ref = ref.With("name", mcp.Quote(name))
 		}
 	case "ref/resource":
-		l, err = r.templated(ref.Text("uri"))
+		l, err = r.templateLink(ref.Text("uri"))
 	default:
 		err = mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: ref.type must be "ref/prompt" or "ref/resource".`)
 	}
@@ -129,11 +129,11 @@ func (r *request) complete() (jsontext.Value, *mcp.Error) {
 			params = append(params, mcp.Member{Name: name, Value: v})
 		}
 	}
-	return r.gated(l, params, nil)
+	return r.gate(l, params, nil)
 }
 
-// templated returns the server that has a template, or a resource of that URI.
-func (r *request) templated(template string) (*link, *mcp.Error) {
+// templateLink returns the server that has a template, or a resource of that URI.
+func (r *clientRequest) templateLink(template string) (*link, *mcp.Error) {
 	links, catalogs, _ := r.catalogs(r.ctx, false)
 	for i, c := range catalogs {
 		for _, it := range c.templates {
@@ -142,7 +142,7 @@ func (r *request) templated(template string) (*link, *mcp.Error) {
 			}
 		}
 	}
-	return r.holder(template)
+	return r.resourceLink(template)
 }
 
 // paramHeaders are the headers that mirror arguments, as the tool's schema asks for them.

@@ -23,10 +23,10 @@ func TestRule1_RemovedAgentsTaskDoesNotRun(t *testing.T) {
 			var gone atomic.Bool
 			up := newFake(mcp.Legacy, running, "tool")
 			s := up.over(t, "http")
-			w := newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.Server{s}}, removable(&gone))
+			w := newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{s}}, removable(&gone))
 			id := join(t, w, mcp.Modern, withTasks).begin("tool", `{}`)
 			if restart {
-				w.restart(t, gateway.Options{Servers: []gateway.Server{s}})
+				w.restart(t, gateway.Options{Servers: []gateway.ServerConfig{s}})
 			}
 			gone.Store(true)
 			c := join(t, w, mcp.Modern, withTasks)
@@ -51,7 +51,7 @@ func TestRule1_RemovedAgentsHeldCallDoesNotRun(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		var gone atomic.Bool
 		up := newFake(era, running, "tool", "free")
-		w := newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}, Hold: time.Minute}, removable(&gone))
+		w := newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}, Hold: time.Minute}, removable(&gone))
 		c := join(t, w, era, `{}`)
 		want(t, "before", say(c.callTool("free", `{}`)), "ran")
 		answer := make(chan string, 1)

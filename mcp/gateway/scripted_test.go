@@ -89,8 +89,8 @@ func newScripted(t testing.TB, modern bool, tools ...string) *scripted {
 }
 
 // server is the configuration of the server behind a gateway.
-func (s *scripted) server(name, prefix string) gateway.Server {
-	return gateway.Server{Config: upstream.Config{Name: name, URL: s.srv.URL}, Prefix: prefix}
+func (s *scripted) server(name, prefix string) gateway.ServerConfig {
+	return gateway.ServerConfig{Config: upstream.Config{Name: name, URL: s.srv.URL}, Prefix: prefix}
 }
 
 func (s *scripted) set(f func()) { s.mu.Lock(); f(); s.mu.Unlock() }
@@ -552,8 +552,8 @@ func (c *wire) hear() <-chan said {
 	return heard
 }
 
-// next returns the next message of a method, passing over others.
-func next(t testing.TB, heard <-chan said, method string) said {
+// nextSteps returns the next message of a method, passing over others.
+func nextSteps(t testing.TB, heard <-chan said, method string) said {
 	t.Helper()
 	over := time.After(20 * time.Second)
 	for {
@@ -616,13 +616,13 @@ func init() {
 }
 
 // process is the configuration of such a server, and what it was sent so far.
-func process(t testing.TB, name, prefix string) (gateway.Server, func(method string) []said) {
+func process(t testing.TB, name, prefix string) (gateway.ServerConfig, func(method string) []said) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := t.TempDir() + "/sent"
-	return gateway.Server{Config: upstream.Config{Name: name, Command: []string{exe}, Env: append(os.Environ(), processVar+"="+path)}, Prefix: prefix},
+	return gateway.ServerConfig{Config: upstream.Config{Name: name, Command: []string{exe}, Env: append(os.Environ(), processVar+"="+path)}, Prefix: prefix},
 		func(method string) []said {
 			b, _ := os.ReadFile(path)
 			var all []said

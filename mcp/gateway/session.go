@@ -22,31 +22,31 @@ import (
 
 // session is one client: from initialize to its end in the legacy era, one request in the modern one.
 type session struct {
-	g      *Gateway
-	client downstream.Client
-	id     string        // "" for a modern request over HTTP
-	ready  atomic.Bool   // a legacy client said that it is initialized
-	began  chan struct{} // closed then
+	g           *Gateway
+	client      downstream.Client
+	id          string        // "" for a modern request over HTTP
+	ready       atomic.Bool   // a legacy client said that it is initialized
+	initialized chan struct{} // closed then
 
 	mu      sync.Mutex
-	hello   client // of a legacy client
+	hello   clientHello // of a legacy client
 	version string
 	level   string // the least that a legacy client wants logged; "": the server decides
-	owned   map[*up]*link
+	links   map[*server]*link
 	subs    map[string]bool // resources that a legacy client listens to on shared links
 	closed  bool
 }
 
-// client is what a client said of itself, in initialize or in the request's metadata.
-type client struct {
-	raw                          jsontext.Value // its capabilities, an object
-	info                         jsontext.Value // nil: it did not say
-	form, url                    bool           // elicitation
-	sampling, roots, tasks, told bool
+// clientHello is what a client said of itself, in initialize or in the request's metadata.
+type clientHello struct {
+	capabilities                  jsontext.Value // its capabilities, an object
+	info                          jsontext.Value // nil: it did not say
+	form, url                     bool           // elicitation
+	sampling, roots, tasks, known bool
 }
 
-func readClient(capabilities, info jsontext.Value) (client, *mcp.Error) {
-	c := client{raw: jsontext.Value("{}"), info: info, told: true}
+func parseClientHello(capabilities, info jsontext.Value) (clientHello, *mcp.Error) {
+	c := clientHello{capabilities: jsontext.Value("{}"), info: info, known: true}
 	if capabilities == nil {
 		return c, nil
 	}
@@ -72,30 +72,30 @@ func readClient(capabilities, info jsontext.Value) (client, *mcp.Error) {
 			o = o.With("extensions", e.Without(mcp.ExtensionTasks).Bytes()) // tasks are between the client and us
 		}
 	}
-	c.raw = slices.Clone(o.Without("tasks").Bytes())
+	c.capabilities = slices.Clone(o.Without("tasks").Bytes())
 	return c, nil
 }
 
-// request is one request of a client with what was read of it.
-type request struct {
+// clientRequest is one request of a client with what was read of it.
+type clientRequest struct {
 	*session
-	ctx    context.Context
-	id     jsontext.Value
-	method string
-	params mcp.Object
-	meta   mcp.Object
-	from   client
-	out    downstream.Stream
-	token  jsontext.Value // for progress; nil: none is wanted
-	task   bool           // no client waits for it
+	ctx           context.Context
+	id            jsontext.Value
+	method        string
+	params        mcp.Object
+	meta          mcp.Object
+	declared      clientHello
+	stream        downstream.Stream
+	progressToken jsontext.Value // for progress; nil: none is wanted
+	forTask       bool           // no client waits for it
 
-	mu     sync.Mutex
-	offset float64 // what was added to progress while the call was held
+	mu             sync.Mutex
+	progressOffset float64 // what was added to progress while the call was held
 }
 
 // Request answers one request.
 func (s *session) Request(ctx context.Context, m mcp.Message, out downstream.Stream) mcp.Message {
-	r := &request{session: s, ctx: ctx, id: m.ID, method: m.Method, out: out}
+	r := &clientRequest{session: s, ctx: ctx, id: m.ID, method: m.Method, stream: out}
 	result, err := r.serve(m.Params)
 	if err != nil {
 		return mcp.ErrorResponse(m.ID, err)
@@ -103,12 +103,12 @@ func (s *session) Request(ctx context.Context, m mcp.Message, out downstream.Str
 	return mcp.Response(m.ID, result)
 }
 
-func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 	if params != nil {
 		var err *mcp.ObjectError
 		release, over := r.account().TurnFor(r.ctx, len(params))
 		if over != nil {
-			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", overText(over))
+			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", budgetText(over))
 		}
 		r.params, err = mcp.ReadObject(params)
 		release()
@@ -118,11 +118,11 @@ func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 		if r.meta, err = r.params.Object("_meta"); err != nil {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
 		}
-		r.token = r.meta.Get(mcp.MetaProgress)
+		r.progressToken = r.meta.Get(mcp.MetaProgress)
 	}
 	if r.client.Era == mcp.Modern {
 		var err *mcp.Error
-		if r.from, err = readClient(r.meta.Get(mcp.MetaCapabilities), r.meta.Get(mcp.MetaClient)); err != nil {
+		if r.declared, err = parseClientHello(r.meta.Get(mcp.MetaCapabilities), r.meta.Get(mcp.MetaClient)); err != nil {
 			return nil, err
 		}
 		if over := downstream.OverBudget(r.ctx); over != nil && r.method != "tasks/cancel" && !r.bringsDecision() {
@@ -131,7 +131,7 @@ func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 		return r.modern()
 	}
 	r.session.mu.Lock()
-	r.from = r.hello
+	r.declared = r.hello
 	r.session.mu.Unlock()
 	if over := downstream.OverBudget(r.ctx); over != nil {
 		return r.overBudget(over)
@@ -140,18 +140,18 @@ func (r *request) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
 }
 
 // notFound refuses a method: what is not known is not passed on.
-func (r *request) notFound() *mcp.Error {
+func (r *clientRequest) notFound() *mcp.Error {
 	return mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s.", strings.ToValidUTF8(r.method, "\uFFFD"))
 }
 
-func (r *request) legacy() (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) legacy() (jsontext.Value, *mcp.Error) {
 	switch r.method {
 	case "initialize":
 		return r.initialize()
 	case "ping":
 		return jsontext.Value("{}"), nil
 	}
-	if !r.from.told {
+	if !r.declared.known {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: initialize comes first.")
 	}
 	switch r.method {
@@ -163,7 +163,7 @@ func (r *request) legacy() (jsontext.Value, *mcp.Error) {
 	return r.common()
 }
 
-func (r *request) modern() (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) modern() (jsontext.Value, *mcp.Error) {
 	switch r.method {
 	case "server/discover":
 		return r.discover()
@@ -179,13 +179,13 @@ func (r *request) modern() (jsontext.Value, *mcp.Error) {
 	return r.common()
 }
 
-func (r *request) common() (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) common() (jsontext.Value, *mcp.Error) {
 	switch r.method {
 	case "tools/list":
 		return r.toolsList()
 	case "prompts/list":
 		return r.list("prompts", func(c *catalog) []item { return c.prompts }, func(l *link, it item) item {
-			name := l.up.offered(it.key)
+			name := l.server.offeredName(it.key)
 			o, _ := mcp.ReadObject(it.raw)
 			return item{name, o.With("name", mcp.Quote(name)).Bytes()}
 		})
@@ -210,16 +210,16 @@ func (s *session) Notify(ctx context.Context, m mcp.Message) {
 	switch m.Method {
 	case "notifications/initialized":
 		if !s.ready.Swap(true) {
-			close(s.began)
+			close(s.initialized)
 		}
 	case "notifications/roots/list_changed":
 		s.mu.Lock()
-		links := make([]*link, 0, len(s.owned))
-		for _, l := range s.owned {
+		links := make([]*link, 0, len(s.links))
+		for _, l := range s.links {
 			links = append(links, l)
 		}
 		s.mu.Unlock()
-		links = append(links, s.g.soleLinks()...)
+		links = append(links, s.g.wrapperLinks()...)
 		for _, l := range links { // a shared connection declares no roots
 			l.mu.Lock()
 			conn := l.conn
@@ -233,9 +233,9 @@ func (s *session) Notify(ctx context.Context, m mcp.Message) {
 
 // ParamHeaders returns the headers that a tool's schema asks for.
 func (s *session) ParamHeaders(name string) []mcp.ParamHeader {
-	ctx, cancel := context.WithTimeout(context.Background(), shortly)
+	ctx, cancel := context.WithTimeout(context.Background(), startupWait)
 	defer cancel()
-	t, err := s.find(ctx, name, false)
+	t, err := s.findTool(ctx, name, false)
 	if err != nil || t == nil {
 		return nil // the call will fail by itself
 	}
@@ -248,25 +248,25 @@ func (s *session) Close() {
 	delete(s.g.sessions, s)
 	s.g.mu.Unlock()
 	s.mu.Lock()
-	owned, subs := s.owned, s.subs
-	s.owned, s.subs, s.closed = nil, nil, true
+	owned, subs := s.links, s.subs
+	s.links, s.subs, s.closed = nil, nil, true
 	s.mu.Unlock()
 	for _, l := range owned {
 		l.close()
 	}
-	s.g.leave()
+	s.g.closeWrapperLinks()
 	for uri := range subs {
-		s.unlisten(uri)
+		s.unsubscribe(uri)
 	}
 }
 
 // link returns the session's way to a server.
-func (s *session) link(ctx context.Context, u *up) (*link, error) {
+func (s *session) link(ctx context.Context, u *server) (*link, error) {
 	if s.g.o.Wrapper {
-		return s.only(u)
+		return s.wrapperLink(u)
 	}
 	s.mu.Lock()
-	own := s.owned[u]
+	own := s.links[u]
 	s.mu.Unlock()
 	if own != nil { // it lives by itself, whatever becomes of the shared one
 		return own, nil
@@ -277,7 +277,7 @@ func (s *session) link(ctx context.Context, u *up) (*link, error) {
 		}
 		conn, err := u.shared.get(ctx)
 		if err != nil {
-			u.shared.miss()
+			u.shared.noteMissed()
 			return nil, err
 		}
 		if conn.Hello().Era == mcp.Modern {
@@ -286,35 +286,35 @@ func (s *session) link(ctx context.Context, u *up) (*link, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.owned[u]; l != nil {
+	if l := s.links[u]; l != nil {
 		return l, nil
 	}
 	if s.closed {
 		return nil, errors.New("the session is over")
 	}
 	cfg := u.Config
-	if cfg.Capabilities = s.hello.raw; cfg.Capabilities == nil {
+	if cfg.Capabilities = s.hello.capabilities; cfg.Capabilities == nil {
 		cfg.Capabilities = jsontext.Value("{}")
 	}
-	l := &link{up: u, own: s}
+	l := &link{server: u, owner: s}
 	l.get = func(ctx context.Context) (upstream.Conn, error) { return l.dial(ctx, cfg) }
-	u.own(l)
-	if s.owned == nil {
-		s.owned = map[*up]*link{}
+	u.addSessionLink(l)
+	if s.links == nil {
+		s.links = map[*server]*link{}
 	}
-	s.owned[u] = l
+	s.links[u] = l
 	return l, nil
 }
 
-// shortly bounds how long a client waits for servers that are only starting: the others are offered then,
+// startupWait bounds how long a client waits for servers that are only starting: the others are offered then,
 // and the client is told when there is more.
-const shortly = 5 * time.Second
+const startupWait = 5 * time.Second
 
 // catalogs returns what each server has, leaving out those that cannot be reached.
 func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog, error) {
 	if !s.g.o.Wrapper {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, shortly)
+		ctx, cancel = context.WithTimeout(ctx, startupWait)
 		defer cancel()
 	}
 	type found struct {
@@ -322,13 +322,13 @@ func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog
 		c   *catalog
 		err error
 	}
-	all := make([]found, len(s.g.ups))
+	all := make([]found, len(s.g.servers))
 	var wg sync.WaitGroup
-	for i, u := range s.g.ups {
+	for i, u := range s.g.servers {
 		wg.Go(func() {
 			f := &all[i]
 			if f.l, f.err = s.link(ctx, u); f.err == nil {
-				f.c, f.err = f.l.catalogue(ctx, fresh)
+				f.c, f.err = f.l.catalog(ctx, fresh)
 			}
 		})
 	}
@@ -338,8 +338,8 @@ func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog
 	var why error
 	for i, f := range all {
 		if f.err != nil {
-			why = fmt.Errorf("the MCP server %s cannot be reached: %w", s.g.ups[i].Name, f.err)
-			s.g.log.Warn("an MCP server is left out of a list", "server", s.g.ups[i].Name, "error", f.err)
+			why = fmt.Errorf("the MCP server %s cannot be reached: %w", s.g.servers[i].Name, f.err)
+			s.g.log.Warn("an MCP server is left out of a list", "server", s.g.servers[i].Name, "error", f.err)
 			continue
 		}
 		links, catalogs = append(links, f.l), append(catalogs, f.c)
@@ -349,12 +349,12 @@ func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog
 
 // unavailable tells a client that nothing can be reached.
 func (g *Gateway) unavailable(err error) *mcp.Error {
-	return mcp.Errorf(mcp.CodeUnavailable, "%s. Nothing was run.", capital(g.why(err)))
+	return mcp.Errorf(mcp.CodeUnavailable, "%s. Nothing was run.", capital(g.errorText(err)))
 }
 
-// why is what clients are told of an error of a server. Its last words are for whoever started it, as a
+// errorText is what clients are told of an error of a server. The last lines of its stderr are for whoever started it, as a
 // wrapper's client has.
-func (g *Gateway) why(err error) string {
+func (g *Gateway) errorText(err error) string {
 	if g.o.Wrapper {
 		return legible.Lines(err.Error())
 	}
@@ -400,7 +400,7 @@ func (s *session) instructions(links []*link, catalogs []*catalog) string {
 			continue
 		}
 		if !s.g.o.Wrapper {
-			fmt.Fprintf(&b, "# %s\n\n", links[i].up.Name)
+			fmt.Fprintf(&b, "# %s\n\n", links[i].server.Name)
 		}
 		b.WriteString(c.hello.Instructions + "\n\n")
 	}
@@ -408,16 +408,16 @@ func (s *session) instructions(links []*link, catalogs []*catalog) string {
 	return b.String()
 }
 
-// implementation is who a client is told that we are.
-func (s *session) implementation(catalogs []*catalog) jsontext.Value {
+// serverInfo is who a client is told that we are.
+func (s *session) serverInfo(catalogs []*catalog) jsontext.Value {
 	if s.g.o.Wrapper && len(catalogs) == 1 && catalogs[0].hello.Server != nil {
 		return catalogs[0].hello.Server
 	}
-	return s.g.self()
+	return s.g.implementation()
 }
 
-func (r *request) initialize() (jsontext.Value, *mcp.Error) {
-	c, err := readClient(r.params.Get("capabilities"), r.params.Get("clientInfo"))
+func (r *clientRequest) initialize() (jsontext.Value, *mcp.Error) {
+	c, err := parseClientHello(r.params.Get("capabilities"), r.params.Get("clientInfo"))
 	if err != nil {
 		return nil, err
 	}
@@ -426,60 +426,60 @@ func (r *request) initialize() (jsontext.Value, *mcp.Error) {
 		version = mcp.VersionLegacy
 	}
 	r.session.mu.Lock()
-	if r.hello.told {
+	if r.hello.known {
 		r.session.mu.Unlock()
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: the session is initialized already.")
 	}
 	c.info = slices.Clone(c.info)
 	r.hello, r.version = c, version
 	r.session.mu.Unlock()
-	links, catalogs, why := r.greetings(r.ctx)
+	links, catalogs, why := r.helloCatalogs(r.ctx)
 	if r.g.o.Wrapper && len(catalogs) == 0 {
 		r.session.mu.Lock()
-		r.hello.told = false // it may try once more
+		r.hello.known = false // it may try once more
 		r.session.mu.Unlock()
 		return nil, r.g.unavailable(why)
 	}
 	return mcp.Object{
 		{Name: "protocolVersion", Value: mcp.Quote(version)},
 		{Name: "capabilities", Value: r.capabilities(catalogs)},
-		{Name: "serverInfo", Value: r.implementation(catalogs)},
+		{Name: "serverInfo", Value: r.serverInfo(catalogs)},
 		{Name: "instructions", Value: mcp.Quote(r.instructions(links, catalogs))},
 	}.Bytes(), nil
 }
 
-func (r *request) discover() (jsontext.Value, *mcp.Error) {
-	r.introduce()
-	links, catalogs, why := r.greetings(r.ctx)
+func (r *clientRequest) discover() (jsontext.Value, *mcp.Error) {
+	r.rememberHello()
+	links, catalogs, why := r.helloCatalogs(r.ctx)
 	if r.g.o.Wrapper && len(catalogs) == 0 {
 		return nil, r.g.unavailable(why)
 	}
-	return r.listed(mcp.Object{
+	return r.cacheable(mcp.Object{
 		{Name: "supportedVersions", Value: mcp.Marshal(append([]string{mcp.VersionModern}, mcp.LegacyVersions...))},
 		{Name: "capabilities", Value: r.capabilities(catalogs)},
 		{Name: "instructions", Value: mcp.Quote(r.instructions(links, catalogs))},
 	}, catalogs), nil
 }
 
-// introduce remembers, in a wrapper, what a modern client said first: a legacy server behind it is told
+// rememberHello remembers, in a wrapper, what a modern client said first: a legacy server behind it is told
 // once, and for all.
-func (r *request) introduce() {
+func (r *clientRequest) rememberHello() {
 	r.session.mu.Lock()
 	defer r.session.mu.Unlock()
-	if r.client.Era == mcp.Modern && !r.hello.told {
-		r.hello = r.from
-		r.hello.raw, r.hello.info = slices.Clone(r.from.raw), slices.Clone(r.from.info)
+	if r.client.Era == mcp.Modern && !r.hello.known {
+		r.hello = r.declared
+		r.hello.capabilities, r.hello.info = slices.Clone(r.declared.capabilities), slices.Clone(r.declared.info)
 	}
 }
 
-// listed completes a result that modern clients may keep for a while.
-func (r *request) listed(o mcp.Object, catalogs []*catalog) jsontext.Value {
+// cacheable completes a result that modern clients may keep for a while.
+func (r *clientRequest) cacheable(o mcp.Object, catalogs []*catalog) jsontext.Value {
 	if r.client.Era == mcp.Legacy {
 		return o.Bytes()
 	}
 	head := mcp.Object{
 		{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)},
-		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaServer, Value: r.implementation(catalogs)}}.Bytes()},
+		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaServer, Value: r.serverInfo(catalogs)}}.Bytes()},
 		{Name: "ttlMs", Value: jsontext.Value("0")},
 		{Name: "cacheScope", Value: mcp.Quote("private")},
 	}
@@ -490,7 +490,7 @@ func (r *request) listed(o mcp.Object, catalogs []*catalog) jsontext.Value {
 const pageSize = 500
 
 // page cuts a list, and says where the rest begins.
-func (r *request) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
+func (r *clientRequest) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
 	from := 0
 	if v := r.params.Get("cursor"); v != nil {
 		at, ours := strings.CutPrefix(mcp.Text(v), "at-")
@@ -507,7 +507,7 @@ func (r *request) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
 }
 
 // answerList is the answer to a list request.
-func (r *request) answerList(member string, all []item, catalogs []*catalog) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) answerList(member string, all []item, catalogs []*catalog) (jsontext.Value, *mcp.Error) {
 	items, next, err := r.page(all)
 	if err != nil {
 		return nil, err
@@ -523,12 +523,12 @@ func (r *request) answerList(member string, all []item, catalogs []*catalog) (js
 	if next != nil {
 		o = append(o, mcp.Member{Name: "nextCursor", Value: next})
 	}
-	return r.listed(o, catalogs), nil
+	return r.cacheable(o, catalogs), nil
 }
 
-// look returns what each server has, asked anew for the first page of a list.
-func (r *request) look() ([]*link, []*catalog, *mcp.Error) {
-	r.introduce()
+// currentCatalogs returns what each server has, asked anew for the first page of a list.
+func (r *clientRequest) currentCatalogs() ([]*link, []*catalog, *mcp.Error) {
+	r.rememberHello()
 	links, catalogs, why := r.catalogs(r.ctx, r.params.Get("cursor") == nil)
 	if len(catalogs) == 0 && why != nil && r.g.o.Wrapper { // else there is at least what the gate itself offers
 		return nil, nil, r.g.unavailable(why)
@@ -536,20 +536,20 @@ func (r *request) look() ([]*link, []*catalog, *mcp.Error) {
 	return links, catalogs, nil
 }
 
-func (r *request) list(member string, pick func(*catalog) []item, own func(*link, item) item) (jsontext.Value, *mcp.Error) {
-	links, catalogs, err := r.look()
+func (r *clientRequest) list(member string, pick func(*catalog) []item, own func(*link, item) item) (jsontext.Value, *mcp.Error) {
+	links, catalogs, err := r.currentCatalogs()
 	if err != nil {
 		return nil, err
 	}
-	return r.answerList(member, merged(links, catalogs, pick, own), catalogs)
+	return r.answerList(member, mergeLists(links, catalogs, pick, own), catalogs)
 }
 
-func (r *request) toolsList() (jsontext.Value, *mcp.Error) {
-	links, catalogs, err := r.look()
+func (r *clientRequest) toolsList() (jsontext.Value, *mcp.Error) {
+	links, catalogs, err := r.currentCatalogs()
 	if err != nil {
 		return nil, err
 	}
-	all := merged(links, catalogs, func(c *catalog) []item {
+	all := mergeLists(links, catalogs, func(c *catalog) []item {
 		items := make([]item, len(c.tools))
 		for i, t := range c.tools {
 			items[i] = item{t.offered, t.raw}
@@ -562,11 +562,11 @@ func (r *request) toolsList() (jsontext.Value, *mcp.Error) {
 	return r.answerList("tools", all, catalogs)
 }
 
-// find returns the tool that clients know by a name, nil where there is none; again has servers asked
+// findTool returns the tool that clients know by a name, nil where there is none; again has servers asked
 // anew if it is not known.
-func (s *session) find(ctx context.Context, name string, again bool) (*tool, error) {
-	for _, u := range s.g.ups {
-		own, ok := name, u.Prefix == "" && !s.g.claimed(name, u)
+func (s *session) findTool(ctx context.Context, name string, again bool) (*tool, error) {
+	for _, u := range s.g.servers {
+		own, ok := name, u.Prefix == "" && !s.g.hasOtherPrefix(name, u)
 		if u.Prefix != "" {
 			own, ok = strings.CutPrefix(name, u.Prefix+"__")
 		}
@@ -582,14 +582,14 @@ func (s *session) find(ctx context.Context, name string, again bool) (*tool, err
 	return nil, nil
 }
 
-func (s *session) toolOf(ctx context.Context, u *up, own string, again bool) (*tool, error) {
+func (s *session) toolOf(ctx context.Context, u *server, own string, again bool) (*tool, error) {
 	l, err := s.link(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	c, err := l.catalogue(ctx, false)
+	c, err := l.catalog(ctx, false)
 	if err == nil && c.named[own] == nil && again {
-		c, err = l.catalogue(ctx, true)
+		c, err = l.catalog(ctx, true)
 	}
 	if err != nil {
 		return nil, err
@@ -603,10 +603,10 @@ func (s *session) agent() approval.Actor {
 }
 
 // setLevel passes on how much a client wants logged.
-func (r *request) setLevel() (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) setLevel() (jsontext.Value, *mcp.Error) {
 	level := r.params.Text("level")
 	if severity(level) < 0 {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: level must be one of %s.", strings.Join(levels, ", "))
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: level must be one of %s.", strings.Join(logLevels, ", "))
 	}
 	r.session.mu.Lock()
 	was := r.level
@@ -619,17 +619,17 @@ func (r *request) setLevel() (jsontext.Value, *mcp.Error) {
 			continue
 		}
 		if c.hello.Era == mcp.Modern { // it is told with each request
-			if err := r.allowed(r.ctx, links[i], r.method, mcp.Object{{Name: "level", Value: mcp.Quote(level)}}.Bytes()); err != nil {
+			if err := r.checkMethod(r.ctx, links[i], r.method, mcp.Object{{Name: "level", Value: mcp.Quote(level)}}.Bytes()); err != nil {
 				last = err
 			}
 			continue
 		}
 		want := level
-		if links[i].own == nil {
+		if links[i].owner == nil {
 			want = r.g.leastLevel() // others listen to the same server
 		}
 		params := mcp.Object{{Name: "level", Value: mcp.Quote(want)}}
-		if _, err := r.gated(links[i], params, nil); err != nil {
+		if _, err := r.gate(links[i], params, nil); err != nil {
 			last = err
 		}
 	}
@@ -644,15 +644,15 @@ func (r *request) setLevel() (jsontext.Value, *mcp.Error) {
 	return jsontext.Value("{}"), nil
 }
 
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-func severity(level string) int { return slices.Index(levels, level) }
+func severity(level string) int { return slices.Index(logLevels, level) }
 
 // leastLevel is the most talkative level that any session wants, "" if none wants any.
 func (g *Gateway) leastLevel() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	least := len(levels)
+	least := len(logLevels)
 	for s := range g.sessions {
 		s.mu.Lock()
 		if i := severity(s.level); i >= 0 {
@@ -660,14 +660,14 @@ func (g *Gateway) leastLevel() string {
 		}
 		s.mu.Unlock()
 	}
-	if least == len(levels) {
+	if least == len(logLevels) {
 		return ""
 	}
-	return levels[least]
+	return logLevels[least]
 }
 
-// logs reports whether the session wants a log message of a server that others share.
-func (s *session) logs(params jsontext.Value) bool {
+// wantsLog reports whether the session wants a log message of a server that others share.
+func (s *session) wantsLog(params jsontext.Value) bool {
 	p, err := mcp.ReadObject(params)
 	if err != nil {
 		return false
@@ -684,20 +684,20 @@ func (s *session) subscribed(uri string) bool {
 }
 
 // subscribe has a resource listened to, or no more.
-func (r *request) subscribe() (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) subscribe() (jsontext.Value, *mcp.Error) {
 	uri := r.params.Text("uri")
-	l, err := r.holder(uri)
+	l, err := r.resourceLink(uri)
 	if err != nil {
 		return nil, err
 	}
 	params := mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}
 	on := r.method == "resources/subscribe"
-	if l.own != nil {
-		result, err := r.gated(l, params, nil)
-		if by := l.count(uri, 0); err == nil && on && by == 0 {
-			l.count(uri, 1)
+	if l.owner != nil {
+		result, err := r.gate(l, params, nil)
+		if by := l.countSubscribers(uri, 0); err == nil && on && by == 0 {
+			l.countSubscribers(uri, 1)
 		} else if err == nil && !on {
-			l.count(uri, -by)
+			l.countSubscribers(uri, -by)
 		}
 		return result, err
 	}
@@ -707,11 +707,11 @@ func (r *request) subscribe() (jsontext.Value, *mcp.Error) {
 	if on == was {
 		return jsontext.Value("{}"), nil
 	}
-	if on && n >= maxUpdates {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this session listens to %d resources already, as many as it can.", maxUpdates)
+	if on && n >= maxSubscriptions {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this session listens to %d resources already, as many as it can.", maxSubscriptions)
 	}
-	if on || l.count(uri, 0) == 1 { // the last one who listens ends it
-		if _, err := r.gated(l, params, nil); err != nil {
+	if on || l.countSubscribers(uri, 0) == 1 { // the last one who listens ends it
+		if _, err := r.gate(l, params, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -724,16 +724,16 @@ func (r *request) subscribe() (jsontext.Value, *mcp.Error) {
 			r.subs = map[string]bool{}
 		}
 		r.subs[uri] = true
-		l.count(uri, 1)
+		l.countSubscribers(uri, 1)
 	default:
 		delete(r.subs, uri)
-		l.count(uri, -1)
+		l.countSubscribers(uri, -1)
 	}
 	return jsontext.Value("{}"), nil
 }
 
-// count changes how many listen to a resource on a shared link, and returns how many that are.
-func (l *link) count(uri string, by int) int {
+// countSubscribers changes how many listen to a resource on a shared link, and returns how many that are.
+func (l *link) countSubscribers(uri string, by int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.subs == nil {
@@ -746,14 +746,14 @@ func (l *link) count(uri string, by int) int {
 	return l.subs[uri]
 }
 
-// unlisten forgets that a session that is over listened to a resource.
-func (s *session) unlisten(uri string) {
-	for _, u := range s.g.ups {
-		if u.shared == nil || u.shared.count(uri, 0) == 0 {
+// unsubscribe forgets that a session that is over listened to a resource.
+func (s *session) unsubscribe(uri string) {
+	for _, u := range s.g.servers {
+		if u.shared == nil || u.shared.countSubscribers(uri, 0) == 0 {
 			continue
 		}
-		if u.shared.count(uri, -1) == 0 {
-			u.g.running.Go(func() {
+		if u.shared.countSubscribers(uri, -1) == 0 {
+			u.g.background.Go(func() {
 				ctx, cancel := context.WithTimeout(u.g.work, listTimeout)
 				defer cancel()
 				if conn, err := u.shared.get(ctx); err == nil && conn.Hello().Era == mcp.Legacy {

@@ -30,7 +30,7 @@ const (
 // taskWorld is a world of tasks whose upstream is a fake.
 func taskWorld(t *testing.T, era mcp.Era, call func(*fakeCall) string, in around) (*world, *fake) {
 	up := newFake(era, call, "tool", "free", "never", "brief")
-	return newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}}, in), up
+	return newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}, in), up
 }
 
 // begin calls a tool and returns the task that it is answered with.
@@ -86,7 +86,7 @@ func (w *world) restart(t *testing.T, o gateway.Options) {
 	if err := w.gw.Stop(stop); err != nil {
 		t.Error(err)
 	}
-	o.Gate = w.gate
+	o.Asker = w.gate
 	var err error
 	if w.gw, err = gateway.New(o); err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func TestTasksOutliveTheGateway(t *testing.T) {
 		}
 		return textResult("ran")
 	}, around{})
-	o := gateway.Options{Servers: []gateway.Server{up.over(t, "stdio")}}
+	o := gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "stdio")}}
 	c := join(t, w, mcp.Modern, withTasks)
 	pending, gone := c.begin("tool", `{"a":1}`), c.begin("tool", `{"a":2}`)
 	w.resolve(t, false)
@@ -340,10 +340,10 @@ func TestAnApprovedTaskWaitsForItsServer(t *testing.T) {
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	s := up.over(t, "http")
 	s.URL = srv.URL
-	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{s}})
+	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{s}})
 	id := join(t, w, mcp.Modern, withTasks).begin("tool", `{}`)
 	down.Store(true)
-	w.restart(t, gateway.Options{Servers: []gateway.Server{s}})
+	w.restart(t, gateway.Options{Servers: []gateway.ServerConfig{s}})
 	w.resolve(t, true)
 	time.Sleep(50 * time.Millisecond)
 	if r := w.newest(t); !r.ConsumedAt.IsZero() {
@@ -363,7 +363,7 @@ func TestAServerThatIsLostMeanwhileCostsNoApproval(t *testing.T) {
 		}
 	})
 	c.Name = "up"
-	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.Server{{Config: c}}})
+	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: c}}})
 	client := join(t, w, mcp.Modern, withTasks)
 	id := client.begin("tool", `{}`)
 	down.Store(true)

@@ -25,19 +25,19 @@ type task struct {
 	agent   string
 	created time.Time     // as it is told
 	ttl     time.Duration // from then on
-	taken   time.Time     // when we took it up, from which it is kept as long
+	started time.Time     // when we took it up, from which it is kept as long
 	cancel  context.CancelFunc
 
-	mu      sync.Mutex
-	updated time.Time
-	status  string
-	message string
-	result  jsontext.Value
-	err     *mcp.Error
-	asked   question
-	asks    int // how many questions there were; each has a name of its own
+	mu            sync.Mutex
+	updated       time.Time
+	status        string
+	message       string
+	result        jsontext.Value
+	err           *mcp.Error
+	openQuestion  question
+	questionCount int // how many questions there were; each has a name of its own
 
-	asking chan struct{} // holds one while a question is open: the others wait for their turn
+	questionSlot chan struct{} // holds one while a question is open: the others wait for their turn
 }
 
 // The states of a task.
@@ -49,8 +49,8 @@ const (
 	taskCancelled = "cancelled"
 )
 
-// keepTask is how long a task's result is kept after its request would have expired.
-const keepTask = time.Hour
+// taskRetention is how long a task's result is kept after its request would have expired.
+const taskRetention = time.Hour
 
 // tasks are those that run or ran in this process.
 type tasks struct {
@@ -68,13 +68,13 @@ func (ts *tasks) get(agent, id string) *task {
 	return t
 }
 
-// put adds a task unless it is there; it returns the one that is there then.
-func (ts *tasks) put(t *task) (*task, bool) {
+// add adds a task unless it is there; it returns the one that is there then.
+func (ts *tasks) add(t *task) (*task, bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	now := time.Now()
 	for id, old := range ts.byID {
-		if now.Sub(old.taken) > old.ttl {
+		if now.Sub(old.started) > old.ttl {
 			delete(ts.byID, id)
 		}
 	}
@@ -84,62 +84,62 @@ func (ts *tasks) put(t *task) (*task, bool) {
 	if ts.byID == nil {
 		ts.byID = map[string]*task{}
 	}
-	t.taken = now
+	t.started = now
 	ts.byID[t.id] = t
 	return t, true
 }
 
-// waits is how long a request may wait. Where the gate is elsewhere its two times can be of two machines, whose
+// waitLimit is how long a request may wait. Where the gate is elsewhere its two times can be of two machines, whose
 // clocks differ: never below nothing.
-func waits(req approval.Request) time.Duration { return max(0, req.ExpiresAt.Sub(req.RequestedAt)) }
+func waitLimit(req approval.Request) time.Duration { return max(0, req.ExpiresAt.Sub(req.RequestedAt)) }
 
 // startTask answers a quarantined call with a task.
-func (r *request) startTask(p *passage) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) startTask(p *pendingCall) (jsontext.Value, *mcp.Error) {
 	p.responses, p.state = nil, nil // what is approved is what was asked for
-	t := r.g.runTask(p, *p.out.Request, r.from, r.client.StillValid)
+	t := r.g.runTask(p, *p.answer.Request, r.declared, r.client.StillValid)
 	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
 	return o.Bytes(), nil
 }
 
 // runTask has a call wait for its approval and run then, in the background. still looks at the credential
 // of the client that began it; nil: there is none to look at, as after a restart.
-func (g *Gateway) runTask(p *passage, req approval.Request, from client, still func() error) *task {
+func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello, still func() error) *task {
 	ctx, cancel := context.WithCancel(g.work)
 	now := time.Now()
-	t, isNew := g.tasks.put(&task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel, asking: make(chan struct{}, 1),
-		ttl: waits(req) + keepTask, message: "Waiting for a person's approval."})
+	t, isNew := g.tasks.add(&task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
+		ttl: waitLimit(req) + taskRetention, message: "Waiting for a person's approval."})
 	if !isNew {
 		cancel()
 		return t
 	}
 	release := g.o.Budgets.Agent(req.Agent).Force(budget.Waits) // it was looked at before people were asked
-	g.running.Go(func() {
+	g.background.Go(func() {
 		defer release()
 		defer cancel()
 		// The task is a client of its own, without anybody to report to while it runs.
 		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, StillValid: still}, id: req.SessionID, hello: from}
-		r := &request{session: s, ctx: ctx, method: "tools/call", from: from, out: nobody{}, task: true}
+		r := &clientRequest{session: s, ctx: ctx, method: "tools/call", declared: from, stream: noStream{}, forTask: true}
 		result, err := r.runTask(t, p)
 		if result == nil && g.work.Err() != nil {
 			return // nothing was sent: it goes on when the gate is back
 		}
-		t.end(result, err)
-		g.tell(t)
+		t.finish(result, err)
+		g.notifyTask(t)
 	})
 	return t
 }
 
-// nobody is the stream of a task.
-type nobody struct{}
+// noStream is the stream of a task.
+type noStream struct{}
 
-func (nobody) Send(mcp.Message) error { return nil }
-func (nobody) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) {
-	return mcp.Message{}, errNoRider
+func (noStream) Send(mcp.Message) error { return nil }
+func (noStream) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) {
+	return mcp.Message{}, errNoStream
 }
 
-func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
-	for p.out.Kind == approval.AnswerPending {
-		out, err := r.g.o.Gate.Wait(r.ctx, p.call, p.out, approval.WaitOptions{For: time.Hour, Still: func() error {
+func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.Error) {
+	for p.answer.Kind == approval.AnswerPending {
+		out, err := r.g.o.Asker.Wait(r.ctx, p.call, p.answer, approval.WaitOptions{For: time.Hour, Still: func() error {
 			if r.client.StillValid != nil {
 				if err := r.client.StillValid(); err != nil {
 					return err
@@ -149,56 +149,56 @@ func (r *request) runTask(t *task, p *passage) (jsontext.Value, *mcp.Error) {
 			if err != nil { // an approval would be spent on a server that is gone
 				return err
 			}
-			if err := p.unchanged(r.ctx); err != nil {
+			if err := p.checkUnchanged(r.ctx); err != nil {
 				return err
 			}
-			return p.keep(conn, r.client.Agent)
+			return p.reserve(conn, r.client.Agent)
 		}})
 		if err != nil || out.Kind != approval.AnswerApproved {
-			p.room.Release()
+			p.reservation.Release()
 		}
 		down, ok := errors.AsType[*upstream.Error](err)
 		switch {
 		case err == nil:
-			p.out = out
+			p.answer = out
 			continue
 		case r.ctx.Err() != nil:
 		case ok:
-			t.say(fmt.Sprintf("Approved; the MCP server %s cannot be reached, and the call waits for it.", p.link.up.Name))
-			r.g.log.Warn("an approved task waits for its MCP server", "task", t.id, "server", p.link.up.Name, "error", down)
-			r.g.rest(r.ctx, time.Second)
+			t.setMessage(fmt.Sprintf("Approved; the MCP server %s cannot be reached, and the call waits for it.", p.link.server.Name))
+			r.g.log.Warn("an approved task waits for its MCP server", "task", t.id, "server", p.link.server.Name, "error", down)
+			r.g.sleep(r.ctx, time.Second)
 			continue
 		case approval.CodeOf(err) == approval.CodeStoreUnavailable:
 			r.g.log.Warn("a task cannot see its request; trying again", "task", t.id, "error", err)
-			r.g.rest(r.ctx, time.Second)
+			r.g.sleep(r.ctx, time.Second)
 			continue
 		}
-		return r.gateFailed(p, err)
+		return r.gateFailure(p, err)
 	}
-	if p.out.Kind != approval.AnswerApproved {
-		return r.decided(nil, p)
+	if p.answer.Kind != approval.AnswerApproved {
+		return r.applyAnswer(nil, p)
 	}
-	t.say("Approved; the call is running.")
-	r.g.tell(t)
+	t.setMessage("Approved; the call is running.")
+	r.g.notifyTask(t)
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
-		p.room.Release()
-		return r.lost(r.ctx, p, err)
+		p.reservation.Release()
+		return r.noAnswer(r.ctx, p, err)
 	}
-	p.params = p.params.With("arguments", jsontext.Value(p.out.Request.Args))
-	return r.exchange(r.ctx, conn, p, func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
-		if !r.can(method, params) {
+	p.params = p.params.With("arguments", jsontext.Value(p.answer.Request.Args))
+	return r.callServer(r.ctx, conn, p, func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
+		if !r.declares(method, params) {
 			return decline(method)
 		}
-		if why := r.allowed(ctx, l, method, params); why != nil {
+		if why := r.checkMethod(ctx, l, method, params); why != nil {
 			return nil, why
 		}
 		return t.ask(ctx, r.g, method, params)
 	})
 }
 
-// rest waits, or until ctx ends.
-func (g *Gateway) rest(ctx context.Context, d time.Duration) {
+// sleep waits, or until ctx ends.
+func (g *Gateway) sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -207,14 +207,14 @@ func (g *Gateway) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (t *task) say(message string) {
+func (t *task) setMessage(message string) {
 	t.mu.Lock()
 	t.message, t.updated = message, time.Now()
 	t.mu.Unlock()
 }
 
-// end sets what the task came to.
-func (t *task) end(result jsontext.Value, err *mcp.Error) {
+// finish sets what the task came to.
+func (t *task) finish(result jsontext.Value, err *mcp.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.updated = time.Now()
@@ -229,11 +229,11 @@ func (t *task) end(result jsontext.Value, err *mcp.Error) {
 
 // ask has the client asked, by way of the task's state.
 func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
-	over := time.NewTimer(parkedFor)
+	over := time.NewTimer(questionTimeout)
 	defer over.Stop()
 	select {
-	case t.asking <- struct{}{}:
-		defer func() { <-t.asking }()
+	case t.questionSlot <- struct{}{}:
+		defer func() { <-t.questionSlot }()
 	case <-ctx.Done():
 		return decline(method)
 	case <-over.C:
@@ -245,14 +245,14 @@ func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsonte
 		t.mu.Unlock()
 		return decline(method)
 	}
-	t.asks++
-	t.status, t.asked, t.updated, t.message = taskInput, q, time.Now(), "The server asks for something."
+	t.questionCount++
+	t.status, t.openQuestion, t.updated, t.message = taskInput, q, time.Now(), "The server asks for something."
 	t.mu.Unlock()
-	g.tell(t)
+	g.notifyTask(t)
 	defer func() {
 		t.mu.Lock()
 		if t.status == taskInput {
-			t.status, t.asked = taskWorking, question{}
+			t.status, t.openQuestion = taskWorking, question{}
 		}
 		t.mu.Unlock()
 	}()
@@ -267,9 +267,9 @@ func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsonte
 	return decline(method)
 }
 
-// question is the name of the question that is open, which no other of the task has: clients tell by it
+// questionKey is the name of the question that is open, which no other of the task has: clients tell by it
 // what they have answered. t.mu is held.
-func (t *task) question() string { return fmt.Sprintf("input-%d", t.asks) }
+func (t *task) questionKey() string { return fmt.Sprintf("input-%d", t.questionCount) }
 
 // describe is the task as the protocol tells it.
 func (t *task) describe() mcp.Object {
@@ -286,8 +286,8 @@ func (t *task) describe() mcp.Object {
 	}
 	switch t.status {
 	case taskInput:
-		o = append(o, mcp.Member{Name: "inputRequests", Value: mcp.Object{{Name: t.question(), Value: mcp.Object{
-			{Name: "method", Value: mcp.Quote(t.asked.method)}, {Name: "params", Value: orEmpty(t.asked.params)}}.Bytes()}}.Bytes()})
+		o = append(o, mcp.Member{Name: "inputRequests", Value: mcp.Object{{Name: t.questionKey(), Value: mcp.Object{
+			{Name: "method", Value: mcp.Quote(t.openQuestion.method)}, {Name: "params", Value: objectOrEmpty(t.openQuestion.params)}}.Bytes()}}.Bytes()})
 	case taskCompleted:
 		o = append(o, mcp.Member{Name: "result", Value: t.result})
 	case taskFailed:
@@ -296,66 +296,66 @@ func (t *task) describe() mcp.Object {
 	return o
 }
 
-// tell has those who listen to a task know that it changed.
-func (g *Gateway) tell(t *task) {
+// notifyTask has those who listen to a task know that it changed.
+func (g *Gateway) notifyTask(t *task) {
 	g.mu.Lock()
-	var ears []*listener
+	var listeners []*listener
 	for e := range g.listeners {
-		ears = append(ears, e)
+		listeners = append(listeners, e)
 	}
 	g.mu.Unlock()
 	params := t.describe()
-	for _, e := range ears {
-		e.hearTask(t, params)
+	for _, e := range listeners {
+		e.deliverTask(t, params)
 	}
 }
 
-func (e *listener) hearTask(t *task, params mcp.Object) {
+func (e *listener) deliverTask(t *task, params mcp.Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range e.tasks {
-		if id == t.id && e.session.client.Agent == t.agent && !e.over {
-			e.send("notifications/tasks", params)
+		if id == t.id && e.session.client.Agent == t.agent && !e.closed {
+			e.enqueue("notifications/tasks", params)
 		}
 	}
 }
 
-// theTask returns the task that a request is about: one of this process, or one that an earlier process
+// requestedTask returns the task that a request is about: one of this process, or one that an earlier process
 // began, as far as its request still tells.
-func (r *request) theTask() (*task, *mcp.Error) {
-	if !r.from.tasks {
+func (r *clientRequest) requestedTask() (*task, *mcp.Error) {
+	if !r.declared.tasks {
 		return nil, &mcp.Error{Code: mcp.CodeMissingCapability, Message: "The client must declare the extension " + mcp.ExtensionTasks + " to use tasks.",
 			Data: mcp.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{mcp.ExtensionTasks: struct{}{}}}})}
 	}
-	return r.taskOf(r.params.Text("taskId"))
+	return r.findTask(r.params.Text("taskId"))
 }
 
-// taskOf returns one of the agent's tasks.
-func (r *request) taskOf(id string) (*task, *mcp.Error) {
+// findTask returns one of the agent's tasks.
+func (r *clientRequest) findTask(id string) (*task, *mcp.Error) {
 	if t := r.g.tasks.get(r.client.Agent, id); t != nil {
 		return t, nil
 	}
-	req, err := r.g.o.Gate.Request(r.ctx, r.agent(), id)
+	req, err := r.g.o.Asker.Request(r.ctx, r.agent(), id)
 	switch {
-	case err == nil && r.g.runs(req):
+	case err == nil && r.g.ownsTask(req):
 	case err == nil || approval.CodeOf(err) == approval.CodeNotFound:
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: there is no such task.")
 	default:
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot tell now; try again later.")
 	}
-	return r.g.revive(r.ctx, r.session, req, r.from)
+	return r.g.reviveTask(r.ctx, r.session, req, r.declared)
 }
 
-// revive takes up a task of an earlier process: if its call has not run, it goes on waiting.
-func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, from client) (*task, *mcp.Error) {
+// reviveTask takes up a task of an earlier process: if its call has not run, it goes on waiting.
+func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Request, from clientHello) (*task, *mcp.Error) {
 	if req.Live() {
-		p, err := s.passageOf(ctx, req)
+		p, err := s.pendingCallOf(ctx, req)
 		if err != nil {
 			return nil, mcp.Errorf(mcp.CodeUnavailable, "The task cannot go on now: %s.", err)
 		}
 		return g.runTask(p, req, from, s.client.StillValid), nil
 	}
-	r := &request{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx, method: "tools/call"}
+	r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx, method: "tools/call"}
 	text := req.FeedMessage()
 	failed := true
 	switch {
@@ -368,21 +368,21 @@ func (g *Gateway) revive(ctx context.Context, s *session, req approval.Request, 
 		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; find out before you call it again."
 	}
 	t := &task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt, status: taskCompleted, message: "The call has ended.",
-		ttl: waits(req) + keepTask, result: r.toolResult(failed, nil, text), cancel: func() {}, asking: make(chan struct{}, 1)}
-	t, _ = g.tasks.put(t)
+		ttl: waitLimit(req) + taskRetention, result: r.toolResult(failed, nil, text), cancel: func() {}, questionSlot: make(chan struct{}, 1)}
+	t, _ = g.tasks.add(t)
 	return t, nil
 }
 
-// passageOf makes the stored call of a task ready to be sent.
-func (s *session) passageOf(ctx context.Context, req approval.Request) (*passage, error) {
+// pendingCallOf makes the stored call of a task ready to be sent.
+func (s *session) pendingCallOf(ctx context.Context, req approval.Request) (*pendingCall, error) {
 	if req.Scope != s.g.o.Scope {
 		return nil, errors.New("it belongs to another gateway")
 	}
-	for _, u := range s.g.ups {
+	for _, u := range s.g.servers {
 		if u.Name != req.Server {
 			continue
 		}
-		t, err := s.find(ctx, u.offered(req.Tool), true)
+		t, err := s.findTool(ctx, u.offeredName(req.Tool), true)
 		if err != nil {
 			return nil, err
 		}
@@ -394,22 +394,24 @@ func (s *session) passageOf(ctx context.Context, req approval.Request) (*passage
 			return nil, err
 		}
 		first := req
-		return &passage{link: t.link, tool: t, method: "tools/call",
+		return &pendingCall{link: t.link, tool: t, method: "tools/call",
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
 			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: args, SessionID: req.SessionID,
-				ToolDigest: t.digest, ToolSeen: t.seen(), Dispatch: true, Task: true},
-			out: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
+				ToolDigest: t.digest, ToolSeen: t.seenByAll(), Dispatch: true, Task: true},
+			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
 	}
 	return nil, fmt.Errorf("there is no tool %s any more", req.Target())
 }
 
-// runs reports whether a task is this gateway's to run. One that an agent asked for over the API is that agent's,
+// ownsTask reports whether a task is this gateway's to run. One that an agent asked for over the API is that agent's,
 // also where it names a server that has the name of one here.
-func (g *Gateway) runs(req approval.Request) bool { return req.Task && (g.o.Wrapper || req.ToolSeen) }
+func (g *Gateway) ownsTask(req approval.Request) bool {
+	return req.Task && (g.o.Wrapper || req.ToolSeen)
+}
 
 // resumeTasks takes up the tasks that a restart interrupted.
 func (g *Gateway) resumeTasks() {
-	lister, ok := g.o.Gate.(interface {
+	lister, ok := g.o.Asker.(interface {
 		Tasks(ctx context.Context, agent string) ([]approval.Request, error)
 	})
 	if !ok {
@@ -422,12 +424,12 @@ func (g *Gateway) resumeTasks() {
 		}
 		return
 	}
-	from, _ := readClient(nil, nil)
+	from, _ := parseClientHello(nil, nil)
 	for _, req := range rs {
-		if req.Scope != g.o.Scope || !g.runs(req) {
+		if req.Scope != g.o.Scope || !g.ownsTask(req) {
 			continue
 		}
-		g.running.Go(func() { g.resumeTask(req, from) })
+		g.background.Go(func() { g.resumeTask(req, from) })
 	}
 }
 
@@ -435,25 +437,25 @@ func (g *Gateway) resumeTasks() {
 const resumeEvery = 5 * time.Second
 
 // resumeTask takes up one task, as soon as its server can be reached.
-func (g *Gateway) resumeTask(req approval.Request, from client) {
+func (g *Gateway) resumeTask(req approval.Request, from clientHello) {
 	s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}
 	for first := true; g.work.Err() == nil; first = false {
-		_, bad := g.revive(g.work, s, req, from)
+		_, bad := g.reviveTask(g.work, s, req, from)
 		if bad == nil {
 			return
 		}
 		if first {
 			g.log.Warn("a task cannot go on; trying again", "task", req.ID, "error", bad)
 		}
-		g.rest(g.work, resumeEvery)
-		if now, err := g.o.Gate.Request(g.work, s.agent(), req.ID); err == nil {
+		g.sleep(g.work, resumeEvery)
+		if now, err := g.o.Asker.Request(g.work, s.agent(), req.ID); err == nil {
 			req = now
 		}
 	}
 }
 
-func (r *request) taskGet() (jsontext.Value, *mcp.Error) {
-	t, err := r.theTask()
+func (r *clientRequest) taskGet() (jsontext.Value, *mcp.Error) {
+	t, err := r.requestedTask()
 	if err != nil {
 		return nil, err
 	}
@@ -463,8 +465,8 @@ func (r *request) taskGet() (jsontext.Value, *mcp.Error) {
 var acknowledged = mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)}}.Bytes()
 
 // taskUpdate brings the answer to what a task asked.
-func (r *request) taskUpdate() (jsontext.Value, *mcp.Error) {
-	t, err := r.theTask()
+func (r *clientRequest) taskUpdate() (jsontext.Value, *mcp.Error) {
+	t, err := r.requestedTask()
 	if err != nil {
 		return nil, err
 	}
@@ -474,39 +476,39 @@ func (r *request) taskUpdate() (jsontext.Value, *mcp.Error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if v := answers.Get(t.question()); v != nil && t.status == taskInput && t.asked.answer != nil {
-		t.asked.answer <- v
-		t.status, t.asked, t.updated, t.message = taskWorking, question{}, time.Now(), "The call is running."
+	if v := answers.Get(t.questionKey()); v != nil && t.status == taskInput && t.openQuestion.answer != nil {
+		t.openQuestion.answer <- v
+		t.status, t.openQuestion, t.updated, t.message = taskWorking, question{}, time.Now(), "The call is running."
 	}
 	return acknowledged, nil
 }
 
-// live reports whether a request of the agent's can be taken back. Where the gate is here it reads no large row: no
+// isLive reports whether a request of the agent's can be taken back. Where the gate is here it reads no large row: no
 // budget bounds how often that is asked.
-func (r *request) live(id string) (bool, error) {
-	if g, ok := r.g.o.Gate.(interface {
+func (r *clientRequest) isLive(id string) (bool, error) {
+	if g, ok := r.g.o.Asker.(interface {
 		RequestHead(ctx context.Context, who approval.Actor, id string) (approval.Head, error)
 	}); ok {
 		h, err := g.RequestHead(r.ctx, r.agent(), id)
 		return h.Live(), err
 	}
-	req, err := r.g.o.Gate.Request(r.ctx, r.agent(), id)
+	req, err := r.g.o.Asker.Request(r.ctx, r.agent(), id)
 	return req.Live(), err
 }
 
 // taskCancel takes a task back: its request if nobody has decided, the call if it runs.
-func (r *request) taskCancel() (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) taskCancel() (jsontext.Value, *mcp.Error) {
 	over := downstream.OverBudget(r.ctx)
 	if over != nil { // what can be cancelled is cancelled all the same
-		if live, err := r.live(r.params.Text("taskId")); err != nil || !live {
+		if live, err := r.isLive(r.params.Text("taskId")); err != nil || !live {
 			return r.overBudget(over)
 		}
 	}
-	t, err := r.theTask()
+	t, err := r.requestedTask()
 	if err != nil {
 		return nil, err
 	}
-	_, why := r.g.o.Gate.Cancel(r.audited(), approval.Cancellation{RequestID: t.id, By: r.agent(), Via: approval.ViaAPI, Reason: "the client cancelled the task"})
+	_, why := r.g.o.Asker.Cancel(r.withCorrelation(), approval.Cancellation{RequestID: t.id, By: r.agent(), Via: approval.ViaAPI, Reason: "the client cancelled the task"})
 	if why != nil && approval.CodeOf(why) == approval.CodeStoreUnavailable {
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot cancel it now; try again later.")
 	}
@@ -516,6 +518,6 @@ func (r *request) taskCancel() (jsontext.Value, *mcp.Error) {
 	}
 	t.mu.Unlock()
 	t.cancel()
-	r.g.tell(t)
+	r.g.notifyTask(t)
 	return acknowledged, nil
 }

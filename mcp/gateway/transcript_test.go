@@ -134,7 +134,7 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 	up.Timeout = 300 * time.Millisecond
 	down := strings.HasPrefix(parts["do"], "server is down")
 	s.set(func() { s.deaf = down })
-	w := newWorldIn(t, parts["policy"], gateway.Options{Hold: hold, Servers: []gateway.Server{up}}, around{now: k.now})
+	w := newWorldIn(t, parts["policy"], gateway.Options{Hold: hold, Servers: []gateway.ServerConfig{up}}, around{now: k.now})
 	c := w.client(modern)
 	send := func(method, params string) <-chan answer {
 		_, body := c.message(method, params)

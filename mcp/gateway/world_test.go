@@ -95,7 +95,7 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 		in.gate(&g)
 	}
 	w.gate = approval.NewGate(g)
-	o.Gate, o.Logger, o.Stopping, o.Budgets = w.gate, log, in.stop, in.budgets
+	o.Asker, o.Logger, o.Stopping, o.Budgets = w.gate, log, in.stop, in.budgets
 	if w.gw, err = gateway.New(o); err != nil {
 		t.Fatal(err)
 	}

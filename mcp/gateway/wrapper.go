@@ -17,25 +17,25 @@ import (
 // The server that was started for the first session serves the next, unless that says that the client can do
 // something else: a legacy server is told so once, when it starts.
 
-// try is one attempt to connect. It does not end with the request that began it: the next one wants it too.
-type try struct {
+// dialAttempt is one attempt to connect. It does not end with the request that began it: the next one wants it too.
+type dialAttempt struct {
 	done chan struct{} // closed when conn and err are set
 	conn upstream.Conn
 	err  error
 }
 
-// only returns a wrapper's one way to its server.
-func (s *session) only(u *up) (*link, error) {
+// wrapperLink returns a wrapper's one way to its server.
+func (s *session) wrapperLink(u *server) (*link, error) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
 	if !s.g.sessions[s] {
-		return nil, errOver
+		return nil, errSessionOver
 	}
-	l := u.solo
+	l := u.wrapperLink
 	if l == nil {
-		l = &link{up: u, own: s}
+		l = &link{server: u, owner: s}
 		l.get = l.connect
-		u.solo = l
+		u.wrapperLink = l
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,44 +45,44 @@ func (s *session) only(u *up) (*link, error) {
 	return l, nil
 }
 
-// soleLinks are a wrapper's, for as long as a session of its client is open.
-func (g *Gateway) soleLinks() (ls []*link) {
+// wrapperLinks are a wrapper's, for as long as a session of its client is open.
+func (g *Gateway) wrapperLinks() (ls []*link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, u := range g.ups {
-		if u.solo != nil {
-			ls = append(ls, u.solo)
+	for _, u := range g.servers {
+		if u.wrapperLink != nil {
+			ls = append(ls, u.wrapperLink)
 		}
 	}
 	return ls
 }
 
-// leave ends a wrapper's connections with the last session of its client.
-func (g *Gateway) leave() {
+// closeWrapperLinks ends a wrapper's connections with the last session of its client.
+func (g *Gateway) closeWrapperLinks() {
 	g.mu.Lock()
 	var over []*link
 	if len(g.sessions) == 0 {
-		for _, u := range g.ups {
-			if u.solo != nil {
-				over = append(over, u.solo)
-				u.solo = nil
+		for _, u := range g.servers {
+			if u.wrapperLink != nil {
+				over = append(over, u.wrapperLink)
+				u.wrapperLink = nil
 			}
 		}
 	}
 	g.mu.Unlock()
 	for _, l := range over {
 		l.mu.Lock()
-		if l.abort != nil {
-			l.abort()
+		if l.cancelAttempt != nil {
+			l.cancelAttempt()
 		}
 		l.mu.Unlock()
 		l.close()
 	}
 }
 
-// abilities are what a client says that it can do, as far as legacy servers are told.
-func (c client) abilities() string {
-	o, err := mcp.ReadObject(orEmpty(c.raw))
+// capabilityText are what a client says that it can do, as far as legacy servers are told.
+func (c clientHello) capabilityText() string {
+	o, err := mcp.ReadObject(objectOrEmpty(c.capabilities))
 	if err != nil {
 		return ""
 	}
@@ -91,8 +91,8 @@ func (c client) abilities() string {
 	return string(v)
 }
 
-// speaks is the client as the one who speaks for it now has described it.
-func (l *link) speaks() client {
+// speakerHello is the client as the one who speaks for it now has described it.
+func (l *link) speakerHello() clientHello {
 	l.mu.Lock()
 	s := l.speaker
 	l.mu.Unlock()
@@ -105,23 +105,23 @@ func (l *link) speaks() client {
 // what the client can do. It waits as long as the client does.
 func (l *link) connect(ctx context.Context) (upstream.Conn, error) {
 	for {
-		can := l.speaks().abilities()
+		can := l.speakerHello().capabilityText()
 		l.mu.Lock()
-		if conn := l.conn; conn != nil && conn.Err() == nil && (conn.Hello().Era == mcp.Modern || l.told == can) {
+		if conn := l.conn; conn != nil && conn.Err() == nil && (conn.Hello().Era == mcp.Modern || l.toldCapabilities == can) {
 			l.mu.Unlock()
 			return conn, nil
 		}
-		if l.over || l.up.g.work.Err() != nil {
+		if l.closed || l.server.g.work.Err() != nil {
 			l.mu.Unlock()
-			return nil, &upstream.Error{Err: errOver}
+			return nil, &upstream.Error{Err: errSessionOver}
 		}
-		t := l.trying
+		t := l.attempt
 		if t == nil {
-			t = &try{done: make(chan struct{})}
+			t = &dialAttempt{done: make(chan struct{})}
 			var tries context.Context
-			tries, l.abort = context.WithCancel(l.up.g.work)
-			l.trying = t
-			l.up.g.running.Go(func() { l.start(tries, t) })
+			tries, l.cancelAttempt = context.WithCancel(l.server.g.work)
+			l.attempt = t
+			l.server.g.background.Go(func() { l.start(tries, t) })
 		}
 		l.mu.Unlock()
 		select {
@@ -139,24 +139,24 @@ func (l *link) connect(ctx context.Context) (upstream.Conn, error) {
 }
 
 // start starts the server, after seeing off the one before.
-func (l *link) start(ctx context.Context, t *try) {
+func (l *link) start(ctx context.Context, t *dialAttempt) {
 	l.mu.Lock()
-	old, again, born := l.conn, l.before, l.failed
+	old, again, born := l.conn, l.connectedBefore, l.lastTry
 	l.conn = nil
 	l.mu.Unlock()
 	retold := old != nil && old.Err() == nil
 	if old != nil {
 		if !retold {
-			l.up.g.log.Warn("the connection to the MCP server ended; it is started again", "server", l.up.Name, "error", old.Err())
+			l.server.g.log.Warn("the connection to the MCP server ended; it is started again", "server", l.server.Name, "error", old.Err())
 		}
 		old.Close()
 	}
 	if wait := retryAfter - time.Since(born); wait > 0 && !retold {
-		l.up.g.rest(ctx, wait)
+		l.server.g.sleep(ctx, wait)
 	}
-	who := l.speaks()
-	cfg := l.up.Config
-	if cfg.Capabilities = who.raw; cfg.Capabilities == nil {
+	who := l.speakerHello()
+	cfg := l.server.Config
+	if cfg.Capabilities = who.capabilities; cfg.Capabilities == nil {
 		cfg.Capabilities = jsontext.Value("{}")
 	}
 	if who.info != nil { // the server is told who it is for, as if we were not there
@@ -164,54 +164,54 @@ func (l *link) start(ctx context.Context, t *try) {
 	}
 	conn, err := upstream.Dial(ctx, cfg, l.peer())
 	l.mu.Lock()
-	l.abort()
-	if err == nil && l.over {
+	l.cancelAttempt()
+	if err == nil && l.closed {
 		l.mu.Unlock() // its reader may want it
 		conn.Close()
 		l.mu.Lock()
-		conn, err = nil, &upstream.Error{Err: errOver}
+		conn, err = nil, &upstream.Error{Err: errSessionOver}
 	}
-	l.failed = time.Now() // from when the next start is counted
-	l.trying = nil
+	l.lastTry = time.Now() // from when the next start is counted
+	l.attempt = nil
 	if t.conn, t.err = conn, err; err == nil {
-		l.conn, l.told, l.stale, l.before = conn, who.abilities(), true, true
+		l.conn, l.toldCapabilities, l.stale, l.connectedBefore = conn, who.capabilityText(), true, true
 	}
 	l.mu.Unlock()
 	close(t.done)
 	if err == nil && conn.Hello().Era == mcp.Modern {
-		l.up.g.running.Go(l.listen)
+		l.server.g.background.Go(l.listen)
 	}
 	if err == nil && again && !retold {
-		l.restore(conn)
+		l.restoreSubscriptions(conn)
 		for _, kind := range listChanges {
-			l.up.g.announce(l, mcp.Notification(kind, nil))
+			l.server.g.broadcast(l, mcp.Notification(kind, nil))
 		}
 	}
 }
 
-// whose is the session that a link is for, nil for everybody's.
-func (l *link) whose() *session {
+// sessionOf is the session that a link is for, nil for everybody's.
+func (l *link) sessionOf() *session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.speaker != nil {
 		return l.speaker
 	}
-	return l.own
+	return l.owner
 }
 
 var errStarting = errors.New("it is still starting")
 
-// asked carries what the server asks the client by itself, as it does for roots when it has started. It waits
+// onServerRequest carries what the server asks the client by itself, as it does for roots when it has started. It waits
 // until the client has said that it is ready to be asked.
-func (l *link) asked(ctx context.Context, m mcp.Message) mcp.Message {
-	s := l.whose()
-	r := &request{session: s, ctx: ctx, method: m.Method, out: standing{s.client}}
+func (l *link) onServerRequest(ctx context.Context, m mcp.Message) mcp.Message {
+	s := l.sessionOf()
+	r := &clientRequest{session: s, ctx: ctx, method: m.Method, stream: sessionStream{s.client}}
 	var result jsontext.Value
 	var err *mcp.Error
 	select {
-	case <-s.began:
+	case <-s.initialized:
 		s.mu.Lock()
-		r.from = s.hello
+		r.declared = s.hello
 		s.mu.Unlock()
 		result, err = r.ask(ctx, l, m.Method, m.Params)
 	case <-ctx.Done():
@@ -223,35 +223,35 @@ func (l *link) asked(ctx context.Context, m mcp.Message) mcp.Message {
 	return mcp.Response(m.ID, result)
 }
 
-// standing is the way to a client outside of its requests.
-type standing struct{ client downstream.Client }
+// sessionStream is the way to a client outside of its requests.
+type sessionStream struct{ client downstream.Client }
 
-func (c standing) Send(m mcp.Message) error {
+func (c sessionStream) Send(m mcp.Message) error {
 	if c.client.Push == nil {
-		return errNoStanding
+		return errNoSessionStream
 	}
 	c.client.Push(m)
 	return nil
 }
 
-func (c standing) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
+func (c sessionStream) Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error) {
 	if c.client.Ask == nil {
-		return mcp.Message{}, errNoStanding
+		return mcp.Message{}, errNoSessionStream
 	}
 	return c.client.Ask(ctx, method, params)
 }
 
-var errNoStanding = errors.New("this client takes nothing outside of its requests")
+var errNoSessionStream = errors.New("this client takes nothing outside of its requests")
 
-// greetings are what the servers say of themselves. A wrapper's client waits for no lists with it: it would
+// helloCatalogs are what the servers say of themselves. A wrapper's client waits for no lists with it: it would
 // not without us.
-func (s *session) greetings(ctx context.Context) ([]*link, []*catalog, error) {
+func (s *session) helloCatalogs(ctx context.Context) ([]*link, []*catalog, error) {
 	if !s.g.o.Wrapper {
 		return s.catalogs(ctx, false)
 	}
 	var links []*link
 	var catalogs []*catalog
-	for _, u := range s.g.ups {
+	for _, u := range s.g.servers {
 		l, err := s.link(ctx, u)
 		var conn upstream.Conn
 		if err == nil {

@@ -36,8 +36,8 @@ func Run(ctx context.Context, o Options) error {
 		o.Name = NameOf(o.Command)
 	}
 	g, err := gateway.New(gateway.Options{
-		Gate: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger, Stopping: ctx,
-		Servers: []gateway.Server{{Config: upstream.Config{Name: o.Name, Command: o.Command, Env: environ(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startWithin}}},
+		Asker: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger, Stopping: ctx,
+		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: o.Name, Command: o.Command, Env: environ(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startWithin}}},
 	})
 	if err != nil {
 		return err
@@ -74,4 +74,4 @@ func Scope(dir string, command []string) string {
 // MaxHold is how long a call may be held at most.
 const MaxHold = 10 * time.Minute
 
-var _ gateway.Gate = (*Gate)(nil)
+var _ gateway.Asker = (*Gate)(nil)

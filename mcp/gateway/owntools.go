@@ -23,8 +23,8 @@ func (t *Tool) describe() jsontext.Value {
 	}.Bytes()
 }
 
-// ownCall answers a call of one of the program's own tools, which the gate is not asked for.
-func (r *request) ownCall(t *Tool, args jsontext.Value) (jsontext.Value, *mcp.Error) {
+// callOwnTool answers a call of one of the program's own tools, which the gate is not asked for.
+func (r *clientRequest) callOwnTool(t *Tool, args jsontext.Value) (jsontext.Value, *mcp.Error) {
 	if _, err := mcp.ReadObject(args); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: arguments: %s.", err)
 	}
@@ -33,7 +33,7 @@ func (r *request) ownCall(t *Tool, args jsontext.Value) (jsontext.Value, *mcp.Er
 }
 
 // feedName is the tool that gives the feed.
-const feedName = reserved + "resolved"
+const feedName = ownPrefix + "resolved"
 
 const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have taken note of; they are not told again."}},"additionalProperties":false}`
 
@@ -44,11 +44,11 @@ func (g *Gateway) resolvedTool() Tool {
 		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or lapsed, each with its id. Tools are named server/tool there. " +
 			"An approved call runs when you call it again with exactly the same arguments. Give the ids back in ack once you have taken note.",
 		Schema: jsontext.Value(resolvedSchema),
-		Call:   g.resolved,
+		Call:   g.resolvedCall,
 	}
 }
 
-func (g *Gateway) resolved(ctx context.Context, agent string, _ func() error, args jsontext.Value) (string, bool) {
+func (g *Gateway) resolvedCall(ctx context.Context, agent string, _ func() error, args jsontext.Value) (string, bool) {
 	var in struct {
 		Ack []string `json:"ack"`
 	}
@@ -57,7 +57,7 @@ func (g *Gateway) resolved(ctx context.Context, agent string, _ func() error, ar
 	}
 	var b strings.Builder
 	if len(in.Ack) > 0 {
-		acked, err := g.o.Gate.Ack(ctx, agent, in.Ack)
+		acked, err := g.o.Asker.Ack(ctx, agent, in.Ack)
 		if approval.CodeOf(err) == approval.CodeInvalidParameter {
 			return fmt.Sprintf("ack takes at most %d ids at once; none of these was taken.", approval.MaxAck), true
 		}
@@ -73,7 +73,7 @@ func (g *Gateway) resolved(ctx context.Context, agent string, _ func() error, ar
 			}
 		}
 	}
-	rs, err := g.o.Gate.Resolved(ctx, agent, "", 0)
+	rs, err := g.o.Asker.Resolved(ctx, agent, "", 0)
 	if err != nil {
 		return "The gate cannot tell now; try again later.", true
 	}

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// crew are the goroutines of a gateway. Unlike a [sync.WaitGroup] it takes more at any time, also while
+// group is the goroutines of a gateway. Unlike a [sync.WaitGroup] it takes more at any time, also while
 // somebody waits for its end: what servers and clients do does not ask whether the gateway is stopping. One
 // that panics does not end the program, which has others in hand.
-type crew struct {
+type group struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
@@ -18,12 +18,12 @@ type crew struct {
 }
 
 // Go has f run.
-func (c *crew) Go(f func()) {
+func (c *group) Go(f func()) {
 	c.mu.Lock()
 	c.n++
 	c.mu.Unlock()
 	go func() {
-		defer c.leave()
+		defer c.done()
 		defer func() {
 			if p := recover(); p != nil {
 				c.log.Error("panic", "panic", p, "stack", string(debug.Stack()))
@@ -33,7 +33,7 @@ func (c *crew) Go(f func()) {
 	}()
 }
 
-func (c *crew) leave() {
+func (c *group) done() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n--; c.n == 0 {
@@ -45,7 +45,7 @@ func (c *crew) leave() {
 }
 
 // Wait returns in a moment in which none runs.
-func (c *crew) Wait() {
+func (c *group) Wait() {
 	c.mu.Lock()
 	if c.n == 0 {
 		c.mu.Unlock()

@@ -42,7 +42,7 @@ const accept = `"inputResponses":{"a":{"action":"accept","content":{}}}`
 func TestTheServersStateComesBackToItAsItWas(t *testing.T) {
 	for _, by := range transports {
 		up := newFake(mcp.Modern, stateful, "in")
-		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, by)}})
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, by)}})
 		c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 		_, state := inputs(c.callTool("in", `{}`))
 		if state == "" || strings.Contains(state, "a<b") {
@@ -61,7 +61,7 @@ func TestTheServersStateComesBackToItAsItWas(t *testing.T) {
 
 func TestAStateIsForOneCallOnce(t *testing.T) {
 	up := newFake(mcp.Modern, stateful, "in", "other")
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 	other := join(t, w, mcp.Modern, `{"elicitation":{}}`, func(c *peer) { c.token = otherToken })
 	legacy := join(t, w, mcp.Legacy, `{"elicitation":{}}`)
@@ -94,7 +94,7 @@ func TestAStateIsForOneCallOnce(t *testing.T) {
 // Answers that cannot be read do not use a state up.
 func TestAnswersThatCannotBeReadAreRefused(t *testing.T) {
 	up := newFake(mcp.Modern, stateful, "in")
-	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 	_, state := inputs(c.callTool("in", `{}`))
 	for _, bad := range []string{`null`, `[]`, `{"a":{},"A":{}}`, `"a"`} {
@@ -107,7 +107,7 @@ func TestAnswersThatCannotBeReadAreRefused(t *testing.T) {
 func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 	for name, era := range eras {
 		up := newFake(mcp.Modern, requiring, "in")
-		w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.Server{up.over(t, "http")}})
+		w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
 		c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing("me") })
 		answer := make(chan string)
 		go func() {
@@ -131,7 +131,7 @@ func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 // What was approved is what is sent in every round: the stored bytes.
 func TestTheContinuationSendsTheApprovedBytes(t *testing.T) {
 	up := newFake(mcp.Modern, stateful, "in")
-	w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine, ignore_args: [note]}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.Server{up.over(t, "http")}})
+	w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine, ignore_args: [note]}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 	answer := make(chan mcp.Message)
 	go func() { answer <- c.callTool("in", `{"note":"first"}`) }()
@@ -179,7 +179,7 @@ func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // lenient is a gate that allows everything.
-type lenient struct{ gateway.Gate }
+type lenient struct{ gateway.Asker }
 
 func (lenient) CheckAhead(context.Context, approval.Call) (approval.Answer, error) {
 	return approval.Answer{Kind: approval.AnswerAllow}, nil
@@ -196,7 +196,7 @@ func (silent) Ask(context.Context, string, jsontext.Value) (mcp.Message, error) 
 // within runs a test in a bubble of its own time, with a server and a modern client without a network.
 func within(t *testing.T, f *fake, test func(t *testing.T, call func(name, args string, more ...string) mcp.Message)) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := gateway.New(gateway.Options{Gate: lenient{}, Servers: []gateway.Server{{Timeout: time.Hour,
+		g, err := gateway.New(gateway.Options{Asker: lenient{}, Servers: []gateway.ServerConfig{{Timeout: time.Hour,
 			Config: upstream.Config{Name: "up", URL: "http://up.example.test/mcp", Transport: memory{f}}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +270,7 @@ func TestAClientMayComeBackWithNoAnswer(t *testing.T) {
 		{"to something else", `{"else":{"action":"accept"}}`, `{"action":"cancel"}`},
 	} {
 		up := newFake(mcp.Legacy, asking, "ask")
-		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.Server{up.over(t, "http")}})
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 		c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 		const args = `{"ask":["x"]}`
 		_, state := inputs(c.callTool("ask", args))
@@ -286,7 +286,7 @@ func TestAClientMayComeBackWithNoAnswer(t *testing.T) {
 func FuzzStates(f *testing.F) {
 	f.Add([]byte(`"abc"`))
 	f.Add([]byte(`"` + strings.Repeat("A", 300) + `"`))
-	g, err := gateway.New(gateway.Options{Gate: lenient{}, Servers: []gateway.Server{{Config: upstream.Config{Name: "up", URL: "http://up.example.test/mcp", Transport: memory{newFake(mcp.Modern, stateful, "in")}}}}})
+	g, err := gateway.New(gateway.Options{Asker: lenient{}, Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: "http://up.example.test/mcp", Transport: memory{newFake(mcp.Modern, stateful, "in")}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

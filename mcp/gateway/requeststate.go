@@ -18,9 +18,9 @@ import (
 	"countersign/mcp"
 )
 
-// sealed is what a requestState of ours holds: whose call it continues, and how. It is encrypted with a
+// requestState is what a requestState of ours holds: whose call it continues, and how. It is encrypted with a
 // key that lives as long as the process, is good for a while, and once.
-type sealed struct {
+type requestState struct {
 	Agent string `json:"a"`
 	Call  string `json:"c"` // digest of server, method, tool and args
 	Once  string `json:"o"`
@@ -28,13 +28,13 @@ type sealed struct {
 
 	Approval string `json:"r,omitempty"` // the approval that let the call through
 	State    []byte `json:"s,omitempty"` // the server's own requestState, whose bytes JSON would not keep
-	Flight   string `json:"f,omitempty"` // the call that waits for an answer
+	Inflight string `json:"f,omitempty"` // the call that waits for an answer
 	Question string `json:"q,omitempty"`
 	Keyboard string `json:"k,omitempty"` // the request that the keyboard was asked about
 }
 
-// stateFor is how long a client may take to come back.
-const stateFor = 10 * time.Minute
+// stateTTL is how long a client may take to come back.
+const stateTTL = 10 * time.Minute
 
 func newSeal() (cipher.AEAD, error) {
 	key := make([]byte, 32)
@@ -46,18 +46,18 @@ func newSeal() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// age is how old the gateway is, in milliseconds, or will be in a while.
-func (g *Gateway) age(in time.Duration) int64 { return (time.Since(g.began) + in).Milliseconds() }
+// uptime is how old the gateway is, in milliseconds, or will be in a while.
+func (g *Gateway) uptime(in time.Duration) int64 { return (time.Since(g.started) + in).Milliseconds() }
 
-// digest names the call that a state is bound to.
-func (p *passage) digest() string {
+// stateDigest names the call that a state is bound to.
+func (p *pendingCall) stateDigest() string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %s", p.call.Server, p.method, p.call.Tool, p.call.Args.Hash())))
 	return hex.EncodeToString(sum[:])
 }
 
-// sealFor makes a requestState that continues p.
-func (r *request) sealFor(p *passage, s sealed) (jsontext.Value, *mcp.Error) {
-	s.Agent, s.Call, s.Once, s.Until = r.client.Agent, p.digest(), rand.Text(), r.g.age(stateFor)
+// sealState makes a requestState that continues p.
+func (r *clientRequest) sealState(p *pendingCall, s requestState) (jsontext.Value, *mcp.Error) {
+	s.Agent, s.Call, s.Once, s.Until = r.client.Agent, p.stateDigest(), rand.Text(), r.g.uptime(stateTTL)
 	plain, err := json.Marshal(s)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "The state of the call cannot be kept.")
@@ -67,16 +67,16 @@ func (r *request) sealFor(p *passage, s sealed) (jsontext.Value, *mcp.Error) {
 
 var errState = mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState is not one that was given for this call, or it was used or has expired; call again without it.")
 
-// unseal reads a requestState that the client brought back for p, and uses it up.
-func (r *request) unseal(v jsontext.Value, p *passage) (sealed, *mcp.Error) {
-	s, err := r.open(v)
-	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.digest() || r.g.age(0) >= s.Until || !r.g.spent.use(s.Once, stateFor) {
-		return sealed{}, errState
+// openState reads a requestState that the client brought back for p, and uses it up.
+func (r *clientRequest) openState(v jsontext.Value, p *pendingCall) (requestState, *mcp.Error) {
+	s, err := r.decryptState(v)
+	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.stateDigest() || r.g.uptime(0) >= s.Until || !r.g.usedStates.use(s.Once, stateTTL) {
+		return requestState{}, errState
 	}
 	return s, nil
 }
 
-func (r *request) open(v jsontext.Value) (s sealed, err error) {
+func (r *clientRequest) decryptState(v jsontext.Value) (s requestState, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(mcp.Text(v))
 	if err != nil {
 		return s, err
@@ -94,22 +94,22 @@ func (r *request) open(v jsontext.Value) (s sealed, err error) {
 	return s, nil
 }
 
-// spent remembers what was used that is good for one use, for at least as long as it would be good.
-type spent struct {
+// usedOnce remembers what was used that is good for one use, for at least as long as it would be good.
+type usedOnce struct {
 	mu    sync.Mutex
 	used  map[string]time.Time
 	swept time.Time
 }
 
-// has reports whether it was used.
-func (s *spent) has(once string) bool {
+// contains reports whether it was used.
+func (s *usedOnce) contains(once string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, used := s.used[once]
 	return used
 }
 
-func (s *spent) use(once string, good time.Duration) bool {
+func (s *usedOnce) use(once string, good time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

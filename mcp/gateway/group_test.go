@@ -7,7 +7,7 @@ import (
 )
 
 func TestACrewTakesMoreWhileItIsWaitedFor(t *testing.T) {
-	c := &crew{log: slog.New(slog.DiscardHandler)}
+	c := &group{log: slog.New(slog.DiscardHandler)}
 	c.Wait()
 	var done sync.WaitGroup
 	for range 8 {
