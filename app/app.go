@@ -19,15 +19,13 @@ import (
 	"countersign/auth"
 	"countersign/budget"
 	"countersign/channels"
-	"countersign/channels/slack"
-	outbound "countersign/channels/standardwebhooks"
+	"countersign/channels/kind"
 	"countersign/config"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/mcp/gateway"
 	"countersign/rest"
 	"countersign/store"
-	"countersign/webhook"
 )
 
 // Options are what an [App] is made of. Config is required.
@@ -60,7 +58,7 @@ type App struct {
 	directory *auth.Directory
 	sender    *channels.Sender
 	heartbeat *heartbeat.Heartbeat
-	socket    *webhook.Socket
+	waysIn    []wayIn
 	gateway   *gateway.Gateway
 	metrics   *metrics
 
@@ -83,9 +81,8 @@ type App struct {
 	stop      sync.Once
 	stopErr   error
 	failed    chan error
-	relearn   chan struct{} // a reload brought new channels
-	requota   chan struct{} // the quota is to be read now
-	quotas    quotas
+	relearn   chan struct{}          // a reload brought new channels
+	rerun     chan struct{}          // and so other work of theirs
 	unread    atomic.Pointer[string] // why the configuration was last not read again; nil: it was
 }
 
@@ -97,7 +94,7 @@ type step struct {
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), requota: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
+	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -121,7 +118,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.live.Store(first)
-	a.onStop("channels", func(context.Context) error { a.live.Load().close(); return nil })
+	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overBudget})
 	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
@@ -146,12 +143,12 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
 		Keyboard: a.keyboard,
 		Spent:    a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
-		Editable: editable, People: a.directory.ByName, Budgets: a.budgets, Configured: a.configuredAgent,
+		Editable: a.editable, People: a.directory.ByName, Budgets: a.budgets, Configured: a.configuredAgent,
 	})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = channels.NewSender(channels.SenderOptions{
-		Outbox: a.gate.Outbox(), Queue: broker, Maker: first.maker, Channels: first.channels(), Metrics: a.metrics, Log: a.part("sender"),
+		Outbox: a.gate.Outbox(), Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics, Log: a.part("sender"),
 		Retries:   channels.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry, Cap: cfg.Notifications.MaxBackoff},
 		Now:       a.store.Now,
 		Failpoint: o.Failpoint,
@@ -165,6 +162,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err := a.newGateway(cfg); err != nil {
 		return nil, err
 	}
+	a.newWaysIn()
 	return a, a.listen(cfg)
 }
 
@@ -182,9 +180,6 @@ func (a *App) onStop(name string, do func(ctx context.Context) error) {
 	a.undo = append(a.undo, step{name, do})
 }
 
-// editable says on which channels a sent card can be changed.
-func editable(channel string) bool { return channel == slack.Name || channel == outbound.Name }
-
 // exactly is handlers by path. A path is taken as it was sent: nothing is cleaned, and so nobody is
 // redirected before the API has looked at who they are.
 type exactly map[string]http.Handler
@@ -196,30 +191,6 @@ func (e exactly) before(rest http.Handler) http.Handler {
 			return
 		}
 		rest.ServeHTTP(w, r)
-	})
-}
-
-func (a *App) webhooks() exactly {
-	o := webhook.Options{Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known, Remote: a.remote}
-	line := webhook.NewLINE(o, a.lineSecrets, a.lineBot)
-	o.Dialogs, o.Home = dialogs{a}, a.showHome
-	slack := webhook.NewSlack(o, a.slackSecrets, a.slackWorkspace)
-	a.socket = webhook.NewSocket(webhook.SocketOptions{Slack: slack, Token: a.slackAppToken, API: a.slackAPI})
-	a.onStop("errands", func(context.Context) error { slack.Close(); return nil })
-	return exactly{
-		"/webhook/line":  a.configured(line, func(l *live) bool { return l.line != nil }),
-		"/webhook/slack": a.configured(slack, func(l *live) bool { return l.slack != nil }),
-	}
-}
-
-// configured serves a webhook only while its channel is in the configuration.
-func (a *App) configured(h http.Handler, is func(*live) bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !is(a.live.Load()) {
-			http.Error(w, "This channel is not configured.", http.StatusNotFound)
-			return
-		}
-		h.ServeHTTP(w, r)
 	})
 }
 
@@ -244,11 +215,15 @@ func (a *App) Start() error {
 		}
 	})
 	a.goes(func() { a.learn(a.work) })
-	a.goes(func() { a.watchQuota(a.work) })
+	a.goes(func() { a.runChannels(a.work) })
 	if a.o.Config.Path != "" {
 		a.goes(func() { a.watch(a.work) })
 	}
-	a.goes(func() { a.socket.Run(a.work) })
+	for _, h := range a.handlers() {
+		if r, ok := h.(kind.Runner); ok {
+			a.goes(func() { r.Run(a.work) })
+		}
+	}
 	for _, c := range a.certificates {
 		a.goes(func() { c.Run(a.work) })
 	}
@@ -263,11 +238,10 @@ func (a *App) Start() error {
 	}
 	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "socket", cmp.Or(a.o.Socket, a.o.Config.Socket), "store", a.o.Config.StorePath, "channels", strings.Join(a.o.Config.Channels.Names(), ","))
 	if base := a.o.Config.PublicURL; base != "" {
-		for _, name := range a.o.Config.Channels.Names() {
-			if s := a.o.Config.Channels.Slack; name == outbound.Name || name == slack.Name && s.AppToken != "" && len(s.SigningSecret) == 0 {
-				continue // nothing comes in there
+		for _, k := range a.o.Config.Kinds() {
+			if k.Posted(a.o.Config.Channels[k.Name]) {
+				a.log.Info("the address for the platform's webhook setting", "channel", k.Name, "url", base+"/webhook/"+k.Name)
 			}
-			a.log.Info("the address for the platform's webhook setting", "channel", name, "url", base+"/webhook/"+name)
 		}
 	}
 	for _, p := range a.unreachable() {

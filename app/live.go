@@ -2,63 +2,46 @@ package app
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"net/http"
 	"reflect"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/channels/line"
-	"countersign/channels/slack"
-	outbound "countersign/channels/standardwebhooks"
+	"countersign/channels/kind"
 	"countersign/config"
 	"countersign/locale"
+	"countersign/rest"
 	"countersign/webhook"
 )
 
 // live is what a reload replaces: the configuration in force and what was built from it.
 type live struct {
-	cfg     *config.Config
-	maker   channels.Maker
-	routes  []approval.Route
-	admins  []approval.Route
-	line    *line.Channel  // nil: not configured
-	slack   *slack.Channel // nil: not configured
-	webhook *posts         // nil: not configured
+	cfg      *config.Config
+	maker    channels.Maker
+	routes   []approval.Route
+	admins   []approval.Route
+	channels []channels.Channel // those that are configured
 }
 
-// newLive builds what cfg describes. A channel whose section is as it was in old is kept.
+// newLive builds what cfg describes. A channel of which nothing has changed since old is kept.
 func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 	l := &live{cfg: cfg, routes: cfg.Routes(), admins: cfg.AdminRoutes()}
 	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg)}
-	var err error
-	if c := cfg.Channels.Line; c != nil {
-		if old != nil && old.line != nil && reflect.DeepEqual(*c, *old.cfg.Channels.Line) {
-			l.line = old.line
-		} else if l.line, err = line.New(*c); err != nil {
+	for _, name := range cfg.Channels.Names() {
+		section, addresses := cfg.Channels[name], cfg.SecretAddresses(name)
+		if old != nil && reflect.DeepEqual(section, old.cfg.Channels[name]) && maps.Equal(addresses, old.cfg.SecretAddresses(name)) {
+			l.channels = append(l.channels, old.channel(name))
+			continue
+		}
+		ch, err := section.Open(kind.Host{Logger: a.log, Now: a.o.Now, Addresses: addresses})
+		if err != nil {
 			return nil, err
 		}
-	}
-	if c := cfg.Channels.Slack; c != nil {
-		if old != nil && old.slack != nil && reflect.DeepEqual(*c, *old.cfg.Channels.Slack) {
-			l.slack = old.slack
-		} else if l.slack, err = slack.New(*c); err != nil {
-			return nil, err
-		}
-	}
-	if c := cfg.Channels.Webhook; c != nil {
-		if old != nil && old.webhook != nil && reflect.DeepEqual(*c, *old.cfg.Channels.Webhook) {
-			l.webhook = &posts{Channel: old.webhook.Channel}
-		} else if ch, err := outbound.New(*c); err != nil {
-			return nil, err
-		} else {
-			l.webhook = &posts{Channel: ch}
-		}
-		l.webhook.addresses = map[string]string{}
-		for _, p := range cfg.People() {
-			l.webhook.addresses[p.Name] = p.Webhook.Reveal()
-		}
+		l.channels = append(l.channels, ch)
 	}
 	return l, nil
 }
@@ -70,136 +53,172 @@ func readers(cfg *config.Config) func(channel, recipient string) (*locale.Langua
 		zone  *time.Location
 	}
 	known := map[approval.Address]reader{}
-	for _, p := range cfg.People() {
-		r := reader{locale.Get(p.Locale), p.Zone}
-		for channel, to := range map[string]string{line.Name: p.Line, slack.Name: p.Slack, outbound.Name: p.Name} {
-			if to != "" {
-				known[approval.Address{Channel: channel, To: to}] = r
-			}
-		}
+	for at, p := range cfg.Recipients() {
+		known[at] = reader{locale.Get(p.Locale), p.Zone}
 	}
-	if s := cfg.Channels.Slack; s != nil && s.Channel != "" {
-		known[approval.Address{Channel: slack.Name, To: s.Channel}] = reader{locale.Get(s.Locale), cfg.Location}
+	for _, room := range cfg.Rooms() {
+		known[room.Address] = reader{locale.Get(room.Locale), cfg.Location}
 	}
+	whose := whose(cfg)
 	return func(channel, recipient string) (*locale.Language, *time.Location) {
-		if _, user, ok := strings.Cut(recipient, "/"); ok && channel == slack.Name {
-			recipient = user // somebody in a channel, whom alone it is shown to
-		}
-		if r, ok := known[approval.Address{Channel: channel, To: recipient}]; ok {
+		if r, ok := known[approval.Address{Channel: channel, To: whose(channel, recipient)}]; ok {
 			return r.words, r.zone
 		}
 		return nil, cfg.Location
 	}
 }
 
-// recipients says whether an address is one that requests go to: a person's, or the shared channel.
+// whose says which user a recipient is for, where a part of a room is one's alone.
+func whose(cfg *config.Config) func(channel, recipient string) string {
+	forms := map[string]kind.AddressForm{}
+	for _, k := range cfg.Kinds() {
+		forms[k.Name] = k.Address
+	}
+	return func(channel, recipient string) string { return forms[channel].Whose(recipient) }
+}
+
+// recipients says whether an address is one that requests go to: a person's, or a room.
 func recipients(cfg *config.Config) func(channel, recipient string) bool {
 	known := map[approval.Address]bool{}
-	for _, p := range cfg.People() {
-		for channel, to := range map[string]string{line.Name: p.Line, slack.Name: p.Slack, outbound.Name: p.Name} {
-			known[approval.Address{Channel: channel, To: to}] = to != ""
-		}
+	for at := range cfg.Recipients() {
+		known[at] = true
 	}
-	if s := cfg.Channels.Slack; s != nil {
-		known[approval.Address{Channel: slack.Name, To: s.Channel}] = s.Channel != ""
+	for _, room := range cfg.Rooms() {
+		known[room.Address] = true
 	}
 	return func(channel, recipient string) bool { return known[approval.Address{Channel: channel, To: recipient}] }
 }
 
-// posts is the webhook channel for people by name: an address may hold a secret, and a notification's
-// recipient is shown in the log.
-type posts struct {
-	*outbound.Channel
-	addresses map[string]string
-}
-
-// Send posts to the person's address.
-func (p *posts) Send(ctx context.Context, m channels.Message) (channels.Receipt, error) {
-	return p.to(ctx, m, p.Channel.Send)
-}
-
-// Edit posts how a request has ended.
-func (p *posts) Edit(ctx context.Context, m channels.Message) (channels.Receipt, error) {
-	return p.to(ctx, m, p.Channel.Edit)
-}
-
-func (p *posts) to(ctx context.Context, m channels.Message, send func(context.Context, channels.Message) (channels.Receipt, error)) (channels.Receipt, error) {
-	address := p.addresses[m.To]
-	if address == "" {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: errors.New("this person has no webhook address any more")}
-	}
-	m.To = address
-	return send(ctx, m)
-}
-
-func (l *live) channels() []channels.Channel {
-	var cs []channels.Channel
-	if l.line != nil {
-		cs = append(cs, l.line)
-	}
-	if l.slack != nil {
-		cs = append(cs, l.slack)
-	}
-	if l.webhook != nil {
-		cs = append(cs, l.webhook)
-	}
-	return cs
-}
-
-func (l *live) close() {
-	if l.line != nil {
-		l.line.Close()
-	}
-	if l.slack != nil {
-		l.slack.Close()
-	}
-	if l.webhook != nil {
-		l.webhook.Close()
-	}
-}
-
-func (a *App) lineSecrets() []string {
-	if c := a.live.Load().cfg.Channels.Line; c != nil {
-		return c.ChannelSecret.Reveal()
+// channel returns the channel of a name, nil while it is not configured.
+func (l *live) channel(name string) channels.Channel {
+	for _, ch := range l.channels {
+		if ch.Name() == name {
+			return ch
+		}
 	}
 	return nil
 }
 
-func (a *App) lineBot() string {
-	if l := a.live.Load().line; l != nil {
-		return l.BotUserID()
+// close ends the channels that next has not.
+func (l *live) close(next *live) {
+	for _, ch := range l.channels {
+		if c, ok := ch.(kind.Closer); ok && (next == nil || !slices.Contains(next.channels, ch)) {
+			c.Close()
+		}
 	}
-	return ""
 }
 
-func (a *App) slackSecrets() []string {
-	if c := a.live.Load().cfg.Channels.Slack; c != nil {
-		return c.SigningSecret.Reveal()
+// reports returns what the parts that report say, in their order.
+func reports[T any](parts []T) []string {
+	var ps []string
+	for _, part := range parts {
+		if r, ok := any(part).(channels.Reporter); ok {
+			ps = append(ps, r.Problems()...)
+		}
 	}
-	return nil
+	return ps
 }
 
-func (a *App) slackAppToken() string {
-	if c := a.live.Load().cfg.Channels.Slack; c != nil {
-		return c.AppToken.Reveal()
-	}
-	return ""
+// wayIn is what takes the webhooks of one kind of channel.
+type wayIn struct {
+	name    string
+	handler http.Handler
 }
 
-func (a *App) slackAPI() string {
-	if c := a.live.Load().cfg.Channels.Slack; c != nil && c.APIURL != "" {
-		return c.APIURL
+// newWaysIn makes what takes each kind's webhooks, whether it is configured or not: a reload can bring it.
+func (a *App) newWaysIn() {
+	o := webhook.Options{
+		Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known, Remote: a.remote,
+		Requests: a.gate, Maker: func() channels.Maker { return a.live.Load().maker },
 	}
-	return slack.DefaultAPIURL
+	for _, k := range a.o.Config.Kinds() {
+		if k.Inbound == nil {
+			continue
+		}
+		h := k.Inbound(o, func() (kind.Section, channels.Channel) {
+			l := a.live.Load()
+			return l.cfg.Channels[k.Name], l.channel(k.Name)
+		})
+		a.waysIn = append(a.waysIn, wayIn{k.Name, h})
+		if c, ok := h.(kind.Closer); ok {
+			a.onStop("way in of "+k.Name, func(context.Context) error { c.Close(); return nil })
+		}
+	}
 }
 
-func (a *App) slackWorkspace() (webhook.Workspace, bool) {
-	l := a.live.Load()
-	if l.slack == nil {
-		return webhook.Workspace{}, false
+// handlers are the ways in themselves.
+func (a *App) handlers() []http.Handler {
+	hs := make([]http.Handler, len(a.waysIn))
+	for i, in := range a.waysIn {
+		hs[i] = in.handler
 	}
-	id, ok := l.slack.Identity()
-	return webhook.Workspace{Team: id.TeamID, Enterprise: id.EnterpriseID, App: l.cfg.Channels.Slack.AppID, Bot: id.UserID}, ok
+	return hs
+}
+
+// webhooks are the ways in by path, each there only while its channel is configured.
+func (a *App) webhooks() exactly {
+	all := exactly{}
+	for _, in := range a.waysIn {
+		all["/webhook/"+in.name] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if a.live.Load().channel(in.name) == nil {
+				http.Error(w, "This channel is not configured.", http.StatusNotFound)
+				return
+			}
+			in.handler.ServeHTTP(w, r)
+		})
+	}
+	return all
+}
+
+// reconfigured tells the channels in force and the ways in that a reload was.
+func (a *App) reconfigured() {
+	for _, ch := range a.live.Load().channels {
+		if r, ok := ch.(channels.Reconfigured); ok {
+			r.Reconfigured()
+		}
+	}
+	for _, h := range a.handlers() {
+		if r, ok := h.(channels.Reconfigured); ok {
+			r.Reconfigured()
+		}
+	}
+	for _, wake := range []chan struct{}{a.relearn, a.rerun} {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// runChannels has each channel that has work of its own do it while it is in force.
+func (a *App) runChannels(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	running := map[channels.Channel]context.CancelFunc{}
+	for {
+		inForce := a.live.Load().channels
+		for ch, end := range running {
+			if !slices.Contains(inForce, ch) {
+				end()
+				delete(running, ch)
+			}
+		}
+		for _, ch := range inForce {
+			r, ok := ch.(kind.Runner)
+			if _, under := running[ch]; under || !ok {
+				continue
+			}
+			of, end := context.WithCancel(ctx)
+			defer end()
+			running[ch] = end
+			group.Go(func() { r.Run(of) })
+		}
+		select {
+		case <-a.rerun:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // How often a platform is asked who we are until it answers.
@@ -212,14 +231,10 @@ const (
 func (a *App) learn(ctx context.Context) {
 	wait := firstLearn
 	for {
-		l := a.live.Load()
 		all := true
-		if l.line != nil && l.line.BotUserID() == "" {
-			all = a.probe(ctx, l.line) && all
-		}
-		if l.slack != nil {
-			if _, known := l.slack.Identity(); !known {
-				all = a.probe(ctx, l.slack) && all
+		for _, ch := range a.live.Load().channels {
+			if id, ok := ch.(channels.Identified); ok && !id.Identified() {
+				all = a.probe(ctx, ch.Name(), id) && all
 			}
 		}
 		if all {
@@ -242,31 +257,85 @@ func (a *App) learn(ctx context.Context) {
 	}
 }
 
-type probed interface {
-	channels.Channel
-	channels.Prober
-}
-
-func (a *App) probe(ctx context.Context, c probed) bool {
+func (a *App) probe(ctx context.Context, name string, p channels.Prober) bool {
 	ctx, cancel := context.WithTimeout(ctx, channels.HTTPTimeout)
 	defer cancel()
-	err := c.Probe(ctx)
+	err := p.Probe(ctx)
 	if err == nil {
-		a.log.Info("the platform knows us", "channel", c.Name())
+		a.log.Info("the platform knows us", "channel", name)
 		return true
 	}
 	if ctx.Err() == nil {
-		a.log.Error("the platform did not say who we are, so taps on this channel cannot be taken yet; trying again", "channel", c.Name(), "error", err)
+		a.log.Error("the platform did not say who we are, so taps on this channel cannot be taken yet; trying again", "channel", name, "error", err)
 	}
 	return false
 }
 
 // nameOf says whose address it is.
 func (a *App) nameOf(to approval.Address) string {
-	id := to.To
-	if _, user, ok := strings.Cut(id, "/"); ok && to.Channel == slack.Name {
-		id = user
-	}
-	who, _ := a.directory.ByChat(to.Channel, id)
+	who, _ := a.directory.ByChat(to.Channel, whose(a.live.Load().cfg)(to.Channel, to.To))
 	return who.Name
+}
+
+// editable says on which channels a sent card can be changed, whether they are configured or not.
+func (a *App) editable(channel string) bool {
+	for _, k := range a.o.Config.Kinds() {
+		if k.Name == channel {
+			_, ok := k.Type.(channels.Editor)
+			return ok
+		}
+	}
+	return false
+}
+
+// quota is what a channel says of its month; false where it does not count, or nothing is known yet.
+func (a *App) quota(channel string) (channels.Quota, bool) {
+	if m, ok := a.live.Load().channel(channel).(channels.Metered); ok {
+		return m.Quota()
+	}
+	return channels.Quota{}, false
+}
+
+// spent says whether a channel can send nothing for a while: its month is used up, or its token is refused.
+func (a *App) spent(channel string) bool {
+	if _, paused := a.sender.Paused()[channel]; paused {
+		return true
+	}
+	q, known := a.quota(channel)
+	return known && q.Spent()
+}
+
+// status is what the typed word "status" tells beside the gate's own lines.
+func (a *App) status(to approval.Actor) []string {
+	l := locale.Get(to.Locale)
+	var lines []string
+	for _, ch := range a.live.Load().channels {
+		if s, ok := ch.(channels.StatusTeller); ok {
+			lines = append(lines, s.Status(l)...)
+		}
+	}
+	for name := range a.sender.Paused() {
+		lines = append(lines, l.Say("status_paused", "channel", name))
+	}
+	if to.Admin {
+		lines = append(lines, a.beatStatus(to)...)
+	}
+	return lines
+}
+
+// quotaLog is what the notification log tells of the month.
+func (a *App) quotaLog() []rest.Quota {
+	var out []rest.Quota
+	for _, ch := range a.live.Load().channels {
+		q, known := a.quota(ch.Name())
+		if !known {
+			continue
+		}
+		one := rest.Quota{Channel: ch.Name(), Used: q.Used, At: approval.FormatTime(q.At)}
+		if q.Limited {
+			one.Limit = &q.Limit
+		}
+		out = append(out, one)
+	}
+	return out
 }

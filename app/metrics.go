@@ -11,7 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/channels/line"
+	"countersign/channels/kind"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/mcp/upstream"
@@ -29,8 +29,7 @@ type metrics struct {
 	reloads    *prometheus.CounterVec
 	mcp        *prometheus.CounterVec
 	mcpTook    *prometheus.HistogramVec
-	quotas     *quotas
-	low        func(quota) // says that the month runs out
+	channel    func(name string) channels.Channel // that is in force
 	listeners  *listenerStates
 }
 
@@ -63,20 +62,14 @@ func newMetrics(a *App) *metrics {
 			}
 			return float64(n)
 		})
-	m.quotas, m.low = &a.quotas, a.sayLow
+	m.channel = func(name string) channels.Channel { return a.live.Load().channel(name) }
 	ahead := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_clock_ahead_seconds", Help: "How far the store's time is ahead of this machine's clock, which was set back."},
 		func() float64 { return a.store.Ahead().Seconds() })
-	gauge := func(name, help string, value func(quota) float64) prometheus.GaugeFunc {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_line_quota_" + name, Help: help + " -1: not known, or no limit."}, func() float64 {
-			if q, known := a.quotas.get(); known && (q.limited || name == "used") {
-				return value(q)
-			}
-			return -1
-		})
+	for _, k := range a.o.Config.Kinds() {
+		if _, metered := k.Type.(channels.Metered); metered {
+			m.registry.MustRegister(quotaGauges(k, a.quota)...)
+		}
 	}
-	m.registry.MustRegister(
-		gauge("used", "LINE messages of this month that are used.", func(q quota) float64 { return float64(q.used) }),
-		gauge("limit", "LINE messages that this month has.", func(q quota) float64 { return float64(q.limit) }))
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
@@ -84,6 +77,28 @@ func newMetrics(a *App) *metrics {
 	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, &refusals{a}, pending, ahead, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// quotaGauges tell how much of the month's messages of a kind of channel is used.
+func quotaGauges(k kind.Kind, quota func(channel string) (channels.Quota, bool)) []prometheus.Collector {
+	gauge := func(name, help string, value func(q channels.Quota) float64) prometheus.Collector {
+		o := prometheus.GaugeOpts{Name: "countersign_" + k.Name + "_quota_" + name, Help: k.Title + " messages " + help}
+		return prometheus.NewGaugeFunc(o, func() float64 {
+			if q, known := quota(k.Name); known {
+				return value(q)
+			}
+			return -1
+		})
+	}
+	return []prometheus.Collector{
+		gauge("used", "of this month that are used. -1: not known, or no limit.", func(q channels.Quota) float64 { return float64(q.Used) }),
+		gauge("limit", "that this month has. -1: not known, or no limit.", func(q channels.Quota) float64 {
+			if !q.Limited {
+				return -1
+			}
+			return float64(q.Limit)
+		}),
+	}
 }
 
 func (m *metrics) handler() http.Handler {
@@ -97,16 +112,10 @@ func (m *metrics) committed(c approval.Commit) {
 }
 
 // Tried implements [channels.Metrics].
-func (m *metrics) Tried(channel string, kind approval.NotificationKind, result channels.Result, reason string, took time.Duration) {
-	m.tries.WithLabelValues(channel, string(kind), string(result), reason).Inc()
-	switch {
-	case channel != line.Name:
-	case reason == channels.ReasonMonthlyLimit:
-		m.quotas.spend()
-	case result == channels.ResultSent && kind != approval.KindReply: // replies cost nothing
-		if q, warn := m.quotas.count(); warn {
-			m.low(q)
-		}
+func (m *metrics) Tried(channel string, what approval.NotificationKind, result channels.Result, reason string, took time.Duration) {
+	m.tries.WithLabelValues(channel, string(what), string(result), reason).Inc()
+	if c, ok := m.channel(channel).(channels.Metered); ok {
+		c.Observe(what, result == channels.ResultSent, reason)
 	}
 	if took > 0 {
 		m.took.WithLabelValues(channel).Observe(took.Seconds())

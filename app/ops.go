@@ -45,31 +45,8 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 func (a *App) problems() []string {
 	l := a.live.Load()
 	ps := a.unreachable()
-	if l.line != nil && l.line.BotUserID() == "" {
-		ps = append(ps, "LINE has not said who our bot is, so taps in LINE cannot be taken yet")
-	}
-	if l.slack != nil {
-		if _, known := l.slack.Identity(); !known {
-			ps = append(ps, "Slack has not said which workspace is ours, so taps in Slack cannot be taken yet")
-		}
-	}
-	if l.slack != nil && l.cfg.Channels.Slack.AppToken != "" {
-		if s := a.socket.State(); !s.Connected {
-			ps = append(ps, "Slack's Socket Mode is not connected, so taps in Slack do not arrive: "+or(s.LastError, "connecting"))
-		}
-	}
-	if l.slack != nil {
-		if id, shared := l.slack.SharedChannel(); shared && l.cfg.Channels.Slack.AllowShared {
-			ps = append(ps, "people of other organisations see the Slack channel "+id+" and the cards in it, as allow_shared says")
-		} else if shared {
-			ps = append(ps, "people of other organisations see the Slack channel "+id+": no cards are sent there; use another one, or set allow_shared: true")
-		}
-	}
-	if q, known := a.quotas.get(); known && q.spent() {
-		ps = append(ps, fmt.Sprintf("the month's LINE messages are used up (%d of %d): cards go to the next channel of each person", q.used, q.limit))
-	} else if known && q.low() {
-		ps = append(ps, fmt.Sprintf("the month's LINE messages are running out (%d of %d)", q.used, q.limit))
-	}
+	ps = append(ps, reports(l.channels)...)
+	ps = append(ps, reports(a.handlers())...)
 	if ahead := a.store.Ahead(); ahead >= time.Second {
 		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a hundredth slower until they meet: see that the clock is right", ahead.Round(time.Second)))
 	}
@@ -106,10 +83,3 @@ func (a *App) unreachable() []string {
 
 // Gate is the gate, for tests that look behind the outside.
 func (a *App) Gate() *approval.Gate { return a.gate }
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}

@@ -31,7 +31,7 @@ func (a *App) Reload(ctx context.Context) error {
 	if old.cfg.Path == "" {
 		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
 	}
-	cfg, problems, err := config.Load(old.cfg.Path, a.o.Env, old.cfg.Files...)
+	cfg, problems, err := old.cfg.Reload(a.o.Env)
 	for _, p := range problems {
 		if p.Warning {
 			a.log.Warn("configuration", "problem", p.String())
@@ -61,28 +61,9 @@ func (a *App) Reload(ctx context.Context) error {
 	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
 	a.recheck()
 	a.cancelRemoved(ctx)
-	a.sender.Reload(next.maker, next.channels()...)
-	if next.line != old.line {
-		a.quotas.set(nil) // it may be another account
-	}
-	if next.line != old.line && old.line != nil {
-		old.line.Close()
-	}
-	if next.slack != old.slack && old.slack != nil {
-		old.slack.Close()
-	}
-	if old.webhook != nil && (next.webhook == nil || next.webhook.Channel != old.webhook.Channel) {
-		old.webhook.Close()
-	}
-	select {
-	case a.relearn <- struct{}{}:
-	default:
-	}
-	select {
-	case a.requota <- struct{}{}:
-	default:
-	}
-	a.socket.Reconfigured()
+	a.sender.Reload(next.maker, next.channels...)
+	old.close(next)
+	a.reconfigured()
 	a.unread.Store(nil)
 	a.metrics.reloaded(true)
 	a.log.Info("the configuration was read again and is in force", "file", cfg.Path)

@@ -20,12 +20,11 @@ type Person struct {
 	Name     string
 	Approver bool
 	Admin    bool
-	Line     string       // LINE user id
-	Slack    string       // Slack user id
-	Webhook  secret.Value // address that requests are posted to
-	Token    secret.Value
-	Locale   string
-	Zone     *time.Location // nil: UTC
+	// Addresses are the user ids of platforms by the name of the channel: who writes from there is this person.
+	Addresses map[string]string
+	Token     secret.Value
+	Locale    string
+	Zone      *time.Location // nil: UTC
 }
 
 // AgentIdentity is a configured agent.
@@ -71,11 +70,8 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 		if p.Token != "" {
 			n.tokens[sha256.Sum256([]byte(p.Token.Reveal()))] = who
 		}
-		if p.Line != "" {
-			n.chat[approval.Address{Channel: "line", To: p.Line}] = who
-		}
-		if p.Slack != "" {
-			n.chat[approval.Address{Channel: "slack", To: p.Slack}] = who
+		for channel, id := range p.Addresses {
+			n.chat[approval.Address{Channel: channel, To: id}] = who
 		}
 	}
 	d.now.Store(n)

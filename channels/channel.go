@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/locale"
 	"countersign/secret"
 )
 
@@ -42,6 +43,45 @@ type Paged interface {
 	// Page returns the limit, and the unit that it is in.
 	Page() (limit int, unit func(string) int)
 }
+
+// Identified is a channel whose platform says who we are to it. What comes in counts only once it has.
+type Identified interface {
+	Prober
+	Identified() bool
+}
+
+// Metered is a channel that can send so many messages a month and no more.
+type Metered interface {
+	// Quota returns what the platform said last; false while that is not known.
+	Quota() (Quota, bool)
+	// Observe is told what became of each attempt to send: reason is why it did not succeed.
+	Observe(kind approval.NotificationKind, sent bool, reason string)
+}
+
+// Quota is how many of the month's messages a platform counts as sent, of how many.
+type Quota struct {
+	Limited bool
+	Limit   int // of a limited one
+	Used    int
+	At      time.Time // when the platform said so
+}
+
+// Low reports whether four fifths are used.
+func (q Quota) Low() bool { return q.Limited && q.Used*5 >= q.Limit*4 }
+
+// Spent reports whether nothing is left.
+func (q Quota) Spent() bool { return q.Limited && q.Used >= q.Limit }
+
+// Reporter names what keeps people from being reached, now.
+type Reporter interface{ Problems() []string }
+
+// StatusTeller adds lines to the answer to the typed word "status".
+type StatusTeller interface {
+	Status(words *locale.Language) []string
+}
+
+// Reconfigured is told after each reload of the configuration.
+type Reconfigured interface{ Reconfigured() }
 
 // Body is a rendered card, in the form that its own channel understands.
 type Body []byte

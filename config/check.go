@@ -2,12 +2,10 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,10 +15,6 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
-	"countersign/channels"
-	"countersign/channels/line"
-	"countersign/channels/slack"
-	outbound "countersign/channels/standardwebhooks"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/locale"
@@ -33,8 +27,6 @@ import (
 
 // minSecret is how long a secret or token must be, in characters.
 const minSecret = 16
-
-var lineID = regexp.MustCompile(`^U[0-9a-f]{32}$`)
 
 // checker judges a decoded file and collects what it finds.
 type checker struct {
@@ -110,9 +102,7 @@ func (c *checker) check(root ast.Node) {
 	c.timeZone()
 	c.agents()
 	c.people()
-	c.lineChannel()
-	c.slackChannel()
-	c.webhookChannel()
+	c.channels()
 	c.mask()
 	c.mcp()
 	c.anonymous()
@@ -229,17 +219,18 @@ func (c *checker) people() {
 				c.errorf(fmt.Sprintf("%s.roles[%d]", path, j), "there is no role %q; there are approver and admin", r)
 			}
 		}
-		if p.Line != "" {
-			if !lineID.MatchString(p.Line) {
-				c.errorf(path+".line", "a LINE user id is U and 32 of the characters 0-9 a-f (not the LINE ID that people search for)")
+		for _, k := range c.cfg.kinds {
+			a, ok := p.Addresses[k.Name]
+			if !ok {
+				continue
 			}
-			c.own(path+".line", "LINE id", p.Line, p.Name)
-		}
-		if p.Slack != "" {
-			if strings.ContainsFunc(p.Slack, func(r rune) bool { return r <= ' ' || r > '~' }) {
-				c.errorf(path+".slack", "a Slack user id has no spaces; it is a member id such as U02HANA")
+			at := path + "." + k.Name
+			if err := k.Address.Check(a.Reveal()); err != nil {
+				c.errorf(at, "%s", err)
 			}
-			c.own(path+".slack", "Slack id", p.Slack, p.Name)
+			if k.Address.Own != "" {
+				c.own(at, k.Address.Own, a.Reveal(), p.Name)
+			}
 		}
 		if p.Token != "" {
 			c.token(path+".token", p.Token)
@@ -252,8 +243,8 @@ func (c *checker) people() {
 			}
 		}
 		c.ways(path, p)
-		if p.Line == "" && p.Slack == "" && p.Token == "" && !c.spoiledBelow(path) {
-			c.warnf(path, "%s has no line, slack or token, and so no way to decide anything", p.Name)
+		if !c.canDecide(p) && !c.spoiledBelow(path) {
+			c.warnf(path, "%s has no %s or token, and so no way to decide anything", p.Name, strings.Join(c.waysIn(), ", "))
 		}
 	}
 }
@@ -266,12 +257,10 @@ func (c *checker) locale(path, tag string) {
 
 // ways checks how a person is reached.
 func (c *checker) ways(path string, p Person) {
-	if p.Webhook != "" {
-		if err := outbound.CheckAddress(p.Webhook.Reveal()); err != nil {
-			c.errorf(path+".webhook", "webhook %s", err)
-		}
+	known := make([]string, len(c.cfg.kinds))
+	for i, k := range c.cfg.kinds {
+		known[i] = k.Name
 	}
-	known := []string{line.Name, slack.Name, outbound.Name}
 	seen := map[string]bool{}
 	for i, name := range p.Channels {
 		entry := fmt.Sprintf("%s.channels[%d]", path, i)
@@ -282,9 +271,9 @@ func (c *checker) ways(path string, p Person) {
 			c.errorf(entry, "there is no channel %q; there are %s", name, strings.Join(known, ", "))
 		case seen[name]:
 			c.errorf(entry, "%s is there twice", name)
-		case p.address(name) == "":
+		case p.Addresses[name].Reveal() == "":
 			c.errorf(entry, "%s has no %s to be reached at; add %s: to that person", p.Name, name, name)
-		case !slices.Contains(c.cfg.Channels.Names(), name):
+		case c.cfg.Channels[name] == nil:
 			c.errorf(entry, "the channel %s is not configured; add it to channels", name)
 		}
 		seen[name] = true
@@ -340,139 +329,6 @@ func (c *checker) own(path, kind, value, who string) {
 		return
 	}
 	c.owners[kind+" "+value] = owner{who, at.line}
-}
-
-// ownAll is own for a list of secrets.
-func (c *checker) ownAll(path string, all secret.List, who string) {
-	for i, s := range all {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if _, ok := c.at[at]; !ok {
-			at = path
-		}
-		c.own(at, "token", s.Reveal(), who)
-	}
-}
-
-func (c *checker) lineChannel() {
-	l := c.cfg.Channels.Line
-	if l == nil {
-		return
-	}
-	path := "$.channels.line"
-	c.section(path, l.Validate())
-	c.ownAll(path+".channel_secret", l.ChannelSecret, "channel_secret")
-	c.own(path+".channel_access_token", "token", l.ChannelAccessToken.Reveal(), "channel_access_token")
-	c.https(path+".api_url", l.APIURL)
-	approvers := c.notify(path, l.Notify, "LINE user id", "line: U…", func(p Person) string { return p.Line })
-	switch {
-	case len(l.Notify) == 0 && !c.someoneBy(line.Name):
-		c.warnf(path+".notify", "LINE notifies nobody; name people in notify")
-	case approvers == 0 && len(l.Notify) > 0:
-		c.warnf(path+".notify", "LINE notifies nobody with the role approver, so nobody there can decide")
-	}
-}
-
-// someoneBy reports whether a person's channels name this one.
-func (c *checker) someoneBy(channel string) bool {
-	return slices.ContainsFunc(c.cfg.File.People, func(p Person) bool { return slices.Contains(p.Channels, channel) })
-}
-
-// notify checks a list of people to be notified, and counts the approvers among them.
-func (c *checker) notify(path string, names []string, what, how string, address func(Person) string) (approvers int) {
-	people := c.cfg.File.People
-	for i, name := range names {
-		entry := fmt.Sprintf("%s.notify[%d]", path, i)
-		if c.badly[entry] {
-			continue
-		}
-		at := slices.IndexFunc(people, func(p Person) bool { return p.Name == name })
-		switch {
-		case at < 0:
-			var known []string
-			for _, p := range people {
-				known = append(known, p.Name)
-			}
-			if near := nearest(name, known); near != "" {
-				c.errorf(entry, "nobody in people is called %q; did you mean %q?", name, near)
-			} else {
-				c.errorf(entry, "nobody in people is called %q", name)
-			}
-		case address(people[at]) == "":
-			c.errorf(entry, "%s has no %s to be notified at; add %s to that person", name, what, how)
-		case len(people[at].Channels) > 0 && !slices.Contains(people[at].Channels, path[strings.LastIndexByte(path, '.')+1:]):
-			c.errorf(entry, "%s is reached by %s, as their channels say; name this channel there, or leave them out here", name, strings.Join(people[at].Channels, ", "))
-		case people[at].has(roleApprover):
-			approvers++
-		}
-	}
-	return approvers
-}
-
-func (c *checker) webhookChannel() {
-	w := c.cfg.Channels.Webhook
-	if w == nil {
-		return
-	}
-	path := "$.channels.webhook"
-	c.section(path, w.Validate())
-	c.ownAll(path+".signing_secret", w.SigningSecret, "signing_secret of webhook")
-	c.notify(path, w.Notify, "webhook address", "webhook: https://…", func(p Person) string { return p.Webhook.Reveal() })
-	if len(w.Notify) == 0 && !c.someoneBy(outbound.Name) {
-		c.warnf(path+".notify", "the webhook notifies nobody; name people in notify")
-	}
-}
-
-func (c *checker) slackChannel() {
-	s := c.cfg.Channels.Slack
-	if s == nil {
-		return
-	}
-	path := "$.channels.slack"
-	c.section(path, s.Validate())
-	c.own(path+".bot_token", "token", s.BotToken.Reveal(), "bot_token")
-	c.ownAll(path+".signing_secret", s.SigningSecret, "signing_secret")
-	c.own(path+".app_token", "token", s.AppToken.Reveal(), "app_token")
-	if s.Locale != "" {
-		c.locale(path+".locale", s.Locale)
-	}
-	byName := func(p Person) bool { return slices.Contains(p.Channels, slack.Name) }
-	if s.Channel == "" && !slices.ContainsFunc(c.cfg.File.People, byName) {
-		c.errorf(path+".channel", "channel is missing: it is the id of the channel that cards go to, such as C0APPROVALS; or give people channels: [slack]")
-	}
-	if s.AppToken != "" && len(s.SigningSecret) == 0 && c.cfg.PublicURL != "" {
-		c.warnf(path, "with app_token and without signing_secret, Slack is heard over Socket Mode only; /webhook/slack refuses everything")
-	}
-	c.https(path+".api_url", s.APIURL)
-	if !slices.ContainsFunc(c.cfg.File.People, func(p Person) bool { return p.Slack != "" && p.has(roleApprover) }) {
-		c.warnf(path, "nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person")
-	}
-}
-
-// section reports what a platform's package says of its own part of the file.
-func (c *checker) section(path string, err error) {
-	if err == nil {
-		return
-	}
-	ps, ok := errors.AsType[channels.Problems](err)
-	if !ok {
-		c.errorf(path, "%s", err)
-		return
-	}
-	for _, p := range ps {
-		c.errorf(path+"."+p.Field, "%s %s", p.Field, p.Message)
-	}
-}
-
-// https reports an address that a token would be sent to in the clear.
-func (c *checker) https(path, s string) {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" {
-		return
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-		return
-	}
-	c.errorf(path, "api_url must be https, or on this machine: the channel's token goes there")
 }
 
 func (c *checker) mask() {
@@ -650,12 +506,11 @@ func quarantines(cfg policy.Config) bool {
 
 // reachable warns of requests that nobody would see.
 func (c *checker) reachable(quarantines bool) {
-	ch := c.cfg.Channels
 	if quarantines && len(c.cfg.Routes()) == 0 {
 		c.warnf("$.channels", "the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire")
 	}
-	decides := func(p Person) bool { return p.has(roleApprover) && (p.Line != "" || p.Slack != "" || p.Token != "") }
-	if quarantines && ch.Line == nil && ch.Slack == nil && ch.Webhook == nil && !slices.ContainsFunc(c.cfg.File.People, decides) {
+	decides := func(p Person) bool { return p.has(roleApprover) && c.canDecide(p) }
+	if quarantines && len(c.cfg.Channels) == 0 && !slices.ContainsFunc(c.cfg.File.People, decides) {
 		c.warnf("$.people", "nobody with the role approver can decide: every request will expire")
 	}
 }

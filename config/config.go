@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,9 +15,9 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/auth"
-	"countersign/channels/line"
-	"countersign/channels/slack"
-	outbound "countersign/channels/standardwebhooks"
+	"countersign/channels"
+	allkinds "countersign/channels/all"
+	"countersign/channels/kind"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/policy"
@@ -66,10 +67,8 @@ type Agent struct {
 type Person struct {
 	Name  string   `yaml:"name" json:"name"`
 	Roles []string `yaml:"roles" json:"roles"`
-	Line  string   `yaml:"line,omitempty" json:"line,omitempty"`
-	Slack string   `yaml:"slack,omitempty" json:"slack,omitempty"`
-	// Webhook is an address that requests are posted to. It may hold a secret, and so is one.
-	Webhook secret.Value `yaml:"webhook,omitempty" json:"webhook,omitempty"`
+	// Addresses are where the person is reached, by the name of the channel; each stands under its own key.
+	Addresses map[string]channels.Address `yaml:"-" json:"addresses,omitempty"`
 	// Channels are the ways to the person in the order in which they are tried; none: those whose notify names them.
 	Channels []string     `yaml:"channels,omitempty" json:"channels,omitempty"`
 	Token    secret.Value `yaml:"token,omitempty" json:"token,omitempty"`
@@ -83,12 +82,11 @@ type Mask struct {
 	Keep []string `yaml:"keep,omitempty" json:"keep,omitempty"` // values under these are not masked for their key
 }
 
-// Channels are the ways to reach people; nil is one that is not configured.
-type Channels struct {
-	Line    *line.Config     `yaml:"line,omitempty" json:"line,omitempty"`
-	Slack   *slack.Config    `yaml:"slack,omitempty" json:"slack,omitempty"`
-	Webhook *outbound.Config `yaml:"webhook,omitempty" json:"webhook,omitempty"`
-}
+// Channels are the ways to reach people: the sections of those that are configured, by name.
+type Channels map[string]kind.Section
+
+// Names returns the names of the channels that are configured.
+func (c Channels) Names() []string { return slices.Sorted(maps.Keys(c)) }
 
 // Job is one line of the heartbeat's table.
 type Job struct {
@@ -141,8 +139,10 @@ func (j *Job) setDefaults() {
 // document is what a file may hold at its top.
 type document struct {
 	File     `yaml:",inline"`
-	Policy   ast.Node `yaml:"policy"`   // read by the package policy
-	Security ast.Node `yaml:"security"` // security.hitl is another spelling of policy
+	People   []ast.Node `yaml:"people"` // in place of the File's: a person has a key for each kind of channel
+	Channels ast.Node   `yaml:"channels"`
+	Policy   ast.Node   `yaml:"policy"`   // read by the package policy
+	Security ast.Node   `yaml:"security"` // security.hitl is another spelling of policy
 }
 
 // Config is a configuration that has been checked. It is not changed after [Load] made it. Printed in
@@ -163,16 +163,31 @@ type Config struct {
 	Proxies listener.Proxies `yaml:"-" json:"-"`
 	// PolicyConfig is what Policy was compiled from.
 	PolicyConfig policy.Config `yaml:"-" json:"-"`
+
+	kinds []kind.Kind
 }
+
+// Reader reads configurations in which there may be channels of these kinds.
+type Reader struct{ Kinds []kind.Kind }
 
 // EnvPath is where the variables of a configuration are by default: countersign.env for countersign.yaml.
 func EnvPath(config string) string { return strings.TrimSuffix(config, filepath.Ext(config)) + ".env" }
+
+// Load reads the configuration at path, with the channels that there are; see [Reader.Load].
+func Load(path string, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
+	return Reader{allkinds.Kinds()}.Load(path, env, files...)
+}
+
+// Parse is [Load] for a file's content; name is what problems call it.
+func Parse(name string, data []byte, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
+	return Reader{allkinds.Kinds()}.Parse(name, data, env, files...)
+}
 
 // Load reads the configuration at path, with variables from env (os.LookupEnv). files are the gate's own that
 // the configuration does not name, for the guard to know them. The problems come in the order of the file.
 // Where all are warnings the error is nil. Otherwise there is no Config, and
 // the error is an [*InvalidError] or says why the file could not be read.
-func Load(path string, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
+func (r Reader) Load(path string, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -182,18 +197,18 @@ func Load(path string, env func(string) (string, bool), files ...string) (*Confi
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, problems, err := Parse(path, data, env, files...)
+	cfg, problems, err := r.Parse(path, data, env, files...)
 	if cfg != nil {
 		cfg.Path = path
 	}
 	return cfg, problems, err
 }
 
-// Parse is [Load] for a file's content; name is what problems call it.
-func Parse(name string, data []byte, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
+// Parse is [Reader.Load] for a file's content; name is what problems call it.
+func (r Reader) Parse(name string, data []byte, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
 	c := &checker{
 		name:     name,
-		cfg:      &Config{Files: files},
+		cfg:      &Config{Files: files, kinds: r.Kinds},
 		reported: map[position]bool{},
 		owners:   map[string]owner{},
 	}
@@ -204,6 +219,8 @@ func Parse(name string, data []byte, env func(string) (string, bool), files ...s
 		doc.setDefaults()
 		c.decode("$", root, reflect.ValueOf(doc).Elem())
 		c.cfg.File = doc.File
+		c.decodePeople(doc.People)
+		c.decodeChannels(doc.Channels)
 		c.check(root)
 	}
 	if !slices.ContainsFunc(c.problems, func(p Problem) bool { return !p.Warning }) {
@@ -214,6 +231,11 @@ func Parse(name string, data []byte, env func(string) (string, bool), files ...s
 		return nil, c.problems, &InvalidError{errs}
 	}
 	return c.cfg, c.problems, nil
+}
+
+// Reload reads the file again that the configuration came from, with the same kinds of channel.
+func (c *Config) Reload(env func(string) (string, bool)) (*Config, []Problem, error) {
+	return Reader{c.kinds}.Load(c.Path, env, c.Files...)
 }
 
 // Agents returns the configured agents.
@@ -231,7 +253,12 @@ func (c *Config) People() []auth.Person {
 	for i, p := range c.File.People {
 		people[i] = auth.Person{
 			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin),
-			Line: p.Line, Slack: p.Slack, Webhook: p.Webhook, Token: p.Token, Locale: p.Locale, Zone: c.zone(p),
+			Addresses: map[string]string{}, Token: p.Token, Locale: p.Locale, Zone: c.zone(p),
+		}
+		for _, k := range c.kinds {
+			if a, ok := p.Addresses[k.Name]; ok && k.Inbound != nil {
+				people[i].Addresses[k.Name] = a.Reveal()
+			}
 		}
 	}
 	return people
@@ -252,27 +279,84 @@ func (c *Config) Masker() *redact.Masker {
 	return redact.New(c.Mask.Keys...).Keeping(c.Mask.Keep...)
 }
 
-// address returns a person's address on a channel, "" where they have none. On webhook it is their
-// name: the address itself may hold a secret, and rows and logs say where a notification went.
-func (p Person) address(channel string) string {
-	switch channel {
-	case line.Name:
-		return p.Line
-	case slack.Name:
-		return p.Slack
-	case outbound.Name:
-		if p.Webhook != "" {
-			return p.Name
+// Kinds returns the kinds of channel that there may be.
+func (c *Config) Kinds() []kind.Kind { return c.kinds }
+
+// kind returns the kind of a name; its zero value where there is none.
+func (c *Config) kind(name string) kind.Kind {
+	for _, k := range c.kinds {
+		if k.Name == name {
+			return k
 		}
 	}
-	return ""
+	return kind.Kind{}
+}
+
+// recipient returns what notifications to a person name on a channel, "" where they have no address there.
+// It is their name where the address itself may hold a secret: rows and logs say where a notification went.
+func (c *Config) recipient(p Person, channel string) string {
+	a := p.Addresses[channel].Reveal()
+	if a != "" && c.kind(channel).Address.Secret {
+		return p.Name
+	}
+	return a
+}
+
+// Recipients returns who reads what goes to an address, as far as it is a person's. On a channel whose
+// addresses may hold secrets everybody is known, by name.
+func (c *Config) Recipients() map[approval.Address]auth.Person {
+	known := map[approval.Address]auth.Person{}
+	people := c.People()
+	for i, p := range c.File.People {
+		for _, k := range c.kinds {
+			to := p.Addresses[k.Name].Reveal()
+			if k.Address.Secret {
+				to = p.Name
+			}
+			if to != "" {
+				known[approval.Address{Channel: k.Name, To: to}] = people[i]
+			}
+		}
+	}
+	return known
+}
+
+// Room is where several people see a card.
+type Room struct {
+	approval.Address
+	Locale string
+}
+
+// Rooms returns the rooms that the cards of every request go to.
+func (c *Config) Rooms() []Room {
+	var rooms []Room
+	for _, name := range c.Channels.Names() {
+		if a := c.Channels[name].Audience(); a.Room != "" {
+			rooms = append(rooms, Room{approval.Address{Channel: name, To: a.Room}, a.Locale})
+		}
+	}
+	return rooms
+}
+
+// SecretAddresses returns people's addresses on a channel by name, where they may hold secrets.
+func (c *Config) SecretAddresses(channel string) map[string]secret.Value {
+	if !c.kind(channel).Address.Secret {
+		return nil
+	}
+	addresses := map[string]secret.Value{}
+	for _, p := range c.File.People {
+		if a, ok := p.Addresses[channel]; ok {
+			addresses[p.Name] = secret.Value(a.Reveal())
+		}
+	}
+	return addresses
 }
 
 // Route returns the ways to the person in their order, as far as the channels are configured.
 func (c *Config) route(p Person) approval.Route {
 	var r approval.Route
 	for _, name := range p.Channels {
-		if to := p.address(name); to != "" && slices.Contains(c.Channels.Names(), name) {
+		if to := c.recipient(p, name); to != "" && c.Channels[name] != nil {
 			r = append(r, approval.Address{Channel: name, To: to})
 		}
 	}
@@ -280,7 +364,7 @@ func (c *Config) route(p Person) approval.Route {
 }
 
 // Routes returns where the cards of every request go: one along each route. A person with channels has
-// one route; another one has a route on each channel whose notify names them. The Slack channel has its own.
+// one route; another one has a route on each channel whose notify names them. Each room has its own.
 func (c *Config) Routes() []approval.Route {
 	var routes []approval.Route
 	for _, p := range c.File.People {
@@ -290,15 +374,14 @@ func (c *Config) Routes() []approval.Route {
 			}
 			continue
 		}
-		if l := c.Channels.Line; l != nil && slices.Contains(l.Notify, p.Name) {
-			routes = append(routes, approval.Route{{Channel: line.Name, To: p.Line}})
-		}
-		if w := c.Channels.Webhook; w != nil && slices.Contains(w.Notify, p.Name) {
-			routes = append(routes, approval.Route{{Channel: outbound.Name, To: p.Name}})
+		for _, name := range c.Channels.Names() {
+			if slices.Contains(c.Channels[name].Audience().Notify, p.Name) {
+				routes = append(routes, approval.Route{{Channel: name, To: c.recipient(p, name)}})
+			}
 		}
 	}
-	if s := c.Channels.Slack; s != nil && s.Channel != "" {
-		routes = append(routes, approval.Route{{Channel: slack.Name, To: s.Channel}})
+	for _, room := range c.Rooms() {
+		routes = append(routes, approval.Route{room.Address})
 	}
 	return routes
 }
@@ -312,7 +395,7 @@ func (c *Config) AdminRoutes() []approval.Route {
 		}
 		r := c.route(p)
 		for _, name := range c.Channels.Names() {
-			a := approval.Address{Channel: name, To: p.address(name)}
+			a := approval.Address{Channel: name, To: c.recipient(p, name)}
 			if a.To != "" && !slices.Contains(r, a) {
 				r = append(r, a)
 			}
@@ -348,19 +431,4 @@ func (p Person) has(role string) bool { return slices.Contains(p.Roles, role) }
 // String tells what is configured, in a line.
 func (c *Config) String() string {
 	return fmt.Sprintf("%s: %d agents, %d people, channels %v", c.Path, len(c.File.Agents), len(c.File.People), c.Channels.Names())
-}
-
-// Names returns the names of the channels that are configured.
-func (c Channels) Names() []string {
-	var names []string
-	if c.Line != nil {
-		names = append(names, "line")
-	}
-	if c.Slack != nil {
-		names = append(names, "slack")
-	}
-	if c.Webhook != nil {
-		names = append(names, "webhook")
-	}
-	return names
 }

@@ -15,6 +15,9 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/auth"
+	"countersign/channels"
+	"countersign/channels/line"
+	"countersign/channels/slack"
 	"countersign/heartbeat"
 	"countersign/internal/testkit"
 	"countersign/secret"
@@ -114,7 +117,7 @@ func TestTheWholeExample(t *testing.T) {
 		t.Errorf("agents: -want +got\n%s", diff)
 	}
 	wantPeople := []auth.Person{{
-		Name: "hana", Approver: true, Admin: true, Line: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA",
+		Name: "hana", Approver: true, Admin: true, Addresses: map[string]string{"line": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", "slack": "U02HANA"},
 		Token: "value-of-hana_token", Locale: "ja", Zone: cfg.Location,
 	}}
 	if diff := cmp.Diff(wantPeople, cfg.People(), cmp.Comparer(func(a, b *time.Location) bool { return a == b })); diff != "" {
@@ -123,10 +126,10 @@ func TestTheWholeExample(t *testing.T) {
 	if diff := cmp.Diff(heartbeat.DefaultEntries(), cfg.Heartbeat()); diff != "" {
 		t.Errorf("heartbeat: -want +got\n%s", diff)
 	}
-	if got := cfg.Channels.Line.ChannelSecret[0].Reveal(); got != "value-of-line_channel_secret" {
+	if got := lineSection(cfg).ChannelSecret[0].Reveal(); got != "value-of-line_channel_secret" {
 		t.Errorf("channel_secret = %q", got)
 	}
-	if got := cfg.Channels.Slack.Channel; got != "C0APPROVALS" {
+	if got := slackSection(cfg).Channel; got != "C0APPROVALS" {
 		t.Errorf("slack channel = %q", got)
 	}
 	if got := cfg.Policy.Terms(); got.UseWithin != 15*time.Minute || got.RememberDenial != 10*time.Minute {
@@ -277,13 +280,21 @@ people:
     locale: ja
 `)
 	want := []Person{
-		{Name: "hana", Roles: []string{"approver", "admin"}, Slack: "U01", Locale: "en"},
-		{Name: "ken", Roles: []string{"approver", "admin"}, Slack: "U02", Locale: "ja"},
+		{Name: "hana", Roles: []string{"approver", "admin"}, Addresses: inSlack("U01"), Locale: "en"},
+		{Name: "ken", Roles: []string{"approver", "admin"}, Addresses: inSlack("U02"), Locale: "ja"},
 	}
 	if diff := cmp.Diff(want, cfg.File.People); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
+
+func inSlack(id string) map[string]channels.Address {
+	return map[string]channels.Address{slack.Name: channels.NewAddress(id, false)}
+}
+
+func lineSection(c *Config) *line.Config { return c.Channels[line.Name].(*line.Config) }
+
+func slackSection(c *Config) *slack.Config { return c.Channels[slack.Name].(*slack.Config) }
 
 func TestWarnings(t *testing.T) {
 	const agent = "agents: [{name: bot, token: '${TREASURY_TOKEN}'}]\n"
@@ -378,7 +389,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("config", "config", cfg, "person", cfg.File.People[0])
 	printed := []string{
 		fmt.Sprint(cfg), fmt.Sprintf("%v", *cfg), fmt.Sprintf("%+v", cfg), fmt.Sprintf("%+v", cfg.File), fmt.Sprintf("%#v", cfg.File),
-		fmt.Sprintf("%+v", cfg.Channels.Line), fmt.Sprintf("%+v", *cfg.Channels.Slack), string(asJSON), string(asYAML), log.String(),
+		fmt.Sprintf("%+v", lineSection(cfg)), fmt.Sprintf("%+v", *slackSection(cfg)), string(asJSON), string(asYAML), log.String(),
 	}
 	for i, s := range printed {
 		if at := strings.Index(s, "value-of-"); at >= 0 {
@@ -586,7 +597,7 @@ func TestRoutes(t *testing.T) {
 	if diff := cmp.Diff([]string{"hana ja Asia/Bangkok", "ken en UTC", "mai en UTC", "root en UTC"}, zones); diff != "" {
 		t.Errorf("readers: -want +got\n%s", diff)
 	}
-	if got := cfg.Channels.Line.ChannelSecret.Reveal(); len(got) != 2 || got[1] != "older-line-channel-secret" {
+	if got := lineSection(cfg).ChannelSecret.Reveal(); len(got) != 2 || got[1] != "older-line-channel-secret" {
 		t.Errorf("%d channel secrets", len(got))
 	}
 	masked, n := cfg.Masker().Args([]byte(`{"access_token":"0123456789abcdef","iban":"DE89370400440532013000","token":"USDC"}`))

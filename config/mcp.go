@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels/kind"
 	"countersign/policy"
 	"countersign/secret"
 )
@@ -553,8 +554,8 @@ func (c *checker) anonymous() {
 	if host, _, err := net.SplitHostPort(c.cfg.Listen); err == nil && !loopback(host) {
 		c.errorf(key, "anonymous_agent lets in whoever reaches listen, which must then be this machine alone, such as %s", DefaultListen)
 	}
-	ch := c.cfg.Channels
-	if webhooks := ch.Line != nil || ch.Slack != nil && len(ch.Slack.SigningSecret) > 0; webhooks && c.cfg.WebhookListen == "" {
+	posted := func(k kind.Kind) bool { return k.Posted(c.cfg.Channels[k.Name]) }
+	if c.cfg.WebhookListen == "" && slices.ContainsFunc(c.cfg.kinds, posted) {
 		c.errorf(key, "anonymous_agent lets in whoever reaches listen, and the platforms' webhooks come in there; give them webhook_listen")
 	}
 }

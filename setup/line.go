@@ -22,8 +22,8 @@ var lineToken = map[string]string{
 }
 
 func (i *inspection) line(ctx context.Context) error {
-	c := i.cfg.Channels.Line
-	if c == nil {
+	c, ok := i.cfg.Channels[line.Name].(*line.Config)
+	if !ok {
 		return nil
 	}
 	ch, err := line.New(*c)
@@ -110,7 +110,7 @@ func lineTestAdvice(status int) string {
 // lineQuota looks how much of the month is left.
 func (i *inspection) lineQuota(ctx context.Context, ch *line.Channel, _ line.Bot) {
 	i.doing("LINE: the month's messages")
-	limit, limited, used, err := ch.Quota(ctx)
+	limit, limited, used, err := ch.AskQuota(ctx)
 	const do = "take a larger plan in the LINE Official Account Manager, or give people a second channel (people[].channels)"
 	switch {
 	case ctx.Err() != nil:
@@ -142,11 +142,12 @@ func (i *inspection) linePeople(ctx context.Context, ch *line.Channel, bot line.
 		add += " with " + u
 	}
 	for _, p := range i.cfg.File.People {
-		if p.Line == "" {
+		id := p.Addresses[line.Name].Reveal()
+		if id == "" {
 			continue
 		}
 		i.doing("LINE: whether " + p.Name + " is a friend of the bot")
-		name, _, err := ch.Profile(ctx, p.Line)
+		name, _, err := ch.Profile(ctx, id)
 		if ctx.Err() != nil {
 			return
 		}
@@ -155,7 +156,7 @@ func (i *inspection) linePeople(ctx context.Context, ch *line.Channel, bot line.
 		switch {
 		case err == nil:
 			i.ok(line.Name, fmt.Sprintf("%s is a friend of the bot, as %q", p.Name, name))
-		case stranger && slices.Contains(told, p.Line):
+		case stranger && slices.Contains(told, id):
 			i.problem(line.Name, fmt.Sprintf("%s is not a friend of the bot, so LINE drops their cards", p.Name), do)
 		case stranger:
 			i.warning(line.Name, fmt.Sprintf("%s is not a friend of the bot", p.Name), do)
@@ -163,7 +164,7 @@ func (i *inspection) linePeople(ctx context.Context, ch *line.Channel, bot line.
 			i.failed(line.Name, "LINE does not say whether "+p.Name+" is a friend of the bot", err, lineToken)
 		}
 	}
-	if !slices.ContainsFunc(i.cfg.File.People, func(p config.Person) bool { return p.Line != "" }) {
+	if !slices.ContainsFunc(i.cfg.File.People, func(p config.Person) bool { return p.Addresses[line.Name].Reveal() != "" }) {
 		i.warning(line.Name, "nobody in people has a LINE user id", "let them "+add+": the bot's greeting says the id to put into line: of that person")
 	}
 }

@@ -84,16 +84,17 @@ func sameURL(a, b string) bool {
 // webhooks looks whether people's own addresses can be reached. A connection is opened, and nothing is
 // said over it.
 func (i *inspection) webhooks(ctx context.Context) error {
-	if i.cfg.Channels.Webhook == nil {
+	if i.cfg.Channels[outbound.Name] == nil {
 		return nil
 	}
 	for _, p := range i.cfg.File.People {
-		if p.Webhook == "" {
+		address := p.Addresses[outbound.Name].Reveal()
+		if address == "" {
 			continue
 		}
-		at := outbound.Origin(p.Webhook.Reveal())
+		at := outbound.Origin(address)
 		i.doing(fmt.Sprintf("webhook: whether %s can be reached for %s", at, p.Name))
-		via, err := reach(ctx, p.Webhook.Reveal())
+		via, err := reach(ctx, address)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

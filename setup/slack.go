@@ -39,8 +39,8 @@ var slackToken = map[string]string{
 }
 
 func (i *inspection) slack(ctx context.Context) error {
-	c := i.cfg.Channels.Slack
-	if c == nil {
+	c, ok := i.cfg.Channels[slack.Name].(*slack.Config)
+	if !ok {
 		return nil
 	}
 	ch, err := slack.New(*c)
@@ -58,7 +58,7 @@ func (i *inspection) slack(ctx context.Context) error {
 	} else {
 		i.ok(slack.Name, fmt.Sprintf("the bot token works, in the workspace %s (%s)", cmp.Or(at.Name, "without a name"), cmp.Or(id.TeamID, id.EnterpriseID)))
 		private := i.slackChannel(ctx, ch, *c, granted)
-		i.slackScopes(granted, private)
+		i.slackScopes(granted, private, c.AllowShared)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -68,7 +68,7 @@ func (i *inspection) slack(ctx context.Context) error {
 	} else {
 		i.slackAddress(ctx)
 	}
-	if !slices.ContainsFunc(i.cfg.File.People, func(p config.Person) bool { return p.Slack != "" }) {
+	if !slices.ContainsFunc(i.cfg.File.People, func(p config.Person) bool { return p.Addresses[slack.Name].Reveal() != "" }) {
 		i.warning(slack.Name, "nobody in people has a Slack member id, so nobody can decide there", "add slack: U… to a person: their profile, ⋮, Copy member ID")
 	}
 	return ctx.Err()
@@ -76,7 +76,7 @@ func (i *inspection) slack(ctx context.Context) error {
 
 // slackScopes tells what the token may not do. private says whether cards go to a private channel, nil
 // that it is not known.
-func (i *inspection) slackScopes(granted []string, private *bool) {
+func (i *inspection) slackScopes(granted []string, private *bool, allowShared bool) {
 	if granted == nil {
 		i.warning(slack.Name, "Slack does not say what the bot token may do", "compare OAuth & Permissions with docs/slack.md")
 		return
@@ -88,7 +88,7 @@ func (i *inspection) slackScopes(granted []string, private *bool) {
 		}
 		missing++
 		level := Warning
-		if s.must || private != nil && (s.name == "channels:read" || s.name == "groups:read") && !i.cfg.Channels.Slack.AllowShared {
+		if s.must || private != nil && (s.name == "channels:read" || s.name == "groups:read") && !allowShared {
 			level = Problem
 		}
 		i.found(slack.Name, level, fmt.Sprintf("the bot token lacks the scope %s, which is for %s", s.name, s.what), slackToken[channels.ReasonMissingScope])

@@ -134,7 +134,7 @@ func (v *verification) now() time.Time {
 
 // rooms are the chats in which something can be tried, once their platforms have said who the bot is.
 func (v *verification) rooms(ctx context.Context) (rooms []room) {
-	if c := v.Config.Channels.Line; c != nil {
+	if c, ok := v.Config.Channels[line.Name].(*line.Config); ok {
 		v.doing("LINE: who the bot is")
 		if r, err := newLineRoom(ctx, *c, v.post); err != nil {
 			v.cannot(line.Name, "LINE does not say who the bot is, so nothing could be tried there", err)
@@ -142,7 +142,7 @@ func (v *verification) rooms(ctx context.Context) (rooms []room) {
 			rooms = append(rooms, r)
 		}
 	}
-	if c := v.Config.Channels.Slack; c != nil && ctx.Err() == nil {
+	if c, ok := v.Config.Channels[slack.Name].(*slack.Config); ok && ctx.Err() == nil {
 		v.doing("Slack: which workspace the bot is in")
 		if r, err := newSlackRoom(ctx, *c, v.post); err != nil {
 			v.cannot(slack.Name, "Slack does not say which workspace the bot is in, so nothing could be tried there", err)
@@ -233,7 +233,7 @@ func (v *verification) cards(ctx context.Context) error {
 // name is what people call a recipient.
 func (v *verification) name(channel, recipient string) string {
 	for _, p := range v.Config.File.People {
-		if recipient != "" && (channel == line.Name && p.Line == recipient || channel == slack.Name && p.Slack == recipient) {
+		if recipient != "" && p.Addresses[channel].Reveal() == recipient {
 			return p.Name
 		}
 	}

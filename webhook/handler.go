@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
 )
 
 // maxBody is how large a webhook's body may be. Both platforms stay far below.
@@ -35,6 +36,12 @@ type Gate interface {
 // People maps a platform's user id to a person.
 type People interface {
 	ByChat(channel, userID string) (approval.Actor, bool)
+}
+
+// Requests are what waits for a person.
+type Requests interface {
+	Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error)
+	PendingCount(ctx context.Context) (int, error)
 }
 
 // common is what both platforms' handlers share.
@@ -85,6 +92,9 @@ type Options struct {
 	Signed func(r *http.Request)
 	// Remote says where a request came from, for the log. nil: nothing.
 	Remote func(r *http.Request) string
+	// Maker returns what cards are made with now, and Requests what waits; only those need them who show either.
+	Maker    func() channels.Maker
+	Requests Requests
 	// Dialogs ask for reasons in Slack; without them Deny denies at once.
 	Dialogs Dialogs
 	// Home shows somebody what waits, on the Home tab of our Slack app. It is called after Slack was

@@ -93,7 +93,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{t: t, gate: &fakeGate{}, counts: map[string]int{}, now: now, bot: lineBot, ws: Workspace{Team: "T0TEAM0001", App: "A0APPROVE1"}, known: true}
-	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Line: hanaLINE, Slack: "U02HANA"}})
+	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Addresses: map[string]string{"line": hanaLINE, "slack": "U02HANA"}}})
 	o := Options{Gate: f.gate, People: people, Logger: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Now: func() time.Time { return f.now }, Count: func(_, result string) { f.counts[result]++ }}
 	f.o = o

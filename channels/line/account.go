@@ -24,9 +24,9 @@ const (
 // languageTag is a BCP 47 tag, in the shapes that a phone's language has.
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$`)
 
-// Quota returns how many messages the account may send this month, and how many count already. limited
+// AskQuota asks how many messages the account may send this month, and how many count already. limited
 // is false where its plan has no limit; limit is then 0. Only pushes count, one for each person reached.
-func (ch *Channel) Quota(ctx context.Context) (limit int, limited bool, used int, err error) {
+func (ch *Channel) AskQuota(ctx context.Context) (limit int, limited bool, used int, err error) {
 	var quota struct {
 		Type  string `json:"type"`
 		Value *int   `json:"value"`

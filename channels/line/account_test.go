@@ -47,7 +47,7 @@ var questions = []struct {
 	name, method, path string
 	ask                func(ctx context.Context, ch *Channel) error
 }{
-	{"Quota", "GET", "/v2/bot/message/quota", func(ctx context.Context, ch *Channel) error { _, _, _, err := ch.Quota(ctx); return err }},
+	{"Quota", "GET", "/v2/bot/message/quota", func(ctx context.Context, ch *Channel) error { _, _, _, err := ch.AskQuota(ctx); return err }},
 	{"Profile", "GET", "/v2/bot/profile/" + hana, func(ctx context.Context, ch *Channel) error { _, _, err := ch.Profile(ctx, hana); return err }},
 	{"Webhook", "GET", "/v2/bot/channel/webhook/endpoint", func(ctx context.Context, ch *Channel) error { _, _, err := ch.Webhook(ctx); return err }},
 	{"TestWebhook", "POST", "/v2/bot/channel/webhook/test", func(ctx context.Context, ch *Channel) error { _, _, _, err := ch.TestWebhook(ctx); return err }},
@@ -69,7 +69,7 @@ func TestQuota(t *testing.T) {
 		{`{"type":"none","value":5}`, `{"totalUsage":12,"more":true}`, 0, false, 12},
 	} {
 		ch, _ := account(t, map[string]string{"/v2/bot/message/quota": tt.quota, "/v2/bot/message/quota/consumption": tt.consumption})
-		limit, limited, used, err := ch.Quota(t.Context())
+		limit, limited, used, err := ch.AskQuota(t.Context())
 		if err != nil || limit != tt.limit || limited != tt.limited || used != tt.used {
 			t.Errorf("%s %s: %d %t %d, error %v; want %d %t %d", tt.quota, tt.consumption, limit, limited, used, err, tt.limit, tt.limited, tt.used)
 		}
@@ -77,7 +77,7 @@ func TestQuota(t *testing.T) {
 	// How many are used up must be said too: nobody is to be told of zero.
 	for name, body := range hostile {
 		ch, _ := account(t, map[string]string{"/v2/bot/message/quota": `{"type":"limited","value":1000}`, "/v2/bot/message/quota/consumption": body})
-		if _, _, _, err := ch.Quota(t.Context()); channels.AsPushError(err).Reason != channels.ReasonBrokenAnswer {
+		if _, _, _, err := ch.AskQuota(t.Context()); channels.AsPushError(err).Reason != channels.ReasonBrokenAnswer {
 			t.Errorf("consumption is %s: error %v", name, err)
 		}
 	}

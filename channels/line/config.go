@@ -2,6 +2,7 @@ package line
 
 import (
 	"countersign/channels"
+	"countersign/channels/kind"
 	"countersign/secret"
 )
 
@@ -30,4 +31,32 @@ func (c Config) Validate() error {
 		seen[name] = true
 	}
 	return ps.Err()
+}
+
+// Check implements [kind.Section].
+func (c *Config) Check(k kind.Checks) {
+	k.Problems(c.Validate())
+	k.Own("channel_secret", "channel_secret", c.ChannelSecret...)
+	k.Own("channel_access_token", "channel_access_token", c.ChannelAccessToken)
+	k.Endpoint("api_url", c.APIURL)
+	approvers := k.Notify(c.Notify)
+	switch {
+	case len(c.Notify) == 0 && !k.Chosen():
+		k.Warnf("notify", "LINE notifies nobody; name people in notify")
+	case approvers == 0 && len(c.Notify) > 0:
+		k.Warnf("notify", "LINE notifies nobody with the role approver, so nobody there can decide")
+	}
+}
+
+// Audience implements [kind.Section].
+func (c *Config) Audience() kind.Audience { return kind.Audience{Notify: c.Notify} }
+
+// Open implements [kind.Section].
+func (c *Config) Open(h kind.Host) (channels.Channel, error) {
+	ch, err := New(*c)
+	if err != nil {
+		return nil, err
+	}
+	ch.quotas.log, ch.quotas.now = h.Logger, h.Now
+	return ch, nil
 }

@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	api "github.com/line/line-bot-sdk-go/v8/linebot/messaging_api"
 
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/channels/kind"
 	"countersign/secret"
 )
 
@@ -27,11 +30,17 @@ type Channel struct {
 	endpoint string
 	http     *http.Client
 	bot      atomic.Pointer[string]
+	quotas   quotas
 }
 
 var (
-	_ channels.Channel = (*Channel)(nil)
-	_ channels.Prober  = (*Channel)(nil)
+	_ channels.Channel      = (*Channel)(nil)
+	_ channels.Identified   = (*Channel)(nil)
+	_ channels.Metered      = (*Channel)(nil)
+	_ channels.Reporter     = (*Channel)(nil)
+	_ channels.StatusTeller = (*Channel)(nil)
+	_ channels.Reconfigured = (*Channel)(nil)
+	_ kind.Runner           = (*Channel)(nil)
 )
 
 // New returns the channel that c describes. It makes no call.
@@ -39,7 +48,11 @@ func New(c Config) (*Channel, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	ch := &Channel{token: c.ChannelAccessToken, endpoint: or(strings.TrimRight(c.APIURL, "/"), DefaultAPIURL), http: channels.NewHTTPClient(channels.HTTPTimeout)}
+	ch := &Channel{
+		token: c.ChannelAccessToken, endpoint: or(strings.TrimRight(c.APIURL, "/"), DefaultAPIURL),
+		http:   channels.NewHTTPClient(channels.HTTPTimeout),
+		quotas: quotas{log: slog.New(slog.DiscardHandler), now: time.Now, read: make(chan struct{}, 1)},
+	}
 	if _, err := ch.client(context.Background()); err != nil {
 		return nil, fmt.Errorf("line: %w", err)
 	}
@@ -79,6 +92,9 @@ func (ch *Channel) Probe(ctx context.Context) error {
 	ch.bot.Store(&info.UserId)
 	return nil
 }
+
+// Identified reports whether LINE has said who the bot is.
+func (ch *Channel) Identified() bool { return ch.bot.Load() != nil }
 
 // BotUserID returns the bot's own user id, which webhooks name as their destination; "" before the
 // first successful [Channel.Probe].

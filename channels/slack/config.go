@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"countersign/channels"
+	"countersign/channels/kind"
 	"countersign/secret"
 )
 
@@ -50,6 +51,42 @@ func (c Config) Validate() error {
 	ps.URL("api_url", c.APIURL)
 	return ps.Err()
 }
+
+// Check implements [kind.Section].
+func (c *Config) Check(k kind.Checks) {
+	k.Problems(c.Validate())
+	k.Own("bot_token", "bot_token", c.BotToken)
+	k.Own("signing_secret", "signing_secret", c.SigningSecret...)
+	k.Own("app_token", "app_token", c.AppToken)
+	if c.Locale != "" {
+		k.Locale("locale", c.Locale)
+	}
+	if c.Channel == "" && !k.Chosen() {
+		k.Errorf("channel", "channel is missing: it is the id of the channel that cards go to, such as C0APPROVALS; or give people channels: [slack]")
+	}
+	if c.AppToken != "" && !c.PostedTo() && k.PublicURL() != "" {
+		k.Warnf("", "with app_token and without signing_secret, Slack is heard over Socket Mode only; /webhook/slack refuses everything")
+	}
+	k.Endpoint("api_url", c.APIURL)
+	if !k.CanDecide() {
+		k.Warnf("", "nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person")
+	}
+}
+
+// Audience implements [kind.Section].
+func (c *Config) Audience() kind.Audience { return kind.Audience{Room: c.Channel, Locale: c.Locale} }
+
+// Open implements [kind.Section].
+func (c *Config) Open(kind.Host) (channels.Channel, error) {
+	ch, err := New(*c)
+	if err != nil {
+		return nil, err
+	}
+	return ch, nil
+}
+
+// PostedTo implements [kind.PostedTo]: without a secret nothing could be signed, and all comes over Socket Mode.
+func (c *Config) PostedTo() bool { return len(c.SigningSecret) > 0 }
 
 // base returns the API's address as the SDK needs it.
 func (c Config) base() string {

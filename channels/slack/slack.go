@@ -45,10 +45,11 @@ type sharing struct {
 const sharedFor = time.Minute
 
 var (
-	_ channels.Channel = (*Channel)(nil)
-	_ channels.Prober  = (*Channel)(nil)
-	_ channels.Editor  = (*Channel)(nil)
-	_ channels.Paged   = (*Channel)(nil)
+	_ channels.Channel    = (*Channel)(nil)
+	_ channels.Identified = (*Channel)(nil)
+	_ channels.Editor     = (*Channel)(nil)
+	_ channels.Paged      = (*Channel)(nil)
+	_ channels.Reporter   = (*Channel)(nil)
 )
 
 // Identity is who we are to Slack. A tap counts only if it comes from this team or enterprise.
@@ -125,6 +126,24 @@ func (ch *Channel) Identity() (Identity, bool) {
 		return *id, true
 	}
 	return Identity{}, false
+}
+
+// Identified reports whether Slack has said who we are.
+func (ch *Channel) Identified() bool { return ch.identity.Load() != nil }
+
+// Problems implements [channels.Reporter].
+func (ch *Channel) Problems() []string {
+	var ps []string
+	if !ch.Identified() {
+		ps = append(ps, "Slack has not said which workspace is ours, so taps in Slack cannot be taken yet")
+	}
+	switch id, shared := ch.SharedChannel(); {
+	case shared && ch.allowShared:
+		ps = append(ps, "people of other organisations see the Slack channel "+id+" and the cards in it, as allow_shared says")
+	case shared:
+		ps = append(ps, "people of other organisations see the Slack channel "+id+": no cards are sent there; use another one, or set allow_shared: true")
+	}
+	return ps
 }
 
 // private returns an error unless only people of our own organisation see the channel, or outsiders

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"countersign/channels"
+	"countersign/channels/kind"
 	"countersign/secret"
 )
 
@@ -46,6 +47,28 @@ func (c Config) Validate() error {
 		seen[name] = true
 	}
 	return ps.Err()
+}
+
+// Check implements [kind.Section].
+func (c *Config) Check(k kind.Checks) {
+	k.Problems(c.Validate())
+	k.Own("signing_secret", "signing_secret of webhook", c.SigningSecret...)
+	k.Notify(c.Notify)
+	if len(c.Notify) == 0 && !k.Chosen() {
+		k.Warnf("notify", "the webhook notifies nobody; name people in notify")
+	}
+}
+
+// Audience implements [kind.Section].
+func (c *Config) Audience() kind.Audience { return kind.Audience{Notify: c.Notify} }
+
+// Open implements [kind.Section].
+func (c *Config) Open(h kind.Host) (channels.Channel, error) {
+	ch, err := New(*c)
+	if err != nil {
+		return nil, err
+	}
+	return &named{Channel: ch, addresses: h.Addresses}, nil
 }
 
 // size is how many bytes a secret is of, 0 for what is not base64.

@@ -1,0 +1,46 @@
+package line
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+
+	"countersign/channels/kind"
+	"countersign/webhook"
+)
+
+var userID = regexp.MustCompile(`^U[0-9a-f]{32}$`)
+
+// Kind is LINE as a kind of channel.
+func Kind() kind.Kind {
+	return kind.Kind{
+		Name: Name, Title: "LINE", Type: (*Channel)(nil),
+		Section: func() kind.Section { return new(Config) },
+		Address: kind.AddressForm{Check: checkAddress, What: "LINE user id", How: "line: U…", Own: "LINE id"},
+		Inbound: newInbound,
+	}
+}
+
+func checkAddress(address string) error {
+	if !userID.MatchString(address) {
+		return errors.New("a LINE user id is U and 32 of the characters 0-9 a-f (not the LINE ID that people search for)")
+	}
+	return nil
+}
+
+// newInbound makes what takes LINE's webhooks, with the secrets and for the bot that are in force.
+func newInbound(o webhook.Options, now kind.Current) http.Handler {
+	secrets := func() []string {
+		if c, _ := now(); c != nil {
+			return c.(*Config).ChannelSecret.Reveal()
+		}
+		return nil
+	}
+	bot := func() string {
+		if _, ch := now(); ch != nil {
+			return ch.(*Channel).BotUserID()
+		}
+		return ""
+	}
+	return webhook.NewLINE(o, secrets, bot)
+}

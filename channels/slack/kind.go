@@ -1,0 +1,117 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"countersign/channels"
+	"countersign/channels/kind"
+	"countersign/webhook"
+)
+
+// Kind is Slack as a kind of channel.
+func Kind() kind.Kind {
+	return kind.Kind{
+		Name: Name, Title: "Slack", Type: (*Channel)(nil),
+		Section: func() kind.Section { return new(Config) },
+		Address: kind.AddressForm{Check: checkAddress, What: "Slack user id", How: "slack: U…", Own: "Slack id", User: userOf},
+		Inbound: newInbound,
+	}
+}
+
+func checkAddress(address string) error {
+	if strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("a Slack user id has no spaces; it is a member id such as U02HANA")
+	}
+	return nil
+}
+
+// userOf returns whom a recipient is for: somebody in a channel, whom alone it is shown to, or all of it.
+func userOf(recipient string) string {
+	if _, user, ok := strings.Cut(recipient, "/"); ok {
+		return user
+	}
+	return recipient
+}
+
+// inbound takes what comes from Slack: over its webhook, and over a socket where there is an app-level token.
+type inbound struct {
+	*webhook.Slack
+	current current
+	socket  *webhook.Socket
+}
+
+var (
+	_ kind.Runner           = (*inbound)(nil)
+	_ kind.Closer           = (*inbound)(nil)
+	_ channels.Reporter     = (*inbound)(nil)
+	_ channels.Reconfigured = (*inbound)(nil)
+)
+
+func newInbound(o webhook.Options, now kind.Current) http.Handler {
+	in := &inbound{current: current{now}}
+	d := &dialogs{current: in.current, o: o}
+	o.Dialogs, o.Home = d, d.showHome
+	in.Slack = webhook.NewSlack(o, in.current.secrets, in.current.workspace)
+	in.socket = webhook.NewSocket(webhook.SocketOptions{Slack: in.Slack, Token: in.current.appToken, API: in.current.api})
+	return in
+}
+
+// Run keeps a socket to Slack open while there is an app-level token.
+func (in *inbound) Run(ctx context.Context) { in.socket.Run(ctx) }
+
+// Reconfigured has the socket look at its token again.
+func (in *inbound) Reconfigured() { in.socket.Reconfigured() }
+
+// Problems implements [channels.Reporter].
+func (in *inbound) Problems() []string {
+	if s := in.socket.State(); in.current.appToken() != "" && !s.Connected {
+		return []string{"Slack's Socket Mode is not connected, so taps in Slack do not arrive: " + cmp.Or(s.LastError, "connecting")}
+	}
+	return nil
+}
+
+// current is what is in force.
+type current struct{ now kind.Current }
+
+// get returns the section and the channel, nil while Slack is not configured.
+func (c current) get() (*Config, *Channel) {
+	section, ch := c.now()
+	if section == nil {
+		return nil, nil
+	}
+	return section.(*Config), ch.(*Channel)
+}
+
+func (c current) secrets() []string {
+	if cfg, _ := c.get(); cfg != nil {
+		return cfg.SigningSecret.Reveal()
+	}
+	return nil
+}
+
+func (c current) appToken() string {
+	if cfg, _ := c.get(); cfg != nil {
+		return cfg.AppToken.Reveal()
+	}
+	return ""
+}
+
+func (c current) api() string {
+	if cfg, _ := c.get(); cfg != nil && cfg.APIURL != "" {
+		return cfg.APIURL
+	}
+	return DefaultAPIURL
+}
+
+func (c current) workspace() (webhook.Workspace, bool) {
+	cfg, ch := c.get()
+	if ch == nil {
+		return webhook.Workspace{}, false
+	}
+	id, ok := ch.Identity()
+	return webhook.Workspace{Team: id.TeamID, Enterprise: id.EnterpriseID, App: cfg.AppID, Bot: id.UserID}, ok
+}
