@@ -71,7 +71,7 @@ func TestRule12_AGroupThatTookLongLeavesTheRestToTheNext(t *testing.T) {
 func TestRule12_WhetherTheStoreAnswersDoesNotWaitForTheQueue(t *testing.T) {
 	d := open(t, Options{GroupTime: time.Nanosecond})
 	stuck, block := make(chan struct{}), make(chan struct{})
-	release, done := stalled(t, d, appended, func(tx approval.Tx) error {
+	release, done := stalled(t, d, appended, func(approval.Tx) error {
 		close(stuck)
 		<-block
 		return nil

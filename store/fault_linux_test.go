@@ -66,8 +66,8 @@ func TestWriteFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(max uint64) {
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: max, Max: full.Max}); err != nil {
+	set := func(size uint64) {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: full.Max}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestWriteFails(t *testing.T) {
 	errs := grouped(t, d,
 		func(tx approval.Tx) error { return second(create(tx, "bot", "a")) },
 		func(tx approval.Tx) error { return second(create(tx, "bot", "b")) },
-		func(tx approval.Tx) error { return errors.New("its own") })
+		func(approval.Tx) error { return errors.New("its own") })
 	set(full.Cur)
 	for i, err := range errs[:2] {
 		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "disk") {

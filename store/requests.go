@@ -193,7 +193,7 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 	return ok, err
 }
 
-func (t *tx) Consume(id string, dispatched bool) (bool, error) {
+func (t *tx) Consume(id string, dispatched bool) (bool, error) { //nolint:revive // flag-parameter: it is a fact to store
 	if err := t.writable(); err != nil {
 		return false, err
 	}

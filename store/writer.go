@@ -340,7 +340,13 @@ func (w *writer) attempt() error {
 		return nil
 	}
 	w.changes, w.summary = false, approval.Commit{}
-	alone, guard := len(w.group) == 1, w.guardedGroups > 0
+	undo := undoByRerun
+	switch {
+	case len(w.group) == 1:
+		undo = undoAll
+	case w.guardedGroups > 0:
+		undo = undoToSavepoint
+	}
 	w.guardedGroups = max(0, w.guardedGroups-1)
 	began := time.Now()
 	for i, j := range w.group {
@@ -353,7 +359,7 @@ func (w *writer) attempt() error {
 			w.group[i] = nil // it was given up, and is the caller's
 			continue
 		}
-		if err := w.run(j, alone, guard && !alone); err != nil {
+		if err := w.run(j, undo); err != nil {
 			return err
 		}
 	}
@@ -396,10 +402,19 @@ var errUndo = errors.New("store: a function of the group has failed")
 // savepoint costs a sixth of a small transaction, and hardly any function fails once it has written.
 const guardedAfterUndo = 32
 
+// undoing is how one function of a group is undone.
+type undoing int
+
+const (
+	undoByRerun     undoing = iota // by running the group again, with savepoints
+	undoToSavepoint                // by rolling back to the savepoint that it has
+	undoAll                        // by rolling back the transaction, in which it is alone
+)
+
 // run runs one function and leaves its answer in j. An error means that the transaction is lost, or with
 // errUndo that it must be given up.
-func (w *writer) run(j *job, alone, guard bool) error {
-	t := &tx{db: w.db, c: w.c, w: w, at: w.db.Now(), guard: guard}
+func (w *writer) run(j *job, undo undoing) error {
+	t := &tx{db: w.db, c: w.c, w: w, at: w.db.Now(), guard: undo == undoToSavepoint}
 	seq, summary, changes := w.seq, w.summary, w.changes
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
@@ -417,16 +432,16 @@ func (w *writer) run(j *job, alone, guard bool) error {
 	case !t.wrote:
 		return nil
 	case err == nil:
-		if guard {
+		if t.guard {
 			_, err = w.c.Stmt(release).Exec()
 		}
 		return fault(err)
 	}
 	w.seq, w.summary, w.changes = seq, summary, changes
-	switch {
-	case alone:
+	switch undo {
+	case undoAll:
 		return w.undo()
-	case guard:
+	case undoToSavepoint:
 		if _, err = w.c.Stmt(rollbackTo).Exec(); err == nil {
 			_, err = w.c.Stmt(release).Exec()
 		}

@@ -1757,7 +1757,7 @@ func raceConsumeAndCancel(t *testing.T, s approval.Store) {
 func raceClaims(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	n := insertNotification(t, s, r.ID, nil)
-	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
+	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) {
 		c := n
 		c.Attempt, c.LeaseUntil = 1, tx.Now().Add(time.Minute)
 		return tx.UpdateNotification(c, approval.Queued, 0)
