@@ -216,7 +216,7 @@ func (a *Account) Take(k Kind, n int) error {
 	}
 	i, r := index(k), a.limits.Load().rate(k)
 	if wait, ok := a.buckets[i].take(r, a.r.now(), int64(n)); !ok {
-		return a.refuse(k, r.words(k), r.text(k == Bytes), wait)
+		return a.refuse(k, r.words(k), r.of(k), wait)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (a *Account) Look(k Kind, n int) error {
 	}
 	i, r := index(k), a.limits.Load().rate(k)
 	if wait, ok := a.buckets[i].look(r, a.r.now(), int64(n)); !ok {
-		return a.refuse(k, r.words(k), r.text(k == Bytes), wait)
+		return a.refuse(k, r.words(k), r.of(k), wait)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (a *Account) Spend(k Kind, n int) (refuse func() error) {
 		return nil
 	}
 	a.buckets[i].spend(r, a.r.now(), int64(n))
-	return func() error { return a.refuse(k, r.words(k), r.text(k == Bytes), wait) }
+	return func() error { return a.refuse(k, r.words(k), r.of(k), wait) }
 }
 
 // Charge spends one call with a body of so many bytes.

@@ -162,7 +162,9 @@ func TestRule12_WhatIsHeldIsCounted(t *testing.T) {
 func TestRule12_AReloadKeepsWhatWasUsed(t *testing.T) {
 	c := newClock()
 	r, a := one(c, Limits{Calls: Rate{10, time.Minute}, Pushes: Rate{100, time.Hour}}, nil)
-	for a.Take(Calls, 1) == nil {
+	var over error
+	for over == nil {
+		over = a.Take(Calls, 1)
 	}
 	r.Replace(map[Principal]Limits{bot: {Calls: Rate{10, time.Minute}}, {Agent: true, Name: "new"}: {}})
 	if r.Account(bot) != a {
@@ -200,7 +202,7 @@ func TestRule12_ItIsToldOnceAnHour(t *testing.T) {
 		t.Errorf("told %d times, want 3", len(told))
 	}
 	n := map[Kind]uint64{}
-	r.Each(func(p Principal, k Kind, refused uint64) { n[k] = refused })
+	r.Each(func(_ Principal, k Kind, refused uint64) { n[k] = refused })
 	if n[Calls] != 99 || n[Waits] != 101 || len(n) != 2 {
 		t.Errorf("counted %v", n)
 	}
@@ -299,27 +301,34 @@ func TestRule12_ATakeAllocatesNothing(t *testing.T) {
 func TestParseRate(t *testing.T) {
 	for _, c := range []struct {
 		text  string
-		bytes bool
+		parse func(string) (Rate, error)
+		write func(Rate) string
 		want  Rate
 	}{
-		{"30000/m", false, Rate{30000, time.Minute}}, {"120/h", false, Rate{120, time.Hour}}, {"5/s", false, Rate{5, time.Second}},
-		{"256MiB/m", true, Rate{256 << 20, time.Minute}}, {"1000/s", true, Rate{1000, time.Second}}, {"1GiB/h", true, Rate{1 << 30, time.Hour}},
-		{"0", false, Rate{}}, {"none", true, Rate{}}, {"0/m", false, Rate{}},
+		{"30000/m", ParseRate, Rate.String, Rate{30000, time.Minute}},
+		{"120/h", ParseRate, Rate.String, Rate{120, time.Hour}},
+		{"5/s", ParseRate, Rate.String, Rate{5, time.Second}},
+		{"256MiB/m", ParseByteRate, Rate.Bytes, Rate{256 << 20, time.Minute}},
+		{"1000/s", ParseByteRate, Rate.Bytes, Rate{1000, time.Second}},
+		{"1GiB/h", ParseByteRate, Rate.Bytes, Rate{1 << 30, time.Hour}},
+		{"0", ParseRate, Rate.String, Rate{}},
+		{"none", ParseByteRate, Rate.Bytes, Rate{}},
+		{"0/m", ParseRate, Rate.String, Rate{}},
 	} {
-		got, err := ParseRate(c.text, c.bytes)
+		got, err := c.parse(c.text)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %v, %v", c.text, got, err)
 		}
-		if again, err := ParseRate(got.text(c.bytes), c.bytes); err != nil || again != got {
-			t.Errorf("%s is written %s", c.text, got.text(c.bytes))
+		if again, err := c.parse(c.write(got)); err != nil || again != got {
+			t.Errorf("%s is written %s", c.text, c.write(got))
 		}
 	}
 	for _, bad := range []string{"", "5", "5/", "5/d", "/m", "-1/m", "+1/m", "1.5/m", "5MiB/m", "5 /m", "99999999999999999999/m", "5/m/m"} {
-		if r, err := ParseRate(bad, false); err == nil {
+		if r, err := ParseRate(bad); err == nil {
 			t.Errorf("%q is taken for %v", bad, r)
 		}
 	}
-	if r, err := ParseRate("9999999GiB/m", true); err == nil {
+	if r, err := ParseByteRate("9999999GiB/m"); err == nil {
 		t.Errorf("taken for %v", r)
 	}
 }

@@ -58,39 +58,47 @@ var periods = []struct {
 	word   string
 }{{"s", time.Second, "second"}, {"m", time.Minute, "minute"}, {"h", time.Hour, "hour"}}
 
-var units = []struct {
+// unit is what a count may be written in.
+type unit struct {
 	name string
 	size int64
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+}
+
+var byteUnits = []unit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
 var errRate = errors.New("not a rate")
 
-// ParseRate reads a rate such as 30000/m, or for bytes 256MiB/m; "0" and "none" are no limit.
-func ParseRate(s string, bytes bool) (Rate, error) {
+// ParseRate reads a rate such as 30000/m; "0" and "none" are no limit.
+func ParseRate(s string) (Rate, error) { return parseRate(s, nil) }
+
+// ParseByteRate is ParseRate for bytes, of which there may be 256MiB/m.
+func ParseByteRate(s string) (Rate, error) { return parseRate(s, byteUnits) }
+
+func parseRate(s string, units []unit) (Rate, error) {
 	if s == "0" || s == "none" {
 		return Rate{}, nil
 	}
 	number, letter, _ := strings.Cut(s, "/")
-	r, unit := Rate{}, int64(1)
+	r, size := Rate{}, int64(1)
 	for _, p := range periods {
 		if p.letter == letter {
 			r.Per = p.per
 		}
 	}
 	for _, u := range units {
-		if n, ok := strings.CutSuffix(number, u.name); ok && bytes {
-			number, unit = n, u.size
+		if n, ok := strings.CutSuffix(number, u.name); ok {
+			number, size = n, u.size
 			break
 		}
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || r.Per == 0 || n < 0 || n > maxCount/unit || strings.HasPrefix(number, "+") {
+	if err != nil || r.Per == 0 || n < 0 || n > maxCount/size || strings.HasPrefix(number, "+") {
 		return Rate{}, errRate
 	}
 	if n == 0 {
 		return Rate{}, nil
 	}
-	r.Count = n * unit
+	r.Count = n * size
 	return r, nil
 }
 
@@ -98,29 +106,35 @@ func ParseRate(s string, bytes bool) (Rate, error) {
 const maxCount = 1 << 40
 
 // String is the rate as ParseRate reads it; "none" for no limit.
-func (r Rate) String() string { return r.text(false) }
+func (r Rate) String() string { return r.text(nil) }
 
-// Bytes is String for a rate of bytes.
-func (r Rate) Bytes() string { return r.text(true) }
+// Bytes is String for a rate of bytes, as ParseByteRate reads it.
+func (r Rate) Bytes() string { return r.text(byteUnits) }
 
-func (r Rate) text(bytes bool) string {
+// of is the rate of a kind as its parser reads it.
+func (r Rate) of(k Kind) string {
+	if k == Bytes {
+		return r.Bytes()
+	}
+	return r.String()
+}
+
+func (r Rate) text(units []unit) string {
 	if r.Count == 0 {
 		return "none"
 	}
 	for _, p := range periods {
 		if p.per == r.Per {
-			return r.count(bytes) + "/" + p.letter
+			return r.count(units) + "/" + p.letter
 		}
 	}
-	return r.count(bytes) + "/" + r.Per.String()
+	return r.count(units) + "/" + r.Per.String()
 }
 
-func (r Rate) count(bytes bool) string {
-	if bytes {
-		for _, u := range units {
-			if r.Count%u.size == 0 {
-				return strconv.FormatInt(r.Count/u.size, 10) + u.name
-			}
+func (r Rate) count(units []unit) string {
+	for _, u := range units {
+		if r.Count%u.size == 0 {
+			return strconv.FormatInt(r.Count/u.size, 10) + u.name
 		}
 	}
 	return strconv.FormatInt(r.Count, 10)
@@ -134,8 +148,8 @@ func (r Rate) words(of Kind) string {
 			per = p.word
 		}
 	}
-	if of == Bytes && r.count(true) != r.count(false) {
-		return fmt.Sprintf("%s per %s", r.count(true), per)
+	if of == Bytes && r.count(byteUnits) != r.count(nil) {
+		return fmt.Sprintf("%s per %s", r.count(byteUnits), per)
 	}
 	return of.count(r.Count) + " per " + per
 }

@@ -68,7 +68,7 @@ func (a *Account) LookRead() error {
 	}
 	r := a.limits.Load().rate(Bytes)
 	if wait, ok := a.read.look(r, a.r.now(), 1); !ok {
-		return a.refuse(Bytes, r.words(Bytes), r.text(true), wait)
+		return a.refuse(Bytes, r.words(Bytes), r.of(Bytes), wait)
 	}
 	return nil
 }

@@ -52,14 +52,14 @@ var (
 )
 
 func (r *Rate) setText(s string) (err error) {
-	if r.Rate, err = budget.ParseRate(s, false); err != nil {
+	if r.Rate, err = budget.ParseRate(s); err != nil {
 		return errRate
 	}
 	return nil
 }
 
 func (r *ByteRate) setText(s string) (err error) {
-	if r.Rate, err = budget.ParseRate(s, true); err != nil {
+	if r.Rate, err = budget.ParseByteRate(s); err != nil {
 		return errBytes
 	}
 	return nil

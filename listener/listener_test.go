@@ -178,7 +178,7 @@ func TestRule12_IdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 func TestRule12_WhoHasMostLosesTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		w := newWorld(t, Options{Connections: 5}, func(w http.ResponseWriter, r *http.Request) {
+		w := newWorld(t, Options{Connections: 5}, func(_ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Token") != "" {
 				Known(r.Context())
 			}

@@ -97,17 +97,17 @@ func (p Proxies) Origin(r *http.Request) Origin {
 	if !p.Trust(o.Addr) {
 		return o
 	}
-	old, new := r.Header["X-Forwarded-For"], r.Header["Forwarded"]
+	xff, forwarded := r.Header["X-Forwarded-For"], r.Header["Forwarded"]
 	var told Origin
 	switch {
-	case len(old) == 0 && len(new) == 0:
+	case len(xff) == 0 && len(forwarded) == 0:
 		return o
-	case len(new) == 0:
-		told = p.last(readXForwardedFor(old))
-	case len(old) == 0:
-		told = p.last(readForwarded(new))
+	case len(forwarded) == 0:
+		told = p.last(readXForwardedFor(xff))
+	case len(xff) == 0:
+		told = p.last(readForwarded(forwarded))
 	default:
-		a, b := p.last(readXForwardedFor(old)), p.last(readForwarded(new))
+		a, b := p.last(readXForwardedFor(xff)), p.last(readForwarded(forwarded))
 		if a.Addr != b.Addr {
 			return o
 		}
