@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // balky is a store whose updates can be held up or fail.
@@ -327,7 +328,7 @@ func TestAheadTriesAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fails{until: time.Now().Add(c.down), err: c.err}
-				log := &lines{}
+				log := &testkit.Buffer{}
 				w := world{log: log}
 				g := approval.NewGate(approval.Options{Store: f, Broker: approval.NewBroker(), Policy: rules{allows, terms}, Logger: w.logger()})
 				began := time.Now()

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // reopen is a restart of the gate.
@@ -24,7 +25,7 @@ func (w *world) reopen(path string) {
 // The clock jumped ahead and was set right, an approval was given, and 23 hours later it was still good.
 func TestRule6_AnApprovalLapsesAfterAJumpThatWasSetRight(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &lines{}}
+		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
 		path := filepath.Join(t.TempDir(), "gate.db")
 		w.open(path, rules{asks, terms})
 		w.clock.set(23 * time.Hour)
@@ -115,7 +116,7 @@ func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
 func emptyStore(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "empty.db")
-	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &lines{}}
+	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
 	w.open(path, rules{asks, terms})
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func emptyStore(t *testing.T) []byte {
 func TestRule6_NoClockMakesAnApprovalLast(t *testing.T) {
 	empty := emptyStore(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &lines{}}
+		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
 		path := filepath.Join(t.TempDir(), rapid.StringMatching(`[a-z]{12}`).Draw(rt, "name")+".db")
 		if err := os.WriteFile(path, empty, 0o600); err != nil {
 			rt.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/testkit"
 	"countersign/store"
 )
 
@@ -82,25 +83,7 @@ type world struct {
 	clock *clock
 	store *store.DB
 	gate  *approval.Gate
-	log   *lines
-}
-
-// lines collects a log.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log   *testkit.Buffer
 }
 
 var (
@@ -113,7 +96,7 @@ var (
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &lines{}}
+	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
 	w.open(filepath.Join(t.TempDir(), "gate.db"), rules{asks, terms})
 	return w
 }

@@ -10,31 +10,16 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
-// clock is a clock that only moves when told to.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+func newClock() *testkit.Clock {
+	return testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
 }
 
 var bot = Principal{Agent: true, Name: "bot"}
 
-func one(c *clock, l Limits, over func(Over)) (*Registry, *Account) {
+func one(c *testkit.Clock, l Limits, over func(Over)) (*Registry, *Account) {
 	r := NewRegistry(Options{Now: c.Now, Over: over})
 	r.Replace(map[Principal]Limits{bot: l})
 	return r, r.Account(bot)
@@ -63,13 +48,13 @@ func TestRule12_ARateHoldsAndSaysWhenToTryAgain(t *testing.T) {
 	if d := after(t, a.Take(Calls, 30)); d != 30*time.Second {
 		t.Errorf("for 30 try again in %s, want 30s", d)
 	}
-	c.advance(999 * time.Millisecond)
+	c.Advance(999 * time.Millisecond)
 	after(t, a.Take(Calls, 1))
-	c.advance(time.Millisecond)
+	c.Advance(time.Millisecond)
 	if err := a.Take(Calls, 1); err != nil {
 		t.Errorf("a second later: %v", err)
 	}
-	c.advance(24 * time.Hour) // nothing is saved up beyond what may be used at once
+	c.Advance(24 * time.Hour) // nothing is saved up beyond what may be used at once
 	for range 60 {
 		if err := a.Take(Calls, 1); err != nil {
 			t.Fatal(err)
@@ -102,7 +87,7 @@ func TestRule12_WhatIsLargerThanItsBudgetPassesAloneAndIsOwed(t *testing.T) {
 	if d := after(t, a.Take(Bytes, 3000)); d != 3*time.Minute {
 		t.Errorf("the next in %s, want 3m", d)
 	}
-	c.advance(3 * time.Minute)
+	c.Advance(3 * time.Minute)
 	if err := a.Take(Bytes, 3000); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +96,7 @@ func TestRule12_WhatIsLargerThanItsBudgetPassesAloneAndIsOwed(t *testing.T) {
 			t.Fatal(err)
 		}
 		after(t, a.Take(Pushes, 1))
-		c.advance(30 * time.Minute)
+		c.Advance(30 * time.Minute)
 	}
 }
 
@@ -128,7 +113,7 @@ func TestRule12_WhatIsNotRefusedUsesUpWhatIsLeft(t *testing.T) {
 			t.Fatal("over the budget, and nothing says so")
 		}
 	}
-	c.advance(6 * time.Second) // nothing more than the budget is owed
+	c.Advance(6 * time.Second) // nothing more than the budget is owed
 	if err := a.Take(Calls, 1); err != nil {
 		t.Error(err)
 	}
@@ -195,7 +180,7 @@ func TestRule12_ItIsToldOnceAnHour(t *testing.T) {
 	if len(told) != 2 || told[0] != (Over{bot, Calls, "1/m"}) || told[1] != (Over{bot, Waits, "1"}) {
 		t.Errorf("told %+v", told)
 	}
-	c.advance(time.Hour)
+	c.Advance(time.Hour)
 	_, _ = a.Hold(Waits)
 	_, _ = a.Hold(Waits)
 	if len(told) != 3 {
@@ -235,7 +220,7 @@ func TestRule12_NoMoreThanTheRate(t *testing.T) {
 			switch err := a.Take(Calls, n); {
 			case err != nil:
 				e, _ := errors.AsType[*approval.Error](err)
-				c.advance(e.After)
+				c.Advance(e.After)
 				if again := a.Take(Calls, n); again != nil {
 					rt.Fatalf("after %s: %v", e.After, again)
 				}
@@ -249,7 +234,7 @@ func TestRule12_NoMoreThanTheRate(t *testing.T) {
 			if taken > allowed+1 {
 				rt.Fatalf("took %v of %v", taken, allowed)
 			}
-			c.advance(time.Duration(rapid.Int64Range(0, int64(rate.Per)).Draw(rt, "wait")))
+			c.Advance(time.Duration(rapid.Int64Range(0, int64(rate.Per)).Draw(rt, "wait")))
 		}
 	})
 }

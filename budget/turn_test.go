@@ -51,11 +51,11 @@ func TestRule12_ABurstIsBounded(t *testing.T) {
 	if calls, bytes := count(Calls, 1), count(Bytes, 1<<20); calls != 1000 || bytes != 16 {
 		t.Errorf("%d calls and %d MiB at once, want 1000 and 16", calls, bytes)
 	}
-	c.advance(time.Second)
+	c.Advance(time.Second)
 	if calls, bytes := count(Calls, 1), count(Bytes, 1<<20); calls != 500 || bytes != 4 {
 		t.Errorf("%d calls and %d MiB a second later, want 500 and 4", calls, bytes)
 	}
-	c.advance(time.Hour)
+	c.Advance(time.Hour)
 	if calls := count(Calls, 1); calls != 1000 {
 		t.Errorf("%d calls at once after a pause, want 1000", calls)
 	}

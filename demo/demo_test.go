@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -16,27 +15,10 @@ import (
 
 	"countersign/client"
 	"countersign/emulator"
+	"countersign/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// safeBuffer collects what the demo says.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
 
 // TestARoundOfTheDemo plays the newcomer: approve one thing here and another there, deny a deletion, give
 // the reason that closing the books needs, and look at what the agent did.
@@ -44,7 +26,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	var out safeBuffer
+	var out testkit.Buffer
 	ready := make(chan *Demo, 1)
 	done := make(chan error, 1)
 	go func() {

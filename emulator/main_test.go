@@ -16,35 +16,18 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/emulator"
+	"countersign/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const hanaLINE = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6"
 
-// clock is a clock that tests move.
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
-
 // world is an emulator with two people, a clock, and a webhook that records.
 type world struct {
 	*emulator.Emulator
 	t     *testing.T
-	clock *clock
+	clock *testkit.Clock
 
 	mu     sync.Mutex
 	hooks  []hooked
@@ -60,7 +43,7 @@ type hooked struct {
 
 func start(t *testing.T, change ...func(*emulator.Config)) *world {
 	t.Helper()
-	w := &world{t: t, clock: &clock{t: time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC)}}
+	w := &world{t: t, clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC))}
 	cfg := emulator.Config{
 		People: []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ben", LINE: "U" + strings.Repeat("0b", 16), Slack: "U03BEN"}},
 		Now:    w.clock.Now,

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"countersign/internal/testkit"
 )
 
 // inspector is the Inspector's command line, pointed at something.
@@ -237,7 +239,7 @@ func (g *gate) task(t *testing.T, in inspector, tool, args string) (id string, e
 	t.Helper()
 	done := make(chan ended, 1)
 	go func() { done <- in.call(t, tool, args) }()
-	await(t, tool+" asks", func() bool {
+	testkit.Eventually(t, tool+" asks", func() bool {
 		select {
 		case e := <-done:
 			t.Fatalf("%s did not wait: %s", tool, e)
@@ -290,7 +292,7 @@ func TestWrapperInspector(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			t.Errorf("the gate %d is not running: %v", pid, err)
 		}
-		await(t, "the gate stops", func() bool { return syscall.Kill(pid, 0) != nil })
+		testkit.Eventually(t, "the gate stops", func() bool { return syscall.Kill(pid, 0) != nil })
 		if log, err := os.ReadFile(filepath.Join(home, ".cache/countersign/serve.log")); err != nil || t.Failed() || strings.Contains(string(log), "DATA RACE") {
 			t.Errorf("the gate's log: %v\n%s", err, log)
 		}

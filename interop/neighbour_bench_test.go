@@ -26,6 +26,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"countersign/internal/testkit"
 )
 
 var benchLoudLimits = flag.String("loud-limits", "", "benchmarks: the noisy agent's limits, such as none or {requests: 0}; empty: the defaults")
@@ -332,7 +334,7 @@ mcp:
   servers: [{name: up, url: "`+server+`", prefix: ""}]
 `)
 	q := &quiet{b: b, r: newRequester(g.url, agentToken)}
-	await(b, "LINE knows the gate", func() bool {
+	testkit.Eventually(b, "LINE knows the gate", func() bool {
 		_, got, err := q.r.do("GET", "/readyz", nil)
 		return err == nil && !strings.Contains(string(got), "has not said")
 	})

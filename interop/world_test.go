@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"countersign/internal/testkit"
 )
 
 // program is the countersign that is tested. Under the race detector it is built with it, too.
@@ -180,7 +182,7 @@ func serveTo(t testing.TB, people, config string) *gate {
 	}
 	cmd, out := start(t, g.dir, g.env, program, "serve", "--config", path)
 	g.pid, g.out = cmd.Process.Pid, out
-	await(t, "the gate says where it serves", func() bool {
+	testkit.Eventually(t, "the gate says where it serves", func() bool {
 		if strings.Contains(out.String(), "\ncountersign: ") {
 			t.Fatalf("the gate did not start:\n%s", out)
 		}
@@ -191,7 +193,7 @@ func serveTo(t testing.TB, people, config string) *gate {
 		return m != nil
 	})
 	up := strings.Count(config, "name: ") // each server has one
-	await(t, "the servers are up", func() bool { return strings.Count(out.String(), `msg="connected to an MCP server"`) == up })
+	testkit.Eventually(t, "the servers are up", func() bool { return strings.Count(out.String(), `msg="connected to an MCP server"`) == up })
 	return g
 }
 
@@ -202,16 +204,6 @@ func environ(t testing.TB, more ...string) []string {
 		path = filepath.Dir(node(t)) + string(os.PathListSeparator) + path
 	}
 	return append([]string{"PATH=" + path, "HOME=" + t.TempDir(), "npm_config_offline=true", "GORACE=atexit_sleep_ms=0"}, more...)
-}
-
-// await waits until it is so.
-func await(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in %s: %s", patience, what)
-		}
-	}
 }
 
 // ended is how a program ended.
@@ -267,7 +259,7 @@ func port(t testing.TB) string {
 // listening waits until something answers HTTP there.
 func listening(t testing.TB, url string) string {
 	t.Helper()
-	await(t, url+" answers", func() bool {
+	testkit.Eventually(t, url+" answers", func() bool {
 		res, err := http.Get(url)
 		if err != nil {
 			return false

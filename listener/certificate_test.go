@@ -1,7 +1,6 @@
 package listener
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -18,12 +17,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"countersign/internal/testkit"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -68,24 +68,6 @@ func serial(t *testing.T, c *Certificate) int64 {
 	return got.Leaf.SerialNumber.Int64()
 }
 
-// logBuffer is a log that is written while it is read.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // Renewed files are taken; broken ones leave the earlier certificate in use, and are said.
 func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +80,7 @@ func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
 		write(t, p.Key, key1)
 		var now atomic.Pointer[time.Time]
 		now.Store(&noon)
-		var log logBuffer
+		var log testkit.Buffer
 		c, err := NewCertificate("tls", p, func() time.Time { return *now.Load() }, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)

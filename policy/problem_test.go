@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"countersign/internal/testkit"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml/parser"
+
+	"countersign/internal/testkit"
 )
 
 // Each file in testdata/problems makes one mistake, or a few; the comments at its end say what is

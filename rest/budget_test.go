@@ -62,7 +62,7 @@ func TestRule12_CallsOverTheBudget(t *testing.T) {
 	for name, ask := range paths {
 		t.Run(name, func(t *testing.T) {
 			w.limit(budget.Limits{Calls: perMinute(2)}, budget.Limits{})
-			w.clock.advance(time.Hour)
+			w.clock.Advance(time.Hour)
 			for range 2 {
 				if r := ask(); r.status == 429 {
 					t.Fatalf("within the budget: %s", r.body)
@@ -104,7 +104,7 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 		} else {
 			r.over(budget.Bytes)
 		}
-		w.clock.advance(300 * time.Millisecond)
+		w.clock.Advance(300 * time.Millisecond)
 	}
 	if taken != 4 { // a minute's worth, and that of the 12 s
 		t.Errorf("%d bodies of 300 KiB taken, want 4 of a budget of 1 MiB a minute", taken)
@@ -164,7 +164,7 @@ func TestRule12_DenialsAndCancelsAreNeverRefused(t *testing.T) {
 		}
 	}
 	w.do(hanaToken, "POST", "/v1/approvals/"+fourth+"/cancel", `{"reason":"`+strings.Repeat("x", 200<<10)+`"}`).over(budget.Calls) // nobody needs that many words
-	w.clock.advance(2 * time.Minute)                                                                                               // what was not refused is not owed for ever
+	w.clock.Advance(2 * time.Minute)                                                                                               // what was not refused is not owed for ever
 	w.do(botToken, "GET", "/v1/approvals/"+first, "").is(200)
 }
 
@@ -297,7 +297,7 @@ func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
 			}
 			w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","args":{}}`).is(200)
 			w.do(otherToken, "POST", "/v1/calls", asked(3)).is(202)
-			w.clock.advance(30 * time.Second)
+			w.clock.Advance(30 * time.Second)
 			w.ask(asked(3))
 		})
 	}
@@ -351,6 +351,6 @@ func TestRule12_ReadsOverTheBudgetOfBytes(t *testing.T) {
 	w.do(botToken, "GET", "/v1/approvals/resolved", "").over(budget.Bytes)
 	w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
 	w.do(botToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(200)
-	w.clock.advance(2 * time.Minute)
+	w.clock.Advance(2 * time.Minute)
 	look().is(200)
 }

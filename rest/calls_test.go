@@ -17,6 +17,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/testkit"
 )
 
 func mustURL(s string) *url.URL {
@@ -131,13 +132,7 @@ func (w *world) parallel(token, method, path, body string) func() reply {
 	go func() { c <- w.send(w.t.Context(), token, method, path, body) }()
 	return func() reply {
 		w.t.Helper()
-		select {
-		case r := <-c:
-			return r
-		case <-time.After(20 * time.Second):
-			w.t.Fatalf("%s %s: no answer", method, path)
-			panic("unreachable")
-		}
+		return testkit.Receive(w.t, "an answer to "+method+" "+path, c)
 	}
 }
 
@@ -162,7 +157,7 @@ func TestAWaitingCallIsToldHowItEnded(t *testing.T) {
 	}{
 		{"approved", func(w *world, id string) { w.decide(hanaToken, id, "approve", "").is(200) }, "approved"},
 		{"denied", func(w *world, id string) { w.decide(hanaToken, id, "deny", "no").is(200) }, "denied"},
-		{"expired", func(w *world, _ string) { w.clock.advance(time.Hour) }, "expired"},
+		{"expired", func(w *world, _ string) { w.clock.Advance(time.Hour) }, "expired"},
 		{"cancelled", func(w *world, id string) { w.do(botToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(200) }, "cancelled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -355,7 +350,7 @@ func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
 	}
 	denied, approved, pending := w.ask(asked(1)), w.ask(transfer), w.ask(asked(3))
 	w.decide(hanaToken, denied, "deny", "").is(200)
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	w.decide(hanaToken, approved, "approve", "").is(200)
 
 	feed := w.do(botToken, "GET", "/v1/approvals/resolved", "").is(200).list("approvals")
@@ -391,7 +386,7 @@ func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
 		t.Errorf("after the ack: %s", r.body)
 	}
 
-	w.clock.advance(15 * time.Minute)
+	w.clock.Advance(15 * time.Minute)
 	feed = w.do(botToken, "GET", "/v1/approvals/resolved", "").is(200).list("approvals")
 	if len(feed) != 1 || feed[0]["id"] != approved || feed[0]["lapsed_at"] != "2026-11-21T10:15:01.000Z" {
 		t.Errorf("a lapse did not come back into the feed: %v", feed)
@@ -485,7 +480,7 @@ func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
 	report(botToken, "succeeded").is(400, "invalid_parameter")
 	w.decide(hanaToken, id, "approve", "").is(200)
 	report(botToken, "succeeded").is(400, "invalid_parameter")
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	if r := w.do(botToken, "POST", "/v1/calls", call).is(200); r.str("decision") != "approved" {
 		t.Fatalf("%s", r.body)
 	}

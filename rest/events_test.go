@@ -156,12 +156,12 @@ func TestALapseAndAnExpiryAreToldToo(t *testing.T) {
 	w.decide(hanaToken, approved, "approve", "").is(200)
 	expired := w.ask(asked(2))
 	s.expect("approval.requested "+approved, "approval.resolved "+approved, "approval.requested "+expired)
-	w.clock.advance(15 * time.Minute)
+	w.clock.Advance(15 * time.Minute)
 	w.do(botToken, "GET", "/v1/approvals/"+approved, "").is(200)
 	if ev := s.expect("approval.resolved " + approved); ev.data["lapsed_at"] == nil {
 		t.Errorf("the data is %v", ev.data)
 	}
-	w.clock.advance(45 * time.Minute)
+	w.clock.Advance(45 * time.Minute)
 	w.do(botToken, "GET", "/v1/approvals/"+expired, "").is(200)
 	if ev := s.expect("approval.resolved " + expired); ev.data["status"] != "expired" {
 		t.Errorf("the data is %v", ev.data)

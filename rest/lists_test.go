@@ -93,7 +93,7 @@ func TestRequestsAreSelected(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", query, got, want)
 		}
 	}
-	w.clock.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	if got := ids(w.do(guestToken, "GET", "/v1/approvals?status=pending", "").is(200).list("approvals")); got != nil {
 		t.Errorf("at their deadline %v are pending", got)
 	}
@@ -179,9 +179,9 @@ func TestTheNotificationLogIsListedAndSelected(t *testing.T) {
 func TestTheAuditLogIsListedAndSelected(t *testing.T) {
 	w := newWorld(t)
 	w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","args":{"password":"hunter2-hunter2"}}`).is(200)
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	id := w.ask(transfer)
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	w.decide(hanaToken, id, "deny", "no").is(200)
 	types := func(query string) (ts []string) {
 		t.Helper()

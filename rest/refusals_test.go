@@ -210,7 +210,7 @@ func TestADecisionStandsAndTheNextOneIsToldOfIt(t *testing.T) {
 func TestADecisionAfterTheDeadlineIsGone(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(transfer)
-	w.clock.advance(time.Hour) // at the deadline it is expired
+	w.clock.Advance(time.Hour) // at the deadline it is expired
 	r := w.decide(hanaToken, id, "approve", "").is(410, "expired")
 	if r.str("detail") != "This approval request has expired. Ask again if it is still needed." || r.str("approval", "status") != "expired" {
 		t.Errorf("%s", r.body)

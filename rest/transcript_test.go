@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"countersign/internal/testkit"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"countersign/internal/testkit"
 )
 
 // TestTranscripts holds whole conversations word for word. In a file "> NAME METHOD PATH" is a request
@@ -39,7 +40,7 @@ func TestTranscripts(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					w.clock.advance(d)
+					w.clock.Advance(d)
 					out.Files = append(out.Files, f)
 				case ">":
 					parts := strings.Fields(rest)

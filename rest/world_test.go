@@ -21,6 +21,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/auth"
+	"countersign/internal/testkit"
 	"countersign/store"
 )
 
@@ -28,12 +29,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // begin is where the clocks of these tests start.
 var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-
-// clock is a wall clock that only moves when told to.
-type clock struct{ ms atomic.Int64 }
-
-func (c *clock) Now() time.Time          { return time.UnixMilli(c.ms.Load()).UTC() }
-func (c *clock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
 // rules is a policy made of a function.
 type rules struct {
@@ -81,14 +76,14 @@ var (
 // world is a server over a real store.
 type world struct {
 	t      testing.TB
-	clock  *clock
+	clock  *testkit.Clock
 	store  *failingStore
 	gate   *approval.Gate
 	dir    *auth.Directory
 	rest   *Server
 	srv    *httptest.Server
 	stop   context.CancelFunc // the server is about to stop
-	log    *lines
+	log    *testkit.Buffer
 	active atomic.Int64 // requests that are being answered
 }
 
@@ -124,28 +119,9 @@ func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) err
 	return s.Store.View(ctx, fn)
 }
 
-// lines collects a log.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func newWorld(t testing.TB, change ...func(*Server)) *world {
 	t.Helper()
-	w := &world{t: t, clock: &clock{}, log: &lines{}}
-	w.clock.ms.Store(begin.UnixMilli())
+	w := &world{t: t, clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
 	broker := approval.NewBroker()
 	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
@@ -324,11 +300,7 @@ func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 // eventually waits for something that happens by itself.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	for limit := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(limit) {
-			w.t.Fatalf("%s: not within 10 s", what)
-		}
-	}
+	testkit.Eventually(w.t, what, ok)
 }
 
 // idle waits until no request is being answered.

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 
 	"countersign/approval"
 	"countersign/emulator"
+	"countersign/internal/testkit"
 	"countersign/secret"
 )
 
@@ -26,30 +26,12 @@ type socketed struct {
 	ctx    context.Context
 	chat   *emulator.Emulator
 	socket *Socket
-	log    *lines
+	log    *testkit.Buffer
 	stop   func() // ends Run, and waits for it
 
 	mu    sync.Mutex
 	token string
 	api   string
-}
-
-// lines is a log that several goroutines write.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // appToken is made at run time, as Slack's look.
@@ -59,7 +41,7 @@ func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *e
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	s := &socketed{fixture: newFixture(t), ctx: ctx, log: &lines{}, token: appToken}
+	s := &socketed{fixture: newFixture(t), ctx: ctx, log: &testkit.Buffer{}, token: appToken}
 	cfg := emulator.Config{
 		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: signingSecret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
 			PingInterval: 50 * time.Millisecond, Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
@@ -94,6 +76,9 @@ func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *e
 	s.stop = sync.OnceFunc(func() { end(); <-done })
 	t.Cleanup(s.stop)
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.log)
+		}
 		for _, word := range []string{appToken, "ticket", "xoxb-test-only"} {
 			if strings.Contains(s.log.String(), word) {
 				t.Errorf("the log shows %s:\n%s", word, s.log)
@@ -116,13 +101,7 @@ func (s *socketed) connected(n int) []emulator.SlackSocket {
 // eventually waits for what the stand-in does not announce.
 func (s *socketed) eventually(what string, cond func() bool) {
 	s.t.Helper()
-	for s.ctx.Err() == nil {
-		if cond() {
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	s.t.Fatalf("never came: %s\n%s", what, s.log)
+	testkit.Eventually(s.t, what, cond)
 }
 
 // says waits until the log has said each of these.

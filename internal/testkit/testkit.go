@@ -43,11 +43,18 @@ func Golden(t testing.TB, file string, got []byte) {
 // what comes at once on an idle machine, and is no measure of how long something should take.
 const Patience = time.Minute
 
+// Fataler is a testing.TB, a rapid.TB or a testscript.TestScript.
+type Fataler interface {
+	Fatalf(format string, args ...any)
+}
+
 // Eventually waits until ok returns true, and fails the test when that does not come about. It is for what
 // nothing announces: where there is a channel, Receive is better, and in a synctest bubble synctest.Wait.
-func Eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Patience); !ok(); time.Sleep(2 * time.Millisecond) {
+func Eventually(t Fataler, what string, ok func() bool) {
+	if t, ok := t.(interface{ Helper() }); ok {
+		t.Helper()
+	}
+	for end := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not within %s: %s", Patience, what)
 		}

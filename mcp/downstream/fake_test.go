@@ -1,10 +1,8 @@
 package downstream
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -267,40 +266,18 @@ func byToken(r *http.Request) (Caller, error) {
 	return Caller{}, fmt.Errorf("An agent's token is needed.")
 }
 
-// logs are lines for people to read, kept so that nothing is logged after a test.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *logs) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
 // site is a handler behind a listener.
 type site struct {
 	*fake
 	h    *HTTP
 	srv  *httptest.Server
-	logs *logs
+	logs *testkit.Buffer
 }
 
 func newSite(t testing.TB, with ...func(*HTTPOptions)) *site {
 	t.Helper()
-	f, l := newFake(), &logs{}
-	o := HTTPOptions{Sessions: f, Authenticate: byToken, Guard: Guard{Loopback: true}, Logger: l.logger()}
+	f, l := newFake(), &testkit.Buffer{}
+	o := HTTPOptions{Sessions: f, Authenticate: byToken, Guard: Guard{Loopback: true}, Logger: l.Logger()}
 	for _, w := range with {
 		w(&o)
 	}

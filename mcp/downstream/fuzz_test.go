@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -62,8 +63,8 @@ func FuzzPost(f *testing.F) {
 		if method == http.MethodGet {
 			method = "" // it would stay open
 		}
-		e, l := &ear{}, &logs{}
-		h := NewHTTP(HTTPOptions{Sessions: e, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }, Logger: l.logger(), MaxBody: 1 << 16})
+		e, l := &ear{}, &testkit.Buffer{}
+		h := NewHTTP(HTTPOptions{Sessions: e, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }, Logger: l.Logger(), MaxBody: 1 << 16})
 		defer h.Close()
 		serve := func(method string, header http.Header, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest("POST", "/", strings.NewReader(body))
@@ -136,9 +137,9 @@ func FuzzStdio(f *testing.F) {
 	f.Add([]byte("{\n[]\n\r\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n\x00"))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"a\n","method":"a","params":{` + "\r" + modernMeta + `}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		e, l := &ear{}, &logs{}
+		e, l := &ear{}, &testkit.Buffer{}
 		var out bytes.Buffer
-		if err := Stdio(context.Background(), bytes.NewReader(in), &out, StdioOptions{Sessions: e, Logger: l.logger()}); err != nil {
+		if err := Stdio(context.Background(), bytes.NewReader(in), &out, StdioOptions{Sessions: e, Logger: l.Logger()}); err != nil {
 			t.Error(err)
 		}
 		lines := bytes.SplitAfter(out.Bytes(), []byte("\n"))

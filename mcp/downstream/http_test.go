@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -709,7 +710,7 @@ func TestAStreamCanBeOpenedAgain(t *testing.T) {
 }
 
 func TestASlowReaderLosesTheOldest(t *testing.T) {
-	b := newNotificationQueue((&logs{}).logger())
+	b := newNotificationQueue((&testkit.Buffer{}).Logger())
 	b.attach()
 	changed := mcp.Notification("notifications/tools/list_changed", nil)
 	for i := range maxQueuedNotifications + 10 {

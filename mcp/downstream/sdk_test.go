@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -46,7 +47,7 @@ func overStdio(t *testing.T, f *fake) sdk.Transport {
 	fromUs, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- Stdio(context.Background(), in, out, StdioOptions{Sessions: f, Agent: "agent-1", Logger: (&logs{}).logger()})
+		done <- Stdio(context.Background(), in, out, StdioOptions{Sessions: f, Agent: "agent-1", Logger: (&testkit.Buffer{}).Logger()})
 		out.Close()
 	}()
 	t.Cleanup(func() {

@@ -1,10 +1,14 @@
 package downstream
 
-import "testing"
+import (
+	"testing"
+
+	"countersign/internal/testkit"
+)
 
 func TestALeaseEndsOnce(t *testing.T) {
-	f, l := newFake(), &logs{}
-	a := newSessionRef(f.Open(Client{}), l.logger())
+	f, l := newFake(), &testkit.Buffer{}
+	a := newSessionRef(f.Open(Client{}), l.Logger())
 	a.acquire()
 	a.end()
 	a.end()
@@ -19,7 +23,7 @@ func TestALeaseEndsOnce(t *testing.T) {
 	a.release()
 	<-a.closed
 	a.end()
-	b := newSessionRef(f.Open(Client{}), l.logger())
+	b := newSessionRef(f.Open(Client{}), l.Logger())
 	b.end()
 	<-b.closed
 	b.end()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -20,7 +21,7 @@ type wire struct {
 	in   *io.PipeWriter
 	out  *bufio.Reader
 	from *io.PipeReader
-	logs *logs
+	logs *testkit.Buffer
 	err  chan error
 	done chan struct{}
 	stop context.CancelFunc
@@ -30,12 +31,12 @@ func newWire(t *testing.T) *wire {
 	t.Helper()
 	in, toUs := io.Pipe()
 	fromUs, out := io.Pipe()
-	w := &wire{fake: newFake(), t: t, in: toUs, out: bufio.NewReader(fromUs), from: fromUs, logs: &logs{}, err: make(chan error, 1), done: make(chan struct{})}
+	w := &wire{fake: newFake(), t: t, in: toUs, out: bufio.NewReader(fromUs), from: fromUs, logs: &testkit.Buffer{}, err: make(chan error, 1), done: make(chan struct{})}
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(t.Context())
 	go func() {
 		defer close(w.done)
-		w.err <- Stdio(ctx, in, out, StdioOptions{Sessions: w.fake, Agent: "agent-1", Logger: w.logs.logger()})
+		w.err <- Stdio(ctx, in, out, StdioOptions{Sessions: w.fake, Agent: "agent-1", Logger: w.logs.Logger()})
 		in.Close()
 		out.Close()
 	}()

@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 	"countersign/mcp/upstream"
@@ -113,7 +114,7 @@ func TestRule12TheGatewayRunsNoTaskThatItDidNotBegin(t *testing.T) {
 	own := join(t, w, mcp.Modern, withTasks).begin("tool", `{"n":2}`)
 	w.answer(out.Request.ID, true, "")
 	w.answer(own, true, "")
-	eventually(t, "the gateway's own has run", func() bool { return up.count() == 1 })
+	testkit.Eventually(t, "the gateway's own has run", func() bool { return up.count() == 1 })
 	want(t, "what ran", string(up.nth(0).Get("arguments")), `{"n":2}`)
 	if r := w.request(out.Request.ID); !r.ConsumedAt.IsZero() {
 		t.Errorf("the approval was used: %+v", r)

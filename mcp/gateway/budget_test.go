@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/budget"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 )
@@ -91,7 +92,7 @@ func TestRule12_AWaitOverTheBudgetIsAnsweredAsPending(t *testing.T) {
 		defer cancel()
 		_, first := c.start(ctx, "tools/call", `{"name":"t","arguments":{"n":1}}`)
 		w.pending(1)
-		eventually(t, "the first is held", func() bool { return !in.budgets.Agent("bot").Free(budget.Waits) })
+		testkit.Eventually(t, "the first is held", func() bool { return !in.budgets.Agent("bot").Free(budget.Waits) })
 		a := c.call("t", `{"n":2}`)
 		if a.isError() || !strings.Contains(strings.Join(a.texts(), "\n"), "Approval requested") || !strings.Contains(strings.Join(a.texts(), "\n"), "the budget of waits") {
 			t.Errorf("got %s", a.raw)
@@ -129,7 +130,7 @@ func TestRule12_ATaskCountsAsAWait(t *testing.T) {
 		t.Errorf("the task's request is %s, want it cancelled", r.Status)
 	}
 	contains(t, "cancel again", say(c.task("tasks/cancel", first)), "the budget of calls")
-	eventually(t, "the wait is over", func() bool { return in.budgets.Agent("bot").Free(budget.Waits) })
+	testkit.Eventually(t, "the wait is over", func() bool { return in.budgets.Agent("bot").Free(budget.Waits) })
 	if up.count() != 0 {
 		t.Error("something ran")
 	}

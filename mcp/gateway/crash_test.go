@@ -19,6 +19,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -170,7 +171,7 @@ func (p *killable) newest() (r approval.Request) {
 // approve waits for a pending request and approves it.
 func (p *killable) approve() approval.Request {
 	p.t.Helper()
-	eventually(p.t, "a request is pending", func() bool { return p.newest().Status == approval.Pending })
+	testkit.Eventually(p.t, "a request is pending", func() bool { return p.newest().Status == approval.Pending })
 	r := p.newest()
 	p.get("/approve")
 	return r
@@ -203,7 +204,7 @@ func TestAKilledGateLeavesTheOutcomeUnknown(t *testing.T) {
 				_, _ = c.try(context.Background(), c.newID(), "tools/call", callParams("tool", `{"n":1}`))
 			}()
 			first := p.approve()
-			eventually(t, "the call is sent", func() bool { return up.count() == 1 })
+			testkit.Eventually(t, "the call is sent", func() bool { return up.count() == 1 })
 			p.kill()
 			<-broke
 
@@ -237,7 +238,7 @@ func TestAKilledGateUsesNothing(t *testing.T) {
 	p := startProgram(t, path, server, "1m")
 	c := p.join(mcp.Legacy, `{}`)
 	go func() { _, _ = c.try(context.Background(), c.newID(), "tools/call", callParams("tool", `{}`)) }()
-	eventually(t, "a request is pending", func() bool { return p.newest().Status == approval.Pending })
+	testkit.Eventually(t, "a request is pending", func() bool { return p.newest().Status == approval.Pending })
 	p.kill()
 	p = startProgram(t, path, server, "1m")
 	p.approve()
@@ -256,13 +257,13 @@ func TestTasksOutliveAKill(t *testing.T) {
 	c := p.join(mcp.Modern, withTasks)
 	sent := c.begin("tool", `{"n":1}`)
 	p.approve()
-	eventually(t, "the call is sent", func() bool { return up.count() == 1 })
+	testkit.Eventually(t, "the call is sent", func() bool { return up.count() == 1 })
 	pending := c.begin("tool", `{"n":2}`)
 	p.kill()
 
 	p = startProgram(t, path, server, "1m")
 	p.approve()
-	eventually(t, "the pending one runs without a poll", func() bool { return up.count() == 2 })
+	testkit.Eventually(t, "the pending one runs without a poll", func() bool { return up.count() == 2 })
 	c = p.join(mcp.Modern, withTasks)
 	want(t, "the pending one", c.becomes(pending, "completed"), "completed: ran")
 	contains(t, "the one that was sent", c.status(sent), "completed: failed: The outcome is unknown")
@@ -285,14 +286,14 @@ func TestAServerThatDiesLeavesTheOutcomeUnknown(t *testing.T) {
 			answer := make(chan string)
 			go func() { answer <- say(c.callTool("tool", `{}`)) }()
 			w.resolve(t, true)
-			eventually(t, "the call is sent", func() bool { return up.count() == 1 })
+			testkit.Eventually(t, "the call is sent", func() bool { return up.count() == 1 })
 			up.hangUp()
 			contains(t, name+" to "+downName, <-answer, "failed: The outcome is unknown: the call was sent to the MCP server up and no answer came")
 			first := w.newest(t)
 			if first.RunResult != approval.RunUnknown {
 				t.Errorf("outcome %q, want unknown", first.RunResult)
 			}
-			eventually(t, "the server is back", func() bool { return w.gw.Health()[0].State == upstream.Up })
+			testkit.Eventually(t, "the server is back", func() bool { return w.gw.Health()[0].State == upstream.Up })
 			go func() { answer <- say(c.callTool("tool", `{}`)) }()
 			if r := w.resolve(t, true); r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.RunResult != approval.RunUnknown {
 				t.Errorf("the new request tells %+v of the last", r.Previous)

@@ -20,6 +20,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -220,7 +221,7 @@ func TestAllPairsOfErasAndTransports(t *testing.T) {
 						p := &sdk.CallToolParams{Name: "count", Arguments: json.RawMessage(`{"n":9007199254740993}`)}
 						p.SetProgressToken("tok")
 						want(t, "count", told(c.CallTool(t.Context(), p)), `counted {"n":9007199254740993}`)
-						eventually(t, "progress", func() bool { mu.Lock(); defer mu.Unlock(); return slices.Equal(progress, []float64{1, 2, 3}) })
+						testkit.Eventually(t, "progress", func() bool { mu.Lock(); defer mu.Unlock(); return slices.Equal(progress, []float64{1, 2, 3}) })
 
 						for name, answer := range map[string]string{"form": "accept 7", "url": "decline <nil>", "model": "m1", "roots": "file:///r"} {
 							got := told(c.CallTool(t.Context(), &sdk.CallToolParams{Name: name}))
@@ -259,9 +260,9 @@ func TestCancellingReachesTheServer(t *testing.T) {
 				} else {
 					cancel()
 				}
-				eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
+				testkit.Eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
 				if rules == "quarantine" {
-					eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
+					testkit.Eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
 				}
 				cancel()
 				<-done
@@ -287,7 +288,7 @@ func (w *world) newest(t testing.TB) approval.Request {
 func (w *world) resolve(t testing.TB, approve bool) approval.Request {
 	t.Helper()
 	var r approval.Request
-	eventually(t, "a request is pending", func() bool { r = w.newest(t); return r.Status == approval.Pending })
+	testkit.Eventually(t, "a request is pending", func() bool { r = w.newest(t); return r.Status == approval.Pending })
 	r, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: r.ID, Approve: approve, By: person, Via: approval.ViaAPI, Reason: "because"})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -650,16 +649,6 @@ func member(v jsontext.Value, path ...string) jsontext.Value {
 		v = o.Get(name)
 	}
 	return v
-}
-
-// eventually waits for what must come about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain waited for: %s", what)
-		}
-	}
 }
 
 func want(t testing.TB, what, got, want string) {

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp/gateway"
 )
 
@@ -790,7 +791,7 @@ func TestRule4_AnApprovalIsNotSpentOnAServerThatWentAway(t *testing.T) {
 		if r = w.request(r.ID); !r.ConsumedAt.IsZero() {
 			t.Error("the approval was used")
 		}
-		w.until("the approval is used by the next call", func() bool { return c.call("p__echo", `{}`).text() == `{}` })
+		testkit.Eventually(w.t, "the approval is used by the next call", func() bool { return c.call("p__echo", `{}`).text() == `{}` })
 		if n := len(sent("tools/call")); n != 2 {
 			t.Errorf("the server was called %d times, want twice", n)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -107,7 +108,7 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 		r := w.pending(1)[0]
 		change(s, c)
 		w.answer(r.ID, true, "")
-		w.until("the task has ended", func() bool {
+		testkit.Eventually(w.t, "the task has ended", func() bool {
 			return strings.Contains(c.send("tasks/get", `{"taskId":"`+r.ID+`"}`).raw, "The tool up/t was changed by its server while the call waited.")
 		})
 		wantCalls(t, s, 0)
@@ -177,7 +178,7 @@ func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
 			if name == "tools/call" {
 				<-talking
 			} else {
-				eventually(t, "it listens", func() bool { return out.takes.Load() <= 0 })
+				testkit.Eventually(t, "it listens", func() bool { return out.takes.Load() <= 0 })
 				up.push(mcp.Notification("notifications/tools/list_changed", nil))
 			}
 			<-out.sent
@@ -219,7 +220,7 @@ func TestAPanicInAFlightEndsOneCall(t *testing.T) {
 func TestLastWordsAreNotToldToAgents(t *testing.T) {
 	cfg := upstream.Config{Name: "up", Command: []string{"sh", "-c", `printf 'the key is not-for-agents\n' >&2; exit 3`}}
 	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: cfg}}})
-	w.until("it is down", func() bool { return w.gw.Health()[0].State == upstream.Down })
+	testkit.Eventually(w.t, "it is down", func() bool { return w.gw.Health()[0].State == upstream.Down })
 	err := w.gw.Health()[0].Err
 	if text := err.Error(); !strings.Contains(text, "not-for-agents") {
 		t.Errorf("whoever runs it is told %s", text)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 )
@@ -52,7 +53,7 @@ func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
 				for i := range 2 {
 					var q mcp.Object
 					question := fmt.Sprintf("input-%d", i+1)
-					eventually(t, question, func() bool {
+					testkit.Eventually(t, question, func() bool {
 						q, _ = mcp.ReadObject(member(c.task("tasks/get", id).Result, "inputRequests"))
 						return q.Get(question) != nil
 					})

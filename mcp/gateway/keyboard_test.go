@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 )
@@ -108,7 +109,7 @@ func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
 			for range 3 { // the agent tries again, and nobody is asked again
 				contains(t, name+" "+test.result, call(test.tool, args), "The call has not run.")
 			}
-			eventually(t, "the keyboard is asked", func() bool { return asked() > 0 })
+			testkit.Eventually(t, "the keyboard is asked", func() bool { return asked() > 0 })
 			if r := w.newest(t); r.Status != approval.Pending || up.count() != 0 || asked() != 1 {
 				t.Errorf("%s %s: the request is %s, the tool ran %d times, the keyboard was asked %d times; want pending, 0, 1", name, test.result, r.Status, up.count(), asked())
 			}

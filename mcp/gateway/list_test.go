@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/config"
+	"countersign/internal/testkit"
 	"countersign/mcp/gateway"
 )
 
@@ -140,7 +141,7 @@ func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
 func TestNamesThatAreTooLongAreRefusedNotCut(t *testing.T) {
 	s := newScripted(t, false, strings.Repeat("n", 61), strings.Repeat("m", 62))
 	w := behind(t, allowAll, 0, s.server("s", "p"))
-	w.until("it is known without anybody having asked", func() bool { return len(w.gw.Health()[0].Problems) == 1 })
+	testkit.Eventually(w.t, "it is known without anybody having asked", func() bool { return len(w.gw.Health()[0].Problems) == 1 })
 	got, _ := w.client(false).names("tools/list")
 	if want := []string{"p__" + strings.Repeat("n", 61), feedTool}; !slices.Equal(got, want) {
 		t.Errorf("offered %q, want %q", got, want)
@@ -165,7 +166,7 @@ func TestAListThatCannotBeReadLeavesTheToolsAlone(t *testing.T) {
 			if got, _ := c.names(method); len(got) != 0 {
 				t.Errorf("%s: %q", method, got)
 			}
-			w.until("somebody is told", func() bool {
+			testkit.Eventually(w.t, "somebody is told", func() bool {
 				ps := w.gw.Health()[0].Problems
 				return len(ps) == 1 && strings.HasPrefix(ps[0], method+": ")
 			})
@@ -216,18 +217,6 @@ func TestChangesOfListsArePassedOn(t *testing.T) {
 	}
 }
 
-// eventually waits for something to come true, for as long as a test can.
-func (w *world) until(what string, ok func() bool) {
-	w.t.Helper()
-	for range 1000 {
-		if ok() {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	w.t.Fatalf("it did not come about that %s", what)
-}
-
 func TestAServerThatIsDownAtFirstIsOfferedOnceItIsUp(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		there, late := newScripted(t, modern, "t"), newScripted(t, modern, "t")
@@ -235,7 +224,7 @@ func TestAServerThatIsDownAtFirstIsOfferedOnceItIsUp(t *testing.T) {
 		w := behind(t, askAll, brief, there.server("there", "there"), late.server("late", "late"))
 		c := w.client(false)
 		heard := c.hear()
-		w.until("the late server is known to be down", func() bool { return w.gw.Health()[1].State == "down" })
+		testkit.Eventually(w.t, "the late server is known to be down", func() bool { return w.gw.Health()[1].State == "down" })
 		if got, _ := c.names("tools/list"); !slices.Equal(got, []string{"there__t", feedTool}) {
 			t.Errorf("offered %q", got)
 		}
@@ -262,7 +251,7 @@ func TestAServerThatDiesAndReturnsIsCalledAgain(t *testing.T) {
 		wantText(t, c.call("s__t", `{}`), false, "done")
 		s.set(func() { s.lists["tools/list"] = []string{tool("t"), tool("u")} })
 		s.restart()
-		w.until("it is called again", func() bool { return c.call("s__u", `{}`).text() == "done" })
+		testkit.Eventually(w.t, "it is called again", func() bool { return c.call("s__u", `{}`).text() == "done" })
 	})
 }
 
@@ -279,7 +268,7 @@ func TestAProcessThatReturnsIsToldWhatIsWanted(t *testing.T) {
 	}
 	c.call("p__die", `{}`)
 	nextSteps(t, heard, "notifications/tools/list_changed")
-	w.until("it is subscribed to again", func() bool { return len(sent("resources/subscribe")) == 2 && len(sent("logging/setLevel")) == 2 })
+	testkit.Eventually(w.t, "it is subscribed to again", func() bool { return len(sent("resources/subscribe")) == 2 && len(sent("logging/setLevel")) == 2 })
 	if got := sent("logging/setLevel")[1].member("level"); got != `"warning"` {
 		t.Errorf("the level is %s", got)
 	}
@@ -348,7 +337,7 @@ func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.Body.Close()
-	w.until("the server is told", func() bool { return len(sent("resources/unsubscribe")) == 1 })
+	testkit.Eventually(w.t, "the server is told", func() bool { return len(sent("resources/unsubscribe")) == 1 })
 	select {
 	case m := <-ears[none]:
 		t.Errorf("who did not subscribe heard %s", m.raw)
@@ -403,7 +392,7 @@ func TestALevelThatIsDeniedReachesNoServer(t *testing.T) {
 		}
 		if !modern {
 			s.restart()
-			w.until("the server is called again", func() bool { return c.call("t", `{}`).text() == "done" })
+			testkit.Eventually(w.t, "the server is called again", func() bool { return c.call("t", `{}`).text() == "done" })
 		}
 		wantText(t, c.call("t", `{}`), false, "done")
 		for _, m := range append(s.calls("tools/call"), s.calls("logging/setLevel")...) {

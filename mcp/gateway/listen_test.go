@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -112,7 +113,7 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 			e, _ := listenTo(t, w, `{}`, `{"toolsListChanged":true}`)
 			r, agreed := listenTo(t, w, `{}`, `{"resourceSubscriptions":["test://a"]}`)
 			want(t, "agreed", agreed, `{"resourceSubscriptions":["test://a"]}`)
-			eventually(t, "the server is listened to", func() bool { return up.listeners() >= map[mcp.Era]int{mcp.Legacy: 1, mcp.Modern: 2}[era] })
+			testkit.Eventually(t, "the server is listened to", func() bool { return up.listeners() >= map[mcp.Era]int{mcp.Legacy: 1, mcp.Modern: 2}[era] })
 			up.push(mcp.Notification("notifications/resources/updated", []byte(`{"uri":"test://b"}`)))
 			up.push(mcp.Notification("notifications/resources/updated", []byte(`{"uri":"test://a"}`)))
 			up.push(mcp.Notification("notifications/tools/list_changed", nil))
@@ -121,9 +122,9 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 			want(t, name+" "+by+" the tools", e.next().Method, "notifications/tools/list_changed")
 			r.stop()
 			if era == mcp.Legacy {
-				eventually(t, "the server is told that nobody listens", func() bool { return up.got("resources/unsubscribe") == 1 })
+				testkit.Eventually(t, "the server is told that nobody listens", func() bool { return up.got("resources/unsubscribe") == 1 })
 			} else {
-				eventually(t, "the server's stream ends", func() bool { return up.listeners() == 1 })
+				testkit.Eventually(t, "the server's stream ends", func() bool { return up.listeners() == 1 })
 			}
 		}
 	}
@@ -155,10 +156,10 @@ func TestListeningOutlivesTheServersConnection(t *testing.T) {
 				return up.listeners() == 2
 			}
 		}
-		eventually(t, name+": it is listened to", listening(1))
+		testkit.Eventually(t, name+": it is listened to", listening(1))
 		up.hangUp()
-		eventually(t, name+": it is gone", func() bool { return up.listeners() == 0 })
-		eventually(t, name+": it is listened to again", listening(2))
+		testkit.Eventually(t, name+": it is gone", func() bool { return up.listeners() == 0 })
+		testkit.Eventually(t, name+": it is listened to again", listening(2))
 		up.push(mcp.Notification("notifications/resources/updated", []byte(`{"uri":"test://a"}`)))
 		want(t, name, r.next().Method, "notifications/resources/updated")
 	}
@@ -250,7 +251,7 @@ func TestManyListen(t *testing.T) {
 	for i := range ears {
 		ears[i], _ = listenTo(t, w, `{}`, `{"toolsListChanged":true}`)
 	}
-	eventually(t, "the server is listened to", func() bool { return up.listeners() == 1 })
+	testkit.Eventually(t, "the server is listened to", func() bool { return up.listeners() == 1 })
 	const times = 20
 	for range times {
 		up.push(mcp.Notification("notifications/tools/list_changed", nil))

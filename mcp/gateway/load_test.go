@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 )
@@ -212,7 +213,7 @@ func BenchmarkHeld(b *testing.B) {
 					b.Fatalf("%q %v", line, err)
 				}
 				var during memoryOf
-				eventually(b, "all are held", func() bool {
+				testkit.Eventually(b, "all are held", func() bool {
 					time.Sleep(200 * time.Millisecond)
 					return string(bytes.TrimSpace(p.get("/pending"))) == fmt.Sprint(calls)
 				})

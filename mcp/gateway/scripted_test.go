@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/internal/testkit"
 	"countersign/mcp/gateway"
 	"countersign/mcp/upstream"
 )
@@ -571,16 +572,11 @@ func nextSteps(t testing.TB, heard <-chan said, method string) said {
 // finish waits for the answer of a request that was started.
 func finish(t testing.TB, done <-chan answer) answer {
 	t.Helper()
-	select {
-	case a := <-done:
-		if a.err != nil {
-			t.Fatal(a.err)
-		}
-		return a
-	case <-time.After(30 * time.Second):
-		t.Fatal("no answer came")
-		panic("unreachable")
+	a := testkit.Receive(t, "an answer", done)
+	if a.err != nil {
+		t.Fatal(a.err)
 	}
+	return a
 }
 
 // eachEra runs a test with client and server of the legacy era, and then of the modern.

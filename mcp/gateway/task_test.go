@@ -15,6 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -73,7 +74,7 @@ func (c *peer) status(id string) string {
 func (c *peer) becomes(id, status string) string {
 	c.t.Helper()
 	var got string
-	eventually(c.t, "the task is "+status, func() bool { got = c.status(id); return strings.HasPrefix(got, status) })
+	testkit.Eventually(c.t, "the task is "+status, func() bool { got = c.status(id); return strings.HasPrefix(got, status) })
 	return got
 }
 
@@ -207,8 +208,8 @@ func TestCancellingATask(t *testing.T) {
 	<-begun
 	c.task("tasks/cancel", id)
 	want(t, "while running", c.status(id), "cancelled")
-	eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
-	eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
+	testkit.Eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
+	testkit.Eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
 	want(t, "at the end", c.status(id), "cancelled")
 	want(t, "once more", string(c.task("tasks/cancel", id).Result), `{"resultType":"complete"}`)
 	if up.count() != 1 {
@@ -241,7 +242,7 @@ func TestATaskAsksItsClient(t *testing.T) {
 		for range 2 {
 			c.becomes(id, "input_required")
 			var q mcp.Object
-			eventually(t, "a new question", func() bool {
+			testkit.Eventually(t, "a new question", func() bool {
 				q, _ = mcp.ReadObject(member(c.task("tasks/get", id).Result, "inputRequests"))
 				return len(q) == 1 && !names[q[0].Name]
 			})
@@ -306,13 +307,13 @@ func TestTasksOutliveTheGateway(t *testing.T) {
 	wait.Store(true)
 	running := c.begin("tool", `{"a":3}`)
 	w.resolve(t, true)
-	eventually(t, "the call runs", func() bool { return up.count() == 1 })
+	testkit.Eventually(t, "the call runs", func() bool { return up.count() == 1 })
 	wait.Store(false)
 	w.restart(t, o)
 	if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: pending, Approve: true, By: person, Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pending one runs without a poll", func() bool { return up.count() == 2 })
+	testkit.Eventually(t, "the pending one runs without a poll", func() bool { return up.count() == 2 })
 	c = join(t, w, mcp.Modern, withTasks)
 	want(t, "pending", c.becomes(pending, "completed"), "completed: ran")
 	contains(t, "denied", c.status(gone), "completed: failed: [APPROVAL DENIED]")
@@ -350,7 +351,7 @@ func TestAnApprovedTaskWaitsForItsServer(t *testing.T) {
 		t.Error("the approval was used while the server was down")
 	}
 	down.Store(false)
-	eventually(t, "it runs", func() bool { return up.count() == 1 })
+	testkit.Eventually(t, "it runs", func() bool { return up.count() == 1 })
 	want(t, "the task", join(t, w, mcp.Modern, withTasks).becomes(id, "completed"), "completed: ran")
 }
 
@@ -368,9 +369,9 @@ func TestAServerThatIsLostMeanwhileCostsNoApproval(t *testing.T) {
 	id := client.begin("tool", `{}`)
 	down.Store(true)
 	up.hangUp()
-	eventually(t, "it is lost", func() bool { return w.gw.Health()[0].State == upstream.Down })
+	testkit.Eventually(t, "it is lost", func() bool { return w.gw.Health()[0].State == upstream.Down })
 	w.resolve(t, true)
-	eventually(t, "the task says so", func() bool {
+	testkit.Eventually(t, "the task says so", func() bool {
 		return strings.Contains(string(client.task("tasks/get", id).Result), "cannot be reached, and the call waits for it")
 	})
 	if r := w.newest(t); !r.ConsumedAt.IsZero() {
@@ -394,7 +395,7 @@ func TestATaskOfARevokedTokenDoesNotRun(t *testing.T) {
 	id := c.begin("tool", `{}`)
 	revoked.Store(true)
 	w.resolve(t, true)
-	eventually(t, "the task looks at its token", looked.Load)
+	testkit.Eventually(t, "the task looks at its token", looked.Load)
 	revoked.Store(false) // the client has another
 	contains(t, "the task", c.becomes(id, "completed"), "completed: failed: The gate could not decide")
 	if r := w.newest(t); up.count() != 0 || !r.ConsumedAt.IsZero() {
@@ -412,7 +413,7 @@ func TestATaskAndItsTwinRunOnce(t *testing.T) {
 		answer := make(chan string)
 		go func() {
 			if i%2 == 0 {
-				eventually(t, "a decision", func() bool { return w.newest(t).Status != approval.Pending })
+				testkit.Eventually(t, "a decision", func() bool { return w.newest(t).Status != approval.Pending })
 			}
 			answer <- say(plain.callTool("tool", `{}`))
 		}()

@@ -148,7 +148,7 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 	got := func(done <-chan answer) {
 		a := finish(t, done)
 		if hangs && !modern {
-			<-cancelled
+			testkit.Receive(t, "the server hears of the cancelling", cancelled)
 		}
 		log.say("client <-", fmt.Sprintf("%d %s", a.status, a.raw))
 	}
@@ -169,7 +169,7 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 		case "watch": // a call with progress
 			underWay = send("tools/call", fmt.Sprintf(`{"_meta":{"progressToken":"mine"},"name":%q,"arguments":%s}`, one, two))
 			last = w.pending(1)[0]
-			<-progress
+			testkit.Receive(t, "progress", progress)
 		case "finish":
 			got(underWay)
 		case "approve", "deny", "cancel":
@@ -206,10 +206,10 @@ func converse(t *testing.T, parts map[string]string, modern bool) string {
 					x.result(result)
 				})
 			case "is down":
-				w.until("it is known", func() bool { return w.gw.Health()[0].State == "down" })
+				testkit.Eventually(w.t, "it is known", func() bool { return w.gw.Health()[0].State == "down" })
 			case "comes up":
 				s.set(func() { s.deaf = false })
-				w.until("it is known", func() bool { return w.gw.Health()[0].State == "up" })
+				testkit.Eventually(w.t, "it is known", func() bool { return w.gw.Health()[0].State == "up" })
 			default:
 				t.Fatalf("%q: what is that?", line)
 			}

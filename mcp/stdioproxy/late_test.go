@@ -12,6 +12,7 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 // briefly is a caller that waits no longer for a report than d.
@@ -39,7 +40,7 @@ func TestAnOutcomeIsReportedWhenTheGateIsBackAfterTheCallWasAnswered(t *testing.
 				t.Fatalf("got %d, %v", n, err)
 			}
 			w.interfere(nil)
-			eventually(t, "the report", func() bool { return w.request(id).RunResult == approval.RunSucceeded })
+			testkit.Eventually(t, "the report", func() bool { return w.request(id).RunResult == approval.RunSucceeded })
 		})
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/auth"
 	"countersign/client"
+	"countersign/internal/testkit"
 	"countersign/policy"
 	"countersign/rest"
 	"countersign/store"
@@ -142,7 +143,7 @@ func (w *world) remote() *Gate {
 func (w *world) pending(n int) []approval.Request {
 	w.t.Helper()
 	var rs []approval.Request
-	eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
+	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
 		var err error
 		if rs, err = w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
@@ -188,15 +189,6 @@ func (w *world) policy(rules string) {
 	w.t.Helper()
 	if err := w.gate.SetPolicy(context.Background(), compile(w.t, rules), nil); err != nil {
 		w.t.Fatal(err)
-	}
-}
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not within 30 s", what)
-		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // bare starts a server without a wrapper.
@@ -171,8 +172,8 @@ func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
 	if n := len(x.events("start ")); n != 2 {
 		t.Errorf("the server was started %d times, want 2", n)
 	}
-	eventually(t, "it is told again what is wanted", func() bool { return len(x.events("level")) == 2 })
-	eventually(t, "the client is told that the lists may have changed", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
+	testkit.Eventually(t, "it is told again what is wanted", func() bool { return len(x.events("level")) == 2 })
+	testkit.Eventually(t, "the client is told that the lists may have changed", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
 }
 
 func TestAServerWithBadHabitsWorks(t *testing.T) {
@@ -187,7 +188,7 @@ func TestAServerWithBadHabitsWorks(t *testing.T) {
 				t.Errorf("the server was started %d times", n)
 			}
 			if habit == "loud" {
-				eventually(t, "all that it says is passed on", func() bool { x.said.mu.Lock(); defer x.said.mu.Unlock(); return x.said.n >= 5000 })
+				testkit.Eventually(t, "all that it says is passed on", func() bool { x.said.mu.Lock(); defer x.said.mu.Unlock(); return x.said.n >= 5000 })
 			}
 			x.in.Close()
 			if err := <-x.ended; err != nil {
@@ -202,7 +203,7 @@ func TestAServerWithBadHabitsWorks(t *testing.T) {
 func over(t testing.TB, pids ...string) {
 	t.Helper()
 	for _, pid := range pids {
-		eventually(t, "the end of process "+pid, func() bool {
+		testkit.Eventually(t, "the end of process "+pid, func() bool {
 			state, err := os.ReadFile("/proc/" + pid + "/stat")
 			if err != nil {
 				var n int
@@ -221,7 +222,7 @@ func TestTheServerAndWhatItStartedEndWithTheWrapper(t *testing.T) {
 			t.Parallel()
 			x := newWorld(t, allowAll).wrap("child", "deaf")
 			x.hello()
-			eventually(t, "both run", func() bool { return len(x.events("start ")) == 2 })
+			testkit.Eventually(t, "both run", func() bool { return len(x.events("start ")) == 2 })
 			if how == "a signal" {
 				x.stop()
 			} else {
@@ -242,7 +243,7 @@ func TestAClientThatGoesLosesNothing(t *testing.T) {
 	x.call("hang", "{}")
 	sent := w.pending(2)[1]
 	w.decide(sent.ID, true, "")
-	eventually(t, "the call is under way", func() bool { return len(x.events("call hang")) == 1 })
+	testkit.Eventually(t, "the call is under way", func() bool { return len(x.events("call hang")) == 1 })
 	x.in.Close()
 	if err := <-x.ended; err != nil {
 		t.Errorf("got %v", err)
@@ -310,7 +311,7 @@ func TestAServerAsksItsClientThroughTheWrapper(t *testing.T) {
 	// As it is when the server starts, outside of any request.
 	want(t, "roots", x.called("roots", "{}"), answers["roots/list"])
 	want(t, "a change", x.called("change", "{}"), "changed")
-	eventually(t, "the change is told", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
+	testkit.Eventually(t, "the change is told", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
 
 	// Two calls at once: the server cannot say for which it asks, and both are this client's.
 	one, two := x.call("ask", "{}"), x.call("sample", "{}")
@@ -336,7 +337,7 @@ func TestAClientIsNotAskedBeforeItIsReady(t *testing.T) {
 		t.Error("it was asked")
 	}
 	x.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	eventually(t, "it is asked", func() bool { return x.saw("roots/list") == 1 })
+	testkit.Eventually(t, "it is asked", func() bool { return x.saw("roots/list") == 1 })
 	want(t, "roots", x.called("roots", "{}"), `{"roots":[]}`)
 }
 
@@ -361,7 +362,7 @@ func TestAClientThatTurnsToInitializeHasOneServer(t *testing.T) {
 			x.modern, x.caps = true, tt.first
 			first := x.start("server/discover", "{}")
 			if tt.slow { // the client gives up
-				eventually(t, "the server is starting", func() bool { return len(x.events("start ")) == 1 })
+				testkit.Eventually(t, "the server is starting", func() bool { return len(x.events("start ")) == 1 })
 				x.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			} else if l := x.wait(first); l.Error != nil {
 				t.Fatal(l.text())
@@ -377,7 +378,7 @@ func TestAClientThatTurnsToInitializeHasOneServer(t *testing.T) {
 			}
 			want(t, "elicitation", x.called("ask", `{}`), asked)
 			x.called("change", "{}")
-			eventually(t, "a change is told", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
+			testkit.Eventually(t, "a change is told", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
 			if n := len(x.events("start ")); n != tt.starts {
 				t.Errorf("the server was started %d times, want %d", n, tt.starts)
 			}
@@ -402,7 +403,7 @@ func TestTasksRunThroughTheWrapper(t *testing.T) {
 	get := func() json.RawMessage { return x.do("tasks/get", `{"taskId":"`+task.TaskID+`"}`).Result }
 	contains(t, "while it waits", string(get()), `"status":"working"`)
 	w.decide(task.TaskID, true, "")
-	eventually(t, "it completes", func() bool { return bytes.Contains(get(), []byte(`"status":"completed"`)) })
+	testkit.Eventually(t, "it completes", func() bool { return bytes.Contains(get(), []byte(`"status":"completed"`)) })
 	contains(t, "the result", string(get()), `"text":"{\"n\":1}"`, `"structuredContent":{"n":1.10}`)
 	if r := w.request(task.TaskID); r.RunResult != approval.RunSucceeded {
 		t.Errorf("the outcome is %q", r.RunResult)
