@@ -36,29 +36,13 @@ type api struct {
 
 // serve takes a call through recording, holds and failures to the platform itself.
 func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		panic(http.ErrAbortHandler)
-	}
-	s.handlers.Add(1)
+	c, fault := s.begin(a, r)
 	defer s.handlers.Done()
-	c := &Call{
-		Seq: len(s.calls) + 1, At: s.now(), Platform: a.platform, Endpoint: a.endpoint,
-		Method: r.Method, Path: r.URL.RequestURI(), Header: publicHeader(r.Header),
-	}
-	s.calls = append(s.calls, c)
-	fault, failing := s.takeFault(a.platform, a.endpoint)
-	if failing {
-		c.Fault = fault.Name
-	}
-	s.bump()
-	s.mu.Unlock()
 	defer func() {
 		// A fault of the stand-in itself must not look like a failing platform.
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
 			s.breach(c, "stand_in_panic", fmt.Sprintf("%v\n%s", p, debug.Stack()))
-			s.log.Error("the stand-in panicked", "endpoint", string(c.Endpoint), "panic", p)
+			s.log.ErrorContext(r.Context(), "the stand-in panicked", "endpoint", string(c.Endpoint), "panic", p)
 			panic(http.ErrAbortHandler)
 		} else if p != nil {
 			panic(p)
@@ -70,24 +54,8 @@ func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
 		s.finish(c, nil, false)
 		panic(http.ErrAbortHandler)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.bodyLimit))
-	tooLarge := errors.As(err, new(*http.MaxBytesError))
-	if err != nil && !tooLarge {
-		s.finish(c, nil, false)
-		panic(http.ErrAbortHandler) // the caller went away in mid-sentence
-	}
-	authorized := a.authorized == nil || a.authorized(r, body)
-	s.mu.Lock()
-	c.Body = body
-	for _, token := range a.tokens {
-		c.Body = bytes.ReplaceAll(c.Body, []byte(token), []byte("<token>"))
-	}
-	c.Authorized = authorized
-	if a.arrive != nil && !tooLarge {
-		a.arrive(c, r, body)
-	}
-	s.mu.Unlock()
-	s.pause(a.platform, a.endpoint, false)
+	body, tooLarge := s.read(a, c, w, r)
+	s.pause(a.platform, a.endpoint, beforeAct)
 
 	var ans answer
 	processed := fault.Processed || fault.Status == 0
@@ -98,7 +66,7 @@ func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
 	default:
 		ans = a.act(c, r, body)
 	}
-	s.pause(a.platform, a.endpoint, true)
+	s.pause(a.platform, a.endpoint, beforeAnswer)
 	if fault.Cut {
 		s.finish(c, nil, true)
 		panic(http.ErrAbortHandler)
@@ -109,19 +77,66 @@ func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
 			ans.header = withHeader(ans.header, "X-Line-Request-Id", requestID())
 		}
 	}
-	for k, v := range ans.header {
+	// Recorded before it is sent: who has the answer also finds it here.
+	s.finish(c, &ans, processed)
+	ans.write(w)
+}
+
+// begin records that a call came, and what failure it meets. It counts the handler; the caller counts it out.
+func (s *Emulator) begin(a api, r *http.Request) (*Call, Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		panic(http.ErrAbortHandler)
+	}
+	s.handlers.Add(1)
+	c := &Call{
+		Seq: len(s.calls) + 1, At: s.now(), Platform: a.platform, Endpoint: a.endpoint,
+		Method: r.Method, Path: r.URL.RequestURI(), Header: publicHeader(r.Header),
+	}
+	s.calls = append(s.calls, c)
+	fault, failing := s.takeFault(a.platform, a.endpoint)
+	if failing {
+		c.Fault = fault.Name
+	}
+	s.bump()
+	return c, fault
+}
+
+// read reads a call's body, and records it without the tokens.
+func (s *Emulator) read(a api, c *Call, w http.ResponseWriter, r *http.Request) (body []byte, tooLarge bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.bodyLimit))
+	tooLarge = errors.As(err, new(*http.MaxBytesError))
+	if err != nil && !tooLarge {
+		s.finish(c, nil, false)
+		panic(http.ErrAbortHandler) // the caller went away in mid-sentence
+	}
+	authorized := a.authorized == nil || a.authorized(r, body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Body = body
+	for _, token := range a.tokens {
+		c.Body = bytes.ReplaceAll(c.Body, []byte(token), []byte("<token>"))
+	}
+	c.Authorized = authorized
+	if a.arrive != nil && !tooLarge {
+		a.arrive(c, r, body)
+	}
+	return body, tooLarge
+}
+
+func (a answer) write(w http.ResponseWriter) {
+	for k, v := range a.header {
 		w.Header().Set(k, v)
 	}
-	if ans.status != http.StatusNoContent {
+	if a.status != http.StatusNoContent {
 		if w.Header().Get("Content-Type") == "" {
 			w.Header().Set("Content-Type", "application/json")
 		}
-		w.Header().Set("Content-Length", strconv.Itoa(len(ans.body)))
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
-	// Recorded before it is sent: who has the answer also finds it here.
-	s.finish(c, &ans, processed)
-	w.WriteHeader(ans.status)
-	_, _ = w.Write(ans.body)
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body)
 }
 
 func (s *Emulator) finish(c *Call, ans *answer, processed bool) {

@@ -71,7 +71,7 @@ type tab struct {
 }
 
 // open opens the chat page. What goes wrong in its scripts, and what its policy blocks, fails the test.
-func open(t *testing.T, browser context.Context, url string, width, height int64, before ...act) *tab {
+func open(browser context.Context, t *testing.T, url string, width, height int64, before ...act) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	p := &tab{t: t, ctx: ctx}
@@ -171,10 +171,12 @@ func (p *tab) click(selector, text string) {
 }
 
 // newest names the newest message of a conversation that shows a text.
-func (p *tab) newest(log, text string) string {
+func (p *tab) newest(list, text string) string {
 	p.t.Helper()
-	p.says(log+" > *", text)
-	return fmt.Sprintf("%s > :nth-child(%d)", log, ask[int](p, fmt.Sprintf(`1 + [...document.querySelector(%s).children].findLastIndex((e) => e.innerText.includes(%s))`, quoted(log), quoted(text))))
+	p.says(list+" > *", text)
+	n := ask[int](p, fmt.Sprintf(`1 + [...document.querySelector(%s).children].findLastIndex((e) => e.innerText.includes(%s))`,
+		quoted(list), quoted(text)))
+	return fmt.Sprintf("%s > :nth-child(%d)", list, n)
 }
 
 // keys types keys to whatever has the focus.

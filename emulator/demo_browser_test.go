@@ -50,7 +50,7 @@ func showDemo(t *testing.T, pace time.Duration) *demo.Demo {
 func TestDemoInABrowser(t *testing.T) {
 	d := showDemo(t, 50*time.Millisecond)
 	b := openBrowser(t)
-	p := open(t, b, d.Chat.URL(), 1280, 900, prefers("light"))
+	p := open(b, t, d.Chat.URL(), 1280, 900, prefers("light"))
 	p.click("#story button", "Got it")
 	const agent, requests = "#part-agent .entry", "#tables > :first-child tr"
 
@@ -144,12 +144,12 @@ func TestPictures(t *testing.T) {
 	d := showDemo(t, time.Second)
 	b := openBrowser(t)
 	onPhone := func(height int64) *tab {
-		q := open(t, b, d.Chat.URL(), 390, height, prefers("light"))
+		q := open(b, t, d.Chat.URL(), 390, height, prefers("light"))
 		q.click("#story button", "Got it")
 		return q
 	}
 	small, tall := onPhone(860), onPhone(1040)
-	p := open(t, b, d.Chat.URL(), 1400, 900, prefers("light"))
+	p := open(b, t, d.Chat.URL(), 1400, 900, prefers("light"))
 	p.click("#story button", "Got it")
 
 	// The first card, on a phone.

@@ -143,23 +143,31 @@ func (s *Emulator) takeFault(platform string, endpoint Endpoint) (Fault, bool) {
 type Hold struct {
 	s        *Emulator
 	endpoint Endpoint
-	answers  bool
+	moment   moment
 	arrived  int // guarded by s.mu
 	once     sync.Once
 	released chan struct{}
 }
 
+// moment is where in a call a hold stops it.
+type moment int
+
+const (
+	beforeAct    moment = iota // it arrived, and nothing is done about it
+	beforeAnswer               // it was carried out, and its answer is not sent
+)
+
 // Hold stops every call of the endpoint as soon as it arrived, before anything is done about it. A caller that goes
 // away in the meantime changes nothing: once released, its request is carried out, as on a busy server.
-func (s *Emulator) Hold(endpoint Endpoint) *Hold { return s.hold(endpoint, false) }
+func (s *Emulator) Hold(endpoint Endpoint) *Hold { return s.hold(endpoint, beforeAct) }
 
 // HoldAnswer stops every call of the endpoint after it was carried out, before its answer is sent.
-func (s *Emulator) HoldAnswer(endpoint Endpoint) *Hold { return s.hold(endpoint, true) }
+func (s *Emulator) HoldAnswer(endpoint Endpoint) *Hold { return s.hold(endpoint, beforeAnswer) }
 
-func (s *Emulator) hold(endpoint Endpoint, answers bool) *Hold {
+func (s *Emulator) hold(endpoint Endpoint, at moment) *Hold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := &Hold{s: s, endpoint: endpoint, answers: answers, released: make(chan struct{})}
+	h := &Hold{s: s, endpoint: endpoint, moment: at, released: make(chan struct{})}
 	s.holds = append(s.holds, h)
 	return h
 }
@@ -177,11 +185,11 @@ func (h *Hold) Wait(ctx context.Context, n int) error {
 func (h *Hold) Release() { h.once.Do(func() { close(h.released) }) }
 
 // pause stops the calling handler while a hold is on.
-func (s *Emulator) pause(platform string, endpoint Endpoint, answers bool) {
+func (s *Emulator) pause(platform string, endpoint Endpoint, at moment) {
 	s.mu.Lock()
 	var waits []*Hold
 	for _, h := range s.holds {
-		if h.answers != answers || !h.endpoint.matches(platform, endpoint) {
+		if h.moment != at || !h.endpoint.matches(platform, endpoint) {
 			continue
 		}
 		select {

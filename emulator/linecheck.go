@@ -153,7 +153,7 @@ func lineSubstitution(c *checker, at string, v any) {
 }
 
 func lineTemplate(c *checker, at string, v any) {
-	action := lineAction(20, graphemeLen, true)
+	action := lineAction(20, graphemeLen, "type label")
 	byType(map[string]rule{
 		"confirm": shape{"text actions", map[string]rule{
 			"type": anything, "text": text(1, 240, graphemeLen), "actions": list(2, 2, action)}}.check,
@@ -165,7 +165,7 @@ func lineTemplate(c *checker, at string, v any) {
 			}
 			shape{"text actions", map[string]rule{
 				"type": anything, "text": text(1, limit, graphemeLen), "title": text(1, 40, graphemeLen),
-				"actions": list(1, 4, action), "defaultAction": lineAction(20, graphemeLen, false),
+				"actions": list(1, 4, action), "defaultAction": lineAction(20, graphemeLen, "type"),
 				"thumbnailImageUrl": lineURL, "imageAspectRatio": oneOf("rectangle", "square"),
 				"imageSize": oneOf("cover", "contain"), "imageBackgroundColor": matching(lineColor)}}.check(c, at, v)
 		},
@@ -175,7 +175,7 @@ func lineTemplate(c *checker, at string, v any) {
 func lineQuickReply(c *checker, at string, v any) {
 	item := shape{"type action", map[string]rule{
 		"type": oneOf("action"), "imageUrl": lineURL,
-		"action": lineAction(20, graphemeLen, true, "camera", "cameraRoll", "location"),
+		"action": lineAction(20, graphemeLen, "type label", "camera", "cameraRoll", "location"),
 	}}
 	shape{"items", map[string]rule{"items": list(1, 13, item.check)}}.check(c, at, v)
 }
@@ -192,16 +192,11 @@ func lineSender(c *checker, at string, v any) {
 	}}.check(c, at, v)
 }
 
-// lineAction checks an action. Label lengths depend on where it stands; more names action types that are allowed only there.
-func lineAction(label int, count func(string) int, labelRequired bool, more ...string) rule {
-	need := func(names string) string {
-		if labelRequired {
-			return strings.TrimSpace("type label " + names)
-		}
-		return strings.TrimSpace("type " + names)
-	}
+// lineAction checks an action. Label lengths, and what is required of every action, depend on
+// where it stands; more names action types that are allowed only there.
+func lineAction(label int, count func(string) int, always string, more ...string) rule {
 	of := func(required string, props map[string]rule) rule {
-		return shape{need(required), props}.with(map[string]rule{"type": anything, "label": text(1, label, count)}).check
+		return shape{strings.TrimSpace(always + " " + required), props}.with(map[string]rule{"type": anything, "label": text(1, label, count)}).check
 	}
 	variants := map[string]rule{
 		"postback": func(c *checker, at string, v any) {
@@ -274,7 +269,7 @@ func sameSize(c *checker, at string, v any) {
 	}
 }
 
-var flexAction = lineAction(40, graphemeLen, false)
+var flexAction = lineAction(40, graphemeLen, "type")
 
 func flexPlace() map[string]rule {
 	return map[string]rule{
@@ -309,7 +304,7 @@ func flexBox(c *checker, at string, v any) {
 func flexButton(c *checker, at string, v any) {
 	shape{"action", map[string]rule{
 		"flex": integer(0, 1<<31-1), "color": matching(lineColor), "style": oneOf("primary", "secondary", "link"),
-		"action": lineAction(40, graphemeLen, true), "gravity": oneOf("top", "bottom", "center"), "height": oneOf("md", "sm"),
+		"action": lineAction(40, graphemeLen, "type label"), "gravity": oneOf("top", "bottom", "center"), "height": oneOf("md", "sm"),
 		"adjustMode": oneOf("shrink-to-fit"), "scaling": boolean,
 	}}.with(flexPlace()).check(c, at, v)
 }

@@ -195,7 +195,10 @@ func (s *Emulator) TapLINE(ctx context.Context, person, message, labelOrData str
 		}
 		for n, action := range actions {
 			if labelOrData == str(action["label"]) || labelOrData == str(action["data"]) {
-				return s.act(ctx, p, action, n >= len(actions)-len(m.QuickReplies))
+				if n >= len(actions)-len(m.QuickReplies) {
+					s.usedQuickReply(p)
+				}
+				return s.act(ctx, p, action)
 			}
 		}
 	}
@@ -233,7 +236,10 @@ func (s *Emulator) tapLINEAt(ctx context.Context, person, message string, path [
 			}
 		}
 		if action, ok := asObject(node); ok {
-			return s.act(ctx, p, action, quick)
+			if quick {
+				s.usedQuickReply(p)
+			}
+			return s.act(ctx, p, action)
 		}
 	}
 	return Delivery{}, fmt.Errorf("emulator: %w", errNoButton)
@@ -264,13 +270,15 @@ func lineActions(v any) (found []map[string]any) {
 	return found
 }
 
-// act does what an action says. quick tells that it was a quick reply.
-func (s *Emulator) act(ctx context.Context, p Person, action map[string]any, quick bool) (Delivery, error) {
-	if quick {
-		s.mu.Lock()
-		s.dropQuickReplies(p.LINE)
-		s.mu.Unlock()
-	}
+// usedQuickReply takes a person's quick replies away: they go once one was tapped.
+func (s *Emulator) usedQuickReply(p Person) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropQuickReplies(p.LINE)
+}
+
+// act does what an action says.
+func (s *Emulator) act(ctx context.Context, p Person, action map[string]any) (Delivery, error) {
 	switch str(action["type"]) {
 	case "postback":
 		event, err := s.LINEPostback(p.Name, str(action["data"]))

@@ -108,9 +108,9 @@ func (r result) json(t *testing.T) map[string]any {
 	return v
 }
 
-func (w *world) do(method, url string, header map[string]string, body []byte) (result, error) {
+func (w *world) do(method, target string, header map[string]string, body []byte) (result, error) {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.ctx(), method, url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(w.ctx(), method, target, bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (w *world) happens(what string, cond func(h hooked) bool) {
 func (w *world) opensModal(view string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.answer = func(rw http.ResponseWriter, h hooked) {
+	w.answer = func(_ http.ResponseWriter, h hooked) {
 		form, _ := url.ParseQuery(string(h.body))
 		var p struct {
 			Type    string `json:"type"`
@@ -127,7 +127,7 @@ func payload(h hooked) string {
 func TestPhoneLINE(t *testing.T) {
 	b := openBrowser(t)
 	w := start(t)
-	p := open(t, b, w.URL(), 1280, 900, prefers("light"))
+	p := open(b, t, w.URL(), 1280, 900, prefers("light"))
 	p.says(lineLog, "Nothing yet.")
 	w.pushed(lineCard)
 	p.click(lineLog+" .fx-button", "Approve")
@@ -222,7 +222,7 @@ func TestPhoneSlack(t *testing.T) {
 	b := openBrowser(t)
 	w := start(t)
 	w.opensModal(form)
-	p := open(t, b, w.URL(), 1280, 900, prefers("light"))
+	p := open(b, t, w.URL(), 1280, 900, prefers("light"))
 	p.says(approvalsLog, "Nothing yet.")
 	ts := w.post(slackCard)
 	p.click(approvalsLog+" .s-button", "Approve")
@@ -250,7 +250,7 @@ func TestPhoneSlack(t *testing.T) {
 		p.keys("ledger is wrong")
 		p.says("#view .count", "15 / 300")
 		w.mu.Lock()
-		w.answer = func(rw http.ResponseWriter, h hooked) {
+		w.answer = func(rw http.ResponseWriter, _ hooked) {
 			_, _ = rw.Write([]byte(`{"response_action":"errors","errors":{"reason":"Say more, please."}}`))
 		}
 		w.mu.Unlock()
@@ -263,7 +263,7 @@ func TestPhoneSlack(t *testing.T) {
 		}
 		update := strings.NewReplacer(`"Deny delete_file"`, `"One more thing"`).Replace(form)
 		w.mu.Lock()
-		w.answer = func(rw http.ResponseWriter, h hooked) {
+		w.answer = func(rw http.ResponseWriter, _ hooked) {
 			_, _ = rw.Write([]byte(`{"response_action":"push","view":` + update + `}`))
 		}
 		w.mu.Unlock()
@@ -391,7 +391,7 @@ func TestPageAround(t *testing.T) {
 	w.Tell("agent", emulator.Entry{Turn: 1, Kind: "is told", Word: "pending", Text: "Wait."})
 	columns := []string{"Id", "Status"}
 	w.SetTable("Approval requests", columns, [][]string{{"…1", "pending"}})
-	p := open(t, b, w.URL(), 1280, 900, prefers("light"))
+	p := open(b, t, w.URL(), 1280, 900, prefers("light"))
 
 	t.Run("the story is told once, and again when asked", func(t *testing.T) {
 		p.t, w.t = t, t
@@ -475,7 +475,7 @@ func TestNarrowPage(t *testing.T) {
 	w.pushed(lineCard)
 	w.post(slackCard)
 	w.SetTable("Approval requests", []string{"Id", "Status"}, [][]string{{"…1", "pending"}})
-	p := open(t, b, w.URL(), 320, 640, prefers("light"))
+	p := open(b, t, w.URL(), 320, 640, prefers("light"))
 	p.fits("first visit")
 	p.click("#story button", "Got it")
 	p.click(lineLog+" .fx-button", "Approve")
@@ -513,7 +513,7 @@ func TestAccessible(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", scheme, size[0]), func(t *testing.T) {
 				w := start(t)
 				w.opensModal(form)
-				p := open(t, b, w.URL(), size[0], size[1], prefers(scheme))
+				p := open(b, t, w.URL(), size[0], size[1], prefers(scheme))
 				narrow := size[0] < 761
 				part := func(name string) {
 					if narrow {

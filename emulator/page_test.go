@@ -232,10 +232,12 @@ func TestPageStreamsChanges(t *testing.T) {
 		t.Fatalf("first: %v", v)
 	}
 	w.push("\n"+lineCard+"\n", nil)
-	for len(next()["line"].(map[string]any)["messages"].([]any)) == 0 {
+	for v := next(); len(v["line"].(map[string]any)["messages"].([]any)) == 0; v = next() {
+		t.Log("no message yet")
 	}
 	w.line("POST", "/v2/bot/chat/loading/start", `{"chatId":"`+hanaLINE+`"}`, nil)
-	for next()["line"].(map[string]any)["loading"] != true {
+	for v := next(); v["line"].(map[string]any)["loading"] != true; v = next() {
+		t.Log("not loading yet")
 	}
 }
 

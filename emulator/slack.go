@@ -524,16 +524,21 @@ func slackContent(args url.Values) (m content, code string, more map[string]any)
 	return m, "", nil
 }
 
-// reach finds the channel a message is for, and whether the bot may write there.
-func (s *Emulator) reach(id string, byUser bool) (*channel, string) {
-	ch := s.slack.channel(id)
-	if ch == nil && byUser {
+// reachAnyone is reach for calls that also take a user's id, for the conversation with that user.
+func (s *Emulator) reachAnyone(id string) (*channel, string) {
+	if s.slack.channel(id) == nil {
 		for _, c := range s.slack.channels {
 			if c.im != "" && c.im == id {
-				ch = c
+				return s.reach(c.ID)
 			}
 		}
 	}
+	return s.reach(id)
+}
+
+// reach finds the channel a message is for, and whether the bot may write there.
+func (s *Emulator) reach(id string) (*channel, string) {
+	ch := s.slack.channel(id)
 	switch {
 	case ch == nil || ch.hidden():
 		return nil, "channel_not_found"
@@ -548,7 +553,7 @@ func (s *Emulator) reach(id string, byUser bool) (*channel, string) {
 func (s *Emulator) slackPost(c *Call, args url.Values) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ch, code := s.reach(args.Get("channel"), true)
+	ch, code := s.reachAnyone(args.Get("channel"))
 	if code != "" {
 		return slackFail(code)
 	}
@@ -586,12 +591,12 @@ func (s *Emulator) slackAdd(ch *channel, m SlackMessage) *SlackMessage {
 }
 
 // slackChange edits a message. The caller holds s.mu.
-func (s *Emulator) slackChange(m *SlackMessage, new content, via string) {
+func (s *Emulator) slackChange(m *SlackMessage, to content, via string) {
 	m.Edits = append(m.Edits, SlackEdit{Until: s.now(), Text: m.Text, Blocks: m.Blocks, Via: via})
-	m.Text, m.Blocks = new.text, new.blocks
-	m.shown = s.dressBlocks(new.blocks)
-	if new.metadata != nil {
-		m.Metadata = new.metadata
+	m.Text, m.Blocks = to.text, to.blocks
+	m.shown = s.dressBlocks(to.blocks)
+	if to.metadata != nil {
+		m.Metadata = to.metadata
 	}
 	s.bump()
 }
@@ -633,7 +638,7 @@ func cutUTF16(text string, limit int) string {
 func (s *Emulator) slackUpdate(c *Call, args url.Values) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ch, code := s.reach(args.Get("channel"), false)
+	ch, code := s.reach(args.Get("channel"))
 	if code != "" {
 		return slackFail(code)
 	}
@@ -644,21 +649,21 @@ func (s *Emulator) slackUpdate(c *Call, args url.Values) answer {
 	case !m.FromBot || m.Ephemeral != "":
 		return slackFail("cant_update_message")
 	}
-	new, code, more := slackContent(args)
+	edited, code, more := slackContent(args)
 	if code != "" {
 		return slackFail(code, more)
 	}
-	if utf16Len(new.text) > slackMaxUpdateText {
+	if utf16Len(edited.text) > slackMaxUpdateText {
 		return slackFail("msg_too_long")
 	}
-	s.slackChange(m, new, string(c.Endpoint))
+	s.slackChange(m, edited, string(c.Endpoint))
 	return slackOK(map[string]any{"channel": ch.ID, "ts": m.TS, "text": m.Text, "message": s.messageJSON(m)})
 }
 
 func (s *Emulator) slackEphemeral(c *Call, args url.Values) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ch, code := s.reach(args.Get("channel"), false)
+	ch, code := s.reach(args.Get("channel"))
 	if code != "" {
 		return slackFail(code)
 	}
@@ -689,7 +694,7 @@ func (s *Emulator) slackOpen(_ *Call, args url.Values) answer {
 	if len(users) != 1 { // group conversations are none of this stand-in's
 		return slackFail("invalid_arguments", explained([]string{"[ERROR] exactly one user is expected here"}))
 	}
-	ch, code := s.reach(users[0], true)
+	ch, code := s.reachAnyone(users[0])
 	if code != "" || ch.im != users[0] {
 		return slackFail("user_not_found")
 	}

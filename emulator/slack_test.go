@@ -392,9 +392,9 @@ func TestSlackResponseURLs(t *testing.T) {
 		}
 		return r.status, string(r.body)
 	}
-	url := hook()
+	target := hook()
 	for i := range 6 {
-		status, body := post(url, `{"text":"You may not decide this request."}`)
+		status, body := post(target, `{"text":"You may not decide this request."}`)
 		if want := i < 5; (status == 200 && body == "ok") != want || !want && status != 404 {
 			t.Errorf("use %d: %d %q", i+1, status, body)
 		}

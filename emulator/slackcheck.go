@@ -242,26 +242,32 @@ func checkBlocks(blocks any) *checker {
 	return c
 }
 
-// checkView checks a modal, or a Home tab.
-func checkView(view any, home bool) *checker {
+func checkHome(view any) *checker {
 	c := &checker{say: slackPhrases, blockIDs: map[string]bool{}, view: true}
-	sh := shape{"type blocks", map[string]rule{
-		"type":   oneOf("home"),
-		"blocks": list(0, slackMaxViewBlocks, slackBlock), "callback_id": slackID, "external_id": text(0, 255, utf16Len),
-		"private_metadata": text(0, 3000, utf16Len),
-	}}
-	if !home {
-		sh = sh.with(map[string]rule{
-			"type": oneOf("modal"), "title": plainText(1, 24), "submit": plainText(1, 24), "close": plainText(1, 24),
-			"clear_on_close": boolean, "notify_on_close": boolean, "submit_disabled": boolean,
-		})
-		sh.required += " title"
-	}
+	viewShape().with(map[string]rule{"type": oneOf("home")}).check(c, "/view", view)
+	return c
+}
+
+func checkModal(view any) *checker {
+	c := &checker{say: slackPhrases, blockIDs: map[string]bool{}, view: true}
+	sh := viewShape().with(map[string]rule{
+		"type": oneOf("modal"), "title": plainText(1, 24), "submit": plainText(1, 24), "close": plainText(1, 24),
+		"clear_on_close": boolean, "notify_on_close": boolean, "submit_disabled": boolean,
+	})
+	sh.required += " title"
 	sh.check(c, "/view", view)
-	if object, _ := view.(map[string]any); !home && object != nil && c.inputs > 0 && object["submit"] == nil {
+	if object, _ := view.(map[string]any); object != nil && c.inputs > 0 && object["submit"] == nil {
 		c.fail("/view", "missing required field: submit")
 	}
 	return c
+}
+
+// viewShape is what a modal and a Home tab have in common.
+func viewShape() shape {
+	return shape{"type blocks", map[string]rule{
+		"blocks": list(0, slackMaxViewBlocks, slackBlock), "callback_id": slackID, "external_id": text(0, 255, utf16Len),
+		"private_metadata": text(0, 3000, utf16Len),
+	}}
 }
 
 // dressBlocks adds what Slack adds to blocks it stores: ids where none were given.

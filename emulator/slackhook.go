@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -46,42 +47,14 @@ func (s *Emulator) PostSlack(ctx context.Context, p SlackPost) (Delivery, error)
 	if p.URL != "" {
 		target = p.URL
 	}
-	body, kind, ids := p.Body, p.ContentType, []string(nil)
-	switch {
-	case p.Payload != nil:
-		body, kind = []byte(url.Values{"payload": {string(mustJSON(p.Payload))}}.Encode()), "application/x-www-form-urlencoded"
-		ids = []string{str(p.Payload["trigger_id"])}
-	case p.Form != nil:
-		body, kind = []byte(p.Form.Encode()), "application/x-www-form-urlencoded"
-		ids = []string{p.Form.Get("trigger_id")}
-	case p.Event != nil:
-		body, kind = mustJSON(p.Event), "application/json"
-		ids = []string{str(p.Event["event_id"])}
-	}
+	body, kind, ids := p.encode()
 	if p.Event == nil {
 		waits = nil
-	}
-	secret := p.Secret
-	if secret == "" {
-		secret = s.cfg.Slack.SigningSecret
 	}
 	var earlier []Delivery
 	reason := ""
 	for try := 0; ; try++ {
-		at := p.Timestamp
-		if at.IsZero() {
-			at = s.now()
-		}
-		timestamp := strconv.FormatInt(at.Unix(), 10)
-		header := http.Header{"Content-Type": {kind}, "User-Agent": {"Slackbot 1.0 (+https://api.slack.com/robots)"}}
-		signature := SignSlack(secret, timestamp, body)
-		if p.Signature != nil {
-			signature = *p.Signature
-		}
-		if signature != "" {
-			header.Set("X-Slack-Signature", signature)
-			header.Set("X-Slack-Request-Timestamp", timestamp)
-		}
+		header := s.slackHeader(p, kind, body)
 		if try > 0 {
 			header.Set("X-Slack-Retry-Num", strconv.Itoa(try))
 			header.Set("X-Slack-Retry-Reason", reason)
@@ -102,6 +75,43 @@ func (s *Emulator) PostSlack(ctx context.Context, p SlackPost) (Delivery, error)
 		earlier = append(earlier, d)
 		s.sleep(waits[try])
 	}
+}
+
+// encode returns the body of a post, its content type, and the ids that the receiver may know it by.
+func (p SlackPost) encode() (body []byte, contentType string, ids []string) {
+	const form = "application/x-www-form-urlencoded"
+	switch {
+	case p.Payload != nil:
+		body = []byte(url.Values{"payload": {string(mustJSON(p.Payload))}}.Encode())
+		return body, form, []string{str(p.Payload["trigger_id"])}
+	case p.Form != nil:
+		return []byte(p.Form.Encode()), form, []string{p.Form.Get("trigger_id")}
+	case p.Event != nil:
+		return mustJSON(p.Event), "application/json", []string{str(p.Event["event_id"])}
+	}
+	return p.Body, p.ContentType, nil
+}
+
+// slackHeader signs a body, unless the post has a signature of its own.
+func (s *Emulator) slackHeader(p SlackPost, contentType string, body []byte) http.Header {
+	at := p.Timestamp
+	if at.IsZero() {
+		at = s.now()
+	}
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	signature := SignSlack(cmp.Or(p.Secret, s.cfg.Slack.SigningSecret), timestamp, body)
+	if p.Signature != nil {
+		signature = *p.Signature
+	}
+	header := http.Header{
+		"Content-Type": {contentType},
+		"User-Agent":   {"Slackbot 1.0 (+https://api.slack.com/robots)"},
+	}
+	if signature != "" {
+		header.Set("X-Slack-Signature", signature)
+		header.Set("X-Slack-Request-Timestamp", timestamp)
+	}
+	return header
 }
 
 func (s *Emulator) slackPerson(key string) (Person, error) {

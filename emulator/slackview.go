@@ -93,7 +93,7 @@ func (s *Emulator) stack(user string) (open []*SlackView) {
 }
 
 // slackViewArg reads and checks the view of a request.
-func slackViewArg(args url.Values, home bool) (map[string]any, json.RawMessage, *answer) {
+func slackViewArg(args url.Values, check func(view any) *checker) (map[string]any, json.RawMessage, *answer) {
 	raw := []byte(args.Get("view"))
 	refuse := func(code string, messages ...string) (map[string]any, json.RawMessage, *answer) {
 		a := slackFail(code, explained(messages))
@@ -106,8 +106,8 @@ func slackViewArg(args url.Values, home bool) (map[string]any, json.RawMessage, 
 	if err != nil {
 		return refuse("invalid_arguments", "[ERROR] must provide a valid view object")
 	}
-	if check := checkView(view, home); len(check.problems) > 0 {
-		return refuse("invalid_arguments", blockMessages(check.problems)...)
+	if problems := check(view).problems; len(problems) > 0 {
+		return refuse("invalid_arguments", blockMessages(problems)...)
 	}
 	return view, raw, nil
 }
@@ -133,7 +133,7 @@ func (s *Emulator) slackViewsOpen(_ *Call, args url.Values) answer {
 	if code != "" {
 		return slackFail(code)
 	}
-	view, raw, bad := slackViewArg(args, false)
+	view, raw, bad := slackViewArg(args, checkModal)
 	if bad != nil {
 		return *bad
 	}
@@ -165,7 +165,7 @@ func (s *Emulator) slackViewsPush(_ *Call, args url.Values) answer {
 	case len(stack) >= slackMaxStack:
 		return slackFail("push_limit_reached")
 	}
-	view, raw, bad := slackViewArg(args, false)
+	view, raw, bad := slackViewArg(args, checkModal)
 	if bad != nil {
 		return *bad
 	}
@@ -189,7 +189,7 @@ func (s *Emulator) slackViewsPublish(_ *Call, args url.Values) answer {
 	if p, err := s.person(user); err != nil || p.Slack != user {
 		return slackFail("invalid_arguments", explained([]string{"[ERROR] invalid `user_id`"}))
 	}
-	view, raw, bad := slackViewArg(args, true)
+	view, raw, bad := slackViewArg(args, checkHome)
 	if bad != nil {
 		return *bad
 	}
@@ -221,7 +221,11 @@ func (s *Emulator) slackViewsUpdate(_ *Call, args url.Values) answer {
 	case args.Get("hash") != "" && args.Get("hash") != v.Hash:
 		return slackFail("hash_conflict")
 	}
-	view, raw, bad := slackViewArg(args, v.Home)
+	check := checkModal
+	if v.Home {
+		check = checkHome
+	}
+	view, raw, bad := slackViewArg(args, check)
 	if bad != nil {
 		return *bad
 	}
@@ -415,7 +419,7 @@ func (s *Emulator) submitted(v *SlackView, body []byte) {
 		}
 		v.Errors = reply.Errors
 	case "update", "push":
-		view, raw, bad := slackViewArg(url.Values{"view": {string(reply.View)}}, false)
+		view, raw, bad := slackViewArg(url.Values{"view": {string(reply.View)}}, checkModal)
 		switch {
 		case bad != nil:
 			wrong(string(bad.body))
@@ -453,13 +457,13 @@ func (s *Emulator) CloseView(ctx context.Context, person, viewID string) (Delive
 		s.mu.Unlock()
 		return Delivery{}, fmt.Errorf("emulator: %s has no open modal", p.Name)
 	}
-	clear, _ := v.shown["clear_on_close"].(bool)
+	all, _ := v.shown["clear_on_close"].(bool)
 	for _, other := range s.stack(p.Slack) {
-		other.Open = other.Open && other != v && !clear
+		other.Open = other.Open && other != v && !all
 	}
 	s.bump()
 	notify, _ := v.shown["notify_on_close"].(bool)
-	payload := s.interaction("view_closed", p).With("view", s.viewJSON(v, v.inputs(nil))).With("is_cleared", clear)
+	payload := s.interaction("view_closed", p).With("view", s.viewJSON(v, v.inputs(nil))).With("is_cleared", all)
 	s.mu.Unlock()
 	if !notify {
 		return Delivery{Platform: "slack"}, nil

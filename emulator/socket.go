@@ -129,7 +129,7 @@ func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
 		s.finish(c, nil, false)
 		panic(http.ErrAbortHandler)
 	}
-	s.pause(c.Platform, c.Endpoint, false)
+	s.pause(c.Platform, c.Endpoint, beforeAct)
 	refuse := func(status int, header map[string]string, body string) {
 		for k, v := range header {
 			w.Header().Set(k, v)
@@ -402,7 +402,7 @@ func (s *Emulator) overSocket(ctx context.Context, frame []byte) (Delivery, erro
 	e.over = true
 	sk.waiting--
 	s.bump()
-	s.log.Debug("envelope", "socket", sk.id, "status", d.Status, "latency", d.Latency, "err", err)
+	s.log.DebugContext(ctx, "envelope", "socket", sk.id, "status", d.Status, "latency", d.Latency, "err", err)
 	return d, err
 }
 
@@ -432,7 +432,7 @@ func (s *Emulator) WaitSlackSockets(ctx context.Context, n int) ([]SlackSocket, 
 // SetSlackSocketMode switches Socket Mode on or off, as in the app's settings. The first socket that is opened switches
 // it on by itself. While it is on, nothing goes to the webhook, even when no socket is open. Switched off, every socket
 // is told link_disabled and closed, a new one likewise, and the webhook is used again.
-func (s *Emulator) SetSlackSocketMode(on bool) {
+func (s *Emulator) SetSlackSocketMode(on bool) { //nolint:revive // a switch is what it is
 	s.mu.Lock()
 	s.slack.mode = socketModeOff
 	if on {
