@@ -16,6 +16,7 @@ import (
 	"countersign/agents/hooks"
 	"countersign/budget"
 	"countersign/config"
+	"countersign/internal/bearer"
 	"countersign/listener"
 	"countersign/rest"
 )
@@ -86,23 +87,10 @@ func (a *App) bodies(r *http.Request) (*listener.Bodies, string) {
 	if strings.HasPrefix(r.URL.Path, "/webhook/") {
 		return a.limits.strangers, a.origin(r).Site()
 	}
-	if who, ok := a.directory.ByToken(bearer(r)); ok { // however the header is written: one agent is one sender
+	if who, ok := a.directory.ByToken(bearer.Token(r)); ok { // however the header is written: one agent is one sender
 		return a.limits.known, who.String()
 	}
 	return a.limits.known, a.origin(r).Site()
-}
-
-// bearer is the token that a request comes with, "" for none.
-func bearer(r *http.Request) string {
-	hs := r.Header["Authorization"]
-	if len(hs) != 1 {
-		return ""
-	}
-	scheme, token, ok := strings.Cut(hs[0], " ")
-	if !ok || !strings.EqualFold(scheme, "bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
 }
 
 // listen binds the addresses, so that one in use is known before anything is served.

@@ -18,6 +18,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/budget"
 	"countersign/config"
+	"countersign/internal/bearer"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
 	"countersign/mcp/upstream"
@@ -95,7 +96,7 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 			return nil
 		}}, nil
 	}
-	token := bearer(r)
+	token := bearer.Token(r)
 	if token == "" {
 		return downstream.Caller{}, errNoToken
 	}

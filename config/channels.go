@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"reflect"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"countersign/channels"
 	"countersign/channels/kind"
+	"countersign/internal/loopback"
 	"countersign/secret"
 
 	"github.com/goccy/go-yaml/ast"
@@ -146,10 +146,7 @@ func (s *sectionCheck) Own(field, who string, secrets ...secret.Value) {
 // Endpoint implements [kind.Checks].
 func (s *sectionCheck) Endpoint(field, address string) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" {
-		return
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+	if err != nil || u.Scheme != "http" || loopback.IsHost(u.Hostname()) {
 		return
 	}
 	s.errorf(s.at(field), "%s must be https, or on this machine: the channel's token goes there", field)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"countersign/internal/loopback"
 	"countersign/listener"
 )
 
@@ -16,7 +17,7 @@ func (c *checker) certificates() {
 	if c.cfg.WebhookTLS != nil && c.cfg.WebhookListen == "" {
 		c.errorf("$.webhook_tls", "webhook_tls is for webhook_listen, which is not given; listen has tls")
 	}
-	if host, _, err := net.SplitHostPort(c.cfg.WebhookListen); err == nil && c.cfg.TLS != nil && c.cfg.WebhookTLS == nil && !loopback(host) {
+	if host, _, err := net.SplitHostPort(c.cfg.WebhookListen); err == nil && c.cfg.TLS != nil && c.cfg.WebhookTLS == nil && !loopback.IsHost(host) {
 		c.warnf("$.webhook_listen", "tls is for listen alone: webhook_listen is plain HTTP; give it webhook_tls, or an address of this machine alone and a proxy before it")
 	}
 }

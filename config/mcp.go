@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels/kind"
+	"countersign/internal/loopback"
 	"countersign/policy"
 	"countersign/secret"
 )
@@ -286,15 +286,9 @@ func (c *checker) serverURL(path string, s *Server) {
 		c.errorf(path+".url", "url must not hold a name or a password; put them into headers")
 	case strings.Contains(s.URL.Reveal(), "#"):
 		c.errorf(path+".url", "url must not hold a #")
-	case u.Scheme == "http" && len(s.Headers) > 0 && !loopback(u.Hostname()):
+	case u.Scheme == "http" && len(s.Headers) > 0 && !loopback.IsHost(u.Hostname()):
 		c.warnf(path+".url", "the headers go to the server %s unencrypted; use https", s.Name)
 	}
-}
-
-// loopback reports whether only this machine can be meant.
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
@@ -551,7 +545,7 @@ func (c *checker) anonymous() {
 		}
 		return
 	}
-	if host, _, err := net.SplitHostPort(c.cfg.Listen); err == nil && !loopback(host) {
+	if host, _, err := net.SplitHostPort(c.cfg.Listen); err == nil && !loopback.IsHost(host) {
 		c.errorf(key, "anonymous_agent lets in whoever reaches listen, which must then be this machine alone, such as %s", DefaultListen)
 	}
 	posted := func(k kind.Kind) bool { return k.Posted(c.cfg.Channels[k.Name]) }

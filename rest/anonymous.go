@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"countersign/internal/loopback"
 )
 
 // LocalAgent is the agent that callers over the gate's unix socket are, where the configuration names no
@@ -31,7 +33,7 @@ func (a Anonymous) Admit(r *http.Request) (agent string, ok bool) {
 		// Nothing is foreign to a socket by its address; but a name with a dot is of a web site, whose page
 		// came here through a forwarded port.
 		host, _ := hostPort(r.Host)
-		if !loopbackHost(host) && (host == "" || strings.ContainsAny(host, ".:")) || len(r.Header["Origin"]) > 0 {
+		if !loopback.IsHost(host) && (host == "" || strings.ContainsAny(host, ".:")) || len(r.Header["Origin"]) > 0 {
 			return "", false
 		}
 		return a.Socket, a.Socket != ""
@@ -40,7 +42,7 @@ func (a Anonymous) Admit(r *http.Request) (agent string, ok bool) {
 		if err != nil || !from.Addr().Unmap().IsLoopback() || !at.IP.IsLoopback() {
 			return "", false
 		}
-		if host, port := hostPort(r.Host); !loopbackHost(host) || port != at.AddrPort().Port() {
+		if host, port := hostPort(r.Host); !loopback.IsHost(host) || port != at.AddrPort().Port() {
 			return "", false
 		}
 		own := "http://" + r.Host
@@ -69,15 +71,6 @@ func hostPort(s string) (host string, port uint16) {
 		return host, 0
 	}
 	return host, ap.Port()
-}
-
-// loopbackHost reports whether a name can only mean this machine. Names that are looked up cannot be told.
-func loopbackHost(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	at, err := netip.ParseAddr(host)
-	return err == nil && at.IsLoopback()
 }
 
 // What proxies, tunnels and content networks add to what they pass on, in lower case.

@@ -19,6 +19,7 @@ import (
 	"countersign/approval"
 	"countersign/auth"
 	"countersign/budget"
+	"countersign/internal/bearer"
 )
 
 // Options are what a [Server] is made of. Gate and Directory are required.
@@ -348,20 +349,12 @@ func (s *Server) undo(ctx context.Context, x *exchange, is func(approval.Request
 var errUnauthorized = approval.Errorf(approval.CodeUnauthorized, "A valid bearer token is needed: Authorization: Bearer <token>.")
 
 func (s *Server) authenticate(r *http.Request) (principal, error) {
-	hs := r.Header["Authorization"]
-	if len(hs) == 0 {
+	if len(r.Header["Authorization"]) == 0 {
 		if name, ok := s.anonymous().Admit(r); ok {
 			return principal{approval.Actor{Kind: approval.Agent, Name: name}, "", r}, nil
 		}
 	}
-	if len(hs) != 1 {
-		return principal{}, errUnauthorized
-	}
-	scheme, token, ok := strings.Cut(hs[0], " ")
-	if !ok || !strings.EqualFold(scheme, "bearer") {
-		return principal{}, errUnauthorized
-	}
-	token = strings.TrimSpace(token)
+	token := bearer.Token(r)
 	who, ok := s.dir.ByToken(token)
 	if !ok {
 		return principal{}, errUnauthorized

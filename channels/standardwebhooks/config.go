@@ -3,12 +3,12 @@ package standardwebhooks
 import (
 	"encoding/base64"
 	"errors"
-	"net"
 	"net/url"
 	"strings"
 
 	"countersign/channels"
 	"countersign/channels/kind"
+	"countersign/internal/loopback"
 	"countersign/secret"
 )
 
@@ -99,18 +99,12 @@ func parse(address string) (*url.URL, error) {
 		return nil, errors.New("is longer than 2000 characters")
 	case strings.Contains(address, "#"):
 		return nil, errors.New("has a #, and what follows one is never sent")
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && loopback.IsHost(u.Hostname()):
 		return u, nil
 	case u.Scheme == "http":
 		return nil, errors.New("must begin with https://; http:// is for this machine itself (127.0.0.1, ::1, localhost)")
 	}
 	return nil, errors.New("must begin with https://")
-}
-
-// loopback reports whether a host is this machine.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // Origin is what may be told of an address: its scheme and host, and "" of what is no address. The rest

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
+
+	"countersign/internal/loopback"
 )
 
 // Guard keeps out what a web site has a browser send: pages reach listeners on their visitor's machine
@@ -91,11 +92,7 @@ func splitPort(s string) (host, port string) {
 
 func isLoopback(hostport string) bool {
 	host, _ := splitPort(hostport)
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	at, err := netip.ParseAddr(host)
-	return err == nil && at.IsLoopback()
+	return loopback.IsHost(host)
 }
 
 // localSocket reports whether the request came over a unix socket, which browsers cannot reach.
