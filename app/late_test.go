@@ -21,7 +21,7 @@ func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
 		r.LapsedAt, r.ConsumedAt = lapsed, consumed
 		return r
 	}
-	approved := ended(approval.Approved, "hana", approval.ViaLINE, "")
+	approved := ended(approval.Approved, "hana", approval.Via("line"), "")
 	for _, test := range []struct {
 		state string
 		r     approval.Request
@@ -35,10 +35,10 @@ func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
 		{"approved by somebody else", approved, "ken", map[string]string{
 			"en": "Already approved by hana (2026-11-21 19:00 JST).", "ja": "この申請はすでに終わっています：承認済み（hana、2026年11月21日 19:00 JST）。",
 			"th": "คำขอนี้จบไปก่อนแล้ว: อนุมัติแล้ว โดย hana (21 พ.ย. 2569 19:00 น. JST)", "zh-TW": "此申請先前已結束：已核准（hana，2026年11月21日 19:00 JST）。"}},
-		{"denied by you", ended(approval.Denied, "hana", approval.ViaLINE, "no"), "hana", map[string]string{
+		{"denied by you", ended(approval.Denied, "hana", approval.Via("line"), "no"), "hana", map[string]string{
 			"en": "You already denied this (2026-11-21 19:00 JST).", "ja": "あなたはすでに却下しています（2026年11月21日 19:00 JST）。",
 			"th": "คุณปฏิเสธคำขอนี้ไปแล้ว (21 พ.ย. 2569 19:00 น. JST)", "zh-TW": "您先前已拒絕此申請（2026年11月21日 19:00 JST）。"}},
-		{"denied by somebody else", ended(approval.Denied, "hana", approval.ViaLINE, "no"), "ken", map[string]string{
+		{"denied by somebody else", ended(approval.Denied, "hana", approval.Via("line"), "no"), "ken", map[string]string{
 			"en": "Already denied by hana (2026-11-21 19:00 JST).", "ja": "この申請はすでに終わっています：却下済み（hana、2026年11月21日 19:00 JST）。",
 			"th": "คำขอนี้จบไปก่อนแล้ว: ปฏิเสธแล้ว โดย hana (21 พ.ย. 2569 19:00 น. JST)", "zh-TW": "此申請先前已結束：已拒絕（hana，2026年11月21日 19:00 JST）。"}},
 		{"expired", ended(approval.Expired, "system:timeout", approval.ViaSystem, ""), "ken", map[string]string{

@@ -13,12 +13,10 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Via says over which way a request was resolved.
+// Via says over which way a request was resolved: the name of a channel, or one of these.
 type Via string
 
 const (
-	ViaLINE     Via = "line"
-	ViaSlack    Via = "slack"
 	ViaWeb      Via = "web"
 	ViaAPI      Via = "api"
 	ViaCLI      Via = "cli"

@@ -325,7 +325,7 @@ func endedRequest(tx approval.Tx, r *approval.Request) error {
 	if err := benchCreate(tx, r); err != nil {
 		return err
 	}
-	if _, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaLINE}); err != nil {
+	if _, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.Via("line")}); err != nil {
 		return err
 	}
 	_, err := tx.Ack(r.Agent, r.ID)
@@ -376,7 +376,7 @@ func BenchmarkLife(b *testing.B) {
 				return benchCreate(tx, &r)
 			case 1:
 				e.Type, e.Actor, e.Decision = approval.EventDecision, "hana", "approve"
-				ok, err = tx.Resolve(approval.Resolution{ID: c.id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaLINE, UseBy: tx.Now().Add(time.Minute)})
+				ok, err = tx.Resolve(approval.Resolution{ID: c.id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.Via("line"), UseBy: tx.Now().Add(time.Minute)})
 			case 2:
 				e.Type, e.Actor = approval.EventApprovalConsumed, "agent:agent-17"
 				ok, err = tx.Consume(c.id, false)
@@ -404,7 +404,7 @@ func BenchmarkFeed(b *testing.B) {
 		if err := benchCreate(tx, r); err != nil {
 			return err
 		}
-		_, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaLINE})
+		_, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.Via("line")})
 		return err
 	})
 	poll := &contender{name: "feed", clients: 4, f: func(int) error {
@@ -447,7 +447,7 @@ func BenchmarkResolve(b *testing.B) {
 		id := <-ids
 		return d.Update(context.Background(), func(tx approval.Tx) error {
 			now := tx.Now()
-			ok, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: now, By: "hana", Via: approval.ViaLINE, UseBy: now.Add(15 * time.Minute)})
+			ok, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: now, By: "hana", Via: approval.Via("line"), UseBy: now.Add(15 * time.Minute)})
 			if err != nil || !ok {
 				return fmt.Errorf("resolved %v, %w", ok, err)
 			}

@@ -383,7 +383,7 @@ func anyDiff() *rapid.Generator[string] {
 		sign := rapid.SampledFrom([]string{"+", "-", " ", "+", "-", " ", "--- ", "+++ ", "@@ -1,9 +1,9 @@ ", "\\ ", "", "odd"})
 		lines := []string{"--- a", "+++ b", "@@ -1,3 +1,3 @@"}
 		for range rapid.OneOf(rapid.IntRange(1, 8), rapid.IntRange(1, 300)).Draw(t, "lines") {
-			lines = append(lines, sign.Draw(t, "sign")+strings.ReplaceAll(anyText(300).Draw(t, "line"), "\n", "\n "))
+			lines = append(lines, sign.Draw(t, "sign")+strings.ReplaceAll(anyText(300).Draw(t, "text of a line"), "\n", "\n "))
 		}
 		if rapid.IntRange(0, 3).Draw(t, "no header") == 0 {
 			lines = lines[2:]

@@ -132,11 +132,11 @@ func approve(t testing.TB, s approval.Store, id string, within time.Duration) {
 }
 
 func approvalOf(tx approval.Tx, id string, within time.Duration) approval.Resolution {
-	return approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaLINE, Reason: "fine", UseBy: tx.Now().Add(within)}
+	return approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.Via("line"), Reason: "fine", UseBy: tx.Now().Add(within)}
 }
 
 func ending(tx approval.Tx, id string, status approval.Status) approval.Resolution {
-	return approval.Resolution{ID: id, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaSlack}
+	return approval.Resolution{ID: id, Status: status, At: tx.Now(), By: "hana", Via: approval.Via("slack")}
 }
 
 // mustChange turns a conditional statement that changed nothing into an error.
@@ -531,7 +531,7 @@ func resolve(t *testing.T, s approval.Store) {
 	})
 	got := get(t, s, r.ID)
 	want1 := r
-	want1.Status, want1.ResolvedAt, want1.ResolvedBy, want1.ResolvedVia, want1.ResolveReason = approval.Approved, r.ExpiresAt.Add(-time.Millisecond), "hana", approval.ViaLINE, "fine"
+	want1.Status, want1.ResolvedAt, want1.ResolvedBy, want1.ResolvedVia, want1.ResolveReason = approval.Approved, r.ExpiresAt.Add(-time.Millisecond), "hana", approval.Via("line"), "fine"
 	want1.UseBy, want1.ResolvedSeq = at.Add(time.Minute), got.ResolvedSeq
 	equal(t, "approved", got, want1)
 
