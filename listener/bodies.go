@@ -49,7 +49,7 @@ type BodyStats struct {
 type place struct {
 	since   uint64 // the order in which bodies came; 0: not yet
 	bytes   int64  // that count
-	gaveWay bool
+	evicted bool
 }
 
 // NewBodies returns the limits' keeper.
@@ -84,7 +84,7 @@ func (busyError) RetryAfter() time.Duration { return 2 * time.Second }
 func (b *Bodies) enter(x *body) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if x.gaveWay {
+	if x.evicted {
 		return false
 	}
 	if x.since > 0 {
@@ -92,14 +92,14 @@ func (b *Bodies) enter(x *body) bool {
 	}
 	switch {
 	case b.senders[x.sender].count >= b.o.PerSender:
-		b.giveWay(b.worst(func(other *body) int64 {
+		b.evict(b.oldestOfMost(func(other *body) int64 {
 			if other.sender == x.sender {
 				return 1
 			}
 			return 0
 		}))
 	case len(b.arriving) >= b.o.Count:
-		b.giveWay(b.worst(func(other *body) int64 { return int64(b.senders[other.sender].count) }))
+		b.evict(b.oldestOfMost(func(other *body) int64 { return int64(b.senders[other.sender].count) }))
 	}
 	b.ticks++
 	x.since = b.ticks
@@ -120,10 +120,10 @@ func (b *Bodies) arrived(x *body, n int, err error) error {
 		b.bytes += int64(n)
 		b.add(x.sender, 0, int64(n))
 		for b.bytes > b.o.Bytes && len(b.arriving) > 0 {
-			b.giveWay(b.worst(func(other *body) int64 { return b.senders[other.sender].bytes }))
+			b.evict(b.oldestOfMost(func(other *body) int64 { return b.senders[other.sender].bytes }))
 		}
 	}
-	if x.gaveWay {
+	if x.evicted {
 		return ErrBusy
 	}
 	if err != nil || x.whole {
@@ -143,17 +143,17 @@ func (b *Bodies) leave(x *body) {
 	b.release(x)
 }
 
-// giveWay ends x for the sake of another one.
-func (b *Bodies) giveWay(x *body) {
-	x.gaveWay = true
+// evict ends x for the sake of another one.
+func (b *Bodies) evict(x *body) {
+	x.evicted = true
 	b.remove(x)
 	b.release(x)
 	b.stats.Busy++
 	_ = x.conn.SetReadDeadline(time.Unix(1, 0)) // whoever reads it wakes up
 }
 
-// worst returns the oldest of the bodies of which what is measured is most.
-func (b *Bodies) worst(of func(*body) int64) *body {
+// oldestOfMost returns the oldest of the bodies of which what is measured is most.
+func (b *Bodies) oldestOfMost(of func(*body) int64) *body {
 	var worst *body
 	var most int64
 	for x := range b.arriving {

@@ -49,10 +49,10 @@ func (c content) equal(o content) bool {
 // read reads both files.
 func (p Pair) read() (c content, err error) {
 	if c.cert, err = readPEM(p.Cert); err != nil {
-		return c, &PairError{false, err.Error()}
+		return c, &PairError{Reason: err.Error()}
 	}
 	if c.key, err = readPEM(p.Key); err != nil {
-		return c, &PairError{true, err.Error()}
+		return c, &PairError{Key: true, Reason: err.Error()}
 	}
 	return c, nil
 }
@@ -84,12 +84,12 @@ func (c content) parse() (*tls.Certificate, error) {
 	}
 	// Which of the two it is: the certificate, where it does not even begin as one.
 	if !bytes.Contains(c.cert, []byte("-----BEGIN CERTIFICATE-----")) {
-		return nil, &PairError{false, "holds no certificate in PEM"}
+		return nil, &PairError{Reason: "holds no certificate in PEM"}
 	}
 	if !bytes.Contains(c.key, []byte("PRIVATE KEY-----")) {
-		return nil, &PairError{true, "holds no private key in PEM"}
+		return nil, &PairError{Key: true, Reason: "holds no private key in PEM"}
 	}
-	return nil, &PairError{true, "does not belong to the certificate, or one of the two cannot be made out"}
+	return nil, &PairError{Key: true, Reason: "does not belong to the certificate, or one of the two cannot be made out"}
 }
 
 // Load reads the pair. Its error is a [*PairError].
@@ -105,14 +105,14 @@ func (p Pair) Load() (*tls.Certificate, error) {
 func (p Pair) Warnings(c *tls.Certificate, now time.Time) []PairError {
 	var ws []PairError
 	if s := validity(c, now); s != "" {
-		ws = append(ws, PairError{false, s})
+		ws = append(ws, PairError{Reason: s})
 	}
 	if info, err := os.Stat(p.Key); err == nil && runtime.GOOS != "windows" {
 		switch {
 		case info.Mode()&0o022 != 0:
-			ws = append(ws, PairError{true, "can be changed by others on this machine; chmod 600 it"})
+			ws = append(ws, PairError{Key: true, Reason: "can be changed by others on this machine; chmod 600 it"})
 		case info.Mode()&0o004 != 0:
-			ws = append(ws, PairError{true, "can be read by everybody on this machine; chmod 600 it"})
+			ws = append(ws, PairError{Key: true, Reason: "can be read by everybody on this machine; chmod 600 it"})
 		}
 	}
 	return ws
@@ -146,7 +146,7 @@ type Certificate struct {
 	current *tls.Certificate
 	used    content // what current was made of
 	tried   content // what was there at the last look
-	trouble string  // why what is there is not in use
+	problem string  // why what is there is not in use
 }
 
 // NewCertificate reads a pair and returns it for use; name is what problems and the log call it.
@@ -190,43 +190,50 @@ func (c *Certificate) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			c.refresh(false)
+			c.refresh(onSecondLook)
 		}
 	}
 }
 
 // Refresh looks at the files now.
-func (c *Certificate) Refresh() { c.refresh(true) }
+func (c *Certificate) Refresh() { c.refresh(atOnce) }
 
-// refresh takes what is in the files, if it has changed and can be used. Otherwise that is said, if at once
-// or it was so the last time too.
-func (c *Certificate) refresh(atOnce bool) {
+// complaint is when files that cannot be used are said to be so.
+type complaint int
+
+const (
+	onSecondLook complaint = iota // when they are still the same: whoever replaces them may not be done
+	atOnce
+)
+
+// refresh takes what is in the files, if it has changed and can be used. Otherwise that is said.
+func (c *Certificate) refresh(say complaint) {
 	next, err := c.pair.read()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var cert *tls.Certificate
 	if err == nil && next.equal(c.used) {
-		if c.trouble != "" {
+		if c.problem != "" {
 			c.log.Info("the certificate's files hold the certificate in use again", "key", c.name)
 		}
-		c.trouble, c.tried = "", next
+		c.problem, c.tried = "", next
 		return
 	}
 	if err == nil {
 		cert, err = next.parse()
 	}
 	if err == nil && c.now().After(cert.Leaf.NotAfter) && !c.now().After(c.current.Leaf.NotAfter) {
-		err = &PairError{false, "has expired, unlike the one in use"}
+		err = &PairError{Reason: "has expired, unlike the one in use"}
 	}
 	if err != nil {
-		settled := atOnce || next.equal(c.tried)
-		if c.tried = next; settled && c.trouble != err.Error() {
-			c.trouble = err.Error()
-			c.log.Error("the certificate's files have changed and cannot be used; the earlier certificate stays in use", "key", c.name, "problem", c.trouble)
+		settled := say == atOnce || next.equal(c.tried)
+		if c.tried = next; settled && c.problem != err.Error() {
+			c.problem = err.Error()
+			c.log.Error("the certificate's files have changed and cannot be used; the earlier certificate stays in use", "key", c.name, "problem", c.problem)
 		}
 		return
 	}
-	c.current, c.used, c.tried, c.trouble = cert, next, next, ""
+	c.current, c.used, c.tried, c.problem = cert, next, next, ""
 	c.log.Info("the certificate was read again and is in use", "key", c.name, "expires", cert.Leaf.NotAfter.UTC())
 }
 
@@ -242,8 +249,8 @@ func (c *Certificate) Problems() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var ps []string
-	if c.trouble != "" {
-		ps = append(ps, fmt.Sprintf("%s: its files have changed and cannot be used (%s): the earlier certificate stays in use", c.name, c.trouble))
+	if c.problem != "" {
+		ps = append(ps, fmt.Sprintf("%s: its files have changed and cannot be used (%s): the earlier certificate stays in use", c.name, c.problem))
 	}
 	if s := validity(c.current, c.now()); s != "" {
 		ps = append(ps, fmt.Sprintf("%s: the certificate in use %s", c.name, s))

@@ -26,14 +26,14 @@ func (l *Listener) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		x := &exchange{ResponseWriter: w, body: body{ReadCloser: r.Body, conn: c, left: r.ContentLength}}
+		x := &trackedResponse{ResponseWriter: w, body: body{ReadCloser: r.Body, conn: c, left: r.ContentLength}}
 		if l.o.Bodies != nil {
 			x.body.bodies, x.body.sender = l.o.Bodies(r)
 		}
 		theirs := r.Body
 		r.Body = &x.body
 		defer func() {
-			x.answering()
+			x.beforeAnswer()
 			r.Body = theirs // by which the server knows what is left to be read
 			x.body.done()
 		}()
@@ -41,39 +41,39 @@ func (l *Listener) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// exchange is a request with a body, and the way to its answer.
-type exchange struct {
+// trackedResponse is a request with a body, and the way to its answer.
+type trackedResponse struct {
 	http.ResponseWriter
 	body     body
 	answered bool
 }
 
 // Unwrap is for [http.ResponseController].
-func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+func (x *trackedResponse) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // WriteHeader begins the answer.
-func (x *exchange) WriteHeader(status int) {
+func (x *trackedResponse) WriteHeader(status int) {
 	if status >= http.StatusOK {
-		x.answering()
+		x.beforeAnswer()
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
 
 // Write writes a part of the answer.
-func (x *exchange) Write(p []byte) (int, error) {
-	x.answering()
+func (x *trackedResponse) Write(p []byte) (int, error) {
+	x.beforeAnswer()
 	return x.ResponseWriter.Write(p)
 }
 
 // FlushError sends what has been written.
-func (x *exchange) FlushError() error {
-	x.answering()
+func (x *trackedResponse) FlushError() error {
+	x.beforeAnswer()
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
-// answering has an answer that comes before the whole body end the connection. The server would else wait
+// beforeAnswer has an answer that comes before the whole body end the connection. The server would else wait
 // for the body first, so as to use the connection again.
-func (x *exchange) answering() {
+func (x *trackedResponse) beforeAnswer() {
 	if x.answered {
 		return
 	}

@@ -111,7 +111,7 @@ func (l *Listener) admit(c *conn) bool {
 	l.stats.Accepted++
 	ok := true
 	switch {
-	case c.from.IsValid() && l.from[c.from] >= l.o.PerAddress && l.strangers(c.from) >= l.o.PerAddress:
+	case c.from.IsValid() && l.from[c.from] >= l.o.PerAddress && l.unidentified(c.from) >= l.o.PerAddress:
 		ok = l.evict(func(other *conn) bool { return other.from == c.from })
 	case len(l.conns) >= l.o.Connections:
 		ok = l.evict(func(*conn) bool { return true })
@@ -128,8 +128,8 @@ func (l *Listener) admit(c *conn) bool {
 	return true
 }
 
-// strangers counts an address's connections but for those on which somebody known is being answered.
-func (l *Listener) strangers(from netip.Addr) int {
+// unidentified counts an address's connections but for those on which somebody known is being answered.
+func (l *Listener) unidentified(from netip.Addr) int {
 	n := 0
 	for c := range l.conns {
 		if c.from == from && c.state.Load() != servingKnown {
@@ -146,7 +146,7 @@ func (l *Listener) evict(may func(*conn) bool) bool {
 		var best *conn
 		var seen state
 		for c := range l.conns {
-			if s := c.state.Load(); s < servingKnown && may(c) && (best == nil || l.sooner(c, s, best, seen)) {
+			if s := c.state.Load(); s < servingKnown && may(c) && (best == nil || l.evictBefore(c, s, best, seen)) {
 				best, seen = c, s
 			}
 		}
@@ -162,19 +162,19 @@ func (l *Listener) evict(may func(*conn) bool) bool {
 	}
 }
 
-// sooner reports whether c, in state s, is to be closed rather than other in its state. l.mu is held.
-func (l *Listener) sooner(c *conn, s state, other *conn, otherState state) bool {
+// evictBefore reports whether c, in state s, is to be closed rather than other in its state. l.mu is held.
+func (l *Listener) evictBefore(c *conn, s state, other *conn, otherState state) bool {
 	if s != otherState {
 		return s < otherState
 	}
-	if n, m := l.crowd(c), l.crowd(other); n != m {
+	if n, m := l.connectionsFrom(c), l.connectionsFrom(other); n != m {
 		return n > m
 	}
 	return c.since.Load() < other.since.Load()
 }
 
-// crowd is how many connections c's address has; 0 where many may share it.
-func (l *Listener) crowd(c *conn) int {
+// connectionsFrom is how many connections c's address has; 0 where many may share it.
+func (l *Listener) connectionsFrom(c *conn) int {
 	if !c.from.IsValid() {
 		return 0
 	}
