@@ -89,7 +89,9 @@ type Principal struct {
 }
 
 // Of is the principal of an actor.
-func Of(who approval.Actor) Principal { return Principal{who.Kind == approval.Agent, who.Name} }
+func Of(who approval.Actor) Principal {
+	return Principal{Agent: who.Kind == approval.Agent, Name: who.Name}
+}
 
 // String is the principal as audit events name it.
 func (p Principal) String() string {
@@ -167,7 +169,7 @@ func (r *Registry) Account(p Principal) *Account {
 }
 
 // Agent returns an agent's account.
-func (r *Registry) Agent(name string) *Account { return r.Account(Principal{true, name}) }
+func (r *Registry) Agent(name string) *Account { return r.Account(Principal{Agent: true, Name: name}) }
 
 // Each calls fn with how often each principal was refused for each budget, where it was.
 func (r *Registry) Each(fn func(p Principal, k Kind, refused uint64)) {
@@ -221,13 +223,13 @@ func (a *Account) Take(k Kind, n int) error {
 	return nil
 }
 
-// Look is Take without using anything: n may still be too much a moment later.
-func (a *Account) Look(k Kind, n int) error {
+// Check is Take without using anything: n may still be too much a moment later.
+func (a *Account) Check(k Kind, n int) error {
 	if a == nil {
 		return nil
 	}
 	i, r := index(k), a.limits.Load().rate(k)
-	if wait, ok := a.buckets[i].look(r, a.r.now(), int64(n)); !ok {
+	if wait, ok := a.buckets[i].check(r, a.r.now(), int64(n)); !ok {
 		return a.refuse(k, r.words(k), r.of(k), wait)
 	}
 	return nil

@@ -7,7 +7,7 @@ type Messages struct{ *Registry }
 
 // Room refuses a message of so many bytes before it is read.
 func (m Messages) Room(agent string, bytes int64) error {
-	return m.Agent(agent).Look(Bytes, int(bytes))
+	return m.Agent(agent).Check(Bytes, int(bytes))
 }
 
 // Pause is the function of that name.

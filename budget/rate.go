@@ -176,8 +176,8 @@ func (b *bucket) take(r allowance, now time.Duration, n int64) (wait time.Durati
 	}
 }
 
-// look is take without using anything.
-func (b *bucket) look(r allowance, now time.Duration, n int64) (wait time.Duration, ok bool) {
+// check is take without using anything.
+func (b *bucket) check(r allowance, now time.Duration, n int64) (wait time.Duration, ok bool) {
 	if r.Count == 0 || n <= 0 {
 		return 0, true
 	}

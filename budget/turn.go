@@ -61,13 +61,13 @@ func Pause(ctx context.Context) {
 
 // What a principal reads, in lists and streams, has a budget of its own: of as many bytes as what it sends.
 
-// LookRead returns an [approval.Error] with [approval.CodeRateLimited] while more was read than may be.
-func (a *Account) LookRead() error {
+// CheckRead returns an [approval.Error] with [approval.CodeRateLimited] while more was read than may be.
+func (a *Account) CheckRead() error {
 	if a == nil {
 		return nil
 	}
 	r := a.limits.Load().rate(Bytes)
-	if wait, ok := a.read.look(r, a.r.now(), 1); !ok {
+	if wait, ok := a.read.check(r, a.r.now(), 1); !ok {
 		return a.refuse(Bytes, r.words(Bytes), r.of(Bytes), wait)
 	}
 	return nil
@@ -80,10 +80,10 @@ func (a *Account) Read(n int) {
 	}
 }
 
-// AwaitRead waits until LookRead has no error: a stream is slowed down, and not refused. The error is that of ctx.
+// AwaitRead waits until CheckRead has no error: a stream is slowed down, and not refused. The error is that of ctx.
 func (a *Account) AwaitRead(ctx context.Context) error {
 	for a != nil {
-		wait, ok := a.read.look(a.limits.Load().rate(Bytes), a.r.now(), pieceRead)
+		wait, ok := a.read.check(a.limits.Load().rate(Bytes), a.r.now(), pieceRead)
 		if ok {
 			return nil
 		}

@@ -81,7 +81,7 @@ func TestRule12_WhatIsReadHasABudgetOfItsOwn(t *testing.T) {
 		if took := time.Since(begin); took < 10*time.Second || took > time.Minute {
 			t.Errorf("64 MiB were read in %s, want what the rate gives after 16 MiB at once", took)
 		}
-		after(t, a.LookRead())
+		after(t, a.CheckRead())
 		if err := a.Take(Bytes, 16<<20); err != nil {
 			t.Error("what was read is held against what is sent:", err)
 		}
@@ -91,7 +91,7 @@ func TestRule12_WhatIsReadHasABudgetOfItsOwn(t *testing.T) {
 			t.Error("a wait that was given up has no error")
 		}
 		time.Sleep(4 * time.Second)
-		if err := a.LookRead(); err != nil {
+		if err := a.CheckRead(); err != nil {
 			t.Error(err)
 		}
 	})

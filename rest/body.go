@@ -70,7 +70,7 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 	case x.over != nil && !spared:
 		return x.over()
 	case !spared && r.ContentLength > 0:
-		if err := x.account.Look(budget.Bytes, int(r.ContentLength)); err != nil {
+		if err := x.account.Check(budget.Bytes, int(r.ContentLength)); err != nil {
 			return err
 		}
 	}

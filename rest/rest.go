@@ -281,7 +281,7 @@ func (s *Server) serve(x *exchange) error {
 	}
 	x.ctx = ctx
 	if rt.reads {
-		if err := x.account.LookRead(); err != nil {
+		if err := x.account.CheckRead(); err != nil {
 			return err
 		}
 		defer x.endTurn()
