@@ -37,7 +37,7 @@ func (e earSession) Request(_ context.Context, m mcp.Message, s Stream) mcp.Mess
 	return mcp.Response(m.ID, mcp.Quote(m.Method))
 }
 func (earSession) Notify(context.Context, mcp.Message) {}
-func (earSession) ParamHeaders(tool string) []mcp.ParamHeader {
+func (earSession) ParamHeaders(_ string) []mcp.ParamHeader {
 	return []mcp.ParamHeader{{Path: []string{"a"}, Header: "Mcp-Param-A"}}
 }
 func (earSession) Close() {}

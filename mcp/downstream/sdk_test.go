@@ -124,7 +124,7 @@ func TestClientsCallTools(t *testing.T) {
 func TestClientsSeeProgress(t *testing.T) {
 	var seen atomic.Int64
 	o := &sdk.ClientOptions{ProgressNotificationHandler: func(context.Context, *sdk.ProgressNotificationClientRequest) { seen.Add(1) }}
-	eachWay(t, o, func(t *testing.T, f *fake, c *sdk.ClientSession, era string) {
+	eachWay(t, o, func(t *testing.T, _ *fake, c *sdk.ClientSession, era string) {
 		seen.Store(0)
 		p := &sdk.CallToolParams{Name: "progress"}
 		p.SetProgressToken("tok")
@@ -141,7 +141,7 @@ func TestLegacyClientsAreAsked(t *testing.T) {
 	o := &sdk.ClientOptions{ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 		return &sdk.ElicitResult{Action: "decline"}, nil
 	}}
-	eachWay(t, o, func(t *testing.T, f *fake, c *sdk.ClientSession, era string) {
+	eachWay(t, o, func(t *testing.T, _ *fake, c *sdk.ClientSession, era string) {
 		want := map[string]string{"legacy": "answered: decline", "modern": "not asked: this client cannot be asked"}[era]
 		if got := said(c.CallTool(t.Context(), &sdk.CallToolParams{Name: "ask"})); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -150,7 +150,7 @@ func TestLegacyClientsAreAsked(t *testing.T) {
 }
 
 func TestClientsGiveUp(t *testing.T) {
-	eachWay(t, nil, func(t *testing.T, f *fake, c *sdk.ClientSession, era string) {
+	eachWay(t, nil, func(t *testing.T, f *fake, c *sdk.ClientSession, _ string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan string)
 		go func() { done <- said(c.CallTool(ctx, &sdk.CallToolParams{Name: "hold"})) }()

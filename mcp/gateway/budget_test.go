@@ -147,7 +147,7 @@ func TestRule12_TheKeyboardsAnswerIsNotRefused(t *testing.T) {
 			}
 			const no = `{"action":"accept","content":{"decision":"deny","reason":"not now"}}`
 			c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) {
-				c.answer = func(m mcp.Message) string { over(); return no }
+				c.answer = func(_ mcp.Message) string { over(); return no }
 			})
 			m, _ := c.rounds("tool", `{}`, func(mcp.Member) string { over(); return no })
 			contains(t, "the answer", say(m), "Approval denied by hana: not now.")

@@ -82,13 +82,13 @@ func program(path, server, hold string) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", downstream.NewHTTP(downstream.HTTPOptions{Sessions: gw, MaxSessions: 10000, Guard: downstream.Guard{Loopback: true},
 		Authenticate: func(*http.Request) (downstream.Caller, error) { return downstream.Caller{Agent: "bot"}, nil }}))
-	mux.HandleFunc("/approve", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/approve", func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := gate.Decide(ctx, approval.Decision{RequestID: newest().ID, Approve: true, By: person, Via: approval.ViaAPI}); err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 		}
 	})
-	mux.HandleFunc("/newest", func(w http.ResponseWriter, r *http.Request) { _ = json.NewEncoder(w).Encode(newest()) })
-	mux.HandleFunc("/pending", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/newest", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(newest()) })
+	mux.HandleFunc("/pending", func(w http.ResponseWriter, _ *http.Request) {
 		n, after := 0, ""
 		for {
 			rs, err := gate.Requests(ctx, approval.RequestQuery{Status: approval.Pending, Limit: 200, After: after})
@@ -99,7 +99,7 @@ func program(path, server, hold string) error {
 			after = rs[len(rs)-1].ID
 		}
 	})
-	mux.HandleFunc("/memory", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(memoryUse()) })
+	mux.HandleFunc("/memory", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(memoryUse()) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

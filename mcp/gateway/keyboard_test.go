@@ -20,7 +20,7 @@ const keyboardRules = `{policy: {rules: [
 	{tools: ["*"], action: quarantine, risk: high},
 ], levels: {high: {elicitation: true}}}}`
 
-func running(c *fakeCall) string { return textResult("ran") }
+func running(_ *fakeCall) string { return textResult("ran") }
 
 // atKeyboard is a world in which hana sits at bot's keyboard.
 func atKeyboard(t *testing.T, hold time.Duration, in around) (*world, *fake) {
@@ -34,7 +34,7 @@ func typing(t *testing.T, w *world, era mcp.Era, result string) (call func(tool,
 	n := 0
 	count := func() { mu.Lock(); defer mu.Unlock(); n++ }
 	c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) {
-		c.answer = func(m mcp.Message) string { count(); return result }
+		c.answer = func(_ mcp.Message) string { count(); return result }
 	})
 	return func(tool, args string) string {
 		m, _ := c.rounds(tool, args, func(q mcp.Member) string {

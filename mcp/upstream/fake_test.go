@@ -17,6 +17,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"countersign/mcp"
 )
 
@@ -109,8 +111,8 @@ var fakes map[string]func()
 
 func init() {
 	fakes = map[string]func(){
-		"sdk":        func() { runSDK(false) },
-		"sdk-legacy": func() { runSDK(true) },
+		"sdk":        func() { runSDK(&sdk.StdioTransport{}) },
+		"sdk-legacy": func() { runSDK(&sdk.IOTransport{Reader: withoutDiscover(os.Stdin), Writer: os.Stdout}) },
 		"plain":      func() { behave(nil) },
 		"junk": func() {
 			fmt.Print("\xef\xbb\xbfWelcome!\n\n\r\n[1,2]\n\"text\"\n{\"not\":\"a message\"}\n")
@@ -256,7 +258,7 @@ func init() {
 		},
 		"leaves a child": func() {
 			startChild("grandchild")
-			behave(does{"tools/call": func(m mcp.Message) { os.Exit(0) }})
+			behave(does{"tools/call": func(_ mcp.Message) { os.Exit(0) }})
 		},
 		"parent": func() {
 			cfg := fake("lonely")

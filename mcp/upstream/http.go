@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	postAsyncTimeout = 10 * time.Second // for messages beside the calls: that one is cancelled, that the session is over
-	drainTimeout     = time.Second      // for the end of a stream whose answer is there
-	resumeWait       = time.Second      // before a broken stream is taken up again, unless the server says
-	resumeWaitMin    = 20 * time.Millisecond
-	resumeWaitMax    = 30 * time.Second
-	resumeTries      = 5       // in a row that fail
-	maxErrorBody     = 1 << 20 // of what comes with a status that is an error, in bytes
+	postAsyncTimeout   = 10 * time.Second // for messages beside the calls: that one is cancelled, that the session is over
+	drainTimeout       = time.Second      // for the end of a stream whose answer is there
+	resumeWait         = time.Second      // before a broken stream is taken up again, unless the server says
+	shortestResumeWait = 20 * time.Millisecond
+	longestResumeWait  = 30 * time.Second
+	resumeTries        = 5       // in a row that fail
+	maxErrorBody       = 1 << 20 // of what comes with a status that is an error, in bytes
 )
 
 var (
@@ -316,22 +316,7 @@ func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 
 // do sends a request and reads its answer. A body that it returns is still to be read to its end, or closed.
 func (c *httpConn) do(ctx context.Context, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
-	h := *c.header.Load()
-	legacy := c.hello.Load().Era == mcp.Legacy
-	if !legacy || r.Header != nil {
-		all := make(http.Header, len(h)+len(r.Header)+2)
-		maps.Copy(all, h)
-		maps.Copy(all, r.Header)
-		if h = all; !legacy {
-			h[mcp.HeaderMethod] = []string{mcp.EncodeHeader(r.Method)}
-			if h[mcp.HeaderName] == nil {
-				if name := mcp.NameOf(r.Method, r.Params); name != "" {
-					h[mcp.HeaderName] = []string{mcp.EncodeHeader(name)}
-				}
-			}
-		}
-	}
-	res, sent, err := c.roundTrip(ctx, http.MethodPost, h, mcp.Request(r.ID, r.Method, r.Params).Bytes())
+	res, sent, err := c.roundTrip(ctx, http.MethodPost, c.requestHeader(r), mcp.Request(r.ID, r.Method, r.Params).Bytes())
 	if err != nil {
 		return m, nil, sent, err
 	}
@@ -361,7 +346,7 @@ func (c *httpConn) do(ctx context.Context, r Request) (m mcp.Message, body io.Re
 		}
 		return m, nil, true, nil
 	case "text/event-stream":
-		m, body, err := c.followStream(ctx, r, res.Body, legacy)
+		m, body, err := c.followStream(ctx, r, res.Body)
 		return m, body, true, err
 	}
 	res.Body.Close()
@@ -369,6 +354,28 @@ func (c *httpConn) do(ctx context.Context, r Request) (m mcp.Message, body io.Re
 		return m, nil, true, fmt.Errorf("%w: it took the request (HTTP %d) and gave no answer", errBadAnswer, res.StatusCode)
 	}
 	return m, nil, true, fmt.Errorf("%w: it is neither JSON nor a stream of events", errBadAnswer)
+}
+
+// requestHeader is what the request is sent with. The connection's own headers are shared, so they are copied before
+// anything is added.
+func (c *httpConn) requestHeader(r Request) http.Header {
+	common, legacy := *c.header.Load(), c.hello.Load().Era == mcp.Legacy
+	if legacy && r.Header == nil {
+		return common
+	}
+	h := make(http.Header, len(common)+len(r.Header)+2)
+	maps.Copy(h, common)
+	maps.Copy(h, r.Header)
+	if legacy {
+		return h
+	}
+	h[mcp.HeaderMethod] = []string{mcp.EncodeHeader(r.Method)}
+	if h[mcp.HeaderName] == nil {
+		if name := mcp.NameOf(r.Method, r.Params); name != "" {
+			h[mcp.HeaderName] = []string{mcp.EncodeHeader(name)}
+		}
+	}
+	return h
 }
 
 // checkAnswers makes sure that a message answers the request. An error without an id does: the server could not read it.
@@ -384,27 +391,35 @@ func checkAnswers(m mcp.Message, id jsontext.Value) (mcp.Message, error) {
 func (c *httpConn) readRefusal(res *http.Response, id jsontext.Value) (mcp.Message, bool, error) {
 	defer res.Body.Close()
 	raw, err := readAll(res.Body, res.ContentLength, maxErrorBody)
-	if c.sessionLost(res) {
+	if c.sessionLost(res.StatusCode) {
 		return mcp.Message{}, false, errSessionLost
 	}
 	if err == nil && id != nil && mediaType(res.Header) == "application/json" {
-		if m, bad := mcp.Parse(raw); bad == nil && m.Err != nil {
-			if res.StatusCode == http.StatusBadRequest && string(m.ID) == "null" && c.inSession.Load() {
-				// Many servers say this, and not 404, of a session that they have forgotten.
-				c.stopAccepting(errSessionRefused)
-			}
-			if m, err := checkAnswers(m, id); err == nil {
-				return m, true, nil
-			}
+		if m, ok := c.errorAnswer(res.StatusCode, raw, id); ok {
+			return m, true, nil
 		}
 	}
 	status := &statusError{res.StatusCode}
 	return mcp.Message{}, !status.notActedOn(), status
 }
 
-// sessionLost ends the connection if the server has forgotten the session.
-func (c *httpConn) sessionLost(res *http.Response) bool {
-	if res.StatusCode != http.StatusNotFound || !c.inSession.Load() {
+// errorAnswer reads the error of MCP that came with a status, if there is one and it answers the request.
+func (c *httpConn) errorAnswer(status int, raw []byte, id jsontext.Value) (mcp.Message, bool) {
+	m, bad := mcp.Parse(raw)
+	if bad != nil || m.Err == nil {
+		return mcp.Message{}, false
+	}
+	if status == http.StatusBadRequest && string(m.ID) == "null" && c.inSession.Load() {
+		// Many servers say this, and not 404, of a session that they have forgotten.
+		c.stopAccepting(errSessionRefused)
+	}
+	m, err := checkAnswers(m, id)
+	return m, err == nil
+}
+
+// sessionLost ends the connection if the status says that the server has forgotten the session.
+func (c *httpConn) sessionLost(status int) bool {
+	if status != http.StatusNotFound || !c.inSession.Load() {
 		return false
 	}
 	c.inSession.Store(false)
@@ -472,7 +487,7 @@ func (c *httpConn) drain(body io.ReadCloser, cancel context.CancelFunc) {
 
 // followStream reads the stream that a request was answered with until the answer is there. Where a legacy
 // server lets it break off, or ends it on purpose, it is taken up again from the last event.
-func (c *httpConn) followStream(ctx context.Context, r Request, body io.ReadCloser, legacy bool) (mcp.Message, io.ReadCloser, error) {
+func (c *httpConn) followStream(ctx context.Context, r Request, body io.ReadCloser) (mcp.Message, io.ReadCloser, error) {
 	take := func(m mcp.Message) {
 		if m.IsNotification() && m.Method != "notifications/cancelled" && r.OnNotification != nil {
 			r.OnNotification(m)
@@ -504,14 +519,14 @@ func (c *httpConn) followStream(ctx context.Context, r Request, body io.ReadClos
 			return m, nil, ctx.Err()
 		case errors.Is(err, errTooLong), errors.Is(err, errBadAnswer):
 			return m, nil, err
-		case !legacy || last == "":
+		case c.hello.Load().Era == mcp.Modern || last == "":
 			return m, nil, fmt.Errorf("the server's answer broke off: %w", streamEnded(err))
 		}
 		for {
 			if !sleep(ctx, wait) {
 				return m, nil, ctx.Err()
 			}
-			res, err := c.openStream(ctx, last, true)
+			res, err := c.resumeStream(ctx, last)
 			if err == nil {
 				body, failed = res.Body, 0
 				break
@@ -520,7 +535,7 @@ func (c *httpConn) followStream(ctx context.Context, r Request, body io.ReadClos
 			if failed++; failed >= resumeTries || errors.Is(err, errSessionLost) || final && status.code < 500 {
 				return m, nil, fmt.Errorf("the server's answer broke off and cannot be taken up again: %w", err)
 			}
-			wait = min(2*max(wait, resumeWaitMin), resumeWaitMax)
+			wait = min(2*max(wait, shortestResumeWait), longestResumeWait)
 		}
 	}
 }
@@ -534,7 +549,7 @@ func streamEnded(err error) error {
 
 // sleep waits, if only a moment, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(max(d, resumeWaitMin))
+	t := time.NewTimer(max(d, shortestResumeWait))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -579,7 +594,7 @@ func (c *httpConn) dispatch(ctx context.Context, m mcp.Message, ask func(context
 	case m.IsNotification():
 		c.notifyPeer(m)
 	case c.hello.Load().Era == mcp.Modern:
-		c.log.Debug("a server of the modern era asked something, which it may not", "method", m.Method)
+		c.log.DebugContext(ctx, "a server of the modern era asked something, which it may not", "method", m.Method)
 	default:
 		c.answerServer(ctx, m, ask, c.postAsync)
 	}
@@ -599,7 +614,7 @@ func (c *httpConn) postAsync(m mcp.Message) {
 		ctx, cancel := context.WithTimeout(c.ctx, postAsyncTimeout)
 		defer cancel()
 		if err := c.post(ctx, m, nil); err != nil {
-			c.log.Debug("a message did not reach the server", "error", err)
+			c.log.DebugContext(ctx, "a message did not reach the server", "error", err)
 		}
 	}()
 }
@@ -644,8 +659,7 @@ func (c *httpConn) Notify(ctx context.Context, method string, params jsontext.Va
 }
 
 // openStream opens a stream of what a legacy server sends by itself, or of what followed the event last.
-// again says that the server has given such a stream before.
-func (c *httpConn) openStream(ctx context.Context, last string, again bool) (*http.Response, error) {
+func (c *httpConn) openStream(ctx context.Context, last string) (*http.Response, error) {
 	h := c.header.Load().Clone()
 	h.Del("Content-Type")
 	h.Set("Accept", "text/event-stream")
@@ -661,24 +675,30 @@ func (c *httpConn) openStream(ctx context.Context, last string, again bool) (*ht
 	}
 	io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10))
 	res.Body.Close()
-	if again && c.sessionLost(res) {
-		return nil, errSessionLost
-	}
 	if res.StatusCode/100 == 2 {
 		return nil, &statusError{http.StatusMethodNotAllowed} // it has no such stream and does not say so
 	}
 	return nil, &statusError{res.StatusCode}
 }
 
+// resumeStream opens a stream such as the server has given before: if it now knows none, it has forgotten the session.
+func (c *httpConn) resumeStream(ctx context.Context, last string) (*http.Response, error) {
+	res, err := c.openStream(ctx, last)
+	if status, ok := errors.AsType[*statusError](err); ok && c.sessionLost(status.code) {
+		return nil, errSessionLost
+	}
+	return res, err
+}
+
 // listen keeps open the stream of what a legacy server sends by itself, if it has one.
 func (c *httpConn) listen() {
 	var last string
-	wait, heard := resumeWait, false
+	wait, open := resumeWait, c.openStream
 	for first := true; ; first = false {
 		if !first && !sleep(c.listening, wait) {
 			return
 		}
-		res, err := c.openStream(c.listening, last, heard)
+		res, err := open(c.listening, last)
 		if err != nil {
 			if status, ok := errors.AsType[*statusError](err); ok && status.code < 500 || errors.Is(err, errSessionLost) {
 				if status != nil && status.code != http.StatusMethodNotAllowed {
@@ -686,10 +706,10 @@ func (c *httpConn) listen() {
 				}
 				return
 			}
-			wait = min(2*wait, resumeWaitMax) + rand.N(resumeWait)
+			wait = min(2*wait, longestResumeWait) + rand.N(resumeWait)
 			continue
 		}
-		wait, heard = resumeWait, true
+		wait, open = resumeWait, c.resumeStream
 		e := newSmallEventReader(res.Body)
 		e.id = last
 		c.readStream(e, nil, func(m mcp.Message) { c.dispatch(c.listening, m, c.peer.Ask) })

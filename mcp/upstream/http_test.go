@@ -101,7 +101,7 @@ func (s *web) seen(method string) (n int, last *http.Request, m mcp.Message) {
 			n, last, m = n+1, s.requests[i], s.messages[i]
 		}
 	}
-	return
+	return n, last, m
 }
 
 func (s *web) saw(httpMethod string) []*http.Request {
@@ -193,7 +193,7 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		{"a long answer", func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 			reply(w, m, `"`+strings.Repeat("x", maxMessage)+`"`)
 		}, true, "32 MiB"},
-		{"a long event", func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
+		{"a long event", func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, "data: "+strings.Repeat("x", maxMessage))
 		}, true, "32 MiB"},
@@ -246,12 +246,12 @@ func TestAnErrorOfMCPIsTheAnswerWhateverTheStatus(t *testing.T) {
 func TestServersThatDoNotKnowDiscoverAreLegacy(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"404":     func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
-		"405":     func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", http.StatusMethodNotAllowed) },
-		"500":     func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", 500) },
-		"a page":  func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") },
-		"202":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(202) },
-		"hang up": func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
-		"error": func(w http.ResponseWriter, r *http.Request) {
+		"405":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusMethodNotAllowed) },
+		"500":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", 500) },
+		"a page":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+		"202":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) },
+		"hang up": func(_ http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
+		"error": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"initialize first"}}`)
 		},
@@ -353,7 +353,7 @@ func TestALegacySessionIsKeptAndEnded(t *testing.T) {
 
 func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
 	for _, body := range []string{"gone", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`} {
-		s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
+		s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(404)
 			io.WriteString(w, body)
@@ -375,7 +375,7 @@ func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
 }
 
 func TestASessionThatIsRefusedIsGivenUp(t *testing.T) {
-	s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
+	s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(400)
 		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
@@ -394,7 +394,7 @@ func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
 	var s *web
 	gets := 0
 	s = newWeb(t, &web{session: "s",
-		post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
+		post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 			stream(w, "retry: 1\nid: e1\ndata:\n\nid: e2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":1}}\n\nid: e3\ndata: {\"jso")
 		},
 		get: func(w http.ResponseWriter, r *http.Request) {
@@ -446,8 +446,8 @@ func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
 func TestAStreamThatCannotBeTakenUpMayHaveRun(t *testing.T) {
 	for _, status := range []int{404, 405, 400} {
 		s := newWeb(t, &web{session: "s",
-			post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) { stream(w, "retry: 1\nid: e1\ndata:\n\n") },
-			get:  func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", status) }})
+			post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) { stream(w, "retry: 1\nid: e1\ndata:\n\n") },
+			get:  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", status) }})
 		conn := mustDial(t, Config{URL: s.URL}, Peer{})
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
 		if err == nil || !Sent(err) || errors.Is(err, errSessionLost) != (status == 404) {
@@ -457,7 +457,7 @@ func TestAStreamThatCannotBeTakenUpMayHaveRun(t *testing.T) {
 }
 
 func TestAModernStreamIsNotTakenUp(t *testing.T) {
-	s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
+	s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 		stream(w, "retry: 1\nid: e1\ndata:\n\n")
 	}})
 	conn := mustDial(t, Config{URL: s.URL}, Peer{})
@@ -679,7 +679,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 307, 308} {
 		reached := false
 		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
-		s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, r *http.Request, m mcp.Message) {
+		s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, r *http.Request, _ mcp.Message) {
 			http.Redirect(w, r, other.URL, status)
 		}})
 		conn := mustDial(t, Config{URL: s.URL}, Peer{})
@@ -732,7 +732,7 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 	answers := make(chan mcp.Message, 4)
 	opened := 0
 	s := newWeb(t, &web{session: "s",
-		post: func(w http.ResponseWriter, r *http.Request, m mcp.Message) {
+		post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 			if m.IsResponse() {
 				answers <- m
 				w.WriteHeader(202)
@@ -791,7 +791,7 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 }
 
 func TestASubscriptionOverHTTPGoesOnUntilItIsCancelled(t *testing.T) {
-	s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, r *http.Request, m mcp.Message) {
+	s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, r *http.Request, _ mcp.Message) {
 		for i := range 3 {
 			stream(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/n%d\"}\n\n", i)
 		}
@@ -813,7 +813,7 @@ func TestASubscriptionOverHTTPGoesOnUntilItIsCancelled(t *testing.T) {
 func TestCloseEndsWhatIsInFlight(t *testing.T) {
 	for _, e := range bothEras {
 		running := make(chan struct{}, 1)
-		s := newWeb(t, &web{era: e.era, post: func(w http.ResponseWriter, r *http.Request, m mcp.Message) {
+		s := newWeb(t, &web{era: e.era, post: func(_ http.ResponseWriter, r *http.Request, m mcp.Message) {
 			running <- struct{}{}
 			<-r.Context().Done()
 		}})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +28,7 @@ func sdkServer() *sdk.Server {
 	text := func(s string) *sdk.CallToolResult {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 	}
-	s.AddTool(&sdk.Tool{Name: "echo", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "echo", InputSchema: schema}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(string(r.Params.Arguments)), nil
 	})
 	s.AddTool(&sdk.Tool{Name: "count", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -52,11 +51,11 @@ func sdkServer() *sdk.Server {
 		<-ctx.Done()
 		return text("cancelled"), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "poll", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "poll", InputSchema: schema}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		r.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
 		return text("polled"), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "grow", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "grow", InputSchema: schema}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.AddTool(&sdk.Tool{Name: "grown", InputSchema: schema}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(""), nil })
 		return text("grown"), nil
 	})
@@ -203,7 +202,7 @@ func TestReferenceServer(t *testing.T) {
 			t.Run("a legacy server can ask", func(t *testing.T) {
 				asked := 0
 				r := toolCall(c, "ask", `{}`)
-				r.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
+				r.Ask = func(_ context.Context, m mcp.Message) mcp.Message {
 					asked++
 					return mcp.Response(nil, jsontext.Value(`{"action":"decline"}`))
 				}
@@ -234,14 +233,7 @@ func TestReferenceServer(t *testing.T) {
 }
 
 // runSDK is the reference server as a process.
-func runSDK(legacy bool) {
-	s := sdkServer()
-	var t sdk.Transport = &sdk.StdioTransport{}
-	if legacy {
-		t = &sdk.IOTransport{Reader: withoutDiscover(os.Stdin), Writer: os.Stdout}
-	}
-	s.Run(context.Background(), t)
-}
+func runSDK(t sdk.Transport) { sdkServer().Run(context.Background(), t) }
 
 // withoutDiscover renames server/discover, so that a server of both eras does not know it.
 func withoutDiscover(r io.Reader) io.ReadCloser {

@@ -102,13 +102,16 @@ const (
 	stateUnsent            // taken back, or not a byte of it was taken
 )
 
-func dialStdio(ctx context.Context, cfg Config, peer Peer, memory *dialHints) (Conn, error) {
-	modern := !memory.legacy
-	c, err := startStdio(ctx, cfg, peer, modern)
-	if modern && errors.Is(err, errExitedEarly) && ctx.Err() == nil {
+func dialStdio(ctx context.Context, cfg Config, peer Peer, hints *dialHints) (Conn, error) {
+	handshake := (*stdioConn).discover
+	if hints.legacy {
+		handshake = (*stdioConn).initialize
+	}
+	c, err := startStdio(ctx, cfg, peer, handshake)
+	if !hints.legacy && errors.Is(err, errExitedEarly) && ctx.Err() == nil {
 		// There are servers that end at a method they do not know.
-		if c, err = startStdio(ctx, cfg, peer, false); err == nil {
-			memory.legacy = true
+		if c, err = startStdio(ctx, cfg, peer, (*stdioConn).initialize); err == nil {
+			hints.legacy = true
 		}
 	}
 	if err != nil {
@@ -120,7 +123,7 @@ func dialStdio(ctx context.Context, cfg Config, peer Peer, memory *dialHints) (C
 // errExitedEarly says that the process ended before it said hello.
 var errExitedEarly = errors.New("the server ended before it said what it is")
 
-func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdioConn, error) {
+func startStdio(ctx context.Context, cfg Config, peer Peer, handshake func(*stdioConn, context.Context) (Hello, error)) (*stdioConn, error) {
 	c := &stdioConn{inflight: map[string]*inflightRequest{}, queued: make(chan struct{}, 1)}
 	c.init(cfg, peer)
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -131,7 +134,7 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio
 	}
 	c.group.Go(c.read)
 	c.group.Go(c.write)
-	h, err := c.handshake(ctx, modern)
+	h, err := handshake(c, ctx)
 	if err == nil {
 		c.hello.Store(&h)
 		if h.Era == mcp.Legacy {
@@ -156,64 +159,70 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, modern bool) (*stdio
 	return nil, err
 }
 
-// handshake finds out what the server is.
-func (c *stdioConn) handshake(ctx context.Context, modern bool) (Hello, error) {
+// discover finds out what the server is: it is asked in the modern way first, and in the legacy way where it does not
+// understand that, or does not answer in time.
+func (c *stdioConn) discover(ctx context.Context) (Hello, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ask := func(r Request) <-chan answerOrError {
-		a := make(chan answerOrError, 1)
-		c.group.Go(func() {
-			m, err := c.do(ctx, r, false)
-			a <- answerOrError{m, err}
-		})
-		return a
-	}
-	var discovered <-chan answerOrError
-	if modern {
-		discovered = ask(c.discoverRequest())
-		silent := time.NewTimer(discoverTimeout)
-		defer silent.Stop()
-		select {
-		case a := <-discovered:
-			if a.err != nil {
-				return Hello{}, a.err
-			}
-			if h, ok := parseDiscover(a.m); ok {
-				return h, nil
-			}
-			discovered = nil
-		case <-silent.C:
-		case <-ctx.Done():
-			return Hello{}, ctx.Err()
+	discovered := c.start(ctx, c.discoverRequest())
+	silent := time.NewTimer(discoverTimeout)
+	defer silent.Stop()
+	select {
+	case a := <-discovered:
+		if a.err != nil {
+			return Hello{}, a.err
 		}
+		if h, ok := parseDiscover(a.m); ok {
+			return h, nil
+		}
+		return c.initialize(ctx)
+	case <-silent.C:
+	case <-ctx.Done():
+		return Hello{}, ctx.Err()
 	}
-	a := <-ask(c.initializeRequest())
+	a := <-c.start(ctx, c.initializeRequest())
 	if a.err != nil {
 		return Hello{}, a.err
 	}
 	h, err := parseInitialize(a.m)
-	if err != nil && discovered != nil {
-		// It was slow to start, not old.
-		late := time.NewTimer(discoverTimeout)
-		defer late.Stop()
-		select {
-		case a := <-discovered:
-			if h, ok := parseDiscover(a.m); ok {
-				return h, nil
-			}
-		case <-late.C:
+	if err == nil {
+		return h, nil
+	}
+	// It may be slow to start, and not old.
+	late := time.NewTimer(discoverTimeout)
+	defer late.Stop()
+	select {
+	case a := <-discovered:
+		if h, ok := parseDiscover(a.m); ok {
+			return h, nil
 		}
+	case <-late.C:
 	}
 	return h, err
 }
 
-func (c *stdioConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
-	return c.do(ctx, r, true)
+// initialize is the handshake with a server that is known to speak only the legacy versions.
+func (c *stdioConn) initialize(ctx context.Context) (Hello, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := <-c.start(ctx, c.initializeRequest())
+	if a.err != nil {
+		return Hello{}, a.err
+	}
+	return parseInitialize(a.m)
 }
 
-// do sends a request. tell says whether the server is told if ctx ends: before it has said hello it may
-// not understand.
-func (c *stdioConn) do(ctx context.Context, r Request, tell bool) (mcp.Message, error) {
+// start sends a request of the handshake, whose answer need not be waited for.
+func (c *stdioConn) start(ctx context.Context, r Request) <-chan answerOrError {
+	a := make(chan answerOrError, 1)
+	c.group.Go(func() {
+		m, err := c.Do(ctx, r)
+		a <- answerOrError{m, err}
+	})
+	return a
+}
+
+func (c *stdioConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return mcp.Message{}, notSent(err)
 	}
@@ -263,7 +272,7 @@ func (c *stdioConn) do(ctx context.Context, r Request, tell bool) (mcp.Message, 
 	case stateUnsent:
 		sent = false
 	}
-	if sent && tell && ctx.Err() != nil {
+	if sent && ctx.Err() != nil && !r.isHandshake() { // before it has said hello the server may not understand
 		c.enqueueOwn(cancelledNotification(r.ID, ctx.Err()))
 	}
 	c.mu.Unlock()

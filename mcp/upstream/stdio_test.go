@@ -354,9 +354,10 @@ func TestRule12_ARoomHoldsWhateverComesAfterIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err = s.Reserve("greedy", 1<<20); err == nil; _, err = s.Reserve("greedy", 1<<20) {
-	}
-	for _, err = s.Reserve("other", 1<<20); err == nil; _, err = s.Reserve("other", 1<<20) {
+	for _, sender := range []string{"greedy", "other"} {
+		for err = nil; err == nil; {
+			_, err = s.Reserve(sender, 1<<20)
+		}
 	}
 	ctx, cancel := context.WithCancel(testContext(t))
 	r := toolCall(s, "x", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`)
@@ -402,7 +403,7 @@ func TestRule12_WhatTheGateSaysForItselfIsBoundedToo(t *testing.T) {
 
 func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 	said := func(who string) func(context.Context, mcp.Message) mcp.Message {
-		return func(ctx context.Context, m mcp.Message) mcp.Message {
+		return func(_ context.Context, m mcp.Message) mcp.Message {
 			return mcp.Response(jsontext.Value(`"forged"`), mcp.Marshal(map[string]string{"who": who}))
 		}
 	}
@@ -471,7 +472,7 @@ func TestAModernServerThatAsksIsRefused(t *testing.T) {
 
 func TestWhatAServerTakesBackIsNotAnswered(t *testing.T) {
 	over := make(chan error, 1)
-	conn := mustDial(t, fake("asks"), Peer{Ask: func(ctx context.Context, m mcp.Message) mcp.Message {
+	conn := mustDial(t, fake("asks"), Peer{Ask: func(ctx context.Context, _ mcp.Message) mcp.Message {
 		<-ctx.Done()
 		over <- context.Cause(ctx)
 		return mcp.Response(nil, jsontext.Value("{}"))

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	backoffMin   = 500 * time.Millisecond
-	backoffMax   = 30 * time.Second
-	stableAfter  = 30 * time.Second // up for so long, a connection that ends is news again
-	probeEvery   = 30 * time.Second // over HTTP
-	probeTimeout = 10 * time.Second
+	firstBackoff   = 500 * time.Millisecond
+	longestBackoff = 30 * time.Second
+	stableAfter    = 30 * time.Second // up for so long, a connection that ends is news again
+	probeEvery     = 30 * time.Second // over HTTP
+	probeTimeout   = 10 * time.Second
 )
 
 // State is how a server is doing.
@@ -76,24 +76,13 @@ func (s *Supervisor) Run(ctx context.Context) {
 			}
 		})
 		conn, err := dial(ctx, s.cfg, s.peer, &s.hints)
+		failures++
 		if err == nil {
 			up := time.Now()
-			s.update(func() { s.conn, s.health.State, s.health.Since, s.health.Err = conn, Up, up, nil })
-			log.Info("the server is up", "version", conn.Hello().Version)
-			if s.onConnected != nil {
-				running.Go(func() { s.onConnected(conn) })
-			}
-			err = s.watch(ctx, conn)
-			if ctx.Err() != nil {
-				conn.Close()
-			} else {
-				running.Go(func() { Retire(ctx, conn) })
-			}
-			if failures++; time.Since(up) >= stableAfter {
+			log.InfoContext(ctx, "the server is up", "version", conn.Hello().Version)
+			if err = s.serve(ctx, conn, &running); time.Since(up) >= stableAfter {
 				failures = 0
 			}
-		} else {
-			failures++
 		}
 		if ctx.Err() != nil {
 			s.update(func() {
@@ -102,7 +91,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 			return
 		}
 		wait := backoff(failures)
-		log.Warn("the server is down", "error", err, "next_try", wait.Round(time.Millisecond))
+		log.WarnContext(ctx, "the server is down", "error", err, "next_try", wait.Round(time.Millisecond))
 		if wait == 0 {
 			s.update(func() { s.health.Err = err })
 			continue
@@ -123,15 +112,30 @@ func (s *Supervisor) Run(ctx context.Context) {
 	}
 }
 
+// serve offers a connection until it is over, and returns why that is. It is closed in the background.
+func (s *Supervisor) serve(ctx context.Context, conn Conn, background *sync.WaitGroup) error {
+	s.update(func() { s.conn, s.health.State, s.health.Since, s.health.Err = conn, Up, time.Now(), nil })
+	if s.onConnected != nil {
+		background.Go(func() { s.onConnected(conn) })
+	}
+	err := s.watch(ctx, conn)
+	if ctx.Err() != nil {
+		conn.Close()
+	} else {
+		background.Go(func() { Retire(ctx, conn) })
+	}
+	return err
+}
+
 // backoff is how long to wait after so many failures in a row: from half to the whole of twice as long
 // each time.
 func backoff(failures int) time.Duration {
 	if failures == 0 {
 		return 0
 	}
-	d := backoffMax
+	d := longestBackoff
 	if n := failures - 1; n < 6 {
-		d = min(d, backoffMin<<n)
+		d = min(d, firstBackoff<<n)
 	}
 	return d/2 + rand.N(d/2) + 1
 }

@@ -114,16 +114,16 @@ func TestAServerThatIsDownIsTriedLessAndLessOftenAndFailsAtOnce(t *testing.T) {
 			t.Errorf("it is %+v, want down since %v", h, before)
 		}
 		w.mu.Lock()
-		want := backoffMin
+		want := firstBackoff
 		for i := 1; i < len(w.tries); i++ {
 			if d := w.tries[i].Sub(w.tries[i-1]); d < want/2 || d > want {
 				t.Errorf("try %d came after %v, want %v to %v", i, d, want/2, want)
 			}
-			want = min(2*want, backoffMax)
+			want = min(2*want, longestBackoff)
 		}
 		w.down = nil
 		w.mu.Unlock()
-		time.Sleep(backoffMax)
+		time.Sleep(longestBackoff)
 		synctest.Wait()
 		if _, err := s.Conn(t.Context()); err != nil || ups != 1 {
 			t.Errorf("when it is back got %v, and onUp was called %d times", err, ups)
@@ -152,7 +152,7 @@ func TestAServerThatGoesAwayIsNoticedAndConnectedAgain(t *testing.T) {
 			t.Errorf("the first connection ended with %v", err)
 		}
 		w.set(func() { w.down = nil })
-		time.Sleep(backoffMax)
+		time.Sleep(longestBackoff)
 		synctest.Wait()
 		if h := s.Health(); h.State != Up || len(conns) != 2 || h.Err != nil {
 			t.Errorf("it is %+v after %d connections, want up again", h, len(conns))

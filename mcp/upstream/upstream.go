@@ -83,6 +83,9 @@ type Request struct {
 	Ask func(ctx context.Context, m mcp.Message) mcp.Message
 }
 
+// isHandshake reports whether the request asks what the server is.
+func (r Request) isHandshake() bool { return r.Method == "server/discover" || r.Method == "initialize" }
+
 // Conn is a connection to one server. It is safe for concurrent use.
 type Conn interface {
 	Hello() Hello
