@@ -84,11 +84,13 @@ func Parse(raw []byte) (Message, *Error) {
 		}
 		return Message{}, Errorf(code, "The message is refused: %s.", err.Reason)
 	}
-	var m Message
-	bad := func(format string, args ...any) (Message, *Error) {
-		return m, Errorf(CodeInvalidRequest, "Invalid request: "+format, args...)
-	}
-	version, method := jsontext.Value(nil), jsontext.Value(nil)
+	m, version, method := o.message()
+	bad := m.validate(version, method)
+	return m, bad
+}
+
+// message takes a message's members as they stand. jsonrpc and method are still to be checked.
+func (o Object) message() (m Message, version, method jsontext.Value) {
 	for _, f := range o {
 		switch f.Name {
 		case "jsonrpc":
@@ -105,6 +107,12 @@ func Parse(raw []byte) (Message, *Error) {
 			m.Err = f.Value
 		}
 	}
+	return m, version, method
+}
+
+// validate says what is wrong with a message, and takes its method.
+func (m *Message) validate(version, method jsontext.Value) *Error {
+	bad := func(what string) *Error { return Errorf(CodeInvalidRequest, "Invalid request: %s", what) }
 	if string(m.ID) == "null" && m.Err == nil || m.ID != nil && !validID(m.ID) && string(m.ID) != "null" {
 		m.ID = nil
 		return bad("id must be a string or an integer.")
@@ -130,7 +138,7 @@ func Parse(raw []byte) (Message, *Error) {
 	case m.Params != nil && m.Params.Kind() != '{':
 		return bad("params must be an object.")
 	}
-	return m, nil
+	return nil
 }
 
 // validID reports whether v can be an id: a string, or a number without a fraction.

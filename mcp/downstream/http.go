@@ -311,36 +311,8 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		refusef(w, http.StatusNotAcceptable, "Accept must allow application/json or text/event-stream, best both.")
 		return
 	}
-	if r.ContentLength > smallBody && h.o.Budget != nil {
-		if over := h.o.Budget.Room(caller.Agent, r.ContentLength); over != nil {
-			h.o.Budget.Pause(r.Context())
-			refuseOver(w, over)
-			return
-		}
-	}
-	body, err := readBody(w, r, h.o.MaxBody)
-	switch {
-	case errors.Is(err, errTooLarge):
-		w.Header().Set("Connection", "close")
-		refusef(w, http.StatusRequestEntityTooLarge, "The message has more than %d bytes.", h.o.MaxBody)
-		return
-	case isOverloaded(err):
-		w.Header().Set("Retry-After", "2")
-		refuse(w, http.StatusTooManyRequests, nil, mcp.Errorf(mcp.CodeUnavailable, "Too many messages are on their way at once. Try again."))
-		return
-	case err != nil:
-		refusef(w, http.StatusBadRequest, "The message could not be read.")
-		return
-	}
-	if err := caller.valid(); err != nil { // a body may take its time
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		refusef(w, http.StatusUnauthorized, "%s", err)
-		return
-	}
-	over := h.charge(caller.Agent, len(body))
-	if over != nil && len(body) > smallBody {
-		h.o.Budget.Pause(r.Context())
-		refuseOver(w, over())
+	body, over, ok := h.admitBody(w, r, caller)
+	if !ok {
 		return
 	}
 	release, err := h.turn(r.Context(), caller.Agent, len(body))
@@ -354,35 +326,77 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		refuse(w, status, m.ID, bad)
 		return
 	}
+	if over != nil && h.overBudget(w, m, over) {
+		return
+	}
+	h.route(&httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over}, r, m, meta)
+}
+
+// admitBody reads the body, and answers for one that is not taken. over refuses a message of an agent that is over a
+// budget, which is left to what is in the message.
+func (h *HTTP) admitBody(w http.ResponseWriter, r *http.Request, caller Caller) (body []byte, over func() error, ok bool) {
+	if r.ContentLength > smallBody && h.o.Budget != nil {
+		if over := h.o.Budget.Room(caller.Agent, r.ContentLength); over != nil {
+			h.o.Budget.Pause(r.Context())
+			refuseOver(w, over)
+			return nil, nil, false
+		}
+	}
+	body, err := readBody(w, r, h.o.MaxBody)
+	switch {
+	case errors.Is(err, errTooLarge):
+		w.Header().Set("Connection", "close")
+		refusef(w, http.StatusRequestEntityTooLarge, "The message has more than %d bytes.", h.o.MaxBody)
+		return nil, nil, false
+	case isOverloaded(err):
+		w.Header().Set("Retry-After", "2")
+		refuse(w, http.StatusTooManyRequests, nil, mcp.Errorf(mcp.CodeUnavailable, "Too many messages are on their way at once. Try again."))
+		return nil, nil, false
+	case err != nil:
+		refusef(w, http.StatusBadRequest, "The message could not be read.")
+		return nil, nil, false
+	}
+	if err := caller.valid(); err != nil { // a body may take its time
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refusef(w, http.StatusUnauthorized, "%s", err)
+		return nil, nil, false
+	}
+	over = h.charge(caller.Agent, len(body))
+	if over != nil && len(body) > smallBody {
+		h.o.Budget.Pause(r.Context())
+		refuseOver(w, over())
+		return nil, nil, false
+	}
+	return body, over, true
+}
+
+// route gives a message to whom it is for, by its era and session.
+func (h *HTTP) route(x *httpStream, r *http.Request, m mcp.Message, meta requestMeta) {
 	id := m.ID
 	if m.IsResponse() {
 		id = nil // it is of our choice, and could be taken for that of a request of the client's
 	}
-	if over != nil && h.overBudget(w, m, over) {
-		return
-	}
 	version, session := r.Header.Get(mcp.HeaderVersion), r.Header.Get(mcp.HeaderSession)
 	modern := meta.modern || version == mcp.VersionModern
-	x := &httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over}
 	switch {
 	case session != "" && modern:
-		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
+		refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
 	case modern:
-		h.modern(x, r, caller, m, meta)
+		h.modern(x, r, m, meta)
 	case version != "" && !isLegacyVersion(version):
-		refuse(w, http.StatusBadRequest, id, unsupportedVersion(version))
+		refuse(x.w, http.StatusBadRequest, id, unsupportedVersion(version))
 	case session != "":
 		if m.Method == methodInitialize {
-			refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized."))
+			refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized."))
 			return
 		}
-		if c := h.lookup(w, session, caller); c != nil {
+		if c := h.lookup(x.w, session, x.caller); c != nil {
 			h.legacy(x, r, c, m)
 		}
 	case m.Method == methodInitialize && m.IsRequest():
-		h.initialize(x, r, caller, m)
+		h.initialize(x, r, m)
 	default:
-		refuse(w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
+		refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
 			"The header Mcp-Session-Id is missing. Start a session with initialize, or send _meta and the headers of %s.", mcp.VersionModern))
 	}
 }
@@ -402,7 +416,7 @@ func readMessage(body []byte) (m mcp.Message, meta requestMeta, status int, bad 
 }
 
 // modern serves a message that stands for itself.
-func (h *HTTP) modern(x *httpStream, r *http.Request, caller Caller, m mcp.Message, meta requestMeta) {
+func (h *HTTP) modern(x *httpStream, r *http.Request, m mcp.Message, meta requestMeta) {
 	if m.IsResponse() {
 		refusef(x.w, http.StatusBadRequest, "Nothing was asked: without a session there is no request to respond to.")
 		return
@@ -415,7 +429,7 @@ func (h *HTTP) modern(x *httpStream, r *http.Request, caller Caller, m mcp.Messa
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s := h.o.Sessions.Open(Client{Era: mcp.Modern, Agent: caller.Agent, StillValid: caller.StillValid})
+	s := h.o.Sessions.Open(Client{Era: mcp.Modern, Agent: x.caller.Agent, StillValid: x.caller.StillValid})
 	defer closeSession(s, h.log)
 	if m.IsNotification() {
 		handleNotification(r.Context(), s, m, h.log)
@@ -528,7 +542,7 @@ func (h *HTTP) legacy(x *httpStream, r *http.Request, c *legacySession, m mcp.Me
 	switch {
 	case m.IsResponse():
 		if !c.asks.answered(m) {
-			h.log.Debug("a response has nothing to respond to, or came too late")
+			h.log.DebugContext(r.Context(), "a response has nothing to respond to, or came too late")
 		}
 	case m.Method == methodCancelled && m.IsNotification():
 		c.inflight.cancelNamed(m)
@@ -552,20 +566,21 @@ func (h *HTTP) legacy(x *httpStream, r *http.Request, c *legacySession, m mcp.Me
 
 // initialize serves initialize. The session has a name only if the answer is a result, so nothing can be sent
 // before it.
-func (h *HTTP) initialize(x *httpStream, r *http.Request, caller Caller, m mcp.Message) {
-	if !h.reserve(caller.Agent) {
+func (h *HTTP) initialize(x *httpStream, r *http.Request, m mcp.Message) {
+	if !h.reserve(x.caller.Agent) {
 		if h.o.Budget == nil {
 			refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable, "The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
 			return
 		}
-		over := h.o.Budget.NoSession(caller.Agent)
+		over := h.o.Budget.NoSession(x.caller.Agent)
 		retryAfter(x.w, over)
 		refuse(x.w, http.StatusTooManyRequests, m.ID, overError(over))
 		return
 	}
-	c := &legacySession{id: rand.Text(), agent: caller.Agent, notifications: newNotificationQueue(h.log), ended: make(chan struct{}), used: time.Now()}
-	c.still.Store(&caller.StillValid)
-	c.ref = newSessionRef(h.o.Sessions.Open(Client{Era: mcp.Legacy, Agent: caller.Agent, StillValid: c.stillValid, Push: c.notifications.push}), h.log)
+	c := &legacySession{id: rand.Text(), agent: x.caller.Agent, notifications: newNotificationQueue(h.log), ended: make(chan struct{}), used: time.Now()}
+	still := x.caller.StillValid // the session outlives x
+	c.still.Store(&still)
+	c.ref = newSessionRef(h.o.Sessions.Open(Client{Era: mcp.Legacy, Agent: x.caller.Agent, StillValid: c.stillValid, Push: c.notifications.push}), h.log)
 	c.ref.acquire()
 	defer c.ref.release()
 	x.headersLast = true
@@ -578,7 +593,7 @@ func (h *HTTP) initialize(x *httpStream, r *http.Request, caller Caller, m mcp.M
 		}
 		resp = mcp.ErrorResponse(m.ID, errShuttingDown)
 	}
-	h.unreserve(caller.Agent)
+	h.unreserve(x.caller.Agent)
 	c.ref.end()
 	if ok {
 		x.finish(resp)

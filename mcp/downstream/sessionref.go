@@ -92,7 +92,7 @@ func handleRequest(ctx context.Context, s Session, m mcp.Message, to Stream, log
 // missingResponse is the error in place of an answer that did not come.
 func missingResponse(ctx context.Context, method string, log *slog.Logger) jsontext.Value {
 	if ctx.Err() == nil {
-		log.Error("a session returned no response", "method", method)
+		log.ErrorContext(ctx, "a session returned no response", "method", method)
 	}
 	return mcp.Marshal(mcp.Errorf(mcp.CodeInternalError, "There is no answer: the request was given up."))
 }

@@ -50,7 +50,7 @@ func Stdio(ctx context.Context, in io.Reader, out io.Writer, o StdioOptions) err
 	err := p.serve(lines)
 	p.cancel(errClientGone)
 	if !p.end(5 * time.Second) {
-		p.log.Warn("requests or the client's end of the pipe take too long to end")
+		p.log.WarnContext(ctx, "requests or the client's end of the pipe take too long to end")
 	}
 	return err
 }

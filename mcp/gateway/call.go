@@ -27,24 +27,24 @@ func (r *clientRequest) call() (jsontext.Value, *mcp.Error) {
 	if bad != nil {
 		return nil, bad
 	}
-	args := r.params.Get("arguments")
-	if args == nil || string(args) == "null" { // some clients write null for none
-		args = jsontext.Value("{}")
+	arguments := r.params.Get("arguments")
+	if arguments == nil || string(arguments) == "null" { // some clients write null for none
+		arguments = jsontext.Value("{}")
 	}
 	for i := range r.g.tools {
 		if own := &r.g.tools[i]; own.Name == name {
-			return r.callOwnTool(own, args)
+			return r.callOwnTool(own, arguments)
 		}
 	}
 	r.rememberHello()
-	t, err := r.findTool(r.ctx, name, true)
+	t, err := r.findTool(r.ctx, name, (*link).currentTool)
 	if err != nil {
 		return r.failure(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.errorText(err))), mcp.CodeUnavailable)
 	}
 	if t == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", legible.Line(legible.Cut(name, 128)))
 	}
-	return r.gate(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: args}}, t)
+	return r.gate(t.link, mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: arguments}}, t)
 }
 
 // textParam returns a member of the params that must be a string.
@@ -447,7 +447,7 @@ func (p *pendingCall) checkUnchanged(ctx context.Context) error {
 	if p.tool == nil {
 		return nil
 	}
-	c, err := p.link.catalog(ctx, false)
+	c, err := p.link.catalog(ctx)
 	if err != nil {
 		return &upstream.Error{Err: err}
 	}
@@ -530,7 +530,7 @@ var traceFields = []string{"traceparent", "tracestate", "baggage"}
 
 // serverMeta is the metadata of the request as the server gets it. What the client's era gave a meaning is
 // said in the server's.
-func (r *clientRequest) serverMeta(conn upstream.Conn, id jsontext.Value, ask bool) mcp.Object {
+func (r *clientRequest) serverMeta(conn upstream.Conn, id jsontext.Value, ask askFunc) mcp.Object {
 	var meta mcp.Object
 	for _, name := range traceFields {
 		if v := r.meta.Get(name); len(v) > 0 && v.Kind() == '"' {
@@ -544,7 +544,7 @@ func (r *clientRequest) serverMeta(conn upstream.Conn, id jsontext.Value, ask bo
 		return meta
 	}
 	caps, info := r.declared.capabilities, r.declared.info
-	if !ask || caps == nil {
+	if ask == nil || caps == nil {
 		caps = jsontext.Value("{}")
 	}
 	if info == nil {
@@ -582,38 +582,13 @@ func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *p
 	defer cancel()
 	defer p.reservation.Release()
 	ask = r.recordingAsk(p, ask)
-	hello, again := conn.Hello(), false
+	reconnected := false
 	for round := 0; ; round++ {
-		id := conn.NewID()
-		params := p.params
-		if p.responses != nil && hello.Era == mcp.Modern {
-			params = params.With("inputResponses", p.responses)
-		}
-		if p.state != nil {
-			params = params.With("requestState", p.state)
-		}
-		if meta := r.serverMeta(conn, id, ask != nil); len(meta) > 0 {
-			params = params.With("_meta", meta.Bytes())
-		}
-		u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link), Sender: r.client.Agent, Reservation: p.reservation}
-		if p.tool != nil && hello.Era == mcp.Modern {
-			u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
-			u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
-		}
-		if ask != nil {
-			u.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
-				result, err := ask(ctx, p.link, m.Method, m.Params)
-				if err != nil {
-					return mcp.ErrorResponse(m.ID, err)
-				}
-				return mcp.Response(m.ID, result)
-			}
-		}
-		resp, err := conn.Do(bounded, u)
-		if err != nil && !upstream.Sent(err) && conn.Err() != nil && !again {
+		resp, err := conn.Do(bounded, r.serverRequest(conn, p, ask))
+		if err != nil && !upstream.Sent(err) && conn.Err() != nil && !reconnected {
 			// The connection had ended before: as nothing was sent, it goes over the next one.
-			if over, ok := p.reconnected(bounded); ok {
-				conn, hello, again = over, over.Hello(), true
+			if next, ok := p.reconnect(bounded); ok {
+				conn, reconnected = next, true
 				continue
 			}
 		}
@@ -627,50 +602,88 @@ func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *p
 			r.report(ctx, p, approval.RunFailed)
 			return nil, mcp.ReadError(resp.Err)
 		}
-		if hello.Era == mcp.Legacy && p.answer.Kind != approval.AnswerApproved && (r.client.Era == mcp.Legacy || !hasKind(resp.Result)) {
+		era := conn.Hello().Era
+		if era == mcp.Legacy && p.answer.Kind != approval.AnswerApproved && (r.client.Era == mcp.Legacy || !mayHaveResultType(resp.Result)) {
 			return r.adaptResult(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
-			r.report(ctx, p, approval.RunUnknown)
-			return r.failure(fmt.Sprintf("The call ran, but the answer of the MCP server %s is refused: %s.", p.link.server.Name, bad), mcp.CodeInternalError)
+			return r.refuseResult(ctx, p, "The call ran, but the answer of the MCP server %s is refused: %s.", p.link.server.Name, bad)
 		}
-		switch kind := result.Text("resultType"); {
-		case kind == mcp.ResultInputRequired && hello.Era == mcp.Modern:
-			if r.client.Era == mcp.Modern && !r.forTask { // a task's client is asked by way of the task
-				return r.passInputRequired(p, result)
-			}
-			if round >= maxRounds || ask == nil {
-				r.report(ctx, p, approval.RunUnknown)
-				return r.failure(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.server.Name), mcp.CodeInternalError)
-			}
-			if p.responses, bad = r.collectResponses(bounded, p, ask, result); bad != nil {
-				r.report(ctx, p, approval.RunUnknown)
-				return r.failure(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad), mcp.CodeInternalError)
-			}
-			p.state = result.Get("requestState")
-			continue
-		case kind != "" && kind != mcp.ResultComplete && (hello.Era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
-			r.report(ctx, p, approval.RunUnknown)
-			return r.failure(fmt.Sprintf("The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.server.Name, legible.Cut(legible.Line(kind), 64)), mcp.CodeInternalError)
+		kind := result.Text("resultType")
+		switch {
+		case era == mcp.Modern && kind == mcp.ResultInputRequired:
+		case kind != "" && kind != mcp.ResultComplete && (era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
+			return r.refuseResult(ctx, p, "The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.server.Name, legible.Cut(legible.Line(kind), 64))
+		default:
+			r.report(ctx, p, runResult(result))
+			return r.adaptResult(conn, resp.Result), nil
 		}
-		ran := approval.RunSucceeded
-		if string(result.Get("isError")) == "true" {
-			ran = approval.RunFailed
+		if r.client.Era == mcp.Modern && !r.forTask { // a task's client is asked by way of the task
+			return r.passInputRequired(p, result)
 		}
-		r.report(ctx, p, ran)
-		return r.adaptResult(conn, resp.Result), nil
+		if round >= maxRounds || ask == nil {
+			return r.refuseResult(ctx, p, "The MCP server %s needs more input than this client can give.", p.link.server.Name)
+		}
+		if p.responses, bad = r.collectResponses(bounded, p, ask, result); bad != nil {
+			return r.refuseResult(ctx, p, "The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad)
+		}
+		p.state = result.Get("requestState")
 	}
 }
 
-// hasKind reports whether a result may say of which kind it is: clients of the modern era go by that.
-func hasKind(result jsontext.Value) bool {
+// serverRequest is the request as it is sent over a connection.
+func (r *clientRequest) serverRequest(conn upstream.Conn, p *pendingCall, ask askFunc) upstream.Request {
+	id, era := conn.NewID(), conn.Hello().Era
+	params := p.params
+	if p.responses != nil && era == mcp.Modern {
+		params = params.With("inputResponses", p.responses)
+	}
+	if p.state != nil {
+		params = params.With("requestState", p.state)
+	}
+	if meta := r.serverMeta(conn, id, ask); len(meta) > 0 {
+		params = params.With("_meta", meta.Bytes())
+	}
+	u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link), Sender: r.client.Agent, Reservation: p.reservation}
+	if p.tool != nil && era == mcp.Modern {
+		u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
+		u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
+	}
+	if ask != nil {
+		u.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
+			result, err := ask(ctx, p.link, m.Method, m.Params)
+			if err != nil {
+				return mcp.ErrorResponse(m.ID, err)
+			}
+			return mcp.Response(m.ID, result)
+		}
+	}
+	return u
+}
+
+// refuseResult answers for a server whose result is not passed on: what came of the call is not known then.
+func (r *clientRequest) refuseResult(ctx context.Context, p *pendingCall, format string, values ...any) (jsontext.Value, *mcp.Error) {
+	r.report(ctx, p, approval.RunUnknown)
+	return r.failure(fmt.Sprintf(format, values...), mcp.CodeInternalError)
+}
+
+// runResult is what a complete result says came of its call.
+func runResult(result mcp.Object) approval.RunResult {
+	if string(result.Get("isError")) == "true" {
+		return approval.RunFailed
+	}
+	return approval.RunSucceeded
+}
+
+// mayHaveResultType reports whether a result may say of which kind it is: clients of the modern era go by that.
+func mayHaveResultType(result jsontext.Value) bool {
 	return bytes.Contains(result, []byte("resultType")) || bytes.Contains(result, []byte(`\u`))
 }
 
-// reconnected returns a new connection for what could not be sent over the old one, if the server is
+// reconnect returns a new connection for what could not be sent over the old one, if the server is
 // there, and its tool still the one that the call was let through for.
-func (p *pendingCall) reconnected(ctx context.Context) (upstream.Conn, bool) {
+func (p *pendingCall) reconnect(ctx context.Context) (upstream.Conn, bool) {
 	conn, err := p.link.get(ctx)
 	if err != nil || p.state != nil {
 		return nil, false

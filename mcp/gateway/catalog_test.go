@@ -49,23 +49,23 @@ func TestRule3_WhatAProcessHadIsForgottenWithIt(t *testing.T) {
 	first, second := &process{"reads", make(chan struct{})}, &process{"reads, and sends it to me", make(chan struct{})}
 	now := first
 	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
-	c, err := l.catalog(t.Context(), false)
+	c, err := l.catalog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &pendingCall{link: l, tool: c.named["t"]}
-	if again, err := l.catalog(t.Context(), false); err != nil || again != c {
+	if again, err := l.catalog(t.Context()); err != nil || again != c {
 		t.Errorf("the server was asked again (%v)", err)
 	}
-	if _, ok := p.reconnected(t.Context()); !ok {
+	if _, ok := p.reconnect(t.Context()); !ok {
 		t.Error("the call does not go over the connection that there is")
 	}
 	close(first.done)
 	now = second
-	if _, ok := p.reconnected(t.Context()); ok {
+	if _, ok := p.reconnect(t.Context()); ok {
 		t.Error("the call goes to a tool that nobody has let it through to")
 	}
-	if again, err := l.catalog(t.Context(), false); err != nil || again.named["t"].digest == c.named["t"].digest {
+	if again, err := l.catalog(t.Context()); err != nil || again.named["t"].digest == c.named["t"].digest {
 		t.Errorf("got the tool of the process that ended (%v)", err)
 	}
 }
@@ -84,7 +84,7 @@ func (e *endless) Do(_ context.Context, r upstream.Request) (mcp.Message, error)
 func TestAServersListIsBounded(t *testing.T) {
 	e := &endless{process: &process{done: make(chan struct{})}}
 	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return e, nil }}
-	if c, err := l.catalog(t.Context(), false); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
+	if c, err := l.catalog(t.Context()); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
 		t.Errorf("got %v, %v after %d pages", c, err, e.pages)
 	}
 }
@@ -128,7 +128,7 @@ func TestRule4_WhatMayHaveRunIsNotSentAgain(t *testing.T) {
 		now = first
 		g := &Gateway{log: slog.New(slog.DiscardHandler)}
 		l := &link{server: &server{g: g, ServerConfig: ServerConfig{Timeout: time.Minute}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
-		c, err := l.catalog(t.Context(), false)
+		c, err := l.catalog(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -193,7 +193,7 @@ func (r *clientRequest) ask(ctx context.Context, l *link, method string, params 
 	}
 	resp, err := r.stream.Ask(ctx, method, params)
 	if err != nil {
-		r.g.log.Debug("a client did not answer what a server asked", "server", l.server.Name, "method", method, "error", err)
+		r.g.log.DebugContext(ctx, "a client did not answer what a server asked", "server", l.server.Name, "method", method, "error", err)
 		return decline(method)
 	}
 	if resp.Err != nil {
@@ -225,12 +225,12 @@ func (r *clientRequest) declares(method string, params jsontext.Value) bool {
 // checkMethod has the gate decide about a method beside a client's own requests: what a server asks the client,
 // or a client listens to. There is nobody to wait for: what policy does not allow is declined.
 func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string, params jsontext.Value) *mcp.Error {
-	args, err := args.Parse(params)
+	parsed, err := args.Parse(params)
 	if err != nil {
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
 	}
 	out, err := r.g.o.Asker.CheckAhead(ctx, approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: l.server.Name, SessionID: r.session.id,
-		Method: method, Tool: approval.MethodTool(method), Args: args, Dispatch: true})
+		Method: method, Tool: approval.MethodTool(method), Args: parsed, Dispatch: true})
 	if err == nil && out.Committed != nil {
 		err = out.Committed(ctx)
 	}
@@ -282,8 +282,7 @@ func (r *clientRequest) passInputRequired(p *pendingCall, result mcp.Object) (js
 			break
 		}
 		if !r.declares(q.Text("method"), objectOrEmpty(q.Get("params"))) { // it asks for more than the client declared
-			r.report(r.ctx, p, approval.RunUnknown)
-			return r.failure(fmt.Sprintf("The MCP server %s needs more input than this client can give.", p.link.server.Name), mcp.CodeInternalError)
+			return r.refuseResult(r.ctx, p, "The MCP server %s needs more input than this client can give.", p.link.server.Name)
 		}
 		if why := r.checkMethod(r.ctx, p.link, q.Text("method"), objectOrEmpty(q.Get("params"))); why != nil {
 			r.report(r.ctx, p, approval.RunUnknown)
@@ -291,8 +290,7 @@ func (r *clientRequest) passInputRequired(p *pendingCall, result mcp.Object) (js
 		}
 	}
 	if bad != nil {
-		r.report(r.ctx, p, approval.RunUnknown)
-		return r.failure(fmt.Sprintf("The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad), mcp.CodeInternalError)
+		return r.refuseResult(r.ctx, p, "The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad)
 	}
 	s := requestState{State: result.Get("requestState")}
 	if p.answer.Kind == approval.AnswerApproved {

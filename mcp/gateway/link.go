@@ -126,7 +126,7 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 		return nil, &upstream.Error{Err: errSessionOver}
 	}
 	if old != nil {
-		l.server.g.log.Warn("the connection to an MCP server ended", "server", l.server.Name, "error", old.Err())
+		l.server.g.log.WarnContext(ctx, "the connection to an MCP server ended", "server", l.server.Name, "error", old.Err())
 		old.Close()
 		failed, why = time.Now(), old.Err()
 	}
@@ -285,7 +285,7 @@ func (l *link) onConnected(conn upstream.Conn) {
 			l.restoreSubscriptions(conn)
 		}
 		// What cannot be offered is told at the start, and not only when somebody looks.
-		if _, err := l.catalog(g.work, false); err != nil && g.work.Err() == nil {
+		if _, err := l.catalog(g.work); err != nil && g.work.Err() == nil {
 			g.log.Warn("an MCP server does not say what it has", "server", l.server.Name, "error", err)
 		}
 	})
@@ -484,15 +484,28 @@ func (l *link) gatewayMeta() jsontext.Value {
 	}.Bytes()
 }
 
-// catalog returns what the server has; fresh has it asked again. What another process said before this one
+// catalog returns what the server has, as it said when it was last asked. What another process said before this one
 // does not count.
-func (l *link) catalog(ctx context.Context, fresh bool) (*catalog, error) {
+func (l *link) catalog(ctx context.Context) (*catalog, error) {
 	l.mu.Lock()
 	c, stale := l.cached, l.stale
 	l.mu.Unlock()
-	if c != nil && !stale && !fresh && c.conn.Err() == nil {
+	if c != nil && !stale && c.conn.Err() == nil {
 		return c, nil
 	}
+	return l.newerCatalog(ctx, c)
+}
+
+// freshCatalog asks the server what it has.
+func (l *link) freshCatalog(ctx context.Context) (*catalog, error) {
+	l.mu.Lock()
+	c := l.cached
+	l.mu.Unlock()
+	return l.newerCatalog(ctx, c)
+}
+
+// newerCatalog asks the server what it has, unless somebody else has asked since c was looked at.
+func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 	select {
 	case l.slot() <- struct{}{}:
 		defer func() { <-l.fetchSlot }()
@@ -516,7 +529,7 @@ func (l *link) catalog(ctx context.Context, fresh bool) (*catalog, error) {
 	}
 	for _, b := range bad {
 		if !slices.Contains(l.problemList, b) {
-			l.server.g.log.Error("not all that an MCP server has is offered", "server", l.server.Name, "problem", b)
+			l.server.g.log.ErrorContext(ctx, "not all that an MCP server has is offered", "server", l.server.Name, "problem", b)
 		}
 	}
 	l.cached, l.problemList = next, bad
@@ -647,7 +660,7 @@ func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member
 			}
 			o, bad := mcp.ReadObject(v)
 			if bad != nil {
-				l.server.g.log.Error("an element of a server's list is left out", "server", l.server.Name, "list", method, "problem", bad)
+				l.server.g.log.ErrorContext(ctx, "an element of a server's list is left out", "server", l.server.Name, "list", method, "problem", bad)
 				continue
 			}
 			items = append(items, item{o.Text(key), slices.Clone(v)})

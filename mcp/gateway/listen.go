@@ -99,69 +99,24 @@ func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
 	}
 	defer release()
 	e := &listener{session: r.session, sendNow: r.stream.Send, id: r.id, uris: map[string]bool{}, arrived: make(chan struct{}, 1)}
-	_, catalogs, _ := r.catalogs(r.ctx, false)
-	var agreed mcp.Object
-	yes := func(name string) bool { return string(want.Get(name)) == "true" }
-	has := func(capability string) bool {
-		return slices.ContainsFunc(catalogs, func(c *catalog) bool { return c.has(capability) })
-	}
-	for _, k := range []struct {
-		name, method string
-		able         bool
-	}{{"toolsListChanged", toolsChanged, true}, {"promptsListChanged", promptsChanged, has("prompts")}, {"resourcesListChanged", resourcesChanged, has("resources")}} {
-		if yes(k.name) && k.able {
-			e.kinds = append(e.kinds, k.method)
-			agreed = append(agreed, mcp.Member{Name: k.name, Value: jsontext.Value("true")})
-		}
-	}
-	r.g.mu.Lock()
-	r.g.listeners[e] = true
-	r.g.mu.Unlock()
-	defer func() {
-		r.g.mu.Lock()
-		delete(r.g.listeners, e)
-		r.g.mu.Unlock()
-		e.mu.Lock()
-		e.closed = true
-		e.mu.Unlock()
-	}()
+	_, catalogs, _ := r.catalogs(r.ctx)
+	agreed := e.subscribeLists(want, catalogs)
+	r.g.addListener(e)
+	defer r.g.removeListener(e)
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
-	var uris []string
-	if v := want.Get("resourceSubscriptions"); v != nil {
-		vs, bad := mcp.ReadArray(v)
-		if bad != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: resourceSubscriptions: %s.", bad)
-		}
-		for _, v := range vs {
-			uri := mcp.Text(v)
-			if len(uris) == maxSubscriptions || slices.Contains(uris, uri) {
-				continue // it is not among those that are agreed to
-			}
-			l, err := r.resourceLink(uri)
-			if err != nil || r.checkMethod(ctx, l, "resources/subscribe", mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
-				continue
-			}
-			uris = append(uris, uri)
-		}
+	uris, err := r.subscribeResources(ctx, e, want.Get("resourceSubscriptions"))
+	if err != nil {
+		return nil, err
 	}
 	if len(uris) > 0 {
 		agreed = append(agreed, mcp.Member{Name: "resourceSubscriptions", Value: mcp.Marshal(uris)})
 	}
 	if v := want.Get("taskIds"); v != nil && r.declared.tasks {
-		vs, bad := mcp.ReadArray(v)
-		if bad != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: taskIds: %s.", bad)
+		ids, err := r.subscribeTasks(e, v)
+		if err != nil {
+			return nil, err
 		}
-		ids := []string{}
-		for _, v := range vs {
-			if _, none := r.findTask(mcp.Text(v)); none == nil && len(ids) < maxSubscriptions {
-				ids = append(ids, mcp.Text(v))
-			}
-		}
-		e.mu.Lock()
-		e.tasks = ids
-		e.mu.Unlock()
 		agreed = append(agreed, mcp.Member{Name: "taskIds", Value: mcp.Marshal(ids)})
 	}
 	if err := e.acknowledge(agreed); err != nil {
@@ -182,6 +137,83 @@ func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
 	return mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)}, {Name: "_meta", Value: meta.Bytes()}}.Bytes(), nil
 }
 
+func (g *Gateway) addListener(e *listener) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.listeners[e] = true
+}
+
+func (g *Gateway) removeListener(e *listener) {
+	g.mu.Lock()
+	delete(g.listeners, e)
+	g.mu.Unlock()
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+}
+
+// subscribeLists takes up the changes of lists that the client wants, and returns those that are agreed to.
+func (e *listener) subscribeLists(want mcp.Object, catalogs []*catalog) (agreed mcp.Object) {
+	has := func(capability string) bool {
+		return slices.ContainsFunc(catalogs, func(c *catalog) bool { return c.has(capability) })
+	}
+	for _, k := range []struct {
+		name, method string
+		able         bool
+	}{
+		{"toolsListChanged", toolsChanged, true},
+		{"promptsListChanged", promptsChanged, has("prompts")},
+		{"resourcesListChanged", resourcesChanged, has("resources")},
+	} {
+		if string(want.Get(k.name)) == "true" && k.able {
+			e.kinds = append(e.kinds, k.method)
+			agreed = append(agreed, mcp.Member{Name: k.name, Value: jsontext.Value("true")})
+		}
+	}
+	return agreed
+}
+
+// subscribeResources has servers tell of the resources that the client wants, and returns those that it is told of.
+func (r *clientRequest) subscribeResources(ctx context.Context, e *listener, want jsontext.Value) (uris []string, err *mcp.Error) {
+	if want == nil {
+		return nil, nil
+	}
+	vs, bad := mcp.ReadArray(want)
+	if bad != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: resourceSubscriptions: %s.", bad)
+	}
+	for _, v := range vs {
+		uri := mcp.Text(v)
+		if len(uris) == maxSubscriptions || slices.Contains(uris, uri) {
+			continue // it is not among those that are agreed to
+		}
+		l, err := r.resourceLink(uri)
+		if err != nil || r.checkMethod(ctx, l, "resources/subscribe", mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
+			continue
+		}
+		uris = append(uris, uri)
+	}
+	return uris, nil
+}
+
+// subscribeTasks takes up the agent's tasks among those that the client wants to be told of, and returns them.
+func (r *clientRequest) subscribeTasks(e *listener, want jsontext.Value) ([]string, *mcp.Error) {
+	vs, bad := mcp.ReadArray(want)
+	if bad != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: taskIds: %s.", bad)
+	}
+	ids := []string{}
+	for _, v := range vs {
+		if _, none := r.findTask(mcp.Text(v)); none == nil && len(ids) < maxSubscriptions {
+			ids = append(ids, mcp.Text(v))
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tasks = ids
+	return ids, nil
+}
+
 // maxSubscriptions is how many resources, and how many tasks, one subscription is told of.
 const maxSubscriptions = 256
 
@@ -198,28 +230,7 @@ func (r *clientRequest) subscribeFor(ctx context.Context, l *link, uri string, e
 	e.uris[uri] = true
 	e.mu.Unlock()
 	if conn.Hello().Era == mcp.Modern {
-		want := mcp.Object{{Name: "resourceSubscriptions", Value: mcp.Marshal([]string{uri})}}
-		params := mcp.Object{{Name: "notifications", Value: want.Bytes()}, {Name: "_meta", Value: l.gatewayMeta()}}
-		r.g.background.Go(func() {
-			for ctx.Err() == nil { // a connection that is lost is followed by another
-				_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), OnNotification: func(m mcp.Message) {
-					if m.Method == resourceUpdated {
-						if p, err := mcp.ReadObject(m.Params); err == nil {
-							e.deliver(mcp.Notification(m.Method, p.Without("_meta").Bytes()), p.Text("uri"))
-						}
-					}
-				}})
-				if err == nil { // it was answered: refused, or ended
-					return
-				}
-				for r.g.sleep(ctx, relistenAfter); ctx.Err() == nil; r.g.sleep(ctx, relistenAfter) {
-					if next, err := l.get(ctx); err == nil && next.Hello().Era == mcp.Modern {
-						conn = next
-						break
-					}
-				}
-			}
-		})
+		r.g.background.Go(func() { e.followResource(ctx, l, conn, uri) })
 		return true
 	}
 	if l.countSubscribers(uri, 1) == 1 {
@@ -235,4 +246,34 @@ func (r *clientRequest) subscribeFor(ctx context.Context, l *link, uri string, e
 		}
 	})
 	return true
+}
+
+// followResource keeps a subscription to a resource's updates with a modern server while ctx lives, over one connection
+// after the other. It ends early where the server refuses it.
+func (e *listener) followResource(ctx context.Context, l *link, conn upstream.Conn, uri string) {
+	want := mcp.Object{{Name: "resourceSubscriptions", Value: mcp.Marshal([]string{uri})}}
+	params := mcp.Object{{Name: "notifications", Value: want.Bytes()}, {Name: "_meta", Value: l.gatewayMeta()}}.Bytes()
+	g := l.server.g
+	for ctx.Err() == nil {
+		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params, OnNotification: e.onResourceUpdated})
+		if err == nil { // it was answered: refused, or ended
+			return
+		}
+		for g.sleep(ctx, relistenAfter); ctx.Err() == nil; g.sleep(ctx, relistenAfter) {
+			if next, err := l.get(ctx); err == nil && next.Hello().Era == mcp.Modern {
+				conn = next
+				break
+			}
+		}
+	}
+}
+
+// onResourceUpdated passes on what a modern server says of a resource that the client subscribed to.
+func (e *listener) onResourceUpdated(m mcp.Message) {
+	if m.Method != resourceUpdated {
+		return
+	}
+	if p, err := mcp.ReadObject(m.Params); err == nil {
+		e.deliver(mcp.Notification(m.Method, p.Without("_meta").Bytes()), p.Text("uri"))
+	}
 }

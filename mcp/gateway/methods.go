@@ -30,7 +30,7 @@ func (r *clientRequest) promptGet() (jsontext.Value, *mcp.Error) {
 // findPrompt returns the server that has a prompt, and the server's name of it.
 func (r *clientRequest) findPrompt(offered string) (*link, string, *mcp.Error) {
 	r.rememberHello()
-	links, catalogs, why := r.catalogs(r.ctx, false)
+	links, catalogs, why := r.catalogs(r.ctx)
 	for i, c := range catalogs {
 		for _, it := range c.prompts {
 			if links[i].server.offeredName(it.key) == offered {
@@ -61,7 +61,7 @@ func (r *clientRequest) resourceRead() (jsontext.Value, *mcp.Error) {
 // it, else the only one that has resources.
 func (r *clientRequest) resourceLink(uri string) (*link, *mcp.Error) {
 	r.rememberHello()
-	links, catalogs, why := r.catalogs(r.ctx, false)
+	links, catalogs, why := r.catalogs(r.ctx)
 	var able []*link
 	for i, c := range catalogs {
 		if !c.has("resources") {
@@ -134,7 +134,7 @@ func (r *clientRequest) complete() (jsontext.Value, *mcp.Error) {
 
 // templateLink returns the server that has a template, or a resource of that URI.
 func (r *clientRequest) templateLink(template string) (*link, *mcp.Error) {
-	links, catalogs, _ := r.catalogs(r.ctx, false)
+	links, catalogs, _ := r.catalogs(r.ctx)
 	for i, c := range catalogs {
 		for _, it := range c.templates {
 			if it.key == template {

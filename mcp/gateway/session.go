@@ -235,7 +235,7 @@ func (s *session) Notify(ctx context.Context, m mcp.Message) {
 func (s *session) ParamHeaders(name string) []mcp.ParamHeader {
 	ctx, cancel := context.WithTimeout(context.Background(), startupWait)
 	defer cancel()
-	t, err := s.findTool(ctx, name, false)
+	t, err := s.findTool(ctx, name, (*link).cachedTool)
 	if err != nil || t == nil {
 		return nil // the call will fail by itself
 	}
@@ -311,7 +311,11 @@ func (s *session) link(ctx context.Context, u *server) (*link, error) {
 const startupWait = 5 * time.Second
 
 // catalogs returns what each server has, leaving out those that cannot be reached.
-func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog, error) {
+func (s *session) catalogs(ctx context.Context) ([]*link, []*catalog, error) {
+	return s.eachCatalog(ctx, (*link).catalog)
+}
+
+func (s *session) eachCatalog(ctx context.Context, lookup func(*link, context.Context) (*catalog, error)) ([]*link, []*catalog, error) {
 	if !s.g.o.Wrapper {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, startupWait)
@@ -328,7 +332,7 @@ func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog
 		wg.Go(func() {
 			f := &all[i]
 			if f.l, f.err = s.link(ctx, u); f.err == nil {
-				f.c, f.err = f.l.catalog(ctx, fresh)
+				f.c, f.err = lookup(f.l, ctx)
 			}
 		})
 	}
@@ -339,7 +343,7 @@ func (s *session) catalogs(ctx context.Context, fresh bool) ([]*link, []*catalog
 	for i, f := range all {
 		if f.err != nil {
 			why = fmt.Errorf("the MCP server %s cannot be reached: %w", s.g.servers[i].Name, f.err)
-			s.g.log.Warn("an MCP server is left out of a list", "server", s.g.servers[i].Name, "error", f.err)
+			s.g.log.WarnContext(ctx, "an MCP server is left out of a list", "server", s.g.servers[i].Name, "error", f.err)
 			continue
 		}
 		links, catalogs = append(links, f.l), append(catalogs, f.c)
@@ -529,7 +533,11 @@ func (r *clientRequest) answerList(member string, all []item, catalogs []*catalo
 // currentCatalogs returns what each server has, asked anew for the first page of a list.
 func (r *clientRequest) currentCatalogs() ([]*link, []*catalog, *mcp.Error) {
 	r.rememberHello()
-	links, catalogs, why := r.catalogs(r.ctx, r.params.Get("cursor") == nil)
+	lookup := (*link).catalog
+	if r.params.Get("cursor") == nil {
+		lookup = (*link).freshCatalog
+	}
+	links, catalogs, why := r.eachCatalog(r.ctx, lookup)
 	if len(catalogs) == 0 && why != nil && r.g.o.Wrapper { // else there is at least what the gate itself offers
 		return nil, nil, r.g.unavailable(why)
 	}
@@ -562,9 +570,8 @@ func (r *clientRequest) toolsList() (jsontext.Value, *mcp.Error) {
 	return r.answerList("tools", all, catalogs)
 }
 
-// findTool returns the tool that clients know by a name, nil where there is none; again has servers asked
-// anew if it is not known.
-func (s *session) findTool(ctx context.Context, name string, again bool) (*tool, error) {
+// findTool returns the tool that clients know by a name, nil where there is none.
+func (s *session) findTool(ctx context.Context, name string, lookup func(*link, context.Context, string) (*tool, error)) (*tool, error) {
 	for _, u := range s.g.servers {
 		own, ok := name, u.Prefix == "" && !s.g.hasOtherPrefix(name, u)
 		if u.Prefix != "" {
@@ -573,7 +580,11 @@ func (s *session) findTool(ctx context.Context, name string, again bool) (*tool,
 		if !ok {
 			continue
 		}
-		t, err := s.toolOf(ctx, u, own, again)
+		l, err := s.link(ctx, u)
+		var t *tool
+		if err == nil {
+			t, err = lookup(l, ctx, own)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the MCP server %s cannot be reached: %w", u.Name, err)
 		}
@@ -582,19 +593,26 @@ func (s *session) findTool(ctx context.Context, name string, again bool) (*tool,
 	return nil, nil
 }
 
-func (s *session) toolOf(ctx context.Context, u *server, own string, again bool) (*tool, error) {
-	l, err := s.link(ctx, u)
+// cachedTool returns a tool by the server's name, nil where the server did not have it when it was last asked.
+func (l *link) cachedTool(ctx context.Context, name string) (*tool, error) {
+	c, err := l.catalog(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c, err := l.catalog(ctx, false)
-	if err == nil && c.named[own] == nil && again {
-		c, err = l.catalog(ctx, true)
+	return c.named[name], nil
+}
+
+// currentTool is [link.cachedTool], and asks the server anew before it says that there is none.
+func (l *link) currentTool(ctx context.Context, name string) (*tool, error) {
+	t, err := l.cachedTool(ctx, name)
+	if err != nil || t != nil {
+		return t, err
 	}
+	c, err := l.freshCatalog(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.named[own], nil
+	return c.named[name], nil
 }
 
 // agent is the client as an actor.
@@ -612,7 +630,7 @@ func (r *clientRequest) setLevel() (jsontext.Value, *mcp.Error) {
 	was := r.level
 	r.level = level
 	r.session.mu.Unlock()
-	links, catalogs, _ := r.catalogs(r.ctx, false)
+	links, catalogs, _ := r.catalogs(r.ctx)
 	var last *mcp.Error
 	for i, c := range catalogs {
 		if !c.has("logging") {

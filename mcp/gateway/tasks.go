@@ -382,21 +382,21 @@ func (s *session) pendingCallOf(ctx context.Context, req approval.Request) (*pen
 		if u.Name != req.Server {
 			continue
 		}
-		t, err := s.findTool(ctx, u.offeredName(req.Tool), true)
+		t, err := s.findTool(ctx, u.offeredName(req.Tool), (*link).currentTool)
 		if err != nil {
 			return nil, err
 		}
 		if t == nil {
 			break
 		}
-		args, err := args.Parse(req.Args)
+		parsed, err := args.Parse(req.Args)
 		if err != nil {
 			return nil, err
 		}
 		first := req
 		return &pendingCall{link: t.link, tool: t, method: "tools/call",
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
-			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: args, SessionID: req.SessionID,
+			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: parsed, SessionID: req.SessionID,
 				ToolDigest: t.digest, ToolSeen: t.seenByAll(), Dispatch: true, Task: true},
 			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
 	}

@@ -247,7 +247,7 @@ var errNoSessionStream = errors.New("this client takes nothing outside of its re
 // not without us.
 func (s *session) helloCatalogs(ctx context.Context) ([]*link, []*catalog, error) {
 	if !s.g.o.Wrapper {
-		return s.catalogs(ctx, false)
+		return s.catalogs(ctx)
 	}
 	var links []*link
 	var catalogs []*catalog
