@@ -325,19 +325,19 @@ func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {
 	f.wantStatus(f.postSlack("application/json", homeOpened("home"), nil), 200) // after the end: nothing
 }
 
-func TestErrandsAreBoundedAndEnd(t *testing.T) {
-	e := newErrands()
+func TestWorkAfterTheResponseIsBoundedAndEnds(t *testing.T) {
+	a := newAfterResponse()
 	begun := make(chan string, 100)
 	wait := func(name string) func(context.Context) {
 		return func(ctx context.Context) { begun <- name; <-ctx.Done() }
 	}
-	for i := range 2 * mostErrands {
-		if took := e.run(strconv.Itoa(i), wait("x")); took != (i < mostErrands) {
-			t.Errorf("errand %d is taken: %v", i, took)
+	for i := range 2 * maxAfterResponse {
+		if took := a.run(strconv.Itoa(i), wait("x")); took != (i < maxAfterResponse) {
+			t.Errorf("work %d is taken: %v", i, took)
 		}
 	}
-	e.close()
-	if len(begun) != mostErrands || e.run("late", wait("late")) {
+	a.close()
+	if len(begun) != maxAfterResponse || a.run("late", wait("late")) {
 		t.Errorf("%d begun", len(begun))
 	}
 }
@@ -365,7 +365,7 @@ func TestAFaultCostsOneHome(t *testing.T) {
 }
 
 func TestOneHomeIsBroughtUpToDateAtATime(t *testing.T) {
-	e := newErrands()
+	e := newAfterResponse()
 	defer e.close()
 	begun, release := make(chan int, 10), make(chan struct{})
 	n := 0 // by one at a time, which the race detector holds

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/internal/ratelimitedlog"
 )
 
 // maxBody is how large a webhook's body may be. Both platforms stay far below.
@@ -46,20 +46,20 @@ type Requests interface {
 
 // common is what both platforms' handlers share.
 type common struct {
-	channel string
-	gate    Gate
-	people  People
-	log     *slog.Logger
-	now     func() time.Time
-	count   func(channel, result string)
-	known   func(*http.Request)        // Options.Signed
-	remote  func(*http.Request) string // Options.Remote
-	quiet   *seldom
+	channel  string
+	gate     Gate
+	people   People
+	log      *slog.Logger
+	now      func() time.Time
+	count    func(channel, result string)
+	known    func(*http.Request)        // Options.Signed
+	remote   func(*http.Request) string // Options.Remote
+	unsigned *ratelimitedlog.Counter
 }
 
 func newCommon(channel string, o Options) common {
 	c := common{channel: channel, gate: o.Gate, people: o.People, log: o.Logger, now: o.Now, count: o.Count, known: o.Signed, remote: o.Remote,
-		quiet: &seldom{every: time.Minute}}
+		unsigned: new(ratelimitedlog.Counter)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -156,29 +156,10 @@ type busy interface {
 // platforms do not read it, and anybody else need not know.
 func (c *common) refuseUnsigned(w http.ResponseWriter, r *http.Request) {
 	c.count(c.channel, "unsigned")
-	if n, tell := c.quiet.add(c.now()); tell {
+	if n, tell := c.unsigned.Add(c.now()); tell {
 		c.log.Warn("webhook requests without a valid signature were refused; if the platform's own are among them, check the channel's secret and this machine's clock", "channel", c.channel, "count", n, "last_from", c.remote(r))
 	}
 	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
-}
-
-// seldom keeps the log at one line in a while, however often something happens.
-type seldom struct {
-	every time.Duration
-	mu    sync.Mutex
-	count int
-	told  time.Time
-}
-
-func (s *seldom) add(now time.Time) (count int, tell bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count++
-	if !s.told.IsZero() && now.Sub(s.told) < s.every {
-		return 0, false
-	}
-	count, s.count, s.told = s.count, 0, now
-	return count, true
 }
 
 // tap hands one tap to the gate; false means that it could not be stored.

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval"
+	"countersign/internal/ratelimitedlog"
 )
 
 // maxSignatureAge is Slack's own rule for how far a request's time may be from ours.
@@ -41,8 +42,8 @@ type Slack struct {
 	workspace func() (Workspace, bool)
 	dialogs   Dialogs
 	home      func(ctx context.Context, userID string, by approval.Actor)
-	errands   *errands
-	outsiders *seldom
+	after     *afterResponse
+	outsiders *ratelimitedlog.Counter
 }
 
 // NewSlack returns the handler. secrets gives the signing secrets in force, several while one is being
@@ -50,11 +51,11 @@ type Slack struct {
 // answered with 503.
 func NewSlack(o Options, secrets func() []string, workspace func() (Workspace, bool)) *Slack {
 	return &Slack{common: newCommon("slack", o), secrets: secrets, workspace: workspace, dialogs: o.Dialogs, home: o.Home,
-		errands: newErrands(), outsiders: &seldom{every: time.Hour}}
+		after: newAfterResponse(), outsiders: &ratelimitedlog.Counter{Every: time.Hour}}
 }
 
 // Close ends what is still done after Slack was answered, and waits for it.
-func (h *Slack) Close() { h.errands.close() }
+func (h *Slack) Close() { h.after.close() }
 
 // SlackSignature is the X-Slack-Signature of a body sent at a time (seconds since 1970).
 func SlackSignature(secret, timestamp string, body []byte) string {
@@ -183,7 +184,7 @@ func (h *Slack) from(ctx context.Context, o origin) (by approval.Actor, a answer
 	case outside:
 		// In a channel shared with other organisations their people can press our buttons; ids are only
 		// unique within a team, so only our own are looked up.
-		if n, tell := h.outsiders.add(h.now()); tell {
+		if n, tell := h.outsiders.Add(h.now()); tell {
 			h.log.Warn("people of another organisation act on what we send to Slack, and decide nothing: a channel is shared with them, and they may see its cards; let cards go to a channel of your own (channels.slack.channel), or leave allow_shared out",
 				"by", by.String(), "count", n)
 		}

@@ -10,11 +10,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/ratelimitedlog"
 )
 
 // MaxHold is how long [Handler] holds a call at most, as long as Claude Code's longest usual time-out.
@@ -43,25 +43,7 @@ type Handler struct {
 	Pause func(ctx context.Context)
 	Log   *slog.Logger // nil: nothing is logged
 
-	strangers strangers
-}
-
-// strangers keeps the log at one line a minute, however often somebody comes whom nobody knows.
-type strangers struct {
-	mu    sync.Mutex
-	count int
-	told  time.Time
-}
-
-func (s *strangers) add(now time.Time) (count int, tell bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count++
-	if !s.told.IsZero() && now.Sub(s.told) < time.Minute {
-		return 0, false
-	}
-	count, s.count, s.told = s.count, 0, now
-	return count, true
+	strangers ratelimitedlog.Counter
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +60,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	asker, err := h.Asker(r)
 	if err != nil {
-		if n, tell := h.strangers.add(time.Now()); tell {
+		if n, tell := h.strangers.Add(time.Now()); tell {
 			h.log().WarnContext(r.Context(), "hooks without the token of an agent were refused", "count", n, "error", err)
 		}
 		h.refuse(w, r, e, err, err.Error())

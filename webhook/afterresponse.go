@@ -12,13 +12,13 @@ import (
 
 // How much is done at a time after Slack was answered, and for how long each may take.
 const (
-	mostErrands  = 8
-	errandWithin = 10 * time.Second
+	maxAfterResponse    = 8
+	afterResponseWithin = 10 * time.Second
 )
 
-// errands are what is done after a platform was answered. None of it decides anything, so what there is
-// no room for is left undone.
-type errands struct {
+// afterResponse is the work that is done after a platform was answered. None of it decides anything, so what
+// there is no room for is left undone.
+type afterResponse struct {
 	ctx  context.Context
 	end  context.CancelFunc
 	room chan struct{}
@@ -29,34 +29,34 @@ type errands struct {
 	running sync.WaitGroup
 }
 
-func newErrands() *errands {
-	e := &errands{room: make(chan struct{}, mostErrands), again: map[string]bool{}}
-	e.ctx, e.end = context.WithCancel(context.Background())
-	return e
+func newAfterResponse() *afterResponse {
+	a := &afterResponse{room: make(chan struct{}, maxAfterResponse), again: map[string]bool{}}
+	a.ctx, a.end = context.WithCancel(context.Background())
+	return a
 }
 
 // run has fn run, and says whether there was room. Under one name there is one at a time: while it is
 // under way, what comes is done afterwards, once.
-func (e *errands) run(name string, fn func(ctx context.Context)) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+func (a *afterResponse) run(name string, fn func(ctx context.Context)) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
 		return false
 	}
-	if _, under := e.again[name]; under {
-		e.again[name] = true
+	if _, under := a.again[name]; under {
+		a.again[name] = true
 		return true
 	}
 	select {
-	case e.room <- struct{}{}:
+	case a.room <- struct{}{}:
 	default:
 		return false
 	}
-	e.again[name] = false
-	e.running.Go(func() {
-		defer func() { <-e.room }()
-		for more := true; more; more = e.more(name) {
-			ctx, cancel := context.WithTimeout(e.ctx, errandWithin)
+	a.again[name] = false
+	a.running.Go(func() {
+		defer func() { <-a.room }()
+		for more := true; more; more = a.more(name) {
+			ctx, cancel := context.WithTimeout(a.ctx, afterResponseWithin)
 			fn(ctx)
 			cancel()
 		}
@@ -64,23 +64,23 @@ func (e *errands) run(name string, fn func(ctx context.Context)) bool {
 	return true
 }
 
-// more says whether an errand is to be done once more.
-func (e *errands) more(name string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	again := e.again[name] && !e.closed
-	if delete(e.again, name); again {
-		e.again[name] = false
+// more says whether a piece of work is to be done once more.
+func (a *afterResponse) more(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	again := a.again[name] && !a.closed
+	if delete(a.again, name); again {
+		a.again[name] = false
 	}
 	return again
 }
 
-func (e *errands) close() {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
-	e.end()
-	e.running.Wait()
+func (a *afterResponse) close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.end()
+	a.running.Wait()
 }
 
 // showHome shows somebody their Home tab as it is now.
@@ -96,7 +96,7 @@ func (h *Slack) showHome(userID string, by approval.Actor) {
 		}()
 		h.home(ctx, userID, by)
 	}
-	if !h.errands.run(userID, show) {
+	if !h.after.run(userID, show) {
 		h.log.Debug("a Home tab was not brought up to date: too many at once", "by", by.String())
 	}
 }
