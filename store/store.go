@@ -221,29 +221,11 @@ func (d *DB) Ping(ctx context.Context) error { return d.writer.ping(ctx) }
 // View runs fn on the state of one moment, which is that of fn's first read or its first look at the
 // time. When ctx ends, its reads fail. NewID returns "" in fn.
 func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error) {
-	var c *sqlite3.Conn
-	select {
-	case <-d.closing:
-		return errClosed()
-	default:
-	}
-	select {
-	case c = <-d.readers:
-	case <-ctx.Done():
-		return notStarted(ctx)
-	case <-d.closing:
-		return errClosed()
+	c, err := d.takeReader(ctx)
+	if err != nil {
+		return err
 	}
 	defer func() { d.readers <- c }()
-	if ctx.Err() != nil {
-		return notStarted(ctx)
-	}
-	if c == nil {
-		if c, err = d.openReader(); err != nil {
-			c = nil
-			return fault(err)
-		}
-	}
 	t := &tx{db: d, c: c, ctx: ctx}
 	defer func() {
 		t.ended = true
@@ -259,18 +241,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 			c = nil
 		}
 	}()
-	if ctx.Done() != nil {
-		idle := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() {
-			defer close(idle)
-			c.Interrupt()
-		})
-		defer func() { // an interrupt that comes late must not hit what follows
-			if !stop() {
-				<-idle
-			}
-		}()
-	}
+	defer interruptWhenDone(ctx, c)()
 	if _, err := c.Stmt(beginRead).Exec(); err != nil {
 		t.fail(err)
 		return fault(err)
@@ -280,6 +251,51 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 		err = t.broken
 	}
 	return err
+}
+
+// takeReader returns a connection that reads, to be given back to d.readers.
+func (d *DB) takeReader(ctx context.Context) (c *sqlite3.Conn, err error) {
+	select {
+	case <-d.closing:
+		return nil, errClosed()
+	default:
+	}
+	select {
+	case c = <-d.readers:
+	case <-ctx.Done():
+		return nil, notStarted(ctx)
+	case <-d.closing:
+		return nil, errClosed()
+	}
+	if ctx.Err() != nil {
+		d.readers <- c
+		return nil, notStarted(ctx)
+	}
+	if c == nil {
+		if c, err = d.openReader(); err != nil {
+			d.readers <- nil
+			return nil, fault(err)
+		}
+	}
+	return c, nil
+}
+
+// interruptWhenDone interrupts what c runs when ctx ends, until stop is called: an interrupt that comes late must
+// not hit what follows.
+func interruptWhenDone(ctx context.Context, c *sqlite3.Conn) (stop func()) {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	idle := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(idle)
+		c.Interrupt()
+	})
+	return func() {
+		if !cancel() {
+			<-idle
+		}
+	}
 }
 
 func (d *DB) connect(pragmas ...string) (*sqlite3.Conn, error) {

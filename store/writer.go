@@ -259,37 +259,11 @@ func (w *writer) loop() {
 	}()
 	for {
 		if len(w.retries) > 0 {
-			j := w.retries[0]
-			w.retries = w.retries[1:]
-			w.group = append(w.group[:0], j)
-			if err := w.attempt(); err != nil {
-				w.abort()
-				w.db.log.Error("an update could not be committed", "error", err)
-				j.finish(err)
-			}
+			w.retryNext()
 			continue
 		}
-		w.group = append(w.group[:0], w.carried...)
-		w.carried = w.carried[:0]
-		if len(w.group) == 0 {
-			j, ok := <-w.queue
-			if !ok {
-				return
-			}
-			runtime.Gosched() // let the callers just answered come back and be part of this group
-			w.group = append(w.group, j)
-		}
-	fill:
-		for len(w.group) < w.batchMax {
-			select {
-			case j, ok := <-w.queue:
-				if !ok {
-					break fill
-				}
-				w.group = append(w.group, j)
-			default:
-				break fill
-			}
+		if !w.nextGroup() {
+			return
 		}
 		err := w.attempt()
 		if errors.Is(err, errUndo) {
@@ -308,6 +282,45 @@ func (w *writer) loop() {
 			}
 		}
 	}
+}
+
+// retryNext commits the first of the functions that are to be committed one by one.
+func (w *writer) retryNext() {
+	j := w.retries[0]
+	w.retries = w.retries[1:]
+	w.group = append(w.group[:0], j)
+	if err := w.attempt(); err != nil {
+		w.abort()
+		w.db.log.Error("an update could not be committed", "error", err)
+		j.finish(err)
+	}
+}
+
+// nextGroup waits for something to do and takes what there is, up to the most there may be in a group. It reports
+// false when the queue is closed and empty.
+func (w *writer) nextGroup() bool {
+	w.group = append(w.group[:0], w.carried...)
+	w.carried = w.carried[:0]
+	if len(w.group) == 0 {
+		j, ok := <-w.queue
+		if !ok {
+			return false
+		}
+		runtime.Gosched() // let the callers just answered come back and be part of this group
+		w.group = append(w.group, j)
+	}
+	for len(w.group) < w.batchMax {
+		select {
+		case j, ok := <-w.queue:
+			if !ok {
+				return true
+			}
+			w.group = append(w.group, j)
+		default:
+			return true
+		}
+	}
+	return true
 }
 
 // resumeAfterGoexit goes on for a goroutine that was ended by a function, as a failing test does: that function
