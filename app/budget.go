@@ -8,6 +8,7 @@ import (
 	"countersign/agents/hooks"
 	"countersign/approval"
 	"countersign/budget"
+	"countersign/client"
 )
 
 // overBudget takes note that an agent or a person is over a budget. It is called wherever that is found, inside
@@ -45,7 +46,7 @@ func (a *App) occupying(agent string) func() (release func(), err error) {
 }
 
 // chargeHook takes a hook's event from its agent's budget.
-func (a *App) chargeHook(asker hooks.Asker, bytes int) error {
+func (a *App) chargeHook(asker client.Asker, bytes int) error {
 	g, ok := asker.(hooks.Gate)
 	if !ok {
 		return nil
@@ -62,7 +63,7 @@ func (a *App) turn(agent string) func(ctx context.Context, bytes int) (release f
 }
 
 // turnHook waits for the turn of a hook's agent.
-func (a *App) turnHook(ctx context.Context, asker hooks.Asker, bytes int) (release func(), err error) {
+func (a *App) turnHook(ctx context.Context, asker client.Asker, bytes int) (release func(), err error) {
 	if g, ok := asker.(hooks.Gate); ok {
 		return a.budgets.Turn(ctx, g.Agent, bytes)
 	}

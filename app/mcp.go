@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/budget"
+	"countersign/client"
 	"countersign/config"
 	"countersign/internal/bearer"
 	"countersign/mcp/downstream"
@@ -163,7 +164,7 @@ func (a *App) permission(ctx context.Context, agent string, still func() error, 
 }
 
 // asker is the gate for the agent whose hook is asked for.
-func (a *App) asker(r *http.Request) (hooks.Asker, error) {
+func (a *App) asker(r *http.Request) (client.Asker, error) {
 	c, err := a.caller(r)
 	if err != nil {
 		return nil, err

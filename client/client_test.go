@@ -463,3 +463,19 @@ func TestEveryAnswerGoesThroughJSONUnharmed(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestALapsedApprovalIsNoYes(t *testing.T) {
+	then := client.Time{time.Now()}
+	for _, c := range []struct {
+		approval client.Approval
+		want     client.AnswerKind
+	}{
+		{client.Approval{Status: "pending"}, client.AnswerPending}, {client.Approval{Status: "denied"}, client.AnswerDenied}, {client.Approval{Status: "expired"}, client.AnswerExpired},
+		{client.Approval{Status: "cancelled"}, client.AnswerCancelled}, {client.Approval{Status: "approved"}, client.AnswerApproved},
+		{client.Approval{Status: "approved", LapsedAt: then}, client.AnswerLapsed}, {client.Approval{Status: "approved", ConsumedAt: then}, client.AnswerDenied},
+	} {
+		if got := c.approval.Ended(); got != c.want {
+			t.Errorf("%+v: got %s, want %s", c.approval, got, c.want)
+		}
+	}
+}

@@ -2,28 +2,13 @@ package hooks
 
 import (
 	"bytes"
+	"countersign/client"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"countersign/approval"
 )
-
-// Answer is what the gate says of a call.
-type Answer struct {
-	Kind    approval.AnswerKind
-	Message string // for the model, word for word
-	// Args are the stored ones of an approved call, which are what people saw: those of the call that uses
-	// the approval may differ in what the policy's ignore_args names.
-	Args json.RawMessage
-}
-
-// MayRun reports whether the call may run.
-func (a Answer) MayRun() bool {
-	return a.Kind == approval.AnswerAllow || a.Kind == approval.AnswerApproved
-}
 
 // What a model is told beside the gate's message. Each ending keeps its own words: that nobody answered is
 // never told as a no.
@@ -38,20 +23,20 @@ const (
 
 // reason is what the model reads of a call that does not run. It is never empty: some agents run a call
 // that was denied without a reason.
-func (a Answer) reason() string {
+func reason(a client.Answer) string {
 	message := strings.TrimSpace(a.Message)
 	if message == "" {
 		message = fmt.Sprintf("The gate's answer is %q.", shorten(string(a.Kind), 40))
 	}
 	next := afterDenied
 	switch a.Kind {
-	case approval.AnswerPending:
+	case client.AnswerPending:
 		next = afterPending
-	case approval.AnswerExpired, approval.AnswerLapsed:
+	case client.AnswerExpired, client.AnswerLapsed:
 		next = afterNobody
-	case approval.AnswerCancelled:
+	case client.AnswerCancelled:
 		next = afterCancel
-	case approval.AnswerDenied:
+	case client.AnswerDenied:
 		if strings.Contains(message, "do not repeat it") {
 			return message
 		}
@@ -90,7 +75,7 @@ type geminiSpecific struct {
 }
 
 // covered are the arguments that the call runs with.
-func (a Answer) covered() (json.RawMessage, error) {
+func covered(a client.Answer) (json.RawMessage, error) {
 	if len(a.Args) == 0 {
 		return nil, errors.New("the gate approved the call and did not say with which arguments; the approval may be used up")
 	}
@@ -98,20 +83,20 @@ func (a Answer) covered() (json.RawMessage, error) {
 }
 
 // say puts an answer into the agent's words; nothing means that there is no opinion.
-func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
+func (e Event) say(a client.Answer, mayDefer bool) ([]byte, error) {
 	var args json.RawMessage
-	if a.Kind == approval.AnswerApproved {
+	if a.Kind == client.AnswerApproved {
 		var err error
-		if args, err = a.covered(); err != nil {
+		if args, err = covered(a); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case a.Kind == approval.AnswerAllow && e.Agent == Gemini:
+	case a.Kind == client.AnswerAllow && e.Agent == Gemini:
 		return encode(geminiDecision{Decision: "allow"})
-	case a.Kind == approval.AnswerAllow:
+	case a.Kind == client.AnswerAllow:
 		return nil, nil
-	case a.Kind == approval.AnswerApproved && e.Agent == Gemini:
+	case a.Kind == client.AnswerApproved && e.Agent == Gemini:
 		// It takes tool_input in place of all that the model sent, and tells the model that a hook changed
 		// its call: so there is one only where something has to change.
 		d := geminiDecision{Decision: "allow", Reason: a.Message}
@@ -123,12 +108,12 @@ func (e Event) say(a Answer, mayDefer bool) ([]byte, error) {
 			d.Specific = &geminiSpecific{Event: e.Name, Input: input}
 		}
 		return encode(d)
-	case a.Kind == approval.AnswerApproved:
+	case a.Kind == client.AnswerApproved:
 		return encode(specific{decision{Event: e.Name, Permission: "allow", Reason: a.Message, Input: args}})
-	case a.Kind == approval.AnswerPending && mayDefer && e.Agent == ClaudeCode:
-		return encode(specific{decision{Event: e.Name, Permission: "defer", Reason: a.reason()}})
+	case a.Kind == client.AnswerPending && mayDefer && e.Agent == ClaudeCode:
+		return encode(specific{decision{Event: e.Name, Permission: "defer", Reason: reason(a)}})
 	}
-	return e.deny(a.reason())
+	return e.deny(reason(a))
 }
 
 // specific is how Claude Code and Codex wrap an answer.

@@ -2,12 +2,11 @@ package hooks
 
 import (
 	"context"
+	"countersign/client"
 	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"countersign/approval"
 )
 
 func reply(t *testing.T, h Hook, e Event) Reply {
@@ -21,7 +20,7 @@ func reply(t *testing.T, h Hook, e Event) Reply {
 
 func TestWhatPolicyAllowsGetsNoOpinion(t *testing.T) {
 	for agent, want := range map[Agent]string{ClaudeCode: "", Codex: "", Gemini: `{"decision":"allow"}` + "\n"} {
-		g := &fakeGate{answer: Answer{Kind: approval.AnswerAllow, Message: "Allowed by policy."}}
+		g := &fakeGate{answer: client.Answer{Kind: client.AnswerAllow, Message: "Allowed by policy."}}
 		if got := reply(t, Hook{Asker: g}, event(t, agent, "X", "{}")); string(got.Output) != want {
 			t.Errorf("%s: got %q, want %q", agent, got.Output, want)
 		}
@@ -59,7 +58,7 @@ func TestRule3GeminiRunsTheApprovedArgumentsAndKeepsTheComment(t *testing.T) {
 		{"run_shell_command", `{"description":"x","dir_path":"b"}`, `{}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x"}}}`},
 		{"replace", `{"instruction":"reworded","new_string":"b"}`, `{"new_string":"b"}`, allow + `}`},
 	} {
-		g := &fakeGate{answer: Answer{Kind: approval.AnswerApproved, Message: approvedMessage, Args: []byte(c.approved)}}
+		g := &fakeGate{answer: client.Answer{Kind: client.AnswerApproved, Message: approvedMessage, Args: []byte(c.approved)}}
 		if got := reply(t, Hook{Asker: g}, event(t, Gemini, c.tool, c.input)); string(got.Output) != c.want+"\n" {
 			t.Errorf("%s %s, approved %s: got %s\nwant %s", c.tool, c.input, c.approved, got.Output, c.want)
 		}
@@ -90,20 +89,20 @@ func TestGeminiReadsTheCommandThatItIsToRepeat(t *testing.T) {
 
 func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
 	for _, c := range []struct {
-		answer Answer
+		answer client.Answer
 		want   []string
 		not    string
 	}{
-		{Answer{Kind: approval.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
-		{Answer{Kind: approval.AnswerDenied, Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
-		{Answer{Kind: approval.AnswerDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
-		{Answer{Kind: approval.AnswerDenied, Message: "Denied by hana: no!"}, []string{"no! The call was not run."}, "!."},
-		{Answer{Kind: approval.AnswerExpired, Message: "[APPROVAL EXPIRED] at 2026-11-21T09:31:21.653Z"}, []string{"EXPIRED", "21.653Z. The call was not run. Nobody said no"}, "different approach"},
-		{Answer{Kind: approval.AnswerLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
-		{Answer{Kind: approval.AnswerCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
-		{Answer{Kind: "perhaps", Message: "A word of a later version."}, []string{"later version", "not run"}, ""},
-		{Answer{Kind: "perhaps", Message: " "}, []string{`"perhaps"`, "not run"}, ""},
-		{Answer{}, []string{"not run"}, ""},
+		{client.Answer{Kind: client.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
+		{client.Answer{Kind: client.AnswerDenied, Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
+		{client.Answer{Kind: client.AnswerDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
+		{client.Answer{Kind: client.AnswerDenied, Message: "Denied by hana: no!"}, []string{"no! The call was not run."}, "!."},
+		{client.Answer{Kind: client.AnswerExpired, Message: "[APPROVAL EXPIRED] at 2026-11-21T09:31:21.653Z"}, []string{"EXPIRED", "21.653Z. The call was not run. Nobody said no"}, "different approach"},
+		{client.Answer{Kind: client.AnswerLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
+		{client.Answer{Kind: client.AnswerCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
+		{client.Answer{Kind: "perhaps", Message: "A word of a later version."}, []string{"later version", "not run"}, ""},
+		{client.Answer{Kind: "perhaps", Message: " "}, []string{`"perhaps"`, "not run"}, ""},
+		{client.Answer{}, []string{"not run"}, ""},
 	} {
 		for _, agent := range []Agent{ClaudeCode, Codex, Gemini} {
 			o := decode(t, reply(t, Hook{Asker: &fakeGate{answer: c.answer}}, event(t, agent, "X", "{}")).Output)
@@ -198,14 +197,14 @@ func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
 		{Gemini, "mcp__my__do", "-", false},
 		{Gemini, "run_shell_command", "my", false},
 	} {
-		g := &fakeGate{answer: Answer{Kind: approval.AnswerDenied}}
+		g := &fakeGate{answer: client.Answer{Kind: client.AnswerDenied}}
 		r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, c.agent, c.tool, named(c.agent, c.server)))
 		if left := r.Output == nil && len(g.asked) == 0; left != c.left {
 			t.Errorf("%s %s of %q: left to the gateway is %t, want %t", c.agent, c.tool, c.server, left, c.left)
 		}
 	}
 	for _, odd := range []string{`7`, `"my"`, `["my"]`, `{}`, `{"name":null}`} {
-		g := &fakeGate{answer: Answer{Kind: approval.AnswerDenied}}
+		g := &fakeGate{answer: client.Answer{Kind: client.AnswerDenied}}
 		if r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do", `{},"mcp_server":`+odd)); r.Output == nil || len(g.asked) != 1 || g.asked[0].Server != "" {
 			t.Errorf("with mcp_server %s: got %q, asked %+v; want it asked about without a server", odd, r.Output, g.asked)
 		}
@@ -219,14 +218,14 @@ func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
 }
 
 func TestOnlyClaudeCodeDefersAndOnlyWhatIsPending(t *testing.T) {
-	pending := Answer{Kind: approval.AnswerPending, Message: "⏳ Approval pending (id: X)."}
+	pending := client.Answer{Kind: client.AnswerPending, Message: "⏳ Approval pending (id: X)."}
 	for _, c := range []struct {
 		agent  Agent
-		answer Answer
+		answer client.Answer
 		want   string
 	}{
 		{ClaudeCode, pending, "defer"},
-		{ClaudeCode, Answer{Kind: approval.AnswerDenied, Message: "no"}, "deny"},
+		{ClaudeCode, client.Answer{Kind: client.AnswerDenied, Message: "no"}, "deny"},
 		{ClaudeCode, approved, "allow"},
 		{Codex, pending, "deny"},
 	} {
@@ -238,8 +237,8 @@ func TestOnlyClaudeCodeDefersAndOnlyWhatIsPending(t *testing.T) {
 }
 
 func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
-	ending := func(word approval.AnswerKind, change func(*Ending)) Ending {
-		e := Ending{ID: "E", Kind: word, Message: "[APPROVAL EXPIRED] x", Scope: "/srv/app", Tool: "Bash", Args: []byte(`{ "command":"ls","timeout":1 }`)}
+	ending := func(status client.AnswerKind, change func(*client.Approval)) client.Approval {
+		e := client.Approval{ID: "E", Status: string(status), Message: "[APPROVAL EXPIRED] x", Scope: "/srv/app", Tool: "Bash", Args: []byte(`{ "command":"ls","timeout":1 }`)}
 		if change != nil {
 			change(&e)
 		}
@@ -247,26 +246,26 @@ func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		ending Ending
+		ending client.Approval
 		told   bool
 	}{
-		{"expired", ending(approval.AnswerExpired, nil), true},
-		{"denied", ending(approval.AnswerDenied, nil), true},
-		{"lapsed", ending(approval.AnswerLapsed, nil), true},
-		{"approved", ending(approval.AnswerApproved, nil), false},
-		{"another tool", ending(approval.AnswerExpired, func(e *Ending) { e.Tool = "Read" }), false},
-		{"another server", ending(approval.AnswerExpired, func(e *Ending) { e.Server = "s" }), false},
-		{"another directory", ending(approval.AnswerExpired, func(e *Ending) { e.Scope = "/srv" }), false},
-		{"other args", ending(approval.AnswerExpired, func(e *Ending) { e.Args = []byte(`{"command":"ls"}`) }), false},
+		{"expired", ending(client.AnswerExpired, nil), true},
+		{"denied", ending(client.AnswerDenied, nil), true},
+		{"lapsed", ending(client.AnswerApproved, func(e *client.Approval) { e.LapsedAt.Time = time.Now() }), true},
+		{"approved", ending(client.AnswerApproved, nil), false},
+		{"another tool", ending(client.AnswerExpired, func(e *client.Approval) { e.Tool = "Read" }), false},
+		{"another server", ending(client.AnswerExpired, func(e *client.Approval) { e.Server = "s" }), false},
+		{"another directory", ending(client.AnswerExpired, func(e *client.Approval) { e.Scope = "/srv" }), false},
+		{"other args", ending(client.AnswerExpired, func(e *client.Approval) { e.Args = []byte(`{"command":"ls"}`) }), false},
 	} {
-		g := &fakeGate{answer: Answer{Kind: approval.AnswerPending, Message: "p"}, endings: []Ending{c.ending}}
+		g := &fakeGate{answer: client.Answer{Kind: client.AnswerPending, Message: "p"}, endings: []client.Approval{c.ending}}
 		r := reply(t, Hook{Asker: g, Defer: true}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls","description":"other words"}`))
 		o := decode(t, r.Output)
 		if told := len(r.Told) == 1 && o.Specific.Decision == "deny" && len(g.asked) == 0; told != c.told {
 			t.Errorf("%s: got %+v, told %v, asked %d times; want told %t", c.name, o.Specific, r.Told, len(g.asked), c.told)
 		}
 	}
-	g := &fakeGate{answer: Answer{Kind: approval.AnswerPending, Message: "p"}, endings: []Ending{ending(approval.AnswerExpired, nil)}}
+	g := &fakeGate{answer: client.Answer{Kind: client.AnswerPending, Message: "p"}, endings: []client.Approval{ending(client.AnswerExpired, nil)}}
 	if reply(t, Hook{Asker: g}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls"}`)); len(g.asked) != 1 {
 		t.Error("without --defer an ending stops a call that is asked anew")
 	}
@@ -286,7 +285,7 @@ func TestEndingsAreToldWhenATurnBegins(t *testing.T) {
 		agent Agent
 		name  string
 	}{{ClaudeCode, "UserPromptSubmit"}, {ClaudeCode, "SessionStart"}, {Codex, "UserPromptSubmit"}, {Codex, "SessionStart"}, {Gemini, "BeforeAgent"}, {Gemini, "SessionStart"}} {
-		g := &fakeGate{endings: []Ending{{ID: "A", Kind: approval.AnswerApproved, Message: "[APPROVAL APPROVED] x"}, {ID: "B", Kind: approval.AnswerExpired, Message: "[APPROVAL EXPIRED] y"}}}
+		g := &fakeGate{endings: []client.Approval{{ID: "A", Status: "approved", Message: "[APPROVAL APPROVED] x"}, {ID: "B", Status: "expired", Message: "[APPROVAL EXPIRED] y"}}}
 		r := reply(t, Hook{Asker: g}, beginning(t, c.agent, c.name, "startup"))
 		o := decode(t, r.Output)
 		const want = "Answers to calls that waited for a person:\n[APPROVAL APPROVED] x\n[APPROVAL EXPIRED] y\nTo run a call that was approved, make the identical call again; each approval is used once."
@@ -304,14 +303,14 @@ func TestEndingsAreToldWhenATurnBegins(t *testing.T) {
 
 func TestWhatIsTooMuchToTellComesNextTime(t *testing.T) {
 	long := strings.Repeat("x", maxTold)
-	g := &fakeGate{endings: []Ending{{ID: "A", Message: long}, {ID: "B", Message: "short"}}}
+	g := &fakeGate{endings: []client.Approval{{ID: "A", Message: long}, {ID: "B", Message: "short"}}}
 	if r := reply(t, Hook{Asker: g}, beginning(t, ClaudeCode, "UserPromptSubmit", "")); strings.Join(r.Told, " ") != "A" || strings.Contains(string(r.Output), "short") {
 		t.Errorf("told %v, want A alone", r.Told)
 	}
 }
 
 func TestAResumedRunLeavesTheEndingToTheDeferredCall(t *testing.T) {
-	g := &fakeGate{endings: []Ending{{ID: "A", Kind: approval.AnswerExpired, Message: "x"}}}
+	g := &fakeGate{endings: []client.Approval{{ID: "A", Status: "expired", Message: "x"}}}
 	if r := reply(t, Hook{Asker: g, Defer: true}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output != nil || r.Told != nil {
 		t.Errorf("got %+v, want nothing", r)
 	}
@@ -334,12 +333,12 @@ func TestPermissionPrompts(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	for _, w := range []struct {
-		answer Answer
+		answer client.Answer
 		want   string
 	}{
-		{Answer{Kind: approval.AnswerApproved, Args: []byte(`{"command":"ls -l"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls -l"}}`},
-		{Answer{Kind: approval.AnswerAllow, Message: "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
-		{Answer{Kind: approval.AnswerDenied, Message: "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
+		{client.Answer{Kind: client.AnswerApproved, Args: []byte(`{"command":"ls -l"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls -l"}}`},
+		{client.Answer{Kind: client.AnswerAllow, Message: "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		{client.Answer{Kind: client.AnswerDenied, Message: "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
 	} {
 		if got, err := AnswerPermissionPrompt(w.answer, c); err != nil || strings.TrimSpace(string(got)) != w.want {
 			t.Errorf("%s: got %s, %v; want %s", w.answer.Kind, got, err, w.want)
@@ -360,18 +359,6 @@ func TestPermissionPrompts(t *testing.T) {
 	for _, bad := range []string{``, `{}`, `{"tool_name":"Bash"}`, `{"input":{}}`, `{"tool_name":"Bash","input":[]}`, `{"tool_name":"Bash","input":{},"input":{}}`, `{"tool_name":1,"input":{}}`} {
 		if _, err := ParsePermissionPrompt([]byte(bad)); err == nil {
 			t.Errorf("%s was taken for a permission prompt", bad)
-		}
-	}
-}
-
-func TestALapsedApprovalIsNoYes(t *testing.T) {
-	for _, c := range []struct {
-		status string
-		lapsed bool
-		want   approval.AnswerKind
-	}{{"approved", false, approval.AnswerApproved}, {"approved", true, approval.AnswerLapsed}, {"denied", false, approval.AnswerDenied}, {"expired", false, approval.AnswerExpired}} {
-		if got := Ended(c.status, c.lapsed); got != c.want {
-			t.Errorf("%s, lapsed %t: got %s, want %s", c.status, c.lapsed, got, c.want)
 		}
 	}
 }

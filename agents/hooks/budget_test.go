@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/client"
 )
 
 func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
@@ -26,8 +27,8 @@ func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := &fakeGate{answer: approved}
 			charged, paused := 0, 0
-			h := &Handler{Asker: func(*http.Request) (Asker, error) { return g, nil }, Charge: func(a Asker, bytes int) error {
-				if a != Asker(g) {
+			h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return g, nil }, Charge: func(a client.Asker, bytes int) error {
+				if a != client.Asker(g) {
 					t.Errorf("charged %v", a)
 				}
 				charged += bytes
@@ -54,7 +55,7 @@ func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
 func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
 	over := errors.New("too many waits")
 	g := Gate{Agent: "bot", Occupy: func() (func(), error) { return nil, over }} // without a gate to ask
-	if _, err := g.Ask(t.Context(), Call{Tool: "Bash", Args: json.RawMessage(`{}`)}, MaxHold); !errors.Is(err, over) {
+	if _, err := g.Ask(t.Context(), client.Call{Tool: "Bash", Args: json.RawMessage(`{}`)}, MaxHold); !errors.Is(err, over) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -62,7 +63,7 @@ func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
 func TestRule12_StrangersFillNoLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		h := &Handler{Asker: func(*http.Request) (Asker, error) { return nil, errors.New("the token is not known") }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return nil, errors.New("the token is not known") }, Log: slog.New(slog.NewTextHandler(&log, nil))}
 		lines := func() int { return strings.Count(log.String(), "\n") }
 		flood := func() {
 			for range 100 {
@@ -89,7 +90,7 @@ func (tooMany) Error() string             { return "too many bodies" }
 func (tooMany) RetryAfter() time.Duration { return time.Second }
 
 func TestRule12_AnEventThatGaveWayMayBeSentAgain(t *testing.T) {
-	h := &Handler{Asker: func(*http.Request) (Asker, error) { return &fakeGate{answer: approved}, nil }}
+	h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil }}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", iotest.ErrReader(tooMany{})))
 	if o := decode(t, w.Body.Bytes()); o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "Try again") || strings.Contains(w.Body.String(), "will not help") {

@@ -9,19 +9,8 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/client"
 )
-
-// Call is what the gate is asked.
-type Call struct {
-	Server    string
-	Tool      string
-	Args      json.RawMessage // what an approval covers
-	Scope     string          // the working directory
-	SessionID string
-	TurnID    string
-	Rationale string // the agent's own words
-	Preview   string // what an edit changes
-}
 
 // comments name, of an agent's own tools, the argument that is the model's comment on the call, written anew
 // on every try: it is shown, and is no part of what is approved.
@@ -40,8 +29,8 @@ func (e Event) comment() string {
 }
 
 // Call returns what to ask of the gate. read looks at the files that an edit changes; nil does not look.
-func (e Event) Call(read Read) (Call, error) {
-	c := Call{Server: e.Server, Tool: e.Tool, Args: e.Input, Scope: e.CWD, SessionID: e.SessionID, TurnID: e.TurnID}
+func (e Event) Call(read Read) (client.Call, error) {
+	c := client.Call{Server: e.Server, Tool: e.Tool, Args: e.Input, Scope: e.CWD, SessionID: e.SessionID, TurnID: e.TurnID}
 	var err error
 	if c.Args, _, c.Rationale, err = e.split(); err != nil {
 		return c, err
@@ -49,14 +38,14 @@ func (e Event) Call(read Read) (Call, error) {
 	if e.Server == "" {
 		c.Preview = e.preview(read)
 	}
-	c.fit()
+	fit(&c)
 	return c, nil
 }
 
 // split takes the model's comment out of the arguments: it returns them without it, every other byte of names
 // and values as it was written, then the comment's member as it was written, nil if there is none, and its
 // words if it is text.
-func (e Event) split() (args json.RawMessage, comment *member, words string, err error) {
+func (e Event) split() (rest json.RawMessage, comment *member, words string, err error) {
 	of := e.comment()
 	if of == "" {
 		return e.Input, nil, "", nil
@@ -116,7 +105,7 @@ func (e Event) replacement(approved json.RawMessage) (json.RawMessage, error) {
 }
 
 // fit keeps what is said beside the args within the gate's limits: it must not be what stops a call.
-func (c *Call) fit() {
+func fit(c *client.Call) {
 	if len(c.Rationale) > approval.MaxRationale {
 		const mark = 32
 		cut := c.Rationale[:approval.MaxRationale-mark]

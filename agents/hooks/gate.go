@@ -7,9 +7,10 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/client"
 )
 
-// Gate is an [Asker] that asks a gate in the same process, for one agent.
+// Gate is a [client.Asker] that asks a gate in the same process, for one agent.
 type Gate struct {
 	Gate  *approval.Gate
 	Agent string
@@ -29,21 +30,21 @@ type Gate struct {
 }
 
 // Ask asks the gate.
-func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, error) {
-	args, err := g.read(ctx, c.Args)
+func (g Gate) Ask(ctx context.Context, c client.Call, wait time.Duration) (client.Answer, error) {
+	arguments, err := g.read(ctx, c.Args)
 	if err != nil {
-		return Answer{}, err
+		return client.Answer{}, err
 	}
 	if wait > 0 && g.Occupy != nil {
 		release, err := g.Occupy()
 		if err != nil {
-			return Answer{}, err
+			return client.Answer{}, err
 		}
 		defer release()
 	}
 	if g.Still != nil { // the event may have taken its time
 		if err := g.Still(); err != nil {
-			return Answer{}, err
+			return client.Answer{}, err
 		}
 		if g.Hold != nil && wait > 0 {
 			var done func()
@@ -52,16 +53,16 @@ func (g Gate) Ask(ctx context.Context, c Call, wait time.Duration) (Answer, erro
 		}
 	}
 	out, err := g.Gate.CheckWait(ctx, approval.Call{
-		Agent: g.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Args: args,
+		Agent: g.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Args: arguments,
 		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
 	}, approval.WaitOptions{For: wait, Still: g.Still, Stop: g.Stop})
 	if e, ours := errors.AsType[*approval.Error](context.Cause(ctx)); err != nil && ours {
 		err = e
 	}
 	if err != nil {
-		return Answer{}, err
+		return client.Answer{}, err
 	}
-	a := Answer{Kind: out.Kind, Message: out.Message}
+	a := client.Answer{Kind: client.AnswerKind(out.Kind), Message: out.Message}
 	if out.Kind == approval.AnswerApproved {
 		a.Args = out.Request.Args
 	}
@@ -80,21 +81,23 @@ func (g Gate) read(ctx context.Context, raw []byte) (args.Args, error) {
 }
 
 // Resolved returns the agent's endings.
-func (g Gate) Resolved(ctx context.Context, session string) ([]Ending, error) {
-	rs, err := g.Gate.Resolved(ctx, g.Agent, session, 0)
+func (g Gate) Resolved(ctx context.Context, session string, wait time.Duration) ([]client.Approval, error) {
+	rs, err := g.Gate.Resolved(ctx, g.Agent, session, wait)
 	if err != nil {
 		return nil, err
 	}
-	endings := make([]Ending, len(rs))
+	endings := make([]client.Approval, len(rs))
 	for i, r := range rs {
-		endings[i] = Ending{ID: r.ID, Kind: Ended(string(r.Status), !r.LapsedAt.IsZero()), Message: r.FeedMessage(),
-			Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
+		endings[i] = client.Approval{
+			ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args,
+			LapsedAt: client.Time{Time: r.LapsedAt}, ConsumedAt: client.Time{Time: r.ConsumedAt}, Message: r.FeedMessage(),
+		}
 	}
 	return endings, nil
 }
 
 // Ack acknowledges endings.
-func (g Gate) Ack(ctx context.Context, ids []string) error {
-	_, err := g.Gate.Ack(ctx, g.Agent, ids)
-	return err
+func (g Gate) Ack(ctx context.Context, ids ...string) (client.Acked, error) {
+	a, err := g.Gate.Ack(ctx, g.Agent, ids)
+	return client.Acked{Acked: a.Acked, NotResolved: a.NotResolved, NotFound: a.NotFound}, err
 }

@@ -86,7 +86,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 	if !strings.Contains(decode(t, told.Output).Specific.Context, `[APPROVAL DENIED] Bash({"command":"rm"})`) {
 		t.Errorf("got %s", told.Output)
 	}
-	if err := h.Asker.Ack(t.Context(), told.Told); err != nil {
+	if _, err := h.Asker.Ack(t.Context(), told.Told...); err != nil {
 		t.Fatal(err)
 	}
 	if again := reply(t, h, prompt); strings.Contains(string(again.Output), "DENIED") {

@@ -3,47 +3,16 @@ package hooks
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
-	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/client"
 )
-
-// Asker is the gate as one agent sees it.
-type Asker interface {
-	// Ask asks whether the call may run, and holds up to wait for a person's decision. An approved answer
-	// has used the approval, and says with which arguments the call runs. Once ctx has ended nothing is used.
-	Ask(ctx context.Context, c Call, wait time.Duration) (Answer, error)
-	// Resolved returns the endings that were not acknowledged, of what the session asked for.
-	Resolved(ctx context.Context, session string) ([]Ending, error)
-	// Ack takes endings out of that list.
-	Ack(ctx context.Context, ids []string) error
-}
-
-// Ending is how a request ended that was asked earlier.
-type Ending struct {
-	ID      string
-	Kind    approval.AnswerKind
-	Message string // for the model, word for word
-	Scope   string
-	Server  string
-	Tool    string
-	Args    json.RawMessage
-}
-
-// Ended is the word for an ending of a status, where an approval may have lapsed.
-func Ended(status string, lapsed bool) approval.AnswerKind {
-	if word := approval.AnswerKind(status); word != approval.AnswerApproved || !lapsed {
-		return word
-	}
-	return approval.AnswerLapsed
-}
 
 // Hook answers one agent's events.
 type Hook struct {
-	Asker Asker
+	Asker client.Asker
 	// Wait is how long a call is held for a person's decision; it must end before the agent gives up.
 	Wait time.Duration
 	// Defer has Claude Code stop where a call is pending: resumed, it asks again about the same call.
@@ -56,15 +25,15 @@ type Hook struct {
 	// Read looks at the files that an edit changes; nil does not look.
 	Read Read
 
-	turn func(bytes int) (release func(), err error) // as Handler.Turn; nil: nothing waits
+	turn func(size int) (release func(), err error) // as Handler.Turn; nil: nothing waits
 }
 
 // begins waits until work on so many bytes may begin.
-func (h Hook) begins(bytes int) (release func(), err error) {
+func (h Hook) begins(size int) (release func(), err error) {
 	if h.turn == nil {
 		return func() {}, nil
 	}
-	return h.turn(bytes)
+	return h.turn(size)
 }
 
 // Reply is what to tell the agent.
@@ -97,7 +66,7 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 			return Reply{}, err
 		}
 		if ended != nil {
-			out, err := e.deny(Answer{Kind: ended.Kind, Message: ended.Message}.reason())
+			out, err := e.deny(reason(client.Answer{Kind: ended.Ended(), Message: ended.Message}))
 			return Reply{Output: out, Told: []string{ended.ID}}, err
 		}
 	}
@@ -111,8 +80,8 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 
 // ended returns how the request of a deferred call ended, nil if it did not or was approved. Asking
 // without this look would begin a new request where nobody answered the old one.
-func (h Hook) ended(ctx context.Context, c Call) (*Ending, error) {
-	endings, err := h.Asker.Resolved(ctx, c.SessionID)
+func (h Hook) ended(ctx context.Context, c client.Call) (*client.Approval, error) {
+	endings, err := h.Asker.Resolved(ctx, c.SessionID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +90,7 @@ func (h Hook) ended(ctx context.Context, c Call) (*Ending, error) {
 		return nil, err
 	}
 	for _, e := range endings {
-		if e.Kind == approval.AnswerApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
+		if e.Ended() == client.AnswerApproved || e.Tool != c.Tool || e.Server != c.Server || e.Scope != c.Scope {
 			continue
 		}
 		if was, err := args.Parse(e.Args); err == nil && bytes.Equal(was.Canonical(), wanted.Canonical()) {
@@ -139,7 +108,7 @@ func (h Hook) begin(ctx context.Context, e Event) (Reply, error) {
 	if h.Defer && e.Source == "resume" {
 		return Reply{}, nil // the deferred call is about to ask, and gets its ending itself
 	}
-	endings, err := h.Asker.Resolved(ctx, e.SessionID)
+	endings, err := h.Asker.Resolved(ctx, e.SessionID, 0)
 	if err != nil || len(endings) == 0 {
 		return Reply{}, err
 	}
@@ -151,7 +120,7 @@ func (h Hook) begin(ctx context.Context, e Event) (Reply, error) {
 		}
 		lines = append(lines, ending.Message)
 		r.Told = append(r.Told, ending.ID)
-		approved = approved || ending.Kind == approval.AnswerApproved
+		approved = approved || ending.Ended() == client.AnswerApproved
 	}
 	if approved {
 		lines = append(lines, "To run a call that was approved, make the identical call again; each approval is used once.")

@@ -14,6 +14,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/client"
 	"countersign/internal/ratelimitedlog"
 )
 
@@ -32,13 +33,13 @@ const MaxHold = 10 * time.Minute
 type Handler struct {
 	// Asker returns the gate for the agent whose bearer token it is. The error is told to the agent. It is
 	// required.
-	Asker func(r *http.Request) (Asker, error)
+	Asker func(r *http.Request) (client.Asker, error)
 	// Charge takes an event of so many bytes from the budget of the agent that Asker said it is from; an error
 	// refuses it. nil: nobody has one.
-	Charge func(a Asker, bytes int) error
+	Charge func(a client.Asker, bytes int) error
 	// Turn waits until work on so many bytes of that agent's may begin, and counts it until release is called. nil:
 	// nothing waits.
-	Turn func(ctx context.Context, a Asker, bytes int) (release func(), err error)
+	Turn func(ctx context.Context, a client.Asker, bytes int) (release func(), err error)
 	// Pause holds a refusal of Charge back for a moment. nil: it is answered at once.
 	Pause func(ctx context.Context)
 	Log   *slog.Logger // nil: nothing is logged
@@ -123,7 +124,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply.Output = []byte("{}\n")
 	}
 	if h.write(w, reply.Output) && len(reply.Told) > 0 && control.Flush() == nil {
-		if err := asker.Ack(r.Context(), reply.Told); err != nil {
+		if _, err := asker.Ack(r.Context(), reply.Told...); err != nil {
 			h.log().WarnContext(r.Context(), "endings that were told could not be acknowledged; they come again", "error", err)
 		}
 	}

@@ -10,11 +10,12 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/client"
 )
 
-func post(t *testing.T, g Asker, refuse error, query, body string) (int, string) {
+func post(t *testing.T, g client.Asker, refuse error, query, body string) (int, string) {
 	t.Helper()
-	h := &Handler{Asker: func(*http.Request) (Asker, error) { return g, refuse }}
+	h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return g, refuse }}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code"+query, strings.NewReader(body)))
 	if got := w.Header().Get("Content-Type"); got != "application/json" {
@@ -34,17 +35,17 @@ func TestOverHTTPTheAnswersAreTheSame(t *testing.T) {
 	if g.wait != 55*time.Second {
 		t.Errorf("the call was held for %s, want 55s", g.wait)
 	}
-	if code, body := post(t, &fakeGate{answer: Answer{Kind: approval.AnswerAllow, Message: "Allowed by policy."}}, nil, "", bash); code != 200 || body != "{}\n" {
+	if code, body := post(t, &fakeGate{answer: client.Answer{Kind: client.AnswerAllow, Message: "Allowed by policy."}}, nil, "", bash); code != 200 || body != "{}\n" {
 		t.Errorf("what policy allows got %d %q, want no opinion", code, body)
 	}
-	if code, body := post(t, &fakeGate{answer: Answer{Kind: approval.AnswerPending, Message: "⏳"}}, nil, "?defer=true", bash); code != 200 || decode(t, []byte(body)).Specific.Decision != "defer" {
+	if code, body := post(t, &fakeGate{answer: client.Answer{Kind: client.AnswerPending, Message: "⏳"}}, nil, "?defer=true", bash); code != 200 || decode(t, []byte(body)).Specific.Decision != "defer" {
 		t.Errorf("with defer a pending call got %d %s", code, body)
 	}
 	if code, body := post(t, nil, nil, "?gateway=mail&gateway=files", strings.NewReplacer("TOOL", "mcp__files__x", "INPUT", `{}`).Replace(events[ClaudeCode])); code != 200 || body != "{}\n" {
 		t.Errorf("a tool behind a gateway got %d %q, want no opinion", code, body)
 	}
 	for _, other := range []string{named(ClaudeCode, "files__x"), named(ClaudeCode, "evil"), "{}"} {
-		denies := &fakeGate{answer: Answer{Kind: approval.AnswerDenied, Message: "no"}}
+		denies := &fakeGate{answer: client.Answer{Kind: client.AnswerDenied, Message: "no"}}
 		if code, body := post(t, denies, nil, "?gateway=files", strings.NewReplacer("TOOL", "mcp__files__x__y", "INPUT", other).Replace(events[ClaudeCode])); code != 200 || decode(t, []byte(body)).Specific.Decision != "deny" {
 			t.Errorf("a tool that is perhaps not behind the gateway, with %s, got %d %q; want it asked about", other, code, body)
 		}
@@ -55,7 +56,7 @@ func TestOverHTTPEveryFaultIsADenialThatTheAgentReads(t *testing.T) {
 	unasked := &fakeGate{answer: approved}
 	for _, c := range []struct {
 		name        string
-		gate        Asker
+		gate        client.Asker
 		refuse      error
 		query, body string
 		want        string
@@ -89,12 +90,12 @@ func TestOverHTTPEveryFaultIsADenialThatTheAgentReads(t *testing.T) {
 
 func TestOverHTTPEndingsAreAcknowledgedAfterTheyWereWritten(t *testing.T) {
 	const prompt = `{"session_id":"s1","hook_event_name":"UserPromptSubmit","cwd":"/srv","prompt":"x"}`
-	g := &fakeGate{endings: []Ending{{ID: "A", Message: "[APPROVAL DENIED] x"}}}
+	g := &fakeGate{endings: []client.Approval{{ID: "A", Message: "[APPROVAL DENIED] x"}}}
 	if code, body := post(t, g, nil, "", prompt); code != 200 || !strings.Contains(decode(t, []byte(body)).Specific.Context, "DENIED") || strings.Join(g.acked, " ") != "A" {
 		t.Errorf("got %d %s, acknowledged %v", code, body, g.acked)
 	}
 	g.acked = nil
-	h := &Handler{Asker: func(*http.Request) (Asker, error) { return g, nil }}
+	h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return g, nil }}
 	h.ServeHTTP(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(prompt)))
 	if g.acked != nil {
 		t.Errorf("%v were acknowledged, and nobody read them", g.acked)

@@ -1,11 +1,10 @@
 package hooks
 
 import (
+	"countersign/client"
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"countersign/approval"
 )
 
 // ParsePermissionPrompt reads what Claude Code sends to the tool that --permission-prompt-tool names. The
@@ -36,26 +35,26 @@ func ParsePermissionPrompt(arguments []byte) (Event, error) {
 // AnswerPermissionPrompt is the text that answers a permission prompt. What policy allows runs with the bytes
 // of c, what was approved with those that people saw; whatever else is a denial that tells the model what to
 // do next.
-func AnswerPermissionPrompt(a Answer, c Call) ([]byte, error) {
+func AnswerPermissionPrompt(a client.Answer, c client.Call) ([]byte, error) {
 	type answer struct {
 		Behavior string          `json:"behavior"`
 		Input    json.RawMessage `json:"updatedInput,omitempty"`
 		Message  string          `json:"message,omitempty"`
 	}
 	switch a.Kind {
-	case approval.AnswerAllow:
+	case client.AnswerAllow:
 		return encode(answer{Behavior: "allow", Input: c.Args})
-	case approval.AnswerApproved:
-		args, err := a.covered()
+	case client.AnswerApproved:
+		args, err := covered(a)
 		if err != nil {
 			return nil, err
 		}
 		return encode(answer{Behavior: "allow", Input: args})
 	}
-	return encode(answer{Behavior: "deny", Message: a.reason()})
+	return encode(answer{Behavior: "deny", Message: reason(a)})
 }
 
 // DenyPermissionPrompt answers a permission prompt where the gate could not be asked.
 func DenyPermissionPrompt(why string) ([]byte, error) {
-	return AnswerPermissionPrompt(Answer{Kind: approval.AnswerDenied, Message: "The gate could not be asked: " + why + "."}, Call{})
+	return AnswerPermissionPrompt(client.Answer{Kind: client.AnswerDenied, Message: "The gate could not be asked: " + why + "."}, client.Call{})
 }

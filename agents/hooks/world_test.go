@@ -2,41 +2,42 @@ package hooks
 
 import (
 	"context"
+	"countersign/client"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"strings"
 	"testing"
 	"time"
-
-	"countersign/approval"
 )
 
 // fakeGate answers every call alike, and remembers what it was asked.
 type fakeGate struct {
-	answer  Answer
+	answer  client.Answer
 	err     error
-	endings []Ending
+	endings []client.Approval
 
-	asked []Call
+	asked []client.Call
 	wait  time.Duration
 	acked []string
 }
 
-func (g *fakeGate) Ask(_ context.Context, c Call, wait time.Duration) (Answer, error) {
+func (g *fakeGate) Ask(_ context.Context, c client.Call, wait time.Duration) (client.Answer, error) {
 	g.asked, g.wait = append(g.asked, c), wait
 	a := g.answer
-	if a.Kind == approval.AnswerApproved && a.Args == nil {
+	if a.Kind == client.AnswerApproved && a.Args == nil {
 		a.Args = c.Args
 	}
 	return a, g.err
 }
 
-func (g *fakeGate) Resolved(context.Context, string) ([]Ending, error) { return g.endings, g.err }
+func (g *fakeGate) Resolved(context.Context, string, time.Duration) ([]client.Approval, error) {
+	return g.endings, g.err
+}
 
-func (g *fakeGate) Ack(_ context.Context, ids []string) error {
+func (g *fakeGate) Ack(_ context.Context, ids ...string) (client.Acked, error) {
 	g.acked = append(g.acked, ids...)
-	return g.err
+	return client.Acked{Acked: ids}, g.err
 }
 
 // events are what the agents send, as they were seen.
@@ -73,7 +74,7 @@ func disk(files map[string]string) Read {
 	}
 }
 
-func call(t *testing.T, e Event, read Read) Call {
+func call(t *testing.T, e Event, read Read) client.Call {
 	t.Helper()
 	c, err := e.Call(read)
 	if err != nil {
@@ -107,4 +108,4 @@ func decode(t *testing.T, b []byte) (o output) {
 
 const approvedMessage = "Approved by hana at 2026-11-21T09:30:00.000Z. Run it now; this approval is used."
 
-var approved = Answer{Kind: approval.AnswerApproved, Message: approvedMessage}
+var approved = client.Answer{Kind: client.AnswerApproved, Message: approvedMessage}

@@ -115,7 +115,7 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 	answer := first
 	if first.Kind == client.AnswerPending && c.Wait > 0 {
 		progress := s.progress(first.ApprovalID)
-		answer, err = g.await(ctx, call, first, time.Now().Add(time.Duration(c.Wait)))
+		answer, err = g.Await(ctx, call, first, time.Duration(c.Wait))
 		progress()
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -159,62 +159,6 @@ func sameArgs(asked, stored json.RawMessage) bool {
 	is, err := args.Parse(asked)
 	was, bad := args.Parse(stored)
 	return err == nil && bad == nil && bytes.Equal(is.Canonical(), was.Canonical())
-}
-
-// await waits until the request of a pending answer ends, and uses the approval if it is one. It looks
-// at the request before it asks again, so that a call whose request has ended does not make another.
-func (g *gate) await(ctx context.Context, call client.Call, first client.Answer, until time.Time) (client.Answer, error) {
-	for {
-		left := time.Until(until)
-		if left <= 0 {
-			return first, nil
-		}
-		a, err := g.Approval(ctx, first.ApprovalID)
-		if err != nil {
-			return first, err
-		}
-		if word, over := ended(a); over {
-			return client.Answer{
-				Kind: word, Message: a.Message, RiskLevel: a.RiskLevel, Rule: a.Rule, ReasonCode: a.ReasonCode,
-				ApprovalID: a.ID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason,
-			}, nil
-		}
-		asked := time.Now()
-		answer, err := g.CallWait(ctx, call, min(left, client.MaxWait))
-		if err != nil || answer.Kind != client.AnswerPending {
-			return answer, err
-		}
-		first.ApprovalID = answer.ApprovalID
-		if err := pause(ctx, min(time.Second-time.Since(asked), time.Until(until))); err != nil {
-			return first, err
-		}
-	}
-}
-
-// pause keeps a server that does not hold requests from being asked without end.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// ended says how a request ended for who waits for it. An approval that another caller used is as good
-// as a denial.
-func ended(a client.Approval) (client.AnswerKind, bool) {
-	switch {
-	case a.Status == "pending":
-		return client.AnswerPending, false
-	case a.Status != "approved":
-		return client.AnswerKind(a.Status), true
-	case !a.LapsedAt.IsZero():
-		return client.AnswerLapsed, true
-	case !a.ConsumedAt.IsZero():
-		return client.AnswerDenied, true
-	}
-	return client.AnswerApproved, false
 }
 
 // progress tells a person at the terminal what is waited for, until the function it returns is called.

@@ -109,7 +109,7 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 		return fmt.Errorf("the answer could not be written: %w", err)
 	}
 	if len(reply.Told) > 0 {
-		_ = hook.Asker.Ack(ctx, reply.Told) // what is not acknowledged comes again, and the answer is out
+		_, _ = hook.Asker.Ack(ctx, reply.Told...) // what is not acknowledged comes again, and the answer is out
 	}
 	return nil
 }
@@ -229,57 +229,39 @@ func (c *hookCmd) connect(ctx context.Context, s *std) (*gate, error) {
 	return g, nil
 }
 
-// Ask asks without waiting first, so that the request is there whatever happens to who waits.
-func (a *lateAsker) Ask(ctx context.Context, c hooks.Call, wait time.Duration) (hooks.Answer, error) {
+// Ask implements [client.Asker].
+func (a *lateAsker) Ask(ctx context.Context, c client.Call, wait time.Duration) (client.Answer, error) {
 	g, err := a.gate(ctx)
 	if err != nil {
-		return hooks.Answer{}, err
+		return client.Answer{}, err
 	}
-	until := time.Now().Add(wait)
-	call := client.Call{Server: c.Server, Tool: c.Tool, Args: c.Args, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
-	answer, err := g.Call(ctx, call)
-	if err == nil && answer.Kind == client.AnswerPending && wait > 0 {
-		answer, err = g.await(ctx, call, answer, until)
-	}
+	answer, err := g.Ask(ctx, c, wait)
 	if err != nil {
-		return hooks.Answer{}, a.fault(ctx, err)
+		return client.Answer{}, a.fault(ctx, err)
 	}
-	said := hooks.Answer{Kind: approval.AnswerKind(answer.Kind), Message: answer.Message}
-	if said.Kind == approval.AnswerApproved { // what was approved is what runs
-		if said.Args = answer.Args; len(said.Args) == 0 { // the gate is of an older version
-			r, err := g.Approval(ctx, answer.ApprovalID)
-			if err != nil {
-				return hooks.Answer{}, a.fault(ctx, err)
-			}
-			said.Args = r.Args
-		}
-	}
-	return said, nil
+	return answer, nil
 }
 
-func (a *lateAsker) Resolved(ctx context.Context, session string) ([]hooks.Ending, error) {
+// Resolved implements [client.Asker].
+func (a *lateAsker) Resolved(ctx context.Context, session string, wait time.Duration) ([]client.Approval, error) {
 	g, err := a.gate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	as, err := g.Resolved(ctx, session, 0)
+	endings, err := g.Resolved(ctx, session, wait)
 	if err != nil {
 		return nil, a.fault(ctx, err)
-	}
-	endings := make([]hooks.Ending, len(as))
-	for i, r := range as {
-		endings[i] = hooks.Ending{ID: r.ID, Kind: hooks.Ended(r.Status, !r.LapsedAt.IsZero()), Message: r.Message, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args}
 	}
 	return endings, nil
 }
 
-func (a *lateAsker) Ack(ctx context.Context, ids []string) error {
+// Ack implements [client.Asker].
+func (a *lateAsker) Ack(ctx context.Context, ids ...string) (client.Acked, error) {
 	g, err := a.gate(ctx)
 	if err != nil {
-		return err
+		return client.Acked{}, err
 	}
-	_, err = g.Ack(ctx, ids...)
-	return err
+	return g.Ack(ctx, ids...)
 }
 
 // fault says what went wrong between us and the gate.
