@@ -275,7 +275,7 @@ func TestARefusalIsATypedError(t *testing.T) {
 }
 
 func TestWhatTheServerSentIsKept(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"id":"x","status":"approved","resolved_by":null,"args":{"a":1.10},"new_member":7}`)
 	}))
 	defer srv.Close()
@@ -358,10 +358,10 @@ func TestATokenIsInNoErrorAndNoPrint(t *testing.T) {
 
 func TestAnAnswerThatIsNotOfThisServerIsSaidToBe(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
-		"a page": func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>hello</html>") },
+		"a page": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>hello</html>") },
 		"404":    http.NotFound,
-		"502":    func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) },
-		"broken": func(w http.ResponseWriter, r *http.Request) {
+		"502":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) },
+		"broken": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(400)
 			io.WriteString(w, "{")
@@ -387,7 +387,7 @@ func TestAnAnswerThatIsNotOfThisServerIsSaidToBe(t *testing.T) {
 
 func TestAServerThatDoesNotAnswerIsNotWaitedForForever(t *testing.T) {
 	release := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-release }))
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) { <-release }))
 	defer srv.Close()
 	defer close(release)
 	c, err := client.New(srv.URL, botToken, client.WithTimeout(50*time.Millisecond))
@@ -410,7 +410,7 @@ func TestAClientOverAUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"decision":"allow"}`)
 	}))
 	srv.Listener.Close()

@@ -133,7 +133,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 		tap(err, del)
 	}
 
-	onPage(t, ctx, d.Chat, `"transfer_credits","high","used","hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
+	onPage(ctx, t, d.Chat, `"transfer_credits","high","used","hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
 	books := pending("close_books")
 	del, err = d.Chat.TypeLINE(ctx, "hana", "approve "+books.ID+" all invoices are in", "")
 	tap(err, del)
@@ -183,7 +183,7 @@ func TestToolsStayInTheirFolder(t *testing.T) {
 }
 
 // onPage waits until the page shows all of these.
-func onPage(t *testing.T, ctx context.Context, chat *emulator.Emulator, wants ...string) {
+func onPage(ctx context.Context, t *testing.T, chat *emulator.Emulator, wants ...string) {
 	t.Helper()
 	page := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	state := ""
@@ -220,7 +220,7 @@ func TestThePageSaysThatTheGateIsGone(t *testing.T) {
 	watcher.Go(func() {
 		watch(watching, &Demo{Chat: chat, URL: "http://127.0.0.1:1", AdminToken: "nobody-listens-there"})
 	})
-	onPage(t, ctx, chat, `"notice":"The gate does not answer.`)
+	onPage(ctx, t, chat, `"notice":"The gate does not answer.`)
 	stop()
 	watcher.Wait()
 }

@@ -125,14 +125,14 @@ func (w *workshop) preview(tool string, args map[string]any) string {
 }
 
 // diff is a unified diff with one hunk, from the first line that differs to the last.
-func diff(path string, old, new []string) string {
+func diff(path string, old, changed []string) string {
 	const around = 2
 	head := 0
-	for head < min(len(old), len(new)) && old[head] == new[head] {
+	for head < min(len(old), len(changed)) && old[head] == changed[head] {
 		head++
 	}
 	tail := 0
-	for tail < min(len(old), len(new))-head && old[len(old)-1-tail] == new[len(new)-1-tail] {
+	for tail < min(len(old), len(changed))-head && old[len(old)-1-tail] == changed[len(changed)-1-tail] {
 		tail++
 	}
 	from := max(0, head-around)
@@ -149,7 +149,7 @@ func diff(path string, old, new []string) string {
 	}
 	same := lines(" ", old[from:head])
 	gone := lines("-", old[head:len(old)-tail])
-	come := lines("+", new[head:len(new)-tail])
+	come := lines("+", changed[head:len(changed)-tail])
 	same += lines(" ", after)
 	return fmt.Sprintf("--- a/%s\n+++ b/%s\n@@ -%d,%d +%d,%d @@\n%s", path, path, from+1, same+gone, from+1, same+come, b.String())
 }

@@ -117,15 +117,9 @@ func (e *Event) splitTool(f object) error {
 		return nil
 	}
 	if v := f["mcp_server"]; len(v) > 0 && v.Kind() != 'n' {
-		name := ""
-		if v.Kind() == '{' {
-			s, err := readObject(v)
-			if err == nil {
-				name, err = s.text("name")
-			}
-			if err != nil {
-				return fmt.Errorf("mcp_server: %w", err)
-			}
+		name, err := serverName(v)
+		if err != nil {
+			return fmt.Errorf("mcp_server: %w", err)
 		}
 		if tool, fits := strings.CutPrefix(rest, plain(name)+"__"); fits && name != "" && tool != "" {
 			e.Server, e.Tool, e.named = plain(name), tool, name
@@ -139,6 +133,18 @@ func (e *Event) splitTool(f object) error {
 		}
 	}
 	return nil
+}
+
+// serverName is the name in an event's mcp_server, "" for what is no object.
+func serverName(v jsontext.Value) (string, error) {
+	if v.Kind() != '{' {
+		return "", nil
+	}
+	server, err := readObject(v)
+	if err != nil {
+		return "", err
+	}
+	return server.text("name")
 }
 
 // geminiTool reads mcp_server_tool. One underscore does not tell where the server's name ends, so the

@@ -67,20 +67,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, e, err, err.Error())
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxInput))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		h.fault(w, r, e, err, "the event is longer than 1 MiB")
-		return
-	} else if busy, ok := errors.AsType[crowded](err); ok {
-		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events are on their way at once. Try again.", After: busy.RetryAfter(), Err: err}
-		h.fault(w, r, e, err, told(err))
-		return
-	} else if err != nil {
-		h.fault(w, r, e, err, "the event did not arrive whole")
+	body, why, err := readEvent(w, r)
+	if err != nil {
+		h.fault(w, r, e, err, why)
 		return
 	}
 	hook := Hook{Asker: asker}
-	over := error(nil)
+	var over error
 	if h.Charge != nil {
 		over = h.Charge(asker, len(body))
 	}
@@ -111,6 +104,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.fault(w, r, e, err, err.Error())
 		return
 	}
+	h.answer(w, r, hook, e)
+}
+
+// readEvent reads an event; why puts an error into words for the agent.
+func readEvent(w http.ResponseWriter, r *http.Request) (body []byte, why string, err error) {
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxInput))
+	if err == nil {
+		return body, "", nil
+	}
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return nil, "the event is longer than 1 MiB", err
+	}
+	if busy, ok := errors.AsType[crowded](err); ok {
+		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events are on their way at once. Try again.", After: busy.RetryAfter(), Err: err}
+		return nil, told(err), err
+	}
+	return nil, "the event did not arrive whole", err
+}
+
+// answer answers an event, and acknowledges what it told once that was written.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, hook Hook, e Event) {
 	control := http.NewResponseController(w)
 	if hook.Wait > 0 { // a server that has no deadline needs none
 		_ = control.SetWriteDeadline(time.Now().Add(hook.Wait + 15*time.Second))
@@ -124,7 +138,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply.Output = []byte("{}\n")
 	}
 	if h.write(w, reply.Output) && len(reply.Told) > 0 && control.Flush() == nil {
-		if _, err := asker.Ack(r.Context(), reply.Told...); err != nil {
+		if _, err := hook.Asker.Ack(r.Context(), reply.Told...); err != nil {
 			h.log().WarnContext(r.Context(), "endings that were told could not be acknowledged; they come again", "error", err)
 		}
 	}

@@ -19,11 +19,11 @@ func (p *previewer) patch(in object) {
 		}
 		switch {
 		case f.verb == patchAdd:
-			p.differ(f.path, old, exists, f.path, []byte(f.added), true)
+			p.differ(side{f.path, old, exists}, side{f.path, []byte(f.added), true})
 		case !exists:
 			p.say("%s is not there.", shown(f.path))
 		case f.verb == patchDelete:
-			p.differ(f.path, old, true, f.path, nil, false)
+			p.differ(side{f.path, old, true}, side{f.path, nil, false})
 		default:
 			text, ok := applyHunks(string(old), f.hunks, p.spend)
 			if p.work < 0 {
@@ -37,7 +37,7 @@ func (p *previewer) patch(in object) {
 			if f.to != "" {
 				to = f.to
 			}
-			p.differ(f.path, old, true, to, []byte(text), true)
+			p.differ(side{f.path, old, true}, side{to, []byte(text), true})
 		}
 	}
 }
@@ -159,7 +159,7 @@ func applyHunks(text string, hunks []hunk, spend func(int) bool) (string, bool) 
 	at := 0
 	for _, h := range hunks {
 		if h.after != "" {
-			i := find(lines, []string{h.after}, at, false, spend)
+			i := find(lines, []string{h.after}, at, spend)
 			if i < 0 {
 				return "", false
 			}
@@ -168,13 +168,13 @@ func applyHunks(text string, hunks []hunk, spend func(int) bool) (string, bool) 
 		}
 		i := len(lines)
 		if len(h.old) > 0 {
-			i = find(lines, h.old, at, h.atEnd, spend)
+			i = find(lines, h.old, h.first(at, len(lines)), spend)
 			for i < 0 && len(h.old) > 1 && h.old[len(h.old)-1] == "" { // an empty line that only ends the patch
 				h.old = h.old[:len(h.old)-1]
 				if n := len(h.new); n > 0 && h.new[n-1] == "" {
 					h.new = h.new[:n-1]
 				}
-				i = find(lines, h.old, at, h.atEnd, spend)
+				i = find(lines, h.old, h.first(at, len(lines)), spend)
 			}
 		}
 		if i < 0 {
@@ -191,19 +191,23 @@ func applyHunks(text string, hunks []hunk, spend func(int) bool) (string, bool) 
 	return strings.Join(out, "\n") + "\n", true
 }
 
+// first is where in so many lines the hunk may stand at the earliest, from a place on.
+func (h hunk) first(at, lines int) int {
+	if h.atEnd {
+		return max(at, lines-len(h.old))
+	}
+	return at
+}
+
 // find returns where want stands in lines from a place on, -1 if nowhere: as written, else with other
 // white space at the ends of lines, as the tool looks for it.
-func find(lines, want []string, from int, atEnd bool, spend func(int) bool) int {
+func find(lines, want []string, from int, spend func(int) bool) int {
 	for _, same := range []func(a, b string) bool{
 		func(a, b string) bool { return a == b },
 		func(a, b string) bool { return strings.TrimRight(a, " \t\r") == strings.TrimRight(b, " \t\r") },
 		func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) },
 	} {
-		first := from
-		if atEnd {
-			first = max(from, len(lines)-len(want))
-		}
-		for i := first; i+len(want) <= len(lines); i++ {
+		for i := from; i+len(want) <= len(lines); i++ {
 			fits := true
 			for j := range want {
 				if !spend(len(lines[i+j]) + len(want[j]) + 16) {

@@ -69,8 +69,8 @@ func ReadFile(path string) (File, error) {
 
 func readFile(path string) (File, error) {
 	var f File
-	if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) {
-		f.Real = real
+	if target, err := filepath.EvalSymlinks(path); err == nil && target != filepath.Clean(path) {
+		f.Real = target
 	}
 	if info, err := os.Stat(path); err != nil {
 		return f, err
@@ -196,34 +196,43 @@ func (p *previewer) load(path string) (old []byte, exists, ok bool) {
 	return f.Data, true, true
 }
 
-// differ writes the difference between what is at path and what would be.
-func (p *previewer) differ(path string, old []byte, exists bool, to string, new []byte, remains bool) {
-	a, b := shown(path), shown(to)
-	if !p.spend(8 * (len(old) + len(new))) {
+// side is a file before or after an edit.
+type side struct {
+	path   string
+	text   []byte
+	exists bool
+}
+
+// name is what the difference calls it.
+func (f side) name() string {
+	if !f.exists {
+		return "/dev/null"
+	}
+	return shown(f.path)
+}
+
+// differ writes the difference between what is there and what would be.
+func (p *previewer) differ(is, to side) {
+	a := shown(is.path)
+	if !p.spend(8 * (len(is.text) + len(to.text))) {
 		return
 	}
 	switch {
-	case isBinary(old) || isBinary(new):
+	case isBinary(is.text) || isBinary(to.text):
 		p.say("The difference to %s is not shown: it is not text.", a)
 		return
-	case len(new) > maxFile:
+	case len(to.text) > maxFile:
 		p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", a)
 		return
-	case exists && remains && path == to && bytes.Equal(old, new):
+	case is.exists && to.exists && is.path == to.path && bytes.Equal(is.text, to.text):
 		p.say("%s stays as it is.", a)
 		return
 	}
-	if !exists {
-		a = "/dev/null"
-	}
-	if !remains {
-		b = "/dev/null"
-	}
-	text := diff.Diff(a, old, b, new)
+	text := diff.Diff(is.name(), is.text, to.name(), to.text)
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		p.out.Write(text[i+1:]) // the first line says "diff" and the names once more
 	} else {
-		fmt.Fprintf(&p.out, "--- %s\n+++ %s\n", a, b)
+		fmt.Fprintf(&p.out, "--- %s\n+++ %s\n", is.name(), to.name())
 	}
 }
 
@@ -236,7 +245,7 @@ func (p *previewer) write(in object) {
 		return
 	}
 	if old, exists, ok := p.load(path); ok {
-		p.differ(path, old, exists, path, []byte(content), true)
+		p.differ(side{path, old, exists}, side{path, []byte(content), true})
 	}
 }
 
@@ -251,7 +260,7 @@ func (p *previewer) edit(in object, edits []object) {
 		for _, e := range edits {
 			from, _ := e.given("old_string")
 			to, _ := e.given("new_string")
-			p.differ(path, []byte(from), true, path, []byte(to), true)
+			p.differ(side{path, []byte(from), true}, side{path, []byte(to), true})
 			if p.out.Len() > approval.MaxPreview {
 				break
 			}
@@ -298,7 +307,7 @@ func (p *previewer) edit(in object, edits []object) {
 		}
 		text = strings.ReplaceAll(text, from, to)
 	}
-	p.differ(path, old, exists, path, []byte(text), true)
+	p.differ(side{path, old, exists}, side{path, []byte(text), true})
 }
 
 // severalMeant reports whether an edit says that it replaces each of n places.
@@ -339,7 +348,7 @@ func (p *previewer) notebook(in object) {
 			after = "after the cell " + strconv.Quote(shorten(id, 80))
 		}
 		p.say("A new cell of %s, %s:", shown(path), after)
-		p.differ(path, nil, false, path, []byte(source), true)
+		p.differ(side{path, nil, false}, side{path, []byte(source), true})
 		return
 	}
 	for i, cell := range book.Cells {
@@ -347,7 +356,7 @@ func (p *previewer) notebook(in object) {
 			continue
 		}
 		p.say("The cell %s of %s:", strconv.Quote(shorten(id, 80)), shown(path))
-		p.differ(path, []byte(cellText(cell.Source)), true, path, []byte(source), mode != "delete")
+		p.differ(side{path, []byte(cellText(cell.Source)), true}, side{path, []byte(source), mode != "delete"})
 		return
 	}
 	p.say("%s has no cell that the edit names.", shown(path))

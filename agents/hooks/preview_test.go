@@ -176,7 +176,7 @@ func TestPreviewsEndInTime(t *testing.T) {
 		"edits":   event(t, ClaudeCode, "MultiEdit", quote(t, map[string]any{"file_path": "/srv/app/big", "edits": edits})),
 	} {
 		looked := 0
-		read := func(path string) (File, error) {
+		read := func(string) (File, error) {
 			looked++
 			return File{Data: []byte("a" + big)}, nil
 		}
@@ -200,7 +200,7 @@ func TestPreviewsEndInTime(t *testing.T) {
 
 func FuzzPatch(f *testing.F) {
 	f.Add("*** Begin Patch\n*** Update File: a\n@@ x\n-a\n+b\n\n*** End of File\n*** End Patch", "x\na\n")
-	f.Fuzz(func(t *testing.T, patch, file string) {
+	f.Fuzz(func(_ *testing.T, patch, file string) {
 		for _, p := range filePatches(patch) {
 			applyHunks(file, p.hunks, func(int) bool { return true })
 		}

@@ -93,7 +93,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 }
 
 func (c *callCmd) Run(ctx context.Context, s *std) error {
-	args, err := c.args(s)
+	arguments, err := c.args(s)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		return err
 	}
 	defer g.Close()
-	call := client.Call{Tool: c.Tool, Args: args, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
+	call := client.Call{Tool: c.Tool, Args: arguments, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
 	if server, tool, found := strings.Cut(c.Tool, "/"); found {
 		call.Server, call.Tool = server, tool
 	}
@@ -132,7 +132,7 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		}
 	} else {
 		s.printf("%s\n", visibleLines(answer.Message))
-		if answer.Kind == client.AnswerApproved && !sameArgs(args, answer.Args) {
+		if answer.Kind == client.AnswerApproved && !sameArgs(arguments, answer.Args) {
 			s.printf("It was approved with these arguments, which is how to run it: %s\n", visible(string(answer.Args)))
 		}
 	}

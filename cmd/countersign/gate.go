@@ -152,7 +152,7 @@ Examples:
 }
 
 func (c *explainCmd) Run(s *std) error {
-	args, err := c.args(s)
+	arguments, err := c.args(s)
 	if err != nil {
 		return err
 	}
@@ -163,42 +163,53 @@ func (c *explainCmd) Run(s *std) error {
 	if err != nil {
 		return err
 	}
-	rules := append(cfg.Policy.Rules(), cfg.Policy.Otherwise())
-	guard := cfg.Policy.Guard()
 	if c.Tool == "" && c.Method == "" {
-		if c.JSON {
-			out := map[string]any{"rules": rules}
-			if guard != nil {
-				out["guard"] = guard
-			}
-			return printJSON(s.out, out)
-		}
-		s.printf("The rules, in the order in which a call meets them; the first that matches decides:\n\n")
-		for _, r := range rules {
-			s.rule(c.Config, r)
-		}
-		if guard != nil {
-			s.guard(c.Config, *guard)
-			s.printf("    after the rules, for calls that name one of these or the settings of an agent's hooks; nothing stricter is loosened\n")
-			for _, f := range guard.Files {
-				s.printf("    %s\n", visible(f))
-			}
-		}
-		return nil
+		return c.rules(s, cfg)
 	}
-	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Method: c.Method, Tool: c.Tool, Args: args})
+	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Method: c.Method, Tool: c.Tool, Args: arguments})
 	if err != nil {
 		return usagef("%s", err)
 	}
 	if c.JSON {
 		return printJSON(s.out, x)
 	}
+	s.explanation(c.Config, x)
+	return nil
+}
+
+// rules prints them all.
+func (c *explainCmd) rules(s *std, cfg *config.Config) error {
+	rules := append(cfg.Policy.Rules(), cfg.Policy.Otherwise())
+	guard := cfg.Policy.Guard()
+	if c.JSON {
+		out := map[string]any{"rules": rules}
+		if guard != nil {
+			out["guard"] = guard
+		}
+		return printJSON(s.out, out)
+	}
+	s.printf("The rules, in the order in which a call meets them; the first that matches decides:\n\n")
+	for _, r := range rules {
+		s.rule(c.Config, r)
+	}
+	if guard != nil {
+		s.guard(c.Config, *guard)
+		s.printf("    after the rules, for calls that name one of these or the settings of an agent's hooks; nothing stricter is loosened\n")
+		for _, f := range guard.Files {
+			s.printf("    %s\n", visible(f))
+		}
+	}
+	return nil
+}
+
+// explanation prints what became of each rule, and what the call comes to.
+func (s *std) explanation(file string, x config.Explanation) {
 	for _, step := range x.Steps {
-		s.rule(c.Config, step.Rule)
+		s.rule(file, step.Rule)
 		s.printf("    %s: %s\n", steps[string(step.Result)], visible(step.Why))
 	}
 	if g := x.Guard; g != nil {
-		s.guard(c.Config, g.GuardInfo)
+		s.guard(file, g.GuardInfo)
 		switch {
 		case g.Decides:
 			s.printf("    DECIDES: %s names what is guarded\n", visible(g.Touched))
@@ -225,7 +236,6 @@ func (c *explainCmd) Run(s *std) error {
 	if x.Mode == "observe" {
 		s.printf("  The mode is observe: the call is allowed all the same, and this is only put on record.\n")
 	}
-	return nil
 }
 
 // steps are the answers of rules in words.

@@ -20,7 +20,7 @@ import (
 )
 
 // waiting waits until a request is pending, as of a hook that runs in the background: waiting [TOOL].
-func waiting(ts *testscript.TestScript, neg bool, args []string) {
+func waiting(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) > 0 {
 		args = []string{"--tool", args[0]}
 	}
@@ -36,7 +36,7 @@ func waiting(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // terminate ends the hooks that run in the background, as an agent does that gives up.
-func terminate(ts *testscript.TestScript, neg bool, args []string) {
+func terminate(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, c := range ts.BackgroundCmds() {
 		if len(c.Args) > 1 && c.Args[1] == "hook" && c.ProcessState == nil {
 			ts.Check(c.Process.Signal(syscall.SIGTERM))

@@ -107,7 +107,7 @@ func (c *initCmd) Run(_ context.Context, s *std) error {
 	if err := errors.Join(write(env, secrets), write(path, files.Config)); err != nil {
 		return &exitError{exitFailed, err.Error()}
 	}
-	s.next(path, env, c.Own, a, files)
+	c.next(s, path, env, a, files)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func language(s *std) string {
 }
 
 // next says what is to be done now.
-func (s *std) next(path, env string, own bool, a setup.Answers, f setup.Files) {
+func (c *initCmd) next(s *std, path, env string, a setup.Answers, f setup.Files) {
 	s.printf("Wrote %s, and its secrets into %s; both are for you alone.\n\nWhat is next:\n\n", visible(path), visible(env))
 	n := 0
 	step := func(format string, args ...any) {
@@ -307,7 +307,7 @@ func (s *std) next(path, env string, own bool, a setup.Answers, f setup.Files) {
 			step("Lead %s to %s, and enter it in the platforms' settings.", visible(a.PublicURL), visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
 		}
 	}
-	if own {
+	if c.Own {
 		step("`countersign check%s`. The gate starts by itself when it is needed, as by `countersign mcp` and `countersign call`; `countersign serve%s` runs it in the foreground.", flag, flag)
 	} else {
 		step("`countersign check%s`, then `countersign serve%s`, and leave it running.", flag, flag)

@@ -161,26 +161,9 @@ func (c *installCmd) entries(s *std) (settings.Settings, error) {
 	case c.HTTP != "" && wait > hooks.MaxHold:
 		return e, usagef("over --http a call is held for at most %s", span(hooks.MaxHold))
 	case c.HTTP != "":
-		u, err := url.Parse(c.HTTP)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return e, usagef("--http takes the gate's address, such as http://127.0.0.1:8787")
-		}
-		if u.Path = strings.TrimSuffix(u.Path, "/"); !strings.HasSuffix(u.Path, "/hooks/"+c.Agent) {
-			u.Path += "/hooks/" + c.Agent
-		}
-		q := url.Values{}
-		if wait > 0 {
-			q.Set("wait", wait.String())
-		}
-		if c.Defer {
-			q.Set("defer", "true")
-		}
-		if len(c.Gateway) > 0 {
-			q["gateway"] = c.Gateway
-		}
-		u.RawQuery = q.Encode()
-		e.URL = u.String()
-		return e, nil
+		var err error
+		e.URL, err = c.hookURL(wait)
+		return e, err
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -203,6 +186,29 @@ func (c *installCmd) entries(s *std) (settings.Settings, error) {
 		e.Command = append(e.Command, "--gateway", name)
 	}
 	return e, nil
+}
+
+// hookURL is where a hook of type http is posted.
+func (c *installCmd) hookURL(wait time.Duration) (string, error) {
+	u, err := url.Parse(c.HTTP)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", usagef("--http takes the gate's address, such as http://127.0.0.1:8787")
+	}
+	if u.Path = strings.TrimSuffix(u.Path, "/"); !strings.HasSuffix(u.Path, "/hooks/"+c.Agent) {
+		u.Path += "/hooks/" + c.Agent
+	}
+	q := url.Values{}
+	if wait > 0 {
+		q.Set("wait", wait.String())
+	}
+	if c.Defer {
+		q.Set("defer", "true")
+	}
+	if len(c.Gateway) > 0 {
+		q["gateway"] = c.Gateway
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
 }
 
 // pinned are the flags that name the hook's gate. A hook that looked for it each time would follow whatever the

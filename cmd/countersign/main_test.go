@@ -77,7 +77,7 @@ func TestScripts(t *testing.T) {
 
 // exitCode runs countersign and checks its exit code: exitcode 3 call --tool x. The output is for
 // stdout and stderr as after exec.
-func exitCode(ts *testscript.TestScript, neg bool, args []string) {
+func exitCode(ts *testscript.TestScript, neg bool, args []string) { //nolint:revive // the signature is testscript's
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exitcode CODE ARG...")
 	}
@@ -94,7 +94,7 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // eventually is exitcode for what takes a moment to come true.
-func eventually(ts *testscript.TestScript, neg bool, args []string) {
+func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec("countersign", args[1:]...)
 		if e, ok := err.(interface{ ExitCode() int }); err == nil && args[0] == "0" || ok && fmt.Sprint(e.ExitCode()) == args[0] {
@@ -107,7 +107,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // saveID keeps the first request's id of the list that was printed last: save-id NAME.
-func saveID(ts *testscript.TestScript, neg bool, args []string) {
+func saveID(ts *testscript.TestScript, neg bool, args []string) { //nolint:revive // the signature is testscript's
 	id := regexp.MustCompile(`(?m)^[0-9A-HJKMNP-TV-Z]{26}`).FindString(ts.ReadFile("stdout"))
 	if neg || len(args) != 1 || id == "" {
 		ts.Fatalf("no id was printed")
@@ -116,14 +116,14 @@ func saveID(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // sighup asks what runs in the background to read its configuration again.
-func sighup(ts *testscript.TestScript, neg bool, args []string) {
+func sighup(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, c := range ts.BackgroundCmds() {
 		ts.Check(c.Process.Signal(syscall.SIGHUP))
 	}
 }
 
 // hang begins a request to the gate and does not finish it.
-func hang(ts *testscript.TestScript, neg bool, args []string) {
+func hang(ts *testscript.TestScript, _ bool, _ []string) {
 	c, err := net.Dial("tcp", "127.0.0.1:"+ts.Getenv("PORT"))
 	ts.Check(err)
 	ts.Defer(func() { c.Close() })
@@ -133,7 +133,7 @@ func hang(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // await waits until something listens on the port of the environment, or on the socket that is named.
-func await(ts *testscript.TestScript, neg bool, args []string) {
+func await(ts *testscript.TestScript, _ bool, args []string) {
 	network, address := "tcp", "127.0.0.1:"+ts.Getenv("PORT")
 	if len(args) == 1 {
 		network, address = "unix", args[0]

@@ -76,7 +76,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 		defer done()
 		starting.Go(func() {
 			if err := g.renew(begun); err != nil && begun.Err() == nil {
-				log.Error("there is no gate, so no call runs", "error", err)
+				log.ErrorContext(begun, "there is no gate, so no call runs", "error", err)
 			}
 		})
 	}

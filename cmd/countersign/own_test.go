@@ -75,7 +75,7 @@ func owner(dir string) (*os.Process, error) {
 }
 
 // endGate kills the gate that was started, or with TERM asks it to stop, and waits until it has ended.
-func endGate(ts *testscript.TestScript, neg bool, args []string) {
+func endGate(ts *testscript.TestScript, _ bool, args []string) {
 	p, err := owner(ts.Getenv("CONFIG"))
 	ts.Check(err)
 	how := syscall.SIGKILL
@@ -97,7 +97,7 @@ func endGate(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // starts checks how often the log says that a gate serves: starts N.
-func starts(ts *testscript.TestScript, neg bool, args []string) {
+func starts(ts *testscript.TestScript, _ bool, args []string) {
 	log, _ := os.ReadFile(ts.Getenv("LOG"))
 	if got := strings.Count(string(log), "msg=serving"); len(args) != 1 || fmt.Sprint(got) != args[0] {
 		ts.Fatalf("%d starts, want %s:\n%s", got, args, log)

@@ -138,6 +138,11 @@ func (s *std) show(a client.Approval, now time.Time) {
 	add("Args hash", a.ArgsHash)
 	add("Before", before(a.Previous))
 	table(s.out, rows...)
+	s.texts(a, now)
+}
+
+// texts prints what of a request does not fit into a row.
+func (s *std) texts(a client.Approval, now time.Time) {
 	s.printf("\nArguments\n%s\n", prettyArgs(a.Args))
 	if a.Rationale != "" {
 		s.printf("\nThe agent's own words, unchecked: why\n%s\n", visibleLines(a.Rationale))
@@ -212,7 +217,7 @@ Examples:
 }
 
 func (c *approveCmd) Run(ctx context.Context, s *std) error {
-	return decide(ctx, s, &c.remote, c.JSON, c.ID, client.Approve, c.Reason)
+	return decide(ctx, s, &c.remote, c.output, c.ID, client.Approve, c.Reason)
 }
 
 type denyCmd struct {
@@ -231,10 +236,10 @@ Examples:
 }
 
 func (c *denyCmd) Run(ctx context.Context, s *std) error {
-	return decide(ctx, s, &c.remote, c.JSON, c.ID, client.Deny, c.Reason)
+	return decide(ctx, s, &c.remote, c.output, c.ID, client.Deny, c.Reason)
 }
 
-func decide(ctx context.Context, s *std, r *remote, asJSON bool, id string, v client.Verdict, reason string) error {
+func decide(ctx context.Context, s *std, r *remote, out output, id string, v client.Verdict, reason string) error {
 	g, err := r.connect(s)
 	if err != nil {
 		return err
@@ -244,7 +249,7 @@ func decide(ctx context.Context, s *std, r *remote, asJSON bool, id string, v cl
 	if err != nil {
 		return g.failure(err)
 	}
-	if asJSON {
+	if out.JSON {
 		return printJSON(s.out, d)
 	}
 	if d.Status == "approved" {

@@ -72,11 +72,11 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 		case got := <-signals:
 			if got == syscall.SIGHUP {
 				if err := a.Reload(ctx); err != nil {
-					log.Error("the configuration was not read again; the running one stays in force", "error", err)
+					log.ErrorContext(ctx, "the configuration was not read again; the running one stays in force", "error", err)
 				}
 				continue
 			}
-			log.Info("stopping; once more stops at once", "signal", got.String())
+			log.InfoContext(ctx, "stopping; once more stops at once", "signal", got.String())
 			s.notifySystemd(log, "STOPPING=1")
 			stopped := make(chan error, 1)
 			go func() { stopped <- stop(a) }()

@@ -43,7 +43,7 @@ func platforms(e *testscript.Env) error {
 }
 
 // rehearse has a configuration talk to the stand-ins, and them to it.
-func rehearse(ts *testscript.TestScript, neg bool, args []string) {
+func rehearse(ts *testscript.TestScript, _ bool, args []string) {
 	chats := ts.Value("chats").(*emulator.Emulator)
 	text := ts.ReadFile(args[0])
 	text = regexp.MustCompile(`(?m)^  line:.*$`).ReplaceAllString(text, "$0\n    api_url: "+chats.LINEURL())
@@ -55,7 +55,7 @@ func rehearse(ts *testscript.TestScript, neg bool, args []string) {
 
 // tapping runs countersign verify, and taps Approve as hana when it asks for it: tapping line|slack CODE
 // ARG... What it prints is in verify.out.
-func tapping(ts *testscript.TestScript, neg bool, args []string) {
+func tapping(ts *testscript.TestScript, _ bool, args []string) {
 	chats := ts.Value("chats").(*emulator.Emulator)
 	countersign, err := exec.LookPath("countersign")
 	ts.Check(err)

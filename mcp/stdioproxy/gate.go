@@ -66,7 +66,8 @@ func answer(a client.Answer) (approval.Answer, error) {
 	o := approval.Answer{Kind: approval.AnswerKind(a.Kind), Message: a.Message, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode}
 	if a.ApprovalID != "" {
 		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason, HumanMessage: a.Message,
-			Args: a.Args, ExpiresAt: a.ExpiresAt.Time, RequestedAt: time.Now()}
+			Args: a.Args, ExpiresAt: a.ExpiresAt.Time,
+			RequestedAt: time.Now()} // at the latest: the answer does not say since when it waits
 	}
 	switch o.Kind {
 	case approval.AnswerPending:
@@ -74,11 +75,11 @@ func answer(a client.Answer) (approval.Answer, error) {
 			return approval.Answer{}, unreadable("the gate's answer names no request.")
 		}
 	case approval.AnswerApproved: // what was approved is what is sent
-		args, err := args.Parse(a.Args)
+		stored, err := args.Parse(a.Args)
 		if o.Request == nil || len(a.Args) == 0 || err != nil {
 			return approval.Answer{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. The approval may be used up.")
 		}
-		o.Request.Args = args.Canonical()
+		o.Request.Args = stored.Canonical()
 	case approval.AnswerAllow, approval.AnswerDenied, approval.AnswerExpired, approval.AnswerCancelled, approval.AnswerLapsed:
 	default:
 		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Kind))
@@ -259,16 +260,24 @@ const self = "self"
 
 // request is a request of the API as one of the domain, as far as it is known there.
 func request(a client.Approval) approval.Request {
-	if args, err := args.Parse(a.Args); err == nil {
-		a.Args = args.Canonical() // JSON has more than one way to write a text
+	if exact, err := args.Parse(a.Args); err == nil {
+		a.Args = exact.Canonical() // JSON has more than one way to write a text
 	}
-	return approval.Request{
+	r := approval.Request{
 		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Args: a.Args, ArgsHash: a.ArgsHash,
 		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage, Rationale: a.Rationale, Preview: a.Preview,
 		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time,
 		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia), ResolveReason: a.ResolveReason,
 		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task, DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.RunResult),
 	}
+	for _, in := range a.Inputs {
+		r.Inputs = append(r.Inputs, approval.Input{At: in.At.Time, Method: in.Method, Message: in.Message, Answer: in.Answer})
+	}
+	if u := a.Previous; u != nil {
+		r.Previous = &approval.Use{RequestID: u.ApprovalID, ApprovedBy: u.ApprovedBy, ApprovedAt: u.ApprovedAt.Time,
+			ConsumedAt: u.ConsumedAt.Time, DispatchedAt: u.DispatchedAt.Time, RunResult: approval.RunResult(u.RunResult)}
+	}
+	return r
 }
 
 // Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and

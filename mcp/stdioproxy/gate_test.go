@@ -57,7 +57,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		}
 		return o
 	}
-	hold := func(w *world, g asker, c approval.Call, o approval.Answer, d time.Duration) (approval.Answer, error) {
+	hold := func(_ *world, g asker, c approval.Call, o approval.Answer, d time.Duration) (approval.Answer, error) {
 		return g.Wait(context.Background(), c, o, approval.WaitOptions{For: d})
 	}
 	// waited has then happen while the call is held.
@@ -126,7 +126,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			w.decide(o.Request.ID, false, "no")
 			return g.CheckAhead(context.Background(), call(w.t, "write", write))
 		}},
-		{"expired while held", "expired", "[APPROVAL EXPIRED] files/write(", waited(func(w *world, id string) { w.ahead.Store(11 * 60_000) })},
+		{"expired while held", "expired", "[APPROVAL EXPIRED] files/write(", waited(func(w *world, _ string) { w.ahead.Store(11 * 60_000) })},
 		{"cancelled while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
 			if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaCLI, Reason: "wrong"}); err != nil {
 				w.t.Error(err)

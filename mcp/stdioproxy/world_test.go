@@ -435,8 +435,8 @@ func wrapWith(t testing.TB, log string, o Options) *wrapped {
 func (x *wrapped) events(word string) (found []string) {
 	b, _ := os.ReadFile(x.log)
 	for l := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(l), word); ok {
-			found = append(found, strings.TrimSpace(rest))
+		if event, ok := strings.CutPrefix(strings.TrimSpace(l), word); ok {
+			found = append(found, strings.TrimSpace(event))
 		}
 	}
 	return found
