@@ -12,12 +12,11 @@ import (
 	"countersign/channels/kind"
 	"countersign/internal/loopback"
 	"countersign/secret"
-
-	"github.com/goccy/go-yaml/ast"
+	"countersign/yamlpos"
 )
 
 // decodePeople reads people, each of whom may have a key for each kind of channel: their address there.
-func (c *checker) decodePeople(nodes []ast.Node) {
+func (c *checker) decodePeople(nodes []*yamlpos.Node) {
 	if nodes == nil {
 		return
 	}
@@ -30,8 +29,8 @@ func (c *checker) decodePeople(nodes []ast.Node) {
 	for i, n := range nodes {
 		v := reflect.New(form).Elem()
 		p := v.Field(0).Addr().Interface().(*Person)
-		p.setDefaults()
-		c.decode(fmt.Sprintf("$.people[%d]", i), n, v)
+		p.SetDefaults()
+		c.Decode(fmt.Sprintf("$.people[%d]", i), n, v.Addr().Interface())
 		for j, k := range c.cfg.kinds {
 			if address := v.Field(j + 1).String(); address != "" {
 				if p.Addresses == nil {
@@ -45,8 +44,8 @@ func (c *checker) decodePeople(nodes []ast.Node) {
 }
 
 // decodeChannels reads the sections of the channels.
-func (c *checker) decodeChannels(n ast.Node) {
-	if n == nil || n.Type() == ast.NullType {
+func (c *checker) decodeChannels(n *yamlpos.Node) {
+	if n == nil || n.Kind == yamlpos.Null {
 		return
 	}
 	c.cfg.Channels = Channels{}
@@ -55,7 +54,7 @@ func (c *checker) decodeChannels(n ast.Node) {
 		fields = append(fields, field(i, k, reflect.TypeOf(k.Section())))
 	}
 	v := reflect.New(reflect.StructOf(fields)).Elem()
-	c.decode("$.channels", n, v)
+	c.Decode("$.channels", n, v.Addr().Interface())
 	for i, k := range c.cfg.kinds {
 		if section := v.Field(i); !section.IsNil() {
 			c.cfg.Channels[k.Name] = section.Interface().(kind.Section)
@@ -136,7 +135,7 @@ func (s *sectionCheck) Warnf(field, format string, args ...any) {
 func (s *sectionCheck) Own(field, who string, secrets ...secret.Value) {
 	for i, secret := range secrets {
 		at := fmt.Sprintf("%s[%d]", s.at(field), i)
-		if _, ok := s.checker.at[at]; !ok {
+		if _, ok := s.Places[at]; !ok {
 			at = s.at(field)
 		}
 		s.own(at, "token", secret.Reveal(), who)
@@ -160,7 +159,7 @@ func (s *sectionCheck) Notify(names []string) (approvers int) {
 	people := s.cfg.File.People
 	for i, name := range names {
 		entry := fmt.Sprintf("%s[%d]", s.at("notify"), i)
-		if s.badly[entry] {
+		if s.Bad[entry] {
 			continue
 		}
 		at := slices.IndexFunc(people, func(p Person) bool { return p.Name == name })
@@ -186,11 +185,7 @@ func (s *sectionCheck) nobody(entry, name string) {
 	for _, p := range s.cfg.File.People {
 		known = append(known, p.Name)
 	}
-	if near := nearest(name, known); near != "" {
-		s.errorf(entry, "nobody in people is called %q; did you mean %q?", name, near)
-	} else {
-		s.errorf(entry, "nobody in people is called %q", name)
-	}
+	s.errorf(entry, "nobody in people is called %q%s", name, yamlpos.DidYouMean(name, known))
 }
 
 // Chosen implements [kind.Checks].

@@ -20,8 +20,8 @@ import (
 	"countersign/locale"
 	"countersign/policy"
 	"countersign/secret"
+	"countersign/yamlpos"
 
-	"github.com/goccy/go-yaml/ast"
 	"github.com/robfig/cron/v3"
 )
 
@@ -30,14 +30,14 @@ const minSecret = 16
 
 // checker judges a decoded file and collects what it finds.
 type checker struct {
-	decoder
+	*yamlpos.Decoder
 	name     string
 	cfg      *Config
 	problems []Problem
-	warnings []Problem         // told only where nothing is wrong, since they may follow from what is
-	reported map[position]bool // values that could not be made out: nothing follows from them
-	owners   map[string]owner  // who has a token or id, by kind and value
-	sound    []int             // the MCP servers that nothing is wrong with
+	warnings []Problem                 // told only where nothing is wrong, since they may follow from what is
+	reported map[yamlpos.Position]bool // values that could not be made out: nothing follows from them
+	owners   map[string]owner          // who has a token or id, by kind and value
+	sound    []int                     // the MCP servers that nothing is wrong with
 }
 
 type owner struct {
@@ -45,37 +45,37 @@ type owner struct {
 	line int
 }
 
-func (c *checker) fail(at position, message string) {
-	c.problems = append(c.problems, Problem{File: c.name, Line: at.line, Column: at.column, Message: message})
+func (c *checker) fail(at yamlpos.Position, message string) {
+	c.problems = append(c.problems, Problem{File: c.name, Line: at.Line, Column: at.Column, Message: message})
 }
 
 // spoil is fail for a value that could not be made out.
-func (c *checker) spoil(at position, message string) {
+func (c *checker) spoil(at yamlpos.Position, message string) {
 	c.reported[at] = true
 	c.fail(at, message)
 }
 
 // failOnce is fail, but for what could not be made out anyway.
-func (c *checker) failOnce(at position, message string) {
+func (c *checker) failOnce(at yamlpos.Position, message string) {
 	if !c.reported[at] {
 		c.fail(at, message)
 	}
 }
 
 // place returns where the value at path stands, or else what it would stand in.
-func (c *checker) place(path string) position {
+func (c *checker) place(path string) yamlpos.Position {
 	for path != "" {
-		if at, ok := c.at[path]; ok && at.line > 0 {
+		if at, ok := c.Places[path]; ok && at.Line > 0 {
 			return at
 		}
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
-	return position{}
+	return yamlpos.Position{}
 }
 
 // errorf reports the value at path, unless it was reported before.
 func (c *checker) errorf(path, format string, args ...any) {
-	if at, ok := c.at[path]; c.badly[path] || ok && c.reported[at] {
+	if at, ok := c.Places[path]; c.Bad[path] || ok && c.reported[at] {
 		return
 	}
 	c.fail(c.place(path), fmt.Sprintf(format, args...))
@@ -83,10 +83,10 @@ func (c *checker) errorf(path, format string, args ...any) {
 
 func (c *checker) warnf(path, format string, args ...any) {
 	at := c.place(path)
-	c.warnings = append(c.warnings, Problem{File: c.name, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...), Warning: true})
+	c.warnings = append(c.warnings, Problem{File: c.name, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...), Warning: true})
 }
 
-func (c *checker) check(root ast.Node) {
+func (c *checker) check(root *yamlpos.Node) {
 	f := &c.cfg.File
 	c.address("$.listen", f.Listen)
 	if f.WebhookListen != "" {
@@ -115,7 +115,7 @@ func (c *checker) check(root ast.Node) {
 }
 
 func (c *checker) address(path, s string) {
-	key := last(path)
+	key := yamlpos.LastKey(path)
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
 		c.errorf(path, "%s must be host:port, such as %s", key, DefaultListen)
@@ -176,7 +176,7 @@ func (c *checker) agents() {
 	names := map[string]int{}
 	for i, a := range c.cfg.File.Agents {
 		path := fmt.Sprintf("$.agents[%d]", i)
-		if c.badly[path] {
+		if c.Bad[path] {
 			continue
 		}
 		switch {
@@ -194,7 +194,7 @@ func (c *checker) agents() {
 		c.token(path+".token", a.Token)
 		c.own(path+".token", "token", a.Token.Reveal(), "agent "+a.Name)
 	}
-	if len(c.cfg.File.Agents) == 0 && !c.badly["$.agents"] {
+	if len(c.cfg.File.Agents) == 0 && !c.Bad["$.agents"] {
 		c.warnf("$.agents", "there are no agents: nobody can ask for anything")
 	}
 }
@@ -203,7 +203,7 @@ func (c *checker) people() {
 	names := map[string]int{}
 	for i, p := range c.cfg.File.People {
 		path := fmt.Sprintf("$.people[%d]", i)
-		if c.badly[path] {
+		if c.Bad[path] {
 			continue
 		}
 		switch {
@@ -265,7 +265,7 @@ func (c *checker) ways(path string, p Person) {
 	for i, name := range p.Channels {
 		entry := fmt.Sprintf("%s.channels[%d]", path, i)
 		switch {
-		case !slices.Contains(known, name) && !word.MatchString(name): // an address, perhaps, and with a secret in it
+		case !slices.Contains(known, name) && !yamlpos.MayRepeat(name): // an address, perhaps, and with a secret in it
 			c.errorf(entry, "channels holds names of channels; there are %s", strings.Join(known, ", "))
 		case !slices.Contains(known, name):
 			c.errorf(entry, "there is no channel %q; there are %s", name, strings.Join(known, ", "))
@@ -282,8 +282,8 @@ func (c *checker) ways(path string, p Person) {
 
 // spoiledBelow reports whether anything in the value at path was reported already.
 func (c *checker) spoiledBelow(path string) bool {
-	for p, at := range c.at {
-		if strings.HasPrefix(p, path+".") && (c.reported[at] || c.badly[p]) {
+	for p, at := range c.Places {
+		if strings.HasPrefix(p, path+".") && (c.reported[at] || c.Bad[p]) {
 			return true
 		}
 	}
@@ -305,7 +305,7 @@ func (c *checker) unique(path, kind, name string, names map[string]int) {
 		c.errorf(path, "the %s at line %d has the name %s already (letter case does not count)", kind, first, name)
 		return
 	}
-	names[strings.ToLower(name)] = at.line
+	names[strings.ToLower(name)] = at.Line
 }
 
 func (c *checker) token(path string, s secret.Value) {
@@ -320,7 +320,7 @@ func (c *checker) token(path string, s secret.Value) {
 // own reports a token or id that somebody else has. An empty value belongs to nobody, and a token that
 // is too short has been reported.
 func (c *checker) own(path, kind, value, who string) {
-	if value == "" || c.badly[path] || kind == "token" && utf8.RuneCountInString(value) < minSecret {
+	if value == "" || c.Bad[path] || kind == "token" && utf8.RuneCountInString(value) < minSecret {
 		return
 	}
 	at := c.place(path)
@@ -328,7 +328,7 @@ func (c *checker) own(path, kind, value, who string) {
 		c.errorf(path, "%s has the same %s at line %d; each must be somebody's own", first.who, kind, first.line)
 		return
 	}
-	c.owners[kind+" "+value] = owner{who, at.line}
+	c.owners[kind+" "+value] = owner{who, at.Line}
 }
 
 func (c *checker) mask() {
@@ -355,7 +355,7 @@ func (c *checker) heartbeat() {
 	names := map[string]int{}
 	for i, j := range c.cfg.File.Heartbeat {
 		path := fmt.Sprintf("$.heartbeat[%d]", i)
-		if c.badly[path] {
+		if c.Bad[path] {
 			continue
 		}
 		c.task(path, &c.cfg.File.Heartbeat[i], names)
@@ -374,10 +374,10 @@ func (c *checker) heartbeat() {
 // task judges what an entry runs, which may be said under either key, or alike under both.
 func (c *checker) task(path string, j *Job, names map[string]int) {
 	at := path + ".name"
-	if c.badly[at] || c.badly[path+".task"] {
+	if c.Bad[at] || c.Bad[path+".task"] {
 		return
 	}
-	switch named, tasked := c.said[at], c.said[path+".task"]; {
+	switch named, tasked := c.Said[at], c.Said[path+".task"]; {
 	case named && tasked && j.Task != j.Name:
 		c.errorf(path+".task", "name and task say the same thing in two ways, and here they differ: %q and %q; keep one", j.Name, j.Task)
 		return
@@ -392,7 +392,7 @@ func (c *checker) task(path string, j *Job, names map[string]int) {
 	case at == path:
 		c.errorf(at, "this entry does not say what it runs; there is name: %s", heartbeat.CheckPendingApprovals)
 	default:
-		near := meant(j.Name, []string{heartbeat.CheckPendingApprovals})
+		near := yamlpos.DidYouMean(j.Name, []string{heartbeat.CheckPendingApprovals})
 		c.errorf(at, "there is no heartbeat task %q%s", j.Name, cmp.Or(near, "; there is "+heartbeat.CheckPendingApprovals))
 	}
 }
@@ -430,8 +430,8 @@ func (c *checker) notifications() {
 }
 
 // policy reads and compiles the policy, and returns whether it asks people at all.
-func (c *checker) policy(root ast.Node) bool {
-	if c.badly["$"] {
+func (c *checker) policy(root *yamlpos.Node) bool {
+	if c.Bad["$"] {
 		return false
 	}
 	var agents []string
@@ -449,7 +449,7 @@ func (c *checker) policy(root ast.Node) bool {
 	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers})
 	c.cfg.Policy = compiled
 	for _, p := range problems {
-		if at := (position{p.Line, p.Column}); at.line == 0 || !c.reported[at] {
+		if at := (yamlpos.Position{Line: p.Line, Column: p.Column}); at.Line == 0 || !c.reported[at] {
 			c.problems = append(c.problems, Problem{c.name, p.Line, p.Column, p.Message, p.Warning})
 		}
 	}

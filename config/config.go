@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +21,7 @@ import (
 	"countersign/listener"
 	"countersign/policy"
 	"countersign/secret"
-
-	"github.com/goccy/go-yaml/ast"
+	"countersign/yamlpos"
 )
 
 // File is a configuration as written, with variables replaced and defaults filled in.
@@ -119,7 +117,7 @@ const (
 	defaultLocale = "en"
 )
 
-func (f *File) setDefaults() {
+func (f *File) SetDefaults() {
 	f.Listen, f.Store, f.TimeZone = DefaultListen, defaultStore, defaultZone
 	f.Notifications = Notifications{MaxRetries: 3, FirstRetry: 10 * time.Second, MaxBackoff: 5 * time.Minute}
 	f.MCP.Hold = defaultHold
@@ -129,9 +127,9 @@ func (f *File) setDefaults() {
 	}
 }
 
-func (p *Person) setDefaults() { p.Locale = defaultLocale }
+func (p *Person) SetDefaults() { p.Locale = defaultLocale }
 
-func (j *Job) setDefaults() {
+func (j *Job) SetDefaults() {
 	e := heartbeat.DefaultEntries()[0]
 	*j = Job{Schedule: e.Schedule, Enabled: true, Params: JobParams(e.Params)}
 }
@@ -139,10 +137,10 @@ func (j *Job) setDefaults() {
 // document is what a file may hold at its top.
 type document struct {
 	File     `yaml:",inline"`
-	People   []ast.Node `yaml:"people"` // in place of the File's: a person has a key for each kind of channel
-	Channels ast.Node   `yaml:"channels"`
-	Policy   ast.Node   `yaml:"policy"`   // read by the package policy
-	Security ast.Node   `yaml:"security"` // security.hitl is another spelling of policy
+	People   []*yamlpos.Node `yaml:"people"` // in place of the File's: a person has a key for each kind of channel
+	Channels *yamlpos.Node   `yaml:"channels"`
+	Policy   *yamlpos.Node   `yaml:"policy"`   // read by the package policy
+	Security *yamlpos.Node   `yaml:"security"` // security.hitl is another spelling of policy
 }
 
 // Config is a configuration that has been checked. It is not changed after [Load] made it. Printed in
@@ -193,7 +191,7 @@ func (r Reader) Load(path string, env func(string) (string, bool), files ...stri
 		return nil, nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, yamlpos.MaxFile+1))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,15 +207,15 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 	c := &checker{
 		name:     name,
 		cfg:      &Config{Files: files, kinds: r.Kinds},
-		reported: map[position]bool{},
+		reported: map[yamlpos.Position]bool{},
 		owners:   map[string]owner{},
 	}
-	root, ok := parse(data, env, c.spoil)
+	root, ok := yamlpos.Parse(data, env, c.spoil)
 	if ok {
 		doc := &document{}
-		c.decoder = decoder{report: c.failOnce, at: map[string]position{}, badly: map[string]bool{}, said: map[string]bool{}}
-		doc.setDefaults()
-		c.decode("$", root, reflect.ValueOf(doc).Elem())
+		c.Decoder = yamlpos.NewDecoder(c.failOnce)
+		doc.SetDefaults()
+		c.Decode("$", root, doc)
 		c.cfg.File = doc.File
 		c.decodePeople(doc.People)
 		c.decodeChannels(doc.Channels)

@@ -51,21 +51,21 @@ var (
 	errHeld   = errors.New("must be a whole number; 0 is no limit")
 )
 
-func (r *Rate) setText(s string) (err error) {
+func (r *Rate) SetText(s string) (err error) {
 	if r.Rate, err = budget.ParseRate(s); err != nil {
 		return errRate
 	}
 	return nil
 }
 
-func (r *ByteRate) setText(s string) (err error) {
+func (r *ByteRate) SetText(s string) (err error) {
 	if r.Rate, err = budget.ParseByteRate(s); err != nil {
 		return errBytes
 	}
 	return nil
 }
 
-func (h *Held) setText(s string) error {
+func (h *Held) SetText(s string) error {
 	*h = 0
 	if s == noLimits {
 		return nil
@@ -93,15 +93,15 @@ func (r ByteRate) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()
 // MarshalYAML writes the rate as a file has it.
 func (r ByteRate) MarshalYAML() (any, error) { return r.String(), nil }
 
-func (l *Limits) setText(s string) error {
+func (l *Limits) SetText(s string) error {
 	if s != noLimits {
 		return errLimits
 	}
 	l.Agent, l.Person = new(AgentLimits), new(PersonLimits)
-	return errors.Join(l.Agent.setText(s), l.Person.setText(s))
+	return errors.Join(l.Agent.SetText(s), l.Person.SetText(s))
 }
 
-func (l *AgentLimits) setText(s string) error {
+func (l *AgentLimits) SetText(s string) error {
 	if s != noLimits {
 		return errLimits
 	}
@@ -109,7 +109,7 @@ func (l *AgentLimits) setText(s string) error {
 	return nil
 }
 
-func (l *PersonLimits) setText(s string) error {
+func (l *PersonLimits) SetText(s string) error {
 	if s != noLimits {
 		return errLimits
 	}

@@ -8,6 +8,7 @@ import (
 
 	"countersign/internal/loopback"
 	"countersign/listener"
+	"countersign/yamlpos"
 )
 
 // certificates checks the pairs of files that TLS is spoken with.
@@ -24,13 +25,13 @@ func (c *checker) certificates() {
 
 func (c *checker) pair(path string, p *listener.Pair) {
 	if p == nil {
-		if c.said[path] {
-			c.errorf(path, "%s needs cert and key", last(path))
+		if c.Said[path] {
+			c.errorf(path, "%s needs cert and key", yamlpos.LastKey(path))
 		}
 		return
 	}
 	if p.Cert == "" || p.Key == "" {
-		c.errorf(path, "%s needs cert and key: the files of a certificate with its chain, and of its key, in PEM", last(path))
+		c.errorf(path, "%s needs cert and key: the files of a certificate with its chain, and of its key, in PEM", yamlpos.LastKey(path))
 		return
 	}
 	at := func(e *listener.PairError) string {

@@ -16,6 +16,7 @@ import (
 	"countersign/internal/loopback"
 	"countersign/policy"
 	"countersign/secret"
+	"countersign/yamlpos"
 )
 
 // MCP says which MCP servers the gate stands in front of.
@@ -71,7 +72,7 @@ const reserved = "countersign"
 // all stands for every tool in require_approval.
 const all = "*"
 
-func (s *Server) setDefaults() { s.Timeout, s.StartTimeout = defaultTimeout, defaultStartTimeout }
+func (s *Server) SetDefaults() { s.Timeout, s.StartTimeout = defaultTimeout, defaultStartTimeout }
 
 // Argv returns the command and its arguments.
 func (s Server) Argv() []string {
@@ -147,7 +148,7 @@ func (c *checker) mcp() {
 	offered := map[string]owner{}
 	for i := range m.Servers {
 		path := fmt.Sprintf("$.mcp.servers[%d]", i)
-		if c.badly[path] {
+		if c.Bad[path] {
 			continue
 		}
 		s, before := &m.Servers[i], len(c.problems)
@@ -223,17 +224,17 @@ func (c *checker) serverName(path string, s *Server, names, prefixes map[string]
 	first, dup := prefixes[strings.ToLower(prefix)]
 	switch {
 	case !dup:
-		prefixes[strings.ToLower(prefix)] = place.line
+		prefixes[strings.ToLower(prefix)] = place.Line
 	case prefix == "":
 		c.errorf(at, "the server at line %d has the empty prefix already; only one can", first)
-	case key == "prefix" || names[strings.ToLower(s.Name)] == place.line:
+	case key == "prefix" || names[strings.ToLower(s.Name)] == place.Line:
 		c.errorf(at, "the tools of the server at line %d begin with this %s already (letter case does not count)", first, key)
 	}
 }
 
 // upstream checks how a server is reached.
 func (c *checker) upstream(path string, s *Server) {
-	command, address := c.said[path+".command"], c.said[path+".url"]
+	command, address := c.Said[path+".command"], c.Said[path+".url"]
 	switch {
 	case command && address:
 		c.errorf(path+".url", "a server has a command or a url, not both")
@@ -243,7 +244,7 @@ func (c *checker) upstream(path string, s *Server) {
 		return
 	}
 	only := func(key, with string) {
-		if c.said[path+"."+key] {
+		if c.Said[path+"."+key] {
 			c.errorf(path+"."+key, "%s is for servers with a %s", key, with)
 		}
 	}
@@ -255,7 +256,7 @@ func (c *checker) upstream(path string, s *Server) {
 		return
 	}
 	only("headers", "url")
-	if argv := s.Argv(); !c.badly[path+".command"] {
+	if argv := s.Argv(); !c.Bad[path+".command"] {
 		if len(argv) == 0 || strings.TrimSpace(argv[0]) == "" {
 			c.errorf(path+".command", "command must name a program: [npx, -y, some-server]")
 		}
@@ -266,13 +267,13 @@ func (c *checker) upstream(path string, s *Server) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if at := path + ".env." + name; !variableName.MatchString(name) {
+		if at := path + ".env." + name; !yamlpos.VariableName(name) {
 			c.errorf(at, "the name of a variable is of letters, digits and _, and begins with no digit")
 		} else if strings.ContainsRune(s.Env[name].Reveal(), 0) {
 			c.errorf(at, "a variable cannot hold a NUL character")
 		}
 	}
-	if c.said[path+".dir"] && (strings.TrimSpace(s.Dir) == "" || strings.ContainsRune(s.Dir, 0)) {
+	if c.Said[path+".dir"] && (strings.TrimSpace(s.Dir) == "" || strings.ContainsRune(s.Dir, 0)) {
 		c.errorf(path+".dir", "dir must be a folder")
 	}
 }
@@ -305,7 +306,7 @@ func (c *checker) headers(path string, s *Server) {
 	seen := map[string]bool{}
 	for _, name := range slices.SortedFunc(maps.Keys(s.Headers), func(a, b string) int {
 		x, y := c.place(path+".headers."+a), c.place(path+".headers."+b)
-		return 2*sign(x.line-y.line) + sign(x.column-y.column)
+		return 2*sign(x.Line-y.Line) + sign(x.Column-y.Column)
 	}) {
 		at := path + ".headers." + name
 		value := s.Headers[name].Reveal()
@@ -316,7 +317,7 @@ func (c *checker) headers(path string, s *Server) {
 			c.errorf(at, "the gate writes the header %s itself", name)
 		case seen[strings.ToLower(name)]:
 			c.errorf(at, "the header %s is there twice (letter case does not count)", name)
-		case strings.TrimSpace(value) != value || value == "" && !c.badly[at] || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		case strings.TrimSpace(value) != value || value == "" && !c.Bad[at] || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
 			c.errorf(at, "a header's value is of visible ASCII characters, without spaces around it")
 		}
 		seen[strings.ToLower(name)] = true
@@ -327,7 +328,7 @@ func sign(n int) int { return max(-1, min(1, n)) }
 
 // tools checks what a server offers and what people are asked about.
 func (c *checker) tools(path string, s *Server, offered map[string]owner) {
-	if c.said[path+".tools"] && len(s.Tools) == 0 && !c.badly[path+".tools"] {
+	if c.Said[path+".tools"] && len(s.Tools) == 0 && !c.Bad[path+".tools"] {
 		c.errorf(path+".tools", "with an empty list nothing is offered; leave tools out to offer all")
 	}
 	seen := map[string]bool{}
@@ -346,11 +347,11 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 		case strings.HasPrefix(strings.ToLower(name), reserved+between):
 			c.errorf(at, "names that begin with %s are the gate's own", reserved+between)
 		default:
-			offered[name] = owner{s.Name, c.place(at).line}
+			offered[name] = owner{s.Name, c.place(at).Line}
 		}
 		seen[t] = true
 	}
-	if c.said[path+".require_approval"] && len(s.RequireApproval) == 0 && !c.badly[path+".require_approval"] {
+	if c.Said[path+".require_approval"] && len(s.RequireApproval) == 0 && !c.Bad[path+".require_approval"] {
 		c.errorf(path+".require_approval", `with an empty list all tools would run unasked; leave require_approval out, write "*" for all, or a rule that allows`)
 	}
 	clear(seen)
@@ -365,7 +366,7 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 		case seen[t]:
 			c.errorf(at, "%s is there twice", t)
 		case !s.offers(t):
-			c.errorf(at, "%s is not among tools, so it is not offered%s", t, meant(t, s.Tools))
+			c.errorf(at, "%s is not among tools, so it is not offered%s", t, yamlpos.DidYouMean(t, s.Tools))
 		default:
 			c.long(at, s, t)
 		}
@@ -375,7 +376,7 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 
 // methods checks which other methods than tool calls people are asked about.
 func (c *checker) methods(path string, s *Server) {
-	if c.said[path+".require_methods"] && len(s.RequireMethods) == 0 && !c.badly[path+".require_methods"] {
+	if c.Said[path+".require_methods"] && len(s.RequireMethods) == 0 && !c.Bad[path+".require_methods"] {
 		c.errorf(path+".require_methods", `with an empty list nobody is asked about anything; leave it out, or write "*" for all methods`)
 	}
 	seen := map[string]bool{}
@@ -387,7 +388,7 @@ func (c *checker) methods(path string, s *Server) {
 		case strings.HasPrefix(m, "tools/"):
 			c.errorf(at, "tools are named in require_approval; require_methods is for %s", strings.Join(policy.KnownMethods(), ", "))
 		case len(matching(m)) == 0:
-			c.errorf(at, "there is no method %q that could be asked about%s; there are %s", m, meant(m, policy.KnownMethods()), strings.Join(policy.KnownMethods(), ", "))
+			c.errorf(at, "there is no method %q that could be asked about%s; there are %s", m, yamlpos.DidYouMean(m, policy.KnownMethods()), strings.Join(policy.KnownMethods(), ", "))
 		}
 		seen[m] = true
 	}
@@ -431,16 +432,8 @@ func (c *checker) long(at string, s *Server, tool string) bool {
 	return true
 }
 
-// meant returns `; did you mean "x"?` for the known name that s was probably meant to be.
-func meant(s string, known []string) string {
-	if k := nearest(s, known); k != "" {
-		return fmt.Sprintf("; did you mean %q?", k)
-	}
-	return ""
-}
-
 func (c *checker) prompts(path string, s *Server) {
-	if s.Prompt = fold(s.Prompt); s.Prompt == "" && c.said[path+".prompt"] {
+	if s.Prompt = fold(s.Prompt); s.Prompt == "" && c.Said[path+".prompt"] {
 		c.errorf(path+".prompt", "an empty prompt has no meaning here; leave it out")
 	}
 	for tool, p := range s.Prompts {
@@ -450,7 +443,7 @@ func (c *checker) prompts(path string, s *Server) {
 		case !approval.ValidName(tool):
 			c.errorf(at, "prompts has exact names of tools before the texts")
 		case !s.offers(tool):
-			c.errorf(at, "%s is not among tools, so it is not offered%s", tool, meant(tool, s.Tools))
+			c.errorf(at, "%s is not among tools, so it is not offered%s", tool, yamlpos.DidYouMean(tool, s.Tools))
 		case s.RequireApproval != nil && !s.asksAll() && !slices.Contains(s.RequireApproval, tool):
 			c.errorf(at, "nobody is asked about %s: it is not in require_approval", tool)
 		case fold(p) == "":
@@ -472,7 +465,7 @@ func (c *checker) rules(cfg *policy.Config) {
 		path := fmt.Sprintf("$.mcp.servers[%d]", i)
 		origin := func(key string) policy.Origin {
 			at := c.place(path + "." + key)
-			return policy.Origin{Path: path + "." + key, Position: policy.Position{Line: at.line, Column: at.column}}
+			return policy.Origin{Path: path + "." + key, Position: at}
 		}
 		add := func(key string, r policy.Rule) {
 			r.Name, r.Origin = "mcp.servers."+s.Name+"."+key, origin(key)
@@ -501,7 +494,7 @@ func (c *checker) rules(cfg *policy.Config) {
 				key = "prompt"
 			}
 			at := c.place(path + ".prompt")
-			cfg.Place(path+"."+key+".message", policy.Position{Line: at.line, Column: at.column})
+			cfg.Place(path+"."+key+".message", at)
 			add(key, policy.Rule{Tools: of(asked...), Action: approval.Quarantine, Message: s.Prompt})
 		}
 		var methods []string
@@ -529,7 +522,7 @@ func (c *checker) rules(cfg *policy.Config) {
 // outside may come in where such requests do.
 func (c *checker) anonymous() {
 	name := c.cfg.AnonymousAgent
-	if !c.said["$.anonymous_agent"] {
+	if !c.Said["$.anonymous_agent"] {
 		return
 	}
 	const key = "$.anonymous_agent"
@@ -538,10 +531,10 @@ func (c *checker) anonymous() {
 		known[i] = a.Name
 	}
 	if !slices.Contains(known, name) {
-		if !word.MatchString(name) { // a token, perhaps
+		if !yamlpos.MayRepeat(name) { // a token, perhaps
 			c.errorf(key, "anonymous_agent is the name of an agent")
 		} else {
-			c.errorf(key, "there is no agent %q%s", name, meant(name, known))
+			c.errorf(key, "there is no agent %q%s", name, yamlpos.DidYouMean(name, known))
 		}
 		return
 	}
@@ -557,7 +550,7 @@ func (c *checker) anonymous() {
 func (c *checker) socket() {
 	s := c.cfg.Socket
 	switch {
-	case !c.said["$.socket"]:
+	case !c.Said["$.socket"]:
 	case strings.TrimSpace(s) == "" || strings.ContainsRune(s, 0) || strings.HasSuffix(s, "/"):
 		c.errorf("$.socket", "socket must be the path of a file, such as /run/countersign/gate.sock")
 	case len(s) > maxSocket:
@@ -571,7 +564,7 @@ func (c *checker) socket() {
 func (c *checker) keyboards() {
 	for i, a := range c.cfg.File.Agents {
 		at := fmt.Sprintf("$.agents[%d].keyboard", i)
-		if !c.said[at] {
+		if !c.Said[at] {
 			continue
 		}
 		j := slices.IndexFunc(c.cfg.File.People, func(p Person) bool { return p.Name == a.Keyboard })
@@ -580,10 +573,10 @@ func (c *checker) keyboards() {
 			known = append(known, p.Name)
 		}
 		switch {
-		case j < 0 && !word.MatchString(a.Keyboard): // a token, perhaps
+		case j < 0 && !yamlpos.MayRepeat(a.Keyboard): // a token, perhaps
 			c.errorf(at, "keyboard is the name of a person")
 		case j < 0:
-			c.errorf(at, "nobody in people is called %q%s", a.Keyboard, meant(a.Keyboard, known))
+			c.errorf(at, "nobody in people is called %q%s", a.Keyboard, yamlpos.DidYouMean(a.Keyboard, known))
 		case !c.cfg.File.People[j].has(roleApprover):
 			c.errorf(at, "%s has not the role approver, and so cannot decide", a.Keyboard)
 		case c.cfg.Policy != nil && len(c.cfg.Policy.Terms().Elicitation) == 0:

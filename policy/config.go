@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/yamlpos"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -34,8 +35,8 @@ type Config struct {
 	// configuration knows them.
 	GateFiles []string
 
-	root string              // the path of all this in the file, "" for $.policy
-	at   map[string]Position // where Read found each value, by its path
+	root string                      // the path of all this in the file, "" for $.policy
+	at   map[string]yamlpos.Position // where Read found each value, by its path
 
 	problems []Problem // what Read found wrong
 }
@@ -98,20 +99,17 @@ const (
 	AuditStrict Audit = "strict" // before it is sent
 )
 
-// Position is a place in a file; lines and columns count from 1.
-type Position struct{ Line, Column int }
-
 // Origin is where something was written: a YAML path such as $.policy.rules[2], and the place in the
 // file, zero if it was not read from one.
 type Origin struct {
 	Path string
-	Position
+	yamlpos.Position
 }
 
 // Place notes where in the file the value at a path stands, for rules that are not written as such.
-func (c *Config) Place(path string, at Position) {
+func (c *Config) Place(path string, at yamlpos.Position) {
 	if c.at == nil {
-		c.at = map[string]Position{}
+		c.at = map[string]yamlpos.Position{}
 	}
 	c.at[path] = at
 }

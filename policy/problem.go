@@ -2,9 +2,9 @@ package policy
 
 import (
 	"cmp"
+	"countersign/yamlpos"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Problem is one thing wrong, or worth a warning, in a policy as written. Line and Column count from
@@ -45,41 +45,5 @@ func didYouMean(got string, known []string, synonyms map[string]string) string {
 	if s, ok := synonyms[got]; ok && slices.Contains(known, s) {
 		return fmt.Sprintf("; did you mean %q?", s)
 	}
-	norm := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "_")) }
-	best, bestDistance := "", 3
-	for _, k := range known {
-		if d := distance(norm(got), norm(k)); d < bestDistance && d*2 < len(k) {
-			best, bestDistance = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance is the number of letters to insert, delete, change or swap with their neighbour to get from
-// a to b.
-func distance(a, b string) int {
-	const far = 40
-	if len(a) > far || len(b) > far {
-		return far
-	}
-	var rows [far + 1][far + 1]int
-	for i := range len(a) + 1 {
-		for j := range len(b) + 1 {
-			switch {
-			case i == 0 || j == 0:
-				rows[i][j] = i + j
-			case a[i-1] == b[j-1]:
-				rows[i][j] = rows[i-1][j-1]
-			default:
-				rows[i][j] = 1 + min(rows[i-1][j-1], rows[i-1][j], rows[i][j-1])
-				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-					rows[i][j] = min(rows[i][j], 1+rows[i-2][j-2])
-				}
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return yamlpos.DidYouMean(got, known)
 }

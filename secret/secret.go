@@ -49,3 +49,6 @@ func (s List) Reveal() []string {
 	}
 	return out
 }
+
+// OneOrMore says that a file may hold one secret where it can hold a list of them.
+func (s List) OneOrMore() {}

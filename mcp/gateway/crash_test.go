@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml/parser"
-
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/internal/testkit"
@@ -49,11 +47,7 @@ func init() {
 // request, /newest shows it. At start it does what the real one does.
 func program(path, server, hold string) error {
 	ctx := context.Background()
-	f, err := parser.ParseBytes([]byte(`{policy: {rules: [{tools: [free], action: allow}, {tools: ["*"], action: quarantine}]}}`), 0)
-	if err != nil {
-		return err
-	}
-	rules, _ := policy.Compile(policy.Read(f.Docs[0].Body), policy.Options{})
+	rules, _ := policy.Compile(policy.Parse([]byte(`{policy: {rules: [{tools: [free], action: allow}, {tools: ["*"], action: quarantine}]}}`)), policy.Options{})
 	broker := approval.NewBroker()
 	db, err := store.Open(ctx, store.Options{Path: path, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {

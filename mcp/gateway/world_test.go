@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml/parser"
-
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/budget"
@@ -53,11 +51,7 @@ var person = approval.Actor{Kind: approval.Human, Name: "hana", Approver: true, 
 
 func compile(t testing.TB, rules string) *policy.Policy {
 	t.Helper()
-	f, err := parser.ParseBytes([]byte(rules), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, problems := policy.Compile(policy.Read(f.Docs[0].Body), policy.Options{})
+	p, problems := policy.Compile(policy.Parse([]byte(rules)), policy.Options{})
 	if policy.HasErrors(problems) {
 		t.Fatal(problems)
 	}
