@@ -48,7 +48,7 @@ var codingAgents = []codingAgent{
 			}
 			return c
 		},
-		env: func(url, home string) []string {
+		env: func(url, _ string) []string {
 			return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}
 		},
 		shell: func(_ *scriptedModel, command string) call {
@@ -65,7 +65,7 @@ var codingAgents = []codingAgent{
 			}
 			return append(c, "go")
 		},
-		env: func(url, home string) []string { return []string{"CODEX_HOME=" + filepath.Join(home, ".codex")} },
+		env: func(_, home string) []string { return []string{"CODEX_HOME=" + filepath.Join(home, ".codex")} },
 		shell: func(m *scriptedModel, command string) call {
 			if m.offered("exec_command") {
 				return call{"exec_command", map[string]any{"cmd": command}}
@@ -82,7 +82,7 @@ var codingAgents = []codingAgent{
 			}
 			return append(c, "-p", "go")
 		},
-		env: func(url, home string) []string {
+		env: func(url, _ string) []string {
 			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true"}
 		},
 		prepare: func(t *testing.T, home string) {
@@ -183,8 +183,10 @@ func (m *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.claude(w, next, len(m.requests))
 	case strings.HasSuffix(r.URL.Path, "/responses"):
 		m.codex(w, next, len(m.requests))
+	case strings.Contains(r.URL.Path, "stream"):
+		m.geminiStream(w, next)
 	default:
-		m.gemini(w, next, strings.Contains(r.URL.Path, "stream"))
+		m.gemini(w, next)
 	}
 }
 
@@ -232,20 +234,24 @@ func (m *scriptedModel) codex(w http.ResponseWriter, next *call, n int) {
 	event(w, "response.completed", object{"type": "response.completed", "response": object{"id": id, "usage": object{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}})
 }
 
-func (m *scriptedModel) gemini(w http.ResponseWriter, next *call, stream bool) {
+func (m *scriptedModel) gemini(w http.ResponseWriter, next *call) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(geminiAnswer(next))
+}
+
+func (m *scriptedModel) geminiStream(w http.ResponseWriter, next *call) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	event(w, "", geminiAnswer(next))
+}
+
+func geminiAnswer(next *call) object {
 	part := object{"text": "done"}
 	if next != nil {
 		part = object{"functionCall": object{"name": next.name, "args": next.args}}
 	}
-	answer := object{"candidates": []any{object{"content": object{"role": "model", "parts": []any{part}}, "finishReason": "STOP", "index": 0}},
+	candidate := object{"content": object{"role": "model", "parts": []any{part}}, "finishReason": "STOP", "index": 0}
+	return object{"candidates": []any{candidate},
 		"usageMetadata": object{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
-	if stream {
-		w.Header().Set("Content-Type", "text/event-stream")
-		event(w, "", answer)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer)
 }
 
 // desk is where a coding agent works: its home, its folder, and the gate.
@@ -268,14 +274,14 @@ func sitDown(t *testing.T, agent codingAgent, install ...string) *desk {
 	if agent.prepare != nil {
 		agent.prepare(t, d.home)
 	}
-	e := run(t, d.dir, d.environ(t, ""), append([]string{program, "install", agent.name, "--yes", "--config", filepath.Join(d.g.dir, "countersign.yaml"), "--server", d.g.url}, install...)...)
+	e := run(t, d.dir, d.environ(""), append([]string{program, "install", agent.name, "--yes", "--config", filepath.Join(d.g.dir, "countersign.yaml"), "--server", d.g.url}, install...)...)
 	if e.code != 0 {
 		t.Fatalf("install: %s", e)
 	}
 	return d
 }
 
-func (d *desk) environ(t *testing.T, url string, more ...string) []string {
+func (d *desk) environ(url string, more ...string) []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "GORACE=atexit_sleep_ms=0", "COUNTERSIGN_TOKEN=" + agentToken, "TERM=dumb", "NO_COLOR=1"}
 	return append(append(env, d.agent.env(url, d.home)...), more...)
 }
@@ -294,7 +300,7 @@ base_url = "`+m.url+`/v1"
 wire_api = "responses"
 `)
 	}
-	e := runFor(t, 5*patience, d.dir, d.environ(t, m.url, env...), d.agent.command(t, d.turns > 0)...)
+	e := runFor(t, 5*patience, d.dir, d.environ(m.url, env...), d.agent.command(t, d.turns > 0)...)
 	d.turns++
 	if e.code == -1 {
 		t.Fatalf("%s did not end: %s", d.agent.name, e)

@@ -108,8 +108,9 @@ mcp:
 // raw is a client that sends the bytes that it is given.
 type raw func(t *testing.T, args string) (answer string)
 
-// overHTTP is one of a gateway's.
-func overHTTP(url string, modern bool) raw {
+// overHTTP is one of a gateway's, of the legacy or the modern era.
+func overHTTP(url, era string) raw {
+	modern := era == "modern"
 	session := ""
 	post := func(t *testing.T, body string) string {
 		t.Helper()
@@ -224,7 +225,7 @@ func TestRawArguments(t *testing.T) {
   hold: 0
   servers: [{name: up, command: `+flow(command)+`, env: {`+env+`, `+recordEnv+`: `+file+`}, prefix: ""}]
 `)
-				call = overHTTP(g.url+"/mcp", way == "HTTP modern")
+				call = overHTTP(g.url+"/mcp", strings.TrimPrefix(way, "HTTP "))
 			}
 			recorded := func() (lines []string) {
 				b, err := os.ReadFile(file)

@@ -117,10 +117,10 @@ var noises = map[string]func(r *requester, n int64){
 	"allowed calls": func(r *requester, n int64) {
 		_, _, _ = r.do("POST", "/v1/calls", fmt.Appendf(nil, `{"tool":"read","args":{"n":%d}}`, n))
 	},
-	"reads": func(r *requester, n int64) {
+	"reads": func(r *requester, _ int64) {
 		_, _, _ = r.do("GET", "/v1/approvals/resolved?limit=200", nil)
 	},
-	"streams": func(r *requester, n int64) {
+	"streams": func(r *requester, _ int64) {
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
 		req, _ := http.NewRequestWithContext(ctx, "GET", r.url+"/v1/events", nil)
@@ -131,7 +131,7 @@ var noises = map[string]func(r *requester, n int64){
 			res.Body.Close()
 		}
 	},
-	"acks": func(r *requester, n int64) {
+	"acks": func(r *requester, _ int64) {
 		_, _, _ = r.do("POST", "/v1/approvals/ack", []byte(`{"ids":["01K9ZQ3V5T8M2N4P6R7S9W1X3Y"`+strings.Repeat(`,"01K9ZQ3V5T8M2N4P6R7S9W1X3Y"`, 34_000)+`]}`))
 	},
 	"1 MiB of args": func(r *requester, n int64) {
