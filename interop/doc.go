@@ -5,5 +5,5 @@
 //
 // Its tests and benchmarks are behind the build tag interop, so that `go test ./...` needs no Node. The tests want
 // those programs in the folder that COUNTERSIGN_INTEROP names, and fail without it rather than skip;
-// docs/contributing.md says how to put them there. They download nothing. The benchmarks need nothing but Go.
+// CONTRIBUTING.md says how to put them there. They download nothing. The benchmarks need nothing but Go.
 package interop

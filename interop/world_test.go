@@ -68,7 +68,7 @@ func tools(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("COUNTERSIGN_INTEROP")
 	if dir == "" {
-		t.Fatal(`COUNTERSIGN_INTEROP names no folder: copy .ci/interop into one, run "npm ci --ignore-scripts" there, and have "go install github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0" put its program into the folder's bin (docs/contributing.md)`)
+		t.Fatal(`COUNTERSIGN_INTEROP names no folder: copy .ci/interop into one, run "npm ci --ignore-scripts" there, and have "go install github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0" put its program into the folder's bin (CONTRIBUTING.md)`)
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -76,7 +76,7 @@ func tools(t testing.TB) string {
 	}
 	for _, path := range []string{"node_modules/.bin/node", "bin/everything-server"} {
 		if _, err := os.Stat(filepath.Join(dir, path)); err != nil {
-			t.Fatalf("COUNTERSIGN_INTEROP is not complete (docs/contributing.md says how it is made): %v", err)
+			t.Fatalf("COUNTERSIGN_INTEROP is not complete (CONTRIBUTING.md says how it is made): %v", err)
 		}
 	}
 	return dir

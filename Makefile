@@ -1,0 +1,55 @@
+# The commands of CONTRIBUTING.md by name. Each is one line that can also be typed; `make` alone lists them.
+
+PKG  ?= ./...
+RUN  ?= .
+FUZZ ?= FuzzParseArgs
+TIME ?= 30s
+
+.DEFAULT_GOAL := help
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the program, as ./countersign
+	go build -trimpath -o countersign ./cmd/countersign
+
+demo: ## the gate, stand-ins for LINE and Slack, and an agent, on this machine
+	go run ./cmd/countersign demo
+
+fast: format ## the fast loop: formatting, build, vet and all tests; no root, no browser, nothing to install but Go
+	go build ./...
+	go vet ./...
+	go test ./...
+
+whole: ## everything that CI does; installs Chromium and npm where they are missing, so as root or beforehand
+	.ci/run
+
+test: ## one package, one test: make test PKG=./policy RUN=TestProblems
+	go test -run '$(RUN)' $(PKG)
+
+race: ## the same under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -run '$(RUN)' $(PKG)
+
+golden: ## write the goldens of a package anew: make golden PKG=./channels/slack; then read git diff
+	go test $(PKG) -update
+
+fuzz: PKG = ./approval/args
+fuzz: ## make fuzz PKG=./approval/args FUZZ=FuzzParseArgs TIME=30s
+	go test -run '^$$' -fuzz '^$(FUZZ)$$' -fuzztime $(TIME) $(PKG)
+
+browser: ## the tests that drive the demo's page in Chromium
+	go test -tags=browser ./emulator
+
+interop: ## the tests against other people's programs; COUNTERSIGN_INTEROP names their folder
+	go test -tags=interop ./interop
+
+adk: ## the module adk
+	cd adk && go vet ./... && go test ./...
+
+bench: ## one package's benchmarks: make bench PKG=./policy; BENCHMARKS.md says how to read them
+	go test -run '^$$' -bench . $(PKG)
+
+format: ## fail where gofmt would change something
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: help build demo fast whole test race golden fuzz browser interop adk bench format
