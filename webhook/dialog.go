@@ -67,7 +67,7 @@ func (h *Slack) press(ctx context.Context, t approval.Interaction, p slackIntera
 		}
 		h.log.Warn("a dialog could not be opened in Slack; the tap is carried out without one", "by", t.By.String(), "error", err)
 		t.EventID += ":plain"
-		_, stored = h.tap(ctx, t)
+		_, stored = h.interact(ctx, t)
 	}
 	if stored && p.Container.Type == "view" {
 		h.showHome(t.From, t.By)
@@ -79,7 +79,7 @@ func (h *Slack) press(ctx context.Context, t approval.Interaction, p slackIntera
 // stored.
 func (h *Slack) ask(ctx context.Context, t approval.Interaction) (approval.Asked, bool) {
 	if h.dialogs == nil {
-		out, stored := h.tap(ctx, t)
+		out, stored := h.interact(ctx, t)
 		return approval.Asked{InteractionResult: out}, stored
 	}
 	t.Channel = h.channel
@@ -125,7 +125,7 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	if err != nil {
 		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
 	}
-	out, stored := h.tap(ctx, approval.Interaction{EventID: "slack:view:" + view.ID + ":" + try(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
+	out, stored := h.interact(ctx, approval.Interaction{EventID: "slack:view:" + view.ID + ":" + submissionKey(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
 		Intent: b.Intent, RequestID: b.ID, Reason: s.Reason, Told: true})
 	if !stored {
 		return answer{}
@@ -144,8 +144,8 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	return a
 }
 
-// try tells one submission of a dialog from the next: it stays open when its reason did not do.
-func try(trigger, reason string) string {
+// submissionKey tells one submission of a dialog from the next: it stays open when its reason did not do.
+func submissionKey(trigger, reason string) string {
 	sum := sha256.Sum256([]byte(trigger + "\x00" + reason))
 	return hex.EncodeToString(sum[:8])
 }

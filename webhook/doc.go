@@ -15,5 +15,7 @@
 // a tap of its own, judged anew. Where no dialog opens, a denial is carried out without one.
 //
 // Slack can be reached without an address of our own: a [Socket] is a connection that we open to it, and
-// what comes over it takes the same way, acknowledged where a webhook would answer 200.
+// what comes over it takes the same way, acknowledged where a webhook would answer 200. The package socketmode of
+// slack-go is not used for it: a program can acknowledge after its commit there, but when Slack announces the end
+// of a connection it closes the old one before it opens the new, and what is pressed in between is lost.
 package webhook

@@ -162,8 +162,8 @@ func (c *common) refuseUnsigned(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
 }
 
-// tap hands one tap to the gate; false means that it could not be stored.
-func (c *common) tap(ctx context.Context, t approval.Interaction) (approval.InteractionResult, bool) {
+// interact hands one interaction to the gate; false means that it could not be stored.
+func (c *common) interact(ctx context.Context, t approval.Interaction) (approval.InteractionResult, bool) {
 	t.Channel = c.channel
 	names := t.RequestID != "" || t.QuotedID != ""
 	if t.By.Kind == approval.Stranger && (t.Intent == approval.IntentOther || t.Intent == approval.IntentUnclear && !names) {

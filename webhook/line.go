@@ -166,7 +166,7 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 	default: // there is nobody left to answer
 		t.Intent, t.ReplyTo = approval.IntentUnfollow, ""
 	}
-	_, stored := h.tap(ctx, t)
+	_, stored := h.interact(ctx, t)
 	return stored
 }
 

@@ -101,7 +101,7 @@ func (h *Slack) command(ctx context.Context, c slackCommand) answer {
 	}
 	t := approval.Interaction{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL}
 	h.words(&t, c.Text, "")
-	_, stored := h.tap(ctx, t)
+	_, stored := h.interact(ctx, t)
 	return answer{stored: stored}
 }
 
@@ -177,7 +177,7 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 		// Slack delivers late, up to a day: a bare word must not reach a request that came after it.
 		t.At = slackTime(e.TS)
 	}
-	_, stored := h.tap(ctx, t)
+	_, stored := h.interact(ctx, t)
 	return answer{stored: stored}
 }
 
