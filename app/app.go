@@ -93,7 +93,7 @@ type step struct {
 
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
-func New(ctx context.Context, o Options) (_ *App, err error) {
+func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen // start-up, one part after the other
 	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -184,13 +184,13 @@ func (a *App) onStop(name string, do func(ctx context.Context) error) {
 // redirected before the API has looked at who they are.
 type exactly map[string]http.Handler
 
-func (e exactly) before(rest http.Handler) http.Handler {
+func (e exactly) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h, ok := e[r.URL.Path]; ok {
 			h.ServeHTTP(w, r)
 			return
 		}
-		rest.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -257,7 +257,7 @@ func (a *App) keepTime(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := a.store.KeepTime(ctx); err != nil && ctx.Err() == nil {
-			a.log.Warn("that the machine's clock was set could not be kept; trying again", "error", err)
+			a.log.WarnContext(ctx, "that the machine's clock was set could not be kept; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -294,7 +294,7 @@ func (a *App) Stop(ctx context.Context) error {
 			if err := a.undo[i].do(ctx); err != nil {
 				errs = append(errs, fmt.Errorf("stop %s: %w", a.undo[i].name, err))
 			}
-			a.log.Debug("stopped", "part", a.undo[i].name, "took", time.Since(start))
+			a.log.DebugContext(ctx, "stopped", "part", a.undo[i].name, "took", time.Since(start))
 		}
 		a.halt()
 		a.stopErr = errors.Join(errs...)

@@ -156,7 +156,7 @@ func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h ht
 		defer cancel()
 		err := s.Shutdown(patient)
 		if err != nil && ctx.Err() == nil { // whoever reads or sends slowly does not keep the rest from its end
-			a.log.Warn("connections that did not end were cut", "listener", name)
+			a.log.WarnContext(ctx, "connections that did not end were cut", "listener", name)
 			err = s.Close()
 		} else if err != nil {
 			err = errors.Join(err, s.Close())

@@ -262,7 +262,7 @@ func (a *App) probe(ctx context.Context, name string, p channels.Prober) bool {
 	defer cancel()
 	err := p.Probe(ctx)
 	if err == nil {
-		a.log.Info("the platform knows us", "channel", name)
+		a.log.InfoContext(ctx, "the platform knows us", "channel", name)
 		return true
 	}
 	if ctx.Err() == nil {

@@ -32,7 +32,7 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 		status, out.Status = http.StatusServiceUnavailable, "stopping"
 	} else if err := a.store.Ping(ctx); err != nil {
 		status, out.Status = http.StatusServiceUnavailable, "the store does not answer"
-		a.log.Error("not ready", "error", err)
+		a.log.ErrorContext(ctx, "not ready", "error", err)
 	}
 	out.Problems = append(out.Problems, a.problems()...)
 	w.Header().Set("Content-Type", "application/json")

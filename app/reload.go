@@ -34,9 +34,9 @@ func (a *App) Reload(ctx context.Context) error {
 	cfg, problems, err := old.cfg.Reload(a.o.Env)
 	for _, p := range problems {
 		if p.Warning {
-			a.log.Warn("configuration", "problem", p.String())
+			a.log.WarnContext(ctx, "configuration", "problem", p.String())
 		} else {
-			a.log.Error("configuration", "problem", p.String())
+			a.log.ErrorContext(ctx, "configuration", "problem", p.String())
 		}
 	}
 	if err != nil {
@@ -66,12 +66,12 @@ func (a *App) Reload(ctx context.Context) error {
 	a.reconfigured()
 	a.unread.Store(nil)
 	a.metrics.reloaded(true)
-	a.log.Info("the configuration was read again and is in force", "file", cfg.Path)
+	a.log.InfoContext(ctx, "the configuration was read again and is in force", "file", cfg.Path)
 	for _, s := range loosened {
-		a.log.Warn("the new policy is looser", "what", s)
+		a.log.WarnContext(ctx, "the new policy is looser", "what", s)
 	}
 	for _, s := range needRestart(old.cfg, cfg) {
-		a.log.Warn("this change takes a restart", "key", s)
+		a.log.WarnContext(ctx, "this change takes a restart", "key", s)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (a *App) cancelRemoved(ctx context.Context) {
 		a.log.Error("requests of agents that are not configured any more could not all be cancelled; they cannot run, and the next reload tries again", "error", err)
 	}
 	if n > 0 {
-		a.log.Warn("requests of agents that are not configured any more were cancelled", "requests", n)
+		a.log.WarnContext(ctx, "requests of agents that are not configured any more were cancelled", "requests", n)
 	}
 }
 
@@ -108,9 +108,9 @@ func (a *App) reloadFailed(ctx context.Context, why error) error {
 	brief := briefly(why)
 	a.unread.Store(&brief)
 	a.metrics.reloaded(false)
-	a.log.Error("the configuration was NOT read again; the running one stays in force", "error", why)
+	a.log.ErrorContext(ctx, "the configuration was NOT read again; the running one stays in force", "error", why)
 	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
-		a.log.Error("the failed reload could not be audited", "error", err)
+		a.log.ErrorContext(ctx, "the failed reload could not be audited", "error", err)
 	}
 	return fmt.Errorf("reload: %w", why)
 }
@@ -174,7 +174,7 @@ func (a *App) watch(ctx context.Context) {
 		err = w.Add(filepath.Dir(path))
 	}
 	if err != nil {
-		a.log.Warn("the configuration file cannot be watched; send SIGHUP after a change", "file", path, "error", err)
+		a.log.WarnContext(ctx, "the configuration file cannot be watched; send SIGHUP after a change", "file", path, "error", err)
 		return
 	}
 	seen, _ := os.ReadFile(path)
@@ -191,7 +191,7 @@ func (a *App) watch(ctx context.Context) {
 			}
 			timer.Reset(settleFor)
 		case err := <-w.Errors:
-			a.log.Warn("watching the configuration file", "error", err)
+			a.log.WarnContext(ctx, "watching the configuration file", "error", err)
 		case <-timer.C:
 			now, err := os.ReadFile(path)
 			if err != nil || bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" {

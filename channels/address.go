@@ -9,11 +9,11 @@ import (
 // Address is where a person is reached on a channel. Where it may hold a secret it does not print.
 type Address struct {
 	text   string
-	secret bool
+	hidden bool
 }
 
-// NewAddress returns an address that prints, unless it is secret.
-func NewAddress(text string, secret bool) Address { return Address{text, secret} }
+// NewAddress returns an address that prints, unless it is to be hidden.
+func NewAddress(text string, hidden bool) Address { return Address{text, hidden} }
 
 // Reveal returns the address itself.
 func (a Address) Reveal() string { return a.text }
@@ -22,7 +22,7 @@ func (a Address) Reveal() string { return a.text }
 func (a Address) Equal(b Address) bool { return a == b }
 
 func (a Address) String() string {
-	if a.secret {
+	if a.hidden {
 		return secret.Hidden
 	}
 	return a.text

@@ -129,7 +129,7 @@ func (c Card) PendingCount() int {
 func (c Card) Together() bool { return c.BatchID != "" && c.PendingCount() > 1 }
 
 // Say is [locale.Language.Say] in the card's language.
-func (c Card) Say(k Text, args ...string) string { return c.Words.Say(string(k), args...) }
+func (c Card) Say(k Text, values ...string) string { return c.Words.Say(string(k), values...) }
 
 // Maker makes cards out of requests. The zero Maker masks the usual secrets, shows times in UTC and
 // sets no links. A Maker is not changed once it is in use.
@@ -155,7 +155,7 @@ func (m Maker) to(n approval.Notification) Maker {
 	return m
 }
 
-func (m Maker) say(k Text, args ...string) string { return m.Words.Say(string(k), args...) }
+func (m Maker) say(k Text, values ...string) string { return m.Words.Say(string(k), values...) }
 
 // Card makes the card of a delivery.
 func (m Maker) Card(d approval.Delivery) Card {

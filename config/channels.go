@@ -133,12 +133,12 @@ func (s *sectionCheck) Warnf(field, format string, args ...any) {
 
 // Own implements [kind.Checks].
 func (s *sectionCheck) Own(field, who string, secrets ...secret.Value) {
-	for i, secret := range secrets {
+	for i, one := range secrets {
 		at := fmt.Sprintf("%s[%d]", s.at(field), i)
 		if _, ok := s.Places[at]; !ok {
 			at = s.at(field)
 		}
-		s.own(at, "token", secret.Reveal(), who)
+		s.own(at, "token", one.Reveal(), who)
 	}
 }
 

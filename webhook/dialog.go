@@ -114,7 +114,7 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
 	}
 	if h.dialogs == nil {
-		h.log.Debug("a Slack dialog was filled in that we did not open")
+		h.log.DebugContext(ctx, "a Slack dialog was filled in that we did not open")
 		return answer{stored: true}
 	}
 	s, err := h.dialogs.Read(p.View)

@@ -210,11 +210,11 @@ func (c *common) told(t approval.Interaction, out approval.InteractionResult, er
 // refuse puts a signed event that does not count on record; false means that it could not be stored.
 func (c *common) refuse(ctx context.Context, actor, reason string) bool {
 	c.count(c.channel, "refused")
-	c.log.Warn("a signed webhook event was refused", "channel", c.channel, "actor", actor, "reason", reason)
+	c.log.WarnContext(ctx, "a signed webhook event was refused", "channel", c.channel, "actor", actor, "reason", reason)
 	ctx, cancel := context.WithTimeout(ctx, commitWithin)
 	defer cancel()
 	if err := c.gate.WebhookRefused(ctx, actor, c.channel, reason); err != nil {
-		c.log.Error("a refused webhook event could not be audited", "channel", c.channel, "reason", reason, "error", err)
+		c.log.ErrorContext(ctx, "a refused webhook event could not be audited", "channel", c.channel, "reason", reason, "error", err)
 		return false
 	}
 	return true

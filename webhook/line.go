@@ -72,7 +72,7 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var body lineBody
 	if err := channels.Strictly(raw, &body); err != nil {
-		h.log.Warn("a signed LINE delivery was not understood", "bytes", len(raw))
+		h.log.WarnContext(ctx, "a signed LINE delivery was not understood", "bytes", len(raw))
 		h.notUnderstood(ctx).write(w)
 		return
 	}
@@ -82,7 +82,7 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch bot := h.bot(); {
 	case bot == "":
-		h.log.Error("a LINE event came before LINE told us who our bot is; it is asked to be delivered again")
+		h.log.ErrorContext(ctx, "a LINE event came before LINE told us who our bot is; it is asked to be delivered again")
 		answer{}.write(w)
 		return
 	case body.Destination != bot:
@@ -93,7 +93,7 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, raw := range body.Events {
 		var e lineEvent
 		if err := channels.Strictly(raw, &e); err != nil {
-			h.log.Warn("an event in a signed LINE delivery was not understood")
+			h.log.WarnContext(ctx, "an event in a signed LINE delivery was not understood")
 			a := h.notUnderstood(ctx)
 			all.stored, all.bad = all.stored && a.stored, true
 			continue
@@ -128,7 +128,7 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 	isWords := e.Type == "message" && e.Message != nil && e.Message.Type == "text"
 	isTap := e.Type == "postback" && e.Postback != nil
 	if !isWords && !isTap && e.Type != "follow" && e.Type != "unfollow" {
-		h.log.Debug("a LINE event of a kind that is not acted on", "type", e.Type)
+		h.log.DebugContext(ctx, "a LINE event of a kind that is not acted on", "type", e.Type)
 		return true
 	}
 	if e.Source == nil || e.Source.Type != "user" || e.Source.UserID == "" {

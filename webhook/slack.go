@@ -177,7 +177,7 @@ func (h *Slack) from(ctx context.Context, o origin) (by approval.Actor, a answer
 	by = approval.Actor{Kind: approval.Stranger, Name: "slack:" + home + "/" + o.user}
 	switch inTeam := o.team != "" && o.team == ws.Team; {
 	case !known:
-		h.log.Error("a Slack event came before Slack told us which workspace is ours; it was not acted on")
+		h.log.ErrorContext(ctx, "a Slack event came before Slack told us which workspace is ours; it was not acted on")
 		return by, answer{}, true
 	case !inTeam && !inEnterprise || ws.App != "" && o.app != ws.App:
 		return by, answer{stored: h.refuse(ctx, by.String(), "wrong_workspace")}, true

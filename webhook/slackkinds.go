@@ -54,7 +54,7 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 		return h.notUnderstood(ctx)
 	}
 	if p.Type != "block_actions" && p.Type != "view_submission" {
-		h.log.Debug("a Slack interaction of a kind that is not acted on", "type", p.Type)
+		h.log.DebugContext(ctx, "a Slack interaction of a kind that is not acted on", "type", p.Type)
 		return answer{stored: true}
 	}
 	by, a, refused := h.from(ctx, origin{p.Team.get(), p.Enterprise.get(), p.APIAppID, p.User.ID, []string{p.User.TeamID}})
@@ -70,7 +70,7 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 	for i, a := range p.Actions {
 		b, err := channels.NewButton(a.ActionID, a.Value)
 		if err != nil {
-			h.log.Debug("a Slack button that decides nothing", "action_id", legible.Cut(legible.Line(a.ActionID), 64))
+			h.log.DebugContext(ctx, "a Slack button that decides nothing", "action_id", legible.Cut(legible.Line(a.ActionID), 64))
 			continue
 		}
 		t := approval.Interaction{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID, ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
@@ -150,7 +150,7 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	isWords := isMention || e.Type == "message" && e.ChannelType == "im"
 	isHome := e.Type == "app_home_opened" && e.Tab == "home"
 	if c.Type != "event_callback" || !isWords && !isHome || e.Subtype != "" || e.BotID != "" || e.Edited != nil || e.User == "" {
-		h.log.Debug("a Slack event of a kind that is not acted on", "type", c.Type, "event", e.Type)
+		h.log.DebugContext(ctx, "a Slack event of a kind that is not acted on", "type", c.Type, "event", e.Type)
 		return answer{stored: true}
 	}
 	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, e.User, []string{e.UserTeam, e.SourceTeam, e.Team}})

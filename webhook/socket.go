@@ -334,7 +334,7 @@ func (s *Socket) serve(ctx context.Context, c *connection) {
 	c.leave()
 	s.count(-1, why.Error())
 	if ctx.Err() == nil {
-		s.log.Info("a connection to Slack's Socket Mode has ended", "why", why)
+		s.log.InfoContext(ctx, "a connection to Slack's Socket Mode has ended", "why", why)
 	}
 	c.working.Wait()
 	c.close()
@@ -360,12 +360,12 @@ func (s *Socket) read(ctx context.Context, c *connection) error {
 		c.allow(c.quiet)
 		var e envelope
 		if kind != websocket.TextMessage || channels.Strictly(data, &e) != nil {
-			s.log.Warn("a message over Slack's Socket Mode was not understood", "bytes", len(data))
+			s.log.WarnContext(ctx, "a message over Slack's Socket Mode was not understood", "bytes", len(data))
 			continue
 		}
 		switch {
 		case e.Type == "disconnect":
-			s.log.Debug("Slack is going to close a connection", "reason", named(e.Reason))
+			s.log.DebugContext(ctx, "Slack is going to close a connection", "reason", named(e.Reason))
 			if e.Reason == "link_disabled" {
 				return said(e.Reason)
 			}
@@ -422,7 +422,7 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 			a = h.command(ctx, words)
 		}
 	default:
-		s.log.Debug("an envelope of a kind that is not acted on", "type", named(e.Type))
+		s.log.DebugContext(ctx, "an envelope of a kind that is not acted on", "type", named(e.Type))
 		a.stored = true
 	}
 	if !a.stored {

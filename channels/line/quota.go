@@ -115,7 +115,7 @@ func (ch *Channel) readQuota(ctx context.Context) time.Duration {
 	limit, limited, used, err := ch.AskQuota(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			ch.quotas.log.Warn("LINE did not say how many of the month's messages are used; trying again", "error", err)
+			ch.quotas.log.WarnContext(ctx, "LINE did not say how many of the month's messages are used; trying again", "error", err)
 		}
 		return quotaRetry
 	}

@@ -92,7 +92,7 @@ func (d *dialogs) drawn(answer json.RawMessage, err error) json.RawMessage {
 // showHome shows somebody on the Home tab of our Slack app what waits.
 func (d *dialogs) showHome(ctx context.Context, userID string, by approval.Actor) {
 	if err := d.publishHome(ctx, userID, by); err != nil {
-		d.o.Logger.Warn("a Home tab in Slack could not be brought up to date", "by", by.String(), "error", err)
+		d.o.Logger.WarnContext(ctx, "a Home tab in Slack could not be brought up to date", "by", by.String(), "error", err)
 	}
 }
 

@@ -127,7 +127,7 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 // fit tells of one request in at most size bytes.
 func fit(c channels.Card, i channels.Item, size int) (request, error) {
 	for n, m := range levels {
-		r := describe(c, i, m)
+		r := describe(i, m)
 		// What the args may take is what the rest leaves, with every remark about them that could be
 		// needed.
 		worst := r
@@ -159,7 +159,7 @@ func fit(c channels.Card, i channels.Item, size int) (request, error) {
 }
 
 // describe tells all of a request but its args.
-func describe(c channels.Card, i channels.Item, m measures) request {
+func describe(i channels.Item, m measures) request {
 	r := request{
 		ID: i.ID, State: i.State, Tool: shorten(i.Tool, 300), Risk: i.Risk, Hash: i.Hash,
 		Title: shorten(i.Title, m.sentence), Ending: shorten(i.Sentence, m.sentence), Why: shorten(i.Why, m.sentence),
