@@ -124,7 +124,7 @@ func TestClientsCallTools(t *testing.T) {
 func TestClientsSeeProgress(t *testing.T) {
 	var seen atomic.Int64
 	o := &sdk.ClientOptions{ProgressNotificationHandler: func(context.Context, *sdk.ProgressNotificationClientRequest) { seen.Add(1) }}
-	eachWay(t, o, func(t *testing.T, _ *fake, c *sdk.ClientSession, era string) {
+	eachWay(t, o, func(t *testing.T, _ *fake, c *sdk.ClientSession, _ string) {
 		seen.Store(0)
 		p := &sdk.CallToolParams{Name: "progress"}
 		p.SetProgressToken("tok")

@@ -35,7 +35,7 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 	var clients []*wire
 	for range mostSessions + 4 {
 		c := w.client(false)
-		wantText(t, c.call("t", `{}`), false, "done")
+		wantText(t, c.call("t", `{}`), "done")
 		clients = append(clients, c)
 	}
 	alive := func() (n int) {
@@ -43,7 +43,7 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 		return n
 	}
 	testkit.Eventually(t, "the oldest sessions are closed", func() bool { return alive() <= mostSessions+1 }) // and the shared one
-	wantText(t, clients[0].call("t", `{}`), false, "done")                                                    // closed meanwhile, and opened again
+	wantText(t, clients[0].call("t", `{}`), "done")                                                           // closed meanwhile, and opened again
 
 	var wg sync.WaitGroup
 	for _, c := range clients[4:] {
@@ -57,7 +57,7 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 	if a := clients[0].call("t", `{}`); !a.isError() && a.Error == nil || !strings.Contains(string(a.raw), "as many as are allowed") {
 		t.Errorf("one session too many came to %s", a.raw)
 	}
-	wantText(t, w.clientAs(false, otherToken, `{}`).call("t", `{}`), false, "done")
+	wantText(t, w.clientAs(false, otherToken, `{}`).call("t", `{}`), "done")
 	close(block)
 	wg.Wait()
 }
@@ -168,7 +168,7 @@ func TestRule12_AFloodOfIDsToTheFeedIsRefused(t *testing.T) {
 	if a := flood(34_000); !a.isError() || !strings.Contains(a.text(), "at most 1000 ids") {
 		t.Errorf("34,000 copies of one id came to %.300s", a.raw)
 	}
-	wantText(t, flood(1000), false, "Nothing new has been decided.")
+	wantText(t, flood(1000), "Nothing new has been decided.")
 	if got := w.audited(approval.EventApprovalAcked); len(got) != 1 {
 		t.Errorf("1000 copies of one id were acknowledged %d times", len(got))
 	}

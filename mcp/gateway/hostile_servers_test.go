@@ -63,7 +63,7 @@ func TestAnswersThatNobodyAskedForGoAlongOnlyWithWhatPolicyAllows(t *testing.T) 
 				w.answer(a.id(), true, "")
 				a = c.send("tools/call", call)
 			}
-			wantText(t, a, false, "done")
+			wantText(t, a, "done")
 			if raw := wantCalls(t, s, 1)[0].raw; strings.Contains(raw, "inputResponses") != test.sent {
 				t.Errorf("sent along %v, want %v: %s", !test.sent, test.sent, raw)
 			}
@@ -86,7 +86,7 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 		r := w.pending(1)[0]
 		change(s, c)
 		w.answer(r.ID, true, "")
-		wantText(t, <-answered, true, "The tool up/t was changed by its server while the call waited. The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.")
+		wantErrorText(t, <-answered, "The tool up/t was changed by its server while the call waited. The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.")
 		wantCalls(t, s, 0)
 		if r = w.request(r.ID); !r.Live() {
 			t.Errorf("the approval is %+v, want it unused", r)
@@ -97,7 +97,7 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 			t.Errorf("the reason is %s, want tool_changed", again.ReasonCode)
 		}
 		w.answer(again.ID, true, "")
-		wantText(t, <-answered, false, "done")
+		wantText(t, <-answered, "done")
 		wantCalls(t, s, 1)
 	})
 	t.Run("task", func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestAPanicInAFlightEndsOneCall(t *testing.T) {
 	}
 	w.answer(c.call("t", `{"a":1}`).id(), true, "")
 	s.when("tools/call", func(x *turn) { x.result(`{"content":[{"type":"text","text":"done"}]}`) })
-	wantText(t, c.call("t", `{"a":1}`), false, "done")
+	wantText(t, c.call("t", `{"a":1}`), "done")
 }
 
 // What a server that does not start complained of is for whoever runs it, and not for agents.
@@ -253,5 +253,5 @@ func TestOwnToolsLookAtTheCredential(t *testing.T) {
 		}
 		return nil
 	}})
-	wantText(t, w.client(true).call("countersign__own", `{}`), true, "bot: "+revoked.Error())
+	wantErrorText(t, w.client(true).call("countersign__own", `{}`), "bot: "+revoked.Error())
 }

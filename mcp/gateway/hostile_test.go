@@ -78,7 +78,7 @@ func TestRule1_AmbiguousMessagesAreRefusedWhole(t *testing.T) {
 				t.Fatalf("%s: it was forwarded: %s", name, s.calls("tools/call")[0].raw)
 			}
 		}
-		wantText(t, c.call("t", `{}`), false, "done") // it still works
+		wantText(t, c.call("t", `{}`), "done") // it still works
 	})
 }
 
@@ -206,7 +206,7 @@ func TestRule4_AStateOfAnApprovedCallRunsNothingElse(t *testing.T) {
 	if a := with(`{"n":2}`, state); a.Error == nil || a.Error.Code != -32602 {
 		t.Errorf("other arguments: %s", a.raw)
 	}
-	wantText(t, with(`{"n":1}`, state), false, "done")
+	wantText(t, with(`{"n":1}`, state), "done")
 	if got := w.ran(id); got != approval.RunSucceeded {
 		t.Errorf("the outcome is %s", got)
 	}
@@ -228,8 +228,8 @@ func TestRule4_PolicyIsAskedAgainForACallThatComesBack(t *testing.T) {
 	c := w.clientAs(true, agentToken, canAnswer)
 	state := stateOf(t, c.call("t", `{}`))
 	w.policy(denyAll)
-	wantText(t, c.send("tools/call", fmt.Sprintf(`{"name":"t","arguments":{},"requestState":%q,"inputResponses":{"sure":{"action":"accept"}}}`, state)),
-		true, "Policy denied: frozen — Nothing runs today.")
+	wantErrorText(t, c.send("tools/call", fmt.Sprintf(`{"name":"t","arguments":{},"requestState":%q,"inputResponses":{"sure":{"action":"accept"}}}`, state)),
+		"Policy denied: frozen — Nothing runs today.")
 	wantCalls(t, s, 1)
 }
 

@@ -48,15 +48,7 @@ func (r *clientRequest) forward(conn upstream.Conn, p *pendingCall) (jsontext.Va
 	detached := &clientRequest{session: r.session, ctx: ctx, id: r.id, method: r.method, params: r.params, meta: r.meta, declared: r.declared, stream: f.stream, progressToken: r.progressToken, progressOffset: r.progressOffset}
 	ask := detached.ask
 	if r.client.Era == mcp.Modern {
-		ask = func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
-			if !detached.declares(method, params) {
-				return decline(method)
-			}
-			if why := detached.checkMethod(ctx, l, method, params); why != nil {
-				return nil, why
-			}
-			return f.askClient(ctx, method, params)
-		}
+		ask = detached.checkedAsk(f.askClient)
 	}
 	r.g.background.Go(func() {
 		defer cancel()
@@ -99,15 +91,20 @@ func (f *inflight) askClient(ctx context.Context, method string, params jsontext
 	case <-over.C:
 		return decline(method)
 	}
+	return q.wait(ctx, over.C)
+}
+
+// wait returns the client's answer to the question; one that nobody answers in time is declined.
+func (q question) wait(ctx context.Context, over <-chan time.Time) (jsontext.Value, *mcp.Error) {
 	select {
 	case v, ok := <-q.answer:
 		if ok {
 			return v, nil
 		}
 	case <-ctx.Done():
-	case <-over.C:
+	case <-over:
 	}
-	return decline(method)
+	return decline(q.method)
 }
 
 // decline answers a server whose question nobody answers.
@@ -200,6 +197,19 @@ func (r *clientRequest) ask(ctx context.Context, l *link, method string, params 
 		return nil, mcp.ReadError(resp.Err)
 	}
 	return resp.Result, nil
+}
+
+// checkedAsk asks by way of ask, if policy and the client's abilities allow it, and declines otherwise.
+func (r *clientRequest) checkedAsk(ask func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, *mcp.Error)) askFunc {
+	return func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
+		if !r.declares(method, params) {
+			return decline(method)
+		}
+		if why := r.checkMethod(ctx, l, method, params); why != nil {
+			return nil, why
+		}
+		return ask(ctx, method, params)
+	}
 }
 
 // declares reports whether the client declared that it answers such a request.

@@ -79,7 +79,7 @@ func TestListsArePagedOnBothSides(t *testing.T) {
 		if want = append(want, feedTool); !slices.Equal(got, want) || !slices.Equal(pages, []int{500, 500, 301}) {
 			t.Errorf("%d tools in pages of %v, want %d in the order of the configuration", len(got), pages, len(want))
 		}
-		wantText(t, c.call("a__t699", `{"last":1}`), false, "done")
+		wantText(t, c.call("a__t699", `{"last":1}`), "done")
 		if got := a.calls("tools/call"); len(got) != 1 || got[0].member("name") != `"t699"` || got[0].member("arguments") != `{"last":1}` {
 			t.Errorf("the server was sent %+v", got)
 		}
@@ -162,7 +162,7 @@ func TestAListThatCannotBeReadLeavesTheToolsAlone(t *testing.T) {
 			s.when(method, does)
 			w := behind(t, allowAll, 0, s.server("s", ""))
 			c := w.client(modern)
-			wantText(t, c.call("t", `{}`), false, "done")
+			wantText(t, c.call("t", `{}`), "done")
 			if got, _ := c.names(method); len(got) != 0 {
 				t.Errorf("%s: %q", method, got)
 			}
@@ -180,7 +180,7 @@ func TestServersWithTheSameNamesAreToldApart(t *testing.T) {
 		b.when("tools/call", func(x *turn) { x.result(`{"content":[{"type":"text","text":"by b"}]}`) })
 		w := behind(t, `{policy: {rules: [{tools: ["b/run"], risk: low, action: allow}, {tools: ["*"], risk: high, action: deny}]}}`, 0, a.server("a", "x"), b.server("b", "y"))
 		c := w.client(modern)
-		wantText(t, c.call("y__run", `{}`), false, "by b")
+		wantText(t, c.call("y__run", `{}`), "by b")
 		if got := c.call("x__run", `{}`); !got.isError() || !strings.HasPrefix(got.text(), "Policy denied") {
 			t.Errorf("got %s", got.raw)
 		}
@@ -198,7 +198,7 @@ func TestChangesOfListsArePassedOn(t *testing.T) {
 		if got, _ := c.names("tools/list"); !slices.Equal(got, []string{"old", "kept", feedTool}) {
 			t.Errorf("offered %q", got)
 		}
-		wantText(t, c.call("kept", `{}`), false, "done")
+		wantText(t, c.call("kept", `{}`), "done")
 		s.listening(1)
 		s.set(func() { s.lists["tools/list"] = []string{tool("new"), tool("kept", `"title":"other"`)} })
 		for _, method := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
@@ -210,7 +210,7 @@ func TestChangesOfListsArePassedOn(t *testing.T) {
 		if a := c.call("kept", `{}`); a.id() == "" || w.request(a.id()).ReasonCode != "tool_changed" { // without having listed
 			t.Errorf("got %s", a.raw)
 		}
-		wantText(t, c.call("new", `{}`), false, "done")
+		wantText(t, c.call("new", `{}`), "done")
 		if a := c.call("old", `{}`); a.Error == nil || a.Error.Message != "Unknown tool: old" {
 			t.Errorf("got %s", a.raw)
 		}
@@ -248,7 +248,7 @@ func TestAServerThatDiesAndReturnsIsCalledAgain(t *testing.T) {
 		s := newScripted(t, modern, "t")
 		w := behind(t, allowAll, 0, s.server("s", "s"))
 		c := w.client(modern)
-		wantText(t, c.call("s__t", `{}`), false, "done")
+		wantText(t, c.call("s__t", `{}`), "done")
 		s.set(func() { s.lists["tools/list"] = []string{tool("t"), tool("u")} })
 		s.restart()
 		testkit.Eventually(w.t, "it is called again", func() bool { return c.call("s__u", `{}`).text() == "done" })
@@ -290,7 +290,7 @@ func TestASessionThatIsOpenedAnewIsToldWhatIsWanted(t *testing.T) {
 		}
 	}
 	s.restart()
-	wantText(t, c.call("t", `{}`), false, "done")
+	wantText(t, c.call("t", `{}`), "done")
 	if got := s.await("logging/setLevel", 2)[1].member("level"); got != `"error"` {
 		t.Errorf("the level is %s", got)
 	}
@@ -394,7 +394,7 @@ func TestALevelThatIsDeniedReachesNoServer(t *testing.T) {
 			s.restart()
 			testkit.Eventually(w.t, "the server is called again", func() bool { return c.call("t", `{}`).text() == "done" })
 		}
-		wantText(t, c.call("t", `{}`), false, "done")
+		wantText(t, c.call("t", `{}`), "done")
 		for _, m := range append(s.calls("tools/call"), s.calls("logging/setLevel")...) {
 			if strings.Contains(m.raw, "debug") {
 				t.Errorf("the server was told: %s", m.raw)
@@ -409,7 +409,7 @@ func TestWhatIsNoLevelIsNotPassedOn(t *testing.T) {
 	w := one(t, allowAll, brief, s, around{})
 	c := w.client(true)
 	for _, level := range []string{`"debug"`, `"loud"`, `{"smuggled":1}`} {
-		wantText(t, c.send("tools/call", `{"_meta":{"io.modelcontextprotocol/logLevel":`+level+`},"name":"t","arguments":{}}`), false, "done")
+		wantText(t, c.send("tools/call", `{"_meta":{"io.modelcontextprotocol/logLevel":`+level+`},"name":"t","arguments":{}}`), "done")
 	}
 	for i, m := range wantCalls(t, s, 3) {
 		if got := strings.Contains(m.raw, "logLevel"); got != (i == 0) {

@@ -35,9 +35,9 @@ func taskWorld(t *testing.T, era mcp.Era, call func(*fakeCall) string, in around
 }
 
 // begin calls a tool and returns the task that it is answered with.
-func (c *peer) begin(name, args string) string {
+func (c *peer) begin(name, arguments string) string {
 	c.t.Helper()
-	m := c.callTool(name, args)
+	m := c.callTool(name, arguments)
 	id := mcp.Text(member(m.Result, "taskId"))
 	if id == "" || mcp.Text(member(m.Result, "resultType")) != mcp.ResultTask {
 		c.t.Fatalf("got %s, want a task", say(m))
@@ -276,11 +276,11 @@ func TestATaskIsItsAgents(t *testing.T) {
 func TestATaskOfAnotherScopeDoesNotRunHere(t *testing.T) {
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	c := join(t, w, mcp.Modern, withTasks)
-	args, err := args.Parse([]byte(`{}`))
+	none, err := args.Parse([]byte(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.gate.Check(t.Context(), approval.Call{Agent: "bot", Scope: "elsewhere", Server: "up", Tool: "tool", Args: args, Task: true, Dispatch: true})
+	out, err := w.gate.Check(t.Context(), approval.Call{Agent: "bot", Scope: "elsewhere", Server: "up", Tool: "tool", Args: none, Task: true, Dispatch: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 // the extension. Its id is the approval request's, which is stored before the client learns of it; who
 // may ask for it is looked at each time.
 type task struct {
+	g       *Gateway
 	id      string
 	agent   string
 	created time.Time     // as it is told
@@ -106,7 +107,7 @@ func (r *clientRequest) startTask(p *pendingCall) (jsontext.Value, *mcp.Error) {
 func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello, still func() error) *task {
 	ctx, cancel := context.WithCancel(g.work)
 	now := time.Now()
-	t, isNew := g.tasks.add(&task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
+	t, isNew := g.tasks.add(&task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
 		ttl: waitLimit(req) + taskRetention, message: "Waiting for a person's approval."})
 	if !isNew {
 		cancel()
@@ -186,15 +187,7 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 		return r.noAnswer(r.ctx, p, err)
 	}
 	p.params = p.params.With("arguments", jsontext.Value(p.answer.Request.Args))
-	return r.callServer(r.ctx, conn, p, func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
-		if !r.declares(method, params) {
-			return decline(method)
-		}
-		if why := r.checkMethod(ctx, l, method, params); why != nil {
-			return nil, why
-		}
-		return t.ask(ctx, r.g, method, params)
-	})
+	return r.callServer(r.ctx, conn, p, r.checkedAsk(t.ask))
 }
 
 // sleep waits, or until ctx ends.
@@ -228,7 +221,7 @@ func (t *task) finish(result jsontext.Value, err *mcp.Error) {
 }
 
 // ask has the client asked, by way of the task's state.
-func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
+func (t *task) ask(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
 	over := time.NewTimer(questionTimeout)
 	defer over.Stop()
 	select {
@@ -248,7 +241,7 @@ func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsonte
 	t.questionCount++
 	t.status, t.openQuestion, t.updated, t.message = taskInput, q, time.Now(), "The server asks for something."
 	t.mu.Unlock()
-	g.notifyTask(t)
+	t.g.notifyTask(t)
 	defer func() {
 		t.mu.Lock()
 		if t.status == taskInput {
@@ -256,15 +249,7 @@ func (t *task) ask(ctx context.Context, g *Gateway, method string, params jsonte
 		}
 		t.mu.Unlock()
 	}()
-	select {
-	case v, ok := <-q.answer:
-		if ok {
-			return v, nil
-		}
-	case <-ctx.Done():
-	case <-over.C:
-	}
-	return decline(method)
+	return q.wait(ctx, over.C)
 }
 
 // questionKey is the name of the question that is open, which no other of the task has: clients tell by it
@@ -367,7 +352,7 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	default:
 		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; find out before you call it again."
 	}
-	t := &task{id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt, status: taskCompleted, message: "The call has ended.",
+	t := &task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt, status: taskCompleted, message: "The call has ended.",
 		ttl: waitLimit(req) + taskRetention, result: r.toolResult(failed, nil, text), cancel: func() {}, questionSlot: make(chan struct{}, 1)}
 	t, _ = g.tasks.add(t)
 	return t, nil

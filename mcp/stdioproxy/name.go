@@ -42,17 +42,17 @@ var (
 )
 
 var (
-	notName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-	setting = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	numbers = regexp.MustCompile(`^([a-z]+)[0-9.]+$`) // python3.12
-	aFlag   = regexp.MustCompile(`^/[A-Za-z]$`)       // of Windows
+	nonNameChars = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+	envAssignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	versionedName = regexp.MustCompile(`^([a-z]+)[0-9.]+$`) // python3.12
+	windowsFlag   = regexp.MustCompile(`^/[A-Za-z]$`)       // of Windows
 )
 
 // NameOf makes a server's name of its command: server-filesystem of
 // npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /data. The name is at most 32 characters out of
 // A-Z a-z 0-9 _ - and never empty.
 func NameOf(command []string) string {
-	name := notName.ReplaceAllString(base(program(command)), "-")
+	name := nonNameChars.ReplaceAllString(baseName(program(command)), "-")
 	name = strings.Trim(name, "-_")
 	if name = strings.TrimRight(name[:min(len(name), 32)], "-_"); name == "" {
 		return "server"
@@ -65,8 +65,8 @@ func program(command []string) string {
 	if len(command) == 0 {
 		return ""
 	}
-	name := strings.ToLower(base(command[0]))
-	if m := numbers.FindStringSubmatch(name); m != nil {
+	name := strings.ToLower(baseName(command[0]))
+	if m := versionedName.FindStringSubmatch(name); m != nil {
 		name = m[1]
 	}
 	l, ok := launchers[name]
@@ -79,7 +79,7 @@ func program(command []string) string {
 		word := words[i]
 		flag, value, whole := strings.Cut(word, "=")
 		switch {
-		case word == "" || word == "--" || setting.MatchString(word) || name == "cmd" && aFlag.MatchString(word):
+		case word == "" || word == "--" || envAssignment.MatchString(word) || name == "cmd" && windowsFlag.MatchString(word):
 		case strings.HasPrefix(word, "-") && slices.Contains(l.program, flag):
 			if whole {
 				return value
@@ -101,10 +101,10 @@ func program(command []string) string {
 		case !started && slices.Contains(l.commands, word):
 		default:
 			started = true
-			if index := strings.Trim(word, "./\\"); generic[strings.ToLower(base(index))] && strings.ContainsAny(index, `/\`) {
-				return folder(index)
+			if index := strings.Trim(word, "./\\"); genericNames[strings.ToLower(baseName(index))] && strings.ContainsAny(index, `/\`) {
+				return parentName(index)
 			}
-			if _, another := launchers[strings.ToLower(base(word))]; another && !strings.ContainsAny(word, `@:`) {
+			if _, another := launchers[strings.ToLower(baseName(word))]; another && !strings.ContainsAny(word, `@:`) {
 				return program(words[i:]) // uv run python -m x
 			}
 			return word
@@ -113,12 +113,12 @@ func program(command []string) string {
 	return command[0]
 }
 
-// generic are names of files that say nothing: what they are in says more.
-var generic = map[string]bool{"index": true, "main": true, "server": true, "cli": true, "app": true, "start": true, "__main__": true,
+// genericNames are names of files that say nothing: what they are in says more.
+var genericNames = map[string]bool{"index": true, "main": true, "server": true, "cli": true, "app": true, "start": true, "__main__": true,
 	"mcp": true, "mcp-server": true, "server-mcp": true}
 
-// folder is the folder of a file with a generic name, less those that only hold what was built.
-func folder(file string) string {
+// parentName is the folder of a file with a generic name, less those that only hold what was built.
+func parentName(file string) string {
 	parts := strings.FieldsFunc(file, func(r rune) bool { return r == '/' || r == '\\' })
 	for i := len(parts) - 2; i >= 0; i-- {
 		switch strings.ToLower(parts[i]) {
@@ -130,8 +130,8 @@ func folder(file string) string {
 	return file
 }
 
-// base is the last part of a path or the name of a package, without version and ending.
-func base(s string) string {
+// baseName is the last part of a path or the name of a package, without version and ending.
+func baseName(s string) string {
 	s, _, _ = strings.Cut(s, "#")
 	s = strings.TrimRight(s, `/\`)
 	s = s[strings.LastIndexAny(s, `/\`)+1:]

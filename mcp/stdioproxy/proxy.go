@@ -37,7 +37,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	g, err := gateway.New(gateway.Options{
 		Asker: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger, Stopping: ctx,
-		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: o.Name, Command: o.Command, Env: environ(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startWithin}}},
+		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: o.Name, Command: o.Command, Env: serverEnv(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startTimeout}}},
 	})
 	if err != nil {
 		return err
@@ -53,9 +53,9 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// startWithin bounds a server's start, which may take a download. The client gives up sooner, as it would
+// startTimeout bounds a server's start, which may take a download. The client gives up sooner, as it would
 // without us.
-const startWithin = 10 * time.Minute
+const startTimeout = 10 * time.Minute
 
 // Scope is what keeps the calls of two wrappers apart that have servers of the same name: the folder in
 // which the server runs, and a digest of its command, which may hold secrets.

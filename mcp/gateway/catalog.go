@@ -1,0 +1,332 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+	"countersign/mcp/upstream"
+)
+
+// catalog is what a server has.
+type catalog struct {
+	conn      upstream.Conn // over which it was learnt; nil: it is not kept
+	hello     upstream.Hello
+	caps      mcp.Object
+	tools     []*tool
+	named     map[string]*tool // by the server's name
+	prompts   []item
+	resources []item
+	templates []item
+}
+
+// item is an element of a list, its key (a name or a URI) and all of it.
+type item struct {
+	key string
+	raw jsontext.Value
+}
+
+// tool is a tool of a server.
+type tool struct {
+	link    *link
+	name    string // the server's
+	offered string
+	raw     jsontext.Value
+	digest  string
+	output  bool // it declares an output schema, which clients hold results to
+	params  []mcp.ParamHeader
+}
+
+// seenByAll reports whether the gateway saw the tool so over the connection that all agents share. A connection of one
+// session's own is made with what its client says of itself, and a server may go by that: what it shows there is
+// nobody else's business, unless it shows the same to all.
+func (t *tool) seenByAll() bool {
+	if t.link.owner == nil {
+		return true
+	}
+	shared := t.link.server.shared
+	if shared == nil { // a wrapper's
+		return false
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.cached == nil {
+		return false
+	}
+	same := shared.cached.named[t.name]
+	return same != nil && same.digest == t.digest
+}
+
+// has reports whether the server declared a capability.
+func (c *catalog) has(name string) bool { return c.caps.Get(name) != nil }
+
+// catalog returns what the server has, as it said when it was last asked. What another process said before this one
+// does not count.
+func (l *link) catalog(ctx context.Context) (*catalog, error) {
+	l.mu.Lock()
+	c, stale := l.cached, l.stale
+	l.mu.Unlock()
+	if c != nil && !stale && c.conn.Err() == nil {
+		return c, nil
+	}
+	return l.newerCatalog(ctx, c)
+}
+
+// freshCatalog asks the server what it has.
+func (l *link) freshCatalog(ctx context.Context) (*catalog, error) {
+	l.mu.Lock()
+	c := l.cached
+	l.mu.Unlock()
+	return l.newerCatalog(ctx, c)
+}
+
+// newerCatalog asks the server what it has, unless somebody else has asked since c was looked at.
+func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
+	select {
+	case l.slot() <- struct{}{}:
+		defer func() { <-l.fetchSlot }()
+	case <-ctx.Done():
+		return nil, &upstream.Error{Err: ctx.Err()}
+	}
+	l.mu.Lock()
+	if l.cached != nil && l.cached != c && !l.stale && l.cached.conn.Err() == nil { // somebody else has asked meanwhile
+		c = l.cached
+		l.mu.Unlock()
+		return c, nil
+	}
+	l.stale = false
+	l.mu.Unlock()
+	next, bad, err := l.fetchCatalog(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.stale, l.catalogMissed = true, true
+		return nil, err
+	}
+	for _, b := range bad {
+		if !slices.Contains(l.problemList, b) {
+			l.server.g.log.ErrorContext(ctx, "not all that an MCP server has is offered", "server", l.server.Name, "problem", b)
+		}
+	}
+	l.cached, l.problemList = next, bad
+	return next, nil
+}
+
+func (l *link) slot() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fetchSlot == nil {
+		l.fetchSlot = make(chan struct{}, 1)
+	}
+	return l.fetchSlot
+}
+
+func (l *link) problems() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.problemList)
+}
+
+// listTimeout bounds one look at a server's lists.
+const listTimeout = 30 * time.Second
+
+// fetchCatalog asks the server for all that it has.
+func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
+	conn, err := l.get(ctx) // a start has a time of its own
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	c := newCatalog(conn.Hello())
+	c.conn = conn
+	var bad []string
+	if c.has("tools") {
+		items, err := l.fetchList(ctx, conn, "tools/list", "tools", "name", c)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, it := range items {
+			t, problem := l.newTool(it)
+			switch {
+			case problem != "":
+				bad = append(bad, problem)
+			case t == nil: // not one of those that the configuration offers
+			case c.named[t.name] != nil:
+				bad = append(bad, fmt.Sprintf("the server lists %q twice; the first counts", t.name))
+			default:
+				c.named[t.name] = t
+				c.tools = append(c.tools, t)
+			}
+		}
+		for _, name := range l.server.Tools {
+			if c.named[name] == nil {
+				bad = append(bad, fmt.Sprintf("the configuration offers %q, and the server has no such tool", name))
+			}
+		}
+	}
+	// A server is of use without the rest: many that have resources do not know of templates.
+	for _, rest := range []struct {
+		capability, method, member, key string
+		items                           *[]item
+		need                            bool
+	}{
+		{"prompts", "prompts/list", "prompts", "name", &c.prompts, true},
+		{"resources", "resources/list", "resources", "uri", &c.resources, true},
+		{"resources", "resources/templates/list", "resourceTemplates", "uriTemplate", &c.templates, false},
+	} {
+		if !c.has(rest.capability) {
+			continue
+		}
+		*rest.items, err = l.fetchList(ctx, conn, rest.method, rest.member, rest.key, c)
+		if _, lost := errors.AsType[*upstream.Error](err); lost {
+			return nil, nil, err
+		}
+		if e, answered := errors.AsType[*mcp.Error](err); err != nil && (rest.need || !answered || e.Code != mcp.CodeMethodNotFound) {
+			bad = append(bad, err.Error())
+		}
+	}
+	return c, bad, nil
+}
+
+func newCatalog(h upstream.Hello) *catalog {
+	c := &catalog{hello: h, named: map[string]*tool{}}
+	if caps, err := mcp.ReadObject(h.Capabilities); err == nil {
+		c.caps = caps
+	}
+	return c
+}
+
+// maxPages is how many pages of one list are asked for, and maxList how many bytes its elements have: a server
+// whose list never ends must end.
+const (
+	maxPages = 1000
+	maxList  = 32 << 20
+)
+
+func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member, key string, c *catalog) ([]item, error) {
+	var items []item
+	size, cursor := 0, jsontext.Value(nil)
+	for range maxPages {
+		var params mcp.Object
+		if cursor != nil {
+			params = params.With("cursor", cursor)
+		}
+		if c.hello.Era == mcp.Modern {
+			params = params.With("_meta", l.gatewayMeta())
+		}
+		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method, Params: params.Bytes()})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
+		if resp.Err != nil {
+			return nil, fmt.Errorf("%s: %w", method, mcp.ReadError(resp.Err))
+		}
+		result, bad := mcp.ReadObject(resp.Result)
+		if bad != nil {
+			return nil, fmt.Errorf("%s: the server's answer: %w", method, bad)
+		}
+		vs, bad := mcp.ReadArray(result.Get(member))
+		if bad != nil {
+			return nil, fmt.Errorf("%s: %s: %w", method, member, bad)
+		}
+		for _, v := range vs {
+			if size += len(v); size > maxList {
+				return nil, fmt.Errorf("%s: the list has more than %d MiB", method, maxList>>20)
+			}
+			o, bad := mcp.ReadObject(v)
+			if bad != nil {
+				l.server.g.log.ErrorContext(ctx, "an element of a server's list is left out", "server", l.server.Name, "list", method, "problem", bad)
+				continue
+			}
+			items = append(items, item{o.Text(key), slices.Clone(v)})
+		}
+		if cursor = slices.Clone(result.Get("nextCursor")); cursor == nil || mcp.Text(cursor) == "" {
+			return items, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: the list did not end after %d pages", method, maxPages)
+}
+
+var toolRE = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// maxOfferedName is how long an offered name may be: model APIs take no more. Names are refused, not cut.
+const maxOfferedName = 64
+
+// ownPrefix begins the names of the gate's own tools.
+const ownPrefix = "countersign__"
+
+// newTool makes a tool of an element of a server's list: nil where the configuration does not offer it.
+func (l *link) newTool(it item) (t *tool, problem string) {
+	offered := l.server.offeredName(it.key)
+	switch {
+	case l.server.Tools != nil && !slices.Contains(l.server.Tools, it.key):
+		return nil, ""
+	case !toolRE.MatchString(it.key):
+		return nil, fmt.Sprintf("the name %q is not 1 to 128 characters out of A-Z a-z 0-9 _ . -", it.key)
+	case strings.HasPrefix(offered, ownPrefix):
+		return nil, fmt.Sprintf("%q begins as the gate's own tools do", offered)
+	case l.server.Prefix == "" && l.server.g.hasOtherPrefix(it.key, l.server):
+		return nil, fmt.Sprintf("%q begins as another server's tools do", it.key)
+	case !l.server.g.o.Wrapper && len(offered) > maxOfferedName:
+		return nil, fmt.Sprintf("%q is %d characters long, and clients take %d; a shorter prefix helps", offered, len(offered), maxOfferedName)
+	}
+	o, err := mcp.ReadObject(it.raw)
+	if err != nil {
+		return nil, fmt.Sprintf("%q: %s", it.key, err)
+	}
+	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(o), output: o.Get("outputSchema") != nil,
+		params: mcp.ParamHeaders(o.Get("inputSchema"))}
+	t.raw = o.With("name", mcp.Quote(offered)).Bytes()
+	return t, ""
+}
+
+// hasOtherPrefix reports whether a name begins with the prefix of another server than u.
+func (g *Gateway) hasOtherPrefix(name string, u *server) bool {
+	return slices.ContainsFunc(g.servers, func(other *server) bool {
+		return other != u && other.Prefix != "" && strings.HasPrefix(name, other.Prefix+"__")
+	})
+}
+
+// toolDigest is the SHA-256 of what a model and a person are told of a tool.
+func toolDigest(o mcp.Object) string {
+	var told mcp.Object
+	for _, name := range []string{"annotations", "description", "inputSchema", "outputSchema", "title"} {
+		if v := o.Get(name); v != nil {
+			told = append(told, mcp.Member{Name: name, Value: v})
+		}
+	}
+	b := told.Bytes()
+	if c := b.Clone(); c.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) == nil {
+		b = c
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// mergeLists is one list of all servers, in the order of the configuration and then of the server.
+func mergeLists(links []*link, catalogs []*catalog, pick func(*catalog) []item, own func(*link, item) item) []item {
+	var all []item
+	seen := map[string]bool{}
+	for i, c := range catalogs {
+		for _, it := range pick(c) {
+			it = own(links[i], it)
+			if seen[it.key] {
+				links[i].server.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server", links[i].server.Name)
+				continue
+			}
+			seen[it.key] = true
+			all = append(all, it)
+		}
+	}
+	return all
+}
