@@ -1,9 +1,9 @@
 // Package downstream keeps the connections of MCP clients, over stdio and over streamable HTTP, in both
-// eras of the protocol. It frames, checks and routes messages and knows no rules: each request is handed
+// eras of the protocol. It frames, checks and routes messages and applies no rules: each request is given
 // to a [Session], which answers it.
 //
-// A legacy client has one session from initialize to its end. A modern client has none: over HTTP each of
-// its requests gets a session for itself, over stdio one session serves the whole connection.
+// A legacy client has one session, from initialize until it ends. A modern client has none: over HTTP each of
+// its requests gets a [Session] of its own, over stdio one [Session] serves the whole connection.
 package downstream
 
 import (

@@ -1,15 +1,18 @@
-// Package gateway stands between MCP clients and MCP servers. It offers the servers' tools, asks the gate
-// before each call, and forwards what may run or answers in the server's place.
+// Package gateway stands between MCP clients and MCP servers. It offers the servers' tools to clients, asks the
+// gate about each call, and then either forwards the call or answers it in the server's place.
 //
-// A tools/call becomes an [approval.Call] of the same arguments. What policy allows is forwarded at once,
-// its record being committed meanwhile; what is quarantined is held for a while, and then answered as
-// pending, so that no client's time-out ends it; the identical call later joins the same request. An
-// approved call is sent from the stored bytes, once, and what came of it is recorded: succeeded, failed,
-// or unknown where the connection broke after it was sent. Other methods that may have effects are asked
-// for too, by their method; methods that are not known are refused.
+// A tools/call becomes an [approval.Call] with the same arguments. What happens next depends on the answer:
 //
-// The gateway writes every envelope anew and copies only the bytes of arguments; results pass byte for
-// byte. Both eras of the protocol are spoken to both sides, and what one side asks in its way the other
-// is asked in its own: a legacy server's elicitation becomes input_required for a modern client, and the
-// reverse.
+//   - Allowed by policy: the call is forwarded at once. Its record is committed while it is forwarded, and the
+//     client gets its result once the record is durable.
+//   - A person is needed: the call waits for a while and is then answered as pending, so that the client does not
+//     time out. The same call made again later joins the same request.
+//   - Approved: the stored arguments are sent, once. What came of the call is recorded: succeeded, failed, or unknown
+//     if the connection broke after it was sent.
+//
+// Other methods that may have effects are asked about too, by their method. Unknown methods are refused.
+//
+// The gateway writes every envelope itself and copies only the bytes of arguments; results are passed on byte for
+// byte. It speaks both eras of the protocol to both sides and translates between them: a legacy server's elicitation
+// becomes input_required for a modern client, and the other way round.
 package gateway

@@ -328,7 +328,7 @@ type wire struct {
 // client opens a client of the world's gateway.
 func (w *world) client(modern bool) *wire { return w.clientAs(modern, agentToken, `{}`) }
 
-func (w *world) clientAs(modern bool, token, caps string) *wire {
+func (w *world) clientAs(modern bool, token, caps string) *wire { //nolint:revive // the era, as eachEra gives it
 	w.t.Helper()
 	tr := &http.Transport{DisableCompression: true}
 	c := &wire{t: w.t, url: w.url, modern: modern, token: token, caps: caps, http: &http.Client{Transport: tr}}

@@ -96,7 +96,7 @@ func (c *conversation) say(who, text string) {
 	c.lines.WriteString(text + "\n")
 }
 
-func converse(t *testing.T, parts map[string]string, modern bool) string {
+func converse(t *testing.T, parts map[string]string, modern bool) string { //nolint:revive // the era, as eachEra gives it
 	log := new(conversation)
 	k := new(clock)
 	s := newScripted(t, modern, "write_file")

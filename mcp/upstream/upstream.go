@@ -1,9 +1,8 @@
-// Package upstream keeps connections to MCP servers, over stdio to a process of their own or over
-// streamable HTTP, in both eras of the protocol. It moves messages and knows no rules: what may be sent
-// is decided before it gets here.
+// Package upstream keeps connections to MCP servers: over stdio to a process that it starts, or over streamable
+// HTTP, in both eras of the protocol. It moves messages and applies no rules: what may be sent is decided before.
 //
-// What it promises is to be exact about one thing: whether a request that got no answer was ever sent.
-// A call that never left may be tried again; one that left and was not answered may have run.
+// It is exact about one thing: whether a request that got no answer was sent. A call that was not sent may be
+// tried again; a call that was sent and not answered may have run.
 package upstream
 
 import (
