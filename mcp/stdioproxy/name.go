@@ -42,7 +42,7 @@ var (
 )
 
 var (
-	nonNameChars = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+	nonNameChars  = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 	envAssignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 	versionedName = regexp.MustCompile(`^([a-z]+)[0-9.]+$`) // python3.12
 	windowsFlag   = regexp.MustCompile(`^/[A-Za-z]$`)       // of Windows

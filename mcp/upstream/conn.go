@@ -174,7 +174,7 @@ func parseDiscover(m mcp.Message) (Hello, bool) {
 	if err != nil || !slices.ContainsFunc(versions, func(v jsontext.Value) bool { return mcp.Text(v) == mcp.VersionModern }) {
 		return Hello{}, false
 	}
-	h := Hello{Era: mcp.Modern, Version: mcp.VersionModern, Instructions: o.Text("instructions"), Raw: m.Result}
+	h := Hello{Era: mcp.Modern, Version: mcp.VersionModern, Instructions: o.Text("instructions")}
 	if meta, err := o.Object("_meta"); err == nil {
 		h.Server = objectOrNil(meta.Get(mcp.MetaServer))
 	}
@@ -193,7 +193,7 @@ func parseInitialize(m mcp.Message) (Hello, error) {
 	if err != nil {
 		return Hello{}, fmt.Errorf("the server's answer to initialize is not taken: %w", err)
 	}
-	h := Hello{Era: mcp.Legacy, Version: o.Text("protocolVersion"), Instructions: o.Text("instructions"), Raw: m.Result,
+	h := Hello{Era: mcp.Legacy, Version: o.Text("protocolVersion"), Instructions: o.Text("instructions"),
 		Server: objectOrNil(o.Get("serverInfo")), Capabilities: objectOrNil(o.Get("capabilities"))}
 	if !slices.Contains(mcp.LegacyVersions, h.Version) {
 		return Hello{}, fmt.Errorf("the server speaks version %.32q of the protocol, which is not spoken here", h.Version)

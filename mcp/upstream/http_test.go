@@ -250,7 +250,7 @@ func TestServersThatDoNotKnowDiscoverAreLegacy(t *testing.T) {
 		"500":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", 500) },
 		"a page":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
 		"202":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) },
-		"hang up": func(_ http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
+		"hang up": func(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
 		"error": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"initialize first"}}`)
@@ -813,7 +813,7 @@ func TestASubscriptionOverHTTPGoesOnUntilItIsCancelled(t *testing.T) {
 func TestCloseEndsWhatIsInFlight(t *testing.T) {
 	for _, e := range bothEras {
 		running := make(chan struct{}, 1)
-		s := newWeb(t, &web{era: e.era, post: func(_ http.ResponseWriter, r *http.Request, m mcp.Message) {
+		s := newWeb(t, &web{era: e.era, post: func(_ http.ResponseWriter, r *http.Request, _ mcp.Message) {
 			running <- struct{}{}
 			<-r.Context().Done()
 		}})

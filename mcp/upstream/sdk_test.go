@@ -55,7 +55,7 @@ func sdkServer() *sdk.Server {
 		r.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
 		return text("polled"), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "grow", InputSchema: schema}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "grow", InputSchema: schema}, func(_ context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.AddTool(&sdk.Tool{Name: "grown", InputSchema: schema}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(""), nil })
 		return text("grown"), nil
 	})
@@ -202,7 +202,7 @@ func TestReferenceServer(t *testing.T) {
 			t.Run("a legacy server can ask", func(t *testing.T) {
 				asked := 0
 				r := toolCall(c, "ask", `{}`)
-				r.Ask = func(_ context.Context, m mcp.Message) mcp.Message {
+				r.Ask = func(_ context.Context, _ mcp.Message) mcp.Message {
 					asked++
 					return mcp.Response(nil, jsontext.Value(`{"action":"decline"}`))
 				}

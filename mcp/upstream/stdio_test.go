@@ -403,7 +403,7 @@ func TestRule12_WhatTheGateSaysForItselfIsBoundedToo(t *testing.T) {
 
 func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 	said := func(who string) func(context.Context, mcp.Message) mcp.Message {
-		return func(_ context.Context, m mcp.Message) mcp.Message {
+		return func(_ context.Context, _ mcp.Message) mcp.Message {
 			return mcp.Response(jsontext.Value(`"forged"`), mcp.Marshal(map[string]string{"who": who}))
 		}
 	}

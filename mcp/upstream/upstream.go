@@ -57,7 +57,6 @@ type Hello struct {
 	Capabilities jsontext.Value // an object
 	Server       jsontext.Value // its name and version, an object; nil: it did not say
 	Instructions string
-	Raw          jsontext.Value // the whole result of initialize or server/discover
 }
 
 // Request is one request to a server.
