@@ -57,7 +57,7 @@ func (c *Client) Events(ctx context.Context, lastID string) iter.Seq2[Event, err
 			if !more {
 				return
 			}
-			if ctx.Err() == nil && connected && (errors.Is(err, errStreamOver) || passing(err)) {
+			if ctx.Err() == nil && connected && (errors.Is(err, errStreamOver) || Temporary(err)) {
 				err = pause.wait(ctx, err)
 				if err == nil {
 					continue

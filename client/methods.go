@@ -74,7 +74,7 @@ func (c *Client) Feed(ctx context.Context, session string) iter.Seq2[Approval, e
 		for {
 			as, err := c.Resolved(ctx, session, MaxWait)
 			if err != nil {
-				if ctx.Err() != nil || !passing(err) {
+				if ctx.Err() != nil || !Temporary(err) {
 					yield(Approval{}, err)
 					return
 				}
@@ -90,7 +90,7 @@ func (c *Client) Feed(ctx context.Context, session string) iter.Seq2[Approval, e
 					return
 				}
 				_, err := c.Ack(ctx, a.ID)
-				if err != nil && ctx.Err() == nil && passing(err) {
+				if err != nil && ctx.Err() == nil && Temporary(err) {
 					err = pause.wait(ctx, err) // it comes again
 				}
 				if err != nil {
@@ -281,8 +281,8 @@ func list[T any](ctx context.Context, c *Client, what string, q url.Values, afte
 	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next, Quotas: out.Quotas, Heartbeat: out.Heartbeat}, nil
 }
 
-// passing reports whether err may be over in a moment: the server is away, or too busy.
-func passing(err error) bool {
+// Temporary reports whether err may be over in a moment: the server is away, or too busy.
+func Temporary(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status >= 500 || e.Status == http.StatusTooManyRequests
 	}

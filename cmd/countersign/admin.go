@@ -134,14 +134,14 @@ func quotas(s *std, all []client.Quota) {
 	}
 }
 
-func (c *notificationsCmd) list(ctx context.Context, g *gate) (client.Page[client.Notification], error) {
+func (c *notificationsCmd) list(ctx context.Context, g *connection) (client.Page[client.Notification], error) {
 	return pages(c.Limit, func(after string, limit int) (client.Page[client.Notification], error) {
 		return g.Notifications(ctx, client.NotificationQuery{Status: c.Status, Channel: c.Channel, ApprovalID: c.ApprovalID, After: after, Limit: limit})
 	})
 }
 
 // follow prints what was listed, oldest first, and then every change.
-func (c *notificationsCmd) follow(ctx context.Context, s *std, g *gate, page client.Page[client.Notification], from string) error {
+func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, page client.Page[client.Notification], from string) error {
 	show := func(n client.Notification) error {
 		if c.JSON {
 			return printJSONLine(s.out, n)

@@ -192,10 +192,10 @@ func readAll(ctx context.Context, r io.Reader, limit int) ([]byte, error) {
 type lateAsker struct {
 	cmd *hookCmd
 	s   *std
-	g   *gate
+	g   *connection
 }
 
-func (a *lateAsker) gate(ctx context.Context) (*gate, error) {
+func (a *lateAsker) gate(ctx context.Context) (*connection, error) {
 	if a.g == nil {
 		g, err := a.cmd.connect(ctx, a.s)
 		if err != nil {
@@ -208,7 +208,7 @@ func (a *lateAsker) gate(ctx context.Context) (*gate, error) {
 
 // connect returns the gate that the settings name. COUNTERSIGN_SERVER, COUNTERSIGN_SOCKET and COUNTERSIGN_CONFIG,
 // which a project's settings may set for the agent and so for its hooks, count only where they name none.
-func (c *hookCmd) connect(ctx context.Context, s *std) (*gate, error) {
+func (c *hookCmd) connect(ctx context.Context, s *std) (*connection, error) {
 	if c.Own == "" {
 		return c.connectAgent(ctx, s)
 	}

@@ -65,7 +65,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 	}
 	defer g.Close()
 	log := slog.New(redact.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}), func() *redact.Masker { return nil }))
-	gate := &stdioproxy.Gate{Client: g.Client}
+	gate := &stdioproxy.RemoteGate{Client: g.Client}
 	if g.own != nil {
 		gate.Renew = g.renew
 		// The client does not wait for it: it first wants to know the server. If it cannot be had, the client

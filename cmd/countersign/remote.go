@@ -25,8 +25,8 @@ type output struct {
 	JSON bool `name:"json" help:"Print JSON, for programs."`
 }
 
-// gate is a connection to a gate, and what to say when it fails.
-type gate struct {
+// connection is one to a gate, and what to say when it fails.
+type connection struct {
 	*client.Client
 	server    string
 	tokenFrom string          // what the token came from: --token or COUNTERSIGN_TOKEN; "": there is none
@@ -44,7 +44,7 @@ func (r *remote) named(s *std) (server, token, tokenFrom string) {
 
 // connect returns the gate for a person: the one that is named, else the user's own if it runs, else the one
 // at the usual address. A person always has a token.
-func (r *remote) connect(s *std) (*gate, error) {
+func (r *remote) connect(s *std) (*connection, error) {
 	server, token, from := r.named(s)
 	if token == "" {
 		return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that you have in the gate's configuration")
@@ -64,7 +64,7 @@ func (r *remote) connect(s *std) (*gate, error) {
 
 // connectAgent returns the gate for an agent: the one that is named, else the user's own, which is started
 // where it does not run and needs no token, else the one at the usual address, if there is a token for it.
-func (r *remote) connectAgent(ctx context.Context, s *std) (*gate, error) {
+func (r *remote) connectAgent(ctx context.Context, s *std) (*connection, error) {
 	g, err := r.findAgents(ctx, s)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (r *remote) connectAgent(ctx context.Context, s *std) (*gate, error) {
 }
 
 // findAgents is connectAgent that starts nothing: [gate.renew] does, where it is the user's own.
-func (r *remote) findAgents(ctx context.Context, s *std) (*gate, error) {
+func (r *remote) findAgents(ctx context.Context, s *std) (*connection, error) {
 	server, token, from := r.named(s)
 	if server != "" || token != "" && !ownGate(ctx, s) {
 		if token == "" && !strings.HasPrefix(server, "unix:") {
@@ -108,7 +108,7 @@ func ownGate(ctx context.Context, s *std) bool {
 }
 
 // renew starts the gate again if it is the user's own and has gone.
-func (g *gate) renew(ctx context.Context) error {
+func (g *connection) renew(ctx context.Context) error {
 	if g.own == nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (g *gate) renew(ctx context.Context) error {
 }
 
 // dial returns the gate at an address.
-func (r *remote) dial(server, token, from string) (*gate, error) {
+func (r *remote) dial(server, token, from string) (*connection, error) {
 	c, err := client.New(server, token, client.WithName("cli"))
 	if err != nil {
 		return nil, usagef("%s (--server, --token or their variables)", strings.TrimPrefix(err.Error(), "client: "))
@@ -131,11 +131,11 @@ func (r *remote) dial(server, token, from string) (*gate, error) {
 	if token == "" {
 		from = ""
 	}
-	return &gate{Client: c, server: server, tokenFrom: from}, nil
+	return &connection{Client: c, server: server, tokenFrom: from}, nil
 }
 
 // failure turns what the client returned into a sentence that says what to do, and an exit code.
-func (g *gate) failure(err error) error {
+func (g *connection) failure(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return &exitError{exitFailed, "interrupted"}
 	}

@@ -89,7 +89,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 }
 
 // clients connects as an admin and as an agent.
-func (c *verifyCmd) clients(s *std, cfg *config.Config) (admin, agent *gate, err error) {
+func (c *verifyCmd) clients(s *std, cfg *config.Config) (admin, agent *connection, err error) {
 	as, at := c.remote, cfg.File.Agents
 	if as.Server == "" && s.getenv("COUNTERSIGN_SERVER") == "" {
 		as.Server = setup.ServerURL(cfg)

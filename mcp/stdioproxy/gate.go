@@ -14,8 +14,8 @@ import (
 	"countersign/client"
 )
 
-// Gate is a gate in another process, as the gateway asks it.
-type Gate struct {
+// RemoteGate is a gate in another process, as the gateway asks it.
+type RemoteGate struct {
 	Client *client.Client
 	// Renew makes the gate reachable again where that can be done, as by starting it. nil: it cannot.
 	Renew func(ctx context.Context) error
@@ -92,16 +92,8 @@ func unreadable(message string) error {
 	return &approval.Error{Code: approval.CodeStoreUnavailable, Message: message}
 }
 
-// passing reports whether err may be over in a moment: the gate is away, or too busy.
-func passing(err error) bool {
-	if e, ok := errors.AsType[*client.Error](err); ok {
-		return e.Status >= 500 || e.Status == http.StatusTooManyRequests
-	}
-	return client.Unreachable(err)
-}
-
 // renew makes a gate reachable again that err says is not, where that can be done.
-func (g *Gate) renew(ctx context.Context, err error) error {
+func (g *RemoteGate) renew(ctx context.Context, err error) error {
 	if g.Renew == nil || !client.Unreachable(err) || ctx.Err() != nil {
 		return nil
 	}
@@ -112,7 +104,7 @@ func (g *Gate) renew(ctx context.Context, err error) error {
 }
 
 // CheckAhead asks whether a call may run now. What the gate allows is on its record by then.
-func (g *Gate) CheckAhead(ctx context.Context, c approval.Call) (approval.Answer, error) {
+func (g *RemoteGate) CheckAhead(ctx context.Context, c approval.Call) (approval.Answer, error) {
 	a, err := g.Client.Call(ctx, wireCall(c))
 	if client.Unreachable(err) && g.Renew != nil {
 		// It may have gone since: nothing was decided, so it is asked once more when it is back.
@@ -145,7 +137,7 @@ const patience = time.Second
 // none whose connection is gone: that is how w.Still and w.Stop keep an approval unused. A gate that goes
 // away meanwhile has the request in its store, so the call goes on waiting for it; one that is not back when
 // the time is up leaves it pending.
-func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error) {
+func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done, watched := make(chan struct{}), make(chan struct{})
@@ -173,7 +165,7 @@ func (g *Gate) Wait(ctx context.Context, c approval.Call, first approval.Answer,
 			return first, nil
 		case lost != nil:
 			return approval.Answer{}, lost
-		case err != nil && (ctx.Err() != nil || !passing(err)):
+		case err != nil && (ctx.Err() != nil || !client.Temporary(err)):
 			return approval.Answer{}, asOurs(err)
 		case err != nil:
 			if err := g.renew(ctx, err); err != nil {
@@ -206,7 +198,7 @@ func stopping(cause error) (stopped bool, lost error) {
 
 // look holds for a while until a request ends. It looks at the request before it asks, so that a call
 // whose request has ended does not make another. Its error is the client's, or one of the domain.
-func (g *Gate) look(ctx context.Context, c approval.Call, id string, wait time.Duration) (approval.Answer, error) {
+func (g *RemoteGate) look(ctx context.Context, c approval.Call, id string, wait time.Duration) (approval.Answer, error) {
 	r, err := g.Client.Approval(ctx, id)
 	if err != nil {
 		return approval.Answer{}, err
@@ -282,14 +274,14 @@ func request(a client.Approval) approval.Request {
 
 // Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and
 // then in the background: what is not recorded counts as unknown, and people are asked about it. An error says
-// that it is not on record yet; [Gate.Finish] ends the trying.
-func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.RunResult) (approval.Request, error) {
+// that it is not on record yet; [RemoteGate.Finish] ends the trying.
+func (g *RemoteGate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.RunResult) (approval.Request, error) {
 	for wait := firstRetry; ; wait = min(2*wait, patience) {
 		a, err := g.Client.Report(ctx, id, client.RunResult(ran))
 		if err == nil {
 			return request(a), nil
 		}
-		if ctx.Err() == nil && !passing(err) {
+		if ctx.Err() == nil && !client.Temporary(err) {
 			return approval.Request{}, problem(err)
 		}
 		if ctx.Err() != nil || g.renew(ctx, err) != nil {
@@ -306,7 +298,7 @@ func (g *Gate) Report(ctx context.Context, _ approval.Actor, id string, ran appr
 }
 
 // AddInput puts on record what the server of an approved call is about to be told.
-func (g *Gate) AddInput(ctx context.Context, _ approval.Actor, id string, in approval.Input) error {
+func (g *RemoteGate) AddInput(ctx context.Context, _ approval.Actor, id string, in approval.Input) error {
 	if _, err := g.Client.AddInput(ctx, id, in.Method, in.Message, json.RawMessage(in.Answer)); err != nil {
 		return problem(err)
 	}
@@ -314,7 +306,7 @@ func (g *Gate) AddInput(ctx context.Context, _ approval.Actor, id string, in app
 }
 
 // Request returns one of the agent's requests.
-func (g *Gate) Request(ctx context.Context, _ approval.Actor, id string) (approval.Request, error) {
+func (g *RemoteGate) Request(ctx context.Context, _ approval.Actor, id string) (approval.Request, error) {
 	a, err := g.Client.Approval(ctx, id)
 	if err != nil {
 		return approval.Request{}, problem(err)
@@ -323,7 +315,7 @@ func (g *Gate) Request(ctx context.Context, _ approval.Actor, id string) (approv
 }
 
 // Cancel takes one of the agent's requests back.
-func (g *Gate) Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error) {
+func (g *RemoteGate) Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error) {
 	a, err := g.Client.Cancel(ctx, c.RequestID, c.Reason)
 	if err != nil {
 		return approval.Request{}, problem(err)
@@ -332,7 +324,7 @@ func (g *Gate) Cancel(ctx context.Context, c approval.Cancellation) (approval.Re
 }
 
 // Resolved returns the agent's endings that it has not acknowledged.
-func (g *Gate) Resolved(ctx context.Context, _, session string, wait time.Duration) ([]approval.Request, error) {
+func (g *RemoteGate) Resolved(ctx context.Context, _, session string, wait time.Duration) ([]approval.Request, error) {
 	as, err := g.Client.Resolved(ctx, session, wait)
 	if err != nil {
 		return nil, problem(err)
@@ -345,7 +337,7 @@ func (g *Gate) Resolved(ctx context.Context, _, session string, wait time.Durati
 }
 
 // Ack takes endings out of the agent's feed.
-func (g *Gate) Ack(ctx context.Context, _ string, ids []string) (approval.Acked, error) {
+func (g *RemoteGate) Ack(ctx context.Context, _ string, ids []string) (approval.Acked, error) {
 	a, err := g.Client.Ack(ctx, ids...)
 	if err != nil {
 		return approval.Acked{}, problem(err)

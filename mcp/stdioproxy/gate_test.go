@@ -340,7 +340,7 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	g := &Gate{Client: c}
+	g := &RemoteGate{Client: c}
 	o, err := g.CheckAhead(t.Context(), call(t, "write", "{}"))
 	if o.Kind != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("asking: got %+v, %v", o, err)
@@ -476,7 +476,7 @@ func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, c := &Gate{Client: slow}, call(t, "write", `{"n":1}`)
+	g, c := &RemoteGate{Client: slow}, call(t, "write", `{"n":1}`)
 	first, err := g.CheckAhead(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func (l *lateReports) begin() context.Context {
 
 // reportLate tries a report in the background until the gate has taken or refused it, [lateWithin] is over,
 // or the wrapper ends.
-func (g *Gate) reportLate(id string, ran approval.RunResult, wait time.Duration) {
+func (g *RemoteGate) reportLate(id string, ran approval.RunResult, wait time.Duration) {
 	g.late.mu.Lock()
 	defer g.late.mu.Unlock()
 	all := g.late.begin()
@@ -57,7 +57,7 @@ func (g *Gate) reportLate(id string, ran approval.RunResult, wait time.Duration)
 				return
 			}
 			_, err := g.Client.Report(ctx, id, client.RunResult(ran))
-			if err == nil || ctx.Err() == nil && !passing(err) {
+			if err == nil || ctx.Err() == nil && !client.Temporary(err) {
 				return
 			}
 			_ = g.renew(ctx, err) // if it cannot be had now, the next try may find it
@@ -69,7 +69,7 @@ func (g *Gate) reportLate(id string, ran approval.RunResult, wait time.Duration)
 }
 
 // Finish ends what is tried in the background: every report that is still open gets one last short try.
-func (g *Gate) Finish() {
+func (g *RemoteGate) Finish() {
 	g.late.mu.Lock()
 	g.late.begin()
 	g.late.end()

@@ -16,7 +16,7 @@ import (
 )
 
 // briefly is a caller that waits no longer for a report than d.
-func briefly(t *testing.T, g *Gate, id string, ran approval.RunResult, d time.Duration) {
+func briefly(t *testing.T, g *RemoteGate, id string, ran approval.RunResult, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -91,7 +91,7 @@ func TestALateReportIsTriedEverMoreSeldomAndNotForEver(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				g := &Gate{Client: c}
+				g := &RemoteGate{Client: c}
 				begin := time.Now()
 				briefly(t, g, "01K00000000000000000000000", approval.RunSucceeded, 10*time.Second)
 				if held := time.Since(begin); held != 10*time.Second {
@@ -124,7 +124,7 @@ func TestAHungGateHoldsTheEndOfTheWrapperOnlyBriefly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &Gate{Client: c}
+		g := &RemoteGate{Client: c}
 		for range 3 {
 			briefly(t, g, "01K00000000000000000000000", approval.RunSucceeded, 10*time.Second)
 		}

@@ -18,7 +18,7 @@ import (
 
 // Options say what is wrapped, and for whom.
 type Options struct {
-	Gate    *Gate
+	Gate    *RemoteGate
 	Command []string
 	Name    string // of the server, as rules and people know it; "": [NameOf] the command
 	Dir     string // the working directory, which is the calls' scope
@@ -74,4 +74,4 @@ func Scope(dir string, command []string) string {
 // MaxHold is how long a call may be held at most.
 const MaxHold = 10 * time.Minute
 
-var _ gateway.Asker = (*Gate)(nil)
+var _ gateway.Asker = (*RemoteGate)(nil)

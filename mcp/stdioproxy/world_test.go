@@ -127,8 +127,8 @@ func (w *world) client(token string) *client.Client {
 	return c
 }
 
-func (w *world) remote() *Gate {
-	g := &Gate{Client: w.client(agentToken)}
+func (w *world) remote() *RemoteGate {
+	g := &RemoteGate{Client: w.client(agentToken)}
 	w.t.Cleanup(g.Finish)
 	return g
 }
@@ -165,7 +165,7 @@ func (w *world) request(id string) approval.Request {
 }
 
 // letThrough has a call asked for, approved and let through, and returns its request.
-func (w *world) letThrough(g *Gate, args string) string {
+func (w *world) letThrough(g *RemoteGate, args string) string {
 	w.t.Helper()
 	c := call(w.t, "write", args)
 	first, err := g.CheckAhead(context.Background(), c)
