@@ -125,25 +125,18 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	release, err := s.listTurn(ctx, x)
-	if err != nil {
-		return err
-	}
-	defer release()
-	rows, more, err := page(limit, func(after *approval.Request, n int) ([]approval.Request, error) {
+	return answerPage(ctx, s, x, limit, func(after *approval.Request, n int) ([]approval.Request, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
 		}
 		return s.gate.Requests(ctx, q)
+	}, func(rows []approval.Request, more bool) any {
+		list := approvalList{Approvals: wire(rows, wireRequest)}
+		if more {
+			list.Next = optional(rows[len(rows)-1].ID)
+		}
+		return list
 	})
-	if err != nil {
-		return err
-	}
-	list := approvalList{Approvals: wire(rows, wireRequest)}
-	if more {
-		list.Next = optional(rows[len(rows)-1].ID)
-	}
-	return x.answer(http.StatusOK, list)
 }
 
 // readReason reads an optional body with an optional reason.
@@ -289,26 +282,18 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		}
 		q.BatchID = r.BatchID
 	}
-	release, err := s.listTurn(ctx, x)
-	if err != nil {
-		return err
-	}
-	defer release()
-	ns, more, err := page(limit, func(after *approval.Notification, n int) ([]approval.Notification, error) {
+	return answerPage(ctx, s, x, limit, func(after *approval.Notification, n int) ([]approval.Notification, error) {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
 		}
 		return s.gate.Notifications(ctx, q)
+	}, func(rows []approval.Notification, more bool) any {
+		list := notificationList{Notifications: wire(rows, wireNotification), Quotas: s.quotas(), Heartbeat: s.beats()}
+		if more {
+			list.Next = optional(rows[len(rows)-1].ID)
+		}
+		return list
 	})
-	if err != nil {
-		return err
-	}
-	var list notificationList
-	if more {
-		list.Next = optional(ns[len(ns)-1].ID)
-	}
-	list.Notifications, list.Quotas, list.Heartbeat = wire(ns, wireNotification), s.quotas(), s.beats()
-	return x.answer(http.StatusOK, list)
 }
 
 func (s *Server) retry(ctx context.Context, x *exchange) error {
@@ -370,26 +355,18 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	release, err := s.listTurn(ctx, x)
-	if err != nil {
-		return err
-	}
-	defer release()
-	es, more, err := page(limit, func(after *approval.Event, n int) ([]approval.Event, error) {
+	return answerPage(ctx, s, x, limit, func(after *approval.Event, n int) ([]approval.Event, error) {
 		if q.Limit = n; after != nil {
 			q.Before = after.Seq
 		}
 		return s.gate.Audit(ctx, q)
+	}, func(rows []approval.Event, more bool) any {
+		list := eventList{Events: wire(rows, wireEvent)}
+		if more {
+			list.Next = optional(strconv.FormatInt(rows[len(rows)-1].Seq, 10))
+		}
+		return list
 	})
-	if err != nil {
-		return err
-	}
-	var list eventList
-	if more {
-		list.Next = optional(strconv.FormatInt(es[len(es)-1].Seq, 10))
-	}
-	list.Events = wire(es, wireEvent)
-	return x.answer(http.StatusOK, list)
 }
 
 func (s *Server) openAPI(_ context.Context, x *exchange) error {
@@ -398,6 +375,21 @@ func (s *Server) openAPI(_ context.Context, x *exchange) error {
 	x.WriteHeader(http.StatusOK)
 	_, _ = x.Write(s.document())
 	return nil
+}
+
+// answerPage answers with one page of a list, which is read and encoded in the caller's turn.
+func answerPage[T interface{ Size() int }](ctx context.Context, s *Server, x *exchange, limit int,
+	read func(after *T, limit int) ([]T, error), list func(rows []T, more bool) any) error {
+	release, err := s.listTurn(ctx, x)
+	if err != nil {
+		return err
+	}
+	defer release()
+	rows, more, err := page(limit, read)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, list(rows, more))
 }
 
 // listTurn waits until a list may be read for the caller: few of one principal are in memory at a time, and one

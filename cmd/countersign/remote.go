@@ -76,7 +76,7 @@ func (r *remote) connectAgent(ctx context.Context, s *std) (*connection, error) 
 	return g, nil
 }
 
-// findAgents is connectAgent that starts nothing: [gate.renew] does, where it is the user's own.
+// findAgents is connectAgent that starts nothing: [connection.renew] does, where it is the user's own.
 func (r *remote) findAgents(ctx context.Context, s *std) (*connection, error) {
 	server, token, from := r.named(s)
 	if server != "" || token != "" && !ownGate(ctx, s) {
