@@ -90,7 +90,7 @@ func startDialogue(t *testing.T, title, people, channels string) *dialogue {
 	for k, v := range secrets {
 		env[k] = v
 	}
-	d.world = &world{t: t, ctx: ctx, dir: t.TempDir(), log: &logBuffer{}, env: env, now: d.clock}
+	d.world = &world{t: t, ctx: ctx, dir: t.TempDir(), log: &testkit.Buffer{}, env: env, now: d.clock}
 	chat, err := emulator.New(emulator.Config{
 		Now:  d.clock,
 		LINE: emulator.LINEConfig{ChannelSecret: env["LINE_SECRET"], ChannelAccessToken: env["LINE_TOKEN"], BotUserID: botLINE},

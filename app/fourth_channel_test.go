@@ -23,6 +23,7 @@ import (
 	"countersign/channels/kind"
 	"countersign/client"
 	"countersign/config"
+	"countersign/internal/testkit"
 	"countersign/secret"
 	"countersign/webhook"
 )
@@ -202,7 +203,7 @@ type pagerWorld struct {
 
 func newPagerWorld(t *testing.T) *pagerWorld {
 	p := newPagerPlatform(t)
-	w := &world{t: t, ctx: t.Context(), log: &logBuffer{}, env: map[string]string{
+	w := &world{t: t, ctx: t.Context(), log: &testkit.Buffer{}, env: map[string]string{
 		"PAGER_SECRET": "test-pager-secret", "PAGER_API": p.URL, "STORE": filepath.Join(t.TempDir(), "gate.db"),
 		"AGENT_TOKEN": secrets["AGENT_TOKEN"], "HANA_TOKEN": secrets["HANA_TOKEN"],
 	}}

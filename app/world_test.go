@@ -20,6 +20,7 @@ import (
 	"countersign/client"
 	"countersign/config"
 	"countersign/emulator"
+	"countersign/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -84,7 +85,7 @@ type world struct {
 	app  *app.App
 	bot  *client.Client
 	hana *client.Client
-	log  *logBuffer
+	log  *testkit.Buffer
 	now  func() time.Time // nil: the wall clock
 	// elapsed is the time that passes, nil: the machine's; failpoint is the program's.
 	elapsed   func() time.Duration
@@ -92,24 +93,6 @@ type world struct {
 	lock      sync.Mutex // of env, once the program runs
 	// trouble is why the variables' file cannot be read.
 	trouble func() error
-}
-
-// logBuffer keeps the log, for a failed test to show and for tests that look into it.
-type logBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func newChat(t testing.TB) *emulator.Emulator {
@@ -139,7 +122,7 @@ func newWorld(t *testing.T, changes ...func(config string) string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{t: t, ctx: ctx, dir: t.TempDir(), chat: newChat(t), log: &logBuffer{}, env: map[string]string{}}
+	w := &world{t: t, ctx: ctx, dir: t.TempDir(), chat: newChat(t), log: &testkit.Buffer{}, env: map[string]string{}}
 	for k, v := range secrets {
 		w.env[k] = v
 	}
@@ -255,12 +238,7 @@ func (w *world) get(path string) string {
 // eventually waits for what no event of the stand-ins announces.
 func (w *world) eventually(what string, cond func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if cond() {
-			return
-		}
-	}
-	w.t.Fatalf("never came: %s", what)
+	testkit.Eventually(w.t, what, cond)
 }
 
 func transfer(cents int) client.Call {

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"countersign/internal/testkit"
 )
 
 // waiting waits until a request is pending, as of a hook that runs in the background: waiting [TOOL].
@@ -24,15 +25,10 @@ func waiting(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) > 0 {
 		args = []string{"--tool", args[0]}
 	}
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	testkit.Eventually(ts, "a request waits for a decision", func() bool {
 		err := ts.Exec("countersign", append([]string{"pending", ts.Getenv("HANA")}, args...)...)
-		if err == nil && ts.ReadFile("stdout") != "Nothing waits for a decision.\n" {
-			return
-		}
-		if time.Since(begun) > 20*time.Second {
-			ts.Fatalf("nothing came to wait: %v", err)
-		}
-	}
+		return err == nil && ts.ReadFile("stdout") != "Nothing waits for a decision.\n"
+	})
 }
 
 // terminate ends the hooks that run in the background, as an agent does that gives up.

@@ -19,6 +19,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"countersign/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -95,15 +97,11 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) { //nolint:rev
 
 // eventually is exitcode for what takes a moment to come true.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
-	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	testkit.Eventually(ts, strings.Join(args, " "), func() bool {
 		err := ts.Exec("countersign", args[1:]...)
-		if e, ok := err.(interface{ ExitCode() int }); err == nil && args[0] == "0" || ok && fmt.Sprint(e.ExitCode()) == args[0] {
-			return
-		}
-		if time.Since(begun) > 20*time.Second {
-			ts.Fatalf("never: %v", err)
-		}
-	}
+		e, ended := err.(interface{ ExitCode() int })
+		return err == nil && args[0] == "0" || ended && fmt.Sprint(e.ExitCode()) == args[0]
+	})
 }
 
 // saveID keeps the first request's id of the list that was printed last: save-id NAME.
@@ -138,16 +136,13 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) == 1 {
 		network, address = "unix", args[0]
 	}
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	testkit.Eventually(ts, "something listens on "+address, func() bool {
 		c, err := net.Dial(network, address)
 		if err == nil {
 			c.Close()
-			return
 		}
-		if time.Since(begun) > 30*time.Second {
-			ts.Fatalf("nothing listens: %v", err)
-		}
-	}
+		return err == nil
+	})
 }
 
 func freePort(t *testing.T) string {

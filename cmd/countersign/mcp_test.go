@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 // mcpServer is an MCP server for these tests. It writes what happens into server.log of its folder.
@@ -130,7 +131,7 @@ func (h *mcpHome) pending() client.Approval {
 	h.t.Helper()
 	c := h.person()
 	var found []client.Approval
-	soon(h.t, "one pending request", func() bool {
+	testkit.Eventually(h.t, "one pending request", func() bool {
 		page, err := c.Approvals(context.Background(), client.ApprovalQuery{Status: "pending"})
 		found = page.Items
 		return err == nil && len(found) == 1
@@ -151,19 +152,10 @@ func (h *mcpHome) starts() int {
 	return strings.Count(string(log), "msg=serving")
 }
 
-func soon(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
-}
-
 // processEnds waits until no process with the number runs.
 func processEnds(t testing.TB, pid string) {
 	t.Helper()
-	soon(t, "the end of process "+pid, func() bool {
+	testkit.Eventually(t, "the end of process "+pid, func() bool {
 		state, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil {
 			var n int
@@ -181,7 +173,7 @@ type wrapper struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	dir    string
-	stderr *safeBuffer
+	stderr *testkit.Buffer
 
 	mu      sync.Mutex
 	last    int
@@ -189,21 +181,9 @@ type wrapper struct {
 	over    chan struct{}
 }
 
-type safeBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-func (b *safeBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
-
 func (h *mcpHome) wrap(dir string) *wrapper {
 	h.t.Helper()
-	w := &wrapper{t: h.t, dir: filepath.Join(h.dir, dir), stderr: new(safeBuffer), waiting: map[int]chan string{}, over: make(chan struct{})}
+	w := &wrapper{t: h.t, dir: filepath.Join(h.dir, dir), stderr: new(testkit.Buffer), waiting: map[int]chan string{}, over: make(chan struct{})}
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		h.t.Fatal(err)
 	}
@@ -332,7 +312,7 @@ func TestAWrapperWithoutAGateSaysWhyAndRecovers(t *testing.T) {
 			w.hello()
 			says(t, "the tools", w.wait(w.start("tools/list", "{}")), `"name":"echo"`)
 			says(t, "a call", w.wait(w.call("echo", `{"n":1}`)), append(tt.says, `"isError":true`)...)
-			soon(t, "the log says so", func() bool { return strings.Contains(w.stderr.String(), "there is no gate, so no call runs") })
+			testkit.Eventually(t, "the log says so", func() bool { return strings.Contains(w.stderr.String(), "there is no gate, so no call runs") })
 			if len(w.noted("call")) != 0 {
 				t.Error("it ran")
 			}
@@ -370,7 +350,7 @@ func TestNothingOutlivesAWrapperThatIsKilled(t *testing.T) {
 	w.call("hang", `{"n":1}`)
 	first := h.pending()
 	h.approve(first.ID)
-	soon(t, "the server has a child", func() bool { return len(w.noted("start")) == 2 })
+	testkit.Eventually(t, "the server has a child", func() bool { return len(w.noted("start")) == 2 })
 	if err := w.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

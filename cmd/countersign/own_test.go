@@ -9,9 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"countersign/internal/testkit"
 )
 
 // TestOwnGate runs the command line in a home of its own, where no gate is named.
@@ -83,17 +84,12 @@ func endGate(ts *testscript.TestScript, _ bool, args []string) {
 		how = syscall.SIGTERM
 	}
 	ts.Check(p.Signal(how))
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	testkit.Eventually(ts, fmt.Sprintf("process %d ends", p.Pid), func() bool {
 		// Nobody but init is left to bury it, and not every container has an init that does.
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
 		_, after, _ := strings.Cut(string(state), ") ")
-		if p.Signal(syscall.Signal(0)) != nil || err == nil && strings.HasPrefix(after, "Z") {
-			return
-		}
-		if time.Since(begun) > 20*time.Second {
-			ts.Fatalf("process %d does not end", p.Pid)
-		}
-	}
+		return p.Signal(syscall.Signal(0)) != nil || err == nil && strings.HasPrefix(after, "Z")
+	})
 }
 
 // starts checks how often the log says that a gate serves: starts N.
