@@ -59,6 +59,9 @@ func New(c Config) (*Channel, error) {
 	return ch, nil
 }
 
+// Format shows the channel without its token, whatever the verb.
+func (ch *Channel) Format(f fmt.State, _ rune) { io.WriteString(f, Name) }
+
 // Name returns "line".
 func (ch *Channel) Name() string { return Name }
 

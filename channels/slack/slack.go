@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -74,6 +76,9 @@ func New(c Config) (*Channel, error) {
 		http: channels.NewHTTPClient(channels.HTTPTimeout), shared: map[string]sharing{},
 	}, nil
 }
+
+// Format shows the channel without its token, whatever the verb.
+func (ch *Channel) Format(f fmt.State, _ rune) { io.WriteString(f, Name) }
 
 // Name returns "slack".
 func (ch *Channel) Name() string { return Name }
