@@ -76,14 +76,14 @@ func (c *Change) Removes() bool {
 
 // Diff is the difference in the unified format.
 func (c *Change) Diff() string {
-	from, to, new := c.Path, c.Path, c.New
+	from, to, becomes := c.Path, c.Path, c.New
 	if !c.exists {
 		from = "/dev/null"
 	}
 	if c.Removes() {
-		to, new = "/dev/null", nil
+		to, becomes = "/dev/null", nil
 	}
-	text := diff.Diff(from, c.Old, to, new)
+	text := diff.Diff(from, c.Old, to, becomes)
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		text = text[i+1:]
 	}

@@ -97,8 +97,8 @@ func edit(name string, old []byte, env func(string) (string, bool), want func(ol
 		if !bytes.Equal(bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n")), old) {
 			return nil, errByHand
 		}
-		new, err := edit(name, plain, env, want)
-		return bytes.ReplaceAll(new, []byte("\n"), []byte("\r\n")), err
+		edited, err := edit(name, plain, env, want)
+		return bytes.ReplaceAll(edited, []byte("\n"), []byte("\r\n")), err
 	}
 	was, _, err := config.Parse(name, old, env)
 	if err != nil {
@@ -108,17 +108,17 @@ func edit(name string, old []byte, env func(string) (string, bool), want func(ol
 	if slices.Equal(guard, was.PolicyConfig.Guard) && len(was.PolicyConfig.OldGuards()) == 0 {
 		return old, nil
 	}
-	new, ok := splice(old, was, guard)
+	edited, ok := splice(old, was, guard)
 	if !ok {
 		return nil, errByHand
 	}
-	is, _, err := config.Parse(name, new, env)
+	is, _, err := config.Parse(name, edited, env)
 	// Whatever was done to the text, the file must say what it said, but for the guard.
 	if err != nil || !reflect.DeepEqual(was.File, is.File) || !slices.Equal(is.PolicyConfig.Guard, guard) || len(is.PolicyConfig.OldGuards()) > 0 ||
 		!was.PolicyConfig.SameButGuard(is.PolicyConfig) {
 		return nil, errByHand
 	}
-	return new, nil
+	return edited, nil
 }
 
 // splice edits lines: it puts the guard in, changes it, or takes it out, and takes out rules of an earlier install.
@@ -132,24 +132,13 @@ func splice(old []byte, was *config.Config, guard []string) ([]byte, bool) {
 	}
 	lines := strings.SplitAfter(string(old), "\n")
 	lines = lines[:len(lines)-1]
-	for _, at := range was.PolicyConfig.OldGuards() {
-		from := at.Line - 1
-		if from < 0 || from >= len(lines) || !strings.HasPrefix(strings.TrimLeft(lines[from], " "), "- ") {
-			return nil, false
-		}
-		column := indentOf(lines[from])
-		lines[from] = ""
-		for to := from + 1; to < len(lines) && strings.TrimSpace(lines[to]) != "" && indentOf(lines[to]) > column; to++ {
-			lines[to] = ""
-		}
+	if !dropOldGuards(lines, was) {
+		return nil, false
 	}
 	join := func() ([]byte, bool) { return []byte(strings.Join(lines, "")), true }
 	put := func(at int, text string) ([]byte, bool) {
 		lines = slices.Insert(lines, at, text)
 		return join()
-	}
-	ours := func(column int) string {
-		return strings.Repeat(" ", column) + GuardLine(guard) + " " + mark + "\n"
 	}
 	if slices.Equal(guard, was.PolicyConfig.Guard) {
 		return join()
@@ -159,42 +148,73 @@ func splice(old []byte, was *config.Config, guard []string) ([]byte, bool) {
 		if value(file.Docs[0].Body, "security") != nil {
 			return nil, false
 		}
-		return put(len(lines), "policy: "+mark+"\n"+ours(2))
+		return put(len(lines), "policy: "+mark+"\n"+guardText(2, guard))
 	}
 	line, column := position(p)
 	if at := guardLine(old, was); at >= 0 {
-		g := value(p.Value, "guard")
-		last := lines[at]
-		if from, _ := position(g); from != at+1 || g.Value.GetToken().Position.Line != from || strings.TrimLeft(last, " ") == last ||
-			!strings.HasPrefix(strings.TrimSpace(last), "guard:") {
+		if !changeGuard(lines, at, p, guard) {
 			return nil, false
-		}
-		switch {
-		case len(guard) > 0 && strings.Contains(last, mark):
-			lines[at] = ours(indentOf(last))
-		case len(guard) > 0:
-			comment := ""
-			if i := strings.Index(last, " #"); i >= 0 {
-				comment = strings.TrimSuffix(last[i:], "\n")
-			}
-			lines[at] = strings.Repeat(" ", indentOf(last)) + GuardLine(guard) + comment + "\n"
-		default:
-			lines[at] = ""
-			if m, ok := p.Value.(*ast.MappingNode); ok && len(m.Values) == 1 && strings.HasSuffix(strings.TrimSpace(lines[line-1]), "policy: "+mark) {
-				lines[line-1] = ""
-			}
 		}
 		return join()
 	}
 	if empty(p.Value) {
-		return put(line, ours(column+2))
+		return put(line, guardText(column+2, guard))
 	}
 	m, ok := p.Value.(*ast.MappingNode)
 	if !ok || m.IsFlowStyle || len(m.Values) == 0 {
 		return nil, false
 	}
 	_, column = position(m.Values[0])
-	return put(line, ours(column))
+	return put(line, guardText(column, guard))
+}
+
+// dropOldGuards empties the lines of rules that an earlier install wrote.
+func dropOldGuards(lines []string, was *config.Config) bool {
+	for _, at := range was.PolicyConfig.OldGuards() {
+		from := at.Line - 1
+		if from < 0 || from >= len(lines) || !strings.HasPrefix(strings.TrimLeft(lines[from], " "), "- ") {
+			return false
+		}
+		column := indentOf(lines[from])
+		lines[from] = ""
+		for to := from + 1; to < len(lines) && strings.TrimSpace(lines[to]) != "" && indentOf(lines[to]) > column; to++ {
+			lines[to] = ""
+		}
+	}
+	return true
+}
+
+// changeGuard changes the line of a guard, or takes it out.
+func changeGuard(lines []string, at int, p *ast.MappingValueNode, guard []string) bool {
+	g := value(p.Value, "guard")
+	last := lines[at]
+	if from, _ := position(g); from != at+1 || g.Value.GetToken().Position.Line != from || strings.TrimLeft(last, " ") == last ||
+		!strings.HasPrefix(strings.TrimSpace(last), "guard:") {
+		return false
+	}
+	switch {
+	case len(guard) > 0 && strings.Contains(last, mark):
+		lines[at] = guardText(indentOf(last), guard)
+	case len(guard) > 0:
+		comment := ""
+		if i := strings.Index(last, " #"); i >= 0 {
+			comment = strings.TrimSuffix(last[i:], "\n")
+		}
+		lines[at] = strings.Repeat(" ", indentOf(last)) + GuardLine(guard) + comment + "\n"
+	default:
+		lines[at] = ""
+		line, _ := position(p)
+		alone := "policy: " + mark
+		if m, ok := p.Value.(*ast.MappingNode); ok && len(m.Values) == 1 && strings.HasSuffix(strings.TrimSpace(lines[line-1]), alone) {
+			lines[line-1] = ""
+		}
+	}
+	return true
+}
+
+// guardText is the line of a guard that is ours.
+func guardText(column int, guard []string) string {
+	return strings.Repeat(" ", column) + GuardLine(guard) + " " + mark + "\n"
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

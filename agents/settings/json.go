@@ -117,7 +117,7 @@ func appendElement(a *hujson.Array, v hujson.Value, st style, depth int) {
 
 // after splits what follows the value that was last: whether there was a comma behind it goes over to the
 // new one, and words stay.
-func after(was hujson.Extra) (new, old hujson.Extra) {
+func after(was hujson.Extra) (added, last hujson.Extra) {
 	if was == nil {
 		return nil, nil
 	}
