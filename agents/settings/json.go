@@ -102,7 +102,7 @@ func appendMember(o *hujson.Object, name string, v hujson.Value, st style, depth
 		last := &o.Members[len(o.Members)-1].Value
 		v.AfterExtra, last.AfterExtra = after(last.AfterExtra)
 	}
-	n.BeforeExtra, o.AfterExtra = between(o.AfterExtra, st, depth, len(o.Members) == 0)
+	n.BeforeExtra, o.AfterExtra = between(o.AfterExtra, st, depth, len(o.Members))
 	o.Members = append(o.Members, hujson.ObjectMember{Name: n, Value: v})
 }
 
@@ -111,7 +111,7 @@ func appendElement(a *hujson.Array, v hujson.Value, st style, depth int) {
 		last := &a.Elements[len(a.Elements)-1]
 		v.AfterExtra, last.AfterExtra = after(last.AfterExtra)
 	}
-	v.BeforeExtra, a.AfterExtra = between(a.AfterExtra, st, depth, len(a.Elements) == 0)
+	v.BeforeExtra, a.AfterExtra = between(a.AfterExtra, st, depth, len(a.Elements))
 	a.Elements = append(a.Elements, v)
 }
 
@@ -126,10 +126,10 @@ func after(was hujson.Extra) (added, last hujson.Extra) {
 
 // between splits what stood before the closing bracket into what comes before a new value and before the
 // bracket; a bracket that stood behind a value on its line stays there.
-func between(was hujson.Extra, st style, depth int, empty bool) (before, end hujson.Extra) {
+func between(was hujson.Extra, st style, depth, siblings int) (before, end hujson.Extra) {
 	if commented(was) {
 		before = append(before, bytes.TrimRight(was, " \t\r\n")...)
-	} else if !empty && !bytes.Contains(was, []byte("\n")) {
+	} else if siblings > 0 && !bytes.Contains(was, []byte("\n")) {
 		return st.line(depth), was
 	}
 	return append(before, st.line(depth)...), st.line(depth - 1)
