@@ -37,7 +37,7 @@ func BenchmarkDo(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer conn.Close()
-			s.post = func(_ http.ResponseWriter, _ *http.Request, m mcp.Message) {}
+			s.post = func(_ http.ResponseWriter, _ *http.Request, _ mcp.Message) {}
 			s.Config.Handler = handler
 			b.ReportAllocs()
 			for b.Loop() {
