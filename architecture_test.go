@@ -89,11 +89,12 @@ type pkg struct {
 	Standard   bool
 	Imports    []string
 	GoFiles    []string
+	Module     struct{ Dir string }
 }
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles,Module", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +207,98 @@ func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
 	if found["Server"] == 0 || found["Client"] == 0 {
 		t.Errorf("nothing was looked at: %v", found)
 	}
+}
+
+// readsClock are the files outside tests that read the machine's clock themselves, and what for. All others
+// are given the time: what is compared with a store's times, or shown beside them, has to come from the same
+// clock. Deadlines of connections are the kernel's and need no row, nor does time.Since, which goes with a
+// reading of the clock.
+var readsClock = map[string]string{
+	"agents/hooks/http.go":         "how often strangers are logged",
+	"app/app.go":                   "how long a part takes to stop",
+	"approval/ahead.go":            "how long a record is tried, and the pace of the writing",
+	"channels/http.go":             "Retry-After, where a platform gives it as a date of its own clock",
+	"channels/sender.go":           "how long an attempt took, and until when its lease lasts in this process",
+	"channels/slack/slack.go":      "how long what Slack said of a channel is believed",
+	"client/asker.go":              "how long it waits for a gate elsewhere",
+	"cmd/countersign/admin.go":     "a command of its own process: \"3m ago\" on the terminal",
+	"cmd/countersign/call.go":      "a command of its own process: how long it waits",
+	"cmd/countersign/people.go":    "a command of its own process: \"in 28m\" on the terminal",
+	"config/check.go":              "whether a cron schedule ever comes, when the file is read",
+	"config/listen.go":             "whether a certificate is valid, when the file is read",
+	"demo/demo.go":                 "the time of day on the terminal",
+	"emulator/deliver.go":          "how long a webhook took",
+	"emulator/socket.go":           "how long an acknowledgement took",
+	"heartbeat/heartbeat.go":       "how long a run took",
+	"internal/testkit/testkit.go":  "of the tests: how long is waited",
+	"mcp/downstream/http.go":       "how long a session has done nothing",
+	"mcp/gateway/call.go":          "how long a call took, and was held",
+	"mcp/gateway/gateway.go":       "since when it runs: the ages of states that clients carry",
+	"mcp/gateway/link.go":          "how long ago a server was used, and failed",
+	"mcp/gateway/requeststate.go":  "the ages of states that clients carry",
+	"mcp/gateway/tasks.go":         "how long a task is kept, and when it last changed",
+	"mcp/gateway/wrapper.go":       "how long ago a server was started",
+	"mcp/stdioproxy/gate.go":       "how long it waits for a gate elsewhere, whose times it only passes on",
+	"mcp/upstream/supervisor.go":   "since when a server is up or down, and how long it lasted",
+	"rest/rest.go":                 "how long a request took",
+	"setup/verify.go":              "how long it waits for a message and a press",
+	"store/clock.go":               "the time that passes, where the machine has no better count",
+	"store/storetest/storetest.go": "of the tests: times that are stored and read back",
+	"store/writer.go":              "how long a group has taken",
+	"webhook/dialog.go":            "how long a dialog may take to open",
+	"webhook/socket.go":            "how long a socket was open, and the deadlines of its connection",
+}
+
+func TestTheClockIsReadInFewPlaces(t *testing.T) {
+	reads := map[string]bool{}
+	for _, p := range packages(t) {
+		for _, f := range p.GoFiles {
+			path, err := filepath.Rel(p.Module.Dir, filepath.Join(p.Dir, f))
+			if err != nil {
+				t.Fatal(err)
+			}
+			path = filepath.ToSlash(path)
+			for _, at := range clockReads(t, path) {
+				reads[path] = true
+				if readsClock[path] == "" {
+					t.Errorf("%s reads the machine's clock: take the time from who calls, or say here what the reading is for", at)
+				}
+			}
+		}
+	}
+	for path := range readsClock {
+		if !reads[path] {
+			t.Errorf("%s does not read the machine's clock (any more)", path)
+		}
+	}
+}
+
+// clockReads returns where a file calls time.Now other than for the deadline of a connection.
+func clockReads(t *testing.T, path string) (found []token.Position) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadlines := []string{"SetDeadline", "SetReadDeadline", "SetWriteDeadline", "WriteControl"}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		callee, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if slices.Contains(deadlines, callee.Sel.Name) {
+			return false
+		}
+		if x, ok := callee.X.(*ast.Ident); ok && x.Name == "time" && callee.Sel.Name == "Now" {
+			found = append(found, fset.Position(call.Pos()))
+		}
+		return true
+	})
+	return found
 }
 
 // discards are the files in which a property or a fuzz target throws away an input that says nothing.
