@@ -20,10 +20,12 @@ import (
 	"countersign/budget"
 	"countersign/channels"
 	"countersign/channels/kind"
+	"countersign/chat"
 	"countersign/config"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/mcp/gateway"
+	"countersign/outbox"
 	"countersign/rest"
 	"countersign/store"
 )
@@ -53,6 +55,8 @@ type App struct {
 
 	store     *store.DB
 	gate      *approval.Gate
+	outbox    *outbox.Outbox
+	chat      *chat.Service
 	budgets   *budget.Registry
 	overs     chan budget.Over // of whom the admins are to be told
 	directory *auth.Directory
@@ -138,23 +142,23 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 
+	audit := approval.NewAuditLog(first.maker.Masker)
+	a.outbox = outbox.New(outbox.Options{Store: a.store, Audit: audit, Routing: routing{a}, Budgets: a.budgets, Logger: a.part("gate")})
 	a.gate = approval.NewGate(approval.Options{
-		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Logger: a.part("gate"),
-		Routes: func(approval.Request) []approval.Route { return a.live.Load().routes }, Admins: func() []approval.Route { return a.live.Load().admins },
-		Keyboard: a.keyboard,
-		Spent:    a.spent, Say: say, Status: a.status, NameOf: a.nameOf,
-		Editable: a.editable, People: a.directory.ByName, Budgets: a.budgets, Configured: a.configuredAgent,
+		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
+		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets,
 	})
+	a.chat = chat.New(chat.Options{Store: a.store, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = channels.NewSender(channels.SenderOptions{
-		Outbox: a.gate.Outbox(), Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics, Log: a.part("sender"),
+		Outbox: a.outbox, Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics, Log: a.part("sender"),
 		Retries:   channels.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry, Cap: cfg.Notifications.MaxBackoff},
 		Now:       a.store.Now,
 		Failpoint: o.Failpoint,
 	})
 
-	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: a.gate, Entries: cfg.Heartbeat(), Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
+	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox}, Entries: cfg.Heartbeat(), Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
 	if err != nil {
 		return nil, err
 	}

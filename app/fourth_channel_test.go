@@ -21,6 +21,7 @@ import (
 	"countersign/channels"
 	"countersign/channels/all"
 	"countersign/channels/kind"
+	"countersign/chat"
 	"countersign/client"
 	"countersign/config"
 	"countersign/internal/testkit"
@@ -125,7 +126,7 @@ func pagerInbound(o webhook.Options, now kind.Current) http.Handler {
 		if !ok {
 			by = approval.Actor{Kind: approval.Stranger, Name: "pager:" + press.From}
 		}
-		_, err = o.Gate.Tap(r.Context(), approval.Interaction{EventID: "pager:" + press.Event, Channel: "pager", By: by,
+		_, err = o.Chat.Interact(r.Context(), chat.Interaction{EventID: "pager:" + press.Event, Channel: "pager", By: by,
 			From: press.From, Intent: b.Intent, RequestID: b.ID})
 		if err != nil {
 			http.Error(w, "again", http.StatusServiceUnavailable)

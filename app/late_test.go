@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/chat"
+	"countersign/chat/phrases"
 	"countersign/locale"
 )
 
@@ -76,7 +78,7 @@ func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
 	} {
 		for _, tag := range locale.Tags() {
 			who := approval.Actor{Kind: approval.Human, Name: test.by, Approver: true, Locale: tag, Zone: tokyo}
-			got := approval.Late(test.r, who, func(p approval.Phrase, args ...any) string { return say(who, p, args...) })
+			got := chat.Late(approval.LateFor(test.r, who), func(p phrases.Phrase, args ...any) string { return say(who, p, args...) })
 			if got != test.want[tag] {
 				t.Errorf("%s, %s: got %q, want %q", test.state, tag, got, test.want[tag])
 			}

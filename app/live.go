@@ -128,7 +128,7 @@ type wayIn struct {
 // newWaysIn makes what takes each kind's webhooks, whether it is configured or not: a reload can bring it.
 func (a *App) newWaysIn() {
 	o := webhook.Options{
-		Gate: a.gate, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known, Remote: a.remote,
+		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known, Remote: a.remote,
 		Requests: a.gate, Maker: func() channels.Maker { return a.live.Load().maker },
 	}
 	for _, k := range a.o.Config.Kinds() {

@@ -172,15 +172,6 @@ func (a *App) asker(r *http.Request) (client.Asker, error) {
 	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.StillValid, Hold: a.directory.Hold, Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
 }
 
-// keyboard says who sits at an agent's keyboard.
-func (a *App) keyboard(agent string) (approval.Actor, bool) {
-	name := a.live.Load().cfg.AgentKeyboard(agent)
-	if name == "" {
-		return approval.Actor{}, false
-	}
-	return a.directory.ByName(name)
-}
-
 // showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says.
 func (a *App) showAtKeyboard(r approval.Request) string {
 	m := a.masker()

@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,15 +73,6 @@ func (a *App) Reload(ctx context.Context) error {
 		a.log.WarnContext(ctx, "this change takes a restart", "key", s)
 	}
 	return nil
-}
-
-// configuredAgent reports whether there is an agent of this name.
-func (a *App) configuredAgent(name string) bool {
-	if a.directory.HasAgent(name) {
-		return true
-	}
-	who := a.anonymous()
-	return name == who.TCP || name == who.Socket && cmp.Or(a.o.Socket, a.o.Config.Socket) != ""
 }
 
 // recheck ends what waits, streams or has a session for somebody who is not who they were any more.

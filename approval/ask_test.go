@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/chat"
 )
 
 // ask presses a button whose reason a dialog may ask for.
-func (w *world) ask(t approval.Interaction) approval.Asked {
+func (w *world) ask(t chat.Interaction) chat.Asked {
 	w.t.Helper()
 	t.Channel, t.From = "slack", "U02HANA"
-	out, err := w.gate.Ask(w.ctx, t)
+	out, err := w.chat.Ask(w.ctx, t)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -31,30 +32,30 @@ func TestADialogIsAskedForOnlyWhereItIsNeeded(t *testing.T) {
 	w.policy(critical)
 	plain, big := w.check(call(`{"n":1}`)).Request.ID, w.check(call(`{"n":1000000}`)).Request.ID
 
-	out := w.ask(approval.Interaction{EventID: "slack:1", By: hana, Intent: approval.IntentDeny, RequestID: plain})
+	out := w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentDeny, RequestID: plain})
 	if len(out.Open) != 1 || out.Open[0].ID != plain || len(out.Decided) != 0 || w.request(plain).Status != approval.Pending {
 		t.Errorf("deny: %+v", out)
 	}
-	if out = w.ask(approval.Interaction{EventID: "slack:1", By: hana, Intent: approval.IntentDeny, RequestID: plain}); !out.Duplicate || len(out.Open) != 0 {
+	if out = w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentDeny, RequestID: plain}); !out.Duplicate || len(out.Open) != 0 {
 		t.Errorf("the same press again: %+v", out)
 	}
-	out = w.ask(approval.Interaction{EventID: "slack:2", By: hana, Intent: approval.IntentApprove, RequestID: big})
+	out = w.ask(chat.Interaction{EventID: "slack:2", By: hana, Intent: chat.IntentApprove, RequestID: big})
 	if len(out.Open) != 1 || out.Open[0].ID != big || w.request(big).Status != approval.Pending {
 		t.Errorf("approve what needs a reason: %+v", out)
 	}
 	if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReply}); len(ns) != 0 {
 		t.Errorf("%d answers beside the dialogs", len(ns))
 	}
-	out = w.ask(approval.Interaction{EventID: "slack:3", By: hana, Intent: approval.IntentApprove, RequestID: plain})
+	out = w.ask(chat.Interaction{EventID: "slack:3", By: hana, Intent: chat.IntentApprove, RequestID: plain})
 	if len(out.Open) != 0 || len(out.Decided) != 1 || w.request(plain).Status != approval.Approved {
 		t.Errorf("approve what needs none: %+v", out)
 	}
-	out = w.ask(approval.Interaction{EventID: "slack:4", By: hana, Intent: approval.IntentDeny, RequestID: plain})
+	out = w.ask(chat.Interaction{EventID: "slack:4", By: hana, Intent: chat.IntentDeny, RequestID: plain})
 	if len(out.Open) != 0 || out.Code != approval.CodeAlreadyResolved {
 		t.Errorf("deny what is over: %+v", out)
 	}
 	for i, by := range []approval.Actor{stranger, root} {
-		out = w.ask(approval.Interaction{EventID: "slack:by" + by.Name, By: by, Intent: approval.IntentDeny, RequestID: big})
+		out = w.ask(chat.Interaction{EventID: "slack:by" + by.Name, By: by, Intent: chat.IntentDeny, RequestID: big})
 		if len(out.Open) != 0 || out.Code != approval.CodeNotAnApprover {
 			t.Errorf("%d: %+v", i, out)
 		}
@@ -92,15 +93,15 @@ func (w *world) standing(batch string, status approval.Status, reason string) in
 func TestTogetherIsWithOneReason(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
-	out := w.ask(approval.Interaction{EventID: "slack:1", By: hana, Intent: approval.IntentApprove, RequestID: batch})
+	out := w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentApprove, RequestID: batch})
 	if len(out.Decided) != 0 || len(out.Open) != 3 {
 		t.Fatalf("the dialog: %+v", out)
 	}
-	plain := w.tap(approval.Interaction{Channel: "slack", By: hana, Intent: approval.IntentApprove, RequestID: batch})
+	plain := w.tap(chat.Interaction{Channel: "slack", By: hana, Intent: chat.IntentApprove, RequestID: batch})
 	if plain.Code != approval.CodeReasonRequired || !strings.Contains(plain.Text, "approve "+batch) || w.standing(batch, approval.Pending, "") != 3 {
 		t.Errorf("without a dialog: %+v", plain)
 	}
-	done := w.tap(approval.Interaction{Channel: "slack", By: hana, Intent: approval.IntentApprove, RequestID: batch, Reason: "quarter end"})
+	done := w.tap(chat.Interaction{Channel: "slack", By: hana, Intent: chat.IntentApprove, RequestID: batch, Reason: "quarter end"})
 	if len(done.Decided) != 3 || w.standing(batch, approval.Approved, "quarter end") != 3 {
 		t.Errorf("%+v", done)
 	}
@@ -109,7 +110,7 @@ func TestTogetherIsWithOneReason(t *testing.T) {
 func TestDenyAllTakesTheNextTextForAll(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
-	out := w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: batch})
+	out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: batch})
 	if out.Code != approval.CodeReasonRequired || !strings.Contains(out.Text, "deny "+batch) || w.standing(batch, approval.Pending, "") != 3 {
 		t.Fatalf("%+v", out)
 	}
@@ -122,7 +123,7 @@ func TestDenyAllTakesTheNextTextForAll(t *testing.T) {
 func TestTogetherIsForApprovers(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
-	if out := w.line(stranger, approval.Interaction{Intent: approval.IntentDeny, RequestID: batch}); out.Code != approval.CodeNotAnApprover || w.lastReply().Note != approval.NoteStranger {
+	if out := w.line(stranger, chat.Interaction{Intent: chat.IntentDeny, RequestID: batch}); out.Code != approval.CodeNotAnApprover || w.lastReply().Note != approval.NoteStranger {
 		t.Errorf("%+v", out)
 	}
 }
@@ -135,7 +136,7 @@ func TestAReasonThatCannotBeSeenIsNone(t *testing.T) {
 		if _, err := w.decide(id, false, hana, s); approval.CodeOf(err) != approval.CodeReasonRequired {
 			t.Errorf("%q: %v", s, err)
 		}
-		if out := w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id, Reason: s}); out.Code != approval.CodeReasonRequired {
+		if out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id, Reason: s}); out.Code != approval.CodeReasonRequired {
 			t.Errorf("typed %q: %+v", s, out)
 		}
 		if out := w.types(hana, s); len(out.Decided) != 0 {
@@ -149,22 +150,22 @@ func TestAnOlderTextIsNoReason(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.clock.advance(time.Minute)
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 	asked := w.clock.Now()
-	w.line(hana, approval.Interaction{Intent: approval.IntentOther, Text: "good morning", At: asked.Add(-6 * time.Second)})
+	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "good morning", At: asked.Add(-6 * time.Second)})
 	if r := w.request(id); r.ResolveReason != "" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
 	second := w.check(call(`{"n":2}`)).Request.ID
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
-	w.line(hana, approval.Interaction{Intent: approval.IntentOther, Text: "older than the request", At: asked.Add(-time.Millisecond)})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
+	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "older than the request", At: asked.Add(-time.Millisecond)})
 	if r := w.request(second); r.ResolveReason != "" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
 	second = w.check(call(`{"n":3}`)).Request.ID
 	w.clock.advance(4 * time.Second)
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
-	w.line(hana, approval.Interaction{Intent: approval.IntentOther, Text: "too early", At: w.clock.Now().Add(-4 * time.Second)}) // clocks differ
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
+	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "too early", At: w.clock.Now().Add(-4 * time.Second)}) // clocks differ
 	if r := w.request(second); r.ResolveReason != "too early" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
@@ -173,7 +174,7 @@ func TestAnOlderTextIsNoReason(t *testing.T) {
 func TestShowOfABatchSaysSo(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
-	if out := w.line(hana, approval.Interaction{Intent: approval.IntentShow, RequestID: batch}); !strings.HasPrefix(out.Text, "That message shows 3 requests.") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentShow, RequestID: batch}); !strings.HasPrefix(out.Text, "That message shows 3 requests.") {
 		t.Errorf("%+v", out)
 	}
 }
@@ -181,7 +182,7 @@ func TestShowOfABatchSaysSo(t *testing.T) {
 func TestADenialIsGivenItsReasonByDenyingAgain(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	deny := approval.Interaction{By: hana, Intent: approval.IntentDeny, RequestID: id}
+	deny := chat.Interaction{By: hana, Intent: chat.IntentDeny, RequestID: id}
 	w.tap(deny)
 	if _, err := w.gate.Ack(w.ctx, "bot", []string{id}); err != nil {
 		t.Fatal(err)
@@ -223,12 +224,12 @@ func TestAReasonThatWasOnlyBegunIsAskedForAgain(t *testing.T) {
 		note approval.Note
 	}{{`{"n":1}`, approval.NoteReason}, {`{"n":1000000}`, approval.NoteDeny}} {
 		id := w.check(call(tt.args)).Request.ID
-		first := w.tap(approval.Interaction{By: hana, Intent: approval.IntentDeny, RequestID: id, AsksWhy: true})
-		out := w.tap(approval.Interaction{By: hana, Intent: approval.IntentReason, Text: "reason: ", AsksWhy: true})
+		first := w.tap(chat.Interaction{By: hana, Intent: chat.IntentDeny, RequestID: id, AsksWhy: true})
+		out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentReason, Text: "reason: ", AsksWhy: true})
 		if n := w.lastReply(); out.Text != first.Text || n.Note != tt.note || n.ApprovalID != id {
 			t.Errorf("%s: %+v, reply %+v", tt.note, out, n)
 		}
-		w.tap(approval.Interaction{By: hana, Intent: approval.IntentOther, Text: "wrong account", AsksWhy: true})
+		w.tap(chat.Interaction{By: hana, Intent: chat.IntentOther, Text: "wrong account", AsksWhy: true})
 		if r := w.request(id); r.Status != approval.Denied || r.ResolveReason != "wrong account" {
 			t.Errorf("%s: %s %q", tt.note, r.Status, r.ResolveReason)
 		}
@@ -260,7 +261,7 @@ func TestOneReasonForABatch(t *testing.T) {
 	}
 	id, ids := batch(`{"n":1}`, `{"n":2}`, `{"n":3}`)
 	w.mustDecide(ids[2], false, ken, "mine")
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 	if out := w.types(hana, "not this month"); len(out.Decided) != 2 {
 		t.Errorf("%+v", out)
 	}
@@ -271,7 +272,7 @@ func TestOneReasonForABatch(t *testing.T) {
 	}
 	id, ids = batch(`{"n":1,"free":1}`, `{"n":2,"free":1}`)
 	w.mustDecide(ids[0], false, ken, "")
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 	if out := w.types(hana, "duplicates"); len(out.Explained) != 1 || strings.Contains(out.Text, "\n") {
 		t.Errorf("%+v", out)
 	}
@@ -292,7 +293,7 @@ func TestDialogsNeedNoWords(t *testing.T) {
 			t.Errorf("%d answers, want %d", len(ns), want)
 		}
 	}
-	submitted := approval.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: approval.IntentDeny, RequestID: big, Told: true}
+	submitted := chat.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: chat.IntentDeny, RequestID: big, Told: true}
 	if out := w.tap(submitted); out.Code != approval.CodeReasonRequired || out.Text == "" {
 		t.Errorf("%+v", out)
 	}
@@ -303,7 +304,7 @@ func TestDialogsNeedNoWords(t *testing.T) {
 	if n := w.lastReply(); n.Note != "" {
 		t.Errorf("asks for %q", n.Note)
 	}
-	if out := w.tap(approval.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: approval.IntentOther, Text: "lunch?"}); len(out.Explained) != 0 {
+	if out := w.tap(chat.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: chat.IntentOther, Text: "lunch?"}); len(out.Explained) != 0 {
 		t.Errorf("%+v", out)
 	}
 }

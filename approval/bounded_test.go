@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/chat"
+	"countersign/outbox/outboxtest"
 )
 
 // measured is a store that notes what each transaction asks of it.
@@ -118,12 +120,8 @@ func (t measuredTx) Resolve(r approval.Resolution) (bool, error) {
 func (w *world) measure() *measured {
 	w.t.Helper()
 	m := &measured{Store: w.store}
-	w.gate = approval.NewGate(approval.Options{
-		Store: m, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(),
-		Routes: func(approval.Request) []approval.Route {
-			return []approval.Route{{{Channel: "line", To: "U1"}, {Channel: "slack", To: "C1"}}}
-		},
-	})
+	w.wire(approval.Options{Store: m, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger()},
+		outboxtest.Routing{Cards: []approval.Route{{{Channel: "line", To: "U1"}, {Channel: "slack", To: "C1"}}}})
 	return m
 }
 
@@ -218,7 +216,7 @@ func TestRule12_RemindersAreMadeInSteps(t *testing.T) {
 	w.askMany(150, 1000)
 	w.clock.advance(20 * time.Minute)
 	m.most()
-	if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 3); n != 150 || err != nil {
+	if n, err := w.outbox.Remind(w.ctx, 15*time.Minute, 3); n != 150 || err != nil {
 		t.Fatalf("%d reminded, %v", n, err)
 	}
 	if most, _ := m.most(); most.calls > mostCalls || most.bytes != 0 {
@@ -231,7 +229,7 @@ func TestRule12_WhoLeavesHoldsNobodyUp(t *testing.T) {
 	m := w.measure()
 	ids := w.askMany(150, 1000)
 	m.most()
-	if _, err := w.gate.Tap(w.ctx, approval.Interaction{EventID: "left", Channel: "line", From: "U1", By: hana, Intent: approval.IntentUnfollow}); err != nil {
+	if _, err := w.chat.Interact(w.ctx, chat.Interaction{EventID: "left", Channel: "line", From: "U1", By: hana, Intent: chat.IntentUnfollow}); err != nil {
 		t.Fatal(err)
 	}
 	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes != 0 {
@@ -272,7 +270,7 @@ func TestRule12_EveryListStopsAtItsBudgetOfBytes(t *testing.T) {
 	if err != nil || len(es) != 3 {
 		t.Errorf("%d events of 10 KB within 25 KB, %v", len(es), err)
 	}
-	ns, err := w.gate.Notifications(w.ctx, approval.NotificationQuery{Limit: 20, Bytes: 1500})
+	ns, err := w.outbox.Notifications(w.ctx, approval.NotificationQuery{Limit: 20, Bytes: 1500})
 	if err != nil || len(ns) != 3 {
 		t.Errorf("%d notifications of half a KB within 1500 bytes, %v", len(ns), err)
 	}

@@ -72,76 +72,15 @@ func (b *bill) void() {
 	}
 }
 
-// tab is what several agents use up in one transaction. The nil tab holds nothing.
-type tab struct {
-	budgets Budgets
-	bills   []bill
-}
-
-func (t *tab) take(agent string, requests, pushes int) error {
-	b := bill{budgets: t.budgets, agent: agent}
-	if err := b.take(requests, pushes); err != nil {
-		return err
-	}
-	t.bills = append(t.bills, b)
-	return nil
-}
-
-// void takes everything back.
-func (t *tab) void() {
-	if t == nil {
-		return
-	}
-	for i := range t.bills {
-		t.bills[i].void()
-	}
-	t.bills = nil
-}
-
-// keep takes note that the transaction has committed.
-func (t *tab) keep() {
-	if t != nil {
-		t.bills = nil
-	}
-}
-
-// OverBudget puts on record that an agent or a person is over a budget, and tells the admins: each at the first
-// of their addresses that is alive.
-func (g *Gate) OverBudget(ctx context.Context, who Actor, budget, limit string) error {
-	return g.store.Update(ctx, func(tx Tx) error {
-		e := Event{Type: EventRateLimited, Actor: who.String(), Reason: budget, Data: marshal(map[string]any{"budget": budget, "limit": limit})}
-		if who.Kind == Agent {
-			e.Agent = who.Name
-		}
-		if err := g.audit(ctx, tx, e); err != nil {
-			return err
-		}
-		tried := map[Address]bool{}
-		for _, route := range g.admins() {
-			a, ok, err := g.pick(tx, route, tried)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			tried[a] = true
-			n := Notification{Channel: a.Channel, Recipient: a.To, Kind: KindReply,
-				Text: g.say(g.at(a), SayOverBudget, "who", who.String(), "budget", budget, "limit", limit)}
-			if err := g.queue(tx, n); err != nil {
-				return err
-			}
-		}
-		return nil
+// billed runs fn in a write transaction, with a bill that is paid only if it commits.
+func billed[T any](ctx context.Context, g *Gate, agent string, fn func(tx Tx, b *bill) (T, error)) (T, error) {
+	b := bill{budgets: g.budgets, agent: agent}
+	found, err := Update(ctx, g.store, func(tx Tx) (T, error) {
+		b.void()
+		return fn(tx, &b)
 	})
-}
-
-// at is the person at an address, as far as they are known.
-func (g *Gate) at(a Address) Actor {
-	if name := g.nameOf(a); name != "" && g.people != nil {
-		if who, ok := g.people(name); ok {
-			return who
-		}
+	if err != nil {
+		b.void()
 	}
-	return Actor{}
+	return found, err
 }

@@ -10,24 +10,25 @@ import (
 
 	"countersign/approval"
 	"countersign/budget"
+	"countersign/chat"
+	"countersign/chat/phrases"
+	"countersign/outbox/outboxtest"
 )
 
 // budgeted is a world in which the agents bot and other have these budgets, and cards go to two people.
-func budgeted(t *testing.T, l budget.Limits, change ...func(*approval.Options)) *world {
+func budgeted(t *testing.T, l budget.Limits, change ...func(*approval.Options, *outboxtest.Routing)) *world {
 	t.Helper()
 	w := newWorld(t)
 	r := budget.NewRegistry(budget.Options{Now: w.clock.Now})
 	r.Replace(map[budget.Principal]budget.Limits{{Agent: true, Name: "bot"}: l, {Agent: true, Name: "other"}: l})
 	o := approval.Options{
 		Store: w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(), Budgets: r,
-		Routes: func(approval.Request) []approval.Route {
-			return []approval.Route{{{Channel: "line", To: "U1"}}, {{Channel: "slack", To: "C1"}}}
-		},
 	}
+	cards := outboxtest.Routing{Cards: bothWays.Cards}
 	for _, c := range change {
-		c(&o)
+		c(&o, &cards)
 	}
-	w.gate = approval.NewGate(o)
+	w.wire(o, cards)
 	return w
 }
 
@@ -47,11 +48,11 @@ func (w *world) refused(c approval.Call) time.Duration {
 
 // The attack: with max_pending 1 an agent sent 60 messages in 7.7 s by asking and cancelling.
 func TestRule12_AskingAndCancellingEndsWithTheBudgetOfPushes(t *testing.T) {
-	w := budgeted(t, budget.DefaultAgent, func(o *approval.Options) {
+	w := budgeted(t, budget.DefaultAgent, func(o *approval.Options, cards *outboxtest.Routing) {
 		terms := terms
 		terms.MaxPending = 1
 		o.Policy = rules{asks, terms}
-		o.Routes = func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }
+		*cards = outboxtest.To("line", "U1")
 	})
 	pushed := 0
 	for i := range 60 {
@@ -158,7 +159,7 @@ func (s *again) Update(ctx context.Context, fn func(approval.Tx) error) error {
 func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 	var store *again
 	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 6, Per: time.Minute}, Requests: budget.Rate{Count: 3, Per: time.Minute}},
-		func(o *approval.Options) { store = &again{Store: o.Store}; o.Store = store })
+		func(o *approval.Options, cards *outboxtest.Routing) { store = &again{Store: o.Store}; o.Store = store })
 	for i := range 3 {
 		store.fail = true
 		for range 5 {
@@ -174,7 +175,7 @@ func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 
 func TestRule12_WhoHasNoPushLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	var ids int
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 2, Per: time.Minute}, Requests: budget.Rate{Count: 2, Per: time.Minute}}, func(o *approval.Options) {
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 2, Per: time.Minute}, Requests: budget.Rate{Count: 2, Per: time.Minute}}, func(o *approval.Options, cards *outboxtest.Routing) {
 		o.Store = counting{o.Store, &ids}
 	})
 	w.expect(numbered("bot", 0), approval.AnswerPending)
@@ -209,7 +210,7 @@ func (s counting) Update(ctx context.Context, fn func(approval.Tx) error) error 
 func (tx countingTx) NewID() string { *tx.ids++; return tx.Tx.NewID() }
 
 func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options) { o.Routes = nil })
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options, cards *outboxtest.Routing) { cards.Cards = nil })
 	for i := range 5 {
 		w.expect(numbered("bot", i), approval.AnswerPending)
 	}
@@ -217,7 +218,7 @@ func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
 
 func TestRule12_RemindersWaitForTheBudget(t *testing.T) {
 	var store *again
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}}, func(o *approval.Options) {
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}}, func(o *approval.Options, cards *outboxtest.Routing) {
 		store = &again{Store: o.Store}
 		o.Store = store
 	})
@@ -228,7 +229,7 @@ func TestRule12_RemindersWaitForTheBudget(t *testing.T) {
 	w.expect(numbered("other", 9), approval.AnswerPending)
 	w.clock.advance(30 * time.Minute)
 	for _, want := range []int{3, 2} { // two of bot's, and that of other; then the rest of bot's
-		if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 1); err != nil || n != want {
+		if n, err := w.outbox.Remind(w.ctx, 15*time.Minute, 1); err != nil || n != want {
 			t.Errorf("%d reminders, %v; want %d", n, err, want)
 		}
 		w.clock.advance(time.Minute)
@@ -238,17 +239,23 @@ func TestRule12_RemindersWaitForTheBudget(t *testing.T) {
 	}
 }
 
+// addressed begins what it says with whom it is said to.
+type addressed struct{ english }
+
+func (addressed) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
+	return to.Name + ": " + p.Say(args...)
+}
+
+func (addressed) NameOf(a approval.Address) string { return map[string]string{"Uroot": "root"}[a.To] }
+
 func TestRule12_AdminsAreTold(t *testing.T) {
 	people := map[string]approval.Actor{"root": root}
-	w := budgeted(t, budget.Limits{}, func(o *approval.Options) {
-		o.Admins = func() []approval.Route {
-			return []approval.Route{{{Channel: "line", To: "Uroot"}, {Channel: "slack", To: "Uroot"}}, {{Channel: "line", To: "Uroot"}}}
-		}
-		o.NameOf = func(a approval.Address) string { return map[string]string{"Uroot": "root"}[a.To] }
-		o.People = func(name string) (approval.Actor, bool) { p, ok := people[name]; return p, ok }
-		o.Say = func(to approval.Actor, p approval.Phrase, args ...any) string { return to.Name + ": " + p.Say(args...) }
+	w := budgeted(t, budget.Limits{}, func(o *approval.Options, cards *outboxtest.Routing) {
+		cards.AdminRoutes = []approval.Route{{{Channel: "line", To: "Uroot"}, {Channel: "slack", To: "Uroot"}}, {{Channel: "line", To: "Uroot"}}}
+		o.Directory = names{people: func(name string) (approval.Actor, bool) { p, ok := people[name]; return p, ok }}
 	})
-	if err := w.gate.OverBudget(w.ctx, bot, "pushes", "120/h"); err != nil {
+	w.chat = chat.New(chat.Options{Store: w.store, Gate: w.gate, Audit: approval.NewAuditLog(nil), Outbox: w.outbox, Readers: addressed{}})
+	if err := w.chat.OverBudget(w.ctx, bot, "pushes", "120/h"); err != nil {
 		t.Fatal(err)
 	}
 	ns := w.notifications(approval.NotificationQuery{})

@@ -8,18 +8,21 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/chat"
+	"countersign/chat/phrases"
+	"countersign/outbox/outboxtest"
 )
 
 // line taps and types as somebody on LINE, where the next text gives the reason.
-func (w *world) line(by approval.Actor, t approval.Interaction) approval.InteractionResult {
+func (w *world) line(by approval.Actor, t chat.Interaction) chat.InteractionResult {
 	w.t.Helper()
 	t.By, t.AsksWhy = by, true
 	return w.tap(t)
 }
 
-func (w *world) types(by approval.Actor, text string) approval.InteractionResult {
+func (w *world) types(by approval.Actor, text string) chat.InteractionResult {
 	w.t.Helper()
-	return w.line(by, approval.Interaction{Intent: approval.IntentOther, Text: text})
+	return w.line(by, chat.Interaction{Intent: chat.IntentOther, Text: text})
 }
 
 var needsReason = func(approval.Call) approval.Verdict {
@@ -32,7 +35,7 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	out := w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 	if n := w.lastReply(); out.Text != "Denied: transfer_credits." || n.Note != approval.NoteReason || n.ApprovalID != id {
 		t.Errorf("out %+v, reply %+v", out, n)
 	}
@@ -60,7 +63,7 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 	w.send() // the edit without the reason is out by now
 	second := w.check(call(`{"n":2}`)).Request.ID
 	w.send()
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
 	w.send()
 	w.types(hana, "a duplicate")
 	if edits := w.notifications(approval.NotificationQuery{ApprovalID: second, Kind: approval.KindEdit}); len(edits) != 2 {
@@ -75,13 +78,13 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 func TestAReasonIsOnlyTakenFromWhoWasAsked(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 
-	w.line(ken, approval.Interaction{Intent: approval.IntentOther, Text: "not me", From: "U2"})
-	w.line(stranger, approval.Interaction{Intent: approval.IntentReason, Reason: "nor me", Text: "reason: nor me", From: "U3"})
+	w.line(ken, chat.Interaction{Intent: chat.IntentOther, Text: "not me", From: "U2"})
+	w.line(stranger, chat.Interaction{Intent: chat.IntentReason, Reason: "nor me", Text: "reason: nor me", From: "U3"})
 	gone := hana
 	gone.Approver = false
-	w.line(gone, approval.Interaction{Intent: approval.IntentOther, Text: "nor me any more"})
+	w.line(gone, chat.Interaction{Intent: chat.IntentOther, Text: "nor me any more"})
 	if r := w.request(id); r.ResolveReason != "" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
@@ -90,7 +93,7 @@ func TestAReasonIsOnlyTakenFromWhoWasAsked(t *testing.T) {
 func TestAReasonComesInTimeOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 	w.clock.advance(10*time.Minute + time.Millisecond)
 	w.types(hana, "what is for lunch?")
 	if r := w.request(id); r.ResolveReason != "" {
@@ -98,15 +101,15 @@ func TestAReasonComesInTimeOrNotAtAll(t *testing.T) {
 	}
 	// Somebody who asked for something else in between was not answering.
 	second := w.check(call(`{"n":2}`)).Request.ID
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
-	w.line(hana, approval.Interaction{Intent: approval.IntentStatus})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
+	w.line(hana, chat.Interaction{Intent: chat.IntentStatus})
 	w.types(hana, "good")
 	if r := w.request(second); r.ResolveReason != "" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
 	// A decision with a reason keeps it.
 	third := w.check(call(`{"n":3}`)).Request.ID
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: third, Reason: "first"})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: third, Reason: "first"})
 	w.types(hana, "second")
 	if r := w.request(third); r.ResolveReason != "first" {
 		t.Errorf("the reason is %q", r.ResolveReason)
@@ -117,7 +120,7 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 	w := newWorld(t)
 	w.policy(needsReason)
 	id := w.check(transfer).Request.ID
-	out := w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 	if out.Code != approval.CodeReasonRequired || w.request(id).Status != approval.Pending || w.lastReply().Note != approval.NoteDeny {
 		t.Fatalf("%+v, %+v", out, w.lastReply())
 	}
@@ -130,11 +133,11 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 
 	// An approval takes no stray words for its reason.
 	id = w.check(call(`{"n":2}`)).Request.ID
-	w.line(hana, approval.Interaction{Intent: approval.IntentApprove, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentApprove, RequestID: id})
 	if out = w.types(hana, "let me think"); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
-	if out = w.line(hana, approval.Interaction{Intent: approval.IntentApprove, RequestID: id, Reason: "agreed with finance"}); len(out.Decided) != 1 {
+	if out = w.line(hana, chat.Interaction{Intent: chat.IntentApprove, RequestID: id, Reason: "agreed with finance"}); len(out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
 	if r := w.request(id); r.Status != approval.Approved || r.ResolveReason != "agreed with finance" {
@@ -146,10 +149,10 @@ func TestATextThatQuotesTheCardTellsWhy(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID
 	w.send()
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: first})
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: first})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
 	card := w.notifications(approval.NotificationQuery{ApprovalID: first, Channel: "line", Kind: approval.KindRequest})[0]
-	w.line(hana, approval.Interaction{Intent: approval.IntentOther, Text: "the first one", QuotedID: card.MessageID})
+	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "the first one", QuotedID: card.MessageID})
 	if a, b := w.request(first).ResolveReason, w.request(second).ResolveReason; a != "the first one" || b != "" {
 		t.Errorf("reasons %q and %q", a, b)
 	}
@@ -159,26 +162,26 @@ func TestCommands(t *testing.T) {
 	w := newWorld(t)
 	ids := []string{w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID}
 	w.send()
-	if out := w.line(hana, approval.Interaction{Intent: approval.IntentPending}); out.Text != "2 requests are waiting. Use their buttons to decide." {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentPending}); out.Text != "2 requests are waiting. Use their buttons to decide." {
 		t.Errorf("%+v", out)
 	}
 	if n := w.lastReply(); len(n.Cards) != 2 || !slices.Contains(n.Cards, ids[0]) {
 		t.Errorf("cards %v", n.Cards)
 	}
-	if out := w.line(hana, approval.Interaction{Intent: approval.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(hana, approval.Interaction{Intent: approval.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(ken, approval.Interaction{Intent: approval.IntentLog}); out.Code != approval.CodeNotAdmin {
+	if out := w.line(ken, chat.Interaction{Intent: chat.IntentLog}); out.Code != approval.CodeNotAdmin {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(stranger, approval.Interaction{Intent: approval.IntentHelp, From: "Ustranger"}); !strings.Contains(out.Text, "Ustranger") {
+	if out := w.line(stranger, chat.Interaction{Intent: chat.IntentHelp, From: "Ustranger"}); !strings.Contains(out.Text, "Ustranger") {
 		t.Errorf("%+v", out)
 	}
-	for _, i := range []approval.Intent{approval.IntentPending, approval.IntentShow, approval.IntentStatus, approval.IntentLog} {
-		if out := w.line(stranger, approval.Interaction{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != "You may not decide this request." {
+	for _, i := range []chat.Intent{chat.IntentPending, chat.IntentShow, chat.IntentStatus, chat.IntentLog} {
+		if out := w.line(stranger, chat.Interaction{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != "You may not decide this request." {
 			t.Errorf("%s by a stranger: %+v", i, out)
 		}
 	}
@@ -192,11 +195,11 @@ func TestShowComesInOrder(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Interaction{Intent: approval.IntentShow, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentShow, RequestID: id})
 	if n := w.lastReply(); n.ReplyTo != "reply-token" {
 		t.Errorf("the first part answers at %q", n.ReplyTo)
 	}
-	out := w.gate.Outbox()
+	out := w.outbox
 	for part := 1; part <= 3; part++ {
 		ready, _, err := w.ready(10)
 		if err != nil || len(ready) != 1 || ready[0].Notification.Part != part || len(ready[0].Requests) != 1 {
@@ -220,20 +223,15 @@ func TestShowComesInOrder(t *testing.T) {
 		t.Errorf("%d more", len(more))
 	}
 	// A part is no card: quoting it decides nothing.
-	if w.line(hana, approval.Interaction{Intent: approval.IntentDeny, QuotedID: "2"}); w.request(id).Status != approval.Pending {
+	if w.line(hana, chat.Interaction{Intent: chat.IntentDeny, QuotedID: "2"}); w.request(id).Status != approval.Pending {
 		t.Error("decided by quoting a part")
 	}
 }
 
 // ways opens the gate again with these routes.
 func (w *world) ways(routes, admins []approval.Route, spent ...string) {
-	w.gate = approval.NewGate(approval.Options{
-		Store: w.store, Broker: approval.NewBroker(), Policy: w.gate.Policy(), Now: w.clock.Now, Logger: w.logger(),
-		Routes:   func(approval.Request) []approval.Route { return routes },
-		Admins:   func() []approval.Route { return admins },
-		Spent:    func(c string) bool { return slices.Contains(spent, c) },
-		Editable: func(c string) bool { return c == "slack" },
-	})
+	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: w.gate.Policy(), Now: w.clock.Now, Logger: w.logger()},
+		outboxtest.Routing{Cards: routes, AdminRoutes: admins, Full: spent, Edits: []string{"slack"}})
 }
 
 var (
@@ -244,7 +242,7 @@ var (
 // fail has the card to this address fail for good.
 func (w *world) fail(a approval.Address, reason string) {
 	w.t.Helper()
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, err := w.ready(100)
 	if err != nil {
 		w.t.Fatal(err)
@@ -311,7 +309,7 @@ func TestRule10_WhoHasTheCardIsNotToldAgain(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.fail(hanasWays[0], "monthly_limit")
 	w.send()
-	if n, err := w.gate.RetryFailed(w.ctx); err != nil || n != 1 {
+	if n, err := w.outbox.RetryFailed(w.ctx); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	w.fail(hanasWays[0], "monthly_limit")
@@ -336,12 +334,12 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 	w.ways([]approval.Route{hanasWays}, []approval.Route{rootsWay})
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow})
+	w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow})
 	want := []string{"line U1 request sent", "slack UH request queued"}
 	if got := w.sentTo(id); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow}) // once is enough
+	w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow}) // once is enough
 	if got := w.sentTo(id); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -349,7 +347,7 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 	if got := w.sentTo(second); !slices.Equal(got, []string{"slack UH request queued"}) {
 		t.Errorf("a new card went to %q", got)
 	}
-	if out := w.line(hana, approval.Interaction{Intent: approval.IntentFollow}); !strings.HasPrefix(out.Text, "Hello hana.") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentFollow}); !strings.HasPrefix(out.Text, "Hello hana.") {
 		t.Errorf("%+v", out)
 	}
 	third := w.check(call(`{"n":3}`)).Request.ID
@@ -362,7 +360,7 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 
 	// Of somebody who has nothing else, cards go to admins at once.
 	w.ways([]approval.Route{{{Channel: "line", To: "U1"}}}, []approval.Route{rootsWay})
-	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow})
+	w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow})
 	last := w.check(call(`{"n":4}`)).Request.ID
 	if got := w.sentTo(last); !slices.Equal(got, []string{"slack UROOT request queued unreached"}) {
 		t.Errorf("got %q", got)
@@ -380,7 +378,7 @@ func TestRule10_WhoLeavesTakesNoCardAlong(t *testing.T) {
 	for i := range many {
 		w.check(call(fmt.Sprintf(`{"n":%d}`, i)))
 	}
-	w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow})
+	w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow})
 	if ns := w.notifications(approval.NotificationQuery{Channel: hanasWays[1].Channel, Recipient: hanasWays[1].To}); len(ns) != many {
 		t.Errorf("%d of %d cards went on", len(ns), many)
 	}
@@ -393,7 +391,7 @@ func TestRule10_ABatchGoesOnWhole(t *testing.T) {
 		ends func(w *world)
 	}{
 		{"a dead end", func(w *world) { w.fail(hanasWays[0], "bad_recipient") }},
-		{"somebody who left", func(w *world) { w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow}) }},
+		{"somebody who left", func(w *world) { w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow}) }},
 	} {
 		w := newWorld(t)
 		w.ways([]approval.Route{hanasWays}, nil)
@@ -419,7 +417,7 @@ func TestOneCardForAnAddress(t *testing.T) {
 	}
 	w.send()
 	w.clock.advance(15 * time.Minute)
-	if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 3); err != nil || n != 1 {
+	if n, err := w.outbox.Remind(w.ctx, 15*time.Minute, 3); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReminder}); len(ns) != 1 || ns[0].Recipient != shared.To {
@@ -434,7 +432,7 @@ func TestAReminderGoesWhereTheCardWent(t *testing.T) {
 	w.fail(hanasWays[0], "bad_recipient")
 	w.send()
 	w.clock.advance(16 * time.Minute)
-	if n, err := w.gate.Remind(w.ctx, 15*time.Minute, 3); err != nil || n != 1 {
+	if n, err := w.outbox.Remind(w.ctx, 15*time.Minute, 3); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	want := []string{"line U1 request failed", "slack UH request sent", "slack UH reminder queued"}
@@ -445,7 +443,7 @@ func TestAReminderGoesWhereTheCardWent(t *testing.T) {
 
 func TestAStrangerWhoFollowsIsToldTheirID(t *testing.T) {
 	w := newWorld(t)
-	out := w.line(stranger, approval.Interaction{Intent: approval.IntentFollow, From: "Uffffffffffffffffffffffffffffffff"})
+	out := w.line(stranger, chat.Interaction{Intent: chat.IntentFollow, From: "Uffffffffffffffffffffffffffffffff"})
 	if !strings.Contains(out.Text, "\nUffffffffffffffffffffffffffffffff") || w.lastReply().ReplyTo != "reply-token" {
 		t.Errorf("%+v", out)
 	}
@@ -456,20 +454,20 @@ func TestAStrangerWhoFollowsIsToldTheirID(t *testing.T) {
 func TestNothingButTheWordApproves(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		reply approval.Interaction
+		reply chat.Interaction
 	}{
-		{"the reason of a denial whose tap is late", approval.Interaction{Intent: approval.IntentReason, Text: "reason: wrong account", Reason: "wrong account"}},
-		{"a text that quotes the card", approval.Interaction{Intent: approval.IntentOther, Text: "stop", QuotedID: "card"}},
-		{"a reason that quotes the card", approval.Interaction{Intent: approval.IntentReason, Text: "reason: fraud", Reason: "fraud", QuotedID: "card"}},
-		{"a text that quotes the question", approval.Interaction{Intent: approval.IntentOther, Text: "why?", QuotedID: "question"}},
-		{"any text", approval.Interaction{Intent: approval.IntentOther, Text: "let me think"}},
+		{"the reason of a denial whose tap is late", chat.Interaction{Intent: chat.IntentReason, Text: "reason: wrong account", Reason: "wrong account"}},
+		{"a text that quotes the card", chat.Interaction{Intent: chat.IntentOther, Text: "stop", QuotedID: "card"}},
+		{"a reason that quotes the card", chat.Interaction{Intent: chat.IntentReason, Text: "reason: fraud", Reason: "fraud", QuotedID: "card"}},
+		{"a text that quotes the question", chat.Interaction{Intent: chat.IntentOther, Text: "why?", QuotedID: "question"}},
+		{"any text", chat.Interaction{Intent: chat.IntentOther, Text: "let me think"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.policy(needsReason)
 			id := w.check(transfer).Request.ID
 			w.send()
-			w.line(hana, approval.Interaction{Intent: approval.IntentApprove, RequestID: id})
+			w.line(hana, chat.Interaction{Intent: chat.IntentApprove, RequestID: id})
 			w.send()
 			switch tt.reply.QuotedID {
 			case "card":
@@ -509,17 +507,17 @@ func TestALateUnfollowBuriesNobody(t *testing.T) {
 	}
 	blocked := w.clock.Now()
 	w.clock.advance(time.Minute)
-	w.line(hana, approval.Interaction{Intent: approval.IntentFollow, At: blocked.Add(10 * time.Second)})
-	if w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow, At: blocked}); dead() {
+	w.line(hana, chat.Interaction{Intent: chat.IntentFollow, At: blocked.Add(10 * time.Second)})
+	if w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow, At: blocked}); dead() {
 		t.Error("dead because of an unfollow from before they came back")
 	}
-	if w.line(hana, approval.Interaction{Intent: approval.IntentUnfollow, At: blocked.Add(20 * time.Second)}); !dead() {
+	if w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow, At: blocked.Add(20 * time.Second)}); !dead() {
 		t.Error("not dead after they left")
 	}
-	if w.line(hana, approval.Interaction{Intent: approval.IntentStatus, At: blocked.Add(15 * time.Second)}); !dead() {
+	if w.line(hana, chat.Interaction{Intent: chat.IntentStatus, At: blocked.Add(15 * time.Second)}); !dead() {
 		t.Error("alive because of words from before they left")
 	}
-	if w.line(hana, approval.Interaction{Intent: approval.IntentStatus, At: blocked.Add(30 * time.Second)}); dead() {
+	if w.line(hana, chat.Interaction{Intent: chat.IntentStatus, At: blocked.Add(30 * time.Second)}); dead() {
 		t.Error("dead though they write to us")
 	}
 	if w.count("channel_dead") != 1 || w.count("channel_alive") != 1 {
@@ -532,8 +530,8 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
-	out := w.gate.Outbox()
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
+	out := w.outbox
 	ready, _, err := w.ready(10)
 	if err != nil {
 		t.Fatal(err)
@@ -562,8 +560,8 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.line(hana, approval.Interaction{Intent: approval.IntentShow, RequestID: id})
-	out := w.gate.Outbox()
+	w.line(hana, chat.Interaction{Intent: chat.IntentShow, RequestID: id})
+	out := w.outbox
 	part := func() {
 		t.Helper()
 		ready, _, err := w.ready(10)
@@ -584,7 +582,7 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 		}
 	}
 	part()
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 	part()
 	part()
 	if out := w.types(hana, "wrong account"); len(out.Explained) != 1 {
@@ -592,8 +590,8 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 	}
 	// To ask for another request to be shown is something else.
 	second := w.check(call(`{"n":2}`)).Request.ID
-	w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: second})
-	w.line(hana, approval.Interaction{Intent: approval.IntentShow, RequestID: id})
+	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
+	w.line(hana, chat.Interaction{Intent: chat.IntentShow, RequestID: id})
 	if out := w.types(hana, "I see"); len(out.Explained) != 0 {
 		t.Errorf("%+v", out)
 	}
@@ -602,12 +600,12 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 // The log has a word for whatever a notification can be.
 func TestEveryKindAndFateHasAWord(t *testing.T) {
 	for _, k := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit, approval.KindReply} {
-		if approval.English[approval.Phrase("told_kind_"+k)] != string(k) {
+		if phrases.English[phrases.Phrase("told_kind_"+k)] != string(k) {
 			t.Errorf("no word for %s", k)
 		}
 	}
 	for _, s := range []approval.NotificationStatus{approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed, approval.Skipped} {
-		if approval.English[approval.Phrase("told_fate_"+s)] != string(s) {
+		if phrases.English[phrases.Phrase("told_fate_"+s)] != string(s) {
 			t.Errorf("no word for %s", s)
 		}
 	}

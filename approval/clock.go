@@ -14,20 +14,22 @@ type Clock interface {
 	FromWall(t time.Time) time.Time
 }
 
-// told returns r with its times as the machine's clock has them. Nothing inside the gate may be judged by them.
-func (g *Gate) told(r Request) Request {
+// ByWall returns r with its times as the machine's clock has them. Nothing inside the gate may be judged by them.
+func (r Request) ByWall(c Clock) Request {
 	for _, t := range []*time.Time{&r.RequestedAt, &r.ExpiresAt, &r.ResolvedAt, &r.UseBy, &r.ConsumedAt, &r.LapsedAt, &r.AckedAt, &r.DispatchedAt} {
-		*t = g.store.ToWall(*t)
+		*t = c.ToWall(*t)
 	}
 	if r.Previous != nil {
 		use := *r.Previous
 		for _, t := range []*time.Time{&use.ApprovedAt, &use.ConsumedAt, &use.DispatchedAt} {
-			*t = g.store.ToWall(*t)
+			*t = c.ToWall(*t)
 		}
 		r.Previous = &use
 	}
 	return r
 }
+
+func (g *Gate) told(r Request) Request { return r.ByWall(g.store) }
 
 func (g *Gate) toldAll(rs []Request) []Request {
 	for i := range rs {
@@ -52,20 +54,4 @@ func (g *Gate) toldError(e *Error) *Error {
 	r, out := g.told(*e.Request), *e
 	out.Request = &r
 	return &out
-}
-
-// toldNotification leaves the times that a sender goes by as they are, which are the store's.
-func (g *Gate) toldNotification(n Notification) Notification {
-	for _, t := range []*time.Time{&n.SentAt, &n.CreatedAt, &n.UpdatedAt} {
-		*t = g.store.ToWall(*t)
-	}
-	return n
-}
-
-func (g *Gate) toldLog(n Notification) Notification {
-	n = g.toldNotification(n)
-	for _, t := range []*time.Time{&n.NextAttemptAt, &n.LeaseUntil, &n.FirstTryAt} {
-		*t = g.store.ToWall(*t)
-	}
-	return n
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/chat"
 	"countersign/internal/testkit"
 )
 
@@ -67,12 +68,12 @@ func TestRule6_APressWhileTheStoreIsAheadCounts(t *testing.T) {
 	w.expect(call(`{"n":1}`), approval.AnswerPending)
 	w.clock.set(-10 * time.Minute)
 	w.clock.advance(time.Minute)
-	press := func(id string, at time.Time, approve bool) approval.InteractionResult {
-		intent := approval.IntentDeny
+	press := func(id string, at time.Time, approve bool) chat.InteractionResult {
+		intent := chat.IntentDeny
 		if approve {
-			intent = approval.IntentApprove
+			intent = chat.IntentApprove
 		}
-		return w.tap(approval.Interaction{By: hana, Intent: intent, RequestID: id, At: at})
+		return w.tap(chat.Interaction{By: hana, Intent: intent, RequestID: id, At: at})
 	}
 	r := w.expect(transfer, approval.AnswerPending).Request
 	if off := r.RequestedAt.Sub(w.clock.Now()); off.Abs() > time.Second {

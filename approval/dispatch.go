@@ -14,42 +14,27 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran RunResult) 
 	if ran != RunSucceeded && ran != RunFailed && ran != RunUnknown {
 		return Request{}, Errorf(CodeInvalidParameter, "outcome must be succeeded, failed or unknown")
 	}
-	var r Request
-	var refusal *Error
-	err := g.store.Update(ctx, func(tx Tx) (err error) {
-		refusal = nil
-		r, err = tx.Request(id)
-		switch {
-		case errors.Is(err, ErrNotFound) || err == nil && (who.Kind != Agent || who.Name != r.Agent):
-			r, refusal = Request{}, Errorf(CodeNotFound, "%s", SayNoRequest.Say())
-			return nil
-		case err != nil:
-			return err
-		case r.DispatchedAt.IsZero():
-			refusal = &Error{Code: CodeInvalidParameter, Request: &r,
-				Message: "Only of a call that was let through with dispatch can the outcome be reported; this one was not."}
-			return nil
-		case r.RunResult == ran:
-			return nil
-		}
-		now, ok, err := g.report(ctx, tx, r, ran, who)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			refusal = &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.RunResult) + ".", Request: &r}
-			return nil
-		}
-		r = now
-		return nil
-	})
+	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.reportAsked(ctx, tx, who, id, ran) }))
+}
+
+func (g *Gate) reportAsked(ctx context.Context, tx Tx, who Actor, id string, ran RunResult) (resolved, error) {
+	r, err := tx.Request(id)
 	switch {
+	case errors.Is(err, ErrNotFound) || err == nil && (who.Kind != Agent || who.Name != r.Agent):
+		return resolved{refusal: Errorf(CodeNotFound, noSuchRequest)}, nil
 	case err != nil:
-		return Request{}, err
-	case refusal != nil:
-		return g.told(r), g.toldError(refusal)
+		return resolved{}, err
+	case r.DispatchedAt.IsZero():
+		return resolved{r, &Error{Code: CodeInvalidParameter, Request: &r,
+			Message: "Only of a call that was let through with dispatch can the outcome be reported; this one was not."}}, nil
+	case r.RunResult == ran:
+		return resolved{request: r}, nil
 	}
-	return g.told(r), nil
+	now, ok, err := g.report(ctx, tx, r, ran, who)
+	if err == nil && !ok {
+		return resolved{r, &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.RunResult) + ".", Request: &r}}, nil
+	}
+	return resolved{request: now}, err
 }
 
 // report puts an outcome on record, also where the next card of the same call looks for it. false: there
@@ -94,48 +79,31 @@ func (g *Gate) Overdue(ctx context.Context) (int, error) {
 }
 
 func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	total := 0
-	for {
-		n, more := 0, false
-		err := g.store.Update(ctx, func(tx Tx) error {
-			n, more = 0, false
-			hs, err := tx.UnderWay(stepRequests)
-			if err != nil {
-				return err
-			}
-			wide := 0
-			for _, h := range hs { // oldest first
-				if tx.Now().Sub(h.DispatchedAt) < age {
-					return nil
-				}
-				if more = wide >= stepBytes; more {
-					return nil
-				}
-				wide += h.Wide
-				if _, _, err := g.report(ctx, tx, h.Request, RunUnknown, who); err != nil {
-					return err
-				}
-				n++
-			}
-			more = len(hs) == stepRequests
-			return nil
-		})
+	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
+		hs, err := tx.UnderWay(stepRequests)
 		if err != nil {
-			return total, err
+			return step{}, err
 		}
-		if total += n; !more {
-			return total, nil
+		wide := 0
+		for n, h := range hs { // oldest first
+			if tx.Now().Sub(h.DispatchedAt) < age {
+				return step{n: n}, nil
+			}
+			if wide >= stepBytes {
+				return step{n, true}, nil
+			}
+			wide += h.Wide
+			if _, _, err := g.report(ctx, tx, h.Request, RunUnknown, who); err != nil {
+				return step{}, err
+			}
 		}
-	}
+		return step{len(hs), len(hs) == stepRequests}, nil
+	})
 }
 
 // Tasks returns the agent's live requests whose calls the gate's side runs once they are approved, oldest
 // first; every agent's for "". After a restart it says what to take up again.
 func (g *Gate) Tasks(ctx context.Context, agent string) ([]Request, error) {
-	var rs []Request
-	err := g.view(ctx, func(tx Tx) (err error) {
-		rs, err = tx.Tasks(agent)
-		return err
-	})
+	rs, err := view(ctx, g, func(tx Tx) ([]Request, error) { return tx.Tasks(agent) })
 	return g.toldAll(rs), err
 }

@@ -9,6 +9,8 @@ import (
 
 	"countersign/approval"
 	"countersign/auth"
+	"countersign/chat"
+	"countersign/outbox/outboxtest"
 )
 
 // drawn stands for a rendered card: the states that it shows.
@@ -33,7 +35,7 @@ func (w *world) batchOfTwo() (a, b string) {
 // lastEdit sends edits for a while and returns what the card shows in the end.
 func (w *world) lastEdit() string {
 	w.t.Helper()
-	out, shown := w.gate.Outbox(), ""
+	out, shown := w.outbox, ""
 	for range 60 {
 		w.clock.advance(time.Second)
 		ready, _, err := w.ready(10)
@@ -60,7 +62,7 @@ func TestAnEditDrawnBeforeAnotherDecisionIsDrawnAgain(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.batchOfTwo()
 	w.mustDecide(a, true, hana, "")
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, err := w.ready(10)
 	if err != nil || len(ready) != 1 {
 		t.Fatal(ready, err)
@@ -79,7 +81,7 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.batchOfTwo()
 	w.mustDecide(a, true, hana, "")
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, _ := w.ready(10)
 	first, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}})
 	if err != nil || len(first) != 1 {
@@ -99,12 +101,12 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 func TestRule5_WhoMayDecideIsJudgedAsTheyAreNow(t *testing.T) {
 	w := newWorld(t)
 	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
-	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Now: w.clock.Now, People: people.ByName})
+	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Now: w.clock.Now, Directory: names{people: people.ByName}}, outboxtest.Routing{})
 	id := w.check(transfer).Request.ID
 	people.Replace(nil, []auth.Person{{Name: "hana", Approver: true}}) // ken was removed, hana is no admin any more
 	_, err := w.decide(id, true, ken, "")
 	wantCode(t, err, approval.CodeNotAnApprover)
-	if out := w.tap(approval.Interaction{By: ken, Intent: approval.IntentApprove, RequestID: id}); out.Code != approval.CodeNotAnApprover {
+	if out := w.tap(chat.Interaction{By: ken, Intent: chat.IntentApprove, RequestID: id}); out.Code != approval.CodeNotAnApprover {
 		t.Errorf("%+v", out)
 	}
 	_, err = w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaAPI})
@@ -115,7 +117,7 @@ func TestRule5_WhoMayDecideIsJudgedAsTheyAreNow(t *testing.T) {
 func TestAQuotedMessageThatIsNotKnownIsNotGuessedAt(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	no := approval.Interaction{By: hana, Intent: approval.IntentDeny, QuotedID: "5900", Reason: "wrong account"}
+	no := chat.Interaction{By: hana, Intent: chat.IntentDeny, QuotedID: "5900", Reason: "wrong account"}
 	if out := w.tap(no); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
@@ -125,8 +127,8 @@ func TestAnyMessageOfAnAnswerCanBeQuoted(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	w.tap(approval.Interaction{By: hana, Intent: approval.IntentPending, OneReply: true})
-	out := w.gate.Outbox()
+	w.tap(chat.Interaction{By: hana, Intent: chat.IntentPending, OneReply: true})
+	out := w.outbox
 	ready, _, _ := w.ready(1)
 	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
 	if err != nil {
@@ -135,7 +137,7 @@ func TestAnyMessageOfAnAnswerCanBeQuoted(t *testing.T) {
 	if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "1", Data: []byte(`{"messages":[{"id":"1"},{"id":"2"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
-	tap := approval.Interaction{By: hana, Intent: approval.IntentDeny, QuotedID: "2", Channel: begun[0].Channel, From: begun[0].Recipient}
+	tap := chat.Interaction{By: hana, Intent: chat.IntentDeny, QuotedID: "2", Channel: begun[0].Channel, From: begun[0].Recipient}
 	if got := w.tap(tap); len(got.Decided) != 1 || got.Decided[0].ID != id {
 		t.Errorf("%+v", got)
 	}
@@ -146,7 +148,7 @@ func TestALateBareNoDoesNotReachANewerRequest(t *testing.T) {
 	typed := w.clock.Now()
 	w.clock.advance(5 * time.Minute)
 	id := w.check(transfer).Request.ID
-	out := w.tap(approval.Interaction{Channel: "slack", By: hana, Intent: approval.IntentDeny, At: typed})
+	out := w.tap(chat.Interaction{Channel: "slack", By: hana, Intent: chat.IntentDeny, At: typed})
 	if len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
@@ -207,8 +209,8 @@ func TestImpatientCallersDoNotHurtTheirNeighbours(t *testing.T) {
 
 func TestASpentReplyTokenIsNotTriedAgain(t *testing.T) {
 	w := newWorld(t)
-	w.tap(approval.Interaction{By: hana, Intent: approval.IntentApprove})
-	out := w.gate.Outbox()
+	w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove})
+	out := w.outbox
 	ready, _, err := w.ready(1)
 	if err != nil || len(ready) != 1 || ready[0].Notification.ReplyTo == "" {
 		t.Fatal(ready, err)
@@ -220,7 +222,7 @@ func TestASpentReplyTokenIsNotTriedAgain(t *testing.T) {
 	if err := out.NotSent(w.ctx, begun[0], approval.Failure{Reason: "rate_limited", ReplySpent: true, RetryAt: w.clock.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	n, err := w.gate.Notification(w.ctx, begun[0].ID)
+	n, err := w.outbox.Notification(w.ctx, begun[0].ID)
 	if err != nil || n.ReplyTo != "" || n.RetryKey != begun[0].RetryKey {
 		t.Errorf("%+v, %v", n, err)
 	}

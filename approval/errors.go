@@ -76,9 +76,11 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
+const noSuchRequest = "No such request."
+
 var (
 	// ErrNotFound is what a [Tx] returns for a row that is not there.
-	ErrNotFound = Errorf(CodeNotFound, "No such request.")
+	ErrNotFound = Errorf(CodeNotFound, noSuchRequest)
 	// ErrLiveExists is what [Tx.InsertRequest] returns when the key has a live request already.
 	ErrLiveExists = errors.New("approval: a live request for this key exists")
 	// ErrClosed is within what a [Store] returns once it was closed: trying again is of no use.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -46,30 +45,12 @@ type Options struct {
 	Store  Store
 	Broker *Broker // fed by Store after each commit
 	Policy Policy
-	// Routes says where the card of a new request goes: one card along each route. nil: nowhere.
-	Routes func(Request) []Route
-	// Admins are the routes of a request that reached nobody else. nil: none.
-	Admins func() []Route
-	// Spent says whether a channel can send nothing for a while, as when a month's messages are used up or
-	// its token is refused: another channel of the same route is then taken first. nil: none is.
-	Spent func(channel string) bool
-	// Say says a phrase to somebody in their language; nil: [Phrase.Say], English.
-	Say func(to Actor, p Phrase, args ...any) string
-	// NameOf says whose address it is, "" where it is nobody's. nil: nobody's is known.
-	NameOf func(Address) string
-	// Status adds lines to the answer to the typed word "status". nil: none.
-	Status func(to Actor) []string
-	// Editable says whether a sent card of the channel can be edited. nil: none can.
-	Editable func(channel string) bool
-	// Keyboard says who sits at an agent's keyboard, as it is configured now. nil: nobody is known to.
-	Keyboard func(agent string) (Actor, bool)
-	// People returns a person as they are configured now. It is asked inside the transaction of what they
-	// decide, so that somebody who was removed meanwhile decides nothing. nil: actors are taken as given.
-	People func(name string) (Actor, bool)
-	// Configured reports whether there is an agent of this name, as it is configured now. It is asked inside the
-	// transaction that lets a call through, so that for one that was removed meanwhile nothing runs. nil: every
-	// name is an agent's.
-	Configured func(agent string) bool
+	// Directory says who is who. nil: actors are taken as given, every name is an agent's, and nobody sits at a keyboard.
+	Directory Directory
+	// Notifier is told of requests, for people. nil: nobody is told.
+	Notifier Notifier
+	// Audit is what audit events are written with; nil: one of the gate's own.
+	Audit *AuditLog
 	// Budgets bound the requests and pushes of each agent. nil: nothing does.
 	Budgets Budgets
 	Masker  *redact.Masker
@@ -82,19 +63,11 @@ type Gate struct {
 	store    Store
 	broker   *Broker
 	policy   atomic.Pointer[Policy]
-	routes   func(Request) []Route
-	admins   func() []Route
-	spent    func(string) bool
-	say      func(Actor, Phrase, ...any) string
-	status   func(Actor) []string
-	nameOf   func(Address) string
-	editable func(string) bool
-	people   func(string) (Actor, bool)
-	keyboard func(string) (Actor, bool)
+	dir      Directory // nil: none
+	notifier Notifier
 	budgets  Budgets
-	agents   func(string) bool
 	masker   atomic.Pointer[redact.Masker] // of the messages of rules, which people decide by
-	records  atomic.Pointer[redact.Masker] // of audit events
+	records  *AuditLog
 	log      *slog.Logger
 	wall     func() time.Time // of the store's time, but for the tests
 
@@ -105,43 +78,12 @@ type Gate struct {
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{broker: o.Broker, routes: o.Routes, admins: o.Admins, spent: o.Spent, say: o.Say, status: o.Status, nameOf: o.NameOf,
-		editable: o.Editable, people: o.People, keyboard: o.Keyboard, agents: o.Configured, budgets: o.Budgets, log: o.Logger, wall: o.Now}
-	if g.routes == nil {
-		g.routes = func(Request) []Route { return nil }
+	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets, log: o.Logger, wall: o.Now}
+	if g.notifier == nil {
+		g.notifier = silent{}
 	}
-	if g.admins == nil {
-		g.admins = func() []Route { return nil }
-	}
-	if g.spent == nil {
-		g.spent = func(string) bool { return false }
-	}
-	say := g.say
-	if say == nil {
-		say = func(_ Actor, p Phrase, args ...any) string { return p.Say(args...) }
-	}
-	g.say = func(to Actor, p Phrase, args ...any) string { // in times as the machine's clock has them
-		for i, v := range args {
-			if t, ok := v.(time.Time); ok {
-				args[i] = g.store.ToWall(t)
-			}
-		}
-		return say(to, p, args...)
-	}
-	if g.nameOf == nil {
-		g.nameOf = func(Address) string { return "" }
-	}
-	if g.status == nil {
-		g.status = func(Actor) []string { return nil }
-	}
-	if g.keyboard == nil {
-		g.keyboard = func(string) (Actor, bool) { return Actor{}, false }
-	}
-	if g.agents == nil {
-		g.agents = func(string) bool { return true }
-	}
-	if g.editable == nil {
-		g.editable = func(string) bool { return false }
+	if g.records == nil {
+		g.records = NewAuditLog(o.Masker)
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -155,10 +97,13 @@ func NewGate(o Options) *Gate {
 	return g
 }
 
+// Broker returns the broker that wakes on what the gate commits.
+func (g *Gate) Broker() *Broker { return g.broker }
+
 // SetMasker says anew what is masked in audit events and in the messages of rules.
 func (g *Gate) SetMasker(m *redact.Masker) {
 	g.masker.Store(m)
-	g.records.Store(m.ForLogs())
+	g.records.setMasker(m)
 }
 
 // Policy returns the policy in force.
@@ -239,40 +184,28 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
 		for i, c := range calls {
 			js[i] = g.judge(ctx, *in, c)
 		}
-		var outs []Answer
-		var fate onward
-		b := bill{budgets: g.budgets, agent: calls[0].Agent}
-		err := g.store.Update(ctx, func(tx Tx) error {
-			b.void()
+		done, err := billed(ctx, g, calls[0].Agent, func(tx Tx, b *bill) (entered, error) {
 			if g.policy.Load() != in {
-				return errPolicyChanged
+				return entered{}, errPolicyChanged
 			}
-			var err error
-			outs, fate, err = g.enterAll(ctx, tx, js, (*in).Terms(), &b)
-			return err
+			return g.enterAll(ctx, tx, js, (*in).Terms(), b)
 		})
-		if err != nil {
-			b.void()
-		}
 		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) {
 			continue // a lost race starts over
 		}
-		if err == nil {
-			for i := range js {
-				g.pins.keep(js[i].pin, js[i].pinAge)
-			}
+		if err != nil {
+			return nil, err
 		}
-		if err == nil && fate != held {
-			for _, o := range outs {
-				if o.Created {
-					g.sayWhere(ctx, fate, *o.Request, "last_reason", "nobody of the route is reached any more")
-				}
-			}
+		for _, p := range done.pins {
+			g.pins.keep(p)
 		}
-		for i := range outs {
-			outs[i] = g.toldOutcome(outs[i])
+		if done.log != nil {
+			done.log(ctx)
 		}
-		return outs, err
+		for i := range done.answers {
+			done.answers[i] = g.toldOutcome(done.answers[i])
+		}
+		return done.answers, nil
 	}
 }
 
@@ -291,7 +224,7 @@ func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 const maxAuditArgs = 1024
 
 func (g *Gate) callData(j judged) []byte {
-	m := g.records.Load()
+	m := g.records.masker.Load()
 	d := struct {
 		Args       string `json:"args"`
 		ArgsHash   string `json:"args_hash"`
@@ -311,6 +244,9 @@ func (g *Gate) callData(j judged) []byte {
 	return marshal(d)
 }
 
+// EventData is the data of an audit event.
+func EventData(fields map[string]any) []byte { return marshal(fields) }
+
 // marshal encodes what cannot fail to encode: strings, times and maps of them.
 func marshal(v any) []byte {
 	b, err := json.Marshal(v)
@@ -320,11 +256,18 @@ func marshal(v any) []byte {
 	return b
 }
 
-func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b *bill) ([]Answer, onward, error) {
-	outs := make([]Answer, len(js))
-	for _, j := range js {
-		if err := g.known(j.call.Agent); err != nil {
-			return nil, held, err
+// entered is what became of the calls of one turn.
+type entered struct {
+	answers []Answer
+	pins    []pinRead             // to be remembered after the commit
+	log     func(context.Context) // to be said after it; nil: nothing
+}
+
+func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b *bill) (entered, error) {
+	out := entered{answers: make([]Answer, len(js)), pins: make([]pinRead, len(js))}
+	for i := range js {
+		if err := g.known(js[i].call.Agent); err != nil {
+			return entered{}, err
 		}
 	}
 	batchID := ""
@@ -333,32 +276,38 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 	}
 	var made []Request
 	for i := range js {
-		o, err := g.enter(ctx, tx, &js[i], terms, batchID, b)
+		a, pin, err := g.enter(ctx, tx, js[i], terms, batchID, b)
 		if err != nil {
-			return nil, held, err
+			return entered{}, err
 		}
-		if o.Created {
-			made = append(made, *o.Request)
+		if a.Created {
+			made = append(made, *a.Request)
 		}
-		outs[i] = o
+		out.answers[i], out.pins[i] = a, pin
 	}
-	fate, err := g.announce(tx, made, b)
-	return outs, fate, err
+	if len(made) == 0 {
+		return out, nil
+	}
+	told, err := g.notifier.Requested(tx, made)
+	if err == nil {
+		err = b.pushed(told.Pushes) // without a push there is no request
+	}
+	out.log = told.Log
+	return out, err
 }
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
-// denial, and only then a new request.
-func (g *Gate) enter(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill) (Answer, error) {
-	now, changed, err := g.pinned(tx, *j)
+// denial, and only then a new request. What it read of the tool is to be kept after the commit.
+func (g *Gate) enter(ctx context.Context, tx Tx, j judged, terms Terms, batchID string, b *bill) (Answer, pinRead, error) {
+	j, changed, err := g.pinned(tx, j)
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, pinRead{}, err
 	}
-	out, err := g.enterPinned(ctx, tx, &now, changed, terms, batchID, b)
+	out, err := g.enterPinned(ctx, tx, &j, changed, terms, batchID, b)
 	if err == nil && out.Kind != AnswerDenied {
-		err = g.pinFirst(ctx, tx, &now)
+		err = g.pinFirst(ctx, tx, &j)
 	}
-	j.pin, j.pinAge = now.pin, now.pinAge // to be kept after the commit
-	return out, err
+	return out, pinRead{j.pin, j.pinAge}, err
 }
 
 func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string, b *bill) (Answer, error) {
@@ -490,41 +439,6 @@ func requestEvent(r Request, t EventType) Event {
 	return Event{Type: t, ApprovalID: r.ID, Agent: r.Agent, Tool: r.Target(), Risk: r.Risk}
 }
 
-func (g *Gate) queue(tx Tx, n Notification) error {
-	now := tx.Now()
-	n.ID, n.Status, n.RetryKey = tx.NewID(), Queued, newUUID()
-	n.CreatedAt, n.UpdatedAt = now, now
-	if n.NextAttemptAt.IsZero() {
-		n.NextAttemptAt = now
-	}
-	return tx.InsertNotification(n)
-}
-
-func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error {
-	if e.CorrelationID = Correlation(ctx); e.CorrelationID == "" {
-		e.CorrelationID = e.ApprovalID // time and the outbox act for the request itself
-	} else if !isMadeID(e.CorrelationID) { // whoever calls has chosen it
-		e.CorrelationID = g.records.Load().Line(e.CorrelationID)
-	}
-	if e.Reason != "" {
-		e.Reason, _ = g.records.Load().Text(e.Reason) // a person's or an agent's own words
-		e.Reason = legible.Lines(e.Reason)
-	}
-	_, err := tx.Append(e)
-	return err
-}
-
-// isMadeID reports whether id reads as one of the gate's own: a ULID or [rand.Text], which are no secrets though
-// one in some hundred thousand looks like a cloud's key.
-func isMadeID(id string) bool {
-	for i := range len(id) {
-		if c := id[i]; (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return len(id) == 26
-}
-
 // settle ends what is due: a pending request whose deadline has come expires, an approval past its
 // use_by lapses, each with its audit event. Every operation does it first, inside its own transaction,
 // so that what comes after may trust the row as it stands.
@@ -551,34 +465,26 @@ func (g *Gate) settleHead(ctx context.Context, tx Tx, h Head) (Head, error) {
 
 // timedOut ends a request that is due, of which it looks at the narrow part alone.
 func (g *Gate) timedOut(ctx context.Context, tx Tx, r Request) error {
-	who := Actor{Kind: System, Name: "timeout"}
+	who := Actor{Kind: System, Name: "timeout"}.String()
+	e := requestEvent(r, EventApprovalLapsed)
+	end := func() (bool, error) { return tx.Lapse(r.ID) }
 	if r.Status == Pending {
-		ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Expired, At: r.ExpiresAt, By: who.String(), Via: ViaSystem})
-		if err != nil {
-			return err
-		}
-		if ok {
-			e := requestEvent(r, EventDecision)
-			e.Actor, e.Decision = who.String(), "timeout"
-			e.Data = marshal(map[string]any{"timeout_seconds": int64(r.ExpiresAt.Sub(r.RequestedAt) / time.Second)})
-			if err := g.audit(ctx, tx, e); err != nil {
-				return err
-			}
-		}
-	} else {
-		ok, err := tx.Lapse(r.ID)
-		if err != nil {
-			return err
-		}
-		if ok {
-			e := requestEvent(r, EventApprovalLapsed)
-			e.Actor = who.String()
-			if err := g.audit(ctx, tx, e); err != nil {
-				return err
-			}
+		e = requestEvent(r, EventDecision)
+		e.Decision = "timeout"
+		e.Data = marshal(map[string]any{"timeout_seconds": int64(r.ExpiresAt.Sub(r.RequestedAt) / time.Second)})
+		end = func() (bool, error) {
+			return tx.Resolve(Resolution{ID: r.ID, Status: Expired, At: r.ExpiresAt, By: who, Via: ViaSystem})
 		}
 	}
-	return g.ended(ctx, tx, r)
+	e.Actor = who
+	ok, err := end()
+	if err == nil && ok {
+		err = g.audit(ctx, tx, e)
+	}
+	if err != nil {
+		return err
+	}
+	return g.notifier.Ended(tx, r)
 }
 
 // settledLive returns the live request of k after what was due has ended, nil when there is none.
@@ -641,126 +547,6 @@ func (g *Gate) consume(ctx context.Context, tx Tx, r Request, dispatched bool) (
 	return r, g.audit(ctx, tx, e)
 }
 
-// ended does what every end of a request brings with it: cards that were not sent are dropped, sent
-// ones that can be edited are. Of r it takes the ids alone.
-func (g *Gate) ended(ctx context.Context, tx Tx, r Request) error {
-	ns, err := tx.Notifications(NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
-	if err != nil {
-		return err
-	}
-	for _, n := range ns {
-		if !n.showsCard() {
-			continue
-		}
-		switch n.Status {
-		case Queued, Retrying:
-			if n.LeaseUntil.After(tx.Now()) {
-				continue // on its way: recording its receipt queues the edit
-			}
-			if n.Kind == KindReply { // a reply is the answer to somebody's word and goes out all the same
-				continue
-			}
-			over, err := g.allEnded(tx, n)
-			if err != nil {
-				return err
-			}
-			if over {
-				if err := g.skip(tx, n); err != nil {
-					return err
-				}
-			}
-		case Sent, Delivered:
-			if err := g.queueEdit(tx, n, ns); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// showsCard reports whether the notification is a card with buttons.
-func (n Notification) showsCard() bool {
-	return n.Kind == KindRequest || n.Kind == KindReminder || n.Kind == KindReply && len(n.Cards) > 0 && n.Part == 0
-}
-
-// shown returns the requests whose card a notification is.
-func shown(tx Tx, n Notification) ([]Request, error) {
-	switch {
-	case n.BatchID != "":
-		return tx.Batch(n.BatchID)
-	case len(n.Cards) > 0:
-		rs := make([]Request, 0, len(n.Cards))
-		for _, id := range n.Cards {
-			r, err := tx.Request(id)
-			if err != nil {
-				return nil, err
-			}
-			rs = append(rs, r)
-		}
-		return rs, nil
-	case n.ApprovalID != "":
-		r, err := tx.Request(n.ApprovalID)
-		return []Request{r}, err
-	}
-	return nil, nil
-}
-
-// shownHeads returns the narrow parts of the same.
-func shownHeads(tx Tx, n Notification) ([]Head, error) {
-	if n.BatchID != "" {
-		return tx.BatchHeads(n.BatchID)
-	}
-	ids := n.Cards
-	if len(ids) == 0 && n.ApprovalID != "" {
-		ids = []string{n.ApprovalID}
-	}
-	hs := make([]Head, 0, len(ids))
-	for _, id := range ids {
-		h, err := tx.Head(id)
-		if err != nil {
-			return nil, err
-		}
-		hs = append(hs, h)
-	}
-	return hs, nil
-}
-
-func (g *Gate) allEnded(tx Tx, n Notification) (bool, error) {
-	hs, err := shownHeads(tx, n)
-	return !slices.ContainsFunc(hs, func(h Head) bool { return h.Status == Pending }), err
-}
-
-func (g *Gate) skip(tx Tx, n Notification) error {
-	was, attempt := n.Status, n.Attempt
-	n.Status, n.UpdatedAt, n.LeaseUntil = Skipped, tx.Now(), time.Time{}
-	_, err := tx.UpdateNotification(n, was, attempt)
-	return err
-}
-
-// queueEdit queues the edit of a sent card. One that has not begun yet will show the newest state
-// anyway; behind one that has begun, the next waits, so that edits of one card cannot overtake.
-func (g *Gate) queueEdit(tx Tx, card Notification, siblings []Notification) error {
-	if !g.editable(card.Channel) || len(card.Receipt) == 0 {
-		return nil
-	}
-	next := tx.Now()
-	for _, n := range siblings {
-		if n.Kind != KindEdit || n.TargetID != card.ID || n.Status != Queued && n.Status != Retrying {
-			continue
-		}
-		if n.Attempt == 0 {
-			return nil
-		}
-		next = latest(next, n.LeaseUntil, n.NextAttemptAt.Add(time.Second))
-	}
-	return g.queue(tx, Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel, Recipient: card.Recipient,
-		Kind: KindEdit, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
-}
-
-func latest(ts ...time.Time) time.Time {
-	return slices.MaxFunc(ts, time.Time.Compare)
-}
-
 // Decision approves or denies a request.
 type Decision struct {
 	RequestID string
@@ -777,37 +563,50 @@ const MaxReason = 12_000
 // that carries the request as it stands: [CodeNotFound], [CodeNotAnApprover], [CodeAlreadyResolved],
 // [CodeExpired], [CodeReasonRequired] or [CodeInvalidParameter], judged in that order, and each is audited.
 func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
-	var r Request
-	var refusal *Error
-	err := g.store.Update(ctx, func(tx Tx) (err error) {
-		r, refusal, err = g.decide(ctx, tx, d)
-		return err
-	})
+	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.decide(ctx, tx, d) }))
+}
+
+// resolved is what somebody's wish for a request came to. A refusal is on record and commits, an error does not.
+type resolved struct {
+	request Request
+	refusal *Error
+}
+
+// answer is what whoever had the wish is told, in times as the machine's clock has them.
+func (g *Gate) answer(res resolved, err error) (Request, error) {
 	switch {
 	case err != nil:
 		return Request{}, err
-	case refusal != nil:
-		return g.told(r), g.toldError(refusal)
+	case res.refusal != nil:
+		return g.told(res.request), g.toldError(res.refusal)
 	}
-	return g.told(r), nil
+	return g.told(res.request), nil
 }
 
-// decide returns a refusal apart from an error: a refusal is on record and commits, an error does not.
-func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, error) {
-	if d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By); blank(d.Reason) {
+func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (resolved, error) {
+	if d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By); Blank(d.Reason) {
 		d.Reason = ""
 	}
 	r, err := g.settled(ctx, tx, d.RequestID)
 	if errors.Is(err, ErrNotFound) {
-		refusal := Errorf(CodeNotFound, "%s", SayNoRequest.Say())
-		return Request{}, refusal, g.refused(ctx, tx, Request{}, d, refusal)
+		refusal := Errorf(CodeNotFound, noSuchRequest)
+		return resolved{refusal: refusal}, g.refused(ctx, tx, Request{}, d, refusal)
 	}
 	if err != nil {
-		return Request{}, nil, err
+		return resolved{}, err
 	}
 	if refusal := g.refusalOf(r, d, tx.Now()); refusal != nil {
-		return r, refusal, g.refused(ctx, tx, r, d, refusal)
+		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)
 	}
+	if err := g.resolve(ctx, tx, r, d); err != nil {
+		return resolved{}, err
+	}
+	r, err = tx.Request(r.ID)
+	return resolved{request: r}, err
+}
+
+// resolve carries out a decision that may be.
+func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision) error {
 	now := tx.Now()
 	res := Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason}
 	word := "deny"
@@ -817,45 +616,45 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (Request, *Error, 
 	}
 	ok, err := tx.Resolve(res)
 	if err != nil {
-		return r, nil, err
+		return err
 	}
 	if !ok {
-		return r, nil, Errorf(CodeStoreUnavailable, "The request changed while it was decided; try again.")
+		return Errorf(CodeStoreUnavailable, "The request changed while it was decided; try again.")
 	}
 	if !d.Approve {
-		recent, err := tx.Recent(r.Key())
-		if err != nil {
-			return r, nil, err
-		}
-		recent.DeniedID, recent.DeniedAt = r.ID, now
-		if err := tx.PutRecent(r.Key(), recent); err != nil {
-			return r, nil, err
+		if err := rememberDenial(tx, r, now); err != nil {
+			return err
 		}
 	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), word, d.Reason
 	e.Data = marshal(map[string]any{"via": d.Via, "args_hash": r.ArgsHash})
 	if err := g.audit(ctx, tx, e); err != nil {
-		return r, nil, err
+		return err
 	}
 	if d.Approve {
 		if err := g.acceptTool(ctx, tx, r, d.By); err != nil {
-			return r, nil, err
+			return err
 		}
 	}
-	if err := g.ended(ctx, tx, r); err != nil {
-		return r, nil, err
+	return g.notifier.Ended(tx, r)
+}
+
+func rememberDenial(tx Tx, r Request, now time.Time) error {
+	recent, err := tx.Recent(r.Key())
+	if err != nil {
+		return err
 	}
-	r, err = tx.Request(r.ID)
-	return r, nil, err
+	recent.DeniedID, recent.DeniedAt = r.ID, now
+	return tx.PutRecent(r.Key(), recent)
 }
 
 // asNow returns a person with the roles they have now, none if they are not configured any more.
 func (g *Gate) asNow(who Actor) Actor {
-	if who.Kind != Human || g.people == nil {
+	if who.Kind != Human || g.dir == nil {
 		return who
 	}
-	now, ok := g.people(who.Name)
+	now, ok := g.dir.Person(who.Name)
 	who.Approver, who.Admin = ok && now.Approver, ok && now.Admin
 	return who
 }
@@ -868,13 +667,13 @@ func (g *Gate) refusalOf(r Request, d Decision, now time.Time) *Error {
 	case "":
 		return nil
 	case CodeNotAnApprover: // it may not be theirs to see
-		return &Error{Code: code, Message: SayNotYours.Say()}
+		return &Error{Code: code, Message: "You may not decide this request."}
 	case CodeExpired, CodeAlreadyResolved:
 		e.Message = lateMessage(g.told(r), d.By)
 	case CodeReasonRequired:
 		e.Message = "This request needs a reason with the decision."
 	default:
-		e.Message = SayReasonTooLong.Say()
+		e.Message = "The reason is too long; at most 3000 characters are taken."
 	}
 	return e
 }
@@ -905,43 +704,35 @@ type Cancellation struct {
 // its own, an admin any, a person what they approved. Errors: [CodeNotFound], [CodeNotAdmin],
 // [CodeAlreadyResolved], [CodeExpired].
 func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
-	var r Request
-	var refusal *Error
-	err := g.store.Update(ctx, func(tx Tx) (err error) {
-		refusal = nil
-		c.By = g.asNow(c.By)
-		r, err = g.settled(ctx, tx, c.RequestID)
-		code := CodeNotFound
-		switch {
-		case errors.Is(err, ErrNotFound):
-		case err != nil:
-			return err
-		default:
-			code = mayCancel(&r, c.By)
-		}
-		switch code {
-		case "":
-			r, err = g.cancel(ctx, tx, r, c.By, c.Via, strings.TrimSpace(c.Reason))
-			return err
-		case CodeNotFound:
-			refusal = Errorf(code, "%s", SayNoRequest.Say())
-			return nil
-		case CodeNotAdmin:
-			refusal = &Error{Code: code, Message: "Only an admin, or whoever approved it, may cancel this request."}
-		default:
-			refusal = &Error{Code: code, Message: lateMessage(g.told(r), c.By), Request: &r}
-		}
-		e := requestEvent(r, EventDecisionRefused)
-		e.Actor, e.Decision, e.Reason = c.By.String(), "cancel", string(refusal.Code)
-		return g.audit(ctx, tx, e)
-	})
+	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.cancelAsked(ctx, tx, c) }))
+}
+
+func (g *Gate) cancelAsked(ctx context.Context, tx Tx, c Cancellation) (resolved, error) {
+	by := g.asNow(c.By)
+	r, err := g.settled(ctx, tx, c.RequestID)
+	code := CodeNotFound
 	switch {
+	case errors.Is(err, ErrNotFound):
 	case err != nil:
-		return Request{}, err
-	case refusal != nil:
-		return g.told(r), g.toldError(refusal)
+		return resolved{}, err
+	default:
+		code = mayCancel(&r, by)
 	}
-	return g.told(r), nil
+	refusal := &Error{Code: code, Request: &r}
+	switch code {
+	case "":
+		r, err = g.cancel(ctx, tx, r, by, c.Via, strings.TrimSpace(c.Reason))
+		return resolved{request: r}, err
+	case CodeNotFound:
+		return resolved{refusal: Errorf(code, noSuchRequest)}, nil
+	case CodeNotAdmin:
+		refusal = &Error{Code: code, Message: "Only an admin, or whoever approved it, may cancel this request."}
+	default:
+		refusal.Message = lateMessage(g.told(r), by)
+	}
+	e := requestEvent(r, EventDecisionRefused)
+	e.Actor, e.Decision, e.Reason = by.String(), "cancel", string(refusal.Code)
+	return resolved{r, refusal}, g.audit(ctx, tx, e)
 }
 
 func (g *Gate) cancel(ctx context.Context, tx Tx, r Request, by Actor, via Via, reason string) (Request, error) {
@@ -966,5 +757,5 @@ func (g *Gate) takeBack(ctx context.Context, tx Tx, r Request, by Actor, via Via
 	if err := g.audit(ctx, tx, e); err != nil {
 		return err
 	}
-	return g.ended(ctx, tx, r)
+	return g.notifier.Ended(tx, r)
 }

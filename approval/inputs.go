@@ -32,42 +32,38 @@ func (g *Gate) AddInput(ctx context.Context, who Actor, id string, in Input) err
 	if len(in.Method) == 0 || len(in.Method) > 128 {
 		return Errorf(CodeInvalidParameter, "method must have 1 to 128 bytes")
 	}
-	m := g.records.Load()
+	m := g.records.masker.Load()
 	in.Method, in.Message = m.Line(in.Method), m.Line(legible.Cut(in.Message, maxInput))
-	if args, err := args.Parse([]byte(in.Answer)); err == nil {
-		in.Answer = m.ArgsLimited(args.Canonical(), maxInput)
+	if answer, err := args.Parse([]byte(in.Answer)); err == nil {
+		in.Answer = m.ArgsLimited(answer.Canonical(), maxInput)
 	} else {
 		in.Answer = m.Line(legible.Cut(in.Answer, maxInput))
 	}
-	var refusal *Error
-	err := g.store.Update(ctx, func(tx Tx) error {
-		refusal = nil
-		r, err := tx.Request(id)
-		switch {
-		case errors.Is(err, ErrNotFound) || err == nil && (who.Kind != Agent || who.Name != r.Agent):
-			refusal = Errorf(CodeNotFound, "%s", SayNoRequest.Say())
-			return nil
-		case err != nil:
-			return err
-		case r.DispatchedAt.IsZero() || r.RunResult == RunSucceeded || r.RunResult == RunFailed:
-			refusal = Errorf(CodeInvalidParameter, "This call is not under way.")
-			return nil
-		case len(r.Inputs) >= MaxInputs:
-			refusal = Errorf(CodeInvalidParameter, "This call has taken %d answers already, as many as it can.", MaxInputs)
-			return nil
-		}
-		now := in
-		now.At = tx.Now()
-		if err := tx.SetInputs(id, append(r.Inputs, now)); err != nil {
-			return err
-		}
-		e := requestEvent(r, EventCallInput)
-		e.Actor, e.Reason = who.String(), in.Method
-		e.Data = marshal(map[string]any{"n": len(r.Inputs) + 1, "message": in.Message, "answer": in.Answer})
-		return g.audit(ctx, tx, e)
-	})
-	if err == nil && refusal != nil {
-		return refusal
-	}
+	_, err := g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.addInput(ctx, tx, who, id, in) }))
 	return err
+}
+
+func (g *Gate) addInput(ctx context.Context, tx Tx, who Actor, id string, in Input) (resolved, error) {
+	refuse := func(code Code, format string, about ...any) (resolved, error) {
+		return resolved{refusal: Errorf(code, format, about...)}, nil
+	}
+	r, err := tx.Request(id)
+	switch {
+	case errors.Is(err, ErrNotFound) || err == nil && (who.Kind != Agent || who.Name != r.Agent):
+		return refuse(CodeNotFound, noSuchRequest)
+	case err != nil:
+		return resolved{}, err
+	case r.DispatchedAt.IsZero() || r.RunResult == RunSucceeded || r.RunResult == RunFailed:
+		return refuse(CodeInvalidParameter, "This call is not under way.")
+	case len(r.Inputs) >= MaxInputs:
+		return refuse(CodeInvalidParameter, "This call has taken %d answers already, as many as it can.", MaxInputs)
+	}
+	in.At = tx.Now()
+	if err := tx.SetInputs(id, append(r.Inputs, in)); err != nil {
+		return resolved{}, err
+	}
+	e := requestEvent(r, EventCallInput)
+	e.Actor, e.Reason = who.String(), in.Method
+	e.Data = marshal(map[string]any{"n": len(r.Inputs) + 1, "message": in.Message, "answer": in.Answer})
+	return resolved{}, g.audit(ctx, tx, e)
 }

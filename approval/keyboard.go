@@ -9,7 +9,10 @@ import (
 // Keyboard returns who may decide r at the keyboard of an agent: the person that sits there, if r is of
 // that agent, of a level that the policy lets be decided so, and that person may decide.
 func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
-	who, ok := g.keyboard(agent)
+	if g.dir == nil {
+		return Actor{}, false
+	}
+	who, ok := g.dir.AtKeyboard(agent)
 	if !ok || who.Kind != Human || agent == "" || r.Agent != agent || !slices.Contains(g.Policy().Terms().Elicitation, r.Risk) {
 		return Actor{}, false
 	}
@@ -24,27 +27,19 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 // The caller must have the answer from the agent's own program, asked for by us. Nothing that an agent can
 // send by itself may lead here.
 func (g *Gate) DecideAtKeyboard(ctx context.Context, agent, id string, approve bool, reason string) (Request, error) {
-	var r Request
-	var refusal *Error
-	err := g.store.Update(ctx, func(tx Tx) (err error) {
+	res, err := Update(ctx, g.store, func(tx Tx) (resolved, error) {
 		d := Decision{RequestID: id, Approve: approve, By: Actor{Kind: Agent, Name: agent}, Via: ViaTerminal, Reason: reason}
 		asked, err := tx.Request(id)
 		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
+			return resolved{}, err
 		}
 		if who, ok := g.Keyboard(agent, asked); ok {
 			d.By = who
 		}
-		r, refusal, err = g.decide(ctx, tx, d) // an agent decides nothing
-		return err
+		return g.decide(ctx, tx, d) // an agent decides nothing
 	})
-	switch {
-	case err != nil:
-		return Request{}, err
-	case refusal != nil && refusal.Code == CodeNotAnApprover: // it may not be this agent's to see
-		return Request{}, refusal
-	case refusal != nil:
-		return g.told(r), g.toldError(refusal)
+	if err == nil && res.refusal != nil && res.refusal.Code == CodeNotAnApprover {
+		return Request{}, res.refusal // it may not be this agent's to see
 	}
-	return g.told(r), nil
+	return g.answer(res, err)
 }

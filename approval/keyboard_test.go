@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/auth"
+	"countersign/outbox/outboxtest"
 )
 
 // atKeyboard makes a gate where ken sits at bot's keyboard and low and high may be decided there.
@@ -15,13 +16,13 @@ func atKeyboard(t *testing.T) (*world, *auth.Directory) {
 	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
 	with := terms
 	with.Elicitation = []approval.Risk{approval.RiskLow, approval.RiskHigh}
-	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now, People: people.ByName,
-		Keyboard: func(agent string) (approval.Actor, bool) {
+	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now,
+		Directory: names{people: people.ByName, keyboard: func(agent string) (approval.Actor, bool) {
 			if agent != "bot" {
 				return approval.Actor{}, false
 			}
 			return people.ByName("ken")
-		}})
+		}}}, outboxtest.Routing{})
 	return w, people
 }
 
@@ -113,7 +114,8 @@ func TestKeyboardThatNobodyKnows(t *testing.T) {
 		"an admin":   func(string) (approval.Actor, bool) { return root, true },
 		"not known":  func(string) (approval.Actor, bool) { return ken, false },
 	} {
-		w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now, Keyboard: keyboard})
+		w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now,
+			Directory: names{people: everybody, keyboard: keyboard}}, outboxtest.Routing{})
 		id := w.expect(transfer, approval.AnswerPending).Request.ID
 		_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", id, true, "")
 		if approval.CodeOf(err) != approval.CodeNotAnApprover || w.request(id).Status != approval.Pending {

@@ -1,63 +1,88 @@
 package approval
 
-import "strings"
+import (
+	"fmt"
+	"time"
+)
 
-// Late is what somebody is told who comes after the end of a request: how it ended, and what to do where
-// there is something to do; "" while it is pending. say fills in a phrase for one reader, as [Phrase.Say] does.
-func Late(r Request, who Actor, say func(p Phrase, args ...any) string) string {
-	already := func(status, own Phrase) string {
-		if own != "" && who.Kind == Human && who.Name == r.ResolvedBy {
-			return say(own, "when", r.ResolvedAt)
-		}
-		return say(SayAlready, "status", say(status), "who", r.ResolvedBy, "when", r.ResolvedAt)
-	}
+// Late is how a request ended before somebody came who wanted it to end otherwise.
+type Late struct {
+	How LateKind
+	Own bool      // it was they themselves who decided
+	By  string    // who did
+	At  time.Time // when, the zero time where that does not matter
+}
+
+// LateKind tells the ways apart in which a request can have ended.
+type LateKind string
+
+const (
+	NotLate         LateKind = "" // it is pending
+	LateExpired     LateKind = "expired"
+	LateApproved    LateKind = "approved" // and it can still be used
+	LateDenied      LateKind = "denied"
+	LateCancelled   LateKind = "cancelled"
+	LateAfterPolicy LateKind = "policy_changed" // cancelled, since the policy asks for more now
+	LateAfterTool   LateKind = "tool_changed"   // cancelled, since the tool is another now
+	LateLapsed      LateKind = "lapsed"         // approved, and not used in time
+	LateAfterUse    LateKind = "used"           // approved, and used
+)
+
+// LateFor is the one rule of what somebody is told who comes after the end of r.
+func LateFor(r Request, who Actor) Late {
+	own := who.Kind == Human && who.Name == r.ResolvedBy
+	l := Late{By: r.ResolvedBy, At: r.ResolvedAt}
 	switch r.Status {
 	case Expired:
-		return say(SayExpired)
+		return Late{How: LateExpired}
 	case Denied:
-		return already(SayStatusDenied, SayYouDenied)
+		l.How, l.Own = LateDenied, own
 	case Cancelled:
+		l.How = LateCancelled
 		switch {
 		case r.ResolvedVia != ViaSystem:
 		case r.ResolveReason == reasonPolicyChanged:
-			return then(say(SayPolicyChanged, "when", r.ResolvedAt), say(SayNewCard))
+			l.How = LateAfterPolicy
 		case r.ResolveReason == reasonToolChanged:
-			return then(say(SayToolChanged, "when", r.ResolvedAt), say(SayNewCard))
+			l.How = LateAfterTool
 		}
-		return then(already(SayStatusCancel, ""), say(SayMustAsk))
 	case Approved:
 		switch {
 		case !r.LapsedAt.IsZero():
-			return then(say(SayLapsed, "who", r.ResolvedBy, "when", r.ResolvedAt), say(SayMustAsk))
+			l.How = LateLapsed
 		case !r.ConsumedAt.IsZero():
-			return then(say(SayUsed, "who", r.ResolvedBy, "when", r.ConsumedAt), say(SayMustAskOnce))
+			l.How, l.At = LateAfterUse, r.ConsumedAt
+		default:
+			l.How, l.Own = LateApproved, own
 		}
-		return already(SayStatusApproved, SayYouApproved)
+	default:
+		return Late{}
+	}
+	return l
+}
+
+// lateMessage is what [LateFor] says over the API: in English, and with the next step for whoever wants the call.
+func lateMessage(r Request, who Actor) string {
+	l := LateFor(r, who)
+	at := FormatTime(l.At)
+	switch l.How {
+	case LateExpired:
+		return "This approval request has expired. " + askAgain
+	case LateApproved, LateDenied:
+		if l.Own {
+			return fmt.Sprintf("You already %s this (%s).", l.How, at)
+		}
+		return fmt.Sprintf("Already %s by %s (%s).", l.How, l.By, at)
+	case LateCancelled:
+		return fmt.Sprintf("Already cancelled by %s (%s). %s", l.By, at, askAgain)
+	case LateAfterPolicy:
+		return fmt.Sprintf("Cancelled (%s), because the policy has changed since it was asked for. %s", at, askAgain)
+	case LateAfterTool:
+		return fmt.Sprintf("Cancelled (%s), because the tool has changed since it was asked for. %s", at, askAgain)
+	case LateLapsed:
+		return fmt.Sprintf("Approved by %s (%s) but not used in time, so it has lapsed. %s", l.By, at, askAgain)
+	case LateAfterUse:
+		return fmt.Sprintf("Approved by %s and already used (%s): the call was let through. Ask again only if the call is needed once more.", l.By, at)
 	}
 	return ""
-}
-
-// lateMessage is [Late] over the API: in English, and with the next step for whoever wants the call.
-func lateMessage(r Request, who Actor) string {
-	text := Late(r, who, func(p Phrase, args ...any) string {
-		switch p {
-		case SayMustAsk, SayNewCard:
-			return askAgain
-		case SayMustAskOnce:
-			return "Ask again only if the call is needed once more."
-		}
-		return p.Say(args...)
-	})
-	if r.Status == Expired {
-		text = then(text, askAgain)
-	}
-	return text
-}
-
-// then puts a sentence after another. 。 brings its own space.
-func then(first, second string) string {
-	if strings.HasSuffix(first, "。") {
-		return first + second
-	}
-	return first + " " + second
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/chat"
 )
 
 func kinds(ns []approval.Notification) []string {
@@ -28,7 +29,7 @@ func (w *world) expectLog(q approval.NotificationQuery, want ...string) []approv
 func TestRule7_ACrashedSendIsTriedAgainWithTheSameBytesAndKey(t *testing.T) {
 	w := newWorld(t)
 	w.check(transfer)
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, err := w.ready(1)
 	if err != nil || len(ready) != 1 || len(ready[0].Requests) != 1 {
 		t.Fatal(ready, err)
@@ -80,7 +81,7 @@ func TestASentCardIsEditedOnceItsRequestEnds(t *testing.T) {
 func TestACardOnItsWayWhenTheRequestEndsIsEditedToo(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, _ := w.ready(10)
 	slack := ready[slices.IndexFunc(ready, func(d approval.Delivery) bool { return d.Notification.Channel == "slack" })]
 	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: slack.Notification, Body: []byte("{}"), Lease: time.Minute}})
@@ -99,7 +100,7 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.send()
 	w.mustDecide(id, true, hana, "")
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, _ := w.ready(10)
 	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
 	if err != nil || len(begun) != 1 {
@@ -123,7 +124,7 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 	w := newWorld(t)
 	w.check(transfer)
-	out := w.gate.Outbox()
+	out := w.outbox
 	begin := func() approval.Notification {
 		t.Helper()
 		ready, _, err := w.ready(1)
@@ -141,7 +142,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 	if err := out.NotSent(w.ctx, n, approval.Failure{Reason: "bad_token", RetryAt: at, Unbegun: true}); err != nil {
 		t.Fatal(err)
 	}
-	got, _ := w.gate.Notification(w.ctx, n.ID)
+	got, _ := w.outbox.Notification(w.ctx, n.ID)
 	if got.Attempt != 0 || got.Status != approval.Queued || !got.NextAttemptAt.Equal(at) || !got.FirstTryAt.IsZero() {
 		t.Errorf("after a pause: %+v", got)
 	}
@@ -151,7 +152,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 	if err := out.NotSent(w.ctx, n, approval.Failure{Reason: "rate_limited", Detail: "slow down", RetryAt: w.clock.Now().Add(30 * time.Second), HTTPStatus: 429}); err != nil {
 		t.Fatal(err)
 	}
-	got, _ = w.gate.Notification(w.ctx, n.ID)
+	got, _ = w.outbox.Notification(w.ctx, n.ID)
 	if got.Attempt != 1 || got.Status != approval.Retrying || got.Error != "rate_limited: slow down" || got.HTTPStatus != 429 {
 		t.Errorf("after a failure: %+v", got)
 	}
@@ -162,7 +163,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 
 func failAll(t *testing.T, w *world) {
 	t.Helper()
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, err := w.ready(100)
 	if err != nil {
 		t.Fatal(err)
@@ -182,11 +183,11 @@ func TestTheHeartbeatTriesFailedCardsOnceMore(t *testing.T) {
 	w := newWorld(t)
 	w.check(transfer)
 	failAll(t, w)
-	if n, err := w.gate.RetryFailed(w.ctx); err != nil || n != 2 {
+	if n, err := w.outbox.RetryFailed(w.ctx); err != nil || n != 2 {
 		t.Fatalf("retried %d, %v", n, err)
 	}
 	failAll(t, w)
-	if n, err := w.gate.RetryFailed(w.ctx); err != nil || n != 0 {
+	if n, err := w.outbox.RetryFailed(w.ctx); err != nil || n != 0 {
 		t.Errorf("retried %d a second time, %v", n, err)
 	}
 }
@@ -195,12 +196,12 @@ func TestAnAdminsRetryStartsAfresh(t *testing.T) {
 	w := newWorld(t)
 	w.check(transfer)
 	n := w.notifications(approval.NotificationQuery{Channel: "line"})[0]
-	_, err := w.gate.Retry(w.ctx, hana, n.ID)
+	_, err := w.outbox.Retry(w.ctx, hana, n.ID)
 	wantCode(t, err, approval.CodeNotFailed)
-	_, err = w.gate.Retry(w.ctx, hana, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	_, err = w.outbox.Retry(w.ctx, hana, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	wantCode(t, err, approval.CodeNotFound)
 	failAll(t, w)
-	again, err := w.gate.Retry(w.ctx, hana, n.ID)
+	again, err := w.outbox.Retry(w.ctx, hana, n.ID)
 	if err != nil || again.ID != n.ID || again.RetryKey == n.RetryKey || again.Attempt != 0 || again.Status != approval.Queued {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -215,7 +216,7 @@ func TestPeopleAreRemindedOfWhatTheyDidNotAnswer(t *testing.T) {
 	w.send()
 	remind := func() int {
 		t.Helper()
-		n, err := w.gate.Remind(w.ctx, 15*time.Minute, 2)
+		n, err := w.outbox.Remind(w.ctx, 15*time.Minute, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +314,7 @@ func TestABadCallRefusesTheWholeBatch(t *testing.T) {
 func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 	begin := func(w *world, channel string) approval.Notification {
 		w.t.Helper()
-		out := w.gate.Outbox()
+		out := w.outbox
 		ready, _, err := w.ready(10)
 		if err != nil {
 			w.t.Fatal(err)
@@ -333,7 +334,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 	}
 	get := func(w *world, id string) approval.Notification {
 		w.t.Helper()
-		n, err := w.gate.Notification(w.ctx, id)
+		n, err := w.outbox.Notification(w.ctx, id)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -348,22 +349,22 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 			sent   bool
 		}{
 			{"recorded after the press", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
-				if err := w.gate.Outbox().Sent(w.ctx, n, receipt); err != nil {
+				if err := w.outbox.Sent(w.ctx, n, receipt); err != nil {
 					w.t.Fatal(err)
 				}
 			}, true},
 			{"recorded before the press", func(w *world, n approval.Notification) {
-				if err := w.gate.Outbox().Sent(w.ctx, n, receipt); err != nil {
+				if err := w.outbox.Sent(w.ctx, n, receipt); err != nil {
 					w.t.Fatal(err)
 				}
 			}, func(*world, approval.Notification) {}, true},
 			{"no answer", func(w *world, n approval.Notification) {
-				if err := w.gate.Outbox().NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
+				if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
 					w.t.Fatal(err)
 				}
 			}, func(w *world, n approval.Notification) { w.send() }, false},
 			{"no answer, after the press", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
-				if err := w.gate.Outbox().NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
+				if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
 					w.t.Fatal(err)
 				}
 				w.send()
@@ -382,7 +383,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 				if channel == "slack" {
 					from = "U02HANA" // who presses is not the channel that the card went to
 				}
-				if out := w.tap(approval.Interaction{Channel: channel, From: from, By: hana, Intent: approval.IntentApprove, RequestID: id}); len(out.Decided) != 1 {
+				if out := w.tap(chat.Interaction{Channel: channel, From: from, By: hana, Intent: chat.IntentApprove, RequestID: id}); len(out.Decided) != 1 {
 					t.Fatalf("%+v", out)
 				}
 				c.after(w, n)

@@ -51,32 +51,10 @@ func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
 	if c.ToolDigest == "" || v.Action != Allow && v.Action != Quarantine {
 		return j, false, nil
 	}
-	owner := c.pinOwner()
-	p, ok := g.pins.get(owner, c.Server, c.Tool)
+	p, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
 	if !ok || p.Digest != c.ToolDigest { // the transaction is the truth
-		j.pinAge = g.pins.now()
-		p, err = tx.Pin(owner, c.Server, c.Tool)
-		if errors.Is(err, ErrNotFound) {
-			j.pinAge = 0
-			if owner != "" {
-				p, err = tx.Pin("", c.Server, c.Tool)
-			}
-			j.unseen = errors.Is(err, ErrNotFound) || err == nil && p.Digest == c.ToolDigest
-		}
-		switch {
-		case j.unseen:
-			p = ToolPin{Agent: owner, Server: c.Server, Tool: c.Tool, Digest: c.ToolDigest, SeenAt: tx.Now()}
-		case err != nil:
+		if p, err = g.readPin(tx, &j); err != nil {
 			return j, false, err
-		}
-		if owner == "" && p.Digest != c.ToolDigest { // a person may have accepted it for this agent already
-			own, err := tx.Pin(c.Agent, c.Server, c.Tool)
-			if err != nil && !errors.Is(err, ErrNotFound) {
-				return j, false, err
-			}
-			if own.AcceptedBy != "" && own.Digest == c.ToolDigest {
-				p, j.pinAge = own, 0
-			}
 		}
 	}
 	j.pin = p
@@ -95,6 +73,38 @@ func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
 		j.data = g.callData(j)
 	}
 	return j, true, nil
+}
+
+// readPin returns what is on record of the call's tool; j takes how old that is, and whether it is nothing yet.
+func (g *Gate) readPin(tx Tx, j *judged) (ToolPin, error) {
+	c, owner := j.call, j.call.pinOwner()
+	j.pinAge = g.pins.now()
+	p, err := tx.Pin(owner, c.Server, c.Tool)
+	if errors.Is(err, ErrNotFound) {
+		j.pinAge = 0
+		if owner != "" {
+			p, err = tx.Pin("", c.Server, c.Tool)
+		}
+		j.unseen = errors.Is(err, ErrNotFound) || err == nil && p.Digest == c.ToolDigest
+	}
+	switch {
+	case j.unseen:
+		p = ToolPin{Agent: owner, Server: c.Server, Tool: c.Tool, Digest: c.ToolDigest, SeenAt: tx.Now()}
+	case err != nil:
+		return p, err
+	}
+	if owner != "" || p.Digest == c.ToolDigest {
+		return p, nil
+	}
+	own, err := tx.Pin(c.Agent, c.Server, c.Tool) // a person may have accepted it for this agent already
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return p, nil
+	case err == nil && own.AcceptedBy != "" && own.Digest == c.ToolDigest:
+		j.pinAge = 0
+		return own, nil
+	}
+	return p, err
 }
 
 func changedMessage(c Call, p ToolPin, at time.Time) string {
@@ -178,6 +188,12 @@ func (g *Gate) useAcceptance(ctx context.Context, tx Tx, j *judged) (*Request, e
 	return &used, nil
 }
 
+// pinRead is what a transaction read of a tool, or put on record of it, at an age of [pins].
+type pinRead struct {
+	pin ToolPin
+	age uint64 // 0: it is not to be remembered
+}
+
 // maxPins is how many tools are remembered; beyond, all are read anew.
 const maxPins = 4096
 
@@ -212,17 +228,17 @@ func (p *pins) forget(agent, server, tool string) (age uint64) {
 }
 
 // keep remembers what a committed transaction has read, or written, at an age; 0 is nothing.
-func (p *pins) keep(pin ToolPin, age uint64) {
-	if age == 0 {
+func (p *pins) keep(r pinRead) {
+	if r.age == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if age != p.age+1 {
+	if r.age != p.age+1 {
 		return
 	}
 	if p.known == nil || len(p.known) >= maxPins {
 		p.known = map[[3]string]ToolPin{}
 	}
-	p.known[[3]string{pin.Agent, pin.Server, pin.Tool}] = pin
+	p.known[[3]string{r.pin.Agent, r.pin.Server, r.pin.Tool}] = r.pin
 }

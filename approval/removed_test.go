@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/outbox/outboxtest"
 )
 
 // without makes the gate one of a configuration in which agents can be removed.
@@ -15,8 +16,8 @@ func (w *world) without() (remove func(agents ...string)) {
 	var gone atomic.Pointer[[]string]
 	remove = func(agents ...string) { gone.Store(&agents) }
 	remove()
-	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(),
-		Configured: func(name string) bool { return !slices.Contains(*gone.Load(), name) }})
+	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(),
+		Directory: names{people: everybody, agents: func(name string) bool { return !slices.Contains(*gone.Load(), name) }}}, outboxtest.Routing{})
 	return remove
 }
 

@@ -1,6 +1,10 @@
 package approval
 
-import "time"
+import (
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
 
 // Status is how a request stands.
 type Status string
@@ -161,4 +165,13 @@ type Recent struct {
 	DeniedID string // "" when the newest ended request was not a denial
 	DeniedAt time.Time
 	Use      *Use
+}
+
+// ParseID returns an id that somebody wrote in the one form that rows have.
+func ParseID(s string) (string, bool) {
+	id, err := ulid.ParseStrict(s)
+	if err != nil {
+		return "", false
+	}
+	return id.String(), true
 }

@@ -673,7 +673,7 @@ func TestRule9_ADenialAnswersTheSameCallForAWhile(t *testing.T) {
 func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	out := w.gate.Outbox()
+	out := w.outbox
 	fail := func() {
 		ready, _, err := w.ready(10)
 		if err != nil {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/chat"
 )
 
 var taps int
 
 // tap sends a LINE tap of a fresh event.
-func (w *world) tap(t approval.Interaction) approval.InteractionResult {
+func (w *world) tap(t chat.Interaction) chat.InteractionResult {
 	w.t.Helper()
 	taps++
 	if t.EventID == "" {
@@ -25,7 +26,7 @@ func (w *world) tap(t approval.Interaction) approval.InteractionResult {
 		t.From = "U1"
 	}
 	t.ReplyTo, t.OneReply = "reply-token", t.Channel == "line"
-	out, err := w.gate.Tap(w.ctx, t)
+	out, err := w.chat.Interact(w.ctx, t)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestRule5_EachTapGetsItsOwnAnswer(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
 	w.send()
-	approve := approval.Interaction{By: hana, Intent: approval.IntentApprove, RequestID: id}
+	approve := chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id}
 
 	outsider := approve
 	outsider.By = stranger
@@ -84,9 +85,9 @@ func TestRule5_EachTapGetsItsOwnAnswer(t *testing.T) {
 func TestRule5_AReplayedEventChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	tap := approval.Interaction{EventID: "line:01KAFJ", By: hana, Intent: approval.IntentDeny, RequestID: id}
+	tap := chat.Interaction{EventID: "line:01KAFJ", By: hana, Intent: chat.IntentDeny, RequestID: id}
 	w.tap(tap)
-	tap.Intent = approval.IntentApprove
+	tap.Intent = chat.IntentApprove
 	if out := w.tap(tap); !out.Duplicate {
 		t.Errorf("%+v", out)
 	}
@@ -104,7 +105,7 @@ func TestRule5_AReplayedEventChangesNothing(t *testing.T) {
 func TestRule8_AnEventOlderThanItsRequestIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	old := approval.Interaction{By: hana, Intent: approval.IntentApprove, RequestID: id, At: start.Add(-time.Millisecond)}
+	old := chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id, At: start.Add(-time.Millisecond)}
 	if out := w.tap(old); !out.Ignored || len(out.Decided) != 0 {
 		t.Errorf("%+v", out)
 	}
@@ -116,7 +117,7 @@ func TestRule8_AnEventOlderThanItsRequestIsIgnored(t *testing.T) {
 
 func TestABareYesNeverApproves(t *testing.T) {
 	w := newWorld(t)
-	yes := approval.Interaction{By: hana, Intent: approval.IntentApprove}
+	yes := chat.Interaction{By: hana, Intent: chat.IntentApprove}
 	if out := w.tap(yes); out.Text != "Nothing is waiting for a decision." {
 		t.Errorf("%+v", out)
 	}
@@ -141,8 +142,8 @@ func TestStrangersAndOthersSeeNoCards(t *testing.T) {
 	w := newWorld(t)
 	w.check(transfer)
 	for _, by := range []approval.Actor{stranger, root} {
-		for _, intent := range []approval.Intent{approval.IntentApprove, approval.IntentDeny, approval.IntentOther} {
-			out := w.tap(approval.Interaction{By: by, Intent: intent})
+		for _, intent := range []chat.Intent{chat.IntentApprove, chat.IntentDeny, chat.IntentOther} {
+			out := w.tap(chat.Interaction{By: by, Intent: intent})
 			if n := w.lastReply(); len(n.Cards) != 0 || out.Text != "You may not decide this request." {
 				t.Errorf("%s %s: %q with %d cards", by, intent, out.Text, len(n.Cards))
 			}
@@ -154,7 +155,7 @@ func TestABareNoDeniesOnlyWhenItCanMeanOneRequest(t *testing.T) {
 	w := newWorld(t)
 	a := w.check(transfer).Request.ID
 	b := w.check(call(`{"n":1}`)).Request.ID
-	no := approval.Interaction{By: hana, Intent: approval.IntentDeny}
+	no := chat.Interaction{By: hana, Intent: chat.IntentDeny}
 	if out := w.tap(no); len(out.Decided) != 0 || !strings.HasPrefix(out.Text, "2 requests are pending, so nothing was denied.") {
 		t.Errorf("%+v", out)
 	}
@@ -170,11 +171,11 @@ func TestQuotingACardNamesItsRequest(t *testing.T) {
 	w.check(call(`{"n":1}`))
 	w.send()
 	card := w.notifications(approval.NotificationQuery{Channel: "line", ApprovalID: a})[0]
-	out := w.tap(approval.Interaction{By: hana, Intent: approval.IntentApprove, QuotedID: card.MessageID})
+	out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, QuotedID: card.MessageID})
 	if len(out.Decided) != 1 || out.Decided[0].ID != a {
 		t.Errorf("%+v", out)
 	}
-	out = w.tap(approval.Interaction{By: stranger, Intent: approval.IntentDeny, QuotedID: card.MessageID})
+	out = w.tap(chat.Interaction{By: stranger, Intent: chat.IntentDeny, QuotedID: card.MessageID})
 	if len(out.Decided) != 0 || out.Code != approval.CodeNotAnApprover {
 		t.Errorf("%+v", out)
 	}
@@ -187,21 +188,21 @@ func TestABatchIsDecidedTogetherOrOneByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.send()
-	one := w.tap(approval.Interaction{By: hana, Intent: approval.IntentDeny, RequestID: outs[1].Request.ID, Channel: "slack"})
+	one := w.tap(chat.Interaction{By: hana, Intent: chat.IntentDeny, RequestID: outs[1].Request.ID, Channel: "slack"})
 	if len(one.Decided) != 1 {
 		t.Fatalf("%+v", one)
 	}
-	if out := w.tap(approval.Interaction{By: stranger, Intent: approval.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"}); out.Text != "You may not decide this request." {
+	if out := w.tap(chat.Interaction{By: stranger, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"}); out.Text != "You may not decide this request." {
 		t.Errorf("a stranger was told %q", out.Text)
 	}
-	rest := w.tap(approval.Interaction{By: hana, Intent: approval.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})
+	rest := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})
 	if len(rest.Decided) != 2 || rest.Code != "" {
 		t.Errorf("%+v", rest)
 	}
 	if r := w.request(outs[1].Request.ID); r.Status != approval.Denied {
 		t.Errorf("the one that was denied is %s", r.Status)
 	}
-	again := w.tap(approval.Interaction{By: hana, Intent: approval.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})
+	again := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})
 	if len(again.Decided) != 0 || again.Code != approval.CodeAlreadyResolved {
 		t.Errorf("%+v", again)
 	}
@@ -215,11 +216,11 @@ func TestATapWithoutTheReasonItNeedsSaysHowToGiveOne(t *testing.T) {
 		return v
 	})
 	id := w.check(transfer).Request.ID
-	out := w.tap(approval.Interaction{By: hana, Intent: approval.IntentApprove, RequestID: id})
+	out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id})
 	if out.Code != approval.CodeReasonRequired || out.Text != "This request needs a reason. Type: approve "+id+" followed by your reason." {
 		t.Errorf("%+v", out)
 	}
-	if out = w.tap(approval.Interaction{By: hana, Intent: approval.IntentApprove, RequestID: id, Reason: "quarter end"}); len(out.Decided) != 1 {
+	if out = w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id, Reason: "quarter end"}); len(out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
 }

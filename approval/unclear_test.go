@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/chat"
 )
 
 const toldUnclear = "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>"
 
 // A yes with more that may change it decides nothing, not even where the next text was asked for; the card comes.
 func TestUnclearWordsDecideNothing(t *testing.T) {
-	unclear := approval.Interaction{Intent: approval.IntentUnclear, Text: "approve: not yet"}
+	unclear := chat.Interaction{Intent: chat.IntentUnclear, Text: "approve: not yet"}
 	t.Run("waiting", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.check(transfer).Request.ID
@@ -26,7 +27,7 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 		w := newWorld(t)
 		w.policy(needsReason)
 		id := w.check(transfer).Request.ID
-		w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+		w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 			t.Errorf("%+v", out)
 		}
@@ -34,7 +35,7 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 	t.Run("asked why after a denial", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.check(transfer).Request.ID
-		w.line(hana, approval.Interaction{Intent: approval.IntentDeny, RequestID: id})
+		w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
 		if out := w.line(hana, unclear); out.Text != "Nothing is waiting for a decision." || len(out.Explained) != 0 || w.request(id).ResolveReason != "" {
 			t.Errorf("%+v", out)
 		}
@@ -53,13 +54,13 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 	})
 }
 
-// typed is what a text was read as, by [channels.ParseWords].
-func typed(i approval.Intent, text, id, quoted, reason string) approval.Interaction {
-	return approval.Interaction{Intent: i, Text: text, RequestID: id, QuotedID: quoted, Reason: reason}
+// typed is what a text was read as, by [chat.ParseWords].
+func typed(i chat.Intent, text, id, quoted, reason string) chat.Interaction {
+	return chat.Interaction{Intent: i, Text: text, RequestID: id, QuotedID: quoted, Reason: reason}
 }
 
 func TestTypedApprovalTakesAReasonOnlyWhereOneIsRequired(t *testing.T) {
-	const approve, deny, why = approval.IntentApprove, approval.IntentDeny, "agreed with finance"
+	const approve, deny, why = chat.IntentApprove, chat.IntentDeny, "agreed with finance"
 	for _, named := range []string{"id", "quote"} {
 		for _, required := range []bool{false, true} {
 			w := newWorld(t)
@@ -70,7 +71,7 @@ func TestTypedApprovalTakesAReasonOnlyWhereOneIsRequired(t *testing.T) {
 			w.check(call(`{"n":2}`))
 			w.send()
 			quoted := ""
-			tap := func(i approval.Intent, text, reason string) approval.InteractionResult {
+			tap := func(i chat.Intent, text, reason string) chat.InteractionResult {
 				if named == "id" {
 					return w.line(hana, typed(i, text, id, "", reason))
 				}
@@ -109,14 +110,14 @@ func TestTypedApprovalTakesAReasonOnlyWhereOneIsRequired(t *testing.T) {
 func TestADialogsReasonIsNoTypedWord(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	out := w.tap(approval.Interaction{By: hana, Channel: "slack", Intent: approval.IntentApprove, RequestID: id, Reason: "not a duplicate", Told: true})
+	out := w.tap(chat.Interaction{By: hana, Channel: "slack", Intent: chat.IntentApprove, RequestID: id, Reason: "not a duplicate", Told: true})
 	if len(out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
 }
 
 func TestWordsThatNameTwoRequestsDecideNeither(t *testing.T) {
-	for _, intent := range []approval.Intent{approval.IntentApprove, approval.IntentDeny} {
+	for _, intent := range []chat.Intent{chat.IntentApprove, chat.IntentDeny} {
 		w := newWorld(t)
 		one, two := w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID
 		w.send()
@@ -141,10 +142,10 @@ func TestUnclearWordsBringAtMostFiveCards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tap := range []approval.Interaction{
-		typed(approval.IntentUnclear, "approve all of it", outs[0].Request.BatchID, "", ""),
-		typed(approval.IntentApprove, "approve … fine", outs[0].Request.BatchID, "", "fine"),
-		typed(approval.IntentUnclear, "approve everything", "", "", ""),
+	for _, tap := range []chat.Interaction{
+		typed(chat.IntentUnclear, "approve all of it", outs[0].Request.BatchID, "", ""),
+		typed(chat.IntentApprove, "approve … fine", outs[0].Request.BatchID, "", "fine"),
+		typed(chat.IntentUnclear, "approve everything", "", "", ""),
 	} {
 		if out := w.line(hana, tap); out.Text != toldUnclear || len(out.Decided) != 0 || len(w.lastReply().Cards) != 5 {
 			t.Errorf("%q: %+v, %d cards", tap.Text, out, len(w.lastReply().Cards))

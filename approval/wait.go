@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -91,57 +92,57 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 				return Answer{}, err
 			}
 		}
-		var out Answer
-		err := g.store.Update(ctx, func(tx Tx) error {
+		out, err := Update(ctx, g.store, func(tx Tx) (Answer, error) {
 			if g.policy.Load() != in {
-				return errPolicyChanged
+				return Answer{}, errPolicyChanged
 			}
-			r, err := g.settled(ctx, tx, id)
-			if err != nil {
-				return err
-			}
-			if r.Live() {
-				if err := g.known(c.Agent); err != nil {
-					return err
-				}
-			}
-			j, changed, err := g.pinned(tx, j)
-			if err != nil {
-				return err
-			}
-			switch why := mayUse(&r, &j, changed, tx.Now()); why {
-			case usable:
-			case unusable:
-				out = endedAnswer(g.told(r))
-				return nil
-			case deniedNow:
-				v := j.verdict
-				out = Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
-				j.data = g.callData(j)
-				return g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
-			default:
-				if r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why)); err != nil {
-					return err
-				}
-				out = endedAnswer(g.told(r))
-				out.ReasonCode = string(why)
-				return nil
-			}
-			if r, err = g.consume(ctx, tx, r, c.Dispatch); err != nil {
-				return err
-			}
-			if err := g.pinFirst(ctx, tx, &j); err != nil {
-				return err
-			}
-			r = g.told(r)
-			out = Answer{Kind: AnswerApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}
-			return nil
+			return g.useOnce(ctx, tx, j, id)
 		})
 		if errors.Is(err, errPolicyChanged) {
 			continue
 		}
 		return out, err
 	}
+}
+
+// useOnce uses the approval for the call as it was judged, if it may be.
+func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer, error) {
+	r, err := g.settled(ctx, tx, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.Live() {
+		if err := g.known(j.call.Agent); err != nil {
+			return Answer{}, err
+		}
+	}
+	j, changed, err := g.pinned(tx, j)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch why := mayUse(&r, &j, changed, tx.Now()); why {
+	case usable:
+	case unusable:
+		return endedAnswer(g.told(r)), nil
+	case deniedNow:
+		v := j.verdict
+		j.data = g.callData(j)
+		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode},
+			g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
+	default:
+		r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
+		out := endedAnswer(g.told(r))
+		out.ReasonCode = string(why)
+		return out, err
+	}
+	if r, err = g.consume(ctx, tx, r, j.call.Dispatch); err != nil {
+		return Answer{}, err
+	}
+	if err := g.pinFirst(ctx, tx, &j); err != nil {
+		return Answer{}, err
+	}
+	r = g.told(r)
+	return Answer{Kind: AnswerApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}, nil
 }
 
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
@@ -182,20 +183,22 @@ func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-cha
 
 // read returns one request; if it is due it is ended first, through the writer.
 func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
-	r, due := new(Request), false
-	err := g.store.View(ctx, func(tx Tx) (err error) {
-		*r, err = tx.Request(id)
-		due = err == nil && r.Due(tx.Now())
-		return err
-	})
-	if err != nil || !due {
-		return r, err
+	type found struct {
+		r   *Request
+		due bool
 	}
-	err = g.store.Update(ctx, func(tx Tx) (err error) {
-		*r, err = g.settled(ctx, tx, id)
-		return err
+	f, err := View(ctx, g.store, func(tx Tx) (found, error) {
+		r, err := tx.Request(id)
+		return found{&r, err == nil && r.Due(tx.Now())}, err
 	})
-	return r, err
+	switch {
+	case err != nil:
+		return new(Request), err
+	case !f.due:
+		return f.r, nil
+	}
+	r, err := Update(ctx, g.store, func(tx Tx) (Request, error) { return g.settled(ctx, tx, id) })
+	return &r, err
 }
 
 // viewSteps is how many steps of what is due a read ends first. More has piled up only while the gate was down, and
@@ -203,28 +206,30 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 const viewSteps = 16
 
 // view reads with nothing due left: if something is, it is ended first.
-func (g *Gate) view(ctx context.Context, fn func(tx Tx) error) error {
+func view[T any](ctx context.Context, g *Gate, fn func(tx Tx) (T, error)) (T, error) {
+	type found struct {
+		is  T
+		due bool
+	}
 	for step := 0; ; step++ {
-		due := false
-		err := g.store.View(ctx, func(tx Tx) error {
+		f, err := View(ctx, g.store, func(tx Tx) (f found, err error) {
 			hs, err := tx.Due(1)
 			if err != nil {
-				return err
+				return f, err
 			}
-			if due = len(hs) > 0 && step < viewSteps; due {
-				return nil
+			if f.due = len(hs) > 0 && step < viewSteps; !f.due {
+				f.is, err = fn(tx)
 			}
-			return fn(tx)
+			return f, err
 		})
-		if err != nil || !due {
-			return err
+		if err == nil && f.due {
+			_, err = Update(ctx, g.store, func(tx Tx) (struct{}, error) {
+				_, err := g.endSome(ctx, tx)
+				return struct{}{}, err
+			})
 		}
-		err = g.store.Update(ctx, func(tx Tx) error {
-			_, _, err := g.endSome(ctx, tx)
-			return err
-		})
-		if err != nil {
-			return err
+		if err != nil || !f.due {
+			return f.is, err
 		}
 	}
 }
@@ -238,23 +243,23 @@ func (g *Gate) Request(ctx context.Context, who Actor, id string) (Request, erro
 // RequestHead is [Gate.Request] that reads the narrow part alone, and what came of it: what is large is not copied, and so it
 // may be asked where no budget bounds how often.
 func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, error) {
-	var h Head
-	due := false
-	err := g.store.View(ctx, func(tx Tx) (err error) {
-		if h, err = tx.Head(id); err != nil {
-			return err
+	type found struct {
+		Head
+		due bool
+	}
+	f, err := View(ctx, g.store, func(tx Tx) (f found, err error) {
+		if f.Head, err = tx.Head(id); err != nil {
+			return f, err
 		}
-		if !h.ConsumedAt.IsZero() {
-			h.DispatchedAt, h.RunResult, err = tx.Dispatched(id)
+		if !f.ConsumedAt.IsZero() {
+			f.DispatchedAt, f.RunResult, err = tx.Dispatched(id)
 		}
-		due = h.Due(tx.Now())
-		return err
+		f.due = f.Due(tx.Now())
+		return f, err
 	})
-	if err == nil && due {
-		err = g.store.Update(ctx, func(tx Tx) (err error) {
-			h, err = g.settledHead(ctx, tx, id)
-			return err
-		})
+	h := f.Head
+	if err == nil && f.due {
+		h, err = Update(ctx, g.store, func(tx Tx) (Head, error) { return g.settledHead(ctx, tx, id) })
 	}
 	h.Request, err = visibleTo(who, g.told(h.Request), err)
 	return h, err
@@ -276,7 +281,7 @@ func visibleTo(who Actor, r Request, err error) (Request, error) {
 		err = ErrNotFound
 	}
 	if errors.Is(err, ErrNotFound) {
-		return Request{}, Errorf(CodeNotFound, "%s", SayNoRequest.Say())
+		return Request{}, Errorf(CodeNotFound, noSuchRequest)
 	}
 	return r, err
 }
@@ -296,37 +301,45 @@ func listBytes(want int) int {
 // Requests lists requests, newest first, at most [ListBytes] of them.
 func (g *Gate) Requests(ctx context.Context, q RequestQuery) ([]Request, error) {
 	q.Bytes = listBytes(q.Bytes)
+	type list struct {
+		rs   []Request
+		late []string // due, among more that is due than view has ended
+	}
 	for {
-		var rs []Request
-		var late []string // due, among more that is due than view has ended
-		err := g.view(ctx, func(tx Tx) (err error) {
-			rs, err = tx.Requests(q)
-			for _, r := range rs {
+		l, err := view(ctx, g, func(tx Tx) (l list, err error) {
+			l.rs, err = tx.Requests(q)
+			for _, r := range l.rs {
 				if r.Due(tx.Now()) {
-					late = append(late, r.ID)
+					l.late = append(l.late, r.ID)
 				}
 			}
-			return err
+			return l, err
 		})
-		if err != nil || len(late) == 0 {
-			return g.toldAll(rs), err
+		if err != nil || len(l.late) == 0 {
+			return g.toldAll(l.rs), err
 		}
-		for len(late) > 0 {
-			n := min(len(late), stepRequests)
-			err := g.store.Update(ctx, func(tx Tx) error {
-				for _, id := range late[:n] {
-					if _, err := g.settledHead(ctx, tx, id); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
-			late = late[n:]
+		if err := g.settleEach(ctx, l.late); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// settleEach ends those of the requests that are due.
+func (g *Gate) settleEach(ctx context.Context, ids []string) error {
+	for some := range slices.Chunk(ids, stepRequests) {
+		err := g.store.Update(ctx, func(tx Tx) error {
+			for _, id := range some {
+				if _, err := g.settledHead(ctx, tx, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxFeed is how many endings one look at the feed brings; acknowledging them brings the next.
@@ -360,11 +373,7 @@ func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait tim
 		if err != nil {
 			return err
 		}
-		var rs []Request
-		err = g.view(ctx, func(tx Tx) (err error) {
-			rs, err = tx.Feed(agent, session, maxFeed, ListBytes)
-			return err
-		})
+		rs, err := view(ctx, g, func(tx Tx) ([]Request, error) { return tx.Feed(agent, session, maxFeed, ListBytes) })
 		if err == nil && (len(rs) > 0 || wait <= 0) {
 			err = tell(g.toldAll(rs))
 			release()
@@ -416,11 +425,7 @@ func (g *Gate) Ack(ctx context.Context, agent string, ids []string) (Acked, erro
 	}
 	var all Acked
 	for len(left) > 0 {
-		var some Acked
-		err := g.store.Update(ctx, func(tx Tx) (err error) {
-			some, err = g.ackSome(ctx, tx, agent, left)
-			return err
-		})
+		some, err := Update(ctx, g.store, func(tx Tx) (Acked, error) { return g.ackSome(ctx, tx, agent, left) })
 		if err != nil {
 			return all, err
 		}
@@ -515,45 +520,29 @@ func (g *Gate) endDue(ctx context.Context) (next time.Time, err error) {
 	if _, err := g.Expire(ctx); err != nil {
 		return time.Time{}, err
 	}
-	err = g.store.View(ctx, func(tx Tx) (err error) {
-		next, err = tx.NextDeadline()
-		return err
-	})
-	return next, err
+	return View(ctx, g.store, Tx.NextDeadline)
 }
 
 // Expire ends every request that is due and returns how many that were.
 func (g *Gate) Expire(ctx context.Context) (int, error) {
-	total := 0
-	for {
-		n, more := 0, false
-		err := g.store.Update(ctx, func(tx Tx) (err error) {
-			n, more, err = g.endSome(ctx, tx)
-			return err
-		})
-		total += n
-		if err != nil || !more {
-			return total, err
-		}
-	}
+	return inSteps(ctx, g.store, func(tx Tx) (step, error) { return g.endSome(ctx, tx) })
 }
 
-// endSome ends requests that are due, the longest due first and as many as one transaction should, and reports
-// whether there may be more.
-func (g *Gate) endSome(ctx context.Context, tx Tx) (n int, more bool, err error) {
+// endSome ends requests that are due, the longest due first and as many as one transaction should.
+func (g *Gate) endSome(ctx context.Context, tx Tx) (step, error) {
 	hs, err := tx.Due(stepRequests)
 	if err != nil {
-		return 0, false, err
+		return step{}, err
 	}
 	wide := 0
 	for n, h := range hs {
 		if wide >= stepBytes {
-			return n, true, nil
+			return step{n, true}, nil
 		}
 		wide += h.Wide
 		if err := g.timedOut(ctx, tx, h.Request); err != nil {
-			return n, false, err
+			return step{}, err
 		}
 	}
-	return len(hs), len(hs) == stepRequests, nil
+	return step{len(hs), len(hs) == stepRequests}, nil
 }

@@ -15,7 +15,11 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/chat"
+	"countersign/chat/phrases"
 	"countersign/internal/testkit"
+	"countersign/outbox"
+	"countersign/outbox/outboxtest"
 	"countersign/store"
 )
 
@@ -84,6 +88,9 @@ type world struct {
 	store *store.DB
 	gate  *approval.Gate
 	log   *testkit.Buffer
+
+	outbox *outbox.Outbox
+	chat   *chat.Service
 }
 
 var (
@@ -110,13 +117,51 @@ func (w *world) open(path string, p approval.Policy) {
 	}
 	w.t.Cleanup(func() { db.Close() })
 	w.store = db
-	w.gate = approval.NewGate(approval.Options{
-		Store: db, Broker: broker, Policy: p, Logger: w.logger(),
-		Routes: func(approval.Request) []approval.Route {
-			return []approval.Route{{{Channel: "line", To: "U1"}}, {{Channel: "slack", To: "C1"}}}
-		},
-		Editable: func(c string) bool { return c == "slack" },
-	})
+	w.wire(approval.Options{Store: db, Broker: broker, Policy: p, Logger: w.logger()}, bothWays)
+}
+
+// bothWays is one card on LINE and one on Slack.
+var bothWays = outboxtest.Routing{
+	Cards: []approval.Route{{{Channel: "line", To: "U1"}}, {{Channel: "slack", To: "C1"}}},
+	Edits: []string{"slack"},
+}
+
+// wire makes the gate anew, with the outbox and the chat around it.
+func (w *world) wire(o approval.Options, cards outboxtest.Routing) {
+	o.Audit = approval.NewAuditLog(o.Masker)
+	w.outbox = outbox.New(outbox.Options{Store: o.Store, Audit: o.Audit, Routing: cards, Budgets: o.Budgets, Logger: o.Logger})
+	o.Notifier = w.outbox
+	w.gate = approval.NewGate(o)
+	w.chat = chat.New(chat.Options{Store: o.Store, Gate: w.gate, Audit: o.Audit, Outbox: w.outbox, Readers: english{}})
+}
+
+// english answers everybody in English.
+type english struct{}
+
+func (english) Say(_ approval.Actor, p phrases.Phrase, with ...any) string { return p.Say(with...) }
+func (english) NameOf(approval.Address) string                             { return "" }
+func (english) Status(approval.Actor) []string                             { return nil }
+
+// everybody is the people of these tests.
+func everybody(name string) (approval.Actor, bool) {
+	who, ok := map[string]approval.Actor{"hana": hana, "ken": ken, "root": root}[name]
+	return who, ok
+}
+
+// names is who is who in these tests.
+type names struct {
+	people   func(string) (approval.Actor, bool)
+	agents   func(string) bool                   // nil: every name is an agent's
+	keyboard func(string) (approval.Actor, bool) // nil: nobody sits there
+}
+
+func (n names) Person(name string) (approval.Actor, bool) { return n.people(name) }
+func (n names) HasAgent(name string) bool                 { return n.agents == nil || n.agents(name) }
+func (n names) AtKeyboard(agent string) (approval.Actor, bool) {
+	if n.keyboard == nil {
+		return approval.Actor{}, false
+	}
+	return n.keyboard(agent)
 }
 
 func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w.log, nil)) }
@@ -214,7 +259,7 @@ func (w *world) count(event string) int {
 
 func (w *world) notifications(q approval.NotificationQuery) []approval.Notification {
 	w.t.Helper()
-	ns, err := w.gate.Notifications(w.ctx, q)
+	ns, err := w.outbox.Notifications(w.ctx, q)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -225,7 +270,7 @@ func (w *world) notifications(q approval.NotificationQuery) []approval.Notificat
 // send has every notification that is due sent, and returns them.
 func (w *world) send() []approval.Notification {
 	w.t.Helper()
-	out := w.gate.Outbox()
+	out := w.outbox
 	ready, _, err := w.ready(100)
 	if err != nil {
 		w.t.Fatal(err)
@@ -256,7 +301,7 @@ func wantCode(t testing.TB, err error, want approval.Code) {
 // ready returns what can be sent now, loaded, and when more can be.
 func (w *world) ready(limit int) (ds []approval.Delivery, next time.Time, err error) {
 	w.t.Helper()
-	out := w.gate.Outbox()
+	out := w.outbox
 	ns, next, err := out.Ready(w.ctx, nil, limit)
 	for _, n := range ns {
 		d, err := out.Load(w.ctx, n.ID)

@@ -4,16 +4,15 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/oklog/ulid/v2"
-
 	"countersign/approval"
+	"countersign/chat"
 )
 
 // Button is what a tap on Approve or Deny says: which of the two, and of which request or batch. It
 // comes from old cards on people's phones, so nothing but the id is taken from it, and the id only names.
 type Button struct {
-	Intent approval.Intent // IntentApprove or IntentDeny
-	ID     string          // ULID, upper case
+	Intent chat.Intent // IntentApprove or IntentDeny
+	ID     string      // ULID, upper case
 }
 
 // ErrButton is returned for data that no button of ours carries.
@@ -45,22 +44,13 @@ func ParseButton(data string) (Button, error) {
 // NewButton makes a button out of an action and an id that came apart, as Slack's action_id and value
 // do. An action other than approve and deny, or an id that is not a ULID, is [ErrButton].
 func NewButton(action, id string) (Button, error) {
-	intent := approval.Intent(action)
-	if intent != approval.IntentApprove && intent != approval.IntentDeny {
+	intent := chat.Intent(action)
+	if intent != chat.IntentApprove && intent != chat.IntentDeny {
 		return Button{}, ErrButton
 	}
-	id, ok := parseID(id)
+	id, ok := approval.ParseID(id)
 	if !ok {
 		return Button{}, ErrButton
 	}
 	return Button{intent, id}, nil
-}
-
-// parseID returns a ULID in the one form that rows have.
-func parseID(s string) (string, bool) {
-	id, err := ulid.ParseStrict(s)
-	if err != nil {
-		return "", false
-	}
-	return id.String(), true
 }

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/approval"
+	"countersign/chat"
 )
 
+const id = "01KAFHZX3T9W8Y7B6A5D4C0001"
+
 func TestButtons(t *testing.T) {
-	for _, b := range []Button{{approval.IntentApprove, id}, {approval.IntentDeny, id}} {
+	for _, b := range []Button{{chat.IntentApprove, id}, {chat.IntentDeny, id}} {
 		want := "action=" + string(b.Intent) + "&id=" + id
 		if got := b.Data(); got != want {
 			t.Errorf("data %q, want %q", got, want)
@@ -19,7 +21,7 @@ func TestButtons(t *testing.T) {
 		}
 	}
 	for _, data := range []string{"id=" + id + "&action=approve", "action=approve&id=" + strings.ToLower(id)} {
-		if got, err := ParseButton(data); err != nil || got != (Button{approval.IntentApprove, id}) {
+		if got, err := ParseButton(data); err != nil || got != (Button{chat.IntentApprove, id}) {
 			t.Errorf("ParseButton(%q) = %+v, %v", data, got, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/legible"
 	"countersign/approval/redact"
+	"countersign/chat/phrases"
 	"countersign/locale"
 )
 
@@ -281,7 +282,7 @@ func previous(u approval.Use) (text, short Text) {
 
 // why is the policy's message, in the reader's language where it is one of ours.
 func (m Maker) why(r approval.Request) string {
-	for _, p := range []approval.Phrase{approval.SayNoRule, approval.SayNeedsApproval} {
+	for _, p := range []phrases.Phrase{phrases.SayNoRule, phrases.SayNeedsApproval} {
 		if r.HumanMessage == p.Say("tool", r.Target()) {
 			return m.Words.Say(string(p), "tool", legible.Line(r.Target()))
 		}

@@ -15,6 +15,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/chat"
 	"countersign/locale"
 )
 
@@ -412,11 +413,11 @@ func TestWhatACardSaysIsUnderstood(t *testing.T) {
 		c := m.Card(channelstest.Asking(approval.NoteReason, "Denied: x."))
 		prefix := c.Say(channels.TextReasonPrefix)
 		for _, s := range append(c.Suggest, "wrong account", "deny is not enough") {
-			if got := channels.ParseWords(prefix+s, false); got.Intent != approval.IntentReason || got.Reason != s {
+			if got := chat.ParseWords(prefix+s, false); got.Intent != chat.IntentReason || got.Reason != s {
 				t.Errorf("%s: %q is understood as %+v", tag, prefix+s, got)
 			}
 		}
-		if got := channels.ParseWords(strings.TrimSpace(prefix), false); got.Reason != "" {
+		if got := chat.ParseWords(strings.TrimSpace(prefix), false); got.Reason != "" {
 			t.Errorf("%s: a reason that was only begun is %+v", tag, got)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"countersign/secret"
 )
 
-// Outbox is the queue that a [Sender] works off: approval.Outbox.
+// Outbox is the queue that a [Sender] works off: outbox.Outbox.
 type Outbox interface {
 	// Ready returns what can be sent now, of ids or with nil ids of all, and when more will be due: of each what it is,
 	// not what it says. Load brings one whole.
@@ -34,10 +34,7 @@ type Queue interface {
 	Queue() (wake <-chan struct{}, take func() []string, cancel func())
 }
 
-var (
-	_ Outbox = (*approval.Outbox)(nil)
-	_ Queue  = (*approval.Broker)(nil)
-)
+var _ Queue = (*approval.Broker)(nil)
 
 // Result is what one try came to.
 type Result string

@@ -193,7 +193,7 @@ func TestTheLogs(t *testing.T) {
 	ctx := t.Context()
 	before := time.Now().Add(-time.Minute)
 	id := w.ask(transfer)
-	out := w.gate.Outbox()
+	out := w.outbox
 	ds, _, err := out.Ready(ctx, nil, 10)
 	w.must(err)
 	ns, err := out.Begin(ctx, []approval.Attempt{{Notification: ds[0], Body: []byte("{}"), Lease: time.Minute}})

@@ -14,6 +14,8 @@ import (
 	"countersign/approval/redact"
 	"countersign/auth"
 	"countersign/client"
+	"countersign/outbox"
+	"countersign/outbox/outboxtest"
 	"countersign/rest"
 	"countersign/store"
 )
@@ -48,6 +50,7 @@ func (asks) Terms() approval.Terms {
 type world struct {
 	t         *testing.T
 	gate      *approval.Gate
+	outbox    *outbox.Outbox
 	srv       *httptest.Server
 	bot, hana *client.Client
 	clock     *atomic.Int64 // added to the wall clock, in nanoseconds
@@ -62,12 +65,13 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(),
-		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }})
+	audit := approval.NewAuditLog(redact.New())
+	w.outbox = outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("line", "U1")})
+	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(), Audit: audit, Notifier: w.outbox})
 	dir := auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: botToken}},
 		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken}})
 	stopping, stop := context.WithCancel(context.Background())
-	w.srv = httptest.NewServer(rest.New(rest.Options{Gate: w.gate, Directory: dir, Stopping: stopping}))
+	w.srv = httptest.NewServer(rest.New(rest.Options{Gate: w.gate, Directory: dir, Notifications: w.outbox, Stopping: stopping}))
 	w.bot, w.hana = w.client(botToken), w.client(hanaToken, client.WithName("cli"))
 	t.Cleanup(func() {
 		stop()

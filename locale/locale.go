@@ -10,7 +10,7 @@ import (
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
 
-	"countersign/approval"
+	"countersign/chat/phrases"
 )
 
 //go:embed *.yaml
@@ -48,7 +48,7 @@ func bundle() *i18n.Bundle {
 	b := i18n.NewBundle(language.English)
 	b.RegisterUnmarshalFunc("yaml", yaml.Unmarshal)
 	var gate []*i18n.Message
-	for p, s := range approval.English {
+	for p, s := range phrases.English {
 		gate = append(gate, &i18n.Message{ID: string(p), Other: braces.Replace(s)})
 	}
 	if err := b.AddMessages(language.English, gate...); err != nil {

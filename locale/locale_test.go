@@ -14,7 +14,7 @@ import (
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
 
-	"countersign/approval"
+	"countersign/chat/phrases"
 )
 
 // catalogue reads the sentences of one file, by id.
@@ -42,7 +42,7 @@ func english(t *testing.T) map[string]*i18n.Message {
 	if len(messages) < 40 {
 		t.Fatalf("read %d sentences", len(messages))
 	}
-	for p, s := range approval.English {
+	for p, s := range phrases.English {
 		if messages[string(p)] != nil {
 			t.Errorf("%q is both a sentence of the gate and in en.yaml", p)
 		}
@@ -271,7 +271,7 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			l := known[tags[i%len(tags)]]
-			for id := range approval.English {
+			for id := range phrases.English {
 				if got := l.Say(string(id), "n", "2"); got == string(id) {
 					t.Errorf("%s: %s is not said", l.Tag(), id)
 				}

@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/chat/phrases"
 )
 
 // Reason codes that the package gives by itself.
@@ -240,13 +241,13 @@ func defaultMessage(v approval.Verdict, c *approval.Call) string {
 	case v.ReasonCode == codeUnknownMethod:
 		return fmt.Sprintf("The method %s is not one that calls may have.", legible.Line(legible.Cut(c.Method, 64)))
 	case v.Rule == "" && v.Action == approval.Quarantine:
-		return approval.SayNoRule.Say("tool", c.Target())
+		return phrases.SayNoRule.Say("tool", c.Target())
 	case v.Action == approval.Allow:
 		return "Allowed by policy."
 	case v.Action == approval.Deny:
 		return c.Target() + " is forbidden by policy."
 	}
-	return approval.SayNeedsApproval.Say("tool", c.Target())
+	return phrases.SayNeedsApproval.Say("tool", c.Target())
 }
 
 // failed is the verdict when a rule cannot be evaluated.

@@ -286,7 +286,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
 		}
-		return s.gate.Notifications(ctx, q)
+		return s.pushes.Notifications(ctx, q)
 	}, func(rows []approval.Notification, more bool) any {
 		list := notificationList{Notifications: wire(rows, wireNotification), Quotas: s.quotas(), Heartbeat: s.beats()}
 		if more {
@@ -297,7 +297,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) retry(ctx context.Context, x *exchange) error {
-	n, err := s.gate.Notification(ctx, x.r.PathValue("id"))
+	n, err := s.pushes.Notification(ctx, x.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -320,7 +320,7 @@ func (s *Server) retry(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if n, err = s.gate.Retry(ctx, x.who.Actor, n.ID); err != nil {
+	if n, err = s.pushes.Retry(ctx, x.who.Actor, n.ID); err != nil {
 		return err
 	}
 	return x.answer(http.StatusAccepted, wireNotification(n))

@@ -13,6 +13,8 @@ import (
 
 	"countersign/approval"
 	"countersign/auth"
+	"countersign/outbox"
+	"countersign/outbox/outboxtest"
 	"countersign/store"
 )
 
@@ -27,7 +29,7 @@ func BenchmarkCallsHTTP(b *testing.B) {
 	}
 	defer db.Close()
 	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules{byName, terms},
-		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }})
+		Notifier: outbox.New(outbox.Options{Store: db, Audit: approval.NewAuditLog(nil), Routing: outboxtest.To("line", "U1")})})
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", New(Options{Gate: gate, Directory: auth.NewDirectory(agentsConfigured, nil), Logger: slog.New(slog.DiscardHandler)}))
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {

@@ -284,8 +284,7 @@ func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
 			w := newBudgetWorld(t)
 			w.limit(l, budget.Limits{})
 			w.rest.gate = approval.NewGate(approval.Options{
-				Store: w.store, Broker: approval.NewBroker(), Policy: rules{byName, terms}, Now: w.clock.Now, Budgets: w.rest.budgets,
-				Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} },
+				Store: w.store, Broker: approval.NewBroker(), Policy: rules{byName, terms}, Now: w.clock.Now, Budgets: w.rest.budgets, Notifier: w.outbox,
 			})
 			w.ask(asked(1))
 			w.ask(asked(1))

@@ -252,7 +252,7 @@ func (st *stream) request(ctx context.Context, id string) ([]byte, error) {
 
 // notification returns the JSON of a notification, nil if it is gone.
 func (st *stream) notification(ctx context.Context, id string) ([]byte, error) {
-	n, err := st.s.gate.Notification(ctx, id)
+	n, err := st.s.pushes.Notification(ctx, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
 		return nil, nil
 	}

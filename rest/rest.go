@@ -22,12 +22,22 @@ import (
 	"countersign/internal/bearer"
 )
 
+// Notifications is the notification log: the package outbox.
+type Notifications interface {
+	Notifications(ctx context.Context, q approval.NotificationQuery) ([]approval.Notification, error)
+	Notification(ctx context.Context, id string) (approval.Notification, error)
+	// Retry has a failed notification sent again.
+	Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error)
+}
+
 // Options are what a [Server] is made of. Gate and Directory are required.
 type Options struct {
 	Gate      *approval.Gate
 	Directory *auth.Directory
-	Logger    *slog.Logger // default: none
-	Version   string       // of the program, for the OpenAPI document
+	// Notifications is the notification log, which must be there for whoever reads it.
+	Notifications Notifications
+	Logger        *slog.Logger // default: none
+	Version       string       // of the program, for the OpenAPI document
 	// Stopping is done when the server is about to stop: whoever waits is answered then. nil: never.
 	Stopping context.Context
 	// Quotas says what is known of the channels' months. nil: nothing.
@@ -51,6 +61,7 @@ type Options struct {
 // has set for their connection; everything else relies on them.
 type Server struct {
 	gate      *approval.Gate
+	pushes    Notifications
 	dir       *auth.Directory
 	log       *slog.Logger
 	version   string
@@ -73,7 +84,7 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{gate: o.Gate, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat, anonymous: o.Anonymous,
+	s := &Server{gate: o.Gate, pushes: o.Notifications, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat, anonymous: o.Anonymous,
 		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -22,6 +22,8 @@ import (
 	"countersign/approval/redact"
 	"countersign/auth"
 	"countersign/internal/testkit"
+	"countersign/outbox"
+	"countersign/outbox/outboxtest"
 	"countersign/store"
 )
 
@@ -79,6 +81,7 @@ type world struct {
 	clock  *testkit.Clock
 	store  *failingStore
 	gate   *approval.Gate
+	outbox *outbox.Outbox
 	dir    *auth.Directory
 	rest   *Server
 	srv    *httptest.Server
@@ -129,14 +132,14 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	}
 	w.store = &failingStore{Store: db}
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()), Routing: outboxtest.To("line", "U1"), Logger: logger})
 	w.gate = approval.NewGate(approval.Options{
-		Store: w.store, Broker: broker, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: redact.New(),
-		Routes: func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} },
+		Store: w.store, Broker: broker, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: redact.New(), Notifier: w.outbox,
 	})
 	w.dir = auth.NewDirectory(agentsConfigured, peopleConfigured)
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
-	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Logger: logger, Version: "1.2.3", Stopping: stopping})
+	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, Logger: logger, Version: "1.2.3", Stopping: stopping})
 	for _, c := range change {
 		c(w.rest)
 	}
@@ -312,7 +315,7 @@ func (w *world) idle() {
 // fail makes the first notification of a request fail for good, and returns its id.
 func (w *world) failNotification(requestID string) string {
 	w.t.Helper()
-	ctx, out := w.t.Context(), w.gate.Outbox()
+	ctx, out := w.t.Context(), w.outbox
 	ds, _, err := out.Ready(ctx, nil, 100)
 	if err != nil {
 		w.t.Fatal(err)

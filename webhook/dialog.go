@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/chat"
 )
 
 // Dialogs open a dialog with a field for a reason, and know what comes back out of it.
@@ -27,7 +28,7 @@ type Dialogs interface {
 
 // Question is what a dialog asks the reason of.
 type Question struct {
-	Intent    approval.Intent    // IntentApprove or IntentDeny
+	Intent    chat.Intent        // IntentApprove or IntentDeny
 	RequestID string             // the request or batch that the button names
 	Open      []approval.Request // what of it is asked about
 	ReplyTo   string             // where the answer may go; "" for a direct message
@@ -37,7 +38,7 @@ type Question struct {
 
 // Submission is a dialog that was filled in: what of its question comes back, and the reason.
 type Submission struct {
-	Intent    approval.Intent
+	Intent    chat.Intent
 	RequestID string
 	ReplyTo   string
 	Channel   string // "" where the dialog was opened from the Home tab
@@ -56,7 +57,7 @@ const (
 // the dialog's submission, as an event of its own. Without a dialog the tap is carried out, as an event
 // of its own too: so the same delivery, if it comes again, is known and changes nothing. A denial then
 // has no reason, and where one is needed the tapper is told how to type it.
-func (h *Slack) press(ctx context.Context, t approval.Interaction, p slackInteraction) bool {
+func (h *Slack) press(ctx context.Context, t chat.Interaction, p slackInteraction) bool {
 	asked, stored := h.ask(ctx, t)
 	if len(asked.Open) > 0 {
 		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo, Channel: p.Container.ChannelID, TS: p.Container.MessageTS}
@@ -77,17 +78,17 @@ func (h *Slack) press(ctx context.Context, t approval.Interaction, p slackIntera
 
 // ask hands a button to the gate, and returns what a dialog is to ask about. false: it could not be
 // stored.
-func (h *Slack) ask(ctx context.Context, t approval.Interaction) (approval.Asked, bool) {
+func (h *Slack) ask(ctx context.Context, t chat.Interaction) (chat.Asked, bool) {
 	if h.dialogs == nil {
 		out, stored := h.interact(ctx, t)
-		return approval.Asked{InteractionResult: out}, stored
+		return chat.Asked{InteractionResult: out}, stored
 	}
 	t.Channel = h.channel
 	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
 	defer cancel()
-	asked, err := h.gate.Ask(ctx, t)
+	asked, err := h.chat.Ask(ctx, t)
 	if err != nil {
-		return approval.Asked{}, h.told(t, approval.InteractionResult{}, err)
+		return chat.Asked{}, h.told(t, chat.InteractionResult{}, err)
 	}
 	if len(asked.Open) == 0 || len(asked.Decided) > 0 {
 		h.told(t, asked.InteractionResult, nil)
@@ -125,7 +126,7 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	if err != nil {
 		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
 	}
-	out, stored := h.interact(ctx, approval.Interaction{EventID: "slack:view:" + view.ID + ":" + submissionKey(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
+	out, stored := h.interact(ctx, chat.Interaction{EventID: "slack:view:" + view.ID + ":" + submissionKey(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
 		Intent: b.Intent, RequestID: b.ID, Reason: s.Reason, Told: true})
 	if !stored {
 		return answer{}

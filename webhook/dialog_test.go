@@ -14,6 +14,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/chat"
 )
 
 // fakeDialogs are dialogs whose view is the submission itself.
@@ -61,7 +62,7 @@ func (f *fixture) slackDeny() *httptest.ResponseRecorder {
 
 func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = approval.Asked{Open: []approval.Request{{ID: request}}}
+	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 	d.opens = func(ctx context.Context, trigger string) error {
 		if end, ok := ctx.Deadline(); !ok || time.Until(end) > openWithin || trigger != "8123.1234.0a1b" {
 			t.Errorf("opened with trigger %s until %v", trigger, end)
@@ -74,24 +75,24 @@ func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 	if w.Body.Len() != 0 || len(f.gate.asks) != 1 || len(d.opened) != 1 || f.counts["asked"] != 1 {
 		t.Fatalf("answered %q, %d asks, %d dialogs, counts %v", w.Body, len(f.gate.asks), len(d.opened), f.counts)
 	}
-	if got := f.gate.asks[0]; got.EventID != "slack:8123.1234.0a1b:0" || got.Channel != "slack" || got.By.Name != "hana" || got.Intent != approval.IntentDeny || got.RequestID != request {
+	if got := f.gate.asks[0]; got.EventID != "slack:8123.1234.0a1b:0" || got.Channel != "slack" || got.By.Name != "hana" || got.Intent != chat.IntentDeny || got.RequestID != request {
 		t.Errorf("asked %+v", got)
 	}
 	q := d.opened[0]
-	if q.Intent != approval.IntentDeny || q.RequestID != request || len(q.Open) != 1 || q.Channel != "C0APPROVALS" || q.TS != "1795257600.000100" || !strings.HasPrefix(q.ReplyTo, "https://hooks.slack.com/actions/") {
+	if q.Intent != chat.IntentDeny || q.RequestID != request || len(q.Open) != 1 || q.Channel != "C0APPROVALS" || q.TS != "1795257600.000100" || !strings.HasPrefix(q.ReplyTo, "https://hooks.slack.com/actions/") {
 		t.Errorf("question %+v", q)
 	}
 }
 
 func TestWhatNeedsNoDialogIsDecidedAtOnce(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Approved}}}}
+	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Approved}}}}
 	f.wantStatus(f.slackButton(nil), 200)
 	f.wantTaps(0)
 	if len(f.gate.asks) != 1 || len(d.opened) != 0 || f.counts["decided"] != 1 {
 		t.Errorf("%d asks, %d dialogs, counts %v", len(f.gate.asks), len(d.opened), f.counts)
 	}
-	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Decided: []approval.Request{{ID: "other"}}}, Open: []approval.Request{{ID: request}}}
+	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: "other"}}}, Open: []approval.Request{{ID: request}}}
 	f.slackButton(nil) // Approve all, of which one needs a reason
 	if len(d.opened) != 1 || d.opened[0].Open[0].ID != request || f.counts["decided"] != 2 || f.counts["asked"] != 1 {
 		t.Errorf("%+v, counts %v", d.opened, f.counts)
@@ -100,12 +101,12 @@ func TestWhatNeedsNoDialogIsDecidedAtOnce(t *testing.T) {
 
 func TestDenyIsPlainWhereNoDialogOpens(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = approval.Asked{Open: []approval.Request{{ID: request}}}
+	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 	d.opens = func(context.Context, string) error { return errors.New("trigger_expired") }
 	f.wantStatus(f.slackDeny(), 200)
 	f.wantTaps(1)
 	got := f.gate.taps[0]
-	if got.EventID != "slack:8123.1234.0a1b:0:plain" || got.Intent != approval.IntentDeny || got.RequestID != request || got.Reason != "" || got.Told {
+	if got.EventID != "slack:8123.1234.0a1b:0:plain" || got.Intent != chat.IntentDeny || got.RequestID != request || got.Reason != "" || got.Told {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(f.log.String(), "trigger_expired") {
@@ -124,7 +125,7 @@ func TestDenyIsPlainWhereNoDialogOpens(t *testing.T) {
 
 func TestRule5_AReplayedDenyOpensNothingAndDeniesNothing(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Duplicate: true}}
+	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Duplicate: true}}
 	d.opens = func(context.Context, string) error { return errors.New("exchanged_trigger_id") }
 	f.wantStatus(f.slackDeny(), 200)
 	f.wantTaps(0)
@@ -136,7 +137,7 @@ func TestRule5_AReplayedDenyOpensNothingAndDeniesNothing(t *testing.T) {
 func TestNoDialogForWhatCouldNotBeStored(t *testing.T) {
 	f, d := withDialogs(t)
 	f.gate.err = errors.New("disk full")
-	f.gate.asked = approval.Asked{Open: []approval.Request{{ID: request}}} // what a transaction found that was not kept
+	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}} // what a transaction found that was not kept
 	f.wantStatus(f.slackDeny(), 503)
 	f.wantTaps(0)
 	if len(d.opened) != 0 {
@@ -148,7 +149,7 @@ func TestNoDialogForWhatCouldNotBeStored(t *testing.T) {
 func TestADialogThatHangsLeavesTimeToDeny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d := withDialogs(t)
-		f.gate.asked = approval.Asked{Open: []approval.Request{{ID: request}}}
+		f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 		d.opens = func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
 		start := time.Now()
 		f.gate.tap = func(ctx context.Context) {
@@ -186,12 +187,12 @@ func (f *fixture) submit(s Submission, change func(p map[string]any)) *httptest.
 }
 
 func denial(reason string) Submission {
-	return Submission{Intent: approval.IntentDeny, RequestID: request, ReplyTo: "https://hooks.slack.com/actions/1", Channel: "C0APPROVALS", Reason: reason}
+	return Submission{Intent: chat.IntentDeny, RequestID: request, ReplyTo: "https://hooks.slack.com/actions/1", Channel: "C0APPROVALS", Reason: reason}
 }
 
 func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	f, _ := withDialogs(t)
-	f.gate.out = approval.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Denied}}}
+	f.gate.out = chat.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Denied}}}
 	w := f.submit(denial("wrong account"), nil)
 	f.wantStatus(w, 200)
 	f.wantTaps(1)
@@ -200,8 +201,8 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	}
 	got := f.gate.taps[0]
 	id := got.EventID
-	if got.EventID = ""; got != (approval.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
-		ReplyTo: "https://hooks.slack.com/actions/1", Intent: approval.IntentDeny, RequestID: request, Reason: "wrong account", Told: true}) {
+	if got.EventID = ""; got != (chat.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
+		ReplyTo: "https://hooks.slack.com/actions/1", Intent: chat.IntentDeny, RequestID: request, Reason: "wrong account", Told: true}) {
 		t.Errorf("%+v", got)
 	}
 	f.submit(denial("wrong account"), nil)
@@ -209,7 +210,7 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	if again, next := f.gate.taps[1].EventID, f.gate.taps[2].EventID; !strings.HasPrefix(id, "slack:view:V0VIEW0001:") || again != id || next == id {
 		t.Errorf("event ids %q, %q, %q", id, again, next)
 	}
-	f.gate.out = approval.InteractionResult{Duplicate: true}
+	f.gate.out = chat.InteractionResult{Duplicate: true}
 	if w := f.submit(denial("wrong account"), nil); w.Code != 200 || w.Body.Len() != 0 {
 		t.Errorf("a replay is answered %d %q", w.Code, w.Body)
 	}
@@ -219,14 +220,14 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 
 func TestADialogThatDecidesNothingSaysWhy(t *testing.T) {
 	for _, tt := range []struct {
-		out  approval.InteractionResult
+		out  chat.InteractionResult
 		want string
 	}{
-		{approval.InteractionResult{Code: approval.CodeReasonRequired}, `{"response_action":"errors","to":"hana","code":"reason_required"}`},
-		{approval.InteractionResult{Code: approval.CodeInvalidParameter}, `{"response_action":"errors","to":"hana","code":"invalid_parameter"}`},
-		{approval.InteractionResult{Code: approval.CodeAlreadyResolved, Text: "Already denied by ken."}, `{"response_action":"update","to":"hana","code":"already_resolved","text":"Already denied by ken."}`},
-		{approval.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}, `{"response_action":"update","to":"hana","code":"expired","text":"Expired."}`},
-		{approval.InteractionResult{Code: approval.CodeNotAnApprover, Text: "No."}, `{"response_action":"update","to":"hana","code":"not_an_approver","text":"No."}`},
+		{chat.InteractionResult{Code: approval.CodeReasonRequired}, `{"response_action":"errors","to":"hana","code":"reason_required"}`},
+		{chat.InteractionResult{Code: approval.CodeInvalidParameter}, `{"response_action":"errors","to":"hana","code":"invalid_parameter"}`},
+		{chat.InteractionResult{Code: approval.CodeAlreadyResolved, Text: "Already denied by ken."}, `{"response_action":"update","to":"hana","code":"already_resolved","text":"Already denied by ken."}`},
+		{chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}, `{"response_action":"update","to":"hana","code":"expired","text":"Expired."}`},
+		{chat.InteractionResult{Code: approval.CodeNotAnApprover, Text: "No."}, `{"response_action":"update","to":"hana","code":"not_an_approver","text":"No."}`},
 	} {
 		f, _ := withDialogs(t)
 		f.gate.out = tt.out
@@ -248,8 +249,8 @@ func TestSubmissionsThatDoNotCount(t *testing.T) {
 		{"no view", "hana no_event_id", denial("x"), func(p map[string]any) { delete(p, "view") }},
 		{"nobody", "slack:T0TEAM0001/ no_event_id", denial("x"), func(p map[string]any) { p["user"] = map[string]any{} }},
 		{"not our dialog", "hana unknown_dialog", denial("x"), func(p map[string]any) { p["view"] = map[string]any{"id": "V1"} }},
-		{"no decision", "hana unknown_dialog", Submission{Intent: approval.IntentLog, RequestID: request}, nil},
-		{"no request", "hana unknown_dialog", Submission{Intent: approval.IntentDeny, RequestID: "1"}, nil},
+		{"no decision", "hana unknown_dialog", Submission{Intent: chat.IntentLog, RequestID: request}, nil},
+		{"no request", "hana unknown_dialog", Submission{Intent: chat.IntentDeny, RequestID: "1"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, _ := withDialogs(t)
@@ -305,10 +306,10 @@ func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {
 		p["container"] = map[string]any{"type": "view", "view_id": "V1"}
 		delete(p, "response_url")
 	}
-	f.gate.asked = approval.Asked{InteractionResult: approval.InteractionResult{Decided: []approval.Request{{ID: request}}}}
+	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request}}}}
 	f.slackButton(onHome)
 	want("decided")
-	f.gate.asked = approval.Asked{Open: []approval.Request{{ID: request}}}
+	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 	f.slackButton(onHome)
 	if len(d.opened) != 1 || d.opened[0].Channel != "" {
 		t.Errorf("%+v", d.opened)

@@ -16,6 +16,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/chat"
 	"countersign/internal/ratelimitedlog"
 )
 
@@ -25,12 +26,13 @@ const maxBody = 1 << 20
 // commitWithin is how long a tap may take to be committed: LINE waits two seconds for its answer.
 const commitWithin = 1500 * time.Millisecond
 
-// Gate is what taps are handed to.
-type Gate interface {
-	Tap(ctx context.Context, t approval.Interaction) (approval.InteractionResult, error)
+// Chat is what interactions are handed to: the package chat.
+type Chat interface {
+	Interact(ctx context.Context, t chat.Interaction) (chat.InteractionResult, error)
 	// Ask takes a button whose reason a dialog may ask for.
-	Ask(ctx context.Context, t approval.Interaction) (approval.Asked, error)
-	WebhookRefused(ctx context.Context, actor, channel, reason string) error
+	Ask(ctx context.Context, t chat.Interaction) (chat.Asked, error)
+	// Refused takes note of a signed event that is not acted on.
+	Refused(ctx context.Context, actor, channel, reason string) error
 }
 
 // People maps a platform's user id to a person.
@@ -47,7 +49,7 @@ type Requests interface {
 // common is what both platforms' handlers share.
 type common struct {
 	channel  string
-	gate     Gate
+	chat     Chat
 	people   People
 	log      *slog.Logger
 	now      func() time.Time
@@ -58,7 +60,7 @@ type common struct {
 }
 
 func newCommon(channel string, o Options) common {
-	c := common{channel: channel, gate: o.Gate, people: o.People, log: o.Logger, now: o.Now, count: o.Count, known: o.Signed, remote: o.Remote,
+	c := common{channel: channel, chat: o.Chat, people: o.People, log: o.Logger, now: o.Now, count: o.Count, known: o.Signed, remote: o.Remote,
 		unsigned: new(ratelimitedlog.Counter)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -78,9 +80,9 @@ func newCommon(channel string, o Options) common {
 	return c
 }
 
-// Options are what both handlers are made of. Gate and People are required.
+// Options are what both handlers are made of. Chat and People are required.
 type Options struct {
-	Gate   Gate
+	Chat   Chat
 	People People
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -163,22 +165,22 @@ func (c *common) refuseUnsigned(w http.ResponseWriter, r *http.Request) {
 }
 
 // interact hands one interaction to the gate; false means that it could not be stored.
-func (c *common) interact(ctx context.Context, t approval.Interaction) (approval.InteractionResult, bool) {
+func (c *common) interact(ctx context.Context, t chat.Interaction) (chat.InteractionResult, bool) {
 	t.Channel = c.channel
 	names := t.RequestID != "" || t.QuotedID != ""
-	if t.By.Kind == approval.Stranger && (t.Intent == approval.IntentOther || t.Intent == approval.IntentUnclear && !names) {
+	if t.By.Kind == approval.Stranger && (t.Intent == chat.IntentOther || t.Intent == chat.IntentUnclear && !names) {
 		// Small talk of people we do not know decides nothing and must not fill the log.
 		c.count(c.channel, "ignored")
-		return approval.InteractionResult{}, true
+		return chat.InteractionResult{}, true
 	}
 	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
 	defer cancel()
-	out, err := c.gate.Tap(ctx, t)
+	out, err := c.chat.Interact(ctx, t)
 	return out, c.told(t, out, err)
 }
 
 // told puts what became of a tap into the log; false means that it could not be stored.
-func (c *common) told(t approval.Interaction, out approval.InteractionResult, err error) bool {
+func (c *common) told(t chat.Interaction, out chat.InteractionResult, err error) bool {
 	switch {
 	case err != nil:
 		c.count(c.channel, "unavailable")
@@ -213,7 +215,7 @@ func (c *common) refuse(ctx context.Context, actor, reason string) bool {
 	c.log.WarnContext(ctx, "a signed webhook event was refused", "channel", c.channel, "actor", actor, "reason", reason)
 	ctx, cancel := context.WithTimeout(ctx, commitWithin)
 	defer cancel()
-	if err := c.gate.WebhookRefused(ctx, actor, c.channel, reason); err != nil {
+	if err := c.chat.Refused(ctx, actor, c.channel, reason); err != nil {
 		c.log.ErrorContext(ctx, "a refused webhook event could not be audited", "channel", c.channel, "reason", reason, "error", err)
 		return false
 	}

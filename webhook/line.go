@@ -12,6 +12,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/chat"
 )
 
 // maxEventAge is how old a LINE event may be. Its signature holds no time, so a captured request
@@ -151,7 +152,7 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 	case h.now().Sub(at) > maxEventAge:
 		return h.refuse(ctx, by.String(), "too_old")
 	}
-	t := approval.Interaction{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true, AsksWhy: true}
+	t := chat.Interaction{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true, AsksWhy: true}
 	switch {
 	case isWords:
 		words(&t, e.Message.Text, e.Message.QuotedMessageID)
@@ -162,16 +163,16 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 		}
 		t.Intent, t.RequestID = b.Intent, b.ID
 	case e.Type == "follow":
-		t.Intent = approval.IntentFollow
+		t.Intent = chat.IntentFollow
 	default: // there is nobody left to answer
-		t.Intent, t.ReplyTo = approval.IntentUnfollow, ""
+		t.Intent, t.ReplyTo = chat.IntentUnfollow, ""
 	}
 	_, stored := h.interact(ctx, t)
 	return stored
 }
 
 // words makes a tap of what somebody typed.
-func words(t *approval.Interaction, text, quoted string) {
-	w := channels.ParseWords(text, quoted != "")
+func words(t *chat.Interaction, text, quoted string) {
+	w := chat.ParseWords(text, quoted != "")
 	t.Intent, t.RequestID, t.Reason, t.Text, t.QuotedID = w.Intent, w.ID, w.Reason, text, quoted
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/chat"
 )
 
 type slackInteraction struct {
@@ -73,7 +73,7 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 			h.log.DebugContext(ctx, "a Slack button that decides nothing", "action_id", legible.Cut(legible.Line(a.ActionID), 64))
 			continue
 		}
-		t := approval.Interaction{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID, ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
+		t := chat.Interaction{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID, ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
 		stored = h.press(ctx, t, p) && stored
 	}
 	return answer{stored: stored}
@@ -99,16 +99,16 @@ func (h *Slack) command(ctx context.Context, c slackCommand) answer {
 	case c.TriggerID == "" || c.UserID == "":
 		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
 	}
-	t := approval.Interaction{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL}
+	t := chat.Interaction{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL}
 	h.words(&t, c.Text, "")
 	_, stored := h.interact(ctx, t)
 	return answer{stored: stored}
 }
 
 // words makes a tap of what was typed at our name: nothing but the name asks for help.
-func (h *Slack) words(t *approval.Interaction, text, quoted string) {
+func (h *Slack) words(t *chat.Interaction, text, quoted string) {
 	if words(t, text, quoted); strings.TrimSpace(text) == "" {
-		t.Intent = approval.IntentHelp
+		t.Intent = chat.IntentHelp
 	}
 }
 
@@ -163,7 +163,7 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	case c.EventID == "":
 		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
 	}
-	t := approval.Interaction{EventID: "slack:" + c.EventID, By: by, From: e.User}
+	t := chat.Interaction{EventID: "slack:" + c.EventID, By: by, From: e.User}
 	quoted := ""
 	if e.ThreadTS != e.TS {
 		quoted = e.ThreadTS

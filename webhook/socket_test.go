@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"countersign/approval"
+	"countersign/chat"
 	"countersign/emulator"
 	"countersign/internal/testkit"
 	"countersign/secret"
@@ -121,10 +122,10 @@ func (s *socketed) press(action string) (emulator.Delivery, error) {
 }
 
 // taps returns what has reached the gate.
-func (s *socketed) taps() []approval.Interaction {
+func (s *socketed) taps() []chat.Interaction {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
-	return append([]approval.Interaction(nil), s.gate.taps...)
+	return append([]chat.Interaction(nil), s.gate.taps...)
 }
 
 func TestEverythingComesOverTheSocket(t *testing.T) {
@@ -143,14 +144,14 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 	if d, err := s.chat.MentionSlack(s.ctx, "hana", "C0APPROVALS", "approve "+request, ""); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if asks := s.gate.asks; len(asks) != 1 || asks[0].Intent != approval.IntentApprove || asks[0].By.Name != "hana" {
+	if asks := s.gate.asks; len(asks) != 1 || asks[0].Intent != chat.IntentApprove || asks[0].By.Name != "hana" {
 		t.Errorf("asks %+v", asks)
 	}
 	taps := s.taps()
 	if len(taps) != 3 || taps[0].Reason != "wrong account" || taps[0].ReplyTo == "" || taps[1].RequestID != request || taps[2].RequestID != request {
 		t.Errorf("taps %+v", taps)
 	}
-	s.gate.out = approval.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}
+	s.gate.out = chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}
 	d, err := s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
 		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
 		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("too late")},
@@ -346,7 +347,7 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 func TestAnAnswerThatDoesNotFitIsLeftOut(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	s.gate.out = approval.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("x", maxAck)}
+	s.gate.out = chat.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("x", maxAck)}
 	d, err := s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
 		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
 		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("x")},

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
-	"countersign/approval"
+	"countersign/chat"
 )
 
 // delivery is a body as the platforms send it, and how it is delivered.
@@ -61,7 +61,7 @@ func deliveries() []delivery {
 }
 
 // decided are the taps that a body leads to, buttons that a dialog may ask about included.
-func (d delivery) decided(t *testing.T, body string) (taps []approval.Interaction, status int, refused []string) {
+func (d delivery) decided(t *testing.T, body string) (taps []chat.Interaction, status int, refused []string) {
 	f, _ := withDialogs(t)
 	w := d.post(f, body)
 	return append(slices.Clone(f.gate.taps), f.gate.asks...), w.Code, f.gate.refused

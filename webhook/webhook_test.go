@@ -23,6 +23,7 @@ import (
 
 	"countersign/approval"
 	"countersign/auth"
+	"countersign/chat"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,17 +41,17 @@ var signingSecret = strings.Repeat("test-only-", 3)
 
 type fakeGate struct {
 	mu      sync.Mutex
-	taps    []approval.Interaction
-	asks    []approval.Interaction
-	asked   approval.Asked
+	taps    []chat.Interaction
+	asks    []chat.Interaction
+	asked   chat.Asked
 	asking  func()
 	refused []string
-	out     approval.InteractionResult
+	out     chat.InteractionResult
 	err     error
 	tap     func(ctx context.Context)
 }
 
-func (g *fakeGate) Tap(ctx context.Context, t approval.Interaction) (approval.InteractionResult, error) {
+func (g *fakeGate) Interact(ctx context.Context, t chat.Interaction) (chat.InteractionResult, error) {
 	if g.tap != nil {
 		g.tap(ctx)
 	}
@@ -60,7 +61,7 @@ func (g *fakeGate) Tap(ctx context.Context, t approval.Interaction) (approval.In
 	return g.out, g.err
 }
 
-func (g *fakeGate) Ask(_ context.Context, t approval.Interaction) (approval.Asked, error) {
+func (g *fakeGate) Ask(_ context.Context, t chat.Interaction) (chat.Asked, error) {
 	if g.asking != nil {
 		g.asking()
 	}
@@ -70,7 +71,7 @@ func (g *fakeGate) Ask(_ context.Context, t approval.Interaction) (approval.Aske
 	return g.asked, g.err
 }
 
-func (g *fakeGate) WebhookRefused(_ context.Context, actor, channel, reason string) error {
+func (g *fakeGate) Refused(_ context.Context, actor, channel, reason string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refused = append(g.refused, actor+" "+reason)
@@ -94,7 +95,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{t: t, gate: &fakeGate{}, counts: map[string]int{}, now: now, bot: lineBot, ws: Workspace{Team: "T0TEAM0001", App: "A0APPROVE1"}, known: true}
 	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Addresses: map[string]string{"line": hanaLINE, "slack": "U02HANA"}}})
-	o := Options{Gate: f.gate, People: people, Logger: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	o := Options{Chat: f.gate, People: people, Logger: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Now: func() time.Time { return f.now }, Count: func(_, result string) { f.counts[result]++ }}
 	f.o = o
 	secrets := func() []string { return []string{"an-older-secret-on-its-way-out", signingSecret} }
@@ -172,8 +173,8 @@ func TestLINEPostbackBecomesATap(t *testing.T) {
 	f := newFixture(t)
 	f.wantStatus(f.lineEvents(postback()), 200)
 	f.wantTaps(1)
-	want := approval.Interaction{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
-		From: hanaLINE, ReplyTo: "0f3779fb", Intent: approval.IntentApprove, RequestID: request, At: now, OneReply: true, AsksWhy: true}
+	want := chat.Interaction{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+		From: hanaLINE, ReplyTo: "0f3779fb", Intent: chat.IntentApprove, RequestID: request, At: now, OneReply: true, AsksWhy: true}
 	if got := f.gate.taps[0]; got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -187,11 +188,11 @@ func TestLINEWordsBecomeATap(t *testing.T) {
 	}
 	f.wantStatus(f.lineEvents(message("deny "+strings.ToLower(request)+" wrong account", ""), message("yes", ""), message("no: not today", "5901"), message("hello", "")), 200)
 	f.wantTaps(4)
-	for i, want := range []approval.Interaction{
-		{Intent: approval.IntentDeny, RequestID: request, Reason: "wrong account"},
-		{Intent: approval.IntentApprove},
-		{Intent: approval.IntentDeny, QuotedID: "5901", Reason: "not today"},
-		{Intent: approval.IntentOther},
+	for i, want := range []chat.Interaction{
+		{Intent: chat.IntentDeny, RequestID: request, Reason: "wrong account"},
+		{Intent: chat.IntentApprove},
+		{Intent: chat.IntentDeny, QuotedID: "5901", Reason: "not today"},
+		{Intent: chat.IntentOther},
 	} {
 		got := f.gate.taps[i]
 		if got.Intent != want.Intent || got.RequestID != want.RequestID || got.Reason != want.Reason || got.QuotedID != want.QuotedID {
@@ -387,8 +388,8 @@ func TestSlackButtonBecomesATap(t *testing.T) {
 		t.Errorf("body %q", w.Body)
 	}
 	f.wantTaps(1)
-	want := approval.Interaction{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
-		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: approval.IntentApprove, RequestID: request}
+	want := chat.Interaction{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: chat.IntentApprove, RequestID: request}
 	if got := f.gate.taps[0]; got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -507,7 +508,7 @@ func TestSlackEvents(t *testing.T) {
 	}
 	f.wantStatus(f.postSlack("application/json; charset=utf-8", message(""), nil), 200)
 	f.wantTaps(1)
-	if got := f.gate.taps[0]; got.EventID != "slack:Ev1" || got.Intent != approval.IntentDeny || got.RequestID != request || got.Reason != "2 < 3" || got.From != "U02HANA" {
+	if got := f.gate.taps[0]; got.EventID != "slack:Ev1" || got.Intent != chat.IntentDeny || got.RequestID != request || got.Reason != "2 < 3" || got.From != "U02HANA" {
 		t.Errorf("%+v", got)
 	}
 	for _, more := range []string{`,"bot_id":"B1"`, `,"subtype":"message_changed"`} {
@@ -517,7 +518,7 @@ func TestSlackEvents(t *testing.T) {
 	f.wantTaps(1)
 	f.postSlack("application/json", strings.Replace(message(`,"thread_ts":"1.5"`), "deny "+request+" 2 &lt; 3", "yes", 1), nil)
 	f.wantTaps(2)
-	if got := f.gate.taps[1]; got.QuotedID != "1.5" || got.Intent != approval.IntentApprove {
+	if got := f.gate.taps[1]; got.QuotedID != "1.5" || got.Intent != chat.IntentApprove {
 		t.Errorf("%+v", got)
 	}
 }
@@ -528,7 +529,7 @@ func TestSlashCommandIsTypedWords(t *testing.T) {
 		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}}
 	f.wantStatus(f.postSlack(formType, form.Encode(), nil), 200)
 	f.wantTaps(1)
-	if got := f.gate.taps[0]; got.RequestID != request || got.Intent != approval.IntentApprove || got.By.Name != "hana" {
+	if got := f.gate.taps[0]; got.RequestID != request || got.Intent != chat.IntentApprove || got.By.Name != "hana" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -601,10 +602,10 @@ func TestLINEFollowAndUnfollow(t *testing.T) {
 	newcomer := "Uffffffffffffffffffffffffffffffff"
 	f.wantStatus(f.lineEvents(kind("follow"), kind("follow", hanaLINE, newcomer), kind("unfollow", `"replyToken":"0f3779fb"`, `"x":0`)), 200)
 	f.wantTaps(3)
-	for i, want := range []approval.Interaction{
-		{Intent: approval.IntentFollow, From: hanaLINE, ReplyTo: "0f3779fb", By: approval.Actor{Name: "hana"}},
-		{Intent: approval.IntentFollow, From: newcomer, ReplyTo: "0f3779fb", By: approval.Actor{Name: "line:" + newcomer}},
-		{Intent: approval.IntentUnfollow, From: hanaLINE, By: approval.Actor{Name: "hana"}},
+	for i, want := range []chat.Interaction{
+		{Intent: chat.IntentFollow, From: hanaLINE, ReplyTo: "0f3779fb", By: approval.Actor{Name: "hana"}},
+		{Intent: chat.IntentFollow, From: newcomer, ReplyTo: "0f3779fb", By: approval.Actor{Name: "line:" + newcomer}},
+		{Intent: chat.IntentUnfollow, From: hanaLINE, By: approval.Actor{Name: "hana"}},
 	} {
 		got := f.gate.taps[i]
 		if got.Intent != want.Intent || got.From != want.From || got.ReplyTo != want.ReplyTo || got.By.Name != want.By.Name || got.EventID == "line:" || got.Channel != "line" {
@@ -645,14 +646,14 @@ func TestAMentionIsTypedWords(t *testing.T) {
 	f.ws.Bot = "U0BOT"
 	for _, tt := range []struct {
 		text, more string
-		want       approval.Interaction
+		want       chat.Interaction
 	}{
-		{"<@U0BOT> deny " + request + " 2 &lt; 3", "", approval.Interaction{Intent: approval.IntentDeny, RequestID: request, Reason: "2 < 3"}},
-		{" <@U0BOT|countersign>: approve " + request, "", approval.Interaction{Intent: approval.IntentApprove, RequestID: request}},
-		{"<@U0BOT>, no", `,"thread_ts":"1.5"`, approval.Interaction{Intent: approval.IntentDeny, QuotedID: "1.5"}},
-		{"<@U0BOT> ", "", approval.Interaction{Intent: approval.IntentHelp}},
-		{"<@U03KEN> approve " + request, "", approval.Interaction{Intent: approval.IntentOther}},
-		{"deny " + request + " <@U0BOT>", "", approval.Interaction{Intent: approval.IntentDeny, RequestID: request, Reason: "<@U0BOT>"}},
+		{"<@U0BOT> deny " + request + " 2 &lt; 3", "", chat.Interaction{Intent: chat.IntentDeny, RequestID: request, Reason: "2 < 3"}},
+		{" <@U0BOT|countersign>: approve " + request, "", chat.Interaction{Intent: chat.IntentApprove, RequestID: request}},
+		{"<@U0BOT>, no", `,"thread_ts":"1.5"`, chat.Interaction{Intent: chat.IntentDeny, QuotedID: "1.5"}},
+		{"<@U0BOT> ", "", chat.Interaction{Intent: chat.IntentHelp}},
+		{"<@U03KEN> approve " + request, "", chat.Interaction{Intent: chat.IntentOther}},
+		{"deny " + request + " <@U0BOT>", "", chat.Interaction{Intent: chat.IntentDeny, RequestID: request, Reason: "<@U0BOT>"}},
 	} {
 		f.gate.taps = nil
 		f.wantStatus(f.postSlack("application/json", mention(tt.text, tt.more), nil), 200)
@@ -677,7 +678,7 @@ func TestASlashCommandAloneAsksForHelp(t *testing.T) {
 		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}}
 	f.postSlack(formType, form.Encode(), nil)
 	f.wantTaps(1)
-	if got := f.gate.taps[0]; got.Intent != approval.IntentHelp || got.ReplyTo != "https://hooks.slack.com/commands/1" {
+	if got := f.gate.taps[0]; got.Intent != chat.IntentHelp || got.ReplyTo != "https://hooks.slack.com/commands/1" {
 		t.Errorf("%+v", got)
 	}
 }

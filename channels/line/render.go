@@ -13,6 +13,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/chat"
 )
 
 // The platform's limits, and ours below them. Lengths of text are in UTF-16 code units unless it says
@@ -279,7 +280,7 @@ func (d drawing) footer(cut bool) *api.FlexBox {
 	}
 	if cut {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
-			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)), Text: string(approval.IntentShow) + " " + d.item.ID}})
+			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)), Text: string(chat.IntentShow) + " " + d.item.ID}})
 	}
 	if d.item.Link != "" && measure(d.item.Link) <= d.link {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
@@ -504,7 +505,7 @@ func block(label, value string) *api.FlexBox {
 // would arrive as typed words too. Deny opens the keyboard with a reason begun, which goes to the agent
 // when it is sent; where nothing is decided without one, both do, with all of the decision begun.
 func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.FlexBox {
-	button := func(label_ string, intent approval.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
+	button := func(label_ string, intent chat.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
 		shown := label_
 		if what != "" {
 			shown = label_ + " " + what
@@ -517,7 +518,7 @@ func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.
 		switch {
 		case reasonNeeded:
 			action.FillInText = string(intent) + " " + id + " "
-		case intent == approval.IntentDeny:
+		case intent == chat.IntentDeny:
 			action.FillInText = legible.ShortenMiddle(c.Say(channels.TextReasonPrefix), maxFillIn, stricter)
 		}
 		if action.FillInText != "" {
@@ -527,8 +528,8 @@ func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.
 	}
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
 		&api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
-			button(yes, approval.IntentApprove, api.FlexButtonSTYLE_PRIMARY, approve),
-			button(no, approval.IntentDeny, api.FlexButtonSTYLE_SECONDARY, ""),
+			button(yes, chat.IntentApprove, api.FlexButtonSTYLE_PRIMARY, approve),
+			button(no, chat.IntentDeny, api.FlexButtonSTYLE_SECONDARY, ""),
 		}},
 	}}
 }

@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/chat/phrases"
 	"countersign/locale"
 	"countersign/secret"
 	"countersign/webhook"
@@ -61,7 +62,7 @@ func (d *dialogs) Read(view json.RawMessage) (webhook.Submission, error) {
 func (d *dialogs) Missing(by approval.Actor, _ webhook.Submission, code approval.Code) json.RawMessage {
 	text := locale.Get(by.Locale).Say(string(channels.TextDialogRequired))
 	if code != approval.CodeReasonRequired {
-		text = locale.Get(by.Locale).Say(string(approval.SayReasonTooLong))
+		text = locale.Get(by.Locale).Say(string(phrases.SayReasonTooLong))
 	}
 	return d.drawn(SubmissionErrors(text))
 }

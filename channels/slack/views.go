@@ -13,6 +13,8 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/chat"
+	"countersign/chat/phrases"
 	"countersign/secret"
 )
 
@@ -71,7 +73,7 @@ func (m Meta) encode() (string, error) {
 // ReasonDialog is the dialog that asks why, for a tap on Approve or Deny. c is the card of what the tap
 // is about: of its requests the pending ones are decided. Where one of them cannot be decided without a
 // reason the dialog does not close without one either; that it was open decides nothing.
-func ReasonDialog(c channels.Card, intent approval.Intent, m Meta) (json.RawMessage, error) {
+func ReasonDialog(c channels.Card, intent chat.Intent, m Meta) (json.RawMessage, error) {
 	b, err := channels.NewButton(string(intent), m.ID)
 	if err != nil {
 		return nil, err
@@ -109,7 +111,7 @@ func ReasonDialog(c channels.Card, intent approval.Intent, m Meta) (json.RawMess
 		told = channels.TextDialogRequired
 	}
 	field := sdk.NewPlainTextInputBlockElement(nil, actionReason)
-	field.Multiline, field.MaxLength, field.FocusOnLoad = true, maxTyped, intent == approval.IntentDeny
+	field.Multiline, field.MaxLength, field.FocusOnLoad = true, maxTyped, intent == chat.IntentDeny
 	label := plainText(c.Say(channels.TextDialogReason), maxViewTitle)
 	blocks = append(blocks, sdk.NewInputBlock(blockReason, label, plainText(c.Say(told), maxErrorText), field).WithOptional(!required))
 	v.Submit = plainText(c.Say(words.submit), maxViewTitle)
@@ -117,9 +119,9 @@ func ReasonDialog(c channels.Card, intent approval.Intent, m Meta) (json.RawMess
 }
 
 // dialogWords are the words of a dialog: of one request, of several, and on its button.
-var dialogWords = map[approval.Intent]struct{ one, all, submit channels.Text }{
-	approval.IntentDeny:    {channels.TextDialogDeny, channels.TextDialogDenyAll, channels.TextDeny},
-	approval.IntentApprove: {channels.TextDialogApprove, channels.TextDialogApproveAll, channels.TextApprove},
+var dialogWords = map[chat.Intent]struct{ one, all, submit channels.Text }{
+	chat.IntentDeny:    {channels.TextDialogDeny, channels.TextDialogDenyAll, channels.TextDeny},
+	chat.IntentApprove: {channels.TextDialogApprove, channels.TextDialogApproveAll, channels.TextApprove},
 }
 
 // glance is one request as on its card, with the first of its args, and without its buttons and the
@@ -195,7 +197,7 @@ func SubmissionErrors(text string) (json.RawMessage, error) {
 
 // Submission is what was submitted with a dialog of ours.
 type Submission struct {
-	Intent approval.Intent // IntentApprove or IntentDeny
+	Intent chat.Intent // IntentApprove or IntentDeny
 	Meta   Meta
 	Reason string // as it was typed; "" for none
 }
@@ -255,25 +257,25 @@ type Home struct {
 // configured is told whom to ask, and nothing of any request.
 func HomeView(h Home) (json.RawMessage, error) {
 	c := h.Card
-	say := func(p approval.Phrase, args ...string) string { return c.Words.Say(string(p), args...) }
+	say := func(p phrases.Phrase, args ...string) string { return c.Words.Say(string(p), args...) }
 	if h.By.Kind != approval.Human {
 		return homeTab([]sdk.Block{
 			sdk.NewHeaderBlock(plainText(c.Say(channels.TextHomeUnknown), maxHeader)),
-			plain(say(approval.SayHelpStranger, "address", legible.Line(h.UserID)), maxObject),
+			plain(say(phrases.SayHelpStranger, "address", legible.Line(h.UserID)), maxObject),
 		})
 	}
-	how, role := channels.TextHomeReads, approval.SayRoleNone
+	how, role := channels.TextHomeReads, phrases.SayRoleNone
 	if h.By.Approver {
-		how, role = channels.TextHomeHow, approval.SayRoleApprover
+		how, role = channels.TextHomeHow, phrases.SayRoleApprover
 	}
 	roles := say(role)
 	switch {
 	case h.By.Admin && h.By.Approver:
-		roles += ", " + say(approval.SayRoleAdmin)
+		roles += ", " + say(phrases.SayRoleAdmin)
 	case h.By.Admin:
-		roles = say(approval.SayRoleAdmin)
+		roles = say(phrases.SayRoleAdmin)
 	}
-	you := say(approval.SayStatusYou, "who", legible.Line(h.By.Name), "roles", roles)
+	you := say(phrases.SayStatusYou, "who", legible.Line(h.By.Name), "roles", roles)
 	var waiting []channels.Item
 	for _, i := range c.Items {
 		if i.Pending() {
@@ -289,7 +291,7 @@ func HomeView(h Home) (json.RawMessage, error) {
 		plain(you+"\n"+c.Say(how), maxObject),
 	}
 	if total == 0 {
-		blocks = append(blocks, sdk.NewDividerBlock(), plain(say(approval.SayNothingWaits), maxObject))
+		blocks = append(blocks, sdk.NewDividerBlock(), plain(say(phrases.SayNothingWaits), maxObject))
 	}
 	size, shown := 0, 0
 	for n, i := range waiting {

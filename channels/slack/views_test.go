@@ -16,6 +16,8 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/chat"
+	"countersign/chat/phrases"
 	"countersign/internal/testkit"
 	"countersign/locale"
 	"countersign/secret"
@@ -64,14 +66,14 @@ func views(tag string) map[string]func() (json.RawMessage, error) {
 	one := channelstest.Request(transfer)
 	some := channelstest.Batch(3)
 	some[1].Status = approval.Denied
-	dialog := func(intent approval.Intent, batch string, rs ...approval.Request) func() (json.RawMessage, error) {
+	dialog := func(intent chat.Intent, batch string, rs ...approval.Request) func() (json.RawMessage, error) {
 		id := batch
 		if batch == "" {
 			id = rs[0].ID
 		}
 		return func() (json.RawMessage, error) { return ReasonDialog(seenBy(tag, batch, rs...), intent, meta(id)) }
 	}
-	notice := func(title channels.Text, p approval.Phrase, args ...string) func() (json.RawMessage, error) {
+	notice := func(title channels.Text, p phrases.Phrase, args ...string) func() (json.RawMessage, error) {
 		return func() (json.RawMessage, error) {
 			v, err := NoticeView(told(tag, locale.Get(tag).Say(string(p), args...)), title)
 			if err != nil {
@@ -86,15 +88,15 @@ func views(tag string) map[string]func() (json.RawMessage, error) {
 		}
 	}
 	return map[string]func() (json.RawMessage, error){
-		"deny":           dialog(approval.IntentDeny, "", one),
-		"deny_needed":    dialog(approval.IntentDeny, "", needsReason(transfer)),
-		"approve":        dialog(approval.IntentApprove, "", needsReason(transfer)),
-		"deny_batch":     dialog(approval.IntentDeny, channelstest.BatchID, some...),
-		"approve_batch":  dialog(approval.IntentApprove, channelstest.BatchID, needsReason(transfer), needsReason(`{}`)),
-		"deny_many_args": dialog(approval.IntentDeny, "", channelstest.Request(manyArgs(300))),
-		"deny_hostile":   dialog(approval.IntentDeny, "", channelstest.Request(channelstest.Hostile)),
-		"too_late":       notice(channels.TextDialogTooLate, approval.SayExpired),
-		"refused":        notice(channels.TextDialogRefused, approval.SayNotYours),
+		"deny":           dialog(chat.IntentDeny, "", one),
+		"deny_needed":    dialog(chat.IntentDeny, "", needsReason(transfer)),
+		"approve":        dialog(chat.IntentApprove, "", needsReason(transfer)),
+		"deny_batch":     dialog(chat.IntentDeny, channelstest.BatchID, some...),
+		"approve_batch":  dialog(chat.IntentApprove, channelstest.BatchID, needsReason(transfer), needsReason(`{}`)),
+		"deny_many_args": dialog(chat.IntentDeny, "", channelstest.Request(manyArgs(300))),
+		"deny_hostile":   dialog(chat.IntentDeny, "", channelstest.Request(channelstest.Hostile)),
+		"too_late":       notice(channels.TextDialogTooLate, phrases.SayExpired),
+		"refused":        notice(channels.TextDialogRefused, phrases.SayNotYours),
 		"home":           tab(hana, 3, channelstest.Batch(3)...),
 		"home_empty":     tab(hana, 0),
 		"home_more":      tab(hana, 9, one),
@@ -103,7 +105,7 @@ func views(tag string) map[string]func() (json.RawMessage, error) {
 		"home_many_args": tab(hana, 1, channelstest.Request(manyArgs(300))),
 		"home_hostile":   tab(hana, 1, channelstest.Request(channelstest.Hostile)),
 		"reason_too_long": func() (json.RawMessage, error) {
-			return SubmissionErrors(locale.Get(tag).Say(string(approval.SayReasonTooLong)))
+			return SubmissionErrors(locale.Get(tag).Say(string(phrases.SayReasonTooLong)))
 		},
 	}
 }
@@ -203,7 +205,7 @@ func FuzzViews(f *testing.F) {
 func checkViews(t tester, m channels.Maker, d approval.Delivery, approver bool) {
 	t.Helper()
 	c := m.Card(d)
-	for _, intent := range []approval.Intent{approval.IntentDeny, approval.IntentApprove} {
+	for _, intent := range []chat.Intent{chat.IntentDeny, chat.IntentApprove} {
 		v, err := ReasonDialog(c, intent, meta(channelstest.ID(1)))
 		if c.PendingCount() == 0 {
 			if err == nil {
@@ -266,7 +268,7 @@ func TestDialogWantsAReasonWhereOneIsNeeded(t *testing.T) {
 		{"one of two does", both, false},
 		{"the one that does is over", done, true},
 	} {
-		v, err := ReasonDialog(seenBy("en", "", tt.rs...), approval.IntentDeny, meta(channelstest.ID(1)))
+		v, err := ReasonDialog(seenBy("en", "", tt.rs...), chat.IntentDeny, meta(channelstest.ID(1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +280,7 @@ func TestDialogWantsAReasonWhereOneIsNeeded(t *testing.T) {
 
 // A dialog and a reader's Home tab have no buttons: they would be taken for the dialog's own.
 func TestDialogHasNoButtons(t *testing.T) {
-	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), approval.IntentDeny, meta(channelstest.ID(1)))
+	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1)))
 	if err != nil || strings.Contains(string(v), `"button"`) {
 		t.Errorf("%s (err %v)", v, err)
 	}
@@ -287,9 +289,9 @@ func TestDialogHasNoButtons(t *testing.T) {
 func TestDialogRefusesWhatIsNoButton(t *testing.T) {
 	c := seenBy("en", "", channelstest.Request(transfer))
 	for _, tt := range []struct {
-		intent approval.Intent
+		intent chat.Intent
 		id     string
-	}{{approval.IntentOther, channelstest.ID(1)}, {"", channelstest.ID(1)}, {approval.IntentDeny, "01KAF"}, {approval.IntentDeny, ""}} {
+	}{{chat.IntentOther, channelstest.ID(1)}, {"", channelstest.ID(1)}, {chat.IntentDeny, "01KAF"}, {chat.IntentDeny, ""}} {
 		if v, err := ReasonDialog(c, tt.intent, meta(tt.id)); err == nil {
 			t.Errorf("%q %q: %s", tt.intent, tt.id, v)
 		}
@@ -304,7 +306,7 @@ func TestMeta(t *testing.T) {
 	}{{40, true}, {2800, true}, {3000, false}, {60_000, false}} {
 		m := meta(channelstest.ID(1))
 		m.ResponseURL = secret.Value("https://hooks.slack.com/" + strings.Repeat("a", tt.length))
-		v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), approval.IntentDeny, m)
+		v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,13 +315,13 @@ func TestMeta(t *testing.T) {
 			m.ResponseURL = ""
 		}
 		s, err := ParseSubmission(submitted(t, v, nil))
-		if want := (Submission{Intent: approval.IntentDeny, Meta: m}); err != nil || s != want {
+		if want := (Submission{Intent: chat.IntentDeny, Meta: m}); err != nil || s != want {
 			t.Errorf("an address of %d: %+v (err %v)", tt.length, s, err)
 		}
 	}
 	m := meta(channelstest.ID(1))
 	m.Channel = strings.Repeat("C", 4000)
-	if _, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), approval.IntentDeny, m); err == nil {
+	if _, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, m); err == nil {
 		t.Error("what does not fit was carried")
 	}
 	if s := fmt.Sprintf("%v %+v", meta("x"), meta("x")); strings.Contains(s, "hooks.slack.com") {
@@ -328,13 +330,13 @@ func TestMeta(t *testing.T) {
 }
 
 func TestParseSubmission(t *testing.T) {
-	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), approval.IntentDeny, meta(channelstest.ID(1)))
+	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ours := submitted(t, v, " wrong\naccount <@U02HANA> ")
 	got, err := ParseSubmission(ours)
-	if want := (Submission{approval.IntentDeny, meta(channelstest.ID(1)), " wrong\naccount <@U02HANA> "}); err != nil || got != want {
+	if want := (Submission{chat.IntentDeny, meta(channelstest.ID(1)), " wrong\naccount <@U02HANA> "}); err != nil || got != want {
 		t.Fatalf("got %+v (err %v), want %+v", got, err, want)
 	}
 	carried, err := meta(channelstest.ID(1)).encode()
@@ -397,7 +399,7 @@ func TestParseSubmission(t *testing.T) {
 }
 
 func FuzzParseSubmission(f *testing.F) {
-	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), approval.IntentDeny, meta(channelstest.ID(1)))
+	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1)))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -447,7 +449,7 @@ func TestViewsMaskSecrets(t *testing.T) {
 		if card.PendingCount() == 0 {
 			continue
 		}
-		v, err = ReasonDialog(card, approval.IntentDeny, meta(channelstest.ID(1)))
+		v, err = ReasonDialog(card, chat.IntentDeny, meta(channelstest.ID(1)))
 		if err != nil || strings.Contains(string(v), channelstest.Secret) {
 			t.Errorf("%s: the dialog shows a secret (err %v)", c.Name, err)
 		}

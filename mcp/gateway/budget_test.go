@@ -13,6 +13,7 @@ import (
 	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
+	"countersign/outbox/outboxtest"
 )
 
 // limited gives bot these budgets, and other none, by a clock that stands still.
@@ -251,8 +252,8 @@ func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
 				in := limited(l)
 				in.gate = func(o *approval.Options) {
 					o.Budgets = in.budgets
-					o.Routes = func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "U1"}}} }
 				}
+				in.cards = outboxtest.To("line", "U1")
 				w, _ := taskWorld(t, mcp.Legacy, running, in)
 				c := join(t, w, era, `{}`)
 				contains(t, "the first", say(c.callTool("tool", `{"n":1}`)), "Approval requested")

@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/internal/testkit"
 	"countersign/mcp/gateway"
+	"countersign/outbox/outboxtest"
 )
 
 const (
@@ -213,9 +214,7 @@ func TestRule3_IgnoredArgumentsAreSentAsTheyWereShown(t *testing.T) {
 func TestRule2_TheIdenticalCallAttaches(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
-		w := one(t, askAll, brief, s, around{gate: func(o *approval.Options) {
-			o.Routes = func(approval.Request) []approval.Route { return []approval.Route{{{Channel: "line", To: "hana"}}} }
-		}})
+		w := one(t, askAll, brief, s, around{cards: outboxtest.To("line", "hana")})
 		c := w.client(modern)
 		first := c.call("t", `{"b":1,"a":[2]}`)
 		id := first.id()
@@ -236,7 +235,7 @@ func TestRule2_TheIdenticalCallAttaches(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		cards, err := w.gate.Notifications(t.Context(), approval.NotificationQuery{})
+		cards, err := w.outbox.Notifications(t.Context(), approval.NotificationQuery{})
 		if err != nil || len(cards) != 1 || len(w.all()) != 1 {
 			t.Errorf("%d cards for %d requests (%v), want one of each", len(cards), len(w.all()), err)
 		}

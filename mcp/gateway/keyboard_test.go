@@ -119,9 +119,9 @@ func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
 
 func TestOnlyTheRightKeyboardIsAsked(t *testing.T) {
 	somebody := func(p approval.Actor) around {
-		return around{gate: func(o *approval.Options) {
-			o.Keyboard = func(string) (approval.Actor, bool) { return p, true }
-			o.People = func(string) (approval.Actor, bool) { return p, true }
+		return around{who: func(n *names) {
+			n.keyboard = func(string) (approval.Actor, bool) { return p, true }
+			n.people = func(string) (approval.Actor, bool) { return p, true }
 		}}
 	}
 	helper, agent := person, person

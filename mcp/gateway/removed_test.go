@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"countersign/approval"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 )
 
 // removable is a world whose agents can be taken out of the configuration.
 func removable(gone *atomic.Bool) around {
-	return around{gate: func(o *approval.Options) { o.Configured = func(string) bool { return !gone.Load() } }}
+	return around{who: func(n *names) { n.agents = func(string) bool { return !gone.Load() } }}
 }
 
 // A task of an agent that was removed meanwhile does not run when it is approved: neither the one that waits, nor

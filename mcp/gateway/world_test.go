@@ -15,19 +15,22 @@ import (
 	"countersign/budget"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
+	"countersign/outbox"
+	"countersign/outbox/outboxtest"
 	"countersign/policy"
 	"countersign/store"
 )
 
 // world is a gate, a gateway on top of it, and its address for clients.
 type world struct {
-	t    testing.TB
-	gate *approval.Gate
-	db   *store.DB
-	gw   *gateway.Gateway
-	url  string
-	path string
-	http *downstream.HTTP
+	t      testing.TB
+	gate   *approval.Gate
+	outbox *outbox.Outbox
+	db     *store.DB
+	gw     *gateway.Gateway
+	url    string
+	path   string
+	http   *downstream.HTTP
 }
 
 // around is what a world stands in, where a test wants it otherwise.
@@ -39,7 +42,19 @@ type around struct {
 	stop  context.Context          // is done when the program is about to stop
 	// budgets are those of agents.
 	budgets *budget.Registry
+	who     func(*names)
+	cards   outboxtest.Routing // where cards go; nowhere, by itself
 }
+
+// names is who is who.
+type names struct {
+	people, keyboard func(string) (approval.Actor, bool)
+	agents           func(string) bool // nil: every name is an agent's
+}
+
+func (n names) Person(name string) (approval.Actor, bool)      { return n.people(name) }
+func (n names) HasAgent(name string) bool                      { return n.agents == nil || n.agents(name) }
+func (n names) AtKeyboard(agent string) (approval.Actor, bool) { return n.keyboard(agent) }
 
 const (
 	agentToken = "test-agent-token"
@@ -80,14 +95,23 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 		t.Fatal(err)
 	}
 	g := approval.Options{Store: w.db, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: in.now,
-		Keyboard: func(agent string) (approval.Actor, bool) { return person, agent == "bot" },
-		People:   func(name string) (approval.Actor, bool) { return person, name == person.Name }}
+		Audit: approval.NewAuditLog(redact.New())}
+	who := names{
+		keyboard: func(agent string) (approval.Actor, bool) { return person, agent == "bot" },
+		people:   func(name string) (approval.Actor, bool) { return person, name == person.Name },
+	}
+	if in.who != nil {
+		in.who(&who)
+	}
+	g.Directory = who
 	if in.store != nil {
 		g.Store = in.store(w.db)
 	}
 	if in.gate != nil {
 		in.gate(&g)
 	}
+	w.outbox = outbox.New(outbox.Options{Store: g.Store, Audit: g.Audit, Routing: in.cards})
+	g.Notifier = w.outbox
 	w.gate = approval.NewGate(g)
 	o.Asker, o.Logger, o.Stopping, o.Budgets = w.gate, log, in.stop, in.budgets
 	if w.gw, err = gateway.New(o); err != nil {

@@ -1,12 +1,10 @@
-package channels
+package chat
 
 import (
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"countersign/approval"
 )
 
 // An approval is the word, and the id or the quote. Whatever else is typed decides nothing, unless it is a
@@ -56,29 +54,29 @@ func TestTypedApprovalIsTheWordAndTheIDAlone(t *testing.T) {
 		fill := strings.NewReplacer("ID2", second, "ID", id)
 		for _, text := range l.exact {
 			for _, text := range []string{fill.Replace(text), strings.ReplaceAll(text, "ID", wide(id)), strings.ReplaceAll(text, "ID", strings.ToLower(id))} {
-				if got := ParseWords(text, false); got != (Words{Intent: approval.IntentApprove, ID: id}) {
+				if got := ParseWords(text, false); got != (Words{Intent: IntentApprove, ID: id}) {
 					t.Errorf("%s: %q is read as %+v", l.locale, text, got)
 				}
 			}
 			if text := quoted(text); !strings.ContainsAny(text, ":：") {
-				if got := ParseWords(text, true); got != (Words{Intent: approval.IntentApprove}) {
+				if got := ParseWords(text, true); got != (Words{Intent: IntentApprove}) {
 					t.Errorf("%s: %q, quoting a card, is read as %+v", l.locale, text, got)
 				}
 			}
 		}
 		for _, text := range l.reasons {
-			if got := ParseWords(fill.Replace(text), false); got.Intent != approval.IntentApprove || got.ID != id || got.Reason == "" {
+			if got := ParseWords(fill.Replace(text), false); got.Intent != IntentApprove || got.ID != id || got.Reason == "" {
 				t.Errorf("%s: %q is read as %+v", l.locale, text, got)
 			}
 		}
 		for _, text := range l.doubtful {
-			if got := ParseWords(quoted(text), true); got.Intent == approval.IntentApprove {
+			if got := ParseWords(quoted(text), true); got.Intent == IntentApprove {
 				t.Errorf("%s: %q, quoting a card, approves: %+v", l.locale, quoted(text), got)
 			}
 		}
 		for _, text := range append(append([]string{}, l.doubtful...), l.junk...) {
 			for _, quoting := range []bool{false, true} {
-				if got := ParseWords(fill.Replace(text), quoting); got.Intent == approval.IntentApprove {
+				if got := ParseWords(fill.Replace(text), quoting); got.Intent == IntentApprove {
 					t.Errorf("%s: %q (%+q), quoting %t, approves: %+v", l.locale, text, text, quoting, got)
 				}
 			}
@@ -109,7 +107,7 @@ func TestTypedApprovalProperty(t *testing.T) {
 		}
 		text, quoting := b.String(), rapid.Bool().Draw(t, "quoting")
 		w := ParseWords(text, quoting)
-		if w.Intent != approval.IntentApprove {
+		if w.Intent != IntentApprove {
 			return
 		}
 		if !looksApproved(text, w, quoting) {
@@ -140,7 +138,7 @@ func TestTypedUnclearNamesItsRequest(t *testing.T) {
 		"approve " + id + " lol no way": id, "同意 " + id + " 才怪": id, "同意" + id + "才怪": id, "approve " + id + "?": id, "approve " + id + ", but only 5": id,
 		"approve " + id + " 01KAFHZX3T9W8Y7B6A5D4C0002": "", "approve " + id[:25]: "", "approve everything": "", "ok thanks": "",
 	} {
-		if got := ParseWords(text, false); got != (Words{Intent: approval.IntentUnclear, ID: want}) {
+		if got := ParseWords(text, false); got != (Words{Intent: IntentUnclear, ID: want}) {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	}

@@ -1,10 +1,8 @@
-package channels
+package chat
 
 import (
 	"strings"
 	"testing"
-
-	"countersign/approval"
 )
 
 // reasons are what people say beside an approval.
@@ -76,9 +74,9 @@ func TestDoubts(t *testing.T) {
 				quoting bool
 				want    Words
 			}{
-				{l.yes + " " + id + " " + reason, false, Words{approval.IntentApprove, id, reason}},
-				{l.yes + " " + id + ": " + reason, true, Words{approval.IntentApprove, id, reason}},
-				{l.yes + ": " + reason, true, Words{approval.IntentApprove, "", reason}},
+				{l.yes + " " + id + " " + reason, false, Words{IntentApprove, id, reason}},
+				{l.yes + " " + id + ": " + reason, true, Words{IntentApprove, id, reason}},
+				{l.yes + ": " + reason, true, Words{IntentApprove, "", reason}},
 			} {
 				if got := ParseWords(tt.text, tt.quoting); got != tt.want {
 					t.Errorf("ParseWords(%q, %t) = %+v, want %+v", tt.text, tt.quoting, got, tt.want)
@@ -101,12 +99,12 @@ func TestDoubts(t *testing.T) {
 				{l.yes + " " + id + " checked. " + reason, false},
 				{"yes: " + reason, true},
 			} {
-				if got := ParseWords(tt.text, tt.quoting); got.Intent != approval.IntentUnclear || got.Reason != "" {
+				if got := ParseWords(tt.text, tt.quoting); got.Intent != IntentUnclear || got.Reason != "" {
 					t.Errorf("ParseWords(%q, %t) = %+v", tt.text, tt.quoting, got)
 				}
 			}
 			// A denial is none the less one.
-			if got := ParseWords("deny "+id+" "+reason, false); got.Intent != approval.IntentDeny {
+			if got := ParseWords("deny "+id+" "+reason, false); got.Intent != IntentDeny {
 				t.Errorf("deny <id> %s: %+v", reason, got)
 			}
 		}

@@ -1,6 +1,7 @@
-package channels
+package chat
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"sort"
@@ -11,13 +12,14 @@ import (
 	"golang.org/x/text/width"
 
 	"countersign/approval"
+	"countersign/chat/phrases"
 	"countersign/locale"
 )
 
 const id = "01KAFHZX3T9W8Y7B6A5D4C0001"
 
 func TestParseWords(t *testing.T) {
-	const approve, deny, other = approval.IntentApprove, approval.IntentDeny, approval.IntentOther
+	const approve, deny, other = IntentApprove, IntentDeny, IntentOther
 	for _, tt := range []struct {
 		text    string
 		quoting bool
@@ -95,13 +97,13 @@ func TestParseWords(t *testing.T) {
 
 // nothing reports whether no decision was wanted, and none was read.
 func nothing(got, want Words) bool {
-	return (want.Intent == approval.IntentOther || want.Intent == approval.IntentUnclear) &&
-		(got.Intent == approval.IntentOther || got.Intent == approval.IntentUnclear) && got.Reason == ""
+	return (want.Intent == IntentOther || want.Intent == IntentUnclear) &&
+		(got.Intent == IntentOther || got.Intent == IntentUnclear) && got.Reason == ""
 }
 
 // What follows an id.
 func TestParseWordsAfterAnID(t *testing.T) {
-	const approve, deny, other, unclear = approval.IntentApprove, approval.IntentDeny, approval.IntentOther, approval.IntentUnclear
+	const approve, deny, other, unclear = IntentApprove, IntentDeny, IntentOther, IntentUnclear
 	const second = "01KAFHZX3T9W8Y7B6A5D4C0002"
 	for _, tt := range []struct {
 		text string
@@ -159,164 +161,164 @@ func TestParseWordsAfterAnID(t *testing.T) {
 
 func TestParseWordsInJapanese(t *testing.T) {
 	testWords(t, []words{
-		{"承認", approval.IntentApprove, "", ""},
-		{"承認します。", approval.IntentApprove, "", ""},
-		{"はい！", approval.IntentApprove, "", ""},
-		{"ＯＫ", approval.IntentApprove, "", ""},
-		{"OKです", approval.IntentApprove, "", ""},
-		{"　許可　", approval.IntentApprove, "", ""},
-		{"却下", approval.IntentDeny, "", ""},
-		{"却下します｡", approval.IntentDeny, "", ""},
-		{"いいえ", approval.IntentDeny, "", ""},
-		{"ダメ", approval.IntentDeny, "", ""},
-		{"ﾀﾞﾒ", approval.IntentDeny, "", ""},
-		{norm.NFD.String("ダメです"), approval.IntentDeny, "", ""},
-		{"承認しない", approval.IntentDeny, "", ""},
-		{"同意しません", approval.IntentDeny, "", ""},
-		{"承認 " + id, approval.IntentApprove, id, ""},
-		{"承認" + id, approval.IntentApprove, id, ""},
-		{"承認：" + id, approval.IntentApprove, id, ""},
-		{"承認　" + wide(id), approval.IntentApprove, id, ""},
-		{"ＡＰＰＲＯＶＥ　" + wide(strings.ToLower(id)), approval.IntentApprove, id, ""},
-		{"承認します " + id + "。", approval.IntentApprove, id, ""},
-		{"承認 " + id + " 経理に確認済み", approval.IntentApprove, id, "経理に確認済み"},
-		{"承認 " + id + "　理由：経理に確認済み", approval.IntentApprove, id, "経理に確認済み"},
-		{"却下 " + id + " 口座が違います。ＡＢＣを確認", approval.IntentDeny, id, "口座が違います。ＡＢＣを確認"},
-		{"却下" + id + "、口座が違います", approval.IntentDeny, id, "口座が違います"},
-		{"理由：口座が違います", approval.IntentReason, "", "口座が違います"},
-		{"理由: 口座が違います", approval.IntentReason, "", "口座が違います"},
-		{"理由：", approval.IntentReason, "", ""},
-		{"保留中", approval.IntentPending, "", ""},
-		{"一覧", approval.IntentPending, "", ""},
-		{"表示 " + id, approval.IntentShow, id, ""},
-		{"表示" + id, approval.IntentShow, id, ""},
-		{"ログ", approval.IntentLog, "", ""},
-		{"状況", approval.IntentStatus, "", ""},
-		{"ヘルプ", approval.IntentHelp, "", ""},
-		{"ﾍﾙﾌﾟ", approval.IntentHelp, "", ""},
-		{norm.NFD.String("ヘルプ"), approval.IntentHelp, "", ""},
+		{"承認", IntentApprove, "", ""},
+		{"承認します。", IntentApprove, "", ""},
+		{"はい！", IntentApprove, "", ""},
+		{"ＯＫ", IntentApprove, "", ""},
+		{"OKです", IntentApprove, "", ""},
+		{"　許可　", IntentApprove, "", ""},
+		{"却下", IntentDeny, "", ""},
+		{"却下します｡", IntentDeny, "", ""},
+		{"いいえ", IntentDeny, "", ""},
+		{"ダメ", IntentDeny, "", ""},
+		{"ﾀﾞﾒ", IntentDeny, "", ""},
+		{norm.NFD.String("ダメです"), IntentDeny, "", ""},
+		{"承認しない", IntentDeny, "", ""},
+		{"同意しません", IntentDeny, "", ""},
+		{"承認 " + id, IntentApprove, id, ""},
+		{"承認" + id, IntentApprove, id, ""},
+		{"承認：" + id, IntentApprove, id, ""},
+		{"承認　" + wide(id), IntentApprove, id, ""},
+		{"ＡＰＰＲＯＶＥ　" + wide(strings.ToLower(id)), IntentApprove, id, ""},
+		{"承認します " + id + "。", IntentApprove, id, ""},
+		{"承認 " + id + " 経理に確認済み", IntentApprove, id, "経理に確認済み"},
+		{"承認 " + id + "　理由：経理に確認済み", IntentApprove, id, "経理に確認済み"},
+		{"却下 " + id + " 口座が違います。ＡＢＣを確認", IntentDeny, id, "口座が違います。ＡＢＣを確認"},
+		{"却下" + id + "、口座が違います", IntentDeny, id, "口座が違います"},
+		{"理由：口座が違います", IntentReason, "", "口座が違います"},
+		{"理由: 口座が違います", IntentReason, "", "口座が違います"},
+		{"理由：", IntentReason, "", ""},
+		{"保留中", IntentPending, "", ""},
+		{"一覧", IntentPending, "", ""},
+		{"表示 " + id, IntentShow, id, ""},
+		{"表示" + id, IntentShow, id, ""},
+		{"ログ", IntentLog, "", ""},
+		{"状況", IntentStatus, "", ""},
+		{"ヘルプ", IntentHelp, "", ""},
+		{"ﾍﾙﾌﾟ", IntentHelp, "", ""},
+		{norm.NFD.String("ヘルプ"), IntentHelp, "", ""},
 	}, "承認しますか", "承認？", "承認待ちですか", "承認済み", "承認しないで", "同意しないで", "承認お願いします", "承認全部", "全部承認", "承認 すべて",
 		"了解", "了解です", "確認", "確認します", "いいです", "結構です", "大丈夫です", "承認"+id+"です", "承認"+id+"と01KAFHZX3T9W8Y7B6A5D4C0002",
 		"理由", "理由は口座違い", "状況は？何", "表示", "ヘルプが欲しい", "却下 口座が違います", "承認01", id+" 承認", "OK承認", "承認OK")
 	testQuotes(t, []words{
-		{"承認", approval.IntentApprove, "", ""},
-		{"承認：確認済み", approval.IntentApprove, "", "確認済み"},
-		{"却下 口座が違います", approval.IntentDeny, "", "口座が違います"},
-		{"却下、口座が違います", approval.IntentDeny, "", "口座が違います"},
-		{"却下：「口座」が違います", approval.IntentDeny, "", "「口座」が違います"},
-		{"いいえ、口座が違います", approval.IntentDeny, "", "口座が違います"},
-		{"表示", approval.IntentShow, "", ""},
+		{"承認", IntentApprove, "", ""},
+		{"承認：確認済み", IntentApprove, "", "確認済み"},
+		{"却下 口座が違います", IntentDeny, "", "口座が違います"},
+		{"却下、口座が違います", IntentDeny, "", "口座が違います"},
+		{"却下：「口座」が違います", IntentDeny, "", "「口座」が違います"},
+		{"いいえ、口座が違います", IntentDeny, "", "口座が違います"},
+		{"表示", IntentShow, "", ""},
 	}, "承認 ただし5件だけ", "承認、ただし5件だけ", "はい、でも待って", "いいえ 大丈夫です", "承認 しない", "却下しないで")
 }
 
 func TestParseWordsInThai(t *testing.T) {
 	testWords(t, []words{
-		{"อนุมัติ", approval.IntentApprove, "", ""},
-		{"อนุมัติครับ", approval.IntentApprove, "", ""},
-		{"อนุมัติค่ะ", approval.IntentApprove, "", ""},
-		{"อนุมัติ ครับ", approval.IntentApprove, "", ""},
-		{"ok ค่ะ", approval.IntentApprove, "", ""},
-		{"ใช่", approval.IntentApprove, "", ""},
-		{"ปฏิเสธ", approval.IntentDeny, "", ""},
-		{"ปฏิเสธค่ะ", approval.IntentDeny, "", ""},
-		{"ไม่อนุมัติ", approval.IntentDeny, "", ""},
-		{"ไม่อนุมัติครับ", approval.IntentDeny, "", ""},
-		{"ไม่", approval.IntentDeny, "", ""},
-		{"ไม่ใช่", approval.IntentDeny, "", ""},
-		{"อนุมัติ " + id, approval.IntentApprove, id, ""},
-		{"อนุมัติ" + id, approval.IntentApprove, id, ""},
-		{"อนุมัติครับ " + id, approval.IntentApprove, id, ""},
-		{"อนุมัติ " + id + " ครับ", approval.IntentApprove, id, ""},
-		{"อนุมัติ " + id + " ตรวจแล้ว", approval.IntentApprove, id, "ตรวจแล้ว"},
-		{"ปฏิเสธ " + id + " บัญชีผิด", approval.IntentDeny, id, "บัญชีผิด"},
-		{"ปฏิเสธ " + id + " เหตุผล: บัญชีผิด", approval.IntentDeny, id, "บัญชีผิด"},
-		{"เหตุผล: บัญชีผิด", approval.IntentReason, "", "บัญชีผิด"},
-		{"รออนุมัติ", approval.IntentPending, "", ""},
-		{"รายการ", approval.IntentPending, "", ""},
-		{"แสดง " + id, approval.IntentShow, id, ""},
-		{"บันทึก", approval.IntentLog, "", ""},
-		{"สถานะครับ", approval.IntentStatus, "", ""},
-		{"ช่วยเหลือ", approval.IntentHelp, "", ""},
+		{"อนุมัติ", IntentApprove, "", ""},
+		{"อนุมัติครับ", IntentApprove, "", ""},
+		{"อนุมัติค่ะ", IntentApprove, "", ""},
+		{"อนุมัติ ครับ", IntentApprove, "", ""},
+		{"ok ค่ะ", IntentApprove, "", ""},
+		{"ใช่", IntentApprove, "", ""},
+		{"ปฏิเสธ", IntentDeny, "", ""},
+		{"ปฏิเสธค่ะ", IntentDeny, "", ""},
+		{"ไม่อนุมัติ", IntentDeny, "", ""},
+		{"ไม่อนุมัติครับ", IntentDeny, "", ""},
+		{"ไม่", IntentDeny, "", ""},
+		{"ไม่ใช่", IntentDeny, "", ""},
+		{"อนุมัติ " + id, IntentApprove, id, ""},
+		{"อนุมัติ" + id, IntentApprove, id, ""},
+		{"อนุมัติครับ " + id, IntentApprove, id, ""},
+		{"อนุมัติ " + id + " ครับ", IntentApprove, id, ""},
+		{"อนุมัติ " + id + " ตรวจแล้ว", IntentApprove, id, "ตรวจแล้ว"},
+		{"ปฏิเสธ " + id + " บัญชีผิด", IntentDeny, id, "บัญชีผิด"},
+		{"ปฏิเสธ " + id + " เหตุผล: บัญชีผิด", IntentDeny, id, "บัญชีผิด"},
+		{"เหตุผล: บัญชีผิด", IntentReason, "", "บัญชีผิด"},
+		{"รออนุมัติ", IntentPending, "", ""},
+		{"รายการ", IntentPending, "", ""},
+		{"แสดง " + id, IntentShow, id, ""},
+		{"บันทึก", IntentLog, "", ""},
+		{"สถานะครับ", IntentStatus, "", ""},
+		{"ช่วยเหลือ", IntentHelp, "", ""},
 	}, "อนุมัติไหม", "อนุมัติไหมครับ", "อนุมัติคะ", "อนุมัติหรือยัง", "อนุมัติ?", "อนุมัติทั้งหมด", "อนุมัติ ทั้งหมด", "ไม่ อนุมัติ", "อนุมัติ ไม่", "อนุมัติ ไหม",
 		"ไม่อนุมัติไม่ได้", "อย่าอนุมัติ", "ครับ", "ค่ะ", "ได้", "เหตุผล", "ช่วยเหลือฉัน", "ปฏิเสธ บัญชีผิด", "ไม่มีปัญหา")
 	testQuotes(t, []words{
-		{"อนุมัติครับ", approval.IntentApprove, "", ""},
-		{"อนุมัติ: ตรวจแล้ว", approval.IntentApprove, "", "ตรวจแล้ว"},
-		{"ปฏิเสธ บัญชีผิด", approval.IntentDeny, "", "บัญชีผิด"},
-		{"ปฏิเสธครับ บัญชีผิด", approval.IntentDeny, "", "บัญชีผิด"},
-		{"ไม่, บัญชีผิด", approval.IntentDeny, "", "บัญชีผิด"},
-		{"ดู", approval.IntentShow, "", ""},
+		{"อนุมัติครับ", IntentApprove, "", ""},
+		{"อนุมัติ: ตรวจแล้ว", IntentApprove, "", "ตรวจแล้ว"},
+		{"ปฏิเสธ บัญชีผิด", IntentDeny, "", "บัญชีผิด"},
+		{"ปฏิเสธครับ บัญชีผิด", IntentDeny, "", "บัญชีผิด"},
+		{"ไม่, บัญชีผิด", IntentDeny, "", "บัญชีผิด"},
+		{"ดู", IntentShow, "", ""},
 	}, "อนุมัติ แต่แค่ 5", "ไม่ อนุมัติ", "ไม่ เป็นไร", "อนุมัติ ไหม")
 }
 
 func TestParseWordsInChinese(t *testing.T) {
 	testWords(t, []words{
-		{"核准", approval.IntentApprove, "", ""},
-		{"核准。", approval.IntentApprove, "", ""},
-		{"同意！", approval.IntentApprove, "", ""},
-		{"我同意", approval.IntentApprove, "", ""},
-		{"好的", approval.IntentApprove, "", ""},
-		{"ｏｋ", approval.IntentApprove, "", ""},
-		{"拒絕", approval.IntentDeny, "", ""},
-		{"駁回。", approval.IntentDeny, "", ""},
-		{"不同意", approval.IntentDeny, "", ""},
-		{"不核准！", approval.IntentDeny, "", ""},
-		{"我不同意", approval.IntentDeny, "", ""},
-		{"不", approval.IntentDeny, "", ""},
-		{"核准 " + id, approval.IntentApprove, id, ""},
-		{"核准" + wide(id), approval.IntentApprove, id, ""},
-		{"核准：" + id + "。", approval.IntentApprove, id, ""},
-		{"核准 " + id + " 已與財務確認", approval.IntentApprove, id, "已與財務確認"},
-		{"拒絕 " + id + "，帳號錯誤", approval.IntentDeny, id, "帳號錯誤"},
-		{"駁回" + id + " 原因：帳號錯誤", approval.IntentDeny, id, "帳號錯誤"},
-		{"原因：帳號錯誤", approval.IntentReason, "", "帳號錯誤"},
-		{"待審", approval.IntentPending, "", ""},
-		{"待核准", approval.IntentPending, "", ""},
-		{"顯示 " + id, approval.IntentShow, id, ""},
-		{"記錄", approval.IntentLog, "", ""},
-		{"狀態", approval.IntentStatus, "", ""},
-		{"說明", approval.IntentHelp, "", ""},
-		{"？", approval.IntentHelp, "", ""},
+		{"核准", IntentApprove, "", ""},
+		{"核准。", IntentApprove, "", ""},
+		{"同意！", IntentApprove, "", ""},
+		{"我同意", IntentApprove, "", ""},
+		{"好的", IntentApprove, "", ""},
+		{"ｏｋ", IntentApprove, "", ""},
+		{"拒絕", IntentDeny, "", ""},
+		{"駁回。", IntentDeny, "", ""},
+		{"不同意", IntentDeny, "", ""},
+		{"不核准！", IntentDeny, "", ""},
+		{"我不同意", IntentDeny, "", ""},
+		{"不", IntentDeny, "", ""},
+		{"核准 " + id, IntentApprove, id, ""},
+		{"核准" + wide(id), IntentApprove, id, ""},
+		{"核准：" + id + "。", IntentApprove, id, ""},
+		{"核准 " + id + " 已與財務確認", IntentApprove, id, "已與財務確認"},
+		{"拒絕 " + id + "，帳號錯誤", IntentDeny, id, "帳號錯誤"},
+		{"駁回" + id + " 原因：帳號錯誤", IntentDeny, id, "帳號錯誤"},
+		{"原因：帳號錯誤", IntentReason, "", "帳號錯誤"},
+		{"待審", IntentPending, "", ""},
+		{"待核准", IntentPending, "", ""},
+		{"顯示 " + id, IntentShow, id, ""},
+		{"記錄", IntentLog, "", ""},
+		{"狀態", IntentStatus, "", ""},
+		{"說明", IntentHelp, "", ""},
+		{"？", IntentHelp, "", ""},
 	}, "核准嗎", "核准嗎？", "核准？", "核准全部", "全部核准", "核准 全部", "不要核准", "請核准", "核准了", "不是不同意", "好嗎", "可以嗎", "好不好", "是不是",
 		"確認", "原因", "原因不明", "拒絕 帳號錯誤", "說明一下", "核准"+id+"嗎", "核准"+id+"和01KAFHZX3T9W8Y7B6A5D4C0002")
 	testQuotes(t, []words{
-		{"同意", approval.IntentApprove, "", ""},
-		{"核准：已確認", approval.IntentApprove, "", "已確認"},
-		{"拒絕 帳號錯誤", approval.IntentDeny, "", "帳號錯誤"},
-		{"拒絕，帳號錯誤", approval.IntentDeny, "", "帳號錯誤"},
-		{"不，帳號錯誤", approval.IntentDeny, "", "帳號錯誤"},
-		{"查看", approval.IntentShow, "", ""},
+		{"同意", IntentApprove, "", ""},
+		{"核准：已確認", IntentApprove, "", "已確認"},
+		{"拒絕 帳號錯誤", IntentDeny, "", "帳號錯誤"},
+		{"拒絕，帳號錯誤", IntentDeny, "", "帳號錯誤"},
+		{"不，帳號錯誤", IntentDeny, "", "帳號錯誤"},
+		{"查看", IntentShow, "", ""},
 	}, "核准，但只限五筆", "好，等一下", "不 客氣", "同意 嗎")
 }
 
 func TestCommands(t *testing.T) {
 	testWords(t, []words{
-		{"pending", approval.IntentPending, "", ""},
-		{"Pending.", approval.IntentPending, "", ""},
-		{"list", approval.IntentPending, "", ""},
-		{"pending?", approval.IntentPending, "", ""},
-		{"show " + id, approval.IntentShow, id, ""},
-		{"show: " + strings.ToLower(id), approval.IntentShow, id, ""},
-		{"show `" + id + "`", approval.IntentShow, id, ""},
-		{"log", approval.IntentLog, "", ""},
-		{"STATUS", approval.IntentStatus, "", ""},
-		{"status?", approval.IntentStatus, "", ""},
-		{"help", approval.IntentHelp, "", ""},
-		{"Help!", approval.IntentHelp, "", ""},
-		{"?", approval.IntentHelp, "", ""},
-		{"？？", approval.IntentHelp, "", ""},
-		{"reason: wrong account", approval.IntentReason, "", "wrong account"},
-		{"Reason:wrong account: 5\nask again?", approval.IntentReason, "", "wrong account: 5\nask again?"},
-		{"reason: (see " + id + ")", approval.IntentReason, "", "(see " + id + ")"},
-		{"reason: ", approval.IntentReason, "", ""},
-		{"REASON：wrong account", approval.IntentReason, "", "wrong account"},
+		{"pending", IntentPending, "", ""},
+		{"Pending.", IntentPending, "", ""},
+		{"list", IntentPending, "", ""},
+		{"pending?", IntentPending, "", ""},
+		{"show " + id, IntentShow, id, ""},
+		{"show: " + strings.ToLower(id), IntentShow, id, ""},
+		{"show `" + id + "`", IntentShow, id, ""},
+		{"log", IntentLog, "", ""},
+		{"STATUS", IntentStatus, "", ""},
+		{"status?", IntentStatus, "", ""},
+		{"help", IntentHelp, "", ""},
+		{"Help!", IntentHelp, "", ""},
+		{"?", IntentHelp, "", ""},
+		{"？？", IntentHelp, "", ""},
+		{"reason: wrong account", IntentReason, "", "wrong account"},
+		{"Reason:wrong account: 5\nask again?", IntentReason, "", "wrong account: 5\nask again?"},
+		{"reason: (see " + id + ")", IntentReason, "", "(see " + id + ")"},
+		{"reason: ", IntentReason, "", ""},
+		{"REASON：wrong account", IntentReason, "", "wrong account"},
 	}, "show", "show me", "show all", "show "+id+" please", "show "+id+" 01KAFHZX3T9W8Y7B6A5D4C0002", "show"+id, "pending "+id, "status of what?", "help me", "log in", "log "+id,
 		"what is pending", "reason", "reason why", "reasons: many", "no reason: none", "/help", "! ?")
 	testQuotes(t, []words{
-		{"show", approval.IntentShow, "", ""},
-		{"show.", approval.IntentShow, "", ""},
-		{"reason: wrong account", approval.IntentReason, "", "wrong account"},
-		{"help", approval.IntentHelp, "", ""},
+		{"show", IntentShow, "", ""},
+		{"show.", IntentShow, "", ""},
+		{"reason: wrong account", IntentReason, "", "wrong account"},
+		{"help", IntentHelp, "", ""},
 	}, "show?", "show this", "status of what?")
 }
 
@@ -330,7 +332,7 @@ func TestLookAlikes(t *testing.T) {
 	} {
 		for _, quoting := range []bool{false, true} {
 			for _, t2 := range []string{text, text + " " + id, text + ": checked"} {
-				if got := ParseWords(t2, quoting); got.Intent == approval.IntentApprove {
+				if got := ParseWords(t2, quoting); got.Intent == IntentApprove {
 					t.Errorf("ParseWords(%+q, %t) = %+v", t2, quoting, got)
 				}
 			}
@@ -342,7 +344,7 @@ func TestLookAlikes(t *testing.T) {
 	} {
 		for _, word := range []string{"approve ", "承認", "อนุมัติ ", "核准："} {
 			for _, quoting := range []bool{false, true} {
-				if got := ParseWords(word+named, quoting); got.Intent == approval.IntentApprove && got.ID != "" {
+				if got := ParseWords(word+named, quoting); got.Intent == IntentApprove && got.ID != "" {
 					t.Errorf("ParseWords(%+q, %t) = %+v", word+named, quoting, got)
 				}
 			}
@@ -352,14 +354,14 @@ func TestLookAlikes(t *testing.T) {
 
 // What the translations tell people to type is understood, in the order in which they tell it.
 func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
-	const approve, deny = approval.IntentApprove, approval.IntentDeny
-	want := []approval.Intent{approval.IntentPending, approval.IntentShow, approve, deny, approval.IntentStatus, approval.IntentLog, approval.IntentHelp}
+	const approve, deny = IntentApprove, IntentDeny
+	want := []Intent{IntentPending, IntentShow, approve, deny, IntentStatus, IntentLog, IntentHelp}
 	optional := regexp.MustCompile(` \[[^]]*\]`)
 	quotes := regexp.MustCompile(`["“「]([^"“”「」]*)["”」]`)
 	for _, tag := range locale.Tags() {
 		l := locale.Get(tag)
-		var got []approval.Intent
-		lines := strings.Split(l.Say(string(approval.SayHelp)), "\n")
+		var got []Intent
+		lines := strings.Split(l.Say(string(phrases.SayHelp)), "\n")
 		for _, line := range lines[1 : len(lines)-1] {
 			typed, _, _ := strings.Cut(strings.Replace(line, "：", ":", 1), ":")
 			for part := range strings.SplitSeq(optional.ReplaceAllString(typed, ""), " · ") {
@@ -374,25 +376,25 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 		}
 
 		got = nil
-		for _, q := range quotes.FindAllStringSubmatch(l.Say(string(approval.SayNotUnderstood)), -1) {
+		for _, q := range quotes.FindAllStringSubmatch(l.Say(string(phrases.SayNotUnderstood)), -1) {
 			got = append(got, ParseWords(strings.ReplaceAll(q[1], "<id>", id), false).Intent)
 		}
-		if want := []approval.Intent{approve, approve, deny, approval.IntentHelp}; !slices.Equal(got, want) {
+		if want := []Intent{approve, approve, deny, IntentHelp}; !slices.Equal(got, want) {
 			t.Errorf("%s: what is told to somebody who was not understood is read as %v, want %v", tag, got, want)
 		}
 
 		for _, told := range []struct {
 			text   string
-			intent approval.Intent
+			intent Intent
 		}{
-			{l.Say(string(TextReasonNeeded), "id", id), approve},
-			{strings.ReplaceAll(l.Say(string(TextReasonShort)), "<id>", id), approve},
-			{l.Say(string(approval.SayReasonNeeded), "word", "deny", "id", id), deny},
-			{strings.ReplaceAll(l.Say(string(approval.SayQuotesMany), "n", "2", "word", "approve"), "<id>", id), approve},
-			{strings.ReplaceAll(l.Say(string(approval.SayUnclear)), "<id>", id), approve},
-			{strings.ReplaceAll(l.Say(string(approval.SayQuotesUnknown)), "<id>", id), deny},
-			{strings.ReplaceAll(l.Say(string(approval.SayNewerThanNo)), "<id>", id), deny},
-			{strings.ReplaceAll(l.Say(string(approval.SayWhichOne), "n", "2"), "<id>", id), deny},
+			{l.Say("reason_needed", "id", id), approve},
+			{strings.ReplaceAll(l.Say("reason_short"), "<id>", id), approve},
+			{l.Say(string(phrases.SayReasonNeeded), "word", "deny", "id", id), deny},
+			{strings.ReplaceAll(l.Say(string(phrases.SayQuotesMany), "n", "2", "word", "approve"), "<id>", id), approve},
+			{strings.ReplaceAll(l.Say(string(phrases.SayUnclear)), "<id>", id), approve},
+			{strings.ReplaceAll(l.Say(string(phrases.SayQuotesUnknown)), "<id>", id), deny},
+			{strings.ReplaceAll(l.Say(string(phrases.SayNewerThanNo)), "<id>", id), deny},
+			{strings.ReplaceAll(l.Say(string(phrases.SayWhichOne), "n", "2"), "<id>", id), deny},
 		} {
 			typed := strings.ReplaceAll(told.text, "：", ":")
 			typed = typed[strings.LastIndex(typed, ":")+1:]
@@ -401,26 +403,26 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 			}
 		}
 
-		for _, prefix := range []string{l.Say(string(TextReasonPrefix)), strings.TrimSpace(l.Say(string(TextReasonPrefix)))} {
+		for _, prefix := range []string{l.Say("reason_prefix"), strings.TrimSpace(l.Say("reason_prefix"))} {
 			for _, reason := range []string{"", "wrong account", "違う：口座"} {
 				for _, quoting := range []bool{false, true} {
-					if got, want := ParseWords(prefix+reason, quoting), (Words{Intent: approval.IntentReason, Reason: reason}); got != want {
+					if got, want := ParseWords(prefix+reason, quoting), (Words{Intent: IntentReason, Reason: reason}); got != want {
 						t.Errorf("%s: %q is read as %+v", tag, prefix+reason, got)
 					}
 				}
 			}
 		}
-		for _, k := range []Text{TextSuggestLater, TextSuggestTarget, TextSuggestAsk} {
-			if w := ParseWords(l.Say(string(k)), false); w.Intent != approval.IntentOther {
-				t.Errorf("%s: the suggested reason %q is read as %+v", tag, l.Say(string(k)), w)
+		for _, k := range []string{"suggest_later", "suggest_target", "suggest_ask"} {
+			if w := ParseWords(l.Say(k), false); w.Intent != IntentOther {
+				t.Errorf("%s: the suggested reason %q is read as %+v", tag, l.Say(k), w)
 			}
 		}
 		for _, b := range []struct {
-			label  Text
-			intent approval.Intent
-		}{{TextApprove, approve}, {TextDeny, deny}} {
-			if w := ParseWords(l.Say(string(b.label)), false); w.Intent != b.intent {
-				t.Errorf("%s: the words of a button, %q, are read as %s", tag, l.Say(string(b.label)), w.Intent)
+			label  string
+			intent Intent
+		}{{"approve", approve}, {"deny", deny}} {
+			if w := ParseWords(l.Say(b.label), false); w.Intent != b.intent {
+				t.Errorf("%s: the words of a button, %q, are read as %s", tag, l.Say(b.label), w.Intent)
 			}
 		}
 	}
@@ -429,7 +431,7 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 // words is a text and what it means.
 type words struct {
 	text       string
-	intent     approval.Intent
+	intent     Intent
 	id, reason string
 }
 
@@ -453,7 +455,7 @@ func checkWords(t *testing.T, quoting bool, means []words, none []string) {
 		}
 	}
 	for _, text := range none {
-		if got := ParseWords(text, quoting); !nothing(got, Words{Intent: approval.IntentOther}) {
+		if got := ParseWords(text, quoting); !nothing(got, Words{Intent: IntentOther}) {
 			t.Errorf("ParseWords(%q, %t) = %+v", text, quoting, got)
 		}
 	}
@@ -463,16 +465,16 @@ func checkWords(t *testing.T, quoting bool, means []words, none []string) {
 func wide(s string) string { return width.Widen.String(s) }
 
 // groups are the words of a language by what they mean.
-func (l lexicon) groups() map[approval.Intent][]string {
-	return map[approval.Intent][]string{
-		approval.IntentApprove: l.yes, approval.IntentDeny: l.no, approval.IntentReason: l.reason, approval.IntentPending: l.pending,
-		approval.IntentShow: l.show, approval.IntentLog: l.log, approval.IntentStatus: l.status, approval.IntentHelp: l.help,
+func (l lexicon) groups() map[Intent][]string {
+	return map[Intent][]string{
+		IntentApprove: l.yes, IntentDeny: l.no, IntentReason: l.reason, IntentPending: l.pending,
+		IntentShow: l.show, IntentLog: l.log, IntentStatus: l.status, IntentHelp: l.help,
 	}
 }
 
 // Every word means one thing in all languages together.
 func TestLexicons(t *testing.T) {
-	means := map[string]approval.Intent{}
+	means := map[string]Intent{}
 	for _, l := range lexicons {
 		for intent, words := range l.groups() {
 			if len(words) == 0 {
@@ -483,8 +485,8 @@ func TestLexicons(t *testing.T) {
 					t.Errorf("%q means both %s and %s", w, m, intent)
 				}
 				means[plain(w)] = intent
-				text := map[approval.Intent]string{approval.IntentReason: w + ":", approval.IntentShow: w + " " + id}[intent]
-				if got := ParseWords(or(text, w), false); got.Intent != intent {
+				text := map[Intent]string{IntentReason: w + ":", IntentShow: w + " " + id}[intent]
+				if got := ParseWords(cmp.Or(text, w), false); got.Intent != intent {
 					t.Errorf("%q (%s) is read as %s, want %s", w, l.locale, got.Intent, intent)
 				}
 				if word, rest := cutWord(w); word != w || rest != "" || plain(w) != w {
@@ -495,7 +497,7 @@ func TestLexicons(t *testing.T) {
 	}
 	for _, l := range lexicons {
 		for _, w := range l.refuse {
-			if means[plain(w)] != approval.IntentDeny || !slices.Contains(l.no, w) {
+			if means[plain(w)] != IntentDeny || !slices.Contains(l.no, w) {
 				t.Errorf("%q (%s) may refuse but is no word for no", w, l.locale)
 			}
 		}
@@ -526,28 +528,28 @@ func FuzzParseWords(f *testing.F) {
 			t.Errorf("%q: the reason %q is not in it", s, w.Reason)
 		}
 		if w.ID != "" {
-			if got, ok := parseID(w.ID); !ok || got != w.ID || !strings.Contains(strings.ToUpper(plain(s)), w.ID) {
+			if got, ok := approval.ParseID(w.ID); !ok || got != w.ID || !strings.Contains(strings.ToUpper(plain(s)), w.ID) {
 				t.Errorf("%q: id %q is not in it", s, w.ID)
 			}
 		}
 		switch w.Intent {
-		case approval.IntentApprove:
+		case IntentApprove:
 			if !looksApproved(s, w, quoting) {
 				t.Errorf("%q approves: %+v", s, w)
 			}
-		case approval.IntentDeny:
+		case IntentDeny:
 			if w.ID == "" && w.Reason != "" && !quoting {
 				t.Errorf("%q: a denial with a reason that names no request: %+v", s, w)
 			}
-		case approval.IntentReason:
+		case IntentReason:
 			if w.ID != "" {
 				t.Errorf("%q: a reason that names a request: %+v", s, w)
 			}
-		case approval.IntentShow:
+		case IntentShow:
 			if w.Reason != "" || w.ID == "" && !quoting {
 				t.Errorf("%q shows %+v", s, w)
 			}
-		case approval.IntentUnclear:
+		case IntentUnclear:
 			if w.Reason != "" {
 				t.Errorf("%q is unclear, for a reason: %+v", s, w)
 			}

@@ -1,4 +1,4 @@
-package approval
+package outbox
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package channels
+package chat
 
 import (
 	"strings"
@@ -12,9 +12,9 @@ import (
 
 // Words is what a typed text means.
 type Words struct {
-	Intent approval.Intent // IntentOther unless the text can mean nothing else; IntentUnclear for a yes with anything that may change it
-	ID     string          // ULID, upper case; "" where the text names no request
-	Reason string          // as it was typed; of an approval it counts only where a reason is required
+	Intent Intent // IntentOther unless the text can mean nothing else; IntentUnclear for a yes with anything that may change it
+	ID     string // ULID, upper case; "" where the text names no request
+	Reason string // as it was typed; of an approval it counts only where a reason is required
 }
 
 // lexicon is one language's words, in lower case.
@@ -102,7 +102,7 @@ var lexicons = []lexicon{{
 
 // meaning is what one word stands for.
 type meaning struct {
-	intent    approval.Intent
+	intent    Intent
 	mayRefuse bool // a reason may follow without punctuation
 }
 
@@ -116,15 +116,15 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 			meaning
 			words []string
 		}{
-			{meaning{approval.IntentApprove, false}, l.yes},
-			{meaning{approval.IntentDeny, false}, l.no},
-			{meaning{approval.IntentDeny, true}, l.refuse},
-			{meaning{approval.IntentReason, false}, l.reason},
-			{meaning{approval.IntentPending, false}, l.pending},
-			{meaning{approval.IntentShow, false}, l.show},
-			{meaning{approval.IntentLog, false}, l.log},
-			{meaning{approval.IntentStatus, false}, l.status},
-			{meaning{approval.IntentHelp, false}, l.help},
+			{meaning{IntentApprove, false}, l.yes},
+			{meaning{IntentDeny, false}, l.no},
+			{meaning{IntentDeny, true}, l.refuse},
+			{meaning{IntentReason, false}, l.reason},
+			{meaning{IntentPending, false}, l.pending},
+			{meaning{IntentShow, false}, l.show},
+			{meaning{IntentLog, false}, l.log},
+			{meaning{IntentStatus, false}, l.status},
+			{meaning{IntentHelp, false}, l.help},
 		} {
 			for _, w := range group.words {
 				words[plain(w)] = group.meaning
@@ -153,7 +153,7 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 //	pending, log, status, help, ?
 //
 // and nothing else. An approval is the word, and the id or the quote: a yes with anything more is
-// [approval.IntentUnclear], with the id where the text begins with one, so that the card can be shown. What
+// [IntentUnclear], with the id where the text begins with one, so that the card can be shown. What
 // stands after the id, or quoting after a colon, may be a reason, which only the request can tell: it
 // counts where one is required. A reason that holds a word of doubt or negation makes the text unclear too,
 // and so does a second request.
@@ -162,10 +162,10 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 // 不同意, 承認しない and 核准嗎 are not taken for the yes that they hold. Full-width and half-width forms,
 // and the ways to compose a character, are one; letters that only look alike are not.
 func ParseWords(text string, quoting bool) Words {
-	other := Words{Intent: approval.IntentOther}
+	other := Words{Intent: IntentOther}
 	text = strings.TrimSpace(text)
 	if t := plain(text); t != "" && strings.Trim(t, "?") == "" {
-		return Words{Intent: approval.IntentHelp}
+		return Words{Intent: IntentHelp}
 	}
 	word, rest := cutWord(text)
 	means, ok := vocabulary[plain(word)]
@@ -173,21 +173,21 @@ func ParseWords(text string, quoting bool) Words {
 		return other
 	}
 	switch means.intent {
-	case approval.IntentApprove, approval.IntentDeny:
+	case IntentApprove, IntentDeny:
 		if w, ok := decision(means, word, afterPolite(rest), quoting); ok {
 			return w
 		}
-	case approval.IntentReason:
+	case IntentReason:
 		if colon, reason, ok := cutRune(strings.TrimSpace(rest)); ok && plain(colon) == ":" {
-			return Words{Intent: approval.IntentReason, Reason: strings.TrimSpace(reason)}
+			return Words{Intent: IntentReason, Reason: strings.TrimSpace(reason)}
 		}
-	case approval.IntentShow:
+	case IntentShow:
 		if quoting && ends(rest) {
-			return Words{Intent: approval.IntentShow}
+			return Words{Intent: IntentShow}
 		}
 		if l := split(word, rest); l.sets() {
 			if id, reason, ok := cutID(l.after, ""); ok && reason == "" {
-				return Words{Intent: approval.IntentShow, ID: id}
+				return Words{Intent: IntentShow, ID: id}
 			}
 		}
 	default:
@@ -200,7 +200,7 @@ func ParseWords(text string, quoting bool) Words {
 
 // decision reads what follows a word for yes or no.
 func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool) {
-	if means.intent == approval.IntentApprove {
+	if means.intent == IntentApprove {
 		return approves(split(word, rest), rest, quoting), true
 	}
 	w.Intent = means.intent
@@ -230,10 +230,10 @@ func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool)
 // approves reads what follows a word for yes.
 func approves(l lead, rest string, quoting bool) Words {
 	if fullStop(rest) {
-		return Words{Intent: approval.IntentApprove}
+		return Words{Intent: IntentApprove}
 	}
-	unclear := Words{Intent: approval.IntentUnclear}
-	w := Words{Intent: approval.IntentApprove}
+	unclear := Words{Intent: IntentUnclear}
+	w := Words{Intent: IntentApprove}
 	ok := false
 	if l.sets() {
 		if id, after, named := leadingID(l.after); named && !namesRequest(plain(after)) {
@@ -336,7 +336,7 @@ func leadingID(s string) (id, rest string, ok bool) {
 	if end < 0 {
 		end = len(s)
 	}
-	id, ok = parseID(strings.Trim(plain(s[:end]), "`"))
+	id, ok = approval.ParseID(strings.Trim(plain(s[:end]), "`"))
 	return id, s[end:], ok
 }
 
@@ -351,7 +351,7 @@ func afterPolite(rest string) string {
 // afterPrefix leaves out "reason:" before a reason.
 func afterPrefix(s string) string {
 	word, rest := cutWord(s)
-	if vocabulary[plain(word)].intent != approval.IntentReason {
+	if vocabulary[plain(word)].intent != IntentReason {
 		return s
 	}
 	if colon, reason, ok := cutRune(strings.TrimSpace(rest)); ok && plain(colon) == ":" {

@@ -1,12 +1,16 @@
-package approval
+// Package phrases has the sentences that people are told in a chat: their names, and the words in English. Other
+// languages are the package locale's.
+package phrases
 
 import (
 	"fmt"
 	"strings"
 	"time"
+
+	"countersign/approval"
 )
 
-// Phrase names a sentence that the gate tells a person in a chat. [English] has it in words.
+// Phrase names a sentence that a person is told in a chat. [English] has it in words.
 type Phrase string
 
 const (
@@ -154,13 +158,15 @@ func (p Phrase) Say(args ...any) string {
 	for i := 0; i+1 < len(args); i += 2 {
 		value := args[i+1]
 		if t, ok := value.(time.Time); ok {
-			value = FormatTime(t)
+			value = approval.FormatTime(t)
 		}
 		pairs = append(pairs, fmt.Sprintf("{%v}", args[i]), fmt.Sprint(value))
 	}
 	return strings.NewReplacer(pairs...).Replace(English[p])
 }
 
-func (k NotificationKind) phrase() Phrase { return Phrase("told_kind_" + k) }
+// OfKind names what a notification is for.
+func OfKind(k approval.NotificationKind) Phrase { return Phrase("told_kind_" + k) }
 
-func (s NotificationStatus) phrase() Phrase { return Phrase("told_fate_" + s) }
+// OfStatus names what became of a notification.
+func OfStatus(s approval.NotificationStatus) Phrase { return Phrase("told_fate_" + s) }

@@ -1,0 +1,129 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	"countersign/approval/legible"
+	"countersign/approval/redact"
+)
+
+// AuditLog writes audit events, without the secrets that people's and agents' own words may hold. It is safe for
+// concurrent use.
+type AuditLog struct{ masker atomic.Pointer[redact.Masker] }
+
+// NewAuditLog returns an audit log of events in which m's secrets are masked.
+func NewAuditLog(m *redact.Masker) *AuditLog {
+	l := new(AuditLog)
+	l.setMasker(m)
+	return l
+}
+
+func (l *AuditLog) setMasker(m *redact.Masker) { l.masker.Store(m.ForLogs()) }
+
+// Append writes an event in the transaction of what it reports.
+func (l *AuditLog) Append(ctx context.Context, tx Tx, e Event) error {
+	if e.CorrelationID = Correlation(ctx); e.CorrelationID == "" {
+		e.CorrelationID = e.ApprovalID // time and the outbox act for the request itself
+	} else if !isMadeID(e.CorrelationID) { // whoever calls has chosen it
+		e.CorrelationID = l.masker.Load().Line(e.CorrelationID)
+	}
+	if e.Reason != "" {
+		e.Reason, _ = l.masker.Load().Text(e.Reason) // a person's or an agent's own words
+		e.Reason = legible.Lines(e.Reason)
+	}
+	_, err := tx.Append(e)
+	return err
+}
+
+// isMadeID reports whether id reads as one of the gate's own: a ULID or [rand.Text], which are no secrets though
+// one in some hundred thousand looks like a cloud's key.
+func isMadeID(id string) bool {
+	for i := range len(id) {
+		if c := id[i]; (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return len(id) == 26
+}
+
+func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error { return g.records.Append(ctx, tx, e) }
+
+// Audit lists audit events, at most [ListBytes] of them.
+func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
+	var es []Event
+	q.Since, q.Until = g.store.FromWall(q.Since), g.store.FromWall(q.Until)
+	q.Bytes = listBytes(q.Bytes)
+	err := g.store.View(ctx, func(tx Tx) (err error) {
+		es, err = tx.Events(q)
+		return err
+	})
+	for i := range es {
+		es[i].At = g.store.ToWall(es[i].At)
+	}
+	return es, err
+}
+
+// Follow returns the next audit events of an ascending q, and the seq to go on from: that of the last of them, or the
+// newest there is once no other is left; more says that there may be others. So what q does not select is passed over
+// once, not at every look.
+func (g *Gate) Follow(ctx context.Context, q EventQuery) (es []Event, upTo int64, more bool, err error) {
+	q.Ascending, q.Bytes = true, listBytes(q.Bytes)
+	err = g.store.View(ctx, func(tx Tx) error {
+		_, newest, err := tx.SeqRange()
+		if err != nil {
+			return err
+		}
+		if es, err = tx.Events(q); err != nil {
+			return err
+		}
+		size := 0
+		for _, e := range es {
+			size += e.Size()
+		}
+		more, upTo = len(es) > 0 && (len(es) == q.Limit || size >= q.Bytes), max(newest, q.AfterSeq)
+		if more {
+			upTo = es[len(es)-1].Seq
+		}
+		return nil
+	})
+	for i := range es {
+		es[i].At = g.store.ToWall(es[i].At)
+	}
+	return es, upTo, more, err
+}
+
+// AuditRange returns the oldest and newest seq on record, zeros for none.
+func (g *Gate) AuditRange(ctx context.Context) (oldest, newest int64, err error) {
+	err = g.store.View(ctx, func(tx Tx) (err error) {
+		oldest, newest, err = tx.SeqRange()
+		return err
+	})
+	return oldest, newest, err
+}
+
+// notificationRef is what an audit event says of a notification.
+type notificationRef struct {
+	ID         string             `json:"notification_id"`
+	Channel    string             `json:"channel"`
+	Recipient  string             `json:"recipient"`
+	Kind       NotificationKind   `json:"kind"`
+	Status     NotificationStatus `json:"status"`
+	Attempt    int                `json:"attempt"`
+	HTTPStatus int                `json:"http_status,omitempty"`
+}
+
+// NotificationData is what an audit event about a notification holds.
+func NotificationData(n Notification) []byte {
+	return marshal(notificationRef{n.ID, n.Channel, n.Recipient, n.Kind, n.Status, n.Attempt, n.HTTPStatus})
+}
+
+// NotificationID returns the id of the notification that a notification event is about, or "".
+func (e Event) NotificationID() string {
+	var d notificationRef
+	if json.Unmarshal(e.Data, &d) != nil {
+		return ""
+	}
+	return d.ID
+}

@@ -1,0 +1,47 @@
+package approval_test
+
+import (
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+func TestRule5_WhoComesTooLateIsToldHowItEnded(t *testing.T) {
+	at, used := start, start.Add(time.Minute)
+	ended := func(s approval.Status, by string, via approval.Via, reason string) approval.Request {
+		return approval.Request{Status: s, ResolvedAt: at, ResolvedBy: by, ResolvedVia: via, ResolveReason: reason}
+	}
+	lapsed, consumed := ended(approval.Approved, "hana", "line", ""), ended(approval.Approved, "hana", "line", "")
+	lapsed.LapsedAt, consumed.ConsumedAt = used, used
+	for name, test := range map[string]struct {
+		r    approval.Request
+		who  approval.Actor
+		want approval.Late
+	}{
+		"pending":             {approval.Request{Status: approval.Pending}, hana, approval.Late{}},
+		"expired":             {ended(approval.Expired, "system:timeout", approval.ViaSystem, ""), hana, approval.Late{How: approval.LateExpired}},
+		"approved by another": {ended(approval.Approved, "hana", "line", ""), ken, approval.Late{How: approval.LateApproved, By: "hana", At: at}},
+		"approved by them":    {ended(approval.Approved, "hana", "line", ""), hana, approval.Late{How: approval.LateApproved, Own: true, By: "hana", At: at}},
+		"approved, asks an agent of the name": {ended(approval.Approved, "hana", "line", ""), approval.Actor{Kind: approval.Agent, Name: "hana"},
+			approval.Late{How: approval.LateApproved, By: "hana", At: at}},
+		"denied by another":      {ended(approval.Denied, "hana", "slack", "no"), ken, approval.Late{How: approval.LateDenied, By: "hana", At: at}},
+		"denied by them":         {ended(approval.Denied, "hana", "slack", "no"), hana, approval.Late{How: approval.LateDenied, Own: true, By: "hana", At: at}},
+		"lapsed":                 {lapsed, hana, approval.Late{How: approval.LateLapsed, By: "hana", At: at}},
+		"used":                   {consumed, hana, approval.Late{How: approval.LateAfterUse, By: "hana", At: used}},
+		"cancelled by them":      {ended(approval.Cancelled, "hana", approval.ViaAPI, ""), hana, approval.Late{How: approval.LateCancelled, By: "hana", At: at}},
+		"cancelled by the agent": {ended(approval.Cancelled, "agent:bot", approval.ViaAPI, ""), hana, approval.Late{How: approval.LateCancelled, By: "agent:bot", At: at}},
+		"cancelled by the policy": {ended(approval.Cancelled, "system:policy", approval.ViaSystem, "policy_changed"), hana,
+			approval.Late{How: approval.LateAfterPolicy, By: "system:policy", At: at}},
+		"cancelled for the tool": {ended(approval.Cancelled, "system:policy", approval.ViaSystem, "tool_changed"), hana,
+			approval.Late{How: approval.LateAfterTool, By: "system:policy", At: at}},
+		"cancelled for the agent": {ended(approval.Cancelled, "system:policy", approval.ViaSystem, "agent_removed"), hana,
+			approval.Late{How: approval.LateCancelled, By: "system:policy", At: at}},
+		"cancelled by a person who says policy_changed": {ended(approval.Cancelled, "ken", approval.ViaAPI, "policy_changed"), hana,
+			approval.Late{How: approval.LateCancelled, By: "ken", At: at}},
+	} {
+		if got := approval.LateFor(test.r, test.who); got != test.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package approval
+
+import (
+	"context"
+	"time"
+)
+
+// PendingCount counts the pending requests.
+func (g *Gate) PendingCount(ctx context.Context) (int, error) {
+	return view(ctx, g, func(tx Tx) (int, error) { return tx.CountPending("") })
+}
+
+// How long a webhook event's id is remembered: longer than any platform delivers it again.
+const rememberEvent = 3 * 24 * time.Hour
+
+// Prune drops what is no longer needed: webhook event ids after three days, endings after a day or
+// remember_denial, whichever is longer.
+func (g *Gate) Prune(ctx context.Context) (int, error) {
+	keep := max(rememberUse, g.Policy().Terms().RememberDenial)
+	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
+		n, err := tx.Prune(tx.Now().Add(-rememberEvent), tx.Now().Add(-keep), stepRows)
+		return step{n, n >= stepRows}, err
+	})
+}

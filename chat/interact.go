@@ -1,0 +1,698 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/chat/phrases"
+)
+
+// Intent is what a person means by a tap or a typed word.
+type Intent string
+
+const (
+	IntentApprove Intent = "approve"
+	IntentDeny    Intent = "deny"
+	IntentOther   Intent = "other"   // words that mean none of these
+	IntentUnclear Intent = "unclear" // a word for yes, with more that may change it
+
+	IntentReason  Intent = "reason"  // why, of what was denied before
+	IntentPending Intent = "pending" // what waits for a decision, with buttons
+	IntentShow    Intent = "show"    // all of one request
+	IntentLog     Intent = "log"     // the notification log
+	IntentStatus  Intent = "status"  // how things stand
+	IntentHelp    Intent = "help"
+
+	IntentFollow   Intent = "follow"   // somebody added us, or is back
+	IntentUnfollow Intent = "unfollow" // somebody blocked us: nothing reaches them there any more
+)
+
+// Interaction is one signed event from a chat platform: a button, or words typed to the bot. Who did it comes
+// from the platform's own user id, never from anything else in the event.
+type Interaction struct {
+	EventID string // the platform's id of the event, with its channel: "line:01K…"
+	Channel string
+	By      approval.Actor // a Human, or a Stranger under the platform's id
+	From    string         // the tapper's own address on the channel, for the answer
+	ReplyTo string         // LINE reply token or Slack response_url
+	Intent  Intent
+	// RequestID is the request, or the batch, that a button or a typed id names.
+	RequestID string
+	// QuotedID is the platform's id of the message that typed words quote.
+	QuotedID string
+	Reason   string
+	Text     string // all that was typed, "" for a button
+	// At is when the platform says it happened; the zero time when it does not say.
+	At time.Time
+	// OneReply says that the channel answers several cards in one message.
+	OneReply bool
+	// AsksWhy says that the channel has no dialog: after a denial without a reason the next text gives it.
+	AsksWhy bool
+	// Told says that the platform shows the tapper a refusal by itself, as in a dialog that stays open: a
+	// refusal then needs no answer of its own.
+	Told bool
+}
+
+// InteractionResult is what became of a tap.
+type InteractionResult struct {
+	Duplicate bool          // seen before: nothing was done
+	Ignored   bool          // older than the request it names: nothing was done and nobody answered
+	Code      approval.Code // why nothing was decided, "" if something was or nothing was asked
+	Text      string        // the answer
+	Decided   []approval.Request
+	Explained []approval.Request // denied before, and given their reason now
+
+	after func(context.Context) // what is left to do once the transaction has committed; nil: nothing
+}
+
+// maxReplyCards is how many cards one answer brings.
+const maxReplyCards = 5
+
+// Interact carries out an interaction: its event id, the decision it carries and the answer to who made it are one
+// transaction. One that was seen before, came too late, or comes from somebody who may not decide
+// changes nothing but the audit log. The error is only ever about the store: then nothing was kept,
+// and the platform may deliver again.
+func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResult, error) {
+	t.At = s.store.FromWall(t.At)
+	out, err := approval.Update(ctx, s.store, func(tx approval.Tx) (InteractionResult, error) {
+		t := t
+		if out, err := s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+			return out, err
+		}
+		return s.carryOut(ctx, tx, t)
+	})
+	if err == nil && out.after != nil {
+		out.after(ctx)
+	}
+	return out, err
+}
+
+// firstSight marks the event as seen, and who made it as who they are now.
+func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t *Interaction) (InteractionResult, error) {
+	fresh, err := tx.FirstSight(t.EventID)
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	if !fresh {
+		return InteractionResult{Duplicate: true}, s.ignore(ctx, tx, *t, "duplicate_event")
+	}
+	t.By = s.gate.ActorNow(t.By)
+	if dead, err := tx.Dead(t.address()); err != nil || !dead || t.Intent == IntentUnfollow {
+		return InteractionResult{}, err
+	}
+	return InteractionResult{}, s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx))
+}
+
+// address is where whoever made the interaction is answered.
+func (t Interaction) address() approval.Address {
+	return approval.Address{Channel: t.Channel, To: t.From}
+}
+
+// when is the time of an interaction: as the platform says, or now.
+func (t Interaction) when(tx approval.Tx) time.Time {
+	if t.At.IsZero() || t.At.After(tx.Now()) {
+		return tx.Now()
+	}
+	return t.At
+}
+
+// Asked is what became of a button whose reason is still to come.
+type Asked struct {
+	InteractionResult
+	Open []approval.Request // what a dialog may now ask about; empty: the result tells the rest
+}
+
+// Ask takes a button that a dialog may ask the reason for: any denial, and an approval of what needs a
+// reason. Where whoever pressed it may decide, its event is marked as seen and all that the dialog is about is
+// returned: it stays as it is, and the dialog's submission is an interaction of its own. Where there is nothing
+// to ask, it is as [Service.Interact].
+func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
+	t.At = s.store.FromWall(t.At)
+	return approval.Update(ctx, s.store, func(tx approval.Tx) (out Asked, err error) {
+		t := t
+		if out.InteractionResult, err = s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+			return out, err
+		}
+		if !t.By.MayDecide() {
+			out.InteractionResult, err = s.carryOut(ctx, tx, t)
+			return out, err
+		}
+		ids, answer, err := s.aim(ctx, tx, t)
+		if err != nil || ids == nil {
+			return Asked{InteractionResult: answer}, err
+		}
+		open, err := s.toAskAbout(ctx, tx, t, ids)
+		if err != nil || len(open) > 0 {
+			return Asked{Open: open}, err
+		}
+		out.InteractionResult, err = s.decideEach(ctx, tx, t, ids)
+		return out, err
+	})
+}
+
+// toAskAbout returns the pending requests that a dialog asks the reason of, as whoever reads it sees them; none where
+// no reason is asked.
+func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction, ids []string) (open []approval.Request, err error) {
+	asks := t.Intent == IntentDeny
+	for _, id := range ids {
+		r, err := s.gate.RequestIn(ctx, tx, id)
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil && r.Status == approval.Pending {
+			open = append(open, r.ByWall(s.store))
+			asks = asks || r.RequireReason
+		}
+	}
+	if !asks {
+		return nil, nil
+	}
+	return open, nil
+}
+
+func (s *Service) ignore(ctx context.Context, tx approval.Tx, t Interaction, reason string) error {
+	e := approval.Event{Type: approval.EventWebhookRefused, Actor: t.By.String(), Reason: reason, Decision: decisionWord(t.Intent)}
+	e.Data = approval.EventData(map[string]any{"channel": t.Channel, "event_id": legible.Cut(legible.Line(t.EventID), 128)})
+	return s.audit.Append(ctx, tx, e)
+}
+
+// decisionWord is what the audit log says was wanted: nothing, unless it is a decision.
+func decisionWord(i Intent) string {
+	if i == IntentApprove || i == IntentDeny {
+		return string(i)
+	}
+	return ""
+}
+
+// carryOut does what an interaction wants.
+func (s *Service) carryOut(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	switch t.Intent {
+	case IntentApprove, IntentDeny:
+		return s.decide(ctx, tx, t)
+	case IntentFollow:
+		return s.welcome(ctx, tx, t)
+	case IntentUnfollow:
+		after, err := s.outbox.Left(ctx, tx, t.By, t.address(), t.when(tx))
+		return InteractionResult{after: after}, err
+	case IntentOther, IntentReason:
+		if t.By.MayDecide() {
+			if out, done, err := s.giveReason(ctx, tx, t); err != nil || done {
+				return out, err
+			}
+		}
+	}
+	return s.command(ctx, tx, t)
+}
+
+func (s *Service) decide(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	targets, answer, err := s.aim(ctx, tx, t)
+	if err != nil || targets == nil {
+		return answer, err
+	}
+	unambiguous, err := s.saysOneThing(ctx, tx, t, targets)
+	switch {
+	case err != nil:
+		return InteractionResult{}, err
+	case !unambiguous:
+		return s.unclear(ctx, tx, t)
+	}
+	return s.decideEach(ctx, tx, t, targets)
+}
+
+// saysOneThing reports whether typed words say one thing of their targets: an approval is the word, and the id or
+// the quote, and nothing else, but for a reason where one is required; and what quotes one card names no
+// other request. Whoever may not decide is told so first, and of what is over how it ended.
+func (s *Service) saysOneThing(ctx context.Context, tx approval.Tx, t Interaction, targets []string) (bool, error) {
+	if t.Text == "" || !t.By.MayDecide() {
+		return true, nil
+	}
+	if t.RequestID != "" && t.QuotedID != "" {
+		ids, err := s.quoted(tx, t)
+		if err != nil || len(ids) > 0 && !slices.ContainsFunc(targets, func(id string) bool { return slices.Contains(ids, id) }) {
+			return false, err
+		}
+	}
+	if t.Intent != IntentApprove || approval.Blank(t.Reason) {
+		return true, nil
+	}
+	over := true
+	for _, id := range targets {
+		r, err := s.gate.RequestIn(ctx, tx, id)
+		switch {
+		case errors.Is(err, approval.ErrNotFound):
+		case err != nil:
+			return false, err
+		case r.Status == approval.Pending && r.RequireReason:
+			return true, nil
+		case r.Status == approval.Pending:
+			over = false
+		}
+	}
+	return over, nil
+}
+
+// unclear answers words that decide nothing with the cards of the requests that they name, or else with
+// what waits.
+func (s *Service) unclear(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	ids, err := s.named(tx, t)
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove), Reason: "unclear", Data: approval.EventData(map[string]any{"via": t.Channel})}
+	var text string
+	var open []approval.Head
+	if len(ids) == 0 {
+		var total int
+		if open, total, err = s.waiting(ctx, tx); err != nil {
+			return InteractionResult{}, err
+		}
+		if text = s.say(t.By, phrases.SayUnclear); total == 0 {
+			text = s.say(t.By, phrases.SayNothingWaits)
+		}
+	} else {
+		var over []string
+		for _, id := range ids {
+			r, err := s.gate.HeadIn(ctx, tx, id)
+			switch {
+			case errors.Is(err, approval.ErrNotFound):
+				over = append(over, s.say(t.By, phrases.SayNoRequest))
+			case err != nil:
+				return InteractionResult{}, err
+			case r.Status == approval.Pending:
+				e.ApprovalID, e.Agent, e.Tool, e.Risk = r.ID, r.Agent, r.Target(), r.Risk
+				open = append(open, r)
+			default:
+				over = append(over, s.late(t, r.Request))
+			}
+		}
+		if text = strings.Join(over, "\n"); len(open) > 0 {
+			text = s.say(t.By, phrases.SayUnclear)
+		}
+		open = open[:min(len(open), maxReplyCards)]
+	}
+	if err := s.audit.Append(ctx, tx, e); err != nil {
+		return InteractionResult{}, err
+	}
+	return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{Text: text}, open)
+}
+
+// named returns the requests that words name or quote, none where they do neither.
+func (s *Service) named(tx approval.Tx, t Interaction) ([]string, error) {
+	if t.RequestID == "" {
+		if t.QuotedID == "" {
+			return nil, nil
+		}
+		return s.quoted(tx, t)
+	}
+	batch, err := tx.Batch(t.RequestID)
+	if err != nil || len(batch) == 0 {
+		return []string{t.RequestID}, err
+	}
+	var ids []string
+	for _, r := range batch {
+		ids = append(ids, r.ID)
+	}
+	return ids, nil
+}
+
+// decideEach carries out a tap on the requests that it is about, and answers the tapper.
+func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction, targets []string) (InteractionResult, error) {
+	if out, done, err := s.askTogether(ctx, tx, t, targets); err != nil || done {
+		return out, err
+	}
+	var d decisions
+	for _, id := range targets {
+		more, err := s.decideOne(ctx, tx, t, id, &d)
+		if err != nil || d.out.Ignored {
+			return InteractionResult{Ignored: d.out.Ignored}, err
+		}
+		if !more {
+			break
+		}
+	}
+	refused := len(d.out.Decided) == 0 && len(d.out.Explained) == 0
+	if !refused {
+		d.out.Code = ""
+	}
+	d.out.Text = strings.Join(d.lines, "\n")
+	if refused && t.Told {
+		return d.out, nil
+	}
+	if d.about.Text = d.out.Text; t.AsksWhy {
+		d.about.Note = d.note
+	}
+	return d.out, s.reply(tx, t, d.about, nil)
+}
+
+// decisions is what became of the requests of one interaction, so far.
+type decisions struct {
+	out   InteractionResult
+	lines []string              // of the answer
+	about approval.Notification // the answer
+	note  approval.Note         // what it asks for
+}
+
+// decideOne carries out a tap on one request. more is false where what it found holds for the others too.
+func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, id string, d *decisions) (more bool, err error) {
+	switch r, err := tx.Request(id); {
+	case err == nil:
+		if done, err := s.beforeDeciding(ctx, tx, t, r, d); err != nil || done {
+			return true, err
+		}
+	case !errors.Is(err, approval.ErrNotFound):
+		return false, err
+	}
+	r, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove, By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason})
+	if err != nil {
+		return false, err
+	}
+	if refusal != nil {
+		d.out.Code = cmp.Or(d.out.Code, refusal.Code)
+		d.lines = append(d.lines, s.refusal(t, refusal, id))
+		if refusal.Code == approval.CodeReasonRequired {
+			d.note = approval.Note(t.Intent)
+		}
+		return refusal.Code != approval.CodeNotAnApprover, nil // so it is for the rest of a batch, and is said once
+	}
+	d.out.Decided = append(d.out.Decided, r)
+	d.lines = append(d.lines, s.decidedLine(t, r))
+	if r.Status == approval.Denied && r.ResolveReason == "" && d.note == "" {
+		d.note = approval.NoteReason
+	}
+	return true, s.outbox.Acted(tx, t.address(), r)
+}
+
+// beforeDeciding sees to what comes before a decision on r: a tap that is older than r means none of it, and a denial
+// that comes once more with a reason gives the first one its reason. done says that nothing is to be decided.
+func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request, d *decisions) (done bool, err error) {
+	d.about.ApprovalID = r.ID
+	if t.RequestID != "" && t.RequestID == r.BatchID {
+		d.about.BatchID = r.BatchID
+	}
+	if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
+		d.out.Ignored = true
+		return true, s.ignore(ctx, tx, t, "older_than_request")
+	}
+	if !t.givesReason(r) {
+		return false, nil
+	}
+	ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), strings.TrimSpace(t.Reason))
+	if err != nil || !ok {
+		return false, err
+	}
+	d.out.Explained = append(d.out.Explained, r)
+	d.lines = append(d.lines, s.say(t.By, phrases.SayReasonKept, "tool", r.Target()))
+	return true, nil
+}
+
+// askTogether holds back a decision on several requests of which one needs a reason, where there is none:
+// what is decided together is decided with one reason, or not at all. done is false where nothing is
+// held back.
+func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction, targets []string) (out InteractionResult, done bool, err error) {
+	if len(targets) < 2 || !approval.Blank(t.Reason) || !t.By.MayDecide() {
+		return out, false, nil
+	}
+	about := approval.Notification{}
+	for _, id := range targets {
+		r, err := s.gate.RequestIn(ctx, tx, id)
+		if errors.Is(err, approval.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return out, false, err
+		}
+		if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
+			return out, false, nil
+		}
+		if r.Status != approval.Pending || !r.RequireReason {
+			continue
+		}
+		_, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove, By: t.By, Via: approval.Via(t.Channel)})
+		if err != nil {
+			return out, false, err
+		}
+		switch {
+		case refusal == nil:
+			return out, false, approval.Errorf(approval.CodeInternal, "a request that needs a reason was decided without one")
+		case refusal.Code != approval.CodeReasonRequired: // the tapper's role was taken away just now: they are refused as any other
+			return out, false, nil
+		}
+		if about.ApprovalID == "" {
+			out.Code, out.Text = refusal.Code, s.refusal(t, refusal, cmp.Or(t.RequestID, id))
+			about.ApprovalID, about.BatchID = r.ID, r.BatchID
+		}
+	}
+	if about.ApprovalID == "" {
+		return out, false, nil
+	}
+	if t.Told {
+		return out, true, nil
+	}
+	if about.Text = out.Text; t.AsksWhy {
+		about.Note = approval.Note(t.Intent)
+	}
+	return out, true, s.reply(tx, t, about, nil)
+}
+
+// givesReason says that a denial comes once more from whoever denied r without a reason, and now has one.
+func (t Interaction) givesReason(r approval.Request) bool {
+	reason := strings.TrimSpace(t.Reason)
+	return t.Intent == IntentDeny && t.By.MayDecide() && !approval.Blank(reason) && len(reason) <= approval.MaxReason &&
+		r.Status == approval.Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
+}
+
+func (s *Service) decidedLine(t Interaction, r approval.Request) string {
+	if r.Status == approval.Approved {
+		return s.say(t.By, phrases.SayApproved, "tool", r.Target())
+	}
+	return s.say(t.By, phrases.SayDenied, "tool", r.Target())
+}
+
+// refusal tells a tapper why nothing was decided, and how to do it where there is a way.
+func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
+	switch e.Code {
+	case approval.CodeNotFound:
+		return s.say(t.By, phrases.SayNoRequest)
+	case approval.CodeNotAnApprover:
+		return s.say(t.By, phrases.SayNotYours)
+	case approval.CodeExpired, approval.CodeAlreadyResolved:
+		return s.late(t, *e.Request)
+	case approval.CodeReasonRequired:
+		if t.AsksWhy && t.Intent == IntentDeny {
+			return s.say(t.By, phrases.SayReasonNext, "id", id)
+		}
+		return s.say(t.By, phrases.SayReasonNeeded, "word", string(t.Intent), "id", id)
+	case approval.CodeInvalidParameter:
+		return s.say(t.By, phrases.SayReasonTooLong)
+	}
+	return e.Message
+}
+
+// late tells who came too late how a request ended.
+func (s *Service) late(t Interaction, r approval.Request) string {
+	return Late(approval.LateFor(r, t.By), func(p phrases.Phrase, args ...any) string { return s.say(t.By, p, args...) })
+}
+
+// aim finds the requests that a tap is about. With none, answer is what the tapper was told instead.
+func (s *Service) aim(ctx context.Context, tx approval.Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
+	switch {
+	case t.RequestID != "":
+		batch, err := tx.BatchHeads(t.RequestID)
+		if err != nil {
+			return nil, InteractionResult{}, err
+		}
+		if len(batch) == 0 {
+			return []string{t.RequestID}, InteractionResult{}, nil
+		}
+		for _, r := range batch {
+			if r.Status == approval.Pending && !r.Due(tx.Now()) {
+				targets = append(targets, r.ID)
+			}
+		}
+		if targets == nil { // all over: the answer says how each one ended
+			for _, r := range batch {
+				targets = append(targets, r.ID)
+			}
+		}
+		return targets, InteractionResult{}, nil
+	case t.QuotedID != "":
+		ids, err := s.quoted(tx, t)
+		if err != nil {
+			return nil, InteractionResult{}, err
+		}
+		if len(ids) == 1 {
+			return ids, InteractionResult{}, nil
+		}
+		if len(ids) > 1 {
+			if !t.By.Approver {
+				return s.refuse(ctx, tx, t)
+			}
+			answer.Text = s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", string(t.Intent))
+			return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+		}
+		if t.By.Approver && t.Intent == IntentDeny { // what was meant is not known, and is not guessed
+			answer.Text = s.say(t.By, phrases.SayQuotesUnknown)
+			return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+		}
+	}
+	if !t.By.MayDecide() {
+		return s.refuse(ctx, tx, t)
+	}
+	return s.bareWord(ctx, tx, t)
+}
+
+// refuse answers and audits words of somebody who may not decide and named no request.
+func (s *Service) refuse(ctx context.Context, tx approval.Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent), Reason: string(approval.CodeNotAnApprover)}
+	e.Data = approval.EventData(map[string]any{"via": t.Channel})
+	if err := s.audit.Append(ctx, tx, e); err != nil {
+		return nil, InteractionResult{}, err
+	}
+	answer = InteractionResult{Code: approval.CodeNotAnApprover, Text: s.say(t.By, phrases.SayNotYours)}
+	return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+}
+
+// quoted finds the requests shown by the message that the words quote.
+func (s *Service) quoted(tx approval.Tx, t Interaction) ([]string, error) {
+	n, err := s.quotedRow(tx, t)
+	if err != nil || !n.ShowsCard() {
+		return nil, err
+	}
+	rs, err := approval.ShownHeads(tx, n)
+	var ids []string
+	for _, r := range rs {
+		ids = append(ids, r.ID)
+	}
+	return ids, err
+}
+
+// quotedRow finds the notification whose message the words quote, the zero Notification for none.
+func (s *Service) quotedRow(tx approval.Tx, t Interaction) (approval.Notification, error) {
+	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1, Narrow: true})
+	if err == nil && len(ns) == 0 {
+		ns, err = s.quotedAmong(tx, t)
+	}
+	if err != nil || len(ns) == 0 {
+		return approval.Notification{}, err
+	}
+	return ns[0], nil
+}
+
+// How far back, and among how many messages to the same person, a quoted one is looked for that is not
+// the first of its notification.
+const (
+	quotedSince = 7 * 24 * time.Hour
+	quotedAmong = 200
+)
+
+// quotedAmong finds a quoted message that is not the first of its notification: a notification can be
+// several messages, and all their ids are in its receipt.
+func (s *Service) quotedAmong(tx approval.Tx, t Interaction) ([]approval.Notification, error) {
+	id, err := json.Marshal(t.QuotedID)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true, Since: tx.Now().Add(-quotedSince), Limit: quotedAmong, Narrow: true})
+	for _, n := range ns {
+		if bytes.Contains(n.Receipt, id) {
+			return []approval.Notification{n}, err
+		}
+	}
+	return nil, err
+}
+
+// bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
+// A bare no denies only where there is exactly one request that it can mean.
+func (s *Service) bareWord(ctx context.Context, tx approval.Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
+	pending, total, err := s.waiting(ctx, tx)
+	if err != nil {
+		return nil, answer, err
+	}
+	switch {
+	case total == 0:
+		answer.Text = s.say(t.By, phrases.SayNothingWaits)
+	case t.Intent == IntentDeny && total == 1 && !t.At.IsZero() && t.At.Before(pending[0].RequestedAt):
+		answer.Text = s.say(t.By, phrases.SayNewerThanNo)
+	case t.Intent == IntentDeny && total == 1:
+		return []string{pending[0].ID}, answer, nil
+	case t.Intent == IntentDeny:
+		answer.Text = s.say(t.By, phrases.SayWhichOne, "n", total)
+	default:
+		answer.Text = s.waitingLine(t, pending, total)
+	}
+	return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, pending)
+}
+
+// waiting returns the newest pending requests, as many as one answer brings, and how many there are.
+func (s *Service) waiting(ctx context.Context, tx approval.Tx) (newest []approval.Head, total int, err error) {
+	if err := s.gate.ExpireIn(ctx, tx); err != nil {
+		return nil, 0, err
+	}
+	if total, err = tx.CountPending(""); err != nil {
+		return nil, 0, err
+	}
+	newest, err = tx.Heads(approval.RequestQuery{Status: approval.Pending, Limit: maxReplyCards})
+	return newest, total, err
+}
+
+func (s *Service) waitingLine(t Interaction, newest []approval.Head, total int) string {
+	switch {
+	case total == 0:
+		return s.say(t.By, phrases.SayNothingWaits)
+	case total == 1:
+		return s.say(t.By, phrases.SayOneWaits)
+	case total > len(newest):
+		return s.say(t.By, phrases.SayNewestWait, "n", total, "shown", len(newest))
+	}
+	return s.say(t.By, phrases.SayManyWait, "n", total)
+}
+
+// reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
+// several cards into one message each goes as its own, so that each can be edited later. Of n the text,
+// what it is about and its note are taken.
+func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, cards []approval.Head) error {
+	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, approval.KindReply, t.ReplyTo
+	if t.By.Kind == approval.Stranger {
+		n.Note = approval.NoteStranger
+	}
+	if t.OneReply {
+		for _, r := range cards {
+			n.Cards = append(n.Cards, r.ID)
+		}
+		if len(cards) == 1 {
+			n.ApprovalID = cards[0].ID
+		}
+		return s.outbox.Queue(tx, n)
+	}
+	if err := s.outbox.Queue(tx, n); err != nil {
+		return err
+	}
+	for _, r := range cards {
+		c := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply, Cards: []string{r.ID}}
+		if err := s.outbox.Queue(tx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// welcome greets somebody who added us. A person we know is reached again; anybody else is told the id
+// that the configuration needs.
+func (s *Service) welcome(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	if err := s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx)); err != nil {
+		return InteractionResult{}, err
+	}
+	out := InteractionResult{Text: s.say(t.By, phrases.SayWelcome, "address", t.From)}
+	if t.By.Kind == approval.Human {
+		out.Text = s.say(t.By, phrases.SayWelcomeBack, "who", t.By.Name)
+	}
+	return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+}

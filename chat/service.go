@@ -1,0 +1,107 @@
+// Package chat is what people press and type, and what they are told, on any channel.
+//
+// An [Interaction] is one signed event of a platform. Its event id, the decision it carries and the answer to whoever
+// made it are one transaction: all of it is kept, or the platform may deliver it again. Whether somebody may decide is
+// the gate's to say ([approval.Gate]); this package finds out what is meant, and the words for what came of it. What
+// is not clear decides nothing: a bare yes brings up the cards, and words that may take a yes back are asked about.
+package chat
+
+import (
+	"context"
+	"time"
+
+	"countersign/approval"
+	"countersign/chat/phrases"
+)
+
+// Outbox is the queue of notifications: the package outbox.
+type Outbox interface {
+	// Queue queues a notification.
+	Queue(tx approval.Tx, n approval.Notification) error
+	// ToAdmins queues what is made for each admin's address.
+	ToAdmins(tx approval.Tx, card func(to approval.Address) approval.Notification) error
+	// Acted marks the cards of a request over which the person at an address acted.
+	Acted(tx approval.Tx, from approval.Address, r approval.Request) error
+	// Left takes note that nothing reaches an address any more. after, where it is not nil, is called after the commit.
+	Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) (after func(context.Context), err error)
+	// Returned takes note that an address is reached.
+	Returned(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) error
+}
+
+// Readers are those who are answered, as they are configured now. It is asked inside transactions and must not block.
+type Readers interface {
+	// Say says a phrase to somebody in their language, as [phrases.Phrase.Say] does in English.
+	Say(to approval.Actor, p phrases.Phrase, args ...any) string
+	// NameOf says whose address it is, "" where it is nobody's.
+	NameOf(a approval.Address) string
+	// Status adds lines to the answer to the typed word "status".
+	Status(to approval.Actor) []string
+}
+
+// Options are what a [Service] is made of. All are required.
+type Options struct {
+	Store   approval.Store
+	Gate    *approval.Gate
+	Audit   *approval.AuditLog
+	Outbox  Outbox
+	Readers Readers
+}
+
+// Service carries out what people press and type. It is safe for concurrent use.
+type Service struct {
+	store   approval.Store
+	gate    *approval.Gate
+	audit   *approval.AuditLog
+	outbox  Outbox
+	readers Readers
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	return &Service{store: o.Store, gate: o.Gate, audit: o.Audit, outbox: o.Outbox, readers: o.Readers}
+}
+
+// say says a phrase to somebody, in times as the machine's clock has them.
+func (s *Service) say(to approval.Actor, p phrases.Phrase, args ...any) string {
+	for i, v := range args {
+		if t, ok := v.(time.Time); ok {
+			args[i] = s.store.ToWall(t)
+		}
+	}
+	return s.readers.Say(to, p, args...)
+}
+
+// Refused puts a signed event on record that is not acted on.
+func (s *Service) Refused(ctx context.Context, actor, channel, reason string) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error {
+		return s.audit.Append(ctx, tx, approval.Event{Type: approval.EventWebhookRefused, Actor: actor, Reason: reason,
+			Data: approval.EventData(map[string]any{"channel": channel})})
+	})
+}
+
+// OverBudget puts on record that an agent or a person is over a budget, and tells the admins: each at the first
+// of their addresses that is alive.
+func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, limit string) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error {
+		e := approval.Event{Type: approval.EventRateLimited, Actor: who.String(), Reason: budget,
+			Data: approval.EventData(map[string]any{"budget": budget, "limit": limit})}
+		if who.Kind == approval.Agent {
+			e.Agent = who.Name
+		}
+		if err := s.audit.Append(ctx, tx, e); err != nil {
+			return err
+		}
+		return s.outbox.ToAdmins(tx, func(to approval.Address) approval.Notification {
+			return approval.Notification{Kind: approval.KindReply,
+				Text: s.say(s.at(to), phrases.SayOverBudget, "who", who.String(), "budget", budget, "limit", limit)}
+		})
+	})
+}
+
+// at is the person at an address, as far as they are known.
+func (s *Service) at(a approval.Address) approval.Actor {
+	if name := s.readers.NameOf(a); name != "" {
+		return s.gate.PersonNow(name)
+	}
+	return approval.Actor{}
+}

@@ -1,0 +1,108 @@
+package outbox
+
+import (
+	"slices"
+	"time"
+
+	"countersign/approval"
+)
+
+// Ended does what every end of a request brings with it: cards that were not sent are dropped, sent
+// ones that can be edited are. Of r it takes the ids alone.
+func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
+	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+	if err != nil {
+		return err
+	}
+	for _, n := range ns {
+		if !n.ShowsCard() {
+			continue
+		}
+		switch n.Status {
+		case approval.Queued, approval.Retrying:
+			err = drop(tx, n)
+		case approval.Sent, approval.Delivered:
+			err = o.queueEdit(tx, n, ns)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop skips a card that was not sent, if all that it shows has ended.
+func drop(tx approval.Tx, n approval.Notification) error {
+	if n.LeaseUntil.After(tx.Now()) {
+		return nil // on its way: recording its receipt queues the edit
+	}
+	if n.Kind == approval.KindReply { // a reply is the answer to somebody's word and goes out all the same
+		return nil
+	}
+	if over, err := allEnded(tx, n); err != nil || !over {
+		return err
+	}
+	return skip(tx, n)
+}
+
+// Acted marks the cards of r over which the person at an address acted. A press can come before the platform's
+// answer to the push is recorded: what is under way then is marked too, and so is a card that we do not know to have
+// gone out, where there is no other that the press can have come from.
+func (o *Outbox) Acted(tx approval.Tx, from approval.Address, r approval.Request) error {
+	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: from.Channel, Narrow: true})
+	if err != nil {
+		return err
+	}
+	ns = slices.DeleteFunc(ns, func(n approval.Notification) bool {
+		return !n.ShowsCard() || n.Recipient != from.To && !o.routing.Editable(n.Channel)
+	})
+	arrived := slices.ContainsFunc(ns, func(n approval.Notification) bool { return n.Status == approval.Sent || n.Status == approval.Delivered })
+	for _, n := range ns {
+		was, now := n.Status, tx.Now()
+		tried := n.Attempt > 0 && (was == approval.Queued || was == approval.Retrying || was == approval.Skipped)
+		if was != approval.Sent && !(tried && (n.LeaseUntil.After(now) || !arrived)) {
+			continue
+		}
+		n.Status, n.UpdatedAt = approval.Delivered, now
+		if _, err := tx.UpdateNotification(n, was, n.Attempt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func allEnded(tx approval.Tx, n approval.Notification) (bool, error) {
+	hs, err := approval.ShownHeads(tx, n)
+	return !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status == approval.Pending }), err
+}
+
+func skip(tx approval.Tx, n approval.Notification) error {
+	was, attempt := n.Status, n.Attempt
+	n.Status, n.UpdatedAt, n.LeaseUntil = approval.Skipped, tx.Now(), time.Time{}
+	_, err := tx.UpdateNotification(n, was, attempt)
+	return err
+}
+
+// queueEdit queues the edit of a sent card. One that has not begun yet will show the newest state
+// anyway; behind one that has begun, the next waits, so that edits of one card cannot overtake.
+func (o *Outbox) queueEdit(tx approval.Tx, card approval.Notification, siblings []approval.Notification) error {
+	if !o.routing.Editable(card.Channel) || len(card.Receipt) == 0 {
+		return nil
+	}
+	next := tx.Now()
+	for _, n := range siblings {
+		if n.Kind != approval.KindEdit || n.TargetID != card.ID || n.Status != approval.Queued && n.Status != approval.Retrying {
+			continue
+		}
+		if n.Attempt == 0 {
+			return nil
+		}
+		next = latest(next, n.LeaseUntil, n.NextAttemptAt.Add(time.Second))
+	}
+	return o.Queue(tx, approval.Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel, Recipient: card.Recipient,
+		Kind: approval.KindEdit, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
+}
+
+func latest(ts ...time.Time) time.Time {
+	return slices.MaxFunc(ts, time.Time.Compare)
+}

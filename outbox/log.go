@@ -1,0 +1,61 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"countersign/approval"
+)
+
+// Notifications lists the notification log, newest first and without bodies, at most [approval.ListBytes] of it.
+func (o *Outbox) Notifications(ctx context.Context, q approval.NotificationQuery) ([]approval.Notification, error) {
+	if q.Narrow = true; q.Bytes <= 0 || q.Bytes > approval.ListBytes {
+		q.Bytes = approval.ListBytes
+	}
+	ns, err := approval.View(ctx, o.store, func(tx approval.Tx) ([]approval.Notification, error) { return tx.Notifications(q) })
+	for i := range ns {
+		ns[i] = o.logByWall(ns[i])
+	}
+	return ns, err
+}
+
+// Notification returns one row of the notification log; [approval.CodeNotFound] if there is none.
+func (o *Outbox) Notification(ctx context.Context, id string) (approval.Notification, error) {
+	n, err := approval.View(ctx, o.store, func(tx approval.Tx) (approval.Notification, error) { return one(tx, id) })
+	return o.logByWall(n), err
+}
+
+func one(tx approval.Tx, id string) (approval.Notification, error) {
+	n, err := tx.Notification(id)
+	if errors.Is(err, approval.ErrNotFound) {
+		err = approval.Errorf(approval.CodeNotFound, "No such notification.")
+	}
+	return n, err
+}
+
+// Retry has a failed notification sent again, from the start: same row, new retry key, no attempts
+// counted. [approval.CodeNotFound], or [approval.CodeNotFailed] when it has not failed.
+func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error) {
+	n, err := approval.Update(ctx, o.store, func(tx approval.Tx) (approval.Notification, error) {
+		n, err := one(tx, id)
+		if err != nil {
+			return n, err
+		}
+		if n.Status != approval.Failed {
+			return n, approval.Errorf(approval.CodeNotFailed, "This notification has not failed; it is %s.", n.Status)
+		}
+		attempt, now := n.Attempt, tx.Now()
+		n.Status, n.Attempt, n.NextAttemptAt, n.UpdatedAt = approval.Queued, 0, now, now
+		n.RetryKey, n.FirstTryAt, n.LeaseUntil, n.Revived = newUUID(), time.Time{}, time.Time{}, false
+		if n.Kind == approval.KindEdit {
+			n.Body = nil // an edit shows how things stand when it goes out
+		}
+		if _, err = tx.UpdateNotification(n, approval.Failed, attempt); err != nil {
+			return n, err
+		}
+		return n, o.audit.Append(ctx, tx, approval.Event{Type: approval.EventNotificationRetrying, Actor: by.String(),
+			ApprovalID: n.ApprovalID, Reason: "asked_for", Data: approval.NotificationData(n)})
+	})
+	return o.logByWall(n), err
+}

@@ -1,0 +1,83 @@
+package outbox
+
+import (
+	"log/slog"
+	"time"
+
+	"countersign/approval"
+)
+
+// Routing says where cards can go, as configured now. It is asked inside transactions and must not block.
+type Routing interface {
+	// Routes says where the card of a new request goes: one card along each route.
+	Routes(r approval.Request) []approval.Route
+	// Admins are the routes of a request that reached nobody else.
+	Admins() []approval.Route
+	// Spent says whether a channel can send nothing for a while, as when a month's messages are used up or its token
+	// is refused: another channel of the same route is then taken first.
+	Spent(channel string) bool
+	// Editable says whether a sent card of the channel can be edited.
+	Editable(channel string) bool
+}
+
+// Options are what an [Outbox] is made of. Store, Audit and Routing are required.
+type Options struct {
+	Store   approval.Store
+	Audit   *approval.AuditLog
+	Routing Routing
+	// Budgets bound the reminders of each agent's requests. nil: nothing does.
+	Budgets approval.Budgets
+	Logger  *slog.Logger
+}
+
+// Outbox is the queue of notifications. It is safe for concurrent use.
+type Outbox struct {
+	store   approval.Store
+	audit   *approval.AuditLog
+	routing Routing
+	budgets approval.Budgets
+	log     *slog.Logger
+}
+
+var _ approval.Notifier = (*Outbox)(nil)
+
+// New returns the outbox of a store.
+func New(o Options) *Outbox {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Outbox{store: o.Store, audit: o.Audit, routing: o.Routing, budgets: o.Budgets, log: o.Logger}
+}
+
+// perStep is how many requests a write transaction sees to before it leaves the rest to the next one, so that what
+// others want of the store comes in between.
+const perStep = 64
+
+// Queue queues a notification, of which the id, the times and the status are given to it here.
+func (o *Outbox) Queue(tx approval.Tx, n approval.Notification) error {
+	now := tx.Now()
+	n.ID, n.Status, n.RetryKey = tx.NewID(), approval.Queued, newUUID()
+	n.CreatedAt, n.UpdatedAt = now, now
+	if n.NextAttemptAt.IsZero() {
+		n.NextAttemptAt = now
+	}
+	return tx.InsertNotification(n)
+}
+
+// byWall returns n with its times as the machine's clock has them, but for those that a sender goes by, which are the
+// store's.
+func (o *Outbox) byWall(n approval.Notification) approval.Notification {
+	for _, t := range []*time.Time{&n.SentAt, &n.CreatedAt, &n.UpdatedAt} {
+		*t = o.store.ToWall(*t)
+	}
+	return n
+}
+
+// logByWall returns n with all of its times as the machine's clock has them.
+func (o *Outbox) logByWall(n approval.Notification) approval.Notification {
+	n = o.byWall(n)
+	for _, t := range []*time.Time{&n.NextAttemptAt, &n.LeaseUntil, &n.FirstTryAt} {
+		*t = o.store.ToWall(*t)
+	}
+	return n
+}

@@ -1,0 +1,36 @@
+// Package outboxtest has what tests of those who use the outbox share.
+package outboxtest
+
+import (
+	"slices"
+
+	"countersign/approval"
+	"countersign/outbox"
+)
+
+// Routing says where cards go, and does not change by itself.
+type Routing struct {
+	Cards       []approval.Route // of every request
+	AdminRoutes []approval.Route
+	Full        []string // channels that can send nothing for a while
+	Edits       []string // channels on which a sent card can be edited
+}
+
+var _ outbox.Routing = Routing{}
+
+// To is the routing of cards that go to one address.
+func To(channel, to string) Routing {
+	return Routing{Cards: []approval.Route{{{Channel: channel, To: to}}}}
+}
+
+// Routes returns Cards.
+func (r Routing) Routes(approval.Request) []approval.Route { return r.Cards }
+
+// Admins returns AdminRoutes.
+func (r Routing) Admins() []approval.Route { return r.AdminRoutes }
+
+// Spent reports whether the channel is one of Full.
+func (r Routing) Spent(channel string) bool { return slices.Contains(r.Full, channel) }
+
+// Editable reports whether the channel is one of Edits.
+func (r Routing) Editable(channel string) bool { return slices.Contains(r.Edits, channel) }

@@ -1,0 +1,329 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"countersign/approval"
+)
+
+// Ready returns notifications that can be sent now: those of ids, or with nil ids whatever is due. next
+// is when more will be due, the zero time when nothing waits. It changes nothing, and reads the narrow part of each
+// row alone, however many wait for a channel that is paused: [Outbox.Load] brings the rest of one.
+func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error) {
+	type due struct {
+		ready []approval.Notification
+		next  time.Time
+	}
+	found, err := approval.View(ctx, o.store, func(tx approval.Tx) (due, error) {
+		ready, err := readyNow(tx, ids, limit)
+		if err != nil {
+			return due{}, err
+		}
+		next, err := tx.NextSendable()
+		return due{ready, next}, err
+	})
+	return found.ready, found.next, err
+}
+
+func readyNow(tx approval.Tx, ids []string, limit int) (ready []approval.Notification, err error) {
+	if ids == nil {
+		return tx.Sendable(limit)
+	}
+	for _, id := range ids {
+		if len(ready) == limit {
+			break
+		}
+		n, err := tx.Waiting(id)
+		if err != nil {
+			return nil, err
+		}
+		if sendable(n, tx.Now()) {
+			ready = append(ready, n)
+		}
+	}
+	return ready, nil
+}
+
+// Load returns a notification that is about to be sent, whole.
+func (o *Outbox) Load(ctx context.Context, id string) (approval.Delivery, error) {
+	return approval.View(ctx, o.store, func(tx approval.Tx) (d approval.Delivery, err error) {
+		if d.Notification, err = tx.Notification(id); err != nil {
+			return d, err
+		}
+		if len(d.Notification.Body) == 0 {
+			if d.Requests, err = approval.Shown(tx, d.Notification); err != nil {
+				return d, err
+			}
+			for i := range d.Requests {
+				d.Requests[i] = d.Requests[i].ByWall(o.store)
+			}
+		}
+		d.Notification = o.byWall(d.Notification)
+		if d.Notification.TargetID == "" {
+			return d, nil
+		}
+		t, err := tx.Notification(d.Notification.TargetID)
+		d.Target = &t
+		return d, err
+	})
+}
+
+func sendable(n approval.Notification, now time.Time) bool {
+	return (n.Status == approval.Queued || n.Status == approval.Retrying) && !n.NextAttemptAt.After(now) && !n.LeaseUntil.After(now)
+}
+
+// Begin takes notifications for sending, in one transaction, and returns those it took: each counted
+// as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
+// instead; a notification that somebody else holds is left alone.
+func (o *Outbox) Begin(ctx context.Context, attempts []approval.Attempt) ([]approval.Notification, error) {
+	return approval.Update(ctx, o.store, func(tx approval.Tx) (begun []approval.Notification, err error) {
+		for _, t := range attempts {
+			n, ok, err := o.beginOne(tx, t)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				begun = append(begun, n)
+			}
+		}
+		return begun, nil
+	})
+}
+
+func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notification, ok bool, err error) {
+	now := tx.Now()
+	if n, err = tx.Notification(t.Notification.ID); err != nil || !sendable(n, now) {
+		return n, false, err
+	}
+	switch n.Kind {
+	case approval.KindRequest, approval.KindReminder:
+		over, err := allEnded(tx, n)
+		if err == nil && over {
+			err = skip(tx, n)
+		}
+		if err != nil || over {
+			return n, false, err
+		}
+	case approval.KindEdit:
+		if may, err := o.mayEdit(tx, n, t); err != nil || !may {
+			return n, false, err
+		}
+	}
+	was, attempt := n.Status, n.Attempt
+	n.Attempt++
+	n.LeaseUntil, n.UpdatedAt = now.Add(t.Lease).Truncate(time.Millisecond), now
+	if len(n.Body) == 0 {
+		n.Body, n.More = t.Body, t.More
+	}
+	if n.FirstTryAt.IsZero() {
+		n.FirstTryAt = now
+	}
+	ok, err = tx.UpdateNotification(n, was, attempt)
+	return n, ok, err
+}
+
+// mayEdit reports whether an edit may begin: not while another one of the same card is under way, not
+// after a newer one has gone out, and not with a picture that is no longer true.
+func (o *Outbox) mayEdit(tx approval.Tx, n approval.Notification, t approval.Attempt) (bool, error) {
+	siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID, Kind: approval.KindEdit, Narrow: true})
+	if err != nil {
+		return false, err
+	}
+	for _, s := range siblings {
+		switch {
+		case s.TargetID != n.TargetID || s.ID == n.ID:
+		case s.LeaseUntil.After(tx.Now()) && (s.Status == approval.Queued || s.Status == approval.Retrying):
+			return false, nil // recording how it ended lets this one go
+		case s.ID > n.ID && s.Status == approval.Sent:
+			return false, skip(tx, n)
+		}
+	}
+	if len(n.Body) > 0 {
+		return true, nil
+	}
+	hs, err := approval.ShownHeads(tx, n)
+	if err != nil || !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.ResolvedSeq > t.Seen }) {
+		return err == nil, err
+	}
+	n.UpdatedAt = tx.Now() // it is due all the same: whoever sends reads it again
+	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	return false, err
+}
+
+// nextPart queues the part after one that went out, so that parts arrive in order.
+func (o *Outbox) nextPart(tx approval.Tx, n approval.Notification) error {
+	if n.Part == 0 || !n.More {
+		return nil
+	}
+	next := approval.Notification{ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient, Kind: approval.KindReply, Cards: n.Cards, Part: n.Part + 1}
+	if o.routing.Editable(n.Channel) { // an address to answer at is good more than once there, a reply token is not
+		next.ReplyTo = n.ReplyTo
+	}
+	return o.Queue(tx, next)
+}
+
+// Sent records that n, as Begin returned it, went out. If the request of a card that can be edited has
+// ended meanwhile, the edit is queued with it. A card over which somebody has acted before its receipt is
+// recorded stays delivered.
+func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error {
+	return o.store.Update(ctx, func(tx approval.Tx) error {
+		row, err := tx.Notification(n.ID)
+		if err != nil {
+			return err
+		}
+		early := row.Status == approval.Delivered && row.SentAt.IsZero()
+		if row.Status != approval.Queued && row.Status != approval.Retrying && !early {
+			return nil // a later try was recorded first
+		}
+		was, attempt, now := row.Status, row.Attempt, tx.Now()
+		row.SentAt, row.UpdatedAt = now, now
+		if !early {
+			row.Status = approval.Sent
+		}
+		row.MessageID, row.HTTPStatus, row.Receipt = r.MessageID, r.HTTPStatus, r.Data
+		row.Error, row.LeaseUntil, row.NextAttemptAt = "", time.Time{}, time.Time{}
+		if ok, err := tx.UpdateNotification(row, was, attempt); err != nil || !ok {
+			return err
+		}
+		if err := o.record(ctx, tx, row, approval.EventNotificationSent, ""); err != nil {
+			return err
+		}
+		if row.Kind == approval.KindEdit {
+			return o.nextEdit(tx, row)
+		}
+		if err := o.nextPart(tx, row); err != nil {
+			return err
+		}
+		if !row.ShowsCard() || !o.routing.Editable(row.Channel) {
+			return nil
+		}
+		hs, err := approval.ShownHeads(tx, row)
+		if err != nil || !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }) {
+			return err
+		}
+		siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID, Kind: approval.KindEdit, Narrow: true})
+		if err != nil {
+			return err
+		}
+		return o.queueEdit(tx, row, siblings)
+	})
+}
+
+// nextEdit lets the edit that waits behind a finished one of the same card go, and drops those that
+// the finished one has overtaken.
+func (o *Outbox) nextEdit(tx approval.Tx, done approval.Notification) error {
+	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: approval.KindEdit, Narrow: true})
+	if err != nil {
+		return err
+	}
+	for _, n := range ns {
+		if n.TargetID != done.TargetID || n.ID == done.ID || n.Status != approval.Queued && n.Status != approval.Retrying {
+			continue
+		}
+		switch {
+		case n.ID < done.ID && done.Status == approval.Sent:
+			err = skip(tx, n)
+		case n.ID > done.ID:
+			n.NextAttemptAt, n.UpdatedAt = tx.Now(), tx.Now()
+			_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NotSent records that n, as Begin returned it, did not go out, or that nobody knows.
+func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error {
+	lost, err := approval.Update(ctx, o.store, func(tx approval.Tx) (rerouted, error) {
+		row, err := tx.Notification(n.ID)
+		if err != nil {
+			return rerouted{}, err
+		}
+		if row.Attempt != n.Attempt || row.Status != approval.Queued && row.Status != approval.Retrying {
+			return rerouted{}, nil // somebody else's attempt by now
+		}
+		was, attempt, before := row.Status, row.Attempt, row.Error
+		failed(&row, f, tx.Now())
+		if ok, err := tx.UpdateNotification(row, was, attempt); err != nil || !ok {
+			return rerouted{}, err
+		}
+		if row.Error != before || !f.Unbegun { // else it is no news
+			event := approval.EventNotificationRetrying
+			if f.Final {
+				event = approval.EventNotificationFailed
+			}
+			if err := o.record(ctx, tx, row, event, f.Reason); err != nil {
+				return rerouted{}, err
+			}
+		}
+		if !f.Final {
+			return rerouted{}, nil
+		}
+		return o.afterFailure(tx, row)
+	})
+	if err != nil {
+		return err
+	}
+	o.logReach(ctx, lost.reach, lost.request, "last_channel", n.Channel, "last_reason", f.Reason)
+	return nil
+}
+
+// failed has the row say what became of its last attempt.
+func failed(row *approval.Notification, f approval.Failure, now time.Time) {
+	row.Error, row.HTTPStatus, row.UpdatedAt, row.LeaseUntil = f.Reason, f.HTTPStatus, now, time.Time{}
+	if f.Detail != "" {
+		row.Error += ": " + f.Detail
+	}
+	if f.ReplySpent {
+		row.ReplyTo = ""
+	}
+	if f.Final {
+		row.Status, row.NextAttemptAt = approval.Failed, time.Time{}
+		return
+	}
+	row.Status, row.NextAttemptAt = approval.Retrying, latest(now, f.RetryAt.UTC().Truncate(time.Millisecond))
+	if f.Unbegun {
+		if row.Attempt--; row.Attempt == 0 {
+			row.Status, row.FirstTryAt = approval.Queued, time.Time{}
+		}
+	}
+}
+
+// afterFailure does what the failure of a notification for good brings with it: the card of a request that still
+// waits goes elsewhere.
+func (o *Outbox) afterFailure(tx approval.Tx, row approval.Notification) (rerouted, error) {
+	if row.Kind == approval.KindEdit {
+		return rerouted{}, o.nextEdit(tx, row)
+	}
+	if row.ApprovalID == "" || row.Kind == approval.KindReply {
+		return rerouted{}, nil
+	}
+	over, err := allEnded(tx, row)
+	if err != nil || over {
+		return rerouted{}, err
+	}
+	r, err := tx.Request(row.ApprovalID)
+	if err != nil {
+		return rerouted{}, err
+	}
+	reach, err := o.elsewhere(tx, r, row.Address(), row.Kind)
+	return rerouted{r, reach}, err
+}
+
+// record puts on record what became of a notification.
+func (o *Outbox) record(ctx context.Context, tx approval.Tx, n approval.Notification, t approval.EventType, reason string) error {
+	e := approval.Event{Type: t, Actor: "system:outbox", ApprovalID: n.ApprovalID, Reason: reason}
+	if n.ApprovalID != "" {
+		r, err := tx.Head(n.ApprovalID)
+		if err != nil {
+			return err
+		}
+		e.Agent, e.Tool, e.Risk = r.Agent, r.Target(), r.Risk
+	}
+	e.Data = approval.NotificationData(n)
+	return o.audit.Append(ctx, tx, e)
+}
