@@ -18,7 +18,7 @@
 // that somebody asked to see whole comes as plain text instead, uncut, in as many parts as it takes
 // ([Maker.Part]).
 //
-// The other way, a tap's data is read by [ParseButton] and typed text by [ParseWords]. Both take only
+// The other way, a tap's data is read by [ParseButton] and typed text by [chat.ParseWords]. Both take only
 // what cannot be misread: anything else decides nothing.
 //
 // Each platform is a package of its own below this one.

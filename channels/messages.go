@@ -70,7 +70,7 @@ const (
 	TextWordsCut     Text = "words_cut"
 	TextDiffCut      Text = "diff_cut"
 
-	// What is asked after a denial, and what begins the answer to it: [ParseWords] knows the prefix.
+	// What is asked after a denial, and what begins the answer to it: [chat.ParseWords] knows the prefix.
 	TextAskReason     Text = "ask_reason"
 	TextSuggestLater  Text = "suggest_later"
 	TextSuggestTarget Text = "suggest_target"

@@ -17,7 +17,7 @@ import (
 	"countersign/approval"
 )
 
-// memory is an outbox and a queue with the rules of approval.Outbox, in memory.
+// memory is an outbox and a queue with the rules of outbox.Outbox, in memory.
 type memory struct {
 	mu      sync.Mutex
 	rows    []*approval.Notification
