@@ -25,17 +25,25 @@ import (
 // The bracket ⟨ itself becomes ⟨U+27E8⟩, so every ⟨ in the result begins an
 // escape: text that only looks like one is told apart, and no two different
 // strings have the same result. Hence Line is applied once, at the edge.
-func Line(s string) string { return visible(s, false) }
+func Line(s string) string { return visible(s, oneLine) }
 
 // Lines is [Line] for text shown on several lines: it keeps \n and \t.
-func Lines(s string) string { return visible(s, true) }
+func Lines(s string) string { return visible(s, manyLines) }
 
 // maxMarks is how many combining marks one character may carry. Hardly a language
 // needs more; a long stack paints over the neighbouring lines.
 const maxMarks = 6
 
-func visible(s string, lines bool) string {
-	if plain(s, lines) {
+// layout says which characters may stand as they are beside those that can be seen.
+type layout int
+
+const (
+	oneLine   layout = iota
+	manyLines        // \n and \t too
+)
+
+func visible(s string, l layout) string {
+	if plain(s, l) {
 		return s
 	}
 	var b strings.Builder
@@ -60,7 +68,7 @@ func visible(s string, lines bool) string {
 			before, base, marks = 0, 0, 0
 			continue
 		case r == '\n' || r == '\t':
-			keep = lines
+			keep = l == manyLines
 		case r == '\u200d': // zero width joiner
 			next, _ := utf8.DecodeRuneInString(s[i+n:])
 			keep = emoji(base) && emoji(next) && (before == base || before == '\ufe0f' || skinTone(before))
@@ -91,10 +99,10 @@ func visible(s string, lines bool) string {
 }
 
 // plain reports whether visible would change nothing, without looking closely.
-func plain(s string, lines bool) bool {
+func plain(s string, l layout) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if c >= 0x7f || c < ' ' && (!lines || c != '\n' && c != '\t') {
+		if c >= 0x7f || c < ' ' && (l == oneLine || c != '\n' && c != '\t') {
 			return false
 		}
 	}

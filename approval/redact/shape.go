@@ -228,7 +228,7 @@ func (f *finder) scheme(i int) span {
 		}
 		return span{start, end}
 	}
-	if !isToken(s[start:end]) && !f.hides(s[i:after], start, end, true) || !breakAt(s, end) && s[end] != ',' {
+	if !isToken(s[start:end]) && !f.hides(s[i:after], start, end, separated) || !breakAt(s, end) && s[end] != ',' {
 		return span{}
 	}
 	return span{start, end}

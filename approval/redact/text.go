@@ -171,22 +171,23 @@ func isVariable(value string) bool {
 
 // finder looks for secrets in one text.
 type finder struct {
-	m      *Masker
-	s      string
-	args   *walker // the args that s stands in; nil: none
-	failed failures
-	ran    *commands // what s may run, once it was asked for
+	shapesOnly bool // names are not looked for
+	m          *Masker
+	s          string
+	args       *walker // the args that s stands in; nil: none
+	failed     failures
+	ran        *commands // what s may run, once it was asked for
 }
 
 // find returns the secrets in free text, in order and apart from each other. It
 // takes time linear in the text's length.
 func (m *Masker) find(s string, args *walker) []span {
 	f := finder{m: m, s: s, args: args}
-	return f.find(true)
+	return f.find()
 }
 
-// find looks for shapes, and where named is set for what stands under a secret's name too.
-func (f *finder) find(named bool) []span {
+// find looks for shapes and, unless they are all it looks for, for what stands under a secret's name.
+func (f *finder) find() []span {
 	var found []span
 	s := f.s
 	for i := 0; i < len(s); {
@@ -201,7 +202,7 @@ func (f *finder) find(named bool) []span {
 		case letter:
 			one = f.shapeAt(i)
 		case dash:
-			if one = f.privateKey(i); one.end == 0 && named {
+			if one = f.privateKey(i); one.end == 0 && !f.shapesOnly {
 				under = f.flag(i)
 			}
 		case assign:
@@ -210,7 +211,7 @@ func (f *finder) find(named bool) []span {
 					under = []span{p}
 				}
 				next = i + len("://")
-			} else if one = botToken(s, i); one.end == 0 && named {
+			} else if one = botToken(s, i); one.end == 0 && !f.shapesOnly {
 				under, next = f.assignment(i)
 			}
 		}
@@ -220,8 +221,8 @@ func (f *finder) find(named bool) []span {
 		}
 		for at := i + 1; len(under) > 0; under = under[1:] {
 			u := under[0]
-			gap := finder{m: f.m, s: s[at:u.start]}
-			for _, g := range gap.find(false) { // in a user's or a cookie's name
+			gap := finder{m: f.m, s: s[at:u.start], shapesOnly: true}
+			for _, g := range gap.find() { // in a user's or a cookie's name
 				found = appendSpan(found, span{at + g.start, at + g.end})
 			}
 			found = appendSpan(found, u)
@@ -268,9 +269,16 @@ func (f *finder) runs() *commands {
 	return f.ran
 }
 
-// hides reports whether s[start:end] is masked because it stands under a secret's name. apart: there is white
-// space between them.
-func (f *finder) hides(name string, start, end int, apart bool) bool {
+// separation is what stands between a name and its value.
+type separation int
+
+const (
+	attached  separation = iota // no white space
+	separated                   // white space
+)
+
+// hides reports whether s[start:end] is masked because it stands under a secret's name.
+func (f *finder) hides(name string, start, end int, sep separation) bool {
 	value := f.s[start:end]
 	if value == "" || isVariable(value) || value[0] == '{' || value[0] == '[' || isMark(value) {
 		return false
@@ -286,7 +294,7 @@ func (f *finder) hides(name string, start, end int, apart bool) bool {
 		return false
 	}
 	runs := f.runs()
-	if runs.data || runs.runsName(name) || apart && runs.wordStart(start) >= 0 || f.args != nil && f.args.reused(name, len(f.args.in)) {
+	if runs.data || runs.runsName(name) || sep == separated && runs.wordStart(start) >= 0 || f.args != nil && f.args.reused(name, len(f.args.in)) {
 		return false
 	}
 	return !f.inProgram(start) && !(strings.Contains(value, ",") && f.inBraces(start))
@@ -390,7 +398,11 @@ func (f *finder) flag(i int) []span {
 	}
 	start, stop, whole := f.valueAt(value)
 	// A flag's value is run where the flag itself is another one's argument.
-	if !whole || !f.hides(s[name:end], start, stop, isFlag(wordBefore(s, i))) {
+	sep := attached
+	if isFlag(wordBefore(s, i)) {
+		sep = separated
+	}
+	if !whole || !f.hides(s[name:end], start, stop, sep) {
 		return nil
 	}
 	return []span{{start, stop}}
@@ -431,53 +443,65 @@ func (f *finder) assignment(i int) ([]span, int) {
 	for value < len(s) && value-after < 8 && (s[value] == ' ' || s[value] == '\t') {
 		value++
 	}
-	apart := value > after || isSpace(s[i-1])
-	if apart && s[i] == '=' && after == i+1 && !isSpace(s[i-1]) && !f.m.forLogs() {
-		return nil, after // NAME= command
+	sep := attached
+	if value > after || isSpace(s[i-1]) {
+		sep = separated
 	}
-	if apart && !isSpace(s[i-1]) && isFlag(wordBefore(s, name)) && isSpace(s[name-1]) && !f.m.forLogs() {
-		return nil, after // -p NAME: command
+	if sep == separated && !isSpace(s[i-1]) && !f.m.forLogs() {
+		if s[i] == '=' && after == i+1 {
+			return nil, after // NAME= command
+		}
+		if isFlag(wordBefore(s, name)) && isSpace(s[name-1]) {
+			return nil, after // -p NAME: command
+		}
 	}
 	key := s[name:end]
-	hides := func(start, end int) bool { return f.hides(key, start, end, apart) }
 	start, stop, whole := f.valueAt(value)
 	if k != secret {
-		// A header's value is more than a word: it goes on to the end of the
-		// line or to the quote around it.
-		line := stop
-		if start == value {
-			for line < len(s) && line-start < maxHeader && s[line] != '\n' && s[line] != '\r' && !isQuote(s[line]) {
-				line++
-			}
-		}
-		if found := f.scheme(start); k == authorization && found.end > 0 {
-			return []span{found}, after
-		} else if k == authorization {
-			scheme, rest, _ := strings.Cut(s[start:line], " ")
-			if schemes[strings.ToLower(scheme)] && rest != "" {
-				from := start + len(scheme)
-				for from < line && (s[from] == ' ' || s[from] == '\t') {
-					from++
-				}
-				end, whole := line, true
-				if start == value {
-					_, end, whole = f.valueAt(from)
-				}
-				if whole && from <= end && f.hides(key, from, end, true) {
-					return []span{{from, end}}, after
-				}
-				return nil, after
-			}
-		} else if strings.Contains(s[start:line], "=") && !f.runsData() {
-			if found := f.m.credentials(s[start:line], start, k); len(found) > 0 {
-				return found, after
-			}
+		if found, decided := f.headerValue(key, k, value, start, stop); decided {
+			return found, after
 		}
 	}
-	if whole && hides(start, stop) {
+	if whole && f.hides(key, start, stop, sep) {
 		return []span{{start, stop}}, after
 	}
 	return nil, after
+}
+
+// headerValue finds the secrets in a header's value, which is more than a word: it goes on to the end of the line or to
+// the quote around it. decided says that nothing else is to be looked for.
+func (f *finder) headerValue(key string, k kind, value, start, stop int) (found []span, decided bool) {
+	s, line := f.s, stop
+	if start == value {
+		for line < len(s) && line-start < maxHeader && s[line] != '\n' && s[line] != '\r' && !isQuote(s[line]) {
+			line++
+		}
+	}
+	if k != authorization {
+		if strings.Contains(s[start:line], "=") && !f.runsData() {
+			found = f.m.credentials(s[start:line], start, k)
+		}
+		return found, len(found) > 0
+	}
+	if found := f.scheme(start); found.end > 0 {
+		return []span{found}, true
+	}
+	scheme, rest, _ := strings.Cut(s[start:line], " ")
+	if !schemes[strings.ToLower(scheme)] || rest == "" {
+		return nil, false
+	}
+	from := start + len(scheme)
+	for from < line && (s[from] == ' ' || s[from] == '\t') {
+		from++
+	}
+	end, whole := line, true
+	if start == value {
+		_, end, whole = f.valueAt(from)
+	}
+	if whole && from <= end && f.hides(key, from, end, separated) {
+		return []span{{from, end}}, true
+	}
+	return nil, true
 }
 
 // runsData reports whether nothing is masked by its name alone since the text runs data.
@@ -526,8 +550,8 @@ func plainValueAt(s string, i int) (start, end int, whole bool) {
 	if !quoted {
 		return start, end, breakAt(s, end)
 	}
-	if close := end + slashes; close < len(s) && s[close] == s[start-1] && slashesBefore(s[start:close]) == slashes {
-		return start, end, breakAfterQuote(s, close+1)
+	if at := end + slashes; at < len(s) && s[at] == s[start-1] && slashesBefore(s[start:at]) == slashes {
+		return start, end, breakAfterQuote(s, at+1)
 	}
 	return start, end, false
 }
@@ -567,24 +591,8 @@ func breakAfterQuote(s string, i int) bool {
 // wordValue returns the value at i, for readers who are shown none of it: with all that a shell would take for the
 // same word.
 func wordValue(s string, i int) (start, end int) {
-	start = i
-	for start < len(s) && s[start] == '\\' && start-i < 16 {
-		start++
-	}
-	if start < len(s) && (s[start] == '"' || s[start] == '\'') {
-		slashes, quote := start-i, s[start]
-		for end = start + 1; end < len(s); end++ {
-			if quote == '"' && end+1 < len(s) && s[end] == '$' && s[end+1] == '(' {
-				end = skipSubstitution(s, end) - 1
-				continue
-			}
-			if s[end] == quote && min(slashesBefore(s[start+1:end]), slashes+1) == slashes {
-				if breakAfterQuote(s, end+1) {
-					return start + 1, end - slashes
-				}
-				break
-			}
-		}
+	if start, end, ok := quotedValue(s, i); ok {
+		return start, end
 	}
 	for end = i; end < len(s); {
 		next := byte(' ')
@@ -635,6 +643,28 @@ func wordValue(s string, i int) (start, end int) {
 	return i, len(s)
 }
 
+// quotedValue returns what is between the quotes at i, if that is all of the word.
+func quotedValue(s string, i int) (start, end int, ok bool) {
+	start = i
+	for start < len(s) && s[start] == '\\' && start-i < 16 {
+		start++
+	}
+	if start >= len(s) || s[start] != '"' && s[start] != '\'' {
+		return 0, 0, false
+	}
+	slashes, quote := start-i, s[start]
+	for end = start + 1; end < len(s); end++ {
+		if quote == '"' && end+1 < len(s) && s[end] == '$' && s[end+1] == '(' {
+			end = skipSubstitution(s, end) - 1
+			continue
+		}
+		if s[end] == quote && min(slashesBefore(s[start+1:end]), slashes+1) == slashes {
+			return start + 1, end - slashes, breakAfterQuote(s, end+1)
+		}
+	}
+	return 0, 0, false
+}
+
 // skipSubstitution returns where the $(…), ${…}, <(…) or `…` at i ends; what is not closed goes on to the end.
 func skipSubstitution(s string, i int) int {
 	if s[i] == '`' {
@@ -646,15 +676,15 @@ func skipSubstitution(s string, i int) int {
 	if i+1 >= len(s) || s[i+1] != '(' && s[i+1] != '{' {
 		return i + 1
 	}
-	open, close, depth := s[i+1], byte(')'), 0
-	if open == '{' {
-		close = '}'
+	opening, closing, depth := s[i+1], byte(')'), 0
+	if opening == '{' {
+		closing = '}'
 	}
 	for at := i + 1; at < len(s); at++ {
 		switch s[at] {
-		case open:
+		case opening:
 			depth++
-		case close:
+		case closing:
 			if depth--; depth == 0 {
 				return at + 1
 			}
