@@ -213,6 +213,28 @@ func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
 	}
 }
 
+// ARCHITECTURE.md lists every package, and none that is not there.
+func TestTheMapNamesEveryRoom(t *testing.T) {
+	doc, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllSubmatch(doc, -1) {
+		listed[string(m[1])] = true
+	}
+	delete(listed, "adk") // a module of its own
+	for name := range arrows {
+		if !listed[name] {
+			t.Errorf("ARCHITECTURE.md does not say what lives in %s", name)
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		t.Errorf("ARCHITECTURE.md tells of %s, which is not there", name)
+	}
+}
+
 // readsClock are the files outside tests that read the machine's clock themselves, and what for. All others
 // are given the time: what is compared with a store's times, or shown beside them, has to come from the same
 // clock. Deadlines of connections are the kernel's and need no row, nor does time.Since, which goes with a
