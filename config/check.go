@@ -109,7 +109,9 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.socket()
 	c.heartbeat()
 	c.notifications()
-	c.reachable(c.policy(root))
+	if c.policy(root) {
+		c.reachable()
+	}
 	c.unasked()
 	c.keyboards()
 }
@@ -504,13 +506,13 @@ func quarantines(cfg policy.Config) bool {
 	return true
 }
 
-// reachable warns of requests that nobody would see.
-func (c *checker) reachable(quarantines bool) {
-	if quarantines && len(c.cfg.Routes()) == 0 {
+// reachable warns of requests that nobody would see, where the policy asks people.
+func (c *checker) reachable() {
+	if len(c.cfg.Routes()) == 0 {
 		c.warnf("$.channels", "the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire")
 	}
 	decides := func(p Person) bool { return p.has(roleApprover) && c.canDecide(p) }
-	if quarantines && len(c.cfg.Channels) == 0 && !slices.ContainsFunc(c.cfg.File.People, decides) {
+	if len(c.cfg.Channels) == 0 && !slices.ContainsFunc(c.cfg.File.People, decides) {
 		c.warnf("$.people", "nobody with the role approver can decide: every request will expire")
 	}
 }

@@ -298,8 +298,8 @@ func slackSection(c *Config) *slack.Config { return c.Channels[slack.Name].(*sla
 
 func TestWarnings(t *testing.T) {
 	const agent = "agents: [{name: bot, token: '${TREASURY_TOKEN}'}]\n"
-	const line = "channels:\n  line:\n    channel_secret: ${LINE_SECRET}\n    channel_access_token: ${LINE_TOKEN}\n"
-	const slack = "channels:\n  slack:\n    bot_token: ${SLACK_TOKEN}\n    signing_secret: ${SLACK_SECRET}\n    channel: C0APPROVALS\n"
+	const lineYAML = "channels:\n  line:\n    channel_secret: ${LINE_SECRET}\n    channel_access_token: ${LINE_TOKEN}\n"
+	const slackYAML = "channels:\n  slack:\n    bot_token: ${SLACK_TOKEN}\n    signing_secret: ${SLACK_SECRET}\n    channel: C0APPROVALS\n"
 	for _, test := range []struct {
 		name, text string
 		want       []string
@@ -312,7 +312,7 @@ func TestWarnings(t *testing.T) {
 		{"rule 2.10: no channel", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\n", []string{
 			"test.yaml:1:1: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
 		}},
-		{"rule 2.10: no recipient", agent + line + "    notify: []\n", []string{
+		{"rule 2.10: no recipient", agent + lineYAML + "    notify: []\n", []string{
 			"test.yaml:3:3: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
 			"test.yaml:6:13: warning: LINE notifies nobody; name people in notify",
 		}},
@@ -320,13 +320,13 @@ func TestWarnings(t *testing.T) {
 		{"a rule for another method is not for all calls", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\npolicy: {rules: [{method: 'prompts/*', action: deny}]}\n", []string{
 			"test.yaml:1:1: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
 		}},
-		{"LINE without an approver", agent + "people:\n  - {name: hana, roles: [admin], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + line + "    notify: [hana]\n", []string{
+		{"LINE without an approver", agent + "people:\n  - {name: hana, roles: [admin], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + lineYAML + "    notify: [hana]\n", []string{
 			"test.yaml:8:13: warning: LINE notifies nobody with the role approver, so nobody there can decide",
 		}},
-		{"Slack without an approver", agent + "people:\n  - {name: hana, roles: [approver], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + slack, []string{
+		{"Slack without an approver", agent + "people:\n  - {name: hana, roles: [approver], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + slackYAML, []string{
 			"test.yaml:6:5: warning: nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person",
 		}},
-		{"a person without a way in", agent + "people:\n  - {name: hana, roles: [approver], slack: U01}\n  - {name: ken, roles: [approver]}\n" + slack, []string{
+		{"a person without a way in", agent + "people:\n  - {name: hana, roles: [approver], slack: U01}\n  - {name: ken, roles: [approver]}\n" + slackYAML, []string{
 			"test.yaml:4:5: warning: ken has no line, slack or token, and so no way to decide anything",
 		}},
 	} {
@@ -609,8 +609,8 @@ func TestRoutes(t *testing.T) {
 // An address that was put where a channel's name belongs is not repeated: it may hold a secret.
 func TestAnAddressInTheWrongPlaceIsNotRepeated(t *testing.T) {
 	const address = "https://example.com/hooks/a-part-that-nobody-may-see"
-	for _, channels := range []string{"[\"" + address + "\"]", "\"" + address + "\""} {
-		_, problems, err := Parse("test.yaml", []byte("people:\n  - {name: hana, roles: [approver], token: hanas-own-token-0123, channels: "+channels+"}\n"), testEnv)
+	for _, value := range []string{"[\"" + address + "\"]", "\"" + address + "\""} {
+		_, problems, err := Parse("test.yaml", []byte("people:\n  - {name: hana, roles: [approver], token: hanas-own-token-0123, channels: "+value+"}\n"), testEnv)
 		if err == nil {
 			t.Fatal("taken")
 		}

@@ -39,11 +39,11 @@ func (c *Config) Explain(q Question) (Explanation, error) {
 	if q.Args == nil {
 		q.Args = []byte("{}")
 	}
-	args, err := args.Parse(q.Args)
+	parsed, err := args.Parse(q.Args)
 	if err != nil {
 		return Explanation{}, plainError(err)
 	}
-	call := approval.Call{Agent: q.Agent, Scope: q.Scope, SessionID: q.SessionID, Server: q.Server, Tool: q.Tool, Args: args}
+	call := approval.Call{Agent: q.Agent, Scope: q.Scope, SessionID: q.SessionID, Server: q.Server, Tool: q.Tool, Args: parsed}
 	if server, tool, found := strings.Cut(q.Tool, "/"); found {
 		call.Server, call.Tool = server, tool
 	}

@@ -72,7 +72,7 @@ func answering(socket, with string) int {
 		return 1
 	}
 	signal.Ignore(syscall.SIGHUP)
-	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, with) }))
+	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, with) }))
 	return 0
 }
 
@@ -189,7 +189,8 @@ func TestOneOfManyStartsTheGate(t *testing.T) {
 	if err := syscall.Kill(g.starts()[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for up := true; up; up, _ = g.Running(t.Context()) {
+	for up := true; up; {
+		up, _ = g.Running(t.Context())
 	}
 	if started, err := g.Up(t.Context()); !started || err != nil {
 		t.Errorf("after a kill: got %t, %v", started, err)

@@ -80,8 +80,8 @@ type celProblem struct {
 
 // compileWhen compiles an expression. The program is nil if any problem is more than a warning.
 func compileWhen(source string) (*program, []celProblem) {
-	whole := func(format string, args ...any) []celProblem {
-		return []celProblem{{line: 1, message: fmt.Sprintf(format, args...)}}
+	whole := func(format string, values ...any) []celProblem {
+		return []celProblem{{line: 1, message: fmt.Sprintf(format, values...)}}
 	}
 	env, err := celEnv()
 	if err != nil {
@@ -335,31 +335,36 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 		return types.MaybeNoSuchOverloadErr(key), false
 	}
 	if o.all == nil && strings.IndexByte(string(name), '.') < 0 {
-		if v, ok := o.found[string(name)]; ok {
-			return v, v != nil
-		}
-		var raw jsontext.Value
-		number, ok := o.e.names[string(name)]
-		if ok {
-			raw, ok = o.e.members.get(number, o.e.names, o.args.Canonical())
-		} else {
-			raw, ok = o.args.Lookup(string(name))
-		}
-		var v ref.Val
-		if ok {
-			v = o.value(raw)
-		}
-		if o.found == nil {
-			o.found = map[string]ref.Val{}
-		}
-		o.found[string(name)] = v
-		return v, ok
+		return o.member(string(name))
 	}
 	m, failed := o.whole()
 	if failed != nil {
 		return failed, false
 	}
 	return m.Find(name)
+}
+
+// member decodes the one member of that name, which has no dot, unless it was asked for before.
+func (o *object) member(name string) (ref.Val, bool) {
+	if v, ok := o.found[name]; ok {
+		return v, v != nil
+	}
+	var raw jsontext.Value
+	number, ok := o.e.names[name]
+	if ok {
+		raw, ok = o.e.members.get(number, o.e.names, o.args.Canonical())
+	} else {
+		raw, ok = o.args.Lookup(name)
+	}
+	var v ref.Val
+	if ok {
+		v = o.value(raw)
+	}
+	if o.found == nil {
+		o.found = map[string]ref.Val{}
+	}
+	o.found[name] = v
+	return v, ok
 }
 
 func (o *object) Contains(key ref.Val) ref.Val {

@@ -170,7 +170,7 @@ func (c *condition) judgeOne(e *evaluation, p *param) (judged, error) {
 	return j, nil
 }
 
-func holdsIf(b bool) outcome {
+func holdsIf(b bool) outcome { //nolint:revive // flag-parameter: it is the value that is converted
 	if b {
 		return holds
 	}
@@ -240,7 +240,7 @@ func canonicalValue(raw jsontext.Value) (jsontext.Value, error) {
 }
 
 func (t equalsTest) holds(v value) (outcome, error) {
-	comparable := false
+	sameType := false
 	for i, c := range t.choices {
 		// Asking whether a value is null is a question that fits every type.
 		if c.kind == 'n' && len(t.choices) == 1 {
@@ -249,7 +249,7 @@ func (t equalsTest) holds(v value) (outcome, error) {
 		if c.kind != v.kind {
 			continue
 		}
-		comparable = true
+		sameType = true
 		switch v.kind {
 		case '0':
 			d, err := parseDecimal(string(v.raw))
@@ -273,7 +273,7 @@ func (t equalsTest) holds(v value) (outcome, error) {
 			}
 		}
 	}
-	if !comparable {
+	if !sameType {
 		return fails, wrongType(v, t.kinds)
 	}
 	return fails, nil

@@ -35,23 +35,31 @@ func parseDecimal(s string) (decimal, error) {
 	}
 	d.neg = neg
 	d.exp = int64(len(whole) - lead)
-	if exponent != "" {
-		sign, exponent := exponent[0], strings.TrimLeft(strings.TrimLeft(exponent, "+-"), "0")
-		if len(exponent) > 18 {
-			return decimal{}, errExponent
-		}
-		if exponent != "" {
-			e, err := strconv.ParseInt(exponent, 10, 64)
-			if err != nil {
-				return decimal{}, errExponent
-			}
-			if sign == '-' {
-				e = -e
-			}
-			d.exp += e
-		}
+	e, err := parseExponent(exponent)
+	if err != nil {
+		return decimal{}, err
 	}
+	d.exp += e
 	return d, nil
+}
+
+// parseExponent reads what comes after the e of a number; without one it is 0.
+func parseExponent(s string) (int64, error) {
+	digits := strings.TrimLeft(strings.TrimLeft(s, "+-"), "0")
+	switch {
+	case digits == "":
+		return 0, nil
+	case len(digits) > 18:
+		return 0, errExponent
+	}
+	e, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, errExponent
+	}
+	if s[0] == '-' {
+		return -e, nil
+	}
+	return e, nil
 }
 
 // isNumber reports whether s is a number in JSON's grammar.

@@ -27,12 +27,12 @@ func Example() {
 		return
 	}
 	for _, path := range []string{"/tmp/notes", "/etc/hosts", "../etc/hosts"} {
-		args, err := args.Parse(fmt.Appendf(nil, `{"path":%q}`, path))
+		parsed, err := args.Parse(fmt.Appendf(nil, `{"path":%q}`, path))
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		v := p.Evaluate(context.Background(), approval.Call{Agent: "bot", Tool: "write_file", Args: args})
+		v := p.Evaluate(context.Background(), approval.Call{Agent: "bot", Tool: "write_file", Args: parsed})
 		fmt.Printf("%s: %s, %s (%s)\n", path, v.Action, v.ReasonCode, v.Rule)
 	}
 	// Output:
@@ -59,12 +59,12 @@ policy:
 
 func ExamplePolicy_Explain() {
 	p, _ := policy.Compile(policy.Parse([]byte(example)), policy.Options{})
-	args, err := args.Parse([]byte(`{"path":"/tmp/notes"}`))
+	parsed, err := args.Parse([]byte(`{"path":"/tmp/notes"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	x := p.Explain(approval.Call{Tool: "write_file", Args: args})
+	x := p.Explain(approval.Call{Tool: "write_file", Args: parsed})
 	for _, step := range x.Steps {
 		fmt.Printf("%s: %s: %s\n", step.Rule.Name, step.Result, step.Why)
 	}

@@ -99,8 +99,29 @@ func (c Config) SameButGuard(d Config) bool {
 // guard compiles what is under guard, and the rules that are read as it; nil for none of both.
 func (c *compiler) guard() *guard {
 	cfg := c.cfg
-	g := &guard{entries: slices.Clone(cfg.Guard), origin: Origin{Path: cfg.root + ".guard", Position: cfg.at[cfg.root+".guard"]}}
-	var folders []string
+	g := &guard{
+		entries: slices.Clone(cfg.Guard),
+		origin:  Origin{Path: cfg.root + ".guard", Position: cfg.at[cfg.root+".guard"]},
+	}
+	folders := c.guardEntries(g)
+	c.oldGuards(g)
+	if len(cfg.Guard) == 0 && len(g.old) == 0 {
+		return nil
+	}
+	for _, f := range cfg.GateFiles {
+		if !slices.Contains(g.files, f) {
+			g.files = append(g.files, f)
+		}
+	}
+	g.compile(folders)
+	critical := cfg.level(approval.RiskCritical)
+	g.timeout, g.requireReason = critical.Timeout, deref(critical.RequireReason)
+	return g
+}
+
+// guardEntries reads what is written under guard: files go to g, folders with an agent's settings are returned.
+func (c *compiler) guardEntries(g *guard) (folders []string) {
+	cfg := c.cfg
 	for i, name := range cfg.Guard {
 		where := fmt.Sprintf("guard[%d]", i)
 		folder := strings.HasSuffix(name, "/")
@@ -120,6 +141,12 @@ func (c *compiler) guard() *guard {
 	if len(cfg.Guard) > 0 && !slices.Contains(cfg.Guard, GuardGateFiles) {
 		c.fail(Origin{}, "guard", "guard names %s first", GuardGateFiles)
 	}
+	return folders
+}
+
+// oldGuards adds to g the rules that an earlier install wrote, and warns of those that were changed since.
+func (c *compiler) oldGuards(g *guard) {
+	cfg := c.cfg
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		if r.Name == OldGuardName && !r.oldGuard() && r.Action != approval.Deny && !r.unread {
@@ -151,18 +178,6 @@ func (c *compiler) guard() *guard {
 		c.warn(at, "", "this rule is of an earlier `countersign install` and is read as the guard of the gate's files, whatever rules stand before it: "+
 			"delete it, and %s (`countersign install` does both)", write)
 	}
-	if len(cfg.Guard) == 0 && len(g.old) == 0 {
-		return nil
-	}
-	for _, f := range cfg.GateFiles {
-		if !slices.Contains(g.files, f) {
-			g.files = append(g.files, f)
-		}
-	}
-	g.compile(folders)
-	critical := cfg.level(approval.RiskCritical)
-	g.timeout, g.requireReason = critical.Timeout, deref(critical.RequireReason)
-	return g
 }
 
 // compile makes patterns that find, in the working directory and an argument, whatever names what is guarded.
@@ -230,7 +245,7 @@ func (g *guard) touched(e *evaluation) (where string, ok bool) {
 		if err != nil {
 			return "args", true
 		}
-		s := &search{guard: g, scope: e.call.Scope + "/", hinted: g.hinted(e.call.Scope), left: maxSearch}
+		s := &search{guard: g, scope: folder{path: e.call.Scope + "/", hinted: g.hinted(e.call.Scope)}, left: maxSearch}
 		if where, ok := s.walk(args, "args", false); ok {
 			return where, true
 		}
@@ -249,16 +264,21 @@ func (g *guard) touched(e *evaluation) (where string, ok bool) {
 // search looks through the arguments of one call.
 type search struct {
 	*guard
-	scope  string // with a slash at its end
-	hinted bool   // the scope may name what is guarded
-	left   int    // how much more may be looked at closely
+	scope folder
+	left  int // how much more may be looked at closely
+}
+
+// folder is what a text may be a path from.
+type folder struct {
+	path   string // with a slash at its end
+	hinted bool   // it may itself name what is guarded
 }
 
 // walk looks through a value; said is whether it is what an argument says, not what it is about.
 func (s *search) walk(v any, where string, said bool) (string, bool) {
 	switch v := v.(type) {
 	case string:
-		return where, !said && v != "" && s.names(s.scope, s.hinted, v)
+		return where, !said && v != "" && s.names(s.scope, v)
 	case []any:
 		for i, inner := range v {
 			if at, ok := s.walk(inner, fmt.Sprintf("%s[%d]", where, i), said); ok {
@@ -268,7 +288,7 @@ func (s *search) walk(v any, where string, said bool) (string, bool) {
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			at := where + "." + k
-			if strings.ContainsAny(k, `/\.`) && s.names("/", false, k) { // a key that is a path
+			if strings.ContainsAny(k, `/\.`) && s.names(folder{path: "/"}, k) { // a key that is a path
 				return at, true
 			}
 			if at, ok := s.walk(v[k], at, slices.Contains(guardTexts, k)); ok {
@@ -279,14 +299,14 @@ func (s *search) walk(v any, where string, said bool) (string, bool) {
 	return "", false
 }
 
-// names reports whether a text in a working directory names what is guarded, also one that is written as in a URL.
-func (s *search) names(scope string, hinted bool, text string) bool {
+// names reports whether a text in a folder names what is guarded, also one that is written as in a URL.
+func (s *search) names(in folder, text string) bool {
 	match := func(text string) bool {
-		if !hinted && !s.guard.hinted(text) {
+		if !in.hinted && !s.hinted(text) {
 			return false
 		}
-		s.left -= len(scope) + len(text)
-		return len(text) > maxExact || s.left < 0 || s.exact.MatchString(scope+text)
+		s.left -= len(in.path) + len(text)
+		return len(text) > maxExact || s.left < 0 || s.exact.MatchString(in.path+text)
 	}
 	return match(text) || strings.IndexByte(text, '%') >= 0 && match(unescaped(text))
 }

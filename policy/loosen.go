@@ -8,24 +8,24 @@ import (
 	"countersign/approval"
 )
 
-// Loosened tells, in sentences for the log and the audit, what new lets through more easily than old
+// Loosened tells, in sentences for the log and the audit, what newer lets through more easily than older
 // did: rules that became laxer, tools that a laxer rule now decides, and terms that widened. It
 // compares patterns, not expressions: where a condition changed it says so, not whether it matters.
 // Nothing is loosened from a nil policy.
-func Loosened(old, new *Policy) []string {
-	if old == nil || new == nil {
+func Loosened(older, newer *Policy) []string {
+	if older == nil || newer == nil {
 		return nil
 	}
-	l := &loosening{old: old, new: new, pair: map[*rule]*rule{}}
+	l := &loosening{old: older, new: newer, pair: map[*rule]*rule{}}
 	l.terms()
 	l.guard()
 	l.match()
-	for i := range old.rules {
-		if o := &old.rules[i]; l.pair[o] != nil {
+	for i := range older.rules {
+		if o := &older.rules[i]; l.pair[o] != nil {
 			l.compare(o, l.pair[o])
 		}
 	}
-	l.limits("calls that no rule covers", &old.otherwise, &new.otherwise)
+	l.limits("calls that no rule covers", &older.otherwise, &newer.otherwise)
 	l.probe()
 	return l.said
 }

@@ -299,7 +299,7 @@ func TestRule1_EarlierConditionsGuardLaterOnes(t *testing.T) {
 	p := rules(t,
 		`{tools: [x], action: deny, conditions: [{param: kind, equals: file}, {param: path, under: /etc}], when: args.size > 10}`,
 		`{tools: [x], action: allow}`)
-	for args, want := range map[string]approval.Action{
+	for object, want := range map[string]approval.Action{
 		`{}`:                              approval.Allow,
 		`{"kind":"db"}`:                   approval.Allow, // path and size are not asked
 		`{"kind":"file","path":"/tmp/x"}`: approval.Allow, // size is not asked
@@ -309,8 +309,8 @@ func TestRule1_EarlierConditionsGuardLaterOnes(t *testing.T) {
 		`{"kind":"file","path":7}`:                   approval.Deny,
 		`{"kind":"file","path":"/etc/x","size":"a"}`: approval.Deny,
 	} {
-		if v := evaluate(t, p, call(t, "x", args)); v.Action != want {
-			t.Errorf("%s: got %s, want %s (%s)", args, v.Action, want, v.Message)
+		if v := evaluate(t, p, call(t, "x", object)); v.Action != want {
+			t.Errorf("%s: got %s, want %s (%s)", object, v.Action, want, v.Message)
 		}
 	}
 }

@@ -184,12 +184,12 @@ func drawRules(t *rapid.T) []Rule {
 }
 
 func drawCall(t *rapid.T) approval.Call {
-	args, err := args.Parse([]byte(rapid.SampledFrom([]string{`{}`, `{"n":1}`, `{"n":2}`, `{"n":"x"}`, `{"n":null}`, `{"n":1,"N":1}`}).Draw(t, "args")))
+	parsed, err := args.Parse([]byte(rapid.SampledFrom([]string{`{}`, `{"n":1}`, `{"n":2}`, `{"n":"x"}`, `{"n":null}`, `{"n":1,"N":1}`}).Draw(t, "args")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return approval.Call{
-		Tool: small("").Draw(t, "tool"), Agent: small("").Draw(t, "agent"), Args: args,
+		Tool: small("").Draw(t, "tool"), Agent: small("").Draw(t, "agent"), Args: parsed,
 		Server: rapid.OneOf(rapid.Just(""), small("")).Draw(t, "server"),
 		Method: rapid.SampledFrom([]string{"", "", "tools/call", "resources/read", "resources/subscribe", "prompts/get", "odd/one", "odd/two"}).Draw(t, "method"),
 	}
@@ -344,12 +344,12 @@ func TestPropertyLooseningIsReported(t *testing.T) {
 			}
 			return rules
 		}
-		old, _ := Compile(Config{Rules: strip(drawRules(t))}, Options{})
-		new, _ := Compile(Config{Rules: strip(drawRules(t))}, Options{})
-		said := Loosened(old, new)
+		older, _ := Compile(Config{Rules: strip(drawRules(t))}, Options{})
+		newer, _ := Compile(Config{Rules: strip(drawRules(t))}, Options{})
+		said := Loosened(older, newer)
 		c := drawCall(t)
 		c.Args = args.Args{}
-		was, is := old.Evaluate(context.Background(), c), new.Evaluate(context.Background(), c)
+		was, is := older.Evaluate(context.Background(), c), newer.Evaluate(context.Background(), c)
 		if strictness(is.Action) < strictness(was.Action) && len(said) == 0 {
 			t.Errorf("%s by %s went from %s to %s and nothing is said", c.Target(), c.Agent, was.Action, is.Action)
 		}

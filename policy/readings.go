@@ -353,56 +353,27 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	if err != nil {
 		return p.unreadable(e, "The arguments of "+e.call.Target()+" cannot be decoded."), ""
 	}
-	all := finder{sites: map[string]*site{}}
-	missed := make([]*site, len(rules)) // by rule, the first key that it may miss
-	for i, r := range rules {
-		own := finder{sites: map[string]*site{}}
-		for _, l := range r.looks {
-			own.find(decoded, "", l)
-			all.find(decoded, "", l)
-		}
-		if at := slices.IndexFunc(own.order, (*site).stray); at >= 0 {
-			missed[i] = own.order[at]
-		}
-	}
-	var sites []*site
-	for _, s := range all.order {
-		// What one rule reads exactly, another may read by another name.
-		if s.stray() || len(s.reads) > 1 {
-			sites = append(sites, s)
-		}
-	}
-	found := []decided{plain}
-	var denied *decided
-	last := plain.at
+	missed, sites := keysInDoubt(rules, decoded)
+	t := tried{found: []decided{plain}, last: plain.at}
 	if slices.ContainsFunc(missed, func(s *site) bool { return s != nil }) {
 		within := readings(e.call.Args, decoded, sites, func(reading args.Args) bool {
 			c := *e.call
 			c.Args = reading
-			d := p.first(&evaluation{ctx: e.ctx, call: &c, names: p.names}, rules, method)
-			last = max(last, d.at)
-			found = append(found, d)
-			if d.verdict.Action == approval.Deny {
-				denied = &d
-			}
-			return denied == nil
+			return t.add(p.first(&evaluation{ctx: e.ctx, call: &c, names: p.names}, rules, method))
 		})
-		if denied != nil {
-			return denied.verdict, fmt.Sprintf("so %s decides if the tool does not mind the letter case of names (%s)",
-				denied.rule().spoken(), strconv.Quote(sites[0].reads[0]))
+		if t.denied != nil {
+			return t.denied.verdict, fmt.Sprintf("so %s decides if the tool does not mind the letter case of names (%s)",
+				t.denied.rule().spoken(), strconv.Quote(sites[0].reads[0]))
 		}
 		if !within {
-			return p.unreadable(e, "Too many names in the arguments of "+e.call.Target()+" differ only in letter case from what rules read."),
-				"there are too many readings of the arguments"
+			return p.unreadable(e, "Too many names in the arguments of "+e.call.Target()+
+				" differ only in letter case from what rules read."), "there are too many readings of the arguments"
 		}
 	}
-	var strict []*rule // whose word counts
-	for _, d := range found {
-		strict = append(strict, d.rules...)
-	}
+	strict := t.rules()
 	var stray *site
 	var reader *rule
-	for i, s := range missed[:min(last+1, len(rules))] {
+	for i, s := range missed[:min(t.last+1, len(rules))] {
 		if s != nil {
 			strict = append(strict, rules[i])
 			if stray == nil {
@@ -413,10 +384,73 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	if stray == nil && !e.call.Args.Ambiguous() {
 		return plain.verdict, plain.unplaced()
 	}
-	v = plain.verdict
+	v = plain.tightest(strict)
+	if e.call.Args.Ambiguous() {
+		v.Message = "Names in the arguments of " + e.call.Target() + " differ only in letter case, so a person must approve it."
+		return v, "no rule can allow arguments whose names differ only in letter case"
+	}
+	name := strconv.Quote(stray.reads[0])
+	v.Message = "A name in the arguments of " + e.call.Target() + " differs only in letter case from " + name +
+		", which a rule reads, so a person must approve it."
+	return v, fmt.Sprintf("no rule can allow arguments that have %s where %s reads %s",
+		legible.Line(strconv.Quote(stray.has[0])), reader.spoken(), name)
+}
+
+// keysInDoubt finds in decoded arguments, by rule, the first key that it may miss, nil where there is none; and
+// all keys that can be read in more than one way.
+func keysInDoubt(rules []*rule, decoded any) (missed, sites []*site) {
+	all := finder{sites: map[string]*site{}}
+	missed = make([]*site, len(rules))
+	for i, r := range rules {
+		own := finder{sites: map[string]*site{}}
+		for _, l := range r.looks {
+			own.find(decoded, "", l)
+			all.find(decoded, "", l)
+		}
+		if at := slices.IndexFunc(own.order, (*site).stray); at >= 0 {
+			missed[i] = own.order[at]
+		}
+	}
+	for _, s := range all.order {
+		// What one rule reads exactly, another may read by another name.
+		if s.stray() || len(s.reads) > 1 {
+			sites = append(sites, s)
+		}
+	}
+	return missed, sites
+}
+
+// tried is how the readings of a call were decided.
+type tried struct {
+	found  []decided // the arguments as they are first
+	last   int       // the furthest place of a rule that decided one of them
+	denied *decided  // nil: none was
+}
+
+// add notes how one more reading was decided, and reports whether the next is to be tried.
+func (t *tried) add(d decided) bool {
+	t.last = max(t.last, d.at)
+	t.found = append(t.found, d)
+	if d.verdict.Action == approval.Deny {
+		t.denied = &d
+	}
+	return t.denied == nil
+}
+
+// rules are those whose word counts in any of the readings.
+func (t *tried) rules() []*rule {
+	var all []*rule
+	for _, d := range t.found {
+		all = append(all, d.rules...)
+	}
+	return all
+}
+
+// tightest returns the verdict with a person to be asked, as strictly as any of the rules asks.
+func (d *decided) tightest(strict []*rule) approval.Verdict {
+	v, decider := d.verdict, d.rule()
 	v.Action, v.ReasonCode = approval.Quarantine, codeAmbiguousArgs
 	v.IgnoreArgs = nil // which of the names is meant to be ignored cannot be told
-	decider := plain.rule()
 	v.Risk, v.Rule = decider.tight.risk, decider.name
 	v.Timeout, v.RequireReason = decider.tight.timeout, false
 	for _, r := range strict {
@@ -427,12 +461,5 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 		v.RequireReason = v.RequireReason || r.tight.requireReason
 		v.Strict = v.Strict || r.strict
 	}
-	if e.call.Args.Ambiguous() {
-		v.Message = "Names in the arguments of " + e.call.Target() + " differ only in letter case, so a person must approve it."
-		return v, "no rule can allow arguments whose names differ only in letter case"
-	}
-	name := strconv.Quote(stray.reads[0])
-	v.Message = "A name in the arguments of " + e.call.Target() + " differs only in letter case from " + name +
-		", which a rule reads, so a person must approve it."
-	return v, fmt.Sprintf("no rule can allow arguments that have %s where %s reads %s", legible.Line(strconv.Quote(stray.has[0])), reader.spoken(), name)
+	return v
 }

@@ -127,9 +127,9 @@ func TestRule3_NoSpellingGetsRoundADenial(t *testing.T) {
 		{`conditions: [{param: path, under: /etc}]`, `{"path":"/etc/x"}`, `{"path":"/e\u200btc/x"}`},
 	} {
 		p := rules(t, `{name: never, tools: [x], action: deny, `+test.rule+`}`, `{tools: [x], action: allow}`)
-		for _, args := range []string{test.exact, test.other} {
-			if v := evaluate(t, p, call(t, "x", args)); v.Action != approval.Deny {
-				t.Errorf("%s with %.80s: got %s (%s), want a denial", test.rule, args, v.Action, v.ReasonCode)
+		for _, object := range []string{test.exact, test.other} {
+			if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Deny {
+				t.Errorf("%s with %.80s: got %s (%s), want a denial", test.rule, object, v.Action, v.ReasonCode)
 			}
 		}
 	}
@@ -199,12 +199,12 @@ func TestKeysThatNoRuleLooksAtAreFree(t *testing.T) {
 // Arguments with more readings than are tried are denied, and soon.
 func TestTooManyReadingsAreDenied(t *testing.T) {
 	p := rules(t, `{tools: [x], risk: medium, when: "has(args.l) && args.l.exists(e, has(e.path) && e.path == 'x')"}`, `{tools: [x], action: allow}`)
-	args := `{"l":[` + strings.Repeat(`{"path":"a","Path":"b"},`, 30) + `{}]}`
-	if v := evaluate(t, p, call(t, "x", args)); v.Action != approval.Deny || v.ReasonCode != "ambiguous_args" {
+	object := `{"l":[` + strings.Repeat(`{"path":"a","Path":"b"},`, 30) + `{}]}`
+	if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Deny || v.ReasonCode != "ambiguous_args" {
 		t.Errorf("got %+v, want a denial", v)
 	}
-	args = `{"l":[` + strings.Repeat(`{"Path":"b"},`, 3000) + `{}]}`
-	if v := evaluate(t, p, call(t, "x", args)); v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_args" || v.Risk != approval.RiskHigh {
+	object = `{"l":[` + strings.Repeat(`{"Path":"b"},`, 3000) + `{}]}`
+	if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_args" || v.Risk != approval.RiskHigh {
 		t.Errorf("got %+v, want one more reading to be tried", v)
 	}
 }
@@ -302,11 +302,11 @@ func marshalled(t *rapid.T, v any) args.Args {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, err := args.Parse(text)
+	parsed, err := args.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return args
+	return parsed
 }
 
 // No change of a key's case turns a denial or a quarantine into less.
@@ -351,8 +351,8 @@ func respellPath(t *rapid.T, p string) string {
 		func(p string) string { return "/proc/self/cwd/.." + p },
 		func(p string) string { return "/proc/17/root" + p },
 		func(p string) string { return "/dev/fd/../.." + p },
-		func(p string) string { return "/dev/fd/3" },
-		func(p string) string { return "/proc/self/fd/3" },
+		func(string) string { return "/dev/fd/3" },
+		func(string) string { return "/proc/self/fd/3" },
 		func(p string) string { return "file://" + p },
 		func(p string) string { return "~/.." + p },
 		func(p string) string { return strings.ReplaceAll(p, "/", "\\") },
