@@ -56,10 +56,7 @@ func (c *compiler) compile() *Policy {
 	if cfg.root == "" {
 		cfg.root = defaultRoot
 	}
-	p := &Policy{
-		observe: cfg.Mode == Observe,
-		terms:   approval.Terms{UseWithin: defaultUseWithin, RememberDenial: defaultRememberDenial, MaxPending: cfg.MaxPending},
-	}
+	p := &Policy{observe: cfg.Mode == Observe}
 	switch cfg.Mode {
 	case "", Enforce:
 	case Observe:
@@ -67,17 +64,7 @@ func (c *compiler) compile() *Policy {
 	default:
 		c.fail(Origin{}, "mode", "mode %q is neither enforce nor observe", cfg.Mode)
 	}
-	c.duration(Origin{}, "default_timeout", cfg.DefaultTimeout)
-	if c.duration(Origin{}, "use_within", cfg.UseWithin); cfg.UseWithin != 0 {
-		p.terms.UseWithin = cfg.UseWithin
-	}
-	if d := cfg.RememberDenial; d != nil {
-		c.duration(Origin{}, "remember_denial", *d)
-		p.terms.RememberDenial = *d
-	}
-	if cfg.MaxPending < 0 {
-		c.fail(Origin{}, "max_pending", "max_pending must not be negative")
-	}
+	p.terms = c.terms()
 	for r, l := range cfg.Levels {
 		if r.Rank() == 0 {
 			c.fail(Origin{}, "levels", "there is no risk level %q", r)
@@ -86,9 +73,47 @@ func (c *compiler) compile() *Policy {
 		c.duration(Origin{}, "levels."+string(r)+".timeout", l.Timeout)
 	}
 	p.guard = c.guard()
+	p.rules = c.rules()
+	p.coverTheRest(cfg)
+	p.index = newIndex(p.rules, func(r *rule) bool { return r.judges(toolsCall) })
+	p.methods = newIndex(p.rules, (*rule).judgesOthers)
+	p.number()
+	p.spellings = newSpellings(p.rules)
+	c.shadows(p)
+	return p
+}
+
+// terms returns what holds for all requests.
+func (c *compiler) terms() approval.Terms {
+	cfg := c.cfg
+	terms := approval.Terms{
+		UseWithin: defaultUseWithin, RememberDenial: defaultRememberDenial, MaxPending: cfg.MaxPending,
+	}
+	c.duration(Origin{}, "default_timeout", cfg.DefaultTimeout)
+	if c.duration(Origin{}, "use_within", cfg.UseWithin); cfg.UseWithin != 0 {
+		terms.UseWithin = cfg.UseWithin
+	}
+	if d := cfg.RememberDenial; d != nil {
+		c.duration(Origin{}, "remember_denial", *d)
+		terms.RememberDenial = *d
+	}
+	if cfg.MaxPending < 0 {
+		c.fail(Origin{}, "max_pending", "max_pending must not be negative")
+	}
+	for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical} {
+		if cfg.Levels[risk].Elicitation {
+			terms.Elicitation = append(terms.Elicitation, risk)
+		}
+	}
+	return terms
+}
+
+// rules compiles the rules, without those that are read as the guard.
+func (c *compiler) rules() []rule {
+	var rules []rule
 	names := map[string]int{}
-	for i := range cfg.Rules {
-		if cfg.Rules[i].oldGuard() {
+	for i := range c.cfg.Rules {
+		if c.cfg.Rules[i].oldGuard() {
 			continue
 		}
 		r := c.rule(i)
@@ -97,13 +122,13 @@ func (c *compiler) compile() *Policy {
 		} else {
 			names[r.name] = r.number
 		}
-		p.rules = append(p.rules, r)
+		rules = append(rules, r)
 	}
-	for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical} {
-		if cfg.Levels[risk].Elicitation {
-			p.terms.Elicitation = append(p.terms.Elicitation, risk)
-		}
-	}
+	return rules
+}
+
+// coverTheRest sets what holds for calls that no rule concerns.
+func (p *Policy) coverTheRest(cfg *Config) {
 	high := cfg.level(approval.RiskHigh)
 	p.otherwise = rule{
 		action: approval.Quarantine, risk: approval.RiskHigh, reasonCode: codeUnknownTool,
@@ -115,21 +140,41 @@ func (c *compiler) compile() *Policy {
 	p.method.timeout, p.method.requireReason = new(Rule).over(cfg.level(approval.RiskLow))
 	p.unknown = p.otherwise
 	p.unknown.action, p.unknown.reasonCode = approval.Deny, codeUnknownMethod
-	p.index = newIndex(p.rules, func(r *rule) bool { return r.judges(toolsCall) })
-	p.methods = newIndex(p.rules, (*rule).judgesOthers)
-	p.number()
-	p.spellings = newSpellings(p.rules)
-	c.shadows(p)
-	return p
 }
 
+// rule compiles one rule. The order of the steps is the order of the problems that stand at one place.
 func (c *compiler) rule(i int) rule {
 	in := &c.cfg.Rules[i]
-	r := rule{number: i + 1, name: in.Name, origin: in.Origin, message: in.Message, reasonCode: in.ReasonCode,
-		ignoreArgs: slices.Clone(in.IgnoreArgs)}
+	r := rule{
+		number: i + 1, name: in.Name, origin: in.Origin, message: in.Message, reasonCode: in.ReasonCode,
+		ignoreArgs: slices.Clone(in.IgnoreArgs),
+	}
 	if r.origin.Path == "" {
 		r.origin.Path = fmt.Sprintf("%s.rules[%d]", c.cfg.root, i)
 	}
+	at := r.origin
+	c.texts(&r)
+	c.decision(&r, in)
+	if r.strict = in.Audit == AuditStrict; !r.strict && in.Audit != "" && in.Audit != AuditNormal {
+		c.fail(at, "audit", "audit %q is neither normal nor strict", string(in.Audit))
+	}
+	c.methods(at, &r, in.Methods)
+	c.targets(&r, in)
+	c.agents(&r, in)
+	for j := range in.Conditions {
+		compiled := c.condition(&r, in, j)
+		compiled.every = r.action == approval.Allow
+		r.conditions = append(r.conditions, compiled)
+	}
+	if in.When != "" {
+		r.when = c.when(at, in.When)
+	}
+	r.looks = r.looksAt()
+	return r
+}
+
+// texts checks what a rule is called and what it says, and names it by its number where it has no name.
+func (c *compiler) texts(r *rule) {
 	at := r.origin
 	if r.named = r.name != ""; !r.named {
 		r.name = "rule " + strconv.Itoa(r.number)
@@ -155,7 +200,11 @@ func (c *compiler) rule(i int) rule {
 			c.warn(at, fmt.Sprintf("ignore_args[%d]", j), "only top-level arguments can be ignored; %q is taken for the name of one", name)
 		}
 	}
+}
 
+// decision compiles what a rule decides and what it then asks for, from its level where it does not say.
+func (c *compiler) decision(r *rule, in *Rule) {
+	at := r.origin
 	switch r.risk = in.Risk; {
 	case r.risk == "" && in.Action == approval.Allow: // what may run unasked is no risk to anybody
 		r.risk = approval.RiskLow
@@ -189,12 +238,11 @@ func (c *compiler) rule(i int) rule {
 			r.reasonCode = codeApprovalRequired
 		}
 	}
+}
 
-	if r.strict = in.Audit == AuditStrict; !r.strict && in.Audit != "" && in.Audit != AuditNormal {
-		c.fail(at, "audit", "audit %q is neither normal nor strict", string(in.Audit))
-	}
-	c.methods(at, &r, in.Methods)
-
+// targets compiles the tools of a rule; one without any is for all.
+func (c *compiler) targets(r *rule, in *Rule) {
+	at := r.origin
 	for j, s := range in.Tools {
 		where := fmt.Sprintf("tools[%d]", j)
 		t := parseTarget(s)
@@ -204,20 +252,16 @@ func (c *compiler) rule(i int) rule {
 		case !possible(t.tool) || !possible(t.server):
 			c.warn(at, where, "%q can never match: names have only A-Z a-z 0-9 _ . : - in them, and * is the only wildcard", s)
 		case !r.reached(t):
-			c.fail(at, where, "%q can never match: a call of %s has no tool of a server; write server/*, or leave tools out", s, joined(r.methods))
+			c.fail(at, where, "%q can never match: a call of %s has no tool of a server; write server/*, or leave tools out",
+				s, joined(r.methods))
 		}
 		r.targets = append(r.targets, t)
 		if r.action == approval.Allow {
-			switch {
-			case t.tool == "*" && !r.judges(toolsCall):
-			case t.tool == "*":
-				c.warn(at, where, "%q allows every tool, also ones that are not there yet", s)
-			case !t.qualified && len(c.opts.Servers) > 1:
-				c.warn(at, where, "%q is allowed on any server (%s); write server/%s to say which", s, strings.Join(c.opts.Servers, ", "), s)
-			}
+			c.allowedBroadly(r, where, s, t)
 		}
 		if t.qualified && t.server != "" && t.server.literal() && c.opts.Servers != nil && !slices.Contains(c.opts.Servers, string(t.server)) {
-			c.warn(at, where, "mcp.servers has no %q%s (right for a server behind `countersign mcp` or a hook)", string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
+			c.warn(at, where, "mcp.servers has no %q%s (right for a server behind `countersign mcp` or a hook)",
+				string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
 		}
 	}
 	if len(in.Tools) == 0 {
@@ -226,6 +270,23 @@ func (c *compiler) rule(i int) rule {
 		}
 		r.targets = []target{{tool: "*"}}
 	}
+}
+
+// allowedBroadly warns of a target, written as s in a rule that allows, that may match more than was meant.
+func (c *compiler) allowedBroadly(r *rule, where, s string, t target) {
+	switch {
+	case t.tool == "*" && !r.judges(toolsCall):
+	case t.tool == "*":
+		c.warn(r.origin, where, "%q allows every tool, also ones that are not there yet", s)
+	case !t.qualified && len(c.opts.Servers) > 1:
+		c.warn(r.origin, where, "%q is allowed on any server (%s); write server/%s to say which",
+			s, strings.Join(c.opts.Servers, ", "), s)
+	}
+}
+
+// agents compiles the agents of a rule.
+func (c *compiler) agents(r *rule, in *Rule) {
+	at := r.origin
 	for j, s := range in.Agents {
 		where := fmt.Sprintf("agents[%d]", j)
 		a := pattern(s)
@@ -239,16 +300,6 @@ func (c *compiler) rule(i int) rule {
 		}
 		r.agents = append(r.agents, a)
 	}
-	for j := range in.Conditions {
-		compiled := c.condition(at, fmt.Sprintf("conditions[%d]", j), &in.Conditions[j], in.unread)
-		compiled.every = r.action == approval.Allow
-		r.conditions = append(r.conditions, compiled)
-	}
-	if in.When != "" {
-		r.when = c.when(at, in.When)
-	}
-	r.looks = r.looksAt()
-	return r
 }
 
 // number gives a number to every top-level argument that a rule can ask for by a plain name.
@@ -335,27 +386,15 @@ func (c *compiler) duration(at Origin, where string, d time.Duration) {
 	}
 }
 
-func (c *compiler) condition(at Origin, where string, in *Condition, unread bool) condition {
-	var out condition
+// condition compiles one condition of a rule.
+func (c *compiler) condition(r *rule, of *Rule, j int) condition {
+	at, in, where := r.origin, &of.Conditions[j], fmt.Sprintf("conditions[%d]", j)
 	before := len(c.problems)
 	names := in.Params
 	if in.Param != "" || len(names) == 0 {
 		names = append([]string{in.Param}, names...)
 	}
-	for i, name := range names {
-		at, path := at, where+".param"
-		if len(names) > 1 {
-			path = fmt.Sprintf("%s[%d]", path, i)
-		}
-		switch {
-		case name == "" && unread:
-		case slices.Contains(strings.Split(name, "."), ""):
-			c.fail(at, path, "param must be the name of an argument, or a dotted path to one")
-		case slices.Contains(names[:i], name):
-			c.fail(at, path, "%q is there twice", name)
-		}
-		out.params = append(out.params, param{path: name})
-	}
+	out := condition{params: c.params(at, where, names, of)}
 	if in.Matches != "" {
 		if re, err := regexp.Compile(in.Matches); err != nil {
 			c.fail(at, where+".matches", "not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
@@ -373,6 +412,38 @@ func (c *compiler) condition(at Origin, where string, in *Condition, unread bool
 			c.equals(at, where+".in", &out, in.In, true)
 		}
 	}
+	c.comparisons(at, where, &out, in)
+	if in.Under != nil {
+		c.under(at, where, &out, in.Under)
+	}
+	if len(out.tests) == 0 && len(c.problems) == before && !of.unread {
+		c.fail(at, where, "the condition on %q tests nothing; it needs one of %s",
+			strings.Join(names, ", "), strings.Join(operators, ", "))
+	}
+	return out
+}
+
+// params compiles the arguments that a condition is on.
+func (c *compiler) params(at Origin, where string, names []string, of *Rule) []param {
+	var params []param
+	for i, name := range names {
+		path := where + ".param"
+		if len(names) > 1 {
+			path = fmt.Sprintf("%s[%d]", path, i)
+		}
+		switch {
+		case name == "" && of.unread:
+		case slices.Contains(strings.Split(name, "."), ""):
+			c.fail(at, path, "param must be the name of an argument, or a dotted path to one")
+		case slices.Contains(names[:i], name):
+			c.fail(at, path, "%q is there twice", name)
+		}
+		params = append(params, param{path: name})
+	}
+	return params
+}
+
+func (c *compiler) comparisons(at Origin, where string, out *condition, in *Condition) {
 	for _, op := range []struct {
 		key, sign string
 		token     json.Number
@@ -391,25 +462,23 @@ func (c *compiler) condition(at Origin, where string, in *Condition, unread bool
 		}
 		out.tests = append(out.tests, compareTest{op.sign, string(op.token), bound})
 	}
-	if in.Under != nil {
-		var t underTest
-		for j, base := range in.Under {
-			p, ok := cleanPath(base)
-			if !ok {
-				c.fail(at, fmt.Sprintf("%s.under[%d]", where, j), "%q is not an absolute path; it must begin with / and hold no .. and no backslash", base)
-				continue
-			}
-			t.bases = append(t.bases, p)
+}
+
+func (c *compiler) under(at Origin, where string, out *condition, bases []string) {
+	var t underTest
+	for j, base := range bases {
+		p, ok := cleanPath(base)
+		if !ok {
+			c.fail(at, fmt.Sprintf("%s.under[%d]", where, j),
+				"%q is not an absolute path; it must begin with / and hold no .. and no backslash", base)
+			continue
 		}
-		if len(in.Under) == 0 {
-			c.fail(at, where+".under", "under needs at least one folder")
-		}
-		out.tests = append(out.tests, t)
+		t.bases = append(t.bases, p)
 	}
-	if len(out.tests) == 0 && len(c.problems) == before && !unread {
-		c.fail(at, where, "the condition on %q tests nothing; it needs one of %s", strings.Join(names, ", "), strings.Join(operators, ", "))
+	if len(bases) == 0 {
+		c.fail(at, where+".under", "under needs at least one folder")
 	}
-	return out
+	out.tests = append(out.tests, t)
 }
 
 func (c *compiler) equals(at Origin, where string, out *condition, choices []jsontext.Value, list bool) {
