@@ -18,7 +18,6 @@ import (
 	"countersign/approval/redact"
 	"countersign/auth"
 	"countersign/budget"
-	"countersign/channels"
 	"countersign/channels/kind"
 	"countersign/chat"
 	"countersign/config"
@@ -60,7 +59,7 @@ type App struct {
 	budgets   *budget.Registry
 	overs     chan budget.Over // of whom the admins are to be told
 	directory *auth.Directory
-	sender    *channels.Sender
+	sender    *outbox.Sender
 	heartbeat *heartbeat.Heartbeat
 	waysIn    []wayIn
 	gateway   *gateway.Gateway
@@ -151,9 +150,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.chat = chat.New(chat.Options{Store: a.store, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
-	a.sender = channels.NewSender(channels.SenderOptions{
+	a.sender = outbox.NewSender(outbox.SenderOptions{
 		Outbox: a.outbox, Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics, Log: a.part("sender"),
-		Retries:   channels.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry, Cap: cfg.Notifications.MaxBackoff},
+		Retries:   outbox.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry, Cap: cfg.Notifications.MaxBackoff},
 		Now:       a.store.Now,
 		Failpoint: o.Failpoint,
 	})

@@ -15,6 +15,7 @@ import (
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/mcp/upstream"
+	"countersign/outbox"
 )
 
 // metrics is what /metrics shows. It is fed by commits and by the parts themselves.
@@ -111,18 +112,18 @@ func (m *metrics) committed(c approval.Commit) {
 	}
 }
 
-// Tried implements [channels.Metrics].
-func (m *metrics) Tried(channel string, what approval.NotificationKind, result channels.Result, reason string, took time.Duration) {
+// Tried implements [outbox.Metrics].
+func (m *metrics) Tried(channel string, what approval.NotificationKind, result outbox.Result, reason string, took time.Duration) {
 	m.tries.WithLabelValues(channel, string(what), string(result), reason).Inc()
 	if c, ok := m.channel(channel).(channels.Metered); ok {
-		c.Observe(what, result == channels.ResultSent, reason)
+		c.Observe(what, result == outbox.ResultSent, reason)
 	}
 	if took > 0 {
 		m.took.WithLabelValues(channel).Observe(took.Seconds())
 	}
 }
 
-// Paused implements [channels.Metrics].
+// Paused implements [outbox.Metrics].
 func (m *metrics) Paused(channel string, paused bool) {
 	v := 0.0
 	if paused {

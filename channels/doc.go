@@ -1,16 +1,9 @@
 // Package channels takes cards to people and brings their words back.
 //
-// A notification is a row before it is a message. The [Sender] finds the row in the queue, a [Maker]
-// turns the requests it is about into a [Card], which is plain data, and the row's [Channel] renders
-// the card to its platform's own bytes. Those are stored with the row before the first try, so every
-// later try, also after a restart, sends the same bytes under the same key. What the platform answers
-// ends as a [Receipt] or as a [PushError] that says whether another try can help, and when.
-//
-//	queued ──begin──▶ (leased) ──sent──▶ sent
-//	  ▲                  │
-//	  └──── retrying ◀───┼── may pass: the same bytes and key again, later
-//	                     ├── final, or tried too often ──▶ failed
-//	                     └── the token is bad: the attempt is given back, the channel pauses
+// A [Maker] turns the requests that a notification is about into a [Card], which is plain data, and the
+// notification's [Channel] renders the card to its platform's own bytes and sends them when package outbox says
+// so. What the platform answers ends as a [Receipt] or as a [PushError] that says whether another try can help,
+// and when.
 //
 // A card shows exactly what an approval of it covers. What comes from a caller is masked where it is
 // secret, made visible where it would hide, and never read as markup; what does not fit is said

@@ -8,4 +8,14 @@
 // A row is taken for a while, tried, and recorded ([Outbox.Begin], [Outbox.Sent], [Outbox.NotSent]). What was being
 // sent at a crash is tried again when its lease is over, with the same bytes and the same retry key. A sent card that
 // can be edited follows its request; edits of one card never overtake each other.
+//
+// The [Sender] finds rows that are due, has a [channels.Maker] and the row's [channels.Channel] draw the card, and
+// sends it. The bytes are stored with the row before the first try, so every later try, also after a restart, sends
+// the same bytes under the same key.
+//
+//	queued ──begin──▶ (leased) ──sent──▶ sent
+//	  ▲                  │
+//	  └──── retrying ◀───┼── may pass: the same bytes and key again, later
+//	                     ├── final, or tried too often ──▶ failed
+//	                     └── the token is bad: the attempt is given back, the channel pauses
 package outbox

@@ -1,4 +1,4 @@
-package channels
+package outbox
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/channels"
 	"countersign/secret"
 )
 
-// Outbox is the queue that a [Sender] works off: outbox.Outbox.
-type Outbox interface {
+// Deliveries are what a [Sender] works off: an [Outbox].
+type Deliveries interface {
 	// Ready returns what can be sent now, of ids or with nil ids of all, and when more will be due: of each what it is,
 	// not what it says. Load brings one whole.
 	Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error)
@@ -34,7 +35,10 @@ type Queue interface {
 	Queue() (wake <-chan struct{}, take func() []string, cancel func())
 }
 
-var _ Queue = (*approval.Broker)(nil)
+var (
+	_ Deliveries = (*Outbox)(nil)
+	_ Queue      = (*approval.Broker)(nil)
+)
 
 // Result is what one try came to.
 type Result string
@@ -62,10 +66,10 @@ const (
 
 // SenderOptions are what a [Sender] works with. Outbox and Queue must be set.
 type SenderOptions struct {
-	Outbox   Outbox
+	Outbox   Deliveries
 	Queue    Queue
-	Maker    Maker
-	Channels []Channel
+	Maker    channels.Maker
+	Channels []channels.Channel
 	Retries  Retries // the zero value: DefaultRetries
 	Parallel int     // sends at once per channel; 0: 16
 	Metrics  Metrics
@@ -78,7 +82,7 @@ type SenderOptions struct {
 // A send must be over, and recorded, before somebody else may take the row for abandoned; and what was
 // in flight at a crash is tried again within 20 s.
 const (
-	sendTimeout = HTTPTimeout + time.Second
+	sendTimeout = channels.HTTPTimeout + time.Second
 	lease       = sendTimeout + 3*time.Second
 )
 
@@ -100,7 +104,7 @@ const (
 // A channel whose token is refused is paused: its rows keep their attempts until a probe succeeds or
 // the channel is replaced by [Sender.Reload].
 type Sender struct {
-	outbox    Outbox
+	outbox    Deliveries
 	queue     Queue
 	retries   Retries
 	parallel  int
@@ -113,7 +117,7 @@ type Sender struct {
 	workers sync.WaitGroup
 
 	mu      sync.Mutex
-	maker   Maker
+	maker   channels.Maker
 	lanes   map[string]*lane
 	busy    map[string]bool // notifications in a backlog or being sent
 	behind  bool            // the queue has more than was taken
@@ -125,7 +129,7 @@ type Sender struct {
 // lane is one channel's part of the sender. Sender.mu guards it.
 type lane struct {
 	name    string
-	channel Channel // nil: rows of a channel that is not configured
+	channel channels.Channel // nil: rows of a channel that is not configured
 	sending int
 	backlog []approval.Notification
 	held    map[class]time.Time // the platform wished to be left alone until then
@@ -178,7 +182,7 @@ func NewSender(o SenderOptions) *Sender {
 
 // Reload replaces how cards are made and all channels, and ends every pause. What is being sent goes on
 // with the channels of before, which may be closed once it is over.
-func (s *Sender) Reload(m Maker, chs ...Channel) {
+func (s *Sender) Reload(m channels.Maker, chs ...channels.Channel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
@@ -376,7 +380,7 @@ func (s *Sender) start(l *lane, n approval.Notification) {
 	l.sending++
 	maker, ctx := s.maker, s.running
 	s.workers.Go(func() {
-		r := s.try(ctx, l.channel, maker, n)
+		r := s.attempt(ctx, l.channel, maker, n)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.sending--
@@ -387,7 +391,7 @@ func (s *Sender) start(l *lane, n approval.Notification) {
 
 // outcome is what a try tells the sender, beside what is recorded.
 type outcome struct {
-	err     *PushError // nil: sent, or not taken
+	err     *channels.PushError // nil: sent, or not taken
 	sent    bool
 	retryAt time.Time
 }
@@ -432,7 +436,7 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 }
 
 // pause stops a channel's sends until a probe succeeds.
-func (s *Sender) pause(l *lane, e *PushError) {
+func (s *Sender) pause(l *lane, e *channels.PushError) {
 	if l.paused != "" {
 		return
 	}
@@ -472,22 +476,22 @@ func (s *Sender) probe(ctx context.Context, l *lane, delay time.Duration) {
 		case <-timer.C:
 		}
 		if err := s.probeOnce(ctx, l.channel); err != nil {
-			s.log.Warn("a paused channel is still down", "channel", l.name, "err", err)
+			s.log.WarnContext(ctx, "a paused channel is still down", "channel", l.name, "err", err)
 			continue
 		}
 		s.mu.Lock()
 		if ctx.Err() == nil { // else it was resumed meanwhile, or Run is over
 			s.resume(l)
 			s.look()
-			s.log.Info("a paused channel is up again", "channel", l.name)
+			s.log.InfoContext(ctx, "a paused channel is up again", "channel", l.name)
 		}
 		s.mu.Unlock()
 		return
 	}
 }
 
-func (s *Sender) probeOnce(ctx context.Context, ch Channel) error {
-	p, ok := ch.(Prober)
+func (s *Sender) probeOnce(ctx context.Context, ch channels.Channel) error {
+	p, ok := ch.(channels.Prober)
 	if !ok {
 		return nil // the next send will tell
 	}
@@ -496,21 +500,21 @@ func (s *Sender) probeOnce(ctx context.Context, ch Channel) error {
 	return p.Probe(ctx)
 }
 
-// try takes one notification through one try. ctx is Run's: once it is done nothing is begun, but what
+// attempt takes one notification through one attempt. ctx is Run's: once it is done nothing is begun, but what
 // was begun is finished and recorded.
-func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.Notification) outcome {
+func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channels.Maker, n approval.Notification) outcome {
 	if ctx.Err() != nil {
 		return outcome{}
 	}
 	d, err := s.outbox.Load(ctx, n.ID)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.Warn("a notification could not be read; trying again", "notification_id", n.ID, "err", err)
+			s.log.WarnContext(ctx, "a notification could not be read; trying again", "notification_id", n.ID, "err", err)
 		}
 		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
 	n = d.Notification
-	body, more, rendered := Body(n.Body), n.More, error(nil)
+	body, more, rendered := channels.Body(n.Body), n.More, error(nil)
 	if len(body) == 0 && ch != nil {
 		body, more, rendered = s.render(ch, maker, d)
 	}
@@ -518,7 +522,7 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.No
 	begun, err := s.outbox.Begin(ctx, []approval.Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.Warn("a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
+			s.log.WarnContext(ctx, "a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
 		}
 		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
@@ -532,47 +536,70 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.No
 	s.point(FailBegun)
 
 	ctx = context.WithoutCancel(ctx)
-	var receipt Receipt
-	var e *PushError
-	var took time.Duration
+	if e := s.unsendable(ch, maker, n, rendered); e != nil {
+		return s.failed(ctx, until, n, e, 0)
+	}
+	start := time.Now()
+	receipt, e := s.send(ctx, ch, d, n)
+	took := time.Since(start)
+	s.point(FailSentNotRecorded)
+	if e != nil {
+		return s.failed(ctx, until, n, e, took)
+	}
+	s.record(ctx, until, n, func(ctx context.Context) error {
+		return s.outbox.Sent(ctx, n, approval.Receipt{
+			MessageID: receipt.MessageID, HTTPStatus: receipt.HTTPStatus, Data: receipt.Data,
+		})
+	})
+	s.log.DebugContext(ctx, "notification sent", attrs(n, "status", receipt.HTTPStatus, "took", took)...)
+	s.tried(n, ResultSent, "", took)
+	return outcome{sent: true}
+}
+
+// unsendable says why n is not even given to its channel; nil where it can be. rendered is what went wrong with
+// drawing it.
+func (s *Sender) unsendable(
+	ch channels.Channel, maker channels.Maker, n approval.Notification, rendered error,
+) *channels.PushError {
+	card := n.Kind == approval.KindRequest || n.Kind == approval.KindReminder
 	switch {
 	case ch == nil:
-		e = &PushError{Final: true, Reason: ReasonNoChannel, Err: errors.New("this channel is not configured")}
-	case maker.Known != nil && (n.Kind == approval.KindRequest || n.Kind == approval.KindReminder) && !maker.Known(n.Channel, n.Recipient):
-		e = &PushError{Final: true, Reason: ReasonBadRecipient, Err: errors.New("nobody in the configuration has this address any more")}
+		return &channels.PushError{
+			Final: true, Reason: channels.ReasonNoChannel, Err: errors.New("this channel is not configured"),
+		}
+	case maker.Known != nil && card && !maker.Known(n.Channel, n.Recipient):
+		return &channels.PushError{
+			Final: true, Reason: channels.ReasonBadRecipient,
+			Err: errors.New("nobody in the configuration has this address any more"),
+		}
 	case rendered != nil:
-		e = &PushError{Final: true, Reason: ReasonRenderFailed, Err: rendered}
+		return &channels.PushError{Final: true, Reason: channels.ReasonRenderFailed, Err: rendered}
 	case !n.FirstTryAt.IsZero() && s.now().Sub(n.FirstTryAt) >= keyLife:
-		e = &PushError{Final: true, Reason: ReasonRetryKeyExpired, Err: errors.New("first tried 23 hours ago or longer: the platform may have forgotten it and show it twice")}
-	default:
-		start := time.Now()
-		receipt, e = s.send(ctx, ch, d, n)
-		took = time.Since(start)
-		s.point(FailSentNotRecorded)
+		return &channels.PushError{
+			Final: true, Reason: channels.ReasonRetryKeyExpired,
+			Err: errors.New("first tried 23 hours ago or longer: the platform may have forgotten it and show it twice"),
+		}
 	}
+	return nil
+}
 
-	o := outcome{err: e, sent: e == nil}
-	if e == nil {
-		s.record(ctx, until, n, func(ctx context.Context) error {
-			return s.outbox.Sent(ctx, n, approval.Receipt{MessageID: receipt.MessageID, HTTPStatus: receipt.HTTPStatus, Data: receipt.Data})
-		})
-		s.log.Debug("notification sent", attrs(n, "status", receipt.HTTPStatus, "took", took)...)
-		s.tried(n, ResultSent, "", took)
-		return o
-	}
+// failed records that n did not go out. took is 0 where nothing was sent.
+func (s *Sender) failed(
+	ctx context.Context, until time.Time, n approval.Notification, e *channels.PushError, took time.Duration,
+) outcome {
 	f, result := s.judge(n, e)
-	if !f.Final {
+	o := outcome{err: e}
+	if !f.Final && !f.Unbegun { // of what is not begun the end of the pause says when
 		o.retryAt = f.RetryAt
 	}
-	if f.Unbegun {
-		o.retryAt = time.Time{} // the end of the pause says when
-	}
 	s.record(ctx, until, n, func(ctx context.Context) error { return s.outbox.NotSent(ctx, n, f) })
+	said := []any{"reason", f.Reason, "status", f.HTTPStatus, "detail", f.Detail}
 	switch result {
 	case ResultFailed:
-		s.log.Error("a notification failed for good", attrs(n, "reason", f.Reason, "status", f.HTTPStatus, "detail", f.Detail, "do", advice(f.Reason))...)
+		s.log.ErrorContext(ctx, "a notification failed for good", attrs(n, append(said, "do", advice(f.Reason))...)...)
 	case ResultRetried:
-		s.log.Warn("a notification will be tried again", attrs(n, "reason", f.Reason, "status", f.HTTPStatus, "detail", f.Detail, "unknown", e.Unknown, "at", f.RetryAt)...)
+		s.log.WarnContext(ctx, "a notification will be tried again",
+			attrs(n, append(said, "unknown", e.Unknown, "at", f.RetryAt)...)...)
 	}
 	s.tried(n, result, f.Reason, took)
 	return o
@@ -580,8 +607,8 @@ func (s *Sender) try(ctx context.Context, ch Channel, maker Maker, n approval.No
 
 // render draws the card, or where that fails a few plain words in its place. more says that another part
 // follows.
-func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body, more bool, err error) {
-	draw := func(card func(approval.Delivery) Card) (body Body, err error) {
+func (s *Sender) render(ch channels.Channel, maker channels.Maker, d approval.Delivery) (body channels.Body, more bool, err error) {
+	draw := func(card func(approval.Delivery) channels.Card) (body channels.Body, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -592,10 +619,10 @@ func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body
 	card := maker.Card
 	if d.Notification.Part > 0 {
 		limit, unit := plainPage, legible.UTF16Len
-		if p, ok := ch.(Paged); ok {
+		if p, ok := ch.(channels.Paged); ok {
 			limit, unit = p.Page()
 		}
-		card = func(d approval.Delivery) (c Card) {
+		card = func(d approval.Delivery) (c channels.Card) {
 			c, more = maker.Part(d, limit, unit)
 			return c
 		}
@@ -604,7 +631,7 @@ func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body
 		return body, more, nil
 	}
 	n := d.Notification
-	if _, edits := ch.(Editor); n.Kind == approval.KindEdit && !edits {
+	if _, edits := ch.(channels.Editor); n.Kind == approval.KindEdit && !edits {
 		return nil, false, err
 	}
 	s.log.Error("a card could not be drawn; plain words go out instead", attrs(n, "err", err)...)
@@ -618,36 +645,36 @@ func (s *Sender) render(ch Channel, maker Maker, d approval.Delivery) (body Body
 // plainPage is how much of a request that is shown whole one message of a channel without limits holds.
 const plainPage = 3000
 
-func (s *Sender) send(ctx context.Context, ch Channel, d approval.Delivery, n approval.Notification) (r Receipt, e *PushError) {
+func (s *Sender) send(ctx context.Context, ch channels.Channel, d approval.Delivery, n approval.Notification) (r channels.Receipt, e *channels.PushError) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("a channel panicked", attrs(n, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))...)
-			e = &PushError{Reason: ReasonUnavailable, Unknown: true, Err: errors.New("the channel panicked")}
+			s.log.ErrorContext(ctx, "a channel panicked", attrs(n, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))...)
+			e = &channels.PushError{Reason: channels.ReasonUnavailable, Unknown: true, Err: errors.New("the channel panicked")}
 		}
 	}()
-	m := Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: secret.Value(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
+	m := channels.Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: secret.Value(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
 	send := ch.Send
 	if n.Kind == approval.KindEdit {
-		editor, ok := ch.(Editor)
+		editor, ok := ch.(channels.Editor)
 		switch {
 		case !ok:
-			return r, &PushError{Final: true, Reason: ReasonCannotEdit, Err: errors.New("this channel cannot change what it sent")}
+			return r, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit, Err: errors.New("this channel cannot change what it sent")}
 		case d.Target == nil || len(d.Target.Receipt) == 0:
-			return r, &PushError{Final: true, Reason: ReasonNoTarget, Err: errors.New("there is no message to change")}
+			return r, &channels.PushError{Final: true, Reason: channels.ReasonNoTarget, Err: errors.New("there is no message to change")}
 		}
 		m.Target, send = d.Target.Receipt, editor.Edit
 	}
 	r, err := send(ctx, m)
 	if err != nil {
-		return r, AsPushError(err)
+		return r, channels.AsPushError(err)
 	}
 	return r, nil
 }
 
 // judge decides what becomes of a notification that did not go out.
-func (s *Sender) judge(n approval.Notification, e *PushError) (approval.Failure, Result) {
+func (s *Sender) judge(n approval.Notification, e *channels.PushError) (approval.Failure, Result) {
 	now := s.now()
 	f := approval.Failure{Reason: e.Reason, Detail: e.Detail(), HTTPStatus: e.HTTPStatus, ReplySpent: e.ReplySpent}
 	switch {
@@ -678,7 +705,7 @@ func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notific
 			return
 		case approval.CodeOf(err) != approval.CodeStoreUnavailable && !errors.Is(err, context.DeadlineExceeded),
 			time.Now().Add(delay).After(until):
-			s.log.Error("what became of a notification could not be recorded; it will be tried again, with the same key", attrs(n, "err", err)...)
+			s.log.ErrorContext(ctx, "what became of a notification could not be recorded; it will be tried again, with the same key", attrs(n, "err", err)...)
 			return
 		}
 		time.Sleep(delay)
@@ -705,25 +732,25 @@ func attrs(n approval.Notification, more ...any) []any {
 // advice says what an operator can do about a reason.
 func advice(reason string) string {
 	switch reason {
-	case ReasonBadToken:
+	case channels.ReasonBadToken:
 		return "put a valid token into the configuration and reload it"
-	case ReasonMissingScope:
+	case channels.ReasonMissingScope:
 		return "give the app the scope that the detail names, install it anew and reload the configuration"
-	case ReasonMonthlyLimit:
+	case channels.ReasonMonthlyLimit:
 		return "the account's messages of this month are used up: take a larger plan, or use another channel"
-	case ReasonForbidden:
+	case channels.ReasonForbidden:
 		return "look at the account's plan and status in the platform's console"
-	case ReasonBadRecipient:
+	case channels.ReasonBadRecipient:
 		return "check the recipient's id; on Slack invite the bot to the channel, on LINE have the person add the bot as a friend"
-	case ReasonChannelShared:
+	case channels.ReasonChannelShared:
 		return "use a channel that only your organisation sees, or set allow_shared: true"
-	case ReasonNoChannel:
+	case channels.ReasonNoChannel:
 		return "configure the channel, or cancel the requests that wait for it"
-	case ReasonBadRequest, ReasonRenderFailed:
+	case channels.ReasonBadRequest, channels.ReasonRenderFailed:
 		return "this is a bug of ours: decide the request with `countersign approve` or `deny`, and report the detail"
-	case ReasonMessageGone, ReasonNoTarget, ReasonCannotEdit:
+	case channels.ReasonMessageGone, channels.ReasonNoTarget, channels.ReasonCannotEdit:
 		return "nothing: the card is no longer there to be changed"
-	case ReasonRetryKeyExpired:
+	case channels.ReasonRetryKeyExpired:
 		return "`countersign retry` sends it anew"
 	}
 	return "look at the platform's status and at our way to it; `countersign retry` sends it anew"

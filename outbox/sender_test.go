@@ -1,4 +1,4 @@
-package channels
+package outbox
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
 )
 
 // memory is an outbox and a queue with the rules of outbox.Outbox, in memory.
@@ -101,7 +102,7 @@ func dueAt(n *approval.Notification) time.Time {
 	return n.NextAttemptAt
 }
 
-func (m *memory) Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error) {
+func (m *memory) Ready(_ context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads++
@@ -176,7 +177,7 @@ func (m *memory) Sent(ctx context.Context, n approval.Notification, r approval.R
 	return nil
 }
 
-func (m *memory) NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error {
+func (m *memory) NotSent(_ context.Context, n approval.Notification, f approval.Failure) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.recordErr != nil {
@@ -214,12 +215,12 @@ func (m *memory) set(f func()) {
 // phone is a channel whose answers a test decides.
 type phone struct {
 	name   string
-	answer func(m Message) (Receipt, error) // nil: sent
-	render func(c Card) (Body, error)
+	answer func(m channels.Message) (channels.Receipt, error) // nil: sent
+	render func(c channels.Card) (channels.Body, error)
 	probe  error
 
 	mu       sync.Mutex
-	sends    []Message
+	sends    []channels.Message
 	times    []time.Time
 	now, top int // sends at once
 	probes   []time.Time
@@ -227,14 +228,14 @@ type phone struct {
 
 func (p *phone) Name() string { return p.name }
 
-func (p *phone) Render(c Card) (Body, error) {
+func (p *phone) Render(c channels.Card) (channels.Body, error) {
 	if p.render != nil {
 		return p.render(c)
 	}
-	return Body("body: " + c.Text), nil
+	return channels.Body("body: " + c.Text), nil
 }
 
-func (p *phone) Send(ctx context.Context, m Message) (Receipt, error) {
+func (p *phone) Send(_ context.Context, m channels.Message) (channels.Receipt, error) {
 	p.mu.Lock()
 	p.sends = append(p.sends, m)
 	p.times = append(p.times, time.Now())
@@ -248,18 +249,18 @@ func (p *phone) Send(ctx context.Context, m Message) (Receipt, error) {
 		p.mu.Unlock()
 	}()
 	if answer == nil {
-		return Receipt{MessageID: "m-" + m.To, HTTPStatus: 200, Data: []byte(`{}`)}, nil
+		return channels.Receipt{MessageID: "m-" + m.To, HTTPStatus: 200, Data: []byte(`{}`)}, nil
 	}
 	return answer(m)
 }
 
-func (p *phone) say(answer func(m Message) (Receipt, error)) {
+func (p *phone) say(answer func(m channels.Message) (channels.Receipt, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = answer
 }
 
-func (p *phone) sent() []Message {
+func (p *phone) sent() []channels.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.sends)
@@ -275,10 +276,12 @@ func (p probed) Probe(context.Context) error {
 	return p.probe
 }
 
-func (p probed) Edit(ctx context.Context, m Message) (Receipt, error) { return p.Send(ctx, m) }
+func (p probed) Edit(ctx context.Context, m channels.Message) (channels.Receipt, error) {
+	return p.Send(ctx, m)
+}
 
-func fail(e PushError) func(Message) (Receipt, error) {
-	return func(Message) (Receipt, error) { return Receipt{}, &e }
+func fail(e channels.PushError) func(channels.Message) (channels.Receipt, error) {
+	return func(channels.Message) (channels.Receipt, error) { return channels.Receipt{}, &e }
 }
 
 type meter struct {
@@ -286,7 +289,7 @@ type meter struct {
 	counts map[string]int
 }
 
-func (m *meter) Tried(channel string, kind approval.NotificationKind, r Result, reason string, took time.Duration) {
+func (m *meter) Tried(channel string, kind approval.NotificationKind, r Result, reason string, _ time.Duration) {
 	m.add(fmt.Sprintf("%s %s %s %s", channel, kind, r, reason))
 }
 
@@ -314,7 +317,7 @@ type bench struct {
 }
 
 // run starts a sender in a synctest bubble; it is stopped when the test's function ends.
-func run(t *testing.T, m *memory, change func(o *SenderOptions), chs ...Channel) *bench {
+func run(t *testing.T, m *memory, change func(o *SenderOptions), chs ...channels.Channel) *bench {
 	t.Helper()
 	b := &bench{memory: m, meter: new(meter), log: new(bytes.Buffer), done: make(chan struct{})}
 	o := SenderOptions{
@@ -386,8 +389,11 @@ func TestFirstPushLeavesAtOnce(t *testing.T) {
 func TestRetriesCarrySameKeyAndBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		renders := 0
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonUnavailable, HTTPStatus: 500, Unknown: true})}
-		p.render = func(c Card) (Body, error) { renders++; return Body(fmt.Sprint("body ", renders)), nil }
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: 500, Unknown: true})}
+		p.render = func(_ channels.Card) (channels.Body, error) {
+			renders++
+			return channels.Body(fmt.Sprint("body ", renders)), nil
+		}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
@@ -411,7 +417,7 @@ func TestRetriesCarrySameKeyAndBytes(t *testing.T) {
 		if n := b.get("1"); n.Status != approval.Failed || n.Attempt != 4 {
 			t.Errorf("row %+v, want failed after 4", n)
 		}
-		if f := b.details["1"]; !f.Final || f.Reason != ReasonUnavailable || !strings.Contains(f.Detail, "given up after 4 tries") {
+		if f := b.details["1"]; !f.Final || f.Reason != channels.ReasonUnavailable || !strings.Contains(f.Detail, "given up after 4 tries") {
 			t.Errorf("failure %+v", f)
 		}
 		if renders != 1 {
@@ -425,7 +431,7 @@ func TestRetriesCarrySameKeyAndBytes(t *testing.T) {
 
 func TestFinalFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonBadRecipient, Final: true, HTTPStatus: 400, Err: errors.New("no such user")})}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadRecipient, Final: true, HTTPStatus: 400, Err: errors.New("no such user")})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
@@ -446,17 +452,17 @@ func TestFinalFailsAtOnce(t *testing.T) {
 // have still does.
 func TestRule8_RemovedPeopleAreSentNoCard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonUnavailable, Err: errors.New("busy")})}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonUnavailable, Err: errors.New("busy")})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
 		synctest.Wait()
 		before := len(p.sent())
-		b.s.Reload(Maker{Known: func(string, string) bool { return false }}, p)
+		b.s.Reload(channels.Maker{Known: func(string, string) bool { return false }}, p)
 		b.put(row("2", "line", approval.KindReminder))
 		after(2 * time.Hour)
 		for _, id := range []string{"1", "2"} {
-			if n := b.get(id); n.Status != approval.Failed || b.details[id].Reason != ReasonBadRecipient {
+			if n := b.get(id); n.Status != approval.Failed || b.details[id].Reason != channels.ReasonBadRecipient {
 				t.Errorf("row %s: %+v", id, n)
 			}
 		}
@@ -469,7 +475,7 @@ func TestRule8_RemovedPeopleAreSentNoCard(t *testing.T) {
 // A platform that wishes to be left alone is, for all messages of the kind, and none pays for it.
 func TestRetryAfterHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "slack", answer: fail(PushError{Reason: ReasonRateLimited, RetryAfter: 90 * time.Second})}
+		p := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited, RetryAfter: 90 * time.Second})}
 		b := run(t, newMemory(), nil, probed{p})
 		defer b.stop()
 		b.put(row("1", "slack", approval.KindRequest))
@@ -498,7 +504,7 @@ func TestRetryAfterHolds(t *testing.T) {
 // A backoff longer than the wish is kept for the row that failed; the others need not wait for it.
 func TestRetryAfterShorterThanBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "slack", answer: fail(PushError{Reason: ReasonRateLimited, RetryAfter: time.Second})}
+		p := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited, RetryAfter: time.Second})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "slack", approval.KindRequest))
@@ -519,7 +525,7 @@ func TestRetryAfterShorterThanBackoff(t *testing.T) {
 // Design §6: a bad token pauses the channel; rows keep their attempts until a successful probe.
 func TestBadTokenPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonBadToken, HTTPStatus: 401, ChannelDown: true}), probe: errors.New("still bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, HTTPStatus: 401, ChannelDown: true}), probe: errors.New("still bad")}
 		other := &phone{name: "slack"}
 		b := run(t, newMemory(), nil, probed{p}, other)
 		defer b.stop()
@@ -538,10 +544,10 @@ func TestBadTokenPauses(t *testing.T) {
 		if got := b.get("s").Status; got != approval.Sent {
 			t.Errorf("the other channel's row is %s", got)
 		}
-		if n := b.get("1"); n.Attempt != 0 || n.Status != approval.Queued || n.Error != ReasonBadToken {
+		if n := b.get("1"); n.Attempt != 0 || n.Status != approval.Queued || n.Error != channels.ReasonBadToken {
 			t.Errorf("row %+v, want its attempt back", n)
 		}
-		if got := b.s.Paused(); got["line"] != ReasonBadToken || len(got) != 1 {
+		if got := b.s.Paused(); got["line"] != channels.ReasonBadToken || len(got) != 1 {
 			t.Errorf("paused %v", got)
 		}
 		var gaps []time.Duration
@@ -571,7 +577,7 @@ func TestBadTokenPauses(t *testing.T) {
 // A channel whose probes succeed but whose sends do not is not hammered.
 func TestFlappingChannelBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonBadToken, ChannelDown: true})}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true})}
 		b := run(t, newMemory(), nil, probed{p})
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
@@ -587,13 +593,13 @@ func TestFlappingChannelBacksOff(t *testing.T) {
 
 func TestReloadEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
 		b := run(t, newMemory(), nil, probed{p})
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
 		after(time.Second)
 		fresh := &phone{name: "line"}
-		b.s.Reload(Maker{}, fresh)
+		b.s.Reload(channels.Maker{}, fresh)
 		synctest.Wait()
 		if n := b.get("1"); n.Status != approval.Sent || len(fresh.sent()) != 1 {
 			t.Errorf("row %+v after a reload", n)
@@ -613,7 +619,10 @@ func TestReloadEndsAPause(t *testing.T) {
 func TestHangingChannelBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		slow := &phone{name: "line", answer: func(Message) (Receipt, error) { <-release; return Receipt{HTTPStatus: 200}, nil }}
+		slow := &phone{name: "line", answer: func(channels.Message) (channels.Receipt, error) {
+			<-release
+			return channels.Receipt{HTTPStatus: 200}, nil
+		}}
 		quick := &phone{name: "slack"}
 		b := run(t, newMemory(), func(o *SenderOptions) { o.Parallel = 4 }, slow, quick)
 		defer b.stop()
@@ -642,7 +651,7 @@ func TestHangingChannelBlocksNoOther(t *testing.T) {
 // send is not read while they wait.
 func TestRule12_PausedRowsHideNoOthersAndAreNotLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
 		other := &phone{name: "slack"}
 		m := newMemory()
 		b := run(t, m, nil, probed{p}, other)
@@ -675,9 +684,9 @@ func TestLongQueue(t *testing.T) {
 			m.put(row(fmt.Sprintf("%04d", i), "line", approval.KindRequest))
 		}
 		m.set(func() { m.flood = true })
-		p := &phone{name: "line", answer: func(m Message) (Receipt, error) {
+		p := &phone{name: "line", answer: func(_ channels.Message) (channels.Receipt, error) {
 			time.Sleep(time.Millisecond)
-			return Receipt{HTTPStatus: 200}, nil
+			return channels.Receipt{HTTPStatus: 200}, nil
 		}}
 		b := run(t, m, nil, p)
 		defer b.stop()
@@ -724,9 +733,9 @@ func TestLeaseOfTheDead(t *testing.T) {
 
 func TestGracefulStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: func(Message) (Receipt, error) {
+		p := &phone{name: "line", answer: func(channels.Message) (channels.Receipt, error) {
 			time.Sleep(3 * time.Second)
-			return Receipt{MessageID: "late", HTTPStatus: 200}, nil
+			return channels.Receipt{MessageID: "late", HTTPStatus: 200}, nil
 		}}
 		b := run(t, newMemory(), func(o *SenderOptions) { o.Parallel = 1 }, p)
 		b.put(row("1", "line", approval.KindRequest), row("2", "line", approval.KindRequest))
@@ -747,7 +756,7 @@ func TestGracefulStop(t *testing.T) {
 
 func TestStopWhilePausedAndHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(PushError{Reason: ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
 		b := run(t, newMemory(), nil, probed{p})
 		b.put(row("1", "line", approval.KindRequest))
 		after(time.Minute)
@@ -829,7 +838,7 @@ func TestOldKeysAreNotUsed(t *testing.T) {
 		b := run(t, m, nil, p)
 		defer b.stop()
 		synctest.Wait()
-		if n := m.get("1"); n.Status != approval.Failed || m.details["1"].Reason != ReasonRetryKeyExpired {
+		if n := m.get("1"); n.Status != approval.Failed || m.details["1"].Reason != channels.ReasonRetryKeyExpired {
 			t.Errorf("row %+v", n)
 		}
 		if n := m.get("2"); n.Status != approval.Sent || len(p.sent()) != 1 {
@@ -845,7 +854,7 @@ func TestRule6TheSenderHasTheQueuesClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
 				m.ahead = ahead
-				p := &phone{name: "line", answer: fail(PushError{Reason: ReasonUnavailable})}
+				p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonUnavailable})}
 				b := run(t, m, nil, p)
 				defer b.stop()
 				b.put(row("1", "line", approval.KindRequest))
@@ -867,17 +876,17 @@ func TestRule6TheSenderHasTheQueuesClock(t *testing.T) {
 }
 
 func TestRenderTrouble(t *testing.T) {
-	for name, render := range map[string]func(c Card) (Body, error){
-		"error": func(c Card) (Body, error) { return nil, errors.New("too wide") },
-		"panic": func(c Card) (Body, error) { panic("nil map") },
+	for name, render := range map[string]func(c channels.Card) (channels.Body, error){
+		"error": func(_ channels.Card) (channels.Body, error) { return nil, errors.New("too wide") },
+		"panic": func(_ channels.Card) (channels.Body, error) { panic("nil map") },
 	} {
 		for _, words := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, " words ", words), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					p := &phone{name: "line"}
-					p.render = func(c Card) (Body, error) {
+					p.render = func(c channels.Card) (channels.Body, error) {
 						if words && c.Kind == approval.KindReply && len(c.Items) == 0 {
-							return Body("plain: " + c.Text), nil
+							return channels.Body("plain: " + c.Text), nil
 						}
 						return render(c)
 					}
@@ -889,7 +898,7 @@ func TestRenderTrouble(t *testing.T) {
 					if words && (n.Status != approval.Sent || !strings.HasPrefix(string(n.Body), "plain: ")) {
 						t.Errorf("row %+v, want plain words sent", n)
 					}
-					if !words && (n.Status != approval.Failed || b.details["1"].Reason != ReasonRenderFailed || len(p.sent()) != 0) {
+					if !words && (n.Status != approval.Failed || b.details["1"].Reason != channels.ReasonRenderFailed || len(p.sent()) != 0) {
 						t.Errorf("row %+v, want a final render_failed", n)
 					}
 				})
@@ -915,10 +924,10 @@ func TestEdits(t *testing.T) {
 		if got := p.sent(); len(got) != 1 || string(got[0].Target) != `{"ts":"1.2"}` || b.get("1").Status != approval.Sent {
 			t.Errorf("edits %+v", got)
 		}
-		if f := m.details["2"]; !f.Final || f.Reason != ReasonCannotEdit || len(rigid.sent()) != 0 {
+		if f := m.details["2"]; !f.Final || f.Reason != channels.ReasonCannotEdit || len(rigid.sent()) != 0 {
 			t.Errorf("an edit for a channel that cannot: %+v", f)
 		}
-		if f := m.details["3"]; !f.Final || f.Reason != ReasonNoTarget {
+		if f := m.details["3"]; !f.Final || f.Reason != channels.ReasonNoTarget {
 			t.Errorf("an edit of nothing: %+v", f)
 		}
 	})
@@ -930,7 +939,7 @@ func TestUnknownChannel(t *testing.T) {
 		defer b.stop()
 		b.put(row("1", "pigeon", approval.KindRequest))
 		synctest.Wait()
-		if f := b.details["1"]; !f.Final || f.Reason != ReasonNoChannel {
+		if f := b.details["1"]; !f.Final || f.Reason != channels.ReasonNoChannel {
 			t.Errorf("failure %+v", f)
 		}
 	})
@@ -938,7 +947,7 @@ func TestUnknownChannel(t *testing.T) {
 
 func TestPanickingChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: func(Message) (Receipt, error) { panic("boom") }}
+		p := &phone{name: "line", answer: func(channels.Message) (channels.Receipt, error) { panic("boom") }}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
@@ -952,7 +961,10 @@ func TestPanickingChannel(t *testing.T) {
 // Replies overtake cards: somebody is looking at the screen, and the reply token dies soon.
 func TestRepliesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: func(Message) (Receipt, error) { time.Sleep(time.Second); return Receipt{}, nil }}
+		p := &phone{name: "line", answer: func(channels.Message) (channels.Receipt, error) {
+			time.Sleep(time.Second)
+			return channels.Receipt{}, nil
+		}}
 		b := run(t, newMemory(), func(o *SenderOptions) { o.Parallel = 1 }, p)
 		defer b.stop()
 		for i := range 5 {
@@ -992,7 +1004,7 @@ func TestFailpoints(t *testing.T) {
 // Neither bodies nor what answers in our name is ever logged.
 func TestLogsTellNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers := []func(Message) (Receipt, error){nil, fail(PushError{Reason: ReasonUnavailable}), fail(PushError{Reason: ReasonBadRequest, Final: true}), fail(PushError{Reason: ReasonBadToken, ChannelDown: true})}
+		answers := []func(channels.Message) (channels.Receipt, error){nil, fail(channels.PushError{Reason: channels.ReasonUnavailable}), fail(channels.PushError{Reason: channels.ReasonBadRequest, Final: true}), fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true})}
 		var b *bench
 		for _, answer := range answers {
 			p := &phone{name: "line", answer: answer, probe: errors.New("bad")}
@@ -1023,7 +1035,7 @@ func TestManyAtOnce(t *testing.T) {
 		var mu sync.Mutex
 		inFlight := map[string]bool{}
 		tries := map[string]int{}
-		answer := func(m Message) (Receipt, error) {
+		answer := func(m channels.Message) (channels.Receipt, error) {
 			mu.Lock()
 			if inFlight[m.To] {
 				t.Errorf("%s is sent twice at once", m.To)
@@ -1037,9 +1049,9 @@ func TestManyAtOnce(t *testing.T) {
 			defer mu.Unlock()
 			inFlight[m.To] = false
 			if n == 1 && strings.HasSuffix(m.To, "3") {
-				return Receipt{}, &PushError{Reason: ReasonUnavailable}
+				return channels.Receipt{}, &channels.PushError{Reason: channels.ReasonUnavailable}
 			}
-			return Receipt{HTTPStatus: 200}, nil
+			return channels.Receipt{HTTPStatus: 200}, nil
 		}
 		m := newMemory()
 		b := run(t, m, nil, probed{&phone{name: "line", answer: answer}}, probed{&phone{name: "slack", answer: answer}})
@@ -1051,7 +1063,7 @@ func TestManyAtOnce(t *testing.T) {
 					m.put(row(fmt.Sprintf("%d-%d", w, i), []string{"line", "slack"}[i%2], []approval.NotificationKind{approval.KindRequest, approval.KindReply}[i%3%2]))
 					time.Sleep(time.Millisecond)
 					if w == 0 && i == 10 {
-						b.s.Reload(Maker{}, probed{&phone{name: "line", answer: answer}}, probed{&phone{name: "slack", answer: answer}})
+						b.s.Reload(channels.Maker{}, probed{&phone{name: "line", answer: answer}}, probed{&phone{name: "slack", answer: answer}})
 					}
 				}
 			})

@@ -1,6 +1,7 @@
-package channels
+package outbox
 
 import (
+	"countersign/channels"
 	"math"
 	"time"
 )
@@ -17,9 +18,9 @@ func DefaultRetries() Retries {
 	return Retries{Max: 3, First: 10 * time.Second, Cap: 5 * time.Minute}
 }
 
-// Validate returns what is wrong with the section notifications, as [Problems].
+// Validate returns what is wrong with the section notifications, as [channels.Problems].
 func (r Retries) Validate() error {
-	var ps Problems
+	var ps channels.Problems
 	if r.Max < 0 || r.Max > 100 {
 		ps.Add("max_retries", "must be 0 to 100")
 	}

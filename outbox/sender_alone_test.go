@@ -1,4 +1,4 @@
-package channels
+package outbox
 
 import (
 	"testing"
@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
 )
 
 // Where each recipient is a server of its own, one that wishes to be left alone is, and nobody else
 // waits for it.
 func TestOneRecipientsWishHoldsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "webhook", answer: fail(PushError{Reason: ReasonRateLimited, RetryAfter: time.Hour, Alone: true})}
+		p := &phone{name: "webhook", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited, RetryAfter: time.Hour, Alone: true})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "webhook", approval.KindRequest))
