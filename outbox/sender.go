@@ -502,7 +502,8 @@ func (s *Sender) probeOnce(ctx context.Context, ch channels.Channel) error {
 
 // attempt takes one notification through one attempt. ctx is Run's: once it is done nothing is begun, but what
 // was begun is finished and recorded.
-func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channels.Maker, n approval.Notification) outcome {
+func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channels.Maker,
+	n approval.Notification) outcome {
 	if ctx.Err() != nil {
 		return outcome{}
 	}
@@ -519,10 +520,12 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 		body, more, rendered = s.render(ch, maker, d)
 	}
 	until := time.Now().Add(lease)
-	begun, err := s.outbox.Begin(ctx, []approval.Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
+	begun, err := s.outbox.Begin(ctx,
+		[]approval.Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.WarnContext(ctx, "a notification could not be taken from the queue; trying again", "notification_id", n.ID, "err", err)
+			s.log.WarnContext(ctx, "a notification could not be taken from the queue; trying again", "notification_id", n.ID,
+				"err", err)
 		}
 		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
@@ -607,7 +610,8 @@ func (s *Sender) failed(
 
 // render draws the card, or where that fails a few plain words in its place. more says that another part
 // follows.
-func (s *Sender) render(ch channels.Channel, maker channels.Maker, d approval.Delivery) (body channels.Body, more bool, err error) {
+func (s *Sender) render(ch channels.Channel, maker channels.Maker,
+	d approval.Delivery) (body channels.Body, more bool, err error) {
 	draw := func(card func(approval.Delivery) channels.Card) (body channels.Body, err error) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -645,7 +649,8 @@ func (s *Sender) render(ch channels.Channel, maker channels.Maker, d approval.De
 // plainPage is how much of a request that is shown whole one message of a channel without limits holds.
 const plainPage = 3000
 
-func (s *Sender) send(ctx context.Context, ch channels.Channel, d approval.Delivery, n approval.Notification) (r channels.Receipt, e *channels.PushError) {
+func (s *Sender) send(ctx context.Context, ch channels.Channel, d approval.Delivery,
+	n approval.Notification) (r channels.Receipt, e *channels.PushError) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	defer func() {
@@ -654,15 +659,18 @@ func (s *Sender) send(ctx context.Context, ch channels.Channel, d approval.Deliv
 			e = &channels.PushError{Reason: channels.ReasonUnavailable, Unknown: true, Err: errors.New("the channel panicked")}
 		}
 	}()
-	m := channels.Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey, ReplyTo: secret.Value(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
+	m := channels.Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey,
+		ReplyTo: secret.Value(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
 	send := ch.Send
 	if n.Kind == approval.KindEdit {
 		editor, ok := ch.(channels.Editor)
 		switch {
 		case !ok:
-			return r, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit, Err: errors.New("this channel cannot change what it sent")}
+			return r, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit,
+				Err: errors.New("this channel cannot change what it sent")}
 		case d.Target == nil || len(d.Target.Receipt) == 0:
-			return r, &channels.PushError{Final: true, Reason: channels.ReasonNoTarget, Err: errors.New("there is no message to change")}
+			return r, &channels.PushError{Final: true, Reason: channels.ReasonNoTarget,
+				Err: errors.New("there is no message to change")}
 		}
 		m.Target, send = d.Target.Receipt, editor.Edit
 	}
@@ -695,7 +703,8 @@ func (s *Sender) judge(n approval.Notification, e *channels.PushError) (approval
 
 // record writes down what a try came to. If the store cannot commit it is tried for as long as the
 // lease lives: after that the row is somebody else's.
-func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notification, write func(ctx context.Context) error) {
+func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notification,
+	write func(ctx context.Context) error) {
 	for delay := 50 * time.Millisecond; ; delay = min(delay*2, storeRetry) {
 		once, cancel := context.WithDeadline(ctx, until)
 		err := write(once)
@@ -705,7 +714,9 @@ func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notific
 			return
 		case approval.CodeOf(err) != approval.CodeStoreUnavailable && !errors.Is(err, context.DeadlineExceeded),
 			time.Now().Add(delay).After(until):
-			s.log.ErrorContext(ctx, "what became of a notification could not be recorded; it will be tried again, with the same key", attrs(n, "err", err)...)
+			s.log.ErrorContext(ctx,
+				"what became of a notification could not be recorded; it will be tried again, with the same key",
+				attrs(n, "err", err)...)
 			return
 		}
 		time.Sleep(delay)
@@ -726,7 +737,8 @@ func (s *Sender) point(name string) {
 
 // attrs are what a log line says of a notification: nothing by which anybody could answer in our name.
 func attrs(n approval.Notification, more ...any) []any {
-	return append([]any{"notification_id", n.ID, "approval_id", n.ApprovalID, "channel", n.Channel, "kind", string(n.Kind), "recipient", n.Recipient, "attempt", n.Attempt}, more...)
+	return append([]any{"notification_id", n.ID, "approval_id", n.ApprovalID, "channel", n.Channel, "kind", string(n.Kind),
+		"recipient", n.Recipient, "attempt", n.Attempt}, more...)
 }
 
 // advice says what an operator can do about a reason.
@@ -741,7 +753,8 @@ func advice(reason string) string {
 	case channels.ReasonForbidden:
 		return "look at the account's plan and status in the platform's console"
 	case channels.ReasonBadRecipient:
-		return "check the recipient's id; on Slack invite the bot to the channel, on LINE have the person add the bot as a friend"
+		return "check the recipient's id; on Slack invite the bot to the channel, " +
+			"on LINE have the person add the bot as a friend"
 	case channels.ReasonChannelShared:
 		return "use a channel that only your organisation sees, or set allow_shared: true"
 	case channels.ReasonNoChannel:
