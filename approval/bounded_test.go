@@ -361,7 +361,7 @@ func TestRule12_FewListsOfOnePrincipalAreInMemoryAtATime(t *testing.T) {
 	begun := make(chan struct{}, readers)
 	for range readers {
 		wg.Go(func() {
-			err := w.gate.TellResolved(w.ctx, "bot", "", time.Minute, func(rs []approval.Request) error {
+			err := w.gate.TellResolved(w.ctx, "bot", "", time.Minute, func(_ []approval.Request) error {
 				mu.Lock()
 				held++
 				most = max(most, held)

@@ -159,7 +159,7 @@ func (s *again) Update(ctx context.Context, fn func(approval.Tx) error) error {
 func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 	var store *again
 	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 6, Per: time.Minute}, Requests: budget.Rate{Count: 3, Per: time.Minute}},
-		func(o *approval.Options, cards *outboxtest.Routing) { store = &again{Store: o.Store}; o.Store = store })
+		func(o *approval.Options, _ *outboxtest.Routing) { store = &again{Store: o.Store}; o.Store = store })
 	for i := range 3 {
 		store.fail = true
 		for range 5 {
@@ -175,7 +175,7 @@ func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 
 func TestRule12_WhoHasNoPushLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	var ids int
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 2, Per: time.Minute}, Requests: budget.Rate{Count: 2, Per: time.Minute}}, func(o *approval.Options, cards *outboxtest.Routing) {
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 2, Per: time.Minute}, Requests: budget.Rate{Count: 2, Per: time.Minute}}, func(o *approval.Options, _ *outboxtest.Routing) {
 		o.Store = counting{o.Store, &ids}
 	})
 	w.expect(numbered("bot", 0), approval.AnswerPending)
@@ -210,7 +210,7 @@ func (s counting) Update(ctx context.Context, fn func(approval.Tx) error) error 
 func (tx countingTx) NewID() string { *tx.ids++; return tx.Tx.NewID() }
 
 func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options, cards *outboxtest.Routing) { cards.Cards = nil })
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(_ *approval.Options, cards *outboxtest.Routing) { cards.Cards = nil })
 	for i := range 5 {
 		w.expect(numbered("bot", i), approval.AnswerPending)
 	}
@@ -218,7 +218,7 @@ func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
 
 func TestRule12_RemindersWaitForTheBudget(t *testing.T) {
 	var store *again
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}}, func(o *approval.Options, cards *outboxtest.Routing) {
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}}, func(o *approval.Options, _ *outboxtest.Routing) {
 		store = &again{Store: o.Store}
 		o.Store = store
 	})

@@ -69,16 +69,16 @@ type Gate struct {
 	masker   atomic.Pointer[redact.Masker] // of the messages of rules, which people decide by
 	records  *AuditLog
 	log      *slog.Logger
-	wall     func() time.Time // of the store's time, but for the tests
+	clock    func() time.Time // of the store's time, but for the tests
 
-	pins  pins
-	ahead ahead
-	turns turns
+	pins        pins
+	writeBehind writeBehind
+	turns       turns
 }
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets, log: o.Logger, wall: o.Now}
+	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets, log: o.Logger, clock: o.Now}
 	if g.notifier == nil {
 		g.notifier = silent{}
 	}
@@ -88,10 +88,10 @@ func NewGate(o Options) *Gate {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	if g.wall == nil {
-		g.wall = func() time.Time { return g.store.Now() }
+	if g.clock == nil {
+		g.clock = func() time.Time { return g.store.Now() }
 	}
-	g.store = noted{o.Store, g.ahead.fail}
+	g.store = noted{o.Store, g.writeBehind.fail}
 	g.policy.Store(&o.Policy)
 	g.SetMasker(o.Masker)
 	return g
@@ -336,34 +336,45 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 		return Answer{}, err
 	}
 	if live != nil {
-		if s := j.call.SessionID; s != "" && s != live.SessionID {
-			if err := tx.AddSession(live.ID, s); err != nil {
-				return Answer{}, err
-			}
+		joined, err := g.join(ctx, tx, j, live, changed, out)
+		if err != nil || joined.Kind != "" {
+			return joined, err
 		}
-		if live.Status == Pending {
-			out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(*live), live
-			return out, nil
-		}
-		why := mayUse(live, j, changed, tx.Now())
-		if why == usable {
-			used, err := g.consume(ctx, tx, *live, j.call.Dispatch)
-			if err != nil {
-				return Answer{}, err
-			}
-			out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(used)), &used
-			return out, nil
-		}
-		if _, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why)); err != nil {
+	}
+	return g.ask(ctx, tx, j, terms, batchID, b, out)
+}
+
+// join answers a call from the live request of its key: it is pending still, or its approval is used. An approval
+// that may not be used ends, and the answer is without a kind.
+func (g *Gate) join(ctx context.Context, tx Tx, j *judged, live *Request, changed bool, out Answer) (Answer, error) {
+	if s := j.call.SessionID; s != "" && s != live.SessionID {
+		if err := tx.AddSession(live.ID, s); err != nil {
 			return Answer{}, err
 		}
 	}
+	if live.Status == Pending {
+		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(*live), live
+		return out, nil
+	}
+	if why := mayUse(live, j, changed, tx.Now()); why != usable {
+		_, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
+		return Answer{}, err
+	}
+	used, err := g.consume(ctx, tx, *live, &j.call)
+	if err != nil {
+		return Answer{}, err
+	}
+	out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(used)), &used
+	return out, nil
+}
+
+// ask answers a call that has no live request: with the denial that is remembered, or with a new request.
+func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill, out Answer) (Answer, error) {
 	recent, err := tx.Recent(j.key)
 	if err != nil {
 		return Answer{}, err
 	}
-	now := tx.Now()
-	if recent.DeniedID != "" && now.Sub(recent.DeniedAt) < terms.RememberDenial {
+	if recent.DeniedID != "" && tx.Now().Sub(recent.DeniedAt) < terms.RememberDenial {
 		r, err := tx.Request(recent.DeniedID)
 		if err != nil {
 			return Answer{}, err
@@ -522,11 +533,11 @@ func (g *Gate) settledHead(ctx context.Context, tx Tx, id string) (Head, error) 
 
 // consume lets the approved call through. The conditional statement decides; whoever finds it spent is
 // not let through.
-func (g *Gate) consume(ctx context.Context, tx Tx, r Request, dispatched bool) (Request, error) {
+func (g *Gate) consume(ctx context.Context, tx Tx, r Request, c *Call) (Request, error) {
 	if err := ctx.Err(); err != nil { // nobody is there any more to run it
 		return r, Errorf(CodeStoreUnavailable, "The caller went away; the approval was not used.")
 	}
-	ok, err := tx.Consume(r.ID, dispatched)
+	ok, err := tx.Consume(r.ID, c.Dispatch)
 	if err != nil {
 		return r, err
 	}
@@ -535,7 +546,7 @@ func (g *Gate) consume(ctx context.Context, tx Tx, r Request, dispatched bool) (
 	}
 	r.ConsumedAt = tx.Now()
 	r.AckedAt = r.ConsumedAt
-	if dispatched {
+	if c.Dispatch {
 		r.DispatchedAt = r.ConsumedAt
 	}
 	use := Use{RequestID: r.ID, ApprovedBy: r.ResolvedBy, ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt, DispatchedAt: r.DispatchedAt}

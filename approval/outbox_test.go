@@ -362,14 +362,14 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 				if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
 					w.t.Fatal(err)
 				}
-			}, func(w *world, n approval.Notification) { w.send() }, false},
+			}, func(w *world, _ approval.Notification) { w.send() }, false},
 			{"no answer, after the press", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
 				if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
 					w.t.Fatal(err)
 				}
 				w.send()
 			}, false},
-			{"gone at the crash", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
+			{"gone at the crash", func(*world, approval.Notification) {}, func(w *world, _ approval.Notification) {
 				w.clock.advance(time.Minute) // past its lease
 				w.send()
 			}, false},

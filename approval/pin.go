@@ -181,7 +181,7 @@ func (g *Gate) useAcceptance(ctx context.Context, tx Tx, j *judged) (*Request, e
 	if !accepted || mayUse(live, j, false, tx.Now()) != usable {
 		return nil, err
 	}
-	used, err := g.consume(ctx, tx, *live, j.call.Dispatch)
+	used, err := g.consume(ctx, tx, *live, &j.call)
 	if err != nil {
 		return nil, err
 	}

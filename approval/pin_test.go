@@ -389,7 +389,7 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := w.gate.CheckAhead(w.ctx, read(n%8, fmt.Sprintf(`{"busy":%d}`, i))); err != nil {
+				if _, err := w.gate.CheckWriteBehind(w.ctx, read(n%8, fmt.Sprintf(`{"busy":%d}`, i))); err != nil {
 					t.Error(err)
 					return
 				}
@@ -400,11 +400,11 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 		c := read(n, fmt.Sprintf(`{"n":%d}`, n))
 		w.mustDecide(w.expect(c, approval.AnswerPending).Request.ID, true, hana, "")
 		for range 20 {
-			old, err := w.gate.CheckAhead(w.ctx, read(n-1, `{"old":1}`))
+			old, err := w.gate.CheckWriteBehind(w.ctx, read(n-1, `{"old":1}`))
 			if err != nil || old.Kind != approval.AnswerPending {
 				t.Fatalf("the tool before %d: got %+v, %v", n, old, err)
 			}
-			if now, err := w.gate.CheckAhead(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
+			if now, err := w.gate.CheckWriteBehind(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
 				t.Fatalf("tool %d: got %+v, %v", n, now, err)
 			}
 		}

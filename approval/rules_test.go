@@ -408,19 +408,19 @@ func TestRule6_AtTheDeadlineItIsExpired(t *testing.T) {
 		name string
 		do   func(w *world, id string)
 	}{
-		{"check", func(w *world, id string) { w.expect(transfer, approval.AnswerPending) }},
+		{"check", func(w *world, _ string) { w.expect(transfer, approval.AnswerPending) }},
 		{"decide", func(w *world, id string) {
 			_, err := w.decide(id, true, hana, "")
 			wantCode(w.t, err, approval.CodeExpired)
 		}},
 		{"read", func(w *world, id string) { w.request(id) }},
-		{"list", func(w *world, id string) {
+		{"list", func(w *world, _ string) {
 			rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending})
 			if err != nil || len(rs) != 0 {
 				w.t.Errorf("pending: %v, %v", rs, err)
 			}
 		}},
-		{"feed", func(w *world, id string) { w.feed() }},
+		{"feed", func(w *world, _ string) { w.feed() }},
 		{"ack", func(w *world, id string) {
 			if a, err := w.gate.Ack(w.ctx, "bot", []string{id}); err != nil || len(a.Acked) != 1 {
 				w.t.Errorf("ack: %+v, %v", a, err)
@@ -430,7 +430,7 @@ func TestRule6_AtTheDeadlineItIsExpired(t *testing.T) {
 			_, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaAPI})
 			wantCode(w.t, err, approval.CodeExpired)
 		}},
-		{"heartbeat", func(w *world, id string) {
+		{"heartbeat", func(w *world, _ string) {
 			if n, err := w.gate.Expire(w.ctx); err != nil || n != 1 {
 				w.t.Errorf("expired %d, %v", n, err)
 			}

@@ -135,7 +135,7 @@ func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer,
 		out.ReasonCode = string(why)
 		return out, err
 	}
-	if r, err = g.consume(ctx, tx, r, j.call.Dispatch); err != nil {
+	if r, err = g.consume(ctx, tx, r, &j.call); err != nil {
 		return Answer{}, err
 	}
 	if err := g.pinFirst(ctx, tx, &j); err != nil {
@@ -164,12 +164,12 @@ func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-cha
 			return r, err
 		}
 		for waiting := true; waiting; {
-			clock.Reset(min(lookAtClock, max(r.ExpiresAt.Sub(g.wall()), time.Millisecond)))
+			clock.Reset(min(lookAtClock, max(r.ExpiresAt.Sub(g.clock()), time.Millisecond)))
 			select {
 			case <-wake:
 				waiting = false
 			case <-clock.C:
-				waiting = g.wall().Before(r.ExpiresAt)
+				waiting = g.clock().Before(r.ExpiresAt)
 			case <-over.C:
 				last, waiting = true, false
 			case <-stop:
@@ -493,14 +493,14 @@ func (g *Gate) Run(ctx context.Context) {
 				g.log.ErrorContext(ctx, "deadlines could not be kept; trying again in a second", "error", err)
 			}
 			if look, next = err != nil, t; look {
-				next = g.wall().Add(lookAtClock)
+				next = g.clock().Add(lookAtClock)
 			}
 		}
 		wait := lookAtClock
 		if next.IsZero() {
 			timer.Stop()
 		} else {
-			wait = min(wait, max(next.Sub(g.wall()), time.Millisecond))
+			wait = min(wait, max(next.Sub(g.clock()), time.Millisecond))
 			timer.Reset(wait)
 		}
 		select {
@@ -511,7 +511,7 @@ func (g *Gate) Run(ctx context.Context) {
 				next = t
 			}
 		case <-timer.C:
-			look = look || !g.wall().Before(next)
+			look = look || !g.clock().Before(next)
 		}
 	}
 }

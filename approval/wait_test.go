@@ -54,7 +54,7 @@ func TestAWaitingCallHearsOfEachEnding(t *testing.T) {
 		{"cancelled", func(w *world, id string) {
 			w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
 		}, approval.AnswerCancelled, "approval_required"},
-		{"expired", func(w *world, id string) { w.clock.advance(time.Hour); w.gate.Expire(w.ctx) }, approval.AnswerExpired, "approval_required"},
+		{"expired", func(w *world, _ string) { w.clock.advance(time.Hour); w.gate.Expire(w.ctx) }, approval.AnswerExpired, "approval_required"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)

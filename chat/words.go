@@ -161,6 +161,8 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 // Japanese, Chinese and Thai run words together: only a run that is a word as a whole is one, so that
 // 不同意, 承認しない and 核准嗎 are not taken for the yes that they hold. Full-width and half-width forms,
 // and the ways to compose a character, are one; letters that only look alike are not.
+//
+//nolint:revive // that a text quotes a card is part of what was typed
 func ParseWords(text string, quoting bool) Words {
 	other := Words{Intent: IntentOther}
 	text = strings.TrimSpace(text)
@@ -199,6 +201,8 @@ func ParseWords(text string, quoting bool) Words {
 }
 
 // decision reads what follows a word for yes or no.
+//
+//nolint:revive // as of ParseWords
 func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool) {
 	if means.intent == IntentApprove {
 		return approves(split(word, rest), rest, quoting), true

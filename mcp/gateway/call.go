@@ -173,7 +173,7 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 		return answer(r.failure(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busyText(p, err)), mcp.CodeUnavailable))
 	}
 	gate := r.g.o.Asker
-	if p.answer, err = gate.CheckAhead(r.withCorrelation(), p.call); err != nil {
+	if p.answer, err = gate.CheckWriteBehind(r.withCorrelation(), p.call); err != nil {
 		p.reservation.Release()
 		return answer(r.gateFailure(p, err))
 	}

@@ -239,7 +239,7 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 	if err != nil {
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
 	}
-	out, err := r.g.o.Asker.CheckAhead(ctx, approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: l.server.Name, SessionID: r.session.id,
+	out, err := r.g.o.Asker.CheckWriteBehind(ctx, approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: l.server.Name, SessionID: r.session.id,
 		Method: method, Tool: approval.MethodTool(method), Args: parsed, Dispatch: true})
 	if err == nil && out.Committed != nil {
 		err = out.Committed(ctx)

@@ -22,7 +22,7 @@ import (
 
 // asker is the part of a gate by which calls are decided, in this process or another.
 type asker interface {
-	CheckAhead(ctx context.Context, c approval.Call) (approval.Answer, error)
+	CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error)
 	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
 }
 
@@ -51,7 +51,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 	write := `{"path":"/a <b> & \u2028","n":12345678901234567890,"x":1.10}`
 	first := func(w *world, g asker, c approval.Call) approval.Answer {
 		w.t.Helper()
-		o, err := g.CheckAhead(context.Background(), c)
+		o, err := g.CheckWriteBehind(context.Background(), c)
 		if err != nil || o.Kind != approval.AnswerPending {
 			w.t.Fatalf("the first answer: %+v, %v", o, err)
 		}
@@ -76,17 +76,17 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		do   func(*world, asker) (approval.Answer, error)
 	}{
 		{"allowed", "allow", "Allowed by policy.", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckAhead(context.Background(), call(w.t, "read", write))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "read", write))
 		}},
 		{"denied by policy", "denied", "Policy denied: ", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckAhead(context.Background(), call(w.t, "never", write))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "never", write))
 		}},
 		{"created", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
 		}},
 		{"joined", "pending", "⏳ Approval pending (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			first(w, g, call(w.t, "write", write))
-			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
 		}},
 		{"not decided in time", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
@@ -95,12 +95,12 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"approved before", "approved", "Approved by hana at TIME. Run it now; this approval is used.", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", write))
 			w.decide(o.Request.ID, true, "")
-			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
 		}},
 		{"approved, without arguments", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", `{}`))
 			w.decide(o.Request.ID, true, "")
-			return g.CheckAhead(context.Background(), call(w.t, "write", `{}`))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "write", `{}`))
 		}},
 		{"approved while held", "approved", "Approved by hana at TIME.", waited(func(w *world, id string) { w.decide(id, true, "fine") })},
 		{"approved between", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Answer, error) {
@@ -112,7 +112,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"approved, with an argument that does not count", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "move", `{"to":"/b","reason":"as it was shown"}`))
 			w.decide(o.Request.ID, true, "")
-			return g.CheckAhead(context.Background(), call(w.t, "move", `{"to":"/b","reason":"as it is now"}`))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "move", `{"to":"/b","reason":"as it is now"}`))
 		}},
 		{"denied while held", "denied", "Approval denied by hana: not today.", waited(func(w *world, id string) { w.decide(id, false, "not today") })},
 		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Answer, error) {
@@ -124,7 +124,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"denied a while ago", "denied", "Approval denied by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", write))
 			w.decide(o.Request.ID, false, "no")
-			return g.CheckAhead(context.Background(), call(w.t, "write", write))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
 		}},
 		{"expired while held", "expired", "[APPROVAL EXPIRED] files/write(", waited(func(w *world, _ string) { w.ahead.Store(11 * 60_000) })},
 		{"cancelled while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
@@ -143,7 +143,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
-			if used, err := g.CheckAhead(context.Background(), c); err != nil || used.Kind != approval.AnswerApproved {
+			if used, err := g.CheckWriteBehind(context.Background(), c); err != nil || used.Kind != approval.AnswerApproved {
 				w.t.Fatalf("the other: %+v, %v", used, err)
 			}
 			return hold(w, g, c, o, time.Minute)
@@ -157,7 +157,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			w.decide(id, true, "")
 		})},
 		{"ambiguous", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckAhead(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
+			return g.CheckWriteBehind(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestACallWhoseToolHasChangedWaitsForItsNewRequest(t *testing.T) {
 	w := newWorld(t, theRules)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
 	c.ToolDigest = strings.Repeat("a", 64)
-	o, err := g.CheckAhead(t.Context(), c)
+	o, err := g.CheckWriteBehind(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, quarantines)
 			g, c := w.remote(), call(t, "write", `{"n":1}`)
-			first, err := g.CheckAhead(t.Context(), c)
+			first, err := g.CheckWriteBehind(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -304,7 +304,7 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 				}
 			}
 			w.interfere(fault.with)
-			o, err := g.CheckAhead(t.Context(), c)
+			o, err := g.CheckWriteBehind(t.Context(), c)
 			check("asking", o, err)
 
 			// While it waits, what may pass is waited for.
@@ -341,7 +341,7 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 	}
 	defer c.Close()
 	g := &RemoteGate{Client: c}
-	o, err := g.CheckAhead(t.Context(), call(t, "write", "{}"))
+	o, err := g.CheckWriteBehind(t.Context(), call(t, "write", "{}"))
 	if o.Kind != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("asking: got %+v, %v", o, err)
 	}
@@ -355,7 +355,7 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
-	first, err := g.CheckAhead(t.Context(), c)
+	first, err := g.CheckWriteBehind(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 	var ran, used atomic.Int64
 	for range 8 {
 		g := w.remote()
-		first, err := g.CheckAhead(t.Context(), c)
+		first, err := g.CheckWriteBehind(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -423,7 +423,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			g, c := w.remote(), call(t, "write", `{"n":1}`)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			first, err := g.CheckAhead(ctx, c)
+			first, err := g.CheckWriteBehind(ctx, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -445,7 +445,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			if !w.request(first.Request.ID).ConsumedAt.IsZero() {
 				t.Error("the approval was used")
 			}
-			if o, err := g.CheckAhead(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
+			if o, err := g.CheckWriteBehind(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
 				t.Errorf("the identical call: got %+v, %v, want it approved", o, err)
 			}
 		})
@@ -477,7 +477,7 @@ func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, c := &RemoteGate{Client: slow}, call(t, "write", `{"n":1}`)
-	first, err := g.CheckAhead(t.Context(), c)
+	first, err := g.CheckWriteBehind(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,7 +523,7 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 			}
 			return nil
 		}
-		o, err := g.CheckAhead(t.Context(), call(t, "write", "{}"))
+		o, err := g.CheckWriteBehind(t.Context(), call(t, "write", "{}"))
 		got := string(o.Kind)
 		if e, ok := errors.AsType[*approval.Error](err); ok {
 			got += e.Message
@@ -537,7 +537,7 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 	g := w.remote()
 	g.Renew = func(context.Context) error { t.Error("it was renewed"); return nil }
 	w.interfere(faults["no store"].with)
-	if _, err := g.CheckAhead(t.Context(), call(t, "write", "{}")); err == nil {
+	if _, err := g.CheckWriteBehind(t.Context(), call(t, "write", "{}")); err == nil {
 		t.Error("no error")
 	}
 }
@@ -545,12 +545,12 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
-	first, err := g.CheckAhead(t.Context(), c)
+	first, err := g.CheckWriteBehind(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.decide(first.Request.ID, true, "")
-	if _, err := g.CheckAhead(t.Context(), c); err != nil {
+	if _, err := g.CheckWriteBehind(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.asked.Store(0)
@@ -585,7 +585,7 @@ func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 func TestTheFeedAndOneRequestAreTheAgentsOwn(t *testing.T) {
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
-	first, err := g.CheckAhead(t.Context(), c)
+	first, err := g.CheckWriteBehind(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

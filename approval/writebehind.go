@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// maxAhead is how many records of allowed calls may be under way at a time.
-	maxAhead = 1024
-	// aheadStall is how long they may be under way with none arriving before no more are let ahead.
-	aheadStall = 500 * time.Millisecond
-	// aheadFor is for how long a record is tried before it is given up.
-	aheadFor = 10 * time.Second
+	// maxWriteBehind is how many records of allowed calls may be under way at a time.
+	maxWriteBehind = 1024
+	// writeBehindStall is how long they may be under way with none arriving before no more are let ahead.
+	writeBehindStall = 500 * time.Millisecond
+	// recordFor is for how long a record is tried before it is given up.
+	recordFor = 10 * time.Second
 	// Between the tries of a record.
-	aheadFirstPause, aheadLastPause = 25 * time.Millisecond, 400 * time.Millisecond
+	firstPause, lastPause = 25 * time.Millisecond, 400 * time.Millisecond
 )
 
-// CheckAhead is [Gate.Check] for a caller who sends an allowed call on itself. Such a call's record is
+// CheckWriteBehind is [Gate.Check] for a caller who sends an allowed call on itself. Such a call's record is
 // written while the call is on its way: the outcome comes at once with Committed set, and the caller
 // must not pass on the call's answer before that has returned nil. The record is written whether or not
 // anybody waits for it.
@@ -26,7 +26,7 @@ const (
 // Where that is not safe the record is written first, as by Check: for a rule with a strict audit, a tool
 // that is not known yet or has changed, too many records under way or none of them arriving, and above
 // all after a commit has failed, until one succeeds: while the store cannot commit, nothing is allowed.
-func (g *Gate) CheckAhead(ctx context.Context, c Call) (Answer, error) {
+func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
 	if err := c.Validate(); err != nil {
 		return Answer{}, err
 	}
@@ -40,12 +40,12 @@ func (g *Gate) CheckAhead(ctx context.Context, c Call) (Answer, error) {
 	p := g.Policy()
 	v := p.Evaluate(ctx, c)
 	release()
-	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) && g.ahead.begin(g.wall()) {
+	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) && g.writeBehind.begin(g.clock()) {
 		return Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, Committed: g.record(ctx, c, v)}, nil
 	}
 	out, err := g.Check(ctx, c)
 	if err == nil && out.Kind == AnswerAllow {
-		g.ahead.succeed()
+		g.writeBehind.succeed()
 	}
 	return out, err
 }
@@ -56,7 +56,7 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 		return true
 	}
 	pin, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
-	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.wall(), p.Terms())
+	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.clock(), p.Terms())
 }
 
 // record is the record of an allowed call on its way to the store.
@@ -69,10 +69,10 @@ type record struct {
 }
 
 // record has the record of an allowed call written in the background, and returns what waits for it. The
-// caller has begun with g.ahead.
+// caller has begun with g.writeBehind.
 func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Context) error {
 	r := &record{ctx: context.WithoutCancel(ctx), call: c, verdict: v, done: make(chan struct{})}
-	if g.ahead.queue(r) {
+	if g.writeBehind.queue(r) {
 		go g.writeRecords()
 	}
 	return func(ctx context.Context) error {
@@ -81,7 +81,7 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 			return r.failure
 		default:
 		}
-		g.ahead.hurry()
+		g.writeBehind.hurry()
 		select {
 		case <-r.done:
 			return r.failure
@@ -91,14 +91,14 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 	}
 }
 
-// aheadPace is how far apart groups of records are while many are under way and nobody waits for one: a
+// groupPace is how far apart groups of records are while many are under way and nobody waits for one: a
 // commit costs the same for one record as for ten.
-const aheadPace = 10 * time.Millisecond
+const groupPace = 10 * time.Millisecond
 
 // writeRecords writes records in groups until there are none.
 func (g *Gate) writeRecords() {
 	for {
-		rs := g.ahead.take()
+		rs := g.writeBehind.take()
 		if rs == nil {
 			return
 		}
@@ -106,7 +106,7 @@ func (g *Gate) writeRecords() {
 		for i, r := range rs {
 			r.failure = failures[i]
 			close(r.done)
-			g.ahead.end(g.wall(), r.failure == nil)
+			g.writeBehind.end(g.clock(), r.failure)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (g *Gate) writeGroup(rs []*record) []error {
 
 // insist appends the records' events, again and again while the store is unavailable, but not for ever.
 func (g *Gate) insist(rs []*record, es []Event) error {
-	began, pause := time.Now(), aheadFirstPause
+	began, pause := time.Now(), firstPause
 	for {
 		err := g.store.Update(rs[0].ctx, func(tx Tx) error {
 			for i, r := range rs {
@@ -145,11 +145,11 @@ func (g *Gate) insist(rs []*record, es []Event) error {
 			}
 			return nil
 		})
-		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || time.Since(began) >= aheadFor {
+		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || time.Since(began) >= recordFor {
 			return err
 		}
 		time.Sleep(pause)
-		pause = min(2*pause, aheadLastPause)
+		pause = min(2*pause, lastPause)
 	}
 }
 
@@ -157,15 +157,15 @@ func (g *Gate) insist(rs []*record, es []Event) error {
 // calls come in, it sees to it that none is lost.
 func (g *Gate) Flush(ctx context.Context) error {
 	select {
-	case <-g.ahead.whenIdle():
+	case <-g.writeBehind.whenIdle():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// ahead counts the records of allowed calls that are under way, and knows whether the store keeps up.
-type ahead struct {
+// writeBehind counts the records of allowed calls that are under way, and knows whether the store keeps up.
+type writeBehind struct {
 	mu       sync.Mutex
 	underWay int
 	moved    time.Time // when one arrived last, or the first of these began
@@ -176,14 +176,14 @@ type ahead struct {
 	writing bool          // somebody writes what waits
 	urgent  bool          // somebody waits for one of them
 	last    time.Time     // when a group was taken last
-	nudge   chan struct{} // of who writes, while it lets them gather; nil: it does not
+	early   chan struct{} // of who writes, while it lets them gather; nil: it does not
 }
 
 // maxGroup is how many records go into one transaction.
 const maxGroup = 128
 
 // queue adds a record to those that wait; it reports whether the caller must see to it that they are written.
-func (a *ahead) queue(r *record) bool {
+func (a *writeBehind) queue(r *record) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiting = append(a.waiting, r)
@@ -196,7 +196,7 @@ func (a *ahead) queue(r *record) bool {
 }
 
 // hurry has what waits written now.
-func (a *ahead) hurry() {
+func (a *writeBehind) hurry() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) > 0 {
@@ -204,35 +204,35 @@ func (a *ahead) hurry() {
 	}
 }
 
-func (a *ahead) wake() {
+func (a *writeBehind) wake() {
 	a.urgent = true
-	if a.nudge != nil {
-		close(a.nudge)
-		a.nudge = nil
+	if a.early != nil {
+		close(a.early)
+		a.early = nil
 	}
 }
 
 // take returns the records to be written next, nil if there are none and nobody writes any more. After a
 // group it lets more gather for a moment, unless there is hardly anybody to wait for.
-func (a *ahead) take() []*record {
+func (a *writeBehind) take() []*record {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) == 0 {
 		a.writing = false
 		return nil
 	}
-	if rest := aheadPace - time.Since(a.last); rest > 0 && !a.urgent && a.underWay > 2 {
-		nudge := make(chan struct{})
-		a.nudge = nudge
+	if rest := groupPace - time.Since(a.last); rest > 0 && !a.urgent && a.underWay > 2 {
+		early := make(chan struct{})
+		a.early = early
 		a.mu.Unlock()
 		timer := time.NewTimer(rest)
 		select {
-		case <-nudge:
+		case <-early:
 		case <-timer.C:
 		}
 		timer.Stop()
 		a.mu.Lock()
-		a.nudge = nil
+		a.early = nil
 	}
 	n := min(len(a.waiting), maxGroup)
 	rs := a.waiting[:n:n]
@@ -245,10 +245,10 @@ func (a *ahead) take() []*record {
 }
 
 // begin reports whether one more may be under way, and counts it.
-func (a *ahead) begin(now time.Time) bool {
+func (a *writeBehind) begin(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.failed || a.underWay >= maxAhead || a.underWay > 0 && now.Sub(a.moved) > aheadStall {
+	if a.failed || a.underWay >= maxWriteBehind || a.underWay > 0 && now.Sub(a.moved) > writeBehindStall {
 		return false
 	}
 	if a.underWay == 0 {
@@ -258,12 +258,12 @@ func (a *ahead) begin(now time.Time) bool {
 	return true
 }
 
-func (a *ahead) end(now time.Time, ok bool) {
+func (a *writeBehind) end(now time.Time, failure error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.underWay--
-	a.failed = !ok
-	if ok {
+	a.failed = failure != nil
+	if failure == nil {
 		a.moved = now
 	}
 	if a.underWay == 0 {
@@ -274,19 +274,19 @@ func (a *ahead) end(now time.Time, ok bool) {
 	}
 }
 
-func (a *ahead) fail() {
+func (a *writeBehind) fail() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failed = true
 }
 
-func (a *ahead) succeed() {
+func (a *writeBehind) succeed() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failed = false
 }
 
-func (a *ahead) whenIdle() <-chan struct{} {
+func (a *writeBehind) whenIdle() <-chan struct{} {
 	ch := make(chan struct{})
 	a.mu.Lock()
 	defer a.mu.Unlock()

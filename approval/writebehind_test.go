@@ -49,17 +49,17 @@ func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
 
 var errDown = approval.Errorf(approval.CodeStoreUnavailable, "The disk is full.")
 
-// aheadWorld allows everything, over a store that can be made to balk.
-func aheadWorld(t *testing.T) (*world, *balky) {
+// writeBehindWorld allows everything, over a store that can be made to balk.
+func writeBehindWorld(t *testing.T) (*world, *balky) {
 	w := newWorld(t)
 	b := &balky{Store: w.store}
 	w.gate = approval.NewGate(approval.Options{Store: b, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now, Logger: w.logger()})
 	return w, b
 }
 
-func (w *world) ahead(c approval.Call) approval.Answer {
+func (w *world) writeBehind(c approval.Call) approval.Answer {
 	w.t.Helper()
-	out, err := w.gate.CheckAhead(w.ctx, c)
+	out, err := w.gate.CheckWriteBehind(w.ctx, c)
 	if err != nil || out.Kind != approval.AnswerAllow {
 		w.t.Fatalf("got %+v, %v", out, err)
 	}
@@ -74,11 +74,11 @@ func (w *world) flush() {
 }
 
 func TestAheadAnswersBeforeTheCommit(t *testing.T) {
-	w, b := aheadWorld(t)
+	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
 	ctx, cancel := context.WithCancel(approval.WithCorrelation(w.ctx, "corr-1"))
-	out, err := w.gate.CheckAhead(ctx, transfer)
+	out, err := w.gate.CheckWriteBehind(ctx, transfer)
 	cancel() // who has gone since is on record all the same
 	if err != nil || out.Kind != approval.AnswerAllow || out.Message != "Allowed by policy." || out.Rule != "reading" || out.Committed == nil {
 		t.Fatalf("got %+v, %v", out, err)
@@ -110,9 +110,9 @@ func TestAheadAnswersBeforeTheCommit(t *testing.T) {
 
 // The record is written whether or not anybody asks for it.
 func TestAheadRecordsWithoutBeingAsked(t *testing.T) {
-	w, _ := aheadWorld(t)
+	w, _ := writeBehindWorld(t)
 	for range 300 {
-		w.ahead(transfer)
+		w.writeBehind(transfer)
 	}
 	w.flush()
 	if n := w.count("call_allowed"); n != 300 {
@@ -141,23 +141,23 @@ func TestAheadOnlyWhereItIsSafe(t *testing.T) {
 		{"a tool that is not known", allows(approval.Call{}), func() approval.Call { c := read(1, `{}`); c.Tool = "new"; return c }(), approval.AnswerAllow, false},
 		{"a changed tool", allows(approval.Call{}), read(2, `{}`), approval.AnswerPending, false},
 	} {
-		w, _ := aheadWorld(t)
-		w.ahead(read(1, `{"first":1}`))
+		w, _ := writeBehindWorld(t)
+		w.writeBehind(read(1, `{"first":1}`))
 		w.policy(func(approval.Call) approval.Verdict { return c.v })
-		out, err := w.gate.CheckAhead(w.ctx, c.call)
+		out, err := w.gate.CheckWriteBehind(w.ctx, c.call)
 		if err != nil || out.Kind != c.word || (out.Committed != nil) != c.ahead {
 			t.Errorf("%s: got %+v, %v, want %s, ahead %t", c.name, out, err, c.word, c.ahead)
 		}
 		w.flush()
 	}
-	w, b := aheadWorld(t)
+	w, b := writeBehindWorld(t)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
-	if out, err := w.gate.CheckAhead(ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable || out.Kind != "" {
+	if out, err := w.gate.CheckWriteBehind(ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable || out.Kind != "" {
 		t.Errorf("a caller who has gone: got %+v, %v", out, err)
 	}
 	before := b.updates.Load()
-	_, err := w.gate.CheckAhead(w.ctx, approval.Call{Agent: "bot", Tool: "no tool"})
+	_, err := w.gate.CheckWriteBehind(w.ctx, approval.Call{Agent: "bot", Tool: "no tool"})
 	if wantCode(t, err, approval.CodeInvalidTool); b.updates.Load() != before {
 		t.Error("a call that is not well formed was put on record")
 	}
@@ -165,17 +165,17 @@ func TestAheadOnlyWhereItIsSafe(t *testing.T) {
 
 // The approval that accepted a tool is used by the call that it was for, also by one that could go ahead.
 func TestAheadUsesAnAcceptance(t *testing.T) {
-	w, _ := aheadWorld(t)
-	w.ahead(read(1, `{}`))
+	w, _ := writeBehindWorld(t)
+	w.writeBehind(read(1, `{}`))
 	id := w.expect(read(2, `{}`), approval.AnswerPending).Request.ID
 	w.mustDecide(id, true, hana, "")
 	w.expect(read(2, `{"other":1}`), approval.AnswerAllow) // the tool is known now
-	out, err := w.gate.CheckAhead(w.ctx, read(2, `{}`))
+	out, err := w.gate.CheckWriteBehind(w.ctx, read(2, `{}`))
 	if err != nil || out.Kind != approval.AnswerApproved || out.Request.ID != id {
 		t.Errorf("got %+v, %v", out, err)
 	}
 	w.clock.advance(time.Hour)
-	if out := w.ahead(read(2, `{}`)); out.Committed == nil {
+	if out := w.writeBehind(read(2, `{}`)); out.Committed == nil {
 		t.Error("long after the acceptance calls do not go ahead")
 	}
 	w.flush()
@@ -185,7 +185,7 @@ func TestAheadUsesAnAcceptance(t *testing.T) {
 func TestAheadStopsWithTheStore(t *testing.T) {
 	for name, meet := range map[string]func(w *world) error{
 		"a record": func(w *world) error {
-			w.ahead(transfer)
+			w.writeBehind(transfer)
 			return nil
 		},
 		"a decision": func(w *world) error {
@@ -196,13 +196,13 @@ func TestAheadStopsWithTheStore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, b := aheadWorld(t)
+			w, b := writeBehindWorld(t)
 			b.set(errDown, nil)
 			if err := meet(w); err != nil {
 				t.Fatal(err)
 			}
 			for { // until the failure has come back
-				if _, err := w.gate.CheckAhead(w.ctx, transfer); err != nil {
+				if _, err := w.gate.CheckWriteBehind(w.ctx, transfer); err != nil {
 					break
 				}
 				if name == "a decision" {
@@ -211,16 +211,16 @@ func TestAheadStopsWithTheStore(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			for range 20 {
-				if out, err := w.gate.CheckAhead(w.ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+				if out, err := w.gate.CheckWriteBehind(w.ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable {
 					t.Errorf("while the store is down: got %+v, %v", out, err)
 				}
 			}
 			b.set(nil, nil)
-			if out := w.ahead(transfer); out.Committed != nil && name == "a decision" {
+			if out := w.writeBehind(transfer); out.Committed != nil && name == "a decision" {
 				t.Error("the first call after a failure did not wait for its record")
 			}
 			w.flush()
-			if out := w.ahead(transfer); out.Committed == nil {
+			if out := w.writeBehind(transfer); out.Committed == nil {
 				t.Error("calls do not go ahead any more")
 			}
 			w.flush()
@@ -230,7 +230,7 @@ func TestAheadStopsWithTheStore(t *testing.T) {
 
 // An update that wrote nothing does not show that the store can commit.
 func TestAheadWaitsForARealCommit(t *testing.T) {
-	w, b := aheadWorld(t)
+	w, b := writeBehindWorld(t)
 	b.set(errDown, nil)
 	if _, err := w.gate.Expire(w.ctx); err == nil {
 		t.Fatal("no failure")
@@ -239,22 +239,22 @@ func TestAheadWaitsForARealCommit(t *testing.T) {
 	if _, err := w.gate.Expire(w.ctx); err != nil { // there is nothing to end
 		t.Fatal(err)
 	}
-	if out := w.ahead(transfer); out.Committed != nil {
+	if out := w.writeBehind(transfer); out.Committed != nil {
 		t.Error("went ahead")
 	}
 }
 
 func TestAheadStopsWhenNothingArrives(t *testing.T) {
-	w, b := aheadWorld(t)
+	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
-	first := w.ahead(transfer)
+	first := w.writeBehind(transfer)
 	w.clock.advance(500 * time.Millisecond)
-	second := w.ahead(transfer) // not yet too long
+	second := w.writeBehind(transfer) // not yet too long
 	w.clock.advance(time.Millisecond)
 	ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
 	defer cancel()
-	if out, err := w.gate.CheckAhead(ctx, transfer); err == nil {
+	if out, err := w.gate.CheckWriteBehind(ctx, transfer); err == nil {
 		t.Errorf("got %+v", out)
 	}
 	close(goOn)
@@ -264,22 +264,22 @@ func TestAheadStopsWhenNothingArrives(t *testing.T) {
 		}
 	}
 	w.flush()
-	if out := w.ahead(transfer); out.Committed == nil {
+	if out := w.writeBehind(transfer); out.Committed == nil {
 		t.Error("calls do not go ahead any more")
 	}
 	w.flush()
 }
 
 func TestAheadIsBounded(t *testing.T) {
-	w, b := aheadWorld(t)
+	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
 	for range 1024 {
-		w.ahead(transfer)
+		w.writeBehind(transfer)
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
 	defer cancel()
-	if out, err := w.gate.CheckAhead(ctx, transfer); err == nil {
+	if out, err := w.gate.CheckWriteBehind(ctx, transfer); err == nil {
 		t.Errorf("got %+v", out)
 	}
 	close(goOn)
@@ -332,7 +332,7 @@ func TestAheadTriesAgain(t *testing.T) {
 				w := world{log: log}
 				g := approval.NewGate(approval.Options{Store: f, Broker: approval.NewBroker(), Policy: rules{allows, terms}, Logger: w.logger()})
 				began := time.Now()
-				out, err := g.CheckAhead(t.Context(), transfer)
+				out, err := g.CheckWriteBehind(t.Context(), transfer)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -353,10 +353,10 @@ func TestAheadTriesAgain(t *testing.T) {
 }
 
 func TestFlushGivesUp(t *testing.T) {
-	w, b := aheadWorld(t)
+	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
-	w.ahead(transfer)
+	w.writeBehind(transfer)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
 	if err := w.gate.Flush(ctx); !errors.Is(err, context.Canceled) {
@@ -368,10 +368,10 @@ func TestFlushGivesUp(t *testing.T) {
 
 // A call that was let ahead under one policy is on record once, as it was decided, whatever policy is in force by then.
 func TestAheadIsOnRecordAsDecided(t *testing.T) {
-	w, b := aheadWorld(t)
+	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
-	out := w.ahead(transfer)
+	out := w.writeBehind(transfer)
 	done := make(chan error)
 	go func() { done <- w.gate.SetPolicy(w.ctx, rules{asks, terms}, nil) }()
 	close(goOn)
@@ -382,19 +382,19 @@ func TestAheadIsOnRecordAsDecided(t *testing.T) {
 	if len(es) != 1 || es[0].Reason != "allowed" {
 		t.Errorf("got %+v", es)
 	}
-	if out, err := w.gate.CheckAhead(w.ctx, transfer); err != nil || out.Kind != approval.AnswerPending {
+	if out, err := w.gate.CheckWriteBehind(w.ctx, transfer); err != nil || out.Kind != approval.AnswerPending {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }
 
-func BenchmarkCheckAhead(b *testing.B) {
+func BenchmarkCheckWriteBehind(b *testing.B) {
 	w := newWorld(b)
 	w.policy(allows)
 	c := read(1, `{"path":"/data/report.txt"}`)
 	w.check(c)
 	b.ReportAllocs()
 	for b.Loop() {
-		out, err := w.gate.CheckAhead(w.ctx, c)
+		out, err := w.gate.CheckWriteBehind(w.ctx, c)
 		if err != nil {
 			b.Fatal(err)
 		}
