@@ -63,6 +63,33 @@ func TestAnEndedRequestsCardIsNotSent(t *testing.T) {
 	}
 }
 
+// A push may take longer than its lease: its request ends meanwhile, and the card comes out all the same.
+func TestRule7_ACardThatWasDroppedOnItsWayAndArrivedIsEdited(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	ready, _, err := w.ready(10)
+	if err != nil || len(ready) != 2 {
+		t.Fatal(ready, err)
+	}
+	var tries []approval.Attempt
+	for _, d := range ready {
+		tries = append(tries, approval.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second})
+	}
+	begun, err := w.outbox.Begin(w.ctx, tries)
+	if err != nil || len(begun) != 2 {
+		t.Fatal(begun, err)
+	}
+	w.clock.advance(15 * time.Second)
+	w.mustDecide(id, true, hana, "")
+	w.expectLog(approval.NotificationQuery{}, "line request skipped", "slack request skipped")
+	for _, n := range begun {
+		if err := w.outbox.Sent(w.ctx, n, approval.Receipt{MessageID: "m", Data: []byte(`{"ts":"1"}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.expectLog(approval.NotificationQuery{}, "line request sent", "slack request sent", "slack outcome queued")
+}
+
 func TestASentCardIsEditedOnceItsRequestEnds(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID

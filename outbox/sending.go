@@ -174,7 +174,9 @@ func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.R
 			return err
 		}
 		early := row.Status == approval.Delivered && row.SentAt.IsZero()
-		if row.Status != approval.Queued && row.Status != approval.Retrying && !early {
+		// It was dropped since its request ended after its lease was over, and went out all the same.
+		dropped := row.Status == approval.Skipped && row.Attempt == n.Attempt
+		if row.Status != approval.Queued && row.Status != approval.Retrying && !early && !dropped {
 			return nil // a later try was recorded first
 		}
 		was, attempt, now := row.Status, row.Attempt, tx.Now()
