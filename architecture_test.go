@@ -242,7 +242,7 @@ func TestTheMapNamesEveryRoom(t *testing.T) {
 var readsClock = map[string]string{
 	"agents/hooks/http.go":         "how often strangers are logged",
 	"app/app.go":                   "how long a part takes to stop",
-	"approval/writebehind.go":            "how long a record is tried, and the pace of the writing",
+	"approval/writebehind.go":      "how long a record is tried, and the pace of the writing",
 	"channels/http.go":             "Retry-After, where a platform gives it as a date of its own clock",
 	"channels/slack/slack.go":      "how long what Slack said of a channel is believed",
 	"client/asker.go":              "how long it waits for a gate elsewhere",
