@@ -127,7 +127,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
 
 	broker := approval.NewBroker()
-	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket) != "")
+	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket))
 	a.metrics = newMetrics(a)
 	a.store, err = store.Open(ctx, store.Options{
 		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,

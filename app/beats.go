@@ -15,7 +15,7 @@ func (a *App) beats() []rest.Beat {
 		b := rest.Beat{Entry: entry}
 		if r, ok := a.heartbeat.Last(entry); ok {
 			at := approval.FormatTime(r.At)
-			b.At, b.Result = &at, outcome(r.Err == nil)
+			b.At, b.Result = &at, outcome(r.Err)
 			b.Counts = &rest.BeatCount{Pending: r.Counts.Pending, Expired: r.Counts.Expired, ReNotified: r.Counts.Reminded,
 				Retried: r.Counts.Retried, Unknown: r.Counts.Unknown}
 		}

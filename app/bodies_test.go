@@ -12,7 +12,7 @@ import (
 // many ways is one sender all the same.
 func TestRule12_AnAgentIsOneSenderOfBodies(t *testing.T) {
 	const token, other = "bot-token-0123456789", "other-token-0123456789"
-	a := &App{limits: newLimits(&config.Config{}, false),
+	a := &App{limits: newLimits(&config.Config{}, ""),
 		directory: auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: token}, {Name: "other", Token: other}}, nil)}
 	a.live.Store(&live{cfg: &config.Config{}})
 	sender := func(headers ...string) string {

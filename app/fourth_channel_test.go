@@ -227,14 +227,14 @@ func newPagerWorld(t *testing.T) *pagerWorld {
 func pagerReader() config.Reader { return config.Reader{Kinds: append(all.Kinds(), pagerKind())} }
 
 // press posts a press as the platform does, and returns how it was answered.
-func (w *pagerWorld) press(secret, event, from, id string) int {
+func (w *pagerWorld) press(sent, event, from, id string) int {
 	w.t.Helper()
 	body := fmt.Sprintf(`{"event":%q,"from":%q,"action":"approve","request":%q}`, event, from, id)
 	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.url("/webhook/pager"), strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.Header.Set("X-Pager-Secret", secret)
+	r.Header.Set("X-Pager-Secret", sent)
 	defer http.DefaultClient.CloseIdleConnections()
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {

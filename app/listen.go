@@ -48,13 +48,14 @@ type limits struct {
 	strangers, known *listener.Bodies
 }
 
-// newLimits divides what there is among the listeners that the configuration has.
-func newLimits(cfg *config.Config, socket bool) *limits {
+// newLimits divides what there is among the listeners that the configuration has. socket is the path of the
+// local one, or empty.
+func newLimits(cfg *config.Config, socket string) *limits {
 	names, wants := []string{nameAPI}, []int{apiConnections}
 	if cfg.WebhookListen != "" {
 		names, wants = append(names, nameWebhook), append(wants, webhookConnections)
 	}
-	if socket {
+	if socket != "" {
 		names, wants = append(names, nameSocket), append(wants, socketConnections)
 	}
 	free := listener.Descriptors()

@@ -124,7 +124,7 @@ func (m *metrics) Tried(channel string, what approval.NotificationKind, result o
 }
 
 // Paused implements [outbox.Metrics].
-func (m *metrics) Paused(channel string, paused bool) {
+func (m *metrics) Paused(channel string, paused bool) { //nolint:revive // the gauge's value, no switch
 	v := 0.0
 	if paused {
 		v = 1
@@ -135,16 +135,16 @@ func (m *metrics) Paused(channel string, paused bool) {
 func (m *metrics) webhook(channel, result string) { m.webhooks.WithLabelValues(channel, result).Inc() }
 
 func (m *metrics) beat(r heartbeat.Run) {
-	m.heartbeats.WithLabelValues(r.Entry, outcome(r.Err == nil)).Inc()
+	m.heartbeats.WithLabelValues(r.Entry, outcome(r.Err)).Inc()
 }
 
-func (m *metrics) reloaded(ok bool) { m.reloads.WithLabelValues(outcome(ok)).Inc() }
+func (m *metrics) reloaded(err error) { m.reloads.WithLabelValues(outcome(err)).Inc() }
 
-func outcome(ok bool) string {
-	if ok {
-		return "ok"
+func outcome(err error) string {
+	if err != nil {
+		return "failed"
 	}
-	return "failed"
+	return "ok"
 }
 
 // serverStates tells how each MCP server is doing.

@@ -64,7 +64,7 @@ func (a *App) Reload(ctx context.Context) error {
 	old.close(next)
 	a.reconfigured()
 	a.unread.Store(nil)
-	a.metrics.reloaded(true)
+	a.metrics.reloaded(nil)
 	a.log.InfoContext(ctx, "the configuration was read again and is in force", "file", cfg.Path)
 	for _, s := range loosened {
 		a.log.WarnContext(ctx, "the new policy is looser", "what", s)
@@ -97,7 +97,7 @@ func (a *App) cancelRemoved(ctx context.Context) {
 func (a *App) reloadFailed(ctx context.Context, why error) error {
 	brief := briefly(why)
 	a.unread.Store(&brief)
-	a.metrics.reloaded(false)
+	a.metrics.reloaded(why)
 	a.log.ErrorContext(ctx, "the configuration was NOT read again; the running one stays in force", "error", why)
 	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
 		a.log.ErrorContext(ctx, "the failed reload could not be audited", "error", err)

@@ -62,11 +62,11 @@ func TestASocketTakesOnlyADeadOnesPlace(t *testing.T) {
 		"nothing there":           {func(*testing.T, string) {}, ""},
 		"dead":                    {func(t *testing.T, path string) { listen(t, path).Close() }, ""},
 		"alive":                   {func(t *testing.T, path string) { listen(t, path) }, "another process answers there"},
-		"a file":                  {func(t *testing.T, path string) { os.WriteFile(path, []byte("mine"), 0o600) }, "not a socket"},
-		"a link to nowhere":       {func(t *testing.T, path string) { os.Symlink("nowhere", path) }, "not a socket"},
-		"a folder":                {func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, "not a socket"},
-		"a folder of everybody's": {func(t *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777) }, "everybody may write"},
-		"a folder such as /tmp":   {func(t *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777|os.ModeSticky) }, ""},
+		"a file":                  {func(_ *testing.T, path string) { os.WriteFile(path, []byte("mine"), 0o600) }, "not a socket"},
+		"a link to nowhere":       {func(_ *testing.T, path string) { os.Symlink("nowhere", path) }, "not a socket"},
+		"a folder":                {func(_ *testing.T, path string) { os.Mkdir(path, 0o700) }, "not a socket"},
+		"a folder of everybody's": {func(_ *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777) }, "everybody may write"},
+		"a folder such as /tmp":   {func(_ *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777|os.ModeSticky) }, ""},
 		"of another kind": {func(t *testing.T, path string) {
 			c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 			if err != nil {
@@ -133,7 +133,7 @@ func TestAnotherUsersProcessIsTurnedAway(t *testing.T) {
 	}
 	defer made.Close()
 	l := made.(*socketListener)
-	real := l.peer
+	peer := l.peer
 	for _, tt := range []struct {
 		uid   int
 		known bool
@@ -142,7 +142,7 @@ func TestAnotherUsersProcessIsTurnedAway(t *testing.T) {
 		uids := []int{tt.uid, os.Geteuid()}
 		known := []bool{tt.known, true}
 		l.peer = func(c net.Conn) (int, bool) {
-			if uid, ok := real(c); ok && uid != os.Geteuid() || ok != (runtime.GOOS == "linux") {
+			if uid, ok := peer(c); ok && uid != os.Geteuid() || ok != (runtime.GOOS == "linux") {
 				t.Errorf("the peer is told as %d, %t", uid, ok)
 			}
 			uid, ok := uids[0], known[0]

@@ -118,7 +118,7 @@ func newChat(t testing.TB) *emulator.Emulator {
 }
 
 // newWorld starts the program on configText as the changes leave it.
-func newWorld(t *testing.T, changes ...func(config string) string) *world {
+func newWorld(t *testing.T, changes ...func(text string) string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -191,12 +191,12 @@ func (w *world) start() {
 }
 
 // replacing changes the configuration's text, which must hold what is replaced.
-func replacing(old, new string) func(string) string {
+func replacing(old, with string) func(string) string {
 	return func(text string) string {
 		if !strings.Contains(text, old) {
 			panic("the configuration does not hold " + old)
 		}
-		return strings.Replace(text, old, new, 1)
+		return strings.Replace(text, old, with, 1)
 	}
 }
 

@@ -296,7 +296,7 @@ func (m Maker) ignored(r approval.Request) []string {
 	if len(r.IgnoredArgs) == 0 {
 		return nil
 	}
-	if args, err := args.Parse(r.Args); err != nil || args.Ambiguous() {
+	if parsed, err := args.Parse(r.Args); err != nil || parsed.Ambiguous() {
 		return nil
 	}
 	return r.IgnoredArgs

@@ -58,7 +58,7 @@ func (i *inspection) slack(ctx context.Context) error {
 	} else {
 		i.ok(slack.Name, fmt.Sprintf("the bot token works, in the workspace %s (%s)", cmp.Or(at.Name, "without a name"), cmp.Or(id.TeamID, id.EnterpriseID)))
 		private := i.slackChannel(ctx, ch, *c, granted)
-		i.slackScopes(granted, private, c.AllowShared)
+		i.slackScopes(granted, private, c)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -76,7 +76,7 @@ func (i *inspection) slack(ctx context.Context) error {
 
 // slackScopes tells what the token may not do. private says whether cards go to a private channel, nil
 // that it is not known.
-func (i *inspection) slackScopes(granted []string, private *bool, allowShared bool) {
+func (i *inspection) slackScopes(granted []string, private *bool, c *slack.Config) {
 	if granted == nil {
 		i.warning(slack.Name, "Slack does not say what the bot token may do", "compare OAuth & Permissions with docs/slack.md")
 		return
@@ -88,7 +88,7 @@ func (i *inspection) slackScopes(granted []string, private *bool, allowShared bo
 		}
 		missing++
 		level := Warning
-		if s.must || private != nil && (s.name == "channels:read" || s.name == "groups:read") && !allowShared {
+		if s.must || private != nil && (s.name == "channels:read" || s.name == "groups:read") && !c.AllowShared {
 			level = Problem
 		}
 		i.found(slack.Name, level, fmt.Sprintf("the bot token lacks the scope %s, which is for %s", s.name, s.what), slackToken[channels.ReasonMissingScope])

@@ -25,9 +25,9 @@ func (w *world) trial(t *testing.T, f *found) setup.Trial {
 	return setup.Trial{Config: w.config, Admin: w.client(t, w.url, "HANA_TOKEN"), Agent: w.client(t, w.url, "AGENT_TOKEN"), Webhook: w.url, Watch: f.watch(t)}
 }
 
-func (w *world) client(t *testing.T, url, token string) *client.Client {
+func (w *world) client(t *testing.T, server, token string) *client.Client {
 	t.Helper()
-	c, err := client.New(url, secrets[token])
+	c, err := client.New(server, secrets[token])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func front(t *testing.T, gate string, in func(*http.Request), out func(*http.Res
 }
 
 // rewrite replaces words of an answer's body.
-func rewrite(path string, old, new string) func(*http.Response) error {
+func rewrite(path string, old, with string) func(*http.Response) error {
 	return func(res *http.Response) error {
 		b, err := io.ReadAll(res.Body)
 		if err != nil {
@@ -305,7 +305,7 @@ func rewrite(path string, old, new string) func(*http.Response) error {
 		}
 		res.Body.Close()
 		if strings.Contains(res.Request.URL.Path, path) {
-			b = bytes.ReplaceAll(b, []byte(old), []byte(new))
+			b = bytes.ReplaceAll(b, []byte(old), []byte(with))
 		}
 		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 		res.Header.Del("Content-Length")
@@ -399,7 +399,7 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 		var f found
 		v := w.trial(t, &f)
 		var tapped atomic.Bool
-		v.Webhook = front(t, w.url, func(r *http.Request) {
+		v.Webhook = front(t, w.url, func(_ *http.Request) {
 			if tapped.CompareAndSwap(false, true) {
 				if _, err := w.TapLINE(t.Context(), "hana", "", "Approve"); err != nil {
 					t.Error(err)

@@ -51,15 +51,15 @@ func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *e
 	for _, change := range slack {
 		change(&cfg.Slack)
 	}
-	chat, err := emulator.New(cfg)
+	platform, err := emulator.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := chat.Start("127.0.0.1:0"); err != nil {
+	if err := platform.Start("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { chat.Close() })
-	s.chat, s.api = chat, chat.SlackURL()
+	t.Cleanup(func() { platform.Close() })
+	s.chat, s.api = platform, platform.SlackURL()
 	s.slackWith(func(o *Options) {
 		o.Logger, o.Count = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
 		o.Dialogs = &fakeDialogs{}

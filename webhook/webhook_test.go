@@ -71,7 +71,7 @@ func (g *fakeGate) Ask(_ context.Context, t chat.Interaction) (chat.Asked, error
 	return g.asked, g.err
 }
 
-func (g *fakeGate) Refused(_ context.Context, actor, channel, reason string) error {
+func (g *fakeGate) Refused(_ context.Context, actor, _, reason string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refused = append(g.refused, actor+" "+reason)

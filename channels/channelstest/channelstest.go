@@ -184,7 +184,7 @@ func Cases() []Case {
 		change(&r)
 		return delivery(approval.KindRequest, r)
 	}
-	with := func(args string) approval.Delivery { return delivery(approval.KindRequest, Request(args)) }
+	with := func(callArgs string) approval.Delivery { return delivery(approval.KindRequest, Request(callArgs)) }
 	used := ended(approval.Approved, "hana", "")
 	used.ConsumedAt = Noon.Add(6 * time.Minute)
 	lapsed := ended(approval.Approved, "hana", "checked with finance")
@@ -250,11 +250,11 @@ func Cases() []Case {
 }
 
 // Seeds add what a fuzz test of a channel starts from.
-func Seeds(add func(args ...any)) {
-	for i, args := range []string{`{}`, Hostile, many(300), `{"k0":[{"a":[[["deep"]]]}],"K0":1}`, "not JSON", "{\"k0\":\"" + strings.Repeat("\\u202e", 5000) + "\"}",
+func Seeds(add func(values ...any)) {
+	for i, callArgs := range []string{`{}`, Hostile, many(300), `{"k0":[{"a":[[["deep"]]]}],"K0":1}`, "not JSON", "{\"k0\":\"" + strings.Repeat("\\u202e", 5000) + "\"}",
 		`{"password":"` + Secret + `"}`} {
 		for n, words := range []string{"", "plain words", strings.Repeat("<&>", 2000), "👩‍👩‍👧‍👦\u202e\n\n\n{id}"} {
-			add([]byte(args), words, uint8(i*n), uint8(i*37+n*16))
+			add([]byte(callArgs), words, uint8(i*n), uint8(i*37+n*16))
 		}
 	}
 }
@@ -282,8 +282,8 @@ func AnyDelivery(t *rapid.T) approval.Delivery {
 }
 
 func anyRequest(t *rapid.T, among int) approval.Request {
-	args := anyArgs(t, among)
-	r := Request(args)
+	callArgs := anyArgs(t, among)
+	r := Request(callArgs)
 	r.Tool = rapid.StringMatching(`[A-Za-z0-9_.:-]{1,128}`).Draw(t, "tool")
 	r.Server = rapid.StringMatching(`([A-Za-z0-9_.:-]{1,128})?`).Draw(t, "server")
 	r.Agent = rapid.StringMatching(`[A-Za-z0-9_.:-]{1,128}`).Draw(t, "agent")

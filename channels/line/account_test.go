@@ -267,7 +267,7 @@ func TestQuestionsThatFail(t *testing.T) {
 
 func TestQuestionsEndWithTheirContext(t *testing.T) {
 	release := make(chan struct{})
-	p := serve(t, func(w http.ResponseWriter, _ string) { <-release })
+	p := serve(t, func(_ http.ResponseWriter, _ string) { <-release })
 	for _, q := range questions {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		checkError(t, q.ask(ctx, newChannel(t, p.URL)), channels.PushError{Reason: channels.ReasonTimeout}, 0)

@@ -39,7 +39,7 @@ func TestAReplyThatBecameAPushStaysOne(t *testing.T) {
 }
 
 func TestABotWithoutAnIDIsNotKnown(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{}`) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{}`) }))
 	defer s.Close()
 	own := secret.Value(strings.Repeat("test-only-", 3))
 	ch, err := New(Config{ChannelSecret: secret.List{own}, ChannelAccessToken: own, APIURL: s.URL})

@@ -221,7 +221,7 @@ func summary(c channels.Card) *api.FlexBubble {
 			worst = i.Risk
 		}
 		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), shorten(i.Tool, 60))
-		body.Contents = append(body.Contents, text(line, "sm", ink, false))
+		body.Contents = append(body.Contents, text(line, "sm", ink))
 	}
 	b := &api.FlexBubble{
 		Size:   api.FlexBubbleSIZE_MEGA,
@@ -229,7 +229,7 @@ func summary(c channels.Card) *api.FlexBubble {
 		Body:   body,
 	}
 	if c.Together() {
-		body.Contents = append(body.Contents, text(c.Say(channels.TextBatchHint), "xs", faint, false))
+		body.Contents = append(body.Contents, text(c.Say(channels.TextBatchHint), "xs", faint))
 		needed := slices.ContainsFunc(c.Items, func(i channels.Item) bool { return i.Pending() && i.ReasonNeeded })
 		b.Footer = buttons(c, c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), "", needed)
 	}
@@ -314,7 +314,7 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 		add(bold(shorten(i.Sentence, d.sentence), "sm", ink))
 	}
 	if i.Why != "" {
-		add(text(shorten(i.Why, d.why), "md", ink, false))
+		add(text(shorten(i.Why, d.why), "md", ink))
 	}
 	for _, fact := range d.facts() {
 		add(columns(fact.Label, shorten(fact.Value, d.fact), ink))
@@ -322,7 +322,7 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 
 	add(&api.FlexSeparator{Margin: "md"})
 	if len(i.Rows) == 0 {
-		add(text(say(channels.TextNoArgs), "sm", faint, false))
+		add(text(say(channels.TextNoArgs), "sm", faint))
 	} else {
 		add(bold(say(channels.TextArgs), "xs", faint))
 	}
@@ -345,20 +345,20 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 		add(bold(say(channels.TextNotAllShown, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID), "sm", alarm))
 	}
 	if f.Shortened || measuring {
-		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm, false))
+		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm))
 	}
 	for _, n := range i.Notices {
 		s := n.Text
 		if d.own == 0 {
 			s = n.Short
 		}
-		add(text(shorten(s, d.notice), "sm", ink, false))
+		add(text(shorten(s, d.notice), "sm", ink))
 	}
 
 	if i.Rationale != "" || i.Preview != "" {
 		add(&api.FlexSeparator{Margin: "md"})
 		if d.own == 0 {
-			add(text(say(channels.TextWordsCut, "id", i.ID), "xs", faint, false))
+			add(text(say(channels.TextWordsCut, "id", i.ID), "xs", faint))
 		} else {
 			add(bold(say(channels.TextOwnWords), "xs", faint))
 			if i.Rationale != "" {
@@ -382,7 +382,7 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 		}
 		add(row)
 	}
-	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint, false))
+	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint))
 	return box
 }
 
@@ -472,15 +472,15 @@ func header(title, risk, colour string) *api.FlexBox {
 		Contents: []api.FlexComponentInterface{bold(risk, "sm", white), bold(title, "md", white)}}
 }
 
-func text(s, size, colour string, strong bool) *api.FlexText {
-	t := &api.FlexText{Text: s, Size: size, Color: colour, Wrap: true}
-	if strong {
-		t.Weight = api.FlexTextWEIGHT_BOLD
-	}
-	return t
+func text(s, size, colour string) *api.FlexText {
+	return &api.FlexText{Text: s, Size: size, Color: colour, Wrap: true}
 }
 
-func bold(s, size, colour string) *api.FlexText { return text(s, size, colour, true) }
+func bold(s, size, colour string) *api.FlexText {
+	t := text(s, size, colour)
+	t.Weight = api.FlexTextWEIGHT_BOLD
+	return t
+}
 
 // How a row's width is shared.
 const (
@@ -490,7 +490,7 @@ const (
 
 // columns sets a label beside its value, so that no value can pass for a label.
 func columns(label, value, colour string) *api.FlexBox {
-	l, v := text(label, "sm", faint, false), text(or(value, "–"), "sm", colour, false)
+	l, v := text(label, "sm", faint), text(or(value, "–"), "sm", colour)
 	l.Flex, v.Flex = labelFlex, valueFlex
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{l, v}}
 }
@@ -498,7 +498,7 @@ func columns(label, value, colour string) *api.FlexBox {
 // block sets text of several lines apart on its own ground, so that no line of it can pass for a row.
 func block(label, value string) *api.FlexBox {
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, BackgroundColor: paper, PaddingAll: "8px", CornerRadius: "4px",
-		Contents: []api.FlexComponentInterface{bold(label, "xs", faint), text(value, "xs", ink, false)}}
+		Contents: []api.FlexComponentInterface{bold(label, "xs", faint), text(value, "xs", ink)}}
 }
 
 // buttons are Approve and Deny of a request or a batch. They are postbacks: an action of type message

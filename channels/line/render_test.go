@@ -85,8 +85,8 @@ func goldenCard(t *testing.T, ch *Channel, tag, name string, card func() channel
 
 type tester interface {
 	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
+	Errorf(format string, values ...any)
+	Fatalf(format string, values ...any)
 }
 
 // checkBody checks a rendered body against LINE's own schemas and every limit that they do not state.
@@ -284,11 +284,11 @@ func checkCard(t tester, ch *Channel, d approval.Delivery) {
 	if strings.Contains(all, "ARGS SHOWN") {
 		return
 	}
-	var args map[string]json.RawMessage
-	if err := json.Unmarshal(r.Args, &args); err != nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(r.Args, &members); err != nil {
 		t.Fatalf("%v", err)
 	}
-	for k := range args {
+	for k := range members {
 		if plainKey.MatchString(k) && !strings.Contains(all, "\x00"+k+"\x00") && !strings.Contains(all, "\x00"+k+"  \x00") {
 			t.Errorf("arg %s is not shown, and the card does not say so", k)
 		}
@@ -483,8 +483,8 @@ func TestShownWhole(t *testing.T) {
 		}
 		return string(b)
 	}
-	for name, args := range map[string]string{"hostile": channelstest.Hostile, "hidden": huge("\u202e"), "emoji": huge("👩‍👩‍👧‍👦"), "line breaks": huge("\n"), "forged": huge("amount_cents: 1\n"), "deep": strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)} {
-		d := channelstest.Reply("", channelstest.Request(args))
+	for name, callArgs := range map[string]string{"hostile": channelstest.Hostile, "hidden": huge("\u202e"), "emoji": huge("👩‍👩‍👧‍👦"), "line breaks": huge("\n"), "forged": huge("amount_cents: 1\n"), "deep": strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)} {
+		d := channelstest.Reply("", channelstest.Request(callArgs))
 		for more := true; more; {
 			var c channels.Card
 			d.Notification.Part++

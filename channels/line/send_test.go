@@ -206,9 +206,9 @@ func checkError(t *testing.T, err error, want channels.PushError, status int) {
 func noSecret(t *testing.T, err error) {
 	t.Helper()
 	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)), channels.AsPushError(err).Detail()} {
-		for _, secret := range []string{testToken.Reveal(), testSecret.Reveal(), replyToken.Reveal(), "transfer_credits"} {
-			if strings.Contains(s, secret) {
-				t.Errorf("an error tells %q: %s", secret, s)
+		for _, hidden := range []string{testToken.Reveal(), testSecret.Reveal(), replyToken.Reveal(), "transfer_credits"} {
+			if strings.Contains(s, hidden) {
+				t.Errorf("an error tells %q: %s", hidden, s)
 			}
 		}
 	}
@@ -252,14 +252,14 @@ func TestNoAnswer(t *testing.T) {
 		checkError(t, err, channels.PushError{Reason: "unavailable"}, 0)
 	})
 	t.Run("the answer is lost", func(t *testing.T) {
-		p := serve(t, func(w http.ResponseWriter, _ string) { panic(http.ErrAbortHandler) })
+		p := serve(t, func(_ http.ResponseWriter, _ string) { panic(http.ErrAbortHandler) })
 		ch := newChannel(t, p.URL)
 		_, err := ch.Send(t.Context(), push(t))
 		checkError(t, err, channels.PushError{Reason: "unavailable", Unknown: true}, 0)
 	})
 	t.Run("no answer in time", func(t *testing.T) {
 		release := make(chan struct{})
-		p := serve(t, func(w http.ResponseWriter, _ string) { <-release })
+		p := serve(t, func(_ http.ResponseWriter, _ string) { <-release })
 		ch := newChannel(t, p.URL)
 		ch.http = channels.NewHTTPClient(50 * time.Millisecond)
 		t.Cleanup(ch.http.CloseIdleConnections)
@@ -292,7 +292,7 @@ func TestReplies(t *testing.T) {
 		}, "reply", true, true, ""},
 		{"500", 1, func(w http.ResponseWriter) { w.WriteHeader(500) }, "reply", true, true, ""},
 		{"broken answer", 1, func(w http.ResponseWriter) { io.WriteString(w, `{`) }, "reply", true, true, ""},
-		{"lost", 1, func(w http.ResponseWriter) { panic(http.ErrAbortHandler) }, "reply", true, true, ""},
+		{"lost", 1, func(_ http.ResponseWriter) { panic(http.ErrAbortHandler) }, "reply", true, true, ""},
 		{"429", 1, func(w http.ResponseWriter) { w.WriteHeader(429) }, "reply", false, false, "rate_limited"},
 		{"401", 1, func(w http.ResponseWriter) { w.WriteHeader(401) }, "reply", false, false, "bad_token"},
 	} {
@@ -447,7 +447,7 @@ func TestConfig(t *testing.T) {
 // Somebody we do not know gets a reply or nothing: LINE forbids pushing to such.
 func TestAStrangerIsNeverPushedTo(t *testing.T) {
 	for _, replyTo := range []secret.Value{"reply-token", ""} {
-		p := serve(t, func(w http.ResponseWriter, path string) {
+		p := serve(t, func(w http.ResponseWriter, _ string) {
 			w.WriteHeader(400)
 			io.WriteString(w, `{"message":"Invalid reply token"}`)
 		})

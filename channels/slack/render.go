@@ -161,7 +161,7 @@ func several(c channels.Card) ([]sdk.Block, error) {
 	}
 	if c.Together() {
 		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
-			buttons(c, "all", c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), false))
+			buttons(c, "all", c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
 	}
 	end = append(end, remarks(escape(c.Say(channels.TextReadAll))))
 	left := maxTotal - weigh(blocks...) - weigh(end...)
@@ -338,7 +338,11 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 		block += ":" + strconv.Itoa(d.number)
 	}
 	if i.Pending() && !d.glance {
-		blocks = append(blocks, buttons(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny), d.bare))
+		choose := buttons
+		if d.bare {
+			choose = bareButtons
+		}
+		blocks = append(blocks, choose(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny)))
 	}
 	return blocks
 }
@@ -480,16 +484,22 @@ func remarks(parts ...string) sdk.Block {
 
 // buttons are Approve and Deny. The block's id is one of its kind in the message, and not the same
 // before and after an edit.
-func buttons(c channels.Card, block, id, yes, no string, bare bool) sdk.Block {
+func buttons(c channels.Card, block, id, yes, no string) *sdk.ActionBlock {
+	b := bareButtons(c, block, id, yes, no)
+	for n, style := range []sdk.Style{sdk.StylePrimary, sdk.StyleDanger} {
+		b.Elements.ElementSet[n].(*sdk.ButtonBlockElement).WithStyle(style)
+	}
+	return b
+}
+
+// bareButtons are the same without colours.
+func bareButtons(c channels.Card, block, id, yes, no string) *sdk.ActionBlock {
 	if c.Kind == approval.KindEdit {
 		block += "/" + strconv.Itoa(c.PendingCount())
 	}
-	approve := sdk.NewButtonBlockElement(actionApprove, id, words(shorten(yes, maxButton)))
-	deny := sdk.NewButtonBlockElement(actionDeny, id, words(shorten(no, maxButton)))
-	if !bare {
-		approve, deny = approve.WithStyle(sdk.StylePrimary), deny.WithStyle(sdk.StyleDanger)
-	}
-	return sdk.NewActionBlock(block, approve, deny)
+	return sdk.NewActionBlock(block,
+		sdk.NewButtonBlockElement(actionApprove, id, words(shorten(yes, maxButton))),
+		sdk.NewButtonBlockElement(actionDeny, id, words(shorten(no, maxButton))))
 }
 
 // rich collects rich text: styled pieces, of which none is read as markup. What is foreign is always set

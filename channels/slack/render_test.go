@@ -62,8 +62,8 @@ var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true
 
 type tester interface {
 	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
+	Errorf(format string, values ...any)
+	Fatalf(format string, values ...any)
 }
 
 // checkBody checks a rendered body against Slack's limits, read from its documents and not from the
@@ -319,11 +319,11 @@ func checkCard(t tester, ch *Channel, d approval.Delivery) {
 	if len(d.Requests) != 1 || strings.Contains(all, "ARGS SHOWN") {
 		return
 	}
-	var args map[string]json.RawMessage
-	if err := json.Unmarshal(d.Requests[0].Args, &args); err != nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(d.Requests[0].Args, &members); err != nil {
 		t.Fatalf("%v", err)
 	}
-	for k := range args {
+	for k := range members {
 		if plainKey.MatchString(k) && !strings.Contains(all, "\x00"+k+"\x00") {
 			t.Errorf("arg %s is not shown, and the card does not say so", k)
 		}
@@ -555,10 +555,10 @@ func TestPagesOfTheWorst(t *testing.T) {
 		b, _ := json.Marshal(map[string]string{"a": strings.Repeat(s, characters/len([]rune(s)))})
 		return string(b)
 	}
-	for name, args := range map[string]string{"hostile": channelstest.Hostile, "300 keys": manyArgs(300), "50 levels": deep, "fences": long("```\n", 60_000), "markup": long("<&>", 60_000),
+	for name, callArgs := range map[string]string{"hostile": channelstest.Hostile, "300 keys": manyArgs(300), "50 levels": deep, "fences": long("```\n", 60_000), "markup": long("<&>", 60_000),
 		"line breaks": long("\n", 15_000), "hidden": long("\u202e", 15_000), "emoji": long("👩‍👩‍👧‍👦", 60_000), "none": "{}"} {
 		t.Run(name, func(t *testing.T) {
-			checkPages(t, ch, channelstest.Reply("", channelstest.Request(args)), 100)
+			checkPages(t, ch, channelstest.Reply("", channelstest.Request(callArgs)), 100)
 		})
 	}
 }

@@ -196,9 +196,9 @@ func TestErrorClasses(t *testing.T) {
 func noSecret(t *testing.T, err error) {
 	t.Helper()
 	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)), channels.AsPushError(err).Detail()} {
-		for _, secret := range []string{testToken.Reveal(), testSecret.Reveal(), "/actions/", "transfer_credits"} {
-			if strings.Contains(s, secret) {
-				t.Errorf("an error tells %q: %s", secret, s)
+		for _, hidden := range []string{testToken.Reveal(), testSecret.Reveal(), "/actions/", "transfer_credits"} {
+			if strings.Contains(s, hidden) {
+				t.Errorf("an error tells %q: %s", hidden, s)
 			}
 		}
 	}
@@ -348,11 +348,11 @@ func TestReplies(t *testing.T) {
 			}
 			good(w, method)
 		}, "actions/T0/1/abc chat.postMessage", ""},
-		{"response_url limited", "U02HANA", "/actions/T0/1/abc", func(w http.ResponseWriter, method string) {
+		{"response_url limited", "U02HANA", "/actions/T0/1/abc", func(w http.ResponseWriter, _ string) {
 			w.Header().Set("Retry-After", "2")
 			w.WriteHeader(429)
 		}, "actions/T0/1/abc", "rate_limited"},
-		{"response_url down", "U02HANA", "/actions/T0/1/abc", func(w http.ResponseWriter, method string) { w.WriteHeader(500) }, "actions/T0/1/abc", "unavailable"},
+		{"response_url down", "U02HANA", "/actions/T0/1/abc", func(w http.ResponseWriter, _ string) { w.WriteHeader(500) }, "actions/T0/1/abc", "unavailable"},
 		{"a stranger's address", "U02HANA", "https://evil.example/actions/T0/1/abc", good, "chat.postMessage", ""},
 		{"ephemeral", Ephemeral(home, "U02HANA"), "", good, "chat.postEphemeral", ""},
 		{"not in the channel: direct message", Ephemeral(home, "U02HANA"), "", func(w http.ResponseWriter, method string) {
@@ -412,25 +412,25 @@ func TestResponseURLBody(t *testing.T) {
 }
 
 func TestMayRespond(t *testing.T) {
-	real := newChannel(t, DefaultAPIURL)
+	platform := newChannel(t, DefaultAPIURL)
 	local := newChannel(t, "http://127.0.0.1:9/api/")
 	for _, tt := range []struct {
 		ch   *Channel
 		url  secret.Value
 		want bool
 	}{
-		{real, "https://hooks.slack.com/actions/T0/1/x", true},
-		{real, "https://HOOKS.slack.com/actions/T0/1/x", true},
-		{real, "https://hooks.slack-gov.com/actions/T0/1/x", true},
-		{real, "http://hooks.slack.com/actions/T0/1/x", false},
-		{real, "https://hooks.slack.com:8443/x", false},
-		{real, "https://hooks.slack.com.evil.example/x", false},
-		{real, "https://hooks.slack.com@evil.example/x", false},
-		{real, "https://evil.example/hooks.slack.com", false},
-		{real, "https://slack.com/x", false},
-		{real, "http://127.0.0.1:9/x", false},
-		{real, "", false},
-		{real, "::", false},
+		{platform, "https://hooks.slack.com/actions/T0/1/x", true},
+		{platform, "https://HOOKS.slack.com/actions/T0/1/x", true},
+		{platform, "https://hooks.slack-gov.com/actions/T0/1/x", true},
+		{platform, "http://hooks.slack.com/actions/T0/1/x", false},
+		{platform, "https://hooks.slack.com:8443/x", false},
+		{platform, "https://hooks.slack.com.evil.example/x", false},
+		{platform, "https://hooks.slack.com@evil.example/x", false},
+		{platform, "https://evil.example/hooks.slack.com", false},
+		{platform, "https://slack.com/x", false},
+		{platform, "http://127.0.0.1:9/x", false},
+		{platform, "", false},
+		{platform, "::", false},
 		{local, "http://127.0.0.1:9/response/1", true},
 		{local, "http://127.0.0.1:10/response/1", false},
 		{local, "https://127.0.0.1:9/response/1", false},

@@ -92,7 +92,7 @@ func (ch *Channel) Probe(ctx context.Context) error {
 	if _, e := ch.whoAmI(ctx); e != nil {
 		return e
 	}
-	if _, e := ch.outside(ctx, ch.home, true); e != nil && !e.Final && !ch.allowShared {
+	if _, e := ch.askOutside(ctx, ch.home); e != nil && !e.Final && !ch.allowShared {
 		return e
 	}
 	return nil
@@ -157,7 +157,7 @@ func (ch *Channel) private(ctx context.Context, channel string) *channels.PushEr
 	if ch.allowShared {
 		return nil
 	}
-	outside, e := ch.outside(ctx, channel, false)
+	outside, e := ch.outside(ctx, channel)
 	if e != nil {
 		return e
 	}
@@ -169,17 +169,22 @@ func (ch *Channel) private(ctx context.Context, channel string) *channels.PushEr
 }
 
 // outside reports whether people of other organisations see the channel. An answer is believed for a
-// while, unless fresh asks for a new one. Slack itself always has the method and names the channel: an
-// API at another address that does neither is no Slack, and has no other organisations.
-func (ch *Channel) outside(ctx context.Context, channel string, fresh bool) (bool, *channels.PushError) {
-	if !strings.HasPrefix(channel, "C") && !strings.HasPrefix(channel, "G") {
-		return false, nil
-	}
+// while.
+func (ch *Channel) outside(ctx context.Context, channel string) (bool, *channels.PushError) {
 	ch.mu.Lock()
 	s, known := ch.shared[channel]
 	ch.mu.Unlock()
-	if known && !fresh && !time.Now().After(s.until) {
+	if known && !time.Now().After(s.until) {
 		return s.outside, nil
+	}
+	return ch.askOutside(ctx, channel)
+}
+
+// askOutside has Slack say so now. Slack itself always has the method and names the channel: an API at
+// another address that does neither is no Slack, and has no other organisations.
+func (ch *Channel) askOutside(ctx context.Context, channel string) (bool, *channels.PushError) {
+	if !strings.HasPrefix(channel, "C") && !strings.HasPrefix(channel, "G") {
+		return false, nil
 	}
 	x, e := ch.conversation(ctx, channel)
 	if e != nil && (ch.base == DefaultAPIURL || !x.unknownMethod()) {
@@ -188,7 +193,7 @@ func (ch *Channel) outside(ctx context.Context, channel string, fresh bool) (boo
 	if e == nil && x.answer.Channel.ID == "" && ch.base == DefaultAPIURL {
 		return false, x.broken("conversations.info names no channel")
 	}
-	s = sharing{x.answer.Channel.IsExtShared, time.Now().Add(sharedFor)}
+	s := sharing{x.answer.Channel.IsExtShared, time.Now().Add(sharedFor)}
 	ch.mu.Lock()
 	ch.shared[channel] = s
 	ch.mu.Unlock()

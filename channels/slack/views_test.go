@@ -112,12 +112,12 @@ func views(tag string) map[string]func() (json.RawMessage, error) {
 
 func TestGoldenViews(t *testing.T) {
 	for _, tag := range locale.Tags() {
-		for name, make := range views(tag) {
+		for name, view := range views(tag) {
 			if tag != locale.Default && (strings.HasSuffix(name, "_hostile") || strings.HasSuffix(name, "_args")) {
 				continue // the words around are those of the others
 			}
 			t.Run(tag+"/"+name, func(t *testing.T) {
-				v, err := make()
+				v, err := view()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -191,18 +191,23 @@ func TestAnyViewKeepsTheLimits(t *testing.T) {
 		d := channelstest.AnyDelivery(t)
 		m := channelstest.Maker()
 		m.Words = locale.Get(rapid.SampledFrom(locale.Tags()).Draw(t, "language"))
-		checkViews(t, m, d, rapid.Bool().Draw(t, "approver"))
+		checkViews(t, m, d, reader(rapid.Bool().Draw(t, "approver")))
 	})
 }
 
 func FuzzViews(f *testing.F) {
 	channelstest.Seeds(f.Add)
 	f.Fuzz(func(t *testing.T, args []byte, words string, requests, flags uint8) {
-		checkViews(t, channelstest.Maker(), channelstest.Fuzzed(args, words, requests, flags), flags&1 != 0)
+		checkViews(t, channelstest.Maker(), channelstest.Fuzzed(args, words, requests, flags), reader(flags&1 != 0))
 	})
 }
 
-func checkViews(t tester, m channels.Maker, d approval.Delivery, approver bool) {
+// reader is somebody who reads the Home tab.
+func reader(approver bool) approval.Actor {
+	return approval.Actor{Kind: approval.Human, Name: "hana", Approver: approver}
+}
+
+func checkViews(t tester, m channels.Maker, d approval.Delivery, by approval.Actor) {
 	t.Helper()
 	c := m.Card(d)
 	for _, intent := range []chat.Intent{chat.IntentDeny, chat.IntentApprove} {
@@ -222,13 +227,13 @@ func checkViews(t tester, m channels.Maker, d approval.Delivery, approver bool) 
 			t.Errorf("submitted %+v (err %v), want %+v", s, err, want)
 		}
 	}
-	v, err := HomeView(Home{Card: c, Total: 1000, By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: approver}})
+	v, err := HomeView(Home{Card: c, Total: 1000, By: by})
 	if err != nil {
 		t.Fatalf("cannot be listed: %v", err)
 	}
 	checkAnyView(t, v)
-	if buttons := strings.Count(string(v), `"action_id":"approve"`); approver && buttons == 0 && c.PendingCount() > 0 || !approver && buttons > 0 || buttons > c.PendingCount() {
-		t.Errorf("%d of %d requests have buttons, approver %t", buttons, c.PendingCount(), approver)
+	if buttons := strings.Count(string(v), `"action_id":"approve"`); by.Approver && buttons == 0 && c.PendingCount() > 0 || !by.Approver && buttons > 0 || buttons > c.PendingCount() {
+		t.Errorf("%d of %d requests have buttons, approver %t", buttons, c.PendingCount(), by.Approver)
 	}
 	v, err = NoticeView(channels.Card{Text: c.Text, Words: c.Words}, channels.TextDialogRefused)
 	if err != nil {
@@ -344,12 +349,12 @@ func TestParseSubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	quoted, _ := json.Marshal(carried)
-	swap := func(old, new string) func(string) string {
+	swap := func(old, with string) func(string) string {
 		return func(s string) string {
 			if !strings.Contains(s, old) {
 				t.Fatalf("%s does not hold %s", s, old)
 			}
-			return strings.ReplaceAll(s, old, new)
+			return strings.ReplaceAll(s, old, with)
 		}
 	}
 	carrying := func(s string) func(string) string {

@@ -56,8 +56,8 @@ func TestBodies(t *testing.T) {
 
 type tester interface {
 	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
+	Errorf(format string, values ...any)
+	Fatalf(format string, values ...any)
 }
 
 // The parts that a body may have, by where they stand, and the type of each.
@@ -216,11 +216,11 @@ func checkCard(t tester, ch *Channel, d approval.Delivery) body {
 		if got.ArgsShown < got.ArgsTotal {
 			continue
 		}
-		var args map[string]json.RawMessage
-		if err := json.Unmarshal(r.Args, &args); err != nil {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(r.Args, &members); err != nil {
 			t.Fatalf("%v", err)
 		}
-		for k := range args {
+		for k := range members {
 			top := func(a toldArg) bool { return a.Depth == 0 && a.Key == k }
 			if plainKey.MatchString(k) && !slices.ContainsFunc(got.Args, top) {
 				t.Errorf("arg %s is not there, and nothing says so", k)
