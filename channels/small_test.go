@@ -68,7 +68,7 @@ func TestTransportErrorTellsNoAddress(t *testing.T) {
 }
 
 func TestHTTPClient(t *testing.T) {
-	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Error("followed a redirect") }))
+	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) { t.Error("followed a redirect") }))
 	defer away.Close()
 	hang := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

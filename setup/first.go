@@ -72,7 +72,35 @@ func New(path, env string, a Answers) (Files, error) {
 		a.WebhookListen = DefaultWebhookListen
 	}
 	var f Files
-	var vars []variable
+	vars, agentToken, personToken := f.variables(a)
+	store := "countersign.db"
+	if dir := filepath.Dir(path); dir != "." {
+		store = filepath.Join(dir, store)
+	}
+	var text strings.Builder
+	err := firstConfig.Execute(&text, map[string]any{
+		"A": a, "Env": filepath.Base(env), "Store": quoted("sqlite:" + filepath.ToSlash(store)),
+		"AgentToken": agentToken, "PersonToken": personToken,
+		"Hooks": a.WebhookListen != "", "LineKnown": a.Line && a.LineID != "",
+	})
+	if err != nil {
+		return Files{}, err
+	}
+	f.Config = []byte(text.String())
+
+	var lines strings.Builder
+	fmt.Fprintf(&lines, "# The secrets of %s, one NAME=value a line. Keep them to yourself (chmod 600), out of\n# version control and out of your agents' reach. A variable of the environment counts before this file.\n", filepath.Base(path))
+	for _, v := range vars {
+		f.Names = append(f.Names, v.name)
+		fmt.Fprintf(&lines, "\n# %s\n%s=%s\n", v.comment, v.name, v.value)
+	}
+	f.Env = []byte(lines.String())
+	return f, f.check(path, vars)
+}
+
+// variables lists what the configuration takes from the environment, with the values that are known or can
+// be made, and notes in f which are missing. It names those of the agent's token and the person's.
+func (f *Files) variables(a Answers) (vars []variable, agentToken, personToken string) {
 	add := func(name, comment, otherwise, from string) string {
 		value, known := a.Known(name)
 		if !known || value == "" {
@@ -87,7 +115,7 @@ func New(path, env string, a Answers) (Files, error) {
 		vars = append(vars, variable{name, value, comment})
 		return name
 	}
-	agentToken, personToken := a.tokenName(a.Agent, "AGENT_TOKEN"), a.tokenName(a.Person, "PERSON_TOKEN")
+	agentToken, personToken = a.tokenName(a.Agent, "AGENT_TOKEN"), a.tokenName(a.Person, "PERSON_TOKEN")
 	if agentToken == personToken {
 		agentToken, personToken = "AGENT_TOKEN", "PERSON_TOKEN"
 	}
@@ -109,29 +137,7 @@ func New(path, env string, a Answers) (Files, error) {
 			add("SLACK_CHANNEL", "", "", "Slack, the channel that cards go to: its details, at the bottom, Channel ID (C…)")
 		}
 	}
-
-	store := "countersign.db"
-	if dir := filepath.Dir(path); dir != "." {
-		store = filepath.Join(dir, store)
-	}
-	var text strings.Builder
-	err := firstConfig.Execute(&text, map[string]any{
-		"A": a, "Env": filepath.Base(env), "Store": quoted("sqlite:" + filepath.ToSlash(store)), "AgentToken": agentToken, "PersonToken": personToken,
-		"Hooks": a.WebhookListen != "", "LineKnown": a.Line && a.LineID != "",
-	})
-	if err != nil {
-		return Files{}, err
-	}
-	f.Config = []byte(text.String())
-
-	var lines strings.Builder
-	fmt.Fprintf(&lines, "# The secrets of %s, one NAME=value a line. Keep them to yourself (chmod 600), out of\n# version control and out of your agents' reach. A variable of the environment counts before this file.\n", filepath.Base(path))
-	for _, v := range vars {
-		f.Names = append(f.Names, v.name)
-		fmt.Fprintf(&lines, "\n# %s\n%s=%s\n", v.comment, v.name, v.value)
-	}
-	f.Env = []byte(lines.String())
-	return f, f.check(path, vars)
+	return vars, agentToken, personToken
 }
 
 // check parses the configuration as if every variable had a value.

@@ -178,7 +178,7 @@ const Hostile = `{
 }`
 
 // Cases are the cards that every channel must draw.
-func Cases() []Case {
+func Cases() []Case { //nolint:funlen // a table
 	request := func(change func(r *approval.Request)) approval.Delivery {
 		r := Request(transfer)
 		change(&r)

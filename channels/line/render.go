@@ -245,16 +245,19 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 	head := header(title, channels.RiskIcon(i.Risk)+" "+c.Say(channels.RiskText(i.Risk)), colour)
 	for n, m := range levels {
 		d := drawing{measures: m, card: c, item: i, roomy: len(i.Rows) <= roomyRows && size > carouselSize/4}
-		b := &api.FlexBubble{Size: api.FlexBubbleSIZE_MEGA, Header: head, Footer: d.footer(true)}
 		// What the args may take is what the rest leaves.
-		b.Body = d.body(channels.Fitted{Total: i.Total}, true)
+		most := d
+		most.measuring = true
+		b := &api.FlexBubble{Size: api.FlexBubbleSIZE_MEGA, Header: head}
+		none := channels.Fitted{Total: i.Total}
+		b.Body, b.Footer = most.body(none), most.footer(none)
 		left := size - sizeOf(b)
 		f := channels.FitRows(i.Rows, i.Total, left, maxValue, measure, d.cost)
 		good := f.All() && (!f.Shortened || m.own <= levels[1].own)
 		if left < 0 || !good && n < len(levels)-1 {
 			continue
 		}
-		b.Body, b.Footer = d.body(f, false), d.footer(!f.All() || f.Shortened || d.cutsWords())
+		b.Body, b.Footer = d.body(f), d.footer(f)
 		if taken := sizeOf(b); taken > size {
 			return nil, fmt.Errorf("line: a bubble of %d bytes, over %d", taken, size)
 		}
@@ -266,19 +269,20 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 // drawing is one bubble being laid out.
 type drawing struct {
 	measures
-	card  channels.Card
-	item  channels.Item
-	roomy bool
+	card      channels.Card
+	item      channels.Item
+	roomy     bool
+	measuring bool // laid out without rows, and with every remark about them that could be needed
 }
 
 // footer has the buttons: those that decide, one that brings up what the card had to leave out, and a
 // link.
-func (d drawing) footer(cut bool) *api.FlexBox {
+func (d drawing) footer(f channels.Fitted) *api.FlexBox {
 	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL}
 	if d.item.Pending() {
 		box = buttons(d.card, d.item.ID, d.card.Say(channels.TextApprove), d.card.Say(channels.TextDeny), d.item.Tool, d.item.ReasonNeeded)
 	}
-	if cut {
+	if d.measuring || !f.All() || f.Shortened || d.cutsWords() {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
 			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)), Text: string(chat.IntentShow) + " " + d.item.ID}})
 	}
@@ -302,9 +306,8 @@ func (d drawing) facts() []channels.Fact {
 	})
 }
 
-// body lays out everything between header and footer, with as much of the args as f says. When
-// measuring, it is laid out without rows and with every remark about them that f could need.
-func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
+// body lays out everything between header and footer, with as much of the args as f says.
+func (d drawing) body(f channels.Fitted) *api.FlexBox {
 	i, say := d.item, d.card.Say
 	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
 	add := func(c api.FlexComponentInterface) { box.Contents = append(box.Contents, c) }
@@ -321,6 +324,38 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 	}
 
 	add(&api.FlexSeparator{Margin: "md"})
+	d.args(add, f)
+	for _, n := range i.Notices {
+		s := n.Text
+		if d.own == 0 {
+			s = n.Short
+		}
+		add(text(shorten(s, d.notice), "sm", ink))
+	}
+
+	if i.Rationale != "" || i.Preview != "" {
+		add(&api.FlexSeparator{Margin: "md"})
+		d.agentText(add)
+	}
+
+	add(&api.FlexSeparator{Margin: "md"})
+	if i.DeadlineAt != "" {
+		row := columns(say(channels.TextDeadline), i.DeadlineAt, ink)
+		if i.DeadlineIn != "" {
+			at := row.Contents[1].(*api.FlexText)
+			at.Flex = 0
+			row.Contents[1] = &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Flex: valueFlex,
+				Contents: []api.FlexComponentInterface{at, bold(i.DeadlineIn, "sm", ink)}}
+		}
+		add(row)
+	}
+	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint))
+	return box
+}
+
+// args lays out the call's args, and tells what of them is not there.
+func (d drawing) args(add func(api.FlexComponentInterface), f channels.Fitted) {
+	i, say := d.item, d.card.Say
 	if len(i.Rows) == 0 {
 		add(text(say(channels.TextNoArgs), "sm", faint))
 	} else {
@@ -334,56 +369,37 @@ func (d drawing) body(f channels.Fitted, measuring bool) *api.FlexBox {
 		}
 		add(d.row(r))
 	}
-	if measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
+	if d.measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
 		add(bold(say(channels.TextIgnored), "xs", faint))
 	}
 	if !f.All() {
 		shown := f.Shown
-		if measuring {
+		if d.measuring {
 			shown = f.Total // it has the most digits
 		}
 		add(bold(say(channels.TextNotAllShown, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID), "sm", alarm))
 	}
-	if f.Shortened || measuring {
+	if f.Shortened || d.measuring {
 		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm))
 	}
-	for _, n := range i.Notices {
-		s := n.Text
-		if d.own == 0 {
-			s = n.Short
-		}
-		add(text(shorten(s, d.notice), "sm", ink))
-	}
+}
 
-	if i.Rationale != "" || i.Preview != "" {
-		add(&api.FlexSeparator{Margin: "md"})
-		if d.own == 0 {
-			add(text(say(channels.TextWordsCut, "id", i.ID), "xs", faint))
-		} else {
-			add(bold(say(channels.TextOwnWords), "xs", faint))
-			if i.Rationale != "" {
-				add(columns(say(channels.TextRationale), shorten(i.Rationale, d.own), faint))
-			}
-			if lines := d.diff(); lines != nil {
-				add(d.diffBlock(lines))
-			} else if i.Preview != "" {
-				add(block(say(channels.TextPreview), shorten(i.Preview, d.own)))
-			}
-		}
+// agentText lays out what the agent said of the call, as much as there is room for.
+func (d drawing) agentText(add func(api.FlexComponentInterface)) {
+	i, say := d.item, d.card.Say
+	if d.own == 0 {
+		add(text(say(channels.TextWordsCut, "id", i.ID), "xs", faint))
+		return
 	}
-
-	add(&api.FlexSeparator{Margin: "md"})
-	if i.DeadlineAt != "" {
-		row := columns(say(channels.TextDeadline), i.DeadlineAt, ink)
-		if i.DeadlineIn != "" {
-			at := row.Contents[1].(*api.FlexText)
-			at.Flex = 0
-			row.Contents[1] = &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Flex: valueFlex, Contents: []api.FlexComponentInterface{at, bold(i.DeadlineIn, "sm", ink)}}
-		}
-		add(row)
+	add(bold(say(channels.TextOwnWords), "xs", faint))
+	if i.Rationale != "" {
+		add(columns(say(channels.TextRationale), shorten(i.Rationale, d.own), faint))
 	}
-	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint))
-	return box
+	if lines := d.diff(); lines != nil {
+		add(d.diffBlock(lines))
+	} else if i.Preview != "" {
+		add(block(say(channels.TextPreview), shorten(i.Preview, d.own)))
+	}
 }
 
 func (d drawing) row(r channels.Row) api.FlexComponentInterface {

@@ -190,13 +190,15 @@ func several(c channels.Card) ([]sdk.Block, error) {
 func fit(room int, at func(measures) drawing) ([]sdk.Block, error) {
 	for n, m := range levels {
 		d := at(m)
-		fixed := weigh(d.blocks(channels.Fitted{Total: d.item.Total}, true)...)
+		most := d
+		most.measuring = true
+		fixed := weigh(most.blocks(channels.Fitted{Total: d.item.Total})...)
 		f := channels.FitRows(d.item.Rows, d.item.Total, room-fixed, maxValue, measure, cost)
 		good := len(f.Rows) == len(d.item.Rows) && (!f.Shortened || n > 0)
 		if fixed > room || !good && n < len(levels)-1 {
 			continue
 		}
-		blocks := d.blocks(f, false)
+		blocks := d.blocks(f)
 		if w := weigh(blocks...); w > room {
 			return nil, fmt.Errorf("slack: a request of %d units, over %d", w, room)
 		}
@@ -204,7 +206,7 @@ func fit(room int, at func(measures) drawing) ([]sdk.Block, error) {
 	}
 	// No arg fits beside the rest, which says how many there are and where.
 	d := at(levels[len(levels)-1])
-	if blocks := d.blocks(channels.Fitted{Total: d.item.Total}, false); weigh(blocks...) <= room {
+	if blocks := d.blocks(channels.Fitted{Total: d.item.Total}); weigh(blocks...) <= room {
 		return blocks, nil
 	}
 	return nil, errors.New("slack: what is not args leaves no room")
@@ -246,93 +248,35 @@ type drawing struct {
 	common []channels.Fact // what the head says for all of them
 	glance bool            // only to be read: it has no buttons
 	left   int             // values beside item's, that are not to be shown
+
+	measuring bool // laid out without rows, and with every remark about them that could be needed
 }
 
-// blocks lays out one request with as much of the args as f says. When measuring, without rows and with
-// every remark about them that f could need.
-func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
-	i, say, alone := d.item, d.card.Say, d.number == 0
+// alone reports whether the request has a card of its own.
+func (d drawing) alone() bool { return d.number == 0 }
+
+// blocks lays out one request with as much of the args as f says.
+func (d drawing) blocks(f channels.Fitted) []sdk.Block {
+	i, say := d.item, d.card.Say
 	t := new(rich)
-	if alone && d.glance {
-		t.strong(risk(d.card, i) + " · ")
-		t.code(shorten(i.Tool, d.tool))
-		t.end()
-		d.sentences(t)
-	} else if alone {
-		d.sentences(t)
-		t.cut()
-		t.strong(say(channels.TextTool) + "  ")
-		t.code(shorten(i.Tool, d.tool))
-		t.end()
-	} else {
-		t.strong(fmt.Sprintf("%d. %s · ", d.number, risk(d.card, i)))
-		t.code(shorten(i.Tool, d.tool))
-		if !i.Pending() {
-			t.strong(" · " + i.State.Icon() + " " + i.Title)
-		}
-		t.end()
-		d.sentences(t)
-	}
+	d.heading(t)
 	for _, fact := range i.Facts {
 		if d.fact > 0 && !slices.Contains(d.common, fact) {
 			t.fact(fact, d.fact)
 		}
 	}
-	if alone {
-		t.cut()
-	}
-	switch {
-	case len(i.Rows) == 0:
-		t.line(say(channels.TextNoArgs))
-	case alone:
-		t.heading(say(channels.TextArgs))
-	}
-	ignored := false
-	for _, r := range f.Rows {
-		if r.Ignored && !ignored {
-			ignored = true
-			t.heading(say(channels.TextIgnored))
-		}
-		t.row(r)
-	}
-	if measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
-		t.heading(say(channels.TextIgnored))
-	}
-	notAll, shortened, wordsCut := channels.TextNotAllShown, channels.TextShortened, channels.TextWordsCut
-	if !alone {
-		notAll, shortened, wordsCut = channels.TextNotAllShort, channels.TextShortenedHere, channels.TextWordsCutShort
-	}
-	if !f.All() {
-		shown := f.Shown
-		if measuring {
-			shown = f.Total // it has the most digits
-		}
-		t.heading(say(notAll, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID))
-	}
-	if f.Shortened || measuring && len(i.Rows) > 0 {
-		t.line(say(shortened, "id", i.ID))
-	}
+	d.args(t, f)
 	if d.left > 0 {
 		t.line(d.card.Words.Count(string(channels.TextDialogMore), d.left))
 	}
 	d.notices(t)
-	if own := d.ownWords(); len(own) > 0 && d.own == 0 {
-		t.line(say(wordsCut, "id", i.ID))
-	} else if len(own) > 0 {
-		if alone {
-			t.cut()
-		}
-		t.heading(say(channels.TextOwnWords))
-		for _, r := range own {
-			t.row(r)
-		}
-	}
-	if !alone {
+	d.agentText(t)
+	if !d.alone() {
 		t.line(d.foot())
 	}
 	blocks := t.done()
 	block := "decide"
-	if alone {
+	if d.alone() {
 		blocks = append(blocks, remarks(d.deadline(), d.names()))
 	} else {
 		block += ":" + strconv.Itoa(d.number)
@@ -345,6 +289,93 @@ func (d drawing) blocks(f channels.Fitted, measuring bool) []sdk.Block {
 		blocks = append(blocks, choose(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny)))
 	}
 	return blocks
+}
+
+// heading tells which tool is called, and with what risk.
+func (d drawing) heading(t *rich) {
+	i := d.item
+	if d.alone() && d.glance {
+		t.strong(risk(d.card, i) + " · ")
+		t.code(shorten(i.Tool, d.tool))
+		t.end()
+		d.sentences(t)
+	} else if d.alone() {
+		d.sentences(t)
+		t.cut()
+		t.strong(d.card.Say(channels.TextTool) + "  ")
+		t.code(shorten(i.Tool, d.tool))
+		t.end()
+	} else {
+		t.strong(fmt.Sprintf("%d. %s · ", d.number, risk(d.card, i)))
+		t.code(shorten(i.Tool, d.tool))
+		if !i.Pending() {
+			t.strong(" · " + i.State.Icon() + " " + i.Title)
+		}
+		t.end()
+		d.sentences(t)
+	}
+}
+
+// args lays out the call's args, and tells what of them is not there.
+func (d drawing) args(t *rich, f channels.Fitted) {
+	i, say := d.item, d.card.Say
+	if d.alone() {
+		t.cut()
+	}
+	switch {
+	case len(i.Rows) == 0:
+		t.line(say(channels.TextNoArgs))
+	case d.alone():
+		t.heading(say(channels.TextArgs))
+	}
+	ignored := false
+	for _, r := range f.Rows {
+		if r.Ignored && !ignored {
+			ignored = true
+			t.heading(say(channels.TextIgnored))
+		}
+		t.row(r)
+	}
+	if d.measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
+		t.heading(say(channels.TextIgnored))
+	}
+	notAll, shortened := channels.TextNotAllShown, channels.TextShortened
+	if !d.alone() {
+		notAll, shortened = channels.TextNotAllShort, channels.TextShortenedHere
+	}
+	if !f.All() {
+		shown := f.Shown
+		if d.measuring {
+			shown = f.Total // it has the most digits
+		}
+		t.heading(say(notAll, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID))
+	}
+	if f.Shortened || d.measuring && len(i.Rows) > 0 {
+		t.line(say(shortened, "id", i.ID))
+	}
+}
+
+// agentText lays out what the agent said of the call, as much as there is room for.
+func (d drawing) agentText(t *rich) {
+	own := d.ownWords()
+	if len(own) == 0 {
+		return
+	}
+	if d.own == 0 {
+		cut := channels.TextWordsCut
+		if !d.alone() {
+			cut = channels.TextWordsCutShort
+		}
+		t.line(d.card.Say(cut, "id", d.item.ID))
+		return
+	}
+	if d.alone() {
+		t.cut()
+	}
+	t.heading(d.card.Say(channels.TextOwnWords))
+	for _, r := range own {
+		t.row(r)
+	}
 }
 
 // sentences tell what happened to the request, and what the call will do in the words of the policy.

@@ -264,18 +264,11 @@ func HomeView(h Home) (json.RawMessage, error) {
 			plain(say(phrases.SayHelpStranger, "address", legible.Line(h.UserID)), maxObject),
 		})
 	}
-	how, role := channels.TextHomeReads, phrases.SayRoleNone
+	how := channels.TextHomeReads
 	if h.By.Approver {
-		how, role = channels.TextHomeHow, phrases.SayRoleApprover
+		how = channels.TextHomeHow
 	}
-	roles := say(role)
-	switch {
-	case h.By.Admin && h.By.Approver:
-		roles += ", " + say(phrases.SayRoleAdmin)
-	case h.By.Admin:
-		roles = say(phrases.SayRoleAdmin)
-	}
-	you := say(phrases.SayStatusYou, "who", legible.Line(h.By.Name), "roles", roles)
+	you := say(phrases.SayStatusYou, "who", legible.Line(h.By.Name), "roles", roles(h.By, say))
 	var waiting []channels.Item
 	for _, i := range c.Items {
 		if i.Pending() {
@@ -320,6 +313,19 @@ func HomeView(h Home) (json.RawMessage, error) {
 		blocks = append(blocks, remarks(end...))
 	}
 	return homeTab(blocks)
+}
+
+// roles names what somebody may do.
+func roles(by approval.Actor, say func(phrases.Phrase, ...string) string) string {
+	switch {
+	case by.Admin && by.Approver:
+		return say(phrases.SayRoleApprover) + ", " + say(phrases.SayRoleAdmin)
+	case by.Admin:
+		return say(phrases.SayRoleAdmin)
+	case by.Approver:
+		return say(phrases.SayRoleApprover)
+	}
+	return say(phrases.SayRoleNone)
 }
 
 // homeItem is one request on the Home tab, and how many bytes it takes.
