@@ -17,7 +17,6 @@ import (
 	"countersign/channels/slack"
 	"countersign/client"
 	"countersign/config"
-	"countersign/listener"
 )
 
 // Tool is the tool of the test call. Nothing is called so, and no agent may have one of that name.
@@ -35,7 +34,7 @@ type Trial struct {
 }
 
 // ServerURL is where the gate of a configuration has its API, seen from its own machine.
-func ServerURL(cfg *config.Config) string { return scheme(cfg.TLS) + dialable(cfg.Listen) }
+func ServerURL(cfg *config.Config) string { return scheme[cfg.TLS != nil] + dialable(cfg.Listen) }
 
 // WebhookURL is where the gate of a configuration takes webhooks: from outside where that is known, else
 // as seen from its own machine.
@@ -44,18 +43,13 @@ func WebhookURL(cfg *config.Config) string {
 	case cfg.PublicURL != "":
 		return cfg.PublicURL
 	case cfg.WebhookListen != "":
-		return scheme(cfg.WebhookTLS) + dialable(cfg.WebhookListen)
+		return scheme[cfg.WebhookTLS != nil] + dialable(cfg.WebhookListen)
 	}
 	return ServerURL(cfg)
 }
 
-// scheme is that of a listener with this certificate, if any.
-func scheme(certificate *listener.Pair) string {
-	if certificate != nil {
-		return "https://"
-	}
-	return "http://"
-}
+// scheme is that of a listener that has a certificate, or has none.
+var scheme = map[bool]string{true: "https://", false: "http://"}
 
 // dialable is an address to listen on as one to call.
 func dialable(listen string) string {
