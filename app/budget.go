@@ -32,7 +32,7 @@ func (a *App) tellOver(ctx context.Context) {
 				who.Kind = approval.Agent
 			}
 			if err := a.chat.OverBudget(ctx, who, string(o.Kind), o.Limit); err != nil && ctx.Err() == nil {
-				a.log.Error("that somebody is over a budget could not be put on record", "who", o.Principal.String(), "budget", string(o.Kind), "error", err)
+				a.log.ErrorContext(ctx, "that somebody is over a budget could not be put on record", "who", o.Principal.String(), "budget", string(o.Kind), "error", err)
 			}
 		case <-ctx.Done():
 			return

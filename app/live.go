@@ -266,7 +266,7 @@ func (a *App) probe(ctx context.Context, name string, p channels.Prober) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		a.log.Error("the platform did not say who we are, so taps on this channel cannot be taken yet; trying again", "channel", name, "error", err)
+		a.log.ErrorContext(ctx, "the platform did not say who we are, so taps on this channel cannot be taken yet; trying again", "channel", name, "error", err)
 	}
 	return false
 }

@@ -87,7 +87,7 @@ func (a *App) recheck() {
 func (a *App) cancelRemoved(ctx context.Context) {
 	n, err := a.gate.CancelRemoved(ctx)
 	if err != nil {
-		a.log.Error("requests of agents that are not configured any more could not all be cancelled; they cannot run, and the next reload tries again", "error", err)
+		a.log.ErrorContext(ctx, "requests of agents that are not configured any more could not all be cancelled; they cannot run, and the next reload tries again", "error", err)
 	}
 	if n > 0 {
 		a.log.WarnContext(ctx, "requests of agents that are not configured any more were cancelled", "requests", n)

@@ -66,7 +66,7 @@ func (h *Slack) press(ctx context.Context, t chat.Interaction, p slackInteractio
 			h.count(h.channel, "asked")
 			return true
 		}
-		h.log.Warn("a dialog could not be opened in Slack; the tap is carried out without one", "by", t.By.String(), "error", err)
+		h.log.WarnContext(ctx, "a dialog could not be opened in Slack; the tap is carried out without one", "by", t.By.String(), "error", err)
 		t.EventID += ":plain"
 		_, stored = h.interact(ctx, t)
 	}

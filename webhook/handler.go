@@ -159,7 +159,7 @@ type busy interface {
 func (c *common) refuseUnsigned(w http.ResponseWriter, r *http.Request) {
 	c.count(c.channel, "unsigned")
 	if n, tell := c.unsigned.Add(c.now()); tell {
-		c.log.Warn("webhook requests without a valid signature were refused; if the platform's own are among them, check the channel's secret and this machine's clock", "channel", c.channel, "count", n, "last_from", c.remote(r))
+		c.log.WarnContext(r.Context(), "webhook requests without a valid signature were refused; if the platform's own are among them, check the channel's secret and this machine's clock", "channel", c.channel, "count", n, "last_from", c.remote(r))
 	}
 	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
 }

@@ -405,7 +405,7 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("an envelope could not be handled, and is not acknowledged: a fault of ours; please report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.ErrorContext(ctx, "an envelope could not be handled, and is not acknowledged: a fault of ours; please report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()
 	h, a := s.o.Slack, answer{}
@@ -437,14 +437,14 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	}
 	b, err := json.Marshal(ack)
 	if err != nil || len(b) >= maxAck {
-		s.log.Error("the answer to a dialog does not fit into Socket Mode's acknowledgement; it is left out", "bytes", len(a.body))
+		s.log.ErrorContext(ctx, "the answer to a dialog does not fit into Socket Mode's acknowledgement; it is left out", "bytes", len(a.body))
 		ack.Payload = nil
 		if b, err = json.Marshal(ack); err != nil {
 			return
 		}
 	}
 	if err := c.say(b); err != nil {
-		s.log.Warn("an envelope could not be acknowledged; Slack may send it again, which changes nothing", "type", named(e.Type))
+		s.log.WarnContext(ctx, "an envelope could not be acknowledged; Slack may send it again, which changes nothing", "type", named(e.Type))
 	}
 }
 
