@@ -91,7 +91,7 @@ func (r Request) Size() int {
 const smallRow = 512
 
 // Head is a request without what may be large: Args, Rationale, Preview and what is stored behind them, ToolDigest,
-// ToolSeen, Task, DispatchedAt and Ran, are not read. It is what a step needs that ends or counts requests.
+// ToolSeen, Task, DispatchedAt and RunResult, are not read. It is what a step needs that ends or counts requests.
 type Head struct {
 	Request
 	Wide int // how many bytes Args, Rationale and Preview take: storing the row again costs as much

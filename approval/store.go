@@ -101,7 +101,7 @@ type Tx interface {
 	Notification(id string) (Notification, error)
 	Notifications(q NotificationQuery) ([]Notification, error)
 	// Sendable returns queued and retrying notifications whose next_attempt_at is at or before Now and
-	// that no sender holds, oldest next_attempt_at first; an outcome only while no other outcome of the
+	// that no sender holds, oldest next_attempt_at first; an edit only while no other edit of the
 	// same target is held, and one of each target. For replies and cards alike. Of each it reads who and what it is
 	// for and when it is due, none of its content; Waiting reads the same of one.
 	Sendable(limit int) ([]Notification, error)

@@ -81,7 +81,7 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 			return r.failure
 		default:
 		}
-		g.writeBehind.hurry()
+		g.writeBehind.flush()
 		select {
 		case <-r.done:
 			return r.failure
@@ -120,11 +120,11 @@ func (g *Gate) writeGroup(rs []*record) []error {
 		j.data = g.callData(j)
 		es[i] = j.event(EventCallAllowed, string(Allow), r.verdict.ReasonCode)
 	}
-	err := g.insist(rs, es)
+	err := g.appendAll(rs, es)
 	for i := range rs {
 		failures[i] = err
 		if err != nil && len(rs) > 1 && CodeOf(err) != CodeStoreUnavailable {
-			failures[i] = g.insist(rs[i:i+1], es[i:i+1])
+			failures[i] = g.appendAll(rs[i:i+1], es[i:i+1])
 		}
 		if failures[i] != nil {
 			g.log.ErrorContext(rs[i].ctx, "an allowed call was sent on and could not be put on record", "agent", es[i].Agent, "tool", es[i].Tool, "error", failures[i])
@@ -133,8 +133,8 @@ func (g *Gate) writeGroup(rs []*record) []error {
 	return failures
 }
 
-// insist appends the records' events, again and again while the store is unavailable, but not for ever.
-func (g *Gate) insist(rs []*record, es []Event) error {
+// appendAll appends the records' events, again and again while the store is unavailable, but not for ever.
+func (g *Gate) appendAll(rs []*record, es []Event) error {
 	began, pause := time.Now(), firstPause
 	for {
 		err := g.store.Update(rs[0].ctx, func(tx Tx) error {
@@ -195,8 +195,8 @@ func (a *writeBehind) queue(r *record) bool {
 	return first
 }
 
-// hurry has what waits written now.
-func (a *writeBehind) hurry() {
+// flush has what waits written now.
+func (a *writeBehind) flush() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) > 0 {

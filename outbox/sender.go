@@ -215,11 +215,11 @@ func (s *Sender) Paused() map[string]string {
 // look makes Run look at the whole queue.
 func (s *Sender) look() {
 	s.wanted = true
-	s.nudge()
+	s.wakeRun()
 }
 
-// nudge makes Run take note of a new s.next.
-func (s *Sender) nudge() {
+// wakeRun makes Run take note of a new s.next.
+func (s *Sender) wakeRun() {
 	select {
 	case s.poke <- struct{}{}:
 	default:
@@ -413,7 +413,7 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 	}
 	if !r.retryAt.IsZero() {
 		s.at(r.retryAt)
-		s.nudge()
+		s.wakeRun()
 	}
 	for len(l.backlog) > 0 && l.sending < s.parallel {
 		next := l.backlog[0]
@@ -425,7 +425,7 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 		case now.Before(until):
 			delete(s.busy, next.ID)
 			s.at(until)
-			s.nudge()
+			s.wakeRun()
 		default:
 			s.start(l, next)
 		}
