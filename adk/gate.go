@@ -140,7 +140,8 @@ func (g *Gate) call(ctx agent.Context, name string, args map[string]any) (client
 	if err != nil {
 		return client.Call{}, err
 	}
-	return client.Call{Tool: name, Server: g.server, Args: b, Scope: g.scope(ctx), TurnID: ctx.InvocationID(), SessionID: ctx.SessionID()}, nil
+	return client.Call{Tool: name, Server: g.server, Args: b, Scope: g.scope(ctx), TurnID: ctx.InvocationID(),
+		SessionID: ctx.SessionID()}, nil
 }
 
 func encoded(args map[string]any) ([]byte, error) {
@@ -196,5 +197,6 @@ func unanswered(err error) map[string]any {
 			"message": fmt.Sprintf("The approval gate does not take this call (%v). It was not executed.", err)}
 	}
 	return map[string]any{"status": StatusUnavailable,
-		"message": fmt.Sprintf("The approval gate gave no answer (%v), so the call was not executed. Do not look for a way around it; it may be tried again later.", err)}
+		"message": fmt.Sprintf("The approval gate gave no answer (%v), so the call was not executed. Do not look for a way "+
+			"around it; it may be tried again later.", err)}
 }

@@ -88,7 +88,8 @@ func (rs *runs) begin(ctx agent.ReadonlyContext, now time.Time) (*run, *step) {
 
 // step begins a new step of the agent: whatever was prepared in the one before is dropped. It returns
 // the endings to tell.
-func (rs *runs) step(ctx agent.ReadonlyContext, offered map[string]bool, news []client.Approval, now time.Time) []client.Approval {
+func (rs *runs) step(ctx agent.ReadonlyContext, offered map[string]bool, news []client.Approval,
+	now time.Time) []client.Approval {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r, s := rs.begin(ctx, now)
@@ -159,7 +160,8 @@ func (rs *runs) words(ctx agent.ReadonlyContext) string {
 	return ""
 }
 
-func (rs *runs) prepare(ctx agent.ReadonlyContext, ids []string, calls []client.Call, answers []client.Answer, now time.Time) {
+func (rs *runs) prepare(ctx agent.ReadonlyContext, ids []string, calls []client.Call, answers []client.Answer,
+	now time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	_, s := rs.begin(ctx, now)

@@ -39,7 +39,8 @@ func (g *Gate) BeforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLM
 	offered := make(map[string]bool, len(req.Tools))
 	for name, t := range req.Tools {
 		if _, ok := t.(streaming); ok {
-			return nil, fmt.Errorf("adk: the tool %s streams its result: the ADK runs such tools without asking, so the gate does not let them be offered", name)
+			return nil, fmt.Errorf("adk: the tool %s streams its result: the ADK runs such tools without asking, so the gate "+
+				"does not let them be offered", name)
 		}
 		offered[name] = true
 	}
@@ -143,5 +144,6 @@ func shorten(s string, n int) string {
 
 // same reports whether two calls are one call: to the gate, and to the tool.
 func same(a, b client.Call) bool {
-	return a.Tool == b.Tool && a.Server == b.Server && a.Scope == b.Scope && a.SessionID == b.SessionID && bytes.Equal(a.Args, b.Args)
+	return a.Tool == b.Tool && a.Server == b.Server && a.Scope == b.Scope && a.SessionID == b.SessionID &&
+		bytes.Equal(a.Args, b.Args)
 }

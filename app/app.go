@@ -33,7 +33,8 @@ import (
 type Options struct {
 	Config *config.Config
 	Env    func(string) (string, bool) // of ${NAME} when the file is read again; default os.LookupEnv
-	// EnvTrouble says why Env's own file cannot be read now, so that a variable it lacks is not blamed alone. nil: it has none.
+	// EnvTrouble says why Env's own file cannot be read now, so that a variable it lacks is not blamed alone. nil: it has
+	// none.
 	EnvTrouble func() error
 	Logger     *slog.Logger // default: none
 	Version    string
@@ -97,7 +98,8 @@ type step struct {
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen // start-up, one part after the other
-	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3), relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
+	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3),
+		relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -142,7 +144,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 
 	audit := approval.NewAuditLog(first.maker.Masker)
-	a.outbox = outbox.New(outbox.Options{Store: a.store, Audit: audit, Routing: routing{a}, Budgets: a.budgets, Logger: a.part("gate")})
+	a.outbox = outbox.New(outbox.Options{Store: a.store, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
+		Logger: a.part("gate")})
 	a.gate = approval.NewGate(approval.Options{
 		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
 		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets,
@@ -151,13 +154,16 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{
-		Outbox: a.outbox, Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics, Log: a.part("sender"),
-		Retries:   outbox.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry, Cap: cfg.Notifications.MaxBackoff},
+		Outbox: a.outbox, Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics,
+		Log: a.part("sender"),
+		Retries: outbox.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry,
+			Cap: cfg.Notifications.MaxBackoff},
 		Now:       a.store.Now,
 		Failpoint: o.Failpoint,
 	})
 
-	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox}, Entries: cfg.Heartbeat(), Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
+	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox}, Entries: cfg.Heartbeat(),
+		Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +245,9 @@ func (a *App) Start() error {
 			}
 		})
 	}
-	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "socket", cmp.Or(a.o.Socket, a.o.Config.Socket), "store", a.o.Config.StorePath, "channels", strings.Join(a.o.Config.Channels.Names(), ","))
+	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "socket",
+		cmp.Or(a.o.Socket, a.o.Config.Socket), "store", a.o.Config.StorePath, "channels",
+		strings.Join(a.o.Config.Channels.Names(), ","))
 	if base := a.o.Config.PublicURL; base != "" {
 		for _, k := range a.o.Config.Kinds() {
 			if k.Posted(a.o.Config.Channels[k.Name]) {

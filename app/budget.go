@@ -14,7 +14,8 @@ import (
 // overBudget takes note that an agent or a person is over a budget. It is called wherever that is found, inside
 // transactions too, and so only leaves word for those who can wait.
 func (a *App) overBudget(o budget.Over) {
-	a.log.Warn("over a budget: what is more is refused", "who", o.Principal.String(), "budget", string(o.Kind), "limit", o.Limit,
+	a.log.Warn("over a budget: what is more is refused", "who", o.Principal.String(), "budget", string(o.Kind), "limit",
+		o.Limit,
 		"do", "find out what it is doing, or raise its limits in the configuration")
 	select {
 	case a.overs <- o:
@@ -32,7 +33,8 @@ func (a *App) tellOver(ctx context.Context) {
 				who.Kind = approval.Agent
 			}
 			if err := a.chat.OverBudget(ctx, who, string(o.Kind), o.Limit); err != nil && ctx.Err() == nil {
-				a.log.ErrorContext(ctx, "that somebody is over a budget could not be put on record", "who", o.Principal.String(), "budget", string(o.Kind), "error", err)
+				a.log.ErrorContext(ctx, "that somebody is over a budget could not be put on record", "who", o.Principal.String(),
+					"budget", string(o.Kind), "error", err)
 			}
 		case <-ctx.Done():
 			return
@@ -73,7 +75,8 @@ func (a *App) turnHook(ctx context.Context, asker client.Asker, bytes int) (rele
 // refusals tells how often each principal was refused for being over a budget.
 type refusals struct{ a *App }
 
-var limited = prometheus.NewDesc("countersign_limited_total", "Times that somebody was refused for being over a budget, by who it was.",
+var limited = prometheus.NewDesc("countersign_limited_total",
+	"Times that somebody was refused for being over a budget, by who it was.",
 	[]string{"kind", "principal", "budget"}, nil)
 
 // Describe implements [prometheus.Collector].

@@ -64,8 +64,9 @@ func newLimits(cfg *config.Config, socket string) *limits {
 	}
 	l := &limits{
 		connections: map[string]int{},
-		strangers:   listener.NewBodies(listener.BodyLimits{Count: 64, PerSender: 16, Bytes: 16 << 20, UntilAnswered: true, Within: 5 * time.Second}),
-		known:       listener.NewBodies(listener.BodyLimits{Count: 512, Bytes: 128 << 20}),
+		strangers: listener.NewBodies(listener.BodyLimits{Count: 64, PerSender: 16, Bytes: 16 << 20, UntilAnswered: true,
+			Within: 5 * time.Second}),
+		known: listener.NewBodies(listener.BodyLimits{Count: 512, Bytes: 128 << 20}),
 	}
 	for i, n := range listener.Share(free, wants...) {
 		l.connections[names[i]] = n
@@ -97,13 +98,17 @@ func (a *App) bodies(r *http.Request) (*listener.Bodies, string) {
 // listen binds the addresses, so that one in use is known before anything is served.
 func (a *App) listen(cfg *config.Config) (err error) {
 	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration", cfg.Listen, err)
+		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration",
+			cfg.Listen, err)
 	}
-	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Logger: a.part("rest"),
+		Version: a.o.Version, Stopping: a.stopping,
 		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
 		Budgets: a.budgets})
-	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz), "/metrics": a.metrics.handler(),
-		"/mcp": a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Charge: a.chargeHook, Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
+	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
+		"/metrics": a.metrics.handler(),
+		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Charge: a.chargeHook,
+			Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
 	local := maps.Clone(ours)
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
@@ -129,14 +134,17 @@ func (a *App) listen(cfg *config.Config) (err error) {
 // certificate; nil: plain HTTP.
 func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
 	connections := a.limits.connections[name]
-	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8), Bodies: a.bodies,
+	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8),
+		Bodies: a.bodies,
 		Shared: func(from netip.Addr) bool { return a.live.Load().cfg.Proxies.Trust(from) }})
 	s := &http.Server{
 		Handler: l.Handler(h), ConnContext: l.Context, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 	if name == nameWebhook {
-		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 15*time.Second, 30*time.Second, 16<<10
+		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 15*time.Second, 30*time.Second,
+			16<<10
 	}
 	var serving net.Listener = l
 	s.Protocols = new(http.Protocols)

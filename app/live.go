@@ -33,7 +33,8 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg)}
 	for _, name := range cfg.Channels.Names() {
 		section, addresses := cfg.Channels[name], cfg.SecretAddresses(name)
-		if old != nil && reflect.DeepEqual(section, old.cfg.Channels[name]) && maps.Equal(addresses, old.cfg.SecretAddresses(name)) {
+		if old != nil && reflect.DeepEqual(section, old.cfg.Channels[name]) &&
+			maps.Equal(addresses, old.cfg.SecretAddresses(name)) {
 			l.channels = append(l.channels, old.channel(name))
 			continue
 		}
@@ -128,7 +129,8 @@ type wayIn struct {
 // newWaysIn makes what takes each kind's webhooks, whether it is configured or not: a reload can bring it.
 func (a *App) newWaysIn() {
 	o := webhook.Options{
-		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known, Remote: a.remote,
+		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known,
+		Remote:   a.remote,
 		Requests: a.gate, Maker: func() channels.Maker { return a.live.Load().maker },
 	}
 	for _, k := range a.o.Config.Kinds() {
@@ -266,7 +268,8 @@ func (a *App) probe(ctx context.Context, name string, p channels.Prober) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "the platform did not say who we are, so taps on this channel cannot be taken yet; trying again", "channel", name, "error", err)
+		a.log.ErrorContext(ctx, "the platform did not say who we are, so taps on this channel cannot be taken yet; trying "+
+			"again", "channel", name, "error", err)
 	}
 	return false
 }

@@ -28,8 +28,9 @@ import (
 // newGateway builds the MCP gateway that the configuration describes.
 func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
-		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping, Budgets: a.budgets,
-		Called: a.metrics.called, Show: a.showAtKeyboard, Tools: []gateway.Tool{a.permissionTool()},
+		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
+		Budgets: a.budgets,
+		Called:  a.metrics.called, Show: a.showAtKeyboard, Tools: []gateway.Tool{a.permissionTool()},
 	}
 	for _, s := range cfg.MCP.Servers {
 		o.Servers = append(o.Servers, gateway.ServerConfig{
@@ -68,8 +69,9 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 			guard.Allowed = append(guard.Allowed, host)
 		}
 	}
-	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.caller, Budget: budget.Messages{Registry: a.budgets},
-		Guard: guard, Logger: a.part("mcp"), Stopping: a.stopping})
+	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.caller,
+		Budget: budget.Messages{Registry: a.budgets},
+		Guard:  guard, Logger: a.part("mcp"), Stopping: a.stopping})
 	a.rechecks = append(a.rechecks, h.Recheck)
 	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
 	return h
@@ -78,7 +80,8 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 var (
 	errNoToken  = errors.New("an agent's token is needed: Authorization: Bearer <token>")
 	errBadToken = errors.New("the token is not known; it must be one of an agent in the gate's configuration")
-	errPerson   = downstream.ErrForbidden("The token is a person's. Only agents call tools; people's tokens decide, and must stay out of an agent's reach.")
+	errPerson   = downstream.ErrForbidden("The token is a person's. Only agents call tools; people's tokens decide, and " +
+		"must stay out of an agent's reach.")
 )
 
 // caller says which agent a request comes from.
@@ -124,7 +127,7 @@ func (a *App) permissionTool() gateway.Tool {
 	return gateway.Tool{
 		Name:        "countersign__permission_prompt",
 		Description: "For Claude Code's --permission-prompt-tool: whether a tool call may run. Not to be called by a model.",
-		Schema:      jsontext.Value(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`),
+		Schema:      jsontext.Value(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`), //nolint:lll // one literal
 		ReadOnly:    true,
 		Call: func(ctx context.Context, agent string, still func() error, args jsontext.Value) (string, bool) {
 			answer, err := a.permission(ctx, agent, still, args)
@@ -148,7 +151,8 @@ func (a *App) permission(ctx context.Context, agent string, still func() error, 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent), Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
+	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent),
+		Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
 	if err != nil {
 		level := slog.LevelWarn
 		if approval.CodeOf(err) == approval.CodeRateLimited {
@@ -169,7 +173,8 @@ func (a *App) asker(r *http.Request) (client.Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.StillValid, Hold: a.directory.Hold, Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
+	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.StillValid, Hold: a.directory.Hold,
+		Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
 }
 
 // showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says.
@@ -190,7 +195,8 @@ func (a *App) serverProblems() []string {
 			if h.Err != nil {
 				why = legible.Lines(upstream.Brief(h.Err))
 			}
-			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server, approval.FormatTime(h.Since), why))
+			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server,
+				approval.FormatTime(h.Since), why))
 		case upstream.Starting:
 			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
 		}

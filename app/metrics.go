@@ -39,21 +39,27 @@ func newMetrics(a *App) *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "countersign_" + name, Help: help}, labels)
 	}
 	m := &metrics{
-		registry:   prometheus.NewRegistry(),
-		events:     counter("events_total", "Audit events committed, by type and decision.", "type", "decision"),
-		tries:      counter("notification_tries_total", "Tries to send a notification, by what they came to.", "channel", "kind", "result", "reason"),
-		webhooks:   counter("webhook_events_total", "Inbound webhook deliveries and events, by their fate.", "channel", "result"),
+		registry: prometheus.NewRegistry(),
+		events:   counter("events_total", "Audit events committed, by type and decision.", "type", "decision"),
+		tries: counter("notification_tries_total", "Tries to send a notification, by what they came to.", "channel",
+			"kind", "result", "reason"),
+		webhooks: counter("webhook_events_total", "Inbound webhook deliveries and events, by their fate.", "channel",
+			"result"),
 		heartbeats: counter("heartbeat_runs_total", "Runs of the cron table's entries.", "entry", "result"),
 		reloads:    counter("config_reloads_total", "Times the configuration was read again.", "result"),
-		mcp:        counter("mcp_requests_total", "Requests of MCP clients that the gate decided, by what they came to.", "server", "method", "result"),
+		mcp: counter("mcp_requests_total", "Requests of MCP clients that the gate decided, by what they came to.",
+			"server", "method", "result"),
 		mcpTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "countersign_mcp_request_seconds",
-			Help: "How long a decided request took until its answer, waiting for people and the server included.", Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 300}}, []string{"server"}),
+			Help:    "How long a decided request took until its answer, waiting for people and the server included.",
+			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 300}}, []string{"server"}),
 		paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "countersign_channel_paused",
 			Help: "1 while a channel is paused because its token is refused."}, []string{"channel"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "countersign_notification_send_seconds",
-			Help: "How long a platform took to answer a send.", Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10}}, []string{"channel"}),
+			Help: "How long a platform took to answer a send.", Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10}},
+			[]string{"channel"}),
 	}
-	pending := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_requests_pending", Help: "Requests that wait for a person. -1: the store did not answer."},
+	pending := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_requests_pending",
+		Help: "Requests that wait for a person. -1: the store did not answer."},
 		func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
@@ -64,18 +70,21 @@ func newMetrics(a *App) *metrics {
 			return float64(n)
 		})
 	m.channel = func(name string) channels.Channel { return a.live.Load().channel(name) }
-	ahead := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_clock_ahead_seconds", Help: "How far the store's time is ahead of this machine's clock, which was set back."},
+	ahead := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_clock_ahead_seconds",
+		Help: "How far the store's time is ahead of this machine's clock, which was set back."},
 		func() float64 { return a.store.Ahead().Seconds() })
 	for _, k := range a.o.Config.Kinds() {
 		if _, metered := k.Type.(channels.Metered); metered {
 			m.registry.MustRegister(quotaGauges(k, a.quota)...)
 		}
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info", Help: "Always 1; the version is a label.",
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info",
+		Help:        "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
 	m.listeners = &listenerStates{a.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
-	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp, m.mcpTook, &serverStates{a}, &refusals{a}, pending, ahead, build,
+	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp,
+		m.mcpTook, &serverStates{a}, &refusals{a}, pending, ahead, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -92,7 +101,8 @@ func quotaGauges(k kind.Kind, quota func(channel string) (channels.Quota, bool))
 		})
 	}
 	return []prometheus.Collector{
-		gauge("used", "of this month that are used. -1: not known, or no limit.", func(q channels.Quota) float64 { return float64(q.Used) }),
+		gauge("used", "of this month that are used. -1: not known, or no limit.",
+			func(q channels.Quota) float64 { return float64(q.Used) }),
 		gauge("limit", "that this month has. -1: not known, or no limit.", func(q channels.Quota) float64 {
 			if !q.Limited {
 				return -1
@@ -113,7 +123,8 @@ func (m *metrics) committed(c approval.Commit) {
 }
 
 // Tried implements [outbox.Metrics].
-func (m *metrics) Tried(channel string, what approval.NotificationKind, result outbox.Result, reason string, took time.Duration) {
+func (m *metrics) Tried(channel string, what approval.NotificationKind, result outbox.Result, reason string,
+	took time.Duration) {
 	m.tries.WithLabelValues(channel, string(what), string(result), reason).Inc()
 	if c, ok := m.channel(channel).(channels.Metered); ok {
 		c.Observe(what, result == outbox.ResultSent, reason)
@@ -151,8 +162,10 @@ func outcome(err error) string {
 type serverStates struct{ a *App }
 
 var (
-	serverUp = prometheus.NewDesc("countersign_mcp_server_up", "1 while an MCP server is connected, else 0.", []string{"server"}, nil)
-	restarts = prometheus.NewDesc("countersign_mcp_server_restarts_total", "Times that an MCP server was connected again.", []string{"server"}, nil)
+	serverUp = prometheus.NewDesc("countersign_mcp_server_up", "1 while an MCP server is connected, else 0.",
+		[]string{"server"}, nil)
+	restarts = prometheus.NewDesc("countersign_mcp_server_restarts_total", "Times that an MCP server was connected again.",
+		[]string{"server"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
@@ -178,13 +191,19 @@ type listenerStates struct {
 }
 
 var (
-	connections = prometheus.NewDesc("countersign_connections", "Open connections, by listener.", []string{"listener"}, nil)
-	closings    = prometheus.NewDesc("countersign_connections_closed_total",
-		"Connections that were closed because there were too many: evicted in favour of a new one, or refused since all were in use.", []string{"listener", "reason"}, nil)
-	bodyCount = prometheus.NewDesc("countersign_request_bodies", "Request bodies that are on their way, by sender.", []string{"sender"}, nil)
-	bodyBytes = prometheus.NewDesc("countersign_request_body_bytes", "Bytes of request bodies that have come and are not done with, by sender.", []string{"sender"}, nil)
-	expiry    = prometheus.NewDesc("countersign_tls_certificate_expiry_timestamp_seconds", "When the certificate in use expires, by listener.", []string{"listener"}, nil)
-	bodyBusy  = prometheus.NewDesc("countersign_request_bodies_refused_total", "Request bodies that had to give way because there were too many, by sender.", []string{"sender"}, nil)
+	connections = prometheus.NewDesc("countersign_connections", "Open connections, by listener.", []string{"listener"},
+		nil)
+	closings = prometheus.NewDesc("countersign_connections_closed_total",
+		"Connections that were closed because there were too many: evicted in favour of a new one, or refused since all "+
+			"were in use.", []string{"listener", "reason"}, nil)
+	bodyCount = prometheus.NewDesc("countersign_request_bodies", "Request bodies that are on their way, by sender.",
+		[]string{"sender"}, nil)
+	bodyBytes = prometheus.NewDesc("countersign_request_body_bytes",
+		"Bytes of request bodies that have come and are not done with, by sender.", []string{"sender"}, nil)
+	expiry = prometheus.NewDesc("countersign_tls_certificate_expiry_timestamp_seconds",
+		"When the certificate in use expires, by listener.", []string{"listener"}, nil)
+	bodyBusy = prometheus.NewDesc("countersign_request_bodies_refused_total",
+		"Request bodies that had to give way because there were too many, by sender.", []string{"sender"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -48,7 +48,8 @@ func (a *App) problems() []string {
 	ps = append(ps, reports(l.channels)...)
 	ps = append(ps, reports(a.handlers())...)
 	if ahead := a.store.Ahead(); ahead >= time.Second {
-		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a hundredth slower until they meet: see that the clock is right", ahead.Round(time.Second)))
+		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a "+
+			"hundredth slower until they meet: see that the clock is right", ahead.Round(time.Second)))
 	}
 	if why := a.unread.Load(); why != nil {
 		ps = append(ps, "the configuration was not read again ("+*why+"): the earlier one stays in force")
@@ -67,7 +68,8 @@ func (a *App) problems() []string {
 func (a *App) unreachable() []string {
 	var ps []string
 	if len(a.live.Load().routes) == 0 {
-		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure channels.line.notify, channels.slack or channels.webhook.notify, or give people channels")
+		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure "+
+			"channels.line.notify, channels.slack or channels.webhook.notify, or give people channels")
 	}
 	approvers := 0
 	for _, p := range a.directory.People() {

@@ -87,7 +87,8 @@ func (a *App) recheck() {
 func (a *App) cancelRemoved(ctx context.Context) {
 	n, err := a.gate.CancelRemoved(ctx)
 	if err != nil {
-		a.log.ErrorContext(ctx, "requests of agents that are not configured any more could not all be cancelled; they cannot run, and the next reload tries again", "error", err)
+		a.log.ErrorContext(ctx, "requests of agents that are not configured any more could not all be cancelled; they "+
+			"cannot run, and the next reload tries again", "error", err)
 	}
 	if n > 0 {
 		a.log.WarnContext(ctx, "requests of agents that are not configured any more were cancelled", "requests", n)
@@ -164,7 +165,8 @@ func (a *App) watch(ctx context.Context) {
 		err = w.Add(filepath.Dir(path))
 	}
 	if err != nil {
-		a.log.WarnContext(ctx, "the configuration file cannot be watched; send SIGHUP after a change", "file", path, "error", err)
+		a.log.WarnContext(ctx, "the configuration file cannot be watched; send SIGHUP after a change", "file", path, "error",
+			err)
 		return
 	}
 	seen, _ := os.ReadFile(path)

@@ -57,7 +57,8 @@ func listenSocket(path string, log *slog.Logger) (_ net.Listener, err error) {
 		return nil, err
 	}
 	if info.Mode()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("everybody may write in %s, and could put another socket in its place; use a folder of your own", dir)
+		return nil, fmt.Errorf("everybody may write in %s, and could put another socket in its place; use a folder of your "+
+			"own", dir)
 	}
 	if err := vacant(path); err != nil {
 		return nil, err

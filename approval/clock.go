@@ -16,7 +16,8 @@ type Clock interface {
 
 // ByWall returns r with its times as the machine's clock has them. Nothing inside the gate may be judged by them.
 func (r Request) ByWall(c Clock) Request {
-	for _, t := range []*time.Time{&r.RequestedAt, &r.ExpiresAt, &r.ResolvedAt, &r.UseBy, &r.ConsumedAt, &r.LapsedAt, &r.AckedAt, &r.DispatchedAt} {
+	for _, t := range []*time.Time{&r.RequestedAt, &r.ExpiresAt, &r.ResolvedAt, &r.UseBy, &r.ConsumedAt, &r.LapsedAt,
+		&r.AckedAt, &r.DispatchedAt} {
 		*t = c.ToWall(*t)
 	}
 	if r.Previous != nil {

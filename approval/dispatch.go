@@ -32,7 +32,8 @@ func (g *Gate) reportAsked(ctx context.Context, tx Tx, who Actor, id string, ran
 	}
 	now, ok, err := g.report(ctx, tx, r, ran, who)
 	if err == nil && !ok {
-		return resolved{r, &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.RunResult) + ".", Request: &r}}, nil
+		return resolved{r, &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.RunResult) + ".",
+			Request: &r}}, nil
 	}
 	return resolved{request: now}, err
 }

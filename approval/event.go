@@ -28,11 +28,14 @@ const (
 	EventReasonAdded          EventType = "decision_reason_added" // to a denial that had none
 	EventChannelDead          EventType = "channel_dead"          // somebody blocked us or left
 	EventChannelAlive         EventType = "channel_alive"         // and is back
-	EventCallOutcome          EventType = "call_outcome"          // of a dispatched call: Reason is succeeded, failed or unknown
-	EventCallInput            EventType = "call_input"            // what its server was told after the approval; Reason is the method
-	EventToolPinned           EventType = "tool_pinned"           // a tool was seen for the first time
-	EventRateLimited          EventType = "rate_limited"          // somebody is over a budget; told once an hour
-	EventToolAccepted         EventType = "tool_accepted"         // a changed tool was taken as it is now, with an approval
+	// of a dispatched call: Reason is succeeded, failed or unknown
+	EventCallOutcome EventType = "call_outcome"
+	// what its server was told after the approval; Reason is the method
+	EventCallInput   EventType = "call_input"
+	EventToolPinned  EventType = "tool_pinned"  // a tool was seen for the first time
+	EventRateLimited EventType = "rate_limited" // somebody is over a budget; told once an hour
+	// a changed tool was taken as it is now, with an approval
+	EventToolAccepted EventType = "tool_accepted"
 )
 
 // Event is one line of the audit log, written in the transaction of what it reports. Seq is given out
@@ -89,7 +92,8 @@ const maxCorrelation = 128
 // it must be short, of printable ASCII, and have no colon. A colon stands in the ids that the gate makes of a
 // platform's, "line:01K…", "slack:Ev…", and after every kind of actor: no caller's may be taken for one.
 func TheirCorrelation(id string) string {
-	if len(id) > maxCorrelation || strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == ':' }) >= 0 {
+	if len(id) > maxCorrelation ||
+		strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == ':' }) >= 0 {
 		return ""
 	}
 	return strings.TrimSpace(id)

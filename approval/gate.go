@@ -78,7 +78,8 @@ type Gate struct {
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets, log: o.Logger, clock: o.Now}
+	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets,
+		log: o.Logger, clock: o.Now}
 	if g.notifier == nil {
 		g.notifier = silent{}
 	}
@@ -298,7 +299,8 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request. What it read of the tool is to be kept after the commit.
-func (g *Gate) enter(ctx context.Context, tx Tx, j judged, terms Terms, batchID string, b *bill) (Answer, pinRead, error) {
+func (g *Gate) enter(ctx context.Context, tx Tx, j judged, terms Terms, batchID string,
+	b *bill) (Answer, pinRead, error) {
 	j, changed, err := g.pinned(tx, j)
 	if err != nil {
 		return Answer{}, pinRead{}, err
@@ -310,7 +312,8 @@ func (g *Gate) enter(ctx context.Context, tx Tx, j judged, terms Terms, batchID 
 	return out, pinRead{j.pin, j.pinAge}, err
 }
 
-func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string, b *bill) (Answer, error) {
+func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string,
+	b *bill) (Answer, error) {
 	v := j.verdict
 	out := Answer{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	if v.Action == Allow && !v.Observe && j.pin.justAccepted(tx.Now(), terms) {
@@ -369,7 +372,8 @@ func (g *Gate) join(ctx context.Context, tx Tx, j *judged, live *Request, change
 }
 
 // ask answers a call that has no live request: with the denial that is remembered, or with a new request.
-func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill, out Answer) (Answer, error) {
+func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill,
+	out Answer) (Answer, error) {
 	recent, err := tx.Recent(j.key)
 	if err != nil {
 		return Answer{}, err
@@ -396,14 +400,16 @@ func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, batchID s
 }
 
 func (j *judged) event(t EventType, decision, reason string) Event {
-	return Event{Type: t, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(), Agent: j.call.Agent, Tool: j.call.Target(),
+	return Event{Type: t, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(), Agent: j.call.Agent,
+		Tool: j.call.Target(),
 		Risk: j.verdict.Risk, Decision: decision, Reason: reason, Data: j.data}
 }
 
 // rememberUse is for how long a key's last use is told on its next card.
 const rememberUse = 24 * time.Hour
 
-func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, terms Terms, batchID string) (Request, error) {
+func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, terms Terms,
+	batchID string) (Request, error) {
 	c, v, now := j.call, j.verdict, tx.Now()
 	if terms.MaxPending > 0 {
 		n, err := tx.CountPending(c.Agent)
@@ -411,7 +417,8 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 			return Request{}, err
 		}
 		if n >= terms.MaxPending {
-			return Request{}, Errorf(CodeTooManyPending, "%d requests of this agent are pending, as many as are allowed; wait for answers or cancel some", n)
+			return Request{}, Errorf(CodeTooManyPending,
+				"%d requests of this agent are pending, as many as are allowed; wait for answers or cancel some", n)
 		}
 	}
 	r := Request{
@@ -442,7 +449,8 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	}
 	e := requestEvent(r, EventApprovalRequested)
 	e.Actor, e.Reason = Actor{Kind: Agent, Name: r.Agent}.String(), r.ReasonCode
-	e.Data = marshal(map[string]any{"args_hash": r.ArgsHash, "rule": r.Rule, "expires_at": FormatTime(g.store.ToWall(r.ExpiresAt))})
+	e.Data = marshal(map[string]any{"args_hash": r.ArgsHash, "rule": r.Rule,
+		"expires_at": FormatTime(g.store.ToWall(r.ExpiresAt))})
 	return r, g.audit(ctx, tx, e)
 }
 
@@ -549,7 +557,8 @@ func (g *Gate) consume(ctx context.Context, tx Tx, r Request, c *Call) (Request,
 	if c.Dispatch {
 		r.DispatchedAt = r.ConsumedAt
 	}
-	use := Use{RequestID: r.ID, ApprovedBy: r.ResolvedBy, ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt, DispatchedAt: r.DispatchedAt}
+	use := Use{RequestID: r.ID, ApprovedBy: r.ResolvedBy, ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt,
+		DispatchedAt: r.DispatchedAt}
 	if err := tx.PutRecent(r.Key(), Recent{Use: &use}); err != nil {
 		return r, err
 	}

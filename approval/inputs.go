@@ -12,10 +12,11 @@ import (
 // Input is what a call's server was told, at the agent's side, after a person had approved the call: the answer to
 // what it asked while the call ran. No approver saw it. Secrets are masked, and what is long is cut.
 type Input struct {
-	At      time.Time `json:"at"`
-	Method  string    `json:"method"`            // of the server's question: elicitation/create, sampling/createMessage, roots/list
-	Message string    `json:"message,omitempty"` // of the question, the server's own words
-	Answer  string    `json:"answer"`            // JSON
+	At time.Time `json:"at"`
+	// of the server's question: elicitation/create, sampling/createMessage, roots/list
+	Method  string `json:"method"`
+	Message string `json:"message,omitempty"` // of the question, the server's own words
+	Answer  string `json:"answer"`            // JSON
 }
 
 const (

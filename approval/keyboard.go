@@ -13,7 +13,8 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 		return Actor{}, false
 	}
 	who, ok := g.dir.AtKeyboard(agent)
-	if !ok || who.Kind != Human || agent == "" || r.Agent != agent || !slices.Contains(g.Policy().Terms().Elicitation, r.Risk) {
+	if !ok || who.Kind != Human || agent == "" || r.Agent != agent ||
+		!slices.Contains(g.Policy().Terms().Elicitation, r.Risk) {
 		return Actor{}, false
 	}
 	who = g.asNow(who)

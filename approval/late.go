@@ -82,7 +82,8 @@ func lateMessage(r Request, who Actor) string {
 	case LateLapsed:
 		return fmt.Sprintf("Approved by %s (%s) but not used in time, so it has lapsed. %s", l.By, at, askAgain)
 	case LateAfterUse:
-		return fmt.Sprintf("Approved by %s and already used (%s): the call was let through. Ask again only if the call is needed once more.", l.By, at)
+		return fmt.Sprintf("Approved by %s and already used (%s): the call was let through. Ask again only if the call is "+
+			"needed once more.", l.By, at)
 	}
 	return ""
 }

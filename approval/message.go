@@ -49,7 +49,8 @@ func policyDeniedMessage(v Verdict) string {
 
 // alreadyUsedMessage answers a caller whose approval let an identical call through, which joined its request.
 func alreadyUsedMessage(r Request) string {
-	return fmt.Sprintf("Not run: the approval by %s at %s was already used at %s, by an identical call that was let through instead of this one. Ask again only if the call is needed once more.",
+	return fmt.Sprintf("Not run: the approval by %s at %s was already used at %s, by an identical call that was let "+
+		"through instead of this one. Ask again only if the call is needed once more.",
 		r.ResolvedBy, FormatTime(r.ResolvedAt), FormatTime(r.ConsumedAt))
 }
 
@@ -58,16 +59,19 @@ func (r Request) FeedMessage() string {
 	call := fmt.Sprintf("%s(%s)", r.Target(), legible.Cut(string(r.Args), feedArgs))
 	switch {
 	case r.Status == Expired:
-		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response. %s", call, lasted(r.RequestedAt, r.ExpiresAt), askAgain)
+		return fmt.Sprintf("[APPROVAL EXPIRED] %s: Timed out after %s with no response. %s", call,
+			lasted(r.RequestedAt, r.ExpiresAt), askAgain)
 	case !r.LapsedAt.IsZero():
 		return fmt.Sprintf("[APPROVAL LAPSED] %s: approved by %s at %s but not used within %s. %s",
 			call, r.ResolvedBy, FormatTime(r.ResolvedAt), lasted(r.ResolvedAt, r.UseBy), askAgain)
 	case r.Status == Approved:
 		return fmt.Sprintf("[APPROVAL APPROVED] %s: approved by %s at %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt))
 	case r.Status == Denied:
-		return fmt.Sprintf("[APPROVAL DENIED] %s: denied by %s at %s: %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt), orNoReason(r.ResolveReason))
+		return fmt.Sprintf("[APPROVAL DENIED] %s: denied by %s at %s: %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt),
+			orNoReason(r.ResolveReason))
 	case r.Status == Cancelled:
-		return fmt.Sprintf("[APPROVAL CANCELLED] %s: cancelled by %s at %s. %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt), askAgain)
+		return fmt.Sprintf("[APPROVAL CANCELLED] %s: cancelled by %s at %s. %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt),
+			askAgain)
 	}
 	return ""
 }

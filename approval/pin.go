@@ -112,7 +112,8 @@ func changedMessage(c Call, p ToolPin, at time.Time) string {
 	if p.AcceptedBy != "" {
 		seen = "accepted by " + p.AcceptedBy + " at " + FormatTime(at)
 	}
-	return fmt.Sprintf("The description, schema or annotations of %s are not those %s; approving accepts the tool as it is now.", c.Target(), seen)
+	return fmt.Sprintf("The description, schema or annotations of %s are not those %s; approving accepts the tool as it "+
+		"is now.", c.Target(), seen)
 }
 
 // pinFirst puts the tool of a call on record that was not seen before. A call that is denied puts nothing there.
@@ -128,8 +129,9 @@ func (g *Gate) pinFirst(ctx context.Context, tx Tx, j *judged) (err error) {
 	if j.pin.Agent != "" {
 		data["said_by"] = Actor{Kind: Agent, Name: j.pin.Agent}.String()
 	}
-	return g.audit(ctx, tx, Event{Type: EventToolPinned, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(), Agent: j.call.Agent,
-		Tool: j.call.Target(), Data: marshal(data)})
+	return g.audit(ctx, tx, Event{Type: EventToolPinned, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(),
+		Agent: j.call.Agent,
+		Tool:  j.call.Target(), Data: marshal(data)})
 }
 
 // putPin stores p. What is remembered of the tool is forgotten at once, inside the transaction, so that
@@ -158,7 +160,8 @@ func (g *Gate) acceptTool(ctx context.Context, tx Tx, r Request, by Actor) error
 	if old.Digest == r.ToolDigest && old.Agent == owner {
 		return nil
 	}
-	if _, err := g.putPin(tx, ToolPin{Agent: owner, Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(), AcceptedBy: by.String()}); err != nil {
+	if _, err := g.putPin(tx, ToolPin{Agent: owner, Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(),
+		AcceptedBy: by.String()}); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventToolAccepted)

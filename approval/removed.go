@@ -49,7 +49,8 @@ func (g *Gate) cancelSome(ctx context.Context, tx Tx, agent string) (did step, e
 			return did, err
 		}
 		if h.Live() {
-			if err := g.takeBack(ctx, tx, h.Request, Actor{Kind: System, Name: "policy"}, ViaSystem, reasonAgentRemoved); err != nil {
+			if err := g.takeBack(ctx, tx, h.Request, Actor{Kind: System, Name: "policy"}, ViaSystem,
+				reasonAgentRemoved); err != nil {
 				return did, err
 			}
 			did.n++

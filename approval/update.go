@@ -13,7 +13,8 @@ func View[T any](ctx context.Context, s Store, fn func(tx Tx) (T, error)) (T, er
 	return run(ctx, s.View, fn)
 }
 
-func run[T any](ctx context.Context, transact func(context.Context, func(Tx) error) error, fn func(tx Tx) (T, error)) (T, error) {
+func run[T any](ctx context.Context, transact func(context.Context, func(Tx) error) error,
+	fn func(tx Tx) (T, error)) (T, error) {
 	var found T
 	err := transact(ctx, func(tx Tx) (err error) {
 		found, err = fn(tx)

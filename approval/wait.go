@@ -127,7 +127,8 @@ func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer,
 	case deniedNow:
 		v := j.verdict
 		j.data = g.callData(j)
-		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode},
+		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
+				ReasonCode: v.ReasonCode},
 			g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	default:
 		r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
@@ -142,7 +143,8 @@ func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer,
 		return Answer{}, err
 	}
 	r = g.told(r)
-	return Answer{Kind: AnswerApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r}, nil
+	return Answer{Kind: AnswerApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode,
+		Request: &r}, nil
 }
 
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
@@ -240,8 +242,8 @@ func (g *Gate) Request(ctx context.Context, who Actor, id string) (Request, erro
 	return visibleTo(who, g.told(*r), err)
 }
 
-// RequestHead is [Gate.Request] that reads the narrow part alone, and what came of it: what is large is not copied, and so it
-// may be asked where no budget bounds how often.
+// RequestHead is [Gate.Request] that reads the narrow part alone, and what came of it: what is large is not copied, and
+// so it may be asked where no budget bounds how often.
 func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, error) {
 	type found struct {
 		Head
@@ -346,8 +348,8 @@ func (g *Gate) settleEach(ctx context.Context, ids []string) error {
 const maxFeed = 200
 
 // Resolved returns the agent's endings that it has not acknowledged, oldest first, at most 200 and
-// [ListBytes] of them; session other than "" narrows them to what that session asked for. With nothing there it holds up
-// to wait for the first to come.
+// [ListBytes] of them; session other than "" narrows them to what that session asked for. With nothing there it holds
+// up to wait for the first to come.
 func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Duration) (rs []Request, err error) {
 	err = g.TellResolved(ctx, agent, session, wait, func(some []Request) error {
 		rs = some
@@ -358,7 +360,8 @@ func (g *Gate) Resolved(ctx context.Context, agent, session string, wait time.Du
 
 // TellResolved is [Gate.Resolved] for who answers with the endings: tell is called once with them, on the agent's
 // turn, so that no more than a few of its lists are in memory at a time. See [Gate.Turn].
-func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait time.Duration, tell func([]Request) error) error {
+func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait time.Duration,
+	tell func([]Request) error) error {
 	var wake <-chan struct{}
 	var over <-chan time.Time
 	if wait > 0 {

@@ -40,8 +40,10 @@ func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
 	p := g.Policy()
 	v := p.Evaluate(ctx, c)
 	release()
-	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) && g.writeBehind.begin(g.clock()) {
-		return Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, Committed: g.record(ctx, c, v)}, nil
+	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) &&
+		g.writeBehind.begin(g.clock()) {
+		return Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode,
+			Committed: g.record(ctx, c, v)}, nil
 	}
 	out, err := g.Check(ctx, c)
 	if err == nil && out.Kind == AnswerAllow {
@@ -116,7 +118,8 @@ func (g *Gate) writeGroup(rs []*record) []error {
 	failures := make([]error, len(rs))
 	es := make([]Event, len(rs))
 	for i, r := range rs {
-		j := judged{call: r.call, verdict: r.verdict, key: Key{r.call.Agent, r.call.Scope, r.call.Server, r.call.Tool, r.call.Args.Hash(r.verdict.IgnoreArgs...)}}
+		j := judged{call: r.call, verdict: r.verdict, key: Key{r.call.Agent, r.call.Scope, r.call.Server, r.call.Tool,
+			r.call.Args.Hash(r.verdict.IgnoreArgs...)}}
 		j.data = g.callData(j)
 		es[i] = j.event(EventCallAllowed, string(Allow), r.verdict.ReasonCode)
 	}
@@ -127,7 +130,8 @@ func (g *Gate) writeGroup(rs []*record) []error {
 			failures[i] = g.appendAll(rs[i:i+1], es[i:i+1])
 		}
 		if failures[i] != nil {
-			g.log.ErrorContext(rs[i].ctx, "an allowed call was sent on and could not be put on record", "agent", es[i].Agent, "tool", es[i].Tool, "error", failures[i])
+			g.log.ErrorContext(rs[i].ctx, "an allowed call was sent on and could not be put on record", "agent", es[i].Agent,
+				"tool", es[i].Tool, "error", failures[i])
 		}
 	}
 	return failures

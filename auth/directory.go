@@ -41,7 +41,8 @@ type Directory struct {
 }
 
 type directory struct {
-	tokens map[[sha256.Size]byte]approval.Actor // by digest, so that a look-up takes no time that depends on a secret's prefix
+	// by digest, so that a look-up takes no time that depends on a secret's prefix
+	tokens map[[sha256.Size]byte]approval.Actor
 	chat   map[approval.Address]approval.Actor
 	names  map[string]approval.Actor // people
 	agents map[string]bool
@@ -57,7 +58,8 @@ func NewDirectory(agents []AgentIdentity, people []Person) *Directory {
 
 // Replace makes the directory know these agents and people and nobody else.
 func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
-	n := &directory{tokens: map[[sha256.Size]byte]approval.Actor{}, chat: map[approval.Address]approval.Actor{}, names: map[string]approval.Actor{}, agents: map[string]bool{}, people: slices.Clone(people)}
+	n := &directory{tokens: map[[sha256.Size]byte]approval.Actor{}, chat: map[approval.Address]approval.Actor{},
+		names: map[string]approval.Actor{}, agents: map[string]bool{}, people: slices.Clone(people)}
 	for _, a := range agents {
 		n.agents[a.Name] = true
 		if a.Token != "" {
@@ -65,7 +67,8 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 		}
 	}
 	for _, p := range people {
-		who := approval.Actor{Kind: approval.Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale, Zone: p.Zone}
+		who := approval.Actor{Kind: approval.Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale,
+			Zone: p.Zone}
 		n.names[p.Name] = who
 		if p.Token != "" {
 			n.tokens[sha256.Sum256([]byte(p.Token.Reveal()))] = who

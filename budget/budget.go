@@ -38,7 +38,8 @@ type Limits struct {
 // DefaultAgent and DefaultPerson are what holds where a configuration says nothing.
 var (
 	DefaultAgent = Limits{
-		Calls: Rate{30_000, time.Minute}, Bytes: Rate{256 << 20, time.Minute}, Requests: Rate{120, time.Minute}, Pushes: Rate{120, time.Hour},
+		Calls: Rate{30_000, time.Minute}, Bytes: Rate{256 << 20, time.Minute}, Requests: Rate{120, time.Minute},
+		Pushes:  Rate{120, time.Hour},
 		Streams: 16, Waits: 256, Sessions: 64,
 	}
 	DefaultPerson = Limits{Calls: Rate{1200, time.Minute}, Streams: 16}

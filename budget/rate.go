@@ -22,8 +22,8 @@ const atOnce = 15 * time.Minute
 // window is the time whose worth of r may be used at once.
 func (r Rate) window() time.Duration { return min(r.Per, atOnce) }
 
-// What may be used at once of calls and bytes: so many, or two seconds' worth where that is more. A whole minute's worth
-// would be a minute's work that others have to wait beside.
+// What may be used at once of calls and bytes: so many, or two seconds' worth where that is more. A whole minute's
+// worth would be a minute's work that others have to wait beside.
 const (
 	callsAtOnce = 1000
 	bytesAtOnce = 16 << 20

@@ -371,12 +371,14 @@ func (c Card) Alt(limit int, unit func(string) int) string {
 		s = c.Text
 	case 1:
 		i := c.Items[0]
-		s = c.Say(TextAlt, "title", i.Title, "tool", i.Tool, "risk", c.Say(RiskText(i.Risk)), "agent", i.Facts[0].Value, "why", or(i.Sentence, i.Why), "id", i.ID)
+		s = c.Say(TextAlt, "title", i.Title, "tool", i.Tool, "risk", c.Say(RiskText(i.Risk)), "agent", i.Facts[0].Value,
+			"why", or(i.Sentence, i.Why), "id", i.ID)
 		if c.Kind == approval.KindReply && c.Text != "" {
 			s = c.Text
 		}
 	default:
-		s = c.Say(TextAltBatch, "title", or(c.Text, c.Say(TextBatchNeeded, "n", strconv.Itoa(len(c.Items)))), "agent", c.Items[0].Facts[0].Value, "tools", tools(c, 20))
+		s = c.Say(TextAltBatch, "title", or(c.Text, c.Say(TextBatchNeeded, "n", strconv.Itoa(len(c.Items)))), "agent",
+			c.Items[0].Facts[0].Value, "tools", tools(c, 20))
 	}
 	return legible.ShortenMiddle(or(strings.TrimSpace(s), "…"), limit, unit)
 }

@@ -30,7 +30,7 @@ type DiffLine struct {
 }
 
 // diffHeader is what may stand between files.
-var diffHeader = regexp.MustCompile(`^(diff |index |Index: |old mode |new mode |new file mode |deleted file mode |similarity index |dissimilarity index |rename from |rename to |copy from |copy to |={60,}$)`)
+var diffHeader = regexp.MustCompile(`^(diff |index |Index: |old mode |new mode |new file mode |deleted file mode |similarity index |dissimilarity index |rename from |rename to |copy from |copy to |={60,}$)`) //nolint:lll // one literal
 
 var hunkRange = regexp.MustCompile(`^@@ -[0-9]+(?:,([0-9]+))? \+[0-9]+(?:,([0-9]+))? @@`)
 
@@ -48,7 +48,8 @@ func (m Maker) diff(preview string) []DiffLine {
 		at := func(i int, prefix string) bool { return n+i < len(raw) && strings.HasPrefix(raw[n+i], prefix) }
 		line := DiffLine{Text: legible.Lines(s)}
 		switch {
-		case at(0, "--- ") && at(1, "+++ ") && before <= 0, at(0, "+++ ") && n > 0 && lines[n-1].Kind == DiffHeader && at(-1, "--- "):
+		case at(0, "--- ") && at(1, "+++ ") && before <= 0, at(0, "+++ ") && n > 0 && lines[n-1].Kind == DiffHeader &&
+			at(-1, "--- "):
 			line.Kind, inside, before, after = DiffHeader, true, 0, 0
 		case at(0, "@@"):
 			line.Kind, inside, before, after = DiffHunk, true, 0, 0

@@ -20,7 +20,8 @@ var currencyKey = regexp.MustCompile(`^(?i:currency([_.\- ]?code)?)$`)
 
 // twoDecimals are currencies of which a minor unit is known to be a hundredth.
 var twoDecimals = map[string]bool{
-	"AUD": true, "BRL": true, "CAD": true, "CHF": true, "CNY": true, "CZK": true, "DKK": true, "EUR": true, "GBP": true, "HKD": true, "INR": true,
+	"AUD": true, "BRL": true, "CAD": true, "CHF": true, "CNY": true, "CZK": true, "DKK": true, "EUR": true, "GBP": true,
+	"HKD": true, "INR": true,
 	"MXN": true, "NOK": true, "NZD": true, "PLN": true, "SEK": true, "SGD": true, "THB": true, "USD": true, "ZAR": true,
 }
 

@@ -66,7 +66,8 @@ func (ps *Problems) URL(field, s string) {
 		return
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		ps.Add(field, "must be an http or https address such as https://api.example.com")
 	}
 }

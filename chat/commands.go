@@ -21,7 +21,8 @@ const clocksDiffer = 5 * time.Second
 
 // giveReason takes a text for the reason of a decision: of the one that the tapper was just asked about,
 // or of the one whose card the text quotes. done is false where the text is no such thing.
-func (s *Service) giveReason(ctx context.Context, tx approval.Tx, t Interaction) (out InteractionResult, done bool, err error) {
+func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
+	t Interaction) (out InteractionResult, done bool, err error) {
 	asked, err := s.askedLast(tx, t)
 	if err != nil || asked == nil || !t.At.IsZero() && t.At.Before(asked.CreatedAt.Add(-clocksDiffer)) {
 		return InteractionResult{}, false, err
@@ -36,7 +37,8 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx, t Interaction)
 	}
 	if approval.Blank(reason) { // "reason:", as the keyboard began it: the question stays
 		out.Text = asked.Text
-		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: asked.Note}, nil)
+		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID,
+			Text: out.Text, Note: asked.Note}, nil)
 	}
 	switch asked.Note {
 	case approval.NoteApprove:
@@ -44,8 +46,10 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx, t Interaction)
 		if rs[0].Status != approval.Pending {
 			return InteractionResult{}, false, nil
 		}
-		out = InteractionResult{Code: approval.CodeReasonRequired, Text: s.say(t.By, phrases.SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
-		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: approval.NoteApprove}, nil)
+		out = InteractionResult{Code: approval.CodeReasonRequired,
+			Text: s.say(t.By, phrases.SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
+		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID,
+			Text: out.Text, Note: approval.NoteApprove}, nil)
 	case approval.NoteDeny:
 		t.Intent, t.Reason, t.QuotedID = IntentDeny, reason, ""
 		t.RequestID = rs[0].ID
@@ -57,7 +61,8 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx, t Interaction)
 	}
 	if len(reason) > approval.MaxReason {
 		out = InteractionResult{Code: approval.CodeInvalidParameter, Text: s.say(t.By, phrases.SayReasonTooLong)}
-		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, Text: out.Text, Note: asked.Note}, nil)
+		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID,
+			Text: out.Text, Note: asked.Note}, nil)
 	}
 	var lines []string
 	for _, r := range rs {
@@ -79,7 +84,8 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx, t Interaction)
 // askedLast returns the reply that asked the tapper for a reason, if it is the last thing that they
 // were told on this channel and not long ago; or the one about the request whose card they quote.
 func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notification, error) {
-	q := approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply, Since: tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
+	q := approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
+		Since: tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
 	if t.QuotedID != "" {
 		q.Limit = quotedAmong
 	}
@@ -219,7 +225,8 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	n := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply, ReplyTo: t.ReplyTo, Cards: []string{r.ID}, Part: 1}
+	n := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
+		ReplyTo: t.ReplyTo, Cards: []string{r.ID}, Part: 1}
 	return InteractionResult{}, s.outbox.Queue(tx, n)
 }
 
@@ -271,7 +278,8 @@ func (s *Service) logText(tx approval.Tx, t Interaction) (string, error) {
 		if name := s.readers.NameOf(n.Address()); name != "" {
 			recipient = name
 		}
-		line := s.say(t.By, phrases.SayLogLine, "time", n.CreatedAt, "channel", n.Channel, "recipient", recipient, "kind", s.say(t.By, phrases.OfKind(n.Kind)), "status", s.say(t.By, phrases.OfStatus(n.Status)), "attempt", n.Attempt)
+		line := s.say(t.By, phrases.SayLogLine, "time", n.CreatedAt, "channel", n.Channel, "recipient", recipient, "kind",
+			s.say(t.By, phrases.OfKind(n.Kind)), "status", s.say(t.By, phrases.OfStatus(n.Status)), "attempt", n.Attempt)
 		if n.Error != "" {
 			line += "\n  " + legible.Cut(n.Error, 120)
 		}

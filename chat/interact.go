@@ -160,7 +160,8 @@ func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
 
 // toAskAbout returns the pending requests that a dialog asks the reason of, as whoever reads it sees them; none where
 // no reason is asked.
-func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction, ids []string) (open []approval.Request, err error) {
+func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
+	ids []string) (open []approval.Request, err error) {
 	asks := t.Intent == IntentDeny
 	for _, id := range ids {
 		r, err := s.gate.RequestIn(ctx, tx, id)
@@ -179,8 +180,10 @@ func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
 }
 
 func (s *Service) ignore(ctx context.Context, tx approval.Tx, t Interaction, reason string) error {
-	e := approval.Event{Type: approval.EventWebhookRefused, Actor: t.By.String(), Reason: reason, Decision: decisionWord(t.Intent)}
-	e.Data = approval.EventData(map[string]any{"channel": t.Channel, "event_id": legible.Cut(legible.Line(t.EventID), 128)})
+	e := approval.Event{Type: approval.EventWebhookRefused, Actor: t.By.String(), Reason: reason,
+		Decision: decisionWord(t.Intent)}
+	e.Data = approval.EventData(map[string]any{"channel": t.Channel,
+		"event_id": legible.Cut(legible.Line(t.EventID), 128)})
 	return s.audit.Append(ctx, tx, e)
 }
 
@@ -236,7 +239,8 @@ func (s *Service) saysOneThing(ctx context.Context, tx approval.Tx, t Interactio
 	}
 	if t.RequestID != "" && t.QuotedID != "" {
 		ids, err := s.quoted(tx, t)
-		if err != nil || len(ids) > 0 && !slices.ContainsFunc(targets, func(id string) bool { return slices.Contains(ids, id) }) {
+		if err != nil || len(ids) > 0 &&
+			!slices.ContainsFunc(targets, func(id string) bool { return slices.Contains(ids, id) }) {
 			return false, err
 		}
 	}
@@ -266,7 +270,8 @@ func (s *Service) unclear(ctx context.Context, tx approval.Tx, t Interaction) (I
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove), Reason: "unclear", Data: approval.EventData(map[string]any{"via": t.Channel})}
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove),
+		Reason: "unclear", Data: approval.EventData(map[string]any{"via": t.Channel})}
 	var text string
 	var open []approval.Head
 	if len(ids) == 0 {
@@ -324,7 +329,8 @@ func (s *Service) named(tx approval.Tx, t Interaction) ([]string, error) {
 }
 
 // decideEach carries out a tap on the requests that it is about, and answers the tapper.
-func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction, targets []string) (InteractionResult, error) {
+func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction,
+	targets []string) (InteractionResult, error) {
 	if out, done, err := s.askTogether(ctx, tx, t, targets); err != nil || done {
 		return out, err
 	}
@@ -361,7 +367,8 @@ type decisions struct {
 }
 
 // decideOne carries out a tap on one request. more is false where what it found holds for the others too.
-func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, id string, d *decisions) (more bool, err error) {
+func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, id string,
+	d *decisions) (more bool, err error) {
 	switch r, err := tx.Request(id); {
 	case err == nil:
 		if done, err := s.beforeDeciding(ctx, tx, t, r, d); err != nil || done {
@@ -370,7 +377,8 @@ func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, 
 	case !errors.Is(err, approval.ErrNotFound):
 		return false, err
 	}
-	r, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove, By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason})
+	r, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+		By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason})
 	if err != nil {
 		return false, err
 	}
@@ -392,7 +400,8 @@ func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, 
 
 // beforeDeciding sees to what comes before a decision on r: a tap that is older than r means none of it, and a denial
 // that comes once more with a reason gives the first one its reason. done says that nothing is to be decided.
-func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request, d *decisions) (done bool, err error) {
+func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request,
+	d *decisions) (done bool, err error) {
 	d.about.ApprovalID = r.ID
 	if t.RequestID != "" && t.RequestID == r.BatchID {
 		d.about.BatchID = r.BatchID
@@ -416,7 +425,8 @@ func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interact
 // askTogether holds back a decision on several requests of which one needs a reason, where there is none:
 // what is decided together is decided with one reason, or not at all. done is false where nothing is
 // held back.
-func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction, targets []string) (out InteractionResult, done bool, err error) {
+func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction,
+	targets []string) (out InteractionResult, done bool, err error) {
 	if len(targets) < 2 || !approval.Blank(t.Reason) || !t.By.MayDecide() {
 		return out, false, nil
 	}
@@ -435,14 +445,16 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 		if r.Status != approval.Pending || !r.RequireReason {
 			continue
 		}
-		_, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove, By: t.By, Via: approval.Via(t.Channel)})
+		_, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+			By: t.By, Via: approval.Via(t.Channel)})
 		if err != nil {
 			return out, false, err
 		}
 		switch {
 		case refusal == nil:
 			return out, false, approval.Errorf(approval.CodeInternal, "a request that needs a reason was decided without one")
-		case refusal.Code != approval.CodeReasonRequired: // the tapper's role was taken away just now: they are refused as any other
+		case refusal.Code != approval.CodeReasonRequired:
+			// the tapper's role was taken away just now: they are refused as any other
 			return out, false, nil
 		}
 		if about.ApprovalID == "" {
@@ -502,7 +514,8 @@ func (s *Service) late(t Interaction, r approval.Request) string {
 }
 
 // aim finds the requests that a tap is about. With none, answer is what the tapper was told instead.
-func (s *Service) aim(ctx context.Context, tx approval.Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
+func (s *Service) aim(ctx context.Context, tx approval.Tx,
+	t Interaction) (targets []string, answer InteractionResult, err error) {
 	switch {
 	case t.RequestID != "":
 		batch, err := tx.BatchHeads(t.RequestID)
@@ -550,8 +563,10 @@ func (s *Service) aim(ctx context.Context, tx approval.Tx, t Interaction) (targe
 }
 
 // refuse answers and audits words of somebody who may not decide and named no request.
-func (s *Service) refuse(ctx context.Context, tx approval.Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
-	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent), Reason: string(approval.CodeNotAnApprover)}
+func (s *Service) refuse(ctx context.Context, tx approval.Tx,
+	t Interaction) (targets []string, answer InteractionResult, err error) {
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent),
+		Reason: string(approval.CodeNotAnApprover)}
 	e.Data = approval.EventData(map[string]any{"via": t.Channel})
 	if err := s.audit.Append(ctx, tx, e); err != nil {
 		return nil, InteractionResult{}, err
@@ -576,7 +591,8 @@ func (s *Service) quoted(tx approval.Tx, t Interaction) ([]string, error) {
 
 // quotedRow finds the notification whose message the words quote, the zero Notification for none.
 func (s *Service) quotedRow(tx approval.Tx, t Interaction) (approval.Notification, error) {
-	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1, Narrow: true})
+	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1,
+		Narrow: true})
 	if err == nil && len(ns) == 0 {
 		ns, err = s.quotedAmong(tx, t)
 	}
@@ -600,7 +616,8 @@ func (s *Service) quotedAmong(tx approval.Tx, t Interaction) ([]approval.Notific
 	if err != nil {
 		return nil, err
 	}
-	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true, Since: tx.Now().Add(-quotedSince), Limit: quotedAmong, Narrow: true})
+	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true,
+		Since: tx.Now().Add(-quotedSince), Limit: quotedAmong, Narrow: true})
 	for _, n := range ns {
 		if bytes.Contains(n.Receipt, id) {
 			return []approval.Notification{n}, err
@@ -611,7 +628,8 @@ func (s *Service) quotedAmong(tx approval.Tx, t Interaction) ([]approval.Notific
 
 // bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
 // A bare no denies only where there is exactly one request that it can mean.
-func (s *Service) bareWord(ctx context.Context, tx approval.Tx, t Interaction) (targets []string, answer InteractionResult, err error) {
+func (s *Service) bareWord(ctx context.Context, tx approval.Tx,
+	t Interaction) (targets []string, answer InteractionResult, err error) {
 	pending, total, err := s.waiting(ctx, tx)
 	if err != nil {
 		return nil, answer, err
@@ -676,7 +694,8 @@ func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, 
 		return err
 	}
 	for _, r := range cards {
-		c := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply, Cards: []string{r.ID}}
+		c := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
+			Cards: []string{r.ID}}
 		if err := s.outbox.Queue(tx, c); err != nil {
 			return err
 		}

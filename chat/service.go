@@ -23,7 +23,8 @@ type Outbox interface {
 	// Acted marks the cards of a request over which the person at an address acted.
 	Acted(tx approval.Tx, from approval.Address, r approval.Request) error
 	// Left takes note that nothing reaches an address any more. after, where it is not nil, is called after the commit.
-	Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) (after func(context.Context), err error)
+	Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
+		at time.Time) (after func(context.Context), err error)
 	// Returned takes note that an address is reached.
 	Returned(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) error
 }

@@ -12,7 +12,8 @@ import (
 
 // Words is what a typed text means.
 type Words struct {
-	Intent Intent // IntentOther unless the text can mean nothing else; IntentUnclear for a yes with anything that may change it
+	// IntentOther unless the text can mean nothing else; IntentUnclear for a yes with anything that may change it
+	Intent Intent
 	ID     string // ULID, upper case; "" where the text names no request
 	Reason string // as it was typed; of an approval it counts only where a reason is required
 }
@@ -36,8 +37,9 @@ type lexicon struct {
 // them. There are only words that are a decision by themselves: "確認" is none, since it is "I will
 // check" in Japanese, nor "了解", which is "I see".
 var lexicons = []lexicon{{
-	locale:  "en",
-	yes:     []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm", "proceed"},
+	locale: "en",
+	yes: []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm",
+		"proceed"},
 	no:      []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline", "cancel"},
 	refuse:  []string{"deny", "reject", "refuse", "decline"},
 	asks:    []string{"?"},
@@ -71,12 +73,15 @@ var lexicons = []lexicon{{
 	status:  []string{"状況", "状態", "ステータス"},
 	help:    []string{"ヘルプ", "使い方"},
 }, {
-	locale:  "th",
-	yes:     []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย", "ดำเนินการ", "ดำเนินการต่อ"},
-	no:      []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน", "ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้", "ยกเลิก"},
-	refuse:  []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่อนุมัติ", "ไม่อนุญาต"},
-	polite:  []string{"ครับ", "คับ", "ค่ะ", "ครับผม", "นะครับ", "นะคะ"},
-	asks:    []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ", "ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ", "คะ"},
+	locale: "th",
+	yes: []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย", "ดำเนินการ",
+		"ดำเนินการต่อ"},
+	no: []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน",
+		"ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้", "ยกเลิก"},
+	refuse: []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่อนุมัติ", "ไม่อนุญาต"},
+	polite: []string{"ครับ", "คับ", "ค่ะ", "ครับผม", "นะครับ", "นะคะ"},
+	asks: []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ",
+		"ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ", "คะ"},
 	reason:  []string{"เหตุผล"},
 	pending: []string{"รออนุมัติ", "รายการ", "รายการรออนุมัติ", "ค้างอยู่"},
 	show:    []string{"แสดง", "ดู", "รายละเอียด"},
@@ -287,7 +292,10 @@ const opening = "\"“‘「『【《"
 
 func split(word, rest string) lead {
 	spaced := strings.TrimSpace(rest)
-	after := strings.TrimLeftFunc(spaced, func(r rune) bool { return unicode.IsPunct(r) && !strings.ContainsRune(opening, r) })
+	after := strings.TrimLeftFunc(spaced, func(r rune) bool {
+		return unicode.IsPunct(r) &&
+			!strings.ContainsRune(opening, r)
+	})
 	mark := spaced[:len(spaced)-len(after)]
 	l := lead{mark: plain(mark), after: strings.TrimSpace(after)}
 	l.glued = l.mark == "" && spaced == rest

@@ -59,7 +59,8 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	socket := ""
 	if u.Scheme == "unix" {
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Path == "/" {
-			return nil, errors.New("client: the address of a unix socket is unix:// and its whole path, such as unix:///run/countersign.sock")
+			return nil, errors.New("client: the address of a unix socket is unix:// and its whole path, such as " +
+				"unix:///run/countersign.sock")
 		}
 		socket = u.Path
 		u.Scheme, u.Host, u.Path, u.RawPath = "http", "localhost", "", ""
@@ -95,10 +96,11 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 			return conn, nil
 		}
 	}
-	c := &Client{base: u, where: where, token: func() string { return token }, timeout: 15 * time.Second, http: &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	c := &Client{base: u, where: where, token: func() string { return token }, timeout: 15 * time.Second,
+		http: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}
 	for _, o := range opts {
 		o(c)
 	}
@@ -115,7 +117,8 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 const maxAnswer = 256 << 20
 
 // do sends one request and decodes the answer into out. wait is how long the server was asked to hold it.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body, out any, wait time.Duration) error {
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body, out any,
+	wait time.Duration) error {
 	if wait > 0 {
 		if query == nil {
 			query = url.Values{}
@@ -143,7 +146,8 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 }
 
 // send returns the answer whatever its status; the caller closes its body.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any, header http.Header) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any,
+	header http.Header) (*http.Response, error) {
 	u := *c.base
 	u.Path += path
 	u.RawQuery = query.Encode()
@@ -263,5 +267,6 @@ func refusal(resp *http.Response, body []byte) *Error {
 func Unreachable(err error) bool {
 	_, refused := errors.AsType[*Error](err)
 	_, network := errors.AsType[net.Error](err)
-	return !refused && (network || errors.Is(err, errSlow) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+	return !refused && (network || errors.Is(err, errSlow) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF))
 }

@@ -72,7 +72,8 @@ func (c *Client) Events(ctx context.Context, lastID string) iter.Seq2[Event, err
 var errStreamOver = errors.New("client: the stream of events ended")
 
 // stream reads one connection's events until it breaks; more is false once emit has had enough.
-func (c *Client) stream(ctx context.Context, lastID *string, emit func(Event) bool, opened func()) (more bool, err error) {
+func (c *Client) stream(ctx context.Context, lastID *string, emit func(Event) bool,
+	opened func()) (more bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(max(quiet, c.timeout), func() { cancel(errStreamOver) })

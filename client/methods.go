@@ -278,7 +278,8 @@ func list[T any](ctx context.Context, c *Client, what string, q url.Values, afte
 		return Page[T]{}, err
 	}
 	// One of the three lists is there, whichever list it was.
-	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next, Quotas: out.Quotas, Heartbeat: out.Heartbeat}, nil
+	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next,
+		Quotas: out.Quotas, Heartbeat: out.Heartbeat}, nil
 }
 
 // Temporary reports whether err may be over in a moment: the server is away, or too busy.

@@ -20,8 +20,9 @@ type Call struct {
 
 	Method     string `json:"method,omitempty"`      // the MCP method where it is not tools/call
 	ToolDigest string `json:"tool_digest,omitempty"` // SHA-256, in hex, of the tool as its server describes it
-	Dispatch   bool   `json:"dispatch,omitempty"`    // the caller sends the call on, and says what came of it with [Client.Report]
-	Task       bool   `json:"task,omitempty"`        // the caller runs the call by itself once it is approved
+	// the caller sends the call on, and says what came of it with [Client.Report]
+	Dispatch bool `json:"dispatch,omitempty"`
+	Task     bool `json:"task,omitempty"` // the caller runs the call by itself once it is approved
 }
 
 // whole fills in the tool of a call of another method.

@@ -64,7 +64,8 @@ func (c *checker) decodeChannels(n *yamlpos.Node) {
 
 // field is the field that the key of a kind is decoded into.
 func field(i int, k kind.Kind, t reflect.Type) reflect.StructField {
-	return reflect.StructField{Name: fmt.Sprintf("Kind%d", i), Type: t, Tag: reflect.StructTag(fmt.Sprintf("yaml:%q", k.Name))}
+	return reflect.StructField{Name: fmt.Sprintf("Kind%d", i), Type: t,
+		Tag: reflect.StructTag(fmt.Sprintf("yaml:%q", k.Name))}
 }
 
 // channels checks the sections of the channels.
@@ -89,7 +90,8 @@ func (c *checker) waysIn() []string {
 
 // canDecide reports whether there is a way for a person to decide anything.
 func (c *checker) canDecide(p Person) bool {
-	return p.Token != "" || slices.ContainsFunc(c.waysIn(), func(name string) bool { return p.Addresses[name].Reveal() != "" })
+	return p.Token != "" || slices.ContainsFunc(c.waysIn(),
+		func(name string) bool { return p.Addresses[name].Reveal() != "" })
 }
 
 // sectionCheck is what the section of a channel is checked with.
@@ -169,9 +171,11 @@ func (s *sectionCheck) Notify(names []string) (approvers int) {
 		}
 		switch p := people[at]; {
 		case p.Addresses[s.kind.Name].Reveal() == "":
-			s.errorf(entry, "%s has no %s to be notified at; add %s to that person", name, s.kind.Address.What, s.kind.Address.How)
+			s.errorf(entry, "%s has no %s to be notified at; add %s to that person", name, s.kind.Address.What,
+				s.kind.Address.How)
 		case len(p.Channels) > 0 && !slices.Contains(p.Channels, s.kind.Name):
-			s.errorf(entry, "%s is reached by %s, as their channels say; name this channel there, or leave them out here", name, strings.Join(p.Channels, ", "))
+			s.errorf(entry, "%s is reached by %s, as their channels say; name this channel there, or leave them out here", name,
+				strings.Join(p.Channels, ", "))
 		case p.has(roleApprover):
 			approvers++
 		}

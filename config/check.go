@@ -83,7 +83,8 @@ func (c *checker) errorf(path, format string, args ...any) {
 
 func (c *checker) warnf(path, format string, args ...any) {
 	at := c.place(path)
-	c.warnings = append(c.warnings, Problem{File: c.name, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...), Warning: true})
+	c.warnings = append(c.warnings, Problem{File: c.name, Line: at.Line, Column: at.Column,
+		Message: fmt.Sprintf(format, args...), Warning: true})
 }
 
 func (c *checker) check(root *yamlpos.Node) {
@@ -139,7 +140,8 @@ func (c *checker) publicURL() {
 		return
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(s, "#") {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(s, "#") {
 		c.errorf("$.public_url", "public_url must be an address such as https://gate.example.com")
 		return
 	}
@@ -212,7 +214,8 @@ func (c *checker) people() {
 		case p.Name == "":
 			c.errorf(path+".name", "a person needs a name")
 		case !personName(p.Name):
-			c.errorf(path+".name", "a person's name is 1 to 64 letters, digits and _ . @ + - (no spaces, and no colon: agent:NAME is not a person)")
+			c.errorf(path+".name", "a person's name is 1 to 64 letters, digits and _ . @ + - (no spaces, and no colon: "+
+				"agent:NAME is not a person)")
 		default:
 			c.unique(path+".name", "person", p.Name, names)
 		}
@@ -340,9 +343,11 @@ func (c *checker) mask() {
 	}{{"keys", c.cfg.Mask.Keys}, {"keep", c.cfg.Mask.Keep}} {
 		for i, k := range list.keys {
 			if !strings.ContainsFunc(k, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
-				c.errorf(fmt.Sprintf("$.mask.%s[%d]", list.name, i), "a key to mask or keep is a word such as iban or account_number")
+				c.errorf(fmt.Sprintf("$.mask.%s[%d]", list.name, i),
+					"a key to mask or keep is a word such as iban or account_number")
 			} else if list.name == "keys" && redact.NamesProgram(k) {
-				c.errorf(fmt.Sprintf("$.mask.keys[%d]", i), "%s names what is run, or a file: it is never masked, so that approvers see it", k)
+				c.errorf(fmt.Sprintf("$.mask.keys[%d]", i),
+					"%s names what is run, or a file: it is never masked, so that approvers see it", k)
 			}
 		}
 	}
@@ -381,7 +386,8 @@ func (c *checker) task(path string, j *Job, names map[string]int) {
 	}
 	switch named, tasked := c.Said[at], c.Said[path+".task"]; {
 	case named && tasked && j.Task != j.Name:
-		c.errorf(path+".task", "name and task say the same thing in two ways, and here they differ: %q and %q; keep one", j.Name, j.Task)
+		c.errorf(path+".task", "name and task say the same thing in two ways, and here they differ: %q and %q; keep one",
+			j.Name, j.Task)
 		return
 	case tasked && !named:
 		at, j.Name = path+".task", j.Task
@@ -499,7 +505,8 @@ func quarantines(cfg policy.Config) bool {
 		if action == "" || action == approval.Quarantine {
 			return true
 		}
-		if calls && r.When == "" && len(r.Conditions) == 0 && len(r.Agents) == 0 && (len(r.Tools) == 0 || slices.Contains(r.Tools, "*")) {
+		if calls && r.When == "" && len(r.Conditions) == 0 && len(r.Agents) == 0 &&
+			(len(r.Tools) == 0 || slices.Contains(r.Tools, "*")) {
 			return false
 		}
 	}
@@ -509,7 +516,8 @@ func quarantines(cfg policy.Config) bool {
 // reachable warns of requests that nobody would see, where the policy asks people.
 func (c *checker) reachable() {
 	if len(c.cfg.Routes()) == 0 {
-		c.warnf("$.channels", "the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire")
+		c.warnf("$.channels", "the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until "+
+			"they expire")
 	}
 	decides := func(p Person) bool { return p.has(roleApprover) && c.canDecide(p) }
 	if len(c.cfg.Channels) == 0 && !slices.ContainsFunc(c.cfg.File.People, decides) {

@@ -26,8 +26,9 @@ import (
 
 // File is a configuration as written, with variables replaced and defaults filled in.
 type File struct {
-	Listen        string `yaml:"listen" json:"listen"`
-	WebhookListen string `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"` // "": webhooks come in on Listen
+	Listen string `yaml:"listen" json:"listen"`
+	// "": webhooks come in on Listen
+	WebhookListen string `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"`
 	// TLS and WebhookTLS are the certificates of Listen and WebhookListen; nil: plain HTTP.
 	TLS        *listener.Pair `yaml:"tls,omitempty" json:"tls,omitempty"`
 	WebhookTLS *listener.Pair `yaml:"webhook_tls,omitempty" json:"webhook_tls,omitempty"`
@@ -123,7 +124,8 @@ func (f *File) SetDefaults() {
 	f.MCP.Hold = defaultHold
 	f.Heartbeat = nil
 	for _, e := range heartbeat.DefaultEntries() {
-		f.Heartbeat = append(f.Heartbeat, Job{Name: e.Name, Schedule: e.Schedule, Enabled: e.Enabled, Params: JobParams(e.Params)})
+		f.Heartbeat = append(f.Heartbeat, Job{Name: e.Name, Schedule: e.Schedule, Enabled: e.Enabled,
+			Params: JobParams(e.Params)})
 	}
 }
 
@@ -203,7 +205,8 @@ func (r Reader) Load(path string, env func(string) (string, bool), files ...stri
 }
 
 // Parse is [Reader.Load] for a file's content; name is what problems call it.
-func (r Reader) Parse(name string, data []byte, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
+func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
+	files ...string) (*Config, []Problem, error) {
 	c := &checker{
 		name:     name,
 		cfg:      &Config{Files: files, kinds: r.Kinds},
@@ -428,5 +431,6 @@ func (p Person) has(role string) bool { return slices.Contains(p.Roles, role) }
 
 // String tells what is configured, in a line.
 func (c *Config) String() string {
-	return fmt.Sprintf("%s: %d agents, %d people, channels %v", c.Path, len(c.File.Agents), len(c.File.People), c.Channels.Names())
+	return fmt.Sprintf("%s: %d agents, %d people, channels %v", c.Path, len(c.File.Agents), len(c.File.People),
+		c.Channels.Names())
 }

@@ -43,7 +43,8 @@ func (c *Config) Explain(q Question) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, plainError(err)
 	}
-	call := approval.Call{Agent: q.Agent, Scope: q.Scope, SessionID: q.SessionID, Server: q.Server, Tool: q.Tool, Args: parsed}
+	call := approval.Call{Agent: q.Agent, Scope: q.Scope, SessionID: q.SessionID, Server: q.Server, Tool: q.Tool,
+		Args: parsed}
 	if server, tool, found := strings.Cut(q.Tool, "/"); found {
 		call.Server, call.Tool = server, tool
 	}

@@ -47,8 +47,9 @@ const noLimits = "none"
 var (
 	errLimits = errors.New("must be a mapping of budgets, or none")
 	errRate   = errors.New("must be a number per second, minute or hour, such as 100/s, 30000/m or 120/h; 0 is no limit")
-	errBytes  = errors.New("must be a number of bytes per second, minute or hour, such as 64KiB/s, 256MiB/m or 1GiB/h; 0 is no limit")
-	errHeld   = errors.New("must be a whole number; 0 is no limit")
+	errBytes  = errors.New("must be a number of bytes per second, minute or hour, such as 64KiB/s, 256MiB/m or 1GiB/h; " +
+		"0 is no limit")
+	errHeld = errors.New("must be a whole number; 0 is no limit")
 )
 
 func (r *Rate) SetText(s string) (err error) {

@@ -18,8 +18,10 @@ func (c *checker) certificates() {
 	if c.cfg.WebhookTLS != nil && c.cfg.WebhookListen == "" {
 		c.errorf("$.webhook_tls", "webhook_tls is for webhook_listen, which is not given; listen has tls")
 	}
-	if host, _, err := net.SplitHostPort(c.cfg.WebhookListen); err == nil && c.cfg.TLS != nil && c.cfg.WebhookTLS == nil && !loopback.IsHost(host) {
-		c.warnf("$.webhook_listen", "tls is for listen alone: webhook_listen is plain HTTP; give it webhook_tls, or an address of this machine alone and a proxy before it")
+	if host, _, err := net.SplitHostPort(c.cfg.WebhookListen); err == nil && c.cfg.TLS != nil && c.cfg.WebhookTLS == nil &&
+		!loopback.IsHost(host) {
+		c.warnf("$.webhook_listen", "tls is for listen alone: webhook_listen is plain HTTP; give it webhook_tls, or an "+
+			"address of this machine alone and a proxy before it")
 	}
 }
 
@@ -31,7 +33,8 @@ func (c *checker) pair(path string, p *listener.Pair) {
 		return
 	}
 	if p.Cert == "" || p.Key == "" {
-		c.errorf(path, "%s needs cert and key: the files of a certificate with its chain, and of its key, in PEM", yamlpos.LastKey(path))
+		c.errorf(path, "%s needs cert and key: the files of a certificate with its chain, and of its key, in PEM",
+			yamlpos.LastKey(path))
 		return
 	}
 	at := func(e *listener.PairError) string {

@@ -29,9 +29,10 @@ type MCP struct {
 // Server is one MCP server: a program that is started, or an address. A command, an address, headers and
 // the environment may each hold a secret, and so are secrets.
 type Server struct {
-	Name    string                  `yaml:"name" json:"name"`
-	Command []secret.Value          `yaml:"command,omitempty" json:"command,omitempty"`
-	Env     map[string]secret.Value `yaml:"env,omitempty" json:"env,omitempty"` // beside what is ordinary of the gate's own
+	Name    string         `yaml:"name" json:"name"`
+	Command []secret.Value `yaml:"command,omitempty" json:"command,omitempty"`
+	// beside what is ordinary of the gate's own
+	Env     map[string]secret.Value `yaml:"env,omitempty" json:"env,omitempty"`
 	Dir     string                  `yaml:"dir,omitempty" json:"dir,omitempty"` // "": the gate's own
 	URL     secret.Value            `yaml:"url,omitempty" json:"url,omitempty"`
 	Headers map[string]secret.Value `yaml:"headers,omitempty" json:"headers,omitempty"`
@@ -190,7 +191,8 @@ var serverNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 func badPrefix(s string) string {
 	switch {
 	case !serverNames.MatchString(s):
-		return fmt.Sprintf("is 1 to %d characters out of A-Z a-z 0-9 _ and -: the names of tools begin with it", maxServerName)
+		return fmt.Sprintf("is 1 to %d characters out of A-Z a-z 0-9 _ and -: the names of tools begin with it",
+			maxServerName)
 	case strings.Contains(s, between) || strings.HasSuffix(s, "_"):
 		return "has no two underscores in a row and none at its end: two of them stand between it and a tool's name"
 	case strings.EqualFold(s, reserved):
@@ -317,7 +319,8 @@ func (c *checker) headers(path string, s *Server) {
 			c.errorf(at, "the gate writes the header %s itself", name)
 		case seen[strings.ToLower(name)]:
 			c.errorf(at, "the header %s is there twice (letter case does not count)", name)
-		case strings.TrimSpace(value) != value || value == "" && !c.Bad[at] || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		case strings.TrimSpace(value) != value || value == "" && !c.Bad[at] ||
+			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
 			c.errorf(at, "a header's value is of visible ASCII characters, without spaces around it")
 		}
 		seen[strings.ToLower(name)] = true
@@ -352,7 +355,8 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 		seen[t] = true
 	}
 	if c.Said[path+".require_approval"] && len(s.RequireApproval) == 0 && !c.Bad[path+".require_approval"] {
-		c.errorf(path+".require_approval", `with an empty list all tools would run unasked; leave require_approval out, write "*" for all, or a rule that allows`)
+		c.errorf(path+".require_approval",
+			`with an empty list all tools would run unasked; leave require_approval out, write "*" for all, or a rule that allows`) //nolint:lll // one literal
 	}
 	clear(seen)
 	for i, t := range s.RequireApproval {
@@ -377,7 +381,8 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 // methods checks which other methods than tool calls people are asked about.
 func (c *checker) methods(path string, s *Server) {
 	if c.Said[path+".require_methods"] && len(s.RequireMethods) == 0 && !c.Bad[path+".require_methods"] {
-		c.errorf(path+".require_methods", `with an empty list nobody is asked about anything; leave it out, or write "*" for all methods`)
+		c.errorf(path+".require_methods",
+			`with an empty list nobody is asked about anything; leave it out, or write "*" for all methods`)
 	}
 	seen := map[string]bool{}
 	for i, m := range s.RequireMethods {
@@ -386,9 +391,11 @@ func (c *checker) methods(path string, s *Server) {
 		case seen[m]:
 			c.errorf(at, "%s is there twice", m)
 		case strings.HasPrefix(m, "tools/"):
-			c.errorf(at, "tools are named in require_approval; require_methods is for %s", strings.Join(policy.KnownMethods(), ", "))
+			c.errorf(at, "tools are named in require_approval; require_methods is for %s",
+				strings.Join(policy.KnownMethods(), ", "))
 		case len(matching(m)) == 0:
-			c.errorf(at, "there is no method %q that could be asked about%s; there are %s", m, yamlpos.DidYouMean(m, policy.KnownMethods()), strings.Join(policy.KnownMethods(), ", "))
+			c.errorf(at, "there is no method %q that could be asked about%s; there are %s", m,
+				yamlpos.DidYouMean(m, policy.KnownMethods()), strings.Join(policy.KnownMethods(), ", "))
 		}
 		seen[m] = true
 	}
@@ -414,8 +421,10 @@ func (c *checker) unasked() {
 			}
 		}
 		if len(run) > 0 {
-			c.warnf(fmt.Sprintf("$.mcp.servers[%d].require_approval", i), `"*" is every tool of %s; calls of %s run unasked: to be asked about them too write require_methods: [%[2]s]; `+
-				`if they may run, a rule says so: {method: [%[2]s], tools: ["%[1]s/*"], action: allow}`, s.Name, strings.Join(run, ", "))
+			c.warnf(fmt.Sprintf("$.mcp.servers[%d].require_approval", i),
+				`"*" is every tool of %s; calls of %s run unasked: to be asked about them too write require_methods: [%[2]s]; `+
+					`if they may run, a rule says so: {method: [%[2]s], tools: ["%[1]s/*"], action: allow}`, s.Name,
+				strings.Join(run, ", "))
 		}
 	}
 }
@@ -427,7 +436,8 @@ func (c *checker) long(at string, s *Server, tool string) bool {
 		return false
 	}
 	if strings.Contains(at, ".tools[") || len(s.Tools) == 0 {
-		c.errorf(at, "%s has %d characters; clients take at most %d, so give the server a shorter prefix", name, len(name), maxOffered)
+		c.errorf(at, "%s has %d characters; clients take at most %d, so give the server a shorter prefix", name, len(name),
+			maxOffered)
 	}
 	return true
 }
@@ -499,7 +509,8 @@ func (c *checker) rules(cfg *policy.Config) {
 		}
 		var methods []string
 		for _, m := range s.RequireMethods {
-			methods = append(methods, slices.DeleteFunc(matching(m), func(m string) bool { return slices.Contains(methods, m) })...)
+			methods = append(methods, slices.DeleteFunc(matching(m),
+				func(m string) bool { return slices.Contains(methods, m) })...)
 		}
 		if len(methods) > 0 {
 			add("require_methods", policy.Rule{Methods: methods, Tools: of(all), Action: approval.Quarantine})
@@ -512,7 +523,8 @@ func (c *checker) rules(cfg *policy.Config) {
 			free = slices.DeleteFunc(slices.Clone(s.Tools), func(t string) bool { return slices.Contains(s.RequireApproval, t) })
 		}
 		if len(free) > 0 {
-			r := policy.Rule{Name: "mcp.servers." + s.Name + ".others", Tools: of(free...), Action: approval.Allow, Origin: origin("require_approval")}
+			r := policy.Rule{Name: "mcp.servers." + s.Name + ".others", Tools: of(free...), Action: approval.Allow,
+				Origin: origin("require_approval")}
 			cfg.Rules = append(cfg.Rules, r)
 		}
 	}
@@ -539,11 +551,13 @@ func (c *checker) anonymous() {
 		return
 	}
 	if host, _, err := net.SplitHostPort(c.cfg.Listen); err == nil && !loopback.IsHost(host) {
-		c.errorf(key, "anonymous_agent lets in whoever reaches listen, which must then be this machine alone, such as %s", DefaultListen)
+		c.errorf(key, "anonymous_agent lets in whoever reaches listen, which must then be this machine alone, such as %s",
+			DefaultListen)
 	}
 	posted := func(k kind.Kind) bool { return k.Posted(c.cfg.Channels[k.Name]) }
 	if c.cfg.WebhookListen == "" && slices.ContainsFunc(c.cfg.kinds, posted) {
-		c.errorf(key, "anonymous_agent lets in whoever reaches listen, and the platforms' webhooks come in there; give them webhook_listen")
+		c.errorf(key, "anonymous_agent lets in whoever reaches listen, and the platforms' webhooks come in there; give "+
+			"them webhook_listen")
 	}
 }
 

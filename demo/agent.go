@@ -45,7 +45,8 @@ func (a *agent) call(t *task) client.Call {
 	if err := e.Encode(t.args); err != nil {
 		panic("demo: " + err.Error()) // the script's own strings and numbers
 	}
-	return client.Call{Tool: t.tool, Args: bytes.TrimSpace(args.Bytes()), SessionID: a.session, Rationale: t.rationale, Preview: a.shop.preview(t.tool, t.args)}
+	return client.Call{Tool: t.tool, Args: bytes.TrimSpace(args.Bytes()), SessionID: a.session, Rationale: t.rationale,
+		Preview: a.shop.preview(t.tool, t.args)}
 }
 
 // archiveToken is a secret in the agent's hands: people see on the card that there is one, and not what it is.
@@ -72,20 +73,26 @@ func plan(n int) [][]*task {
 			tool: "transfer_credits", args: map[string]any{"from": "treasury", "to": "acme", "amount_cents": 2000 + 100*(n-1)},
 			instead: &task{say: "Then I pay what I may without asking.", tool: "transfer_credits",
 				args: map[string]any{"from": "treasury", "to": "acme", "amount_cents": 900 + n}}}},
-		{{say: "Next month's invoice is larger, so the daily limit must go up.", rationale: "Acme announced a larger invoice for next month.", tool: "write_file",
-			args:    map[string]any{"path": limitsFile, "content": limits(50_000 + 30_000*n)},
-			instead: &task{say: "Then the limit stays, and I note that it is too low.", tool: "append_note", args: map[string]any{"text": fmt.Sprintf("the daily limit is too low for invoice %d", 1041+n)}}}},
+		{{say: "Next month's invoice is larger, so the daily limit must go up.",
+			rationale: "Acme announced a larger invoice for next month.", tool: "write_file",
+			args: map[string]any{"path": limitsFile, "content": limits(50_000 + 30_000*n)},
+			instead: &task{say: "Then the limit stays, and I note that it is too low.", tool: "append_note",
+				args: map[string]any{"text": fmt.Sprintf("the daily limit is too low for invoice %d", 1041+n)}}}},
 		{{say: "The disk is nearly full; I format it.", tool: "format_disk", args: map[string]any{"disk": "/dev/sda"}}},
-		{{say: "I file the numbers with the archive, sorted.", rationale: "The auditors want the numbers in the archive.", tool: "run_command",
-			args: map[string]any{"command": "sort drafts/numbers.csv > " + numbers, "env": map[string]any{"ARCHIVE_TOKEN": archiveToken}},
+		{{say: "I file the numbers with the archive, sorted.", rationale: "The auditors want the numbers in the archive.",
+			tool: "run_command",
+			args: map[string]any{"command": "sort drafts/numbers.csv > " + numbers,
+				"env": map[string]any{"ARCHIVE_TOKEN": archiveToken}},
 			instead: &task{say: "Then I leave a note for whoever may.", tool: "append_note",
 				args: map[string]any{"text": "please file " + numbers}}}},
-		{{say: "Three things are left before I close. The old draft is in the way.", rationale: "The draft is superseded.", tool: "delete_file", args: map[string]any{"path": draft},
+		{{say: "Three things are left before I close. The old draft is in the way.", rationale: "The draft is superseded.",
+			tool: "delete_file", args: map[string]any{"path": draft},
 			instead: &task{say: "Then I move it to the archive.", tool: "archive_file", args: map[string]any{"path": draft}}},
 			{say: "Salaries are due.", rationale: "Salaries of the month, as every month.", tool: "transfer_credits",
 				args: map[string]any{"from": "treasury", "to": "payroll", "amount_cents": 12_000 + 100*n}},
 			{say: "And the report has to be written.", rationale: "The monthly report, from numbers.csv.", tool: "write_file",
-				args: map[string]any{"path": fmt.Sprintf("reports/2026-11-%d.md", n), "content": fmt.Sprintf("# Report %d\n\nSeptember: $1200.00\nOctober: $980.00", n)}}},
+				args: map[string]any{"path": fmt.Sprintf("reports/2026-11-%d.md", n),
+					"content": fmt.Sprintf("# Report %d\n\nSeptember: $1200.00\nOctober: $980.00", n)}}},
 		{{say: "All done, so I close the month.", rationale: "All invoices of the month are paid.", tool: "close_books",
 			args:    map[string]any{"month": fmt.Sprintf("2026-%02d", (n+9)%12+1)},
 			instead: &task{say: "Then the month stays open.", tool: "read_ledger", args: map[string]any{}}}},

@@ -75,7 +75,8 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	secrets := map[string]string{}
-	for _, name := range []string{"AGENT_TOKEN", "HANA_TOKEN", "LINE_SECRET", "LINE_TOKEN", "SLACK_TOKEN", "SLACK_SECRET"} {
+	for _, name := range []string{"AGENT_TOKEN", "HANA_TOKEN", "LINE_SECRET", "LINE_TOKEN", "SLACK_TOKEN",
+		"SLACK_SECRET"} {
 		secrets["DEMO_"+name] = rand.Text()
 	}
 
@@ -99,7 +100,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}()
 	chat.SetWebhooks("http://"+gate.Addr()+"/webhook/line", "http://"+gate.Addr()+"/webhook/slack")
 
-	d := &Demo{Chat: chat, URL: "http://" + gate.Addr(), AdminToken: secret.Value(secrets["DEMO_HANA_TOKEN"]), AgentToken: secret.Value(secrets["DEMO_AGENT_TOKEN"]), Dir: o.Dir}
+	d := &Demo{Chat: chat, URL: "http://" + gate.Addr(), AdminToken: secret.Value(secrets["DEMO_HANA_TOKEN"]),
+		AgentToken: secret.Value(secrets["DEMO_AGENT_TOKEN"]), Dir: o.Dir}
 	greet(o.Out, d)
 	if o.Ready != nil {
 		o.Ready(d)
@@ -114,9 +116,12 @@ func Run(ctx context.Context, o Options) (err error) {
 
 func newChat(secrets map[string]string) (*emulator.Emulator, error) {
 	return emulator.New(emulator.Config{
-		LINE: emulator.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"], BotUserID: botLINE, BotName: "Countersign"},
-		Slack: emulator.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"], TeamID: team, TeamName: "Demo", AppID: slackApp,
-			BotID: "B0COUNTERSIGN", BotUserID: "U0COUNTERSIGN", BotName: "Countersign", Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
+		LINE: emulator.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"],
+			BotUserID: botLINE, BotName: "Countersign"},
+		Slack: emulator.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"],
+			TeamID: team, TeamName: "Demo", AppID: slackApp,
+			BotID: "B0COUNTERSIGN", BotUserID: "U0COUNTERSIGN", BotName: "Countersign",
+			Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
 		Panels: []emulator.Panel{{Title: "What the agent sees", Stream: "agent"}},
 		People: []emulator.Person{
 			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"},
@@ -191,7 +196,8 @@ func greet(w io.Writer, d *Demo) {
 
 Press ctrl-c to end.
 
-`, d.Chat.URL(), filepath.Join(d.Dir, "work"), d.URL, d.URL, d.AdminToken.Reveal(), filepath.Join(d.Dir, "countersign.yaml"))
+`, d.Chat.URL(), filepath.Join(d.Dir, "work"), d.URL, d.URL, d.AdminToken.Reveal(),
+		filepath.Join(d.Dir, "countersign.yaml"))
 }
 
 func runAgent(ctx context.Context, o Options, d *Demo) error {
@@ -205,14 +211,15 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 		return err
 	}
 	defer c.Close()
-	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{}, tell: func(e emulator.Entry) {
-		d.Chat.Tell("agent", e)
-		word := e.Word
-		if word != "" {
-			word += ": "
-		}
-		fmt.Fprintf(o.Out, "%s  %-7s  %s%s\n", time.Now().Format("15:04:05"), e.Kind, word, e.Text)
-	}}
+	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{},
+		tell: func(e emulator.Entry) {
+			d.Chat.Tell("agent", e)
+			word := e.Word
+			if word != "" {
+				word += ": "
+			}
+			fmt.Fprintf(o.Out, "%s  %-7s  %s%s\n", time.Now().Format("15:04:05"), e.Kind, word, e.Text)
+		}}
 	a.say("", "", "Good morning. I am treasury-bot, and I ask before I do what matters.")
 	if err := a.work(ctx, o.Rounds); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the demo's agent: %w", err)

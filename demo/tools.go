@@ -27,7 +27,8 @@ const (
 
 // limits is the content of limitsFile.
 func limits(daily int) string {
-	return fmt.Sprintf("# What the treasury may move by itself.\ncurrency: USD\ndaily_limit_cents: %d\nper_transfer_cents: 30000", daily)
+	return fmt.Sprintf("# What the treasury may move by itself.\ncurrency: USD\ndaily_limit_cents: "+
+		"%d\nper_transfer_cents: 30000", daily)
 }
 
 // openWorkshop lays out the folder as the agent finds it on its first day.
@@ -151,7 +152,8 @@ func diff(path string, old, changed []string) string {
 	gone := lines("-", old[head:len(old)-tail])
 	come := lines("+", changed[head:len(changed)-tail])
 	same += lines(" ", after)
-	return fmt.Sprintf("--- a/%s\n+++ b/%s\n@@ -%d,%d +%d,%d @@\n%s", path, path, from+1, same+gone, from+1, same+come, b.String())
+	return fmt.Sprintf("--- a/%s\n+++ b/%s\n@@ -%d,%d +%d,%d @@\n%s", path, path, from+1, same+gone, from+1, same+come,
+		b.String())
 }
 
 // write writes a file, whose last line ends as a line should.
@@ -219,7 +221,8 @@ func (w *workshop) transfer(from, to string, cents int64) (string, error) {
 	}
 	l[from] -= cents
 	l[to] += cents
-	return fmt.Sprintf("moved %s from %s to %s; treasury now holds %s", money(cents), from, to, money(l["treasury"])), w.saveLedger(l)
+	return fmt.Sprintf("moved %s from %s to %s; treasury now holds %s", money(cents), from, to, money(l["treasury"])),
+		w.saveLedger(l)
 }
 
 func money(cents int64) string { return fmt.Sprintf("$%d.%02d", cents/100, cents%100) }

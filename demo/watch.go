@@ -88,7 +88,8 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 		if n.ApprovalID != "" {
 			about = short(n.ApprovalID)
 		}
-		sent = append(sent, []string{short(n.ID), about, n.Channel + " " + d.who(n.Recipient), n.Kind, n.Status, strconv.Itoa(n.Attempt), hour(at)})
+		sent = append(sent, []string{short(n.ID), about, n.Channel + " " + d.who(n.Recipient), n.Kind, n.Status,
+			strconv.Itoa(n.Attempt), hour(at)})
 	}
 	d.Chat.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"}, asked)
 	d.Chat.SetTable("Notifications", []string{"Id", "Request", "To", "Kind", "Status", "Tries", "Time"}, sent)

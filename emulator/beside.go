@@ -36,7 +36,8 @@ func (s *Emulator) Tell(stream string, e Entry) {
 	if !slices.ContainsFunc(s.panels, func(p Panel) bool { return p.Stream == stream }) {
 		s.panels = append(s.panels, Panel{Title: stream, Stream: stream})
 	}
-	lines := append(s.logs[stream], logLine{N: int(s.next()), At: s.now(), Turn: e.Turn, Kind: e.Kind, Word: e.Word, Text: e.Text})
+	lines := append(s.logs[stream], logLine{N: int(s.next()), At: s.now(), Turn: e.Turn, Kind: e.Kind, Word: e.Word,
+		Text: e.Text})
 	if extra := len(lines) - maxLogLines; extra > 0 {
 		lines = append(lines[:0:0], lines[extra:]...)
 	}
@@ -51,7 +52,8 @@ type pageTable struct {
 }
 
 // SetTable shows a table beside the chats, in place of the one with the same title. A row is known by its first cell:
-// when another of its cells changes, the page marks the change. A column named Status holds outcomes, such as "pending".
+// when another of its cells changes, the page marks the change. A column named Status holds outcomes, such as
+// "pending".
 func (s *Emulator) SetTable(title string, columns []string, rows [][]string) {
 	next := pageTable{Title: title, Columns: slices.Clone(columns), Rows: [][]string{}}
 	for _, row := range rows {

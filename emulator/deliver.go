@@ -36,7 +36,8 @@ func (d Delivery) OK() bool { return d.Status >= 200 && d.Status < 300 }
 const maxWebhookAnswer = 1 << 20
 
 // post sends one webhook, once.
-func (s *Emulator) post(ctx context.Context, platform, target string, timeout time.Duration, header http.Header, body []byte) (Delivery, error) {
+func (s *Emulator) post(ctx context.Context, platform, target string, timeout time.Duration, header http.Header,
+	body []byte) (Delivery, error) {
 	d := Delivery{Platform: platform, URL: target, Header: header, Sent: body}
 	if target == "" {
 		return d, fmt.Errorf("emulator: %s has no webhook: call SetWebhooks", platform)

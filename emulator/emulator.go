@@ -194,7 +194,8 @@ func fillDefaults(cfg *Config) {
 	def(&cfg.Slack.BotName, "countersign")
 	if cfg.Slack.Scopes == nil {
 		cfg.Slack.Scopes = []string{
-			"app_mentions:read", "channels:read", "chat:write", "commands", "groups:read", "im:history", "im:read", "im:write", "users:read",
+			"app_mentions:read", "channels:read", "chat:write", "commands", "groups:read", "im:history", "im:read", "im:write",
+			"users:read",
 		}
 	}
 	if cfg.Slack.AppScopes == nil {
@@ -270,8 +271,8 @@ func (s *Emulator) person(key string) (Person, error) {
 	return Person{}, fmt.Errorf("emulator: nobody here is called %q", key)
 }
 
-// Handler is both APIs, the response URLs, the sockets, people's webhooks and the page, for a server of the caller's own; SetBaseURL then says where
-// it is. With Start or Serve it is not needed.
+// Handler is both APIs, the response URLs, the sockets, people's webhooks and the page, for a server of the caller's
+// own; SetBaseURL then says where it is. With Start or Serve it is not needed.
 func (s *Emulator) Handler() http.Handler { return s.handler }
 
 // SetBaseURL says under which address the Handler is reached, such as "http://127.0.0.1:4000".

@@ -29,7 +29,8 @@ func Answer(status int, header map[string]string, body string) Fault {
 	return Fault{Name: "answer " + strconv.Itoa(status), Status: status, Header: header, Body: body}
 }
 
-// RateLimited is LINE's 429, or Slack's: the same status, and a body that suits both. With after > 0 it carries Retry-After.
+// RateLimited is LINE's 429, or Slack's: the same status, and a body that suits both. With after > 0 it carries
+// Retry-After.
 func RateLimited(after time.Duration) Fault {
 	f := Answer(http.StatusTooManyRequests, map[string]string{"Content-Type": "application/json"},
 		`{"ok":false,"error":"ratelimited","message":"The API rate limit has been exceeded. Try again later."}`)
@@ -42,7 +43,8 @@ func RateLimited(after time.Duration) Fault {
 
 // MonthlyLimit is LINE's 429 for a spent quota, which no waiting cures.
 func MonthlyLimit() Fault {
-	f := Answer(http.StatusTooManyRequests, map[string]string{"Content-Type": "application/json"}, `{"message":"You have reached your monthly limit."}`)
+	f := Answer(http.StatusTooManyRequests, map[string]string{"Content-Type": "application/json"},
+		`{"message":"You have reached your monthly limit."}`)
 	f.Name = "monthly limit"
 	return f
 }
@@ -57,14 +59,16 @@ func ServerError() Fault {
 
 // Unauthorized refuses the token: LINE's 401, which Slack never sends (there, use SlackError("invalid_auth")).
 func Unauthorized() Fault {
-	f := Answer(http.StatusUnauthorized, map[string]string{"Content-Type": "application/json"}, `{"message":"`+lineBadToken+`"}`)
+	f := Answer(http.StatusUnauthorized, map[string]string{"Content-Type": "application/json"}, `{"message":"`+
+		lineBadToken+`"}`)
 	f.Name = "unauthorized"
 	return f
 }
 
 // SlackError is HTTP 200 with ok false.
 func SlackError(code string) Fault {
-	f := Answer(http.StatusOK, map[string]string{"Content-Type": "application/json; charset=utf-8"}, `{"ok":false,"error":`+strconv.Quote(code)+`}`)
+	f := Answer(http.StatusOK, map[string]string{"Content-Type": "application/json; charset=utf-8"},
+		`{"ok":false,"error":`+strconv.Quote(code)+`}`)
 	f.Name = "ok:false " + code
 	return f
 }

@@ -78,7 +78,8 @@ const (
 	retryKeyLife   = 24 * time.Hour
 	replyTokenLife = time.Minute
 	replyTokenMax  = 20 * time.Minute
-	lineBadToken   = "Authentication failed due to the following reason: invalid token. Confirm that the access token in the authorization header is valid."
+	lineBadToken   = "Authentication failed due to the following reason: invalid token. Confirm that the access token " +
+		"in the authorization header is valid."
 )
 
 var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$`)
@@ -143,7 +144,8 @@ func (s *Emulator) SetLINEUsage(used int) {
 	s.line.used[s.month()] = used
 }
 
-// SetLINEWebhookActive switches the account's "Use webhook" on or off. While it is off no event is sent; the endpoint's test is.
+// SetLINEWebhookActive switches the account's "Use webhook" on or off. While it is off no event is sent; the endpoint's
+// test is.
 func (s *Emulator) SetLINEWebhookActive(active bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +220,8 @@ func (s *Emulator) serveLINE(w http.ResponseWriter, r *http.Request) {
 }
 
 // lineGate is what LINE asks of every request before it looks at the endpoint.
-func (s *Emulator) lineGate(c *Call, r *http.Request, body []byte, act func(*Call, *http.Request, []byte) answer) answer {
+func (s *Emulator) lineGate(c *Call, r *http.Request, body []byte,
+	act func(*Call, *http.Request, []byte) answer) answer {
 	id := requestID()
 	r.Header.Set("X-Line-Request-Id", id) // for act, which stores it with the messages
 	refuse := func(rule string, ans answer) answer {
@@ -233,7 +236,8 @@ func (s *Emulator) lineGate(c *Call, r *http.Request, body []byte, act func(*Cal
 	if r.Method != http.MethodGet {
 		media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if err != nil || media != "application/json" {
-			return refuse("content_type", lineError(http.StatusBadRequest, "The content type, "+r.Header.Get("Content-Type")+", is not supported"))
+			return refuse("content_type", lineError(http.StatusBadRequest, "The content type, "+r.Header.Get("Content-Type")+
+				", is not supported"))
 		}
 	}
 	if key, given := r.Header["X-Line-Retry-Key"]; given {
@@ -241,7 +245,8 @@ func (s *Emulator) lineGate(c *Call, r *http.Request, body []byte, act func(*Cal
 			return refuse("retry_key", lineError(http.StatusBadRequest, "The retry key is not supported by this endpoint"))
 		}
 		if len(key) != 1 || !uuidShape.MatchString(key[0]) {
-			return refuse("retry_key", lineError(http.StatusBadRequest, "The value of the X-Line-Retry-Key header is invalid: it must be a UUID"))
+			return refuse("retry_key", lineError(http.StatusBadRequest,
+				"The value of the X-Line-Retry-Key header is invalid: it must be a UUID"))
 		}
 	}
 	return withRequestID(act(c, r, body), id)
@@ -304,7 +309,8 @@ func (s *Emulator) lineBody(c *Call, body []byte, sh shape) (map[string]any, *an
 	sh.check(check, "", request)
 	lineSizes(check, body)
 	if problems := append(check.problems, s.quoteProblems(check, request)...); len(problems) > 0 {
-		return refuse(lineError(http.StatusBadRequest, fmt.Sprintf("The request body has %d error(s)", len(problems)), problems...))
+		return refuse(lineError(http.StatusBadRequest, fmt.Sprintf("The request body has %d error(s)", len(problems)),
+			problems...))
 	}
 	return request, nil
 }
@@ -390,11 +396,12 @@ func (s *Emulator) lineReply(c *Call, r *http.Request, body []byte) answer {
 		return lineError(http.StatusBadRequest, "Invalid reply token")
 	}
 	t.used = true
-	return lineOK(map[string]any{"sentMessages": s.lineDeliver(t.user, body, "reply", r.Header.Get("X-Line-Request-Id"), "")})
+	return lineOK(map[string]any{"sentMessages": s.lineDeliver(t.user, body, "reply", r.Header.Get("X-Line-Request-Id"),
+		"")})
 }
 
-// lineDeliver puts the messages of a request into a chat and returns the answer's sentMessages. Somebody who blocked the bot
-// gets nothing, and the bot is not told. The caller holds s.mu.
+// lineDeliver puts the messages of a request into a chat and returns the answer's sentMessages. Somebody who blocked
+// the bot gets nothing, and the bot is not told. The caller holds s.mu.
 func (s *Emulator) lineDeliver(user string, body []byte, via, requestID, retryKey string) []map[string]string {
 	var request struct {
 		Messages []json.RawMessage `json:"messages"`
@@ -495,7 +502,8 @@ func (s *Emulator) lineInfo(*Call, *http.Request, []byte) answer {
 		read = "manual"
 	}
 	return lineOK(map[string]any{
-		"userId": cfg.BotUserID, "basicId": cfg.BasicID, "displayName": cfg.BotName, "chatMode": cfg.ChatMode, "markAsReadMode": read,
+		"userId": cfg.BotUserID, "basicId": cfg.BasicID, "displayName": cfg.BotName, "chatMode": cfg.ChatMode,
+		"markAsReadMode": read,
 	})
 }
 
@@ -597,7 +605,8 @@ func (s *Emulator) lineWebhookTest(c *Call, r *http.Request, body []byte) answer
 	}
 	d, err := s.PostLINE(r.Context(), LINEPost{URL: target, NoRedelivery: true})
 	result := map[string]any{
-		"success": d.OK(), "timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000Z"), "statusCode": d.Status, "reason": "OK", "detail": fmt.Sprint(d.Status),
+		"success": d.OK(), "timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000Z"), "statusCode": d.Status,
+		"reason": "OK", "detail": fmt.Sprint(d.Status),
 	}
 	switch {
 	case err != nil && isTimeout(err):

@@ -60,7 +60,8 @@ var (
 	lineBorder  = regexp.MustCompile(`^(none|light|normal|medium|semi-bold|bold|` + linePixels + `)$`)
 	lineLength  = regexp.MustCompile(`^([0-9]{1,3}(\.[0-9]+)?%|` + linePixels + `)$`)
 	lineFont    = regexp.MustCompile(`^(xxs|xs|sm|md|lg|xl|xxl|3xl|4xl|5xl|` + linePixels + `)$`)
-	lineImage   = regexp.MustCompile(`^(xxs|xs|sm|md|lg|xl|xxl|3xl|4xl|5xl|full|[0-9]{1,3}(\.[0-9]+)?%|` + linePixels + `)$`)
+	lineImage   = regexp.MustCompile(`^(xxs|xs|sm|md|lg|xl|xxl|3xl|4xl|5xl|full|[0-9]{1,3}(\.[0-9]+)?%|` + linePixels +
+		`)$`)
 	lineJustPx  = regexp.MustCompile(`^` + linePixels + `$`)
 	lineRatio   = regexp.MustCompile(`^[1-9][0-9]{0,5}(\.[0-9]+)?:[1-9][0-9]{0,5}(\.[0-9]+)?$`)
 	lineHTTPS   = regexp.MustCompile(`^https://[^\s/?#]+\S*$`)
@@ -98,7 +99,8 @@ func lineMessage(c *checker, at string, v any) {
 			})(c, at, v)
 		},
 		"textV2": func(c *checker, at string, v any) {
-			of("text", map[string]rule{"text": text(1, 5000, utf16Len), "quoteToken": quote, "substitution": lineSubstitution})(c, at, v)
+			of("text", map[string]rule{"text": text(1, 5000, utf16Len), "quoteToken": quote,
+				"substitution": lineSubstitution})(c, at, v)
 			lineHoles(c, at, v)
 		},
 		"flex": of("altText contents", map[string]rule{
@@ -113,12 +115,14 @@ func lineMessage(c *checker, at string, v any) {
 		}),
 		"sticker": of("packageId stickerId", map[string]rule{
 			"packageId": text(1, 20, utf16Len), "stickerId": text(1, 20, utf16Len), "quoteToken": quote}),
-		"image":    of("originalContentUrl previewImageUrl", map[string]rule{"originalContentUrl": lineURL, "previewImageUrl": lineURL}),
+		"image": of("originalContentUrl previewImageUrl", map[string]rule{"originalContentUrl": lineURL,
+			"previewImageUrl": lineURL}),
 		"template": of("altText template", map[string]rule{"altText": text(1, 1500, utf16Len), "template": lineTemplate}),
 	})(c, at, v)
 }
 
-// lineHoles checks that every {name} of a textV2 has its substitution, which is what makes the type unfit for foreign text.
+// lineHoles checks that every {name} of a textV2 has its substitution, which is what makes the type unfit for foreign
+// text.
 func lineHoles(c *checker, at string, v any) {
 	object, _ := v.(map[string]any)
 	known, _ := object["substitution"].(map[string]any)
@@ -141,7 +145,8 @@ func lineSubstitution(c *checker, at string, v any) {
 	if len(object) > 100 {
 		c.fail(at, c.say.count(0, 100, len(object)))
 	}
-	emoji := shape{"type productId emojiId", map[string]rule{"type": anything, "productId": text(1, 100, utf16Len), "emojiId": text(1, 100, utf16Len)}}
+	emoji := shape{"type productId emojiId", map[string]rule{"type": anything, "productId": text(1, 100, utf16Len),
+		"emojiId": text(1, 100, utf16Len)}}
 	mention := shape{"type mentionee", map[string]rule{"type": anything, "mentionee": byType(map[string]rule{
 		"user": shape{"type userId", map[string]rule{"type": anything, "userId": matching(lineUserID)}}.check,
 		"all":  shape{"type", map[string]rule{"type": anything}}.check,
@@ -196,13 +201,15 @@ func lineSender(c *checker, at string, v any) {
 // where it stands; more names action types that are allowed only there.
 func lineAction(label int, count func(string) int, always string, more ...string) rule {
 	of := func(required string, props map[string]rule) rule {
-		return shape{strings.TrimSpace(always + " " + required), props}.with(map[string]rule{"type": anything, "label": text(1, label, count)}).check
+		return shape{strings.TrimSpace(always + " " + required), props}.with(map[string]rule{"type": anything,
+			"label": text(1, label, count)}).check
 	}
 	variants := map[string]rule{
 		"postback": func(c *checker, at string, v any) {
 			of("data", map[string]rule{
 				"data": text(1, 300, utf16Len), "displayText": text(1, 300, graphemeLen), "text": text(1, 300, graphemeLen),
-				"inputOption": oneOf("closeRichMenu", "openRichMenu", "openKeyboard", "openVoice"), "fillInText": text(1, 300, graphemeLen),
+				"inputOption": oneOf("closeRichMenu", "openRichMenu", "openKeyboard", "openVoice"),
+				"fillInText":  text(1, 300, graphemeLen),
 			})(c, at, v)
 			object, _ := v.(map[string]any)
 			if object["text"] != nil && object["displayText"] != nil {
@@ -237,16 +244,20 @@ func lineAction(label int, count func(string) int, always string, more ...string
 // Flex. Functions and not tables, because boxes hold boxes.
 
 func flexBubble(c *checker, at string, v any) {
-	block := shape{"", map[string]rule{"backgroundColor": matching(lineColor), "separator": boolean, "separatorColor": matching(lineColor)}}
+	block := shape{"", map[string]rule{"backgroundColor": matching(lineColor), "separator": boolean,
+		"separatorColor": matching(lineColor)}}
 	shape{"type", map[string]rule{
 		"type": oneOf("bubble"), "direction": oneOf("ltr", "rtl"),
 		"size":   oneOf("nano", "micro", "deca", "hecto", "kilo", "mega", "giga"),
-		"header": byType(map[string]rule{"box": flexBox}), "body": byType(map[string]rule{"box": flexBox}), "footer": byType(map[string]rule{"box": flexBox}),
-		"hero": byType(map[string]rule{"box": flexBox, "image": flexImage}), "action": flexAction,
-		"styles": shape{"", map[string]rule{"header": block.check, "hero": block.check, "body": block.check, "footer": block.check}}.check,
+		"header": byType(map[string]rule{"box": flexBox}), "body": byType(map[string]rule{"box": flexBox}),
+		"footer": byType(map[string]rule{"box": flexBox}),
+		"hero":   byType(map[string]rule{"box": flexBox, "image": flexImage}), "action": flexAction,
+		"styles": shape{"", map[string]rule{"header": block.check, "hero": block.check, "body": block.check,
+			"footer": block.check}}.check,
 	}}.check(c, at, v)
 	object, _ := v.(map[string]any)
-	if object != nil && object["header"] == nil && object["hero"] == nil && object["body"] == nil && object["footer"] == nil {
+	if object != nil && object["header"] == nil && object["hero"] == nil && object["body"] == nil &&
+		object["footer"] == nil {
 		c.fail(at, "At least one block must be specified")
 	}
 }
@@ -264,7 +275,8 @@ func sameSize(c *checker, at string, v any) {
 		if i == 0 {
 			first = size
 		} else if size != first {
-			c.fail(linePath(c.say.item(linePath(at, "contents"), i), "size"), "All bubbles of a carousel must have the same size")
+			c.fail(linePath(c.say.item(linePath(at, "contents"), i), "size"),
+				"All bubbles of a carousel must have the same size")
 		}
 	}
 }
@@ -274,14 +286,16 @@ var flexAction = lineAction(40, graphemeLen, "type")
 func flexPlace() map[string]rule {
 	return map[string]rule{
 		"type": anything, "margin": matching(lineSpace), "position": oneOf("relative", "absolute"),
-		"offsetTop": matching(lineOffset), "offsetBottom": matching(lineOffset), "offsetStart": matching(lineOffset), "offsetEnd": matching(lineOffset),
+		"offsetTop": matching(lineOffset), "offsetBottom": matching(lineOffset), "offsetStart": matching(lineOffset),
+		"offsetEnd": matching(lineOffset),
 	}
 }
 
 func flexBox(c *checker, at string, v any) {
 	object, _ := v.(map[string]any)
 	children := map[string]rule{
-		"box": flexBox, "button": flexButton, "image": flexImage, "text": flexText, "separator": flexSeparator, "filler": flexFiller,
+		"box": flexBox, "button": flexButton, "image": flexImage, "text": flexText, "separator": flexSeparator,
+		"filler": flexFiller,
 	}
 	if str(object["layout"]) == "baseline" {
 		children = map[string]rule{"icon": flexIcon, "text": flexText, "filler": flexFiller}
@@ -289,8 +303,10 @@ func flexBox(c *checker, at string, v any) {
 	shape{"layout contents", map[string]rule{
 		"layout": oneOf("horizontal", "vertical", "baseline"), "flex": integer(0, 1<<31-1),
 		"contents": list(0, 1<<20, byType(children)), "spacing": matching(lineSpace),
-		"backgroundColor": matching(lineColor), "borderColor": matching(lineColor), "borderWidth": matching(lineBorder), "cornerRadius": matching(lineSpace),
-		"width": matching(lineLength), "maxWidth": matching(lineLength), "height": matching(lineLength), "maxHeight": matching(lineLength),
+		"backgroundColor": matching(lineColor), "borderColor": matching(lineColor), "borderWidth": matching(lineBorder),
+		"cornerRadius": matching(lineSpace),
+		"width":        matching(lineLength), "maxWidth": matching(lineLength), "height": matching(lineLength),
+		"maxHeight":  matching(lineLength),
 		"paddingAll": matching(linePadding), "paddingTop": matching(linePadding), "paddingBottom": matching(linePadding),
 		"paddingStart": matching(linePadding), "paddingEnd": matching(linePadding), "action": flexAction,
 		"justifyContent": oneOf("center", "flex-start", "flex-end", "space-between", "space-around", "space-evenly"),
@@ -304,7 +320,8 @@ func flexBox(c *checker, at string, v any) {
 func flexButton(c *checker, at string, v any) {
 	shape{"action", map[string]rule{
 		"flex": integer(0, 1<<31-1), "color": matching(lineColor), "style": oneOf("primary", "secondary", "link"),
-		"action": lineAction(40, graphemeLen, "type label"), "gravity": oneOf("top", "bottom", "center"), "height": oneOf("md", "sm"),
+		"action": lineAction(40, graphemeLen, "type label"), "gravity": oneOf("top", "bottom", "center"),
+		"height":     oneOf("md", "sm"),
 		"adjustMode": oneOf("shrink-to-fit"), "scaling": boolean,
 	}}.with(flexPlace()).check(c, at, v)
 }
@@ -313,9 +330,11 @@ func flexText(c *checker, at string, v any) {
 	shape{"", map[string]rule{
 		"flex": integer(0, 1<<31-1), "text": text(1, lineMaxBubble, utf16Len), "size": matching(lineFont),
 		"align": oneOf("start", "end", "center"), "gravity": oneOf("top", "bottom", "center"), "color": matching(lineColor),
-		"weight": oneOf("regular", "bold"), "style": oneOf("normal", "italic"), "decoration": oneOf("none", "underline", "line-through"),
-		"wrap": boolean, "lineSpacing": matching(lineJustPx), "action": flexAction, "maxLines": integer(0, 1<<31-1),
-		"contents": list(0, 1<<20, byType(map[string]rule{"span": flexSpan})), "adjustMode": oneOf("shrink-to-fit"), "scaling": boolean,
+		"weight": oneOf("regular", "bold"), "style": oneOf("normal", "italic"),
+		"decoration": oneOf("none", "underline", "line-through"),
+		"wrap":       boolean, "lineSpacing": matching(lineJustPx), "action": flexAction, "maxLines": integer(0, 1<<31-1),
+		"contents": list(0, 1<<20, byType(map[string]rule{"span": flexSpan})), "adjustMode": oneOf("shrink-to-fit"),
+		"scaling": boolean,
 	}}.with(flexPlace()).check(c, at, v)
 	object, _ := v.(map[string]any)
 	if spans, _ := object["contents"].([]any); object["text"] == nil && len(spans) == 0 {
@@ -325,13 +344,15 @@ func flexText(c *checker, at string, v any) {
 
 func flexSpan(c *checker, at string, v any) {
 	shape{"text", map[string]rule{
-		"type": anything, "text": text(1, lineMaxBubble, utf16Len), "size": matching(lineFont), "color": matching(lineColor), "weight": oneOf("regular", "bold"),
-		"style": oneOf("normal", "italic"), "decoration": oneOf("none", "underline", "line-through"),
+		"type": anything, "text": text(1, lineMaxBubble, utf16Len), "size": matching(lineFont), "color": matching(lineColor),
+		"weight": oneOf("regular", "bold"),
+		"style":  oneOf("normal", "italic"), "decoration": oneOf("none", "underline", "line-through"),
 	}}.check(c, at, v)
 }
 
 func flexSeparator(c *checker, at string, v any) {
-	shape{"", map[string]rule{"type": anything, "margin": matching(lineSpace), "color": matching(lineColor)}}.check(c, at, v)
+	shape{"", map[string]rule{"type": anything, "margin": matching(lineSpace), "color": matching(lineColor)}}.check(c, at,
+		v)
 }
 
 func flexFiller(c *checker, at string, v any) {
@@ -339,14 +360,16 @@ func flexFiller(c *checker, at string, v any) {
 }
 
 func flexIcon(c *checker, at string, v any) {
-	shape{"url", map[string]rule{"url": lineURL, "size": matching(lineFont), "aspectRatio": matching(lineRatio), "scaling": boolean}}.
+	shape{"url", map[string]rule{"url": lineURL, "size": matching(lineFont), "aspectRatio": matching(lineRatio),
+		"scaling": boolean}}.
 		with(flexPlace()).check(c, at, v)
 }
 
 func flexImage(c *checker, at string, v any) {
 	shape{"url", map[string]rule{
-		"url": lineURL, "flex": integer(0, 1<<31-1), "align": oneOf("start", "end", "center"), "gravity": oneOf("top", "bottom", "center"),
-		"size": matching(lineImage), "aspectRatio": matching(lineRatio), "aspectMode": oneOf("fit", "cover"),
+		"url": lineURL, "flex": integer(0, 1<<31-1), "align": oneOf("start", "end", "center"),
+		"gravity": oneOf("top", "bottom", "center"),
+		"size":    matching(lineImage), "aspectRatio": matching(lineRatio), "aspectMode": oneOf("fit", "cover"),
 		"backgroundColor": matching(lineColor), "action": flexAction, "animated": boolean,
 	}}.with(flexPlace()).check(c, at, v)
 }

@@ -103,8 +103,8 @@ func (s *Emulator) LINEUnfollow(person string) (Object, error) {
 	return s.lineEvent("unfollow", p).With("replyToken", Absent), nil
 }
 
-// PostLINE signs and posts a webhook, and posts it again when redelivery is on and the answer was not a 2xx. The error is
-// about getting an answer at all; a refusal is an answer.
+// PostLINE signs and posts a webhook, and posts it again when redelivery is on and the answer was not a 2xx. The error
+// is about getting an answer at all; a refusal is an answer.
 func (s *Emulator) PostLINE(ctx context.Context, p LINEPost) (Delivery, error) {
 	s.mu.Lock()
 	target, again, wait, off := s.line.webhook, s.line.redeliver, s.line.redeliverIn, s.line.inactive
@@ -170,10 +170,10 @@ func (s *Emulator) redelivered(events []Object) []Object {
 
 var errNoButton = errors.New("no such button")
 
-// TapLINE presses a button of a message in the person's chat: the one with this label or this postback data. message is its id;
-// empty means the newest message that has such a button. Buttons of a card stay for ever; quick replies are gone once
-// one was tapped or anything follows them. A button that opens the keyboard leaves what it fills in there: it is in the
-// Delivery's FillIn, and [Emulator.CompleteLINE] types on.
+// TapLINE presses a button of a message in the person's chat: the one with this label or this postback data. message is
+// its id; empty means the newest message that has such a button. Buttons of a card stay for ever; quick replies are
+// gone once one was tapped or anything follows them. A button that opens the keyboard leaves what it fills in there: it
+// is in the Delivery's FillIn, and [Emulator.CompleteLINE] types on.
 func (s *Emulator) TapLINE(ctx context.Context, person, message, labelOrData string) (Delivery, error) {
 	p, err := s.linePerson(person)
 	if err != nil {
@@ -350,7 +350,8 @@ func (s *Emulator) TypeLINE(ctx context.Context, person, text, quoted string) (D
 	delete(s.line.drafts, p.LINE)
 	s.mu.Unlock()
 	s.lineSaid(p, LINEMessage{
-		ID: str(message["id"]), QuoteToken: str(message["quoteToken"]), Text: text, Quoted: quoted, Via: "message", JSON: mustJSON(message),
+		ID: str(message["id"]), QuoteToken: str(message["quoteToken"]), Text: text, Quoted: quoted, Via: "message",
+		JSON: mustJSON(message),
 	})
 	return s.PostLINE(ctx, LINEPost{Events: []Object{event}})
 }

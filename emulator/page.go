@@ -20,7 +20,8 @@ import (
 var pageFiles embed.FS
 
 // pagePolicy lets the page load nothing but its own two files and talk to nobody but its own server.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const (
 	pageMessages = 200 // messages of one conversation that the page shows
@@ -32,7 +33,8 @@ const (
 
 // pageKinds are the content types of the page's files. The system's own table may say otherwise, so it is not asked.
 var pageKinds = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml",
 }
 
 func (s *Emulator) pageRoutes(mux *http.ServeMux) {
@@ -60,8 +62,8 @@ func (s *Emulator) pageRoutes(mux *http.ServeMux) {
 	mux.Handle("POST /page/act", s.guard(s.pageAct))
 }
 
-// guard keeps other web pages out: they could otherwise tap in the name of whoever opened them. It refuses requests that a browser
-// marks as coming from elsewhere, and host names that are not ours.
+// guard keeps other web pages out: they could otherwise tap in the name of whoever opened them. It refuses requests
+// that a browser marks as coming from elsewhere, and host names that are not ours.
 func (s *Emulator) guard(next http.HandlerFunc) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +178,8 @@ func (s *Emulator) view(name string) pageView {
 
 func (s *Emulator) lineView(p Person) pageLINE {
 	v := pageLINE{
-		On: p.LINE != "", Bot: s.cfg.LINE.BotName, Blocked: s.line.blocked[p.LINE], Loading: s.now().Before(s.line.loading[p.LINE]), Messages: []pageLINEMessage{},
+		On: p.LINE != "", Bot: s.cfg.LINE.BotName, Blocked: s.line.blocked[p.LINE],
+		Loading: s.now().Before(s.line.loading[p.LINE]), Messages: []pageLINEMessage{},
 	}
 	chat := s.line.chats[p.LINE]
 	for i, m := range chat {
@@ -199,7 +202,8 @@ func (s *Emulator) lineView(p Person) pageLINE {
 }
 
 func (s *Emulator) slackView(p Person) pageSlack {
-	v := pageSlack{On: p.Slack != "", HasHome: !s.cfg.Slack.HomeOff, Team: s.cfg.Slack.TeamName, Bot: s.cfg.Slack.BotName, Names: map[string]string{s.cfg.Slack.BotUserID: s.cfg.Slack.BotName}, Conversations: []pageConversation{}}
+	v := pageSlack{On: p.Slack != "", HasHome: !s.cfg.Slack.HomeOff, Team: s.cfg.Slack.TeamName, Bot: s.cfg.Slack.BotName,
+		Names: map[string]string{s.cfg.Slack.BotUserID: s.cfg.Slack.BotName}, Conversations: []pageConversation{}}
 	for _, other := range s.people {
 		v.Names[other.Slack] = other.Name
 	}
@@ -214,7 +218,8 @@ func (s *Emulator) slackView(p Person) pageSlack {
 				continue
 			}
 			shown.Messages = append(shown.Messages, pageSlackMessage{
-				Key: m.TS, TS: m.TS, At: m.At, Name: v.Names[m.User], FromBot: m.FromBot, Ephemeral: m.Ephemeral != "", Thread: m.ThreadTS, Edits: len(m.Edits),
+				Key: m.TS, TS: m.TS, At: m.At, Name: v.Names[m.User], FromBot: m.FromBot, Ephemeral: m.Ephemeral != "",
+				Thread: m.ThreadTS, Edits: len(m.Edits),
 				Text: m.Text, Blocks: m.shown,
 			})
 		}

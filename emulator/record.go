@@ -130,7 +130,8 @@ func (s *Emulator) violate(c *Call, rule, detail string) {
 	s.bump()
 }
 
-// Reset forgets calls, violations, failures, webhooks and chats; people, channels, settings, sockets and retry keys stay.
+// Reset forgets calls, violations, failures, webhooks and chats; people, channels, settings, sockets and retry keys
+// stay.
 func (s *Emulator) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ type Object map[string]any
 // Absent, given to [Object.With], removes a property.
 var Absent = &struct{ absent bool }{true}
 
-// With returns a copy in which the property at a dotted path ("source.userId", "actions.0.value") has another value. Objects on the
-// way are made where they are missing. Absent removes the property.
+// With returns a copy in which the property at a dotted path ("source.userId", "actions.0.value") has another value.
+// Objects on the way are made where they are missing. Absent removes the property.
 func (o Object) With(path string, value any) Object {
 	changed, _ := with(map[string]any(o), strings.Split(path, "."), value).(map[string]any)
 	return changed
@@ -168,8 +168,8 @@ func graphemeLen(s string) int { return uniseg.GraphemeClusterCount(s) }
 // problem is one thing that is wrong with a request, and where.
 type problem struct{ at, what string }
 
-// checker walks a request along the rules of a platform and gathers every problem. The words and the way places are written
-// are the platform's.
+// checker walks a request along the rules of a platform and gathers every problem. The words and the way places are
+// written are the platform's.
 type checker struct {
 	say      phrases
 	problems []problem

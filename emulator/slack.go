@@ -106,7 +106,8 @@ func (st *slackState) init(cfg SlackConfig, people []Person) error {
 	for _, c := range cfg.Channels {
 		ch := &channel{Channel: c}
 		for _, p := range people {
-			if p.Slack != "" && (len(c.Members) == 0 || slices.Contains(c.Members, p.Name) || slices.Contains(c.Members, p.Slack)) {
+			if p.Slack != "" && (len(c.Members) == 0 || slices.Contains(c.Members, p.Name) ||
+				slices.Contains(c.Members, p.Slack)) {
 				ch.members = append(ch.members, p.Slack)
 			}
 		}
@@ -228,8 +229,8 @@ func (s *Emulator) SlackMessage(channel, ts string) (SlackMessage, bool) {
 	return SlackMessage{}, false
 }
 
-// ChangeSlackChannel changes a channel from now on: the bot is invited, the channel is archived or shared. Its id and its
-// members stay what they are.
+// ChangeSlackChannel changes a channel from now on: the bot is invited, the channel is archived or shared. Its id and
+// its members stay what they are.
 func (s *Emulator) ChangeSlackChannel(channel string, change func(*Channel)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,15 +253,16 @@ func (s *Emulator) Responses() []SlackResponse {
 	return slices.Clone(s.slack.responses)
 }
 
-// SetSlackDedup makes chat.postMessage recognise a client_msg_id it has seen in the channel and answer with that message.
-// The documents promise nothing of the kind, so it is off by default: posting twice gives two messages.
+// SetSlackDedup makes chat.postMessage recognise a client_msg_id it has seen in the channel and answer with that
+// message. The documents promise nothing of the kind, so it is off by default: posting twice gives two messages.
 func (s *Emulator) SetSlackDedup(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slack.dedup = on
 }
 
-// SetSlackRetries says how long to wait before each repetition of an event that was not answered with 200. Slack's own are
+// SetSlackRetries says how long to wait before each repetition of an event that was not answered with 200. Slack's own
+// are
 // 0, a minute and five minutes. None, the default, switches repetition off.
 func (s *Emulator) SetSlackRetries(waits ...time.Duration) {
 	s.mu.Lock()
@@ -275,19 +277,23 @@ type slackMethod struct {
 }
 
 var slackMethods = map[Endpoint]slackMethod{
-	SlackPostMessage: {"channel text blocks attachments thread_ts reply_broadcast unfurl_links unfurl_media metadata parse link_names mrkdwn client_msg_id as_user username icon_emoji icon_url markdown_text",
+	SlackPostMessage: {"channel text blocks attachments thread_ts reply_broadcast unfurl_links unfurl_media metadata " +
+		"parse link_names mrkdwn client_msg_id as_user username icon_emoji icon_url markdown_text",
 		"chat:write", (*Emulator).slackPost},
-	SlackUpdate: {"channel ts text blocks attachments metadata parse link_names as_user reply_broadcast file_ids markdown_text unfurl_links unfurl_media",
+	SlackUpdate: {"channel ts text blocks attachments metadata parse link_names as_user reply_broadcast file_ids " +
+		"markdown_text unfurl_links unfurl_media",
 		"chat:write", (*Emulator).slackUpdate},
-	SlackPostEphemeral: {"channel user text blocks attachments thread_ts parse link_names as_user username icon_emoji icon_url markdown_text unfurl_links unfurl_media",
+	SlackPostEphemeral: {"channel user text blocks attachments thread_ts parse link_names as_user username icon_emoji " +
+		"icon_url markdown_text unfurl_links unfurl_media",
 		"chat:write", (*Emulator).slackEphemeral},
-	SlackViewsOpen:      {"trigger_id interactivity_pointer view", "", (*Emulator).slackViewsOpen},
-	SlackViewsPush:      {"trigger_id interactivity_pointer view", "", (*Emulator).slackViewsPush},
-	SlackViewsUpdate:    {"view_id external_id hash view", "", (*Emulator).slackViewsUpdate},
-	SlackViewsPublish:   {"user_id hash view", "", (*Emulator).slackViewsPublish},
-	SlackOpen:           {"users channel return_im prevent_creation", "im:write", (*Emulator).slackOpen},
-	SlackChannelInfo:    {"channel include_locale include_num_members", "read", (*Emulator).slackChannelInfo},
-	SlackHistory:        {"channel latest oldest inclusive limit cursor include_all_metadata", "history", (*Emulator).slackHistory},
+	SlackViewsOpen:    {"trigger_id interactivity_pointer view", "", (*Emulator).slackViewsOpen},
+	SlackViewsPush:    {"trigger_id interactivity_pointer view", "", (*Emulator).slackViewsPush},
+	SlackViewsUpdate:  {"view_id external_id hash view", "", (*Emulator).slackViewsUpdate},
+	SlackViewsPublish: {"user_id hash view", "", (*Emulator).slackViewsPublish},
+	SlackOpen:         {"users channel return_im prevent_creation", "im:write", (*Emulator).slackOpen},
+	SlackChannelInfo:  {"channel include_locale include_num_members", "read", (*Emulator).slackChannelInfo},
+	SlackHistory: {"channel latest oldest inclusive limit cursor include_all_metadata", "history",
+		(*Emulator).slackHistory},
 	SlackAuthTest:       {"", "", (*Emulator).slackAuthTest},
 	SlackUserInfo:       {"user include_locale", "users:read", (*Emulator).slackUserInfo},
 	SlackConnectionOpen: {"", "connections:write", (*Emulator).slackConnectionsOpen},
@@ -394,8 +400,9 @@ func (s *Emulator) granted(scope string) bool { return slices.Contains(s.cfg.Sla
 
 // slackOurFault are the refusals that a client which checks its own messages never gets.
 var slackOurFault = []string{
-	"invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "no_text", "invalid_arguments", "invalid_metadata_format", "metadata_too_large",
-	"too_many_attachments", "view_too_large", "invalid_trigger_id", "duplicate_external_id", "push_limit_reached", "invalid_limit", "invalid_cursor",
+	"invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "no_text", "invalid_arguments",
+	"invalid_metadata_format", "metadata_too_large", "too_many_attachments", "view_too_large", "invalid_trigger_id",
+	"duplicate_external_id", "push_limit_reached", "invalid_limit", "invalid_cursor",
 }
 
 func (s *Emulator) breach(c *Call, rule, detail string) {
@@ -572,7 +579,8 @@ func (s *Emulator) slackPost(c *Call, args url.Values) answer {
 		return slackFail("thread_not_found")
 	}
 	msg := s.slackAdd(ch, SlackMessage{
-		ThreadTS: args.Get("thread_ts"), FromBot: true, Text: cutUTF16(m.text, slackMaxText), Blocks: m.blocks, Metadata: m.metadata,
+		ThreadTS: args.Get("thread_ts"), FromBot: true, Text: cutUTF16(m.text, slackMaxText), Blocks: m.blocks,
+		Metadata:    m.metadata,
 		ClientMsgID: args.Get("client_msg_id"), Via: string(c.Endpoint),
 	})
 	return slackOK(map[string]any{"channel": ch.ID, "ts": msg.TS, "message": s.messageJSON(msg)})
@@ -676,7 +684,8 @@ func (s *Emulator) slackEphemeral(c *Call, args url.Values) answer {
 		return slackFail(code, more)
 	}
 	msg := s.slackAdd(ch, SlackMessage{
-		ThreadTS: args.Get("thread_ts"), FromBot: true, Ephemeral: user, Text: cutUTF16(m.text, slackMaxText), Blocks: m.blocks, Via: string(c.Endpoint),
+		ThreadTS: args.Get("thread_ts"), FromBot: true, Ephemeral: user, Text: cutUTF16(m.text, slackMaxText),
+		Blocks: m.blocks, Via: string(c.Endpoint),
 	})
 	return slackOK(map[string]any{"message_ts": msg.TS})
 }
@@ -708,7 +717,8 @@ func (s *Emulator) slackChannelInfo(_ *Call, args url.Values) answer {
 	if ch == nil || ch.hidden() {
 		return slackFail("channel_not_found")
 	}
-	info := map[string]any{"id": ch.ID, "is_archived": ch.IsArchived, "is_ext_shared": ch.IsExtShared, "is_shared": ch.IsExtShared, "is_im": ch.im != ""}
+	info := map[string]any{"id": ch.ID, "is_archived": ch.IsArchived, "is_ext_shared": ch.IsExtShared,
+		"is_shared": ch.IsExtShared, "is_im": ch.im != ""}
 	if ch.im != "" {
 		info["user"] = ch.im
 	} else {
@@ -719,7 +729,8 @@ func (s *Emulator) slackChannelInfo(_ *Call, args url.Values) answer {
 	return slackOK(map[string]any{"channel": info})
 }
 
-// slackHistory is conversations.history: newest first, without replies in threads and without what only one person sees.
+// slackHistory is conversations.history: newest first, without replies in threads and without what only one person
+// sees.
 func (s *Emulator) slackHistory(_ *Call, args url.Values) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -778,7 +789,8 @@ const historyCursor = "after:"
 func (s *Emulator) slackAuthTest(*Call, url.Values) answer {
 	cfg := s.cfg.Slack
 	body := map[string]any{
-		"url": "https://sandbox.slack.com/", "team": cfg.TeamName, "team_id": cfg.TeamID, "user": cfg.BotName, "user_id": cfg.BotUserID, "bot_id": cfg.BotID,
+		"url": "https://sandbox.slack.com/", "team": cfg.TeamName, "team_id": cfg.TeamID, "user": cfg.BotName,
+		"user_id": cfg.BotUserID, "bot_id": cfg.BotID,
 		"is_enterprise_install": cfg.EnterpriseID != "",
 	}
 	if cfg.EnterpriseID != "" {
@@ -797,8 +809,10 @@ func (s *Emulator) slackUserInfo(_ *Call, args url.Values) answer {
 		return slackFail("user_not_found")
 	}
 	return slackOK(map[string]any{"user": map[string]any{
-		"id": id, "team_id": s.teamOf(p), "name": slackName(p), "real_name": p.Name, "deleted": false, "is_bot": id == s.cfg.Slack.BotUserID,
-		"is_stranger": p.SlackTeam != "", "tz": "Etc/UTC", "profile": map[string]any{"real_name": p.Name, "display_name": p.Name},
+		"id": id, "team_id": s.teamOf(p), "name": slackName(p), "real_name": p.Name, "deleted": false,
+		"is_bot":      id == s.cfg.Slack.BotUserID,
+		"is_stranger": p.SlackTeam != "", "tz": "Etc/UTC", "profile": map[string]any{"real_name": p.Name,
+			"display_name": p.Name},
 	}})
 }
 
@@ -902,7 +916,8 @@ func (s *Emulator) respond(h *hook, args url.Values) error {
 	if ch == nil {
 		return errors.New("channel_not_found")
 	}
-	msg := SlackMessage{ThreadTS: args.Get("thread_ts"), FromBot: true, Text: m.text, Blocks: m.blocks, Via: string(SlackResponseURL)}
+	msg := SlackMessage{ThreadTS: args.Get("thread_ts"), FromBot: true, Text: m.text, Blocks: m.blocks,
+		Via: string(SlackResponseURL)}
 	switch kind := args.Get("response_type"); kind {
 	case "", "ephemeral":
 		msg.Ephemeral = h.user

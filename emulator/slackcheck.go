@@ -82,13 +82,15 @@ func slackLength(v any) int {
 }
 
 func plainText(low, high int) rule {
-	return shape{"type text", map[string]rule{"type": oneOf("plain_text"), "text": text(low, high, utf16Len), "emoji": boolean}}.check
+	return shape{"type text", map[string]rule{"type": oneOf("plain_text"), "text": text(low, high, utf16Len),
+		"emoji": boolean}}.check
 }
 
 func anyText(low, high int) rule {
 	return byType(map[string]rule{
 		"plain_text": plainText(low, high),
-		"mrkdwn":     shape{"type text", map[string]rule{"type": anything, "text": text(low, high, utf16Len), "verbatim": boolean}}.check,
+		"mrkdwn": shape{"type text", map[string]rule{"type": anything, "text": text(low, high, utf16Len),
+			"verbatim": boolean}}.check,
 	})
 }
 
@@ -105,7 +107,8 @@ func slackID(c *checker, at string, v any) { text(1, 255, utf16Len)(c, at, v) }
 
 func slackConfirm(c *checker, at string, v any) {
 	shape{"title text confirm deny", map[string]rule{
-		"title": plainText(1, 100), "text": anyText(1, 300), "confirm": plainText(1, 30), "deny": plainText(1, 30), "style": oneOf("primary", "danger"),
+		"title": plainText(1, 100), "text": anyText(1, 300), "confirm": plainText(1, 30), "deny": plainText(1, 30),
+		"style": oneOf("primary", "danger"),
 	}}.check(c, at, v)
 }
 
@@ -124,7 +127,8 @@ func slackElement(names ...string) rule {
 	}
 	all := map[string]rule{
 		"button": with("text", map[string]rule{
-			"text": plainText(1, 75), "value": text(0, 2000, utf16Len), "url": slackLink(3000), "style": oneOf("primary", "danger"),
+			"text": plainText(1, 75), "value": text(0, 2000, utf16Len), "url": slackLink(3000),
+			"style":               oneOf("primary", "danger"),
 			"accessibility_label": text(1, 75, utf16Len),
 		}),
 		"static_select": with("options", map[string]rule{
@@ -132,14 +136,17 @@ func slackElement(names ...string) rule {
 		}),
 		"overflow":      with("options", map[string]rule{"options": list(1, 5, slackOption)}),
 		"radio_buttons": with("options", map[string]rule{"options": list(1, 10, slackOption), "initial_option": slackOption}),
-		"checkboxes":    with("options", map[string]rule{"options": list(1, 10, slackOption), "initial_options": list(1, 10, slackOption)}),
+		"checkboxes": with("options", map[string]rule{"options": list(1, 10, slackOption),
+			"initial_options": list(1, 10, slackOption)}),
 		"plain_text_input": with("", map[string]rule{
 			"placeholder": plainText(1, 150), "initial_value": text(0, 3000, utf16Len), "multiline": boolean,
 			"min_length": integer(0, 3000), "max_length": integer(1, 3000),
-			"dispatch_action_config": shape{"", map[string]rule{"trigger_actions_on": list(1, 2, oneOf("on_enter_pressed", "on_character_entered"))}}.check,
+			"dispatch_action_config": shape{"",
+				map[string]rule{"trigger_actions_on": list(1, 2, oneOf("on_enter_pressed", "on_character_entered"))}}.check,
 		}),
-		"image": shape{"image_url alt_text", map[string]rule{"type": anything, "image_url": slackLink(3000), "alt_text": text(1, 2000, utf16Len)}}.check,
-		"text":  anyText(1, 3000),
+		"image": shape{"image_url alt_text", map[string]rule{"type": anything, "image_url": slackLink(3000),
+			"alt_text": text(1, 2000, utf16Len)}}.check,
+		"text": anyText(1, 3000),
 	}
 	allowed := map[string]rule{}
 	for _, name := range names {
@@ -154,7 +161,8 @@ func slackElement(names ...string) rule {
 
 func slackBlock(c *checker, at string, v any) {
 	of := func(required string, props map[string]rule) rule {
-		return shape{strings.TrimSpace("type " + required), props}.with(map[string]rule{"type": anything, "block_id": slackID}).check
+		return shape{strings.TrimSpace("type " + required), props}.with(map[string]rule{"type": anything,
+			"block_id": slackID}).check
 	}
 	variants := map[string]rule{
 		"header":  of("text", map[string]rule{"text": plainText(1, 150)}),
@@ -170,16 +178,19 @@ func slackBlock(c *checker, at string, v any) {
 		},
 		"context": of("elements", map[string]rule{"elements": list(1, 10, slackElement("text", "image"))}),
 		"actions": func(c *checker, at string, v any) {
-			of("elements", map[string]rule{"elements": list(1, 25, slackElement("button", "static_select", "overflow", "radio_buttons", "checkboxes"))})(c, at, v)
+			of("elements", map[string]rule{"elements": list(1, 25, slackElement("button", "static_select", "overflow",
+				"radio_buttons", "checkboxes"))})(c, at, v)
 			uniqueActions(c, at, v)
 		},
-		"image": of("image_url alt_text", map[string]rule{"image_url": slackLink(3000), "alt_text": text(1, 2000, utf16Len), "title": plainText(1, 2000)}),
+		"image": of("image_url alt_text", map[string]rule{"image_url": slackLink(3000), "alt_text": text(1, 2000, utf16Len),
+			"title": plainText(1, 2000)}),
 		"rich_text": of("elements", map[string]rule{"elements": list(0, 1000, byType(map[string]rule{
 			"rich_text_section":      richText(nil),
 			"rich_text_quote":        richText(map[string]rule{"border": integer(0, 1)}),
 			"rich_text_preformatted": richText(map[string]rule{"border": integer(0, 1), "language": text(1, 50, utf16Len)}),
 			"rich_text_list": shape{"type style elements", map[string]rule{
-				"type": anything, "style": oneOf("bullet", "ordered"), "indent": integer(0, 8), "offset": integer(0, 1<<20), "border": integer(0, 1),
+				"type": anything, "style": oneOf("bullet", "ordered"), "indent": integer(0, 8), "offset": integer(0, 1<<20),
+				"border":   integer(0, 1),
 				"elements": list(0, 1000, byType(map[string]rule{"rich_text_section": richText(nil)}))}}.check,
 		}))}),
 	}
@@ -220,7 +231,8 @@ func uniqueActions(c *checker, at string, v any) {
 }
 
 func richText(more map[string]rule) rule {
-	style := shape{"", map[string]rule{"bold": boolean, "italic": boolean, "strike": boolean, "code": boolean, "underline": boolean}}.check
+	style := shape{"", map[string]rule{"bold": boolean, "italic": boolean, "strike": boolean, "code": boolean,
+		"underline": boolean}}.check
 	of := func(required string, props map[string]rule) rule {
 		return shape{"type " + required, props}.with(map[string]rule{"type": anything, "style": style}).check
 	}
@@ -231,7 +243,8 @@ func richText(more map[string]rule) rule {
 		"user":      of("user_id", map[string]rule{"user_id": text(1, 50, utf16Len)}),
 		"channel":   of("channel_id", map[string]rule{"channel_id": text(1, 50, utf16Len)}),
 		"broadcast": of("range", map[string]rule{"range": oneOf("here", "channel", "everyone")}),
-		"date":      of("timestamp format", map[string]rule{"timestamp": integer(0, 1<<40), "format": text(1, 200, utf16Len), "fallback": text(1, 200, utf16Len), "url": slackLink(3000)}),
+		"date": of("timestamp format", map[string]rule{"timestamp": integer(0, 1<<40), "format": text(1, 200, utf16Len),
+			"fallback": text(1, 200, utf16Len), "url": slackLink(3000)}),
 	}))}}.with(more).check
 }
 
@@ -294,7 +307,8 @@ func (s *Emulator) dressBlocks(raw json.RawMessage) []any {
 	return blocks
 }
 
-var slackInteractive = []string{"button", "static_select", "overflow", "radio_buttons", "checkboxes", "plain_text_input"}
+var slackInteractive = []string{"button", "static_select", "overflow", "radio_buttons", "checkboxes",
+	"plain_text_input"}
 
 // slackElements returns the elements of a block that a person can act on.
 func slackElements(block map[string]any) (found []map[string]any) {

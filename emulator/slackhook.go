@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// SlackPost is a webhook to post. Exactly one of Payload, Form, Event and Body is given; what else is left empty is as Slack
-// would have it.
+// SlackPost is a webhook to post. Exactly one of Payload, Form, Event and Body is given; what else is left empty is as
+// Slack would have it.
 type SlackPost struct {
 	Payload     Object     // an interaction, sent as the form field payload
 	Form        url.Values // a slash command
@@ -31,7 +31,8 @@ type SlackPost struct {
 
 // overHTTP reports whether a post says something of how HTTP shall carry it, or is of a kind that no socket carries.
 func (p SlackPost) overHTTP() bool {
-	return p.Body != nil || p.Secret != "" || !p.Timestamp.IsZero() || p.Signature != nil || p.URL != "" || p.Header != nil || str(p.Event["type"]) == "url_verification"
+	return p.Body != nil || p.Secret != "" || !p.Timestamp.IsZero() || p.Signature != nil || p.URL != "" ||
+		p.Header != nil || str(p.Event["type"]) == "url_verification"
 }
 
 // PostSlack signs and posts a webhook. Events (and only they) are repeated as SetSlackRetries says. The error is about
@@ -126,8 +127,10 @@ func (s *Emulator) slackPerson(key string) (Person, error) {
 func (s *Emulator) interaction(kind string, p Person) Object {
 	team := Object{"id": s.cfg.Slack.TeamID, "domain": "sandbox"}
 	o := Object{
-		"type": kind, "api_app_id": s.cfg.Slack.AppID, "token": "unused", "team": team, "enterprise": nil, "is_enterprise_install": false,
-		"user": Object{"id": p.Slack, "username": slackName(p), "name": slackName(p), "team_id": s.teamOf(p)},
+		"type": kind, "api_app_id": s.cfg.Slack.AppID, "token": "unused", "team": team, "enterprise": nil,
+		"is_enterprise_install": false,
+		"user": Object{"id": p.Slack, "username": slackName(p), "name": slackName(p),
+			"team_id": s.teamOf(p)},
 	}
 	if s.cfg.Slack.EnterpriseID != "" {
 		o["team"], o["is_enterprise_install"] = nil, true
@@ -136,8 +139,8 @@ func (s *Emulator) interaction(kind string, p Person) Object {
 	return o
 }
 
-// SlackBlockActions builds the payload of pressing a button, whether or not the message still has it: an old client may show what
-// was edited away. The button's looks are taken from the message where it has such a button.
+// SlackBlockActions builds the payload of pressing a button, whether or not the message still has it: an old client may
+// show what was edited away. The button's looks are taken from the message where it has such a button.
 func (s *Emulator) SlackBlockActions(person, channel, ts, actionID, value string) (Object, error) {
 	p, err := s.slackPerson(person)
 	if err != nil {
@@ -158,7 +161,8 @@ func (s *Emulator) SlackBlockActions(person, channel, ts, actionID, value string
 		name = "directmessage"
 	}
 	return s.interaction("block_actions", p).
-		With("container", Object{"type": "message", "message_ts": ts, "channel_id": ch.ID, "is_ephemeral": m.Ephemeral != ""}).
+		With("container", Object{"type": "message", "message_ts": ts, "channel_id": ch.ID,
+			"is_ephemeral": m.Ephemeral != ""}).
 		With("channel", Object{"id": ch.ID, "name": name}).
 		With("trigger_id", s.newTrigger(p, "")).
 		With("message", s.messageJSON(m)).
@@ -169,7 +173,8 @@ func (s *Emulator) SlackBlockActions(person, channel, ts, actionID, value string
 
 // pressed describes a button as payloads do, with its looks where blocks have such a button. The caller holds s.mu.
 func (s *Emulator) pressed(blocks []any, actionID, value string) Object {
-	action := Object{"type": "button", "action_id": actionID, "block_id": "gone", "value": value, "text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
+	action := Object{"type": "button", "action_id": actionID, "block_id": "gone", "value": value,
+		"text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
 	if block, element := findButton(blocks, actionID, value); element != nil {
 		action = Object{}
 		for _, name := range []string{"type", "action_id", "value", "text", "style", "url"} {
@@ -196,8 +201,8 @@ func findButton(blocks []any, actionID, value string) (block, element map[string
 	return nil, nil
 }
 
-// TapSlack presses a button that the person can see now. An empty ts means the newest message in the channel with such a
-// button, an empty value any value. A confirmation dialog counts as confirmed.
+// TapSlack presses a button that the person can see now. An empty ts means the newest message in the channel with such
+// a button, an empty value any value. A confirmation dialog counts as confirmed.
 func (s *Emulator) TapSlack(ctx context.Context, person, channel, ts, actionID, value string) (Delivery, error) {
 	p, err := s.slackPerson(person)
 	if err != nil {
@@ -237,8 +242,10 @@ func (s *Emulator) SlackEvent(event Object) Object {
 	now := s.now()
 	return Object{
 		"type": "event_callback", "token": "unused", "team_id": s.cfg.Slack.TeamID, "api_app_id": s.cfg.Slack.AppID,
-		"event_id": fmt.Sprintf("Ev0SANDBOX%05d", s.next()), "event_time": now.Unix(), "event": event, "is_ext_shared_channel": false,
-		"authorizations": []any{Object{"enterprise_id": nil, "team_id": s.cfg.Slack.TeamID, "user_id": s.cfg.Slack.BotUserID, "is_bot": true, "is_enterprise_install": s.cfg.Slack.EnterpriseID != ""}},
+		"event_id": fmt.Sprintf("Ev0SANDBOX%05d", s.next()), "event_time": now.Unix(), "event": event,
+		"is_ext_shared_channel": false,
+		"authorizations": []any{Object{"enterprise_id": nil, "team_id": s.cfg.Slack.TeamID, "user_id": s.cfg.Slack.BotUserID,
+			"is_bot": true, "is_enterprise_install": s.cfg.Slack.EnterpriseID != ""}},
 	}
 }
 
@@ -263,7 +270,8 @@ func (s *Emulator) TypeSlack(ctx context.Context, person, text, threadTS string)
 	s.mu.Lock()
 	ch := s.conversation(p.Slack)
 	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
-	event := s.messageJSON(m).With("channel", ch.ID).With("channel_type", "im").With("event_ts", m.TS).With("team", s.teamOf(p))
+	event := s.messageJSON(m).With("channel", ch.ID).With("channel_type", "im").With("event_ts", m.TS).With("team",
+		s.teamOf(p))
 	s.mu.Unlock()
 	if err := s.hears("im:history"); err != nil {
 		return Delivery{}, err
@@ -283,8 +291,10 @@ func (s *Emulator) MentionSlack(ctx context.Context, person, channel, text, thre
 		s.mu.Unlock()
 		return Delivery{}, fmt.Errorf("emulator: %s does not see the channel %q", p.Name, channel)
 	}
-	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: "<@" + s.cfg.Slack.BotUserID + "> " + escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
-	event := s.messageJSON(m).With("type", "app_mention").With("channel", ch.ID).With("event_ts", m.TS).With("team", s.teamOf(p))
+	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: "<@" + s.cfg.Slack.BotUserID + "> " + escapeSlack.Replace(text),
+		ThreadTS: threadTS, Via: "typed"})
+	event := s.messageJSON(m).With("type", "app_mention").With("channel", ch.ID).With("event_ts", m.TS).With("team",
+		s.teamOf(p))
 	s.mu.Unlock()
 	if err := s.hears("app_mentions:read"); err != nil {
 		return Delivery{}, err
@@ -305,9 +315,12 @@ func (s *Emulator) SlackCommand(person, channel, command, text string) (url.Valu
 		return nil, fmt.Errorf("emulator: no Slack channel %q", channel)
 	}
 	form := url.Values{
-		"token": {"unused"}, "team_id": {s.cfg.Slack.TeamID}, "team_domain": {"sandbox"}, "channel_id": {ch.ID}, "channel_name": {ch.Name},
-		"user_id": {p.Slack}, "user_name": {slackName(p)}, "command": {command}, "text": {text}, "api_app_id": {s.cfg.Slack.AppID},
-		"is_enterprise_install": {strconv.FormatBool(s.cfg.Slack.EnterpriseID != "")}, "response_url": {s.newHook("commands", p, ch, "")}, "trigger_id": {s.newTrigger(p, "")},
+		"token": {"unused"}, "team_id": {s.cfg.Slack.TeamID}, "team_domain": {"sandbox"}, "channel_id": {ch.ID},
+		"channel_name": {ch.Name},
+		"user_id":      {p.Slack}, "user_name": {slackName(p)}, "command": {command}, "text": {text},
+		"api_app_id":            {s.cfg.Slack.AppID},
+		"is_enterprise_install": {strconv.FormatBool(s.cfg.Slack.EnterpriseID != "")},
+		"response_url":          {s.newHook("commands", p, ch, "")}, "trigger_id": {s.newTrigger(p, "")},
 	}
 	if s.cfg.Slack.EnterpriseID != "" {
 		form.Set("enterprise_id", s.cfg.Slack.EnterpriseID)
@@ -315,7 +328,8 @@ func (s *Emulator) SlackCommand(person, channel, command, text string) (url.Valu
 	return form, nil
 }
 
-// SlashSlack types a slash command such as "/countersign" with its text. What the webhook answers is shown to that person, as on Slack.
+// SlashSlack types a slash command such as "/countersign" with its text. What the webhook answers is shown to that
+// person, as on Slack.
 func (s *Emulator) SlashSlack(ctx context.Context, person, channel, command, text string) (Delivery, error) {
 	if err := s.hears("commands"); err != nil {
 		return Delivery{}, err
@@ -343,5 +357,6 @@ func (s *Emulator) SlashSlack(ctx context.Context, person, channel, command, tex
 
 // VerifySlackURL sends the url_verification challenge, which the webhook must answer with its value.
 func (s *Emulator) VerifySlackURL(ctx context.Context, challenge string) (Delivery, error) {
-	return s.PostSlack(ctx, SlackPost{Event: Object{"type": "url_verification", "token": "unused", "challenge": challenge}})
+	return s.PostSlack(ctx, SlackPost{Event: Object{"type": "url_verification", "token": "unused",
+		"challenge": challenge}})
 }

@@ -278,7 +278,8 @@ func (s *Emulator) setView(v *SlackView, view map[string]any, raw json.RawMessag
 
 // viewJSON is a view as Slack describes it, with the values typed in so far.
 func (s *Emulator) viewJSON(v *SlackView, values Object) Object {
-	o := Object{"private_metadata": "", "callback_id": "", "external_id": "", "clear_on_close": false, "notify_on_close": false, "previous_view_id": nil}
+	o := Object{"private_metadata": "", "callback_id": "", "external_id": "", "clear_on_close": false,
+		"notify_on_close": false, "previous_view_id": nil}
 	maps.Copy(o, v.shown)
 	if values == nil {
 		values = Object{}
@@ -286,7 +287,8 @@ func (s *Emulator) viewJSON(v *SlackView, values Object) Object {
 	if v.Previous != "" {
 		o["previous_view_id"] = v.Previous
 	}
-	o["id"], o["hash"], o["team_id"], o["app_id"], o["bot_id"] = v.ID, v.Hash, s.cfg.Slack.TeamID, s.cfg.Slack.AppID, s.cfg.Slack.BotID
+	o["id"], o["hash"], o["team_id"], o["app_id"], o["bot_id"] = v.ID, v.Hash, s.cfg.Slack.TeamID, s.cfg.Slack.AppID,
+		s.cfg.Slack.BotID
 	o["state"] = Object{"values": values}
 	o["root_view_id"] = v.Root
 	if v.Home {
@@ -351,8 +353,8 @@ func inputValue(element map[string]any, values map[string]string) Object {
 	return o
 }
 
-// SlackViewSubmission builds the payload of submitting a modal. values are what was typed, by block_id and action_id; a text field that is
-// not among them was left as it began.
+// SlackViewSubmission builds the payload of submitting a modal. values are what was typed, by block_id and action_id; a
+// text field that is not among them was left as it began.
 func (s *Emulator) SlackViewSubmission(person, viewID string, values map[string]map[string]string) (Object, error) {
 	p, err := s.slackPerson(person)
 	if err != nil {
@@ -365,12 +367,15 @@ func (s *Emulator) SlackViewSubmission(person, viewID string, values map[string]
 		return nil, fmt.Errorf("emulator: %s has no open modal %q", p.Name, viewID)
 	}
 	return s.interaction("view_submission", p).
-		With("trigger_id", s.newTrigger(p, v.ID)).With("view", s.viewJSON(v, v.inputs(values))).With("response_urls", []any{}), nil
+		With("trigger_id", s.newTrigger(p, v.ID)).With("view", s.viewJSON(v, v.inputs(values))).With("response_urls",
+		[]any{}), nil
 }
 
-// SubmitView presses a modal's submit button. An empty viewID means the modal that this person sees. The answer decides, as on Slack,
-// whether the modal closes, changes, gets another one on top, or shows errors (they are in the view's Errors, and in the Delivery's Body).
-func (s *Emulator) SubmitView(ctx context.Context, person, viewID string, values map[string]map[string]string) (Delivery, error) {
+// SubmitView presses a modal's submit button. An empty viewID means the modal that this person sees. The answer
+// decides, as on Slack, whether the modal closes, changes, gets another one on top, or shows errors (they are in the
+// view's Errors, and in the Delivery's Body).
+func (s *Emulator) SubmitView(ctx context.Context, person, viewID string,
+	values map[string]map[string]string) (Delivery, error) {
 	if viewID == "" {
 		v, _ := s.OpenView(person)
 		viewID = v.ID
@@ -440,8 +445,8 @@ func (s *Emulator) submitted(v *SlackView, body []byte) {
 	}
 }
 
-// CloseView dismisses a modal; an empty viewID means the one that this person sees. What lies under it is seen again, unless
-// it was to clear everything. The app hears of it only when the modal asked for that with notify_on_close.
+// CloseView dismisses a modal; an empty viewID means the one that this person sees. What lies under it is seen again,
+// unless it was to clear everything. The app hears of it only when the modal asked for that with notify_on_close.
 func (s *Emulator) CloseView(ctx context.Context, person, viewID string) (Delivery, error) {
 	p, err := s.slackPerson(person)
 	if err != nil {
@@ -471,8 +476,8 @@ func (s *Emulator) CloseView(ctx context.Context, person, viewID string) (Delive
 	return s.PostSlack(ctx, SlackPost{Payload: payload})
 }
 
-// SlackViewActions builds the payload of pressing a button in a Home tab or a modal, whether or not the view still has it.
-// Unlike a press in a message it names no channel and no message, and has no response_url.
+// SlackViewActions builds the payload of pressing a button in a Home tab or a modal, whether or not the view still has
+// it. Unlike a press in a message it names no channel and no message, and has no response_url.
 func (s *Emulator) SlackViewActions(person, viewID, actionID, value string) (Object, error) {
 	p, err := s.slackPerson(person)
 	if err != nil {
@@ -530,7 +535,8 @@ func (s *Emulator) SlackHomeOpened(person, tab string) (Object, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	event := Object{"type": "app_home_opened", "user": p.Slack, "channel": s.conversation(p.Slack).ID, "tab": tab, "event_ts": s.stamp()}
+	event := Object{"type": "app_home_opened", "user": p.Slack, "channel": s.conversation(p.Slack).ID, "tab": tab,
+		"event_ts": s.stamp()}
 	if v := s.slack.homes[p.Slack]; v != nil && tab == "home" {
 		event["view"] = s.viewJSON(v, v.inputs(nil))
 	}

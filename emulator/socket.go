@@ -87,7 +87,8 @@ func (sk *socket) say(data []byte) error {
 
 // end closes the connection as WebSocket wants it done.
 func (sk *socket) end() {
-	_ = sk.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(socketWriteLimit))
+	_ = sk.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
+		time.Now().Add(socketWriteLimit))
 	_ = sk.conn.Close()
 }
 
@@ -97,11 +98,13 @@ func (s *Emulator) slackConnectionsOpen(_ *Call, _ url.Values) answer {
 	defer s.mu.Unlock()
 	ticket := randomHex(16)
 	s.slack.tickets[ticket] = s.now()
-	link := "ws" + strings.TrimPrefix(s.baseURL, "http") + "/slack/link/?" + url.Values{"ticket": {ticket}, "app_id": {s.cfg.Slack.AppID}}.Encode()
+	link := "ws" + strings.TrimPrefix(s.baseURL, "http") + "/slack/link/?" +
+		url.Values{"ticket": {ticket}, "app_id": {s.cfg.Slack.AppID}}.Encode()
 	return slackOK(map[string]any{"url": link})
 }
 
-var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }} // the ticket is the secret, not the page
+// the ticket is the secret, not the page
+var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 
 // serveSocket is the other end of a Socket Mode connection.
 func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +163,8 @@ func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	conn.SetReadLimit(slackMaxFrame)
 	s.finish(c, &answer{status: http.StatusSwitchingProtocols}, true)
-	s.keepSocket(&socket{id: "link-" + randomHex(4), conn: conn, opened: s.now(), gone: make(chan struct{}), leave: make(chan struct{})})
+	s.keepSocket(&socket{id: "link-" + randomHex(4), conn: conn, opened: s.now(), gone: make(chan struct{}),
+		leave: make(chan struct{})})
 }
 
 // keepSocket greets and then listens until the connection ends.
@@ -193,7 +197,8 @@ func (s *Emulator) keepSocket(sk *socket) {
 	}
 	hello := sk.say(mustJSON(Object{
 		"type": "hello", "num_connections": open + 1, "connection_info": Object{"app_id": s.cfg.Slack.AppID},
-		"debug_info": Object{"host": "applink-sandbox", "started": s.now().UTC().Format("2006-01-02 15:04:05.000"), "build_number": 1, "approximate_connection_time": 3600},
+		"debug_info": Object{"host": "applink-sandbox", "started": s.now().UTC().Format("2006-01-02 15:04:05.000"),
+			"build_number": 1, "approximate_connection_time": 3600},
 	}))
 	s.mu.Lock()
 	s.slack.greeting--
@@ -270,7 +275,8 @@ func (s *Emulator) acknowledge(sk *socket, data []byte) {
 		s.violate(&Call{Platform: "slack", Endpoint: SlackSocketLink}, rule, detail)
 	}
 	if len(data) >= slackMaxAnswer {
-		wrong("answer_too_large", fmt.Sprintf("%d bytes: from %d on Slack drops the acknowledgement", len(data), slackMaxAnswer))
+		wrong("answer_too_large", fmt.Sprintf("%d bytes: from %d on Slack drops the acknowledgement", len(data),
+			slackMaxAnswer))
 		return
 	}
 	var ack struct {
@@ -446,8 +452,8 @@ func (s *Emulator) SetSlackSocketMode(on bool) { //nolint:revive // a switch is 
 }
 
 // DisconnectSlackSocket sends a disconnect message over a socket; an empty id means every one. After
-// [SocketWarning] the socket goes on as before. After [SocketRefresh] nothing new goes over it, and it is closed as soon
-// as what was sent over it is acknowledged or given up. [SocketLinkDisabled] is Socket Mode switched off: see
+// [SocketWarning] the socket goes on as before. After [SocketRefresh] nothing new goes over it, and it is closed as
+// soon as what was sent over it is acknowledged or given up. [SocketLinkDisabled] is Socket Mode switched off: see
 // [Emulator.SetSlackSocketMode].
 func (s *Emulator) DisconnectSlackSocket(id, reason string) error {
 	switch reason {
@@ -464,7 +470,8 @@ func (s *Emulator) DisconnectSlackSocket(id, reason string) error {
 	return nil
 }
 
-// dismiss says disconnect over the sockets meant by id and, but for a warning, lets them end. It returns how many there were.
+// dismiss says disconnect over the sockets meant by id and, but for a warning, lets them end. It returns how many there
+// were.
 func (s *Emulator) dismiss(id, reason string) int {
 	meant := s.pickSockets(id, func(sk *socket) { sk.draining = sk.draining || reason != SocketWarning })
 	for _, sk := range meant {
@@ -476,15 +483,16 @@ func (s *Emulator) dismiss(id, reason string) int {
 	return len(meant)
 }
 
-// CutSlackSocket breaks a socket's connection without a word, as a failing network does. An empty id means every socket.
+// CutSlackSocket breaks a socket's connection without a word, as a failing network does. An empty id means every
+// socket.
 func (s *Emulator) CutSlackSocket(id string) {
 	for _, sk := range s.pickSockets(id, func(*socket) {}) {
 		_ = sk.conn.NetConn().Close()
 	}
 }
 
-// FreezeSlackSocket leaves a socket's connection open while nothing comes over it any more, neither envelopes nor pings,
-// as when something on the way has forgotten it. An empty id means every socket.
+// FreezeSlackSocket leaves a socket's connection open while nothing comes over it any more, neither envelopes nor
+// pings, as when something on the way has forgotten it. An empty id means every socket.
 func (s *Emulator) FreezeSlackSocket(id string) {
 	s.pickSockets(id, func(sk *socket) { sk.frozen = true })
 }

@@ -62,8 +62,8 @@ func SignWebhook(secret, id, timestamp string, body []byte) (string, error) {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// WebhookURL is the address of a person's own program, which takes webhooks as the Standard Webhooks specification signs
-// them, with the Config's WebhookSecret. What is not signed well is answered 401.
+// WebhookURL is the address of a person's own program, which takes webhooks as the Standard Webhooks specification
+// signs them, with the Config's WebhookSecret. What is not signed well is answered 401.
 func (s *Emulator) WebhookURL(person string) string {
 	p, err := s.person(person)
 	if err != nil {
@@ -162,12 +162,14 @@ func (s *Emulator) webhookReceived(c *Call, r *http.Request, body []byte) answer
 		s.violate(c, "schema", err.Error())
 		return webhookRefusal(http.StatusBadRequest, "a JSON object is expected")
 	}
-	if at, err := time.Parse(time.RFC3339, str(event["timestamp"])); str(event["type"]) == "" || err != nil || at.IsZero() || event["data"] == nil {
+	if at, err := time.Parse(time.RFC3339, str(event["timestamp"])); str(event["type"]) == "" || err != nil ||
+		at.IsZero() || event["data"] == nil {
 		s.violate(c, "schema", "an event has a type, a timestamp as RFC 3339 has it, and data")
 	}
 	seconds, _ := strconv.ParseInt(r.Header.Get("Webhook-Timestamp"), 10, 64) // checked before
 	d := WebhookDelivery{
-		At: s.now(), Person: p.Name, ID: r.Header.Get("Webhook-Id"), Sent: time.Unix(seconds, 0).UTC(), Type: str(event["type"]), Body: bytes.Clone(body),
+		At: s.now(), Person: p.Name, ID: r.Header.Get("Webhook-Id"), Sent: time.Unix(seconds, 0).UTC(),
+		Type: str(event["type"]), Body: bytes.Clone(body),
 	}
 	for _, earlier := range s.webhooks {
 		d.Again = d.Again || earlier.ID == d.ID && earlier.Person == d.Person

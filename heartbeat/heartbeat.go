@@ -78,7 +78,8 @@ type Counts struct {
 
 // LogValue gives the counts as one group.
 func (c Counts) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int("pending", c.Pending), slog.Int("expired", c.Expired), slog.Int("unknown", c.Unknown), slog.Int("reminded", c.Reminded),
+	return slog.GroupValue(slog.Int("pending", c.Pending), slog.Int("expired", c.Expired), slog.Int("unknown", c.Unknown),
+		slog.Int("reminded", c.Reminded),
 		slog.Int("retried", c.Retried), slog.Int("pruned", c.Pruned))
 }
 
@@ -133,7 +134,8 @@ func New(o Options) (*Heartbeat, error) {
 	h := &Heartbeat{o: o, last: map[string]Run{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	logger := cronLogger{o.Logger}
-	h.cron = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(logger), cron.WithChain(cron.SkipIfStillRunning(logger)))
+	h.cron = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(logger),
+		cron.WithChain(cron.SkipIfStillRunning(logger)))
 	for _, e := range o.Entries {
 		if err := e.Validate(); err != nil {
 			h.cancel()
@@ -202,7 +204,8 @@ func (h *Heartbeat) tick(e Entry) {
 	}
 	switch {
 	case r.Err != nil:
-		h.o.Logger.Error("heartbeat run failed; the next one tries again", "entry", e.Name, "took", r.Took, "counts", r.Counts, "error", r.Err)
+		h.o.Logger.Error("heartbeat run failed; the next one tries again", "entry", e.Name, "took", r.Took, "counts",
+			r.Counts, "error", r.Err)
 	case r.Counts.moved():
 		h.o.Logger.Info(r.Counts.String(), //nolint:sloglint // operators read this line as it is
 			"entry", e.Name, "took", r.Took, "counts", r.Counts)

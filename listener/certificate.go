@@ -229,7 +229,8 @@ func (c *Certificate) refresh(say complaint) {
 		settled := say == atOnce || next.equal(c.tried)
 		if c.tried = next; settled && c.problem != err.Error() {
 			c.problem = err.Error()
-			c.log.Error("the certificate's files have changed and cannot be used; the earlier certificate stays in use", "key", c.name, "problem", c.problem)
+			c.log.Error("the certificate's files have changed and cannot be used; the earlier certificate stays in use", "key",
+				c.name, "problem", c.problem)
 		}
 		return
 	}
@@ -250,7 +251,8 @@ func (c *Certificate) Problems() []string {
 	defer c.mu.Unlock()
 	var ps []string
 	if c.problem != "" {
-		ps = append(ps, fmt.Sprintf("%s: its files have changed and cannot be used (%s): the earlier certificate stays in use", c.name, c.problem))
+		ps = append(ps, fmt.Sprintf("%s: its files have changed and cannot be used (%s): the earlier certificate stays in "+
+			"use", c.name, c.problem))
 	}
 	if s := validity(c.current, c.now()); s != "" {
 		ps = append(ps, fmt.Sprintf("%s: the certificate in use %s", c.name, s))

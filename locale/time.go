@@ -6,7 +6,8 @@ import (
 )
 
 // thaiMonths are the months as a date in figures abbreviates them.
-var thaiMonths = [12]string{"ม.ค.", "ก.พ.", "มี.ค.", "เม.ย.", "พ.ค.", "มิ.ย.", "ก.ค.", "ส.ค.", "ก.ย.", "ต.ค.", "พ.ย.", "ธ.ค."}
+var thaiMonths = [12]string{"ม.ค.", "ก.พ.", "มี.ค.", "เม.ย.", "พ.ค.", "มิ.ย.", "ก.ค.", "ส.ค.", "ก.ย.", "ต.ค.", "พ.ย.",
+	"ธ.ค."}
 
 // buddhistEra is how many years the Thai calendar is ahead.
 const buddhistEra = 543
@@ -34,7 +35,8 @@ func (l *Language) Time(t time.Time, zone *time.Location) string {
 	case "ja", "zh-TW":
 		return t.Format("2006年1月2日 15:04 ") + name
 	case "th":
-		return strconv.Itoa(t.Day()) + " " + thaiMonths[t.Month()-1] + " " + strconv.Itoa(t.Year()+buddhistEra) + t.Format(" 15:04 น. ") + name
+		return strconv.Itoa(t.Day()) + " " + thaiMonths[t.Month()-1] + " " + strconv.Itoa(t.Year()+buddhistEra) +
+			t.Format(" 15:04 น. ") + name
 	}
 	return t.Format("2006-01-02 15:04 ") + name
 }

@@ -74,13 +74,15 @@ func Find(env func(string) (string, bool)) (Gate, error) {
 func At(config, address string) (Gate, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "unix" || u.Path == "" && u.Opaque == "" {
-		return Gate{}, fmt.Errorf("%q is no address of the user's own gate, such as unix:///run/user/1000/countersign/gate.sock", address)
+		return Gate{}, fmt.Errorf("%q is no address of the user's own gate, such as "+
+			"unix:///run/user/1000/countersign/gate.sock", address)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return Gate{}, fmt.Errorf("the user's own gate: %w", err)
 	}
-	return Gate{Config: config, Socket: filepath.FromSlash(cmp.Or(u.Path, u.Opaque)), Log: filepath.Join(cache, "countersign", "serve.log")}, nil
+	return Gate{Config: config, Socket: filepath.FromSlash(cmp.Or(u.Path, u.Opaque)),
+		Log: filepath.Join(cache, "countersign", "serve.log")}, nil
 }
 
 // Is reports whether path is the configuration of this gate.
@@ -147,9 +149,11 @@ func (g Gate) Running(ctx context.Context) (bool, error) {
 func (g Gate) fit(info fs.FileInfo) error {
 	switch {
 	case info.Mode()&fs.ModeSocket == 0:
-		return fmt.Errorf("%s should be a gate's socket, and is something else; COUNTERSIGN_SOCKET names another path", g.Socket)
+		return fmt.Errorf("%s should be a gate's socket, and is something else; COUNTERSIGN_SOCKET names another path",
+			g.Socket)
 	case !ours(info):
-		return fmt.Errorf("the socket %s is another user's, so it is not talked to; COUNTERSIGN_SOCKET names another path", g.Socket)
+		return fmt.Errorf("the socket %s is another user's, so it is not talked to; COUNTERSIGN_SOCKET names another path",
+			g.Socket)
 	}
 	return nil
 }

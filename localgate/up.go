@@ -38,7 +38,8 @@ func (e *StartError) Error() string {
 	if e.Code < 0 {
 		how = "was killed"
 	}
-	return fmt.Sprintf("the gate could not be started: countersign serve --config %s %s%s", e.Gate.Config, how, e.Gate.saying(e.Said))
+	return fmt.Sprintf("the gate could not be started: countersign serve --config %s %s%s", e.Gate.Config, how,
+		e.Gate.saying(e.Said))
 }
 
 // saying is the end of the log in a sentence.
@@ -58,7 +59,8 @@ func (g Gate) Up(ctx context.Context) (started bool, err error) {
 		return false, err
 	}
 	if !g.Configured() {
-		return false, fmt.Errorf("%w: there is no gate of your own yet, because there is no %s; `countersign init --own` writes it, or --server and COUNTERSIGN_SERVER name a gate that runs elsewhere", ErrNoConfig, g.Config)
+		return false, fmt.Errorf("%w: there is no gate of your own yet, because there is no %s; `countersign init --own` "+
+			"writes it, or --server and COUNTERSIGN_SERVER name a gate that runs elsewhere", ErrNoConfig, g.Config)
 	}
 	for _, dir := range []string{filepath.Dir(g.Socket), filepath.Dir(g.Log)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -85,11 +87,13 @@ func (g Gate) Up(ctx context.Context) (started bool, err error) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return false, ctx.Err()
 			}
-			return false, fmt.Errorf("somebody else has been starting the gate for a while, and it does not answer; its log is %s", g.Log)
+			return false, fmt.Errorf("somebody else has been starting the gate for a while, and it does not answer; its log "+
+				"is %s", g.Log)
 		}
 	}
 	err = g.start(ctx)
-	if e, ok := errors.AsType[*StartError](err); ok && e.Code != 2 && pause(ctx, respite) { // 2 is for a configuration, which stays as it is
+	// 2 is for a configuration, which stays as it is
+	if e, ok := errors.AsType[*StartError](err); ok && e.Code != 2 && pause(ctx, respite) {
 		err = g.start(ctx)
 	}
 	return err == nil, err

@@ -35,7 +35,8 @@ func EncodeHeader(s string) string {
 }
 
 func plainHeader(s string) bool {
-	if s == "" || s[0] == ' ' || s[len(s)-1] == ' ' || strings.HasPrefix(s, encodedStart) && strings.HasSuffix(s, encodedEnd) {
+	if s == "" || s[0] == ' ' || s[len(s)-1] == ' ' || strings.HasPrefix(s, encodedStart) &&
+		strings.HasSuffix(s, encodedEnd) {
 		return false
 	}
 	for i := range len(s) {

@@ -77,7 +77,8 @@ func ReadObject(v []byte) (Object, *ObjectError) {
 	if a, b, twice := o.duplicateName(); twice && a == b {
 		return nil, &ObjectError{Reason: fmt.Sprintf("the name %q occurs twice", shorten(a))}
 	} else if twice {
-		return nil, &ObjectError{Reason: fmt.Sprintf("the names %q and %q differ only in letter case", shorten(a), shorten(b))}
+		return nil, &ObjectError{Reason: fmt.Sprintf("the names %q and %q differ only in letter case", shorten(a),
+			shorten(b))}
 	}
 	return o, nil
 }

@@ -49,14 +49,18 @@ func drop(tx approval.Tx, n approval.Notification) error {
 // answer to the push is recorded: what is under way then is marked too, and so is a card that we do not know to have
 // gone out, where there is no other that the press can have come from.
 func (o *Outbox) Acted(tx approval.Tx, from approval.Address, r approval.Request) error {
-	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: from.Channel, Narrow: true})
+	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: from.Channel,
+		Narrow: true})
 	if err != nil {
 		return err
 	}
 	ns = slices.DeleteFunc(ns, func(n approval.Notification) bool {
 		return !n.ShowsCard() || n.Recipient != from.To && !o.routing.Editable(n.Channel)
 	})
-	arrived := slices.ContainsFunc(ns, func(n approval.Notification) bool { return n.Status == approval.Sent || n.Status == approval.Delivered })
+	arrived := slices.ContainsFunc(ns, func(n approval.Notification) bool {
+		return n.Status == approval.Sent ||
+			n.Status == approval.Delivered
+	})
 	for _, n := range ns {
 		was, now := n.Status, tx.Now()
 		tried := n.Attempt > 0 && (was == approval.Queued || was == approval.Retrying || was == approval.Skipped)
@@ -91,7 +95,8 @@ func (o *Outbox) queueEdit(tx approval.Tx, card approval.Notification, siblings 
 	}
 	next := tx.Now()
 	for _, n := range siblings {
-		if n.Kind != approval.KindEdit || n.TargetID != card.ID || n.Status != approval.Queued && n.Status != approval.Retrying {
+		if n.Kind != approval.KindEdit || n.TargetID != card.ID || n.Status != approval.Queued &&
+			n.Status != approval.Retrying {
 			continue
 		}
 		if n.Attempt == 0 {
@@ -99,8 +104,9 @@ func (o *Outbox) queueEdit(tx approval.Tx, card approval.Notification, siblings 
 		}
 		next = latest(next, n.LeaseUntil, n.NextAttemptAt.Add(time.Second))
 	}
-	return o.Queue(tx, approval.Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel, Recipient: card.Recipient,
-		Kind: approval.KindEdit, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
+	return o.Queue(tx, approval.Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel,
+		Recipient: card.Recipient,
+		Kind:      approval.KindEdit, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
 }
 
 func latest(ts ...time.Time) time.Time {

@@ -13,7 +13,10 @@ func (o *Outbox) Notifications(ctx context.Context, q approval.NotificationQuery
 	if q.Narrow = true; q.Bytes <= 0 || q.Bytes > approval.ListBytes {
 		q.Bytes = approval.ListBytes
 	}
-	ns, err := approval.View(ctx, o.store, func(tx approval.Tx) ([]approval.Notification, error) { return tx.Notifications(q) })
+	ns, err := approval.View(ctx, o.store, func(tx approval.Tx) ([]approval.Notification,
+		error) {
+		return tx.Notifications(q)
+	})
 	for i := range ns {
 		ns[i] = o.logByWall(ns[i])
 	}

@@ -11,7 +11,8 @@ import (
 // RetryFailed gives the failed cards of pending requests one further attempt each, and returns how many.
 func (o *Outbox) RetryFailed(ctx context.Context) (int, error) {
 	return o.eachPending(ctx, nil, func(tx approval.Tx, r approval.Request) (revived int, err error) {
-		ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Status: approval.Failed, Narrow: true})
+		ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Status: approval.Failed,
+			Narrow: true})
 		if err != nil {
 			return 0, err
 		}
@@ -89,7 +90,8 @@ func reminded(r approval.Request, ns []approval.Notification) (rounds int, newes
 
 // again returns where along a route a reminder goes: to where the card went, or else to the first
 // address that is alive.
-func (o *Outbox) again(tx approval.Tx, route approval.Route, ns []approval.Notification) (approval.Address, bool, error) {
+func (o *Outbox) again(tx approval.Tx, route approval.Route,
+	ns []approval.Notification) (approval.Address, bool, error) {
 	arrived := approval.Route{}
 	for _, a := range route {
 		if slices.ContainsFunc(ns, func(n approval.Notification) bool {
@@ -106,7 +108,8 @@ func (o *Outbox) again(tx approval.Tx, route approval.Route, ns []approval.Notif
 
 // eachPending calls fn for the narrow part of every pending request that is not due, one page of them per
 // transaction, and adds up what fn counts. paid, where it is not nil, is what fn took from budgets.
-func (o *Outbox) eachPending(ctx context.Context, paid *pushes, fn func(tx approval.Tx, r approval.Request) (int, error)) (int, error) {
+func (o *Outbox) eachPending(ctx context.Context, paid *pushes,
+	fn func(tx approval.Tx, r approval.Request) (int, error)) (int, error) {
 	type page struct {
 		count int
 		next  string // "": it was the last

@@ -56,11 +56,14 @@ func (o *Outbox) logReach(ctx context.Context, to reach, r approval.Request, abo
 	about = append([]any{"approval_id", r.ID, "tool", r.Target(), "agent", r.Agent}, about...)
 	switch to {
 	case nextAddress:
-		o.log.WarnContext(ctx, "a notification failed for good; the card goes on to the next address of its recipient", about...)
+		o.log.WarnContext(ctx, "a notification failed for good; the card goes on to the next address of its recipient",
+			about...)
 	case onlyAdmins:
-		o.log.ErrorContext(ctx, "nobody who should be could be told of a request: every notification of it failed; it goes to the admins; mend the channel", about...)
+		o.log.ErrorContext(ctx, "nobody who should be could be told of a request: every notification of it failed; it goes "+
+			"to the admins; mend the channel", about...)
 	case nobody:
-		o.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with `countersign approve` or `deny`, and mend the channel", about...)
+		o.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with "+
+			"`countersign approve` or `deny`, and mend the channel", about...)
 	}
 }
 
@@ -87,7 +90,8 @@ func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approva
 
 // tell queues n along each route, to the first address that is alive and was not tried, and returns how
 // many times. It marks where it goes as tried.
-func (o *Outbox) tell(tx approval.Tx, n approval.Notification, routes []approval.Route, tried map[approval.Address]bool) (int, error) {
+func (o *Outbox) tell(tx approval.Tx, n approval.Notification, routes []approval.Route,
+	tried map[approval.Address]bool) (int, error) {
 	told := 0
 	for _, route := range routes {
 		a, ok, err := o.pick(tx, route, tried)
@@ -109,7 +113,8 @@ func (o *Outbox) tell(tx approval.Tx, n approval.Notification, routes []approval
 
 // pick returns the first address of a route that is alive and was not tried; one on a channel that can
 // send nothing more only where there is no other.
-func (o *Outbox) pick(tx approval.Tx, route approval.Route, tried map[approval.Address]bool) (approval.Address, bool, error) {
+func (o *Outbox) pick(tx approval.Tx, route approval.Route,
+	tried map[approval.Address]bool) (approval.Address, bool, error) {
 	var last approval.Address
 	for _, a := range route {
 		if tried[a] {
@@ -132,7 +137,8 @@ func (o *Outbox) pick(tx approval.Tx, route approval.Route, tried map[approval.A
 
 // elsewhere sends the card of a pending request on along the routes that a dead end is part of, to the
 // next address; where there is none, and nobody else has the card, to admins.
-func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Address, kind approval.NotificationKind) (reach, error) {
+func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Address,
+	kind approval.NotificationKind) (reach, error) {
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil {
 		return nobody, err
@@ -189,7 +195,8 @@ const mostRerouted = 2000
 // to the next address of their route: the first of them at once, the rest by after, which is called once the
 // transaction has committed and says too what became of them. What after does not come to either is left to the
 // reminders.
-func (o *Outbox) Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) (after func(context.Context), err error) {
+func (o *Outbox) Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
+	at time.Time) (after func(context.Context), err error) {
 	news, err := tx.SetDead(a, true, at)
 	if err != nil || !news {
 		return nil, err
@@ -209,7 +216,8 @@ func (o *Outbox) Left(ctx context.Context, tx approval.Tx, by approval.Actor, a 
 }
 
 // Returned takes note that somebody at an address was heard of at a time, and so is reached.
-func (o *Outbox) Returned(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) error {
+func (o *Outbox) Returned(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
+	at time.Time) error {
 	news, err := tx.SetDead(a, false, at)
 	if err != nil || !news {
 		return err
@@ -217,7 +225,8 @@ func (o *Outbox) Returned(ctx context.Context, tx approval.Tx, by approval.Actor
 	return o.recordAddress(ctx, tx, approval.EventChannelAlive, by, a)
 }
 
-func (o *Outbox) recordAddress(ctx context.Context, tx approval.Tx, t approval.EventType, by approval.Actor, a approval.Address) error {
+func (o *Outbox) recordAddress(ctx context.Context, tx approval.Tx, t approval.EventType, by approval.Actor,
+	a approval.Address) error {
 	data := approval.EventData(map[string]any{"channel": a.Channel, "recipient": a.To})
 	return o.audit.Append(ctx, tx, approval.Event{Type: t, Actor: by.String(), Data: data})
 }
@@ -226,9 +235,13 @@ func (o *Outbox) recordAddress(ctx context.Context, tx approval.Tx, t approval.E
 func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after string) []rerouted {
 	var all []rerouted
 	for n := perStep; after != "" && n < mostRerouted; n += perStep {
-		some, err := approval.Update(ctx, o.store, func(tx approval.Tx) (rerouting, error) { return o.rerouteSome(tx, a, after) })
+		some, err := approval.Update(ctx, o.store, func(tx approval.Tx) (rerouting,
+			error) {
+			return o.rerouteSome(tx, a, after)
+		})
 		if err != nil {
-			o.log.WarnContext(ctx, "the cards of somebody who left could not all be sent on; the reminders see to the rest", "channel", a.Channel, "error", err)
+			o.log.WarnContext(ctx, "the cards of somebody who left could not all be sent on; the reminders see to the rest",
+				"channel", a.Channel, "error", err)
 			break
 		}
 		all, after = append(all, some.unreached...), some.upTo

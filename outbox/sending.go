@@ -11,7 +11,8 @@ import (
 // Ready returns notifications that can be sent now: those of ids, or with nil ids whatever is due. next
 // is when more will be due, the zero time when nothing waits. It changes nothing, and reads the narrow part of each
 // row alone, however many wait for a channel that is paused: [Outbox.Load] brings the rest of one.
-func (o *Outbox) Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error) {
+func (o *Outbox) Ready(ctx context.Context, ids []string,
+	limit int) (ready []approval.Notification, next time.Time, err error) {
 	type due struct {
 		ready []approval.Notification
 		next  time.Time
@@ -71,7 +72,8 @@ func (o *Outbox) Load(ctx context.Context, id string) (approval.Delivery, error)
 }
 
 func sendable(n approval.Notification, now time.Time) bool {
-	return (n.Status == approval.Queued || n.Status == approval.Retrying) && !n.NextAttemptAt.After(now) && !n.LeaseUntil.After(now)
+	return (n.Status == approval.Queued || n.Status == approval.Retrying) && !n.NextAttemptAt.After(now) &&
+		!n.LeaseUntil.After(now)
 }
 
 // Begin takes notifications for sending, in one transaction, and returns those it took: each counted
@@ -127,7 +129,8 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 // mayEdit reports whether an edit may begin: not while another one of the same card is under way, not
 // after a newer one has gone out, and not with a picture that is no longer true.
 func (o *Outbox) mayEdit(tx approval.Tx, n approval.Notification, t approval.Attempt) (bool, error) {
-	siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID, Kind: approval.KindEdit, Narrow: true})
+	siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID,
+		Kind: approval.KindEdit, Narrow: true})
 	if err != nil {
 		return false, err
 	}
@@ -157,7 +160,8 @@ func (o *Outbox) nextPart(tx approval.Tx, n approval.Notification) error {
 	if n.Part == 0 || !n.More {
 		return nil
 	}
-	next := approval.Notification{ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient, Kind: approval.KindReply, Cards: n.Cards, Part: n.Part + 1}
+	next := approval.Notification{ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient,
+		Kind: approval.KindReply, Cards: n.Cards, Part: n.Part + 1}
 	if o.routing.Editable(n.Channel) { // an address to answer at is good more than once there, a reply token is not
 		next.ReplyTo = n.ReplyTo
 	}
@@ -205,7 +209,8 @@ func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.R
 		if err != nil || !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }) {
 			return err
 		}
-		siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID, Kind: approval.KindEdit, Narrow: true})
+		siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID,
+			Kind: approval.KindEdit, Narrow: true})
 		if err != nil {
 			return err
 		}
@@ -216,7 +221,8 @@ func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.R
 // nextEdit lets the edit that waits behind a finished one of the same card go, and drops those that
 // the finished one has overtaken.
 func (o *Outbox) nextEdit(tx approval.Tx, done approval.Notification) error {
-	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID, Kind: approval.KindEdit, Narrow: true})
+	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID,
+		Kind: approval.KindEdit, Narrow: true})
 	if err != nil {
 		return err
 	}
@@ -317,7 +323,8 @@ func (o *Outbox) afterFailure(tx approval.Tx, row approval.Notification) (rerout
 }
 
 // record puts on record what became of a notification.
-func (o *Outbox) record(ctx context.Context, tx approval.Tx, n approval.Notification, t approval.EventType, reason string) error {
+func (o *Outbox) record(ctx context.Context, tx approval.Tx, n approval.Notification, t approval.EventType,
+	reason string) error {
 	e := approval.Event{Type: t, Actor: "system:outbox", ApprovalID: n.ApprovalID, Reason: reason}
 	if n.ApprovalID != "" {
 		r, err := tx.Head(n.ApprovalID)

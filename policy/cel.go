@@ -123,7 +123,8 @@ func compileWhen(source string) (*program, []celProblem) {
 		return nil, whole("the expression always costs more than its limit")
 	case usual.Max > costLimit:
 		problems = append(problems, celProblem{line: 1, warning: true,
-			message: "the expression may exceed its cost limit when the arguments hold long lists or texts; such a call is denied"})
+			message: "the expression may exceed its cost limit when the arguments hold long lists or texts; such a call is " +
+				"denied"})
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(interruptEvery)}
 	if most.Max > costLimit { // what cannot exceed the limit need not be metered, which costs more than the rest
@@ -162,7 +163,8 @@ func (p *program) inspect(checked *cel.Ast) []celProblem {
 				if !exactDouble(written, float64(v)) {
 					loc := info.GetStartLocation(e.ID())
 					problems = append(problems, celProblem{line: loc.Line(), column: loc.Column(),
-						message: "this number cannot be compared exactly; write a whole number without fraction or exponent, or fewer digits"})
+						message: "this number cannot be compared exactly; write a whole number without fraction or exponent, or fewer " +
+							"digits"})
 				}
 			}
 		}

@@ -197,7 +197,8 @@ func (c *compiler) texts(r *rule) {
 		case name == "":
 			c.fail(at, fmt.Sprintf("ignore_args[%d]", j), "an empty name")
 		case strings.ContainsRune(name, '.'):
-			c.warn(at, fmt.Sprintf("ignore_args[%d]", j), "only top-level arguments can be ignored; %q is taken for the name of one", name)
+			c.warn(at, fmt.Sprintf("ignore_args[%d]", j),
+				"only top-level arguments can be ignored; %q is taken for the name of one", name)
 		}
 	}
 }
@@ -259,7 +260,8 @@ func (c *compiler) targets(r *rule, in *Rule) {
 		if r.action == approval.Allow {
 			c.allowedBroadly(r, where, s, t)
 		}
-		if t.qualified && t.server != "" && t.server.literal() && c.opts.Servers != nil && !slices.Contains(c.opts.Servers, string(t.server)) {
+		if t.qualified && t.server != "" && t.server.literal() && c.opts.Servers != nil &&
+			!slices.Contains(c.opts.Servers, string(t.server)) {
 			c.warn(at, where, "mcp.servers has no %q%s (right for a server behind `countersign mcp` or a hook)",
 				string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
 		}
@@ -397,7 +399,8 @@ func (c *compiler) condition(r *rule, of *Rule, j int) condition {
 	out := condition{params: c.params(at, where, names, of)}
 	if in.Matches != "" {
 		if re, err := regexp.Compile(in.Matches); err != nil {
-			c.fail(at, where+".matches", "not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			c.fail(at, where+".matches", "not a regular expression: %s",
+				strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		} else {
 			out.tests = append(out.tests, matchesTest{re})
 		}
@@ -517,7 +520,8 @@ func (c *compiler) shadows(p *Policy) {
 	}
 	for j := range p.rules {
 		if by := p.shadowed(j); by != nil {
-			c.warn(p.rules[j].origin, "", "this rule never decides: every call it could match is taken before, by %s", strings.Join(by, " and "))
+			c.warn(p.rules[j].origin, "", "this rule never decides: every call it could match is taken before, by %s",
+				strings.Join(by, " and "))
 		}
 	}
 }
@@ -550,7 +554,8 @@ func (r *rule) unconditional() bool { return len(r.conditions) == 0 && r.when ==
 
 // covers reports whether the rule's patterns match whatever m, t and a match.
 func (r *rule) covers(m pattern, t target, a pattern) bool {
-	return slices.ContainsFunc(r.methods, func(n pattern) bool { return n.covers(m) }) && slices.ContainsFunc(r.targets, func(u target) bool { return u.covers(t) }) &&
+	return slices.ContainsFunc(r.methods, func(n pattern) bool { return n.covers(m) }) &&
+		slices.ContainsFunc(r.targets, func(u target) bool { return u.covers(t) }) &&
 		(len(r.agents) == 0 || slices.ContainsFunc(r.agents, func(b pattern) bool { return b.covers(a) }))
 }
 

@@ -468,7 +468,8 @@ func placePath(p string) (string, bool) {
 		before = name
 	}
 	for _, folder := range elusive {
-		if len(p) >= len(folder) && strings.EqualFold(p[:len(folder)], folder) && (len(p) == len(folder) || p[len(folder)] == '/') {
+		if len(p) >= len(folder) && strings.EqualFold(p[:len(folder)], folder) &&
+			(len(p) == len(folder) || p[len(folder)] == '/') {
 			return "", false
 		}
 	}
@@ -485,7 +486,8 @@ func dropped(name string) bool {
 		return false
 	}
 	last, _ := utf8.DecodeLastRuneInString(name)
-	return unicode.IsSpace(last) || strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) })
+	return unicode.IsSpace(last) ||
+		strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) })
 }
 
 // elusive are the folders in which a name can stand for any other path: those of processes, of what a
@@ -494,7 +496,8 @@ var elusive = []string{"/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/st
 
 // isProcess reports whether a name under proc stands for a process.
 func isProcess(name string) bool {
-	return strings.EqualFold(name, "self") || strings.EqualFold(name, "thread-self") || strings.Trim(name, "0123456789") == ""
+	return strings.EqualFold(name, "self") || strings.EqualFold(name, "thread-self") ||
+		strings.Trim(name, "0123456789") == ""
 }
 
 // encoded reports whether a text holds a dot, a slash, a backslash, a percent sign or a NUL as URLs write them.

@@ -155,7 +155,8 @@ var operators = []string{"matches", "equals", "in", "gt", "gte", "lt", "lte", "u
 var riskNames = map[string]approval.Risk{
 	"low": approval.RiskLow, "medium": approval.RiskMedium, "high": approval.RiskHigh, "critical": approval.RiskCritical,
 	"safe": approval.RiskLow, "caution": approval.RiskMedium, "dangerous": approval.RiskHigh,
-	"L0": approval.RiskLow, "L1": approval.RiskMedium, "L2": approval.RiskMedium, "L3": approval.RiskHigh, "L4": approval.RiskHigh, "L5": approval.RiskCritical,
+	"L0": approval.RiskLow, "L1": approval.RiskMedium, "L2": approval.RiskMedium, "L3": approval.RiskHigh,
+	"L4": approval.RiskHigh, "L5": approval.RiskCritical,
 	forbidden: approval.RiskCritical,
 }
 

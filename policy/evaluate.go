@@ -228,7 +228,8 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		v.Action = approval.Quarantine
 		v.Risk, v.Timeout, v.RequireReason = r.tight.risk, r.tight.timeout, r.tight.requireReason
 		v.ReasonCode = codeAmbiguousPath
-		v.Message = fmt.Sprintf("It is not certain where the path in %q lies, so a person must approve %s.", e.unplaced, e.call.Target())
+		v.Message = fmt.Sprintf("It is not certain where the path in %q lies, so a person must approve %s.", e.unplaced,
+			e.call.Target())
 	}
 	if v.Message == "" {
 		v.Message = defaultMessage(v, e.call)

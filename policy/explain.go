@@ -96,8 +96,9 @@ func spell(d time.Duration) string {
 type StepResult string
 
 const (
-	StepDecides    StepResult = "decides"     // it matched, and its word stands
-	StepMayMatch   StepResult = "may_match"   // it matches if a path that cannot be placed lies in its folders: it counts, and the next rule is asked
+	StepDecides StepResult = "decides" // it matched, and its word stands
+	// it matches if a path that cannot be placed lies in its folders: it counts, and the next rule is asked
+	StepMayMatch   StepResult = "may_match"
 	StepNoMatch    StepResult = "no_match"    // the next rule is asked
 	StepError      StepResult = "error"       // it cannot be evaluated, so the call is denied
 	StepNotReached StepResult = "not_reached" // an earlier rule decided
@@ -210,7 +211,8 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 		if r.action != approval.Deny {
 			result = StepMayMatch
 		}
-		return result, fmt.Sprintf("matched; %s %s cannot be placed, so it counts as under every folder", e.unplaced, e.quote(e.unplaced)), nil
+		return result, fmt.Sprintf("matched; %s %s cannot be placed, so it counts as under every folder", e.unplaced,
+			e.quote(e.unplaced)), nil
 	case matched:
 		return StepDecides, "matched", nil
 	}

@@ -32,7 +32,8 @@ var agentFolders = []string{".claude", ".codex", ".gemini"}
 
 // guardTexts are the arguments that hold what is to be written or said: a text about guarded files touches none.
 // Every other argument may be a path or a command line, whatever it is called.
-var guardTexts = []string{"content", "contents", "file_text", "insert_text", "new_source", "new_str", "new_string", "old_str", "old_string",
+var guardTexts = []string{"content", "contents", "file_text", "insert_text", "new_source", "new_str", "new_string",
+	"old_str", "old_string",
 	"body", "comment", "description", "message", "plan", "prompt"}
 
 // How much of a call is looked at closely, in bytes: of one text with a guarded name in it or in the working
@@ -65,8 +66,10 @@ type guard struct {
 
 // oldGuard reports whether a rule is one that an earlier install wrote, and nobody changed in what it does.
 func (r *Rule) oldGuard() bool {
-	return r.Name == OldGuardName && r.ReasonCode == codeGateFiles && r.Action == approval.Quarantine && r.Risk == approval.RiskCritical &&
-		r.When != "" && len(r.Methods)+len(r.Tools)+len(r.Agents)+len(r.Conditions)+len(r.IgnoreArgs) == 0 && r.Timeout == 0 && r.RequireReason == nil
+	return r.Name == OldGuardName && r.ReasonCode == codeGateFiles && r.Action == approval.Quarantine &&
+		r.Risk == approval.RiskCritical &&
+		r.When != "" && len(r.Methods)+len(r.Tools)+len(r.Agents)+len(r.Conditions)+len(r.IgnoreArgs) == 0 &&
+		r.Timeout == 0 && r.RequireReason == nil
 }
 
 // OldGuards are where the rules stand that an earlier `countersign install` wrote, which are read as the guard.
@@ -130,7 +133,8 @@ func (c *compiler) guardEntries(g *guard) (folders []string) {
 			c.fail(Origin{}, where, "%q is there twice", name)
 		case name == GuardGateFiles:
 		case !ok || at == "/":
-			c.fail(Origin{}, where, "guard is %s, and absolute paths that are guarded too: of files, or with / at the end of folders with an agent's settings%s",
+			c.fail(Origin{}, where, "guard is %s, and absolute paths that are guarded too: of files, or with / at the end of "+
+				"folders with an agent's settings%s",
 				GuardGateFiles, didYouMean(name, []string{GuardGateFiles}, nil))
 		case folder:
 			folders = append(folders, at)
@@ -150,7 +154,8 @@ func (c *compiler) oldGuards(g *guard) {
 	for i := range cfg.Rules {
 		r := &cfg.Rules[i]
 		if r.Name == OldGuardName && !r.oldGuard() && r.Action != approval.Deny && !r.unread {
-			c.warn(r.Origin, "", "this rule is of an earlier `countersign install`, but was changed: it decides as any rule does, also where a later one denies; "+
+			c.warn(r.Origin, "", "this rule is of an earlier `countersign install`, but was changed: it decides as any rule "+
+				"does, also where a later one denies; "+
 				"delete it and write `guard: "+GuardGateFiles+"` under policy")
 		}
 		if !r.oldGuard() {
@@ -175,7 +180,8 @@ func (c *compiler) oldGuards(g *guard) {
 		} else if len(g.old) == 1 {
 			g.origin = at
 		}
-		c.warn(at, "", "this rule is of an earlier `countersign install` and is read as the guard of the gate's files, whatever rules stand before it: "+
+		c.warn(at, "", "this rule is of an earlier `countersign install` and is read as the guard of the gate's files, "+
+			"whatever rules stand before it: "+
 			"delete it, and %s (`countersign install` does both)", write)
 	}
 }
@@ -352,7 +358,8 @@ func (p *Policy) guarded(v approval.Verdict, e *evaluation) (_ approval.Verdict,
 	}
 	g := p.guard
 	if v.Action == approval.Allow {
-		v.Action, v.Rule, v.Message, v.Timeout, v.RequireReason = approval.Quarantine, guardRule, "{toolName} "+guardSays, g.timeout, g.requireReason
+		v.Action, v.Rule, v.Message, v.Timeout, v.RequireReason = approval.Quarantine, guardRule, "{toolName} "+guardSays,
+			g.timeout, g.requireReason
 	} else {
 		v.Timeout = min(v.Timeout, g.timeout)
 		v.RequireReason = v.RequireReason || g.requireReason
@@ -360,7 +367,8 @@ func (p *Policy) guarded(v approval.Verdict, e *evaluation) (_ approval.Verdict,
 	}
 	v.Risk, v.ReasonCode = approval.RiskCritical, codeGateFiles
 	// What is approved is all that may touch a guarded file.
-	v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs), func(name string) bool { return !slices.Contains(guardTexts, name) })
+	v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs),
+		func(name string) bool { return !slices.Contains(guardTexts, name) })
 	if len(v.IgnoreArgs) == 0 {
 		v.IgnoreArgs = nil
 	}

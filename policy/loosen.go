@@ -49,7 +49,8 @@ func (l *loosening) terms() {
 		l.say("use_within went from %s to %s: an approval can be used longer", spell(o.UseWithin), spell(n.UseWithin))
 	}
 	if n.RememberDenial < o.RememberDenial {
-		l.say("remember_denial went from %s to %s: a denied call can be asked again sooner", spell(o.RememberDenial), spell(n.RememberDenial))
+		l.say("remember_denial went from %s to %s: a denied call can be asked again sooner", spell(o.RememberDenial),
+			spell(n.RememberDenial))
 	}
 	for _, risk := range n.Elicitation {
 		if !slices.Contains(o.Elicitation, risk) {
@@ -253,7 +254,8 @@ func (l *loosening) laxer(before []*rule, o *rule, is []*rule) *rule {
 		if slices.ContainsFunc(before, func(b *rule) bool { return l.pair[b] == n }) {
 			continue
 		}
-		if strictness(n.action) < strictness(o.action) && (laxest == nil || strictness(n.action) < strictness(laxest.action)) {
+		if strictness(n.action) < strictness(o.action) &&
+			(laxest == nil || strictness(n.action) < strictness(laxest.action)) {
 			laxest = n
 		}
 	}

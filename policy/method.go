@@ -106,7 +106,8 @@ func (c *compiler) methods(at Origin, r *rule, methods []string) {
 		case !known && r.action == approval.Deny:
 			c.fail(at, where, "no method %q is known, and such are refused anyway%s", s, didYouMean(s, everyMethod, nil))
 		case !known:
-			c.warn(at, where, "no method %q is known; such are refused where no rule says otherwise%s", s, didYouMean(s, everyMethod, nil))
+			c.warn(at, where, "no method %q is known; such are refused where no rule says otherwise%s", s,
+				didYouMean(s, everyMethod, nil))
 		}
 		r.methods = append(r.methods, p)
 	}

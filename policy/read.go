@@ -150,7 +150,8 @@ func (r *reader) risk(name string, at yamlpos.Position, path string) approval.Ri
 	}
 	known := []string{"low", "medium", "high", "critical"}
 	r.failAt(at, path, "there is no risk level %q; there are %s%s", name, strings.Join(known, ", "),
-		didYouMean(name, known, map[string]string{"none": "low", "moderate": "medium", "severe": "critical", "extreme": "critical"}))
+		didYouMean(name, known, map[string]string{"none": "low", "moderate": "medium", "severe": "critical",
+			"extreme": "critical"}))
 	return ""
 }
 
@@ -178,10 +179,13 @@ func (a *act) keys(keys map[string]func(pair)) {
 		default:
 			if ok {
 				known := []string{"allow", "quarantine", "deny"}
-				a.r.failAt(e.pos, e.path, "action %q is none of allow, quarantine and deny%s", s, didYouMean(s, known, map[string]string{
-					"block": "deny", "forbid": "deny", "forbidden": "deny", "reject": "deny", "ask": "quarantine", "approve": "quarantine",
-					"approval": "quarantine", "confirm": "quarantine", "require_approval": "quarantine", "permit": "allow", "run": "allow", "pass": "allow",
-				}))
+				a.r.failAt(e.pos, e.path, "action %q is none of allow, quarantine and deny%s", s,
+					didYouMean(s, known, map[string]string{
+						"block": "deny", "forbid": "deny", "forbidden": "deny", "reject": "deny", "ask": "quarantine",
+						"approve":  "quarantine",
+						"approval": "quarantine", "confirm": "quarantine", "require_approval": "quarantine", "permit": "allow",
+						"run": "allow", "pass": "allow",
+					}))
 			}
 		}
 	}
@@ -260,9 +264,12 @@ func (r *reader) rules(e pair, cfg *Config) {
 }
 
 var ruleSynonyms = map[string]string{
-	"methods": "method", "mcp_method": "method", "log": "audit", "strict": "audit", "tool": "tools", "tool_name": "tools", "agent": "agents", "condition": "conditions", "cel": "when", "if": "when", "expression": "when",
-	"decision": "action", "effect": "action", "risk_level": "risk", "level": "risk", "human_message": "message", "reason": "message",
-	"description": "message", "id": "name", "reason-code": "reason_code", "code": "reason_code", "ignore": "ignore_args", "approval": "require_approval",
+	"methods": "method", "mcp_method": "method", "log": "audit", "strict": "audit", "tool": "tools", "tool_name": "tools",
+	"agent": "agents", "condition": "conditions", "cel": "when", "if": "when", "expression": "when",
+	"decision": "action", "effect": "action", "risk_level": "risk", "level": "risk", "human_message": "message",
+	"reason":      "message",
+	"description": "message", "id": "name", "reason-code": "reason_code", "code": "reason_code", "ignore": "ignore_args",
+	"approval": "require_approval",
 }
 
 func (r *reader) rule(n *yamlpos.Node, path string) Rule {
@@ -321,9 +328,12 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule {
 }
 
 var conditionSynonyms = map[string]string{
-	"regex": "matches", "match": "matches", "pattern": "matches", "eq": "equals", "equal": "equals", "is": "equals", "value": "equals",
-	"one_of": "in", "any_of": "in", "greater_than": "gt", "less_than": "lt", "ge": "gte", "le": "lte", "min": "gte", "max": "lte",
-	"path": "param", "arg": "param", "field": "param", "parameter": "param", "name": "param", "within": "under", "prefix": "under", "inside": "under",
+	"regex": "matches", "match": "matches", "pattern": "matches", "eq": "equals", "equal": "equals", "is": "equals",
+	"value":  "equals",
+	"one_of": "in", "any_of": "in", "greater_than": "gt", "less_than": "lt", "ge": "gte", "le": "lte", "min": "gte",
+	"max":  "lte",
+	"path": "param", "arg": "param", "field": "param", "parameter": "param", "name": "param", "within": "under",
+	"prefix": "under", "inside": "under",
 }
 
 func (r *reader) conditions(e pair) []Condition {

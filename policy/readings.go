@@ -296,7 +296,8 @@ func strictest(verdicts []approval.Verdict) approval.Verdict {
 		v.Timeout = min(v.Timeout, w.Timeout)
 		v.RequireReason = v.RequireReason || w.RequireReason
 		v.Strict = v.Strict || w.Strict
-		v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs), func(name string) bool { return !slices.Contains(w.IgnoreArgs, name) })
+		v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs),
+			func(name string) bool { return !slices.Contains(w.IgnoreArgs, name) })
 	}
 	if len(v.IgnoreArgs) == 0 {
 		v.IgnoreArgs = nil
@@ -386,7 +387,8 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	}
 	v = plain.tightest(strict)
 	if e.call.Args.Ambiguous() {
-		v.Message = "Names in the arguments of " + e.call.Target() + " differ only in letter case, so a person must approve it."
+		v.Message = "Names in the arguments of " + e.call.Target() +
+			" differ only in letter case, so a person must approve it."
 		return v, "no rule can allow arguments whose names differ only in letter case"
 	}
 	name := strconv.Quote(stray.reads[0])

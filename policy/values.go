@@ -30,7 +30,8 @@ type pair struct {
 }
 
 func (r *reader) failAt(p yamlpos.Position, path, format string, args ...any) {
-	r.problems = append(r.problems, Problem{Path: path, Line: p.Line, Column: p.Column, Message: fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, Problem{Path: path, Line: p.Line, Column: p.Column,
+		Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) fail(n *yamlpos.Node, path, format string, args ...any) {

@@ -76,12 +76,16 @@ func hostPort(s string) (host string, port uint16) {
 // What proxies, tunnels and content networks add to what they pass on, in lower case.
 var (
 	carriers = map[string]bool{
-		"forwarded": true, "via": true, "client-ip": true, "true-client-ip": true, "fastly-client-ip": true, "fly-client-ip": true, "cdn-loop": true,
-		"x-real-ip": true, "x-client-ip": true, "x-cluster-client-ip": true, "x-proxyuser-ip": true, "x-remote-ip": true, "x-remote-addr": true,
-		"x-originating-ip": true, "x-original-host": true, "x-host": true, "x-appengine-user-ip": true, "x-amzn-trace-id": true,
+		"forwarded": true, "via": true, "client-ip": true, "true-client-ip": true, "fastly-client-ip": true,
+		"fly-client-ip": true, "cdn-loop": true,
+		"x-real-ip": true, "x-client-ip": true, "x-cluster-client-ip": true, "x-proxyuser-ip": true, "x-remote-ip": true,
+		"x-remote-addr":    true,
+		"x-originating-ip": true, "x-original-host": true, "x-host": true, "x-appengine-user-ip": true,
+		"x-amzn-trace-id":  true,
 		"x-azure-clientip": true, "x-arr-log-id": true,
 	}
-	carrierPrefixes = []string{"x-forward", "x-original-forwarded", "cf-", "x-envoy-", "tailscale-", "x-amz-cf-", "x-vercel-", "fastly-", "x-akamai-"}
+	carrierPrefixes = []string{"x-forward", "x-original-forwarded", "cf-", "x-envoy-", "tailscale-", "x-amz-cf-",
+		"x-vercel-", "fastly-", "x-akamai-"}
 )
 
 // carried reports whether somebody brought the request who is not its sender: a proxy, or a browser for a

@@ -22,7 +22,8 @@ func (s *Server) waiting(ctx context.Context, x *exchange) (context.Context, con
 
 // page reads at most limit rows of a list, which ends earlier where its rows are large, and reports whether there are
 // more. read brings at most so many of the rows that come after one, nil: of all, and approval.ListBytes of them.
-func page[T interface{ Size() int }](limit int, read func(after *T, limit int) ([]T, error)) (rows []T, more bool, err error) {
+func page[T interface{ Size() int }](limit int, read func(after *T, limit int) ([]T,
+	error)) (rows []T, more bool, err error) {
 	if rows, err = read(nil, limit+1); err != nil {
 		return nil, false, err
 	}
@@ -77,7 +78,8 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 		return err
 	}
 	some := func(ids []string) []string { return append([]string{}, ids...) }
-	return x.answer(http.StatusOK, ackAnswer{Acked: some(a.Acked), NotResolved: some(a.NotResolved), NotFound: some(a.NotFound)})
+	return x.answer(http.StatusOK, ackAnswer{Acked: some(a.Acked), NotResolved: some(a.NotResolved),
+		NotFound: some(a.NotFound)})
 }
 
 // seen returns err to whoever may see the request, and to others that there is none.
@@ -144,7 +146,8 @@ func (x *exchange) readReason() (string, error) {
 	var body cancelBody
 	err := x.readOptional(&body)
 	if err == nil && len(body.Reason) > approval.MaxReason {
-		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long; at most %d bytes are taken.", approval.MaxReason)
+		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long; at most %d bytes are taken.",
+			approval.MaxReason)
 	}
 	return string(body.Reason), err
 }
@@ -160,7 +163,8 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 	if err := s.undo(ctx, x, func(r approval.Request) bool { return r.Live() }); err != nil {
 		return err
 	}
-	r, err := s.gate.Cancel(ctx, approval.Cancellation{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via(), Reason: reason})
+	r, err := s.gate.Cancel(ctx, approval.Cancellation{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via(),
+		Reason: reason})
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,10 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return s.seen(ctx, x, err)
 	}
-	if err := s.undo(ctx, x, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.RunResult == "" }); err != nil {
+	if err := s.undo(ctx, x, func(r approval.Request) bool {
+		return !r.DispatchedAt.IsZero() &&
+			r.RunResult == ""
+	}); err != nil {
 		return err
 	}
 	r, err := s.gate.Report(ctx, x.who.Actor, x.r.PathValue("id"), approval.RunResult(body.Outcome))
@@ -243,7 +250,10 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 	default:
 		d.By.Approver = false // what could not be read is never carried out, whoever sent it
 	}
-	if err := s.undo(ctx, x, func(r approval.Request) bool { return !d.Approve && r.Status == approval.Pending }); err != nil {
+	if err := s.undo(ctx, x, func(r approval.Request) bool {
+		return !d.Approve &&
+			r.Status == approval.Pending
+	}); err != nil {
 		return err
 	}
 	// Whoever may not decide is refused by the gate, whatever they sent, and that is on record.
@@ -267,8 +277,10 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 func (s *Server) notifications(ctx context.Context, x *exchange) error {
 	f := fields{query: x.query}
 	q := approval.NotificationQuery{
-		Status:  one(&f, "status", approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed, approval.Skipped),
-		Channel: f.matching("channel", "a channel's name", approval.ValidName), ApprovalID: f.id("approval_id"), After: f.id("after"),
+		Status: one(&f, "status", approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed,
+			approval.Skipped),
+		Channel: f.matching("channel", "a channel's name", approval.ValidName), ApprovalID: f.id("approval_id"),
+		After: f.id("after"),
 	}
 	limit := f.limit()
 	if f.err != nil {
@@ -328,11 +340,14 @@ func (s *Server) retry(ctx context.Context, x *exchange) error {
 
 var eventTypes = []approval.EventType{
 	approval.EventCallAllowed, approval.EventCallDenied, approval.EventApprovalRequested, approval.EventDecision,
-	approval.EventDecisionRefused, approval.EventApprovalCancelled, approval.EventApprovalLapsed, approval.EventApprovalConsumed,
-	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
+	approval.EventDecisionRefused, approval.EventApprovalCancelled, approval.EventApprovalLapsed,
+	approval.EventApprovalConsumed,
+	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying,
+	approval.EventNotificationFailed,
 	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
 	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
-	approval.EventCallOutcome, approval.EventCallInput, approval.EventToolPinned, approval.EventToolAccepted, approval.EventRateLimited,
+	approval.EventCallOutcome, approval.EventCallInput, approval.EventToolPinned, approval.EventToolAccepted,
+	approval.EventRateLimited,
 }
 
 // decisionWords are what the decision of an audit event can be.

@@ -85,7 +85,8 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 			return errTooLarge
 		}
 		if _, ok := errors.AsType[crowded](err); ok {
-			return &approval.Error{Code: approval.CodeRateLimited, Message: "Too many bodies are on their way at once. Try again.", Err: err}
+			return &approval.Error{Code: approval.CodeRateLimited,
+				Message: "Too many bodies are on their way at once. Try again.", Err: err}
 		}
 		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read to its end.", Err: err}
 	}

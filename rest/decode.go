@@ -113,7 +113,8 @@ func unknown(raw []byte, body any, e *json.SemanticError) error {
 		other := reflect.New(reflect.TypeOf(body).Elem()).Interface()
 		err := json.Unmarshal(raw, other, json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true))
 		twice, ok := errors.AsType[*jsontext.SyntacticError](err)
-		if ok && twice.Err == jsontext.ErrDuplicateName && twice.JSONPointer.Parent() == at && strings.EqualFold(twice.JSONPointer.LastToken(), name) {
+		if ok && twice.Err == jsontext.ErrDuplicateName && twice.JSONPointer.Parent() == at &&
+			strings.EqualFold(twice.JSONPointer.LastToken(), name) {
 			return approval.Errorf(codeInvalidJSON, "%s is there twice, in different letter case.", place(at.AppendToken(field)))
 		}
 	}

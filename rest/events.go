@@ -98,7 +98,8 @@ func (s *Server) events(ctx context.Context, x *exchange) error {
 // streamOver ends a stream that has begun: the client will take it up again where it ended.
 func (s *Server) streamOver(ctx context.Context, x *exchange, err error) error {
 	if _, write := errors.AsType[*writeError](err); !write && ctx.Err() == nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "a stream of events was broken off", slog.String("correlation_id", x.correlation()), slog.Any("error", err))
+		s.log.LogAttrs(ctx, slog.LevelError, "a stream of events was broken off",
+			slog.String("correlation_id", x.correlation()), slog.Any("error", err))
 	}
 	return nil
 }

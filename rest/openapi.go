@@ -55,7 +55,8 @@ func (s *Server) openapi() []byte {
 		"jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
 		"info": map[string]any{
 			"title": "Countersign", "version": cmp.Or(s.version, "0"),
-			"description": "A call of an agent runs only after policy or a person said yes. Refusals are problem documents (RFC 9457) with a code " +
+			"description": "A call of an agent runs only after policy or a person said yes. Refusals are problem documents " +
+				"(RFC 9457) with a code " +
 				"to branch on, judged in the order 401, 404, 403, form, 409 and 410, 422.",
 		},
 		"paths": paths,
@@ -84,7 +85,8 @@ var plainSchemas = json.MarshalFunc(func(s jsonschema.Schema) ([]byte, error) { 
 
 func operation(rt *route, schemas map[string]any) map[string]any {
 	d := rt.doc
-	op := map[string]any{"operationId": d.id, "summary": d.summary, "tags": []string{d.tag}, "responses": responses(rt, schemas)}
+	op := map[string]any{"operationId": d.id, "summary": d.summary, "tags": []string{d.tag},
+		"responses": responses(rt, schemas)}
 	if d.description != "" {
 		op["description"] = d.description
 	}
@@ -95,7 +97,8 @@ func operation(rt *route, schemas map[string]any) map[string]any {
 		op["parameters"] = params
 	}
 	if d.body != nil {
-		op["requestBody"] = map[string]any{"required": !d.bodyOptional, "content": content("application/json", schemaOf(d.body, schemas))}
+		op["requestBody"] = map[string]any{"required": !d.bodyOptional,
+			"content": content("application/json", schemaOf(d.body, schemas))}
 	}
 	return op
 }
@@ -111,7 +114,8 @@ func parameters(rt *route) []any {
 	header := rt.doc.header
 	if !rt.public {
 		header = append(slices.Clone(header), queryParam{headerCorrelation,
-			"An id of yours for this request, at most 128 printable ASCII characters without a colon; it is returned, logged and kept with audit events. In place of any other the server makes one.", anyText})
+			"An id of yours for this request, at most 128 printable ASCII characters without a colon; it is returned, logged " +
+				"and kept with audit events. In place of any other the server makes one.", anyText})
 	}
 	for _, p := range header {
 		params = append(params, parameter(p, "header"))
@@ -137,7 +141,8 @@ func responses(rt *route, schemas map[string]any) map[string]any {
 		slices.Sort(cs)
 		cs = slices.Compact(cs)
 		r := response(problemDescription(cs), "application/problem+json", map[string]any{
-			"allOf": []any{base, map[string]any{"properties": map[string]any{"code": map[string]any{"enum": cs}, "status": map[string]any{"const": status}}}},
+			"allOf": []any{base, map[string]any{"properties": map[string]any{"code": map[string]any{"enum": cs},
+				"status": map[string]any{"const": status}}}},
 		})
 		if h := problemHeaders(status); h != nil {
 			r["headers"] = h
@@ -192,7 +197,8 @@ func content(mediaType string, schema any) map[string]any {
 
 // alwaysThere requires every member but those that may be omitted: it is for what the server sends.
 var alwaysThere = jsonschema.InterceptProp(func(p jsonschema.InterceptPropParams) error {
-	if p.Processed && !strings.Contains(p.Field.Tag.Get("json"), ",omit") && !slices.Contains(p.ParentSchema.Required, p.Name) {
+	if p.Processed && !strings.Contains(p.Field.Tag.Get("json"), ",omit") &&
+		!slices.Contains(p.ParentSchema.Required, p.Name) {
 		p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
 	}
 	return nil

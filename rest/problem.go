@@ -66,7 +66,8 @@ func writeProblem(x *exchange, err error) {
 	k, known := kinds[p.Code]
 	if e, ok := errors.AsType[*approval.Error](err); ok && known && p.Code != approval.CodeInternal {
 		p.Detail = e.Message
-		if r := e.Request; r != nil && (x.who.Kind == approval.Human || x.who.Kind == approval.Agent && r.Agent == x.who.Name) {
+		if r := e.Request; r != nil && (x.who.Kind == approval.Human || x.who.Kind == approval.Agent &&
+			r.Agent == x.who.Name) {
 			w := wireRequest(*r)
 			p.Approval = &w
 		}

@@ -33,7 +33,8 @@ func (x *exchange) readQuery() {
 		known := slices.ContainsFunc(x.route.doc.query, func(p queryParam) bool { return p.name == name })
 		switch {
 		case !known:
-			x.formErr = approval.Errorf(approval.CodeInvalidParameter, "%s is not a parameter of this path.", legible.Cut(legible.Line(name), 64))
+			x.formErr = approval.Errorf(approval.CodeInvalidParameter, "%s is not a parameter of this path.",
+				legible.Cut(legible.Line(name), 64))
 		case len(values) > 1:
 			x.formErr = approval.Errorf(approval.CodeInvalidParameter, "%s is there more than once.", name)
 		default:

@@ -84,8 +84,10 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{gate: o.Gate, pushes: o.Notifications, dir: o.Directory, log: o.Logger, version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat, anonymous: o.Anonymous,
-		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second, mux: http.NewServeMux(), known: http.NewServeMux()}
+	s := &Server{gate: o.Gate, pushes: o.Notifications, dir: o.Directory, log: o.Logger, version: o.Version,
+		stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat, anonymous: o.Anonymous,
+		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second,
+		mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -357,7 +359,8 @@ func (s *Server) undo(ctx context.Context, x *exchange, is func(approval.Request
 	return nil
 }
 
-var errUnauthorized = approval.Errorf(approval.CodeUnauthorized, "A valid bearer token is needed: Authorization: Bearer <token>.")
+var errUnauthorized = approval.Errorf(approval.CodeUnauthorized,
+	"A valid bearer token is needed: Authorization: Bearer <token>.")
 
 func (s *Server) authenticate(r *http.Request) (principal, error) {
 	if len(r.Header["Authorization"]) == 0 {
@@ -409,11 +412,13 @@ func (s *Server) fail(x *exchange, err error) {
 	code := approval.CodeOf(err)
 	if code == approval.CodeInternal && errors.Is(err, context.DeadlineExceeded) {
 		code = approval.CodeStoreUnavailable
-		err = &approval.Error{Code: code, Message: "The store took too long; nothing was done that was not answered. Try again.", Err: errSlowStore}
+		err = &approval.Error{Code: code,
+			Message: "The store took too long; nothing was done that was not answered. Try again.", Err: errSlowStore}
 	}
 	if serious := code == approval.CodeInternal || code == approval.CodeStoreUnavailable; serious && !gone {
 		s.log.LogAttrs(ctx, slog.LevelError, "a request failed", slog.String("correlation_id", x.correlation()),
-			slog.String("method", x.r.Method), slog.String("route", x.route.path), slog.String("principal", x.who.String()), slog.Any("error", err))
+			slog.String("method", x.r.Method), slog.String("route", x.route.path), slog.String("principal", x.who.String()),
+			slog.Any("error", err))
 	}
 	if code == approval.CodeRateLimited && x.status == 0 {
 		budget.Pause(ctx)
@@ -425,7 +430,8 @@ func (s *Server) fail(x *exchange, err error) {
 	case gone:
 		// Whoever only closed their half of the connection still reads; an answer left out would be a 200.
 		if code == approval.CodeInternal {
-			err = &approval.Error{Code: approval.CodeStoreUnavailable, Message: "The connection was given up before there was an answer.", Err: err}
+			err = &approval.Error{Code: approval.CodeStoreUnavailable,
+				Message: "The connection was given up before there was an answer.", Err: err}
 		}
 		writeProblem(x, err)
 		x.status = statusClientGone
@@ -445,7 +451,8 @@ func (s *Server) access(x *exchange, begin time.Time) {
 	}
 	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("correlation_id", x.correlation()),
 		slog.String("method", x.r.Method), slog.String("path", x.r.URL.Path), slog.Int("status", x.status),
-		slog.Duration("took", time.Since(begin)), slog.String("principal", x.who.String()), slog.String("remote", s.remote(x.r)))
+		slog.Duration("took", time.Since(begin)), slog.String("principal", x.who.String()),
+		slog.String("remote", s.remote(x.r)))
 }
 
 // unmatched answers for paths and methods that are not there.

@@ -126,13 +126,16 @@ type request struct {
 func wireRequest(r approval.Request) request {
 	return request{
 		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
-		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule, ReasonCode: r.ReasonCode, HumanMessage: r.HumanMessage,
-		Rationale: r.Rationale, Preview: r.Preview, TurnID: r.TurnID, SessionID: r.SessionID,
+		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule, ReasonCode: r.ReasonCode,
+		HumanMessage: r.HumanMessage,
+		Rationale:    r.Rationale, Preview: r.Preview, TurnID: r.TurnID, SessionID: r.SessionID,
 		RequestedAt: approval.FormatTime(r.RequestedAt), ExpiresAt: approval.FormatTime(r.ExpiresAt),
-		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy), ResolvedVia: optional(r.ResolvedVia),
+		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy),
+		ResolvedVia:   optional(r.ResolvedVia),
 		ResolveReason: optional(r.ResolveReason), UseBy: optional(approval.FormatTime(r.UseBy)),
 		ConsumedAt: optional(approval.FormatTime(r.ConsumedAt)), LapsedAt: optional(approval.FormatTime(r.LapsedAt)),
-		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), RunResult: optional(r.RunResult), Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
+		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), RunResult: optional(r.RunResult),
+		Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
 		Message: optional(r.FeedMessage()),
 	}
 }
@@ -172,7 +175,8 @@ func wireUse(u *approval.Use) *use {
 		return nil
 	}
 	return &use{
-		ApprovalID: u.RequestID, ApprovedBy: u.ApprovedBy, ApprovedAt: approval.FormatTime(u.ApprovedAt), ConsumedAt: approval.FormatTime(u.ConsumedAt),
+		ApprovalID: u.RequestID, ApprovedBy: u.ApprovedBy, ApprovedAt: approval.FormatTime(u.ApprovedAt),
+		ConsumedAt:   approval.FormatTime(u.ConsumedAt),
 		DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)), RunResult: optional(u.RunResult),
 	}
 }
@@ -206,7 +210,8 @@ type notification struct {
 
 func wireNotification(n approval.Notification) notification {
 	w := notification{
-		ID: n.ID, ApprovalID: optional(n.ApprovalID), Channel: n.Channel, Recipient: n.Recipient, Kind: string(n.Kind), Status: string(n.Status),
+		ID: n.ID, ApprovalID: optional(n.ApprovalID), Channel: n.Channel, Recipient: n.Recipient, Kind: string(n.Kind),
+		Status:  string(n.Status),
 		Attempt: n.Attempt, MessageID: optional(n.MessageID), HTTPStatus: number(n.HTTPStatus), Error: optional(n.Error),
 		SentAt:    optional(approval.FormatTime(n.SentAt)),
 		CreatedAt: approval.FormatTime(n.CreatedAt), UpdatedAt: approval.FormatTime(n.UpdatedAt),
@@ -236,9 +241,12 @@ type auditEvent struct {
 
 func wireEvent(e approval.Event) auditEvent {
 	return auditEvent{
-		ID: e.ID, Seq: e.Seq, At: approval.FormatTime(e.At), EventType: string(e.Type), CorrelationID: optional(e.CorrelationID),
-		Actor: optional(e.Actor), ApprovalID: optional(e.ApprovalID), Agent: optional(e.Agent), Tool: optional(e.Tool), RiskLevel: optional(e.Risk),
-		Decision: optional(e.Decision), Reason: optional(e.Reason), Data: e.Data,
+		ID: e.ID, Seq: e.Seq, At: approval.FormatTime(e.At), EventType: string(e.Type),
+		CorrelationID: optional(e.CorrelationID),
+		Actor:         optional(e.Actor), ApprovalID: optional(e.ApprovalID), Agent: optional(e.Agent),
+		Tool:      optional(e.Tool),
+		RiskLevel: optional(e.Risk),
+		Decision:  optional(e.Decision), Reason: optional(e.Reason), Data: e.Data,
 	}
 }
 
@@ -257,7 +265,8 @@ type callAnswer struct {
 }
 
 func wireAnswer(o approval.Answer) callAnswer {
-	a := callAnswer{Decision: string(o.Kind), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule, ReasonCode: o.ReasonCode}
+	a := callAnswer{Decision: string(o.Kind), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule,
+		ReasonCode: o.ReasonCode}
 	if r := o.Request; r != nil {
 		a.ApprovalID, a.ResolvedBy, a.ResolveReason = r.ID, r.ResolvedBy, r.ResolveReason
 		if o.Kind == approval.AnswerPending {

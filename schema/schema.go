@@ -98,7 +98,8 @@ func current(ctx context.Context, db *sql.DB) (int64, error) {
 		return 0, ErrForeign
 	}
 	var v sql.NullInt64
-	if err := db.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`).Scan(&v); err != nil {
+	if err := db.QueryRowContext(ctx,
+		`SELECT max(version_id) FROM goose_db_version WHERE is_applied`).Scan(&v); err != nil {
 		return 0, fmt.Errorf("schema: %w", err)
 	}
 	if v.Int64 == 0 && tables > 1 {

@@ -64,7 +64,8 @@ type variable struct {
 // New makes the files of a first configuration: path is what the configuration will be called, and env
 // what its variables' file will. The error says which answer does not do.
 func New(path, env string, a Answers) (Files, error) {
-	a.TimeZone, a.Locale, a.Listen = cmp.Or(a.TimeZone, "UTC"), cmp.Or(a.Locale, "en"), cmp.Or(a.Listen, config.DefaultListen)
+	a.TimeZone, a.Locale, a.Listen = cmp.Or(a.TimeZone, "UTC"), cmp.Or(a.Locale, "en"),
+		cmp.Or(a.Listen, config.DefaultListen)
 	if a.Known == nil {
 		a.Known = func(string) (string, bool) { return "", false }
 	}
@@ -89,7 +90,9 @@ func New(path, env string, a Answers) (Files, error) {
 	f.Config = []byte(text.String())
 
 	var lines strings.Builder
-	fmt.Fprintf(&lines, "# The secrets of %s, one NAME=value a line. Keep them to yourself (chmod 600), out of\n# version control and out of your agents' reach. A variable of the environment counts before this file.\n", filepath.Base(path))
+	fmt.Fprintf(&lines, "# The secrets of %s, one NAME=value a line. Keep them to yourself (chmod 600), out of\n# "+
+		"version control and out of your agents' reach. A variable of the environment counts before this file.\n",
+		filepath.Base(path))
 	for _, v := range vars {
 		f.Names = append(f.Names, v.name)
 		fmt.Fprintf(&lines, "\n# %s\n%s=%s\n", v.comment, v.name, v.value)
@@ -120,11 +123,13 @@ func (f *Files) variables(a Answers) (vars []variable, agentToken, personToken s
 		agentToken, personToken = "AGENT_TOKEN", "PERSON_TOKEN"
 	}
 	add(agentToken, "Random, and made for you: the agent sends it as Authorization: Bearer …", newToken(), "")
-	f.Token = add(personToken, "Random, and made for you: your own on the command line, as COUNTERSIGN_TOKEN. No agent may read it.", newToken(), "")
+	f.Token = add(personToken, "Random, and made for you: your own on the command line, as COUNTERSIGN_TOKEN. No agent "+
+		"may read it.", newToken(), "")
 	const apps = "Slack, " + slackApps + ", your app: "
 	if a.Line {
 		add("LINE_CHANNEL_SECRET", "", "", "LINE Developers console, your channel, Basic settings: Channel secret")
-		add("LINE_CHANNEL_ACCESS_TOKEN", "", "", "LINE Developers console, your channel, Messaging API: Channel access token (long-lived)")
+		add("LINE_CHANNEL_ACCESS_TOKEN", "", "",
+			"LINE Developers console, your channel, Messaging API: Channel access token (long-lived)")
 	}
 	if a.Slack {
 		add("SLACK_BOT_TOKEN", "", "", apps+"OAuth & Permissions, Bot User OAuth Token (xoxb-…)")
@@ -210,13 +215,15 @@ func (a Answers) tokenName(name, otherwise string) string {
 func quoted(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:"
 	words := []string{"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
-	if s == "" || strings.Trim(s, plain) != "" || strings.ContainsAny(s[:1], "0123456789-.:") || strings.HasSuffix(s, ":") || slices.Contains(words, strings.ToLower(s)) {
+	if s == "" || strings.Trim(s, plain) != "" || strings.ContainsAny(s[:1], "0123456789-.:") ||
+		strings.HasSuffix(s, ":") || slices.Contains(words, strings.ToLower(s)) {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`, "$", "$$").Replace(s) + `"`
 	}
 	return s
 }
 
-var firstConfig = template.Must(template.New("config").Funcs(template.FuncMap{"q": quoted}).Parse(`# The configuration of a Countersign gate. "countersign check" looks for mistakes, "countersign explain"
+var firstConfig = template.Must(template.New("config").Funcs(template.FuncMap{"q": quoted}).Parse(
+	`# The configuration of a Countersign gate. "countersign check" looks for mistakes, "countersign explain"
 # tells which rule decides a call, and a running gate takes a change of this file at once, whole or not at
 # all. docs/configuration.md has every key.
 #

@@ -17,7 +17,8 @@ const lineConsole = "LINE Developers console, Messaging API tab"
 
 // lineToken says what to do about a token that LINE does not take.
 var lineToken = map[string]string{
-	channels.ReasonBadToken:  "issue a channel access token in the " + lineConsole + ", and put it into channels.line.channel_access_token",
+	channels.ReasonBadToken: "issue a channel access token in the " + lineConsole +
+		", and put it into channels.line.channel_access_token",
 	channels.ReasonForbidden: "look at the account's plan, and at the IP addresses that the channel's Security tab allows",
 }
 
@@ -56,7 +57,8 @@ func (i *inspection) lineWebhook(ctx context.Context, ch *line.Channel, _ line.B
 	want := hookURL(i.cfg, line.Name)
 	enter := "enter " + want + " as the Webhook URL in the " + lineConsole
 	if want == "" {
-		enter = "set public_url to the address under which this gate's webhooks are reached from outside, and enter it with /webhook/line behind it as the Webhook URL in the " + lineConsole
+		enter = "set public_url to the address under which this gate's webhooks are reached from outside, and enter it " +
+			"with /webhook/line behind it as the Webhook URL in the " + lineConsole
 	}
 	i.doing("LINE: where taps are sent to")
 	at, active, err := ch.Webhook(ctx)
@@ -70,14 +72,16 @@ func (i *inspection) lineWebhook(ctx context.Context, ch *line.Channel, _ line.B
 		i.problem(line.Name, "no webhook address is set, so no tap arrives", enter)
 		return
 	case want == "":
-		i.warning(line.Name, fmt.Sprintf("LINE sends taps to %s, and public_url is not set, so it cannot be compared", plainURL(at)), enter)
+		i.warning(line.Name, fmt.Sprintf("LINE sends taps to %s, and public_url is not set, so it cannot be compared",
+			plainURL(at)), enter)
 	case !sameURL(at, want):
 		i.problem(line.Name, fmt.Sprintf("LINE sends taps to %s, and not to %s", plainURL(at), plainURL(want)), enter)
 	default:
 		i.ok(line.Name, "LINE sends taps to "+plainURL(at))
 	}
 	if !active {
-		i.problem(line.Name, "\"Use webhook\" is off, so no tap arrives", "switch it on in the "+lineConsole+", and Webhook redelivery below it too")
+		i.problem(line.Name, "\"Use webhook\" is off, so no tap arrives", "switch it on in the "+lineConsole+
+			", and Webhook redelivery below it too")
 	}
 	i.doing("LINE: its own test of the webhook address")
 	success, status, reason, err := ch.TestWebhook(ctx)
@@ -88,7 +92,8 @@ func (i *inspection) lineWebhook(ctx context.Context, ch *line.Channel, _ line.B
 	case success:
 		i.ok(line.Name, "LINE's own test of the webhook address went well, and the channel secret is right")
 	default:
-		i.problem(line.Name, fmt.Sprintf("LINE's own test of the webhook address failed: %s (HTTP status %d)", cmp.Or(reason, "no reason given"), max(status, 0)), lineTestAdvice(status))
+		i.problem(line.Name, fmt.Sprintf("LINE's own test of the webhook address failed: %s (HTTP status %d)",
+			cmp.Or(reason, "no reason given"), max(status, 0)), lineTestAdvice(status))
 	}
 }
 
@@ -96,22 +101,27 @@ func (i *inspection) lineWebhook(ctx context.Context, ch *line.Channel, _ line.B
 func lineTestAdvice(status int) string {
 	switch {
 	case status == http.StatusUnauthorized:
-		return "the gate does not accept LINE's signature: copy the channel secret from the Basic settings tab into channels.line.channel_secret"
+		return "the gate does not accept LINE's signature: copy the channel secret from the Basic settings tab into " +
+			"channels.line.channel_secret"
 	case status == http.StatusNotFound:
-		return "something else answers there, or a gate without channels.line: let the address lead to the gate's webhook_listen (or listen), path and all"
+		return "something else answers there, or a gate without channels.line: let the address lead to the gate's " +
+			"webhook_listen (or listen), path and all"
 	case status == http.StatusServiceUnavailable, status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
-		return "the tunnel or proxy is up and the gate behind it is not ready: start countersign serve, look at its /readyz, and try again"
+		return "the tunnel or proxy is up and the gate behind it is not ready: start countersign serve, look at its " +
+			"/readyz, and try again"
 	case status > 0:
 		return "something else than the gate answers there: let the address lead to the gate's webhook_listen (or listen)"
 	}
-	return "the test needs the gate to be running: start countersign serve and the tunnel or proxy before it, whose certificate must be of a public authority, and try again"
+	return "the test needs the gate to be running: start countersign serve and the tunnel or proxy before it, whose " +
+		"certificate must be of a public authority, and try again"
 }
 
 // lineQuota looks how much of the month is left.
 func (i *inspection) lineQuota(ctx context.Context, ch *line.Channel, _ line.Bot) {
 	i.doing("LINE: the month's messages")
 	limit, limited, used, err := ch.AskQuota(ctx)
-	const do = "take a larger plan in the LINE Official Account Manager, or give people a second channel (people[].channels)"
+	const do = "take a larger plan in the LINE Official Account Manager, or give people a second channel " +
+		"(people[].channels)"
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -119,7 +129,8 @@ func (i *inspection) lineQuota(ctx context.Context, ch *line.Channel, _ line.Bot
 	case !limited:
 		i.ok(line.Name, fmt.Sprintf("the account has no limit of messages a month (%d used)", used))
 	case used >= limit:
-		i.problem(line.Name, fmt.Sprintf("the month's messages are used up (%d of %d): no card goes out before the month turns", used, limit), do)
+		i.problem(line.Name, fmt.Sprintf("the month's messages are used up (%d of %d): no card goes out before the month "+
+			"turns", used, limit), do)
 	case used*5 >= limit*4:
 		i.warning(line.Name, fmt.Sprintf("the month's messages are running out (%d of %d used)", used, limit), do)
 	default:
@@ -152,7 +163,8 @@ func (i *inspection) linePeople(ctx context.Context, ch *line.Channel, bot line.
 			return
 		}
 		stranger := err != nil && channels.AsPushError(err).Reason == channels.ReasonBadRecipient
-		do := fmt.Sprintf("let %s %s, and unblock it; the id in line: must be of this channel's provider (the bot's greeting says it)", p.Name, add)
+		do := fmt.Sprintf("let %s %s, and unblock it; the id in line: must be of this channel's provider (the bot's "+
+			"greeting says it)", p.Name, add)
 		switch {
 		case err == nil:
 			i.ok(line.Name, fmt.Sprintf("%s is a friend of the bot, as %q", p.Name, name))
@@ -164,7 +176,9 @@ func (i *inspection) linePeople(ctx context.Context, ch *line.Channel, bot line.
 			i.failed(line.Name, "LINE does not say whether "+p.Name+" is a friend of the bot", err, lineToken)
 		}
 	}
-	if !slices.ContainsFunc(i.cfg.File.People, func(p config.Person) bool { return p.Addresses[line.Name].Reveal() != "" }) {
-		i.warning(line.Name, "nobody in people has a LINE user id", "let them "+add+": the bot's greeting says the id to put into line: of that person")
+	if !slices.ContainsFunc(i.cfg.File.People,
+		func(p config.Person) bool { return p.Addresses[line.Name].Reveal() != "" }) {
+		i.warning(line.Name, "nobody in people has a LINE user id", "let them "+add+
+			": the bot's greeting says the id to put into line: of that person")
 	}
 }

@@ -18,7 +18,8 @@ func Online(ctx context.Context, cfg *config.Config, w Watch) error {
 	i := &inspection{Watch: w, cfg: cfg, http: channels.NewHTTPClient(channels.HTTPTimeout)}
 	defer i.http.CloseIdleConnections()
 	if len(cfg.Channels.Names()) == 0 {
-		i.warning(gate, "no channel is configured, so nobody is told of a request", "add channels.line, channels.slack or channels.webhook; countersign init writes such a file")
+		i.warning(gate, "no channel is configured, so nobody is told of a request",
+			"add channels.line, channels.slack or channels.webhook; countersign init writes such a file")
 	}
 	for _, look := range []func(context.Context) error{i.line, i.slack, i.webhooks} {
 		if err := look(ctx); err != nil {
@@ -99,9 +100,11 @@ func (i *inspection) webhooks(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			i.problem(outbound.Name, fmt.Sprintf("%s of %s cannot be reached: %s", at, p.Name, err), "look at people[].webhook, and whether that server is up and has a valid certificate")
+			i.problem(outbound.Name, fmt.Sprintf("%s of %s cannot be reached: %s", at, p.Name, err),
+				"look at people[].webhook, and whether that server is up and has a valid certificate")
 		case via:
-			i.ok(outbound.Name, fmt.Sprintf("%s of %s is reached through this machine's proxy; it was not looked at further", at, p.Name))
+			i.ok(outbound.Name, fmt.Sprintf("%s of %s is reached through this machine's proxy; it was not looked at further", at,
+				p.Name))
 		default:
 			i.ok(outbound.Name, fmt.Sprintf("%s of %s can be reached; nothing was posted to it", at, p.Name))
 		}

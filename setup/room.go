@@ -90,7 +90,8 @@ func (r *lineRoom) tap(id, destination string, at time.Time) (body []byte, event
 func (r *lineRoom) send(body []byte, secret string) func(context.Context) (int, error) {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(body)
-	header := http.Header{"Content-Type": {"application/json; charset=utf-8"}, "X-Line-Signature": {base64.StdEncoding.EncodeToString(m.Sum(nil))}}
+	header := http.Header{"Content-Type": {"application/json; charset=utf-8"},
+		"X-Line-Signature": {base64.StdEncoding.EncodeToString(m.Sum(nil))}}
 	return func(ctx context.Context) (int, error) { return r.post(ctx, line.Name, header, body) }
 }
 
@@ -110,7 +111,8 @@ func (r *lineRoom) attempts(id string, now time.Time) []attempt {
 
 func (r *lineRoom) afterwards(id string, now time.Time) []attempt {
 	body, event := r.tap(id, r.bot, now)
-	return []attempt{{late, r.send(body, r.secret), http.StatusOK, trace{event: refusedTap, actor: "line:" + r.stranger, correlation: "line:" + event}}}
+	return []attempt{{late, r.send(body, r.secret), http.StatusOK,
+		trace{event: refusedTap, actor: "line:" + r.stranger, correlation: "line:" + event}}}
 }
 
 // slackRoom is Slack.
@@ -167,7 +169,8 @@ func (r *slackRoom) send(body []byte, secret string, at time.Time) func(context.
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte("v0:" + stamp + ":"))
 	m.Write(body)
-	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "X-Slack-Request-Timestamp": {stamp}, "X-Slack-Signature": {"v0=" + hex.EncodeToString(m.Sum(nil))}}
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "X-Slack-Request-Timestamp": {stamp},
+		"X-Slack-Signature": {"v0=" + hex.EncodeToString(m.Sum(nil))}}
 	return func(ctx context.Context) (int, error) { return r.post(ctx, slack.Name, header, body) }
 }
 
@@ -183,9 +186,12 @@ func (r *slackRoom) attempts(id string, now time.Time) []attempt {
 	return []attempt{
 		first,
 		{stale, r.send(body, r.secret, now.Add(-6*time.Minute)), http.StatusUnauthorized, trace{}},
-		{misplaced, r.send(elsewhere, r.secret, now), http.StatusOK, trace{event: refusedEvent, reason: "wrong_workspace", actor: r.actor(foreign)}},
-		{stranger, r.send(body, r.secret, now), http.StatusOK, trace{event: refusedTap, actor: who, correlation: "slack:" + trigger + ":0"}},
-		{doubled, r.send(body, r.secret, now), http.StatusOK, trace{event: refusedEvent, reason: "duplicate_event", actor: who}},
+		{misplaced, r.send(elsewhere, r.secret, now), http.StatusOK,
+			trace{event: refusedEvent, reason: "wrong_workspace", actor: r.actor(foreign)}},
+		{stranger, r.send(body, r.secret, now), http.StatusOK, trace{event: refusedTap, actor: who, correlation: "slack:" +
+			trigger + ":0"}},
+		{doubled, r.send(body, r.secret, now), http.StatusOK, trace{event: refusedEvent, reason: "duplicate_event",
+			actor: who}},
 	}
 }
 
@@ -194,7 +200,8 @@ func (r *slackRoom) afterwards(id string, now time.Time) []attempt {
 		return nil
 	}
 	body, trigger := r.tap(id, r.at)
-	return []attempt{{late, r.send(body, r.secret, now), http.StatusOK, trace{event: refusedTap, actor: r.actor(r.at.TeamID), correlation: "slack:" + trigger + ":0"}}}
+	return []attempt{{late, r.send(body, r.secret, now), http.StatusOK,
+		trace{event: refusedTap, actor: r.actor(r.at.TeamID), correlation: "slack:" + trigger + ":0"}}}
 }
 
 // actor is how the gate names the stranger of a team.

@@ -34,7 +34,8 @@ var scopes = []scope{
 }
 
 var slackToken = map[string]string{
-	channels.ReasonBadToken:     "copy the Bot User OAuth Token (xoxb-…) from OAuth & Permissions of your app at " + slackApps + " into channels.slack.bot_token",
+	channels.ReasonBadToken: "copy the Bot User OAuth Token (xoxb-…) from OAuth & Permissions of your app at " +
+		slackApps + " into channels.slack.bot_token",
 	channels.ReasonMissingScope: "add the scope under OAuth & Permissions, Bot Token Scopes, and install the app again",
 }
 
@@ -56,7 +57,8 @@ func (i *inspection) slack(ctx context.Context) error {
 	if err != nil {
 		i.failed(slack.Name, "Slack does not say who the bot is", err, slackToken)
 	} else {
-		i.ok(slack.Name, fmt.Sprintf("the bot token works, in the workspace %s (%s)", cmp.Or(at.Name, "without a name"), cmp.Or(id.TeamID, id.EnterpriseID)))
+		i.ok(slack.Name, fmt.Sprintf("the bot token works, in the workspace %s (%s)", cmp.Or(at.Name, "without a name"),
+			cmp.Or(id.TeamID, id.EnterpriseID)))
 		private := i.slackChannel(ctx, ch, *c, granted)
 		i.slackScopes(granted, private, c)
 	}
@@ -68,8 +70,10 @@ func (i *inspection) slack(ctx context.Context) error {
 	} else {
 		i.slackAddress(ctx)
 	}
-	if !slices.ContainsFunc(i.cfg.File.People, func(p config.Person) bool { return p.Addresses[slack.Name].Reveal() != "" }) {
-		i.warning(slack.Name, "nobody in people has a Slack member id, so nobody can decide there", "add slack: U… to a person: their profile, ⋮, Copy member ID")
+	if !slices.ContainsFunc(i.cfg.File.People,
+		func(p config.Person) bool { return p.Addresses[slack.Name].Reveal() != "" }) {
+		i.warning(slack.Name, "nobody in people has a Slack member id, so nobody can decide there",
+			"add slack: U… to a person: their profile, ⋮, Copy member ID")
 	}
 	return ctx.Err()
 }
@@ -78,12 +82,14 @@ func (i *inspection) slack(ctx context.Context) error {
 // that it is not known.
 func (i *inspection) slackScopes(granted []string, private *bool, c *slack.Config) {
 	if granted == nil {
-		i.warning(slack.Name, "Slack does not say what the bot token may do", "compare OAuth & Permissions with docs/slack.md")
+		i.warning(slack.Name, "Slack does not say what the bot token may do",
+			"compare OAuth & Permissions with docs/slack.md")
 		return
 	}
 	missing := 0
 	for _, s := range scopes {
-		if slices.Contains(granted, s.name) || private != nil && (s.name == "groups:read" && !*private || s.name == "channels:read" && *private) {
+		if slices.Contains(granted, s.name) || private != nil && (s.name == "groups:read" && !*private ||
+			s.name == "channels:read" && *private) {
 			continue // a channel is of one kind: the other's scope is not needed
 		}
 		missing++
@@ -91,7 +97,8 @@ func (i *inspection) slackScopes(granted []string, private *bool, c *slack.Confi
 		if s.must || private != nil && (s.name == "channels:read" || s.name == "groups:read") && !c.AllowShared {
 			level = Problem
 		}
-		i.found(slack.Name, level, fmt.Sprintf("the bot token lacks the scope %s, which is for %s", s.name, s.what), slackToken[channels.ReasonMissingScope])
+		i.found(slack.Name, level, fmt.Sprintf("the bot token lacks the scope %s, which is for %s", s.name, s.what),
+			slackToken[channels.ReasonMissingScope])
 	}
 	if missing == 0 {
 		i.ok(slack.Name, "the bot token has every scope that is used")
@@ -99,7 +106,8 @@ func (i *inspection) slackScopes(granted []string, private *bool, c *slack.Confi
 }
 
 // slackChannel looks whether cards can go where they are to, and tells whether that is a private channel.
-func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slack.Config, granted []string) (private *bool) {
+func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slack.Config,
+	granted []string) (private *bool) {
 	if c.Channel == "" {
 		i.ok(slack.Name, "no channel is configured: cards go to people directly")
 		return nil
@@ -116,7 +124,8 @@ func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slac
 	invite := "invite the bot: type /invite and its name in the channel"
 	if err != nil {
 		i.failed(slack.Name, "the channel "+c.Channel+" cannot be looked at", err, map[string]string{
-			channels.ReasonBadRecipient: "look at channels.slack.channel (the id is at the bottom of the channel's details); into a private channel, " + invite,
+			channels.ReasonBadRecipient: "look at channels.slack.channel (the id is at the bottom of the channel's details); " +
+				"into a private channel, " + invite,
 			channels.ReasonMissingScope: slackToken[channels.ReasonMissingScope],
 		})
 		return nil
@@ -132,7 +141,8 @@ func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slac
 	good := true
 	if room.Archived {
 		good = false
-		i.problem(slack.Name, name+" is archived, so no card can go there", "take it out of the archive, or name another channel in channels.slack.channel")
+		i.problem(slack.Name, name+" is archived, so no card can go there",
+			"take it out of the archive, or name another channel in channels.slack.channel")
 	}
 	if !room.Member && !slices.Contains(granted, "chat:write.public") {
 		good = false
@@ -141,10 +151,13 @@ func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slac
 	switch {
 	case room.Shared && c.AllowShared:
 		good = false
-		i.warning(slack.Name, "people of other organisations see "+name+", and read the arguments of every call", "let cards go to a channel of your own")
+		i.warning(slack.Name, "people of other organisations see "+name+", and read the arguments of every call",
+			"let cards go to a channel of your own")
 	case room.Shared:
 		good = false
-		i.problem(slack.Name, "people of other organisations see "+name+", so no card goes there", "name a channel of your own in channels.slack.channel, or set allow_shared: true if they may read the arguments of every call")
+		i.problem(slack.Name, "people of other organisations see "+name+", so no card goes there",
+			"name a channel of your own in channels.slack.channel, or set allow_shared: true if they may read the arguments "+
+				"of every call")
 	}
 	if good {
 		i.ok(slack.Name, fmt.Sprintf("cards go to %s, a %s channel of your own, and the bot is in it", name, kind))
@@ -156,17 +169,20 @@ func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slac
 func (i *inspection) slackSocket(ctx context.Context, c slack.Config) {
 	i.doing("Slack: whether Socket Mode can be used")
 	code, err := i.connectionsOpen(ctx, c)
-	another := "make an app-level token with the scope connections:write under Basic Information, App-Level Tokens, of your app at " + slackApps + ", and put it into channels.slack.app_token"
+	another := "make an app-level token with the scope connections:write under Basic Information, App-Level Tokens, of " +
+		"your app at " + slackApps + ", and put it into channels.slack.app_token"
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		i.problem(slack.Name, "Slack does not say whether Socket Mode can be used: "+err.Error(), "look at this machine's way to the network, and try again")
+		i.problem(slack.Name, "Slack does not say whether Socket Mode can be used: "+err.Error(),
+			"look at this machine's way to the network, and try again")
 	case code == "":
 		i.ok(slack.Name, "the app-level token works: taps come over Socket Mode, and no address has to be public for Slack")
 	case code == "ratelimited":
 		i.problem(slack.Name, "Slack does not say whether Socket Mode can be used: "+code, "wait a minute and try again")
 	case code == "link_disabled":
-		i.problem(slack.Name, "Socket Mode is switched off in the app's settings", "switch it on under Socket Mode, or take app_token out of the configuration")
+		i.problem(slack.Name, "Socket Mode is switched off in the app's settings",
+			"switch it on under Socket Mode, or take app_token out of the configuration")
 	default:
 		i.problem(slack.Name, "Slack does not take the app-level token: "+code, another)
 	}
@@ -210,10 +226,13 @@ func (i *inspection) slackAddress(ctx context.Context) {
 	at := hookURL(i.cfg, slack.Name)
 	if at == "" {
 		i.warning(slack.Name, "public_url is not set and there is no app_token, so it is not known how taps come in",
-			"set public_url to the address under which this gate's webhooks are reached from outside, or use Socket Mode (app_token)")
+			"set public_url to the address under which this gate's webhooks are reached from outside, or use Socket Mode "+
+				"(app_token)")
 		return
 	}
-	i.found(slack.Name, OK, "Slack does not tell where it sends taps", "enter "+plainURL(at)+" under Interactivity & Shortcuts, Event Subscriptions and Slash Commands; countersign manifest prints it all in one piece")
+	i.found(slack.Name, OK, "Slack does not tell where it sends taps", "enter "+plainURL(at)+
+		" under Interactivity & Shortcuts, Event Subscriptions and Slash Commands; countersign manifest prints it all in "+
+		"one piece")
 	i.doing("Slack: whether the gate answers at " + plainURL(at))
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -224,11 +243,14 @@ func (i *inspection) slackAddress(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		i.problem(slack.Name, fmt.Sprintf("nothing answers at %s: %s", plainURL(at), plainly(err)), "start countersign serve and the tunnel or proxy before it, and try again")
-	case res.StatusCode == http.StatusMethodNotAllowed && res.Header.Get("Allow") == http.MethodPost: // as our webhook says to a GET
+		i.problem(slack.Name, fmt.Sprintf("nothing answers at %s: %s", plainURL(at), plainly(err)),
+			"start countersign serve and the tunnel or proxy before it, and try again")
+	case res.StatusCode == http.StatusMethodNotAllowed && res.Header.Get("Allow") == http.MethodPost:
+		// as our webhook says to a GET
 		i.ok(slack.Name, "the gate answers at "+plainURL(at))
 	default:
-		i.warning(slack.Name, fmt.Sprintf("something answers at %s, but not as the gate does (HTTP status %d)", plainURL(at), res.StatusCode),
+		i.warning(slack.Name, fmt.Sprintf("something answers at %s, but not as the gate does (HTTP status %d)", plainURL(at),
+			res.StatusCode),
 			"start countersign serve, and let the address lead to its webhook_listen (or listen), path and all")
 	}
 }

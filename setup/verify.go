@@ -145,35 +145,42 @@ func (v *verification) rooms(ctx context.Context) (rooms []room) {
 		} else {
 			rooms = append(rooms, r)
 			if c.AppToken != "" {
-				v.ok(slack.Name, "Slack is heard over Socket Mode, which nobody else can write to; what is posted to /webhook/slack is tried all the same")
+				v.ok(slack.Name, "Slack is heard over Socket Mode, which nobody else can write to; what is posted to "+
+					"/webhook/slack is tried all the same")
 			}
 		}
 	}
 	if len(rooms) == 0 && ctx.Err() == nil {
-		v.problem(gate, "there is no chat to try anything in", "configure channels.line or channels.slack; countersign check --online says what is missing")
+		v.problem(gate, "there is no chat to try anything in",
+			"configure channels.line or channels.slack; countersign check --online says what is missing")
 	}
 	return rooms
 }
 
 func (v *verification) cannot(channel, what string, err error) {
-	v.problem(channel, what+": "+channels.Said(channels.AsPushError(err).Error()), "countersign check --online says what to do")
+	v.problem(channel, what+": "+channels.Said(channels.AsPushError(err).Error()),
+		"countersign check --online says what to do")
 }
 
 // ask makes the test request; false says that it did not come to be one.
 func (v *verification) ask(ctx context.Context) (bool, error) {
 	v.doing("the test request")
-	args, err := json.Marshal(map[string]string{"note": "A test by countersign verify. It does nothing.", "run": rand.Text()})
+	args, err := json.Marshal(map[string]string{"note": "A test by countersign verify. It does nothing.",
+		"run": rand.Text()})
 	if err != nil {
 		return false, err
 	}
-	v.call = client.Call{Tool: Tool, Args: args, SessionID: "countersign-verify", Rationale: "countersign verify shows that only you can decide this. Please wait until it asks you to tap."}
+	v.call = client.Call{Tool: Tool, Args: args, SessionID: "countersign-verify",
+		Rationale: "countersign verify shows that only you can decide this. Please wait until it asks you to tap."}
 	answer, err := v.Agent.Call(ctx, v.call)
 	switch {
 	case err != nil:
 		return false, err
 	case answer.Kind != client.AnswerPending:
-		v.problem(gate, fmt.Sprintf("a call of %s is not asked about: the policy says %q (rule %s), so no card comes of it", Tool, answer.Kind, answer.Rule),
-			fmt.Sprintf("put {tools: [%s], action: quarantine, risk: high} before the other rules, and let mode be enforce", Tool))
+		v.problem(gate, fmt.Sprintf("a call of %s is not asked about: the policy says %q (rule %s), so no card comes of it",
+			Tool, answer.Kind, answer.Rule),
+			fmt.Sprintf("put {tools: [%s], action: quarantine, risk: high} before the other rules, and let mode be enforce",
+				Tool))
 		return false, nil
 	}
 	v.id = answer.ApprovalID
@@ -194,7 +201,10 @@ func (v *verification) cards(ctx context.Context) error {
 			return err
 		}
 		rows = slices.DeleteFunc(page.Items, func(n client.Notification) bool { return n.Kind != "request" })
-		waits := slices.ContainsFunc(rows, func(n client.Notification) bool { return n.Status == "queued" || n.Status == "retrying" })
+		waits := slices.ContainsFunc(rows, func(n client.Notification) bool {
+			return n.Status == "queued" ||
+				n.Status == "retrying"
+		})
 		if !waits || time.Now().After(until) {
 			break
 		}
@@ -218,10 +228,12 @@ func (v *verification) cards(ctx context.Context) error {
 		if sent > 0 {
 			level = Warning
 		}
-		v.found(n.Channel, level, fmt.Sprintf("the test card did not go to %s: %s", v.name(n.Channel, n.Recipient), strings.TrimSpace(n.Status+" "+channels.Said(n.Error))), do)
+		v.found(n.Channel, level, fmt.Sprintf("the test card did not go to %s: %s", v.name(n.Channel, n.Recipient),
+			strings.TrimSpace(n.Status+" "+channels.Said(n.Error))), do)
 	}
 	if len(rows) == 0 {
-		v.problem(gate, "the gate tells nobody of the test request", "name people in channels.line.notify, or a channel in channels.slack.channel")
+		v.problem(gate, "the gate tells nobody of the test request",
+			"name people in channels.line.notify, or a channel in channels.slack.channel")
 	}
 	return nil
 }
@@ -251,7 +263,8 @@ type trace struct {
 }
 
 func (t trace) of(e client.AuditEvent) bool {
-	return e.EventType == t.event && (t.reason == "" || e.Reason == t.reason) && (t.actor == "" || e.Actor == t.actor) && (t.correlation == "" || e.CorrelationID == t.correlation)
+	return e.EventType == t.event && (t.reason == "" || e.Reason == t.reason) && (t.actor == "" || e.Actor == t.actor) &&
+		(t.correlation == "" || e.CorrelationID == t.correlation)
 }
 
 // try makes an attempt and looks at what came of it. false says that the request has changed, so that
@@ -263,25 +276,31 @@ func (v *verification) try(ctx context.Context, channel string, a attempt) (bool
 		return false, ctx.Err()
 	}
 	if err != nil {
-		v.problem(channel, fmt.Sprintf("%s could not be tried, since nothing answers at %s: %s", a.what, plainURL(v.Webhook), plainly(err)), "start countersign serve and the tunnel or proxy before it, or say with --webhook where its webhooks are")
+		v.problem(channel, fmt.Sprintf("%s could not be tried, since nothing answers at %s: %s", a.what, plainURL(v.Webhook),
+			plainly(err)), "start countersign serve and the tunnel or proxy before it, or say with --webhook where its "+
+			"webhooks are")
 		return true, nil
 	}
 	stand, err := v.Admin.Approval(ctx, v.id)
 	if err != nil {
 		return false, err
 	}
-	if stand.Status != v.stand.Status || stand.ResolvedBy != v.stand.ResolvedBy || !stand.ResolvedAt.Equal(v.stand.ResolvedAt.Time) {
+	if stand.Status != v.stand.Status || stand.ResolvedBy != v.stand.ResolvedBy ||
+		!stand.ResolvedAt.Equal(v.stand.ResolvedAt.Time) {
 		before := v.stand
 		v.stand = stand
 		if before.Status == "pending" && v.isPerson(stand.ResolvedBy) {
-			v.problem(gate, fmt.Sprintf("%s has %s the test request before all was tried", stand.ResolvedBy, stand.Status), "run countersign verify again, and tap when it asks you to")
+			v.problem(gate, fmt.Sprintf("%s has %s the test request before all was tried", stand.ResolvedBy, stand.Status),
+				"run countersign verify again, and tap when it asks you to")
 		} else {
-			v.problem(channel, fmt.Sprintf("%s DECIDED: the request was %s and is %s, by %s", a.what, before.Status, stand.Status, stand.ResolvedBy), "stop the gate, and report this")
+			v.problem(channel, fmt.Sprintf("%s DECIDED: the request was %s and is %s, by %s", a.what, before.Status,
+				stand.Status, stand.ResolvedBy), "stop the gate, and report this")
 		}
 		return false, nil
 	}
 	if status != a.status {
-		v.problem(channel, fmt.Sprintf("%s decided nothing, but was answered with HTTP status %d, and not %d", a.what, status, a.status), v.statusAdvice(status))
+		v.problem(channel, fmt.Sprintf("%s decided nothing, but was answered with HTTP status %d, and not %d", a.what, status,
+			a.status), v.statusAdvice(status))
 		return true, nil
 	}
 	if a.trace == (trace{}) {
@@ -293,7 +312,8 @@ func (v *verification) try(ctx context.Context, channel string, a attempt) (bool
 		return false, err
 	}
 	if !slices.ContainsFunc(events.Items, func(e client.AuditEvent) bool { return e.Seq > v.since && a.trace.of(e) }) {
-		v.problem(channel, fmt.Sprintf("%s decided nothing, but it is not on record as %s", a.what, a.trace.event), "look at countersign audit query and at the gate's log")
+		v.problem(channel, fmt.Sprintf("%s decided nothing, but it is not on record as %s", a.what, a.trace.event),
+			"look at countersign audit query and at the gate's log")
 		return true, nil
 	}
 	v.ok(channel, fmt.Sprintf("%s decides nothing, and is on record as %s", a.what, a.trace.event))
@@ -303,7 +323,8 @@ func (v *verification) try(ctx context.Context, channel string, a attempt) (bool
 func (v *verification) statusAdvice(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
-		return "the secrets in this configuration are not the running gate's: verify with its own file, and look at both machines' clocks"
+		return "the secrets in this configuration are not the running gate's: verify with its own file, and look at both " +
+			"machines' clocks"
 	case http.StatusServiceUnavailable:
 		return "the gate does not know its bot yet, or cannot store: look at its /readyz, and try again"
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -322,7 +343,8 @@ func (v *verification) tap(ctx context.Context, rooms []room) error {
 	for until := time.Now().Add(v.Wait); v.stand.Status == "pending"; {
 		left := time.Until(until)
 		if left <= 0 {
-			v.problem(gate, fmt.Sprintf("nobody tapped within %s", v.Wait), "look whether the card is there; if it is, the taps' way back is not: countersign check --online")
+			v.problem(gate, fmt.Sprintf("nobody tapped within %s", v.Wait),
+				"look whether the card is there; if it is, the taps' way back is not: countersign check --online")
 			return nil
 		}
 		if v.Waiting != nil {
@@ -342,7 +364,8 @@ func (v *verification) tap(ctx context.Context, rooms []room) error {
 	}
 	by, via := v.stand.ResolvedBy, v.stand.ResolvedVia
 	if !v.isPerson(by) || via != line.Name && via != slack.Name {
-		v.problem(gate, fmt.Sprintf("the request was %s by %s over %s, and not by a tap", v.stand.Status, by, via), "run countersign verify again, and tap on the card")
+		v.problem(gate, fmt.Sprintf("the request was %s by %s over %s, and not by a tap", v.stand.Status, by, via),
+			"run countersign verify again, and tap on the card")
 		return nil
 	}
 	v.ok(via, fmt.Sprintf("%s %s it by a tap", by, v.stand.Status))
@@ -365,7 +388,8 @@ func (v *verification) tap(ctx context.Context, rooms []room) error {
 		return err
 	}
 	if answer.Kind != client.AnswerApproved {
-		v.problem(gate, fmt.Sprintf("the agent was not let through: %s", channels.Said(answer.Message)), "look at the gate's log")
+		v.problem(gate, fmt.Sprintf("the agent was not let through: %s", channels.Said(answer.Message)),
+			"look at the gate's log")
 		return nil
 	}
 	v.ok(gate, "the agent is let through by it, and the approval is used up")
@@ -395,7 +419,8 @@ func (v *verification) tidy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyWithin)
 	defer cancel()
 	stand, err := v.Admin.Approval(ctx, v.id)
-	if err == nil && (stand.Status == "pending" || stand.Status == "approved" && stand.ConsumedAt.IsZero() && stand.LapsedAt.IsZero()) {
+	if err == nil && (stand.Status == "pending" || stand.Status == "approved" && stand.ConsumedAt.IsZero() &&
+		stand.LapsedAt.IsZero()) {
 		if _, err = v.Admin.Cancel(ctx, v.id, "countersign verify is over"); err == nil {
 			v.ok(gate, "the test request is taken back")
 		}
@@ -410,7 +435,8 @@ func (v *verification) tidy(ctx context.Context) {
 
 // post posts to one of the gate's webhooks, and returns the status it was answered with.
 func (v *verification) post(ctx context.Context, channel string, header http.Header, body []byte) (int, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(v.Webhook, "/")+"/webhook/"+channel, strings.NewReader(string(body)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(v.Webhook, "/")+"/webhook/"+channel,
+		strings.NewReader(string(body)))
 	if err != nil {
 		return 0, errors.New("it is no address")
 	}

@@ -36,7 +36,8 @@ type clock struct {
 	from        time.Duration // the store's time goes on from here
 	fromElapsed time.Duration // elapsed then
 
-	setBack time.Duration // the store's time from which it was slower than a clock set back; 0: that never was, or was a mistake
+	// the store's time from which it was slower than a clock set back; 0: that never was, or was a mistake
+	setBack time.Duration
 	by      time.Duration // how far it was ahead then
 	jumped  time.Duration // the store's time after the last jump ahead of before; 0: none was seen
 	unsaved bool          // one of these has changed since [DB.KeepTime] last saw to it that they are kept
@@ -168,7 +169,8 @@ func (c *clock) compare(again bool) bool {
 }
 
 func (c *clock) warn(ahead time.Duration) {
-	c.log.Warn("the machine's clock is behind the store's time, which never goes back: it goes on by the time that passes, a hundredth slower, until they meet",
+	c.log.Warn("the machine's clock is behind the store's time, which never goes back: it goes on by the time that "+
+		"passes, a hundredth slower, until they meet",
 		"ahead", ahead.Round(time.Second), "do", "see that the machine's clock is right and kept so, as by NTP")
 }
 
@@ -183,7 +185,8 @@ func (c *clock) ahead() time.Duration {
 func (c *clock) state() clockState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return clockState{at: c.at, ahead: max(0, c.at-c.machine), setBack: c.setBack, by: c.by, jumped: c.jumped, boot: c.boot, elapsed: c.elapsedAt}
+	return clockState{at: c.at, ahead: max(0, c.at-c.machine), setBack: c.setBack, by: c.by, jumped: c.jumped,
+		boot: c.boot, elapsed: c.elapsedAt}
 }
 
 // toWall tells a time of the store's in the machine's clock.

@@ -16,14 +16,18 @@ var remedies = map[sqlite3.Code]string{
 	sqlite3.CodeLocked:   "The store is locked by another process; end that process or wait for it, then try again.",
 	sqlite3.CodeProtocol: "The store is locked by another process; end that process or wait for it, then try again.",
 	sqlite3.CodeFull:     "The disk of the store is full; free some space, then try again.",
-	sqlite3.CodeReadOnly: "The store cannot be written; give the program write access to the database file and its folder.",
-	sqlite3.CodePerm:     "The store cannot be opened; give the program read and write access to the database file and its folder.",
-	sqlite3.CodeAuth:     "The store cannot be opened; give the program read and write access to the database file and its folder.",
-	sqlite3.CodeCantOpen: "The store cannot be opened; see that its folder exists and that the program may read and write there.",
-	sqlite3.CodeIOErr:    "The disk of the store does not work as it should; look at the system's log, then try again.",
-	sqlite3.CodeNoMem:    "The store has not enough memory; free some, then try again.",
-	sqlite3.CodeNotADB:   "The store's file is not a database; name another file, or restore it from a backup.",
-	sqlite3.CodeCorrupt:  "The store's database is damaged; stop the program and restore the file from a backup.",
+	sqlite3.CodeReadOnly: "The store cannot be written; give the program write access to the database file and its " +
+		"folder.",
+	sqlite3.CodePerm: "The store cannot be opened; give the program read and write access to the database file and " +
+		"its folder.",
+	sqlite3.CodeAuth: "The store cannot be opened; give the program read and write access to the database file and " +
+		"its folder.",
+	sqlite3.CodeCantOpen: "The store cannot be opened; see that its folder exists and that the program may read and " +
+		"write there.",
+	sqlite3.CodeIOErr:   "The disk of the store does not work as it should; look at the system's log, then try again.",
+	sqlite3.CodeNoMem:   "The store has not enough memory; free some, then try again.",
+	sqlite3.CodeNotADB:  "The store's file is not a database; name another file, or restore it from a backup.",
+	sqlite3.CodeCorrupt: "The store's database is damaged; stop the program and restore the file from a backup.",
 }
 
 // fault turns an error of the library into one of ours, and passes every other on as it is. Whatever

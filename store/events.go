@@ -66,7 +66,8 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 		switch q.Type {
 		case approval.EventCallAllowed, approval.EventApprovalRequested, approval.EventNotificationSent:
 		default:
-			l.where(`event_type <> 'call_allowed' AND event_type <> 'approval_requested' AND event_type <> 'notification_sent'`) // as the index has it
+			// as the index has it
+			l.where(`event_type <> 'call_allowed' AND event_type <> 'approval_requested' AND event_type <> 'notification_sent'`)
 		}
 	}
 	l.equal("decision", q.Decision)
@@ -74,7 +75,9 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	l.equal("tool", q.Tool)
 	l.equal("agent", q.Agent)
 	if q.Told {
-		l.where(`event_type <> 'call_allowed' AND event_type <> 'call_denied' AND event_type <> 'notification_sent' AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed'`) // as the index has it
+		// as the index has it
+		l.where(`event_type <> 'call_allowed' AND event_type <> 'call_denied' AND event_type <> 'notification_sent'` +
+			` AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed'`)
 	}
 	l.add(" ORDER BY seq")
 	if !q.Ascending {

@@ -39,7 +39,8 @@ func (t *tx) Notification(id string) (approval.Notification, error) {
 	return one(t, t.c.Stmt(selectNotification).BindText(id), notificationColumns.scan)
 }
 
-func (t *tx) UpdateNotification(n approval.Notification, status approval.NotificationStatus, attempt int) (bool, error) {
+func (t *tx) UpdateNotification(n approval.Notification, status approval.NotificationStatus,
+	attempt int) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err
 	}
@@ -66,7 +67,8 @@ func (t *tx) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	if ok, err := t.changed(t.c.Stmt(putAddress).BindText(a.Channel).BindText(a.To).BindBool(dead).BindTime(at)); err != nil || !ok {
+	put := t.c.Stmt(putAddress).BindText(a.Channel).BindText(a.To).BindBool(dead).BindTime(at)
+	if ok, err := t.changed(put); err != nil || !ok {
 		return false, err
 	}
 	is, err := t.Dead(a)

@@ -127,7 +127,8 @@ var queries = []string{
   WHERE id = $2 AND ` + isUnused + ` AND use_by <= $3`,
 	ack: `UPDATE approval_requests SET acked_at = $1
   WHERE id = $2 AND agent = $3 AND resolved_seq IS NOT NULL AND acked_at IS NULL`,
-	addSession: `INSERT INTO request_sessions (request, session_id, first_asked) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+	addSession: `INSERT INTO request_sessions (request, session_id, first_asked)
+  VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 	selectFeed: `SELECT ` + requestColumns.names() + ` FROM approval_requests
   WHERE agent = $1 AND resolved_seq IS NOT NULL AND acked_at IS NULL ORDER BY resolved_seq`,
 	selectSessionFeed: `SELECT ` + requestColumns.names() + ` FROM approval_requests
@@ -156,9 +157,10 @@ var queries = []string{
   WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`,
 	selectDispatched: `SELECT dispatched_at, outcome FROM approval_requests WHERE id = $1`,
 	selectTasks:      `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`,
-	selectTasksOf:    `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND task = 1`,
-	liveAgents:       `SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive,
-	selectLiveOf:     `SELECT ` + headList + ` FROM approval_requests WHERE agent = $1 AND ` + isLive,
+	selectTasksOf: `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE agent = $1 AND ` + isLive +
+		` AND task = 1`,
+	liveAgents:   `SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive,
+	selectLiveOf: `SELECT ` + headList + ` FROM approval_requests WHERE agent = $1 AND ` + isLive,
 	selectPin: `SELECT ` + pinColumns.names() + ` FROM tool_pins
   WHERE (` + pinKeyColumns.names() + `) = (` + pinKeyColumns.params() + `)`,
 	putPin: pinColumns.insert(`tool_pins`) + `
@@ -173,12 +175,14 @@ var queries = []string{
   WHERE status IN ('queued', 'retrying') AND next_attempt_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)
     AND (kind <> 'outcome' OR target_id IS NULL OR NOT EXISTS (
       SELECT 1 FROM approval_notifications AS other
-      WHERE other.target_id = n.target_id AND other.kind = 'outcome' AND other.status IN ('queued', 'retrying') AND other.lease_until > $1))
+      WHERE other.target_id = n.target_id AND other.kind = 'outcome' AND other.status IN ('queued', 'retrying')
+        AND other.lease_until > $1))
   ORDER BY next_attempt_at, id`,
 	selectWaiting: `SELECT next_attempt_at, lease_until FROM approval_notifications
   WHERE status IN ('queued', 'retrying') ORDER BY next_attempt_at`,
 	putAddress: `INSERT INTO addresses (channel, recipient, dead, since) VALUES ($1, $2, $3, $4)
-  ON CONFLICT (channel, recipient) DO UPDATE SET dead = excluded.dead, since = excluded.since WHERE addresses.since <= excluded.since`,
+  ON CONFLICT (channel, recipient) DO UPDATE SET dead = excluded.dead, since = excluded.since
+  WHERE addresses.since <= excluded.since`,
 	selectDead: `SELECT 1 FROM addresses WHERE channel = $1 AND recipient = $2 AND dead = 1`,
 
 	eventTime: `SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`,

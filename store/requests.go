@@ -184,7 +184,8 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 	default:
 		return false, fmt.Errorf("store: a request cannot be resolved as %q", r.Status)
 	}
-	s := t.c.Stmt(q).BindText(string(r.Status)).BindTime(r.At).BindText(r.By).BindText(string(r.Via)).BindOptText(r.Reason).BindInt(t.w.seq + 1).BindTime(useBy).BindText(r.ID)
+	s := t.c.Stmt(q).BindText(string(r.Status)).BindTime(r.At).BindText(r.By).BindText(string(r.Via)).
+		BindOptText(r.Reason).BindInt(t.w.seq + 1).BindTime(useBy).BindText(r.ID)
 	ok, err := t.changed(s)
 	if ok {
 		t.w.seq++
@@ -193,7 +194,8 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 	return ok, err
 }
 
-func (t *tx) Consume(id string, dispatched bool) (bool, error) { //nolint:revive // flag-parameter: it is a fact to store
+//nolint:revive // flag-parameter: dispatched is a fact to store
+func (t *tx) Consume(id string, dispatched bool) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err
 	}

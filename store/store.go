@@ -188,7 +188,8 @@ func (d *DB) migrate(ctx context.Context) error {
 		err = closeErr
 	}
 	if newer, ok := errors.AsType[*schema.NewerError](err); ok {
-		return unavailable(fmt.Sprintf("The store %s was made by a newer version of the program (schema %d; this one knows %d); run that version.",
+		return unavailable(fmt.Sprintf("The store %s was made by a newer version of the program (schema %d; this one knows "+
+			"%d); run that version.",
 			d.path, newer.Have, newer.Want), err)
 	}
 	if errors.Is(err, schema.ErrForeign) {

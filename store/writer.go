@@ -274,7 +274,8 @@ func (w *writer) loop() {
 		}
 		if err != nil {
 			w.abort()
-			w.db.log.Warn("a group of updates could not be committed; trying them one by one", "updates", len(w.group), "error", err)
+			w.db.log.Warn("a group of updates could not be committed; trying them one by one", "updates", len(w.group), "error",
+				err)
 			for _, j := range w.group {
 				if j != nil {
 					w.retries = append(w.retries, j)

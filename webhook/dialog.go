@@ -60,13 +60,15 @@ const (
 func (h *Slack) press(ctx context.Context, t chat.Interaction, p slackInteraction) bool {
 	asked, stored := h.ask(ctx, t)
 	if len(asked.Open) > 0 {
-		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo, Channel: p.Container.ChannelID, TS: p.Container.MessageTS}
+		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo,
+			Channel: p.Container.ChannelID, TS: p.Container.MessageTS}
 		err := h.open(ctx, p.TriggerID, t.By, q)
 		if err == nil {
 			h.count(h.channel, "asked")
 			return true
 		}
-		h.log.WarnContext(ctx, "a dialog could not be opened in Slack; the tap is carried out without one", "by", t.By.String(), "error", err)
+		h.log.WarnContext(ctx, "a dialog could not be opened in Slack; the tap is carried out without one", "by",
+			t.By.String(), "error", err)
 		t.EventID += ":plain"
 		_, stored = h.interact(ctx, t)
 	}
@@ -126,7 +128,8 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	if err != nil {
 		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
 	}
-	out, stored := h.interact(ctx, chat.Interaction{EventID: "slack:view:" + view.ID + ":" + submissionKey(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
+	out, stored := h.interact(ctx, chat.Interaction{EventID: "slack:view:" + view.ID + ":" +
+		submissionKey(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
 		Intent: b.Intent, RequestID: b.ID, Reason: s.Reason, Told: true})
 	if !stored {
 		return answer{}

@@ -60,7 +60,8 @@ type common struct {
 }
 
 func newCommon(channel string, o Options) common {
-	c := common{channel: channel, chat: o.Chat, people: o.People, log: o.Logger, now: o.Now, count: o.Count, known: o.Signed, remote: o.Remote,
+	c := common{channel: channel, chat: o.Chat, people: o.People, log: o.Logger, now: o.Now, count: o.Count,
+		known: o.Signed, remote: o.Remote,
 		unsigned: new(ratelimitedlog.Counter)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -107,7 +108,8 @@ type Options struct {
 // body reads the raw body of what its headers have not refused; on false the answer has been written.
 // Before that nothing of the body is read: its sender is nobody yet. formed says whether the headers could
 // be those of a signed delivery, types what kinds of body there are.
-func (c *common) body(w http.ResponseWriter, r *http.Request, formed func(http.Header) bool, types ...string) ([]byte, bool) {
+func (c *common) body(w http.ResponseWriter, r *http.Request, formed func(http.Header) bool,
+	types ...string) ([]byte, bool) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "This is a webhook: it takes POST.", http.StatusMethodNotAllowed)
@@ -159,7 +161,9 @@ type busy interface {
 func (c *common) refuseUnsigned(w http.ResponseWriter, r *http.Request) {
 	c.count(c.channel, "unsigned")
 	if n, tell := c.unsigned.Add(c.now()); tell {
-		c.log.WarnContext(r.Context(), "webhook requests without a valid signature were refused; if the platform's own are among them, check the channel's secret and this machine's clock", "channel", c.channel, "count", n, "last_from", c.remote(r))
+		c.log.WarnContext(r.Context(),
+			"webhook requests without a valid signature were refused; if the platform's own are among them, check the "+
+				"channel's secret and this machine's clock", "channel", c.channel, "count", n, "last_from", c.remote(r))
 	}
 	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
 }
@@ -184,7 +188,8 @@ func (c *common) told(t chat.Interaction, out chat.InteractionResult, err error)
 	switch {
 	case err != nil:
 		c.count(c.channel, "unavailable")
-		c.log.Error("a tap could not be stored; the platform is asked to deliver it again", "channel", c.channel, "by", t.By.String(), "error", err)
+		c.log.Error("a tap could not be stored; the platform is asked to deliver it again", "channel", c.channel, "by",
+			t.By.String(), "error", err)
 		return false
 	case out.Duplicate:
 		c.count(c.channel, "duplicate")
@@ -216,7 +221,8 @@ func (c *common) refuse(ctx context.Context, actor, reason string) bool {
 	ctx, cancel := context.WithTimeout(ctx, commitWithin)
 	defer cancel()
 	if err := c.chat.Refused(ctx, actor, c.channel, reason); err != nil {
-		c.log.ErrorContext(ctx, "a refused webhook event could not be audited", "channel", c.channel, "reason", reason, "error", err)
+		c.log.ErrorContext(ctx, "a refused webhook event could not be audited", "channel", c.channel, "reason", reason,
+			"error", err)
 		return false
 	}
 	return true
@@ -244,7 +250,8 @@ func (a answer) write(w http.ResponseWriter) {
 		return
 	}
 	if a.bad {
-		http.Error(w, "The signature holds, but the body could not be understood: names must be spelled as documented and come once, in valid UTF-8.", http.StatusBadRequest)
+		http.Error(w, "The signature holds, but the body could not be understood: names must be spelled as documented and "+
+			"come once, in valid UTF-8.", http.StatusBadRequest)
 		return
 	}
 	if len(a.body) > 0 {

@@ -152,7 +152,8 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 	case h.now().Sub(at) > maxEventAge:
 		return h.refuse(ctx, by.String(), "too_old")
 	}
-	t := chat.Interaction{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken, At: at, OneReply: true, AsksWhy: true}
+	t := chat.Interaction{EventID: "line:" + e.WebhookEventID, By: by, From: e.Source.UserID, ReplyTo: e.ReplyToken,
+		At: at, OneReply: true, AsksWhy: true}
 	switch {
 	case isWords:
 		words(&t, e.Message.Text, e.Message.QuotedMessageID)

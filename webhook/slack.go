@@ -135,15 +135,17 @@ func (h *Slack) delivery(ctx context.Context, contentType string, raw []byte) an
 		return h.interaction(ctx, []byte(form.Get("payload")))
 	case ok && form.Get("command") != "" && !form.Has("payload"):
 		return h.command(ctx, slackCommand{
-			Text: form.Get("text"), UserID: form.Get("user_id"), TeamID: form.Get("team_id"), EnterpriseID: form.Get("enterprise_id"),
-			APIAppID: form.Get("api_app_id"), TriggerID: form.Get("trigger_id"), ResponseURL: form.Get("response_url"),
+			Text: form.Get("text"), UserID: form.Get("user_id"), TeamID: form.Get("team_id"),
+			EnterpriseID: form.Get("enterprise_id"),
+			APIAppID:     form.Get("api_app_id"), TriggerID: form.Get("trigger_id"), ResponseURL: form.Get("response_url"),
 		})
 	}
 	return h.notUnderstood(ctx)
 }
 
 // slackFields are the fields of a form that are looked at.
-var slackFields = []string{"payload", "command", "text", "user_id", "team_id", "enterprise_id", "api_app_id", "trigger_id", "response_url"}
+var slackFields = []string{"payload", "command", "text", "user_id", "team_id", "enterprise_id", "api_app_id",
+	"trigger_id", "response_url"}
 
 // slackForm reads a form as [channels.Strictly] reads JSON.
 func slackForm(raw []byte) (url.Values, bool) {
@@ -185,7 +187,9 @@ func (h *Slack) from(ctx context.Context, o origin) (by approval.Actor, a answer
 		// In a channel shared with other organisations their people can press our buttons; ids are only
 		// unique within a team, so only our own are looked up.
 		if n, tell := h.outsiders.Add(h.now()); tell {
-			h.log.WarnContext(ctx, "people of another organisation act on what we send to Slack, and decide nothing: a channel is shared with them, and they may see its cards; let cards go to a channel of your own (channels.slack.channel), or leave allow_shared out",
+			h.log.WarnContext(ctx, "people of another organisation act on what we send to Slack, and decide nothing: a "+
+				"channel is shared with them, and they may see its cards; let cards go to a channel of your own "+
+				"(channels.slack.channel), or leave allow_shared out",
 				"by", by.String(), "count", n)
 		}
 	default:

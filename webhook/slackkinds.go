@@ -70,10 +70,12 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 	for i, a := range p.Actions {
 		b, err := channels.NewButton(a.ActionID, a.Value)
 		if err != nil {
-			h.log.DebugContext(ctx, "a Slack button that decides nothing", "action_id", legible.Cut(legible.Line(a.ActionID), 64))
+			h.log.DebugContext(ctx, "a Slack button that decides nothing", "action_id",
+				legible.Cut(legible.Line(a.ActionID), 64))
 			continue
 		}
-		t := chat.Interaction{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID, ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
+		t := chat.Interaction{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID,
+			ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
 		stored = h.press(ctx, t, p) && stored
 	}
 	return answer{stored: stored}
@@ -149,11 +151,13 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	isMention := e.Type == "app_mention"
 	isWords := isMention || e.Type == "message" && e.ChannelType == "im"
 	isHome := e.Type == "app_home_opened" && e.Tab == "home"
-	if c.Type != "event_callback" || !isWords && !isHome || e.Subtype != "" || e.BotID != "" || e.Edited != nil || e.User == "" {
+	if c.Type != "event_callback" || !isWords && !isHome || e.Subtype != "" || e.BotID != "" || e.Edited != nil ||
+		e.User == "" {
 		h.log.DebugContext(ctx, "a Slack event of a kind that is not acted on", "type", c.Type, "event", e.Type)
 		return answer{stored: true}
 	}
-	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, e.User, []string{e.UserTeam, e.SourceTeam, e.Team}})
+	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, e.User,
+		[]string{e.UserTeam, e.SourceTeam, e.Team}})
 	switch {
 	case refused:
 		return a

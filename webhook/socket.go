@@ -85,7 +85,8 @@ type SocketState struct {
 func NewSocket(o SocketOptions) *Socket {
 	o.Quiet, o.FirstWait = cmp.Or(o.Quiet, socketQuiet), cmp.Or(o.FirstWait, firstWait)
 	o.LastWait, o.SlowWait = cmp.Or(o.LastWait, lastWait), cmp.Or(o.SlowWait, slowWait)
-	return &Socket{o: o, log: o.Slack.log, http: channels.NewHTTPClient(channels.HTTPTimeout), wake: make(chan struct{}, 1)}
+	return &Socket{o: o, log: o.Slack.log, http: channels.NewHTTPClient(channels.HTTPTimeout),
+		wake: make(chan struct{}, 1)}
 }
 
 // State returns how the socket stands.
@@ -209,19 +210,24 @@ func (s *Socket) failed(err error, wait *time.Duration) time.Duration {
 			level = slog.LevelError
 		}
 	}
-	s.log.Log(context.Background(), level, "no connection to Slack's Socket Mode; trying again", "error", err, "wait", pause)
+	s.log.Log(context.Background(), level, "no connection to Slack's Socket Mode; trying again", "error", err, "wait",
+		pause)
 	return pause
 }
 
 // hopeless is what Slack says to an app-level token when only the configuration can help.
 var hopeless = map[string]string{
-	"not_allowed_token_type": "app_token is not an app-level token: make one in the app's settings under Basic Information, App-Level Tokens, with the scope connections:write; it begins with xapp-",
-	"missing_scope":          "the app-level token lacks the scope connections:write: make another one in the app's settings under Basic Information, App-Level Tokens",
-	"link_disabled":          "Socket Mode is switched off in the app's settings: switch it on there, or take app_token out of the configuration",
+	"not_allowed_token_type": "app_token is not an app-level token: make one in the app's settings under Basic " +
+		"Information, App-Level Tokens, with the scope connections:write; it begins with xapp-",
+	"missing_scope": "the app-level token lacks the scope connections:write: make another one in the app's " +
+		"settings under Basic Information, App-Level Tokens",
+	"link_disabled": "Socket Mode is switched off in the app's settings: switch it on there, or take app_token " +
+		"out of the configuration",
 }
 
 // refusals are the errors of a token that does not do.
-var refusals = []string{"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "no_permission", "access_denied", "org_login_required",
+var refusals = []string{"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired",
+	"no_permission", "access_denied", "org_login_required",
 	"team_access_not_granted", "app_access_restricted", "forbidden_team"}
 
 // said makes an error of what Slack said.
@@ -230,7 +236,8 @@ func said(code string) *socketError {
 		return &socketError{text: "Slack says " + code + ": " + text, slow: true}
 	}
 	if slices.Contains(refusals, code) {
-		return &socketError{text: "Slack refuses the app-level token (" + code + "): replace app_token in the configuration", slow: true}
+		return &socketError{text: "Slack refuses the app-level token (" + code + "): replace app_token in the configuration",
+			slow: true}
 	}
 	return &socketError{text: "Slack says " + named(code)}
 }
@@ -252,13 +259,15 @@ func (s *Socket) connect(ctx context.Context, api string, token secret.Value) (*
 	if err != nil {
 		return nil, err
 	}
-	d := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: socketHello, WriteBufferSize: 2 * maxAck} // Slack wants each answer in one frame
+	// Slack wants each answer in one frame
+	d := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: socketHello, WriteBufferSize: 2 * maxAck}
 	ws, res, err := d.DialContext(ctx, link, nil)
 	if err != nil {
 		if res != nil {
 			err = fmt.Errorf("HTTP status %d", res.StatusCode)
 		}
-		return nil, &socketError{text: "the socket could not be opened: " + channels.Redact(err.Error(), token, secret.Value(link))}
+		return nil, &socketError{text: "the socket could not be opened: " +
+			channels.Redact(err.Error(), token, secret.Value(link))}
 	}
 	ws.SetReadLimit(maxFrame)
 	c := &connection{ws: ws, quiet: s.o.Quiet, leaving: make(chan struct{}), room: make(chan struct{}, mostAtOnce)}
@@ -295,9 +304,11 @@ func (s *Socket) link(ctx context.Context, api string, token secret.Value) (stri
 	err = json.NewDecoder(res.Body).Decode(&a)
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests:
-		return "", &socketError{text: "Slack says ratelimited", after: cmp.Or(channels.RetryAfter(res.Header), 30*time.Second)}
+		return "", &socketError{text: "Slack says ratelimited", after: cmp.Or(channels.RetryAfter(res.Header),
+			30*time.Second)}
 	case err != nil || res.StatusCode != http.StatusOK:
-		return "", &socketError{text: fmt.Sprintf("apps.connections.open was answered with HTTP status %d and nothing that is understood", res.StatusCode)}
+		return "", &socketError{text: fmt.Sprintf("apps.connections.open was answered with HTTP status %d and nothing that "+
+			"is understood", res.StatusCode)}
 	case !a.OK:
 		return "", said(a.Error)
 	}
@@ -405,7 +416,8 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.ErrorContext(ctx, "an envelope could not be handled, and is not acknowledged: a fault of ours; please report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.ErrorContext(ctx, "an envelope could not be handled, and is not acknowledged: a fault of ours; please "+
+				"report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()
 	h, a := s.o.Slack, answer{}
@@ -437,14 +449,16 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	}
 	b, err := json.Marshal(ack)
 	if err != nil || len(b) >= maxAck {
-		s.log.ErrorContext(ctx, "the answer to a dialog does not fit into Socket Mode's acknowledgement; it is left out", "bytes", len(a.body))
+		s.log.ErrorContext(ctx, "the answer to a dialog does not fit into Socket Mode's acknowledgement; it is left out",
+			"bytes", len(a.body))
 		ack.Payload = nil
 		if b, err = json.Marshal(ack); err != nil {
 			return
 		}
 	}
 	if err := c.say(b); err != nil {
-		s.log.WarnContext(ctx, "an envelope could not be acknowledged; Slack may send it again, which changes nothing", "type", named(e.Type))
+		s.log.WarnContext(ctx, "an envelope could not be acknowledged; Slack may send it again, which changes nothing",
+			"type", named(e.Type))
 	}
 }
 
@@ -528,6 +542,7 @@ func (c *connection) say(b []byte) error {
 
 // close ends the connection as WebSocket wants it done.
 func (c *connection) close() {
-	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(socketWrite))
+	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
+		time.Now().Add(socketWrite))
 	_ = c.ws.Close()
 }

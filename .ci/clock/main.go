@@ -64,7 +64,8 @@ func overlay(dir string, by time.Duration) (string, error) {
 		return "", err
 	}
 	if n := strings.Count(string(text), before); n != 1 {
-		return "", fmt.Errorf("%s is not the source that this program was written for: the beginning of func Now stands there %d times. "+
+		return "", fmt.Errorf("%s is not the source that this program was written for: the beginning of func Now stands "+
+			"there %d times. "+
 			"See how time.Now of this version of Go takes its reading, and change `before` in .ci/clock/main.go", source, n)
 	}
 	moved := filepath.Join(dir, "time.go")

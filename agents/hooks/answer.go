@@ -14,11 +14,14 @@ import (
 // never told as a no.
 const (
 	afterPending = "The call was not run. Do not repeat it again and again, and do not look for a way around it: " +
-		"go on with other work, or end your turn and say what you are waiting for. The answer comes at the start of the next turn; " +
+		"go on with other work, or end your turn and say what you are waiting for. The answer comes at the start of the " +
+		"next turn; " +
 		"once it is approved make the identical call, which runs it once."
 	afterDenied = "The call was not run. Do not repeat it; try a different approach."
-	afterNobody = "The call was not run. Nobody said no: make the identical call again if it is still needed, which asks anew."
-	afterCancel = "The call was not run. The request was taken back, which is not a denial: make the identical call again only if it is still needed."
+	afterNobody = "The call was not run. Nobody said no: make the identical call again if it is still needed, which " +
+		"asks anew."
+	afterCancel = "The call was not run. The request was taken back, which is not a denial: make the identical call " +
+		"again only if it is still needed."
 )
 
 // reason is what the model reads of a call that does not run. It is never empty: some agents run a call
@@ -144,7 +147,7 @@ func withoutAngles(text string) string {
 		return text
 	}
 	return strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(text) +
-		"\n" + `In these lines \u003c is the less-than sign and \u003e the greater-than sign: write the signs themselves when you repeat a call.`
+		"\n" + `In these lines \u003c is the less-than sign and \u003e the greater-than sign: write the signs themselves when you repeat a call.` //nolint:lll // one literal
 }
 
 // encode writes one line of JSON, whole.

@@ -162,7 +162,8 @@ func geminiTool(name string, f object) (server, tool string, err error) {
 	}
 	rest := strings.TrimPrefix(name, "mcp_")
 	for _, between := range []string{"_", "__"} {
-		if tool, ok := strings.CutPrefix(strings.TrimPrefix(rest, "_"), plain(server)+between); ok && server != "" && tool != "" && tool[0] != '_' {
+		if tool, ok := strings.CutPrefix(strings.TrimPrefix(rest, "_"), plain(server)+between); ok && server != "" &&
+			tool != "" && tool[0] != '_' {
 			return server, tool, nil
 		}
 	}

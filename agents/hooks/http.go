@@ -117,7 +117,8 @@ func readEvent(w http.ResponseWriter, r *http.Request) (body []byte, why string,
 		return nil, "the event is longer than 1 MiB", err
 	}
 	if busy, ok := errors.AsType[crowded](err); ok {
-		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events are on their way at once. Try again.", After: busy.RetryAfter(), Err: err}
+		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events are on their way at once. Try again.",
+			After: busy.RetryAfter(), Err: err}
 		return nil, told(err), err
 	}
 	return nil, "the event did not arrive whole", err
@@ -229,7 +230,8 @@ func Fault(err error, why string) string {
 	if approval.CodeOf(err) == approval.CodeRateLimited {
 		return "The call was not run: " + why + "."
 	}
-	return "The gate could not be asked, so the call was not run: " + why + ". Repeating it will not help until that is mended; tell the user."
+	return "The gate could not be asked, so the call was not run: " + why +
+		". Repeating it will not help until that is mended; tell the user."
 }
 
 // Blocked is the denial of a call with such a [Fault], in the agent's language.

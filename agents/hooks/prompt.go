@@ -56,5 +56,6 @@ func AnswerPermissionPrompt(a client.Answer, c client.Call) ([]byte, error) {
 
 // DenyPermissionPrompt answers a permission prompt where the gate could not be asked.
 func DenyPermissionPrompt(why string) ([]byte, error) {
-	return AnswerPermissionPrompt(client.Answer{Kind: client.AnswerDenied, Message: "The gate could not be asked: " + why + "."}, client.Call{})
+	return AnswerPermissionPrompt(client.Answer{Kind: client.AnswerDenied, Message: "The gate could not be asked: " + why +
+		"."}, client.Call{})
 }

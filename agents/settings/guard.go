@@ -91,7 +91,8 @@ func guardLine(text []byte, c *config.Config) int {
 }
 
 // edit returns a configuration with the guard that want gives, and without rules that an earlier install wrote.
-func edit(name string, old []byte, env func(string) (string, bool), want func(old []byte, was *config.Config) []string) ([]byte, error) {
+func edit(name string, old []byte, env func(string) (string, bool),
+	want func(old []byte, was *config.Config) []string) ([]byte, error) {
 	if bytes.Contains(old, []byte("\r\n")) { // places in such a file are not told rightly
 		plain := bytes.ReplaceAll(old, []byte("\r\n"), []byte("\n"))
 		if !bytes.Equal(bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n")), old) {
@@ -114,7 +115,8 @@ func edit(name string, old []byte, env func(string) (string, bool), want func(ol
 	}
 	is, _, err := config.Parse(name, edited, env)
 	// Whatever was done to the text, the file must say what it said, but for the guard.
-	if err != nil || !reflect.DeepEqual(was.File, is.File) || !slices.Equal(is.PolicyConfig.Guard, guard) || len(is.PolicyConfig.OldGuards()) > 0 ||
+	if err != nil || !reflect.DeepEqual(was.File, is.File) || !slices.Equal(is.PolicyConfig.Guard, guard) ||
+		len(is.PolicyConfig.OldGuards()) > 0 ||
 		!was.PolicyConfig.SameButGuard(is.PolicyConfig) {
 		return nil, errByHand
 	}
@@ -188,7 +190,8 @@ func dropOldGuards(lines []string, was *config.Config) bool {
 func changeGuard(lines []string, at int, p *ast.MappingValueNode, guard []string) bool {
 	g := value(p.Value, "guard")
 	last := lines[at]
-	if from, _ := position(g); from != at+1 || g.Value.GetToken().Position.Line != from || strings.TrimLeft(last, " ") == last ||
+	if from, _ := position(g); from != at+1 || g.Value.GetToken().Position.Line != from ||
+		strings.TrimLeft(last, " ") == last ||
 		!strings.HasPrefix(strings.TrimSpace(last), "guard:") {
 		return false
 	}
@@ -205,7 +208,8 @@ func changeGuard(lines []string, at int, p *ast.MappingValueNode, guard []string
 		lines[at] = ""
 		line, _ := position(p)
 		alone := "policy: " + mark
-		if m, ok := p.Value.(*ast.MappingNode); ok && len(m.Values) == 1 && strings.HasSuffix(strings.TrimSpace(lines[line-1]), alone) {
+		if m, ok := p.Value.(*ast.MappingNode); ok && len(m.Values) == 1 &&
+			strings.HasSuffix(strings.TrimSpace(lines[line-1]), alone) {
 			lines[line-1] = ""
 		}
 	}

@@ -105,7 +105,8 @@ func (s Settings) entries() []entry {
 		ask.OnFailure = "block"
 		if s.URL != "" {
 			ask.Type, ask.Command, ask.URL = "http", "", s.URL
-			ask.Headers, ask.Variables = map[string]string{"Authorization": "Bearer $COUNTERSIGN_TOKEN"}, []string{"COUNTERSIGN_TOKEN"}
+			ask.Headers, ask.Variables = map[string]string{"Authorization": "Bearer $COUNTERSIGN_TOKEN"},
+				[]string{"COUNTERSIGN_TOKEN"}
 			begin = ask
 			begin.OnFailure = ""
 		}

@@ -42,17 +42,19 @@ func (s Settings) Warnings(text []byte) []string {
 	switch s.Agent {
 	case ClaudeCode:
 		if is.DisableAllHooks {
-			ws = append(ws, `it has "disableAllHooks": true: no hook runs, and the gate is asked about nothing, until that is taken out`)
+			ws = append(ws, `it has "disableAllHooks": true: no hook runs, and the gate is asked about nothing, until that is taken out`) //nolint:lll // one literal
 		}
 	case Gemini:
 		if on := is.HooksConfig.Enabled; on != nil && !*on {
-			ws = append(ws, `it has "enabled": false under "hooksConfig": no hook runs, and the gate is asked about nothing, until that is taken out`)
+			ws = append(ws, `it has "enabled": false under "hooksConfig": no hook runs, and the gate is asked about nothing, until that is taken out`) //nolint:lll // one literal
 		}
 		if slices.Contains(is.HooksConfig.Disabled, hookName) {
-			ws = append(ws, `it lists "`+hookName+`" under "hooksConfig", "disabled": the gate is asked about nothing until that is taken out`)
+			ws = append(ws, `it lists "`+hookName+
+				`" under "hooksConfig", "disabled": the gate is asked about nothing until that is taken out`)
 		}
-		if r := is.Security.Redaction; r.Enabled && !slices.ContainsFunc(r.Allowed, func(name string) bool { return strings.EqualFold(name, "COUNTERSIGN_TOKEN") }) {
-			ws = append(ws, `it takes secrets out of the hooks' environment: every call will be blocked until "COUNTERSIGN_TOKEN" is listed under "security", "environmentVariableRedaction", "allowed"`)
+		if r := is.Security.Redaction; r.Enabled && !slices.ContainsFunc(r.Allowed,
+			func(name string) bool { return strings.EqualFold(name, "COUNTERSIGN_TOKEN") }) {
+			ws = append(ws, `it takes secrets out of the hooks' environment: every call will be blocked until "COUNTERSIGN_TOKEN" is listed under "security", "environmentVariableRedaction", "allowed"`) //nolint:lll // one literal
 		}
 	}
 	return ws
@@ -79,7 +81,8 @@ func Others(agent, scope string, env func(string) (string, bool), home, folder s
 	if agent == Gemini {
 		path, ok := env("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
 		if !ok || path == "" {
-			path = filepath.Join(map[string]string{"darwin": "/Library/Application Support/GeminiCli", "windows": `C:\ProgramData\gemini-cli`}[runtime.GOOS], "settings.json")
+			path = filepath.Join(map[string]string{"darwin": "/Library/Application Support/GeminiCli",
+				"windows": `C:\ProgramData\gemini-cli`}[runtime.GOOS], "settings.json")
 			if path == "settings.json" {
 				path = "/etc/gemini-cli/settings.json"
 			}

@@ -1,5 +1,5 @@
-// Package args reads a call's arguments: their canonical form, in which two calls are the same or not, and its hash. Every
-// number stays as it was written.
+// Package args reads a call's arguments: their canonical form, in which two calls are the same or not, and its hash.
+// Every number stays as it was written.
 package args
 
 import (

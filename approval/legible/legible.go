@@ -1,5 +1,5 @@
-// Package legible makes foreign text safe to show: what cannot be seen, or changes how the rest is seen, is written out, and
-// what is too long is cut where a reader sees that it was.
+// Package legible makes foreign text safe to show: what cannot be seen, or changes how the rest is seen, is written
+// out, and what is too long is cut where a reader sees that it was.
 package legible
 
 import (
@@ -189,8 +189,8 @@ func Cut(s string, limit int) string {
 	return s[:at] + missing(utf8.RuneCountInString(s[at:]))
 }
 
-// CutBytes returns the beginning of s that fits in limit bytes together with "… (+N)", where N is how many characters are
-// missing, unseen further ones included; "" where not even that fits.
+// CutBytes returns the beginning of s that fits in limit bytes together with "… (+N)", where N is how many characters
+// are missing, unseen further ones included; "" where not even that fits.
 func CutBytes(s string, limit, unseen int) string {
 	most := limit - len(missing(unseen+utf8.RuneCountInString(s)))
 	if most < 0 {

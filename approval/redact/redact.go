@@ -1,5 +1,5 @@
-// Package redact finds the secrets in what is shown and written down, and puts a mark in the place of each: by the names that
-// values stand under, by the shapes of credentials, and never where that would hide what a command runs.
+// Package redact finds the secrets in what is shown and written down, and puts a mark in the place of each: by the
+// names that values stand under, by the shapes of credentials, and never where that would hide what a command runs.
 package redact
 
 import (
@@ -86,16 +86,16 @@ const (
 var usual = func() (n names) {
 	for k, list := range map[kind][]string{
 		secret: {
-			"password", "passwords", "passwd", "passcode", "passphrase", "passphrases", "pwd", "pass word", "pass phrase", "pass code",
-			"secret", "secrets", "credential", "credentials", "creds",
-			"token", "access tokens", "auth tokens", "api tokens", "bearer tokens", "refresh tokens", "session tokens", "secret tokens",
-			"jwt", "bearer", "otp", "totp", "cvv", "cvc",
-			"apikey", "apikeys", "api key", "api keys", "accesskey", "access key", "access keys", "privatekey", "private key", "private keys",
-			"secretkey", "authkey", "auth key", "encryption key", "signing key", "master key", "ssh key", "session key", "account key",
-			"deploy key", "shared key", "hmac key", "service key", "license key", "subscription key",
-			"db pass", "user pass", "smtp pass", "mail pass", "email pass", "ftp pass", "ssh pass", "admin pass", "root pass", "login pass",
-			"proxy pass", "mysql pass", "postgres pass", "redis pass", "mongo pass", "sudo pass",
-			"authorization code",
+			"password", "passwords", "passwd", "passcode", "passphrase", "passphrases", "pwd", "pass word", "pass phrase",
+			"pass code", "secret", "secrets", "credential", "credentials", "creds",
+			"token", "access tokens", "auth tokens", "api tokens", "bearer tokens", "refresh tokens", "session tokens",
+			"secret tokens", "jwt", "bearer", "otp", "totp", "cvv", "cvc",
+			"apikey", "apikeys", "api key", "api keys", "accesskey", "access key", "access keys", "privatekey", "private key",
+			"private keys", "secretkey", "authkey", "auth key", "encryption key", "signing key", "master key", "ssh key",
+			"session key", "account key", "deploy key", "shared key", "hmac key", "service key", "license key",
+			"subscription key", "db pass", "user pass", "smtp pass", "mail pass", "email pass", "ftp pass", "ssh pass",
+			"admin pass", "root pass", "login pass", "proxy pass", "mysql pass", "postgres pass", "redis pass", "mongo pass",
+			"sudo pass", "authorization code",
 		},
 		authorization: {"authorization"},
 		cookie:        {"cookie", "cookies", "setcookie"},
@@ -108,22 +108,23 @@ var usual = func() (n names) {
 }()
 
 // endings make a word of several without separators secret: "githubtoken".
-var endings = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "secretkey", "accesskey", "privatekey", "credentials"}
+var endings = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "secretkey", "accesskey",
+	"privatekey", "credentials"}
 
 // harmless are last words of names that speak about a secret without holding it:
 // token_count, password_policy, secretName. People must see such values.
-var harmless = setOf(`count counts limit limits budget usage used total max min type types name names id ids length len size
-	url uri urls endpoint path paths file files filename dir ttl expiry expires expiration expired lifetime age at by policy policies
-	field fields hint required enabled disabled manager store provider version format status strength rotation index offset position
-	ref arn scope scopes audience issuer kind mode method algorithm alg symbol address standard supply decimals price amount balance
-	holder banner consent domain description label title comment owner region vault engine rate window ratio cost
-	helper helpers command commands cmd cmds process program programs askpass exec script scripts hook hooks eval executable
-	binary shell plugin runner args argv`)
+var harmless = setOf(`count counts limit limits budget usage used total max min type types name names id ids length len
+	size url uri urls endpoint path paths file files filename dir ttl expiry expires expiration expired lifetime age at by
+	policy policies field fields hint required enabled disabled manager store provider version format status strength
+	rotation index offset position ref arn scope scopes audience issuer kind mode method algorithm alg symbol address
+	standard supply decimals price amount balance holder banner consent domain description label title comment owner
+	region vault engine rate window ratio cost helper helpers command commands cmd cmds process program programs askpass
+	exec script scripts hook hooks eval executable binary shell plugin runner args argv`)
 
 // programs are last words of names that stand for what would run, or for a file with it: such a name is no
 // secret's, nor is what stands deeper inside under one.
-var programs = setOf(`helper helpers command commands cmd cmds process program programs askpass exec file files path paths
-	script scripts hook hooks eval executable binary shell plugin runner args argv`)
+var programs = setOf(`helper helpers command commands cmd cmds process program programs askpass exec file files path
+	paths script scripts hook hooks eval executable binary shell plugin runner args argv`)
 
 // amounts are first words that make a "token" a unit: max_token.
 var amounts = setOf("max min num n count total")

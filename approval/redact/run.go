@@ -28,15 +28,16 @@ var wrappers = func() map[string]int {
 	m := map[string]int{
 		"timeout": 1, "flock": 1, "chroot": 1, "ssh": 1, "taskset": 1, "chrt": 1, "su": 1, "runuser": 1, "setpriv": 0,
 	}
-	for name := range strings.FieldsSeq(`sudo doas env exec command builtin nohup nice ionice time setsid stdbuf watch strace ltrace
-		unshare nsenter script systemd-run firejail bwrap start-stop-daemon torsocks proxychains proxychains4 unbuffer coproc
-		docker podman nerdctl kubectl run npx pnpx bunx uvx uv pipx pkexec gosu su-exec tini dumb-init busybox toybox caffeinate
-		faketime fakeroot eatmydata catchsegv gdb valgrind perf entr reptyr winpty start call cmd trap sshpass xvfb-run chpst envdir
-		softlimit setuidgid s6-setuidgid s6-applyuidgid rlwrap cgexec dbus-run-session dbus-launch numactl prlimit schedtool runcon sg
-		setarch linux32 linux64 fakechroot proot hyperfine cpulimit chronic ifne lckdo run-one sem ssh-agent distrobox flatpak apptainer
-		singularity lxc lxc-attach machinectl systemd-nspawn systemd-inhibit wsl runas psexec psexec64 forfiles bundle poetry pipenv npm
-		yarn pnpm cargo mise asdf nix nix-shell direnv aws-vault doppler op chamber envchain vagrant limactl adb netns foreach rebase
-		bisect xterm konsole gnome-terminal alacritty kitty urxvt abduco dtach wine mono dotnet tmux screen crontab`) {
+	for name := range strings.FieldsSeq(`sudo doas env exec command builtin nohup nice ionice time setsid stdbuf watch
+		strace ltrace unshare nsenter script systemd-run firejail bwrap start-stop-daemon torsocks proxychains proxychains4
+		unbuffer coproc docker podman nerdctl kubectl run npx pnpx bunx uvx uv pipx pkexec gosu su-exec tini dumb-init
+		busybox toybox caffeinate faketime fakeroot eatmydata catchsegv gdb valgrind perf entr reptyr winpty start call cmd
+		trap sshpass xvfb-run chpst envdir softlimit setuidgid s6-setuidgid s6-applyuidgid rlwrap cgexec dbus-run-session
+		dbus-launch numactl prlimit schedtool runcon sg setarch linux32 linux64 fakechroot proot hyperfine cpulimit chronic
+		ifne lckdo run-one sem ssh-agent distrobox flatpak apptainer singularity lxc lxc-attach machinectl systemd-nspawn
+		systemd-inhibit wsl runas psexec psexec64 forfiles bundle poetry pipenv npm yarn pnpm cargo mise asdf nix nix-shell
+		direnv aws-vault doppler op chamber envchain vagrant limactl adb netns foreach rebase bisect xterm konsole
+		gnome-terminal alacritty kitty urxvt abduco dtach wine mono dotnet tmux screen crontab`) {
 		m[name] = 0
 	}
 	return m
@@ -45,16 +46,17 @@ var wrappers = func() map[string]int {
 var (
 	shells = setOf("sh bash zsh ksh mksh dash ash fish csh tcsh pwsh powershell cmd ssh su runuser trap watch at batch " +
 		"crontab tmux screen osascript")
-	interpreters = setOf("python perl ruby irb node nodejs deno bun php lua luajit tclsh wish expect awk gawk mawk psql mysql sqlite make gmake " +
-		"vim vi nvim ex ed emacs gdb socat nc ncat rscript ghci runghc jshell groovy scala pry ssh")
-	evaluators = setOf("eval alias source . xargs parallel iex invoke-expression getline envsubst start-process saps invoke-command icm " +
-		"invoke-item set-alias sal new-alias nal start-job")
+	interpreters = setOf("python perl ruby irb node nodejs deno bun php lua luajit tclsh wish expect awk gawk mawk psql " +
+		"mysql sqlite make gmake vim vi nvim ex ed emacs gdb socat nc ncat rscript ghci runghc jshell groovy scala pry " +
+		"ssh")
+	evaluators = setOf("eval alias source . xargs parallel iex invoke-expression getline envsubst start-process saps " +
+		"invoke-command icm invoke-item set-alias sal new-alias nal start-job")
 	// calls run a string that they are given, in one language or another.
-	calls = setOf("system popen exec execl execle execlp execv execve execvp execvpe execfile execsync execfilesync eval spawn " +
-		"spawnl spawnv spawnvp spawnsync function shell_exec passthru proc_open pcntl_exec startprocess check_output check_call " +
-		"execute getattr __import__ import_module import importlib runpy run_path run_module startfile require require_once include " +
-		"include_once load loadfile loadstring dofile qx open2 open3 create_function run start create invokescript shellexecute " +
-		"instance_eval class_eval const_get send fork")
+	calls = setOf("system popen exec execl execle execlp execv execve execvp execvpe execfile execsync execfilesync " +
+		"eval spawn spawnl spawnv spawnvp spawnsync function shell_exec passthru proc_open pcntl_exec startprocess " +
+		"check_output check_call execute getattr __import__ import_module import importlib runpy run_path run_module " +
+		"startfile require require_once include include_once load loadfile loadstring dofile qx open2 open3 " +
+		"create_function run start create invokescript shellexecute instance_eval class_eval const_get send fork")
 	// coded are words that run strings in code, where no bracket follows.
 	coded    = setOf("system exec spawn popen qx require include load import __import__ shell_exec passthru open")
 	keywords = setOf("if then else elif do while until for in case esac fi done select function")
@@ -95,8 +97,10 @@ func commandsOf(s string) commands {
 		i = c.step(i)
 	}
 	variable := strings.ContainsAny(s, "$`%")
-	c.out.data = c.out.data || (c.shell || c.code) && variable || c.lang && (c.code || strings.ContainsAny(s, "`") || strings.Contains(s, "%x") ||
-		strings.Contains(s, "\\!")) || c.reads && strings.Contains(s, "<") || len(c.out.names) > maxCommandNames || c.out.names["e"] && strings.Contains(s, "sed") ||
+	c.out.data = c.out.data || (c.shell || c.code) && variable || c.lang &&
+		(c.code || strings.ContainsAny(s, "`") || strings.Contains(s, "%x") ||
+			strings.Contains(s, "\\!")) || c.reads && strings.Contains(s, "<") || len(c.out.names) > maxCommandNames ||
+		c.out.names["e"] && strings.Contains(s, "sed") ||
 		strings.Contains(s, "subprocess") || strings.Contains(s, "child_process")
 	return c.out
 }
@@ -133,7 +137,8 @@ func programName(word string) string {
 func sedRuns(word string) bool {
 	for part := range strings.SplitSeq(word, ";") {
 		part = strings.TrimRight(part, "gpiImMw0123456789}")
-		if rest, ok := strings.CutSuffix(part, "e"); ok && (rest == "" || !isAlnum(rest[len(rest)-1]) || '0' <= rest[len(rest)-1] && rest[len(rest)-1] <= '9') {
+		if rest, ok := strings.CutSuffix(part, "e"); ok && (rest == "" || !isAlnum(rest[len(rest)-1]) ||
+			'0' <= rest[len(rest)-1] && rest[len(rest)-1] <= '9') {
 			return true
 		}
 	}
@@ -213,7 +218,8 @@ func (c *commandScan) step(i int) int {
 	case ')':
 		c.leave()
 	case '`':
-		if c.expecting && (isSpace(before) || strings.IndexByte(";|&({", before) >= 0) && (len(c.outer) == 0 || !c.outer[len(c.outer)-1].tick) {
+		if c.expecting && (isSpace(before) || strings.IndexByte(";|&({", before) >= 0) &&
+			(len(c.outer) == 0 || !c.outer[len(c.outer)-1].tick) {
 			c.out.data = true // what comes out of it is run
 		}
 		if n := len(c.outer); n > 0 && c.outer[n-1].tick {
@@ -388,7 +394,8 @@ func isPattern(w string) bool {
 // expands reports whether text names a variable, as a shell does it.
 func expands(text string) bool {
 	for i := 0; i+1 < len(text); i++ {
-		if next := text[i+1]; text[i] == '$' && (next == '_' || next == '{' || typeOf(next) == lower || typeOf(next) == upper) {
+		if next := text[i+1]; text[i] == '$' && (next == '_' || next == '{' || typeOf(next) == lower ||
+			typeOf(next) == upper) {
 			return true
 		}
 	}

@@ -209,7 +209,8 @@ func (f *finder) scheme(i int) span {
 		digits = digits && '0' <= s[end] && s[end] <= '9'
 		end++
 	}
-	if f.m.forLogs() && start < len(s) && (s[start] == '$' || s[start] == '`') && !isVariable(s[start:variableEnd(s, start)]) {
+	if f.m.forLogs() && start < len(s) && (s[start] == '$' || s[start] == '`') &&
+		!isVariable(s[start:variableEnd(s, start)]) {
 		_, end = wordValue(s, start)
 		return span{start, end}
 	}
@@ -358,7 +359,8 @@ func likeProgram(line string) bool {
 	small := func(s string) bool {
 		return strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) < 0
 	}
-	if folder, _, ok := strings.Cut(strings.TrimPrefix(line, "/"), "/"); ok && line[0] == '/' && folder != "" && small(folder) {
+	if folder, _, ok := strings.Cut(strings.TrimPrefix(line, "/"), "/"); ok && line[0] == '/' && folder != "" &&
+		small(folder) {
 		return true
 	}
 	return len(line) < 32 && small(strings.ReplaceAll(line, "/", ""))
@@ -377,7 +379,10 @@ func linePrefix(s string, i int) string {
 		}
 		start--
 	}
-	if strings.ContainsFunc(s[start:i], func(r rune) bool { return r < ' ' && r != '\t' || isPlain(r) && !strings.ContainsRune("-+/#*~%!", r) }) {
+	if strings.ContainsFunc(s[start:i], func(r rune) bool {
+		return r < ' ' && r != '\t' || isPlain(r) &&
+			!strings.ContainsRune("-+/#*~%!", r)
+	}) {
 		return ""
 	}
 	return s[start:i]
@@ -502,7 +507,8 @@ func (f *finder) urlPassword(i int) span {
 		}
 	}
 	if text := s[password : password+at]; at == 0 || isVariable(text) || strings.HasPrefix(text, marks) ||
-		!f.m.forLogs() && (strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) >= 0 || strings.Contains(text, ",") && f.inBraces(password)) {
+		!f.m.forLogs() && (strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) >= 0 ||
+			strings.Contains(text, ",") && f.inBraces(password)) {
 		return span{}
 	}
 	return span{password, password + at}

@@ -54,7 +54,8 @@ func isMark(text string) bool {
 	if !ok {
 		return false
 	}
-	return rest == "" || strings.HasPrefix(rest, " (") && strings.HasSuffix(rest, ")") && strings.Contains(rest, ", sha256 ") &&
+	return rest == "" || strings.HasPrefix(rest, " (") && strings.HasSuffix(rest, ")") &&
+		strings.Contains(rest, ", sha256 ") &&
 		len(rest) < 64
 }
 
@@ -136,9 +137,10 @@ func (m *Masker) credentials(text string, base int, k kind) []span {
 var attributes = setOf("path domain expires max-age samesite secure httponly partitioned priority")
 
 // steering are variables by which programs find what they run. What is assigned to one is no cookie.
-var steering = setOf(`ld_preload ld_audit ld_library_path dyld_insert_libraries bash_env env ps4 ifs editor visual pager manpager browser
-	lessopen lessclose pythonstartup pythonhome perl5opt perl5lib perl5db rubyopt rubylib node_options java_tool_options makeflags
-	cc cxx ld git_ssh git_pager git_editor git_external_diff git_proxy_command systemd_editor zdotdir fpath histfile tcllibpath gconv_path`)
+var steering = setOf(`ld_preload ld_audit ld_library_path dyld_insert_libraries bash_env env ps4 ifs editor visual
+	pager manpager browser lessopen lessclose pythonstartup pythonhome perl5opt perl5lib perl5db rubyopt rubylib
+	node_options java_tool_options makeflags cc cxx ld git_ssh git_pager git_editor git_external_diff git_proxy_command
+	systemd_editor zdotdir fpath histfile tcllibpath gconv_path`)
 
 // steers reports whether a name is such a variable's.
 func steers(name string) bool { return steering[strings.ToLower(name)] || NamesProgram(name) }
@@ -294,7 +296,8 @@ func (f *finder) hides(name string, start, end int, sep separation) bool {
 		return false
 	}
 	runs := f.runs()
-	if runs.data || runs.runsName(name) || sep == separated && runs.wordStart(start) >= 0 || f.args != nil && f.args.reused(name, len(f.args.in)) {
+	if runs.data || runs.runsName(name) || sep == separated && runs.wordStart(start) >= 0 || f.args != nil &&
+		f.args.reused(name, len(f.args.in)) {
 		return false
 	}
 	return !f.inProgram(start) && !(strings.Contains(value, ",") && f.inBraces(start))

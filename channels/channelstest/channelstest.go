@@ -60,7 +60,8 @@ func Request(raw string) approval.Request {
 }
 
 func delivery(kind approval.NotificationKind, rs ...approval.Request) approval.Delivery {
-	d := approval.Delivery{Notification: approval.Notification{ID: "01KAFHZX3T9W8Y7B6A5D4CN0T1", Kind: kind, Status: approval.Queued, CreatedAt: Noon}, Requests: rs}
+	d := approval.Delivery{Notification: approval.Notification{ID: "01KAFHZX3T9W8Y7B6A5D4CN0T1", Kind: kind,
+		Status: approval.Queued, CreatedAt: Noon}, Requests: rs}
 	switch kind {
 	case approval.KindReminder:
 		d.Notification.CreatedAt = Noon.Add(32 * time.Minute)
@@ -110,7 +111,8 @@ const Diff = `--- a/gate.conf
 // LongDiff is one that no card has room for.
 func LongDiff() string {
 	var b strings.Builder
-	b.WriteString("diff --git a/words.txt b/words.txt\nindex 1d2c3b4..5a6f7e8 100644\n--- a/words.txt\n+++ b/words.txt\n@@ -1,400 +1,400 @@\n")
+	b.WriteString("diff --git a/words.txt b/words.txt\nindex 1d2c3b4..5a6f7e8 100644\n--- a/words.txt\n+++ " +
+		"b/words.txt\n@@ -1,400 +1,400 @@\n")
 	for i := range 400 {
 		fmt.Fprintf(&b, "-old word %d\n+new word %d%s\n", i, i, strings.Repeat(" and so on", i%40))
 	}
@@ -131,7 +133,8 @@ func ended(status approval.Status, by, reason string) approval.Request {
 // sent is the last use of a call that was sent on, and what came of it.
 func sent(ran approval.RunResult) *approval.Use {
 	at := Noon.Add(-59 * time.Minute)
-	return &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: at, DispatchedAt: at, RunResult: ran}
+	return &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: at,
+		DispatchedAt: at, RunResult: ran}
 }
 
 // edit makes r a call that writes a file, with a picture of what changes.
@@ -190,18 +193,21 @@ func Cases() []Case { //nolint:funlen // a table
 	lapsed := ended(approval.Approved, "hana", "checked with finance")
 	lapsed.LapsedAt = lapsed.UseBy
 	some := Batch(3)
-	some[1].Status, some[1].ResolvedAt, some[1].ResolvedBy, some[1].ResolveReason = approval.Denied, Noon.Add(time.Minute), "hana", "keep that one"
+	some[1].Status, some[1].ResolvedAt, some[1].ResolvedBy, some[1].ResolveReason = approval.Denied, Noon.Add(time.Minute),
+		"hana", "keep that one"
 	over := Batch(2)
 	for i := range over {
 		over[i].Status, over[i].ResolvedAt, over[i].ResolvedBy = approval.Expired, over[i].ExpiresAt, "system:timeout"
 	}
 	deep := strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)
-	huge, _ := json.Marshal(map[string]string{"path": "/etc/hosts", "content": strings.Repeat("All work and no play. ", 60_000/22)})
+	huge, _ := json.Marshal(map[string]string{"path": "/etc/hosts",
+		"content": strings.Repeat("All work and no play. ", 60_000/22)})
 	return []Case{
 		{"request", delivery(approval.KindRequest, Request(transfer))},
 		{"reminder", delivery(approval.KindReminder, Request(transfer))},
 		{"critical_reason", request(func(r *approval.Request) {
-			r.Risk, r.RequireReason, r.Server, r.SessionID, r.Scope = approval.RiskCritical, true, "bank", "sess-42", "/home/agent/books"
+			r.Risk, r.RequireReason, r.Server, r.SessionID, r.Scope = approval.RiskCritical, true, "bank", "sess-42",
+				"/home/agent/books"
 			r.Rationale = "The invoice is due today.\nI have checked the address twice."
 			r.Preview = "- balance 5000\n+ balance 3000"
 		})},
@@ -211,11 +217,13 @@ func Cases() []Case { //nolint:funlen // a table
 		{"huge", with(string(huge))},
 		{"many_keys", with(many(300))},
 		{"deep", with(deep)},
-		{"nested", with(`{"to":{"name":"Ada","accounts":[{"iban":"XX00","share":0.50},{"iban":"XX01","share":0.5}]},"tags":["a","b"],"argv":["git","push","--force"]}`)},
+		{"nested", with(`{"to":{"name":"Ada","accounts":[{"iban":"XX00","share":0.50},{"iban":"XX01","share":0.5}]},"tags":["a","b"],"argv":["git","push","--force"]}`)}, //nolint:lll // one literal
 		{"no_args", with(`{}`)},
-		{"secrets", with(`{"password":"` + Secret + `","headers":{"Authorization":"Bearer ` + Secret + `"},"url":"https://user:` + Secret + `@example.com/"}`)},
+		{"secrets", with(`{"password":"` + Secret + `","headers":{"Authorization":"Bearer ` + Secret +
+			`"},"url":"https://user:` + Secret + `@example.com/"}`)},
 		{"previous", request(func(r *approval.Request) {
-			r.Previous = &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour), ConsumedAt: Noon.Add(-59 * time.Minute)}
+			r.Previous = &approval.Use{RequestID: ID(9), ApprovedBy: "hana", ApprovedAt: Noon.Add(-time.Hour),
+				ConsumedAt: Noon.Add(-59 * time.Minute)}
 		})},
 		{"previous_sent", request(func(r *approval.Request) { r.Previous = sent("") })},
 		{"previous_succeeded", request(func(r *approval.Request) { r.Previous = sent(approval.RunSucceeded) })},
@@ -224,7 +232,7 @@ func Cases() []Case { //nolint:funlen // a table
 			a, _ := args.Parse([]byte(`{"path":"/etc/hosts","description":"Add a host","content":"127.0.0.1 gate"}`))
 			r.Args, r.IgnoredArgs, r.ArgsHash = a.Canonical(), []string{"description"}, a.Hash("description")
 		})},
-		{"numbers", with(`{"amount_cents":1234567,"fee_cents":-5,"price_minor":990,"currency":"EUR","rows":40000,"ratio":0.333333,"big":123456789012345678901234567890,"exp":1e21,"as_text":"40000","like_ours":"2000  = 99.00","dry_run":false,"limit":null}`)},
+		{"numbers", with(`{"amount_cents":1234567,"fee_cents":-5,"price_minor":990,"currency":"EUR","rows":40000,"ratio":0.333333,"big":123456789012345678901234567890,"exp":1e21,"as_text":"40000","like_ours":"2000  = 99.00","dry_run":false,"limit":null}`)}, //nolint:lll // one literal
 		{"diff", request(func(r *approval.Request) { edit(r, Diff) })},
 		{"diff_long", request(func(r *approval.Request) { edit(r, LongDiff()) })},
 		{"unreached", func() approval.Delivery {
@@ -243,15 +251,18 @@ func Cases() []Case { //nolint:funlen // a table
 		{"reply", Reply("Already approved by hana at 2026-11-21T03:05:00.000Z.")},
 		{"reply_card", Reply("This request is waiting. Use its buttons to decide.", Request(transfer))},
 		{"reply_ask", Asking(approval.NoteReason, "Denied: transfer_credits.")},
-		{"reply_ask_deny", Asking(approval.NoteDeny, "This request needs a reason, so nothing is decided yet. Type the reason now, or: deny "+ID(1)+" followed by it.")},
-		{"reply_ask_approve", Asking(approval.NoteApprove, "This request needs a reason. Type: approve "+ID(1)+" followed by your reason.")},
+		{"reply_ask_deny", Asking(approval.NoteDeny,
+			"This request needs a reason, so nothing is decided yet. Type the reason now, or: deny "+ID(1)+" followed by it.")},
+		{"reply_ask_approve", Asking(approval.NoteApprove, "This request needs a reason. Type: approve "+ID(1)+
+			" followed by your reason.")},
 		{"reply_cards", Reply("3 requests are waiting. Use their buttons to decide.", Batch(3)...)},
 	}
 }
 
 // Seeds add what a fuzz test of a channel starts from.
 func Seeds(add func(values ...any)) {
-	for i, callArgs := range []string{`{}`, Hostile, many(300), `{"k0":[{"a":[[["deep"]]]}],"K0":1}`, "not JSON", "{\"k0\":\"" + strings.Repeat("\\u202e", 5000) + "\"}",
+	for i, callArgs := range []string{`{}`, Hostile, many(300), `{"k0":[{"a":[[["deep"]]]}],"K0":1}`, "not JSON",
+		"{\"k0\":\"" + strings.Repeat("\\u202e", 5000) + "\"}",
 		`{"password":"` + Secret + `"}`} {
 		for n, words := range []string{"", "plain words", strings.Repeat("<&>", 2000), "👩‍👩‍👧‍👦\u202e\n\n\n{id}"} {
 			add([]byte(callArgs), words, uint8(i*n), uint8(i*37+n*16))
@@ -261,7 +272,8 @@ func Seeds(add func(values ...any)) {
 
 // AnyDelivery draws a delivery with args, texts and states that nobody would send with good intent.
 func AnyDelivery(t *rapid.T) approval.Delivery {
-	kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindReply, approval.KindEdit}).Draw(t, "kind")
+	kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindReply,
+		approval.KindEdit}).Draw(t, "kind")
 	n := rapid.OneOf(rapid.Just(1), rapid.IntRange(2, 20)).Draw(t, "requests")
 	if kind == approval.KindReply {
 		n = rapid.IntRange(0, 5).Draw(t, "cards")
@@ -276,7 +288,8 @@ func AnyDelivery(t *rapid.T) approval.Delivery {
 	if kind == approval.KindReply {
 		d = Reply(anyText(30_000).Draw(t, "text"), rs...)
 	}
-	d.Notification.Note = rapid.SampledFrom([]approval.Note{"", "", approval.NoteReason, approval.NoteDeny, approval.NoteApprove, approval.NoteUnreached}).Draw(t, "note")
+	d.Notification.Note = rapid.SampledFrom([]approval.Note{"", "", approval.NoteReason, approval.NoteDeny,
+		approval.NoteApprove, approval.NoteUnreached}).Draw(t, "note")
 	d.Notification.CreatedAt = Noon.Add(time.Duration(rapid.IntRange(-1, 62).Draw(t, "minutes")) * time.Minute)
 	return d
 }
@@ -292,19 +305,22 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 	r.Rationale = anyText(4000).Draw(t, "rationale")
 	r.Preview = rapid.OneOf(anyText(4000), anyDiff()).Draw(t, "preview")
 	r.HumanMessage = anyText(2000).Draw(t, "message")
-	r.Risk = rapid.SampledFrom([]approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical, "odd"}).Draw(t, "risk")
+	r.Risk = rapid.SampledFrom([]approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh,
+		approval.RiskCritical, "odd"}).Draw(t, "risk")
 	r.RequireReason = rapid.Bool().Draw(t, "reason required")
 	if rapid.Bool().Draw(t, "previous") {
 		r.Previous = &approval.Use{ApprovedBy: anyText(200).Draw(t, "who"), ApprovedAt: Noon, ConsumedAt: Noon}
 		if rapid.Bool().Draw(t, "sent") {
 			r.Previous.DispatchedAt = Noon
-			r.Previous.RunResult = rapid.SampledFrom([]approval.RunResult{"", approval.RunSucceeded, approval.RunFailed, approval.RunUnknown}).Draw(t, "ran")
+			r.Previous.RunResult = rapid.SampledFrom([]approval.RunResult{"", approval.RunSucceeded, approval.RunFailed,
+				approval.RunUnknown}).Draw(t, "ran")
 		}
 	}
 	if rapid.Bool().Draw(t, "ignored") {
 		r.IgnoredArgs = []string{"k0", "k1", "k2"}
 	}
-	r.Status = rapid.SampledFrom([]approval.Status{approval.Pending, approval.Pending, approval.Approved, approval.Denied, approval.Expired, approval.Cancelled}).Draw(t, "status")
+	r.Status = rapid.SampledFrom([]approval.Status{approval.Pending, approval.Pending, approval.Approved, approval.Denied,
+		approval.Expired, approval.Cancelled}).Draw(t, "status")
 	if r.Status != approval.Pending {
 		r.ResolvedAt, r.UseBy = Noon, Noon
 		r.ResolvedBy, r.ResolveReason = anyText(200).Draw(t, "by"), anyText(approval.MaxReason).Draw(t, "why")
@@ -347,20 +363,24 @@ func Fuzzed(raw []byte, words string, requests, flags uint8) approval.Delivery {
 			rs[i].Preview = "@@ -1 +1 @@\n+" + strings.ReplaceAll(words, "\n", "\n-")
 		}
 	}
-	kind := []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit, approval.KindReply}[flags>>4&3]
+	kind := []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit,
+		approval.KindReply}[flags>>4&3]
 	d := delivery(kind, rs...)
 	if kind == approval.KindReply {
 		d = Reply(words, rs[:min(len(rs), 5)]...)
 	}
 	if flags&128 != 0 {
-		d.Notification.Note = []approval.Note{approval.NoteReason, approval.NoteDeny, approval.NoteApprove, approval.NoteUnreached}[flags&3]
+		d.Notification.Note = []approval.Note{approval.NoteReason, approval.NoteDeny, approval.NoteApprove,
+			approval.NoteUnreached}[flags&3]
 	}
 	return d
 }
 
 // nasty are pieces that make trouble where they are not escaped, counted or made visible.
-var nasty = []string{"<", ">", "&", "\"", "\\", "\n", "\n\n\n", "\t", "\x00", "\u202e", "\u200b", "\ufeff", "⟨", "⟩", "👩‍👩‍👧‍👦", "🏳️‍🌈", "é", "e\u0301\u0301",
-	"承認", "ปฏิเสธ", "<!channel>", "```", "*", "{id}", " … (+3 characters) … ", "a", "word ", strings.Repeat("x", 300), strings.Repeat("<", 500), strings.Repeat("界", 700)}
+var nasty = []string{"<", ">", "&", "\"", "\\", "\n", "\n\n\n", "\t", "\x00", "\u202e", "\u200b", "\ufeff", "⟨", "⟩",
+	"👩‍👩‍👧‍👦", "🏳️‍🌈", "é", "e\u0301\u0301",
+	"承認", "ปฏิเสธ", "<!channel>", "```", "*", "{id}", " … (+3 characters) … ", "a", "word ", strings.Repeat("x", 300),
+	strings.Repeat("<", 500), strings.Repeat("界", 700)}
 
 func anyText(most int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
@@ -380,7 +400,8 @@ func anyText(most int) *rapid.Generator[string] {
 // anyDiff is a unified diff, or nearly one.
 func anyDiff() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		sign := rapid.SampledFrom([]string{"+", "-", " ", "+", "-", " ", "--- ", "+++ ", "@@ -1,9 +1,9 @@ ", "\\ ", "", "odd"})
+		sign := rapid.SampledFrom([]string{"+", "-", " ", "+", "-", " ", "--- ", "+++ ", "@@ -1,9 +1,9 @@ ", "\\ ", "",
+			"odd"})
 		lines := []string{"--- a", "+++ b", "@@ -1,3 +1,3 @@"}
 		for range rapid.OneOf(rapid.IntRange(1, 8), rapid.IntRange(1, 300)).Draw(t, "lines") {
 			lines = append(lines, sign.Draw(t, "sign")+strings.ReplaceAll(anyText(300).Draw(t, "text of a line"), "\n", "\n "))
@@ -426,7 +447,8 @@ func anyValue(t *rapid.T, depth int) any {
 	case 0:
 		return anyText(2000).Draw(t, "string")
 	case 1:
-		return rapid.SampledFrom([]any{true, false, nil, "", "null", "12", json.Number("1e400"), json.Number("-0.00")}).Draw(t, "literal")
+		return rapid.SampledFrom([]any{true, false, nil, "", "null", "12", json.Number("1e400"),
+			json.Number("-0.00")}).Draw(t, "literal")
 	case 2:
 		return json.Number(rapid.StringMatching(`-?[1-9][0-9]{0,30}(\.[0-9]{1,5})?`).Draw(t, "number"))
 	case 3:

@@ -58,7 +58,8 @@ func (ch *Channel) AskQuota(ctx context.Context) (limit int, limited bool, used 
 // [channels.ReasonBadRecipient].
 func (ch *Channel) Profile(ctx context.Context, userID string) (displayName, language string, err error) {
 	if userID == "" || strings.Trim(userID, ".") == "" {
-		return "", "", &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: errors.New("this is no LINE user id")}
+		return "", "", &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
+			Err: errors.New("this is no LINE user id")}
 	}
 	var profile struct {
 		UserID      string `json:"userId"`
@@ -67,7 +68,8 @@ func (ch *Channel) Profile(ctx context.Context, userID string) (displayName, lan
 	}
 	e := ch.ask(ctx, http.MethodGet, "/v2/bot/profile/"+url.PathEscape(userID), nil, &profile)
 	if e != nil && e.HTTPStatus == http.StatusNotFound {
-		e.Reason, e.Err = channels.ReasonBadRecipient, errors.New("not a friend of the bot: the person must add it as a friend, and must not have blocked it")
+		e.Reason, e.Err = channels.ReasonBadRecipient,
+			errors.New("not a friend of the bot: the person must add it as a friend, and must not have blocked it")
 	}
 	if e != nil {
 		return "", "", e
@@ -126,7 +128,8 @@ func (ch *Channel) TestWebhook(ctx context.Context) (success bool, status int, r
 // ValidatePush asks LINE whether it would take what [Channel.Render] made. Nothing is sent. What LINE
 // complains of is an error with the reason [channels.ReasonBadRequest].
 func (ch *Channel) ValidatePush(ctx context.Context, body channels.Body) error {
-	return asError(ch.ask(ctx, http.MethodPost, "/v2/bot/message/validate/push", map[string]json.RawMessage{"messages": json.RawMessage(body)}, nil))
+	return asError(ch.ask(ctx, http.MethodPost, "/v2/bot/message/validate/push",
+		map[string]json.RawMessage{"messages": json.RawMessage(body)}, nil))
 }
 
 // ask makes a call that sends no message, and decodes what LINE says into answer. Where answer is nil
@@ -136,14 +139,16 @@ func (ch *Channel) ask(ctx context.Context, method, path string, question, answe
 	if question != nil {
 		b, err := json.Marshal(question)
 		if err != nil {
-			return &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("what is to be asked is not JSON")}
+			return &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+				Err: errors.New("what is to be asked is not JSON")}
 		}
 		body = bytes.NewReader(b)
 	}
 	ctx, wire := channels.WatchWire(ctx)
 	r, err := http.NewRequestWithContext(ctx, method, ch.endpoint+path, body)
 	if err != nil {
-		return &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("the address cannot be called: look at api_url")}
+		return &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New("the address cannot be called: look at api_url")}
 	}
 	r.Header.Set("Authorization", "Bearer "+ch.token.Reveal())
 	r.Header.Set("Content-Type", "application/json")

@@ -90,7 +90,8 @@ func (ch *Channel) Probe(ctx context.Context) error {
 		return e
 	}
 	if info == nil || info.UserId == "" {
-		return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: res.StatusCode, Err: errors.New("LINE's answer does not say who the bot is")}
+		return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: res.StatusCode,
+			Err: errors.New("LINE's answer does not say who the bot is")}
 	}
 	ch.bot.Store(&info.UserId)
 	return nil
@@ -133,11 +134,13 @@ type sentMessage struct {
 // *[channels.PushError].
 func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Receipt, error) {
 	if m.Kind == approval.KindEdit {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit, Err: errors.New("LINE messages cannot be edited")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit,
+			Err: errors.New("LINE messages cannot be edited")}
 	}
 	var raws []json.RawMessage
 	if err := json.Unmarshal(m.Body, &raws); err != nil || len(raws) == 0 || len(raws) > maxMessages {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("the stored body is not 1 to 5 messages")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New("the stored body is not 1 to 5 messages")}
 	}
 	ms := make([]api.MessageInterface, len(raws))
 	for i, raw := range raws {
@@ -151,7 +154,8 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		}
 	}
 	if m.ReplyOnly { // LINE's guidelines forbid pushing to ids that nobody gave us
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: errors.New("somebody we do not know is answered with a reply or not at all")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
+			Err: errors.New("somebody we do not know is answered with a reply or not at all")}
 	}
 	r, err := ch.push(ctx, m, ms, cardAt(raws))
 	if err != nil && m.Kind == approval.KindReply {
@@ -168,10 +172,12 @@ func asError(e *channels.PushError) error {
 	return e
 }
 
-func (ch *Channel) push(ctx context.Context, m channels.Message, ms []api.MessageInterface, card int) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) push(ctx context.Context, m channels.Message, ms []api.MessageInterface,
+	card int) (channels.Receipt, *channels.PushError) {
 	if m.RetryKey == "" {
 		// Without a key in its first request a push can never be repeated safely.
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("a push without a retry key")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New("a push without a retry key")}
 	}
 	ctx, wire := channels.WatchWire(ctx)
 	c, err := ch.client(ctx)
@@ -198,8 +204,9 @@ func taken(res *http.Response, card int) (channels.Receipt, *channels.PushError)
 	defer res.Body.Close()
 	accepted := res.Header.Get("X-Line-Accepted-Request-Id")
 	if accepted == "" {
-		return channels.Receipt{}, &channels.PushError{Reason: channels.ReasonConflict, HTTPStatus: res.StatusCode, Unknown: true,
-			Err: errors.New("409 without x-line-accepted-request-id")}
+		return channels.Receipt{}, &channels.PushError{Reason: channels.ReasonConflict, HTTPStatus: res.StatusCode,
+			Unknown: true,
+			Err:     errors.New("409 without x-line-accepted-request-id")}
 	}
 	var answer struct {
 		SentMessages []struct {
@@ -217,7 +224,8 @@ func taken(res *http.Response, card int) (channels.Receipt, *channels.PushError)
 	return r.receipt(res.StatusCode, card), nil
 }
 
-func (ch *Channel) reply(ctx context.Context, m channels.Message, ms []api.MessageInterface, card int) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) reply(ctx context.Context, m channels.Message, ms []api.MessageInterface,
+	card int) (channels.Receipt, *channels.PushError) {
 	ctx, wire := channels.WatchWire(ctx)
 	c, err := ch.client(ctx)
 	if err != nil {
@@ -284,7 +292,8 @@ func failure(res *http.Response, err error, wire *channels.Wire, secrets ...secr
 	defer res.Body.Close()
 	e := &channels.PushError{HTTPStatus: res.StatusCode, RetryAfter: channels.RetryAfter(res.Header)}
 	if res.StatusCode/100 == 2 {
-		e.Reason, e.Unknown, e.Err = channels.ReasonBrokenAnswer, true, errors.New("the answer is not the JSON that it should be")
+		e.Reason, e.Unknown, e.Err = channels.ReasonBrokenAnswer, true,
+			errors.New("the answer is not the JSON that it should be")
 		return e
 	}
 	var said errorBody

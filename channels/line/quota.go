@@ -115,7 +115,8 @@ func (ch *Channel) readQuota(ctx context.Context) time.Duration {
 	limit, limited, used, err := ch.AskQuota(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			ch.quotas.log.WarnContext(ctx, "LINE did not say how many of the month's messages are used; trying again", "error", err)
+			ch.quotas.log.WarnContext(ctx, "LINE did not say how many of the month's messages are used; trying again", "error",
+				err)
 		}
 		return quotaRetry
 	}
@@ -130,7 +131,8 @@ func (ch *Channel) readQuota(ctx context.Context) time.Duration {
 }
 
 func (ch *Channel) warnLow(q channels.Quota) {
-	ch.quotas.log.Warn("the month's LINE messages are running out; when they are used up, cards go to the next channel of each person, and nobody who has none is told",
+	ch.quotas.log.Warn("the month's LINE messages are running out; when they are used up, cards go to the next channel "+
+		"of each person, and nobody who has none is told",
 		"used", q.Used, "limit", q.Limit, "do", "take a larger plan, or give people a second channel")
 }
 
@@ -160,7 +162,8 @@ func (ch *Channel) Problems() []string {
 	}
 	switch q, known := ch.Quota(); {
 	case known && q.Spent():
-		ps = append(ps, fmt.Sprintf("the month's LINE messages are used up (%d of %d): cards go to the next channel of each person", q.Used, q.Limit))
+		ps = append(ps, fmt.Sprintf("the month's LINE messages are used up (%d of %d): cards go to the next channel of "+
+			"each person", q.Used, q.Limit))
 	case known && q.Low():
 		ps = append(ps, fmt.Sprintf("the month's LINE messages are running out (%d of %d)", q.Used, q.Limit))
 	}

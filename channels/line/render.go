@@ -176,7 +176,8 @@ func single(c channels.Card, i channels.Item) (*api.FlexMessage, error) {
 }
 
 // scroll appends carousels of at most per bubbles: first, where there is one, and one for each item.
-func scroll(ms []api.MessageInterface, c channels.Card, items []channels.Item, first *api.FlexBubble, per int) ([]api.MessageInterface, error) {
+func scroll(ms []api.MessageInterface, c channels.Card, items []channels.Item, first *api.FlexBubble,
+	per int) ([]api.MessageInterface, error) {
 	total := len(items)
 	if first != nil {
 		total++
@@ -280,11 +281,13 @@ type drawing struct {
 func (d drawing) footer(f channels.Fitted) *api.FlexBox {
 	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL}
 	if d.item.Pending() {
-		box = buttons(d.card, d.item.ID, d.card.Say(channels.TextApprove), d.card.Say(channels.TextDeny), d.item.Tool, d.item.ReasonNeeded)
+		box = buttons(d.card, d.item.ID, d.card.Say(channels.TextApprove), d.card.Say(channels.TextDeny), d.item.Tool,
+			d.item.ReasonNeeded)
 	}
 	if d.measuring || !f.All() || f.Shortened || d.cutsWords() {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
-			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)), Text: string(chat.IntentShow) + " " + d.item.ID}})
+			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)), Text: string(chat.IntentShow) + " " +
+				d.item.ID}})
 	}
 	if d.item.Link != "" && measure(d.item.Link) <= d.link {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
@@ -377,7 +380,8 @@ func (d drawing) args(add func(api.FlexComponentInterface), f channels.Fitted) {
 		if d.measuring {
 			shown = f.Total // it has the most digits
 		}
-		add(bold(say(channels.TextNotAllShown, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID), "sm", alarm))
+		add(bold(say(channels.TextNotAllShown, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID),
+			"sm", alarm))
 	}
 	if f.Shortened || d.measuring {
 		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm))

@@ -21,27 +21,30 @@ func sizeOf(v any) int {
 		}
 		return n
 	case *api.FlexBox:
-		n := len(`{"type":"box","layout":"","flex":0,"contents":[],"spacing":"","backgroundColor":"","paddingAll":"","cornerRadius":""},`) +
+		n := len(`{"type":"box","layout":"","flex":0,"contents":[],"spacing":"","backgroundColor":"","paddingAll":"","cornerRadius":""},`) + //nolint:lll // one literal
 			len(v.Layout) + len(v.Spacing) + len(v.BackgroundColor) + len(v.PaddingAll) + len(v.CornerRadius)
 		for _, c := range v.Contents {
 			n += sizeOf(c)
 		}
 		return n
 	case *api.FlexText:
-		n := len(`{"type":"text","flex":0,"text":,"size":"","color":"","weight":"","wrap":false,"maxLines":0,"scaling":false,"contents":[]},`) +
+		n := len(`{"type":"text","flex":0,"text":,"size":"","color":"","weight":"","wrap":false,"maxLines":0,"scaling":false,"contents":[]},`) + //nolint:lll // one literal
 			len(v.Size) + len(v.Color) + len(v.Weight) + quoted(v.Text)
 		for i := range v.Contents {
 			s := &v.Contents[i]
-			n += len(`{"type":"span","text":,"size":"","color":"","weight":"","style":"","decoration":""},`) + len(s.Size) + len(s.Color) + len(s.Weight) + len(s.Style) + quoted(s.Text)
+			n += len(`{"type":"span","text":,"size":"","color":"","weight":"","style":"","decoration":""},`) + len(s.Size) +
+				len(s.Color) + len(s.Weight) + len(s.Style) + quoted(s.Text)
 		}
 		return n
 	case *api.FlexSeparator:
 		return len(`{"type":"separator","margin":""},`) + len(v.Margin)
 	case *api.FlexButton:
-		n := len(`{"type":"button","flex":0,"color":"","style":"","action":,"height":"","scaling":false},`) + len(v.Color) + len(v.Style) + len(v.Height)
+		n := len(`{"type":"button","flex":0,"color":"","style":"","action":,"height":"","scaling":false},`) + len(v.Color) +
+			len(v.Style) + len(v.Height)
 		switch a := v.Action.(type) {
 		case *api.PostbackAction:
-			n += len(`{"type":"postback","label":,"data":,"displayText":,"inputOption":"","fillInText":}`) + quoted(a.Label) + quoted(a.Data) + quoted(a.DisplayText) + len(a.InputOption) + quoted(a.FillInText)
+			n += len(`{"type":"postback","label":,"data":,"displayText":,"inputOption":"","fillInText":}`) + quoted(a.Label) +
+				quoted(a.Data) + quoted(a.DisplayText) + len(a.InputOption) + quoted(a.FillInText)
 		case *api.MessageAction:
 			n += len(`{"type":"message","label":,"text":}`) + quoted(a.Label) + quoted(a.Text)
 		case *api.UriAction:

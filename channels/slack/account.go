@@ -70,7 +70,8 @@ func (ch *Channel) Channel(ctx context.Context, id string) (Room, error) {
 		return Room{}, x.broken("conversations.info names no channel")
 	}
 	c := said.Channel
-	return Room{Name: named(c.Name), Member: c.IsMember, Shared: c.IsExtShared, Archived: c.IsArchived, Private: c.IsPrivate}, nil
+	return Room{Name: named(c.Name), Member: c.IsMember, Shared: c.IsExtShared, Archived: c.IsArchived,
+		Private: c.IsPrivate}, nil
 }
 
 // OpenView opens a dialog for whoever made the tap that trigger came with, and returns its id. Slack

@@ -14,14 +14,15 @@ const DefaultAPIURL = "https://slack.com/api/"
 
 // Config is the channels.slack section of the configuration.
 type Config struct {
-	BotToken      secret.Value `yaml:"bot_token"`
-	SigningSecret secret.List  `yaml:"signing_secret"` // one, or several while it is being replaced; not needed with AppToken
-	AppToken      secret.Value `yaml:"app_token"`      // where given, Slack is reached over Socket Mode
-	Channel       string       `yaml:"channel"`        // the id of the channel that cards go to; "": to people only
-	Locale        string       `yaml:"locale"`         // of the channel's cards; default en
-	APIURL        string       `yaml:"api_url"`        // default DefaultAPIURL
-	AppID         string       `yaml:"app_id"`         // where given, taps must come from this app
-	AllowShared   bool         `yaml:"allow_shared"`   // send cards also where people of other organisations see them
+	BotToken secret.Value `yaml:"bot_token"`
+	// one, or several while it is being replaced; not needed with AppToken
+	SigningSecret secret.List  `yaml:"signing_secret"`
+	AppToken      secret.Value `yaml:"app_token"`    // where given, Slack is reached over Socket Mode
+	Channel       string       `yaml:"channel"`      // the id of the channel that cards go to; "": to people only
+	Locale        string       `yaml:"locale"`       // of the channel's cards; default en
+	APIURL        string       `yaml:"api_url"`      // default DefaultAPIURL
+	AppID         string       `yaml:"app_id"`       // where given, taps must come from this app
+	AllowShared   bool         `yaml:"allow_shared"` // send cards also where people of other organisations see them
 }
 
 var (
@@ -62,14 +63,17 @@ func (c *Config) Check(k kind.Checks) {
 		k.Locale("locale", c.Locale)
 	}
 	if c.Channel == "" && !k.Chosen() {
-		k.Errorf("channel", "channel is missing: it is the id of the channel that cards go to, such as C0APPROVALS; or give people channels: [slack]")
+		k.Errorf("channel", "channel is missing: it is the id of the channel that cards go to, such as C0APPROVALS; or "+
+			"give people channels: [slack]")
 	}
 	if c.AppToken != "" && !c.PostedTo() && k.PublicURL() != "" {
-		k.Warnf("", "with app_token and without signing_secret, Slack is heard over Socket Mode only; /webhook/slack refuses everything")
+		k.Warnf("", "with app_token and without signing_secret, Slack is heard over Socket Mode only; /webhook/slack "+
+			"refuses everything")
 	}
 	k.Endpoint("api_url", c.APIURL)
 	if !k.CanDecide() {
-		k.Warnf("", "nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person")
+		k.Warnf("", "nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a "+
+			"person")
 	}
 }
 

@@ -40,8 +40,10 @@ func (d *dialogs) Open(ctx context.Context, trigger string, by approval.Actor, q
 	if ch == nil {
 		return errNotConfigured
 	}
-	card := d.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: d.o.Now()}, Requests: q.Open})
-	view, err := ReasonDialog(card, q.Intent, Meta{ID: q.RequestID, Channel: q.Channel, TS: q.TS, ResponseURL: secret.Value(q.ReplyTo)})
+	card := d.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+		CreatedAt: d.o.Now()}, Requests: q.Open})
+	view, err := ReasonDialog(card, q.Intent, Meta{ID: q.RequestID, Channel: q.Channel, TS: q.TS,
+		ResponseURL: secret.Value(q.ReplyTo)})
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,8 @@ func (d *dialogs) Read(view json.RawMessage) (webhook.Submission, error) {
 	if err != nil {
 		return webhook.Submission{}, err
 	}
-	return webhook.Submission{Intent: s.Intent, RequestID: s.Meta.ID, ReplyTo: s.Meta.ResponseURL.Reveal(), Channel: s.Meta.Channel, Reason: s.Reason}, nil
+	return webhook.Submission{Intent: s.Intent, RequestID: s.Meta.ID, ReplyTo: s.Meta.ResponseURL.Reveal(),
+		Channel: s.Meta.Channel, Reason: s.Reason}, nil
 }
 
 // Missing has the dialog say at its field what is wrong with the reason.
@@ -73,7 +76,8 @@ func (d *dialogs) Notice(by approval.Actor, code approval.Code, text string) jso
 	if code == approval.CodeExpired || code == approval.CodeAlreadyResolved {
 		title = channels.TextDialogTooLate
 	}
-	card := d.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindReply, Text: text}})
+	card := d.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindReply,
+		Text: text}})
 	view, err := NoticeView(card, title)
 	if err != nil {
 		return d.drawn(nil, err)

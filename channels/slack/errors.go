@@ -59,15 +59,18 @@ var classes = func() map[string]class {
 	m := map[string]class{}
 	for c, words := range map[class]string{
 		limited: "ratelimited rate_limited",
-		passing: "internal_error fatal_error service_unavailable request_timeout update_failed streaming_state_conflict external_channel_migrating",
-		slow:    "team_added_to_org org_login_required message_limit_exceeded",
-		badToken: `invalid_auth not_authed account_inactive token_revoked token_expired no_permission not_allowed_token_type access_denied
-			accesslimited ekm_access_denied two_factor_setup_required team_access_not_granted enterprise_is_restricted app_access_restricted`,
+		passing: "internal_error fatal_error service_unavailable request_timeout update_failed streaming_state_conflict " +
+			"external_channel_migrating",
+		slow: "team_added_to_org org_login_required message_limit_exceeded",
+		badToken: `invalid_auth not_authed account_inactive token_revoked token_expired no_permission not_allowed_token_type
+			access_denied accesslimited ekm_access_denied two_factor_setup_required team_access_not_granted
+			enterprise_is_restricted app_access_restricted`,
 		scope: "missing_scope",
-		recipient: `channel_not_found not_in_channel is_archived is_inactive messages_tab_disabled user_not_in_channel user_not_found
-			user_disabled user_not_visible team_not_found`,
-		ourBug: `msg_too_long msg_blocks_too_long invalid_blocks invalid_blocks_format no_text too_many_attachments metadata_too_large
-			invalid_arguments invalid_arg_name invalid_form_data invalid_post_type invalid_charset view_too_large duplicate_external_id`,
+		recipient: `channel_not_found not_in_channel is_archived is_inactive messages_tab_disabled user_not_in_channel
+			user_not_found user_disabled user_not_visible team_not_found`,
+		ourBug: `msg_too_long msg_blocks_too_long invalid_blocks invalid_blocks_format no_text too_many_attachments
+			metadata_too_large invalid_arguments invalid_arg_name invalid_form_data invalid_post_type invalid_charset
+			view_too_large duplicate_external_id`,
 		gone:     "message_not_found cant_update_message edit_window_closed block_mismatch",
 		spent:    "trigger_expired expired_trigger_id trigger_exchanged exchanged_trigger_id invalid_trigger_id",
 		changed:  "hash_conflict not_found",
@@ -92,5 +95,6 @@ func classify(a answer) *channels.PushError {
 	default:
 		c = strange
 	}
-	return &channels.PushError{Final: c.final, RetryAfter: c.wait, Reason: c.reason, Unknown: c.unknown, ChannelDown: c.down}
+	return &channels.PushError{Final: c.final, RetryAfter: c.wait, Reason: c.reason, Unknown: c.unknown,
+		ChannelDown: c.down}
 }

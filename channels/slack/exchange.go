@@ -87,14 +87,16 @@ func (x *exchange) Do(r *http.Request) (*http.Response, error) {
 
 // call makes one call with an SDK client of its own and returns what came of it. secrets must not show
 // in an error.
-func (ch *Channel) call(ctx context.Context, do func(ctx context.Context, c *sdk.Client) error, secrets ...secret.Value) (*exchange, *channels.PushError) {
+func (ch *Channel) call(ctx context.Context, do func(ctx context.Context, c *sdk.Client) error,
+	secrets ...secret.Value) (*exchange, *channels.PushError) {
 	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
 		return do(ctx, sdk.New(ch.token.Reveal(), sdk.OptionAPIURL(ch.base), sdk.OptionHTTPClient(x)))
 	}, secrets...)
 }
 
 // callJSON makes one call of a method that takes JSON, with arguments that go out as they are.
-func (ch *Channel) callJSON(ctx context.Context, method string, args any, secrets ...secret.Value) (*exchange, *channels.PushError) {
+func (ch *Channel) callJSON(ctx context.Context, method string, args any,
+	secrets ...secret.Value) (*exchange, *channels.PushError) {
 	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
 		body, err := json.Marshal(args)
 		if err != nil {
@@ -112,7 +114,8 @@ func (ch *Channel) callJSON(ctx context.Context, method string, args any, secret
 }
 
 // exchange makes the one call that do makes, and judges its answer.
-func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x *exchange) error, secrets ...secret.Value) (*exchange, *channels.PushError) {
+func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x *exchange) error,
+	secrets ...secret.Value) (*exchange, *channels.PushError) {
 	ctx, wire := channels.WatchWire(ctx)
 	x := &exchange{http: ch.http}
 	err := do(ctx, x)
@@ -123,22 +126,28 @@ func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x 
 		e.HTTPStatus = x.status
 		return x, e
 	case x.status == 0: // there was nothing to send
-		return x, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New(channels.Said(channels.Redact(err.Error(), secrets...)))}
+		return x, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New(channels.Said(channels.Redact(err.Error(), secrets...)))}
 	case x.status == http.StatusTooManyRequests:
-		return x, &channels.PushError{Reason: channels.ReasonRateLimited, HTTPStatus: x.status, RetryAfter: max(channels.RetryAfter(x.header), ch.leastWait(x.header)), Err: channels.StatusError(x.status)}
+		return x, &channels.PushError{Reason: channels.ReasonRateLimited, HTTPStatus: x.status,
+			RetryAfter: max(channels.RetryAfter(x.header), ch.leastWait(x.header)), Err: channels.StatusError(x.status)}
 	case x.status/100 == 5:
-		return x, &channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: x.status, Unknown: true, Err: channels.StatusError(x.status)}
+		return x, &channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: x.status, Unknown: true,
+			Err: channels.StatusError(x.status)}
 	case x.said && !x.answer.OK && x.answer.Error != "":
 		e := classify(x.answer)
 		e.HTTPStatus = x.status
 		e.Err = errors.New(channels.Said(channels.Redact(x.answer.words(), secrets...)))
 		return x, e
 	case x.status/100 == 4:
-		return x, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, HTTPStatus: x.status, Err: channels.StatusError(x.status)}
+		return x, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, HTTPStatus: x.status,
+			Err: channels.StatusError(x.status)}
 	case x.status != http.StatusOK:
-		return x, &channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: x.status, Err: channels.StatusError(x.status)}
+		return x, &channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: x.status,
+			Err: channels.StatusError(x.status)}
 	case !x.said && !x.ok, x.said && !x.answer.OK:
-		return x, &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Unknown: true, Err: errors.New("the answer does not say whether it is ok")}
+		return x, &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Unknown: true,
+			Err: errors.New("the answer does not say whether it is ok")}
 	}
 	return x, nil
 }

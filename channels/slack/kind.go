@@ -17,7 +17,8 @@ func Kind() kind.Kind {
 	return kind.Kind{
 		Name: Name, Title: "Slack", Type: (*Channel)(nil),
 		Section: func() kind.Section { return new(Config) },
-		Address: kind.AddressForm{Check: checkAddress, What: "Slack user id", How: "slack: U…", Own: "Slack id", User: userOf},
+		Address: kind.AddressForm{Check: checkAddress, What: "Slack user id", How: "slack: U…", Own: "Slack id",
+			User: userOf},
 		Inbound: newInbound,
 	}
 }
@@ -69,7 +70,8 @@ func (in *inbound) Reconfigured() { in.socket.Reconfigured() }
 // Problems implements [channels.Reporter].
 func (in *inbound) Problems() []string {
 	if s := in.socket.State(); in.current.appToken() != "" && !s.Connected {
-		return []string{"Slack's Socket Mode is not connected, so taps in Slack do not arrive: " + cmp.Or(s.LastError, "connecting")}
+		return []string{"Slack's Socket Mode is not connected, so taps in Slack do not arrive: " +
+			cmp.Or(s.LastError, "connecting")}
 	}
 	return nil
 }

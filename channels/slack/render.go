@@ -409,13 +409,16 @@ func (d drawing) notices(t *rich) {
 func (d drawing) ownWords() (rows []channels.Row) {
 	i := d.item
 	if i.Rationale != "" {
-		rows = append(rows, channels.Row{Key: d.card.Say(channels.TextRationale), Value: shorten(i.Rationale, d.own), Lines: strings.Contains(i.Rationale, "\n")})
+		rows = append(rows, channels.Row{Key: d.card.Say(channels.TextRationale), Value: shorten(i.Rationale, d.own),
+			Lines: strings.Contains(i.Rationale, "\n")})
 	}
 	if i.Preview == "" {
 		return rows
 	}
-	preview := channels.Row{Key: d.card.Say(channels.TextPreview), Value: shorten(i.Preview, d.own), Lines: strings.Contains(i.Preview, "\n")}
-	fitted := d.card.FitDiff(i.Diff, maxDiffLine, d.own, measure, func(l channels.DiffLine) int { return measure(l.Text) + 1 })
+	preview := channels.Row{Key: d.card.Say(channels.TextPreview), Value: shorten(i.Preview, d.own),
+		Lines: strings.Contains(i.Preview, "\n")}
+	fitted := d.card.FitDiff(i.Diff, maxDiffLine, d.own, measure,
+		func(l channels.DiffLine) int { return measure(l.Text) + 1 })
 	if len(fitted) > 0 {
 		var lines []string
 		for _, l := range fitted {

@@ -144,9 +144,11 @@ func (ch *Channel) Problems() []string {
 	}
 	switch id, shared := ch.SharedChannel(); {
 	case shared && ch.allowShared:
-		ps = append(ps, "people of other organisations see the Slack channel "+id+" and the cards in it, as allow_shared says")
+		ps = append(ps, "people of other organisations see the Slack channel "+id+
+			" and the cards in it, as allow_shared says")
 	case shared:
-		ps = append(ps, "people of other organisations see the Slack channel "+id+": no cards are sent there; use another one, or set allow_shared: true")
+		ps = append(ps, "people of other organisations see the Slack channel "+id+
+			": no cards are sent there; use another one, or set allow_shared: true")
 	}
 	return ps
 }
@@ -237,7 +239,8 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		}
 	}
 	if m.To == "" {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: errors.New("no recipient")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
+			Err: errors.New("no recipient")}
 	}
 	if channel, user, ok := strings.Cut(m.To, "/"); ok {
 		r, e := ch.ephemeral(ctx, channel, user, b)
@@ -269,10 +272,12 @@ func (ch *Channel) Edit(ctx context.Context, m channels.Message) (channels.Recei
 	}
 	var at receipt
 	if json.Unmarshal(m.Target, &at) != nil || at.Channel == "" || at.TS == "" {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonNoTarget, Err: errors.New("the card's receipt does not say where it is")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonNoTarget,
+			Err: errors.New("the card's receipt does not say where it is")}
 	}
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
-		_, _, _, err := c.UpdateMessageContext(ctx, at.Channel, at.TS, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.update", b.kept))
+		_, _, _, err := c.UpdateMessageContext(ctx, at.Channel, at.TS,
+			sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.update", b.kept))
 		return err
 	})
 	if e != nil {
@@ -284,14 +289,15 @@ func (ch *Channel) Edit(ctx context.Context, m channels.Message) (channels.Recei
 
 func (ch *Channel) post(ctx context.Context, m channels.Message, b body) (channels.Receipt, *channels.PushError) {
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
-		_, _, err := c.PostMessageContext(ctx, m.To, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.postMessage", func(v url.Values) {
-			b.kept(v)
-			v.Set("unfurl_links", "false")
-			v.Set("unfurl_media", "false")
-			if m.RetryKey != "" {
-				v.Set("client_msg_id", m.RetryKey)
-			}
-		}))
+		_, _, err := c.PostMessageContext(ctx, m.To, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.postMessage",
+			func(v url.Values) {
+				b.kept(v)
+				v.Set("unfurl_links", "false")
+				v.Set("unfurl_media", "false")
+				if m.RetryKey != "" {
+					v.Set("client_msg_id", m.RetryKey)
+				}
+			}))
 		return err
 	})
 	if e != nil {
@@ -300,9 +306,11 @@ func (ch *Channel) post(ctx context.Context, m channels.Message, b body) (channe
 	return x.receipt(receipt{Channel: x.answer.Channel.ID, TS: x.answer.TS})
 }
 
-func (ch *Channel) ephemeral(ctx context.Context, channel, user string, b body) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) ephemeral(ctx context.Context, channel, user string,
+	b body) (channels.Receipt, *channels.PushError) {
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
-		_, err := c.PostEphemeralContext(ctx, channel, user, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.postEphemeral", b.into))
+		_, err := c.PostEphemeralContext(ctx, channel, user, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.postEphemeral",
+			b.into))
 		return err
 	})
 	if e != nil {
@@ -314,8 +322,9 @@ func (ch *Channel) ephemeral(ctx context.Context, channel, user string, b body) 
 // receipt makes a receipt. An answer that says ok and not where the message is, is none.
 func (x *exchange) receipt(r receipt) (channels.Receipt, *channels.PushError) {
 	if r.TS == "" || r.Channel == "" && r.Via == "" {
-		return channels.Receipt{}, &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Unknown: true,
-			Err: errors.New("the answer does not say where the message is")}
+		return channels.Receipt{}, &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status,
+			Unknown: true,
+			Err:     errors.New("the answer does not say where the message is")}
 	}
 	data, _ := json.Marshal(r) // strings: it cannot fail
 	return channels.Receipt{MessageID: r.TS, HTTPStatus: x.status, Data: data}, nil
@@ -323,7 +332,8 @@ func (x *exchange) receipt(r receipt) (channels.Receipt, *channels.PushError) {
 
 // respond answers over a response_url, so that only the tapper sees it. spent says that the address is
 // used up, expired or refused, and will not take the answer later either.
-func (ch *Channel) respond(ctx context.Context, to secret.Value, b body) (r channels.Receipt, spent bool, e *channels.PushError) {
+func (ch *Channel) respond(ctx context.Context, to secret.Value,
+	b body) (r channels.Receipt, spent bool, e *channels.PushError) {
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
 		_, _, err := c.PostMessageContext(ctx, "", sdk.MsgOptionResponseURL(to.Reveal(), sdk.ResponseTypeEphemeral),
 			sdk.MsgOptionText(b.Text, false), sdk.MsgOptionBlocks(b.rawBlocks()...))
@@ -369,7 +379,8 @@ func decode(stored channels.Body) (body, error) {
 		Blocks json.RawMessage `json:"blocks"`
 	}
 	if json.Unmarshal(stored, &b) != nil || json.Unmarshal(stored, &raw) != nil || b.Text == "" || len(b.Blocks) == 0 {
-		return b, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("the stored body is not a message")}
+		return b, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New("the stored body is not a message")}
 	}
 	b.blocks = string(raw.Blocks)
 	return b, nil

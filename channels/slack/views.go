@@ -113,7 +113,8 @@ func ReasonDialog(c channels.Card, intent chat.Intent, m Meta) (json.RawMessage,
 	field := sdk.NewPlainTextInputBlockElement(nil, actionReason)
 	field.Multiline, field.MaxLength, field.FocusOnLoad = true, maxTyped, intent == chat.IntentDeny
 	label := plainText(c.Say(channels.TextDialogReason), maxViewTitle)
-	blocks = append(blocks, sdk.NewInputBlock(blockReason, label, plainText(c.Say(told), maxErrorText), field).WithOptional(!required))
+	blocks = append(blocks, sdk.NewInputBlock(blockReason, label, plainText(c.Say(told), maxErrorText),
+		field).WithOptional(!required))
 	v.Submit = plainText(c.Say(words.submit), maxViewTitle)
 	return dialog(v, c.Say(title), c.Say(channels.TextCancel), blocks)
 }
@@ -227,13 +228,15 @@ func ParseSubmission(view json.RawMessage) (Submission, error) {
 		return Submission{}, ErrSubmission
 	}
 	var m metadata
-	if strict.Unmarshal([]byte(v.Carried), &m, strict.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(false)) != nil {
+	if strict.Unmarshal([]byte(v.Carried), &m, strict.RejectUnknownMembers(true),
+		jsontext.AllowDuplicateNames(false)) != nil {
 		return Submission{}, ErrSubmission
 	}
 	b, err := channels.NewButton(v.CallbackID, m.ID)
 	typed, ok := v.State.Values[blockReason][actionReason]
 	switch {
-	case err != nil, !ok, len(v.State.Values) != 1, len(v.State.Values[blockReason]) != 1, typed.Type != string(sdk.METPlainTextInput),
+	case err != nil, !ok, len(v.State.Values) != 1, len(v.State.Values[blockReason]) != 1,
+		typed.Type != string(sdk.METPlainTextInput),
 		m.Channel != "" && !channelID.MatchString(m.Channel), m.TS != "" && !messageTS.MatchString(m.TS):
 		return Submission{}, ErrSubmission
 	}
@@ -300,7 +303,8 @@ func HomeView(h Home) (json.RawMessage, error) {
 		shown++
 	}
 	if total > shown {
-		blocks = append(blocks, sdk.NewDividerBlock(), plain(c.Words.Count(string(channels.TextHomeMore), total-shown), maxObject))
+		blocks = append(blocks, sdk.NewDividerBlock(), plain(c.Words.Count(string(channels.TextHomeMore), total-shown),
+			maxObject))
 	}
 	var end []string
 	if !c.At.IsZero() {

@@ -35,7 +35,8 @@ func (c Config) Validate() error {
 	if ps == nil {
 		for _, s := range c.SigningSecret {
 			if n := size(s); n < leastSecret || n > mostSecret {
-				ps.Add("signing_secret", "must be 24 to 64 random bytes in base64, whsec_ before them or not: openssl rand -base64 32 makes such a secret")
+				ps.Add("signing_secret", "must be 24 to 64 random bytes in base64, whsec_ before them or not: openssl rand "+
+					"-base64 32 makes such a secret")
 			}
 		}
 	}

@@ -132,8 +132,11 @@ func fit(c channels.Card, i channels.Item, size int) (request, error) {
 		// needed.
 		worst := r
 		worst.ArgsShown = i.Total
-		worst.Notices = append(worst.Notices[:len(worst.Notices):len(worst.Notices)], shorten(c.Say(channels.TextNotAllShown, "shown", fmt.Sprint(i.Total), "total", fmt.Sprint(i.Total), "id", i.ID), m.notice),
-			shorten(c.Say(channels.TextShortened, "id", i.ID), m.notice), shorten(c.Say(channels.TextWordsCut, "id", i.ID), m.notice))
+		worst.Notices = append(worst.Notices[:len(worst.Notices):len(worst.Notices)],
+			shorten(c.Say(channels.TextNotAllShown, "shown", fmt.Sprint(i.Total), "total", fmt.Sprint(i.Total), "id", i.ID),
+				m.notice),
+			shorten(c.Say(channels.TextShortened, "id", i.ID), m.notice),
+			shorten(c.Say(channels.TextWordsCut, "id", i.ID), m.notice))
 		left := size - len(encode(worst))
 		f := channels.FitRows(i.Rows, i.Total, left, maxValue, measure, cost)
 		good := f.All() && (!f.Shortened || m.own < levels[0].own)
@@ -146,7 +149,8 @@ func fit(c channels.Card, i channels.Item, size int) (request, error) {
 		r.ArgsShown = f.Shown
 		switch {
 		case !f.All():
-			r.Notices = append(r.Notices, shorten(c.Say(channels.TextNotAllShown, "shown", fmt.Sprint(f.Shown), "total", fmt.Sprint(f.Total), "id", i.ID), m.notice))
+			r.Notices = append(r.Notices, shorten(c.Say(channels.TextNotAllShown, "shown", fmt.Sprint(f.Shown), "total",
+				fmt.Sprint(f.Total), "id", i.ID), m.notice))
 		case f.Shortened:
 			r.Notices = append(r.Notices, shorten(c.Say(channels.TextShortened, "id", i.ID), m.notice))
 		}

@@ -83,22 +83,27 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 	to, err := parse(m.To)
 	switch {
 	case err != nil:
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: fmt.Errorf("the address %w", err)}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
+			Err: fmt.Errorf("the address %w", err)}
 	case m.RetryKey == "":
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("a delivery without a key, by which a repetition would be known")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New("a delivery without a key, by which a repetition would be known")}
 	case !json.Valid(m.Body):
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("the stored body is not JSON")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New("the stored body is not JSON")}
 	}
 	ctx, cancel := context.WithTimeout(ctx, ch.timeout)
 	defer cancel()
 	ctx, wire := channels.WatchWire(ctx)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(m.Body))
 	if err != nil {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient, Err: errors.New("the address cannot be called")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
+			Err: errors.New("the address cannot be called")}
 	}
 	signature, err := ch.sign(m.RetryKey, ch.now(), r.Header, m.Body)
 	if err != nil {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: errors.New("the delivery cannot be signed")}
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
+			Err: errors.New("the delivery cannot be signed")}
 	}
 	r.Header.Set(standard.HeaderWebhookSignature, signature)
 	r.Header.Set("Content-Type", "application/json")
@@ -141,7 +146,8 @@ func (ch *Channel) sign(id string, at time.Time, h http.Header, body []byte) (st
 func refused(res *http.Response, origin string) *channels.PushError {
 	s := res.StatusCode
 	said := origin + " answered " + strings.TrimSpace(strconv.Itoa(s)+" "+http.StatusText(s))
-	e := &channels.PushError{HTTPStatus: s, RetryAfter: channels.RetryAfter(res.Header), Alone: true, Err: errors.New(said)}
+	e := &channels.PushError{HTTPStatus: s, RetryAfter: channels.RetryAfter(res.Header), Alone: true,
+		Err: errors.New(said)}
 	final := func(reason, do string) {
 		e.Final, e.RetryAfter, e.Reason, e.Err = true, 0, reason, errors.New(said+": "+do)
 	}
@@ -163,7 +169,8 @@ func refused(res *http.Response, origin string) *channels.PushError {
 	case s/100 == 5:
 		e.Reason, e.Unknown = channels.ReasonUnavailable, true
 	case s/100 == 3:
-		e.Reason, e.Err = channels.ReasonUnavailable, errors.New(said+": redirects are not followed; give the person the address that it leads to")
+		e.Reason, e.Err = channels.ReasonUnavailable,
+			errors.New(said+": redirects are not followed; give the person the address that it leads to")
 	default:
 		e.Reason = channels.ReasonUnavailable
 	}

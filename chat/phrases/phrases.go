@@ -97,7 +97,8 @@ var English = map[Phrase]string{
 	SayNotYours:      "You may not decide this request.",
 	SayNoRequest:     "No such request.",
 	SayReasonNeeded:  "This request needs a reason. Type: {word} {id} followed by your reason.",
-	SayReasonNext:    "This request needs a reason, so nothing is decided yet. Type the reason now, or: deny {id} followed by it.",
+	SayReasonNext: "This request needs a reason, so nothing is decided yet. Type the reason now, or: deny {id} " +
+		"followed by it.",
 	SayReasonTooLong: "The reason is too long; at most 3000 characters are taken.",
 	SayReasonKept:    "The agent is told why: {tool} was denied.",
 	SayReasonKeptOld: "{tool} was denied with a reason already; it stays as it was.",
@@ -107,10 +108,13 @@ var English = map[Phrase]string{
 	SayOneWaits:      "This request is waiting. Use its buttons to decide.",
 	SayManyWait:      "{n} requests are waiting. Use their buttons to decide.",
 	SayNewestWait:    "{n} requests are waiting; these are the newest {shown}. Use their buttons to decide.",
-	SayNewerThanNo:   "The request that is pending now is newer than your message, so nothing was denied. Use its buttons, or type: deny <id> <reason>",
-	SayWhichOne:      "{n} requests are pending, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
-	SayNotUnderstood: "I did not understand that. Type \"yes\" to see what is waiting, \"approve <id>\" or \"deny <id> <reason>\" to decide. \"help\" tells the rest.",
-	SayUnclear:       "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>",
+	SayNewerThanNo: "The request that is pending now is newer than your message, so nothing was denied. Use its " +
+		"buttons, or type: deny <id> <reason>",
+	SayWhichOne: "{n} requests are pending, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
+	SayNotUnderstood: "I did not understand that. Type \"yes\" to see what is waiting, \"approve <id>\" or \"deny <id> " +
+		"<reason>\" to decide. \"help\" tells the rest.",
+	SayUnclear: "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only " +
+		"where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>",
 	SayHelp: "What you can type:\n" +
 		"pending: what waits for a decision, with buttons\n" +
 		"show <id>: all of a request\n" +
@@ -118,12 +122,16 @@ var English = map[Phrase]string{
 		"status: how things stand\n" +
 		"log: the last notifications and what became of them (admins)\n" +
 		"help: this\n" +
-		"A reply that quotes a card may leave out the id. Nothing is approved by a bare \"yes\", and an approval takes a reason only where the card asks for one.",
-	SayHelpStranger:   "This is Countersign. I do not know you: whoever runs it must put your user id into the configuration. It is: {address}",
-	SayNotAdmin:       "Only an admin may see the notification log.",
-	SayWelcome:        "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. Whoever runs me must put this user id into the configuration, at your name:\n{address}",
-	SayWelcomeBack:    "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
-	SayOverBudget:     "{who} is over a budget ({budget}: {limit}). What is more than that is refused until it slows down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
+		"A reply that quotes a card may leave out the id. Nothing is approved by a bare \"yes\", and an approval takes a " +
+		"reason only where the card asks for one.",
+	SayHelpStranger: "This is Countersign. I do not know you: whoever runs it must put your user id into the " +
+		"configuration. It is: {address}",
+	SayNotAdmin: "Only an admin may see the notification log.",
+	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. " +
+		"Whoever runs me must put this user id into the configuration, at your name:\n{address}",
+	SayWelcomeBack: "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
+	SayOverBudget: "{who} is over a budget ({budget}: {limit}). What is more than that is refused until it slows " +
+		"down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
 	SayLog:            "The newest notifications ({n}):",
 	SayLogEmpty:       "No notification yet.",
 	SayLogLine:        "{time} {channel} {recipient} · {kind} · {status} · tries {attempt}",

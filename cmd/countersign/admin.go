@@ -47,7 +47,8 @@ func notificationRow(n client.Notification, now time.Time) []string {
 	if n.HTTPStatus >= 300 {
 		problem = strings.TrimSpace(strconv.Itoa(n.HTTPStatus) + " " + problem)
 	}
-	return []string{n.ID, n.ApprovalID, n.Channel, n.Recipient, n.Kind, n.Status, strconv.Itoa(n.Attempt), next, shorten(problem, 120)}
+	return []string{n.ID, n.ApprovalID, n.Channel, n.Recipient, n.Kind, n.Status, strconv.Itoa(n.Attempt), next,
+		shorten(problem, 120)}
 }
 
 func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
@@ -116,7 +117,8 @@ func beats(s *std, all []client.Beat) {
 			s.printf("\nHeartbeat %s, %s: failed; the server's log says why\n", name, at)
 			continue
 		}
-		s.printf("\nHeartbeat %s, %s: %d pending, %d expired, %d re-notified\n", name, at, b.Counts.Pending, b.Counts.Expired, b.Counts.ReNotified)
+		s.printf("\nHeartbeat %s, %s: %d pending, %d expired, %d re-notified\n", name, at, b.Counts.Pending, b.Counts.Expired,
+			b.Counts.ReNotified)
 	}
 }
 
@@ -127,7 +129,8 @@ func quotas(s *std, all []client.Quota) {
 		case q.Limit == nil:
 			s.printf("\n%s: %d messages this month, without a limit\n", q.Channel, q.Used)
 		case q.Used >= *q.Limit:
-			s.printf("\n%s: %d of %d messages this month: used up, no more cards can be sent there\n", q.Channel, q.Used, *q.Limit)
+			s.printf("\n%s: %d of %d messages this month: used up, no more cards can be sent there\n", q.Channel, q.Used,
+				*q.Limit)
 		default:
 			s.printf("\n%s: %d of %d messages this month\n", q.Channel, q.Used, *q.Limit)
 		}
@@ -136,12 +139,14 @@ func quotas(s *std, all []client.Quota) {
 
 func (c *notificationsCmd) list(ctx context.Context, g *connection) (client.Page[client.Notification], error) {
 	return pages(c.Limit, func(after string, limit int) (client.Page[client.Notification], error) {
-		return g.Notifications(ctx, client.NotificationQuery{Status: c.Status, Channel: c.Channel, ApprovalID: c.ApprovalID, After: after, Limit: limit})
+		return g.Notifications(ctx, client.NotificationQuery{Status: c.Status, Channel: c.Channel, ApprovalID: c.ApprovalID,
+			After: after, Limit: limit})
 	})
 }
 
 // follow prints what was listed, oldest first, and then every change.
-func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, page client.Page[client.Notification], from string) error {
+func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, page client.Page[client.Notification],
+	from string) error {
 	show := func(n client.Notification) error {
 		if c.JSON {
 			return printJSONLine(s.out, n)
@@ -150,7 +155,8 @@ func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, pa
 		for i, cell := range row {
 			row[i] = visible(cell)
 		}
-		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", time.Now().UTC().Format(time.TimeOnly), row[5], row[2], row[4], row[3], row[6])
+		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", time.Now().UTC().Format(time.TimeOnly), row[5], row[2], row[4],
+			row[3], row[6])
 		if row[7] != "" {
 			line += ", next " + row[7]
 		}
@@ -183,7 +189,8 @@ func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, pa
 }
 
 func (c *notificationsCmd) wants(n client.Notification) bool {
-	return (c.Status == "" || c.Status == n.Status) && (c.Channel == "" || c.Channel == n.Channel) && (c.ApprovalID == "" || c.ApprovalID == n.ApprovalID)
+	return (c.Status == "" || c.Status == n.Status) && (c.Channel == "" || c.Channel == n.Channel) &&
+		(c.ApprovalID == "" || c.ApprovalID == n.ApprovalID)
 }
 
 type retryCmd struct {
@@ -307,7 +314,8 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 	}
 	rows := [][]string{{"AT", "EVENT", "DECISION", "RISK", "TOOL", "AGENT", "ACTOR", "REQUEST", "REASON"}}
 	for _, e := range page.Items {
-		rows = append(rows, []string{e.At.UTC().Format("2006-01-02T15:04:05Z"), e.EventType, e.Decision, e.RiskLevel, e.Tool, e.Agent, e.Actor, e.ApprovalID, shorten(e.Reason, 80)})
+		rows = append(rows, []string{e.At.UTC().Format("2006-01-02T15:04:05Z"), e.EventType, e.Decision, e.RiskLevel, e.Tool,
+			e.Agent, e.Actor, e.ApprovalID, shorten(e.Reason, 80)})
 	}
 	table(s.out, rows...)
 	if page.Next != "" {

@@ -104,7 +104,8 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		return err
 	}
 	defer g.Close()
-	call := client.Call{Tool: c.Tool, Args: arguments, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview}
+	call := client.Call{Tool: c.Tool, Args: arguments, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID,
+		Rationale: c.Rationale, Preview: c.Preview}
 	if server, tool, found := strings.Cut(c.Tool, "/"); found {
 		call.Server, call.Tool = server, tool
 	}
@@ -141,7 +142,8 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 		return nil
 	case client.AnswerPending:
 		if !c.JSON {
-			fmt.Fprintf(s.err, "Ask again with the same command; --wait 60s waits for the decision. `countersign cancel %s` takes the request back.\n", visible(answer.ApprovalID))
+			fmt.Fprintf(s.err, "Ask again with the same command; --wait 60s waits for the decision. `countersign cancel %s` "+
+				"takes the request back.\n", visible(answer.ApprovalID))
 		}
 		return &exitError{exitPending, ""}
 	case client.AnswerExpired, client.AnswerCancelled, client.AnswerLapsed:
@@ -173,7 +175,8 @@ func (s *std) progress(id string) (done func()) {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
-			fmt.Fprintf(s.err, "\r\x1b[Kwaiting for a decision … %s, request %s, ctrl-c leaves it pending", span(time.Since(begun)), visible(id))
+			fmt.Fprintf(s.err, "\r\x1b[Kwaiting for a decision … %s, request %s, ctrl-c leaves it pending",
+				span(time.Since(begun)), visible(id))
 			select {
 			case <-tick.C:
 			case <-stop:

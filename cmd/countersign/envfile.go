@@ -67,7 +67,8 @@ func envValue(s string) string {
 }
 
 func variableName(s string) bool {
-	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" && (s[0] < '0' || s[0] > '9')
+	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" &&
+		(s[0] < '0' || s[0] > '9')
 }
 
 // variables are the environment, and a file for what is not there or empty; path is "" where there is no file.
@@ -140,7 +141,8 @@ func (f *file) variables(s *std) (*variables, error) {
 		return nil, usagef("%s", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		fmt.Fprintf(s.err, "%s: warning: others on this machine can read it, and it holds secrets; chmod 600 %[1]s\n", visible(path))
+		fmt.Fprintf(s.err, "%s: warning: others on this machine can read it, and it holds secrets; chmod 600 %[1]s\n",
+			visible(path))
 	}
 	return &variables{s: s, path: path}, nil
 }

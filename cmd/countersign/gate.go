@@ -39,7 +39,8 @@ func (f *file) files(s *std) []string {
 }
 
 // loadWith is load with the variables from env, and with further files of the gate's own.
-func (f *file) loadWith(s *std, env func(string) (string, bool), also ...string) (*config.Config, []config.Problem, error) {
+func (f *file) loadWith(s *std, env func(string) (string, bool),
+	also ...string) (*config.Config, []config.Problem, error) {
 	cfg, problems, err := config.Load(f.Config, env, append(f.files(s), also...)...)
 	for _, p := range problems {
 		fmt.Fprintln(s.err, visible(p.String()))
@@ -166,7 +167,8 @@ func (c *explainCmd) Run(s *std) error {
 	if c.Tool == "" && c.Method == "" {
 		return c.rules(s, cfg)
 	}
-	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Method: c.Method, Tool: c.Tool, Args: arguments})
+	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Method: c.Method,
+		Tool: c.Tool, Args: arguments})
 	if err != nil {
 		return usagef("%s", err)
 	}
@@ -194,7 +196,8 @@ func (c *explainCmd) rules(s *std, cfg *config.Config) error {
 	}
 	if guard != nil {
 		s.guard(c.Config, *guard)
-		s.printf("    after the rules, for calls that name one of these or the settings of an agent's hooks; nothing stricter is loosened\n")
+		s.printf("    after the rules, for calls that name one of these or the settings of an agent's hooks; nothing " +
+			"stricter is loosened\n")
 		for _, f := range guard.Files {
 			s.printf("    %s\n", visible(f))
 		}

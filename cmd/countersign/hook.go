@@ -97,7 +97,8 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 	if unread(s.out) {
 		return errors.New("standard output is closed or is the null device, where the agent reads no answer")
 	}
-	hook := hooks.Hook{Wait: time.Duration(c.Wait), Defer: c.Defer, Gateways: c.Gateway, Read: hooks.ReadFile, Asker: &lateAsker{cmd: c, s: s}}
+	hook := hooks.Hook{Wait: time.Duration(c.Wait), Defer: c.Defer, Gateways: c.Gateway, Read: hooks.ReadFile,
+		Asker: &lateAsker{cmd: c, s: s}}
 	reply, err := inTime(ctx, func() (hooks.Reply, error) { return hook.Answer(ctx, event) })
 	if err != nil {
 		return err
@@ -121,7 +122,8 @@ func (c *hookCmd) redacted(s *std) string {
 	if hooks.Agent(c.Agent) != hooks.Gemini || token != "" || server == "" || strings.HasPrefix(server, "unix:") {
 		return ""
 	}
-	return "; where security.environmentVariableRedaction is enabled in Gemini CLI's settings, or it runs in a GitHub action, list COUNTERSIGN_TOKEN under security.environmentVariableRedaction.allowed"
+	return "; where security.environmentVariableRedaction is enabled in Gemini CLI's settings, or it runs in a GitHub " +
+		"action, list COUNTERSIGN_TOKEN under security.environmentVariableRedaction.allowed"
 }
 
 // unread reports whether what is written to w goes nowhere without an error. A standard output that was
@@ -308,7 +310,8 @@ func systemWords(err error) string {
 		subject = e.Path
 	case *exec.Error:
 		subject = e.Name
-	case *url.Error, *net.OpError, *net.DNSError, *os.SyscallError, syscall.Errno, *json.SyntaxError, *tls.CertificateVerificationError:
+	case *url.Error, *net.OpError, *net.DNSError, *os.SyscallError, syscall.Errno, *json.SyntaxError,
+		*tls.CertificateVerificationError:
 	default:
 		if err != context.DeadlineExceeded && err != context.Canceled && err != io.EOF && err != io.ErrUnexpectedEOF {
 			return ""
@@ -338,7 +341,8 @@ func systemWords(err error) string {
 		return subject + " may not be used by this user"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
 		return "the connection broke"
 	}
 	return subject + " could not be used"

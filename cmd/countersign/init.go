@@ -162,13 +162,17 @@ func (c *initCmd) answers(s *std) (a setup.Answers, err error) {
 	if a.Line = q.yes(c.Line, "Cards in LINE?", c.LineID != nil); a.Line {
 		a.LineID = q.text(c.LineID, "Your LINE user id (U and 32 characters; empty if you do not know it yet)?", "")
 	}
-	if a.Slack = q.yes(c.Slack, "Cards in Slack?", c.SlackID != nil || c.SlackChannel != nil || c.SocketMode != nil); a.Slack {
-		a.SocketMode = q.yes(c.SocketMode, "Reach Slack over Socket Mode, so that it needs no public address?", c.PublicURL == nil)
-		a.SlackChannel = q.text(c.SlackChannel, "The id of the channel that cards go to (C…; empty if you do not know it yet)?", "")
+	if a.Slack = q.yes(c.Slack, "Cards in Slack?", c.SlackID != nil || c.SlackChannel != nil ||
+		c.SocketMode != nil); a.Slack {
+		a.SocketMode = q.yes(c.SocketMode, "Reach Slack over Socket Mode, so that it needs no public address?",
+			c.PublicURL == nil)
+		a.SlackChannel = q.text(c.SlackChannel,
+			"The id of the channel that cards go to (C…; empty if you do not know it yet)?", "")
 		a.SlackID = q.text(c.SlackID, "Your Slack member id (U…; empty if you do not know it yet)?", "")
 	}
 	if a.Line || a.Slack && !a.SocketMode {
-		a.PublicURL = q.text(c.PublicURL, "The https address under which the webhooks are reached from outside (empty if you do not know it yet)?", "")
+		a.PublicURL = q.text(c.PublicURL,
+			"The https address under which the webhooks are reached from outside (empty if you do not know it yet)?", "")
 	} else if c.PublicURL != nil {
 		a.PublicURL = *c.PublicURL
 	}
@@ -233,7 +237,8 @@ func (q *questions) yes(flag *bool, question string, otherwise bool) bool {
 // userName is what the person at this machine is probably called.
 func userName(s *std) string {
 	for _, name := range []string{"USER", "LOGNAME", "USERNAME"} {
-		if v := s.getenv(name); v != "" && v != "root" && strings.Trim(strings.ToLower(v), "abcdefghijklmnopqrstuvwxyz0123456789_.-") == "" {
+		if v := s.getenv(name); v != "" && v != "root" && strings.Trim(strings.ToLower(v),
+			"abcdefghijklmnopqrstuvwxyz0123456789_.-") == "" {
 			return v
 		}
 	}
@@ -274,7 +279,8 @@ func language(s *std) string {
 
 // next says what is to be done now.
 func (c *initCmd) next(s *std, path, env string, a setup.Answers, f setup.Files) {
-	s.printf("Wrote %s, and its secrets into %s; both are for you alone.\n\nWhat is next:\n\n", visible(path), visible(env))
+	s.printf("Wrote %s, and its secrets into %s; both are for you alone.\n\nWhat is next:\n\n", visible(path),
+		visible(env))
 	n := 0
 	step := func(format string, args ...any) {
 		n++
@@ -302,21 +308,26 @@ func (c *initCmd) next(s *std, path, env string, a setup.Answers, f setup.Files)
 	}
 	if a.Line || a.Slack && !a.SocketMode {
 		if a.PublicURL == "" {
-			step("Lead a public https address to %s, write it into public_url, and enter it in the platforms' settings.", visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
+			step("Lead a public https address to %s, write it into public_url, and enter it in the platforms' settings.",
+				visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
 		} else {
-			step("Lead %s to %s, and enter it in the platforms' settings.", visible(a.PublicURL), visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
+			step("Lead %s to %s, and enter it in the platforms' settings.", visible(a.PublicURL),
+				visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
 		}
 	}
 	if c.Own {
-		step("`countersign check%s`. The gate starts by itself when it is needed, as by `countersign mcp` and `countersign call`; `countersign serve%s` runs it in the foreground.", flag, flag)
+		step("`countersign check%s`. The gate starts by itself when it is needed, as by `countersign mcp` and `countersign "+
+			"call`; `countersign serve%s` runs it in the foreground.", flag, flag)
 	} else {
 		step("`countersign check%s`, then `countersign serve%s`, and leave it running.", flag, flag)
 	}
 	if a.Line && a.LineID == "" {
-		step("Add the LINE bot as a friend. Its greeting tells your user id: write it into line:, and your name into notify:. The gate reads the file again by itself.")
+		step("Add the LINE bot as a friend. Its greeting tells your user id: write it into line:, and your name into " +
+			"notify:. The gate reads the file again by itself.")
 	}
 	if a.Line || a.Slack {
-		step("`countersign check --online%s` says what is still missing; `countersign verify%s` shows that only your tap decides.", flag, flag)
+		step("`countersign check --online%s` says what is still missing; `countersign verify%s` shows that only your tap "+
+			"decides.", flag, flag)
 	} else {
 		step("`COUNTERSIGN_TOKEN=… countersign pending`, with %s from %s, lists what waits for you.", f.Token, visible(env))
 	}
@@ -344,6 +355,7 @@ func (c *manifestCmd) Run(s *std) error {
 		return usagef("--public-url must begin with https://: Slack calls nothing else")
 	}
 	s.printf("%s", setup.Manifest(c.PublicURL))
-	fmt.Fprintln(s.err, "Paste this at https://api.slack.com/apps: Create New App, From a manifest. What comes then is in docs/slack.md.")
+	fmt.Fprintln(s.err, "Paste this at https://api.slack.com/apps: Create New App, From a manifest. What comes then is "+
+		"in docs/slack.md.")
 	return nil
 }

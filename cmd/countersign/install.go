@@ -115,7 +115,8 @@ func (f *installFlags) apply(s *std, changes ...*settings.Change) (made bool, er
 	case !f.Yes:
 		in, ok := s.in.(*os.File)
 		if !ok || !isatty.IsTerminal(in.Fd()) {
-			return false, usagef("nothing was changed: there is nobody to ask; give --yes to make these changes, --dry-run to only see them")
+			return false, usagef("nothing was changed: there is nobody to ask; give --yes to make these changes, --dry-run to " +
+				"only see them")
 		}
 		fmt.Fprint(s.err, "Make these changes? [y/N] ")
 		line, _ := bufio.NewReader(in).ReadString('\n') // the end of input is no yes
@@ -191,7 +192,8 @@ func (c *installCmd) entries(s *std) (settings.Settings, error) {
 // hookURL is where a hook of type http is posted.
 func (c *installCmd) hookURL(wait time.Duration) (string, error) {
 	u, err := url.Parse(c.HTTP)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return "", usagef("--http takes the gate's address, such as http://127.0.0.1:8787")
 	}
 	if u.Path = strings.TrimSuffix(u.Path, "/"); !strings.HasSuffix(u.Path, "/hooks/"+c.Agent) {
@@ -242,7 +244,8 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	if change.New, err = e.Add(change.Old); err != nil {
 		return &exitError{exitFailed, fmt.Sprintf("%s is left alone: %s", change.Path, err)}
 	}
-	guarded := settings.Guarded(map[string]string{settings.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"), settings.Codex: s.getenv("CODEX_HOME")})
+	guarded := settings.Guarded(map[string]string{settings.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"),
+		settings.Codex: s.getenv("CODEX_HOME")})
 	guard, byHand, err := c.guard(s, guarded)
 	if err != nil {
 		return err
@@ -288,7 +291,8 @@ func (c *installCmd) warn(s *std, e settings.Settings, change *settings.Change) 
 	}
 	text, err := os.ReadFile(settings.TrustedFolders(s.env, home))
 	if c.Scope == settings.Project && (err != nil || !settings.Trusted(text, folder)) {
-		say("Gemini CLI does not trust %s yet: in a folder that it does not trust it runs no hook from its settings, and asks the gate about nothing; trust the folder in Gemini CLI (/permissions)", visible(folder))
+		say("Gemini CLI does not trust %s yet: in a folder that it does not trust it runs no hook from its settings, and "+
+			"asks the gate about nothing; trust the folder in Gemini CLI (/permissions)", visible(folder))
 	}
 }
 
@@ -379,7 +383,8 @@ func (f *installFlags) guard(s *std, guarded []string) (_ *settings.Change, byHa
 		if len(guarded) == 0 {
 			return why + ". If `countersign install` put a guard into the gate's policy, it is still there.\n"
 		}
-		return fmt.Sprintf("%s. Put this line under policy in the gate's configuration, and take out a rule %q:\n\n  %s\n", why, config.OldGuardName, settings.GuardLine(guarded))
+		return fmt.Sprintf("%s. Put this line under policy in the gate's configuration, and take out a rule %q:\n\n  %s\n",
+			why, config.OldGuardName, settings.GuardLine(guarded))
 	}
 	if path == "" {
 		return nil, say("No configuration of a gate was found here; --config names it"), nil
@@ -420,17 +425,26 @@ func (f *installFlags) guard(s *std, guarded []string) (_ *settings.Change, byHa
 func (c *installCmd) next(path, gate string) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	say("Written to %s. The hooks ask %s, whatever COUNTERSIGN_SERVER says there; install with --server names another gate. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused, and a gate of your own needs none.", path, gate)
+	say("Written to %s. The hooks ask %s, whatever COUNTERSIGN_SERVER says there; install with --server names another "+
+		"gate. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused, and a gate of your "+
+		"own needs none.", path, gate)
 	switch c.Agent {
 	case settings.ClaudeCode:
-		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call (onFailure: block).")
+		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call " +
+			"(onFailure: block).")
 		say("If hooks are disabled in its settings, nothing is asked.")
 	case settings.Codex:
-		say("Codex skips a hook that nobody trusts, without a word, and runs the call: open /hooks in Codex now and trust it; again after each change.")
-		say("While the gate is down Codex blocks the call. If the hook is killed, or takes longer than %s, Codex runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
+		say("Codex skips a hook that nobody trusts, without a word, and runs the call: open /hooks in Codex now and trust " +
+			"it; again after each change.")
+		say("While the gate is down Codex blocks the call. If the hook is killed, or takes longer than %s, Codex runs the "+
+			"call: nothing here can change that.", span(time.Duration(c.Timeout)))
 	case settings.Gemini:
-		say("While the gate is down, and where the hook's program is missing, Gemini CLI blocks the call. If the hook is killed, crashes or takes longer than %s, or hooks are disabled in its settings, Gemini CLI runs the call: nothing here can change that.", span(time.Duration(c.Timeout)))
-		say("Gemini CLI asks the hook first and applies its own policy after: a call that a person approved and that policy then refuses is not run, and its approval is used. Let its policy allow what the gate decides (--yolo, or a rule with decision = \"allow\").")
+		say("While the gate is down, and where the hook's program is missing, Gemini CLI blocks the call. If the hook is "+
+			"killed, crashes or takes longer than %s, or hooks are disabled in its settings, Gemini CLI runs the call: "+
+			"nothing here can change that.", span(time.Duration(c.Timeout)))
+		say("Gemini CLI asks the hook first and applies its own policy after: a call that a person approved and that " +
+			"policy then refuses is not run, and its approval is used. Let its policy allow what the gate decides (--yolo, or " +
+			"a rule with decision = \"allow\").")
 		say("It runs no hook from its settings in a folder that it does not trust.")
 	}
 	say("docs/when-the-gate-is-down.md tells more.")

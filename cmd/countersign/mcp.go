@@ -43,7 +43,8 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 	}
 	switch {
 	case len(command) == 0:
-		return usagef("no server: give its command after --, such as countersign mcp -- npx -y @modelcontextprotocol/server-filesystem /data")
+		return usagef("no server: give its command after --, such as countersign mcp -- npx -y " +
+			"@modelcontextprotocol/server-filesystem /data")
 	case c.Name != "" && !approval.ValidName(c.Name):
 		return usagef("--name must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
 	case time.Duration(c.Hold) > stdioproxy.MaxHold:
@@ -64,7 +65,8 @@ func (c *mcpCmd) Run(ctx context.Context, s *std) error {
 		return err
 	}
 	defer g.Close()
-	log := slog.New(redact.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}), func() *redact.Masker { return nil }))
+	log := slog.New(redact.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}),
+		func() *redact.Masker { return nil }))
 	gate := &stdioproxy.RemoteGate{Client: g.Client}
 	if g.own != nil {
 		gate.Renew = g.renew

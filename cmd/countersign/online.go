@@ -82,7 +82,8 @@ func (s *std) online(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	s.printf("%s\n", strings.Join([]string{
-		fmt.Sprintf("%d ok", f.count(setup.OK)), count(f.count(setup.Warning), "warning", "warnings"), count(f.problems(), "problem", "problems"),
+		fmt.Sprintf("%d ok", f.count(setup.OK)), count(f.count(setup.Warning), "warning", "warnings"),
+		count(f.problems(), "problem", "problems"),
 	}, ", "))
 	if f.problems() > 0 {
 		return &exitError{exitFailed, ""}

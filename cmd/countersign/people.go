@@ -31,7 +31,8 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 	}
 	defer g.Close()
 	page, err := pages(0, func(after string, limit int) (client.Page[client.Approval], error) {
-		return g.Approvals(ctx, client.ApprovalQuery{Status: "pending", Agent: c.Agent, Tool: c.Tool, RiskLevel: c.RiskLevel, After: after, Limit: limit})
+		return g.Approvals(ctx, client.ApprovalQuery{Status: "pending", Agent: c.Agent, Tool: c.Tool, RiskLevel: c.RiskLevel,
+			After: after, Limit: limit})
 	})
 	if err != nil {
 		return g.failure(err)
@@ -46,7 +47,8 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 	now := time.Now()
 	rows := [][]string{{"ID", "RISK", "AGENT", "TOOL", "EXPIRES", "ARGS"}}
 	for _, a := range page.Items {
-		rows = append(rows, []string{a.ID, a.RiskLevel, a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)), shorten(string(a.Args), 60)})
+		rows = append(rows, []string{a.ID, a.RiskLevel, a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)),
+			shorten(string(a.Args), 60)})
 	}
 	table(s.out, rows...)
 	var again []string
@@ -56,7 +58,8 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 		}
 	}
 	if len(again) > 0 {
-		s.printf("\nCareful: the same call was sent before and may have run (countersign show ID): %s\n", strings.Join(again, ", "))
+		s.printf("\nCareful: the same call was sent before and may have run (countersign show ID): %s\n",
+			strings.Join(again, ", "))
 	}
 	return nil
 }
@@ -172,7 +175,8 @@ func before(u *client.Use) string {
 		return ""
 	}
 	at := func(t client.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
-	s := fmt.Sprintf("the same call was approved by %s at %s and used at %s", u.ApprovedBy, at(u.ApprovedAt), at(u.ConsumedAt))
+	s := fmt.Sprintf("the same call was approved by %s at %s and used at %s", u.ApprovedBy, at(u.ApprovedAt),
+		at(u.ConsumedAt))
 	switch {
 	case mayHaveRun(u):
 		return s + "; it was sent and may have run"

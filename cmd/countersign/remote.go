@@ -47,7 +47,8 @@ func (r *remote) named(s *std) (server, token, tokenFrom string) {
 func (r *remote) connect(s *std) (*connection, error) {
 	server, token, from := r.named(s)
 	if token == "" {
-		return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that you have in the gate's configuration")
+		return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that you have in the gate's " +
+			"configuration")
 	}
 	if server == "" {
 		server = defaultServer
@@ -81,7 +82,8 @@ func (r *remote) findAgents(ctx context.Context, s *std) (*connection, error) {
 	server, token, from := r.named(s)
 	if server != "" || token != "" && !ownGate(ctx, s) {
 		if token == "" && !strings.HasPrefix(server, "unix:") {
-			return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that the agent has in the gate's configuration")
+			return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that the agent has in the " +
+				"gate's configuration")
 		}
 		return r.dial(cmp.Or(server, defaultServer), token, from)
 	}
@@ -113,7 +115,8 @@ func (g *connection) renew(ctx context.Context) error {
 		return nil
 	}
 	_, err := g.own.Up(ctx)
-	if e, ok := errors.AsType[*localgate.StartError](err); errors.Is(err, localgate.ErrNoConfig) || ok && e.Code == exitUsage {
+	if e, ok := errors.AsType[*localgate.StartError](err); errors.Is(err, localgate.ErrNoConfig) || ok &&
+		e.Code == exitUsage {
 		return usagef("%s", err)
 	}
 	if errors.Is(err, context.Canceled) {
@@ -142,7 +145,8 @@ func (g *connection) failure(err error) error {
 	e, refused := errors.AsType[*client.Error](err)
 	if !refused {
 		if client.Unreachable(err) {
-			return &exitError{exitFailed, fmt.Sprintf("no gate answers at %s: is `countersign serve` running there? --server or COUNTERSIGN_SERVER says where it is (%s)",
+			return &exitError{exitFailed, fmt.Sprintf("no gate answers at %s: is `countersign serve` running there? --server "+
+				"or COUNTERSIGN_SERVER says where it is (%s)",
 				g.server, strings.TrimPrefix(err.Error(), "client: "))}
 		}
 		return &exitError{exitFailed, strings.TrimPrefix(err.Error(), "client: ")}
@@ -155,13 +159,17 @@ func (g *connection) failure(err error) error {
 	switch e.Code {
 	case "unauthorized":
 		if g.tokenFrom == "" {
-			return &exitError{exitDenied, fmt.Sprintf("the gate at %s lets nobody in without a token; set COUNTERSIGN_TOKEN, or give --token, to one of its configuration", g.server)}
+			return &exitError{exitDenied, fmt.Sprintf("the gate at %s lets nobody in without a token; set COUNTERSIGN_TOKEN, "+
+				"or give --token, to one of its configuration", g.server)}
 		}
-		return &exitError{exitDenied, fmt.Sprintf("the gate at %s does not know the token in %s; it must be one of an agent or a person in the gate's configuration", g.server, g.tokenFrom)}
+		return &exitError{exitDenied, fmt.Sprintf("the gate at %s does not know the token in %s; it must be one of an "+
+			"agent or a person in the gate's configuration", g.server, g.tokenFrom)}
 	case "agents_only":
-		return &exitError{exitDenied, fmt.Sprintf("only agents may do this, and the token in %s is a person's; use an agent's token for it (people's tokens decide, and must stay out of an agent's reach)", g.tokenFrom)}
+		return &exitError{exitDenied, fmt.Sprintf("only agents may do this, and the token in %s is a person's; use an "+
+			"agent's token for it (people's tokens decide, and must stay out of an agent's reach)", g.tokenFrom)}
 	case "people_only":
-		return &exitError{exitDenied, fmt.Sprintf("only people may do this, and the token in %s is an agent's; use the token of a person in the gate's configuration", g.tokenFrom)}
+		return &exitError{exitDenied, fmt.Sprintf("only people may do this, and the token in %s is an agent's; use the "+
+			"token of a person in the gate's configuration", g.tokenFrom)}
 	case "not_an_approver":
 		return &exitError{exitDenied, detail + "; the gate's configuration gives the role approver"}
 	case "not_admin":
@@ -233,5 +241,6 @@ func ago(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T09:30:00Z, 2026-11-21 (both UTC) or how long ago, such as 24h", s)
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T09:30:00Z, 2026-11-21 (both UTC) or how long "+
+		"ago, such as 24h", s)
 }

@@ -90,7 +90,8 @@ func usagef(format string, args ...any) error {
 }
 
 // run is the program: it returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) (code int) {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
+	env func(string) (string, bool)) (code int) {
 	s := &std{stdin, stdout, stderr, env}
 	// Kong shows help by calling Exit in the middle of parsing, and expects not to come back.
 	type helped struct{ code int }

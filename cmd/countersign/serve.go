@@ -52,9 +52,11 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 
 	log := c.logger(s)
 	socket := c.socket(s, cfg)
-	a, err := app.New(ctx, app.Options{Config: cfg, Env: vars.lookup, EnvTrouble: vars.trouble, Logger: log, Version: version().Version, Socket: socket})
+	a, err := app.New(ctx, app.Options{Config: cfg, Env: vars.lookup, EnvTrouble: vars.trouble, Logger: log,
+		Version: version().Version, Socket: socket})
 	if socket != "" && approval.CodeOf(err) == approval.CodeStoreUnavailable {
-		return fmt.Errorf("%w If it is a gate without the socket %s that has the store, restart that one so that it is found, or name its address with --server or COUNTERSIGN_SERVER", err, socket)
+		return fmt.Errorf("%w If it is a gate without the socket %s that has the store, restart that one so that it is "+
+			"found, or name its address with --server or COUNTERSIGN_SERVER", err, socket)
 	}
 	if err != nil {
 		return err

@@ -53,7 +53,9 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 		webhook = setup.WebhookURL(cfg)
 	}
 	if !c.JSON {
-		fmt.Fprintf(s.err, "A test card goes to everybody whom the gate at %s notifies. Then taps that must not decide it are posted to %s/webhook/…: forged, too old, strangers', doubled, misdirected. Some are signed with the channels' own secrets, none as a person of the configuration.\n",
+		fmt.Fprintf(s.err, "A test card goes to everybody whom the gate at %s notifies. Then taps that must not decide it "+
+			"are posted to %s/webhook/…: forged, too old, strangers', doubled, misdirected. Some are signed with the "+
+			"channels' own secrets, none as a person of the configuration.\n",
 			visible(admin.server), visible(webhook))
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -63,7 +65,8 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 		marks := map[setup.Level]string{setup.OK: "✔", setup.Warning: "!", setup.Problem: "✘"}
 		f.print = func(x setup.Finding) { s.line(marks[x.Level], x) }
 	}
-	t := setup.Trial{Config: cfg, Admin: admin.Client, Agent: agent.Client, Webhook: webhook, Wait: time.Duration(c.Wait), Waiting: s.countdown(), Watch: f.watch()}
+	t := setup.Trial{Config: cfg, Admin: admin.Client, Agent: agent.Client, Webhook: webhook, Wait: time.Duration(c.Wait),
+		Waiting: s.countdown(), Watch: f.watch()}
 	if c.NoTap {
 		t.Wait = 0
 	}
@@ -96,9 +99,13 @@ func (c *verifyCmd) clients(s *std, cfg *config.Config) (admin, agent *connectio
 	}
 	from := ""
 	if as.Token == "" && s.getenv("COUNTERSIGN_TOKEN") == "" {
-		i := slices.IndexFunc(cfg.File.People, func(p config.Person) bool { return p.Token != "" && slices.Contains(p.Roles, "admin") })
+		i := slices.IndexFunc(cfg.File.People, func(p config.Person) bool {
+			return p.Token != "" &&
+				slices.Contains(p.Roles, "admin")
+		})
 		if i < 0 {
-			return nil, nil, usagef("nobody in %s has the role admin and a token; give an admin's with COUNTERSIGN_TOKEN", c.Config)
+			return nil, nil, usagef("nobody in %s has the role admin and a token; give an admin's with COUNTERSIGN_TOKEN",
+				c.Config)
 		}
 		as.Token, from = cfg.File.People[i].Token.Reveal(), c.Config
 	}

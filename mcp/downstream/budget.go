@@ -38,8 +38,8 @@ const smallBody = 64 << 10
 
 type overBudgetKey struct{}
 
-// OverBudget returns what refuses the request of this context, whose agent is over a budget; nil: it is not. Of requests
-// that get so far, only calls of tools and tasks/cancel can be such; all others have been refused.
+// OverBudget returns what refuses the request of this context, whose agent is over a budget; nil: it is not. Of
+// requests that get so far, only calls of tools and tasks/cancel can be such; all others have been refused.
 func OverBudget(ctx context.Context) (refuse func() error) {
 	refuse, _ = ctx.Value(overBudgetKey{}).(func() error)
 	return refuse

@@ -24,18 +24,21 @@ type Guard struct {
 // Check returns why a request is refused, an [ErrForbidden].
 func (g Guard) Check(r *http.Request) error {
 	if g.Loopback && !localSocket(r) && !isLoopback(r.Host) && !g.allows("", r.Host) {
-		return ErrForbidden(fmt.Sprintf("Forbidden: the Host %q is not this machine. If the gate is to be reached under that name, set public_url.", shorten(r.Host)))
+		return ErrForbidden(fmt.Sprintf("Forbidden: the Host %q is not this machine. If the gate is to be reached under "+
+			"that name, set public_url.", shorten(r.Host)))
 	}
 	origins := r.Header["Origin"]
 	if len(origins) == 0 {
 		return nil
 	}
 	if len(origins) == 1 {
-		if u, err := url.Parse(origins[0]); err == nil && u.Host != "" && (sameHost(u.Scheme, u.Host, r.Host) || g.allows(u.Scheme, u.Host)) {
+		if u, err := url.Parse(origins[0]); err == nil && u.Host != "" &&
+			(sameHost(u.Scheme, u.Host, r.Host) || g.allows(u.Scheme, u.Host)) {
 			return nil
 		}
 	}
-	return ErrForbidden(fmt.Sprintf("Forbidden: the Origin %q is not the gate's own. Pages of other sites may not call it; if this is the gate's own address, set public_url.", shorten(origins[0])))
+	return ErrForbidden(fmt.Sprintf("Forbidden: the Origin %q is not the gate's own. Pages of other sites may not call "+
+		"it; if this is the gate's own address, set public_url.", shorten(origins[0])))
 }
 
 // allows reports whether the host is one of the allowed, and of that scheme where both name one.

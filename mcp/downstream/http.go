@@ -65,8 +65,10 @@ type HTTP struct {
 
 // NewHTTP returns a handler. Call [HTTP.Close] to have its sessions end.
 func NewHTTP(o HTTPOptions) *HTTP {
-	h := &HTTP{o: o, log: o.Logger, keepAliveAfter: 10 * time.Second, keepAlive: 15 * time.Second, writeWait: 30 * time.Second, grace: time.Second, closeTimeout: 5 * time.Second,
-		stopping: make(chan struct{}), sessions: map[string]*legacySession{}, counts: map[string]int{}, live: map[*httpStream]struct{}{}, recheck: make(chan struct{}), drained: make(chan struct{})}
+	h := &HTTP{o: o, log: o.Logger, keepAliveAfter: 10 * time.Second, keepAlive: 15 * time.Second,
+		writeWait: 30 * time.Second, grace: time.Second, closeTimeout: 5 * time.Second,
+		stopping: make(chan struct{}), sessions: map[string]*legacySession{}, counts: map[string]int{},
+		live: map[*httpStream]struct{}{}, recheck: make(chan struct{}), drained: make(chan struct{})}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -237,7 +239,8 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer h.endPost()
 		h.post(w, r, caller)
 	case http.MethodGet, http.MethodDelete:
-		if over := h.charge(caller.Agent, 0); over != nil && r.Method == http.MethodGet { // to end a session gives something back
+		// to end a session gives something back
+		if over := h.charge(caller.Agent, 0); over != nil && r.Method == http.MethodGet {
 			refuseOver(w, over())
 			return
 		}
@@ -263,7 +266,8 @@ var singleHeaders = []string{mcp.HeaderVersion, mcp.HeaderSession, mcp.HeaderMet
 
 func (h *HTTP) notAllowed(w http.ResponseWriter) {
 	w.Header().Set("Allow", "POST, GET, DELETE")
-	refusef(w, http.StatusMethodNotAllowed, "POST takes messages. GET and DELETE are for sessions, and need the header Mcp-Session-Id.")
+	refusef(w, http.StatusMethodNotAllowed,
+		"POST takes messages. GET and DELETE are for sessions, and need the header Mcp-Session-Id.")
 }
 
 // find returns the session of a GET or DELETE, or answers why there is none.
@@ -334,7 +338,8 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 
 // admitBody reads the body, and answers for one that is not taken. over refuses a message of an agent that is over a
 // budget, which is left to what is in the message.
-func (h *HTTP) admitBody(w http.ResponseWriter, r *http.Request, caller Caller) (body []byte, over func() error, ok bool) {
+func (h *HTTP) admitBody(w http.ResponseWriter, r *http.Request,
+	caller Caller) (body []byte, over func() error, ok bool) {
 	if r.ContentLength > smallBody && h.o.Budget != nil {
 		if over := h.o.Budget.Room(caller.Agent, r.ContentLength); over != nil {
 			h.o.Budget.Pause(r.Context())
@@ -350,7 +355,8 @@ func (h *HTTP) admitBody(w http.ResponseWriter, r *http.Request, caller Caller) 
 		return nil, nil, false
 	case isOverloaded(err):
 		w.Header().Set("Retry-After", "2")
-		refuse(w, http.StatusTooManyRequests, nil, mcp.Errorf(mcp.CodeUnavailable, "Too many messages are on their way at once. Try again."))
+		refuse(w, http.StatusTooManyRequests, nil, mcp.Errorf(mcp.CodeUnavailable,
+			"Too many messages are on their way at once. Try again."))
 		return nil, nil, false
 	case err != nil:
 		refusef(w, http.StatusBadRequest, "The message could not be read.")
@@ -380,7 +386,8 @@ func (h *HTTP) route(x *httpStream, r *http.Request, m mcp.Message, meta request
 	modern := meta.modern || version == mcp.VersionModern
 	switch {
 	case session != "" && modern:
-		refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
+		refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
+			"The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
 	case modern:
 		h.modern(x, r, m, meta)
 	case version != "" && !isLegacyVersion(version):
@@ -397,7 +404,8 @@ func (h *HTTP) route(x *httpStream, r *http.Request, m mcp.Message, meta request
 		h.initialize(x, r, m)
 	default:
 		refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
-			"The header Mcp-Session-Id is missing. Start a session with initialize, or send _meta and the headers of %s.", mcp.VersionModern))
+			"The header Mcp-Session-Id is missing. Start a session with initialize, or send _meta and the headers of %s.",
+			mcp.VersionModern))
 	}
 }
 
@@ -569,7 +577,8 @@ func (h *HTTP) legacy(x *httpStream, r *http.Request, c *legacySession, m mcp.Me
 func (h *HTTP) initialize(x *httpStream, r *http.Request, m mcp.Message) {
 	if !h.reserve(x.caller.Agent) {
 		if h.o.Budget == nil {
-			refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable, "The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
+			refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable,
+				"The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
 			return
 		}
 		over := h.o.Budget.NoSession(x.caller.Agent)
@@ -577,10 +586,12 @@ func (h *HTTP) initialize(x *httpStream, r *http.Request, m mcp.Message) {
 		refuse(x.w, http.StatusTooManyRequests, m.ID, overError(over))
 		return
 	}
-	c := &legacySession{id: rand.Text(), agent: x.caller.Agent, notifications: newNotificationQueue(h.log), ended: make(chan struct{}), used: time.Now()}
+	c := &legacySession{id: rand.Text(), agent: x.caller.Agent, notifications: newNotificationQueue(h.log),
+		ended: make(chan struct{}), used: time.Now()}
 	still := x.caller.StillValid // the session outlives x
 	c.still.Store(&still)
-	c.ref = newSessionRef(h.o.Sessions.Open(Client{Era: mcp.Legacy, Agent: x.caller.Agent, StillValid: c.stillValid, Push: c.notifications.push}), h.log)
+	c.ref = newSessionRef(h.o.Sessions.Open(Client{Era: mcp.Legacy, Agent: x.caller.Agent, StillValid: c.stillValid,
+		Push: c.notifications.push}), h.log)
 	c.ref.acquire()
 	defer c.ref.release()
 	x.headersLast = true
@@ -614,7 +625,8 @@ func (h *HTTP) reserve(agent string) bool {
 	}
 	var oldest *legacySession
 	for _, c := range h.sessions {
-		if c.agent == agent && (oldest == nil || c.used.Before(oldest.used)) && !c.ref.inUse() && !c.notifications.attached() {
+		if c.agent == agent && (oldest == nil || c.used.Before(oldest.used)) && !c.ref.inUse() &&
+			!c.notifications.attached() {
 			oldest = c
 		}
 	}

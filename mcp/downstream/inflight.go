@@ -99,7 +99,8 @@ func (a *pendingAsks) answered(m mcp.Message) bool {
 
 // ask sends the client a request with send and returns its response. A client that is not waited for any
 // more is told so. ctx is the asker's, alive the context of the request that it asks for.
-func (a *pendingAsks) ask(ctx, alive context.Context, method string, params jsontext.Value, send func(mcp.Message) error) (mcp.Message, error) {
+func (a *pendingAsks) ask(ctx, alive context.Context, method string, params jsontext.Value,
+	send func(mcp.Message) error) (mcp.Message, error) {
 	id, ch := a.open()
 	if err := send(mcp.Request(id, method, params)); err != nil {
 		a.close(id)

@@ -60,7 +60,8 @@ func checkModernVersion(version string) *mcp.Error {
 }
 
 func unsupportedVersion(version string) *mcp.Error {
-	e := mcp.Errorf(mcp.CodeUnsupportedVersion, "Unsupported protocol version. Requests without a session are taken in %s.", mcp.VersionModern)
+	e := mcp.Errorf(mcp.CodeUnsupportedVersion,
+		"Unsupported protocol version. Requests without a session are taken in %s.", mcp.VersionModern)
 	e.Data = mcp.Marshal(struct {
 		Supported []string `json:"supported"`
 		Requested string   `json:"requested"`
@@ -76,4 +77,5 @@ const (
 )
 
 // errNoInitialize refuses an initialize that is modern in all else.
-var errNoInitialize = mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: requests that carry their own _meta need no initialize.")
+var errNoInitialize = mcp.Errorf(mcp.CodeMethodNotFound,
+	"Method not found: requests that carry their own _meta need no initialize.")

@@ -78,7 +78,8 @@ func closeSession(s Session, log *slog.Logger) {
 func handleRequest(ctx context.Context, s Session, m mcp.Message, to Stream, log *slog.Logger) (resp mcp.Message) {
 	defer func() {
 		if logPanic(recover(), m.Method, log) {
-			resp = mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInternalError, "Internal error. What was done with the request is not known."))
+			resp = mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInternalError,
+				"Internal error. What was done with the request is not known."))
 		}
 	}()
 	resp = s.Request(ctx, m, to)

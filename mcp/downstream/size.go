@@ -21,5 +21,7 @@ func checkSize(m mcp.Message, size int64) *mcp.Error {
 	if size <= maxRequest {
 		return nil
 	}
-	return mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: the message has %d bytes, and at most %d are taken. Nothing was run; send less at once.", size, maxRequest)
+	return mcp.Errorf(mcp.CodeInvalidRequest,
+		"Invalid request: the message has %d bytes, and at most %d are taken. Nothing was run; send less at once.", size,
+		maxRequest)
 }

@@ -40,7 +40,8 @@ func Stdio(ctx context.Context, in io.Reader, out io.Writer, o StdioOptions) err
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &stdioConn{o: o, log: o.Logger.With("component", "downstream"), out: make(chan []byte, 64), finished: make(chan struct{}), broken: make(chan struct{}), written: make(chan struct{})}
+	p := &stdioConn{o: o, log: o.Logger.With("component", "downstream"), out: make(chan []byte, 64),
+		finished: make(chan struct{}), broken: make(chan struct{}), written: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	defer p.cancel(errClientGone)
 	go p.write(out)
@@ -101,7 +102,8 @@ func (p *stdioConn) read(in io.Reader, lines chan<- line) {
 	for {
 		text, tooLong, err := readLine(r)
 		if tooLong {
-			if !hand(line{bad: mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: the message has more than %d bytes.", maxLine)}) {
+			if !hand(line{bad: mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: the message has more than %d bytes.",
+				maxLine)}) {
 				return
 			}
 		} else if len(bytes.TrimSpace(text)) > 0 && !hand(line{text: text}) {
@@ -311,7 +313,8 @@ func (p *stdioConn) session(m mcp.Message) (*sessionRef, Client, *mcp.Error) {
 		l = newSessionRef(p.o.Sessions.Open(c), p.log)
 		p.setLegacy(l)
 	case l == nil:
-		return nil, c, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta needs %q, a string. A client that does not know it begins with initialize.", mcp.MetaVersion)
+		return nil, c, mcp.Errorf(mcp.CodeInvalidParams,
+			"Invalid params: _meta needs %q, a string. A client that does not know it begins with initialize.", mcp.MetaVersion)
 	}
 	return l, c, nil
 }

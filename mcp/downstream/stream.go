@@ -260,7 +260,8 @@ func readAccept(h http.Header) acceptedTypes {
 	for _, v := range values {
 		for part := range strings.SplitSeq(v, ",") {
 			kind, params, _ := strings.Cut(part, ";")
-			if q, ok := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(params), " ", ""), "q="); ok && strings.Trim(q, "0.") == "" {
+			if q, ok := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(params), " ", ""), "q="); ok &&
+				strings.Trim(q, "0.") == "" {
 				continue
 			}
 			switch strings.ToLower(strings.TrimSpace(kind)) {

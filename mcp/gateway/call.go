@@ -39,7 +39,8 @@ func (r *clientRequest) call() (jsontext.Value, *mcp.Error) {
 	r.rememberHello()
 	t, err := r.findTool(r.ctx, name, (*link).currentTool)
 	if err != nil {
-		return r.failure(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.errorText(err))), mcp.CodeUnavailable)
+		return r.failure(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.errorText(err))),
+			mcp.CodeUnavailable)
 	}
 	if t == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", legible.Line(legible.Cut(name, 128)))
@@ -73,8 +74,8 @@ type pendingCall struct {
 	reservation *upstream.Reservation // kept for it at the server, before an approval is used
 }
 
-// reserve takes room for the call at its server, in place of what it had. There must be some before an approval is used:
-// what does not fit is not sent.
+// reserve takes room for the call at its server, in place of what it had. There must be some before an approval is
+// used: what does not fit is not sent.
 func (p *pendingCall) reserve(conn upstream.Conn, agent string) (err error) {
 	p.reservation.Release()
 	size := 0
@@ -101,8 +102,8 @@ func (r *clientRequest) gate(l *link, params mcp.Object, t *tool) (jsontext.Valu
 	return result, err
 }
 
-// askAndForward asks the gate about a call, and forwards it or answers it. Thousands may be held in it at once: what is on the
-// stack meanwhile counts, and so the steps before and after are functions of their own.
+// askAndForward asks the gate about a call, and forwards it or answers it. Thousands may be held in it at once: what is
+// on the stack meanwhile counts, and so the steps before and after are functions of their own.
 func (r *clientRequest) askAndForward(p *pendingCall) (jsontext.Value, *mcp.Error) {
 	conn, next, result, bad := r.askGate(p)
 	if next == stepWait {
@@ -128,7 +129,10 @@ const (
 )
 
 // askGate asks the gate, or takes up what was interrupted.
-func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateStep, result jsontext.Value, bad *mcp.Error) {
+//
+//nolint:funlen // one straight way
+func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateStep, result jsontext.Value,
+	bad *mcp.Error) {
 	answer := func(result jsontext.Value, bad *mcp.Error) (upstream.Conn, gateStep, jsontext.Value, *mcp.Error) {
 		return conn, stepAnswered, result, bad
 	}
@@ -141,7 +145,8 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 	}
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
-		return answer(r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and nobody was asked.", p.link.server.Name, r.g.errorText(err)), mcp.CodeUnavailable))
+		return answer(r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and "+
+			"nobody was asked.", p.link.server.Name, r.g.errorText(err)), mcp.CodeUnavailable))
 	}
 	askKeyboard := true
 	if v := r.params.Get("requestState"); v != nil {
@@ -170,7 +175,8 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 		}
 	}
 	if err := p.reserve(conn, r.client.Agent); err != nil {
-		return answer(r.failure(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busyText(p, err)), mcp.CodeUnavailable))
+		return answer(r.failure(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busyText(p, err)),
+			mcp.CodeUnavailable))
 	}
 	gate := r.g.o.Asker
 	if p.answer, err = gate.CheckWriteBehind(r.withCorrelation(), p.call); err != nil {
@@ -186,7 +192,8 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 	}
 	if askKeyboard && r.client.Era == mcp.Modern {
 		if form, ok := r.keyboardQuestion(p); ok {
-			return answer(r.inputRequired(p, requestState{Keyboard: p.answer.Request.ID}, mcp.Object{{Name: "approve", Value: form}}))
+			return answer(r.inputRequired(p, requestState{Keyboard: p.answer.Request.ID},
+				mcp.Object{{Name: "approve", Value: form}}))
 		}
 	}
 	return conn, stepWait, nil, nil
@@ -194,7 +201,8 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 
 // buildCall makes the call that the gate is asked for.
 func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
-	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.server.Name, SessionID: r.session.id, Dispatch: true}
+	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.server.Name, SessionID: r.session.id,
+		Dispatch: true}
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
 		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seenByAll(), p.params.Get("arguments")
@@ -213,7 +221,8 @@ func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
 		if e, ok := errors.AsType[*args.Error](err); ok {
 			why = e.Reason
 		}
-		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the arguments are refused: %s. The call was not executed.", why)
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the arguments are refused: %s. The call was not executed.",
+			why)
 	}
 	p.call = c
 	return nil
@@ -257,7 +266,8 @@ func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontex
 		p.reservation.Release()
 		return r.answerForServer(p)
 	}
-	if p.answer.Kind == approval.AnswerApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.canBeAsked() {
+	if p.answer.Kind == approval.AnswerApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy &&
+		r.canBeAsked() {
 		return r.forward(conn, p)
 	}
 	return r.callServer(r.ctx, conn, p, r.ask)
@@ -272,7 +282,8 @@ func (r *clientRequest) canBeAsked() bool {
 func nextSteps(o approval.Answer) string {
 	switch o.Kind {
 	case approval.AnswerPending:
-		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same arguments, which runs it once. " + feedName + " tells what was decided."
+		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same " +
+			"arguments, which runs it once. " + feedName + " tells what was decided."
 	case approval.AnswerExpired:
 		return "The call was not executed. Nobody refused it: call it again if it is still needed, and people are asked anew."
 	case approval.AnswerCancelled, approval.AnswerLapsed:
@@ -318,13 +329,15 @@ func (r *clientRequest) toolResult(failed bool, meta mcp.Object, texts ...string
 		if i > 0 {
 			content = append(content, ',')
 		}
-		content = mcp.Object{{Name: "type", Value: jsontext.Value(`"text"`)}, {Name: "text", Value: mcp.Quote(text)}}.Append(content)
+		content = mcp.Object{{Name: "type", Value: jsontext.Value(`"text"`)},
+			{Name: "text", Value: mcp.Quote(text)}}.Append(content)
 	}
 	var o mcp.Object
 	if r.client.Era == mcp.Modern {
 		o = append(o, mcp.Member{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)})
 	}
-	o = append(o, mcp.Member{Name: "content", Value: append(content, ']')}, mcp.Member{Name: "isError", Value: strconv.AppendBool(nil, failed)})
+	o = append(o, mcp.Member{Name: "content", Value: append(content, ']')},
+		mcp.Member{Name: "isError", Value: strconv.AppendBool(nil, failed)})
 	if len(meta) > 0 {
 		o = append(o, mcp.Member{Name: "_meta", Value: meta.Bytes()})
 	}
@@ -352,10 +365,13 @@ func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, 
 		return r.failure(r.busyText(p, err)+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
-		return r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval stays unused.", p.link.server.Name, r.g.errorText(e)), mcp.CodeUnavailable)
+		return r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval "+
+			"stays unused.", p.link.server.Name, r.g.errorText(e)), mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*changedError](err); ok {
-		return r.failure(capital(e.Error())+". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.", mcp.CodeUnavailable)
+		return r.failure(capital(e.Error())+
+			". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.",
+			mcp.CodeUnavailable)
 	}
 	message := "The gate could not decide."
 	if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
@@ -369,7 +385,8 @@ func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, 
 	case approval.CodeTooManyPending, approval.CodeRateLimited:
 		return r.failure(message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
 	}
-	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
+	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error",
+		err)
 	if message != "The gate could not decide." {
 		message = "The gate could not decide: " + message
 	}
@@ -409,7 +426,8 @@ func (r *clientRequest) hold(p *pendingCall, conn upstream.Conn) error {
 	defer cancel()
 	stopped := r.reportWaiting(ctx, p)
 	closed := r.askKeyboard(ctx, p)
-	gate, o := r.g.o.Asker, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping, Still: func() error { return r.checkUsable(conn, p) }}
+	gate, o := r.g.o.Asker, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping,
+		Still: func() error { return r.checkUsable(conn, p) }}
 	out, err := gate.Wait(ctx, p.call, p.answer, o)
 	cancel()
 	stopped()
@@ -475,7 +493,8 @@ func (r *clientRequest) reportWaiting(ctx context.Context, p *pendingCall) (stop
 			r.progressOffset = waited + 1 // the server may begin at 0
 			r.mu.Unlock()
 			_ = r.stream.Send(mcp.Notification(progressMethod, mcp.Object{
-				{Name: "progressToken", Value: r.progressToken}, {Name: "progress", Value: formatFloat(waited)}, {Name: "message", Value: mcp.Quote(text)},
+				{Name: "progressToken", Value: r.progressToken}, {Name: "progress", Value: formatFloat(waited)},
+				{Name: "message", Value: mcp.Quote(text)},
 			}.Bytes())) // a client that is gone ends ctx
 			select {
 			case <-ctx.Done():
@@ -577,7 +596,8 @@ const maxRounds = 10
 
 // callServer sends a request that was let through, and returns what the client is answered. What came of
 // an approved call is on record then.
-func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *pendingCall, ask askFunc) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *pendingCall,
+	ask askFunc) (jsontext.Value, *mcp.Error) {
 	bounded, cancel := context.WithTimeout(ctx, p.link.server.Timeout)
 	defer cancel()
 	defer p.reservation.Release()
@@ -596,25 +616,30 @@ func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *p
 			return r.noAnswer(ctx, p, err)
 		}
 		if !r.waitCommitted(ctx, p) {
-			return r.failure("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.", mcp.CodeUnknown)
+			return r.failure("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; "+
+				"tell a person.", mcp.CodeUnknown)
 		}
 		if resp.Err != nil {
 			r.report(ctx, p, approval.RunFailed)
 			return nil, mcp.ReadError(resp.Err)
 		}
 		era := conn.Hello().Era
-		if era == mcp.Legacy && p.answer.Kind != approval.AnswerApproved && (r.client.Era == mcp.Legacy || !mayHaveResultType(resp.Result)) {
+		if era == mcp.Legacy && p.answer.Kind != approval.AnswerApproved &&
+			(r.client.Era == mcp.Legacy || !mayHaveResultType(resp.Result)) {
 			return r.adaptResult(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
-			return r.refuseResult(ctx, p, "The call ran, but the answer of the MCP server %s is refused: %s.", p.link.server.Name, bad)
+			return r.refuseResult(ctx, p, "The call ran, but the answer of the MCP server %s is refused: %s.",
+				p.link.server.Name, bad)
 		}
 		kind := result.Text("resultType")
 		switch {
 		case era == mcp.Modern && kind == mcp.ResultInputRequired:
-		case kind != "" && kind != mcp.ResultComplete && (era == mcp.Modern || r.client.Era == mcp.Modern): // who is of the other era gives it no meaning
-			return r.refuseResult(ctx, p, "The MCP server %s answered with a result of the kind %q, which was not asked for.", p.link.server.Name, legible.Cut(legible.Line(kind), 64))
+		case kind != "" && kind != mcp.ResultComplete && (era == mcp.Modern || r.client.Era == mcp.Modern):
+			// who is of the other era gives it no meaning
+			return r.refuseResult(ctx, p, "The MCP server %s answered with a result of the kind %q, which was not asked for.",
+				p.link.server.Name, legible.Cut(legible.Line(kind), 64))
 		default:
 			r.report(ctx, p, runResult(result))
 			return r.adaptResult(conn, resp.Result), nil
@@ -645,7 +670,8 @@ func (r *clientRequest) serverRequest(conn upstream.Conn, p *pendingCall, ask as
 	if meta := r.serverMeta(conn, id, ask); len(meta) > 0 {
 		params = params.With("_meta", meta.Bytes())
 	}
-	u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link), Sender: r.client.Agent, Reservation: p.reservation}
+	u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link),
+		Sender: r.client.Agent, Reservation: p.reservation}
 	if p.tool != nil && era == mcp.Modern {
 		u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
 		u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
@@ -663,7 +689,8 @@ func (r *clientRequest) serverRequest(conn upstream.Conn, p *pendingCall, ask as
 }
 
 // refuseResult answers for a server whose result is not passed on: what came of the call is not known then.
-func (r *clientRequest) refuseResult(ctx context.Context, p *pendingCall, format string, values ...any) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) refuseResult(ctx context.Context, p *pendingCall, format string,
+	values ...any) (jsontext.Value, *mcp.Error) {
 	r.report(ctx, p, approval.RunUnknown)
 	return r.failure(fmt.Sprintf(format, values...), mcp.CodeInternalError)
 }
@@ -722,7 +749,9 @@ func (r *clientRequest) waitCommitted(ctx context.Context, p *pendingCall) bool 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if err := p.answer.Committed(ctx); err != nil {
-		r.g.log.Error("a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
+		r.g.log.ErrorContext(ctx, "a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool,
+			"agent",
+			p.call.Agent, "error", err)
 		return false
 	}
 	p.answer.Committed = nil
@@ -737,7 +766,8 @@ func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if _, err := r.g.o.Asker.Report(ctx, r.agent(), p.answer.Request.ID, ran); err != nil {
-		r.g.log.Error("what came of a call is not on record; until it is, it counts as unknown", "approval_id", p.answer.Request.ID, "outcome", ran, "error", err)
+		r.g.log.ErrorContext(ctx, "what came of a call is not on record; until it is, it counts as unknown", "approval_id",
+			p.answer.Request.ID, "outcome", ran, "error", err)
 	}
 }
 
@@ -745,7 +775,9 @@ func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval
 func (r *clientRequest) noAnswer(ctx context.Context, p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
 	r.waitCommitted(ctx, p) // what is said below gives nothing away
 	name := p.link.server.Name
-	r.g.log.Warn("an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool, "sent", upstream.Sent(err), "error", err)
+	r.g.log.WarnContext(ctx, "an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool,
+		"sent",
+		upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
 		r.report(ctx, p, approval.RunFailed)
 		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, r.g.errorText(err))
@@ -759,7 +791,8 @@ func (r *clientRequest) noAnswer(ctx context.Context, p *pendingCall, err error)
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = fmt.Sprintf("it did not answer within %s", p.link.server.Timeout)
 	}
-	return r.failure(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came (%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
+	return r.failure(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came "+
+		"(%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
 }
 
 // cancelled reports whether the client itself gave the request up, rather than being cut off.

@@ -191,7 +191,8 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 		if _, lost := errors.AsType[*upstream.Error](err); lost {
 			return nil, nil, err
 		}
-		if e, answered := errors.AsType[*mcp.Error](err); err != nil && (rest.need || !answered || e.Code != mcp.CodeMethodNotFound) {
+		if e, answered := errors.AsType[*mcp.Error](err); err != nil &&
+			(rest.need || !answered || e.Code != mcp.CodeMethodNotFound) {
 			bad = append(bad, err.Error())
 		}
 	}
@@ -213,7 +214,8 @@ const (
 	maxList  = 32 << 20
 )
 
-func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member, key string, c *catalog) ([]item, error) {
+func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member, key string,
+	c *catalog) ([]item, error) {
 	var items []item
 	size, cursor := 0, jsontext.Value(nil)
 	for range maxPages {
@@ -245,7 +247,8 @@ func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member
 			}
 			o, bad := mcp.ReadObject(v)
 			if bad != nil {
-				l.server.g.log.ErrorContext(ctx, "an element of a server's list is left out", "server", l.server.Name, "list", method, "problem", bad)
+				l.server.g.log.ErrorContext(ctx, "an element of a server's list is left out", "server", l.server.Name, "list",
+					method, "problem", bad)
 				continue
 			}
 			items = append(items, item{o.Text(key), slices.Clone(v)})
@@ -278,7 +281,8 @@ func (l *link) newTool(it item) (t *tool, problem string) {
 	case l.server.Prefix == "" && l.server.g.hasOtherPrefix(it.key, l.server):
 		return nil, fmt.Sprintf("%q begins as another server's tools do", it.key)
 	case !l.server.g.o.Wrapper && len(offered) > maxOfferedName:
-		return nil, fmt.Sprintf("%q is %d characters long, and clients take %d; a shorter prefix helps", offered, len(offered), maxOfferedName)
+		return nil, fmt.Sprintf("%q is %d characters long, and clients take %d; a shorter prefix helps", offered,
+			len(offered), maxOfferedName)
 	}
 	o, err := mcp.ReadObject(it.raw)
 	if err != nil {
@@ -321,7 +325,8 @@ func mergeLists(links []*link, catalogs []*catalog, pick func(*catalog) []item, 
 		for _, it := range pick(c) {
 			it = own(links[i], it)
 			if seen[it.key] {
-				links[i].server.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server", links[i].server.Name)
+				links[i].server.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server",
+					links[i].server.Name)
 				continue
 			}
 			seen[it.key] = true

@@ -121,7 +121,8 @@ type server struct {
 
 // New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.
 func New(o Options) (*Gateway, error) {
-	g := &Gateway{o: o, log: o.Logger, started: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{}, suspended: map[string]*inflight{}}
+	g := &Gateway{o: o, log: o.Logger, started: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{},
+		suspended: map[string]*inflight{}}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -163,7 +164,8 @@ func New(o Options) (*Gateway, error) {
 var allCapabilities = jsontext.Value(`{"elicitation":{"form":{},"url":{}},"sampling":{}}`)
 
 func (g *Gateway) implementation() jsontext.Value {
-	return mcp.Marshal(map[string]string{"name": "countersign", "title": "Countersign", "version": cmp.Or(g.o.Version, "devel")})
+	return mcp.Marshal(map[string]string{"name": "countersign", "title": "Countersign",
+		"version": cmp.Or(g.o.Version, "devel")})
 }
 
 // Start connects to the servers and takes up tasks that a restart interrupted.

@@ -42,10 +42,12 @@ const questionTimeout = 10 * time.Minute
 // forward sends a request on and waits for its answer, for as long as the client does.
 func (r *clientRequest) forward(conn upstream.Conn, p *pendingCall) (jsontext.Value, *mcp.Error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
-	f := &inflight{id: rand.Text(), agent: r.client.Agent, done: make(chan struct{}), questions: make(chan question), cancel: cancel}
+	f := &inflight{id: rand.Text(), agent: r.client.Agent, done: make(chan struct{}), questions: make(chan question),
+		cancel: cancel}
 	// What goes to the client goes over whichever of its requests is attached.
 	f.stream = &attachedStream{to: r.stream}
-	detached := &clientRequest{session: r.session, ctx: ctx, id: r.id, method: r.method, params: r.params, meta: r.meta, declared: r.declared, stream: f.stream, progressToken: r.progressToken, progressOffset: r.progressOffset}
+	detached := &clientRequest{session: r.session, ctx: ctx, id: r.id, method: r.method, params: r.params, meta: r.meta,
+		declared: r.declared, stream: f.stream, progressToken: r.progressToken, progressOffset: r.progressOffset}
 	ask := detached.ask
 	if r.client.Era == mcp.Modern {
 		ask = detached.checkedAsk(f.askClient)
@@ -127,7 +129,8 @@ func (r *clientRequest) suspend(f *inflight, p *pendingCall, q question) (jsonte
 	timer := time.AfterFunc(questionTimeout, func() { r.g.takeSuspended(f.id, f.agent) })
 	f.stream.setQuestion(q, key, timer)
 	return r.inputRequired(p, requestState{Inflight: f.id, Question: key},
-		mcp.Object{{Name: "input", Value: mcp.Object{{Name: "method", Value: mcp.Quote(q.method)}, {Name: "params", Value: objectOrEmpty(q.params)}}.Bytes()}})
+		mcp.Object{{Name: "input", Value: mcp.Object{{Name: "method", Value: mcp.Quote(q.method)},
+			{Name: "params", Value: objectOrEmpty(q.params)}}.Bytes()}})
 }
 
 func objectOrEmpty(v jsontext.Value) jsontext.Value {
@@ -150,14 +153,17 @@ func (g *Gateway) takeSuspended(id, agent string) *inflight {
 }
 
 // resumeInflight continues a forwarded call with the answers that its client brought.
-func (r *clientRequest) resumeInflight(p *pendingCall, s requestState, answers mcp.Object) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) resumeInflight(p *pendingCall, s requestState,
+	answers mcp.Object) (jsontext.Value, *mcp.Error) {
 	f := r.g.takeSuspended(s.Inflight, r.client.Agent)
 	if f == nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState is not waited for any more; call again without it.")
+		return nil, mcp.Errorf(mcp.CodeInvalidParams,
+			"Invalid params: this requestState is not waited for any more; call again without it.")
 	}
 	q, ok := f.stream.attach(r.stream, s.Question)
 	if !ok {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState was used before; call again without it.")
+		return nil, mcp.Errorf(mcp.CodeInvalidParams,
+			"Invalid params: this requestState was used before; call again without it.")
 	}
 	if v := answers.Get("input"); v != nil {
 		q.answer <- v
@@ -181,7 +187,8 @@ func readAnswers(responses jsontext.Value) (mcp.Object, *mcp.Error) {
 
 // ask carries what a server asks while it works on a request to the client, if policy and the client's
 // abilities allow it, and declines it otherwise.
-func (r *clientRequest) ask(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) ask(ctx context.Context, l *link, method string,
+	params jsontext.Value) (jsontext.Value, *mcp.Error) {
 	if r.client.Era == mcp.Modern || !r.declares(method, params) {
 		return decline(method)
 	}
@@ -190,7 +197,8 @@ func (r *clientRequest) ask(ctx context.Context, l *link, method string, params 
 	}
 	resp, err := r.stream.Ask(ctx, method, params)
 	if err != nil {
-		r.g.log.DebugContext(ctx, "a client did not answer what a server asked", "server", l.server.Name, "method", method, "error", err)
+		r.g.log.DebugContext(ctx, "a client did not answer what a server asked", "server", l.server.Name, "method", method,
+			"error", err)
 		return decline(method)
 	}
 	if resp.Err != nil {
@@ -200,7 +208,8 @@ func (r *clientRequest) ask(ctx context.Context, l *link, method string, params 
 }
 
 // checkedAsk asks by way of ask, if policy and the client's abilities allow it, and declines otherwise.
-func (r *clientRequest) checkedAsk(ask func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, *mcp.Error)) askFunc {
+func (r *clientRequest) checkedAsk(ask func(ctx context.Context, method string,
+	params jsontext.Value) (jsontext.Value, *mcp.Error)) askFunc {
 	return func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
 		if !r.declares(method, params) {
 			return decline(method)
@@ -239,7 +248,8 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 	if err != nil {
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
 	}
-	out, err := r.g.o.Asker.CheckWriteBehind(ctx, approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: l.server.Name, SessionID: r.session.id,
+	out, err := r.g.o.Asker.CheckWriteBehind(ctx, approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope,
+		Server: l.server.Name, SessionID: r.session.id,
 		Method: method, Tool: approval.MethodTool(method), Args: parsed, Dispatch: true})
 	if err == nil && out.Committed != nil {
 		err = out.Committed(ctx)
@@ -257,7 +267,8 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 }
 
 // collectResponses asks a legacy client for what a modern server requires, and returns the inputResponses.
-func (r *clientRequest) collectResponses(ctx context.Context, p *pendingCall, ask askFunc, result mcp.Object) (jsontext.Value, *mcp.ObjectError) {
+func (r *clientRequest) collectResponses(ctx context.Context, p *pendingCall, ask askFunc,
+	result mcp.Object) (jsontext.Value, *mcp.ObjectError) {
 	wanted, bad := result.Object("inputRequests")
 	if bad != nil {
 		return nil, bad
@@ -296,7 +307,8 @@ func (r *clientRequest) passInputRequired(p *pendingCall, result mcp.Object) (js
 		}
 		if why := r.checkMethod(r.ctx, p.link, q.Text("method"), objectOrEmpty(q.Get("params"))); why != nil {
 			r.report(r.ctx, p, approval.RunUnknown)
-			return r.failure(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s", p.link.server.Name, why.Message), why.Code)
+			return r.failure(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s",
+				p.link.server.Name, why.Message), why.Code)
 		}
 	}
 	if bad != nil {
@@ -314,15 +326,19 @@ func (r *clientRequest) passInputRequired(p *pendingCall, result mcp.Object) (js
 }
 
 // resumeApproved continues an approved call that a modern server had answered with input_required.
-func (r *clientRequest) resumeApproved(conn upstream.Conn, p *pendingCall, s requestState) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) resumeApproved(conn upstream.Conn, p *pendingCall,
+	s requestState) (jsontext.Value, *mcp.Error) {
 	req, err := r.g.o.Asker.Request(r.ctx, r.agent(), s.Approval)
-	if err == nil && (req.ConsumedAt.IsZero() || req.RunResult == approval.RunSucceeded || req.RunResult == approval.RunFailed) {
+	if err == nil && (req.ConsumedAt.IsZero() || req.RunResult == approval.RunSucceeded ||
+		req.RunResult == approval.RunFailed) {
 		err = errors.New("the call is over")
 	}
 	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState continues nothing (%s); call again without it.", err)
+		return nil, mcp.Errorf(mcp.CodeInvalidParams,
+			"Invalid params: this requestState continues nothing (%s); call again without it.", err)
 	}
-	p.answer = approval.Answer{Kind: approval.AnswerApproved, Request: &req, Message: fmt.Sprintf("Approved by %s.", req.ResolvedBy)}
+	p.answer = approval.Answer{Kind: approval.AnswerApproved, Request: &req,
+		Message: fmt.Sprintf("Approved by %s.", req.ResolvedBy)}
 	p.state, p.continued = s.State, true
 	if result, bad, ok := r.recordResponses(p); !ok {
 		return result, bad
@@ -331,7 +347,8 @@ func (r *clientRequest) resumeApproved(conn upstream.Conn, p *pendingCall, s req
 }
 
 // inputRequired answers a modern client with a question of our own making or of a legacy server.
-func (r *clientRequest) inputRequired(p *pendingCall, s requestState, requests mcp.Object) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) inputRequired(p *pendingCall, s requestState,
+	requests mcp.Object) (jsontext.Value, *mcp.Error) {
 	state, err := r.sealState(p, s)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"countersign/mcp"
 )
 
-// recordingAsk is ask for an approved call: what the client answers was seen by no approver, and is put on record before
-// the server gets it. What cannot be is not given.
+// recordingAsk is ask for an approved call: what the client answers was seen by no approver, and is put on record
+// before the server gets it. What cannot be is not given.
 func (r *clientRequest) recordingAsk(p *pendingCall, ask askFunc) askFunc {
 	if ask == nil || p.answer.Kind != approval.AnswerApproved {
 		return ask
@@ -43,10 +43,14 @@ func givesInput(result jsontext.Value) bool {
 }
 
 // recordInput puts one answer on record, and reports whether it is.
-func (r *clientRequest) recordInput(ctx context.Context, p *pendingCall, method, message string, answer jsontext.Value) bool {
-	err := r.g.o.Asker.AddInput(ctx, r.agent(), p.answer.Request.ID, approval.Input{Method: method, Message: message, Answer: string(answer)})
+func (r *clientRequest) recordInput(ctx context.Context, p *pendingCall, method, message string,
+	answer jsontext.Value) bool {
+	err := r.g.o.Asker.AddInput(ctx, r.agent(), p.answer.Request.ID,
+		approval.Input{Method: method, Message: message, Answer: string(answer)})
 	if err != nil {
-		r.g.log.Warn("what a client answered to the server of an approved call is not passed on, as it is not on record", "approval_id", p.answer.Request.ID, "method", method, "error", err)
+		r.g.log.WarnContext(ctx, "what a client answered to the server of an approved call is not passed on, as it is not "+
+			"on record",
+			"approval_id", p.answer.Request.ID, "method", method, "error", err)
 	}
 	return err == nil
 }
@@ -61,7 +65,9 @@ func (r *clientRequest) recordResponses(p *pendingCall) (jsontext.Value, *mcp.Er
 	for _, a := range answers {
 		if givesInput(a.Value) && !r.recordInput(r.ctx, p, mcp.ResultInputRequired, a.Name, a.Value) {
 			r.report(r.ctx, p, approval.RunUnknown)
-			result, err := r.failure(fmt.Sprintf("What you answered to the MCP server %s was not passed on, because the gate could not put it on record. The call may have run in part; find out before you call it again.", p.link.server.Name), mcp.CodeUnknown)
+			result, err := r.failure(fmt.Sprintf("What you answered to the MCP server %s was not passed on, because the gate "+
+				"could not put it on record. The call may have run in part; find out before you call it again.",
+				p.link.server.Name), mcp.CodeUnknown)
 			return result, err, false
 		}
 	}

@@ -109,7 +109,8 @@ var errSessionOver = errors.New("the session is over")
 // maxSessionLinks is how many connections to one server the sessions of one agent have.
 const maxSessionLinks = 16
 
-var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed, and all are in use; try again later", maxSessionLinks)
+var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed, and all are in "+
+	"use; try again later", maxSessionLinks)
 
 // addSessionLink remembers the link of a session.
 func (u *server) addSessionLink(l *link) {
@@ -257,12 +258,14 @@ func (l *link) restoreSubscriptions(conn upstream.Conn) {
 	ctx, cancel := context.WithTimeout(l.server.g.work, listTimeout)
 	defer cancel()
 	tell := func(method, member, value string) {
-		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method, Params: mcp.Object{{Name: member, Value: mcp.Quote(value)}}.Bytes()})
+		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method,
+			Params: mcp.Object{{Name: member, Value: mcp.Quote(value)}}.Bytes()})
 		if err == nil && resp.Err != nil {
 			err = mcp.ReadError(resp.Err)
 		}
 		if err != nil {
-			l.server.g.log.Warn("an MCP server that came back does not take what its clients want", "server", l.server.Name, "method", method, "error", err)
+			l.server.g.log.Warn("an MCP server that came back does not take what its clients want", "server", l.server.Name,
+				"method", method, "error", err)
 		}
 	}
 	for _, uri := range uris {
@@ -406,7 +409,8 @@ func (l *link) listen() {
 	for ctx.Err() == nil {
 		begin := time.Now()
 		params := mcp.Object{{Name: "notifications", Value: mcp.Marshal(want)}, {Name: "_meta", Value: l.gatewayMeta()}}
-		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(), OnNotification: l.onNotification})
+		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(),
+			OnNotification: l.onNotification})
 		if err == nil { // it was answered: refused, or there is nothing to listen to
 			return
 		}

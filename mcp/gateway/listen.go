@@ -39,7 +39,8 @@ const (
 // enqueue leaves a message of the subscription for the request to send: whoever brings it serves others too, and
 // does not wait for a client. e.mu is held.
 func (e *listener) enqueue(method string, params mcp.Object) {
-	m := mcp.Notification(method, params.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes())
+	m := mcp.Notification(method, params.With("_meta",
+		mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes())
 	if len(m.Params) > maxQueuedBytes {
 		return // it fits nowhere
 	}
@@ -68,7 +69,8 @@ func (e *listener) flush() {
 // acknowledge tells the client what is agreed, which comes first.
 func (e *listener) acknowledge(agreed mcp.Object) error {
 	return e.sendNow(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
-		{Name: "notifications", Value: agreed.Bytes()}, {Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()},
+		{Name: "notifications", Value: agreed.Bytes()},
+		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()},
 	}.Bytes()))
 }
 
@@ -76,7 +78,8 @@ func (e *listener) acknowledge(agreed mcp.Object) error {
 func (e *listener) deliver(m mcp.Message, uri string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || m.Method == resourceUpdated && !e.uris[uri] || m.Method != resourceUpdated && !slices.Contains(e.kinds, m.Method) {
+	if e.closed || m.Method == resourceUpdated && !e.uris[uri] || m.Method != resourceUpdated &&
+		!slices.Contains(e.kinds, m.Method) {
 		return
 	}
 	params, err := mcp.ReadObject(objectOrEmpty(m.Params))
@@ -91,14 +94,16 @@ func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
 	r.rememberHello()
 	want, bad := r.params.Object("notifications")
 	if bad != nil || r.params.Get("notifications") == nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: notifications must be an object that says what to listen to.")
+		return nil, mcp.Errorf(mcp.CodeInvalidParams,
+			"Invalid params: notifications must be an object that says what to listen to.")
 	}
 	release, over := r.account().Hold(budget.Streams)
 	if over != nil {
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "%s", budgetText(over))
 	}
 	defer release()
-	e := &listener{session: r.session, sendNow: r.stream.Send, id: r.id, uris: map[string]bool{}, arrived: make(chan struct{}, 1)}
+	e := &listener{session: r.session, sendNow: r.stream.Send, id: r.id, uris: map[string]bool{},
+		arrived: make(chan struct{}, 1)}
 	_, catalogs, _ := r.catalogs(r.ctx)
 	agreed := e.subscribeLists(want, catalogs)
 	r.g.addListener(e)
@@ -134,7 +139,8 @@ func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
 		}
 	}
 	meta := mcp.Object{{Name: mcp.MetaSubscription, Value: r.id}}
-	return mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)}, {Name: "_meta", Value: meta.Bytes()}}.Bytes(), nil
+	return mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)},
+		{Name: "_meta", Value: meta.Bytes()}}.Bytes(), nil
 }
 
 func (g *Gateway) addListener(e *listener) {
@@ -174,7 +180,8 @@ func (e *listener) subscribeLists(want mcp.Object, catalogs []*catalog) (agreed 
 }
 
 // subscribeResources has servers tell of the resources that the client wants, and returns those that it is told of.
-func (r *clientRequest) subscribeResources(ctx context.Context, e *listener, want jsontext.Value) (uris []string, err *mcp.Error) {
+func (r *clientRequest) subscribeResources(ctx context.Context, e *listener,
+	want jsontext.Value) (uris []string, err *mcp.Error) {
 	if want == nil {
 		return nil, nil
 	}
@@ -188,7 +195,8 @@ func (r *clientRequest) subscribeResources(ctx context.Context, e *listener, wan
 			continue // it is not among those that are agreed to
 		}
 		l, err := r.resourceLink(uri)
-		if err != nil || r.checkMethod(ctx, l, "resources/subscribe", mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
+		if err != nil || r.checkMethod(ctx, l, "resources/subscribe",
+			mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
 			continue
 		}
 		uris = append(uris, uri)
@@ -234,7 +242,8 @@ func (r *clientRequest) subscribeFor(ctx context.Context, l *link, uri string, e
 		return true
 	}
 	if l.countSubscribers(uri, 1) == 1 {
-		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "resources/subscribe", Params: mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()})
+		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "resources/subscribe",
+			Params: mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()})
 		if err != nil || resp.Err != nil {
 			l.countSubscribers(uri, -1)
 			return false
@@ -255,7 +264,8 @@ func (e *listener) followResource(ctx context.Context, l *link, conn upstream.Co
 	params := mcp.Object{{Name: "notifications", Value: want.Bytes()}, {Name: "_meta", Value: l.gatewayMeta()}}.Bytes()
 	g := l.server.g
 	for ctx.Err() == nil {
-		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params, OnNotification: e.onResourceUpdated})
+		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params,
+			OnNotification: e.onResourceUpdated})
 		if err == nil { // it was answered: refused, or ended
 			return
 		}

@@ -98,7 +98,8 @@ func (r *clientRequest) resourceLink(uri string) (*link, *mcp.Error) {
 	if r.client.Era == mcp.Modern {
 		code = mcp.CodeInvalidParams
 	}
-	return nil, &mcp.Error{Code: code, Message: "Resource not found", Data: mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()}
+	return nil, &mcp.Error{Code: code, Message: "Resource not found",
+		Data: mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()}
 }
 
 // complete answers completion/complete.

@@ -19,7 +19,8 @@ func (t *Tool) describe() jsontext.Value {
 		{Name: "name", Value: mcp.Quote(t.Name)},
 		{Name: "description", Value: mcp.Quote(t.Description)},
 		{Name: "inputSchema", Value: t.Schema},
-		{Name: "annotations", Value: mcp.Marshal(map[string]bool{"readOnlyHint": t.ReadOnly, "destructiveHint": false, "openWorldHint": false})},
+		{Name: "annotations", Value: mcp.Marshal(map[string]bool{"readOnlyHint": t.ReadOnly, "destructiveHint": false,
+			"openWorldHint": false})},
 	}.Bytes()
 }
 
@@ -35,14 +36,16 @@ func (r *clientRequest) callOwnTool(t *Tool, args jsontext.Value) (jsontext.Valu
 // feedName is the tool that gives the feed.
 const feedName = ownPrefix + "resolved"
 
-const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have taken note of; they are not told again."}},"additionalProperties":false}`
+const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have taken note of; they are not told again."}},"additionalProperties":false}` //nolint:lll // one literal
 
 // resolvedTool is the agent's feed as a tool.
 func (g *Gateway) resolvedTool() Tool {
 	return Tool{
 		Name: feedName,
-		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or lapsed, each with its id. Tools are named server/tool there. " +
-			"An approved call runs when you call it again with exactly the same arguments. Give the ids back in ack once you have taken note.",
+		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or " +
+			"lapsed, each with its id. Tools are named server/tool there. " +
+			"An approved call runs when you call it again with exactly the same arguments. Give the ids back in ack once you " +
+			"have taken note.",
 		Schema: jsontext.Value(resolvedSchema),
 		Call:   g.resolvedCall,
 	}

@@ -65,12 +65,15 @@ func (r *clientRequest) sealState(p *pendingCall, s requestState) (jsontext.Valu
 	return mcp.Quote(base64.RawURLEncoding.EncodeToString(r.g.seal.Seal(nil, nil, plain, nil))), nil
 }
 
-var errState = mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this requestState is not one that was given for this call, or it was used or has expired; call again without it.")
+var errState = mcp.Errorf(mcp.CodeInvalidParams,
+	"Invalid params: this requestState is not one that was given for this call, or it was used or has expired; call "+
+		"again without it.")
 
 // openState reads a requestState that the client brought back for p, and uses it up.
 func (r *clientRequest) openState(v jsontext.Value, p *pendingCall) (requestState, *mcp.Error) {
 	s, err := r.decryptState(v)
-	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.stateDigest() || r.g.uptime(0) >= s.Until || !r.g.usedStates.use(s.Once, stateTTL) {
+	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.stateDigest() ||
+		r.g.uptime(0) >= s.Until || !r.g.usedStates.use(s.Once, stateTTL) {
 		return requestState{}, errState
 	}
 	return s, nil

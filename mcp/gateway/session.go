@@ -192,7 +192,8 @@ func (r *clientRequest) common() (jsontext.Value, *mcp.Error) {
 	case "resources/list":
 		return r.list("resources", func(c *catalog) []item { return c.resources }, func(_ *link, it item) item { return it })
 	case "resources/templates/list":
-		return r.list("resourceTemplates", func(c *catalog) []item { return c.templates }, func(_ *link, it item) item { return it })
+		return r.list("resourceTemplates", func(c *catalog) []item { return c.templates },
+			func(_ *link, it item) item { return it })
 	case "tools/call":
 		return r.call()
 	case "prompts/get":
@@ -315,7 +316,8 @@ func (s *session) catalogs(ctx context.Context) ([]*link, []*catalog, error) {
 	return s.eachCatalog(ctx, (*link).catalog)
 }
 
-func (s *session) eachCatalog(ctx context.Context, lookup func(*link, context.Context) (*catalog, error)) ([]*link, []*catalog, error) {
+func (s *session) eachCatalog(ctx context.Context, lookup func(*link, context.Context) (*catalog,
+	error)) ([]*link, []*catalog, error) {
 	if !s.g.o.Wrapper {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, startupWait)
@@ -356,8 +358,8 @@ func (g *Gateway) unavailable(err error) *mcp.Error {
 	return mcp.Errorf(mcp.CodeUnavailable, "%s. Nothing was run.", capital(g.errorText(err)))
 }
 
-// errorText is what clients are told of an error of a server. The last lines of its stderr are for whoever started it, as a
-// wrapper's client has.
+// errorText is what clients are told of an error of a server. The last lines of its stderr are for whoever started it,
+// as a wrapper's client has.
 func (g *Gateway) errorText(err error) string {
 	if g.o.Wrapper {
 		return legible.Lines(err.Error())
@@ -394,8 +396,10 @@ func (s *session) capabilities(catalogs []*catalog) jsontext.Value {
 	return mcp.Marshal(caps)
 }
 
-const guidance = "Some of these tools need a person's approval. A call that is answered with \"Approval pending\" or \"Approval requested\" has not run: " +
-	"go on with other work, then call it again with exactly the same arguments, which uses the approval once. countersign__resolved tells what was decided."
+const guidance = "Some of these tools need a person's approval. A call that is answered with \"Approval pending\" or " +
+	"\"Approval requested\" has not run: " +
+	"go on with other work, then call it again with exactly the same arguments, which uses the approval once. " +
+	"countersign__resolved tells what was decided."
 
 func (s *session) instructions(links []*link, catalogs []*catalog) string {
 	var b strings.Builder
@@ -500,7 +504,8 @@ func (r *clientRequest) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
 		at, ours := strings.CutPrefix(mcp.Text(v), "at-")
 		var err error
 		if from, err = strconv.Atoi(at); !ours || err != nil || from < 0 || from > len(all) {
-			return nil, nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this cursor is not one of ours, or the list has changed; begin anew without one.")
+			return nil, nil, mcp.Errorf(mcp.CodeInvalidParams,
+				"Invalid params: this cursor is not one of ours, or the list has changed; begin anew without one.")
 		}
 	}
 	to := min(from+pageSize, len(all))
@@ -544,7 +549,8 @@ func (r *clientRequest) currentCatalogs() ([]*link, []*catalog, *mcp.Error) {
 	return links, catalogs, nil
 }
 
-func (r *clientRequest) list(member string, pick func(*catalog) []item, own func(*link, item) item) (jsontext.Value, *mcp.Error) {
+func (r *clientRequest) list(member string, pick func(*catalog) []item,
+	own func(*link, item) item) (jsontext.Value, *mcp.Error) {
 	links, catalogs, err := r.currentCatalogs()
 	if err != nil {
 		return nil, err
@@ -571,7 +577,8 @@ func (r *clientRequest) toolsList() (jsontext.Value, *mcp.Error) {
 }
 
 // findTool returns the tool that clients know by a name, nil where there is none.
-func (s *session) findTool(ctx context.Context, name string, lookup func(*link, context.Context, string) (*tool, error)) (*tool, error) {
+func (s *session) findTool(ctx context.Context, name string,
+	lookup func(*link, context.Context, string) (*tool, error)) (*tool, error) {
 	for _, u := range s.g.servers {
 		own, ok := name, u.Prefix == "" && !s.g.hasOtherPrefix(name, u)
 		if u.Prefix != "" {
@@ -624,7 +631,8 @@ func (s *session) agent() approval.Actor {
 func (r *clientRequest) setLevel() (jsontext.Value, *mcp.Error) {
 	level := r.params.Text("level")
 	if severity(level) < 0 {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: level must be one of %s.", strings.Join(logLevels, ", "))
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: level must be one of %s.",
+			strings.Join(logLevels, ", "))
 	}
 	r.session.mu.Lock()
 	was := r.level
@@ -637,7 +645,8 @@ func (r *clientRequest) setLevel() (jsontext.Value, *mcp.Error) {
 			continue
 		}
 		if c.hello.Era == mcp.Modern { // it is told with each request
-			if err := r.checkMethod(r.ctx, links[i], r.method, mcp.Object{{Name: "level", Value: mcp.Quote(level)}}.Bytes()); err != nil {
+			if err := r.checkMethod(r.ctx, links[i], r.method,
+				mcp.Object{{Name: "level", Value: mcp.Quote(level)}}.Bytes()); err != nil {
 				last = err
 			}
 			continue
@@ -726,7 +735,8 @@ func (r *clientRequest) subscribe() (jsontext.Value, *mcp.Error) {
 		return jsontext.Value("{}"), nil
 	}
 	if on && n >= maxSubscriptions {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: this session listens to %d resources already, as many as it can.", maxSubscriptions)
+		return nil, mcp.Errorf(mcp.CodeInvalidParams,
+			"Invalid params: this session listens to %d resources already, as many as it can.", maxSubscriptions)
 	}
 	if on || l.countSubscribers(uri, 0) == 1 { // the last one who listens ends it
 		if _, err := r.gate(l, params, nil); err != nil {

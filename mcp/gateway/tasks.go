@@ -107,7 +107,8 @@ func (r *clientRequest) startTask(p *pendingCall) (jsontext.Value, *mcp.Error) {
 func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello, still func() error) *task {
 	ctx, cancel := context.WithCancel(g.work)
 	now := time.Now()
-	t, isNew := g.tasks.add(&task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now, status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
+	t, isNew := g.tasks.add(&task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now,
+		status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
 		ttl: waitLimit(req) + taskRetention, message: "Waiting for a person's approval."})
 	if !isNew {
 		cancel()
@@ -118,7 +119,8 @@ func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello
 		defer release()
 		defer cancel()
 		// The task is a client of its own, without anybody to report to while it runs.
-		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, StillValid: still}, id: req.SessionID, hello: from}
+		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, StillValid: still},
+			id: req.SessionID, hello: from}
 		r := &clientRequest{session: s, ctx: ctx, method: "tools/call", declared: from, stream: noStream{}, forTask: true}
 		result, err := r.runTask(t, p)
 		if result == nil && g.work.Err() != nil {
@@ -165,7 +167,8 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 			continue
 		case r.ctx.Err() != nil:
 		case ok:
-			t.setMessage(fmt.Sprintf("Approved; the MCP server %s cannot be reached, and the call waits for it.", p.link.server.Name))
+			t.setMessage(fmt.Sprintf("Approved; the MCP server %s cannot be reached, and the call waits for it.",
+				p.link.server.Name))
 			r.g.log.Warn("an approved task waits for its MCP server", "task", t.id, "server", p.link.server.Name, "error", down)
 			r.g.sleep(r.ctx, time.Second)
 			continue
@@ -272,7 +275,8 @@ func (t *task) describe() mcp.Object {
 	switch t.status {
 	case taskInput:
 		o = append(o, mcp.Member{Name: "inputRequests", Value: mcp.Object{{Name: t.questionKey(), Value: mcp.Object{
-			{Name: "method", Value: mcp.Quote(t.openQuestion.method)}, {Name: "params", Value: objectOrEmpty(t.openQuestion.params)}}.Bytes()}}.Bytes()})
+			{Name: "method", Value: mcp.Quote(t.openQuestion.method)},
+			{Name: "params", Value: objectOrEmpty(t.openQuestion.params)}}.Bytes()}}.Bytes()})
 	case taskCompleted:
 		o = append(o, mcp.Member{Name: "result", Value: t.result})
 	case taskFailed:
@@ -309,8 +313,10 @@ func (e *listener) deliverTask(t *task, params mcp.Object) {
 // began, as far as its request still tells.
 func (r *clientRequest) requestedTask() (*task, *mcp.Error) {
 	if !r.declared.tasks {
-		return nil, &mcp.Error{Code: mcp.CodeMissingCapability, Message: "The client must declare the extension " + mcp.ExtensionTasks + " to use tasks.",
-			Data: mcp.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{mcp.ExtensionTasks: struct{}{}}}})}
+		return nil, &mcp.Error{Code: mcp.CodeMissingCapability, Message: "The client must declare the extension " +
+			mcp.ExtensionTasks + " to use tasks.",
+			Data: mcp.Marshal(map[string]any{"requiredCapabilities": map[string]any{
+				"extensions": map[string]any{mcp.ExtensionTasks: struct{}{}}}})}
 	}
 	return r.findTask(r.params.Text("taskId"))
 }
@@ -332,7 +338,8 @@ func (r *clientRequest) findTask(id string) (*task, *mcp.Error) {
 }
 
 // reviveTask takes up a task of an earlier process: if its call has not run, it goes on waiting.
-func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Request, from clientHello) (*task, *mcp.Error) {
+func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Request,
+	from clientHello) (*task, *mcp.Error) {
 	if req.Live() {
 		p, err := s.pendingCallOf(ctx, req)
 		if err != nil {
@@ -340,7 +347,8 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 		}
 		return g.runTask(p, req, from, s.client.StillValid), nil
 	}
-	r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx, method: "tools/call"}
+	r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx,
+		method: "tools/call"}
 	text := req.FeedMessage()
 	failed := true
 	switch {
@@ -350,10 +358,13 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	case req.RunResult == approval.RunFailed:
 		text = "The call ran and failed; its answer was not kept when the gate restarted."
 	default:
-		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; find out before you call it again."
+		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; " +
+			"find out before you call it again."
 	}
-	t := &task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt, status: taskCompleted, message: "The call has ended.",
-		ttl: waitLimit(req) + taskRetention, result: r.toolResult(failed, nil, text), cancel: func() {}, questionSlot: make(chan struct{}, 1)}
+	t := &task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt,
+		status: taskCompleted, message: "The call has ended.",
+		ttl: waitLimit(req) + taskRetention, result: r.toolResult(failed, nil, text), cancel: func() {},
+		questionSlot: make(chan struct{}, 1)}
 	t, _ = g.tasks.add(t)
 	return t, nil
 }
@@ -381,9 +392,11 @@ func (s *session) pendingCallOf(ctx context.Context, req approval.Request) (*pen
 		first := req
 		return &pendingCall{link: t.link, tool: t, method: "tools/call",
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
-			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: parsed, SessionID: req.SessionID,
+			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: parsed,
+				SessionID:  req.SessionID,
 				ToolDigest: t.digest, ToolSeen: t.seenByAll(), Dispatch: true, Task: true},
-			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule, ReasonCode: req.ReasonCode}}, nil
+			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule,
+				ReasonCode: req.ReasonCode}}, nil
 	}
 	return nil, fmt.Errorf("there is no tool %s any more", req.Target())
 }
@@ -405,7 +418,8 @@ func (g *Gateway) resumeTasks() {
 	rs, err := lister.Tasks(g.work, "")
 	if err != nil {
 		if g.work.Err() == nil {
-			g.log.Error("tasks that a restart interrupted cannot be found; they go on when their clients ask for them", "error", err)
+			g.log.Error("tasks that a restart interrupted cannot be found; they go on when their clients ask for them", "error",
+				err)
 		}
 		return
 	}
@@ -493,7 +507,8 @@ func (r *clientRequest) taskCancel() (jsontext.Value, *mcp.Error) {
 	if err != nil {
 		return nil, err
 	}
-	_, why := r.g.o.Asker.Cancel(r.withCorrelation(), approval.Cancellation{RequestID: t.id, By: r.agent(), Via: approval.ViaAPI, Reason: "the client cancelled the task"})
+	_, why := r.g.o.Asker.Cancel(r.withCorrelation(), approval.Cancellation{RequestID: t.id, By: r.agent(),
+		Via: approval.ViaAPI, Reason: "the client cancelled the task"})
 	if why != nil && approval.CodeOf(why) == approval.CodeStoreUnavailable {
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot cancel it now; try again later.")
 	}

@@ -147,7 +147,9 @@ func (l *link) start(ctx context.Context, t *dialAttempt) {
 	retold := old != nil && old.Err() == nil
 	if old != nil {
 		if !retold {
-			l.server.g.log.Warn("the connection to the MCP server ended; it is started again", "server", l.server.Name, "error", old.Err())
+			l.server.g.log.WarnContext(ctx, "the connection to the MCP server ended; it is started again", "server",
+				l.server.Name, "error",
+				old.Err())
 		}
 		old.Close()
 	}

@@ -45,11 +45,13 @@ func problem(err error) error {
 	case e.Status == http.StatusUnauthorized:
 		message = "the gate does not know this agent's token (COUNTERSIGN_TOKEN, or --token)."
 	case e.Code == string(approval.CodeAgentsOnly):
-		code, message = approval.CodeUnauthorized, "the token is a person's, and only an agent's may ask; put an agent's token into COUNTERSIGN_TOKEN."
+		code, message = approval.CodeUnauthorized,
+			"the token is a person's, and only an agent's may ask; put an agent's token into COUNTERSIGN_TOKEN."
 	case e.Status == http.StatusRequestEntityTooLarge:
 		code, message = approval.CodeInvalidArgs, "the arguments are larger than the gate takes."
 	case e.Code == "unknown_field":
-		code, message = approval.CodeStoreUnavailable, "the gate does not take what this program asks; it may be of an older version."
+		code, message = approval.CodeStoreUnavailable,
+			"the gate does not take what this program asks; it may be of an older version."
 	case e.Status >= 500:
 		code = approval.CodeStoreUnavailable
 	}
@@ -57,16 +59,20 @@ func problem(err error) error {
 }
 
 func wireCall(c approval.Call) client.Call {
-	return client.Call{Tool: c.Tool, Args: json.RawMessage(c.Args.Canonical()), Server: c.Server, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID,
-		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, Dispatch: c.Dispatch, Task: c.Task}
+	return client.Call{Tool: c.Tool, Args: json.RawMessage(c.Args.Canonical()), Server: c.Server, Scope: c.Scope,
+		TurnID: c.TurnID, SessionID: c.SessionID,
+		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, Dispatch: c.Dispatch,
+		Task: c.Task}
 }
 
 // answer is an answer of the API as one of the domain.
 func answer(a client.Answer) (approval.Answer, error) {
-	o := approval.Answer{Kind: approval.AnswerKind(a.Kind), Message: a.Message, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode}
+	o := approval.Answer{Kind: approval.AnswerKind(a.Kind), Message: a.Message, Risk: approval.Risk(a.RiskLevel),
+		Rule: a.Rule, ReasonCode: a.ReasonCode}
 	if a.ApprovalID != "" {
-		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason, HumanMessage: a.Message,
-			Args: a.Args, ExpiresAt: a.ExpiresAt.Time,
+		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason,
+			HumanMessage: a.Message,
+			Args:         a.Args, ExpiresAt: a.ExpiresAt.Time,
 			RequestedAt: time.Now()} // at the latest: the answer does not say since when it waits
 	}
 	switch o.Kind {
@@ -77,12 +83,15 @@ func answer(a client.Answer) (approval.Answer, error) {
 	case approval.AnswerApproved: // what was approved is what is sent
 		stored, err := args.Parse(a.Args)
 		if o.Request == nil || len(a.Args) == 0 || err != nil {
-			return approval.Answer{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. The approval may be used up.")
+			return approval.Answer{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. " +
+				"The approval may be used up.")
 		}
 		o.Request.Args = stored.Canonical()
-	case approval.AnswerAllow, approval.AnswerDenied, approval.AnswerExpired, approval.AnswerCancelled, approval.AnswerLapsed:
+	case approval.AnswerAllow, approval.AnswerDenied, approval.AnswerExpired, approval.AnswerCancelled,
+		approval.AnswerLapsed:
 	default:
-		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.", a.Kind))
+		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.",
+			a.Kind))
 	}
 	return o, nil
 }
@@ -137,7 +146,8 @@ const patience = time.Second
 // none whose connection is gone: that is how w.Still and w.Stop keep an approval unused. A gate that goes
 // away meanwhile has the request in its store, so the call goes on waiting for it; one that is not back when
 // the time is up leaves it pending.
-func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error) {
+func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.Answer,
+	w approval.WaitOptions) (approval.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done, watched := make(chan struct{}), make(chan struct{})
@@ -158,7 +168,8 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 			brief, end := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 			_, _ = g.Report(brief, approval.Actor{}, a.Request.ID, approval.RunFailed) // else it counts as unknown
 			end()
-			return approval.Answer{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call is still needed.", lost))
+			return approval.Answer{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call "+
+				"is still needed.", lost))
 		case err == nil && a.Kind != approval.AnswerPending:
 			return a, nil
 		case stopped:
@@ -198,7 +209,8 @@ func stopping(cause error) (stopped bool, lost error) {
 
 // look holds for a while until a request ends. It looks at the request before it asks, so that a call
 // whose request has ended does not make another. Its error is the client's, or one of the domain.
-func (g *RemoteGate) look(ctx context.Context, c approval.Call, id string, wait time.Duration) (approval.Answer, error) {
+func (g *RemoteGate) look(ctx context.Context, c approval.Call, id string,
+	wait time.Duration) (approval.Answer, error) {
 	r, err := g.Client.Approval(ctx, id)
 	if err != nil {
 		return approval.Answer{}, err
@@ -257,10 +269,14 @@ func request(a client.Approval) approval.Request {
 	}
 	r := approval.Request{
 		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Args: a.Args, ArgsHash: a.ArgsHash,
-		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage, Rationale: a.Rationale, Preview: a.Preview,
-		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time,
-		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia), ResolveReason: a.ResolveReason,
-		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task, DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.RunResult),
+		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage,
+		Rationale: a.Rationale, Preview: a.Preview,
+		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time,
+		ExpiresAt:  a.ExpiresAt.Time,
+		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia),
+		ResolveReason: a.ResolveReason,
+		UseBy:         a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task,
+		DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.RunResult),
 	}
 	for _, in := range a.Inputs {
 		r.Inputs = append(r.Inputs, approval.Input{At: in.At.Time, Method: in.Method, Message: in.Message, Answer: in.Answer})
@@ -275,7 +291,8 @@ func request(a client.Approval) approval.Request {
 // Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and
 // then in the background: what is not recorded counts as unknown, and people are asked about it. An error says
 // that it is not on record yet; [RemoteGate.Finish] ends the trying.
-func (g *RemoteGate) Report(ctx context.Context, _ approval.Actor, id string, ran approval.RunResult) (approval.Request, error) {
+func (g *RemoteGate) Report(ctx context.Context, _ approval.Actor, id string,
+	ran approval.RunResult) (approval.Request, error) {
 	for wait := firstRetry; ; wait = min(2*wait, patience) {
 		a, err := g.Client.Report(ctx, id, client.RunResult(ran))
 		if err == nil {

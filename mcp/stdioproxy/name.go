@@ -15,15 +15,26 @@ type launcher struct {
 }
 
 var (
-	node   = launcher{values: []string{"-r", "--require", "--import", "--loader", "--experimental-loader", "--env-file", "-C", "--conditions"}}
+	node = launcher{values: []string{"-r", "--require", "--import", "--loader", "--experimental-loader", "--env-file",
+		"-C", "--conditions"}}
 	python = launcher{values: []string{"-W", "-X"}, program: []string{"-m"}}
-	npx    = launcher{commands: []string{"exec", "x", "dlx", "run"}, values: []string{"-p", "--package", "-w", "--workspace", "--cache", "--prefix", "--registry", "-C", "--dir"}}
-	uvx    = launcher{commands: []string{"tool", "run", "x"}, program: []string{"-m", "--module"}, values: []string{"--from", "--with", "--with-editable", "--with-requirements", "-p", "--python", "--directory", "--project",
-		"--index", "--index-url", "--default-index", "--extra-index-url", "--env-file", "--cache-dir", "--extra", "--group", "-w", "-c", "--constraints"}}
-	docker = launcher{commands: []string{"run", "exec", "container"}, values: []string{"-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "--network", "--net", "-p", "--publish", "-u", "--user", "-w", "--workdir",
-		"--entrypoint", "--platform", "--add-host", "-h", "--hostname", "-m", "--memory", "--cpus", "--gpus", "-l", "--label", "--label-file", "--pull", "--runtime", "--security-opt", "--cap-add", "--cap-drop",
-		"--tmpfs", "--ulimit", "--dns", "--device", "--ipc", "--pid", "--userns", "--restart", "--log-driver", "--log-opt", "--shm-size", "--stop-signal", "--cidfile", "-a", "--attach", "--context", "-H", "--host", "--config", "-c"}}
-	java  = launcher{program: []string{"-jar", "-m", "--module"}, values: []string{"-cp", "-classpath", "--class-path", "-p", "--module-path", "--add-modules", "--add-opens", "--add-exports"}}
+	npx    = launcher{commands: []string{"exec", "x", "dlx", "run"},
+		values: []string{"-p", "--package", "-w", "--workspace", "--cache", "--prefix", "--registry", "-C", "--dir"}}
+	uvx = launcher{commands: []string{"tool", "run", "x"}, program: []string{"-m", "--module"},
+		values: []string{"--from", "--with", "--with-editable", "--with-requirements", "-p", "--python", "--directory",
+			"--project",
+			"--index", "--index-url", "--default-index", "--extra-index-url", "--env-file", "--cache-dir", "--extra", "--group",
+			"-w", "-c", "--constraints"}}
+	docker = launcher{commands: []string{"run", "exec", "container"},
+		values: []string{"-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "--network", "--net", "-p",
+			"--publish", "-u", "--user", "-w", "--workdir",
+			"--entrypoint", "--platform", "--add-host", "-h", "--hostname", "-m", "--memory", "--cpus", "--gpus", "-l",
+			"--label", "--label-file", "--pull", "--runtime", "--security-opt", "--cap-add", "--cap-drop",
+			"--tmpfs", "--ulimit", "--dns", "--device", "--ipc", "--pid", "--userns", "--restart", "--log-driver", "--log-opt",
+			"--shm-size", "--stop-signal", "--cidfile", "-a", "--attach", "--context", "-H", "--host", "--config", "-c"}}
+	java = launcher{program: []string{"-jar", "-m", "--module"},
+		values: []string{"-cp", "-classpath", "--class-path", "-p", "--module-path", "--add-modules", "--add-opens",
+			"--add-exports"}}
 	shell = launcher{values: []string{"-o"}}
 	env   = launcher{values: []string{"-u", "--unset", "-C", "--chdir"}}
 
@@ -32,12 +43,18 @@ var (
 		"node": node, "tsx": node, "ts-node": node,
 		"deno":   {commands: []string{"run"}, values: []string{"-c", "--config", "--import-map"}},
 		"python": python, "py": python, "pypy": python,
-		"uvx": uvx, "uv": uvx, "pipx": {commands: []string{"run"}, values: []string{"--spec", "--python", "--pip-args", "--index-url"}}, "poetry": {commands: []string{"run"}, values: []string{"-C", "--directory", "-P", "--project"}},
+		"uvx": uvx, "uv": uvx, "pipx": {commands: []string{"run"},
+			values: []string{"--spec", "--python", "--pip-args", "--index-url"}},
+		"poetry": {commands: []string{"run"}, values: []string{"-C", "--directory", "-P", "--project"}},
 		"docker": docker, "podman": docker, "nerdctl": docker,
-		"java": java, "dotnet": {commands: []string{"run", "exec", "tool"}, program: []string{"--project"}}, "dnx": {values: []string{"--source", "--version"}},
-		"go": {commands: []string{"run"}, values: []string{"-C", "-tags", "-ldflags"}}, "cargo": {commands: []string{"run"}, program: []string{"--bin", "-p", "--package"}},
-		"ruby": {values: []string{"-I", "-r"}}, "bundle": {commands: []string{"exec"}}, "php": {values: []string{"-d", "-c"}},
-		"sh": shell, "bash": shell, "zsh": shell, "env": env, "sudo": {values: []string{"-u", "-g"}}, "cmd": {}, "time": {}, "nice": {values: []string{"-n"}},
+		"java": java, "dotnet": {commands: []string{"run", "exec", "tool"}, program: []string{"--project"}},
+		"dnx":   {values: []string{"--source", "--version"}},
+		"go":    {commands: []string{"run"}, values: []string{"-C", "-tags", "-ldflags"}},
+		"cargo": {commands: []string{"run"}, program: []string{"--bin", "-p", "--package"}},
+		"ruby":  {values: []string{"-I", "-r"}}, "bundle": {commands: []string{"exec"}},
+		"php": {values: []string{"-d", "-c"}},
+		"sh":  shell, "bash": shell, "zsh": shell, "env": env, "sudo": {values: []string{"-u", "-g"}}, "cmd": {}, "time": {},
+		"nice": {values: []string{"-n"}},
 	}
 )
 
@@ -101,7 +118,8 @@ func program(command []string) string {
 		case !started && slices.Contains(l.commands, word):
 		default:
 			started = true
-			if index := strings.Trim(word, "./\\"); genericNames[strings.ToLower(baseName(index))] && strings.ContainsAny(index, `/\`) {
+			if index := strings.Trim(word, "./\\"); genericNames[strings.ToLower(baseName(index))] &&
+				strings.ContainsAny(index, `/\`) {
 				return parentName(index)
 			}
 			if _, another := launchers[strings.ToLower(baseName(word))]; another && !strings.ContainsAny(word, `@:`) {
@@ -114,8 +132,9 @@ func program(command []string) string {
 }
 
 // genericNames are names of files that say nothing: what they are in says more.
-var genericNames = map[string]bool{"index": true, "main": true, "server": true, "cli": true, "app": true, "start": true, "__main__": true,
-	"mcp": true, "mcp-server": true, "server-mcp": true}
+var genericNames = map[string]bool{"index": true, "main": true, "server": true, "cli": true, "app": true, "start": true,
+	"__main__": true,
+	"mcp":      true, "mcp-server": true, "server-mcp": true}
 
 // parentName is the folder of a file with a generic name, less those that only hold what was built.
 func parentName(file string) string {
@@ -139,7 +158,8 @@ func baseName(s string) string {
 		s = s[:at]
 	}
 	switch ext := strings.ToLower(path.Ext(s)); ext {
-	case ".exe", ".js", ".mjs", ".cjs", ".ts", ".mts", ".py", ".pyz", ".sh", ".cmd", ".bat", ".ps1", ".jar", ".rb", ".php", ".git", ".go", ".dll", ".csproj":
+	case ".exe", ".js", ".mjs", ".cjs", ".ts", ".mts", ".py", ".pyz", ".sh", ".cmd", ".bat", ".ps1", ".jar", ".rb", ".php",
+		".git", ".go", ".dll", ".csproj":
 		s = s[:len(s)-len(ext)]
 	}
 	return s

@@ -36,8 +36,10 @@ func Run(ctx context.Context, o Options) error {
 		o.Name = NameOf(o.Command)
 	}
 	g, err := gateway.New(gateway.Options{
-		Asker: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger, Stopping: ctx,
-		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: o.Name, Command: o.Command, Env: serverEnv(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startTimeout}}},
+		Asker: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger,
+		Stopping: ctx,
+		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: o.Name, Command: o.Command,
+			Env: serverEnv(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startTimeout}}},
 	})
 	if err != nil {
 		return err

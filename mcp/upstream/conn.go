@@ -84,7 +84,8 @@ func (b *connBase) notifyPeer(m mcp.Message) {
 
 // answerServer has a server's request answered: reply is called once, perhaps later and from a goroutine of its
 // own, and not at all if the server takes its request back.
-func (b *connBase) answerServer(ctx context.Context, m mcp.Message, ask func(context.Context, mcp.Message) mcp.Message, reply func(mcp.Message)) {
+func (b *connBase) answerServer(ctx context.Context, m mcp.Message, ask func(context.Context, mcp.Message) mcp.Message,
+	reply func(mcp.Message)) {
 	switch {
 	case m.Method == "ping":
 		reply(mcp.Response(m.ID, jsontext.Value("{}")))
@@ -171,7 +172,8 @@ func parseDiscover(m mcp.Message) (Hello, bool) {
 		return Hello{}, false
 	}
 	versions, err := mcp.ReadArray(o.Get("supportedVersions"))
-	if err != nil || !slices.ContainsFunc(versions, func(v jsontext.Value) bool { return mcp.Text(v) == mcp.VersionModern }) {
+	if err != nil || !slices.ContainsFunc(versions,
+		func(v jsontext.Value) bool { return mcp.Text(v) == mcp.VersionModern }) {
 		return Hello{}, false
 	}
 	h := Hello{Era: mcp.Modern, Version: mcp.VersionModern, Instructions: o.Text("instructions")}

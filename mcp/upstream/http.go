@@ -220,7 +220,8 @@ type sendTrace struct {
 //
 // The transport sends a POST again by itself only on a connection that it finds closed before a byte is
 // written, and every attempt asks for a connection anew: the last one tells.
-func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header, body []byte) (res *http.Response, sent bool, err error) {
+func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
+	body []byte) (res *http.Response, sent bool, err error) {
 	x := new(sendTrace)
 	x.trace.GetConn = func(string) { x.supported.Store(true); x.connected.Store(false) }
 	x.trace.GotConn = func(httptrace.GotConnInfo) { x.connected.Store(true) }
@@ -378,7 +379,8 @@ func (c *httpConn) requestHeader(r Request) http.Header {
 	return h
 }
 
-// checkAnswers makes sure that a message answers the request. An error without an id does: the server could not read it.
+// checkAnswers makes sure that a message answers the request. An error without an id does: the server could not read
+// it.
 func checkAnswers(m mcp.Message, id jsontext.Value) (mcp.Message, error) {
 	if !m.IsResponse() || string(m.ID) != string(id) && (m.Err == nil || string(m.ID) != "null") {
 		return mcp.Message{}, fmt.Errorf("%w: it answers something else", errBadAnswer)
@@ -487,7 +489,8 @@ func (c *httpConn) drain(body io.ReadCloser, cancel context.CancelFunc) {
 
 // followStream reads the stream that a request was answered with until the answer is there. Where a legacy
 // server lets it break off, or ends it on purpose, it is taken up again from the last event.
-func (c *httpConn) followStream(ctx context.Context, r Request, body io.ReadCloser) (mcp.Message, io.ReadCloser, error) {
+func (c *httpConn) followStream(ctx context.Context, r Request,
+	body io.ReadCloser) (mcp.Message, io.ReadCloser, error) {
 	take := func(m mcp.Message) {
 		if m.IsNotification() && m.Method != "notifications/cancelled" && r.OnNotification != nil {
 			r.OnNotification(m)

@@ -38,7 +38,8 @@ type process struct {
 func startProcess(cfg Config) (*process, error) {
 	p := &process{
 		cmd:    exec.Command(cfg.Command[0], cfg.Command[1:]...),
-		exited: make(chan struct{}), groupGone: make(chan struct{}), stdoutDone: make(chan struct{}), stderrDone: make(chan struct{}),
+		exited: make(chan struct{}), groupGone: make(chan struct{}), stdoutDone: make(chan struct{}),
+		stderrDone: make(chan struct{}),
 	}
 	p.cmd.Dir, p.cmd.Env = cfg.Dir, cfg.Env
 	startInGroup(p.cmd)

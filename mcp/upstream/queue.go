@@ -17,8 +17,8 @@ const (
 var ErrBusy = errors.New("it is busy, and too much waits for it already; try again later")
 
 // queue is what waits for a process to read it. Each sender has a queue of its own, and these take turns. Who has
-// much waiting finds the queue full while others still find room: a sender takes no more than it would leave free, which
-// is half of the queue for one sender alone, a third each for two. What it has taken it never drops.
+// much waiting finds the queue full while others still find room: a sender takes no more than it would leave free,
+// which is half of the queue for one sender alone, a third each for two. What it has taken it never drops.
 type queue struct {
 	control      []*outgoing // goes first
 	controlBytes int
@@ -143,8 +143,8 @@ func (r *Reservation) release() {
 	}
 }
 
-// Reserve keeps a place for a request of sender with so many bytes of params, or fails with an error of which nothing was
-// sent, [ErrBusy] within it.
+// Reserve keeps a place for a request of sender with so many bytes of params, or fails with an error of which nothing
+// was sent, [ErrBusy] within it.
 func (c *stdioConn) Reserve(sender string, bytes int) (*Reservation, error) {
 	bytes += lineOverhead
 	c.mu.Lock()

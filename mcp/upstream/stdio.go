@@ -56,8 +56,8 @@ type answerOrError struct {
 	err error
 }
 
-// push leaves a notification for the call, and reports whether it wants any. It does not wait for OnNotification: the reader
-// serves others too.
+// push leaves a notification for the call, and reports whether it wants any. It does not wait for OnNotification: the
+// reader serves others too.
 func (k *inflightRequest) push(m mcp.Message) bool {
 	if k.notified == nil {
 		return false
@@ -123,7 +123,8 @@ func dialStdio(ctx context.Context, cfg Config, peer Peer, hints *dialHints) (Co
 // errExitedEarly says that the process ended before it said hello.
 var errExitedEarly = errors.New("the server ended before it said what it is")
 
-func startStdio(ctx context.Context, cfg Config, peer Peer, handshake func(*stdioConn, context.Context) (Hello, error)) (*stdioConn, error) {
+func startStdio(ctx context.Context, cfg Config, peer Peer, handshake func(*stdioConn, context.Context) (Hello,
+	error)) (*stdioConn, error) {
 	c := &stdioConn{inflight: map[string]*inflightRequest{}, queued: make(chan struct{}, 1)}
 	c.init(cfg, peer)
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -454,7 +455,8 @@ func (c *stdioConn) complete(id jsontext.Value, a answerOrError) bool {
 // skipLine passes over a line that is no message. Servers print banners; but an answer that cannot be read
 // must not leave its request waiting.
 func (c *stdioConn) skipLine(line []byte, why *mcp.Error) {
-	if id := answeredID(line); id != nil && c.complete(id, answerOrError{err: maybeSent(fmt.Errorf("the server's answer is not taken: %s", why.Message))}) {
+	if id := answeredID(line); id != nil &&
+		c.complete(id, answerOrError{err: maybeSent(fmt.Errorf("the server's answer is not taken: %s", why.Message))}) {
 		return
 	}
 	if !c.junkLogged {

@@ -65,7 +65,8 @@ type Request struct {
 	Method string
 	Params jsontext.Value // as it is sent
 	// Sender is whose request it is, where several share a connection to a process: what waits for it is written in
-	// turns. Reservation, from [Conn.Reserve], is the place kept for the request; nil: it finds one, or fails with [ErrBusy].
+	// turns. Reservation, from [Conn.Reserve], is the place kept for the request; nil: it finds one, or fails with
+	// [ErrBusy].
 	Sender      string
 	Reservation *Reservation
 	// Header is sent beside the standard ones, over HTTP: what Mcp-Param headers the tool wants. With

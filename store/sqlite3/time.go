@@ -41,7 +41,8 @@ func put2(b []byte, v int) { b[0], b[1] = byte('0'+v/10), byte('0'+v%10) }
 
 // parseTime reads what putTime has written.
 func parseTime(b []byte) (time.Time, bool) {
-	if len(b) != timeLen || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != '.' || b[23] != 'Z' {
+	if len(b) != timeLen || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != '.' ||
+		b[23] != 'Z' {
 		return time.Time{}, false
 	}
 	ok := true

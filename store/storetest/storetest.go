@@ -96,7 +96,8 @@ func newRequest(tx approval.Tx, agent, tool string) approval.Request {
 	now := tx.Now()
 	return approval.Request{
 		ID: tx.NewID(), Agent: agent, Tool: tool, Args: []byte(`{}`), ArgsHash: hash(tool), Risk: approval.RiskHigh,
-		ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour),
+		ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending, RequestedAt: now,
+		ExpiresAt: now.Add(time.Hour),
 	}
 }
 
@@ -132,7 +133,8 @@ func approve(t testing.TB, s approval.Store, id string, within time.Duration) {
 }
 
 func approvalOf(tx approval.Tx, id string, within time.Duration) approval.Resolution {
-	return approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.Via("line"), Reason: "fine", UseBy: tx.Now().Add(within)}
+	return approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.Via("line"),
+		Reason: "fine", UseBy: tx.Now().Add(within)}
 }
 
 func ending(tx approval.Tx, id string, status approval.Status) approval.Resolution {
@@ -197,16 +199,20 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		now := tx.Now()
 		full = approval.Request{
 			ID: tx.NewID(), Agent: "bot", Scope: "/srv/\x00\"é日本\u202e", Server: "files", Tool: "write_file",
-			Args: []byte(`{"a":1.0,"b":"` + strings.Repeat("x", 100_000) + `"}`), ArgsHash: hash("full"), IgnoredArgs: []string{"description", "a\nb"},
-			Risk: approval.RiskCritical, Rule: "r1", ReasonCode: "over_threshold", HumanMessage: "Too much.", RequireReason: true,
-			TurnID: "turn", SessionID: "session", Rationale: "because", Preview: strings.Repeat("+ line\n", 30_000),
+			Args: []byte(`{"a":1.0,"b":"` + strings.Repeat("x", 100_000) + `"}`), ArgsHash: hash("full"),
+			IgnoredArgs: []string{"description", "a\nb"},
+			Risk:        approval.RiskCritical, Rule: "r1", ReasonCode: "over_threshold", HumanMessage: "Too much.",
+			RequireReason: true,
+			TurnID:        "turn", SessionID: "session", Rationale: "because", Preview: strings.Repeat("+ line\n", 30_000),
 			Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour + 7*time.Millisecond), BatchID: tx.NewID(),
-			Previous: &approval.Use{RequestID: tx.NewID(), ApprovedBy: "ken", ApprovedAt: now.Add(-time.Hour), ConsumedAt: now.Add(-time.Minute),
+			Previous: &approval.Use{RequestID: tx.NewID(), ApprovedBy: "ken", ApprovedAt: now.Add(-time.Hour),
+				ConsumedAt:   now.Add(-time.Minute),
 				DispatchedAt: now.Add(-time.Minute), RunResult: approval.RunUnknown},
 			ToolDigest: hash("tool"), ToolSeen: true, Task: true,
 		}
 		ended = newRequest(tx, "bot", "old")
-		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now, "hana", approval.ViaWeb, "ok"
+		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now,
+			"hana", approval.ViaWeb, "ok"
 		ended.ResolvedSeq, ended.UseBy, ended.ConsumedAt, ended.AckedAt = 1, now.Add(time.Minute), now, now
 		ended.DispatchedAt, ended.RunResult = now, approval.RunFailed
 		if err := tx.InsertRequest(full); err != nil {
@@ -342,17 +348,23 @@ func requests(t *testing.T, s approval.Store) {
 		want []string
 	}{
 		{"everything, newest first", approval.RequestQuery{}, ids(all)},
-		{"status", approval.RequestQuery{Status: approval.Denied}, pick(func(r approval.Request) bool { return get(t, s, r.ID).Status == approval.Denied })},
-		{"pending", approval.RequestQuery{Status: approval.Pending}, pick(func(r approval.Request) bool { return get(t, s, r.ID).Status == approval.Pending })},
+		{"status", approval.RequestQuery{Status: approval.Denied},
+			pick(func(r approval.Request) bool { return get(t, s, r.ID).Status == approval.Denied })},
+		{"pending", approval.RequestQuery{Status: approval.Pending},
+			pick(func(r approval.Request) bool { return get(t, s, r.ID).Status == approval.Pending })},
 		{"no such status", approval.RequestQuery{Status: approval.Expired}, nil},
 		{"agent", approval.RequestQuery{Agent: "bot1"}, pick(func(r approval.Request) bool { return r.Agent == "bot1" })},
 		{"tool", approval.RequestQuery{Tool: "tool2"}, pick(func(r approval.Request) bool { return r.Tool == "tool2" })},
-		{"server/tool", approval.RequestQuery{Tool: "files/tool2"}, pick(func(r approval.Request) bool { return r.Server == "files" && r.Tool == "tool2" })},
-		{"risk", approval.RequestQuery{Risk: approval.RiskLow}, pick(func(r approval.Request) bool { return r.Risk == approval.RiskLow })},
+		{"server/tool", approval.RequestQuery{Tool: "files/tool2"},
+			pick(func(r approval.Request) bool { return r.Server == "files" && r.Tool == "tool2" })},
+		{"risk", approval.RequestQuery{Risk: approval.RiskLow},
+			pick(func(r approval.Request) bool { return r.Risk == approval.RiskLow })},
 		{"after", approval.RequestQuery{After: after}, pick(func(r approval.Request) bool { return r.ID < after })},
 		{"limit", approval.RequestQuery{Limit: 3}, ids(all[:3])},
-		{"all together", approval.RequestQuery{Status: approval.Pending, Agent: "bot0", Tool: "tool1", Risk: approval.RiskHigh, After: all[0].ID, Limit: 2}, pick(func(r approval.Request) bool {
-			return get(t, s, r.ID).Status == approval.Pending && r.Agent == "bot0" && r.Tool == "tool1" && r.Risk == approval.RiskHigh && r.ID < all[0].ID
+		{"all together", approval.RequestQuery{Status: approval.Pending, Agent: "bot0", Tool: "tool1",
+			Risk: approval.RiskHigh, After: all[0].ID, Limit: 2}, pick(func(r approval.Request) bool {
+			return get(t, s, r.ID).Status == approval.Pending && r.Agent == "bot0" && r.Tool == "tool1" &&
+				r.Risk == approval.RiskHigh && r.ID < all[0].ID
 		})[:2]},
 	} {
 		checkRequests(t, s, c.name, c.q, c.want)
@@ -471,7 +483,8 @@ func due(t *testing.T, s approval.Store) {
 	})
 	update(t, s, func(tx approval.Tx) error {
 		expiry := func(r approval.Request) approval.Resolution {
-			return approval.Resolution{ID: r.ID, Status: approval.Expired, At: r.ExpiresAt, By: "system:timeout", Via: approval.ViaSystem}
+			return approval.Resolution{ID: r.ID, Status: approval.Expired, At: r.ExpiresAt, By: "system:timeout",
+				Via: approval.ViaSystem}
 		}
 		return errors.Join(mustChange(tx.Resolve(expiry(late))), mustChange(tx.Resolve(expiry(later))))
 	})
@@ -527,21 +540,25 @@ func resolve(t *testing.T, s approval.Store) {
 		at = tx.Now()
 		inTime := approvalOf(tx, r.ID, time.Minute)
 		inTime.At = r.ExpiresAt.Add(-time.Millisecond)
-		return errors.Join(mustChange(tx.Resolve(inTime)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Denied))), mustNotChange(tx.Resolve(inTime)))
+		return errors.Join(mustChange(tx.Resolve(inTime)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Denied))),
+			mustNotChange(tx.Resolve(inTime)))
 	})
 	got := get(t, s, r.ID)
 	want1 := r
-	want1.Status, want1.ResolvedAt, want1.ResolvedBy, want1.ResolvedVia, want1.ResolveReason = approval.Approved, r.ExpiresAt.Add(-time.Millisecond), "hana", approval.Via("line"), "fine"
+	want1.Status, want1.ResolvedAt, want1.ResolvedBy, want1.ResolvedVia, want1.ResolveReason = approval.Approved,
+		r.ExpiresAt.Add(-time.Millisecond), "hana", approval.Via("line"), "fine"
 	want1.UseBy, want1.ResolvedSeq = at.Add(time.Minute), got.ResolvedSeq
 	equal(t, "approved", got, want1)
 
 	// Taking an approval back brings it into the feed again, though it was acknowledged.
 	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Ack("bot", r.ID)) })
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(mustChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))), mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+		return errors.Join(mustChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))),
+			mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	back := get(t, s, r.ID)
-	if back.Status != approval.Cancelled || back.Live() || !back.AckedAt.IsZero() || back.ResolvedSeq <= got.ResolvedSeq || back.ResolveReason != "" {
+	if back.Status != approval.Cancelled || back.Live() || !back.AckedAt.IsZero() || back.ResolvedSeq <= got.ResolvedSeq ||
+		back.ResolveReason != "" {
 		t.Errorf("an approval taken back: %+v", back)
 	}
 }
@@ -552,7 +569,8 @@ func consume(t *testing.T, s approval.Store) {
 	var at time.Time
 	update(t, s, func(tx approval.Tx) error {
 		at = tx.Now()
-		return errors.Join(mustChange(tx.Consume(r.ID, false)), mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Lapse(r.ID)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+		return errors.Join(mustChange(tx.Consume(r.ID, false)), mustNotChange(tx.Consume(r.ID, false)),
+			mustNotChange(tx.Lapse(r.ID)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	got := get(t, s, r.ID)
 	if !got.ConsumedAt.Equal(at) || !got.AckedAt.Equal(at) || got.Status != approval.Approved || !got.LapsedAt.IsZero() {
@@ -560,7 +578,8 @@ func consume(t *testing.T, s approval.Store) {
 	}
 	late := insert(t, s, "bot", "late", nil)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(mustChange(tx.Resolve(approvalOf(tx, late.ID, 0))), mustNotChange(tx.Consume(late.ID, false))) // at use_by is too late
+		// at use_by is too late
+		return errors.Join(mustChange(tx.Resolve(approvalOf(tx, late.ID, 0))), mustNotChange(tx.Consume(late.ID, false)))
 	})
 }
 
@@ -580,13 +599,15 @@ func dispatch(t *testing.T, s approval.Store) {
 		t.Errorf("used %+v, dispatched %+v", kept, sent)
 	}
 	told := used(t, s, "told", true)
-	given := []approval.Input{{At: sent.ConsumedAt, Method: "elicitation/create", Message: "Which?", Answer: `{"a":1}`}, {At: sent.ConsumedAt, Method: "roots/list", Answer: "{}"}}
+	given := []approval.Input{{At: sent.ConsumedAt, Method: "elicitation/create", Message: "Which?", Answer: `{"a":1}`},
+		{At: sent.ConsumedAt, Method: "roots/list", Answer: "{}"}}
 	update(t, s, func(tx approval.Tx) error { return tx.SetInputs(told.ID, given) })
 	equal(t, "what the server was told", get(t, s, told.ID).Inputs, given)
 	equal(t, "how much another's was told", len(get(t, s, kept.ID).Inputs), 0)
 	waits := insert(t, s, "bot", "waits", nil)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(mustNotChange(tx.Report(kept.ID, approval.RunSucceeded)), mustNotChange(tx.Report(waits.ID, approval.RunUnknown)))
+		return errors.Join(mustNotChange(tx.Report(kept.ID, approval.RunSucceeded)),
+			mustNotChange(tx.Report(waits.ID, approval.RunUnknown)))
 	})
 	for _, step := range []struct {
 		ran approval.RunResult
@@ -642,7 +663,8 @@ func underWay(t *testing.T, s approval.Store) {
 	look(0, sent)
 	look(2, sent[:2])
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(mustChange(tx.Report(sent[0], approval.RunUnknown)), mustChange(tx.Report(sent[2], approval.RunSucceeded)))
+		return errors.Join(mustChange(tx.Report(sent[0], approval.RunUnknown)),
+			mustChange(tx.Report(sent[2], approval.RunSucceeded)))
 	})
 	look(0, []string{sent[1], sent[3]})
 	view(t, s, func(tx approval.Tx) error {
@@ -669,7 +691,8 @@ func tasks(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(mustChange(tx.Consume(done, true)), mustChange(tx.Resolve(ending(tx, over, approval.Denied))))
 	})
-	for agent, want := range map[string][]string{"bot": {pending, approved}, "other": {other}, "": {pending, approved, other}, "none": {}} {
+	for agent, want := range map[string][]string{"bot": {pending, approved}, "other": {other},
+		"": {pending, approved, other}, "none": {}} {
 		view(t, s, func(tx approval.Tx) error {
 			rs, err := tx.Tasks(agent)
 			equal(t, "tasks of "+agent, ids(rs), want)
@@ -694,7 +717,8 @@ func pins(t *testing.T, s approval.Store) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 7e6, time.UTC)
 	first := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("a"), SeenAt: at}
 	other := approval.ToolPin{Tool: "read", Digest: hash("b"), SeenAt: at, AcceptedBy: "hana"}
-	accepted := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("c"), SeenAt: at.Add(time.Hour), AcceptedBy: "hana"}
+	accepted := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("c"), SeenAt: at.Add(time.Hour),
+		AcceptedBy: "hana"}
 	said := approval.ToolPin{Agent: "bot", Server: "files", Tool: "read", Digest: hash("d"), SeenAt: at}
 	pins := []approval.ToolPin{first, other, said, accepted, first}
 	everyFieldSet(t, pins)
@@ -731,27 +755,34 @@ func lapse(t *testing.T, s approval.Store) {
 	})
 	before := get(t, s, late.ID)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(mustChange(tx.Lapse(late.ID)), mustNotChange(tx.Lapse(late.ID)), mustNotChange(tx.Consume(late.ID, false)))
+		return errors.Join(mustChange(tx.Lapse(late.ID)), mustNotChange(tx.Lapse(late.ID)),
+			mustNotChange(tx.Consume(late.ID, false)))
 	})
 	got := get(t, s, late.ID)
-	if !got.LapsedAt.Equal(before.UseBy) || !got.AckedAt.IsZero() || got.Status != approval.Approved || got.ResolvedSeq <= before.ResolvedSeq {
+	if !got.LapsedAt.Equal(before.UseBy) || !got.AckedAt.IsZero() || got.Status != approval.Approved ||
+		got.ResolvedSeq <= before.ResolvedSeq {
 		t.Errorf("lapsed: %+v, before %+v", got, before)
 	}
 }
 
 // A reason can be given once, by whoever denied without one, and brings the denial back into the feed.
 func addReason(t *testing.T, s approval.Store) {
-	denied, approved, pending := insert(t, s, "bot", "pay", nil), insert(t, s, "bot", "ship", nil), insert(t, s, "bot", "print", nil)
+	denied, approved, pending := insert(t, s, "bot", "pay", nil), insert(t, s, "bot", "ship", nil),
+		insert(t, s, "bot", "print", nil)
 	update(t, s, func(tx approval.Tx) error {
 		no := ending(tx, denied.ID, approval.Denied)
 		no.By = "hana"
-		return errors.Join(mustChange(tx.Resolve(no)), mustChange(tx.Resolve(approvalOf(tx, approved.ID, time.Hour))), mustChange(tx.Ack("bot", denied.ID)))
+		return errors.Join(mustChange(tx.Resolve(no)), mustChange(tx.Resolve(approvalOf(tx, approved.ID, time.Hour))),
+			mustChange(tx.Ack("bot", denied.ID)))
 	})
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(
-			mustNotChange(tx.AddReason(denied.ID, "ken", "not his")), mustNotChange(tx.AddReason(approved.ID, "hana", "no denial")),
-			mustNotChange(tx.AddReason(pending.ID, "hana", "not yet")), mustNotChange(tx.AddReason("01ARZ3NDEKTSV4RRFFQ69G5FAV", "hana", "nothing")),
-			mustChange(tx.AddReason(denied.ID, "hana", "wrong account")), mustNotChange(tx.AddReason(denied.ID, "hana", "another")))
+			mustNotChange(tx.AddReason(denied.ID, "ken", "not his")),
+			mustNotChange(tx.AddReason(approved.ID, "hana", "no denial")),
+			mustNotChange(tx.AddReason(pending.ID, "hana", "not yet")),
+			mustNotChange(tx.AddReason("01ARZ3NDEKTSV4RRFFQ69G5FAV", "hana", "nothing")),
+			mustChange(tx.AddReason(denied.ID, "hana", "wrong account")),
+			mustNotChange(tx.AddReason(denied.ID, "hana", "another")))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		r, err := tx.Request(denied.ID)
@@ -780,11 +811,14 @@ func dead(t *testing.T, s approval.Store) {
 	}
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(is(tx, a, false), mustNotChange(tx.SetDead(a, false, at)), mustChange(tx.SetDead(a, true, at.Add(2*time.Second))), is(tx, a, true),
-			mustNotChange(tx.SetDead(a, true, at.Add(3*time.Second))), mustNotChange(tx.SetDead(a, false, at.Add(time.Second))), is(tx, a, true))
+		return errors.Join(is(tx, a, false), mustNotChange(tx.SetDead(a, false, at)),
+			mustChange(tx.SetDead(a, true, at.Add(2*time.Second))), is(tx, a, true),
+			mustNotChange(tx.SetDead(a, true, at.Add(3*time.Second))), mustNotChange(tx.SetDead(a, false, at.Add(time.Second))),
+			is(tx, a, true))
 	})
 	view(t, s, func(tx approval.Tx) error {
-		return errors.Join(is(tx, a, true), is(tx, approval.Address{Channel: "slack", To: "U1"}, false), is(tx, approval.Address{Channel: "line", To: "U2"}, false))
+		return errors.Join(is(tx, a, true), is(tx, approval.Address{Channel: "slack", To: "U1"}, false),
+			is(tx, approval.Address{Channel: "line", To: "U2"}, false))
 	})
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(mustChange(tx.SetDead(a, false, at.Add(9*time.Second))), is(tx, a, false),
@@ -811,7 +845,8 @@ func feed(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join( // in this order they end
 			mustChange(tx.Resolve(ending(tx, rs[2].ID, approval.Denied))), mustChange(tx.Resolve(approvalOf(tx, rs[0].ID, 0))),
-			mustChange(tx.Resolve(ending(tx, rs[1].ID, approval.Cancelled))), mustChange(tx.Resolve(ending(tx, other.ID, approval.Denied))))
+			mustChange(tx.Resolve(ending(tx, rs[1].ID, approval.Cancelled))),
+			mustChange(tx.Resolve(ending(tx, other.ID, approval.Denied))))
 	})
 	equal(t, "in the order of endings", feedOf("", 0), []string{rs[2].ID, rs[0].ID, rs[1].ID})
 	equal(t, "limited", feedOf("", 2), []string{rs[2].ID, rs[0].ID})
@@ -868,7 +903,8 @@ func newNotification(tx approval.Tx, approvalID string, kind approval.Notificati
 	}
 }
 
-func insertNotification(t testing.TB, s approval.Store, approvalID string, change func(*approval.Notification)) approval.Notification {
+func insertNotification(t testing.TB, s approval.Store, approvalID string,
+	change func(*approval.Notification)) approval.Notification {
 	t.Helper()
 	var n approval.Notification
 	update(t, s, func(tx approval.Tx) error {
@@ -887,8 +923,10 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		now := tx.Now()
 		full = approval.Notification{
-			ID: tx.NewID(), ApprovalID: r.ID, BatchID: "batch", Channel: "slack", Recipient: "C1", Kind: approval.KindEdit, Status: approval.Retrying,
-			Attempt: 3, MessageID: "m", HTTPStatus: 429, Error: "rate_limited: slow down", NextAttemptAt: now.Add(time.Second), LeaseUntil: now.Add(2 * time.Second),
+			ID: tx.NewID(), ApprovalID: r.ID, BatchID: "batch", Channel: "slack", Recipient: "C1", Kind: approval.KindEdit,
+			Status:  approval.Retrying,
+			Attempt: 3, MessageID: "m", HTTPStatus: 429, Error: "rate_limited: slow down", NextAttemptAt: now.Add(time.Second),
+			LeaseUntil: now.Add(2 * time.Second),
 			FirstTryAt: now.Add(-time.Hour), SentAt: now.Add(-time.Minute), CreatedAt: now, UpdatedAt: now.Add(time.Millisecond),
 			Body: []byte{0, 1, 0xff}, Receipt: []byte(`{"ts":"1.2"}`), TargetID: tx.NewID(), RetryKey: "key", Revived: true,
 			ReplyTo: "token", Text: "Approved.", Cards: []string{r.ID, "x"}, Part: 2, More: true, Note: approval.NoteReason,
@@ -934,6 +972,7 @@ func manyNotifications(t *testing.T, s approval.Store, a, b approval.Request) []
 	return all
 }
 
+//nolint:funlen // one straight story
 func notifications(t *testing.T, s approval.Store) {
 	a, b := insert(t, s, "bot", "a", nil), insert(t, s, "bot", "b", nil)
 	all := manyNotifications(t, s, a, b)
@@ -943,21 +982,34 @@ func notifications(t *testing.T, s approval.Store) {
 		keep func(n approval.Notification) bool
 	}{
 		{"everything", approval.NotificationQuery{}, func(approval.Notification) bool { return true }},
-		{"status", approval.NotificationQuery{Status: approval.Sent}, func(n approval.Notification) bool { return n.Status == approval.Sent }},
-		{"channel", approval.NotificationQuery{Channel: "slack"}, func(n approval.Notification) bool { return n.Channel == "slack" }},
-		{"approval", approval.NotificationQuery{ApprovalID: a.ID}, func(n approval.Notification) bool { return n.ApprovalID == a.ID }},
-		{"batch", approval.NotificationQuery{BatchID: "batch"}, func(n approval.Notification) bool { return n.BatchID == "batch" }},
-		{"approval or batch", approval.NotificationQuery{ApprovalID: a.ID, BatchID: "batch"}, func(n approval.Notification) bool { return n.ApprovalID == a.ID || n.BatchID == "batch" }},
-		{"approval or batch, and more", approval.NotificationQuery{ApprovalID: a.ID, BatchID: "batch", Channel: "line"}, func(n approval.Notification) bool {
-			return (n.ApprovalID == a.ID || n.BatchID == "batch") && n.Channel == "line"
-		}},
-		{"recipient", approval.NotificationQuery{Recipient: "U1"}, func(n approval.Notification) bool { return n.Recipient == "U1" }},
-		{"message", approval.NotificationQuery{MessageID: "m3"}, func(n approval.Notification) bool { return n.MessageID == "m3" }},
-		{"kind", approval.NotificationQuery{Kind: approval.KindReminder}, func(n approval.Notification) bool { return n.Kind == approval.KindReminder }},
-		{"several", approval.NotificationQuery{Several: true}, func(n approval.Notification) bool { return n.Kind == approval.KindReply || n.BatchID != "" }},
-		{"replies", approval.NotificationQuery{Kind: approval.KindReply, Recipient: "U1"}, func(n approval.Notification) bool { return n.Kind == approval.KindReply && n.Recipient == "U1" }},
-		{"after", approval.NotificationQuery{After: all[3].ID}, func(n approval.Notification) bool { return n.ID < all[3].ID }},
-		{"since", approval.NotificationQuery{Since: all[5].CreatedAt}, func(n approval.Notification) bool { return !n.CreatedAt.Before(all[5].CreatedAt) }},
+		{"status", approval.NotificationQuery{Status: approval.Sent},
+			func(n approval.Notification) bool { return n.Status == approval.Sent }},
+		{"channel", approval.NotificationQuery{Channel: "slack"},
+			func(n approval.Notification) bool { return n.Channel == "slack" }},
+		{"approval", approval.NotificationQuery{ApprovalID: a.ID},
+			func(n approval.Notification) bool { return n.ApprovalID == a.ID }},
+		{"batch", approval.NotificationQuery{BatchID: "batch"},
+			func(n approval.Notification) bool { return n.BatchID == "batch" }},
+		{"approval or batch", approval.NotificationQuery{ApprovalID: a.ID, BatchID: "batch"},
+			func(n approval.Notification) bool { return n.ApprovalID == a.ID || n.BatchID == "batch" }},
+		{"approval or batch, and more", approval.NotificationQuery{ApprovalID: a.ID, BatchID: "batch", Channel: "line"},
+			func(n approval.Notification) bool {
+				return (n.ApprovalID == a.ID || n.BatchID == "batch") && n.Channel == "line"
+			}},
+		{"recipient", approval.NotificationQuery{Recipient: "U1"},
+			func(n approval.Notification) bool { return n.Recipient == "U1" }},
+		{"message", approval.NotificationQuery{MessageID: "m3"},
+			func(n approval.Notification) bool { return n.MessageID == "m3" }},
+		{"kind", approval.NotificationQuery{Kind: approval.KindReminder},
+			func(n approval.Notification) bool { return n.Kind == approval.KindReminder }},
+		{"several", approval.NotificationQuery{Several: true},
+			func(n approval.Notification) bool { return n.Kind == approval.KindReply || n.BatchID != "" }},
+		{"replies", approval.NotificationQuery{Kind: approval.KindReply, Recipient: "U1"},
+			func(n approval.Notification) bool { return n.Kind == approval.KindReply && n.Recipient == "U1" }},
+		{"after", approval.NotificationQuery{After: all[3].ID},
+			func(n approval.Notification) bool { return n.ID < all[3].ID }},
+		{"since", approval.NotificationQuery{Since: all[5].CreatedAt},
+			func(n approval.Notification) bool { return !n.CreatedAt.Before(all[5].CreatedAt) }},
 	} {
 		var want []string
 		for _, n := range all {
@@ -1009,7 +1061,8 @@ func sendable(t *testing.T, s approval.Store) {
 	freed := put(-2*time.Second, -time.Second, approval.Queued) // its sender is gone
 	held := put(-time.Hour, time.Hour, approval.Queued)
 	later := put(time.Hour, 0, approval.Retrying)
-	for _, done := range []approval.NotificationStatus{approval.Sent, approval.Delivered, approval.Failed, approval.Skipped} {
+	for _, done := range []approval.NotificationStatus{approval.Sent, approval.Delivered, approval.Failed,
+		approval.Skipped} {
 		put(-time.Hour, 0, done)
 	}
 	view(t, s, func(tx approval.Tx) error {
@@ -1038,7 +1091,8 @@ func sendable(t *testing.T, s approval.Store) {
 			return err
 		}
 		next, err := tx.NextSendable()
-		equal(t, "NextSendable is the earlier of a lease's end and a time", next, slices.MinFunc([]time.Time{held.LeaseUntil, later.NextAttemptAt}, time.Time.Compare))
+		equal(t, "NextSendable is the earlier of a lease's end and a time", next,
+			slices.MinFunc([]time.Time{held.LeaseUntil, later.NextAttemptAt}, time.Time.Compare))
 		return err
 	})
 }
@@ -1052,7 +1106,8 @@ func sendableOutcomes(t *testing.T, s approval.Store) {
 			n.Kind, n.TargetID, n.NextAttemptAt = approval.KindEdit, target, n.CreatedAt.Add(-ago)
 		})
 	}
-	first, second, elsewhere := outcome(card.ID, 3*time.Second), outcome(card.ID, 2*time.Second), outcome(other.ID, time.Second)
+	first, second, elsewhere := outcome(card.ID, 3*time.Second), outcome(card.ID, 2*time.Second),
+		outcome(other.ID, time.Second)
 	list := func() (out []string) {
 		view(t, s, func(tx approval.Tx) error {
 			ns, err := tx.Sendable(0)
@@ -1075,17 +1130,24 @@ func updateNotification(t *testing.T, s approval.Store) {
 	n := insertNotification(t, s, r.ID, nil)
 	changed := n
 	now := n.CreatedAt
-	changed.Status, changed.Attempt, changed.MessageID, changed.HTTPStatus, changed.Error = approval.Retrying, 2, "m", 500, "server_error"
-	changed.NextAttemptAt, changed.LeaseUntil, changed.FirstTryAt, changed.SentAt, changed.UpdatedAt = now.Add(1*time.Second), now.Add(2*time.Second), now.Add(3*time.Second), now.Add(4*time.Second), now.Add(5*time.Second)
-	changed.Body, changed.Receipt, changed.TargetID, changed.RetryKey, changed.Revived = []byte("b"), []byte(`{}`), "t", "k", true
+	changed.Status, changed.Attempt, changed.MessageID, changed.HTTPStatus, changed.Error = approval.Retrying, 2, "m", 500,
+		"server_error"
+	changed.NextAttemptAt, changed.LeaseUntil, changed.FirstTryAt, changed.SentAt,
+		changed.UpdatedAt = now.Add(1*time.Second), now.Add(2*time.Second), now.Add(3*time.Second), now.Add(4*time.Second),
+		now.Add(5*time.Second)
+	changed.Body, changed.Receipt, changed.TargetID, changed.RetryKey, changed.Revived = []byte("b"), []byte(`{}`), "t",
+		"k", true
 	changed.ReplyTo, changed.Text, changed.Cards = "to", "text", []string{"c"}
 	changed.Part, changed.More, changed.Note = 3, true, approval.NoteUnreached
 	identity := changed // none of these is stored
-	identity.ApprovalID, identity.BatchID, identity.Channel, identity.Recipient, identity.Kind, identity.CreatedAt = "x", "x", "x", "x", approval.KindReply, now.Add(-time.Hour)
+	identity.ApprovalID, identity.BatchID, identity.Channel, identity.Recipient, identity.Kind, identity.CreatedAt = "x",
+		"x", "x", "x", approval.KindReply, now.Add(-time.Hour)
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(
-			mustNotChange(tx.UpdateNotification(identity, approval.Sent, 0)), mustNotChange(tx.UpdateNotification(identity, approval.Queued, 1)),
-			mustChange(tx.UpdateNotification(identity, approval.Queued, 0)), mustNotChange(tx.UpdateNotification(identity, approval.Queued, 0)))
+			mustNotChange(tx.UpdateNotification(identity, approval.Sent, 0)),
+			mustNotChange(tx.UpdateNotification(identity, approval.Queued, 1)),
+			mustChange(tx.UpdateNotification(identity, approval.Queued, 0)),
+			mustNotChange(tx.UpdateNotification(identity, approval.Queued, 0)))
 	})
 	view(t, s, func(tx approval.Tx) error {
 		got, err := tx.Notification(n.ID)
@@ -1101,13 +1163,17 @@ func manyEvents(t *testing.T, s approval.Store) []approval.Event {
 	r := insert(t, s, "bot", "pay", nil)
 	for i := range 12 {
 		e := approval.Event{
-			Type: []approval.EventType{approval.EventCallAllowed, approval.EventDecision, approval.EventNotificationSent}[i%3], CorrelationID: "c", Actor: "agent:bot",
-			ApprovalID: r.ID, Agent: fmt.Sprint("bot", i%2), Tool: fmt.Sprint("files/t", i%4), Risk: []approval.Risk{approval.RiskLow, approval.RiskHigh}[i%2],
+			Type: []approval.EventType{approval.EventCallAllowed, approval.EventDecision,
+				approval.EventNotificationSent}[i%3],
+			CorrelationID: "c", Actor: "agent:bot",
+			ApprovalID: r.ID, Agent: fmt.Sprint("bot", i%2), Tool: fmt.Sprint("files/t", i%4),
+			Risk:     []approval.Risk{approval.RiskLow, approval.RiskHigh}[i%2],
 			Decision: []string{"allow", "deny"}[i%2], Reason: "why", Data: []byte(`{"a":1}`),
 		}
 		if i == 5 {
 			e = approval.Event{Type: approval.EventPolicyReloaded}
-			update(t, s, func(tx approval.Tx) error { return mustChange(tx.Resolve(approvalOf(tx, r.ID, time.Hour))) }) // takes a seq too
+			// takes a seq too
+			update(t, s, func(tx approval.Tx) error { return mustChange(tx.Resolve(approvalOf(tx, r.ID, time.Hour))) })
 		}
 		var stored approval.Event
 		update(t, s, func(tx approval.Tx) (err error) {
@@ -1149,21 +1215,28 @@ func events(t *testing.T, s approval.Store) {
 		keep func(e approval.Event) bool
 	}{
 		{"everything", approval.EventQuery{}, func(approval.Event) bool { return true }},
-		{"type", approval.EventQuery{Type: approval.EventDecision}, func(e approval.Event) bool { return e.Type == approval.EventDecision }},
-		{"frequent type", approval.EventQuery{Type: approval.EventCallAllowed}, func(e approval.Event) bool { return e.Type == approval.EventCallAllowed }},
+		{"type", approval.EventQuery{Type: approval.EventDecision},
+			func(e approval.Event) bool { return e.Type == approval.EventDecision }},
+		{"frequent type", approval.EventQuery{Type: approval.EventCallAllowed},
+			func(e approval.Event) bool { return e.Type == approval.EventCallAllowed }},
 		{"decision", approval.EventQuery{Decision: "deny"}, func(e approval.Event) bool { return e.Decision == "deny" }},
-		{"risk", approval.EventQuery{Risk: approval.RiskLow}, func(e approval.Event) bool { return e.Risk == approval.RiskLow }},
+		{"risk", approval.EventQuery{Risk: approval.RiskLow},
+			func(e approval.Event) bool { return e.Risk == approval.RiskLow }},
 		{"tool", approval.EventQuery{Tool: "files/t1"}, func(e approval.Event) bool { return e.Tool == "files/t1" }},
 		{"agent", approval.EventQuery{Agent: "bot1"}, func(e approval.Event) bool { return e.Agent == "bot1" }},
 		{"since", approval.EventQuery{Since: mid.At}, func(e approval.Event) bool { return !e.At.Before(mid.At) }},
-		{"since, between milliseconds", approval.EventQuery{Since: mid.At.Add(time.Microsecond)}, func(e approval.Event) bool { return e.At.After(mid.At) }},
+		{"since, between milliseconds", approval.EventQuery{Since: mid.At.Add(time.Microsecond)},
+			func(e approval.Event) bool { return e.At.After(mid.At) }},
 		{"until", approval.EventQuery{Until: mid.At}, func(e approval.Event) bool { return e.At.Before(mid.At) }},
-		{"since and until", approval.EventQuery{Since: all[2].At, Until: all[9].At}, func(e approval.Event) bool { return !e.At.Before(all[2].At) && e.At.Before(all[9].At) }},
-		{"since the future", approval.EventQuery{Since: time.Now().Add(time.Hour)}, func(approval.Event) bool { return false }},
+		{"since and until", approval.EventQuery{Since: all[2].At, Until: all[9].At},
+			func(e approval.Event) bool { return !e.At.Before(all[2].At) && e.At.Before(all[9].At) }},
+		{"since the future", approval.EventQuery{Since: time.Now().Add(time.Hour)},
+			func(approval.Event) bool { return false }},
 		{"until the past", approval.EventQuery{Until: all[0].At}, func(approval.Event) bool { return false }},
 		{"before", approval.EventQuery{Before: mid.Seq}, func(e approval.Event) bool { return e.Seq < mid.Seq }},
 		{"after", approval.EventQuery{AfterSeq: mid.Seq}, func(e approval.Event) bool { return e.Seq > mid.Seq }},
-		{"all together", approval.EventQuery{Type: approval.EventDecision, Decision: "deny", Risk: approval.RiskHigh, Agent: "bot1", Since: all[0].At, Before: all[11].Seq},
+		{"all together", approval.EventQuery{Type: approval.EventDecision, Decision: "deny", Risk: approval.RiskHigh,
+			Agent: "bot1", Since: all[0].At, Before: all[11].Seq},
 			func(e approval.Event) bool {
 				return e.Type == approval.EventDecision && e.Decision == "deny" && e.Agent == "bot1" && e.Seq < all[11].Seq
 			}},
@@ -1233,7 +1306,8 @@ func firstSight(t *testing.T, s approval.Store) {
 	if err == nil {
 		t.Error("no error")
 	}
-	update(t, s, func(tx approval.Tx) error { return mustChange(tx.FirstSight("other")) }) // what was rolled back was not seen
+	// what was rolled back was not seen
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.FirstSight("other")) })
 }
 
 func prune(t *testing.T, s approval.Store) {
@@ -1247,7 +1321,8 @@ func prune(t *testing.T, s approval.Store) {
 			tx.PutRecent(key("old denial"), approval.Recent{DeniedID: "d", DeniedAt: old}),
 			tx.PutRecent(key("old use"), approval.Recent{Use: &approval.Use{ConsumedAt: old}}),
 			tx.PutRecent(key("young use"), approval.Recent{DeniedID: "d", DeniedAt: old, Use: &approval.Use{ConsumedAt: young}}),
-			tx.PutRecent(key("young denial"), approval.Recent{DeniedID: "d", DeniedAt: young, Use: &approval.Use{ConsumedAt: old}}),
+			tx.PutRecent(key("young denial"), approval.Recent{DeniedID: "d", DeniedAt: young,
+				Use: &approval.Use{ConsumedAt: old}}),
 			tx.PutRecent(key("at the time"), approval.Recent{DeniedID: "d", DeniedAt: now.Add(-30 * time.Minute)}),
 		)
 	})
@@ -1595,7 +1670,8 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 	// A context that has ended starts nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for what, f := range map[string]func(context.Context, func(approval.Tx) error) error{"Update": s.Update, "View": s.View} {
+	for what, f := range map[string]func(context.Context, func(approval.Tx) error) error{"Update": s.Update,
+		"View": s.View} {
 		err := f(ctx, func(approval.Tx) error { t.Errorf("%s: the function ran", what); return nil })
 		if !errors.Is(err, context.Canceled) || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 			t.Errorf("%s with a context that has ended: %v", what, err)
@@ -1749,7 +1825,8 @@ func raceConsumeAndCancel(t *testing.T, s approval.Store) {
 		return tx.Resolve(ending(tx, r.ID, approval.Cancelled))
 	})
 	got := get(t, s, r.ID)
-	if len(won) != 1 || (won[0]%2 == 0) != (got.Status == approval.Approved) || (won[0]%2 == 0) == got.ConsumedAt.IsZero() {
+	if len(won) != 1 || (won[0]%2 == 0) != (got.Status == approval.Approved) ||
+		(won[0]%2 == 0) == got.ConsumedAt.IsZero() {
 		t.Errorf("winners %v, stored %+v", won, got)
 	}
 }

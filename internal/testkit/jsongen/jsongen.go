@@ -27,7 +27,8 @@ func Leaf() *rapid.Generator[any] {
 }
 
 func Key() *rapid.Generator[string] {
-	return rapid.OneOf(rapid.StringMatching(`[a-c.]{0,3}`), rapid.String(), rapid.SampledFrom([]string{"path", "Path", "token", "😀", "\ufb33"}))
+	return rapid.OneOf(rapid.StringMatching(`[a-c.]{0,3}`), rapid.String(),
+		rapid.SampledFrom([]string{"path", "Path", "token", "😀", "\ufb33"}))
 }
 
 func Value(depth int) *rapid.Generator[any] {
@@ -35,8 +36,10 @@ func Value(depth int) *rapid.Generator[any] {
 		return Leaf()
 	}
 	return rapid.OneOf(Leaf(), Leaf(),
-		rapid.Map(rapid.Deferred(func() *rapid.Generator[map[string]any] { return Object(depth - 1) }), func(m map[string]any) any { return m }),
-		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return Value(depth - 1) }), 0, 4), func(l []any) any { return l }),
+		rapid.Map(rapid.Deferred(func() *rapid.Generator[map[string]any] { return Object(depth - 1) }),
+			func(m map[string]any) any { return m }),
+		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return Value(depth - 1) }), 0, 4),
+			func(l []any) any { return l }),
 	)
 }
 
