@@ -11,6 +11,8 @@
 //
 //	{"status": "approval_pending", "message": "⏳ Approval requested (id: …). …", "approval_id": "…"}
 //
+// Whoever approves a call may change its args: these run, and the model is told so with its next request.
+//
 // A gate that does not answer is never a yes: the call does not run, and the result says so. The run
 // goes on either way.
 //

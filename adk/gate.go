@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"math/big"
+	"strings"
 	"time"
 
 	"google.golang.org/adk/v2/agent"
@@ -24,8 +27,8 @@ type Options struct {
 	// its approval. nil keeps the users of each app apart: APP/USER.
 	Scope func(agent.ReadonlyContext) string
 	// Wait is how long a call that needs a person is held for the decision, at most [client.MaxWait].
-	// Calls of one turn wait together. With 0, or once the time is up, the model is told that the
-	// approval is pending, and makes the call again when it hears that it was approved.
+	// Calls of one turn wait together, and people are told at once of each. With 0, or once the time is up, the model
+	// is told that the approval is pending, and makes the call again when it hears that it was approved.
 	Wait time.Duration
 }
 
@@ -83,6 +86,7 @@ const (
 	StatusExpired     = "expired"
 	StatusCancelled   = "cancelled"
 	StatusLapsed      = "lapsed"
+	StatusFrozen      = "frozen"           // nothing of the agent runs until a person lifts it
 	StatusRefused     = "refused"          // the gate does not take the question; "code" says why
 	StatusUnavailable = "gate_unavailable" // the gate gave no answer
 )
@@ -90,20 +94,15 @@ const (
 // BeforeTool asks whether the call may run now. It returns nil, nil for yes; for everything else it
 // returns a result for the model, with "status", "message" and, where there is a request, "approval_id".
 // It never returns an error, so a run survives whatever the answer is. An approved call runs with the args that
-// people were shown: args is changed where the policy's ignore_args let it differ from those.
+// people were shown: args is changed where the policy's ignore_args let it differ from those, or where whoever approved
+// it changed them. In that case [Gate.BeforeModel] tells the model.
 func (g *Gate) BeforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
 	answer, err := g.ask(ctx, t.Name(), args)
 	if err != nil {
 		return unanswered(err), nil
 	}
 	if answer.MayRun() {
-		g.runs.used(ctx, answer.ApprovalID)
-		if answer.Kind == client.AnswerApproved {
-			if err := approved(args, answer); err != nil {
-				return unanswered(err), nil
-			}
-		}
-		return nil, nil
+		return g.let(ctx, t.Name(), args, answer), nil
 	}
 	if answer.Kind != client.AnswerPending && answer.ApprovalID != "" {
 		// The model is told here how the request ended, and need not be told by the feed again. If this
@@ -111,6 +110,22 @@ func (g *Gate) BeforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 		_, _ = g.client.Ack(ctx, answer.ApprovalID)
 	}
 	return told(answer), nil
+}
+
+// let lets a call through: it puts the approved args in place of those that were asked for. It returns a result for
+// the model where that cannot be.
+func (g *Gate) let(ctx agent.Context, name string, args map[string]any, answer client.Answer) map[string]any {
+	g.runs.used(ctx, answer.ApprovalID)
+	if answer.Kind != client.AnswerApproved {
+		return nil
+	}
+	if err := approved(args, answer); err != nil {
+		return unanswered(err)
+	}
+	if answer.Replaces != "" {
+		g.runs.note(ctx, edited(name, answer), g.now())
+	}
+	return nil
 }
 
 // ask brings the answer to one call: what AfterModel prepared for exactly this call, or else the gate's.
@@ -141,7 +156,7 @@ func (g *Gate) call(ctx agent.Context, name string, args map[string]any) (client
 		return client.Call{}, err
 	}
 	return client.Call{Tool: name, Server: g.server, Args: b, Scope: g.scope(ctx), TurnID: ctx.InvocationID(),
-		SessionID: ctx.SessionID()}, nil
+		SessionID: ctx.SessionID(), AcceptsEdits: true, Waits: g.wait > 0}, nil
 }
 
 func encoded(args map[string]any) ([]byte, error) {
@@ -164,6 +179,10 @@ func approved(args map[string]any, a client.Answer) error {
 	if err := json.Unmarshal(a.Args, &stored); err != nil || stored == nil {
 		return errors.New("its answer holds no approved args, as of an older version; the approval may be used up")
 	}
+	if a.Replaces != "" && !exact(a.Args) {
+		return errors.New("the approved args have a whole number that the ADK would round on its way to the tool; the " +
+			"approval is used up")
+	}
 	if args == nil && len(stored) > 0 {
 		return errors.New("the call has no args, and the approved one has; the approval is used up")
 	}
@@ -178,11 +197,48 @@ func approved(args map[string]any, a client.Answer) error {
 	return nil
 }
 
+// exact reports whether every whole number in args can be handed on: the ADK has all of them as float64.
+func exact(args []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return err == io.EOF
+		}
+		n, ok := token.(json.Number)
+		if !ok || strings.ContainsAny(n.String(), ".eE") {
+			continue
+		}
+		whole, ok := new(big.Int).SetString(n.String(), 10)
+		if !ok {
+			return false
+		}
+		f, _ := new(big.Float).SetInt(whole).Float64()
+		if back, _ := big.NewFloat(f).Int(nil); back.Cmp(whole) != 0 {
+			return false
+		}
+	}
+}
+
+// edited tells the model that a tool ran with other args than it gave, and why.
+func edited(name string, a client.Answer) string {
+	why := ""
+	if a.ResolveReason != "" {
+		why = " Why: " + a.ResolveReason
+	}
+	return fmt.Sprintf("%s ran with other arguments than you gave: %s changed them and approved these: %s.%s", name,
+		a.ResolvedBy, a.Args, why)
+}
+
 // told is the result of a call that did not run.
 func told(a client.Answer) map[string]any {
 	r := map[string]any{"status": string(a.Kind), "message": a.Message}
 	if a.Kind == client.AnswerPending {
 		r["status"] = StatusPending
+	}
+	if a.ReasonCode == StatusFrozen { // denied, or cancelled while it waited
+		r["status"] = StatusFrozen
 	}
 	if a.ApprovalID != "" {
 		r["approval_id"] = a.ApprovalID

@@ -67,6 +67,73 @@ func TestADenialIsToldInTheGatesWords(t *testing.T) {
 	w.ran()
 }
 
+func TestWhatAGrantCoversRunsAndWhatADenialStandsForDoesNot(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	pay := func(cents int) *genai.FunctionCall { return call("pay", map[string]any{"cents": cents}) }
+	decide := func(v client.Verdict) {
+		t.Helper()
+		if _, err := w.hana.Decide(w.ctx, w.pending()[0].ID, v, "no", client.GrantFor(client.GrantTerms{Uses: 2, Session: true})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.turn(says("", pay(5)), says("ok"))
+	decide(client.Approve)
+	w.turn(says("", pay(5)), says("", pay(5)), says("ok")) // the approved one, and one more
+	w.ran("pay 5", "pay 5")
+	w.holds(w.turn(says("", pay(5), pay(6)), says("ok")), "hears pay: map[done:true]", "status:approval_pending")
+	w.ran("pay 5")
+	w.turn(says("", pay(5)), says("ok")) // both uses are gone
+	w.ran()
+	if p := w.pending(); len(p) != 2 {
+		t.Fatalf("%d requests, want 2", len(p))
+	}
+	decide(client.Deny)
+	w.holds(w.turn(says("", pay(6)), says("ok")), "Approval denied by hana: no.", "status:denied")
+	w.ran()
+}
+
+func TestWhatAPersonChangedRunsAndTheModelIsToldSo(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.turn(says("", transfer(2000)), says("ok"))
+	id := w.pending()[0].ID
+	changed := client.WithArgs(json.RawMessage(`{"cents":1500}`))
+	if _, err := w.hana.Decide(w.ctx, id, client.Approve, "half of it will do", changed); err != nil {
+		t.Fatal(err)
+	}
+	out := w.turn(says("", transfer(2000)), says("ok"))
+	w.holds(out, "hears transfer: map[done:true]")
+	w.ran("transfer 1500")
+	const told = `transfer ran with other arguments than you gave: hana changed them and approved these: {"cents":1500}. Why: half of it will do`
+	if last := w.model.requests[len(w.model.requests)-1]; !strings.Contains(last, told) {
+		t.Errorf("the model is not told: %s", last)
+	}
+	w.turn(says("hello"))
+	if last := w.model.requests[len(w.model.requests)-1]; strings.Contains(last, told) {
+		t.Errorf("the model is told in the next turn: %s", last)
+	}
+}
+
+func TestAChangedNumberThatTheADKWouldRoundDoesNotRun(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	w.turn(says("", transfer(2000)), says("ok"))
+	changed := client.WithArgs(json.RawMessage(`{"cents":9007199254740993}`))
+	if _, err := w.hana.Decide(w.ctx, w.pending()[0].ID, client.Approve, "", changed); err != nil {
+		t.Fatal(err)
+	}
+	w.holds(w.turn(says("", transfer(2000)), says("ok")), "would round on its way to the tool", "status:gate_unavailable")
+	w.ran()
+}
+
+func TestAFrozenAgentRunsNothing(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	if _, err := w.hana.Freeze(w.ctx, "bot", "a leak"); err != nil {
+		t.Fatal(err)
+	}
+	out := w.turn(says("", call("read_ledger", nil)), says("ok"))
+	w.holds(out, "Frozen by hana: a leak. Nothing runs until a person lifts it; do not retry.", "status:frozen")
+	w.ran()
+}
+
 func TestSeveralCallsOfOneTurnAreOneCardAndAnsweredInOrder(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	turn := says("All three.", transfer(1), call("read_ledger", nil), transfer(2))

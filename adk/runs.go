@@ -19,7 +19,8 @@ type runs struct {
 // run is one invocation. Its agents, which may work in parallel, share what was told, and nothing else.
 type run struct {
 	endings []ending
-	steps   map[string]*step // by branch and agent
+	notes   map[string][]string // what each agent's model is told of calls that ran otherwise than it asked
+	steps   map[string]*step    // by branch and agent
 	touched time.Time
 }
 
@@ -86,10 +87,21 @@ func (rs *runs) begin(ctx agent.ReadonlyContext, now time.Time) (*run, *step) {
 	return r, s
 }
 
+// note keeps what the agent's model is to be told for the rest of the invocation.
+func (rs *runs) note(ctx agent.ReadonlyContext, text string, now time.Time) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r, _ := rs.begin(ctx, now)
+	if r.notes == nil {
+		r.notes = map[string][]string{}
+	}
+	r.notes[agentKey(ctx)] = append(r.notes[agentKey(ctx)], text)
+}
+
 // step begins a new step of the agent: whatever was prepared in the one before is dropped. It returns
-// the endings to tell.
+// the endings and the notes to tell.
 func (rs *runs) step(ctx agent.ReadonlyContext, offered map[string]bool, news []client.Approval,
-	now time.Time) []client.Approval {
+	now time.Time) ([]client.Approval, []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r, s := rs.begin(ctx, now)
@@ -103,7 +115,7 @@ func (rs *runs) step(ctx agent.ReadonlyContext, offered map[string]bool, news []
 	for _, e := range r.endings {
 		as, s.told = append(as, e.Approval), append(s.told, e.ID)
 	}
-	return as
+	return as, slices.Clone(r.notes[agentKey(ctx)])
 }
 
 // unacknowledged returns the endings of the step's request that are still in the feed.

@@ -105,7 +105,7 @@ func TestAnEndingThatComesAgainIsToldAnew(t *testing.T) {
 		t.Errorf("unacknowledged: %v", ids)
 	}
 	denied.Message = "denied: not this month"
-	told := rs.step(&here, nil, []client.Approval{denied}, noon)
+	told, _ := rs.step(&here, nil, []client.Approval{denied}, noon)
 	if ids := rs.unacknowledged(&here); len(told) != 1 || told[0].Message != denied.Message || len(ids) != 1 {
 		t.Errorf("told %+v, unacknowledged %v", told, ids)
 	}

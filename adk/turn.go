@@ -32,9 +32,10 @@ const heading = "How earlier approval requests of this conversation ended. An ap
 	"to run it, make the identical call again, once."
 
 // BeforeModel adds to the request how earlier requests of this session ended, for as long as the
-// invocation lasts or until the approval is used. Without an answer from the gate nothing is added; what
-// is not told stays in the feed. It returns an error, which stops the run, if a streaming tool is
-// offered to the model, because the ADK would run it without asking.
+// invocation lasts or until the approval is used, and which calls ran with args that a person changed, and
+// why. Without an answer from the gate nothing is added; what is not told stays in the feed. It returns an
+// error, which stops the run, if a streaming tool is offered to the model, because the ADK would run it
+// without asking.
 func (g *Gate) BeforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLMResponse, error) {
 	offered := make(map[string]bool, len(req.Tools))
 	for name, t := range req.Tools {
@@ -46,12 +47,14 @@ func (g *Gate) BeforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLM
 	}
 	// A feed that cannot be read now is read before the next model call.
 	news, _ := g.news(ctx)
-	endings := g.runs.step(ctx, offered, news, g.now())
+	endings, lines := g.runs.step(ctx, offered, news, g.now())
 	if len(endings) > 0 {
-		lines := []string{heading}
+		lines = append(lines, heading)
 		for _, a := range endings {
 			lines = append(lines, a.Message)
 		}
+	}
+	if len(lines) > 0 {
 		req.Contents = append(slices.Clip(req.Contents), genai.NewContentFromText(strings.Join(lines, "\n"), genai.RoleUser))
 	}
 	return nil, nil

@@ -56,7 +56,7 @@ policy:
     - {tools: ["read_*"], risk: low, action: allow}
     - {tools: [format_disk], risk: critical, action: deny, reason_code: forbidden, message: Never.}
     - {tools: [transfer], risk: high, message: Money leaves the house.}
-    - {tools: [pay], risk: high, ignore_args: [note]}
+    - {tools: [pay], risk: high, ignore_args: [note], allow_skip: true}
 `
 
 // program is the countersign that the tests talk to. It is built and run, and not imported: the modules

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,7 +26,6 @@ import (
 	"countersign/listener"
 	"countersign/mcp/gateway"
 	"countersign/outbox"
-	"countersign/rest"
 	"countersign/store"
 )
 
@@ -60,6 +60,7 @@ type App struct {
 	budgets   *budget.Registry
 	overs     chan budget.Over // of whom the admins are to be told
 	directory *auth.Directory
+	callers   auth.Callers
 	sender    *outbox.Sender
 	heartbeat *heartbeat.Heartbeat
 	waysIn    []wayIn
@@ -88,6 +89,10 @@ type App struct {
 	relearn   chan struct{}          // a reload brought new channels
 	rerun     chan struct{}          // and so other work of theirs
 	unread    atomic.Pointer[string] // why the configuration was last not read again; nil: it was
+
+	// What the admins were told of already. They are reloading's.
+	broken *[sha256.Size]byte // the content of the file that cannot be used, nil: the last could
+	unmet  map[string]bool    // requests that nobody can approve
 }
 
 type step struct {
@@ -100,6 +105,7 @@ type step struct {
 func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen // start-up, one part after the other
 	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3),
 		relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
+	a.callers = auth.Callers{Directory: a.directory, Anonymous: a.anonymous}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -126,7 +132,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overBudget})
-	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
+	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 
 	broker := approval.NewBroker()
 	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket))
@@ -143,14 +149,14 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 
-	audit := approval.NewAuditLog(first.maker.Masker)
-	a.outbox = outbox.New(outbox.Options{Store: a.store, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
+	audit, noted := approval.NewAuditLog(first.maker.Masker), approval.NoteFailures(a.store)
+	a.outbox = outbox.New(outbox.Options{Store: noted, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
 		Logger: a.part("gate")})
 	a.gate = approval.NewGate(approval.Options{
-		Store: a.store, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
-		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets,
+		Store: noted, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
+		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a},
 	})
-	a.chat = chat.New(chat.Options{Store: a.store, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
+	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{
@@ -203,17 +209,42 @@ func (e exactly) before(next http.Handler) http.Handler {
 	})
 }
 
-// Start serves until Stop. It returns at once; [App.Failed] tells if serving ends by itself.
-func (a *App) Start() error {
-	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
-		return errors.New("app: started twice, or stopped")
-	}
+// afterLast sees to what the last stop has left: calls of which nobody knows what became, a policy that has come into
+// force since, and what was going on in a store that is an older one than was here before.
+func (a *App) afterLast() error {
 	if n, err := a.gate.Orphaned(a.work); err != nil {
 		return fmt.Errorf("calls that were sent on before the last stop: %w", err)
 	} else if n > 0 {
 		a.log.Warn("calls were sent on before the last stop and their answers never came: they may have run", "calls", n)
 	}
+	if err := a.gate.KeepPolicy(a.work); err != nil {
+		return fmt.Errorf("the text of the policy in force: %w", err)
+	}
+	if !a.store.Restored() {
+		return nil
+	}
+	if err := a.gate.Restored(a.work); err != nil {
+		return fmt.Errorf("what a restored backup has approved: %w", err)
+	}
+	a.log.Warn("the store is an older one than was here before, as after a backup was restored: what waits in it and " +
+		"what was approved and not used is cancelled, since it may have been used since")
+	return nil
+}
+
+// Start serves until Stop. It returns at once; [App.Failed] tells if serving ends by itself.
+func (a *App) Start() error {
+	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
+		return errors.New("app: started twice, or stopped")
+	}
+	if err := a.afterLast(); err != nil {
+		return err
+	}
 	a.cancelRemoved(a.work)
+	a.goes(func() {
+		a.reloading.Lock()
+		defer a.reloading.Unlock()
+		a.recheckNeeds(a.work) // the configuration may have changed while nothing ran
+	})
 	a.goes(func() { a.gate.Run(a.work) })
 	a.goes(func() { a.keepTime(a.work) })
 	a.goes(func() { a.tellOver(a.work) })
@@ -225,8 +256,9 @@ func (a *App) Start() error {
 	})
 	a.goes(func() { a.learn(a.work) })
 	a.goes(func() { a.runChannels(a.work) })
-	if a.o.Config.Path != "" {
-		a.goes(func() { a.watch(a.work) })
+	if path := a.o.Config.Path; path != "" {
+		seen, _ := os.ReadFile(path)
+		a.goes(func() { a.watch(a.work, seen) })
 	}
 	for _, h := range a.handlers() {
 		if r, ok := h.(kind.Runner); ok {
@@ -269,6 +301,9 @@ func (a *App) keepTime(ctx context.Context) {
 	for {
 		if err := a.store.KeepTime(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "that the machine's clock was set could not be kept; trying again", "error", err)
+		}
+		if err := a.store.Mark(); err != nil {
+			a.log.WarnContext(ctx, "how far the store has come could not be noted; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -44,11 +44,13 @@ func lockFile(t *testing.T, path string) (unlock func()) {
 }
 
 // A child is this test binary running the program, to be killed at a named point: childEnv holds the
-// point and how many times it is passed before, the rest of the environment is the configuration's.
+// point and how many times it is passed before, or after a ? a query of the store that must have come to find
+// something. The rest of the environment is the configuration's.
 const childEnv = "COUNTERSIGN_TEST_DIE_AT"
 
 func childMain() {
-	point, rest, _ := strings.Cut(os.Getenv(childEnv), "#")
+	point, query, _ := strings.Cut(os.Getenv(childEnv), "?")
+	point, rest, _ := strings.Cut(point, "#")
 	left := 0
 	fmt.Sscan(rest, &left)
 	armed := make(chan struct{})
@@ -62,7 +64,7 @@ func childMain() {
 		default:
 			return
 		}
-		if name == point {
+		if name == point && (query == "" || finds(os.Getenv("STORE"), query)) {
 			if left--; left < 0 {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
@@ -84,8 +86,28 @@ func childMain() {
 	select {}
 }
 
-// child runs the program in a process of its own, armed to die at a point, with a client of it.
+// finds reports whether a query of a store's file finds anything.
+func finds(path, query string) bool {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	var found bool
+	if err := db.QueryRow(`SELECT EXISTS (` + query + `)`).Scan(&found); err != nil {
+		panic(err)
+	}
+	return found
+}
+
+// child runs the program in a process of its own, armed to die at a point, with an agent's client of it.
 func (w *world) child(point string) (*exec.Cmd, *client.Client) {
+	w.t.Helper()
+	return w.childOf(point, "AGENT_TOKEN")
+}
+
+// childOf is child with somebody else's client.
+func (w *world) childOf(point, token string) (*exec.Cmd, *client.Client) {
 	w.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+point, "CONFIG="+w.path)
@@ -109,12 +131,12 @@ func (w *world) child(point string) (*exec.Cmd, *client.Client) {
 	addr := lines.Text()
 	fmt.Fprintln(in, "go")
 	lines.Scan() // armed
-	bot, err := client.New("http://"+addr, secrets["AGENT_TOKEN"], client.WithTimeout(10*time.Second))
+	c, err := client.New("http://"+addr, secrets[token], client.WithTimeout(10*time.Second))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(bot.Close)
-	return cmd, bot
+	w.t.Cleanup(c.Close)
+	return cmd, c
 }
 
 // TestRule7_KilledAtAnyPointNothingIsLostOrDoubled kills the program with SIGKILL at each named point

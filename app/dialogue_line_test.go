@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,16 @@ import (
 var (
 	payment = client.Call{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":2000,"to":"0xAbC"}`)}
 	closing = client.Call{Tool: "close_books", Args: json.RawMessage(`{"month":"2026-10"}`)}
+)
+
+var (
+	wiping = client.Call{Tool: "wipe_disk", Args: json.RawMessage(`{"disk":"/dev/sdb","password":"hunter2hunter2"}`)}
+	payout = client.Call{Tool: "pay_out", Args: json.RawMessage(`{"amount_cents":500000,"to":"acme"}`)}
+)
+
+var (
+	reopening = client.Call{Tool: "reopen_books", Args: json.RawMessage(`{"month":"2026-10"}`)}
+	mail      = client.Call{Tool: "send_mail", Args: json.RawMessage(`{"subject":"October","to":"auditors@example.com"}`)}
 )
 
 // In LINE.
@@ -138,6 +149,43 @@ func TestDialogueLINEApproveWithAReasonRequired(t *testing.T) {
 	d.done("line_approve_reason_required")
 }
 
+// answersLINE presses a button of the newest question in LINE.
+func (d *dialogue) answersLINE(person, label string) {
+	d.t.Helper()
+	d.act(person, "taps "+label)
+	d.ok(d.chat.TapLINE(d.ctx, person, "", label))
+}
+
+func TestDialogueLINEConfirm(t *testing.T) {
+	d := startDialogue(t, "A rule with confirm asks once more in LINE; Back does nothing, and neither does a second yes.", peopleLINE, channelsLINE)
+	id := d.calls(wiping)
+	d.line("hana", 1)
+	d.tapsLINE("hana", id, "approve")
+	d.line("hana", 1)
+	d.answersLINE("hana", "Back")
+	d.line("hana", 1)
+	d.answersLINE("hana", "Yes, approve")
+	d.line("hana", 1)
+	d.typesLINE("hana", "approve "+id[20:], "")
+	d.line("hana", 1)
+	d.later(3*time.Minute, "three minutes go by")
+	d.answersLINE("hana", "Yes, approve")
+	d.line("hana", 1)
+	d.tapsLINE("hana", id, "approve")
+	d.line("hana", 1)
+	d.answersLINE("hana", "Yes, approve")
+	d.line("hana", 1)
+	d.answersLINE("hana", "Freeze bot…")
+	d.line("hana", 1)
+	d.answersLINE("hana", "Yes, freeze")
+	d.line("hana", 1)
+	d.act("agent", "calls again")
+	d.tell("  gate", d.call(wiping).Message)
+	d.typesLINE("hana", "unfreeze bot", "")
+	d.line("hana", 1)
+	d.done("line_confirm")
+}
+
 func TestDialogueLINETooLate(t *testing.T) {
 	d := startDialogue(t, "Cards in LINE keep their buttons: a tap on an old one is told how it ended.", peopleLINE, channelsLINE)
 	id := d.calls(payment)
@@ -218,4 +266,78 @@ func TestDialogueCommandsInThai(t *testing.T) {
 
 func TestDialogueCommandsInChinese(t *testing.T) {
 	commands(t, "zh-TW", "Asia/Taipei", "待審", "顯示", "記錄", "狀態", "說明", "拒絕", "帳號不對")
+}
+
+// allOf is what the button for all of a card names.
+func allOf(t *testing.T, card emulator.LINEMessage) string {
+	t.Helper()
+	_, after, ok := strings.Cut(string(card.JSON), "action=approve")
+	if !ok {
+		t.Fatal("the card has no Approve")
+	}
+	data, err := strconv.Unquote("\"" + after[:strings.IndexByte(after, '"')] + "\"")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(data, "&id=")
+}
+
+func TestDialogueLINETurn(t *testing.T) {
+	d := startDialogue(t, "The calls of a turn come on one card. What joined a card that cannot be edited comes with the answer to whoever decides all of it.", peopleLINE, channelsLINE)
+	d.turn("1", cents("1"), cents("2"))
+	d.later(moment, "a moment passes")
+	card := d.line("hana", 1)[0]
+	last := d.turn("1", cents("3"))[0]
+	d.tapsLINE("hana", allOf(t, card), "approve")
+	d.line("hana", 2)
+	d.hearsBack(2)
+	d.tapsLINE("hana", last, "deny")
+	d.line("hana", 2)
+	d.hearsBack(1)
+	d.turn("2", cents("4"), reopening)
+	d.later(moment, "a moment passes")
+	card = d.line("hana", 1)[0]
+	d.turn("2", cents("5"))
+	d.later(3*time.Minute, "three minutes pass")
+	d.line("hana", 1)
+	d.tapsLINE("hana", allOf(t, card), "deny")
+	d.line("hana", 1)
+	d.typesLINE("hana", "not this month", "")
+	d.line("hana", 2)
+	d.hearsBack(2)
+	d.done("line_turn")
+}
+
+func TestDialogueLINEGrant(t *testing.T) {
+	d := startDialogue(t, "The answer to an approval offers not to ask about the same call again for a while.", peopleLINE, channelsLINE)
+	id := d.turn("1", mail)[0]
+	d.later(moment, "a moment passes")
+	d.line("hana", 1)
+	d.tapsLINE("hana", id, "approve")
+	d.line("hana", 1)
+	d.act("hana", "taps (10 more uses)")
+	d.ok(d.chat.TapLINE(d.ctx, "hana", "", "action=grant&id="+id+"&for=10"))
+	d.line("hana", 1)
+	d.turn("1", mail, mail)
+	d.typesLINE("hana", "grants", "")
+	short := shortIn(t, d.line("hana", 1)[0].Text)
+	d.typesLINE("hana", "revoke "+short, "")
+	d.line("hana", 1)
+	d.typesLINE("hana", "grants", "")
+	d.line("hana", 1)
+	denied := d.turn("2", mail)[0]
+	d.later(moment, "a moment passes")
+	again := d.line("hana", 1)[0]
+	d.settled()
+	d.typesLINE("hana", "deny: not twice", again.ID)
+	d.line("hana", 1)
+	d.turn("3", mail)
+	d.typesLINE("hana", "lift "+id, "")
+	d.line("hana", 1)
+	d.typesLINE("hana", "lift "+denied, "")
+	d.line("hana", 1)
+	d.turn("4", mail)
+	d.later(moment, "a moment passes")
+	d.line("hana", 1)
+	d.done("line_grant")
 }

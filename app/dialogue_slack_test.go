@@ -147,6 +147,42 @@ func TestDialogueSlackApprove(t *testing.T) {
 	d.done("slack_approve")
 }
 
+func TestDialogueSlackTwoPeople(t *testing.T) {
+	d := startDialogue(t, "A call that takes two people waits for both; its card says how far it has come. The menu beside the buttons has one hour more.", peopleSlack, channelsSlack)
+	id := d.calls(payout)
+	card := d.slack(approvals, 1)[0]
+	d.presses("ken", "approve", "")
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.presses("ken", "approve", "")
+	d.slack(approvals, 1)
+	d.presses("ken", "more", "extend:"+id)
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.presses("hana", "approve", "")
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.hearsBack(1)
+	d.calls(payout)
+	d.done("slack_two_people")
+}
+
+func TestDialogueSlackConfirm(t *testing.T) {
+	d := startDialogue(t, "A rule with confirm asks once more in Slack, to whoever pressed alone.", peopleSlack, channelsSlack)
+	id := d.calls(wiping)
+	card := d.slack(approvals, 1)[0]
+	d.presses("ken", "approve", "")
+	d.slack(approvals, 1)
+	d.presses("ken", "confirm", "")
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.calls(wiping)
+	if s := d.status(id).Status; s != "approved" {
+		t.Errorf("it is %s", s)
+	}
+	d.done("slack_confirm")
+}
+
 func TestDialogueSlackBatch(t *testing.T) {
 	d := startDialogue(t, "Approve all asks once where one of them needs a reason, and so does Deny all: what is decided together has one reason.", peopleSlack, channelsSlack)
 	batch := func(calls ...client.Call) {
@@ -160,10 +196,7 @@ func TestDialogueSlackBatch(t *testing.T) {
 			d.tell("  gate", a.Message)
 		}
 	}
-	cents := func(n string) client.Call {
-		return client.Call{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":` + n + `}`)}
-	}
-	batch(cents("1"), closing, cents("2"))
+	batch(cents("1"), reopening, cents("2"))
 	card := d.slack(approvals, 1)[0]
 	all := lastApprove(t, card)
 	d.presses("ken", "approve", all)
@@ -181,6 +214,105 @@ func TestDialogueSlackBatch(t *testing.T) {
 	d.edit(card)
 	d.hearsBack(2)
 	d.done("slack_batch")
+}
+
+// cents is a transfer of so many.
+func cents(n string) client.Call {
+	return client.Call{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":` + n + `}`)}
+}
+
+// pressesOld presses a button of a card as it was before it was edited.
+func (d *dialogue) pressesOld(person string, card emulator.SlackMessage, action, value string) {
+	d.t.Helper()
+	d.act(person, "presses "+action+" at "+value+", which an old client still shows")
+	p, err := d.chat.SlackBlockActions(person, approvals, card.TS, action, value)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.ok(d.chat.PostSlack(d.ctx, emulator.SlackPost{Payload: p}))
+}
+
+func TestDialogueSlackTurn(t *testing.T) {
+	d := startDialogue(t, "The calls of a turn come on one card, which is edited as another one joins. Approve all covers what stood on the card that was pressed.", peopleSlack, channelsSlack)
+	d.turn("1", cents("1"), cents("2"), wiping)
+	d.later(moment, "a moment passes")
+	card := d.slack(approvals, 1)[0]
+	first := lastApprove(t, card)
+	d.turn("1", cents("3"))
+	d.edit(card)
+	d.pressesOld("ken", card, "approve", first)
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.presses("ken", "approve", "")
+	d.slack(approvals, 1)
+	d.hearsBack(2)
+	d.settled()
+	now, _ := d.chat.SlackMessage(approvals, card.TS)
+	d.presses("hana", "deny", lastApprove(t, now))
+	d.dialog("hana")
+	d.submits("hana", "not these")
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.hearsBack(2)
+	d.done("slack_turn")
+}
+
+func TestDialogueSlackGrant(t *testing.T) {
+	d := startDialogue(t, "A decided card has a menu by which the same call is not asked about again for a while; whoever made that, or an admin, ends it.", peopleSlack, channelsSlack)
+	id := d.turn("1", mail)[0]
+	d.later(moment, "a moment passes")
+	card := d.slack(approvals, 1)[0]
+	d.presses("ken", "approve", "")
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.presses("hana", "grant", "grant:"+id+"&for=8h")
+	d.slack(approvals, 1)
+	d.presses("ken", "grant", "grant:"+id+"&for=8h")
+	d.slack(approvals, 1)
+	d.slack(d.chat.DM("hana"), 1)
+	d.turn("1", mail)
+	d.turn("2", mail, mail)
+	d.slashes("ken", "grants")
+	said := d.slack(approvals, 1)[0]
+	d.slashes("mai", "grants")
+	d.slack(approvals, 1)
+	short := shortIn(t, said.Text)
+	d.slashes("mai", "revoke "+short)
+	d.slack(approvals, 1)
+	d.slashes("hana", "revoke "+short)
+	d.slack(approvals, 1)
+	d.slashes("hana", "revoke "+short)
+	d.slack(approvals, 1)
+	d.turn("3", mail)
+	d.later(moment, "a moment passes")
+	d.slack(approvals, 1)
+	d.done("slack_grant")
+}
+
+// shortIn is the first id in a list.
+func shortIn(t *testing.T, list string) string {
+	t.Helper()
+	_, after, _ := strings.Cut(list, "\n")
+	short, _, ok := strings.Cut(after, ":")
+	if !ok {
+		t.Fatalf("no id in %q", list)
+	}
+	return short
+}
+
+func TestDialogueSlackSaidBefore(t *testing.T) {
+	d := startDialogue(t, "A card says what was last decided about the same tool, and what is different now.", peopleSlack, channelsSlack)
+	d.calls(payment)
+	card := d.slack(approvals, 1)[0]
+	d.presses("ken", "deny", "")
+	d.submits("ken", "wrong account")
+	d.slack(approvals, 1)
+	d.edit(card)
+	d.later(2*time.Minute, "two minutes pass")
+	d.calls(client.Call{Tool: payment.Tool, Args: json.RawMessage(`{"amount_cents":2000,"to":"0xAbD"}`)})
+	card = d.slack(approvals, 1)[0]
+	d.tell("", strings.Join(words([]byte(`{"blocks":`+string(card.Blocks)+`}`)), "\n"))
+	d.done("slack_said_before")
 }
 
 // lastApprove is what the last Approve on a card names: the batch, where it shows several.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/approval"
 	"countersign/client"
 	"countersign/emulator"
 	"countersign/internal/testkit"
@@ -50,6 +51,14 @@ policy:
   rules:
     - {name: closing, tools: [close_books], risk: critical, message: A closed month cannot be opened again}
     - {name: transfers, tools: [transfer_credits], risk: high, message: Transfer exceeds the confirmation threshold ($10)}
+    - {name: reopening, tools: [reopen_books], risk: high, require_reason: true, message: A reopened month is audited again}
+    - {name: mails, tools: [send_mail], risk: high, allow_skip: true, message: Mail cannot be taken back}
+    - {name: wiping, tools: [wipe_disk], risk: high, message: Nothing brings a wiped disk back, confirm: true}
+`
+
+// twoPeople is one more rule where there are two people who decide.
+const twoPeople = `
+    - {name: payouts, tools: [pay_out], risk: high, message: Payouts take two people, approvals: [{count: 2}]}
 `
 
 // What a dialogue's program is configured with.
@@ -76,6 +85,7 @@ type dialogue struct {
 	at     time.Time
 	b      strings.Builder
 	names  map[string]string // of ids, in the order in which they come up
+	grants []string          // the ends of grants' ids
 	heard  map[string]int    // how many messages of each chat are in the transcript
 	edited map[string]int    // and how many edits of each message
 }
@@ -113,6 +123,9 @@ func startDialogue(t *testing.T, title, people, channels string) *dialogue {
 	env["STORE"], env["LINE_API"], env["SLACK_API"] = filepath.Join(d.dir, "gate.db"), chat.LINEURL(), chat.SlackURL()
 	d.path = filepath.Join(d.dir, "countersign.yaml")
 	text := strings.NewReplacer("\nPEOPLE", people, "\nCHANNELS", channels).Replace(dialogueConfig)
+	if people == peopleSlack {
+		text += twoPeople
+	}
 	if err := os.WriteFile(d.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +153,9 @@ func (d *dialogue) clock() time.Time {
 	return d.at
 }
 
+// moment is longer than calls of one turn wait for each other, and than a clock is set by in small steps.
+const moment = 5 * time.Second
+
 // later lets time pass.
 func (d *dialogue) later(by time.Duration, what string) {
 	d.mu.Lock()
@@ -150,8 +166,25 @@ func (d *dialogue) later(by time.Duration, what string) {
 
 var ulid = regexp.MustCompile(`(?i)\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`)
 
-// named gives ids names that are the same each time.
+// named gives ids names that are the same each time, and their ends too.
 func (d *dialogue) named(s string) string {
+	s = d.namedWhole(s)
+	for id, name := range d.names {
+		s = strings.ReplaceAll(s, id[len(id)-approval.ShortID:], "<end of "+name[1:])
+	}
+	if m := revoking.FindStringSubmatch(s); m != nil && !slices.Contains(d.grants, m[1]) {
+		d.grants = append(d.grants, m[1])
+	}
+	for n, end := range d.grants {
+		s = strings.ReplaceAll(s, end, fmt.Sprintf("<end of GRANT %d>", n+1))
+	}
+	return s
+}
+
+// revoking matches the end of a grant's id, which is all that people are told of it.
+var revoking = regexp.MustCompile(`revoke ([0-9A-HJKMNP-TV-Z]{6})\b`)
+
+func (d *dialogue) namedWhole(s string) string {
 	return ulid.ReplaceAllStringFunc(s, func(id string) string {
 		upper := strings.ToUpper(id)
 		if d.names[upper] == "" {
@@ -183,6 +216,16 @@ func (d *dialogue) calls(c client.Call) string {
 	a := d.call(c)
 	d.tell("  gate", a.Message)
 	return a.ApprovalID
+}
+
+// turn has the agent make calls of one turn, and returns their requests' ids.
+func (d *dialogue) turn(turn string, calls ...client.Call) (ids []string) {
+	d.t.Helper()
+	for _, c := range calls {
+		c.SessionID, c.TurnID = "session", turn
+		ids = append(ids, d.calls(c))
+	}
+	return ids
 }
 
 // hearsBack has the agent look at what became of its calls: what a model reads, word for word.
@@ -451,6 +494,10 @@ func labels(raw json.RawMessage) string {
 				walk(item)
 			}
 		case map[string]any:
+			if v["type"] == "static_select" {
+				found = append(found, "["+read(v["placeholder"])+" "+read(v["options"])+"]")
+				return
+			}
 			if v["type"] == "button" {
 				label := read(v["text"])
 				if action, ok := v["action"].(map[string]any); ok {

@@ -2,6 +2,9 @@ package app
 
 import (
 	"cmp"
+	"context"
+	"slices"
+	"time"
 
 	"countersign/approval"
 	"countersign/chat/phrases"
@@ -24,6 +27,12 @@ func (d directory) HasAgent(name string) bool {
 	return name == who.TCP || name == who.Socket && cmp.Or(d.o.Socket, d.o.Config.Socket) != ""
 }
 
+func (d directory) People() []approval.Actor  { return d.App.directory.Actors() }
+func (d directory) Owner(agent string) string { return d.App.directory.Owner(agent) }
+
+// Asks is as the agent's own section says.
+func (d directory) Asks(agent string) approval.Asks { return d.live.Load().cfg.AgentAsks(agent) }
+
 func (d directory) AtKeyboard(agent string) (approval.Actor, bool) {
 	name := d.live.Load().cfg.AgentKeyboard(agent)
 	if name == "" {
@@ -35,10 +44,46 @@ func (d directory) AtKeyboard(agent string) (approval.Actor, bool) {
 // routing is where cards can go.
 type routing struct{ *App }
 
-func (r routing) Routes(approval.Request) []approval.Route { return r.live.Load().routes }
-func (r routing) Admins() []approval.Route                 { return r.live.Load().admins }
-func (r routing) Spent(channel string) bool                { return r.spent(channel) }
-func (r routing) Editable(channel string) bool             { return r.editable(channel) }
+func (r routing) Admins() []approval.Route     { return r.live.Load().admins }
+func (r routing) Rooms() []approval.Address    { return r.live.Load().rooms }
+func (r routing) Spent(channel string) bool    { return r.spent(channel) }
+func (r routing) Editable(channel string) bool { return r.editable(channel) }
+
+// Quiet is by the hours of whose address it is; a room has none.
+func (r routing) Quiet(a approval.Address, at time.Time) time.Time {
+	q := r.live.Load().quiet[a]
+	return q.hours.Until(at, q.zone)
+}
+
+// MayGrant asks for whoever gave the approval.
+func (r routing) MayGrant(tx approval.Tx, req approval.Request) (bool, error) {
+	return r.gate.MayGrant(tx, req, r.gate.PersonNow(req.ResolvedBy))
+}
+
+// Routes are those of everybody who may vote in the open stage, and of the rooms. Where the rule names nobody, they are
+// those that the channels notify, and of who stands in for them.
+func (r routing) Routes(tx approval.Tx, req approval.Request) ([]approval.Route, error) {
+	l := r.live.Load()
+	if req.Need == nil || len(req.Need.Stages) == 0 {
+		who, err := r.gate.StandInsIn(context.Background(), tx, req, l.notified)
+		return append(slices.Clone(l.routes), l.routesOf(who)...), err
+	}
+	who, err := r.gate.VotersIn(context.Background(), tx, req)
+	routes := l.routesOf(who)
+	for _, a := range l.rooms {
+		routes = append(routes, approval.Route{a})
+	}
+	return routes, err
+}
+
+func (r routing) Later(tx approval.Tx, req approval.Request) ([]outbox.Later, error) {
+	l := r.live.Load()
+	var later []outbox.Later
+	for _, e := range r.gate.EscalationsIn(context.Background(), tx, req) {
+		later = append(later, outbox.Later{At: e.At, Routes: l.routesOf(e.People)})
+	}
+	return later, nil
+}
 
 // answered is who is answered in a chat.
 type answered struct{ *App }
@@ -46,7 +91,17 @@ type answered struct{ *App }
 func (r answered) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
 	return say(to, p, args...)
 }
-func (r answered) NameOf(a approval.Address) string  { return r.nameOf(a) }
+func (r answered) NameOf(a approval.Address) string { return r.nameOf(a) }
+func (r answered) Agents() []string {
+	who := directory(r).anonymous()
+	names := []string{who.TCP, who.Socket}
+	for _, a := range r.live.Load().cfg.Agents() {
+		names = append(names, a.Name)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !directory(r).HasAgent(name) })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 func (r answered) Status(to approval.Actor) []string { return r.status(to) }
 
 // upkeep is the work that the heartbeat starts.

@@ -101,8 +101,10 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration",
 			cfg.Listen, err)
 	}
-	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Logger: a.part("rest"),
-		Version: a.o.Version, Stopping: a.stopping,
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Freezes: a.chat,
+		Granted: a.chat,
+		History: a.store, NameOf: a.nameOf,
+		Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
 		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
 		Budgets: a.budgets})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/auth"
 	"countersign/channels"
 	"countersign/channels/kind"
 	"countersign/config"
@@ -22,14 +23,48 @@ import (
 type live struct {
 	cfg      *config.Config
 	maker    channels.Maker
-	routes   []approval.Route
+	routes   []approval.Route // of a request whose rule names nobody,
+	notified []string         // and the people whose they are
+	people   map[string]approval.Route
+	rooms    []approval.Address
 	admins   []approval.Route
-	channels []channels.Channel // those that are configured
+	quiet    map[approval.Address]resting // of whose address it is
+	channels []channels.Channel           // those that are configured
+}
+
+// resting is when a person is not to be disturbed.
+type resting struct {
+	hours auth.QuietHours
+	zone  *time.Location
+}
+
+func quietHours(cfg *config.Config) map[approval.Address]resting {
+	hours := map[approval.Address]resting{}
+	for at, p := range cfg.Recipients() {
+		if p.Quiet != (auth.QuietHours{}) {
+			hours[at] = resting{p.Quiet, p.Zone}
+		}
+	}
+	for _, room := range cfg.Rooms() {
+		delete(hours, room.Address)
+	}
+	return hours
 }
 
 // newLive builds what cfg describes. A channel of which nothing has changed since old is kept.
 func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
-	l := &live{cfg: cfg, routes: cfg.Routes(), admins: cfg.AdminRoutes()}
+	l := &live{cfg: cfg, routes: cfg.Routes(), admins: cfg.AdminRoutes(), people: cfg.PersonRoutes(),
+		quiet: quietHours(cfg)}
+	for _, room := range cfg.Rooms() {
+		l.rooms = append(l.rooms, room.Address)
+	}
+	for name, route := range l.people {
+		if slices.ContainsFunc(route, func(a approval.Address) bool {
+			return slices.ContainsFunc(l.routes, func(r approval.Route) bool { return slices.Contains(r, a) })
+		}) {
+			l.notified = append(l.notified, name)
+		}
+	}
 	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg)}
 	for _, name := range cfg.Channels.Names() {
 		section, addresses := cfg.Channels[name], cfg.SecretAddresses(name)
@@ -45,6 +80,17 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 		l.channels = append(l.channels, ch)
 	}
 	return l, nil
+}
+
+// routesOf returns the routes of those people who are reached at all.
+func (l *live) routesOf(who []approval.Actor) []approval.Route {
+	var routes []approval.Route
+	for _, p := range who {
+		if r := l.people[p.Name]; len(r) > 0 {
+			routes = append(routes, r)
+		}
+	}
+	return routes
 }
 
 // readers says in which language and zone whoever a notification goes to reads it.

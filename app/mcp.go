@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,10 +15,10 @@ import (
 	"countersign/agents/hooks"
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/auth"
 	"countersign/budget"
 	"countersign/client"
 	"countersign/config"
-	"countersign/internal/bearer"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
 	"countersign/mcp/upstream"
@@ -86,85 +85,45 @@ var (
 
 // caller says which agent a request comes from.
 func (a *App) caller(r *http.Request) (downstream.Caller, error) {
-	hs := r.Header["Authorization"]
-	if len(hs) == 0 {
-		name, ok := a.anonymous().Admit(r)
-		if !ok {
-			return downstream.Caller{}, errNoToken
-		}
-		known(r)
-		return downstream.Caller{Agent: name, StillValid: func() error {
-			if now, ok := a.anonymous().Admit(r); !ok || now != name {
-				return errNoToken
-			}
-			return nil
-		}}, nil
-	}
-	token := bearer.Token(r)
-	if token == "" {
-		return downstream.Caller{}, errNoToken
-	}
-	who, ok := a.directory.ByToken(token)
-	if ok {
-		known(r)
-	}
+	who, err := a.callers.Caller(r)
 	switch {
-	case !ok:
+	case errors.Is(err, auth.ErrNoToken):
+		return downstream.Caller{}, errNoToken
+	case err != nil:
 		return downstream.Caller{}, errBadToken
-	case who.Kind != approval.Agent:
+	}
+	known(r)
+	if who.Kind != approval.Agent {
 		return downstream.Caller{}, errPerson
 	}
 	return downstream.Caller{Agent: who.Name, StillValid: func() error {
-		if now, ok := a.directory.ByToken(token); !ok || now.Kind != approval.Agent || now.Name != who.Name {
+		_, ok := a.callers.Now(who)
+		switch {
+		case ok:
+			return nil
+		case who.HasToken():
 			return approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
 		}
-		return nil
+		return errNoToken
 	}}, nil
 }
 
 // permissionTool is what Claude Code's --permission-prompt-tool asks.
 func (a *App) permissionTool() gateway.Tool {
 	return gateway.Tool{
-		Name:        "countersign__permission_prompt",
-		Description: "For Claude Code's --permission-prompt-tool: whether a tool call may run. Not to be called by a model.",
-		Schema:      jsontext.Value(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`), //nolint:lll // one literal
+		Name:        hooks.PermissionPromptTool,
+		Description: hooks.PermissionPromptDescription,
+		Schema:      jsontext.Value(hooks.PermissionPromptSchema),
 		ReadOnly:    true,
 		Call: func(ctx context.Context, agent string, still func() error, args jsontext.Value) (string, bool) {
-			answer, err := a.permission(ctx, agent, still, args)
-			if err != nil {
-				answer, err = hooks.DenyPermissionPrompt(strings.TrimSuffix(err.Error(), "."))
-			}
+			gate := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent), Stop: a.stopping.Done()}
+			answer, err := gate.PermissionPrompt(ctx, args, a.live.Load().cfg.MCP.Hold, a.log)
 			if err != nil {
 				return "the answer could not be written", true
 			}
 			return string(answer), false
 		},
 	}
-}
-
-func (a *App) permission(ctx context.Context, agent string, still func() error, args jsontext.Value) ([]byte, error) {
-	e, err := hooks.ParsePermissionPrompt(args)
-	if err != nil {
-		return nil, err
-	}
-	c, err := e.Call(nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent),
-		Stop: a.stopping.Done()}.Ask(ctx, c, a.live.Load().cfg.MCP.Hold)
-	if err != nil {
-		level := slog.LevelWarn
-		if approval.CodeOf(err) == approval.CodeRateLimited {
-			level = slog.LevelDebug // it is counted, and admins are told once
-		}
-		a.log.Log(ctx, level, "a permission prompt could not be answered", "agent", agent, "error", err)
-		if e, ours := errors.AsType[*approval.Error](err); ours {
-			return nil, errors.New(e.Message) // the rest is for the log
-		}
-		return nil, errors.New("an internal error")
-	}
-	return hooks.AnswerPermissionPrompt(answer, c)
 }
 
 // asker is the gate for the agent whose hook is asked for.
@@ -183,6 +142,13 @@ func (a *App) showAtKeyboard(r approval.Request) string {
 	args := m.ArgsLimited(r.Args, 4000)
 	why, _ := m.Text(r.HumanMessage)
 	return fmt.Sprintf("%s\n\n%s, risk %s\n%s", legible.Line(why), r.Target(), r.Risk, legible.Line(args))
+}
+
+// schemas knows what the tools take that the gateway offers.
+type schemas struct{ a *App }
+
+func (s schemas) CheckArgs(ctx context.Context, server, tool string, canonical []byte) string {
+	return s.a.gateway.CheckArgs(ctx, server, tool, canonical)
 }
 
 // serverProblems names the MCP servers that cannot be used, and tools that cannot be offered.

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -13,9 +14,9 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"countersign/auth"
 	"countersign/config"
 	"countersign/policy"
-	"countersign/rest"
 )
 
 // Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
@@ -57,22 +58,57 @@ func (a *App) Reload(ctx context.Context) error {
 	a.gate.SetMasker(next.maker.Masker)
 	a.live.Store(next) // first: who callers without a token are stands there, and is looked at next
 	a.directory.Replace(cfg.Agents(), cfg.People())
-	a.budgets.Replace(cfg.Budgets(rest.LocalAgent))
+	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 	a.recheck()
 	a.cancelRemoved(ctx)
 	a.sender.Reload(next.maker, next.channels...)
 	old.close(next)
 	a.reconfigured()
+	a.recheckNeeds(ctx)
 	a.unread.Store(nil)
+	a.broken = nil
 	a.metrics.reloaded(nil)
 	a.log.InfoContext(ctx, "the configuration was read again and is in force", "file", cfg.Path)
-	for _, s := range loosened {
-		a.log.WarnContext(ctx, "the new policy is looser", "what", s)
-	}
+	a.tellLoosened(ctx, loosened)
 	for _, s := range needRestart(old.cfg, cfg) {
 		a.log.WarnContext(ctx, "this change takes a restart", "key", s)
 	}
 	return nil
+}
+
+// tellLoosened says what new rules let through more easily, in the log and to the admins.
+func (a *App) tellLoosened(ctx context.Context, loosened []string) {
+	if len(loosened) == 0 {
+		return
+	}
+	for _, s := range loosened {
+		a.log.WarnContext(ctx, "the new policy is looser", "what", s)
+	}
+	if err := a.chat.RulesLoosened(ctx, loosened); err != nil {
+		a.log.ErrorContext(ctx, "the admins could not be told of the looser policy", "error", err)
+	}
+}
+
+// recheckNeeds brings what waits to where it stands by the people and rules of now, and says of which requests nobody
+// is left who could approve them.
+func (a *App) recheckNeeds(ctx context.Context) {
+	unmet, err := a.gate.Recheck(ctx)
+	if err != nil {
+		a.log.ErrorContext(ctx, "who must approve what waits could not be looked at again for every request; it is looked "+
+			"at again with each vote and each use", "error", err)
+	}
+	told := a.unmet
+	a.unmet = map[string]bool{}
+	for _, r := range unmet {
+		if a.unmet[r.ID] = true; told[r.ID] {
+			continue
+		}
+		a.log.WarnContext(ctx, "too few people are left to approve a request; it waits until it expires", "request", r.ID)
+		if err := a.chat.NeedUnmet(ctx, r); err != nil {
+			a.log.ErrorContext(ctx, "the admins could not be told of a request that nobody can approve", "request", r.ID,
+				"error", err)
+		}
+	}
 }
 
 // recheck ends what waits, streams or has a session for somebody who is not who they were any more.
@@ -103,7 +139,25 @@ func (a *App) reloadFailed(ctx context.Context, why error) error {
 	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
 		a.log.ErrorContext(ctx, "the failed reload could not be audited", "error", err)
 	}
+	a.tellBroken(ctx, brief)
 	return fmt.Errorf("reload: %w", why)
+}
+
+// tellBroken tells the admins of a configuration that cannot be used, once for the same content.
+func (a *App) tellBroken(ctx context.Context, why string) {
+	content, err := os.ReadFile(a.live.Load().cfg.Path)
+	if err != nil {
+		content = []byte(err.Error())
+	}
+	sum := sha256.Sum256(content)
+	if a.broken != nil && *a.broken == sum {
+		return
+	}
+	if err := a.chat.ReloadFailed(ctx, why); err != nil {
+		a.log.ErrorContext(ctx, "the admins could not be told of the failed reload", "error", err)
+		return
+	}
+	a.broken = &sum
 }
 
 // envError is what is wrong with a configuration whose variables' file cannot be read.
@@ -155,9 +209,9 @@ func needRestart(old, cfg *config.Config) []string {
 // settleFor is how long a changed file must be left alone before it is read: editors write in steps.
 const settleFor = 200 * time.Millisecond
 
-// watch reloads when the file's content changes. It watches the folder, because editors and
+// watch reloads when the file's content is another than was seen. It watches the folder, because editors and
 // orchestrators put a new file in the old one's place.
-func (a *App) watch(ctx context.Context) {
+func (a *App) watch(ctx context.Context, seen []byte) {
 	path := a.o.Config.Path
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -169,9 +223,7 @@ func (a *App) watch(ctx context.Context) {
 			err)
 		return
 	}
-	seen, _ := os.ReadFile(path)
-	timer := time.NewTimer(settleFor)
-	timer.Stop()
+	timer := time.NewTimer(settleFor) // it may have changed before it was watched
 	defer timer.Stop()
 	for {
 		select {

@@ -13,17 +13,17 @@ import (
 	"runtime"
 	"time"
 
+	"countersign/auth"
 	"countersign/config"
-	"countersign/rest"
 )
 
 // anonymous says who callers without a token are. What the configuration was checked for is true of the
 // addresses that it names; while others are bound, nobody comes in over them without a token.
-func (a *App) anonymous() rest.Anonymous {
+func (a *App) anonymous() auth.Anonymous {
 	cfg, bound := a.live.Load().cfg, a.o.Config
-	who := rest.Anonymous{Socket: cfg.AnonymousAgent}
+	who := auth.Anonymous{Socket: cfg.AnonymousAgent}
 	if who.Socket == "" {
-		who.Socket = rest.LocalAgent
+		who.Socket = auth.LocalAgent
 	}
 	if cfg.Listen == bound.Listen && cfg.WebhookListen == bound.WebhookListen {
 		who.TCP = cfg.AnonymousAgent

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,7 +51,7 @@ listen: 127.0.0.1:0
 store: sqlite:${STORE}
 limits: none
 agents:
-  - {name: bot, token: "${AGENT_TOKEN}"}
+  - {cards_at_once: 0, name: bot, token: "${AGENT_TOKEN}"}
   - {name: other, token: "${OTHER_TOKEN}"}
 people:
   - {name: hana, roles: [approver, admin], line: ` + hanaLINE + `, slack: U02HANA, token: "${HANA_TOKEN}"}
@@ -61,6 +62,7 @@ channels:
 notifications: {max_retries: 3, first_retry: 1s, max_backoff: 2s}
 policy:
   use_within: 15m
+  group: call
   rules:
     - {name: reading, tools: ["read_*"], risk: low, action: allow}
     - {name: no disks, tools: [format_disk], risk: critical, action: deny, reason_code: forbidden, message: Never.}
@@ -95,9 +97,11 @@ type world struct {
 	trouble func() error
 }
 
-func newChat(t testing.TB) *emulator.Emulator {
+func newChat(t testing.TB, now ...func() time.Time) *emulator.Emulator {
 	t.Helper()
+	now = append(now, time.Now)
 	chat, err := emulator.New(emulator.Config{
+		Now:  now[0],
 		LINE: emulator.LINEConfig{ChannelSecret: secrets["LINE_SECRET"], ChannelAccessToken: secrets["LINE_TOKEN"], BotUserID: botLINE},
 		Slack: emulator.SlackConfig{BotToken: secrets["SLACK_TOKEN"], SigningSecret: secrets["SLACK_SECRET"], TeamID: "T0TEAM", AppID: "A0APP",
 			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
@@ -279,17 +283,27 @@ func (w *world) lineCard(text string, n int) emulator.LINEMessage {
 		}
 		return false
 	}); err != nil {
-		w.t.Fatalf("no LINE message %d with %q", n, text)
+		var got []string
+		for _, m := range w.chat.LINEChat("hana") {
+			got = append(got, string(m.JSON))
+		}
+		w.t.Fatalf("no LINE message %d with %q, but %s", n, text, strings.Join(got, "\n"))
 	}
 	return found
 }
 
+// slackCard waits for a message in the channel with this text in it, or in what it said before it was edited.
 func (w *world) slackCard(text string) emulator.SlackMessage {
 	w.t.Helper()
+	has := func(m emulator.SlackMessage) bool {
+		return strings.Contains(string(m.Blocks), text) || slices.ContainsFunc(m.Edits, func(e emulator.SlackEdit) bool {
+			return strings.Contains(string(e.Blocks), text)
+		})
+	}
 	var found emulator.SlackMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool {
 		for _, m := range w.chat.SlackMessages("C0APPROVALS") {
-			if m.Ephemeral == "" && strings.Contains(string(m.Blocks), text) {
+			if m.Ephemeral == "" && has(m) {
 				found = m
 				return true
 			}

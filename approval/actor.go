@@ -19,6 +19,7 @@ type Actor struct {
 	Name     string // an agent's or person's name; a stranger's "line:U…" or "slack:T…/U…"; what of the system
 	Approver bool
 	Admin    bool
+	Groups   []string // that a person is in
 	Locale   string
 	Zone     *time.Location // nil: UTC
 }

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync/atomic"
@@ -22,9 +23,13 @@ func NewAuditLog(m *redact.Masker) *AuditLog {
 
 func (l *AuditLog) setMasker(m *redact.Masker) { l.masker.Store(m.ForLogs()) }
 
-// Append writes an event in the transaction of what it reports.
+// Append writes an event in the transaction of what it reports. It is correlated with what ctx says, unless it says
+// itself with what.
 func (l *AuditLog) Append(ctx context.Context, tx Tx, e Event) error {
-	if e.CorrelationID = Correlation(ctx); e.CorrelationID == "" {
+	if e.CorrelationID == "" {
+		e.CorrelationID = Correlation(ctx)
+	}
+	if e.CorrelationID == "" {
 		e.CorrelationID = e.ApprovalID // time and the outbox act for the request itself
 	} else if !isMadeID(e.CorrelationID) { // whoever calls has chosen it
 		e.CorrelationID = l.masker.Load().Line(e.CorrelationID)
@@ -49,6 +54,50 @@ func isMadeID(id string) bool {
 }
 
 func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error { return g.records.Append(ctx, tx, e) }
+
+// auditFor is audit for what happens to a request by somebody's word: it is correlated with the call that made the
+// request, and has what brought the word as its cause.
+func (g *Gate) auditFor(ctx context.Context, tx Tx, r *Request, e Event) error {
+	e.CorrelationID = cmp.Or(r.CorrelationID, r.ID)
+	return g.audit(ctx, tx, e)
+}
+
+// auditArgs is the start of masked args, as audit events have it.
+func (g *Gate) auditArgs(canonical []byte) string {
+	return g.records.masker.Load().ArgsLimited(canonical, maxAuditArgs)
+}
+
+// maxNamed is how much of a name goes on record that somebody typed: those that there are have no more.
+const maxNamed = 512
+
+// named is a name that somebody typed, as audit events have it: there may be nobody of that name.
+func (g *Gate) named(name string) string {
+	return legible.Cut(g.records.masker.Load().Line(name), maxNamed)
+}
+
+// decisionData is what the events of a vote and of a decision hold, beside some fields of their own; those that are
+// empty are left out.
+func (g *Gate) decisionData(ctx context.Context, r *Request, fields map[string]any) []byte {
+	for name, v := range fields {
+		if v == "" {
+			delete(fields, name)
+		}
+	}
+	fields["args"], fields["args_hash"] = g.auditArgs(r.Args), r.ArgsHash
+	if cause := Correlation(ctx); cause != "" && cause != r.CorrelationID {
+		fields["cause"] = g.records.masker.Load().Line(cause)
+	}
+	return marshal(fields)
+}
+
+// voteEvent tells of a vote that was not the last.
+func (g *Gate) voteEvent(ctx context.Context, r *Request, v Vote, t *tally) Event {
+	e := requestEvent(*r, EventVote)
+	e.Actor, e.Decision, e.Reason = v.Person, "approve", v.Reason
+	e.Data = g.decisionData(ctx, r, map[string]any{"via": string(v.Via), "for": v.For, "stage": v.Stage,
+		"counts": len(t.votes), "needed": r.Need.Total()})
+	return e
+}
 
 // Audit lists audit events, at most [ListBytes] of them.
 func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
@@ -122,6 +171,17 @@ func NotificationData(n Notification) []byte {
 // NotificationID returns the id of the notification that a notification event is about, or "".
 func (e Event) NotificationID() string {
 	var d notificationRef
+	if json.Unmarshal(e.Data, &d) != nil {
+		return ""
+	}
+	return d.ID
+}
+
+// GrantID returns the id of the grant that an event about one is about, its data's grant_id, or "".
+func (e Event) GrantID() string {
+	var d struct {
+		ID string `json:"grant_id"`
+	}
 	if json.Unmarshal(e.Data, &d) != nil {
 		return ""
 	}

@@ -15,6 +15,7 @@ type Broker struct {
 	all      map[chan struct{}]struct{}
 	queues   map[*queueWake]struct{}
 	due      map[chan time.Time]struct{}
+	frozen   map[chan struct{}]struct{}
 }
 
 // NewBroker returns a broker without subscribers.
@@ -25,6 +26,7 @@ func NewBroker() *Broker {
 		all:      map[chan struct{}]struct{}{},
 		queues:   map[*queueWake]struct{}{},
 		due:      map[chan time.Time]struct{}{},
+		frozen:   map[chan struct{}]struct{}{},
 	}
 }
 
@@ -39,6 +41,9 @@ func (b *Broker) Publish(c Commit) {
 		}
 		if e.Agent != "" {
 			wakeAll(b.agents[e.Agent])
+		}
+		if e.Type == EventFrozen {
+			wakeAll(b.frozen)
 		}
 	}
 	if len(c.Events) > 0 {
@@ -98,15 +103,20 @@ func (b *Broker) subscribe(m map[string]map[chan struct{}]struct{}, key string) 
 }
 
 // All wakes on every event.
-func (b *Broker) All() (wake <-chan struct{}, cancel func()) {
+func (b *Broker) All() (wake <-chan struct{}, cancel func()) { return b.join(b.all) }
+
+// freezes wakes when something was frozen.
+func (b *Broker) freezes() (wake <-chan struct{}, cancel func()) { return b.join(b.frozen) }
+
+func (b *Broker) join(set map[chan struct{}]struct{}) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all[ch] = struct{}{}
+	set[ch] = struct{}{}
 	return ch, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.all, ch)
+		delete(set, ch)
 	}
 }
 

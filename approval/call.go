@@ -65,10 +65,28 @@ type Call struct {
 	// Task says that the gate's side runs the call by itself once it is approved, as an MCP task.
 	Task bool
 
+	// AcceptsEdits says that the caller runs the arguments that a person approved in place of these.
+	AcceptsEdits bool
+	// Grouped says that whoever asks makes its calls in turns and cannot say which: without a SessionID the agent and its
+	// scope stand for one.
+	Grouped bool
+	// Waits says that the agent waits for the answer before it goes on.
+	Waits bool
+	// Annotations are what the tool's server says of it; nil: nothing is known. It is its word, and no proof.
+	Annotations *Annotations
+
 	TurnID    string
 	SessionID string
 	Rationale string // the agent's own words, unchecked
 	Preview   string // the agent's own picture of the effect, unchecked
+}
+
+// Annotations are the hints of an MCP server about a tool, nil where it says nothing.
+type Annotations struct {
+	ReadOnly    *bool `json:"readOnly,omitempty"`
+	Destructive *bool `json:"destructive,omitempty"`
+	Idempotent  *bool `json:"idempotent,omitempty"`
+	OpenWorld   *bool `json:"openWorld,omitempty"`
 }
 
 // Limits on what a call may carry beside its args, in bytes.
@@ -147,7 +165,14 @@ type Verdict struct {
 	RequireReason bool
 	IgnoreArgs    []string // top-level args that do not count for the hash
 	Observe       bool     // mode observe: the call is allowed, Action is what would have happened
+	Need          *Need    // who must say yes; nil: any one approver
 	Strict        bool     // audit: strict: an allowed call is on record before it is sent
+	// Group says with which calls it shares a card; "": what its agent's configuration says, or else [Terms.Group].
+	Group Grouping
+	// Grants say for what an approval may be given for longer; nil: for nothing.
+	Grants *GrantTerms
+	// RuleDigest names the rule that decided with all that it and its level say; "": nothing is known of that.
+	RuleDigest string
 }
 
 // Terms are the durations that the policy sets for all its requests.
@@ -157,6 +182,12 @@ type Terms struct {
 	MaxPending     int           // per agent; 0: no limit
 	// Elicitation are the levels of risk that may be decided by the person at the agent's keyboard.
 	Elicitation []Risk
+	// Group is with which calls a call shares a card where neither its rule nor its agent says so; "" is GroupCall.
+	Group Grouping
+	// GroupWithin is how long after the first call of a turn its card leaves.
+	GroupWithin time.Duration
+	// JoinAfter is how long what has joined a card that cannot be edited waits before it is sent by itself.
+	JoinAfter time.Duration
 }
 
 // Policy turns calls into verdicts. It is immutable, does no I/O and is safe for concurrent use. It
@@ -164,4 +195,8 @@ type Terms struct {
 type Policy interface {
 	Evaluate(ctx context.Context, c Call) Verdict
 	Terms() Terms
+	// Digest names the policy: two policies of one digest judge every call alike. "": nothing is known of that.
+	Digest() string
+	// Source is the policy as text, for whoever reads later by what a request was judged; "": there is none.
+	Source() string
 }

@@ -1,6 +1,9 @@
 package approval
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Clock is a store's time, by which everything inside the gate is judged. It is the machine's as long as that
 // is right; it never goes back, and so it is ahead once the machine's clock was set back. What is told to us
@@ -17,8 +20,19 @@ type Clock interface {
 // ByWall returns r with its times as the machine's clock has them. Nothing inside the gate may be judged by them.
 func (r Request) ByWall(c Clock) Request {
 	for _, t := range []*time.Time{&r.RequestedAt, &r.ExpiresAt, &r.ResolvedAt, &r.UseBy, &r.ConsumedAt, &r.LapsedAt,
-		&r.AckedAt, &r.DispatchedAt} {
+		&r.AckedAt, &r.DispatchedAt, &r.ExtendedAt} {
 		*t = c.ToWall(*t)
+	}
+	if len(r.Votes) > 0 {
+		r.Votes = slices.Clone(r.Votes)
+		for i := range r.Votes {
+			r.Votes[i].At = c.ToWall(r.Votes[i].At)
+		}
+	}
+	if r.Before != nil {
+		before := *r.Before
+		before.At = c.ToWall(before.At)
+		r.Before = &before
 	}
 	if r.Previous != nil {
 		use := *r.Previous
@@ -43,6 +57,13 @@ func (g *Gate) toldOutcome(o Answer) Answer {
 	if o.Request != nil {
 		r := g.told(*o.Request)
 		o.Request = &r
+		if o.Kind == AnswerApproved && !r.DispatchedAt.IsZero() {
+			o.RunID = r.ID
+		}
+	}
+	if o.Grant != nil {
+		gr := g.toldGrant(*o.Grant)
+		o.Grant = &gr
 	}
 	return o
 }

@@ -7,8 +7,20 @@ type Directory interface {
 	Person(name string) (Actor, bool)
 	// HasAgent reports whether there is an agent of this name.
 	HasAgent(name string) bool
+	// People returns every configured person.
+	People() []Actor
+	// Owner returns who owns an agent, "" for nobody.
+	Owner(agent string) string
+	// Asks says how an agent's calls come to people, as configured.
+	Asks(agent string) Asks
 	// AtKeyboard returns who sits at an agent's keyboard.
 	AtKeyboard(agent string) (Actor, bool)
+}
+
+// Asks is how an agent's calls come to people.
+type Asks struct {
+	Group       Grouping // where a call's rule does not say; "": [Terms.Group]
+	CardsAtOnce int      // how many cards of its stand before people at once; 0: any number
 }
 
 // PersonNow returns a person as they are configured now, the zero Actor for nobody.
@@ -16,6 +28,9 @@ func (g *Gate) PersonNow(name string) Actor {
 	if g.dir == nil {
 		return Actor{}
 	}
-	who, _ := g.dir.Person(name)
+	who, ok := g.dir.Person(name)
+	if !ok {
+		return Actor{}
+	}
 	return who
 }

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Report takes what came of a call that the agent's side sent on once its approval was used. An agent
-// reports of its own requests, each once: the same again changes nothing, and a known outcome takes the
-// place of an unknown one. Errors: [CodeInvalidParameter], also for a request that was not dispatched,
-// [CodeNotFound], and [CodeAlreadyResolved] with the request where another outcome is on record.
+// Report takes what came of a call that the agent's side sent on once its approval was used, or once a grant let it
+// through; id is then that of the [GrantUse], see [Answer.RunID]. An agent reports of its own requests, each once:
+// the same again changes nothing, and a known outcome takes the place of an unknown one. Errors:
+// [CodeInvalidParameter], also for a request that was not dispatched, [CodeNotFound], and [CodeAlreadyResolved] with
+// the request where another outcome is on record.
 func (g *Gate) Report(ctx context.Context, who Actor, id string, ran RunResult) (Request, error) {
 	if ran != RunSucceeded && ran != RunFailed && ran != RunUnknown {
 		return Request{}, Errorf(CodeInvalidParameter, "outcome must be succeeded, failed or unknown")
@@ -19,14 +20,17 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran RunResult) 
 
 func (g *Gate) reportAsked(ctx context.Context, tx Tx, who Actor, id string, ran RunResult) (resolved, error) {
 	r, err := tx.Request(id)
+	if errors.Is(err, ErrNotFound) {
+		return g.reportUse(ctx, tx, who, id, ran)
+	}
 	switch {
-	case errors.Is(err, ErrNotFound) || err == nil && (who.Kind != Agent || who.Name != r.Agent):
+	case err == nil && (who.Kind != Agent || who.Name != r.Agent):
 		return resolved{refusal: Errorf(CodeNotFound, noSuchRequest)}, nil
 	case err != nil:
 		return resolved{}, err
 	case r.DispatchedAt.IsZero():
 		return resolved{r, &Error{Code: CodeInvalidParameter, Request: &r,
-			Message: "Only of a call that was let through with dispatch can the outcome be reported; this one was not."}}, nil
+			Message: notDispatched}}, nil
 	case r.RunResult == ran:
 		return resolved{request: r}, nil
 	}
@@ -38,11 +42,16 @@ func (g *Gate) reportAsked(ctx context.Context, tx Tx, who Actor, id string, ran
 	return resolved{request: now}, err
 }
 
+const notDispatched = "Only of a call that was let through with dispatch can the outcome be reported; this one was not."
+
 // report puts an outcome on record, also where the next card of the same call looks for it. false: there
 // is one already.
 func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran RunResult, who Actor) (Request, bool, error) {
 	ok, err := tx.Report(r.ID, ran)
 	if err != nil || !ok {
+		return r, false, err
+	}
+	if err := g.runSuspends(tx, &r, ran); err != nil {
 		return r, false, err
 	}
 	r.RunResult = ran
@@ -80,6 +89,15 @@ func (g *Gate) Overdue(ctx context.Context) (int, error) {
 }
 
 func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, error) {
+	uses, err := g.unknownUses(ctx, age, who)
+	if err != nil {
+		return uses, err
+	}
+	requests, err := g.unknownRequests(ctx, age, who)
+	return uses + requests, err
+}
+
+func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor) (int, error) {
 	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
 		hs, err := tx.UnderWay(stepRequests)
 		if err != nil {

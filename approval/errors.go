@@ -26,6 +26,12 @@ const (
 	CodeInvalidArgs      Code = "invalid_args"
 	CodeInvalidTool      Code = "invalid_tool"
 	CodeInvalidParameter Code = "invalid_parameter"
+	CodeAlreadyVoted     Code = "already_voted"
+	CodeNotYourStage     Code = "not_your_stage"
+	CodeConfirmRequired  Code = "confirm_required"
+	CodePolicyDenied     Code = "policy_denied" // the args in whose place others were to be approved
+	CodeAmbiguousID      Code = "ambiguous_id"
+	CodeGrantRefused     Code = "grant_refused" // the decision was to be given for longer, and may not; nothing is decided
 	CodeInternal         Code = "internal"
 
 	// CodeAlreadyUsed is a reason code, not an error: the approval let another call through.

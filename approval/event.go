@@ -36,6 +36,21 @@ const (
 	EventRateLimited EventType = "rate_limited" // somebody is over a budget; told once an hour
 	// a changed tool was taken as it is now, with an approval
 	EventToolAccepted EventType = "tool_accepted"
+	// a vote that was not the last; the last is the decision
+	EventVote EventType = "hitl_vote"
+	// a request was given more time
+	EventExtended EventType = "approval_extended"
+	// a pending request whose open stage nobody is left for
+	EventNeedUnmet       EventType = "need_unmet"
+	EventDelegated       EventType = "delegation_made"
+	EventDelegationEnded EventType = "delegation_ended"
+	EventFrozen          EventType = "frozen"
+	EventUnfrozen        EventType = "unfrozen"
+	// a decision was given for longer; Decision is approve or deny
+	EventGranted      EventType = "grant_made"
+	EventGrantUsed    EventType = "grant_used"
+	EventGrantEnded   EventType = "grant_ended"
+	EventDenialLifted EventType = "denial_lifted" // a remembered denial was forgotten
 )
 
 // Event is one line of the audit log, written in the transaction of what it reports. Seq is given out
@@ -58,18 +73,22 @@ type Event struct {
 
 // EventQuery selects audit events, newest first unless Ascending. Empty fields do not select.
 type EventQuery struct {
-	Type      EventType
-	Decision  string
-	Risk      Risk
-	Tool      string
-	Agent     string
-	Since     time.Time // at or after
-	Until     time.Time // before
-	Before    int64     // seq less than; 0: from the newest
-	AfterSeq  int64     // seq greater than
-	Ascending bool
-	Limit     int
-	Bytes     int // stop after the row with which their sizes are this much; 0: no limit
+	Type     EventType
+	Decision string
+	Risk     Risk
+	Tool     string
+	Agent    string
+	Actor    string
+	// ApprovalID and CorrelationID narrow to one request, one cause; SessionID to what is of the requests that a
+	// session asked for, and to its calls that were allowed or denied.
+	ApprovalID, CorrelationID, SessionID string
+	Since                                time.Time // at or after
+	Until                                time.Time // before
+	Before                               int64     // seq less than; 0: from the newest
+	AfterSeq                             int64     // seq greater than
+	Ascending                            bool
+	Limit                                int
+	Bytes                                int // stop after the row with which their sizes are this much; 0: no limit
 	// Told narrows to what a stream may tell an agent of: no calls that were allowed or denied, and nothing of
 	// notifications.
 	Told bool

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"countersign/approval/args"
 	"countersign/approval/legible"
 	"countersign/approval/redact"
 )
@@ -35,6 +37,14 @@ type Answer struct {
 	ReasonCode string
 	Request    *Request // nil where the policy alone decided
 	Created    bool     // this call made the request
+	// Args are those to run in place of the call's own, for a caller who accepts edits; nil: the call's.
+	Args []byte
+	// Note tells a model, beside the call's result, that other args ran than its own, and why; "": nothing is to be told.
+	Note string
+	// Grant let the call through, or denied it, nil: none did. Of one that lets it through RunID is the use's id.
+	Grant *Grant
+	// RunID is what [Gate.Report] takes of a call that its asker sends on: the id of the request, or of the grant's use.
+	RunID string
 	// Committed, where it is not nil, returns once the record of an allowed call is durable: the call may
 	// be sent at once, and is not answered before. An error says that there is no such record.
 	Committed func(context.Context) error
@@ -53,6 +63,8 @@ type Options struct {
 	Audit *AuditLog
 	// Budgets bound the requests and pushes of each agent. nil: nothing does.
 	Budgets Budgets
+	// Schemas are asked about args that a person approves in place of others. nil: nothing is known of any tool.
+	Schemas Schemas
 	Masker  *redact.Masker
 	Logger  *slog.Logger
 	Now     func() time.Time // the clock of those who wait; default the store's, with whose times they compare it
@@ -66,6 +78,7 @@ type Gate struct {
 	dir      Directory // nil: none
 	notifier Notifier
 	budgets  Budgets
+	schemas  Schemas                       // nil: of no tool is known what it takes
 	masker   atomic.Pointer[redact.Masker] // of the messages of rules, which people decide by
 	records  *AuditLog
 	log      *slog.Logger
@@ -73,13 +86,15 @@ type Gate struct {
 
 	pins        pins
 	writeBehind writeBehind
+	freezes     freezes
+	standIns    standIns
 	turns       turns
 }
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
 	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets,
-		log: o.Logger, clock: o.Now}
+		schemas: o.Schemas, log: o.Logger, clock: o.Now}
 	if g.notifier == nil {
 		g.notifier = silent{}
 	}
@@ -92,7 +107,13 @@ func NewGate(o Options) *Gate {
 	if g.clock == nil {
 		g.clock = func() time.Time { return g.store.Now() }
 	}
-	g.store = noted{o.Store, g.writeBehind.fail}
+	noted, ok := o.Store.(*NotedStore)
+	if !ok {
+		noted = NoteFailures(o.Store)
+	}
+	fail := g.writeBehind.fail
+	noted.failed.Store(&fail)
+	g.store = noted
 	g.policy.Store(&o.Policy)
 	g.SetMasker(o.Masker)
 	return g
@@ -110,11 +131,14 @@ func (g *Gate) SetMasker(m *redact.Masker) {
 // Policy returns the policy in force.
 func (g *Gate) Policy() Policy { return *g.policy.Load() }
 
-// SetPolicy puts p in force and audits it, with the sentences that say which rules it loosened. If
-// the audit event cannot be committed the old policy stays.
+// SetPolicy puts p in force, keeps its text and audits it, with the sentences that say which rules it loosened. If
+// that cannot be committed the old policy stays.
 func (g *Gate) SetPolicy(ctx context.Context, p Policy, loosened []string) error {
 	data := marshal(map[string]any{"loosened": loosened})
 	err := g.store.Update(ctx, func(tx Tx) error {
+		if err := g.keepPolicy(tx, p); err != nil {
+			return err
+		}
 		return g.audit(ctx, tx, Event{Type: EventPolicyReloaded, Actor: "system:policy", Data: data})
 	})
 	if err == nil {
@@ -156,11 +180,15 @@ func (g *Gate) CheckBatch(ctx context.Context, calls []Call) ([]Answer, error) {
 type judged struct {
 	call    Call
 	verdict Verdict
+	digest  string // of the policy whose verdict it is
 	key     Key
 	data    []byte  // of an allowed or denied call's audit event
+	start   string  // of the masked args, for a request's audit event
 	pin     ToolPin // what is on record of its tool, the zero ToolPin if nobody asked
 	pinAge  uint64  // of the pins when that was read; 0: it is not to be remembered
 	unseen  bool    // nothing is on record yet, and pin is what is to be
+	changed bool    // the tool is not the one on record
+	grants  []Grant // that may let it through
 }
 
 var errPolicyChanged = errors.New("approval: the policy changed meanwhile")
@@ -213,10 +241,12 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
 func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	v := p.Evaluate(ctx, c)
 	v.Message = g.fillIn(v.Message, c, v.IgnoreArgs)
-	j := judged{call: c, verdict: v}
+	j := judged{call: c, verdict: v, digest: p.Digest()}
 	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}
 	if v.Observe || v.Action != Quarantine {
 		j.data = g.callData(j)
+	} else {
+		j.start = g.auditArgs(c.Args.Canonical())
 	}
 	return j
 }
@@ -271,25 +301,18 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 			return entered{}, err
 		}
 	}
-	batchID := ""
+	p := &placer{g: g, tx: tx, terms: terms}
 	if len(js) > 1 {
-		batchID = tx.NewID()
+		p.batch = tx.NewID()
 	}
-	var made []Request
 	for i := range js {
-		a, pin, err := g.enter(ctx, tx, js[i], terms, batchID, b)
+		a, pin, err := g.enter(ctx, tx, js[i], terms, p, b)
 		if err != nil {
 			return entered{}, err
 		}
-		if a.Created {
-			made = append(made, *a.Request)
-		}
 		out.answers[i], out.pins[i] = a, pin
 	}
-	if len(made) == 0 {
-		return out, nil
-	}
-	told, err := g.notifier.Requested(tx, made)
+	told, err := p.announce()
 	if err == nil {
 		err = b.pushed(told.Pushes) // without a push there is no request
 	}
@@ -299,21 +322,24 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request. What it read of the tool is to be kept after the commit.
-func (g *Gate) enter(ctx context.Context, tx Tx, j judged, terms Terms, batchID string,
+func (g *Gate) enter(ctx context.Context, tx Tx, j judged, terms Terms, p *placer,
 	b *bill) (Answer, pinRead, error) {
 	j, changed, err := g.pinned(tx, j)
 	if err != nil {
 		return Answer{}, pinRead{}, err
 	}
-	out, err := g.enterPinned(ctx, tx, &j, changed, terms, batchID, b)
+	out, err := g.enterPinned(ctx, tx, &j, changed, terms, p, b)
 	if err == nil && out.Kind != AnswerDenied {
 		err = g.pinFirst(ctx, tx, &j)
 	}
 	return out, pinRead{j.pin, j.pinAge}, err
 }
 
-func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, batchID string,
+func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, p *placer,
 	b *bill) (Answer, error) {
+	if out, ok, err := g.frozen(ctx, tx, j); err != nil || ok {
+		return out, err
+	}
 	v := j.verdict
 	out := Answer{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	if v.Action == Allow && !v.Observe && j.pin.justAccepted(tx.Now(), terms) {
@@ -334,6 +360,14 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
 		return out, g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	}
+	a, err := g.answersTo(ctx, tx, j)
+	if err != nil {
+		return Answer{}, err
+	}
+	if a.denial != nil {
+		return g.deny(ctx, tx, j, a.denial, out)
+	}
+	j.grants, j.changed = a.live, changed
 	live, err := g.settledLive(ctx, tx, j.key)
 	if err != nil {
 		return Answer{}, err
@@ -344,7 +378,7 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 			return joined, err
 		}
 	}
-	return g.ask(ctx, tx, j, terms, batchID, b, out)
+	return g.ask(ctx, tx, j, terms, p, b, out)
 }
 
 // join answers a call from the live request of its key: it is pending still, or its approval is used. An approval
@@ -356,10 +390,17 @@ func (g *Gate) join(ctx context.Context, tx Tx, j *judged, live *Request, change
 		}
 	}
 	if live.Status == Pending {
+		if used, err := g.grantInstead(ctx, tx, j, live, out); err != nil || used.Kind != "" {
+			return used, err
+		}
 		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(*live), live
 		return out, nil
 	}
-	if why := mayUse(live, j, changed, tx.Now()); why != usable {
+	why, err := g.mayUseNow(tx, live, j, changed)
+	if err != nil {
+		return Answer{}, err
+	}
+	if why != usable {
 		_, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
 		return Answer{}, err
 	}
@@ -371,32 +412,64 @@ func (g *Gate) join(ctx context.Context, tx Tx, j *judged, live *Request, change
 	return out, nil
 }
 
-// ask answers a call that has no live request: with the denial that is remembered, or with a new request.
-func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, batchID string, b *bill,
+// mayUseNow is [mayUse] with the votes as they count in tx.
+func (g *Gate) mayUseNow(tx Tx, r *Request, j *judged, changed bool) (usability, error) {
+	enough, err := g.enough(tx, r, &j.verdict)
+	return mayUse(r, j, changed, enough, tx.Now()), err
+}
+
+// ask answers a call that has no live request: with the denial that is remembered, by a grant, or with a new request.
+func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, p *placer, b *bill,
 	out Answer) (Answer, error) {
 	recent, err := tx.Recent(j.key)
 	if err != nil {
 		return Answer{}, err
 	}
-	if recent.DeniedID != "" && tx.Now().Sub(recent.DeniedAt) < terms.RememberDenial {
-		r, err := tx.Request(recent.DeniedID)
-		if err != nil {
-			return Answer{}, err
+	if recent.DeniedID != "" && tx.Now().Sub(recent.DeniedAt) < max(terms.RememberDenial, rememberEdit) {
+		done, err := g.remembered(ctx, tx, j, recent, terms, out)
+		if err != nil || done.Kind != "" {
+			return done, err
 		}
-		out.Kind, out.Message, out.Request = AnswerDenied, deniedMessage(r), &r
-		e := j.event(EventCallDenied, string(Deny), "denied_by_person")
-		e.ApprovalID = r.ID
-		return out, g.audit(ctx, tx, e)
+	}
+	if used, err := g.granted(ctx, tx, j, out); err != nil || used.Kind != "" {
+		return used, err
 	}
 	if err := b.request(); err != nil {
 		return Answer{}, err
 	}
-	r, err := g.create(ctx, tx, j, recent, terms, batchID)
+	at, err := p.of(j)
 	if err != nil {
 		return Answer{}, err
 	}
+	r, err := g.create(ctx, tx, j, recent, terms, at.cardID())
+	if err != nil {
+		return Answer{}, err
+	}
+	at.add(r, j.call.Waits)
 	out.Kind, out.Message, out.Request, out.Created = AnswerPending, createdMessage(r), &r, true
 	return out, nil
+}
+
+// rememberEdit is for how long a call whose args were edited is answered with the edit, as long as that can be used.
+const rememberEdit = rememberUse
+
+// remembered answers a call that was denied before. Without a kind, the denial answers it no more.
+func (g *Gate) remembered(ctx context.Context, tx Tx, j *judged, recent Recent, terms Terms,
+	out Answer) (Answer, error) {
+	r, err := tx.Request(recent.DeniedID)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.EndCode == EndEdited {
+		return g.afterEdit(ctx, tx, j, &r, out)
+	}
+	if tx.Now().Sub(recent.DeniedAt) >= terms.RememberDenial {
+		return Answer{}, nil
+	}
+	out.Kind, out.Message, out.Request = AnswerDenied, deniedMessage(r), &r
+	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
+	e.ApprovalID = r.ID
+	return out, g.audit(ctx, tx, e)
 }
 
 func (j *judged) event(t EventType, decision, reason string) Event {
@@ -428,7 +501,13 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
 		ToolDigest: c.ToolDigest, ToolSeen: c.ToolSeen && c.ToolDigest != "", Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
+		Need: v.Need, Policy: j.digest, CorrelationID: Correlation(ctx), Annotations: c.Annotations,
 	}
+	before, err := saidBefore(tx, &c)
+	if err != nil {
+		return Request{}, err
+	}
+	r.Before = before
 	if !c.Args.Ambiguous() {
 		for _, name := range v.IgnoreArgs {
 			if c.Args.Has(name) {
@@ -449,34 +528,46 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	}
 	e := requestEvent(r, EventApprovalRequested)
 	e.Actor, e.Reason = Actor{Kind: Agent, Name: r.Agent}.String(), r.ReasonCode
-	e.Data = marshal(map[string]any{"args_hash": r.ArgsHash, "rule": r.Rule,
+	if j.start == "" {
+		j.start = g.auditArgs(c.Args.Canonical())
+	}
+	e.Data = marshal(map[string]any{"args": j.start, "args_hash": r.ArgsHash, "rule": r.Rule,
 		"expires_at": FormatTime(g.store.ToWall(r.ExpiresAt))})
-	return r, g.audit(ctx, tx, e)
+	return r, g.auditFor(ctx, tx, &r, e)
 }
 
 func requestEvent(r Request, t EventType) Event {
 	return Event{Type: t, ApprovalID: r.ID, Agent: r.Agent, Tool: r.Target(), Risk: r.Risk}
 }
 
-// settle ends what is due: a pending request whose deadline has come expires, an approval past its
-// use_by lapses, each with its audit event. Every operation does it first, inside its own transaction,
-// so that what comes after may trust the row as it stands.
+// settle ends what is over: a pending request whose deadline has come expires, an approval past its use_by lapses, and
+// what was made before its agent was frozen is cancelled, each with its audit event. Every operation does it first,
+// inside its own transaction, so that what comes after may trust the row as it stands.
 func (g *Gate) settle(ctx context.Context, tx Tx, r Request) (Request, error) {
-	if !r.Due(tx.Now()) {
-		return r, nil
-	}
-	if err := g.timedOut(ctx, tx, r); err != nil {
+	if did, err := g.end(ctx, tx, r); err != nil || !did {
 		return r, err
 	}
 	return tx.Request(r.ID)
 }
 
+// end ends a request that is over, of which it looks at the narrow part alone: its deadline has come, or its agent was
+// frozen since.
+func (g *Gate) end(ctx context.Context, tx Tx, r Request) (bool, error) {
+	e, err := g.outlived(tx, &r)
+	switch {
+	case err != nil:
+		return false, err
+	case e != nil:
+		return true, g.endFrozen(ctx, tx, r, e)
+	case r.Due(tx.Now()):
+		return true, g.timedOut(ctx, tx, r)
+	}
+	return false, nil
+}
+
 // settleHead is settle for a request's narrow part.
 func (g *Gate) settleHead(ctx context.Context, tx Tx, h Head) (Head, error) {
-	if !h.Due(tx.Now()) {
-		return h, nil
-	}
-	if err := g.timedOut(ctx, tx, h.Request); err != nil {
+	if did, err := g.end(ctx, tx, h.Request); err != nil || !did {
 		return h, err
 	}
 	return tx.Head(h.ID)
@@ -574,6 +665,12 @@ type Decision struct {
 	By        Actor
 	Via       Via
 	Reason    string
+	// Confirmed: whoever approves was told what will happen, and said yes to it.
+	Confirmed bool
+	// Args are approved in place of those that were asked for; nil: these.
+	Args *args.Args
+	// Grant, where it is not nil, has the decision answer the same call again for a while.
+	Grant *GrantWish
 }
 
 // MaxReason is how long a reason may be, in bytes: any 3000 characters fit, which is what Slack's dialog takes.
@@ -582,7 +679,14 @@ const MaxReason = 12_000
 // Decide takes one person's decision. Of any number of deciders one wins; the others get an [Error]
 // that carries the request as it stands: [CodeNotFound], [CodeNotAnApprover], [CodeAlreadyResolved],
 // [CodeExpired], [CodeReasonRequired] or [CodeInvalidParameter], judged in that order, and each is audited.
+//
+// A vote that is not the last leaves the request pending: it is returned as it stands then, with its votes. Further
+// errors: [CodeAlreadyVoted], [CodeNotYourStage], [CodeConfirmRequired]; and for other args [CodeInvalidArgs] and
+// [CodePolicyDenied]. Of an edit the request of the new args is returned.
 func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
+	if d.Args != nil && d.Approve {
+		return g.edit(ctx, d)
+	}
 	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.decide(ctx, tx, d) }))
 }
 
@@ -604,9 +708,7 @@ func (g *Gate) answer(res resolved, err error) (Request, error) {
 }
 
 func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (resolved, error) {
-	if d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By); Blank(d.Reason) {
-		d.Reason = ""
-	}
+	d.tidy(g)
 	r, err := g.settled(ctx, tx, d.RequestID)
 	if errors.Is(err, ErrNotFound) {
 		refusal := Errorf(CodeNotFound, noSuchRequest)
@@ -615,20 +717,51 @@ func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (resolved, error) 
 	if err != nil {
 		return resolved{}, err
 	}
-	if refusal := g.refusalOf(r, d, tx.Now()); refusal != nil {
+	return g.decideOn(ctx, tx, r, d)
+}
+
+// tidy leaves a reason that says nothing out, and gives the decider the roles of now.
+func (d *Decision) tidy(g *Gate) {
+	if d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By); Blank(d.Reason) {
+		d.Reason = ""
+	}
+}
+
+// decideOn takes a decision on a request that was settled.
+func (g *Gate) decideOn(ctx context.Context, tx Tx, r Request, d Decision) (resolved, error) {
+	var b ballot
+	var e *electorate
+	if r.Status == Pending && d.By.MayDecide() {
+		var t tally
+		var err error
+		if r, e, t, err = g.stand(ctx, tx, r); err != nil {
+			return resolved{}, err
+		}
+		if b, err = e.ballot(d.By, r.Votes, &t); err != nil {
+			return resolved{}, err
+		}
+	}
+	refusal := g.refusalOf(r, d, &b, tx.Now())
+	if refusal == nil {
+		var err error
+		if refusal, err = g.refuseGrant(ctx, tx, &r, &d); err != nil {
+			return resolved{}, err
+		}
+	}
+	if refusal != nil {
 		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)
 	}
-	if err := g.resolve(ctx, tx, r, d); err != nil {
+	if err := g.vote(ctx, tx, r, d, e, &b); err != nil {
 		return resolved{}, err
 	}
-	r, err = tx.Request(r.ID)
+	r, err := tx.Request(r.ID)
 	return resolved{request: r}, err
 }
 
-// resolve carries out a decision that may be.
-func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision) error {
+// resolve ends a request as the last vote says. who is all of them, where it is not one person alone.
+func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision, who string) error {
 	now := tx.Now()
-	res := Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason}
+	res := Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason, Who: who}
 	word := "deny"
 	if d.Approve {
 		word = "approve"
@@ -646,10 +779,13 @@ func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision) error 
 			return err
 		}
 	}
+	if err := said(tx, &r, &d, d.Approve, who); err != nil {
+		return err
+	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), word, d.Reason
-	e.Data = marshal(map[string]any{"via": d.Via, "args_hash": r.ArgsHash})
-	if err := g.audit(ctx, tx, e); err != nil {
+	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who})
+	if err := g.auditFor(ctx, tx, &r, e); err != nil {
 		return err
 	}
 	if d.Approve {
@@ -669,19 +805,19 @@ func rememberDenial(tx Tx, r Request, now time.Time) error {
 	return tx.PutRecent(r.Key(), recent)
 }
 
-// asNow returns a person with the roles they have now, none if they are not configured any more.
+// asNow returns a person with the roles and groups they have now, none if they are not configured any more.
 func (g *Gate) asNow(who Actor) Actor {
 	if who.Kind != Human || g.dir == nil {
 		return who
 	}
 	now, ok := g.dir.Person(who.Name)
-	who.Approver, who.Admin = ok && now.Approver, ok && now.Admin
+	who.Approver, who.Admin, who.Groups = ok && now.Approver, ok && now.Admin, now.Groups
 	return who
 }
 
 // refusalOf says why d may not be carried out on r as it stands, nil if it may.
-func (g *Gate) refusalOf(r Request, d Decision, now time.Time) *Error {
-	code := mayDecide(&r, d, now)
+func (g *Gate) refusalOf(r Request, d Decision, b *ballot, now time.Time) *Error {
+	code := mayDecide(&r, d, b, now)
 	e := &Error{Code: code, Request: &r}
 	switch code {
 	case "":
@@ -692,6 +828,12 @@ func (g *Gate) refusalOf(r Request, d Decision, now time.Time) *Error {
 		e.Message = lateMessage(g.told(r), d.By)
 	case CodeReasonRequired:
 		e.Message = "This request needs a reason with the decision."
+	case CodeAlreadyVoted:
+		e.Message = votedMessage(g.told(r), d.By)
+	case CodeNotYourStage:
+		e.Message = "Others are asked now: " + openStage(&r) + ". You may not decide this yet, or not any more."
+	case CodeConfirmRequired:
+		e.Message = fmt.Sprintf("Approving lets %s run %s once. Say so once more to approve it.", r.Agent, r.Target())
 	default:
 		e.Message = "The reason is too long; at most 3000 characters are taken."
 	}

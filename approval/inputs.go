@@ -27,8 +27,10 @@ const (
 )
 
 // AddInput puts an answer on record, on the request and in the audit log, before it is passed on to the server of an
-// approved call that is under way. An agent adds to its own. Errors: [CodeInvalidParameter], also for a call that is
-// not under way, that has ended, or that has taken [MaxInputs]; [CodeNotFound].
+// approved call that is under way. Of a call that a grant let through, id is that of the [GrantUse], and the audit log
+// alone has it. An agent adds to its own. Errors: [CodeInvalidParameter], also for a call that is
+// not under way, that has ended, or that has taken [MaxInputs]; [CodeNotFound]; [CodePolicyDenied] while the agent is
+// frozen.
 func (g *Gate) AddInput(ctx context.Context, who Actor, id string, in Input) error {
 	if len(in.Method) == 0 || len(in.Method) > 128 {
 		return Errorf(CodeInvalidParameter, "method must have 1 to 128 bytes")
@@ -49,8 +51,11 @@ func (g *Gate) addInput(ctx context.Context, tx Tx, who Actor, id string, in Inp
 		return resolved{refusal: Errorf(code, format, about...)}, nil
 	}
 	r, err := tx.Request(id)
+	if errors.Is(err, ErrNotFound) {
+		return g.addUseInput(ctx, tx, who, id, in)
+	}
 	switch {
-	case errors.Is(err, ErrNotFound) || err == nil && (who.Kind != Agent || who.Name != r.Agent):
+	case err == nil && (who.Kind != Agent || who.Name != r.Agent):
 		return refuse(CodeNotFound, noSuchRequest)
 	case err != nil:
 		return resolved{}, err
@@ -59,6 +64,12 @@ func (g *Gate) addInput(ctx context.Context, tx Tx, who Actor, id string, in Inp
 	case len(r.Inputs) >= MaxInputs:
 		return refuse(CodeInvalidParameter, "This call has taken %d answers already, as many as it can.", MaxInputs)
 	}
+	if e, err := g.frozenBy(tx, r.Agent); err != nil || e != nil {
+		if err != nil {
+			return resolved{}, err
+		}
+		return refuse(CodePolicyDenied, "%s", frozenMessage(e))
+	}
 	in.At = tx.Now()
 	if err := tx.SetInputs(id, append(r.Inputs, in)); err != nil {
 		return resolved{}, err
@@ -66,5 +77,38 @@ func (g *Gate) addInput(ctx context.Context, tx Tx, who Actor, id string, in Inp
 	e := requestEvent(r, EventCallInput)
 	e.Actor, e.Reason = who.String(), in.Method
 	e.Data = marshal(map[string]any{"n": len(r.Inputs) + 1, "message": in.Message, "answer": in.Answer})
+	return resolved{}, g.audit(ctx, tx, e)
+}
+
+// addUseInput is addInput for a call that a grant let through.
+func (g *Gate) addUseInput(ctx context.Context, tx Tx, who Actor, id string, in Input) (resolved, error) {
+	refuse := func(code Code, format string, about ...any) (resolved, error) {
+		return resolved{refusal: Errorf(code, format, about...)}, nil
+	}
+	u, err := tx.GrantUse(id)
+	if errors.Is(err, ErrNotFound) {
+		return refuse(CodeNotFound, noSuchRequest)
+	}
+	if err != nil {
+		return resolved{}, err
+	}
+	gr, err := tx.Grant(u.GrantID)
+	switch {
+	case err != nil:
+		return resolved{}, err
+	case who.Kind != Agent || who.Name != gr.Agent:
+		return refuse(CodeNotFound, noSuchRequest)
+	case u.DispatchedAt.IsZero() || u.RunResult == RunSucceeded || u.RunResult == RunFailed:
+		return refuse(CodeInvalidParameter, "This call is not under way.")
+	}
+	if e, err := g.frozenBy(tx, gr.Agent); err != nil || e != nil {
+		if err != nil {
+			return resolved{}, err
+		}
+		return refuse(CodePolicyDenied, "%s", frozenMessage(e))
+	}
+	e := gr.event(EventCallInput)
+	e.Actor, e.Reason, e.CorrelationID = who.String(), in.Method, u.CorrelationID
+	e.Data = marshal(map[string]any{"grant_id": gr.ID, "use_id": u.ID, "message": in.Message, "answer": in.Answer})
 	return resolved{}, g.audit(ctx, tx, e)
 }

@@ -22,18 +22,19 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 }
 
 // DecideAtKeyboard is [Gate.Decide] for an answer that was given at an agent's keyboard: it decides as the
-// person that sits there. That [Gate.Keyboard] holds is judged with the decision, in its transaction;
-// where it does not, the answer is [CodeNotAnApprover], audited, and nothing is decided.
+// person that sits there; of d neither By and Via nor Args are used. That [Gate.Keyboard] holds is judged with the
+// decision, in its transaction; where it does not, the answer is [CodeNotAnApprover], audited, and nothing is decided.
 //
 // The caller must have the answer from the agent's own program, asked for by us. Nothing that an agent can
 // send by itself may lead here.
-func (g *Gate) DecideAtKeyboard(ctx context.Context, agent, id string, approve bool, reason string) (Request, error) {
+func (g *Gate) DecideAtKeyboard(ctx context.Context, agent string, d Decision) (Request, error) {
+	d.By, d.Via, d.Args = Actor{Kind: Agent, Name: agent}, ViaTerminal, nil
 	res, err := Update(ctx, g.store, func(tx Tx) (resolved, error) {
-		d := Decision{RequestID: id, Approve: approve, By: Actor{Kind: Agent, Name: agent}, Via: ViaTerminal, Reason: reason}
-		asked, err := tx.Request(id)
+		asked, err := tx.Request(d.RequestID)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return resolved{}, err
 		}
+		d := d
 		if who, ok := g.Keyboard(agent, asked); ok {
 			d.By = who
 		}

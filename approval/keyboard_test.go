@@ -31,15 +31,15 @@ func TestKeyboardDecidesWhereItMay(t *testing.T) {
 	for _, approve := range []bool{true, false} {
 		c := call(map[bool]string{true: `{"n":1}`, false: `{"n":2}`}[approve])
 		id := w.expect(c, approval.AnswerPending).Request.ID
-		r, err := w.gate.DecideAtKeyboard(w.ctx, "bot", id, approve, "looked")
+		r, err := w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: id, Approve: approve, Reason: "looked"})
 		want := map[bool]approval.Status{true: approval.Approved, false: approval.Denied}[approve]
 		if err != nil || r.Status != want || r.ResolvedBy != "ken" || r.ResolvedVia != approval.ViaTerminal || r.ResolveReason != "looked" {
 			t.Errorf("got %+v, %v", r, err)
 		}
-		_, err = w.gate.DecideAtKeyboard(w.ctx, "bot", id, approve, "")
+		_, err = w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: id, Approve: approve})
 		wantCode(t, err, approval.CodeAlreadyResolved)
 	}
-	_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", "01ARZ3NDEKTSV4RRFFQ69G5FAV", true, "")
+	_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Approve: true})
 	wantCode(t, err, approval.CodeNotFound)
 }
 
@@ -83,7 +83,7 @@ func TestKeyboardDecidesNothingElse(t *testing.T) {
 				c.spoil(w, people)
 			}
 			for _, approve := range []bool{true, false} {
-				r, err := w.gate.DecideAtKeyboard(w.ctx, c.agent, id, approve, "x")
+				r, err := w.gate.DecideAtKeyboard(w.ctx, c.agent, approval.Decision{RequestID: id, Approve: approve, Reason: "x"})
 				wantCode(t, err, approval.CodeNotAnApprover)
 				if r.ID != "" {
 					t.Errorf("told of %+v", r)
@@ -117,7 +117,7 @@ func TestKeyboardThatNobodyKnows(t *testing.T) {
 		w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now,
 			Directory: names{people: everybody, keyboard: keyboard}}, outboxtest.Routing{})
 		id := w.expect(transfer, approval.AnswerPending).Request.ID
-		_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", id, true, "")
+		_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: id, Approve: true})
 		if approval.CodeOf(err) != approval.CodeNotAnApprover || w.request(id).Status != approval.Pending {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -139,7 +139,7 @@ func TestKeyboardAndPhoneRace(t *testing.T) {
 			who := "hana"
 			if i%2 == 0 {
 				who = "ken"
-				_, err = w.gate.DecideAtKeyboard(w.ctx, "bot", id, i%4 == 0, "")
+				_, err = w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: id, Approve: i%4 == 0})
 			} else {
 				_, err = w.decide(id, i%4 == 1, hana, "")
 			}

@@ -14,6 +14,10 @@ func TestRule5_WhoComesTooLateIsToldHowItEnded(t *testing.T) {
 	}
 	lapsed, consumed := ended(approval.Approved, "hana", "line", ""), ended(approval.Approved, "hana", "line", "")
 	lapsed.LapsedAt, consumed.ConsumedAt = used, used
+	frozen, edited := ended(approval.Cancelled, "ken", "line", "it pays twice"), ended(approval.Denied, "hana", "api", "")
+	frozen.EndCode, edited.EndCode = approval.EndFrozen, approval.EndEdited
+	several := ended(approval.Approved, "hana", "line", "")
+	several.Who = "ken and hana"
 	for name, test := range map[string]struct {
 		r    approval.Request
 		who  approval.Actor
@@ -29,6 +33,10 @@ func TestRule5_WhoComesTooLateIsToldHowItEnded(t *testing.T) {
 		"denied by them":         {ended(approval.Denied, "hana", "slack", "no"), hana, approval.Late{How: approval.LateDenied, Own: true, By: "hana", At: at}},
 		"lapsed":                 {lapsed, hana, approval.Late{How: approval.LateLapsed, By: "hana", At: at}},
 		"used":                   {consumed, hana, approval.Late{How: approval.LateAfterUse, By: "hana", At: used}},
+		"frozen":                 {frozen, hana, approval.Late{How: approval.LateFrozen, By: "ken", At: at, Why: "it pays twice"}},
+		"edited by another":      {edited, ken, approval.Late{How: approval.LateEdited, By: "hana", At: at}},
+		"edited by them":         {edited, hana, approval.Late{How: approval.LateEdited, Own: true, By: "hana", At: at}},
+		"approved by several":    {several, hana, approval.Late{How: approval.LateApproved, By: "ken and hana", At: at}},
 		"cancelled by them":      {ended(approval.Cancelled, "hana", approval.ViaAPI, ""), hana, approval.Late{How: approval.LateCancelled, By: "hana", At: at}},
 		"cancelled by the agent": {ended(approval.Cancelled, "agent:bot", approval.ViaAPI, ""), hana, approval.Late{How: approval.LateCancelled, By: "agent:bot", At: at}},
 		"cancelled by the policy": {ended(approval.Cancelled, "system:policy", approval.ViaSystem, "policy_changed"), hana,

@@ -10,13 +10,14 @@ const (
 	unusable      usability = "not_approved"                 // nobody has approved it yet, or it is over
 	deniedNow     usability = "denied"                       // the policy denies the call
 	toolChanged   usability = usability(reasonToolChanged)   // it was given for another state of the tool
-	policyChanged usability = usability(reasonPolicyChanged) // the policy asks for more than it was given for
+	policyChanged usability = usability(reasonPolicyChanged) // more is asked for than it was given for
 )
 
 // mayUse is the one rule of whether the approval of r may be used for a call as it is judged now: on a check, at the
-// end of a wait, and where it accepted a changed tool. changed says that the tool is not the one on record. In observe
-// mode the policy takes nothing back.
-func mayUse(r *Request, j *judged, changed bool, now time.Time) usability {
+// end of a wait, and where it accepted a changed tool. changed says that the tool is not the one on record, enough that
+// the votes which count now meet the stricter of the need it was given for and the policy's. In observe mode the policy
+// takes nothing back.
+func mayUse(r *Request, j *judged, changed, enough bool, now time.Time) usability {
 	v := &j.verdict
 	switch {
 	case r.Status != Approved || !r.Live() || r.Due(now):
@@ -28,6 +29,8 @@ func mayUse(r *Request, j *judged, changed bool, now time.Time) usability {
 	case isOtherTool(r, &j.call, changed):
 		return toolChanged
 	case v.Action == Quarantine && (v.Risk.Rank() > r.Risk.Rank() || j.key != r.Key()):
+		return policyChanged
+	case !enough:
 		return policyChanged
 	}
 	return usable
@@ -43,9 +46,9 @@ func isOtherTool(r *Request, c *Call, changed bool) bool {
 func (a Actor) MayDecide() bool { return a.Kind == Human && a.Approver }
 
 // mayDecide is the one rule of whether a decision may be carried out on r, which was settled at now, whatever way it
-// came in: "" or the code of the refusal. d.By has the roles of now. Who may not decide is told so first, then how
-// the request ended, then what the decision lacks.
-func mayDecide(r *Request, d Decision, now time.Time) Code {
+// came in: "" or the code of the refusal. d.By has the roles of now, and b what they may do about a pending request.
+// Who may not decide is told so first, then how the request ended, then what the decision lacks.
+func mayDecide(r *Request, d Decision, b *ballot, now time.Time) Code {
 	switch {
 	case !d.By.MayDecide():
 		return CodeNotAnApprover
@@ -53,18 +56,27 @@ func mayDecide(r *Request, d Decision, now time.Time) Code {
 		return CodeExpired
 	case r.Status != Pending:
 		return CodeAlreadyResolved
+	case d.Approve && b.voted:
+		return CodeAlreadyVoted
+	case !b.stage && (d.Approve || !b.hasSaid):
+		if b.other {
+			return CodeNotYourStage
+		}
+		return CodeNotAnApprover
 	case r.RequireReason && d.Reason == "":
 		return CodeReasonRequired
 	case len(d.Reason) > MaxReason:
 		return CodeInvalidParameter
+	case d.Approve && b.confirm && !d.Confirmed:
+		return CodeConfirmRequired
 	}
 	return ""
 }
 
 // mayCancel is the one rule of whether by may take r, which was settled, back: an agent its own, an admin any, a person
-// what they approved. Of another agent's request an agent is told that there is none.
+// what they approved, alone or with others. Of another agent's request an agent is told that there is none.
 func mayCancel(r *Request, by Actor) Code {
-	approvedIt := r.Status == Approved && r.ResolvedVia != ViaSystem && r.ResolvedBy == by.Name
+	approvedIt := r.Status == Approved && r.ResolvedVia != ViaSystem && r.approvedBy(by.Name)
 	switch {
 	case by.Kind == Agent && by.Name != r.Agent:
 		return CodeNotFound

@@ -30,6 +30,7 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 		digest  string // of the call's tool
 		changed bool
 		key     Key // where it is not the request's
+		short   bool
 		want    usability
 	}{
 		{name: "approved, asked for at the same risk", r: approved(nil), v: ask(RiskMedium)},
@@ -66,6 +67,10 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 		{name: "nobody looks at the tool now", r: of(digest), v: ask(RiskLow)},
 		{name: "a changed tool is told before a higher risk", r: of(other), v: ask(RiskHigh), digest: digest, changed: true, want: toolChanged},
 
+		{name: "too few votes count", r: approved(nil), v: ask(RiskMedium), short: true, want: policyChanged},
+		{name: "too few votes count, and the policy allows it", r: approved(nil), v: Verdict{Action: Allow}, short: true, want: policyChanged},
+		{name: "too few votes count, and it is denied", r: approved(nil), v: Verdict{Action: Deny}, short: true, want: deniedNow},
+
 		{name: "observe mode: denied", r: approved(nil), v: observed(Verdict{Action: Deny})},
 		{name: "observe mode: a higher risk", r: approved(nil), v: observed(ask(RiskCritical))},
 		{name: "observe mode: another tool", r: of(other), v: observed(ask(RiskLow)), digest: digest, changed: true},
@@ -75,7 +80,7 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 			if c.key != (Key{}) {
 				j.key = c.key
 			}
-			if got := mayUse(&c.r, &j, c.changed, noon); got != c.want {
+			if got := mayUse(&c.r, &j, c.changed, !c.short, noon); got != c.want {
 				t.Errorf("mayUse = %q, want %q", got, c.want)
 			}
 		})
@@ -127,8 +132,52 @@ func TestRule5_MayThisPersonDecideThis(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, approve := range []bool{true, false} {
-				if got := mayDecide(&c.r, Decision{By: c.by, Reason: c.reason, Approve: approve}, noon); got != c.want {
+				if got := mayDecide(&c.r, Decision{By: c.by, Reason: c.reason, Approve: approve}, &ballot{stage: true}, noon); got != c.want {
 					t.Errorf("mayDecide(approve %t) = %q, want %q", approve, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// Rules 2.5 and deciding §1: what somebody may do about a pending request follows from their ballot alone; each case is
+// here.
+func TestRule5_MayThisPersonVote(t *testing.T) {
+	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	hana := Actor{Kind: Human, Name: "hana", Approver: true}
+	pending := Request{Status: Pending, ExpiresAt: noon.Add(time.Minute)}
+	strict := pending
+	strict.RequireReason = true
+	for _, c := range []struct {
+		name          string
+		b             ballot
+		r             Request
+		confirmed     bool
+		approve, deny Code
+	}{
+		{name: "in the open stage", b: ballot{stage: true}},
+		{name: "in the open stage, for somebody", b: ballot{stage: true, For: "ken"}},
+		{name: "in another stage", b: ballot{other: true}, approve: CodeNotYourStage, deny: CodeNotYourStage},
+		{name: "in none", approve: CodeNotAnApprover, deny: CodeNotAnApprover},
+		{name: "whose vote counts", b: ballot{voted: true, hasSaid: true, other: true}, approve: CodeAlreadyVoted},
+		{name: "whose vote counts, in the open stage", b: ballot{voted: true, hasSaid: true, stage: true}, approve: CodeAlreadyVoted},
+		{name: "who voted and is in no stage any more", b: ballot{hasSaid: true}, approve: CodeNotAnApprover},
+		{name: "for whom somebody has voted", b: ballot{voted: true, stage: true}, approve: CodeAlreadyVoted},
+		{name: "for whom somebody has voted, in another stage", b: ballot{voted: true, other: true}, approve: CodeAlreadyVoted, deny: CodeNotYourStage},
+		{name: "already voted is told before whose stage it is", b: ballot{voted: true, other: true, hasSaid: true}, approve: CodeAlreadyVoted},
+		{name: "whose stage it is before a missing reason", r: strict, b: ballot{other: true}, approve: CodeNotYourStage, deny: CodeNotYourStage},
+		{name: "asked once more", b: ballot{stage: true, confirm: true}, approve: CodeConfirmRequired},
+		{name: "said once more", b: ballot{stage: true, confirm: true}, confirmed: true},
+		{name: "a missing reason before asking once more", r: strict, b: ballot{stage: true, confirm: true}, approve: CodeReasonRequired, deny: CodeReasonRequired},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.r.Status == "" {
+				c.r = pending
+			}
+			for approve, want := range map[bool]Code{true: c.approve, false: c.deny} {
+				d := Decision{By: hana, Approve: approve, Confirmed: c.confirmed}
+				if got := mayDecide(&c.r, d, &c.b, noon); got != want {
+					t.Errorf("mayDecide(approve %t) = %q, want %q", approve, got, want)
 				}
 			}
 		})
@@ -157,6 +206,12 @@ func TestRule5_MayThisPersonCancelThis(t *testing.T) {
 		{"an admin, while it is pending", request(Pending), admin, ""},
 		{"an admin, once it is approved", request(Approved), admin, ""},
 		{"who approved it", request(Approved), hana, ""},
+
+		{"one of those who approved it", func() Request {
+			r := request(Approved)
+			r.Votes = []Vote{{Person: "kai", Approve: true}, {Person: "hana", Approve: true}}
+			return r
+		}(), Actor{Kind: Human, Name: "kai", Approver: true}, ""},
 
 		{"another agent", request(Pending), Actor{Kind: Agent, Name: "other"}, CodeNotFound},
 		{"another agent, too late", request(Expired), Actor{Kind: Agent, Name: "other"}, CodeNotFound},

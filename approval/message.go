@@ -35,12 +35,12 @@ func pendingMessage(r Request) string {
 }
 
 func approvedMessage(r Request) string {
-	return fmt.Sprintf("Approved by %s at %s. Run it now; this approval is used.", r.ResolvedBy, FormatTime(r.ResolvedAt))
+	return fmt.Sprintf("Approved by %s at %s. Run it now; this approval is used.", r.WhoEnded(), FormatTime(r.ResolvedAt))
 }
 
 func deniedMessage(r Request) string {
 	return fmt.Sprintf("Approval denied by %s: %s. The call was not executed; do not repeat it, try a different approach.",
-		r.ResolvedBy, orNoReason(r.ResolveReason))
+		r.WhoEnded(), orNoReason(r.ResolveReason))
 }
 
 func policyDeniedMessage(v Verdict) string {
@@ -51,7 +51,7 @@ func policyDeniedMessage(v Verdict) string {
 func alreadyUsedMessage(r Request) string {
 	return fmt.Sprintf("Not run: the approval by %s at %s was already used at %s, by an identical call that was let "+
 		"through instead of this one. Ask again only if the call is needed once more.",
-		r.ResolvedBy, FormatTime(r.ResolvedAt), FormatTime(r.ConsumedAt))
+		r.WhoEnded(), FormatTime(r.ResolvedAt), FormatTime(r.ConsumedAt))
 }
 
 // FeedMessage tells a model how the request ended, in the words of the feed; "" while it is pending.
@@ -63,12 +63,19 @@ func (r Request) FeedMessage() string {
 			lasted(r.RequestedAt, r.ExpiresAt), askAgain)
 	case !r.LapsedAt.IsZero():
 		return fmt.Sprintf("[APPROVAL LAPSED] %s: approved by %s at %s but not used within %s. %s",
-			call, r.ResolvedBy, FormatTime(r.ResolvedAt), lasted(r.ResolvedAt, r.UseBy), askAgain)
+			call, r.WhoEnded(), FormatTime(r.ResolvedAt), lasted(r.ResolvedAt, r.UseBy), askAgain)
 	case r.Status == Approved:
-		return fmt.Sprintf("[APPROVAL APPROVED] %s: approved by %s at %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt))
+		return fmt.Sprintf("[APPROVAL APPROVED] %s: approved by %s at %s", call, r.WhoEnded(), FormatTime(r.ResolvedAt))
+	case r.Status == Denied && r.EndCode == EndEdited:
+		return fmt.Sprintf("[APPROVAL DENIED] %s: denied by %s at %s: not as asked; other arguments were put "+
+			"forward instead (request %s). Call again to learn which.", call, r.WhoEnded(), FormatTime(r.ResolvedAt),
+			r.ReplacedBy)
 	case r.Status == Denied:
-		return fmt.Sprintf("[APPROVAL DENIED] %s: denied by %s at %s: %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt),
+		return fmt.Sprintf("[APPROVAL DENIED] %s: denied by %s at %s: %s", call, r.WhoEnded(), FormatTime(r.ResolvedAt),
 			orNoReason(r.ResolveReason))
+	case r.Status == Cancelled && r.EndCode == EndFrozen:
+		return fmt.Sprintf("[APPROVAL CANCELLED] %s: cancelled by %s at %s. Do not retry.", call, r.ResolvedBy,
+			FormatTime(r.ResolvedAt))
 	case r.Status == Cancelled:
 		return fmt.Sprintf("[APPROVAL CANCELLED] %s: cancelled by %s at %s. %s", call, r.ResolvedBy, FormatTime(r.ResolvedAt),
 			askAgain)

@@ -1,6 +1,12 @@
 package approval
 
-import "time"
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // NotificationKind says what a notification is for.
 type NotificationKind string
@@ -45,15 +51,54 @@ const (
 	NoteApprove Note = "approve"
 	// NoteStranger: an answer to somebody we do not know, who gets it as a reply or not at all.
 	NoteStranger Note = "stranger"
+	// NoteMore: a reply with what else can be done about its request: an hour more, a freeze.
+	NoteMore Note = "more"
+	// NoteConfirm: a reply that asks once more before its request is approved. What follows it in the note is the reason
+	// that the approval was given with.
+	NoteConfirm Note = "confirm"
+	// NoteFreeze: a reply that asks once more before the agent of its request is frozen.
+	NoteFreeze Note = "freeze"
+	// NoteAnswered: one that asked so, and was answered.
+	NoteAnswered Note = "answered"
 	// NoteUnreached: a card that comes to an admin because nobody else could be reached.
 	NoteUnreached Note = "unreached"
 )
+
+// noteWaiting: a reminder of several requests. What follows it is how many wait in all.
+const noteWaiting = "waiting:"
+
+// WaitingNote is the note of a reminder of several requests, of which it may show some.
+func WaitingNote(n int) Note { return Note(noteWaiting + strconv.Itoa(n)) }
+
+// Waiting returns of how many requests a reminder is.
+func (n Note) Waiting() (int, bool) {
+	s, ok := strings.CutPrefix(string(n), noteWaiting)
+	if !ok {
+		return 0, false
+	}
+	all, err := strconv.Atoi(s)
+	return all, err == nil
+}
+
+// ConfirmNote is the [NoteConfirm] of an approval that is given with a reason.
+func ConfirmNote(reason string) Note { return NoteConfirm + Note(reason) }
+
+// Confirms reports whether a note is a [NoteConfirm], and with which reason the approval was given.
+func (n Note) Confirms() (reason string, ok bool) {
+	return strings.CutPrefix(string(n), string(NoteConfirm))
+}
+
+// AsksOnce reports whether the reply asks for a yes that is given once.
+func (n Note) AsksOnce() bool {
+	_, confirms := n.Confirms()
+	return confirms || n == NoteFreeze
+}
 
 // Notification is one push of a card to one recipient on one channel.
 type Notification struct {
 	ID         string // ULID
 	ApprovalID string // "" for a reply that is about no request; the first of a batch
-	BatchID    string // set when the card shows every request of a batch
+	BatchID    string // set when it shows the items of a Card
 	Channel    string
 	Recipient  string
 	Kind       NotificationKind
@@ -87,6 +132,18 @@ type Notification struct {
 	More bool
 
 	Note Note
+
+	// After narrows what is shown of a [Card] to the items that came after a version; 0: all.
+	After int
+	// Shown is the version of the Card of which the sending was begun last.
+	Shown int
+	// Change counts how often what it shows has changed while it was not sent, and Drawn is what that was when it was
+	// drawn as it is sent.
+	Change, Drawn int
+	Silent        bool // no sound is made where it arrives
+	// HeldFor is the agent whose earlier cards this one waits behind: it becomes due as one of them ends, or else at
+	// NextAttemptAt. "": it waits for none.
+	HeldFor string
 }
 
 // Size is about how many bytes the notification takes in a list.
@@ -122,8 +179,14 @@ func (n Notification) ShowsCard() bool {
 // Shown returns the requests whose card a notification is.
 func Shown(tx Tx, n Notification) ([]Request, error) {
 	switch {
-	case n.BatchID != "":
-		return tx.Batch(n.BatchID)
+	case n.BatchID != "" && len(n.Cards) == 0:
+		rs, err := tx.Batch(n.BatchID)
+		if err != nil || n.After == 0 {
+			return rs, err
+		}
+		c, err := tx.Card(n.BatchID)
+		later := c.Upto(n.After, math.MaxInt)
+		return slices.DeleteFunc(rs, func(r Request) bool { return !slices.Contains(later, r.ID) }), err
 	case len(n.Cards) > 0:
 		rs := make([]Request, 0, len(n.Cards))
 		for _, id := range n.Cards {
@@ -143,8 +206,14 @@ func Shown(tx Tx, n Notification) ([]Request, error) {
 
 // ShownHeads returns the narrow parts of the same.
 func ShownHeads(tx Tx, n Notification) ([]Head, error) {
-	if n.BatchID != "" {
-		return tx.BatchHeads(n.BatchID)
+	if n.BatchID != "" && len(n.Cards) == 0 {
+		hs, err := tx.BatchHeads(n.BatchID)
+		if err != nil || n.After == 0 {
+			return hs, err
+		}
+		c, err := tx.Card(n.BatchID)
+		later := c.Upto(n.After, math.MaxInt)
+		return slices.DeleteFunc(hs, func(h Head) bool { return !slices.Contains(later, h.ID) }), err
 	}
 	ids := n.Cards
 	if len(ids) == 0 && n.ApprovalID != "" {
@@ -167,6 +236,8 @@ type Delivery struct {
 	Notification Notification
 	Requests     []Request     // where Body is empty: the one, the batch's, or those whose cards a reply brings
 	Target       *Notification // of an outcome: the card that it edits
+	Card         *Card         // whose items the Requests are; nil for none
+	Grantable    []string      // of these, those that were approved and may answer the same call again
 }
 
 // Seen tells how new the state is that the delivery's requests are in: it grows whenever one ends, or is

@@ -5,9 +5,16 @@ import "context"
 // Notifier tells people of requests. The gate calls it inside the transaction in which the request is made or ends,
 // so that what people are to be told is stored with it or not at all. It speaks to nobody in there: it queues.
 type Notifier interface {
-	// Requested queues the cards of new requests: of one, or of all those of a batch.
-	Requested(tx Tx, made []Request) (Announcement, error)
-	// Ended sees to the cards of a request that has ended, or was given its reason. Of r it takes the ids alone.
+	// Requested queues the card of new requests: of one, or of all those that a [Card] begins with.
+	Requested(tx Tx, made []Request, p Placing) (Announcement, error)
+	// Joined sees to a Card that new requests have joined, of which c has the items.
+	Joined(tx Tx, c Card, made []Request, soon Joining) (Announcement, error)
+	// Voted sees to the cards of a pending request on which somebody voted, or whose deadline changed.
+	Voted(tx Tx, r Request) error
+	// Opened is Voted for a request whose open stage is another one than before, or asks others: they get the card.
+	Opened(tx Tx, r Request) error
+	// Ended sees to the cards of a request that has ended, or was given its reason. It takes
+	// the narrow part of r as it was before.
 	Ended(tx Tx, r Request) error
 }
 
@@ -21,5 +28,8 @@ type Announcement struct {
 // silent is the notifier of a gate that has none.
 type silent struct{}
 
-func (silent) Requested(Tx, []Request) (Announcement, error) { return Announcement{}, nil }
-func (silent) Ended(Tx, Request) error                       { return nil }
+func (silent) Requested(Tx, []Request, Placing) (Announcement, error)    { return Announcement{}, nil }
+func (silent) Joined(Tx, Card, []Request, Joining) (Announcement, error) { return Announcement{}, nil }
+func (silent) Voted(Tx, Request) error                                   { return nil }
+func (silent) Opened(Tx, Request) error                                  { return nil }
+func (silent) Ended(Tx, Request) error                                   { return nil }

@@ -263,11 +263,15 @@ func TestPeopleAreRemindedOfWhatTheyDidNotAnswer(t *testing.T) {
 	if ns[0].RetryKey == ns[1].RetryKey {
 		t.Error("a reminder is a new message and needs a key of its own")
 	}
-	w.clock.advance(15 * time.Minute)
+	w.clock.advance(29 * time.Minute)
+	if n := remind(); n != 0 {
+		t.Errorf("a second round came after 29 minutes: %d", n)
+	}
+	w.clock.advance(time.Minute)
 	if n := remind(); n != 1 {
 		t.Errorf("second round: %d", n)
 	}
-	w.clock.advance(15 * time.Minute)
+	w.clock.advance(14 * time.Minute)
 	if n := remind(); n != 0 {
 		t.Errorf("a third round although two are the limit: %d", n)
 	}

@@ -181,7 +181,10 @@ func (p ToolPin) justAccepted(now time.Time, terms Terms) bool {
 func (g *Gate) useAcceptance(ctx context.Context, tx Tx, j *judged) (*Request, error) {
 	live, err := g.settledLive(ctx, tx, j.key)
 	accepted := err == nil && live != nil && live.ReasonCode == reasonToolChanged && live.ToolDigest == j.call.ToolDigest
-	if !accepted || mayUse(live, j, false, tx.Now()) != usable {
+	if !accepted {
+		return nil, err
+	}
+	if why, err := g.mayUseNow(tx, live, j, false); err != nil || why != usable {
 		return nil, err
 	}
 	used, err := g.consume(ctx, tx, *live, &j.call)

@@ -38,6 +38,18 @@ func (g *Gate) cancelSome(ctx context.Context, tx Tx, agent string) (did step, e
 	if err != nil {
 		return step{}, err
 	}
+	return g.eachSettled(ctx, tx, hs, func(h Head) (int, error) {
+		if !h.Live() {
+			return 0, nil
+		}
+		return 1, g.takeBack(ctx, tx, h.Request, Actor{Kind: System, Name: "policy"}, ViaSystem, reasonAgentRemoved)
+	})
+}
+
+// eachSettled ends what is over of a step's requests, as many as one transaction should, and calls then with each,
+// which says how many it counts for.
+func (g *Gate) eachSettled(ctx context.Context, tx Tx, hs []Head,
+	then func(h Head) (int, error)) (did step, err error) {
 	wide := 0
 	for _, h := range hs {
 		if wide >= stepBytes {
@@ -48,13 +60,11 @@ func (g *Gate) cancelSome(ctx context.Context, tx Tx, agent string) (did step, e
 		if h, err = g.settleHead(ctx, tx, h); err != nil {
 			return did, err
 		}
-		if h.Live() {
-			if err := g.takeBack(ctx, tx, h.Request, Actor{Kind: System, Name: "policy"}, ViaSystem,
-				reasonAgentRemoved); err != nil {
-				return did, err
-			}
-			did.n++
+		n, err := then(h)
+		if err != nil {
+			return did, err
 		}
+		did.n += n
 	}
 	did.more = len(hs) == stepRequests
 	return did, nil

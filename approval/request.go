@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -76,7 +77,28 @@ type Request struct {
 	DispatchedAt time.Time
 	RunResult    RunResult // what came of the dispatched call, "" while nobody has said
 
-	BatchID string // shared by the requests of one batch call, "" otherwise
+	// Need is who must say yes, nil: any one approver. Stage is the one that is open, from 0; it counts only while the
+	// request is pending.
+	Need  *Need
+	Stage int
+	// Votes are those that were given, in order: they are read where there is a Need, or a name in Who.
+	Votes []Vote
+	// Who is {who} in texts where ResolvedBy alone would not say it: all who approved, and for whom.
+	Who string
+	// EndCode is why it ended, where that is none of the usual: [EndFrozen], [EndEdited].
+	EndCode    string
+	ReplacedBy string // of an edited request: the one of the new args
+	Replaces   string // of that one: the edited request
+	Policy     string // digest of the policy that judged it last
+	// CorrelationID is that of the call that made it.
+	CorrelationID string
+	ExtendedAt    time.Time // when somebody gave it one hour more
+
+	BatchID string // the Card that it stands on, "" for none
+	// Before is what was last said of the same tool to the same agent, within a day before it was asked; nil: nothing.
+	Before *Said
+	// Annotations are what the tool's server said of it as the call came in.
+	Annotations *Annotations
 	// Inputs are what the call's server was told after the approval.
 	Inputs   []Input
 	Previous *Use // the last use of the same key within 24 h before this request was made
@@ -91,7 +113,8 @@ func (r Request) Size() int {
 const smallRow = 512
 
 // Head is a request without what may be large: Args, Rationale, Preview and what is stored behind them, ToolDigest,
-// ToolSeen, Task, DispatchedAt and RunResult, are not read. It is what a step needs that ends or counts requests.
+// ToolSeen, Task, DispatchedAt and RunResult, are not read, nor is what [Tx.NeedOf] reads. It is what a step needs that
+// ends or counts requests.
 type Head struct {
 	Request
 	Wide int // how many bytes Args, Rationale and Preview take: storing the row again costs as much
@@ -106,6 +129,16 @@ type Use struct {
 	// DispatchedAt is set where the gate's own side sent the call on, RunResult once it is known what came of it.
 	DispatchedAt time.Time `json:"dispatched_at,omitzero"`
 	RunResult    RunResult `json:"outcome,omitempty"`
+}
+
+// Said is a person's last word about a tool of an agent.
+type Said struct {
+	RequestID string    `json:"request_id"`
+	Approved  bool      `json:"approved"`
+	By        string    `json:"by"`
+	At        time.Time `json:"at"`
+	Reason    string    `json:"reason,omitempty"`
+	Args      []byte    `json:"-"` // of that request; read only where the card is made
 }
 
 // RunResult is what came of a call that was sent on.
@@ -157,7 +190,22 @@ type Resolution struct {
 	Via    Via
 	Reason string
 	UseBy  time.Time // for Approved
+	Who    string    // Request.Who
+	Code   string    // Request.EndCode
+	// ReplacedBy is the request of the new args, for [EndEdited].
+	ReplacedBy string
 }
+
+// Why a request ended that a person did not simply decide.
+const (
+	EndFrozen = "frozen" // cancelled: somebody froze the agent, or all
+	EndEdited = "edited" // denied: other args were approved instead
+	// EndRestored: cancelled, since a backup was restored in which it was not over yet, and it may have been used since.
+	EndRestored = "restored"
+)
+
+// WhoEnded names in a text who ended the request.
+func (r Request) WhoEnded() string { return cmp.Or(r.Who, r.ResolvedBy) }
 
 // Recent is what is kept of a key's past for a day: the denial that still answers the same call, and
 // the last use.

@@ -78,6 +78,76 @@ type Tx interface {
 	// AddReason gives a request that by has denied without a reason its reason, and puts it back into the
 	// agent's feed, last, with the next seq as ResolvedSeq. A reason that is there stays.
 	AddReason(id, by, reason string) (bool, error)
+	// SetNeed stores the Need, the open Stage and the Policy of a pending request; nothing else of r is stored.
+	SetNeed(r Request) (bool, error)
+	// Extend puts the deadline, which is after Now, of a pending request that was not extended yet off to a time, and
+	// sets extended_at to Now.
+	Extend(id string, until time.Time) (bool, error)
+	// NeedOf returns what of a request stands behind its large columns and says who must say yes, and whose yes it was:
+	// Need, Stage, Policy, CorrelationID, Replaces, Who, EndCode, ReplacedBy and ExtendedAt, with the ID; and Votes.
+	NeedOf(id string) (Request, error)
+	// PutVote stores a vote, in place of an earlier one of the same person.
+	PutVote(requestID string, v Vote) error
+	// MoveVote says which stage a person's vote counts for: the need was raised meanwhile.
+	MoveVote(requestID, person string, stage int) error
+	// Votes returns the votes on a request, in the order in which they were given.
+	Votes(requestID string) ([]Vote, error)
+	// EndingIn returns the ids of requests since an id (that one included) that end in some letters, large or small, at
+	// most limit and the newest first. No letters find nothing.
+	EndingIn(suffix, since string, limit int) ([]string, error)
+
+	// PutDelegation stores a delegation, in place of the one of the same id.
+	PutDelegation(d Delegation) error
+	Delegation(id string) (Delegation, error)
+	// Delegations returns those that have neither ended nor come to their end by Now, in the order of their ids.
+	Delegations() ([]Delegation, error)
+
+	// PutCard stores a card, in place of the one of the same id.
+	PutCard(c Card) error
+	Card(id string) (Card, error)
+	// NewestCard returns the card that was opened last with the Agent, Scope, Session, Turn and Grouping of another.
+	NewestCard(like Card) (Card, error)
+	// PendingCards returns the first so many of an agent's cards that have pending requests, oldest first: the batch ids
+	// of these, or for a request without one its own id.
+	PendingCards(agent string, limit int) ([]string, error)
+	// HeldFor returns queued notifications with this HeldFor, narrow and oldest first.
+	HeldFor(agent string, limit int) ([]Notification, error)
+	// PutReminded records that a reminder is of a request; the notifications of a request are those too.
+	PutReminded(requestID, notificationID string) error
+
+	// PutGrant stores a grant; of one that is there it changes Used, Unknown, SuspendedAt, Spent and how it ended.
+	PutGrant(g Grant) error
+	Grant(id string) (Grant, error)
+	// GrantsFor returns the grants that have not ended of an agent, a scope, a server and a tool, standing denials first
+	// and then the newest first; Args only of those of which some may differ.
+	GrantsFor(agent, scope, server, tool string) ([]Grant, error)
+	Grants(q GrantQuery) ([]Grant, error)
+	// DueGrants returns grants whose time has come by Now and that have not ended, without their Args.
+	DueGrants(limit int) ([]Grant, error)
+	// PutGrantUse stores a use; of one that is there it changes the outcome.
+	PutGrantUse(u GrantUse) error
+	GrantUse(id string) (GrantUse, error)
+	// RunningGrantUses returns uses that were sent on and of which nobody has said what came of them, oldest first.
+	RunningGrantUses(limit int) ([]GrantUse, error)
+	// LastSaid returns a person's last word about a tool of an agent, the zero Said for none; PutSaid stores it.
+	LastSaid(agent, server, tool string) (Said, error)
+	PutSaid(agent, server, tool string, s Said) error
+
+	// PutPolicy keeps the text of a policy by its digest, neither of them ""; what is there stays.
+	PutPolicy(digest, text string) error
+	PolicyText(digest string) (string, error)
+	// PolicyDigests returns digests of kept policies that begin so, in their order.
+	PolicyDigests(prefix string, limit int) ([]string, error)
+
+	// Epoch returns what was last frozen of one agent, or for "" of all; the zero Epoch for nothing.
+	Epoch(agent string) (Epoch, error)
+	// Epochs returns all of them.
+	Epochs() ([]Epoch, error)
+	// PutEpoch stores one, in place of what was there.
+	PutEpoch(e Epoch) error
+	// LiveBefore returns the narrow parts of live requests with a smaller id, of an agent, or for "" of all.
+	LiveBefore(agent, id string, limit int) ([]Head, error)
+
 	// AddSession records that session asked for the request; a repetition changes nothing.
 	AddSession(id, session string) error
 	// Feed returns the agent's ended, unacknowledged requests in the order of ResolvedSeq; a session

@@ -14,8 +14,11 @@ func (g *Gate) PendingCount(ctx context.Context) (int, error) {
 const rememberEvent = 3 * 24 * time.Hour
 
 // Prune drops what is no longer needed: webhook event ids after three days, endings after a day or
-// remember_denial, whichever is longer.
+// remember_denial, whichever is longer. Grants whose time has come end.
 func (g *Gate) Prune(ctx context.Context) (int, error) {
+	if _, err := g.endDueGrants(ctx); err != nil {
+		return 0, err
+	}
 	keep := max(rememberUse, g.Policy().Terms().RememberDenial)
 	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
 		n, err := tx.Prune(tx.Now().Add(-rememberEvent), tx.Now().Add(-keep), stepRows)

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,7 +19,8 @@ type WaitOptions struct {
 }
 
 // CheckWait is [Gate.Check] that, when the call must wait for a person, holds up to w.For until the
-// request that this call made or joined ends; it never makes another. An approval is used for the
+// request that this call made or joined ends; it never makes another. Where a person put other args in its place and
+// the caller accepts edits, it holds until the request of those ends. An approval is used for the
 // caller; if another caller was faster the outcome is denied with reason code already_used. When time
 // is up the outcome is pending, in the words of the first answer.
 func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Answer, error) {
@@ -35,17 +37,33 @@ func (g *Gate) Wait(ctx context.Context, c Call, first Answer, w WaitOptions) (A
 	if first.Kind != AnswerPending || first.Request == nil || w.For <= 0 {
 		return first, nil
 	}
-	r, err := g.await(ctx, first.Request.ID, w.For, w.Stop)
-	if err != nil {
-		return Answer{}, err
+	over, stop := after(w.For)
+	defer stop()
+	for {
+		id := first.Request.ID
+		r, err := g.await(ctx, id, over, w.Stop)
+		if err != nil {
+			return Answer{}, err
+		}
+		out, err := g.waited(ctx, &c, &first, w.Still, r)
+		if err != nil || out.Kind != AnswerPending || out.Request.ID == id {
+			return out, err
+		}
+		first = out // other args wait for a person in its place
 	}
-	return g.waited(ctx, &c, &first, w.Still, r)
+}
+
+// after returns a channel that is closed once d is over; stop gives up what it takes.
+func after(d time.Duration) (over <-chan struct{}, stop func()) {
+	done := make(chan struct{})
+	timer := time.AfterFunc(d, func() { close(done) })
+	return done, func() { timer.Stop() }
 }
 
 // waited is what comes of a wait, apart from it: there may be thousands who wait, each with a stack.
 func (g *Gate) waited(ctx context.Context, c *Call, first *Answer, still func() error, r *Request) (Answer, error) {
 	if r.Status == Approved && r.Live() {
-		return g.use(ctx, *c, r.ID, still)
+		return g.approved(ctx, c, still, r)
 	}
 	told := g.told(*r)
 	if r.Status == Pending {
@@ -53,12 +71,80 @@ func (g *Gate) waited(ctx context.Context, c *Call, first *Answer, still func() 
 		out.Request = &told
 		return out, nil
 	}
+	if r.EndCode == EndEdited {
+		return g.edited(ctx, *c, r, still)
+	}
+	if r.isOfGrant() {
+		return g.waitedGranted(ctx, c, r, still)
+	}
 	return endedAnswer(told), nil
+}
+
+// approved lets a caller who waited through with an approval: their own, or one of other args in its place.
+func (g *Gate) approved(ctx context.Context, c *Call, still func() error, r *Request) (Answer, error) {
+	if !c.AcceptsEdits {
+		return g.use(ctx, *c, r.ID, still)
+	}
+	was, err := g.editedOf(ctx, c, r)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case was != nil:
+		return g.edited(ctx, *c, was, still)
+	}
+	return g.use(ctx, *c, r.ID, still)
+}
+
+// editedOf returns the request of a call in whose place r was approved, nil where r is the call's own.
+func (g *Gate) editedOf(ctx context.Context, c *Call, r *Request) (*Request, error) {
+	j := g.judge(ctx, g.Policy(), *c)
+	if j.key == r.Key() {
+		return nil, nil
+	}
+	return View(ctx, g.store, func(tx Tx) (*Request, error) {
+		recent, err := tx.Recent(j.key)
+		if err != nil || recent.DeniedID == "" {
+			return nil, err
+		}
+		was, err := tx.Request(recent.DeniedID)
+		if err != nil || was.EndCode != EndEdited {
+			return nil, err
+		}
+		return &was, nil
+	})
+}
+
+// edited answers a caller who waited for a request that a person ended with an edit, or for the one in its place.
+func (g *Gate) edited(ctx context.Context, c Call, r *Request, still func() error) (Answer, error) {
+	out, err := g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) {
+		if err := g.known(c.Agent); err != nil {
+			return Answer{}, err
+		}
+		out := Answer{Risk: j.verdict.Risk, Rule: j.verdict.Rule, ReasonCode: j.verdict.ReasonCode}
+		return g.afterEdit(ctx, tx, &j, r, out)
+	})
+	if err == nil && out.Kind == "" {
+		return g.endedEdit(ctx, &c, r)
+	}
+	return g.toldOutcome(out), err
+}
+
+// endedEdit tells a caller how it ended who waited for a request that was edited, of which nothing can be used any
+// more: who would have run the new args, how those ended.
+func (g *Gate) endedEdit(ctx context.Context, c *Call, r *Request) (Answer, error) {
+	for c.AcceptsEdits && r.EndCode == EndEdited {
+		var err error
+		if r, err = g.read(ctx, r.ReplacedBy); err != nil {
+			return Answer{}, err
+		}
+	}
+	return endedAnswer(g.told(*r)), nil
 }
 
 // endedAnswer tells a caller who waited for r how it ended.
 func endedAnswer(r Request) Answer {
-	o := Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode, Request: &r, Message: r.FeedMessage()}
+	o := Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), Request: &r,
+		Message: r.FeedMessage()}
 	switch {
 	case r.Status == Denied:
 		o.Kind, o.Message = AnswerDenied, deniedMessage(r)
@@ -79,6 +165,13 @@ func endedAnswer(r Request) Answer {
 // use lets a caller who waited for an approval through, once: the caller, its token and the policy in
 // force are looked at again first.
 func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
+	return g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) { return g.useOnce(ctx, tx, j, id) })
+}
+
+// asJudged runs fn in a write transaction with the call as the policy in force judges it, anew where that is replaced
+// meanwhile. still is asked right before, where it is not nil: its error is returned instead.
+func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
+	fn func(tx Tx, j judged) (Answer, error)) (Answer, error) {
 	release, err := g.turn(ctx, c)
 	if err != nil {
 		return Answer{}, err
@@ -96,12 +189,11 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 			if g.policy.Load() != in {
 				return Answer{}, errPolicyChanged
 			}
-			return g.useOnce(ctx, tx, j, id)
+			return fn(tx, j)
 		})
-		if errors.Is(err, errPolicyChanged) {
-			continue
+		if !errors.Is(err, errPolicyChanged) {
+			return out, err
 		}
-		return out, err
 	}
 }
 
@@ -120,7 +212,11 @@ func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer,
 	if err != nil {
 		return Answer{}, err
 	}
-	switch why := mayUse(&r, &j, changed, tx.Now()); why {
+	why, err := g.mayUseNow(tx, &r, &j, changed)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch why {
 	case usable:
 	case unusable:
 		return endedAnswer(g.told(r)), nil
@@ -142,21 +238,18 @@ func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer,
 	if err := g.pinFirst(ctx, tx, &j); err != nil {
 		return Answer{}, err
 	}
-	r = g.told(r)
-	return Answer{Kind: AnswerApproved, Message: approvedMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode,
-		Request: &r}, nil
+	return g.toldOutcome(Answer{Kind: AnswerApproved, Message: approvedMessage(g.told(r)), Risk: r.Risk, Rule: r.Rule,
+		ReasonCode: r.ReasonCode, Request: &r}), nil
 }
 
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
 // machine or a set clock must not let a timer outlive it.
 const lookAtClock = time.Second
 
-// await returns the request once it is no longer pending, or as it stands when d is over or stop closed.
-func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-chan struct{}) (*Request, error) {
+// await returns the request once it is no longer pending, or as it stands when over or stop is closed.
+func (g *Gate) await(ctx context.Context, id string, over, stop <-chan struct{}) (*Request, error) {
 	wake, cancel := g.broker.Request(id)
 	defer cancel()
-	over := time.NewTimer(d)
-	defer over.Stop()
 	clock := time.NewTimer(0)
 	defer clock.Stop()
 	last := false
@@ -172,7 +265,7 @@ func (g *Gate) await(ctx context.Context, id string, d time.Duration, stop <-cha
 				waiting = false
 			case <-clock.C:
 				waiting = g.clock().Before(r.ExpiresAt)
-			case <-over.C:
+			case <-over:
 				last, waiting = true, false
 			case <-stop:
 				last, waiting = true, false
@@ -191,7 +284,11 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 	}
 	f, err := View(ctx, g.store, func(tx Tx) (found, error) {
 		r, err := tx.Request(id)
-		return found{&r, err == nil && r.Due(tx.Now())}, err
+		if err != nil {
+			return found{r: &r}, err
+		}
+		over, err := g.over(tx, &r)
+		return found{&r, over}, err
 	})
 	switch {
 	case err != nil:
@@ -256,7 +353,9 @@ func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, err
 		if !f.ConsumedAt.IsZero() {
 			f.DispatchedAt, f.RunResult, err = tx.Dispatched(id)
 		}
-		f.due = f.Due(tx.Now())
+		if err == nil {
+			f.due, err = g.over(tx, &f.Request)
+		}
 		return f, err
 	})
 	h := f.Head
@@ -274,7 +373,9 @@ func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Dur
 	if err != nil || d <= 0 || r.Status != Pending {
 		return r, err
 	}
-	ended, err := g.await(ctx, id, d, nil)
+	over, stop := after(d)
+	defer stop()
+	ended, err := g.await(ctx, id, over, nil)
 	return visibleTo(who, g.told(*ended), err)
 }
 
@@ -284,6 +385,9 @@ func visibleTo(who Actor, r Request, err error) (Request, error) {
 	}
 	if errors.Is(err, ErrNotFound) {
 		return Request{}, Errorf(CodeNotFound, noSuchRequest)
+	}
+	if who.Kind == Agent && r.Status == Pending { // it is told at the end
+		r.Votes = nil
 	}
 	return r, err
 }
@@ -305,14 +409,18 @@ func (g *Gate) Requests(ctx context.Context, q RequestQuery) ([]Request, error) 
 	q.Bytes = listBytes(q.Bytes)
 	type list struct {
 		rs   []Request
-		late []string // due, among more that is due than view has ended
+		late []string // over, among more that is over than view has ended
 	}
 	for {
 		l, err := view(ctx, g, func(tx Tx) (l list, err error) {
 			l.rs, err = tx.Requests(q)
-			for _, r := range l.rs {
-				if r.Due(tx.Now()) {
-					l.late = append(l.late, r.ID)
+			for i := range l.rs {
+				over, err := g.over(tx, &l.rs[i])
+				if err != nil {
+					return l, err
+				}
+				if over {
+					l.late = append(l.late, l.rs[i].ID)
 				}
 			}
 			return l, err
@@ -485,11 +593,20 @@ func (g *Gate) ackSome(ctx context.Context, tx Tx, agent string, ids []string) (
 func (g *Gate) Run(ctx context.Context) {
 	due, cancel := g.broker.deadlines()
 	defer cancel()
+	frozen, cancelFrozen := g.broker.freezes()
+	defer cancelFrozen()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var next time.Time // zero: none
-	look := true
+	look, sweep := true, true
 	for {
+		if sweep {
+			_, err := g.EndFrozen(ctx)
+			if sweep = err != nil && ctx.Err() == nil; sweep {
+				g.log.ErrorContext(ctx, "what a freeze has ended could not all be written; trying again in a second",
+					"error", err)
+			}
+		}
 		if look {
 			t, err := g.endDue(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -498,6 +615,9 @@ func (g *Gate) Run(ctx context.Context) {
 			if look, next = err != nil, t; look {
 				next = g.clock().Add(lookAtClock)
 			}
+		}
+		if sweep && next.IsZero() {
+			next = g.clock().Add(lookAtClock)
 		}
 		wait := lookAtClock
 		if next.IsZero() {
@@ -513,6 +633,8 @@ func (g *Gate) Run(ctx context.Context) {
 			if next.IsZero() || t.Before(next) {
 				next = t
 			}
+		case <-frozen:
+			sweep = true
 		case <-timer.C:
 			look = look || !g.clock().Before(next)
 		}
@@ -543,7 +665,7 @@ func (g *Gate) endSome(ctx context.Context, tx Tx) (step, error) {
 			return step{n, true}, nil
 		}
 		wide += h.Wide
-		if err := g.timedOut(ctx, tx, h.Request); err != nil {
+		if _, err := g.end(ctx, tx, h.Request); err != nil {
 			return step{}, err
 		}
 	}

@@ -69,6 +69,8 @@ type rules struct {
 }
 
 func (r rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict { return r.verdict(c) }
+func (rules) Digest() string                                                 { return "" }
+func (rules) Source() string                                                 { return "" }
 func (r rules) Terms() approval.Terms                                        { return r.terms }
 
 var terms = approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute}
@@ -128,7 +130,7 @@ var bothWays = outboxtest.Routing{
 
 // wire makes the gate anew, with the outbox and the chat around it.
 func (w *world) wire(o approval.Options, cards outboxtest.Routing) {
-	o.Audit = approval.NewAuditLog(o.Masker)
+	o.Audit, o.Store = approval.NewAuditLog(o.Masker), approval.NoteFailures(o.Store)
 	w.outbox = outbox.New(outbox.Options{Store: o.Store, Audit: o.Audit, Routing: cards, Budgets: o.Budgets, Logger: o.Logger})
 	o.Notifier = w.outbox
 	w.gate = approval.NewGate(o)
@@ -140,6 +142,7 @@ type english struct{}
 
 func (english) Say(_ approval.Actor, p phrases.Phrase, with ...any) string { return p.Say(with...) }
 func (english) NameOf(approval.Address) string                             { return "" }
+func (english) Agents() []string                                           { return []string{"bot"} }
 func (english) Status(approval.Actor) []string                             { return nil }
 
 // everybody is the people of these tests.
@@ -153,10 +156,27 @@ type names struct {
 	people   func(string) (approval.Actor, bool)
 	agents   func(string) bool                   // nil: every name is an agent's
 	keyboard func(string) (approval.Actor, bool) // nil: nobody sits there
+	all      func() []approval.Actor             // nil: nobody
+	owner    func(string) string                 // nil: nobody owns an agent
+	asks     approval.Asks                       // of every agent
 }
 
 func (n names) Person(name string) (approval.Actor, bool) { return n.people(name) }
 func (n names) HasAgent(name string) bool                 { return n.agents == nil || n.agents(name) }
+func (n names) People() []approval.Actor {
+	if n.all == nil {
+		return nil
+	}
+	return n.all()
+}
+func (n names) Owner(agent string) string {
+	if n.owner == nil {
+		return ""
+	}
+	return n.owner(agent)
+}
+func (n names) Asks(string) approval.Asks { return n.asks }
+
 func (n names) AtKeyboard(agent string) (approval.Actor, bool) {
 	if n.keyboard == nil {
 		return approval.Actor{}, false

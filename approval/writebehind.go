@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,8 +25,9 @@ const (
 // anybody waits for it.
 //
 // Where that is not safe the record is written first, as by Check: for a rule with a strict audit, a tool
-// that is not known yet or has changed, too many records under way or none of them arriving, and above
-// all after a commit has failed, until one succeeds: while the store cannot commit, nothing is allowed.
+// that is not known yet or has changed, an agent that is frozen, too many records under way or none of them
+// arriving, and above all after a commit has failed, until one succeeds: while the store cannot commit, nothing is
+// allowed.
 func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
 	if err := c.Validate(); err != nil {
 		return Answer{}, err
@@ -37,10 +39,15 @@ func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	frozen, err := g.isFrozen(ctx, c.Agent)
+	if err != nil {
+		release()
+		return Answer{}, err
+	}
 	p := g.Policy()
 	v := p.Evaluate(ctx, c)
 	release()
-	if (v.Observe || v.Action == Allow) && !v.Strict && ctx.Err() == nil && g.toolIsKnown(c, p) &&
+	if (v.Observe || v.Action == Allow) && !v.Strict && !frozen && ctx.Err() == nil && g.toolIsKnown(c, p) &&
 		g.writeBehind.begin(g.clock()) {
 		return Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode,
 			Committed: g.record(ctx, c, v)}, nil
@@ -302,17 +309,22 @@ func (a *writeBehind) whenIdle() <-chan struct{} {
 	return ch
 }
 
-// noted is a store that says when it could not commit. That it could is not said: an update that wrote
-// nothing shows nothing.
-type noted struct {
+// NotedStore is a store that says when it could not commit, whoever wrote: from then on no record is written behind
+// its call. Whatever writes beside the gate writes through the same one. That a store could commit is not said: an
+// update that wrote nothing shows nothing.
+type NotedStore struct {
 	Store
-	failed func()
+	failed atomic.Pointer[func()] // of the gate, once there is one
 }
 
-func (s noted) Update(ctx context.Context, fn func(Tx) error) error {
+// NoteFailures returns s as a store whose failures its gate learns of.
+func NoteFailures(s Store) *NotedStore { return &NotedStore{Store: s} }
+
+// Update is [Store.Update].
+func (s *NotedStore) Update(ctx context.Context, fn func(Tx) error) error {
 	err := s.Store.Update(ctx, fn)
-	if CodeOf(err) == CodeStoreUnavailable && ctx.Err() == nil {
-		s.failed()
+	if failed := s.failed.Load(); failed != nil && CodeOf(err) == CodeStoreUnavailable && ctx.Err() == nil {
+		(*failed)()
 	}
 	return err
 }

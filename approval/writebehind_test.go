@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/chat"
 	"countersign/internal/testkit"
 )
 
@@ -53,7 +54,7 @@ var errDown = approval.Errorf(approval.CodeStoreUnavailable, "The disk is full."
 func writeBehindWorld(t *testing.T) (*world, *balky) {
 	w := newWorld(t)
 	b := &balky{Store: w.store}
-	w.gate = approval.NewGate(approval.Options{Store: b, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now, Logger: w.logger()})
+	w.wire(approval.Options{Store: b, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now, Logger: w.logger()}, bothWays)
 	return w, b
 }
 
@@ -73,7 +74,7 @@ func (w *world) flush() {
 	}
 }
 
-func TestAheadAnswersBeforeTheCommit(t *testing.T) {
+func TestWriteBehindAnswersBeforeTheCommit(t *testing.T) {
 	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
@@ -109,7 +110,7 @@ func TestAheadAnswersBeforeTheCommit(t *testing.T) {
 }
 
 // The record is written whether or not anybody asks for it.
-func TestAheadRecordsWithoutBeingAsked(t *testing.T) {
+func TestWriteBehindRecordsWithoutBeingAsked(t *testing.T) {
 	w, _ := writeBehindWorld(t)
 	for range 300 {
 		w.writeBehind(transfer)
@@ -120,7 +121,7 @@ func TestAheadRecordsWithoutBeingAsked(t *testing.T) {
 	}
 }
 
-func TestAheadOnlyWhereItIsSafe(t *testing.T) {
+func TestWriteBehindOnlyWhereItIsSafe(t *testing.T) {
 	strict := func(v approval.Verdict) approval.Verdict { v.Strict = true; return v }
 	observe := func(v approval.Verdict) approval.Verdict { v.Observe = true; return v }
 	for _, c := range []struct {
@@ -164,7 +165,7 @@ func TestAheadOnlyWhereItIsSafe(t *testing.T) {
 }
 
 // The approval that accepted a tool is used by the call that it was for, also by one that could go ahead.
-func TestAheadUsesAnAcceptance(t *testing.T) {
+func TestWriteBehindUsesAnAcceptance(t *testing.T) {
 	w, _ := writeBehindWorld(t)
 	w.writeBehind(read(1, `{}`))
 	id := w.expect(read(2, `{}`), approval.AnswerPending).Request.ID
@@ -181,18 +182,31 @@ func TestAheadUsesAnAcceptance(t *testing.T) {
 	w.flush()
 }
 
+func wantDown(err error) error {
+	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		return fmt.Errorf("got %v", err)
+	}
+	return nil
+}
+
 // While the store cannot commit nothing is allowed, whoever it was that met the failure.
-func TestAheadStopsWithTheStore(t *testing.T) {
+func TestWriteBehindStopsWithTheStore(t *testing.T) {
 	for name, meet := range map[string]func(w *world) error{
 		"a record": func(w *world) error {
 			w.writeBehind(transfer)
 			return nil
 		},
 		"a decision": func(w *world) error {
-			if _, err := w.decide("01ARZ3NDEKTSV4RRFFQ69G5FAV", true, hana, ""); approval.CodeOf(err) != approval.CodeStoreUnavailable {
-				return fmt.Errorf("got %v", err)
-			}
-			return nil
+			_, err := w.decide("01ARZ3NDEKTSV4RRFFQ69G5FAV", true, hana, "")
+			return wantDown(err)
+		},
+		"a press": func(w *world) error {
+			_, err := w.chat.Interact(w.ctx, chat.Interaction{EventID: "line:1", Channel: "line", From: "U1", By: hana, Intent: chat.IntentPending})
+			return wantDown(err)
+		},
+		"a send": func(w *world) error {
+			_, err := w.outbox.Begin(w.ctx, nil)
+			return wantDown(err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +219,7 @@ func TestAheadStopsWithTheStore(t *testing.T) {
 				if _, err := w.gate.CheckWriteBehind(w.ctx, transfer); err != nil {
 					break
 				}
-				if name == "a decision" {
+				if name != "a record" {
 					t.Error("a call was allowed after the failure")
 				}
 				time.Sleep(time.Millisecond)
@@ -216,7 +230,7 @@ func TestAheadStopsWithTheStore(t *testing.T) {
 				}
 			}
 			b.set(nil, nil)
-			if out := w.writeBehind(transfer); out.Committed != nil && name == "a decision" {
+			if out := w.writeBehind(transfer); out.Committed != nil && name != "a record" {
 				t.Error("the first call after a failure did not wait for its record")
 			}
 			w.flush()
@@ -229,7 +243,7 @@ func TestAheadStopsWithTheStore(t *testing.T) {
 }
 
 // An update that wrote nothing does not show that the store can commit.
-func TestAheadWaitsForARealCommit(t *testing.T) {
+func TestWriteBehindWaitsForARealCommit(t *testing.T) {
 	w, b := writeBehindWorld(t)
 	b.set(errDown, nil)
 	if _, err := w.gate.Expire(w.ctx); err == nil {
@@ -244,7 +258,7 @@ func TestAheadWaitsForARealCommit(t *testing.T) {
 	}
 }
 
-func TestAheadStopsWhenNothingArrives(t *testing.T) {
+func TestWriteBehindStopsWhenNothingArrives(t *testing.T) {
 	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
@@ -270,7 +284,7 @@ func TestAheadStopsWhenNothingArrives(t *testing.T) {
 	w.flush()
 }
 
-func TestAheadIsBounded(t *testing.T) {
+func TestWriteBehindIsBounded(t *testing.T) {
 	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)
@@ -307,8 +321,15 @@ func (f *fails) Update(context.Context, func(approval.Tx) error) error {
 
 func (f *fails) Now() time.Time { return time.Now() }
 
+func (f *fails) View(_ context.Context, fn func(approval.Tx) error) error { return fn(nothing{}) }
+
+// nothing is a transaction in which there is nothing.
+type nothing struct{ approval.Tx }
+
+func (nothing) Epochs() ([]approval.Epoch, error) { return nil, nil }
+
 // A record is tried for about ten seconds while the store is unavailable, and not at all where that is of no use.
-func TestAheadTriesAgain(t *testing.T) {
+func TestWriteBehindTriesAgain(t *testing.T) {
 	boom := errors.New("boom")
 	closed := &approval.Error{Code: approval.CodeStoreUnavailable, Message: "The store is closed.", Err: approval.ErrClosed}
 	for _, c := range []struct {
@@ -367,7 +388,7 @@ func TestFlushGivesUp(t *testing.T) {
 }
 
 // A call that was let ahead under one policy is on record once, as it was decided, whatever policy is in force by then.
-func TestAheadIsOnRecordAsDecided(t *testing.T) {
+func TestWriteBehindIsOnRecordAsDecided(t *testing.T) {
 	w, b := writeBehindWorld(t)
 	goOn := make(chan struct{})
 	b.set(nil, goOn)

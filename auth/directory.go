@@ -20,17 +20,20 @@ type Person struct {
 	Name     string
 	Approver bool
 	Admin    bool
+	Groups   []string
 	// Addresses are the user ids of platforms by the name of the channel: who writes from there is this person.
 	Addresses map[string]string
 	Token     secret.Value
 	Locale    string
 	Zone      *time.Location // nil: UTC
+	Quiet     QuietHours     // in that zone
 }
 
 // AgentIdentity is a configured agent.
 type AgentIdentity struct {
 	Name  string
 	Token secret.Value
+	Owner string // the person whose agent it is; "": nobody's
 }
 
 // Directory knows every agent and person by their credentials. Its content is replaced whole, and it
@@ -45,7 +48,7 @@ type directory struct {
 	tokens map[[sha256.Size]byte]approval.Actor
 	chat   map[approval.Address]approval.Actor
 	names  map[string]approval.Actor // people
-	agents map[string]bool
+	agents map[string]string         // with their owners
 	people []Person
 }
 
@@ -59,16 +62,16 @@ func NewDirectory(agents []AgentIdentity, people []Person) *Directory {
 // Replace makes the directory know these agents and people and nobody else.
 func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 	n := &directory{tokens: map[[sha256.Size]byte]approval.Actor{}, chat: map[approval.Address]approval.Actor{},
-		names: map[string]approval.Actor{}, agents: map[string]bool{}, people: slices.Clone(people)}
+		names: map[string]approval.Actor{}, agents: map[string]string{}, people: slices.Clone(people)}
 	for _, a := range agents {
-		n.agents[a.Name] = true
+		n.agents[a.Name] = a.Owner
 		if a.Token != "" {
 			n.tokens[sha256.Sum256([]byte(a.Token.Reveal()))] = approval.Actor{Kind: approval.Agent, Name: a.Name}
 		}
 	}
 	for _, p := range people {
-		who := approval.Actor{Kind: approval.Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Locale: p.Locale,
-			Zone: p.Zone}
+		who := approval.Actor{Kind: approval.Human, Name: p.Name, Approver: p.Approver, Admin: p.Admin, Groups: p.Groups,
+			Locale: p.Locale, Zone: p.Zone}
 		n.names[p.Name] = who
 		if p.Token != "" {
 			n.tokens[sha256.Sum256([]byte(p.Token.Reveal()))] = who
@@ -104,7 +107,33 @@ func (d *Directory) ByChat(channel, userID string) (approval.Actor, bool) {
 // HasAgent reports whether an agent of this name is configured.
 func (d *Directory) HasAgent(name string) bool {
 	n := d.now.Load()
-	return n != nil && n.agents[name]
+	if n == nil {
+		return false
+	}
+	_, ok := n.agents[name]
+	return ok
+}
+
+// Owner returns who owns an agent, "" for nobody.
+func (d *Directory) Owner(agent string) string {
+	n := d.now.Load()
+	if n == nil {
+		return ""
+	}
+	return n.agents[agent]
+}
+
+// Actors returns the configured people as actors, by name.
+func (d *Directory) Actors() []approval.Actor {
+	n := d.now.Load()
+	if n == nil {
+		return nil
+	}
+	actors := make([]approval.Actor, 0, len(n.people))
+	for _, p := range n.people {
+		actors = append(actors, n.names[p.Name])
+	}
+	return actors
 }
 
 // ByName returns a configured person as they are now.

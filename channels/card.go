@@ -1,6 +1,8 @@
 package channels
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/legible"
 	"countersign/approval/redact"
+	"countersign/chat"
 	"countersign/chat/phrases"
 	"countersign/locale"
 )
@@ -18,11 +21,22 @@ import (
 // platform lays it out, escapes it and shortens it, and nothing more.
 type Card struct {
 	Kind    approval.NotificationKind
-	Text    string // a reply's sentence; of other kinds the title, in words
-	BatchID string // of a card that shows a batch, whose requests can be decided together too; else ""
+	Text    string     // a reply's sentence; of other kinds the title, in words
+	BatchID string     // of a card that shows several requests that can be decided together too; else ""
+	Shows   chat.Shows // what of it is shown, for the buttons that decide all
 	Items   []Item
 	At      time.Time        // when the notification was made
 	Words   *locale.Language // nil: English
+
+	// Waiting says that it is a reminder of requests that have nothing to do with each other.
+	Waiting bool
+
+	// Once is a yes or no to the reply, which counts once. nil: it asks for none.
+	Once *Once
+	// More is what else can be done about the reply's request. nil: nothing that is offered.
+	More *More
+	// Grant offers to have the reply's request answer the same call again. nil: that is not offered.
+	Grant *Grant
 
 	// Ask is a question that comes after a reply's text: why was it denied? Suggest are answers to it
 	// that can be tapped. Channels that ask in a dialog of their own leave them out.
@@ -30,9 +44,29 @@ type Card struct {
 	Suggest []string
 }
 
+// Once is what a reply asks: the two buttons, whose value is its own id.
+type Once struct{ ID, Yes, No string }
+
+// More is what can be done about a request beside deciding it. Extend is "" where it was extended before.
+type More struct{ ID, Extend, Freeze string }
+
+// Grant offers to have an approval answer the same call again for a while.
+type Grant struct {
+	ID      string
+	Ask     string
+	Choices []GrantChoice
+}
+
+// GrantChoice is for how long: For is what its button says, Name in words.
+type GrantChoice struct {
+	For  chat.Period
+	Name string
+}
+
 // Item is one request on a card.
 type Item struct {
 	ID    string
+	Short string // its last characters, by which people type it
 	Tool  string // server/tool where there is a server
 	Risk  approval.Risk
 	State State
@@ -40,7 +74,11 @@ type Item struct {
 	Title    string // how the request stands, in a word or two
 	Sentence string // how it ended; "" while it is pending
 	Why      string // the policy's message
+	// Progress is how far a request has come that takes more than one vote: who approved, and whom it waits for.
+	Progress []string
 	Facts    []Fact // who asks, from where
+	More     More   // while it is pending
+	Grant    *Grant // once it was approved, where it may answer the same call again; else nil
 
 	Rows    []Row
 	Total   int // values in all args
@@ -129,6 +167,9 @@ func (c Card) PendingCount() int {
 // Together reports whether the card has buttons for all that is pending at once.
 func (c Card) Together() bool { return c.BatchID != "" && c.PendingCount() > 1 }
 
+// All is the button for all that the card shows, but for its intent.
+func (c Card) All() Button { return Button{ID: c.BatchID, Shows: c.Shows} }
+
 // Say is [locale.Language.Say] in the card's language.
 func (c Card) Say(k Text, values ...string) string { return c.Words.Say(string(k), values...) }
 
@@ -162,11 +203,20 @@ func (m Maker) say(k Text, values ...string) string { return m.Words.Say(string(
 func (m Maker) Card(d approval.Delivery) Card {
 	n := d.Notification
 	m = m.to(n)
-	c := Card{Kind: n.Kind, BatchID: n.BatchID, At: n.CreatedAt, Words: m.Words}
+	if len(n.Cards) > 0 {
+		n.BatchID = "" // it says what a reply is about, not what it shows
+	}
+	c := Card{Kind: n.Kind, BatchID: n.BatchID, At: n.CreatedAt, Words: m.Words,
+		Waiting: n.Kind != approval.KindReply && len(n.Cards) > 1}
 	if n.Kind != approval.KindReply || len(n.Cards) > 0 {
-		for _, r := range d.Requests {
-			c.Items = append(c.Items, m.item(n, r))
+		for _, r := range c.shown(d) {
+			i := m.item(n, r)
+			if (i.State == StateApproved || i.State == StateUsed) && slices.Contains(d.Grantable, r.ID) {
+				i.Grant = m.grant(r)
+			}
+			c.Items = append(c.Items, i)
 		}
+		c.alone()
 	}
 	if n.Note == approval.NoteUnreached && len(c.Items) > 0 {
 		first, s := &c.Items[0], m.say(TextUnreached)
@@ -176,10 +226,112 @@ func (m Maker) Card(d approval.Delivery) Card {
 		text, _ := m.Masker.Text(n.Text)
 		c.Text = legible.Lines(text)
 		c.Ask, c.Suggest = m.ask(n.Note)
+		m.choices(&c, d)
 		return c
 	}
 	c.Text = m.title(c)
 	return c
+}
+
+// shown returns the requests that a card shows: of an [approval.Card] what the notification is narrowed to.
+func (c *Card) shown(d approval.Delivery) []approval.Request {
+	n := d.Notification
+	if d.Card == nil || n.BatchID == "" || len(n.Cards) > 0 {
+		return d.Requests
+	}
+	c.Shows = chat.Shows{Version: min(d.Card.Version(), chat.MaxVersion), After: n.After}
+	ids := d.Card.Upto(n.After, c.Shows.Version)
+	shown := slices.DeleteFunc(slices.Clone(d.Requests), func(r approval.Request) bool {
+		return !slices.Contains(ids, r.ID)
+	})
+	slices.SortStableFunc(shown, func(a, b approval.Request) int {
+		return cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID))
+	})
+	return shown
+}
+
+// alone has a card of one request be as any card of one, which has nothing to decide together.
+func (c *Card) alone() {
+	if len(c.Items) == 1 && c.Kind != approval.KindReply {
+		c.BatchID = ""
+	}
+}
+
+// choices gives a reply its buttons: a yes that is asked for once more, or what else can be done.
+func (m Maker) choices(c *Card, d approval.Delivery) {
+	n := d.Notification
+	if len(d.Requests) != 1 || len(n.Cards) > 0 {
+		return
+	}
+	r := d.Requests[0]
+	switch _, confirms := n.Note.Confirms(); {
+	case confirms:
+		c.Text = m.willRun(r)
+		c.Once = &Once{n.ID, m.say(TextConfirmYes), m.say(TextBack)}
+	case n.Note == approval.NoteFreeze:
+		c.Once = &Once{n.ID, m.say(TextFreezeYes), m.say(TextBack)}
+	case n.Note == approval.NoteMore, n.Note == approval.NoteReason:
+		more := m.more(r)
+		c.More = &more
+		if slices.Contains(d.Grantable, r.ID) {
+			c.Grant = m.grant(r)
+		}
+	}
+}
+
+// grant offers to have an approval answer the same call again.
+func (m Maker) grant(r approval.Request) *Grant {
+	g := &Grant{ID: r.ID, Ask: m.say(TextGrantAsk)}
+	for _, c := range []struct {
+		period chat.Period
+		name   Text
+	}{{chat.ForSession, TextGrantSession}, {chat.ForHour, TextGrantHour}, {chat.ForDay, TextGrantDay},
+		{chat.ForTen, TextGrantTen}} {
+		if c.period != chat.ForSession || r.SessionID != "" {
+			g.Choices = append(g.Choices, GrantChoice{c.period, m.say(c.name)})
+		}
+	}
+	return g
+}
+
+// Button is what a choice's button says.
+func (g *Grant) Button(c GrantChoice) Button {
+	return Button{Intent: chat.IntentGrant, ID: g.ID, For: c.For}
+}
+
+// more is what can be done about a request beside deciding it.
+func (m Maker) more(r approval.Request) More {
+	more := More{ID: r.ID, Freeze: m.say(TextFreezeAgent, "agent", legible.Line(r.Agent))}
+	if r.Status == approval.Pending && r.ExtendedAt.IsZero() {
+		more.Extend = m.say(TextExtend)
+	}
+	return more
+}
+
+// mostSaid is how much of the args one sentence about a call holds, in characters.
+const mostSaid = 600
+
+// willRun says in one sentence what happens once a request is approved: with the args that this covers.
+func (m Maker) willRun(r approval.Request) string {
+	masked, _ := m.Masker.Args(r.Args)
+	rows, _ := argRows(masked, m.ignored(r))
+	var said []string
+	for _, row := range rows {
+		if row.Ignored {
+			break
+		}
+		value := row.Prefix() + row.Key
+		if !row.Open {
+			value += ": " + legible.Line(row.Value)
+		}
+		said = append(said, value)
+	}
+	names := []string{"agent", legible.Line(r.Agent), "tool", legible.Line(r.Target()),
+		"args", legible.Cut(strings.Join(said, ", "), mostSaid)}
+	if said == nil {
+		return m.say(TextWillRunBare, names[:4]...)
+	}
+	return m.say(TextWillRun, names...)
 }
 
 // ask returns the question for a reason, where a reply has one, and answers that often fit.
@@ -213,9 +365,17 @@ func (m Maker) Fallback(d approval.Delivery) Card {
 // title is the heading of a card that is not a reply.
 func (m Maker) title(c Card) string {
 	n, pending := strconv.Itoa(len(c.Items)), c.PendingCount()
+	joined := c.Shows.After > 0 && pending == len(c.Items) && c.Kind != approval.KindReminder
 	switch {
+	case len(c.Items) == 1 && joined:
+		c.Items[0].Title = m.say(TextJoined, "n", n)
+		return c.Items[0].Title
 	case len(c.Items) == 1:
 		return c.Items[0].Title
+	case joined:
+		return m.say(TextJoined, "n", n)
+	case c.Waiting && pending == len(c.Items):
+		return m.say(TextWaiting, "n", n)
 	case pending == 0:
 		return m.say(TextBatchOver, "n", n)
 	case pending < len(c.Items):
@@ -228,7 +388,7 @@ func (m Maker) title(c Card) string {
 
 func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	i := Item{
-		ID: r.ID, Tool: legible.Line(r.Target()), Risk: r.Risk, State: StateOf(r),
+		ID: r.ID, Short: short(r.ID), Tool: legible.Line(r.Target()), Risk: r.Risk, State: StateOf(r),
 		Why:       m.why(r),
 		Rationale: m.lines(r.Rationale),
 		Preview:   m.lines(r.Preview),
@@ -249,14 +409,23 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		s := m.Words.Count(string(TextMasked), secrets)
 		i.Notices = append(i.Notices, Notice{s, s})
 	}
+	if s := m.before(n, r); s != "" {
+		i.Notices = append(i.Notices, Notice{s, s})
+	}
 	if p := r.Previous; p != nil {
 		text, short := previous(*p)
 		names := []string{"who", m.line(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)}
 		i.Notices = append(i.Notices, Notice{m.say(text, names...), m.say(short, names...)})
 	}
+	if r.Replaces != "" {
+		s := m.say(TextReplaces, "id", short(r.Replaces))
+		i.Notices = append(i.Notices, Notice{s, s})
+	}
+	i.Progress = m.progress(n, r)
 	if i.Pending() {
+		i.More = m.more(r)
 		if i.ReasonNeeded = r.RequireReason; i.ReasonNeeded {
-			i.Notices = append(i.Notices, Notice{m.say(TextReasonNeeded, "id", r.ID), m.say(TextReasonShort)})
+			i.Notices = append(i.Notices, Notice{m.say(TextReasonNeeded, "id", short(r.ID)), m.say(TextReasonShort)})
 		}
 		i.Deadline, i.DeadlineAt, i.DeadlineIn = r.ExpiresAt, m.time(r.ExpiresAt), m.in(n.CreatedAt, r.ExpiresAt)
 	}
@@ -302,10 +471,81 @@ func (m Maker) ignored(r approval.Request) []string {
 	return r.IgnoredArgs
 }
 
+// short is the end of an id, by which people type it.
+func short(id string) string { return id[max(0, len(id)-approval.ShortID):] }
+
+// sayer says what cards share with what people are told in a chat.
+func (m Maker) sayer() phrases.Sayer {
+	return func(p phrases.Phrase, args ...any) string {
+		values := make([]string, len(args))
+		for n, v := range args {
+			values[n] = fmt.Sprint(v)
+		}
+		return m.Words.Say(string(p), values...)
+	}
+}
+
+// progress tells how far a request has come that takes more than one vote.
+func (m Maker) progress(n approval.Notification, r approval.Request) (lines []string) {
+	if r.Need == nil || r.Status != approval.Pending && r.Status != approval.Approved {
+		return nil
+	}
+	say, stages, total := m.sayer(), r.Need.InStages(), r.Need.Total()
+	nth := 0
+	for _, v := range r.Votes {
+		if !v.Approve {
+			continue
+		}
+		nth++
+		names := []string{"nth", strconv.Itoa(nth), "total", strconv.Itoa(total), "who", m.line(say.Voter(v)),
+			"time", m.clock(n.CreatedAt, v.At)}
+		k := TextVote
+		if nth > total || nth == total && r.Status == approval.Pending { // one that does not count any more is among them
+			k = TextVoteBare
+		}
+		if total > 1 {
+			lines = append(lines, m.say(k, names...))
+		}
+	}
+	if r.Status != approval.Pending || total == 1 && stages[0].Group == "" && len(stages[0].Approvers) == 0 {
+		return lines
+	}
+	needs := TextNeeds
+	if phrases.Given(r) > 0 {
+		needs = TextStillNeeds
+	}
+	waits := m.say(needs, "stages", m.line(say.Waits(r)))
+	if len(stages) > 1 {
+		stage := m.say(TextStage, "nth", strconv.Itoa(min(r.Stage+1, len(stages))), "total", strconv.Itoa(len(stages)))
+		waits = stage + gap(stage) + waits
+	}
+	return append(lines, waits)
+}
+
+// gap is what stands between a sentence and the next: full-width punctuation brings its own space.
+func gap(after string) string {
+	if strings.HasSuffix(after, "：") || strings.HasSuffix(after, "。") {
+		return ""
+	}
+	return " "
+}
+
+// clock is the time of day of something on the day that a card was made, else the date too.
+func (m Maker) clock(at, t time.Time) string {
+	zone := m.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	if at.In(zone).Format(time.DateOnly) == t.In(zone).Format(time.DateOnly) {
+		return t.In(zone).Format("15:04")
+	}
+	return m.time(t)
+}
+
 // standing tells how a request stands: in a word, and where it has ended in a sentence.
 func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (title, sentence string) {
 	by := func(k Text) string {
-		return m.say(k, "who", m.line(r.ResolvedBy), "time", m.time(r.ResolvedAt))
+		return m.say(k, "who", m.line(m.sayer().Ended(r)), "time", m.time(r.ResolvedAt))
 	}
 	reason := ""
 	if r.ResolveReason != "" {
@@ -320,6 +560,13 @@ func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (tit
 	case StateLapsed:
 		title, parts = m.say(TextLapsed), []string{by(TextApprovedBy), m.say(TextLapsedAt, "time", m.time(r.UseBy)), reason}
 	case StateDenied:
+		if r.EndCode == approval.EndEdited {
+			title, parts = m.say(TextEdited), []string{by(TextEditedBy), "", reason}
+			if r.ReplacedBy != "" {
+				parts[1] = m.say(TextReplacedBy, "id", short(r.ReplacedBy))
+			}
+			break
+		}
 		if reason == "" {
 			reason = m.say(TextNoReason)
 		}
@@ -327,6 +574,10 @@ func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (tit
 	case StateExpired:
 		title, parts = m.say(TextExpired), []string{m.say(TextExpiredAt, "time", m.time(r.ExpiresAt))}
 	case StateCancelled:
+		if r.EndCode == approval.EndFrozen {
+			title, parts = m.say(TextFrozen), []string{by(TextFrozenBy), reason}
+			break
+		}
 		title, parts = m.say(TextCancelled), []string{by(TextCancelledBy), reason}
 	default:
 		if kind == approval.KindReminder {
@@ -372,11 +623,15 @@ func (c Card) Alt(limit int, unit func(string) int) string {
 	case 1:
 		i := c.Items[0]
 		s = c.Say(TextAlt, "title", i.Title, "tool", i.Tool, "risk", c.Say(RiskText(i.Risk)), "agent", i.Facts[0].Value,
-			"why", or(i.Sentence, i.Why), "id", i.ID)
+			"why", or(i.Sentence, i.Why), "id", i.Short)
 		if c.Kind == approval.KindReply && c.Text != "" {
 			s = c.Text
 		}
 	default:
+		if c.Waiting {
+			s = c.Text + " · " + tools(c, 20)
+			break
+		}
 		s = c.Say(TextAltBatch, "title", or(c.Text, c.Say(TextBatchNeeded, "n", strconv.Itoa(len(c.Items)))), "agent",
 			c.Items[0].Facts[0].Value, "tools", tools(c, 20))
 	}

@@ -28,12 +28,14 @@ func TestCardOfARequest(t *testing.T) {
 	r.Server, r.SessionID, r.Scope, r.Rationale = "bank", "sess-42", "/home/agent", "due\ntoday"
 	got := card(approval.KindRequest, r)
 	want := channels.Item{
-		ID: r.ID, Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending, Title: "Approval needed",
+		ID: r.ID, Short: "4C0001", Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending,
+		Title: "Approval needed",
 		Why:   "Transfer exceeds the confirmation threshold ($10)",
 		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
 		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
 		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "2026-11-21 13:00 JST", Hash: r.ArgsHash[:8],
 		Link: "https://gate.example.com/approvals/" + r.ID,
+		More: channels.More{ID: r.ID, Extend: "+1 hour", Freeze: "Freeze treasury-bot…"},
 	}
 	if d := cmp.Diff([]channels.Item{want}, got.Items); d != "" {
 		t.Errorf("items (-want +got):\n%s", d)
@@ -128,7 +130,7 @@ func TestNotices(t *testing.T) {
 				"and what came of it is not known. It may have run. If you approve, it may run twice.",
 			"previous_succeeded": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST, sent at 2026-11-21 11:01 JST, and it succeeded.",
 			"previous_failed":    "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST, sent at 2026-11-21 11:01 JST, and it failed.",
-			"critical_reason":    "✍ A reason is required. Type: approve " + channelstest.ID(1) + " your reason",
+			"critical_reason":    "✍ A reason is required. Type: approve 4C0001 your reason",
 		}[c.Name]
 		if want == "" {
 			continue
@@ -529,5 +531,77 @@ func TestWhyIsInTheReadersLanguage(t *testing.T) {
 		if got := m.Card(approval.Delivery{Requests: []approval.Request{r}}).Items[0].Why; got != want {
 			t.Errorf("%q is told as %q, want %q", message, got, want)
 		}
+	}
+}
+
+func TestACardShowsWhatItIsNarrowedToInTheOrderInWhichItCame(t *testing.T) {
+	d := channelstest.OnACard(approval.KindRequest, 0, []int{1, 2, 2, 3}, channelstest.Batch(4)...)
+	for after, want := range [][]int{{1, 2, 3, 4}, {2, 3, 4}, {4}} {
+		d.Notification.After = after
+		d.Requests = channelstest.Batch(4)
+		slices.Reverse(d.Requests)
+		c := channelstest.Maker().Card(d)
+		var ids, wanted []string
+		for _, i := range c.Items {
+			ids = append(ids, i.ID)
+		}
+		for _, n := range want {
+			wanted = append(wanted, channelstest.ID(n))
+		}
+		if !slices.Equal(ids, wanted) || c.Shows.Version != 3 || c.Shows.After != after {
+			t.Errorf("after %d: %v, %+v; want %v", after, ids, c.Shows, wanted)
+		}
+		if together := c.Together(); together != (len(want) > 1) {
+			t.Errorf("%d requests that can be decided together: %t", len(want), together)
+		}
+	}
+}
+
+func TestWhatWasSaidBefore(t *testing.T) {
+	const now = `{"amount":2000,"memo":"October","to":"acme-2"}`
+	long := strings.Repeat("the quick brown fox ", 20)
+	for _, x := range []struct{ before, now, want string }{
+		{`{"amount":2000,"memo":"October","to":"acme"}`, now, "to acme → acme-2"},
+		{now, now, "the same arguments"},
+		{`{"amount":1999,"memo":"October","to":"acme-2"}`, now, "amount 1999 → 2000"},
+		{`{"amount":"2000","memo":"October","to":"acme-2"}`, now, `amount "2000" → 2000`},
+		{`{"amount":2000,"to":"acme-2"}`, now, "memo – → October"},
+		{`{"amount":2000,"cc":"x","memo":"October","to":"acme-2"}`, now, "cc x → –"},
+		{`{}`, `{"a":1,"b":2,"c":3,"d":4,"e":5}`, "a – → 1, b – → 2, c – → 3 (+2)"},
+		{`{"to":"acme"}`, `{"to":"acme, amount 5 → 2000"}`, `to acme → "acme, amount 5 → 2000"`},
+		{`{"to":"a\u202eb"}`, `{"to":"b"}`, `to "a⟨U+202E⟩b" → b`},
+		{`{"text":"` + long + `a"}`, `{"text":"` + long + `b"}`, `text …brown fox a" → …brown fox b"`},
+		{`{"password":"hunter2hunter2"}`, `{"password":"hunter2hunter2"}`, "the same arguments"},
+		{`{"k":{"deep":1}}`, `{"k":{"deep":2}}`, `k {"deep":1} → {"deep":2}`},
+	} {
+		r := channelstest.Request(x.now)
+		r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-2 * time.Minute), Reason: "wrong account", Args: []byte(x.before)}
+		c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+		want := `2 min ago denied by hana: "wrong account". Now: ` + x.want
+		if got := c.Items[0].Notices[len(c.Items[0].Notices)-1].Text; got != want && c.Items[0].Notices[0].Text != want {
+			t.Errorf("%s, then %s:\n%s\nwant\n%s", x.before, x.now, got, want)
+		}
+	}
+}
+
+func TestWhatWasSaidBeforeTellsNoSecret(t *testing.T) {
+	r := channelstest.Request(`{"password":"` + channelstest.Secret + `","to":"acme"}`)
+	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"password":"` + channelstest.Secret + `2","to":"acme"}`),
+		Reason: "as agreed, password=" + channelstest.Secret}
+	c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+	for _, n := range c.Items[0].Notices {
+		if strings.Contains(n.Text+n.Short, channelstest.Secret) {
+			t.Errorf("it says %q", n.Text)
+		}
+	}
+}
+
+func TestIgnoredArgsAreNoDifference(t *testing.T) {
+	r := channelstest.Request(`{"description":"second try","path":"/etc/hosts"}`)
+	r.IgnoredArgs = []string{"description"}
+	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"description":"first","path":"/etc/hosts"}`)}
+	c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+	if got, want := c.Items[0].Notices[0].Text, "1 h ago approved by hana. Now: the same arguments"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -97,6 +97,7 @@ type Message struct {
 	// ReplyOnly says that the recipient is unknown to us: platforms do not want messages pushed to such.
 	ReplyOnly bool
 	Target    []byte // Data of the receipt of the message that an outcome edits
+	Silent    bool   // it makes no sound where it arrives, as far as the platform can do that
 }
 
 // Receipt is what a platform returned for a message.

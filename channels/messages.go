@@ -25,6 +25,8 @@ const (
 	TextBatchOver     Text = "batch_over"
 	TextBatchSome     Text = "batch_some"
 	TextBatchHint     Text = "batch_hint"
+	TextJoined        Text = "joined"  // of a card of what has joined another
+	TextWaiting       Text = "waiting" // of a reminder of several
 
 	TextApproved  Text = "approved"
 	TextDenied    Text = "denied"
@@ -81,6 +83,42 @@ const (
 	TextPart    Text = "part"
 	TextRisk    Text = "risk"
 	TextAskedAt Text = "asked_at"
+
+	// Who decides: votes and stages, a second yes, other args, more time, a freeze.
+	TextVote        Text = "vote"
+	TextVoteBare    Text = "vote_bare"
+	TextStage       Text = "stage"
+	TextNeeds       Text = "needs"
+	TextStillNeeds  Text = "still_needs"
+	TextEdited      Text = "edited"
+	TextEditedBy    Text = "edited_by"
+	TextReplacedBy  Text = "replaced_by"
+	TextReplaces    Text = "replaces"
+	TextFrozen      Text = "frozen"
+	TextFrozenBy    Text = "frozen_by"
+	TextWillRun     Text = "will_run"
+	TextWillRunBare Text = "will_run_bare"
+	TextConfirmYes  Text = "confirm_yes"
+	TextFreezeYes   Text = "freeze_yes"
+	TextBack        Text = "back"
+	TextExtend      Text = "extend"
+	TextFreezeAgent Text = "freeze_agent"
+
+	// What was said of the same tool before.
+	TextSaidApproved    Text = "said_approved"
+	TextSaidDenied      Text = "said_denied"
+	TextSaidApprovedWhy Text = "said_approved_why"
+	TextSaidDeniedWhy   Text = "said_denied_why"
+	TextSaidNow         Text = "said_now"
+	TextSaidSame        Text = "said_same"
+	TextSaidHidden      Text = "said_hidden"
+
+	// An approval that answers the same call again for a while.
+	TextGrantAsk     Text = "grant_ask"
+	TextGrantSession Text = "grant_session"
+	TextGrantHour    Text = "grant_hour"
+	TextGrantDay     Text = "grant_day"
+	TextGrantTen     Text = "grant_ten"
 
 	// Short forms, for a card of many requests.
 	TextNotAllShort       Text = "not_all_short"

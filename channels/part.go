@@ -110,12 +110,13 @@ func (m Maker) whole(r approval.Request) []string {
 		words(m.say(TextPreview), i.Preview)
 	}
 
-	if len(i.Notices) > 0 || i.Sentence != "" {
+	if len(i.Notices)+len(i.Progress) > 0 || i.Sentence != "" {
 		lines = append(lines, "")
 	}
 	for _, n := range i.Notices {
 		lines = append(lines, n.Text)
 	}
+	lines = append(lines, i.Progress...)
 	if i.Sentence != "" {
 		lines = append(lines, i.Sentence)
 	}

@@ -37,8 +37,7 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 	}
 	if approval.Blank(reason) { // "reason:", as the keyboard began it: the question stays
 		out.Text = asked.Text
-		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID,
-			Text: out.Text, Note: asked.Note}, nil)
+		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, asked.Note), nil)
 	}
 	switch asked.Note {
 	case approval.NoteApprove:
@@ -48,21 +47,19 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 		}
 		out = InteractionResult{Code: approval.CodeReasonRequired,
 			Text: s.say(t.By, phrases.SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
-		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID,
-			Text: out.Text, Note: approval.NoteApprove}, nil)
+		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, approval.NoteApprove), nil)
 	case approval.NoteDeny:
 		t.Intent, t.Reason, t.QuotedID = IntentDeny, reason, ""
 		t.RequestID = rs[0].ID
 		if asked.BatchID != "" && len(rs) > 1 {
-			t.RequestID = asked.BatchID
+			t.RequestID, t.Shows = asked.BatchID, Shows{Version: asked.Shown, After: asked.After}
 		}
 		out, err = s.decide(ctx, tx, t)
 		return out, true, err
 	}
 	if len(reason) > approval.MaxReason {
 		out = InteractionResult{Code: approval.CodeInvalidParameter, Text: s.say(t.By, phrases.SayReasonTooLong)}
-		return out, true, s.reply(tx, t, approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID,
-			Text: out.Text, Note: asked.Note}, nil)
+		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, asked.Note), nil)
 	}
 	var lines []string
 	for _, r := range rs {
@@ -79,6 +76,12 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 	}
 	out.Text = strings.Join(lines, "\n")
 	return out, true, s.reply(tx, t, approval.Notification{ApprovalID: rs[0].ID, Text: out.Text}, nil)
+}
+
+// askedAgain is the same question once more.
+func askedAgain(asked approval.Notification, text string, note approval.Note) approval.Notification {
+	return approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, After: asked.After,
+		Shown: asked.Shown, Text: text, Note: note}
 }
 
 // askedLast returns the reply that asked the tapper for a reason, if it is the last thing that they
@@ -127,10 +130,21 @@ func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notificati
 
 // askedAbout returns the requests that a question is still about.
 func (s *Service) askedAbout(tx approval.Tx, t Interaction, asked approval.Notification) ([]approval.Request, error) {
-	rs, err := approval.Shown(tx, asked)
+	about := asked
+	about.Cards = nil // what comes with the question is not what it is about
+	rs, err := approval.Shown(tx, about)
 	if err != nil {
 		return nil, err
 	}
+	var all []string
+	for _, r := range rs {
+		all = append(all, r.ID)
+	}
+	meant, err := narrowed(tx, about, all)
+	if err != nil {
+		return nil, err
+	}
+	rs = slices.DeleteFunc(rs, func(r approval.Request) bool { return !slices.Contains(meant, r.ID) })
 	var still []approval.Request
 	for _, r := range rs {
 		switch {
@@ -163,13 +177,15 @@ func (s *Service) command(ctx context.Context, tx approval.Tx, t Interaction) (I
 	case IntentHelp:
 		return answer(s.say(t.By, phrases.SayHelp), nil)
 	case IntentPending:
-		newest, total, err := s.waiting(ctx, tx)
+		list, err := s.waiting(ctx, tx, t.By)
 		if err != nil {
 			return InteractionResult{}, err
 		}
-		return answer(s.waitingLine(t, newest, total), newest)
+		return answer(s.waitingLine(t, list), list.newest)
 	case IntentShow:
 		return s.showAll(ctx, tx, t)
+	case IntentGrants:
+		return s.grants(tx, t)
 	case IntentStatus:
 		text, err := s.statusText(ctx, tx, t)
 		if err != nil {
@@ -227,11 +243,14 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 	}
 	n := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
 		ReplyTo: t.ReplyTo, Cards: []string{r.ID}, Part: 1}
+	if t.AsksWhy && r.Status == approval.Pending && (t.By.Approver || t.By.Admin) {
+		n.Note = approval.NoteMore
+	}
 	return InteractionResult{}, s.outbox.Queue(tx, n)
 }
 
 func (s *Service) statusText(ctx context.Context, tx approval.Tx, t Interaction) (string, error) {
-	_, total, err := s.waiting(ctx, tx)
+	list, err := s.waiting(ctx, tx, t.By)
 	if err != nil {
 		return "", err
 	}
@@ -247,7 +266,7 @@ func (s *Service) statusText(ctx context.Context, tx approval.Tx, t Interaction)
 	}
 	lines := []string{
 		s.say(t.By, phrases.SayStatusYou, "who", t.By.Name, "roles", strings.Join(roles, ", ")),
-		s.say(t.By, phrases.SayStatusPending, "n", total),
+		s.say(t.By, phrases.SayStatusPending, "n", list.total+list.others),
 	}
 	return strings.Join(append(lines, s.readers.Status(t.By)...), "\n"), nil
 }

@@ -74,9 +74,9 @@ func TestDoubts(t *testing.T) {
 				quoting bool
 				want    Words
 			}{
-				{l.yes + " " + id + " " + reason, false, Words{IntentApprove, id, reason}},
-				{l.yes + " " + id + ": " + reason, true, Words{IntentApprove, id, reason}},
-				{l.yes + ": " + reason, true, Words{IntentApprove, "", reason}},
+				{l.yes + " " + id + " " + reason, false, Words{Intent: IntentApprove, ID: id, Reason: reason}},
+				{l.yes + " " + id + ": " + reason, true, Words{Intent: IntentApprove, ID: id, Reason: reason}},
+				{l.yes + ": " + reason, true, Words{Intent: IntentApprove, Reason: reason}},
 			} {
 				if got := ParseWords(tt.text, tt.quoting); got != tt.want {
 					t.Errorf("ParseWords(%q, %t) = %+v, want %+v", tt.text, tt.quoting, got, tt.want)

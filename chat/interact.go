@@ -31,6 +31,21 @@ const (
 	IntentStatus  Intent = "status"  // how things stand
 	IntentHelp    Intent = "help"
 
+	IntentConfirm  Intent = "confirm"  // the yes to a question that was asked once more
+	IntentBack     Intent = "back"     // the no to it
+	IntentExtend   Intent = "extend"   // one hour more for a request
+	IntentFreeze   Intent = "freeze"   // deny every call of an agent, or of all
+	IntentUnfreeze Intent = "unfreeze" // lift that
+	IntentDelegate Intent = "delegate" // somebody may vote for whoever types it
+	IntentEndVotes Intent = "undelegate"
+	// IntentDelegations: who votes for whom
+	IntentDelegations Intent = "delegations"
+
+	IntentGrant  Intent = "grant"  // an approval answers the same call again for a while
+	IntentGrants Intent = "grants" // what is granted, and denied for a while
+	IntentRevoke Intent = "revoke" // end one of these
+	IntentLift   Intent = "lift"   // forget a denial that answers the same call again
+
 	IntentFollow   Intent = "follow"   // somebody added us, or is back
 	IntentUnfollow Intent = "unfollow" // somebody blocked us: nothing reaches them there any more
 )
@@ -44,8 +59,13 @@ type Interaction struct {
 	From    string         // the tapper's own address on the channel, for the answer
 	ReplyTo string         // LINE reply token or Slack response_url
 	Intent  Intent
-	// RequestID is the request, or the batch, that a button or a typed id names.
+	// RequestID is the request, or the card, that a button or a typed id names, and Shows what of the card is meant.
 	RequestID string
+	Shows     Shows
+	// For is how long the approval is to answer the same call again.
+	For Period
+	// Typed is what may be the end of a request's id, and Name the agent or person that typed words name.
+	Typed, Name string
 	// QuotedID is the platform's id of the message that typed words quote.
 	QuotedID string
 	Reason   string
@@ -59,6 +79,10 @@ type Interaction struct {
 	// Told says that the platform shows the tapper a refusal by itself, as in a dialog that stays open: a
 	// refusal then needs no answer of its own.
 	Told bool
+
+	confirmed  bool          // what was asked once more was answered with yes
+	unresolved approval.Code // why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short
+	couldBe    string        // the ids that it could be
 }
 
 // InteractionResult is what became of a tap.
@@ -82,6 +106,10 @@ const maxReplyCards = 5
 // and the platform may deliver again.
 func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResult, error) {
 	t.At = s.store.FromWall(t.At)
+	t, err := s.resolve(ctx, t)
+	if err != nil {
+		return InteractionResult{}, err
+	}
 	out, err := approval.Update(ctx, s.store, func(tx approval.Tx) (InteractionResult, error) {
 		t := t
 		if out, err := s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
@@ -141,19 +169,19 @@ func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
 		if out.InteractionResult, err = s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return out, err
 		}
-		if !t.By.MayDecide() {
+		if decides := t.Intent == IntentApprove || t.Intent == IntentDeny; !decides || !t.By.MayDecide() {
 			out.InteractionResult, err = s.carryOut(ctx, tx, t)
 			return out, err
 		}
-		ids, answer, err := s.aim(ctx, tx, t)
-		if err != nil || ids == nil {
+		found, answer, err := s.aim(ctx, tx, t)
+		if err != nil || found.ids == nil {
 			return Asked{InteractionResult: answer}, err
 		}
-		open, err := s.toAskAbout(ctx, tx, t, ids)
+		open, err := s.toAskAbout(ctx, tx, t, found.ids)
 		if err != nil || len(open) > 0 {
 			return Asked{Open: open}, err
 		}
-		out.InteractionResult, err = s.decideEach(ctx, tx, t, ids)
+		out.InteractionResult, err = s.decideEach(ctx, tx, t, found)
 		return out, err
 	})
 }
@@ -197,9 +225,26 @@ func decisionWord(i Intent) string {
 
 // carryOut does what an interaction wants.
 func (s *Service) carryOut(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	if t.unresolved != "" && t.By.Kind == approval.Human {
+		return s.unresolvedID(tx, t)
+	}
 	switch t.Intent {
 	case IntentApprove, IntentDeny:
 		return s.decide(ctx, tx, t)
+	case IntentConfirm, IntentBack:
+		return s.answerOnce(ctx, tx, t)
+	case IntentExtend:
+		return s.extend(ctx, tx, t)
+	case IntentGrant:
+		return s.grant(ctx, tx, t)
+	case IntentRevoke, IntentLift:
+		return s.endGrant(ctx, tx, t)
+	case IntentFreeze:
+		return s.freeze(ctx, tx, t)
+	case IntentUnfreeze:
+		return s.unfreeze(ctx, tx, t)
+	case IntentDelegate, IntentDelegations, IntentEndVotes:
+		return s.delegation(ctx, tx, t)
 	case IntentFollow:
 		return s.welcome(ctx, tx, t)
 	case IntentUnfollow:
@@ -216,31 +261,31 @@ func (s *Service) carryOut(ctx context.Context, tx approval.Tx, t Interaction) (
 }
 
 func (s *Service) decide(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	targets, answer, err := s.aim(ctx, tx, t)
-	if err != nil || targets == nil {
+	found, answer, err := s.aim(ctx, tx, t)
+	if err != nil || found.ids == nil {
 		return answer, err
 	}
-	unambiguous, err := s.saysOneThing(ctx, tx, t, targets)
+	unambiguous, err := s.saysOneThing(ctx, tx, t, found.ids)
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
 	case !unambiguous:
 		return s.unclear(ctx, tx, t)
 	}
-	return s.decideEach(ctx, tx, t, targets)
+	return s.decideEach(ctx, tx, t, found)
 }
 
 // saysOneThing reports whether typed words say one thing of their targets: an approval is the word, and the id or
 // the quote, and nothing else, but for a reason where one is required; and what quotes one card names no
 // other request. Whoever may not decide is told so first, and of what is over how it ended.
-func (s *Service) saysOneThing(ctx context.Context, tx approval.Tx, t Interaction, targets []string) (bool, error) {
+func (s *Service) saysOneThing(ctx context.Context, tx approval.Tx, t Interaction, meant []string) (bool, error) {
 	if t.Text == "" || !t.By.MayDecide() {
 		return true, nil
 	}
 	if t.RequestID != "" && t.QuotedID != "" {
 		ids, err := s.quoted(tx, t)
 		if err != nil || len(ids) > 0 &&
-			!slices.ContainsFunc(targets, func(id string) bool { return slices.Contains(ids, id) }) {
+			!slices.ContainsFunc(meant, func(id string) bool { return slices.Contains(ids, id) }) {
 			return false, err
 		}
 	}
@@ -248,7 +293,7 @@ func (s *Service) saysOneThing(ctx context.Context, tx approval.Tx, t Interactio
 		return true, nil
 	}
 	over := true
-	for _, id := range targets {
+	for _, id := range meant {
 		r, err := s.gate.RequestIn(ctx, tx, id)
 		switch {
 		case errors.Is(err, approval.ErrNotFound):
@@ -275,12 +320,13 @@ func (s *Service) unclear(ctx context.Context, tx approval.Tx, t Interaction) (I
 	var text string
 	var open []approval.Head
 	if len(ids) == 0 {
-		var total int
-		if open, total, err = s.waiting(ctx, tx); err != nil {
+		list, err := s.waiting(ctx, tx, t.By)
+		if err != nil {
 			return InteractionResult{}, err
 		}
-		if text = s.say(t.By, phrases.SayUnclear); total == 0 {
-			text = s.say(t.By, phrases.SayNothingWaits)
+		open = list.newest
+		if text = s.say(t.By, phrases.SayUnclear); list.total == 0 {
+			text = s.waitingLine(t, list)
 		}
 	} else {
 		var over []string
@@ -330,12 +376,12 @@ func (s *Service) named(tx approval.Tx, t Interaction) ([]string, error) {
 
 // decideEach carries out a tap on the requests that it is about, and answers the tapper.
 func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction,
-	targets []string) (InteractionResult, error) {
-	if out, done, err := s.askTogether(ctx, tx, t, targets); err != nil || done {
+	found targets) (InteractionResult, error) {
+	if out, done, err := s.askTogether(ctx, tx, t, found.ids); err != nil || done {
 		return out, err
 	}
-	var d decisions
-	for _, id := range targets {
+	d := decisions{alone: len(found.ids) == 1}
+	for _, id := range found.ids {
 		more, err := s.decideOne(ctx, tx, t, id, &d)
 		if err != nil || d.out.Ignored {
 			return InteractionResult{Ignored: d.out.Ignored}, err
@@ -344,18 +390,31 @@ func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction,
 			break
 		}
 	}
-	refused := len(d.out.Decided) == 0 && len(d.out.Explained) == 0
+	refused := len(d.out.Decided) == 0 && len(d.out.Explained) == 0 && d.once == nil
 	if !refused {
 		d.out.Code = ""
+	}
+	if t.By.MayDecide() {
+		d.lines = append(d.lines, s.besides(t, found)...)
 	}
 	d.out.Text = strings.Join(d.lines, "\n")
 	if refused && t.Told {
 		return d.out, nil
 	}
-	if d.about.Text = d.out.Text; t.AsksWhy {
+	d.about.Text = d.out.Text
+	switch {
+	case d.once != nil:
+		d.about.Note, d.about.BatchID = approval.ConfirmNote(t.Reason), ""
+	case t.AsksWhy && d.note == "" && d.alone && len(d.out.Decided) > 0:
+		d.about.Note = approval.NoteMore
+	case t.AsksWhy:
 		d.about.Note = d.note
 	}
-	return d.out, s.reply(tx, t, d.about, nil)
+	anew, err := s.shownAnew(tx, t, found.joined)
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	return d.out, s.reply(tx, t, d.about, anew)
 }
 
 // decisions is what became of the requests of one interaction, so far.
@@ -364,34 +423,55 @@ type decisions struct {
 	lines []string              // of the answer
 	about approval.Notification // the answer
 	note  approval.Note         // what it asks for
+	alone bool                  // the interaction is about one request
+	once  *approval.Request     // the one that is asked about once more
 }
 
 // decideOne carries out a tap on one request. more is false where what it found holds for the others too.
 func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, id string,
 	d *decisions) (more bool, err error) {
-	switch r, err := tx.Request(id); {
+	before, err := tx.Request(id)
+	switch {
 	case err == nil:
-		if done, err := s.beforeDeciding(ctx, tx, t, r, d); err != nil || done {
+		if done, err := s.beforeDeciding(ctx, tx, t, before, d); err != nil || done {
 			return true, err
 		}
 	case !errors.Is(err, approval.ErrNotFound):
 		return false, err
 	}
 	r, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
-		By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason})
+		By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason, Confirmed: t.confirmed})
 	if err != nil {
 		return false, err
 	}
+	if refusal != nil && refusal.Code == approval.CodeConfirmRequired {
+		s.askOnce(t, before, d)
+		return true, nil
+	}
 	if refusal != nil {
 		d.out.Code = cmp.Or(d.out.Code, refusal.Code)
-		d.lines = append(d.lines, s.refusal(t, refusal, id))
+		line := s.refusal(t, refusal, id)
+		switch refusal.Code {
+		case approval.CodeNotAnApprover, approval.CodeNotYourStage, approval.CodeAlreadyVoted:
+			if t.By.MayDecide() && !d.alone {
+				line = before.Target() + ": " + line
+			}
+		}
+		d.lines = append(d.lines, line)
 		if refusal.Code == approval.CodeReasonRequired {
 			d.note = approval.Note(t.Intent)
 		}
-		return refusal.Code != approval.CodeNotAnApprover, nil // so it is for the rest of a batch, and is said once
+		return t.By.MayDecide(), nil // who decides nothing is told so once for all of a batch
 	}
 	d.out.Decided = append(d.out.Decided, r)
-	d.lines = append(d.lines, s.decidedLine(t, r))
+	line, err := s.decidedLine(ctx, tx, t, r)
+	if err != nil {
+		return false, err
+	}
+	if r.Status == approval.Pending && !d.alone {
+		line = r.Target() + ": " + line
+	}
+	d.lines = append(d.lines, line)
 	if r.Status == approval.Denied && r.ResolveReason == "" && d.note == "" {
 		d.note = approval.NoteReason
 	}
@@ -404,7 +484,7 @@ func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interact
 	d *decisions) (done bool, err error) {
 	d.about.ApprovalID = r.ID
 	if t.RequestID != "" && t.RequestID == r.BatchID {
-		d.about.BatchID = r.BatchID
+		d.about.BatchID, d.about.After, d.about.Shown = r.BatchID, t.Shows.After, t.Shows.Version
 	}
 	if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
 		d.out.Ignored = true
@@ -426,12 +506,12 @@ func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interact
 // what is decided together is decided with one reason, or not at all. done is false where nothing is
 // held back.
 func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction,
-	targets []string) (out InteractionResult, done bool, err error) {
-	if len(targets) < 2 || !approval.Blank(t.Reason) || !t.By.MayDecide() {
+	ids []string) (out InteractionResult, done bool, err error) {
+	if len(ids) < 2 || !approval.Blank(t.Reason) || !t.By.MayDecide() {
 		return out, false, nil
 	}
-	about := approval.Notification{}
-	for _, id := range targets {
+	about := approval.Notification{After: t.Shows.After, Shown: t.Shows.Version}
+	for _, id := range ids {
 		r, err := s.gate.RequestIn(ctx, tx, id)
 		if errors.Is(err, approval.ErrNotFound) {
 			continue
@@ -443,6 +523,12 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 			return out, false, nil
 		}
 		if r.Status != approval.Pending || !r.RequireReason {
+			continue
+		}
+		// What others decide holds nothing up: it is refused by itself.
+		if may, err := s.gate.MayVoteIn(ctx, tx, r, t.By); err != nil {
+			return out, false, err
+		} else if !may {
 			continue
 		}
 		_, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
@@ -458,7 +544,7 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 			return out, false, nil
 		}
 		if about.ApprovalID == "" {
-			out.Code, out.Text = refusal.Code, s.refusal(t, refusal, cmp.Or(t.RequestID, id))
+			out.Code, out.Text = refusal.Code, s.refusal(t, refusal, cmp.Or(t.Shows.Typed(t.RequestID), id))
 			about.ApprovalID, about.BatchID = r.ID, r.BatchID
 		}
 	}
@@ -481,11 +567,16 @@ func (t Interaction) givesReason(r approval.Request) bool {
 		r.Status == approval.Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
 }
 
-func (s *Service) decidedLine(t Interaction, r approval.Request) string {
-	if r.Status == approval.Approved {
-		return s.say(t.By, phrases.SayApproved, "tool", r.Target())
+// decidedLine tells what a decision came to: of a vote that was not the last, how far the request has come.
+func (s *Service) decidedLine(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request) (string, error) {
+	switch r.Status {
+	case approval.Pending:
+		st, err := s.gate.StandingIn(ctx, tx, r)
+		return s.say(t.By, phrases.SayVoteCounts, "have", st.Total, "total", st.Needed), err
+	case approval.Approved:
+		return s.say(t.By, phrases.SayApproved, "tool", r.Target()), nil
 	}
-	return s.say(t.By, phrases.SayDenied, "tool", r.Target())
+	return s.say(t.By, phrases.SayDenied, "tool", r.Target()), nil
 }
 
 // refusal tells a tapper why nothing was decided, and how to do it where there is a way.
@@ -504,6 +595,28 @@ func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
 		return s.say(t.By, phrases.SayReasonNeeded, "word", string(t.Intent), "id", id)
 	case approval.CodeInvalidParameter:
 		return s.say(t.By, phrases.SayReasonTooLong)
+	case approval.CodeAlreadyVoted:
+		return s.voted(t, e)
+	case approval.CodeNotYourStage:
+		if e.Request != nil {
+			return s.say(t.By, phrases.SayNotYourStage, "stages", s.sayer(t.By).Waits(*e.Request))
+		}
+	}
+	return e.Message
+}
+
+// voted tells somebody that their vote is given: by them, or for them.
+func (s *Service) voted(t Interaction, e *approval.Error) string {
+	if e.Request == nil {
+		return e.Message
+	}
+	for _, v := range e.Request.Votes {
+		switch t.By.Name {
+		case v.Person:
+			return s.say(t.By, phrases.SayYouApproved, "when", v.At)
+		case v.For:
+			return s.say(t.By, phrases.SayVotedForYou, "who", v.Person, "when", v.At)
+		}
 	}
 	return e.Message
 }
@@ -513,66 +626,17 @@ func (s *Service) late(t Interaction, r approval.Request) string {
 	return Late(approval.LateFor(r, t.By), func(p phrases.Phrase, args ...any) string { return s.say(t.By, p, args...) })
 }
 
-// aim finds the requests that a tap is about. With none, answer is what the tapper was told instead.
-func (s *Service) aim(ctx context.Context, tx approval.Tx,
-	t Interaction) (targets []string, answer InteractionResult, err error) {
-	switch {
-	case t.RequestID != "":
-		batch, err := tx.BatchHeads(t.RequestID)
-		if err != nil {
-			return nil, InteractionResult{}, err
-		}
-		if len(batch) == 0 {
-			return []string{t.RequestID}, InteractionResult{}, nil
-		}
-		for _, r := range batch {
-			if r.Status == approval.Pending && !r.Due(tx.Now()) {
-				targets = append(targets, r.ID)
-			}
-		}
-		if targets == nil { // all over: the answer says how each one ended
-			for _, r := range batch {
-				targets = append(targets, r.ID)
-			}
-		}
-		return targets, InteractionResult{}, nil
-	case t.QuotedID != "":
-		ids, err := s.quoted(tx, t)
-		if err != nil {
-			return nil, InteractionResult{}, err
-		}
-		if len(ids) == 1 {
-			return ids, InteractionResult{}, nil
-		}
-		if len(ids) > 1 {
-			if !t.By.Approver {
-				return s.refuse(ctx, tx, t)
-			}
-			answer.Text = s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", string(t.Intent))
-			return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
-		}
-		if t.By.Approver && t.Intent == IntentDeny { // what was meant is not known, and is not guessed
-			answer.Text = s.say(t.By, phrases.SayQuotesUnknown)
-			return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
-		}
-	}
-	if !t.By.MayDecide() {
-		return s.refuse(ctx, tx, t)
-	}
-	return s.bareWord(ctx, tx, t)
-}
-
 // refuse answers and audits words of somebody who may not decide and named no request.
 func (s *Service) refuse(ctx context.Context, tx approval.Tx,
-	t Interaction) (targets []string, answer InteractionResult, err error) {
+	t Interaction) (none targets, answer InteractionResult, err error) {
 	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent),
 		Reason: string(approval.CodeNotAnApprover)}
 	e.Data = approval.EventData(map[string]any{"via": t.Channel})
 	if err := s.audit.Append(ctx, tx, e); err != nil {
-		return nil, InteractionResult{}, err
+		return none, InteractionResult{}, err
 	}
 	answer = InteractionResult{Code: approval.CodeNotAnApprover, Text: s.say(t.By, phrases.SayNotYours)}
-	return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+	return none, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
 }
 
 // quoted finds the requests shown by the message that the words quote.
@@ -586,7 +650,10 @@ func (s *Service) quoted(tx approval.Tx, t Interaction) ([]string, error) {
 	for _, r := range rs {
 		ids = append(ids, r.ID)
 	}
-	return ids, err
+	if err != nil {
+		return nil, err
+	}
+	return narrowed(tx, n, ids)
 }
 
 // quotedRow finds the notification whose message the words quote, the zero Notification for none.
@@ -629,48 +696,25 @@ func (s *Service) quotedAmong(tx approval.Tx, t Interaction) ([]approval.Notific
 // bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
 // A bare no denies only where there is exactly one request that it can mean.
 func (s *Service) bareWord(ctx context.Context, tx approval.Tx,
-	t Interaction) (targets []string, answer InteractionResult, err error) {
-	pending, total, err := s.waiting(ctx, tx)
+	t Interaction) (found targets, answer InteractionResult, err error) {
+	list, err := s.waiting(ctx, tx, t.By)
 	if err != nil {
-		return nil, answer, err
+		return found, answer, err
 	}
+	pending, total := list.newest, list.total
 	switch {
 	case total == 0:
-		answer.Text = s.say(t.By, phrases.SayNothingWaits)
+		answer.Text = s.waitingLine(t, list)
 	case t.Intent == IntentDeny && total == 1 && !t.At.IsZero() && t.At.Before(pending[0].RequestedAt):
 		answer.Text = s.say(t.By, phrases.SayNewerThanNo)
 	case t.Intent == IntentDeny && total == 1:
-		return []string{pending[0].ID}, answer, nil
+		return targets{ids: []string{pending[0].ID}}, answer, nil
 	case t.Intent == IntentDeny:
 		answer.Text = s.say(t.By, phrases.SayWhichOne, "n", total)
 	default:
-		answer.Text = s.waitingLine(t, pending, total)
+		answer.Text = s.waitingLine(t, list)
 	}
-	return nil, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, pending)
-}
-
-// waiting returns the newest pending requests, as many as one answer brings, and how many there are.
-func (s *Service) waiting(ctx context.Context, tx approval.Tx) (newest []approval.Head, total int, err error) {
-	if err := s.gate.ExpireIn(ctx, tx); err != nil {
-		return nil, 0, err
-	}
-	if total, err = tx.CountPending(""); err != nil {
-		return nil, 0, err
-	}
-	newest, err = tx.Heads(approval.RequestQuery{Status: approval.Pending, Limit: maxReplyCards})
-	return newest, total, err
-}
-
-func (s *Service) waitingLine(t Interaction, newest []approval.Head, total int) string {
-	switch {
-	case total == 0:
-		return s.say(t.By, phrases.SayNothingWaits)
-	case total == 1:
-		return s.say(t.By, phrases.SayOneWaits)
-	case total > len(newest):
-		return s.say(t.By, phrases.SayNewestWait, "n", total, "shown", len(newest))
-	}
-	return s.say(t.By, phrases.SayManyWait, "n", total)
+	return found, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, pending)
 }
 
 // reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
@@ -685,7 +729,7 @@ func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, 
 		for _, r := range cards {
 			n.Cards = append(n.Cards, r.ID)
 		}
-		if len(cards) == 1 {
+		if len(cards) == 1 && n.ApprovalID == "" {
 			n.ApprovalID = cards[0].ID
 		}
 		return s.outbox.Queue(tx, n)

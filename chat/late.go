@@ -29,6 +29,13 @@ func Late(l approval.Late, say func(p phrases.Phrase, args ...any) string) strin
 		return then(say(phrases.SayPolicyChanged, "when", l.At), say(phrases.SayNewCard))
 	case approval.LateAfterTool:
 		return then(say(phrases.SayToolChanged, "when", l.At), say(phrases.SayNewCard))
+	case approval.LateFrozen:
+		return say(phrases.SayLateFrozen, "who", l.By, "when", l.At, "reason", l.Why)
+	case approval.LateEdited:
+		if l.Own {
+			return say(phrases.SayYouEdited, "when", l.At)
+		}
+		return say(phrases.SayLateEdited, "who", l.By, "when", l.At)
 	case approval.LateLapsed:
 		return then(say(phrases.SayLapsed, "who", l.By, "when", l.At), say(phrases.SayMustAsk))
 	case approval.LateAfterUse:

@@ -18,10 +18,12 @@ import (
 type Outbox interface {
 	// Queue queues a notification.
 	Queue(tx approval.Tx, n approval.Notification) error
-	// ToAdmins queues what is made for each admin's address.
+	// ToAdmins queues what is made for each admin's address; the zero Notification is not queued.
 	ToAdmins(tx approval.Tx, card func(to approval.Address) approval.Notification) error
 	// Acted marks the cards of a request over which the person at an address acted.
 	Acted(tx approval.Tx, from approval.Address, r approval.Request) error
+	// Brought drops what waits to be sent to an address of what has joined a card: an answer brings it there.
+	Brought(tx approval.Tx, to approval.Address, card string) error
 	// Left takes note that nothing reaches an address any more. after, where it is not nil, is called after the commit.
 	Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
 		at time.Time) (after func(context.Context), err error)
@@ -35,6 +37,8 @@ type Readers interface {
 	Say(to approval.Actor, p phrases.Phrase, args ...any) string
 	// NameOf says whose address it is, "" where it is nobody's.
 	NameOf(a approval.Address) string
+	// Agents returns the configured agents, in the order of their names.
+	Agents() []string
 	// Status adds lines to the answer to the typed word "status".
 	Status(to approval.Actor) []string
 }
@@ -77,25 +81,6 @@ func (s *Service) Refused(ctx context.Context, actor, channel, reason string) er
 	return s.store.Update(ctx, func(tx approval.Tx) error {
 		return s.audit.Append(ctx, tx, approval.Event{Type: approval.EventWebhookRefused, Actor: actor, Reason: reason,
 			Data: approval.EventData(map[string]any{"channel": channel})})
-	})
-}
-
-// OverBudget puts on record that an agent or a person is over a budget, and tells the admins: each at the first
-// of their addresses that is alive.
-func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, limit string) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error {
-		e := approval.Event{Type: approval.EventRateLimited, Actor: who.String(), Reason: budget,
-			Data: approval.EventData(map[string]any{"budget": budget, "limit": limit})}
-		if who.Kind == approval.Agent {
-			e.Agent = who.Name
-		}
-		if err := s.audit.Append(ctx, tx, e); err != nil {
-			return err
-		}
-		return s.outbox.ToAdmins(tx, func(to approval.Address) approval.Notification {
-			return approval.Notification{Kind: approval.KindReply,
-				Text: s.say(s.at(to), phrases.SayOverBudget, "who", who.String(), "budget", budget, "limit", limit)}
-		})
 	})
 }
 

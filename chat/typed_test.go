@@ -3,6 +3,7 @@ package chat
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -138,8 +139,114 @@ func TestTypedUnclearNamesItsRequest(t *testing.T) {
 		"approve " + id + " lol no way": id, "同意 " + id + " 才怪": id, "同意" + id + "才怪": id, "approve " + id + "?": id, "approve " + id + ", but only 5": id,
 		"approve " + id + " 01KAFHZX3T9W8Y7B6A5D4C0002": "", "approve " + id[:25]: "", "approve everything": "", "ok thanks": "",
 	} {
-		if got := ParseWords(text, false); got != (Words{Intent: IntentUnclear, ID: want}) {
+		got := ParseWords(text, false)
+		if got.Typed = ""; got != (Words{Intent: IntentUnclear, ID: want}) {
 			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+}
+
+// What may be the end of an id is told apart from ordinary words: what holds a digit is one, of other words the gate
+// must know a request, and an approval takes six letters.
+func TestTypedShortIDs(t *testing.T) {
+	const short = "4C0001"
+	for _, tt := range []struct {
+		text    string
+		quoting bool
+		want    Words
+	}{
+		{"approve 4c0001", false, Words{Intent: IntentApprove, Typed: short}},
+		{"approve 4c0001!", true, Words{Intent: IntentApprove, Typed: short}},
+		{"承認 4c0001", false, Words{Intent: IntentApprove, Typed: short}},
+		{"อนุมัติ 4c0001 ครับ", false, Words{Intent: IntentApprove, Typed: short}},
+		{"核准 ４Ｃ０００１", false, Words{Intent: IntentApprove, Typed: short}},
+		{"approve 0001", false, Words{Intent: IntentApprove, Typed: "0001"}}, // too short: they are told so
+		{"approve 001", false, Words{Intent: IntentUnclear}},
+		{"approve 4c0001 checked", false, Words{Intent: IntentApprove, Typed: short, Reason: "checked"}},
+		{"approve 4c0001 but not now", false, Words{Intent: IntentUnclear}},
+		{"approve 4c0001: checked", true, Words{Intent: IntentUnclear}}, // the quote and an id
+		{"approve that", false, Words{Intent: IntentUnclear, Typed: "THAT"}},
+		{"ok thanks", false, Words{Intent: IntentUnclear, Typed: "THANKS"}},
+		{"approve kxwabc checked", false, Words{Intent: IntentUnclear, Typed: "KXWABC", Reason: "checked"}},
+		{"approve kxwabc not yet", false, Words{Intent: IntentUnclear}},
+		{"ok that works", false, Words{Intent: IntentUnclear}},
+		{"deny 0001", false, Words{Intent: IntentDeny, Typed: "0001"}},
+		{"deny 4c0001 wrong account", false, Words{Intent: IntentDeny, Typed: short, Reason: "wrong account"}},
+		{"却下 4c0001 宛先が違う", false, Words{Intent: IntentDeny, Typed: short, Reason: "宛先が違う"}},
+		{"no, 2000 is too much", false, Words{Intent: IntentOther}},
+		{"deny 2000 is too much", true, Words{Intent: IntentDeny, Reason: "2000 is too much"}},
+		{"deny wrong account", false, Words{Intent: IntentOther}},
+		{"show 0001", false, Words{Intent: IntentShow, Typed: "0001"}},
+		{"show me", false, Words{Intent: IntentOther}},
+		{"extend 4c0001", false, Words{Intent: IntentExtend, Typed: short}},
+		{"extend " + id, false, Words{Intent: IntentExtend, ID: id}},
+		{"extend", true, Words{Intent: IntentExtend}},
+		{"extend it by a day", false, Words{Intent: IntentOther}},
+	} {
+		if got := ParseWords(tt.text, tt.quoting); got != tt.want {
+			t.Errorf("ParseWords(%q, %t) = %+v, want %+v", tt.text, tt.quoting, got, tt.want)
+		}
+	}
+}
+
+// Freezes and delegations are typed in four languages. A question orders nothing.
+func TestTypedOrders(t *testing.T) {
+	for text, want := range map[string]Words{
+		"freeze":                             {Intent: IntentFreeze},
+		"freeze treasury-bot":                {Intent: IntentFreeze, Name: "treasury-bot"},
+		"Freeze treasury-bot: it pays twice": {Intent: IntentFreeze, Name: "treasury-bot", Reason: "it pays twice"},
+		"凍結 treasury-bot 送金先が違う":             {Intent: IntentFreeze, Name: "treasury-bot", Reason: "送金先が違う"},
+		"ระงับ treasury-bot จ่ายผิดคน": {Intent: IntentFreeze, Name: "treasury-bot", Reason: "จ่ายผิดคน"},
+		"凍結 全部":                         {Intent: IntentFreeze, Name: "全部"},
+		"freeze treasury-bot?":          {Intent: IntentOther},
+		"unfreeze":                      {Intent: IntentUnfreeze},
+		"unfreeze treasury-bot":         {Intent: IntentUnfreeze, Name: "treasury-bot"},
+		"解除凍結 treasury-bot":             {Intent: IntentUnfreeze, Name: "treasury-bot"},
+		"เลิกระงับ treasury-bot":        {Intent: IntentUnfreeze, Name: "treasury-bot"},
+		"解除 treasury-bot":               {Intent: IntentUnfreeze, Name: "treasury-bot"},
+		"delegate ken 3d":               {Intent: IntentDelegate, Name: "ken", Reason: "3d"},
+		"delegate ken until 2026-12-01": {Intent: IntentDelegate, Name: "ken", Reason: "until 2026-12-01"},
+		"委任 ken 3日":                     {Intent: IntentDelegate, Name: "ken", Reason: "3日"},
+		"มอบหมาย ken ถึง 2026-12-01 18:00": {Intent: IntentDelegate, Name: "ken", Reason: "ถึง 2026-12-01 18:00"},
+		"委託 ken 2 週":                             {Intent: IntentDelegate, Name: "ken", Reason: "2 週"},
+		"delegate ken":                           {Intent: IntentDelegate, Name: "ken"},
+		"delegate this to ken":                   {Intent: IntentOther},
+		"delegations":                            {Intent: IntentDelegations},
+		"委任一覧":                                   {Intent: IntentDelegations},
+		"undelegate 4c0001":                      {Intent: IntentEndVotes, Typed: "4C0001"},
+		"end delegation 4c0001":                  {Intent: IntentEndVotes, Typed: "4C0001"},
+		"委任終了 4c0001":                            {Intent: IntentEndVotes, Typed: "4C0001"},
+		"end it":                                 {Intent: IntentOther},
+		"unfreeze treasury-bot, can you please?": {Intent: IntentOther},
+	} {
+		if got := ParseWords(text, false); got != want {
+			t.Errorf("ParseWords(%q) = %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// How long a delegation lasts is read as people write it, in their own time.
+func TestTypedHowLong(t *testing.T) {
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	tokyo := time.FixedZone("JST", 9*60*60)
+	for said, want := range map[string]time.Time{
+		"3d": now.Add(72 * time.Hour), "3 days": now.Add(72 * time.Hour), "2w": now.Add(14 * 24 * time.Hour),
+		"12h": now.Add(12 * time.Hour), "3日間": now.Add(72 * time.Hour), "3 วัน": now.Add(72 * time.Hour), "３天": now.Add(72 * time.Hour),
+		"until 2026-12-01":                 time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"2026-12-01 18:30":                 time.Date(2026, 12, 1, 18, 30, 0, 0, tokyo),
+		"2026-12-01まで":                     time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"ถึง 2026-12-01":                   time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"到 2026-12-01":                     time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"until 2026-12-01T09:00+09:00":     time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
+		"until 2026-12-01t09:00:00+09:00.": time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		if got, ok := lastsUntil(said, now, tokyo); !ok || !got.Equal(want) {
+			t.Errorf("%q lasts until %v, %t; want %v", said, got, ok, want)
+		}
+	}
+	for _, said := range []string{"", "3", "0d", "soon", "d3", "3 months", "99999d", "until tomorrow", "2026-13-01", "-3d"} {
+		if got, ok := lastsUntil(said, now, tokyo); ok {
+			t.Errorf("%q lasts until %v", said, got)
 		}
 	}
 }

@@ -15,7 +15,13 @@ type Words struct {
 	// IntentOther unless the text can mean nothing else; IntentUnclear for a yes with anything that may change it
 	Intent Intent
 	ID     string // ULID, upper case; "" where the text names no request
-	Reason string // as it was typed; of an approval it counts only where a reason is required
+	// Shows is what is meant of the card that the ID names.
+	Shows Shows
+	// Typed is what may be the end of an id, upper case, where there is no ID: which one is the gate's to say.
+	Typed string
+	// Name is the agent to freeze, or the person who is to vote for whoever types it.
+	Name   string
+	Reason string // as it was typed; of an approval it counts only where a reason is required; of a delegation, how long
 }
 
 // lexicon is one language's words, in lower case.
@@ -31,6 +37,11 @@ type lexicon struct {
 	asks []string
 	// commands are the words that decide nothing.
 	reason, pending, show, log, status, help []string
+	extend, freeze, unfreeze                 []string
+	delegate, delegations, undelegate        []string
+	grants, revoke, lift                     []string
+	// everyone stands for all agents, until before or after a date.
+	everyone, until []string
 }
 
 // lexicons are the languages that are understood, whoever types; a word belongs to one intent in all of
@@ -49,6 +60,10 @@ var lexicons = []lexicon{{
 	log:     []string{"log", "logs", "notifications"},
 	status:  []string{"status"},
 	help:    []string{"help"},
+	extend:  []string{"extend"}, freeze: []string{"freeze"}, unfreeze: []string{"unfreeze", "unfrozen"},
+	delegate: []string{"delegate"}, delegations: []string{"delegations"}, undelegate: []string{"undelegate"},
+	grants: []string{"grants"}, revoke: []string{"revoke"}, lift: []string{"lift"},
+	everyone: []string{"all", "everything", "everyone"}, until: []string{"until", "till", "to"},
 }, {
 	locale: "ja",
 	yes: []string{
@@ -72,6 +87,10 @@ var lexicons = []lexicon{{
 	log:     []string{"ログ", "通知ログ", "通知履歴"},
 	status:  []string{"状況", "状態", "ステータス"},
 	help:    []string{"ヘルプ", "使い方"},
+	extend:  []string{"延長"}, freeze: []string{"凍結"}, unfreeze: []string{"解除", "凍結解除", "解凍"},
+	delegate: []string{"委任"}, delegations: []string{"委任一覧"}, undelegate: []string{"委任終了", "委任解除"},
+	grants: []string{"継続承認", "継続承認一覧"}, revoke: []string{"継続終了"}, lift: []string{"却下解除"},
+	everyone: []string{"すべて", "全部", "全て"}, until: []string{"まで"},
 }, {
 	locale: "th",
 	yes: []string{"อนุมัติ", "ใช่", "ตกลง", "โอเค", "อนุญาต", "ยืนยัน", "เห็นชอบ", "เห็นด้วย", "ดำเนินการ",
@@ -88,6 +107,11 @@ var lexicons = []lexicon{{
 	log:     []string{"บันทึก", "ประวัติ", "ล็อก"},
 	status:  []string{"สถานะ"},
 	help:    []string{"ช่วยเหลือ", "วิธีใช้", "คำสั่ง"},
+	extend:  []string{"ต่อเวลา", "ขยายเวลา"}, freeze: []string{"ระงับ"}, unfreeze: []string{"เลิกระงับ", "ยกเลิกการระงับ"},
+	delegate: []string{"มอบหมาย"}, delegations: []string{"รายการมอบหมาย"},
+	undelegate: []string{"เลิกมอบหมาย", "ยกเลิกการมอบหมาย"},
+	grants:     []string{"อนุมัติต่อเนื่อง"}, revoke: []string{"เพิกถอน"}, lift: []string{"เลิกปฏิเสธ"},
+	everyone: []string{"ทั้งหมด"}, until: []string{"ถึง", "จนถึง"},
 }, {
 	locale: "zh-TW",
 	yes:    []string{"核准", "批准", "同意", "准許", "允許", "許可", "是", "是的", "好", "好的", "可以", "我同意", "我核准", "繼續"},
@@ -103,6 +127,10 @@ var lexicons = []lexicon{{
 	log:     []string{"記錄", "紀錄", "日誌", "通知記錄"},
 	status:  []string{"狀態", "狀況"},
 	help:    []string{"說明", "幫助", "指令"},
+	extend:  []string{"延長", "延期"}, freeze: []string{"凍結"}, unfreeze: []string{"解除凍結", "解凍"},
+	delegate: []string{"委託", "委派"}, delegations: []string{"委託清單"}, undelegate: []string{"結束委託", "取消委託"},
+	grants: []string{"持續核准", "持續核准清單"}, revoke: []string{"撤銷"}, lift: []string{"解除拒絕"},
+	everyone: []string{"全部", "所有"}, until: []string{"到", "至"},
 }}
 
 // meaning is what one word stands for.
@@ -130,6 +158,15 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 			{meaning{IntentLog, false}, l.log},
 			{meaning{IntentStatus, false}, l.status},
 			{meaning{IntentHelp, false}, l.help},
+			{meaning{IntentExtend, false}, l.extend},
+			{meaning{IntentFreeze, false}, l.freeze},
+			{meaning{IntentUnfreeze, false}, l.unfreeze},
+			{meaning{IntentDelegate, false}, l.delegate},
+			{meaning{IntentDelegations, false}, l.delegations},
+			{meaning{IntentEndVotes, false}, l.undelegate},
+			{meaning{IntentGrants, false}, l.grants},
+			{meaning{IntentRevoke, false}, l.revoke},
+			{meaning{IntentLift, false}, l.lift},
 		} {
 			for _, w := range group.words {
 				words[plain(w)] = group.meaning
@@ -155,7 +192,14 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 //	deny reason              only when quoting; deny: reason and no, reason too
 //	reason: wrong account    why, of what was denied before; without the reason too, as an app begins it
 //	show <id>                show alone only when quoting
-//	pending, log, status, help, ?
+//	extend <id>              one hour more; extend alone only when quoting
+//	freeze AGENT [reason]    and unfreeze [AGENT]; all for every agent
+//	delegate PERSON 3d       or until 2026-12-01; undelegate <id>, or end delegation <id>
+//	revoke <id>              ends a grant or a standing denial; lift <id> forgets a denial
+//	pending, log, status, grants, delegations, help, ?
+//
+// An <id> is a ULID, of a card with what of it is meant ([Shows.Typed]), or, in Typed, what may be the end of one: four
+// of its letters and digits, or more.
 //
 // and nothing else. An approval is the word, and the id or the quote: a yes with anything more is
 // [IntentUnclear], with the id where the text begins with one, so that the card can be shown. What
@@ -166,15 +210,26 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 // Japanese, Chinese and Thai run words together: only a run that is a word as a whole is one, so that
 // 不同意, 承認しない and 核准嗎 are not taken for the yes that they hold. Full-width and half-width forms,
 // and the ways to compose a character, are one; letters that only look alike are not.
-//
-//nolint:revive // that a text quotes a card is part of what was typed
 func ParseWords(text string, quoting bool) Words {
+	bare, versions := withoutVersions(text)
+	w := parseWords(bare, quoting)
+	w.Shows = versions[w.ID]
+	return w
+}
+
+//nolint:revive // that a text quotes a card is part of what was typed
+func parseWords(text string, quoting bool) Words {
 	other := Words{Intent: IntentOther}
 	text = strings.TrimSpace(text)
 	if t := plain(text); t != "" && strings.Trim(t, "?") == "" {
 		return Words{Intent: IntentHelp}
 	}
 	word, rest := cutWord(text)
+	if plain(word) == "end" {
+		if next, after := cutWord(strings.TrimSpace(rest)); plain(next) == "delegation" {
+			word, rest = "undelegate", after
+		}
+	}
 	means, ok := vocabulary[plain(word)]
 	if !ok {
 		return other
@@ -188,14 +243,18 @@ func ParseWords(text string, quoting bool) Words {
 		if colon, reason, ok := cutRune(strings.TrimSpace(rest)); ok && plain(colon) == ":" {
 			return Words{Intent: IntentReason, Reason: strings.TrimSpace(reason)}
 		}
-	case IntentShow:
-		if quoting && ends(rest) {
-			return Words{Intent: IntentShow}
+	case IntentShow, IntentExtend, IntentEndVotes, IntentRevoke, IntentLift:
+		if quoting && ends(rest) && (means.intent == IntentShow || means.intent == IntentExtend) {
+			return Words{Intent: means.intent}
 		}
 		if l := split(word, rest); l.sets() {
 			if id, reason, ok := cutID(l.after, ""); ok && reason == "" {
-				return Words{Intent: IntentShow, ID: id}
+				return Words{Intent: means.intent}.naming(id)
 			}
+		}
+	case IntentFreeze, IntentUnfreeze, IntentDelegate:
+		if w, ok := ordered(means.intent, rest); ok {
+			return w
 		}
 	default:
 		if ends(strings.TrimRight(plain(rest), "?")) {
@@ -205,9 +264,37 @@ func ParseWords(text string, quoting bool) Words {
 	return other
 }
 
+// naming sets the request that is named: by its id, or by what may be the end of it.
+func (w Words) naming(id string) Words {
+	if len(id) == wholeID {
+		w.ID = id
+	} else {
+		w.Typed = id
+	}
+	return w
+}
+
+// ordered reads what follows freeze, unfreeze and delegate: a name, and what is said beside it. A question orders
+// nothing.
+func ordered(intent Intent, rest string) (w Words, ok bool) {
+	if strings.Contains(plain(rest), "?") || asks(rest) {
+		return w, false
+	}
+	w.Intent = intent
+	if ends(rest) {
+		return w, true
+	}
+	if first, _, _ := cutRune(rest); strings.TrimSpace(first) != "" && plain(first) != ":" {
+		return w, false
+	}
+	name, said, _ := strings.Cut(strings.Join(strings.Fields(strings.TrimLeft(rest, ":：")), " "), " ")
+	w.Name, w.Reason = strings.Trim(name, "`\"'“”「」:：,、。!"), afterPrefix(strings.TrimLeft(said, ":：-–— "))
+	return w, intent != IntentDelegate || w.Reason == "" || lasts(w.Reason)
+}
+
 // decision reads what follows a word for yes or no.
 //
-//nolint:revive // as of ParseWords
+//nolint:revive // as of parseWords
 func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool) {
 	if means.intent == IntentApprove {
 		return approves(split(word, rest), rest, quoting), true
@@ -218,14 +305,16 @@ func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool)
 	}
 	l := split(word, rest)
 	if l.sets() {
-		if w.ID, w.Reason, ok = cutID(l.after, refusing); ok {
-			return w, !namesRequest(plain(w.Reason))
+		if id, reason, named := cutID(l.after, refusing); named &&
+			namesDenied(id, reason, means.mayRefuse, quoting) {
+			w.Reason = reason
+			return w.naming(id), !namesRequest(plain(reason))
 		}
 	}
 	if !quoting || l.after == "" {
 		return w, false
 	}
-	w.ID, w.Reason = "", afterPrefix(l.after)
+	w.Reason = afterPrefix(l.after)
 	switch {
 	case l.colon():
 	case l.mark == "" && !l.glued && means.mayRefuse:
@@ -245,10 +334,23 @@ func approves(l lead, rest string, quoting bool) Words {
 	w := Words{Intent: IntentApprove}
 	ok := false
 	if l.sets() {
-		if id, after, named := leadingID(l.after); named && !namesRequest(plain(after)) {
+		if id, after, named := leadingID(l.after); named && len(id) == wholeID && !namesRequest(plain(after)) {
 			unclear.ID = id
 		}
-		w.ID, w.Reason, ok = cutID(l.after, ":")
+		id, reason, named := cutID(l.after, ":")
+		switch {
+		case !named:
+		case len(id) == wholeID:
+			w.ID, w.Reason, ok = id, reason, true
+		case reason == "" && !hasDigit(id) && !l.colon(): // "ok thanks", or the end of an id: the gate knows
+			unclear.Typed = id
+		case !hasDigit(id) && !quoting && len(id) >= approval.MinTypedApprove && !namesRequest(plain(reason)) &&
+			!doubtful(reason): // "ok thanks for this", or the end of an id and a reason
+			unclear.Typed, unclear.Reason = id, reason
+		case !hasDigit(id) || quoting && (l.colon() || reason != "") || reason != "" && len(id) < approval.MinTypedApprove:
+		default:
+			w.Typed, w.Reason, ok = id, reason, true
+		}
 	}
 	switch {
 	case ok:
@@ -261,6 +363,21 @@ func approves(l lead, rest string, quoting bool) Words {
 	}
 	return w
 }
+
+// namesDenied reports whether what may be the end of an id, in front of more, is meant for one by who denies. Ordinary
+// words can look like it, and begin a reason: "deny 2000 is too much", "no thanks".
+func namesDenied(id, more string, mayRefuse, quoting bool) bool {
+	digit := hasDigit(id)
+	switch {
+	case len(id) == wholeID:
+		return true
+	case quoting:
+		return digit && more == ""
+	}
+	return more == "" || mayRefuse && (digit || len(id) >= approval.MinTypedApprove)
+}
+
+func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }
 
 // refusing is the punctuation that may stand between a no and its reason.
 const refusing = ",.;!-–—、。:"
@@ -338,8 +455,8 @@ func cutID(s, marks string) (id, reason string, ok bool) {
 	return id, reason, reason != ""
 }
 
-// leadingID splits off the id that a text begins with. Letters of other scripts may stand right after it,
-// as where words are not set apart.
+// leadingID splits off the id that a text begins with, or what may be the end of one. Letters of other scripts may
+// stand right after it, as where words are not set apart.
 func leadingID(s string) (id, rest string, ok bool) {
 	end := strings.IndexFunc(s, func(r rune) bool {
 		p := plain(string(r))
@@ -348,8 +465,22 @@ func leadingID(s string) (id, rest string, ok bool) {
 	if end < 0 {
 		end = len(s)
 	}
-	id, ok = approval.ParseID(strings.Trim(plain(s[:end]), "`"))
+	typed := strings.Trim(plain(s[:end]), "`")
+	if id, ok = approval.ParseID(typed); !ok && endsID(typed) {
+		id, ok = strings.ToUpper(typed), true
+	}
 	return id, s[end:], ok
+}
+
+// wholeID is how long a ULID is, mistyped from when on a text is rather one with a slip than the end of one.
+const (
+	wholeID  = 26
+	mistyped = 24
+)
+
+// endsID reports whether a plain text may be the end of an id.
+func endsID(s string) bool {
+	return len(s) >= approval.MinTyped && len(s) < mistyped && strings.Trim(s, "0123456789abcdefghjkmnpqrstvwxyz") == ""
 }
 
 // afterPolite leaves out a polite ending that stands apart: "อนุมัติ ครับ".

@@ -355,7 +355,8 @@ func TestLookAlikes(t *testing.T) {
 // What the translations tell people to type is understood, in the order in which they tell it.
 func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 	const approve, deny = IntentApprove, IntentDeny
-	want := []Intent{IntentPending, IntentShow, approve, deny, IntentStatus, IntentLog, IntentHelp}
+	want := []Intent{IntentPending, IntentShow, approve, deny, IntentStatus, IntentLog, IntentExtend, IntentFreeze,
+		IntentUnfreeze, IntentDelegate, IntentDelegations, IntentEndVotes, IntentGrants, IntentRevoke, IntentLift, IntentHelp}
 	optional := regexp.MustCompile(` \[[^]]*\]`)
 	quotes := regexp.MustCompile(`["“「]([^"“”「」]*)["”」]`)
 	for _, tag := range locale.Tags() {
@@ -366,7 +367,8 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 			typed, _, _ := strings.Cut(strings.Replace(line, "：", ":", 1), ":")
 			for part := range strings.SplitSeq(optional.ReplaceAllString(typed, ""), " · ") {
 				w := ParseWords(strings.ReplaceAll(part, "<id>", id), false)
-				if got = append(got, w.Intent); (w.ID != "") != strings.Contains(part, "<id>") || w.Reason != "" {
+				if got = append(got, w.Intent); (w.ID != "") != strings.Contains(part, "<id>") ||
+					(w.Reason != "") != (w.Intent == IntentDelegate) {
 					t.Errorf("%s: %q is read as %+v", tag, part, w)
 				}
 			}
@@ -450,7 +452,7 @@ func testQuotes(t *testing.T, means []words, nothing ...string) {
 func checkWords(t *testing.T, quoting bool, means []words, none []string) {
 	t.Helper()
 	for _, w := range means {
-		if got, want := ParseWords(w.text, quoting), (Words{w.intent, w.id, w.reason}); got != want {
+		if got, want := ParseWords(w.text, quoting), (Words{Intent: w.intent, ID: w.id, Reason: w.reason}); got != want {
 			t.Errorf("ParseWords(%q, %t) = %+v, want %+v", w.text, quoting, got, want)
 		}
 	}

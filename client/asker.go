@@ -23,6 +23,7 @@ var _ Asker = (*Client)(nil)
 // happens to who waits. For agents.
 func (c *Client) Ask(ctx context.Context, call Call, wait time.Duration) (Answer, error) {
 	until := time.Now().Add(wait)
+	call.Waits = call.Waits || wait > 0
 	a, err := c.Call(ctx, call)
 	if err == nil && a.Kind == AnswerPending && wait > 0 {
 		a, err = c.Await(ctx, call, a, time.Until(until))
@@ -53,10 +54,14 @@ func (c *Client) Await(ctx context.Context, call Call, first Answer, wait time.D
 			return first, nil
 		}
 		r, err := c.Approval(ctx, id)
+		if err == nil && call.AcceptsEdits && r.ReplacedBy != "" { // other arguments may run, and are asked for by these
+			id = r.ReplacedBy
+			r, err = c.Approval(ctx, id)
+		}
 		if err != nil {
 			return first, err
 		}
-		if kind := r.Ended(); kind != AnswerPending && kind != AnswerApproved {
+		if kind := r.Ended(); kind != AnswerPending && kind != AnswerApproved && !r.Granted() {
 			return Answer{
 				Kind: kind, Message: r.Message, RiskLevel: r.RiskLevel, Rule: r.Rule, ReasonCode: r.ReasonCode,
 				ApprovalID: r.ID, ResolvedBy: r.ResolvedBy, ResolveReason: r.ResolveReason,
@@ -74,6 +79,11 @@ func (c *Client) Await(ctx context.Context, call Call, first Answer, wait time.D
 		case <-time.After(min(lookEvery-time.Since(asked), time.Until(until))):
 		}
 	}
+}
+
+// Granted reports whether a request ended because a grant covers its call now: it need only be asked again.
+func (a Approval) Granted() bool {
+	return a.Status == string(AnswerCancelled) && a.ResolvedVia == "system" && a.ResolveReason == "granted"
 }
 
 // Ended tells how a request ended for who waits for it: pending if it has not, approved if the approval may still be

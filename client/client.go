@@ -125,7 +125,13 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		query.Set("wait", strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)+"s")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout+min(max(wait, 0), MaxWait), errSlow)
+	return c.doIn(ctx, c.timeout+min(max(wait, 0), MaxWait), method, path, query, body, out)
+}
+
+// doIn is do that takes at most so long.
+func (c *Client) doIn(ctx context.Context, limit time.Duration, method, path string, query url.Values,
+	body, out any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
 	resp, err := c.send(ctx, method, path, query, body, nil)
 	if err != nil {
@@ -233,6 +239,14 @@ func CodeOf(err error) string {
 	return ""
 }
 
+// problem is a problem document.
+type problem struct {
+	Title    string    `json:"title"`
+	Detail   string    `json:"detail"`
+	Code     string    `json:"code"`
+	Approval *Approval `json:"approval"`
+}
+
 // refusal reads the problem document of an answer.
 func refusal(resp *http.Response, body []byte) *Error {
 	e := &Error{Status: resp.StatusCode, CorrelationID: resp.Header.Get("X-Correlation-Id")}
@@ -240,12 +254,7 @@ func refusal(resp *http.Response, body []byte) *Error {
 		e.RetryAfter = time.Duration(n) * time.Second
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	var p struct {
-		Title    string    `json:"title"`
-		Detail   string    `json:"detail"`
-		Code     string    `json:"code"`
-		Approval *Approval `json:"approval"`
-	}
+	var p problem
 	switch {
 	case kind == "application/problem+json" && json.Unmarshal(body, &p) == nil:
 		e.Title, e.Detail, e.Code, e.Approval = p.Title, p.Detail, p.Code, p.Approval

@@ -443,6 +443,7 @@ func TestEveryAnswerGoesThroughJSONUnharmed(t *testing.T) {
 		{client.Notification{ID: "n", CreatedAt: at}, func() any { return new(client.Notification) }},
 		{client.AuditEvent{ID: "e", At: at, Data: []byte("null")}, func() any { return new(client.AuditEvent) }},
 		{client.Decided{ID: "d", DeniedAt: at}, func() any { return new(client.Decided) }},
+		{client.DecideResult{Decided: client.Decided{ID: "d", DeniedAt: at}}, func() any { return new(client.DecideResult) }},
 	} {
 		b, err := json.Marshal(tt.value)
 		if err != nil || !strings.Contains(string(b), `"2026-11-21T01:00:00.005Z"`) {

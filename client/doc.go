@@ -12,7 +12,10 @@
 //
 // [Client.CallWait] holds until a person decides, [Client.Feed] brings the endings of what was asked
 // earlier, and people list, decide and watch with [Client.Approvals], [Client.Decide] and
-// [Client.Events].
+// [Client.Events]. Where a request takes several people a decision is a vote: [Decided] says how far it is.
+//
+// A person may approve other arguments than were asked for. A [Call] with AcceptsEdits is then answered with
+// them, in [Answer].Args, which is what to run; any other is denied, and its message says what to ask for.
 //
 // Whoever sends a call on for somebody else sets [Call].Dispatch and says with [Client.Report] what came
 // of it, so that the next person who is asked about the same call knows whether it ran.

@@ -19,19 +19,26 @@ import (
 // The types of an [Event].
 const (
 	EventRequested    = "approval.requested"
+	EventVoted        = "approval.voted"    // a vote that is not the last
+	EventExtended     = "approval.extended" // it has a later deadline
 	EventResolved     = "approval.resolved"
 	EventConsumed     = "approval.consumed"
+	EventLifted       = "approval.lifted" // its denial answers no call any more
+	EventGranted      = "grant.made"
+	EventGrantUsed    = "grant.used"
+	EventGrantEnded   = "grant.ended"
 	EventNotification = "notification.changed"
 	// EventReset says that events may be missing: read again what matters.
 	EventReset = "reset"
 )
 
-// Event is one event of the stream. Approval or Notification is the row as it stood when the event
+// Event is one event of the stream. Approval, Grant or Notification is the row as it stood when the event
 // was sent.
 type Event struct {
 	ID           string // to resume after
 	Type         string
 	Approval     *Approval
+	Grant        *Grant
 	Notification *Notification
 }
 
@@ -142,6 +149,8 @@ func (e *Event) read(data []byte) error {
 	switch {
 	case strings.HasPrefix(e.Type, "approval."):
 		err = json.Unmarshal(data, &e.Approval)
+	case strings.HasPrefix(e.Type, "grant."):
+		err = json.Unmarshal(data, &e.Grant)
 	case strings.HasPrefix(e.Type, "notification."):
 		err = json.Unmarshal(data, &e.Notification)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -117,7 +119,8 @@ func (c *Client) ApprovalWait(ctx context.Context, id string, wait time.Duration
 
 // Report says what came of a call that was let through with Dispatch, so that it is on record and the
 // people who are asked about the same call again are told. The same again does no harm; Succeeded and
-// Failed take the place of Unknown. For agents.
+// Failed take the place of Unknown. id is [Answer.ReportID]; where a grant let the call through only ID, DispatchedAt
+// and RunResult of what is returned are set. For agents.
 func (c *Client) Report(ctx context.Context, id string, ran RunResult) (Approval, error) {
 	body := map[string]RunResult{"outcome": ran}
 	var a Approval
@@ -188,14 +191,187 @@ const (
 	Deny    Verdict = "deny"
 )
 
-// Decide approves or denies a request, with a reason or "". For people with the role approver.
-func (c *Client) Decide(ctx context.Context, id string, v Verdict, reason string) (Decided, error) {
-	body := map[string]string{"decision": string(v)}
-	if reason != "" {
-		body["reason"] = reason
+// decision is the body of a decision.
+type decision struct {
+	IDs       []string        `json:"ids,omitempty"`
+	Decision  Verdict         `json:"decision"`
+	Reason    string          `json:"reason,omitempty"`
+	Confirmed bool            `json:"confirmed,omitempty"`
+	Args      json.RawMessage `json:"args,omitempty"`
+	Grant     *grantOrder     `json:"grant,omitempty"`
+}
+
+// grantOrder asks to give a decision for longer.
+type grantOrder struct {
+	For     string `json:"for,omitempty"`
+	Uses    int    `json:"uses,omitempty"`
+	Session bool   `json:"session,omitempty"`
+}
+
+// DecideOption says more of a decision.
+type DecideOption func(*decision)
+
+// Confirmed says that whoever approves was told what will happen, and said yes to it: without it some requests are
+// refused with confirm_required.
+func Confirmed() DecideOption { return func(d *decision) { d.Confirmed = true } }
+
+// WithArgs approves other arguments, a JSON object, in place of those that were asked for.
+func WithArgs(args json.RawMessage) DecideOption { return func(d *decision) { d.Args = args } }
+
+// GrantTerms say for how long a decision is given: at least one of them.
+type GrantTerms struct {
+	For     time.Duration // 0: as long as a grant may last, which is 24 hours
+	Uses    int           // for so many calls, the one that is decided not among them; 0: any number
+	Session bool          // only for calls of the request's session
+}
+
+// GrantFor gives the decision for longer: the same call is let through without asking or, with [Deny], denied. Where
+// that may not be, nothing is decided: grant_refused.
+func GrantFor(t GrantTerms) DecideOption {
+	return func(d *decision) {
+		d.Grant = &grantOrder{Uses: t.Uses, Session: t.Session}
+		if t.For != 0 {
+			d.Grant.For = t.For.String()
+		}
 	}
+}
+
+func newDecision(v Verdict, reason string, opts []DecideOption) decision {
+	d := decision{Decision: v, Reason: reason}
+	for _, o := range opts {
+		o(&d)
+	}
+	return d
+}
+
+// Decide approves or denies a request, with a reason or "". For people with the role approver, who may name it by the
+// last characters of its id: four, to approve six.
+func (c *Client) Decide(ctx context.Context, id string, v Verdict, reason string,
+	opts ...DecideOption) (Decided, error) {
 	var d Decided
-	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/decide", nil, body, &d, 0)
+	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/decide", nil, newDecision(v, reason, opts),
+		&d, 0)
+	return d, err
+}
+
+// DecideMany approves or denies several requests, at most 100, each by itself; the results are in their order. Of the
+// options [Confirmed] and [GrantFor] are for it.
+func (c *Client) DecideMany(ctx context.Context, ids []string, v Verdict, reason string,
+	opts ...DecideOption) ([]DecideResult, error) {
+	body := newDecision(v, reason, opts)
+	body.IDs = append([]string{}, ids...)
+	var out struct {
+		Results []DecideResult `json:"results"`
+	}
+	err := c.do(ctx, http.MethodPost, "/v1/approvals/decide", nil, body, &out, 0)
+	return out.Results, err
+}
+
+// GrantQuery selects grants; empty fields do not select.
+type GrantQuery struct {
+	Agent string
+	All   bool   // ended ones too
+	After string // the Next of the page before
+	Limit int    // 0: the server's 50; at most 200
+}
+
+// Grants lists grants and standing denials: all of them for approvers and admins, an agent's own for it.
+func (c *Client) Grants(ctx context.Context, q GrantQuery) (Page[Grant], error) {
+	v := url.Values{}
+	set(v, "agent", q.Agent)
+	if q.All {
+		v.Set("all", "true")
+	}
+	return list[Grant](ctx, c, "grants", v, q.After, q.Limit)
+}
+
+// Grant returns one grant or standing denial.
+func (c *Client) Grant(ctx context.Context, id string) (Grant, error) {
+	var g Grant
+	err := c.do(ctx, http.MethodGet, "/v1/grants/"+url.PathEscape(id), nil, nil, &g, 0)
+	return g, err
+}
+
+// Revoke ends a grant or a standing denial. For whoever made it, and admins.
+func (c *Client) Revoke(ctx context.Context, id string) (Grant, error) {
+	var g Grant
+	err := c.do(ctx, http.MethodDelete, "/v1/grants/"+url.PathEscape(id), nil, nil, &g, 0)
+	return g, err
+}
+
+// Lift forgets a denial that answers the same call again: that of a request, or a standing one. For whoever denied, and
+// admins.
+func (c *Client) Lift(ctx context.Context, id string) (Lifted, error) {
+	var l Lifted
+	err := c.do(ctx, http.MethodDelete, "/v1/approvals/"+url.PathEscape(id)+"/denial", nil, nil, &l, 0)
+	return l, err
+}
+
+// Extend gives a pending request one hour more, once and before its deadline. For whoever may vote on it, and admins.
+func (c *Client) Extend(ctx context.Context, id string) (Approval, error) {
+	var a Approval
+	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/extend", nil, nil, &a, 0)
+	return a, err
+}
+
+// Freeze denies every call of an agent, or for "" of all, until somebody lifts it, and ends what waits. For approvers
+// and admins.
+func (c *Client) Freeze(ctx context.Context, agent, reason string) (Freeze, error) {
+	body := map[string]string{"reason": reason}
+	if agent != "" {
+		body["agent"] = agent
+	}
+	var f Freeze
+	err := c.do(ctx, http.MethodPost, "/v1/freeze", nil, body, &f, 0)
+	return f, err
+}
+
+// Unfreeze lifts the freeze of an agent, or for "" that of all. What it ended stays ended. For admins.
+func (c *Client) Unfreeze(ctx context.Context, agent string) (Freeze, error) {
+	q := url.Values{}
+	set(q, "agent", agent)
+	var f Freeze
+	err := c.do(ctx, http.MethodDelete, "/v1/freeze", q, nil, &f, 0)
+	return f, err
+}
+
+// Frozen lists what is frozen. For people.
+func (c *Client) Frozen(ctx context.Context) ([]Freeze, error) {
+	var out struct {
+		Frozen []Freeze `json:"frozen"`
+	}
+	err := c.do(ctx, http.MethodGet, "/v1/freeze", nil, nil, &out, 0)
+	return out.Frozen, err
+}
+
+// Delegate has d.To vote for d.For until d.Until: from d.From, or from now; d.For is the caller where it is "". Only
+// these and d.Rule are sent. For approvers; an admin sets it up for others.
+func (c *Client) Delegate(ctx context.Context, d Delegation) (Delegation, error) {
+	body := struct {
+		To    string `json:"to"`
+		Until Time   `json:"until"`
+		From  Time   `json:"from,omitzero"`
+		Rule  string `json:"rule,omitempty"`
+		For   string `json:"for,omitempty"`
+	}{d.To, d.Until, d.From, d.Rule, d.For}
+	var made Delegation
+	err := c.do(ctx, http.MethodPost, "/v1/delegations", nil, body, &made, 0)
+	return made, err
+}
+
+// Delegations lists those that hold or will hold. For people.
+func (c *Client) Delegations(ctx context.Context) ([]Delegation, error) {
+	var out struct {
+		Delegations []Delegation `json:"delegations"`
+	}
+	err := c.do(ctx, http.MethodGet, "/v1/delegations", nil, nil, &out, 0)
+	return out.Delegations, err
+}
+
+// EndDelegation ends a delegation before its time. For either of the two, and admins.
+func (c *Client) EndDelegation(ctx context.Context, id string) (Delegation, error) {
+	var d Delegation
+	err := c.do(ctx, http.MethodDelete, "/v1/delegations/"+url.PathEscape(id), nil, nil, &d, 0)
 	return d, err
 }
 
@@ -226,37 +402,101 @@ func (c *Client) RetryNotification(ctx context.Context, id string) (Notification
 
 // AuditQuery selects audit events; empty fields do not select.
 type AuditQuery struct {
-	EventType string
-	Decision  string
-	RiskLevel string
-	Tool      string
-	Agent     string
-	Since     time.Time // at or after
-	Until     time.Time // before
-	After     string
-	Limit     int
+	EventType     string
+	Decision      string
+	RiskLevel     string
+	Tool          string
+	Agent         string
+	Actor         string // a person's name, agent:NAME, system:…
+	ApprovalID    string
+	CorrelationID string
+	SessionID     string    // what this session of an agent asked for
+	Since         time.Time // at or after
+	Until         time.Time // before
+	After         string
+	Limit         int
 }
 
-// Audit lists the audit log. For admins.
-func (c *Client) Audit(ctx context.Context, q AuditQuery) (Page[AuditEvent], error) {
+func (q AuditQuery) values() url.Values {
 	v := url.Values{}
 	set(v, "event_type", q.EventType)
 	set(v, "decision", q.Decision)
 	set(v, "risk_level", q.RiskLevel)
 	set(v, "tool", q.Tool)
 	set(v, "agent", q.Agent)
-	if !q.Since.IsZero() {
-		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	set(v, "actor", q.Actor)
+	set(v, "approval_id", q.ApprovalID)
+	set(v, "correlation_id", q.CorrelationID)
+	set(v, "session_id", q.SessionID)
+	setTime(v, "since", q.Since)
+	setTime(v, "until", q.Until)
+	return v
+}
+
+// Audit lists the audit log. For admins.
+func (c *Client) Audit(ctx context.Context, q AuditQuery) (Page[AuditEvent], error) {
+	return list[AuditEvent](ctx, c, "audit", q.values(), q.After, q.Limit)
+}
+
+// The forms of an export.
+const (
+	CSV    = "csv"    // with a line of names, and no cell that a spreadsheet takes for a formula
+	NDJSON = "ndjson" // one JSON object a line
+)
+
+// ExportAudit writes all of the audit log that q selects to w, newest first; q.Limit must be 0. What could not be read
+// to its end is an error, whatever has been written by then. It takes as long as it takes. For admins.
+func (c *Client) ExportAudit(ctx context.Context, q AuditQuery, format string, w io.Writer) error {
+	v := q.values()
+	set(v, "after", q.After)
+	set(v, "format", format)
+	if q.Limit != 0 {
+		return errors.New("client: an export has no limit")
 	}
-	if !q.Until.IsZero() {
-		v.Set("until", q.Until.UTC().Format(time.RFC3339Nano))
+	resp, err := c.send(ctx, http.MethodGet, "/v1/audit", v, nil, nil)
+	if err != nil {
+		return err
 	}
-	return list[AuditEvent](ctx, c, "audit", v, q.After, q.Limit)
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+		return refusal(resp, b)
+	}
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return fmt.Errorf("client: the export broke off: %w", err)
+	}
+	return nil
+}
+
+// Policy returns the text of a policy that was in force by its digest, of which the first 8 characters will do. For
+// approvers and admins.
+func (c *Client) Policy(ctx context.Context, digest string) (Policy, error) {
+	var p Policy
+	err := c.do(ctx, http.MethodGet, "/v1/policies/"+url.PathEscape(digest), nil, nil, &p, 0)
+	return p, err
+}
+
+// Stats returns how often people were asked, and what they said. It may take seconds, and at most two minutes. For
+// approvers and admins.
+func (c *Client) Stats(ctx context.Context, q StatsQuery) (Stats, error) {
+	v := url.Values{}
+	setTime(v, "since", q.Since)
+	setTime(v, "until", q.Until)
+	set(v, "agent", q.Agent)
+	var out Stats
+	err := c.doIn(ctx, c.timeout+2*time.Minute, http.MethodGet, "/v1/stats", v, nil, &out)
+	return out, err
 }
 
 func set(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
+	}
+}
+
+func setTime(q url.Values, name string, t time.Time) {
+	if !t.IsZero() {
+		q.Set(name, t.UTC().Format(time.RFC3339Nano))
 	}
 }
 
@@ -270,6 +510,7 @@ func list[T any](ctx context.Context, c *Client, what string, q url.Values, afte
 		Approvals     []T     `json:"approvals"`
 		Notifications []T     `json:"notifications"`
 		Events        []T     `json:"events"`
+		Grants        []T     `json:"grants"`
 		Next          string  `json:"next"`
 		Quotas        []Quota `json:"quotas"`
 		Heartbeat     []Beat  `json:"heartbeat"`
@@ -277,8 +518,9 @@ func list[T any](ctx context.Context, c *Client, what string, q url.Values, afte
 	if err := c.do(ctx, http.MethodGet, "/v1/"+what, q, nil, &out, 0); err != nil {
 		return Page[T]{}, err
 	}
-	// One of the three lists is there, whichever list it was.
-	return Page[T]{Items: append(append(out.Approvals, out.Notifications...), out.Events...), Next: out.Next,
+	// One of the lists is there, whichever it was.
+	items := slices.Concat(out.Approvals, out.Notifications, out.Events, out.Grants)
+	return Page[T]{Items: items, Next: out.Next,
 		Quotas: out.Quotas, Heartbeat: out.Heartbeat}, nil
 }
 

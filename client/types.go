@@ -23,6 +23,20 @@ type Call struct {
 	// the caller sends the call on, and says what came of it with [Client.Report]
 	Dispatch bool `json:"dispatch,omitempty"`
 	Task     bool `json:"task,omitempty"` // the caller runs the call by itself once it is approved
+	// the caller runs the arguments that a person approved in place of these: [Answer.Args]
+	AcceptsEdits bool `json:"accepts_edits,omitempty"`
+	// the agent waits for the answer before it goes on: people are told at once of a call that joins a card they have
+	Waits bool `json:"waits,omitempty"`
+	// what the tool's MCP server says of it, which is its word and no proof; nil: nothing
+	Annotations *Annotations `json:"annotations,omitempty"`
+}
+
+// Annotations are the hints of an MCP server about a tool, nil where it says nothing.
+type Annotations struct {
+	ReadOnly    *bool `json:"readOnly,omitempty"`
+	Destructive *bool `json:"destructive,omitempty"`
+	Idempotent  *bool `json:"idempotent,omitempty"`
+	OpenWorld   *bool `json:"openWorld,omitempty"`
 }
 
 // whole fills in the tool of a call of another method.
@@ -46,7 +60,7 @@ const (
 type AnswerKind string
 
 const (
-	AnswerAllow     AnswerKind = "allow"    // by policy: run it
+	AnswerAllow     AnswerKind = "allow"    // by policy, or by a grant: run it
 	AnswerApproved  AnswerKind = "approved" // by a person: run it, once
 	AnswerDenied    AnswerKind = "denied"
 	AnswerPending   AnswerKind = "pending"
@@ -57,24 +71,45 @@ const (
 
 // Answer is what the server says of a call.
 type Answer struct {
-	Kind          AnswerKind `json:"decision"`
-	Message       string     `json:"message"` // for the model, word for word
-	RiskLevel     string     `json:"risk_level"`
-	Rule          string     `json:"rule"`
-	ReasonCode    string     `json:"reason_code"`
-	ApprovalID    string     `json:"approval_id,omitempty"`
-	ExpiresAt     Time       `json:"expires_at,omitzero"` // of a pending one
-	ResolvedBy    string     `json:"resolved_by,omitempty"`
-	ResolveReason string     `json:"resolve_reason,omitempty"`
-	// Args of an approved call are the stored arguments, which people were shown: what is to run. They differ from
-	// those that were asked with only in what the rule's ignore_args names.
+	Kind       AnswerKind `json:"decision"`
+	Message    string     `json:"message"` // for the model, word for word
+	RiskLevel  string     `json:"risk_level"`
+	Rule       string     `json:"rule"`
+	ReasonCode string     `json:"reason_code"`
+	ApprovalID string     `json:"approval_id,omitempty"`
+	// GrantID is the grant that let the call through, or the standing denial that denied it.
+	GrantID string `json:"grant_id,omitempty"`
+	// RunID, of a call with Dispatch that a grant let through, is what [Client.Report] takes: see [Answer.ReportID].
+	RunID         string `json:"run_id,omitempty"`
+	ExpiresAt     Time   `json:"expires_at,omitzero"` // of a pending one
+	ResolvedBy    string `json:"resolved_by,omitempty"`
+	ResolveReason string `json:"resolve_reason,omitempty"`
+	// Args of an approved call are the arguments that people were shown: what is to run. They differ from those that
+	// were asked with only in what the rule's ignore_args names and, of a call with AcceptsEdits, in what a person
+	// changed.
 	Args json.RawMessage `json:"args,omitempty"`
+	// Replaces, of an approved call whose arguments a person changed, is the request of those that were asked for.
+	Replaces string `json:"replaces,omitempty"`
+	// Note, of such a call, is what to tell the model beside the result: what was changed, and why.
+	Note string `json:"note,omitempty"`
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }
 
 // MayRun reports whether the call may be run, now and once.
 func (a Answer) MayRun() bool { return a.Kind == AnswerAllow || a.Kind == AnswerApproved }
+
+// ReportID is what [Client.Report] takes of a call with Dispatch that may run: the request of one that was approved,
+// the use of one that a grant let through; "" where the policy alone allowed it, of which nothing is to be reported.
+func (a Answer) ReportID() string {
+	switch a.Kind {
+	case AnswerApproved:
+		return a.ApprovalID
+	case AnswerAllow:
+		return a.RunID
+	}
+	return ""
+}
 
 // Approval is a stored approval request. What has not happened is the zero value.
 type Approval struct {
@@ -108,9 +143,118 @@ type Approval struct {
 	RunResult     RunResult       `json:"outcome"`       // what came of it, "" while nobody has said
 	Inputs        []Input         `json:"inputs"`        // what its server was told after the approval
 	Previous      *Use            `json:"previous"`      // the last use of the same call within 24 hours before
+	Votes         []Vote          `json:"votes"`         // what people said, in order
+	Needs         []Stage         `json:"needs"`         // who must say yes, stage by stage
+	Replaces      string          `json:"replaces"`      // the request in place of whose args a person approved these
+	ReplacedBy    string          `json:"replaced_by"`   // the request with the args that a person approved instead
+	PolicyDigest  string          `json:"policy_digest"` // of the policy that judged it last
+	BatchID       string          `json:"batch_id"`      // shared by the requests that people get on one card
+	Before        *Said           `json:"before"`        // what a person last said of the same tool, within 24 hours before
 	Message       string          `json:"message"`       // how it ended, for the model; "" while pending
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
+}
+
+// Vote is what one person said of a request.
+type Vote struct {
+	Stage    int     `json:"stage"` // from 1
+	Person   string  `json:"person"`
+	For      string  `json:"for"` // for whom they stand in; "" for themselves
+	Decision Verdict `json:"decision"`
+	Reason   string  `json:"reason"`
+	At       Time    `json:"at"`
+	Via      string  `json:"via"`
+}
+
+// Stage is one step of who must say yes: that many different people out of some. With neither Group nor Approvers
+// any approver will do.
+type Stage struct {
+	Group     string   `json:"group,omitempty"`
+	Approvers []string `json:"approvers,omitempty"` // people and groups
+	Count     int      `json:"count"`
+}
+
+// Progress says how many approvals a request has, of how many it takes.
+func Progress(votes []Vote, needs []Stage) (have, need int) {
+	in := make([]int, len(needs)+1)
+	for _, v := range votes {
+		if v.Decision == Approve && v.Stage > 0 && v.Stage < len(in) {
+			in[v.Stage]++
+		}
+	}
+	for i, s := range needs {
+		have, need = have+min(in[i+1], s.Count), need+s.Count
+	}
+	return have, max(need, 1)
+}
+
+// ShortID is the end of an id, which is enough where a person types it.
+func ShortID(id string) string { return id[max(0, len(id)-6):] }
+
+// Policy is a policy that was in force.
+type Policy struct {
+	Digest string `json:"digest"`
+	Text   string `json:"text"` // as written and as understood, without secrets
+}
+
+// Stats is how often people were asked, and what they said: of requests made from Since until before Until.
+type Stats struct {
+	Since    Time      `json:"since"`
+	Until    Time      `json:"until"`
+	Total    Figures   `json:"total"`
+	ByTool   []Figures `json:"by_tool"` // the most asked first, as all of these
+	ByRule   []Figures `json:"by_rule"`
+	ByAgent  []Figures `json:"by_agent"`
+	ByPerson []Figures `json:"by_person"` // Asked is how many requests they decided
+}
+
+// Figures count what became of calls that needed a person.
+type Figures struct {
+	Name            string  `json:"name"`
+	Asked           int     `json:"asked"`
+	Approved        int     `json:"approved"`
+	Denied          int     `json:"denied"`
+	Expired         int     `json:"expired"`
+	Cancelled       int     `json:"cancelled"`
+	Pending         int     `json:"pending"`
+	Granted         int     `json:"granted"`     // calls that a grant let through: nobody was asked
+	Quarantined     int     `json:"quarantined"` // asked and granted
+	Pushes          int     `json:"pushes"`
+	PushesPer100    float64 `json:"pushes_per_100"` // for 100 quarantined calls
+	Decisions       int     `json:"decisions"`      // presses
+	DecisionsPer100 float64 `json:"decisions_per_100"`
+	DecideP50       int64   `json:"decide_p50_ms"` // how long half of what people decided took at most
+	DecideP90       int64   `json:"decide_p90_ms"`
+}
+
+// StatsQuery selects what [Client.Stats] is about; the zero value is the last 30 days of all agents.
+type StatsQuery struct {
+	Since, Until time.Time
+	Agent        string
+}
+
+// Freeze says that an agent, or all, may run nothing.
+type Freeze struct {
+	Agent    string `json:"agent"`  // "" for all
+	Frozen   bool   `json:"frozen"` // false once it was lifted
+	FrozenAt Time   `json:"frozen_at"`
+	FrozenBy string `json:"frozen_by"`
+	Via      string `json:"via"`
+	Reason   string `json:"reason"`
+}
+
+// Delegation has one person vote for another, for a while: from From until before Until.
+type Delegation struct {
+	ID        string `json:"id"`
+	For       string `json:"for"` // who is away
+	To        string `json:"to"`  // who votes for them
+	From      Time   `json:"from"`
+	Until     Time   `json:"until"`
+	Rule      string `json:"rule"` // only requests of this rule; "": all
+	CreatedAt Time   `json:"created_at"`
+	CreatedBy string `json:"created_by"`
+	EndedAt   Time   `json:"ended_at"` // when it was ended before its time
+	EndedBy   string `json:"ended_by"`
 }
 
 // Input is an answer that a call's server was given at the agent's side after the call was approved. No approver saw
@@ -124,7 +268,7 @@ type Input struct {
 
 // Use is an earlier approval of the same call that was let through.
 type Use struct {
-	ApprovalID   string    `json:"approval_id"`
+	ApprovalID   string    `json:"approval_id"` // or the use of a grant
 	ApprovedBy   string    `json:"approved_by"`
 	ApprovedAt   Time      `json:"approved_at"`
 	ConsumedAt   Time      `json:"consumed_at"`
@@ -132,12 +276,75 @@ type Use struct {
 	RunResult    RunResult `json:"outcome"`
 }
 
+// Said is a person's last word about a tool of an agent, before the request that it comes with.
+type Said struct {
+	RequestID string `json:"request_id"`
+	Approved  bool   `json:"approved"`
+	By        string `json:"by"`
+	At        Time   `json:"at"`
+	Reason    string `json:"reason"`
+}
+
 // Target names the tool as people write it: tool, or server/tool.
-func (a Approval) Target() string {
-	if a.Server == "" {
-		return a.Tool
+func (a Approval) Target() string { return target(a.Server, a.Tool) }
+
+func target(server, tool string) string {
+	if server == "" {
+		return tool
 	}
-	return a.Server + "/" + a.Tool
+	return server + "/" + tool
+}
+
+// Grant is a decision that answers the calls that it covers without asking a person: it lets them through or, as a
+// standing denial, denies them. What has not happened is the zero value.
+type Grant struct {
+	ID          string            `json:"id"`
+	Decision    Verdict           `json:"decision"` // Deny: a standing denial
+	Agent       string            `json:"agent"`
+	Scope       string            `json:"scope"`
+	Server      string            `json:"server"`
+	Tool        string            `json:"tool"`
+	Args        json.RawMessage   `json:"args"` // those that were decided
+	ArgsHash    string            `json:"args_hash"`
+	Vary        map[string]Vary   `json:"vary"`       // the args that need not be as they were
+	AnyArgs     bool              `json:"any_args"`   // none of them need
+	SessionID   string            `json:"session_id"` // "": calls of any session
+	RequestID   string            `json:"request_id"` // that was decided
+	Rule        string            `json:"rule"`
+	RiskLevel   string            `json:"risk_level"`
+	MadeBy      string            `json:"made_by"`
+	Who         string            `json:"who"` // MadeBy, and for whom
+	Via         string            `json:"via"`
+	Reason      string            `json:"reason"`
+	MadeAt      Time              `json:"made_at"`
+	ExpiresAt   Time              `json:"expires_at"`
+	Uses        int               `json:"uses"` // 0: any number
+	Used        int               `json:"used"`
+	Spent       map[string]string `json:"spent"`        // of args with a total: their sum so far, decimal numbers
+	SuspendedAt Time              `json:"suspended_at"` // what came of its last use is not known: the next call asks
+	EndedAt     Time              `json:"ended_at"`
+	EndedBy     string            `json:"ended_by"`
+	EndCode     string            `json:"end_code"` // why it ended: expired, used_up, revoked, …
+
+	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
+}
+
+// Vary says how an arg may differ from the approved one: in any way, or as a number from 0 to AtMost. Total is how much
+// all uses may come to.
+type Vary struct {
+	Any    bool   `json:"any,omitempty"`
+	AtMost string `json:"at_most,omitempty"`
+	Total  string `json:"total,omitempty"`
+}
+
+// Target names the tool as people write it: tool, or server/tool.
+func (g Grant) Target() string { return target(g.Server, g.Tool) }
+
+// Lifted says which denial was forgotten: that of a request, or a standing one.
+type Lifted struct {
+	ID string `json:"id"`
+
+	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }
 
 // Notification is one push of a card to one recipient.
@@ -179,17 +386,48 @@ type AuditEvent struct {
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }
 
-// Decided is what a decision came to.
+// Decided is what a decision came to. A vote that is not the last leaves the request pending: Votes and Needs say how
+// far it is.
 type Decided struct {
 	ID         string `json:"id"`
-	Status     string `json:"status"` // approved or denied
+	Status     string `json:"status"` // approved, denied or pending
 	ApprovedBy string `json:"approved_by,omitempty"`
 	ApprovedAt Time   `json:"approved_at,omitzero"`
 	DeniedBy   string `json:"denied_by,omitempty"`
 	DeniedAt   Time   `json:"denied_at,omitzero"`
 	Reason     string `json:"reason"`
+	// Votes and Needs are of a pending one.
+	Votes []Vote  `json:"votes,omitempty"`
+	Needs []Stage `json:"needs,omitempty"`
+	// Replaces, where other arguments were approved, is the request of those that were asked for; ID is the new one's.
+	Replaces string `json:"replaces,omitempty"`
+	// Grant is what [GrantFor] made.
+	Grant *Grant `json:"grant,omitempty"`
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
+}
+
+// DecideResult is what became of one of several requests that were decided together.
+type DecideResult struct {
+	Decided        // its ID is as it was sent where Err is there
+	Err     *Error // why it was refused; nil: it was decided
+}
+
+// UnmarshalJSON decodes a result.
+func (d *DecideResult) UnmarshalJSON(b []byte) error {
+	var refused struct {
+		Error *struct {
+			problem
+			Status int `json:"status"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(b, &refused); err != nil {
+		return err
+	}
+	if e := refused.Error; e != nil {
+		d.Err = &Error{Status: e.Status, Code: e.Code, Title: e.Title, Detail: e.Detail, Approval: e.Approval}
+	}
+	return d.Decided.UnmarshalJSON(b)
 }
 
 // Acked tells what [Client.Ack] did with each id.
@@ -247,6 +485,8 @@ type (
 	plainNotification Notification
 	plainAuditEvent   AuditEvent
 	plainDecided      Decided
+	plainGrant        Grant
+	plainLifted       Lifted
 )
 
 // UnmarshalJSON decodes and keeps b.
@@ -280,6 +520,18 @@ func (d *Decided) UnmarshalJSON(b []byte) error { return keep(b, (*plainDecided)
 
 // MarshalJSON writes what the server sent.
 func (d Decided) MarshalJSON() ([]byte, error) { return kept(d.JSON, plainDecided(d)) }
+
+// UnmarshalJSON decodes and keeps b.
+func (g *Grant) UnmarshalJSON(b []byte) error { return keep(b, (*plainGrant)(g), &g.JSON) }
+
+// MarshalJSON writes what the server sent.
+func (g Grant) MarshalJSON() ([]byte, error) { return kept(g.JSON, plainGrant(g)) }
+
+// UnmarshalJSON decodes and keeps b.
+func (l *Lifted) UnmarshalJSON(b []byte) error { return keep(b, (*plainLifted)(l), &l.JSON) }
+
+// MarshalJSON writes what the server sent.
+func (l Lifted) MarshalJSON() ([]byte, error) { return kept(l.JSON, plainLifted(l)) }
 
 // Quota is how many messages a channel has sent this month, of how many.
 type Quota struct {

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	botToken  = "token-of-bot-0123456789"
 	hanaToken = "token-of-hana-0123456789"
+	kenToken  = "token-of-ken-0123456789"
 )
 
 // asks quarantines all but read_file, for a time that the tool's name gives.
@@ -38,10 +39,19 @@ func (asks) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
 		v.Action, v.Risk, v.ReasonCode = approval.Allow, approval.RiskLow, "allowed"
 	case "deploy":
 		v.RequireReason = true
+	case "pay": // whose approvals may be given for longer
+		v.Risk, v.RuleDigest = approval.RiskMedium, "pay-1"
+		v.Grants = &approval.GrantTerms{Vary: map[string]approval.Vary{"cents": {AtMost: "5000", Total: "9000"}}}
+	case "wire":
+		v.Need = &approval.Need{Stages: []approval.Stage{{Count: 2}}}
+	case "close_books":
+		v.Need = &approval.Need{Confirm: true}
 	}
 	return v
 }
 
+func (asks) Digest() string { return "" }
+func (asks) Source() string { return "" }
 func (asks) Terms() approval.Terms {
 	return approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, MaxPending: 3}
 }
@@ -53,6 +63,7 @@ type world struct {
 	outbox    *outbox.Outbox
 	srv       *httptest.Server
 	bot, hana *client.Client
+	ken       *client.Client
 	clock     *atomic.Int64 // added to the wall clock, in nanoseconds
 }
 
@@ -69,14 +80,17 @@ func newWorld(t *testing.T) *world {
 	w.outbox = outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("line", "U1")})
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(), Audit: audit, Notifier: w.outbox})
 	dir := auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: botToken}},
-		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken}})
+		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken},
+			{Name: "ken", Approver: true, Token: kenToken}})
 	stopping, stop := context.WithCancel(context.Background())
 	w.srv = httptest.NewServer(rest.New(rest.Options{Gate: w.gate, Directory: dir, Notifications: w.outbox, Stopping: stopping}))
 	w.bot, w.hana = w.client(botToken), w.client(hanaToken, client.WithName("cli"))
+	w.ken = w.client(kenToken)
 	t.Cleanup(func() {
 		stop()
 		w.bot.Close()
 		w.hana.Close()
+		w.ken.Close()
 		w.srv.Close()
 		db.Close()
 	})

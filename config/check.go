@@ -15,6 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/auth"
 	"countersign/heartbeat"
 	"countersign/listener"
 	"countersign/locale"
@@ -103,6 +104,8 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.timeZone()
 	c.agents()
 	c.people()
+	c.groups()
+	c.agentOwners()
 	c.channels()
 	c.mask()
 	c.mcp()
@@ -191,6 +194,7 @@ func (c *checker) agents() {
 		default:
 			c.unique(path+".name", "agent", a.Name, names)
 		}
+		c.agentAsks(path, a)
 		if a.Token == "" {
 			c.errorf(path+".token", "an agent needs a token, such as token: ${AGENT_TOKEN}")
 			continue
@@ -245,6 +249,11 @@ func (c *checker) people() {
 		if p.TimeZone != "" {
 			if _, err := time.LoadLocation(p.TimeZone); err != nil || p.TimeZone == "Local" {
 				c.errorf(path+".time_zone", "time_zone must be a name such as Asia/Tokyo or UTC")
+			}
+		}
+		if at := path + ".quiet_hours"; c.Said[at] {
+			if _, err := auth.ParseQuietHours(p.QuietHours); err != nil {
+				c.errorf(at, "%s", err)
 			}
 		}
 		c.ways(path, p)
@@ -454,12 +463,16 @@ func (c *checker) policy(root *yamlpos.Node) bool {
 	c.cfg.PolicyConfig = policy.Read(root)
 	c.cfg.PolicyConfig.GateFiles = c.gateFiles()
 	c.rules(&c.cfg.PolicyConfig)
-	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers})
+	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers,
+		People: c.deciders(), Owner: c.cfg.owner, Reached: c.reached()})
 	c.cfg.Policy = compiled
 	for _, p := range problems {
 		if at := (yamlpos.Position{Line: p.Line, Column: p.Column}); at.Line == 0 || !c.reported[at] {
 			c.problems = append(c.problems, Problem{c.name, p.Line, p.Column, p.Message, p.Warning})
 		}
+	}
+	if compiled != nil && compiled.Guard() != nil { // which a preset may have brought
+		return c.cfg.PolicyConfig.Mode != policy.Observe
 	}
 	return quarantines(c.cfg.PolicyConfig)
 }
@@ -484,7 +497,7 @@ func (c *checker) gateFiles() []string {
 	return files
 }
 
-// quarantines reports whether a call can come to people under the policy as written: a call that no
+// quarantines reports whether a call can come to people under the policy as written, its presets aside: a call that no
 // rule concerns does, unless a rule is for all that is left.
 func quarantines(cfg policy.Config) bool {
 	if cfg.Mode == policy.Observe {

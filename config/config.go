@@ -58,6 +58,12 @@ type Agent struct {
 	Token secret.Value `yaml:"token" json:"token"`
 	// Keyboard is the person who sits at the agent's keyboard and may decide there.
 	Keyboard string `yaml:"keyboard,omitempty" json:"keyboard,omitempty"`
+	// Owner is the person whose agent it is; "": nobody's.
+	Owner string `yaml:"owner,omitempty" json:"owner,omitempty"`
+	// Group is with which calls its calls share a card where no rule says so; "": as the policy says.
+	Group approval.Grouping `yaml:"group,omitempty" json:"group,omitempty"`
+	// CardsAtOnce is how many cards of its stand before people at once; 0: any number.
+	CardsAtOnce int `yaml:"cards_at_once" json:"cards_at_once"`
 	// Limits are the agent's own budgets, where they differ from those of all agents.
 	Limits *AgentLimits `yaml:"limits,omitempty" json:"limits,omitempty"`
 }
@@ -66,6 +72,8 @@ type Agent struct {
 type Person struct {
 	Name  string   `yaml:"name" json:"name"`
 	Roles []string `yaml:"roles" json:"roles"`
+	// Groups are what the person is in. A group is there once somebody is in it.
+	Groups []string `yaml:"groups,omitempty" json:"groups,omitempty"`
 	// Addresses are where the person is reached, by the name of the channel; each stands under its own key.
 	Addresses map[string]channels.Address `yaml:"-" json:"addresses,omitempty"`
 	// Channels are the ways to the person in the order in which they are tried; none: those whose notify names them.
@@ -73,6 +81,8 @@ type Person struct {
 	Token    secret.Value `yaml:"token,omitempty" json:"token,omitempty"`
 	Locale   string       `yaml:"locale" json:"locale"`
 	TimeZone string       `yaml:"time_zone,omitempty" json:"time_zone,omitempty"` // "": the file's
+	// QuietHours are the hours in the person's time zone in which only what cannot wait makes a sound; "": none.
+	QuietHours string `yaml:"quiet_hours,omitempty" json:"quiet_hours,omitempty"`
 }
 
 // Mask says which args are secrets by their key, beside or against the usual names.
@@ -128,6 +138,8 @@ func (f *File) SetDefaults() {
 			Params: JobParams(e.Params)})
 	}
 }
+
+func (a *Agent) SetDefaults() { a.CardsAtOnce = defaultCardsAtOnce }
 
 func (p *Person) SetDefaults() { p.Locale = defaultLocale }
 
@@ -243,7 +255,7 @@ func (c *Config) Reload(env func(string) (string, bool)) (*Config, []Problem, er
 func (c *Config) Agents() []auth.AgentIdentity {
 	agents := make([]auth.AgentIdentity, len(c.File.Agents))
 	for i, a := range c.File.Agents {
-		agents[i] = auth.AgentIdentity{Name: a.Name, Token: a.Token}
+		agents[i] = auth.AgentIdentity{Name: a.Name, Token: a.Token, Owner: a.Owner}
 	}
 	return agents
 }
@@ -253,9 +265,10 @@ func (c *Config) People() []auth.Person {
 	people := make([]auth.Person, len(c.File.People))
 	for i, p := range c.File.People {
 		people[i] = auth.Person{
-			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin),
+			Name: p.Name, Approver: p.has(roleApprover), Admin: p.has(roleAdmin), Groups: p.Groups,
 			Addresses: map[string]string{}, Token: p.Token, Locale: p.Locale, Zone: c.zone(p),
 		}
+		people[i].Quiet, _ = auth.ParseQuietHours(p.QuietHours) // it was checked; none where there is none
 		for _, k := range c.kinds {
 			if a, ok := p.Addresses[k.Name]; ok && k.Inbound != nil {
 				people[i].Addresses[k.Name] = a.Reveal()
@@ -391,21 +404,34 @@ func (c *Config) Routes() []approval.Route {
 func (c *Config) AdminRoutes() []approval.Route {
 	var routes []approval.Route
 	for _, p := range c.File.People {
-		if !p.has(roleAdmin) {
-			continue
-		}
-		r := c.route(p)
-		for _, name := range c.Channels.Names() {
-			a := approval.Address{Channel: name, To: c.recipient(p, name)}
-			if a.To != "" && !slices.Contains(r, a) {
-				r = append(r, a)
-			}
-		}
-		if len(r) > 0 {
+		if r := c.allWays(p); p.has(roleAdmin) && len(r) > 0 {
 			routes = append(routes, r)
 		}
 	}
 	return routes
+}
+
+// PersonRoutes returns by name the routes of those who are reached at all, by all the ways that there are to each.
+func (c *Config) PersonRoutes() map[string]approval.Route {
+	routes := map[string]approval.Route{}
+	for _, p := range c.File.People {
+		if r := c.allWays(p); len(r) > 0 {
+			routes[p.Name] = r
+		}
+	}
+	return routes
+}
+
+// allWays returns every way to a person, first those that they chose.
+func (c *Config) allWays(p Person) approval.Route {
+	r := c.route(p)
+	for _, name := range c.Channels.Names() {
+		a := approval.Address{Channel: name, To: c.recipient(p, name)}
+		if a.To != "" && !slices.Contains(r, a) {
+			r = append(r, a)
+		}
+	}
+	return r
 }
 
 // Heartbeat returns the heartbeat's table.

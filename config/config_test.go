@@ -222,11 +222,11 @@ func TestBothHarombeExamplesCanBePastedIn(t *testing.T) {
 		}
 	}
 
-	data, err := os.ReadFile("testdata/bad/harombe-levels.yaml")
+	data, err := os.ReadFile("testdata/harombe-levels.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, _ = parseText(t, strings.Replace(string(data), "allow_skip: true", "allow_skip: false", 1))
+	cfg, _ = parseText(t, string(data))
 	if v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "x", Args: mustArgs(t, `{}`)}); v.Timeout != time.Minute {
 		t.Errorf("an unknown tool waits %s, want the 60 s of level high", v.Timeout)
 	}

@@ -7,6 +7,8 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/policy"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Question is a call as somebody types it, to be explained and not run.
@@ -18,6 +20,8 @@ type Question struct {
 	Server    string // the MCP server; also in Tool
 	Tool      string // tool, or server/tool; not needed with another method than tools/call
 	Args      []byte // a JSON object; nil is {}
+	// Annotations are what the tool's server says of it, as a JSON object like {"readOnly":true}; nil: it says nothing.
+	Annotations []byte
 }
 
 // What an explanation is made of, for those who do not import the package policy.
@@ -32,6 +36,9 @@ const (
 	GuardGateFiles = policy.GuardGateFiles
 	OldGuardName   = policy.OldGuardName
 )
+
+var errAnnotations = errors.New(`annotations are a JSON object of readOnly, destructive, idempotent and openWorld, ` +
+	`such as {"readOnly":true}`)
 
 // Explain tells what the policy says of a call and why: each rule's answer in order. The error says
 // what is wrong with the question.
@@ -50,6 +57,12 @@ func (c *Config) Explain(q Question) (Explanation, error) {
 	}
 	if q.Method != "" && q.Method != "tools/call" {
 		call.Method, call.Tool = q.Method, approval.MethodTool(q.Method)
+	}
+	if q.Annotations != nil {
+		call.Annotations = &approval.Annotations{}
+		if err := json.Unmarshal(q.Annotations, call.Annotations, json.RejectUnknownMembers(true)); err != nil {
+			return Explanation{}, errAnnotations
+		}
 	}
 	if err := call.Validate(); err != nil {
 		return Explanation{}, plainError(err)

@@ -21,6 +21,7 @@ type task struct {
 	tool      string
 	args      map[string]any
 	instead   *task // what it does when people say no
+	then      *task // what it does once this is done
 }
 
 // agent is a tool-using agent with a script for a mind.
@@ -46,7 +47,7 @@ func (a *agent) call(t *task) client.Call {
 		panic("demo: " + err.Error()) // the script's own strings and numbers
 	}
 	return client.Call{Tool: t.tool, Args: bytes.TrimSpace(args.Bytes()), SessionID: a.session, Rationale: t.rationale,
-		Preview: a.shop.preview(t.tool, t.args)}
+		Preview: a.shop.preview(t.tool, t.args), AcceptsEdits: true}
 }
 
 // archiveToken is a secret in the agent's hands: people see on the card that there is one, and not what it is.
@@ -85,6 +86,7 @@ func plan(n int) [][]*task {
 				"env": map[string]any{"ARCHIVE_TOKEN": archiveToken}},
 			instead: &task{say: "Then I leave a note for whoever may.", tool: "append_note",
 				args: map[string]any{"text": "please file " + numbers}}}},
+		{refunds(n)},
 		{{say: "Three things are left before I close. The old draft is in the way.", rationale: "The draft is superseded.",
 			tool: "delete_file", args: map[string]any{"path": draft},
 			instead: &task{say: "Then I move it to the archive.", tool: "archive_file", args: map[string]any{"path": draft}}},
@@ -97,6 +99,18 @@ func plan(n int) [][]*task {
 			args:    map[string]any{"month": fmt.Sprintf("2026-%02d", (n+9)%12+1)},
 			instead: &task{say: "Then the month stays open.", tool: "read_ledger", args: map[string]any{}}}},
 	}
+}
+
+// refunds are those of a round, one after the other: whoever approves the first may have the others pass unasked.
+func refunds(n int) *task {
+	var first *task
+	for i := 2; i >= 0; i-- {
+		first = &task{say: "A customer sent something back, so money goes back too.", rationale: "The parcel has arrived.",
+			tool: "refund", args: map[string]any{"order": 300 + 10*n + i, "amount_cents": 1200 + 350*i}, then: first,
+			instead: &task{say: "Then I note that the customer waits.", tool: "append_note",
+				args: map[string]any{"text": fmt.Sprintf("order %d is not refunded", 300+10*n+i)}}}
+	}
+	return first
 }
 
 // work goes through rounds of the plan; rounds 0 is for ever.
@@ -144,8 +158,9 @@ func (a *agent) turn(ctx context.Context) error {
 		delete(a.waiting, n.ID)
 		switch {
 		case t == nil:
-		case n.Status == "approved" && n.LapsedAt.IsZero():
-			next = append(next, []*task{t}) // the same call again: it passes once
+		case n.Status == "approved" && n.LapsedAt.IsZero(), n.ReplacedBy != "":
+			next = append(next, []*task{t}) // the same call again: it passes once, or with what a person made of it
+		case n.ReasonCode == frozen: // it must not be tried again
 		case t.instead != nil:
 			next = append(next, []*task{t.instead})
 		}
@@ -188,25 +203,56 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 		return err
 	}
 	var after [][]*task
+	stopped := false
 	for i, answer := range answers {
 		t := tasks[i]
 		a.say("is told", string(answer.Kind), "%s", answer.Message)
 		switch {
 		case answer.MayRun():
-			result, err := a.shop.run(ctx, t.tool, t.args)
+			args, err := edited(t.args, answer.Args)
+			if err != nil {
+				return err
+			}
+			result, err := a.shop.run(ctx, t.tool, args)
 			if err != nil {
 				a.say("does", "failed", "%s: %v", t.tool, err)
 				continue
 			}
 			a.say("does", "done", "%s", result)
+			if t.then != nil {
+				after = append(after, []*task{t.then})
+			}
 		case answer.Kind == client.AnswerPending:
 			a.waiting[answer.ApprovalID] = t
+		case answer.ReasonCode == frozen:
+			stopped = true
 		case t.instead != nil:
 			after = append(after, []*task{t.instead})
 		}
 	}
 	a.todo = slices.Insert(a.todo, min(1, len(a.todo)), after...)
+	if stopped {
+		a.say("", "", "I am frozen, so I do nothing for a while.")
+		return sleep(ctx, 10*a.pace)
+	}
 	return nil
+}
+
+// frozen is the reason code of whatever a person has frozen.
+const frozen = "frozen"
+
+// edited are the args to run: those that people approved, which may be others than were asked for.
+func edited(asked map[string]any, approved json.RawMessage) (map[string]any, error) {
+	if approved == nil {
+		return asked, nil
+	}
+	var args map[string]any
+	d := json.NewDecoder(bytes.NewReader(approved))
+	d.UseNumber()
+	if err := d.Decode(&args); err != nil {
+		return nil, fmt.Errorf("the approved args: %w", err)
+	}
+	return args, nil
 }
 
 // patient waits a little after an error: a gate that cannot be reached has allowed nothing, so there

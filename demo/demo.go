@@ -192,6 +192,11 @@ func greet(w io.Writer, d *Demo) {
          The same requests on the command line, as hana, who may decide:
            export COUNTERSIGN_SERVER=%s COUNTERSIGN_TOKEN=%s
            go run ./cmd/countersign pending
+         Approve other args than it asked for, or stop it at once; in LINE you can type "freeze treasury-bot" too:
+           go run ./cmd/countersign approve ID --args '{"from":"treasury","to":"acme","amount_cents":1500}'
+           go run ./cmd/countersign freeze --agent treasury-bot --reason "too fast"
+           go run ./cmd/countersign unfreeze --agent treasury-bot
+         Salaries need two people: hana approves in LINE, ken in Slack.
          Its policy is %s: change it and save.
 
 Press ctrl-c to end.

@@ -93,8 +93,11 @@ func TestARoundOfTheDemo(t *testing.T) {
 	if err == nil && del.OK() {
 		t.Log("the stranger has no such card to tap, yet could")
 	}
-	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+transfer.ID)
-	tap(err, del)
+	// Other args than were asked for: the agent runs those.
+	if _, err := boss.Decide(ctx, transfer.ID, client.Approve, "", client.WithArgs([]byte(
+		`{"from":"treasury","to":"acme","amount_cents":1500}`))); err != nil {
+		t.Fatal(err)
+	}
 
 	slack := func(id string) {
 		t.Helper()
@@ -122,6 +125,11 @@ func TestARoundOfTheDemo(t *testing.T) {
 	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+command.ID)
 	tap(err, del)
 
+	// The first refund is approved for an hour: the others of the round ask nobody.
+	if _, err := boss.Decide(ctx, pending("refund").ID, client.Approve, "", client.GrantFor(client.GrantTerms{For: time.Hour})); err != nil {
+		t.Fatal(err)
+	}
+
 	deletion := pending("delete_file")
 	card(deletion.ID)
 	del, err = d.Chat.TypeLINE(ctx, "hana", "deny "+deletion.ID+" keep it for the auditors", "")
@@ -132,19 +140,27 @@ func TestARoundOfTheDemo(t *testing.T) {
 		del, err = d.Chat.TapSlack(ctx, "ken", "C0APPROVALS", "", "approve", id)
 		tap(err, del)
 	}
+	if r, err := boss.Approval(ctx, salaries.ID); err != nil || r.Status != "pending" || len(r.Votes) != 1 {
+		t.Errorf("salaries after the first of two: %s, %v", r.Status, err)
+	}
+	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+salaries.ID)
+	tap(err, del)
 
 	onPage(ctx, t, d.Chat, `"transfer_credits","high","used","hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
 	books := pending("close_books")
-	del, err = d.Chat.TypeLINE(ctx, "hana", "approve "+books.ID+" all invoices are in", "")
+	del, err = d.Chat.TypeLINE(ctx, "hana", "freeze treasury-bot not this month", "")
 	tap(err, del)
+	if r, err := boss.Approval(ctx, books.ID); err != nil || r.Status != "cancelled" || r.ReasonCode != "frozen" {
+		t.Errorf("what waited when the agent was frozen: %s, %s, %v", r.Status, r.ReasonCode, err)
+	}
 
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	log := out.String()
-	for _, want := range []string{"denied: Policy denied: forbidden — Nobody lets an agent format a disk", "[APPROVAL APPROVED] transfer_credits", "approved by hana",
-		"[APPROVAL DENIED] delete_file", "keep it for the auditors", "done: moved drafts/old-report.md to archive/old-report.md", "done: wrote reports/2026-11-1.md",
-		"done: ran sort drafts/numbers.csv > archive/numbers-1.csv", "done: closed"} {
+	for _, want := range []string{"denied: Policy denied: forbidden — Nobody lets an agent format a disk", "not as asked", "hana changed the arguments and approved these", "ken and hana", "Do not retry.",
+		"Allowed: hana approved this for 1 hour.", "[APPROVAL DENIED] delete_file", "keep it for the auditors", "done: moved drafts/old-report.md to archive/old-report.md", "done: wrote reports/2026-11-1.md",
+		"done: ran sort drafts/numbers.csv > archive/numbers-1.csv"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the agent never said %q", want)
 		}
@@ -152,7 +168,8 @@ func TestARoundOfTheDemo(t *testing.T) {
 	if strings.Contains(log, archiveToken) {
 		t.Error("a secret is told to everybody who watches")
 	}
-	for name, want := range map[string]string{"ledger.json": `"acme": 2000`, "config/limits.yaml": "daily_limit_cents: 80000", "archive/numbers-1.csv": "2026-09,120000", "archive/old-report.md": "draft"} {
+	for name, want := range map[string]string{"ledger.json": `"acme": 1500,
+  "customers": 4650`, "config/limits.yaml": "daily_limit_cents: 80000", "archive/numbers-1.csv": "2026-09,120000", "archive/old-report.md": "draft"} {
 		b, err := os.ReadFile(filepath.Join(dir, "work", filepath.FromSlash(name)))
 		if err != nil || !strings.Contains(string(b), want) {
 			t.Errorf("%s: %q, %v", name, b, err)

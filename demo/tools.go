@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -82,8 +83,17 @@ func (w *workshop) run(ctx context.Context, tool string, args map[string]any) (s
 		to := filepath.Join("archive", filepath.Base(text("path")))
 		return "moved " + text("path") + " to " + to, w.root.Rename(text("path"), to)
 	case "transfer_credits":
-		cents, _ := args["amount_cents"].(int)
-		return w.transfer(text("from"), text("to"), int64(cents))
+		cents, err := strconv.ParseInt(fmt.Sprint(args["amount_cents"]), 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("amount_cents: %w", err)
+		}
+		return w.transfer(text("from"), text("to"), cents)
+	case "refund":
+		cents, err := strconv.ParseInt(fmt.Sprint(args["amount_cents"]), 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("amount_cents: %w", err)
+		}
+		return w.transfer("treasury", "customers", cents)
 	case "append_note":
 		b, err := w.root.ReadFile(notesFile)
 		if err != nil {

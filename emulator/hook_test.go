@@ -404,3 +404,22 @@ func TestSlackRepeatsEvents(t *testing.T) {
 		t.Errorf("interactions are not repeated: %+v %v", d, err)
 	}
 }
+
+func TestSlackOverflowMenuIsPressed(t *testing.T) {
+	w := start(t)
+	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"t"}, "blocks": {
+		`[{"type":"actions","block_id":"decide","elements":[{"type":"overflow","action_id":"more","options":[` +
+			`{"text":{"type":"plain_text","text":"+1 hour"},"value":"extend:01"},` +
+			`{"text":{"type":"plain_text","text":"Freeze"},"value":"freeze:01"}]}]}]`}})
+	if _, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "more", "freeze:01"); err != nil {
+		t.Fatal(err)
+	}
+	a := w.lastPayload()["actions"].([]any)[0].(map[string]any)
+	option, _ := a["selected_option"].(map[string]any)
+	if a["type"] != "overflow" || a["action_id"] != "more" || a["value"] != nil || option["value"] != "freeze:01" {
+		t.Errorf("the choice came as %v", a)
+	}
+	if _, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "more", "deny:01"); err == nil {
+		t.Error("an option that is not there was pressed")
+	}
+}

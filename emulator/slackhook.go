@@ -177,7 +177,11 @@ func (s *Emulator) pressed(blocks []any, actionID, value string) Object {
 		"text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
 	if block, element := findButton(blocks, actionID, value); element != nil {
 		action = Object{}
-		for _, name := range []string{"type", "action_id", "value", "text", "style", "url"} {
+		names := []string{"type", "action_id", "value", "text", "style", "url"}
+		if isMenu(element) {
+			names = []string{"type", "action_id", "selected_option"}
+		}
+		for _, name := range names {
 			if v, ok := element[name]; ok {
 				action[name] = v
 			}
@@ -188,17 +192,43 @@ func (s *Emulator) pressed(blocks []any, actionID, value string) Object {
 	return action
 }
 
-// findButton finds a button by its action_id, and by its value unless that is empty.
+// findButton finds a button by its action_id, and by its value unless that is empty; or the choice of a menu.
 func findButton(blocks []any, actionID, value string) (block, element map[string]any) {
 	for _, b := range blocks {
 		block, _ := b.(map[string]any)
 		for _, e := range slackElements(block) {
-			if str(e["type"]) == "button" && str(e["action_id"]) == actionID && (value == "" || str(e["value"]) == value) {
+			if str(e["action_id"]) != actionID {
+				continue
+			}
+			if isMenu(e) {
+				if chosen := choice(e, value); chosen != nil {
+					return block, chosen
+				}
+			}
+			if str(e["type"]) == "button" && (value == "" || str(e["value"]) == value) {
 				return block, e
 			}
 		}
 	}
 	return nil, nil
+}
+
+// isMenu reports whether one of an element's options is chosen in place of it being pressed.
+func isMenu(element map[string]any) bool {
+	return str(element["type"]) == "overflow" || str(element["type"]) == "static_select"
+}
+
+// choice is a menu with one of its options chosen: the one of a value, or the first where that is empty. nil:
+// there is none.
+func choice(menu map[string]any, value string) map[string]any {
+	options, _ := menu["options"].([]any)
+	for _, o := range options {
+		if option, _ := o.(map[string]any); value == "" || str(option["value"]) == value {
+			return map[string]any{"type": menu["type"], "action_id": menu["action_id"], "value": option["value"],
+				"selected_option": option}
+		}
+	}
+	return nil
 }
 
 // TapSlack presses a button that the person can see now. An empty ts means the newest message in the channel with such

@@ -30,6 +30,10 @@ type codingAgent struct {
 	// prepare writes what the agent wants in its home before it starts.
 	prepare func(t *testing.T, home string)
 	shell   func(model *scriptedModel, command string) call
+	// day is what it does all day, with its own tools where it has some: it reads a.txt, searches, and keeps a list. edit
+	// writes b.txt.
+	day  func(model *scriptedModel, dir string) []call
+	edit func(model *scriptedModel, dir string) call
 }
 
 // call is a call of a tool that the model makes.
@@ -54,6 +58,22 @@ var codingAgents = []codingAgent{
 		shell: func(_ *scriptedModel, command string) call {
 			return call{"Bash", map[string]any{"command": command, "description": "does it"}}
 		},
+		day: func(m *scriptedModel, dir string) []call {
+			calls := []call{
+				{"Read", map[string]any{"file_path": filepath.Join(dir, "a.txt")}},
+				{"Bash", map[string]any{"command": "grep -n needle a.txt && ls -la 2>/dev/null | head -5", "description": "looks"}},
+			}
+			if m.offered("Grep") {
+				calls = append(calls, call{"Grep", map[string]any{"pattern": "needle"}})
+			}
+			if m.offered("TodoWrite") {
+				calls = append(calls, call{"TodoWrite", map[string]any{"todos": []any{map[string]any{"content": "look", "status": "pending", "activeForm": "looking"}}}})
+			}
+			return calls
+		},
+		edit: func(_ *scriptedModel, dir string) call {
+			return call{"Write", map[string]any{"file_path": filepath.Join(dir, "b.txt"), "content": "b"}}
+		},
 	},
 	{
 		name: "codex",
@@ -72,6 +92,14 @@ var codingAgents = []codingAgent{
 			}
 			return call{"shell_command", map[string]any{"command": command}}
 		},
+		day: func(m *scriptedModel, _ string) []call {
+			calls := []call{m.agent.shell(m, "sed -n '1,200p' a.txt"), m.agent.shell(m, "grep -rn needle . | head -5")}
+			if m.offered("update_plan") {
+				calls = append(calls, call{"update_plan", map[string]any{"plan": []any{map[string]any{"step": "look", "status": "in_progress"}}}})
+			}
+			return calls
+		},
+		edit: func(m *scriptedModel, _ string) call { return m.agent.shell(m, "echo b > b.txt") },
 	},
 	{
 		name: "gemini",
@@ -90,6 +118,16 @@ var codingAgents = []codingAgent{
 		},
 		shell: func(_ *scriptedModel, command string) call {
 			return call{"run_shell_command", map[string]any{"command": command, "description": "does it"}}
+		},
+		day: func(*scriptedModel, string) []call {
+			return []call{
+				{"read_file", map[string]any{"file_path": "a.txt"}},
+				{"grep_search", map[string]any{"pattern": "needle"}},
+				{"run_shell_command", map[string]any{"command": "cat a.txt | grep -c needle", "description": "counts"}},
+			}
+		},
+		edit: func(_ *scriptedModel, dir string) call {
+			return call{"write_file", map[string]any{"file_path": filepath.Join(dir, "b.txt"), "content": "b"}}
 		},
 	},
 }
@@ -124,9 +162,11 @@ type scriptedModel struct {
 	agent codingAgent
 
 	mu       sync.Mutex
-	commands []string // the script
-	requests []string // what the agent sent
-	before   int      // results of calls that the conversation had when this turn began
+	commands []string                    // the script,
+	calls    func(*scriptedModel) []call // or another one
+	requests []string                    // what the agent sent
+	before   int                         // results of calls that the conversation had when this turn began
+	together int                         // how many calls Claude's model makes in one message; 0: one
 }
 
 func scripted(t *testing.T, agent codingAgent, commands ...string) *scriptedModel {
@@ -169,25 +209,47 @@ func (m *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.requests = append(m.requests, string(body))
-	var next *call
+	var next []call
 	n := len(results.FindAll(body, -1))
 	if len(m.requests) == 1 {
 		m.before = n
 	}
-	if n -= m.before; n >= 0 && n < len(m.commands) && strings.Contains(string(body), `"tools"`) {
-		c := m.agent.shell(m, m.commands[n])
-		next = &c
+	if n -= m.before; n >= 0 && strings.Contains(string(body), `"tools"`) {
+		script := m.script()
+		next = script[min(n, len(script)):min(n+max(m.together, 1), len(script))]
+	}
+	var first *call
+	if len(next) > 0 {
+		first = &next[0]
 	}
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/v1/messages"):
 		m.claude(w, next, len(m.requests))
 	case strings.HasSuffix(r.URL.Path, "/responses"):
-		m.codex(w, next, len(m.requests))
+		m.codex(w, first, len(m.requests))
 	case strings.Contains(r.URL.Path, "stream"):
-		m.geminiStream(w, next)
+		m.geminiStream(w, first)
 	default:
-		m.gemini(w, next)
+		m.gemini(w, first)
 	}
+}
+
+// plays has the model call what calls returns.
+func (m *scriptedModel) plays(calls func(*scriptedModel) []call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls = calls
+}
+
+// script is all that the model calls.
+func (m *scriptedModel) script() (calls []call) {
+	if m.calls != nil {
+		return m.calls(m)
+	}
+	for _, command := range m.commands {
+		calls = append(calls, m.agent.shell(m, command))
+	}
+	return calls
 }
 
 type object map[string]any
@@ -203,20 +265,25 @@ func event(w io.Writer, name string, o object) {
 	fmt.Fprintf(w, "data: %s\n\n", b)
 }
 
-func (m *scriptedModel) claude(w http.ResponseWriter, next *call, n int) {
+func (m *scriptedModel) claude(w http.ResponseWriter, next []call, n int) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	message := object{"id": fmt.Sprint("msg_", n), "type": "message", "role": "assistant", "model": "scripted", "content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}
 	event(w, "message_start", object{"type": "message_start", "message": message})
-	stop := "end_turn"
-	block, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "done"}
-	if next != nil {
-		args, _ := json.Marshal(next.args)
-		stop = "tool_use"
-		block, delta = object{"type": "tool_use", "id": fmt.Sprint("toolu_", n), "name": next.name, "input": object{}}, object{"type": "input_json_delta", "partial_json": string(args)}
+	block := func(i int, block, delta object) {
+		event(w, "content_block_start", object{"type": "content_block_start", "index": i, "content_block": block})
+		event(w, "content_block_delta", object{"type": "content_block_delta", "index": i, "delta": delta})
+		event(w, "content_block_stop", object{"type": "content_block_stop", "index": i})
 	}
-	event(w, "content_block_start", object{"type": "content_block_start", "index": 0, "content_block": block})
-	event(w, "content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta})
-	event(w, "content_block_stop", object{"type": "content_block_stop", "index": 0})
+	stop := "tool_use"
+	if len(next) == 0 {
+		stop = "end_turn"
+		block(0, object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "done"})
+	}
+	for i, c := range next {
+		args, _ := json.Marshal(c.args)
+		block(i, object{"type": "tool_use", "id": fmt.Sprintf("toolu_%d_%d", n, i), "name": c.name, "input": object{}},
+			object{"type": "input_json_delta", "partial_json": string(args)})
+	}
 	event(w, "message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop}, "usage": object{"output_tokens": 1}})
 	event(w, "message_stop", object{"type": "message_stop"})
 }
@@ -260,17 +327,24 @@ type desk struct {
 	g         *gate
 	home, dir string
 	turns     int
+	together  int // calls that the model makes in one message, of Claude's
 }
 
 // sitDown installs the hook as a user would, for a gate that lets ls run, forbids what is called forbidden, and
 // asks about every other command.
 func sitDown(t *testing.T, agent codingAgent, install ...string) *desk {
 	t.Helper()
-	d := &desk{agent: agent, home: t.TempDir(), dir: t.TempDir(), g: serve(t, `policy:
+	return sitDownUnder(t, agent, `policy:
   rules:
     - {tools: [Bash, run_shell_command], when: args.command.startsWith("ls"), action: allow, risk: low}
     - {tools: [Bash, run_shell_command], when: args.command.contains("forbidden"), action: deny, reason_code: never, message: Never that.}
-`)}
+`, install...)
+}
+
+// sitDownUnder installs the hook for a gate with a policy.
+func sitDownUnder(t *testing.T, agent codingAgent, policy string, install ...string) *desk {
+	t.Helper()
+	d := &desk{agent: agent, home: t.TempDir(), dir: t.TempDir(), g: serve(t, policy)}
 	if agent.prepare != nil {
 		agent.prepare(t, d.home)
 	}
@@ -291,6 +365,15 @@ func (d *desk) environ(url string, more ...string) []string {
 func (d *desk) turn(t *testing.T, env []string, commands ...string) string {
 	t.Helper()
 	m := scripted(t, d.agent, commands...)
+	m.mu.Lock()
+	m.together = d.together
+	m.mu.Unlock()
+	return d.play(t, env, m)
+}
+
+// play has the agent run one more turn with a model, and returns what the model was told.
+func (d *desk) play(t *testing.T, env []string, m *scriptedModel) string {
+	t.Helper()
 	if d.agent.name == "codex" {
 		write(t, filepath.Join(d.home, ".codex/config.toml"), `model = "scripted"
 model_provider = "scripted"
@@ -314,20 +397,23 @@ func (d *desk) decide(t *testing.T, decision string) (decided chan struct{}) {
 	decided = make(chan struct{})
 	go func() {
 		defer close(decided)
-		id := ""
-		for range 600 { // the agent needs a while to begin
-			if id = d.waiting(t); id != "" || t.Failed() {
-				break
-			}
-			time.Sleep(200 * time.Millisecond)
+		if id := d.waitFor(t); id != "" {
+			d.g.hana(t, decision, id, "--reason", "not on a Friday")
 		}
-		if id == "" {
-			t.Error("no request waits")
-			return
-		}
-		d.g.hana(t, decision, id, "--reason", "not on a Friday")
 	}()
 	return decided
+}
+
+// waitFor waits for the request that the agent's turn is going to make and returns its id; "" where none comes.
+func (d *desk) waitFor(t *testing.T) string {
+	for range 600 { // the agent needs a while to begin
+		if id := d.waiting(t); id != "" || t.Failed() {
+			return id
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Error("no request waits")
+	return ""
 }
 
 // holds is what a file in the agent's folder has, "" where it is not there.
@@ -393,6 +479,82 @@ func TestCodingAgentsAreHeldForADecision(t *testing.T) {
 	}
 }
 
+// The calls of one turn come to people on one card, whether the model makes them in one message or one after another:
+// both agents say which turn it is. Decided together, each runs when it is made again.
+func TestCallsOfACodingAgentsTurnAreOneCard(t *testing.T) {
+	for _, agent := range codingAgents {
+		for _, together := range []int{1, 2} {
+			if agent.name == "gemini" || agent.name == "codex" && together > 1 { // which says nothing of turns; the script does not
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, %d in a message", agent.name, together), func(t *testing.T) {
+				d := sitDown(t, agent, "--wait", "0s")
+				d.together = together
+				commands := []string{"echo one >> one.txt", "echo two >> two.txt"}
+				d.turn(t, nil, commands...)
+				var page struct {
+					Approvals []struct {
+						ID      string `json:"id"`
+						BatchID string `json:"batch_id"`
+					} `json:"approvals"`
+				}
+				if err := json.Unmarshal([]byte(d.g.hana(t, "pending", "--json")), &page); err != nil {
+					t.Fatal(err)
+				}
+				rs := page.Approvals
+				if len(rs) != 2 || rs[0].BatchID == "" || rs[0].BatchID != rs[1].BatchID {
+					t.Fatalf("what waits: %+v", rs)
+				}
+				d.g.hana(t, "approve", rs[0].ID, rs[1].ID)
+				d.turn(t, nil, commands...)
+				if one, two := d.holds("one.txt"), d.holds("two.txt"); one != "one\n" || two != "two\n" {
+					t.Errorf("the files hold %q and %q", one, two)
+				}
+			})
+		}
+	}
+}
+
+// What a person approved in place of what was asked for runs instead of it, and the model is told so.
+func TestCodingAgentsRunWhatWasApprovedInstead(t *testing.T) {
+	for _, agent := range codingAgents {
+		t.Run(agent.name, func(t *testing.T) {
+			d := sitDown(t, agent, "--timeout", "4m")
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				id := d.waitFor(t)
+				if id == "" {
+					return
+				}
+				var asked struct {
+					Args json.RawMessage `json:"args"`
+				}
+				if err := json.Unmarshal([]byte(d.g.hana(t, "show", id, "--json")), &asked); err != nil {
+					t.Error(err)
+					return
+				}
+				edited := strings.Replace(string(asked.Args), "echo all", "echo half", 1)
+				d.g.hana(t, "approve", id, "--args", edited, "--reason", "half of it will do")
+			}()
+			read := d.turn(t, nil, "echo all >> held.txt")
+			<-done
+			if got := d.holds("held.txt"); got != "half\n" {
+				t.Errorf("held.txt holds %q", got)
+			}
+			told := []string{"hana changed the arguments and approved these", "half of it will do"}
+			if agent.name == "gemini" { // which says so itself, and passes on nothing of ours
+				told = []string{"modified by a hook"}
+			}
+			for _, want := range told {
+				if !strings.Contains(read, want) {
+					t.Errorf("the model did not read %q", want)
+				}
+			}
+		})
+	}
+}
+
 // While the gate is down nothing runs that would have to be asked about, and the model reads why.
 func TestCodingAgentsAreBlockedWhileTheGateIsDown(t *testing.T) {
 	for _, agent := range codingAgents {
@@ -401,6 +563,36 @@ func TestCodingAgentsAreBlockedWhileTheGateIsDown(t *testing.T) {
 			read := d.turn(t, nil, "ls > listed.txt")
 			if d.holds("listed.txt") != "" || !strings.Contains(read, "The gate could not be asked, so the call was not run") {
 				t.Errorf("listed.txt holds %q; the model read a reason: %t", d.holds("listed.txt"), strings.Contains(read, "could not be asked"))
+			}
+		})
+	}
+}
+
+// Under the preset that install offers, what an agent does all day asks nobody and reaches the model; the first edit
+// is asked about, and not made.
+func TestCodingAgentsReadUnderThePresetWithoutAsking(t *testing.T) {
+	for _, agent := range codingAgents {
+		t.Run(agent.name, func(t *testing.T) {
+			d := sitDownUnder(t, agent, "policy:\n  use_within: 15m\n", "--preset", "--wait", "0s")
+			write(t, filepath.Join(d.dir, "a.txt"), "hay\nneedle in a.txt\n")
+			m := scripted(t, agent)
+			m.plays(func(m *scriptedModel) []call { return agent.day(m, d.dir) })
+			read := d.play(t, nil, m)
+			if id := d.waiting(t); id != "" {
+				t.Errorf("somebody is asked: %s", d.g.hana(t, "show", id))
+			}
+			if !strings.Contains(read, "needle in a.txt") || strings.Contains(read, "Approval requested") {
+				t.Error("the model did not read the file")
+			}
+			if got := d.g.hana(t, "audit", "query", "--event-type=call_allowed", "--json"); strings.Count(got, `"preset/coding-agent: `) < 2 {
+				t.Errorf("the preset allowed nothing:\n%s", got)
+			}
+			m = scripted(t, agent)
+			m.plays(func(m *scriptedModel) []call { return []call{agent.edit(m, d.dir)} })
+			read = d.play(t, nil, m)
+			asked := regexp.MustCompile(`Approval (requested|pending) \(id: `).MatchString(read) // a model with few ids may call twice
+			if d.waiting(t) == "" || d.holds("b.txt") != "" || !asked {
+				t.Errorf("the edit was not asked about: b.txt holds %q", d.holds("b.txt"))
 			}
 		})
 	}

@@ -7,8 +7,9 @@ import (
 	"countersign/approval"
 )
 
-// Ended does what every end of a request brings with it: cards that were not sent are dropped, sent
-// ones that can be edited are. Of r it takes the ids alone.
+// Ended does what every end of a request brings with it: cards that were not sent are dropped, sent ones that can be
+// edited are, what has joined one of its card goes out, and the agent's next card comes up. It takes the narrow part of
+// r alone, as it was before.
 func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil {
@@ -20,7 +21,7 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 		}
 		switch n.Status {
 		case approval.Queued, approval.Retrying:
-			err = drop(tx, n)
+			err = o.drop(tx, n)
 		case approval.Sent, approval.Delivered:
 			err = o.queueEdit(tx, n, ns)
 		}
@@ -28,21 +29,84 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 			return err
 		}
 	}
-	return nil
+	return o.comeUp(tx, r, ns)
 }
 
 // drop skips a card that was not sent, if all that it shows has ended.
-func drop(tx approval.Tx, n approval.Notification) error {
+func (o *Outbox) drop(tx approval.Tx, n approval.Notification) error {
 	if n.LeaseUntil.After(tx.Now()) {
-		return nil // on its way: recording its receipt queues the edit
+		return changed(tx, n) // on its way: recording its receipt queues the edit
 	}
 	if n.Kind == approval.KindReply { // a reply is the answer to somebody's word and goes out all the same
+		return changed(tx, n)
+	}
+	over, err := allEnded(tx, n)
+	switch {
+	case err != nil:
+		return err
+	case over:
+		return skip(tx, n)
+	}
+	n.Change++
+	if n.After > 0 && n.Attempt == 0 { // what has joined is shown once something is decided
+		n.NextAttemptAt = earlier(n.NextAttemptAt, tx.Now())
+	}
+	n.UpdatedAt = tx.Now()
+	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	return err
+}
+
+// comeUp has the oldest card that waits for the agent's earlier ones go out, now that all of one has ended. A card that
+// waited itself made no room, and what is critical took none.
+func (o *Outbox) comeUp(tx approval.Tx, r approval.Request, ns []approval.Notification) error {
+	if r.Status != approval.Pending || r.Risk == approval.RiskCritical {
 		return nil
 	}
-	if over, err := allEnded(tx, n); err != nil || !over {
+	held, err := tx.HeldFor(r.Agent, mostHeld)
+	if err != nil || len(held) == 0 {
 		return err
 	}
-	return skip(tx, n)
+	if slices.ContainsFunc(ns, func(n approval.Notification) bool { return n.HeldFor != "" }) {
+		return nil
+	}
+	if r.BatchID != "" {
+		hs, err := tx.BatchHeads(r.BatchID)
+		if err != nil || slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status == approval.Pending }) {
+			return err
+		}
+	}
+	return o.letUp(tx, held)
+}
+
+// mostHeld is how many notifications of waiting cards are looked at: those of the first one are among them.
+const mostHeld = 64
+
+// letUp has the first of some waiting cards go out.
+func (o *Outbox) letUp(tx approval.Tx, held []approval.Notification) error {
+	for _, n := range held {
+		if n.ApprovalID != held[0].ApprovalID && (n.BatchID == "" || n.BatchID != held[0].BatchID) {
+			continue
+		}
+		hs, err := approval.ShownHeads(tx, n)
+		if err != nil {
+			return err
+		}
+		hs = slices.DeleteFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending })
+		if len(hs) == 0 {
+			continue
+		}
+		shows := make([]approval.Request, len(hs))
+		for i, h := range hs {
+			shows[i] = h.Request
+		}
+		again := o.quietly(tx, about(shows...), n.Address())
+		n.HeldFor, n.UpdatedAt, n.Silent = "", tx.Now(), again.Silent
+		n.NextAttemptAt = earlier(n.NextAttemptAt, latest(tx.Now(), again.NextAttemptAt))
+		if _, err := tx.UpdateNotification(n, n.Status, n.Attempt); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Acted marks the cards of r over which the person at an address acted. A press can come before the platform's
@@ -100,15 +164,22 @@ func (o *Outbox) queueEdit(tx approval.Tx, card approval.Notification, siblings 
 			continue
 		}
 		if n.Attempt == 0 {
-			return nil
+			return changed(tx, n)
 		}
 		next = latest(next, n.LeaseUntil, n.NextAttemptAt.Add(time.Second))
 	}
 	return o.Queue(tx, approval.Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel,
 		Recipient: card.Recipient,
-		Kind:      approval.KindEdit, TargetID: card.ID, Cards: card.Cards, NextAttemptAt: next})
+		Kind:      approval.KindEdit, TargetID: card.ID, Cards: card.Cards, After: card.After, NextAttemptAt: next})
 }
 
 func latest(ts ...time.Time) time.Time {
 	return slices.MaxFunc(ts, time.Time.Compare)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -9,15 +9,30 @@ import (
 
 // Routing says where cards can go, as configured now. It is asked inside transactions and must not block.
 type Routing interface {
-	// Routes says where the card of a new request goes: one card along each route.
-	Routes(r approval.Request) []approval.Route
+	// Routes says where the card of a pending request goes as it stands in tx: one card along each route.
+	Routes(tx approval.Tx, r approval.Request) ([]approval.Route, error)
+	// Later says where the card of a new request goes as well, where nobody has answered by then.
+	Later(tx approval.Tx, r approval.Request) ([]Later, error)
+	// Rooms are the addresses at which several people read.
+	Rooms() []approval.Address
 	// Admins are the routes of a request that reached nobody else.
 	Admins() []approval.Route
 	// Spent says whether a channel can send nothing for a while, as when a month's messages are used up or its token
 	// is refused: another channel of the same route is then taken first.
 	Spent(channel string) bool
+	// Quiet returns when the quiet hours end that whoever reads at an address has at a time, the zero time where it is in
+	// none.
+	Quiet(a approval.Address, at time.Time) time.Time
+	// MayGrant reports whether the approval of a request may answer the same call again, if whoever gave it wants that.
+	MayGrant(tx approval.Tx, r approval.Request) (bool, error)
 	// Editable says whether a sent card of the channel can be edited.
 	Editable(channel string) bool
+}
+
+// Later is where a card goes some time after the first ones.
+type Later struct {
+	At     time.Time
+	Routes []approval.Route
 }
 
 // Options are what an [Outbox] is made of. Store, Audit and Routing are required.
@@ -55,13 +70,18 @@ const perStep = 64
 
 // Queue queues a notification, of which the id, the times and the status are given to it here.
 func (o *Outbox) Queue(tx approval.Tx, n approval.Notification) error {
+	_, err := o.queue(tx, n)
+	return err
+}
+
+func (o *Outbox) queue(tx approval.Tx, n approval.Notification) (approval.Notification, error) {
 	now := tx.Now()
 	n.ID, n.Status, n.RetryKey = tx.NewID(), approval.Queued, newUUID()
 	n.CreatedAt, n.UpdatedAt = now, now
 	if n.NextAttemptAt.IsZero() {
 		n.NextAttemptAt = now
 	}
-	return tx.InsertNotification(n)
+	return n, tx.InsertNotification(n)
 }
 
 // byWall returns n with its times as the machine's clock has them, but for those that a sender goes by, which are the

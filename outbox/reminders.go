@@ -34,58 +34,273 @@ func (o *Outbox) RetryFailed(ctx context.Context) (int, error) {
 	})
 }
 
-// Remind pushes the cards of requests that nobody has answered for a while again: each time after has
-// passed since the last card, as a new message, at most limit times. It returns how many requests
-// people were reminded of. Reminders for which an agent's budget of pushes has no room come with a later run.
+// Remind tells people once more of requests that nobody has answered: after has passed since the card, then twice that
+// since the first reminder, then four times that, at most limit times. Whoever several wait for gets one message of
+// all. It returns how many requests people were reminded of. Reminders for which an agent's budget of pushes has no
+// room come with a later run.
 func (o *Outbox) Remind(ctx context.Context, after time.Duration, limit int) (int, error) {
-	paid := &pushes{budgets: o.budgets}
-	return o.eachPending(ctx, paid, func(tx approval.Tx, r approval.Request) (int, error) {
+	due := &waiting{at: map[approval.Address]*waitsFor{}}
+	err := o.lookThrough(ctx, func(tx approval.Tx, r approval.Request) error {
 		if tx.Now().Sub(r.RequestedAt) < after {
-			return 0, nil
+			return nil
 		}
 		ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if rounds, newest := reminded(r, ns); rounds >= limit || tx.Now().Sub(newest) < after {
-			return 0, nil
+		rounds, newest := reminded(r, ns)
+		if rounds >= limit || tx.Now().Sub(newest) < after<<min(rounds, 20) {
+			return nil
 		}
-		var to []approval.Address
-		for _, route := range o.routing.Routes(r) {
-			a, ok, err := o.again(tx, route, ns)
-			if err != nil {
-				return 0, err
-			}
-			if ok && !slices.Contains(to, a) {
-				to = append(to, a)
-			}
+		return o.wait(tx, due, r, ns)
+	})
+	if err != nil || len(due.order) == 0 {
+		return 0, err
+	}
+	due.others = true
+	err = o.lookThrough(ctx, func(tx approval.Tx, r approval.Request) error {
+		if due.full() || due.ids[r.ID] {
+			return nil
 		}
-		if len(to) == 0 || !paid.take(r.Agent, len(to)) {
-			return 0, nil
+		ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+		if err != nil {
+			return err
 		}
-		for _, a := range to {
-			n := approval.Notification{ApprovalID: r.ID, Channel: a.Channel, Recipient: a.To, Kind: approval.KindReminder}
-			if err := o.Queue(tx, n); err != nil {
-				return 0, err
-			}
+		return o.wait(tx, due, r, ns)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return o.remindAll(ctx, due)
+}
+
+// reminded returns how many reminders of a request there were for whoever had most of them, and when its newest card
+// was made.
+func reminded(r approval.Request, ns []approval.Notification) (rounds int, newest time.Time) {
+	newest = r.RequestedAt
+	at := map[approval.Address]int{}
+	for _, n := range ns {
+		if !isCard(n) {
+			continue
 		}
-		return 1, nil
+		if n.Kind == approval.KindReminder {
+			at[n.Address()]++
+			rounds = max(rounds, at[n.Address()])
+		}
+		newest = latest(newest, n.CreatedAt, n.SentAt)
+	}
+	return rounds, newest
+}
+
+// toCome reports whether a card is still to be sent to an address for the first time.
+func toCome(ns []approval.Notification, to approval.Address) bool {
+	return slices.ContainsFunc(ns, func(n approval.Notification) bool {
+		return isCard(n) && n.Address() == to && n.Status == approval.Queued && n.Attempt == 0 &&
+			n.NextAttemptAt.After(n.CreatedAt)
 	})
 }
 
-// reminded returns how many rounds of reminders there were, and when the newest card was made.
-func reminded(r approval.Request, ns []approval.Notification) (rounds int, newest time.Time) {
-	at := map[time.Time]bool{} // one round of reminders has one time
-	newest = r.RequestedAt
-	for _, n := range ns {
-		if n.Kind == approval.KindReminder {
-			at[n.CreatedAt] = true
-		}
-		if n.Kind == approval.KindReminder || n.Kind == approval.KindRequest {
-			newest = latest(newest, n.CreatedAt)
+// waiting is what waits for whom, of those to whom a reminder is due.
+type waiting struct {
+	at     map[approval.Address]*waitsFor
+	order  []approval.Address // as they came, so that a run does as the one before
+	ids    map[string]bool    // requests of which a reminder is due
+	others bool               // what is not due is looked at, for those who get a reminder anyway
+}
+
+// waitsFor is what waits for whoever reads at an address.
+type waitsFor struct {
+	due, others []approval.Head
+}
+
+// mostReminded is how many requests one message shows.
+const mostReminded = 10
+
+// full reports whether each message shows all that it can.
+func (w *waiting) full() bool {
+	for _, at := range w.at {
+		if len(at.due)+len(at.others) < mostReminded {
+			return false
 		}
 	}
-	return len(at), newest
+	return true
+}
+
+// wait notes where people would be reminded of a request.
+func (o *Outbox) wait(tx approval.Tx, w *waiting, r approval.Request, ns []approval.Notification) error {
+	routes, err := o.routesOf(tx, r)
+	if err != nil {
+		return err
+	}
+	seen := map[approval.Address]bool{}
+	for _, route := range routes {
+		a, ok, err := o.again(tx, route, ns)
+		if err != nil {
+			return err
+		}
+		if !ok || seen[a] || toCome(ns, a) {
+			continue
+		}
+		seen[a] = true
+		w.note(a, r, o.quietEnd(a, tx.Now()))
+	}
+	return nil
+}
+
+func (w *waiting) note(a approval.Address, r approval.Request, quiet time.Time) {
+	at := w.at[a]
+	h := approval.Head{Request: r}
+	switch {
+	case w.others:
+		if at != nil && len(at.others) < mostReminded {
+			at.others = append(at.others, h)
+		}
+		return
+	case !quiet.IsZero() && r.Risk != approval.RiskCritical && quiet.Before(r.ExpiresAt):
+		return // after the quiet hours
+	case at == nil:
+		at = &waitsFor{}
+		w.at[a], w.order = at, append(w.order, a)
+	}
+	if w.ids == nil {
+		w.ids = map[string]bool{}
+	}
+	w.ids[r.ID] = true
+	at.due = append(at.due, h)
+}
+
+// remindAll queues the reminders, each in a transaction of its own, and returns of how many requests.
+func (o *Outbox) remindAll(ctx context.Context, w *waiting) (int, error) {
+	of := map[string]bool{}
+	paid := &pushes{budgets: o.budgets}
+	for _, a := range w.order {
+		id := "" // of the reminder
+		for some := range slices.Chunk(w.at[a].due, perStep) {
+			told, err := approval.Update(ctx, o.store, func(tx approval.Tx) (t told, err error) {
+				paid.giveBack()
+				return o.remind(tx, a, reminder{id, some, w.at[a].others, len(w.at[a].due)}, paid)
+			})
+			if err != nil {
+				paid.giveBack()
+				return len(of), err
+			}
+			paid.keep()
+			if id = told.by; id == "" {
+				break
+			}
+			for _, h := range told.of {
+				of[h.ID] = true
+			}
+		}
+	}
+	return len(of), nil
+}
+
+// reminder is what somebody is to be reminded of: some requests in each transaction.
+type reminder struct {
+	id     string // "": it is still to be queued
+	due    []approval.Head
+	others []approval.Head
+	all    int // how many are due in all
+}
+
+// told is a reminder, and of which requests it was due.
+type told struct {
+	by string // its id; "": there is none
+	of []approval.Head
+}
+
+// remind queues one reminder of all that waits for whoever reads at an address, or puts more on record of one that is
+// queued. The agent of the first request that has room for it pays.
+func (o *Outbox) remind(tx approval.Tx, a approval.Address, r reminder, paid *pushes) (told, error) {
+	due, err := stillPending(tx, r.due)
+	if err != nil || len(due) == 0 {
+		return told{by: r.id}, err
+	}
+	if r.id == "" {
+		if !slices.ContainsFunc(due, func(h approval.Head) bool { return paid.take(h.Agent, 1) }) {
+			return told{}, nil
+		}
+		others, err := stillPending(tx, r.others)
+		if err != nil {
+			return told{}, err
+		}
+		n := ofAll(slices.Concat(due, others), r.all-len(r.due))
+		n.Channel, n.Recipient = a.Channel, a.To
+		if n, err = o.queue(tx, n); err != nil {
+			return told{}, err
+		}
+		r.id = n.ID
+	}
+	for _, h := range due {
+		if err := tx.PutReminded(h.ID, r.id); err != nil {
+			return told{}, err
+		}
+	}
+	return told{r.id, due}, nil
+}
+
+// ofAll is the reminder of some requests, and of more: the card of one, or of the one card that they all stand on, or
+// else those of the first.
+func ofAll(hs []approval.Head, more int) approval.Notification {
+	n := approval.Notification{Kind: approval.KindReminder}
+	switch batch := hs[0].BatchID; {
+	case len(hs)+more == 1:
+		n.ApprovalID = hs[0].ID
+		return n
+	case batch != "" && more == 0 && !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.BatchID != batch }):
+		n.ApprovalID, n.BatchID = hs[0].ID, batch
+		return n
+	}
+	n.ApprovalID, n.Note = hs[0].ID, approval.WaitingNote(len(hs)+more)
+	for _, h := range hs[:min(len(hs), mostReminded)] {
+		n.Cards = append(n.Cards, h.ID)
+	}
+	return n
+}
+
+// stillPending leaves out what has ended meanwhile.
+func stillPending(tx approval.Tx, hs []approval.Head) ([]approval.Head, error) {
+	var still []approval.Head
+	for _, h := range hs {
+		now, err := tx.Head(h.ID)
+		if err != nil {
+			return nil, err
+		}
+		if now.Status == approval.Pending && !now.Due(tx.Now()) {
+			still = append(still, now)
+		}
+	}
+	return still, nil
+}
+
+// lookThrough calls fn for the narrow part of every pending request that is not due, oldest pages last, and changes
+// nothing.
+func (o *Outbox) lookThrough(ctx context.Context, fn func(tx approval.Tx, r approval.Request) error) error {
+	for after := ""; ; {
+		next, err := approval.View(ctx, o.store, func(tx approval.Tx) (string, error) {
+			hs, err := tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
+			if err != nil {
+				return "", err
+			}
+			for _, h := range hs {
+				if h.Due(tx.Now()) {
+					continue
+				}
+				if err := fn(tx, h.Request); err != nil {
+					return "", err
+				}
+			}
+			if len(hs) < perStep {
+				return "", nil
+			}
+			return hs[len(hs)-1].ID, nil
+		})
+		if err != nil || next == "" {
+			return err
+		}
+		after = next
+	}
 }
 
 // again returns where along a route a reminder goes: to where the card went, or else to the first

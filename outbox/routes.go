@@ -8,31 +8,225 @@ import (
 	"countersign/approval"
 )
 
-// Requested queues the cards of new requests: one along each route, whether it shows one request or a batch. Where
+// Requested queues the card of new requests: one along each route, whether it shows one request or several. Where
 // nothing on any route is alive, admins are told.
-func (o *Outbox) Requested(tx approval.Tx, made []approval.Request) (approval.Announcement, error) {
-	n := approval.Notification{ApprovalID: made[0].ID, Kind: approval.KindRequest}
-	if len(made) > 1 {
-		n.BatchID = made[0].BatchID
+func (o *Outbox) Requested(tx approval.Tx, made []approval.Request,
+	p approval.Placing) (approval.Announcement, error) {
+	c := about(made...)
+	c.n.ApprovalID, c.n.BatchID, c.n.NextAttemptAt = made[0].ID, made[0].BatchID, p.LeavesAt
+	if !p.WaitsUntil.IsZero() {
+		c.n.HeldFor, c.n.NextAttemptAt = made[0].Agent, latest(p.WaitsUntil, p.LeavesAt)
 	}
-	routes, tried := o.routing.Routes(made[0]), map[approval.Address]bool{}
-	told, err := o.tell(tx, n, routes, tried)
-	if err != nil || told > 0 || len(routes) == 0 {
+	routes, later, err := o.whereTo(tx, made)
+	if err != nil {
+		return approval.Announcement{}, err
+	}
+	tried := map[approval.Address]bool{}
+	told, err := o.tellAll(tx, c, made, routes, tried)
+	if err != nil {
+		return approval.Announcement{}, err
+	}
+	escalated, err := o.tellLater(tx, c, later, tried)
+	told.Pushes += escalated
+	return told, err
+}
+
+// tellAll queues the card of some requests along routes, and for admins where one of them then comes to nobody who is
+// asked about it. It marks where the card goes as tried.
+func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, routes []approval.Route,
+	tried map[approval.Address]bool) (approval.Announcement, error) {
+	told, err := o.tell(tx, c, routes, tried)
+	if err != nil {
+		return approval.Announcement{}, err
+	}
+	left, err := o.unasked(tx, made, tried)
+	if err != nil || len(left) == 0 {
 		return approval.Announcement{Pushes: told}, err
 	}
-	n.Note = approval.NoteUnreached
-	if told, err = o.tell(tx, n, o.routing.Admins(), tried); err != nil {
+	c.n.Note = approval.NoteUnreached
+	admins, err := o.tell(tx, c, without(o.routing.Admins(), tried), tried)
+	if err != nil {
 		return approval.Announcement{}, err
 	}
 	reach := nobody
-	if told > 0 {
+	if len(without(o.routing.Admins(), tried)) < len(o.routing.Admins()) {
 		reach = onlyAdmins
 	}
-	return approval.Announcement{Pushes: told, Log: func(ctx context.Context) {
+	return approval.Announcement{Pushes: told + admins, Log: o.unreached(left, reach)}, nil
+}
+
+// unasked returns those of some requests that come to nobody who is asked about them: not to one of the addresses where
+// their card goes.
+func (o *Outbox) unasked(tx approval.Tx, made []approval.Request,
+	tried map[approval.Address]bool) (left []approval.Request, err error) {
+	for i, r := range made {
+		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
+			if slices.ContainsFunc(left, func(l approval.Request) bool { return l.ID == made[0].ID }) {
+				left = append(left, r)
+			}
+			continue
+		}
+		routes, err := o.routing.Routes(tx, r)
+		if err != nil {
+			return nil, err
+		}
+		if len(without(routes, tried)) == len(routes) && (len(routes) > 0 || r.Need != nil) {
+			left = append(left, r)
+		}
+	}
+	return left, nil
+}
+
+// card is a card that is to be queued, with what says when it may be sent.
+type card struct {
+	n     approval.Notification
+	risk  approval.Risk // the highest of what it shows
+	until time.Time     // the first deadline of that
+}
+
+// about is the card of some requests, which says nothing yet of where they stand.
+func about(rs ...approval.Request) card {
+	c := card{n: approval.Notification{Kind: approval.KindRequest}, risk: rs[0].Risk, until: rs[0].ExpiresAt}
+	for _, r := range rs[1:] {
+		if r.Risk.Rank() > c.risk.Rank() {
+			c.risk = r.Risk
+		}
+		if r.ExpiresAt.Before(c.until) {
+			c.until = r.ExpiresAt
+		}
+	}
+	return c
+}
+
+// unreached says after the commit that no card of some requests reaches who should decide them.
+func (o *Outbox) unreached(made []approval.Request, reach reach) func(context.Context) {
+	return func(ctx context.Context) {
 		for _, r := range made {
 			o.logReach(ctx, reach, r, "last_reason", "nobody of the route is reached any more")
 		}
-	}}, nil
+	}
+}
+
+// whereTo returns where the card of some requests goes, now and later: to whom any of them goes.
+func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (routes []approval.Route, later []Later, err error) {
+	for i, r := range made {
+		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
+			continue
+		}
+		some, err := o.routing.Routes(tx, r)
+		if err != nil {
+			return nil, nil, err
+		}
+		others := routes // of the requests before, which may ask the same people
+		for _, route := range some {
+			if !slices.ContainsFunc(others, func(o approval.Route) bool { return meet(o, route) }) {
+				routes = append(routes, route)
+			}
+		}
+		if r.Need == nil {
+			continue
+		}
+		after, err := o.routing.Later(tx, r)
+		if err != nil {
+			return nil, nil, err
+		}
+		later = append(later, after...)
+	}
+	return routes, later, nil
+}
+
+// meet reports whether two routes lead to one recipient: they share an address.
+func meet(a, b approval.Route) bool {
+	return slices.ContainsFunc(a, func(x approval.Address) bool { return slices.Contains(b, x) })
+}
+
+// without returns the routes to those who have no card yet at any of some addresses.
+func without(routes []approval.Route, tried map[approval.Address]bool) []approval.Route {
+	return slices.DeleteFunc(slices.Clone(routes), func(route approval.Route) bool {
+		return slices.ContainsFunc(route, func(a approval.Address) bool { return tried[a] })
+	})
+}
+
+// tellLater queues a card for those whom escalation adds, not before the card itself is sent. Whoever has the card
+// already gets no other.
+func (o *Outbox) tellLater(tx approval.Tx, c card, later []Later, tried map[approval.Address]bool) (int, error) {
+	told, first := 0, c.n.NextAttemptAt
+	c.n.HeldFor = ""
+	for _, l := range later {
+		c.n.NextAttemptAt = latest(l.At, first)
+		some, err := o.tell(tx, c, without(l.Routes, tried), tried)
+		if told += some; err != nil {
+			return told, err
+		}
+	}
+	return told, nil
+}
+
+// Voted edits the cards of a pending request on which somebody voted, or whose deadline changed.
+func (o *Outbox) Voted(tx approval.Tx, r approval.Request) error {
+	_, err := o.editPending(tx, r)
+	return err
+}
+
+// editPending edits the cards of a pending request and returns the addresses at which one is on its way, and the rooms
+// that have one.
+func (o *Outbox) editPending(tx approval.Tx, r approval.Request) (tried map[approval.Address]bool, err error) {
+	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+	if err != nil {
+		return nil, err
+	}
+	tried = map[approval.Address]bool{}
+	rooms := o.routing.Rooms()
+	for _, n := range ns {
+		if !n.ShowsCard() {
+			continue
+		}
+		switch n.Status {
+		case approval.Sent, approval.Delivered:
+			err = o.queueEdit(tx, n, ns)
+			tried[n.Address()] = tried[n.Address()] || slices.Contains(rooms, n.Address())
+		case approval.Queued, approval.Retrying:
+			err = changed(tx, n)
+			tried[n.Address()] = tried[n.Address()] || !n.NextAttemptAt.After(tx.Now()) || n.HeldFor != ""
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return tried, nil
+}
+
+// Opened is Voted for a request whose open stage is another one than before, or asks others: they get the card, and
+// admins where nobody of them is reached.
+func (o *Outbox) Opened(tx approval.Tx, r approval.Request) error {
+	tried, err := o.editPending(tx, r)
+	if err != nil {
+		return err
+	}
+	routes, err := o.routing.Routes(tx, r)
+	if err != nil {
+		return err
+	}
+	c := about(r)
+	c.n.ApprovalID = r.ID
+	rest := without(routes, tried)
+	told, err := o.tell(tx, c, rest, tried)
+	if err != nil || told > 0 || len(rest) < len(routes) {
+		return err
+	}
+	c.n.Note = approval.NoteUnreached
+	_, err = o.tell(tx, c, o.routing.Admins(), tried)
+	return err
+}
+
+// routesOf returns where the card of a pending request goes of which only the narrow part was read.
+func (o *Outbox) routesOf(tx approval.Tx, r approval.Request) ([]approval.Route, error) {
+	n, err := tx.NeedOf(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	r.Need, r.Stage, r.Votes = n.Need, n.Stage, n.Votes
+	return o.routing.Routes(tx, r)
 }
 
 // reach says who has the card of a request that met a dead end.
@@ -67,7 +261,8 @@ func (o *Outbox) logReach(ctx context.Context, to reach, r approval.Request, abo
 	}
 }
 
-// ToAdmins queues what card makes for each admin, at the first of their addresses that is alive.
+// ToAdmins queues what card makes for each admin, at the first of their addresses that is alive; nothing for the zero
+// Notification.
 func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approval.Notification) error {
 	tried := map[approval.Address]bool{}
 	for _, route := range o.routing.Admins() {
@@ -80,6 +275,9 @@ func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approva
 		}
 		tried[a] = true
 		n := card(a)
+		if n.Kind == "" {
+			continue
+		}
 		n.Channel, n.Recipient = a.Channel, a.To
 		if err := o.Queue(tx, n); err != nil {
 			return err
@@ -88,9 +286,9 @@ func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approva
 	return nil
 }
 
-// tell queues n along each route, to the first address that is alive and was not tried, and returns how
-// many times. It marks where it goes as tried.
-func (o *Outbox) tell(tx approval.Tx, n approval.Notification, routes []approval.Route,
+// tell queues a card along each route, to the first address that is alive and was not tried, and returns how many
+// times. It marks where it goes as tried.
+func (o *Outbox) tell(tx approval.Tx, c card, routes []approval.Route,
 	tried map[approval.Address]bool) (int, error) {
 	told := 0
 	for _, route := range routes {
@@ -101,14 +299,43 @@ func (o *Outbox) tell(tx approval.Tx, n approval.Notification, routes []approval
 		if !ok {
 			continue
 		}
-		n.Channel, n.Recipient = a.Channel, a.To
-		if err := o.Queue(tx, n); err != nil {
+		if err := o.Queue(tx, o.quietly(tx, c, a)); err != nil {
 			return told, err
 		}
 		tried[a] = true
 		told++
 	}
 	return told, nil
+}
+
+// quietly is the card as it goes to an address. In somebody's quiet hours it waits for their end, or makes no sound
+// where it would expire meanwhile; what is critical does neither.
+func (o *Outbox) quietly(tx approval.Tx, c card, a approval.Address) approval.Notification {
+	n := c.n
+	n.Channel, n.Recipient = a.Channel, a.To
+	if c.risk == approval.RiskCritical {
+		return n
+	}
+	at := latest(n.NextAttemptAt, tx.Now())
+	end := o.quietEnd(a, at)
+	switch {
+	case end.IsZero():
+	case end.Before(c.until):
+		n.NextAttemptAt = end
+	default:
+		n.Silent = true
+	}
+	return n
+}
+
+// quietEnd returns when the quiet hours end in which a time of the store's is at an address, the zero time for none.
+func (o *Outbox) quietEnd(a approval.Address, at time.Time) time.Time {
+	wall := o.store.ToWall(at)
+	end := o.routing.Quiet(a, wall)
+	if end.IsZero() {
+		return end
+	}
+	return at.Add(end.Sub(wall)).Truncate(time.Millisecond)
 }
 
 // pick returns the first address of a route that is alive and was not tried; one on a channel that can
@@ -143,8 +370,9 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 	if err != nil {
 		return nobody, err
 	}
-	hasOther, has := false, map[approval.Address]bool{}
-	n := approval.Notification{ApprovalID: r.ID, Kind: kind}
+	has := map[approval.Address]bool{}
+	c := about(r)
+	c.n.ApprovalID, c.n.Kind = r.ID, kind
 	tried := map[approval.Address]bool{end: true}
 	for _, x := range ns {
 		if !isCard(x) {
@@ -152,7 +380,7 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 		}
 		tried[x.Address()] = true
 		if x.BatchID != "" && x.ApprovalID != "" {
-			n.ApprovalID, n.BatchID = x.ApprovalID, x.BatchID // the card shows the whole batch
+			c.n.ApprovalID, c.n.BatchID = x.ApprovalID, x.BatchID // the card shows all of it
 		}
 		if x.Address() == end || x.Status == approval.Failed || x.Status == approval.Skipped {
 			continue
@@ -162,16 +390,20 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 			return nobody, err
 		}
 		if !dead {
-			hasOther, has[x.Address()] = true, true
+			has[x.Address()] = true
 		}
 	}
+	all, hasOther, err := o.hasOther(tx, r, has)
+	if err != nil {
+		return nobody, err
+	}
 	var routes []approval.Route
-	for _, route := range o.routing.Routes(r) {
+	for _, route := range all {
 		if slices.Contains(route, end) && !slices.ContainsFunc(route, func(a approval.Address) bool { return has[a] }) {
 			routes = append(routes, route)
 		}
 	}
-	told, err := o.tell(tx, n, routes, tried)
+	told, err := o.tell(tx, c, routes, tried)
 	switch {
 	case err != nil:
 		return nobody, err
@@ -180,11 +412,34 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 	case hasOther:
 		return others, nil
 	}
-	n.Kind, n.Note = approval.KindRequest, approval.NoteUnreached
-	if told, err = o.tell(tx, n, o.routing.Admins(), tried); err != nil || told == 0 {
+	c.n.Kind, c.n.Note = approval.KindRequest, approval.NoteUnreached
+	if told, err = o.tell(tx, c, o.routing.Admins(), tried); err != nil || told == 0 {
 		return nobody, err
 	}
 	return onlyAdmins, nil
+}
+
+// hasOther returns where the card of a pending request goes, and whether an admin, or somebody who is asked about it or
+// will be, has it at one of some addresses: a card of several may have gone to whoever is asked about the others.
+func (o *Outbox) hasOther(tx approval.Tx, r approval.Request,
+	has map[approval.Address]bool) (all []approval.Route, ok bool, err error) {
+	n, err := tx.NeedOf(r.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	r.Need, r.Stage, r.Votes = n.Need, n.Stage, n.Votes
+	if all, err = o.routing.Routes(tx, r); err != nil {
+		return nil, false, err
+	}
+	later, err := o.routing.Later(tx, r)
+	if err != nil {
+		return nil, false, err
+	}
+	who := slices.Concat(all, o.routing.Admins())
+	for _, l := range later {
+		who = append(who, l.Routes...)
+	}
+	return all, len(without(who, has)) < len(who), nil
 }
 
 // mostRerouted is how many pending requests are sent elsewhere when somebody leaves, the newest. The others are left

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,6 +92,7 @@ const (
 	scanMost     = 16 << 10
 	backlogMost  = 128
 	scanAgain    = 5 * time.Second // when rows are due that cannot be taken now
+	lookAgain    = 100 * time.Millisecond
 	storeRetry   = time.Second
 	drawAgain    = 100 * time.Millisecond
 	firstProbe   = 30 * time.Second
@@ -290,10 +292,11 @@ func (s *Sender) at(t time.Time) {
 func (s *Sender) named(ctx context.Context, ids []string) {
 	for len(ids) > 0 {
 		n := min(len(ids), scanLimit)
+		asked := s.now()
 		ready, next, err := s.outbox.Ready(ctx, ids[:n], n)
 		ids = ids[n:]
 		s.mu.Lock()
-		s.found(ready, next, err)
+		s.found(ready, next, asked, err)
 		s.mu.Unlock()
 	}
 }
@@ -306,9 +309,10 @@ func (s *Sender) scan(ctx context.Context) {
 	// Rows that cannot be taken now, as those of a paused channel, must not hide the others: where all
 	// that was read is such, more is read.
 	for limit := scanLimit; limit <= scanMost; limit *= 4 {
+		asked := s.now()
 		ready, next, err := s.outbox.Ready(ctx, nil, limit)
 		s.mu.Lock()
-		took := s.found(ready, next, err)
+		took := s.found(ready, next, asked, err)
 		s.behind = s.behind || len(ready) == limit
 		s.mu.Unlock()
 		if took || len(ready) < limit {
@@ -317,8 +321,9 @@ func (s *Sender) scan(ctx context.Context) {
 	}
 }
 
-// found takes up what a look at the queue found, and reports whether there was anything to take.
-func (s *Sender) found(ready []approval.Notification, next time.Time, err error) bool {
+// found takes up what a look at the queue found, which began when it was asked, and reports whether there was anything
+// to take. What became due during the look is looked at again at once.
+func (s *Sender) found(ready []approval.Notification, next, asked time.Time, err error) bool {
 	now := s.now()
 	if err != nil {
 		if s.running.Err() == nil {
@@ -333,8 +338,10 @@ func (s *Sender) found(ready []approval.Notification, next time.Time, err error)
 	}
 	switch {
 	case next.IsZero():
-	case next.After(now):
+	case next.After(asked):
 		s.at(next)
+	case len(ready) < scanLimit && slices.ContainsFunc(ready, func(n approval.Notification) bool { return s.busy[n.ID] }):
+		s.at(now.Add(lookAgain)) // until its sending has begun, next hides what is due after it
 	default:
 		s.at(now.Add(scanAgain))
 	}
@@ -530,10 +537,10 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
 	if len(begun) == 0 {
-		if n.Kind == approval.KindEdit { // the card has changed again since it was drawn
+		if n.Kind == approval.KindEdit || n.ShowsCard() { // it may have changed again since it was drawn
 			return outcome{retryAt: s.now().Add(drawAgain)}
 		}
-		return outcome{} // its request has ended, or somebody else has it
+		return outcome{} // somebody else has it
 	}
 	n = begun[0]
 	s.point(FailBegun)
@@ -660,7 +667,8 @@ func (s *Sender) send(ctx context.Context, ch channels.Channel, d approval.Deliv
 		}
 	}()
 	m := channels.Message{Kind: n.Kind, To: n.Recipient, Body: n.Body, RetryKey: n.RetryKey,
-		ReplyTo: secret.Value(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger}
+		ReplyTo: secret.Value(n.ReplyTo), Attempt: n.Attempt, ReplyOnly: n.Note == approval.NoteStranger,
+		Silent: n.Silent}
 	send := ch.Send
 	if n.Kind == approval.KindEdit {
 		editor, ok := ch.(channels.Editor)

@@ -34,3 +34,27 @@ func TestOneRecipientsWishHoldsNobodyElse(t *testing.T) {
 		}
 	})
 }
+
+// A card leaves when it is due, also while the sending of an earlier one is about to begin.
+func TestWhatIsDueSoonIsNotHiddenByWhatIsDueNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, q := &phone{name: "line"}, &phone{name: "slack"}
+		m := newMemory()
+		m.slow = map[string]time.Duration{"1": 2 * time.Second}
+		b := run(t, m, nil, p, q)
+		defer b.stop()
+		start := time.Now()
+		b.put(row("1", "line", approval.KindRequest))
+		synctest.Wait()
+		soon := row("2", "slack", approval.KindRequest)
+		soon.NextAttemptAt = start.Add(300 * time.Millisecond)
+		b.put(soon)
+		after(time.Minute)
+		if len(p.times) != 1 || len(q.times) != 1 {
+			t.Fatalf("sent %v and %v", p.times, q.times)
+		}
+		if late := q.times[0].Sub(soon.NextAttemptAt); late > 100*time.Millisecond {
+			t.Errorf("it left %s late", late)
+		}
+	})
+}

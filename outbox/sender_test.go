@@ -31,6 +31,7 @@ type memory struct {
 
 	readErr, beginErr, recordErr error
 	reads, loads                 int
+	slow                         map[string]time.Duration // how long rows take to be loaded
 }
 
 func newMemory() *memory {
@@ -128,6 +129,7 @@ func (m *memory) Ready(_ context.Context, ids []string, limit int) (ready []appr
 }
 
 func (m *memory) Load(_ context.Context, id string) (approval.Delivery, error) {
+	time.Sleep(m.slow[id])
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads++

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -57,8 +58,23 @@ func (o *Outbox) Load(ctx context.Context, id string) (approval.Delivery, error)
 			if d.Requests, err = approval.Shown(tx, d.Notification); err != nil {
 				return d, err
 			}
+			if d.Grantable, err = o.grantable(tx, d); err != nil {
+				return d, err
+			}
 			for i := range d.Requests {
+				if err := approval.WithBefore(tx, &d.Requests[i]); err != nil {
+					return d, err
+				}
 				d.Requests[i] = d.Requests[i].ByWall(o.store)
+			}
+		}
+		if d.Notification.BatchID != "" {
+			c, err := tx.Card(d.Notification.BatchID)
+			if err != nil && !errors.Is(err, approval.ErrNotFound) {
+				return d, err
+			}
+			if err == nil {
+				d.Card = &c
 			}
 		}
 		d.Notification = o.byWall(d.Notification)
@@ -69,6 +85,28 @@ func (o *Outbox) Load(ctx context.Context, id string) (approval.Delivery, error)
 		d.Target = &t
 		return d, err
 	})
+}
+
+// grantable returns those of a delivery's requests that can be decided for longer where it is read: on a card that is
+// edited, or in the answer to whoever approved.
+func (o *Outbox) grantable(tx approval.Tx, d approval.Delivery) (ids []string, err error) {
+	n := d.Notification
+	if n.Kind != approval.KindEdit && n.Note != approval.NoteMore {
+		return nil, nil
+	}
+	for _, r := range d.Requests {
+		if r.Status != approval.Approved {
+			continue
+		}
+		may, err := o.routing.MayGrant(tx, r)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids, nil
 }
 
 func sendable(n approval.Notification, now time.Time) bool {
@@ -113,17 +151,43 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 			return n, false, err
 		}
 	}
+	if stale := n.Change != t.Notification.Change || len(t.Notification.Body) > 0; len(n.Body) == 0 && stale {
+		// It was drawn before something changed.
+		n.UpdatedAt = now // it is due all the same: whoever sends reads it again
+		_, err := tx.UpdateNotification(n, n.Status, n.Attempt)
+		return n, false, err
+	}
 	was, attempt := n.Status, n.Attempt
 	n.Attempt++
 	n.LeaseUntil, n.UpdatedAt = now.Add(t.Lease).Truncate(time.Millisecond), now
 	if len(n.Body) == 0 {
-		n.Body, n.More = t.Body, t.More
+		n.Body, n.More, n.Drawn = t.Body, t.More, n.Change
+		if n.Shown, err = leaves(tx, n); err != nil {
+			return n, false, err
+		}
 	}
 	if n.FirstTryAt.IsZero() {
 		n.FirstTryAt = now
 	}
 	ok, err = tx.UpdateNotification(n, was, attempt)
 	return n, ok, err
+}
+
+// leaves takes note that the sending of a card is begun, as it stands, and returns its version: what joins from now on
+// has a newer one. 0: it is no card of several.
+func leaves(tx approval.Tx, n approval.Notification) (int, error) {
+	if n.BatchID == "" || n.Kind == approval.KindReply { // a reply says by it what it is about
+		return n.Shown, nil
+	}
+	c, err := tx.Card(n.BatchID)
+	if errors.Is(err, approval.ErrNotFound) { // made before there were any
+		return 0, nil
+	}
+	if err != nil || c.Shown == c.Version() {
+		return c.Version(), err
+	}
+	c.Shown = c.Version()
+	return c.Shown, tx.PutCard(c)
 }
 
 // mayEdit reports whether an edit may begin: not while another one of the same card is under way, not
@@ -206,7 +270,8 @@ func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.R
 			return nil
 		}
 		hs, err := approval.ShownHeads(tx, row)
-		if err != nil || !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }) {
+		if err != nil || row.Change == row.Drawn &&
+			!slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }) {
 			return err
 		}
 		siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: row.ApprovalID, BatchID: row.BatchID,
@@ -295,8 +360,11 @@ func failed(row *approval.Notification, f approval.Failure, now time.Time) {
 	}
 	row.Status, row.NextAttemptAt = approval.Retrying, latest(now, f.RetryAt.UTC().Truncate(time.Millisecond))
 	if f.Unbegun {
-		if row.Attempt--; row.Attempt == 0 {
-			row.Status, row.FirstTryAt = approval.Queued, time.Time{}
+		if row.Attempt--; row.Attempt == 0 { // as it stands when it is begun again, it will be drawn anew
+			row.Status, row.FirstTryAt, row.Body = approval.Queued, time.Time{}, nil
+			if row.Kind != approval.KindReply {
+				row.Shown = 0
+			}
 		}
 	}
 }
@@ -310,16 +378,27 @@ func (o *Outbox) afterFailure(tx approval.Tx, row approval.Notification) (rerout
 	if row.ApprovalID == "" || row.Kind == approval.KindReply {
 		return rerouted{}, nil
 	}
-	over, err := allEnded(tx, row)
-	if err != nil || over {
-		return rerouted{}, err
-	}
-	r, err := tx.Request(row.ApprovalID)
+	hs, err := approval.ShownHeads(tx, row)
 	if err != nil {
 		return rerouted{}, err
 	}
-	reach, err := o.elsewhere(tx, r, row.Address(), row.Kind)
-	return rerouted{r, reach}, err
+	var worst rerouted
+	for _, h := range hs {
+		if h.Status != approval.Pending {
+			continue
+		}
+		reach, err := o.elsewhere(tx, h.Request, row.Address(), row.Kind)
+		if err != nil {
+			return rerouted{}, err
+		}
+		if worst.request.ID == "" || reach > worst.reach {
+			worst = rerouted{h.Request, reach}
+		}
+		if len(row.Cards) > 0 { // a reminder of several, each of which has its own card
+			break
+		}
+	}
+	return worst, nil
 }
 
 // record puts on record what became of a notification.

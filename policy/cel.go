@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/approval/args"
+	"countersign/approval/decimal"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -199,15 +200,15 @@ func numberAt(source string, at int) string {
 // doubles that are the shortest text of themselves, and whole numbers of 64 bits, which it must not
 // be rounded against.
 func exactDouble(written string, d float64) bool {
-	if !isNumber(written) || math.Abs(d) >= 1<<53 {
+	if !decimal.IsNumber(written) || math.Abs(d) >= 1<<53 {
 		return false
 	}
-	want, err := parseDecimal(written)
+	want, err := decimal.Parse(written)
 	if err != nil {
 		return false
 	}
-	got, err := parseDecimal(strconv.FormatFloat(d, 'e', -1, 64))
-	return err == nil && got.compare(want) == 0
+	got, err := decimal.Parse(strconv.FormatFloat(d, 'e', -1, 64))
+	return err == nil && got.Compare(want) == 0
 }
 
 // lengths tells the estimator how long the values of a call may be.
@@ -465,9 +466,9 @@ func (o *object) number(token string) ref.Val {
 	if n, err := strconv.ParseInt(token, 10, 64); err == nil {
 		return types.Int(n)
 	}
-	d, err := parseDecimal(token)
-	if err == nil && d.isInteger() {
-		text := d.integer()
+	d, err := decimal.Parse(token)
+	if err == nil && d.IsInteger() {
+		text := d.Integer()
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return types.Int(n)
 		}
@@ -498,12 +499,12 @@ func (n inexact) Equal(other ref.Val) ref.Val {
 	if n == m {
 		return types.True
 	}
-	x, err := parseDecimal(string(n))
+	x, err := decimal.Parse(string(n))
 	if err != nil {
 		return types.False
 	}
-	y, err := parseDecimal(string(m))
-	return types.Bool(err == nil && x.compare(y) == 0)
+	y, err := decimal.Parse(string(m))
+	return types.Bool(err == nil && x.Compare(y) == 0)
 }
 
 func (n inexact) ConvertToNative(reflect.Type) (any, error) { return nil, errInexact }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval"
+	"countersign/approval/decimal"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -24,10 +25,15 @@ const (
 	maxMessage  = 1000
 )
 
-// Options is what a policy is checked against. All of it is for warnings only.
+// Options is what a policy is checked against. Nothing of it changes a verdict.
 type Options struct {
 	Servers []string // the configured MCP servers
 	Agents  []string // the configured agents; nil if they are not known
+	// People are the configured people; nil if they are not known: then nobody looks at whether a need can be met.
+	People []approval.Actor
+	Owner  func(agent string) string // who owns an agent, "" for nobody; nil: nobody owns any
+	// Reached reports whether cards can come to a person; nil: that is not looked at.
+	Reached func(person string) bool
 }
 
 // Compile checks a policy and makes it ready. Every problem is returned, those of [Read] too, in the
@@ -56,6 +62,7 @@ func (c *compiler) compile() *Policy {
 	if cfg.root == "" {
 		cfg.root = defaultRoot
 	}
+	c.include()
 	p := &Policy{observe: cfg.Mode == Observe}
 	switch cfg.Mode {
 	case "", Enforce:
@@ -79,7 +86,11 @@ func (c *compiler) compile() *Policy {
 	p.methods = newIndex(p.rules, (*rule).judgesOthers)
 	p.number()
 	p.spellings = newSpellings(p.rules)
+	p.digest = cfg.digest(p.terms)
+	p.source = cfg.source(p)
 	c.shadows(p)
+	c.asks(p)
+	c.needs(p)
 	return p
 }
 
@@ -100,7 +111,8 @@ func (c *compiler) terms() approval.Terms {
 	if cfg.MaxPending < 0 {
 		c.fail(Origin{}, "max_pending", "max_pending must not be negative")
 	}
-	for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical} {
+	c.cards(&terms)
+	for _, risk := range risks {
 		if cfg.Levels[risk].Elicitation {
 			terms.Elicitation = append(terms.Elicitation, risk)
 		}
@@ -134,11 +146,17 @@ func (p *Policy) coverTheRest(cfg *Config) {
 		action: approval.Quarantine, risk: approval.RiskHigh, reasonCode: codeUnknownTool,
 		timeout: high.Timeout, requireReason: deref(high.RequireReason),
 	}
-	p.otherwise.tight = tightened{risk: approval.RiskHigh, timeout: high.Timeout, requireReason: p.otherwise.requireReason}
+	p.otherwise.need, p.otherwise.group = high.need(), high.Group
+	p.otherwise.setGrants(new(Rule), high.AllowSkip)
+	p.otherwise.digest = new(Rule).digest(high)
+	p.otherwise.tight = tightened{risk: approval.RiskHigh, timeout: high.Timeout, requireReason: p.otherwise.requireReason,
+		need: p.otherwise.need}
 	p.method = p.otherwise
+	p.method.need, p.method.grants, p.method.digest = nil, nil, ""
 	p.method.action, p.method.risk, p.method.reasonCode = approval.Allow, approval.RiskLow, codeMethodDefault
 	p.method.timeout, p.method.requireReason = new(Rule).over(cfg.level(approval.RiskLow))
 	p.unknown = p.otherwise
+	p.unknown.need, p.unknown.grants, p.unknown.digest = nil, nil, ""
 	p.unknown.action, p.unknown.reasonCode = approval.Deny, codeUnknownMethod
 }
 
@@ -147,7 +165,7 @@ func (c *compiler) rule(i int) rule {
 	in := &c.cfg.Rules[i]
 	r := rule{
 		number: i + 1, name: in.Name, origin: in.Origin, message: in.Message, reasonCode: in.ReasonCode,
-		ignoreArgs: slices.Clone(in.IgnoreArgs),
+		ignoreArgs: slices.Clone(in.IgnoreArgs), preset: in.Preset, annotations: in.Annotations,
 	}
 	if r.origin.Path == "" {
 		r.origin.Path = fmt.Sprintf("%s.rules[%d]", c.cfg.root, i)
@@ -170,6 +188,7 @@ func (c *compiler) rule(i int) rule {
 		r.when = c.when(at, in.When)
 	}
 	r.looks = r.looksAt()
+	c.believed(&r)
 	return r
 }
 
@@ -229,6 +248,14 @@ func (c *compiler) decision(r *rule, in *Rule) {
 	if r.tight.requireReason = r.tight.requireReason || r.requireReason; r.action == approval.Quarantine {
 		r.tight.timeout = min(r.tight.timeout, r.timeout)
 	}
+	if r.action == approval.Quarantine {
+		r.need = in.Needs.over(level.Needs).need()
+	}
+	asks := in.Asks.over(level.Asks)
+	r.group = asks.Group
+	r.setGrants(in, asks.AllowSkip)
+	r.digest = in.digest(level)
+	r.tight.need = in.Needs.over(c.cfg.level(r.tight.risk).Needs).need().Stricter(r.need)
 	if r.reasonCode == "" {
 		switch r.action {
 		case approval.Allow:
@@ -256,6 +283,7 @@ func (c *compiler) targets(r *rule, in *Rule) {
 			c.fail(at, where, "%q can never match: a call of %s has no tool of a server; write server/*, or leave tools out",
 				s, joined(r.methods))
 		}
+		t = c.presetTarget(r, where, s, t)
 		r.targets = append(r.targets, t)
 		if r.action == approval.Allow {
 			c.allowedBroadly(r, where, s, t)
@@ -419,6 +447,12 @@ func (c *compiler) condition(r *rule, of *Rule, j int) condition {
 	if in.Under != nil {
 		c.under(at, where, &out, in.Under)
 	}
+	if in.Shell != "" {
+		if in.Shell != ShellReadOnly {
+			c.fail(at, where+".shell", "shell %q is not known; there is %s", in.Shell, ShellReadOnly)
+		}
+		out.tests = append(out.tests, shellTest{})
+	}
 	if len(out.tests) == 0 && len(c.problems) == before && !of.unread {
 		c.fail(at, where, "the condition on %q tests nothing; it needs one of %s",
 			strings.Join(names, ", "), strings.Join(operators, ", "))
@@ -454,11 +488,11 @@ func (c *compiler) comparisons(at Origin, where string, out *condition, in *Cond
 		if op.token == "" {
 			continue
 		}
-		if !isNumber(string(op.token)) {
+		if !decimal.IsNumber(string(op.token)) {
 			c.fail(at, where+"."+op.key, "%s needs a number", op.key)
 			continue
 		}
-		bound, err := parseDecimal(string(op.token))
+		bound, err := decimal.Parse(string(op.token))
 		if err != nil {
 			c.fail(at, where+"."+op.key, "this %v", err)
 			continue
@@ -470,6 +504,10 @@ func (c *compiler) comparisons(at Origin, where string, out *condition, in *Cond
 func (c *compiler) under(at Origin, where string, out *condition, bases []string) {
 	var t underTest
 	for j, base := range bases {
+		if base == scopeBase {
+			t.scope = true
+			continue
+		}
 		p, ok := cleanPath(base)
 		if !ok {
 			c.fail(at, fmt.Sprintf("%s.under[%d]", where, j),
@@ -528,11 +566,16 @@ func (c *compiler) shadows(p *Policy) {
 
 // shadowed names the rules that, alone or together, leave nothing to rule j; nil if something is left.
 func (p *Policy) shadowed(j int) []string {
-	r := &p.rules[j]
-	agents := r.agents
+	agents := p.rules[j].agents
 	if len(agents) == 0 {
 		agents = []pattern{"*"}
 	}
+	return p.takenBefore(j, &p.rules[j], agents)
+}
+
+// takenBefore names the rules before j that leave nothing of r's calls to it, by those agents; nil if something is
+// left.
+func (p *Policy) takenBefore(j int, r *rule, agents []pattern) []string {
 	var by []string
 	for _, m := range r.methods {
 		for _, t := range r.targets {
@@ -550,7 +593,9 @@ func (p *Policy) shadowed(j int) []string {
 	return by
 }
 
-func (r *rule) unconditional() bool { return len(r.conditions) == 0 && r.when == nil }
+func (r *rule) unconditional() bool {
+	return len(r.conditions) == 0 && r.when == nil && r.annotations == nil
+}
 
 // covers reports whether the rule's patterns match whatever m, t and a match.
 func (r *rule) covers(m pattern, t target, a pattern) bool {
@@ -563,7 +608,11 @@ func (c *compiler) fail(at Origin, where, format string, args ...any) {
 	c.problems = append(c.problems, c.problem(at, where, fmt.Sprintf(format, args...)))
 }
 
+// warn tells what may not be meant. Nobody who includes a preset can change what it says.
 func (c *compiler) warn(at Origin, where, format string, args ...any) {
+	if strings.HasPrefix(at.Path, presetPrefix) {
+		return
+	}
 	p := c.problem(at, where, fmt.Sprintf(format, args...))
 	p.Warning = true
 	c.problems = append(c.problems, p)
@@ -581,6 +630,9 @@ func (c *compiler) problem(at Origin, where, message string) Problem {
 		path += "." + where
 	}
 	p := Problem{Path: path, Message: message}
+	if strings.HasPrefix(path, presetPrefix) {
+		p.Message = path + ": " + message
+	}
 	for {
 		if place, ok := c.cfg.at[path]; ok {
 			p.Line, p.Column = place.Line, place.Column

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval/args"
+	"countersign/approval/decimal"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -156,7 +157,7 @@ func (c *condition) judgeOne(e *evaluation, p *param) (judged, error) {
 	}
 	j.out, j.found = holds, true
 	for _, t := range c.tests {
-		o, err := t.holds(values[0])
+		o, err := holdsIn(t, values[0], e.call.Scope)
 		switch {
 		case err != nil:
 			return j, fmt.Errorf("%q %w", p.path, err)
@@ -193,9 +194,9 @@ func (t matchesTest) phrase() (string, string) {
 // equalsTest is equals, with one choice, and in, with any number.
 type equalsTest struct {
 	choices []value
-	numbers []decimal // of those choices that are numbers, at the same place
-	kinds   string    // the JSON types among the choices, for messages
-	list    bool      // written as in
+	numbers []decimal.Decimal // of those choices that are numbers, at the same place
+	kinds   string            // the JSON types among the choices, for messages
+	list    bool              // written as in
 }
 
 func newEqualsTest(choices []jsontext.Value, list bool) (equalsTest, error) {
@@ -208,9 +209,9 @@ func newEqualsTest(choices []jsontext.Value, list bool) (equalsTest, error) {
 			return t, err
 		}
 		v := newValue(canonical)
-		var d decimal
+		var d decimal.Decimal
 		if v.kind == '0' {
-			if d, err = parseDecimal(string(v.raw)); err != nil {
+			if d, err = decimal.Parse(string(v.raw)); err != nil {
 				return t, err
 			}
 		}
@@ -252,11 +253,11 @@ func (t equalsTest) holds(v value) (outcome, error) {
 		sameType = true
 		switch v.kind {
 		case '0':
-			d, err := parseDecimal(string(v.raw))
+			d, err := decimal.Parse(string(v.raw))
 			if err != nil {
 				return fails, err
 			}
-			if d.compare(t.numbers[i]) == 0 {
+			if d.Compare(t.numbers[i]) == 0 {
 				return holds, nil
 			}
 		case '{', '[':
@@ -313,15 +314,15 @@ func deepEqual(a, b any) (bool, error) {
 		if !ok {
 			return false, nil
 		}
-		dx, err := parseDecimal(string(x))
+		dx, err := decimal.Parse(string(x))
 		if err != nil {
 			return false, err
 		}
-		dy, err := parseDecimal(string(y))
+		dy, err := decimal.Parse(string(y))
 		if err != nil {
 			return false, err
 		}
-		return dx.compare(dy) == 0, nil
+		return dx.Compare(dy) == 0, nil
 	case []any:
 		y, ok := b.([]any)
 		if !ok || len(x) != len(y) {
@@ -367,18 +368,18 @@ func (t equalsTest) phrase() (string, string) {
 type compareTest struct {
 	op    string // >, >=, <, <=
 	token string
-	bound decimal
+	bound decimal.Decimal
 }
 
 func (t compareTest) holds(v value) (outcome, error) {
 	if v.kind != '0' {
 		return fails, wrongType(v, "a number")
 	}
-	d, err := parseDecimal(string(v.raw))
+	d, err := decimal.Parse(string(v.raw))
 	if err != nil {
 		return fails, err
 	}
-	c := d.compare(t.bound)
+	c := d.Compare(t.bound)
 	switch t.op {
 	case ">":
 		return holdsIf(c > 0), nil
@@ -395,7 +396,10 @@ func (t compareTest) phrase() (string, string) {
 	return "is " + t.op + " " + t.token, "is not " + t.op + " " + t.token
 }
 
-type underTest struct{ bases []string }
+type underTest struct {
+	bases []string
+	scope bool // or under the folder that the call runs in
+}
 
 func (t underTest) holds(v value) (outcome, error) {
 	if v.kind != '"' {
@@ -430,6 +434,9 @@ func isUnder(p, folder string) bool {
 
 func (t underTest) phrase() (string, string) {
 	list := strings.Join(t.bases, ", ")
+	if t.scope {
+		list = strings.Join(append([]string{"the folder of the call"}, t.bases...), ", ")
+	}
 	return "is under " + list, "is not under " + list
 }
 

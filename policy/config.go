@@ -23,13 +23,18 @@ const (
 // from YAML; Go code may also make one, or append rules to one that was read.
 type Config struct {
 	Mode           Mode
-	DefaultTimeout time.Duration  // where neither the rule nor its level is written with one
-	UseWithin      time.Duration  // default 15m
-	RememberDenial *time.Duration // default 10m; zero forgets at once
-	MaxPending     int            // per agent; 0: no limit
-	Guard          []string       // none, or GuardGateFiles and paths that are guarded too
+	DefaultTimeout time.Duration     // where neither the rule nor its level is written with one
+	UseWithin      time.Duration     // default 15m
+	RememberDenial *time.Duration    // default 10m; zero forgets at once
+	MaxPending     int               // per agent; 0: no limit
+	Group          approval.Grouping // default GroupTurn
+	GroupWithin    *time.Duration    // default 300ms; zero sends every card at once
+	JoinAfter      time.Duration     // default 2m
+	Guard          []string          // none, or GuardGateFiles and paths that are guarded too
 	Rules          []Rule
-	Levels         map[approval.Risk]Level
+	// Include names presets, whose rules follow all of Rules in that order.
+	Include []string
+	Levels  map[approval.Risk]Level
 
 	// GateFiles are the gate's own files, absolute. They are not read from the policy: whoever reads the
 	// configuration knows them.
@@ -39,6 +44,8 @@ type Config struct {
 	at   map[string]yamlpos.Position // where Read found each value, by its path
 
 	problems []Problem // what Read found wrong
+
+	written jsontext.Value // as it is in the file, without the rules; nil if it was not read from one
 }
 
 // Rule is one rule as written. It needs Tools unless it restricts: a rule that allows must name what
@@ -59,11 +66,24 @@ type Rule struct {
 	Message       string
 	IgnoreArgs    []string
 	Audit         Audit // default normal
+	Needs               // default what the level says
+	Asks                // default what the level says
+	// Grants is what an approval that is given for longer covers beside the very args; nil: nothing.
+	Grants *approval.GrantTerms
+	// Annotations are what the tool's server must say of it, where the fields are not nil.
+	Annotations *approval.Annotations
+
+	// Preset is the preset that the rule comes from, "" for none. One that allows matches no tool of an MCP server then,
+	// unless the server is named.
+	Preset string
 
 	// Origin is where the rule comes from, for problems and explanations.
 	Origin Origin
 
 	unread bool // Read could not make sense of all of it
+
+	written     jsontext.Value // as it is in the file, nil if it was not read from one
+	nameWritten string         // the name so, "" for none
 }
 
 // Condition is one test of one argument, or several that must all hold.
@@ -80,7 +100,8 @@ type Condition struct {
 	GTE     json.Number
 	LT      json.Number
 	LTE     json.Number
-	Under   []string // absolute folders
+	Under   []string // absolute folders, or scope for the one that the call runs in
+	Shell   string   // ShellReadOnly
 }
 
 // Level is what a risk level implies where a rule is silent.
@@ -89,6 +110,11 @@ type Level struct {
 	Timeout       time.Duration
 	RequireReason *bool
 	Elicitation   bool // the person at the agent's keyboard may decide
+	Needs              // default: one person, any approver
+	Asks
+
+	path   string // in the file, "" if it was not read from one
+	unread bool   // Read could not make sense of all of it
 }
 
 // Audit says when an allowed call is on record.
@@ -149,7 +175,7 @@ func (c *Config) level(r approval.Risk) Level {
 }
 
 // operators are the tests that a condition may have.
-var operators = []string{"matches", "equals", "in", "gt", "gte", "lt", "lte", "under"}
+var operators = []string{"matches", "equals", "in", "gt", "gte", "lt", "lte", "under", "shell"}
 
 // riskNames are the spellings of risk levels in a file. The last name is an action more than a level.
 var riskNames = map[string]approval.Risk{

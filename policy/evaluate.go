@@ -35,6 +35,8 @@ type Policy struct {
 	spellings spellings        // of all keys that rules read
 	observe   bool
 	terms     approval.Terms
+	digest    string
+	source    string
 	otherwise rule // what holds when no rule matches a tool call,
 	method    rule // a call of another method that is known,
 	unknown   rule // and a call of one that is not
@@ -44,15 +46,18 @@ var _ approval.Policy = (*Policy)(nil)
 
 // rule is a compiled [Rule], with every silence filled in.
 type rule struct {
-	number     int // from 1
-	name       string
-	named      bool // the name was given
-	methods    []pattern
-	targets    []target
-	agents     []pattern
-	conditions []condition
-	when       *program
-	looks      []look // the keys of arguments that it reads
+	number      int // from 1
+	name        string
+	named       bool // the name was given
+	preset      string
+	digest      string
+	methods     []pattern
+	targets     []target
+	agents      []pattern
+	annotations *approval.Annotations // nil: whatever the server says
+	conditions  []condition
+	when        *program
+	looks       []look // the keys of arguments that it reads
 
 	action        approval.Action
 	risk          approval.Risk
@@ -62,6 +67,9 @@ type rule struct {
 	message       string // "" for the default
 	ignoreArgs    []string
 	strict        bool
+	need          *approval.Need // nil: one person, any approver
+	group         approval.Grouping
+	grants        *approval.GrantTerms // nil: an approval is for its own call alone
 
 	// tight is what holds instead when the rule may not allow: the risk is at least high, and nothing less is
 	// asked than the rule asks.
@@ -74,6 +82,7 @@ type tightened struct {
 	risk          approval.Risk
 	timeout       time.Duration
 	requireReason bool
+	need          *approval.Need
 }
 
 // evaluation is what is known of one call while its verdict is found.
@@ -146,7 +155,7 @@ func (p *Policy) judge(e *evaluation) approval.Verdict {
 	}
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
 		r := &p.rules[i]
-		if !r.concerns(e.call.Agent) {
+		if !r.concerns(e.call.Agent) || !r.annotated(e.call.Annotations) {
 			continue
 		}
 		if len(r.looks) > 0 && p.suspects(e) {
@@ -168,6 +177,13 @@ func (p *Policy) judge(e *evaluation) approval.Verdict {
 	e.unplaced = ""
 	return p.verdict(p.uncovered(method), e)
 }
+
+// Digest names the policy.
+func (p *Policy) Digest() string { return p.digest }
+
+// Source is the policy as text, in JSON: as it is written, with variables by their names and never their values, and
+// what each rule comes to.
+func (p *Policy) Source() string { return p.source }
 
 // Terms returns the durations that hold for all requests of the policy.
 func (p *Policy) Terms() approval.Terms { return p.terms }
@@ -222,10 +238,14 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		RequireReason: r.requireReason,
 		IgnoreArgs:    r.ignoreArgs,
 		Observe:       p.observe,
+		Need:          r.need,
 		Strict:        r.strict,
+		Group:         r.group,
+		Grants:        r.grants,
+		RuleDigest:    r.digest,
 	}
 	if v.Action == approval.Allow && e.unplaced != "" {
-		v.Action = approval.Quarantine
+		v.Action, v.Need, v.Grants = approval.Quarantine, r.tight.need, nil
 		v.Risk, v.Timeout, v.RequireReason = r.tight.risk, r.tight.timeout, r.tight.requireReason
 		v.ReasonCode = codeAmbiguousPath
 		v.Message = fmt.Sprintf("It is not certain where the path in %q lies, so a person must approve %s.", e.unplaced,
@@ -263,5 +283,6 @@ func (p *Policy) failed(r *rule, err error) approval.Verdict {
 		Timeout:       r.timeout,
 		RequireReason: r.requireReason,
 		Observe:       p.observe,
+		RuleDigest:    r.digest,
 	}
 }

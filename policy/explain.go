@@ -15,13 +15,15 @@ import (
 
 // RuleInfo is a compiled rule as data: everything that a person needs to see what it does.
 type RuleInfo struct {
-	Number     int      `json:"number"` // from 1; 0 for what holds when no rule matches
-	Name       string   `json:"name"`
-	Methods    []string `json:"methods,omitempty"` // none: tools/call
-	Tools      []string `json:"tools"`
-	Agents     []string `json:"agents,omitempty"` // none: every agent
-	Conditions []string `json:"conditions,omitempty"`
-	When       string   `json:"when,omitempty"`
+	Number      int                   `json:"number"` // from 1; 0 for what holds when no rule matches
+	Name        string                `json:"name"`
+	Preset      string                `json:"preset,omitempty"`  // that it comes from
+	Methods     []string              `json:"methods,omitempty"` // none: tools/call
+	Tools       []string              `json:"tools"`
+	Agents      []string              `json:"agents,omitempty"`      // none: every agent
+	Annotations *approval.Annotations `json:"annotations,omitempty"` // that the tool's server must give
+	Conditions  []string              `json:"conditions,omitempty"`
+	When        string                `json:"when,omitempty"`
 
 	Action        approval.Action `json:"action"`
 	Risk          approval.Risk   `json:"risk_level"`
@@ -31,6 +33,8 @@ type RuleInfo struct {
 	Message       string          `json:"message,omitempty"` // none: a default that names the tool
 	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
 	Audit         Audit           `json:"audit,omitempty"` // none: normal
+	NeedInfo
+	AsksInfo
 
 	Path   string `json:"path,omitempty"` // where the rule comes from
 	Line   int    `json:"line,omitempty"`
@@ -51,9 +55,10 @@ func (p *Policy) Otherwise() RuleInfo { return p.otherwise.info() }
 
 func (r *rule) info() RuleInfo {
 	info := RuleInfo{
-		Number: r.number, Name: r.name, Tools: []string{},
+		Number: r.number, Name: r.name, Preset: r.preset, Tools: []string{},
 		Action: r.action, Risk: r.risk, Timeout: spell(r.timeout), RequireReason: r.requireReason,
 		ReasonCode: r.reasonCode, Message: r.message, IgnoreArgs: r.ignoreArgs,
+		NeedInfo: needInfo(r.need), AsksInfo: asksInfo(r.group, r.grants), Annotations: r.annotations,
 		Path: r.origin.Path, Line: r.origin.Line, Column: r.origin.Column,
 	}
 	if r.strict {
@@ -130,6 +135,8 @@ type Explanation struct {
 	RequireReason bool            `json:"require_reason"`
 	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
 	Audit         Audit           `json:"audit,omitempty"` // none: normal
+	NeedInfo
+	AsksInfo
 }
 
 // Explain asks every rule in order about c, and says of each how it answered. The outcome is that of
@@ -183,6 +190,7 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 	if v.Strict {
 		x.Audit = AuditStrict
 	}
+	x.NeedInfo, x.AsksInfo = needInfo(v.Need), asksInfo(v.Group, v.Grants)
 	x.Timeout, x.RequireReason, x.IgnoreArgs = spell(v.Timeout), v.RequireReason, v.IgnoreArgs
 	return x
 }
@@ -197,10 +205,18 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 		tool = tool || t.match(e.call.Server, toolOf(e.call))
 	}
 	if !tool {
+		if r.preset != "" && r.action == approval.Allow && e.call.Server != "" {
+			return StepNoMatch, fmt.Sprintf("tool %s is of an MCP server, and a preset allows only those of servers "+
+				"that it names", e.call.Target()), nil
+		}
 		return StepNoMatch, fmt.Sprintf("tool %s is not among %s", e.call.Target(), joined(r.targets)), nil
 	}
 	if !r.concerns(e.call.Agent) {
 		return StepNoMatch, fmt.Sprintf("agent %s is not among %s", strconv.Quote(e.call.Agent), joined(r.agents)), nil
+	}
+	if !r.annotated(e.call.Annotations) {
+		return StepNoMatch, fmt.Sprintf("its server does not say %s of the tool, but %s", annotationsInWords(r.annotations),
+			annotationsInWords(e.call.Annotations)), nil
 	}
 	matched, err := r.match(e)
 	switch {

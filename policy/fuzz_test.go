@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,11 @@ func FuzzCompile(f *testing.F) {
 		f.Add(src, "x", `{"path":"/etc/x","n":1e3}`)
 	}
 	f.Fuzz(func(t *testing.T, src, tool, raw string) {
-		p, problems := Compile(Parse([]byte(src)), Options{Servers: []string{"a", "b"}, Agents: []string{"bot"}})
+		p, problems := Compile(Parse([]byte(src)), Options{Servers: []string{"a", "b"}, Agents: []string{"bot"},
+			People: []approval.Actor{{Name: "hana", Approver: true, Groups: []string{"finance"}},
+				{Name: "ken", Approver: true, Groups: []string{"finance", "security"}}, {Name: "mei", Groups: []string{"leads"}}},
+			Owner:   func(string) string { return "ken" },
+			Reached: func(name string) bool { return name == "hana" }})
 		if (p == nil) != HasErrors(problems) {
 			t.Fatalf("policy %v with problems %v", p, problems)
 		}
@@ -39,6 +44,9 @@ func FuzzCompile(f *testing.F) {
 		}
 		if p == nil {
 			return
+		}
+		if !json.Valid([]byte(p.Source())) {
+			t.Errorf("the source is not JSON:\n%s", p.Source())
 		}
 		answers(t, p, tool, raw)
 		for _, r := range p.Rules() {
@@ -93,6 +101,9 @@ func answered(t *testing.T, p *Policy, c approval.Call) {
 	}
 	if c.Args.Ambiguous() && v.Action == approval.Allow {
 		t.Errorf("ambiguous arguments are allowed: %+v", v)
+	}
+	if v.Need != nil && (v.Need.IsZero() || v.Action != approval.Quarantine) {
+		t.Errorf("a need that says nothing: %+v", v)
 	}
 	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode {
 		t.Errorf("Explain says %+v, Evaluate %+v", x, v)

@@ -104,7 +104,7 @@ func (t target) covers(u target) bool {
 }
 
 func (t target) String() string {
-	if t.qualified {
+	if t.qualified && t.server != "" {
 		return string(t.server) + "/" + string(t.tool)
 	}
 	return string(t.tool)

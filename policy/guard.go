@@ -61,6 +61,7 @@ type guard struct {
 
 	timeout       time.Duration
 	requireReason bool
+	need          *approval.Need
 	origin        Origin
 }
 
@@ -69,7 +70,8 @@ func (r *Rule) oldGuard() bool {
 	return r.Name == OldGuardName && r.ReasonCode == codeGateFiles && r.Action == approval.Quarantine &&
 		r.Risk == approval.RiskCritical &&
 		r.When != "" && len(r.Methods)+len(r.Tools)+len(r.Agents)+len(r.Conditions)+len(r.IgnoreArgs) == 0 &&
-		r.Timeout == 0 && r.RequireReason == nil
+		r.Timeout == 0 && r.RequireReason == nil && r.firstKey() == "" && r.Asks == Asks{} && r.Grants == nil &&
+		r.Annotations == nil
 }
 
 // OldGuards are where the rules stand that an earlier `countersign install` wrote, which are read as the guard.
@@ -87,10 +89,10 @@ func (c *Config) OldGuards() []Origin {
 func (c Config) SameButGuard(d Config) bool {
 	rest := func(c Config) Config {
 		out := c
-		out.Guard, out.GateFiles, out.Rules, out.root, out.at, out.problems = nil, nil, nil, "", nil, nil
+		out.Guard, out.GateFiles, out.Rules, out.root, out.at, out.problems, out.written = nil, nil, nil, "", nil, nil, nil
 		for _, r := range c.Rules {
 			if !r.oldGuard() {
-				r.Origin = Origin{}
+				r.Origin, r.written, r.nameWritten = Origin{}, nil, ""
 				out.Rules = append(out.Rules, r)
 			}
 		}
@@ -118,7 +120,7 @@ func (c *compiler) guard() *guard {
 	}
 	g.compile(folders)
 	critical := cfg.level(approval.RiskCritical)
-	g.timeout, g.requireReason = critical.Timeout, deref(critical.RequireReason)
+	g.timeout, g.requireReason, g.need = critical.Timeout, deref(critical.RequireReason), critical.need()
 	return g
 }
 
@@ -360,12 +362,14 @@ func (p *Policy) guarded(v approval.Verdict, e *evaluation) (_ approval.Verdict,
 	if v.Action == approval.Allow {
 		v.Action, v.Rule, v.Message, v.Timeout, v.RequireReason = approval.Quarantine, guardRule, "{toolName} "+guardSays,
 			g.timeout, g.requireReason
+		v.Need = g.need
 	} else {
 		v.Timeout = min(v.Timeout, g.timeout)
 		v.RequireReason = v.RequireReason || g.requireReason
+		v.Need = v.Need.Stricter(g.need)
 		v.Message = strings.TrimSuffix(v.Message, ".") + "; it " + guardSays
 	}
-	v.Risk, v.ReasonCode = approval.RiskCritical, codeGateFiles
+	v.Risk, v.ReasonCode, v.Grants = approval.RiskCritical, codeGateFiles, nil
 	// What is approved is all that may touch a guarded file.
 	v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs),
 		func(name string) bool { return !slices.Contains(guardTexts, name) })
@@ -384,6 +388,7 @@ type GuardInfo struct {
 	Timeout       string          `json:"timeout"`
 	RequireReason bool            `json:"require_reason"`
 	ReasonCode    string          `json:"reason_code"`
+	NeedInfo
 
 	Path   string `json:"path,omitempty"` // where it is written
 	Line   int    `json:"line,omitempty"`
@@ -406,7 +411,7 @@ func (p *Policy) Guard() *GuardInfo {
 	info := &GuardInfo{
 		Guard: g.entries, Files: append([]string{}, g.files...), Action: approval.Quarantine, Risk: approval.RiskCritical,
 		Timeout: spell(g.timeout), RequireReason: g.requireReason, ReasonCode: codeGateFiles,
-		Path: g.origin.Path, Line: g.origin.Line, Column: g.origin.Column,
+		NeedInfo: needInfo(g.need), Path: g.origin.Path, Line: g.origin.Line, Column: g.origin.Column,
 	}
 	if len(info.Guard) == 0 {
 		info.Guard = []string{GuardGateFiles}

@@ -2,8 +2,10 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"countersign/approval"
 )
@@ -85,6 +87,7 @@ func (l *loosening) guard() {
 	if o.requireReason && !n.requireReason {
 		l.say("guard: a reason is no longer required")
 	}
+	l.need("guard", o.need, n.need)
 }
 
 // match pairs rules by the name they were given, and those without one by what they match.
@@ -119,6 +122,9 @@ func (r *rule) conditional() string {
 	}
 	if r.when != nil {
 		s += strings.TrimSpace(r.when.source)
+	}
+	if r.annotations != nil {
+		s += " annotations " + annotationsInWords(r.annotations)
 	}
 	return s
 }
@@ -178,6 +184,112 @@ func (l *loosening) limits(name string, o, n *rule) {
 	if len(grown) > 0 {
 		l.say("%s: ignore_args now has %s", name, strings.Join(grown, ", "))
 	}
+	l.need(name, o.need, n.need)
+	l.grants(name, o.grants, n.grants)
+}
+
+// grants compares for what an approval may be given for longer.
+func (l *loosening) grants(name string, o, n *approval.GrantTerms) {
+	switch {
+	case n == nil:
+		return
+	case o == nil:
+		l.say("%s: allow_skip is on: an approval can let later calls through, %s", name, asksInfo("", n).GrantsInWords())
+		return
+	case n.AnyArgs && !o.AnyArgs:
+		l.say("%s: grants cover any args now", name)
+		return
+	case o.AnyArgs:
+		return
+	}
+	for _, arg := range slices.Sorted(maps.Keys(n.Vary)) {
+		switch was, ok := o.Vary[arg]; {
+		case !ok:
+			l.say("%s: grants let %s vary now %s", name, arg, varied(n.Vary[arg]))
+		case !within(n.Vary[arg], was):
+			l.say("%s: grants let %s vary more: %s, from %s", name, arg, varied(n.Vary[arg]), varied(was))
+		}
+	}
+}
+
+// need compares who must say yes.
+func (l *loosening) need(name string, o, n *approval.Need) {
+	before := len(l.said)
+	was, is := votes(o), votes(n)
+	var seen []string
+	for _, s := range o.InStages() {
+		of := people(s)
+		if of == "" || slices.Contains(seen, of) {
+			continue
+		}
+		seen = append(seen, of)
+		switch w, i := was[of], is[of]; {
+		case i == 0:
+			l.say("%s: %s no longer needed", name, approvals(w, outOf(s)))
+		case i < w:
+			l.say("%s: approvals needed out of %s went from %d to %d", name, outOf(s), w, i)
+		}
+	}
+	if len(l.said) == before && n.Total() < o.Total() {
+		l.say("%s: approvals needed went from %d to %d", name, o.Total(), n.Total())
+	}
+	if o.IsZero() {
+		return
+	}
+	if o.SeparateDuties && (n == nil || !n.SeparateDuties) {
+		l.say("%s: who owns the agent may approve its calls", name)
+	}
+	if o.Confirm && (n == nil || !n.Confirm) {
+		l.say("%s: an approval is no longer asked for once more", name)
+	}
+	if was[""] > 0 || n == nil {
+		return // whom an escalation adds could approve before
+	}
+	earlier := escalated(o)
+	for _, e := range n.Escalate {
+		for _, to := range e.To {
+			if at, ok := earlier[to]; !ok || e.After < at {
+				l.say("%s: after %s %s may approve too", name, spell(e.After), to)
+			}
+		}
+	}
+}
+
+func approvals(n int, of string) string {
+	if n == 1 {
+		return "an approval out of " + of + " is"
+	}
+	return fmt.Sprintf("%d approvals out of %s are", n, of)
+}
+
+// people names those out of whom a stage's are, in one way; "": any approver.
+func people(s approval.Stage) string {
+	if s.Group != "" {
+		return s.Group
+	}
+	return strings.Join(slices.Sorted(slices.Values(s.Approvers)), ", ")
+}
+
+// votes counts what a need takes by those out of whom.
+func votes(n *approval.Need) map[string]int {
+	by := map[string]int{}
+	for _, s := range n.InStages() {
+		by[people(s)] += s.Count
+	}
+	return by
+}
+
+// escalated says after how long somebody is added.
+func escalated(n *approval.Need) map[string]time.Duration {
+	after := map[string]time.Duration{}
+	for _, e := range n.Escalate {
+		for _, to := range e.To {
+			if at, ok := after[to]; !ok || e.After < at {
+				after[to] = e.After
+			}
+		}
+	}
+	return after
 }
 
 // spoken names a rule in a sentence.
@@ -233,6 +345,14 @@ func (l *loosening) probe() {
 	for _, c := range order {
 		which := listed(found[c])
 		switch {
+		case c.to.action == c.from.action && c.to.number == 0:
+			l.say("no rule covers %s any more, and %s than under %s", which, easier(c.from, c.to), c.from.spoken())
+		case c.to.action == c.from.action && c.from.number == 0:
+			l.say("%s %s %s, and %s than where no rule covers them", c.to.spoken(), present(c.to), which,
+				easier(c.from, c.to))
+		case c.to.action == c.from.action:
+			l.say("%s %s %s, and %s than under %s", c.to.spoken(), present(c.to), which, easier(c.from, c.to),
+				c.from.spoken())
 		case c.to.number == 0:
 			l.say("no rule covers %s any more, which %s %s", which, c.from.spoken(), past(c.from.action))
 		case c.from.number == 0:
@@ -247,6 +367,7 @@ func (l *loosening) probe() {
 // rule o, leaving out what could do so before.
 func (l *loosening) laxer(before []*rule, o *rule, is []*rule) *rule {
 	var laxest *rule
+	most := 0
 	for _, n := range is {
 		if n == l.pair[o] {
 			break
@@ -254,12 +375,38 @@ func (l *loosening) laxer(before []*rule, o *rule, is []*rule) *rule {
 		if slices.ContainsFunc(before, func(b *rule) bool { return l.pair[b] == n }) {
 			continue
 		}
-		if strictness(n.action) < strictness(o.action) &&
-			(laxest == nil || strictness(n.action) < strictness(laxest.action)) {
-			laxest = n
+		if by := l.laxerBy(o, n); by > most {
+			laxest, most = n, by
 		}
 	}
 	return laxest
+}
+
+// laxerBy is how much laxer a rule is than another one: 0 not, 1 by who must approve, and more by its action.
+func (l *loosening) laxerBy(o, n *rule) int {
+	if by := strictness(o.action) - strictness(n.action); by != 0 {
+		return max(0, 1+by)
+	}
+	if o.action == approval.Quarantine && easier(o, n) != "" {
+		return 1
+	}
+	return 0
+}
+
+// easier says how one rule that asks people is laxer than another one, "" if it is not.
+func easier(o, n *rule) string {
+	var needs, grants loosening
+	if !o.need.IsZero() {
+		needs.need("", o.need, n.need)
+	}
+	grants.grants("", o.grants, n.grants)
+	switch {
+	case len(needs.said) > 0:
+		return "it takes less to approve them"
+	case len(grants.said) > 0:
+		return "an approval of them can let more calls through"
+	}
+	return ""
 }
 
 // chain returns the rules that can decide a call, in order, down to the first that always does.

@@ -77,6 +77,53 @@ func TestLoosened(t *testing.T) {
 			}},
 		{"the allow was there before", `rules: [{name: r, tools: [a], action: allow, when: args.n < 5}, {name: w, tools: [a], action: deny}]`,
 			`rules: [{name: r, tools: [a], action: allow, when: args.n < 5}, {name: w, tools: [a], action: deny}]`, nil},
+		{"a lower count", `rules: [{name: w, tools: [a], approvals: [{group: finance, count: 2}]}]`, `rules: [{name: w, tools: [a], approvals: [{group: finance}]}]`, []string{
+			`rule "w": approvals needed out of finance went from 2 to 1`,
+		}},
+		{"a stage less", `rules: [{name: w, tools: [a], approvals: [{group: finance, count: 2}, {group: security}]}]`, `rules: [{name: w, tools: [a], approvals: [{group: finance, count: 2}]}]`, []string{
+			`rule "w": an approval out of security is no longer needed`,
+		}},
+		{"any approver in place of a group", `rules: [{name: w, tools: [a], approvals: [{group: finance, count: 2}]}]`, `rules: [{name: w, tools: [a], approvals: [{count: 2}]}]`, []string{
+			`rule "w": 2 approvals out of finance are no longer needed`,
+		}},
+		{"more people who may", `rules: [{name: w, tools: [a], approvers: [hana]}]`, `rules: [{name: w, tools: [a], approvers: [hana, ken]}]`, []string{
+			`rule "w": an approval out of hana is no longer needed`,
+		}},
+		{"fewer of any", `rules: [{name: w, tools: [a], approvals: [{count: 3}]}]`, `rules: [{name: w, tools: [a]}]`, []string{
+			`rule "w": approvals needed went from 3 to 1`,
+		}},
+		{"separate duties and confirm", `rules: [{name: w, tools: [a], separate_duties: true, confirm: true}]`, `rules: [{name: w, tools: [a], separate_duties: false}]`, []string{
+			`rule "w": who owns the agent may approve its calls`,
+			`rule "w": an approval is no longer asked for once more`,
+		}},
+		{"an escalation", `rules: [{name: w, tools: [a], approvers: [hana], escalate: [{after: 20m, to: [leads, boss]}]}]`,
+			`rules: [{name: w, tools: [a], approvers: [hana], escalate: [{after: 10m, to: [leads, ken]}, {after: 1h, to: [boss]}]}]`, []string{
+				`rule "w": after 10m leads may approve too`,
+				`rule "w": after 10m ken may approve too`,
+			}},
+		{"an escalation where anybody may approve", `rules: [{name: w, tools: [a]}]`, `rules: [{name: w, tools: [a], approvers: [hana], escalate: [{after: 20m, to: [leads]}]}]`, nil},
+		{"a level's need", `levels: {high: {approvals: [{group: finance, count: 2}]}}`, ``, []string{
+			`calls that no rule covers: 2 approvals out of finance are no longer needed`,
+		}},
+		{"the guard's need", `{guard: gate_files, levels: {critical: {approvers: [hana]}}}`, `guard: gate_files`, []string{
+			`guard: an approval out of hana is no longer needed`,
+		}},
+		{"a stricter need", `rules: [{name: w, tools: [a], approvers: [finance], escalate: [{after: 10m, to: [ken]}]}]`,
+			`rules: [{name: w, tools: [a], approvals: [{group: security}, {group: finance, count: 2}], escalate: [{after: 20m, to: [ken]}], separate_duties: true, confirm: true}]`, nil},
+		{"another rule in its place", `rules: [{name: w, tools: [a, b], approvals: [{group: finance, count: 2}]}]`, `rules: [{name: v, tools: [a, b]}]`, []string{
+			`rule "v" now quarantines a, b, and it takes less to approve them than under rule "w"`,
+		}},
+		{"another rule before it", `rules: [{name: w, tools: [a], confirm: true}]`, `rules: [{name: v, tools: [a], when: args.n > 1}, {name: w, tools: [a], confirm: true}]`, []string{
+			`rule "v" may now quarantine a, and it takes less to approve them than under rule "w"`,
+		}},
+		{"no rule in its place", `rules: [{name: w, tools: [a], confirm: true}]`, ``, []string{
+			`no rule covers a any more, and it takes less to approve them than under rule "w"`,
+		}},
+		{"a rule where level high takes more", `levels: {high: {approvers: [hana]}}`, `{levels: {high: {approvers: [hana]}}, rules: [{name: w, tools: [a], risk: medium}]}`, []string{
+			`rule "w" now quarantines a, and it takes less to approve them than where no rule covers them`,
+		}},
+		{"a stricter rule before it", `rules: [{name: w, tools: [a], confirm: true}]`, `rules: [{name: v, tools: [a], confirm: true, separate_duties: true}, {name: w, tools: [a], confirm: true}]`, nil},
+		{"the same need in another way", `rules: [{name: w, tools: [a], approvers: [hana, ken]}]`, `rules: [{name: w, tools: [a], approvals: [{approvers: [ken, hana]}]}]`, nil},
 		{"a level that gains elicitation", `levels: {medium: {elicitation: false}, high: {elicitation: true}}`, `levels: {medium: {elicitation: true}, high: {elicitation: true}}`, []string{
 			"level medium: elicitation is on: the person at the agent's keyboard may decide",
 		}},

@@ -1,11 +1,14 @@
 package policy
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"countersign/approval"
 	"countersign/internal/testkit"
 )
 
@@ -16,7 +19,16 @@ func TestProblems(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
-	opts := Options{Servers: []string{"files", "tickets"}, Agents: []string{"treasury-bot", "bot"}}
+	opts := Options{
+		Servers: []string{"files", "tickets"}, Agents: []string{"treasury-bot", "bot"},
+		People: []approval.Actor{
+			{Name: "hana", Approver: true, Groups: []string{"finance"}},
+			{Name: "ken", Approver: true, Groups: []string{"finance", "security"}},
+			{Name: "mei", Admin: true, Groups: []string{"finance", "admins"}},
+		},
+		Owner:   func(agent string) string { return map[string]string{"treasury-bot": "hana"}[agent] },
+		Reached: func(person string) bool { return person == "hana" },
+	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			content, err := os.ReadFile(file)
@@ -37,5 +49,20 @@ func TestProblems(t *testing.T) {
 				t.Errorf("a policy: %t, although the problems are %v", p != nil, problems)
 			}
 		})
+	}
+}
+
+// Aliases nest what the text does not: a value deeper than arguments can be is refused.
+func TestAValueThatAliasesNestTooDeeplyIsRefused(t *testing.T) {
+	var src strings.Builder
+	src.WriteString("policy:\n  rules:\n    - action: deny\n      conditions:\n        - param: x\n          equals:\n            - &a0 [1]\n")
+	for i := 1; i < 100; i++ {
+		fmt.Fprintf(&src, "            - &a%d [*a%d]\n", i, i-1)
+	}
+	p, problems := Compile(Parse([]byte(src.String())), Options{})
+	if p != nil || !slices.ContainsFunc(problems, func(p Problem) bool {
+		return strings.Contains(p.Message, "nested too deeply")
+	}) {
+		t.Errorf("compiled: %t; %v", p != nil, problems)
 	}
 }

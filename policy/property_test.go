@@ -12,6 +12,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/decimal"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
@@ -43,21 +44,21 @@ func rat(t *rapid.T, s string) *big.Rat {
 func TestPropertyDecimalsCompareExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := number().Draw(t, "a"), number().Draw(t, "b")
-		if !isNumber(a) || !isNumber(b) {
+		if !decimal.IsNumber(a) || !decimal.IsNumber(b) {
 			t.Fatalf("%q or %q is not taken for a number", a, b)
 		}
-		x, err := parseDecimal(a)
+		x, err := decimal.Parse(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, err := parseDecimal(b)
+		y, err := decimal.Parse(b)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := x.compare(y), rat(t, a).Cmp(rat(t, b)); got != want {
+		if got, want := x.Compare(y), rat(t, a).Cmp(rat(t, b)); got != want {
 			t.Errorf("%s and %s compare as %d, want %d", a, b, got, want)
 		}
-		if got, want := x.isInteger(), rat(t, a).IsInt(); got != want {
+		if got, want := x.IsInteger(), rat(t, a).IsInt(); got != want {
 			t.Errorf("%s is an integer: %t, want %t", a, got, want)
 		}
 	})
@@ -68,8 +69,8 @@ func TestPropertyIsNumberIsJSONGrammar(t *testing.T) {
 		s := rapid.OneOf(number(), rapid.StringMatching(`[-+.0-9eE]{0,8}`)).Draw(t, "s")
 		v := jsontext.Value(s)
 		want := v.IsValid() && v.Kind() == '0' && strings.TrimSpace(s) == s
-		if got := isNumber(s); got != want {
-			t.Errorf("isNumber(%q) is %t, want %t", s, got, want)
+		if got := decimal.IsNumber(s); got != want {
+			t.Errorf("decimal.IsNumber(%q) is %t, want %t", s, got, want)
 		}
 	})
 }

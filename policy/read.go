@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"countersign/approval"
@@ -64,7 +65,9 @@ func (r *reader) document(doc *yamlpos.Node, cfg *Config) {
 // policySynonyms are words of other tools, or easily taken for ours, with what they are here.
 var policySynonyms = map[string]string{
 	"policies": "levels", "risk_levels": "levels", "risks": "levels", "enabled": "mode", "timeout": "default_timeout",
-	"rule": "rules", "approval_timeout": "default_timeout", "use_by": "use_within", "levels": "policies",
+	"rule":     "rules",
+	"includes": "include", "preset": "include", "presets": "include", "extends": "include",
+	"approval_timeout": "default_timeout", "use_by": "use_within", "levels": "policies",
 }
 
 // settings reads a policy's own keys.
@@ -79,7 +82,7 @@ func (r *reader) config(e pair, cfg *Config, also func(*settings, map[string]fun
 	if e.value.Kind == yamlpos.Null {
 		return
 	}
-	cfg.root = e.path
+	cfg.root, cfg.written = e.path, written(e.value, "rules")
 	s := &settings{r: r, cfg: cfg}
 	keys := map[string]func(pair){
 		"mode":            s.mode,
@@ -91,9 +94,17 @@ func (r *reader) config(e pair, cfg *Config, also func(*settings, map[string]fun
 			}
 		},
 		"max_pending": func(e pair) { cfg.MaxPending = r.count(e) },
-		"guard":       func(e pair) { cfg.Guard = r.texts(e) },
-		"rules":       func(e pair) { r.rules(e, cfg) },
-		"levels":      s.levels,
+		"group":       func(e pair) { cfg.Group = r.group(e) },
+		"group_within": func(e pair) {
+			if d, ok := r.duration(e); ok {
+				cfg.GroupWithin = &d
+			}
+		},
+		"join_after": func(e pair) { r.timeout(e, &cfg.JoinAfter) },
+		"guard":      func(e pair) { cfg.Guard = r.texts(e) },
+		"rules":      func(e pair) { r.rules(e, cfg) },
+		"include":    func(e pair) { cfg.Include = r.texts(e) },
+		"levels":     s.levels,
 	}
 	if also != nil {
 		also(s, keys)
@@ -227,24 +238,37 @@ func (r *reader) levels(e pair, cfg *Config) {
 	}
 }
 
-var levelSynonyms = map[string]string{"elicit": "elicitation", "keyboard": "elicitation", "reason": "require_reason"}
+var levelSynonyms = withNeeds(map[string]string{
+	"elicit": "elicitation", "keyboard": "elicitation", "reason": "require_reason",
+})
+
+// withNeeds adds to synonyms those of the keys that rules and levels share.
+func withNeeds(synonyms map[string]string) map[string]string {
+	maps.Copy(synonyms, map[string]string{
+		"approver": "approvers", "approved_by": "approvers", "reviewers": "approvers",
+		"stages": "approvals", "needs": "approvals", "quorum": "approvals",
+		"four_eyes": "separate_duties", "separation_of_duties": "separate_duties", "separate_duty": "separate_duties",
+		"escalation": "escalate", "escalations": "escalate", "confirmation": "confirm", "passkey": "step_up",
+		"skip": "allow_skip", "always_allow": "allow_skip", "allow_always": "allow_skip", "remember": "allow_skip",
+		"grouping": "group", "card": "group",
+	})
+	return synonyms
+}
 
 func (r *reader) level(e pair) Level {
-	var l Level
+	l := Level{path: e.path}
 	a := act{r: r}
 	keys := map[string]func(pair){
 		"timeout":        func(e pair) { r.timeout(e, &l.Timeout) },
 		"require_reason": func(e pair) { l.RequireReason = r.boolean(e) },
 		"elicitation":    func(e pair) { l.Elicitation = deref(r.boolean(e)) },
-		"allow_skip": func(e pair) {
-			if deref(r.boolean(e)) {
-				r.failAt(e.pos, e.path, `allow_skip: true ("always allow") is not available: each call is approved by `+
-					`itself; write allow_skip: false, or action: allow`)
-			}
-		},
 	}
 	a.keys(keys)
+	r.needKeys(&l.Needs, keys)
+	r.asksKeys(&l.Asks, keys)
+	before := len(r.problems)
 	r.mapping(e.value, e.path, keys, levelSynonyms)
+	l.unread = len(r.problems) > before
 	l.Action = a.action
 	return l
 }
@@ -263,21 +287,24 @@ func (r *reader) rules(e pair, cfg *Config) {
 	}
 }
 
-var ruleSynonyms = map[string]string{
+var ruleSynonyms = withNeeds(map[string]string{
 	"methods": "method", "mcp_method": "method", "log": "audit", "strict": "audit", "tool": "tools", "tool_name": "tools",
 	"agent": "agents", "condition": "conditions", "cel": "when", "if": "when", "expression": "when",
 	"decision": "action", "effect": "action", "risk_level": "risk", "level": "risk", "human_message": "message",
 	"reason":      "message",
 	"description": "message", "id": "name", "reason-code": "reason_code", "code": "reason_code", "ignore": "ignore_args",
-	"approval": "require_approval",
-}
+	"approval": "require_approval", "grant": "grants", "hints": "annotations", "annotation": "annotations",
+})
 
 func (r *reader) rule(n *yamlpos.Node, path string) Rule {
-	rule := Rule{Origin: Origin{Path: path, Position: n.Position}}
+	rule := Rule{Origin: Origin{Path: path, Position: n.Position}, written: written(n)}
 	a := act{r: r}
 	var deny *pair
 	keys := map[string]func(pair){
-		"name":   func(e pair) { rule.Name, _ = r.text(e) },
+		"name": func(e pair) {
+			rule.Name, _ = r.text(e)
+			rule.nameWritten = e.value.Written
+		},
 		"method": func(e pair) { rule.Methods = r.texts(e) },
 		"tools":  func(e pair) { rule.Tools = r.texts(e) },
 		"agents": func(e pair) { rule.Agents = r.texts(e) },
@@ -301,6 +328,8 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule {
 		"message":        func(e pair) { rule.Message = r.sentence(e) },
 		"ignore_args":    func(e pair) { rule.IgnoreArgs = r.texts(e) },
 		"require_reason": func(e pair) { rule.RequireReason = r.boolean(e) },
+		"grants":         func(e pair) { rule.Grants = r.grants(e) },
+		"annotations":    func(e pair) { rule.Annotations = r.annotations(e) },
 		"audit": func(e pair) {
 			s, ok := r.text(e)
 			if rule.Audit = Audit(s); ok && rule.Audit != AuditNormal && rule.Audit != AuditStrict {
@@ -310,6 +339,8 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule {
 		},
 	}
 	a.keys(keys)
+	r.needKeys(&rule.Needs, keys)
+	r.asksKeys(&rule.Asks, keys)
 	before := len(r.problems)
 	if n.Kind == yamlpos.Null {
 		r.failAt(n.Position, path, "an empty rule")
@@ -333,7 +364,7 @@ var conditionSynonyms = map[string]string{
 	"one_of": "in", "any_of": "in", "greater_than": "gt", "less_than": "lt", "ge": "gte", "le": "lte", "min": "gte",
 	"max":  "lte",
 	"path": "param", "arg": "param", "field": "param", "parameter": "param", "name": "param", "within": "under",
-	"prefix": "under", "inside": "under",
+	"prefix": "under", "inside": "under", "command": "shell",
 }
 
 func (r *reader) conditions(e pair) []Condition {
@@ -367,6 +398,7 @@ func (r *reader) condition(n *yamlpos.Node, path string) Condition {
 		"in":      tests(func(e pair) { c.In = r.oneOf(e) }),
 		"gt":      number(&c.GT), "gte": number(&c.GTE), "lt": number(&c.LT), "lte": number(&c.LTE),
 		"under": tests(func(e pair) { c.Under = r.texts(e) }),
+		"shell": tests(func(e pair) { c.Shell, _ = r.text(e) }),
 	}, conditionSynonyms)
 	switch {
 	case len(r.problems) > before:

@@ -292,10 +292,14 @@ func strictest(verdicts []approval.Verdict) approval.Verdict {
 			v = w
 		}
 	}
+	if len(verdicts) > 1 {
+		v.Grants = nil // whose would be meant
+	}
 	for _, w := range verdicts {
 		v.Timeout = min(v.Timeout, w.Timeout)
 		v.RequireReason = v.RequireReason || w.RequireReason
 		v.Strict = v.Strict || w.Strict
+		v.Need = v.Need.Stricter(w.Need)
 		v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs),
 			func(name string) bool { return !slices.Contains(w.IgnoreArgs, name) })
 	}
@@ -309,7 +313,7 @@ func strictest(verdicts []approval.Verdict) approval.Verdict {
 func (p *Policy) unreadable(e *evaluation, message string) approval.Verdict {
 	e.unplaced = ""
 	v := p.verdict(&p.otherwise, e)
-	v.Action, v.ReasonCode, v.Message = approval.Deny, codeAmbiguousArgs, message
+	v.Action, v.ReasonCode, v.Message, v.Need, v.Grants = approval.Deny, codeAmbiguousArgs, message, nil, nil
 	return v
 }
 
@@ -318,7 +322,7 @@ func (p *Policy) unreadable(e *evaluation, message string) approval.Verdict {
 func (p *Policy) evaluateSlowly(e *evaluation, set ruleSet, method string) (v approval.Verdict, why string) {
 	var rules []*rule
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
-		if r := &p.rules[i]; r.concerns(e.call.Agent) {
+		if r := &p.rules[i]; r.concerns(e.call.Agent) && r.annotated(e.call.Annotations) {
 			rules = append(rules, r)
 			if r.unconditional() {
 				break
@@ -452,9 +456,10 @@ func (t *tried) rules() []*rule {
 func (d *decided) tightest(strict []*rule) approval.Verdict {
 	v, decider := d.verdict, d.rule()
 	v.Action, v.ReasonCode = approval.Quarantine, codeAmbiguousArgs
+	v.Grants = nil
 	v.IgnoreArgs = nil // which of the names is meant to be ignored cannot be told
 	v.Risk, v.Rule = decider.tight.risk, decider.name
-	v.Timeout, v.RequireReason = decider.tight.timeout, false
+	v.Timeout, v.RequireReason, v.Need = decider.tight.timeout, false, decider.tight.need
 	for _, r := range strict {
 		if r.tight.risk.Rank() > v.Risk.Rank() {
 			v.Risk, v.Rule = r.tight.risk, r.name
@@ -462,6 +467,7 @@ func (d *decided) tightest(strict []*rule) approval.Verdict {
 		v.Timeout = min(v.Timeout, r.tight.timeout)
 		v.RequireReason = v.RequireReason || r.tight.requireReason
 		v.Strict = v.Strict || r.strict
+		v.Need = v.Need.Stricter(r.tight.need)
 	}
 	return v
 }

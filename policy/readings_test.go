@@ -248,6 +248,8 @@ func lesser(was, v approval.Verdict) string {
 		return "no reason is required"
 	case v.Timeout > was.Timeout:
 		return fmt.Sprintf("time-out %s became %s", was.Timeout, v.Timeout)
+	case was.Grants == nil && v.Grants != nil:
+		return "an approval can be given for longer"
 	}
 	return ""
 }
@@ -264,9 +266,10 @@ var readingConditions = []string{
 func drawReadingPolicy(t *rapid.T) *Policy {
 	var list []string
 	for range rapid.IntRange(1, 5).Draw(t, "rules") {
-		list = append(list, fmt.Sprintf("{tools: [x], action: %s, risk: %s, require_reason: %t, timeout: %dm, %s}",
+		list = append(list, fmt.Sprintf("{tools: [x], action: %s, risk: %s, require_reason: %t, timeout: %dm, allow_skip: %t, %s}",
 			rapid.SampledFrom([]string{"allow", "quarantine", "deny"}).Draw(t, "action"), rapid.SampledFrom([]string{"low", "medium", "high", "critical"}).Draw(t, "risk"),
-			rapid.Bool().Draw(t, "reason"), rapid.IntRange(1, 50).Draw(t, "timeout"), rapid.SampledFrom(readingConditions).Draw(t, "condition")))
+			rapid.Bool().Draw(t, "reason"), rapid.IntRange(1, 50).Draw(t, "timeout"),
+			rapid.Bool().Draw(t, "allow_skip"), rapid.SampledFrom(readingConditions).Draw(t, "condition")))
 	}
 	p, problems := Compile(Parse([]byte("policy: {rules: ["+strings.Join(list, ", ")+"]}")), Options{})
 	if p == nil {

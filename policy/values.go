@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/approval/decimal"
 	"countersign/yamlpos"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -176,7 +177,7 @@ func (r *reader) duration(e pair) (time.Duration, bool) {
 		text = "0" + text
 	}
 	var d time.Duration
-	if isNumber(text) {
+	if decimal.IsNumber(text) {
 		var ok bool
 		if d, ok = seconds(text); !ok {
 			r.failAt(e.pos, e.path, "%s is not a duration that can be waited for", text)
@@ -199,8 +200,8 @@ func (r *reader) duration(e pair) (time.Duration, bool) {
 // seconds reads a decimal number of seconds.
 func seconds(text string) (time.Duration, bool) {
 	// Only a few digits can be a duration, so the power of ten stays small.
-	exact, err := parseDecimal(text)
-	if err != nil || exact.exp > 12 || exact.exp < -12 || len(exact.digits) > 30 {
+	exact, err := decimal.Parse(text)
+	if before, behind := exact.Places(); err != nil || before > 12 || before < -12 || before+behind > 30 {
 		return 0, false
 	}
 	s, _ := new(big.Rat).SetString(text)
@@ -221,7 +222,7 @@ func (r *reader) timeout(e pair, into *time.Duration) {
 // number reads a number exactly as written.
 func (r *reader) number(e pair) json.Number {
 	text := digits(e.value)
-	if !isNumber(text) {
+	if !decimal.IsNumber(text) {
 		r.failAt(e.pos, e.path, "%s needs a number in plain decimal, such as 1000 or 0.5", e.key)
 		return ""
 	}
@@ -234,8 +235,17 @@ func (r *reader) sentence(e pair) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
+// maxValueDepth is how deeply a value of a condition may nest: as deeply as arguments may.
+const maxValueDepth = 64
+
 // json turns any value into JSON, numbers kept as written. It is nil where that cannot be.
-func (r *reader) json(n *yamlpos.Node, path string) jsontext.Value {
+func (r *reader) json(n *yamlpos.Node, path string) jsontext.Value { return r.jsonValue(n, path, 0) }
+
+func (r *reader) jsonValue(n *yamlpos.Node, path string, depth int) jsontext.Value {
+	if depth > maxValueDepth {
+		r.fail(n, path, "nested too deeply")
+		return nil
+	}
 	switch n.Kind {
 	case yamlpos.Null:
 		return jsontext.Value("null")
@@ -245,7 +255,7 @@ func (r *reader) json(n *yamlpos.Node, path string) jsontext.Value {
 		}
 		return jsontext.Value("false")
 	case yamlpos.Int, yamlpos.Float:
-		if isNumber(n.Source) {
+		if decimal.IsNumber(n.Source) {
 			return jsontext.Value(n.Source)
 		}
 		r.fail(n, path, "write the number in plain decimal, such as 1000 or 0.5, or in quotes if it is a text")
@@ -254,12 +264,12 @@ func (r *reader) json(n *yamlpos.Node, path string) jsontext.Value {
 		r.fail(n, path, "no argument can have this value")
 		return nil
 	case yamlpos.List:
-		return r.jsonArray(n, path)
+		return r.jsonArray(n, path, depth)
 	case yamlpos.Mapping:
-		return r.jsonObject(n, path)
+		return r.jsonObject(n, path, depth)
 	}
 	// YAML takes 1e3 and numbers of more than 64 bits for text; without quotes they are numbers here.
-	if !n.Quoted && isNumber(n.Source) {
+	if !n.Quoted && decimal.IsNumber(n.Source) {
 		return jsontext.Value(n.Source)
 	}
 	out, err := jsontext.AppendQuote(nil, n.Source)
@@ -270,13 +280,13 @@ func (r *reader) json(n *yamlpos.Node, path string) jsontext.Value {
 	return out
 }
 
-func (r *reader) jsonArray(n *yamlpos.Node, path string) jsontext.Value {
+func (r *reader) jsonArray(n *yamlpos.Node, path string, depth int) jsontext.Value {
 	out := jsontext.Value("[")
 	for i, item := range n.Items {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		v := r.json(item, fmt.Sprintf("%s[%d]", path, i))
+		v := r.jsonValue(item, fmt.Sprintf("%s[%d]", path, i), depth+1)
 		if v == nil {
 			return nil
 		}
@@ -285,14 +295,14 @@ func (r *reader) jsonArray(n *yamlpos.Node, path string) jsontext.Value {
 	return append(out, ']')
 }
 
-func (r *reader) jsonObject(n *yamlpos.Node, path string) jsontext.Value {
+func (r *reader) jsonObject(n *yamlpos.Node, path string, depth int) jsontext.Value {
 	out := jsontext.Value("{")
 	for i, e := range r.entries(n, path) {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out, _ = jsontext.AppendQuote(out, e.key)
-		v := r.json(e.value, e.path)
+		v := r.jsonValue(e.value, e.path, depth+1)
 		if v == nil {
 			return nil
 		}

@@ -3,6 +3,7 @@ package rest
 import (
 	"bufio"
 	"context"
+	"countersign/auth"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +16,7 @@ import (
 
 // open lets callers without a token in as bot over TCP and as local over the socket.
 func open(s *Server) {
-	s.anonymous = func() Anonymous { return Anonymous{TCP: "bot", Socket: LocalAgent} }
+	s.callers.Anonymous = func() auth.Anonymous { return auth.Anonymous{TCP: "bot", Socket: auth.LocalAgent} }
 }
 
 // raw sends a request as it stands and returns the answer's status.
@@ -125,10 +126,10 @@ func TestAForeignRequestNeedsAToken(t *testing.T) {
 }
 
 func TestOnlyLoopbackAndTheSocketHaveAnonymousCallers(t *testing.T) {
-	both := Anonymous{TCP: "bot", Socket: "local"}
+	both := auth.Anonymous{TCP: "bot", Socket: "local"}
 	tcp := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
 	for _, tt := range []struct {
-		who          Anonymous
+		who          auth.Anonymous
 		at           net.Addr
 		remote, host string
 		want         string
@@ -143,9 +144,9 @@ func TestOnlyLoopbackAndTheSocketHaveAnonymousCallers(t *testing.T) {
 		{both, nil, "127.0.0.1:5000", "localhost:8787", ""},
 		{both, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8787}, "127.0.0.1:5000", "localhost:8787", ""},
 		{both, &net.UnixAddr{Name: "/run/s", Net: "unix"}, "@", "localhost", "local"},
-		{Anonymous{Socket: "local"}, tcp("127.0.0.1:80"), "127.0.0.1:5000", "127.0.0.1", ""},
-		{Anonymous{TCP: "bot"}, &net.UnixAddr{Name: "/run/s", Net: "unix"}, "@", "localhost", ""},
-		{Anonymous{}, tcp("127.0.0.1:80"), "127.0.0.1:5000", "127.0.0.1", ""},
+		{auth.Anonymous{Socket: "local"}, tcp("127.0.0.1:80"), "127.0.0.1:5000", "127.0.0.1", ""},
+		{auth.Anonymous{TCP: "bot"}, &net.UnixAddr{Name: "/run/s", Net: "unix"}, "@", "localhost", ""},
+		{auth.Anonymous{}, tcp("127.0.0.1:80"), "127.0.0.1:5000", "127.0.0.1", ""},
 	} {
 		r := httptest.NewRequest("POST", "/v1/calls", nil)
 		r.Host, r.RemoteAddr = tt.host, tt.remote
@@ -157,7 +158,7 @@ func TestOnlyLoopbackAndTheSocketHaveAnonymousCallers(t *testing.T) {
 }
 
 func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
-	w := newWorld(t, func(s *Server) { s.anonymous = func() Anonymous { return Anonymous{TCP: "hana"} } })
+	w := newWorld(t, func(s *Server) { s.callers.Anonymous = func() auth.Anonymous { return auth.Anonymous{TCP: "hana"} } })
 	id := w.ask(transfer)
 	nid := w.failNotification(id)
 	for _, tt := range targets(id, nid) {
@@ -170,9 +171,10 @@ func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
 		}
 		r := w.do("", tt.method, tt.path, tt.body)
 		switch path := strings.TrimPrefix(tt.path, "/v1/"); {
-		case strings.Contains(path, id), strings.Contains(path, nid): // another's
+		case strings.Contains(path, id), strings.Contains(path, nid), path == "grants/"+unknownID: // another's, or nobody's
 			r.is(404, "not_found")
-		case path == "approvals", path == "notifications", path == "audit":
+		case path == "approvals", path == "notifications", path == "audit", path == "approvals/decide", path == "stats",
+			strings.HasPrefix(path, "freeze"), strings.HasPrefix(path, "delegations"), strings.HasPrefix(path, "policies"):
 			r.is(403, "people_only")
 		default:
 			if r.status >= 300 {
@@ -186,11 +188,11 @@ func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
 }
 
 func TestWhoWaitsWithoutATokenIsRefusedWhenNobodyMayAnyMore(t *testing.T) {
-	var now atomic.Pointer[Anonymous]
-	now.Store(&Anonymous{TCP: "bot"})
-	w := newWorld(t, func(s *Server) { s.anonymous = func() Anonymous { return *now.Load() } })
-	for i, then := range []Anonymous{{}, {TCP: "other"}, {Socket: "bot"}} {
-		now.Store(&Anonymous{TCP: "bot"})
+	var now atomic.Pointer[auth.Anonymous]
+	now.Store(&auth.Anonymous{TCP: "bot"})
+	w := newWorld(t, func(s *Server) { s.callers.Anonymous = func() auth.Anonymous { return *now.Load() } })
+	for i, then := range []auth.Anonymous{{}, {TCP: "other"}, {Socket: "bot"}} {
+		now.Store(&auth.Anonymous{TCP: "bot"})
 		answered := make(chan reply, 1)
 		go func() { answered <- w.do("", "POST", "/v1/calls?wait=60s", asked(100+i)) }()
 		var id string
@@ -207,7 +209,7 @@ func TestWhoWaitsWithoutATokenIsRefusedWhenNobodyMayAnyMore(t *testing.T) {
 		if got := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").at("consumed_at"); got != nil {
 			t.Errorf("%+v: the approval was used at %v", then, got)
 		}
-		now.Store(&Anonymous{TCP: "bot"})
+		now.Store(&auth.Anonymous{TCP: "bot"})
 		w.do("", "POST", "/v1/calls", asked(100+i)).is(200)
 	}
 }

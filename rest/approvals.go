@@ -180,20 +180,45 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 	if refused := x.admit(agents); refused != nil && approval.CodeOf(err) != approval.CodeUnauthorized {
 		err = refused
 	}
+	id := x.r.PathValue("id")
 	if err != nil {
-		return s.seen(ctx, x, err)
+		return s.ran(ctx, x, err)
 	}
-	if err := s.undo(ctx, x, func(r approval.Request) bool {
-		return !r.DispatchedAt.IsZero() &&
-			r.RunResult == ""
-	}); err != nil {
+	if err := s.unreported(ctx, x); err != nil {
 		return err
 	}
-	r, err := s.gate.Report(ctx, x.who.Actor, x.r.PathValue("id"), approval.RunResult(body.Outcome))
+	r, err := s.gate.Report(ctx, x.who.Actor, id, approval.RunResult(body.Outcome))
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, wireRequest(r))
+	if r.ID == id {
+		return x.answer(http.StatusOK, outcomeAnswer{wireRequest(r)})
+	}
+	u, err := s.gate.GrantUse(ctx, x.who.Actor, id)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, outcomeAnswer{wireGrantUse(u)})
+}
+
+// ran is seen for what the path names by a request or by the use of a grant.
+func (s *Server) ran(ctx context.Context, x *exchange, err error) error {
+	if _, none := s.gate.GrantUse(ctx, x.who.Actor, x.r.PathValue("id")); x.over == nil && none == nil {
+		return err
+	}
+	return s.seen(ctx, x, err)
+}
+
+// unreported reports, with an error, that a request over its budget has no outcome to put on record.
+func (s *Server) unreported(ctx context.Context, x *exchange) error {
+	if x.over == nil {
+		return nil
+	}
+	u, err := s.gate.GrantUse(ctx, x.who.Actor, x.r.PathValue("id"))
+	if err == nil && !u.DispatchedAt.IsZero() && u.RunResult == "" {
+		return nil
+	}
+	return s.undo(ctx, x, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.RunResult == "" })
 }
 
 func (s *Server) input(ctx context.Context, x *exchange) error {
@@ -209,7 +234,7 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 		err = refused
 	}
 	if err != nil {
-		return s.seen(ctx, x, err)
+		return s.ran(ctx, x, err)
 	}
 	id := x.r.PathValue("id")
 	in := approval.Input{Method: body.Method, Message: body.Message, Answer: string(body.Answer)}
@@ -217,61 +242,14 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 		return err
 	}
 	r, err := s.gate.Request(ctx, x.who.Actor, id)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, wireRequest(r))
-}
-
-func (x *exchange) readDecision() (approval.Decision, error) {
-	d := approval.Decision{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via()}
-	var body decideBody
-	err := x.read(&body)
 	if err == nil {
-		d.Approve, d.Reason = body.Decision == "approve", string(body.Reason)
-		if !d.Approve && body.Decision != "deny" {
-			err = approval.Errorf(approval.CodeInvalidParameter, "decision must be approve or deny.")
-		}
+		return x.answer(http.StatusOK, outcomeAnswer{wireRequest(r)})
 	}
-	if err == nil {
-		err = x.formErr
-	}
-	return d, err
-}
-
-func (s *Server) decide(ctx context.Context, x *exchange) error {
-	d, formErr := x.readDecision()
-	switch {
-	case formErr == nil:
-	case approval.CodeOf(formErr) == approval.CodeUnauthorized: // removed while the body was on its way
-		return formErr
-	case x.who.Kind == approval.Human && x.who.Approver:
-		return s.seen(ctx, x, formErr)
-	default:
-		d.By.Approver = false // what could not be read is never carried out, whoever sent it
-	}
-	if err := s.undo(ctx, x, func(r approval.Request) bool {
-		return !d.Approve &&
-			r.Status == approval.Pending
-	}); err != nil {
+	u, none := s.gate.GrantUse(ctx, x.who.Actor, id)
+	if none != nil {
 		return err
 	}
-	// Whoever may not decide is refused by the gate, whatever they sent, and that is on record.
-	r, err := s.gate.Decide(ctx, d)
-	if x.who.Kind == approval.Agent && (err == nil || approval.CodeOf(err) == approval.CodeNotAnApprover) {
-		return s.seen(ctx, x, approval.Errorf(approval.CodePeopleOnly, "Only people may do this."))
-	}
-	if err != nil {
-		return err
-	}
-	a := decideAnswer{ID: r.ID, Status: string(r.Status), Reason: optional(r.ResolveReason)}
-	at := approval.FormatTime(r.ResolvedAt)
-	if r.Status == approval.Approved {
-		a.ApprovedBy, a.ApprovedAt = r.ResolvedBy, at
-	} else {
-		a.DeniedBy, a.DeniedAt = r.ResolvedBy, at
-	}
-	return x.answer(http.StatusOK, a)
+	return x.answer(http.StatusOK, outcomeAnswer{wireGrantUse(u)})
 }
 
 func (s *Server) notifications(ctx context.Context, x *exchange) error {
@@ -279,8 +257,8 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 	q := approval.NotificationQuery{
 		Status: one(&f, "status", approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed,
 			approval.Skipped),
-		Channel: f.matching("channel", "a channel's name", approval.ValidName), ApprovalID: f.id("approval_id"),
-		After: f.id("after"),
+		Channel:    f.matching("channel", "a channel's name", approval.ValidName),
+		ApprovalID: s.requestID(ctx, x, &f, "approval_id"), After: f.id("after"),
 	}
 	limit := f.limit()
 	if f.err != nil {
@@ -336,52 +314,6 @@ func (s *Server) retry(ctx context.Context, x *exchange) error {
 		return err
 	}
 	return x.answer(http.StatusAccepted, wireNotification(n))
-}
-
-var eventTypes = []approval.EventType{
-	approval.EventCallAllowed, approval.EventCallDenied, approval.EventApprovalRequested, approval.EventDecision,
-	approval.EventDecisionRefused, approval.EventApprovalCancelled, approval.EventApprovalLapsed,
-	approval.EventApprovalConsumed,
-	approval.EventApprovalAcked, approval.EventNotificationSent, approval.EventNotificationRetrying,
-	approval.EventNotificationFailed,
-	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
-	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
-	approval.EventCallOutcome, approval.EventCallInput, approval.EventToolPinned, approval.EventToolAccepted,
-	approval.EventRateLimited,
-}
-
-// decisionWords are what the decision of an audit event can be.
-var decisionWords = []string{"allow", "deny", "approve", "timeout", "cancel"}
-
-func (s *Server) audit(ctx context.Context, x *exchange) error {
-	f := fields{query: x.query}
-	q := approval.EventQuery{
-		Type: one(&f, "event_type", eventTypes...), Decision: one(&f, "decision", decisionWords...),
-		Risk: f.risk(), Tool: f.tool(), Agent: f.agent(), Since: f.time("since"), Until: f.time("until"),
-	}
-	if f.query.Has("after") {
-		n, err := strconv.ParseInt(f.query.Get("after"), 10, 64)
-		if err != nil || n < 1 {
-			f.refuse("after must be the next of the page before.")
-		}
-		q.Before = n
-	}
-	limit := f.limit()
-	if f.err != nil {
-		return f.err
-	}
-	return answerPage(ctx, s, x, limit, func(after *approval.Event, n int) ([]approval.Event, error) {
-		if q.Limit = n; after != nil {
-			q.Before = after.Seq
-		}
-		return s.gate.Audit(ctx, q)
-	}, func(rows []approval.Event, more bool) any {
-		list := eventList{Events: wire(rows, wireEvent)}
-		if more {
-			list.Next = optional(strconv.FormatInt(rows[len(rows)-1].Seq, 10))
-		}
-		return list
-	})
 }
 
 func (s *Server) openAPI(_ context.Context, x *exchange) error {

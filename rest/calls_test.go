@@ -438,9 +438,9 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(`{"tool":"transfer","server":"bank","args":{"cents":2000},"scope":"/srv","turn_id":"t1","session_id":"s1","rationale":"rent","preview":"-20.00"}`)
 	r := w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
-	want := strings.Fields(`agent args args_hash consumed_at dispatched_at expires_at human_message id lapsed_at message outcome preview previous
-		rationale reason_code requested_at resolve_reason resolved_at resolved_by resolved_via risk_level rule scope server session_id status task tool
-		turn_id use_by`)
+	want := strings.Fields(`agent args args_hash batch_id before consumed_at dispatched_at expires_at human_message id lapsed_at message needs outcome
+		policy_digest preview previous rationale reason_code replaced_by replaces requested_at resolve_reason resolved_at resolved_by resolved_via risk_level rule scope
+		server session_id status task tool turn_id use_by votes`)
 	if got := names(r.object()); !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
@@ -449,7 +449,7 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 		"reason_code": "approval_required", "human_message": "A person must confirm this.", "rationale": "rent", "preview": "-20.00", "turn_id": "t1",
 		"session_id": "s1", "requested_at": "2026-11-21T10:00:00.000Z", "expires_at": "2026-11-21T11:00:00.000Z", "resolved_at": nil, "resolved_by": nil,
 		"resolved_via": nil, "resolve_reason": nil, "use_by": nil, "consumed_at": nil, "lapsed_at": nil, "message": nil,
-		"dispatched_at": nil, "outcome": nil, "task": false, "previous": nil,
+		"dispatched_at": nil, "outcome": nil, "task": false, "previous": nil, "batch_id": nil, "replaces": nil, "replaced_by": nil,
 	} {
 		if got := r.at(name); got != value {
 			t.Errorf("%s: got %v, want %v", name, got, value)

@@ -75,8 +75,15 @@ func refusal(raw []byte, body any, err error) error {
 		return unknown(raw, body, e)
 	}
 	wanted := "a string"
-	if e.GoType != nil && e.GoType.Kind() == reflect.Bool {
-		wanted = "true or false"
+	if e.GoType != nil {
+		switch e.GoType.Kind() {
+		case reflect.Bool:
+			wanted = "true or false"
+		case reflect.Int:
+			wanted = "a whole number"
+		case reflect.Struct:
+			wanted = "an object"
+		}
 	}
 	return approval.Errorf(approval.CodeInvalidParameter, "%s must be %s.", place(e.JSONPointer), wanted)
 }

@@ -18,8 +18,14 @@ import (
 // The names of server-sent events.
 const (
 	sseRequested    = "approval.requested"
+	sseVoted        = "approval.voted"
+	sseExtended     = "approval.extended"
 	sseResolved     = "approval.resolved"
 	sseConsumed     = "approval.consumed"
+	sseLifted       = "approval.lifted"
+	sseGranted      = "grant.made"
+	sseGrantUsed    = "grant.used"
+	sseGrantEnded   = "grant.ended"
 	sseNotification = "notification.changed"
 	sseReset        = "reset"
 )
@@ -29,10 +35,22 @@ func sseName(t approval.EventType) string {
 	switch t {
 	case approval.EventApprovalRequested:
 		return sseRequested
+	case approval.EventVote:
+		return sseVoted
+	case approval.EventExtended:
+		return sseExtended
 	case approval.EventDecision, approval.EventReasonAdded, approval.EventApprovalCancelled, approval.EventApprovalLapsed:
 		return sseResolved
 	case approval.EventApprovalConsumed:
 		return sseConsumed
+	case approval.EventDenialLifted:
+		return sseLifted
+	case approval.EventGranted:
+		return sseGranted
+	case approval.EventGrantUsed:
+		return sseGrantUsed
+	case approval.EventGrantEnded:
+		return sseGrantEnded
 	case approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed:
 		return sseNotification
 	}
@@ -204,22 +222,23 @@ func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	requests := map[string][]byte{} // as each stands now, for all events of this page
+	rows := map[string][]byte{} // requests and grants as each stands now, for all events of this page
 	for _, e := range es {
 		name := sseName(e.Type)
 		var data []byte
 		switch {
-		case name == "":
+		case name == "" || name == sseVoted && st.x.who.Kind == approval.Agent: // it is told at the end
 		case name == sseNotification:
 			// The notification log is for admins, wherever it is read.
 			if st.x.who.Kind == approval.Human && st.x.who.Admin {
 				data, err = st.notification(ctx, e.NotificationID())
 			}
-		default:
-			if data = requests[e.ApprovalID]; data == nil {
-				data, err = st.request(ctx, e.ApprovalID)
-				requests[e.ApprovalID] = data
+		case name == sseGranted || name == sseGrantUsed || name == sseGrantEnded:
+			if st.x.seesGrants() == nil {
+				data, err = once(rows, e.GrantID(), func(id string) ([]byte, error) { return st.grant(ctx, id) })
 			}
+		default:
+			data, err = once(rows, e.ApprovalID, func(id string) ([]byte, error) { return st.request(ctx, id) })
 		}
 		if err != nil {
 			return false, err
@@ -237,6 +256,28 @@ func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error)
 	}
 	st.at = upTo
 	return more, nil
+}
+
+// once returns what was read of an id, or reads it.
+func once(rows map[string][]byte, id string, read func(id string) ([]byte, error)) ([]byte, error) {
+	if data := rows[id]; data != nil {
+		return data, nil
+	}
+	data, err := read(id)
+	rows[id] = data
+	return data, err
+}
+
+// grant returns the JSON of a grant, nil if it is gone.
+func (st *stream) grant(ctx context.Context, id string) ([]byte, error) {
+	g, err := st.s.gate.Grant(ctx, id)
+	if approval.CodeOf(err) == approval.CodeNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(wireGrant(g), encoding)
 }
 
 // request returns the JSON of a request, nil if it is gone.

@@ -70,6 +70,46 @@ func FuzzReadCall(f *testing.F) {
 	})
 }
 
+// FuzzReadDecision holds that a decision has args exactly where they were sent, and those; and that what is refused is
+// refused as a bad request.
+func FuzzReadDecision(f *testing.F) {
+	for _, s := range []string{
+		`{"decision":"approve"}`, `{"decision":"deny","reason":"no"}`, `{"decision":"approve","args":{}}`, `{"decision":"approve","args":null}`,
+		`{"decision":"approve","args":{"a":1,"a":2}}`, `{"decision":"approve","confirmed":true,"Confirmed":false}`, `{"ids":["a","a"],"decision":"deny"}`,
+		`{"decision":"approve","args":{"n":1E400}}`, `{"decision":"approve","args":{"n":1},"reason":null,"confirmed":null}`, `{"ids":null,"decision":""}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var one decideBody
+		var many decideManyBody
+		for _, err := range []error{decode(body, &one), decode(body, &many)} {
+			switch code := approval.CodeOf(err); code {
+			case "", codeInvalidJSON, codeUnknownField, approval.CodeInvalidParameter, approval.CodeInvalidArgs:
+			default:
+				t.Fatalf("refused with %s", code)
+			}
+		}
+		if len(many.IDs) > approval.MaxDecideMany {
+			t.Fatalf("%d ids are taken", len(many.IDs))
+		}
+		if decode(body, new(decideBody)) != nil {
+			return
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(body, &members); err != nil {
+			t.Fatalf("taken, but %v", err)
+		}
+		sent, there := members["args"]
+		if there != one.Args.given {
+			t.Fatalf("args are sent: %t, and taken: %t", there, one.Args.given)
+		}
+		if want, err := args.Parse(sent); there && (err != nil || !bytes.Equal(want.Canonical(), one.Args.Canonical())) {
+			t.Fatalf("the args are %s, %v; want %s", one.Args.Canonical(), err, want.Canonical())
+		}
+	})
+}
+
 func or(v json.RawMessage, otherwise string) []byte {
 	if v == nil || string(v) == "null" {
 		return []byte(otherwise)

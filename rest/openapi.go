@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -28,14 +29,38 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[ackAnswer]():        "AckAnswer",
 	reflect.TypeFor[decideBody]():       "Decision",
 	reflect.TypeFor[decideAnswer]():     "DecisionAnswer",
+	reflect.TypeFor[voteAnswer]():       "VoteAnswer",
+	reflect.TypeFor[refusedAnswer]():    "RefusedAnswer",
+	reflect.TypeFor[decideManyBody]():   "Decisions",
+	reflect.TypeFor[decideManyAnswer](): "DecisionsAnswer",
+	reflect.TypeFor[vote]():             "Vote",
+	reflect.TypeFor[stage]():            "Stage",
+	reflect.TypeFor[freezeBody]():       "FreezeOrder",
+	reflect.TypeFor[freeze]():           "Freeze",
+	reflect.TypeFor[freezeList]():       "FreezeList",
+	reflect.TypeFor[delegationBody]():   "DelegationOrder",
+	reflect.TypeFor[delegation]():       "Delegation",
+	reflect.TypeFor[delegationList]():   "DelegationList",
 	reflect.TypeFor[cancelBody]():       "Cancellation",
 	reflect.TypeFor[outcomeBody]():      "Outcome",
 	reflect.TypeFor[use]():              "Use",
+	reflect.TypeFor[said]():             "Said",
+	reflect.TypeFor[hints]():            "Annotations",
+	reflect.TypeFor[grant]():            "Grant",
+	reflect.TypeFor[varies]():           "Vary",
+	reflect.TypeFor[grantUse]():         "GrantUse",
+	reflect.TypeFor[grantBody]():        "GrantOrder",
+	reflect.TypeFor[grantList]():        "GrantList",
+	reflect.TypeFor[liftAnswer]():       "LiftAnswer",
+	reflect.TypeFor[outcomeAnswer]():    "OutcomeAnswer",
 	reflect.TypeFor[approvalList]():     "ApprovalList",
 	reflect.TypeFor[notification]():     "Notification",
 	reflect.TypeFor[notificationList](): "NotificationList",
 	reflect.TypeFor[auditEvent]():       "AuditEvent",
 	reflect.TypeFor[eventList]():        "AuditEventList",
+	reflect.TypeFor[policyText]():       "Policy",
+	reflect.TypeFor[statsAnswer]():      "Stats",
+	reflect.TypeFor[figures]():          "Figures",
 	reflect.TypeFor[problem]():          "Problem",
 }
 
@@ -106,7 +131,16 @@ func operation(rt *route, schemas map[string]any) map[string]any {
 func parameters(rt *route) []any {
 	var params []any
 	if strings.Contains(rt.path, "{id}") {
-		params = append(params, parameter(queryParam{"id", "", idText}, "path"))
+		id := queryParam{"id", "", idText}
+		if rt.shortIDs() {
+			id = queryParam{"id", "With a person's token the last characters will do, four or more.", anyText}
+		}
+		params = append(params, parameter(id, "path"))
+	}
+	if strings.Contains(rt.path, "{digest}") {
+		digest := queryParam{"digest", "The first 8 characters will do.", map[string]any{"type": "string",
+			"pattern": `^[0-9A-Fa-f]{8,64}$`}}
+		params = append(params, parameter(digest, "path"))
 	}
 	for _, p := range rt.doc.query {
 		params = append(params, parameter(p, "query"))
@@ -130,11 +164,16 @@ func responses(rt *route, schemas map[string]any) map[string]any {
 	}
 	all := map[string]any{}
 	for _, a := range rt.doc.answers {
-		if a.mediaType != "" {
-			all[strconv.Itoa(a.status)] = response(a.description, a.mediaType, map[string]any{"type": "string"})
+		mediaType, schema := a.mediaType, any(map[string]any{"type": "string"})
+		if mediaType == "" {
+			mediaType, schema = "application/json", schemaOf(a.body, schemas, alwaysThere)
+		}
+		status := strconv.Itoa(a.status)
+		if same, ok := all[status].(map[string]any); ok { // in another form
+			maps.Copy(same["content"].(map[string]any), content(mediaType, schema))
 			continue
 		}
-		all[strconv.Itoa(a.status)] = response(a.description, "application/json", schemaOf(a.body, schemas, alwaysThere))
+		all[status] = response(a.description, mediaType, schema)
 	}
 	base := schemaOf(problem{}, schemas, alwaysThere)
 	for status, cs := range byStatus {

@@ -40,12 +40,15 @@ func readDocument(b []byte) *document {
 }
 
 // path returns the document's path that a request's path is of, "" for none.
+// inPath is a parameter in a path.
+var inPath = regexp.MustCompile(`\{[a-z]+\}`)
+
 func (d *document) path(path string) string {
 	if _, ok := d.paths()[path]; ok {
 		return path
 	}
 	for p := range d.paths() {
-		if strings.Contains(p, "{id}") && regexp.MustCompile("^"+strings.Replace(p, "{id}", "[^/]+", 1)+"$").MatchString(path) {
+		if strings.Contains(p, "{") && regexp.MustCompile("^"+inPath.ReplaceAllString(p, "[^/]+")+"$").MatchString(path) {
 			return p
 		}
 	}
@@ -77,7 +80,7 @@ func (d *document) check(t testing.TB, method, path string, r reply) {
 			t.Errorf("%s: %d without the documented header %s", r.what, r.status, name)
 		}
 	}
-	if !strings.HasSuffix(mediaType, "json") || p == "/openapi.json" {
+	if !strings.HasSuffix(mediaType, "json") || mediaType == typeNDJSON || p == "/openapi.json" {
 		return
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(r.body))
@@ -133,7 +136,7 @@ func TestEveryRouteIsDocumentedAndEveryDocumentedRouteIsThere(t *testing.T) {
 	// And what is documented is really answered by the mux.
 	for _, d := range documented {
 		method, path, _ := strings.Cut(d, " ")
-		req := &http.Request{Method: method, URL: mustURL(strings.Replace(path, "{id}", "X", 1))}
+		req := &http.Request{Method: method, URL: mustURL(inPath.ReplaceAllString(path, "X"))}
 		if _, pattern := s.mux.Handler(req); pattern != d {
 			t.Errorf("%s is answered by %q", d, pattern)
 		}
@@ -226,8 +229,11 @@ func documented(body any) []string {
 
 func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
 	for body, want := range map[any]string{
-		&callBody{}:  "tool args server scope turn_id session_id rationale preview method tool_digest dispatch task",
-		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason", &cancelBody{}: "reason", &outcomeBody{}: "outcome",
+		&callBody{}:  "tool args server scope turn_id session_id rationale preview method tool_digest dispatch task accepts_edits waits annotations",
+		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason confirmed args grant",
+		&decideManyBody{}: "ids decision reason confirmed grant", &grantBody{}: "for uses session",
+		&hints{}: "readOnly destructive idempotent openWorld", &freezeBody{}: "agent reason", &delegationBody{}: "to until from rule for",
+		&cancelBody{}: "reason", &outcomeBody{}: "outcome",
 		&inputBody{}: "method message answer",
 	} {
 		names := documented(reflect.ValueOf(body).Elem().Interface())
@@ -255,7 +261,9 @@ func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
 	for body, ok := range map[string]bool{
 		transfer: true, `{"tool":"x"}`: true, `{"tool":"x","session_id":null}`: true,
 		`{"tool":"prompts:get","method":"prompts/get","tool_digest":"` + strings.Repeat("0a", 32) + `","dispatch":true,"task":false}`: true,
-		`{"tool":"x","dispatch":null,"task":null,"method":null,"tool_digest":null}`:                                                   true, `{"tool":"x","dispatch":"yes"}`: false, `{"tool":"x","tool_digest":"0A"}`: false, `{"args":{}}`: false,
+		`{"tool":"x","dispatch":null,"task":null,"method":null,"tool_digest":null}`:                                                   true, `{"tool":"x","dispatch":"yes"}`: false,
+		`{"tool":"x","waits":true,"annotations":{"readOnly":true,"destructive":null}}`: true, `{"tool":"x","waits":null,"annotations":null}`: true,
+		`{"tool":"x","annotations":{"readonly":true}}`: false, `{"tool":"x","annotations":{"readOnly":"yes"}}`: false, `{"tool":"x","annotations":[]}`: false, `{"tool":"x","tool_digest":"0A"}`: false, `{"args":{}}`: false,
 		`{"tool":"x","args":[]}`: false, `{"tool":"x","args":null}`: false, `{"tool":"x","bogus":1}`: false, `{"tool":"a b"}`: false,
 	} {
 		var v any
@@ -276,7 +284,8 @@ func TestCodesOfTheDomainAreKnownHere(t *testing.T) {
 		approval.CodeUnauthorized, approval.CodeAgentsOnly, approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
 		approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeNotFailed, approval.CodeExpired, approval.CodeReasonRequired,
 		approval.CodeTooManyPending, approval.CodeRateLimited, approval.CodeStoreUnavailable, approval.CodeInvalidArgs,
-		approval.CodeInvalidTool, approval.CodeInvalidParameter, approval.CodeInternal,
+		approval.CodeInvalidTool, approval.CodeInvalidParameter, approval.CodeInternal, approval.CodeAlreadyVoted,
+		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
 	} {
 		if _, ok := kinds[c]; !ok {
 			t.Errorf("%s has no status", c)

@@ -37,6 +37,12 @@ var kinds = map[approval.Code]kind{
 	approval.CodeExpired:          {http.StatusGone, "Expired"},
 	codeTooLarge:                  {http.StatusRequestEntityTooLarge, "Too large"},
 	codeUnsupportedMediaType:      {http.StatusUnsupportedMediaType, "Unsupported media type"},
+	approval.CodeAlreadyVoted:     {http.StatusConflict, "Already voted"},
+	approval.CodeNotYourStage:     {http.StatusForbidden, "Not your stage"},
+	approval.CodePolicyDenied:     {http.StatusUnprocessableEntity, "Policy denied"},
+	approval.CodeConfirmRequired:  {http.StatusUnprocessableEntity, "Confirmation required"},
+	approval.CodeGrantRefused:     {http.StatusUnprocessableEntity, "Grant refused"},
+	approval.CodeAmbiguousID:      {http.StatusConflict, "Ambiguous id"},
 	approval.CodeReasonRequired:   {http.StatusUnprocessableEntity, "Reason required"},
 	approval.CodeTooManyPending:   {http.StatusTooManyRequests, "Too many pending requests"},
 	approval.CodeRateLimited:      {http.StatusTooManyRequests, "Too many requests"},
@@ -60,8 +66,8 @@ var retryAfter = map[approval.Code]int{
 // typeOf is the URI that stands for a code as RFC 9457's type.
 func typeOf(c approval.Code) string { return "urn:countersign:problem:" + string(c) }
 
-// writeProblem answers with what err may say.
-func writeProblem(x *exchange, err error) {
+// problemOf is what err may say to who asks, and its status.
+func problemOf(x *exchange, err error) (problem, int) {
 	p := problem{Code: approval.CodeOf(err)}
 	k, known := kinds[p.Code]
 	if e, ok := errors.AsType[*approval.Error](err); ok && known && p.Code != approval.CodeInternal {
@@ -76,8 +82,14 @@ func writeProblem(x *exchange, err error) {
 		p.Detail = "Something went wrong inside the gate. Its log has it under correlation id " + x.correlation() + "."
 	}
 	p.Type, p.Title, p.Status = typeOf(p.Code), k.title, k.status
+	return p, k.status
+}
+
+// writeProblem answers with what err may say.
+func writeProblem(x *exchange, err error) {
+	p, status := problemOf(x, err)
 	h := x.Header()
-	if k.status == http.StatusUnauthorized {
+	if status == http.StatusUnauthorized {
 		challenge := `Bearer realm="countersign"`
 		if x.r.Header.Get("Authorization") != "" {
 			challenge += `, error="invalid_token"`
@@ -92,9 +104,9 @@ func writeProblem(x *exchange, err error) {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
 	h.Set("Content-Type", "application/problem+json")
-	if err := writeBody(x, k.status, p); err != nil {
+	if err := writeBody(x, status, p); err != nil {
 		// What a problem is made of can be encoded; but for the request in it, which is not needed.
 		p.Approval = nil
-		_ = writeBody(x, k.status, p)
+		_ = writeBody(x, status, p)
 	}
 }

@@ -140,6 +140,9 @@ func (f *fields) time(name string) time.Time {
 	return t
 }
 
+// yes reads a parameter that is true or false.
+func (f *fields) yes(name string) bool { return one(f, name, "true", "false") == "true" }
+
 func (f *fields) limit() int {
 	if !f.query.Has("limit") {
 		return defaultLimit

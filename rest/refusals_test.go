@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/auth"
 )
 
 // Every path that is there, with its parts as a test needs them.
@@ -36,6 +37,20 @@ func targets(id, nid string) []target {
 		{"POST", "/v1/approvals/" + id + "/inputs", `{"method":"roots/list","answer":{}}`},
 		{"GET", "/v1/approvals", ""},
 		{"POST", "/v1/approvals/" + id + "/decide", `{"decision":"approve"}`},
+		{"POST", "/v1/approvals/decide", `{"ids":["` + id + `"],"decision":"approve"}`},
+		{"POST", "/v1/approvals/" + id + "/extend", ""},
+		{"POST", "/v1/freeze", `{"agent":"bot","reason":"r"}`},
+		{"GET", "/v1/freeze", ""},
+		{"DELETE", "/v1/freeze?agent=bot", ""},
+		{"POST", "/v1/delegations", `{"to":"ken","until":"2026-11-22T10:00:00Z"}`},
+		{"GET", "/v1/delegations", ""},
+		{"DELETE", "/v1/delegations/" + unknownID, ""},
+		{"DELETE", "/v1/approvals/" + id + "/denial", ""},
+		{"GET", "/v1/grants", ""},
+		{"GET", "/v1/grants/" + unknownID, ""},
+		{"DELETE", "/v1/grants/" + unknownID, ""},
+		{"GET", "/v1/policies/0123abcd", ""},
+		{"GET", "/v1/stats", ""},
 		{"GET", "/v1/notifications", ""},
 		{"POST", "/v1/notifications/" + nid + "/retry", ""},
 		{"GET", "/v1/audit", ""},
@@ -138,6 +153,24 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{kenToken, "POST", "/v1/approvals/" + unknownID + "/cancel", "", 404, "not_found"},
 		{rootToken, "POST", "/v1/approvals/{own}/cancel", "", 200, ""},
 		{botToken, "POST", "/v1/approvals/{own}/cancel", "", 200, ""},
+		// Grants are for those who decide or administrate, and an agent sees its own.
+		{guestToken, "GET", "/v1/grants", "", 403, "not_an_approver"},
+		{guestToken, "GET", "/v1/grants?bogus=1", "", 400, "invalid_parameter"},
+		{kenToken, "GET", "/v1/grants", "", 200, ""},
+		{rootToken, "GET", "/v1/grants?all=true&agent=bot&limit=1", "", 200, ""},
+		{rootToken, "GET", "/v1/grants?all=yes", "", 400, "invalid_parameter"},
+		{botToken, "GET", "/v1/grants", "", 200, ""},
+		{guestToken, "GET", "/v1/grants/" + unknownID, "", 404, "not_found"},
+		{botToken, "GET", "/v1/grants/" + unknownID, "", 404, "not_found"},
+		{botToken, "GET", "/v1/grants/ABCDEF", "", 404, "not_found"},
+		{kenToken, "GET", "/v1/grants/ABCDEF", "", 404, "not_found"},
+		{botToken, "DELETE", "/v1/grants/" + unknownID, "", 404, "not_found"},
+		{kenToken, "DELETE", "/v1/grants/" + unknownID, "", 404, "not_found"},
+		{botToken, "DELETE", "/v1/approvals/{own}/denial", "", 403, "people_only"},
+		{otherToken, "DELETE", "/v1/approvals/{own}/denial", "", 404, "not_found"},
+		{kenToken, "DELETE", "/v1/approvals/{own}/denial?bogus=1", "", 400, "invalid_parameter"},
+		{kenToken, "DELETE", "/v1/approvals/" + unknownID + "/denial", "", 404, "not_found"},
+		{kenToken, "DELETE", "/v1/approvals/ABCDEF/denial", "", 404, "not_found"},
 		// The logs are for admins.
 		{kenToken, "GET", "/v1/notifications", "", 403, "not_admin"},
 		{kenToken, "GET", "/v1/audit", "", 403, "not_admin"},
@@ -622,7 +655,7 @@ func TestAnAgentSeesNoOtherRequestInAProblem(t *testing.T) {
 	x := func(who approval.Actor, of string) bool {
 		rec := recorder{header: http.Header{"X-Correlation-Id": {"c"}}}
 		req, _ := http.NewRequest("GET", "/", nil)
-		writeProblem(&exchange{ResponseWriter: &rec, r: req, who: principal{Actor: who}},
+		writeProblem(&exchange{ResponseWriter: &rec, r: req, who: auth.Caller{Actor: who}},
 			&approval.Error{Code: approval.CodeExpired, Message: "m", Request: &approval.Request{ID: "x", Agent: of, Args: []byte("{}")}})
 		return bytes.Contains(rec.Bytes(), []byte(`"approval"`))
 	}

@@ -19,7 +19,7 @@ import (
 	"countersign/approval"
 	"countersign/auth"
 	"countersign/budget"
-	"countersign/internal/bearer"
+	"countersign/history"
 )
 
 // Notifications is the notification log: the package outbox.
@@ -36,8 +36,16 @@ type Options struct {
 	Directory *auth.Directory
 	// Notifications is the notification log, which must be there for whoever reads it.
 	Notifications Notifications
-	Logger        *slog.Logger // default: none
-	Version       string       // of the program, for the OpenAPI document
+	// History is the record, which must be there for whoever asks how often people were asked. NameOf says whose address
+	// one is, "" for nobody's; nil: nobody's.
+	History history.Reader
+	NameOf  func(a approval.Address) string
+	// Freezes are told of what is frozen and lifted here. nil: nobody is.
+	Freezes Freezes
+	// Granted is told of grants that are made here. nil: nobody is.
+	Granted Granted
+	Logger  *slog.Logger // default: none
+	Version string       // of the program, for the OpenAPI document
 	// Stopping is done when the server is about to stop: whoever waits is answered then. nil: never.
 	Stopping context.Context
 	// Quotas says what is known of the channels' months. nil: nothing.
@@ -45,7 +53,7 @@ type Options struct {
 	// Heartbeat says what the heartbeat's entries did last. nil: there are none.
 	Heartbeat func() []Beat
 	// Anonymous says who callers without a token are, now. nil: nobody.
-	Anonymous func() Anonymous
+	Anonymous func() auth.Anonymous
 	// Authenticated is told of a request whose sender has shown who they are, before its body is read. nil: nobody.
 	Authenticated func(r *http.Request)
 	// Remote says where a request came from, for the log. nil: nothing.
@@ -56,12 +64,27 @@ type Options struct {
 	Patience time.Duration
 }
 
+// Freezes tell admins of what was frozen or lifted over the API.
+type Freezes interface {
+	Froze(ctx context.Context, e approval.Epoch) error
+	Lifted(ctx context.Context, e approval.Epoch, by approval.Actor) error
+}
+
+// Granted tells admins of a grant that was made over the API.
+type Granted interface {
+	Granted(ctx context.Context, g approval.Grant) error
+}
+
 // Server is the HTTP handler of /v1 and /openapi.json. It holds no rule of its own about who may run
 // what. It is safe for concurrent use. Requests that wait lift the deadlines that the [http.Server]
 // has set for their connection; everything else relies on them.
 type Server struct {
 	gate      *approval.Gate
 	pushes    Notifications
+	history   history.Reader
+	nameOf    func(approval.Address) string
+	freezes   Freezes // nil: nobody is told
+	made      Granted // of grants; nil: nobody is told
 	dir       *auth.Directory
 	log       *slog.Logger
 	version   string
@@ -69,7 +92,7 @@ type Server struct {
 	patience  time.Duration
 	quotas    func() []Quota
 	beats     func() []Beat
-	anonymous func() Anonymous
+	callers   auth.Callers
 	admitted  func(*http.Request) // Options.Authenticated
 	remote    func(*http.Request) string
 	budgets   *budget.Registry
@@ -84,8 +107,11 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{gate: o.Gate, pushes: o.Notifications, dir: o.Directory, log: o.Logger, version: o.Version,
-		stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat, anonymous: o.Anonymous,
+	s := &Server{gate: o.Gate, pushes: o.Notifications, freezes: o.Freezes, made: o.Granted, dir: o.Directory,
+		log:     o.Logger,
+		history: o.History, nameOf: o.NameOf,
+		version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat,
+		callers:  auth.Callers{Directory: o.Directory, Anonymous: o.Anonymous},
 		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second,
 		mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
@@ -96,9 +122,6 @@ func New(o Options) *Server {
 	}
 	if s.beats == nil {
 		s.beats = func() []Beat { return nil }
-	}
-	if s.anonymous == nil {
-		s.anonymous = func() Anonymous { return Anonymous{} }
 	}
 	if s.admitted == nil {
 		s.admitted = func(*http.Request) {}
@@ -163,20 +186,17 @@ type route struct {
 	// byID says that the handler itself judges the audience and the query: what the path names is
 	// looked up first.
 	byID   bool
+	misses bool // the gate puts on record that somebody asked for what is not there
 	stream bool // not bounded in time
-	reads  bool // what was stored, and may be much
+	steps  bool // bounds its own time, and reads in steps
+	// exports says that all of the list can be had, as a stream: see exchange.export.
+	exports bool
+	reads   bool // what was stored, and may be much
 	// undoes are those whom the route has take something back, or say what came of it, which no budget refuses:
 	// the handler calls undo.
 	undoes []approval.ActorKind
 	handle func(ctx context.Context, x *exchange) error
 	doc    routeDoc
-}
-
-// principal is who asks, and with which token.
-type principal struct {
-	approval.Actor
-	token string
-	bare  *http.Request // what a caller without a token sent; nil: there is a token
 }
 
 // exchange is one request with what has been learnt of it, and the way to answer.
@@ -185,9 +205,12 @@ type exchange struct {
 	r       *http.Request
 	ctx     context.Context // that the request is answered in
 	route   *route
-	who     principal
+	who     auth.Caller
 	again   func() error // looks at who asks once more
+	unfound error        // that of an id that names nothing, where the gate is asked all the same
+	typed   string       // in place of a whole id in the path; "" for one that was whole
 	query   url.Values
+	export  string // the form in which all of a list is streamed; "" for a page of JSON
 	wait    time.Duration
 	formErr error // what is wrong with the query
 	account *budget.Account
@@ -273,6 +296,7 @@ func (s *Server) serve(x *exchange) error {
 		}
 	}
 	x.readQuery()
+	x.readExport()
 	if !rt.byID {
 		if err := x.admit(rt.audience); err != nil {
 			return err
@@ -287,19 +311,22 @@ func (s *Server) serve(x *exchange) error {
 		return err
 	}
 	defer release()
-	if !rt.stream {
+	if !x.streams() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, s.patience+x.wait, errSlowStore)
 		defer cancel()
 	}
 	x.ctx = ctx
-	if rt.reads {
+	if err := s.resolveID(ctx, x); err != nil {
+		return err
+	}
+	if rt.reads && x.export == "" {
 		if err := x.account.CheckRead(); err != nil {
 			return err
 		}
 		defer x.endTurn()
 	}
-	if x.wait <= 0 && !rt.stream || rt.public {
+	if x.wait <= 0 && !x.streams() || rt.public {
 		return rt.handle(ctx, x)
 	}
 	who := x.who // x.who may be looked at anew meanwhile
@@ -312,6 +339,9 @@ func (s *Server) serve(x *exchange) error {
 	}
 	return err
 }
+
+// streams reports whether the answer is not bounded in time.
+func (x *exchange) streams() bool { return x.route.stream || x.route.steps || x.export != "" }
 
 // charge takes a request from the budget of who sent it.
 func (s *Server) charge(x *exchange) error {
@@ -326,7 +356,7 @@ func (s *Server) charge(x *exchange) error {
 // occupy takes what the request holds while it is answered.
 func (x *exchange) occupy() (release func(), err error) {
 	switch {
-	case x.route.stream:
+	case x.streams():
 		return x.account.Hold(budget.Streams)
 	case x.wait > 0:
 		return x.account.Hold(budget.Waits)
@@ -362,35 +392,25 @@ func (s *Server) undo(ctx context.Context, x *exchange, is func(approval.Request
 var errUnauthorized = approval.Errorf(approval.CodeUnauthorized,
 	"A valid bearer token is needed: Authorization: Bearer <token>.")
 
-func (s *Server) authenticate(r *http.Request) (principal, error) {
-	if len(r.Header["Authorization"]) == 0 {
-		if name, ok := s.anonymous().Admit(r); ok {
-			return principal{approval.Actor{Kind: approval.Agent, Name: name}, "", r}, nil
-		}
+func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
+	who, err := s.callers.Caller(r)
+	if err != nil {
+		return auth.Caller{}, errUnauthorized
 	}
-	token := bearer.Token(r)
-	who, ok := s.dir.ByToken(token)
-	if !ok {
-		return principal{}, errUnauthorized
-	}
-	return principal{who, token, nil}, nil
+	return who, nil
 }
 
-// still reports, with an error, whether the token, or the lack of one, stands for the same principal as when
-// it came. What the principal may do may have changed; the new state is returned.
-func (s *Server) still(p principal) (principal, error) {
-	if p.bare != nil {
-		if name, ok := s.anonymous().Admit(p.bare); !ok || name != p.Name {
-			return principal{}, errUnauthorized
-		}
-		return p, nil
+// still reports, with an error, whether the caller is who they were; what they may do may have changed, and the new
+// state is returned.
+func (s *Server) still(was auth.Caller) (auth.Caller, error) {
+	now, ok := s.callers.Now(was)
+	if !ok {
+		return auth.Caller{}, errUnauthorized
 	}
-	now, ok := s.dir.ByToken(p.token)
-	if !ok || now.Kind != p.Kind || now.Name != p.Name {
-		return principal{}, errUnauthorized
-	}
-	return principal{now, p.token, nil}, nil
+	return now, nil
 }
+
+var errPeopleOnly = approval.Errorf(approval.CodePeopleOnly, "Only people may do this.")
 
 // admit says no to whom the path is not for.
 func (x *exchange) admit(a audience) error {
@@ -398,7 +418,7 @@ func (x *exchange) admit(a audience) error {
 	case a == agents && x.who.Kind != approval.Agent:
 		return approval.Errorf(approval.CodeAgentsOnly, "Only agents may do this.")
 	case a >= people && x.who.Kind != approval.Human:
-		return approval.Errorf(approval.CodePeopleOnly, "Only people may do this.")
+		return errPeopleOnly
 	case a == admins && !x.who.Admin:
 		return approval.Errorf(approval.CodeNotAdmin, "Only an admin may do this.")
 	}
@@ -458,7 +478,7 @@ func (s *Server) access(x *exchange, begin time.Time) {
 // unmatched answers for paths and methods that are not there.
 func (s *Server) unmatched(_ context.Context, x *exchange) error {
 	var allowed []string
-	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		if path.Clean(x.r.URL.Path) != x.r.URL.Path {
 			break
 		}

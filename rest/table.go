@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"slices"
 
 	"countersign/approval"
 )
@@ -54,10 +55,18 @@ var (
 	clientHeader = queryParam{headerClient, "cli has it recorded as done on the command line.", anyText}
 )
 
+const (
+	pathGrant  = "/v1/grants/{id}"
+	pathDenial = "/v1/approvals/{id}/denial"
+)
+
 // table lists every path of the API.
 func (s *Server) table() []route { //nolint:funlen // a table
 	callErrors := []approval.Code{approval.CodeAgentsOnly, approval.CodeInvalidArgs, approval.CodeInvalidTool,
 		approval.CodeTooManyPending}
+	decideErrors := []approval.Code{approval.CodeNotFound, approval.CodePeopleOnly, approval.CodeNotAnApprover,
+		approval.CodeAlreadyResolved, approval.CodeExpired, approval.CodeReasonRequired, approval.CodeAlreadyVoted,
+		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeTooManyPending}
 	return []route{
 		{
 			method: http.MethodGet, path: "/openapi.json", public: true, handle: s.openAPI,
@@ -123,11 +132,13 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			method: http.MethodPost, path: "/v1/approvals/{id}/outcome", byID: true, handle: s.report,
 			undoes: []approval.ActorKind{approval.Agent},
 			doc: routeDoc{id: "outcome", tag: "agents", summary: "Report what came of a call that was sent on.",
-				description: "Of the agent's own, once it was let through with dispatch. The same again changes nothing; " +
+				description: "Of the agent's own, once it was let through with dispatch: the id is the approval_id of the " +
+					"answer, or its run_id where a grant let the call through. The same again changes nothing; " +
 					"succeeded and failed take the " +
 					"place of unknown, nothing takes theirs. After unknown the card of the next same call says that this one may " +
 					"have run.",
-				body: outcomeBody{}, answers: []answerDoc{{http.StatusOK, "The request.", request{}, ""}},
+				body: outcomeBody{}, answers: []answerDoc{{http.StatusOK, "The request, or the use of the grant.", outcomeAnswer{},
+					""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeAgentsOnly, approval.CodeAlreadyResolved}},
 		},
 		{
@@ -136,8 +147,9 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				description: "Of the agent's own, while the call is under way: the answer to what the server asked, which no " +
 					"approver saw. To be called before the " +
 					"answer is passed on, and it is passed on only if this succeeds. Secrets are masked and what is long is cut; a " +
-					"call takes at most 16.",
-				body: inputBody{}, answers: []answerDoc{{http.StatusOK, "The request.", request{}, ""}},
+					"call takes at most 16. Of a call that a grant let through, id is its run_id, and the audit log has the answers.",
+				body: inputBody{}, answers: []answerDoc{{http.StatusOK, "The request, or the use of the grant.", outcomeAnswer{},
+					""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeAgentsOnly}},
 		},
 		{
@@ -153,15 +165,144 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				errors: []approval.Code{approval.CodePeopleOnly}},
 		},
 		{
-			method: http.MethodPost, path: "/v1/approvals/{id}/decide", byID: true, handle: s.decide,
+			method: http.MethodPost, path: "/v1/approvals/{id}/decide", byID: true, misses: true, handle: s.decide,
 			undoes: []approval.ActorKind{approval.Human},
 			doc: routeDoc{id: "decide", tag: "people", summary: "Approve or deny a request.",
-				description: "Needs the role approver. Of any number of deciders one wins.",
+				description: "Needs the role approver. Of any number of deciders one wins. A vote that is not the last leaves " +
+					"the request pending. With args these are approved in place of those that were asked for: they are judged by " +
+					"the policy, the request ends (denied, reason_code edited), and the answer is about the one that replaces it. " +
+					"With grant the decision is given for longer, in the same transaction, or nothing is decided (grant_refused). " +
+					"With fewer than 26 characters the id is the end of one of the last seven days: 4 characters, for an " +
+					"approval 6.",
+				header: []queryParam{clientHeader},
+				body:   decideBody{}, answers: []answerDoc{{http.StatusOK, "The decision stands.", decisionAnswer{}, ""}},
+				errors: slices.Concat(decideErrors, []approval.Code{approval.CodeInvalidArgs, approval.CodePolicyDenied,
+					approval.CodeGrantRefused})},
+		},
+		{
+			method: http.MethodPost, path: "/v1/approvals/decide", audience: people, handle: s.decideMany,
+			undoes: []approval.ActorKind{approval.Human},
+			doc: routeDoc{id: "decideMany", tag: "people", summary: "Approve or deny several requests.",
+				description: "At most 100, each decided by itself, in order. Each counts as one call.",
+				header:      []queryParam{clientHeader}, body: decideManyBody{},
+				answers: []answerDoc{{http.StatusOK, "What became of each, in order.", decideManyAnswer{}, ""}},
+				errors:  []approval.Code{approval.CodePeopleOnly}},
+		},
+		{
+			method: http.MethodPost, path: "/v1/approvals/{id}/extend", byID: true, handle: s.extend,
+			doc: routeDoc{id: "extend", tag: "people", summary: "Give a pending request one hour more.",
+				description: "Once, before its deadline, by whoever may vote on it and by admins.",
 				header:      []queryParam{clientHeader},
-				body:        decideBody{}, answers: []answerDoc{{http.StatusOK, "The decision stands.", decideAnswer{}, ""}},
-				errors: []approval.Code{approval.CodeNotFound, approval.CodePeopleOnly, approval.CodeNotAnApprover,
-					approval.CodeAlreadyResolved,
-					approval.CodeExpired, approval.CodeReasonRequired}},
+				answers:     []answerDoc{{http.StatusOK, "The request, with its new deadline.", request{}, ""}},
+				errors: slices.Concat(decideErrors, []approval.Code{approval.CodeNotAdmin,
+					codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField})},
+		},
+		{
+			method: http.MethodDelete, path: pathDenial, byID: true, handle: s.lift,
+			doc: routeDoc{id: "lift", tag: "people", summary: "Forget a denial that answers the same call again.",
+				description: "The id is that of the request that was denied, or of a standing denial. Whoever denied may, and " +
+					"any admin.",
+				header:  []queryParam{clientHeader},
+				answers: []answerDoc{{http.StatusOK, "It is forgotten: the next call asks.", liftAnswer{}, ""}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound, approval.CodeNotAdmin,
+					approval.CodeAlreadyResolved}},
+		},
+		{
+			method: http.MethodGet, path: "/v1/grants", reads: true, handle: s.grants,
+			doc: routeDoc{id: "grants", tag: "everyone", summary: "List grants and standing denials, newest first.",
+				description: "Approvers and admins see all, an agent its own.",
+				query: []queryParam{agentParam, {"all", "true: ended ones too.", words("true", "false")},
+					{"after", "The next of the page before.", idText}, limitParam},
+				answers: []answerDoc{{http.StatusOK, "One page; it may be shorter than limit where args are large.", grantList{},
+					""}},
+				errors: []approval.Code{approval.CodeNotAnApprover}},
+		},
+		{
+			method: http.MethodGet, path: pathGrant, reads: true, byID: true, handle: s.grant,
+			doc: routeDoc{id: "grant", tag: "everyone", summary: "One grant or standing denial.",
+				answers: []answerDoc{{http.StatusOK, "The grant.", grant{}, ""}},
+				errors:  []approval.Code{approval.CodeNotFound, approval.CodeNotAnApprover}},
+		},
+		{
+			method: http.MethodDelete, path: pathGrant, byID: true, handle: s.revoke,
+			undoes: []approval.ActorKind{approval.Human},
+			doc: routeDoc{id: "revoke", tag: "people", summary: "End a grant, or a standing denial.",
+				description: "Whoever made it may, and any admin. What it let through stays as it is.",
+				header:      []queryParam{clientHeader},
+				answers:     []answerDoc{{http.StatusOK, "The grant, ended.", grant{}, ""}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound, approval.CodeNotAdmin,
+					approval.CodeAlreadyResolved}},
+		},
+		{
+			method: http.MethodPost, path: "/v1/freeze", audience: people, handle: s.freeze,
+			undoes: []approval.ActorKind{approval.Human},
+			doc: routeDoc{id: "freeze", tag: "people", summary: "Freeze an agent, or all.",
+				description: "From now on every call is denied (reason_code frozen), what waits is cancelled, and approvals that " +
+					"were not used are taken back, until an admin lifts it. Approvers and admins may.",
+				header: []queryParam{clientHeader}, body: freezeBody{},
+				answers: []answerDoc{{http.StatusOK, "It is frozen.", freeze{}, ""}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotFound,
+					approval.CodeAlreadyResolved}},
+		},
+		{
+			method: http.MethodDelete, path: "/v1/freeze", audience: people, handle: s.unfreeze,
+			doc: routeDoc{id: "unfreeze", tag: "admins", summary: "Lift a freeze.",
+				description: "What it ended stays ended. Without agent the freeze of all agents is lifted, and those of single " +
+					"agents stay.",
+				query:   []queryParam{{"agent", "An agent's name; none: the freeze of all.", anyText}},
+				header:  []queryParam{clientHeader},
+				answers: []answerDoc{{http.StatusOK, "It is lifted.", freeze{}, ""}},
+				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound}},
+		},
+		{
+			method: http.MethodGet, path: "/v1/freeze", audience: people, handle: s.frozen,
+			doc: routeDoc{id: "frozen", tag: "people", summary: "What is frozen now.",
+				answers: []answerDoc{{http.StatusOK, "The freezes that nobody has lifted.", freezeList{}, ""}},
+				errors:  []approval.Code{approval.CodePeopleOnly}},
+		},
+		{
+			method: http.MethodPost, path: "/v1/delegations", audience: people, handle: s.delegate,
+			doc: routeDoc{id: "delegate", tag: "people", summary: "Have somebody vote in one's place, for a while.",
+				description: "At most 30 days. An admin sets one up for others. Whoever votes for somebody is an approver, and " +
+					"does not pass it on.",
+				header: []queryParam{clientHeader}, body: delegationBody{},
+				answers: []answerDoc{{http.StatusOK, "The delegation.", delegation{}, ""}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
+					approval.CodeNotFound}},
+		},
+		{
+			method: http.MethodGet, path: "/v1/delegations", audience: people, handle: s.delegations,
+			doc: routeDoc{id: "delegations", tag: "people", summary: "Who votes for whom.",
+				answers: []answerDoc{{http.StatusOK, "Those that hold or will hold.", delegationList{}, ""}},
+				errors:  []approval.Code{approval.CodePeopleOnly}},
+		},
+		{
+			method: http.MethodDelete, path: "/v1/delegations/{id}", audience: people, handle: s.endDelegation,
+			doc: routeDoc{id: "endDelegation", tag: "people", summary: "End a delegation before its time.",
+				description: "Either of the two may, and any admin. The last four characters of its id are enough.",
+				header:      []queryParam{clientHeader},
+				answers:     []answerDoc{{http.StatusOK, "The delegation, ended.", delegation{}, ""}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
+					approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeAmbiguousID}},
+		},
+		{
+			method: http.MethodGet, path: "/v1/stats", steps: true, audience: people, handle: s.stats,
+			doc: routeDoc{id: "stats", tag: "people", summary: "How often people were asked, and what they said.",
+				description: "By tool, rule, agent and person. Approvers and admins may. It reads the record in steps, and may " +
+					"take seconds where that is large.",
+				query: []queryParam{{"since", "At or after; without it 30 days before until.", timeText},
+					{"until", "Before; without it now.", timeText}, agentParam},
+				answers: []answerDoc{{http.StatusOK, "The figures.", statsAnswer{}, ""}},
+				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover}},
+		},
+		{
+			method: http.MethodGet, path: "/v1/policies/{digest}", reads: true, audience: people, handle: s.policy,
+			doc: routeDoc{id: "policy", tag: "people", summary: "A policy that was in force, as text.",
+				description: "By the policy_digest of a request, of which the first 8 characters are enough. Approvers and " +
+					"admins may.",
+				answers: []answerDoc{{http.StatusOK, "The policy.", policyText{}, ""}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotFound,
+					approval.CodeAmbiguousID}},
 		},
 		{
 			method: http.MethodGet, path: "/v1/notifications", reads: true, audience: admins, handle: s.notifications,
@@ -169,7 +310,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				query: []queryParam{
 					{"status", "", words(approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed,
 						approval.Skipped)},
-					{"channel", "line, slack, …", nameText}, {"approval_id", "Cards that show this request.", idText},
+					{"channel", "line, slack, …", nameText},
+					{"approval_id", "Cards that show this request; the end of its id will do.", anyText},
 					{"after", "The next of the page before.", idText}, limitParam,
 				},
 				answers: []answerDoc{{http.StatusOK, "One page.", notificationList{}, ""}},
@@ -185,27 +327,37 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField}},
 		},
 		{
-			method: http.MethodGet, path: "/v1/audit", reads: true, audience: admins, handle: s.audit,
+			method: http.MethodGet, path: "/v1/audit", reads: true, exports: true, audience: admins, handle: s.audit,
 			doc: routeDoc{id: "audit", tag: "admins", summary: "The audit log, newest first.",
+				description: "As CSV or NDJSON (format, or the Accept header) it is all that matches, as a stream, which " +
+					"breaks off where it cannot be read to its end. A cell that a spreadsheet would take for a formula has a ' " +
+					"in front.",
 				query: []queryParam{
 					{"event_type", "", words(eventTypes...)}, {"decision", "", words(decisionWords...)}, riskParam, toolParam,
 					agentParam,
+					{"actor", "Who did it: a person's name, agent:NAME, system:…", anyText},
+					{"approval_id", "Of this request; the end of its id will do.", anyText},
+					{"correlation_id", "Of this cause.", anyText},
+					{"session_id", "Of what this session of an agent asked for.", anyText},
 					{"since", "At or after.", timeText}, {"until", "Before.", timeText},
 					{"after", "The next of the page before.", anyText}, limitParam,
+					{"format", "json is one page, csv and ndjson all that matches.", words(formatJSON, formatCSV, formatNDJSON)},
 				},
-				answers: []answerDoc{{http.StatusOK, "One page.", eventList{}, ""}},
-				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin}},
+				answers: []answerDoc{{http.StatusOK, "One page, or all.", eventList{}, ""},
+					{http.StatusOK, "One page, or all.", nil, typeCSV}, {http.StatusOK, "One page, or all.", nil, typeNDJSON}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin}},
 		},
 		{
 			method: http.MethodGet, path: "/v1/events", stream: true, handle: s.events,
 			doc: routeDoc{id: "events", tag: "everyone", summary: "What happens, as server-sent events.",
-				description: "approval.requested, approval.resolved (decided, expired, cancelled or lapsed) and " +
-					"approval.consumed carry the request as it " +
-					"now stands; notification.changed, for admins, the notification. Agents get what is about their own requests. " +
-					"id is the seq of the " +
-					"audit log; Last-Event-ID takes the stream up after it. If that is no longer kept, or not known, there comes a " +
-					"reset, and the " +
-					"stream goes on from now: read again what matters. A comment comes every 15 s.",
+				description: "approval.requested, approval.voted (a vote that is not the last; agents are not told of it), " +
+					"approval.extended (it has a later deadline), approval.resolved (decided, expired, cancelled or lapsed), " +
+					"approval.consumed and approval.lifted (its denial is forgotten) carry the request as it now stands; " +
+					"grant.made, grant.used and grant.ended, for approvers, admins and the grant's agent, the grant; " +
+					"notification.changed, for admins, the notification. " +
+					"Agents get what is about their own requests. id is the seq of the audit log; Last-Event-ID takes the stream " +
+					"up after it. If that is no longer kept, or not known, there comes a reset, and the stream goes on from now: " +
+					"read again what matters. A comment comes every 15 s.",
 				header:  []queryParam{{"Last-Event-ID", "The id of the last event that was seen.", anyText}},
 				answers: []answerDoc{{http.StatusOK, "The stream.", nil, "text/event-stream"}}},
 		},
@@ -217,6 +369,9 @@ func (rt *route) codes() []approval.Code {
 	cs := append([]approval.Code{approval.CodeInvalidParameter, approval.CodeInternal}, rt.doc.errors...)
 	if !rt.public {
 		cs = append(cs, approval.CodeUnauthorized, approval.CodeStoreUnavailable, approval.CodeRateLimited)
+	}
+	if rt.shortIDs() || slices.ContainsFunc(rt.doc.query, func(p queryParam) bool { return p.name == "approval_id" }) {
+		cs = append(cs, approval.CodeAmbiguousID, approval.CodeNotFound)
 	}
 	if rt.doc.body != nil {
 		cs = append(cs, codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField)

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -119,6 +120,13 @@ type request struct {
 	RunResult     optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]" description:"What came of the dispatched call; unknown: it may have run."`
 	Inputs        []input  `json:"inputs,omitempty" description:"What its server was told, at the agent's side, after the approval; absent for nothing. No approver saw it."`
 	Previous      *use     `json:"previous" description:"The last use of an approval of the same call, within the 24 hours before this request."`
+	Votes         []vote   `json:"votes" nullable:"false" description:"What people said, in order; an agent is told once it is over. Of one that a single person decided, that decision."`
+	Needs         []stage  `json:"needs" nullable:"false" description:"Who must say yes: the stages, met in order."`
+	Replaces      optional `json:"replaces" description:"The request in place of whose args a person approved these."`
+	ReplacedBy    optional `json:"replaced_by" description:"Of one that ended as edited: the request with the args that a person approved instead."`
+	PolicyDigest  optional `json:"policy_digest" description:"Of the policy that judged it last; /v1/policies/{digest} has its text."`
+	BatchID       optional `json:"batch_id" description:"Shared by the requests that people get on one card."`
+	Before        *said    `json:"before" description:"What a person last said of this tool to this agent, within the 24 hours before this request."`
 	Message       optional `json:"message" description:"How it ended, as the agent's model is told; null while pending."`
 	_             struct{} `additionalProperties:"false" description:"A stored approval request. null means: there is none, or not yet."`
 }
@@ -126,7 +134,8 @@ type request struct {
 func wireRequest(r approval.Request) request {
 	return request{
 		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
-		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule, ReasonCode: r.ReasonCode,
+		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
+		ReasonCode:   cmp.Or(r.EndCode, r.ReasonCode),
 		HumanMessage: r.HumanMessage,
 		Rationale:    r.Rationale, Preview: r.Preview, TurnID: r.TurnID, SessionID: r.SessionID,
 		RequestedAt: approval.FormatTime(r.RequestedAt), ExpiresAt: approval.FormatTime(r.ExpiresAt),
@@ -136,8 +145,81 @@ func wireRequest(r approval.Request) request {
 		ConsumedAt: optional(approval.FormatTime(r.ConsumedAt)), LapsedAt: optional(approval.FormatTime(r.LapsedAt)),
 		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), RunResult: optional(r.RunResult),
 		Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
-		Message: optional(r.FeedMessage()),
+		Votes: wireVotes(r), Needs: wire(r.Need.InStages(), wireStage),
+		Replaces: optional(r.Replaces), ReplacedBy: optional(r.ReplacedBy), PolicyDigest: optional(r.Policy),
+		BatchID: optional(r.BatchID), Before: wireSaid(r.Before), Message: optional(r.FeedMessage()),
 	}
+}
+
+// said is a person's last word about a tool; the document calls it Said.
+type said struct {
+	RequestID string   `json:"request_id"`
+	Approved  bool     `json:"approved"`
+	By        string   `json:"by"`
+	At        string   `json:"at" format:"date-time"`
+	Reason    optional `json:"reason"`
+	_         struct{} `additionalProperties:"false" description:"What a person said of an earlier request."`
+}
+
+// PrepareJSONSchema says that it may be null.
+func (said) PrepareJSONSchema(s *jsonschema.Schema) error {
+	s.AddType(jsonschema.Null)
+	return nil
+}
+
+func wireSaid(s *approval.Said) *said {
+	if s == nil {
+		return nil
+	}
+	return &said{RequestID: s.RequestID, Approved: s.Approved, By: s.By, At: approval.FormatTime(s.At),
+		Reason: optional(s.Reason)}
+}
+
+// vote is what one person said of a request; the document calls it Vote.
+type vote struct {
+	Stage    int      `json:"stage" minimum:"1" description:"Which of needs it is for, from 1."`
+	Person   string   `json:"person"`
+	For      optional `json:"for" description:"The person for whom they stand in."`
+	Decision string   `json:"decision" enum:"approve,deny"`
+	Reason   optional `json:"reason"`
+	At       string   `json:"at" format:"date-time"`
+	Via      string   `json:"via"`
+	_        struct{} `additionalProperties:"false" description:"One person's vote."`
+}
+
+func wireVote(v approval.Vote) vote {
+	return vote{Stage: v.Stage, Person: v.Person, For: optional(v.For), Decision: verdict(v),
+		Reason: optional(v.Reason), At: approval.FormatTime(v.At), Via: string(v.Via)}
+}
+
+// verdict is the word for a yes or a no.
+func verdict(v approval.Vote) string {
+	if v.Approve {
+		return "approve"
+	}
+	return "deny"
+}
+
+// wireVotes are a request's votes. Where one person simply decided, that decision is the one vote.
+func wireVotes(r approval.Request) []vote {
+	simply := r.Status == approval.Approved || r.Status == approval.Denied
+	if len(r.Votes) > 0 || !simply || r.EndCode != "" || r.ResolvedVia == approval.ViaSystem {
+		return wire(r.Votes, wireVote)
+	}
+	return []vote{wireVote(approval.Vote{Stage: 1, Person: r.ResolvedBy, Approve: r.Status == approval.Approved,
+		Reason: r.ResolveReason, At: r.ResolvedAt, Via: r.ResolvedVia})}
+}
+
+// stage is one step of who must say yes; the document calls it Stage.
+type stage struct {
+	Group     string   `json:"group,omitempty" description:"People of this group."`
+	Approvers []string `json:"approvers,omitempty" description:"In place of group: people and groups by name. Neither: any approver."`
+	Count     int      `json:"count" minimum:"1" description:"How many different people."`
+	_         struct{} `additionalProperties:"false" description:"That many different people out of some."`
+}
+
+func wireStage(s approval.Stage) stage {
+	return stage{Group: s.Group, Approvers: s.Approvers, Count: s.Count}
 }
 
 // input is an answer that a call's server was given; the document calls it Input.
@@ -155,7 +237,7 @@ func wireInput(in approval.Input) input {
 
 // use is an earlier use of an approval; the document calls it Use.
 type use struct {
-	ApprovalID   string   `json:"approval_id"`
+	ApprovalID   string   `json:"approval_id" description:"Of a call that a grant let through: its run_id, in place of a request's id."`
 	ApprovedBy   string   `json:"approved_by"`
 	ApprovedAt   string   `json:"approved_at" format:"date-time"`
 	ConsumedAt   string   `json:"consumed_at" format:"date-time"`
@@ -253,6 +335,8 @@ func wireEvent(e approval.Event) auditEvent {
 type callAnswer struct {
 	Decision      string   `json:"decision" enum:"allow,approved,denied,pending,expired,cancelled,lapsed" description:"Only allow and approved mean that the call may run, now and once."`
 	ApprovalID    string   `json:"approval_id,omitempty" description:"Where there is a request."`
+	GrantID       string   `json:"grant_id,omitempty" description:"The grant that let the call through (reason_code granted), or the standing denial that denied it."`
+	RunID         string   `json:"run_id,omitempty" description:"Of a call with dispatch that a grant let through: what its outcome is reported under, in place of a request's id."`
 	ExpiresAt     string   `json:"expires_at,omitempty" format:"date-time" description:"Of a pending one."`
 	Message       string   `json:"message" description:"For the model, word for word."`
 	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
@@ -260,7 +344,9 @@ type callAnswer struct {
 	ReasonCode    string   `json:"reason_code"`
 	ResolvedBy    string   `json:"resolved_by,omitempty"`
 	ResolveReason string   `json:"resolve_reason,omitempty"`
-	Args          object   `json:"args,omitzero" description:"Of an approved call: the stored arguments, which people were shown and which are what is to run. They differ from those of this call only in what the rule ignores."`
+	Args          object   `json:"args,omitzero" description:"Of an approved call: the arguments that people were shown, which are what is to run. They differ from those of this call only in what the rule ignores or, for a call that accepts edits, in what a person changed: then replaces is there."`
+	Replaces      string   `json:"replaces,omitempty" description:"Of an approved call whose arguments a person changed: the request of the arguments that were asked for."`
+	Note          string   `json:"note,omitempty" description:"Of an approved call whose arguments a person changed: what to tell the model beside the result."`
 	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
 }
 
@@ -273,7 +359,19 @@ func wireAnswer(o approval.Answer) callAnswer {
 			a.ExpiresAt = approval.FormatTime(r.ExpiresAt)
 		}
 		if o.Kind == approval.AnswerApproved {
-			a.Args = r.Args
+			a.Args, a.Note = r.Args, o.Note
+			if o.Args != nil {
+				a.Args, a.Replaces = o.Args, r.Replaces
+			}
+		}
+	}
+	if g := o.Grant; g != nil {
+		a.GrantID = g.ID
+		if a.ResolvedBy == "" {
+			a.ResolvedBy, a.ResolveReason = g.By, g.Reason
+		}
+		if o.Kind == approval.AnswerAllow {
+			a.RunID = o.RunID
 		}
 	}
 	return a
@@ -304,7 +402,117 @@ type decideAnswer struct {
 	DeniedBy   string   `json:"denied_by,omitempty"`
 	DeniedAt   string   `json:"denied_at,omitempty" format:"date-time"`
 	Reason     optional `json:"reason"`
-	_          struct{} `additionalProperties:"false"`
+	Replaces   string   `json:"replaces,omitempty" description:"Of an approval of other args: the request of the args that were asked for. id is the new one's."`
+	Grant      *grant   `json:"grant,omitempty" description:"What answers the same call from now on, where that was asked for."`
+	_          struct{} `additionalProperties:"false" description:"The request has ended."`
+}
+
+// voteAnswer is the answer to a vote that is not the last.
+type voteAnswer struct {
+	ID       string   `json:"id"`
+	Status   string   `json:"status" const:"pending"`
+	Votes    []vote   `json:"votes" nullable:"false" description:"Those that count now."`
+	Needs    []stage  `json:"needs" nullable:"false"`
+	Replaces string   `json:"replaces,omitempty" description:"Of an approval of other args: the request of the args that were asked for. id is the new one's."`
+	_        struct{} `additionalProperties:"false" description:"A vote that is not the last: the request is still pending."`
+}
+
+// wireVoted is the answer to a vote that left the request pending, with the votes that count.
+func wireVoted(r approval.Request, votes []approval.Vote) decideResult {
+	return decideResult{voteAnswer{ID: r.ID, Status: string(r.Status), Votes: wire(votes, wireVote),
+		Needs: wire(r.Need.InStages(), wireStage), Replaces: r.Replaces}}
+}
+
+// wireDecided is the answer to a decision that ended the request.
+func wireDecided(r approval.Request, g *grant) decideResult {
+	a := decideAnswer{ID: r.ID, Status: string(r.Status), Reason: optional(r.ResolveReason), Replaces: r.Replaces,
+		Grant: g}
+	at := approval.FormatTime(r.ResolvedAt)
+	if r.Status == approval.Approved {
+		a.ApprovedBy, a.ApprovedAt = r.ResolvedBy, at
+	} else {
+		a.DeniedBy, a.DeniedAt = r.ResolvedBy, at
+	}
+	return decideResult{a}
+}
+
+// refusedAnswer is what one of several decisions came to that was refused.
+type refusedAnswer struct {
+	ID    string   `json:"id" description:"As it was sent."`
+	Error problem  `json:"error" description:"What decide would have answered, without the request."`
+	_     struct{} `additionalProperties:"false"`
+}
+
+type decideManyAnswer struct {
+	Results []decideResult `json:"results" nullable:"false" description:"In the order of the ids."`
+	_       struct{}       `additionalProperties:"false"`
+}
+
+// decideResult is a decideAnswer, a voteAnswer or a refusedAnswer.
+type decideResult struct{ is any }
+
+// MarshalJSONTo writes the one that it is.
+func (d decideResult) MarshalJSONTo(e *jsontext.Encoder) error { return json.MarshalEncode(e, d.is) }
+
+// JSONSchemaOneOf says what it may be.
+func (decideResult) JSONSchemaOneOf() []any {
+	return []any{decideAnswer{}, voteAnswer{}, refusedAnswer{}}
+}
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (decideResult) InlineJSONSchema() {}
+
+// decisionAnswer is a decideAnswer or a voteAnswer.
+type decisionAnswer struct{ decideResult }
+
+// JSONSchemaOneOf says what it may be.
+func (decisionAnswer) JSONSchemaOneOf() []any { return []any{decideAnswer{}, voteAnswer{}} }
+
+// freeze is what is frozen; the document calls it Freeze.
+type freeze struct {
+	Agent    optional `json:"agent" description:"null: all agents."`
+	Frozen   bool     `json:"frozen" description:"Calls are denied until somebody lifts it."`
+	FrozenAt string   `json:"frozen_at" format:"date-time"`
+	FrozenBy string   `json:"frozen_by"`
+	Via      string   `json:"via"`
+	Reason   string   `json:"reason"`
+	_        struct{} `additionalProperties:"false" description:"That an agent, or all, may run nothing."`
+}
+
+func wireFreeze(e approval.Epoch) freeze {
+	return freeze{Agent: optional(e.Agent), Frozen: e.Frozen, FrozenAt: approval.FormatTime(e.FrozenAt),
+		FrozenBy: e.FrozenBy, Via: string(e.Via), Reason: e.Reason}
+}
+
+type freezeList struct {
+	Frozen []freeze `json:"frozen" nullable:"false"`
+	_      struct{} `additionalProperties:"false"`
+}
+
+// delegation is one person voting for another; the document calls it Delegation.
+type delegation struct {
+	ID        string   `json:"id"`
+	For       string   `json:"for" description:"Who is away."`
+	To        string   `json:"to" description:"Who votes for them."`
+	From      string   `json:"from" format:"date-time"`
+	Until     string   `json:"until" format:"date-time" description:"Not in it any more."`
+	Rule      optional `json:"rule" description:"Only requests of this rule; null: all."`
+	CreatedAt string   `json:"created_at" format:"date-time"`
+	CreatedBy string   `json:"created_by"`
+	EndedAt   optional `json:"ended_at" format:"date-time" description:"When it was ended before its time."`
+	EndedBy   optional `json:"ended_by"`
+	_         struct{} `additionalProperties:"false" description:"One person votes for another, for a while."`
+}
+
+func wireDelegation(d approval.Delegation) delegation {
+	return delegation{ID: d.ID, For: d.Delegator, To: d.Delegate, From: approval.FormatTime(d.From),
+		Until: approval.FormatTime(d.Until), Rule: optional(d.Rule), CreatedAt: approval.FormatTime(d.CreatedAt),
+		CreatedBy: d.CreatedBy, EndedAt: optional(approval.FormatTime(d.EndedAt)), EndedBy: optional(d.EndedBy)}
+}
+
+type delegationList struct {
+	Delegations []delegation `json:"delegations" nullable:"false" description:"Those that hold or will hold."`
+	_           struct{}     `additionalProperties:"false"`
 }
 
 type approvalList struct {
@@ -380,7 +588,25 @@ type callBody struct {
 	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; a change quarantines the call. It is the asking agent's word, and binds no other."`
 	Dispatch  bool      `json:"dispatch" nullable:"true" description:"The asker sends the call on and reports its outcome."`
 	Task      bool      `json:"task" nullable:"true" description:"The asker runs the call by itself once it is approved."`
+	Edits     bool      `json:"accepts_edits" nullable:"true" description:"The asker runs the arguments that a person approved in place of these."`
+	Waits     bool      `json:"waits" nullable:"true" description:"The agent waits for the answer before it goes on, so that people are told at once of what joins a card that they have."`
+	Hints     *hints    `json:"annotations" description:"What the tool's MCP server says of it. It is its word, and no proof."`
 	_         struct{}  `additionalProperties:"false" description:"One tool call that an agent wants to make."`
+}
+
+// hints are an MCP server's of a tool; the document calls them Annotations.
+type hints struct {
+	ReadOnly    *bool    `json:"readOnly"`
+	Destructive *bool    `json:"destructive"`
+	Idempotent  *bool    `json:"idempotent"`
+	OpenWorld   *bool    `json:"openWorld"`
+	_           struct{} `additionalProperties:"false" description:"The hints of an MCP server about a tool; what is absent it does not say."`
+}
+
+// PrepareJSONSchema says that it may be null.
+func (hints) PrepareJSONSchema(s *jsonschema.Schema) error {
+	s.AddType(jsonschema.Null)
+	return nil
 }
 
 // toolsCall is the method of a call that has no other.
@@ -391,7 +617,12 @@ func (b *callBody) call(agent string) approval.Call {
 	c := approval.Call{
 		Agent: agent, Tool: b.Tool, Args: b.Args.Args, Server: string(b.Server), Scope: string(b.Scope),
 		TurnID: string(b.TurnID), SessionID: string(b.SessionID), Rationale: string(b.Rationale), Preview: string(b.Preview),
-		Method: string(b.Method), ToolDigest: string(b.Digest), Dispatch: b.Dispatch, Task: b.Task,
+		Method: string(b.Method), ToolDigest: string(b.Digest), Dispatch: b.Dispatch, Task: b.Task, AcceptsEdits: b.Edits,
+		Waits: b.Waits,
+	}
+	if h := b.Hints; h != nil {
+		c.Annotations = &approval.Annotations{ReadOnly: h.ReadOnly, Destructive: h.Destructive, Idempotent: h.Idempotent,
+			OpenWorld: h.OpenWorld}
 	}
 	if c.Method == toolsCall {
 		c.Method = ""
@@ -459,9 +690,19 @@ type ackIDs []string
 func (a *ackIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	seen := map[string]bool{}
 	*a = ackIDs{}
+	return readIDs(d, approval.MaxAck, func(id string) {
+		if !seen[id] {
+			seen[id] = true
+			*a = append(*a, id)
+		}
+	})
+}
+
+// readIDs reads an array of at most so many ids.
+func readIDs(d *jsontext.Decoder, most int, keep func(id string)) error {
 	return readArray(d, func(i int) error {
-		if i >= approval.MaxAck {
-			return approval.Errorf(approval.CodeInvalidParameter, "At most %d ids are taken at once.", approval.MaxAck)
+		if i >= most {
+			return approval.Errorf(approval.CodeInvalidParameter, "At most %d ids are taken at once.", most)
 		}
 		if k := d.PeekKind(); k != jsontext.KindString && k != jsontext.KindInvalid {
 			return approval.Errorf(approval.CodeInvalidParameter, "ids[%d] must be a string.", i)
@@ -470,10 +711,7 @@ func (a *ackIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		if err := json.UnmarshalDecode(d, &id); err != nil {
 			return err
 		}
-		if !seen[id] {
-			seen[id] = true
-			*a = append(*a, id)
-		}
+		keep(id)
 		return nil
 	})
 }
@@ -482,9 +720,60 @@ func (a *ackIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 func (ackIDs) InlineJSONSchema() {}
 
 type decideBody struct {
-	Decision string   `json:"decision" required:"true" enum:"approve,deny"`
-	Reason   optional `json:"reason" description:"At most 12000 bytes."`
-	_        struct{} `additionalProperties:"false"`
+	Decision  string     `json:"decision" required:"true" enum:"approve,deny"`
+	Reason    optional   `json:"reason" description:"At most 12000 bytes."`
+	Confirmed bool       `json:"confirmed" nullable:"true" description:"Whoever approves was told what will happen, and said yes to it; some rules need it."`
+	Args      editedArgs `json:"args" nullable:"false" description:"Approved in place of those that were asked for; only with approve."`
+	Grant     *grantBody `json:"grant" description:"Gives the decision for longer: the same call is then let through, or denied, without asking."`
+	_         struct{}   `additionalProperties:"false"`
+}
+
+// editedArgs are arguments that may be absent, which are not then {}.
+type editedArgs struct {
+	arguments
+	given bool
+}
+
+// UnmarshalJSONFrom reads them.
+func (a *editedArgs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	a.given = true
+	return a.arguments.UnmarshalJSONFrom(d)
+}
+
+type decideManyBody struct {
+	IDs       decideIDs  `json:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100"`
+	Decision  string     `json:"decision" required:"true" enum:"approve,deny"`
+	Reason    optional   `json:"reason" description:"At most 12000 bytes; of each."`
+	Confirmed bool       `json:"confirmed" nullable:"true" description:"As with one."`
+	Grant     *grantBody `json:"grant" description:"As with one; each gets its own."`
+	_         struct{}   `additionalProperties:"false"`
+}
+
+// decideIDs are ids, in order; what is too many is refused before it is read.
+type decideIDs []string
+
+// UnmarshalJSONFrom reads them.
+func (a *decideIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*a = decideIDs{}
+	return readIDs(d, approval.MaxDecideMany, func(id string) { *a = append(*a, id) })
+}
+
+// InlineJSONSchema keeps it from becoming a schema of its own.
+func (decideIDs) InlineJSONSchema() {}
+
+type freezeBody struct {
+	Agent  optional `json:"agent" description:"None: all agents."`
+	Reason optional `json:"reason" description:"At most 12000 bytes; agents and people are told."`
+	_      struct{} `additionalProperties:"false"`
+}
+
+type delegationBody struct {
+	To    string   `json:"to" required:"true" description:"Who votes: a person with the role approver."`
+	Until string   `json:"until" required:"true" format:"date-time" description:"At most 30 days after it begins; not in it any more."`
+	From  optional `json:"from" format:"date-time" description:"None: now."`
+	Rule  optional `json:"rule" description:"Only requests of this rule; none: all."`
+	For   optional `json:"for" description:"For whom; an admin sets it up for others. None: for whoever asks."`
+	_     struct{} `additionalProperties:"false"`
 }
 
 type outcomeBody struct {

@@ -39,6 +39,8 @@ type rules struct {
 }
 
 func (r rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict { return r.verdict(c) }
+func (rules) Digest() string                                                 { return "" }
+func (rules) Source() string                                                 { return "" }
 func (r rules) Terms() approval.Terms                                        { return r.terms }
 
 var terms = approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute}
@@ -54,6 +56,15 @@ func byName(c approval.Call) approval.Verdict {
 		return approval.Verdict{Action: approval.Deny, Risk: approval.RiskCritical, Rule: "never", ReasonCode: "forbidden", Message: "Nobody drops tables."}
 	case "deploy":
 		v.Risk, v.RequireReason = approval.RiskCritical, true
+	case "wire":
+		v.Need = &approval.Need{Stages: []approval.Stage{{Group: "finance", Count: 2}, {Approvers: []string{"mei"}, Count: 1}}}
+	case "pay": // whose approvals may be given for longer
+		v.Risk, v.RuleDigest, v.Grants = approval.RiskMedium, "pay-1", &approval.GrantTerms{}
+	case "tip":
+		v.Risk, v.RuleDigest = approval.RiskMedium, "tip-1"
+		v.Grants = &approval.GrantTerms{Vary: map[string]approval.Vary{"cents": {AtMost: "500", Total: "1000"}, "memo": {Any: true}}}
+	case "close_books":
+		v.Need = &approval.Need{Confirm: true}
 	}
 	return v
 }
@@ -65,15 +76,34 @@ const (
 	kenToken   = "token-of-ken-0123456789"   // approver
 	rootToken  = "token-of-root-0123456789"  // admin
 	guestToken = "token-of-guest-0123456789" // neither
+	meiToken   = "token-of-mei-0123456789"   // approver
 )
 
 var (
 	agentsConfigured = []auth.AgentIdentity{{Name: "bot", Token: botToken}, {Name: "other", Token: otherToken}}
 	peopleConfigured = []auth.Person{
-		{Name: "hana", Approver: true, Admin: true, Token: hanaToken}, {Name: "ken", Approver: true, Token: kenToken},
-		{Name: "root", Admin: true, Token: rootToken}, {Name: "guest", Token: guestToken},
+		{Name: "hana", Approver: true, Admin: true, Token: hanaToken, Groups: []string{"finance"}},
+		{Name: "ken", Approver: true, Token: kenToken, Groups: []string{"finance"}},
+		{Name: "root", Admin: true, Token: rootToken}, {Name: "guest", Token: guestToken}, {Name: "mei", Approver: true, Token: meiToken},
 	}
 )
+
+// whoIsWho answers the gate from the directory that callers are found in.
+type whoIsWho struct{ *world }
+
+func (w whoIsWho) HasAgent(name string) bool {
+	anonymous := auth.Anonymous{}
+	if w.rest.callers.Anonymous != nil {
+		anonymous = w.rest.callers.Anonymous()
+	}
+	return w.dir.HasAgent(name) || name == anonymous.TCP || name == anonymous.Socket
+}
+
+func (w whoIsWho) Person(name string) (approval.Actor, bool) { return w.dir.ByName(name) }
+func (w whoIsWho) People() []approval.Actor                  { return w.dir.Actors() }
+func (w whoIsWho) Owner(agent string) string                 { return w.dir.Owner(agent) }
+func (w whoIsWho) Asks(string) approval.Asks                 { return approval.Asks{} }
+func (w whoIsWho) AtKeyboard(string) (approval.Actor, bool)  { return approval.Actor{}, false }
 
 // world is a server over a real store.
 type world struct {
@@ -95,6 +125,7 @@ type failingStore struct {
 	approval.Store
 	err  atomic.Pointer[error]
 	slow atomic.Bool // nothing starts before the caller's patience ends
+	view atomic.Pointer[func(context.Context) error]
 }
 
 func (s *failingStore) fails(ctx context.Context) error {
@@ -119,6 +150,11 @@ func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) err
 	if err := s.fails(ctx); err != nil {
 		return err
 	}
+	if before := s.view.Load(); before != nil {
+		if err := (*before)(ctx); err != nil {
+			return err
+		}
+	}
 	return s.Store.View(ctx, fn)
 }
 
@@ -133,13 +169,13 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	w.store = &failingStore{Store: db}
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()), Routing: outboxtest.To("line", "U1"), Logger: logger})
-	w.gate = approval.NewGate(approval.Options{
-		Store: w.store, Broker: broker, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: redact.New(), Notifier: w.outbox,
-	})
 	w.dir = auth.NewDirectory(agentsConfigured, peopleConfigured)
+	w.gate = approval.NewGate(approval.Options{
+		Store: w.store, Broker: broker, Directory: whoIsWho{w}, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: redact.New(), Notifier: w.outbox,
+	})
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
-	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, Logger: logger, Version: "1.2.3", Stopping: stopping})
+	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger, Version: "1.2.3", Stopping: stopping})
 	for _, c := range change {
 		c(w.rest)
 	}

@@ -58,7 +58,7 @@ func Version() int64 {
 // returns a [NewerError] or [ErrForeign]; after another error the database is at some version in
 // between, and Migrate can be called again.
 func Migrate(ctx context.Context, db *sql.DB) error {
-	have, err := current(ctx, db)
+	have, err := Have(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// current returns the version of the database, 0 for an empty one, without writing to it.
-func current(ctx context.Context, db *sql.DB) (int64, error) {
+// Have returns the version of a database, 0 for an empty one, without writing to it.
+func Have(ctx context.Context, db *sql.DB) (int64, error) {
 	var tables, ours int
 	err := db.QueryRowContext(ctx,
 		`SELECT count(*), coalesce(sum(name = $1), 0) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`,

@@ -61,11 +61,11 @@ func TestMigrate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	have, err := current(t.Context(), db)
+	have, err := Have(t.Context(), db)
 	if err != nil || have != Version() || have < 1 {
 		t.Errorf("version %d, %v; want %d", have, err, Version())
 	}
-	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins"} {
+	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins", "approval_votes", "delegations", "epochs", "policies"} {
 		if !strings.Contains(dump(t, db), "table "+table+" ") {
 			t.Errorf("no table %s", table)
 		}
@@ -236,6 +236,17 @@ func TestConstraints(t *testing.T) {
 		approved + `, consumed_at = '` + at + `', lapsed_at = '` + late + `'`:                        "used_or_lapsed",
 		approved + `, consumed_at = '` + late + `'`:                                                  "used_in_time",
 		`acked_at = '` + at + `'`:                                                                    "pending_has_no_end",
+		`need = '{}', stage = 1, expires_at = '` + at + `', extended_at = '` + at + `'`:              "",
+		`stage = -1`:                                        "CHECK",
+		`extended_at = ''`:                                  "CHECK",
+		`who = 'hana'`:                                      "only_an_end_has_who_and_code",
+		`end_code = 'edited'`:                               "only_an_end_has_who_and_code",
+		approved + `, who = 'hana and ken'`:                 "",
+		approved + `, replaced_by = '` + id2 + `'`:          "only_a_denial_is_replaced",
+		denied + `, end_code = 'edited', replaced_by = 'x'`: "CHECK",
+		denied + `, who = 'ken for hana', end_code = 'edited', replaced_by = '` + id2 + `'`: "",
+		`replaces = '` + id2 + `'`: "",
+		`replaces = 'x'`:           "CHECK",
 	} {
 		tx, err := db.Begin()
 		if err != nil {
@@ -263,17 +274,25 @@ func TestConstraints(t *testing.T) {
 		return `INSERT INTO approval_notifications (id, channel, recipient, created_at, updated_at, ` + columns + `) VALUES ('` + id1 + `', 'line', 'U1', '` + at + `', '` + at + `', ` + values + `)`
 	}
 	for stmt, want := range map[string]string{
-		notification(`kind, status, next_attempt_at`, `'request', 'queued', '`+at+`'`):                              "only_a_reply_stands_alone",
-		notification(`kind, status`, `'reply', 'queued'`):                                                           "waiting_has_a_time",
-		notification(`kind, status`, `'letter', 'sent'`):                                                            "CHECK",
-		notification(`kind, status`, `'reply', 'lost'`):                                                             "CHECK",
-		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                "CHECK",
-		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                      "FOREIGN KEY",
-		`INSERT INTO tool_pins VALUES ('', '', 't', 'short', '` + at + `', NULL)`:                                   "CHECK",
-		`INSERT INTO tool_pins VALUES ('', '', '', '` + hash + `', '` + at + `', NULL)`:                             "CHECK",
-		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:        "FOREIGN KEY",
-		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                  "denial_has_a_time",
-		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`: "CHECK",
+		notification(`kind, status, next_attempt_at`, `'request', 'queued', '`+at+`'`):                                                        "only_a_reply_stands_alone",
+		notification(`kind, status`, `'reply', 'queued'`):                                                                                     "waiting_has_a_time",
+		notification(`kind, status`, `'letter', 'sent'`):                                                                                      "CHECK",
+		notification(`kind, status`, `'reply', 'lost'`):                                                                                       "CHECK",
+		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                                          "CHECK",
+		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                                                "FOREIGN KEY",
+		`INSERT INTO tool_pins VALUES ('', '', 't', 'short', '` + at + `', NULL)`:                                                             "CHECK",
+		`INSERT INTO tool_pins VALUES ('', '', '', '` + hash + `', '` + at + `', NULL)`:                                                       "CHECK",
+		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:                                  "FOREIGN KEY",
+		`INSERT INTO approval_votes VALUES ('none', 'hana', 0, 1, NULL, 'approve', NULL, '` + at + `', 'web')`:                                "FOREIGN KEY",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, -1, NULL, 'approve', NULL, '` + at + `', 'web')`:                        "CHECK",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, NULL, 'maybe', NULL, '` + at + `', 'web')`:                           "CHECK",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, 'hana', 'approve', NULL, '` + at + `', 'web')`:                       "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'a', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', NULL, NULL)`:         "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + late + `', '` + at + `', NULL, '` + at + `', 'a', NULL, NULL)`:         "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', '` + at + `', NULL)`: "end_is_whole",
+		`INSERT INTO epochs (agent, id, frozen) VALUES ('bot', '` + id1 + `', 1)`:                                                             "freeze_is_whole",
+		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                                            "denial_has_a_time",
+		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`:                           "CHECK",
 	} {
 		if _, err := db.Exec(stmt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", stmt, err, want)
@@ -371,7 +390,7 @@ func TestMigratingTheChannels(t *testing.T) {
 	if strings.Count(rows, "'files'") != 1+7*7 {
 		t.Fatalf("too few rows to prove anything:\n%s", rows)
 	}
-	if err := Migrate(t.Context(), db); err != nil {
+	if _, err := p.UpTo(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	if got := everything(); got != rows {
@@ -396,5 +415,57 @@ func TestMigratingTheChannels(t *testing.T) {
 	}
 	if got := content(t, db, `PRAGMA integrity_check`); got != "ok\n" {
 		t.Errorf("after a later column: %s", got)
+	}
+}
+
+// The columns of who must say yes come with the table's text: the rows that are there have their defaults, and so the
+// table is as if it had always had them. A text that is another one stops the migration.
+func TestMigratingToVotes(t *testing.T) {
+	files, err := fs.Sub(migrations, "sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := func(t *testing.T) *sql.DB {
+		db := empty(t)
+		p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.UpTo(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, `INSERT INTO approval_requests (id, agent, tool_name, args_hash, status, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args, inputs)
+  VALUES ('01ARZ3NDEKTSV4RRFFQ69G5FA0', 'bot', 'pay', '`+strings.Repeat("a", 64)+`', 'pending', 'high', '2026-11-21T12:00:00.000Z', '2026-11-21T14:00:00.000Z', 'r', '', '{}', '[1]')`)
+		return db
+	}
+	db := before(t)
+	if err := Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		`SELECT stage, inputs, coalesce(need, policy_digest, correlation_id, replaces, who, end_code, replaced_by, extended_at, '-') FROM approval_requests`: "0|[1]|-\n",
+		`PRAGMA integrity_check`:   "ok\n",
+		`PRAGMA foreign_key_check`: "",
+		`PRAGMA writable_schema`:   "0\n",
+	} {
+		if got := content(t, db, query); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	exec(t, db, `ALTER TABLE approval_requests ADD COLUMN later TEXT`, `UPDATE approval_requests SET need = '{}', stage = 1, later = 'x'`)
+	if got := content(t, db, `SELECT need, stage, extended_at IS NULL, later FROM approval_requests`); got != "{}|1|1|x\n" {
+		t.Errorf("with a later column: %q", got)
+	}
+
+	other := before(t)
+	exec(t, other, `PRAGMA writable_schema = ON`,
+		`UPDATE sqlite_schema SET sql = replace(sql, ', inputs TEXT', ', inputs  TEXT') WHERE name = 'approval_requests'`,
+		`PRAGMA writable_schema = RESET`)
+	was := dump(t, other)
+	if err := Migrate(t.Context(), other); err == nil || !strings.Contains(err.Error(), "CHECK") {
+		t.Errorf("a table with another text: %v", err)
+	}
+	if is := dump(t, other); is != was {
+		t.Errorf("it was changed:\n%s", is)
 	}
 }

@@ -17,6 +17,7 @@ import (
 // Answers are what a first configuration is made of. Agent and Person are required.
 type Answers struct {
 	Agent, Person string
+	CodingAgent   bool   // it includes preset/coding-agent
 	TimeZone      string // default UTC
 	Locale        string // default en
 	Listen        string // default config.DefaultListen
@@ -298,6 +299,12 @@ channels:   # how people are reached
 policy:
   default_timeout: 1h   # how long people have to decide
   use_within: 15m   # how long an approval may be used, once
+{{- if .A.CodingAgent}}
+  # The agent may read, search, plan, and run commands that are certain to only read. A person is asked about the rest;
+  # edits in the folder that it works in share a card. Rules below come first. "countersign preset show coding-agent"
+  # prints what it says.
+  include: [preset/coding-agent]
+{{- end}}
   rules:   # the first that matches a call decides; a call that none matches is asked about
     - name: tests of the gate itself
       tools: [countersign.verify]

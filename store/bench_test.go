@@ -238,7 +238,7 @@ func creator(d *DB, clients int) *contender {
 	}}
 }
 
-// plainPool makes the same three rows, with the same SQL, the way database/sql suggests: a pool with a
+// plainPool makes the same three rows the way database/sql suggests: a pool with a
 // connection for each caller, BEGIN IMMEDIATE and a busy time-out.
 func plainPool(b *testing.B) *contender {
 	path := filepath.Join(b.TempDir(), "pool.db")
@@ -262,14 +262,30 @@ func plainPool(b *testing.B) *contender {
 		if err != nil {
 			return err
 		}
-		_, err1 := tx.Exec(queries[insertRequest], id, r.Agent, "", "", r.Tool, r.ArgsHash, "pending", "high", now, later,
-			nil, nil, nil, nil, nil, nil, nil, nil, r.TurnID, nil, nil, r.Rule, r.ReasonCode, 0, nil, nil, r.HumanMessage, nil, string(r.Args), nil, nil, nil, 0, nil, nil, 0)
-		_, err2 := tx.Exec(queries[insertNotification], fmt.Sprintf("%026d", 3*n+1), id, nil, "slack", "C0APPROVALS", "request", now,
-			"queued", 0, now, nil, now, nil, nil, nil, nil, nil, "123e4567-e89b-12d3-a456-426614174000", 0, nil, nil, nil, nil, nil, 0, 0, nil, nil)
+		err1 := insertPlainly(tx, "approval_requests", [][2]any{
+			{"id", id}, {"agent", r.Agent}, {"scope", ""}, {"server", ""}, {"tool_name", r.Tool}, {"args_hash", r.ArgsHash},
+			{"status", "pending"}, {"risk_level", "high"}, {"requested_at", now}, {"expires_at", later}, {"turn_id", r.TurnID},
+			{"rule", r.Rule}, {"policy_reason", r.ReasonCode}, {"human_message", r.HumanMessage}, {"tool_args", string(r.Args)},
+			{"require_reason", 0}})
+		err2 := insertPlainly(tx, "approval_notifications", [][2]any{
+			{"id", fmt.Sprintf("%026d", 3*n+1)}, {"approval_id", id}, {"channel", "slack"}, {"recipient", "C0APPROVALS"}, {"kind", "request"},
+			{"created_at", now}, {"status", "queued"}, {"attempt", 0}, {"next_attempt_at", now}, {"updated_at", now},
+			{"retry_key", "123e4567-e89b-12d3-a456-426614174000"}})
 		_, err3 := tx.Exec(queries[appendEvent], n, fmt.Sprintf("%026d", 3*n+2), now, "approval_requested", "0123456789abcdef", "agent:agent-17", id, r.Agent, r.Tool,
 			"high", nil, r.ReasonCode, benchEventData)
 		return errors.Join(err1, err2, err3, tx.Commit())
 	}}
+}
+
+// insertPlainly inserts a row by the names of its columns.
+func insertPlainly(tx *sql.Tx, table string, row [][2]any) error {
+	var names, marks []string
+	var values []any
+	for _, c := range row {
+		names, marks, values = append(names, c[0].(string)), append(marks, "?"), append(values, c[1])
+	}
+	_, err := tx.Exec("INSERT INTO "+table+" ("+strings.Join(names, ", ")+") VALUES ("+strings.Join(marks, ", ")+")", values...)
+	return err
 }
 
 // BenchmarkCreate is target T3.

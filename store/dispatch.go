@@ -52,7 +52,7 @@ func (t *tx) Tasks(agent string) ([]approval.Request, error) {
 	if agent != "" {
 		s = t.c.Stmt(selectTasksOf).BindText(agent)
 	}
-	rs, err := all(t, s, 0, requestColumns.scan)
+	rs, err := t.allVoted(all(t, s, 0, requestColumns.scan))
 	slices.SortFunc(rs, func(a, b approval.Request) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, err
 }

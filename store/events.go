@@ -3,6 +3,7 @@ package store
 import (
 	"countersign/approval"
 	"countersign/store/sqlite3"
+	"errors"
 	"time"
 )
 
@@ -39,22 +40,9 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	from, to := q.AfterSeq+1, q.Before // to is exclusive, 0: the end
-	if !q.Since.IsZero() {
-		seq, err := t.firstAt(ceil(q.Since))
-		if err != nil {
-			return nil, err
-		}
-		from = max(from, seq)
-	}
-	if !q.Until.IsZero() {
-		seq, err := t.firstAt(ceil(q.Until))
-		if err != nil {
-			return nil, err
-		}
-		if to == 0 || seq < to {
-			to = seq
-		}
+	from, to, err := t.seqsOf(q)
+	if err != nil {
+		return nil, err
 	}
 	l := newList(`SELECT ` + eventColumns.names() + ` FROM audit_events`)
 	l.where("seq >= ?", from)
@@ -74,6 +62,15 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	l.equal("risk_level", string(q.Risk))
 	l.equal("tool", q.Tool)
 	l.equal("agent", q.Agent)
+	l.equal("actor", q.Actor)
+	l.equal("approval_id", q.ApprovalID)
+	l.equal("correlation_id", q.CorrelationID)
+	if q.SessionID != "" {
+		l.where(`(approval_id IS NOT NULL`+
+			` AND EXISTS (SELECT 1 FROM request_sessions AS s WHERE s.request = approval_id AND s.session_id = ?)`+
+			` OR (event_type = 'call_allowed' OR event_type = 'call_denied') AND data ->> '$.session_id' = ?)`,
+			q.SessionID, q.SessionID)
+	}
 	if q.Told {
 		// as the index has it
 		l.where(`event_type <> 'call_allowed' AND event_type <> 'call_denied' AND event_type <> 'notification_sent'` +
@@ -84,6 +81,40 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 		l.add(" DESC")
 	}
 	return page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
+}
+
+// seqsOf returns between which seqs the events of a query lie: to is exclusive, 0: the end. No index finds those of a
+// request, an actor, a cause or a session: it would cost every append more than such a question is worth. They are
+// looked for one by one, those of a request from when it was made.
+func (t *tx) seqsOf(q approval.EventQuery) (from, to int64, err error) {
+	from, to = q.AfterSeq+1, q.Before
+	since := ceil(q.Since)
+	if q.ApprovalID != "" {
+		r, err := t.Head(q.ApprovalID)
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
+			return 0, 0, err
+		}
+		if r.RequestedAt.After(since) {
+			since = r.RequestedAt
+		}
+	}
+	if !since.IsZero() {
+		seq, err := t.firstAt(since)
+		if err != nil {
+			return 0, 0, err
+		}
+		from = max(from, seq)
+	}
+	if !q.Until.IsZero() {
+		seq, err := t.firstAt(ceil(q.Until))
+		if err != nil {
+			return 0, 0, err
+		}
+		if to == 0 || seq < to {
+			to = seq
+		}
+	}
+	return from, to, nil
 }
 
 // ceil rounds up to the milliseconds that are stored.

@@ -96,3 +96,40 @@ func TestWriteFails(t *testing.T) {
 		t.Errorf("%d requests stored, want 2", n)
 	}
 }
+
+// A disk without room for the copy leaves the tables as they were, and nothing behind.
+func TestNoRoomForTheCopy(t *testing.T) {
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	path, before := oldStore(t), oldStore(t)
+	var full unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	set := func(size uint64) {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: full.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(100_000) // of the 180 KiB that it takes
+	d, err := Open(t.Context(), Options{Path: path, Now: oldNow})
+	set(full.Cur)
+	if err == nil {
+		d.Close()
+		t.Fatal("the store was opened without a copy")
+	}
+	if !strings.Contains(err.Error(), "could not be copied") || !strings.Contains(err.Error(), "disk") {
+		t.Errorf("no room for the copy: %v", err)
+	}
+	if v := versionOf(t, path); v != 7 {
+		t.Errorf("the store has version %d", v)
+	}
+	sameRows(t, before, path)
+	if copies := copiesOf(t, path); len(copies) != 0 {
+		t.Errorf("left behind: %q", copies)
+	}
+	open(t, Options{Path: path, Now: oldNow})
+	if copies := copiesOf(t, path); len(copies) != 1 {
+		t.Errorf("copies once there is room: %q", copies)
+	}
+}

@@ -20,3 +20,16 @@ func flock(f *os.File) (taken bool, err error) {
 }
 
 func readOnlyFS(err error) bool { return errors.Is(err, unix.EROFS) }
+
+// syncFolder sees to it that the names in a folder are on the disk.
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		err = nil // a file system that cannot do that with folders
+	}
+	return errors.Join(err, f.Close())
+}

@@ -115,6 +115,47 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 					return err
 				})
 			},
+			"extend": func(rt *rapid.T) {
+				r := pick(rt)
+				by := time.Duration(rapid.IntRange(1, 2000).Draw(rt, "ms")) * time.Millisecond
+				do(func(tx approval.Tx) error {
+					until := r.ExpiresAt.Add(by)
+					ok, err := tx.Extend(r.ID, until)
+					same("Extend", ok, r.Status == approval.Pending && tx.Now().Before(r.ExpiresAt) && r.ExtendedAt.IsZero())
+					if ok {
+						r.ExpiresAt, r.ExtendedAt = until, tx.Now()
+					}
+					return err
+				})
+			},
+			"raise the need": func(rt *rapid.T) {
+				r, stage := pick(rt), rapid.IntRange(0, 2).Draw(rt, "stage")
+				do(func(tx approval.Tx) error {
+					next := *r
+					next.Need = &approval.Need{Stages: []approval.Stage{{Group: "g", Count: stage + 1}}}
+					next.Stage, next.Policy = stage, fmt.Sprint("p", stage)
+					ok, err := tx.SetNeed(next)
+					same("SetNeed", ok, r.Status == approval.Pending)
+					if ok {
+						r.Need, r.Stage, r.Policy = next.Need, next.Stage, next.Policy
+						r.Votes, err = tx.Votes(r.ID) // they are read from now on
+					}
+					return err
+				})
+			},
+			"vote": func(rt *rapid.T) {
+				r, stage := pick(rt), rapid.IntRange(1, 3).Draw(rt, "stage")
+				person := rapid.SampledFrom([]string{"abe", "hana", "ken"}).Draw(rt, "person")
+				do(func(tx approval.Tx) error {
+					v := approval.Vote{Stage: stage, Person: person, Approve: stage > 1, At: tx.Now(), Via: approval.ViaCLI}
+					if r.Need != nil {
+						r.Votes = append(slices.DeleteFunc(slices.Clone(r.Votes), func(v approval.Vote) bool {
+							return v.Person == person
+						}), v)
+					}
+					return tx.PutVote(r.ID, v)
+				})
+			},
 			"consume": func(rt *rapid.T) {
 				r, dispatched := pick(rt), rapid.Bool().Draw(rt, "dispatched")
 				do(func(tx approval.Tx) error {

@@ -95,10 +95,12 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 	order := "id"
 	switch {
 	case q.ApprovalID != "" && q.BatchID != "":
-		l.where("(approval_id = ? OR batch_id = ?)", q.ApprovalID, q.BatchID)
+		l.where(`(approval_id = ? OR batch_id = ? OR id IN (SELECT notification FROM reminded WHERE request = ?))`,
+			q.ApprovalID, q.BatchID, q.ApprovalID)
 		order = `id || ''`
 	case q.ApprovalID != "":
-		l.where("approval_id = ?", q.ApprovalID)
+		l.where("(approval_id = ? OR id IN (SELECT notification FROM reminded WHERE request = ?))",
+			q.ApprovalID, q.ApprovalID)
 		order = `id || ''`
 	case q.BatchID != "":
 		l.where("batch_id = ?", q.BatchID)

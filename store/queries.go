@@ -60,6 +60,42 @@ const (
 	selectPin
 	putPin
 
+	setNeed
+	extend
+	selectNeed
+	selectEnding
+	putVote
+	moveVote
+	selectVotes
+	putDelegation
+	selectDelegation
+	selectDelegations
+	putEpoch
+	selectEpoch
+	selectEpochs
+	selectLiveBefore
+	selectLiveOfBefore
+	putPolicy
+	selectPolicy
+	selectPolicyDigests
+
+	putCard
+	selectCard
+	newestCard
+	selectPendingCards
+	selectHeld
+	putReminded
+
+	putGrant
+	selectGrant
+	selectGrantsFor
+	selectDueGrants
+	putGrantUse
+	selectGrantUse
+	selectRunningUses
+	selectSaid
+	putSaid
+
 	insertNotification
 	selectNotification
 	updateNotification
@@ -79,8 +115,8 @@ const (
 
 	// endRequest is what every end writes; when it may, each says.
 	endRequest = `UPDATE approval_requests SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4,
-  resolve_reason = $5, resolved_seq = $6, use_by = $7, acked_at = NULL
-  WHERE id = $8 AND `
+  resolve_reason = $5, resolved_seq = $6, use_by = $7, who = $8, end_code = $9, replaced_by = $10, acked_at = NULL
+  WHERE id = $11 AND `
 )
 
 var queries = []string{
@@ -165,6 +201,68 @@ var queries = []string{
   WHERE (` + pinKeyColumns.names() + `) = (` + pinKeyColumns.params() + `)`,
 	putPin: pinColumns.insert(`tool_pins`) + `
   ON CONFLICT (` + pinKeyColumns.names() + `) DO UPDATE SET ` + pinnedColumns.excluded(),
+
+	setNeed: `UPDATE approval_requests SET need = $1, stage = $2, policy_digest = $3
+  WHERE id = $4 AND status = 'pending'`,
+	extend: `UPDATE approval_requests SET expires_at = $1, extended_at = $2
+  WHERE id = $3 AND status = 'pending' AND expires_at > $2 AND extended_at IS NULL`,
+	selectNeed: `SELECT ` + needColumns.names() + ` FROM approval_requests WHERE id = $1`,
+	// The index of the ids alone is read: upper makes of what was typed what ids are of.
+	selectEnding: `SELECT id FROM approval_requests
+  WHERE id >= $1 AND substr(id, -length($2)) = upper($2) ORDER BY id DESC`,
+	putVote: `INSERT INTO approval_votes (` + voteColumns.names() + `, request, nth)
+  VALUES (` + voteColumns.params() + `, $8, (SELECT coalesce(max(nth) + 1, 0) FROM approval_votes WHERE request = $8))
+  ON CONFLICT (request, person) DO UPDATE SET ` + voteColumns[1:].excluded() + `, nth = excluded.nth`,
+	moveVote:    `UPDATE approval_votes SET stage = $1 WHERE request = $2 AND person = $3`,
+	selectVotes: `SELECT ` + voteColumns.names() + ` FROM approval_votes WHERE request = $1 ORDER BY nth`,
+	putDelegation: delegationColumns.insert(`delegations`) + `
+  ON CONFLICT (id) DO UPDATE SET ` + delegationColumns[1:].excluded(),
+	selectDelegation: `SELECT ` + delegationColumns.names() + ` FROM delegations WHERE id = $1`,
+	// The few that hold are sorted, rather than looked for among all.
+	selectDelegations: `SELECT ` + delegationColumns.names() + ` FROM delegations
+  WHERE ended_at IS NULL AND until_at > $1 ORDER BY +id`,
+	putEpoch: epochColumns.insert(`epochs`) + `
+  ON CONFLICT (agent) DO UPDATE SET ` + epochColumns[1:].excluded(),
+	selectEpoch:  `SELECT ` + epochColumns.names() + ` FROM epochs WHERE agent = $1`,
+	selectEpochs: `SELECT ` + epochColumns.names() + ` FROM epochs ORDER BY agent`,
+	// The + keeps to the index of what is live: by the id, all that was ever before would be looked at.
+	selectLiveBefore:    `SELECT ` + headList + ` FROM approval_requests WHERE ` + isLive + ` AND +id < $1`,
+	selectLiveOfBefore:  `SELECT ` + headList + ` FROM approval_requests WHERE agent = $1 AND ` + isLive + ` AND +id < $2`,
+	putPolicy:           `INSERT INTO policies (digest, source) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+	selectPolicy:        `SELECT source FROM policies WHERE digest = $1`,
+	selectPolicyDigests: `SELECT digest FROM policies WHERE digest >= $1 AND digest < $2 ORDER BY digest`,
+
+	putCard: cardColumns.insert(`cards`) + `
+  ON CONFLICT (id) DO UPDATE SET ` + cardColumns[1:].excluded(),
+	selectCard: `SELECT ` + cardColumns.names() + ` FROM cards WHERE id = $1`,
+	newestCard: `SELECT ` + cardColumns.names() + ` FROM cards
+  WHERE agent = $1 AND session = $2 AND turn = $3 AND scope = $4 AND grouping = $5 ORDER BY id DESC LIMIT 1`,
+	// The + keeps to the index of what is live, of which an agent has little.
+	selectPendingCards: `SELECT coalesce(batch_id, id) FROM approval_requests
+  WHERE agent = $1 AND status = 'pending' AND ` + isLive + ` AND risk_level <> 'critical'
+  GROUP BY 1 ORDER BY min(+id)`,
+	selectHeld: `SELECT ` + narrowColumns.names() + ` FROM approval_notifications
+  WHERE held_for = $1 AND status = 'queued' ORDER BY id`,
+	putReminded: `INSERT INTO reminded (request, notification, at) VALUES ($1, $2, $3)
+  ON CONFLICT (request, notification) DO NOTHING`,
+
+	putGrant: grantColumns.insert(`grants`) + `
+  ON CONFLICT (id) DO UPDATE SET ` + lateGrantColumns.excluded(),
+	selectGrant: `SELECT ` + grantColumns.names() + ` FROM grants WHERE id = $1`,
+	// The args, which may be large, are of use only where some of them may differ.
+	selectGrantsFor: `SELECT ` + narrowGrantColumns.names() + `, iif(terms IS NULL, '', args) FROM grants
+  WHERE agent = $1 AND scope = $2 AND server = $3 AND tool_name = $4 AND ended_at IS NULL ORDER BY deny DESC, id DESC`,
+	selectDueGrants: `SELECT ` + narrowGrantColumns.names() + `, '' FROM grants
+  WHERE ended_at IS NULL AND expires_at <= $1 ORDER BY expires_at`,
+	putGrantUse: grantUseColumns.insert(`grant_uses`) + `
+  ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome`,
+	selectGrantUse: `SELECT ` + grantUseColumns.names() + ` FROM grant_uses WHERE id = $1`,
+	selectRunningUses: `SELECT ` + grantUseColumns.names() + ` FROM grant_uses
+  WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`,
+	selectSaid: `SELECT ` + saidColumns.names() + ` FROM said WHERE agent = $1 AND server = $2 AND tool_name = $3`,
+	putSaid: `INSERT INTO said (agent, server, tool_name, ` + saidColumns.names() + `)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+  ON CONFLICT (agent, server, tool_name) DO UPDATE SET ` + saidColumns.excluded(),
 
 	insertNotification: notificationColumns.insert(`approval_notifications`),
 	selectNotification: `SELECT ` + notificationColumns.names() + ` FROM approval_notifications WHERE id = $1`,

@@ -35,7 +35,7 @@ func (t *tx) Request(id string) (approval.Request, error) {
 	if err := t.readable(); err != nil {
 		return approval.Request{}, err
 	}
-	return one(t, t.c.Stmt(selectRequest).BindText(id), requestColumns.scan)
+	return t.voted(one(t, t.c.Stmt(selectRequest).BindText(id), requestColumns.scan))
 }
 
 func (t *tx) Head(id string) (approval.Head, error) {
@@ -49,14 +49,14 @@ func (t *tx) Live(k approval.Key) (approval.Request, error) {
 	if err := t.readable(); err != nil {
 		return approval.Request{}, err
 	}
-	return one(t, bindKey(t.c.Stmt(selectLive), k), requestColumns.scan)
+	return t.voted(one(t, bindKey(t.c.Stmt(selectLive), k), requestColumns.scan))
 }
 
 func (t *tx) Batch(batchID string) ([]approval.Request, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return all(t, t.c.Stmt(selectBatch).BindText(batchID), 0, requestColumns.scan)
+	return t.allVoted(all(t, t.c.Stmt(selectBatch).BindText(batchID), 0, requestColumns.scan))
 }
 
 func (t *tx) BatchHeads(batchID string) ([]approval.Head, error) {
@@ -70,7 +70,8 @@ func (t *tx) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return page(t, requestList(requestColumns.names(), q).bind(t.c), q.Limit, q.Bytes, requestColumns.scan)
+	s := requestList(requestColumns.names(), q).bind(t.c)
+	return t.allVoted(page(t, s, q.Limit, q.Bytes, requestColumns.scan))
 }
 
 func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {
@@ -108,6 +109,13 @@ func requestList(columns string, q approval.RequestQuery) *list {
 		l.add(") ORDER BY id DESC")
 	}
 	return l
+}
+
+func (t *tx) EndingIn(suffix, since string, limit int) ([]string, error) {
+	if err := t.readable(); err != nil || suffix == "" {
+		return nil, err
+	}
+	return all(t, t.c.Stmt(selectEnding).BindText(since).BindText(suffix), limit, scanText)
 }
 
 func (t *tx) Due(limit int) ([]approval.Head, error) {
@@ -185,7 +193,8 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 		return false, fmt.Errorf("store: a request cannot be resolved as %q", r.Status)
 	}
 	s := t.c.Stmt(q).BindText(string(r.Status)).BindTime(r.At).BindText(r.By).BindText(string(r.Via)).
-		BindOptText(r.Reason).BindInt(t.w.seq + 1).BindTime(useBy).BindText(r.ID)
+		BindOptText(r.Reason).BindInt(t.w.seq + 1).BindTime(useBy).
+		BindOptText(r.Who).BindOptText(r.Code).BindOptText(r.ReplacedBy).BindText(r.ID)
 	ok, err := t.changed(s)
 	if ok {
 		t.w.seq++
@@ -240,10 +249,13 @@ func (t *tx) Feed(agent, session string, limit, bytes int) ([]approval.Request, 
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
+	var s *sqlite3.Stmt
 	if session != "" {
-		return page(t, t.c.Stmt(selectSessionFeed).BindText(agent).BindText(session), limit, bytes, requestColumns.scan)
+		s = t.c.Stmt(selectSessionFeed).BindText(agent).BindText(session)
+	} else {
+		s = t.c.Stmt(selectFeed).BindText(agent)
 	}
-	return page(t, t.c.Stmt(selectFeed).BindText(agent), limit, bytes, requestColumns.scan)
+	return t.allVoted(page(t, s, limit, bytes, requestColumns.scan))
 }
 
 func (t *tx) Ack(agent, id string) (bool, error) {

@@ -35,6 +35,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"countersign/approval"
@@ -63,7 +64,7 @@ type Options struct {
 	BusyTimeout time.Duration // to wait for another process that has locked the file; default 5 s
 
 	// Failpoint, if set, is called by the writer at "before-begin", "before-commit" and "after-commit" of
-	// every group, so that a test can end the process there.
+	// every group, and by Open at "copied", before the tables are changed, so that a test can end the process there.
 	Failpoint func(name string)
 
 	pragmas []string // of the writer's connections, for tests
@@ -77,6 +78,9 @@ type DB struct {
 	testPragmas []string
 	clock       *clock
 
+	seq      atomic.Int64 // the newest that was committed
+	restored bool
+
 	lock    *os.File
 	writer  *writer
 	readers chan *sqlite3.Conn // nil: a connection that is yet to be opened
@@ -88,7 +92,7 @@ type DB struct {
 
 var _ approval.Store = (*DB)(nil)
 
-// Open opens the store at o.Path, makes it if there is none, and brings its tables up to date. It fails
+// Open opens the store at o.Path, makes it if there is none, and brings its tables up to date, after a copy. It fails
 // with an [approval.Error] of code [approval.CodeStoreUnavailable] that says what to do when the file
 // cannot be read and written, is not a database, belongs to another program or a newer one, or is in use
 // by another process; the file is as it was then.
@@ -130,7 +134,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err := makeFile(path); err != nil {
 		return nil, openFault(path, err)
 	}
-	if err := d.migrate(ctx); err != nil {
+	if err := d.migrate(ctx, o); err != nil {
 		return nil, err
 	}
 	w, err := newWriter(d, o)
@@ -138,6 +142,11 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 		return nil, d.named(err)
 	}
 	d.writer = w
+	mark, err := d.readMark()
+	if err != nil {
+		return nil, errors.Join(openFault(path, err), w.c.Close())
+	}
+	d.restored = d.seq.Load() < mark
 	d.readers = make(chan *sqlite3.Conn, o.Readers)
 	for range o.Readers {
 		d.readers <- nil
@@ -174,7 +183,7 @@ func makeFile(path string) error {
 }
 
 // migrate speaks to the database through database/sql, as goose does.
-func (d *DB) migrate(ctx context.Context) error {
+func (d *DB) migrate(ctx context.Context, o Options) error {
 	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(d.path), RawQuery: url.Values{
 		"_pragma": {fmt.Sprintf("busy_timeout(%d)", d.busy.Milliseconds()), "synchronous(FULL)"},
 	}.Encode()}
@@ -183,9 +192,12 @@ func (d *DB) migrate(ctx context.Context) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	db.SetMaxOpenConns(1)
-	err = schema.Migrate(ctx, db)
+	err = d.upgrade(ctx, db, o)
 	if closeErr := db.Close(); err == nil {
 		err = closeErr
+	}
+	if _, ok := errors.AsType[*approval.Error](err); ok {
+		return err // says already what to do
 	}
 	if newer, ok := errors.AsType[*schema.NewerError](err); ok {
 		return unavailable(fmt.Sprintf("The store %s was made by a newer version of the program (schema %d; this one knows "+
@@ -328,6 +340,7 @@ func (d *DB) Close() error {
 		if d.clock.state().ahead > 0 { // the next start counts on from here
 			errs = append(errs, d.writer.saveState())
 		}
+		errs = append(errs, d.Mark())
 		// The last connection to go moves the log into the database.
 		errs = append(errs, d.writer.c.Close(), d.lock.Close())
 		d.closeErr = errors.Join(errs...)

@@ -137,6 +137,19 @@ func boolean[R any](name string, at func(*R) *bool) column[R] {
 		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnBool() }}
 }
 
+// oneOf is a text for yes and another one for no.
+func oneOf[R any](name, yes, no string, at func(*R) *bool) column[R] {
+	return column[R]{name,
+		func(s *sqlite3.Stmt, r *R) {
+			if *at(r) {
+				s.BindText(yes)
+			} else {
+				s.BindText(no)
+			}
+		},
+		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnText() == yes }}
+}
+
 // timestamp is NULL for the zero time.
 func timestamp[R any](name string, at func(*R) *time.Time) column[R] {
 	return column[R]{name,
@@ -168,6 +181,13 @@ func jsonList[R, E any](name string, at func(*R) *[]E) column[R] {
 func jsonObject[R, E any](name string, at func(*R) **E) column[R] {
 	return column[R]{name,
 		func(s *sqlite3.Stmt, r *R) { bindJSON(s, *at(r), *at(r) != nil) },
+		func(s *sqlite3.Stmt, r *R) { scanJSON(s, at(r)) }}
+}
+
+// jsonMap is NULL for an empty one.
+func jsonMap[R any](name string, at func(*R) *map[string]string) column[R] {
+	return column[R]{name,
+		func(s *sqlite3.Stmt, r *R) { bindJSON(s, *at(r), len(*at(r)) > 0) },
 		func(s *sqlite3.Stmt, r *R) { scanJSON(s, at(r)) }}
 }
 

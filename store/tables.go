@@ -22,7 +22,8 @@ func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
 }
 
 // Of requests, the wide columns may be large and stand last: to read one, SQLite goes through every page of a large
-// row. An [approval.Head] is without them. No new request has the late ones.
+// row. An [approval.Head] is without them. No new request has the late ones. Those that say who must say yes, and
+// whose yes it was, stand there because they came later; [approval.Tx.NeedOf] reads them alone.
 var (
 	headColumns = columns[approval.Request]{
 		text("id", func(r *approval.Request) *string { return &r.ID }),
@@ -64,12 +65,31 @@ var (
 		optText("outcome", func(r *approval.Request) *approval.RunResult { return &r.RunResult }),
 		boolean("tool_seen", func(r *approval.Request) *bool { return &r.ToolSeen }),
 	}
+	newNeedColumns = columns[approval.Request]{
+		need("need", func(r *approval.Request) **approval.Need { return &r.Need }),
+		number("stage", func(r *approval.Request) *int { return &r.Stage }),
+		optText("policy_digest", func(r *approval.Request) *string { return &r.Policy }),
+		optText("correlation_id", func(r *approval.Request) *string { return &r.CorrelationID }),
+		optText("replaces", func(r *approval.Request) *string { return &r.Replaces }),
+	}
+	lateNeedColumns = columns[approval.Request]{
+		optText("who", func(r *approval.Request) *string { return &r.Who }),
+		optText("end_code", func(r *approval.Request) *string { return &r.EndCode }),
+		optText("replaced_by", func(r *approval.Request) *string { return &r.ReplacedBy }),
+		timestamp("extended_at", func(r *approval.Request) *time.Time { return &r.ExtendedAt }),
+	}
 	lateColumns = columns[approval.Request]{
 		jsonList("inputs", func(r *approval.Request) *[]approval.Input { return &r.Inputs }),
 	}
+	newLastColumns = columns[approval.Request]{
+		jsonObject("said_before", func(r *approval.Request) **approval.Said { return &r.Before }),
+		jsonObject("annotations", func(r *approval.Request) **approval.Annotations { return &r.Annotations }),
+	}
 
-	newRequestColumns = slices.Concat(headColumns, wideColumns)
-	requestColumns    = slices.Concat(headColumns, wideColumns, lateColumns)
+	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
+	requestColumns    = slices.Concat(headColumns, wideColumns, newNeedColumns, lateNeedColumns, lateColumns,
+		newLastColumns)
+	needColumns = slices.Concat(headColumns[:1], newNeedColumns, lateNeedColumns)
 )
 
 // headList is what scanHead reads.
@@ -115,6 +135,12 @@ var (
 		optText("note", func(r *approval.Notification) *approval.Note { return &r.Note }),
 		number("part", func(r *approval.Notification) *int { return &r.Part }),
 		boolean("more", func(r *approval.Notification) *bool { return &r.More }),
+		number("after_version", func(r *approval.Notification) *int { return &r.After }),
+		number("shown", func(r *approval.Notification) *int { return &r.Shown }),
+		number("changes", func(r *approval.Notification) *int { return &r.Change }),
+		number("drawn", func(r *approval.Notification) *int { return &r.Drawn }),
+		boolean("silent", func(r *approval.Notification) *bool { return &r.Silent }),
+		optText("held_for", func(r *approval.Notification) *string { return &r.HeldFor }),
 		optTextBytes("receipt", func(r *approval.Notification) *[]byte { return &r.Receipt }),
 	}
 	bodyColumns = columns[approval.Notification]{
@@ -163,6 +189,39 @@ var (
 		jsonObject("last_use", func(r *approval.Recent) **approval.Use { return &r.Use }),
 	}
 
+	voteColumns = columns[approval.Vote]{
+		text("person", func(r *approval.Vote) *string { return &r.Person }),
+		number("stage", func(r *approval.Vote) *int { return &r.Stage }),
+		optText("voted_for", func(r *approval.Vote) *string { return &r.For }),
+		oneOf("decision", "approve", "deny", func(r *approval.Vote) *bool { return &r.Approve }),
+		optText("reason", func(r *approval.Vote) *string { return &r.Reason }),
+		timestamp("at", func(r *approval.Vote) *time.Time { return &r.At }),
+		text("via", func(r *approval.Vote) *approval.Via { return &r.Via }),
+	}
+
+	delegationColumns = columns[approval.Delegation]{
+		text("id", func(r *approval.Delegation) *string { return &r.ID }),
+		text("delegator", func(r *approval.Delegation) *string { return &r.Delegator }),
+		text("delegate", func(r *approval.Delegation) *string { return &r.Delegate }),
+		timestamp("from_at", func(r *approval.Delegation) *time.Time { return &r.From }),
+		timestamp("until_at", func(r *approval.Delegation) *time.Time { return &r.Until }),
+		optText("rule", func(r *approval.Delegation) *string { return &r.Rule }),
+		timestamp("created_at", func(r *approval.Delegation) *time.Time { return &r.CreatedAt }),
+		text("created_by", func(r *approval.Delegation) *string { return &r.CreatedBy }),
+		timestamp("ended_at", func(r *approval.Delegation) *time.Time { return &r.EndedAt }),
+		optText("ended_by", func(r *approval.Delegation) *string { return &r.EndedBy }),
+	}
+
+	epochColumns = columns[approval.Epoch]{
+		text("agent", func(r *approval.Epoch) *string { return &r.Agent }),
+		text("id", func(r *approval.Epoch) *string { return &r.ID }),
+		boolean("frozen", func(r *approval.Epoch) *bool { return &r.Frozen }),
+		timestamp("frozen_at", func(r *approval.Epoch) *time.Time { return &r.FrozenAt }),
+		optText("frozen_by", func(r *approval.Epoch) *string { return &r.FrozenBy }),
+		optText("via", func(r *approval.Epoch) *approval.Via { return &r.Via }),
+		optText("reason", func(r *approval.Epoch) *string { return &r.Reason }),
+	}
+
 	pinKeyColumns = columns[approval.ToolPin]{
 		text("agent", func(r *approval.ToolPin) *string { return &r.Agent }),
 		text("server", func(r *approval.ToolPin) *string { return &r.Server }),
@@ -174,6 +233,83 @@ var (
 		optText("accepted_by", func(r *approval.ToolPin) *string { return &r.AcceptedBy }),
 	}
 	pinColumns = slices.Concat(pinKeyColumns, pinnedColumns)
+
+	cardColumns = columns[approval.Card]{
+		text("id", func(r *approval.Card) *string { return &r.ID }),
+		text("agent", func(r *approval.Card) *string { return &r.Agent }),
+		text("scope", func(r *approval.Card) *string { return &r.Scope }),
+		text("session", func(r *approval.Card) *string { return &r.Session }),
+		text("turn", func(r *approval.Card) *string { return &r.Turn }),
+		text("grouping", func(r *approval.Card) *approval.Grouping { return &r.Grouping }),
+		text("risk_level", func(r *approval.Card) *approval.Risk { return &r.Risk }),
+		timestamp("opened_at", func(r *approval.Card) *time.Time { return &r.OpenedAt }),
+		timestamp("leaves_at", func(r *approval.Card) *time.Time { return &r.LeavesAt }),
+		timestamp("join_by", func(r *approval.Card) *time.Time { return &r.JoinBy }),
+		jsonList("items", func(r *approval.Card) *[]approval.CardItem { return &r.Items }),
+		number("shown", func(r *approval.Card) *int { return &r.Shown }),
+	}
+
+	// Of grants, only the last ones change, and what is large stands behind them.
+	newGrantColumns = columns[approval.Grant]{
+		text("id", func(r *approval.Grant) *string { return &r.ID }),
+		boolean("deny", func(r *approval.Grant) *bool { return &r.Deny }),
+		text("agent", func(r *approval.Grant) *string { return &r.Agent }),
+		text("scope", func(r *approval.Grant) *string { return &r.Scope }),
+		text("server", func(r *approval.Grant) *string { return &r.Server }),
+		text("tool_name", func(r *approval.Grant) *string { return &r.Tool }),
+		text("args_hash", func(r *approval.Grant) *string { return &r.ArgsHash }),
+		jsonList("ignored_args", func(r *approval.Grant) *[]string { return &r.IgnoredArgs }),
+		grantTerms("terms", func(r *approval.Grant) *approval.GrantTerms { return &r.Terms }),
+		optText("session_id", func(r *approval.Grant) *string { return &r.Session }),
+		text("request", func(r *approval.Grant) *string { return &r.RequestID }),
+		optText("rule", func(r *approval.Grant) *string { return &r.Rule }),
+		optText("rule_digest", func(r *approval.Grant) *string { return &r.RuleDigest }),
+		text("risk_level", func(r *approval.Grant) *approval.Risk { return &r.Risk }),
+		optText("tool_digest", func(r *approval.Grant) *string { return &r.ToolDigest }),
+		boolean("tool_seen", func(r *approval.Grant) *bool { return &r.ToolSeen }),
+		text("made_by", func(r *approval.Grant) *string { return &r.By }),
+		optText("made_for", func(r *approval.Grant) *string { return &r.For }),
+		optText("who", func(r *approval.Grant) *string { return &r.Who }),
+		text("via", func(r *approval.Grant) *approval.Via { return &r.Via }),
+		optText("reason", func(r *approval.Grant) *string { return &r.Reason }),
+		timestamp("made_at", func(r *approval.Grant) *time.Time { return &r.MadeAt }),
+		timestamp("expires_at", func(r *approval.Grant) *time.Time { return &r.ExpiresAt }),
+		number("uses", func(r *approval.Grant) *int { return &r.Uses }),
+	}
+	lateGrantColumns = columns[approval.Grant]{
+		number("used", func(r *approval.Grant) *int { return &r.Used }),
+		number("unknown", func(r *approval.Grant) *int { return &r.Unknown }),
+		timestamp("suspended_at", func(r *approval.Grant) *time.Time { return &r.SuspendedAt }),
+		jsonMap("spent", func(r *approval.Grant) *map[string]string { return &r.Spent }),
+		timestamp("ended_at", func(r *approval.Grant) *time.Time { return &r.EndedAt }),
+		optText("ended_by", func(r *approval.Grant) *string { return &r.EndedBy }),
+		optText("end_code", func(r *approval.Grant) *string { return &r.EndCode }),
+	}
+	wideGrantColumns = columns[approval.Grant]{
+		textBytes("args", func(r *approval.Grant) *[]byte { return &r.Args }),
+	}
+	narrowGrantColumns = slices.Concat(newGrantColumns, lateGrantColumns)
+	grantColumns       = slices.Concat(narrowGrantColumns, wideGrantColumns)
+
+	grantUseColumns = columns[approval.GrantUse]{
+		text("id", func(r *approval.GrantUse) *string { return &r.ID }),
+		text("grant_id", func(r *approval.GrantUse) *string { return &r.GrantID }),
+		text("args_hash", func(r *approval.GrantUse) *string { return &r.ArgsHash }),
+		optText("session_id", func(r *approval.GrantUse) *string { return &r.Session }),
+		optText("correlation_id", func(r *approval.GrantUse) *string { return &r.CorrelationID }),
+		timestamp("at", func(r *approval.GrantUse) *time.Time { return &r.At }),
+		timestamp("dispatched_at", func(r *approval.GrantUse) *time.Time { return &r.DispatchedAt }),
+		optText("outcome", func(r *approval.GrantUse) *approval.RunResult { return &r.RunResult }),
+	}
+
+	// What a person said last, beside the tool that it was of.
+	saidColumns = columns[approval.Said]{
+		text("request", func(r *approval.Said) *string { return &r.RequestID }),
+		boolean("approved", func(r *approval.Said) *bool { return &r.Approved }),
+		text("said_by", func(r *approval.Said) *string { return &r.By }),
+		timestamp("at", func(r *approval.Said) *time.Time { return &r.At }),
+		optText("reason", func(r *approval.Said) *string { return &r.Reason }),
+	}
 
 	stateColumns = columns[storedState]{
 		number("seq", func(r *storedState) *int64 { return &r.seq }),

@@ -157,6 +157,7 @@ func (w *writer) load(o Options) error {
 		}
 	}
 	w.seq = kept.seq
+	w.db.seq.Store(w.seq)
 	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, kept.clock)
 	return nil
 }
@@ -504,6 +505,7 @@ func (w *writer) commit() error {
 			return err
 		}
 	}
+	w.db.seq.Store(w.seq)
 	w.failpoint("after-commit")
 	return nil
 }

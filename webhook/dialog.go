@@ -29,7 +29,8 @@ type Dialogs interface {
 // Question is what a dialog asks the reason of.
 type Question struct {
 	Intent    chat.Intent        // IntentApprove or IntentDeny
-	RequestID string             // the request or batch that the button names
+	RequestID string             // the request or card that the button names
+	Shows     chat.Shows         // what of the card it means
 	Open      []approval.Request // what of it is asked about
 	ReplyTo   string             // where the answer may go; "" for a direct message
 	Channel   string             // of the message with the button; "" on the Home tab
@@ -40,6 +41,7 @@ type Question struct {
 type Submission struct {
 	Intent    chat.Intent
 	RequestID string
+	Shows     chat.Shows
 	ReplyTo   string
 	Channel   string // "" where the dialog was opened from the Home tab
 	Reason    string
@@ -60,7 +62,7 @@ const (
 func (h *Slack) press(ctx context.Context, t chat.Interaction, p slackInteraction) bool {
 	asked, stored := h.ask(ctx, t)
 	if len(asked.Open) > 0 {
-		q := Question{Intent: t.Intent, RequestID: t.RequestID, Open: asked.Open, ReplyTo: t.ReplyTo,
+		q := Question{Intent: t.Intent, RequestID: t.RequestID, Shows: t.Shows, Open: asked.Open, ReplyTo: t.ReplyTo,
 			Channel: p.Container.ChannelID, TS: p.Container.MessageTS}
 		err := h.open(ctx, p.TriggerID, t.By, q)
 		if err == nil {
@@ -124,13 +126,13 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 	if err != nil {
 		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
 	}
-	b, err := channels.NewButton(string(s.Intent), s.RequestID)
-	if err != nil {
+	b, err := channels.NewButton(string(s.Intent), channels.Button{ID: s.RequestID, Shows: s.Shows}.Value())
+	if err != nil || b.Intent != chat.IntentApprove && b.Intent != chat.IntentDeny {
 		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
 	}
 	out, stored := h.interact(ctx, chat.Interaction{EventID: "slack:view:" + view.ID + ":" +
 		submissionKey(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
-		Intent: b.Intent, RequestID: b.ID, Reason: s.Reason, Told: true})
+		Intent: b.Intent, RequestID: b.ID, Shows: b.Shows, Reason: s.Reason, Told: true})
 	if !stored {
 		return answer{}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -201,7 +202,7 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	}
 	got := f.gate.taps[0]
 	id := got.EventID
-	if got.EventID = ""; got != (chat.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
+	if got.EventID = ""; !reflect.DeepEqual(got, chat.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
 		ReplyTo: "https://hooks.slack.com/actions/1", Intent: chat.IntentDeny, RequestID: request, Reason: "wrong account", Told: true}) {
 		t.Errorf("%+v", got)
 	}

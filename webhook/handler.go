@@ -44,6 +44,8 @@ type People interface {
 type Requests interface {
 	Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error)
 	PendingCount(ctx context.Context) (int, error)
+	// MayVote reports whether one person may vote on a request now.
+	MayVote(ctx context.Context, id string, who approval.Actor) (bool, error)
 }
 
 // common is what both platforms' handlers share.

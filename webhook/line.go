@@ -162,7 +162,7 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 		if err != nil {
 			return h.refuse(ctx, by.String(), "unknown_button")
 		}
-		t.Intent, t.RequestID = b.Intent, b.ID
+		t.Intent, t.RequestID, t.Shows, t.For = b.Intent, b.ID, b.Shows, b.For
 	case e.Type == "follow":
 		t.Intent = chat.IntentFollow
 	default: // there is nobody left to answer
@@ -176,4 +176,5 @@ func (h *LINE) event(ctx context.Context, e lineEvent) bool {
 func words(t *chat.Interaction, text, quoted string) {
 	w := chat.ParseWords(text, quoted != "")
 	t.Intent, t.RequestID, t.Reason, t.Text, t.QuotedID = w.Intent, w.ID, w.Reason, text, quoted
+	t.Typed, t.Name, t.Shows = w.Typed, w.Name, w.Shows
 }

@@ -33,6 +33,9 @@ type slackInteraction struct {
 		Type     string `json:"type"`
 		ActionID string `json:"action_id"`
 		Value    string `json:"value"`
+		Selected struct {
+			Value string `json:"value"`
+		} `json:"selected_option"` // of a menu
 	} `json:"actions"`
 }
 
@@ -69,13 +72,16 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 	stored := true
 	for i, a := range p.Actions {
 		b, err := channels.NewButton(a.ActionID, a.Value)
+		if a.Type == "overflow" || a.Type == "static_select" {
+			b, err = channels.NewChoice(a.Selected.Value)
+		}
 		if err != nil {
 			h.log.DebugContext(ctx, "a Slack button that decides nothing", "action_id",
 				legible.Cut(legible.Line(a.ActionID), 64))
 			continue
 		}
 		t := chat.Interaction{EventID: "slack:" + p.TriggerID + ":" + strconv.Itoa(i), By: by, From: p.User.ID,
-			ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID}
+			ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID, Shows: b.Shows, For: b.For}
 		stored = h.press(ctx, t, p) && stored
 	}
 	return answer{stored: stored}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,7 +176,7 @@ func TestLINEPostbackBecomesATap(t *testing.T) {
 	f.wantTaps(1)
 	want := chat.Interaction{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
 		From: hanaLINE, ReplyTo: "0f3779fb", Intent: chat.IntentApprove, RequestID: request, At: now, OneReply: true, AsksWhy: true}
-	if got := f.gate.taps[0]; got != want {
+	if got := f.gate.taps[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -390,7 +391,7 @@ func TestSlackButtonBecomesATap(t *testing.T) {
 	f.wantTaps(1)
 	want := chat.Interaction{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
 		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: chat.IntentApprove, RequestID: request}
-	if got := f.gate.taps[0]; got != want {
+	if got := f.gate.taps[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -732,5 +733,60 @@ func TestSecretsAreReplacedWithoutAGap(t *testing.T) {
 	none := NewLINE(f.o, func() []string { return nil }, func() string { return lineBot })
 	if none.signed([]byte("{}"), signLINE("", []byte("{}"))) {
 		t.Error("without a secret anything is signed")
+	}
+}
+
+// A second yes, the way back, an hour more and a freeze come as presses too, each with the one id that it names.
+func TestWhatElseButtonsSayBecomesATap(t *testing.T) {
+	for _, want := range []chat.Intent{chat.IntentConfirm, chat.IntentBack, chat.IntentExtend, chat.IntentFreeze} {
+		f := newFixture(t)
+		f.wantStatus(f.lineEvents(postback("action=approve", "action="+string(want))), 200)
+		f.wantTaps(1)
+		if got := f.gate.taps[0]; got.Intent != want || got.RequestID != request || got.Text != "" {
+			t.Errorf("LINE: %s came as %+v", want, got)
+		}
+		f = newFixture(t)
+		f.wantStatus(f.slackButton(func(p map[string]any) {
+			p["actions"] = []any{map[string]any{"type": "button", "action_id": want, "value": request}}
+			if want == chat.IntentExtend || want == chat.IntentFreeze {
+				p["actions"] = []any{map[string]any{"type": "overflow", "action_id": "more",
+					"selected_option": map[string]any{"value": string(want) + ":" + request}}}
+			}
+		}), 200)
+		f.wantTaps(1)
+		if got := f.gate.taps[0]; got.Intent != want || got.RequestID != request || got.Text != "" {
+			t.Errorf("Slack: %s came as %+v", want, got)
+		}
+	}
+}
+
+// What is typed of an id's end, of an agent and of a person reaches the chat.
+func TestTypedNamesAndShortIDsReachTheChat(t *testing.T) {
+	f := newFixture(t)
+	say := func(text string) string {
+		b, _ := json.Marshal(map[string]string{"type": "text", "text": text})
+		return postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`, `{"data":"action=approve&id=`+request+`"}`, string(b))
+	}
+	f.wantStatus(f.lineEvents(say("approve 4c0001"), say("freeze treasury-bot pays twice")), 200)
+	f.wantTaps(2)
+	if got := f.gate.taps[0]; got.Intent != chat.IntentApprove || got.Typed != "4C0001" || got.RequestID != "" {
+		t.Errorf("an id's end came as %+v", got)
+	}
+	if got := f.gate.taps[1]; got.Intent != chat.IntentFreeze || got.Name != "treasury-bot" || got.Reason != "pays twice" {
+		t.Errorf("a freeze came as %+v", got)
+	}
+}
+
+// A dialog says yes or no of a request, and nothing else.
+func TestADialogOnlyDecides(t *testing.T) {
+	for _, intent := range []chat.Intent{chat.IntentConfirm, chat.IntentFreeze, chat.IntentExtend, chat.IntentBack} {
+		f := newFixture(t)
+		f.slackWith(func(o *Options) { o.Dialogs = &fakeDialogs{} })
+		f.slackButton(func(p map[string]any) {
+			p["type"], p["view"] = "view_submission", map[string]any{"id": "V1",
+				"Asked": Submission{Intent: intent, RequestID: request}}
+			delete(p, "actions")
+		})
+		f.wantTaps(0)
 	}
 }

@@ -27,7 +27,9 @@ type Node struct {
 
 	// Source is a scalar as it is written; that of a Text is without its quotes, and with its variables replaced.
 	Source string
-	Quoted bool // a Text in quotes or a block, which is no number whatever it looks like
+	// Written is a Text without its quotes and with its variables as they are named.
+	Written string
+	Quoted  bool // a Text in quotes or a block, which is no number whatever it looks like
 	// TextStart is where the first character of a Text stands, if its own lines and columns can be added to that:
 	// not for folded text, escapes, or where a variable was replaced.
 	TextStart Position

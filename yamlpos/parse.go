@@ -249,13 +249,13 @@ func (r *reader) tagged(v *ast.TagNode, depth int) *Node {
 		return r.node(s, depth)
 	}
 	out := r.scalar(Text, s)
-	out.Quoted = true
+	out.Quoted, out.Written = true, out.Source
 	return out
 }
 
 func (r *reader) text(v *ast.StringNode) *Node {
 	out := r.scalar(Text, v)
-	out.Source = r.expand(v.Value, out.Position)
+	out.Source, out.Written = r.expand(v.Value, out.Position), v.Value
 	t := v.Token
 	if t == nil {
 		out.Quoted = true
@@ -277,7 +277,7 @@ func (r *reader) text(v *ast.StringNode) *Node {
 func (r *reader) block(v *ast.LiteralNode) *Node {
 	out := r.scalar(Text, v)
 	out.Quoted = true
-	out.Source = r.expand(v.Value.Value, out.Position)
+	out.Source, out.Written = r.expand(v.Value.Value, out.Position), v.Value.Value
 	t := v.Value.GetToken() // its own column is that of its last line
 	first := strings.TrimLeft(t.Origin, " ")
 	switch v.Start.Value {

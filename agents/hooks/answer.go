@@ -2,12 +2,14 @@ package hooks
 
 import (
 	"bytes"
-	"countersign/client"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"countersign/approval"
+	"countersign/client"
 )
 
 // What a model is told beside the gate's message. Each ending keeps its own words: that nobody answered is
@@ -32,6 +34,12 @@ func reason(a client.Answer) string {
 		message = fmt.Sprintf("The gate's answer is %q.", shorten(string(a.Kind), 40))
 	}
 	next := afterDenied
+	switch {
+	case isFrozen(a) && a.Kind == client.AnswerDenied, a.ReasonCode == approval.EndEdited && a.Kind == client.AnswerDenied:
+		return message // which says what to do next
+	case isFrozen(a):
+		return sentence(message) + " The call was not run."
+	}
 	switch a.Kind {
 	case client.AnswerPending:
 		next = afterPending
@@ -45,6 +53,16 @@ func reason(a client.Answer) string {
 		}
 	}
 	return sentence(message) + " " + next
+}
+
+// isFrozen reports whether a freeze is why the call does not run.
+func isFrozen(a client.Answer) bool {
+	return approval.Answer{ReasonCode: a.ReasonCode, Message: strings.TrimSpace(a.Message)}.Frozen()
+}
+
+// isGranted reports whether a person's grant lets the call run.
+func isGranted(a client.Answer) bool {
+	return a.Kind == client.AnswerAllow && a.ReasonCode == approval.ReasonGranted
 }
 
 // sentence ends text as a sentence ends.
@@ -95,6 +113,10 @@ func (e Event) say(a client.Answer, mayDefer bool) ([]byte, error) {
 		}
 	}
 	switch {
+	case isGranted(a) && e.Agent == Gemini:
+		return encode(geminiDecision{Decision: "allow", Reason: a.Message})
+	case isGranted(a): // a person has said yes to what the call itself says
+		return encode(specific{decision{Event: e.Name, Permission: "allow", Reason: a.Message, Input: e.Input}})
 	case a.Kind == client.AnswerAllow && e.Agent == Gemini:
 		return encode(geminiDecision{Decision: "allow"})
 	case a.Kind == client.AnswerAllow:
@@ -112,7 +134,8 @@ func (e Event) say(a client.Answer, mayDefer bool) ([]byte, error) {
 		}
 		return encode(d)
 	case a.Kind == client.AnswerApproved:
-		return encode(specific{decision{Event: e.Name, Permission: "allow", Reason: a.Message, Input: args}})
+		return encode(specific{decision{Event: e.Name, Permission: "allow", Reason: a.Message, Input: args,
+			Context: a.Note}})
 	case a.Kind == client.AnswerPending && mayDefer && e.Agent == ClaudeCode:
 		return encode(specific{decision{Event: e.Name, Permission: "defer", Reason: reason(a)}})
 	}

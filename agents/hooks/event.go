@@ -100,8 +100,10 @@ func Parse(agent Agent, input []byte) (Event, error) {
 	}
 	e.Input = json.RawMessage(f["tool_input"])
 	if agent == Gemini {
-		e.Server, e.Tool, err = geminiTool(e.Tool, f)
-		e.named = e.Server
+		prefixed := strings.HasPrefix(e.Tool, geminiPrefix)
+		if e.Server, e.Tool, err = geminiTool(e.Tool, f); prefixed {
+			e.named = e.Server
+		}
 	} else {
 		err = e.splitTool(f)
 	}
@@ -147,10 +149,14 @@ func serverName(v jsontext.Value) (string, error) {
 	return server.text("name")
 }
 
+// geminiPrefix is what Gemini CLI writes before the name of a server's tool.
+const geminiPrefix = "mcp_"
+
 // geminiTool reads mcp_server_tool. One underscore does not tell where the server's name ends, so the
-// names are taken from mcp_context, where it has them and they fit; else the name stays in one piece.
+// names are taken from mcp_context, where it has them and they fit; else the name stays in one piece. Versions that
+// write no mcp_ before a server's tool have mcp_context too, and for an own tool there is none.
 func geminiTool(name string, f object) (server, tool string, err error) {
-	if !strings.HasPrefix(name, "mcp_") || !f.is("mcp_context", '{') {
+	if !f.is("mcp_context", '{') {
 		return "", name, nil
 	}
 	c, err := readObject(f["mcp_context"])
@@ -160,7 +166,13 @@ func geminiTool(name string, f object) (server, tool string, err error) {
 	if server, err = c.text("server_name"); err != nil {
 		return "", "", fmt.Errorf("mcp_context: %w", err)
 	}
-	rest := strings.TrimPrefix(name, "mcp_")
+	rest, prefixed := strings.CutPrefix(name, geminiPrefix)
+	if !prefixed {
+		if bare, ok := strings.CutPrefix(name, plain(server)+"__"); ok && server != "" && bare != "" {
+			name = bare
+		}
+		return server, name, nil
+	}
 	for _, between := range []string{"_", "__"} {
 		if tool, ok := strings.CutPrefix(strings.TrimPrefix(rest, "_"), plain(server)+between); ok && server != "" &&
 			tool != "" && tool[0] != '_' {

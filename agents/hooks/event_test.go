@@ -51,7 +51,10 @@ func TestToolsOfMCPServersAreNamedApart(t *testing.T) {
 		{Gemini, "mcp_files_write", "{}", "", "mcp_files_write"},
 		{Gemini, "mcp_files_write", context("other"), "", "mcp_files_write"},
 		{Gemini, "mcp_files_write", context(""), "", "mcp_files_write"},
-		{Gemini, "write_file", context("files"), "", "write_file"},
+		{Gemini, "write_file", context("files"), "files", "write_file"},
+		{Gemini, "files__write_file", context("files"), "files", "write_file"},
+		{Gemini, "write_file", context(""), "", "write_file"},
+		{Gemini, "write_file", "{}", "", "write_file"},
 	} {
 		e := event(t, c.agent, c.name, c.input)
 		if e.Server != c.wantServer || e.Tool != c.wantTol {

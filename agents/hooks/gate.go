@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -54,7 +55,8 @@ func (g Gate) Ask(ctx context.Context, c client.Call, wait time.Duration) (clien
 	}
 	out, err := g.Gate.CheckWait(ctx, approval.Call{
 		Agent: g.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Args: arguments,
-		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
+		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview, AcceptsEdits: c.AcceptsEdits,
+		Grouped: true, Waits: wait > 0,
 	}, approval.WaitOptions{For: wait, Still: g.Still, Stop: g.Stop})
 	if e, ours := errors.AsType[*approval.Error](context.Cause(ctx)); err != nil && ours {
 		err = e
@@ -62,9 +64,12 @@ func (g Gate) Ask(ctx context.Context, c client.Call, wait time.Duration) (clien
 	if err != nil {
 		return client.Answer{}, err
 	}
-	a := client.Answer{Kind: client.AnswerKind(out.Kind), Message: out.Message}
+	a := client.Answer{Kind: client.AnswerKind(out.Kind), Message: out.Message, ReasonCode: out.ReasonCode, Note: out.Note}
 	if out.Kind == approval.AnswerApproved {
 		a.Args = out.Request.Args
+		if out.Args != nil {
+			a.Args, a.Replaces = out.Args, out.Request.Replaces
+		}
 	}
 	return a, nil
 }
@@ -89,7 +94,8 @@ func (g Gate) Resolved(ctx context.Context, session string, wait time.Duration) 
 	endings := make([]client.Approval, len(rs))
 	for i, r := range rs {
 		endings[i] = client.Approval{
-			ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args,
+			ID: r.ID, Status: string(r.Status), ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), Agent: r.Agent,
+			Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args,
 			LapsedAt: client.Time{Time: r.LapsedAt}, ConsumedAt: client.Time{Time: r.ConsumedAt}, Message: r.FeedMessage(),
 		}
 	}

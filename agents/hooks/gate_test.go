@@ -20,6 +20,8 @@ func (asking) Evaluate(context.Context, approval.Call) approval.Verdict {
 		IgnoreArgs: []string{"note"}}
 }
 
+func (asking) Digest() string        { return "" }
+func (asking) Source() string        { return "" }
 func (asking) Terms() approval.Terms { return approval.Terms{UseWithin: 15 * time.Minute} }
 
 func TestTheGateOfTheSameProcess(t *testing.T) {

@@ -60,13 +60,17 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	// All three agents run updatedInput, or tool_input, in place of what the model sent. A call that was deferred is
+	// resumed as it was.
+	c.AcceptsEdits = !h.Defer
 	if h.Defer && e.Agent == ClaudeCode {
 		ended, err := h.ended(ctx, c)
 		if err != nil {
 			return Reply{}, err
 		}
 		if ended != nil {
-			out, err := e.deny(reason(client.Answer{Kind: ended.Ended(), Message: ended.Message}))
+			out, err := e.deny(reason(client.Answer{Kind: ended.Ended(), Message: ended.Message,
+				ReasonCode: ended.ReasonCode}))
 			return Reply{Output: out, Told: []string{ended.ID}}, err
 		}
 	}

@@ -1,11 +1,63 @@
 package hooks
 
 import (
-	"countersign/client"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/client"
 )
+
+// The tool that Claude Code's --permission-prompt-tool asks.
+const (
+	PermissionPromptTool        = "countersign__permission_prompt"
+	PermissionPromptDescription = "For Claude Code's --permission-prompt-tool: whether a tool call may run. " +
+		"Not to be called by a model."
+	PermissionPromptSchema = `{"type":"object","properties":{"tool_name":{"type":"string"},` +
+		`"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`
+)
+
+// PermissionPrompt answers a permission prompt, after at most hold; with a denial where the gate cannot be asked.
+func (g Gate) PermissionPrompt(ctx context.Context, arguments []byte, hold time.Duration,
+	log *slog.Logger) ([]byte, error) {
+	answer, err := g.permissionPrompt(ctx, arguments, hold, log)
+	if err != nil {
+		return DenyPermissionPrompt(strings.TrimSuffix(err.Error(), "."))
+	}
+	return answer, nil
+}
+
+// permissionPrompt returns errors that may be shown.
+func (g Gate) permissionPrompt(ctx context.Context, arguments []byte, hold time.Duration,
+	log *slog.Logger) ([]byte, error) {
+	e, err := ParsePermissionPrompt(arguments)
+	if err != nil {
+		return nil, err
+	}
+	c, err := e.Call(nil)
+	if err != nil {
+		return nil, err
+	}
+	c.AcceptsEdits = true // updatedInput is what runs
+	answer, err := g.Ask(ctx, c, hold)
+	if err != nil {
+		level := slog.LevelWarn
+		if approval.CodeOf(err) == approval.CodeRateLimited {
+			level = slog.LevelDebug // it is counted, and admins are told once
+		}
+		log.Log(ctx, level, "a permission prompt could not be answered", "agent", g.Agent, "error", err)
+		if e, ours := errors.AsType[*approval.Error](err); ours {
+			return nil, errors.New(e.Message) // the rest is for the log
+		}
+		return nil, errors.New("an internal error")
+	}
+	return AnswerPermissionPrompt(answer, c)
+}
 
 // ParsePermissionPrompt reads what Claude Code sends to the tool that --permission-prompt-tool names. The
 // event has no session and no working directory: whoever gives the tool sets CWD and SessionID, where it

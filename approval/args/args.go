@@ -11,6 +11,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,18 @@ func (a Args) Has(name string) bool {
 		}
 	}
 	return false
+}
+
+// Members yields the top-level members in the order of the canonical form: names, and values as canonical JSON that the
+// caller must not modify.
+func (a Args) Members() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for m := range members(a.parsed().canonical) {
+			if !yield(m.name(), m.value) {
+				return
+			}
+		}
+	}
 }
 
 // Lookup returns the value at a dotted path such as "to.0.amount", as canonical

@@ -5,6 +5,7 @@ package channelstest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,6 +138,29 @@ func sent(ran approval.RunResult) *approval.Use {
 		DispatchedAt: at, RunResult: ran}
 }
 
+// twoStages takes two people of finance, and then one of security.
+var twoStages = approval.Need{Stages: []approval.Stage{{Group: "finance", Count: 2}, {Group: "security", Count: 1}}}
+
+// vote is an approval, some minutes after [Noon].
+func vote(stage, minutes int, person, standingInFor string) approval.Vote {
+	return approval.Vote{Stage: stage, Person: person, For: standingInFor, Approve: true,
+		At: Noon.Add(time.Duration(minutes) * time.Minute), Via: approval.ViaAPI}
+}
+
+// voted is a request with a need of two stages, and votes on it.
+func voted(stage int, votes ...approval.Vote) approval.Request {
+	r := Request(transfer)
+	r.Need, r.Stage, r.Votes = &twoStages, stage, votes
+	return r
+}
+
+// Once is a reply that asks once more before something is done about r.
+func Once(note approval.Note, text string, r approval.Request) approval.Delivery {
+	d := delivery(approval.KindReply, r)
+	d.Notification.Text, d.Notification.Note = text, note
+	return d
+}
+
 // edit makes r a call that writes a file, with a picture of what changes.
 func edit(r *approval.Request, diff string) {
 	a, _ := args.Parse([]byte(`{"path":"/etc/gate.conf","mode":"0644"}`))
@@ -155,6 +179,49 @@ func Batch(n int) []approval.Request {
 		rs = append(rs, r)
 	}
 	return rs
+}
+
+// OnACard is a delivery of a card with these items, of which what came after a version is shown.
+func OnACard(kind approval.NotificationKind, after int, versions []int, rs ...approval.Request) approval.Delivery {
+	d := delivery(kind, rs...)
+	d.Card = &approval.Card{ID: BatchID, Agent: rs[0].Agent, Risk: approval.RiskHigh}
+	for n, r := range rs {
+		d.Card.Items = append(d.Card.Items, approval.CardItem{ID: r.ID, Version: versions[n]})
+	}
+	d.Notification.BatchID, d.Notification.After = BatchID, after
+	return onlyShown(d)
+}
+
+// onlyShown has a delivery bring no requests but those that its card shows.
+func onlyShown(d approval.Delivery) approval.Delivery {
+	shown := d.Card.Upto(d.Notification.After, d.Card.Version())
+	d.Requests = slices.DeleteFunc(d.Requests, func(r approval.Request) bool { return !slices.Contains(shown, r.ID) })
+	return d
+}
+
+// Waiting is a reminder of several requests.
+func Waiting(kind approval.NotificationKind, rs ...approval.Request) approval.Delivery {
+	d := Reply("", rs...)
+	d.Notification.Kind, d.Notification.ApprovalID = kind, ""
+	return d
+}
+
+// Grantable is a delivery whose requests may answer the same call again.
+func Grantable(d approval.Delivery) approval.Delivery {
+	for _, r := range d.Requests {
+		d.Grantable = append(d.Grantable, r.ID)
+	}
+	return d
+}
+
+// said is what was said two minutes before [Noon].
+func said(approve bool, reason, callArgs string) *approval.Said {
+	a, err := args.Parse([]byte(callArgs))
+	if err != nil {
+		panic(err)
+	}
+	return &approval.Said{RequestID: ID(9), Approved: approve, By: "hana", At: Noon.Add(-2 * time.Minute), Reason: reason,
+		Args: a.Canonical()}
 }
 
 func many(keys int) string {
@@ -199,6 +266,22 @@ func Cases() []Case { //nolint:funlen // a table
 	for i := range over {
 		over[i].Status, over[i].ResolvedAt, over[i].ResolvedBy = approval.Expired, over[i].ExpiresAt, "system:timeout"
 	}
+	hana, ken, mei := vote(1, 1, "hana", ""), vote(1, 3, "ken", "yuki"), vote(2, 5, "mei", "")
+	complete := ended(approval.Approved, "mei", "")
+	complete.Need, complete.Votes, complete.Who = &twoStages, []approval.Vote{hana, ken, mei}, "hana, ken for yuki and mei"
+	edited := ended(approval.Denied, "hana", "the amount was too high")
+	edited.EndCode, edited.ReplacedBy = approval.EndEdited, ID(2)
+	replacing := Request(`{"amount_cents":1500,"to_address":"0xAbC0000000000000000000000000000000000123"}`)
+	replacing.ID, replacing.Replaces = ID(2), ID(1)
+	frozen := ended(approval.Cancelled, "hana", "it pays the wrong people")
+	frozen.EndCode = approval.EndFrozen
+	extended := voted(0, hana)
+	extended.ExtendedAt = Noon.Add(time.Minute)
+	granted := ended(approval.Approved, "hana", "")
+	granted.SessionID = "sess-42"
+	deciding := Batch(3)
+	deciding[0].Status, deciding[0].ResolvedAt, deciding[0].ResolvedBy = approval.Approved, Noon.Add(time.Minute), "hana"
+	deciding[0].UseBy = Noon.Add(16 * time.Minute)
 	deep := strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)
 	huge, _ := json.Marshal(map[string]string{"path": "/etc/hosts",
 		"content": strings.Repeat("All work and no play. ", 60_000/22)})
@@ -240,6 +323,15 @@ func Cases() []Case { //nolint:funlen // a table
 			d.Notification.Note = approval.NoteUnreached
 			return d
 		}()},
+		{"need_first_vote", delivery(approval.KindEdit, voted(0, hana))},
+		{"need_second_stage", delivery(approval.KindEdit, voted(1, hana, vote(1, 3, "ken", "")))},
+		{"need_delegated", delivery(approval.KindEdit, voted(1, hana, ken))},
+		{"need_asked", delivery(approval.KindRequest, voted(0))},
+		{"need_extended", delivery(approval.KindEdit, extended)},
+		{"replaces", delivery(approval.KindRequest, replacing)},
+		{"outcome_needed", delivery(approval.KindEdit, complete)},
+		{"outcome_edited", delivery(approval.KindEdit, edited)},
+		{"outcome_frozen", delivery(approval.KindEdit, frozen)},
 		{"outcome_approved", delivery(approval.KindEdit, ended(approval.Approved, "hana", "checked with finance"))},
 		{"outcome_used", delivery(approval.KindEdit, used)},
 		{"outcome_lapsed", delivery(approval.KindEdit, lapsed)},
@@ -255,6 +347,26 @@ func Cases() []Case { //nolint:funlen // a table
 			"This request needs a reason, so nothing is decided yet. Type the reason now, or: deny "+ID(1)+" followed by it.")},
 		{"reply_ask_approve", Asking(approval.NoteApprove, "This request needs a reason. Type: approve "+ID(1)+
 			" followed by your reason.")},
+		{"reply_confirm", Once(approval.ConfirmNote(""), "treasury-bot asks to run transfer_credits. Approve it?",
+			Request(transfer))},
+		{"reply_freeze", Once(approval.NoteFreeze, "Freeze treasury-bot? Every call of it is denied and what waits ends, "+
+			"until an admin lifts it.", Request(transfer))},
+		{"reply_more", Once(approval.NoteMore, "Your approval counts: 1 of 3.", voted(0, hana))},
+		{"card_alone", OnACard(approval.KindRequest, 0, []int{1}, Request(transfer))},
+		{"card_first", OnACard(approval.KindRequest, 0, []int{1, 1, 1}, Batch(3)...)},
+		{"card_joined", OnACard(approval.KindEdit, 0, []int{1, 1, 2}, Batch(3)...)},
+		{"card_rest", OnACard(approval.KindRequest, 1, []int{1, 2, 3}, Batch(3)...)},
+		{"card_rest_alone", OnACard(approval.KindRequest, 2, []int{1, 2, 3}, Batch(3)...)},
+		{"card_decided", Grantable(OnACard(approval.KindEdit, 0, []int{1, 1, 2}, deciding...))},
+		{"said_denied", request(func(r *approval.Request) {
+			r.Before = said(false, "wrong account", strings.Replace(transfer, "123\"", "122\"", 1))
+		})},
+		{"said_approved", request(func(r *approval.Request) { r.Before = said(true, "", transfer) })},
+		{"waiting", Waiting(approval.KindReminder, Batch(3)...)},
+		{"waiting_some", Waiting(approval.KindEdit, some...)},
+		{"outcome_grant", Grantable(delivery(approval.KindEdit, granted))},
+		{"reply_grant", Grantable(Once(approval.NoteMore, "Approved: transfer_credits. The agent may run it once.",
+			granted))},
 		{"reply_cards", Reply("3 requests are waiting. Use their buttons to decide.", Batch(3)...)},
 	}
 }
@@ -289,9 +401,36 @@ func AnyDelivery(t *rapid.T) approval.Delivery {
 		d = Reply(anyText(30_000).Draw(t, "text"), rs...)
 	}
 	d.Notification.Note = rapid.SampledFrom([]approval.Note{"", "", approval.NoteReason, approval.NoteDeny,
-		approval.NoteApprove, approval.NoteUnreached}).Draw(t, "note")
+		approval.NoteApprove, approval.NoteUnreached, approval.NoteMore, approval.NoteFreeze,
+		approval.ConfirmNote("")}).Draw(t, "note")
+	if rapid.Bool().Draw(t, "grantable") {
+		d = Grantable(d)
+	}
+	if len(rs) > 1 && kind != approval.KindReply {
+		switch rapid.IntRange(0, 2).Draw(t, "on a card") {
+		case 1:
+			d = cut(t, d)
+		case 2:
+			d.Notification.ApprovalID, d.Notification.BatchID, d.Requests = "", "", rs[:min(len(rs), 10)]
+			for _, r := range d.Requests {
+				d.Notification.Cards = append(d.Notification.Cards, r.ID)
+			}
+		}
+	}
 	d.Notification.CreatedAt = Noon.Add(time.Duration(rapid.IntRange(-1, 62).Draw(t, "minutes")) * time.Minute)
 	return d
+}
+
+// cut has a delivery show a part of a card.
+func cut(t *rapid.T, d approval.Delivery) approval.Delivery {
+	d.Card = &approval.Card{ID: BatchID}
+	version := 1
+	for _, r := range d.Requests {
+		d.Card.Items = append(d.Card.Items, approval.CardItem{ID: r.ID, Version: version})
+		version += rapid.IntRange(0, 1).Draw(t, "later")
+	}
+	d.Notification.After = rapid.IntRange(0, d.Card.Version()-1).Draw(t, "after")
+	return onlyShown(d)
 }
 
 func anyRequest(t *rapid.T, among int) approval.Request {
@@ -307,6 +446,18 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 	r.HumanMessage = anyText(2000).Draw(t, "message")
 	r.Risk = rapid.SampledFrom([]approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh,
 		approval.RiskCritical, "odd"}).Draw(t, "risk")
+	if rapid.Bool().Draw(t, "needs") {
+		r.Need = &approval.Need{}
+		for range rapid.IntRange(0, 4).Draw(t, "stages") {
+			r.Need.Stages = append(r.Need.Stages, approval.Stage{Group: anyText(100).Draw(t, "group"),
+				Count: rapid.IntRange(1, 9).Draw(t, "count")})
+		}
+		r.Stage = rapid.IntRange(0, max(0, len(r.Need.Stages)-1)).Draw(t, "open stage")
+		for range rapid.IntRange(0, 9).Draw(t, "votes") {
+			r.Votes = append(r.Votes, approval.Vote{Stage: 1, Person: anyText(64).Draw(t, "voter"),
+				For: anyText(64).Draw(t, "for"), Approve: true, At: Noon})
+		}
+	}
 	r.RequireReason = rapid.Bool().Draw(t, "reason required")
 	if rapid.Bool().Draw(t, "previous") {
 		r.Previous = &approval.Use{ApprovedBy: anyText(200).Draw(t, "who"), ApprovedAt: Noon, ConsumedAt: Noon}
@@ -314,6 +465,13 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 			r.Previous.DispatchedAt = Noon
 			r.Previous.RunResult = rapid.SampledFrom([]approval.RunResult{"", approval.RunSucceeded, approval.RunFailed,
 				approval.RunUnknown}).Draw(t, "ran")
+		}
+	}
+	if rapid.Bool().Draw(t, "before") {
+		r.Before = &approval.Said{By: anyText(100).Draw(t, "by before"), Reason: anyText(4000).Draw(t, "reason before"),
+			At: Noon.Add(-time.Hour), Args: r.Args, Approved: rapid.Bool().Draw(t, "approved before")}
+		if a, err := args.Parse([]byte(anyArgs(t, among))); err == nil {
+			r.Before.Args = a.Canonical()
 		}
 	}
 	if rapid.Bool().Draw(t, "ignored") {

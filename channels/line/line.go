@@ -184,7 +184,8 @@ func (ch *Channel) push(ctx context.Context, m channels.Message, ms []api.Messag
 	if err != nil {
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: err}
 	}
-	res, answer, err := c.PushMessageWithHttpInfo(&api.PushMessageRequest{To: m.To, Messages: ms}, m.RetryKey)
+	res, answer, err := c.PushMessageWithHttpInfo(&api.PushMessageRequest{To: m.To, Messages: ms,
+		NotificationDisabled: m.Silent}, m.RetryKey)
 	if res != nil && res.StatusCode == http.StatusConflict {
 		return taken(res, card)
 	}

@@ -24,7 +24,6 @@ const (
 	maxAltText      = 1500
 	maxBubble       = 30_000
 	maxCarousel     = 50_000
-	maxBubbles      = 12
 	maxButtonLabel  = 40  // grapheme clusters
 	maxDisplayText  = 300 // both in clusters and in units
 	maxPostbackData = 300
@@ -32,6 +31,7 @@ const (
 	maxQuickLabel   = 20
 	maxQuickReplies = 13
 	maxURI          = 1000
+	maxGrantAsk     = 200
 
 	bubbleSize       = maxBubble - 500
 	carouselSize     = maxCarousel - 2000
@@ -100,7 +100,7 @@ func messages(c channels.Card) ([]api.MessageInterface, error) {
 	switch {
 	case c.Kind == approval.KindEdit:
 		return nil, fmt.Errorf("line: a message cannot be edited")
-	case c.Kind == approval.KindReply:
+	case c.Kind == approval.KindReply, c.Waiting && len(c.Items) > 0:
 		return answer(c)
 	case len(c.Items) == 0:
 		return nil, fmt.Errorf("line: a card without a request")
@@ -117,11 +117,15 @@ func (ch *Channel) Page() (limit int, unit func(string) int) { return pageSize, 
 // answer is a text, cards, and a question: the quick replies to that show only on the last message.
 func answer(c channels.Card) ([]api.MessageInterface, error) {
 	var ms, last []api.MessageInterface
+	if c.Once != nil {
+		return []api.MessageInterface{once(c)}, nil
+	}
 	if c.Ask != "" {
 		last = append(last, question(c, c.Ask))
 	}
 	switch {
-	case len(c.Items) == 0 && c.Ask == "" && len(c.Suggest) > 0:
+	case len(c.Items) == 0 && c.Ask == "" &&
+		(len(c.Suggest) > 0 || (c.More != nil || c.Grant != nil) && measure(c.Text) <= maxText):
 		ms = append(ms, question(c, or(c.Text, "…")))
 	case len(c.Items) == 0 && c.Ask == "":
 		for _, s := range channels.Split(shorten(or(c.Text, "…"), pageSize), maxText, measure) {
@@ -136,7 +140,7 @@ func answer(c channels.Card) ([]api.MessageInterface, error) {
 		ms = append(ms, &api.TextMessage{Text: "…"})
 	}
 	if len(ms)+len(c.Items)+len(last) > maxMessages {
-		ms, err := scroll(ms, c, c.Items, nil, maxBubbles)
+		ms, err := scroll(ms, c, c.Items, nil, bubblesPerScroll)
 		return append(ms, last...), err
 	}
 	for _, i := range c.Items {
@@ -149,8 +153,52 @@ func answer(c channels.Card) ([]api.MessageInterface, error) {
 	return append(ms, last...), nil
 }
 
-// question asks why, with answers to tap. They come back as typed words, as an answer of one's own does.
+// once is a question whose answer counts once: a bubble with its two buttons.
+func once(c channels.Card) *api.FlexMessage {
+	asked := shorten(or(c.Text, "…"), maxText/2)
+	button := func(name string, intent chat.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
+		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: style, Color: colour,
+			Action: &api.PostbackAction{Label: label(name), Data: channels.Button{Intent: intent, ID: c.Once.ID}.Data(),
+				DisplayText: legible.ShortenMiddle(name, maxDisplayText, stricter)}}
+	}
+	return &api.FlexMessage{AltText: shorten(asked, maxAltText), Contents: &api.FlexBubble{
+		Size: api.FlexBubbleSIZE_MEGA,
+		Body: &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Contents: []api.FlexComponentInterface{
+			text(asked, "md", ink)}},
+		Footer: &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
+			button(c.Once.Yes, chat.IntentConfirm, api.FlexButtonSTYLE_PRIMARY, approve),
+			button(c.Once.No, chat.IntentBack, api.FlexButtonSTYLE_SECONDARY, ""),
+		}},
+	}}
+}
+
+// more are quick replies for what else can be done about a request.
+func more(m *channels.More, g *channels.Grant) (items []api.QuickReplyItem) {
+	add := func(name, said string, b channels.Button) {
+		if name != "" {
+			items = append(items, api.QuickReplyItem{Type: "action", Action: &api.PostbackAction{
+				Label: legible.ShortenMiddle(name, maxQuickLabel, stricter), Data: b.Data(),
+				DisplayText: legible.ShortenMiddle(said, maxDisplayText, stricter)}})
+		}
+	}
+	if g != nil {
+		for _, choice := range g.Choices {
+			add(choice.Name, g.Ask+" "+choice.Name, g.Button(choice))
+		}
+	}
+	if m != nil {
+		add(m.Extend, m.Extend, channels.Button{Intent: chat.IntentExtend, ID: m.ID})
+		add(m.Freeze, m.Freeze, channels.Button{Intent: chat.IntentFreeze, ID: m.ID})
+	}
+	return items
+}
+
+// question is a text with answers to tap: why, or for how much longer. A reason comes back as typed words, as one's own
+// does.
 func question(c channels.Card, text string) *api.TextMessage {
+	if c.Grant != nil {
+		text = shorten(text, maxText-maxGrantAsk) + "\n" + shorten(c.Grant.Ask, maxGrantAsk-1)
+	}
 	m := &api.TextMessage{Text: shorten(text, maxText)}
 	for _, s := range c.Suggest[:min(len(c.Suggest), maxQuickReplies)] {
 		if m.QuickReply == nil {
@@ -160,6 +208,12 @@ func question(c channels.Card, text string) *api.TextMessage {
 			Label: legible.ShortenMiddle(s, maxQuickLabel, stricter),
 			Text:  legible.ShortenMiddle(c.Say(channels.TextReasonPrefix)+s, maxFillIn, stricter),
 		}})
+	}
+	if others := more(c.More, c.Grant); len(others) > 0 {
+		if m.QuickReply == nil {
+			m.QuickReply = new(api.QuickReply)
+		}
+		m.QuickReply.Items = append(m.QuickReply.Items, others...)
 	}
 	return m
 }
@@ -232,7 +286,7 @@ func summary(c channels.Card) *api.FlexBubble {
 	if c.Together() {
 		body.Contents = append(body.Contents, text(c.Say(channels.TextBatchHint), "xs", faint))
 		needed := slices.ContainsFunc(c.Items, func(i channels.Item) bool { return i.Pending() && i.ReasonNeeded })
-		b.Footer = buttons(c, c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), "", needed)
+		b.Footer = buttons(c, c.All(), c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), "", needed)
 	}
 	return b
 }
@@ -281,8 +335,8 @@ type drawing struct {
 func (d drawing) footer(f channels.Fitted) *api.FlexBox {
 	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL}
 	if d.item.Pending() {
-		box = buttons(d.card, d.item.ID, d.card.Say(channels.TextApprove), d.card.Say(channels.TextDeny), d.item.Tool,
-			d.item.ReasonNeeded)
+		box = buttons(d.card, channels.Button{ID: d.item.ID}, d.card.Say(channels.TextApprove),
+			d.card.Say(channels.TextDeny), d.item.Tool, d.item.ReasonNeeded)
 	}
 	if d.measuring || !f.All() || f.Shortened || d.cutsWords() {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
@@ -322,6 +376,9 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 	if i.Why != "" {
 		add(text(shorten(i.Why, d.why), "md", ink))
 	}
+	if len(i.Progress) > 0 {
+		add(bold(shorten(strings.Join(i.Progress, "\n"), d.sentence), "sm", ink))
+	}
 	for _, fact := range d.facts() {
 		add(columns(fact.Label, shorten(fact.Value, d.fact), ink))
 	}
@@ -352,7 +409,7 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 		}
 		add(row)
 	}
-	add(text(say(channels.TextRequest)+" "+i.ID+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint))
+	add(text(say(channels.TextRequest)+" "+i.Short+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint))
 	return box
 }
 
@@ -380,11 +437,11 @@ func (d drawing) args(add func(api.FlexComponentInterface), f channels.Fitted) {
 		if d.measuring {
 			shown = f.Total // it has the most digits
 		}
-		add(bold(say(channels.TextNotAllShown, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID),
+		add(bold(say(channels.TextNotAllShown, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.Short),
 			"sm", alarm))
 	}
 	if f.Shortened || d.measuring {
-		add(text(say(channels.TextShortened, "id", i.ID), "xs", alarm))
+		add(text(say(channels.TextShortened, "id", i.Short), "xs", alarm))
 	}
 }
 
@@ -392,7 +449,7 @@ func (d drawing) args(add func(api.FlexComponentInterface), f channels.Fitted) {
 func (d drawing) agentText(add func(api.FlexComponentInterface)) {
 	i, say := d.item, d.card.Say
 	if d.own == 0 {
-		add(text(say(channels.TextWordsCut, "id", i.ID), "xs", faint))
+		add(text(say(channels.TextWordsCut, "id", i.Short), "xs", faint))
 		return
 	}
 	add(bold(say(channels.TextOwnWords), "xs", faint))
@@ -521,10 +578,10 @@ func block(label, value string) *api.FlexBox {
 		Contents: []api.FlexComponentInterface{bold(label, "xs", faint), text(value, "xs", ink)}}
 }
 
-// buttons are Approve and Deny of a request or a batch. They are postbacks: an action of type message
-// would arrive as typed words too. Deny opens the keyboard with a reason begun, which goes to the agent
-// when it is sent; where nothing is decided without one, both do, with all of the decision begun.
-func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.FlexBox {
+// buttons are Approve and Deny of a request or a card, of which on says which. They are postbacks: an action of type
+// message would arrive as typed words too. Deny opens the keyboard with a reason begun, which goes to the agent when it
+// is sent; where nothing is decided without one, both do, with all of the decision begun.
+func buttons(c channels.Card, on channels.Button, yes, no, what string, reasonNeeded bool) *api.FlexBox {
 	button := func(label_ string, intent chat.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
 		shown := label_
 		if what != "" {
@@ -532,12 +589,12 @@ func buttons(c channels.Card, id, yes, no, what string, reasonNeeded bool) *api.
 		}
 		action := &api.PostbackAction{
 			Label:       label(label_),
-			Data:        channels.Button{Intent: intent, ID: id}.Data(),
+			Data:        on.With(intent).Data(),
 			DisplayText: legible.ShortenMiddle(shown, maxDisplayText, stricter),
 		}
 		switch {
 		case reasonNeeded:
-			action.FillInText = string(intent) + " " + id + " "
+			action.FillInText = string(intent) + " " + on.Shows.Typed(on.ID) + " "
 		case intent == chat.IntentDeny:
 			action.FillInText = legible.ShortenMiddle(c.Say(channels.TextReasonPrefix), maxFillIn, stricter)
 		}

@@ -464,3 +464,17 @@ func TestAStrangerIsNeverPushedTo(t *testing.T) {
 		}
 	}
 }
+
+func TestASilentCardMakesNoSound(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		p := serve(t, func(w http.ResponseWriter, _ string) { io.WriteString(w, sentBody) })
+		m := push(t)
+		m.Silent = silent
+		if _, err := newChannel(t, p.URL).Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(p.calls()[0].body), `"notificationDisabled":true`); got != silent {
+			t.Errorf("silent %t: sent %s", silent, p.calls()[0].body)
+		}
+	}
+}

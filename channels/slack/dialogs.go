@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"countersign/approval"
 	"countersign/channels"
@@ -42,7 +43,7 @@ func (d *dialogs) Open(ctx context.Context, trigger string, by approval.Actor, q
 	}
 	card := d.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
 		CreatedAt: d.o.Now()}, Requests: q.Open})
-	view, err := ReasonDialog(card, q.Intent, Meta{ID: q.RequestID, Channel: q.Channel, TS: q.TS,
+	view, err := ReasonDialog(card, q.Intent, Meta{ID: q.RequestID, Shows: q.Shows, Channel: q.Channel, TS: q.TS,
 		ResponseURL: secret.Value(q.ReplyTo)})
 	if err != nil {
 		return err
@@ -57,8 +58,8 @@ func (d *dialogs) Read(view json.RawMessage) (webhook.Submission, error) {
 	if err != nil {
 		return webhook.Submission{}, err
 	}
-	return webhook.Submission{Intent: s.Intent, RequestID: s.Meta.ID, ReplyTo: s.Meta.ResponseURL.Reveal(),
-		Channel: s.Meta.Channel, Reason: s.Reason}, nil
+	return webhook.Submission{Intent: s.Intent, RequestID: s.Meta.ID, Shows: s.Meta.Shows,
+		ReplyTo: s.Meta.ResponseURL.Reveal(), Channel: s.Meta.Channel, Reason: s.Reason}, nil
 }
 
 // Missing has the dialog say at its field what is wrong with the reason.
@@ -101,6 +102,15 @@ func (d *dialogs) showHome(ctx context.Context, userID string, by approval.Actor
 	}
 }
 
+// listed reports whether a pending request is on somebody's Home tab: of an approver what they may decide now, of
+// others all of it.
+func (d *dialogs) listed(ctx context.Context, r approval.Request, by approval.Actor, now time.Time) (bool, error) {
+	if r.Due(now) || !by.Approver {
+		return !r.Due(now), nil
+	}
+	return d.o.Requests.MayVote(ctx, r.ID, by)
+}
+
 func (d *dialogs) publishHome(ctx context.Context, userID string, by approval.Actor) error {
 	_, ch := d.get()
 	if ch == nil {
@@ -118,7 +128,11 @@ func (d *dialogs) publishHome(ctx context.Context, userID string, by approval.Ac
 			return err
 		}
 		for _, r := range waiting {
-			if r.Due(now) {
+			listed, err := d.listed(ctx, r, by, now)
+			if err != nil {
+				return err
+			}
+			if !listed {
 				h.Total--
 				continue
 			}

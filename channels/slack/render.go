@@ -19,26 +19,30 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/chat"
 )
 
 // The platform's limits, and ours below them. Whether Slack counts characters or UTF-16 units, before or
 // after escaping, is not documented: we count UTF-16 units of the escaped text, which is the most.
 const (
-	maxBlocks     = 50
-	maxTotal      = 10_990 // of all strings in a message's blocks; Slack refuses somewhere near 12,000
-	maxPage       = 9800   // of the text on a page of its own
-	maxObject     = 3000   // a text object
-	maxHeader     = 150
-	maxText       = 3000 // the fallback beside the blocks; an edit takes at most 4000
-	maxButton     = 75
-	maxURL        = 3000
-	maxValue      = 2400 // of one arg
-	maxRichText   = 2900 // of one rich text block
-	maxDiffLine   = 200  // of a diff
-	maxLines      = 12   // of a text that is set as words
-	blockMargin   = 4    // what a row takes beside its text
-	actionApprove = "approve"
-	actionDeny    = "deny"
+	maxBlocks      = 50
+	maxTotal       = 10_990 // of all strings in a message's blocks; Slack refuses somewhere near 12,000
+	maxPage        = 9800   // of the text on a page of its own
+	maxObject      = 3000   // a text object
+	maxHeader      = 150
+	maxText        = 3000 // the fallback beside the blocks; an edit takes at most 4000
+	maxButton      = 75
+	maxPlaceholder = 150
+	maxURL         = 3000
+	maxValue       = 2400 // of one arg
+	maxRichText    = 2900 // of one rich text block
+	maxDiffLine    = 200  // of a diff
+	maxLines       = 12   // of a text that is set as words
+	blockMargin    = 4    // what a row takes beside its text
+	actionApprove  = "approve"
+	actionDeny     = "deny"
+	actionMore     = "more"
+	actionGrant    = "grant"
 )
 
 // measures are how much of the texts around the args is shown, from what reads best to what leaves the
@@ -87,6 +91,10 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 
 func layOut(c channels.Card) ([]sdk.Block, error) {
 	switch {
+	case c.Once != nil:
+		yes := sdk.NewButtonBlockElement(string(chat.IntentConfirm), c.Once.ID, words(shorten(c.Once.Yes, maxButton)))
+		return []sdk.Block{plain(or(c.Text, "…"), maxObject), sdk.NewActionBlock("once", yes.WithStyle(sdk.StylePrimary),
+			sdk.NewButtonBlockElement(string(chat.IntentBack), c.Once.ID, words(shorten(c.Once.No, maxButton))))}, nil
 	case len(c.Items) == 0:
 		return saying(or(c.Text, "…")), nil
 	case len(c.Items) == 1 && c.BatchID == "":
@@ -161,7 +169,7 @@ func several(c channels.Card) ([]sdk.Block, error) {
 	}
 	if c.Together() {
 		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
-			buttons(c, "all", c.BatchID, c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
+			buttons(c, "all", c.All(), c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
 	}
 	end = append(end, remarks(escape(c.Say(channels.TextReadAll))))
 	left := maxTotal - weigh(blocks...) - weigh(end...)
@@ -286,9 +294,29 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 		if d.bare {
 			choose = bareButtons
 		}
-		blocks = append(blocks, choose(d.card, block, i.ID, say(channels.TextApprove), say(channels.TextDeny)))
+		decide := choose(d.card, block, channels.Button{ID: i.ID}, say(channels.TextApprove), say(channels.TextDeny))
+		if d.alone() && d.own > 0 {
+			decide.Elements.ElementSet = append(decide.Elements.ElementSet, more(i.More))
+		}
+		blocks = append(blocks, decide)
+	}
+	if i.Grant != nil && !d.glance && d.own > 0 {
+		blocks = append(blocks, longer(i.Grant, block))
 	}
 	return blocks
+}
+
+// longer is the menu of a decided request that has its approval answer the same call again.
+func longer(g *channels.Grant, block string) *sdk.ActionBlock {
+	var options []*sdk.OptionBlockObject
+	for _, choice := range g.Choices {
+		b := g.Button(choice)
+		options = append(options, sdk.NewOptionBlockObject(string(b.Intent)+":"+b.Value(),
+			words(shorten(choice.Name, maxButton)), nil))
+	}
+	menu := sdk.NewOptionsSelectBlockElement(sdk.OptTypeStatic, words(shorten(g.Ask, maxPlaceholder)), actionGrant,
+		options...)
+	return sdk.NewActionBlock(strings.Replace(block, "decide", "grant", 1), menu)
 }
 
 // heading tells which tool is called, and with what risk.
@@ -348,10 +376,10 @@ func (d drawing) args(t *rich, f channels.Fitted) {
 		if d.measuring {
 			shown = f.Total // it has the most digits
 		}
-		t.heading(say(notAll, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.ID))
+		t.heading(say(notAll, "shown", strconv.Itoa(shown), "total", strconv.Itoa(f.Total), "id", i.Short))
 	}
 	if f.Shortened || d.measuring && len(i.Rows) > 0 {
-		t.line(say(shortened, "id", i.ID))
+		t.line(say(shortened, "id", i.Short))
 	}
 }
 
@@ -366,7 +394,7 @@ func (d drawing) agentText(t *rich) {
 		if !d.alone() {
 			cut = channels.TextWordsCutShort
 		}
-		t.line(d.card.Say(cut, "id", d.item.ID))
+		t.line(d.card.Say(cut, "id", d.item.Short))
 		return
 	}
 	if d.alone() {
@@ -383,12 +411,17 @@ func (d drawing) agentText(t *rich) {
 func (d drawing) sentences(t *rich) {
 	t.line(shorten(d.item.Sentence, d.sentence))
 	t.line(shorten(d.item.Why, d.why))
+	if len(d.item.Progress) > 0 {
+		for line := range strings.SplitSeq(shorten(strings.Join(d.item.Progress, "\n"), d.sentence), "\n") {
+			t.heading(line)
+		}
+	}
 }
 
 // notices are the remarks on the request. That a reason is needed is told in other words than where it
 // must be typed: here the buttons ask for it, and a dialog is where it is asked.
 func (d drawing) notices(t *rich) {
-	typed := d.card.Say(channels.TextReasonNeeded, "id", d.item.ID)
+	typed := d.card.Say(channels.TextReasonNeeded, "id", d.item.Short)
 	for _, n := range d.item.Notices {
 		s := n.Text
 		switch {
@@ -432,7 +465,7 @@ func (d drawing) ownWords() (rows []channels.Row) {
 // foot names one of several requests, and when it must be decided. It is our own words only.
 func (d drawing) foot() string {
 	i := d.item
-	s := i.ID + " #" + i.Hash
+	s := i.Short + " #" + i.Hash
 	switch {
 	case i.DeadlineAt == "", slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }):
 	case d.fact > 0:
@@ -467,7 +500,7 @@ func (d drawing) deadline() string {
 // names are a request's id, the beginning of its hash, and where it can be read.
 func (d drawing) names() string {
 	say, i := d.card.Say, d.item
-	s := escape(say(channels.TextRequest) + " " + i.ID + " · " + say(channels.TextHash) + " " + i.Hash)
+	s := escape(say(channels.TextRequest) + " " + i.Short + " · " + say(channels.TextHash) + " " + i.Hash)
 	if link := i.Link; link != "" && measure(link) <= maxURL/2 && !strings.ContainsAny(link, "|<> ") {
 		s += " · <" + escape(link) + "|" + escape(say(channels.TextOpen)) + ">"
 	}
@@ -518,22 +551,39 @@ func remarks(parts ...string) sdk.Block {
 
 // buttons are Approve and Deny. The block's id is one of its kind in the message, and not the same
 // before and after an edit.
-func buttons(c channels.Card, block, id, yes, no string) *sdk.ActionBlock {
-	b := bareButtons(c, block, id, yes, no)
+func buttons(c channels.Card, block string, on channels.Button, yes, no string) *sdk.ActionBlock {
+	b := bareButtons(c, block, on, yes, no)
 	for n, style := range []sdk.Style{sdk.StylePrimary, sdk.StyleDanger} {
 		b.Elements.ElementSet[n].(*sdk.ButtonBlockElement).WithStyle(style)
 	}
 	return b
 }
 
+// more is the menu of what else can be done about a request. A value says what, and of which: the menu has but one
+// action_id.
+func more(m channels.More) *sdk.OverflowBlockElement {
+	var options []*sdk.OptionBlockObject
+	add := func(name string, intent chat.Intent) {
+		if name != "" {
+			options = append(options, sdk.NewOptionBlockObject(string(intent)+":"+m.ID, words(shorten(name, maxButton)), nil))
+		}
+	}
+	add(m.Extend, chat.IntentExtend)
+	add(m.Freeze, chat.IntentFreeze)
+	return sdk.NewOverflowBlockElement(actionMore, options...)
+}
+
 // bareButtons are the same without colours.
-func bareButtons(c channels.Card, block, id, yes, no string) *sdk.ActionBlock {
+func bareButtons(c channels.Card, block string, on channels.Button, yes, no string) *sdk.ActionBlock {
 	if c.Kind == approval.KindEdit {
 		block += "/" + strconv.Itoa(c.PendingCount())
+		if c.Shows.Version > 1 {
+			block += "v" + strconv.Itoa(c.Shows.Version)
+		}
 	}
 	return sdk.NewActionBlock(block,
-		sdk.NewButtonBlockElement(actionApprove, id, words(shorten(yes, maxButton))),
-		sdk.NewButtonBlockElement(actionDeny, id, words(shorten(no, maxButton))))
+		sdk.NewButtonBlockElement(actionApprove, on.Value(), words(shorten(yes, maxButton))),
+		sdk.NewButtonBlockElement(actionDeny, on.Value(), words(shorten(no, maxButton))))
 }
 
 // rich collects rich text: styled pieces, of which none is read as markup. What is foreign is always set

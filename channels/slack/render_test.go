@@ -19,6 +19,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/chat"
 	"countersign/internal/testkit"
 	"countersign/locale"
 )
@@ -160,6 +161,26 @@ var (
 	mrkdwn   = regexp.MustCompile("[<>*_~`]")
 )
 
+// menu checks a menu of what else can be done.
+func (k *checker) menu(m map[string]any, most int, names ...string) {
+	k.only(m, names...)
+	k.length("action_id", m["action_id"].(string), 255)
+	options := m["options"].([]any)
+	if n := len(options); n < 1 || n > most {
+		k.t.Errorf("%d options", n)
+	}
+	for _, o := range options {
+		o := o.(map[string]any)
+		k.only(o, "text", "value")
+		k.plain("option", o["text"], 75)
+		value, _ := o["value"].(string)
+		k.length("value", value, 75)
+		if b, err := channels.NewChoice(value); err != nil || b.Intent != chat.IntentExtend && b.Intent != chat.IntentFreeze && b.Intent != chat.IntentGrant {
+			k.t.Errorf("option %q is not ours", value)
+		}
+	}
+}
+
 func (k *checker) block(b map[string]any) {
 	id, _ := b["block_id"].(string)
 	if id != "" {
@@ -206,6 +227,15 @@ func (k *checker) block(b map[string]any) {
 		seen := map[any]bool{}
 		for _, e := range elements {
 			m := e.(map[string]any)
+			switch m["type"] {
+			case "overflow":
+				k.menu(m, 5, "type", "options", "action_id")
+				continue
+			case "static_select":
+				k.plain("placeholder", m["placeholder"], 150)
+				k.menu(m, 100, "type", "options", "action_id", "placeholder")
+				continue
+			}
 			k.only(m, "type", "text", "action_id", "value", "style")
 			k.plain("button", m["text"], 75)
 			action, _ := m["action_id"].(string)
@@ -312,7 +342,7 @@ func checkCard(t tester, ch *Channel, d approval.Delivery) {
 	checkBody(t, body)
 	all := seen(t, body)
 	for _, r := range d.Requests {
-		if !strings.Contains(all, r.ID) {
+		if !strings.Contains(all, r.ID[20:]) {
 			t.Errorf("request %s is not on its card", r.ID)
 		}
 	}

@@ -43,13 +43,14 @@ const (
 // Meta is what a dialog carries from the tap that opened it to its submission: Slack brings it back
 // unchanged, and shows it to nobody.
 type Meta struct {
-	ID          string       // of the request or batch that the button named
+	ID          string       // of the request or card that the button named
+	Shows       chat.Shows   // what of the card it meant
 	Channel     string       // of the message with the button; "" on the Home tab
 	TS          string       // of that message
 	ResponseURL secret.Value // where the tapper is answered; "" where it did not fit
 }
 
-// metadata is a Meta on its way.
+// metadata is a Meta on its way. ID is a button's value.
 type metadata struct {
 	ID          string `json:"id"`
 	Channel     string `json:"channel,omitzero"`
@@ -58,7 +59,7 @@ type metadata struct {
 }
 
 func (m Meta) encode() (string, error) {
-	wire := metadata{m.ID, m.Channel, m.TS, m.ResponseURL.Reveal()}
+	wire := metadata{channels.Button{ID: m.ID, Shows: m.Shows}.Value(), m.Channel, m.TS, m.ResponseURL.Reveal()}
 	b, err := strict.Marshal(wire)
 	if err == nil && measure(string(b)) > maxMetadata {
 		wire.ResponseURL = ""
@@ -74,9 +75,9 @@ func (m Meta) encode() (string, error) {
 // is about: of its requests the pending ones are decided. Where one of them cannot be decided without a
 // reason the dialog does not close without one either; that it was open decides nothing.
 func ReasonDialog(c channels.Card, intent chat.Intent, m Meta) (json.RawMessage, error) {
-	b, err := channels.NewButton(string(intent), m.ID)
-	if err != nil {
-		return nil, err
+	b, err := channels.NewButton(string(intent), channels.Button{ID: m.ID, Shows: m.Shows}.Value())
+	if err != nil || dialogWords[intent].one == "" {
+		return nil, channels.ErrButton
 	}
 	m.ID = b.ID
 	carried, err := m.encode()
@@ -235,12 +236,12 @@ func ParseSubmission(view json.RawMessage) (Submission, error) {
 	b, err := channels.NewButton(v.CallbackID, m.ID)
 	typed, ok := v.State.Values[blockReason][actionReason]
 	switch {
-	case err != nil, !ok, len(v.State.Values) != 1, len(v.State.Values[blockReason]) != 1,
+	case err != nil, dialogWords[b.Intent].one == "", !ok, len(v.State.Values) != 1, len(v.State.Values[blockReason]) != 1,
 		typed.Type != string(sdk.METPlainTextInput),
 		m.Channel != "" && !channelID.MatchString(m.Channel), m.TS != "" && !messageTS.MatchString(m.TS):
 		return Submission{}, ErrSubmission
 	}
-	s := Submission{Intent: b.Intent, Meta: Meta{b.ID, m.Channel, m.TS, secret.Value(m.ResponseURL)}}
+	s := Submission{Intent: b.Intent, Meta: Meta{b.ID, b.Shows, m.Channel, m.TS, secret.Value(m.ResponseURL)}}
 	if typed.Value != nil {
 		s.Reason = *typed.Value
 	}

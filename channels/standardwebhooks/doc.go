@@ -14,7 +14,8 @@
 //
 //	{"type": "approval.requested", "timestamp": "2026-11-21T03:00:00.000Z", "data": {…}}
 //
-// A type of approval.reminder is the same requests again, and approval.resolved tells how they stand
+// A type of approval.reminder is the same requests again, approval.updated tells how far they have come
+// (somebody voted, another stage is open, the deadline was put off), and approval.resolved how they stand
 // now: a delivery cannot be edited, so its outcome is one more. What a receiver has seen of a request is
 // outdated by what comes with a later timestamp. approval.notice is a sentence for people.
 //

@@ -58,6 +58,8 @@ type request struct {
 	Title  string         `json:"title"`
 	Ending string         `json:"ending,omitempty"` // how it ended, in a sentence
 	Why    string         `json:"why,omitempty"`
+	// How far one has come that takes several votes: who approved, and whom it waits for.
+	Progress []string `json:"progress,omitempty"`
 
 	// Of a pending one.
 	Deadline       string `json:"deadline,omitempty"`
@@ -102,6 +104,9 @@ var types = map[approval.NotificationKind]string{
 	approval.KindReply:    "approval.notice",
 }
 
+// typeUpdated is an edit of what is all pending still.
+const typeUpdated = "approval.updated"
+
 // Render makes the JSON of a delivery.
 func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 	kind, ok := types[c.Kind]
@@ -110,6 +115,9 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 	}
 	if len(c.Items) == 0 && c.Kind != approval.KindReply {
 		return nil, fmt.Errorf("webhook: a card without a request")
+	}
+	if c.Kind == approval.KindEdit && c.PendingCount() == len(c.Items) { // nothing has ended: somebody voted, say
+		kind = typeUpdated
 	}
 	e := event{Type: kind, Timestamp: stamp(c.At), Data: data{
 		Title: shorten(c.Text, maxTitle), Language: c.Words.Tag(), BatchID: c.BatchID, Requests: []request{},
@@ -133,10 +141,10 @@ func fit(c channels.Card, i channels.Item, size int) (request, error) {
 		worst := r
 		worst.ArgsShown = i.Total
 		worst.Notices = append(worst.Notices[:len(worst.Notices):len(worst.Notices)],
-			shorten(c.Say(channels.TextNotAllShown, "shown", fmt.Sprint(i.Total), "total", fmt.Sprint(i.Total), "id", i.ID),
+			shorten(c.Say(channels.TextNotAllShown, "shown", fmt.Sprint(i.Total), "total", fmt.Sprint(i.Total), "id", i.Short),
 				m.notice),
-			shorten(c.Say(channels.TextShortened, "id", i.ID), m.notice),
-			shorten(c.Say(channels.TextWordsCut, "id", i.ID), m.notice))
+			shorten(c.Say(channels.TextShortened, "id", i.Short), m.notice),
+			shorten(c.Say(channels.TextWordsCut, "id", i.Short), m.notice))
 		left := size - len(encode(worst))
 		f := channels.FitRows(i.Rows, i.Total, left, maxValue, measure, cost)
 		good := f.All() && (!f.Shortened || m.own < levels[0].own)
@@ -150,12 +158,12 @@ func fit(c channels.Card, i channels.Item, size int) (request, error) {
 		switch {
 		case !f.All():
 			r.Notices = append(r.Notices, shorten(c.Say(channels.TextNotAllShown, "shown", fmt.Sprint(f.Shown), "total",
-				fmt.Sprint(f.Total), "id", i.ID), m.notice))
+				fmt.Sprint(f.Total), "id", i.Short), m.notice))
 		case f.Shortened:
-			r.Notices = append(r.Notices, shorten(c.Say(channels.TextShortened, "id", i.ID), m.notice))
+			r.Notices = append(r.Notices, shorten(c.Say(channels.TextShortened, "id", i.Short), m.notice))
 		}
 		if r.Words == nil && i.Rationale+i.Preview != "" {
-			r.Notices = append(r.Notices, shorten(c.Say(channels.TextWordsCut, "id", i.ID), m.notice))
+			r.Notices = append(r.Notices, shorten(c.Say(channels.TextWordsCut, "id", i.Short), m.notice))
 		}
 		return r, nil
 	}
@@ -171,6 +179,9 @@ func describe(i channels.Item, m measures) request {
 	}
 	if len(i.Facts) > 0 {
 		r.Agent = shorten(i.Facts[0].Value, 128)
+	}
+	for _, line := range i.Progress {
+		r.Progress = append(r.Progress, shorten(line, m.notice))
 	}
 	for _, f := range i.Facts {
 		r.Facts = append(r.Facts, fact{shorten(f.Label, m.fact), shorten(f.Value, m.fact)})

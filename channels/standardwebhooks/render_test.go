@@ -64,7 +64,7 @@ type tester interface {
 var parts = map[string]map[string]string{
 	"":                 {"type": "string", "timestamp": "string", "data": "object"},
 	"data":             {"title": "string", "language": "string", "batch_id": "string", "requests": "list"},
-	"requests":         {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string", "hash": "string", "title": "string", "ending": "string", "why": "string", "deadline": "string", "deadline_text": "string", "reason_required": "bool", "facts": "list", "args": "list", "args_shown": "number", "args_total": "number", "notices": "list", "agents_own_words": "object", "link": "string"},
+	"requests":         {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string", "hash": "string", "title": "string", "ending": "string", "why": "string", "deadline": "string", "deadline_text": "string", "reason_required": "bool", "facts": "list", "args": "list", "args_shown": "number", "args_total": "number", "notices": "list", "progress": "list", "agents_own_words": "object", "link": "string"},
 	"facts":            {"label": "string", "value": "string"},
 	"args":             {"depth": "number", "key": "string", "value": "string", "members": "bool", "ignored": "bool"},
 	"agents_own_words": {"rationale": "string", "preview": "string"},
@@ -91,7 +91,7 @@ func checkPart(t tester, where string, v any) {
 	case []any:
 		kind = "list"
 		for _, e := range v {
-			if name := where[strings.LastIndexByte(where, '.')+1:]; name == "notices" {
+			if name := where[strings.LastIndexByte(where, '.')+1:]; name == "notices" || name == "progress" {
 				if _, ok := e.(string); !ok {
 					t.Errorf("a notice is no string: %v", e)
 				}
@@ -130,7 +130,7 @@ func checkMembers(t tester, name string, v any) {
 }
 
 var (
-	eventType = regexp.MustCompile(`^approval\.(requested|reminder|resolved|notice)$`)
+	eventType = regexp.MustCompile(`^approval\.(requested|reminder|updated|resolved|notice)$`)
 	timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
 	plainKey  = regexp.MustCompile(`^k[0-9]+$`)
 )
@@ -281,7 +281,7 @@ func TestWorstBatch(t *testing.T) {
 func TestTypes(t *testing.T) {
 	ch := newChannel(t)
 	for kind, want := range map[approval.NotificationKind]string{
-		approval.KindRequest: "approval.requested", approval.KindReminder: "approval.reminder", approval.KindEdit: "approval.resolved", approval.KindReply: "approval.notice",
+		approval.KindRequest: "approval.requested", approval.KindReminder: "approval.reminder", approval.KindEdit: "approval.updated", approval.KindReply: "approval.notice",
 	} {
 		d := channelstest.Cases()[0].Delivery
 		d.Notification.Kind = kind

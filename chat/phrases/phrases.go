@@ -50,6 +50,8 @@ const (
 	SayWelcome        Phrase = "told_welcome"
 	SayWelcomeBack    Phrase = "told_welcome_back"
 	SayOverBudget     Phrase = "told_over_budget"
+	SayReloadFailed   Phrase = "told_reload_failed"
+	SayRulesLoosened  Phrase = "told_rules_loosened"
 	SayLog            Phrase = "told_log"
 	SayLogEmpty       Phrase = "told_log_empty"
 	SayLogLine        Phrase = "told_log_line"
@@ -61,6 +63,84 @@ const (
 	SayStatusApproved Phrase = "told_status_approved"
 	SayStatusDenied   Phrase = "told_status_denied"
 	SayStatusCancel   Phrase = "told_status_cancelled"
+
+	// Who decides: votes, a second yes, more time, freezes, delegations.
+	SayVoteCounts      Phrase = "told_vote_counts"
+	SayVotedForYou     Phrase = "told_voted_for_you"
+	SayNotYourStage    Phrase = "told_not_your_stage"
+	SayConfirm         Phrase = "told_confirm"
+	SayConfirmEach     Phrase = "told_confirm_each"
+	SayBack            Phrase = "told_back"
+	SayAskedOnce       Phrase = "told_asked_once"
+	SayExtended        Phrase = "told_extended"
+	SayExtendedBefore  Phrase = "told_extended_before"
+	SayExtendHow       Phrase = "told_extend_how"
+	SayFreezeAsk       Phrase = "told_freeze_ask"
+	SayFreezeWhich     Phrase = "told_freeze_which"
+	SayFrozen          Phrase = "told_frozen"
+	SayFrozenAll       Phrase = "told_frozen_all"
+	SayMayNotFreeze    Phrase = "told_may_not_freeze"
+	SayMayNotUnfreeze  Phrase = "told_may_not_unfreeze"
+	SayUnfrozen        Phrase = "told_unfrozen"
+	SayUnfrozenAll     Phrase = "told_unfrozen_all"
+	SayNothingFrozen   Phrase = "told_nothing_frozen"
+	SayUnfreezeWhich   Phrase = "told_unfreeze_which"
+	SayAllAgents       Phrase = "told_all_agents"
+	SayDelegated       Phrase = "told_delegated"
+	SayDelegateHow     Phrase = "told_delegate_how"
+	SayDelegateNot     Phrase = "told_delegate_not"
+	SayDelegations     Phrase = "told_delegations"
+	SayDelegationLine  Phrase = "told_delegation_line"
+	SayDelegationsNone Phrase = "told_delegations_none"
+	SayDelegationEnded Phrase = "told_delegation_ended"
+	SayDelegationWhich Phrase = "told_delegation_which"
+	SayAmbiguous       Phrase = "told_ambiguous"
+	SayTypedShort      Phrase = "told_typed_short"
+	SayOthersWait      Phrase = "told_others_wait"
+	SayOnlyOthers      Phrase = "told_only_others"
+	SayAdminsFrozen    Phrase = "told_admins_frozen"
+	SayAdminsLifted    Phrase = "told_admins_lifted"
+	SayNeedUnmet       Phrase = "told_need_unmet"
+	SayLateFrozen      Phrase = "told_late_frozen"
+	SayLateEdited      Phrase = "told_late_edited"
+	SayYouEdited       Phrase = "told_you_edited"
+	SayNotExtended     Phrase = "told_not_extended"
+
+	// Cards of several calls, and what is decided without asking.
+	SayLeftOut        Phrase = "told_left_out"
+	SayLeftCritical   Phrase = "told_left_critical"
+	SayLeftConfirm    Phrase = "told_left_confirm"
+	SayJoinedSince    Phrase = "told_joined_since"
+	SayMayNotGrant    Phrase = "told_may_not_grant"
+	SayNotGranted     Phrase = "told_not_granted"
+	SayGranted        Phrase = "told_granted"
+	SayGrantedLike    Phrase = "told_granted_like"
+	SayForUntil       Phrase = "told_for_until"
+	SayForSession     Phrase = "told_for_session"
+	SayForUses        Phrase = "told_for_uses"
+	SayForUsesHere    Phrase = "told_for_uses_here"
+	SayGrants         Phrase = "told_grants"
+	SayGrantLine      Phrase = "told_grant_line"
+	SayDenialLine     Phrase = "told_denial_line"
+	SayGrantSuspended Phrase = "told_grant_suspended"
+	SayGrantsMore     Phrase = "told_grants_more"
+	SayGrantsNone     Phrase = "told_grants_none"
+	SayRevoked        Phrase = "told_revoked"
+	SayRevokeWhich    Phrase = "told_revoke_which"
+	SayForgotten      Phrase = "told_forgotten"
+	SayLiftWhich      Phrase = "told_lift_which"
+	SayMayNotRevoke   Phrase = "told_may_not_revoke"
+	SayGrantOver      Phrase = "told_grant_over"
+	SayAdminsGranted  Phrase = "told_admins_granted"
+
+	// People and stages, on cards too.
+	WhoFor     Phrase = "who_for"
+	WhoTwo     Phrase = "who_two"
+	WhoMore    Phrase = "who_more"
+	WhoStage   Phrase = "who_stage"
+	WhoAny     Phrase = "who_any"
+	WhoAnyMany Phrase = "who_any_many"
+	WhoThen    Phrase = "who_then"
 
 	// What a notification is for, and what became of it.
 	SayKindRequest   Phrase = "told_kind_request"
@@ -121,9 +201,13 @@ var English = map[Phrase]string{
 		"approve <id> · deny <id> [reason]: decide it\n" +
 		"status: how things stand\n" +
 		"log: the last notifications and what became of them (admins)\n" +
+		"extend <id>: one hour more to decide it\n" +
+		"freeze <agent> [reason] · unfreeze [agent]: deny all its calls at once · lift that (admins)\n" +
+		"delegate <person> 3d · delegations · undelegate <id>: let somebody vote for you\n" +
+		"grants · revoke <id> · lift <id>: what is decided without asking · end one of these · forget a denial\n" +
 		"help: this\n" +
-		"A reply that quotes a card may leave out the id. Nothing is approved by a bare \"yes\", and an approval takes a " +
-		"reason only where the card asks for one.",
+		"The last six characters of an id are enough. A reply that quotes a card may leave out the id. Nothing is " +
+		"approved by a bare \"yes\", and an approval takes a reason only where the card asks for one.",
 	SayHelpStranger: "This is Countersign. I do not know you: whoever runs it must put your user id into the " +
 		"configuration. It is: {address}",
 	SayNotAdmin: "Only an admin may see the notification log.",
@@ -132,6 +216,9 @@ var English = map[Phrase]string{
 	SayWelcomeBack: "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
 	SayOverBudget: "{who} is over a budget ({budget}: {limit}). What is more than that is refused until it slows " +
 		"down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
+	SayReloadFailed: "The configuration was changed, but it cannot be used, so the one before stays in force. {why}",
+	SayRulesLoosened: "The configuration was changed, and its rules let more through than those before. If nobody " +
+		"meant that, change it back:{what}",
 	SayLog:            "The newest notifications ({n}):",
 	SayLogEmpty:       "No notification yet.",
 	SayLogLine:        "{time} {channel} {recipient} · {kind} · {status} · tries {attempt}",
@@ -143,6 +230,87 @@ var English = map[Phrase]string{
 	SayStatusApproved: "approved",
 	SayStatusDenied:   "denied",
 	SayStatusCancel:   "cancelled",
+
+	SayVoteCounts:   "Your approval counts: {have} of {total}.",
+	SayVotedForYou:  "{who} voted for you ({when}).",
+	SayNotYourStage: "It is not your turn: this waits for {stages}.",
+	SayConfirm:      "{agent} asks to run {tool}. Approve it?",
+	SayConfirmEach:  "Not approved: {tool}. It asks once more before it is approved, so press its own Approve.",
+	SayBack:         "Nothing was done.",
+	SayAskedOnce: "That question was answered already or is older than two minutes, so nothing was done. Begin again " +
+		"on the card.",
+	SayExtended:       "One hour more: {tool} can be decided until {when}.",
+	SayExtendedBefore: "This request was given one hour more already; that is done once.",
+	SayExtendHow:      "Nothing was extended. Type: extend <id>",
+	SayFreezeAsk:      "Freeze {agent}? Every call of it is denied and what waits ends, until an admin lifts it.",
+	SayFreezeWhich: "Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. " +
+		"Agents: {agents}",
+	SayFrozen:         "Frozen: {agent}. Its calls are denied until an admin types: unfreeze {agent}",
+	SayFrozenAll:      "All agents are frozen. Their calls are denied until an admin types: unfreeze",
+	SayMayNotFreeze:   "Only approvers and admins may freeze an agent.",
+	SayMayNotUnfreeze: "Only an admin may lift a freeze.",
+	SayUnfrozen:       "Lifted: {agent} may ask again. What the freeze ended stays ended.",
+	SayUnfrozenAll:    "The freeze of all agents is lifted. What it ended stays ended.",
+	SayNothingFrozen:  "Nothing is frozen.",
+	SayUnfreezeWhich:  "Nothing was lifted. Type: unfreeze <agent>. Frozen now: {agents}",
+	SayAllAgents:      "all agents",
+	SayDelegated:      "{delegate} may vote for you until {until}. To end it, type: undelegate {id}",
+	SayDelegateHow: "Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It " +
+		"lasts at most 30 days.",
+	SayDelegateNot:     "Nothing was delegated: both of you must be approvers, and you two different people.",
+	SayDelegations:     "Who votes for whom:",
+	SayDelegationLine:  "{id}: {delegate} for {delegator}, from {from} until {until}",
+	SayDelegationsNone: "Nobody votes for anybody else.",
+	SayDelegationEnded: "Ended: {delegate} no longer votes for {delegator}.",
+	SayDelegationWhich: "Nothing was ended: I know no delegation, or several, by that id. Type \"delegations\" to see " +
+		"them.",
+	SayAmbiguous:    "Nothing was done: more than one request ends in {typed}. Type more of the id.",
+	SayTypedShort:   "Nothing was decided: to approve, type at least the last six characters of the id.",
+	SayOthersWait:   "Waiting for other people: {count}.",
+	SayOnlyOthers:   "Nothing is waiting for you. Waiting for other people: {count}.",
+	SayAdminsFrozen: "{who} froze {agent}: {reason}. Calls are denied until an admin lifts it.",
+	SayAdminsLifted: "{who} lifted the freeze of {agent}.",
+	SayNeedUnmet: "Nobody is left who can approve {tool} of {agent} (request {id}): it waits for {stages}. Change who " +
+		"is in its groups or its rule; else it expires ({when}).",
+	SayLateFrozen:   "Cancelled ({when}): {who} froze the agent. Reason: {reason}",
+	SayLateEdited:   "Not as asked: {who} approved other arguments instead ({when}).",
+	SayYouEdited:    "Not as asked: you approved other arguments instead ({when}).",
+	SayNotExtended:  "You may not give this request more time.",
+	SayLeftOut:      "Left out: {left} of {total}. Decide them one by one: {calls}.",
+	SayLeftCritical: "critical",
+	SayLeftConfirm:  "asks once more",
+	SayJoinedSince:  "Joined the card after what you pressed, and not decided: {count}.",
+	SayMayNotGrant:  "Only whoever approved it may let it run again without asking.",
+	SayNotGranted:   "It will be asked about again: nothing was granted. {why}",
+	SayGranted: "{agent} may run {tool} with exactly these arguments without asking ({period}). To end it, " +
+		"type: revoke {id}",
+	SayGrantedLike: "{agent} may run {tool} without asking ({period}), with arguments that differ only as its " +
+		"rule allows. To end it, type: revoke {id}",
+	SayForUntil:       "until {when}",
+	SayForSession:     "this session, until {when}",
+	SayForUses:        "uses left: {left}, until {when}",
+	SayForUsesHere:    "this session, uses left: {left}, until {when}",
+	SayGrants:         "What is decided without asking:",
+	SayGrantLine:      "{id}: {tool} of {agent} runs, says {who} ({period})",
+	SayDenialLine:     "{id}: {tool} of {agent} is denied, says {who} ({period})",
+	SayGrantSuspended: "suspended, since what its last use did is not known",
+	SayGrantsMore:     "There are more of them.",
+	SayGrantsNone:     "There is no grant and no standing denial.",
+	SayRevoked:        "Ended: {tool} of {agent} is asked about again.",
+	SayRevokeWhich: "Nothing was ended: I know no grant and no standing denial by that id. Type \"grants\" to " +
+		"see them.",
+	SayForgotten:     "The denial is forgotten: the same call is asked about again.",
+	SayLiftWhich:     "Nothing was forgotten: I know no denial by that id.",
+	SayMayNotRevoke:  "Only whoever decided it, or an admin, may end that.",
+	SayGrantOver:     "That has ended already.",
+	SayAdminsGranted: "{who} let {agent} run {tool} without asking ({period}). To end it, type: revoke {id}",
+	WhoFor:           "{person} for {other}",
+	WhoTwo:           "{first} and {last}",
+	WhoMore:          "{first}, {next}",
+	WhoStage:         "{count} of {names}",
+	WhoAny:           "1 approver",
+	WhoAnyMany:       "{count} approvers",
+	WhoThen:          "{first}, then {next}",
 
 	SayKindRequest:   "request",
 	SayKindReminder:  "reminder",

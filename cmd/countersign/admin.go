@@ -21,7 +21,7 @@ type notificationsCmd struct {
 	output
 	Status     string `placeholder:"STATUS" help:"Only this status: queued, retrying, sent, delivered, failed or skipped."`
 	Channel    string `placeholder:"NAME" help:"Only this channel: line, slack or webhook."`
-	ApprovalID string `placeholder:"ID" help:"Only this request's."`
+	ApprovalID string `placeholder:"ID" help:"Only this request's; the last four characters of its id are enough."`
 	Limit      int    `default:"50" help:"How many, newest first; 0 for all."`
 	Follow     bool   `help:"Go on with each change as it happens, until ctrl-c."`
 }
@@ -32,7 +32,7 @@ func (*notificationsCmd) Help() string {
 Examples:
 
     countersign notifications --status failed
-    countersign notifications --approval-id 01K9ZQ3V5T8M2N4P6R7S9W1X3Y
+    countersign notifications --approval-id 9W1X3Y
     countersign notifications --follow`
 }
 
@@ -139,8 +139,8 @@ func quotas(s *std, all []client.Quota) {
 
 func (c *notificationsCmd) list(ctx context.Context, g *connection) (client.Page[client.Notification], error) {
 	return pages(c.Limit, func(after string, limit int) (client.Page[client.Notification], error) {
-		return g.Notifications(ctx, client.NotificationQuery{Status: c.Status, Channel: c.Channel, ApprovalID: c.ApprovalID,
-			After: after, Limit: limit})
+		return g.Notifications(ctx, client.NotificationQuery{Status: c.Status, Channel: c.Channel,
+			ApprovalID: requestID(c.ApprovalID), After: after, Limit: limit})
 	})
 }
 
@@ -190,7 +190,7 @@ func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, pa
 
 func (c *notificationsCmd) wants(n client.Notification) bool {
 	return (c.Status == "" || c.Status == n.Status) && (c.Channel == "" || c.Channel == n.Channel) &&
-		(c.ApprovalID == "" || c.ApprovalID == n.ApprovalID)
+		strings.HasSuffix(n.ApprovalID, requestID(c.ApprovalID))
 }
 
 type retryCmd struct {
@@ -233,45 +233,44 @@ type auditQueryCmd struct {
 	remote
 	output
 	EventType string   `placeholder:"TYPE" help:"Only this type, such as hitl_decision."`
-	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events of which this holds; repeatable. Keys: event_type, decision, risk_level, tool, agent, since, until."`
-	Limit     int      `default:"50" help:"How many; 0 for all."`
+	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events of which this holds; repeatable. Keys: event_type, decision, risk_level, tool, agent, actor, approval_id, correlation_id, session_id, since, until."`
+	Limit     *int     `placeholder:"50" help:"How many; 0 for all."`
+	Format    string   `enum:",csv,ndjson" default:"" placeholder:"csv|ndjson" help:"Print all that match in this form, as they come."`
 }
 
 func (*auditQueryCmd) Help() string {
-	return `since and until take 2026-11-21T09:30:00Z, 2026-11-21 or how long ago (24h); until itself is left out.
+	return `since and until take 2026-11-21T09:30:00Z, 2026-11-21 or how long ago (24h); until itself is left out. actor is a person's name, agent:NAME or system:…; of approval_id the last four characters are enough. In CSV a cell that a spreadsheet would take for a formula has a ' in front.
 
 Examples:
 
     countersign audit query --event-type=hitl_decision --filter='decision=deny'
     countersign audit query --event-type=hitl_decision --filter='risk_level=critical'
-    countersign audit query --filter=tool=write_file --filter=since=24h --json`
+    countersign audit query --filter=tool=write_file --filter=since=24h --json
+    countersign audit query --filter=actor=hana --filter=since=2026-11-01
+    countersign audit query --filter=approval_id=9W1X3Y
+    countersign audit query --filter=since=2026-11-01 --format csv > november.csv`
 }
 
-var errFilter = errors.New("filters are event_type=, decision=, risk_level=, tool=, agent=, since= and until=")
+var errFilter = errors.New("filters are event_type=, decision=, risk_level=, tool=, agent=, actor=, approval_id=, " +
+	"correlation_id=, session_id=, since= and until=")
 
 // query reads the filters.
 func (c *auditQueryCmd) query(now time.Time) (client.AuditQuery, error) {
 	q := client.AuditQuery{EventType: c.EventType}
 	given := map[string]bool{"event_type": c.EventType != ""}
+	words := map[string]*string{"event_type": &q.EventType, "decision": &q.Decision, "risk_level": &q.RiskLevel,
+		"tool": &q.Tool, "agent": &q.Agent, "actor": &q.Actor, "approval_id": &q.ApprovalID,
+		"correlation_id": &q.CorrelationID, "session_id": &q.SessionID}
+	times := map[string]*time.Time{"since": &q.Since, "until": &q.Until}
 	for _, f := range c.Filter {
 		key, value, found := strings.Cut(f, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		var err error
-		switch key {
-		case "event_type":
-			q.EventType = value
-		case "decision":
-			q.Decision = value
-		case "risk_level":
-			q.RiskLevel = value
-		case "tool":
-			q.Tool = value
-		case "agent":
-			q.Agent = value
-		case "since":
-			q.Since, err = ago(value, now)
-		case "until":
-			q.Until, err = ago(value, now)
+		switch {
+		case words[key] != nil:
+			*words[key] = value
+		case times[key] != nil:
+			*times[key], err = ago(value, now)
 		default:
 			return q, fmt.Errorf("there is no filter %q; %w", key, errFilter)
 		}
@@ -288,17 +287,31 @@ func (c *auditQueryCmd) query(now time.Time) (client.AuditQuery, error) {
 	return q, nil
 }
 
+// limit is how many events are listed, 0 for all.
+func (c *auditQueryCmd) limit() int {
+	if c.Limit == nil {
+		return 50
+	}
+	return *c.Limit
+}
+
 func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 	q, err := c.query(time.Now())
-	if err != nil {
+	switch {
+	case err != nil:
 		return usagef("%s", err)
+	case c.Format != "" && (c.JSON || c.Limit != nil):
+		return usagef("--format has all that match; it goes with neither --json nor --limit")
 	}
 	g, err := c.connect(s)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	page, err := pages(c.Limit, func(after string, limit int) (client.Page[client.AuditEvent], error) {
+	if c.Format != "" {
+		return c.export(ctx, s, g, q)
+	}
+	page, err := pages(c.limit(), func(after string, limit int) (client.Page[client.AuditEvent], error) {
 		q.After, q.Limit = after, limit
 		return g.Audit(ctx, q)
 	})
@@ -320,6 +333,17 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 	table(s.out, rows...)
 	if page.Next != "" {
 		fmt.Fprintf(s.err, "There are more; --limit 0 lists all.\n")
+	}
+	return nil
+}
+
+// export prints all that q selects, as it comes.
+func (c *auditQueryCmd) export(ctx context.Context, s *std, g *connection, q client.AuditQuery) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := g.ExportAudit(ctx, q, c.Format, s.out)
+	if err != nil {
+		return g.failure(err)
 	}
 	return nil
 }

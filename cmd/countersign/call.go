@@ -28,16 +28,19 @@ type callFlags struct {
 const maxArgs = 4 << 20
 
 // args returns the arguments as JSON text.
-func (f *callFlags) args(s *std) (json.RawMessage, error) {
+func (f *callFlags) args(s *std) (json.RawMessage, error) { return readArgs(s, f.Args) }
+
+// readArgs returns what --args says: JSON, or where it is.
+func readArgs(s *std, given string) (json.RawMessage, error) {
 	var b []byte
 	var err error
 	switch {
-	case f.Args == "-":
+	case given == "-":
 		b, err = io.ReadAll(io.LimitReader(s.in, maxArgs))
-	case strings.HasPrefix(f.Args, "@"):
-		b, err = os.ReadFile(f.Args[1:])
+	case strings.HasPrefix(given, "@"):
+		b, err = os.ReadFile(given[1:])
 	default:
-		b = []byte(f.Args)
+		b = []byte(given)
 	}
 	if err != nil {
 		return nil, usagef("--args: %s", err)
@@ -61,6 +64,8 @@ type callCmd struct {
 	Rationale string   `placeholder:"TEXT" help:"Why the agent wants it, in its own words."`
 	Preview   string   `placeholder:"TEXT" help:"What it would do, in the agent's own words or as a diff."`
 	Wait      duration `placeholder:"30s" help:"How long to wait for a decision; without it a pending request is answered at once."`
+
+	AcceptsEdits bool `help:"You run the arguments that are printed, where a person approved other ones than these."`
 }
 
 func (*callCmd) Help() string {
@@ -72,6 +77,7 @@ Examples:
 
     countersign call --tool read_file --args '{"path":"notes.txt"}'
     countersign call --tool transfer_credits --args @transfer.json --wait 5m && ./transfer
+    countersign call --tool transfer_credits --args @transfer.json --accepts-edits --json
     make-args | countersign call --tool github/merge --args - --rationale "tests pass"`
 }
 
@@ -105,7 +111,7 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 	}
 	defer g.Close()
 	call := client.Call{Tool: c.Tool, Args: arguments, Scope: c.Scope, TurnID: c.TurnID, SessionID: c.SessionID,
-		Rationale: c.Rationale, Preview: c.Preview}
+		Rationale: c.Rationale, Preview: c.Preview, AcceptsEdits: c.AcceptsEdits, Waits: c.Wait > 0}
 	if server, tool, found := strings.Cut(c.Tool, "/"); found {
 		call.Server, call.Tool = server, tool
 	}

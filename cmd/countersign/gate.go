@@ -136,9 +136,10 @@ func (c *checkCmd) runJSON(ctx context.Context, s *std, env func(string) (string
 type explainCmd struct {
 	file
 	output
-	Tool   string `placeholder:"[SERVER/]TOOL" help:"The tool of the call; without it only the rules are printed."`
-	Method string `placeholder:"METHOD" help:"The MCP method of the call, where it is not tools/call; then --tool only says which server: SERVER/*."`
-	Agent  string `placeholder:"NAME" help:"The agent that makes the call."`
+	Tool        string `placeholder:"[SERVER/]TOOL" help:"The tool of the call; without it only the rules are printed."`
+	Method      string `placeholder:"METHOD" help:"The MCP method of the call, where it is not tools/call; then --tool only says which server: SERVER/*."`
+	Agent       string `placeholder:"NAME" help:"The agent that makes the call."`
+	Annotations string `placeholder:"JSON" help:"What the tool's server says of it, such as {\"readOnly\":true}."`
 	callFlags
 }
 
@@ -167,8 +168,12 @@ func (c *explainCmd) Run(s *std) error {
 	if c.Tool == "" && c.Method == "" {
 		return c.rules(s, cfg)
 	}
-	x, err := cfg.Explain(config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Method: c.Method,
-		Tool: c.Tool, Args: arguments})
+	q := config.Question{Agent: c.Agent, Scope: c.Scope, SessionID: c.SessionID, Method: c.Method, Tool: c.Tool,
+		Args: arguments}
+	if c.Annotations != "" {
+		q.Annotations = []byte(c.Annotations)
+	}
+	x, err := cfg.Explain(q)
 	if err != nil {
 		return usagef("%s", err)
 	}
@@ -184,7 +189,7 @@ func (c *explainCmd) rules(s *std, cfg *config.Config) error {
 	rules := append(cfg.Policy.Rules(), cfg.Policy.Otherwise())
 	guard := cfg.Policy.Guard()
 	if c.JSON {
-		out := map[string]any{"rules": rules}
+		out := map[string]any{"rules": rules, "policy_digest": cfg.Policy.Digest()}
 		if guard != nil {
 			out["guard"] = guard
 		}
@@ -202,6 +207,7 @@ func (c *explainCmd) rules(s *std, cfg *config.Config) error {
 			s.printf("    %s\n", visible(f))
 		}
 	}
+	s.printf("\nThe digest of this policy is %s.\n", cfg.Policy.Digest())
 	return nil
 }
 
@@ -235,6 +241,12 @@ func (s *std) explanation(file string, x config.Explanation) {
 			s.printf(", with a reason")
 		}
 		s.printf(".\n")
+		if need := x.NeedInfo.InWords(); need != "" {
+			s.printf("  It takes %s.\n", visible(need))
+		}
+		if grants := x.GrantsInWords(); grants != "" {
+			s.printf("  An approval can be given for longer, %s.\n", visible(grants))
+		}
 	}
 	if x.Mode == "observe" {
 		s.printf("  The mode is observe: the call is allowed all the same, and this is only put on record.\n")
@@ -250,6 +262,11 @@ var steps = map[string]string{
 	"not_reached": "not asked",
 }
 
+// cards are the cards of a rule's calls in words.
+var cards = map[string]string{
+	"turn": "with the others of its turn", "run": "with the others of its run", "call": "of its own",
+}
+
 // guard prints what the guard of the gate's files does.
 func (s *std) guard(file string, g config.Guard) {
 	s.printf("guard: %s → at least %s, risk %s, %s", visible(strings.Join(g.Guard, ", ")), g.Action, g.Risk, g.Timeout)
@@ -260,6 +277,9 @@ func (s *std) guard(file string, g config.Guard) {
 		s.printf("  (%s:%d)", visible(file), g.Line)
 	}
 	s.printf("\n")
+	if need := g.NeedInfo.InWords(); need != "" {
+		s.printf("    takes %s\n", visible(need))
+	}
 }
 
 // rule prints what a rule does and what it matches.
@@ -287,8 +307,12 @@ func (s *std) rule(file string, r config.Rule) {
 	part("methods", ", ", r.Methods...)
 	part("tools", ", ", r.Tools...)
 	part("agents", ", ", r.Agents...)
+	part("where its server says", "", r.AnnotationsInWords())
 	part("if", " and ", r.Conditions...)
 	part("when", "", r.When)
+	part("takes", "", r.NeedInfo.InWords())
+	part("has a card", "", cards[string(r.Group)])
+	part("an approval can be given for longer,", "", r.GrantsInWords())
 	part("args that do not count:", ", ", r.IgnoreArgs...)
 	part("audit", "", string(r.Audit))
 }

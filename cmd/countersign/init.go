@@ -32,6 +32,7 @@ type initCmd struct {
 	Force bool   `help:"Write over files that are there; values in the file of secrets are kept."`
 
 	Agent         *string `placeholder:"NAME" help:"What the agent that asks is called."`
+	CodingAgent   *bool   `negatable:"" help:"It is a coding agent (Claude Code, Codex, Gemini CLI): what reads and searches need not be asked about, as preset/coding-agent says. With --own, yes if not given."`
 	Person        *string `placeholder:"NAME" help:"What you are called: who decides."`
 	TimeZone      *string `placeholder:"ZONE" help:"How times are shown, such as Asia/Tokyo."`
 	Locale        *string `placeholder:"TAG" help:"The language of cards: en, ja, th or zh-TW."`
@@ -55,6 +56,7 @@ Examples:
     countersign init
     countersign init --yes --agent treasury-bot --person hana --line --public-url https://gate.example.com
     countersign init --own
+    countersign init --yes --coding-agent --agent claude --person hana
     countersign init --yes --slack --socket-mode --slack-channel C0APPROVALS --slack-id U02HANA --file gate.yaml`
 }
 
@@ -176,6 +178,8 @@ func (c *initCmd) answers(s *std) (a setup.Answers, err error) {
 	} else if c.PublicURL != nil {
 		a.PublicURL = *c.PublicURL
 	}
+	q.ended = true // answers that were written down earlier may not go on to here
+	a.CodingAgent = q.yes(c.CodingAgent, "Is it a coding agent (Claude Code, Codex, Gemini CLI)?", c.Own)
 	return a, q.err
 }
 
@@ -184,6 +188,7 @@ type questions struct {
 	s      *std
 	in     *bufio.Reader
 	silent bool
+	ended  bool // the end of input is an empty answer
 	err    error
 }
 
@@ -197,7 +202,7 @@ func (q *questions) ask(question, otherwise string) string {
 		fmt.Fprintf(q.s.err, "[%s] ", visible(otherwise))
 	}
 	line, err := q.in.ReadString('\n')
-	if line = strings.TrimSpace(line); err != nil && !(errors.Is(err, io.EOF) && line != "") {
+	if line = strings.TrimSpace(line); err != nil && !(errors.Is(err, io.EOF) && (line != "" || q.ended)) {
 		fmt.Fprintln(q.s.err)
 		q.err = usagef("there is nobody to answer; give --yes, and flags for what is known")
 	}

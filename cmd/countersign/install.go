@@ -40,17 +40,18 @@ type installCmd struct {
 	Defer   bool      `help:"Claude Code only: where a call is pending the run stops, and claude --resume asks about the same call again. Without --wait it stops at once."`
 	Gateway []string  `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server to the gateway that it is behind, by exactly the agent's name of it; for codex with the gateway's prefix, as gate__files. May be given more than once."`
 	Server  string    `placeholder:"URL" help:"Which gate the hook asks; else the one that COUNTERSIGN_SERVER names now, else your own if there is one, else http://127.0.0.1:8787. It is written into the settings, and what COUNTERSIGN_SERVER says later does not count."`
+	Preset  *bool     `negatable:"" help:"Include preset/coding-agent in the gate's policy, so that nobody is asked about reading and searching; --no-preset: do not tell of it."`
 	HTTP    string    `name:"http" placeholder:"URL" help:"Claude Code only: have it post to the gate at this address, instead of running a program."`
 }
 
 func (*installCmd) Help() string {
-	return `It adds our hooks to the agent's settings and keeps every other setting and comment; what is there of an older version is brought up to date, and repeating it changes nothing. To the gate's policy it adds one line, guard: gate_files: calls that name the gate's files or the agents' settings, and that the rules would allow, are asked about at critical risk. A rule that an earlier version wrote for that is taken out. The difference is shown first. No token is written: start the agent with COUNTERSIGN_TOKEN set to an agent's token.
+	return `It adds our hooks to the agent's settings and keeps every other setting and comment; what is there of an older version is brought up to date, and repeating it changes nothing. To the gate's policy it adds one line, guard: gate_files: calls that name the gate's files or the agents' settings, and that the rules would allow, are asked about at critical risk. A rule that an earlier version wrote for that is taken out. With --preset one more line includes preset/coding-agent, under which reading, searching, plans and shell commands that only read are allowed and edits share a card; countersign preset show coding-agent prints it. The difference is shown first. No token is written: start the agent with COUNTERSIGN_TOKEN set to an agent's token.
 
 How the agent fails is said at the end: Claude Code blocks a call whose hook fails; Codex and Gemini CLI run it where the hook is killed or takes too long.
 
 Examples:
 
-    countersign install claude-code
+    countersign install claude-code --preset
     countersign install claude-code --scope project --http http://127.0.0.1:8787
     countersign install codex --gateway files --dry-run
     countersign install gemini --timeout 5m --yes`
@@ -246,13 +247,19 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	}
 	guarded := settings.Guarded(map[string]string{settings.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"),
 		settings.Codex: s.getenv("CODEX_HOME")})
-	guard, byHand, err := c.guard(s, guarded)
+	g, err := c.gate(s)
 	if err != nil {
 		return err
 	}
+	g.include = c.Preset != nil && *c.Preset && !g.included()
+	byHand := g.guard(guarded)
 	changes := []*settings.Change{change}
-	if guard != nil {
-		changes = []*settings.Change{guard, change} // the gate is guarded before the agent asks it
+	if g.change != nil {
+		changes = []*settings.Change{g.change, change} // the gate is guarded before the agent asks it
+	}
+	if g.change != nil && !g.include && !g.included() && c.Preset == nil {
+		s.printf("%s", visibleLines(fmt.Sprintf("A person is asked about reading and searching too, unless your rules allow "+
+			"it: --preset adds include: [%s] to the policy in %s, which allows it.\n", settings.CodingAgentPreset, g.path)))
 	}
 	made, err := c.apply(s, changes...)
 	c.warn(s, e, change)
@@ -312,12 +319,12 @@ func (c *uninstallCmd) Run(_ context.Context, s *std) error {
 	changes := []*settings.Change{change}
 	left, byHand := c.others(s, e.Command[0], change), ""
 	if len(left) == 0 {
-		guard, said, err := c.guard(s, nil)
+		g, err := c.gate(s)
 		if err != nil {
 			return err
 		}
-		if byHand = said; guard != nil {
-			changes = append(changes, guard) // the agent no longer asks before the gate is no longer guarded
+		if byHand = g.unguard(); g.change != nil {
+			changes = append(changes, g.change) // the agent no longer asks before the gate is no longer guarded
 		}
 	}
 	made, err := c.apply(s, changes...)
@@ -363,62 +370,107 @@ func (f *installFlags) others(s *std, program string, change *settings.Change) (
 	return left
 }
 
-// guard begins the change of the gate's configuration that puts the guard in, or takes it out where nothing is
-// to be guarded. Where there is none, or it cannot be changed, it says what to do by hand.
-func (f *installFlags) guard(s *std, guarded []string) (_ *settings.Change, byHand string, _ error) {
-	path := f.Config
-	if path == "" {
+// gateFile is the change of the gate's configuration that goes with one of an agent's settings.
+type gateFile struct {
+	path    string
+	change  *settings.Change // nil: none was found, or it cannot be changed
+	env     func(string) (string, bool)
+	envFile string // that the gate may be started without being told of
+	include bool   // the preset for coding agents too
+}
+
+// gate finds the gate's configuration: the one that is named, that of the working directory, or one's own.
+func (f *installFlags) gate(s *std) (*gateFile, error) {
+	g := &gateFile{path: f.Config}
+	if g.path == "" {
 		places := []string{config.DefaultPath}
 		if mine, err := localgate.Find(s.env); err == nil {
 			places = append(places, mine.Config)
 		}
 		for _, p := range places {
 			if _, err := os.Stat(p); err == nil {
-				path = p
+				g.path = p
 				break
 			}
 		}
 	}
-	say := func(why string) string {
-		if len(guarded) == 0 {
-			return why + ". If `countersign install` put a guard into the gate's policy, it is still there.\n"
-		}
-		return fmt.Sprintf("%s. Put this line under policy in the gate's configuration, and take out a rule %q:\n\n  %s\n",
-			why, config.OldGuardName, settings.GuardLine(guarded))
+	if g.path == "" {
+		return g, nil
 	}
-	if path == "" {
-		return nil, say("No configuration of a gate was found here; --config names it"), nil
-	}
-	change, err := settings.Read(path)
+	change, err := settings.Read(g.path)
 	switch {
 	case err != nil:
-		return nil, "", usagef("%s; --config names the gate's configuration", err)
+		return nil, usagef("%s; --config names the gate's configuration", err)
 	case !change.Exists():
-		return nil, "", usagef("%s is not there; --config names the gate's configuration", path)
+		return nil, usagef("%s is not there; --config names the gate's configuration", g.path)
 	}
-	at := file{Config: path, EnvFile: f.EnvFile}
-	env, err := at.env(s)
-	if err != nil {
-		return nil, "", err
+	g.change = change
+	at := file{Config: g.path, EnvFile: f.EnvFile}
+	if g.env, err = at.env(s); err != nil {
+		return nil, err
 	}
-	if f.EnvFile != "" && len(guarded) > 0 { // the gate may be started without being told of it
+	if f.EnvFile != "" {
 		whole, err := filepath.Abs(f.EnvFile)
 		if err != nil {
-			return nil, "", &exitError{exitFailed, err.Error()}
+			return nil, &exitError{exitFailed, err.Error()}
 		}
-		if beside, err := filepath.Abs(envPath(path)); err != nil || beside != whole {
-			guarded = append(guarded, filepath.ToSlash(whole))
+		if beside, err := filepath.Abs(envPath(g.path)); err != nil || beside != whole {
+			g.envFile = filepath.ToSlash(whole)
 		}
 	}
-	if len(guarded) > 0 {
-		change.New, err = settings.Guard(path, change.Old, guarded, env)
-	} else {
-		change.New, err = settings.Unguard(path, change.Old, env)
+	return g, nil
+}
+
+// included reports whether the preset for coding agents is included already.
+func (g *gateFile) included() bool {
+	return g.change != nil && settings.Includes(g.path, g.change.Old, settings.CodingAgentPreset, g.env)
+}
+
+// guard puts the guard into the configuration, and the preset where it is wanted. Where there is no configuration, or
+// it cannot be changed, nothing is, and what to do by hand is said.
+func (g *gateFile) guard(guarded []string) (byHand string) {
+	say := func(why string) string {
+		lines, these := settings.GuardLine(guarded), "this line"
+		if g.include {
+			lines, these = lines+"\n  include: ["+settings.CodingAgentPreset+"]", "these lines"
+		}
+		return fmt.Sprintf("%s. Put %s under policy in the gate's configuration, and take out a rule %q:\n\n  %s\n",
+			why, these, config.OldGuardName, lines)
+	}
+	if g.change == nil {
+		return say("No configuration of a gate was found here; --config names it")
+	}
+	if g.envFile != "" {
+		guarded = append(guarded, g.envFile)
+	}
+	text, err := settings.Guard(g.path, g.change.Old, guarded, g.env)
+	if err == nil && g.include {
+		text, err = settings.Include(g.path, text, settings.CodingAgentPreset, g.env)
 	}
 	if err != nil {
-		return nil, say(fmt.Sprintf("%s is left alone: %s", path, err)), nil
+		g.change = nil
+		return say(fmt.Sprintf("%s is left alone: %s", g.path, err))
 	}
-	return change, "", nil
+	g.change.New = text
+	return ""
+}
+
+// unguard takes out of the configuration what install put in.
+func (g *gateFile) unguard() (byHand string) {
+	const still = ". If `countersign install` put a guard into the gate's policy, it is still there.\n"
+	if g.change == nil {
+		return "No configuration of a gate was found here; --config names it" + still
+	}
+	text, err := settings.Exclude(g.path, g.change.Old, settings.CodingAgentPreset, g.env)
+	if err == nil {
+		text, err = settings.Unguard(g.path, text, g.env)
+	}
+	if err != nil {
+		g.change = nil
+		return fmt.Sprintf("%s is left alone: %s", g.path, err) + still
+	}
+	g.change.New = text
+	return ""
 }
 
 // next says what is left to do, and where the agent fails open.

@@ -20,6 +20,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	canonical "countersign/approval/args"
+	"countersign/client"
 	"countersign/internal/testkit"
 )
 
@@ -65,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"eventually": eventually,
 			"await":      await,
 			"save-id":    saveID,
+			"short-id":   shortID,
 			"sighup":     sighup,
 			"hang":       hang,
 			"rehearse":   rehearse,
@@ -111,6 +114,14 @@ func saveID(ts *testscript.TestScript, neg bool, args []string) { //nolint:reviv
 		ts.Fatalf("no id was printed")
 	}
 	ts.Setenv(args[0], id)
+}
+
+// shortID keeps the last characters of an id: short-id NAME ID.
+func shortID(ts *testscript.TestScript, neg bool, args []string) { //nolint:revive // the signature is testscript's
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: short-id NAME ID")
+	}
+	ts.Setenv(args[0], strings.ToLower(client.ShortID(args[1])))
 }
 
 // sighup asks what runs in the background to read its configuration again.
@@ -183,8 +194,24 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.call(w, body)
 	case path == "approvals" && agent:
 		problem(w, 403, "people_only", "Only people may list requests.")
+	case path == "approvals" && strings.HasPrefix(token, "hana-no-"):
+		recordedRequests(w, token)
 	case path == "approvals":
 		f.approvals(w, r)
+	case path == "approvals/decide":
+		decideMany(w, body)
+	case path == "freeze" || strings.HasPrefix(path, "delegations"):
+		switches(w, r, body)
+	case path == "audit" && r.URL.Query().Get("format") == "ndjson" && token == "hana-no-admin":
+		problem(w, 403, "not_admin", "Only an admin may do this.")
+	case path == "audit" && r.URL.Query().Get("event_type") == "grant_used":
+		w.Header().Set("Content-Type", "application/x-ndjson")
+	case path == "audit" && strings.HasPrefix(r.URL.Query().Get("event_type"), "call_"):
+		recordedCalls(w, r.URL.Query().Get("event_type"))
+	case path == "audit" && r.URL.Query().Has("format"):
+		export(w, r.URL.Query().Get("format"))
+	case path == "grants" || strings.HasPrefix(path, "grants/"):
+		grants(w, r)
 	case strings.HasPrefix(path, "approvals/"):
 		id, verb, _ := strings.Cut(strings.TrimPrefix(path, "approvals/"), "/")
 		f.approval(w, id, verb, body)
@@ -199,6 +226,10 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"id": doneID, "seq": 17, "at": "2026-11-21T09:30:00.000Z", "event_type": "hitl_decision", "actor": "hana", "approval_id": doneID,
 			"agent": "treasury-bot", "tool": "bank/transfer_credits", "risk_level": "high", "decision": "deny", "reason": "wrong\x1b[2Jaccount", "data": nil,
 		}}, "next": nil})
+	case path == "stats":
+		stats(w, r)
+	case path == "policies/0123abcd":
+		answer(w, 200, map[string]any{"digest": strings.Repeat("0123abcd", 8), "text": "policy:\n  mode: enforce # \x1b[2J\n"})
 	case path == "events":
 		f.events(w, r)
 	default:
@@ -251,6 +282,9 @@ func (f *fakeGate) call(w http.ResponseWriter, body []byte) {
 		say(200, "allow", "Allowed by policy.")
 	case "approved":
 		say(200, "approved", "Approved by hana at 2026-11-21T09:30:00.000Z. Run it now; this approval is used.")
+	case "edited":
+		answer(w, 200, map[string]any{"decision": "approved", "message": "Approved by hana.", "risk_level": "high", "rule": "", "reason_code": "approval_required",
+			"approval_id": doneID, "replaces": pendingID, "args": map[string]any{"amount_cents": 1}})
 	case "forbidden":
 		say(200, "denied", "Policy denied: forbidden — Not here.\x1b[31m")
 	case "approved_later":
@@ -285,6 +319,52 @@ func (f *fakeGate) call(w http.ResponseWriter, body []byte) {
 	}
 }
 
+func stats(w http.ResponseWriter, r *http.Request) {
+	figures := func(name string, asked, granted int) map[string]any {
+		return map[string]any{"name": name, "asked": asked, "approved": asked, "denied": 0, "expired": 0, "cancelled": 0, "pending": 0, "granted": granted,
+			"quarantined": asked + granted, "pushes": asked / 2, "pushes_per_100": 47.6, "decisions": asked / 4, "decisions_per_100": 23.8, "decide_p50_ms": 1500, "decide_p90_ms": 90000}
+	}
+	out := map[string]any{"since": "2026-10-21T09:30:00.000Z", "until": "2026-11-21T09:30:00.000Z", "total": figures("", 40, 2), "by_tool": []any{figures("write\x1b[2J", 40, 2)},
+		"by_rule": []any{figures("", 40, 2)}, "by_agent": []any{figures("bot", 40, 2)}, "by_person": []any{figures("hana", 40, 0)}}
+	if r.URL.Query().Get("agent") == "nobody" {
+		out["total"] = figures("", 0, 0)
+	}
+	answer(w, 200, out)
+}
+
+// recordedCalls are calls that rules decided: one whose args are whole, and one of which they are cut.
+func recordedCalls(w http.ResponseWriter, kind string) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	line := func(tool, raw, hash string) {
+		json.NewEncoder(w).Encode(map[string]any{"id": doneID, "seq": 1, "at": time.Now(), "event_type": kind, "agent": "bot", "tool": tool, "risk_level": "low",
+			"data": map[string]any{"args": raw, "args_hash": hash, "rule": "a rule", "reason_code": "allowed"}})
+	}
+	whole, err := canonical.Parse([]byte(`{"path":"/srv/reports/a"}`))
+	if err != nil {
+		panic(err)
+	}
+	line("read_file", string(whole.Canonical()), whole.Hash())
+	line("read_file", `{"path":"/srv/repor… (+9)`, whole.Hash())
+}
+
+// recordedRequests are what people decided: some writing below a folder, and a payment, which one of them denied.
+func recordedRequests(w http.ResponseWriter, token string) {
+	var all []any
+	add := func(n int, tool, status, reason, raw string) {
+		all = append(all, request(fmt.Sprintf("01K9ZQ3V5T8M2N4P6R7S9W1X%02d", n), status, map[string]any{"tool": tool, "server": "", "agent": "bot", "rule": "asks",
+			"risk_level": "medium", "args": json.RawMessage(raw), "requested_at": time.Now().Add(-time.Hour * time.Duration(n)), "resolved_by": "hana", "resolved_via": "web", "resolve_reason": reason,
+			"needs": []any{map[string]any{"count": 1}}}))
+	}
+	if token != "hana-no-record" {
+		for n := range 6 {
+			add(n, "write_file", "approved", "", fmt.Sprintf(`{"path":"/srv/reports/%d.md","content":"text %d"}`, n, n))
+		}
+		add(10, "pay", "denied", "wrong\x1b[2Jaccount", `{"to":"acme","cents":5}`)
+		add(11, "pay", "approved", "", `{"to":"initech","cents":5}`)
+	}
+	answer(w, 200, map[string]any{"approvals": all, "next": nil})
+}
+
 // approvals has one page of two, and then one more.
 func (f *fakeGate) approvals(w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -305,6 +385,7 @@ func request(id, status string, more map[string]any) map[string]any {
 		"human_message": "Transfer exceeds the threshold", "rationale": "the invoice\x1b]0;owned\x07 is due", "preview": "- 1\n+ 2", "turn_id": "t1", "session_id": "s1",
 		"requested_at": "2026-11-21T09:00:00.000Z", "expires_at": time.Now().Add(28 * time.Minute).UTC().Format(time.RFC3339), "resolved_at": nil, "resolved_by": nil,
 		"resolved_via": nil, "resolve_reason": nil, "use_by": nil, "consumed_at": nil, "lapsed_at": nil, "message": nil,
+		"policy_digest": strings.Repeat("0123abcd", 8),
 	}
 	for k, v := range more {
 		m[k] = v
@@ -324,9 +405,23 @@ func previous(outcome any) map[string]any {
 
 func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte) {
 	const at = "2026-11-21T09:30:00.000Z"
-	var b struct{ Decision, Reason string }
+	var b struct {
+		Decision, Reason string
+		Confirmed        bool
+		Args             json.RawMessage
+		Grant            map[string]any
+	}
 	json.Unmarshal(body, &b)
 	switch {
+	case b.Grant != nil:
+		longer(w, id, b.Decision, b.Grant)
+	case verb == "denial" && id == doneID:
+		problem(w, 409, "already_resolved", "That denial is forgotten already.")
+	case verb == "denial":
+		answer(w, 200, map[string]any{"id": pendingID, "lifted": true})
+	case id == "SAID":
+		answer(w, 200, request(pendingID, "pending", map[string]any{"before": map[string]any{"request_id": doneID, "approved": false, "by": "ken",
+			"at": time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339), "reason": "wrong\x1b[2J account"}}))
 	case id == doneID && verb == "decide":
 		problem(w, 409, "already_resolved", "Already denied by ken at 2026-11-21T09:30:00.000Z.")
 	case id == "EXPIRED" && verb == "decide":
@@ -335,6 +430,11 @@ func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte)
 		problem(w, 403, "not_an_approver", "You may not decide this request.")
 	case id == "SECRETARY" && verb == "decide" && b.Reason == "":
 		problem(w, 422, "reason_required", "This request needs a reason.")
+	case verb == "decide" && f.special(w, id, b.Confirmed, string(b.Args)):
+	case verb == "extend":
+		answer(w, 200, request(id, "pending", nil))
+	case id == "VOTED":
+		answer(w, 200, request(pendingID, "pending", map[string]any{"votes": votes, "needs": needs, "replaces": doneID}))
 	case strings.HasPrefix(id, "AFTER-"):
 		var outcome any
 		if word := strings.ToLower(strings.TrimPrefix(id, "AFTER-")); word != "nothing" {
@@ -371,6 +471,94 @@ func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte)
 			ended = nil
 		}
 		answer(w, 200, request(id, status, ended))
+	}
+}
+
+var (
+	needs = []any{map[string]any{"group": "finance", "count": 2}, map[string]any{"approvers": []string{"mei", "security"}, "count": 1}}
+	votes = []any{map[string]any{"stage": 1, "person": "ken", "for": "hana", "decision": "approve", "reason": "agreed", "at": "2026-11-21T09:20:00.000Z", "via": "line"}}
+)
+
+// special answers a decision that does not simply stand.
+func (f *fakeGate) special(w http.ResponseWriter, id string, confirmed bool, args string) bool {
+	switch {
+	case id == "VOTED":
+		answer(w, 200, map[string]any{"id": pendingID, "status": "pending", "votes": votes, "needs": needs})
+	case id == "CONFIRM" && !confirmed:
+		problem(w, 422, "confirm_required", "transfer_credits will move $20.00 to acme.")
+	case id == "CONFIRM":
+		answer(w, 200, map[string]any{"id": pendingID, "status": "approved", "approved_by": "hana", "reason": nil})
+	case id == "AGAIN":
+		problem(w, 409, "already_voted", "You already approved this.")
+	case id == "LATER":
+		problem(w, 403, "not_your_stage", "Finance is asked first.")
+	case id == "1X3Y":
+		problem(w, 409, "ambiguous_id", "1X3Y could be 9W1X3Y or 7W1X3Y.")
+	case args != "" && id == pendingID:
+		answer(w, 200, map[string]any{"id": doneID, "status": "approved", "approved_by": "hana", "reason": nil, "replaces": pendingID})
+	default:
+		return false
+	}
+	return true
+}
+
+func decideMany(w http.ResponseWriter, body []byte) {
+	var b struct{ IDs []string }
+	json.Unmarshal(body, &b)
+	results := []any{}
+	for _, id := range b.IDs {
+		refused := func(status int, code, detail string) {
+			results = append(results, map[string]any{"id": id, "error": map[string]any{"type": "urn:countersign:problem:" + code, "title": code, "status": status,
+				"detail": detail, "code": code}})
+		}
+		switch id {
+		case "VOTED":
+			results = append(results, map[string]any{"id": pendingID, "status": "pending", "votes": votes, "needs": needs})
+		case "EXPIRED":
+			refused(410, "expired", "This approval request has expired.")
+		case "CONFIRM":
+			refused(422, "confirm_required", "transfer_credits will move $20.00 to acme.")
+		default:
+			results = append(results, map[string]any{"id": id, "status": "approved", "approved_by": "hana", "reason": nil})
+		}
+	}
+	answer(w, 200, map[string]any{"results": results})
+}
+
+// switches answers about freezes and delegations.
+func switches(w http.ResponseWriter, r *http.Request, body []byte) {
+	var b struct{ Agent, Reason, To, Until, From, Rule, For string }
+	json.Unmarshal(body, &b)
+	frozen := map[string]any{"agent": nil, "frozen": true, "frozen_at": "2026-11-21T09:30:00.000Z", "frozen_by": "hana", "via": "cli", "reason": "a\x1b[2Jleak"}
+	delegation := map[string]any{"id": pendingID, "for": "hana", "to": "ken", "from": "2026-11-21T09:30:00.000Z", "until": "2026-12-01T00:00:00.000Z", "rule": nil}
+	switch r.Method + " " + strings.TrimPrefix(r.URL.Path, "/v1/") {
+	case "POST freeze":
+		if b.Agent != "" {
+			frozen["agent"] = b.Agent
+		}
+		answer(w, 200, frozen)
+	case "GET freeze":
+		answer(w, 200, map[string]any{"frozen": []any{frozen}})
+	case "DELETE freeze":
+		if r.URL.Query().Get("agent") == "other-bot" {
+			problem(w, 404, "not_found", "other-bot is not frozen.")
+			return
+		}
+		answer(w, 200, frozen)
+	case "GET delegations":
+		answer(w, 200, map[string]any{"delegations": []any{delegation}})
+	default:
+		answer(w, 200, delegation)
+	}
+}
+
+// export sends a part of the audit log, and for ndjson breaks off.
+func export(w http.ResponseWriter, format string) {
+	w.Header().Set("Content-Type", "text/csv")
+	io.WriteString(w, "id,seq,at\n1,2,3\n")
+	if format == "ndjson" {
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -18,7 +19,9 @@ type pendingCmd struct {
 }
 
 func (*pendingCmd) Help() string {
-	return `Examples:
+	return `SHORT is the end of the id, which is enough to name a request. VOTES are how many approvals there are, of how many it takes.
+
+Examples:
 
     countersign pending
     countersign pending --risk-level critical --json`
@@ -45,10 +48,10 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 		return nil
 	}
 	now := time.Now()
-	rows := [][]string{{"ID", "RISK", "AGENT", "TOOL", "EXPIRES", "ARGS"}}
+	rows := [][]string{{"ID", "SHORT", "RISK", "AGENT", "TOOL", "EXPIRES", "VOTES", "ARGS"}}
 	for _, a := range page.Items {
-		rows = append(rows, []string{a.ID, a.RiskLevel, a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)),
-			shorten(string(a.Args), 60)})
+		rows = append(rows, []string{a.ID, client.ShortID(a.ID), a.RiskLevel, a.Agent, a.Target(),
+			away(a.ExpiresAt.Sub(now)), cmp.Or(progress(a.Votes, a.Needs), "-"), shorten(string(a.Args), 60)})
 	}
 	table(s.out, rows...)
 	var again []string
@@ -67,7 +70,7 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 type showCmd struct {
 	remote
 	output
-	ID string `arg:"" help:"The request's id."`
+	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
 }
 
 func (*showCmd) Help() string {
@@ -75,7 +78,7 @@ func (*showCmd) Help() string {
 
 Examples:
 
-    countersign show 01K9ZQ3V5T8M2N4P6R7S9W1X3Y
+    countersign show 9W1X3Y
     countersign show 01K9ZQ3V5T8M2N4P6R7S9W1X3Y --json`
 }
 
@@ -100,6 +103,7 @@ func (c *showCmd) Run(ctx context.Context, s *std) error {
 func (s *std) show(a client.Approval, now time.Time) {
 	rows := [][]string{
 		{"Request", a.ID},
+		{"Short id", client.ShortID(a.ID)},
 		{"Status", state(a)},
 		{"Tool", a.Target()},
 		{"Risk", a.RiskLevel},
@@ -123,6 +127,12 @@ func (s *std) show(a client.Approval, now time.Time) {
 	add("Reason code", a.ReasonCode)
 	addTime("Requested", a.RequestedAt)
 	addTime("Expires", a.ExpiresAt)
+	add("Needs", needsText(a.Needs))
+	for _, v := range a.Votes {
+		add("Vote", voteText(v, a.Needs))
+	}
+	add("Replaces", a.Replaces)
+	add("Replaced by", a.ReplacedBy)
 	addTime("Resolved", a.ResolvedAt)
 	add("By", a.ResolvedBy)
 	add("Via", a.ResolvedVia)
@@ -139,7 +149,9 @@ func (s *std) show(a client.Approval, now time.Time) {
 		add("Outcome", string(a.RunResult))
 	}
 	add("Args hash", a.ArgsHash)
+	add("Policy", shortDigest(a.PolicyDigest))
 	add("Before", before(a.Previous))
+	add("Said before", saidText(a.Before, now))
 	table(s.out, rows...)
 	s.texts(a, now)
 }
@@ -186,6 +198,22 @@ func before(u *client.Use) string {
 	return s + "; it " + string(u.RunResult)
 }
 
+// saidText is what a person last said of the same tool.
+func saidText(b *client.Said, now time.Time) string {
+	if b == nil {
+		return ""
+	}
+	word := "denied"
+	if b.Approved {
+		word = "approved"
+	}
+	text := fmt.Sprintf("%s by %s, %s, request %s", word, b.By, away(b.At.Sub(now)), b.RequestID)
+	if b.Reason != "" {
+		text += ": " + b.Reason
+	}
+	return text
+}
+
 // mayHaveRun reports whether the same call was sent before and no outcome of it is known.
 func mayHaveRun(u *client.Use) bool {
 	return u != nil && !u.DispatchedAt.IsZero() && u.RunResult != client.RunSucceeded && u.RunResult != client.RunFailed
@@ -204,70 +232,10 @@ func state(a client.Approval) string {
 	return a.Status
 }
 
-type approveCmd struct {
-	remote
-	output
-	ID     string `arg:"" help:"The request's id."`
-	Reason string `placeholder:"TEXT" help:"Why; some requests need it."`
-}
-
-func (*approveCmd) Help() string {
-	return `The agent may then run exactly this call, once. Look at it first: countersign show ID.
-
-Examples:
-
-    countersign approve 01K9ZQ3V5T8M2N4P6R7S9W1X3Y
-    countersign approve 01K9ZQ3V5T8M2N4P6R7S9W1X3Y --reason "agreed with finance"`
-}
-
-func (c *approveCmd) Run(ctx context.Context, s *std) error {
-	return decide(ctx, s, &c.remote, c.output, c.ID, client.Approve, c.Reason)
-}
-
-type denyCmd struct {
-	remote
-	output
-	ID     string `arg:"" help:"The request's id."`
-	Reason string `placeholder:"TEXT" help:"Why; the agent is told."`
-}
-
-func (*denyCmd) Help() string {
-	return `The agent is told who denied it and why, and not to repeat it.
-
-Examples:
-
-    countersign deny 01K9ZQ3V5T8M2N4P6R7S9W1X3Y --reason "wrong account"`
-}
-
-func (c *denyCmd) Run(ctx context.Context, s *std) error {
-	return decide(ctx, s, &c.remote, c.output, c.ID, client.Deny, c.Reason)
-}
-
-func decide(ctx context.Context, s *std, r *remote, out output, id string, v client.Verdict, reason string) error {
-	g, err := r.connect(s)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
-	d, err := g.Decide(ctx, requestID(id), v, reason)
-	if err != nil {
-		return g.failure(err)
-	}
-	if out.JSON {
-		return printJSON(s.out, d)
-	}
-	if d.Status == "approved" {
-		s.printf("Approved: %s, by %s. The agent may run it once.\n", visible(d.ID), visible(d.ApprovedBy))
-	} else {
-		s.printf("Denied: %s, by %s.\n", visible(d.ID), visible(d.DeniedBy))
-	}
-	return nil
-}
-
 type cancelCmd struct {
 	remote
 	output
-	ID string `arg:"" help:"The request's id."`
+	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
 }
 
 func (*cancelCmd) Help() string {
@@ -275,7 +243,7 @@ func (*cancelCmd) Help() string {
 
 Examples:
 
-    countersign cancel 01K9ZQ3V5T8M2N4P6R7S9W1X3Y`
+    countersign cancel 9W1X3Y`
 }
 
 func (c *cancelCmd) Run(ctx context.Context, s *std) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -180,6 +181,12 @@ func (g *connection) failure(err error) error {
 		return &exitError{exitFailed, detail}
 	case "already_resolved", "expired":
 		return &exitError{exitOver, "too late: " + detail}
+	case "already_voted", "not_your_stage", "policy_denied", "grant_refused":
+		return &exitError{exitDenied, detail}
+	case "confirm_required":
+		return &exitError{exitDenied, detail + "; nothing was decided: pass --yes"}
+	case "ambiguous_id":
+		return &exitError{exitUsage, detail}
 	case "reason_required":
 		return &exitError{exitUsage, detail + "; give one with --reason"}
 	case "invalid_args", "invalid_tool", "invalid_parameter", "invalid_json", "too_large":
@@ -238,9 +245,19 @@ func ago(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
+	if d, ok := inDays(s); ok {
+		return now.AddDate(0, 0, -d), nil
+	}
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
 	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T09:30:00Z, 2026-11-21 (both UTC) or how long "+
-		"ago, such as 24h", s)
+		"ago, such as 24h or 30d", s)
+}
+
+// inDays reads a number of days, such as 30d.
+func inDays(s string) (days int, ok bool) {
+	text, found := strings.CutSuffix(s, "d")
+	n, err := strconv.Atoi(text)
+	return n, found && err == nil && n > 0 && n < 1e6
 }

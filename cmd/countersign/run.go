@@ -29,6 +29,7 @@ type commandLine struct {
 	Check    checkCmd    `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column. With --online, ask the platforms too."`
 	Verify   verifyCmd   `cmd:"" group:"gate" help:"Try on a running gate what must not decide, then your own tap, and print what held."`
 	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
+	Preset   presetCmd   `cmd:"" group:"gate" help:"Show the presets: rules that a policy includes by name."`
 
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
 	MCP  mcpCmd  `cmd:"" name:"mcp" group:"agents" help:"Put the gate around an MCP server: countersign mcp -- COMMAND."`
@@ -39,12 +40,26 @@ type commandLine struct {
 
 	Pending       pendingCmd       `cmd:"" group:"people" help:"List the requests that wait for a decision."`
 	Show          showCmd          `cmd:"" group:"people" help:"Show one request in full."`
-	Approve       approveCmd       `cmd:"" group:"people" help:"Approve a request."`
-	Deny          denyCmd          `cmd:"" group:"people" help:"Deny a request."`
+	Approve       approveCmd       `cmd:"" group:"people" help:"Approve requests, or one with other arguments."`
+	Deny          denyCmd          `cmd:"" group:"people" help:"Deny requests."`
+	Extend        extendCmd        `cmd:"" group:"people" help:"Give a pending request one hour more."`
 	Cancel        cancelCmd        `cmd:"" group:"people" help:"Take back a request, or an approval that was not used yet."`
+	Grants        grantsCmd        `cmd:"" group:"people" help:"List what is let through, or denied, without asking again."`
+	Revoke        revokeCmd        `cmd:"" group:"people" help:"End grants, or standing denials."`
+	Lift          liftCmd          `cmd:"" group:"people" help:"Forget denials, so that the same call is asked about again."`
+	Freeze        freezeCmd        `cmd:"" group:"people" help:"Freeze an agent, or all: nothing of it runs until an admin lifts it."`
+	Unfreeze      unfreezeCmd      `cmd:"" group:"people" help:"Lift a freeze (admins)."`
+	Frozen        frozenCmd        `cmd:"" group:"people" help:"List what is frozen."`
+	Delegate      delegateCmd      `cmd:"" group:"people" help:"Have somebody vote in your place, for a while."`
+	Delegations   delegationsCmd   `cmd:"" group:"people" help:"List who votes for whom."`
+	Undelegate    undelegateCmd    `cmd:"" group:"people" help:"End a delegation."`
 	Notifications notificationsCmd `cmd:"" group:"people" help:"Show the notification log (admins)."`
 	Retry         retryCmd         `cmd:"" group:"people" help:"Send a failed notification again (admins)."`
 	Audit         auditCmd         `cmd:"" group:"people" help:"Look into the audit log (admins)."`
+	Stats         statsCmd         `cmd:"" group:"people" help:"Count how often people were asked, what they said and how long they took."`
+	Suggest       suggestCmd       `cmd:"" group:"people" help:"Propose rules out of what people approved every time."`
+	Replay        replayCmd        `cmd:"" group:"people" help:"Judge what is on record by another policy: what it would have let through."`
+	Policy        policyCmd        `cmd:"" group:"people" help:"Show a policy by which requests were judged."`
 
 	Version versionCmd `cmd:"" group:"other" help:"Print the version."`
 	Help    helpCmd    `cmd:"" group:"other" help:"Show help, for one command if it is named."`

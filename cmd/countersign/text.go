@@ -120,6 +120,15 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// compact returns JSON on one line, every value as it was sent.
+func compact(v json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, v); err != nil {
+		return string(v)
+	}
+	return b.String()
+}
+
 // prettyArgs returns args in full, indented, every value as it was sent.
 func prettyArgs(args json.RawMessage) string {
 	var b bytes.Buffer
@@ -163,6 +172,12 @@ func span(d time.Duration) string {
 		return two(s/60, "m", s%60, "s")
 	}
 	return fmt.Sprintf("%ds", s)
+}
+
+// isTerminalIn reports whether a person is there to type.
+func isTerminalIn(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
 }
 
 // isTerminal reports whether a person is looking at what is written to w.

@@ -50,8 +50,18 @@ function element(e, b, press) {
       return pressed;
     }
     case "image": return picture(e);
-    case "static_select": case "overflow": case "radio_buttons": case "checkboxes": {
-      // The stand-in sends only buttons' actions from a message.
+    case "overflow": {
+      const choices = e.options.map((o) => button("s-button", () => press({ action_id: e.action_id, value: o.value }, b), textObject(o.text)));
+      const more = make("details", "more", make("summary", "", "⋯"), make("div", "b-actions", ...choices));
+      more.firstChild.setAttribute("aria-label", "More");
+      return more;
+    }
+    case "static_select": {
+      const choices = e.options.map((o) => button("s-button", () => press({ action_id: e.action_id, value: o.value }, b), textObject(o.text)));
+      return make("details", "more", make("summary", "", e.placeholder?.text ?? "Options"), make("div", "b-actions", ...choices));
+    }
+    case "radio_buttons": case "checkboxes": {
+      // The stand-in sends only the actions of buttons and of menus.
       const list = make("ul", "options", ...e.options.map((o) => make("li", "", textObject(o.text))));
       return make("details", "unknown", make("summary", "", e.placeholder?.text ?? "Options"), list);
     }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -70,6 +71,10 @@ type pendingCall struct {
 	continued        bool // after it was approved, and sent
 
 	notHeld error // why it is not held although a person is being asked
+
+	mu       sync.Mutex
+	keyboard string        // what came of an answer at the keyboard that did not end the request
+	said     chan struct{} // takes one where that is new; nil: nobody reports it
 
 	reservation *upstream.Reservation // kept for it at the server, before an approval is used
 }
@@ -159,7 +164,7 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 			return answer(r.resumeInflight(p, s, answers))
 		case s.Keyboard != "":
 			askKeyboard = false
-			r.applyKeyboardAnswers(s.Keyboard, answers)
+			r.applyKeyboardAnswers(p, s.Keyboard, answers)
 			p.responses = nil
 			// Whatever came of the request that was asked about is the answer, not another request.
 			if req, err := r.g.o.Asker.Request(r.ctx, r.agent(), s.Keyboard); err != nil {
@@ -170,6 +175,8 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 			}
 		case s.Approval != "": // it was let through already
 			return answer(r.resumeApproved(conn, p, s))
+		case s.GrantUse != "":
+			return answer(r.resumeGranted(conn, p, s))
 		default:
 			p.state = s.State
 		}
@@ -201,15 +208,18 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 
 // buildCall makes the call that the gate is asked for.
 func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
-	c := approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: p.link.server.Name, SessionID: r.session.id,
-		Dispatch: true}
+	c := r.callOf(p.link)
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
 		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seenByAll(), p.params.Get("arguments")
-		c.Task = r.client.Era == mcp.Modern && r.declared.tasks && r.account().Free(budget.Waits) // a task waits, too
+		c.Annotations = p.tool.annotations
+		c.AcceptsEdits = true // what is sent is what was approved
+		// a task waits, too
+		c.Task = r.client.Era == mcp.Modern && r.declared.tasks && r.account().Free(budget.Waits)
 	} else {
 		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()
 	}
+	c.Waits = r.g.o.Hold > 0 && !c.Task // whose client goes on with something else
 	release, err := r.account().TurnFor(r.ctx, len(raw))
 	if err != nil {
 		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not executed.", budgetText(err))
@@ -226,6 +236,13 @@ func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
 	}
 	p.call = c
 	return nil
+}
+
+// callOf is what every call to a server has. Clients do not say which calls belong to one turn; where they have no
+// session either, the agent and its scope stand for one.
+func (r *clientRequest) callOf(l *link) approval.Call {
+	return approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: l.server.Name, SessionID: r.session.id,
+		Grouped: true, Dispatch: true}
 }
 
 // withCorrelation is the request's context with what finds its audit events again: the client's own id of the
@@ -247,11 +264,14 @@ func (r *clientRequest) withCorrelation() context.Context {
 func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontext.Value, *mcp.Error) {
 	switch p.answer.Kind {
 	case approval.AnswerAllow:
+		if p.runID() != "" && !p.continued { // a grant is for the arguments, and for nothing else
+			p.responses, p.state = nil, nil
+		}
 	case approval.AnswerApproved: // what was approved is what is sent, and nothing else
 		if !p.continued {
 			p.responses, p.state = nil, nil
 		}
-		stored := jsontext.Value(p.answer.Request.Args)
+		stored := approvedArgs(&p.answer)
 		if p.tool == nil {
 			o, err := mcp.ReadObject(stored)
 			if err != nil {
@@ -266,11 +286,31 @@ func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontex
 		p.reservation.Release()
 		return r.answerForServer(p)
 	}
-	if p.answer.Kind == approval.AnswerApproved || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy &&
-		r.canBeAsked() {
+	if p.runID() != "" || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.canBeAsked() {
 		return r.forward(conn, p)
 	}
 	return r.callServer(r.ctx, conn, p, r.ask)
+}
+
+// runID is what is reported of the call under: the approval that it used, or the use of a grant. "": it was let through
+// by policy alone, and nobody wants to know what came of it.
+func (p *pendingCall) runID() string {
+	switch {
+	case p.answer.RunID != "":
+		return p.answer.RunID
+	case p.answer.Kind == approval.AnswerApproved && p.answer.Request != nil:
+		return p.answer.Request.ID
+	}
+	return ""
+}
+
+// approvedArgs are the stored bytes that an approval is for: where a person put others in place of those that were
+// asked for, these.
+func approvedArgs(a *approval.Answer) jsontext.Value {
+	if a.Args != nil {
+		return a.Args
+	}
+	return a.Request.Args
 }
 
 // canBeAsked reports whether the client can be asked for anything.
@@ -280,6 +320,12 @@ func (r *clientRequest) canBeAsked() bool {
 
 // nextSteps is what a model is told to do after it was told how a call ended, "" where that says it.
 func nextSteps(o approval.Answer) string {
+	if o.Frozen() { // which says that nothing is to be tried again
+		if o.Kind == approval.AnswerDenied {
+			return ""
+		}
+		return "The call was not executed."
+	}
 	switch o.Kind {
 	case approval.AnswerPending:
 		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same " +
@@ -317,6 +363,9 @@ func (r *clientRequest) answerForServer(p *pendingCall) (jsontext.Value, *mcp.Er
 	}
 	if pending && p.notHeld != nil {
 		texts = append(texts, "The answer was not waited for: "+budgetText(p.notHeld))
+	}
+	if said := p.saidAtKeyboard(); pending && said != "" {
+		texts = append(texts, said)
 	}
 	// Clients hold results to the schema that a tool declares, unless they are errors.
 	return r.toolResult(!pending || p.tool.output, meta, texts...), nil
@@ -481,6 +530,7 @@ func (r *clientRequest) reportWaiting(ctx context.Context, p *pendingCall) (stop
 		return func() {}
 	}
 	done := make(chan struct{})
+	p.said = make(chan struct{}, 1)
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(waitingEvery)
@@ -488,18 +538,23 @@ func (r *clientRequest) reportWaiting(ctx context.Context, p *pendingCall) (stop
 		begin := time.Now()
 		text := fmt.Sprintf("Waiting for a person to approve %s (id: %s)", p.call.Target(), p.answer.Request.ID)
 		for {
+			message := text
+			if said := p.saidAtKeyboard(); said != "" {
+				message = said + " " + text
+			}
 			waited := time.Since(begin).Seconds() + 1
 			r.mu.Lock()
 			r.progressOffset = waited + 1 // the server may begin at 0
 			r.mu.Unlock()
 			_ = r.stream.Send(mcp.Notification(progressMethod, mcp.Object{
 				{Name: "progressToken", Value: r.progressToken}, {Name: "progress", Value: formatFloat(waited)},
-				{Name: "message", Value: mcp.Quote(text)},
+				{Name: "message", Value: mcp.Quote(message)},
 			}.Bytes())) // a client that is gone ends ctx
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+			case <-p.said:
 			}
 		}
 	}()
@@ -598,6 +653,37 @@ const maxRounds = 10
 // an approved call is on record then.
 func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *pendingCall,
 	ask askFunc) (jsontext.Value, *mcp.Error) {
+	result, err := r.exchange(ctx, conn, p, ask)
+	return withNote(result, p.answer.Note), err
+}
+
+// withNote puts a text before the content of a tool's result, the only addition that is made to one: other arguments
+// ran than the model sent. What is no complete result of a tool stays as it is.
+func withNote(result jsontext.Value, note string) jsontext.Value {
+	if note == "" || result == nil {
+		return result
+	}
+	o, err := mcp.ReadObject(result)
+	if err != nil || o.Text("resultType") == mcp.ResultInputRequired {
+		return result
+	}
+	blocks := []jsontext.Value(nil)
+	if content := o.Get("content"); content != nil {
+		if blocks, err = mcp.ReadArray(content); err != nil {
+			return result
+		}
+	}
+	noted := append(jsontext.Value("["), mcp.Object{{Name: "type", Value: jsontext.Value(`"text"`)},
+		{Name: "text", Value: mcp.Quote(note)}}.Bytes()...)
+	for _, b := range blocks {
+		noted = append(append(noted, ','), b...)
+	}
+	return o.With("content", append(noted, ']')).Bytes()
+}
+
+// exchange is callServer without what is said of the arguments.
+func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pendingCall,
+	ask askFunc) (jsontext.Value, *mcp.Error) {
 	bounded, cancel := context.WithTimeout(ctx, p.link.server.Timeout)
 	defer cancel()
 	defer p.reservation.Release()
@@ -624,7 +710,7 @@ func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *p
 			return nil, mcp.ReadError(resp.Err)
 		}
 		era := conn.Hello().Era
-		if era == mcp.Legacy && p.answer.Kind != approval.AnswerApproved &&
+		if era == mcp.Legacy && p.runID() == "" &&
 			(r.client.Era == mcp.Legacy || !mayHaveResultType(resp.Result)) {
 			return r.adaptResult(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
 		}
@@ -758,16 +844,17 @@ func (r *clientRequest) waitCommitted(ctx context.Context, p *pendingCall) bool 
 	return true
 }
 
-// report records what came of an approved call.
+// report records what came of a call that a person approved, or let through by a grant.
 func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval.RunResult) {
-	if p.answer.Kind != approval.AnswerApproved || p.answer.Request == nil {
+	id := p.runID()
+	if id == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if _, err := r.g.o.Asker.Report(ctx, r.agent(), p.answer.Request.ID, ran); err != nil {
-		r.g.log.ErrorContext(ctx, "what came of a call is not on record; until it is, it counts as unknown", "approval_id",
-			p.answer.Request.ID, "outcome", ran, "error", err)
+	if _, err := r.g.o.Asker.Report(ctx, r.agent(), id, ran); err != nil {
+		r.g.log.ErrorContext(ctx, "what came of a call is not on record; until it is, it counts as unknown", "run_id",
+			id, "outcome", ran, "error", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/approval"
 	"countersign/mcp"
 	"countersign/mcp/upstream"
 )
@@ -44,6 +45,8 @@ type tool struct {
 	digest  string
 	output  bool // it declares an output schema, which clients hold results to
 	params  []mcp.ParamHeader
+	// annotations are the server's hints about it, nil where it gives none.
+	annotations *approval.Annotations
 }
 
 // seenByAll reports whether the gateway saw the tool so over the connection that all agents share. A connection of one
@@ -289,9 +292,36 @@ func (l *link) newTool(it item) (t *tool, problem string) {
 		return nil, fmt.Sprintf("%q: %s", it.key, err)
 	}
 	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(o), output: o.Get("outputSchema") != nil,
-		params: mcp.ParamHeaders(o.Get("inputSchema"))}
+		params: mcp.ParamHeaders(o.Get("inputSchema")), annotations: annotationsOf(o)}
 	t.raw = o.With("name", mcp.Quote(offered)).Bytes()
 	return t, ""
+}
+
+// annotationsOf are the hints that a server gives about a tool. What is no true or false says nothing.
+func annotationsOf(tool mcp.Object) *approval.Annotations {
+	hints, err := tool.Object("annotations")
+	if err != nil {
+		return nil
+	}
+	var a approval.Annotations
+	for _, h := range []struct {
+		name string
+		to   **bool
+	}{
+		{"readOnlyHint", &a.ReadOnly}, {"destructiveHint", &a.Destructive}, {"idempotentHint", &a.Idempotent},
+		{"openWorldHint", &a.OpenWorld},
+	} {
+		switch string(hints.Get(h.name)) {
+		case "true":
+			*h.to = new(true)
+		case "false":
+			*h.to = new(false)
+		}
+	}
+	if a == (approval.Annotations{}) {
+		return nil
+	}
+	return &a
 }
 
 // hasOtherPrefix reports whether a name begins with the prefix of another server than u.

@@ -38,7 +38,9 @@ type Asker interface {
 // KeyboardDecider is a gate that may take a decision from whoever sits at an agent's keyboard.
 type KeyboardDecider interface {
 	Keyboard(agent string, r approval.Request) (approval.Actor, bool)
-	DecideAtKeyboard(ctx context.Context, agent, id string, approve bool, reason string) (approval.Request, error)
+	DecideAtKeyboard(ctx context.Context, agent string, d approval.Decision) (approval.Request, error)
+	// Standing says how far the votes on a request have come.
+	Standing(ctx context.Context, id string) (approval.Standing, error)
 }
 
 // ServerConfig is one MCP server and how it is offered.

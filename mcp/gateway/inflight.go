@@ -248,21 +248,19 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 	if err != nil {
 		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
 	}
-	out, err := r.g.o.Asker.CheckWriteBehind(ctx, approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope,
-		Server: l.server.Name, SessionID: r.session.id,
-		Method: method, Tool: approval.MethodTool(method), Args: parsed, Dispatch: true})
+	c := r.callOf(l)
+	c.Method, c.Tool, c.Args = method, approval.MethodTool(method), parsed
+	out, err := r.g.o.Asker.CheckWriteBehind(ctx, c)
 	if err == nil && out.Committed != nil {
 		err = out.Committed(ctx)
 	}
 	switch {
 	case err != nil:
 		return mcp.Errorf(mcp.CodeUnavailable, "The gate could not decide about %s.", method)
-	case out.Kind == approval.AnswerApproved:
-		r.report(ctx, &pendingCall{answer: out}, approval.RunSucceeded)
-		return nil
-	case out.Kind != approval.AnswerAllow:
+	case !mayRun(out.Kind):
 		return mcp.Errorf(mcp.CodeDenied, "%s", out.Message)
 	}
+	r.report(ctx, &pendingCall{answer: out}, approval.RunSucceeded)
 	return nil
 }
 
@@ -315,8 +313,11 @@ func (r *clientRequest) passInputRequired(p *pendingCall, result mcp.Object) (js
 		return r.refuseResult(r.ctx, p, "The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad)
 	}
 	s := requestState{State: result.Get("requestState")}
-	if p.answer.Kind == approval.AnswerApproved {
-		s.Approval = p.answer.Request.ID
+	switch {
+	case p.answer.Kind == approval.AnswerApproved:
+		s.Approval, s.Note = p.answer.Request.ID, p.answer.Note
+	case p.runID() != "":
+		s.GrantUse = p.runID()
 	}
 	state, err := r.sealState(p, s)
 	if err != nil {
@@ -338,12 +339,52 @@ func (r *clientRequest) resumeApproved(conn upstream.Conn, p *pendingCall,
 			"Invalid params: this requestState continues nothing (%s); call again without it.", err)
 	}
 	p.answer = approval.Answer{Kind: approval.AnswerApproved, Request: &req,
-		Message: fmt.Sprintf("Approved by %s.", req.ResolvedBy)}
+		Message: fmt.Sprintf("Approved by %s.", req.WhoEnded()), Note: s.Note}
+	if result, bad, denied := r.deniedByFreeze(p); denied {
+		return result, bad
+	}
 	p.state, p.continued = s.State, true
 	if result, bad, ok := r.recordResponses(p); !ok {
 		return result, bad
 	}
 	return r.applyAnswer(conn, p)
+}
+
+// resumeGranted does the same for a call that a grant let through. It goes on with the arguments that it was asked
+// with, to which its state is bound.
+func (r *clientRequest) resumeGranted(conn upstream.Conn, p *pendingCall,
+	s requestState) (jsontext.Value, *mcp.Error) {
+	p.answer = approval.Answer{Kind: approval.AnswerAllow, RunID: s.GrantUse}
+	if result, bad, denied := r.deniedByFreeze(p); denied {
+		return result, bad
+	}
+	p.state, p.continued = s.State, true
+	if result, bad, ok := r.recordResponses(p); !ok {
+		return result, bad
+	}
+	return r.applyAnswer(conn, p)
+}
+
+// deniedByFreeze ends a call that was let through and waits for its client, once the agent is frozen. A gate elsewhere
+// refuses what the client brings.
+func (r *clientRequest) deniedByFreeze(p *pendingCall) (jsontext.Value, *mcp.Error, bool) {
+	g, ok := r.g.o.Asker.(interface {
+		DeniedByFreeze(ctx context.Context, agent string) (string, error)
+	})
+	if !ok {
+		return nil, nil, false
+	}
+	text, err := g.DeniedByFreeze(r.ctx, r.client.Agent)
+	if err != nil {
+		result, bad := r.gateFailure(p, err)
+		return result, bad, true
+	}
+	if text == "" {
+		return nil, nil, false
+	}
+	r.report(r.ctx, p, approval.RunUnknown)
+	result, bad := r.failure(text, mcp.CodeDenied)
+	return result, bad, true
 }
 
 // inputRequired answers a modern client with a question of our own making or of a legacy server.

@@ -10,10 +10,10 @@ import (
 	"countersign/mcp"
 )
 
-// recordingAsk is ask for an approved call: what the client answers was seen by no approver, and is put on record
-// before the server gets it. What cannot be is not given.
+// recordingAsk is ask for a call that a person let through: what the client answers was seen by no approver, and is
+// put on record before the server gets it. What cannot be is not given.
 func (r *clientRequest) recordingAsk(p *pendingCall, ask askFunc) askFunc {
-	if ask == nil || p.answer.Kind != approval.AnswerApproved {
+	if ask == nil || p.runID() == "" {
 		return ask
 	}
 	return func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
@@ -45,17 +45,17 @@ func givesInput(result jsontext.Value) bool {
 // recordInput puts one answer on record, and reports whether it is.
 func (r *clientRequest) recordInput(ctx context.Context, p *pendingCall, method, message string,
 	answer jsontext.Value) bool {
-	err := r.g.o.Asker.AddInput(ctx, r.agent(), p.answer.Request.ID,
+	err := r.g.o.Asker.AddInput(ctx, r.agent(), p.runID(),
 		approval.Input{Method: method, Message: message, Answer: string(answer)})
 	if err != nil {
 		r.g.log.WarnContext(ctx, "what a client answered to the server of an approved call is not passed on, as it is not "+
 			"on record",
-			"approval_id", p.answer.Request.ID, "method", method, "error", err)
+			"run_id", p.runID(), "method", method, "error", err)
 	}
 	return err == nil
 }
 
-// recordResponses does the same for what a modern client brings for an approved call that a modern server answered
+// recordResponses does the same for what a modern client brings for such a call that a modern server answered
 // with input_required.
 func (r *clientRequest) recordResponses(p *pendingCall) (jsontext.Value, *mcp.Error, bool) {
 	answers, bad := readAnswers(p.responses)

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -29,20 +31,26 @@ func (r *clientRequest) keyboardQuestion(p *pendingCall) (jsontext.Value, bool) 
 // keyboardForm is what the keyboard is asked.
 func (g *Gateway) keyboardForm(req approval.Request) mcp.Object {
 	reason := map[string]string{"type": "string", "title": "Reason", "description": "Goes on record, and to the agent."}
+	properties := map[string]any{
+		"decision": map[string]any{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}},
+		"reason":   reason,
+	}
 	required := []string{"decision"}
 	if req.RequireReason {
 		required = append(required, "reason")
+	}
+	if req.Need != nil && req.Need.Confirm {
+		properties["confirmed"] = map[string]any{"type": "boolean", "title": "Yes, approve", "default": false,
+			"description": fmt.Sprintf("Approving lets %s run %s once. Say so here once more to approve it.", req.Agent,
+				req.Target())}
 	}
 	return mcp.Object{
 		{Name: "mode", Value: jsontext.Value(`"form"`)},
 		{Name: "message", Value: mcp.Quote(g.keyboardText(req))},
 		{Name: "requestedSchema", Value: mcp.Marshal(map[string]any{
-			"type": "object",
-			"properties": map[string]any{
-				"decision": map[string]any{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}},
-				"reason":   reason,
-			},
-			"required": required,
+			"type":       "object",
+			"properties": properties,
+			"required":   required,
 		})},
 	}
 }
@@ -70,49 +78,86 @@ func (r *clientRequest) askKeyboard(ctx context.Context, p *pendingCall) (closed
 		if err != nil || resp.Err != nil {
 			return // nobody decided there
 		}
-		r.decideAtKeyboard(p.answer.Request.ID, resp.Result)
+		p.sayAtKeyboard(r.decideAtKeyboard(p.answer.Request.ID, resp.Result))
 	}()
 	return func() { <-done }
 }
 
 // applyKeyboardAnswers takes what a modern client brought back from its person.
-func (r *clientRequest) applyKeyboardAnswers(id string, answers mcp.Object) {
+func (r *clientRequest) applyKeyboardAnswers(p *pendingCall, id string, answers mcp.Object) {
 	if v := answers.Get("approve"); v != nil {
-		r.decideAtKeyboard(id, v)
+		p.sayAtKeyboard(r.decideAtKeyboard(id, v))
 	}
 }
 
 // parseKeyboardForm reads what a person made of the form. Declining it denies, whatever is filled in; closing it
 // (cancel) decides nothing, and neither does an answer that is not whole.
-func parseKeyboardForm(result jsontext.Value) (approve bool, reason string, ok bool) {
+func parseKeyboardForm(result jsontext.Value) (d approval.Decision, ok bool) {
 	o, err := mcp.ReadObject(result)
 	if err != nil {
-		return false, "", false
+		return d, false
 	}
 	switch o.Text("action") {
 	case "decline":
-		return false, "", true
+		return d, true
 	case "accept":
 	default:
-		return false, "", false
+		return d, false
 	}
 	content, err := o.Object("content")
 	if err != nil {
-		return false, "", false
+		return d, false
 	}
 	decision := content.Text("decision")
-	return decision == "approve", content.Text("reason"), decision == "approve" || decision == "deny"
+	d.Approve, d.Reason = decision == "approve", content.Text("reason")
+	d.Confirmed = string(content.Get("confirmed")) == "true"
+	return d, decision == "approve" || decision == "deny"
 }
 
-// decideAtKeyboard decides as the person at the keyboard answered. An answer that the gate refuses decides
-// nothing, and the call goes on waiting.
-func (r *clientRequest) decideAtKeyboard(id string, result jsontext.Value) {
-	approve, reason, ok := parseKeyboardForm(result)
+// decideAtKeyboard decides as the person at the keyboard answered. An answer that the gate refuses decides nothing,
+// and one that others must join does not end the request: the call goes on waiting then, and what is returned says so.
+func (r *clientRequest) decideAtKeyboard(id string, result jsontext.Value) string {
+	d, ok := parseKeyboardForm(result)
 	if !ok {
+		return ""
+	}
+	d.RequestID = id
+	k, ctx := r.g.o.Asker.(KeyboardDecider), r.withCorrelation()
+	req, err := k.DecideAtKeyboard(ctx, r.client.Agent, d)
+	if err != nil {
+		r.g.log.Warn("an answer at the keyboard decided nothing", "approval_id", id, "agent", r.client.Agent, "error", err)
+		if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
+			return "The answer at the keyboard decided nothing. " + sentence(e.Message)
+		}
+		return ""
+	}
+	if req.Status != approval.Pending {
+		return ""
+	}
+	if s, err := k.Standing(ctx, id); err == nil {
+		return fmt.Sprintf("The approval given at the keyboard counts: %d of %d.", s.Total, s.Needed)
+	}
+	return "The approval given at the keyboard counts, and others are asked too."
+}
+
+// sayAtKeyboard has a client told what came of an answer at its keyboard that did not end the request: with the
+// progress of a call that is held, and with the answer that it is pending.
+func (p *pendingCall) sayAtKeyboard(text string) {
+	if text == "" {
 		return
 	}
-	k := r.g.o.Asker.(KeyboardDecider)
-	if _, err := k.DecideAtKeyboard(r.withCorrelation(), r.client.Agent, id, approve, reason); err != nil {
-		r.g.log.Warn("an answer at the keyboard decided nothing", "approval_id", id, "agent", r.client.Agent, "error", err)
+	p.mu.Lock()
+	p.keyboard = text
+	p.mu.Unlock()
+	select {
+	case p.said <- struct{}{}:
+	default:
 	}
+}
+
+// saidAtKeyboard is what it was, "" for nothing.
+func (p *pendingCall) saidAtKeyboard() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keyboard
 }

@@ -27,6 +27,8 @@ type requestState struct {
 	Until int64  `json:"u"` // milliseconds since the gateway began: no clock that is set makes it good again
 
 	Approval string `json:"r,omitempty"` // the approval that let the call through
+	GrantUse string `json:"g,omitempty"` // the use of a grant that did
+	Note     string `json:"n,omitempty"` // what is told beside its result
 	State    []byte `json:"s,omitempty"` // the server's own requestState, whose bytes JSON would not keep
 	Inflight string `json:"f,omitempty"` // the call that waits for an answer
 	Question string `json:"q,omitempty"`

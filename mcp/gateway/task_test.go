@@ -217,6 +217,35 @@ func TestCancellingATask(t *testing.T) {
 	}
 }
 
+// slowToSay is a gate whose cancellations return a while after the wait for the request has.
+type slowToSay struct {
+	*approval.Gate
+	waited chan struct{}
+}
+
+func (g *slowToSay) Wait(ctx context.Context, c approval.Call, a approval.Answer, o approval.WaitOptions) (approval.Answer, error) {
+	defer close(g.waited)
+	return g.Gate.Wait(ctx, c, a, o)
+}
+
+func (g *slowToSay) Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error) {
+	req, err := g.Gate.Cancel(ctx, c)
+	<-g.waited
+	time.Sleep(50 * time.Millisecond) // what the wait brought is there by now, if nothing holds it
+	return req, err
+}
+
+// A task that its client cancels is cancelled, however soon the end of its request is noticed.
+func TestACancelledTaskIsCancelledWhoeverNoticesFirst(t *testing.T) {
+	w, _ := taskWorld(t, mcp.Legacy, running, around{asker: func(g *approval.Gate) gateway.Asker {
+		return &slowToSay{Gate: g, waited: make(chan struct{})}
+	}})
+	c := join(t, w, mcp.Modern, withTasks)
+	id := c.begin("tool", `{"a":1}`)
+	c.task("tasks/cancel", id)
+	want(t, "the task", c.status(id), "cancelled")
+}
+
 func TestATaskAsksItsClient(t *testing.T) {
 	for name, era := range eras {
 		call := requiring

@@ -29,6 +29,10 @@ type task struct {
 	started time.Time     // when we took it up, from which it is kept as long
 	cancel  context.CancelFunc
 
+	// ending is held by what ends it, before mu: a client that cancels it ends its request first, and whoever
+	// waits for that request must not end the task in between.
+	ending sync.Mutex
+
 	mu            sync.Mutex
 	updated       time.Time
 	status        string
@@ -97,9 +101,31 @@ func waitLimit(req approval.Request) time.Duration { return max(0, req.ExpiresAt
 // startTask answers a quarantined call with a task.
 func (r *clientRequest) startTask(p *pendingCall) (jsontext.Value, *mcp.Error) {
 	p.responses, p.state = nil, nil // what is approved is what was asked for
-	t := r.g.runTask(p, *p.answer.Request, r.declared, r.client.StillValid)
+	first, err := r.g.firstAsked(r.ctx, r.agent(), *p.answer.Request)
+	if err != nil {
+		return r.gateFailure(p, err)
+	}
+	t := r.g.runTask(p, first, r.declared, r.client.StillValid)
 	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
 	return o.Bytes(), nil
+}
+
+// firstAsked returns the request that a task was begun with: people may have put other args in its place since.
+func (g *Gateway) firstAsked(ctx context.Context, who approval.Actor, req approval.Request) (approval.Request, error) {
+	var err error
+	for err == nil && req.Replaces != "" {
+		req, err = g.o.Asker.Request(ctx, who, req.Replaces)
+	}
+	return req, err
+}
+
+// lastAsked returns the request that a task waits for now.
+func (g *Gateway) lastAsked(ctx context.Context, who approval.Actor, req approval.Request) (approval.Request, error) {
+	var err error
+	for err == nil && req.ReplacedBy != "" {
+		req, err = g.o.Asker.Request(ctx, who, req.ReplacedBy)
+	}
+	return req, err
 }
 
 // runTask has a call wait for its approval and run then, in the background. still looks at the credential
@@ -157,7 +183,7 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 			}
 			return p.reserve(conn, r.client.Agent)
 		}})
-		if err != nil || out.Kind != approval.AnswerApproved {
+		if err != nil || !mayRun(out.Kind) {
 			p.reservation.Release()
 		}
 		down, ok := errors.AsType[*upstream.Error](err)
@@ -179,7 +205,10 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 		}
 		return r.gateFailure(p, err)
 	}
-	if p.answer.Kind != approval.AnswerApproved {
+	if p.answer.Frozen() {
+		return nil, mcp.Errorf(mcp.CodeDenied, "%s", p.answer.Message)
+	}
+	if !mayRun(p.answer.Kind) {
 		return r.applyAnswer(nil, p)
 	}
 	t.setMessage("Approved; the call is running.")
@@ -189,8 +218,15 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 		p.reservation.Release()
 		return r.noAnswer(r.ctx, p, err)
 	}
-	p.params = p.params.With("arguments", jsontext.Value(p.answer.Request.Args))
+	if p.answer.Kind == approval.AnswerApproved {
+		p.params = p.params.With("arguments", approvedArgs(&p.answer))
+	}
 	return r.callServer(r.ctx, conn, p, r.checkedAsk(t.ask))
+}
+
+// mayRun reports whether a call that was answered so may run.
+func mayRun(k approval.AnswerKind) bool {
+	return k == approval.AnswerAllow || k == approval.AnswerApproved
 }
 
 // sleep waits, or until ctx ends.
@@ -211,6 +247,8 @@ func (t *task) setMessage(message string) {
 
 // finish sets what the task came to.
 func (t *task) finish(result jsontext.Value, err *mcp.Error) {
+	t.ending.Lock()
+	defer t.ending.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.updated = time.Now()
@@ -340,12 +378,17 @@ func (r *clientRequest) findTask(id string) (*task, *mcp.Error) {
 // reviveTask takes up a task of an earlier process: if its call has not run, it goes on waiting.
 func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Request,
 	from clientHello) (*task, *mcp.Error) {
-	if req.Live() {
-		p, err := s.pendingCallOf(ctx, req)
+	first := req
+	req, err := g.lastAsked(ctx, s.agent(), req)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot tell now; try again later.")
+	}
+	if req.Live() { // where other args are approved by then, they run
+		p, err := s.pendingCallOf(ctx, first)
 		if err != nil {
 			return nil, mcp.Errorf(mcp.CodeUnavailable, "The task cannot go on now: %s.", err)
 		}
-		return g.runTask(p, req, from, s.client.StillValid), nil
+		return g.runTask(p, first, from, s.client.StillValid), nil
 	}
 	r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}, ctx: ctx,
 		method: "tools/call"}
@@ -361,10 +404,13 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; " +
 			"find out before you call it again."
 	}
-	t := &task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: req.ResolvedAt,
+	t := &task{g: g, id: first.ID, agent: first.Agent, created: first.RequestedAt, updated: req.ResolvedAt,
 		status: taskCompleted, message: "The call has ended.",
-		ttl: waitLimit(req) + taskRetention, result: r.toolResult(failed, nil, text), cancel: func() {},
+		ttl: waitLimit(first) + taskRetention, result: r.toolResult(failed, nil, text), cancel: func() {},
 		questionSlot: make(chan struct{}, 1)}
+	if req.EndCode == approval.EndFrozen {
+		t.status, t.message, t.result, t.err = taskFailed, text, nil, mcp.Errorf(mcp.CodeDenied, "%s", text)
+	}
 	t, _ = g.tasks.add(t)
 	return t, nil
 }
@@ -394,7 +440,8 @@ func (s *session) pendingCallOf(ctx context.Context, req approval.Request) (*pen
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
 			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: parsed,
 				SessionID:  req.SessionID,
-				ToolDigest: t.digest, ToolSeen: t.seenByAll(), Dispatch: true, Task: true},
+				ToolDigest: t.digest, ToolSeen: t.seenByAll(), Annotations: t.annotations, Grouped: true, Dispatch: true,
+				Task: true, AcceptsEdits: true},
 			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule,
 				ReasonCode: req.ReasonCode}}, nil
 	}
@@ -438,13 +485,17 @@ const resumeEvery = 5 * time.Second
 // resumeTask takes up one task, as soon as its server can be reached.
 func (g *Gateway) resumeTask(req approval.Request, from clientHello) {
 	s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent}}
-	for first := true; g.work.Err() == nil; first = false {
-		_, bad := g.reviveTask(g.work, s, req, from)
-		if bad == nil {
-			return
+	for told := false; g.work.Err() == nil; told = true {
+		first, err := g.firstAsked(g.work, s.agent(), req)
+		if err == nil {
+			_, bad := g.reviveTask(g.work, s, first, from)
+			if bad == nil {
+				return
+			}
+			err = bad
 		}
-		if first {
-			g.log.Warn("a task cannot go on; trying again", "task", req.ID, "error", bad)
+		if !told {
+			g.log.Warn("a task cannot go on; trying again", "task", req.ID, "error", err)
 		}
 		g.sleep(g.work, resumeEvery)
 		if now, err := g.o.Asker.Request(g.work, s.agent(), req.ID); err == nil {
@@ -495,11 +546,42 @@ func (r *clientRequest) isLive(id string) (bool, error) {
 	return req.Live(), err
 }
 
+// isOpen reports whether a task has not ended. There may be none.
+func (t *task) isOpen() bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status == taskWorking || t.status == taskInput
+}
+
+// cancelRequest takes the request back that a task waits for.
+func (r *clientRequest) cancelRequest(id string) error {
+	ctx := r.withCorrelation()
+	c := approval.Cancellation{RequestID: id, By: r.agent(), Via: approval.ViaAPI, Reason: "the client cancelled the task"}
+	_, err := r.g.o.Asker.Cancel(ctx, c)
+	if approval.CodeOf(err) != approval.CodeAlreadyResolved {
+		return err
+	}
+	req, err := r.g.o.Asker.Request(ctx, r.agent(), id)
+	if err != nil || req.ReplacedBy == "" {
+		return err
+	}
+	if req, err = r.g.lastAsked(ctx, r.agent(), req); err != nil {
+		return err
+	}
+	c.RequestID = req.ID
+	_, err = r.g.o.Asker.Cancel(ctx, c)
+	return err
+}
+
 // taskCancel takes a task back: its request if nobody has decided, the call if it runs.
 func (r *clientRequest) taskCancel() (jsontext.Value, *mcp.Error) {
 	over := downstream.OverBudget(r.ctx)
 	if over != nil { // what can be cancelled is cancelled all the same
-		if live, err := r.isLive(r.params.Text("taskId")); err != nil || !live {
+		id := r.params.Text("taskId")
+		if live, err := r.isLive(id); err != nil || !live && !r.g.tasks.get(r.client.Agent, id).isOpen() {
 			return r.overBudget(over)
 		}
 	}
@@ -507,8 +589,9 @@ func (r *clientRequest) taskCancel() (jsontext.Value, *mcp.Error) {
 	if err != nil {
 		return nil, err
 	}
-	_, why := r.g.o.Asker.Cancel(r.withCorrelation(), approval.Cancellation{RequestID: t.id, By: r.agent(),
-		Via: approval.ViaAPI, Reason: "the client cancelled the task"})
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	why := r.cancelRequest(t.id)
 	if why != nil && approval.CodeOf(why) == approval.CodeStoreUnavailable {
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot cancel it now; try again later.")
 	}

@@ -44,16 +44,22 @@ type around struct {
 	budgets *budget.Registry
 	who     func(*names)
 	cards   outboxtest.Routing // where cards go; nowhere, by itself
+	asker   func(*approval.Gate) gateway.Asker
 }
 
 // names is who is who.
 type names struct {
 	people, keyboard func(string) (approval.Actor, bool)
 	agents           func(string) bool // nil: every name is an agent's
+	owner            string            // of every agent
 }
 
-func (n names) Person(name string) (approval.Actor, bool)      { return n.people(name) }
-func (n names) HasAgent(name string) bool                      { return n.agents == nil || n.agents(name) }
+func (n names) Person(name string) (approval.Actor, bool) { return n.people(name) }
+func (n names) HasAgent(name string) bool                 { return n.agents == nil || n.agents(name) }
+func (n names) People() []approval.Actor                  { return nil }
+func (n names) Owner(string) string                       { return n.owner }
+func (names) Asks(string) approval.Asks                   { return approval.Asks{} }
+
 func (n names) AtKeyboard(agent string) (approval.Actor, bool) { return n.keyboard(agent) }
 
 const (
@@ -114,6 +120,9 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	g.Notifier = w.outbox
 	w.gate = approval.NewGate(g)
 	o.Asker, o.Logger, o.Stopping, o.Budgets = w.gate, log, in.stop, in.budgets
+	if in.asker != nil {
+		o.Asker = in.asker(w.gate)
+	}
 	if w.gw, err = gateway.New(o); err != nil {
 		t.Fatal(err)
 	}

@@ -62,13 +62,13 @@ func wireCall(c approval.Call) client.Call {
 	return client.Call{Tool: c.Tool, Args: json.RawMessage(c.Args.Canonical()), Server: c.Server, Scope: c.Scope,
 		TurnID: c.TurnID, SessionID: c.SessionID,
 		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, Dispatch: c.Dispatch,
-		Task: c.Task}
+		Task: c.Task, AcceptsEdits: c.AcceptsEdits, Waits: c.Waits, Annotations: (*client.Annotations)(c.Annotations)}
 }
 
 // answer is an answer of the API as one of the domain.
 func answer(a client.Answer) (approval.Answer, error) {
 	o := approval.Answer{Kind: approval.AnswerKind(a.Kind), Message: a.Message, Risk: approval.Risk(a.RiskLevel),
-		Rule: a.Rule, ReasonCode: a.ReasonCode}
+		Rule: a.Rule, ReasonCode: a.ReasonCode, RunID: a.RunID}
 	if a.ApprovalID != "" {
 		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason,
 			HumanMessage: a.Message,
@@ -86,7 +86,11 @@ func answer(a client.Answer) (approval.Answer, error) {
 			return approval.Answer{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. " +
 				"The approval may be used up.")
 		}
-		o.Request.Args = stored.Canonical()
+		o.Request.Args, o.Request.Replaces, o.Note = stored.Canonical(), a.Replaces, a.Note
+		o.RunID = o.Request.ID
+		if a.Replaces != "" || a.Note != "" {
+			o.Args = o.Request.Args
+		}
 	case approval.AnswerAllow, approval.AnswerDenied, approval.AnswerExpired, approval.AnswerCancelled,
 		approval.AnswerLapsed:
 	default:
@@ -163,10 +167,10 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 		a, err := g.look(ctx, c, id, min(left, client.MaxWait))
 		stopped, lost := stopping(context.Cause(ctx))
 		switch {
-		case err == nil && a.Kind == approval.AnswerApproved && lost != nil:
+		case err == nil && a.RunID != "" && lost != nil:
 			// It was let through before the gate saw that nobody may use it any more.
 			brief, end := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
-			_, _ = g.Report(brief, approval.Actor{}, a.Request.ID, approval.RunFailed) // else it counts as unknown
+			_, _ = g.Report(brief, approval.Actor{}, a.RunID, approval.RunFailed) // else it counts as unknown
 			end()
 			return approval.Answer{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call "+
 				"is still needed.", lost))
@@ -215,7 +219,13 @@ func (g *RemoteGate) look(ctx context.Context, c approval.Call, id string,
 	if err != nil {
 		return approval.Answer{}, err
 	}
-	if o := approval.Ended(request(r)); r.Status != string(approval.Pending) && o.Kind != approval.AnswerPending {
+	for c.AcceptsEdits && r.ReplacedBy != "" { // other arguments may run, and are asked for by these
+		if r, err = g.Client.Approval(ctx, r.ReplacedBy); err != nil {
+			return approval.Answer{}, err
+		}
+	}
+	o := approval.Ended(request(r))
+	if r.Status != string(approval.Pending) && o.Kind != approval.AnswerPending && !r.Granted() {
 		return o, nil
 	}
 	a, err := g.Client.CallWait(ctx, wireCall(c), wait)
@@ -277,7 +287,13 @@ func request(a client.Approval) approval.Request {
 		ResolveReason: a.ResolveReason,
 		UseBy:         a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task,
 		DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.RunResult),
+		Replaces: a.Replaces, ReplacedBy: a.ReplacedBy, BatchID: a.BatchID,
 	}
+	if code := a.ReasonCode; r.Status == approval.Denied && r.ReplacedBy != "" ||
+		r.Status == approval.Cancelled && code == approval.EndFrozen && strings.HasSuffix(a.Message, "Do not retry.") {
+		r.EndCode = code
+	}
+	r.Who = who(a)
 	for _, in := range a.Inputs {
 		r.Inputs = append(r.Inputs, approval.Input{At: in.At.Time, Method: in.Method, Message: in.Message, Answer: in.Answer})
 	}
@@ -286,6 +302,23 @@ func request(a client.Approval) approval.Request {
 			ConsumedAt: u.ConsumedAt.Time, DispatchedAt: u.DispatchedAt.Time, RunResult: approval.RunResult(u.RunResult)}
 	}
 	return r
+}
+
+// who names those by whose votes a request ended, "" where its resolved_by says it.
+func who(a client.Approval) string {
+	want, all := client.Approve, []approval.Vote(nil)
+	if a.Status == string(approval.Denied) {
+		want = client.Deny
+	}
+	for _, v := range a.Votes {
+		if v.Decision == want {
+			all = append(all, approval.Vote{Person: v.Person, For: v.For})
+		}
+	}
+	if name := approval.Names(all); a.Status != string(approval.Pending) && name != a.ResolvedBy {
+		return name
+	}
+	return ""
 }
 
 // Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and

@@ -42,6 +42,7 @@ func call(t testing.TB, tool, arguments string) approval.Call {
 const theRules = `{policy: {rules: [
   {tools: ["*/read"], risk: low, action: allow},
   {tools: ["*/never"], action: deny, message: "not here"},
+  {tools: ["*/both"], risk: medium, action: quarantine, timeout: 10m, approvals: [{count: 2}]},
   {tools: ["*/move"], risk: medium, action: quarantine, ignore_args: [reason], timeout: 10m},
   {tools: ["*"], risk: medium, action: quarantine, timeout: 10m}]}}`
 
@@ -65,7 +66,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		return func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
-			later(50*time.Millisecond, func() { then(w, o.Request.ID) })
+			later(500*time.Millisecond, func() { then(w, o.Request.ID) })
 			return hold(w, g, c, o, time.Minute)
 		}
 	}
@@ -156,6 +157,49 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			w.policy(`{policy: {rules: [{tools: ["*"], risk: critical, action: quarantine}]}}`)
 			w.decide(id, true, "")
 		})},
+		{"edited before", "approved", "Approved by hana at TIME. Run it now; this approval is used. hana changed the arguments", func(w *world, g asker) (approval.Answer, error) {
+			c := accepting(call(w.t, "write", write))
+			w.edit(first(w, g, c).Request.ID, `{"path":"/b","n":9007199254740993}`)
+			return g.CheckWriteBehind(context.Background(), c)
+		}},
+		{"edited, not to be run", "denied", "Not as asked. hana approved these arguments instead: ", func(w *world, g asker) (approval.Answer, error) {
+			c := call(w.t, "write", write)
+			w.edit(first(w, g, c).Request.ID, `{"path":"/b"}`)
+			return g.CheckWriteBehind(context.Background(), c)
+		}},
+		{"edited while held", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Answer, error) {
+			c := accepting(call(w.t, "write", write))
+			o := first(w, g, c)
+			later(500*time.Millisecond, func() { w.edit(o.Request.ID, `{"path":"/b"}`) })
+			return hold(w, g, c, o, time.Minute)
+		}},
+		{"edited while held, for two", "approved", "Approved by hana and ken at TIME.", func(w *world, g asker) (approval.Answer, error) {
+			c := accepting(call(w.t, "both", write))
+			o := first(w, g, c)
+			later(500*time.Millisecond, func() {
+				next := w.edit(o.Request.ID, `{"path":"/b"}`)
+				ken := hana
+				ken.Name = "ken"
+				if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: next.ID, Approve: true, By: ken, Via: approval.ViaCLI}); err != nil {
+					w.t.Error(err)
+				}
+			})
+			return hold(w, g, c, o, time.Minute)
+		}},
+		{"edited, and the edit cancelled", "cancelled", "[APPROVAL CANCELLED] files/both({", func(w *world, g asker) (approval.Answer, error) {
+			c := accepting(call(w.t, "both", write))
+			o := first(w, g, c)
+			next := w.edit(o.Request.ID, `{"path":"/b"}`)
+			if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: next.ID, By: hana, Via: approval.ViaCLI}); err != nil {
+				w.t.Error(err)
+			}
+			return hold(w, g, c, o, time.Minute)
+		}},
+		{"frozen", "denied", "Frozen by hana: odd calls. Nothing runs until a person lifts it; do not retry.", func(w *world, g asker) (approval.Answer, error) {
+			w.freeze()
+			return g.CheckWriteBehind(context.Background(), call(w.t, "read", write))
+		}},
+		{"frozen while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, _ string) { w.freeze() })},
 		{"ambiguous", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			return g.CheckWriteBehind(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
 		}},
@@ -182,10 +226,32 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 						sent = string(o.Request.Args)
 					}
 				}
-				return plain(fmt.Sprintf("%s: %s\nrisk %s, rule %q, reason %q, request %s, sends %s", o.Kind, o.Message, o.Risk, o.Rule, o.ReasonCode, id, sent))
+				return plain(fmt.Sprintf("%s: %s\nrisk %s, rule %q, reason %q, request %s, sends %s, in place of others: %s, frozen: %t, beside the result: %s",
+					o.Kind, o.Message, o.Risk, o.Rule, o.ReasonCode, id, sent, o.Args, o.Frozen(), o.Note))
 			}
 			want(t, "over the API", tell(true), tell(false))
 		})
+	}
+}
+
+func accepting(c approval.Call) approval.Call {
+	c.AcceptsEdits = true
+	return c
+}
+
+// edit approves other arguments than those that a request is for.
+func (w *world) edit(id, arguments string) approval.Request {
+	a := mustArgs(w.t, arguments)
+	r, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaCLI, Args: &a, Reason: "too much"})
+	if err != nil {
+		w.t.Error(err)
+	}
+	return r
+}
+
+func (w *world) freeze() {
+	if _, err := w.gate.Freeze(context.Background(), "bot", hana, approval.ViaCLI, "odd calls"); err != nil {
+		w.t.Error(err)
 	}
 }
 

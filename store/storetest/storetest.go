@@ -19,55 +19,78 @@ import (
 	"countersign/approval"
 )
 
+// contract is what [Run] runs.
+var contract = []struct {
+	name string
+	f    func(t *testing.T, s approval.Store)
+}{
+	{"RequestKeepsEverything", requestKeepsEverything},
+	{"OneLiveRequestForAKey", oneLiveRequestForAKey},
+	{"LiveEnds", liveEnds},
+	{"Requests", requests},
+	{"Batch", batch},
+	{"Due", due},
+	{"CountPending", countPending},
+	{"Resolve", resolve},
+	{"Consume", consume},
+	{"Dispatch", dispatch},
+	{"UnderWay", underWay},
+	{"Tasks", tasks},
+	{"Pins", pins},
+	{"SetNeed", setNeed},
+	{"Extend", extend},
+	{"Votes", votes},
+	{"VotesAreRead", votesAreRead},
+	{"EndingIn", endingIn},
+	{"ResolutionKeepsEverything", resolutionKeepsEverything},
+	{"Delegations", delegations},
+	{"Epochs", epochs},
+	{"LiveBefore", liveBefore},
+	{"GrantsKeepEverything", grantsKeepEverything},
+	{"GrantsFor", grantsFor},
+	{"Grants", grants},
+	{"DueGrants", dueGrants},
+	{"GrantUses", grantUses},
+	{"LastSaid", lastSaid},
+	{"Policies", policies},
+	{"Lapse", lapse},
+	{"Feed", feed},
+	{"Recent", recent},
+	{"NotificationKeepsEverything", notificationKeepsEverything},
+	{"Notifications", notifications},
+	{"Sendable", sendable},
+	{"SendableOutcomes", sendableOutcomes},
+	{"UpdateNotification", updateNotification},
+	{"AddReason", addReason},
+	{"Dead", dead},
+	{"Events", events},
+	{"EventsOfOne", eventsOfOne},
+	{"FirstSight", firstSight},
+	{"Prune", prune},
+	{"NotFound", notFound},
+	{"ViewIsReadOnly", viewIsReadOnly},
+	{"ViewIsOneMoment", viewIsOneMoment},
+	{"NowIDsAndSeqNeverGoBack", neverGoBack},
+	{"ErrorUndoesItsOwn", errorUndoesItsOwn},
+	{"PanicUndoesItsOwn", panicUndoesItsOwn},
+	{"GoexitUndoesItsOwn", goexitUndoesItsOwn},
+	{"CancelDecidesOnlyTheStart", cancelDecidesOnlyTheStart},
+	{"RaceEqualCalls", raceEqualCalls},
+	{"RaceDeciders", raceDeciders},
+	{"RaceConsumers", raceConsumers},
+	{"RaceConsumeAndCancel", raceConsumeAndCancel},
+	{"RaceReporters", raceReporters},
+	{"RaceVoters", raceVoters},
+	{"RaceExtenders", raceExtenders},
+	{"RaceGrantUses", raceGrantUses},
+	{"RaceClaims", raceClaims},
+	{"RaceSights", raceSights},
+	{"RaceNeighbours", raceNeighbours},
+}
+
 // Run tests the stores that open makes: each an empty one, closed by t.Cleanup. They must use the wall clock.
 func Run(t *testing.T, open func(t *testing.T) approval.Store) {
-	for _, c := range []struct {
-		name string
-		f    func(t *testing.T, s approval.Store)
-	}{
-		{"RequestKeepsEverything", requestKeepsEverything},
-		{"OneLiveRequestForAKey", oneLiveRequestForAKey},
-		{"LiveEnds", liveEnds},
-		{"Requests", requests},
-		{"Batch", batch},
-		{"Due", due},
-		{"CountPending", countPending},
-		{"Resolve", resolve},
-		{"Consume", consume},
-		{"Dispatch", dispatch},
-		{"UnderWay", underWay},
-		{"Tasks", tasks},
-		{"Pins", pins},
-		{"Lapse", lapse},
-		{"Feed", feed},
-		{"Recent", recent},
-		{"NotificationKeepsEverything", notificationKeepsEverything},
-		{"Notifications", notifications},
-		{"Sendable", sendable},
-		{"SendableOutcomes", sendableOutcomes},
-		{"UpdateNotification", updateNotification},
-		{"AddReason", addReason},
-		{"Dead", dead},
-		{"Events", events},
-		{"FirstSight", firstSight},
-		{"Prune", prune},
-		{"NotFound", notFound},
-		{"ViewIsReadOnly", viewIsReadOnly},
-		{"ViewIsOneMoment", viewIsOneMoment},
-		{"NowIDsAndSeqNeverGoBack", neverGoBack},
-		{"ErrorUndoesItsOwn", errorUndoesItsOwn},
-		{"PanicUndoesItsOwn", panicUndoesItsOwn},
-		{"GoexitUndoesItsOwn", goexitUndoesItsOwn},
-		{"CancelDecidesOnlyTheStart", cancelDecidesOnlyTheStart},
-		{"RaceEqualCalls", raceEqualCalls},
-		{"RaceDeciders", raceDeciders},
-		{"RaceConsumers", raceConsumers},
-		{"RaceConsumeAndCancel", raceConsumeAndCancel},
-		{"RaceReporters", raceReporters},
-		{"RaceClaims", raceClaims},
-		{"RaceSights", raceSights},
-		{"RaceNeighbours", raceNeighbours},
-	} {
+	for _, c := range contract {
 		t.Run(c.name, func(t *testing.T) { c.f(t, open(t)) })
 	}
 }
@@ -182,6 +205,9 @@ func Head(r approval.Request) approval.Head {
 	h := approval.Head{Request: r, Wide: len(r.Args) + len(r.Rationale) + len(r.Preview)}
 	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
 	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
+	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
+	h.CorrelationID = ""
+	h.ExtendedAt = time.Time{}
 	return h
 }
 
@@ -209,6 +235,9 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 				ConsumedAt:   now.Add(-time.Minute),
 				DispatchedAt: now.Add(-time.Minute), RunResult: approval.RunUnknown},
 			ToolDigest: hash("tool"), ToolSeen: true, Task: true,
+			Need: fullNeed(), Stage: 1, Policy: hash("policy"), CorrelationID: "c", Replaces: tx.NewID(),
+			Before:      &approval.Said{RequestID: tx.NewID(), By: "ken", At: now.Add(-time.Hour), Reason: "no"},
+			Annotations: &approval.Annotations{ReadOnly: new(bool)},
 		}
 		ended = newRequest(tx, "bot", "old")
 		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now,
@@ -220,7 +249,9 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		}
 		return tx.InsertRequest(ended)
 	})
-	everyFieldSet(t, []approval.Request{full, ended}, "LapsedAt", "Inputs") // Lapse and SetInputs have them
+	// Lapse, SetInputs, PutVote, Resolve and Extend have these.
+	everyFieldSet(t, []approval.Request{full, ended},
+		"LapsedAt", "Inputs", "Votes", "Who", "EndCode", "ReplacedBy", "ExtendedAt")
 	equal(t, "the full request", get(t, s, full.ID), full)
 	equal(t, "the ended request", get(t, s, ended.ID), ended)
 	view(t, s, func(tx approval.Tx) error {
@@ -930,6 +961,7 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 			FirstTryAt: now.Add(-time.Hour), SentAt: now.Add(-time.Minute), CreatedAt: now, UpdatedAt: now.Add(time.Millisecond),
 			Body: []byte{0, 1, 0xff}, Receipt: []byte(`{"ts":"1.2"}`), TargetID: tx.NewID(), RetryKey: "key", Revived: true,
 			ReplyTo: "token", Text: "Approved.", Cards: []string{r.ID, "x"}, Part: 2, More: true, Note: approval.NoteReason,
+			After: 1, Shown: 3, Change: 2, Drawn: 1, Silent: true, HeldFor: "bot",
 		}
 		bare = newNotification(tx, "", approval.KindReply)
 		return errors.Join(tx.InsertNotification(full), tx.InsertNotification(bare))
@@ -1356,6 +1388,10 @@ func notFound(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error {
 		for what, f := range map[string]func() error{
 			"Pin":          func() error { _, err := tx.Pin("none", "none", "none"); return err },
+			"NeedOf":       func() error { return second(tx.NeedOf("none")) },
+			"MoveVote":     func() error { return tx.MoveVote("none", "hana", 1) },
+			"PutVote":      func() error { return tx.PutVote("none", vote(tx, "hana")) },
+			"Delegation":   func() error { return second(tx.Delegation("none")) },
 			"Request":      func() error { _, err := tx.Request("none"); return err },
 			"Live":         func() error { _, err := tx.Live(approval.Key{Agent: "none"}); return err },
 			"Notification": func() error { _, err := tx.Notification("none"); return err },
@@ -1374,6 +1410,8 @@ func notFound(t *testing.T, s approval.Store) {
 			"Lapse":   func() (bool, error) { return tx.Lapse("none") },
 			"Report":  func() (bool, error) { return tx.Report("none", approval.RunFailed) },
 			"Ack":     func() (bool, error) { return tx.Ack("none", "none") },
+			"SetNeed": func() (bool, error) { return tx.SetNeed(newRequest(tx, "bot", "none")) },
+			"Extend":  func() (bool, error) { return tx.Extend("none", tx.Now().Add(time.Hour)) },
 			"UpdateNotification": func() (bool, error) {
 				return tx.UpdateNotification(newNotification(tx, "", approval.KindReply), approval.Queued, 0)
 			},
@@ -1398,6 +1436,15 @@ func viewIsReadOnly(t *testing.T, s approval.Store) {
 			"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: time.Now()}),
 			"AddSession":         tx.AddSession(r.ID, "s"),
 			"Ack":                second(tx.Ack("bot", r.ID)),
+			"SetNeed":            second(tx.SetNeed(r)),
+			"Extend":             second(tx.Extend(r.ID, time.Now().Add(2*time.Hour))),
+			"PutVote":            tx.PutVote(r.ID, vote(tx, "hana")),
+			"MoveVote":           tx.MoveVote(r.ID, "hana", 1),
+			"PutDelegation":      tx.PutDelegation(approval.Delegation{ID: r.ID}),
+			"PutEpoch":           tx.PutEpoch(approval.Epoch{ID: r.ID}),
+			"PutGrant":           tx.PutGrant(approval.Grant{ID: r.ID}),
+			"PutGrantUse":        tx.PutGrantUse(approval.GrantUse{ID: r.ID}),
+			"PutSaid":            tx.PutSaid("bot", "", "pay", approval.Said{RequestID: r.ID}),
 			"PutRecent":          tx.PutRecent(r.Key(), approval.Recent{DeniedID: "d"}),
 			"InsertNotification": tx.InsertNotification(approval.Notification{ID: "x"}),
 			"UpdateNotification": second(tx.UpdateNotification(approval.Notification{ID: "x"}, approval.Queued, 0)),

@@ -1,0 +1,225 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// MaxDelegation is how long a delegation may last.
+const MaxDelegation = 30 * 24 * time.Hour
+
+// maxDelegations is how many one person may have given at a time.
+const maxDelegations = 20
+
+// delegated is what came of making or ending a delegation. A refusal is on record and commits, an error does not.
+type delegated struct {
+	delegation Delegation
+	refusal    *Error
+}
+
+func (g *Gate) delegationAnswer(d delegated, err error) (Delegation, error) {
+	switch {
+	case err != nil:
+		return Delegation{}, err
+	case d.refusal != nil:
+		return Delegation{}, d.refusal
+	}
+	return g.toldDelegation(d.delegation), nil
+}
+
+func (g *Gate) toldDelegation(d Delegation) Delegation {
+	for _, t := range []*time.Time{&d.From, &d.Until, &d.CreatedAt, &d.EndedAt} {
+		*t = g.store.ToWall(*t)
+	}
+	return d
+}
+
+// Delegate lets d.Delegate vote for d.Delegator from d.From (zero: now) until d.Until. by is the delegator, or an
+// admin. Errors: [CodeNotAnApprover], [CodeInvalidParameter].
+func (g *Gate) Delegate(ctx context.Context, d Delegation, by Actor, via Via) (Delegation, error) {
+	return g.delegationAnswer(Update(ctx, g.store, func(tx Tx) (delegated, error) {
+		made, refusal, err := g.DelegateIn(ctx, tx, d, by, via)
+		return delegated{made, refusal}, err
+	}))
+}
+
+// DelegateIn is [Gate.Delegate] in a transaction that chat has begun. A refusal is on record and commits.
+func (g *Gate) DelegateIn(ctx context.Context, tx Tx, d Delegation, by Actor, via Via) (Delegation, *Error, error) {
+	by = g.asNow(by)
+	now := tx.Now()
+	d.From, d.Until = g.store.FromWall(d.From).Truncate(time.Millisecond), g.store.FromWall(d.Until).
+		Truncate(time.Millisecond)
+	if d.From.IsZero() || d.From.Before(now) {
+		d.From = now
+	}
+	d.ID, d.CreatedAt, d.CreatedBy = tx.NewID(), now, by.Name
+	d.EndedAt, d.EndedBy = time.Time{}, ""
+	refusal, err := g.mayDelegate(tx, &d, by)
+	if err != nil {
+		return Delegation{}, nil, err
+	}
+	if refusal != nil {
+		return Delegation{}, refusal, g.auditDelegation(ctx, tx, EventDecisionRefused, by, &d,
+			map[string]any{"via": via, "refused": refusal.Code})
+	}
+	g.standIns.note() // before the commit: it may be there from then on
+	if err := tx.PutDelegation(d); err != nil {
+		return Delegation{}, nil, err
+	}
+	return d, nil, g.auditDelegation(ctx, tx, EventDelegated, by, &d, map[string]any{"via": via})
+}
+
+// mayDelegate is the one rule of whether a delegation may be made; nil: it may.
+func (g *Gate) mayDelegate(tx Tx, d *Delegation, by Actor) (*Error, error) {
+	person := func(name string) Actor {
+		if g.dir == nil {
+			return Actor{Kind: Human, Name: name, Approver: true}
+		}
+		return g.PersonNow(name)
+	}
+	switch {
+	case by.Kind != Human || by.Name != d.Delegator && !by.Admin:
+		return Errorf(CodeNotAdmin, "Only an admin may delegate for somebody else."), nil
+	case !person(d.Delegator).MayDecide():
+		return Errorf(CodeNotAnApprover, "Only an approver has votes to delegate."), nil
+	case !person(d.Delegate).MayDecide():
+		return Errorf(CodeInvalidParameter, "The one who stands in must be a person with the role approver."), nil
+	case d.Delegate == d.Delegator:
+		return Errorf(CodeInvalidParameter, "Nobody stands in for themselves."), nil
+	case d.Until.IsZero():
+		return Errorf(CodeInvalidParameter, "until is missing: a delegation has an end."), nil
+	case !d.From.Before(d.Until):
+		return Errorf(CodeInvalidParameter, "The delegation would be over before it begins."), nil
+	case d.Until.Sub(d.From) > MaxDelegation:
+		return Errorf(CodeInvalidParameter, "A delegation lasts at most 30 days."), nil
+	case len(d.Rule) > maxNamed:
+		return Errorf(CodeInvalidParameter, "There is no rule of so long a name."), nil
+	}
+	all, err := tx.Delegations()
+	if err != nil {
+		return nil, err
+	}
+	given := slices.DeleteFunc(all, func(o Delegation) bool { return o.Delegator != d.Delegator })
+	if len(given) >= maxDelegations {
+		return Errorf(CodeInvalidParameter, "There are %d delegations of this person already; end some first.",
+			maxDelegations), nil
+	}
+	return nil, nil
+}
+
+// EndDelegation ends a delegation before its time: either of the two may, and any admin. id is whole, or the last four
+// or more characters of one. Errors: [CodeNotFound], [CodeAmbiguousID], [CodeAlreadyResolved] for one that is over.
+func (g *Gate) EndDelegation(ctx context.Context, id string, by Actor, via Via) (Delegation, error) {
+	return g.delegationAnswer(Update(ctx, g.store, func(tx Tx) (delegated, error) {
+		d, refusal, err := g.EndDelegationIn(ctx, tx, id, by, via)
+		return delegated{d, refusal}, err
+	}))
+}
+
+// EndDelegationIn is [Gate.EndDelegation] in a transaction that chat has begun. A refusal is on record and commits.
+func (g *Gate) EndDelegationIn(ctx context.Context, tx Tx, id string, by Actor, via Via) (Delegation, *Error, error) {
+	by = g.asNow(by)
+	d, refusal, err := g.endable(tx, strings.ToUpper(strings.TrimSpace(id)), by)
+	if err != nil {
+		return Delegation{}, nil, err
+	}
+	if refusal != nil {
+		return Delegation{}, refusal, g.auditDelegation(ctx, tx, EventDecisionRefused, by, &d,
+			map[string]any{"via": via, "refused": refusal.Code})
+	}
+	d.EndedAt, d.EndedBy = tx.Now(), by.Name
+	if err := tx.PutDelegation(d); err != nil {
+		return Delegation{}, nil, err
+	}
+	return d, nil, g.auditDelegation(ctx, tx, EventDelegationEnded, by, &d, map[string]any{"via": via})
+}
+
+// endable finds a delegation that somebody may end.
+func (g *Gate) endable(tx Tx, id string, by Actor) (Delegation, *Error, error) {
+	const noSuch = "No such delegation."
+	theirs := func(d Delegation) bool {
+		return by.Kind == Human && (by.Admin || by.Name == d.Delegator || by.Name == d.Delegate)
+	}
+	if whole, ok := ParseID(id); ok {
+		d, err := tx.Delegation(whole)
+		switch {
+		case errors.Is(err, ErrNotFound) || err == nil && !theirs(d):
+			return Delegation{}, Errorf(CodeNotFound, noSuch), nil
+		case err != nil:
+			return Delegation{}, nil, err
+		case !d.EndedAt.IsZero() || !tx.Now().Before(d.Until):
+			return d, Errorf(CodeAlreadyResolved, "That delegation is over."), nil
+		}
+		return d, nil, nil
+	}
+	all, err := tx.Delegations()
+	if err != nil {
+		return Delegation{}, nil, err
+	}
+	all = slices.DeleteFunc(all, func(d Delegation) bool {
+		return !theirs(d) || len(id) < MinTyped || !strings.HasSuffix(d.ID, id)
+	})
+	switch len(all) {
+	case 0:
+		return Delegation{}, Errorf(CodeNotFound, noSuch), nil
+	case 1:
+		return all[0], nil, nil
+	}
+	return Delegation{}, Errorf(CodeAmbiguousID, "Several delegations end in %s; give more of the id.", id), nil
+}
+
+func (g *Gate) auditDelegation(ctx context.Context, tx Tx, t EventType, by Actor, d *Delegation,
+	data map[string]any) error {
+	data["delegation_id"] = d.ID
+	data["delegator"], data["delegate"] = g.named(d.Delegator), g.named(d.Delegate)
+	data["from"], data["until"] = FormatTime(g.store.ToWall(d.From)), FormatTime(g.store.ToWall(d.Until))
+	if d.Rule != "" {
+		data["rule"] = g.named(d.Rule)
+	}
+	e := Event{Type: t, Actor: by.String(), Data: marshal(data)}
+	if t == EventDecisionRefused {
+		e.Decision, e.Reason = "delegate", string(data["refused"].(Code))
+	}
+	return g.audit(ctx, tx, e)
+}
+
+// Delegations lists those that hold or will hold.
+func (g *Gate) Delegations(ctx context.Context) ([]Delegation, error) {
+	ds, err := View(ctx, g.store, Tx.Delegations)
+	for i := range ds {
+		ds[i] = g.toldDelegation(ds[i])
+	}
+	return ds, err
+}
+
+// standIns remembers whether there were ever delegations, so that nobody looks for them where there are none.
+type standIns struct {
+	mu    sync.Mutex
+	read  bool
+	there bool
+}
+
+// note is called inside the transaction that makes a delegation.
+func (s *standIns) note() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read, s.there = true, true
+}
+
+// any reports whether there may be delegations.
+func (s *standIns) any(tx Tx) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read {
+		return s.there, nil
+	}
+	ds, err := tx.Delegations()
+	if err == nil {
+		s.read, s.there = true, len(ds) > 0
+	}
+	return s.there, err
+}

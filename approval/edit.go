@@ -1,0 +1,310 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"countersign/approval/legible"
+)
+
+// Schemas says whether arguments are what a tool takes. It is asked outside of transactions.
+type Schemas interface {
+	// CheckArgs returns a sentence about what is wrong, "" where nothing is or where the tool's schema is not known.
+	CheckArgs(ctx context.Context, server, tool string, canonical []byte) string
+}
+
+// edit approves other args in place of those that were asked for. One transaction ends the request, as denied and
+// replaced, and makes the request of the new args with the editor's vote.
+func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
+	asked, err := View(ctx, g.store, func(tx Tx) (Request, error) {
+		r, err := tx.Request(d.RequestID)
+		if errors.Is(err, ErrNotFound) {
+			return Request{}, nil
+		}
+		return r, err
+	})
+	if err != nil {
+		return Request{}, err
+	}
+	c, err := asked.call()
+	if err != nil {
+		return Request{}, err
+	}
+	c.Args = *d.Args
+	wrong := ""
+	if g.schemas != nil && asked.ID != "" {
+		wrong = g.schemas.CheckArgs(ctx, c.Server, c.Tool, c.Args.Canonical())
+	}
+	for {
+		in := g.policy.Load()
+		j := g.judge(ctx, *in, c)
+		res, err := Update(ctx, g.store, func(tx Tx) (resolved, error) {
+			if g.policy.Load() != in {
+				return resolved{}, errPolicyChanged
+			}
+			return g.editIn(ctx, tx, d, &j, wrong)
+		})
+		if !errors.Is(err, errPolicyChanged) {
+			return g.answer(res, err)
+		}
+	}
+}
+
+// editIn is the transaction of an edit. wrong says what the tool's schema has against the new args.
+func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong string) (resolved, error) {
+	r, err := g.settled(ctx, tx, d.RequestID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return g.decide(ctx, tx, d)
+	case err != nil:
+		return resolved{}, err
+	case r.ArgsHash == j.call.Args.Hash(r.IgnoredArgs...), r.ArgsHash == j.key.ArgsHash:
+		// Nothing that the approval covers is another, or only what is ignored was added: a request never replaces itself.
+		d.Args = nil
+		return g.decide(ctx, tx, d)
+	}
+	b, r, err := g.ballotOf(ctx, tx, r, &d)
+	if err != nil {
+		return resolved{}, err
+	}
+	refusal := g.refusalOf(r, d, &b, tx.Now())
+	v := &j.verdict
+	switch {
+	case refusal != nil:
+	case wrong != "":
+		refusal = &Error{Code: CodeInvalidArgs, Message: wrong, Request: &r}
+	case v.Action == Deny && !v.Observe:
+		refusal = &Error{Code: CodePolicyDenied, Message: policyDeniedMessage(*v), Request: &r}
+	case d.Grant != nil:
+		refusal = editedGrant(&r)
+	case v.Action == Quarantine && v.RequireReason && d.Reason == "":
+		refusal = &Error{Code: CodeReasonRequired, Request: &r, Message: "These args need a reason with the decision."}
+	case v.Action == Quarantine && v.Need != nil && v.Need.Confirm && !d.Confirmed:
+		refusal = &Error{Code: CodeConfirmRequired, Request: &r,
+			Message: "These args are approved only once you say so once more."}
+	}
+	if refusal != nil {
+		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)
+	}
+	return g.replace(ctx, tx, r, d, j)
+}
+
+// ballotOf brings a request to where it stands now and finds out what the decider may do about it; d.By takes the roles
+// of now.
+func (g *Gate) ballotOf(ctx context.Context, tx Tx, r Request, d *Decision) (ballot, Request, error) {
+	d.tidy(g)
+	if r.Status != Pending || !d.By.MayDecide() {
+		return ballot{}, r, nil
+	}
+	r, e, t, err := g.stand(ctx, tx, r)
+	if err != nil {
+		return ballot{}, r, err
+	}
+	b, err := e.ballot(d.By, r.Votes, &t)
+	return b, r, err
+}
+
+// replace ends a request and has the one of the new args take its place, with the editor's vote.
+func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *judged) (resolved, error) {
+	j.key.ArgsHash = j.call.Args.Hash(j.verdict.IgnoreArgs...)
+	next, err := g.settledLive(ctx, tx, j.key)
+	if err != nil {
+		return resolved{}, err
+	}
+	made := next == nil
+	if made {
+		n, err := g.createEdited(ctx, tx, r, d, j)
+		if err != nil {
+			return resolved{}, err
+		}
+		next = &n
+	}
+	if err := g.endEdited(ctx, tx, r, d, next); err != nil {
+		return resolved{}, err
+	}
+	if next.Status == Pending {
+		own := d
+		own.RequestID, own.Args = next.ID, nil
+		// Where the new args need others, theirs are asked; the editor's vote counts where they may give it.
+		if _, err := g.decideOn(ctx, tx, *next, own); err != nil {
+			return resolved{}, err
+		}
+	}
+	n, err := tx.Request(next.ID)
+	if err != nil {
+		return resolved{}, err
+	}
+	if made && n.Status == Pending {
+		if _, err := g.notifier.Requested(tx, []Request{n}, Placing{}); err != nil {
+			return resolved{}, err
+		}
+	}
+	return resolved{request: n}, nil
+}
+
+// createEdited stores the request of the new args.
+func (g *Gate) createEdited(ctx context.Context, tx Tx, r Request, d Decision, j *judged) (Request, error) {
+	v, now := &j.verdict, tx.Now()
+	timeout := v.Timeout
+	if timeout <= 0 {
+		timeout = max(r.ExpiresAt.Sub(now), time.Minute)
+	}
+	n := Request{
+		ID: tx.NewID(), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
+		Args: j.call.Args.Canonical(), ArgsHash: j.key.ArgsHash,
+		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message,
+		RequireReason: v.RequireReason && v.Action == Quarantine, TurnID: r.TurnID, SessionID: r.SessionID,
+		Annotations: r.Annotations,
+		ToolDigest:  r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Status: Pending, RequestedAt: now,
+		ExpiresAt: now.Add(timeout).Truncate(time.Millisecond), Policy: j.digest, Replaces: r.ID,
+		CorrelationID: r.CorrelationID,
+	}
+	if v.Action == Quarantine {
+		n.Need = v.Need
+	}
+	if r.ReasonCode == reasonToolChanged { // it still accepts the tool
+		n.ReasonCode, n.HumanMessage = r.ReasonCode, r.HumanMessage
+		if r.Risk.Rank() > n.Risk.Rank() {
+			n.Risk = r.Risk
+		}
+	}
+	if !j.call.Args.Ambiguous() {
+		for _, name := range v.IgnoreArgs {
+			if j.call.Args.Has(name) {
+				n.IgnoredArgs = append(n.IgnoredArgs, name)
+			}
+		}
+	}
+	recent, err := tx.Recent(n.Key())
+	if err != nil {
+		return Request{}, err
+	}
+	if recent.Use != nil && now.Sub(recent.Use.ConsumedAt) < rememberUse {
+		n.Previous = recent.Use
+	}
+	if err := tx.InsertRequest(n); err != nil {
+		return Request{}, err
+	}
+	if recent.DeniedID != "" { // this request is newer than that denial
+		if err := tx.PutRecent(n.Key(), Recent{Use: recent.Use}); err != nil {
+			return Request{}, err
+		}
+	}
+	e := requestEvent(n, EventApprovalRequested)
+	e.Actor, e.Reason = d.By.String(), n.ReasonCode
+	e.Data = g.decisionData(ctx, &n, map[string]any{"rule": n.Rule, "replaces": r.ID,
+		"expires_at": FormatTime(g.store.ToWall(n.ExpiresAt))})
+	return n, g.auditFor(ctx, tx, &n, e)
+}
+
+// endEdited ends the request whose args were not approved.
+func (g *Gate) endEdited(ctx context.Context, tx Tx, r Request, d Decision, next *Request) error {
+	now := tx.Now()
+	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason,
+		Code: EndEdited, ReplacedBy: next.ID})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return Errorf(CodeStoreUnavailable, "The request changed while it was decided; try again.")
+	}
+	if err := rememberDenial(tx, r, now); err != nil {
+		return err
+	}
+	if err := said(tx, &r, &d, false, ""); err != nil {
+		return err
+	}
+	e := requestEvent(r, EventDecision)
+	e.Actor, e.Decision, e.Reason = d.By.String(), "deny", d.Reason
+	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "reason_code": EndEdited,
+		"replaced_by": next.ID, "new_args_hash": next.ArgsHash})
+	if err := g.auditFor(ctx, tx, &r, e); err != nil {
+		return err
+	}
+	return g.notifier.Ended(tx, r)
+}
+
+// maxEditedArgs is how many characters of the approved args a caller is told who asked for others.
+const maxEditedArgs = 2000
+
+// editedMessage tells the model that other args were approved, or wait for their approval.
+func editedMessage(r, next *Request) string {
+	args := legible.Cut(string(next.Args), maxEditedArgs)
+	if next.Status == Pending {
+		return fmt.Sprintf("Not as asked. %s proposes these arguments instead, which wait for approval: %s. Call again "+
+			"with exactly them.", r.WhoEnded(), args)
+	}
+	return fmt.Sprintf("Not as asked. %s approved these arguments instead: %s. Call again with exactly them.",
+		next.WhoEnded(), args)
+}
+
+// editedNote tells, beside a result, that other args ran than were asked for, and why.
+func editedNote(next *Request) string {
+	note := fmt.Sprintf("%s changed the arguments and approved these: %s.", next.WhoEnded(),
+		legible.Cut(string(next.Args), maxEditedArgs))
+	if next.ResolveReason != "" {
+		note += " Reason: " + strings.TrimRight(next.ResolveReason, ". ") + "."
+	}
+	return note
+}
+
+// afterEdit answers a call in whose place other args were approved. Who accepts edits is answered as if they had asked
+// for the new args. The answer is without a kind where nothing of the edit is left to say: it is asked anew.
+func (g *Gate) afterEdit(ctx context.Context, tx Tx, j *judged, edited *Request, out Answer) (Answer, error) {
+	next, err := g.settled(ctx, tx, edited.ReplacedBy)
+	for err == nil && next.EndCode == EndEdited { // which was edited itself
+		next, err = g.settled(ctx, tx, next.ReplacedBy)
+	}
+	if err != nil || !next.Live() {
+		return Answer{}, err
+	}
+	if !j.call.AcceptsEdits {
+		out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(edited, &next), EndEdited, edited
+		e := j.event(EventCallDenied, string(Deny), EndEdited)
+		e.ApprovalID = edited.ID
+		return out, g.audit(ctx, tx, e)
+	}
+	if next.Status == Pending {
+		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(next), &next
+		return out, nil
+	}
+	c, err := next.call()
+	if err != nil {
+		return Answer{}, err
+	}
+	c.Dispatch, c.ToolDigest, c.ToolSeen = j.call.Dispatch, j.call.ToolDigest, j.call.ToolSeen
+	jn, changed, err := g.pinned(tx, g.judge(ctx, g.Policy(), c))
+	if err != nil {
+		return Answer{}, err
+	}
+	why, err := g.mayUseNow(tx, &next, &jn, changed)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch why {
+	case usable:
+	case deniedNow:
+		jn.data = g.callData(jn)
+		out.Kind, out.Message, out.ReasonCode = AnswerDenied, policyDeniedMessage(jn.verdict), jn.verdict.ReasonCode
+		return out, g.audit(ctx, tx, jn.event(EventCallDenied, string(Deny), jn.verdict.ReasonCode))
+	default:
+		_, err := g.cancel(ctx, tx, next, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
+		return Answer{}, err
+	}
+	used, err := g.consume(ctx, tx, next, &c)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := g.pinFirst(ctx, tx, &jn); err != nil {
+		return Answer{}, err
+	}
+	out.Kind, out.Message, out.Request, out.Args = AnswerApproved, approvedMessage(g.told(used)), &used, used.Args
+	if used.ArgsHash != j.key.ArgsHash {
+		out.Note = editedNote(&used)
+		out.Message += " " + out.Note
+	}
+	return out, nil
+}

@@ -1,0 +1,361 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// A freeze leaves an [Epoch] behind: the id of the freeze. What was asked for before has a smaller id and counts as
+// ended from the freeze's commit on; whoever meets it first ends its row, and [Gate.Run] sees to the rest in steps.
+
+// noReason is the reason of a freeze for which nobody took the time to give one.
+const noReason = "no reason given"
+
+// Freeze denies every call of an agent from its commit on, of all agents for "", until somebody lifts it, and ends
+// what waits and what was approved and not used. Approvers and admins may. Errors: [CodeNotAnApprover],
+// [CodeInvalidParameter], [CodeNotFound] for an agent that is not configured.
+func (g *Gate) Freeze(ctx context.Context, agent string, by Actor, via Via, reason string) (Epoch, error) {
+	return g.epochAnswer(Update(ctx, g.store, func(tx Tx) (epochSet, error) {
+		e, refusal, err := g.FreezeIn(ctx, tx, agent, by, via, reason)
+		return epochSet{e, refusal}, err
+	}))
+}
+
+// epochSet is what came of freezing or lifting. A refusal is on record and commits, an error does not.
+type epochSet struct {
+	epoch   Epoch
+	refusal *Error
+}
+
+func (g *Gate) epochAnswer(s epochSet, err error) (Epoch, error) {
+	switch {
+	case err != nil:
+		return Epoch{}, err
+	case s.refusal != nil:
+		return Epoch{}, s.refusal
+	}
+	s.epoch.FrozenAt = g.store.ToWall(s.epoch.FrozenAt)
+	return s.epoch, nil
+}
+
+// MayFreeze is the one rule of whether somebody may freeze an agent, or all; nil: they may.
+func (g *Gate) MayFreeze(agent string, by Actor) *Error {
+	by = g.asNow(by)
+	switch {
+	case !by.MayDecide() && !(by.Kind == Human && by.Admin):
+		return Errorf(CodeNotAnApprover, "Only approvers and admins may freeze.")
+	case agent != "" && !g.isAgent(agent):
+		return Errorf(CodeNotFound, "There is no agent of that name.")
+	}
+	return nil
+}
+
+// FreezeIn is [Gate.Freeze] in a transaction that chat has begun. A refusal is on record and commits.
+func (g *Gate) FreezeIn(ctx context.Context, tx Tx, agent string, by Actor, via Via,
+	reason string) (Epoch, *Error, error) {
+	if reason = strings.TrimSpace(reason); Blank(reason) {
+		reason = noReason
+	}
+	by = g.asNow(by)
+	refusal := g.MayFreeze(agent, by)
+	if refusal == nil && len(reason) > MaxReason {
+		refusal = Errorf(CodeInvalidParameter, "The reason is too long; at most 3000 characters are taken.")
+	}
+	if refusal != nil {
+		return Epoch{}, refusal, g.auditFreeze(ctx, tx, EventDecisionRefused, by,
+			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
+	}
+	// Noted before the commit, so that nobody who comes after it goes by less.
+	g.freezes.note(agent)
+	e := Epoch{Agent: agent, ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: by.Name, Via: via, Reason: reason}
+	if err := tx.PutEpoch(e); err != nil {
+		return Epoch{}, nil, err
+	}
+	return e, nil, g.auditFreeze(ctx, tx, EventFrozen, by, e)
+}
+
+// Unfreeze lifts a freeze; what it ended stays ended. Admins may. Errors: [CodeNotAdmin], [CodeNotFound] where nothing
+// is frozen.
+func (g *Gate) Unfreeze(ctx context.Context, agent string, by Actor, via Via) (Epoch, error) {
+	return g.epochAnswer(Update(ctx, g.store, func(tx Tx) (epochSet, error) {
+		e, refusal, err := g.UnfreezeIn(ctx, tx, agent, by, via)
+		return epochSet{e, refusal}, err
+	}))
+}
+
+// UnfreezeIn is [Gate.Unfreeze] in a transaction that chat has begun.
+func (g *Gate) UnfreezeIn(ctx context.Context, tx Tx, agent string, by Actor, via Via) (Epoch, *Error, error) {
+	by = g.asNow(by)
+	e, err := tx.Epoch(agent)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Epoch{}, nil, err
+	}
+	var refusal *Error
+	switch {
+	case by.Kind != Human || !by.Admin:
+		refusal = Errorf(CodeNotAdmin, "Only an admin may lift a freeze.")
+	case !e.Frozen && agent == "":
+		refusal = Errorf(CodeNotFound, "Not all agents are frozen.")
+	case !e.Frozen:
+		refusal = Errorf(CodeNotFound, "That agent is not frozen.")
+	}
+	if refusal != nil {
+		return Epoch{}, refusal, g.auditFreeze(ctx, tx, EventDecisionRefused, by,
+			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
+	}
+	e.Frozen = false
+	if err := tx.PutEpoch(e); err != nil {
+		return Epoch{}, nil, err
+	}
+	e.Via = via
+	return e, nil, g.auditFreeze(ctx, tx, EventUnfrozen, by, e)
+}
+
+func (g *Gate) auditFreeze(ctx context.Context, tx Tx, t EventType, by Actor, e Epoch) error {
+	agent := g.named(e.Agent)
+	event := Event{Type: t, Actor: by.String(), Agent: agent, Reason: e.Reason,
+		Data: marshal(map[string]any{"agent": cmp.Or(agent, "*"), "via": e.Via})}
+	if t == EventDecisionRefused {
+		event.Decision = "freeze"
+	}
+	return g.audit(ctx, tx, event)
+}
+
+// Frozen lists what is frozen now.
+func (g *Gate) Frozen(ctx context.Context) ([]Epoch, error) {
+	es, err := View(ctx, g.store, Tx.Epochs)
+	var frozen []Epoch
+	for _, e := range es {
+		if e.Frozen {
+			e.FrozenAt = g.store.ToWall(e.FrozenAt)
+			frozen = append(frozen, e)
+		}
+	}
+	return frozen, err
+}
+
+// freezes remembers which agents were ever frozen, all of them under "", so that nobody else's calls need a look. It
+// may name more than the store does, never less.
+type freezes struct {
+	mu     sync.RWMutex
+	read   bool // what was on record is among them
+	agents map[string]bool
+}
+
+func (f *freezes) note(agent string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.add(agent)
+}
+
+func (f *freezes) add(agent string) {
+	if f.agents == nil {
+		f.agents = map[string]bool{}
+	}
+	f.agents[agent] = true
+}
+
+// concern reports whether an agent may ever have been frozen. read reads what is on record.
+func (f *freezes) concern(agent string, read func() ([]Epoch, error)) (bool, error) {
+	f.mu.RLock()
+	known, concerned := f.read, f.agents[""] || f.agents[agent]
+	f.mu.RUnlock()
+	if known {
+		return concerned, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.read {
+		es, err := read()
+		if err != nil {
+			return false, err
+		}
+		for _, e := range es {
+			f.add(e.Agent)
+		}
+		f.read = true
+	}
+	return f.agents[""] || f.agents[agent], nil
+}
+
+// epochsOf returns what was last frozen of an agent: of it alone, and of all.
+func (g *Gate) epochsOf(tx Tx, agent string) ([]Epoch, error) {
+	concerned, err := g.freezes.concern(agent, tx.Epochs)
+	if err != nil || !concerned {
+		return nil, err
+	}
+	var es []Epoch
+	for _, name := range []string{agent, ""} {
+		e, err := tx.Epoch(name)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}
+
+// frozenBy returns the newest freeze that holds an agent now, nil for none.
+func (g *Gate) frozenBy(tx Tx, agent string) (*Epoch, error) {
+	es, err := g.epochsOf(tx, agent)
+	var newest *Epoch
+	for i := range es {
+		if es[i].Frozen && (newest == nil || es[i].ID > newest.ID) {
+			newest = &es[i]
+		}
+	}
+	return newest, err
+}
+
+// isFrozen reports whether an agent is frozen by all that was committed before.
+func (g *Gate) isFrozen(ctx context.Context, agent string) (bool, error) {
+	concerned, err := g.freezes.concern(agent, func() ([]Epoch, error) { return View(ctx, g.store, Tx.Epochs) })
+	if err != nil || !concerned {
+		return false, err
+	}
+	return View(ctx, g.store, func(tx Tx) (bool, error) {
+		e, err := g.frozenBy(tx, agent)
+		return e != nil, err
+	})
+}
+
+// DeniedByFreeze returns what an agent is told that is frozen, "" for one that is not: calls that it has begun are not
+// continued either.
+func (g *Gate) DeniedByFreeze(ctx context.Context, agent string) (string, error) {
+	frozen, err := g.isFrozen(ctx, agent)
+	if err != nil || !frozen {
+		return "", err
+	}
+	return View(ctx, g.store, func(tx Tx) (string, error) {
+		e, err := g.frozenBy(tx, agent)
+		if err != nil || e == nil {
+			return "", err
+		}
+		return frozenMessage(e), nil
+	})
+}
+
+// frozenMessage is what the model is told whose call a freeze denies.
+func frozenMessage(e *Epoch) string {
+	return fmt.Sprintf("Frozen by %s: %s. Nothing runs until a person lifts it; do not retry.", e.FrozenBy,
+		strings.TrimRight(e.Reason, ". "))
+}
+
+// Frozen reports whether a freeze is why the call does not run: the message says then that nothing is to be tried
+// again. A rule may have a reason code of that name, too.
+func (a Answer) Frozen() bool {
+	return a.ReasonCode == EndFrozen && (strings.HasPrefix(a.Message, "Frozen by ") ||
+		strings.HasSuffix(a.Message, "Do not retry."))
+}
+
+// frozen denies a call while its agent is frozen; ok is false where it is not.
+func (g *Gate) frozen(ctx context.Context, tx Tx, j *judged) (out Answer, ok bool, err error) {
+	e, err := g.frozenBy(tx, j.call.Agent)
+	if err != nil || e == nil {
+		return Answer{}, false, err
+	}
+	v := j.verdict
+	v.Observe = false
+	j.data = g.callData(judged{call: j.call, verdict: v, key: j.key})
+	out = Answer{Kind: AnswerDenied, Message: frozenMessage(e), Risk: v.Risk, Rule: v.Rule, ReasonCode: EndFrozen}
+	return out, true, g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), EndFrozen))
+}
+
+// Restored ends what a store that was restored from a backup has waiting, and what was approved in it and not used:
+// it may have been decided or used since. It is for start-up, before any call is let through. What was frozen stays so.
+func (g *Gate) Restored(ctx context.Context) error {
+	return g.store.Update(ctx, func(tx Tx) error {
+		e, err := tx.Epoch("")
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		g.freezes.note("")
+		by := Actor{Kind: System, Name: "restore"}
+		if e.ID = tx.NewID(); !e.Frozen {
+			e.FrozenAt, e.FrozenBy, e.Via, e.Reason = tx.Now(), by.String(), ViaSystem, EndRestored
+		}
+		if err := tx.PutEpoch(e); err != nil {
+			return err
+		}
+		return g.audit(ctx, tx, Event{Type: EventFrozen, Actor: by.String(), Reason: EndRestored})
+	})
+}
+
+// outlived returns the freeze that ended a live request, nil if there was none: one that came before its deadline did.
+func (g *Gate) outlived(tx Tx, r *Request) (*Epoch, error) {
+	if !r.Live() {
+		return nil, nil
+	}
+	es, err := g.epochsOf(tx, r.Agent)
+	for i, e := range es {
+		if d := r.Deadline(); r.ID < e.ID && (d.IsZero() || e.FrozenAt.Before(d)) {
+			return &es[i], err
+		}
+	}
+	return nil, err
+}
+
+// over reports whether a request is to be ended before anything else is done with it.
+func (g *Gate) over(tx Tx, r *Request) (bool, error) {
+	if r.Due(tx.Now()) {
+		return true, nil
+	}
+	e, err := g.outlived(tx, r)
+	return e != nil, err
+}
+
+// endFrozen ends a live request that was made before a freeze.
+func (g *Gate) endFrozen(ctx context.Context, tx Tx, r Request, e *Epoch) error {
+	code := frozenCode(e)
+	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: e.FrozenAt, By: e.FrozenBy, Via: e.Via,
+		Reason: e.Reason, Code: code})
+	if err != nil || !ok {
+		return err
+	}
+	event := requestEvent(r, EventApprovalCancelled)
+	event.Actor, event.Reason = e.FrozenBy, e.Reason
+	event.Data = marshal(map[string]any{"via": e.Via, "was": r.Status, "reason_code": code})
+	if err := g.audit(ctx, tx, event); err != nil {
+		return err
+	}
+	return g.notifier.Ended(tx, r)
+}
+
+// EndFrozen ends the rows of the requests and grants that freezes have ended and returns how many those were. Without
+// it they only count as ended.
+func (g *Gate) EndFrozen(ctx context.Context) (int, error) {
+	es, err := View(ctx, g.store, Tx.Epochs)
+	total := 0
+	for _, e := range es {
+		n, err := inSteps(ctx, g.store, func(tx Tx) (step, error) { return g.endBefore(ctx, tx, e) })
+		if total += n; err != nil {
+			return total, err
+		}
+		n, err = g.endFrozenGrants(ctx, e)
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, err
+}
+
+// endBefore ends as many of what a freeze has ended as one transaction should.
+func (g *Gate) endBefore(ctx context.Context, tx Tx, e Epoch) (did step, err error) {
+	hs, err := tx.LiveBefore(e.Agent, e.ID, stepRequests)
+	if err != nil {
+		return step{}, err
+	}
+	return g.eachSettled(ctx, tx, hs, func(h Head) (int, error) {
+		if h.Live() { // or the next step would find it again, and the next
+			return 0, fmt.Errorf("approval: request %s is live and was made before a freeze", h.ID)
+		}
+		return 1, nil
+	})
+}

@@ -1,0 +1,555 @@
+package approval
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"countersign/approval/args"
+)
+
+// What a grant, or a standing denial, answers: a call that the policy asks about, after it was judged and before
+// anybody is asked.
+
+// ReasonGranted is the reason code of a call that a grant lets through, and why a request ends that a grant covers
+// now.
+const ReasonGranted = "granted"
+
+// Why a grant ended that ended by itself, beside [EndFrozen] and [EndRestored].
+const (
+	grantExpired       = "expired"
+	grantUsedUp        = "used_up"
+	grantRevoked       = "revoked"
+	grantLifted        = "lifted"
+	grantReplaced      = "replaced" // its maker gave the same decision for another while
+	grantPolicyChanged = reasonPolicyChanged
+	grantToolChanged   = reasonToolChanged
+	grantMakerChanged  = "maker_changed" // whoever made it could not approve the call any more
+)
+
+// answers are the grants that may answer a call.
+type answers struct {
+	denial *Grant  // the standing denial that does
+	live   []Grant // the others that have not ended, newest first
+}
+
+// answersTo reads what may answer a call, with what is over ended.
+func (g *Gate) answersTo(ctx context.Context, tx Tx, j *judged) (a answers, err error) {
+	c := &j.call
+	all, err := tx.GrantsFor(c.Agent, c.Scope, c.Server, c.Tool)
+	if err != nil || len(all) == 0 {
+		return a, err
+	}
+	for _, gr := range all {
+		if over, err := g.endOver(ctx, tx, &gr); err != nil || over {
+			if err != nil {
+				return a, err
+			}
+			continue
+		}
+		switch {
+		case !gr.Deny:
+			a.live = append(a.live, gr)
+		case a.denial == nil && gr.denies(j):
+			a.denial = &gr
+		}
+	}
+	return a, nil
+}
+
+// denies reports whether a standing denial is of a call: of the very args, whatever the rule ignores by now.
+func (gr *Grant) denies(j *judged) bool {
+	if gr.Session != "" && gr.Session != j.call.SessionID {
+		return false
+	}
+	return gr.ArgsHash == j.key.ArgsHash || gr.ArgsHash == j.call.Args.Hash(gr.IgnoredArgs...)
+}
+
+// deny answers a call with a standing denial, in the words of the denial that it was made with.
+func (g *Gate) deny(ctx context.Context, tx Tx, j *judged, gr *Grant, out Answer) (Answer, error) {
+	r, err := tx.Request(gr.RequestID)
+	if err != nil {
+		return Answer{}, err
+	}
+	gr.Used++
+	if err := tx.PutGrant(*gr); err != nil {
+		return Answer{}, err
+	}
+	out.Kind, out.Message, out.Request, out.Grant = AnswerDenied, deniedMessage(r), &r, gr
+	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
+	e.ApprovalID = r.ID
+	e.Data = marshal(map[string]any{"grant_id": gr.ID, "args": g.auditArgs(j.call.Args.Canonical()),
+		"args_hash": j.key.ArgsHash})
+	if err := g.audit(ctx, tx, e); err != nil {
+		return Answer{}, err
+	}
+	return out, g.endUsedUp(ctx, tx, gr)
+}
+
+// fit is what a grant says of a call.
+type fit struct {
+	covers bool
+	spent  map[string]string // with this call, where it covers it
+	ends   string            // why the grant ends instead, "" for not
+}
+
+// fits is the one rule of whether a grant that is not over answers a call as it was judged. A call that the grant
+// does not cover says nothing against it.
+func (g *Gate) fits(ctx context.Context, tx Tx, gr *Grant, j *judged) (fit, error) {
+	c, v := &j.call, &j.verdict
+	if gr.Session != "" && gr.Session != c.SessionID {
+		return fit{}, nil
+	}
+	spent, ok := gr.coversArgs(j)
+	if !ok {
+		return fit{}, nil
+	}
+	switch {
+	case j.changed || c.ToolDigest != "" && gr.ToolDigest != "" && c.ToolDigest != gr.ToolDigest:
+		return fit{ends: grantToolChanged}, nil
+	case c.ToolDigest != gr.ToolDigest || gr.ToolSeen && !c.ToolSeen: // nobody says that it is the same tool
+		return fit{}, nil
+	case !gr.holdsUnder(v) || gr.Terms.IsZero() && gr.ArgsHash != j.key.ArgsHash:
+		return g.underOthers(ctx, gr, j)
+	}
+	ok, err := g.couldMake(tx, gr, v.Need)
+	if err != nil || !ok {
+		return fit{ends: grantMakerChanged}, err
+	}
+	return fit{covers: true, spent: spent}, nil
+}
+
+// coversArgs reports whether a call's args are those of the grant, as far as they may not differ, and returns what is
+// spent with them. That the rule ignores other args by now makes no other call of it: it ends the grant.
+func (gr *Grant) coversArgs(j *judged) (map[string]string, bool) {
+	if j.call.Args.Ambiguous() {
+		return nil, false
+	}
+	if gr.Terms.IsZero() {
+		return gr.Spent, gr.ArgsHash == j.key.ArgsHash || gr.ArgsHash == j.call.Args.Hash(gr.IgnoredArgs...)
+	}
+	approved, err := args.Parse(gr.Args)
+	if err != nil {
+		return nil, false
+	}
+	return gr.Terms.Covers(approved, j.call.Args, j.verdict.IgnoreArgs, gr.Spent)
+}
+
+// holdsUnder reports whether the rule that a call was judged by is the one that the grant was made under, and still
+// has it be given for longer.
+func (gr *Grant) holdsUnder(v *Verdict) bool {
+	return v.Action == Quarantine && !v.Observe && v.Grants != nil &&
+		v.RuleDigest != "" && v.RuleDigest == gr.RuleDigest &&
+		v.Risk.Rank() <= gr.Risk.Rank() && v.Risk != RiskCritical && v.Need.onePerson()
+}
+
+// onePerson reports whether a need is met by one person's one word.
+func (n *Need) onePerson() bool { return n.Total() == 1 && (n == nil || !n.Confirm) }
+
+// underOthers says what becomes of a grant that covers a call which is not judged as the grant's own was. Where the
+// grant's own still is, this call only falls under another rule, and is asked about.
+func (g *Gate) underOthers(ctx context.Context, gr *Grant, j *judged) (fit, error) {
+	if gr.Terms.IsZero() {
+		return fit{ends: grantPolicyChanged}, nil
+	}
+	own, err := args.Parse(gr.Args)
+	if err != nil {
+		return fit{}, err
+	}
+	c := j.call
+	c.Args = own
+	if v := g.Policy().Evaluate(ctx, c); !gr.holdsUnder(&v) {
+		return fit{ends: grantPolicyChanged}, nil
+	}
+	return fit{}, nil
+}
+
+// couldMake reports whether whoever made a grant could approve its request now.
+func (g *Gate) couldMake(tx Tx, gr *Grant, need *Need) (bool, error) {
+	if g.dir == nil {
+		return true, nil
+	}
+	r := Request{ID: gr.RequestID, Agent: gr.Agent, Rule: gr.Rule, RequestedAt: gr.MadeAt}
+	if need != nil && len(need.Escalate) > 0 { // they may have come in that way
+		h, err := tx.Head(gr.RequestID)
+		if err != nil {
+			return false, err
+		}
+		r.RequestedAt = h.RequestedAt
+	}
+	e := g.electorate(tx, &r, need)
+	return e.counts(Vote{Stage: 1, Person: gr.By, For: gr.For, Approve: true})
+}
+
+// granted answers a call by a grant. The answer is without a kind where none covers it: those that it shows to be
+// over end. A grant of whose last use it is not known what came of it covers nothing, and neither does one that was
+// made before that.
+func (g *Gate) granted(ctx context.Context, tx Tx, j *judged, out Answer) (Answer, error) {
+	var use *Grant
+	var suspended time.Time
+	for i := range j.grants {
+		gr := &j.grants[i]
+		f, err := g.fits(ctx, tx, gr, j)
+		if err != nil {
+			return Answer{}, err
+		}
+		switch {
+		case f.ends != "":
+			if err := g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "policy"}, tx.Now(), f.ends); err != nil {
+				return Answer{}, err
+			}
+		case !f.covers:
+		case !gr.SuspendedAt.IsZero():
+			if gr.SuspendedAt.After(suspended) {
+				suspended = gr.SuspendedAt
+			}
+		case use == nil:
+			gr.Spent = f.spent
+			use = gr
+		}
+	}
+	if use == nil || !use.MadeAt.After(suspended) {
+		return Answer{}, nil
+	}
+	return g.useGrant(ctx, tx, j, use, out)
+}
+
+// useGrant lets a call through by a grant, once.
+func (g *Gate) useGrant(ctx context.Context, tx Tx, j *judged, gr *Grant, out Answer) (Answer, error) {
+	if err := ctx.Err(); err != nil { // nobody is there any more to run it
+		return Answer{}, Errorf(CodeStoreUnavailable, "The caller went away; the grant was not used.")
+	}
+	u := GrantUse{ID: tx.NewID(), GrantID: gr.ID, ArgsHash: j.key.ArgsHash, Session: j.call.SessionID,
+		CorrelationID: Correlation(ctx), At: tx.Now()}
+	if j.call.Dispatch {
+		u.DispatchedAt = u.At
+	}
+	gr.Used++
+	if err := tx.PutGrant(*gr); err != nil {
+		return Answer{}, err
+	}
+	if err := tx.PutGrantUse(u); err != nil {
+		return Answer{}, err
+	}
+	recent, err := tx.Recent(j.key)
+	if err != nil {
+		return Answer{}, err
+	}
+	recent.Use = &Use{RequestID: u.ID, ApprovedBy: gr.Maker(), ApprovedAt: gr.MadeAt, ConsumedAt: u.At,
+		DispatchedAt: u.DispatchedAt}
+	if err := tx.PutRecent(j.key, recent); err != nil {
+		return Answer{}, err
+	}
+	out.Kind, out.Message, out.ReasonCode, out.Grant = AnswerAllow, gr.message(), ReasonGranted, gr
+	if j.call.Dispatch {
+		out.RunID = u.ID
+	}
+	if err := g.audit(ctx, tx, g.useEvent(j, gr, &u)); err != nil {
+		return Answer{}, err
+	}
+	return out, g.endUsedUp(ctx, tx, gr)
+}
+
+func (g *Gate) useEvent(j *judged, gr *Grant, u *GrantUse) Event {
+	e := j.event(EventGrantUsed, string(Allow), ReasonGranted)
+	e.ApprovalID = gr.RequestID
+	m := g.records.masker.Load()
+	data := map[string]any{"grant_id": gr.ID, "use_id": u.ID, "args": g.auditArgs(j.call.Args.Canonical()),
+		"args_hash": u.ArgsHash, "rule": j.verdict.Rule}
+	if gr.Uses > 0 {
+		data["uses_left"] = gr.Left()
+	}
+	for name, value := range map[string]string{"scope": j.call.Scope, "session_id": j.call.SessionID,
+		"turn_id": j.call.TurnID} {
+		if value != "" {
+			data[name] = m.Line(value)
+		}
+	}
+	e.Data = marshal(data)
+	return e
+}
+
+// Left is how many uses a grant that has a number of them has left.
+func (gr *Grant) Left() int { return max(0, gr.Uses-gr.Used) }
+
+// Maker names who made the grant, and for whom: ken, or "ken for hana".
+func (gr *Grant) Maker() string { return Vote{Person: gr.By, For: gr.For}.Voter() }
+
+// message is what the model is told whose call a grant lets through.
+func (gr *Grant) message() string {
+	left := ""
+	if gr.Uses > 0 {
+		left = " (" + count(int64(gr.Left()), "use") + " left)"
+	}
+	return fmt.Sprintf("Allowed: %s approved this for %s%s.", gr.Maker(), gr.Lasts(), left)
+}
+
+// Lasts tells for how long a grant was made: 8 hours, 30 minutes, this session.
+func (gr *Grant) Lasts() string {
+	if gr.Session != "" {
+		return "this session"
+	}
+	d := gr.ExpiresAt.Sub(gr.MadeAt)
+	if h := int64(d / time.Hour); d%time.Hour == 0 && h > 0 {
+		return count(h, "hour")
+	}
+	return duration(d)
+}
+
+// endUsedUp ends a grant that has no uses left.
+func (g *Gate) endUsedUp(ctx context.Context, tx Tx, gr *Grant) error {
+	if gr.Uses == 0 || gr.Used < gr.Uses {
+		return nil
+	}
+	return g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "policy"}, tx.Now(), grantUsedUp)
+}
+
+// endOver ends a grant that is over: its time has come, or its agent was frozen since. A standing denial outlives a
+// freeze.
+func (g *Gate) endOver(ctx context.Context, tx Tx, gr *Grant) (bool, error) {
+	if !gr.EndedAt.IsZero() {
+		return true, nil
+	}
+	e, err := g.grantOutlived(tx, gr)
+	switch {
+	case err != nil:
+		return false, err
+	case e != nil:
+		return true, g.endGrant(ctx, tx, gr, frozeIt(e), e.FrozenAt, frozenCode(e))
+	case !tx.Now().Before(gr.ExpiresAt):
+		return true, g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "timeout"}, gr.ExpiresAt, grantExpired)
+	}
+	return false, nil
+}
+
+// grantOutlived returns the freeze that ended a grant, nil for none: one that came before its time had.
+func (g *Gate) grantOutlived(tx Tx, gr *Grant) (*Epoch, error) {
+	if gr.Deny {
+		return nil, nil
+	}
+	es, err := g.epochsOf(tx, gr.Agent)
+	for i, e := range es {
+		if gr.ID < e.ID && e.FrozenAt.Before(gr.ExpiresAt) {
+			return &es[i], err
+		}
+	}
+	return nil, err
+}
+
+// frozeIt is who froze, as an actor.
+func frozeIt(e *Epoch) Actor {
+	if name, ok := strings.CutPrefix(e.FrozenBy, "system:"); ok {
+		return Actor{Kind: System, Name: name}
+	}
+	return Actor{Kind: Human, Name: e.FrozenBy}
+}
+
+// frozenCode is why what a freeze ended is over.
+func frozenCode(e *Epoch) string {
+	if e.Via == ViaSystem {
+		return EndRestored
+	}
+	return EndFrozen
+}
+
+// endGrant ends a grant, or a standing denial.
+func (g *Gate) endGrant(ctx context.Context, tx Tx, gr *Grant, by Actor, at time.Time, code string) error {
+	if at.IsZero() || at.Before(gr.MadeAt) {
+		at = tx.Now()
+	}
+	gr.EndedAt, gr.EndedBy, gr.EndCode = at, by.String(), code
+	if err := tx.PutGrant(*gr); err != nil {
+		return err
+	}
+	e := gr.event(EventGrantEnded)
+	e.Actor, e.Reason = by.String(), code
+	e.Data = marshal(map[string]any{"grant_id": gr.ID, "used": gr.Used})
+	return g.audit(ctx, tx, e)
+}
+
+// event tells of what happens to a grant.
+func (gr *Grant) event(t EventType) Event {
+	e := Event{Type: t, ApprovalID: gr.RequestID, Agent: gr.Agent, Tool: target(gr.Server, gr.Tool), Risk: gr.Risk,
+		Decision: "approve"}
+	if gr.Deny {
+		e.Decision = "deny"
+	}
+	return e
+}
+
+// grantInstead answers a call whose request waits for a person by a grant that covers it now, and ends the request.
+// The answer is without a kind where none does.
+func (g *Gate) grantInstead(ctx context.Context, tx Tx, j *judged, r *Request, out Answer) (Answer, error) {
+	used, err := g.granted(ctx, tx, j, out)
+	if err != nil || used.Kind == "" {
+		return used, err
+	}
+	_, err = g.cancel(ctx, tx, *r, Actor{Kind: System, Name: "policy"}, ViaSystem, ReasonGranted)
+	return used, err
+}
+
+// isOfGrant reports whether a request ended because a grant covered the same call.
+func (r *Request) isOfGrant() bool {
+	return r.Status == Cancelled && r.ResolvedVia == ViaSystem && r.ResolveReason == ReasonGranted
+}
+
+// waitedGranted answers a caller who waited for a request that a grant took the place of: by the grant, if it covers
+// their call too.
+func (g *Gate) waitedGranted(ctx context.Context, c *Call, r *Request, still func() error) (Answer, error) {
+	out, err := g.asJudged(ctx, *c, still, func(tx Tx, j judged) (Answer, error) {
+		if err := g.known(j.call.Agent); err != nil {
+			return Answer{}, err
+		}
+		j, changed, err := g.pinned(tx, j)
+		if err != nil {
+			return Answer{}, err
+		}
+		if out, ok, err := g.frozen(ctx, tx, &j); err != nil || ok {
+			return out, err
+		}
+		if j.verdict.Action != Quarantine || j.verdict.Observe {
+			return Answer{}, nil
+		}
+		out := Answer{Risk: j.verdict.Risk, Rule: j.verdict.Rule, ReasonCode: j.verdict.ReasonCode}
+		a, err := g.answersTo(ctx, tx, &j)
+		switch {
+		case err != nil:
+			return Answer{}, err
+		case a.denial != nil:
+			return g.deny(ctx, tx, &j, a.denial, out)
+		}
+		recent, err := tx.Recent(j.key)
+		if err != nil || recent.DeniedID != "" {
+			return Answer{}, err
+		}
+		j.grants, j.changed = a.live, changed
+		return g.granted(ctx, tx, &j, out)
+	})
+	if err == nil && out.Kind == "" {
+		return endedAnswer(g.told(*r)), nil
+	}
+	return g.toldOutcome(out), err
+}
+
+// stepGrants is how many grants one transaction ends at most.
+const stepGrants = stepRequests
+
+// endDueGrants ends the grants whose time has come, in steps.
+func (g *Gate) endDueGrants(ctx context.Context) (int, error) {
+	some, err := View(ctx, g.store, func(tx Tx) ([]Grant, error) { return tx.DueGrants(1) })
+	if err != nil || len(some) == 0 {
+		return 0, err
+	}
+	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
+		due, err := tx.DueGrants(stepGrants)
+		if err != nil {
+			return step{}, err
+		}
+		for i := range due {
+			if _, err := g.endOver(ctx, tx, &due[i]); err != nil {
+				return step{}, err
+			}
+		}
+		return step{len(due), len(due) == stepGrants}, nil
+	})
+}
+
+// endGrantsBefore ends as many of the grants that a freeze has ended as one transaction should, those with a smaller
+// id than after.
+func (g *Gate) endGrantsBefore(ctx context.Context, tx Tx, e Epoch, after string) (next string, n int, err error) {
+	grants, err := tx.Grants(GrantQuery{Agent: e.Agent, After: after, Limit: stepGrants, Bytes: stepBytes})
+	if err != nil || len(grants) == 0 {
+		return "", 0, err
+	}
+	for i := range grants {
+		over, err := g.endOver(ctx, tx, &grants[i])
+		if err != nil {
+			return "", n, err
+		}
+		if over {
+			n++
+		}
+	}
+	return grants[len(grants)-1].ID, n, nil
+}
+
+// recheckGrants ends the grants that would not be made any more by the policy and the people of now. Without it they
+// end as the next call meets them.
+func (g *Gate) recheckGrants(ctx context.Context) error {
+	for after := ""; ; {
+		next, err := Update(ctx, g.store, func(tx Tx) (string, error) { return g.recheckSomeGrants(ctx, tx, after) })
+		if after = next; err != nil || after == "" {
+			return err
+		}
+	}
+}
+
+// recheckSomeGrants looks at as many grants as one transaction should, those with a smaller id than after, and
+// returns the one at which it stopped; "": it was the last step.
+func (g *Gate) recheckSomeGrants(ctx context.Context, tx Tx, after string) (string, error) {
+	grants, err := tx.Grants(GrantQuery{After: after, Limit: stepGrants, Bytes: stepBytes})
+	if err != nil || len(grants) == 0 {
+		return "", err
+	}
+	for i := range grants {
+		gr := &grants[i]
+		over, err := g.endOver(ctx, tx, gr)
+		if err != nil {
+			return "", err
+		}
+		if over || gr.Deny {
+			continue
+		}
+		code, err := g.outdated(ctx, tx, gr)
+		if err != nil {
+			return "", err
+		}
+		if code == "" {
+			continue
+		}
+		if err := g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "policy"}, tx.Now(), code); err != nil {
+			return "", err
+		}
+	}
+	return grants[len(grants)-1].ID, nil
+}
+
+// outdated says why a grant would not be made any more for the call that it was made for, "" where it would.
+func (g *Gate) outdated(ctx context.Context, tx Tx, gr *Grant) (string, error) {
+	r, err := tx.Request(gr.RequestID)
+	if err != nil {
+		return "", err
+	}
+	v, err := g.verdictNow(ctx, &r)
+	if err != nil {
+		return "", err
+	}
+	if !gr.holdsUnder(&v) || !g.isAgent(gr.Agent) {
+		return grantPolicyChanged, nil
+	}
+	could, err := g.couldMake(tx, gr, v.Need)
+	if err == nil && !could {
+		return grantMakerChanged, nil
+	}
+	return "", err
+}
+
+// endFrozenGrants ends the rows of the grants that a freeze has ended.
+func (g *Gate) endFrozenGrants(ctx context.Context, e Epoch) (total int, err error) {
+	type did struct {
+		next string
+		n    int
+	}
+	for after := e.ID; after != ""; {
+		d, err := Update(ctx, g.store, func(tx Tx) (did, error) {
+			next, n, err := g.endGrantsBefore(ctx, tx, e, after)
+			return did{next, n}, err
+		})
+		if total += d.n; err != nil {
+			return total, err
+		}
+		after = d.next
+	}
+	return total, nil
+}

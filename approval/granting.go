@@ -1,0 +1,287 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// How a decision is given for longer: with it, in its own transaction, or a little later by whoever made it.
+
+// Bounds of a [GrantWish].
+const (
+	MaxGrantUses = 10_000
+	// grantAfter is for how long after a decision it may be given for longer.
+	grantAfter = 15 * time.Minute
+	// maxGrants is how many hold at a time for one tool of an agent.
+	maxGrants = 100
+)
+
+// problem says what is wrong with a wish, "" for nothing.
+func (w *GrantWish) problem() string {
+	switch {
+	case *w == GrantWish{}:
+		return "A grant needs a time, a number of uses, or the session."
+	case w.For < 0 || w.For > 0 && w.For < time.Second:
+		return "A grant lasts for a second at least."
+	case w.Uses < 0 || w.Uses > MaxGrantUses:
+		return "A grant has 1 to 10000 uses."
+	}
+	return ""
+}
+
+// mayGrant is the one rule of whether a decision on r, as it is known now, may be given for longer, whoever makes it;
+// nil: it may. Of a denial nothing but the wish can be wrong.
+func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*Error, error) {
+	if problem := d.Grant.problem(); problem != "" {
+		return &Error{Code: CodeInvalidParameter, Message: problem, Request: r}, nil
+	}
+	refuse := func(why string) (*Error, error) {
+		return &Error{Code: CodeGrantRefused, Message: why, Request: r}, nil
+	}
+	switch {
+	case d.Grant.For > MaxGrant:
+		return refuse("A grant lasts for 24 hours at most.")
+	case d.Grant.Session && r.SessionID == "":
+		return refuse("This request is of no session; give a time or a number of uses.")
+	}
+	if d.Approve {
+		v, err := g.verdictNow(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		es, err := g.epochsOf(tx, r.Agent)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(es, func(e Epoch) bool { return r.ID < e.ID }) {
+			return refuse("Its agent was frozen since; give the next decision for longer.")
+		}
+		if why := notForLonger(r, &v); why != "" {
+			return refuse(why)
+		}
+	}
+	all, err := tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) >= maxGrants {
+		return refuse("There are as many grants for this tool as there may be; revoke some first.")
+	}
+	return nil, nil
+}
+
+// notForLonger says why an approval of r cannot be given for longer as the policy judges its call now, "" where it
+// can.
+func notForLonger(r *Request, v *Verdict) string {
+	switch {
+	case r.Risk == RiskCritical || v.Risk == RiskCritical:
+		return "A critical call is approved for once only."
+	case r.Replaces != "":
+		return editedForOnce
+	case !r.Need.Stricter(v.Need).onePerson():
+		return "What takes more than one person's word, or the same word twice, is approved for once only."
+	case v.Action != Quarantine || v.Observe || v.Grants == nil || v.RuleDigest == "":
+		return "The policy does not let an approval of this call be given for longer."
+	}
+	return ""
+}
+
+// verdictNow judges the call of a request by the policy in force.
+func (g *Gate) verdictNow(ctx context.Context, r *Request) (Verdict, error) {
+	c, err := r.call()
+	if err != nil {
+		return Verdict{}, err
+	}
+	return g.Policy().Evaluate(ctx, c), nil
+}
+
+// refuseGrant says why a decision that may be carried out may not be given for longer as it asks for; nil: it may, or
+// does not ask.
+func (g *Gate) refuseGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*Error, error) {
+	if d.Grant == nil {
+		return nil, nil
+	}
+	refusal, err := g.mayGrant(ctx, tx, r, d)
+	if refusal != nil {
+		refusal.Message = "Nothing was decided. " + refusal.Message
+	}
+	return refusal, err
+}
+
+const editedForOnce = "An approval of other arguments than were asked for is for once only."
+
+// editedGrant refuses to give an approval of other args for longer.
+func editedGrant(r *Request) *Error {
+	return &Error{Code: CodeGrantRefused, Request: r, Message: "Nothing was decided. " + editedForOnce}
+}
+
+// grantWith stores what gives a decision for longer that was just made, if it asks for that.
+func (g *Gate) grantWith(ctx context.Context, tx Tx, r *Request, d *Decision, forWhom string) error {
+	if d.Grant == nil {
+		return nil
+	}
+	_, err := g.makeGrant(ctx, tx, r, d, forWhom)
+	return err
+}
+
+// makeGrant stores what gives a decision for longer. forWhom is whom its maker stood in for.
+func (g *Gate) makeGrant(ctx context.Context, tx Tx, r *Request, d *Decision, forWhom string) (Grant, error) {
+	now, w := tx.Now(), d.Grant
+	gr := Grant{
+		ID: tx.NewID(), Deny: !d.Approve, Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
+		Args: r.Args, ArgsHash: r.ArgsHash, IgnoredArgs: r.IgnoredArgs, RequestID: r.ID, Rule: r.Rule, Risk: r.Risk,
+		ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen, By: d.By.Name, For: forWhom, Via: d.Via, Reason: d.Reason,
+		MadeAt: now, ExpiresAt: now.Add(lastsFor(w)), Uses: w.Uses,
+	}
+	if forWhom != "" {
+		gr.Who = gr.Maker()
+	}
+	if w.Session {
+		gr.Session = r.SessionID
+	}
+	if d.Approve {
+		v, err := g.verdictNow(ctx, r)
+		if err != nil {
+			return Grant{}, err
+		}
+		if notForLonger(r, &v) != "" {
+			return Grant{}, Errorf(CodeGrantRefused, "The policy changed meanwhile; nothing was decided.")
+		}
+		gr.Rule, gr.RuleDigest, gr.Terms = v.Rule, v.RuleDigest, *v.Grants
+		if v.Risk.Rank() > gr.Risk.Rank() {
+			gr.Risk = v.Risk
+		}
+	}
+	if err := tx.PutGrant(gr); err != nil {
+		return Grant{}, err
+	}
+	return gr, g.auditGranted(ctx, tx, r, &gr)
+}
+
+// lastsFor is how long a wished-for grant lasts, in whole milliseconds.
+func lastsFor(w *GrantWish) time.Duration {
+	if w.For == 0 {
+		return MaxGrant
+	}
+	return w.For.Truncate(time.Millisecond)
+}
+
+func (g *Gate) auditGranted(ctx context.Context, tx Tx, r *Request, gr *Grant) error {
+	e := gr.event(EventGranted)
+	e.Actor, e.Reason = gr.By, gr.Reason
+	fields := map[string]any{"grant_id": gr.ID, "via": string(gr.Via), "for": gr.For,
+		"for_seconds": int64(gr.ExpiresAt.Sub(gr.MadeAt) / time.Second),
+		"expires_at":  FormatTime(g.store.ToWall(gr.ExpiresAt)),
+		"session_id":  g.records.masker.Load().Line(gr.Session)}
+	if gr.Uses > 0 {
+		fields["uses"] = gr.Uses
+	}
+	if !gr.Terms.IsZero() {
+		fields["terms"] = gr.Terms
+	}
+	e.Data = g.decisionData(ctx, r, fields)
+	return g.auditFor(ctx, tx, r, e)
+}
+
+// MayGrant reports whether an approval of the request, which is pending or was just approved, could be given for
+// longer as the policy stands, and by a person. For one that was just denied it says so of the denial.
+func (g *Gate) MayGrant(tx Tx, r Request, by Actor) (bool, error) {
+	ctx := context.Background()
+	d := Decision{RequestID: r.ID, Approve: r.Status != Denied, By: g.asNow(by), Grant: &GrantWish{For: MaxGrant}}
+	if r.Status == Pending {
+		if may, err := g.MayVoteIn(ctx, tx, r, by); err != nil || !may {
+			return false, err
+		}
+		refusal, err := g.mayGrant(ctx, tx, &r, &d)
+		return refusal == nil && err == nil, err
+	}
+	refusal, _, err := g.mayGrantAfter(ctx, tx, &r, &d)
+	return refusal == nil && err == nil, err
+}
+
+// mayGrantAfter is the one rule of whether a decision that was made may be given for longer; nil: it may, and for
+// whom its maker stood in.
+func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision) (refusal *Error, forWhom string,
+	err error) {
+	refuse := func(code Code, why string) (*Error, string, error) {
+		return &Error{Code: code, Message: why, Request: r}, "", nil
+	}
+	decided := (r.Status == Approved || r.Status == Denied && r.EndCode == "") && r.ResolvedVia != ViaSystem
+	switch {
+	case !d.By.MayDecide(), r.Status != Pending && r.ResolvedBy != d.By.Name:
+		return refuse(CodeNotAnApprover, "Only whoever decided it may give the decision for longer.")
+	case !decided:
+		return refuse(CodeGrantRefused, "This request was not simply approved or denied.")
+	case tx.Now().Sub(r.ResolvedAt) >= grantAfter:
+		return refuse(CodeGrantRefused, "It was decided too long ago; give the next decision for longer.")
+	}
+	if refusal, err = g.mayGrant(ctx, tx, r, d); err != nil || refusal != nil {
+		return refusal, "", err
+	}
+	votes, err := tx.Votes(r.ID)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, v := range votes {
+		if v.Person == d.By.Name {
+			forWhom = v.For
+		}
+	}
+	if !d.Approve {
+		return nil, forWhom, nil
+	}
+	v, err := g.verdictNow(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	ok, err := g.couldMake(tx, &Grant{Agent: r.Agent, Rule: v.Rule, RequestID: r.ID, By: d.By.Name, For: forWhom,
+		MadeAt: tx.Now()}, v.Need)
+	if err == nil && !ok {
+		return refuse(CodeNotAnApprover, "You could not approve this request now.")
+	}
+	return nil, forWhom, err
+}
+
+// GrantIn gives a decision for longer after it was made, as from the menu of a decided card: whoever made it may,
+// while the request's grant would still be made. One that was made with it before ends. Errors, which are on record
+// where tx commits all the same: [CodeNotFound], [CodeNotAnApprover], [CodeInvalidParameter], [CodeGrantRefused].
+func (g *Gate) GrantIn(ctx context.Context, tx Tx, by Actor, via Via, id string, w GrantWish) (Grant, error) {
+	r, err := g.settled(ctx, tx, id)
+	if errors.Is(err, ErrNotFound) {
+		return Grant{}, Errorf(CodeNotFound, noSuchRequest)
+	}
+	if err != nil {
+		return Grant{}, err
+	}
+	d := Decision{RequestID: id, Approve: r.Status == Approved, By: g.asNow(by), Via: via, Reason: r.ResolveReason,
+		Grant: &w}
+	refusal, forWhom, err := g.mayGrantAfter(ctx, tx, &r, &d)
+	if err != nil {
+		return Grant{}, err
+	}
+	if refusal != nil {
+		e := requestEvent(r, EventDecisionRefused)
+		e.Actor, e.Decision, e.Reason = d.By.String(), "grant", string(refusal.Code)
+		e.Data = marshal(map[string]any{"via": via})
+		if err := g.audit(ctx, tx, e); err != nil {
+			return Grant{}, err
+		}
+		return Grant{}, g.toldError(refusal)
+	}
+	live, err := tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
+	if err != nil {
+		return Grant{}, err
+	}
+	for i := range live {
+		if live[i].RequestID != r.ID {
+			continue
+		}
+		if err := g.endGrant(ctx, tx, &live[i], d.By, tx.Now(), grantReplaced); err != nil {
+			return Grant{}, err
+		}
+	}
+	gr, err := g.makeGrant(ctx, tx, &r, &d, forWhom)
+	return g.toldGrant(gr), err
+}

@@ -1,0 +1,121 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// reportUse takes what came of a call that a grant let through. The request that it returns is the one that the grant
+// was made with, with what is known of this use.
+func (g *Gate) reportUse(ctx context.Context, tx Tx, who Actor, id string, ran RunResult) (resolved, error) {
+	u, err := tx.GrantUse(id)
+	if errors.Is(err, ErrNotFound) {
+		return resolved{refusal: Errorf(CodeNotFound, noSuchRequest)}, nil
+	}
+	if err != nil {
+		return resolved{}, err
+	}
+	gr, err := tx.Grant(u.GrantID)
+	if err != nil {
+		return resolved{}, err
+	}
+	if who.Kind != Agent || who.Name != gr.Agent {
+		return resolved{refusal: Errorf(CodeNotFound, noSuchRequest)}, nil
+	}
+	r, err := tx.Request(gr.RequestID)
+	if err != nil {
+		return resolved{}, err
+	}
+	r.ConsumedAt, r.DispatchedAt, r.RunResult = u.At, u.DispatchedAt, u.RunResult
+	switch {
+	case u.DispatchedAt.IsZero():
+		return resolved{r, &Error{Code: CodeInvalidParameter, Request: &r, Message: notDispatched}}, nil
+	case u.RunResult == ran:
+		return resolved{request: r}, nil
+	case u.RunResult != "" && u.RunResult != RunUnknown:
+		return resolved{r, &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(u.RunResult) + ".",
+			Request: &r}}, nil
+	}
+	r.RunResult = ran
+	return resolved{request: r}, g.useRan(ctx, tx, &gr, &u, ran, who)
+}
+
+// useRan puts on record what came of a use that nobody has said it of, or of which it was not known. A grant of which
+// it is not known is suspended until it is.
+func (g *Gate) useRan(ctx context.Context, tx Tx, gr *Grant, u *GrantUse, ran RunResult, who Actor) error {
+	was := u.RunResult
+	u.RunResult = ran
+	if err := tx.PutGrantUse(*u); err != nil {
+		return err
+	}
+	if err := gr.ran(tx, was, ran); err != nil {
+		return err
+	}
+	key := Key{gr.Agent, gr.Scope, gr.Server, gr.Tool, u.ArgsHash}
+	recent, err := tx.Recent(key)
+	if err != nil {
+		return err
+	}
+	if recent.Use != nil && recent.Use.RequestID == u.ID {
+		use := *recent.Use
+		use.RunResult = ran
+		recent.Use = &use
+		if err := tx.PutRecent(key, recent); err != nil {
+			return err
+		}
+	}
+	e := gr.event(EventCallOutcome)
+	e.Actor, e.Reason, e.Decision, e.CorrelationID = who.String(), string(ran), "", u.CorrelationID
+	e.Data = marshal(map[string]any{"grant_id": gr.ID, "use_id": u.ID})
+	return g.audit(ctx, tx, e)
+}
+
+// ran suspends a grant while of a run of its call it is not known what came of it.
+func (gr *Grant) ran(tx Tx, was, now RunResult) error {
+	switch {
+	case now == RunUnknown:
+		if gr.Unknown++; gr.SuspendedAt.IsZero() {
+			gr.SuspendedAt = tx.Now()
+		}
+	case was == RunUnknown:
+		if gr.Unknown = max(0, gr.Unknown-1); gr.Unknown == 0 {
+			gr.SuspendedAt = time.Time{}
+		}
+	default:
+		return nil
+	}
+	return tx.PutGrant(*gr)
+}
+
+// runSuspends has the grant that was made with a request learn what came of the approved call itself.
+func (g *Gate) runSuspends(tx Tx, r *Request, ran RunResult) error {
+	grants, err := tx.Grants(GrantQuery{RequestID: r.ID, Limit: 1})
+	if err != nil || len(grants) == 0 || grants[0].Deny {
+		return err
+	}
+	return grants[0].ran(tx, r.RunResult, ran)
+}
+
+// unknownUses is [Gate.unknown] for what grants let through.
+func (g *Gate) unknownUses(ctx context.Context, age time.Duration, who Actor) (int, error) {
+	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
+		uses, err := tx.RunningGrantUses(stepGrants)
+		if err != nil {
+			return step{}, err
+		}
+		for n, u := range uses { // oldest first
+			if tx.Now().Sub(u.DispatchedAt) < age {
+				return step{n: n}, nil
+			}
+			gr, err := tx.Grant(u.GrantID)
+			if err != nil {
+				return step{}, err
+			}
+			if err := g.useRan(ctx, tx, &gr, &u, RunUnknown, who); err != nil {
+				return step{}, err
+			}
+		}
+		return step{len(uses), len(uses) == stepGrants}, nil
+	})
+}

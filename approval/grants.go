@@ -1,0 +1,321 @@
+package approval
+
+import (
+	"context"
+	"errors"
+)
+
+// What people do with grants and standing denials that are there: read them, end them.
+
+const noSuchGrant = "No such grant."
+
+// grantSet is what came of ending a grant. A refusal is on record and commits, an error does not.
+type grantSet struct {
+	grant   Grant
+	refusal *Error
+}
+
+func (g *Gate) grantAnswer(s grantSet, err error) (Grant, error) {
+	switch {
+	case err != nil:
+		return Grant{}, err
+	case s.refusal != nil:
+		return Grant{}, s.refusal
+	}
+	return g.toldGrant(s.grant), nil
+}
+
+// toldGrant returns a grant with its times as the machine's clock has them.
+func (g *Gate) toldGrant(gr Grant) Grant { return gr.ByWall(g.store) }
+
+// Grants returns grants and standing denials, newest first, at most [ListBytes] of them.
+func (g *Gate) Grants(ctx context.Context, q GrantQuery) ([]Grant, error) {
+	q.Bytes = listBytes(q.Bytes)
+	for step := 0; ; step++ {
+		type list struct {
+			grants []Grant
+			over   bool // one of them is
+		}
+		l, err := View(ctx, g.store, func(tx Tx) (l list, err error) {
+			if l.grants, err = tx.Grants(q); err != nil {
+				return l, err
+			}
+			for i := range l.grants {
+				over, err := g.isOver(tx, &l.grants[i])
+				if err != nil {
+					return l, err
+				}
+				l.over = l.over || over && l.grants[i].EndedAt.IsZero()
+			}
+			return l, nil
+		})
+		if err != nil || !l.over {
+			for i := range l.grants {
+				l.grants[i] = g.toldGrant(l.grants[i])
+			}
+			return l.grants, err
+		}
+		if err := g.endEachOver(ctx, l.grants); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// GrantsIn is [Gate.Grants] in a transaction that is there, with the store's times: without those that are over.
+func (g *Gate) GrantsIn(tx Tx, q GrantQuery) ([]Grant, error) {
+	all, err := tx.Grants(q)
+	if err != nil {
+		return nil, err
+	}
+	var live []Grant
+	for i := range all {
+		over, err := g.isOver(tx, &all[i])
+		if err != nil {
+			return nil, err
+		}
+		if !over {
+			live = append(live, all[i])
+		}
+	}
+	return live, nil
+}
+
+// endEachOver ends those of some grants that are over.
+func (g *Gate) endEachOver(ctx context.Context, grants []Grant) error {
+	for len(grants) > 0 {
+		some := grants[:min(len(grants), stepGrants)]
+		err := g.store.Update(ctx, func(tx Tx) error {
+			for _, gr := range some {
+				if gr.EndedAt.IsZero() {
+					if _, err := g.settledGrant(ctx, tx, gr.ID); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		grants = grants[len(some):]
+	}
+	return nil
+}
+
+// isOver reports whether a grant has ended, or is to be ended before anything else is done with it.
+func (g *Gate) isOver(tx Tx, gr *Grant) (bool, error) {
+	if !gr.EndedAt.IsZero() || !tx.Now().Before(gr.ExpiresAt) {
+		return true, nil
+	}
+	e, err := g.grantOutlived(tx, gr)
+	return e != nil, err
+}
+
+// settledGrant reads a grant with what is over ended.
+func (g *Gate) settledGrant(ctx context.Context, tx Tx, id string) (Grant, error) {
+	gr, err := tx.Grant(id)
+	if err != nil {
+		return gr, err
+	}
+	_, err = g.endOver(ctx, tx, &gr)
+	return gr, err
+}
+
+// Grant returns one of them, or [CodeNotFound].
+func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
+	gr, err := View(ctx, g.store, func(tx Tx) (Grant, error) { return tx.Grant(id) })
+	if err == nil && gr.EndedAt.IsZero() {
+		gr, err = Update(ctx, g.store, func(tx Tx) (Grant, error) { return g.settledGrant(ctx, tx, id) })
+	}
+	if errors.Is(err, ErrNotFound) {
+		return Grant{}, Errorf(CodeNotFound, noSuchGrant)
+	}
+	return g.toldGrant(gr), err
+}
+
+// GrantUse returns one call that a grant let through, to the agent that made it, or [CodeNotFound].
+func (g *Gate) GrantUse(ctx context.Context, who Actor, id string) (GrantUse, error) {
+	u, err := View(ctx, g.store, func(tx Tx) (GrantUse, error) {
+		u, err := tx.GrantUse(id)
+		if err != nil {
+			return u, err
+		}
+		gr, err := tx.Grant(u.GrantID)
+		if err == nil && who.Kind != Human && (who.Kind != Agent || who.Name != gr.Agent) {
+			err = ErrNotFound
+		}
+		return u, err
+	})
+	if errors.Is(err, ErrNotFound) {
+		return GrantUse{}, Errorf(CodeNotFound, "No such use of a grant.")
+	}
+	u.At, u.DispatchedAt = g.store.ToWall(u.At), g.store.ToWall(u.DispatchedAt)
+	return u, err
+}
+
+// Revoke ends a grant or a standing denial: its maker may, for whom it was made, and an admin. Errors:
+// [CodeNotFound], [CodeNotAdmin], [CodeAlreadyResolved].
+func (g *Gate) Revoke(ctx context.Context, by Actor, via Via, id string) (Grant, error) {
+	return g.grantAnswer(Update(ctx, g.store, func(tx Tx) (grantSet, error) {
+		gr, refusal, err := g.revoke(ctx, tx, by, via, id)
+		return grantSet{gr, refusal}, err
+	}))
+}
+
+// RevokeIn is [Gate.Revoke] in a transaction that is there; a refusal is on record where that commits.
+func (g *Gate) RevokeIn(ctx context.Context, tx Tx, by Actor, via Via, id string) (Grant, error) {
+	gr, refusal, err := g.revoke(ctx, tx, by, via, id)
+	return g.grantAnswer(grantSet{gr, refusal}, err)
+}
+
+func (g *Gate) revoke(ctx context.Context, tx Tx, by Actor, via Via, id string) (Grant, *Error, error) {
+	by = g.asNow(by)
+	gr, err := g.settledGrant(ctx, tx, id)
+	var refusal *Error
+	switch {
+	case errors.Is(err, ErrNotFound):
+		refusal = Errorf(CodeNotFound, noSuchGrant)
+	case err != nil:
+		return Grant{}, nil, err
+	default:
+		refusal = gr.mayEnd(by)
+	}
+	if refusal != nil {
+		return Grant{}, refusal, g.auditUnlifted(ctx, tx, "revoke", by, via, gr.event(EventDecisionRefused), refusal)
+	}
+	return gr, nil, g.endGrant(ctx, tx, &gr, by, tx.Now(), grantRevoked)
+}
+
+// mayEnd is the one rule of whether somebody may end a grant, or a standing denial, that was settled; nil: they may.
+func (gr *Grant) mayEnd(by Actor) *Error {
+	theirs := by.Kind == Human && (by.Admin || by.Name == gr.By || by.Name == gr.For)
+	switch {
+	case !theirs:
+		return Errorf(CodeNotAdmin, "Only an admin, or whoever made it, may end this.")
+	case !gr.EndedAt.IsZero():
+		return Errorf(CodeAlreadyResolved, "It is over already.")
+	}
+	return nil
+}
+
+// auditUnlifted puts on record that somebody may not end what answers in a person's place.
+func (g *Gate) auditUnlifted(ctx context.Context, tx Tx, what string, by Actor, via Via, e Event, why *Error) error {
+	e.Type, e.Actor, e.Decision, e.Reason = EventDecisionRefused, by.String(), what, string(why.Code)
+	e.Data = marshal(map[string]any{"via": via})
+	return g.audit(ctx, tx, e)
+}
+
+// Lift forgets a denial that answers the same call again: a standing one by its id, or by that of its request, of
+// which it forgets the remembered one too. Whoever denied may, and an admin. Errors: [CodeNotFound], [CodeNotAdmin],
+// [CodeAlreadyResolved].
+func (g *Gate) Lift(ctx context.Context, by Actor, via Via, id string) error {
+	s, err := Update(ctx, g.store, func(tx Tx) (grantSet, error) {
+		refusal, err := g.lift(ctx, tx, by, via, id)
+		return grantSet{refusal: refusal}, err
+	})
+	if err == nil && s.refusal != nil {
+		return s.refusal
+	}
+	return err
+}
+
+// LiftIn is [Gate.Lift] in a transaction that is there; a refusal is on record where that commits.
+func (g *Gate) LiftIn(ctx context.Context, tx Tx, by Actor, via Via, id string) error {
+	refusal, err := g.lift(ctx, tx, by, via, id)
+	if err == nil && refusal != nil {
+		return refusal
+	}
+	return err
+}
+
+// lifting is a denial that somebody wants forgotten: the request, and what stands for it.
+type lifting struct {
+	request  Request
+	standing []Grant // live ones
+	recent   Recent
+	isRecent bool // the request's denial is remembered still
+}
+
+func (g *Gate) lift(ctx context.Context, tx Tx, by Actor, via Via, id string) (*Error, error) {
+	by = g.asNow(by)
+	l, err := g.liftable(ctx, tx, id)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	var refusal *Error
+	r := &l.request
+	theirs := by.Kind == Human && (by.Admin || by.Name == r.ResolvedBy || r.deniedFor(by.Name))
+	switch {
+	case err != nil:
+		refusal = Errorf(CodeNotFound, "No such denial.")
+	case !theirs:
+		refusal = Errorf(CodeNotAdmin, "Only an admin, or whoever denied it, may lift a denial.")
+	case len(l.standing) == 0 && !l.isRecent:
+		refusal = Errorf(CodeAlreadyResolved, "That denial answers no call any more.")
+	}
+	if refusal != nil {
+		return refusal, g.auditUnlifted(ctx, tx, "lift", by, via, requestEvent(*r, EventDecisionRefused), refusal)
+	}
+	for i := range l.standing {
+		if err := g.endGrant(ctx, tx, &l.standing[i], by, tx.Now(), grantLifted); err != nil {
+			return nil, err
+		}
+	}
+	if l.isRecent {
+		if err := tx.PutRecent(r.Key(), Recent{Use: l.recent.Use}); err != nil {
+			return nil, err
+		}
+	}
+	e := requestEvent(*r, EventDenialLifted)
+	e.Actor, e.Data = by.String(), g.decisionData(ctx, r, map[string]any{"via": string(via)})
+	return nil, g.auditFor(ctx, tx, r, e)
+}
+
+// deniedFor reports whether the request was denied by somebody who stood in for a person.
+func (r *Request) deniedFor(name string) bool {
+	for _, v := range r.Votes {
+		if !v.Approve && v.For == name {
+			return true
+		}
+	}
+	return false
+}
+
+// liftable finds the denial that an id means: of a standing one, or of the request. [ErrNotFound]: there is none.
+func (g *Gate) liftable(ctx context.Context, tx Tx, id string) (l lifting, err error) {
+	standing, err := tx.Grant(id)
+	switch {
+	case err == nil && !standing.Deny:
+		return l, ErrNotFound
+	case err == nil:
+		id = standing.RequestID
+	case !errors.Is(err, ErrNotFound):
+		return l, err
+	}
+	r, err := tx.Request(id)
+	if err != nil {
+		return l, err
+	}
+	if r.Status != Denied {
+		return l, ErrNotFound
+	}
+	l.request = r
+	live, err := tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
+	if err != nil {
+		return l, err
+	}
+	for _, gr := range live {
+		if !gr.Deny || gr.RequestID != r.ID {
+			continue
+		}
+		if over, err := g.endOver(ctx, tx, &gr); err != nil {
+			return l, err
+		} else if !over {
+			l.standing = append(l.standing, gr)
+		}
+	}
+	l.recent, err = tx.Recent(r.Key())
+	l.isRecent = l.recent.DeniedID == r.ID && r.EndCode != EndEdited &&
+		tx.Now().Sub(l.recent.DeniedAt) < g.Policy().Terms().RememberDenial
+	return l, err
+}

@@ -1,0 +1,87 @@
+package approval
+
+import "context"
+
+// Recheck brings every pending request to where it stands by the policy and the people of now, after either has
+// changed: a stage that falls short opens again, a need that is more now holds, and whoever is asked gets the card.
+// Grants that would not be made any more end. It returns the requests that nobody is left to approve; they wait for
+// their deadline, and never pass.
+func (g *Gate) Recheck(ctx context.Context) (unmet []Request, err error) {
+	for after := ""; ; {
+		p, err := Update(ctx, g.store, func(tx Tx) (rechecked, error) { return g.recheckSome(ctx, tx, after) })
+		if err != nil {
+			return g.toldAll(unmet), err
+		}
+		if unmet, after = append(unmet, p.unmet...), p.next; after == "" {
+			return g.toldAll(unmet), g.recheckGrants(ctx)
+		}
+	}
+}
+
+// rechecked is what one step of [Gate.Recheck] came to.
+type rechecked struct {
+	unmet []Request // without what may be large
+	next  string    // the request at which it stopped; "": it was the last step
+}
+
+// recheckSome looks at as many pending requests as one transaction should, those after an id.
+func (g *Gate) recheckSome(ctx context.Context, tx Tx, after string) (p rechecked, err error) {
+	hs, err := tx.Heads(RequestQuery{Status: Pending, After: after, Limit: stepRequests})
+	if err != nil {
+		return p, err
+	}
+	wide := 0
+	for i, h := range hs {
+		r, short, err := g.recheck(ctx, tx, h)
+		if err != nil {
+			return p, err
+		}
+		if short {
+			r.Args, r.Rationale, r.Preview = nil, "", ""
+			p.unmet = append(p.unmet, r)
+		}
+		if wide += h.Wide; wide >= stepBytes || i == stepRequests-1 {
+			p.next = h.ID
+			break
+		}
+	}
+	return p, nil
+}
+
+// recheck brings one pending request to where it stands, and reports whether too few people are left for its stage.
+func (g *Gate) recheck(ctx context.Context, tx Tx, h Head) (Request, bool, error) {
+	if did, err := g.end(ctx, tx, h.Request); err != nil || did {
+		return h.Request, false, err
+	}
+	r, err := tx.Request(h.ID)
+	if err != nil {
+		return r, false, err
+	}
+	r, e, t, err := g.stand(ctx, tx, r)
+	if err != nil || g.dir == nil || r.Need.IsZero() {
+		return r, false, err
+	}
+	short, err := e.cannotBeMet(&t)
+	if err != nil || !short {
+		return r, false, err
+	}
+	event := requestEvent(r, EventNeedUnmet)
+	event.Actor, event.Reason = Actor{Kind: System, Name: "policy"}.String(), openStage(&r)
+	return r, true, g.auditFor(ctx, tx, &r, event)
+}
+
+// cannotBeMet reports whether too few people are left for the open stage, escalation that is to come included.
+func (e *electorate) cannotBeMet(t *tally) (bool, error) {
+	stages := e.need.InStages()
+	if t.met() {
+		return false, nil
+	}
+	later := *e
+	for _, s := range e.need.Escalate {
+		if at := e.r.RequestedAt.Add(s.After); at.After(later.now) {
+			later.now = at
+		}
+	}
+	who, err := later.voters(t)
+	return t.have[t.open]+len(who) < stages[t.open].Count, err
+}

@@ -1,0 +1,40 @@
+package approval
+
+import (
+	"cmp"
+	"errors"
+	"time"
+)
+
+// rememberSaid is for how long a new card tells what was said last of the same tool.
+const rememberSaid = 24 * time.Hour
+
+// said puts on record what a person said of a tool of an agent. who is all who said it, where that is not by alone.
+func said(tx Tx, r *Request, d *Decision, approved bool, who string) error {
+	return tx.PutSaid(r.Agent, r.Server, r.Tool, Said{RequestID: r.ID, Approved: approved,
+		By: cmp.Or(who, d.By.String()), At: tx.Now(), Reason: d.Reason})
+}
+
+// saidBefore returns what a person said last, and not long ago, of the tool of a call; nil for nothing.
+func saidBefore(tx Tx, c *Call) (*Said, error) {
+	s, err := tx.LastSaid(c.Agent, c.Server, c.Tool)
+	if err != nil || s.RequestID == "" || tx.Now().Sub(s.At) >= rememberSaid {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// WithBefore reads the args of the request of which something was said before r was asked, where r says so.
+func WithBefore(tx Tx, r *Request) error {
+	if r.Before == nil {
+		return nil
+	}
+	was, err := tx.Request(r.Before.RequestID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	before := *r.Before
+	before.Args = was.Args
+	r.Before = &before
+	return nil
+}

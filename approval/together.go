@@ -1,0 +1,149 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Decided is what became of one of several requests that were decided together.
+type Decided struct {
+	ID      string
+	Request Request
+	Refusal *Error // nil: the decision was taken; the request is pending where it was a vote that was not the last
+}
+
+// MaxDecideMany is how many requests [Gate.DecideMany] takes.
+const MaxDecideMany = 100
+
+// DecideMany is [Gate.Decide] for several requests, each by itself and in one transaction; d's RequestID and Args are
+// not used. An id that is there twice is decided once.
+func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Decided, error) {
+	if len(ids) == 0 || len(ids) > MaxDecideMany {
+		return nil, Errorf(CodeInvalidParameter, "1 to %d ids are taken at once, not %d.", MaxDecideMany, len(ids))
+	}
+	d.Args = nil
+	all, err := Update(ctx, g.store, func(tx Tx) ([]Decided, error) {
+		var all []Decided
+		seen := map[string]bool{}
+		for _, id := range ids {
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			d.RequestID = id
+			res, err := g.decide(ctx, tx, d)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, Decided{id, res.request, res.refusal})
+		}
+		return all, nil
+	})
+	for i := range all {
+		all[i].Request = g.told(all[i].Request)
+		if all[i].Refusal != nil {
+			all[i].Refusal = g.toldError(all[i].Refusal)
+		}
+	}
+	return all, err
+}
+
+// VotesThatCount returns those votes on a request that count now, in order, without those of people who could not give
+// them any more.
+func (g *Gate) VotesThatCount(ctx context.Context, id string) ([]Vote, error) {
+	vs, err := View(ctx, g.store, func(tx Tx) ([]Vote, error) {
+		r, err := tx.Request(id)
+		if err != nil {
+			return nil, err
+		}
+		s, err := g.StandingIn(ctx, tx, r)
+		return s.Votes, err
+	})
+	for i := range vs {
+		vs[i].At = g.store.ToWall(vs[i].At)
+	}
+	return vs, err
+}
+
+// extension is how much longer [Gate.Extend] has people answer.
+const extension = time.Hour
+
+// Extend gives a pending request one hour more, once and before its deadline: whoever may vote on it may, has voted, or
+// is an admin. Errors: as [Gate.Decide], and [CodeAlreadyResolved] for one that was extended.
+func (g *Gate) Extend(ctx context.Context, id string, by Actor, via Via) (Request, error) {
+	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) {
+		r, refusal, err := g.ExtendIn(ctx, tx, id, by, via)
+		return resolved{r, refusal}, err
+	}))
+}
+
+// ExtendIn is [Gate.Extend] in a transaction that chat has begun. A refusal is on record and commits.
+func (g *Gate) ExtendIn(ctx context.Context, tx Tx, id string, by Actor, via Via) (Request, *Error, error) {
+	d := Decision{RequestID: id, By: g.asNow(by), Via: via}
+	r, err := g.settled(ctx, tx, id)
+	if errors.Is(err, ErrNotFound) {
+		return Request{}, Errorf(CodeNotFound, noSuchRequest), nil
+	}
+	if err != nil {
+		return Request{}, nil, err
+	}
+	var b ballot
+	if r.Status == Pending && d.By.MayDecide() {
+		var e *electorate
+		var t tally
+		if r, e, t, err = g.stand(ctx, tx, r); err != nil {
+			return r, nil, err
+		}
+		if b, err = e.ballot(d.By, r.Votes, &t); err != nil {
+			return r, nil, err
+		}
+	}
+	if refusal := g.mayExtend(&r, d.By, &b); refusal != nil {
+		e := requestEvent(r, EventDecisionRefused)
+		e.Actor, e.Decision, e.Reason = d.By.String(), "extend", string(refusal.Code)
+		e.Data = marshal(map[string]any{"via": via})
+		return r, refusal, g.audit(ctx, tx, e)
+	}
+	until := r.ExpiresAt.Add(extension)
+	ok, err := tx.Extend(id, until)
+	if err != nil {
+		return r, nil, err
+	}
+	if !ok {
+		return r, nil, Errorf(CodeStoreUnavailable, "The request changed while it was extended; try again.")
+	}
+	e := requestEvent(r, EventExtended)
+	e.Actor = d.By.String()
+	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(via),
+		"expires_at": FormatTime(g.store.ToWall(until))})
+	if err := g.auditFor(ctx, tx, &r, e); err != nil {
+		return r, nil, err
+	}
+	if r, err = tx.Request(id); err != nil {
+		return r, nil, err
+	}
+	return r, nil, g.notifier.Voted(tx, r)
+}
+
+// mayExtend is the one rule of whether by may give a request more time; nil: they may.
+func (g *Gate) mayExtend(r *Request, by Actor, b *ballot) *Error {
+	switch {
+	case !by.MayDecide() && !(by.Kind == Human && by.Admin):
+		return &Error{Code: CodeNotAnApprover, Message: "You may not extend this request."}
+	case r.Status == Expired, r.Status != Pending:
+		code := CodeAlreadyResolved
+		if r.Status == Expired {
+			code = CodeExpired
+		}
+		return &Error{Code: code, Request: r, Message: lateMessage(g.told(*r), by)}
+	case !by.Admin && !b.stage && !b.hasSaid && b.other:
+		return &Error{Code: CodeNotYourStage, Request: r, Message: "Others are asked now: " + openStage(r) + "."}
+	case !by.Admin && !b.stage && !b.hasSaid:
+		return &Error{Code: CodeNotAnApprover, Message: "You may not extend this request."}
+	case !r.ExtendedAt.IsZero():
+		return &Error{Code: CodeAlreadyResolved, Request: r, Message: "It was extended already, until " +
+			FormatTime(g.store.ToWall(r.ExpiresAt)) + "; once is all there is."}
+	}
+	return nil
+}

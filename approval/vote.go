@@ -1,0 +1,564 @@
+package approval
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/approval/args"
+)
+
+// electorate is who may vote on one pending request at a transaction's time, and whose votes count. A vote counts as
+// long as whoever gave it could give it now: that is judged when it is given, at each later vote, and at the use.
+type electorate struct {
+	g     *Gate
+	tx    Tx
+	r     *Request
+	need  *Need
+	now   time.Time
+	owner string // of the agent, where that matters
+
+	standIns []Delegation // that hold now
+	read     bool         // standIns were read
+}
+
+func (g *Gate) electorate(tx Tx, r *Request, need *Need) *electorate {
+	e := &electorate{g: g, tx: tx, r: r, need: need, now: tx.Now()}
+	if need != nil && need.SeparateDuties && g.dir != nil {
+		e.owner = g.dir.Owner(r.Agent)
+	}
+	return e
+}
+
+// serves reports whether somebody is an approver whose word counts for this request at all.
+func (e *electorate) serves(who Actor) bool {
+	return who.MayDecide() && (e.owner == "" || who.Name != e.owner)
+}
+
+// mayIn reports whether somebody may vote in a stage in their own name.
+func (e *electorate) mayIn(stage Stage, who Actor) bool {
+	if !e.serves(who) {
+		return false
+	}
+	names := stage.names()
+	if len(names) == 0 || belongs(who, names) {
+		return true
+	}
+	if e.need == nil {
+		return false
+	}
+	return slices.ContainsFunc(e.need.Escalate, func(s Escalation) bool {
+		return !e.now.Before(e.r.RequestedAt.Add(s.After)) && belongs(who, s.To)
+	})
+}
+
+// delegations returns those that hold now for this request.
+func (e *electorate) delegations() ([]Delegation, error) {
+	if e.read {
+		return e.standIns, nil
+	}
+	if some, err := e.g.standIns.any(e.tx); err != nil || !some {
+		return nil, err
+	}
+	all, err := e.tx.Delegations()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		if d.ActiveAt(e.now) && (d.Rule == "" || d.Rule == e.r.Rule) {
+			e.standIns = append(e.standIns, d)
+		}
+	}
+	e.read = true
+	return e.standIns, nil
+}
+
+// mayFor reports whether somebody may vote in a stage in the name of another.
+func (e *electorate) mayFor(stage Stage, delegate, delegator Actor) (bool, error) {
+	if !e.serves(delegate) || !e.mayIn(stage, delegator) {
+		return false, nil
+	}
+	ds, err := e.delegations()
+	return slices.ContainsFunc(ds, func(d Delegation) bool {
+		return d.Delegate == delegate.Name && d.Delegator == delegator.Name
+	}), err
+}
+
+// counts reports whether a vote could be given now by who gave it.
+func (e *electorate) counts(v Vote) (bool, error) {
+	stages := e.need.InStages()
+	if !v.Approve || v.Stage < 1 || v.Stage > len(stages) {
+		return false, nil
+	}
+	if e.g.dir == nil {
+		return true, nil
+	}
+	stage, who := stages[v.Stage-1], e.g.PersonNow(v.Person)
+	if v.For == "" {
+		return e.mayIn(stage, who), nil
+	}
+	return e.mayFor(stage, who, e.g.PersonNow(v.For))
+}
+
+// tally is how far votes have brought a request.
+type tally struct {
+	have  []int  // approvals that count, by stage
+	votes []Vote // that count
+	open  int    // the stage that falls short, from 0; the number of stages where none does
+}
+
+func (t *tally) met() bool { return t.open == len(t.have) }
+
+// asked is the stage whose people are asked. Where votes count again that did not, none falls short, and yet nobody has
+// said the last yes: the last one's people say it, those too who have voted.
+func (t *tally) asked() int { return min(t.open, len(t.have)-1) }
+
+// tally counts votes.
+func (e *electorate) tally(votes []Vote) (tally, error) {
+	stages := e.need.InStages()
+	t := tally{have: make([]int, len(stages))}
+	for _, v := range votes {
+		ok, err := e.counts(v)
+		if err != nil {
+			return t, err
+		}
+		// Whoever has another stand in again may have voted themselves meanwhile.
+		if ok && !t.spokenFor(v.Person) && (v.For == "" || !t.spokenFor(v.For)) {
+			t.have[v.Stage-1]++
+			t.votes = append(t.votes, v)
+		}
+	}
+	for t.open < len(stages) && t.have[t.open] >= stages[t.open].Count {
+		t.open++
+	}
+	return t, nil
+}
+
+// spokenFor reports whether somebody has voted, or somebody has for them.
+func (t *tally) spokenFor(name string) bool {
+	return slices.ContainsFunc(t.votes, func(v Vote) bool { return v.Person == name || v.For == name })
+}
+
+// ballot is what one person may do about a pending request.
+type ballot struct {
+	stage   bool   // they may vote in the open stage,
+	For     string // in the name of this person; "": in their own
+	other   bool   // they may in another one
+	voted   bool   // their word counts already, theirs or of who stood in for them
+	hasSaid bool   // they have given a vote, whether or not it counts now
+	confirm bool   // an approval is asked for once more
+}
+
+// ballot finds out what somebody may do.
+func (e *electorate) ballot(who Actor, votes []Vote, t *tally) (b ballot, err error) {
+	b.voted = t.spokenFor(who.Name) && !t.met()
+	b.hasSaid = slices.ContainsFunc(votes, func(v Vote) bool { return v.Person == who.Name })
+	b.confirm = e.need != nil && e.need.Confirm
+	for i, stage := range e.need.InStages() {
+		may, forWhom, err := e.may(stage, who, t)
+		switch {
+		case err != nil:
+			return b, err
+		case may && i == t.asked():
+			b.stage, b.For = true, forWhom
+		case may:
+			b.other = true
+		}
+	}
+	return b, nil
+}
+
+// may reports whether somebody may vote in a stage, and in whose name: their own where that is possible.
+func (e *electorate) may(stage Stage, who Actor, t *tally) (ok bool, forWhom string, err error) {
+	if e.mayIn(stage, who) {
+		return true, "", nil
+	}
+	if e.g.dir == nil || !e.serves(who) {
+		return false, "", nil
+	}
+	ds, err := e.delegations()
+	if err != nil {
+		return false, "", err
+	}
+	for _, d := range ds {
+		if d.Delegate != who.Name || t.spokenFor(d.Delegator) {
+			continue
+		}
+		if e.mayIn(stage, e.g.PersonNow(d.Delegator)) {
+			return true, d.Delegator, nil
+		}
+	}
+	return false, "", nil
+}
+
+// voters returns who may vote in the open stage and has not, stand-ins too.
+func (e *electorate) voters(t *tally) ([]Actor, error) {
+	stages := e.need.InStages()
+	if e.g.dir == nil {
+		return nil, nil
+	}
+	var who []Actor
+	for _, p := range e.g.dir.People() {
+		if t.spokenFor(p.Name) && !t.met() {
+			continue
+		}
+		ok, _, err := e.may(stages[t.asked()], p, t)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			who = append(who, p)
+		}
+	}
+	return who, nil
+}
+
+// inFavour returns the votes for a request that was approved: of one person, who needed nobody else, the request
+// itself says it.
+func (r *Request) inFavour() []Vote {
+	if len(r.Votes) > 0 || r.Status != Approved || r.ResolvedVia == ViaSystem {
+		return r.Votes
+	}
+	return []Vote{{Stage: 1, Person: r.ResolvedBy, Approve: true, Reason: r.ResolveReason, At: r.ResolvedAt,
+		Via: r.ResolvedVia}}
+}
+
+// approvedBy reports whether one of the approvals of r is somebody's, or was given for them.
+func (r *Request) approvedBy(name string) bool {
+	return r.ResolvedBy == name || slices.ContainsFunc(r.Votes, func(v Vote) bool {
+		return v.Approve && (v.Person == name || v.For == name)
+	})
+}
+
+// Ballots returns the votes on the request, in the order in which they were given.
+func (r Request) Ballots() []Vote {
+	if len(r.Votes) > 0 || r.ResolvedVia == ViaSystem || r.Status == Pending || r.EndCode == EndFrozen {
+		return r.Votes
+	}
+	switch r.Status {
+	case Approved:
+		return r.inFavour()
+	case Denied:
+		return []Vote{{Stage: 1, Person: r.ResolvedBy, Reason: r.ResolveReason, At: r.ResolvedAt, Via: r.ResolvedVia}}
+	}
+	return nil
+}
+
+// Names lists who gave some votes in a sentence: hana; hana and ken; hana, ken and mei.
+func Names(votes []Vote) string {
+	all := make([]string, len(votes))
+	for i, v := range votes {
+		all[i] = v.Voter()
+	}
+	if last := len(all) - 1; last > 0 {
+		return strings.Join(all[:last], ", ") + " and " + all[last]
+	}
+	return strings.Join(all, "")
+}
+
+// raised brings a pending request's need to what the policy asks for now, if that is more. A request that the policy
+// in force has judged already is left alone.
+func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, error) {
+	p := g.Policy()
+	digest := p.Digest()
+	if digest != "" && digest == r.Policy {
+		return r, false, nil
+	}
+	c, err := r.call()
+	if err != nil {
+		return r, false, err
+	}
+	need := r.Need
+	if v := p.Evaluate(ctx, c); v.Action == Quarantine && !v.Observe {
+		need = r.Need.Stricter(v.Need)
+	}
+	if reflect.DeepEqual(need, r.Need) {
+		if digest == "" {
+			return r, false, nil
+		}
+		r.Policy = digest
+		_, err := tx.SetNeed(r)
+		return r, false, err
+	}
+	old := r.Need
+	r.Need, r.Policy = need, digest
+	if err := g.restage(tx, &r, old); err != nil {
+		return r, false, err
+	}
+	return r, true, nil
+}
+
+// restage has the votes on a request whose need was raised count for the stages that they are of now.
+func (g *Gate) restage(tx Tx, r *Request, old *Need) error {
+	votes, err := g.electorate(tx, r, r.Need).restaged(r.Votes, old)
+	if err != nil {
+		return err
+	}
+	for i, v := range votes {
+		if v.Stage != r.Votes[i].Stage {
+			if err := tx.MoveVote(r.ID, v.Person, v.Stage); err != nil {
+				return err
+			}
+		}
+	}
+	r.Votes = votes
+	return nil
+}
+
+// restaged returns votes that were given for another need with the stages of this one that they count for: that of the
+// same people, or else the first with room where the voter belongs; 0 where there is none.
+func (e *electorate) restaged(votes []Vote, old *Need) ([]Vote, error) {
+	stages, before := e.need.InStages(), old.InStages()
+	room := make([]int, len(stages))
+	for i, s := range stages {
+		room[i] = s.Count
+	}
+	moved := slices.Clone(votes)
+	for i, v := range votes {
+		to := 0
+		if v.Stage >= 1 && v.Stage <= len(before) {
+			to = 1 + slices.IndexFunc(stages, before[v.Stage-1].sameAs)
+		}
+		for j := to; to > 0 && room[to-1] <= 0 && j < len(stages); j++ { // another stage of the same people
+			if room[j] > 0 && stages[j].sameAs(stages[to-1]) {
+				to = j + 1
+			}
+		}
+		for j := 0; to == 0 && j < len(stages); j++ {
+			v.Stage = j + 1
+			ok, err := e.counts(v)
+			if err != nil {
+				return nil, err
+			}
+			if ok && room[j] > 0 {
+				to = j + 1
+			}
+		}
+		if moved[i].Stage = to; to > 0 {
+			room[to-1]--
+		}
+	}
+	return moved, nil
+}
+
+// enough reports whether the approvals of r that count now meet the stricter of the need that it was approved under
+// and of the policy's for the call.
+func (g *Gate) enough(tx Tx, r *Request, v *Verdict) (bool, error) {
+	if r.Status != Approved || v.Observe {
+		return true, nil
+	}
+	need, votes := r.Need, r.inFavour()
+	if v.Action == Quarantine {
+		need = need.Stricter(v.Need)
+	}
+	e := g.electorate(tx, r, need)
+	if !reflect.DeepEqual(need, r.Need) {
+		var err error
+		if votes, err = e.restaged(votes, r.Need); err != nil {
+			return false, err
+		}
+	}
+	t, err := e.tally(votes)
+	return t.met(), err
+}
+
+// call is the call that the request was made for, as far as the policy looks at it.
+func (r *Request) call() (Call, error) {
+	parsed, err := args.Parse(r.Args)
+	c := Call{Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: parsed, TurnID: r.TurnID,
+		SessionID: r.SessionID, Rationale: r.Rationale, Preview: r.Preview, ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen,
+		Task: r.Task, Annotations: r.Annotations}
+	if r.Server != "" && strings.Contains(r.Tool, ":") { // no tool of a server is named so
+		c.Method = strings.ReplaceAll(r.Tool, ":", "/")
+	}
+	return c, err
+}
+
+// stand brings a pending request to where it stands now, by the policy and the people of now, and tells those whose
+// stage that opens.
+func (g *Gate) stand(ctx context.Context, tx Tx, r Request) (Request, *electorate, tally, error) {
+	r, wasRaised, err := g.raised(ctx, tx, r)
+	if err != nil {
+		return r, nil, tally{}, err
+	}
+	e := g.electorate(tx, &r, r.Need)
+	t, err := e.tally(r.Votes)
+	if err != nil || !wasRaised && t.asked() == r.Stage {
+		return r, e, t, err
+	}
+	return r, e, t, g.opened(tx, &r, &t)
+}
+
+// opened stores which stage of a pending request is open, and has those who are asked now get their card.
+func (g *Gate) opened(tx Tx, r *Request, t *tally) error {
+	r.Stage = t.asked()
+	if _, err := tx.SetNeed(*r); err != nil {
+		return err
+	}
+	return g.notifier.Opened(tx, *r)
+}
+
+// vote carries out a decision that may be: the last vote resolves the request.
+func (g *Gate) vote(ctx context.Context, tx Tx, r Request, d Decision, e *electorate, b *ballot) error {
+	v := Vote{Stage: r.Stage + 1, Person: d.By.Name, For: b.For, Approve: d.Approve, Reason: d.Reason, At: tx.Now(),
+		Via: d.Via}
+	if err := tx.PutVote(r.ID, v); err != nil {
+		return err
+	}
+	if !d.Approve {
+		who := ""
+		if v.For != "" {
+			who = v.Voter()
+		}
+		if err := g.resolve(ctx, tx, r, d, who); err != nil {
+			return err
+		}
+		return g.grantWith(ctx, tx, &r, &d, v.For)
+	}
+	r.Votes = append(slices.DeleteFunc(slices.Clone(r.Votes), func(o Vote) bool { return o.Person == v.Person }), v)
+	t, err := e.tally(r.Votes)
+	if err != nil {
+		return err
+	}
+	if t.met() {
+		who := Names(t.votes)
+		if who == d.By.Name {
+			who = ""
+		}
+		if err := g.resolve(ctx, tx, r, d, who); err != nil {
+			return err
+		}
+		return g.grantWith(ctx, tx, &r, &d, v.For)
+	}
+	if d.Grant != nil { // which undoes the vote
+		return Errorf(CodeGrantRefused, "Nothing was decided. Others are asked too; only one person's word can be given "+
+			"for longer.")
+	}
+	if err := g.auditFor(ctx, tx, &r, g.voteEvent(ctx, &r, v, &t)); err != nil {
+		return err
+	}
+	if t.open == r.Stage {
+		return g.notifier.Voted(tx, r)
+	}
+	return g.opened(tx, &r, &t)
+}
+
+// Standing is how far a pending request has come.
+type Standing struct {
+	Stage  int // that is open, from 1
+	Stages int
+	Have   int // approvals that count in it
+	Need   int // approvals that it takes
+	// Total and Needed are the same over all stages.
+	Total, Needed int
+	// Votes are those that count, in order; others given by people who could not give them now are left out.
+	Votes []Vote
+}
+
+// StandingIn returns how far a pending request has come. Of r the id, the Need and the Votes are used, as read in tx.
+func (g *Gate) StandingIn(_ context.Context, tx Tx, r Request) (Standing, error) {
+	t, err := g.electorate(tx, &r, r.Need).tally(r.Votes)
+	if err != nil {
+		return Standing{}, err
+	}
+	stages := r.Need.InStages()
+	open := t.asked()
+	s := Standing{Stage: open + 1, Stages: len(stages), Have: min(t.have[open], stages[open].Count),
+		Need: stages[open].Count, Needed: r.Need.Total(), Votes: t.votes}
+	for i, n := range t.have {
+		s.Total += min(n, stages[i].Count)
+	}
+	return s, nil
+}
+
+// Standing is [Gate.StandingIn] for one request.
+func (g *Gate) Standing(ctx context.Context, id string) (Standing, error) {
+	return View(ctx, g.store, func(tx Tx) (Standing, error) {
+		r, err := tx.Request(id)
+		if err != nil {
+			return Standing{}, err
+		}
+		return g.StandingIn(ctx, tx, r)
+	})
+}
+
+// VotersIn returns who may vote on a pending request now: the people of its open stage, those whom escalation has
+// added, and who stands in for any of them. Who has voted, or was voted for, is not among them.
+func (g *Gate) VotersIn(_ context.Context, tx Tx, r Request) ([]Actor, error) {
+	e := g.electorate(tx, &r, r.Need)
+	t, err := e.tally(r.Votes)
+	if err != nil {
+		return nil, err
+	}
+	return e.voters(&t)
+}
+
+// MayVoteIn reports whether one person may vote on a pending request now: what is listed for them as theirs to decide.
+func (g *Gate) MayVoteIn(_ context.Context, tx Tx, r Request, who Actor) (bool, error) {
+	e := g.electorate(tx, &r, r.Need)
+	t, err := e.tally(r.Votes)
+	if err != nil {
+		return false, err
+	}
+	b, err := e.ballot(g.asNow(who), r.Votes, &t)
+	return b.stage && !b.voted, err
+}
+
+// MayVote is [Gate.MayVoteIn] of a request that was read before.
+func (g *Gate) MayVote(ctx context.Context, id string, who Actor) (bool, error) {
+	return View(ctx, g.store, func(tx Tx) (bool, error) {
+		r, err := tx.Request(id)
+		if err != nil || r.Status != Pending {
+			return false, err
+		}
+		return g.MayVoteIn(ctx, tx, r, who)
+	})
+}
+
+// Escalated are the people who may vote on a request too, from some time on.
+type Escalated struct {
+	At     time.Time
+	People []Actor
+}
+
+// EscalationsIn returns whom escalation adds to a request, and when.
+func (g *Gate) EscalationsIn(_ context.Context, tx Tx, r Request) []Escalated {
+	if r.Need == nil || g.dir == nil {
+		return nil
+	}
+	e := g.electorate(tx, &r, r.Need)
+	var all []Escalated
+	for _, s := range r.Need.Escalate {
+		added := Escalated{At: r.RequestedAt.Add(s.After)}
+		for _, p := range g.dir.People() {
+			if e.serves(p) && belongs(p, s.To) {
+				added.People = append(added.People, p)
+			}
+		}
+		if len(added.People) > 0 {
+			all = append(all, added)
+		}
+	}
+	return all
+}
+
+// StandInsIn returns who stands in now for any of some people on a request.
+func (g *Gate) StandInsIn(_ context.Context, tx Tx, r Request, of []string) ([]Actor, error) {
+	some, err := g.standIns.any(tx)
+	if err != nil || !some {
+		return nil, err
+	}
+	e := g.electorate(tx, &r, r.Need)
+	ds, err := e.delegations()
+	var who []Actor
+	for _, d := range ds {
+		if slices.Contains(of, d.Delegator) {
+			if p := g.PersonNow(d.Delegate); e.serves(p) {
+				who = append(who, p)
+			}
+		}
+	}
+	return who, err
+}

@@ -1,0 +1,396 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/client"
+)
+
+// decideFlags are what approve and deny share.
+type decideFlags struct {
+	remote
+	output
+	ID     []string `arg:"" help:"The requests' ids, or the last six characters of each or more."`
+	Reason string   `placeholder:"TEXT" help:"Why; some requests need it, and the agent is told."`
+}
+
+// longFlags are how a decision is given for longer.
+type longFlags struct {
+	For     *duration `placeholder:"8h" help:"Give it for so long, at most 24h: the same call is not asked about again."`
+	Session bool      `help:"Give it for calls of the same session only; alone, for 24h."`
+}
+
+// option is what the flags ask for; nil: nothing. uses is for how many calls, 0 for any number.
+func (f *longFlags) option(uses int) (client.DecideOption, error) {
+	t := client.GrantTerms{Uses: uses, Session: f.Session}
+	if f.For != nil {
+		if t.For = time.Duration(*f.For); t.For <= 0 {
+			return nil, usagef("--for must be longer than that, such as 8h or 30m")
+		}
+	}
+	if t == (client.GrantTerms{}) {
+		return nil, nil
+	}
+	return client.GrantFor(t), nil
+}
+
+type approveCmd struct {
+	decideFlags
+	longFlags
+	Uses *int   `placeholder:"N" help:"Give it for N more calls."`
+	Yes  bool   `help:"You know what will happen: do not ask once more, where a rule says so."`
+	Args string `placeholder:"JSON|@FILE|-" help:"Approve these arguments, a JSON object, in place of those that were asked for; @FILE reads a file, - standard input."`
+}
+
+func (*approveCmd) Help() string {
+	return `The agent may then run exactly this call, once. Look at it first: countersign show ID. Where a request takes several people, yours is one vote of them.
+
+With --args the request ends, and one with these arguments takes its place: they are judged by the rules again, and yours is the first vote. An agent that accepts edits runs them; any other is told what to ask for instead.
+
+With --for, --uses or --session the approval is given for longer, where the rule allows that: the same call is let through without asking, as often as you say, and you can take it back: countersign grants, countersign revoke ID.
+
+Examples:
+
+    countersign approve 9W1X3Y
+    countersign approve 9W1X3Y --for 8h
+    countersign approve 9W1X3Y --for 8h --uses 20
+    countersign approve 9W1X3Y --session
+    countersign approve 9W1X3Y 4M2N4P --reason "agreed with finance"
+    countersign approve 9W1X3Y --yes
+    countersign approve 9W1X3Y --args @smaller.json --reason "half of it will do"`
+}
+
+func (c *approveCmd) Run(ctx context.Context, s *std) error {
+	var opts []client.DecideOption
+	if c.Yes {
+		opts = append(opts, client.Confirmed())
+	}
+	uses := 0
+	if c.Uses != nil {
+		if uses = *c.Uses; uses < 1 {
+			return usagef("--uses must be 1 or more")
+		}
+	}
+	longer, err := c.option(uses)
+	if err != nil {
+		return err
+	}
+	if longer != nil {
+		opts = append(opts, longer)
+	}
+	if c.Args == "" {
+		return c.decide(ctx, s, client.Approve, opts)
+	}
+	if len(c.ID) > 1 {
+		return usagef("--args is for one request at a time")
+	}
+	edited, err := readArgs(s, c.Args)
+	if err != nil {
+		return err
+	}
+	if isTerminal(s.err) || isTerminalIn(s.in) {
+		if err := c.showChange(ctx, s, edited); err != nil {
+			return err
+		}
+	}
+	return c.decide(ctx, s, client.Approve, append(opts, client.WithArgs(edited)))
+}
+
+// showChange says what is about to be approved that was not asked for.
+func (c *approveCmd) showChange(ctx context.Context, s *std, edited json.RawMessage) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	a, err := g.Approval(ctx, requestID(c.ID[0]))
+	if err != nil {
+		return g.failure(err)
+	}
+	fmt.Fprintf(s.err, "%s of %s, changed:\n", visible(a.Target()), visible(a.Agent))
+	for _, line := range changes(a.Args, edited) {
+		fmt.Fprintf(s.err, "  %s\n", visible(line))
+	}
+	return nil
+}
+
+// changes lists what differs between two JSON objects, a line for each member, with nested ones by their path.
+func changes(was, is json.RawMessage) []string {
+	before, after := flat(was), flat(is)
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		now, there := after[name]
+		switch {
+		case !there:
+			lines = append(lines, fmt.Sprintf("%s: %s → (left out)", name, before[name]))
+		case now != before[name]:
+			lines = append(lines, fmt.Sprintf("%s: %s → %s", name, before[name], now))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if _, there := before[name]; !there {
+			lines = append(lines, fmt.Sprintf("%s: (not there) → %s", name, after[name]))
+		}
+	}
+	if lines == nil {
+		lines = []string{"nothing"}
+	}
+	return lines
+}
+
+// flat returns the values of a JSON object by their paths, each as it is written.
+func flat(object json.RawMessage) map[string]string {
+	all := map[string]string{}
+	var walk func(at string, v json.RawMessage)
+	walk = func(at string, v json.RawMessage) {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(v, &members); err != nil || len(members) == 0 {
+			all[cmp.Or(at, "all")] = compact(v)
+			return
+		}
+		for name, member := range members {
+			walk(strings.TrimPrefix(at+"."+name, "."), member)
+		}
+	}
+	walk("", object)
+	return all
+}
+
+type denyCmd struct {
+	decideFlags
+	longFlags
+}
+
+func (*denyCmd) Help() string {
+	return `The agent is told who denied it and why, and not to repeat it. Where a request takes several people, one denial is enough.
+
+With --for or --session it is a standing denial: the same call is denied without asking until then. countersign lift ID forgets it before.
+
+Examples:
+
+    countersign deny 9W1X3Y --reason "wrong account"
+    countersign deny 9W1X3Y 4M2N4P
+    countersign deny 9W1X3Y --for 8h`
+}
+
+func (c *denyCmd) Run(ctx context.Context, s *std) error {
+	longer, err := c.option(0)
+	if err != nil {
+		return err
+	}
+	var opts []client.DecideOption
+	if longer != nil {
+		opts = append(opts, longer)
+	}
+	return c.decide(ctx, s, client.Deny, opts)
+}
+
+// decide carries out a decision on one request, or on several.
+func (c *decideFlags) decide(ctx context.Context, s *std, v client.Verdict, opts []client.DecideOption) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if len(c.ID) == 1 {
+		d, err := c.one(ctx, s, g, c.ID[0], v, opts)
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return printJSON(s.out, d)
+		}
+		s.printf("%s\n", decidedText(d, v))
+		return nil
+	}
+	return c.many(ctx, s, g, v, opts)
+}
+
+// one decides one request. Where a rule wants to be told twice, whoever sits at the terminal is asked.
+func (c *decideFlags) one(ctx context.Context, s *std, g *connection, id string, v client.Verdict,
+	opts []client.DecideOption) (client.Decided, error) {
+	d, err := g.Decide(ctx, requestID(id), v, c.Reason, opts...)
+	if client.CodeOf(err) == "confirm_required" && isTerminalIn(s.in) {
+		e, _ := errors.AsType[*client.Error](err)
+		fmt.Fprintf(s.err, "%s Approve? [y/N] ", visible(e.Detail))
+		if !yes(s) {
+			return d, &exitError{exitDenied, "nothing was decided"}
+		}
+		d, err = g.Decide(ctx, requestID(id), v, c.Reason, append(slices.Clip(opts), client.Confirmed())...)
+	}
+	if err != nil {
+		return d, g.failure(err)
+	}
+	return d, nil
+}
+
+// yes reads a line and reports whether it is a yes.
+func yes(s *std) bool {
+	line, _ := bufio.NewReader(s.in).ReadString('\n')
+	word := strings.ToLower(strings.TrimSpace(line))
+	return word == "y" || word == "yes"
+}
+
+// many decides several requests at once, and prints what became of each. The first that was refused gives the code.
+func (c *decideFlags) many(ctx context.Context, s *std, g *connection, v client.Verdict,
+	opts []client.DecideOption) error {
+	ids := make([]string, len(c.ID))
+	for i, id := range c.ID {
+		ids[i] = requestID(id)
+	}
+	results, err := g.DecideMany(ctx, ids, v, c.Reason, opts...)
+	if err != nil {
+		return g.failure(err)
+	}
+	var failed *exitError
+	for i, r := range results {
+		if client.CodeOf(asError(r.Err)) == "confirm_required" && isTerminalIn(s.in) {
+			d, err := c.one(ctx, s, g, ids[i], v, opts)
+			if refused, ok := errors.AsType[*exitError](err); ok {
+				results[i].Err, failed = &client.Error{Detail: refused.message}, cmp.Or(failed, refused)
+			} else {
+				results[i] = client.DecideResult{Decided: d}
+			}
+		} else if r.Err != nil {
+			refused, _ := errors.AsType[*exitError](g.failure(r.Err))
+			results[i].Err = &client.Error{Detail: refused.message, Code: r.Err.Code}
+			failed = cmp.Or(failed, refused)
+		}
+	}
+	if err := c.printMany(s, ids, results, v); err != nil {
+		return err
+	}
+	if failed != nil {
+		return &exitError{failed.code, ""}
+	}
+	return nil
+}
+
+func asError(e *client.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func (c *decideFlags) printMany(s *std, ids []string, results []client.DecideResult, v client.Verdict) error {
+	if c.JSON {
+		return printJSON(s.out, map[string]any{"results": results})
+	}
+	for i, r := range results {
+		if r.Err != nil {
+			fmt.Fprintf(s.err, "countersign: %s: %s\n", visible(ids[i]), visible(r.Err.Detail))
+			continue
+		}
+		text := decidedText(r.Decided, v)
+		if r.Status == "pending" {
+			text = visible(r.ID) + ": " + text
+		}
+		s.printf("%s\n", text)
+	}
+	return nil
+}
+
+// decidedText says what a decision came to.
+func decidedText(d client.Decided, v client.Verdict) string {
+	id := visible(d.ID)
+	if d.Replaces != "" {
+		id += ", in place of " + visible(d.Replaces)
+	}
+	switch {
+	case d.Status == "approved":
+		return fmt.Sprintf("Approved: %s, by %s. The agent may run it once.", id, visible(d.ApprovedBy)) + longerText(d.Grant)
+	case d.Status == "pending" && v == client.Approve:
+		text := "Your approval counts: " + cmp.Or(progress(d.Votes, d.Needs), "more are needed") + "."
+		if d.Replaces != "" {
+			text += " It is for " + id + "."
+		}
+		return text
+	}
+	return fmt.Sprintf("Denied: %s, by %s.", id, visible(d.DeniedBy)) + longerText(d.Grant)
+}
+
+// progress says how many approvals there are, of how many; "" where one will do.
+func progress(votes []client.Vote, needs []client.Stage) string {
+	have, need := client.Progress(votes, needs)
+	if need < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", have, need)
+}
+
+// needsText says who must say yes, stage by stage; "" where any one approver will do.
+func needsText(needs []client.Stage) string {
+	var stages []string
+	for _, n := range needs {
+		who := cmp.Or(n.Group, strings.Join(n.Approvers, ", "))
+		switch {
+		case who != "":
+			stages = append(stages, fmt.Sprintf("%d of %s", n.Count, who))
+		case n.Count > 1 || len(needs) > 1:
+			stages = append(stages, count(n.Count, "approver", "approvers"))
+		}
+	}
+	return strings.Join(stages, ", then ")
+}
+
+// voteText is one vote on one line.
+func voteText(v client.Vote, needs []client.Stage) string {
+	text := v.Person
+	if v.For != "" {
+		text += " for " + v.For
+	}
+	word := " denied"
+	if v.Decision == client.Approve {
+		word = " approved"
+	}
+	text += word + ", " + v.At.UTC().Format("2006-01-02T15:04:05Z") + ", " + v.Via
+	if len(needs) > 1 {
+		text += fmt.Sprintf(", stage %d", v.Stage)
+	}
+	if v.Reason != "" {
+		text += ": " + v.Reason
+	}
+	return text
+}
+
+type extendCmd struct {
+	remote
+	output
+	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
+}
+
+func (*extendCmd) Help() string {
+	return `A pending request gets one hour more, once. Whoever may vote on it may, and admins.
+
+Examples:
+
+    countersign extend 9W1X3Y`
+}
+
+func (c *extendCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	a, err := g.Extend(ctx, requestID(c.ID))
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, a)
+	}
+	s.printf("Extended: %s (%s) now expires %s.\n", visible(a.ID), visible(a.Target()),
+		timeText(a.ExpiresAt.Time, time.Now()))
+	return nil
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"countersign/client"
+)
+
+type freezeCmd struct {
+	remote
+	output
+	Agent  string `placeholder:"NAME" help:"Only this agent; all of them if not given."`
+	Reason string `required:"" placeholder:"TEXT" help:"Why; agents and people are told."`
+}
+
+func (*freezeCmd) Help() string {
+	return `From now on every call of the agent, or of all agents, is denied; what waits is cancelled, and approvals that were not used are taken back. It lasts until an admin lifts it: countersign unfreeze. Approvers and admins may freeze.
+
+Examples:
+
+    countersign freeze --reason "looking into a leak"
+    countersign freeze --agent treasury-bot --reason "it repeats itself"`
+}
+
+func (c *freezeCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	f, err := g.Freeze(ctx, c.Agent, c.Reason)
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, f)
+	}
+	s.printf("Frozen: %s. Nothing of it runs until an admin lifts it: %s\n", whoIsFrozen(f), lifting(f))
+	return nil
+}
+
+func whoIsFrozen(f client.Freeze) string { return cmp.Or(visible(f.Agent), "all agents") }
+
+// lifting is the command that lifts a freeze.
+func lifting(f client.Freeze) string {
+	if f.Agent == "" {
+		return "countersign unfreeze"
+	}
+	return "countersign unfreeze --agent " + visible(f.Agent)
+}
+
+type unfreezeCmd struct {
+	remote
+	output
+	Agent string `placeholder:"NAME" help:"The agent; if not given, the freeze of all is lifted, and those of single agents stay."`
+}
+
+func (*unfreezeCmd) Help() string {
+	return `Admins may. What the freeze ended stays ended: agents ask again.
+
+Examples:
+
+    countersign unfreeze
+    countersign unfreeze --agent treasury-bot`
+}
+
+func (c *unfreezeCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	f, err := g.Unfreeze(ctx, c.Agent)
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, f)
+	}
+	s.printf("Lifted: the freeze of %s. What it ended stays ended.\n", whoIsFrozen(f))
+	return nil
+}
+
+type frozenCmd struct {
+	remote
+	output
+}
+
+func (*frozenCmd) Help() string {
+	return `Examples:
+
+    countersign frozen`
+}
+
+func (c *frozenCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	fs, err := g.Frozen(ctx)
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, map[string]any{"frozen": append([]client.Freeze{}, fs...)})
+	}
+	if len(fs) == 0 {
+		s.printf("Nothing is frozen.\n")
+		return nil
+	}
+	rows := [][]string{{"AGENT", "SINCE", "BY", "REASON"}}
+	for _, f := range fs {
+		rows = append(rows, []string{cmp.Or(f.Agent, "all agents"), timeText(f.FrozenAt.Time, time.Now()), f.FrozenBy,
+			f.Reason})
+	}
+	table(s.out, rows...)
+	return nil
+}
+
+type delegateCmd struct {
+	remote
+	output
+	To    string `required:"" placeholder:"NAME" help:"Who votes: a person with the role approver."`
+	Until string `required:"" placeholder:"TIME" help:"Until when, at most 30 days: 2026-12-01T09:00+09:00, 2026-12-01 (UTC), or how long, such as 8h or 3d."`
+	From  string `placeholder:"TIME" help:"From when; now if not given."`
+	Rule  string `placeholder:"NAME" help:"Only requests of this rule."`
+	For   string `placeholder:"NAME" help:"For whom, if not for you; admins may."`
+}
+
+func (*delegateCmd) Help() string {
+	return `The delegate gets your cards and votes in your place; what they decide is on record as theirs for you. The one of you who votes first counts, for both. Either of you, and any admin, can end it: countersign undelegate.
+
+Examples:
+
+    countersign delegate --to ken --until 3d
+    countersign delegate --to ken --from 2026-11-28 --until 2026-12-01T09:00+09:00
+    countersign delegate --to ken --until 8h --rule payments
+    countersign delegate --to ken --until 3d --for hana`
+}
+
+func (c *delegateCmd) Run(ctx context.Context, s *std) error {
+	now := time.Now()
+	d := client.Delegation{To: c.To, Rule: c.Rule, For: c.For}
+	until, err := ahead(c.Until, now)
+	if err != nil {
+		return usagef("--until: %s", err)
+	}
+	d.Until = client.Time{Time: until}
+	if c.From != "" {
+		from, err := ahead(c.From, now)
+		if err != nil {
+			return usagef("--from: %s", err)
+		}
+		d.From = client.Time{Time: from}
+	}
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	made, err := g.Delegate(ctx, d)
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, made)
+	}
+	s.printf("Delegated: %s votes for %s until %s. countersign undelegate %s ends it before.\n", visible(made.To),
+		visible(made.For), timeText(made.Until.Time, now), visible(client.ShortID(made.ID)))
+	return nil
+}
+
+// ahead reads a point in time to come: RFC 3339, a day, or how long until then.
+func ahead(text string, now time.Time) (time.Time, error) {
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t, nil
+		}
+	}
+	if n, ok := inDays(text); ok {
+		return now.AddDate(0, 0, n), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-12-01T09:00+09:00, 2026-12-01 (UTC) or how long, such "+
+		"as 8h or 3d", text)
+}
+
+type delegationsCmd struct {
+	remote
+	output
+}
+
+func (*delegationsCmd) Help() string {
+	return `Those that hold, and those that will.
+
+Examples:
+
+    countersign delegations`
+}
+
+func (c *delegationsCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ds, err := g.Delegations(ctx)
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, map[string]any{"delegations": append([]client.Delegation{}, ds...)})
+	}
+	if len(ds) == 0 {
+		s.printf("Nobody votes for anybody else.\n")
+		return nil
+	}
+	now := time.Now()
+	rows := [][]string{{"ID", "SHORT", "WHO", "FOR", "FROM", "UNTIL", "RULE"}}
+	for _, d := range ds {
+		rows = append(rows, []string{d.ID, client.ShortID(d.ID), d.To, d.For, timeText(d.From.Time, now),
+			timeText(d.Until.Time, now), cmp.Or(d.Rule, "all")})
+	}
+	table(s.out, rows...)
+	return nil
+}
+
+type undelegateCmd struct {
+	remote
+	output
+	ID string `arg:"" help:"The delegation's id, or the last four characters of it or more."`
+}
+
+func (*undelegateCmd) Help() string {
+	return `Whoever votes for somebody, that person, and any admin can end it.
+
+Examples:
+
+    countersign delegations
+    countersign undelegate 9W1X3Y`
+}
+
+func (c *undelegateCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	d, err := g.EndDelegation(ctx, requestID(c.ID))
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, d)
+	}
+	s.printf("Ended: %s no longer votes for %s.\n", visible(d.To), visible(d.For))
+	return nil
+}

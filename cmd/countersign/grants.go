@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/client"
+)
+
+// longerText says what a decision that was given for longer does from now on, on a line of its own.
+func longerText(g *client.Grant) string {
+	if g == nil {
+		return ""
+	}
+	until := timeText(g.ExpiresAt.Time, time.Now())
+	if g.SessionID != "" {
+		until += ", in this session"
+	}
+	short := visible(client.ShortID(g.ID))
+	if g.Decision == client.Deny {
+		return fmt.Sprintf("\nIt stands: %s, %s is denied without asking until %s. countersign lift %s ends it before.",
+			short, covered(g), until, short)
+	}
+	if g.Uses > 0 {
+		until += ", " + count(g.Uses, "use", "uses")
+	}
+	return fmt.Sprintf("\nGranted: %s, %s is let through without asking until %s. countersign revoke %s ends it before.",
+		short, covered(g), until, short)
+}
+
+// covered names the calls that a grant answers.
+func covered(g *client.Grant) string {
+	switch {
+	case g.AnyArgs:
+		return "this tool, with any arguments,"
+	case len(g.Vary) > 0:
+		return "the same call, but for " + visible(strings.Join(slices.Sorted(maps.Keys(g.Vary)), ", ")) + ","
+	}
+	return "the same call"
+}
+
+type grantsCmd struct {
+	remote
+	output
+	All   bool   `help:"Ended ones too."`
+	Agent string `placeholder:"NAME" help:"Only this agent's."`
+}
+
+func (*grantsCmd) Help() string {
+	return `A grant lets the calls that it covers through without asking; a standing denial denies them. Approvers and admins see all. SHORT is the end of the id, which is enough for countersign revoke.
+
+Examples:
+
+    countersign grants
+    countersign grants --agent treasury-bot --all
+    countersign grants --json`
+}
+
+func (c *grantsCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	page, err := pages(0, func(after string, limit int) (client.Page[client.Grant], error) {
+		return g.Grants(ctx, client.GrantQuery{Agent: c.Agent, All: c.All, After: after, Limit: limit})
+	})
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, list("grants", page))
+	}
+	if len(page.Items) == 0 {
+		s.printf("Nothing is granted, and no denial stands.\n")
+		return nil
+	}
+	now := time.Now()
+	rows := [][]string{{"ID", "SHORT", "WHAT", "AGENT", "TOOL", "ENDS", "USES", "BY", "ARGS"}}
+	for _, g := range page.Items {
+		rows = append(rows, []string{g.ID, client.ShortID(g.ID), grantKind(g), g.Agent, g.Target(), grantEnd(g, now),
+			grantUses(g), cmp.Or(g.Who, g.MadeBy), grantArgs(g)})
+	}
+	table(s.out, rows...)
+	return nil
+}
+
+// grantKind is what a grant is called.
+func grantKind(g client.Grant) string {
+	if g.Decision == client.Deny {
+		return "standing denial"
+	}
+	return "grant"
+}
+
+// grantEnd says until when a grant holds, or why it does not.
+func grantEnd(g client.Grant, now time.Time) string {
+	switch {
+	case !g.EndedAt.IsZero():
+		return fmt.Sprintf("%s %s", strings.ReplaceAll(g.EndCode, "_", " "), away(g.EndedAt.Sub(now)))
+	case !g.SuspendedAt.IsZero():
+		return "suspended: its last outcome is not known"
+	case g.SessionID != "":
+		return away(g.ExpiresAt.Sub(now)) + ", session " + g.SessionID
+	}
+	return away(g.ExpiresAt.Sub(now))
+}
+
+// grantUses says how often a grant was used, of how often it may be.
+func grantUses(g client.Grant) string {
+	if g.Uses == 0 {
+		return fmt.Sprint(g.Used)
+	}
+	return fmt.Sprintf("%d of %d", g.Used, g.Uses)
+}
+
+// grantArgs says with which arguments calls are covered.
+func grantArgs(g client.Grant) string {
+	if g.AnyArgs {
+		return "any"
+	}
+	text := shorten(string(g.Args), 60)
+	var vary []string
+	for _, name := range slices.Sorted(maps.Keys(g.Vary)) {
+		v, bounds := g.Vary[name], []string(nil)
+		if v.AtMost != "" {
+			bounds = append(bounds, "at most "+v.AtMost)
+		}
+		if v.Total != "" {
+			bounds = append(bounds, fmt.Sprintf("%s of %s in all", cmp.Or(g.Spent[name], "0"), v.Total))
+		}
+		vary = append(vary, name+": "+cmp.Or(strings.Join(bounds, ", "), "any"))
+	}
+	if vary != nil {
+		text += "; " + strings.Join(vary, "; ")
+	}
+	return text
+}
+
+type revokeCmd struct {
+	remote
+	output
+	ID []string `arg:"" help:"The grants' ids, or the last four characters of each or more."`
+}
+
+func (*revokeCmd) Help() string {
+	return `From now on the calls that it covered are asked about again. Whoever made a grant may revoke it, and admins. A standing denial can be revoked too; countersign lift does the same for it.
+
+Examples:
+
+    countersign grants
+    countersign revoke 9W1X3Y
+    countersign revoke 9W1X3Y 4M2N4P`
+}
+
+func (c *revokeCmd) Run(ctx context.Context, s *std) error {
+	return eachID(&c.remote, &c.output, s, c.ID, "grants", func(g *connection, id string) (client.Grant, string, error) {
+		was, err := g.Revoke(ctx, id)
+		if err != nil {
+			return was, "", err
+		}
+		return was, fmt.Sprintf("Revoked: %s (%s of %s). The next call is asked about.", visible(was.ID),
+			visible(was.Target()), visible(was.Agent)), nil
+	})
+}
+
+type liftCmd struct {
+	remote
+	output
+	ID []string `arg:"" help:"The denied requests' ids, or those of standing denials; the last four characters of each or more will do."`
+}
+
+func (*liftCmd) Help() string {
+	return `A denial answers the same call again for a while, and a standing denial for as long as it was made for. Lifted, it is forgotten, and the next call is asked about. Whoever denied may, and admins.
+
+Examples:
+
+    countersign lift 9W1X3Y
+    countersign lift 9W1X3Y 4M2N4P`
+}
+
+func (c *liftCmd) Run(ctx context.Context, s *std) error {
+	return eachID(&c.remote, &c.output, s, c.ID, "lifted", func(g *connection, id string) (client.Lifted, string, error) {
+		l, err := g.Lift(ctx, id)
+		if err != nil {
+			return l, "", err
+		}
+		return l, fmt.Sprintf("Lifted: the denial %s. The next call is asked about.", visible(l.ID)), nil
+	})
+}
+
+// eachID does something with each of the ids, and prints what became of it: JSON, where that is asked for, of one by
+// itself and of several as a list under a name. The first that was refused gives the exit code.
+func eachID[T any](r *remote, out *output, s *std, ids []string, name string,
+	do func(g *connection, id string) (T, string, error)) error {
+	g, err := r.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	done := []T{}
+	var failed *exitError
+	for _, id := range ids {
+		is, text, err := do(g, requestID(id))
+		if err != nil {
+			refused, _ := errors.AsType[*exitError](g.failure(err))
+			if len(ids) == 1 {
+				return refused
+			}
+			fmt.Fprintf(s.err, "countersign: %s: %s\n", visible(requestID(id)), visible(refused.message))
+			failed = cmp.Or(failed, refused)
+			continue
+		}
+		if done = append(done, is); !out.JSON {
+			s.printf("%s\n", text)
+		}
+	}
+	switch {
+	case out.JSON && len(ids) == 1:
+		err = printJSON(s.out, done[0])
+	case out.JSON:
+		err = printJSON(s.out, map[string]any{name: done})
+	}
+	if err == nil && failed != nil {
+		return &exitError{failed.code, ""}
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"countersign/client"
+)
+
+type policyCmd struct {
+	Show policyShowCmd `cmd:"" help:"Print the text of a policy that was in force."`
+}
+
+type policyShowCmd struct {
+	remote
+	output
+	Digest string `arg:"" help:"The policy's digest, as show prints it with a request; the first 8 characters are enough."`
+}
+
+func (*policyShowCmd) Help() string {
+	return `The gate keeps the text of each policy that was in force, without secrets; show ID prints which one judged a request. Approvers and admins may read it.
+
+Examples:
+
+    countersign show 9W1X3Y
+    countersign policy show 4f0c2a91bd7e`
+}
+
+func (c *policyShowCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	p, err := g.Policy(ctx, c.Digest)
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, p)
+	}
+	s.printf("%s", visibleLines(p.Text))
+	return nil
+}
+
+// period is the flag of the commands that look back.
+type period struct {
+	Since string `default:"30d" placeholder:"30d" help:"From when on: 2026-11-01T09:30:00Z, 2026-11-01 (both UTC) or how long ago, such as 24h or 30d."`
+}
+
+func (p *period) since() (time.Time, error) {
+	t, err := ago(p.Since, time.Now())
+	if err != nil {
+		return t, usagef("--since: %s", err)
+	}
+	return t, nil
+}
+
+type statsCmd struct {
+	remote
+	output
+	period
+	Until string `placeholder:"TIME" help:"Until before when, in the same forms; now if not given."`
+	Agent string `placeholder:"NAME" help:"Only this agent's."`
+}
+
+func (*statsCmd) Help() string {
+	return `Per 100 is for 100 calls that needed a person's word: those that were asked, and those that a grant let through without asking. A press that decides all of a card is one decision. Of a person, ASKED is how many requests they decided.
+
+Examples:
+
+    countersign stats
+    countersign stats --since 7d --agent treasury-bot
+    countersign stats --since 2026-11-01 --until 2026-12-01 --json`
+}
+
+func (c *statsCmd) Run(ctx context.Context, s *std) error {
+	q := client.StatsQuery{Agent: c.Agent}
+	var err error
+	if q.Since, err = c.since(); err != nil {
+		return err
+	}
+	if c.Until != "" {
+		if q.Until, err = ago(c.Until, time.Now()); err != nil {
+			return usagef("--until: %s", err)
+		}
+	}
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s.doing("counting")
+	stats, err := g.Stats(ctx, q)
+	s.clear()
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, stats)
+	}
+	s.stats(stats)
+	return nil
+}
+
+// doing tells somebody who looks on what takes its time.
+func (s *std) doing(format string, args ...any) {
+	if isTerminal(s.err) {
+		fmt.Fprintf(s.err, "\r\x1b[K"+format+" …", args...)
+	}
+}
+
+func (s *std) stats(x client.Stats) {
+	const day = "2006-01-02 15:04"
+	s.printf("From %s to %s UTC\n\n", x.Since.UTC().Format(day), x.Until.UTC().Format(day))
+	if x.Total.Quarantined == 0 && x.Total.Pushes == 0 {
+		s.printf("No call needed a person.\n")
+		return
+	}
+	total := x.Total
+	total.Name = "all"
+	parts := []struct {
+		head string
+		rows []client.Figures
+	}{
+		{"", []client.Figures{total}}, {"TOOL", x.ByTool}, {"RULE", x.ByRule}, {"AGENT", x.ByAgent}, {"PERSON", x.ByPerson},
+	}
+	var rows [][]string
+	for i, part := range parts {
+		if i > 0 {
+			rows = append(rows, []string{""})
+		}
+		rows = append(rows, []string{part.head, "ASKED", "APPROVED", "DENIED", "EXPIRED", "CANCELLED", "PENDING", "GRANTED",
+			"PUSHES", "PER 100", "DECISIONS", "PER 100", "P50", "P90"})
+		for _, f := range part.rows {
+			rows = append(rows, figuresRow(f))
+		}
+	}
+	table(s.out, rows...)
+}
+
+func figuresRow(f client.Figures) []string {
+	name := f.Name
+	if name == "" {
+		name = "(no rule)"
+	}
+	row := []string{shorten(name, 60)}
+	for _, n := range []int{f.Asked, f.Approved, f.Denied, f.Expired, f.Cancelled, f.Pending, f.Granted, f.Pushes} {
+		row = append(row, strconv.Itoa(n))
+	}
+	return append(row, per100(f.PushesPer100, f), strconv.Itoa(f.Decisions), per100(f.DecisionsPer100, f),
+		took(f.DecideP50, f), took(f.DecideP90, f))
+}
+
+func per100(n float64, f client.Figures) string {
+	if f.Quarantined == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+// took is how long people took, where they decided anything.
+func took(ms int64, f client.Figures) string {
+	switch d := time.Duration(ms) * time.Millisecond; {
+	case f.Approved+f.Denied == 0:
+		return "-"
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return span(d)
+	}
+}
+
+// shortDigest is as much of a policy's digest as is shown.
+func shortDigest(digest string) string { return digest[:min(12, len(digest))] }

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"countersign/approval"
+	"countersign/history"
+)
+
+type suggestCmd struct {
+	remote
+	output
+	period
+}
+
+func (*suggestCmd) Help() string {
+	return `Proposes rules where people were asked at least five times, approved, denied none, and let none expire. What varies is asked about still, and may be approved for longer; only what was the same each time is allowed. Nothing is proposed for critical risk, and what is for high risk says so.
+
+A suggestion is evidence, not advice: read it, put it before the rule that asks and after all that deny, and try the changed file with replay.
+
+Examples:
+
+    countersign suggest
+    countersign suggest --since 7d
+    countersign suggest --json`
+}
+
+func (c *suggestCmd) Run(ctx context.Context, s *std) error {
+	since, err := c.since()
+	if err != nil {
+		return err
+	}
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := reading{g: g, s: s, since: since}
+	found, err := history.Suggest(ctx, r.requests(ctx))
+	s.clear()
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.JSON {
+		return printJSON(s.out, suggestJSON(found, since))
+	}
+	s.suggested(found)
+	return nil
+}
+
+func (s *std) suggested(found history.Suggested) {
+	switch {
+	case found.Calls == 0:
+		s.printf("There is nothing to learn from yet: people decided nothing in this time.\n")
+		return
+	case len(found.Suggestions) == 0:
+		s.printf("No rule to suggest out of %s that people were asked about: it takes five that were all approved, and "+
+			"would have to spare a push.\n", count(found.Calls, "call", "calls"))
+	default:
+		s.printf("Out of %s that people were asked about:\n", count(found.Calls, "call", "calls"))
+	}
+	for i, x := range found.Suggestions {
+		s.suggestion(i+1, x)
+	}
+	if len(found.Critical) > 0 {
+		s.printf("\nAll approved, and of critical risk, so that nothing is suggested: %s\n",
+			visible(strings.Join(found.Critical, ", ")))
+	}
+}
+
+func (s *std) suggestion(number int, x history.Suggestion) {
+	s.printf("\n%d. %s: %d asked, %d approved, %d denied; %s fewer\n", number,
+		visible(strings.TrimSpace(x.Tool+" "+x.Where)), x.Asked, x.Approved, x.Denied, count(x.Fewer, "push", "pushes"))
+	s.printf("   %s\n", visible(x.Effect))
+	if x.Caution != "" {
+		s.printf("   CAUTION, risk %s: %s\n", x.Risk, visible(x.Caution))
+	}
+	s.printf("   Put it right before %s, after all that deny, and carry over what else is said there.\n\n",
+		askedBy(x.Rules))
+	for _, line := range strings.Split(strings.TrimSuffix(x.YAML, "\n"), "\n") {
+		s.printf("    %s\n", visible(line))
+	}
+}
+
+// askedBy names the rules that ask today.
+func askedBy(rules []string) string {
+	named := make([]string, 0, len(rules))
+	for _, r := range rules {
+		if r != "" {
+			named = append(named, strconv.Quote(visible(r)))
+		}
+	}
+	if len(named) == 0 {
+		return "the first rule that allows or asks"
+	}
+	return "the first of the rules that ask today (" + strings.Join(named, ", ") + ")"
+}
+
+// suggestJSON is what was found, for programs.
+func suggestJSON(found history.Suggested, since time.Time) map[string]any {
+	all := []map[string]any{}
+	for _, x := range found.Suggestions {
+		all = append(all, map[string]any{"tool": x.Tool, "where": x.Where, "agents": x.Agents, "risk_level": x.Risk,
+			"asked": x.Asked, "approved": x.Approved, "denied": x.Denied, "expired": x.Expired, "pushes_fewer": x.Fewer,
+			"asked_by": x.Rules, "effect": x.Effect, "caution": x.Caution, "yaml": x.YAML})
+	}
+	critical := found.Critical
+	if critical == nil {
+		critical = []string{}
+	}
+	return map[string]any{"since": approval.FormatTime(since), "calls": found.Calls, "suggestions": all,
+		"critical": critical}
+}

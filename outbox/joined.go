@@ -1,0 +1,212 @@
+package outbox
+
+import (
+	"slices"
+	"time"
+
+	"countersign/approval"
+)
+
+const (
+	// joinedHeld is how long what has joined a card that cannot be edited waits where a caller waits for the answer.
+	joinedHeld = 5 * time.Second
+	// joinedLate is how long before its deadline it goes out at the latest, or where it has less than four times that, a
+	// quarter of its time before it.
+	joinedLate = 5 * time.Minute
+)
+
+// Joined sees to the cards of requests that others have joined. A card that can be edited is; one that was not sent yet
+// shows them anyway. Where neither is so, one further message shows what has joined, after a while.
+func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request,
+	soon approval.Joining) (approval.Announcement, error) {
+	ns, err := tx.Notifications(approval.NotificationQuery{BatchID: c.ID, Narrow: true})
+	if err != nil {
+		return approval.Announcement{}, err
+	}
+	due, err := o.joinedDue(tx, c, made, soon)
+	if err != nil {
+		return approval.Announcement{}, err
+	}
+	routes, later, err := o.whereTo(tx, made)
+	if err != nil {
+		return approval.Announcement{}, err
+	}
+	j := joining{o: o, tx: tx, card: about(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
+	j.card.n.ApprovalID, j.card.n.BatchID = made[0].ID, c.ID
+	j.leaves(c, soon)
+	j.ask(routes, later)
+	for _, n := range ns {
+		if err := j.see(n); err != nil {
+			return approval.Announcement{}, err
+		}
+	}
+	if err := j.follow(); err != nil {
+		return approval.Announcement{}, err
+	}
+	// Whoever is asked for one of these alone has no card yet.
+	told, err := o.tellAll(tx, j.card, made, without(routes, j.tried), j.tried)
+	if err != nil {
+		return approval.Announcement{}, err
+	}
+	some, err := o.tellLater(tx, j.card, later, j.tried)
+	told.Pushes += j.pushes + some
+	return told, err
+}
+
+// joining is what becomes of a card's notifications as requests join it.
+type joining struct {
+	o      *Outbox
+	tx     approval.Tx
+	card   card
+	due    time.Time
+	ns     []approval.Notification
+	asked  map[approval.Address]time.Time // who is asked about what has joined, and when
+	tried  map[approval.Address]bool      // where what has joined is shown, or will be
+	begun  map[approval.Address]int       // where it is not, and the newest version that is
+	pushes int
+}
+
+// see looks at one notification of the card.
+func (j *joining) see(n approval.Notification) error {
+	waiting := n.Status == approval.Queued || n.Status == approval.Retrying
+	if !n.ShowsCard() || n.Kind == approval.KindReply || !waiting && n.Status != approval.Sent &&
+		n.Status != approval.Delivered {
+		return nil
+	}
+	a := n.Address()
+	switch {
+	case waiting && n.Attempt == 0:
+		j.tried[a] = true
+		return changed(j.tx, j.sooner(n))
+	case j.o.routing.Editable(n.Channel):
+		j.tried[a] = true
+		if waiting {
+			return changed(j.tx, n)
+		}
+		return j.o.queueEdit(j.tx, n, j.ns)
+	}
+	if j.begun == nil {
+		j.begun = map[approval.Address]int{}
+	}
+	j.begun[a] = max(j.begun[a], n.Shown, 1)
+	return nil
+}
+
+// follow queues one further message wherever a card cannot be edited.
+func (j *joining) follow() error {
+	for _, n := range slices.Backward(j.ns) { // the oldest first
+		a := n.Address()
+		shown, ok := j.begun[a]
+		if !ok || j.tried[a] {
+			continue
+		}
+		next := j.card
+		next.n.After, next.n.NextAttemptAt = shown, j.due
+		if err := j.o.Queue(j.tx, j.o.quietly(j.tx, next, a)); err != nil {
+			return err
+		}
+		j.tried[a] = true
+		j.pushes++
+	}
+	return nil
+}
+
+// leaves says when the card goes to those who have none yet: with the one that has not left, or at once.
+func (j *joining) leaves(c approval.Card, soon approval.Joining) {
+	j.card.n.NextAttemptAt = j.tx.Now()
+	if c.Shown > 0 {
+		return
+	}
+	j.card.n.NextAttemptAt = latest(j.tx.Now(), c.LeavesAt)
+	for _, n := range j.ns {
+		if n.Attempt == 0 && n.HeldFor != "" {
+			j.card.n.NextAttemptAt, j.card.n.HeldFor = latest(c.LeavesAt, soon.WaitsUntil), n.HeldFor
+		}
+	}
+}
+
+// ask notes who is asked about what has joined, now or later.
+func (j *joining) ask(routes []approval.Route, later []Later) {
+	j.asked = map[approval.Address]time.Time{}
+	note := func(routes []approval.Route, at time.Time) {
+		for _, a := range slices.Concat(routes...) {
+			if was, ok := j.asked[a]; !ok || at.Before(was) {
+				j.asked[a] = at
+			}
+		}
+	}
+	note(routes, j.card.n.NextAttemptAt)
+	for _, l := range later {
+		note(l.Routes, latest(l.At, j.card.n.NextAttemptAt))
+	}
+}
+
+// sooner is a notification that was not sent yet, with when it is to be for what has joined: for the rest of what it
+// shows it may have waited longer.
+func (j *joining) sooner(n approval.Notification) approval.Notification {
+	next := j.card
+	at, asked := j.asked[n.Address()]
+	switch {
+	case n.After > 0:
+		next.n.NextAttemptAt = j.due
+	case asked:
+		next.n.NextAttemptAt = at
+	default:
+		return n
+	}
+	if again := j.o.quietly(j.tx, next, n.Address()); again.NextAttemptAt.Before(n.NextAttemptAt) {
+		n.NextAttemptAt, n.Silent = again.NextAttemptAt, again.Silent
+	}
+	return n
+}
+
+// joinedDue returns when what has joined a card that cannot be edited goes out: at once where something on the card was
+// decided, soon where a caller waits, and in time before a deadline.
+func (o *Outbox) joinedDue(tx approval.Tx, c approval.Card, made []approval.Request,
+	soon approval.Joining) (time.Time, error) {
+	now := tx.Now()
+	hs, err := tx.BatchHeads(c.ID)
+	if err != nil {
+		return now, err
+	}
+	if slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }) {
+		return now, nil
+	}
+	due := now.Add(soon.After)
+	if soon.Waits {
+		due = now.Add(min(soon.After, joinedHeld))
+	}
+	for _, r := range made {
+		late := r.ExpiresAt.Add(-min(joinedLate, r.ExpiresAt.Sub(now)/4))
+		if late.Before(due) {
+			due = late
+		}
+	}
+	return latest(due, now).Truncate(time.Millisecond), nil
+}
+
+// changed takes note that a notification which was not sent yet shows something else now.
+func changed(tx approval.Tx, n approval.Notification) error {
+	n.Change++
+	n.UpdatedAt = tx.Now()
+	_, err := tx.UpdateNotification(n, n.Status, n.Attempt)
+	return err
+}
+
+// Brought drops what waits to be sent to an address of what has joined a card: an answer brings it there.
+func (o *Outbox) Brought(tx approval.Tx, to approval.Address, card string) error {
+	ns, err := tx.Notifications(approval.NotificationQuery{BatchID: card, Channel: to.Channel, Recipient: to.To,
+		Status: approval.Queued, Narrow: true})
+	if err != nil {
+		return err
+	}
+	for _, n := range ns {
+		if n.After == 0 || n.Attempt > 0 || n.Kind != approval.KindRequest {
+			continue
+		}
+		if err := skip(tx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"countersign/approval"
+)
+
+var eventTypes = []approval.EventType{
+	approval.EventCallAllowed, approval.EventCallDenied, approval.EventApprovalRequested, approval.EventDecision,
+	approval.EventVote, approval.EventDecisionRefused, approval.EventApprovalCancelled, approval.EventApprovalLapsed,
+	approval.EventApprovalConsumed, approval.EventApprovalAcked, approval.EventExtended, approval.EventNeedUnmet,
+	approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
+	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
+	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
+	approval.EventCallOutcome, approval.EventCallInput, approval.EventToolPinned, approval.EventToolAccepted,
+	approval.EventRateLimited, approval.EventDelegated, approval.EventDelegationEnded,
+	approval.EventFrozen, approval.EventUnfrozen, approval.EventGranted, approval.EventGrantUsed,
+	approval.EventGrantEnded, approval.EventDenialLifted,
+}
+
+// decisionWords are what the decision of an audit event can be.
+var decisionWords = []string{"allow", "deny", "approve", "timeout", "cancel", "extend", "freeze"}
+
+// maxActor is how long the name of an actor may be that is asked for: an address at a platform, with room.
+const maxActor = 512
+
+// atMost reads a parameter of at most so many bytes.
+func (f *fields) atMost(name string, most int) string {
+	return f.matching(name, "1 to "+strconv.Itoa(most)+" bytes",
+		func(v string) bool { return v != "" && len(v) <= most })
+}
+
+// auditQuery reads what is asked of the audit log.
+func (s *Server) auditQuery(ctx context.Context, x *exchange, f *fields) approval.EventQuery {
+	q := approval.EventQuery{
+		Type: one(f, "event_type", eventTypes...), Decision: one(f, "decision", decisionWords...),
+		Risk: f.risk(), Tool: f.tool(), Agent: f.agent(), Since: f.time("since"), Until: f.time("until"),
+		Actor: f.atMost("actor", maxActor), CorrelationID: f.atMost("correlation_id", maxActor),
+		SessionID: f.atMost("session_id", approval.MaxSessionID), ApprovalID: s.requestID(ctx, x, f, "approval_id"),
+	}
+	if f.query.Has("after") {
+		n, err := strconv.ParseInt(f.query.Get("after"), 10, 64)
+		if err != nil || n < 1 {
+			f.refuse("after must be the next of the page before.")
+		}
+		q.Before = n
+	}
+	return q
+}
+
+func (s *Server) audit(ctx context.Context, x *exchange) error {
+	f := fields{query: x.query}
+	q := s.auditQuery(ctx, x, &f)
+	if x.export != "" && f.query.Has("limit") {
+		f.refuse("limit is for pages; %s has all.", x.export)
+	}
+	limit := f.limit()
+	if f.err != nil {
+		return f.err
+	}
+	if x.export != "" {
+		return s.exportAudit(ctx, x, q)
+	}
+	return answerPage(ctx, s, x, limit, func(after *approval.Event, n int) ([]approval.Event, error) {
+		if q.Limit = n; after != nil {
+			q.Before = after.Seq
+		}
+		return s.gate.Audit(ctx, q)
+	}, func(rows []approval.Event, more bool) any {
+		list := eventList{Events: wire(rows, wireEvent)}
+		if more {
+			list.Next = optional(strconv.FormatInt(rows[len(rows)-1].Seq, 10))
+		}
+		return list
+	})
+}
+
+// The forms of an export, and what stands for them in an Accept header.
+const (
+	formatJSON   = "json"
+	formatCSV    = "csv"
+	formatNDJSON = "ndjson"
+
+	typeCSV    = "text/csv"
+	typeNDJSON = "application/x-ndjson"
+)
+
+var formats = map[string]string{typeCSV: formatCSV, typeNDJSON: formatNDJSON, "application/ndjson": formatNDJSON,
+	"application/json": formatJSON, "application/*": formatJSON, "*/*": formatJSON}
+
+// readExport finds out in which form the list is asked for: by the parameter format, else by the Accept header.
+func (x *exchange) readExport() {
+	if !x.route.exports || x.formErr != nil {
+		return
+	}
+	format := accepted(x.r.Header.Values("Accept"))
+	if x.query.Has("format") {
+		f := fields{query: x.query}
+		format = one(&f, "format", formatJSON, formatCSV, formatNDJSON)
+		x.formErr = f.err
+	}
+	if x.formErr == nil && format != formatJSON {
+		x.export = format
+	}
+}
+
+// accepted returns the form that is liked best, of equals the first; pages of JSON where none is named.
+func accepted(accept []string) string {
+	best, liked := formatJSON, 0.0
+	for _, part := range strings.Split(strings.Join(accept, ","), ",") {
+		kind, params, err := mime.ParseMediaType(part)
+		format, known := formats[kind]
+		if err != nil || !known {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil {
+				continue
+			}
+		}
+		if q > liked {
+			best, liked = format, q
+		}
+	}
+	return best
+}
+
+// exportPage is how many audit events of an export are read at once.
+const exportPage = 200
+
+var errStopping = approval.Errorf(approval.CodeStoreUnavailable, "The gate is stopping; try again.")
+
+// exportAudit streams all that q selects, newest first, page by page. It ends when the client goes; what cannot be
+// read to its end breaks off, so that nobody takes a part for the whole.
+func (s *Server) exportAudit(ctx context.Context, x *exchange, q approval.EventQuery) error {
+	e := export{s: s, x: x, control: http.NewResponseController(x), q: q}
+	e.q.Limit, e.q.Bytes = exportPage, maxUnwritten
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	x.hold(0)
+	for {
+		if s.stopping.Err() != nil {
+			return errStopping
+		}
+		more, err := e.page(ctx)
+		if err != nil && s.stopping.Err() != nil {
+			return errStopping
+		}
+		if err != nil {
+			return err
+		}
+		if x.r.Method == http.MethodHead {
+			e.begin()
+			return nil
+		}
+		if err := e.flush(); err != nil || !more {
+			return err
+		}
+		// The token may have been withdrawn, or a role with it, since the last page.
+		if x.who, err = s.still(x.who); err != nil {
+			return err
+		}
+		if err := x.admit(x.route.audience); err != nil {
+			return err
+		}
+	}
+}
+
+// export is the audit log on its way to one client.
+type export struct {
+	s       *Server
+	x       *exchange
+	control *http.ResponseController
+	q       approval.EventQuery
+	buf     bytes.Buffer
+	begun   bool
+}
+
+// page writes the next events into the buffer, and reports whether there may be more.
+func (e *export) page(ctx context.Context) (more bool, err error) {
+	if err := e.x.account.AwaitRead(ctx); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, e.s.patience, errSlowStore)
+	defer cancel()
+	turn, err := e.x.account.Turn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer turn()
+	es, err := e.s.gate.Audit(ctx, e.q)
+	if err != nil || len(es) == 0 {
+		return false, err
+	}
+	e.q.Before = es[len(es)-1].Seq
+	before := e.buf.Len()
+	if e.x.export == formatCSV {
+		err = e.csv(es)
+	} else {
+		err = e.ndjson(es)
+	}
+	e.x.account.Read(e.buf.Len() - before)
+	return true, err
+}
+
+// csvHead are the columns: the members of an event in JSON.
+var csvHead = []string{"id", "seq", "at", "event_type", "correlation_id", "actor", "approval_id", "agent", "tool",
+	"risk_level", "decision", "reason", "data"}
+
+func (e *export) csv(es []approval.Event) error {
+	w := csv.NewWriter(&e.buf)
+	for _, ev := range es {
+		row := []string{ev.ID, strconv.FormatInt(ev.Seq, 10), approval.FormatTime(ev.At), string(ev.Type),
+			ev.CorrelationID, ev.Actor, ev.ApprovalID, ev.Agent, ev.Tool, string(ev.Risk), ev.Decision, ev.Reason,
+			string(ev.Data)}
+		for i := range row {
+			row[i] = cell(row[i])
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// cell is a value that no spreadsheet takes for a formula: one that could be one gets a ' in front.
+func cell(v string) string {
+	if v == "" {
+		return v
+	}
+	switch []rune(v[:min(len(v), 4)])[0] {
+	case '=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠':
+		return "'" + v
+	}
+	return v
+}
+
+func (e *export) ndjson(es []approval.Event) error {
+	for _, ev := range es {
+		if err := json.MarshalWrite(&e.buf, wireEvent(ev), encoding); err != nil {
+			return err
+		}
+		e.buf.WriteByte('\n')
+	}
+	return nil
+}
+
+// begin sends the header, once the first page could be read.
+func (e *export) begin() {
+	if e.begun {
+		return
+	}
+	e.begun = true
+	kind, name := typeNDJSON, "audit.ndjson"
+	if e.x.export == formatCSV {
+		kind, name = typeCSV+"; charset=utf-8; header=present", "audit.csv"
+	}
+	h := e.x.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("Connection", "close") // it has the stream's deadlines
+	e.x.WriteHeader(http.StatusOK)
+	if e.x.export == formatCSV && e.x.r.Method != http.MethodHead {
+		_, _ = e.x.Write([]byte(strings.Join(csvHead, ",") + "\n"))
+	}
+}
+
+// flush hands the client what is in the buffer.
+func (e *export) flush() error {
+	_ = e.control.SetWriteDeadline(time.Now().Add(writeTime))
+	e.begin()
+	if _, err := e.x.Write(e.buf.Bytes()); err != nil {
+		return err
+	}
+	e.buf.Reset()
+	if e.buf.Cap() > maxKept {
+		e.buf = bytes.Buffer{}
+	}
+	return e.control.Flush()
+}

@@ -1,0 +1,275 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/swaggest/jsonschema-go"
+
+	"countersign/approval"
+)
+
+// grant is a decision that answers the same call again; the document calls it Grant.
+type grant struct {
+	ID          string            `json:"id" description:"ULID." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	Decision    string            `json:"decision" enum:"approve,deny" description:"deny: a standing denial."`
+	Agent       string            `json:"agent"`
+	Scope       string            `json:"scope"`
+	Server      string            `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
+	Tool        string            `json:"tool"`
+	Args        object            `json:"args" nullable:"false" description:"The canonical args that were decided, whole and unmasked."`
+	ArgsHash    string            `json:"args_hash" description:"As in an Approval. Where nothing varies a call with this hash is covered, and no other." pattern:"^[0-9a-f]{64}$"`
+	Vary        map[string]varies `json:"vary" nullable:"false" description:"The args, by name, that need not be as they were approved."`
+	AnyArgs     bool              `json:"any_args" description:"A call with any args is covered."`
+	SessionID   optional          `json:"session_id" description:"Only calls of this session; null: of any."`
+	RequestID   string            `json:"request_id" description:"The request that was decided."`
+	Rule        string            `json:"rule"`
+	RiskLevel   string            `json:"risk_level" enum:"low,medium,high,critical"`
+	MadeBy      string            `json:"made_by"`
+	Who         string            `json:"who" description:"made_by, and for whom where that was somebody else: ken for hana."`
+	Via         string            `json:"via"`
+	Reason      optional          `json:"reason"`
+	MadeAt      string            `json:"made_at" format:"date-time"`
+	ExpiresAt   string            `json:"expires_at" format:"date-time"`
+	Uses        number            `json:"uses" description:"How many calls it lets through; null: any number."`
+	Used        int               `json:"used" minimum:"0"`
+	Spent       map[string]string `json:"spent" nullable:"false" description:"Of args with a total, by name: their sum so far, a decimal number."`
+	SuspendedAt optional          `json:"suspended_at" format:"date-time" description:"What came of its last use is not known, so that the next call asks a person."`
+	EndedAt     optional          `json:"ended_at" format:"date-time"`
+	EndedBy     optional          `json:"ended_by"`
+	EndCode     optional          `json:"end_code" description:"expired, used_up, revoked, policy_changed, tool_changed, maker_changed, frozen or lifted."`
+	_           struct{}          `additionalProperties:"false" description:"A decision that answers the calls that it covers without asking a person: it lets them through or, as a standing denial, denies them."`
+}
+
+// varies says how one arg may differ; the document calls it Vary.
+type varies struct {
+	Any    bool     `json:"any,omitzero"`
+	AtMost string   `json:"at_most,omitempty" description:"A number from 0 to this."`
+	Total  string   `json:"total,omitempty" description:"How much all uses may come to."`
+	_      struct{} `additionalProperties:"false" description:"How an arg may differ from the approved one."`
+}
+
+func wireGrant(g approval.Grant) grant {
+	w := grant{
+		ID: g.ID, Decision: "approve", Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool, Args: g.Args,
+		ArgsHash: g.ArgsHash, Vary: map[string]varies{}, AnyArgs: g.Terms.AnyArgs, SessionID: optional(g.Session),
+		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: g.Who, Via: string(g.Via),
+		Reason: optional(g.Reason), MadeAt: approval.FormatTime(g.MadeAt), ExpiresAt: approval.FormatTime(g.ExpiresAt),
+		Uses: number(g.Uses), Used: g.Used, Spent: map[string]string{},
+		SuspendedAt: optional(approval.FormatTime(g.SuspendedAt)), EndedAt: optional(approval.FormatTime(g.EndedAt)),
+		EndedBy: optional(g.EndedBy), EndCode: optional(g.EndCode),
+	}
+	if g.Deny {
+		w.Decision = "deny"
+	}
+	if w.Who == "" {
+		w.Who = g.By
+	}
+	for name, v := range g.Terms.Vary {
+		w.Vary[name] = varies{Any: v.Any, AtMost: v.AtMost, Total: v.Total}
+	}
+	for name, sum := range g.Spent {
+		w.Spent[name] = sum
+	}
+	return w
+}
+
+type grantList struct {
+	Grants []grant  `json:"grants" nullable:"false" description:"Newest first."`
+	Next   optional `json:"next" description:"The after of the next page; null at the end."`
+	_      struct{} `additionalProperties:"false"`
+}
+
+// grantUse is one call that a grant let through; the document calls it GrantUse.
+type grantUse struct {
+	ID           string   `json:"id" description:"The run_id of the call's answer." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	GrantID      string   `json:"grant_id"`
+	ArgsHash     string   `json:"args_hash" pattern:"^[0-9a-f]{64}$"`
+	SessionID    optional `json:"session_id"`
+	At           string   `json:"at" format:"date-time"`
+	DispatchedAt optional `json:"dispatched_at" format:"date-time"`
+	RunResult    optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
+	_            struct{} `additionalProperties:"false" description:"A call that a grant let through."`
+}
+
+func wireGrantUse(u approval.GrantUse) grantUse {
+	return grantUse{ID: u.ID, GrantID: u.GrantID, ArgsHash: u.ArgsHash, SessionID: optional(u.Session),
+		At: approval.FormatTime(u.At), DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)),
+		RunResult: optional(u.RunResult)}
+}
+
+// outcomeAnswer is a request or a grantUse.
+type outcomeAnswer struct{ is any }
+
+// MarshalJSONTo writes the one that it is.
+func (o outcomeAnswer) MarshalJSONTo(e *jsontext.Encoder) error { return json.MarshalEncode(e, o.is) }
+
+// JSONSchemaOneOf says what it may be.
+func (outcomeAnswer) JSONSchemaOneOf() []any { return []any{request{}, grantUse{}} }
+
+// liftAnswer says that a denial is forgotten.
+type liftAnswer struct {
+	ID     string   `json:"id" description:"Of the request that was denied, or of the standing denial."`
+	Lifted bool     `json:"lifted"`
+	_      struct{} `additionalProperties:"false" description:"The denial answers no call any more."`
+}
+
+// grantBody asks to give a decision for longer.
+type grantBody struct {
+	For     optional `json:"for" pattern:"^([0-9]+(\\.[0-9]+)?(h|m|s|ms))+$" description:"How long, at most 24h: 8h, 90m. None: 24h."`
+	Uses    *int     `json:"uses" minimum:"1" maximum:"10000" description:"For so many calls; the one that is approved is not among them. None: any number."`
+	Session bool     `json:"session" nullable:"true" description:"Only for calls of the request's session."`
+	_       struct{} `additionalProperties:"false" description:"Gives the decision for longer; one of the three must be there."`
+}
+
+// PrepareJSONSchema says that it may be null.
+func (grantBody) PrepareJSONSchema(s *jsonschema.Schema) error {
+	s.AddType(jsonschema.Null)
+	return nil
+}
+
+// wish reads how long a decision is to be given for; nil: it is not.
+func (b *grantBody) wish() (*approval.GrantWish, error) {
+	if b == nil {
+		return nil, nil
+	}
+	w := &approval.GrantWish{Session: b.Session}
+	if b.For != "" {
+		d, err := time.ParseDuration(string(b.For))
+		if err != nil || d <= 0 {
+			return nil, approval.Errorf(approval.CodeInvalidParameter, "grant.for must be how long, such as 8h or 90m.")
+		}
+		w.For = d
+	}
+	if b.Uses != nil {
+		if w.Uses = *b.Uses; w.Uses < 1 || w.Uses > approval.MaxGrantUses {
+			return nil, approval.Errorf(approval.CodeInvalidParameter, "grant.uses must be 1 to %d.", approval.MaxGrantUses)
+		}
+	}
+	if b.For == "" && b.Uses == nil && !b.Session {
+		return nil, approval.Errorf(approval.CodeInvalidParameter, "grant must have for, uses or session.")
+	}
+	return w, nil
+}
+
+// granted returns the grant that a decision of the request made, nil where it made none.
+func (s *Server) granted(ctx context.Context, d *approval.Decision, r *approval.Request) (*grant, error) {
+	if d.Grant == nil {
+		return nil, nil
+	}
+	gs, err := s.gate.Grants(ctx, approval.GrantQuery{RequestID: r.ID, All: true, Limit: 1})
+	if err != nil || len(gs) == 0 {
+		return nil, err
+	}
+	if s.made != nil {
+		s.untold(ctx, s.made.Granted(ctx, gs[0]))
+	}
+	g := wireGrant(gs[0])
+	return &g, nil
+}
+
+// seesGrants reports, with an error, whether the caller may see grants: an agent its own, people who decide or
+// administrate all.
+func (x *exchange) seesGrants() error {
+	if x.who.Kind == approval.Human && !x.who.Approver && !x.who.Admin {
+		return approval.Errorf(approval.CodeNotAnApprover, "Only approvers and admins may see grants.")
+	}
+	return nil
+}
+
+func (s *Server) grants(ctx context.Context, x *exchange) error {
+	if err := x.seesGrants(); err != nil {
+		return err
+	}
+	f := fields{query: x.query}
+	q := approval.GrantQuery{Agent: f.agent(), All: f.yes("all"), After: f.id("after")}
+	limit := f.limit()
+	if f.err != nil {
+		return f.err
+	}
+	others := x.who.Kind == approval.Agent && q.Agent != "" && q.Agent != x.who.Name
+	if x.who.Kind == approval.Agent {
+		q.Agent = x.who.Name
+	}
+	return answerPage(ctx, s, x, limit, func(after *approval.Grant, n int) ([]approval.Grant, error) {
+		if others {
+			return nil, nil
+		}
+		if q.Limit = n; after != nil {
+			q.After = after.ID
+		}
+		return s.gate.Grants(ctx, q)
+	}, func(rows []approval.Grant, more bool) any {
+		list := grantList{Grants: wire(rows, wireGrant)}
+		if more {
+			list.Next = optional(rows[len(rows)-1].ID)
+		}
+		return list
+	})
+}
+
+// theGrant returns the one that the path names, if the caller may see it.
+func (s *Server) theGrant(ctx context.Context, x *exchange) (approval.Grant, error) {
+	g, err := s.gate.Grant(ctx, x.r.PathValue("id"))
+	if err == nil && x.who.Kind == approval.Agent && g.Agent != x.who.Name {
+		return approval.Grant{}, approval.Errorf(approval.CodeNotFound, "No such grant.")
+	}
+	return g, err
+}
+
+func (s *Server) grant(ctx context.Context, x *exchange) error {
+	if err := x.beginTurn(ctx); err != nil {
+		return err
+	}
+	g, err := s.theGrant(ctx, x)
+	if err == nil {
+		err = x.seesGrants()
+	}
+	if err == nil {
+		err = x.formErr
+	}
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, wireGrant(g))
+}
+
+func (s *Server) revoke(ctx context.Context, x *exchange) error {
+	if refused := cmp.Or(x.admit(people), x.formErr); refused != nil {
+		if _, err := s.theGrant(ctx, x); err != nil {
+			return err
+		}
+		return refused
+	}
+	if x.over != nil { // what lets calls through can be taken back, whatever the budget says
+		release, err := s.gate.Turn(ctx, x.who.Actor)
+		if err != nil {
+			return err
+		}
+		g, err := s.gate.Grant(ctx, x.r.PathValue("id"))
+		release()
+		if err != nil || g.Deny || !g.EndedAt.IsZero() || g.By != x.who.Name && !x.who.Admin {
+			return x.over()
+		}
+	}
+	g, err := s.gate.Revoke(ctx, x.who.Actor, x.via(), x.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, wireGrant(g))
+}
+
+func (s *Server) lift(ctx context.Context, x *exchange) error {
+	if refused := cmp.Or(x.admit(people), x.formErr); refused != nil {
+		return s.seen(ctx, x, refused)
+	}
+	id := x.r.PathValue("id")
+	if err := s.gate.Lift(ctx, x.who.Actor, x.via(), id); err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, liftAnswer{ID: id, Lifted: true})
+}

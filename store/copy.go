@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"countersign/approval"
+	"countersign/schema"
+	"countersign/store/sqlite3"
+)
+
+// A store is copied beside itself before its tables are changed, since there is no way back: the copy is what an older
+// program opens. It is whole, what is only in the write-ahead log included, or it is not there under its name: what is
+// being written has another one.
+
+// copiesKept is how many copies there are at most, the newest ones.
+const copiesKept = 3
+
+const (
+	copyTime    = "20060102T150405Z"
+	copyPattern = `\.before-v[0-9]+-[0-9]{8}T[0-9]{6}Z`
+	partSuffix  = ".part"
+)
+
+// upgrade brings the tables up to date, after a copy where there is something to copy.
+func (d *DB) upgrade(ctx context.Context, db *sql.DB, o Options) error {
+	have, err := schema.Have(ctx, db)
+	if err != nil {
+		return err
+	}
+	if have > 0 && have < schema.Version() {
+		path := fmt.Sprintf("%s.before-v%d-%s", d.path, schema.Version(), o.Now().UTC().Format(copyTime))
+		err := d.removeParts()
+		if err == nil {
+			err = copyTo(ctx, db, path)
+		}
+		if err != nil {
+			return d.notCopied(err)
+		}
+		d.log.InfoContext(ctx, "copied the store before its tables are changed", slog.String("copy", path),
+			slog.Int64("schema", have), slog.Int64("to", schema.Version()))
+		if o.Failpoint != nil {
+			o.Failpoint("copied")
+		}
+		d.removeOldCopies(ctx)
+	}
+	return schema.Migrate(ctx, db)
+}
+
+// copyTo makes a copy that is on the disk, or none.
+func copyTo(ctx context.Context, db *sql.DB, path string) error {
+	part := path + partSuffix
+	err := writeCopy(ctx, db, part)
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err == nil {
+		return syncFolder(filepath.Dir(path))
+	}
+	if left := os.Remove(part); left != nil && !errors.Is(left, os.ErrNotExist) {
+		err = errors.Join(err, left)
+	}
+	return err
+}
+
+// writeCopy has SQLite write all of the database, as a transaction sees it, to a file that is its owner's alone.
+func writeCopy(ctx context.Context, db *sql.DB, path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = db.ExecContext(ctx, `VACUUM INTO $1`, path); err != nil {
+		err = fault(sqlite3.FromDriver(err))
+	} else {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// notCopied says what to do about a store that could not be copied.
+func (d *DB) notCopied(err error) error {
+	do := "See that the program may write in its folder, and that the disk has room for a second one, and start again."
+	if e, ok := errors.AsType[*sqlite3.Error](err); ok && e.Code.Primary() == sqlite3.CodeFull {
+		do = "The disk is full: free as much as the store takes, and start again."
+	} else if e, ok := errors.AsType[*approval.Error](err); ok {
+		do = e.Message
+	}
+	return unavailable(fmt.Sprintf("The store %s could not be copied, which is done before its tables are changed; they "+
+		"are as they were. %s", d.path, do), err)
+}
+
+// beside returns the files beside the store whose names are its own and then what a pattern says.
+func (d *DB) beside(pattern string) ([]string, error) {
+	folder, name := filepath.Split(d.path)
+	is, err := regexp.Compile(`^` + regexp.QuoteMeta(name) + pattern + `$`)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && is.MatchString(e.Name()) {
+			paths = append(paths, filepath.Join(folder, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
+// removeParts removes what a process left that ended while it copied.
+func (d *DB) removeParts() error {
+	parts, err := d.beside(copyPattern + `\.part(-journal)?`)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		err = errors.Join(err, os.Remove(p))
+	}
+	return err
+}
+
+// removeOldCopies leaves the newest copies. One that cannot be removed hinders nothing.
+func (d *DB) removeOldCopies(ctx context.Context) {
+	copies, err := d.beside(copyPattern)
+	if err != nil {
+		d.log.WarnContext(ctx, "old copies of the store cannot be listed", slog.Any("error", err))
+		return
+	}
+	slices.SortFunc(copies, func(a, b string) int { // the newest first
+		return strings.Compare(b[len(b)-len(copyTime):], a[len(a)-len(copyTime):])
+	})
+	for _, p := range copies[min(copiesKept, len(copies)):] {
+		if err := os.Remove(p); err != nil {
+			d.log.WarnContext(ctx, "an old copy of the store cannot be removed", slog.Any("error", err))
+		}
+	}
+}
