@@ -96,14 +96,16 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 // of now.
 func (g *Gate) ballotOf(ctx context.Context, tx Tx, r Request, d *Decision) (ballot, Request, error) {
 	d.tidy(g)
+	changed := d.changed(&r)
 	if r.Status != Pending || !d.By.MayDecide() {
-		return ballot{}, r, nil
+		return ballot{changed: changed}, r, nil
 	}
 	r, e, t, err := g.stand(ctx, tx, r)
 	if err != nil {
 		return ballot{}, r, err
 	}
 	b, err := e.ballot(d.By, r.Votes, &t)
+	b.changed = changed
 	return b, r, err
 }
 
@@ -127,7 +129,7 @@ func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *jud
 	}
 	if next.Status == Pending {
 		own := d
-		own.RequestID, own.Args = next.ID, nil
+		own.RequestID, own.Args, own.Versions = next.ID, nil, nil // what was seen is the request that this one replaces
 		// Where the new args need others, theirs are asked; the editor's vote counts where they may give it.
 		if _, err := g.decideOn(ctx, tx, *next, own); err != nil {
 			return resolved{}, err

@@ -671,6 +671,9 @@ type Decision struct {
 	Args *args.Args
 	// Grant, where it is not nil, has the decision answer the same call again for a while.
 	Grant *GrantWish
+	// Versions, where it is not nil, are the versions of the requests as whoever decides has seen them, by id
+	// ([Request.Version]): what has changed since, or is not among them, is not decided ([CodeChanged]).
+	Versions map[string]string
 }
 
 // MaxReason is how long a reason may be, in bytes: any 3000 characters fit, which is what Slack's dialog takes.
@@ -681,7 +684,7 @@ const MaxReason = 12_000
 // [CodeExpired], [CodeReasonRequired] or [CodeInvalidParameter], judged in that order, and each is audited.
 //
 // A vote that is not the last leaves the request pending: it is returned as it stands then, with its votes. Further
-// errors: [CodeAlreadyVoted], [CodeNotYourStage], [CodeConfirmRequired]; and for other args [CodeInvalidArgs] and
+// errors: [CodeAlreadyVoted], [CodeNotYourStage], [CodeConfirmRequired], [CodeChanged]; and for other args [CodeInvalidArgs] and
 // [CodePolicyDenied]. Of an edit the request of the new args is returned.
 func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 	if d.Args != nil && d.Approve {
@@ -731,6 +734,7 @@ func (d *Decision) tidy(g *Gate) {
 func (g *Gate) decideOn(ctx context.Context, tx Tx, r Request, d Decision) (resolved, error) {
 	var b ballot
 	var e *electorate
+	changed := d.changed(&r)
 	if r.Status == Pending && d.By.MayDecide() {
 		var t tally
 		var err error
@@ -741,6 +745,7 @@ func (g *Gate) decideOn(ctx context.Context, tx Tx, r Request, d Decision) (reso
 			return resolved{}, err
 		}
 	}
+	b.changed = changed
 	refusal := g.refusalOf(r, d, &b, tx.Now())
 	if refusal == nil {
 		var err error
@@ -834,6 +839,8 @@ func (g *Gate) refusalOf(r Request, d Decision, b *ballot, now time.Time) *Error
 		e.Message = "Others are asked now: " + openStage(&r) + ". You may not decide this yet, or not any more."
 	case CodeConfirmRequired:
 		e.Message = fmt.Sprintf("Approving lets %s run %s once. Say so once more to approve it.", r.Agent, r.Target())
+	case CodeChanged:
+		e.Message = "The request has changed since you saw it. Nothing was decided: look at it again."
 	default:
 		e.Message = "The reason is too long; at most 3000 characters are taken."
 	}

@@ -63,6 +63,8 @@ func mayDecide(r *Request, d Decision, b *ballot, now time.Time) Code {
 			return CodeNotYourStage
 		}
 		return CodeNotAnApprover
+	case b.changed:
+		return CodeChanged
 	case r.RequireReason && d.Reason == "":
 		return CodeReasonRequired
 	case len(d.Reason) > MaxReason:

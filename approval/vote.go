@@ -149,6 +149,7 @@ type ballot struct {
 	voted   bool   // their word counts already, theirs or of who stood in for them
 	hasSaid bool   // they have given a vote, whether or not it counts now
 	confirm bool   // an approval is asked for once more
+	changed bool   // they have seen another version of it
 }
 
 // ballot finds out what somebody may do.

@@ -199,6 +199,7 @@ type decision struct {
 	Confirmed bool            `json:"confirmed,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty"`
 	Grant     *grantOrder     `json:"grant,omitempty"`
+	Version   string          `json:"version,omitempty"`
 }
 
 // grantOrder asks to give a decision for longer.
@@ -214,6 +215,10 @@ type DecideOption func(*decision)
 // Confirmed says that whoever approves was told what will happen, and said yes to it: without it some requests are
 // refused with confirm_required.
 func Confirmed() DecideOption { return func(d *decision) { d.Confirmed = true } }
+
+// Seen says which version of the request was seen ([Approval.Version]): one that has changed since is not decided, and
+// the code of the error is changed. It is for [Client.Decide].
+func Seen(version string) DecideOption { return func(d *decision) { d.Version = version } }
 
 // WithArgs approves other arguments, a JSON object, in place of those that were asked for.
 func WithArgs(args json.RawMessage) DecideOption { return func(d *decision) { d.Args = args } }

@@ -151,6 +151,7 @@ type Approval struct {
 	BatchID       string          `json:"batch_id"`      // shared by the requests that people get on one card
 	Before        *Said           `json:"before"`        // what a person last said of the same tool, within 24 hours before
 	Message       string          `json:"message"`       // how it ended, for the model; "" while pending
+	Version       string          `json:"version"`       // of the state that this is, for [Seen]
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }

@@ -105,6 +105,9 @@ func (x *exchange) readDecision() (approval.Decision, error) {
 	if err == nil {
 		d.Grant, err = body.Grant.wish()
 	}
+	if body.Version != "" {
+		d.Versions = map[string]string{d.RequestID: string(body.Version)}
+	}
 	if err == nil && body.Args.given {
 		if d.Args = &body.Args.Args; !d.Approve {
 			err = approval.Errorf(approval.CodeInvalidParameter, "args can be approved, not denied.")

@@ -230,7 +230,7 @@ func documented(body any) []string {
 func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
 	for body, want := range map[any]string{
 		&callBody{}:  "tool args server scope turn_id session_id rationale preview method tool_digest dispatch task accepts_edits waits annotations",
-		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason confirmed args grant",
+		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason confirmed args grant version",
 		&decideManyBody{}: "ids decision reason confirmed grant", &grantBody{}: "for uses session",
 		&hints{}: "readOnly destructive idempotent openWorld", &freezeBody{}: "agent reason", &delegationBody{}: "to until from rule for",
 		&cancelBody{}: "reason", &outcomeBody{}: "outcome",
@@ -285,7 +285,7 @@ func TestCodesOfTheDomainAreKnownHere(t *testing.T) {
 		approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeNotFailed, approval.CodeExpired, approval.CodeReasonRequired,
 		approval.CodeTooManyPending, approval.CodeRateLimited, approval.CodeStoreUnavailable, approval.CodeInvalidArgs,
 		approval.CodeInvalidTool, approval.CodeInvalidParameter, approval.CodeInternal, approval.CodeAlreadyVoted,
-		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
+		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
 	} {
 		if _, ok := kinds[c]; !ok {
 			t.Errorf("%s has no status", c)

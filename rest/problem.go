@@ -41,6 +41,7 @@ var kinds = map[approval.Code]kind{
 	approval.CodeNotYourStage:     {http.StatusForbidden, "Not your stage"},
 	approval.CodePolicyDenied:     {http.StatusUnprocessableEntity, "Policy denied"},
 	approval.CodeConfirmRequired:  {http.StatusUnprocessableEntity, "Confirmation required"},
+	approval.CodeChanged:          {http.StatusConflict, "Changed"},
 	approval.CodeGrantRefused:     {http.StatusUnprocessableEntity, "Grant refused"},
 	approval.CodeAmbiguousID:      {http.StatusConflict, "Ambiguous id"},
 	approval.CodeReasonRequired:   {http.StatusUnprocessableEntity, "Reason required"},

@@ -66,7 +66,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		approval.CodeTooManyPending}
 	decideErrors := []approval.Code{approval.CodeNotFound, approval.CodePeopleOnly, approval.CodeNotAnApprover,
 		approval.CodeAlreadyResolved, approval.CodeExpired, approval.CodeReasonRequired, approval.CodeAlreadyVoted,
-		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeTooManyPending}
+		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged,
+		approval.CodeTooManyPending}
 	return []route{
 		{
 			method: http.MethodGet, path: "/openapi.json", public: true, handle: s.openAPI,

@@ -128,6 +128,7 @@ type request struct {
 	BatchID       optional `json:"batch_id" description:"Shared by the requests that people get on one card."`
 	Before        *said    `json:"before" description:"What a person last said of this tool to this agent, within the 24 hours before this request."`
 	Message       optional `json:"message" description:"How it ended, as the agent's model is told; null while pending."`
+	Version       string   `json:"version" description:"Of this state of the request: a decision can say which one was seen."`
 	_             struct{} `additionalProperties:"false" description:"A stored approval request. null means: there is none, or not yet."`
 }
 
@@ -147,7 +148,7 @@ func wireRequest(r approval.Request) request {
 		Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
 		Votes: wireVotes(r), Needs: wire(r.Need.InStages(), wireStage),
 		Replaces: optional(r.Replaces), ReplacedBy: optional(r.ReplacedBy), PolicyDigest: optional(r.Policy),
-		BatchID: optional(r.BatchID), Before: wireSaid(r.Before), Message: optional(r.FeedMessage()),
+		BatchID: optional(r.BatchID), Before: wireSaid(r.Before), Message: optional(r.FeedMessage()), Version: r.Version(),
 	}
 }
 
@@ -725,6 +726,7 @@ type decideBody struct {
 	Confirmed bool       `json:"confirmed" nullable:"true" description:"Whoever approves was told what will happen, and said yes to it; some rules need it."`
 	Args      editedArgs `json:"args" nullable:"false" description:"Approved in place of those that were asked for; only with approve."`
 	Grant     *grantBody `json:"grant" description:"Gives the decision for longer: the same call is then let through, or denied, without asking."`
+	Version   optional   `json:"version" description:"The version of the request that was seen: a request that has changed since is not decided."`
 	_         struct{}   `additionalProperties:"false"`
 }
 
