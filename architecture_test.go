@@ -42,6 +42,8 @@ var arrows = map[string]struct {
 	"internal/testkit/jsongen":  {nil, "of the tests"},
 	"internal/ratelimitedlog":   {nil, "it counts, and logs nothing itself"},
 	"locale":                    {[]string{"approval", "chat/phrases"}, "sentences, and nobody to say them to"},
+	"signin/openid":             {[]string{"internal/loopback", "secret"}, "who a provider says that somebody is, and nothing of sessions"},
+	"signin/openid/openidtest":  {nil, "a stand-in that shared code with our client would share its mistakes"},
 	"secret":                    {nil, "a string that does not print, for whoever holds one"},
 	"yamlpos":                   {nil, "YAML in, values with their places out, and nothing of what they mean"},
 	"schema":                    {nil, "SQL files and the code that applies them"},

@@ -25,6 +25,7 @@ import (
 	"countersign/config"
 	"countersign/demo"
 	"countersign/secret"
+	"countersign/signin/openid"
 
 	"github.com/goccy/go-yaml"
 )
@@ -37,7 +38,7 @@ var holders = []any{
 	&slack.Channel{}, &slack.Config{}, &slack.Meta{}, &slack.Submission{},
 	&standardwebhooks.Config{},
 	&config.Agent{}, &config.Config{}, &config.File{}, &config.MCP{}, &config.Person{}, &config.Server{},
-	&kind.Host{}, &demo.Demo{},
+	&kind.Host{}, &demo.Demo{}, &openid.Config{},
 }
 
 const hush = "nobody-may-read-this"
@@ -142,7 +143,7 @@ func ways(t *testing.T, v any) map[string]string {
 // The list of holders is whole: this finds them in the source.
 func TestTheListOfHoldersIsWhole(t *testing.T) {
 	fields := map[string][]string{} // the types that a struct's fields name
-	for _, dir := range []string{"approval", "auth", "channels", "config", "demo"} {
+	for _, dir := range []string{"approval", "auth", "channels", "config", "demo", "signin"} {
 		err := filepath.WalkDir(filepath.Join("..", dir), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
