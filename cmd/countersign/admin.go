@@ -19,6 +19,8 @@ import (
 type notificationsCmd struct {
 	remote
 	output
+	times
+	long
 	Status     string `placeholder:"STATUS" help:"Only this status: queued, retrying, sent, delivered, failed or skipped."`
 	Channel    string `placeholder:"NAME" help:"Only this channel: line, slack or webhook."`
 	ApprovalID string `placeholder:"ID" help:"Only this request's; the last four characters of its id are enough."`
@@ -78,7 +80,7 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 	switch {
 	case c.Follow:
 		return c.follow(ctx, s, g, page, from)
-	case c.JSON:
+	case c.forPrograms():
 		out := list("notifications", page)
 		if len(page.Quotas) > 0 {
 			out["quotas"] = page.Quotas
@@ -86,19 +88,20 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 		if len(page.Heartbeat) > 0 {
 			out["heartbeat"] = page.Heartbeat
 		}
-		return printJSON(s.out, out)
+		return c.print(s, out)
 	case len(page.Items) == 0:
 		s.printf("No notifications.\n")
 		quotas(s, page.Quotas)
 		beats(s, page.Heartbeat)
 		return nil
 	}
+	defer s.paged()()
 	now := time.Now()
 	rows := [][]string{notificationHeads}
 	for _, n := range page.Items {
 		rows = append(rows, notificationRow(n, now))
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	quotas(s, page.Quotas)
 	beats(s, page.Heartbeat)
 	return nil
@@ -112,7 +115,7 @@ func beats(s *std, all []client.Beat) {
 			s.printf("\nHeartbeat %s: not run since the server's start\n", name)
 			continue
 		}
-		at := b.At.UTC().Format(time.DateTime) + " UTC"
+		at := b.At.In(s.zone()).Format(time.DateTime + " MST")
 		if b.Result != "ok" || b.Counts == nil {
 			s.printf("\nHeartbeat %s, %s: failed; the server's log says why\n", name, at)
 			continue
@@ -148,15 +151,15 @@ func (c *notificationsCmd) list(ctx context.Context, g *connection) (client.Page
 func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, page client.Page[client.Notification],
 	from string) error {
 	show := func(n client.Notification) error {
-		if c.JSON {
-			return printJSONLine(s.out, n)
+		if c.forPrograms() {
+			return c.printLine(s, n)
 		}
 		row := notificationRow(n, time.Now())
 		for i, cell := range row {
 			row[i] = visible(cell)
 		}
-		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", time.Now().UTC().Format(time.TimeOnly), row[5], row[2], row[4],
-			row[3], row[6])
+		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", time.Now().In(s.zone()).Format(time.TimeOnly), row[5], row[2],
+			row[4], row[3], row[6])
 		if row[7] != "" {
 			line += ", next " + row[7]
 		}
@@ -218,8 +221,8 @@ func (c *retryCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, n)
+	if c.forPrograms() {
+		return c.print(s, n)
 	}
 	s.printf("Queued again: %s, %s to %s.\n", visible(n.ID), visible(n.Channel), visible(n.Recipient))
 	return nil
@@ -232,6 +235,8 @@ type auditCmd struct {
 type auditQueryCmd struct {
 	remote
 	output
+	times
+	long
 	EventType string   `placeholder:"TYPE" help:"Only this type, such as hitl_decision."`
 	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events of which this holds; repeatable. Keys: event_type, decision, risk_level, tool, agent, actor, approval_id, correlation_id, session_id, since, until."`
 	Limit     *int     `placeholder:"50" help:"How many; 0 for all."`
@@ -300,8 +305,8 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 	switch {
 	case err != nil:
 		return usagef("%s", err)
-	case c.Format != "" && (c.JSON || c.Limit != nil):
-		return usagef("--format has all that match; it goes with neither --json nor --limit")
+	case c.Format != "" && (c.forPrograms() || c.Limit != nil):
+		return usagef("--format has all that match; it goes with neither --json, --output nor --limit")
 	}
 	g, err := c.connect(s)
 	if err != nil {
@@ -318,19 +323,20 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, list("events", page))
+	if c.forPrograms() {
+		return c.print(s, list("events", page))
 	}
 	if len(page.Items) == 0 {
 		s.printf("No such events.\n")
 		return nil
 	}
+	defer s.paged()()
 	rows := [][]string{{"AT", "EVENT", "DECISION", "RISK", "TOOL", "AGENT", "ACTOR", "REQUEST", "REASON"}}
 	for _, e := range page.Items {
-		rows = append(rows, []string{e.At.UTC().Format("2006-01-02T15:04:05Z"), e.EventType, e.Decision, e.RiskLevel, e.Tool,
+		rows = append(rows, []string{s.clock(e.At.Time), e.EventType, e.Decision, e.RiskLevel, e.Tool,
 			e.Agent, e.Actor, e.ApprovalID, shorten(e.Reason, 80)})
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	if page.Next != "" {
 		fmt.Fprintf(s.err, "There are more; --limit 0 lists all.\n")
 	}

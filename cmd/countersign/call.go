@@ -133,8 +133,8 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 			answer = first
 		}
 	}
-	if c.JSON {
-		if err := printJSON(s.out, answer); err != nil {
+	if c.forPrograms() {
+		if err := c.print(s, answer); err != nil {
 			return err
 		}
 	} else {
@@ -147,7 +147,7 @@ func (c *callCmd) Run(ctx context.Context, s *std) error {
 	case client.AnswerAllow, client.AnswerApproved:
 		return nil
 	case client.AnswerPending:
-		if !c.JSON {
+		if !c.forPrograms() {
 			fmt.Fprintf(s.err, "Ask again with the same command; --wait 60s waits for the decision. `countersign cancel %s` "+
 				"takes the request back.\n", visible(answer.ApprovalID))
 		}

@@ -19,6 +19,7 @@ import (
 type decideFlags struct {
 	remote
 	output
+	times
 	ID     []string `arg:"" help:"The requests' ids, or the last six characters of each or more."`
 	Reason string   `placeholder:"TEXT" help:"Why; some requests need it, and the agent is told."`
 }
@@ -206,10 +207,10 @@ func (c *decideFlags) decide(ctx context.Context, s *std, v client.Verdict, opts
 		switch {
 		case err != nil:
 			return err
-		case c.JSON:
-			return printJSON(s.out, d)
+		case c.forPrograms():
+			return c.print(s, d)
 		}
-		s.printf("%s\n", decidedText(d, v))
+		s.printf("%s\n", s.decidedText(d, v))
 		return nil
 	}
 	return c.many(ctx, s, g, v, opts)
@@ -283,15 +284,15 @@ func asError(e *client.Error) error {
 }
 
 func (c *decideFlags) printMany(s *std, ids []string, results []client.DecideResult, v client.Verdict) error {
-	if c.JSON {
-		return printJSON(s.out, map[string]any{"results": results})
+	if c.forPrograms() {
+		return c.print(s, map[string]any{"results": results})
 	}
 	for i, r := range results {
 		if r.Err != nil {
 			fmt.Fprintf(s.err, "countersign: %s: %s\n", visible(ids[i]), visible(r.Err.Detail))
 			continue
 		}
-		text := decidedText(r.Decided, v)
+		text := s.decidedText(r.Decided, v)
 		if r.Status == "pending" {
 			text = visible(r.ID) + ": " + text
 		}
@@ -301,14 +302,15 @@ func (c *decideFlags) printMany(s *std, ids []string, results []client.DecideRes
 }
 
 // decidedText says what a decision came to.
-func decidedText(d client.Decided, v client.Verdict) string {
+func (s *std) decidedText(d client.Decided, v client.Verdict) string {
 	id := visible(d.ID)
 	if d.Replaces != "" {
 		id += ", in place of " + visible(d.Replaces)
 	}
 	switch {
 	case d.Status == "approved":
-		return fmt.Sprintf("Approved: %s, by %s. The agent may run it once.", id, visible(d.ApprovedBy)) + longerText(d.Grant)
+		return fmt.Sprintf("Approved: %s, by %s. The agent may run it once.", id, visible(d.ApprovedBy)) +
+			s.longerText(d.Grant)
 	case d.Status == "pending" && v == client.Approve:
 		text := "Your approval counts: " + cmp.Or(progress(d.Votes, d.Needs), "more are needed") + "."
 		if d.Replaces != "" {
@@ -316,7 +318,7 @@ func decidedText(d client.Decided, v client.Verdict) string {
 		}
 		return text
 	}
-	return fmt.Sprintf("Denied: %s, by %s.", id, visible(d.DeniedBy)) + longerText(d.Grant)
+	return fmt.Sprintf("Denied: %s, by %s.", id, visible(d.DeniedBy)) + s.longerText(d.Grant)
 }
 
 // progress says how many approvals there are, of how many; "" where one will do.
@@ -344,7 +346,7 @@ func needsText(needs []client.Stage) string {
 }
 
 // voteText is one vote on one line.
-func voteText(v client.Vote, needs []client.Stage) string {
+func (s *std) voteText(v client.Vote, needs []client.Stage) string {
 	text := v.Person
 	if v.For != "" {
 		text += " for " + v.For
@@ -353,7 +355,7 @@ func voteText(v client.Vote, needs []client.Stage) string {
 	if v.Decision == client.Approve {
 		word = " approved"
 	}
-	text += word + ", " + v.At.UTC().Format("2006-01-02T15:04:05Z") + ", " + v.Via
+	text += word + ", " + s.clock(v.At.Time) + ", " + v.Via
 	if len(needs) > 1 {
 		text += fmt.Sprintf(", stage %d", v.Stage)
 	}
@@ -366,6 +368,7 @@ func voteText(v client.Vote, needs []client.Stage) string {
 type extendCmd struct {
 	remote
 	output
+	times
 	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
 }
 
@@ -387,10 +390,10 @@ func (c *extendCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, a)
+	if c.forPrograms() {
+		return c.print(s, a)
 	}
 	s.printf("Extended: %s (%s) now expires %s.\n", visible(a.ID), visible(a.Target()),
-		timeText(a.ExpiresAt.Time, time.Now()))
+		s.timeText(a.ExpiresAt.Time, time.Now()))
 	return nil
 }

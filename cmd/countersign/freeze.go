@@ -35,8 +35,8 @@ func (c *freezeCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, f)
+	if c.forPrograms() {
+		return c.print(s, f)
 	}
 	s.printf("Frozen: %s. Nothing of it runs until an admin lifts it: %s\n", whoIsFrozen(f), lifting(f))
 	return nil
@@ -77,8 +77,8 @@ func (c *unfreezeCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, f)
+	if c.forPrograms() {
+		return c.print(s, f)
 	}
 	s.printf("Lifted: the freeze of %s. What it ended stays ended.\n", whoIsFrozen(f))
 	return nil
@@ -87,6 +87,8 @@ func (c *unfreezeCmd) Run(ctx context.Context, s *std) error {
 type frozenCmd struct {
 	remote
 	output
+	times
+	long
 }
 
 func (*frozenCmd) Help() string {
@@ -105,25 +107,27 @@ func (c *frozenCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, map[string]any{"frozen": append([]client.Freeze{}, fs...)})
+	if c.forPrograms() {
+		return c.print(s, map[string]any{"frozen": append([]client.Freeze{}, fs...)})
 	}
 	if len(fs) == 0 {
 		s.printf("Nothing is frozen.\n")
 		return nil
 	}
+	defer s.paged()()
 	rows := [][]string{{"AGENT", "SINCE", "BY", "REASON"}}
 	for _, f := range fs {
-		rows = append(rows, []string{cmp.Or(f.Agent, "all agents"), timeText(f.FrozenAt.Time, time.Now()), f.FrozenBy,
+		rows = append(rows, []string{cmp.Or(f.Agent, "all agents"), s.timeText(f.FrozenAt.Time, time.Now()), f.FrozenBy,
 			f.Reason})
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	return nil
 }
 
 type delegateCmd struct {
 	remote
 	output
+	times
 	To    string `required:"" placeholder:"NAME" help:"Who votes: a person with the role approver."`
 	Until string `required:"" placeholder:"TIME" help:"Until when, at most 30 days: 2026-12-01T09:00+09:00, 2026-12-01 (UTC), or how long, such as 8h or 3d."`
 	From  string `placeholder:"TIME" help:"From when; now if not given."`
@@ -166,11 +170,11 @@ func (c *delegateCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, made)
+	if c.forPrograms() {
+		return c.print(s, made)
 	}
 	s.printf("Delegated: %s votes for %s until %s. countersign undelegate %s ends it before.\n", visible(made.To),
-		visible(made.For), timeText(made.Until.Time, now), visible(client.ShortID(made.ID)))
+		visible(made.For), s.timeText(made.Until.Time, now), visible(client.ShortID(made.ID)))
 	return nil
 }
 
@@ -194,6 +198,8 @@ func ahead(text string, now time.Time) (time.Time, error) {
 type delegationsCmd struct {
 	remote
 	output
+	times
+	long
 }
 
 func (*delegationsCmd) Help() string {
@@ -214,20 +220,21 @@ func (c *delegationsCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, map[string]any{"delegations": append([]client.Delegation{}, ds...)})
+	if c.forPrograms() {
+		return c.print(s, map[string]any{"delegations": append([]client.Delegation{}, ds...)})
 	}
 	if len(ds) == 0 {
 		s.printf("Nobody votes for anybody else.\n")
 		return nil
 	}
+	defer s.paged()()
 	now := time.Now()
 	rows := [][]string{{"ID", "SHORT", "WHO", "FOR", "FROM", "UNTIL", "RULE"}}
 	for _, d := range ds {
-		rows = append(rows, []string{d.ID, client.ShortID(d.ID), d.To, d.For, timeText(d.From.Time, now),
-			timeText(d.Until.Time, now), cmp.Or(d.Rule, "all")})
+		rows = append(rows, []string{d.ID, client.ShortID(d.ID), d.To, d.For, s.timeText(d.From.Time, now),
+			s.timeText(d.Until.Time, now), cmp.Or(d.Rule, "all")})
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	return nil
 }
 
@@ -256,8 +263,8 @@ func (c *undelegateCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, d)
+	if c.forPrograms() {
+		return c.print(s, d)
 	}
 	s.printf("Ended: %s no longer votes for %s.\n", visible(d.To), visible(d.For))
 	return nil

@@ -82,7 +82,7 @@ func (c *checkCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	if c.forPrograms() {
 		return c.runJSON(ctx, s, env)
 	}
 	cfg, problems, err := c.loadWith(s, env)
@@ -124,7 +124,7 @@ func (c *checkCmd) runJSON(ctx context.Context, s *std, env func(string) (string
 		out["ok"], out["findings"] = found.problems() == 0, found.list
 		failed.code = exitFailed
 	}
-	if err := printJSON(s.out, out); err != nil {
+	if err := c.print(s, out); err != nil {
 		return err
 	}
 	if out["ok"] == false {
@@ -177,8 +177,8 @@ func (c *explainCmd) Run(s *std) error {
 	if err != nil {
 		return usagef("%s", err)
 	}
-	if c.JSON {
-		return printJSON(s.out, x)
+	if c.forPrograms() {
+		return c.print(s, x)
 	}
 	s.explanation(c.Config, x)
 	return nil
@@ -188,12 +188,12 @@ func (c *explainCmd) Run(s *std) error {
 func (c *explainCmd) rules(s *std, cfg *config.Config) error {
 	rules := append(cfg.Policy.Rules(), cfg.Policy.Otherwise())
 	guard := cfg.Policy.Guard()
-	if c.JSON {
+	if c.forPrograms() {
 		out := map[string]any{"rules": rules, "policy_digest": cfg.Policy.Digest()}
 		if guard != nil {
 			out["guard"] = guard
 		}
-		return printJSON(s.out, out)
+		return c.print(s, out)
 	}
 	s.printf("The rules, in the order in which a call meets them; the first that matches decides:\n\n")
 	for _, r := range rules {

@@ -14,11 +14,11 @@ import (
 )
 
 // longerText says what a decision that was given for longer does from now on, on a line of its own.
-func longerText(g *client.Grant) string {
+func (s *std) longerText(g *client.Grant) string {
 	if g == nil {
 		return ""
 	}
-	until := timeText(g.ExpiresAt.Time, time.Now())
+	until := s.timeText(g.ExpiresAt.Time, time.Now())
 	if g.SessionID != "" {
 		until += ", in this session"
 	}
@@ -48,6 +48,7 @@ func covered(g *client.Grant) string {
 type grantsCmd struct {
 	remote
 	output
+	long
 	All   bool   `help:"Ended ones too."`
 	Agent string `placeholder:"NAME" help:"Only this agent's."`
 }
@@ -74,20 +75,21 @@ func (c *grantsCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, list("grants", page))
+	if c.forPrograms() {
+		return c.print(s, list("grants", page))
 	}
 	if len(page.Items) == 0 {
 		s.printf("Nothing is granted, and no denial stands.\n")
 		return nil
 	}
+	defer s.paged()()
 	now := time.Now()
 	rows := [][]string{{"ID", "SHORT", "WHAT", "AGENT", "TOOL", "ENDS", "USES", "BY", "ARGS"}}
 	for _, g := range page.Items {
 		rows = append(rows, []string{g.ID, client.ShortID(g.ID), grantKind(g), g.Agent, g.Target(), grantEnd(g, now),
 			grantUses(g), cmp.Or(g.Who, g.MadeBy), grantArgs(g)})
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	return nil
 }
 
@@ -217,15 +219,15 @@ func eachID[T any](r *remote, out *output, s *std, ids []string, name string,
 			failed = cmp.Or(failed, refused)
 			continue
 		}
-		if done = append(done, is); !out.JSON {
+		if done = append(done, is); !out.forPrograms() {
 			s.printf("%s\n", text)
 		}
 	}
 	switch {
-	case out.JSON && len(ids) == 1:
-		err = printJSON(s.out, done[0])
-	case out.JSON:
-		err = printJSON(s.out, map[string]any{name: done})
+	case out.forPrograms() && len(ids) == 1:
+		err = out.print(s, done[0])
+	case out.forPrograms():
+		err = out.print(s, map[string]any{name: done})
 	}
 	if err == nil && failed != nil {
 		return &exitError{failed.code, ""}

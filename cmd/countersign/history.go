@@ -19,6 +19,7 @@ type policyCmd struct {
 type policyShowCmd struct {
 	remote
 	output
+	long
 	Digest string `arg:"" help:"The policy's digest, as show prints it with a request; the first 8 characters are enough."`
 }
 
@@ -41,9 +42,10 @@ func (c *policyShowCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, p)
+	if c.forPrograms() {
+		return c.print(s, p)
 	}
+	defer s.paged()()
 	s.printf("%s", visibleLines(p.Text))
 	return nil
 }
@@ -64,6 +66,8 @@ func (p *period) since() (time.Time, error) {
 type statsCmd struct {
 	remote
 	output
+	times
+	long
 	period
 	Until string `placeholder:"TIME" help:"Until before when, in the same forms; now if not given."`
 	Agent string `placeholder:"NAME" help:"Only this agent's."`
@@ -103,9 +107,10 @@ func (c *statsCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, stats)
+	if c.forPrograms() {
+		return c.print(s, stats)
 	}
+	defer s.paged()()
 	s.stats(stats)
 	return nil
 }
@@ -119,7 +124,7 @@ func (s *std) doing(format string, args ...any) {
 
 func (s *std) stats(x client.Stats) {
 	const day = "2006-01-02 15:04"
-	s.printf("From %s to %s UTC\n\n", x.Since.UTC().Format(day), x.Until.UTC().Format(day))
+	s.printf("From %s to %s\n\n", x.Since.In(s.zone()).Format(day), x.Until.In(s.zone()).Format(day+" MST"))
 	if x.Total.Quarantined == 0 && x.Total.Pushes == 0 {
 		s.printf("No call needed a person.\n")
 		return
@@ -143,7 +148,7 @@ func (s *std) stats(x client.Stats) {
 			rows = append(rows, figuresRow(f))
 		}
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 }
 
 func figuresRow(f client.Figures) []string {

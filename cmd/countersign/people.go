@@ -13,6 +13,7 @@ import (
 type pendingCmd struct {
 	remote
 	output
+	long
 	Agent     string `placeholder:"NAME" help:"Only this agent's."`
 	Tool      string `placeholder:"[SERVER/]TOOL" help:"Only this tool's."`
 	RiskLevel string `placeholder:"LEVEL" help:"Only this risk: low, medium, high or critical."`
@@ -40,20 +41,21 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, list("approvals", page))
+	if c.forPrograms() {
+		return c.print(s, list("approvals", page))
 	}
 	if len(page.Items) == 0 {
 		s.printf("Nothing waits for a decision.\n")
 		return nil
 	}
+	defer s.paged()()
 	now := time.Now()
 	rows := [][]string{{"ID", "SHORT", "RISK", "AGENT", "TOOL", "EXPIRES", "VOTES", "ARGS"}}
 	for _, a := range page.Items {
 		rows = append(rows, []string{a.ID, client.ShortID(a.ID), a.RiskLevel, a.Agent, a.Target(),
 			away(a.ExpiresAt.Sub(now)), cmp.Or(progress(a.Votes, a.Needs), "-"), shorten(string(a.Args), 60)})
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	var again []string
 	for _, a := range page.Items {
 		if mayHaveRun(a.Previous) {
@@ -70,6 +72,8 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 type showCmd struct {
 	remote
 	output
+	times
+	long
 	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
 }
 
@@ -92,9 +96,10 @@ func (c *showCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, a)
+	if c.forPrograms() {
+		return c.print(s, a)
 	}
+	defer s.paged()()
 	s.show(a, time.Now())
 	return nil
 }
@@ -116,7 +121,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 	}
 	addTime := func(name string, t client.Time) {
 		if !t.IsZero() {
-			add(name, timeText(t.Time, now))
+			add(name, s.timeText(t.Time, now))
 		}
 	}
 	add("Scope", a.Scope)
@@ -129,7 +134,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 	addTime("Expires", a.ExpiresAt)
 	add("Needs", needsText(a.Needs))
 	for _, v := range a.Votes {
-		add("Vote", voteText(v, a.Needs))
+		add("Vote", s.voteText(v, a.Needs))
 	}
 	add("Replaces", a.Replaces)
 	add("Replaced by", a.ReplacedBy)
@@ -150,9 +155,9 @@ func (s *std) show(a client.Approval, now time.Time) {
 	}
 	add("Args hash", a.ArgsHash)
 	add("Policy", shortDigest(a.PolicyDigest))
-	add("Before", before(a.Previous))
+	add("Before", s.before(a.Previous))
 	add("Said before", saidText(a.Before, now))
-	table(s.out, rows...)
+	s.table(rows...)
 	s.texts(a, now)
 }
 
@@ -173,7 +178,7 @@ func (s *std) texts(a client.Approval, now time.Time) {
 		if in.Message != "" {
 			question += ": " + in.Message
 		}
-		s.printf("%s  %s\n  %s\n", timeText(in.At.Time, now), visible(question), visible(in.Answer))
+		s.printf("%s  %s\n  %s\n", s.timeText(in.At.Time, now), visible(question), visible(in.Answer))
 	}
 	if a.Message != "" {
 		s.printf("\nThe agent was told\n%s\n", visibleLines(a.Message))
@@ -182,20 +187,20 @@ func (s *std) texts(a client.Approval, now time.Time) {
 
 // before says what is known of the last use of the same call. One that was sent and of which no outcome is
 // known may have run: deciding again may run it twice.
-func before(u *client.Use) string {
+func (s *std) before(u *client.Use) string {
 	if u == nil {
 		return ""
 	}
-	at := func(t client.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
-	s := fmt.Sprintf("the same call was approved by %s at %s and used at %s", u.ApprovedBy, at(u.ApprovedAt),
+	at := func(t client.Time) string { return s.clock(t.Time) }
+	text := fmt.Sprintf("the same call was approved by %s at %s and used at %s", u.ApprovedBy, at(u.ApprovedAt),
 		at(u.ConsumedAt))
 	switch {
 	case mayHaveRun(u):
-		return s + "; it was sent and may have run"
+		return text + "; it was sent and may have run"
 	case u.DispatchedAt.IsZero():
-		return s
+		return text
 	}
-	return s + "; it " + string(u.RunResult)
+	return text + "; it " + string(u.RunResult)
 }
 
 // saidText is what a person last said of the same tool.
@@ -256,8 +261,8 @@ func (c *cancelCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, a)
+	if c.forPrograms() {
+		return c.print(s, a)
 	}
 	s.printf("Cancelled: %s (%s). It will not run.\n", visible(a.ID), visible(a.Target()))
 	return nil
@@ -269,8 +274,8 @@ type versionCmd struct {
 
 func (c *versionCmd) Run(s *std) error {
 	v := version()
-	if c.JSON {
-		return printJSON(s.out, v)
+	if c.forPrograms() {
+		return c.print(s, v)
 	}
 	text := "countersign " + v.Version
 	if v.Revision != "" {

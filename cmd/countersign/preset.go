@@ -47,8 +47,8 @@ func (c *presetListCmd) Run(_ context.Context, s *std) error {
 	for _, name := range presets.Names() {
 		all = append(all, presetInfo{Name: presetPrefix + name, About: presets.About(name)})
 	}
-	if c.JSON {
-		return printJSON(s.out, all)
+	if c.forPrograms() {
+		return c.print(s, all)
 	}
 	longest := 0
 	for _, p := range all {
@@ -65,6 +65,7 @@ const presetPrefix = "preset/"
 
 type presetShowCmd struct {
 	output
+	long
 	Name string `arg:"" help:"The preset's name, such as coding-agent; with or without preset/ before it."`
 }
 
@@ -83,9 +84,10 @@ func (c *presetShowCmd) Run(_ context.Context, s *std) error {
 	if !ok {
 		return usagef("there is no preset %q; there are %s", c.Name, strings.Join(presets.Names(), ", "))
 	}
-	if c.JSON {
-		return printJSON(s.out, presetInfo{presetPrefix + name, presets.About(name), text})
+	if c.forPrograms() {
+		return c.print(s, presetInfo{presetPrefix + name, presets.About(name), text})
 	}
+	defer s.paged()()
 	s.printf("%s", text)
 	return nil
 }

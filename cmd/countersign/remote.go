@@ -21,11 +21,6 @@ type remote struct {
 	Token  string `placeholder:"TOKEN" help:"Your token; else COUNTERSIGN_TOKEN, which keeps it out of the list of processes."`
 }
 
-// output is the flag of the commands that list or show.
-type output struct {
-	JSON bool `name:"json" help:"Print JSON, for programs."`
-}
-
 // connection is one to a gate, and what to say when it fails.
 type connection struct {
 	*client.Client

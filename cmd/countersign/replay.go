@@ -23,6 +23,8 @@ import (
 type replayCmd struct {
 	remote
 	output
+	times
+	long
 	period
 	Policy  string `required:"" placeholder:"FILE" help:"The other policy: a configuration, such as a changed copy of countersign.yaml."`
 	EnvFile string `placeholder:"FILE" help:"The file with its variables, as with check."`
@@ -69,10 +71,12 @@ func (c *replayCmd) Run(ctx context.Context, s *std) error {
 	if r.noAudit {
 		s.warn("only admins read the audit log: the calls that rules or grants decided were not judged")
 	}
-	if c.JSON {
-		err = printJSON(s.out, replayJSON(result, c.Policy, cfg.Policy.Digest(), since))
+	if c.forPrograms() {
+		err = c.print(s, replayJSON(result, c.Policy, cfg.Policy.Digest(), since))
 	} else {
+		end := s.paged()
 		s.replayed(c.Policy, result)
+		end()
 	}
 	if err == nil && len(result.Denied) > 0 {
 		return &exitError{exitDenied, ""}
@@ -247,7 +251,7 @@ func (s *std) replayed(name string, r history.Replayed) {
 			rows = append(rows, row)
 		}
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	s.counts("\nJudged otherwise:\n\n", r.Changes)
 	s.counts("\nUnknown: too little is on record of these, or it hangs on what is not.\n\n", r.Unknown)
 }
@@ -269,10 +273,10 @@ func (s *std) cases(cs []history.Case) {
 		if c.Was == history.WasRefused {
 			by = "rule " + ruleName(c.Rule)
 		}
-		rows = append(rows, []string{c.At.UTC().Format("2006-01-02T15:04:05Z"), c.Target() + " " + client.ShortID(c.ID),
+		rows = append(rows, []string{s.clock(c.At), c.Target() + " " + client.ShortID(c.ID),
 			c.Agent, by, shorten(c.Reason, 60), "allowed by " + now, shorten(string(c.Args), 100)})
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 }
 
 func ruleName(name string) string {
@@ -298,7 +302,7 @@ func (s *std) counts(head string, cs []history.Count) {
 		}
 		rows = append(rows, []string{strconv.Itoa(c.Calls), c.Tool, wasWords[c.Was], nowWords[c.Now], by, c.IDs[0]})
 	}
-	table(s.out, rows...)
+	s.table(rows...)
 	if more := len(cs) - maxCounts; more > 0 {
 		s.printf("and %d more; --json has all\n", more)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -61,8 +62,12 @@ type commandLine struct {
 	Replay        replayCmd        `cmd:"" group:"people" help:"Judge what is on record by another policy: what it would have let through."`
 	Policy        policyCmd        `cmd:"" group:"people" help:"Show a policy by which requests were judged."`
 
-	Version versionCmd `cmd:"" group:"other" help:"Print the version."`
-	Help    helpCmd    `cmd:"" group:"other" help:"Show help, for one command if it is named."`
+	Completion completionCmd `cmd:"" group:"other" help:"Print what makes a shell complete this program's words: bash, zsh or fish."`
+	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Say how a line could go on; the shells ask it."`
+	Version    versionCmd    `cmd:"" group:"other" help:"Print the version."`
+	Help       helpCmd       `cmd:"" group:"other" help:"Show help, for one command if it is named."`
+
+	VersionFlag versionFlag `name:"version" help:"Print the version."`
 }
 
 var groups = []kong.Group{
@@ -82,6 +87,11 @@ type std struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+
+	terminal bool           // somebody looks at out
+	utc      bool           // and wants times in UTC
+	noPager  bool           // and all text at once
+	local    *time.Location // the zone of whoever looks; nil: that of the machine
 }
 
 // getenv returns a variable's value, "" if it is not set.
@@ -104,17 +114,19 @@ func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Sprintf(format, args...)}
 }
 
+// ended is how a flag ends the program: Kong shows help by calling Exit in the middle of parsing, and expects not to
+// come back.
+type ended struct{ code int }
+
 // run is the program: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
 	env func(string) (string, bool)) (code int) {
-	s := &std{stdin, stdout, stderr, env}
-	// Kong shows help by calling Exit in the middle of parsing, and expects not to come back.
-	type helped struct{ code int }
+	s := &std{in: stdin, out: stdout, err: stderr, env: env, terminal: isTerminal(stdout)}
 	nothing := len(args) == 0
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
-		case helped:
+		case ended:
 			if code = r.code; nothing {
 				code = exitUsage
 			}
@@ -129,7 +141,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cli := new(commandLine)
 	parser, err := kong.New(cli,
 		kong.Name("countersign"), kong.Description(description), kong.ExplicitGroups(groups),
-		kong.Writers(helpOut, stderr), kong.Exit(func(code int) { panic(helped{code}) }),
+		kong.Writers(helpOut, stderr), kong.Exit(func(code int) { panic(ended{code}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoAppDescFormat: true, WrapUpperBound: 100}),
 		kong.WithHyphenPrefixedParameters(true),
 		kong.Bind(s), kong.BindTo(ctx, (*context.Context)(nil)),

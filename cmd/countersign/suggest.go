@@ -16,6 +16,7 @@ import (
 type suggestCmd struct {
 	remote
 	output
+	long
 	period
 }
 
@@ -49,9 +50,10 @@ func (c *suggestCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	if c.JSON {
-		return printJSON(s.out, suggestJSON(found, since))
+	if c.forPrograms() {
+		return c.print(s, suggestJSON(found, since))
 	}
+	defer s.paged()()
 	s.suggested(found)
 	return nil
 }

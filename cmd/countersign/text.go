@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
+	"github.com/rivo/uniseg"
 )
 
 // visible returns s as a terminal may have it: whatever would not be seen, or would change what is
@@ -74,16 +74,45 @@ func shorten(s string, limit int) string {
 	return fmt.Sprintf("%s… (+%d)", string([]rune(s)[:limit]), n-limit)
 }
 
-// table prints rows under headings, in columns.
-func table(w io.Writer, rows ...[]string) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+// table prints rows under headings, in columns as wide as what a terminal makes of their cells.
+func (s *std) table(rows ...[]string) {
+	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = visible(cell)
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
 		}
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}
-	t.Flush()
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(s.paint(cell))
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell)+2))
+			}
+		}
+		fmt.Fprintln(s.out, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// paints are the colours of words that stand alone in a cell.
+var paints = map[string]string{"medium": "33", "high": "31", "critical": "1;31", "denied": "31", "failed": "31",
+	"approved": "32"}
+
+// paint is a word in its colour, where somebody looks on who wants colours.
+func (s *std) paint(cell string) string {
+	if code := paints[cell]; code != "" && s.colours() {
+		return "\x1b[" + code + "m" + cell + "\x1b[m"
+	}
+	return cell
+}
+
+// colours reports whether colours are wanted: no-color.org.
+func (s *std) colours() bool {
+	return s.terminal && s.getenv("NO_COLOR") == "" && s.getenv("TERM") != "dumb"
 }
 
 // printJSON writes v for programs, indented. JSON's own escapes stand for control characters, and ours
@@ -136,14 +165,6 @@ func prettyArgs(args json.RawMessage) string {
 		return visible(string(args))
 	}
 	return visibleLines(b.String())
-}
-
-// timeText tells a time exactly, and how far away it is.
-func timeText(t, now time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return fmt.Sprintf("%s (%s)", t.UTC().Format("2006-01-02T15:04:05Z"), away(t.Sub(now)))
 }
 
 // away tells how far away something is: in 28m, 5s ago.

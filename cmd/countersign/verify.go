@@ -52,7 +52,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 	if webhook == "" {
 		webhook = setup.WebhookURL(cfg)
 	}
-	if !c.JSON {
+	if !c.forPrograms() {
 		fmt.Fprintf(s.err, "A test card goes to everybody whom the gate at %s notifies. Then taps that must not decide it "+
 			"are posted to %s/webhook/…: forged, too old, strangers', doubled, misdirected. Some are signed with the "+
 			"channels' own secrets, none as a person of the configuration.\n",
@@ -61,7 +61,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	f := &findings{s: s, list: []setup.Finding{}}
-	if !c.JSON {
+	if !c.forPrograms() {
 		marks := map[setup.Level]string{setup.OK: "✔", setup.Warning: "!", setup.Problem: "✘"}
 		f.print = func(x setup.Finding) { s.line(marks[x.Level], x) }
 	}
@@ -76,8 +76,8 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 		return admin.failure(err)
 	}
 	held := f.problems() == 0
-	if c.JSON {
-		if err := printJSON(s.out, map[string]any{"ok": held, "findings": f.list}); err != nil {
+	if c.forPrograms() {
+		if err := c.print(s, map[string]any{"ok": held, "findings": f.list}); err != nil {
 			return err
 		}
 	} else if held {

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/client"
+	"countersign/internal/testkit"
+)
+
+// YAML says what the JSON says, and brings nothing to a terminal that a reader would not see.
+func TestYAMLSaysWhatTheJSONSays(t *testing.T) {
+	for _, in := range []string{
+		`{}`, `[]`, `"x"`, `7`, `{"a":{}}`, `{"a":[]}`, `[[1,[2,3]],[]]`, `[{"a":1,"b":[{"c":null}]},{"a":true}]`,
+		`{"yes":"no","off":"null","1":"1","":"","a b":"a: b","#":"# no comment","-":"- x","é":"日本語"}`,
+		`{"text":"a\nb\tc \"quoted\" back\\slash","esc":"\u001b[2J","bidi":"\u202egnp.exe","emoji":"👩‍💻","tag":"\udb40\udc41","⟨":"⟨U+0041⟩"}`,
+	} {
+		var out bytes.Buffer
+		if err := printYAML(&out, json.RawMessage(in)); err != nil {
+			t.Fatal(err)
+		}
+		var got, want any
+		if err := yaml.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Errorf("%s\n%s\n%v", in, out.String(), err)
+			continue
+		}
+		if err := yaml.Unmarshal([]byte(in), &want); err != nil {
+			t.Fatal(err)
+		}
+		var exact any
+		json.Unmarshal([]byte(in), &exact)
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(exact)
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s became\n%s\n-want +got\n%s", in, out.String(), cmp.Diff(string(b), string(a)))
+		}
+		for _, r := range out.String() {
+			if r != '\n' && r != '⟨' && hidden(r) {
+				t.Errorf("%s became %q", in, out.String())
+			}
+		}
+	}
+}
+
+func TestYAMLKeepsNumbersAndOrder(t *testing.T) {
+	var out bytes.Buffer
+	if err := printYAML(&out, json.RawMessage(`{"z":12345678901234567890123,"a":[1.10,1e3]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("z: 12345678901234567890123\na:\n  - 1.10\n  - 1e3\n", out.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestTimesAreLocalOnATerminal(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	tokyo := time.FixedZone("JST", 9*3600)
+	for name, test := range map[string]struct {
+		s    std
+		want string
+	}{
+		"a terminal":      {std{terminal: true, local: tokyo}, "2026-11-21T18:30:00+09:00 (in 5m)"},
+		"UTC is asked":    {std{terminal: true, local: tokyo, utc: true}, "2026-11-21T09:30:00Z (in 5m)"},
+		"nobody looks on": {std{local: tokyo}, "2026-11-21T09:30:00Z (in 5m)"},
+	} {
+		got := test.s.timeText(at, at.Add(-5*time.Minute))
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		if _, err := ago(test.s.clock(at), at); err != nil {
+			t.Errorf("%s: --since does not take it: %v", name, err)
+		}
+	}
+	if got := (&std{terminal: true, local: tokyo}).voteText(client.Vote{Person: "ken", Decision: client.Approve, At: client.Time{Time: at}, Via: "line"}, nil); !strings.Contains(got, "18:30:00+09:00") {
+		t.Errorf("a vote: %q", got)
+	}
+}
+
+func TestTablesAlignWideCharacters(t *testing.T) {
+	var out bytes.Buffer
+	s := &std{out: &out}
+	s.table([]string{"A", "B", "C"}, []string{"日本", "x", "1"}, []string{"ab", "ไทย", "2"}, []string{"", "", ""}, []string{"e\u0301", "\x1b", "3"})
+	want := "A     B         C\n日本  x         1\nab    ไทย       2\n\ne\u0301     ⟨U+001B⟩  3\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestColoursRespectNoColor(t *testing.T) {
+	for name, test := range map[string]struct {
+		terminal bool
+		env      map[string]string
+		want     string
+	}{
+		"a terminal":      {true, nil, "\x1b[31mhigh\x1b[m  bot\n"},
+		"NO_COLOR":        {true, map[string]string{"NO_COLOR": "1"}, "high  bot\n"},
+		"empty NO_COLOR":  {true, map[string]string{"NO_COLOR": ""}, "\x1b[31mhigh\x1b[m  bot\n"},
+		"a dumb terminal": {true, map[string]string{"TERM": "dumb"}, "high  bot\n"},
+		"no terminal":     {false, nil, "high  bot\n"},
+	} {
+		var out bytes.Buffer
+		s := &std{out: &out, terminal: test.terminal, env: func(name string) (string, bool) { v, ok := test.env[name]; return v, ok }}
+		s.table([]string{"high", "bot"})
+		if out.String() != test.want {
+			t.Errorf("%s: %q, want %q", name, out.String(), test.want)
+		}
+	}
+}
+
+// onTerminal runs countersign with its standard output at a terminal of five lines, and returns what came there.
+func onTerminal(t *testing.T, env map[string]string, args ...string) string {
+	t.Helper()
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 5, Cols: 80}); err != nil {
+		t.Fatal(err)
+	}
+	all := make(chan string, 1)
+	go func() {
+		b, _ := io.ReadAll(master)
+		all <- string(b)
+	}()
+	code := run(t.Context(), args, strings.NewReader(""), tty, io.Discard, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	tty.Close()
+	got := testkit.Receive(t, "the end of the terminal", all)
+	if code != exitDone {
+		t.Errorf("exit code %d: %s", code, got)
+	}
+	return strings.ReplaceAll(got, "\r\n", "\n")
+}
+
+func TestLongTablesArePaged(t *testing.T) {
+	dir := t.TempDir()
+	seen := filepath.Join(dir, "seen")
+	pager := "cat > " + seen
+	for name, test := range map[string]struct {
+		env   map[string]string
+		args  []string
+		paged bool
+	}{
+		"longer than the terminal":  {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments"}, true},
+		"not wanted":                {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments", "--no-pager"}, false},
+		"short":                     {map[string]string{"PAGER": pager}, []string{"preset", "list"}, false},
+		"an empty PAGER":            {map[string]string{"PAGER": ""}, []string{"preset", "show", "payments"}, false},
+		"a pager that is not there": {map[string]string{"PAGER": filepath.Join(dir, "none")}, []string{"preset", "show", "payments"}, false},
+		"JSON":                      {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments", "--json"}, false},
+	} {
+		os.Remove(seen)
+		got := onTerminal(t, test.env, test.args...)
+		if b, _ := os.ReadFile(seen); len(b) > 0 != test.paged || (got == "") != test.paged {
+			t.Errorf("%s: the pager got %q, the terminal %q", name, b, got)
+		}
+	}
+}
+
+// The words of the command line complete to what the parser knows.
+func TestCompletions(t *testing.T) {
+	for line, want := range map[string]string{
+		"pendi":                       "pending",
+		"audit ":                      "query",
+		"install ":                    "claude-code codex gemini",
+		"install claude-code --scope": "--scope",
+		"install codex --scope ":      "user project local",
+		"install codex --scope=pr":    "--scope=project",
+		"pending -o ":                 "table json yaml",
+		"pending --agent bot -o y":    "yaml",
+		"pending --agent ":            "",
+		"check --config ":             ":files",
+		"approve 9W1X3Y --args ":      ":files",
+		"install gemini --no-pre":     "--no-preset",
+		"mcp -- ":                     ":files",
+		"completion ":                 "bash zsh fish",
+		"compl":                       "completion", // what the shells call is hidden
+		"pending --uns":               "",
+		"nonsense ":                   "",
+		"--vers":                      "--version",
+	} {
+		var out bytes.Buffer
+		args := append([]string{"complete", "--"}, strings.Split(line, " ")...)
+		if code := run(t.Context(), args, nil, &out, io.Discard, func(string) (string, bool) { return "", false }); code != exitDone {
+			t.Fatalf("exit code %d", code)
+		}
+		var words []string
+		for l := range strings.Lines(out.String()) {
+			word, _, _ := strings.Cut(strings.TrimSuffix(l, "\n"), "\t")
+			words = append(words, word)
+		}
+		if got := strings.Join(words, " "); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// The shells that are here complete with the script that is made for them.
+func TestBashCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal("bash is needed here, as it is for .ci/run")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(dir, "countersign")); err != nil { // which main_test makes the program of that name
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a file.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]string{
+		"countersign pendi":                                "pending",
+		"countersign install ''":                           "claude-code codex gemini",
+		"countersign install codex --scope = pr":           "project",
+		"countersign check --config " + dir + "/a":         dir + "/a file.yaml",
+		"countersign check --config = " + dir + "/a\\ fil": dir + "/a file.yaml",
+		"countersign pending --risk":                       "--risk-level",
+	} {
+		script := bashCompletion + "\nCOMP_WORDS=(" + words + "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _countersign\necho \"${COMPREPLY[*]}\"\n"
+		c := exec.Command(bash, "--norc", "-c", script)
+		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := c.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", words, got, err, want)
+		}
+	}
+}
