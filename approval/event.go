@@ -51,6 +51,12 @@ const (
 	EventGrantUsed    EventType = "grant_used"
 	EventGrantEnded   EventType = "grant_ended"
 	EventDenialLifted EventType = "denial_lifted" // a remembered denial was forgotten
+	// of the pages: who can see and decide there
+	EventSignInLink    EventType = "sign_in_link_made"
+	EventSignedIn      EventType = "signed_in"
+	EventSignedOut     EventType = "signed_out"
+	EventSessionEnded  EventType = "session_ended" // not by who sat there; Reason says why
+	EventSignInRefused EventType = "sign_in_refused"
 )
 
 // Event is one line of the audit log, written in the transaction of what it reports. Seq is given out

@@ -26,6 +26,8 @@ var eventTypes = []approval.EventType{
 	approval.EventRateLimited, approval.EventDelegated, approval.EventDelegationEnded,
 	approval.EventFrozen, approval.EventUnfrozen, approval.EventGranted, approval.EventGrantUsed,
 	approval.EventGrantEnded, approval.EventDenialLifted,
+	approval.EventSignInLink, approval.EventSignedIn, approval.EventSignedOut, approval.EventSessionEnded,
+	approval.EventSignInRefused,
 }
 
 // decisionWords are what the decision of an audit event can be.

@@ -65,7 +65,7 @@ func TestMigrate(t *testing.T) {
 	if err != nil || have != Version() || have < 1 {
 		t.Errorf("version %d, %v; want %d", have, err, Version())
 	}
-	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins", "approval_votes", "delegations", "epochs", "policies"} {
+	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins", "approval_votes", "delegations", "epochs", "policies", "signin_links", "signin_sessions"} {
 		if !strings.Contains(dump(t, db), "table "+table+" ") {
 			t.Errorf("no table %s", table)
 		}
@@ -274,25 +274,33 @@ func TestConstraints(t *testing.T) {
 		return `INSERT INTO approval_notifications (id, channel, recipient, created_at, updated_at, ` + columns + `) VALUES ('` + id1 + `', 'line', 'U1', '` + at + `', '` + at + `', ` + values + `)`
 	}
 	for stmt, want := range map[string]string{
-		notification(`kind, status, next_attempt_at`, `'request', 'queued', '`+at+`'`):                                                        "only_a_reply_stands_alone",
-		notification(`kind, status`, `'reply', 'queued'`):                                                                                     "waiting_has_a_time",
-		notification(`kind, status`, `'letter', 'sent'`):                                                                                      "CHECK",
-		notification(`kind, status`, `'reply', 'lost'`):                                                                                       "CHECK",
-		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                                          "CHECK",
-		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                                                "FOREIGN KEY",
-		`INSERT INTO tool_pins VALUES ('', '', 't', 'short', '` + at + `', NULL)`:                                                             "CHECK",
-		`INSERT INTO tool_pins VALUES ('', '', '', '` + hash + `', '` + at + `', NULL)`:                                                       "CHECK",
-		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:                                  "FOREIGN KEY",
-		`INSERT INTO approval_votes VALUES ('none', 'hana', 0, 1, NULL, 'approve', NULL, '` + at + `', 'web')`:                                "FOREIGN KEY",
-		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, -1, NULL, 'approve', NULL, '` + at + `', 'web')`:                        "CHECK",
-		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, NULL, 'maybe', NULL, '` + at + `', 'web')`:                           "CHECK",
-		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, 'hana', 'approve', NULL, '` + at + `', 'web')`:                       "CHECK",
-		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'a', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', NULL, NULL)`:         "CHECK",
-		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + late + `', '` + at + `', NULL, '` + at + `', 'a', NULL, NULL)`:         "CHECK",
-		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', '` + at + `', NULL)`: "end_is_whole",
-		`INSERT INTO epochs (agent, id, frozen) VALUES ('bot', '` + id1 + `', 1)`:                                                             "freeze_is_whole",
-		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                                            "denial_has_a_time",
-		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`:                           "CHECK",
+		notification(`kind, status, next_attempt_at`, `'request', 'queued', '`+at+`'`):                                                                  "only_a_reply_stands_alone",
+		notification(`kind, status`, `'reply', 'queued'`):                                                                                               "waiting_has_a_time",
+		notification(`kind, status`, `'letter', 'sent'`):                                                                                                "CHECK",
+		notification(`kind, status`, `'reply', 'lost'`):                                                                                                 "CHECK",
+		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                                                    "CHECK",
+		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                                                          "FOREIGN KEY",
+		`INSERT INTO tool_pins VALUES ('', '', 't', 'short', '` + at + `', NULL)`:                                                                       "CHECK",
+		`INSERT INTO tool_pins VALUES ('', '', '', '` + hash + `', '` + at + `', NULL)`:                                                                 "CHECK",
+		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:                                            "FOREIGN KEY",
+		`INSERT INTO approval_votes VALUES ('none', 'hana', 0, 1, NULL, 'approve', NULL, '` + at + `', 'web')`:                                          "FOREIGN KEY",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, -1, NULL, 'approve', NULL, '` + at + `', 'web')`:                                  "CHECK",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, NULL, 'maybe', NULL, '` + at + `', 'web')`:                                     "CHECK",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, 'hana', 'approve', NULL, '` + at + `', 'web')`:                                 "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'a', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', NULL, NULL)`:                   "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + late + `', '` + at + `', NULL, '` + at + `', 'a', NULL, NULL)`:                   "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', '` + at + `', NULL)`:           "end_is_whole",
+		`INSERT INTO signin_links VALUES ('abc', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late + `', NULL, NULL)`:                      "CHECK",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', '', 'line', 'line', '` + at + `', '` + late + `', NULL, NULL)`:                 "CHECK",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + at + `', NULL, NULL)`:               "CHECK",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late + `', '` + at + `', NULL)`:     "end_is_whole",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late + `', '` + late + `', 'used')`: "CHECK",
+		`INSERT INTO signin_sessions VALUES ('abc', '` + id1 + `', 'hana', 'link', '', '', '` + at + `', '` + at + `', '` + late + `')`:                 "CHECK",
+		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', '', 'link', '', '', '` + at + `', '` + at + `', '` + late + `')`:            "CHECK",
+		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', 'hana', 'link', '', '', '` + at + `', '` + early + `', '` + late + `')`:     "CHECK",
+		`INSERT INTO epochs (agent, id, frozen) VALUES ('bot', '` + id1 + `', 1)`:                                                                       "freeze_is_whole",
+		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                                                      "denial_has_a_time",
+		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`:                                     "CHECK",
 	} {
 		if _, err := db.Exec(stmt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", stmt, err, want)

@@ -96,6 +96,20 @@ const (
 	selectSaid
 	putSaid
 
+	insertSignInLink
+	selectSignInLink
+	selectSignInLinks
+	endSignInLink
+	deleteSignInLinks
+	insertSession
+	selectSession
+	selectSessions
+	seeSession
+	deleteSession
+	selectSignInPeople
+	pruneSignInLinks
+	pruneSessions
+
 	insertNotification
 	selectNotification
 	updateNotification
@@ -263,6 +277,23 @@ var queries = []string{
 	putSaid: `INSERT INTO said (agent, server, tool_name, ` + saidColumns.names() + `)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
   ON CONFLICT (agent, server, tool_name) DO UPDATE SET ` + saidColumns.excluded(),
+
+	insertSignInLink:  newLinkColumns.insert(`signin_links`),
+	selectSignInLink:  `SELECT ` + linkColumns.names() + ` FROM signin_links WHERE digest = $1`,
+	selectSignInLinks: `SELECT ` + linkColumns.names() + ` FROM signin_links WHERE person = $1 ORDER BY id`,
+	endSignInLink: lateLinkColumns.update(`signin_links`, `digest`) + `
+  AND ended_at IS NULL AND expires_at > $1`,
+	deleteSignInLinks:  `DELETE FROM signin_links WHERE person = $1`,
+	insertSession:      sessionColumns.insert(`signin_sessions`),
+	selectSession:      `SELECT ` + sessionColumns.names() + ` FROM signin_sessions WHERE digest = $1`,
+	selectSessions:     `SELECT ` + sessionColumns.names() + ` FROM signin_sessions WHERE person = $1 ORDER BY id`,
+	seeSession:         `UPDATE signin_sessions SET seen_at = $1 WHERE id = $2`,
+	deleteSession:      `DELETE FROM signin_sessions WHERE id = $1`,
+	selectSignInPeople: `SELECT person FROM signin_links UNION SELECT person FROM signin_sessions ORDER BY 1`,
+	pruneSignInLinks: `DELETE FROM signin_links WHERE digest IN
+  (SELECT digest FROM signin_links WHERE expires_at <= $1 LIMIT $2)`,
+	pruneSessions: `DELETE FROM signin_sessions WHERE digest IN
+  (SELECT digest FROM signin_sessions WHERE expires_at <= $1 OR seen_at <= $2 LIMIT $3)`,
 
 	insertNotification: notificationColumns.insert(`approval_notifications`),
 	selectNotification: `SELECT ` + notificationColumns.names() + ` FROM approval_notifications WHERE id = $1`,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/signin"
 	"countersign/store/sqlite3"
 )
 
@@ -309,6 +310,33 @@ var (
 		text("said_by", func(r *approval.Said) *string { return &r.By }),
 		timestamp("at", func(r *approval.Said) *time.Time { return &r.At }),
 		optText("reason", func(r *approval.Said) *string { return &r.Reason }),
+	}
+
+	newLinkColumns = columns[signin.LinkRow]{
+		text("digest", func(r *signin.LinkRow) *string { return &r.Digest }),
+		text("id", func(r *signin.LinkRow) *string { return &r.ID }),
+		text("person", func(r *signin.LinkRow) *string { return &r.Person }),
+		text("via", func(r *signin.LinkRow) *approval.Via { return &r.Via }),
+		text("made_on", func(r *signin.LinkRow) *string { return &r.From }),
+		timestamp("made_at", func(r *signin.LinkRow) *time.Time { return &r.MadeAt }),
+		timestamp("expires_at", func(r *signin.LinkRow) *time.Time { return &r.ExpiresAt }),
+	}
+	lateLinkColumns = columns[signin.LinkRow]{
+		timestamp("ended_at", func(r *signin.LinkRow) *time.Time { return &r.EndedAt }),
+		optText("end_code", func(r *signin.LinkRow) *signin.LinkEnd { return &r.End }),
+	}
+	linkColumns = slices.Concat(newLinkColumns, lateLinkColumns)
+
+	sessionColumns = columns[signin.SessionRow]{
+		text("digest", func(r *signin.SessionRow) *string { return &r.Digest }),
+		text("id", func(r *signin.SessionRow) *string { return &r.ID }),
+		text("person", func(r *signin.SessionRow) *string { return &r.Person }),
+		text("method", func(r *signin.SessionRow) *signin.Method { return &r.Method }),
+		text("origin", func(r *signin.SessionRow) *string { return &r.Origin }),
+		text("user_agent", func(r *signin.SessionRow) *string { return &r.UserAgent }),
+		timestamp("created_at", func(r *signin.SessionRow) *time.Time { return &r.CreatedAt }),
+		timestamp("seen_at", func(r *signin.SessionRow) *time.Time { return &r.SeenAt }),
+		timestamp("expires_at", func(r *signin.SessionRow) *time.Time { return &r.ExpiresAt }),
 	}
 
 	stateColumns = columns[storedState]{

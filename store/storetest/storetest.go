@@ -53,6 +53,7 @@ var contract = []struct {
 	{"GrantUses", grantUses},
 	{"LastSaid", lastSaid},
 	{"Policies", policies},
+	{"SignIns", signIns},
 	{"Lapse", lapse},
 	{"Feed", feed},
 	{"Recent", recent},
@@ -85,6 +86,7 @@ var contract = []struct {
 	{"RaceGrantUses", raceGrantUses},
 	{"RaceClaims", raceClaims},
 	{"RaceSights", raceSights},
+	{"RaceRedeemers", raceRedeemers},
 	{"RaceNeighbours", raceNeighbours},
 }
 

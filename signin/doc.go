@@ -1,0 +1,15 @@
+// Package signin says who looks at the pages: it turns a one-time link, a person's own token, an OpenID provider's word
+// or a passkey into a session, and a session's cookie back into a person.
+//
+// A link is made where somebody is known already: by what they typed in a chat, or with their token on a terminal. It
+// signs in once, within [LinkLasts]. To look at it spends nothing, so that those who open links unasked (previews,
+// prefetchers, scanners of mail) spend none: only [Service.Redeem] does, which the form of the link's page posts to.
+//
+// A session lasts [SessionLasts], and [IdleLasts] from when it was last seen. It keeps a name and nothing else of who
+// somebody is: what they may do is looked up each time, and whoever is not configured any more has no session, from that
+// moment on. Its secret is made when it starts, so that nobody can have put one into a browser beforehand.
+//
+// Secrets are 256 random bits. They are stored as their SHA-256 and found by that: what a look-up takes says nothing of
+// how much of a guess was right. All that is refused is refused with the same error, whatever the reason, which only
+// the audit log has. An agent gets no session: its name is no person's.
+package signin

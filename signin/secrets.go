@@ -1,0 +1,28 @@
+package signin
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"strings"
+)
+
+// inText has no letter at which a chat could take an address to end.
+var inText = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// secretLen is how long a secret is as text.
+const secretLen = 52
+
+// newSecret returns 256 random bits as text.
+func newSecret() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails: the program ends if there is no randomness
+	return strings.ToLower(inText.EncodeToString(b[:]))
+}
+
+// digest is what is stored of a secret.
+func digest(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}

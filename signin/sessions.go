@@ -1,0 +1,213 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+)
+
+// Start starts a session for somebody who has shown who they are by other means than a link. Errors: [ErrRefused] for
+// nobody's name.
+func (s *Service) Start(ctx context.Context, person string, m Method, from Origin) (string, Session, error) {
+	secret := newSecret()
+	var sess Session
+	err := s.update(ctx, func(tx Tx) (err error) {
+		if !s.known(person) {
+			return ErrRefused
+		}
+		sess, err = s.start(ctx, tx, newSession{person, m, secret, from, ""})
+		return err
+	})
+	if errors.Is(err, ErrRefused) {
+		return "", Session{}, s.refused(ctx, refusedNoPerson, LinkRow{Link: Link{Person: person}}, from)
+	}
+	if err != nil {
+		return "", Session{}, err
+	}
+	return secret, s.sessionByWall(sess), nil
+}
+
+// newSession is what a session starts with.
+type newSession struct {
+	person string
+	method Method
+	secret string
+	from   Origin
+	link   string // the id of the link that it started with, or ""
+}
+
+func (s *Service) start(ctx context.Context, tx Tx, n newSession) (Session, error) {
+	before, err := tx.SessionsOf(n.person)
+	if err != nil {
+		return Session{}, err
+	}
+	for _, old := range before[:max(0, len(before)-sessionsKept+1)] {
+		if err := s.end(ctx, tx, old.Session, endedReplaced); err != nil {
+			return Session{}, err
+		}
+	}
+	now := tx.Now()
+	sess := Session{ID: tx.NewID(), Person: n.person, Method: n.method, Origin: legible.Line(cut(n.from.Address)),
+		UserAgent: legible.Line(cut(n.from.UserAgent)), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(SessionLasts)}
+	if err := tx.InsertSession(SessionRow{Session: sess, Digest: digest(n.secret)}); err != nil {
+		return Session{}, err
+	}
+	e := approval.Event{Type: approval.EventSignedIn, Actor: n.person, CorrelationID: n.link}
+	return sess, s.record(ctx, tx, e, eventData{Session: sess.ID, Link: n.link, Method: string(n.method),
+		Address: sess.Origin, UserAgent: sess.UserAgent})
+}
+
+func cut(s string) string { return legible.Cut(s, maxUserAgent) }
+
+// Session returns whose secret it is, and counts as that they are there. Errors: [ErrNoSession].
+func (s *Service) Session(ctx context.Context, secret string) (Session, error) {
+	sess, err := s.Look(ctx, secret)
+	if err != nil || s.store.Now().Sub(s.store.FromWall(sess.SeenAt)) < seenEvery {
+		return sess, err
+	}
+	err = s.update(ctx, func(tx Tx) error {
+		_, err := tx.SeeSession(sess.ID)
+		return err
+	})
+	return sess, err
+}
+
+// Look is [Service.Session] that does not count as that they are there: what a page does by itself keeps no session
+// alive.
+func (s *Service) Look(ctx context.Context, secret string) (Session, error) {
+	if len(secret) != secretLen {
+		return Session{}, ErrNoSession
+	}
+	var found SessionRow
+	err := s.view(ctx, func(tx Tx) (err error) {
+		if found, err = tx.SessionBySecret(digest(secret)); err != nil {
+			return err
+		}
+		if !s.lives(found.Session, tx.Now()) {
+			return ErrNoSession
+		}
+		return nil
+	})
+	if errors.Is(err, approval.ErrNotFound) {
+		err = ErrNoSession
+	}
+	if err != nil {
+		return Session{}, err
+	}
+	return s.sessionByWall(found.Session), nil
+}
+
+// lives reports whether a session that is stored is one, at a time.
+func (s *Service) lives(sess Session, now time.Time) bool {
+	return now.Before(sess.ExpiresAt) && now.Before(sess.SeenAt.Add(IdleLasts)) && s.known(sess.Person)
+}
+
+// Sessions returns a person's sessions, the one seen last first.
+func (s *Service) Sessions(ctx context.Context, person string) ([]Session, error) {
+	var found []Session
+	err := s.view(ctx, func(tx Tx) error {
+		rows, err := tx.SessionsOf(person)
+		found = make([]Session, 0, len(rows))
+		for _, r := range rows {
+			if s.lives(r.Session, tx.Now()) {
+				found = append(found, s.sessionByWall(r.Session))
+			}
+		}
+		return err
+	})
+	slices.SortStableFunc(found, func(a, b Session) int { return b.SeenAt.Compare(a.SeenAt) })
+	return found, err
+}
+
+// Why a session ended before its time.
+const (
+	endedSignedOut = "signed_out"
+	endedByOwner   = "ended_by_owner" // from another browser
+	endedReplaced  = "replaced"       // the person has too many
+	endedNoPerson  = "no_such_person"
+	endedRestored  = "backup_restored"
+)
+
+// End ends one of a person's sessions. Errors: [ErrNoSession] for an id that is none of theirs.
+func (s *Service) End(ctx context.Context, person, id string) error {
+	return s.update(ctx, func(tx Tx) error {
+		rows, err := tx.SessionsOf(person)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if r.ID == id {
+				return s.end(ctx, tx, r.Session, endedByOwner)
+			}
+		}
+		return ErrNoSession
+	})
+}
+
+// EndOthers ends all of a person's sessions but one, and their links, and says how many sessions ended.
+func (s *Service) EndOthers(ctx context.Context, person, but string) (int, error) {
+	var ended int
+	err := s.update(ctx, func(tx Tx) (err error) {
+		ended, err = s.endAll(ctx, tx, person, but, endedByOwner)
+		return err
+	})
+	return ended, err
+}
+
+// SignOut ends the session of a secret. That there is none is no error: who wants to be signed out is.
+func (s *Service) SignOut(ctx context.Context, secret string) error {
+	return s.update(ctx, func(tx Tx) error {
+		r, err := tx.SessionBySecret(digest(secret))
+		if errors.Is(err, approval.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return s.end(ctx, tx, r.Session, endedSignedOut)
+	})
+}
+
+// end deletes a session and puts on record why.
+func (s *Service) end(ctx context.Context, tx Tx, sess Session, why string) error {
+	if ok, err := tx.DeleteSession(sess.ID); err != nil || !ok {
+		return err
+	}
+	e := approval.Event{Type: approval.EventSessionEnded, Actor: sess.Person, Reason: why}
+	switch why {
+	case endedSignedOut:
+		e.Type = approval.EventSignedOut
+	case endedNoPerson, endedRestored:
+		e.Actor = (approval.Actor{Kind: approval.System, Name: "signin"}).String()
+	}
+	return s.record(ctx, tx, e, eventData{Session: sess.ID, Method: string(sess.Method), Person: sess.Person})
+}
+
+// endAll ends a person's sessions but one, and their links.
+func (s *Service) endAll(ctx context.Context, tx Tx, person, but, why string) (ended int, err error) {
+	rows, err := tx.SessionsOf(person)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range rows {
+		if r.ID == but {
+			continue
+		}
+		if err := s.end(ctx, tx, r.Session, why); err != nil {
+			return 0, err
+		}
+		ended++
+	}
+	return ended, tx.DeleteSignInLinks(person)
+}
+
+func (s *Service) sessionByWall(sess Session) Session {
+	for _, t := range []*time.Time{&sess.CreatedAt, &sess.SeenAt, &sess.ExpiresAt} {
+		*t = s.store.ToWall(*t)
+	}
+	return sess
+}

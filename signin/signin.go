@@ -1,0 +1,158 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"countersign/approval"
+)
+
+const (
+	// LinkLasts is how long a link signs in.
+	LinkLasts = 10 * time.Minute
+	// SessionLasts is how long a session lasts at most, IdleLasts how long after it was last seen.
+	SessionLasts = 12 * time.Hour
+	IdleLasts    = 2 * time.Hour
+
+	// A person's newest links sign in, and each makes at most so many within [LinkLasts].
+	linksAlive, linksMade = 3, 8
+	// Of a person's sessions the newest are kept.
+	sessionsKept = 20
+	// seenEvery is how exact the time is at which a session was last seen; it is never later than the real one.
+	seenEvery = time.Minute
+	// maxUserAgent is how much is kept of what a browser says of itself.
+	maxUserAgent = 200
+	// oneSweep is how many rows one transaction ends.
+	oneSweep = 500
+)
+
+// Method is how somebody signed in.
+type Method string
+
+const (
+	MethodLink    Method = "link"    // a link asked for in a chat
+	MethodToken   Method = "token"   // a link made with the person's token, as by `countersign open`
+	MethodOpenID  Method = "openid"  // an OpenID provider
+	MethodPasskey Method = "passkey" // a passkey
+)
+
+// FromTerminal is the [Link.From] of links that are made with a person's token.
+const FromTerminal = "terminal"
+
+// Link is a one-time link: who it signs in, and where it was asked for. It has no secret in it.
+type Link struct {
+	ID                string // ULID
+	Person            string
+	Via               approval.Via
+	From              string // the name of the channel that it was asked for on, or [FromTerminal]
+	MadeAt, ExpiresAt time.Time
+}
+
+// Session is one browser that is signed in as somebody. It has no secret in it.
+type Session struct {
+	ID                           string // ULID
+	Person                       string
+	Method                       Method
+	Origin                       string // the address that it started from
+	UserAgent                    string // what the browser said of itself, made safe to show
+	CreatedAt, SeenAt, ExpiresAt time.Time
+}
+
+// Origin is where a browser comes from.
+type Origin struct {
+	Address   string // without a port; what the listener believes, proxies that it trusts included
+	UserAgent string
+}
+
+var (
+	// ErrRefused is all that somebody is told whose link does not sign in: it is unknown, used, replaced by newer ones or
+	// too old, or whoever it was for is not configured any more.
+	ErrRefused = errors.New("signin: refused")
+	// ErrTooMany is what is told after too many attempts from one address, or by one person.
+	ErrTooMany = errors.New("signin: too many attempts")
+	// ErrNoSession is for a secret that is no session's, or not any more, and for sessions that are not there.
+	ErrNoSession = errors.New("signin: no session")
+)
+
+// Directory is who is who now; [approval.Directory] is one. It is asked inside transactions and must not block.
+type Directory interface {
+	Person(name string) (approval.Actor, bool)
+}
+
+// Options are what a [Service] needs, all of it.
+type Options struct {
+	Store     approval.Store // whose transactions are a [Tx]
+	Audit     *approval.AuditLog
+	Directory Directory
+	Logger    *slog.Logger
+}
+
+// Service makes links and sessions and ends them. It is safe for concurrent use.
+type Service struct {
+	store    approval.Store
+	audit    *approval.AuditLog
+	dir      Directory
+	log      *slog.Logger
+	attempts *attempts // by address and by person
+	told     *attempts // refusals that are put on record
+}
+
+// New returns the service.
+func New(o Options) *Service {
+	return &Service{o.Store, o.Audit, o.Directory, o.Logger, newAttempts(attemptsPerMinute), newAttempts(refusalsOnRecord)}
+}
+
+// Attempt counts one attempt to sign in, from an address. Those who check something themselves before they call
+// [Service.Start] call it first. Errors: [ErrTooMany].
+func (s *Service) Attempt(from Origin) error {
+	if !s.attempts.allow(addressKey(from.Address), s.store.Now()) {
+		return ErrTooMany
+	}
+	return nil
+}
+
+// addressKey is what counts as one address: of IPv6 the network that a customer gets.
+func addressKey(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return "address:?"
+	}
+	a = a.Unmap().WithZone("")
+	bits := 64
+	if a.Is4() {
+		bits = 32
+	}
+	network, err := a.Prefix(bits)
+	if err != nil {
+		return "address:?"
+	}
+	return "address:" + network.String()
+}
+
+// Now is the time that links and sessions are judged by.
+func (s *Service) Now() time.Time { return s.store.Now() }
+
+func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error { return with(tx, fn) })
+}
+
+func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {
+	return s.store.View(ctx, func(tx approval.Tx) error { return with(tx, fn) })
+}
+
+func with(tx approval.Tx, fn func(tx Tx) error) error {
+	t, ok := tx.(Tx)
+	if !ok {
+		return errors.New("signin: the store keeps no links and sessions")
+	}
+	return fn(t)
+}
+
+// known reports whether somebody is a person of the configuration.
+func (s *Service) known(person string) bool {
+	who, ok := s.dir.Person(person)
+	return ok && who.Kind == approval.Human && who.Name == person
+}

@@ -1,0 +1,108 @@
+package signin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+)
+
+// Recheck ends the sessions and links of those who are not configured any more, and says how many sessions ended. It is
+// called after the configuration was loaded; until then they are of no use either.
+func (s *Service) Recheck(ctx context.Context) (int, error) {
+	return s.endWhere(ctx, endedNoPerson, func(person string) bool { return !s.known(person) })
+}
+
+// Restored ends all sessions and links, after an older store was put in this one's place: those that had ended since are
+// in it.
+func (s *Service) Restored(ctx context.Context) error {
+	_, err := s.endWhere(ctx, endedRestored, func(string) bool { return true })
+	return err
+}
+
+func (s *Service) endWhere(ctx context.Context, why string, ends func(person string) bool) (int, error) {
+	var ended int
+	err := s.update(ctx, func(tx Tx) (err error) {
+		ended, err = s.endWhereIn(ctx, tx, why, ends)
+		return err
+	})
+	return ended, err
+}
+
+func (s *Service) endWhereIn(
+	ctx context.Context, tx Tx, why string, ends func(person string) bool,
+) (ended int, err error) {
+	people, err := tx.SignInPeople()
+	if err != nil {
+		return 0, err
+	}
+	for _, person := range people {
+		if !ends(person) {
+			continue
+		}
+		n, err := s.endAll(ctx, tx, person, "", why)
+		if err != nil {
+			return 0, err
+		}
+		ended += n
+	}
+	return ended, nil
+}
+
+// Prune deletes what has come to its time, and says how many rows went. They were of no use already.
+func (s *Service) Prune(ctx context.Context) (int, error) {
+	var all int
+	for {
+		var n int
+		err := s.update(ctx, func(tx Tx) (err error) {
+			n, err = tx.PruneSignIns(tx.Now().Add(-IdleLasts), oneSweep)
+			return err
+		})
+		all += n
+		if err != nil || n < oneSweep {
+			return all, err
+		}
+	}
+}
+
+// eventData is what the audit events of this package hold beside who and when. None of it is a secret.
+type eventData struct {
+	Session   string `json:"session_id,omitempty"`
+	Link      string `json:"link_id,omitempty"`
+	Person    string `json:"person,omitempty"`
+	Method    string `json:"method,omitempty"`
+	Via       string `json:"via,omitempty"`
+	From      string `json:"from,omitempty"`
+	Address   string `json:"address,omitempty"`
+	UserAgent string `json:"user_agent,omitempty"`
+}
+
+// record puts an event on record, correlated with what ctx says where that says something.
+func (s *Service) record(ctx context.Context, tx Tx, e approval.Event, d eventData) error {
+	e.CorrelationID = cmp.Or(approval.Correlation(ctx), e.CorrelationID, d.Session)
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	e.Data = data
+	return s.audit.Append(ctx, tx, e)
+}
+
+// refused puts on record that somebody was not signed in, and returns what they are told. Strangers can cause it: not
+// more than so many a minute are recorded, and a store that fails changes nothing of what they are told.
+func (s *Service) refused(ctx context.Context, why string, l LinkRow, from Origin) error {
+	if !s.told.allow("all", s.store.Now()) {
+		return ErrRefused
+	}
+	err := s.update(ctx, func(tx Tx) error {
+		return s.record(ctx, tx, approval.Event{Type: approval.EventSignInRefused, Reason: why, CorrelationID: l.ID},
+			eventData{Link: l.ID, Person: l.Person, Address: legible.Line(cut(from.Address)),
+				UserAgent: legible.Line(cut(from.UserAgent))})
+	})
+	if err != nil {
+		s.log.WarnContext(ctx, "a refused sign-in is not on record", "error", err)
+	}
+	return ErrRefused
+}
