@@ -27,6 +27,7 @@ import (
 	"countersign/mcp/gateway"
 	"countersign/outbox"
 	"countersign/store"
+	"countersign/web"
 )
 
 // Options are what an [App] is made of. Config is required.
@@ -68,6 +69,8 @@ type App struct {
 	metrics   *metrics
 
 	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
+	atPages         net.Listener // nil where the pages are with the rest
+	pages           *web.Server
 	listening       []net.Listener
 	servers         []*http.Server // one for each of listening
 	limits          *limits

@@ -25,17 +25,19 @@ import (
 const (
 	nameAPI     = "api"
 	nameWebhook = "webhook"
+	namePages   = "pages"
 	nameSocket  = "socket"
 )
 
 // keyOf is the key of the configuration that a listener's certificate stands under.
-var keyOf = map[string]string{nameAPI: "tls", nameWebhook: "webhook_tls"}
+var keyOf = map[string]string{nameAPI: "tls", nameWebhook: "webhook_tls", namePages: "pages_tls"}
 
 // How many connections each listener holds at most, where there are enough file descriptors for all.
 const (
 	apiConnections     = 2048
 	webhookConnections = 256
 	socketConnections  = 256
+	pagesConnections   = 512
 	// ownDescriptors are set aside for the store, MCP servers, and what goes out to the platforms.
 	ownDescriptors = 256
 )
@@ -54,6 +56,9 @@ func newLimits(cfg *config.Config, socket string) *limits {
 	names, wants := []string{nameAPI}, []int{apiConnections}
 	if cfg.WebhookListen != "" {
 		names, wants = append(names, nameWebhook), append(wants, webhookConnections)
+	}
+	if cfg.PagesListen != "" {
+		names, wants = append(names, namePages), append(wants, pagesConnections)
 	}
 	if socket != "" {
 		names, wants = append(names, nameSocket), append(wants, socketConnections)
@@ -112,15 +117,21 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Charge: a.chargeHook,
 			Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
 	local := maps.Clone(ours)
+	a.pages = a.newPages()
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
-		if err := a.serveOn(nameAPI, a.listener, cfg.TLS, ours.before(api)); err != nil {
-			return err
-		}
-		return a.onSocket(cfg, local.before(api))
 	}
-	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, ours.before(api)); err != nil {
+	rest := ours.before(api)
+	if cfg.PagesListen == "" {
+		rest = a.pagesBefore(rest)
+	} else if err := a.listenForPages(cfg); err != nil {
 		return err
+	}
+	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, rest); err != nil {
+		return err
+	}
+	if cfg.WebhookListen == "" {
+		return a.onSocket(cfg, local.before(api))
 	}
 	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
 		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)

@@ -191,6 +191,8 @@ func needRestart(old, cfg *config.Config) []string {
 	}{
 		{"listen", old.Listen != cfg.Listen},
 		{"webhook_listen", old.WebhookListen != cfg.WebhookListen},
+		{"pages_listen", old.PagesListen != cfg.PagesListen},
+		{"pages_tls", !reflect.DeepEqual(old.PagesTLS, cfg.PagesTLS)},
 		{"tls", !reflect.DeepEqual(old.TLS, cfg.TLS)},
 		{"webhook_tls", !reflect.DeepEqual(old.WebhookTLS, cfg.WebhookTLS)},
 		{"socket", old.Socket != cfg.Socket},

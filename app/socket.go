@@ -25,7 +25,7 @@ func (a *App) anonymous() auth.Anonymous {
 	if who.Socket == "" {
 		who.Socket = auth.LocalAgent
 	}
-	if cfg.Listen == bound.Listen && cfg.WebhookListen == bound.WebhookListen {
+	if cfg.Listen == bound.Listen && cfg.WebhookListen == bound.WebhookListen && cfg.PagesListen == bound.PagesListen {
 		who.TCP = cfg.AnonymousAgent
 	}
 	return who

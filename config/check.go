@@ -91,6 +91,7 @@ func (c *checker) warnf(path, format string, args ...any) {
 func (c *checker) check(root *yamlpos.Node) {
 	f := &c.cfg.File
 	c.address("$.listen", f.Listen)
+	c.pagesListen()
 	if f.WebhookListen != "" {
 		c.address("$.webhook_listen", f.WebhookListen)
 		if f.WebhookListen == f.Listen && !strings.HasSuffix(f.Listen, ":0") {
@@ -481,7 +482,7 @@ func (c *checker) policy(root *yamlpos.Node) bool {
 func (c *checker) gateFiles() []string {
 	var files []string
 	names := append([]string{c.name, EnvPath(c.name), c.cfg.StorePath, c.cfg.Socket}, c.cfg.Files...)
-	for _, pair := range []*listener.Pair{c.cfg.TLS, c.cfg.WebhookTLS} {
+	for _, pair := range []*listener.Pair{c.cfg.TLS, c.cfg.WebhookTLS, c.cfg.PagesTLS} {
 		if pair != nil {
 			names = append(names, pair.Key)
 		}

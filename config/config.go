@@ -29,9 +29,12 @@ type File struct {
 	Listen string `yaml:"listen" json:"listen"`
 	// "": webhooks come in on Listen
 	WebhookListen string `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"`
-	// TLS and WebhookTLS are the certificates of Listen and WebhookListen; nil: plain HTTP.
+	// "": the pages are on Listen
+	PagesListen string `yaml:"pages_listen,omitempty" json:"pages_listen,omitempty"`
+	// TLS, WebhookTLS and PagesTLS are the certificates of Listen, WebhookListen and PagesListen; nil: plain HTTP.
 	TLS        *listener.Pair `yaml:"tls,omitempty" json:"tls,omitempty"`
 	WebhookTLS *listener.Pair `yaml:"webhook_tls,omitempty" json:"webhook_tls,omitempty"`
+	PagesTLS   *listener.Pair `yaml:"pages_tls,omitempty" json:"pages_tls,omitempty"`
 	// TrustedProxies are the addresses and networks that are believed in saying whose request they bring.
 	TrustedProxies []string `yaml:"trusted_proxies,omitempty" json:"trusted_proxies,omitempty"`
 	// Socket is the path of a unix socket that the API is also served on; "": none.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"countersign/internal/loopback"
@@ -15,6 +16,10 @@ import (
 func (c *checker) certificates() {
 	c.pair("$.tls", c.cfg.TLS)
 	c.pair("$.webhook_tls", c.cfg.WebhookTLS)
+	c.pair("$.pages_tls", c.cfg.PagesTLS)
+	if c.cfg.PagesTLS != nil && c.cfg.PagesListen == "" {
+		c.errorf("$.pages_tls", "pages_tls is for pages_listen, which is not given; listen has tls")
+	}
 	if c.cfg.WebhookTLS != nil && c.cfg.WebhookListen == "" {
 		c.errorf("$.webhook_tls", "webhook_tls is for webhook_listen, which is not given; listen has tls")
 	}
@@ -61,4 +66,31 @@ func (c *checker) proxies() {
 		return
 	}
 	c.cfg.Proxies = ps
+}
+
+// pagesListen checks where the pages are, and whether people can reach them there.
+func (c *checker) pagesListen() {
+	f := &c.cfg.File
+	at, key, pair := f.PagesListen, "$.pages_listen", f.PagesTLS
+	if at == "" {
+		at, key, pair = f.Listen, "$.listen", f.TLS
+	} else {
+		c.address(key, at)
+		for other, address := range map[string]string{"listen": f.Listen, "webhook_listen": f.WebhookListen} {
+			if address == at && !strings.HasSuffix(at, ":0") {
+				c.errorf(key, "pages_listen is the same address as %s; the pages need one of their own", other)
+			}
+		}
+	}
+	host, _, err := net.SplitHostPort(at)
+	if err != nil || loopback.IsHost(host) {
+		return
+	}
+	if f.PublicURL == "" {
+		c.warnf(key, "the pages are answered under the names of this machine alone while public_url does not say under "+
+			"which address people reach them")
+	} else if strings.HasPrefix(f.PublicURL, "http://") && pair == nil {
+		c.warnf("$.public_url", "people cannot sign in to the pages over plain HTTP but on this machine: put TLS before "+
+			"them, and https into public_url")
+	}
 }

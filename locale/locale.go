@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/nicksnyder/go-i18n/v2/i18n"
@@ -13,7 +14,7 @@ import (
 	"countersign/chat/phrases"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml */*.yaml
 var files embed.FS
 
 // Default is the language of whoever has chosen none.
@@ -29,6 +30,7 @@ func Tags() []string { return append([]string(nil), tags...) }
 type Language struct {
 	tag      string
 	messages *i18n.Localizer
+	pages    func() *i18n.Localizer // the sentences of pages, read once the first of them is said
 }
 
 var languages = load()
@@ -36,10 +38,42 @@ var languages = load()
 // load makes the languages.
 func load() map[string]*Language {
 	b, known := bundle(), map[string]*Language{}
+	pages := sync.OnceValue(pageBundle)
 	for _, tag := range tags {
-		known[tag] = &Language{tag, i18n.NewLocalizer(b, tag)}
+		known[tag] = &Language{tag, i18n.NewLocalizer(b, tag),
+			sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(pages(), tag) })}
 	}
 	return known
+}
+
+// pageBundle reads the catalogues of the pages: a folder for each area, with a file for each language. Whoever opens no
+// page does without their memory.
+func pageBundle() *i18n.Bundle {
+	b := i18n.NewBundle(language.English)
+	b.RegisterUnmarshalFunc("yaml", yaml.Unmarshal)
+	for _, area := range areas() {
+		for _, tag := range tags {
+			if _, err := b.LoadMessageFileFS(files, area+"/"+tag+".yaml"); err != nil {
+				panic(fmt.Errorf("locale: %w", err))
+			}
+		}
+	}
+	return b
+}
+
+// areas are the folders.
+func areas() []string {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic(fmt.Errorf("locale: %w", err)) // embedded, or the build is broken
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // bundle reads the catalogues. They are part of the program, so what is wrong with them is found by any
@@ -100,6 +134,9 @@ func (l *Language) Say(id string, args ...string) string {
 	}
 	// The error is also of a sentence that has one form for all numbers, which then is what comes back.
 	s, err := l.known().messages.Localize(&c)
+	if s == "" && err != nil {
+		s, err = l.known().pages().Localize(&c)
+	}
 	if s == "" && err != nil {
 		return id
 	}

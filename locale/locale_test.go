@@ -2,6 +2,7 @@ package locale
 
 import (
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,17 +21,22 @@ import (
 // catalogue reads the sentences of one file, by id.
 func catalogue(t *testing.T, tag string) map[string]*i18n.Message {
 	t.Helper()
-	b, err := files.ReadFile(tag + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := i18n.ParseMessageFileBytes(b, tag+".yaml", map[string]i18n.UnmarshalFunc{"yaml": yaml.Unmarshal})
-	if err != nil {
-		t.Fatal(err)
-	}
 	messages := map[string]*i18n.Message{}
-	for _, m := range all.Messages {
-		messages[m.ID] = m
+	for _, area := range append([]string{""}, areas()...) {
+		b, err := files.ReadFile(path.Join(area, tag+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := i18n.ParseMessageFileBytes(b, tag+".yaml", map[string]i18n.UnmarshalFunc{"yaml": yaml.Unmarshal})
+		if err != nil {
+			t.Fatalf("%s/%s: %v", area, tag, err)
+		}
+		for _, m := range all.Messages {
+			if messages[m.ID] != nil || area != "" && !strings.HasPrefix(m.ID, area+"_") {
+				t.Errorf("%s/%s: %s is there already, or is of another area", area, tag, m.ID)
+			}
+			messages[m.ID] = m
+		}
 	}
 	return messages
 }
@@ -217,7 +223,7 @@ func TestFallsBack(t *testing.T) {
 	if err := b.AddMessages(language.Japanese, &i18n.Message{ID: "days"}); err != nil {
 		t.Fatal(err)
 	}
-	l := &Language{"ja", i18n.NewLocalizer(b, "ja")}
+	l := &Language{"ja", i18n.NewLocalizer(b, "ja"), nil}
 	if got := l.Count("days", 1) + ", " + l.Count("days", 2); got != "1 day, 2 days" {
 		t.Errorf("said %q", got)
 	}

@@ -1,0 +1,66 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"countersign/config"
+	"countersign/web"
+)
+
+// newPages makes the pages.
+func (a *App) newPages() *web.Server {
+	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: nobody{}, Base: a.base,
+		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now})
+}
+
+// nobody is signed in.
+type nobody struct{}
+
+func (nobody) Of(*http.Request) (web.Session, bool, error) { return web.Session{}, false, nil }
+
+// base is where people reach the pages: public_url, and without one this machine.
+func (a *App) base() string {
+	cfg := a.live.Load().cfg
+	if cfg.PublicURL != "" {
+		return cfg.PublicURL
+	}
+	at, pair := a.listener, cfg.TLS
+	if a.atPages != nil {
+		at, pair = a.atPages, cfg.PagesTLS
+	}
+	_, port, err := net.SplitHostPort(at.Addr().String())
+	if err != nil {
+		return ""
+	}
+	scheme := "http"
+	if pair != nil {
+		scheme = "https"
+	}
+	return scheme + "://localhost:" + port
+}
+
+// pagesBefore has the pages answer what is theirs, and next the rest.
+func (a *App) pagesBefore(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.pages.Has(r.URL.Path) {
+			a.pages.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// listenForPages gives the pages, and /mcp beside them, a listener of their own.
+func (a *App) listenForPages(cfg *config.Config) (err error) {
+	if a.atPages, err = net.Listen("tcp", cfg.PagesListen); err != nil {
+		return fmt.Errorf("pages_listen %s: %w; another program may have the address", cfg.PagesListen, err)
+	}
+	ours := exactly{"/mcp": a.mcp(cfg, a.atPages)}
+	if err := a.serveOn(namePages, a.atPages, cfg.PagesTLS, ours.before(a.pages)); err != nil {
+		return errors.Join(err, a.atPages.Close())
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+// Package web is the pages on which people decide: the inbox, a request, and what is around them.
+//
+// Pages are made on the server ([html/template]) and work without JavaScript; a small script of our own keeps them
+// current. Who looks is known by a session's cookie and by nothing else: a form says what is done, never who does it, and
+// an agent's token opens no page. What a page has done is decided by the gate, in the same functions as everywhere.
+//
+// Every answer says that it must not be kept, framed or given to others, and that no script but ours runs in it
+// ([header]); what changes something is a POST from one of our own pages ([http.CrossOriginProtection]); requests that
+// name a host which is not ours are refused, so that no other page reaches these under a name of its own.
+//
+// Each area of pages is a file with its routes, a template, and a catalogue in locale under the area's name. table.go
+// lists the routes; frame.go is what all of them share.
+package web

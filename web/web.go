@@ -1,0 +1,258 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/auth"
+	"countersign/internal/loopback"
+	"countersign/locale"
+)
+
+// Session is what a page knows of a session.
+type Session struct {
+	ID     string // names it, and authorises nothing
+	Person string
+	Since  time.Time
+}
+
+// Sessions know who is signed in.
+type Sessions interface {
+	// Of returns the session that a request belongs to. false: none, or none that still stands.
+	Of(r *http.Request) (Session, bool, error)
+}
+
+// Options are what a [Server] is made of. Gate, Directory and Sessions are required.
+type Options struct {
+	Gate      *approval.Gate
+	Directory *auth.Directory
+	Sessions  Sessions
+	// Base is where people reach the pages, such as https://gate.example.com, now; "": only on this machine.
+	Base   func() string
+	Logger *slog.Logger // default: none
+	// Stopping is done when the server is about to stop. nil: never.
+	Stopping context.Context
+	// Patience is how long the store may take before the answer is 503; default 10 s.
+	Patience time.Duration
+	// Now is the machine's clock, by which people are told times; default time.Now.
+	Now func() time.Time
+}
+
+// Server is the HTTP handler of the pages. It is safe for concurrent use.
+type Server struct {
+	Options
+	mux     *http.ServeMux
+	guarded http.Handler
+}
+
+// New returns the handler.
+func New(o Options) *Server {
+	s := &Server{Options: o, mux: http.NewServeMux()}
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	if s.Base == nil {
+		s.Base = func() string { return "" }
+	}
+	if s.Stopping == nil {
+		s.Stopping = context.Background()
+	}
+	if s.Patience <= 0 {
+		s.Patience = 10 * time.Second
+	}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	for _, rt := range s.table() {
+		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
+	}
+	lost := s.handler(route{audience: everyone, handle: func(context.Context, *exchange) error {
+		return approval.ErrNotFound
+	}})
+	s.mux.Handle("/", lost)
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(s.handler(route{audience: everyone, handle: func(context.Context, *exchange) error {
+		return errElsewhere
+	}}))
+	s.guarded = origins.Handler(s.mux)
+	return s
+}
+
+// Has reports whether the pages answer a path, as it was sent.
+func (s *Server) Has(path string) bool {
+	_, pattern := s.mux.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
+	if pattern == "/" {
+		_, pattern = s.mux.Handler(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
+	}
+	return pattern != "/" && pattern != ""
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header(w.Header())
+	if !s.ownHost(r.Host) {
+		http.Error(w, "This address is not one of Countersign's. Open the one that public_url names, or one of this machine.",
+			http.StatusMisdirectedRequest)
+		return
+	}
+	ctx := approval.WithCorrelation(r.Context(), rand.Text())
+	s.guarded.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// contentPolicy lets a page load nothing but our own files and talk to nobody but this server.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+
+// header is what every answer says.
+func header(h http.Header) {
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, forms of our own would come from nowhere
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// ownHost reports whether a request names this machine or the configured address.
+func (s *Server) ownHost(host string) bool {
+	if loopback.IsHost(hostname(host)) {
+		return true
+	}
+	u, err := url.Parse(s.Base())
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+}
+
+// hostname is a Host without its port and brackets.
+func hostname(host string) string { return (&url.URL{Host: host}).Hostname() }
+
+// Secure reports whether the cookies of a request's answer are for https alone: always, but in the clear on this
+// machine.
+func Secure(r *http.Request) bool { return r.TLS != nil || !loopback.IsHost(hostname(r.Host)) }
+
+// audience is whom a route is for.
+type audience int
+
+const (
+	everyone audience = iota // also who is not signed in
+	people
+	approvers // and admins
+	admins
+)
+
+// route is one path with one method.
+type route struct {
+	method, path string
+	audience     audience
+	handle       func(ctx context.Context, x *exchange) error
+	// stream is not bounded in time.
+	stream bool
+}
+
+var (
+	errElsewhere = approval.Errorf(codeForbidden, "This form was not sent from a page of this Countersign.")
+	errSignIn    = approval.Errorf(approval.CodeUnauthorized, "Sign in first.")
+)
+
+const codeForbidden approval.Code = "forbidden"
+
+// handler finds out who looks, and shows what went wrong.
+func (s *Server) handler(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if !rt.stream {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, s.Patience)
+			defer cancel()
+		}
+		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r)}
+		err := s.admit(x, rt.audience)
+		if err == nil {
+			err = rt.handle(ctx, x)
+		}
+		if err != nil {
+			s.fail(ctx, x, err)
+		}
+	})
+}
+
+// admit finds out who looks, and whether the page is for them.
+func (s *Server) admit(x *exchange, whom audience) error {
+	session, ok, err := s.Sessions.Of(x.r)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if who, still := s.Directory.ByName(session.Person); still {
+			x.viewer = &Viewer{Actor: who, Session: session}
+			x.lang = locale.Get(who.Locale)
+		}
+	}
+	switch {
+	case whom == everyone:
+		return nil
+	case x.viewer == nil:
+		return errSignIn
+	case whom == admins && !x.viewer.Admin:
+		return approval.Errorf(approval.CodeNotAdmin, "This page is for admins.")
+	case whom == approvers && !x.viewer.Approver && !x.viewer.Admin:
+		return approval.Errorf(approval.CodeNotAnApprover, "This page is for approvers.")
+	}
+	return nil
+}
+
+// fail shows what went wrong. Who is not signed in is taken to where they can.
+func (s *Server) fail(ctx context.Context, x *exchange, err error) {
+	code := approval.CodeOf(err)
+	if code == approval.CodeUnauthorized && x.r.Method == http.MethodGet {
+		x.Redirect("/signin?next=" + url.QueryEscape(x.r.URL.RequestURI()))
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = approval.CodeStoreUnavailable
+	}
+	status, known := statuses[code]
+	if !known {
+		status, code = http.StatusInternalServerError, approval.CodeInternal
+		s.Logger.ErrorContext(ctx, "a page could not be made", "path", x.r.URL.Path,
+			"correlation_id", approval.Correlation(ctx), "error", err)
+	}
+	text := ""
+	if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
+		text = e.Message
+	}
+	x.fails(status, code, text)
+}
+
+// statuses are what codes mean over HTTP.
+var statuses = map[approval.Code]int{
+	approval.CodeUnauthorized:     http.StatusUnauthorized,
+	approval.CodeNotFound:         http.StatusNotFound,
+	approval.CodeNotAdmin:         http.StatusForbidden,
+	approval.CodeNotAnApprover:    http.StatusForbidden,
+	approval.CodePeopleOnly:       http.StatusForbidden,
+	codeForbidden:                 http.StatusForbidden,
+	approval.CodeNotYourStage:     http.StatusForbidden,
+	approval.CodeAlreadyResolved:  http.StatusConflict,
+	approval.CodeAlreadyVoted:     http.StatusConflict,
+	approval.CodeNotFailed:        http.StatusConflict,
+	approval.CodeChanged:          http.StatusConflict,
+	approval.CodeAmbiguousID:      http.StatusConflict,
+	approval.CodeExpired:          http.StatusGone,
+	approval.CodeReasonRequired:   http.StatusUnprocessableEntity,
+	approval.CodeConfirmRequired:  http.StatusUnprocessableEntity,
+	approval.CodePolicyDenied:     http.StatusUnprocessableEntity,
+	approval.CodeGrantRefused:     http.StatusUnprocessableEntity,
+	approval.CodeInvalidArgs:      http.StatusBadRequest,
+	approval.CodeInvalidParameter: http.StatusBadRequest,
+	approval.CodeTooManyPending:   http.StatusTooManyRequests,
+	approval.CodeRateLimited:      http.StatusTooManyRequests,
+	approval.CodeStoreUnavailable: http.StatusServiceUnavailable,
+}

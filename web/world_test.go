@@ -1,0 +1,223 @@
+package web
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/approval"
+	"countersign/approval/args"
+	"countersign/approval/redact"
+	"countersign/auth"
+	"countersign/internal/testkit"
+	"countersign/outbox"
+	"countersign/outbox/outboxtest"
+	"countersign/policy"
+	"countersign/store"
+)
+
+// begin is where the clocks of these tests start.
+var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// rulesOfTests is the policy of these tests; a test may give another.
+const rulesOfTests = `
+default: ask
+rules:
+  - {name: reading, match: {tools: [read_file]}, action: allow}
+  - {name: never, match: {tools: [drop_table]}, action: deny, message: "Nobody drops tables."}
+  - {name: deploys, match: {tools: [deploy]}, risk: critical, action: ask, require_reason: true}
+  - {name: wires, match: {tools: [wire]}, risk: high, action: ask, approvals: [{count: 2, from: finance}]}
+  - {name: pays, match: {tools: [pay]}, risk: medium, action: ask, allow_skip: true}
+  - {name: books, match: {tools: [close_books]}, risk: high, action: ask, confirm: true}
+`
+
+var (
+	agentsOfTests = []auth.AgentIdentity{{Name: "bot", Token: "token-of-bot-0123456789"}, {Name: "other", Token: "token-of-other-0123456789"}}
+	peopleOfTests = []auth.Person{
+		{Name: "hana", Approver: true, Admin: true, Groups: []string{"finance"}, Token: "token-of-hana-0123456789"},
+		{Name: "ken", Approver: true, Groups: []string{"finance"}}, {Name: "mei", Approver: true, Locale: "zh-TW"},
+		{Name: "yuki", Approver: true, Locale: "ja", Zone: time.FixedZone("JST", 9*3600)}, {Name: "som", Approver: true, Locale: "th"},
+		{Name: "root", Admin: true}, {Name: "guest"},
+	}
+)
+
+// world is the pages before a gate and a real store.
+type world struct {
+	t      testing.TB
+	ctx    context.Context
+	clock  *testkit.Clock
+	store  *store.DB
+	gate   *approval.Gate
+	outbox *outbox.Outbox
+	dir    *auth.Directory
+	pages  *Server
+	srv    *httptest.Server
+	log    *testkit.Buffer
+}
+
+type whoIsWho struct{ *auth.Directory }
+
+func (w whoIsWho) Person(name string) (approval.Actor, bool) { return w.ByName(name) }
+func (w whoIsWho) People() []approval.Actor                  { return w.Actors() }
+func (whoIsWho) Asks(string) approval.Asks                   { return approval.Asks{} }
+func (whoIsWho) AtKeyboard(string) (approval.Actor, bool)    { return approval.Actor{}, false }
+func (w whoIsWho) HasAgent(name string) bool                 { return w.Directory.HasAgent(name) }
+func (w whoIsWho) Owner(agent string) string                 { return w.Directory.Owner(agent) }
+
+// byName signs in whoever the cookie "person" names, for tests of what pages do once somebody is signed in.
+type byName struct{}
+
+func (byName) Of(r *http.Request) (Session, bool, error) {
+	c, err := r.Cookie("person")
+	if err != nil {
+		return Session{}, false, nil
+	}
+	return Session{ID: "session-of-" + c.Value, Person: c.Value, Since: begin}, true, nil
+}
+
+// newWorld starts it. change may replace parts of the options.
+func newWorld(t testing.TB, change ...func(*Options)) *world {
+	t.Helper()
+	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
+	broker := approval.NewBroker()
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: w.clock.Now, OnCommit: broker.Publish})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store = db
+	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	audit := approval.NewAuditLog(redact.New())
+	w.outbox = outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("line", "U1"), Logger: logger})
+	w.dir = auth.NewDirectory(agentsOfTests, peopleOfTests)
+	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
+		Logger: logger, Masker: redact.New(), Notifier: w.outbox})
+	stopping, stop := context.WithCancel(context.Background())
+	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, Logger: logger, Stopping: stopping, Now: w.clock.Now}
+	for _, c := range change {
+		c(&o)
+	}
+	w.pages = New(o)
+	w.srv = httptest.NewServer(w.pages)
+	t.Cleanup(func() {
+		stop()
+		w.srv.Close()
+		db.Close()
+	})
+	return w
+}
+
+func policyOf(t testing.TB, src string) *policy.Policy {
+	t.Helper()
+	p, problems := policy.Compile(policy.Parse([]byte(src)), policy.Options{})
+	if policy.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	return p
+}
+
+// ask has the agent bot ask for a call, and returns the request's id.
+func (w *world) ask(tool, raw string, change ...func(*approval.Call)) string {
+	w.t.Helper()
+	a, err := args.Parse([]byte(raw))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := approval.Call{Agent: "bot", Tool: tool, Args: a}
+	for _, f := range change {
+		f(&c)
+	}
+	answer, err := w.gate.Check(w.ctx, c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer.Request.ID
+}
+
+// reply is an answer, read whole.
+type reply struct {
+	t      testing.TB
+	what   string
+	status int
+	header http.Header
+	body   string
+}
+
+// get gets a page as a person, "" for nobody.
+func (w *world) get(person, path string, header ...string) reply {
+	w.t.Helper()
+	return w.send(person, http.MethodGet, path, nil, header...)
+}
+
+// post sends a form as a browser does from one of our pages.
+func (w *world) post(person, path string, form url.Values, header ...string) reply {
+	w.t.Helper()
+	return w.send(person, http.MethodPost, path, form, append([]string{"Sec-Fetch-Site", "same-origin"}, header...)...)
+}
+
+func (w *world) send(person, method, path string, form url.Values, header ...string) reply {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.ctx, method, w.srv.URL+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if person != "" {
+		req.AddCookie(&http.Cookie{Name: "person", Value: person})
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+			continue
+		}
+		req.Header.Add(header[i], header[i+1])
+	}
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := c.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return reply{w.t, method + " " + path, res.StatusCode, res.Header, string(body)}
+}
+
+func (r reply) is(status int) reply {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("%s: status %d, want %d\n%s", r.what, r.status, status, r.body)
+	}
+	return r
+}
+
+// has holds that the page holds these texts.
+func (r reply) has(texts ...string) reply {
+	r.t.Helper()
+	for _, s := range texts {
+		if !strings.Contains(r.body, s) {
+			r.t.Errorf("%s: no %q in\n%s", r.what, s, r.body)
+		}
+	}
+	return r
+}
+
+func (r reply) lacks(texts ...string) reply {
+	r.t.Helper()
+	for _, s := range texts {
+		if strings.Contains(r.body, s) {
+			r.t.Errorf("%s: %q in\n%s", r.what, s, r.body)
+		}
+	}
+	return r
+}
