@@ -1,8 +1,8 @@
 // Package web is the pages on which people decide: the inbox, a request, and what is around them.
 //
 // Pages are made on the server ([html/template]) and work without JavaScript; a small script of our own keeps them
-// current. Who looks is known by a session's cookie and by nothing else: a form says what is done, never who does it, and
-// an agent's token opens no page. What a page has done is decided by the gate, in the same functions as everywhere.
+// current. Who looks is known by a session's cookie and by nothing else: a form says what is done, never who does it,
+// and an agent's token opens no page. What a page has done is decided by the gate, in the same functions as everywhere.
 //
 // Every answer says that it must not be kept, framed or given to others, and that no script but ours runs in it
 // ([header]); what changes something is a POST from one of our own pages ([http.CrossOriginProtection]); requests that

@@ -22,6 +22,21 @@ type Viewer struct {
 	Session Session
 }
 
+// belongs reports whether a page for some is for this viewer, nil being nobody.
+func (v *Viewer) belongs(whom audience) bool {
+	switch {
+	case whom == everyone:
+		return true
+	case v == nil:
+		return false
+	case whom == people:
+		return true
+	case whom == approvers:
+		return v.Approver || v.Admin
+	}
+	return v.Admin
+}
+
 // exchange is one request and its answer.
 type exchange struct {
 	http.ResponseWriter
@@ -34,7 +49,8 @@ type exchange struct {
 // maxForm is how much a form may hold: arguments that are edited are up to 1 MiB, and are escaped.
 const maxForm = 4 << 20
 
-var errForm = approval.Errorf(approval.CodeInvalidParameter, "The form could not be read. Go back, reload the page and try again.")
+var errForm = approval.Errorf(approval.CodeInvalidParameter,
+	"The form could not be read. Go back, reload the page and try again.")
 
 // Form reads what a page has sent.
 func (x *exchange) Form() (url.Values, error) {
@@ -100,8 +116,8 @@ type note struct {
 	Bad  bool     `json:"bad,omitempty"`
 }
 
-// Note has the next page that this browser gets say a sentence. It travels in a cookie of the page's own host, so that no
-// link can have a page say that something was done.
+// Note has the next page that this browser gets say a sentence. It travels in a cookie of the page's own host, so that
+// no link can have a page say that something was done.
 func (x *exchange) Note(id string, args ...string) { x.keepNote(note{ID: id, Args: args}) }
 
 // Refuse is [exchange.Note] of what did not happen.
@@ -117,8 +133,8 @@ func (x *exchange) keepNote(n note) {
 
 // cookie makes a cookie that only this host gets back.
 func (x *exchange) cookie(name, value string, keep time.Duration) *http.Cookie {
-	return &http.Cookie{Name: cookieName(name, x.r), Value: value, Path: "/", MaxAge: int(keep / time.Second), HttpOnly: true,
-		Secure: Secure(x.r), SameSite: http.SameSiteLaxMode}
+	return &http.Cookie{Name: cookieName(name, x.r), Value: value, Path: "/", MaxAge: int(keep / time.Second),
+		HttpOnly: true, Secure: Secure(x.r), SameSite: http.SameSiteLaxMode}
 }
 
 func cookieName(name string, r *http.Request) string {

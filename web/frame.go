@@ -100,7 +100,7 @@ func (v *View) Nav() []NavLink {
 	}
 	var links []NavLink
 	for _, l := range navigation {
-		if l.whom == people || l.whom == approvers && (v.Viewer.Approver || v.Viewer.Admin) || l.whom == admins && v.Viewer.Admin {
+		if v.Viewer.belongs(l.whom) {
 			links = append(links, NavLink{l.path, v.Say("frame_" + l.name), v.Path == l.path})
 		}
 	}

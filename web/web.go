@@ -196,16 +196,14 @@ func (s *Server) admit(x *exchange, whom audience) error {
 		}
 	}
 	switch {
-	case whom == everyone:
+	case x.viewer.belongs(whom):
 		return nil
 	case x.viewer == nil:
 		return errSignIn
-	case whom == admins && !x.viewer.Admin:
+	case whom == admins:
 		return approval.Errorf(approval.CodeNotAdmin, "This page is for admins.")
-	case whom == approvers && !x.viewer.Approver && !x.viewer.Admin:
-		return approval.Errorf(approval.CodeNotAnApprover, "This page is for approvers.")
 	}
-	return nil
+	return approval.Errorf(approval.CodeNotAnApprover, "This page is for approvers.")
 }
 
 // fail shows what went wrong. Who is not signed in is taken to where they can.
