@@ -80,12 +80,11 @@ var arrows = map[string]struct {
 	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "auth", "budget", "channels", "channels/kind", "chat", "chat/phrases", "client", "config", "heartbeat", "internal/bearer", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "outbox", "policy", "rest", "secret", "store", "web", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"web":             {[]string{"approval", "auth", "internal/loopback", "locale"}, "pages: they show, and have the gate decide"},
-	"logins":          {[]string{"secret"}, "files with tokens, and nobody who uses them"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
-	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "history", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup"}, "flags and tables"},
+	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "history", "locale", "localgate", "mcp/stdioproxy", "policy/presets", "setup"}, "flags and tables"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.

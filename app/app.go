@@ -158,6 +158,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.gate = approval.NewGate(approval.Options{
 		Store: noted, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
 		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a},
+		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
 	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
 	a.onStop("records of allowed calls", a.gate.Flush)

@@ -66,6 +66,9 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 		}
 	}
 	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg)}
+	if cfg.PagesURL() != "" {
+		l.maker.Page = cfg.PageOf
+	}
 	for _, name := range cfg.Channels.Names() {
 		section, addresses := cfg.Channels[name], cfg.SecretAddresses(name)
 		if old != nil && reflect.DeepEqual(section, old.cfg.Channels[name]) &&

@@ -95,7 +95,7 @@ func (g *Gate) voteEvent(ctx context.Context, r *Request, v Vote, t *tally) Even
 	e := requestEvent(*r, EventVote)
 	e.Actor, e.Decision, e.Reason = v.Person, "approve", v.Reason
 	e.Data = g.decisionData(ctx, r, map[string]any{"via": string(v.Via), "for": v.For, "stage": v.Stage,
-		"counts": len(t.votes), "needed": r.Need.Total()})
+		"step_up": v.StepUpWord(), "counts": len(t.votes), "needed": r.Need.Total()})
 	return e
 }
 

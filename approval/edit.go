@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 		d.Args = nil
 		return g.decide(ctx, tx, d)
 	}
+	d.proven = g.proves(&d, &r, j.call.Args.Canonical(), tx.Now())
 	b, r, err := g.ballotOf(ctx, tx, r, &d)
 	if err != nil {
 		return resolved{}, err
@@ -80,6 +82,8 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 		refusal = &Error{Code: CodePolicyDenied, Message: policyDeniedMessage(*v), Request: &r}
 	case d.Grant != nil:
 		refusal = editedGrant(&r)
+	case v.Action == Quarantine && v.Need != nil && v.Need.StepUp && !d.proven:
+		refusal = &Error{Code: CodeStepUpRequired, Request: &r, Message: g.stepUpMessage(r.ID)}
 	case v.Action == Quarantine && v.RequireReason && d.Reason == "":
 		refusal = &Error{Code: CodeReasonRequired, Request: &r, Message: "These args need a reason with the decision."}
 	case v.Action == Quarantine && v.Need != nil && v.Need.Confirm && !d.Confirmed:
@@ -130,6 +134,7 @@ func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *jud
 	if next.Status == Pending {
 		own := d
 		own.RequestID, own.Args, own.Versions = next.ID, nil, nil // what was seen is the request that this one replaces
+		own.proven = own.proven && bytes.Equal(next.Args, j.call.Args.Canonical())
 		// Where the new args need others, theirs are asked; the editor's vote counts where they may give it.
 		if _, err := g.decideOn(ctx, tx, *next, own); err != nil {
 			return resolved{}, err

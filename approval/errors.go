@@ -29,8 +29,9 @@ const (
 	CodeAlreadyVoted     Code = "already_voted"
 	CodeNotYourStage     Code = "not_your_stage"
 	CodeConfirmRequired  Code = "confirm_required"
-	CodeChanged          Code = "changed"       // another version than the one that stands was seen; nothing is decided
-	CodePolicyDenied     Code = "policy_denied" // the args in whose place others were to be approved
+	CodeChanged          Code = "changed"          // another version than the one that stands was seen; nothing is decided
+	CodeStepUpRequired   Code = "step_up_required" // an approval takes a passkey, on the request's page
+	CodePolicyDenied     Code = "policy_denied"    // the args in whose place others were to be approved
 	CodeAmbiguousID      Code = "ambiguous_id"
 	CodeGrantRefused     Code = "grant_refused" // the decision was to be given for longer, and may not; nothing is decided
 	CodeInternal         Code = "internal"

@@ -65,9 +65,13 @@ type Options struct {
 	Budgets Budgets
 	// Schemas are asked about args that a person approves in place of others. nil: nothing is known of any tool.
 	Schemas Schemas
-	Masker  *redact.Masker
-	Logger  *slog.Logger
-	Now     func() time.Time // the clock of those who wait; default the store's, with whose times they compare it
+	// Page returns the address of a request's page, "" where there is none; nil: there is none.
+	Page func(id string) string
+	// Prover is whose proofs the gate takes. nil: it takes none, and nothing is approved that needs one.
+	Prover *Prover
+	Masker *redact.Masker
+	Logger *slog.Logger
+	Now    func() time.Time // the clock of those who wait; default the store's, with whose times they compare it
 }
 
 // Gate holds every rule about who may run what. It is safe for concurrent use.
@@ -79,6 +83,8 @@ type Gate struct {
 	notifier Notifier
 	budgets  Budgets
 	schemas  Schemas                       // nil: of no tool is known what it takes
+	prover   *Prover                       // nil: no proof is taken
+	page     func(id string) string        // nil: no request has a page
 	masker   atomic.Pointer[redact.Masker] // of the messages of rules, which people decide by
 	records  *AuditLog
 	log      *slog.Logger
@@ -94,7 +100,8 @@ type Gate struct {
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
 	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets,
-		schemas: o.Schemas, log: o.Logger, clock: o.Now}
+		schemas: o.Schemas, prover: o.Prover, page: o.Page,
+		log: o.Logger, clock: o.Now}
 	if g.notifier == nil {
 		g.notifier = silent{}
 	}
@@ -674,6 +681,10 @@ type Decision struct {
 	// Versions, where it is not nil, are the versions of the requests as whoever decides has seen them, by id
 	// ([Request.Version]): what has changed since, or is not among them, is not decided ([CodeChanged]).
 	Versions map[string]string
+	// Proof shows that whoever approves has just used their passkey for it; nil: they have not.
+	Proof *Proof
+
+	proven bool // the proof was checked, and is one for this request
 }
 
 // MaxReason is how long a reason may be, in bytes: any 3000 characters fit, which is what Slack's dialog takes.
@@ -684,8 +695,8 @@ const MaxReason = 12_000
 // [CodeExpired], [CodeReasonRequired] or [CodeInvalidParameter], judged in that order, and each is audited.
 //
 // A vote that is not the last leaves the request pending: it is returned as it stands then, with its votes. Further
-// errors: [CodeAlreadyVoted], [CodeNotYourStage], [CodeConfirmRequired], [CodeChanged]; and for other args [CodeInvalidArgs] and
-// [CodePolicyDenied]. Of an edit the request of the new args is returned.
+// errors: [CodeAlreadyVoted], [CodeNotYourStage], [CodeStepUpRequired], [CodeConfirmRequired], [CodeChanged]; and for
+// other args [CodeInvalidArgs] and [CodePolicyDenied]. Of an edit the request of the new args is returned.
 func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 	if d.Args != nil && d.Approve {
 		return g.edit(ctx, d)
@@ -735,6 +746,7 @@ func (g *Gate) decideOn(ctx context.Context, tx Tx, r Request, d Decision) (reso
 	var b ballot
 	var e *electorate
 	changed := d.changed(&r)
+	d.proven = d.proven || g.proves(&d, &r, r.Args, tx.Now())
 	if r.Status == Pending && d.By.MayDecide() {
 		var t tally
 		var err error
@@ -789,7 +801,8 @@ func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision, who st
 	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), word, d.Reason
-	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who})
+	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who,
+		"step_up": stepUpWord(d.Approve && d.proven), "passkey": d.Proof.credential(d.proven)})
 	if err := g.auditFor(ctx, tx, &r, e); err != nil {
 		return err
 	}
@@ -837,6 +850,8 @@ func (g *Gate) refusalOf(r Request, d Decision, b *ballot, now time.Time) *Error
 		e.Message = votedMessage(g.told(r), d.By)
 	case CodeNotYourStage:
 		e.Message = "Others are asked now: " + openStage(&r) + ". You may not decide this yet, or not any more."
+	case CodeStepUpRequired:
+		e.Message = g.stepUpMessage(r.ID)
 	case CodeConfirmRequired:
 		e.Message = fmt.Sprintf("Approving lets %s run %s once. Say so once more to approve it.", r.Agent, r.Target())
 	case CodeChanged:

@@ -68,6 +68,7 @@ func TestGrant_WhatEndsIt(t *testing.T) {
 		{"a higher risk", nil, changed(func(v *approval.Verdict) { v.Risk = approval.RiskHigh }), "policy_changed"},
 		{"a lower risk", nil, changed(func(v *approval.Verdict) { v.Risk = approval.RiskLow }), ""},
 		{"two people", nil, changed(func(v *approval.Verdict) { v.Need = &approval.Need{Stages: []approval.Stage{{Count: 2}}} }), "policy_changed"},
+		{"a passkey", nil, changed(func(v *approval.Verdict) { v.Need = &approval.Need{StepUp: true} }), "policy_changed"},
 		{"asked twice", nil, changed(func(v *approval.Verdict) { v.Need = &approval.Need{Confirm: true} }), "policy_changed"},
 		{"other args are ignored", nil, changed(func(v *approval.Verdict) { v.IgnoreArgs, v.RuleDigest = []string{"to"}, "rule two" }), "policy_changed"},
 		{"its maker went", nil, func(_ *world, p *people) { p.gone = []string{"hana"} }, "maker_changed"},

@@ -81,7 +81,7 @@ func notForLonger(r *Request, v *Verdict) string {
 	case r.Replaces != "":
 		return editedForOnce
 	case !r.Need.Stricter(v.Need).onePerson():
-		return "What takes more than one person's word, or the same word twice, is approved for once only."
+		return "What takes more than one person's word, the same word twice, or a passkey is approved for once only."
 	case v.Action != Quarantine || v.Observe || v.Grants == nil || v.RuleDigest == "":
 		return "The policy does not let an approval of this call be given for longer."
 	}

@@ -22,13 +22,13 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 }
 
 // DecideAtKeyboard is [Gate.Decide] for an answer that was given at an agent's keyboard: it decides as the
-// person that sits there; of d neither By and Via nor Args are used. That [Gate.Keyboard] holds is judged with the
+// person that sits there; of d neither By and Via nor Args and Proof are used. That [Gate.Keyboard] holds is judged with the
 // decision, in its transaction; where it does not, the answer is [CodeNotAnApprover], audited, and nothing is decided.
 //
 // The caller must have the answer from the agent's own program, asked for by us. Nothing that an agent can
 // send by itself may lead here.
 func (g *Gate) DecideAtKeyboard(ctx context.Context, agent string, d Decision) (Request, error) {
-	d.By, d.Via, d.Args = Actor{Kind: Agent, Name: agent}, ViaTerminal, nil
+	d.By, d.Via, d.Args, d.Proof = Actor{Kind: Agent, Name: agent}, ViaTerminal, nil, nil
 	res, err := Update(ctx, g.store, func(tx Tx) (resolved, error) {
 		asked, err := tx.Request(d.RequestID)
 		if err != nil && !errors.Is(err, ErrNotFound) {

@@ -65,6 +65,8 @@ func mayDecide(r *Request, d Decision, b *ballot, now time.Time) Code {
 		return CodeNotAnApprover
 	case b.changed:
 		return CodeChanged
+	case d.Approve && b.stepUp && !d.proven:
+		return CodeStepUpRequired
 	case r.RequireReason && d.Reason == "":
 		return CodeReasonRequired
 	case len(d.Reason) > MaxReason:

@@ -153,6 +153,7 @@ func TestRule5_MayThisPersonVote(t *testing.T) {
 		b             ballot
 		r             Request
 		confirmed     bool
+		proven        bool
 		approve, deny Code
 	}{
 		{name: "in the open stage", b: ballot{stage: true}},
@@ -169,13 +170,19 @@ func TestRule5_MayThisPersonVote(t *testing.T) {
 		{name: "asked once more", b: ballot{stage: true, confirm: true}, approve: CodeConfirmRequired},
 		{name: "said once more", b: ballot{stage: true, confirm: true}, confirmed: true},
 		{name: "a missing reason before asking once more", r: strict, b: ballot{stage: true, confirm: true}, approve: CodeReasonRequired, deny: CodeReasonRequired},
+		{name: "without a passkey", b: ballot{stage: true, stepUp: true}, approve: CodeStepUpRequired},
+		{name: "with a passkey", b: ballot{stage: true, stepUp: true}, proven: true},
+		{name: "a passkey before a missing reason", r: strict, b: ballot{stage: true, stepUp: true}, approve: CodeStepUpRequired, deny: CodeReasonRequired},
+		{name: "a passkey before asking once more", b: ballot{stage: true, stepUp: true, confirm: true}, confirmed: true, approve: CodeStepUpRequired},
+		{name: "a passkey is no second yes", b: ballot{stage: true, stepUp: true, confirm: true}, proven: true, approve: CodeConfirmRequired},
+		{name: "whose stage it is before a passkey", b: ballot{other: true, stepUp: true}, approve: CodeNotYourStage, deny: CodeNotYourStage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.r.Status == "" {
 				c.r = pending
 			}
 			for approve, want := range map[bool]Code{true: c.approve, false: c.deny} {
-				d := Decision{By: hana, Approve: approve, Confirmed: c.confirmed}
+				d := Decision{By: hana, Approve: approve, Confirmed: c.confirmed, proven: c.proven}
 				if got := mayDecide(&c.r, d, &c.b, noon); got != want {
 					t.Errorf("mayDecide(approve %t) = %q, want %q", approve, got, want)
 				}

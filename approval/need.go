@@ -16,6 +16,8 @@ type Need struct {
 	Escalate []Escalation `json:"escalate,omitempty"`
 	// Confirm: an approval is asked for once more.
 	Confirm bool `json:"confirm,omitempty"`
+	// StepUp: an approval takes a passkey, used for this very request ([Proof]). A vote without one does not count.
+	StepUp bool `json:"step_up,omitempty"`
 }
 
 // Stage is one step of a need: that many different people out of some.
@@ -45,7 +47,7 @@ func (n *Need) InStages() []Stage {
 
 // IsZero reports whether the need is one person, any approver, asked once.
 func (n *Need) IsZero() bool {
-	return n == nil || len(n.Stages) == 0 && !n.SeparateDuties && len(n.Escalate) == 0 && !n.Confirm
+	return n == nil || len(n.Stages) == 0 && !n.SeparateDuties && len(n.Escalate) == 0 && !n.Confirm && !n.StepUp
 }
 
 // Total is how many votes the need takes.
@@ -93,6 +95,7 @@ type Vote struct {
 	Reason  string
 	At      time.Time
 	Via     Via
+	StepUp  bool // given with a passkey, for this very request
 }
 
 // Voter is a vote's person as texts name them: ken, or "ken for hana".
@@ -144,7 +147,7 @@ func (n *Need) Stricter(o *Need) *Need {
 		return n
 	}
 	both := &Need{SeparateDuties: n.SeparateDuties || o.SeparateDuties, Confirm: n.Confirm || o.Confirm,
-		Stages: merged(n.InStages(), o.InStages())}
+		StepUp: n.StepUp || o.StepUp, Stages: merged(n.InStages(), o.InStages())}
 	for _, e := range n.Escalate {
 		for _, f := range o.Escalate {
 			if to := common(e.To, f.To); len(to) > 0 {

@@ -30,6 +30,7 @@ func TestRule1_TheStricterOfTwoNeeds(t *testing.T) {
 			need(Stage{Approvers: []string{"b", "a"}, Count: 2}), need(Stage{Approvers: []string{"a", "b"}, Count: 2})},
 		{"separate duties of either", need(group("f", 1)), &Need{Stages: need(group("f", 1)).Stages, SeparateDuties: true},
 			&Need{Stages: need(group("f", 1)).Stages, SeparateDuties: true}},
+		{"step_up of either", &Need{StepUp: true}, need(group("f", 1)), &Need{StepUp: true, Stages: need(group("f", 1)).Stages}},
 		{"confirm of either", &Need{Confirm: true}, need(group("f", 1)), &Need{Confirm: true, Stages: need(group("f", 1)).Stages}},
 		{"escalation adds people, so that only what both have stays",
 			&Need{Stages: need(group("f", 1)).Stages, Escalate: leads(time.Minute, "x", "y")},

@@ -89,7 +89,7 @@ func (e *electorate) mayFor(stage Stage, delegate, delegator Actor) (bool, error
 // counts reports whether a vote could be given now by who gave it.
 func (e *electorate) counts(v Vote) (bool, error) {
 	stages := e.need.InStages()
-	if !v.Approve || v.Stage < 1 || v.Stage > len(stages) {
+	if !v.Approve || v.Stage < 1 || v.Stage > len(stages) || e.need != nil && e.need.StepUp && !v.StepUp {
 		return false, nil
 	}
 	if e.g.dir == nil {
@@ -150,13 +150,14 @@ type ballot struct {
 	hasSaid bool   // they have given a vote, whether or not it counts now
 	confirm bool   // an approval is asked for once more
 	changed bool   // they have seen another version of it
+	stepUp  bool   // an approval takes a passkey
 }
 
 // ballot finds out what somebody may do.
 func (e *electorate) ballot(who Actor, votes []Vote, t *tally) (b ballot, err error) {
 	b.voted = t.spokenFor(who.Name) && !t.met()
 	b.hasSaid = slices.ContainsFunc(votes, func(v Vote) bool { return v.Person == who.Name })
-	b.confirm = e.need != nil && e.need.Confirm
+	b.confirm, b.stepUp = e.need != nil && e.need.Confirm, e.need != nil && e.need.StepUp
 	for i, stage := range e.need.InStages() {
 		may, forWhom, err := e.may(stage, who, t)
 		switch {
@@ -404,7 +405,7 @@ func (g *Gate) opened(tx Tx, r *Request, t *tally) error {
 // vote carries out a decision that may be: the last vote resolves the request.
 func (g *Gate) vote(ctx context.Context, tx Tx, r Request, d Decision, e *electorate, b *ballot) error {
 	v := Vote{Stage: r.Stage + 1, Person: d.By.Name, For: b.For, Approve: d.Approve, Reason: d.Reason, At: tx.Now(),
-		Via: d.Via}
+		Via: d.Via, StepUp: d.Approve && d.proven}
 	if err := tx.PutVote(r.ID, v); err != nil {
 		return err
 	}

@@ -85,6 +85,7 @@ type Item struct {
 	Notices []Notice
 
 	ReasonNeeded bool // it is not decided without one
+	StepUp       bool // it is approved on its page alone, with a passkey: no card has an Approve for it
 
 	Rationale string // the agent's own words, unchecked
 	Preview   string
@@ -179,7 +180,10 @@ type Maker struct {
 	Masker *redact.Masker
 	Zone   *time.Location
 	// Link returns where a request can be read in a browser; nil for nowhere.
-	Link  func(id string) string
+	Link func(id string) string
+	// Page is where a request's page is, told in words where there is no Link: an address of this machine alone. nil: not
+	// known.
+	Page  func(id string) string
 	Words *locale.Language // nil: English
 	// Reader returns the language and zone of whoever a notification goes to, where they are not Words
 	// and Zone; nil where all read alike.
@@ -424,7 +428,11 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	i.Progress = m.progress(n, r)
 	if i.Pending() {
 		i.More = m.more(r)
-		if i.ReasonNeeded = r.RequireReason; i.ReasonNeeded {
+		i.ReasonNeeded, i.StepUp = r.RequireReason, r.Need != nil && r.Need.StepUp
+		switch {
+		case i.StepUp: // where a reason can be given, too
+			i.Notices = append(i.Notices, m.stepUp(r.ID))
+		case i.ReasonNeeded:
 			i.Notices = append(i.Notices, Notice{m.say(TextReasonNeeded, "id", short(r.ID)), m.say(TextReasonShort)})
 		}
 		i.Deadline, i.DeadlineAt, i.DeadlineIn = r.ExpiresAt, m.time(r.ExpiresAt), m.in(n.CreatedAt, r.ExpiresAt)
@@ -433,6 +441,15 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.Link = m.Link(r.ID)
 	}
 	return i
+}
+
+// stepUp tells where a request is approved that takes a passkey.
+func (m Maker) stepUp(id string) Notice {
+	short := m.say(TextStepUp)
+	if m.Link != nil || m.Page == nil {
+		return Notice{short, short}
+	}
+	return Notice{m.say(TextStepUpAt, "page", m.Page(id)), short}
 }
 
 // previous returns what is said of a call's last use. One that was sent on and of which no outcome is

@@ -65,6 +65,8 @@ const (
 	TextPreviousRan  Text = "previous_succeeded"
 	TextPreviousFell Text = "previous_failed"
 	TextReasonNeeded Text = "reason_needed"
+	TextStepUp       Text = "step_up"
+	TextStepUpAt     Text = "step_up_at"
 	TextUnreached    Text = "unreached"
 	TextOwnWords     Text = "own_words"
 	TextRationale    Text = "rationale"

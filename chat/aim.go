@@ -144,10 +144,15 @@ func (s *Service) byItself(tx approval.Tx, t Interaction, h approval.Head) (phra
 		return phrases.SayLeftCritical, nil
 	}
 	r, err := tx.NeedOf(h.ID)
-	if err == nil && r.Need != nil && r.Need.Confirm {
+	switch {
+	case err != nil || r.Need == nil:
+		return "", err
+	case r.Need.StepUp:
+		return phrases.SayLeftStepUp, nil
+	case r.Need.Confirm:
 		return phrases.SayLeftConfirm, nil
 	}
-	return "", err
+	return "", nil
 }
 
 // addJoined adds what has joined a card since, where whoever pressed may decide it.

@@ -198,7 +198,7 @@ func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
 		}
 		if err == nil && r.Status == approval.Pending {
 			open = append(open, r.ByWall(s.store))
-			asks = asks || r.RequireReason
+			asks = asks || r.RequireReason && !takesPasskey(t, r)
 		}
 	}
 	if !asks {
@@ -522,7 +522,7 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 		if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
 			return out, false, nil
 		}
-		if r.Status != approval.Pending || !r.RequireReason {
+		if r.Status != approval.Pending || !r.RequireReason || takesPasskey(t, r) {
 			continue
 		}
 		// What others decide holds nothing up: it is refused by itself.
@@ -539,6 +539,8 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 		switch {
 		case refusal == nil:
 			return out, false, approval.Errorf(approval.CodeInternal, "a request that needs a reason was decided without one")
+		case refusal.Code == approval.CodeStepUpRequired: // by the policy in force now
+			continue
 		case refusal.Code != approval.CodeReasonRequired:
 			// the tapper's role was taken away just now: they are refused as any other
 			return out, false, nil
@@ -601,8 +603,27 @@ func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
 		if e.Request != nil {
 			return s.say(t.By, phrases.SayNotYourStage, "stages", s.sayer(t.By).Waits(*e.Request))
 		}
+	case approval.CodeStepUpRequired:
+		return s.takesPasskey(t, e)
 	}
 	return e.Message
+}
+
+// takesPasskey reports whether an interaction wants to approve what is approved on its page alone.
+func takesPasskey(t Interaction, r approval.Request) bool {
+	return t.Intent == IntentApprove && r.Need != nil && r.Need.StepUp
+}
+
+// takesPasskey tells somebody where to approve a request that takes a passkey.
+func (s *Service) takesPasskey(t Interaction, e *approval.Error) string {
+	if e.Request == nil {
+		return e.Message
+	}
+	tool, page := e.Request.Target(), s.gate.PageOf(e.Request.ID)
+	if page == "" {
+		return s.say(t.By, phrases.SayStepUp, "tool", tool)
+	}
+	return s.say(t.By, phrases.SayStepUpAt, "tool", tool, "page", page)
 }
 
 // voted tells somebody that their vote is given: by them, or for them.

@@ -145,6 +145,7 @@ type Approval struct {
 	Previous      *Use            `json:"previous"`      // the last use of the same call within 24 hours before
 	Votes         []Vote          `json:"votes"`         // what people said, in order
 	Needs         []Stage         `json:"needs"`         // who must say yes, stage by stage
+	StepUp        string          `json:"step_up"`       // "passkey": it is approved only on its page, with one
 	Replaces      string          `json:"replaces"`      // the request in place of whose args a person approved these
 	ReplacedBy    string          `json:"replaced_by"`   // the request with the args that a person approved instead
 	PolicyDigest  string          `json:"policy_digest"` // of the policy that judged it last
@@ -165,6 +166,7 @@ type Vote struct {
 	Reason   string  `json:"reason"`
 	At       Time    `json:"at"`
 	Via      string  `json:"via"`
+	StepUp   string  `json:"step_up"` // "passkey": given with one, used for this very request
 }
 
 // Stage is one step of who must say yes: that many different people out of some. With neither Group nor Approvers

@@ -34,6 +34,8 @@ type Options struct {
 	Owner  func(agent string) string // who owns an agent, "" for nobody; nil: nobody owns any
 	// Reached reports whether cards can come to a person; nil: that is not looked at.
 	Reached func(person string) bool
+	// NoPasskeys says why nobody can use a passkey here, "" where they can: step_up is an error then.
+	NoPasskeys string
 }
 
 // Compile checks a policy and makes it ready. Every problem is returned, those of [Read] too, in the

@@ -20,7 +20,7 @@ func digestExample() Config {
 	return Config{
 		Rules: []Rule{{
 			Conditions: []Condition{{}},
-			Needs:      Needs{Approvals: []approval.Stage{{}}, Escalate: []approval.Escalation{{}}, Confirm: on()},
+			Needs:      Needs{Approvals: []approval.Stage{{}}, Escalate: []approval.Escalation{{}}, Confirm: on(), StepUp: on()},
 			Asks:       Asks{AllowSkip: on()}, Annotations: &approval.Annotations{ReadOnly: on()},
 			Grants: &approval.GrantTerms{Vary: map[string]approval.Vary{"cents": {}}},
 		}, {}},

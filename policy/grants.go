@@ -216,6 +216,8 @@ func ungrantable(risk approval.Risk, need *approval.Need) string {
 		return ""
 	case need.Confirm:
 		return "what is asked for once more (confirm) is asked about each time"
+	case need.StepUp:
+		return "what takes a passkey (step_up) is asked about each time"
 	case len(need.Stages) > 1 || need.Total() > 1:
 		return "what takes more than one person is asked about each time"
 	}

@@ -23,6 +23,7 @@ policy:
     - {name: anything, tools: [anything], allow_skip: true, grants: {any_args: true}}
     - {name: critical, tools: [critical], risk: critical, allow_skip: true}
     - {name: confirm, tools: [confirm], allow_skip: true, confirm: true}
+    - {name: passkey, tools: [passkey], allow_skip: true, step_up: passkey}
     - {name: two, tools: [two], allow_skip: true, approvals: [{count: 2}]}
     - {name: stages, tools: [stages], allow_skip: true, approvals: [{count: 1}, {count: 1}]}
     - {name: one of finance, tools: [finance], allow_skip: true, approvals: [{group: finance}], separate_duties: true}
@@ -49,6 +50,7 @@ func TestWhatAnApprovalMayBeGivenFor(t *testing.T) {
 		{"anything", `{}`, &approval.GrantTerms{AnyArgs: true}, ""},
 		{"critical", `{}`, nil, ""},
 		{"confirm", `{}`, nil, ""},
+		{"passkey", `{}`, nil, ""},
 		{"two", `{}`, nil, ""},
 		{"stages", `{}`, nil, ""},
 		{"finance", `{}`, same, ""},

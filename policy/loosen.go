@@ -242,6 +242,9 @@ func (l *loosening) need(name string, o, n *approval.Need) {
 	if o.Confirm && (n == nil || !n.Confirm) {
 		l.say("%s: an approval is no longer asked for once more", name)
 	}
+	if o.StepUp && (n == nil || !n.StepUp) {
+		l.say("%s: an approval no longer takes a passkey", name)
+	}
 	if was[""] > 0 || n == nil {
 		return // whom an escalation adds could approve before
 	}

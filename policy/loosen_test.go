@@ -96,6 +96,14 @@ func TestLoosened(t *testing.T) {
 			`rule "w": who owns the agent may approve its calls`,
 			`rule "w": an approval is no longer asked for once more`,
 		}},
+		{"a passkey", `rules: [{name: w, tools: [a], step_up: passkey}]`, `rules: [{name: w, tools: [a]}]`, []string{
+			`rule "w": an approval no longer takes a passkey`,
+		}},
+		{"a passkey more", `rules: [{name: w, tools: [a]}]`, `rules: [{name: w, tools: [a], step_up: passkey}]`, nil},
+		{"a rule that overrides its level's passkey", `{levels: {high: {step_up: passkey}}, rules: [{name: w, tools: [a]}]}`,
+			`{levels: {high: {step_up: passkey}}, rules: [{name: w, tools: [a], step_up: none}]}`, []string{
+				`rule "w": an approval no longer takes a passkey`,
+			}},
 		{"an escalation", `rules: [{name: w, tools: [a], approvers: [hana], escalate: [{after: 20m, to: [leads, boss]}]}]`,
 			`rules: [{name: w, tools: [a], approvers: [hana], escalate: [{after: 10m, to: [leads, ken]}, {after: 1h, to: [boss]}]}]`, []string{
 				`rule "w": after 10m leads may approve too`,

@@ -60,6 +60,9 @@ func (c *compiler) levelAt(risk approval.Risk) Origin {
 
 // needWritten checks what is written of a need.
 func (c *compiler) needWritten(at Origin, n *Needs) {
+	if deref(n.StepUp) && c.opts.NoPasskeys != "" {
+		c.fail(at, "step_up", "step_up needs the request's page: %s", c.opts.NoPasskeys)
+	}
 	if n.Approvers != nil {
 		c.people(at, "approvers", n.Approvers)
 		if n.Approvals != nil {

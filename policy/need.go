@@ -16,7 +16,14 @@ type Needs struct {
 	SeparateDuties *bool            // who owns the agent does not count
 	Escalate       []approval.Escalation
 	Confirm        *bool // an approval is asked for once more
+	StepUp         *bool // an approval takes a passkey: written as "passkey", or "none" in place of the level's
 }
+
+// What step_up says.
+const (
+	stepUpPasskey = "passkey"
+	stepUpNone    = "none"
+)
 
 // maxCount is how many people a stage may take.
 const maxCount = 100
@@ -35,8 +42,15 @@ func (r *reader) needKeys(n *Needs, keys map[string]func(pair)) {
 	}
 	keys["confirm"] = func(e pair) { n.Confirm = r.boolean(e) }
 	keys["step_up"] = func(e pair) {
-		r.failAt(e.keyPos, e.path, "step_up needs the pages, which this version does not have; leave it out "+
-			"(confirm: true asks once more before an approval counts)")
+		s, ok := r.text(e)
+		switch {
+		case !ok:
+		case s == stepUpPasskey || s == stepUpNone:
+			on := s == stepUpPasskey
+			n.StepUp = &on
+		default:
+			r.failAt(e.pos, e.path, "step_up is passkey, or none where a rule needs none though its level does")
+		}
 	}
 }
 
@@ -111,12 +125,16 @@ func (n Needs) over(l Needs) Needs {
 	if n.Confirm == nil {
 		n.Confirm = l.Confirm
 	}
+	if n.StepUp == nil {
+		n.StepUp = l.StepUp
+	}
 	return n
 }
 
 // need returns what is written as a need, nil where it is one person, any approver, asked once.
 func (n Needs) need() *approval.Need {
-	need := &approval.Need{Stages: n.stages(), SeparateDuties: deref(n.SeparateDuties), Confirm: deref(n.Confirm)}
+	need := &approval.Need{Stages: n.stages(), SeparateDuties: deref(n.SeparateDuties), Confirm: deref(n.Confirm),
+		StepUp: deref(n.StepUp)}
 	for _, e := range n.Escalate {
 		need.Escalate = append(need.Escalate, approval.Escalation{After: e.After, To: slices.Clone(e.To)})
 	}
@@ -133,9 +151,9 @@ func (n Needs) stages() []approval.Stage {
 	if n.Approvers != nil {
 		return []approval.Stage{{Approvers: slices.Clone(n.Approvers), Count: 1}}
 	}
-	stages := make([]approval.Stage, len(n.Approvals))
-	for i, s := range n.Approvals {
-		stages[i] = approval.Stage{Group: s.Group, Approvers: slices.Clone(s.Approvers), Count: max(1, s.Count)}
+	var stages []approval.Stage
+	for _, s := range n.Approvals {
+		stages = append(stages, approval.Stage{Group: s.Group, Approvers: slices.Clone(s.Approvers), Count: max(1, s.Count)})
 	}
 	return stages
 }
@@ -147,7 +165,7 @@ func (n *Needs) firstKey() string {
 		written bool
 	}{
 		{"approvers", n.Approvers != nil}, {"approvals", n.Approvals != nil}, {"separate_duties", n.SeparateDuties != nil},
-		{"escalate", n.Escalate != nil}, {"confirm", n.Confirm != nil},
+		{"escalate", n.Escalate != nil}, {"confirm", n.Confirm != nil}, {"step_up", n.StepUp != nil},
 	} {
 		if k.written {
 			return k.name
@@ -162,6 +180,7 @@ type NeedInfo struct {
 	SeparateDuties bool             `json:"separate_duties,omitempty"`
 	Escalate       []EscalationInfo `json:"escalate,omitempty"`
 	Confirm        bool             `json:"confirm,omitempty"`
+	StepUp         string           `json:"step_up,omitempty"` // "passkey"
 }
 
 // EscalationInfo is an [approval.Escalation] as data.
@@ -175,6 +194,9 @@ func needInfo(n *approval.Need) NeedInfo {
 		return NeedInfo{}
 	}
 	info := NeedInfo{Needs: n.Stages, SeparateDuties: n.SeparateDuties, Confirm: n.Confirm}
+	if n.StepUp {
+		info.StepUp = stepUpPasskey
+	}
 	for _, e := range n.Escalate {
 		info.Escalate = append(info.Escalate, EscalationInfo{spell(e.After), e.To})
 	}
@@ -198,6 +220,9 @@ func (n NeedInfo) InWords() string {
 	}
 	if n.Confirm {
 		parts = append(parts, "asked once more")
+	}
+	if n.StepUp != "" {
+		parts = append(parts, "with a passkey")
 	}
 	return strings.Join(parts, "; ")
 }

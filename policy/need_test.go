@@ -18,9 +18,9 @@ func need(stages ...approval.Stage) *approval.Need { return &approval.Need{Stage
 
 func TestTheNeedIsTheRulesKeysAndElseItsLevels(t *testing.T) {
 	const levels = `{critical: {approvals: [{group: finance, count: 2}, {group: security}], separate_duties: true,
-	  escalate: [{after: 10m, to: [leads]}], confirm: true}, medium: {approvers: [hana]}}`
+	  escalate: [{after: 10m, to: [leads]}], confirm: true, step_up: passkey}, medium: {approvers: [hana]}}`
 	whole := approval.Need{Stages: []approval.Stage{group("finance", 2), group("security", 1)}, SeparateDuties: true,
-		Escalate: []approval.Escalation{{After: 10 * time.Minute, To: []string{"leads"}}}, Confirm: true}
+		Escalate: []approval.Escalation{{After: 10 * time.Minute, To: []string{"leads"}}}, Confirm: true, StepUp: true}
 	with := func(change func(*approval.Need)) *approval.Need {
 		n := whole
 		change(&n)
@@ -42,6 +42,9 @@ func TestTheNeedIsTheRulesKeysAndElseItsLevels(t *testing.T) {
 		{"which takes away what the level wants", `{tools: [x], risk: medium, approvals: [{count: 1}]}`, nil},
 		{"false in place of the level's true", `{tools: [x], risk: critical, separate_duties: false, confirm: false}`,
 			with(func(n *approval.Need) { n.SeparateDuties, n.Confirm = false, false })},
+		{"no passkey though the level takes one", `{tools: [x], risk: critical, step_up: none}`,
+			with(func(n *approval.Need) { n.StepUp = false })},
+		{"a passkey where the level takes none", `{tools: [x], step_up: passkey}`, &approval.Need{StepUp: true}},
 		{"its own escalation", `{tools: [x], risk: critical, escalate: [{after: 90, to: boss}]}`,
 			with(func(n *approval.Need) {
 				n.Escalate = []approval.Escalation{{After: 90 * time.Second, To: []string{"boss"}}}

@@ -43,8 +43,8 @@ func TestAVoteThatIsNotTheLastLeavesTheRequestPending(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(wireCall)
 	at := `"2026-11-21T10:00:00.000Z"`
-	hanas := `{"stage":1,"person":"hana","for":null,"decision":"approve","reason":"ok","at":` + at + `,"via":"api"}`
-	kens := `{"stage":1,"person":"ken","for":null,"decision":"approve","reason":null,"at":` + at + `,"via":"api"}`
+	hanas := `{"stage":1,"person":"hana","for":null,"decision":"approve","reason":"ok","at":` + at + `,"via":"api","step_up":null}`
+	kens := `{"stage":1,"person":"ken","for":null,"decision":"approve","reason":null,"at":` + at + `,"via":"api","step_up":null}`
 	first := w.decide(hanaToken, id, "approve", "ok").is(200)
 	like(t, "the first vote", first.object(), `{"id":"`+id+`","status":"pending","votes":[`+hanas+`],"needs":`+wireNeeds+`}`)
 	w.decide(hanaToken, id, "approve", "").is(409, "already_voted")
@@ -94,8 +94,8 @@ func TestTheDecisionOfOnePersonIsTheOneVote(t *testing.T) {
 	w.do(botToken, "POST", "/v1/approvals/"+cancelled+"/cancel", "").is(200)
 	for id, want := range map[string]string{
 		pending: `[]`, cancelled: `[]`,
-		approved: `[{"stage":1,"person":"ken","for":null,"decision":"approve","reason":null,"at":"2026-11-21T10:00:00.000Z","via":"api"}]`,
-		denied:   `[{"stage":1,"person":"ken","for":null,"decision":"deny","reason":"no","at":"2026-11-21T10:00:00.000Z","via":"api"}]`,
+		approved: `[{"stage":1,"person":"ken","for":null,"decision":"approve","reason":null,"at":"2026-11-21T10:00:00.000Z","via":"api","step_up":null}]`,
+		denied:   `[{"stage":1,"person":"ken","for":null,"decision":"deny","reason":"no","at":"2026-11-21T10:00:00.000Z","via":"api","step_up":null}]`,
 	} {
 		r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
 		like(t, r.str("status"), r.at("votes"), want)
@@ -115,6 +115,32 @@ func TestWhatIsToBeConfirmedIsNotApprovedWithout(t *testing.T) {
 	w.do(kenToken, "POST", "/v1/approvals/"+id+"/decide", `{"decision":"approve","confirmed":true}`).is(200)
 	id = w.ask(`{"tool":"close_books","args":{"n":1}}`)
 	w.decide(kenToken, id, "deny", "").is(200) // a denial needs none
+}
+
+func TestWhatTakesAPasskeyIsNotApprovedHere(t *testing.T) {
+	w := newWorld(t)
+	id := w.ask(`{"tool":"wipe"}`)
+	path := "/v1/approvals/" + id
+	if got := w.do(kenToken, "GET", path, "").is(200).str("step_up"); got != "passkey" {
+		t.Errorf("step_up is %q", got)
+	}
+	for _, body := range []string{
+		`{"decision":"approve"}`, `{"decision":"approve","confirmed":true,"reason":"checked"}`, `{"decision":"approve","args":{"n":1}}`,
+		`{"decision":"approve","grant":{"for":"1h"}}`,
+	} {
+		w.do(kenToken, "POST", path+"/decide", body).is(403, "step_up_required")
+	}
+	for _, field := range []string{"proof", "step_up", "passkey", "proven"} {
+		w.do(kenToken, "POST", path+"/decide", `{"decision":"approve","`+field+`":{}}`).is(400, "unknown_field")
+	}
+	many := w.do(kenToken, "POST", "/v1/approvals/decide", `{"ids":["`+id+`"],"decision":"approve","confirmed":true}`).is(200)
+	if !strings.Contains(string(many.body), `"step_up_required"`) {
+		t.Errorf("several at once: %s", many.body)
+	}
+	if got := w.do(kenToken, "GET", path, "").str("status"); got != "pending" {
+		t.Errorf("it is %s", got)
+	}
+	w.decide(kenToken, id, "deny", "").is(200)
 }
 
 func TestOtherArgsCanBeApproved(t *testing.T) {

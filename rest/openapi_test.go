@@ -285,7 +285,7 @@ func TestCodesOfTheDomainAreKnownHere(t *testing.T) {
 		approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeNotFailed, approval.CodeExpired, approval.CodeReasonRequired,
 		approval.CodeTooManyPending, approval.CodeRateLimited, approval.CodeStoreUnavailable, approval.CodeInvalidArgs,
 		approval.CodeInvalidTool, approval.CodeInvalidParameter, approval.CodeInternal, approval.CodeAlreadyVoted,
-		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
+		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodeStepUpRequired, approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
 	} {
 		if _, ok := kinds[c]; !ok {
 			t.Errorf("%s has no status", c)

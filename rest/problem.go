@@ -40,6 +40,7 @@ var kinds = map[approval.Code]kind{
 	approval.CodeAlreadyVoted:     {http.StatusConflict, "Already voted"},
 	approval.CodeNotYourStage:     {http.StatusForbidden, "Not your stage"},
 	approval.CodePolicyDenied:     {http.StatusUnprocessableEntity, "Policy denied"},
+	approval.CodeStepUpRequired:   {http.StatusForbidden, "Passkey required"},
 	approval.CodeConfirmRequired:  {http.StatusUnprocessableEntity, "Confirmation required"},
 	approval.CodeChanged:          {http.StatusConflict, "Changed"},
 	approval.CodeGrantRefused:     {http.StatusUnprocessableEntity, "Grant refused"},

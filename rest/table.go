@@ -66,7 +66,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		approval.CodeTooManyPending}
 	decideErrors := []approval.Code{approval.CodeNotFound, approval.CodePeopleOnly, approval.CodeNotAnApprover,
 		approval.CodeAlreadyResolved, approval.CodeExpired, approval.CodeReasonRequired, approval.CodeAlreadyVoted,
-		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged,
+		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodeStepUpRequired,
 		approval.CodeTooManyPending}
 	return []route{
 		{

@@ -122,6 +122,7 @@ type request struct {
 	Previous      *use     `json:"previous" description:"The last use of an approval of the same call, within the 24 hours before this request."`
 	Votes         []vote   `json:"votes" nullable:"false" description:"What people said, in order; an agent is told once it is over. Of one that a single person decided, that decision."`
 	Needs         []stage  `json:"needs" nullable:"false" description:"Who must say yes: the stages, met in order."`
+	StepUp        optional `json:"step_up" enum:"[\"passkey\",null]" description:"passkey: it is approved only on its page, with a passkey."`
 	Replaces      optional `json:"replaces" description:"The request in place of whose args a person approved these."`
 	ReplacedBy    optional `json:"replaced_by" description:"Of one that ended as edited: the request with the args that a person approved instead."`
 	PolicyDigest  optional `json:"policy_digest" description:"Of the policy that judged it last; /v1/policies/{digest} has its text."`
@@ -147,8 +148,8 @@ func wireRequest(r approval.Request) request {
 		Task: r.Task, DispatchedAt: optional(approval.FormatTime(r.DispatchedAt)), RunResult: optional(r.RunResult),
 		Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
 		Votes: wireVotes(r), Needs: wire(r.Need.InStages(), wireStage),
-		Replaces: optional(r.Replaces), ReplacedBy: optional(r.ReplacedBy), PolicyDigest: optional(r.Policy),
-		BatchID: optional(r.BatchID), Before: wireSaid(r.Before), Message: optional(r.FeedMessage()), Version: r.Version(),
+		StepUp: optional(r.Need.StepUpWord()), Replaces: optional(r.Replaces), ReplacedBy: optional(r.ReplacedBy),
+		PolicyDigest: optional(r.Policy), BatchID: optional(r.BatchID), Before: wireSaid(r.Before), Message: optional(r.FeedMessage()), Version: r.Version(),
 	}
 }
 
@@ -185,12 +186,14 @@ type vote struct {
 	Reason   optional `json:"reason"`
 	At       string   `json:"at" format:"date-time"`
 	Via      string   `json:"via"`
+	StepUp   optional `json:"step_up" enum:"[\"passkey\",null]" description:"passkey: it was given with one, used for this very request."`
 	_        struct{} `additionalProperties:"false" description:"One person's vote."`
 }
 
 func wireVote(v approval.Vote) vote {
 	return vote{Stage: v.Stage, Person: v.Person, For: optional(v.For), Decision: verdict(v),
-		Reason: optional(v.Reason), At: approval.FormatTime(v.At), Via: string(v.Via)}
+		Reason: optional(v.Reason), At: approval.FormatTime(v.At), Via: string(v.Via),
+		StepUp: optional(v.StepUpWord())}
 }
 
 // verdict is the word for a yes or a no.

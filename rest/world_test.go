@@ -65,6 +65,8 @@ func byName(c approval.Call) approval.Verdict {
 		v.Grants = &approval.GrantTerms{Vary: map[string]approval.Vary{"cents": {AtMost: "500", Total: "1000"}, "memo": {Any: true}}}
 	case "close_books":
 		v.Need = &approval.Need{Confirm: true}
+	case "wipe":
+		v.Need = &approval.Need{StepUp: true}
 	}
 	return v
 }

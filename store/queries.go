@@ -225,7 +225,7 @@ var queries = []string{
 	selectEnding: `SELECT id FROM approval_requests
   WHERE id >= $1 AND substr(id, -length($2)) = upper($2) ORDER BY id DESC`,
 	putVote: `INSERT INTO approval_votes (` + voteColumns.names() + `, request, nth)
-  VALUES (` + voteColumns.params() + `, $8, (SELECT coalesce(max(nth) + 1, 0) FROM approval_votes WHERE request = $8))
+  VALUES (` + voteColumns.params() + `, $9, (SELECT coalesce(max(nth) + 1, 0) FROM approval_votes WHERE request = $9))
   ON CONFLICT (request, person) DO UPDATE SET ` + voteColumns[1:].excluded() + `, nth = excluded.nth`,
 	moveVote:    `UPDATE approval_votes SET stage = $1 WHERE request = $2 AND person = $3`,
 	selectVotes: `SELECT ` + voteColumns.names() + ` FROM approval_votes WHERE request = $1 ORDER BY nth`,

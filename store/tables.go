@@ -198,6 +198,7 @@ var (
 		optText("reason", func(r *approval.Vote) *string { return &r.Reason }),
 		timestamp("at", func(r *approval.Vote) *time.Time { return &r.At }),
 		text("via", func(r *approval.Vote) *approval.Via { return &r.Via }),
+		boolean("step_up", func(r *approval.Vote) *bool { return &r.StepUp }),
 	}
 
 	delegationColumns = columns[approval.Delegation]{

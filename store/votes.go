@@ -81,6 +81,7 @@ type storedNeed struct {
 	SeparateDuties bool               `json:"separate_duties,omitempty"`
 	Escalate       []storedEscalation `json:"escalate,omitempty"`
 	Confirm        bool               `json:"confirm,omitempty"`
+	StepUp         bool               `json:"step_up,omitempty"`
 }
 
 type storedStage struct {
@@ -106,7 +107,7 @@ func bindNeed(s *sqlite3.Stmt, n *approval.Need) {
 		s.BindNull()
 		return
 	}
-	stored := storedNeed{SeparateDuties: n.SeparateDuties, Confirm: n.Confirm}
+	stored := storedNeed{SeparateDuties: n.SeparateDuties, Confirm: n.Confirm, StepUp: n.StepUp}
 	for _, st := range n.Stages {
 		stored.Stages = append(stored.Stages, storedStage(st))
 	}
@@ -122,7 +123,7 @@ func scanNeed(s *sqlite3.Stmt, to **approval.Need) {
 	if stored == nil {
 		return
 	}
-	n := &approval.Need{SeparateDuties: stored.SeparateDuties, Confirm: stored.Confirm}
+	n := &approval.Need{SeparateDuties: stored.SeparateDuties, Confirm: stored.Confirm, StepUp: stored.StepUp}
 	for _, st := range stored.Stages {
 		n.Stages = append(n.Stages, approval.Stage(st))
 	}

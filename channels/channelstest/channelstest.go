@@ -282,6 +282,8 @@ func Cases() []Case { //nolint:funlen // a table
 	deciding := Batch(3)
 	deciding[0].Status, deciding[0].ResolvedAt, deciding[0].ResolvedBy = approval.Approved, Noon.Add(time.Minute), "hana"
 	deciding[0].UseBy = Noon.Add(16 * time.Minute)
+	stepUpSome := Batch(3)
+	stepUpSome[1].Need = &approval.Need{StepUp: true}
 	deep := strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)
 	huge, _ := json.Marshal(map[string]string{"path": "/etc/hosts",
 		"content": strings.Repeat("All work and no play. ", 60_000/22)})
@@ -294,6 +296,10 @@ func Cases() []Case { //nolint:funlen // a table
 			r.Rationale = "The invoice is due today.\nI have checked the address twice."
 			r.Preview = "- balance 5000\n+ balance 3000"
 		})},
+		{"step_up", request(func(r *approval.Request) {
+			r.Risk, r.RequireReason, r.Need = approval.RiskCritical, true, &approval.Need{StepUp: true}
+		})},
+		{"step_up_some", delivery(approval.KindRequest, stepUpSome...)},
 		{"batch_3", delivery(approval.KindRequest, Batch(3)...)},
 		{"batch_20", delivery(approval.KindRequest, Batch(20)...)},
 		{"hostile", with(Hostile)},

@@ -337,6 +337,10 @@ func (d drawing) footer(f channels.Fitted) *api.FlexBox {
 	if d.item.Pending() {
 		box = buttons(d.card, channels.Button{ID: d.item.ID}, d.card.Say(channels.TextApprove),
 			d.card.Say(channels.TextDeny), d.item.Tool, d.item.ReasonNeeded)
+		if d.item.StepUp {
+			pair := box.Contents[0].(*api.FlexBox)
+			pair.Contents = pair.Contents[1:] // what is left denies
+		}
 	}
 	if d.measuring || !f.All() || f.Shortened || d.cutsWords() {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,

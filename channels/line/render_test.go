@@ -611,3 +611,17 @@ func TestWorstBatch(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
+	r := channelstest.Request(`{"a":1}`)
+	r.Need = &approval.Need{StepUp: true}
+	body, err := new(Channel).Render(channelstest.Maker().Card(approval.Delivery{
+		Notification: approval.Notification{Kind: approval.KindRequest, ApprovalID: r.ID}, Requests: []approval.Request{r}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(body)
+	if strings.Contains(got, "action=approve") || !strings.Contains(got, "action=deny") || !strings.Contains(got, "https://gate.example.com/") {
+		t.Errorf("its card: %s", got)
+	}
+}

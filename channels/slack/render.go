@@ -43,6 +43,7 @@ const (
 	actionDeny     = "deny"
 	actionMore     = "more"
 	actionGrant    = "grant"
+	actionOpen     = "open" // which Slack does itself, and tells us of
 )
 
 // measures are how much of the texts around the args is shown, from what reads best to what leaves the
@@ -295,6 +296,9 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 			choose = bareButtons
 		}
 		decide := choose(d.card, block, channels.Button{ID: i.ID}, say(channels.TextApprove), say(channels.TextDeny))
+		if i.StepUp {
+			decide.Elements.ElementSet = slices.Concat(d.open(), decide.Elements.ElementSet[1:]) // the first approves
+		}
 		if d.alone() && d.own > 0 {
 			decide.Elements.ElementSet = append(decide.Elements.ElementSet, more(i.More))
 		}
@@ -505,6 +509,15 @@ func (d drawing) names() string {
 		s += " · <" + escape(link) + "|" + escape(say(channels.TextOpen)) + ">"
 	}
 	return s
+}
+
+// open is the button that opens the request's page, none where it has no link.
+func (d drawing) open() []sdk.BlockElement {
+	if d.item.Link == "" || measure(d.item.Link) > maxURL/2 {
+		return nil
+	}
+	b := sdk.NewButtonBlockElement(actionOpen, d.item.ID, words(shorten(d.card.Say(channels.TextOpen), maxButton)))
+	return []sdk.BlockElement{b.WithURL(d.item.Link)}
 }
 
 // date is a time in the zone of whoever reads it.

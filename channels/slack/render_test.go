@@ -236,6 +236,15 @@ func (k *checker) block(b map[string]any) {
 				k.menu(m, 100, "type", "options", "action_id", "placeholder")
 				continue
 			}
+			if m["action_id"] == "open" { // Slack's own, beside nothing that approves
+				k.only(m, "type", "text", "action_id", "value", "url")
+				k.plain("button", m["text"], 75)
+				link, _ := m["url"].(string)
+				if k.length("url", link, 3000); !strings.HasPrefix(link, "https://") || seen["approve"] {
+					k.t.Errorf("a button opens %q", link)
+				}
+				continue
+			}
 			k.only(m, "type", "text", "action_id", "value", "style")
 			k.plain("button", m["text"], 75)
 			action, _ := m["action_id"].(string)
@@ -639,5 +648,19 @@ func BenchmarkRender(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
+	r := channelstest.Request(`{"a":1}`)
+	r.Need = &approval.Need{StepUp: true}
+	body, err := new(Channel).Render(channelstest.Maker().Card(approval.Delivery{
+		Notification: approval.Notification{Kind: approval.KindRequest, ApprovalID: r.ID}, Requests: []approval.Request{r}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(body)
+	if strings.Contains(got, `"action_id":"approve"`) || !strings.Contains(got, `"action_id":"deny"`) || !strings.Contains(got, `"action_id":"open"`) {
+		t.Errorf("its card: %s", got)
 	}
 }

@@ -65,6 +65,7 @@ type request struct {
 	Deadline       string `json:"deadline,omitempty"`
 	DeadlineText   string `json:"deadline_text,omitempty"`
 	ReasonRequired bool   `json:"reason_required,omitempty"` // nobody can decide it without one
+	StepUp         bool   `json:"step_up,omitempty"`         // it is approved on its page alone, with a passkey
 
 	Facts     []fact   `json:"facts"`
 	Args      []arg    `json:"args"`
@@ -188,6 +189,7 @@ func describe(i channels.Item, m measures) request {
 	}
 	if i.Pending() {
 		r.Deadline, r.DeadlineText, r.ReasonRequired = stamp(i.Deadline), shorten(i.DeadlineAt, m.fact), i.ReasonNeeded
+		r.StepUp = i.StepUp
 	}
 	for _, n := range i.Notices {
 		text := n.Text

@@ -70,6 +70,8 @@ const (
 	SayNotYourStage    Phrase = "told_not_your_stage"
 	SayConfirm         Phrase = "told_confirm"
 	SayConfirmEach     Phrase = "told_confirm_each"
+	SayStepUp          Phrase = "told_step_up"
+	SayStepUpAt        Phrase = "told_step_up_at"
 	SayBack            Phrase = "told_back"
 	SayAskedOnce       Phrase = "told_asked_once"
 	SayExtended        Phrase = "told_extended"
@@ -110,6 +112,7 @@ const (
 	SayLeftOut        Phrase = "told_left_out"
 	SayLeftCritical   Phrase = "told_left_critical"
 	SayLeftConfirm    Phrase = "told_left_confirm"
+	SayLeftStepUp     Phrase = "told_left_step_up"
 	SayJoinedSince    Phrase = "told_joined_since"
 	SayMayNotGrant    Phrase = "told_may_not_grant"
 	SayNotGranted     Phrase = "told_not_granted"
@@ -236,6 +239,8 @@ var English = map[Phrase]string{
 	SayNotYourStage: "It is not your turn: this waits for {stages}.",
 	SayConfirm:      "{agent} asks to run {tool}. Approve it?",
 	SayConfirmEach:  "Not approved: {tool}. It asks once more before it is approved, so press its own Approve.",
+	SayStepUp:       "Not approved: {tool} takes a passkey. Approve it on its page.",
+	SayStepUpAt:     "Not approved: {tool} takes a passkey. Approve it on its page: {page}",
 	SayBack:         "Nothing was done.",
 	SayAskedOnce: "That question was answered already or is older than two minutes, so nothing was done. Begin again " +
 		"on the card.",
@@ -279,6 +284,7 @@ var English = map[Phrase]string{
 	SayLeftOut:      "Left out: {left} of {total}. Decide them one by one: {calls}.",
 	SayLeftCritical: "critical",
 	SayLeftConfirm:  "asks once more",
+	SayLeftStepUp:   "takes a passkey",
 	SayJoinedSince:  "Joined the card after what you pressed, and not decided: {count}.",
 	SayMayNotGrant:  "Only whoever approved it may let it run again without asking.",
 	SayNotGranted:   "It will be asked about again: nothing was granted. {why}",

@@ -356,6 +356,9 @@ func (s *std) voteText(v client.Vote, needs []client.Stage) string {
 		word = " approved"
 	}
 	text += word + ", " + s.clock(v.At.Time) + ", " + v.Via
+	if v.StepUp != "" {
+		text += ", with a " + v.StepUp
+	}
 	if len(needs) > 1 {
 		text += fmt.Sprintf(", stage %d", v.Stage)
 	}

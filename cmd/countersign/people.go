@@ -133,6 +133,9 @@ func (s *std) show(a client.Approval, now time.Time) {
 	addTime("Requested", a.RequestedAt)
 	addTime("Expires", a.ExpiresAt)
 	add("Needs", needsText(a.Needs))
+	if a.StepUp != "" {
+		add("Step up", a.StepUp+": it is approved on its page alone")
+	}
 	for _, v := range a.Votes {
 		add("Vote", s.voteText(v, a.Needs))
 	}

@@ -31,8 +31,13 @@ func (r *clientRequest) keyboardQuestion(p *pendingCall) (jsontext.Value, bool) 
 // keyboardForm is what the keyboard is asked.
 func (g *Gateway) keyboardForm(req approval.Request) mcp.Object {
 	reason := map[string]string{"type": "string", "title": "Reason", "description": "Goes on record, and to the agent."}
+	decision := map[string]any{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}}
+	if req.Need != nil && req.Need.StepUp {
+		decision["enum"] = []string{"deny"}
+		decision["description"] = "An approval takes a passkey, on the request's page. It can be denied here."
+	}
 	properties := map[string]any{
-		"decision": map[string]any{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}},
+		"decision": decision,
 		"reason":   reason,
 	}
 	required := []string{"decision"}

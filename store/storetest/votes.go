@@ -21,7 +21,7 @@ func fullNeed() *approval.Need {
 		Escalate: []approval.Escalation{
 			{After: 10 * time.Minute, To: []string{"leads", "ken"}}, {After: 1500 * time.Millisecond, To: []string{"mei"}},
 		},
-		Confirm: true,
+		Confirm: true, StepUp: true,
 	}
 }
 
@@ -60,7 +60,7 @@ func checkRead(t *testing.T, s approval.Store, r approval.Request) {
 func setNeed(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	checkRead(t, s, r)
-	for _, n := range []*approval.Need{fullNeed(), {}, {Stages: []approval.Stage{{Count: 1}}}, nil, {Confirm: true}} {
+	for _, n := range []*approval.Need{fullNeed(), {}, {Stages: []approval.Stage{{Count: 1}}}, nil, {Confirm: true}, {StepUp: true}} {
 		r.Need, r.Stage, r.Policy = n, r.Stage+1, r.Policy+"p"
 		update(t, s, func(tx approval.Tx) error {
 			other := r
@@ -102,7 +102,7 @@ func votes(t *testing.T, s approval.Store) {
 	var want []approval.Vote
 	update(t, s, func(tx approval.Tx) error { // all at one time: their order is that in which they were given
 		want = []approval.Vote{
-			{Stage: 1, Person: "mei", Approve: true, At: tx.Now(), Via: approval.ViaCLI},
+			{Stage: 1, Person: "mei", Approve: true, At: tx.Now(), Via: approval.ViaCLI, StepUp: true},
 			{Stage: 2, Person: "ken", For: "hana", Approve: true, Reason: "日本 \x00 ok", At: tx.Now(), Via: approval.Via("line")},
 			{Stage: 2, Person: "abe", Reason: "no", At: tx.Now(), Via: approval.ViaWeb},
 		}
