@@ -37,8 +37,8 @@ fuzz: PKG = ./approval/args
 fuzz: ## make fuzz PKG=./approval/args FUZZ=FuzzParseArgs TIME=30s
 	go test -run '^$$' -fuzz '^$(FUZZ)$$' -fuzztime $(TIME) $(PKG)
 
-browser: ## the tests that drive the demo's page in Chromium
-	go test -tags=browser ./emulator
+browser: ## the tests that drive the pages, and the demo's, in Chromium
+	go test -tags=browser ./emulator ./web
 
 interop: ## the tests against other people's programs; COUNTERSIGN_INTEROP names their folder
 	go test -tags=interop ./interop

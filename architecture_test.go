@@ -39,6 +39,7 @@ var arrows = map[string]struct {
 	"internal/bearer":           {nil, "a request in, its token out"},
 	"internal/loopback":         {nil, "a host's name in, yes or no out"},
 	"internal/testkit":          {nil, "of the tests"},
+	"internal/testkit/chromium": {nil, "of the tests: a browser, and nothing of what it shows"},
 	"internal/testkit/jsongen":  {nil, "of the tests"},
 	"internal/ratelimitedlog":   {nil, "it counts, and logs nothing itself"},
 	"locale":                    {[]string{"approval", "chat/phrases"}, "sentences, and nobody to say them to"},

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"countersign/demo"
+	"countersign/internal/testkit/chromium"
 )
 
 // pictures is where TestPictures leaves what docs/screenshot.sh makes the README's pictures of.
@@ -49,85 +50,85 @@ func showDemo(t *testing.T, pace time.Duration) *demo.Demo {
 // TestDemoInABrowser is a newcomer's round, with the cards that are really sent.
 func TestDemoInABrowser(t *testing.T) {
 	d := showDemo(t, 50*time.Millisecond)
-	b := openBrowser(t)
-	p := open(b, t, d.Chat.URL(), 1280, 900, prefers("light"))
-	p.click("#story button", "Got it")
+	b := chromium.Start(t)
+	p := open(b, t, d.Chat.URL(), 1280, 900, chromium.Prefers("light"))
+	p.Click("#story button", "Got it")
 	const agent, requests = "#part-agent .entry", "#tables > :first-child tr"
 
 	t.Run("approve in LINE, by mouse", func(t *testing.T) {
-		p.t = t
-		p.click(p.newest(lineLog, "Invoice 1041")+" .fx-button", "Approve")
-		p.says(agent, "Approved by hana")
-		p.says(agent, "moved $20.00 from treasury to acme")
-		p.says(requests, "used")
-		p.says(approvalsLog+" > *", "hana") // the Slack card says who
+		p.T = t
+		p.Click(p.Newest(lineLog, "Invoice 1041")+" .fx-button", "Approve")
+		p.Says(agent, "Approved by hana")
+		p.Says(agent, "moved $20.00 from treasury to acme")
+		p.Says(requests, "used")
+		p.Says(approvalsLog+" > *", "hana") // the Slack card says who
 	})
 	t.Run("approve in Slack, by keyboard", func(t *testing.T) {
-		p.t = t
-		card := p.newest(approvalsLog, "limits.yaml")
-		p.says(card, "daily_limit_cents: 80000")
-		p.tabTo(card+" .s-button", "Approve")
-		p.keys(kb.Enter)
-		p.says(agent, "wrote config/limits.yaml")
+		p.T = t
+		card := p.Newest(approvalsLog, "limits.yaml")
+		p.Says(card, "daily_limit_cents: 80000")
+		p.TabTo(card+" .s-button", "Approve")
+		p.Keys(kb.Enter)
+		p.Says(agent, "wrote config/limits.yaml")
 	})
 	t.Run("deny in Slack, by keyboard, with a reason", func(t *testing.T) {
-		p.t = t
-		p.tabTo(p.newest(approvalsLog, "run_command")+" .s-button", "Deny")
-		p.keys(kb.Enter)
-		p.until("a dialog asks why", `document.getElementById("view").open && document.activeElement.closest(".b-input")`)
-		p.axe("Slack's dialog")
-		p.keys("use the archive's own import")
-		p.tabTo("#view button[type=submit]", "")
-		p.keys(kb.Enter)
-		p.says(agent, "use the archive's own import")
-		p.until("the dialog is closed", `!document.getElementById("view").open`)
+		p.T = t
+		p.TabTo(p.Newest(approvalsLog, "run_command")+" .s-button", "Deny")
+		p.Keys(kb.Enter)
+		p.Until("a dialog asks why", `document.getElementById("view").open && document.activeElement.closest(".b-input")`)
+		p.Axe("Slack's dialog")
+		p.Keys("use the archive's own import")
+		p.TabTo("#view button[type=submit]", "")
+		p.Keys(kb.Enter)
+		p.Says(agent, "use the archive's own import")
+		p.Until("the dialog is closed", `!document.getElementById("view").open`)
 	})
 	t.Run("deny in LINE, by keyboard, with a reason typed", func(t *testing.T) {
-		p.t = t
-		batch := p.newest(lineLog, "delete_file")
-		p.tabTo(batch+" .fx-button", "Deny") // of the first in the carousel, which is the deletion
-		p.keys(kb.Enter)
-		p.hasFocus("line-text")
-		p.until("the reason is begun", `document.getElementById("line-text").value.trim() !== ""`)
-		p.keys("keep it for the auditors", kb.Enter)
-		p.says(agent, "keep it for the auditors")
-		p.says(agent, "moved drafts/old-report.md to archive/old-report.md")
+		p.T = t
+		batch := p.Newest(lineLog, "delete_file")
+		p.TabTo(batch+" .fx-button", "Deny") // of the first in the carousel, which is the deletion
+		p.Keys(kb.Enter)
+		p.HasFocus("line-text")
+		p.Until("the reason is begun", `document.getElementById("line-text").value.trim() !== ""`)
+		p.Keys("keep it for the auditors", kb.Enter)
+		p.Says(agent, "keep it for the auditors")
+		p.Says(agent, "moved drafts/old-report.md to archive/old-report.md")
 	})
 	t.Run("a critical one needs a reason", func(t *testing.T) {
-		p.t = t
-		p.click(p.newest(approvalsLog, "close_books")+" .s-button", "Approve")
-		p.until("a dialog asks why", `document.getElementById("view").open && document.activeElement.closest(".b-input")`)
-		p.click("#view button[type=submit]", "")
-		p.says("#view .wrong", "Please complete this required field.")
-		p.keys("all invoices are in")
-		p.click("#view button[type=submit]", "")
-		p.says(agent, "closed 2026-11")
+		p.T = t
+		p.Click(p.Newest(approvalsLog, "close_books")+" .s-button", "Approve")
+		p.Until("a dialog asks why", `document.getElementById("view").open && document.activeElement.closest(".b-input")`)
+		p.Click("#view button[type=submit]", "")
+		p.Says("#view .wrong", "Please complete this required field.")
+		p.Keys("all invoices are in")
+		p.Click("#view button[type=submit]", "")
+		p.Says(agent, "closed 2026-11")
 	})
 	t.Run("the stranger decides nothing", func(t *testing.T) {
-		p.t = t
-		p.click("#people label", "a stranger")
-		p.says("#slack-owner", "a stranger")
-		p.click(p.newest(approvalsLog, "transfer_credits")+" .s-button", "Approve")
-		p.says("#part-slack .ephemeral, #view", "may not")
+		p.T = t
+		p.Click("#people label", "a stranger")
+		p.Says("#slack-owner", "a stranger")
+		p.Click(p.Newest(approvalsLog, "transfer_credits")+" .s-button", "Approve")
+		p.Says("#part-slack .ephemeral, #view", "may not")
 	})
 	t.Run("typed words", func(t *testing.T) {
-		p.t = t
-		p.click("#people label", "hana")
-		p.says("#line-owner", "hana")
-		ask[any](p, `document.getElementById("line-text").focus()`)
-		p.keys("help", kb.Enter)
-		p.says(lineLog+" .msg:not(.own)", "pending")
-		ask[any](p, `document.getElementById("slack-text").focus()`)
-		p.keys("/countersign status", kb.Enter)
-		p.says(approvalsLog+" .ephemeral", "Only visible to you")
+		p.T = t
+		p.Click("#people label", "hana")
+		p.Says("#line-owner", "hana")
+		chromium.Ask[any](p, `document.getElementById("line-text").focus()`)
+		p.Keys("help", kb.Enter)
+		p.Says(lineLog+" .msg:not(.own)", "pending")
+		chromium.Ask[any](p, `document.getElementById("slack-text").focus()`)
+		p.Keys("/countersign status", kb.Enter)
+		p.Says(approvalsLog+" .ephemeral", "Only visible to you")
 	})
 	t.Run("what is seen is accessible", func(t *testing.T) {
-		p.t = t
-		p.axe("the demo, light")
-		p.do(prefers("dark"))
-		p.axe("the demo, dark")
+		p.T = t
+		p.Axe("the demo, light")
+		p.Do(chromium.Prefers("dark"))
+		p.Axe("the demo, dark")
 	})
-	if ask[bool](p, `fetch("/page/state?person=hana").then((r) => r.text()).then((t) => t.includes("demo-token-that-opens-nothing"))`) {
+	if chromium.Ask[bool](p, `fetch("/page/state?person=hana").then((r) => r.text()).then((t) => t.includes("demo-token-that-opens-nothing"))`) {
 		t.Error("a secret in a command's environment has reached the page")
 	}
 	if v := d.Chat.Violations(); len(v) != 0 {
@@ -142,56 +143,56 @@ func TestPictures(t *testing.T) {
 		folder = t.TempDir()
 	}
 	d := showDemo(t, time.Second)
-	b := openBrowser(t)
-	onPhone := func(height int64) *tab {
-		q := open(b, t, d.Chat.URL(), 390, height, prefers("light"))
-		q.click("#story button", "Got it")
+	b := chromium.Start(t)
+	onPhone := func(height int64) *chromium.Tab {
+		q := open(b, t, d.Chat.URL(), 390, height, chromium.Prefers("light"))
+		q.Click("#story button", "Got it")
 		return q
 	}
 	small, tall := onPhone(860), onPhone(1040)
-	p := open(b, t, d.Chat.URL(), 1400, 900, prefers("light"))
-	p.click("#story button", "Got it")
+	p := open(b, t, d.Chat.URL(), 1400, 900, chromium.Prefers("light"))
+	p.Click("#story button", "Got it")
 
 	// The first card, on a phone.
-	small.newest(lineLog, "transfer_credits")
-	small.picture(filepath.Join(folder, "line.png"), "#part-line")
-	first := p.newest(lineLog, "transfer_credits")
-	p.click(first+" .fx-button", "Approve")
-	p.says("#part-agent", "moved $20.00")
+	small.Newest(lineLog, "transfer_credits")
+	picture(small, filepath.Join(folder, "line.png"), "#part-line")
+	first := p.Newest(lineLog, "transfer_credits")
+	p.Click(first+" .fx-button", "Approve")
+	p.Says("#part-agent", "moved $20.00")
 
 	// A change to a file, as a diff, in Slack.
-	tall.click("#to-part-slack", "")
-	ask[any](tall, fmt.Sprintf(`document.querySelector(%s).scrollIntoView()`, quoted(tall.newest(approvalsLog, "limits.yaml"))))
-	tall.picture(filepath.Join(folder, "slack.png"), "#part-slack")
-	p.click(p.newest(approvalsLog, "limits.yaml")+" .s-button", "Approve")
-	p.says("#part-agent", "wrote config/limits.yaml")
+	tall.Click("#to-part-slack", "")
+	chromium.Ask[any](tall, fmt.Sprintf(`document.querySelector(%s).scrollIntoView()`, chromium.Quoted(tall.Newest(approvalsLog, "limits.yaml"))))
+	picture(tall, filepath.Join(folder, "slack.png"), "#part-slack")
+	p.Click(p.Newest(approvalsLog, "limits.yaml")+" .s-button", "Approve")
+	p.Says("#part-agent", "wrote config/limits.yaml")
 
 	// A command with a secret in it: denied, with a reason.
-	p.click(p.newest(approvalsLog, "run_command")+" .s-button", "Deny")
-	p.until("a dialog asks why", `document.getElementById("view").open`)
-	p.keys("Use the archive's own import: its token stays with us.")
-	p.picture(filepath.Join(folder, "dialog.png"), ".phone.slack")
-	p.click("#view button[type=submit]", "")
-	p.says("#part-agent", "its token stays with us")
+	p.Click(p.Newest(approvalsLog, "run_command")+" .s-button", "Deny")
+	p.Until("a dialog asks why", `document.getElementById("view").open`)
+	p.Keys("Use the archive's own import: its token stays with us.")
+	picture(p, filepath.Join(folder, "dialog.png"), ".phone.slack")
+	p.Click("#view button[type=submit]", "")
+	p.Says("#part-agent", "its token stays with us")
 
 	// All of it, with the first card still in sight.
-	batch := p.newest(approvalsLog, "3 approvals needed")
-	p.says("#part-agent", "Three things are left")
+	batch := p.Newest(approvalsLog, "3 approvals needed")
+	p.Says("#part-agent", "Three things are left")
 	for _, scheme := range []string{"light", "dark"} {
-		p.do(prefers(scheme))
+		p.Do(chromium.Prefers(scheme))
 		for _, e := range []string{first, batch} {
-			ask[any](p, fmt.Sprintf(`document.querySelector(%s).scrollIntoView()`, quoted(e)))
+			chromium.Ask[any](p, fmt.Sprintf(`document.querySelector(%s).scrollIntoView()`, chromium.Quoted(e)))
 		}
-		p.picture(filepath.Join(folder, map[string]string{"light": "demo.png", "dark": "demo-dark.png"}[scheme]), "body")
+		picture(p, filepath.Join(folder, map[string]string{"light": "demo.png", "dark": "demo-dark.png"}[scheme]), "body")
 	}
 }
 
 // picture photographs an element.
-func (p *tab) picture(file, selector string) {
-	p.t.Helper()
-	ask[any](p, `document.activeElement.closest("dialog") || document.activeElement.blur()`)
-	at := ask[page.Viewport](p, fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return {x: r.x, y: r.y, width: Math.min(r.width, innerWidth - r.x), height: Math.min(r.height, innerHeight - r.y), scale: 1}; })()`, quoted(selector)))
-	shot, err := chromedp.Run(p.ctx, func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
+func picture(p *chromium.Tab, file, selector string) {
+	p.T.Helper()
+	chromium.Ask[any](p, `document.activeElement.closest("dialog") || document.activeElement.blur()`)
+	at := chromium.Ask[page.Viewport](p, fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return {x: r.x, y: r.y, width: Math.min(r.width, innerWidth - r.x), height: Math.min(r.height, innerHeight - r.y), scale: 1}; })()`, chromium.Quoted(selector)))
+	shot, err := chromium.Run(p, func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
 		r, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{Clip: &at})
 		if err != nil {
 			return nil, err
@@ -199,9 +200,9 @@ func (p *tab) picture(file, selector string) {
 		return r.Data, nil
 	})
 	if err != nil || len(shot) < 10_000 {
-		p.t.Fatalf("%s: %d bytes, %v", file, len(shot), err)
+		p.T.Fatalf("%s: %d bytes, %v", file, len(shot), err)
 	}
 	if err := os.WriteFile(file, shot, 0o644); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"countersign/emulator"
+	"countersign/internal/testkit/chromium"
 )
 
 const approvalsLog, lineLog = "#slack-log", "#line-log"
@@ -125,76 +126,76 @@ func payload(h hooked) string {
 }
 
 func TestPhoneLINE(t *testing.T) {
-	b := openBrowser(t)
+	b := chromium.Start(t)
 	w := start(t)
-	p := open(b, t, w.URL(), 1280, 900, prefers("light"))
-	p.says(lineLog, "Nothing yet.")
+	p := open(b, t, w.URL(), 1280, 900, chromium.Prefers("light"))
+	p.Says(lineLog, "Nothing yet.")
 	w.pushed(lineCard)
-	p.click(lineLog+" .fx-button", "Approve")
+	p.Click(lineLog+" .fx-button", "Approve")
 	w.happens("the tap on Approve", func(h hooked) bool { return strings.Contains(string(h.body), "action=approve&id=01") })
-	p.says(lineLog+" .own", "Approve") // displayText
-	p.says("#line-status", "HTTP 200")
+	p.Says(lineLog+" .own", "Approve") // displayText
+	p.Says("#line-status", "HTTP 200")
 
 	t.Run("by keyboard: the keyboard opens with the reason begun", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.tabTo(lineLog+" .fx-button", "Deny")
-		p.keys(kb.Enter)
+		p.T, w.t = t, t
+		p.TabTo(lineLog+" .fx-button", "Deny")
+		p.Keys(kb.Enter)
 		w.happens("the tap on Deny", func(h hooked) bool { return strings.Contains(string(h.body), "action=deny&id=01") })
-		p.hasFocus("line-text")
-		p.until("the reason is begun", `document.getElementById("line-text").value === "reason: "`)
-		p.keys("too much", kb.Enter)
+		p.HasFocus("line-text")
+		p.Until("the reason is begun", `document.getElementById("line-text").value === "reason: "`)
+		p.Keys("too much", kb.Enter)
 		w.happens("the reason", func(h hooked) bool { return strings.Contains(string(h.body), `"text":"reason: too much"`) })
-		p.hasFocus("line-text")
-		p.says(lineLog+" .own", "reason: too much")
+		p.HasFocus("line-text")
+		p.Says(lineLog+" .own", "reason: too much")
 	})
 	t.Run("a quick reply, gone after the tap", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		w.pushed(`{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","action":{"type":"message","label":"Too expensive","text":"too expensive"}},{"type":"action","action":{"type":"postback","label":"Later","data":"later=1"}}]}}`)
-		p.click("#line-quick button", "Later")
+		p.Click("#line-quick button", "Later")
 		w.happens("the quick reply", func(h hooked) bool { return strings.Contains(string(h.body), "later=1") })
-		p.until("the suggestions are gone", `document.getElementById("line-quick").hidden`)
+		p.Until("the suggestions are gone", `document.getElementById("line-quick").hidden`)
 		w.pushed(`{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","action":{"type":"message","label":"Too expensive","text":"too expensive"}}]}}`)
-		p.tabTo("#line-quick button", "Too expensive")
-		p.keys(" ")
+		p.TabTo("#line-quick button", "Too expensive")
+		p.Keys(" ")
 		w.happens("the text", func(h hooked) bool { return strings.Contains(string(h.body), `"text":"too expensive"`) })
-		p.hasFocus("line-text") // the suggestion that had it is gone
+		p.HasFocus("line-text") // the suggestion that had it is gone
 	})
 	t.Run("a reply quotes a card", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		card := w.LINEChat("hana")[0].ID
-		p.click(lineLog+" button", "Reply to: Approve?")
-		p.hasFocus("line-text")
-		p.says("#line-quote", "Reply to Countersign: Approve?")
-		p.keys("approve", kb.Enter)
+		p.Click(lineLog+" button", "Reply to: Approve?")
+		p.HasFocus("line-text")
+		p.Says("#line-quote", "Reply to Countersign: Approve?")
+		p.Keys("approve", kb.Enter)
 		w.happens("the quote", func(h hooked) bool { return strings.Contains(string(h.body), `"quotedMessageId":"`+card+`"`) })
-		p.says(lineLog+" .own .quoted", "Approve?")
-		p.until("nothing is quoted any more", `document.getElementById("line-quote").hidden`)
+		p.Says(lineLog+" .own .quoted", "Approve?")
+		p.Until("nothing is quoted any more", `document.getElementById("line-quote").hidden`)
 	})
 	t.Run("all of Flex, and nothing as markup", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		w.pushed(flexGallery)
 		for _, text := range []string{"HEADER", "span one span two", "on the baseline", "a box to tap", "second of two", "Are you sure?", "(sticker)", "<b>no markup</b> <img src=x onerror=alert(1)>"} {
-			p.says(lineLog, text)
+			p.Says(lineLog, text)
 		}
-		if n := ask[int](p, `document.querySelectorAll("#line-log img, #line-log b, #line-log .unknown").length`); n != 0 {
+		if n := chromium.Ask[int](p, `document.querySelectorAll("#line-log img, #line-log b, #line-log .unknown").length`); n != 0 {
 			t.Errorf("%d elements were made of a message's text, or not drawn", n)
 		}
-		p.until("Japanese is marked", `[...document.querySelectorAll("#line-log [lang=ja]")].some((e) => e.innerText.includes("承認"))`)
-		p.tabTo(lineLog+" [role=button]", "a box to tap")
-		p.keys(kb.Enter)
+		p.Until("Japanese is marked", `[...document.querySelectorAll("#line-log [lang=ja]")].some((e) => e.innerText.includes("承認"))`)
+		p.TabTo(lineLog+" [role=button]", "a box to tap")
+		p.Keys(kb.Enter)
 		w.happens("the tap on a box", func(h hooked) bool { return strings.Contains(string(h.body), "box=1") })
-		thirds := ask[[]float64](p, `[...document.querySelectorAll("#line-log .fx-text")].filter((e) => /third/.test(e.innerText)).map((e) => e.getBoundingClientRect().width)`)
+		thirds := chromium.Ask[[]float64](p, `[...document.querySelectorAll("#line-log .fx-text")].filter((e) => /third/.test(e.innerText)).map((e) => e.getBoundingClientRect().width)`)
 		if len(thirds) != 2 || thirds[1] < 1.7*thirds[0] {
 			t.Errorf("flex 1 and 2 are %v wide", thirds)
 		}
 	})
 	t.Run("what it does not know is shown as such", func(t *testing.T) {
-		p.t, w.t = t, t
-		got := ask[string](p, `import("/page/flex.js").then((m) => m.drawLINE({type: "flex", contents: {type: "bubble", body: {type: "box", layout: "vertical", contents: [{type: "hologram", text: "boo"}]}}}, "", () => {}).textContent)`)
+		p.T, w.t = t, t
+		got := chromium.Ask[string](p, `import("/page/flex.js").then((m) => m.drawLINE({type: "flex", contents: {type: "bubble", body: {type: "box", layout: "vertical", contents: [{type: "hologram", text: "boo"}]}}}, "", () => {}).textContent)`)
 		if !strings.Contains(got, "hologram") || !strings.Contains(got, "boo") {
 			t.Errorf("shown: %s", got)
 		}
-		got = ask[string](p, `import("/page/blocks.js").then((m) => m.drawBlocks([{type: "hologram", text: "boo"}, {type: "actions", elements: [{type: "dial"}]}, {type: "rich_text", elements: [{type: "rich_text_dance"}]}], () => {}).map((e) => e.textContent).join())`)
+		got = chromium.Ask[string](p, `import("/page/blocks.js").then((m) => m.drawBlocks([{type: "hologram", text: "boo"}, {type: "actions", elements: [{type: "dial"}]}, {type: "rich_text", elements: [{type: "rich_text_dance"}]}], () => {}).map((e) => e.textContent).join())`)
 		for _, want := range []string{"hologram", "boo", "dial", "rich_text_dance"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s is not in %s", want, got)
@@ -202,63 +203,63 @@ func TestPhoneLINE(t *testing.T) {
 		}
 	})
 	t.Run("the JSON that was sent", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.click(lineLog+" button", "JSON of: Approve?")
-		p.says("#raw-json", `"data": "action=approve&id=01"`)
-		p.keys(kb.Escape)
-		p.until("it is closed, and the focus is back", `!document.getElementById("raw").open && document.activeElement.getAttribute("aria-label") === "JSON of: Approve?"`)
+		p.T, w.t = t, t
+		p.Click(lineLog+" button", "JSON of: Approve?")
+		p.Says("#raw-json", `"data": "action=approve&id=01"`)
+		p.Keys(kb.Escape)
+		p.Until("it is closed, and the focus is back", `!document.getElementById("raw").open && document.activeElement.getAttribute("aria-label") === "JSON of: Approve?"`)
 	})
 	t.Run("blocking", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.click("#line-block", "Block Countersign")
+		p.T, w.t = t, t
+		p.Click("#line-block", "Block Countersign")
 		w.happens("unfollow", func(h hooked) bool { return strings.Contains(string(h.body), `"type":"unfollow"`) })
-		p.says(lineLog, "You have blocked Countersign.")
-		p.click("#line-block", "Unblock Countersign")
-		p.until("the bot can be written to again", `!document.getElementById("line-text").disabled`)
+		p.Says(lineLog, "You have blocked Countersign.")
+		p.Click("#line-block", "Unblock Countersign")
+		p.Until("the bot can be written to again", `!document.getElementById("line-text").disabled`)
 	})
 }
 
 func TestPhoneSlack(t *testing.T) {
-	b := openBrowser(t)
+	b := chromium.Start(t)
 	w := start(t)
 	w.opensModal(form)
-	p := open(b, t, w.URL(), 1280, 900, prefers("light"))
-	p.says(approvalsLog, "Nothing yet.")
+	p := open(b, t, w.URL(), 1280, 900, chromium.Prefers("light"))
+	p.Says(approvalsLog, "Nothing yet.")
 	ts := w.post(slackCard)
-	p.click(approvalsLog+" .s-button", "Approve")
+	p.Click(approvalsLog+" .s-button", "Approve")
 	w.happens("the press on Approve", func(h hooked) bool { return strings.Contains(payload(h), `"action_id":"approve"`) })
 
 	t.Run("the modal, by keyboard alone", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.tabTo(approvalsLog+" .s-button", "Deny")
-		p.keys(kb.Enter)
-		p.hasFocus("in-reason")
-		p.says("#view", "Deny delete_file")
-		p.says("#view", "The agent reads it word for word.")
-		p.says("#view .count", "0 / 300")
+		p.T, w.t = t, t
+		p.TabTo(approvalsLog+" .s-button", "Deny")
+		p.Keys(kb.Enter)
+		p.HasFocus("in-reason")
+		p.Says("#view", "Deny delete_file")
+		p.Says("#view", "The agent reads it word for word.")
+		p.Says("#view .count", "0 / 300")
 		// The focus cannot leave it.
 		for range 12 {
-			p.keys(kb.Tab)
-			if ask[bool](p, `document.activeElement !== document.body && !document.getElementById("view").contains(document.activeElement)`) {
-				t.Fatalf("Tab left the modal for %s", p.focused())
+			p.Keys(kb.Tab)
+			if chromium.Ask[bool](p, `document.activeElement !== document.body && !document.getElementById("view").contains(document.activeElement)`) {
+				t.Fatalf("Tab left the modal for %s", p.Focused())
 			}
 		}
-		p.tabTo("#view button", "Deny")
-		p.keys(kb.Enter)
-		p.says("#in-reason-wrong", "Please complete this required field.")
-		p.hasFocus("in-reason")
-		p.keys("ledger is wrong")
-		p.says("#view .count", "15 / 300")
+		p.TabTo("#view button", "Deny")
+		p.Keys(kb.Enter)
+		p.Says("#in-reason-wrong", "Please complete this required field.")
+		p.HasFocus("in-reason")
+		p.Keys("ledger is wrong")
+		p.Says("#view .count", "15 / 300")
 		w.mu.Lock()
 		w.answer = func(rw http.ResponseWriter, _ hooked) {
 			_, _ = rw.Write([]byte(`{"response_action":"errors","errors":{"reason":"Say more, please."}}`))
 		}
 		w.mu.Unlock()
-		p.tabTo("#view button", "Deny")
-		p.keys(kb.Enter)
-		p.says("#in-reason-wrong", "Say more, please.")
-		p.hasFocus("in-reason")
-		if got := ask[string](p, `document.getElementById("in-reason").value`); got != "ledger is wrong" {
+		p.TabTo("#view button", "Deny")
+		p.Keys(kb.Enter)
+		p.Says("#in-reason-wrong", "Say more, please.")
+		p.HasFocus("in-reason")
+		if got := chromium.Ask[string](p, `document.getElementById("in-reason").value`); got != "ledger is wrong" {
 			t.Errorf("after an error the input holds %q", got)
 		}
 		update := strings.NewReplacer(`"Deny delete_file"`, `"One more thing"`).Replace(form)
@@ -267,262 +268,262 @@ func TestPhoneSlack(t *testing.T) {
 			_, _ = rw.Write([]byte(`{"response_action":"push","view":` + update + `}`))
 		}
 		w.mu.Unlock()
-		p.keys(" today")
-		p.tabTo("#view button", "Deny")
-		p.keys(kb.Enter)
+		p.Keys(" today")
+		p.TabTo("#view button", "Deny")
+		p.Keys(kb.Enter)
 		w.happens("the submission", func(h hooked) bool { return strings.Contains(payload(h), `"value":"ledger is wrong today"`) })
-		p.says("#view-title", "One more thing") // pushed on top
+		p.Says("#view-title", "One more thing") // pushed on top
 		w.opensModal(form)
-		p.keys(kb.Escape)
-		p.says("#view-title", "Deny delete_file") // seen again
-		p.keys(kb.Escape)
+		p.Keys(kb.Escape)
+		p.Says("#view-title", "Deny delete_file") // seen again
+		p.Keys(kb.Escape)
 		w.happens("view_closed", func(h hooked) bool { return strings.Contains(payload(h), `"type":"view_closed"`) })
-		p.until("the modal is closed, and the focus is back on Deny", `!document.getElementById("view").open && document.activeElement.innerText === "Deny"`)
+		p.Until("the modal is closed, and the focus is back on Deny", `!document.getElementById("view").open && document.activeElement.innerText === "Deny"`)
 	})
 	t.Run("the modal, by mouse", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.click(approvalsLog+" .s-button", "Deny")
-		p.hasFocus("in-reason")
-		p.keys("no")
-		p.click("#view .option", "Quite")
-		p.click("#view button", "Deny")
+		p.T, w.t = t, t
+		p.Click(approvalsLog+" .s-button", "Deny")
+		p.HasFocus("in-reason")
+		p.Keys("no")
+		p.Click("#view .option", "Quite")
+		p.Click("#view button", "Deny")
 		w.happens("the submission", func(h hooked) bool {
 			return strings.Contains(payload(h), `"value":"no"`) && strings.Contains(payload(h), `"selected_option":{"text":{"text":"Quite"`)
 		})
-		p.until("the modal is closed", `!document.getElementById("view").open`)
+		p.Until("the modal is closed", `!document.getElementById("view").open`)
 	})
 	t.Run("a modal whose button has gone gives the focus to the conversation", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		gone := w.post(strings.Replace(slackCard, "Approve?", "Approve this one?", 1))
-		p.click(p.newest(approvalsLog, "Approve this one?")+" .s-button", "Deny")
-		p.hasFocus("in-reason")
+		p.Click(p.Newest(approvalsLog, "Approve this one?")+" .s-button", "Deny")
+		p.HasFocus("in-reason")
 		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {gone}, "text": {"done"}, "blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Expired"}}]`}})
-		p.says(approvalsLog, "Expired")
-		p.keys(kb.Escape)
-		p.hasFocus("slack-log")
+		p.Says(approvalsLog, "Expired")
+		p.Keys(kb.Escape)
+		p.HasFocus("slack-log")
 	})
 	t.Run("an edited card keeps its place and loses its buttons", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.tabTo(approvalsLog+" .s-button", "Approve")
+		p.T, w.t = t, t
+		p.TabTo(approvalsLog+" .s-button", "Approve")
 		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ts}, "text": {"done"}, "blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Denied by hana"}}]`}})
-		p.says(approvalsLog, "Denied by hana")
-		p.until("the focus stays with the card", `document.activeElement.innerText.includes("Denied by hana")`)
-		if n := ask[int](p, `document.querySelectorAll("#slack-log .s-button").length`); n != 0 {
+		p.Says(approvalsLog, "Denied by hana")
+		p.Until("the focus stays with the card", `document.activeElement.innerText.includes("Denied by hana")`)
+		if n := chromium.Ask[int](p, `document.querySelectorAll("#slack-log .s-button").length`); n != 0 {
 			t.Errorf("%d buttons are left", n)
 		}
 		plain := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"first"}})
 		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {plain["ts"].(string)}, "text": {"second"}})
-		p.says(approvalsLog+" .row", "second")
-		p.says(approvalsLog, "(edited)")
+		p.Says(approvalsLog+" .row", "second")
+		p.Says(approvalsLog, "(edited)")
 	})
 	t.Run("threads", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "thread_ts": {ts}, "text": {"in the thread"}})
-		p.click(approvalsLog+" .replies", "1 reply")
-		p.hasFocus("slack-text")
-		p.says(approvalsLog, "in the thread")
-		p.keys("thanks", kb.Enter)
+		p.Click(approvalsLog+" .replies", "1 reply")
+		p.HasFocus("slack-text")
+		p.Says(approvalsLog, "in the thread")
+		p.Keys("thanks", kb.Enter)
 		w.happens("the answer in the thread", func(h hooked) bool { return strings.Contains(string(h.body), `"thread_ts":"`+ts+`"`) })
-		p.keys(kb.Escape)
-		p.until("the channel is back", `document.getElementById("slack-thread").hidden`)
-		p.says(approvalsLog+" .replies", "2 replies")
+		p.Keys(kb.Escape)
+		p.Until("the channel is back", `document.getElementById("slack-thread").hidden`)
+		p.Says(approvalsLog+" .replies", "2 replies")
 	})
 	t.Run("slash commands, mentions, and answers for one pair of eyes", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		w.setAnswer(`{"response_type":"ephemeral","text":"Nothing waits."}`)
-		ask[any](p, `document.getElementById("slack-text").focus()`)
-		p.keys("/countersign pending", kb.Enter)
+		chromium.Ask[any](p, `document.getElementById("slack-text").focus()`)
+		p.Keys("/countersign pending", kb.Enter)
 		w.happens("the command", func(h hooked) bool {
 			return strings.Contains(string(h.body), "command=%2Fcountersign") && strings.Contains(string(h.body), "text=pending")
 		})
-		p.says(approvalsLog+" .ephemeral", "Only visible to you")
-		p.says(approvalsLog+" .ephemeral", "Nothing waits.")
+		p.Says(approvalsLog+" .ephemeral", "Only visible to you")
+		p.Says(approvalsLog+" .ephemeral", "Nothing waits.")
 		w.setAnswer("")
-		p.keys("status", kb.Enter)
+		p.Keys("status", kb.Enter)
 		w.happens("the mention", func(h hooked) bool { return strings.Contains(string(h.body), `"type":"app_mention"`) })
 	})
 	t.Run("all of Block Kit, with a confirmation", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		w.setAnswer("")
 		w.post(blockGallery)
 		for _, text := range []string{"A header 🤖", "bold italic struck code a link @hana #approvals @here", "quoted & <escaped>", "a fence", "second field", "in context", "a chart of the month", "👋@hana#approvals@here", "first", "a point", "+new", "her words", "Pick one"} {
-			p.says(approvalsLog, text)
+			p.Says(approvalsLog, text)
 		}
-		p.until("the date is on the reader's clock", `[...document.querySelectorAll("#slack-log time.live")].every((e) => !/[{}]/.test(e.innerText) && e.dateTime.startsWith("2026-11-21"))`)
+		p.Until("the date is on the reader's clock", `[...document.querySelectorAll("#slack-log time.live")].every((e) => !/[{}]/.test(e.innerText) && e.dateTime.startsWith("2026-11-21"))`)
 		before := len(w.hooked())
-		p.click(approvalsLog+" .s-button", "Deny")
-		p.click("#confirm button", "Keep")
-		p.click(approvalsLog+" .s-button", "Deny")
-		p.click("#confirm button", "Deny it")
+		p.Click(approvalsLog+" .s-button", "Deny")
+		p.Click("#confirm button", "Keep")
+		p.Click(approvalsLog+" .s-button", "Deny")
+		p.Click("#confirm button", "Deny it")
 		w.happens("the press on Deny", func(h hooked) bool { return strings.Contains(payload(h), `"block_id":`) && len(w.hooked()) > before })
 		if n := len(w.hooked()) - before; n != 1 {
 			t.Errorf("%d presses were sent, want one", n)
 		}
 	})
 	t.Run("the app's own conversation and its Home", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.tabTo("#slack-tabs [role=tab]", "# approvals")
-		p.keys(kb.ArrowRight)
-		p.until("the app's conversation is open", `document.activeElement.getAttribute("aria-selected") === "true" && !document.getElementById("slack-inner").hidden`)
-		p.click("#slack-inner button", "Home")
+		p.T, w.t = t, t
+		p.TabTo("#slack-tabs [role=tab]", "# approvals")
+		p.Keys(kb.ArrowRight)
+		p.Until("the app's conversation is open", `document.activeElement.getAttribute("aria-selected") === "true" && !document.getElementById("slack-inner").hidden`)
+		p.Click("#slack-inner button", "Home")
 		w.happens("app_home_opened", func(h hooked) bool { return strings.Contains(string(h.body), `"app_home_opened"`) })
-		p.says("#slack-home", "has not published")
+		p.Says("#slack-home", "has not published")
 		r := w.slack("views.publish", url.Values{"user_id": {"U02HANA"}, "view": {`{"type":"home","blocks":` + slackCard + `}`}})
 		if r["ok"] != true {
 			t.Fatal(r)
 		}
-		p.click("#slack-home .s-button", "Approve")
+		p.Click("#slack-home .s-button", "Approve")
 		w.happens("the press in the Home tab", func(h hooked) bool {
 			return strings.Contains(payload(h), `"container":{"type":"view"`) && strings.Contains(payload(h), `"action_id":"approve"`)
 		})
-		p.click("#slack-inner button", "Messages")
-		ask[any](p, `document.getElementById("slack-text").focus()`)
-		p.keys("pending", kb.Enter)
+		p.Click("#slack-inner button", "Messages")
+		chromium.Ask[any](p, `document.getElementById("slack-text").focus()`)
+		p.Keys("pending", kb.Enter)
 		w.happens("a direct message", func(h hooked) bool { return strings.Contains(string(h.body), `"channel_type":"im"`) })
-		p.says(approvalsLog, "pending")
+		p.Says(approvalsLog, "pending")
 	})
 }
 
 func TestPageAround(t *testing.T) {
-	b := openBrowser(t)
+	b := chromium.Start(t)
 	w := start(t)
 	w.pushed(lineCard)
 	w.Tell("agent", emulator.Entry{Turn: 1, Kind: "thinks", Text: "I pay."})
 	w.Tell("agent", emulator.Entry{Turn: 1, Kind: "is told", Word: "pending", Text: "Wait."})
 	columns := []string{"Id", "Status"}
 	w.SetTable("Approval requests", columns, [][]string{{"…1", "pending"}})
-	p := open(b, t, w.URL(), 1280, 900, prefers("light"))
+	p := open(b, t, w.URL(), 1280, 900, chromium.Prefers("light"))
 
 	t.Run("the story is told once, and again when asked", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.says("#story", "The agent asks.")
-		p.click("#story button", "Got it")
-		p.hasFocus("story-open")
-		p.do(chromedp.Reload())
-		p.until("the page is back", `document.querySelectorAll("#people input").length > 0`)
-		if ask[bool](p, `document.getElementById("story").checkVisibility()`) {
+		p.T, w.t = t, t
+		p.Says("#story", "The agent asks.")
+		p.Click("#story button", "Got it")
+		p.HasFocus("story-open")
+		p.Do(chromedp.Reload())
+		p.Until("the page is back", `document.querySelectorAll("#people input").length > 0`)
+		if chromium.Ask[bool](p, `document.getElementById("story").checkVisibility()`) {
 			t.Error("it is told again")
 		}
-		p.tabTo("button", "How it works")
-		p.keys(kb.Enter)
-		p.hasFocus("story-title")
-		p.click("#story button", "Got it")
+		p.TabTo("button", "How it works")
+		p.Keys(kb.Enter)
+		p.HasFocus("story-title")
+		p.Click("#story button", "Got it")
 	})
 	t.Run("whose phone", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.says(lineLog, "delete_file")
-		p.click("#people label", "ben")
-		p.says("#line-owner", "ben")
-		p.says(lineLog, "Nothing yet.")
-		p.tabTo("#people input", "") // the radio that is on
-		p.keys(kb.ArrowRight)
-		p.says("#line-owner", emulator.StrangerName)
-		p.says(lineLog, "a stranger may not decide")
-		p.keys(kb.ArrowLeft, kb.ArrowLeft)
-		p.says("#line-owner", "hana")
+		p.T, w.t = t, t
+		p.Says(lineLog, "delete_file")
+		p.Click("#people label", "ben")
+		p.Says("#line-owner", "ben")
+		p.Says(lineLog, "Nothing yet.")
+		p.TabTo("#people input", "") // the radio that is on
+		p.Keys(kb.ArrowRight)
+		p.Says("#line-owner", emulator.StrangerName)
+		p.Says(lineLog, "a stranger may not decide")
+		p.Keys(kb.ArrowLeft, kb.ArrowLeft)
+		p.Says("#line-owner", "hana")
 	})
 	t.Run("theme", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		dark := `getComputedStyle(document.body).backgroundColor`
-		light := ask[string](p, dark)
-		p.click("#themes label", "Dark")
-		p.until("it is dark", dark+` !== `+quoted(light))
-		black := ask[string](p, dark)
-		p.do(chromedp.Reload())
-		p.until("it is still dark", dark+` === `+quoted(black))
-		p.click("#themes label", "Auto")
-		p.until("as the system", dark+` === `+quoted(light))
-		p.do(prefers("dark"))
-		p.until("as the system, which is dark now", dark+` === `+quoted(black))
-		p.do(prefers("light"))
+		light := chromium.Ask[string](p, dark)
+		p.Click("#themes label", "Dark")
+		p.Until("it is dark", dark+` !== `+chromium.Quoted(light))
+		black := chromium.Ask[string](p, dark)
+		p.Do(chromedp.Reload())
+		p.Until("it is still dark", dark+` === `+chromium.Quoted(black))
+		p.Click("#themes label", "Auto")
+		p.Until("as the system", dark+` === `+chromium.Quoted(light))
+		p.Do(chromium.Prefers("dark"))
+		p.Until("as the system, which is dark now", dark+` === `+chromium.Quoted(black))
+		p.Do(chromium.Prefers("light"))
 	})
 	t.Run("the agent and the rows", func(t *testing.T) {
-		p.t, w.t = t, t
-		p.says("#part-agent h3", "Turn 1")
-		p.says("#part-agent .word", "pending")
-		p.says("#tables caption", "Approval requests")
+		p.T, w.t = t, t
+		p.Says("#part-agent h3", "Turn 1")
+		p.Says("#part-agent .word", "pending")
+		p.Says("#tables caption", "Approval requests")
 		w.SetTable("Approval requests", columns, [][]string{{"…2", "pending"}, {"…1", "approved"}})
-		p.says("#tables tr.changed", "approved")
-		if got := ask[[]string](p, `[...document.querySelectorAll("#tables tbody th")].map((e) => e.innerText)`); len(got) != 2 || got[0] != "…2" {
+		p.Says("#tables tr.changed", "approved")
+		if got := chromium.Ask[[]string](p, `[...document.querySelectorAll("#tables tbody th")].map((e) => e.innerText)`); len(got) != 2 || got[0] != "…2" {
 			t.Errorf("rows: %v", got)
 		}
 	})
 	t.Run("the gate has stopped", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		gone := httptest.NewServer(http.NotFoundHandler())
 		gone.Close()
 		w.SetWebhooks(gone.URL, gone.URL)
 		w.SetNotice("The gate does not answer.")
-		p.says("[role=alert]", "The gate does not answer.")
-		p.click(lineLog+" .fx-button", "Approve")
-		p.says("#line-status", "nothing was decided")
+		p.Says("[role=alert]", "The gate does not answer.")
+		p.Click(lineLog+" .fx-button", "Approve")
+		p.Says("#line-status", "nothing was decided")
 		w.SetNotice("")
-		p.until("the notice is gone", `document.getElementById("alerts").innerText === ""`)
+		p.Until("the notice is gone", `document.getElementById("alerts").innerText === ""`)
 	})
 	t.Run("the demo has stopped", func(t *testing.T) {
-		p.t, w.t = t, t
+		p.T, w.t = t, t
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		p.says("[role=alert]", "The demo cannot be reached.")
+		p.Says("[role=alert]", "The demo cannot be reached.")
 	})
 }
 
 func TestNarrowPage(t *testing.T) {
-	b := openBrowser(t)
+	b := chromium.Start(t)
 	w := start(t)
 	w.opensModal(form)
 	w.pushed(lineCard)
 	w.post(slackCard)
 	w.SetTable("Approval requests", []string{"Id", "Status"}, [][]string{{"…1", "pending"}})
-	p := open(b, t, w.URL(), 320, 640, prefers("light"))
-	p.fits("first visit")
-	p.click("#story button", "Got it")
-	p.click(lineLog+" .fx-button", "Approve")
+	p := open(b, t, w.URL(), 320, 640, chromium.Prefers("light"))
+	p.Fits("first visit", conversations)
+	p.Click("#story button", "Got it")
+	p.Click(lineLog+" .fx-button", "Approve")
 	w.happens("the tap", func(h hooked) bool { return strings.Contains(string(h.body), "action=approve") })
-	p.fits("LINE")
-	p.tabTo("#parts [role=tab]", "")
-	p.keys(kb.ArrowRight)
-	p.until("Slack is shown instead", `document.getElementById("part-slack").checkVisibility() && !document.getElementById("part-line").checkVisibility()`)
-	p.fits("Slack")
+	p.Fits("LINE", conversations)
+	p.TabTo("#parts [role=tab]", "")
+	p.Keys(kb.ArrowRight)
+	p.Until("Slack is shown instead", `document.getElementById("part-slack").checkVisibility() && !document.getElementById("part-line").checkVisibility()`)
+	p.Fits("Slack", conversations)
 	w.pushed(text1)
-	p.says("#to-part-line .badge", "1")
-	p.click(approvalsLog+" .s-button", "Deny")
-	p.hasFocus("in-reason")
-	p.fits("a modal")
-	p.keys("no")
-	p.click("#view button", "Deny")
-	p.until("the modal is closed", `!document.getElementById("view").open`)
-	p.tabTo("#parts [role=tab]", "")
-	p.keys(kb.ArrowRight)
-	p.until("the agent is shown", `document.getElementById("part-agent").checkVisibility()`)
-	p.fits("agent")
-	p.keys(kb.End)
-	p.says("#tables", "pending")
-	p.fits("rows")
-	p.keys(kb.Home)
-	p.says(lineLog, "hello")
+	p.Says("#to-part-line .badge", "1")
+	p.Click(approvalsLog+" .s-button", "Deny")
+	p.HasFocus("in-reason")
+	p.Fits("a modal", conversations)
+	p.Keys("no")
+	p.Click("#view button", "Deny")
+	p.Until("the modal is closed", `!document.getElementById("view").open`)
+	p.TabTo("#parts [role=tab]", "")
+	p.Keys(kb.ArrowRight)
+	p.Until("the agent is shown", `document.getElementById("part-agent").checkVisibility()`)
+	p.Fits("agent", conversations)
+	p.Keys(kb.End)
+	p.Says("#tables", "pending")
+	p.Fits("rows", conversations)
+	p.Keys(kb.Home)
+	p.Says(lineLog, "hello")
 }
 
 // TestAccessible lets axe-core look at every state, light and dark, wide, at 200 % zoom (which is half the width) and
 // on the narrowest phone.
 func TestAccessible(t *testing.T) {
-	b := openBrowser(t)
+	b := chromium.Start(t)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, size := range [][2]int64{{1280, 900}, {640, 450}, {320, 640}} {
 			t.Run(fmt.Sprintf("%s %d", scheme, size[0]), func(t *testing.T) {
 				w := start(t)
 				w.opensModal(form)
-				p := open(b, t, w.URL(), size[0], size[1], prefers(scheme))
+				p := open(b, t, w.URL(), size[0], size[1], chromium.Prefers(scheme))
 				narrow := size[0] < 761
 				part := func(name string) {
 					if narrow {
-						p.click("#to-part-"+name, "")
+						p.Click("#to-part-"+name, "")
 					}
 				}
-				p.axe("first visit, nothing yet")
-				p.fits("first visit, nothing yet")
-				p.click("#story button", "Got it")
+				p.Axe("first visit, nothing yet")
+				p.Fits("first visit, nothing yet", conversations)
+				p.Click("#story button", "Got it")
 
 				w.pushed(lineCard)
 				w.pushed(flexGallery)
@@ -532,17 +533,17 @@ func TestAccessible(t *testing.T) {
 				}
 				w.pushed(`{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","action":{"type":"message","label":"Too expensive","text":"too expensive"}}]}}`)
 				w.line("POST", "/v2/bot/chat/loading/start", `{"chatId":"`+hanaLINE+`"}`, nil)
-				p.says("#line-quick", "Too expensive")
-				p.click(lineLog+" button", "Reply to: Approve?")
-				p.says(lineLog, "Why?")
-				if n := ask[int](p, `document.getAnimations().length`); n != 0 {
+				p.Says("#line-quick", "Too expensive")
+				p.Click(lineLog+" button", "Reply to: Approve?")
+				p.Says(lineLog, "Why?")
+				if n := chromium.Ask[int](p, `document.getAnimations().length`); n != 0 {
 					t.Errorf("%d things move for somebody who asked for no motion", n)
 				}
-				p.axe("LINE, everything")
-				p.fits("LINE, everything")
-				p.click(lineLog+" button", "JSON of: Approve?")
-				p.axe("the JSON of a message")
-				p.click("#raw button", "Close")
+				p.Axe("LINE, everything")
+				p.Fits("LINE, everything", conversations)
+				p.Click(lineLog+" button", "JSON of: Approve?")
+				p.Axe("the JSON of a message")
+				p.Click("#raw button", "Close")
 
 				part("slack")
 				ts := w.post(blockGallery)
@@ -550,47 +551,47 @@ func TestAccessible(t *testing.T) {
 				w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ts}, "text": {"a"}, "blocks": {blockGallery}})
 				w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"only *you* see <@U02HANA>"}})
 				w.post(slackCard)
-				p.says(approvalsLog, "only you")
-				p.axe("Slack, everything")
-				p.fits("Slack, everything")
-				p.click(approvalsLog+" .s-button", "Deny")
-				p.hasFocus("in-reason")
-				p.click("#view button", "Deny")
-				p.says("#in-reason-wrong", "Please complete")
-				p.axe("a modal with an error")
-				p.fits("a modal with an error")
-				p.keys(kb.Escape)
-				p.until("the modal is closed", `!document.getElementById("view").open`)
-				p.click(approvalsLog+" .replies", "1 reply")
-				p.axe("a thread")
-				p.click("#slack-thread button", "Back to the conversation")
-				p.click("#slack-tabs button", "countersign")
-				p.axe("direct messages")
-				p.click("#slack-inner button", "Home")
+				p.Says(approvalsLog, "only you")
+				p.Axe("Slack, everything")
+				p.Fits("Slack, everything", conversations)
+				p.Click(approvalsLog+" .s-button", "Deny")
+				p.HasFocus("in-reason")
+				p.Click("#view button", "Deny")
+				p.Says("#in-reason-wrong", "Please complete")
+				p.Axe("a modal with an error")
+				p.Fits("a modal with an error", conversations)
+				p.Keys(kb.Escape)
+				p.Until("the modal is closed", `!document.getElementById("view").open`)
+				p.Click(approvalsLog+" .replies", "1 reply")
+				p.Axe("a thread")
+				p.Click("#slack-thread button", "Back to the conversation")
+				p.Click("#slack-tabs button", "countersign")
+				p.Axe("direct messages")
+				p.Click("#slack-inner button", "Home")
 				w.slack("views.publish", url.Values{"user_id": {"U02HANA"}, "view": {`{"type":"home","blocks":` + slackCard + `}`}})
-				p.says("#slack-home", "delete_file")
-				p.axe("the Home tab")
+				p.Says("#slack-home", "delete_file")
+				p.Axe("the Home tab")
 
 				part("agent")
 				for i, word := range []string{"allow", "pending", "denied", "lapsed"} {
 					w.Tell("agent", emulator.Entry{Turn: i + 1, Kind: "thinks", Text: "Hm."})
 					w.Tell("agent", emulator.Entry{Turn: i + 1, Kind: "is told", Word: word, Text: "As it is."})
 				}
-				p.says("#part-agent", "Turn 4")
-				p.axe("the agent")
+				p.Says("#part-agent", "Turn 4")
+				p.Axe("the agent")
 				part("rows")
 				w.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"}, [][]string{{"…1", "delete_file", "high", "pending", "", "10:40"}, {"…2", "transfer_credits", "high", "denied", "hana", "10:40"}})
 				w.SetTable("Notifications", []string{"Id", "Status"}, nil)
 				w.SetNotice("The gate does not answer.")
-				p.says("#tables", "transfer_credits")
-				p.axe("the rows, and a notice")
-				p.fits("the rows, and a notice")
+				p.Says("#tables", "transfer_credits")
+				p.Axe("the rows, and a notice")
+				p.Fits("the rows, and a notice", conversations)
 				if narrow {
 					part("line")
 				}
-				p.click("#people label", emulator.StrangerName)
-				p.says(lineLog, "a stranger may not decide")
-				p.axe("the stranger")
+				p.Click("#people label", emulator.StrangerName)
+				p.Says(lineLog, "a stranger may not decide")
+				p.Axe("the stranger")
 			})
 		}
 	}

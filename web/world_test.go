@@ -60,6 +60,7 @@ type world struct {
 	pages  *Server
 	srv    *httptest.Server
 	log    *testkit.Buffer
+	asked  string // the newest request's id
 }
 
 type whoIsWho struct{ *auth.Directory }
@@ -137,7 +138,8 @@ func (w *world) ask(tool, raw string, change ...func(*approval.Call)) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return answer.Request.ID
+	w.asked = answer.Request.ID
+	return w.asked
 }
 
 // reply is an answer, read whole.
