@@ -80,7 +80,7 @@ var arrows = map[string]struct {
 	"config":                    {[]string{"approval", "approval/args", "approval/redact", "auth", "budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "listener", "locale", "policy", "secret", "yamlpos"}, "it composes the sections that packages own"},
 	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "auth", "budget", "channels", "channels/kind", "chat", "chat/phrases", "client", "config", "heartbeat", "internal/bearer", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "outbox", "policy", "rest", "secret", "store", "web", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
-	"web":             {[]string{"approval", "auth", "internal/loopback", "locale"}, "pages: they show, and have the gate decide"},
+	"web":             {[]string{"approval", "approval/legible", "approval/redact", "auth", "internal/loopback", "locale"}, "pages: they show, and have the gate decide"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"interop":         {nil, "it knows the program by its front doors"},

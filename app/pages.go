@@ -12,7 +12,7 @@ import (
 
 // newPages makes the pages.
 func (a *App) newPages() *web.Server {
-	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: nobody{}, Base: a.base,
+	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: nobody{}, Base: a.base, Masker: a.masker,
 		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now})
 }
 

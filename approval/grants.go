@@ -178,7 +178,7 @@ func (g *Gate) revoke(ctx context.Context, tx Tx, by Actor, via Via, id string) 
 	case err != nil:
 		return Grant{}, nil, err
 	default:
-		refusal = gr.mayEnd(by)
+		refusal = gr.MayEnd(by)
 	}
 	if refusal != nil {
 		return Grant{}, refusal, g.auditUnlifted(ctx, tx, "revoke", by, via, gr.event(EventDecisionRefused), refusal)
@@ -186,8 +186,8 @@ func (g *Gate) revoke(ctx context.Context, tx Tx, by Actor, via Via, id string) 
 	return gr, nil, g.endGrant(ctx, tx, &gr, by, tx.Now(), grantRevoked)
 }
 
-// mayEnd is the one rule of whether somebody may end a grant, or a standing denial, that was settled; nil: they may.
-func (gr *Grant) mayEnd(by Actor) *Error {
+// MayEnd is the one rule of whether somebody may end a grant, or a standing denial, that was settled; nil: they may.
+func (gr *Grant) MayEnd(by Actor) *Error {
 	theirs := by.Kind == Human && (by.Admin || by.Name == gr.By || by.Name == gr.For)
 	switch {
 	case !theirs:

@@ -8,6 +8,7 @@ package auth
 import (
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -153,4 +154,18 @@ func (d *Directory) People() []Person {
 		return nil
 	}
 	return slices.Clone(n.people)
+}
+
+// Agents returns the configured agents by name, without their tokens.
+func (d *Directory) Agents() []AgentIdentity {
+	n := d.now.Load()
+	if n == nil {
+		return nil
+	}
+	agents := make([]AgentIdentity, 0, len(n.agents))
+	for name, owner := range n.agents {
+		agents = append(agents, AgentIdentity{Name: name, Owner: owner})
+	}
+	slices.SortFunc(agents, func(a, b AgentIdentity) int { return strings.Compare(a.Name, b.Name) })
+	return agents
 }

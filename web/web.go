@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/auth"
 	"countersign/internal/loopback"
 	"countersign/locale"
@@ -34,6 +35,8 @@ type Options struct {
 	Gate      *approval.Gate
 	Directory *auth.Directory
 	Sessions  Sessions
+	// Masker covers secrets, as configured now; default: those that are known by their names.
+	Masker func() *redact.Masker
 	// Base is where people reach the pages, such as https://gate.example.com, now; "": only on this machine.
 	Base   func() string
 	Logger *slog.Logger // default: none
@@ -57,6 +60,9 @@ func New(o Options) *Server {
 	s := &Server{Options: o, mux: http.NewServeMux()}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	if s.Masker == nil {
+		s.Masker = func() *redact.Masker { return redact.New() }
 	}
 	if s.Base == nil {
 		s.Base = func() string { return "" }

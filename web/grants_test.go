@@ -1,0 +1,169 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// adminRules is the policy of the tests of what admins see.
+const adminRules = `
+policy:
+  rules:
+    - {name: reading, tools: [read_file], action: allow}
+    - {name: never, tools: [drop_table], action: deny, message: "Nobody drops tables."}
+    - {name: pays, tools: [pay], risk: medium, action: quarantine, allow_skip: true}
+    - {name: wires, tools: [wire], risk: high, action: quarantine}
+`
+
+// adminWorld is a world under [adminRules].
+func adminWorld(t testing.TB, change ...func(*Options)) *world {
+	t.Helper()
+	w := newWorld(t, change...)
+	if err := w.gate.SetPolicy(w.ctx, policyOf(t, adminRules), nil); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// granted has somebody approve, or deny, a call for longer and returns the grant.
+func (w *world) granted(by, tool, raw string, approve bool, wish approval.GrantWish, reason string) approval.Grant {
+	w.t.Helper()
+	who, _ := w.dir.ByName(by)
+	id := w.ask(tool, raw)
+	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: who, Via: approval.ViaWeb, Reason: reason, Grant: &wish}); err != nil {
+		w.t.Fatal(err)
+	}
+	gs, err := w.gate.Grants(w.ctx, approval.GrantQuery{RequestID: id})
+	if err != nil || len(gs) != 1 {
+		w.t.Fatalf("%d grants, %v", len(gs), err)
+	}
+	return gs[0]
+}
+
+// nasty is what a stranger may write to have a page say or do something else.
+const nasty = `<script>alert(1)</script>"'><b onmouseover=x>` + "\u202Eevil\u2066"
+
+func (r reply) harmless() reply {
+	r.t.Helper()
+	return r.lacks("<script>alert", "<b onmouseover", "\u202E", "\u2066")
+}
+
+func TestGrantsSayWhatTheyCover(t *testing.T) {
+	w := adminWorld(t)
+	w.granted("hana", "pay", `{"to":"ACME","note":"`+`<i>x</i>`+`","password":"hunter2-secret"}`, true, approval.GrantWish{For: 2 * time.Hour, Uses: 3}, nasty)
+	w.granted("ken", "pay", `{"to":"EVIL"}`, false, approval.GrantWish{For: time.Hour}, "no")
+	w.ask("pay", `{"to":"EVIL"}`)
+	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
+	r.has("Continuing approval", "Standing denial", "bot", "exactly these", "0, 3 left", "hana", "ken", "&lt;i&gt;x", "2026-11-21 12:00", "in 2 h", "Last used")
+	r.lacks("hunter2-secret", "<i>x")
+	w.get("mei", "/grants").has("持續核准", "剩 3 次")
+	w.get("yuki", "/grants").has("継続承認", "21:00 JST")
+	w.get("som", "/grants").has("การอนุมัติต่อเนื่อง")
+}
+
+func TestGrantsAreForThoseWhoDecideAndAdmins(t *testing.T) {
+	w := adminWorld(t)
+	g := w.granted("hana", "pay", `{"to":"ACME"}`, true, approval.GrantWish{For: time.Hour}, "")
+	w.get("guest", "/grants").is(http.StatusForbidden).lacks("ACME")
+	w.get("guest", "/").lacks(`href="/grants"`)
+	w.get("ken", "/").has(`href="/grants"`)
+	w.get("root", "/grants").is(http.StatusOK).has("ACME", "/revoke")
+	// ken may see it, and neither is offered the end of it nor gets it.
+	w.get("ken", "/grants").is(http.StatusOK).has("ACME").lacks("/revoke")
+	for _, who := range []string{"ken", "guest"} {
+		w.post(who, "/grants/"+g.ID+"/revoke", url.Values{"by": {"hana"}, "person": {"hana"}}).is(http.StatusForbidden)
+	}
+	w.post("", "/grants/"+g.ID+"/revoke", url.Values{}).is(http.StatusUnauthorized)
+	w.send("hana", http.MethodPost, "/grants/"+g.ID+"/revoke", url.Values{}, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
+	w.get("hana", "/grants/"+g.ID+"/revoke").is(http.StatusNotFound)
+	if still, _ := w.gate.Grant(w.ctx, g.ID); !still.EndedAt.IsZero() {
+		t.Error("it was ended")
+	}
+}
+
+func TestAGrantIsRevokedOnce(t *testing.T) {
+	w := adminWorld(t)
+	g := w.granted("hana", "pay", `{"to":"ACME"}`, true, approval.GrantWish{For: time.Hour}, "")
+	const at = 4
+	var notes [at]string
+	var group sync.WaitGroup
+	for i := range at {
+		group.Go(func() {
+			r := w.post("hana", "/grants/"+g.ID+"/revoke", url.Values{"back": {"/grants?agent=bot"}})
+			if r.status != http.StatusSeeOther || r.header.Get("Location") != "/grants?agent=bot" {
+				t.Errorf("%d to %s", r.status, r.header.Get("Location"))
+			}
+			notes[i] = w.get("hana", "/grants", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0]).body
+		})
+	}
+	group.Wait()
+	ended, over := 0, 0
+	for _, n := range notes {
+		if strings.Contains(n, "is asked about again") {
+			ended++
+		}
+		if strings.Contains(n, "it had ended already") {
+			over++
+		}
+	}
+	if ended != 1 || over != at-1 {
+		t.Errorf("%d were told that they ended it, %d that it was over", ended, over)
+	}
+	if still, _ := w.gate.Grant(w.ctx, g.ID); still.EndedBy != "hana" || still.EndCode != "revoked" {
+		t.Errorf("ended by %s: %s", still.EndedBy, still.EndCode)
+	}
+	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventGrantEnded, Limit: 9})
+	if err != nil || len(es) != 1 || es[0].Actor != "hana" {
+		t.Errorf("on record: %+v, %v", es, err)
+	}
+	w.get("hana", "/grants").lacks("ACME")
+	w.get("hana", "/grants?all=1").has("ACME", "revoked, ").lacks("/revoke")
+}
+
+func TestAStandingDenialIsLifted(t *testing.T) {
+	w := adminWorld(t)
+	g := w.granted("ken", "pay", `{"to":"EVIL"}`, false, approval.GrantWish{For: time.Hour}, "")
+	w.post("mei", "/grants/"+g.ID+"/lift", url.Values{}).is(http.StatusForbidden)
+	w.post("ken", "/grants/"+g.ID+"/lift", url.Values{"back": {"https://evil.example/"}}).is(http.StatusSeeOther)
+	if w.post("ken", "/grants/"+g.ID+"/lift", url.Values{"back": {"//evil.example/grants?"}}).header.Get("Location") != "/grants" {
+		t.Error("led elsewhere")
+	}
+	if still, _ := w.gate.Grant(w.ctx, g.ID); still.EndCode != "lifted" {
+		t.Errorf("%+v", still)
+	}
+	if id := w.ask("pay", `{"to":"EVIL"}`); id == g.RequestID {
+		t.Error("the denial answers still")
+	}
+}
+
+func TestGrantsAreFoundByAgentAndPageByPage(t *testing.T) {
+	w := adminWorld(t)
+	w.granted("hana", "pay", `{"n":0}`, true, approval.GrantWish{For: time.Hour}, "")
+	w.get("hana", "/grants?agent=other").has("Nothing is decided without asking.")
+	w.get("hana", "/grants?agent=bot").has("exactly these")
+	for _, q := range []string{"agent=%3Cscript%3E", "after=nonsense", "agent=" + strings.Repeat("x", 5000)} {
+		w.get("hana", "/grants?"+q).is(http.StatusBadRequest)
+	}
+	for i := range grantsShown {
+		w.granted("hana", "pay", `{"n":1`+strings.Repeat("0", i)+`}`, true, approval.GrantWish{For: time.Hour}, "")
+	}
+	r := w.get("hana", "/grants?agent=bot")
+	if n := strings.Count(r.body, "<article"); n != grantsShown {
+		t.Fatalf("%d on a page", n)
+	}
+	_, rest, _ := strings.Cut(r.body, `href="/grants?after=`)
+	next, _, _ := strings.Cut(rest, `"`)
+	second := w.get("hana", "/grants?after="+strings.ReplaceAll(next, "&amp;", "&"))
+	if n := strings.Count(second.body, "<article"); n != 1 {
+		t.Errorf("%d on the second page", n)
+	}
+	w.get("hana", "/grants/01ARZ3NDEKTSV4RRFFQ69G5FAV/revoke").is(http.StatusNotFound)
+	w.post("hana", "/grants/01ARZ3NDEKTSV4RRFFQ69G5FAV/revoke", url.Values{}).is(http.StatusNotFound)
+	w.post("hana", "/grants/01ARZ3NDEKTSV4RRFFQ69G5FAV/lift", url.Values{}).is(http.StatusNotFound)
+}
