@@ -26,6 +26,7 @@ import (
 	"countersign/listener"
 	"countersign/mcp/gateway"
 	"countersign/outbox"
+	"countersign/signin"
 	"countersign/store"
 	"countersign/web"
 )
@@ -58,6 +59,7 @@ type App struct {
 	gate      *approval.Gate
 	outbox    *outbox.Outbox
 	chat      *chat.Service
+	signIn    *signin.Service
 	budgets   *budget.Registry
 	overs     chan budget.Over // of whom the admins are to be told
 	directory *auth.Directory
@@ -161,6 +163,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
 	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
+	a.signIn = signin.New(signin.Options{Store: noted, Audit: audit, Directory: directory{a}, Logger: a.part("signin")})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{
@@ -172,7 +175,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Failpoint: o.Failpoint,
 	})
 
-	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox}, Entries: cfg.Heartbeat(),
+	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
 		Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
 	if err != nil {
 		return nil, err
@@ -230,8 +233,11 @@ func (a *App) afterLast() error {
 	if err := a.gate.Restored(a.work); err != nil {
 		return fmt.Errorf("what a restored backup has approved: %w", err)
 	}
+	if err := a.signIn.Restored(a.work); err != nil {
+		return fmt.Errorf("who is signed in in a restored backup: %w", err)
+	}
 	a.log.Warn("the store is an older one than was here before, as after a backup was restored: what waits in it and " +
-		"what was approved and not used is cancelled, since it may have been used since")
+		"what was approved and not used is cancelled, since it may have been used since, and nobody is signed in")
 	return nil
 }
 
@@ -244,6 +250,7 @@ func (a *App) Start() error {
 		return err
 	}
 	a.cancelRemoved(a.work)
+	a.endSignIns(a.work)
 	a.goes(func() {
 		a.reloading.Lock()
 		defer a.reloading.Unlock()

@@ -3,12 +3,14 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"countersign/approval"
 	"countersign/chat/phrases"
 	"countersign/outbox"
+	"countersign/signin"
 )
 
 // What the gate, the outbox and the chat ask inside their transactions is answered from memory, as the configuration in
@@ -108,4 +110,12 @@ func (r answered) Status(to approval.Actor) []string { return r.status(to) }
 type upkeep struct {
 	*approval.Gate
 	*outbox.Outbox
+	signIn *signin.Service
+}
+
+// Prune drops what is not needed any more, of the gate and of who is signed in.
+func (u upkeep) Prune(ctx context.Context) (int, error) {
+	n, err := u.Gate.Prune(ctx)
+	ended, endErr := u.signIn.Prune(ctx)
+	return n + ended, errors.Join(err, endErr)
 }

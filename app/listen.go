@@ -111,7 +111,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		History: a.store, NameOf: a.nameOf,
 		Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
 		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
-		Budgets: a.budgets})
+		SignIn: signInLinks{a}, Budgets: a.budgets})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
 		"/metrics": a.metrics.handler(),
 		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Charge: a.chargeHook,

@@ -12,14 +12,10 @@ import (
 
 // newPages makes the pages.
 func (a *App) newPages() *web.Server {
-	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: nobody{}, Base: a.base, Masker: a.masker,
+	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
+		SignIn: a.signIn, Address: a.remote, Base: a.base, Masker: a.masker,
 		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now})
 }
-
-// nobody is signed in.
-type nobody struct{}
-
-func (nobody) Of(*http.Request) (web.Session, bool, error) { return web.Session{}, false, nil }
 
 // base is where people reach the pages: public_url, and without one this machine.
 func (a *App) base() string {

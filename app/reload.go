@@ -61,6 +61,7 @@ func (a *App) Reload(ctx context.Context) error {
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 	a.recheck()
 	a.cancelRemoved(ctx)
+	a.endSignIns(ctx)
 	a.sender.Reload(next.maker, next.channels...)
 	old.close(next)
 	a.reconfigured()

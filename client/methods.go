@@ -340,6 +340,13 @@ func (c *Client) Unfreeze(ctx context.Context, agent string) (Freeze, error) {
 	return f, err
 }
 
+// SignInLink makes a link that signs the caller in to the pages, once and within ten minutes. For people.
+func (c *Client) SignInLink(ctx context.Context) (SignInLink, error) {
+	var l SignInLink
+	err := c.do(ctx, http.MethodPost, "/v1/sign-in-links", nil, nil, &l, 0)
+	return l, err
+}
+
 // Frozen lists what is frozen. For people.
 func (c *Client) Frozen(ctx context.Context) ([]Freeze, error) {
 	var out struct {

@@ -246,6 +246,13 @@ type Freeze struct {
 	Reason   string `json:"reason"`
 }
 
+// SignInLink signs whoever opens it first, and says yes there, in to the pages.
+type SignInLink struct {
+	ID        string `json:"id"` // to find it in the audit log; no secret
+	URL       string `json:"url"`
+	ExpiresAt Time   `json:"expires_at"`
+}
+
 // Delegation has one person vote for another, for a while: from From until before Until.
 type Delegation struct {
 	ID        string `json:"id"`

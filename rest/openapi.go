@@ -41,6 +41,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[delegationBody]():   "DelegationOrder",
 	reflect.TypeFor[delegation]():       "Delegation",
 	reflect.TypeFor[delegationList]():   "DelegationList",
+	reflect.TypeFor[signInLink]():       "SignInLink",
 	reflect.TypeFor[cancelBody]():       "Cancellation",
 	reflect.TypeFor[outcomeBody]():      "Outcome",
 	reflect.TypeFor[use]():              "Use",

@@ -45,6 +45,7 @@ func targets(id, nid string) []target {
 		{"POST", "/v1/delegations", `{"to":"ken","until":"2026-11-22T10:00:00Z"}`},
 		{"GET", "/v1/delegations", ""},
 		{"DELETE", "/v1/delegations/" + unknownID, ""},
+		{"POST", "/v1/sign-in-links", ""},
 		{"DELETE", "/v1/approvals/" + id + "/denial", ""},
 		{"GET", "/v1/grants", ""},
 		{"GET", "/v1/grants/" + unknownID, ""},

@@ -20,6 +20,7 @@ import (
 	"countersign/auth"
 	"countersign/budget"
 	"countersign/history"
+	"countersign/signin"
 )
 
 // Notifications is the notification log: the package outbox.
@@ -58,6 +59,8 @@ type Options struct {
 	Authenticated func(r *http.Request)
 	// Remote says where a request came from, for the log. nil: nothing.
 	Remote func(r *http.Request) string
+	// SignIn makes links that sign people in to the pages. nil: there are no pages.
+	SignIn SignIn
 	// Budgets are those of agents and people. nil: there are none.
 	Budgets *budget.Registry
 	// Patience is how long the store may take before the answer is 503; default 10 s.
@@ -68,6 +71,12 @@ type Options struct {
 type Freezes interface {
 	Froze(ctx context.Context, e approval.Epoch) error
 	Lifted(ctx context.Context, e approval.Epoch, by approval.Actor) error
+}
+
+// SignIn makes links that sign people in to the pages. Errors: those of [signin.Service.NewLink].
+type SignIn interface {
+	// LinkFor makes one for a person, and returns its address.
+	LinkFor(ctx context.Context, person string, via approval.Via) (address string, l signin.Link, err error)
 }
 
 // Granted tells admins of a grant that was made over the API.
@@ -83,6 +92,7 @@ type Server struct {
 	pushes    Notifications
 	history   history.Reader
 	nameOf    func(approval.Address) string
+	signIn    SignIn  // nil: there are no pages
 	freezes   Freezes // nil: nobody is told
 	made      Granted // of grants; nil: nobody is told
 	dir       *auth.Directory
@@ -107,7 +117,8 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{gate: o.Gate, pushes: o.Notifications, freezes: o.Freezes, made: o.Granted, dir: o.Directory,
+	s := &Server{gate: o.Gate, pushes: o.Notifications, freezes: o.Freezes, signIn: o.SignIn,
+		made: o.Granted, dir: o.Directory,
 		log:     o.Logger,
 		history: o.History, nameOf: o.NameOf,
 		version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat,

@@ -287,6 +287,14 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeAmbiguousID}},
 		},
 		{
+			method: http.MethodPost, path: "/v1/sign-in-links", audience: people, handle: s.signInLink,
+			doc: routeDoc{id: "signInLink", tag: "people", summary: "Make a link that signs one in to the pages.",
+				description: "Once, within ten minutes, in the browser that opens it and says yes there. Only for oneself.",
+				header:      []queryParam{clientHeader},
+				answers:     []answerDoc{{http.StatusOK, "The link. Whoever has it can sign in with it.", signInLink{}, ""}},
+				errors:      []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound}},
+		},
+		{
 			method: http.MethodGet, path: "/v1/stats", steps: true, audience: people, handle: s.stats,
 			doc: routeDoc{id: "stats", tag: "people", summary: "How often people were asked, and what they said.",
 				description: "By tool, rule, agent and person. Approvers and admins may. It reads the record in steps, and may " +

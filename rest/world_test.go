@@ -24,6 +24,7 @@ import (
 	"countersign/internal/testkit"
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
+	"countersign/signin"
 	"countersign/store"
 )
 
@@ -109,17 +110,18 @@ func (w whoIsWho) AtKeyboard(string) (approval.Actor, bool)  { return approval.A
 
 // world is a server over a real store.
 type world struct {
-	t      testing.TB
-	clock  *testkit.Clock
-	store  *failingStore
-	gate   *approval.Gate
-	outbox *outbox.Outbox
-	dir    *auth.Directory
-	rest   *Server
-	srv    *httptest.Server
-	stop   context.CancelFunc // the server is about to stop
-	log    *testkit.Buffer
-	active atomic.Int64 // requests that are being answered
+	signIns *signin.Service
+	t       testing.TB
+	clock   *testkit.Clock
+	store   *failingStore
+	gate    *approval.Gate
+	outbox  *outbox.Outbox
+	dir     *auth.Directory
+	rest    *Server
+	srv     *httptest.Server
+	stop    context.CancelFunc // the server is about to stop
+	log     *testkit.Buffer
+	active  atomic.Int64 // requests that are being answered
 }
 
 // failingStore is a store that can be told to fail.
@@ -160,6 +162,14 @@ func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) err
 	return s.Store.View(ctx, fn)
 }
 
+// pagesAt makes links to pages.
+type pagesAt struct{ *signin.Service }
+
+func (p pagesAt) LinkFor(ctx context.Context, person string, via approval.Via) (string, signin.Link, error) {
+	token, l, err := p.NewLink(ctx, person, via)
+	return "https://gate.example.com/signin/link?t=" + token, l, err
+}
+
 func newWorld(t testing.TB, change ...func(*Server)) *world {
 	t.Helper()
 	w := &world{t: t, clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
@@ -177,7 +187,8 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	})
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
-	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger, Version: "1.2.3", Stopping: stopping})
+	w.signIns = signin.New(signin.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
+	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger, Version: "1.2.3", Stopping: stopping, SignIn: pagesAt{w.signIns}})
 	for _, c := range change {
 		c(w.rest)
 	}

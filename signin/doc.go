@@ -6,8 +6,8 @@
 // prefetchers, scanners of mail) spend none: only [Service.Redeem] does, which the form of the link's page posts to.
 //
 // A session lasts [SessionLasts], and [IdleLasts] from when it was last seen. It keeps a name and nothing else of who
-// somebody is: what they may do is looked up each time, and whoever is not configured any more has no session, from that
-// moment on. Its secret is made when it starts, so that nobody can have put one into a browser beforehand.
+// somebody is: what they may do is looked up each time, and whoever is not configured any more has no session from then
+// on. Its secret is made when it starts, so that nobody can have put one into a browser beforehand.
 //
 // Secrets are 256 random bits. They are stored as their SHA-256 and found by that: what a look-up takes says nothing of
 // how much of a guess was right. All that is refused is refused with the same error, whatever the reason, which only

@@ -56,8 +56,8 @@ func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approva
 			return "", Link{}, err
 		}
 	}
-	token := newSecret()
 	l := Link{ID: tx.NewID(), Person: person, Via: via, From: madeOn(via), MadeAt: now, ExpiresAt: now.Add(LinkLasts)}
+	token := s.Token(l.ID)
 	if err := tx.InsertSignInLink(LinkRow{Link: l, Digest: digest(token)}); err != nil {
 		return "", Link{}, err
 	}

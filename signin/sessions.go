@@ -51,8 +51,8 @@ func (s *Service) start(ctx context.Context, tx Tx, n newSession) (Session, erro
 		}
 	}
 	now := tx.Now()
-	sess := Session{ID: tx.NewID(), Person: n.person, Method: n.method, Origin: legible.Line(cut(n.from.Address)),
-		UserAgent: legible.Line(cut(n.from.UserAgent)), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(SessionLasts)}
+	sess := Session{ID: tx.NewID(), Person: n.person, Method: n.method, Origin: Shown(n.from.Address),
+		UserAgent: Shown(n.from.UserAgent), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(SessionLasts)}
 	if err := tx.InsertSession(SessionRow{Session: sess, Digest: digest(n.secret)}); err != nil {
 		return Session{}, err
 	}
@@ -61,7 +61,8 @@ func (s *Service) start(ctx context.Context, tx Tx, n newSession) (Session, erro
 		Address: sess.Origin, UserAgent: sess.UserAgent})
 }
 
-func cut(s string) string { return legible.Cut(s, maxUserAgent) }
+// Shown is what a browser says of itself, or an address, safe to show and no longer than is kept.
+func Shown(s string) string { return legible.Line(legible.Cut(s, maxUserAgent)) }
 
 // Session returns whose secret it is, and counts as that they are there. Errors: [ErrNoSession].
 func (s *Service) Session(ctx context.Context, secret string) (Session, error) {

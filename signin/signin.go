@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -98,11 +99,15 @@ type Service struct {
 	log      *slog.Logger
 	attempts *attempts // by address and by person
 	told     *attempts // refusals that are put on record
+	key      [32]byte  // of the links' tokens
 }
 
 // New returns the service.
 func New(o Options) *Service {
-	return &Service{o.Store, o.Audit, o.Directory, o.Logger, newAttempts(attemptsPerMinute), newAttempts(refusalsOnRecord)}
+	s := &Service{store: o.Store, audit: o.Audit, dir: o.Directory, log: o.Logger,
+		attempts: newAttempts(attemptsPerMinute), told: newAttempts(refusalsOnRecord)}
+	_, _ = rand.Read(s.key[:]) // as in newSecret
+	return s
 }
 
 // Attempt counts one attempt to sign in, from an address. Those who check something themselves before they call

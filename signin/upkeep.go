@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 
 	"countersign/approval"
-	"countersign/approval/legible"
 )
 
 // Recheck ends the sessions and links of those who are not configured any more, and says how many sessions ended. It is
@@ -15,8 +14,8 @@ func (s *Service) Recheck(ctx context.Context) (int, error) {
 	return s.endWhere(ctx, endedNoPerson, func(person string) bool { return !s.known(person) })
 }
 
-// Restored ends all sessions and links, after an older store was put in this one's place: those that had ended since are
-// in it.
+// Restored ends all sessions and links, after an older store was put in this one's place: those that had ended since
+// are in it.
 func (s *Service) Restored(ctx context.Context) error {
 	_, err := s.endWhere(ctx, endedRestored, func(string) bool { return true })
 	return err
@@ -98,8 +97,8 @@ func (s *Service) refused(ctx context.Context, why string, l LinkRow, from Origi
 	}
 	err := s.update(ctx, func(tx Tx) error {
 		return s.record(ctx, tx, approval.Event{Type: approval.EventSignInRefused, Reason: why, CorrelationID: l.ID},
-			eventData{Link: l.ID, Person: l.Person, Address: legible.Line(cut(from.Address)),
-				UserAgent: legible.Line(cut(from.UserAgent))})
+			eventData{Link: l.ID, Person: l.Person, Address: Shown(from.Address),
+				UserAgent: Shown(from.UserAgent)})
 	})
 	if err != nil {
 		s.log.WarnContext(ctx, "a refused sign-in is not on record", "error", err)

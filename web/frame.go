@@ -224,13 +224,14 @@ type destination struct {
 func (s *Server) table() []route {
 	return slices.Concat([]route{
 		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
-	}, s.inboxRoutes(), s.grantsRoutes())
+	}, s.inboxRoutes(), s.grantsRoutes(), s.signInRoutes())
 }
 
 // navigation lists what the menu leads to, in its order.
 var navigation = []destination{
 	{"/", "inbox", people},
 	{"/grants", "grants", approvers},
+	{pathSessions, "sessions", people},
 }
 
 // riskIcon is the sign beside a risk's word: colour alone says nothing to some.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"countersign/auth"
 	"countersign/internal/loopback"
 	"countersign/locale"
+	"countersign/signin"
 )
 
 // Session is what a page knows of a session.
@@ -30,13 +32,17 @@ type Sessions interface {
 	Of(r *http.Request) (Session, bool, error)
 }
 
-// Options are what a [Server] is made of. Gate, Directory and Sessions are required.
+// Options are what a [Server] is made of. Gate, Directory, Sessions and SignIn are required.
 type Options struct {
 	Gate      *approval.Gate
 	Directory *auth.Directory
 	Sessions  Sessions
 	// Masker covers secrets, as configured now; default: those that are known by their names.
 	Masker func() *redact.Masker
+	// SignIn signs people in.
+	SignIn *signin.Service
+	// Address is where a request comes from; default the other end of its connection.
+	Address func(r *http.Request) string
 	// Base is where people reach the pages, such as https://gate.example.com, now; "": only on this machine.
 	Base   func() string
 	Logger *slog.Logger // default: none
@@ -66,6 +72,12 @@ func New(o Options) *Server {
 	}
 	if s.Base == nil {
 		s.Base = func() string { return "" }
+	}
+	if s.Address == nil {
+		s.Address = func(r *http.Request) string {
+			host, _, _ := net.SplitHostPort(r.RemoteAddr)
+			return host
+		}
 	}
 	if s.Stopping == nil {
 		s.Stopping = context.Background()

@@ -20,6 +20,7 @@ import (
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
 	"countersign/policy"
+	"countersign/signin"
 	"countersign/store"
 )
 
@@ -50,17 +51,18 @@ var (
 
 // world is the pages before a gate and a real store.
 type world struct {
-	t      testing.TB
-	ctx    context.Context
-	clock  *testkit.Clock
-	store  *store.DB
-	gate   *approval.Gate
-	outbox *outbox.Outbox
-	dir    *auth.Directory
-	pages  *Server
-	srv    *httptest.Server
-	log    *testkit.Buffer
-	asked  string // the newest request's id
+	t       testing.TB
+	ctx     context.Context
+	clock   *testkit.Clock
+	store   *store.DB
+	gate    *approval.Gate
+	outbox  *outbox.Outbox
+	dir     *auth.Directory
+	pages   *Server
+	srv     *httptest.Server
+	log     *testkit.Buffer
+	asked   string // the newest request's id
+	signIns *signin.Service
 }
 
 type whoIsWho struct{ *auth.Directory }
@@ -99,8 +101,9 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.dir = auth.NewDirectory(agentsOfTests, peopleOfTests)
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
 		Logger: logger, Masker: redact.New(), Notifier: w.outbox})
+	w.signIns = signin.New(signin.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
-	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, Logger: logger, Stopping: stopping, Now: w.clock.Now}
+	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
 		c(&o)
 	}

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"context"
+
+	"countersign/approval"
+	"countersign/signin"
+	"countersign/web"
+)
+
+// signInURL is the address of a one-time link.
+func (a *App) signInURL(token string) string {
+	return a.base() + web.LinkPage(token)
+}
+
+// signInLinks makes links for those who ask over the API.
+type signInLinks struct{ *App }
+
+func (s signInLinks) LinkFor(
+	ctx context.Context, person string, via approval.Via,
+) (address string, l signin.Link, err error) {
+	token, l, err := s.signIn.NewLink(ctx, person, via)
+	if err != nil {
+		return "", l, err
+	}
+	return s.signInURL(token), l, nil
+}
+
+// endSignIns ends the sessions of those who are not configured any more. What cannot be ended now is of no use either.
+func (a *App) endSignIns(ctx context.Context) {
+	n, err := a.signIn.Recheck(ctx)
+	if err != nil {
+		a.log.ErrorContext(ctx, "sessions of people who are not configured any more could not be ended; they see nothing, "+
+			"and the next reload tries again", "error", err)
+	}
+	if n > 0 {
+		a.log.InfoContext(ctx, "people who are not configured any more were signed out", "sessions", n)
+	}
+}
