@@ -93,7 +93,8 @@ type answered struct{ *App }
 func (r answered) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
 	return say(to, p, args...)
 }
-func (r answered) NameOf(a approval.Address) string { return r.nameOf(a) }
+func (r answered) NameOf(a approval.Address) string     { return r.nameOf(a) }
+func (r answered) RouteOf(person string) approval.Route { return r.live.Load().people[person] }
 func (r answered) Agents() []string {
 	who := directory(r).anonymous()
 	names := []string{who.TCP, who.Socket}

@@ -370,3 +370,25 @@ func TestAdminsAreToldOfANeedThatNobodyIsLeftFor(t *testing.T) {
 		t.Errorf("%s is told %q, want %q", n.Recipient, n.Text, want)
 	}
 }
+
+func TestPeopleAreToldOfTheirPasskeys(t *testing.T) {
+	w := asking(t, approval.Need{})
+	for want, tell := range map[string]func(tx approval.Tx) error{
+		"🔑 A passkey was added for you: phone. It can sign in and approve as you. If this was not you, remove it on the page “Passkeys” and tell an admin.": func(tx approval.Tx) error {
+			return w.chat.PasskeyAdded(tx, "ken", "phone")
+		},
+		"🔑 One of your passkeys was removed: phone. If this was not you, tell an admin.": func(tx approval.Tx) error {
+			return w.chat.PasskeyRemoved(tx, "ken", "phone")
+		},
+		"⚠ Your passkey phone is blocked: somebody may have a copy of it. Remove it on the page “Passkeys”, and tell an admin.": func(tx approval.Tx) error {
+			return w.chat.PasskeyBlocked(tx, "ken", "phone")
+		},
+	} {
+		if err := w.store.Update(w.ctx, tell); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.lastReply(); n.Text != want || n.Recipient != "Uken" {
+			t.Errorf("%s is told %q, want %q", n.Recipient, n.Text, want)
+		}
+	}
+}

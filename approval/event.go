@@ -57,6 +57,11 @@ const (
 	EventSignedOut     EventType = "signed_out"
 	EventSessionEnded  EventType = "session_ended" // not by who sat there; Reason says why
 	EventSignInRefused EventType = "sign_in_refused"
+	EventPasskeyAdded  EventType = "passkey_added"
+	// by its owner, or because they are not configured any more; Reason says why
+	EventPasskeyRemoved EventType = "passkey_removed"
+	EventPasskeyBlocked EventType = "passkey_blocked" // its count went back: there may be a copy of it
+	EventPasskeyRefused EventType = "passkey_refused" // Reason says why
 )
 
 // Event is one line of the audit log, written in the transaction of what it reports. Seq is given out

@@ -55,13 +55,13 @@ func (by *Prover) Prove(p Proven) *Proof { return &Proof{by, p} }
 
 // proves reports whether d comes with a proof that its person approves a request, as it was read, with these args.
 func (g *Gate) proves(d *Decision, r *Request, canonical []byte, now time.Time) bool {
-	p := d.Proof
-	if p == nil || p.by == nil || p.by != g.prover || d.By.Kind != Human {
+	of, ok := g.prover.Read(d.Proof)
+	if !ok || d.By.Kind != Human {
 		return false
 	}
-	age := now.Sub(p.of.At)
-	return p.of.Person == d.By.Name && p.of.RequestID == r.ID && p.of.Version == r.Version() && age >= 0 && age < proofHolds &&
-		string(p.of.Args) == string(canonical)
+	age := now.Sub(of.At)
+	return of.Person == d.By.Name && of.RequestID == r.ID && of.Version == r.Version() && age >= 0 && age < proofHolds &&
+		string(of.Args) == string(canonical)
 }
 
 // stepUpWord is how it is called on record and in JSON that an approval was given with a passkey, or takes one; "" for
@@ -86,3 +86,11 @@ func (n *Need) StepUpWord() string { return stepUpWord(n != nil && n.StepUp) }
 
 // StepUpWord is the word for what the vote was given with beside a press: "passkey", or "" for nothing.
 func (v Vote) StepUpWord() string { return stepUpWord(v.StepUp) }
+
+// Read returns what a proof of this prover is of; false for another's.
+func (by *Prover) Read(p *Proof) (Proven, bool) {
+	if p == nil || p.by == nil || p.by != by {
+		return Proven{}, false
+	}
+	return p.of, true
+}

@@ -142,8 +142,11 @@ type english struct{}
 
 func (english) Say(_ approval.Actor, p phrases.Phrase, with ...any) string { return p.Say(with...) }
 func (english) NameOf(approval.Address) string                             { return "" }
-func (english) Agents() []string                                           { return []string{"bot"} }
-func (english) Status(approval.Actor) []string                             { return nil }
+func (english) RouteOf(person string) approval.Route {
+	return approval.Route{{Channel: "line", To: "U" + person}}
+}
+func (english) Agents() []string               { return []string{"bot"} }
+func (english) Status(approval.Actor) []string { return nil }
 
 // everybody is the people of these tests.
 func everybody(name string) (approval.Actor, bool) {

@@ -20,6 +20,8 @@ type Outbox interface {
 	Queue(tx approval.Tx, n approval.Notification) error
 	// ToAdmins queues what is made for each admin's address; the zero Notification is not queued.
 	ToAdmins(tx approval.Tx, card func(to approval.Address) approval.Notification) error
+	// ToRoute queues a notification for the first address of a route that is alive.
+	ToRoute(tx approval.Tx, route approval.Route, n approval.Notification) error
 	// Acted marks the cards of a request over which the person at an address acted.
 	Acted(tx approval.Tx, from approval.Address, r approval.Request) error
 	// Brought drops what waits to be sent to an address of what has joined a card: an answer brings it there.
@@ -39,6 +41,8 @@ type Readers interface {
 	NameOf(a approval.Address) string
 	// Agents returns the configured agents, in the order of their names.
 	Agents() []string
+	// RouteOf returns how a person is reached, nil where they are not.
+	RouteOf(person string) approval.Route
 	// Status adds lines to the answer to the typed word "status".
 	Status(to approval.Actor) []string
 }

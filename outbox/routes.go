@@ -286,6 +286,16 @@ func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approva
 	return nil
 }
 
+// ToRoute queues a notification for the first address of a route that is alive; nothing where there is none.
+func (o *Outbox) ToRoute(tx approval.Tx, route approval.Route, n approval.Notification) error {
+	a, ok, err := o.pick(tx, route, map[approval.Address]bool{})
+	if err != nil || !ok {
+		return err
+	}
+	n.Channel, n.Recipient = a.Channel, a.To
+	return o.Queue(tx, n)
+}
+
 // tell queues a card along each route, to the first address that is alive and was not tried, and returns how many
 // times. It marks where it goes as tried.
 func (o *Outbox) tell(tx approval.Tx, c card, routes []approval.Route,

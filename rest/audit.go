@@ -27,7 +27,8 @@ var eventTypes = []approval.EventType{
 	approval.EventFrozen, approval.EventUnfrozen, approval.EventGranted, approval.EventGrantUsed,
 	approval.EventGrantEnded, approval.EventDenialLifted,
 	approval.EventSignInLink, approval.EventSignedIn, approval.EventSignedOut, approval.EventSessionEnded,
-	approval.EventSignInRefused,
+	approval.EventSignInRefused, approval.EventPasskeyAdded, approval.EventPasskeyRemoved,
+	approval.EventPasskeyBlocked, approval.EventPasskeyRefused,
 }
 
 // decisionWords are what the decision of an audit event can be.

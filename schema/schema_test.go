@@ -65,7 +65,7 @@ func TestMigrate(t *testing.T) {
 	if err != nil || have != Version() || have < 1 {
 		t.Errorf("version %d, %v; want %d", have, err, Version())
 	}
-	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins", "approval_votes", "delegations", "epochs", "policies", "signin_links", "signin_sessions"} {
+	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins", "approval_votes", "delegations", "epochs", "policies", "signin_links", "signin_sessions", "passkey_owners", "passkeys"} {
 		if !strings.Contains(dump(t, db), "table "+table+" ") {
 			t.Errorf("no table %s", table)
 		}

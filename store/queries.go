@@ -110,6 +110,16 @@ const (
 	pruneSignInLinks
 	pruneSessions
 
+	selectPasskeyOwner
+	insertPasskeyOwner
+	deletePasskeyOwner
+	selectPasskeyPeople
+	insertPasskey
+	selectPasskey
+	selectPasskeys
+	updatePasskey
+	deletePasskey
+
 	insertNotification
 	selectNotification
 	updateNotification
@@ -294,6 +304,16 @@ var queries = []string{
   (SELECT digest FROM signin_links WHERE expires_at <= $1 LIMIT $2)`,
 	pruneSessions: `DELETE FROM signin_sessions WHERE digest IN
   (SELECT digest FROM signin_sessions WHERE expires_at <= $1 OR seen_at <= $2 LIMIT $3)`,
+
+	selectPasskeyOwner:  `SELECT ` + passkeyOwnerColumns.names() + ` FROM passkey_owners WHERE person = $1`,
+	insertPasskeyOwner:  passkeyOwnerColumns.insert(`passkey_owners`),
+	deletePasskeyOwner:  `DELETE FROM passkey_owners WHERE person = $1`,
+	selectPasskeyPeople: `SELECT person FROM passkey_owners ORDER BY 1`,
+	insertPasskey:       passkeyColumns.insert(`passkeys`),
+	selectPasskey:       `SELECT ` + passkeyColumns.names() + ` FROM passkeys WHERE credential = $1`,
+	selectPasskeys:      `SELECT ` + passkeyColumns.names() + ` FROM passkeys WHERE person = $1 ORDER BY id`,
+	updatePasskey:       latePasskeyColumns.update(`passkeys`, `id`),
+	deletePasskey:       `DELETE FROM passkeys WHERE id = $1`,
 
 	insertNotification: notificationColumns.insert(`approval_notifications`),
 	selectNotification: `SELECT ` + notificationColumns.names() + ` FROM approval_notifications WHERE id = $1`,

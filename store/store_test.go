@@ -629,6 +629,8 @@ func TestColumnsAreTheTables(t *testing.T) {
 		"said":                   "agent, server, tool_name, " + saidColumns.names(),
 		"signin_links":           linkColumns.names(),
 		"signin_sessions":        sessionColumns.names(),
+		"passkey_owners":         passkeyOwnerColumns.names(),
+		"passkeys":               passkeyColumns.names(),
 		"store_state":            "one, " + stateColumns.names(),
 	}
 	view(t, d, func(x approval.Tx) error {

@@ -6,6 +6,7 @@ import (
 
 	"countersign/approval"
 	"countersign/signin"
+	"countersign/signin/passkey"
 	"countersign/store/sqlite3"
 )
 
@@ -339,6 +340,30 @@ var (
 		timestamp("seen_at", func(r *signin.SessionRow) *time.Time { return &r.SeenAt }),
 		timestamp("expires_at", func(r *signin.SessionRow) *time.Time { return &r.ExpiresAt }),
 	}
+
+	passkeyOwnerColumns = columns[passkey.Owner]{
+		text("person", func(r *passkey.Owner) *string { return &r.Person }),
+		text("handle", func(r *passkey.Owner) *string { return &r.Handle }),
+	}
+	newPasskeyColumns = columns[passkey.Row]{
+		text("id", func(r *passkey.Row) *string { return &r.ID }),
+		text("credential", func(r *passkey.Row) *string { return &r.Credential }),
+		text("person", func(r *passkey.Row) *string { return &r.Person }),
+		text("name", func(r *passkey.Row) *string { return &r.Name }),
+		text("public_key", func(r *passkey.Row) *string { return &r.PublicKey }),
+		text("rp_id", func(r *passkey.Row) *string { return &r.RPID }),
+		text("aaguid", func(r *passkey.Row) *string { return &r.AAGUID }),
+		text("transports", func(r *passkey.Row) *string { return &r.Transports }),
+		timestamp("added_at", func(r *passkey.Row) *time.Time { return &r.AddedAt }),
+		boolean("backup_eligible", func(r *passkey.Row) *bool { return &r.BackupEligible }),
+	}
+	latePasskeyColumns = columns[passkey.Row]{
+		number("sign_count", func(r *passkey.Row) *int64 { return &r.SignCount }),
+		boolean("backed_up", func(r *passkey.Row) *bool { return &r.BackedUp }),
+		timestamp("used_at", func(r *passkey.Row) *time.Time { return &r.UsedAt }),
+		timestamp("blocked_at", func(r *passkey.Row) *time.Time { return &r.BlockedAt }),
+	}
+	passkeyColumns = slices.Concat(newPasskeyColumns, latePasskeyColumns)
 
 	stateColumns = columns[storedState]{
 		number("seq", func(r *storedState) *int64 { return &r.seq }),

@@ -107,6 +107,9 @@ const (
 	SayLateEdited      Phrase = "told_late_edited"
 	SayYouEdited       Phrase = "told_you_edited"
 	SayNotExtended     Phrase = "told_not_extended"
+	SayPasskeyAdded    Phrase = "told_passkey_added"
+	SayPasskeyRemoved  Phrase = "told_passkey_removed"
+	SayPasskeyBlocked  Phrase = "told_passkey_blocked"
 
 	// Cards of several calls, and what is decided without asking.
 	SayLeftOut        Phrase = "told_left_out"
@@ -277,10 +280,15 @@ var English = map[Phrase]string{
 	SayAdminsLifted: "{who} lifted the freeze of {agent}.",
 	SayNeedUnmet: "Nobody is left who can approve {tool} of {agent} (request {id}): it waits for {stages}. Change who " +
 		"is in its groups or its rule; else it expires ({when}).",
-	SayLateFrozen:   "Cancelled ({when}): {who} froze the agent. Reason: {reason}",
-	SayLateEdited:   "Not as asked: {who} approved other arguments instead ({when}).",
-	SayYouEdited:    "Not as asked: you approved other arguments instead ({when}).",
-	SayNotExtended:  "You may not give this request more time.",
+	SayLateFrozen:  "Cancelled ({when}): {who} froze the agent. Reason: {reason}",
+	SayLateEdited:  "Not as asked: {who} approved other arguments instead ({when}).",
+	SayYouEdited:   "Not as asked: you approved other arguments instead ({when}).",
+	SayNotExtended: "You may not give this request more time.",
+	SayPasskeyAdded: "🔑 A passkey was added for you: {name}. It can sign in and approve as you. If this was not you, " +
+		"remove it on the page “Passkeys” and tell an admin.",
+	SayPasskeyRemoved: "🔑 One of your passkeys was removed: {name}. If this was not you, tell an admin.",
+	SayPasskeyBlocked: "⚠ Your passkey {name} is blocked: somebody may have a copy of it. Remove it on the page " +
+		"“Passkeys”, and tell an admin.",
 	SayLeftOut:      "Left out: {left} of {total}. Decide them one by one: {calls}.",
 	SayLeftCritical: "critical",
 	SayLeftConfirm:  "asks once more",

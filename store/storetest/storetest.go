@@ -54,6 +54,7 @@ var contract = []struct {
 	{"LastSaid", lastSaid},
 	{"Policies", policies},
 	{"SignIns", signIns},
+	{"Passkeys", passkeys},
 	{"Lapse", lapse},
 	{"Feed", feed},
 	{"Recent", recent},
