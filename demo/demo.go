@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -75,12 +76,14 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	secrets := map[string]string{}
-	for _, name := range []string{"AGENT_TOKEN", "HANA_TOKEN", "LINE_SECRET", "LINE_TOKEN", "SLACK_TOKEN",
+	for _, name := range []string{"AGENT_TOKEN", "HANA_TOKEN", "KEN_TOKEN", "LINE_SECRET", "LINE_TOKEN", "SLACK_TOKEN",
 		"SLACK_SECRET"} {
 		secrets["DEMO_"+name] = rand.Text()
 	}
 
-	chat, err := newChat(secrets)
+	inbox := &inbox{tokens: map[string]secret.Value{"hana": secret.Value(secrets["DEMO_HANA_TOKEN"]),
+		"ken": secret.Value(secrets["DEMO_KEN_TOKEN"])}}
+	chat, err := newChat(secrets, inbox.open)
 	if err != nil {
 		return err
 	}
@@ -98,6 +101,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		defer cancel()
 		err = errors.Join(err, gate.Stop(ctx))
 	}()
+	inbox.at("http://" + gate.Addr())
 	chat.SetWebhooks("http://"+gate.Addr()+"/webhook/line", "http://"+gate.Addr()+"/webhook/slack")
 
 	d := &Demo{Chat: chat, URL: "http://" + gate.Addr(), AdminToken: secret.Value(secrets["DEMO_HANA_TOKEN"]),
@@ -114,8 +118,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	return runAgent(ctx, o, d)
 }
 
-func newChat(secrets map[string]string) (*emulator.Emulator, error) {
+func newChat(secrets map[string]string, inbox func(context.Context, string) (string, error)) (*emulator.Emulator,
+	error) {
 	return emulator.New(emulator.Config{
+		Inbox: inbox,
 		LINE: emulator.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"],
 			BotUserID: botLINE, BotName: "Countersign"},
 		Slack: emulator.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"],
@@ -142,6 +148,21 @@ func listenFirst(start func(addr string) error, wanted, usual string) error {
 	return start("127.0.0.1:0")
 }
 
+// freePort chooses a port in place of 0: the gate's pages have to know their own address. Should another program take
+// it first, starting fails and says so.
+func freePort(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || port != "0" {
+		return addr, err
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	_, port, err = net.SplitHostPort(l.Addr().String())
+	return net.JoinHostPort(host, port), errors.Join(err, l.Close())
+}
+
 func startGate(ctx context.Context, o Options, chat *emulator.Emulator, secrets map[string]string) (*app.App, error) {
 	path := filepath.Join(o.Dir, "countersign.yaml")
 	if err := os.WriteFile(path, configuration, 0o600); err != nil {
@@ -149,10 +170,17 @@ func startGate(ctx context.Context, o Options, chat *emulator.Emulator, secrets 
 	}
 	var gate *app.App
 	err := listenFirst(func(addr string) error {
+		addr, err := freePort(addr)
+		if err != nil {
+			return err
+		}
 		env := func(name string) (string, bool) {
 			switch name {
 			case "DEMO_LISTEN":
 				return addr, true
+			case "DEMO_URL":
+				_, port, _ := net.SplitHostPort(addr)
+				return "http://localhost:" + port, true // a name, which passkeys need
 			case "DEMO_STORE":
 				return filepath.Join(o.Dir, "countersign.db"), true
 			case "DEMO_LINE_API":
@@ -184,6 +212,7 @@ func greet(w io.Writer, d *Demo) {
   Open   %s
          LINE and Slack as they would look on a phone. Cards arrive there; tap Approve or Deny.
          Switch to the stranger to see what an outsider's tap does.
+         "Inbox in the browser" opens the same requests as a page, for hana or ken.
 
   Agent  works in %s
          It does real things there and asks first. Deny something and watch it find another way.
@@ -191,7 +220,7 @@ func greet(w io.Writer, d *Demo) {
   Gate   %s
          The same requests on the command line, as hana, who may decide:
            export COUNTERSIGN_SERVER=%s COUNTERSIGN_TOKEN=%s
-           go run ./cmd/countersign pending
+           go run ./cmd/countersign inbox
          Approve other args than it asked for, or stop it at once; in LINE you can type "freeze treasury-bot" too:
            go run ./cmd/countersign approve ID --args '{"from":"treasury","to":"acme","amount_cents":1500}'
            go run ./cmd/countersign freeze --agent treasury-bot --reason "too fast"

@@ -28,6 +28,10 @@ type Config struct {
 	// one, titled Agent, with the stream "agent".
 	Panels []Panel
 
+	// Inbox makes an address at which a person decides in the browser, for once; the page then leads there. nil: it
+	// does not.
+	Inbox func(ctx context.Context, person string) (string, error)
+
 	// Hosts are further names under which the page may be opened. IP addresses and localhost always are.
 	Hosts []string
 

@@ -60,6 +60,7 @@ func (s *Emulator) pageRoutes(mux *http.ServeMux) {
 	mux.Handle("GET /page/state", s.guard(s.pageState))
 	mux.Handle("GET /page/events", s.guard(s.pageEvents))
 	mux.Handle("POST /page/act", s.guard(s.pageAct))
+	mux.Handle("GET /page/inbox", s.guard(s.pageInbox))
 }
 
 // guard keeps other web pages out: they could otherwise tap in the name of whoever opened them. It refuses requests
@@ -89,6 +90,7 @@ type pageView struct {
 	Panels []pagePanel  `json:"panels"`
 	Tables []pageTable  `json:"tables"`
 	Notice string       `json:"notice,omitempty"`
+	Inbox  bool         `json:"inbox"` // the person can decide in the browser too
 }
 
 type pagePerson struct {
@@ -162,7 +164,8 @@ func (s *Emulator) view(name string) pageView {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := pageView{Person: p.Name, Tables: append([]pageTable{}, s.tables...), Notice: s.notice}
+	v := pageView{Person: p.Name, Tables: append([]pageTable{}, s.tables...), Notice: s.notice,
+		Inbox: s.cfg.Inbox != nil && !p.Stranger}
 	for _, other := range s.people {
 		v.People = append(v.People, pagePerson{other.Name, other.Stranger})
 	}
@@ -237,6 +240,27 @@ func (s *Emulator) slackView(p Person) pageSlack {
 func (s *Emulator) pageState(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(mustJSON(s.view(r.URL.Query().Get("person"))))
+}
+
+// pageInbox leads a person to where they decide in the browser.
+func (s *Emulator) pageInbox(w http.ResponseWriter, r *http.Request) {
+	who := r.URL.Query().Get("person")
+	if s.cfg.Inbox == nil || !s.hasInbox(who) {
+		http.NotFound(w, r)
+		return
+	}
+	to, err := s.cfg.Inbox(r.Context(), who)
+	if err != nil {
+		http.Error(w, "The gate does not answer: "+err.Error(), http.StatusBadGateway)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// hasInbox reports whether somebody is on the page who decides.
+func (s *Emulator) hasInbox(person string) bool {
+	return slices.ContainsFunc(s.cfg.People, func(p Person) bool { return p.Name == person && !p.Stranger })
 }
 
 // pageEvents streams what a person sees, anew after every change.

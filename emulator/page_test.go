@@ -2,6 +2,7 @@ package emulator_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -309,5 +310,27 @@ func TestPageSaysWhenTheGateIsGone(t *testing.T) {
 	r := w.page("POST", "/page/act", `{"person":"hana","kind":"line.type","text":"pending"}`, map[string]string{"Content-Type": "application/json"}).json(t)
 	if said, _ := r["error"].(string); !strings.Contains(said, "nothing was decided") || strings.Contains(said, "127.0.0.1") {
 		t.Errorf("it says %v", r)
+	}
+}
+
+// Who decides is led to the inbox; the stranger is not, nor anybody where there is none.
+func TestPageLeadsToTheInbox(t *testing.T) {
+	inbox := func(_ context.Context, person string) (string, error) {
+		return "http://localhost:1/signin/link?for=" + person, nil
+	}
+	w := start(t, func(c *emulator.Config) { c.Inbox = inbox })
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for person, want := range map[string]int{"hana": http.StatusSeeOther, "stranger": http.StatusNotFound, "nobody": http.StatusNotFound, "": http.StatusNotFound} {
+		res, err := c.Get(w.URL() + "/page/inbox?person=" + person)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%q: %d, want %d", person, res.StatusCode, want)
+		}
+		if to := res.Header.Get("Location"); want == http.StatusSeeOther && to != "http://localhost:1/signin/link?for=hana" {
+			t.Errorf("led to %q", to)
+		}
 	}
 }

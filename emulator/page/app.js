@@ -69,6 +69,7 @@ async function act(platform, action) {
 function draw() {
   drawAlerts();
   drawPeople();
+  drawInbox();
   drawPhoneLINE();
   drawPhoneSlack();
   drawPanels();
@@ -104,6 +105,12 @@ function drawPeople() {
     }
   }
   box.querySelectorAll("input").forEach((i) => { i.checked = i.value === person; });
+}
+
+function drawInbox() {
+  const link = $("inbox");
+  link.hidden = !state.inbox;
+  link.href = `/page/inbox?person=${encodeURIComponent(person)}`;
 }
 
 const stranger = () => state.people.some((p) => p.name === person && p.stranger);
