@@ -38,6 +38,14 @@ func TestARoundOfTheDemo(t *testing.T) {
 	case err := <-done:
 		t.Fatal(err)
 	}
+	res, err := http.Get(d.Chat.URL() + "/page/inbox?person=ken") // follows to the page that the link opens
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK || res.Request.URL.Hostname() != "localhost" || !strings.HasPrefix(res.Request.URL.Path, "/signin") {
+		t.Errorf("ken's inbox: %d from %s", res.StatusCode, res.Request.URL.Redacted())
+	}
 	if !strings.Contains(out.String(), d.Chat.URL()) {
 		t.Errorf("it does not say where to look:\n%s", out.String())
 	}
@@ -224,7 +232,7 @@ func onPage(ctx context.Context, t *testing.T, chat *emulator.Emulator, wants ..
 func TestThePageSaysThatTheGateIsGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	chat, err := newChat(map[string]string{})
+	chat, err := newChat(map[string]string{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
