@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 
+	"countersign/approval"
 	"countersign/config"
 	"countersign/web"
 )
@@ -14,8 +15,14 @@ import (
 func (a *App) newPages() *web.Server {
 	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
 		SignIn: a.signIn, Address: a.remote, Base: a.base, Masker: a.masker,
+		Roster: roster{directory{a}}, Freezes: a.chat,
 		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now})
 }
+
+// roster is how people are reached and agents ask.
+type roster struct{ directory }
+
+func (r roster) Ways(person string) []approval.Address { return r.live.Load().people[person] }
 
 // base is where people reach the pages: public_url, and without one this machine.
 func (a *App) base() string {

@@ -224,13 +224,14 @@ type destination struct {
 func (s *Server) table() []route {
 	return slices.Concat([]route{
 		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
-	}, s.inboxRoutes(), s.grantsRoutes(), s.signInRoutes())
+	}, s.inboxRoutes(), s.signInRoutes(), s.adminRoutes())
 }
 
 // navigation lists what the menu leads to, in its order.
 var navigation = []destination{
 	{"/", "inbox", people},
 	{"/grants", "grants", approvers},
+	{"/people", "people", approvers},
 	{pathSessions, "sessions", people},
 }
 

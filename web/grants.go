@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -250,4 +251,12 @@ func within(page, back string) string {
 		return back
 	}
 	return page
+}
+
+// problemText is the sentence of a refusal.
+func problemText(err error) string {
+	if e, ok := errors.AsType[*approval.Error](err); ok {
+		return e.Message
+	}
+	return ""
 }

@@ -43,6 +43,10 @@ type Options struct {
 	SignIn *signin.Service
 	// Address is where a request comes from; default the other end of its connection.
 	Address func(r *http.Request) string
+	// Roster is how people are reached and agents ask; default: nothing is known.
+	Roster Roster
+	// Freezes are told of what is frozen and lifted here; default: nobody is.
+	Freezes Freezes
 	// Base is where people reach the pages, such as https://gate.example.com, now; "": only on this machine.
 	Base   func() string
 	Logger *slog.Logger // default: none
@@ -69,6 +73,12 @@ func New(o Options) *Server {
 	}
 	if s.Masker == nil {
 		s.Masker = func() *redact.Masker { return redact.New() }
+	}
+	if s.Roster == nil {
+		s.Roster = noRoster{}
+	}
+	if s.Freezes == nil {
+		s.Freezes = noFreezes{}
 	}
 	if s.Base == nil {
 		s.Base = func() string { return "" }

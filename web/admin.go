@@ -1,0 +1,8 @@
+package web
+
+import "slices"
+
+// adminRoutes are the pages around the inbox that approvers and admins see.
+func (s *Server) adminRoutes() []route {
+	return slices.Concat(s.grantsRoutes(), s.peopleRoutes())
+}

@@ -1,0 +1,25 @@
+//go:build browser
+
+package web
+
+import (
+	"time"
+
+	"countersign/approval"
+)
+
+var _ = addLooks("grants", "hana", "/grants", func(w *world) {
+	if err := w.gate.SetPolicy(w.ctx, policyOf(w.t, adminRules), nil); err != nil {
+		w.t.Fatal(err)
+	}
+	w.granted("hana", "pay", `{"to":"ACME"}`, true, approval.GrantWish{For: time.Hour, Uses: 2}, "the monthly invoices")
+	w.granted("ken", "pay", `{"to":"EVIL"}`, false, approval.GrantWish{For: time.Hour}, "")
+})
+
+var _ = addLooks("people", "hana", "/people", func(w *world) {
+	hana, _ := w.dir.ByName("hana")
+	_, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: "hana", Delegate: "ken", Until: begin.Add(time.Hour)}, hana, approval.ViaWeb)
+	if _, err2 := w.gate.Freeze(w.ctx, "bot", hana, approval.ViaWeb, "it loops"); err != nil || err2 != nil {
+		w.t.Fatal(err, err2)
+	}
+})
