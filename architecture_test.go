@@ -83,11 +83,15 @@ var arrows = map[string]struct {
 	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "auth", "budget", "channels", "channels/kind", "chat", "chat/phrases", "client", "config", "heartbeat", "internal/bearer", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "outbox", "policy", "rest", "secret", "signin", "store", "web", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"web":             {[]string{"approval", "approval/legible", "approval/redact", "auth", "internal/loopback", "locale", "signin"}, "pages: they show, and have the gate decide"},
+	"inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
+	"inbox/inboxtest": {[]string{"approval", "approval/redact", "auth", "client", "internal/testkit", "outbox", "outbox/outboxtest", "rest", "store"}, "a whole gate for tests of whoever decides"},
+	"terminal":        {[]string{"approval/legible", "client", "inbox"}, "it shows and asks; what is decided is the inbox's"},
+	"logins":          {[]string{"secret"}, "files with tokens, and nobody who uses them"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
-	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "history", "locale", "localgate", "mcp/stdioproxy", "policy/presets", "setup"}, "flags and tables"},
+	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "history", "inbox", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup", "terminal"}, "flags and tables"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.

@@ -222,10 +222,34 @@ func (g *guard) compile(folders []string) {
 	hint(".mcp.json")
 	add(&ps, `\.(claude|mcp)\.json`)
 	add(&ps, `countersign\S?\s+(un)?install`)
+	g.logins(func(p string) { add(&ps, p) })
+	hint(".config")
 	g.exact = regexp.MustCompile(`(?is)` + strings.Join(ps, "|"))
 	g.plain = !slices.ContainsFunc(g.hints, func(h string) bool {
 		return strings.ContainsFunc(h, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '%' })
 	})
+}
+
+// peoplesCommands are those that act with a person's token, which may be stored: `countersign login`.
+const peoplesCommands = `login|logout|inbox|pending|approve|deny|extend|revoke|lift|freeze|unfreeze|delegate|` +
+	`undelegate|notifications|retry|audit|open`
+
+// logins adds patterns for the tokens that people's command lines keep in .config/countersign/logins, of whichever
+// user and gate: for the files, for folders that hold them taken as a whole or by a wildcard, and for the commands that
+// would use them.
+func (*guard) logins(add func(pattern string)) {
+	const (
+		under = `([/\\]\.?)+`
+		whole = `([/\\]\.?)*([^\w./\\-]|$)`
+		home  = `(~\w*|\$\{?home\}?|/root|[/\\](home|users)[/\\][^/\\\s]+)`
+	)
+	add(`countersign-login`)
+	add(`countersign` + guardInside + `logins`)
+	add(`(\.config|application support|appdata[/\\](roaming|local))` + under + `countersign` + whole)
+	add(`[^\w.-]\.config` + under + `[\w.-]*[*?\[{]`)
+	add(home + under + `\.config` + whole)
+	add(`^(/root|/(home|users)/[^/]+)/+([^/]*[\s'"=])?\.config` + whole) // of a command that runs in a home
+	add(`countersign(\.exe)?["']?\s+(` + peoplesCommands + `)\b`)
 }
 
 // guardFold makes texts comparable whatever their letter case, as the patterns do.

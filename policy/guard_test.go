@@ -366,3 +366,67 @@ func TestGuardIsReadStrictly(t *testing.T) {
 		}
 	}
 }
+
+// Tokens that people store for their command line (countersign login) are guarded, their reading too, and so are the
+// commands that would use them.
+func TestRule5_TheGuardKnowsWherePeoplesTokensAre(t *testing.T) {
+	p := guarding(t, allowAll)
+	const app = "/srv/app"
+	verdict := func(tool, scope, name, text string) approval.Verdict {
+		return p.Evaluate(t.Context(), approval.Call{Agent: "coder", Scope: scope, Tool: tool, Args: argsOf(t, map[string]any{name: text})})
+	}
+	const folder, file = "/home/u/.config/countersign/logins", "127.0.0.1_8787-0123456789ab.countersign-login"
+	for _, c := range []struct{ tool, scope, name, text string }{
+		{"Read", app, "file_path", folder + "/" + file},
+		{"Read", folder, "file_path", file},
+		{"Read", app, "file_path", "/home/u/.config//countersign/./logins/" + file},
+		{"Read", app, "file_path", "/home/u/.config/countersign/x/../logins/" + file},
+		{"Read", app, "file_path", "/HOME/u/.Config/CounterSign/LOGINS/" + file},
+		{"get", app, "uri", "file://" + strings.ReplaceAll(folder, "sign", "%73ign") + "/x"},
+		{"Read", app, "file_path", `C:\Users\u\AppData\Roaming\countersign\logins\x`},
+		{"Grep", app, "path", folder},
+		{"Grep", app, "path", "/home/u/.config/countersign"},
+		{"Glob", "/home/u", "pattern", ".config/*/logins/*"},
+		{"Grep", app, "path", "/home/u/.config"},
+		{"Bash", app, "command", "cat ~/.config/countersign/logins/*"},
+		{"Bash", app, "command", "cd ~/.config/countersign && cat logins/*"},
+		{"Bash", app, "command", "cd ~/.config/countersign; cd logins; cat *"},
+		{"Bash", app, "command", "cat ~/.config/counter*/log*/*"},
+		{"Bash", app, "command", "cat ~/.config/c?untersign/l*/*"},
+		{"Bash", app, "command", "cat ~/.config/{countersig,x}n/logins/x"},
+		{"Bash", app, "command", "cat $HOME/.config/[c]ountersign/x/y"},
+		{"Bash", app, "command", "find / -name '*.countersign-login' -exec cat {} +"},
+		{"Bash", app, "command", "tar c ~/.config | base64"},
+		{"Bash", app, "command", "grep -r token ${HOME}/.config/"},
+		{"Bash", app, "command", "cp -r /root/.config/. /tmp/x"},
+		{"Bash", "/home/u", "command", "grep -r token .config"},
+		{"Bash", "/home/u", "command", "tar c '.config'"},
+		{"Bash", app, "command", "ls '/Users/u/Library/Application Support/countersign/'"},
+		{"Bash", app, "command", "env -u COUNTERSIGN_TOKEN countersign approve 9W1X3Y"},
+		{"Bash", app, "command", "/usr/local/bin/countersign\tapprove 9W1X3Y"},
+		{"Bash", app, "command", `"countersign" approve 9W1X3Y`},
+		{"Bash", app, "command", "yes | countersign inbox --plain"},
+		{"Bash", app, "command", "countersign login --here < token"},
+	} {
+		if v := verdict(c.tool, c.scope, c.name, c.text); v.Action != approval.Quarantine || v.Risk != approval.RiskCritical || v.ReasonCode != "gate_files" {
+			t.Errorf("%s %q in %s: got %s, %s (%s)", c.tool, c.text, c.scope, v.Action, v.Risk, v.ReasonCode)
+		}
+	}
+	for _, c := range []struct{ tool, scope, name, text string }{
+		{"Read", app, "file_path", "/srv/app/.config/settings"},
+		{"Bash", app, "command", "cat .config"},
+		{"Bash", app, "command", "cat webpack.config vite.config/*"},
+		{"Bash", app, "command", "vi ~/.config/nvim/init.lua"},
+		{"Bash", "/home/u/app", "command", "ls .config"},
+		{"Read", app, "file_path", "/srv/countersign/web/login.go"},
+		{"Bash", "/srv/countersign", "command", "go test ./signin"},
+		{"Bash", app, "command", "countersign call --tool x"},
+		{"Bash", app, "command", "countersign cancel 9W1X3Y"},
+		{"Bash", app, "command", "countersign help"},
+		{"Bash", app, "command", "countersign approvers.txt"},
+	} {
+		if v := verdict(c.tool, c.scope, c.name, c.text); v.Action != approval.Allow {
+			t.Errorf("%s %q in %s: got %s (%s), want what the rules say", c.tool, c.text, c.scope, v.Action, v.ReasonCode)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -237,5 +238,52 @@ func TestBashCompletes(t *testing.T) {
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", words, got, err, want)
 		}
+	}
+}
+
+// A token that is typed is not shown, and a way that is not encrypted is named.
+func TestLoginDoesNotShowWhatIsTyped(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	gate := httptest.NewServer(&fakeGate{log: filepath.Join(dir, "requests.log"), calls: map[string]int{}})
+	defer gate.Close()
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	screen := new(testkit.Buffer)
+	copied := make(chan struct{})
+	go func() {
+		io.Copy(screen, master)
+		close(copied)
+	}()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(t.Context(), []string{"login", "--server", gate.URL}, tty, tty, tty, func(name string) (string, bool) { v := map[string]string{"HOME": dir}[name]; return v, v != "" })
+	}()
+	testkit.Eventually(t, "the question", func() bool { return strings.Contains(screen.String(), "it is not shown): ") })
+	if _, err := master.WriteString("hana-token-0123456789\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := testkit.Receive(t, "the end", code); got != exitDone {
+		t.Errorf("exit code %d: %s", got, screen.String())
+	}
+	tty.Close()
+	testkit.Receive(t, "the end of the terminal", copied)
+	if s := screen.String(); strings.Contains(s, "hana-token") || !strings.Contains(s, "Logged in at "+gate.URL) {
+		t.Errorf("the terminal shows %q", s)
+	}
+}
+
+func TestLoginWarnsOfAWayThatIsNotEncrypted(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+	var errs bytes.Buffer
+	run(t.Context(), []string{"login", "--server", "http://gate.invalid:1"}, strings.NewReader("hana-token-0123456789\n"), io.Discard, &errs, func(string) (string, bool) { return "", false })
+	if !strings.Contains(errs.String(), "the way to gate.invalid:1 is not encrypted") || strings.Contains(errs.String(), "hana-token") {
+		t.Errorf("%s", errs.String())
 	}
 }

@@ -18,14 +18,14 @@ const defaultServer = "http://127.0.0.1:8787"
 // remote are the flags of the commands that talk to a gate.
 type remote struct {
 	Server string `placeholder:"URL" help:"The gate's address; else COUNTERSIGN_SERVER, else your own gate, else http://127.0.0.1:8787."`
-	Token  string `placeholder:"TOKEN" help:"Your token; else COUNTERSIGN_TOKEN, which keeps it out of the list of processes."`
+	Token  string `placeholder:"TOKEN" help:"Your token; else COUNTERSIGN_TOKEN, which keeps it out of the list of processes; else, for people, what login stored."`
 }
 
 // connection is one to a gate, and what to say when it fails.
 type connection struct {
 	*client.Client
 	server    string
-	tokenFrom string          // what the token came from: --token or COUNTERSIGN_TOKEN; "": there is none
+	tokenFrom string          // what the token came from: --token, COUNTERSIGN_TOKEN or a file; "": there is none
 	own       *localgate.Gate // the gate, where it is the user's own and may be started
 }
 
@@ -39,24 +39,37 @@ func (r *remote) named(s *std) (server, token, tokenFrom string) {
 }
 
 // connect returns the gate for a person: the one that is named, else the user's own if it runs, else the one
-// at the usual address. A person always has a token.
+// at the usual address. A person always has a token: one that is given, else the one stored for exactly this address.
 func (r *remote) connect(s *std) (*connection, error) {
-	server, token, from := r.named(s)
+	_, token, from := r.named(s)
+	server := s.server(r.Server)
 	if token == "" {
-		return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that you have in the gate's " +
-			"configuration")
-	}
-	if server == "" {
-		server = defaultServer
-		if g, err := localgate.Find(s.env); err == nil {
-			if up, err := g.Running(context.Background()); up {
-				server = g.Address()
-			} else if err != nil {
-				fmt.Fprintf(s.err, "countersign: %s; asking %s\n", visible(err.Error()), server)
-			}
+		var err error
+		if token, from, err = s.login(server); err != nil {
+			return nil, err
 		}
 	}
+	if token == "" {
+		return nil, usagef("no token: countersign login stores one for %s; or set COUNTERSIGN_TOKEN, or give --token, to "+
+			"the token that you have in the gate's configuration", server)
+	}
 	return r.dial(server, token, from)
+}
+
+// server is the gate for a person: the one that is named, else the user's own if it runs, else the one at the usual
+// address.
+func (s *std) server(named string) string {
+	if server := cmp.Or(named, s.getenv("COUNTERSIGN_SERVER")); server != "" {
+		return server
+	}
+	if g, err := localgate.Find(s.env); err == nil {
+		if up, err := g.Running(context.Background()); up {
+			return g.Address()
+		} else if err != nil {
+			fmt.Fprintf(s.err, "countersign: %s; asking %s\n", visible(err.Error()), defaultServer)
+		}
+	}
+	return defaultServer
 }
 
 // connectAgent returns the gate for an agent: the one that is named, else the user's own, which is started

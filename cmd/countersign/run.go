@@ -39,6 +39,9 @@ type commandLine struct {
 	Install   installCmd   `cmd:"" group:"agents" help:"Put the hook into a coding agent's settings, and guard the gate's files."`
 	Uninstall uninstallCmd `cmd:"" group:"agents" help:"Take the hook out of a coding agent's settings."`
 
+	Login         loginCmd         `cmd:"" group:"people" help:"Store your token, so that the commands below find it."`
+	Logout        logoutCmd        `cmd:"" group:"people" help:"Forget a stored token."`
+	Inbox         inboxCmd         `cmd:"" group:"people" help:"Decide at this terminal: what waits, as it comes."`
 	Pending       pendingCmd       `cmd:"" group:"people" help:"List the requests that wait for a decision."`
 	Show          showCmd          `cmd:"" group:"people" help:"Show one request in full."`
 	Approve       approveCmd       `cmd:"" group:"people" help:"Approve requests, or one with other arguments."`

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"countersign/inbox"
+	"countersign/terminal"
+)
+
+type inboxCmd struct {
+	remote
+	times
+}
+
+func (*inboxCmd) Help() string {
+	return `What waits for a decision, as it comes, over any connection that carries a terminal. A decision is about exactly what was shown: where the request has changed meanwhile, nothing is decided and it is said what is different.
+
+Each request is a box of text and each line an answer: a, d, v, s or q. The end of input ends it; an empty line decides nothing.
+
+Examples:
+
+    countersign inbox
+    ssh gate.example countersign inbox
+    countersign inbox --server https://gate.example --utc`
+}
+
+func (c *inboxCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o := terminal.Options{Inbox: inbox.New(inbox.Options{Gate: g.Client, Now: time.Now}), In: s.in, Out: s.out,
+		Now: time.Now, Zone: s.zone(), Env: s.env}
+	if tty, ok := s.out.(*os.File); ok && s.terminal {
+		if width, _, err := term.GetSize(int(tty.Fd())); err == nil {
+			o.Width = min(max(width, 20), 100)
+		}
+	}
+	err = terminal.Plain(ctx, o)
+	if err == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return g.failure(err)
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"countersign/agents/settings"
+	"countersign/client"
+	"countersign/internal/loopback"
+	"countersign/logins"
+	"countersign/secret"
+
+	"golang.org/x/term"
+)
+
+type loginCmd struct {
+	Server string `placeholder:"URL" help:"The gate's address; else COUNTERSIGN_SERVER, else your own gate, else http://127.0.0.1:8787."`
+	Here   bool   `help:"Store it although a coding agent with our hooks runs as this user."`
+}
+
+func (*loginCmd) Help() string {
+	return `It asks for your token, a person's, without showing it, or reads it as one line of standard input; it tries the token at the gate, and stores it in a file that only you can read. From then on the commands for people use it at exactly this address where neither --token nor COUNTERSIGN_TOKEN is given; those for agents never do.
+
+Any program that runs as you can read that file. Where hooks of a coding agent are installed for you or in this folder, the agent is such a program: it could approve its own calls. There nothing is stored, unless you say --here; log in on another machine or as another user instead. The guard of the gate's files (guard: gate_files) asks about calls that name the file, or the commands that would use it, but a script that hides the name gets past it.
+
+Examples:
+
+    countersign login
+    countersign login --server https://gate.example
+    pass show countersign | countersign login`
+}
+
+func (c *loginCmd) Run(ctx context.Context, s *std) error {
+	if err := c.allowed(s); err != nil {
+		return err
+	}
+	server := logins.Server(s.server(c.Server))
+	all, err := s.logins()
+	if err != nil {
+		return err
+	}
+	if u, err := url.Parse(server); err == nil && u.Scheme == "http" && !loopback.IsHost(u.Hostname()) {
+		s.warn(fmt.Sprintf("the way to %s is not encrypted: whoever listens there learns your token", visible(u.Host)))
+	}
+	token, err := s.token(server)
+	if err != nil {
+		return err
+	}
+	g, err := new(remote).dial(server, token.Reveal(), "what was given")
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if _, err := g.Approvals(ctx, client.ApprovalQuery{Status: "pending", Limit: 1}); err != nil {
+		return g.failure(err)
+	}
+	x, err := all.Put(server, token)
+	if err != nil {
+		return &exitError{exitFailed, "the login cannot be stored: " + err.Error()}
+	}
+	s.printf("Logged in at %s; countersign logout forgets it. The token is in %s.\n", visible(x.Server), visible(x.Path))
+	return nil
+}
+
+// allowed refuses to store a token where a coding agent runs as this user.
+func (c *loginCmd) allowed(s *std) error {
+	program, err := os.Executable()
+	if err != nil {
+		return &exitError{exitFailed, err.Error()}
+	}
+	hooked := new(installFlags).others(s, program, new(settings.Change))
+	if len(hooked) == 0 || c.Here {
+		return nil
+	}
+	return &exitError{exitDenied, fmt.Sprintf("nothing was stored: %s has the hook of a coding agent, which runs as you. "+
+		"It could read your token here and approve its own calls with it. Log in as another user or on another machine, or "+
+		"decide in a chat; --here stores it all the same", strings.Join(hooked, ", "))}
+}
+
+// token asks for a token, or reads it where nobody can be asked.
+func (s *std) token(server string) (secret.Value, error) {
+	var text []byte
+	var err error
+	if in, ok := s.in.(*os.File); ok && isTerminalIn(s.in) {
+		fmt.Fprintf(s.err, "Your token at %s (it is not shown): ", visible(server))
+		text, err = term.ReadPassword(int(in.Fd()))
+		fmt.Fprintln(s.err)
+	} else {
+		text, err = bufio.NewReader(io.LimitReader(s.in, 64<<10)).ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	token := strings.TrimSpace(string(text))
+	switch {
+	case err != nil:
+		return "", &exitError{exitFailed, "the token cannot be read: " + err.Error()}
+	case token == "":
+		return "", usagef("no token was given; it is the one that you have in the gate's configuration")
+	}
+	return secret.Value(token), nil
+}
+
+// logins are the stored ones of this user.
+func (s *std) logins() (*logins.Logins, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return nil, &exitError{exitFailed, err.Error()}
+	}
+	return logins.In(dir), nil
+}
+
+// login is the stored token for a server, "" if there is none.
+func (s *std) login(server string) (token, from string, err error) {
+	all, err := s.logins()
+	if err != nil {
+		return "", "", nil // without a folder nothing can have been stored
+	}
+	x, err := all.Get(server)
+	switch {
+	case errors.Is(err, logins.ErrNone):
+		return "", "", nil
+	case err != nil:
+		return "", "", &exitError{exitFailed, err.Error()}
+	}
+	return x.Token.Reveal(), x.Path, nil
+}
+
+type logoutCmd struct {
+	Server string `placeholder:"URL" help:"The gate's address, as login has it."`
+	All    bool   `help:"Forget the logins at all gates."`
+}
+
+func (*logoutCmd) Help() string {
+	return `The stored token is forgotten here; at the gate it holds as before, until it is taken out of its configuration.
+
+Examples:
+
+    countersign logout
+    countersign logout --server https://gate.example
+    countersign logout --all`
+}
+
+func (c *logoutCmd) Run(s *std) error {
+	if c.All && c.Server != "" {
+		return usagef("--all and --server: give one")
+	}
+	stored, err := s.logins()
+	if err != nil {
+		return err
+	}
+	servers := []string{s.server(c.Server)}
+	if c.All {
+		all, err := stored.All()
+		if err != nil {
+			return &exitError{exitFailed, err.Error()}
+		}
+		servers = nil
+		for _, x := range all {
+			servers = append(servers, x.Server)
+		}
+	}
+	for _, server := range servers {
+		switch err := stored.Remove(server); {
+		case errors.Is(err, logins.ErrNone):
+			s.printf("There was no login at %s.\n", visible(server))
+		case err != nil:
+			return &exitError{exitFailed, err.Error()}
+		default:
+			s.printf("Logged out: the token for %s is forgotten here.\n", visible(logins.Server(server)))
+		}
+	}
+	return nil
+}

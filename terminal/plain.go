@@ -1,0 +1,317 @@
+package terminal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"countersign/approval/legible"
+	"countersign/client"
+	"countersign/inbox"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Options are what [Plain] and [Screen] work with.
+type Options struct {
+	Inbox *inbox.Inbox
+	In    io.Reader
+	Out   io.Writer
+	Now   func() time.Time
+	Zone  *time.Location // in which times are told
+	Width int            // of what Plain prints, in columns; 0: 80
+	Env   func(string) (string, bool)
+}
+
+// Plain asks about one request after another. It ends with the input, at q, with ctx, or with the error of running the
+// inbox. Lines are answers; an empty one decides nothing.
+func Plain(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &asker{Options: o, lines: make(chan string), skipped: map[string]bool{}, running: make(chan error, 1)}
+	if p.Width == 0 {
+		p.Width = 80
+	}
+	go func() { p.running <- o.Inbox.Run(ctx) }()
+	go p.read(ctx)
+	err := p.loop(ctx)
+	cancel()
+	if !errors.Is(err, errRunning) {
+		<-p.running
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+var (
+	errEnough  = errors.New("enough")
+	errRunning = errors.New("the inbox ended")
+)
+
+// asker is one run of Plain.
+type asker struct {
+	Options
+	lines   chan string
+	running chan error
+	skipped map[string]bool
+	said    string // the last word about waiting, which is not said twice
+}
+
+// maxLine is how long an answer may be.
+const maxLine = 64 << 10
+
+func (p *asker) read(ctx context.Context) {
+	defer close(p.lines)
+	in := bufio.NewScanner(p.In)
+	in.Buffer(nil, maxLine)
+	for in.Scan() {
+		select {
+		case p.lines <- in.Text():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *asker) say(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n", args...) }
+
+func (p *asker) view() view { return view{p.Now(), p.Zone} }
+
+// loop shows what waits, one by one.
+func (p *asker) loop(ctx context.Context) error {
+	for {
+		s := p.Inbox.Snapshot()
+		a, more := p.next(s)
+		if a == nil {
+			p.waiting(s)
+			if err := p.idle(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		p.said = ""
+		p.box(*a, more)
+		if err := p.ask(ctx, *a); err != nil {
+			return err
+		}
+	}
+}
+
+// next is the request to ask about, nil for none, and how many wait behind it.
+func (p *asker) next(s inbox.Snapshot) (first *client.Approval, more int) {
+	for _, a := range s.Waiting {
+		switch {
+		case p.skipped[a.ID]:
+		case first == nil:
+			first = &a
+		default:
+			more++
+		}
+	}
+	return first, more
+}
+
+// waiting says why there is nothing to ask about.
+func (p *asker) waiting(s inbox.Snapshot) {
+	said := "Nothing waits for a decision. New requests appear here; q ends."
+	switch {
+	case !s.Since.IsZero():
+		said = fmt.Sprintf("Not connected since %s, trying again: %s", p.view().clock(s.Since), legible.Line(s.Problem.Error()))
+	case !s.Read:
+		return
+	case len(p.skipped) > 0 && len(s.Waiting) > 0:
+		said = "Nothing else waits; what was skipped still does. q ends."
+	}
+	if said != p.said {
+		p.say("%s", said)
+		p.said = said
+	}
+}
+
+// idle waits until something has changed.
+func (p *asker) idle(ctx context.Context) error {
+	select {
+	case <-p.Inbox.Changed():
+		return nil
+	case line, ok := <-p.lines:
+		if word := strings.TrimSpace(line); !ok || word == "q" {
+			return errEnough
+		}
+		return nil
+	case err := <-p.running:
+		return over(err)
+	case <-ctx.Done():
+		return errEnough
+	}
+}
+
+// over is the end of an inbox that ended by itself.
+func over(err error) error { return errors.Join(errRunning, err) }
+
+// line is the next answer.
+func (p *asker) line(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(p.Out, prompt)
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			p.say("")
+			return "", errEnough
+		}
+		return strings.TrimSpace(line), nil
+	case err := <-p.running:
+		p.say("")
+		return "", over(err)
+	case <-ctx.Done():
+		p.say("")
+		return "", errEnough
+	}
+}
+
+// box draws a request.
+func (p *asker) box(a client.Approval, more int) {
+	v := p.view()
+	inner := p.Width - 4
+	head := " " + strings.ToUpper(legible.Line(a.RiskLevel)) + " · " + client.ShortID(a.ID) + " "
+	if more > 0 {
+		head += fmt.Sprintf("· %d more ", more)
+	}
+	p.say("\n╭─%s%s╮", head, strings.Repeat("─", max(p.Width-3-ansi.StringWidth(head), 0)))
+	for _, line := range wrapped(v.short(a), inner, unpainted) {
+		p.say("│ %s │", fit(line, inner))
+	}
+	p.say("╰%s╯", strings.Repeat("─", p.Width-2))
+	p.keys(a)
+}
+
+func (p *asker) keys(a client.Approval) {
+	p.say("  [a] Approve  [d] Deny  [v] View full details  [s] Skip  [q] Quit    %s left", p.view().left(a))
+}
+
+func unpainted(_ kind, s string) string { return s }
+
+// ask takes answers until the request is done with.
+func (p *asker) ask(ctx context.Context, a client.Approval) error {
+	for {
+		line, err := p.line(ctx, "> ")
+		if err != nil {
+			return err
+		}
+		word, reason, _ := strings.Cut(line, " ")
+		reason = strings.TrimSpace(reason)
+		done := false
+		switch word {
+		case "a":
+			done, err = p.approve(ctx, a, reason)
+		case "d":
+			done, err = p.deny(ctx, a, reason)
+		case "v":
+			for _, line := range wrapped(p.view().everything(a), p.Width-2, unpainted) {
+				p.say("  %s", line)
+			}
+			p.keys(a)
+		case "s":
+			p.skipped[a.ID], done = true, true
+		case "q":
+			return errEnough
+		case "":
+			p.say("Nothing was decided: type a, d, v, s or q.")
+		default:
+			p.say("Nothing was decided: %q is not one of a, d, v, s and q.", legible.Line(line))
+		}
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// approve asks once more where the risk is critical.
+func (p *asker) approve(ctx context.Context, a client.Approval, reason string) (done bool, err error) {
+	if a.RiskLevel == "critical" {
+		if yes, err := p.sure(ctx, "This is critical."); !yes {
+			return false, err
+		}
+	}
+	return p.decide(ctx, a, client.Approve, reason)
+}
+
+// sure asks for a yes.
+func (p *asker) sure(ctx context.Context, text string) (bool, error) {
+	line, err := p.line(ctx, text+" Type yes to approve: ")
+	if err == nil && line != "yes" {
+		p.say("Nothing was decided.")
+	}
+	return err == nil && line == "yes", err
+}
+
+func (p *asker) deny(ctx context.Context, a client.Approval, reason string) (done bool, err error) {
+	if reason == "" {
+		if reason, err = p.line(ctx, "Why? The agent is told. (Enter for no reason, q to go back) "); err != nil {
+			return false, err
+		}
+		if reason == "q" {
+			p.say("Nothing was decided.")
+			return false, nil
+		}
+	}
+	return p.decide(ctx, a, client.Deny, reason)
+}
+
+// decide decides on what was shown, and asks for what the gate wants to know beside.
+func (p *asker) decide(ctx context.Context, a client.Approval, v client.Verdict, reason string) (bool, error) {
+	var opts []client.DecideOption
+	for {
+		out := p.Inbox.Decide(ctx, a, v, reason, opts...)
+		switch out.Result {
+		case inbox.NeedsConfirm:
+			yes, err := p.sure(ctx, legible.Line(out.Text))
+			if !yes {
+				return false, err
+			}
+			opts = []client.DecideOption{client.Confirmed()}
+		case inbox.NeedsReason:
+			line, err := p.line(ctx, legible.Line(out.Text)+" Why? ")
+			if err != nil {
+				return false, err
+			}
+			if line == "" {
+				p.say("Nothing was decided.")
+				return false, nil
+			}
+			reason = line
+		default:
+			p.say("%s", told(out))
+			if out.Result == inbox.Done { // and another may have to decide too
+				p.skipped[a.ID] = true
+			}
+			return out.Result == inbox.Done || out.Result == inbox.Changed, nil
+		}
+	}
+}
+
+// told says what became of a decision.
+func told(out inbox.Outcome) string {
+	d := out.Decided
+	switch {
+	case out.Result == inbox.Unreached:
+		return "It is not known whether that was decided: " + legible.Line(out.Text)
+	case out.Result == inbox.Changed && len(out.Changes) > 0:
+		return "Nothing was decided, because the request changed meanwhile: " + legible.Line(strings.Join(out.Changes, "; ")) + "."
+	case out.Result != inbox.Done:
+		return "Nothing was decided. " + legible.Line(out.Text)
+	case d.Status == "approved" && d.Grant != nil:
+		return "Approved, and given for longer: the same call is not asked about for a while."
+	case d.Status == "approved":
+		return "Approved. The agent may run it once."
+	case d.Status == "pending":
+		have, need := client.Progress(d.Votes, d.Needs)
+		return fmt.Sprintf("Your approval counts: %d of %d.", have, need)
+	case d.Status == "denied":
+		return "Denied."
+	}
+	return "Done."
+}
