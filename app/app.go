@@ -27,6 +27,7 @@ import (
 	"countersign/mcp/gateway"
 	"countersign/outbox"
 	"countersign/signin"
+	"countersign/signin/openid"
 	"countersign/store"
 	"countersign/web"
 )
@@ -60,6 +61,7 @@ type App struct {
 	outbox    *outbox.Outbox
 	chat      *chat.Service
 	signIn    *signin.Service
+	openID    *openid.Service
 	budgets   *budget.Registry
 	overs     chan budget.Over // of whom the admins are to be told
 	directory *auth.Directory
@@ -164,6 +166,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
 	a.signIn = signin.New(signin.Options{Store: noted, Audit: audit, Directory: directory{a}, Logger: a.part("signin")})
+	a.openID = openid.New(openid.Options{Now: a.o.Now})
+	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
+	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{

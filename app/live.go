@@ -65,7 +65,8 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 			l.notified = append(l.notified, name)
 		}
 	}
-	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg)}
+	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg),
+		Link: links(cfg)}
 	if cfg.PagesURL() != "" {
 		l.maker.Page = cfg.PageOf
 	}
@@ -83,6 +84,14 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 		l.channels = append(l.channels, ch)
 	}
 	return l, nil
+}
+
+// links says where a request's page is, as far as people can reach the pages: nil where public_url does not say so.
+func links(cfg *config.Config) func(id string) string {
+	if cfg.PublicURL == "" {
+		return nil
+	}
+	return func(id string) string { return cfg.PublicURL + "/r/" + id }
 }
 
 // routesOf returns the routes of those people who are reached at all.

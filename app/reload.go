@@ -58,6 +58,7 @@ func (a *App) Reload(ctx context.Context) error {
 	a.gate.SetMasker(next.maker.Masker)
 	a.live.Store(next) // first: who callers without a token are stands there, and is looked at next
 	a.directory.Replace(cfg.Agents(), cfg.People())
+	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 	a.recheck()
 	a.cancelRemoved(ctx)

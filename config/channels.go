@@ -88,9 +88,18 @@ func (c *checker) waysIn() []string {
 	return names
 }
 
+// allWaysIn are the keys of people by which they decide, their token aside.
+func (c *checker) allWaysIn() []string {
+	ways := c.waysIn()
+	if c.cfg.SignIn.OpenID != nil {
+		ways = append(ways, "openid", "email")
+	}
+	return ways
+}
+
 // canDecide reports whether there is a way for a person to decide anything.
 func (c *checker) canDecide(p Person) bool {
-	return p.Token != "" || slices.ContainsFunc(c.waysIn(),
+	return p.Token != "" || c.cfg.SignIn.OpenID != nil && p.signsIn() || slices.ContainsFunc(c.waysIn(),
 		func(name string) bool { return p.Addresses[name].Reveal() != "" })
 }
 

@@ -106,6 +106,7 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.agents()
 	c.people()
 	c.groups()
+	c.signIn()
 	c.agentOwners()
 	c.channels()
 	c.mask()
@@ -259,7 +260,7 @@ func (c *checker) people() {
 		}
 		c.ways(path, p)
 		if !c.canDecide(p) && !c.spoiledBelow(path) {
-			c.warnf(path, "%s has no %s or token, and so no way to decide anything", p.Name, strings.Join(c.waysIn(), ", "))
+			c.warnf(path, "%s has no %s or token, and so no way to decide anything", p.Name, strings.Join(c.allWaysIn(), ", "))
 		}
 	}
 }

@@ -53,6 +53,8 @@ type File struct {
 	Notifications  Notifications `yaml:"notifications" json:"notifications"`
 	// Limits are the budgets of each agent and each person.
 	Limits Limits `yaml:"limits,omitempty" json:"limits,omitzero"`
+	// SignIn is how people sign in to the pages.
+	SignIn SignIn `yaml:"sign_in,omitempty" json:"sign_in,omitzero"`
 }
 
 // Agent is a configured agent.
@@ -86,6 +88,9 @@ type Person struct {
 	TimeZone string       `yaml:"time_zone,omitempty" json:"time_zone,omitempty"` // "": the file's
 	// QuietHours are the hours in the person's time zone in which only what cannot wait makes a sound; "": none.
 	QuietHours string `yaml:"quiet_hours,omitempty" json:"quiet_hours,omitempty"`
+	// OpenID and Email are how the person is known where people sign in: one of them, or neither.
+	OpenID string `yaml:"openid,omitempty" json:"openid,omitempty"`
+	Email  string `yaml:"email,omitempty" json:"email,omitempty"`
 }
 
 // Mask says which args are secrets by their key, beside or against the usual names.

@@ -275,3 +275,20 @@ func TestPruneLeavesWhatIsOfUse(t *testing.T) {
 		t.Error("the wrong ones went")
 	}
 }
+
+func TestAnAccountThatIsNobodysLeavesAHash(t *testing.T) {
+	w := newWorld(t)
+	is(t, "refused", w.RefuseAccount(t.Context(), "https://accounts.example.com", "0123456789abcdef", here), signin.ErrRefused)
+	got := w.told(approval.EventSignInRefused)
+	if len(got) != 1 || !strings.Contains(got[0], " unknown ") || !strings.Contains(got[0], `"account":"0123456789abcdef"`) ||
+		!strings.Contains(got[0], `"issuer":"https://accounts.example.com"`) || !strings.Contains(got[0], `"method":"openid"`) ||
+		!strings.Contains(got[0], here.Address) {
+		t.Errorf("on record: %q", got)
+	}
+	for range 200 {
+		is(t, "refused", w.RefuseAccount(t.Context(), "https://accounts.example.com", "0123456789abcdef", here), signin.ErrRefused)
+	}
+	if got := w.told(approval.EventSignInRefused); len(got) > 60 {
+		t.Errorf("strangers put %d lines on record in a minute", len(got))
+	}
+}

@@ -76,6 +76,8 @@ type eventData struct {
 	From      string `json:"from,omitempty"`
 	Address   string `json:"address,omitempty"`
 	UserAgent string `json:"user_agent,omitempty"`
+	Issuer    string `json:"issuer,omitempty"`
+	Account   string `json:"account,omitempty"` // a hash
 }
 
 // record puts an event on record, correlated with what ctx says where that says something.
@@ -92,13 +94,22 @@ func (s *Service) record(ctx context.Context, tx Tx, e approval.Event, d eventDa
 // refused puts on record that somebody was not signed in, and returns what they are told. Strangers can cause it: not
 // more than so many a minute are recorded, and a store that fails changes nothing of what they are told.
 func (s *Service) refused(ctx context.Context, why string, l LinkRow, from Origin) error {
+	return s.refuse(ctx, why, eventData{Link: l.ID, Person: l.Person}, from)
+}
+
+// RefuseAccount puts on record that a provider vouched for somebody who is nobody here, and returns what they are told.
+// account is the same each time for the same one and tells nothing else of it.
+func (s *Service) RefuseAccount(ctx context.Context, issuer, account string, from Origin) error {
+	return s.refuse(ctx, refusedUnknown, eventData{Method: string(MethodOpenID), Issuer: issuer, Account: account}, from)
+}
+
+func (s *Service) refuse(ctx context.Context, why string, d eventData, from Origin) error {
+	d.Address, d.UserAgent = Shown(from.Address), Shown(from.UserAgent)
 	if !s.told.allow("all", s.store.Now()) {
 		return ErrRefused
 	}
 	err := s.update(ctx, func(tx Tx) error {
-		return s.record(ctx, tx, approval.Event{Type: approval.EventSignInRefused, Reason: why, CorrelationID: l.ID},
-			eventData{Link: l.ID, Person: l.Person, Address: Shown(from.Address),
-				UserAgent: Shown(from.UserAgent)})
+		return s.record(ctx, tx, approval.Event{Type: approval.EventSignInRefused, Reason: why, CorrelationID: d.Link}, d)
 	})
 	if err != nil {
 		s.log.WarnContext(ctx, "a refused sign-in is not on record", "error", err)

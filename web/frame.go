@@ -224,7 +224,7 @@ type destination struct {
 func (s *Server) table() []route {
 	return slices.Concat([]route{
 		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
-	}, s.inboxRoutes(), s.signInRoutes(), s.adminRoutes())
+	}, s.inboxRoutes(), s.signInRoutes(), s.openIDRoutes(), s.adminRoutes())
 }
 
 // navigation lists what the menu leads to, in its order.

@@ -15,8 +15,10 @@ import (
 	"countersign/approval/redact"
 	"countersign/auth"
 	"countersign/internal/loopback"
+	"countersign/internal/ratelimitedlog"
 	"countersign/locale"
 	"countersign/signin"
+	"countersign/signin/openid"
 )
 
 // Session is what a page knows of a session.
@@ -41,6 +43,8 @@ type Options struct {
 	Masker func() *redact.Masker
 	// SignIn signs people in.
 	SignIn *signin.Service
+	// OpenID says who somebody is at a provider; nil: nobody signs in that way.
+	OpenID *openid.Service
 	// Address is where a request comes from; default the other end of its connection.
 	Address func(r *http.Request) string
 	// Roster is how people are reached and agents ask; default: nothing is known.
@@ -61,8 +65,10 @@ type Options struct {
 // Server is the HTTP handler of the pages. It is safe for concurrent use.
 type Server struct {
 	Options
-	mux     *http.ServeMux
-	guarded http.Handler
+	mux *http.ServeMux
+	// openIDFailures counts sign-ins that failed at the provider, for the log.
+	openIDFailures ratelimitedlog.Counter
+	guarded        http.Handler
 }
 
 // New returns the handler.

@@ -27,7 +27,7 @@ const Secret = "not-a-real-secret-but-hidden"
 func Maker() channels.Maker {
 	return channels.Maker{
 		Zone: time.FixedZone("JST", 9*60*60),
-		Link: func(id string) string { return "https://gate.example.com/approvals/" + id },
+		Link: func(id string) string { return "https://gate.example.com/r/" + id },
 	}
 }
 

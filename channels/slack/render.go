@@ -281,7 +281,7 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 	d.notices(t)
 	d.agentText(t)
 	if !d.alone() {
-		t.line(d.foot())
+		d.foot(t)
 	}
 	blocks := t.done()
 	block := "decide"
@@ -466,10 +466,15 @@ func (d drawing) ownWords() (rows []channels.Row) {
 	return append(rows, preview)
 }
 
-// foot names one of several requests, and when it must be decided. It is our own words only.
-func (d drawing) foot() string {
+// foot names one of several requests, where it can be read, and when it must be decided. It is our own words only.
+func (d drawing) foot(t *rich) {
 	i := d.item
-	s := i.Short + " #" + i.Hash
+	if d.fact > 0 && linkable(i.Link) {
+		t.link(i.Link, i.Short)
+	} else {
+		t.text(i.Short)
+	}
+	s := " #" + i.Hash
 	switch {
 	case i.DeadlineAt == "", slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }):
 	case d.fact > 0:
@@ -477,7 +482,12 @@ func (d drawing) foot() string {
 	default:
 		s += " ⏳ " + i.DeadlineAt
 	}
-	return s
+	t.line(s)
+}
+
+// linkable reports whether there is a link, and it can stand in a message.
+func linkable(link string) bool {
+	return link != "" && measure(link) <= maxURL/2 && !strings.ContainsAny(link, "|<> ")
 }
 
 // until is a deadline, with how far off it was when the card was made.
@@ -505,8 +515,8 @@ func (d drawing) deadline() string {
 func (d drawing) names() string {
 	say, i := d.card.Say, d.item
 	s := escape(say(channels.TextRequest) + " " + i.Short + " · " + say(channels.TextHash) + " " + i.Hash)
-	if link := i.Link; link != "" && measure(link) <= maxURL/2 && !strings.ContainsAny(link, "|<> ") {
-		s += " · <" + escape(link) + "|" + escape(say(channels.TextOpen)) + ">"
+	if linkable(i.Link) {
+		s += " · <" + escape(i.Link) + "|" + escape(say(channels.TextOpen)) + ">"
 	}
 	return s
 }
@@ -624,6 +634,10 @@ func (t *rich) piece(s string, style *sdk.RichTextSectionTextStyle) {
 func (t *rich) text(s string)   { t.piece(s, nil) }
 func (t *rich) strong(s string) { t.piece(s, &sdk.RichTextSectionTextStyle{Bold: true}) }
 func (t *rich) code(s string)   { t.piece(s, &sdk.RichTextSectionTextStyle{Code: true}) }
+
+func (t *rich) link(url, s string) {
+	t.section = append(t.section, sdk.NewRichTextSectionLinkElement(url, s, nil))
+}
 
 // end ends a line.
 func (t *rich) end() { t.text("\n") }

@@ -74,7 +74,7 @@ type request struct {
 	Notices   []string `json:"notices"`
 
 	Words *ownWords `json:"agents_own_words,omitempty"`
-	Link  string    `json:"link,omitempty"`
+	URL   string    `json:"url,omitempty"` // of the request's page
 }
 
 type fact struct {
@@ -202,7 +202,7 @@ func describe(i channels.Item, m measures) request {
 		r.Words = &ownWords{shorten(i.Rationale, m.own), shorten(i.Preview, m.own)}
 	}
 	if measure(i.Link) <= min(maxLink, 2*m.sentence) {
-		r.Link = i.Link
+		r.URL = i.Link
 	}
 	return r
 }

@@ -20,16 +20,15 @@ type attempt struct {
 	Nonce    string `json:"n"`
 	Verifier string `json:"v"`
 	Redirect string `json:"r"`
-	Next     string `json:"x,omitempty"`
 	// Issuer and Client are whom it was begun with: the configuration may be another by the end.
 	Issuer string `json:"i"`
 	Client string `json:"c"`
 	Begun  int64  `json:"t"` // in seconds
 }
 
-func newAttempt(c *Config, redirect, next string, now time.Time) attempt {
+func newAttempt(c *Config, redirect string, now time.Time) attempt {
 	return attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Redirect: redirect,
-		Next: next, Issuer: c.Issuer, Client: c.ClientID, Begun: now.Unix()}
+		Issuer: c.Issuer, Client: c.ClientID, Begun: now.Unix()}
 }
 
 // holds reports whether an attempt may be finished under c, at a time.

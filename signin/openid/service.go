@@ -59,9 +59,12 @@ func (s *Service) Configure(c *Config, people []Person) {
 	}
 	next := &settings{cfg: c, people: slices.Clone(people), asking: make(chan struct{}, 1)}
 	if old := s.settings.Load(); old != nil && old.cfg.Issuer == c.Issuer {
-		old.asking <- struct{}{}
-		next.provider = old.provider
-		<-old.asking
+		select {
+		case old.asking <- struct{}{}:
+			next.provider = old.provider
+			<-old.asking
+		default: // it is being asked just now, which takes its time
+		}
 	}
 	s.settings.Store(next)
 }
@@ -112,9 +115,8 @@ func (e *Error) Error() string { return "openid: " + string(e.Reason) + ": " + e
 // Begun is a sign-in whose browser is to go to URL and to keep Cookie until it comes back, for [Lifetime] at most.
 type Begun struct{ URL, Cookie string }
 
-// Begin begins a sign-in whose answer comes to redirect, and after which the person goes to next. The error is an
-// [*Error] or the context's.
-func (s *Service) Begin(ctx context.Context, redirect, next string) (Begun, error) {
+// Begin begins a sign-in whose answer comes to redirect. The error is an [*Error] or the context's.
+func (s *Service) Begin(ctx context.Context, redirect string) (Begun, error) {
 	to := s.settings.Load()
 	if to == nil {
 		return Begun{}, &Error{Reason: Off}
@@ -123,7 +125,7 @@ func (s *Service) Begin(ctx context.Context, redirect, next string) (Begun, erro
 	if err != nil {
 		return Begun{}, err
 	}
-	a := newAttempt(to.cfg, redirect, next, s.o.Now())
+	a := newAttempt(to.cfg, redirect, s.o.Now())
 	cookie, err := s.seal.close(a)
 	if err != nil {
 		return Begun{}, err
@@ -152,44 +154,39 @@ func (s *Service) reach(ctx context.Context, to *settings, redirect string) (*pr
 	return p, exchange, nil
 }
 
-// Known is who signed in, and where they wanted to go.
-type Known struct{ Person, Next string }
-
-// Finish ends a sign-in: cookie is what the browser kept, and answer the query that it brought from the provider. Next
-// is told after an error too, where it is known. The error is an [*Error] or the context's.
-func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) (Known, error) {
+// Finish ends a sign-in and returns the name of the person: cookie is what the browser kept, and answer the query that
+// it brought from the provider. The error is an [*Error] or the context's.
+func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) (person string, err error) {
 	to := s.settings.Load()
 	if to == nil {
-		return Known{}, &Error{Reason: Off}
+		return "", &Error{Reason: Off}
 	}
 	a, ok := s.seal.open(cookie)
 	if !ok || !a.holds(to.cfg, s.o.Now()) || !one(answer, "state", a.State) {
-		return Known{}, &Error{Reason: Stale, Detail: "no sign-in of this browser awaits this answer"}
+		return "", &Error{Reason: Stale, Detail: "no sign-in of this browser awaits this answer"}
 	}
-	back := Known{Next: a.Next}
 	p, exchange, err := s.reach(ctx, to, a.Redirect)
 	if err != nil {
-		return back, err
+		return "", err
 	}
 	code, err := codeOf(answer, to.cfg, p)
 	if err != nil {
-		return back, err
+		return "", err
 	}
 	id, token, err := s.redeem(ctx, to.cfg, p, exchange, a, code)
 	if err != nil {
-		return back, err
+		return "", err
 	}
-	if back.Person = bySubject(to.people, id.subject); back.Person != "" {
-		return back, nil
+	if person = bySubject(to.people, id.subject); person != "" {
+		return person, nil
 	}
 	if id, err = s.withEmail(ctx, to.cfg, p, token, id); err != nil {
-		return back, err
+		return "", err
 	}
-	if back.Person = to.cfg.byEmail(to.people, id); back.Person == "" {
-		return back, &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer,
-			Identity: id.hash()}
+	if person = to.cfg.byEmail(to.people, id); person != "" {
+		return person, nil
 	}
-	return back, nil
+	return "", &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer, Identity: id.hash()}
 }
 
 // one reports whether a parameter is there once and has a value.

@@ -62,11 +62,11 @@ func newWorld(t *testing.T, o openidtest.Options) *world {
 }
 
 // signIn is a whole sign-in by one browser.
-func (w *world) signIn(t *testing.T) (openid.Known, error) {
+func (w *world) signIn(t *testing.T) (string, error) {
 	t.Helper()
-	begun, err := w.service.Begin(t.Context(), redirect, "/r/1")
+	begun, err := w.service.Begin(t.Context(), redirect)
 	if err != nil {
-		return openid.Known{}, err
+		return "", err
 	}
 	return w.service.Finish(t.Context(), begun.Cookie, w.Visit(t, begun.URL))
 }
@@ -102,8 +102,8 @@ func TestSignIn(t *testing.T) {
 			w := newWorld(t, c.o)
 			w.SignIn(c.user)
 			got, err := w.signIn(t)
-			if err != nil || got != (openid.Known{Person: c.want, Next: "/r/1"}) {
-				t.Errorf("got %+v, %v; want %s", got, err, c.want)
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v; want %s", got, err, c.want)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestSignIn(t *testing.T) {
 func TestTheAddressAtTheProvider(t *testing.T) {
 	w := newWorld(t, openidtest.Options{})
 	begin := func() (openid.Begun, url.Values) {
-		begun, err := w.service.Begin(t.Context(), redirect, "/r/1")
+		begun, err := w.service.Begin(t.Context(), redirect)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,10 +219,10 @@ func TestAttack(t *testing.T) {
 			w.Lie(c.lies)
 			got, err := w.signIn(t)
 			if reason := reasonOf(t, err); reason != c.want {
-				t.Errorf("got %+v, %v; want the reason %q", got, err, c.want)
+				t.Errorf("got %q, %v; want the reason %q", got, err, c.want)
 			}
-			if c.want != "" && got.Person != "" {
-				t.Errorf("%s is signed in", got.Person)
+			if c.want != "" && got != "" {
+				t.Errorf("%s is signed in", got)
 			}
 		})
 	}
@@ -265,8 +265,8 @@ func TestTheMailThatIsBelieved(t *testing.T) {
 			w.SignIn(c.user)
 			w.Lie(c.lies)
 			got, err := w.signIn(t)
-			if got.Person != c.want || c.want == "" && reasonOf(t, err) != openid.Unknown {
-				t.Errorf("got %+v, %v; want %q", got, err, c.want)
+			if got != c.want || c.want == "" && reasonOf(t, err) != openid.Unknown {
+				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
 		})
 	}
@@ -277,18 +277,18 @@ func TestTheMailToldApartIsTheSamePersons(t *testing.T) {
 	w.SignIn(openidtest.User{Subject: "subject-2", Email: "ken@example.com", Verified: true})
 	w.Lie(openidtest.Lies{UserInfo: func(says map[string]any) { says["sub"] = "subject-3" }})
 	if got, err := w.signIn(t); reasonOf(t, err) != openid.Unverified {
-		t.Errorf("somebody else's user info: %+v, %v", got, err)
+		t.Errorf("somebody else's user info: %q, %v", got, err)
 	}
 	w.Lie(openidtest.Lies{UserInfo: func(says map[string]any) { says["email_verified"] = "true" }})
 	if got, err := w.signIn(t); reasonOf(t, err) != openid.Unknown {
-		t.Errorf("verified is a text: %+v, %v", got, err)
+		t.Errorf("verified is a text: %q, %v", got, err)
 	}
 	w.cfg.EmailDomains = nil
 	w.service.Configure(&w.cfg, w.people)
 	w.Lie(openidtest.Lies{})
 	asked := w.Requests("/userinfo")
 	if got, err := w.signIn(t); reasonOf(t, err) != openid.Unknown || w.Requests("/userinfo") != asked {
-		t.Errorf("without email_domains: %+v, %v; the user info was asked for %d times", got, err, w.Requests("/userinfo")-asked)
+		t.Errorf("without email_domains: %q, %v; the user info was asked for %d times", got, err, w.Requests("/userinfo")-asked)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestAnUnknownPerson(t *testing.T) {
 func TestTheBrowserThatAsked(t *testing.T) {
 	w := newWorld(t, openidtest.Options{})
 	begin := func() (cookie string, answer url.Values) {
-		begun, err := w.service.Begin(t.Context(), redirect, "")
+		begun, err := w.service.Begin(t.Context(), redirect)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,8 +333,8 @@ func TestTheBrowserThatAsked(t *testing.T) {
 	finish := func(cookie string, answer url.Values, want openid.Reason) {
 		t.Helper()
 		got, err := w.service.Finish(t.Context(), cookie, answer)
-		if reason := reasonOf(t, err); reason != want || want != "" && got.Person != "" {
-			t.Errorf("got %+v, %v; want %q", got, err, want)
+		if reason := reasonOf(t, err); reason != want || want != "" && got != "" {
+			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	}
 	mine, answer := begin()
@@ -357,7 +357,7 @@ func TestTheBrowserThatAsked(t *testing.T) {
 	// verifier is not.
 	stolen, theirs := begin()
 	answer = url.Values{"code": theirs["code"], "state": {""}, "iss": theirs["iss"]}
-	begun, err := w.service.Begin(t.Context(), redirect, "")
+	begun, err := w.service.Begin(t.Context(), redirect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestTheBrowserThatAsked(t *testing.T) {
 	finish(early, answer, openid.Stale)
 	w.clock.Advance(time.Hour)
 
-	begun, err = w.service.Begin(t.Context(), redirect, "")
+	begun, err = w.service.Begin(t.Context(), redirect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestMixUpWithASecondProvider(t *testing.T) {
 	evilConfig.Issuer = evil.Issuer()
 
 	// The browser is sent to the honest one and comes back from the other, with its code or with the honest one's.
-	begun, err := honest.service.Begin(t.Context(), redirect, "")
+	begun, err := honest.service.Begin(t.Context(), redirect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestMixUpWithASecondProvider(t *testing.T) {
 		}(),
 	} {
 		if got, err := honest.service.Finish(t.Context(), begun.Cookie, answer); reasonOf(t, err) != openid.Unverified {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 	if n := honest.Requests("/token") + evil.Requests("/token"); n != 0 {
@@ -426,24 +426,24 @@ func TestMixUpWithASecondProvider(t *testing.T) {
 	evil.Lie(openidtest.Lies{Claims: func(c map[string]any) { c["iss"] = honest.Issuer() }})
 	honest.clock.Advance(time.Minute)
 	honest.service.Configure(&evilConfig, honest.people)
-	begunEvil, err := honest.service.Begin(t.Context(), redirect, "")
+	begunEvil, err := honest.service.Begin(t.Context(), redirect)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := honest.service.Finish(t.Context(), begunEvil.Cookie, evil.Visit(t, begunEvil.URL)); reasonOf(t, err) != openid.Unverified {
-		t.Errorf("a token with another's name: %+v, %v", got, err)
+		t.Errorf("a token with another's name: %q, %v", got, err)
 	}
 
 	// What was begun with one is not finished with the other that a reload has put in force.
 	evil.Lie(openidtest.Lies{})
-	begunEvil, err = honest.service.Begin(t.Context(), redirect, "")
+	begunEvil, err = honest.service.Begin(t.Context(), redirect)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer := evil.Visit(t, begunEvil.URL)
 	honest.service.Configure(&honest.cfg, honest.people)
 	if got, err := honest.service.Finish(t.Context(), begunEvil.Cookie, answer); reasonOf(t, err) != openid.Stale {
-		t.Errorf("after a reload: %+v, %v", got, err)
+		t.Errorf("after a reload: %q, %v", got, err)
 	}
 }
 
@@ -505,8 +505,8 @@ func TestAProviderThatIsNone(t *testing.T) {
 			w := newWorld(t, openidtest.Options{})
 			w.Lie(c.lies)
 			got, err := w.signIn(t)
-			if reason := reasonOf(t, err); reason != c.want || got.Person != "" {
-				t.Errorf("got %+v, %v; want the reason %q", got, err, c.want)
+			if reason := reasonOf(t, err); reason != c.want || got != "" {
+				t.Errorf("got %q, %v; want the reason %q", got, err, c.want)
 			}
 		})
 	}
@@ -528,7 +528,7 @@ func TestASlowProvider(t *testing.T) {
 				return r.URL.Path == path
 			}})
 			if got, err := w.signIn(t); reasonOf(t, err) != openid.Unavailable {
-				t.Errorf("got %+v, %v", got, err)
+				t.Errorf("got %q, %v", got, err)
 			}
 		})
 	}
@@ -557,8 +557,8 @@ func TestAProviderThatComesBack(t *testing.T) {
 	w.Lie(openidtest.Lies{})
 	w.clock.Advance(5 * time.Second)
 	for range 3 {
-		if got, err := w.signIn(t); err != nil || got.Person != "hana" {
-			t.Fatalf("once it is back: %+v, %v", got, err)
+		if got, err := w.signIn(t); err != nil || got != "hana" {
+			t.Fatalf("once it is back: %q, %v", got, err)
 		}
 	}
 	if n := w.Requests(discovery); n != 2 {
@@ -572,8 +572,8 @@ func TestAProviderThatComesBack(t *testing.T) {
 		return r.URL.Path == discovery
 	}})
 	w.clock.Advance(time.Hour)
-	if got, err := w.signIn(t); err != nil || got.Person != "hana" {
-		t.Errorf("an hour later, by what was known: %+v, %v", got, err)
+	if got, err := w.signIn(t); err != nil || got != "hana" {
+		t.Errorf("an hour later, by what was known: %q, %v", got, err)
 	}
 	if n := w.Requests(discovery); n != 3 {
 		t.Errorf("it was not asked again: %d", n)
@@ -587,16 +587,16 @@ func TestAProviderThatComesBack(t *testing.T) {
 func TestKeysAreFetchedAgainWhereTheyChanged(t *testing.T) {
 	w := newWorld(t, openidtest.Options{})
 	for range 2 {
-		if got, err := w.signIn(t); err != nil || got.Person != "hana" {
-			t.Fatalf("%+v, %v", got, err)
+		if got, err := w.signIn(t); err != nil || got != "hana" {
+			t.Fatalf("%q, %v", got, err)
 		}
 	}
 	if n := w.Requests("/keys"); n != 1 {
 		t.Errorf("the keys were fetched %d times, want once", n)
 	}
 	w.Rotate(t)
-	if got, err := w.signIn(t); err != nil || got.Person != "hana" || w.Requests("/keys") != 2 {
-		t.Errorf("after a new key: %+v, %v, the keys were fetched %d times", got, err, w.Requests("/keys"))
+	if got, err := w.signIn(t); err != nil || got != "hana" || w.Requests("/keys") != 2 {
+		t.Errorf("after a new key: %q, %v, the keys were fetched %d times", got, err, w.Requests("/keys"))
 	}
 }
 
@@ -608,7 +608,7 @@ func TestAReload(t *testing.T) {
 	if _, err := w.signIn(t); err != nil {
 		t.Fatal(err)
 	}
-	begun, err := w.service.Begin(t.Context(), redirect, "")
+	begun, err := w.service.Begin(t.Context(), redirect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -620,7 +620,7 @@ func TestAReload(t *testing.T) {
 		t.Errorf("the button says %q", label)
 	}
 	if got, err := w.service.Finish(t.Context(), begun.Cookie, answer); reasonOf(t, err) != openid.Unknown {
-		t.Errorf("whoever was removed meanwhile: %+v, %v", got, err)
+		t.Errorf("whoever was removed meanwhile: %q, %v", got, err)
 	}
 	if n := w.Requests("/.well-known/openid-configuration"); n != 1 {
 		t.Errorf("what the provider says of itself was fetched %d times", n)
@@ -647,8 +647,8 @@ func TestMany(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if got, err := w.signIn(t); err != nil || got.Person != "hana" {
-				t.Errorf("%+v, %v", got, err)
+			if got, err := w.signIn(t); err != nil || got != "hana" {
+				t.Errorf("%q, %v", got, err)
 			}
 			w.service.Configure(&w.cfg, w.people)
 		})
@@ -667,7 +667,7 @@ func TestWhoeverAskedMayLeave(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		_, err := w.service.Begin(ctx, redirect, "")
+		_, err := w.service.Begin(ctx, redirect)
 		left <- err
 	}()
 	testkit.Receive(t, "the provider is asked", arrived)
@@ -677,8 +677,8 @@ func TestWhoeverAskedMayLeave(t *testing.T) {
 	}
 	w.Lie(openidtest.Lies{})
 	close(done)
-	if got, err := w.signIn(t); err != nil || got.Person != "hana" {
-		t.Errorf("whoever comes next: %+v, %v", got, err)
+	if got, err := w.signIn(t); err != nil || got != "hana" {
+		t.Errorf("whoever comes next: %q, %v", got, err)
 	}
 }
 
@@ -701,8 +701,8 @@ func TestTheSecretGoesToTheTokenEndpointAlone(t *testing.T) {
 					return false
 				},
 			})
-			if got, err := w.signIn(t); err != nil || got.Person != "hana" {
-				t.Errorf("%+v, %v", got, err)
+			if got, err := w.signIn(t); err != nil || got != "hana" {
+				t.Errorf("%q, %v", got, err)
 			}
 		})
 	}
