@@ -76,8 +76,8 @@ func (c *Client) Events(ctx context.Context, lastID string) iter.Seq2[Event, err
 	}
 }
 
-// Stream is [Client.Events] over one connection: where that breaks, the sequence ends with the error. It is for those who
-// show whether they are connected, and take up again by themselves, after the last ID.
+// Stream is [Client.Events] over one connection: where that breaks, the sequence ends with the error. It is for those
+// who show whether they are connected, and take up again by themselves, after the last ID.
 func (c *Client) Stream(ctx context.Context, lastID string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		more, err := c.stream(ctx, &lastID, func(e Event) bool { return yield(e, nil) }, func() {})

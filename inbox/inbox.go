@@ -189,7 +189,9 @@ func (b *Inbox) put(a client.Approval) {
 // store is put, for whoever has the lock.
 func (b *Inbox) store(a client.Approval) {
 	_, here := b.waiting[a.ID]
+	known := len(b.ended)
 	b.ended = slices.DeleteFunc(b.ended, func(was client.Approval) bool { return was.ID == a.ID })
+	here = here || len(b.ended) < known
 	if a.Status == "pending" {
 		b.waiting[a.ID] = a
 		return

@@ -121,7 +121,8 @@ func (p *asker) waiting(s inbox.Snapshot) {
 	said := "Nothing waits for a decision. New requests appear here; q ends."
 	switch {
 	case !s.Since.IsZero():
-		said = fmt.Sprintf("Not connected since %s, trying again: %s", p.view().clock(s.Since), legible.Line(s.Problem.Error()))
+		said = fmt.Sprintf("Not connected since %s, trying again: %s", p.view().clock(s.Since),
+			legible.Line(s.Problem.Error()))
 	case !s.Read:
 		return
 	case len(p.skipped) > 0 && len(s.Waiting) > 0:
@@ -300,7 +301,8 @@ func told(out inbox.Outcome) string {
 	case out.Result == inbox.Unreached:
 		return "It is not known whether that was decided: " + legible.Line(out.Text)
 	case out.Result == inbox.Changed && len(out.Changes) > 0:
-		return "Nothing was decided, because the request changed meanwhile: " + legible.Line(strings.Join(out.Changes, "; ")) + "."
+		return "Nothing was decided, because the request changed meanwhile: " +
+			legible.Line(strings.Join(out.Changes, "; ")) + "."
 	case out.Result != inbox.Done:
 		return "Nothing was decided. " + legible.Line(out.Text)
 	case d.Status == "approved" && d.Grant != nil:

@@ -93,7 +93,8 @@ func (v view) votes(a client.Approval) []part {
 	}
 	text := fmt.Sprintf("%d of %d approvals", have, need)
 	for i, vote := range a.Votes {
-		text += map[bool]string{true: ": ", false: ", "}[i == 0] + legible.Line(inbox.Voter(vote)) + " " + v.clock(vote.At.Time)
+		text += map[bool]string{true: ": ", false: ", "}[i == 0] + legible.Line(inbox.Voter(vote)) + " " +
+			v.clock(vote.At.Time)
 	}
 	return []part{{plain, text}}
 }
@@ -102,7 +103,8 @@ func (v view) votes(a client.Approval) []part {
 func (v view) before(a client.Approval) []part {
 	var out []part
 	if u := a.Previous; u != nil {
-		text := fmt.Sprintf("The same call was approved by %s and used %s", legible.Line(u.ApprovedBy), v.clock(u.ConsumedAt.Time))
+		text := fmt.Sprintf("The same call was approved by %s and used %s", legible.Line(u.ApprovedBy),
+			v.clock(u.ConsumedAt.Time))
 		switch {
 		case u.RunResult == client.RunSucceeded || u.RunResult == client.RunFailed:
 			out = append(out, part{caution, text + "; it " + string(u.RunResult) + "."})
@@ -190,7 +192,8 @@ func (v view) everything(a client.Approval) []part {
 	row("session", a.SessionID)
 	row("turn", a.TurnID)
 	for i, n := range a.Needs {
-		row(fmt.Sprintf("stage %d", i+1), fmt.Sprintf("%d of %s", n.Count, cmp.Or(n.Group, strings.Join(n.Approvers, ", "), "any approvers")))
+		who := cmp.Or(n.Group, strings.Join(n.Approvers, ", "), "any approvers")
+		row(fmt.Sprintf("stage %d", i+1), fmt.Sprintf("%d of %s", n.Count, who))
 	}
 	row("replaces", a.Replaces)
 	row("args hash", a.ArgsHash)

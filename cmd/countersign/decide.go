@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"countersign/client"
+	"countersign/inbox"
 )
 
 // decideFlags are what approve and deny share.
@@ -118,52 +118,14 @@ func (c *approveCmd) showChange(ctx context.Context, s *std, edited json.RawMess
 		return g.failure(err)
 	}
 	fmt.Fprintf(s.err, "%s of %s, changed:\n", visible(a.Target()), visible(a.Agent))
-	for _, line := range changes(a.Args, edited) {
-		fmt.Fprintf(s.err, "  %s\n", visible(line))
-	}
-	return nil
-}
-
-// changes lists what differs between two JSON objects, a line for each member, with nested ones by their path.
-func changes(was, is json.RawMessage) []string {
-	before, after := flat(was), flat(is)
-	var lines []string
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		now, there := after[name]
-		switch {
-		case !there:
-			lines = append(lines, fmt.Sprintf("%s: %s → (left out)", name, before[name]))
-		case now != before[name]:
-			lines = append(lines, fmt.Sprintf("%s: %s → %s", name, before[name], now))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if _, there := before[name]; !there {
-			lines = append(lines, fmt.Sprintf("%s: (not there) → %s", name, after[name]))
-		}
-	}
+	lines := inbox.ArgChanges(a.Args, edited)
 	if lines == nil {
 		lines = []string{"nothing"}
 	}
-	return lines
-}
-
-// flat returns the values of a JSON object by their paths, each as it is written.
-func flat(object json.RawMessage) map[string]string {
-	all := map[string]string{}
-	var walk func(at string, v json.RawMessage)
-	walk = func(at string, v json.RawMessage) {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(v, &members); err != nil || len(members) == 0 {
-			all[cmp.Or(at, "all")] = compact(v)
-			return
-		}
-		for name, member := range members {
-			walk(strings.TrimPrefix(at+"."+name, "."), member)
-		}
+	for _, line := range lines {
+		fmt.Fprintf(s.err, "  %s\n", visible(line))
 	}
-	walk("", object)
-	return all
+	return nil
 }
 
 type denyCmd struct {

@@ -17,17 +17,28 @@ import (
 type inboxCmd struct {
 	remote
 	times
+	Plain bool `help:"Ask about one request after another, in lines of text, as it does where there is no terminal."`
 }
 
 func (*inboxCmd) Help() string {
 	return `What waits for a decision, as it comes, over any connection that carries a terminal. A decision is about exactly what was shown: where the request has changed meanwhile, nothing is decided and it is said what is different.
 
-Each request is a box of text and each line an answer: a, d, v, s or q. The end of input ends it; an empty line decides nothing.
+With --plain, and where input or output is no terminal, each request is a box of text and each line an answer: a, d, v, s or q. The end of input ends it; an empty line decides nothing.
+
+Keys:
+
+    j k, arrows   next, previous            x   select, for several at once
+    a             approve                   /   filter by tool, agent or risk
+    d             deny, with a reason       g   approve for longer, where the rule allows it
+    v, enter      everything about it       e   edit the arguments in $VISUAL or $EDITOR, and approve those
+    +             one hour more             c   take it back
+    ?             these keys                q   leave
 
 Examples:
 
     countersign inbox
-    ssh gate.example countersign inbox
+    countersign inbox --plain
+    ssh gate.example countersign inbox --plain
     countersign inbox --server https://gate.example --utc`
 }
 
@@ -41,12 +52,16 @@ func (c *inboxCmd) Run(ctx context.Context, s *std) error {
 	defer stop()
 	o := terminal.Options{Inbox: inbox.New(inbox.Options{Gate: g.Client, Now: time.Now}), In: s.in, Out: s.out,
 		Now: time.Now, Zone: s.zone(), Env: s.env}
-	if tty, ok := s.out.(*os.File); ok && s.terminal {
-		if width, _, err := term.GetSize(int(tty.Fd())); err == nil {
-			o.Width = min(max(width, 20), 100)
+	if c.Plain || !s.terminal || !isTerminalIn(s.in) || s.getenv("TERM") == "dumb" {
+		if tty, ok := s.out.(*os.File); ok && s.terminal {
+			if width, _, err := term.GetSize(int(tty.Fd())); err == nil {
+				o.Width = min(max(width, 20), 100)
+			}
 		}
+		err = terminal.Plain(ctx, o)
+	} else {
+		err = terminal.Screen(ctx, o)
 	}
-	err = terminal.Plain(ctx, o)
 	if err == nil || errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -149,15 +149,6 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compact returns JSON on one line, every value as it was sent.
-func compact(v json.RawMessage) string {
-	var b bytes.Buffer
-	if err := json.Compact(&b, v); err != nil {
-		return string(v)
-	}
-	return b.String()
-}
-
 // prettyArgs returns args in full, indented, every value as it was sent.
 func prettyArgs(args json.RawMessage) string {
 	var b bytes.Buffer
