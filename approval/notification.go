@@ -158,11 +158,14 @@ type NotificationQuery struct {
 	ApprovalID string
 	BatchID    string // with ApprovalID: rows of either
 	Recipient  string
+	Addresses  []Address // to any of these
 	MessageID  string
 	Kind       NotificationKind
 	Several    bool      // replies, and cards of a batch: what can be several messages
 	After      string    // notifications with a smaller id
+	From       string    // notifications with this id or a greater one
 	Since      time.Time // created at or after
+	Until      time.Time // created before
 	Narrow     bool      // without Body
 	Limit      int       // 0: no limit
 	Bytes      int       // stop after the row with which their sizes are this much; 0: no limit

@@ -43,6 +43,12 @@ type Tx interface {
 	Requests(q RequestQuery) ([]Request, error)
 	// Heads returns the narrow parts of the same.
 	Heads(q RequestQuery) ([]Head, error)
+	// RequestReach returns the id of the oldest of the first so many requests among which a query selects by After,
+	// Since and Until alone, "" where there are fewer. NotificationReach is the same of notifications, and EventReach
+	// of events, newest first: their seq, and 0.
+	RequestReach(q RequestQuery, look int) (string, error)
+	NotificationReach(q NotificationQuery, look int) (string, error)
+	EventReach(q EventQuery, look int) (int64, error)
 	// Batch returns the requests of a batch in the order of their ids, BatchHeads their narrow parts.
 	Batch(batchID string) ([]Request, error)
 	BatchHeads(batchID string) ([]Head, error)
@@ -209,9 +215,16 @@ type RequestQuery struct {
 	Tool   string // the tool's name, or server/tool
 	Agent  string
 	Risk   Risk
-	After  string // requests with a smaller id
-	Limit  int    // 0: no limit
-	Bytes  int    // stop after the row with which their sizes are this much; 0: no limit
+	Person string // who has decided it, or voted on it
+	// Text is in the tool's name, the rule's, what people were told of the call, or the reason of its end; case counts
+	// for letters beyond ASCII.
+	Text          string
+	CorrelationID string    // of the call that made it
+	Since, Until  time.Time // made at or after, and before
+	After         string    // requests with a smaller id
+	From          string    // requests with this id or a greater one
+	Limit         int       // 0: no limit
+	Bytes         int       // stop after the row with which their sizes are this much; 0: no limit
 }
 
 // Commit is what a store tells of a group of updates once it is durable, in commit order.

@@ -83,6 +83,27 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	return page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
 }
 
+func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
+	if err := t.readable(); err != nil || look <= 0 {
+		return 0, err
+	}
+	from, to, err := t.seqsOf(q)
+	if err != nil {
+		return 0, err
+	}
+	l := newList(`SELECT seq FROM audit_events`)
+	l.where("seq >= ?", from)
+	if to != 0 {
+		l.where("seq < ?", to)
+	}
+	l.add(" ORDER BY seq DESC LIMIT 1 OFFSET ?", int64(look-1))
+	seq, err := one(t, l.bind(t.c), scanInt)
+	if errors.Is(err, approval.ErrNotFound) {
+		return 0, nil
+	}
+	return seq, err
+}
+
 // seqsOf returns between which seqs the events of a query lie: to is exclusive, 0: the end. No index finds those of a
 // request, an actor, a cause or a session: it would cost every append more than such a question is worth. They are
 // looked for one by one, those of a request from when it was made.

@@ -50,6 +50,32 @@ func (l *list) equal(column, value string) {
 	}
 }
 
+// between narrows to ids from one on, and before another; "" is no bound.
+func (l *list) between(from, before string) {
+	if from != "" {
+		l.where("id >= ?", from)
+	}
+	if before != "" {
+		l.where("id < ?", before)
+	}
+}
+
+// idAhead is how far the time in an id may be ahead of its row's: that many ids in one millisecond carry into the next.
+const idAhead = time.Millisecond
+
+// within narrows to rows made at or after a time, and before another; the zero time is no bound. An id begins with the
+// time at which its row was made, so that what is older or newer need not be read.
+func (l *list) within(column string, since, until time.Time) {
+	if since = ceil(since); !since.IsZero() {
+		l.where("id >= ?", firstID(since))
+		l.where(column+" >= ?", since)
+	}
+	if until = ceil(until); !until.IsZero() {
+		l.where("id < ?", firstID(until.Add(idAhead)))
+		l.where(column+" < ?", until)
+	}
+}
+
 func (l *list) bind(c *sqlite3.Conn) *sqlite3.Stmt {
 	s := c.Cached(l.sql.String())
 	for _, a := range l.args {

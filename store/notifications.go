@@ -2,6 +2,7 @@ package store
 
 import (
 	"countersign/approval"
+	"strings"
 	"time"
 )
 
@@ -120,15 +121,24 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 	if q.Several {
 		l.where("(kind = 'reply' OR batch_id IS NOT NULL)")
 	}
-	if q.After != "" {
-		l.where("id < ?", q.After)
+	if len(q.Addresses) > 0 {
+		cond, args := make([]string, len(q.Addresses)), make([]any, 0, 2*len(q.Addresses))
+		for i, a := range q.Addresses {
+			cond[i], args = "channel = ? AND recipient = ?", append(args, a.Channel, a.To)
+		}
+		l.where("("+strings.Join(cond, " OR ")+")", args...)
 	}
-	if !q.Since.IsZero() {
-		l.where("created_at >= ?", q.Since)
-		l.where("id >= ?", firstID(q.Since)) // an id begins with its time: what is older need not be read
-	}
+	l.between(q.From, q.After)
+	l.within("created_at", q.Since, q.Until)
 	l.add(" ORDER BY " + order + " DESC")
 	return page(t, l.bind(t.c), q.Limit, q.Bytes, scan)
+}
+
+func (t *tx) NotificationReach(q approval.NotificationQuery, look int) (string, error) {
+	l := newList(`SELECT id FROM approval_notifications`)
+	l.within("created_at", q.Since, q.Until)
+	l.between("", q.After)
+	return t.reach(l, look)
 }
 
 func (t *tx) Sendable(limit int) ([]approval.Notification, error) {

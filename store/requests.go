@@ -3,6 +3,7 @@ package store
 import (
 	"countersign/approval"
 	"countersign/store/sqlite3"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,16 +92,7 @@ func requestList(columns string, q approval.RequestQuery) *list {
 	} else {
 		l.equal("status", string(q.Status))
 	}
-	if server, tool, ok := strings.Cut(q.Tool, "/"); ok {
-		l.where("server = ? AND tool_name = ?", server, tool)
-	} else {
-		l.equal("tool_name", q.Tool)
-	}
-	l.equal("agent", q.Agent)
-	l.equal("risk_level", string(q.Risk))
-	if q.After != "" {
-		l.where("id < ?", q.After)
-	}
+	l.narrow(q)
 	l.add(end)
 	if q.Status == approval.Pending {
 		if q.Limit > 0 {
@@ -109,6 +101,52 @@ func requestList(columns string, q approval.RequestQuery) *list {
 		l.add(") ORDER BY id DESC")
 	}
 	return l
+}
+
+// narrow adds what a query selects by, but for the status.
+func (l *list) narrow(q approval.RequestQuery) {
+	if server, tool, ok := strings.Cut(q.Tool, "/"); ok {
+		l.where("server = ? AND tool_name = ?", server, tool)
+	} else {
+		l.equal("tool_name", q.Tool)
+	}
+	l.equal("agent", q.Agent)
+	l.equal("risk_level", string(q.Risk))
+	l.equal("correlation_id", q.CorrelationID)
+	if q.Person != "" {
+		l.where(`(resolved_by = ? OR EXISTS (SELECT 1 FROM approval_votes AS v`+
+			` WHERE v.request = approval_requests.id AND v.person = ?))`, q.Person, q.Person)
+	}
+	if q.Text != "" {
+		like := "%" + escapeLike.Replace(q.Text) + "%"
+		l.where(`(tool_name LIKE ? ESCAPE '\' OR rule LIKE ? ESCAPE '\' OR human_message LIKE ? ESCAPE '\'`+
+			` OR resolve_reason LIKE ? ESCAPE '\')`, like, like, like, like)
+	}
+	l.within("requested_at", q.Since, q.Until)
+	l.between(q.From, q.After)
+}
+
+// escapeLike makes a text one that LIKE finds as it is.
+var escapeLike = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+func (t *tx) RequestReach(q approval.RequestQuery, look int) (string, error) {
+	l := newList(`SELECT id FROM approval_requests`)
+	l.within("requested_at", q.Since, q.Until)
+	l.between("", q.After)
+	return t.reach(l, look)
+}
+
+// reach returns the id of the last of the first so many rows that a list selects, "" where there are fewer.
+func (t *tx) reach(l *list, look int) (string, error) {
+	if err := t.readable(); err != nil || look <= 0 {
+		return "", err
+	}
+	l.add(" ORDER BY id DESC LIMIT 1 OFFSET ?", int64(look-1))
+	id, err := one(t, l.bind(t.c), scanText)
+	if errors.Is(err, approval.ErrNotFound) {
+		return "", nil
+	}
+	return id, err
 }
 
 func (t *tx) EndingIn(suffix, since string, limit int) ([]string, error) {

@@ -1,0 +1,108 @@
+package approval
+
+import (
+	"context"
+	"strconv"
+)
+
+// Found is one page of a search, newest first. A search looks at so many rows at a time and no more, however few of
+// them are what is looked for.
+type Found[T any] struct {
+	Rows []T
+	// Next is what the next page begins after; "": nothing is left to be looked at.
+	Next string
+	// Short says that the page is not full because so many rows were looked at; there may be more behind Next.
+	Short bool
+}
+
+// FoundIn makes a page of the rows that a query has brought, of which limit were asked for and one more. reach is that
+// of the oldest row that was looked at, "" where nothing is left behind it; key is what a page begins after.
+func FoundIn[T interface{ Size() int }](rows []T, limit, bytes int, reach string, key func(T) string) Found[T] {
+	size := 0
+	for _, r := range rows {
+		size += r.Size()
+	}
+	switch {
+	case len(rows) > limit:
+		return Found[T]{Rows: rows[:limit], Next: key(rows[limit-1])}
+	case size >= bytes && len(rows) > 0:
+		return Found[T]{Rows: rows, Next: key(rows[len(rows)-1])}
+	}
+	return Found[T]{Rows: rows, Next: reach, Short: reach != ""}
+}
+
+// SearchRequests returns the narrow parts of the q.Limit newest requests, at least 1, that q selects among the look
+// newest that are there. What one call has made is found without looking at others.
+func (g *Gate) SearchRequests(ctx context.Context, q RequestQuery, look int) (Found[Head], error) {
+	q.Since, q.Until, q.Bytes = g.store.FromWall(q.Since), g.store.FromWall(q.Until), listBytes(q.Bytes)
+	limit := max(q.Limit, 1)
+	q.Limit = limit + 1
+	if q.CorrelationID != "" {
+		look = 0
+	}
+	type page struct {
+		found Found[Head]
+		late  []string
+	}
+	for {
+		p, err := view(ctx, g, func(tx Tx) (p page, err error) {
+			if q.From, err = tx.RequestReach(q, look); err != nil {
+				return p, err
+			}
+			hs, err := tx.Heads(q)
+			if err != nil {
+				return p, err
+			}
+			p.found = FoundIn(hs, limit, q.Bytes, q.From, func(h Head) string { return h.ID })
+			p.late, err = g.lateOf(tx, p.found.Rows)
+			return p, err
+		})
+		if err != nil || len(p.late) == 0 {
+			for i := range p.found.Rows {
+				p.found.Rows[i].Request = g.told(p.found.Rows[i].Request)
+			}
+			return p.found, err
+		}
+		if err := g.settleEach(ctx, p.late); err != nil {
+			return Found[Head]{}, err
+		}
+	}
+}
+
+// lateOf returns the ids of those requests that are over and were not ended yet.
+func (g *Gate) lateOf(tx Tx, hs []Head) (late []string, err error) {
+	for i := range hs {
+		over, err := g.over(tx, &hs[i].Request)
+		if err != nil {
+			return nil, err
+		}
+		if over {
+			late = append(late, hs[i].ID)
+		}
+	}
+	return late, nil
+}
+
+// SearchAudit returns the q.Limit newest audit events, at least 1, that q selects among the look newest that are there.
+// Next is a seq, for [EventQuery.Before].
+func (g *Gate) SearchAudit(ctx context.Context, q EventQuery, look int) (Found[Event], error) {
+	q.Since, q.Until, q.Bytes = g.store.FromWall(q.Since), g.store.FromWall(q.Until), listBytes(q.Bytes)
+	limit := max(q.Limit, 1)
+	q.Limit = limit + 1
+	found, err := View(ctx, g.store, func(tx Tx) (f Found[Event], err error) {
+		oldest, err := tx.EventReach(q, look)
+		if err != nil {
+			return f, err
+		}
+		in, reach := q, ""
+		if oldest > 0 {
+			in.AfterSeq, reach = max(q.AfterSeq, oldest-1), strconv.FormatInt(oldest, 10)
+		}
+		es, err := tx.Events(in)
+		return FoundIn(es, limit, q.Bytes, reach, func(e Event) string { return strconv.FormatInt(e.Seq, 10) }), err
+	})
+	for i := range found.Rows {
+		found.Rows[i].At = g.store.ToWall(found.Rows[i].At)
+	}
+	return found, err
+}

@@ -1,0 +1,191 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// step waits until the store's next time is another.
+func step(t *testing.T, s approval.Store) (now time.Time) {
+	t.Helper()
+	at := func() (at time.Time) {
+		update(t, s, func(tx approval.Tx) error { at = tx.Now(); return nil })
+		return at
+	}
+	for before := at(); !now.After(before); now = at() {
+		time.Sleep(time.Millisecond)
+	}
+	return now
+}
+
+// requestsToFind are as many requests, each made at a time of its own, newest first.
+func requestsToFind(t *testing.T, s approval.Store) []approval.Request {
+	t.Helper()
+	texts := []string{"Pay 5% of it", "pay all", "Send 日本 a mail", `a_b\c`, "axb"}
+	for i, text := range texts {
+		step(t, s)
+		r := insert(t, s, "bot", fmt.Sprint("tool", i), func(r *approval.Request) {
+			r.HumanMessage, r.CorrelationID = text, fmt.Sprint("c", i%2)
+		})
+		end := approval.Resolution{ID: r.ID, Status: approval.Denied, By: "hana", Via: approval.ViaAPI, Reason: "no: " + text}
+		update(t, s, func(tx approval.Tx) error {
+			if i == 1 {
+				v := approval.Vote{Person: "ken", At: tx.Now(), Via: approval.ViaAPI, Approve: true}
+				return tx.PutVote(r.ID, v)
+			}
+			end.At = tx.Now()
+			return mustChange(tx.Resolve(end))
+		})
+	}
+	var all []approval.Request
+	view(t, s, func(tx approval.Tx) (err error) {
+		all, err = tx.Requests(approval.RequestQuery{})
+		return err
+	})
+	return all
+}
+
+// Requests are found by who decided or voted, by words, by the call that made them, by time and between ids; what is
+// looked for is taken as it is, whatever LIKE would make of it.
+func searchRequests(t *testing.T, s approval.Store) {
+	all := requestsToFind(t, s)
+	at := func(i int) approval.Request { return all[len(all)-1-i] } // in the order in which they were made
+	some := func(is ...int) (out []string) {
+		for _, i := range slices.Backward(is) {
+			out = append(out, at(i).ID)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name string
+		q    approval.RequestQuery
+		want []string
+	}{
+		{"who decided", approval.RequestQuery{Person: "hana"}, some(0, 2, 3, 4)},
+		{"who voted", approval.RequestQuery{Person: "ken"}, some(1)},
+		{"nobody of that name", approval.RequestQuery{Person: "han_"}, nil},
+		{"letters in any case", approval.RequestQuery{Text: "PAY"}, some(0, 1)},
+		{"a percent sign", approval.RequestQuery{Text: "5%"}, some(0)},
+		{"a percent sign alone", approval.RequestQuery{Text: "%"}, some(0)},
+		{"an underscore and a backslash", approval.RequestQuery{Text: `a_b\`}, some(3)},
+		{"other letters", approval.RequestQuery{Text: "日本"}, some(2)},
+		{"the tool's name", approval.RequestQuery{Text: "tool4"}, some(4)},
+		{"a reason", approval.RequestQuery{Text: "no: A"}, some(3, 4)},
+		{"quotes", approval.RequestQuery{Text: `' OR 1=1 --`}, nil},
+		{"one call", approval.RequestQuery{CorrelationID: "c1"}, some(1, 3)},
+		{"one call, a part of its id", approval.RequestQuery{CorrelationID: "c"}, nil},
+		{"since", approval.RequestQuery{Since: at(2).RequestedAt}, some(2, 3, 4)},
+		{"since, between two milliseconds", approval.RequestQuery{Since: at(2).RequestedAt.Add(1)}, some(3, 4)},
+		{"until", approval.RequestQuery{Until: at(2).RequestedAt}, some(0, 1)},
+		{"until, between two milliseconds", approval.RequestQuery{Until: at(2).RequestedAt.Add(1)}, some(0, 1, 2)},
+		{"since and until", approval.RequestQuery{Since: at(1).RequestedAt, Until: at(3).RequestedAt}, some(1, 2)},
+		{"no time at all", approval.RequestQuery{Since: at(3).RequestedAt, Until: at(1).RequestedAt}, nil},
+		{"from", approval.RequestQuery{From: at(3).ID}, some(3, 4)},
+		{"between", approval.RequestQuery{From: at(1).ID, After: at(3).ID}, some(1, 2)},
+		{"pending, between", approval.RequestQuery{Status: approval.Pending, From: at(1).ID, After: at(3).ID}, some(1)},
+		{"all together", approval.RequestQuery{Status: approval.Denied, Person: "hana", Text: "no: a", CorrelationID: "c1",
+			Since: at(1).RequestedAt, Until: at(4).RequestedAt, From: at(0).ID, After: at(4).ID, Limit: 2}, some(3)},
+	} {
+		checkRequests(t, s, c.name, c.q, c.want)
+	}
+}
+
+// Notifications are found by several addresses, by time and between ids.
+func searchNotifications(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	var all []approval.Notification
+	for i := range 6 {
+		step(t, s)
+		all = append(all, insertNotification(t, s, r.ID, func(n *approval.Notification) {
+			n.Channel, n.Recipient = []string{"line", "slack"}[i%2], fmt.Sprint("U", i%3)
+		}))
+	}
+	hers := []approval.Address{{Channel: "line", To: "U0"}, {Channel: "slack", To: "U1"}}
+	for _, c := range []struct {
+		name string
+		q    approval.NotificationQuery
+		want []int
+	}{
+		{"one address", approval.NotificationQuery{Addresses: hers[:1]}, []int{0}},
+		{"several", approval.NotificationQuery{Addresses: hers}, []int{1, 0}},
+		{"an address of another channel", approval.NotificationQuery{Addresses: []approval.Address{{Channel: "line", To: "U5"}}},
+			nil},
+		{"several, and a channel", approval.NotificationQuery{Addresses: hers, Channel: "slack"}, []int{1}},
+		{"until", approval.NotificationQuery{Until: all[2].CreatedAt}, []int{1, 0}},
+		{"since and until", approval.NotificationQuery{Since: all[2].CreatedAt, Until: all[4].CreatedAt}, []int{3, 2}},
+		{"from", approval.NotificationQuery{From: all[4].ID}, []int{5, 4}},
+		{"between", approval.NotificationQuery{From: all[1].ID, After: all[3].ID}, []int{2, 1}},
+	} {
+		var want []string
+		for _, i := range c.want {
+			want = append(want, all[i].ID)
+		}
+		view(t, s, func(tx approval.Tx) error {
+			ns, err := tx.Notifications(c.q)
+			if got := ids(ns); !slices.Equal(got, want) {
+				t.Errorf("%s: got %v, want %v", c.name, got, want)
+			}
+			return err
+		})
+	}
+}
+
+// A reach counts the rows among which a query selects, whatever else it selects by.
+func reach(t *testing.T, s approval.Store) {
+	all := requestsToFind(t, s)
+	n := insertNotification(t, s, all[0].ID, nil)
+	var es []approval.Event
+	for range 5 {
+		step(t, s)
+		update(t, s, func(tx approval.Tx) error {
+			e, err := tx.Append(approval.Event{Type: approval.EventDecision, Actor: "hana"})
+			es = append(es[:len(es):len(es)], e)
+			return err
+		})
+	}
+	type requests = approval.RequestQuery
+	type events = approval.EventQuery
+	view(t, s, func(tx approval.Tx) error {
+		for _, c := range []struct {
+			q    requests
+			look int
+			want string
+		}{
+			{requests{}, 1, all[0].ID}, {requests{}, 3, all[2].ID}, {requests{}, 5, all[4].ID}, {requests{}, 6, ""},
+			{requests{}, 0, ""}, {requests{Agent: "nobody", Text: "x"}, 3, all[2].ID}, {requests{After: all[1].ID}, 2, all[3].ID},
+			{requests{Until: all[1].RequestedAt}, 1, all[2].ID}, {requests{Since: all[1].RequestedAt}, 3, ""},
+			{requests{After: strings.Repeat("0", 26)}, 1, ""},
+		} {
+			got, err := tx.RequestReach(c.q, c.look)
+			if err != nil || got != c.want {
+				t.Errorf("%+v, %d: %q, %v; want %q", c.q, c.look, got, err, c.want)
+			}
+		}
+		for look, want := range map[int]string{0: "", 1: n.ID, 2: ""} {
+			got, err := tx.NotificationReach(approval.NotificationQuery{Channel: "none"}, look)
+			if err != nil || got != want {
+				t.Errorf("notifications, %d: %q, %v; want %q", look, got, err, want)
+			}
+		}
+		for _, c := range []struct {
+			q    events
+			look int
+			want int64
+		}{
+			{events{}, 1, es[4].Seq}, {events{Actor: "nobody"}, 5, es[0].Seq}, {events{}, 1000, 0}, {events{}, 0, 0},
+			{events{Before: es[3].Seq}, 2, es[1].Seq}, {events{Until: es[3].At}, 1, es[2].Seq},
+			{events{Since: es[3].At}, 2, es[3].Seq}, {events{Since: es[3].At}, 3, 0},
+		} {
+			got, err := tx.EventReach(c.q, c.look)
+			if err != nil || got != c.want {
+				t.Errorf("%+v, %d: %d, %v; want %d", c.q, c.look, got, err, c.want)
+			}
+		}
+		return nil
+	})
+}
