@@ -1,18 +1,14 @@
 package rest
 
 import (
-	"bytes"
 	"context"
-	"encoding/csv"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"countersign/approval"
+	"countersign/export"
 )
 
 var eventTypes = []approval.EventType{
@@ -91,14 +87,11 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 // The forms of an export, and what stands for them in an Accept header.
 const (
 	formatJSON   = "json"
-	formatCSV    = "csv"
-	formatNDJSON = "ndjson"
-
-	typeCSV    = "text/csv"
-	typeNDJSON = "application/x-ndjson"
+	formatCSV    = string(export.CSV)
+	formatNDJSON = string(export.NDJSON)
 )
 
-var formats = map[string]string{typeCSV: formatCSV, typeNDJSON: formatNDJSON, "application/ndjson": formatNDJSON,
+var formats = map[string]string{export.TypeCSV: formatCSV, export.TypeNDJSON: formatNDJSON, "application/ndjson": formatNDJSON,
 	"application/json": formatJSON, "application/*": formatJSON, "*/*": formatJSON}
 
 // readExport finds out in which form the list is asked for: by the parameter format, else by the Accept header.
@@ -147,7 +140,7 @@ var errStopping = approval.Errorf(approval.CodeStoreUnavailable, "The gate is st
 // exportAudit streams all that q selects, newest first, page by page. It ends when the client goes; what cannot be
 // read to its end breaks off, so that nobody takes a part for the whole.
 func (s *Server) exportAudit(ctx context.Context, x *exchange, q approval.EventQuery) error {
-	e := export{s: s, x: x, control: http.NewResponseController(x), q: q}
+	e := auditExport{s: s, x: x, q: q, w: export.New(x, export.Format(x.export), "audit", export.Events)}
 	e.q.Limit, e.q.Bytes = exportPage, maxUnwritten
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -165,10 +158,10 @@ func (s *Server) exportAudit(ctx context.Context, x *exchange, q approval.EventQ
 			return err
 		}
 		if x.r.Method == http.MethodHead {
-			e.begin()
+			e.w.Begin(x.r.Method)
 			return nil
 		}
-		if err := e.flush(); err != nil || !more {
+		if err := e.w.Flush(); err != nil || !more {
 			return err
 		}
 		// The token may have been withdrawn, or a role with it, since the last page.
@@ -181,18 +174,16 @@ func (s *Server) exportAudit(ctx context.Context, x *exchange, q approval.EventQ
 	}
 }
 
-// export is the audit log on its way to one client.
-type export struct {
-	s       *Server
-	x       *exchange
-	control *http.ResponseController
-	q       approval.EventQuery
-	buf     bytes.Buffer
-	begun   bool
+// auditExport is the audit log on its way to one client.
+type auditExport struct {
+	s *Server
+	x *exchange
+	q approval.EventQuery
+	w *export.Writer[approval.Event]
 }
 
-// page writes the next events into the buffer, and reports whether there may be more.
-func (e *export) page(ctx context.Context) (more bool, err error) {
+// page has the writer take the next events, and reports whether there may be more.
+func (e *auditExport) page(ctx context.Context) (more bool, err error) {
 	if err := e.x.account.AwaitRead(ctx); err != nil {
 		return false, err
 	}
@@ -208,90 +199,7 @@ func (e *export) page(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	e.q.Before = es[len(es)-1].Seq
-	before := e.buf.Len()
-	if e.x.export == formatCSV {
-		err = e.csv(es)
-	} else {
-		err = e.ndjson(es)
-	}
-	e.x.account.Read(e.buf.Len() - before)
+	n, err := e.w.Rows(es)
+	e.x.account.Read(n)
 	return true, err
-}
-
-// csvHead are the columns: the members of an event in JSON.
-var csvHead = []string{"id", "seq", "at", "event_type", "correlation_id", "actor", "approval_id", "agent", "tool",
-	"risk_level", "decision", "reason", "data"}
-
-func (e *export) csv(es []approval.Event) error {
-	w := csv.NewWriter(&e.buf)
-	for _, ev := range es {
-		row := []string{ev.ID, strconv.FormatInt(ev.Seq, 10), approval.FormatTime(ev.At), string(ev.Type),
-			ev.CorrelationID, ev.Actor, ev.ApprovalID, ev.Agent, ev.Tool, string(ev.Risk), ev.Decision, ev.Reason,
-			string(ev.Data)}
-		for i := range row {
-			row[i] = cell(row[i])
-		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	return w.Error()
-}
-
-// cell is a value that no spreadsheet takes for a formula: one that could be one gets a ' in front.
-func cell(v string) string {
-	if v == "" {
-		return v
-	}
-	switch []rune(v[:min(len(v), 4)])[0] {
-	case '=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠':
-		return "'" + v
-	}
-	return v
-}
-
-func (e *export) ndjson(es []approval.Event) error {
-	for _, ev := range es {
-		if err := json.MarshalWrite(&e.buf, wireEvent(ev), encoding); err != nil {
-			return err
-		}
-		e.buf.WriteByte('\n')
-	}
-	return nil
-}
-
-// begin sends the header, once the first page could be read.
-func (e *export) begin() {
-	if e.begun {
-		return
-	}
-	e.begun = true
-	kind, name := typeNDJSON, "audit.ndjson"
-	if e.x.export == formatCSV {
-		kind, name = typeCSV+"; charset=utf-8; header=present", "audit.csv"
-	}
-	h := e.x.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
-	h.Set("X-Accel-Buffering", "no")
-	h.Set("Connection", "close") // it has the stream's deadlines
-	e.x.WriteHeader(http.StatusOK)
-	if e.x.export == formatCSV && e.x.r.Method != http.MethodHead {
-		_, _ = e.x.Write([]byte(strings.Join(csvHead, ",") + "\n"))
-	}
-}
-
-// flush hands the client what is in the buffer.
-func (e *export) flush() error {
-	_ = e.control.SetWriteDeadline(time.Now().Add(writeTime))
-	e.begin()
-	if _, err := e.x.Write(e.buf.Bytes()); err != nil {
-		return err
-	}
-	e.buf.Reset()
-	if e.buf.Cap() > maxKept {
-		e.buf = bytes.Buffer{}
-	}
-	return e.control.Flush()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"countersign/approval"
+	"countersign/export"
 )
 
 // document is the OpenAPI document with the schemas of its answers.
@@ -80,7 +81,7 @@ func (d *document) check(t testing.TB, method, path string, r reply) {
 			t.Errorf("%s: %d without the documented header %s", r.what, r.status, name)
 		}
 	}
-	if !strings.HasSuffix(mediaType, "json") || mediaType == typeNDJSON || p == "/openapi.json" {
+	if !strings.HasSuffix(mediaType, "json") || mediaType == export.TypeNDJSON || p == "/openapi.json" {
 		return
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(r.body))

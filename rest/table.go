@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"countersign/approval"
+	"countersign/export"
 )
 
 // routeDoc is what the OpenAPI document says of a route. Its query is also what the route takes.
@@ -353,7 +354,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					{"format", "json is one page, csv and ndjson all that matches.", words(formatJSON, formatCSV, formatNDJSON)},
 				},
 				answers: []answerDoc{{http.StatusOK, "One page, or all.", eventList{}, ""},
-					{http.StatusOK, "One page, or all.", nil, typeCSV}, {http.StatusOK, "One page, or all.", nil, typeNDJSON}},
+					{http.StatusOK, "One page, or all.", nil, export.TypeCSV},
+					{http.StatusOK, "One page, or all.", nil, export.TypeNDJSON}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin}},
 		},
 		{
