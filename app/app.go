@@ -28,6 +28,7 @@ import (
 	"countersign/outbox"
 	"countersign/signin"
 	"countersign/signin/openid"
+	"countersign/signin/passkey"
 	"countersign/store"
 	"countersign/web"
 )
@@ -62,6 +63,7 @@ type App struct {
 	chat      *chat.Service
 	signIn    *signin.Service
 	openID    *openid.Service
+	passkeys  *passkey.Service
 	budgets   *budget.Registry
 	overs     chan budget.Over // of whom the admins are to be told
 	directory *auth.Directory
@@ -159,9 +161,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	audit, noted := approval.NewAuditLog(first.maker.Masker), approval.NoteFailures(a.store)
 	a.outbox = outbox.New(outbox.Options{Store: noted, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
 		Logger: a.part("gate")})
+	prover := approval.NewProver()
 	a.gate = approval.NewGate(approval.Options{
 		Store: noted, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
-		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a},
+		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
 		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
 	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
@@ -169,6 +172,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.openID = openid.New(openid.Options{Now: a.o.Now})
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
+	a.passkeys = passkey.New(passkey.Options{Store: noted, Audit: audit, Directory: directory{a}, Teller: a.chat,
+		Prover: prover, Base: a.base, Logger: a.part("signin")})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{

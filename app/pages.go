@@ -14,7 +14,7 @@ import (
 // newPages makes the pages.
 func (a *App) newPages() *web.Server {
 	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
-		SignIn: a.signIn, OpenID: a.openID, Address: a.remote, Base: a.base, Masker: a.masker,
+		SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys, Address: a.remote, Base: a.base, Masker: a.masker,
 		Roster: roster{directory{a}}, Freezes: a.chat,
 		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now})
 }

@@ -36,4 +36,11 @@ func (a *App) endSignIns(ctx context.Context) {
 	if n > 0 {
 		a.log.InfoContext(ctx, "people who are not configured any more were signed out", "sessions", n)
 	}
+	if n, err = a.passkeys.Recheck(ctx); err != nil {
+		a.log.ErrorContext(ctx, "passkeys of people who are not configured any more could not be removed; they are of no "+
+			"use, and the next reload tries again", "error", err)
+	}
+	if n > 0 {
+		a.log.InfoContext(ctx, "passkeys of people who are not configured any more were removed", "passkeys", n)
+	}
 }

@@ -224,7 +224,7 @@ type destination struct {
 func (s *Server) table() []route {
 	return slices.Concat([]route{
 		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
-	}, s.inboxRoutes(), s.signInRoutes(), s.openIDRoutes(), s.adminRoutes())
+	}, s.inboxRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes())
 }
 
 // navigation lists what the menu leads to, in its order.
@@ -233,6 +233,7 @@ var navigation = []destination{
 	{"/grants", "grants", approvers},
 	{"/people", "people", approvers},
 	{pathSessions, "sessions", people},
+	{pathPasskeys, "passkeys", people},
 }
 
 // riskIcon is the sign beside a risk's word: colour alone says nothing to some.

@@ -69,11 +69,14 @@ func (s *Server) signInPage(_ context.Context, x *exchange) error {
 	if x.r.URL.Query().Has("next") {
 		http.SetCookie(x, x.cookie("next", base64.RawURLEncoding.EncodeToString([]byte(next)), nextKept))
 	}
-	return x.Page("signin", "signin_title", signInData{s.providerName()})
+	return x.Page("signin", "signin_title", signInData{s.providerName(), s.passkeysHere(x)})
 }
 
-// signInData is what the page of the ways to sign in shows: Provider is "" where there is none.
-type signInData struct{ Provider string }
+// signInData is what the page of the ways to sign in shows.
+type signInData struct {
+	Provider string // "" where there is none
+	Passkeys bool
+}
 
 // takeNext returns where the browser was on its way to, the inbox if nowhere, and forgets it.
 func (x *exchange) takeNext() string {

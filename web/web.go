@@ -19,6 +19,7 @@ import (
 	"countersign/locale"
 	"countersign/signin"
 	"countersign/signin/openid"
+	"countersign/signin/passkey"
 )
 
 // Session is what a page knows of a session.
@@ -45,6 +46,8 @@ type Options struct {
 	SignIn *signin.Service
 	// OpenID says who somebody is at a provider; nil: nobody signs in that way.
 	OpenID *openid.Service
+	// Passkeys are what people sign in and approve with. nil: nobody has any.
+	Passkeys *passkey.Service
 	// Address is where a request comes from; default the other end of its connection.
 	Address func(r *http.Request) string
 	// Roster is how people are reached and agents ask; default: nothing is known.
@@ -280,6 +283,7 @@ var statuses = map[approval.Code]int{
 	approval.CodeExpired:          http.StatusGone,
 	approval.CodeReasonRequired:   http.StatusUnprocessableEntity,
 	approval.CodeConfirmRequired:  http.StatusUnprocessableEntity,
+	approval.CodeStepUpRequired:   http.StatusForbidden,
 	approval.CodePolicyDenied:     http.StatusUnprocessableEntity,
 	approval.CodeGrantRefused:     http.StatusUnprocessableEntity,
 	approval.CodeInvalidArgs:      http.StatusBadRequest,

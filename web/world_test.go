@@ -21,6 +21,7 @@ import (
 	"countersign/outbox/outboxtest"
 	"countersign/policy"
 	"countersign/signin"
+	"countersign/signin/passkey"
 	"countersign/store"
 )
 
@@ -36,6 +37,7 @@ rules:
   - {name: deploys, match: {tools: [deploy]}, risk: critical, action: ask, require_reason: true}
   - {name: wires, match: {tools: [wire]}, risk: high, action: ask, approvals: [{count: 2, from: finance}]}
   - {name: pays, match: {tools: [pay]}, risk: medium, action: ask, allow_skip: true}
+  - {name: vault, match: {tools: [open_vault]}, risk: high, action: ask, step_up: passkey}
   - {name: books, match: {tools: [close_books]}, risk: high, action: ask, confirm: true}
 `
 
@@ -63,6 +65,7 @@ type world struct {
 	log     *testkit.Buffer
 	asked   string // the newest request's id
 	signIns *signin.Service
+	prover  *approval.Prover
 }
 
 type whoIsWho struct{ *auth.Directory }
@@ -88,7 +91,7 @@ func (byName) Of(r *http.Request) (Session, bool, error) {
 // newWorld starts it. change may replace parts of the options.
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
-	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
+	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}, prover: approval.NewProver()}
 	broker := approval.NewBroker()
 	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
@@ -100,13 +103,18 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.outbox = outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("line", "U1"), Logger: logger})
 	w.dir = auth.NewDirectory(agentsOfTests, peopleOfTests)
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
-		Logger: logger, Masker: redact.New(), Notifier: w.outbox})
+		Logger: logger, Masker: redact.New(), Notifier: w.outbox, Prover: w.prover})
 	w.signIns = signin.New(signin.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
 	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
 		c(&o)
 	}
+	if o.Base == nil {
+		o.Base = func() string { return "" }
+	}
+	o.Passkeys = passkey.New(passkey.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
+		Base: o.Base, Logger: logger})
 	w.pages = New(o)
 	w.srv = httptest.NewServer(w.pages)
 	t.Cleanup(func() {
@@ -116,6 +124,13 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	})
 	return w
 }
+
+// silent tells nobody of their passkeys.
+type silent struct{}
+
+func (silent) PasskeyAdded(approval.Tx, string, string) error   { return nil }
+func (silent) PasskeyRemoved(approval.Tx, string, string) error { return nil }
+func (silent) PasskeyBlocked(approval.Tx, string, string) error { return nil }
 
 func policyOf(t testing.TB, src string) *policy.Policy {
 	t.Helper()
