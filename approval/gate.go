@@ -801,8 +801,9 @@ func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision, who st
 	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), word, d.Reason
-	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who,
-		"step_up": stepUpWord(d.Approve && d.proven), "passkey": d.Proof.credential(d.proven)})
+	with, credential := d.steppedUp()
+	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who, "step_up": with,
+		"passkey": credential})
 	if err := g.auditFor(ctx, tx, &r, e); err != nil {
 		return err
 	}

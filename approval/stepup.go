@@ -64,28 +64,32 @@ func (g *Gate) proves(d *Decision, r *Request, canonical []byte, now time.Time) 
 		string(of.Args) == string(canonical)
 }
 
-// stepUpWord is how it is called on record and in JSON that an approval was given with a passkey, or takes one; "" for
-// without.
-func stepUpWord(with bool) string {
-	if with {
-		return "passkey"
-	}
-	return ""
-}
+// stepUpPasskey is how it is called on record and in JSON that an approval was given with a passkey, or takes one.
+const stepUpPasskey = "passkey"
 
-// credential names the passkey of a proof that was taken, "" of another.
-func (p *Proof) credential(taken bool) string {
-	if p == nil || !taken {
-		return ""
+// steppedUp says on record what an approval was given with beside a press, and with which; "" for nothing.
+func (d *Decision) steppedUp() (with, credential string) {
+	if !d.Approve || !d.proven || d.Proof == nil {
+		return "", ""
 	}
-	return p.of.Credential
+	return stepUpPasskey, d.Proof.of.Credential
 }
 
 // StepUpWord is the word for what an approval takes beside a press: "passkey", or "" for nothing.
-func (n *Need) StepUpWord() string { return stepUpWord(n != nil && n.StepUp) }
+func (n *Need) StepUpWord() string {
+	if n == nil || !n.StepUp {
+		return ""
+	}
+	return stepUpPasskey
+}
 
 // StepUpWord is the word for what the vote was given with beside a press: "passkey", or "" for nothing.
-func (v Vote) StepUpWord() string { return stepUpWord(v.StepUp) }
+func (v Vote) StepUpWord() string {
+	if !v.StepUp {
+		return ""
+	}
+	return stepUpPasskey
+}
 
 // Read returns what a proof of this prover is of; false for another's.
 func (by *Prover) Read(p *Proof) (Proven, bool) {

@@ -148,13 +148,13 @@ func (s *Server) addPasskey(ctx context.Context, x *exchange) error {
 }
 
 // toldOf goes back to a page that says what came of a form: a sentence, or what is wrong with the passkey.
-func (x *exchange) toldOf(err error, back, id string, args ...string) error {
+func (x *exchange) toldOf(err error, back, id string, values ...string) error {
 	if wrong, _ := passkeyProblem(err); wrong != "" {
 		x.Refuse(wrong)
 	} else if err != nil {
 		return err
 	} else {
-		x.Note(id, args...)
+		x.Note(id, values...)
 	}
 	x.Redirect(back)
 	return nil

@@ -138,7 +138,8 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 		o, _, err := s.ownerIn(tx, r.Person, p.Config.RPID)
 		return o, err
 	}, func(o *owner) (*webauthn.Credential, error) {
-		_, cred, err := p.ValidatePasskeyLogin(func([]byte, []byte) (webauthn.User, error) { return o, nil }, c.session, parsed)
+		_, cred, err := p.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return o, nil }, c.session,
+			parsed)
 		return cred, err
 	})
 	return row.Person, err

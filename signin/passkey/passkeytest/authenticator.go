@@ -71,13 +71,20 @@ type creation struct {
 	RP                 struct{ ID string }
 	User               struct{ ID string }
 	Challenge          string
-	ExcludeCredentials []struct{ ID string }
+	ExcludeCredentials []descriptor
 }
 
 type request struct {
 	RPID             string `json:"rpId"`
 	Challenge        string
-	AllowCredentials []struct{ ID string }
+	AllowCredentials []descriptor
+}
+
+type descriptor struct{ ID string }
+
+// in reports whether a passkey is one of those that are named.
+func (k *key) in(named []descriptor) bool {
+	return slices.Contains(named, descriptor{b64.EncodeToString(k.id)})
 }
 
 var b64 = base64.RawURLEncoding
@@ -93,9 +100,7 @@ func must[T any](v T, err error) T {
 func (a *Authenticator) Excluded(options []byte) bool {
 	var o creation
 	must(0, json.Unmarshal(options, &o))
-	return slices.ContainsFunc(a.keys, func(k *key) bool {
-		return slices.ContainsFunc(o.ExcludeCredentials, func(c struct{ ID string }) bool { return c.ID == b64.EncodeToString(k.id) })
-	})
+	return slices.ContainsFunc(a.keys, func(k *key) bool { return k.in(o.ExcludeCredentials) })
 }
 
 // Create makes a passkey on a page of this origin, and returns what the page's script posts.
@@ -138,8 +143,7 @@ func (a *Authenticator) Get(origin string, options []byte) []byte {
 	var o request
 	must(0, json.Unmarshal(options, &o))
 	i := slices.IndexFunc(a.keys, func(k *key) bool {
-		return k.rpID == o.RPID && (o.AllowCredentials == nil ||
-			slices.ContainsFunc(o.AllowCredentials, func(c struct{ ID string }) bool { return c.ID == b64.EncodeToString(k.id) }))
+		return k.rpID == o.RPID && (o.AllowCredentials == nil || k.in(o.AllowCredentials))
 	})
 	if i < 0 {
 		return nil
@@ -162,8 +166,8 @@ func (a *Authenticator) GetWith(id []byte, origin string, options []byte) []byte
 	return must(json.Marshal(map[string]any{
 		"id": b64.EncodeToString(s.Credential), "rawId": b64.EncodeToString(s.Credential), "type": "public-key",
 		"clientExtensionResults": map[string]any{},
-		"response": map[string]any{"clientDataJSON": b64.EncodeToString(client), "authenticatorData": b64.EncodeToString(data),
-			"signature": b64.EncodeToString(k.sign(data, client)), "userHandle": b64.EncodeToString(s.Handle)},
+		"response": map[string]any{"clientDataJSON": b64.EncodeToString(client),
+			"authenticatorData": b64.EncodeToString(data), "signature": b64.EncodeToString(k.sign(data, client)), "userHandle": b64.EncodeToString(s.Handle)},
 	}))
 }
 
