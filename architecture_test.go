@@ -268,6 +268,7 @@ var readsClock = map[string]string{
 	"cmd/countersign/admin.go":     "a command of its own process: \"3m ago\" on the terminal",
 	"cmd/countersign/call.go":      "a command of its own process: how long it waits",
 	"cmd/countersign/decide.go":    "a command of its own process: \"in 58m\" on the terminal",
+	"cmd/countersign/follow.go":    "a command of its own process: the time of day and \"in 28m\" on the terminal",
 	"cmd/countersign/freeze.go":    "a command of its own process: \"--until 3d\", and \"in 3d\" on the terminal",
 	"cmd/countersign/grants.go":    "a command of its own process: \"in 8h\" on the terminal",
 	"cmd/countersign/history.go":   "a command of its own process: \"--since 30d\"",

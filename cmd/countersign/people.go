@@ -13,10 +13,12 @@ import (
 type pendingCmd struct {
 	remote
 	output
+	times
 	long
 	Agent     string `placeholder:"NAME" help:"Only this agent's."`
 	Tool      string `placeholder:"[SERVER/]TOOL" help:"Only this tool's."`
 	RiskLevel string `placeholder:"LEVEL" help:"Only this risk: low, medium, high or critical."`
+	Follow    bool   `help:"Go on with each request as it comes, gets a vote or ends, until ctrl-c."`
 }
 
 func (*pendingCmd) Help() string {
@@ -25,7 +27,9 @@ func (*pendingCmd) Help() string {
 Examples:
 
     countersign pending
-    countersign pending --risk-level critical --json`
+    countersign pending --risk-level critical --json
+    countersign pending --follow
+    countersign pending --follow --json | while read -r request; do …; done`
 }
 
 func (c *pendingCmd) Run(ctx context.Context, s *std) error {
@@ -34,10 +38,10 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 		return err
 	}
 	defer g.Close()
-	page, err := pages(0, func(after string, limit int) (client.Page[client.Approval], error) {
-		return g.Approvals(ctx, client.ApprovalQuery{Status: "pending", Agent: c.Agent, Tool: c.Tool, RiskLevel: c.RiskLevel,
-			After: after, Limit: limit})
-	})
+	if c.Follow {
+		return c.follow(ctx, s, g)
+	}
+	page, err := c.list(ctx, g)
 	if err != nil {
 		return g.failure(err)
 	}
@@ -67,6 +71,14 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 			strings.Join(again, ", "))
 	}
 	return nil
+}
+
+// list reads all that was asked for.
+func (c *pendingCmd) list(ctx context.Context, g *connection) (client.Page[client.Approval], error) {
+	return pages(0, func(after string, limit int) (client.Page[client.Approval], error) {
+		return g.Approvals(ctx, client.ApprovalQuery{Status: "pending", Agent: c.Agent, Tool: c.Tool, RiskLevel: c.RiskLevel,
+			After: after, Limit: limit})
+	})
 }
 
 type showCmd struct {
