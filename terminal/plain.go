@@ -136,10 +136,14 @@ func (p *asker) waiting(s inbox.Snapshot) {
 
 // idle waits until something has changed.
 func (p *asker) idle(ctx context.Context) error {
+	lines := p.lines
+	if s := p.Inbox.Snapshot(); !s.Read && s.Since.IsZero() {
+		lines = nil // an answer is to something that was shown
+	}
 	select {
 	case <-p.Inbox.Changed():
 		return nil
-	case line, ok := <-p.lines:
+	case line, ok := <-lines:
 		if word := strings.TrimSpace(line); !ok || word == "q" {
 			return errEnough
 		}

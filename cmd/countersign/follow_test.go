@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/client"
 	"countersign/inbox/inboxtest"
@@ -74,5 +75,28 @@ func TestPendingFollowsOnlyWhatIsAskedFor(t *testing.T) {
 	end()
 	if len(got) != 1 || !strings.Contains(got[0], `"id":"`+id+`"`) {
 		t.Errorf("%q", got)
+	}
+}
+
+// Without a terminal the inbox is lines of text; empty lines and the end of input decide nothing.
+func TestInboxOnAPipe(t *testing.T) {
+	w := inboxtest.New(t)
+	env := map[string]string{"COUNTERSIGN_SERVER": w.Server.URL, "COUNTERSIGN_TOKEN": inboxtest.HanaToken}
+	say := func(lines string) string {
+		t.Helper()
+		out := new(testkit.Buffer)
+		code := run(t.Context(), []string{"inbox"}, strings.NewReader(lines), out, out, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+		if code != exitDone {
+			t.Errorf("exit code %d: %s", code, out.String())
+		}
+		return out.String()
+	}
+	w.Clock.Adjust(time.Since(w.Clock.Now())) // the command reads the machine's clock
+	id := w.Ask("transfer", `{"cents":6}`)
+	if out := say("\n\n"); !strings.Contains(out, "[a] Approve  [d] Deny  [v] View full details") || w.Request(id).Status != "pending" {
+		t.Errorf("%s", out)
+	}
+	if out := say("a\n"); !strings.Contains(out, "Approved. The agent may run it once.") || w.Request(id).ResolvedVia != "cli" {
+		t.Errorf("%s", out)
 	}
 }

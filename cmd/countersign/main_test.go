@@ -591,6 +591,9 @@ func (f *fakeGate) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Header.Get("Last-Event-ID") == "none" { // which is no place
+		io.WriteString(w, "id: 17\nevent: reset\ndata: {}\n\n")
+	}
 	for i, status := range []string{"queued", "sent"} {
 		data, _ := json.Marshal(notification(pendingID, status))
 		fmt.Fprintf(w, ": keep\n\nid: %d\nevent: notification.changed\ndata: %s\n\n", 18+i, data)
