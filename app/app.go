@@ -167,7 +167,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
 		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
-	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a}})
+	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
+		SignIn: signInLinks{a}})
 	a.signIn = signin.New(signin.Options{Store: noted, Audit: audit, Directory: directory{a}, Logger: a.part("signin")})
 	a.openID = openid.New(openid.Options{Now: a.o.Now})
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())

@@ -67,6 +67,7 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 	}
 	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg),
 		Link: links(cfg)}
+	l.maker.SignIn = func(linkID string) string { return a.signInURL(a.signIn.Token(linkID)) }
 	if cfg.PagesURL() != "" {
 		l.maker.Page = cfg.PageOf
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"countersign/approval"
 	"countersign/signin"
@@ -44,3 +45,16 @@ func (a *App) endSignIns(ctx context.Context) {
 		a.log.InfoContext(ctx, "passkeys of people who are not configured any more were removed", "passkeys", n)
 	}
 }
+
+// LinkIn makes a link for somebody who asked for it in a chat.
+func (s signInLinks) LinkIn(
+	ctx context.Context, tx approval.Tx, person string, via approval.Via,
+) (id string, err error) {
+	_, l, err := s.signIn.NewLinkIn(ctx, tx, person, via)
+	if errors.Is(err, signin.ErrTooMany) {
+		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many links were asked for.", Err: err}
+	}
+	return l.ID, err
+}
+
+func (s signInLinks) HereOnly() bool { return s.live.Load().cfg.PublicURL == "" }

@@ -1,13 +1,18 @@
 package app_test
 
 import (
+	"bytes"
+	"context"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/client"
+	"countersign/emulator"
 )
 
 // page gets a page, or posts a form to it, as a browser with this cookie.
@@ -131,5 +136,97 @@ func TestARestoredBackupSignsNobodyIn(t *testing.T) {
 	w.start()
 	if w.in(hana) {
 		t.Error("hana is signed in again, by a session that was ended")
+	}
+}
+
+// linkIn finds the address of a link in what a platform was sent.
+func (w *world) linkIn(text string) string {
+	w.t.Helper()
+	found := regexp.MustCompile(`http://localhost:[0-9]+/signin/link\?t=[a-z2-7]{52}`).FindString(text)
+	if found == "" {
+		w.t.Fatalf("no link in %s", text)
+	}
+	return found
+}
+
+// slackTold waits for a message of the bot with a button that leads to a link.
+func (w *world) slackTold(channel, only string) string {
+	w.t.Helper()
+	var found string
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	defer cancel()
+	if err := w.chat.WaitFor(ctx, func() bool {
+		for _, m := range w.chat.SlackMessages(channel) {
+			if m.FromBot && m.Ephemeral == only && strings.Contains(string(m.Blocks), "/signin/link") {
+				found = string(m.Blocks)
+			}
+		}
+		return found != ""
+	}); err != nil {
+		w.t.Fatal("Slack was told nothing of the kind")
+	}
+	return found
+}
+
+func TestWhoeverTypesSignInGetsALinkAndNobodyElseSeesIt(t *testing.T) {
+	w := newWorld(t)
+	w.ok(w.chat.TypeLINE(w.ctx, "hana", "サインイン", ""))
+	link := w.linkIn(string(w.lineCard("/signin/link", 1).JSON))
+	if !w.in(w.redeem(link)) {
+		t.Error("hana is not signed in")
+	}
+	if got := w.page(link, "", nil); got.StatusCode != http.StatusGone {
+		t.Errorf("the link once more: %s", got.Status)
+	}
+	w.ok(w.chat.SlashSlack(w.ctx, "ken", "C0APPROVALS", "/countersign", "inbox"))
+	if !w.in(w.redeem(w.linkIn(w.slackTold("C0APPROVALS", "U03KEN")))) {
+		t.Error("ken is not signed in by /countersign inbox")
+	}
+	w.ok(w.chat.TypeSlack(w.ctx, "ken", "sign in", ""))
+	if !w.in(w.redeem(w.linkIn(w.slackTold(w.chat.DM("ken"), "")))) {
+		t.Error("ken is not signed in by words")
+	}
+	w.ok(w.chat.MentionSlack(w.ctx, "hana", "C0APPROVALS", "sign in", ""))
+	if !w.in(w.redeem(w.linkIn(w.slackTold(w.chat.DM("hana"), "")))) {
+		t.Error("hana is not signed in by words at the bot's name")
+	}
+	for _, m := range w.chat.SlackMessages("C0APPROVALS") {
+		if m.Ephemeral == "" && strings.Contains(string(m.Blocks)+m.Text, "/signin/link") {
+			t.Errorf("everybody sees %s", m.Blocks)
+		}
+	}
+	if es := w.audit("sign_in_link_made"); len(es) != 4 {
+		t.Errorf("links on record: %+v", es)
+	}
+	// Nothing that is stored opens anything.
+	w.stop()
+	stored, err := os.ReadFile(w.env["STORE"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err := url.Parse(link); err != nil || bytes.Contains(stored, []byte(at.Query().Get("t"))) {
+		t.Errorf("the token is in the store, %v", err)
+	}
+	w.start()
+}
+
+func TestStrangersGetNoLink(t *testing.T) {
+	w := newWorld(t)
+	w.ok(w.chat.TypeLINE(w.ctx, emulator.StrangerName, "sign in", ""))
+	w.ok(w.chat.SlashSlack(w.ctx, emulator.StrangerName, "C0APPROVALS", "/countersign", "inbox"))
+	w.eventually("both are refused", func() bool { return len(w.audit("decision_refused")) == 2 })
+	if es := w.audit("sign_in_link_made"); len(es) != 0 {
+		t.Errorf("links: %+v", es)
+	}
+}
+
+func TestTooManyLinksAreRefusedInWords(t *testing.T) {
+	w := newWorld(t)
+	for range 9 {
+		w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))
+	}
+	w.told("Wait ten minutes")
+	if es := w.audit("sign_in_link_made"); len(es) != 8 {
+		t.Errorf("%d links", len(es))
 	}
 }

@@ -80,6 +80,16 @@ func (n Note) Waiting() (int, bool) {
 	return all, err == nil
 }
 
+// noteSignIn: a reply with a link that signs its reader in. What follows it is the link's id.
+const noteSignIn = "sign_in:"
+
+// SignInNote is the note of a reply with a one-time link. The link itself is put in when the reply is sent, and is not
+// kept with it.
+func SignInNote(linkID string) Note { return Note(noteSignIn + linkID) }
+
+// SignIn returns the id of the link that a reply brings.
+func (n Note) SignIn() (linkID string, ok bool) { return strings.CutPrefix(string(n), noteSignIn) }
+
 // ConfirmNote is the [NoteConfirm] of an approval that is given with a reason.
 func ConfirmNote(reason string) Note { return NoteConfirm + Note(reason) }
 

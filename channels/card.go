@@ -38,6 +38,9 @@ type Card struct {
 	// Grant offers to have the reply's request answer the same call again. nil: that is not offered.
 	Grant *Grant
 
+	// Address is what a reply has people open, and what nobody else may read. "": nothing.
+	Address string
+
 	// Ask is a question that comes after a reply's text: why was it denied? Suggest are answers to it
 	// that can be tapped. Channels that ask in a dialog of their own leave them out.
 	Ask     string
@@ -184,7 +187,9 @@ type Maker struct {
 	// Page is where a request's page is, told in words where there is no Link: an address of this machine alone. nil: not
 	// known.
 	Page  func(id string) string
-	Words *locale.Language // nil: English
+	// SignIn returns the address of a one-time link; nil: there are none.
+	SignIn func(linkID string) string
+	Words  *locale.Language // nil: English
 	// Reader returns the language and zone of whoever a notification goes to, where they are not Words
 	// and Zone; nil where all read alike.
 	Reader func(channel, recipient string) (*locale.Language, *time.Location)
@@ -229,6 +234,9 @@ func (m Maker) Card(d approval.Delivery) Card {
 	if n.Kind == approval.KindReply {
 		text, _ := m.Masker.Text(n.Text)
 		c.Text = legible.Lines(text)
+		if id, ok := n.Note.SignIn(); ok && m.SignIn != nil {
+			c.Address = m.SignIn(id)
+		}
 		c.Ask, c.Suggest = m.ask(n.Note)
 		m.choices(&c, d)
 		return c

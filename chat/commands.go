@@ -192,6 +192,10 @@ func (s *Service) command(ctx context.Context, tx approval.Tx, t Interaction) (I
 			return InteractionResult{}, err
 		}
 		return answer(text, nil)
+	case IntentSignIn:
+		if s.signIn != nil {
+			return s.signInLink(ctx, tx, t)
+		}
 	case IntentLog:
 		if !t.By.Admin {
 			out := InteractionResult{Code: approval.CodeNotAdmin, Text: s.say(t.By, phrases.SayNotAdmin)}

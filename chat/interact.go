@@ -46,6 +46,8 @@ const (
 	IntentRevoke Intent = "revoke" // end one of these
 	IntentLift   Intent = "lift"   // forget a denial that answers the same call again
 
+	IntentSignIn Intent = "sign_in" // a link to the pages
+
 	IntentFollow   Intent = "follow"   // somebody added us, or is back
 	IntentUnfollow Intent = "unfollow" // somebody blocked us: nothing reaches them there any more
 )

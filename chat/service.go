@@ -47,13 +47,23 @@ type Readers interface {
 	Status(to approval.Actor) []string
 }
 
-// Options are what a [Service] is made of. All are required.
+// SignIn makes links that sign people in to the pages.
+type SignIn interface {
+	// LinkIn makes one for a person who asked on a channel, in a transaction that is under way, and returns its id. An
+	// error with [approval.CodeRateLimited] says that they asked too often.
+	LinkIn(ctx context.Context, tx approval.Tx, person string, via approval.Via) (id string, err error)
+	// HereOnly reports whether links open on the gate's own machine alone.
+	HereOnly() bool
+}
+
+// Options are what a [Service] is made of. All but SignIn are required.
 type Options struct {
 	Store   approval.Store
 	Gate    *approval.Gate
 	Audit   *approval.AuditLog
 	Outbox  Outbox
 	Readers Readers
+	SignIn  SignIn // nil: there are no pages
 }
 
 // Service carries out what people press and type. It is safe for concurrent use.
@@ -63,11 +73,13 @@ type Service struct {
 	audit   *approval.AuditLog
 	outbox  Outbox
 	readers Readers
+	signIn  SignIn
 }
 
 // New returns a service.
 func New(o Options) *Service {
-	return &Service{store: o.Store, gate: o.Gate, audit: o.Audit, outbox: o.Outbox, readers: o.Readers}
+	return &Service{store: o.Store, gate: o.Gate, audit: o.Audit, outbox: o.Outbox, readers: o.Readers,
+		signIn: o.SignIn}
 }
 
 // say says a phrase to somebody, in times as the machine's clock has them.

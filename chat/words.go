@@ -40,6 +40,7 @@ type lexicon struct {
 	extend, freeze, unfreeze                 []string
 	delegate, delegations, undelegate        []string
 	grants, revoke, lift                     []string
+	signIn                                   []string
 	// everyone stands for all agents, until before or after a date.
 	everyone, until []string
 }
@@ -63,6 +64,7 @@ var lexicons = []lexicon{{
 	extend:  []string{"extend"}, freeze: []string{"freeze"}, unfreeze: []string{"unfreeze", "unfrozen"},
 	delegate: []string{"delegate"}, delegations: []string{"delegations"}, undelegate: []string{"undelegate"},
 	grants: []string{"grants"}, revoke: []string{"revoke"}, lift: []string{"lift"},
+	signIn:   []string{"signin", "login", "inbox"},
 	everyone: []string{"all", "everything", "everyone"}, until: []string{"until", "till", "to"},
 }, {
 	locale: "ja",
@@ -90,6 +92,7 @@ var lexicons = []lexicon{{
 	extend:  []string{"延長"}, freeze: []string{"凍結"}, unfreeze: []string{"解除", "凍結解除", "解凍"},
 	delegate: []string{"委任"}, delegations: []string{"委任一覧"}, undelegate: []string{"委任終了", "委任解除"},
 	grants: []string{"継続承認", "継続承認一覧"}, revoke: []string{"継続終了"}, lift: []string{"却下解除"},
+	signIn:   []string{"サインイン", "ログイン", "受信箱"},
 	everyone: []string{"すべて", "全部", "全て"}, until: []string{"まで"},
 }, {
 	locale: "th",
@@ -111,6 +114,7 @@ var lexicons = []lexicon{{
 	delegate: []string{"มอบหมาย"}, delegations: []string{"รายการมอบหมาย"},
 	undelegate: []string{"เลิกมอบหมาย", "ยกเลิกการมอบหมาย"},
 	grants:     []string{"อนุมัติต่อเนื่อง"}, revoke: []string{"เพิกถอน"}, lift: []string{"เลิกปฏิเสธ"},
+	signIn:   []string{"เข้าสู่ระบบ", "ลงชื่อเข้าใช้", "กล่องข้อความ"},
 	everyone: []string{"ทั้งหมด"}, until: []string{"ถึง", "จนถึง"},
 }, {
 	locale: "zh-TW",
@@ -130,6 +134,7 @@ var lexicons = []lexicon{{
 	extend:  []string{"延長", "延期"}, freeze: []string{"凍結"}, unfreeze: []string{"解除凍結", "解凍"},
 	delegate: []string{"委託", "委派"}, delegations: []string{"委託清單"}, undelegate: []string{"結束委託", "取消委託"},
 	grants: []string{"持續核准", "持續核准清單"}, revoke: []string{"撤銷"}, lift: []string{"解除拒絕"},
+	signIn:   []string{"登入", "收件匣"},
 	everyone: []string{"全部", "所有"}, until: []string{"到", "至"},
 }}
 
@@ -167,6 +172,7 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 			{meaning{IntentGrants, false}, l.grants},
 			{meaning{IntentRevoke, false}, l.revoke},
 			{meaning{IntentLift, false}, l.lift},
+			{meaning{IntentSignIn, false}, l.signIn},
 		} {
 			for _, w := range group.words {
 				words[plain(w)] = group.meaning
@@ -196,7 +202,7 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 //	freeze AGENT [reason]    and unfreeze [AGENT]; all for every agent
 //	delegate PERSON 3d       or until 2026-12-01; undelegate <id>, or end delegation <id>
 //	revoke <id>              ends a grant or a standing denial; lift <id> forgets a denial
-//	pending, log, status, grants, delegations, help, ?
+//	pending, log, status, grants, delegations, sign in, inbox, help, ?
 //
 // An <id> is a ULID, of a card with what of it is meant ([Shows.Typed]), or, in Typed, what may be the end of one: four
 // of its letters and digits, or more.
@@ -228,6 +234,11 @@ func parseWords(text string, quoting bool) Words {
 	if plain(word) == "end" {
 		if next, after := cutWord(strings.TrimSpace(rest)); plain(next) == "delegation" {
 			word, rest = "undelegate", after
+		}
+	}
+	if plain(word) == "sign" {
+		if next, after := cutWord(strings.TrimLeft(rest, " -")); plain(next) == "in" {
+			word, rest = "signin", after
 		}
 	}
 	means, ok := vocabulary[plain(word)]

@@ -356,7 +356,7 @@ func TestLookAlikes(t *testing.T) {
 func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 	const approve, deny = IntentApprove, IntentDeny
 	want := []Intent{IntentPending, IntentShow, approve, deny, IntentStatus, IntentLog, IntentExtend, IntentFreeze,
-		IntentUnfreeze, IntentDelegate, IntentDelegations, IntentEndVotes, IntentGrants, IntentRevoke, IntentLift, IntentHelp}
+		IntentUnfreeze, IntentDelegate, IntentDelegations, IntentEndVotes, IntentGrants, IntentRevoke, IntentLift, IntentSignIn, IntentHelp}
 	optional := regexp.MustCompile(` \[[^]]*\]`)
 	quotes := regexp.MustCompile(`["“「]([^"“”「」]*)["”」]`)
 	for _, tag := range locale.Tags() {

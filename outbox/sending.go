@@ -169,7 +169,11 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 	if n.FirstTryAt.IsZero() {
 		n.FirstTryAt = now
 	}
-	ok, err = tx.UpdateNotification(n, was, attempt)
+	kept := n
+	if _, signsIn := n.Note.SignIn(); signsIn {
+		kept.Body = nil // it holds a secret, and is drawn alike each time
+	}
+	ok, err = tx.UpdateNotification(kept, was, attempt)
 	return n, ok, err
 }
 

@@ -127,6 +127,8 @@ func answer(c channels.Card) ([]api.MessageInterface, error) {
 	case len(c.Items) == 0 && c.Ask == "" &&
 		(len(c.Suggest) > 0 || (c.More != nil || c.Grant != nil) && measure(c.Text) <= maxText):
 		ms = append(ms, question(c, or(c.Text, "…")))
+	case len(c.Items) == 0 && c.Address != "": // of an address in a text, LINE makes a link
+		ms = append(ms, &api.TextMessage{Text: shorten(c.Text, maxText-measure(c.Address)-1) + "\n" + c.Address})
 	case len(c.Items) == 0 && c.Ask == "":
 		for _, s := range channels.Split(shorten(or(c.Text, "…"), pageSize), maxText, measure) {
 			if s = strings.TrimSuffix(s, "\n"); s != "" {

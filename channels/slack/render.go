@@ -96,6 +96,10 @@ func layOut(c channels.Card) ([]sdk.Block, error) {
 		yes := sdk.NewButtonBlockElement(string(chat.IntentConfirm), c.Once.ID, words(shorten(c.Once.Yes, maxButton)))
 		return []sdk.Block{plain(or(c.Text, "…"), maxObject), sdk.NewActionBlock("once", yes.WithStyle(sdk.StylePrimary),
 			sdk.NewButtonBlockElement(string(chat.IntentBack), c.Once.ID, words(shorten(c.Once.No, maxButton))))}, nil
+	case len(c.Items) == 0 && c.Address != "":
+		open := sdk.NewButtonBlockElement(actionOpen, "", words(shorten(c.Say(channels.TextOpen), maxButton)))
+		open.URL = c.Address
+		return append(saying(or(c.Text, "…")), sdk.NewActionBlock("open", open)), nil
 	case len(c.Items) == 0:
 		return saying(or(c.Text, "…")), nil
 	case len(c.Items) == 1 && c.BatchID == "":

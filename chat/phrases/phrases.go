@@ -46,6 +46,9 @@ const (
 	SayUnclear        Phrase = "told_unclear"
 	SayHelp           Phrase = "told_help"
 	SayHelpStranger   Phrase = "told_help_stranger"
+	SaySignIn         Phrase = "told_sign_in"
+	SaySignInHere     Phrase = "told_sign_in_here"
+	SaySignInMany     Phrase = "told_sign_in_many"
 	SayNotAdmin       Phrase = "told_not_admin"
 	SayWelcome        Phrase = "told_welcome"
 	SayWelcomeBack    Phrase = "told_welcome_back"
@@ -211,12 +214,17 @@ var English = map[Phrase]string{
 		"freeze <agent> [reason] · unfreeze [agent]: deny all its calls at once · lift that (admins)\n" +
 		"delegate <person> 3d · delegations · undelegate <id>: let somebody vote for you\n" +
 		"grants · revoke <id> · lift <id>: what is decided without asking · end one of these · forget a denial\n" +
+		"sign in: a link to the pages, where all of it can be seen\n" +
 		"help: this\n" +
 		"The last six characters of an id are enough. A reply that quotes a card may leave out the id. Nothing is " +
 		"approved by a bare \"yes\", and an approval takes a reason only where the card asks for one.",
 	SayHelpStranger: "This is Countersign. I do not know you: whoever runs it must put your user id into the " +
 		"configuration. It is: {address}",
-	SayNotAdmin: "Only an admin may see the notification log.",
+	SaySignIn: "This opens the pages and signs you in as {who}: once, within ten minutes. Do not pass it on.",
+	SaySignInHere: "This opens the pages and signs you in as {who}: once, within ten minutes. It works on the gate's own " +
+		"machine only, since public_url is not set. Do not pass it on.",
+	SaySignInMany: "You have asked for too many links. Wait ten minutes, then type it again.",
+	SayNotAdmin:   "Only an admin may see the notification log.",
 	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. " +
 		"Whoever runs me must put this user id into the configuration, at your name:\n{address}",
 	SayWelcomeBack: "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
