@@ -186,7 +186,7 @@ type Maker struct {
 	Link func(id string) string
 	// Page is where a request's page is, told in words where there is no Link: an address of this machine alone. nil: not
 	// known.
-	Page  func(id string) string
+	Page func(id string) string
 	// SignIn returns the address of a one-time link; nil: there are none.
 	SignIn func(linkID string) string
 	Words  *locale.Language // nil: English
