@@ -200,6 +200,10 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.approvals(w, r)
 	case path == "approvals/decide":
 		decideMany(w, body)
+	case path == "sign-in-links" && agent:
+		problem(w, 403, "people_only", "Only people may do this.")
+	case path == "sign-in-links":
+		answer(w, 200, map[string]any{"id": pendingID, "url": "https://gate.example.com/signin/link?t=aaaa", "expires_at": "2026-11-21T09:40:00.000Z"})
 	case path == "freeze" || strings.HasPrefix(path, "delegations"):
 		switches(w, r, body)
 	case path == "audit" && r.URL.Query().Get("format") == "ndjson" && token == "hana-no-admin":

@@ -39,6 +39,7 @@ type commandLine struct {
 	Install   installCmd   `cmd:"" group:"agents" help:"Put the hook into a coding agent's settings, and guard the gate's files."`
 	Uninstall uninstallCmd `cmd:"" group:"agents" help:"Take the hook out of a coding agent's settings."`
 
+	Open          openCmd          `cmd:"" group:"people" help:"Print, and open, a link that signs you in to the pages."`
 	Login         loginCmd         `cmd:"" group:"people" help:"Store your token, so that the commands below find it."`
 	Logout        logoutCmd        `cmd:"" group:"people" help:"Forget a stored token."`
 	Inbox         inboxCmd         `cmd:"" group:"people" help:"Decide at this terminal: what waits, as it comes."`
