@@ -227,7 +227,7 @@ func (s *Server) toApprove(ctx context.Context, x *exchange, form url.Values) (w
 	if err != nil {
 		return w, nil, err
 	}
-	w = passkey.Wanted{RequestID: r.ID, Version: form.Get("version"), Args: string(r.Args)}
+	w = passkey.Wanted{RequestID: r.ID, Version: form.Get("v"), Args: string(r.Args)}
 	if form.Has("args") {
 		a, err := args.Parse([]byte(form.Get("args")))
 		if err != nil {

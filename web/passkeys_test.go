@@ -183,7 +183,7 @@ func (k *keyed) form(id string, more ...string) url.Values {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	f := url.Values{"version": {r.Version()}}
+	f := url.Values{"v": {r.Version()}}
 	for i := 0; i+1 < len(more); i += 2 {
 		f.Set(more[i], more[i+1])
 	}
@@ -229,7 +229,7 @@ func TestAPasskeyApprovesTheRequestThatWasShown(t *testing.T) {
 		}
 	}
 	form := k.signed(id, k.form(id))
-	k.goes(k.post("hana", path(other), url.Values{"version": k.form(other)["version"], "passkey": form["passkey"]}), "/r/"+other)
+	k.goes(k.post("hana", path(other), url.Values{"v": k.form(other)["v"], "passkey": form["passkey"]}), "/r/"+other)
 	k.goes(k.post("hana", path(id), form), "/r/"+id) // which was used up
 	if a, b := k.status(id), k.status(other); a != approval.Pending || b != approval.Pending {
 		t.Fatalf("signed for another, they are %s and %s", a, b)

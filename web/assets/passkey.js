@@ -32,28 +32,25 @@
     return c.create ? create(c.create) : get(c.get);
   };
 
-  for (const form of document.querySelectorAll("form[data-passkey]")) {
+  // A page that is kept current may bring its forms anew, so that the document listens.
+  document.addEventListener("submit", async (e) => {
+    const form = e.target;
+    if (!form.dataset.passkey) return;
+    e.preventDefault();
     const wrong = form.querySelector("[role=alert]");
     const say = (s) => { wrong.textContent = s; wrong.hidden = !s; };
-    form.hidden = false;
-    if (!window.PublicKeyCredential) {
-      say(form.dataset.unsupported);
-      for (const b of form.querySelectorAll("button")) b.disabled = true;
-      continue;
+    if (!window.PublicKeyCredential) { say(form.dataset.unsupported); return; }
+    if (form.dataset.busy) return;
+    form.dataset.busy = "yes";
+    say("");
+    try {
+      form.elements.passkey.value = await begin(form);
+      form.submit();
+    } catch (err) {
+      // What the browser says of itself is in its own words, which name no reason that helps.
+      say(err instanceof DOMException ? form.dataset.cancelled : err.message);
     }
-    form.addEventListener("submit", async (e) => {
-      e.preventDefault();
-      const button = e.submitter;
-      if (button) button.disabled = true;
-      say("");
-      try {
-        form.elements.passkey.value = await begin(form);
-        form.submit();
-      } catch (err) {
-        // What the browser says of itself is in its own words, which name no reason that helps.
-        say(err instanceof DOMException ? form.dataset.cancelled : err.message);
-        if (button) button.disabled = false;
-      }
-    });
-  }
+    delete form.dataset.busy;
+  });
+  for (const form of document.querySelectorAll("form[data-passkey]")) form.hidden = false;
 })();
