@@ -6,23 +6,18 @@ import (
 	"net"
 	"net/http"
 
-	"countersign/approval"
 	"countersign/config"
 	"countersign/web"
 )
 
 // newPages makes the pages.
 func (a *App) newPages() *web.Server {
-	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
+	o := web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
 		SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys, Address: a.remote, Base: a.base, Masker: a.masker,
-		Roster: roster{directory{a}}, Freezes: a.chat,
-		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now})
+		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now}
+	a.aroundInbox(&o)
+	return web.New(o)
 }
-
-// roster is how people are reached and agents ask.
-type roster struct{ directory }
-
-func (r roster) Ways(person string) []approval.Address { return r.live.Load().people[person] }
 
 // base is where people reach the pages: public_url, and without one this machine.
 func (a *App) base() string {

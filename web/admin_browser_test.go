@@ -23,3 +23,5 @@ var _ = addLooks("people", "hana", "/people", func(w *world) {
 		w.t.Fatal(err, err2)
 	}
 })
+
+var _ = addLooks("status", "hana", "/status", func(w *world) { w.pages.Status = statusOfTests })

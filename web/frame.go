@@ -232,6 +232,8 @@ var navigation = []destination{
 	{"/", "inbox", people},
 	{"/grants", "grants", approvers},
 	{"/people", "people", approvers},
+	{"/stats", "stats", approvers},
+	{"/status", "status", approvers},
 	{pathSessions, "sessions", people},
 	{pathPasskeys, "passkeys", people},
 }

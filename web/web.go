@@ -14,6 +14,8 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/auth"
+	"countersign/budget"
+	"countersign/history"
 	"countersign/internal/loopback"
 	"countersign/internal/ratelimitedlog"
 	"countersign/locale"
@@ -52,6 +54,13 @@ type Options struct {
 	Address func(r *http.Request) string
 	// Roster is how people are reached and agents ask; default: nothing is known.
 	Roster Roster
+	// Status says how the program is doing, as far as the viewer may know. nil: there is no such page.
+	Status func(ctx context.Context, viewer approval.Actor) Status
+	// History is the record. nil: there are no statistics. NameOf says whose address one is, "" for nobody's.
+	History history.Reader
+	NameOf  func(a approval.Address) string
+	// Budgets are those of people, whose turns a long reading takes. nil: there are none.
+	Budgets *budget.Registry
 	// Freezes are told of what is frozen and lifted here; default: nobody is.
 	Freezes Freezes
 	// Base is where people reach the pages, such as https://gate.example.com, now; "": only on this machine.

@@ -1,0 +1,291 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/budget"
+	"countersign/history"
+)
+
+func (s *Server) statsRoutes() []route {
+	return []route{{method: http.MethodGet, path: "/stats", audience: approvers, handle: s.stats, stream: true}}
+}
+
+const (
+	// readTime is how long a page may read the record; the store's patience holds for each step.
+	readTime = time.Minute
+	// usualDays is the period where nobody says.
+	usualDays = 30
+	// maxDays is how long a period may be.
+	maxDays = 3660
+	// charted is how many rows a chart has; the table has all.
+	charted = 10
+)
+
+// periods are those to choose from, in days.
+var periods = []int{7, 30, 90}
+
+// statsData is what /stats shows.
+type statsData struct {
+	Periods      []periodShown
+	Custom       bool
+	Since, Until string // as typed
+	Agent        string
+	Agents       []string
+	Between      string
+	Busy         bool
+	Total        []fact
+	Kinds        []kindShown
+}
+
+type periodShown struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// kindShown are the figures of all tools, rules, agents or people.
+type kindShown struct {
+	ID, Title   string
+	Ends, Times *chart
+	Heads       []string
+	Rows        [][]string
+}
+
+func (s *Server) stats(ctx context.Context, x *exchange) error {
+	if s.History == nil {
+		return approval.ErrNotFound
+	}
+	query := x.r.URL.Query()
+	d := statsData{Agent: query.Get("agent"), Agents: s.agentNames(), Since: query.Get("since"), Until: query.Get("until")}
+	if d.Agent != "" && !approval.ValidName(d.Agent) {
+		return approval.Errorf(approval.CodeInvalidParameter, "agent must be an agent's name.")
+	}
+	since, until, err := s.period(x, query, &d)
+	if err != nil {
+		return err
+	}
+	d.Between = x.lang.Say("stats_between", "since", x.time(since), "until", x.time(until))
+	report, err := s.counted(ctx, x, history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: s.NameOf})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
+		d.Busy = true
+	case err != nil:
+		return err
+	case report.Total.Quarantined() > 0:
+		d.Total = totals(x, report.Total)
+		d.Kinds = []kindShown{x.kind("tool", report.ByTool), x.kind("rule", report.ByRule),
+			x.kind("agent", report.ByAgent), x.kind("person", report.ByPerson)}
+	}
+	return x.Page("stats", "stats_title", d)
+}
+
+// counted counts within a time, in steps that take their turns as every other reading of the viewer's.
+func (s *Server) counted(ctx context.Context, x *exchange, q history.Query) (history.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	defer context.AfterFunc(s.Stopping, cancel)()
+	q.Step = s.steps(x)
+	return history.Stats(ctx, s.History, q)
+}
+
+// steps has each step of a long reading take its turn.
+func (s *Server) steps(x *exchange) func(context.Context, history.Do) error {
+	account := s.Budgets.Account(budget.Of(x.viewer.Actor))
+	return func(ctx context.Context, do history.Do) error {
+		if err := account.AwaitRead(ctx); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.Patience)
+		defer cancel()
+		turn, err := account.Turn(ctx)
+		if err != nil {
+			return err
+		}
+		defer turn()
+		return do(ctx)
+	}
+}
+
+// period reads which time is meant: so many days, or whole days of the viewer's zone, the last one included.
+func (s *Server) period(x *exchange, query url.Values, d *statsData) (since, until time.Time, err error) {
+	until = s.Now()
+	chosen := query.Get("days")
+	d.Custom = chosen == "custom"
+	if d.Custom {
+		if since, err = x.typedDay(d.Since); err != nil {
+			return since, until, err
+		}
+		if until, err = x.typedDay(d.Until); err != nil {
+			return since, until, err
+		}
+		until = until.AddDate(0, 0, 1)
+		if !since.Before(until) || until.Sub(since) > maxDays*24*time.Hour {
+			return since, until, approval.Errorf(approval.CodeInvalidParameter,
+				"The first day must not be after the last, and not more than ten years before it.")
+		}
+	} else {
+		days, err := strconv.Atoi(cmp.Or(chosen, strconv.Itoa(usualDays)))
+		if err != nil || !slices.Contains(periods, days) {
+			return since, until, approval.Errorf(approval.CodeInvalidParameter, "days is 7, 30, 90 or custom.")
+		}
+		since, chosen = until.AddDate(0, 0, -days), strconv.Itoa(days)
+	}
+	for _, n := range periods {
+		text := strconv.Itoa(n)
+		d.Periods = append(d.Periods, periodShown{text, x.lang.Count("stats_days", n), text == chosen})
+	}
+	d.Periods = append(d.Periods, periodShown{"custom", x.lang.Say("stats_custom"), d.Custom})
+	return since, until, nil
+}
+
+// typedDay is the beginning of a day in the viewer's zone.
+func (x *exchange) typedDay(text string) (time.Time, error) {
+	zone := x.viewer.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	t, err := time.ParseInLocation(time.DateOnly, text, zone)
+	if err != nil {
+		return t, approval.Errorf(approval.CodeInvalidParameter, "A day is written like 2026-12-01.")
+	}
+	return t, nil
+}
+
+// figureHeads are the columns of figures, beside the name.
+var figureHeads = []string{"asked", "approved", "denied", "expired", "pending", "granted", "pushes", "half", "most"}
+
+// figureCells are those of one row.
+func (x *exchange) figureCells(f history.Figures) []string {
+	took := func(d time.Duration) string {
+		if f.P90 == 0 {
+			return "–"
+		}
+		return x.lang.Duration(d)
+	}
+	return []string{strconv.Itoa(f.Asked), strconv.Itoa(f.Approved), strconv.Itoa(f.Denied), strconv.Itoa(f.Expired),
+		strconv.Itoa(f.Pending), strconv.Itoa(f.Granted), strconv.FormatFloat(f.Per100(f.Pushes), 'f', -1, 64),
+		took(f.P50), took(f.P90)}
+}
+
+func totals(x *exchange, f history.Figures) []fact {
+	var facts []fact
+	for i, cell := range x.figureCells(f) {
+		facts = append(facts, fact{x.lang.Say("stats_" + figureHeads[i]), cell})
+	}
+	return facts
+}
+
+func (x *exchange) kind(name string, all []history.Named) kindShown {
+	k := kindShown{ID: name, Title: x.lang.Say("stats_by_" + name), Heads: []string{x.lang.Say("stats_name")}}
+	for _, h := range figureHeads {
+		k.Heads = append(k.Heads, x.lang.Say("stats_"+h))
+	}
+	names := make([]string, len(all))
+	for i, n := range all {
+		switch {
+		case n.Name == history.Others:
+			names[i] = x.lang.Say("stats_others")
+		case n.Name == "":
+			names[i] = x.lang.Say("stats_no_rule")
+		default:
+			names[i] = word(n.Name)
+		}
+		k.Rows = append(k.Rows, append([]string{names[i]}, x.figureCells(n.Figures)...))
+	}
+	if len(all) > 0 {
+		k.Ends, k.Times = x.endsChart(name, names, all), x.timesChart(name, names, all)
+	}
+	return k
+}
+
+// A chart is drawn on the server: a row of bars for each name, with the name above. Colours come from the style sheet;
+// all that a chart says is in the table too.
+type chart struct {
+	ID, Title, About string
+	Width, Height    int
+	Keys             []chartKey
+	Bars             []bar
+	Labels           []label
+}
+
+type chartKey struct{ Class, Text string }
+
+type bar struct {
+	X, Y, Width, Height int
+	Class               string
+}
+
+type label struct {
+	X, Y int
+	Text string
+}
+
+const (
+	chartWidth = 340 // of the picture, in its own units
+	barWidth   = 280 // of the longest bar
+	barHeight  = 12
+	rowHeight  = 40
+	nameLength = 38 // characters that fit above a bar
+)
+
+func (x *exchange) endsChart(kind string, names []string, all []history.Named) *chart {
+	c := &chart{ID: kind + "-ends", Title: x.lang.Say("stats_ends"), About: x.lang.Say("stats_ends_about"), Width: chartWidth}
+	for _, key := range []string{"approved", "denied", "expired"} {
+		c.Keys = append(c.Keys, chartKey{"bar-" + key, x.lang.Say("stats_" + key)})
+	}
+	longest := 1
+	for _, n := range all[:min(len(all), charted)] {
+		longest = max(longest, n.Approved+n.Denied+n.Expired)
+	}
+	for i, n := range all[:min(len(all), charted)] {
+		at, y := 0, c.row(names[i], i)
+		for j, count := range []int{n.Approved, n.Denied, n.Expired} {
+			width := count * barWidth / longest
+			c.Bars = append(c.Bars, bar{at, y, width, barHeight, c.Keys[j].Class})
+			at += width
+		}
+		c.Labels = append(c.Labels, label{at + 6, y + barHeight - 1, strconv.Itoa(n.Approved + n.Denied + n.Expired)})
+	}
+	return c
+}
+
+// row adds a row with its name and returns where its bars are.
+func (c *chart) row(name string, i int) (y int) {
+	top := i * rowHeight
+	c.Height = top + rowHeight
+	c.Labels = append(c.Labels, label{0, top + 14, legible.Cut(name, nameLength)})
+	return top + 20
+}
+
+func (x *exchange) timesChart(kind string, names []string, all []history.Named) *chart {
+	c := &chart{ID: kind + "-times", Title: x.lang.Say("stats_times"), About: x.lang.Say("stats_times_about"),
+		Width: chartWidth, Keys: []chartKey{{"bar-half", x.lang.Say("stats_half")}, {"bar-most", x.lang.Say("stats_most")}}}
+	var longest time.Duration
+	for _, n := range all[:min(len(all), charted)] {
+		longest = max(longest, n.P90)
+	}
+	if longest == 0 {
+		return nil // nothing was decided
+	}
+	const ofTime = 200 // leaves room for the time in words
+	for i, n := range all[:min(len(all), charted)] {
+		y := c.row(names[i], i)
+		for j, d := range []time.Duration{n.P50, n.P90} {
+			width := int(float64(d) / float64(longest) * ofTime)
+			c.Bars = append(c.Bars, bar{0, y + j*barHeight/2, width, barHeight / 2, c.Keys[j].Class})
+			if j == 1 && d > 0 {
+				c.Labels = append(c.Labels, label{width + 6, y + barHeight - 1, x.lang.Duration(d)})
+			}
+		}
+	}
+	return c
+}
