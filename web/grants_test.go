@@ -18,6 +18,7 @@ policy:
     - {name: reading, tools: [read_file], action: allow}
     - {name: never, tools: [drop_table], action: deny, message: "Nobody drops tables."}
     - {name: pays, tools: [pay], risk: medium, action: quarantine, allow_skip: true}
+    - {name: '<b onmouseover=x>', tools: [odd], action: quarantine}
     - {name: wires, tools: [wire], risk: high, action: quarantine}
 `
 

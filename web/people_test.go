@@ -111,7 +111,7 @@ func TestADelegationThatIsNotTaken(t *testing.T) {
 		"no time":            {url.Values{"to": {"mei"}, "until": {"tomorrow<b>"}}, "A time is written like"},
 		"a long rule":        {url.Values{"to": {"mei"}, "until": {"2026-11-22T12:00"}, "rule": {strings.Repeat("r", 3000)}}, "no rule of so long a name"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(*testing.T) {
 			r := w.post("ken", "/people/delegate", c.form).is(http.StatusBadRequest).harmless().has(c.says, `<details open>`)
 			if until := c.form.Get("until"); strings.HasPrefix(until, "20") {
 				r.has(`value="` + until + `"`)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -117,33 +116,39 @@ func (s *Server) steps(x *exchange) func(context.Context, history.Do) error {
 
 // period reads which time is meant: so many days, or whole days of the viewer's zone, the last one included.
 func (s *Server) period(x *exchange, query url.Values, d *statsData) (since, until time.Time, err error) {
-	until = s.Now()
-	chosen := query.Get("days")
-	d.Custom = chosen == "custom"
-	if d.Custom {
-		if since, err = x.typedDay(d.Since); err != nil {
-			return since, until, err
-		}
-		if until, err = x.typedDay(d.Until); err != nil {
-			return since, until, err
-		}
-		until = until.AddDate(0, 0, 1)
-		if !since.Before(until) || until.Sub(since) > maxDays*24*time.Hour {
-			return since, until, approval.Errorf(approval.CodeInvalidParameter,
-				"The first day must not be after the last, and not more than ten years before it.")
-		}
-	} else {
-		days, err := strconv.Atoi(cmp.Or(chosen, strconv.Itoa(usualDays)))
-		if err != nil || !slices.Contains(periods, days) {
-			return since, until, approval.Errorf(approval.CodeInvalidParameter, "days is 7, 30, 90 or custom.")
-		}
-		since, chosen = until.AddDate(0, 0, -days), strconv.Itoa(days)
-	}
+	chosen := cmp.Or(query.Get("days"), strconv.Itoa(usualDays))
 	for _, n := range periods {
 		text := strconv.Itoa(n)
 		d.Periods = append(d.Periods, periodShown{text, x.lang.Count("stats_days", n), text == chosen})
+		if text == chosen {
+			until = s.Now()
+			since = until.AddDate(0, 0, -n)
+		}
 	}
+	d.Custom = chosen == "custom"
 	d.Periods = append(d.Periods, periodShown{"custom", x.lang.Say("stats_custom"), d.Custom})
+	switch {
+	case d.Custom:
+		return x.typedDays(d.Since, d.Until)
+	case until.IsZero():
+		return since, until, approval.Errorf(approval.CodeInvalidParameter, "days is 7, 30, 90 or custom.")
+	}
+	return since, until, nil
+}
+
+// typedDays is from the beginning of a day to the end of another.
+func (x *exchange) typedDays(first, last string) (since, until time.Time, err error) {
+	if since, err = x.typedDay(first); err != nil {
+		return since, until, err
+	}
+	if until, err = x.typedDay(last); err != nil {
+		return since, until, err
+	}
+	until = until.AddDate(0, 0, 1)
+	if !since.Before(until) || until.Sub(since) > maxDays*24*time.Hour {
+		return since, until, approval.Errorf(approval.CodeInvalidParameter,
+			"The first day must not be after the last, and not more than ten years before it.")
+	}
 	return since, until, nil
 }
 
@@ -238,7 +243,8 @@ const (
 )
 
 func (x *exchange) endsChart(kind string, names []string, all []history.Named) *chart {
-	c := &chart{ID: kind + "-ends", Title: x.lang.Say("stats_ends"), About: x.lang.Say("stats_ends_about"), Width: chartWidth}
+	c := &chart{ID: kind + "-ends", Title: x.lang.Say("stats_ends"), About: x.lang.Say("stats_ends_about"),
+		Width: chartWidth}
 	for _, key := range []string{"approved", "denied", "expired"} {
 		c.Keys = append(c.Keys, chartKey{"bar-" + key, x.lang.Say("stats_" + key)})
 	}

@@ -1,0 +1,112 @@
+package web
+
+import (
+	"context"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// statsWorld has a record: five calls of two tools, of which one has a hostile name.
+func statsWorld(t testing.TB) *world {
+	t.Helper()
+	w := adminWorld(t)
+	w.pages.History = w.store
+	w.fillStats()
+	return w
+}
+
+func (w *world) fillStats() {
+	decide := func(id, by string, approve bool) {
+		who, _ := w.dir.ByName(by)
+		if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: who, Via: approval.ViaWeb}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	one, two, three := w.ask("pay", `{"n":1}`), w.ask("pay", `{"n":2}`), w.ask("wire", `{"n":3}`)
+	w.clock.Advance(4 * time.Minute)
+	decide(one, "hana", true)
+	decide(two, "ken", false)
+	w.clock.Advance(time.Minute)
+	decide(three, "hana", true)
+	w.ask("odd", `{}`)
+	w.clock.Advance(time.Hour)
+	w.ask("late", `{}`)
+	w.clock.Advance(time.Minute)
+	if _, err := w.gate.Expire(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// svg holds that every picture of a page is one, and returns how many there are.
+func (r reply) svg() (n int) {
+	r.t.Helper()
+	for _, rest := range strings.Split(r.body, "<svg ")[1:] {
+		text, _, whole := strings.Cut(rest, "</svg>")
+		d := xml.NewDecoder(strings.NewReader("<svg " + text + "</svg>"))
+		for {
+			_, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil || !whole {
+				r.t.Fatalf("no picture: %v in %s", err, text)
+			}
+		}
+		n++
+	}
+	return n
+}
+
+func TestStatsHaveChartsAndTables(t *testing.T) {
+	w := statsWorld(t)
+	r := w.get("ken", "/stats").is(http.StatusOK).harmless()
+	r.has("By tool", "By rule", "By agent", "By person", "4 min", "5 min", "&lt;b onmouseover", "(no rule)", `role="img"`, "<title ", "<desc ", "<td class=\"num\">2</td>",
+		`class="bar-denied"`, `<option value="30" selected>The last 30 days</option>`)
+	r.lacks("style=", "<b onmouse")
+	if n := r.svg(); n < 8 {
+		t.Errorf("%d pictures", n)
+	}
+	if texts := strings.Count(r.body, "<details>"); texts != 4 {
+		t.Errorf("%d tables behind charts", texts)
+	}
+	w.get("mei", "/stats").has("詢問人員的頻率", "依工具")
+	w.get("guest", "/stats").is(http.StatusForbidden)
+	w.get("guest", "/").lacks(`"/stats"`)
+}
+
+func TestStatsOfATime(t *testing.T) {
+	w := statsWorld(t)
+	w.get("hana", "/stats?agent=other").has("Nobody was asked in this time.")
+	w.get("hana", "/stats?days=custom&since=2026-11-20&until=2026-11-20").has("Nobody was asked")
+	// the 21st of Japan ends at 15:00 UTC, and these were asked before
+	w.get("yuki", "/stats?days=custom&since=2026-11-21&until=2026-11-21").has("ツール別", "2026年11月22日 00:00 JST")
+	for _, q := range []string{"days=8", "days=x", "days=custom", "days=custom&since=2026-11-22&until=2026-11-20", "days=custom&since=0001-01-01&until=2026-11-20",
+		"days=custom&since=%3Cscript%3E&until=2026-11-20", "agent=%3Cscript%3E"} {
+		w.get("hana", "/stats?"+q).is(http.StatusBadRequest).harmless()
+	}
+}
+
+// A record that takes too long to read is said to, and nothing is logged as broken.
+func TestStatsThatTakeTooLong(t *testing.T) {
+	w := statsWorld(t)
+	w.pages.History = slowHistory{w}
+	w.pages.Patience = time.Millisecond
+	w.get("hana", "/stats").is(http.StatusOK).has("That took too long.").lacks("By tool")
+}
+
+// slowHistory never answers in time.
+type slowHistory struct{ w *world }
+
+func (s slowHistory) ToWall(t time.Time) time.Time   { return s.w.store.ToWall(t) }
+func (s slowHistory) FromWall(t time.Time) time.Time { return s.w.store.FromWall(t) }
+func (s slowHistory) Now() time.Time                 { return s.w.store.Now() }
+func (slowHistory) View(ctx context.Context, _ func(approval.Tx) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
