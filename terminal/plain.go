@@ -24,6 +24,7 @@ type Options struct {
 	Now   func() time.Time
 	Zone  *time.Location // in which times are told
 	Width int            // of what Plain prints, in columns; 0: 80
+	Typed bool           // In is a keyboard: what was typed before a request was shown is no answer to it
 	Env   func(string) (string, bool)
 }
 
@@ -31,7 +32,7 @@ type Options struct {
 // inbox. Lines are answers; an empty one decides nothing.
 func Plain(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &asker{Options: o, lines: make(chan string), skipped: map[string]bool{}, running: make(chan error, 1)}
+	p := &asker{Options: o, lines: make(chan string, maxAhead), skipped: map[string]bool{}, running: make(chan error, 1)}
 	if p.Width == 0 {
 		p.Width = 80
 	}
@@ -61,6 +62,9 @@ type asker struct {
 	skipped map[string]bool
 	said    string // the last word about waiting, which is not said twice
 }
+
+// maxAhead is how many lines are taken before they are asked for.
+const maxAhead = 256
 
 // maxLine is how long an answer may be.
 const maxLine = 64 << 10
@@ -177,8 +181,16 @@ func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
+// forget drops what was typed ahead.
+func (p *asker) forget() {
+	for p.Typed && len(p.lines) > 0 {
+		<-p.lines
+	}
+}
+
 // box draws a request.
 func (p *asker) box(a client.Approval, more int) {
+	p.forget()
 	v := p.view()
 	inner := p.Width - 4
 	head := " " + strings.ToUpper(legible.Line(a.RiskLevel)) + " · " + client.ShortID(a.ID) + " "

@@ -161,6 +161,46 @@ func (s *slowly) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
+// slow is a gate that decides when it is told to.
+type slow struct {
+	inbox.Gate
+	until chan struct{}
+}
+
+func (g slow) Decide(ctx context.Context, id string, v client.Verdict, reason string, opts ...client.DecideOption) (client.Decided, error) {
+	<-g.until
+	return g.Gate.Decide(ctx, id, v, reason, opts...)
+}
+
+// A key that was hit twice does not approve the request that comes next.
+func TestPlainTakesNoAnswerFromBeforeTheRequestWasShown(t *testing.T) {
+	w := inboxtest.New(t)
+	first := w.Ask("transfer", `{"cents":1}`)
+	w.Clock.Advance(time.Second)
+	second := w.Ask("transfer", `{"cents":2}`)
+	r, in := io.Pipe()
+	gate, out, ended := slow{w.Hana, make(chan struct{})}, new(testkit.Buffer), make(chan error, 1)
+	b := inbox.New(inbox.Options{Gate: gate, Now: w.Clock.Now, Poll: time.Hour})
+	go func() {
+		ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo, Typed: true})
+	}()
+	x := &talk{T: t, World: w, in: in, out: out, ended: ended}
+	x.reads("cents: 1")
+	x.reads("> ")
+	x.types("a")
+	x.types("a") // while the first is being decided
+	x.types("a")
+	w.Request(first)
+	close(gate.until)
+	x.reads("cents: 2")
+	x.reads("> ")
+	in.Close()
+	x.ends()
+	if a, z := w.Request(first), w.Request(second); a.Status != "approved" || z.Status != "pending" {
+		t.Errorf("%s and %s\n%s", a.Status, z.Status, out.String())
+	}
+}
+
 func TestPlainSaysWhatChanged(t *testing.T) {
 	w := inboxtest.New(t)
 	id := w.Ask("wire", `{"cents":5}`)

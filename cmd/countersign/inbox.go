@@ -51,7 +51,7 @@ func (c *inboxCmd) Run(ctx context.Context, s *std) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := terminal.Options{Inbox: inbox.New(inbox.Options{Gate: g.Client, Now: time.Now}), In: s.in, Out: s.out,
-		Now: time.Now, Zone: s.zone(), Env: s.env}
+		Now: time.Now, Zone: s.zone(), Env: s.env, Typed: isTerminalIn(s.in)}
 	if c.Plain || !s.terminal || !isTerminalIn(s.in) || s.getenv("TERM") == "dumb" {
 		if tty, ok := s.out.(*os.File); ok && s.terminal {
 			if width, _, err := term.GetSize(int(tty.Fd())); err == nil {
