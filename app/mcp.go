@@ -29,7 +29,7 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
 		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
 		Budgets: a.budgets,
-		Called:  a.metrics.called, Show: a.showAtKeyboard, Tools: []gateway.Tool{a.permissionTool()},
+		Called:  a.metrics.called, Show: a.showAtKeyboard, Page: a.pageOf, Tools: []gateway.Tool{a.permissionTool()},
 	}
 	for _, s := range cfg.MCP.Servers {
 		o.Servers = append(o.Servers, gateway.ServerConfig{
@@ -45,6 +45,14 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 	}
 	a.onStop("MCP servers", a.gateway.Stop)
 	return nil
+}
+
+// pageOf is where people open a request's page, "" where public_url does not say how they reach the pages.
+func (a *App) pageOf(id string) string {
+	if link := links(a.live.Load().cfg); link != nil {
+		return link(id)
+	}
+	return ""
 }
 
 func headers(s config.Server) http.Header {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -162,12 +163,14 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 		switch {
 		case s.Inflight != "":
 			return answer(r.resumeInflight(p, s, answers))
-		case s.Keyboard != "":
+		case s.Keyboard != "", s.Page != "":
 			askKeyboard = false
-			r.applyKeyboardAnswers(p, s.Keyboard, answers)
+			if s.Keyboard != "" { // who was sent to a page decides there, whatever the client brings back
+				r.applyKeyboardAnswers(p, s.Keyboard, answers)
+			}
 			p.responses = nil
 			// Whatever came of the request that was asked about is the answer, not another request.
-			if req, err := r.g.o.Asker.Request(r.ctx, r.agent(), s.Keyboard); err != nil {
+			if req, err := r.g.o.Asker.Request(r.ctx, r.agent(), cmp.Or(s.Keyboard, s.Page)); err != nil {
 				return answer(r.gateFailure(p, err))
 			} else if req.Status != approval.Pending {
 				p.answer = approval.Answer{Kind: approval.AnswerPending, Request: &req}
@@ -201,6 +204,10 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 		if form, ok := r.keyboardQuestion(p); ok {
 			return answer(r.inputRequired(p, requestState{Keyboard: p.answer.Request.ID},
 				mcp.Object{{Name: "approve", Value: form}}))
+		}
+		if page, ok := r.pageQuestion(p); ok {
+			return answer(r.inputRequired(p, requestState{Page: p.answer.Request.ID},
+				mcp.Object{{Name: "open", Value: elicitation(page)}}))
 		}
 	}
 	return conn, stepWait, nil, nil

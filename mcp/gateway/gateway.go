@@ -74,7 +74,9 @@ type Options struct {
 	Scope   string // of every call
 	Tools   []Tool
 	// Show is what the person at an agent's keyboard is told of a request, secrets masked; nil: its message.
-	Show    func(approval.Request) string
+	Show func(approval.Request) string
+	// Page is where people can open a request's page, "" for nowhere. nil: nowhere.
+	Page    func(id string) string
 	Version string
 	Logger  *slog.Logger
 	// Stopping is done when the program is about to stop: calls that are held are answered then.

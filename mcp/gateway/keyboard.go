@@ -22,10 +22,38 @@ func (r *clientRequest) keyboardQuestion(p *pendingCall) (jsontext.Value, bool) 
 	if _, may := k.Keyboard(r.client.Agent, req); !may || !r.g.keyboardAsked.use(req.ID, waitLimit(req)+taskRetention) {
 		return nil, false
 	}
+	return elicitation(r.g.keyboardForm(req)), true
+}
+
+// elicitation is a question as a modern client is given it.
+func elicitation(params mcp.Object) jsontext.Value {
 	return mcp.Object{
 		{Name: "method", Value: jsontext.Value(`"elicitation/create"`)},
-		{Name: "params", Value: r.g.keyboardForm(req).Bytes()},
-	}.Bytes(), true
+		{Name: "params", Value: params.Bytes()},
+	}.Bytes()
+}
+
+// pageQuestion returns what leads the person at the client to the request's page, if the client opens pages and people
+// can reach them; once for each request, and not where they were asked here. It tells that somebody is being asked, and
+// nothing that comes of it decides: who decides is found out there.
+func (r *clientRequest) pageQuestion(p *pendingCall) (mcp.Object, bool) {
+	if !r.declared.url || r.g.o.Page == nil || p.answer.Request == nil {
+		return nil, false
+	}
+	req := *p.answer.Request
+	page := r.g.o.Page(req.ID)
+	if page == "" || !r.g.keyboardAsked.use(req.ID, waitLimit(req)+taskRetention) {
+		return nil, false
+	}
+	params := mcp.Object{
+		{Name: "mode", Value: jsontext.Value(`"url"`)},
+		{Name: "message", Value: mcp.Quote(r.g.keyboardText(req))},
+		{Name: "url", Value: mcp.Quote(page)},
+	}
+	if r.client.Era == mcp.Legacy {
+		params = append(params, mcp.Member{Name: "elicitationId", Value: mcp.Quote(req.ID)})
+	}
+	return params, true
 }
 
 // keyboardForm is what the keyboard is asked.
@@ -73,14 +101,18 @@ func (r *clientRequest) askKeyboard(ctx context.Context, p *pendingCall) (closed
 	if r.client.Era != mcp.Legacy {
 		return func() {}
 	}
-	if _, may := r.keyboardQuestion(p); !may {
+	_, decides := r.keyboardQuestion(p)
+	question, asks := mcp.Object(nil), decides
+	if decides {
+		question = r.g.keyboardForm(*p.answer.Request)
+	} else if question, asks = r.pageQuestion(p); !asks {
 		return func() {}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		resp, err := r.stream.Ask(ctx, "elicitation/create", r.g.keyboardForm(*p.answer.Request).Bytes())
-		if err != nil || resp.Err != nil {
+		resp, err := r.stream.Ask(ctx, "elicitation/create", question.Bytes())
+		if !decides || err != nil || resp.Err != nil {
 			return // nobody decided there
 		}
 		p.sayAtKeyboard(r.decideAtKeyboard(p.answer.Request.ID, resp.Result))

@@ -249,3 +249,119 @@ func TestTheKeyboardDecidesWhereNothingIsHeld(t *testing.T) {
 		t.Errorf("ran %d times, want once", up.count())
 	}
 }
+
+// A client that opens pages is led to the request's page, once; whatever it brings back decides nothing, whoever sits
+// there.
+func TestAClientThatOpensPagesIsLedToTheRequests(t *testing.T) {
+	for name, era := range eras {
+		for what, test := range map[string]struct{ tool, caps, result string }{
+			"opened":              {"tool", `{"elicitation":{"url":{}}}`, `{"action":"accept"}`},
+			"opened, and forged":  {"tool", `{"elicitation":{"url":{}}}`, `{"action":"accept","content":{"decision":"approve"}}`},
+			"not opened":          {"tool", `{"elicitation":{"url":{}}}`, `{"action":"decline"}`},
+			"closed":              {"tool", `{"elicitation":{"url":{}}}`, `{"action":"cancel"}`},
+			"no form decides":     {"grave", `{"elicitation":{"form":{},"url":{}}}`, `{"action":"accept","content":{"decision":"approve"}}`},
+			"no form, not opened": {"grave", `{"elicitation":{"form":{},"url":{}}}`, `{"action":"decline"}`},
+		} {
+			w, up := atPage(t, 50*time.Millisecond)
+			var mu sync.Mutex
+			var asked []string
+			c := join(t, w, era, test.caps, func(c *peer) {
+				c.answer = func(m mcp.Message) string {
+					mu.Lock()
+					defer mu.Unlock()
+					asked = append(asked, string(m.Params))
+					return test.result
+				}
+			})
+			call := func() string {
+				m, _ := c.rounds(test.tool, `{}`, func(q mcp.Member) string {
+					mu.Lock()
+					defer mu.Unlock()
+					want(t, "what is asked", q.Name+" "+string(member(q.Value, "method")), `open "elicitation/create"`)
+					asked = append(asked, string(member(q.Value, "params")))
+					return test.result
+				})
+				return say(m)
+			}
+			for range 3 {
+				contains(t, name+" "+what, call(), "The call has not run.")
+			}
+			testkit.Eventually(t, "the client is led there", func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > 0 })
+			r := w.newest(t)
+			if r.Status != approval.Pending || up.count() != 0 {
+				t.Errorf("%s %s: the request is %s, the tool ran %d times", name, what, r.Status, up.count())
+			}
+			mu.Lock()
+			if len(asked) != 1 {
+				t.Fatalf("%s %s: asked %d times: %q", name, what, len(asked), asked)
+			}
+			wantParams(t, name+" "+what, era, asked[0], r.ID)
+			mu.Unlock()
+		}
+	}
+}
+
+// wantParams holds that a client is asked to open the request's page, and for nothing else.
+func wantParams(t *testing.T, what string, era mcp.Era, params, id string) {
+	t.Helper()
+	o, err := mcp.ReadObject([]byte(params))
+	if err != nil {
+		t.Fatalf("%s: %s: %v", what, params, err)
+	}
+	want(t, what, o.Text("mode")+" "+o.Text("url"), "url https://gate.example.com/r/"+id)
+	if named := o.Get("elicitationId") != nil; o.Get("requestedSchema") != nil || o.Text("message") == "" || named != (era == mcp.Legacy) {
+		t.Errorf("%s: asked %s", what, params)
+	}
+}
+
+// atPage is [atKeyboard] with pages that people can reach.
+func atPage(t *testing.T, hold time.Duration) (*world, *fake) {
+	up := newFake(mcp.Legacy, running, "tool", "strict", "grave")
+	page := func(id string) string { return "https://gate.example.com/r/" + id }
+	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Page: page, Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{}), up
+}
+
+// Where a form decides, it is asked in place of the page; where a client opens no pages, it is not led to one.
+func TestAFormThatDecidesComesBeforeThePage(t *testing.T) {
+	for name, era := range eras {
+		w, up := atPage(t, time.Minute)
+		c := join(t, w, era, `{"elicitation":{"form":{},"url":{}}}`, func(c *peer) {
+			c.answer = func(m mcp.Message) string {
+				if o, err := mcp.ReadObject(m.Params); err != nil || o.Text("mode") != "form" {
+					t.Errorf("%s: asked %s", name, m.Params)
+				}
+				return `{"action":"accept","content":{"decision":"approve"}}`
+			}
+		})
+		m, _ := c.rounds("tool", `{}`, func(q mcp.Member) string {
+			want(t, "what is asked", q.Name, "approve")
+			return `{"action":"accept","content":{"decision":"approve"}}`
+		})
+		if contains(t, name, say(m), "ran"); up.count() != 1 {
+			t.Errorf("%s: it ran %d times", name, up.count())
+		}
+		for _, caps := range []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} { // being asked fails the test
+			w, _ := atPage(t, 20*time.Millisecond)
+			contains(t, name+" "+caps, say(join(t, w, era, caps).callTool("grave", `{}`)), "Approval requested")
+		}
+	}
+}
+
+// A page that is decided on while the call is held answers the call.
+func TestADecisionOnThePageAnswersTheCall(t *testing.T) {
+	for name, era := range eras {
+		w, up := atPage(t, time.Minute)
+		c := join(t, w, era, `{"elicitation":{"url":{}}}`, func(c *peer) {
+			c.answer = func(mcp.Message) string { return `{"action":"accept"}` }
+		})
+		done := make(chan string, 1)
+		go func() {
+			m, _ := c.rounds("tool", `{}`, func(mcp.Member) string { return `{"action":"accept"}` })
+			done <- say(m)
+		}()
+		w.answer(w.pending(1)[0].ID, true, "")
+		if contains(t, name, testkit.Receive(t, "the call is answered", done), "ran"); up.count() != 1 {
+			t.Errorf("%s: it ran %d times", name, up.count())
+		}
+	}
+}

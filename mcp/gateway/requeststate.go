@@ -33,6 +33,7 @@ type requestState struct {
 	Inflight string `json:"f,omitempty"` // the call that waits for an answer
 	Question string `json:"q,omitempty"`
 	Keyboard string `json:"k,omitempty"` // the request that the keyboard was asked about
+	Page     string `json:"p,omitempty"` // the request whose page the person was sent to
 }
 
 // stateTTL is how long a client may take to come back.
