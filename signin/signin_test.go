@@ -1,13 +1,16 @@
 package signin_test
 
 import (
+	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/signin"
 )
 
@@ -290,5 +293,103 @@ func TestAnAccountThatIsNobodysLeavesAHash(t *testing.T) {
 	}
 	if got := w.told(approval.EventSignInRefused); len(got) > 60 {
 		t.Errorf("strangers put %d lines on record in a minute", len(got))
+	}
+}
+
+// halfway is a store that fails between the end of a link and the start of its session.
+type halfway struct{ approval.Store }
+
+type halfwayTx struct{ signin.Tx }
+
+var errHalfway = errors.New("halfway")
+
+func (halfwayTx) InsertSession(signin.SessionRow) error { return errHalfway }
+
+func (h halfway) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
+	return h.Store.Update(ctx, func(tx approval.Tx) error { return fn(halfwayTx{tx.(signin.Tx)}) })
+}
+
+func TestALinkIsSpentWithItsSessionOrNotAtAll(t *testing.T) {
+	w := newWorld(t)
+	token := w.link("hana")
+	broken := signin.New(signin.Options{Store: halfway{w.db}, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir, Logger: w.log.Logger()})
+	_, _, err := broken.Redeem(t.Context(), token, here)
+	is(t, "halfway", err, errHalfway)
+	if got := w.told(approval.EventSignedIn, approval.EventSignInRefused); len(got) != 0 {
+		t.Errorf("on record: %q", got)
+	}
+	if _, _, err := w.Redeem(t.Context(), token, here); err != nil {
+		t.Errorf("the link is lost: %v", err)
+	}
+}
+
+func TestTheProcessEndsBetween(t *testing.T) {
+	w := newWorld(t)
+	token := w.link("hana")
+	w.db.Close()
+	w.open() // another process, with another key: the links of before are still links
+	if _, _, err := w.Redeem(t.Context(), token, here); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	if _, l, err := w.NewLink(t.Context(), "hana", "line"); err != nil || w.Token(l.ID) == token {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// Who has many addresses gets no more than the few that share a count, and takes no memory.
+func TestManyAddressesShareOneCount(t *testing.T) {
+	w := newWorld(t)
+	from := func(i int) signin.Origin {
+		return signin.Origin{Address: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String()}
+	}
+	for i := range 4096 {
+		if err := w.Attempt(from(i)); err != nil {
+			t.Fatalf("address %d: %v", i, err)
+		}
+	}
+	allowed := 0
+	for i := range 200 {
+		if w.Attempt(from(1<<20+i)) == nil {
+			allowed++
+		}
+	}
+	if allowed != 30 {
+		t.Errorf("%d of those that came later", allowed)
+	}
+	is(t, "who was there before", w.Attempt(from(1)), nil)
+	w.clock.Advance(time.Minute)
+	is(t, "a minute later", w.Attempt(from(1<<20)), nil)
+}
+
+func TestOneNetworkIsOneAddress(t *testing.T) {
+	w := newWorld(t)
+	addresses := []string{"2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3", "2001:db8::1%eth0"}
+	for i := range 30 {
+		is(t, "in time", w.Attempt(signin.Origin{Address: addresses[i%len(addresses)]}), nil)
+	}
+	is(t, "one more", w.Attempt(signin.Origin{Address: "2001:db8::9"}), signin.ErrTooMany)
+	is(t, "another network", w.Attempt(signin.Origin{Address: "2001:db8:0:1::9"}), nil)
+	for range 30 {
+		is(t, "in time", w.Attempt(signin.Origin{Address: "::ffff:192.0.2.1"}), nil)
+	}
+	is(t, "the same, written otherwise", w.Attempt(signin.Origin{Address: "192.0.2.1"}), signin.ErrTooMany)
+}
+
+func TestRefusalsFillNoLog(t *testing.T) {
+	w := newWorld(t)
+	for i := range 100 {
+		_, err := w.Link(t.Context(), strings.Repeat("a", 52), signin.Origin{Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()})
+		is(t, "a guess", err, signin.ErrRefused)
+	}
+	if got := w.told(approval.EventSignInRefused); len(got) != 60 {
+		t.Errorf("%d on record", len(got))
+	}
+}
+
+func TestWhatABrowserSaysOfItselfIsKeptSafe(t *testing.T) {
+	w := newWorld(t)
+	_, sess, err := w.Start(t.Context(), "hana", signin.MethodOpenID, signin.Origin{Address: "192.0.2.1", UserAgent: "x\x1b[2J\u202e" + strings.Repeat("y", 5000)})
+	if err != nil || strings.ContainsAny(sess.UserAgent, "\x1b\u202e") || len(sess.UserAgent) > 300 {
+		t.Errorf("%q, %v", sess.UserAgent, err)
 	}
 }
