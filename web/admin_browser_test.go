@@ -33,3 +33,5 @@ var _ = addLooks("stats", "hana", "/stats", func(w *world) {
 	w.pages.History = w.store
 	w.fillStats()
 })
+
+var _ = addLooks("policy", "hana", "/policy", nil)

@@ -233,6 +233,7 @@ var navigation = []destination{
 	{"/grants", "grants", approvers},
 	{"/people", "people", approvers},
 	{"/stats", "stats", approvers},
+	{"/policy", "policy", approvers},
 	{"/status", "status", approvers},
 	{pathSessions, "sessions", people},
 	{pathPasskeys, "passkeys", people},

@@ -1,0 +1,62 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"countersign/approval"
+)
+
+func TestThePolicyIsShown(t *testing.T) {
+	w := adminWorld(t)
+	w.get("ken", "/policy").is(http.StatusOK).harmless().has("1. reading", "2. never", "Nobody drops tables.", "a person is asked", "Where no rule matches", "read_file",
+		"4. &lt;b onmouseover=x&gt;", w.gate.Policy().Digest())
+	w.get("guest", "/policy").is(http.StatusForbidden).lacks("reading")
+	w.get("guest", "/").lacks(`"/policy"`)
+	w.get("mei", "/policy").has("政策", "詢問人員")
+}
+
+// A call that is tried is explained, and neither asked about nor on record.
+func TestACallIsTried(t *testing.T) {
+	w := adminWorld(t)
+	before, _ := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 100})
+	for tool, want := range map[string][]string{
+		"drop_table": {"<dd>denied</dd>", "<dd>never</dd>", "Nobody drops tables."},
+		"read_file":  {"<dd>allowed</dd>", "<dd>reading</dd>"},
+		"pay":        {"<dd>a person is asked</dd>", "<strong>3. pays: decides</strong>", "not reached"},
+		"srv/other":  {"<dd>a person is asked</dd>", "<dd>no rule</dd>"},
+	} {
+		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tool}, "args": {`{"to":"\u202e<script>alert(1)</script>"}`}}).is(http.StatusOK).harmless().has(want...)
+	}
+	after, _ := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 100})
+	if rs, _ := w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 10}); len(rs) != 0 || len(after) != len(before) {
+		t.Errorf("%d requests, %d events where there were %d", len(rs), len(after), len(before))
+	}
+	w.post("guest", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}}).is(http.StatusForbidden)
+	w.send("hana", http.MethodPost, "/policy/try", url.Values{"tool": {"pay"}}, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
+}
+
+// What cannot be tried is said, with what was typed still there and none of it in the log.
+func TestACallThatCannotBeTried(t *testing.T) {
+	w := adminWorld(t)
+	for name, form := range map[string]url.Values{
+		"no JSON":       {"agent": {"bot"}, "tool": {"pay"}, "args": {`{"password":"typed-secret-1"`}},
+		"twice":         {"agent": {"bot"}, "tool": {"pay"}, "args": {`{"typed-secret-1":1,"typed-secret-1":2}`}},
+		"no object":     {"agent": {"bot"}, "tool": {"pay"}, "args": {`["typed-secret-1"]`}},
+		"no tool":       {"agent": {"bot"}, "args": {`{"k":"typed-secret-1"}`}},
+		"hostile names": {"agent": {nasty}, "tool": {nasty}, "args": {`{"k":"typed-secret-1"}`}},
+	} {
+		r := w.post("hana", "/policy/try", form).is(http.StatusBadRequest).has(`role="alert"`, "typed-secret-1").lacks("<script>alert")
+		if strings.Contains(r.body, "What would happen") {
+			t.Errorf("%s: it was tried", name)
+		}
+	}
+	w.post("hana", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}, "args": {`{"a":"` + strings.Repeat("x", maxTypedArgs) + `"}`}}).is(http.StatusBadRequest)
+	w.post("hana", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}, "args": {strings.Repeat("[", 100000)}}).is(http.StatusBadRequest)
+	w.post("hana", "/policy/try", url.Values{"args": {strings.Repeat("x", maxForm)}}).is(http.StatusBadRequest)
+	if strings.Contains(w.log.String(), "typed-secret-1") {
+		t.Error("the log has what was typed")
+	}
+}
