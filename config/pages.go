@@ -34,13 +34,13 @@ func (c *Config) PagesURL() string {
 	return scheme + "://" + net.JoinHostPort("localhost", port)
 }
 
-// PageOf is the address of a request's page, "" where the pages are nowhere.
+// PageOf is the address of the page on which a request is approved with a passkey, "" where the pages are nowhere.
 func (c *Config) PageOf(request string) string {
 	base := c.PagesURL()
 	if base == "" {
 		return ""
 	}
-	return base + "/r/" + request
+	return base + "/r/" + request + "/passkey"
 }
 
 // NoPasskeys says why nobody can use a passkey here, "" where they can.

@@ -8,7 +8,7 @@ import (
 
 func TestThePagesOwnListenerIsWhereTheyAre(t *testing.T) {
 	cfg := &Config{File: File{Listen: DefaultListen, PagesListen: "127.0.0.1:9443", PagesTLS: &listener.Pair{}}}
-	if got := cfg.PageOf("01"); got != "https://localhost:9443/r/01" {
+	if got := cfg.PageOf("01"); got != "https://localhost:9443/r/01/passkey" {
 		t.Errorf("the page of 01 is %q", got)
 	}
 	cfg.PagesListen = "0.0.0.0:9443"
@@ -24,18 +24,18 @@ func TestWhereThePagesAre(t *testing.T) {
 		page                 string
 		passkeys             bool
 	}{
-		{"the default", "", DefaultListen, nil, "http://localhost:8787/r/01", true},
-		{"another loopback address", "", "[::1]:80", nil, "http://localhost:80/r/01", true},
-		{"with a certificate", "", "localhost:443", &listener.Pair{}, "https://localhost:443/r/01", true},
+		{"the default", "", DefaultListen, nil, "http://localhost:8787/r/01/passkey", true},
+		{"another loopback address", "", "[::1]:80", nil, "http://localhost:80/r/01/passkey", true},
+		{"with a certificate", "", "localhost:443", &listener.Pair{}, "https://localhost:443/r/01/passkey", true},
 		{"for every network", "", "0.0.0.0:8787", nil, "", false},
 		{"for a network by its name", "", "gate:8787", nil, "", false},
-		{"from outside", "https://gate.example.com", "0.0.0.0:8787", nil, "https://gate.example.com/r/01", true},
-		{"below a path", "https://example.com/gate", DefaultListen, nil, "https://example.com/gate/r/01", true},
+		{"from outside", "https://gate.example.com", "0.0.0.0:8787", nil, "https://gate.example.com/r/01/passkey", true},
+		{"below a path", "https://example.com/gate", DefaultListen, nil, "https://example.com/gate/r/01/passkey", true},
 		{"from outside in the clear", "http://gate.example.com", DefaultListen, nil, "", false},
-		{"here, by its name", "http://localhost:8787", DefaultListen, nil, "http://localhost:8787/r/01", true},
-		{"here, by its address", "http://127.0.0.1:8787", DefaultListen, nil, "http://127.0.0.1:8787/r/01", false},
-		{"by an address", "https://192.0.2.7", DefaultListen, nil, "https://192.0.2.7/r/01", false},
-		{"by a long address", "https://[2001:db8::7]", DefaultListen, nil, "https://[2001:db8::7]/r/01", false},
+		{"here, by its name", "http://localhost:8787", DefaultListen, nil, "http://localhost:8787/r/01/passkey", true},
+		{"here, by its address", "http://127.0.0.1:8787", DefaultListen, nil, "http://127.0.0.1:8787/r/01/passkey", false},
+		{"by an address", "https://192.0.2.7", DefaultListen, nil, "https://192.0.2.7/r/01/passkey", false},
+		{"by a long address", "https://[2001:db8::7]", DefaultListen, nil, "https://[2001:db8::7]/r/01/passkey", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := &Config{File: File{PublicURL: c.public, Listen: c.listen, TLS: c.tls}}

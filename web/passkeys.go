@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/legible"
 	"countersign/signin"
 	"countersign/signin/passkey"
 )
@@ -33,6 +34,7 @@ func (s *Server) passkeyRoutes() []route {
 		{method: http.MethodPost, path: pathPasskeys + "/remove", audience: people, handle: s.removePasskey},
 		{method: http.MethodPost, path: pathPasskeySignIn + "/begin", audience: everyone, handle: s.asScript(s.beginSignIn)},
 		{method: http.MethodPost, path: pathPasskeySignIn, audience: everyone, handle: s.signInByPasskey},
+		{method: http.MethodGet, path: pathStepUp, audience: approvers, handle: s.stepUpPage},
 		{method: http.MethodPost, path: pathStepUp + "/begin", audience: people, handle: s.asScript(s.beginStepUp)},
 		{method: http.MethodPost, path: pathStepUp, audience: people, handle: s.stepUp},
 	}
@@ -265,7 +267,7 @@ func (s *Server) stepUp(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	back := "/r/" + w.RequestID
+	back := stepUpPath(w.RequestID)
 	proof, err := s.Passkeys.FinishStepUp(ctx, x.browser(), w, []byte(form.Get("passkey")))
 	if err != nil {
 		return x.toldOf(err, back, "")
@@ -280,7 +282,29 @@ func (s *Server) stepUp(ctx context.Context, x *exchange) error {
 	if r.Status == approval.Pending {
 		said = "passkeys_counts"
 	}
-	return x.toldOf(nil, "/r/"+r.ID, said, "tool", r.Target())
+	return x.toldOf(nil, stepUpPath(r.ID), said, "tool", r.Target())
+}
+
+func stepUpPath(id string) string { return "/r/" + id + "/passkey" }
+
+// stepUpData is the page on which a request is approved with a passkey: all that the approval covers.
+type stepUpData struct {
+	approval.Request
+	Pending, Confirm bool
+	Shown            string // the args, with what is secret masked
+	Version          string
+	Standing         string // how it stands, where it is not pending
+}
+
+func (s *Server) stepUpPage(ctx context.Context, x *exchange) error {
+	r, err := s.Gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	shown := s.Masker().ArgsLimited(r.Args, len(r.Args)+1)
+	return x.PageTitled("stepup", legible.Line(r.Target()), stepUpData{Request: r, Pending: r.Status == approval.Pending,
+		Confirm: r.Need != nil && r.Need.Confirm, Shown: legible.Lines(shown), Version: r.Version(),
+		Standing: string(r.Status)})
 }
 
 // passkeysHere reports whether passkeys work on the page that is looked at.

@@ -217,35 +217,36 @@ func TestAPasskeyApprovesTheRequestThatWasShown(t *testing.T) {
 		t.Errorf("without a passkey: %+v", c)
 	}
 	k.add("hana", "phone")
+	k.get("hana", "/r/"+id+"/passkey", "Host", k.host).is(http.StatusOK).has("open_vault", "door", `data-passkey="/r/`+id+`/passkey/begin"`, k.form(id).Get("v"))
 	path := func(id string) string { return "/r/" + id + "/passkey" }
 	for what, form := range map[string]url.Values{
 		"nothing":  k.form(id),
 		"rubbish":  k.form(id, "passkey", "{}"),
 		"no field": {},
 	} {
-		k.goes(k.post("hana", path(id), form), "/r/"+id)
+		k.goes(k.post("hana", path(id), form), stepUpPath(id))
 		if got := k.status(id); got != approval.Pending {
 			t.Fatalf("with %s it is %s", what, got)
 		}
 	}
 	form := k.signed(id, k.form(id))
-	k.goes(k.post("hana", path(other), url.Values{"v": k.form(other)["v"], "passkey": form["passkey"]}), "/r/"+other)
-	k.goes(k.post("hana", path(id), form), "/r/"+id) // which was used up
+	k.goes(k.post("hana", path(other), url.Values{"v": k.form(other)["v"], "passkey": form["passkey"]}), stepUpPath(other))
+	k.goes(k.post("hana", path(id), form), stepUpPath(id)) // which was used up
 	if a, b := k.status(id), k.status(other); a != approval.Pending || b != approval.Pending {
 		t.Fatalf("signed for another, they are %s and %s", a, b)
 	}
 	form = k.signed(id, k.form(id))
-	k.goes(k.post("ken", path(id), form), "/r/"+id)
+	k.goes(k.post("ken", path(id), form), stepUpPath(id))
 	if got := k.status(id); got != approval.Pending {
 		t.Fatalf("ken posts hana's: %s", got)
 	}
 	form = k.signed(id, k.form(id))
 	form.Set("args", `{"door":2}`)
-	k.goes(k.post("hana", path(id), form), "/r/"+id)
+	k.goes(k.post("hana", path(id), form), stepUpPath(id))
 	if got := k.status(id); got != approval.Pending {
 		t.Fatalf("with other args: %s", got)
 	}
-	k.goes(k.post("hana", path(id), k.signed(id, k.form(id))), "/r/"+id)
+	k.goes(k.post("hana", path(id), k.signed(id, k.form(id))), stepUpPath(id))
 	if got := k.status(id); got != approval.Approved {
 		t.Fatalf("it is %s", got)
 	}
@@ -286,7 +287,7 @@ func TestAPasskeyIsNeitherASecondYesNorAReason(t *testing.T) {
 	if got := k.status(id); got != approval.Pending {
 		t.Fatalf("it is %s", got)
 	}
-	k.goes(post("reason", "checked", "confirmed", "yes"), "/r/"+id)
+	k.goes(post("reason", "checked", "confirmed", "yes"), stepUpPath(id))
 	if got := k.status(id); got != approval.Approved {
 		t.Errorf("it is %s", got)
 	}
@@ -297,7 +298,7 @@ func TestOtherArgsAreApprovedWithAPasskeyOnThePage(t *testing.T) {
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{"door":1}`)
 	r := k.post("hana", "/r/"+id+"/passkey", k.signed(id, k.form(id, "args", `{"door": 7}`))).is(http.StatusSeeOther)
-	next := strings.TrimPrefix(r.header.Get("Location"), "/r/")
+	next := strings.TrimSuffix(strings.TrimPrefix(r.header.Get("Location"), "/r/"), "/passkey")
 	if k.status(id) != approval.Denied || next == id || k.status(next) != approval.Approved {
 		t.Errorf("the one is %s, %s in its place is %s", k.status(id), next, k.status(next))
 	}
