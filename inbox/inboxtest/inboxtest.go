@@ -80,7 +80,7 @@ func New(t testing.TB) *World {
 		t.Fatal(err)
 	}
 	audit := approval.NewAuditLog(redact.New())
-	cards := outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("line", "U1")})
+	cards := outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("sms", "U1")})
 	w.Gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules{}, Now: w.Clock.Now,
 		Masker: redact.New(), Audit: audit, Notifier: cards})
 	dir := auth.NewDirectory([]auth.AgentIdentity{{Name: "treasury-bot", Token: BotToken}},
