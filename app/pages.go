@@ -14,7 +14,8 @@ import (
 func (a *App) newPages() *web.Server {
 	o := web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
 		SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys, Address: a.remote, Base: a.base, Masker: a.masker,
-		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now}
+		Notifications: a.outbox,
+		Logger:        a.part("web"), Stopping: a.stopping, Now: a.o.Now}
 	a.aroundInbox(&o)
 	return web.New(o)
 }

@@ -64,6 +64,26 @@ const (
 	EventPasskeyRefused EventType = "passkey_refused" // Reason says why
 )
 
+// EventTypes are all of them.
+var EventTypes = []EventType{
+	EventCallAllowed, EventCallDenied, EventApprovalRequested, EventDecision,
+	EventVote, EventDecisionRefused, EventApprovalCancelled, EventApprovalLapsed,
+	EventApprovalConsumed, EventApprovalAcked, EventExtended, EventNeedUnmet,
+	EventNotificationSent, EventNotificationRetrying, EventNotificationFailed,
+	EventPolicyReloaded, EventPolicyReloadFailed, EventWebhookRefused,
+	EventReasonAdded, EventChannelDead, EventChannelAlive,
+	EventCallOutcome, EventCallInput, EventToolPinned, EventToolAccepted,
+	EventRateLimited, EventDelegated, EventDelegationEnded,
+	EventFrozen, EventUnfrozen, EventGranted, EventGrantUsed,
+	EventGrantEnded, EventDenialLifted,
+	EventSignInLink, EventSignedIn, EventSignedOut, EventSessionEnded,
+	EventSignInRefused, EventPasskeyAdded, EventPasskeyRemoved,
+	EventPasskeyBlocked, EventPasskeyRefused,
+}
+
+// EventDecisions are what the Decision of an event can be.
+var EventDecisions = []string{"allow", "deny", "approve", "timeout", "cancel", "extend", "freeze"}
+
 // Event is one line of the audit log, written in the transaction of what it reports. Seq is given out
 // in commit order and is never reused.
 type Event struct {

@@ -174,6 +174,9 @@ func (v value) write(enc *jsontext.Encoder) error {
 	return enc.WriteToken(jsontext.String(v.text))
 }
 
+// Begun reports whether the header was sent.
+func (e *Writer[R]) Begun() bool { return e.begun }
+
 // Begin sends the header, and of a CSV the columns' names; for a HEAD that is all.
 func (e *Writer[R]) Begin(method string) {
 	if e.begun {

@@ -11,25 +11,6 @@ import (
 	"countersign/export"
 )
 
-var eventTypes = []approval.EventType{
-	approval.EventCallAllowed, approval.EventCallDenied, approval.EventApprovalRequested, approval.EventDecision,
-	approval.EventVote, approval.EventDecisionRefused, approval.EventApprovalCancelled, approval.EventApprovalLapsed,
-	approval.EventApprovalConsumed, approval.EventApprovalAcked, approval.EventExtended, approval.EventNeedUnmet,
-	approval.EventNotificationSent, approval.EventNotificationRetrying, approval.EventNotificationFailed,
-	approval.EventPolicyReloaded, approval.EventPolicyReloadFailed, approval.EventWebhookRefused,
-	approval.EventReasonAdded, approval.EventChannelDead, approval.EventChannelAlive,
-	approval.EventCallOutcome, approval.EventCallInput, approval.EventToolPinned, approval.EventToolAccepted,
-	approval.EventRateLimited, approval.EventDelegated, approval.EventDelegationEnded,
-	approval.EventFrozen, approval.EventUnfrozen, approval.EventGranted, approval.EventGrantUsed,
-	approval.EventGrantEnded, approval.EventDenialLifted,
-	approval.EventSignInLink, approval.EventSignedIn, approval.EventSignedOut, approval.EventSessionEnded,
-	approval.EventSignInRefused, approval.EventPasskeyAdded, approval.EventPasskeyRemoved,
-	approval.EventPasskeyBlocked, approval.EventPasskeyRefused,
-}
-
-// decisionWords are what the decision of an audit event can be.
-var decisionWords = []string{"allow", "deny", "approve", "timeout", "cancel", "extend", "freeze"}
-
 // maxActor is how long the name of an actor may be that is asked for: an address at a platform, with room.
 const maxActor = 512
 
@@ -42,7 +23,7 @@ func (f *fields) atMost(name string, most int) string {
 // auditQuery reads what is asked of the audit log.
 func (s *Server) auditQuery(ctx context.Context, x *exchange, f *fields) approval.EventQuery {
 	q := approval.EventQuery{
-		Type: one(f, "event_type", eventTypes...), Decision: one(f, "decision", decisionWords...),
+		Type: one(f, "event_type", approval.EventTypes...), Decision: one(f, "decision", approval.EventDecisions...),
 		Risk: f.risk(), Tool: f.tool(), Agent: f.agent(), Since: f.time("since"), Until: f.time("until"),
 		Actor: f.atMost("actor", maxActor), CorrelationID: f.atMost("correlation_id", maxActor),
 		SessionID: f.atMost("session_id", approval.MaxSessionID), ApprovalID: s.requestID(ctx, x, f, "approval_id"),
@@ -91,8 +72,8 @@ const (
 	formatNDJSON = string(export.NDJSON)
 )
 
-var formats = map[string]string{export.TypeCSV: formatCSV, export.TypeNDJSON: formatNDJSON, "application/ndjson": formatNDJSON,
-	"application/json": formatJSON, "application/*": formatJSON, "*/*": formatJSON}
+var formats = map[string]string{export.TypeCSV: formatCSV, export.TypeNDJSON: formatNDJSON,
+	"application/ndjson": formatNDJSON, "application/json": formatJSON, "application/*": formatJSON, "*/*": formatJSON}
 
 // readExport finds out in which form the list is asked for: by the parameter format, else by the Accept header.
 func (x *exchange) readExport() {

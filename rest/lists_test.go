@@ -231,10 +231,10 @@ func TestTheAuditLogIsListedAndSelected(t *testing.T) {
 
 func TestEveryEventTypeAndDecisionCanBeSelected(t *testing.T) {
 	w := newWorld(t)
-	for _, e := range eventTypes {
+	for _, e := range approval.EventTypes {
 		w.do(rootToken, "GET", "/v1/audit?event_type="+string(e), "").is(200)
 	}
-	for _, d := range decisionWords {
+	for _, d := range approval.EventDecisions {
 		w.do(rootToken, "GET", "/v1/audit?decision="+d, "").is(200)
 	}
 	for _, s := range []approval.NotificationStatus{"queued", "retrying", "sent", "delivered", "failed", "skipped"} {

@@ -343,7 +343,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					"breaks off where it cannot be read to its end. A cell that a spreadsheet would take for a formula has a ' " +
 					"in front.",
 				query: []queryParam{
-					{"event_type", "", words(eventTypes...)}, {"decision", "", words(decisionWords...)}, riskParam, toolParam,
+					{"event_type", "", words(approval.EventTypes...)}, {"decision", "", words(approval.EventDecisions...)},
+					riskParam, toolParam,
 					agentParam,
 					{"actor", "Who did it: a person's name, agent:NAME, system:…", anyText},
 					{"approval_id", "Of this request; the end of its id will do.", anyText},

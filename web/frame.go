@@ -28,7 +28,8 @@ var assetFiles embed.FS
 
 // frame is what every page starts from; it is read when the first page is made.
 var frame = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("frame.html").ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
+	return template.Must(template.New("frame.html").ParseFS(templateFiles, "templates/frame.html", "templates/parts.html",
+		"templates/filters.html"))
 })
 
 var (
@@ -224,7 +225,8 @@ type destination struct {
 func (s *Server) table() []route {
 	return slices.Concat([]route{
 		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
-	}, s.inboxRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes())
+	}, s.inboxRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes(),
+		s.recordsRoutes())
 }
 
 // navigation lists what the menu leads to, in its order.
@@ -235,6 +237,9 @@ var navigation = []destination{
 	{"/stats", "stats", approvers},
 	{"/policy", "policy", approvers},
 	{"/status", "status", approvers},
+	{pathHistory, "history", approvers},
+	{pathAudit, "audit", admins},
+	{pathNotifications, "notifications", admins},
 	{pathSessions, "sessions", people},
 	{pathPasskeys, "passkeys", people},
 }

@@ -44,6 +44,8 @@ type Options struct {
 	Sessions  Sessions
 	// Masker covers secrets, as configured now; default: those that are known by their names.
 	Masker func() *redact.Masker
+	// Notifications is the notification log, which must be there for whoever looks at it.
+	Notifications Notifications
 	// SignIn signs people in.
 	SignIn *signin.Service
 	// OpenID says who somebody is at a provider; nil: nobody signs in that way.
@@ -81,6 +83,7 @@ type Server struct {
 	// openIDFailures counts sign-ins that failed at the provider, for the log.
 	openIDFailures ratelimitedlog.Counter
 	guarded        http.Handler
+	exports        exports
 }
 
 // New returns the handler.

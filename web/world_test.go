@@ -106,7 +106,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Logger: logger, Masker: redact.New(), Notifier: w.outbox, Prover: w.prover})
 	w.signIns = signin.New(signin.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
-	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Stopping: stopping, Now: w.clock.Now}
+	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Notifications: w.outbox, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
 		c(&o)
 	}
