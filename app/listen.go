@@ -121,13 +121,13 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
 	}
-	rest := ours.before(api)
+	onAPI := ours.before(api)
 	if cfg.PagesListen == "" {
-		rest = a.pagesBefore(rest)
+		onAPI = a.pagesBefore(onAPI)
 	} else if err := a.listenForPages(cfg); err != nil {
 		return err
 	}
-	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, rest); err != nil {
+	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, onAPI); err != nil {
 		return err
 	}
 	if cfg.WebhookListen == "" {

@@ -22,15 +22,15 @@ func (g *Gate) stepUpMessage(id string) string {
 	return why + "."
 }
 
-// Prover makes the proofs that one gate takes. Whoever has it decides what a person has proven, so only the package that
-// checks passkeys does.
+// Prover makes the proofs that one gate takes. Whoever has it decides what a person has proven, so only the package
+// that checks passkeys does.
 type Prover struct{ _ byte } // not of size zero: each has an address of its own
 
 // NewProver returns a prover, for [Options].
 func NewProver() *Prover { return new(Prover) }
 
-// Proof shows that somebody has just used their passkey to approve one request with certain args. There is no way to one
-// but [Prover.Prove]: no form, no JSON and no button makes it.
+// Proof shows that somebody has just used their passkey to approve one request with certain args. There is no way to
+// one but [Prover.Prove]: no form, no JSON and no button makes it.
 type Proof struct {
 	by *Prover
 	of Proven

@@ -112,17 +112,17 @@ func TestRule5_NoOtherWayApprovesWhatTakesAPasskey(t *testing.T) {
 	var text string // that whoever tried was told
 	ways := map[string]func(w *stepUp, id string, approve bool) approval.Code{
 		"press": func(w *stepUp, id string, approve bool) approval.Code {
-			out := w.tap(press(fHana, intent(approve), id))
+			out := w.tap(press(fHana, intents[approve], id))
 			text = out.Text
 			return out.Code
 		},
 		"typed": func(w *stepUp, id string, approve bool) approval.Code {
-			out := w.tap(inWords(fHana, string(intent(approve))+" "+id))
+			out := w.tap(inWords(fHana, string(intents[approve])+" "+id))
 			text = out.Text
 			return out.Code
 		},
 		"dialog": func(w *stepUp, id string, approve bool) approval.Code {
-			submitted := press(fHana, intent(approve), id)
+			submitted := press(fHana, intents[approve], id)
 			submitted.Channel, submitted.Told, submitted.AsksWhy, submitted.Reason = "slack", true, false, "checked"
 			out := w.tap(submitted)
 			text = out.Text
@@ -202,12 +202,8 @@ func (w *stepUp) data(of approval.EventType) map[string]any {
 	return data
 }
 
-func intent(approve bool) chat.Intent {
-	if approve {
-		return chat.IntentApprove
-	}
-	return chat.IntentDeny
-}
+// intents are what is meant by a decision.
+var intents = map[bool]chat.Intent{true: chat.IntentApprove, false: chat.IntentDeny}
 
 func textOf(err error) string {
 	if err == nil {

@@ -149,7 +149,8 @@ func wireRequest(r approval.Request) request {
 		Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
 		Votes: wireVotes(r), Needs: wire(r.Need.InStages(), wireStage),
 		StepUp: optional(r.Need.StepUpWord()), Replaces: optional(r.Replaces), ReplacedBy: optional(r.ReplacedBy),
-		PolicyDigest: optional(r.Policy), BatchID: optional(r.BatchID), Before: wireSaid(r.Before), Message: optional(r.FeedMessage()), Version: r.Version(),
+		PolicyDigest: optional(r.Policy), BatchID: optional(r.BatchID), Before: wireSaid(r.Before),
+		Message: optional(r.FeedMessage()), Version: r.Version(),
 	}
 }
 

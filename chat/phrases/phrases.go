@@ -221,8 +221,8 @@ var English = map[Phrase]string{
 	SayHelpStranger: "This is Countersign. I do not know you: whoever runs it must put your user id into the " +
 		"configuration. It is: {address}",
 	SaySignIn: "This opens the pages and signs you in as {who}: once, within ten minutes. Do not pass it on.",
-	SaySignInHere: "This opens the pages and signs you in as {who}: once, within ten minutes. It works on the gate's own " +
-		"machine only, since public_url is not set. Do not pass it on.",
+	SaySignInHere: "This opens the pages and signs you in as {who}: once, within ten minutes. It works on the gate's " +
+		"own machine only, since public_url is not set. Do not pass it on.",
 	SaySignInMany: "You have asked for too many links. Wait ten minutes, then type it again.",
 	SayNotAdmin:   "Only an admin may see the notification log.",
 	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. " +

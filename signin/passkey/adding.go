@@ -99,7 +99,9 @@ func (s *Service) FinishAdding(ctx context.Context, b Browser, name string, answ
 }
 
 // created reads an answer and finds its challenge.
-func (s *Service) created(p party, b Browser, answer []byte) (*protocol.ParsedCredentialCreationData, challenge, error) {
+func (s *Service) created(p party, b Browser, answer []byte) (
+	*protocol.ParsedCredentialCreationData, challenge, error,
+) {
 	if len(answer) > maxAnswer {
 		return nil, challenge{}, refusedUnread
 	}
@@ -199,7 +201,8 @@ func (s *Service) Of(ctx context.Context, person string) ([]Passkey, error) {
 }
 
 func (s *Service) byWall(k Passkey) Passkey {
-	k.AddedAt, k.UsedAt, k.BlockedAt = s.o.Store.ToWall(k.AddedAt), s.o.Store.ToWall(k.UsedAt), s.o.Store.ToWall(k.BlockedAt)
+	wall := s.o.Store.ToWall
+	k.AddedAt, k.UsedAt, k.BlockedAt = wall(k.AddedAt), wall(k.UsedAt), wall(k.BlockedAt)
 	return k
 }
 

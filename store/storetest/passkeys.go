@@ -65,7 +65,8 @@ func passkeys(t *testing.T, s approval.Store) {
 // passkeysChange is of a store with the rows of passkeys.
 func passkeysChange(t *testing.T, s approval.Store, rows []passkey.Row) {
 	plain := rows[0]
-	plain.SignCount, plain.BackedUp, plain.UsedAt, plain.BlockedAt = 0, false, rows[0].AddedAt.Add(1e9), plain.BlockedAt.Add(2e9)
+	plain.SignCount, plain.BackedUp = 0, false
+	plain.UsedAt, plain.BlockedAt = rows[0].AddedAt.Add(1e9), plain.BlockedAt.Add(2e9)
 	update(t, s, keeping(func(tx passkey.Tx) error {
 		changed := plain
 		changed.Name, changed.PublicKey, changed.Person = "other", "other", "ken" // nothing else of it is stored

@@ -113,8 +113,8 @@ func searchNotifications(t *testing.T, s approval.Store) {
 	}{
 		{"one address", approval.NotificationQuery{Addresses: hers[:1]}, []int{0}},
 		{"several", approval.NotificationQuery{Addresses: hers}, []int{1, 0}},
-		{"an address of another channel", approval.NotificationQuery{Addresses: []approval.Address{{Channel: "line", To: "U5"}}},
-			nil},
+		{"an address of another channel",
+			approval.NotificationQuery{Addresses: []approval.Address{{Channel: "line", To: "U5"}}}, nil},
 		{"several, and a channel", approval.NotificationQuery{Addresses: hers, Channel: "slack"}, []int{1}},
 		{"until", approval.NotificationQuery{Until: all[2].CreatedAt}, []int{1, 0}},
 		{"since and until", approval.NotificationQuery{Since: all[2].CreatedAt, Until: all[4].CreatedAt}, []int{3, 2}},
@@ -157,7 +157,8 @@ func reach(t *testing.T, s approval.Store) {
 			want string
 		}{
 			{requests{}, 1, all[0].ID}, {requests{}, 3, all[2].ID}, {requests{}, 5, all[4].ID}, {requests{}, 6, ""},
-			{requests{}, 0, ""}, {requests{Agent: "nobody", Text: "x"}, 3, all[2].ID}, {requests{After: all[1].ID}, 2, all[3].ID},
+			{requests{}, 0, ""}, {requests{Agent: "nobody", Text: "x"}, 3, all[2].ID},
+			{requests{After: all[1].ID}, 2, all[3].ID},
 			{requests{Until: all[1].RequestedAt}, 1, all[2].ID}, {requests{Since: all[1].RequestedAt}, 3, ""},
 			{requests{After: strings.Repeat("0", 26)}, 1, ""},
 		} {

@@ -60,7 +60,8 @@ func checkRead(t *testing.T, s approval.Store, r approval.Request) {
 func setNeed(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	checkRead(t, s, r)
-	for _, n := range []*approval.Need{fullNeed(), {}, {Stages: []approval.Stage{{Count: 1}}}, nil, {Confirm: true}, {StepUp: true}} {
+	one := &approval.Need{Stages: []approval.Stage{{Count: 1}}}
+	for _, n := range []*approval.Need{fullNeed(), {}, one, nil, {Confirm: true}, {StepUp: true}} {
 		r.Need, r.Stage, r.Policy = n, r.Stage+1, r.Policy+"p"
 		update(t, s, func(tx approval.Tx) error {
 			other := r

@@ -167,7 +167,8 @@ func (a *Authenticator) GetWith(id []byte, origin string, options []byte) []byte
 		"id": b64.EncodeToString(s.Credential), "rawId": b64.EncodeToString(s.Credential), "type": "public-key",
 		"clientExtensionResults": map[string]any{},
 		"response": map[string]any{"clientDataJSON": b64.EncodeToString(client),
-			"authenticatorData": b64.EncodeToString(data), "signature": b64.EncodeToString(k.sign(data, client)), "userHandle": b64.EncodeToString(s.Handle)},
+			"authenticatorData": b64.EncodeToString(data), "signature": b64.EncodeToString(k.sign(data, client)),
+			"userHandle": b64.EncodeToString(s.Handle)},
 	}))
 }
 
