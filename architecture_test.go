@@ -83,7 +83,7 @@ var arrows = map[string]struct {
 	"config":                     {[]string{"approval", "approval/args", "approval/redact", "auth", "budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "listener", "locale", "policy", "secret", "signin/openid", "yamlpos"}, "it composes the sections that packages own"},
 	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "auth", "budget", "channels", "channels/kind", "chat", "chat/phrases", "client", "config", "heartbeat", "internal/bearer", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "outbox", "policy", "rest", "secret", "signin", "signin/passkey", "signin/openid", "store", "web", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
-	"web":             {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "auth", "budget", "export", "history", "internal/loopback", "internal/ratelimitedlog", "locale", "policy", "signin", "signin/passkey", "signin/openid"}, "pages: they show, and have the gate decide"},
+	"web":             {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "auth", "budget", "channels", "export", "history", "internal/loopback", "internal/ratelimitedlog", "locale", "policy", "signin", "signin/passkey", "signin/openid"}, "pages: they show what cards show, whole, and have the gate decide"},
 	"inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
 	"inbox/inboxtest": {[]string{"approval", "approval/redact", "auth", "client", "internal/testkit", "outbox", "outbox/outboxtest", "rest", "store"}, "a whole gate for tests of whoever decides"},
 	"terminal":        {[]string{"approval/legible", "client", "inbox"}, "it shows and asks; what is decided is the inbox's"},
@@ -295,6 +295,7 @@ var readsClock = map[string]string{
 	"store/clock.go":               "the time that passes, where the machine has no better count",
 	"store/storetest/storetest.go": "of the tests: times that are stored and read back",
 	"store/writer.go":              "how long a group has taken",
+	"web/live.go":                  "the deadlines of its connection",
 	"webhook/dialog.go":            "how long a dialog may take to open",
 	"webhook/socket.go":            "how long a socket was open, and the deadlines of its connection",
 }

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 
+	"countersign/approval"
 	"countersign/config"
+	"countersign/policy"
 	"countersign/web"
 )
 
@@ -14,10 +17,29 @@ import (
 func (a *App) newPages() *web.Server {
 	o := web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
 		SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys, Address: a.remote, Base: a.base, Masker: a.masker,
-		Notifications: a.outbox,
-		Logger:        a.part("web"), Stopping: a.stopping, Now: a.o.Now}
+		Notifications: a.outbox, Granted: a.chat, Pushes: a.outbox, Explainer: explainer{a},
+		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now}
 	a.aroundInbox(&o)
 	return web.New(o)
+}
+
+// explainer says how the policy of now answers the call of a request.
+type explainer struct{ a *App }
+
+func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) {
+	c, err := r.Call()
+	if err != nil {
+		return nil, err
+	}
+	var all []web.RuleAnswer
+	for _, step := range e.a.live.Load().cfg.Policy.Explain(c).Steps {
+		if step.Result == policy.StepNoMatch || step.Result == policy.StepNotReached {
+			continue
+		}
+		all = append(all, web.RuleAnswer{Rule: cmp.Or(step.Rule.Name, string(step.Rule.Action)),
+			Decides: step.Result == policy.StepDecides, Why: step.Why})
+	}
+	return all, nil
 }
 
 // base is where people reach the pages: public_url, and without one this machine.

@@ -325,6 +325,12 @@ const mostSaid = 600
 
 // willRun says in one sentence what happens once a request is approved: with the args that this covers.
 func (m Maker) willRun(r approval.Request) string {
+	text, _ := m.Sentence(r)
+	return text
+}
+
+// Sentence says in one sentence what happens once a request is approved. whole: all the args that this covers are in it.
+func (m Maker) Sentence(r approval.Request) (text string, whole bool) {
 	masked, _ := m.Masker.Args(r.Args)
 	rows, _ := argRows(masked, m.ignored(r))
 	var said []string
@@ -338,13 +344,37 @@ func (m Maker) willRun(r approval.Request) string {
 		}
 		said = append(said, value)
 	}
+	all := strings.Join(said, ", ")
 	names := []string{"agent", legible.Line(r.Agent), "tool", legible.Line(r.Target()),
-		"args", legible.Cut(strings.Join(said, ", "), mostSaid)}
+		"args", legible.Cut(all, mostSaid)}
 	if said == nil {
-		return m.say(TextWillRunBare, names[:4]...)
+		return m.say(TextWillRunBare, names[:4]...), true
 	}
-	return m.say(TextWillRun, names...)
+	return m.say(TextWillRun, names...), names[5] == all && len(rows) < maxRows
 }
+
+// Of a request that is shown on a page of its own: how many rows there are of its args, and how deep they go.
+const (
+	maxPageRows     = 2000
+	maxPageRowDepth = 32
+)
+
+// Whole is all of a request, for a page of its own. at is when it is looked at.
+func (m Maker) Whole(r approval.Request, at time.Time) Item {
+	i := m.item(approval.Notification{Kind: approval.KindRequest, CreatedAt: at}, r)
+	masked, _ := m.Masker.Args(r.Args)
+	i.Rows, i.Total = buildRows(masked, m.ignored(r), rowBuilder{most: maxPageRows, deepest: maxPageRowDepth})
+	return i
+}
+
+// Raw is the canonical JSON of a request's args, legible on one line, and how many secrets are masked in it.
+func (m Maker) Raw(r approval.Request) (text string, masked int) {
+	raw, masked := m.Masker.Args(r.Args)
+	return legible.Line(string(raw)), masked
+}
+
+// Line is foreign text as the cards show it on one line: masked and legible.
+func (m Maker) Line(s string) string { return m.line(s) }
 
 // ask returns the question for a reason, where a reply has one, and answers that often fit.
 func (m Maker) ask(n approval.Note) (question string, suggest []string) {

@@ -225,7 +225,7 @@ type destination struct {
 func (s *Server) table() []route {
 	return slices.Concat([]route{
 		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
-	}, s.inboxRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes(),
+	}, s.inboxRoutes(), s.requestRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes(),
 		s.recordsRoutes())
 }
 

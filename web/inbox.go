@@ -3,24 +3,224 @@ package web
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/channels"
 )
 
 func (s *Server) inboxRoutes() []route {
-	return []route{{method: http.MethodGet, path: "/{$}", audience: people, handle: s.inbox}}
+	return []route{
+		{method: http.MethodGet, path: "/{$}", audience: people, handle: s.inbox},
+		{method: http.MethodPost, path: "/decide", audience: people, handle: s.decideMany},
+		{method: http.MethodGet, path: "/live", audience: people, handle: s.live, stream: true},
+	}
 }
+
+// othersShown is how many requests that others decide stand below those that wait for the viewer.
+const othersShown = 20
 
 // inboxData is what the inbox shows.
 type inboxData struct {
-	Requests []approval.Request
+	Filter   inboxFilter
+	Agents   []string // to choose from
+	Risks    []choice
+	Sections []inboxSection
+	Total    int  // how many wait in all
+	Decides  bool // there is something that the viewer may decide
+	Back     string
+}
+
+// IsLive has the script keep the page current.
+func (inboxData) IsLive() bool { return true }
+
+// inboxFilter is what the address says.
+type inboxFilter struct {
+	Query, Risk, Agent, Tool string
+	Whose                    approval.Whose
+	Set                      bool // anything is
+}
+
+// choice is one entry of a menu.
+type choice struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// inboxSection is a part of the list under a heading.
+type inboxSection struct {
+	ID, Title string
+	Groups    []inboxGroup
+	Next      string // address of what follows, "" where nothing does
+	More      string // what the link to it says
+}
+
+// inboxGroup is what one agent waits for in one run.
+type inboxGroup struct {
+	Agent, Run string
+	Cards      []inboxCard
+}
+
+// inboxCard is one request in the list.
+type inboxCard struct {
+	ID, Short, Target string
+	Risk              RiskMark
+	Sentence, Why     string
+	Notices           []string
+	Deadline, Asked   time.Time
+	Progress          string // "1 of 2", "" where one is enough
+	Mine              bool
+	Pick              string // names the request and its version in a form
+	Left              string // why it is approved on its own page alone, "" where the list does
 }
 
 // inbox shows what waits.
 func (s *Server) inbox(ctx context.Context, x *exchange) error {
-	rs, err := s.Gate.Requests(ctx, approval.RequestQuery{Status: approval.Pending, Limit: 200})
+	query := x.r.URL.Query()
+	f, err := readFilter(query)
 	if err != nil {
 		return err
 	}
-	return x.Page("inbox", "frame_inbox", inboxData{rs})
+	after := query.Get("after")
+	if _, ok := approval.ParseID(after); after != "" && !ok {
+		return approval.Errorf(approval.CodeInvalidParameter, "after must be the id of a request.")
+	}
+	d := inboxData{Filter: f, Agents: s.agentNames(), Risks: risksOf(x, f.Risk), Back: x.r.URL.RequestURI()}
+	look := func(whose approval.Whose, limit int) error {
+		w, err := s.Gate.Waiting(ctx, x.viewer.Actor, approval.WaitingQuery{Agent: f.Agent, Tool: f.Tool,
+			Risk: approval.Risk(f.Risk), Text: f.Query, Whose: whose, After: after, Limit: limit})
+		if err != nil {
+			return err
+		}
+		d.Total = w.Total
+		d.add(s, x, whose, &w)
+		return nil
+	}
+	switch {
+	case f.Whose != approval.WhoseAny:
+		err = look(f.Whose, approval.MostWaiting)
+	case !x.viewer.MayDecide():
+		err = look(approval.WhoseOthers, approval.MostWaiting)
+	default:
+		if err = look(approval.WhoseMine, approval.MostWaiting); err == nil && after == "" {
+			err = look(approval.WhoseOthers, othersShown)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return x.Page("inbox", "frame_inbox", d)
 }
+
+func readFilter(query url.Values) (inboxFilter, error) {
+	f := inboxFilter{Query: query.Get("q"), Risk: query.Get("risk"), Agent: query.Get("agent"), Tool: query.Get("tool"),
+		Whose: approval.Whose(query.Get("mine"))}
+	f.Set = f.Query != "" || f.Risk != "" || f.Agent != "" || f.Tool != "" || f.Whose != ""
+	switch {
+	case len(f.Query) > maxWord || len(f.Tool) > 2*maxWord:
+		return f, approval.Errorf(approval.CodeInvalidParameter, "What is searched for is too long.")
+	case f.Agent != "" && !approval.ValidName(f.Agent):
+		return f, approval.Errorf(approval.CodeInvalidParameter, "agent must be an agent's name.")
+	case f.Risk != "" && !slices.Contains(allRisks, approval.Risk(f.Risk)):
+		return f, approval.Errorf(approval.CodeInvalidParameter, "risk must be low, medium, high or critical.")
+	case !slices.Contains([]approval.Whose{"", approval.WhoseMine, approval.WhoseOthers}, f.Whose):
+		return f, approval.Errorf(approval.CodeInvalidParameter, "mine must be mine or others.")
+	}
+	return f, nil
+}
+
+var allRisks = []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical}
+
+func risksOf(x *exchange, chosen string) (all []choice) {
+	for _, r := range allRisks {
+		all = append(all, choice{string(r), x.lang.Say("risk_" + string(r)), string(r) == chosen})
+	}
+	return all
+}
+
+// add puts one look into the page.
+func (d *inboxData) add(s *Server, x *exchange, whose approval.Whose, w *approval.Waiting) {
+	sec := inboxSection{ID: string(whose), Title: x.lang.Say("inbox_" + string(whose)), More: x.lang.Say("inbox_more")}
+	m := s.maker(x)
+	places := map[[2]string]int{}
+	for i := range w.Rows {
+		row := &w.Rows[i]
+		run := row.SessionID
+		if run == "" {
+			run = row.Scope
+		}
+		key := [2]string{row.Agent, run}
+		at, known := places[key]
+		if !known {
+			at = len(sec.Groups)
+			places[key] = at
+			sec.Groups = append(sec.Groups, inboxGroup{Agent: legible.Line(row.Agent), Run: m.Line(legible.Cut(run, maxWord))})
+		}
+		sec.Groups[at].Cards = append(sec.Groups[at].Cards, s.inboxCard(x, m, row))
+		d.Decides = d.Decides || row.Mine
+	}
+	if w.Next != "" {
+		query := x.r.URL.Query()
+		query.Set("after", w.Next)
+		query.Set("mine", string(whose))
+		sec.Next = "/?" + query.Encode()
+	}
+	if len(sec.Groups) > 0 || sec.Next != "" || whose == approval.WhoseMine {
+		d.Sections = append(d.Sections, sec)
+	}
+}
+
+func (s *Server) inboxCard(x *exchange, m channels.Maker, row *approval.WaitingRow) inboxCard {
+	r := row.Request
+	c := inboxCard{ID: r.ID, Short: approval.Short(r.ID), Target: legible.Line(legible.Cut(r.Target(), maxWord)),
+		Risk: x.risk(r.Risk), Deadline: r.ExpiresAt, Asked: r.RequestedAt, Mine: row.Mine}
+	whole := false
+	if row.Wide {
+		c.Sentence = x.lang.Say("inbox_wide", "agent", legible.Line(r.Agent), "tool", c.Target)
+	} else {
+		c.Sentence, whole = m.Sentence(r)
+		i := m.Whole(r, s.Now())
+		c.Why = i.Why
+		for _, n := range i.Notices {
+			c.Notices = append(c.Notices, n.Text)
+		}
+	}
+	if n := row.Standing; n.Needed > 1 {
+		c.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
+	}
+	if row.Mine {
+		c.Left = leftOut(&r, whole)
+		if !row.Wide {
+			c.Pick = r.ID + "." + r.Version()
+		}
+	}
+	return c
+}
+
+// leftOut is the id of the sentence that says why a request is approved on its own page alone, and not in a list; ""
+// where it may be. whole: the list showed all that an approval covers.
+func leftOut(r *approval.Request, whole bool) string {
+	switch {
+	case r.Risk == approval.RiskCritical:
+		return "inbox_left_critical"
+	case r.Need != nil && r.Need.StepUp:
+		return "inbox_left_step_up"
+	case r.Need != nil && r.Need.Confirm:
+		return "inbox_left_confirm"
+	case !whole:
+		return "inbox_left_long"
+	}
+	return ""
+}
+
+// maker says on pages what cards say in chats, to the viewer.
+func (s *Server) maker(x *exchange) channels.Maker {
+	return channels.Maker{Masker: s.Masker(), Zone: x.viewer.Zone, Words: x.lang}
+}
+
+// risk is [View.Risk] for what is made before the page.
+func (x *exchange) risk(r approval.Risk) RiskMark { return (&View{lang: x.lang}).Risk(r) }

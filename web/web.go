@@ -65,6 +65,12 @@ type Options struct {
 	Budgets *budget.Registry
 	// Freezes are told of what is frozen and lifted here; default: nobody is.
 	Freezes Freezes
+	// Pushes are the cards of a request; nil: its page does not tell of them.
+	Pushes Pushes
+	// Explainer says by which rules a request is asked for; nil: its page names its rule alone.
+	Explainer Explainer
+	// Granted is told of grants that are made here; nil: nobody is.
+	Granted Granted
 	// Base is where people reach the pages, such as https://gate.example.com, now; "": only on this machine.
 	Base   func() string
 	Logger *slog.Logger // default: none
@@ -84,6 +90,7 @@ type Server struct {
 	openIDFailures ratelimitedlog.Counter
 	guarded        http.Handler
 	exports        exports
+	lives          liveCount
 }
 
 // New returns the handler.
@@ -287,6 +294,7 @@ var statuses = map[approval.Code]int{
 	approval.CodePeopleOnly:       http.StatusForbidden,
 	codeForbidden:                 http.StatusForbidden,
 	approval.CodeNotYourStage:     http.StatusForbidden,
+	approval.CodeStepUpRequired:   http.StatusForbidden,
 	approval.CodeAlreadyResolved:  http.StatusConflict,
 	approval.CodeAlreadyVoted:     http.StatusConflict,
 	approval.CodeNotFailed:        http.StatusConflict,
@@ -295,7 +303,6 @@ var statuses = map[approval.Code]int{
 	approval.CodeExpired:          http.StatusGone,
 	approval.CodeReasonRequired:   http.StatusUnprocessableEntity,
 	approval.CodeConfirmRequired:  http.StatusUnprocessableEntity,
-	approval.CodeStepUpRequired:   http.StatusForbidden,
 	approval.CodePolicyDenied:     http.StatusUnprocessableEntity,
 	approval.CodeGrantRefused:     http.StatusUnprocessableEntity,
 	approval.CodeInvalidArgs:      http.StatusBadRequest,

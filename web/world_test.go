@@ -30,15 +30,15 @@ var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
 // rulesOfTests is the policy of these tests; a test may give another.
 const rulesOfTests = `
-default: ask
-rules:
-  - {name: reading, match: {tools: [read_file]}, action: allow}
-  - {name: never, match: {tools: [drop_table]}, action: deny, message: "Nobody drops tables."}
-  - {name: deploys, match: {tools: [deploy]}, risk: critical, action: ask, require_reason: true}
-  - {name: wires, match: {tools: [wire]}, risk: high, action: ask, approvals: [{count: 2, from: finance}]}
-  - {name: pays, match: {tools: [pay]}, risk: medium, action: ask, allow_skip: true}
-  - {name: vault, match: {tools: [open_vault]}, risk: high, action: ask, step_up: passkey}
-  - {name: books, match: {tools: [close_books]}, risk: high, action: ask, confirm: true}
+policy:
+  rules:
+    - {name: reading, tools: [read_file], action: allow}
+    - {name: never, tools: [drop_table], action: deny, message: "Nobody drops tables."}
+    - {name: deploys, tools: [deploy], risk: critical, action: quarantine, require_reason: true}
+    - {name: wires, tools: [wire], risk: high, action: quarantine, approvals: [{group: finance, count: 2}]}
+    - {name: pays, tools: [pay], risk: medium, action: quarantine, allow_skip: true}
+    - {name: vault, tools: [open_vault], risk: high, action: quarantine, step_up: passkey}
+    - {name: books, tools: [close_books], risk: high, action: quarantine, confirm: true}
 `
 
 var (
@@ -106,7 +106,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Logger: logger, Masker: redact.New(), Notifier: w.outbox, Prover: w.prover})
 	w.signIns = signin.New(signin.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
-	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Notifications: w.outbox, Stopping: stopping, Now: w.clock.Now}
+	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Notifications: w.outbox, Pushes: w.outbox, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
 		c(&o)
 	}
@@ -135,14 +135,14 @@ func (silent) PasskeyBlocked(approval.Tx, string, string) error { return nil }
 func policyOf(t testing.TB, src string) *policy.Policy {
 	t.Helper()
 	p, problems := policy.Compile(policy.Parse([]byte(src)), policy.Options{})
-	if policy.HasErrors(problems) {
+	if policy.HasErrors(problems) || len(p.Rules()) == 0 {
 		t.Fatal(problems)
 	}
 	return p
 }
 
-// ask has the agent bot ask for a call, and returns the request's id.
-func (w *world) ask(tool, raw string, change ...func(*approval.Call)) string {
+// call is a call of the agent bot.
+func (w *world) call(tool, raw string, change ...func(*approval.Call)) approval.Call {
 	w.t.Helper()
 	a, err := args.Parse([]byte(raw))
 	if err != nil {
@@ -152,7 +152,13 @@ func (w *world) ask(tool, raw string, change ...func(*approval.Call)) string {
 	for _, f := range change {
 		f(&c)
 	}
-	answer, err := w.gate.Check(w.ctx, c)
+	return c
+}
+
+// ask has the agent bot ask for a call, and returns the request's id.
+func (w *world) ask(tool, raw string, change ...func(*approval.Call)) string {
+	w.t.Helper()
+	answer, err := w.gate.Check(w.ctx, w.call(tool, raw, change...))
 	if err != nil {
 		w.t.Fatal(err)
 	}

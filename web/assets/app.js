@@ -1,2 +1,179 @@
-// What pages do beside what they are: a page that is live is fetched anew when something has changed.
+// What pages do beside what they are: a page that is live is fetched anew when something has changed, deadlines count
+// down, and the inbox has keys. Without this script everything can still be read and decided.
 "use strict";
+
+const $ = (id) => document.getElementById(id);
+const all = (selector) => [...document.querySelectorAll(selector)];
+
+// Deadlines count down.
+function countDown() {
+  for (const e of all("time.countdown")) {
+    const left = Math.floor((Date.parse(e.dateTime) - Date.now()) / 1000);
+    if (left >= 86400 || Number.isNaN(left)) continue;
+    const two = (n) => String(n).padStart(2, "0");
+    const clock = left >= 3600 ? `${Math.floor(left / 3600)}:${two(Math.floor(left / 60) % 60)}:${two(left % 60)}` : `${Math.floor(left / 60)}:${two(left % 60)}`;
+    const text = left <= 0 ? e.dataset.over : clock;
+    if (text && e.textContent !== text) e.textContent = text;
+  }
+}
+
+// typedIn says whether somebody has begun something in an element that a new copy would lose.
+function typedIn(e) {
+  return [...e.querySelectorAll("textarea, input, select")].some((f) => {
+    if (f.type === "hidden") return false;
+    if (f.type === "checkbox" || f.type === "radio") return f.checked !== f.defaultChecked;
+    if (f.localName === "select") return [...f.options].some((o) => o.selected !== o.defaultSelected) && f.selectedIndex > 0;
+    return f.value !== f.defaultValue;
+  }) || !!e.querySelector("dialog[open], details[open]") || /^(textarea|select)$/.test(document.activeElement.localName) && e.contains(document.activeElement);
+}
+
+// keyOf finds a control again in a new copy of its part of the page.
+function keyOf(e) {
+  if (!e || e === document.body) return "";
+  if (e.id) return "#" + CSS.escape(e.id);
+  const card = e.closest("[data-id]");
+  if (!card) return "";
+  const within = e.localName + (e.name ? `[name="${CSS.escape(e.name)}"]` : "") + [...e.classList].map((c) => "." + CSS.escape(c)).join("");
+  return `#${CSS.escape(card.id)} ${within}`;
+}
+
+// swap puts the new copy of one region in place, and keeps what is chosen, focused and scrolled to.
+function swap(old, fresh) {
+  if (old.innerHTML === fresh.innerHTML && !old.querySelector("time.countdown")) return;
+  const picked = new Set([...old.querySelectorAll("input[name=pick]:checked")].map((e) => e.value));
+  const focus = old.contains(document.activeElement) ? keyOf(document.activeElement) : "";
+  const anchor = [...old.querySelectorAll("[data-id]")].find((e) => e.getBoundingClientRect().bottom > 0);
+  const top = anchor ? anchor.getBoundingClientRect().top : 0;
+  const known = new Set([...old.querySelectorAll("[data-id]")].map((e) => e.dataset.id));
+  const open = [...old.querySelectorAll("details[open]")].map(keyOf);
+  old.replaceChildren(...document.importNode(fresh, true).childNodes);
+  for (const e of old.querySelectorAll("input[name=pick]")) e.checked = picked.has(e.value);
+  for (const key of open) if (key) document.querySelector(key)?.setAttribute("open", "");
+  if (current) mark(document.getElementById(current), false);
+  if (focus) document.querySelector(focus)?.focus({preventScroll: true});
+  const again = anchor && document.getElementById(anchor.id);
+  if (again) scrollBy(0, again.getBoundingClientRect().top - top);
+  const news = [...old.querySelectorAll("[data-id]")].filter((e) => !known.has(e.dataset.id));
+  for (const e of news) e.classList.add("fresh");
+  if (news.length && $("news")) $("news").textContent = $("news").dataset.text + " " + news.slice(0, 3).map((e) => e.querySelector("h4")?.innerText).join(", ");
+}
+
+// refresh fetches the page anew and puts in what has changed.
+let busy = false, again = false, last = 0, timer = 0;
+async function refresh() {
+  if (busy) { again = true; return; }
+  busy = true;
+  last = Date.now();
+  try {
+    const answer = await fetch(location.href, {headers: {Accept: "text/html"}, cache: "no-store"});
+    if (answer.redirected || answer.status === 401) { location.reload(); return; }
+    if (!answer.ok) throw new Error(String(answer.status));
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const old of all("[data-region]")) {
+      const now = fresh.getElementById(old.id);
+      if (!now) continue;
+      const version = (e) => e.querySelector("input[name=v]")?.value || "";
+      if (old.hasAttribute("data-keep")) {
+        if (version(old) === version(now) && old.querySelectorAll("form").length === now.querySelectorAll("form").length) continue;
+        if (typedIn(old)) { if ($("changed")) $("changed").hidden = false; continue; }
+      }
+      swap(old, now);
+    }
+    countDown();
+    counted();
+    stale(false);
+  } catch { stale(true); } finally {
+    busy = false;
+    if (again) { again = false; soon(); }
+  }
+}
+
+// soon refreshes the page at most once a second, and not while nobody sees it.
+function soon() {
+  if (timer || document.hidden) { missed = missed || document.hidden; return; }
+  timer = setTimeout(() => { timer = 0; refresh(); }, Math.max(100, last + 1000 - Date.now()));
+}
+
+let missed = false;
+function stale(is) {
+  const e = $("stale");
+  if (!e || e.hidden === !is) return;
+  e.textContent = is ? e.dataset.offline : "";
+  e.hidden = !is;
+}
+
+function listen() {
+  let retry = 0;
+  const events = new EventSource(document.body.dataset.live);
+  let opened = false;
+  events.addEventListener("open", () => { stale(false); if (opened) soon(); opened = true; });
+  events.addEventListener("changed", soon);
+  events.addEventListener("ended", () => { events.close(); location.reload(); });
+  events.addEventListener("error", () => {
+    stale(true);
+    if (events.readyState !== EventSource.CLOSED || retry) return;
+    retry = setTimeout(() => { listen(); soon(); }, 5000);
+  });
+  addEventListener("pagehide", () => events.close(), {once: true});
+  addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); }, {once: true});
+}
+
+document.addEventListener("visibilitychange", () => { if (!document.hidden && missed) { missed = false; soon(); } });
+addEventListener("offline", () => stale(true));
+addEventListener("online", () => { if (document.body.dataset.live) soon(); });
+
+// The inbox's keys.
+let current = "";
+function mark(card, move = true) {
+  for (const e of all(".request.current")) e.classList.remove("current");
+  current = card ? card.id : "";
+  if (!card) return;
+  card.classList.add("current");
+  if (move) { card.focus({preventScroll: true}); card.scrollIntoView({block: "nearest"}); }
+}
+
+function step(by) {
+  const cards = all(".request");
+  if (!cards.length) return;
+  const at = cards.findIndex((e) => e.id === current);
+  mark(cards[Math.min(cards.length - 1, Math.max(0, at < 0 ? 0 : at + by))]);
+}
+
+function counted() {
+  const e = $("picked");
+  if (!e) return;
+  const n = all("input[name=pick]:checked").length;
+  e.textContent = n ? `${e.dataset.text} ${n}` : "";
+}
+
+const keys = {
+  j: () => step(1),
+  k: () => step(-1),
+  x: (card) => { const box = card?.querySelector("input[name=pick]"); if (box) { box.checked = !box.checked; counted(); } },
+  a: (card) => (card?.querySelector("button.approve") || card?.querySelector("a.open"))?.click(),
+  d: (card) => card?.querySelector("button.deny")?.click(),
+  v: (card) => card?.querySelector("a.open")?.click(),
+  "/": () => { const q = $("q"); q.closest("details").open = true; q.focus(); },
+  "?": () => $("keys").showModal(),
+};
+
+function press(e) {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.repeat && !/^[jk]$/.test(e.key) || document.querySelector("dialog[open]") ||
+    e.target.matches("textarea, select, input:not([type=checkbox])") || !keys[e.key]) return;
+  e.preventDefault();
+  keys[e.key](document.getElementById(current));
+}
+
+countDown();
+setInterval(countDown, 1000);
+if (document.body.dataset.live) listen();
+if ($("list")) {
+  addEventListener("keydown", press);
+  addEventListener("focusin", (e) => { const card = e.target.closest?.(".request"); if (card && card.id !== current) mark(card, false); });
+  addEventListener("change", counted);
+  if ($("keys-open")) {
+    $("keys-open").hidden = false;
+    $("keys-open").addEventListener("click", () => $("keys").showModal());
+  }
+  counted();
+}

@@ -1,0 +1,104 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"countersign/approval"
+)
+
+const (
+	// livePerSession is how many pages of one session are kept current at a time.
+	livePerSession = 6
+	// liveEvery is how often a page is told at most that something has changed.
+	liveEvery = time.Second
+	// liveCheck is how long a session goes unchecked at most, and a connection without a byte.
+	liveCheck = 20 * time.Second
+	// liveWrite is how long one write may take.
+	liveWrite = 10 * time.Second
+)
+
+// liveCount counts the connections of each session.
+type liveCount struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// join takes a place; false: there is none left.
+func (c *liveCount) join(session string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[session] >= livePerSession {
+		return false
+	}
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[session]++
+	return true
+}
+
+func (c *liveCount) leave(session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[session]--; c.of[session] <= 0 {
+		delete(c.of, session)
+	}
+}
+
+// live tells a page whenever something has changed, and nothing of what: the page is fetched anew, by whoever may.
+func (s *Server) live(ctx context.Context, x *exchange) error {
+	id := x.viewer.Session.ID
+	if !s.lives.join(id) {
+		return approval.Errorf(approval.CodeRateLimited, "Too many pages of this session are open.")
+	}
+	defer s.lives.leave(id)
+	wake, cancel := s.Gate.Broker().All()
+	defer cancel()
+	x.Header().Set("Content-Type", "text/event-stream")
+	x.Header().Set("X-Accel-Buffering", "no") // a proxy that keeps it back would make it late
+	if !x.tell("retry: 2000\n\nevent: open\ndata: 1\n\n") {
+		return nil
+	}
+	for {
+		text := "event: changed\ndata: 1\n\n"
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.Stopping.Done():
+			return nil
+		case <-wake:
+		case <-time.After(liveCheck):
+			text = ": still here\n\n"
+		}
+		if err := s.admit(x, people); err != nil || x.viewer.Session.ID != id {
+			x.tell("event: ended\ndata: 1\n\n")
+			return nil
+		}
+		if !x.tell(text) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.Stopping.Done():
+			return nil
+		case <-time.After(liveEvery): // what comes meanwhile is one wake
+		}
+	}
+}
+
+// tell sends a part of a stream; false: nobody is there.
+func (x *exchange) tell(text string) bool {
+	c := http.NewResponseController(x.ResponseWriter)
+	_ = c.SetWriteDeadline(deadline(liveWrite))
+	if _, err := x.Write([]byte(text)); err != nil {
+		return false
+	}
+	return c.Flush() == nil
+}
+
+// deadline is a time of the connection's own clock, which is the machine's.
+func deadline(d time.Duration) time.Time { return time.Now().Add(d) }

@@ -1,0 +1,418 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"countersign/approval"
+	"countersign/approval/args"
+	"countersign/approval/legible"
+	"countersign/channels"
+)
+
+func (s *Server) requestRoutes() []route {
+	post := func(what string, handle func(context.Context, *exchange) error) route {
+		return route{method: http.MethodPost, path: "/r/{id}/" + what, audience: people, handle: handle}
+	}
+	return []route{
+		{method: http.MethodGet, path: "/r/{id}", audience: people, handle: s.request},
+		post("decide", s.decide), post("extend", s.extend), post("cancel", s.cancel), post("freeze", s.freezeAgentOf),
+	}
+}
+
+// RuleAnswer is how one rule of the policy answers the call of a request.
+type RuleAnswer struct {
+	Rule    string
+	Decides bool
+	Why     string // it may quote arguments
+}
+
+// Explainer says by which rules a request is asked for.
+type Explainer interface {
+	// ExplainRequest returns the rules that have a say, in their order.
+	ExplainRequest(r approval.Request) ([]RuleAnswer, error)
+}
+
+// Pushes are the cards that were sent.
+type Pushes interface {
+	Notifications(ctx context.Context, q approval.NotificationQuery) ([]approval.Notification, error)
+}
+
+// Granted tells admins of a grant that was made on a page.
+type Granted interface {
+	Granted(ctx context.Context, g approval.Grant) error
+}
+
+// typed is what somebody has typed into the forms of a request: it is kept when nothing came of it.
+type typed struct{ Reason, Args, For string }
+
+// requestData is what the page of a request shows.
+type requestData struct {
+	approval.Details
+	Item      channels.Item
+	Version   string // as it is shown: the forms carry it
+	Risk      RiskMark
+	Sentence  string
+	Raw       string
+	Masked    int
+	Editable  string // the args as JSON for the form; "" where they cannot be edited here
+	Confirm   bool
+	StepUp    bool
+	Votes     []requestVote
+	Progress  string
+	Voters    string
+	Rules     []RuleAnswer
+	Timeline  []step
+	Pushes    []push
+	Grants    []choice
+	Refused   string // why nothing came of what was sent
+	Typed     typed
+	CanDecide bool
+}
+
+// IsLive has the script keep the page current.
+func (requestData) IsLive() bool { return true }
+
+// requestVote is one vote as the page shows it.
+type requestVote struct {
+	Who, Word, Reason string
+	At                time.Time
+	Class             string
+	Passkey           bool
+}
+
+// step is one thing that happened to the request.
+type step struct {
+	At             time.Time
+	What, By, Text string
+}
+
+// push is one card that went out.
+type push struct {
+	At                time.Time
+	Channel, To, Word string
+	Class             string
+}
+
+// request shows one request. The end of an id leads to the whole.
+func (s *Server) request(ctx context.Context, x *exchange) error {
+	id := x.r.PathValue("id")
+	if whole, ok := approval.ParseID(id); !ok || whole != id {
+		whole, err := s.Gate.ResolveID(ctx, x.viewer.Actor, id)
+		if err != nil {
+			return err
+		}
+		x.Redirect("/r/" + whole)
+		return nil
+	}
+	return s.showRequest(ctx, x, http.StatusOK, "", typed{})
+}
+
+// showRequest shows a request as it is now: refused says why nothing came of what was typed.
+func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refused string, t typed) error {
+	details, err := s.Gate.Details(ctx, x.viewer.Actor, x.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	r := details.Request
+	m := s.maker(x)
+	d := requestData{Details: details, Item: m.Whole(r, s.Now()), Version: r.Version(), Risk: x.risk(r.Risk),
+		Refused: refused, Typed: t, Confirm: r.Need != nil && r.Need.Confirm, StepUp: r.Need != nil && r.Need.StepUp,
+		CanDecide: details.MayApprove || details.MayDeny}
+	d.Sentence, _ = m.Sentence(r)
+	d.Raw, d.Masked = m.Raw(r)
+	if d.MayApprove && d.Masked == 0 {
+		d.Editable = editable(r.Args)
+		d.Typed.Args = cmp.Or(t.Args, d.Editable)
+	}
+	d.Votes = s.votes(x, m, r)
+	if n := d.Standing; n.Needed > 1 {
+		d.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
+	}
+	d.Voters = voters(details.Voters)
+	d.Grants = grantChoices(x, &details, t.For)
+	if err := s.around(ctx, x, m, &d); err != nil {
+		return err
+	}
+	return x.page(status, "request", d.Item.Tool, d)
+}
+
+// around adds what happened to a request, whom it was sent to, and by which rules it is asked for.
+func (s *Server) around(ctx context.Context, x *exchange, m channels.Maker, d *requestData) error {
+	es, err := s.Gate.Audit(ctx, approval.EventQuery{ApprovalID: d.ID, Ascending: true, Limit: 200})
+	if err != nil {
+		return err
+	}
+	for _, e := range es {
+		if happened, ok := stepOf(x, m, &e); ok {
+			d.Timeline = append(d.Timeline, happened)
+		}
+	}
+	if s.Pushes != nil && (x.viewer.Approver || x.viewer.Admin) {
+		ns, err := s.Pushes.Notifications(ctx, approval.NotificationQuery{ApprovalID: d.ID, BatchID: d.BatchID, Limit: 50})
+		if err != nil {
+			return err
+		}
+		for _, n := range slices.Backward(ns) {
+			d.Pushes = append(d.Pushes, s.push(x, &n))
+		}
+	}
+	if s.Explainer == nil {
+		return nil
+	}
+	if d.Rules, err = s.Explainer.ExplainRequest(d.Request); err != nil {
+		return err
+	}
+	for i := range d.Rules {
+		d.Rules[i].Rule, d.Rules[i].Why = legible.Line(d.Rules[i].Rule), m.Line(d.Rules[i].Why)
+	}
+	return nil
+}
+
+// stepOf tells one event; false: it is not of the request's own story.
+func stepOf(x *exchange, m channels.Maker, e *approval.Event) (step, bool) {
+	what := string(e.Type)
+	switch e.Type {
+	case approval.EventNotificationSent, approval.EventNotificationFailed, approval.EventNotificationRetrying:
+		return step{}, false // the cards are listed by themselves
+	case approval.EventDecision, approval.EventVote, approval.EventDecisionRefused:
+		what += "_" + e.Decision
+	case approval.EventCallOutcome:
+		what += "_" + e.Reason
+	}
+	said := x.lang.Say("request_event_" + what)
+	if said == "request_event_"+what {
+		said = legible.Line(strings.ReplaceAll(what, "_", " "))
+	}
+	text := e.Reason
+	if e.Type == approval.EventCallOutcome || e.Type == approval.EventDecisionRefused {
+		text = ""
+	}
+	kind, name, ok := strings.Cut(e.Actor, ":")
+	if !ok || kind == "system" {
+		name = ""
+	}
+	return step{e.At, said, m.Line(name), m.Line(legible.Cut(text, 1000))}, true
+}
+
+// push tells where one card went, and how far it came.
+func (s *Server) push(x *exchange, n *approval.Notification) push {
+	to := n.Recipient
+	if s.NameOf != nil {
+		to = cmp.Or(s.NameOf(approval.Address{Channel: n.Channel, To: n.Recipient}), x.lang.Say("request_somebody"))
+	}
+	return push{n.CreatedAt, n.Channel, legible.Line(to), x.lang.Say("request_push_" + string(n.Status)), string(n.Status)}
+}
+
+// votes are who has said what.
+func (s *Server) votes(x *exchange, m channels.Maker, r approval.Request) (all []requestVote) {
+	for _, v := range r.Ballots() {
+		shown := requestVote{Who: m.Line(v.Voter()), Word: x.lang.Say("inbox_denied"), Reason: m.Line(v.Reason), At: v.At,
+			Class: "denied", Passkey: v.StepUp}
+		if v.Approve {
+			shown.Word, shown.Class = x.lang.Say("inbox_approved"), "approved"
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// voters names who may decide.
+func voters(who []approval.Actor) string {
+	var names []string
+	for _, p := range who {
+		names = append(names, legible.Line(p.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+// editable is args as JSON that a form can hold: what is not seen is written by its number.
+func editable(canonical []byte) string {
+	var b strings.Builder
+	for _, c := range string(canonical) {
+		if c > '~' && legible.Line(string(c)) != string(c) {
+			for _, unit := range utf16.Encode([]rune{c}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+			continue
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// wishes are for how long a decision may be given.
+var wishes = []struct {
+	value string
+	text  channels.Text
+	wish  approval.GrantWish
+}{
+	{"session", channels.TextGrantSession, approval.GrantWish{Session: true}},
+	{"1h", channels.TextGrantHour, approval.GrantWish{For: time.Hour}},
+	{"8h", channels.TextGrantDay, approval.GrantWish{For: 8 * time.Hour}},
+	{"10", channels.TextGrantTen, approval.GrantWish{Uses: 10}},
+}
+
+// grantChoices are for how long the viewer's decision may be given.
+func grantChoices(x *exchange, d *approval.Details, chosen string) []choice {
+	all := []choice{{"", x.lang.Say("request_once"), chosen == ""}}
+	for _, w := range wishes {
+		if !w.wish.Session || d.SessionID != "" {
+			all = append(all, choice{w.value, x.lang.Say(string(w.text)), w.value == chosen})
+		}
+	}
+	return all
+}
+
+// readGrant reads for how long a decision is given; nil: it is not.
+func readGrant(value string) (*approval.GrantWish, error) {
+	if value == "" {
+		return nil, nil
+	}
+	for _, w := range wishes {
+		if w.value == value {
+			return &w.wish, nil
+		}
+	}
+	return nil, errForm
+}
+
+// readDecision reads what a form of the page decides.
+func (s *Server) readDecision(x *exchange, form url.Values) (approval.Decision, error) {
+	id := x.r.PathValue("id")
+	d := approval.Decision{RequestID: id, By: x.viewer.Actor, Via: approval.ViaWeb, Reason: form.Get("reason"),
+		Confirmed: form.Get("confirmed") == "yes", Versions: map[string]string{id: form.Get("v")}}
+	var err error
+	if d.Grant, err = readGrant(form.Get("for")); err != nil {
+		return d, err
+	}
+	switch form.Get("do") {
+	case "approve":
+		d.Approve = true
+	case "deny":
+	case "edit":
+		d.Approve = true
+		parsed, err := args.Parse([]byte(form.Get("args")))
+		if err != nil {
+			return d, approval.Errorf(approval.CodeInvalidArgs, "%s", err.Error())
+		}
+		d.Args = &parsed
+	default:
+		return d, errForm
+	}
+	return d, nil
+}
+
+// decide decides the request that the page shows.
+func (s *Server) decide(ctx context.Context, x *exchange) error {
+	form, err := x.Form()
+	if err != nil {
+		return err
+	}
+	kept := typed{Reason: form.Get("reason"), Args: form.Get("args"), For: form.Get("for")}
+	d, err := s.readDecision(x, form)
+	if err != nil {
+		return s.refuseOn(ctx, x, err, kept)
+	}
+	r, err := s.Gate.Decide(ctx, d)
+	if err != nil {
+		return s.refuseOn(ctx, x, err, kept)
+	}
+	if d.Grant != nil && r.Status != approval.Pending {
+		if err := s.tellGranted(ctx, r.ID); err != nil {
+			return err
+		}
+	}
+	x.Note("inbox_done", "what", s.outcome(x, &r), "tool", word(r.Target()))
+	x.Redirect("/r/" + r.ID)
+	return nil
+}
+
+// tellGranted tells admins of the grant that a decision came with.
+func (s *Server) tellGranted(ctx context.Context, id string) error {
+	gs, err := s.Gate.Grants(ctx, approval.GrantQuery{RequestID: id, All: true, Limit: 1})
+	if err != nil || len(gs) == 0 || s.Granted == nil {
+		return err
+	}
+	s.untold(ctx, s.Granted.Granted(ctx, gs[0]))
+	return nil
+}
+
+// refuseOn shows the request as it is now and why nothing came of a form, whose text is kept.
+func (s *Server) refuseOn(ctx context.Context, x *exchange, why error, kept typed) error {
+	code := approval.CodeOf(why)
+	status, known := statuses[code]
+	if !known || code == approval.CodeNotFound || status >= http.StatusInternalServerError {
+		return why
+	}
+	return s.showRequest(ctx, x, status, s.refusal(x, why), kept)
+}
+
+// seen reads a form, and holds that the request is the one that the viewer was shown.
+func (s *Server) seen(ctx context.Context, x *exchange) (form url.Values, r approval.Request, err error) {
+	if form, err = x.Form(); err != nil {
+		return nil, r, err
+	}
+	if r, err = s.Gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id")); err != nil {
+		return nil, r, err
+	}
+	if r.Version() != form.Get("v") {
+		return form, r, &approval.Error{Code: approval.CodeChanged, Message: "Nothing was done: look at it again.",
+			Request: &r}
+	}
+	return form, r, nil
+}
+
+// after goes back to the request and says what was done, or shows why nothing was.
+func (s *Server) after(ctx context.Context, x *exchange, form url.Values, err error, said string) error {
+	if form == nil && err != nil {
+		return err
+	}
+	if err != nil {
+		return s.refuseOn(ctx, x, err, typed{Reason: form.Get("reason")})
+	}
+	x.Note(said)
+	x.Redirect("/r/" + url.PathEscape(x.r.PathValue("id")))
+	return nil
+}
+
+func (s *Server) extend(ctx context.Context, x *exchange) error {
+	form, r, err := s.seen(ctx, x)
+	if err == nil {
+		_, err = s.Gate.Extend(ctx, r.ID, x.viewer.Actor, approval.ViaWeb)
+	}
+	return s.after(ctx, x, form, err, "request_extended")
+}
+
+func (s *Server) cancel(ctx context.Context, x *exchange) error {
+	form, r, err := s.seen(ctx, x)
+	if err == nil && len(form.Get("reason")) > approval.MaxReason {
+		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long.")
+	}
+	if err == nil {
+		_, err = s.Gate.Cancel(ctx, approval.Cancellation{RequestID: r.ID, By: x.viewer.Actor, Via: approval.ViaWeb,
+			Reason: form.Get("reason")})
+	}
+	return s.after(ctx, x, form, err, "request_cancelled")
+}
+
+// freezeAgentOf freezes the request's agent. It needs no version: it holds whatever became of the request.
+func (s *Server) freezeAgentOf(ctx context.Context, x *exchange) error {
+	form, r, err := s.seen(ctx, x)
+	if err != nil && approval.CodeOf(err) != approval.CodeChanged {
+		return err
+	}
+	frozen, err := s.Gate.Freeze(ctx, r.Agent, x.viewer.Actor, approval.ViaWeb, form.Get("reason"))
+	if err == nil {
+		s.untold(ctx, s.Freezes.Froze(ctx, frozen))
+	}
+	return s.after(ctx, x, form, err, "request_frozen")
+}
