@@ -22,8 +22,9 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 }
 
 // DecideAtKeyboard is [Gate.Decide] for an answer that was given at an agent's keyboard: it decides as the
-// person that sits there; of d neither By and Via nor Args and Proof are used. That [Gate.Keyboard] holds is judged with
-// the decision, in its transaction; where it does not, the answer is [CodeNotAnApprover], audited, and nothing is decided.
+// person that sits there; of d neither By and Via nor Args and Proof are used. That [Gate.Keyboard] holds is judged
+// with the decision, in its transaction; where it does not, the answer is [CodeNotAnApprover], audited, and nothing is
+// decided.
 //
 // The caller must have the answer from the agent's own program, asked for by us. Nothing that an agent can
 // send by itself may lead here.

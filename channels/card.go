@@ -329,7 +329,8 @@ func (m Maker) willRun(r approval.Request) string {
 	return text
 }
 
-// Sentence says in one sentence what happens once a request is approved. whole: all the args that this covers are in it.
+// Sentence says in one sentence what happens once a request is approved. whole: all the args that this covers are in
+// it.
 func (m Maker) Sentence(r approval.Request) (text string, whole bool) {
 	masked, _ := m.Masker.Args(r.Args)
 	rows, _ := argRows(masked, m.ignored(r))

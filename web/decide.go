@@ -86,7 +86,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 			continue
 		}
 		places[p.id] = len(data.Results)
-		left, result, err := s.leaveOut(ctx, x, p.id, approve)
+		left, result, err := s.leaveOut(ctx, x, p.id, &d)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 }
 
 // leaveOut reports whether a request is not approved from a list, and says so.
-func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, approve bool) (bool, decidedResult, error) {
+func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (bool, decidedResult, error) {
 	result := decidedResult{ID: id, Target: approval.Short(id), Class: "denied", Word: x.lang.Say("inbox_not_decided")}
 	h, err := s.Gate.RequestHead(ctx, x.viewer.Actor, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
@@ -122,7 +122,7 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, approve b
 		return false, result, err
 	}
 	result.Target = word(h.Target())
-	if !approve || h.Status != approval.Pending {
+	if !d.Approve || h.Status != approval.Pending {
 		return false, result, nil
 	}
 	r, whole := h.Request, false

@@ -143,7 +143,7 @@ func TestTheHistoryIsSearched(t *testing.T) {
 	w.decided(third, approval.Approved, "")
 	for query, want := range map[string][]string{
 		"": {third, second, first}, "tool=pay": {third, first}, "tool=bank/pay": {first}, "agent=other": {second},
-		"person=hana": {third, second}, "person=ken": nil, "risk=high": {third, second, first}, "risk=low": nil, "status=approved": {third},
+		"person=hana": {third, second}, "person=ken": nil, "risk=medium": {third, first}, "risk=high": nil, "risk=low": nil, "status=approved": {third},
 		"text=friday": {second}, "text=%25": nil, "correlation=none": nil, "from=2026-11-23": {third},
 		"to=2026-11-21": nil, "from=2026-11-22&to=2026-11-22": {second}, "tool=pay&person=hana&agent=bot": {third},
 		"tool=&agent=&person=&risk=&status=&text=&correlation=&from=&to=": {third, second, first}, "after=" + third: {second, first},
@@ -273,7 +273,7 @@ func TestTheAuditLogIsSearched(t *testing.T) {
 	w.ask("deploy", `{}`, func(c *approval.Call) { c.Agent = "other" })
 	w.manyEvents(2)
 	for query, want := range map[string]int{"type=hitl_decision": 2, "actor=p1": 1, "decision=approve": 2, "agent=other": 1, "tool=pay": 1,
-		"request=" + id: 1, "risk=high": 2, "risk=low": 0, "actor=p": 0, "from=2026-11-22": 0, "to=2026-11-20": 0, "correlation=none": 0} {
+		"request=" + id: 1, "risk=medium": 1, "risk=critical": 1, "risk=low": 0, "actor=p": 0, "from=2026-11-22": 0, "to=2026-11-20": 0, "correlation=none": 0} {
 		if got := w.get("hana", "/audit?"+query).is(http.StatusOK).seqs(); len(got) != want {
 			t.Errorf("%s: %d events, want %d", query, len(got), want)
 		}
