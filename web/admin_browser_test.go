@@ -3,9 +3,13 @@
 package web
 
 import (
+	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"countersign/approval"
+	"countersign/internal/testkit/chromium"
 )
 
 var _ = addLooks("grants", "hana", "/grants", func(w *world) {
@@ -35,3 +39,14 @@ var _ = addLooks("stats", "hana", "/stats", func(w *world) {
 })
 
 var _ = addLooks("policy", "hana", "/policy", nil)
+
+// TestTheReplayIsLookedAt judges the record by another policy on a telephone.
+func TestTheReplayIsLookedAt(t *testing.T) {
+	w := replayWorld(t)
+	w.pages.Now = w.clock.Now
+	p := w.openIn(chromium.Start(t), t, "hana", "/policy", 390)
+	p.Do(chromedp.SetValue("#policy", looserRules), chromedp.Submit("#policy"))
+	p.Until("it is judged", `!!document.querySelector("#replayed table")`)
+	p.Fits("replay", "")
+	p.Axe("replay")
+}

@@ -24,6 +24,7 @@ func (s *Server) policyRoutes() []route {
 	return []route{
 		{method: http.MethodGet, path: "/policy", audience: approvers, handle: s.policyPage},
 		{method: http.MethodPost, path: "/policy/try", audience: approvers, handle: s.tryCall},
+		{method: http.MethodPost, path: "/policy/replay", audience: admins, handle: s.replay, stream: true},
 	}
 }
 
@@ -38,6 +39,7 @@ type policyData struct {
 	Agents    []string
 	Typed     typedCall
 	Answer    *answerShown
+	Replay    *replayData // nil: not for this viewer
 }
 
 type ruleShown struct {
@@ -64,12 +66,17 @@ func (s *Server) policyPage(_ context.Context, x *exchange) error {
 }
 
 func (s *Server) showPolicy(x *exchange, status int, typed typedCall, answer *answerShown) error {
+	return s.showPolicyWith(x, status, policyData{Typed: typed, Answer: answer, Replay: s.replayForm(x)})
+}
+
+// showPolicyWith shows the policy in force with what is there already.
+func (s *Server) showPolicyWith(x *exchange, status int, d policyData) error {
 	p := s.Gate.Policy()
 	rules, ok := p.(Rules)
 	if !ok {
 		return approval.ErrNotFound
 	}
-	d := policyData{Digest: p.Digest(), Agents: s.agentNames(), Typed: typed, Answer: answer}
+	d.Digest, d.Agents = p.Digest(), s.agentNames()
 	for _, r := range rules.Rules() {
 		d.Rules = append(d.Rules, s.ruleShown(x, r))
 	}
