@@ -84,7 +84,7 @@ func TestCallsGoOnAfterAPageAndEndAtAnError(t *testing.T) {
 	}
 	equal(t, "calls", n, 450)
 	broken := errors.New("broken")
-	fails := history.Query{Step: func(ctx context.Context, do history.Do) error { return broken }}
+	fails := history.Query{Step: func(context.Context, history.Do) error { return broken }}
 	n = 0
 	for _, err := range history.Calls(t.Context(), r, fails) {
 		if n++; !errors.Is(err, broken) {

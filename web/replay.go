@@ -171,7 +171,8 @@ func (b *bounded) of(calls iter.Seq2[history.Record, error]) iter.Seq2[history.R
 }
 
 func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *replayShown {
-	d := &replayShown{Judged: x.lang.Count("policy_replay_judged", found.Calls), None: len(found.Denied)+len(found.Refused) == 0}
+	d := &replayShown{Judged: x.lang.Count("policy_replay_judged", found.Calls),
+		None: len(found.Denied)+len(found.Refused) == 0}
 	switch {
 	case b.stopped && b.last.IsZero():
 		d.Stopped = x.lang.Say("policy_replay_slow")
