@@ -124,7 +124,7 @@ func (x *exchange) problemsShown(problems []policy.Problem) (all []problemShown)
 	for _, p := range problems[:min(len(problems), maxProblems)] {
 		shown := problemShown{Where: word(p.Path), Text: legible.Line(legible.Cut(p.Message, 500)), Warning: p.Warning}
 		if p.Line > 0 {
-			shown.Where = x.lang.Say("policy_replay_place", "line", strconv.Itoa(p.Line), "column", strconv.Itoa(p.Column))
+			shown.Where = x.lang.Say("policy_replay_place", "at", strconv.Itoa(p.Line), "column", strconv.Itoa(p.Column))
 		}
 		all = append(all, shown)
 	}
