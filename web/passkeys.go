@@ -282,7 +282,7 @@ func (s *Server) stepUp(ctx context.Context, x *exchange) error {
 	if r.Status == approval.Pending {
 		said = "passkeys_counts"
 	}
-	return x.toldOf(nil, stepUpPath(r.ID), said, "tool", r.Target())
+	return x.toldOf(nil, "/r/"+r.ID, said, "tool", r.Target())
 }
 
 func stepUpPath(id string) string { return "/r/" + id + "/passkey" }
@@ -293,7 +293,7 @@ type stepUpData struct {
 	Pending, Confirm bool
 	Shown            string // the args, with what is secret masked
 	Version          string
-	Standing         string // how it stands, where it is not pending
+	Standing, Word   string // how it stands, where it is not pending
 }
 
 func (s *Server) stepUpPage(ctx context.Context, x *exchange) error {
@@ -304,7 +304,7 @@ func (s *Server) stepUpPage(ctx context.Context, x *exchange) error {
 	shown := s.Masker().ArgsLimited(r.Args, len(r.Args)+1)
 	return x.PageTitled("stepup", legible.Line(r.Target()), stepUpData{Request: r, Pending: r.Status == approval.Pending,
 		Confirm: r.Need != nil && r.Need.Confirm, Shown: legible.Lines(shown), Version: r.Version(),
-		Standing: string(r.Status)})
+		Standing: string(r.Status), Word: x.lang.Say(string(r.Status))})
 }
 
 // passkeysHere reports whether passkeys work on the page that is looked at.

@@ -246,7 +246,7 @@ func TestAPasskeyApprovesTheRequestThatWasShown(t *testing.T) {
 	if got := k.status(id); got != approval.Pending {
 		t.Fatalf("with other args: %s", got)
 	}
-	k.goes(k.post("hana", path(id), k.signed(id, k.form(id))), stepUpPath(id))
+	k.goes(k.post("hana", path(id), k.signed(id, k.form(id))), "/r/"+id)
 	if got := k.status(id); got != approval.Approved {
 		t.Fatalf("it is %s", got)
 	}
@@ -287,7 +287,7 @@ func TestAPasskeyIsNeitherASecondYesNorAReason(t *testing.T) {
 	if got := k.status(id); got != approval.Pending {
 		t.Fatalf("it is %s", got)
 	}
-	k.goes(post("reason", "checked", "confirmed", "yes"), stepUpPath(id))
+	k.goes(post("reason", "checked", "confirmed", "yes"), "/r/"+id)
 	if got := k.status(id); got != approval.Approved {
 		t.Errorf("it is %s", got)
 	}
@@ -303,4 +303,20 @@ func TestOtherArgsAreApprovedWithAPasskeyOnThePage(t *testing.T) {
 		t.Errorf("the one is %s, %s in its place is %s", k.status(id), next, k.status(next))
 	}
 	k.post("hana", "/r/"+next+"/passkey/begin", k.form(next, "args", `nonsense`)).is(http.StatusBadRequest)
+}
+
+// The page of a request that takes a passkey leads to where it is used, and denies by itself.
+func TestStepUp_ThePageOfARequestLeadsToThePasskey(t *testing.T) {
+	w := newWorld(t)
+	id := w.ask("open_vault", `{"door":3}`)
+	w.get("hana", "/r/"+id).is(http.StatusOK).has(`href="/r/`+id+`/passkey"`, `value="deny"`).lacks(`value="approve"`, `value="edit"`)
+	w.get("hana", "/r/"+id+"/passkey").is(http.StatusOK).has(`href="/r/` + id + `"`)
+	r, err := w.gate.RequestHead(w.ctx, w.gate.PersonNow("hana"), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"v": {r.Version()}, "do": {"approve"}}
+	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusConflict).has("takes a passkey")
+	form.Set("do", "deny")
+	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusSeeOther)
 }
