@@ -18,7 +18,7 @@ func (r Request) Version() string {
 			writeSized(h, p)
 		}
 	}
-	write(r.ID, r.ArgsHash, string(r.Status), string(r.Risk), r.EndCode, r.ReplacedBy, r.ToolDigest)
+	write(r.ID, r.ArgsHash, string(r.Status), string(r.Risk), r.EndCode, r.ReplacedBy)
 	writeFlags(h, r.RequireReason, !r.ExtendedAt.IsZero(), !r.ConsumedAt.IsZero(), !r.LapsedAt.IsZero())
 	binary.Write(h, binary.BigEndian, int64(r.Stage)) //nolint:errcheck // a hash takes everything
 	if r.Need != nil {

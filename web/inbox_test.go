@@ -233,3 +233,13 @@ func fill(w *world, n int) {
 		}
 	}
 }
+
+// A list reads less of a request than its page does; the version is the same.
+func TestAListedRequestHasTheVersionOfItsPage(t *testing.T) {
+	w := newWorld(t)
+	for _, tool := range []string{"wire", "pay", "close_books"} {
+		id := w.ask(tool, `{"to":"acme"}`, func(c *approval.Call) { c.ToolDigest, c.ToolSeen, c.Rationale = strings.Repeat("ab", 32), true, "because" })
+		w.get("hana", "/").is(http.StatusOK).has(`value="deny:` + w.pick(id) + `"`)
+		w.get("hana", "/r/"+id).is(http.StatusOK).has(`value="` + strings.TrimPrefix(w.pick(id), id+".") + `"`)
+	}
+}

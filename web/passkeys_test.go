@@ -311,12 +311,12 @@ func TestStepUp_ThePageOfARequestLeadsToThePasskey(t *testing.T) {
 	id := w.ask("open_vault", `{"door":3}`)
 	w.get("hana", "/r/"+id).is(http.StatusOK).has(`href="/r/`+id+`/passkey"`, `value="deny"`).lacks(`value="approve"`, `value="edit"`)
 	w.get("hana", "/r/"+id+"/passkey").is(http.StatusOK).has(`href="/r/` + id + `"`)
-	r, err := w.gate.RequestHead(w.ctx, w.gate.PersonNow("hana"), id)
+	r, err := w.gate.Request(w.ctx, w.gate.PersonNow("hana"), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	form := url.Values{"v": {r.Version()}, "do": {"approve"}}
-	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusConflict).has("takes a passkey")
+	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusForbidden).has("takes a passkey")
 	form.Set("do", "deny")
 	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusSeeOther)
 }
