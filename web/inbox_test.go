@@ -238,7 +238,9 @@ func fill(w *world, n int) {
 func TestAListedRequestHasTheVersionOfItsPage(t *testing.T) {
 	w := newWorld(t)
 	for _, tool := range []string{"wire", "pay", "close_books"} {
-		id := w.ask(tool, `{"to":"acme"}`, func(c *approval.Call) { c.ToolDigest, c.ToolSeen, c.Rationale = strings.Repeat("ab", 32), true, "because" })
+		id := w.ask(tool, `{"to":"acme"}`, func(c *approval.Call) {
+			c.ToolDigest, c.ToolSeen, c.Rationale = strings.Repeat("ab", 32), true, "because"
+		})
 		w.get("hana", "/").is(http.StatusOK).has(`value="deny:` + w.pick(id) + `"`)
 		w.get("hana", "/r/"+id).is(http.StatusOK).has(`value="` + strings.TrimPrefix(w.pick(id), id+".") + `"`)
 	}
