@@ -17,7 +17,7 @@ func (s *Server) inboxRoutes() []route {
 	return []route{
 		{method: http.MethodGet, path: "/{$}", audience: people, handle: s.inbox},
 		{method: http.MethodPost, path: "/decide", audience: people, handle: s.decideMany},
-		{method: http.MethodGet, path: "/live", audience: people, handle: s.live, stream: true},
+		{method: http.MethodGet, path: pathLive, audience: people, handle: s.live, stream: true},
 	}
 }
 

@@ -221,9 +221,9 @@ func BenchmarkInbox(b *testing.B) {
 
 // fill has many requests wait.
 func fill(w *world, n int) {
-	for from := 0; from < n; from += 50 {
+	for from := 0; from < n; from += 20 {
 		var calls []approval.Call
-		for i := from; i < min(n, from+50); i++ {
+		for i := from; i < min(n, from+20); i++ {
 			calls = append(calls, w.call("pay", fmt.Sprintf(`{"invoice":%d,"to":"acme","memo":"the month's bill"}`, i), func(c *approval.Call) {
 				c.SessionID = fmt.Sprint("run ", i/20)
 			}))

@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	pathLive = "/live"
 	// livePerSession is how many pages of one session are kept current at a time.
 	livePerSession = 6
 	// liveEvery is how often a page is told at most that something has changed.

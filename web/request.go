@@ -300,6 +300,9 @@ func (s *Server) readDecision(x *exchange, form url.Values) (approval.Decision, 
 	case "deny":
 	case "edit":
 		d.Approve = true
+		if strings.TrimSpace(form.Get("args")) == "" { // which is no wish for a call without arguments
+			return d, approval.Errorf(approval.CodeInvalidArgs, "Arguments are a JSON object: for none, write {}.")
+		}
 		parsed, err := args.Parse([]byte(form.Get("args")))
 		if err != nil {
 			return d, approval.Errorf(approval.CodeInvalidArgs, "%s", err.Error())

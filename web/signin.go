@@ -43,12 +43,25 @@ func (s cookieSessions) Of(r *http.Request) (Session, bool, error) {
 	if secret == "" {
 		return Session{}, false, nil
 	}
-	sess, err := s.service.Session(r.Context(), secret)
+	ask := s.service.Session
+	if byItself(r) {
+		ask = s.service.Look
+	}
+	sess, err := ask(r.Context(), secret)
 	if errors.Is(err, signin.ErrNoSession) {
 		return Session{}, false, nil
 	}
 	return Session{ID: sess.ID, Person: sess.Person, Since: sess.CreatedAt}, err == nil, err
 }
+
+// byItself reports whether a page asks with nobody there: the stream of what changes, and the copy that a script fetches
+// of a page that is open.
+func byItself(r *http.Request) bool {
+	return r.Method == http.MethodGet && (r.URL.Path == pathLive || r.Header.Get(byScript) != "")
+}
+
+// byScript is the header of a page that a script fetches anew.
+const byScript = "Countersign-Refresh"
 
 // origin is where a request comes from.
 func (x *exchange) origin() signin.Origin {

@@ -245,6 +245,7 @@ func (s *Server) admit(x *exchange, whom audience) error {
 	if err != nil {
 		return err
 	}
+	x.viewer = nil // a stream asks again and again: who was there before may be gone
 	if ok {
 		if who, still := s.Directory.ByName(session.Person); still {
 			x.viewer = &Viewer{Actor: who, Session: session}

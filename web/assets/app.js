@@ -65,7 +65,7 @@ async function refresh() {
   busy = true;
   last = Date.now();
   try {
-    const answer = await fetch(location.href, {headers: {Accept: "text/html"}, cache: "no-store"});
+    const answer = await fetch(location.href, {headers: {Accept: "text/html", "Countersign-Refresh": "1"}, cache: "no-store"});
     if (answer.redirected || answer.status === 401) { location.reload(); return; }
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
