@@ -112,7 +112,9 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 }
 
 // leaveOut reports whether a request is not approved from a list, and says so.
-func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (bool, decidedResult, error) {
+func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (
+	bool, decidedResult, error,
+) {
 	result := decidedResult{ID: id, Target: approval.Short(id), Class: "denied", Word: x.lang.Say("inbox_not_decided")}
 	h, err := s.Gate.RequestHead(ctx, x.viewer.Actor, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
