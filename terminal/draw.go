@@ -65,7 +65,7 @@ func (s *screen) View() tea.View {
 	case s.shown.ID == "":
 		lines = append(lines, s.filled(s.empty())...)
 	case s.mode == reading || s.back == reading && s.mode != listing:
-		lines = append(lines, s.filled(strings.Split(s.detail.View(), "\n"))...)
+		lines = append(lines, s.text("space")...)
 	case s.wide():
 		lines = append(lines, s.both()...)
 	default:
@@ -172,13 +172,19 @@ func (s *screen) row(a client.Approval, width int) string {
 	return fit(" "+mark+word+" "+fit(what, room)+left, width)
 }
 
+// text is what there is room for of the request, and how much is below that, with the keys that bring it.
+func (s *screen) text(keys string) []string {
+	lines := s.filled(strings.Split(s.detail.View(), "\n"))
+	below := s.detail.TotalLineCount() - s.detail.YOffset() - s.detail.Height()
+	if below > 0 && len(lines) > 1 {
+		lines[len(lines)-1] = faint.Render(fmt.Sprintf("… %d more lines: %s", below+1, keys))
+	}
+	return lines
+}
+
 // both are the list and the request, side by side.
 func (s *screen) both() []string {
-	list, detail := s.filled(s.list()), s.filled(strings.Split(s.detail.View(), "\n"))
-	more := s.detail.TotalLineCount() - s.detail.Height()
-	if more > 0 && !s.detail.AtBottom() {
-		detail[len(detail)-1] = faint.Render(fmt.Sprintf("… %d more lines: space, or v for all of it", more+1))
-	}
+	list, detail := s.filled(s.list()), s.text("space, or v for all of it")
 	for i := range list {
 		list[i] = fit(list[i], s.listWidth()) + faint.Render(" │ ") + detail[i]
 	}

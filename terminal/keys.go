@@ -36,6 +36,9 @@ func (s *screen) key(k tea.KeyPressMsg) tea.Cmd {
 
 // answered takes the answer to a question: only y is a yes.
 func (s *screen) answered(name string) tea.Cmd {
+	if s.Now().Sub(s.asked) < settle { // typed before the question was there
+		return nil
+	}
 	yes := s.answer
 	s.mode, s.question, s.answer = s.back, "", nil
 	if name != "y" && name != "Y" {
@@ -73,10 +76,8 @@ func (s *screen) moves(name string) bool {
 		s.detail.PageDown()
 	case "pgup", "ctrl+b":
 		s.detail.PageUp()
-	case "home":
-		s.step(-len(s.rows))
-	case "end":
-		s.step(len(s.rows))
+	case "home", "end":
+		s.leap(name)
 	case "?":
 		s.mode = helping
 	case "v", "enter":
@@ -95,6 +96,20 @@ func (s *screen) moves(name string) bool {
 		return false
 	}
 	return true
+}
+
+// leap goes to the first or the last of the list, or where one request fills the screen of its lines.
+func (s *screen) leap(name string) {
+	switch {
+	case s.mode == reading && name == "home":
+		s.detail.GotoTop()
+	case s.mode == reading:
+		s.detail.GotoBottom()
+	case name == "home":
+		s.step(-len(s.rows))
+	default:
+		s.step(len(s.rows))
+	}
 }
 
 // scrollOr moves in the list, or where one request fills the screen in its text.
@@ -165,6 +180,11 @@ func (s *screen) toggle() {
 	s.selected = maps.Clone(s.selected)
 	if _, ok := s.selected[s.shown.ID]; ok {
 		delete(s.selected, s.shown.ID)
+		return
+	}
+	if s.mode == listing && !s.wide() { // what was not on the screen is not selected either
+		s.mode, s.full = reading, false
+		s.status = "Read it, and press again."
 		return
 	}
 	s.selected[s.shown.ID] = s.shown

@@ -80,6 +80,7 @@ type screen struct {
 	over     string                     // why there is nothing to decide about it any more
 	selected map[string]client.Approval // as they were when they were selected
 	moved    time.Time                  // when shown became another by itself
+	asked    time.Time                  // when the gate's answer became a question
 
 	mode     mode
 	back     mode // where a question came from
@@ -101,6 +102,7 @@ type (
 	endedMsg   struct{}
 	// outcomeMsg is what became of one decision, and how to decide again with what was missing.
 	outcomeMsg struct {
+		shown string // the request's id
 		out   inbox.Outcome
 		again func(reason string, opts ...client.DecideOption) tea.Cmd
 	}
@@ -190,7 +192,8 @@ func (s *screen) refresh() {
 	i := slices.IndexFunc(s.snap.Waiting, func(a client.Approval) bool { return a.ID == s.shown.ID })
 	if i >= 0 {
 		if is := s.snap.Waiting[i]; is.Version != s.shown.Version {
-			s.status = "It changed: " + legible.Line(strings.Join(inbox.Changes(s.shown, is), "; ")) + "."
+			changes := cmp.Or(strings.Join(inbox.Changes(s.shown, is), "; "), "read it again")
+			s.status = "It changed: " + legible.Line(changes) + "."
 			s.shown, s.moved = is, s.Now()
 		}
 		if s.at() < 0 {
@@ -300,12 +303,20 @@ func (s *screen) decide(a client.Approval, v client.Verdict, reason string, opts
 	again := func(more string, further ...client.DecideOption) tea.Cmd {
 		return s.decide(a, v, cmp.Or(more, reason), append(slices.Clip(opts), further...)...)
 	}
-	return func() tea.Msg { return outcomeMsg{s.Inbox.Decide(s.ctx, a, v, reason, opts...), again} }
+	return func() tea.Msg { return outcomeMsg{a.ID, s.Inbox.Decide(s.ctx, a, v, reason, opts...), again} }
 }
 
 // outcome says what became of a decision, or asks for what was missing.
 func (s *screen) outcome(m outcomeMsg) tea.Cmd {
 	s.status = told(m.out)
+	asks := m.out.Result == inbox.NeedsConfirm || m.out.Result == inbox.NeedsReason
+	if asks && (s.mode == typing || s.mode == answering || s.mode == helping || s.shown.ID != m.shown) {
+		s.status += " Press a on it again." // no question takes the keys that were meant for something else
+		return nil
+	}
+	if asks {
+		s.asked = s.Now()
+	}
 	switch m.out.Result {
 	case inbox.NeedsConfirm:
 		s.ask(legible.Line(m.out.Text)+" Approve?", func(string) tea.Cmd { return m.again("", client.Confirmed()) })

@@ -311,6 +311,8 @@ func TestScreenAsksForAReasonAndAConfirmation(t *testing.T) {
 	d.read()
 	d.types("a")
 	d.shows("Approve?")
+	d.types("y") // at once: it was typed before the question was there
+	d.read()
 	if a := w.Request(books); a.Status != "pending" {
 		t.Errorf("%+v", a)
 	}
@@ -411,4 +413,48 @@ func TestScreenEndsWithARefusal(t *testing.T) {
 	if err := testkit.Receive(t, "the end", d.ended); client.CodeOf(err) != "people_only" {
 		t.Errorf("%v", err)
 	}
+}
+
+// A question that the gate's answer brings takes no keys that are typed into something else meanwhile.
+func TestScreenAQuestionTakesNoKeysThatWereForAnother(t *testing.T) {
+	w := inboxtest.New(t)
+	books := w.Ask("close_books", `{}`)
+	gate := slow{w.Hana, make(chan struct{})}
+	d := on(t, w, gate, 100, 20, nil)
+	d.shows("bank/close_books")
+	d.read()
+	d.types("a")
+	d.types("/y")
+	d.shows("Only with: y█")
+	close(gate.until)
+	d.types("y")
+	d.shows("Only with: yy█")
+	d.types("\x1b")
+	d.read()
+	w.Ask("transfer", `{"cents":1}`)
+	d.shows("2 wait") // whatever was sent before has been answered
+	if a := w.Request(books); a.Status != "pending" {
+		t.Errorf("%+v", a)
+	}
+	if strings.Contains(d.text(), "Approve?") {
+		t.Error(d.text())
+	}
+}
+
+// Where the list alone is on the screen, nothing is selected before it was read, and what is below the screen is said.
+func TestScreenNarrowSelectsNothingUnread(t *testing.T) {
+	w := inboxtest.New(t)
+	w.Ask("transfer", `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9,"hidden":10}`)
+	d := on(t, w, w.Hana, 60, 14, nil)
+	d.shows("bank/transfer")
+	d.read()
+	d.types("x")
+	d.shows("Read it, and press again.", "more lines: space")
+	if strings.Contains(d.text(), "selected") {
+		t.Error(d.text())
+	}
+	d.types("\x1b[F") // End: of its text
+	d.shows("hidden: 10")
+	d.types("x")
+	d.shows("1 selected")
 }
