@@ -18,7 +18,10 @@ import (
 	"countersign/terminal"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Bubble Tea's reader waits for ever to hand on a key that came as the program ended; the process ends with it.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/ultraviolet.(*TerminalReader).sendEvents"))
+}
 
 var tokyo = time.FixedZone("JST", 9*3600)
 
