@@ -54,8 +54,8 @@ func (s cookieSessions) Of(r *http.Request) (Session, bool, error) {
 	return Session{ID: sess.ID, Person: sess.Person, Since: sess.CreatedAt}, err == nil, err
 }
 
-// byItself reports whether a page asks with nobody there: the stream of what changes, and the copy that a script fetches
-// of a page that is open.
+// byItself reports whether a page asks with nobody there: the stream of what changes, and the copy that a script
+// fetches of a page that is open.
 func byItself(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Path == pathLive || r.Header.Get(byScript) != "")
 }
