@@ -241,6 +241,7 @@ func (s *Server) handler(rt route) http.Handler {
 
 // admit finds out who looks, and whether the page is for them.
 func (s *Server) admit(x *exchange, whom audience) error {
+	x.viewer = nil // a stream asks again, and who was signed in may not be any more
 	session, ok, err := s.Sessions.Of(x.r)
 	if err != nil {
 		return err
