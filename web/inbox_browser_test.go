@@ -83,3 +83,14 @@ func TestTheInboxIsDeniedByKeys(t *testing.T) {
 	w.stands(older, approval.Denied)
 	w.stands(newer, approval.Pending)
 }
+
+// What somebody types is kept when somebody else decides, and the page says that it has changed.
+func TestARequestDecidedMeanwhileIsSaid(t *testing.T) {
+	w := newWorld(t)
+	id := w.ask("pay", `{"n":1}`)
+	p := w.openIn(chromium.Start(t), t, "hana", "/r/"+id, 1280)
+	p.Do(chromedp.Focus("#reason"), chromedp.SendKeys("#reason", "my own words"))
+	w.post("ken", "/r/"+id+"/decide", url.Values{"do": {"deny"}, "v": {w.version(id)}}).is(303)
+	p.Until("it says so", `!document.getElementById("changed").hidden && document.getElementById("standing").innerText.includes("Denied")`)
+	p.Until("nothing was lost", `document.getElementById("reason").value === "my own words"`)
+}
