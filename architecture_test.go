@@ -439,3 +439,25 @@ func TestNoChannelIsKnownByItsName(t *testing.T) {
 		t.Errorf("only %d files were looked at", looked)
 	}
 }
+
+// What a person has proven with a passkey is said by the package that checks passkeys, and by nobody else.
+func TestOnlyPasskeysProve(t *testing.T) {
+	var found []string
+	for _, p := range packages(t) {
+		for _, f := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Prove" {
+					found = append(found, strings.TrimPrefix(p.ImportPath, "countersign/"))
+				}
+				return true
+			})
+		}
+	}
+	if !slices.Equal(found, []string{"signin/passkey"}) {
+		t.Errorf("Prove is used in %v", found)
+	}
+}

@@ -46,8 +46,12 @@ type exchange struct {
 	lang   *locale.Language
 }
 
-// maxForm is how much a form may hold: arguments that are edited are up to 1 MiB, and are escaped.
-const maxForm = 4 << 20
+// maxForm is how much a form may hold: arguments that are edited are up to 1 MiB, and are escaped. Nobody who is not
+// signed in has more to say than a passkey's answer.
+const (
+	maxForm          = 4 << 20
+	maxStrangersForm = 256 << 10
+)
 
 var errForm = approval.Errorf(approval.CodeInvalidParameter,
 	"The form could not be read. Go back, reload the page and try again.")
@@ -58,10 +62,15 @@ func (x *exchange) Form() (url.Values, error) {
 	if err != nil || kind != "application/x-www-form-urlencoded" {
 		return nil, errForm
 	}
-	x.r.Body = http.MaxBytesReader(x.ResponseWriter, x.r.Body, maxForm)
+	most := int64(maxForm)
+	if x.viewer == nil {
+		most = maxStrangersForm
+	}
+	x.r.Body = http.MaxBytesReader(x.ResponseWriter, x.r.Body, most)
 	if err := x.r.ParseForm(); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return nil, approval.Errorf(approval.CodeInvalidParameter, "The form holds more than is taken, which is 4 MiB.")
+			return nil, approval.Errorf(approval.CodeInvalidParameter,
+				"The form holds more than is taken, which is %d KiB.", most>>10)
 		}
 		return nil, errForm
 	}

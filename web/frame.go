@@ -85,6 +85,9 @@ func (v *View) Time(t time.Time) string { return v.lang.Time(t, v.zone) }
 // Machine is a time for programs.
 func (v *View) Machine(t time.Time) string { return approval.FormatTime(t) }
 
+// MachineNow is when the page was made: browsers' own clocks may be wrong.
+func (v *View) MachineNow() string { return approval.FormatTime(v.now) }
+
 // In tells how far away a time is.
 func (v *View) In(t time.Time) string { return v.lang.In(t.Sub(v.now)) }
 

@@ -73,8 +73,9 @@ type Options struct {
 
 // Service adds passkeys and checks what is proven by them. It is safe for concurrent use.
 type Service struct {
-	o       Options
-	waiting challenges
+	o         Options
+	waiting   challenges
+	strangers perMinute // of refused sign-ins: anybody can cause those
 }
 
 // New returns the service.
@@ -273,6 +274,9 @@ func (r refusal) Error() string { return "passkey: " + string(r) }
 // refused puts on record why something was refused, and returns what is told of it. A store that fails changes nothing
 // of that.
 func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
+	if d.For == string(forSignIn) && !s.strangers.allow(s.o.Store.Now()) {
+		return ErrRefused
+	}
 	err := s.update(ctx, func(tx Tx) error {
 		return s.record(ctx, tx, approval.Event{Type: approval.EventPasskeyRefused, Actor: d.Person, Reason: string(why)}, d)
 	})

@@ -5,10 +5,11 @@
 const $ = (id) => document.getElementById(id);
 const all = (selector) => [...document.querySelectorAll(selector)];
 
-// Deadlines count down.
+// Deadlines count down by the gate's clock: this browser's may be wrong.
+const ahead = Date.now() - (Date.parse(document.body.dataset.now) || Date.now());
 function countDown() {
   for (const e of all("time.countdown")) {
-    const left = Math.floor((Date.parse(e.dateTime) - Date.now()) / 1000);
+    const left = Math.floor((Date.parse(e.dateTime) + ahead - Date.now()) / 1000);
     if (left >= 86400 || Number.isNaN(left)) continue;
     const two = (n) => String(n).padStart(2, "0");
     const clock = left >= 3600 ? `${Math.floor(left / 3600)}:${two(Math.floor(left / 60) % 60)}:${two(left % 60)}` : `${Math.floor(left / 60)}:${two(left % 60)}`;
