@@ -308,7 +308,7 @@ var queries = []string{
 	selectPasskeyOwner:  `SELECT ` + passkeyOwnerColumns.names() + ` FROM passkey_owners WHERE person = $1`,
 	insertPasskeyOwner:  passkeyOwnerColumns.insert(`passkey_owners`),
 	deletePasskeyOwner:  `DELETE FROM passkey_owners WHERE person = $1`,
-	selectPasskeyPeople: `SELECT person FROM passkey_owners ORDER BY 1`,
+	selectPasskeyPeople: `SELECT person FROM passkey_owners ORDER BY person`,
 	insertPasskey:       passkeyColumns.insert(`passkeys`),
 	selectPasskey:       `SELECT ` + passkeyColumns.names() + ` FROM passkeys WHERE credential = $1`,
 	selectPasskeys:      `SELECT ` + passkeyColumns.names() + ` FROM passkeys WHERE person = $1 ORDER BY id`,

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ import (
 type look struct {
 	name, person, path string
 	prepare            func(*world)
+	status             int // of the answer that is no success; 0: a success
 }
 
 var looks []look
@@ -30,7 +32,13 @@ var looks []look
 // COUNTERSIGN_SHOTS names a folder, by a person. prepare, unless nil, fills the gate before; person "" is nobody; %s in
 // the path stands for the newest request's id.
 func addLooks(name, person, path string, prepare func(*world)) bool {
-	looks = append(looks, look{name, person, path, prepare})
+	looks = append(looks, look{name: name, person: person, path: path, prepare: prepare})
+	return true
+}
+
+// addRefusedLook is [addLooks] for a page that comes with an error's status, which the browser names in its console.
+func addRefusedLook(name, person, path string, status int, prepare func(*world)) bool {
+	looks = append(looks, look{name, person, path, prepare, status})
 	return true
 }
 
@@ -50,6 +58,9 @@ func TestLooks(t *testing.T) {
 			for _, width := range []int64{390, 1280} {
 				for _, scheme := range []string{"light", "dark"} {
 					p := w.openIn(browser, t, l.person, path, width, chromium.Prefers(scheme))
+					if l.status != 0 {
+						p.Expect(strconv.Itoa(l.status))
+					}
 					state := fmt.Sprintf("%s-%d-%s", l.name, width, scheme)
 					p.Fits(state, "")
 					p.Axe(state)

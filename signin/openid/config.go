@@ -2,6 +2,7 @@ package openid
 
 import (
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ type Config struct {
 	// Name is what the button calls the provider; "": the issuer's host.
 	Name string `yaml:"name,omitempty" json:"name,omitempty"`
 }
+
+// Format shows a provider by its issuer alone, whatever holds it: fmt asks no method of what it was pointed to from
+// within something that a verb does not suit.
+func (c *Config) Format(f fmt.State, _ rune) { io.WriteString(f, c.Issuer) }
 
 // Problem is something wrong with a [Config].
 type Problem struct {

@@ -102,7 +102,9 @@ func Open(browser context.Context, t testing.TB, url string, width, height int64
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, e := range p.errors {
-			t.Errorf("the page's own error: %s", e)
+			if !slices.ContainsFunc(p.expected, func(text string) bool { return strings.Contains(e, text) }) {
+				t.Errorf("the page's own error: %s", e)
+			}
 		}
 	})
 	p.Do(before...)
@@ -123,9 +125,6 @@ func (p *Tab) Close() { p.end() }
 func (p *Tab) wrong(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if slices.ContainsFunc(p.expected, func(e string) bool { return strings.Contains(text, e) }) {
-		return
-	}
 	p.errors = append(p.errors, text)
 }
 
@@ -167,10 +166,16 @@ func (p *Tab) Until(what, expression string) {
 	p.T.Helper()
 	ctx, stop := context.WithTimeout(p.ctx, 20*time.Second)
 	defer stop()
-	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(30*time.Millisecond))
-	if _, err := chromedp.Run(ctx, poll); err != nil {
-		p.T.Fatalf("never: %s (%s): %v; the focus is on %q\n%s", what, expression, err, p.Focused(),
-			Ask[string](p, `document.body.innerText.slice(0, 3000)`))
+	var err error
+	for held := false; !held; {
+		// Asked anew each time, and an error is asked again: a page that is being left takes its questions with it.
+		held, err = chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		select {
+		case <-ctx.Done():
+			p.T.Fatalf("never: %s (%s): %v; the focus is on %q\n%s", what, expression, err, p.Focused(),
+				Ask[string](p, `document.body.innerText.slice(0, 3000)`))
+		case <-time.After(30 * time.Millisecond):
+		}
 	}
 }
 
