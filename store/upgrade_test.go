@@ -138,7 +138,12 @@ func TestUpgradingToVotes(t *testing.T) {
 				t.Errorf("votes on %s: %+v, %v, want %+v", r.ID, got, err, votes)
 			}
 		}
-		return err
+		waiting, err2 := tx.Requests(approval.RequestQuery{Status: approval.Pending})
+		pending := slices.DeleteFunc(rs, func(r approval.Request) bool { return r.Status != approval.Pending })
+		if !reflect.DeepEqual(waiting, pending) || len(waiting) < 2 {
+			t.Errorf("of those that wait, listed by themselves: %d, want %d", len(waiting), len(pending))
+		}
+		return errors.Join(err, err2)
 	})
 }
 
