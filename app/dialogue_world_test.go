@@ -17,6 +17,7 @@ import (
 	"countersign/client"
 	"countersign/emulator"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 )
 
 // denySlack presses Deny on a Slack card and fills in the dialog that opens.
@@ -121,6 +122,7 @@ func startDialogue(t *testing.T, title, people, channels string) *dialogue {
 	d.chat = chat
 	t.Cleanup(func() { chat.Close() })
 	env["STORE"], env["LINE_API"], env["SLACK_API"] = filepath.Join(d.dir, "gate.db"), chat.LINEURL(), chat.SlackURL()
+	schematest.WriteFile(t, filepath.Join(d.dir, "gate.db"))
 	d.path = filepath.Join(d.dir, "countersign.yaml")
 	text := strings.NewReplacer("\nPEOPLE", people, "\nCHANNELS", channels).Replace(dialogueConfig)
 	if people == peopleSlack {

@@ -23,6 +23,7 @@ import (
 	"countersign/approval/args"
 	"countersign/client"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 )
 
 // traceVar names a file with the calls of real runs: lines of JSON like those of testdata/trace.ndjson.
@@ -136,6 +137,7 @@ func newDesk(t *testing.T, clock *testkit.Clock, text string, server *deskServer
 		w.env[k] = v
 	}
 	w.env["STORE"], w.env["SLACK_API"], w.env["DESK"] = filepath.Join(w.dir, "gate.db"), w.chat.SlackURL(), server.url
+	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
 	w.path = filepath.Join(w.dir, "countersign.yaml")
 	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

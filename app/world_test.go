@@ -22,6 +22,7 @@ import (
 	"countersign/config"
 	"countersign/emulator"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 )
 
 func TestMain(m *testing.M) {
@@ -131,6 +132,7 @@ func newWorld(t *testing.T, changes ...func(text string) string) *world {
 		w.env[k] = v
 	}
 	w.env["STORE"] = filepath.Join(w.dir, "gate.db")
+	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
 	w.env["LINE_API"], w.env["SLACK_API"] = w.chat.LINEURL(), w.chat.SlackURL()
 	w.path = filepath.Join(w.dir, "countersign.yaml")
 	w.env["HANA_HOOK"] = w.chat.WebhookURL("hana")

@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/chat"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 )
 
 // reopen is a restart of the gate.
@@ -27,7 +28,7 @@ func (w *world) reopen(path string) {
 func TestRule6_AnApprovalLapsesAfterAJumpThatWasSetRight(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
-		path := filepath.Join(t.TempDir(), "gate.db")
+		path := schematest.NewFile(t)
 		w.open(path, rules{asks, terms})
 		w.clock.set(23 * time.Hour)
 		w.expect(call(`{"n":1}`), approval.AnswerPending) // something is written meanwhile

@@ -3,13 +3,13 @@ package approval_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"countersign/approval"
+	"countersign/schema/schematest"
 )
 
 func (w *world) freeze(agent string, by approval.Actor, reason string) approval.Epoch {
@@ -159,7 +159,7 @@ func TestRule6_WhatComesFirstEndsIt(t *testing.T) {
 }
 
 func TestRule7_AFreezeHoldsAfterARestart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gate.db")
+	path := schematest.NewFile(t)
 	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: newWorld(t).log}
 	w.open(path, rules{asks, terms})
 	for i := range 200 {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"countersign/approval"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 )
 
 // killedStore names the store to the test's own process, which is killed.
@@ -29,7 +29,7 @@ func TestGrant_KilledWhileItIsUsed(t *testing.T) {
 			fmt.Println("used", w.expect(sent, approval.AnswerAllow).RunID)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "gate.db")
+	path := schematest.NewFile(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestGrant_KilledWhileItIsUsed$")
 	cmd.Env = append(os.Environ(), killedStore+"="+path)
 	out, err := cmd.StdoutPipe()

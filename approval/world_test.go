@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"countersign/internal/testkit"
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -106,7 +106,7 @@ var (
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
-	w.open(filepath.Join(t.TempDir(), "gate.db"), rules{asks, terms})
+	w.open(schematest.NewFile(t), rules{asks, terms})
 	return w
 }
 

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"net/http/httptest"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
 	"countersign/rest"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, clock: new(atomic.Int64)}
 	now := func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: now, OnCommit: broker.Publish})
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

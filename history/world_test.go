@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -27,7 +27,7 @@ type record struct {
 func newRecord(t testing.TB) *record {
 	t.Helper()
 	r := &record{t: t, clock: testkit.NewClock(begin)}
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: r.clock.Now})
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: r.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"countersign/internal/testkit"
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
+	"countersign/schema/schematest"
 	"countersign/signin"
 	"countersign/store"
 )
@@ -174,7 +174,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	t.Helper()
 	w := &world{t: t, clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

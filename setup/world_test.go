@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"countersign/app"
 	"countersign/config"
 	"countersign/emulator"
+	"countersign/schema/schematest"
 	"countersign/setup"
 )
 
@@ -98,7 +98,7 @@ people:
 channels:%s
 policy:
 %s
-`, addr, filepath.Join(t.TempDir(), "gate.db"), public, hanaLINE, p.people, cmp.Or(p.channels, usualChannels), cmp.Or(p.policy, "  rules: []"))
+`, addr, schematest.NewFile(t), public, hanaLINE, p.people, cmp.Or(p.channels, usualChannels), cmp.Or(p.policy, "  rules: []"))
 	file = strings.NewReplacer(`"LINE"`, w.LINEURL(), `"SLACK"`, w.SlackURL(), `"HOOK/`, `"`+w.URL()+"/webhook/").Replace(file)
 	cfg, problems, err := config.Parse("gate.yaml", []byte(file), env)
 	if err != nil {

@@ -3,7 +3,6 @@ package signin_test
 import (
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 	"countersign/signin"
 	"countersign/store"
 )
@@ -55,7 +55,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "x.db"), dir: new(people), log: new(testkit.Buffer),
+	w := &world{t: t, path: schematest.NewFile(t), dir: new(people), log: new(testkit.Buffer),
 		clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))}
 	w.dir.set("hana", "ken")
 	w.open()

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/schema/schematest"
 	"countersign/store/sqlite3"
 	"countersign/store/storetest"
 )
@@ -34,7 +35,7 @@ func TestContract(t *testing.T) {
 func open(t testing.TB, o Options) *DB {
 	t.Helper()
 	if o.Path == "" {
-		o.Path = filepath.Join(t.TempDir(), "store.db")
+		o.Path = schematest.NewFile(t)
 	}
 	d, err := Open(t.Context(), o)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
 	"countersign/policy"
+	"countersign/schema/schematest"
 	"countersign/signin"
 	"countersign/signin/passkey"
 	"countersign/store"
@@ -93,7 +93,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}, prover: approval.NewProver()}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/client"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -123,7 +123,7 @@ func (f *finance) remove(name string) {
 func office(t *testing.T, wait time.Duration) (*approval.Gate, *finance, Hook) {
 	t.Helper()
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), OnCommit: broker.Publish})
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package hooks
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -26,7 +26,7 @@ func (asking) Terms() approval.Terms { return approval.Terms{UseWithin: 15 * tim
 
 func TestTheGateOfTheSameProcess(t *testing.T) {
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), OnCommit: broker.Publish})
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/client"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -64,7 +64,7 @@ func (p noting) Evaluate(ctx context.Context, c approval.Call) approval.Verdict 
 // the agent names it, of a session, and else of the agent in its directory.
 func TestTheGateLearnsWhatBelongsTogether(t *testing.T) {
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), OnCommit: broker.Publish})
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ package inboxtest
 import (
 	"context"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
 	"countersign/rest"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -74,7 +74,7 @@ func New(t testing.TB) *World {
 	t.Helper()
 	w := &World{t: t, Clock: testkit.NewClock(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC))}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: w.Clock.Now,
+	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.Clock.Now,
 		OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)

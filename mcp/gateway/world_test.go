@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"countersign/outbox"
 	"countersign/outbox/outboxtest"
 	"countersign/policy"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -89,7 +89,7 @@ func newWorld(t testing.TB, rules string, o gateway.Options) *world {
 
 func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world {
 	t.Helper()
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "gate.db")}
+	w := &world{t: t, path: schematest.NewFile(t)}
 	log := slog.New(slog.DiscardHandler)
 	if tt, ok := t.(*testing.T); ok {
 		log = slog.New(slog.NewTextHandler(testWriter{tt}, &slog.HandlerOptions{Level: slog.LevelInfo}))

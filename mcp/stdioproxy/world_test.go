@@ -26,6 +26,7 @@ import (
 	"countersign/internal/testkit"
 	"countersign/policy"
 	"countersign/rest"
+	"countersign/schema/schematest"
 	"countersign/store"
 )
 
@@ -70,7 +71,7 @@ func newWorld(t testing.TB, rules string) *world {
 	t.Helper()
 	w := &world{t: t}
 	broker := approval.NewBroker()
-	db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(t.TempDir(), "gate.db"), Now: w.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
+	db, err := store.Open(context.Background(), store.Options{Path: schematest.NewFile(t), Now: w.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {
 		t.Fatal(err)
 	}

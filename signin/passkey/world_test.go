@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/internal/testkit"
+	"countersign/schema/schematest"
 	"countersign/signin/passkey"
 	"countersign/signin/passkey/passkeytest"
 	"countersign/store"
@@ -75,7 +75,7 @@ func newWorld(t testing.TB) *world {
 		clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))}
 	w.dir.set("hana", "ken")
 	var err error
-	w.db, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "x.db"), Now: w.clock.Now,
+	w.db, err = store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now,
 		Elapsed: w.clock.Elapsed})
 	if err != nil {
 		t.Fatal(err)
