@@ -1,0 +1,231 @@
+package countersign_test
+
+import (
+	"fmt"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var (
+	mdLink    = regexp.MustCompile(`!?\[[^\]]*\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)\)`)
+	mdSource  = regexp.MustCompile(`(?:src|srcset)="([^"]*)"`)
+	mdHeading = regexp.MustCompile(`^#{1,6} +(.*?) *#*$`)
+	mdCode    = regexp.MustCompile("`[^`]*`")
+)
+
+// A page is a document in Markdown: what people read of it, line by line, without blocks of code.
+type page struct {
+	lines   map[int]string
+	anchors []string
+	blocks  []string // of code, each with its language first
+}
+
+// links are the targets that the page names, by line.
+func (p page) links() map[int][]string {
+	found := map[int][]string{}
+	for n, line := range p.lines {
+		for _, m := range mdLink.FindAllStringSubmatch(mdCode.ReplaceAllStringFunc(line, blank), -1) {
+			found[n] = append(found[n], m[1])
+		}
+		for _, m := range mdSource.FindAllStringSubmatch(line, -1) {
+			found[n] = append(found[n], m[1])
+		}
+	}
+	return found
+}
+
+// blank keeps the length of a piece of code and drops what could be taken for a link in it.
+func blank(code string) string { return strings.Repeat("`", len(code)) }
+
+func readPage(t *testing.T, path string) page {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, fence := page{lines: map[int]string{}}, ""
+	for i, line := range strings.Split(string(text), "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case fence == "" && (strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")):
+			fence = trimmed[:3]
+			p.blocks = append(p.blocks, trimmed[3:]+"\n")
+		case fence != "" && strings.HasPrefix(trimmed, fence):
+			fence = ""
+		case fence != "":
+			p.blocks[len(p.blocks)-1] += line + "\n"
+		default:
+			p.lines[i+1] = line
+			if m := mdHeading.FindStringSubmatch(line); m != nil {
+				p.anchors = append(p.anchors, anchor(m[1], p.anchors))
+			}
+		}
+	}
+	return p
+}
+
+// anchor is what a heading is linked by: as GitHub makes it, with a number where the page has it already.
+func anchor(heading string, taken []string) string {
+	heading = mdLink.ReplaceAllStringFunc(heading, func(l string) string { return l[1:strings.Index(l, "]")] })
+	var b strings.Builder
+	for _, r := range strings.ToLower(html.UnescapeString(heading)) {
+		switch {
+		case unicode.IsLetter(r), unicode.IsNumber(r), r == '-', r == '_', unicode.Is(unicode.M, r):
+			b.WriteRune(r)
+		case r == ' ':
+			b.WriteByte('-')
+		}
+	}
+	name := b.String()
+	for n := 1; slices.Contains(taken, name); n++ {
+		name = fmt.Sprintf("%s-%d", b.String(), n)
+	}
+	return name
+}
+
+// documents are all pages of the tree.
+func documents(t *testing.T) map[string]page {
+	t.Helper()
+	pages := map[string]page{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/*.md"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if _, known := pages[path]; !known {
+				pages[path] = readPage(t, path)
+			}
+		}
+	}
+	if len(pages) < 20 {
+		t.Fatalf("only %d pages found", len(pages))
+	}
+	return pages
+}
+
+// TestDocsLinksLead holds that every link within the tree leads to a file that is there, and to a heading of it.
+func TestDocsLinksLead(t *testing.T) {
+	pages, followed := documents(t), 0
+	for path, p := range pages {
+		for n, targets := range p.links() {
+			for _, target := range targets {
+				if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+					continue
+				}
+				followed++
+				if problem := follow(pages, path, target); problem != "" {
+					t.Errorf("%s:%d: %s: %s", path, n, target, problem)
+				}
+			}
+		}
+	}
+	if followed < 100 {
+		t.Errorf("followed %d links, want the hundreds that there are", followed)
+	}
+}
+
+// follow says what is wrong with a link on a page; "" if it leads somewhere.
+func follow(pages map[string]page, from, target string) string {
+	file, name, _ := strings.Cut(target, "#")
+	to := from
+	if file != "" {
+		to = filepath.Join(filepath.Dir(from), filepath.FromSlash(file))
+	}
+	if _, err := os.Stat(to); err != nil {
+		return "there is no such file"
+	}
+	if name == "" {
+		return ""
+	}
+	p, known := pages[to]
+	switch {
+	case !known:
+		return "only pages have headings"
+	case !slices.Contains(p.anchors, name):
+		return "there is no such heading"
+	}
+	return ""
+}
+
+// TestLinksThatLeadNowhereAreFound shows that the check sees what it is for.
+func TestLinksThatLeadNowhereAreFound(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.md")
+	text := "# One: two, `three`\n## Same\n## Same\n[x](#one-two-three) [y](#same-1) [z](#none)\n" +
+		"`[code](none.md)` ![p](none.png)\n```\n[block](none.md)\n# no heading\n```\n[b](a.md#no-heading)\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := readPage(t, path)
+	pages, wrong := map[string]page{path: p}, []string{}
+	for _, n := range []int{4, 5, 10} {
+		for _, target := range p.links()[n] {
+			if follow(pages, path, target) != "" {
+				wrong = append(wrong, target)
+			}
+		}
+	}
+	if want := []string{"#none", "none.png", "a.md#no-heading"}; !slices.Equal(wrong, want) {
+		t.Errorf("found %q, want %q", wrong, want)
+	}
+}
+
+// TestEveryPageIsReached holds that whoever begins at the README finds each page of docs.
+func TestEveryPageIsReached(t *testing.T) {
+	pages := documents(t)
+	reached, next := map[string]bool{}, []string{"README.md"}
+	for len(next) > 0 {
+		path := next[0]
+		next = next[1:]
+		if reached[path] {
+			continue
+		}
+		reached[path] = true
+		for _, targets := range pages[path].links() {
+			for _, target := range targets {
+				file, _, _ := strings.Cut(target, "#")
+				if to := filepath.Join(filepath.Dir(path), filepath.FromSlash(file)); file != "" && pages[to].lines != nil {
+					next = append(next, to)
+				}
+			}
+		}
+	}
+	for path := range pages {
+		if strings.HasPrefix(path, "docs") && !reached[path] {
+			t.Errorf("no link leads to %s: docs/README.md is the index", path)
+		}
+	}
+}
+
+// TestTheReadmeIsShort holds what a newcomer meets first: a page of 6.5 KB in short lines, with one command that
+// shows the program and one that runs its tests.
+func TestTheReadmeIsShort(t *testing.T) {
+	info, err := os.Stat("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 6656 {
+		t.Errorf("README.md has %d bytes, want 6.5 KB at most: the rest belongs into docs", info.Size())
+	}
+	p := readPage(t, "README.md")
+	for n, line := range p.lines {
+		if len([]rune(line)) > 120 && !strings.HasPrefix(line, "|") {
+			t.Errorf("README.md:%d has %d columns, want 120 at most", n, len([]rune(line)))
+		}
+	}
+	var commands []string
+	for _, line := range strings.Split(p.blocks[0], "\n")[1:] {
+		command, _, _ := strings.Cut(line, "#")
+		commands = append(commands, strings.TrimSpace(command))
+	}
+	if want := []string{"go run ./cmd/countersign demo", "go test ./...", ""}; !slices.Equal(commands, want) {
+		t.Errorf("the first block has the commands %q, want %q", commands, want)
+	}
+}
