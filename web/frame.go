@@ -57,7 +57,9 @@ type View struct {
 	Note   *Note
 	// Live is whether the page is kept current by the script.
 	Live bool
-	Data any
+	// Every is how often a page that is live hears from the server at least.
+	Every time.Duration
+	Data  any
 
 	lang *locale.Language
 	zone *time.Location
@@ -128,7 +130,8 @@ func (x *exchange) PageTitled(name, title string, data any) error {
 }
 
 func (x *exchange) page(status int, name, title string, data any) error {
-	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, lang: x.lang, now: x.s.Now()}
+	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, Every: x.s.liveCheck, lang: x.lang,
+		now: x.s.Now()}
 	if x.viewer != nil {
 		v.zone = x.viewer.Zone
 	}

@@ -15,7 +15,8 @@ const (
 	livePerSession = 6
 	// liveEvery is how often a page is told at most that something has changed.
 	liveEvery = time.Second
-	// liveCheck is how long a session goes unchecked at most, and a connection without a byte.
+	// liveCheck is how long a session goes unchecked at most, and a page without a word: one that hears nothing for much
+	// longer knows that its connection is dead.
 	liveCheck = 20 * time.Second
 	// liveWrite is how long one write may take.
 	liveWrite = 10 * time.Second
@@ -71,8 +72,8 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		case <-s.Stopping.Done():
 			return nil
 		case <-wake:
-		case <-time.After(liveCheck):
-			text = ": still here\n\n"
+		case <-time.After(s.liveCheck):
+			text = "event: here\ndata: 1\n\n"
 		}
 		if err := s.admit(x, people); err != nil || x.viewer.Session.ID != id {
 			x.tell("event: ended\ndata: 1\n\n")

@@ -91,11 +91,12 @@ type Server struct {
 	guarded        http.Handler
 	exports        exports
 	lives          liveCount
+	liveCheck      time.Duration // [liveCheck], but in tests
 }
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{Options: o, mux: http.NewServeMux()}
+	s := &Server{Options: o, mux: http.NewServeMux(), liveCheck: liveCheck}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -38,9 +38,18 @@ function keyOf(e) {
   return `#${CSS.escape(card.id)} ${within}`;
 }
 
+// served is a region as it came: without what this script and whoever looks have made of it.
+function served(region) {
+  const e = region.cloneNode(true);
+  for (const c of e.querySelectorAll("time.countdown")) c.textContent = "";
+  for (const c of e.querySelectorAll(".request")) c.className = "card request";
+  for (const c of e.querySelectorAll("details")) c.removeAttribute("open");
+  return e.innerHTML;
+}
+
 // swap puts the new copy of one region in place, and keeps what is chosen, focused and scrolled to.
 function swap(old, fresh) {
-  if (old.innerHTML === fresh.innerHTML && !old.querySelector("time.countdown")) return;
+  if (served(old) === served(fresh)) return;
   const picked = new Set([...old.querySelectorAll("input[name=pick]:checked")].map((e) => e.value));
   const focus = old.contains(document.activeElement) ? keyOf(document.activeElement) : "";
   const anchor = [...old.querySelectorAll("[data-id]")].find((e) => e.getBoundingClientRect().bottom > 0);
@@ -59,31 +68,52 @@ function swap(old, fresh) {
   if (news.length && $("news")) $("news").textContent = $("news").dataset.text + " " + news.slice(0, 3).map((e) => e.querySelector("h4")?.innerText).join(", ");
 }
 
-// refresh fetches the page anew and puts in what has changed.
-let busy = false, again = false, last = 0, timer = 0;
+// put puts the parts of a page that was fetched anew in place. What somebody is typing in is left alone.
+function put(fresh) {
+  for (const old of all("[data-region]")) {
+    const now = fresh.getElementById(old.id);
+    if (!now) continue;
+    const version = (e) => e.querySelector("input[name=v]")?.value || "";
+    if (old.hasAttribute("data-keep")) {
+      if (version(old) === version(now) && old.querySelectorAll("form").length === now.querySelectorAll("form").length) continue;
+      if (typedIn(old)) { if ($("changed")) $("changed").hidden = false; continue; }
+    }
+    swap(old, now);
+  }
+  const bar = $("bar");
+  if (bar && !typedIn(bar)) bar.hidden = fresh.getElementById("bar")?.hidden ?? true;
+}
+
+// A list that moves between a button's press and its release would lose the click: it is moved after.
+let held = null;
+addEventListener("pointerdown", () => { held ||= Promise.withResolvers(); }, true);
+for (const end of ["pointerup", "pointercancel", "dragend"]) addEventListener(end, () => { setTimeout(() => { held?.resolve(); held = null; }); }, true);
+
+// refresh fetches the page anew and puts in what has changed. What cannot be fetched is said to be out of date, and
+// fetched again.
+const every = Number(document.body.dataset.every), answersWithin = 0.75 * every, againAfter = 3000;
+let busy = false, again = false, last = 0, timer = 0, retry = 0;
 async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
   last = Date.now();
+  let answered = false;
   try {
-    const answer = await fetch(location.href, {headers: {Accept: "text/html", "Countersign-Refresh": "1"}, cache: "no-store"});
+    const answer = await fetch(location.href, {headers: {Accept: "text/html", "Countersign-Refresh": "1"}, cache: "no-store", signal: AbortSignal.timeout(answersWithin)});
+    answered = true;
     if (answer.redirected || answer.status === 401) { location.reload(); return; }
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const old of all("[data-region]")) {
-      const now = fresh.getElementById(old.id);
-      if (!now) continue;
-      const version = (e) => e.querySelector("input[name=v]")?.value || "";
-      if (old.hasAttribute("data-keep")) {
-        if (version(old) === version(now) && old.querySelectorAll("form").length === now.querySelectorAll("form").length) continue;
-        if (typedIn(old)) { if ($("changed")) $("changed").hidden = false; continue; }
-      }
-      swap(old, now);
-    }
+    await held?.promise;
+    put(fresh);
     countDown();
     counted();
-    stale(false);
-  } catch { stale(true); } finally {
+    stale("");
+  } catch {
+    stale(answered ? "old" : "offline");
+    clearTimeout(retry);
+    retry = setTimeout(soon, againAfter);
+  } finally {
     busy = false;
     if (again) { again = false; soon(); }
   }
@@ -91,37 +121,55 @@ async function refresh() {
 
 // soon refreshes the page at most once a second, and not while nobody sees it.
 function soon() {
-  if (timer || document.hidden) { missed = missed || document.hidden; return; }
+  if (timer || document.hidden) return;
   timer = setTimeout(() => { timer = 0; refresh(); }, Math.max(100, last + 1000 - Date.now()));
 }
 
-let missed = false;
-function stale(is) {
+// stale says that the page may be out of date: "offline" where the gate is out of reach, "old" where it answered with
+// an error, "" where all is well.
+function stale(why) {
   const e = $("stale");
-  if (!e || e.hidden === !is) return;
-  e.textContent = is ? e.dataset.offline : "";
-  e.hidden = !is;
+  if (e.dataset.is === why) return;
+  e.dataset.is = why;
+  e.textContent = why ? e.dataset[why] : "";
+  e.hidden = !why;
 }
 
+// listen hears from the gate that something has changed. It speaks every data-every milliseconds at least: a connection
+// that has been silent for longer is dead, though nobody has said so.
+let hangUp = () => {};
 function listen() {
-  let retry = 0;
-  const events = new EventSource(document.body.dataset.live);
-  let opened = false;
-  events.addEventListener("open", () => { stale(false); if (opened) soon(); opened = true; });
-  events.addEventListener("changed", soon);
-  events.addEventListener("ended", () => { events.close(); location.reload(); });
-  events.addEventListener("error", () => {
-    stale(true);
-    if (events.readyState !== EventSource.CLOSED || retry) return;
-    retry = setTimeout(() => { listen(); soon(); }, 5000);
+  hangUp();
+  const events = new EventSource(document.body.dataset.live), silence = 2.5 * every;
+  let heard = Date.now();
+  const watch = setInterval(() => { if (Date.now() - heard > silence) { listen(); soon(); } }, silence / 5);
+  hangUp = () => { events.close(); clearInterval(watch); };
+  const hear = (type, then) => events.addEventListener(type, () => { heard = Date.now(); then?.(); });
+  hear("open", soon); // something may have changed before it
+  hear("here");
+  hear("changed", soon);
+  hear("ended", () => { hangUp(); location.reload(); });
+  hear("error", () => {
+    if (events.readyState === EventSource.CLOSED) { hangUp(); setTimeout(listen, 5000); } // else the browser tries again
+    soon();
   });
-  addEventListener("pagehide", () => events.close(), {once: true});
-  addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); }, {once: true});
 }
 
-document.addEventListener("visibilitychange", () => { if (!document.hidden && missed) { missed = false; soon(); } });
-addEventListener("offline", () => stale(true));
-addEventListener("online", () => { if (document.body.dataset.live) soon(); });
+const live = !!document.body.dataset.live;
+addEventListener("pagehide", () => hangUp());
+addEventListener("pageshow", (e) => { if (live && e.persisted) location.reload(); });
+document.addEventListener("visibilitychange", () => { if (live) soon(); });
+addEventListener("offline", () => stale("offline"));
+addEventListener("online", () => { if (live) soon(); else stale(""); });
+
+// What cannot be sent is not: the browser would leave the page, and what was typed with it.
+addEventListener("submit", (e) => {
+  if ($("stale").dataset.is !== "offline" || e.target.method === "dialog") return;
+  e.preventDefault();
+  e.stopImmediatePropagation();
+  $("stale").textContent = $("stale").dataset.unsent;
+  if (live) soon();
+}, true);
 
 // The inbox's keys.
 let current = "";
@@ -167,7 +215,7 @@ function press(e) {
 
 countDown();
 setInterval(countDown, 1000);
-if (document.body.dataset.live) listen();
+if (live) listen();
 if ($("list")) {
   addEventListener("keydown", press);
   addEventListener("focusin", (e) => { const card = e.target.closest?.(".request"); if (card && card.id !== current) mark(card, false); });
