@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/golangci/misspell"
 )
 
 var (
@@ -227,5 +229,35 @@ func TestTheReadmeIsShort(t *testing.T) {
 	}
 	if want := []string{"go run ./cmd/countersign demo", "go test ./...", ""}; !slices.Equal(commands, want) {
 		t.Errorf("the first block has the commands %q, want %q", commands, want)
+	}
+}
+
+// TestSpelling looks for common misspellings in the documents and in what the program says in English. The list of
+// words is that of golangci's misspell, pinned in go.mod.
+func TestSpelling(t *testing.T) {
+	var paths []string
+	for path := range documents(t) {
+		paths = append(paths, path)
+	}
+	for _, pattern := range []string{"locale/en.yaml", "locale/*/en.yaml", "chat/phrases/*.go", "cmd/countersign/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	speller := misspell.New()
+	if _, found := speller.Replace("You may not recieve teh card."); len(found) == 0 {
+		t.Error("a misspelled sentence passes")
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, found := speller.Replace(string(text))
+		for _, d := range found {
+			t.Errorf("%s:%d: %q: should that be %q?", path, d.Line, d.Original, d.Corrected)
+		}
 	}
 }
