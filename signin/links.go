@@ -79,6 +79,9 @@ func (s *Service) Link(ctx context.Context, token string, from Origin) (Link, er
 	if why != "" {
 		return Link{}, s.refused(ctx, why, l, from)
 	}
+	if err := s.attemptOf(l.Person); err != nil {
+		return Link{}, err
+	}
 	return s.linkByWall(l.Link), nil
 }
 
@@ -93,6 +96,9 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 	}
 	if why != "" {
 		return "", Session{}, s.refused(ctx, why, l, from)
+	}
+	if err := s.attemptOf(l.Person); err != nil {
+		return "", Session{}, err
 	}
 	secret = newSecret()
 	var sess Session

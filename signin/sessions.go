@@ -11,8 +11,11 @@ import (
 )
 
 // Start starts a session for somebody who has shown who they are by other means than a link. Errors: [ErrRefused] for
-// nobody's name.
+// nobody's name, [ErrTooMany].
 func (s *Service) Start(ctx context.Context, person string, m Method, from Origin) (string, Session, error) {
+	if err := s.attemptOf(person); err != nil {
+		return "", Session{}, err
+	}
 	secret := newSecret()
 	var sess Session
 	err := s.update(ctx, func(tx Tx) (err error) {

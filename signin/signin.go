@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"countersign/approval"
@@ -98,14 +97,14 @@ type Service struct {
 	dir      Directory
 	log      *slog.Logger
 	attempts *attempts // by address and by person
-	told     *attempts // refusals that are put on record
+	told     perMinute // refusals that are put on record
 	key      [32]byte  // of the links' tokens
 }
 
 // New returns the service.
 func New(o Options) *Service {
 	s := &Service{store: o.Store, audit: o.Audit, dir: o.Directory, log: o.Logger,
-		attempts: newAttempts(attemptsPerMinute), told: newAttempts(refusalsOnRecord)}
+		attempts: newAttempts()}
 	_, _ = rand.Read(s.key[:]) // as in newSecret
 	return s
 }
@@ -113,28 +112,19 @@ func New(o Options) *Service {
 // Attempt counts one attempt to sign in, from an address. Those who check something themselves before they call
 // [Service.Start] call it first. Errors: [ErrTooMany].
 func (s *Service) Attempt(from Origin) error {
-	if !s.attempts.allow(addressKey(from.Address), s.store.Now()) {
+	if !s.attempts.allow(s.store.Now(), fromAddress(from.Address)...) {
 		return ErrTooMany
 	}
 	return nil
 }
 
-// addressKey is what counts as one address: of IPv6 the network that a customer gets.
-func addressKey(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		return "address:?"
+// attemptOf counts one attempt that could sign a person in, from whatever address. What cannot counts for nobody, so
+// that no stranger uses up what somebody has.
+func (s *Service) attemptOf(person string) error {
+	if !s.attempts.allow(s.store.Now(), limit{"person " + person, attemptsPerMinute}) {
+		return ErrTooMany
 	}
-	a = a.Unmap().WithZone("")
-	bits := 64
-	if a.Is4() {
-		bits = 32
-	}
-	network, err := a.Prefix(bits)
-	if err != nil {
-		return "address:?"
-	}
-	return "address:" + network.String()
+	return nil
 }
 
 // Now is the time that links and sessions are judged by.

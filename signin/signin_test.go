@@ -3,6 +3,7 @@ package signin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -336,29 +337,76 @@ func TestTheProcessEndsBetween(t *testing.T) {
 	}
 }
 
-// Who has many addresses gets no more than the few that share a count, and takes no memory.
-func TestManyAddressesShareOneCount(t *testing.T) {
+// A crowd at many addresses keeps nobody else from trying, and takes no more memory than one of them.
+func TestManyAddressesKeepNobodyElseOut(t *testing.T) {
 	w := newWorld(t)
 	from := func(i int) signin.Origin {
 		return signin.Origin{Address: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String()}
 	}
-	for i := range 4096 {
-		if err := w.Attempt(from(i)); err != nil {
-			t.Fatalf("address %d: %v", i, err)
+	for i := range 5000 {
+		for range 31 {
+			_ = w.Attempt(from(i))
 		}
 	}
-	allowed := 0
+	out := 0
 	for i := range 200 {
-		if w.Attempt(from(1<<20+i)) == nil {
-			allowed++
+		if w.Attempt(from(1<<20+i)) != nil {
+			out++
 		}
 	}
-	if allowed != 30 {
-		t.Errorf("%d of those that came later", allowed)
+	if out > 2 { // which happens by chance once in a hundred million times
+		t.Errorf("%d of 200 who come later", out)
 	}
-	is(t, "who was there before", w.Attempt(from(1)), nil)
+	is(t, "one of the crowd", w.Attempt(from(1)), signin.ErrTooMany)
 	w.clock.Advance(time.Minute)
-	is(t, "a minute later", w.Attempt(from(1<<20)), nil)
+	is(t, "a minute later", w.Attempt(from(1)), nil)
+}
+
+// Whoever has a site of IPv6 has 65,536 networks, and is one all the same.
+func TestOneSiteIsLimited(t *testing.T) {
+	w := newWorld(t)
+	from := func(site, network int) signin.Origin {
+		return signin.Origin{Address: fmt.Sprintf("2001:db8:%x:%x::1", site, network)}
+	}
+	for i := range 120 {
+		is(t, "in time", w.Attempt(from(1, i)), nil)
+	}
+	is(t, "one more network of the site", w.Attempt(from(1, 120)), signin.ErrTooMany)
+	is(t, "another site", w.Attempt(from(2, 1)), nil)
+}
+
+// Links of one person are tried so often in a minute, from however many addresses. What could not sign them in anyway
+// does not count: no old link in anybody's hands keeps them out.
+func TestAttemptsOfOnePersonAreLimited(t *testing.T) {
+	w := newWorld(t)
+	n := 0
+	elsewhere := func() signin.Origin {
+		n++
+		return signin.Origin{Address: netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String()}
+	}
+	old, token := w.link("hana"), w.link("hana")
+	if _, _, err := w.Redeem(t.Context(), old, elsewhere()); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		_, err := w.Link(t.Context(), old, elsewhere())
+		is(t, "an old link", err, signin.ErrRefused)
+	}
+	for range 29 {
+		_, err := w.Link(t.Context(), token, elsewhere())
+		is(t, "in time", err, nil)
+	}
+	_, err := w.Link(t.Context(), token, elsewhere())
+	is(t, "opened once more", err, signin.ErrTooMany)
+	_, _, err = w.Redeem(t.Context(), token, elsewhere())
+	is(t, "redeemed", err, signin.ErrTooMany)
+	_, _, err = w.Start(t.Context(), "hana", signin.MethodPasskey, elsewhere())
+	is(t, "by other means", err, signin.ErrTooMany)
+	_, _, err = w.Redeem(t.Context(), w.link("ken"), elsewhere())
+	is(t, "somebody else", err, nil)
+	w.clock.Advance(time.Minute)
+	_, _, err = w.Redeem(t.Context(), token, elsewhere())
+	is(t, "a minute later", err, nil)
 }
 
 func TestOneNetworkIsOneAddress(t *testing.T) {

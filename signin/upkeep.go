@@ -105,7 +105,7 @@ func (s *Service) RefuseAccount(ctx context.Context, issuer, account string, fro
 
 func (s *Service) refuse(ctx context.Context, why string, d eventData, from Origin) error {
 	d.Address, d.UserAgent = Shown(from.Address), Shown(from.UserAgent)
-	if !s.told.allow("all", s.store.Now()) {
+	if !s.told.allow(s.store.Now()) {
 		return ErrRefused
 	}
 	err := s.update(ctx, func(tx Tx) error {

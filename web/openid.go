@@ -81,7 +81,7 @@ func (s *Server) finishOpenID(ctx context.Context, x *exchange) error {
 		return s.openIDFailed(ctx, x, &openid.Error{Reason: openid.Unknown, Detail: "not in people any more"})
 	}
 	if err != nil {
-		return err
+		return x.noSignIn(err)
 	}
 	return x.SignedIn(ctx, secret)
 }

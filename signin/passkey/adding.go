@@ -61,7 +61,7 @@ func (s *Service) BeginAdding(ctx context.Context, b Browser, shown []byte) (jso
 	if err != nil {
 		return nil, s.settle(ctx, err, eventData{Person: b.Person, For: string(forAdding), Session: b.Session})
 	}
-	s.keep(challenge{purpose: forAdding, browser: b.Session, session: *session})
+	s.keep(challenge{purpose: forAdding, browser: b, session: *session})
 	return json.Marshal(options.Response)
 }
 

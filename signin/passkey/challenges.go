@@ -1,7 +1,13 @@
 package passkey
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,11 +17,11 @@ import (
 // Lasts is how long a challenge can be answered.
 const Lasts = 5 * time.Minute
 
-// Challenges that wait for their answer: so many of one browser, and in all. More of one browser replace its oldest;
-// more in all replace the oldest of those that nobody has signed in for, before any other.
+// Challenges that wait for their answer: so many of one browser, and of one person in all their browsers. More replace
+// the oldest of that browser, or of that person; nobody else's.
 const (
-	maxOfOne = 8
-	maxInAll = 4096
+	maxOfBrowser = 8
+	maxOfPerson  = 64
 )
 
 // purpose is what a challenge is for. An answer to one counts for no other.
@@ -28,10 +34,10 @@ const (
 	forStepUp purpose = "step_up"
 )
 
-// challenge is one that was made and not answered yet.
+// challenge is one that was made and not answered yet, of somebody who is signed in.
 type challenge struct {
 	purpose purpose
-	browser string // the session's id, or the digest of the ticket of who is not signed in
+	browser Browser
 	wanted  Wanted // of a step-up
 	session webauthn.SessionData
 	made    time.Time
@@ -48,26 +54,28 @@ func (cs *challenges) keep(c challenge, now time.Time) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.waiting = slices.DeleteFunc(cs.waiting, func(old challenge) bool { return now.Sub(old.made) >= Lasts })
+	cs.makeRoom(maxOfBrowser, func(old challenge) bool { return old.browser.Session == c.browser.Session })
+	cs.makeRoom(maxOfPerson, func(old challenge) bool { return old.browser.Person == c.browser.Person })
+	cs.waiting = append(cs.waiting, c)
+}
+
+// makeRoom deletes the oldest of those that are like a new one, where there are as many as there may be.
+func (cs *challenges) makeRoom(most int, like func(challenge) bool) {
 	of := 0
 	for _, old := range cs.waiting {
-		if old.browser == c.browser {
+		if like(old) {
 			of++
 		}
 	}
-	if of >= maxOfOne {
-		i := slices.IndexFunc(cs.waiting, func(old challenge) bool { return old.browser == c.browser })
+	if of >= most {
+		i := slices.IndexFunc(cs.waiting, like)
 		cs.waiting = slices.Delete(cs.waiting, i, i+1)
 	}
-	if len(cs.waiting) >= maxInAll {
-		i := max(0, slices.IndexFunc(cs.waiting, func(old challenge) bool { return old.purpose == forSignIn }))
-		cs.waiting = slices.Delete(cs.waiting, i, i+1)
-	}
-	cs.waiting = append(cs.waiting, c)
 }
 
 // take returns the challenge of these words, once, if it is of this browser and for this purpose. Whoever brings an
 // answer for another purpose or from another browser has used it up too: it was signed, and somebody has seen it.
-func (cs *challenges) take(words, browser string, p purpose, now time.Time) (challenge, bool) {
+func (cs *challenges) take(words, session string, p purpose, now time.Time) (challenge, bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	i := slices.IndexFunc(cs.waiting, func(c challenge) bool { return c.session.Challenge == words })
@@ -77,5 +85,67 @@ func (cs *challenges) take(words, browser string, p purpose, now time.Time) (cha
 	c := cs.waiting[i]
 	cs.waiting = slices.Delete(cs.waiting, i, i+1)
 	age := now.Sub(c.made)
-	return c, c.browser == browser && c.purpose == p && age >= 0 && age < Lasts
+	return c, c.browser.Session == session && c.purpose == p && age >= 0 && age < Lasts
+}
+
+// tickets stand for the challenges of those who are not signed in, of which none is kept: strangers, however many they
+// are, have nothing here that could run full. A ticket says when a challenge was made, and under a key of this process
+// that it was made here. What is kept is which challenges were answered: only who has a passkey answers one.
+type tickets struct {
+	key [32]byte
+
+	mu    sync.Mutex
+	spent map[string]time.Time // when they were answered; in the meantime, that they are being
+}
+
+func newTickets() *tickets {
+	t := &tickets{spent: map[string]time.Time{}}
+	_, _ = rand.Read(t.key[:]) // it does not fail
+	return t
+}
+
+// issue makes the ticket of a challenge for a host.
+func (t *tickets) issue(words, host string, now time.Time) string {
+	made := strconv.FormatInt(now.UnixMilli(), 10)
+	return made + "." + base64.RawURLEncoding.EncodeToString(t.seal(words, host, made))
+}
+
+func (t *tickets) seal(words, host, made string) []byte {
+	sum := hmac.New(sha256.New, t.key[:])
+	for _, part := range []string{words, host, made} {
+		sum.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return sum.Sum(nil)
+}
+
+// take reports whether a ticket is of these words and still good, and spends the words.
+func (t *tickets) take(ticket, words, host string, now time.Time) bool {
+	made, seal, _ := strings.Cut(ticket, ".")
+	at, err := strconv.ParseInt(made, 10, 64)
+	got, err2 := base64.RawURLEncoding.DecodeString(seal)
+	if err != nil || err2 != nil || !hmac.Equal(got, t.seal(words, host, made)) {
+		return false
+	}
+	if age := now.Sub(time.UnixMilli(at)); age < -time.Millisecond || age >= Lasts {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for w, when := range t.spent {
+		if now.Sub(when) >= Lasts {
+			delete(t.spent, w)
+		}
+	}
+	if _, there := t.spent[words]; there {
+		return false
+	}
+	t.spent[words] = now
+	return true
+}
+
+// giveBack is for an answer that was of nobody's passkey.
+func (t *tickets) giveBack(words string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.spent, words)
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -75,11 +73,12 @@ type Options struct {
 type Service struct {
 	o         Options
 	waiting   challenges
+	tickets   *tickets
 	strangers perMinute // of refused sign-ins: anybody can cause those
 }
 
 // New returns the service.
-func New(o Options) *Service { return &Service{o: o} }
+func New(o Options) *Service { return &Service{o: o, tickets: newTickets()} }
 
 // Browser is a browser that is signed in: what its session's cookie says, and nothing that it sends.
 type Browser struct {
@@ -190,12 +189,6 @@ func newHandle() string {
 	b := make([]byte, 64)
 	_, _ = rand.Read(b) // it does not fail
 	return encoded(b)
-}
-
-// ticketBrowser names a browser that is not signed in by the ticket that it was given.
-func ticketBrowser(ticket string) string {
-	sum := sha256.Sum256([]byte(ticket))
-	return "ticket:" + hex.EncodeToString(sum[:])
 }
 
 func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {

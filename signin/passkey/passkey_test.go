@@ -3,7 +3,10 @@ package passkey_test
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,8 +190,25 @@ func TestAnAnswerCountsOnceForWhatItWasAskedFor(t *testing.T) {
 	asked, ticket, _ := w.BeginSignIn()
 	_, err = w.FinishSignIn(ctx, "another ticket", key.Get(origin, asked))
 	refused("another browser's ticket", err)
+	_, other, _ := w.BeginSignIn()
+	_, err = w.FinishSignIn(ctx, other, key.Get(origin, asked))
+	refused("the ticket of another challenge", err)
+	signed := key.Get(origin, asked)
+	if who, err := w.FinishSignIn(ctx, ticket, signed); who != "hana" {
+		t.Errorf("its own: %q, %v", who, err)
+	}
+	_, err = w.FinishSignIn(ctx, ticket, signed)
+	refused("its own, a second time", err)
+	if all, _ := w.Of(ctx, "hana"); len(all) != 1 || !all[0].BlockedAt.IsZero() {
+		t.Errorf("an answer that is sent twice blocks the passkey: %+v", all)
+	}
+	asked, ticket, _ = w.BeginSignIn()
+	w.clock.Advance(passkey.Lasts)
 	_, err = w.FinishSignIn(ctx, ticket, key.Get(origin, asked))
-	refused("its own, afterwards", err)
+	refused("too late", err)
+	asked, ticket, _ = w.BeginSignIn()
+	_, err = newWorld(t).FinishSignIn(ctx, ticket, key.Get(origin, asked))
+	refused("at another gate", err)
 	asked, _, _ = w.BeginSignIn()
 	_, err = w.FinishSignIn(ctx, "", key.Get(origin, asked))
 	refused("no ticket", err)
@@ -375,18 +395,29 @@ func TestPasskeysBelongToTheNameThatTheyWereMadeFor(t *testing.T) {
 	}
 }
 
-func TestManyChallengesMakeRoomForNewOnes(t *testing.T) {
+// However many strangers there are, and whoever else is signed in: nobody's challenge goes because of them.
+func TestNobodyPushesOutAnothersChallenge(t *testing.T) {
 	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
-	hana := w.browser("hana")
+	hana, kens := w.browser("hana"), new(passkeytest.Authenticator)
 	w.add(key, hana, "")
+	w.add(kens, w.browser("ken"), "")
 	first := w.options(w.BeginStepUp(ctx, hana, wanted))
+	asked, ticket, _ := w.BeginSignIn()
 	for range 5000 {
 		if _, _, err := w.BeginSignIn(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for i := range 5000 {
+		ken := w.browser("ken")
+		ken.Session = strconv.Itoa(i)
+		w.options(w.BeginStepUp(ctx, ken, wanted))
+	}
 	if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, first)); err != nil {
-		t.Errorf("strangers used up hers: %v", err)
+		t.Errorf("others used up hers: %v", err)
+	}
+	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); who != "hana" {
+		t.Errorf("others used up hers who was not signed in yet: %q, %v", who, err)
 	}
 	first = w.options(w.BeginStepUp(ctx, hana, wanted))
 	for range 8 {
@@ -394,6 +425,28 @@ func TestManyChallengesMakeRoomForNewOnes(t *testing.T) {
 	}
 	if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, first)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("the ninth of one browser leaves the first: %v", err)
+	}
+}
+
+func TestOfTwentyWhoPostAnAnswerOneSignsIn(t *testing.T) {
+	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
+	w.add(key, w.browser("hana"), "")
+	asked, ticket, _ := w.BeginSignIn()
+	answer := key.Get(origin, asked)
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if who, err := w.FinishSignIn(ctx, ticket, answer); who == "hana" {
+				won.Add(1)
+			} else if !errors.Is(err, passkey.ErrRefused) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if k, err := w.Of(ctx, "hana"); won.Load() != 1 || err != nil || !k[0].BlockedAt.IsZero() {
+		t.Errorf("%d won, %+v, %v", won.Load(), k, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package passkey
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 
@@ -55,7 +54,7 @@ func (s *Service) ask(ctx context.Context, b Browser, c challenge) (json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	c.browser, c.session = b.Session, *session
+	c.browser, c.session = b, *session
 	s.keep(c)
 	return json.Marshal(options.Response)
 }
@@ -112,8 +111,7 @@ func (s *Service) BeginSignIn() (options json.RawMessage, ticket string, err err
 	if err != nil {
 		return nil, "", err
 	}
-	ticket = rand.Text()
-	s.keep(challenge{purpose: forSignIn, browser: ticketBrowser(ticket), session: *session})
+	ticket = s.tickets.issue(session.Challenge, p.Config.RPID, s.o.Store.Now())
 	options, err = json.Marshal(asked.Response)
 	return options, ticket, err
 }
@@ -126,9 +124,13 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 		return "", err
 	}
 	about := eventData{For: string(forSignIn)}
-	parsed, c, err := s.signed(p, ticketBrowser(ticket), forSignIn, answer)
+	parsed, err := read(p, answer)
 	if err != nil {
 		return "", s.settle(ctx, err, about)
+	}
+	words := parsed.Response.CollectedClientData.Challenge
+	if !s.tickets.take(ticket, words, p.Config.RPID, s.o.Store.Now()) {
+		return "", s.settle(ctx, refusedChallenge, about)
 	}
 	row, err := s.checked(ctx, about, func(tx Tx) (*owner, error) {
 		r, err := tx.PasskeyByCredential(encoded(parsed.RawID))
@@ -138,31 +140,44 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 		o, _, err := s.ownerIn(tx, r.Person, p.Config.RPID)
 		return o, err
 	}, func(o *owner) (*webauthn.Credential, error) {
-		_, cred, err := p.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return o, nil }, c.session,
-			parsed)
+		_, cred, err := p.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return o, nil },
+			webauthn.SessionData{Challenge: words, RelyingPartyID: p.Config.RPID,
+				UserVerification: protocol.VerificationRequired}, parsed)
 		return cred, err
 	})
+	if err != nil {
+		s.tickets.giveBack(words)
+	}
 	return row.Person, err
 }
 
-// signed reads an answer and finds its challenge.
-func (s *Service) signed(p party, browser string, of purpose, answer []byte) (*protocol.ParsedCredentialAssertionData,
-	challenge, error) {
+// read reads an answer that was given on our page.
+func read(p party, answer []byte) (*protocol.ParsedCredentialAssertionData, error) {
 	if len(answer) > maxAnswer {
-		return nil, challenge{}, refusedUnread
+		return nil, refusedUnread
 	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
 	if err != nil {
-		return nil, challenge{}, refusedUnread
+		return nil, refusedUnread
 	}
-	c, ok := s.waiting.take(parsed.Response.CollectedClientData.Challenge, browser, of, s.o.Store.Now())
+	if !sameOrigin(p, parsed.Response.CollectedClientData) {
+		return parsed, refusedOrigin
+	}
+	return parsed, nil
+}
+
+// signed reads an answer and finds its challenge, which is used up, wherever the answer was given.
+func (s *Service) signed(p party, session string, of purpose, answer []byte) (*protocol.ParsedCredentialAssertionData,
+	challenge, error) {
+	parsed, err := read(p, answer)
+	if parsed == nil {
+		return nil, challenge{}, err
+	}
+	c, ok := s.waiting.take(parsed.Response.CollectedClientData.Challenge, session, of, s.o.Store.Now())
 	if !ok {
 		return nil, challenge{}, refusedChallenge
 	}
-	if !sameOrigin(p, parsed.Response.CollectedClientData) {
-		return nil, challenge{}, refusedOrigin
-	}
-	return parsed, c, nil
+	return parsed, c, err
 }
 
 // checked has an answer checked against whose passkeys it should be of, and stores what it says of the one that was
