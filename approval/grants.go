@@ -244,11 +244,10 @@ func (g *Gate) lift(ctx context.Context, tx Tx, by Actor, via Via, id string) (*
 	}
 	var refusal *Error
 	r := &l.request
-	theirs := by.Kind == Human && (by.Admin || by.Name == r.ResolvedBy || r.deniedFor(by.Name))
 	switch {
 	case err != nil:
 		refusal = Errorf(CodeNotFound, "No such denial.")
-	case !theirs:
+	case !r.MayLift(by):
 		refusal = Errorf(CodeNotAdmin, "Only an admin, or whoever denied it, may lift a denial.")
 	case len(l.standing) == 0 && !l.isRecent:
 		refusal = Errorf(CodeAlreadyResolved, "That denial answers no call any more.")

@@ -18,6 +18,7 @@ var _ = addLooks("grants", "hana", "/grants", func(w *world) {
 	}
 	w.granted("hana", "pay", `{"to":"ACME"}`, true, approval.GrantWish{For: time.Hour, Uses: 2}, "the monthly invoices")
 	w.granted("ken", "pay", `{"to":"EVIL"}`, false, approval.GrantWish{For: time.Hour}, "")
+	w.denied("hana", "pay", `{"to":"AGAIN","amount":420}`, "not before the month is closed")
 })
 
 var _ = addLooks("people", "hana", "/people", func(w *world) {

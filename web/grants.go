@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ func (s *Server) grantsRoutes() []route {
 		{method: http.MethodGet, path: "/grants", audience: approvers, handle: s.grants},
 		{method: http.MethodPost, path: "/grants/{id}/revoke", audience: approvers, handle: s.revoke},
 		{method: http.MethodPost, path: "/grants/{id}/lift", audience: approvers, handle: s.lift},
+		{method: http.MethodPost, path: "/denials/{id}/lift", audience: approvers, handle: s.forget},
 	}
 }
 
@@ -45,6 +47,17 @@ type grantsData struct {
 	Grants []grantShown
 	Next   string // address of the next page, "" on the last
 	Back   string // address of this page
+	// Denials are remembered for a while; OlderDenials is the address of those before them, "" where there are none.
+	Denials      []denialShown
+	OlderDenials string
+}
+
+// denialShown is one denial that is remembered.
+type denialShown struct {
+	ID, Title string
+	Mine      bool // the viewer may lift it
+	Facts     []fact
+	Args      string
 }
 
 // grantShown is one grant.
@@ -68,6 +81,9 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	if _, ok := approval.ParseID(after); after != "" && !ok {
 		return approval.Errorf(approval.CodeInvalidParameter, "after must be the id of a grant.")
 	}
+	if err := s.denials(ctx, x, query, &d); err != nil {
+		return err
+	}
 	all, err := s.Gate.Grants(ctx, approval.GrantQuery{Agent: d.Agent, All: d.All, After: after, Limit: grantsShown + 1})
 	if err != nil {
 		return err
@@ -86,6 +102,43 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 		d.Next = "/grants?" + query.Encode()
 	}
 	return x.Page("grants", "grants_title", d)
+}
+
+// denials adds the denials that are remembered for a while.
+func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *grantsData) error {
+	before, err := strconv.ParseInt(cmp.Or(query.Get("denials"), "0"), 10, 64)
+	if err != nil || before < 0 {
+		return approval.Errorf(approval.CodeInvalidParameter, "denials must be the number of an event.")
+	}
+	q := approval.RememberedQuery{Agent: d.Agent, Before: before, Limit: grantsShown}
+	found, next, err := s.Gate.Remembered(ctx, q)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		d.Denials = append(d.Denials, s.denialShown(x, &found[i]))
+	}
+	if next > 0 {
+		older := maps.Clone(query)
+		older.Set("denials", strconv.FormatInt(next, 10))
+		d.OlderDenials = "/grants?" + older.Encode()
+	}
+	return nil
+}
+
+func (s *Server) denialShown(x *exchange, d *approval.Remembered) denialShown {
+	r := &d.Request
+	v := denialShown{ID: r.ID, Title: legible.Line(r.Target()), Mine: r.MayLift(x.viewer.Actor),
+		Args: legible.Line(s.Masker().ArgsLimited(r.Args, shownArgs))}
+	reason, _ := s.Masker().Text(r.ResolveReason)
+	for _, f := range []fact{{"agent", r.Agent}, {"scope", r.Scope}, {"denied_by", r.WhoEnded() + ", " + x.time(d.At)},
+		{"reason", reason}, {"until", x.time(d.Until) + ", " + x.lang.In(d.Until.Sub(s.Now()))},
+		{"remembered_for", x.lang.Duration(d.Until.Sub(d.At))}} {
+		if f.Text != "" {
+			v.Facts = append(v.Facts, fact{x.lang.Say("grants_" + f.Name), legible.Line(f.Text)})
+		}
+	}
+	return v
 }
 
 // agentNames are the names of the configured agents.
@@ -212,7 +265,7 @@ func (s *Server) revoke(ctx context.Context, x *exchange) error {
 		return err
 	}
 	g, err := s.Gate.Revoke(ctx, x.viewer.Actor, approval.ViaWeb, x.r.PathValue("id"))
-	return x.ended(form, err, "grants_revoked", &g)
+	return x.ended(form, err, "grants_revoked", g.Agent, grantTarget(&g))
 }
 
 // lift forgets a standing denial.
@@ -225,18 +278,32 @@ func (s *Server) lift(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.ended(form, s.Gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, g.ID), "grants_lifted", &g)
+	err = s.Gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, g.ID)
+	return x.ended(form, err, "grants_lifted", g.Agent, grantTarget(&g))
+}
+
+// forget lifts a denial that is remembered for a while.
+func (s *Server) forget(ctx context.Context, x *exchange) error {
+	form, err := x.Form()
+	if err != nil {
+		return err
+	}
+	r, err := s.Gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return x.ended(form, s.Gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, r.ID), "grants_lifted", r.Agent, r.Target())
 }
 
 // ended goes back to the grants, and says what came of ending one.
-func (x *exchange) ended(form url.Values, err error, said string, g *approval.Grant) error {
+func (x *exchange) ended(form url.Values, err error, said, agent, tool string) error {
 	switch {
 	case approval.CodeOf(err) == approval.CodeAlreadyResolved:
 		x.Refuse("grants_over")
 	case err != nil:
 		return err
 	default:
-		x.Note(said, "agent", word(g.Agent), "tool", word(grantTarget(g)))
+		x.Note(said, "agent", word(agent), "tool", word(tool))
 	}
 	x.Redirect(within("/grants", form.Get("back")))
 	return nil

@@ -1,8 +1,11 @@
 package web
 
 import (
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -167,4 +170,77 @@ func TestGrantsAreFoundByAgentAndPageByPage(t *testing.T) {
 	w.get("hana", "/grants/01ARZ3NDEKTSV4RRFFQ69G5FAV/revoke").is(http.StatusNotFound)
 	w.post("hana", "/grants/01ARZ3NDEKTSV4RRFFQ69G5FAV/revoke", url.Values{}).is(http.StatusNotFound)
 	w.post("hana", "/grants/01ARZ3NDEKTSV4RRFFQ69G5FAV/lift", url.Values{}).is(http.StatusNotFound)
+}
+
+// denied has somebody deny a call and returns the request's id.
+func (w *world) denied(by, tool, raw, reason string) string {
+	w.t.Helper()
+	who, _ := w.dir.ByName(by)
+	id := w.ask(tool, raw)
+	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, By: who, Via: approval.ViaWeb, Reason: reason}); err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
+func TestRememberedDenialsAreShown(t *testing.T) {
+	w := adminWorld(t)
+	w.granted("ken", "pay", `{"to":"STANDS"}`, false, approval.GrantWish{For: time.Hour}, "no")
+	w.get("hana", "/grants").lacks("Remembered denial")
+	id := w.denied("ken", "pay", `{"to":"EVIL","password":"hunter2-secret"}`, nasty)
+	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
+	r.has("Remembered denial", "EVIL", "ken, 2026-11-21 10:00", "2026-11-21 10:10", "in 10 min", "Remembered for", "/denials/"+id+"/lift").lacks("hunter2-secret")
+	w.get("root", "/grants").has("/denials/" + id + "/lift")
+	w.get("mei", "/grants").has("記住的拒絕").lacks("/denials/")
+	w.get("yuki", "/grants").has("記憶中の却下")
+	w.get("som", "/grants").has("การปฏิเสธที่จำไว้")
+	w.get("hana", "/grants?agent=other").lacks("EVIL")
+	w.get("guest", "/grants").is(http.StatusForbidden).lacks("EVIL")
+	w.get("hana", "/grants?denials=x").is(http.StatusBadRequest)
+	w.clock.Advance(10 * time.Minute)
+	w.get("hana", "/grants").lacks("EVIL")
+}
+
+// Whoever may not lift a denial elsewhere may not here either, and a lifted one is asked about again.
+func TestARememberedDenialIsLifted(t *testing.T) {
+	w := adminWorld(t)
+	id := w.denied("ken", "pay", `{"to":"EVIL"}`, "")
+	at, form := "/denials/"+id+"/lift", url.Values{"back": {"/grants?agent=bot"}, "by": {"ken"}}
+	for _, who := range []string{"mei", "guest"} {
+		w.post(who, at, form).is(http.StatusForbidden)
+	}
+	w.post("", at, form).is(http.StatusUnauthorized)
+	w.send("ken", http.MethodPost, at, form, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
+	w.post("ken", "/denials/01ARZ3NDEKTSV4RRFFQ69G5FAV/lift", form).is(http.StatusNotFound)
+	w.get("ken", "/grants").has("EVIL")
+	told := func(r reply) reply {
+		t.Helper()
+		if r.status != http.StatusSeeOther || r.header.Get("Location") != "/grants?agent=bot" {
+			t.Errorf("%d to %s", r.status, r.header.Get("Location"))
+		}
+		return w.get("ken", "/grants", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0])
+	}
+	told(w.post("ken", at, form)).has("is asked about again").lacks("EVIL")
+	told(w.post("ken", at, form)).has("it had ended already")
+	answer, err := w.gate.Check(w.ctx, w.call("pay", `{"to":"EVIL"}`))
+	if err != nil || answer.Kind != approval.AnswerPending {
+		t.Errorf("%s, %v", answer.Kind, err)
+	}
+	if es, _ := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventDenialLifted, Limit: 5}); len(es) != 1 || es[0].Actor != "ken" {
+		t.Errorf("on record: %v", es)
+	}
+}
+
+func TestManyRememberedDenialsAreOnPages(t *testing.T) {
+	w := adminWorld(t)
+	first := w.denied("ken", "pay", `{"n":0}`, "")
+	for i := range grantsShown {
+		w.denied("ken", "pay", `{"n":`+strconv.Itoa(i+1)+`}`, "")
+	}
+	r := w.get("ken", "/grants?agent=bot").is(http.StatusOK).lacks("d-" + first)
+	next := regexp.MustCompile(`href="(/grants\?[^"]*denials=\d+[^"]*)"`).FindStringSubmatch(r.body)
+	if next == nil {
+		t.Fatal("nothing leads to the others")
+	}
+	w.get("ken", html.UnescapeString(next[1])).is(http.StatusOK).has("d-"+first).lacks("Earlier denials", "Nothing is decided")
 }
