@@ -93,6 +93,7 @@ var arrows = map[string]struct {
 	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
+	"scripts/pack":    {nil, "binaries in, a release out, and nothing of what they do"},
 	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "history", "inbox", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup", "terminal"}, "flags and tables"},
 }
 
