@@ -39,7 +39,11 @@ var _ = addLooks("stats", "hana", "/stats", func(w *world) {
 	w.fillStats()
 })
 
-var _ = addLooks("policy", "hana", "/policy", nil)
+var _ = addLooks("policy", "hana", "/policy", func(w *world) {
+	if err := w.gate.SetPolicy(w.ctx, policyOf(w.t, guardedRules), nil); err != nil {
+		w.t.Fatal(err)
+	}
+})
 
 // TestTheReplayIsLookedAt judges the record by another policy on a telephone.
 func TestTheReplayIsLookedAt(t *testing.T) {

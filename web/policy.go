@@ -17,6 +17,7 @@ import (
 type Rules interface {
 	Rules() []policy.RuleInfo
 	Otherwise() policy.RuleInfo
+	Guard() *policy.GuardInfo
 	Explain(c approval.Call) policy.Explanation
 }
 
@@ -34,6 +35,7 @@ const maxTypedArgs = 1 << 20
 // policyData is what /policy shows.
 type policyData struct {
 	Digest    string
+	Guard     *ruleShown // nil: there is none
 	Rules     []ruleShown
 	Otherwise ruleShown
 	Agents    []string
@@ -44,6 +46,7 @@ type policyData struct {
 
 type ruleShown struct {
 	Title, Action, Class string
+	About                string
 	Facts                []fact
 }
 
@@ -77,6 +80,9 @@ func (s *Server) showPolicyWith(x *exchange, status int, d policyData) error {
 		return approval.ErrNotFound
 	}
 	d.Digest, d.Agents = p.Digest(), s.agentNames()
+	if g := rules.Guard(); g != nil {
+		d.Guard = guardShown(x, g)
+	}
 	for _, r := range rules.Rules() {
 		d.Rules = append(d.Rules, s.ruleShown(x, r))
 	}
@@ -110,6 +116,27 @@ func (s *Server) ruleShown(x *exchange, r policy.RuleInfo) ruleShown {
 	tell("preset", r.Preset)
 	tell("message", r.Message)
 	return v
+}
+
+// guardShown is the guard of the gate's files. Which files these are is for whoever may read the configuration.
+func guardShown(x *exchange, g *policy.GuardInfo) *ruleShown {
+	return &ruleShown{Title: x.lang.Say("policy_guard"), Action: x.lang.Say("policy_action_" + string(g.Action)),
+		Class: actionClasses[g.Action], About: x.lang.Say("policy_guard_about"),
+		Facts: []fact{{x.lang.Say("policy_risk"), x.lang.Say("risk_" + strings.ToLower(string(g.Risk)))},
+			{x.lang.Say("policy_timeout"), g.Timeout}}}
+}
+
+// guardStep is what the guard said of a call that was tried.
+func guardStep(x *exchange, g *policy.GuardStep) stepShown {
+	step := stepShown{Rule: x.lang.Say("policy_guard"), Result: x.lang.Say("policy_step_no_match"),
+		Why: x.lang.Say("policy_guard_untouched"), Decides: g.Decides}
+	if g.Touched != "" {
+		step.Result, step.Why = x.lang.Say("policy_guard_stricter"), x.lang.Say("policy_guard_touched", "arg", word(g.Touched))
+	}
+	if g.Decides {
+		step.Result = x.lang.Say("policy_step_decides")
+	}
+	return step
 }
 
 // tryCall says which rule would decide a call. It asks nobody and stores nothing.
@@ -166,6 +193,9 @@ func explanationShown(x *exchange, e policy.Explanation) *answerShown {
 		}
 		a.Steps = append(a.Steps, stepShown{name, x.lang.Say("policy_step_" + string(step.Result)), legible.Line(step.Why),
 			step.Result == policy.StepDecides})
+	}
+	if e.Guard != nil {
+		a.Steps = append(a.Steps, guardStep(x, e.Guard))
 	}
 	return a
 }

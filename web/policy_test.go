@@ -60,3 +60,45 @@ func TestACallThatCannotBeTried(t *testing.T) {
 		t.Error("the log has what was typed")
 	}
 }
+
+// guardedRules let an agent read everything but for what the guard is of.
+const guardedRules = `
+policy:
+  guard: [gate_files, /etc/gate/countersign.yaml]
+  rules:
+    - {name: reading, tools: [read_file], action: allow}
+    - {name: never, tools: [drop_table], action: deny}
+`
+
+func TestTheGuardIsShownBeforeTheRules(t *testing.T) {
+	w := adminWorld(t)
+	w.get("ken", "/policy").lacks("Guard of the gate")
+	if err := w.gate.SetPolicy(w.ctx, policyOf(t, guardedRules), nil); err != nil {
+		t.Fatal(err)
+	}
+	page := w.get("ken", "/policy").is(http.StatusOK).has("Guard of the gate&#39;s files", "at critical risk").lacks("/etc/gate")
+	if guard, first := strings.Index(page.body, "Guard of the gate"), strings.Index(page.body, "1. reading"); guard > first {
+		t.Error("it stands behind the rules")
+	}
+	for lang, want := range map[string]string{"mei": "閘道檔案的防護", "yuki": "ゲート自身のファイルの保護", "som": "การป้องกันไฟล์ของเกต"} {
+		w.get(lang, "/policy").has(want)
+	}
+}
+
+func TestATriedCallTellsOfTheGuard(t *testing.T) {
+	w := adminWorld(t)
+	if err := w.gate.SetPolicy(w.ctx, policyOf(t, guardedRules), nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		tool, args string
+		want       string
+	}{
+		"touched":   {"read_file", `{"path":"/etc/gate/countersign.yaml"}`, "<strong>Guard of the gate&#39;s files: decides</strong>"},
+		"untouched": {"read_file", `{"path":"/tmp/x"}`, "Guard of the gate&#39;s files: does not match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tt.tool}, "args": {tt.args}}).is(http.StatusOK).has(tt.want)
+		})
+	}
+}
