@@ -267,6 +267,7 @@ var readsClock = map[string]string{
 	"channels/http.go":             "Retry-After, where a platform gives it as a date of its own clock",
 	"channels/slack/slack.go":      "how long what Slack said of a channel is believed",
 	"client/asker.go":              "how long it waits for a gate elsewhere",
+	"client/client.go":             "how far the clock of the server is from this machine's",
 	"cmd/countersign/admin.go":     "a command of its own process: \"3m ago\" on the terminal",
 	"cmd/countersign/call.go":      "a command of its own process: how long it waits",
 	"cmd/countersign/decide.go":    "a command of its own process: \"in 58m\" on the terminal",

@@ -25,6 +25,7 @@ type Client struct {
 	http    *http.Client
 	name    string
 	timeout time.Duration
+	clock   *clock
 }
 
 // Option changes a [Client] that [New] makes.
@@ -97,6 +98,7 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 		}
 	}
 	c := &Client{base: u, where: where, token: func() string { return token }, timeout: 15 * time.Second,
+		clock: new(clock),
 		http: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -183,10 +185,12 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if c.name != "" {
 		req.Header.Set("X-Countersign-Client", c.name)
 	}
+	sent := time.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreached(ctx, err)
 	}
+	c.clock.heard(resp.Header, sent, time.Now())
 	return resp, nil
 }
 

@@ -480,3 +480,28 @@ func TestALapsedApprovalIsNoYes(t *testing.T) {
 		}
 	}
 }
+
+// A client knows how far the clock of its server is from its own, and takes none for ahead that may be the same.
+func TestTheClockOfTheServer(t *testing.T) {
+	for name, off := range map[string]time.Duration{"the same": 0, "ahead": 5 * time.Hour, "behind": -5 * time.Hour} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+			io.WriteString(w, "{}")
+		}))
+		c, err := client.New(srv.URL, "token")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ClockAhead() != 0 {
+			t.Errorf("%s: known before an answer", name)
+		}
+		if _, err := c.Approvals(t.Context(), client.ApprovalQuery{}); err != nil {
+			t.Fatal(err)
+		}
+		if ahead := c.ClockAhead(); ahead > off || off == 0 && ahead != 0 || ahead < off-time.Hour {
+			t.Errorf("%s: %v", name, ahead)
+		}
+		c.Close()
+		srv.Close()
+	}
+}

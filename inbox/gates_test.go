@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"time"
 
 	"countersign/client"
 	"countersign/inbox"
@@ -53,3 +54,26 @@ func (mute) Stream(ctx context.Context, _ string) iter.Seq2[client.Event, error]
 		yield(client.Event{}, ctx.Err())
 	}
 }
+
+// meanwhile is a gate that has something happen after the list was read, and before the reader has it.
+type meanwhile struct {
+	inbox.Gate
+	happens func()
+}
+
+func (g *meanwhile) Approvals(ctx context.Context, q client.ApprovalQuery) (client.Page[client.Approval], error) {
+	page, err := g.Gate.Approvals(ctx, q)
+	if f := g.happens; f != nil {
+		g.happens = nil
+		f()
+	}
+	return page, err
+}
+
+// elsewhere is a gate whose clock is another than ours.
+type elsewhere struct {
+	inbox.Gate
+	ahead time.Duration
+}
+
+func (g elsewhere) ClockAhead() time.Duration { return g.ahead }

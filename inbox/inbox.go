@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,13 +22,15 @@ type Gate interface {
 	Cancel(ctx context.Context, id, reason string) (client.Approval, error)
 	Extend(ctx context.Context, id string) (client.Approval, error)
 	Stream(ctx context.Context, lastID string) iter.Seq2[client.Event, error]
+	// ClockAhead is how far the gate's clock, by which its deadlines are, is ahead of this machine's.
+	ClockAhead() time.Duration
 }
 
 // Options are what [New] needs.
 type Options struct {
 	Gate Gate
-	Now  func() time.Time
-	Poll time.Duration // how often the whole list is read, beside the events; 0: half a minute
+	Now  func() time.Time // by this machine's clock
+	Poll time.Duration    // how often the whole list is read, beside the events; 0: half a minute
 }
 
 // Inbox is what waits for a person. It is safe for concurrent use.
@@ -39,12 +40,15 @@ type Inbox struct {
 	poll    time.Duration
 	changed chan struct{}
 
+	reading sync.Mutex // one reads the list at a time
+
 	mu      sync.Mutex
 	waiting map[string]client.Approval
-	ended   []client.Approval // the latest, oldest first
-	read    bool              // the list has been read
-	since   time.Time         // from when on the gate does not answer
-	problem error             // why
+	newer   map[string]struct{} // what was stored while the list is being read; nil: it is not
+	ended   []client.Approval   // the latest, oldest first
+	read    bool                // the list has been read
+	since   time.Time           // from when on the gate does not answer
+	problem error               // why
 }
 
 // New returns an inbox that [Inbox.Run] fills.
@@ -61,20 +65,21 @@ type Snapshot struct {
 	Problem error             // why it does not
 }
 
+// GateNow is the time by the gate's clock, as far as its answers tell: deadlines are by that.
+func (b *Inbox) GateNow() time.Time { return b.now().Add(b.gate.ClockAhead()) }
+
 // Snapshot returns what is there now. What is past its deadline waits no more.
 func (b *Inbox) Snapshot() Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := Snapshot{Read: b.read, Since: b.since, Problem: b.problem}
-	now := b.now()
+	now := b.GateNow()
 	for _, a := range b.waiting {
 		if now.Before(a.ExpiresAt.Time) {
 			s.Waiting = append(s.Waiting, a)
 		}
 	}
-	slices.SortFunc(s.Waiting, func(a, b client.Approval) int {
-		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt.Time), strings.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(s.Waiting, byDeadline)
 	return s
 }
 
@@ -188,6 +193,9 @@ func (b *Inbox) put(a client.Approval) {
 
 // store is put, for whoever has the lock.
 func (b *Inbox) store(a client.Approval) {
+	if b.newer != nil {
+		b.newer[a.ID] = struct{}{}
+	}
 	_, here := b.waiting[a.ID]
 	known := len(b.ended)
 	b.ended = slices.DeleteFunc(b.ended, func(was client.Approval) bool { return was.ID == a.ID })
@@ -203,32 +211,6 @@ func (b *Inbox) store(a client.Approval) {
 	if b.ended = append(b.ended, a); len(b.ended) > maxEnded {
 		b.ended = slices.Delete(b.ended, 0, 1)
 	}
-}
-
-// Refresh reads the whole list.
-func (b *Inbox) Refresh(ctx context.Context) error {
-	all := map[string]client.Approval{}
-	for q := (client.ApprovalQuery{Status: "pending", Limit: 200}); ; {
-		page, err := b.gate.Approvals(ctx, q)
-		if err != nil {
-			if ctx.Err() == nil && !lasting(err) {
-				b.silent(err)
-			}
-			return err
-		}
-		for _, a := range page.Items {
-			all[a.ID] = a
-		}
-		if q.After = page.Next; page.Next == "" || len(page.Items) == 0 {
-			break
-		}
-	}
-	b.mu.Lock()
-	b.waiting, b.read = all, true
-	b.mu.Unlock()
-	b.answers()
-	b.tell()
-	return nil
 }
 
 // answers notes that the gate can be reached.

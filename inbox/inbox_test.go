@@ -194,6 +194,78 @@ func TestTheListIsReadBesideTheEvents(t *testing.T) {
 	testkit.Receive(t, "the end", ended)
 }
 
+// What came, or ended, while the list was being read is not undone by what had been read before.
+func TestWhatHappensWhileTheListIsRead(t *testing.T) {
+	w := inboxtest.New(t)
+	denied := w.Ask("transfer", `{"n":1}`)
+	gate := &meanwhile{Gate: w.Hana}
+	b := inbox.New(inbox.Options{Gate: gate, Now: w.Clock.Now, Poll: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	waits(t, b, "the list", has(denied))
+	came := ""
+	gate.happens = func() {
+		came = w.Ask("transfer", `{"n":2}`)
+		waits(t, b, "the event of a request", has(came))
+		if _, err := w.Ken.Decide(t.Context(), denied, client.Deny, "no"); err != nil {
+			t.Error(err)
+		}
+		waits(t, b, "the event of a decision", func(s inbox.Snapshot) bool { return !has(denied)(s) })
+	}
+	if err := b.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.Snapshot(); len(s.Waiting) != 1 || s.Waiting[0].ID != came {
+		t.Errorf("%+v", s.Waiting)
+	}
+	if a, ok := b.Ended(denied); !ok || a.ResolvedBy != "ken" {
+		t.Errorf("how it ended is not known: %+v", a)
+	}
+	cancel()
+	testkit.Receive(t, "the end", ended)
+}
+
+// What ended while the gate could not be heard is not simply gone.
+func TestHowItEndedIsAskedWhereNoEventTold(t *testing.T) {
+	w := inboxtest.New(t)
+	id, left := w.Ask("transfer", `{"n":1}`), w.Ask("transfer", `{"n":2}`)
+	b := inbox.New(inbox.Options{Gate: mute{w.Hana}, Now: w.Clock.Now})
+	for range 2 {
+		if err := b.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Ken.Decide(t.Context(), id, client.Deny, "no"); err != nil && client.CodeOf(err) != "already_resolved" {
+			t.Fatal(err)
+		}
+	}
+	if s := b.Snapshot(); len(s.Waiting) != 1 || s.Waiting[0].ID != left {
+		t.Errorf("%+v", s.Waiting)
+	}
+	if a, ok := b.Ended(id); !ok || a.ResolvedBy != "ken" || a.ResolveReason != "no" {
+		t.Errorf("how it ended is not known: %+v", a)
+	}
+}
+
+// Deadlines are by the gate's clock, whatever ours shows.
+func TestOurClockEndsNothing(t *testing.T) {
+	w := inboxtest.New(t)
+	for _, wrong := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
+		id := w.Ask("transfer", `{}`)
+		b := inbox.New(inbox.Options{Gate: elsewhere{w.Hana, -wrong}, Now: func() time.Time { return w.Clock.Now().Add(wrong) }})
+		if err := b.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !has(id)(b.Snapshot()) || !b.GateNow().Equal(w.Clock.Now()) {
+			t.Errorf("ours wrong by %v: %+v", wrong, b.Snapshot())
+		}
+		w.Clock.Advance(time.Hour)
+		if has(id)(b.Snapshot()) {
+			t.Errorf("ours wrong by %v: it waits past its deadline", wrong)
+		}
+	}
+}
+
 func TestARefusalEndsRun(t *testing.T) {
 	w := inboxtest.New(t)
 	for name, c := range map[string]*client.Client{"an agent": w.Bot, "nobody": w.Client("token-of-nobody-0123456789")} {

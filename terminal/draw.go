@@ -107,7 +107,7 @@ func (s *screen) head() string {
 	return fit(text, s.width-ansi.StringWidth(state)-1) + " " + state
 }
 
-func (s *screen) now() view { return view{s.Now(), s.Zone} }
+func (s *screen) now() view { return view{s.Inbox.GateNow(), s.Zone} }
 
 // filled is as many lines as there is room for.
 func (s *screen) filled(lines []string) []string {

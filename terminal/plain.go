@@ -84,7 +84,7 @@ func (p *asker) read(ctx context.Context) {
 
 func (p *asker) say(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n", args...) }
 
-func (p *asker) view() view { return view{p.Now(), p.Zone} }
+func (p *asker) view() view { return view{p.Inbox.GateNow(), p.Zone} }
 
 // loop shows what waits, one by one.
 func (p *asker) loop(ctx context.Context) error {

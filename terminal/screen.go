@@ -191,6 +191,7 @@ func (s *screen) refresh() {
 	}
 	i := slices.IndexFunc(s.snap.Waiting, func(a client.Approval) bool { return a.ID == s.shown.ID })
 	if i >= 0 {
+		s.over = ""
 		if is := s.snap.Waiting[i]; is.Version != s.shown.Version {
 			changes := cmp.Or(strings.Join(inbox.Changes(s.shown, is), "; "), "read it again")
 			s.status = "It changed: " + legible.Line(changes) + "."
@@ -201,9 +202,13 @@ func (s *screen) refresh() {
 		}
 		return
 	}
-	s.over = "its time is up"
-	if ended, ok := s.Inbox.Ended(s.shown.ID); ok {
+	switch ended, ok := s.Inbox.Ended(s.shown.ID); {
+	case ok:
 		s.over = strings.Join(inbox.Changes(s.shown, ended), "; ")
+	case s.Inbox.GateNow().Before(s.shown.ExpiresAt.Time):
+		s.over = "it does not wait any more"
+	default:
+		s.over = "its time is up"
 	}
 	s.place()
 }

@@ -461,3 +461,19 @@ func TestScreenNarrowSelectsNothingUnread(t *testing.T) {
 	d.types("x")
 	d.shows("1 selected")
 }
+
+// elsewhere is a gate whose clock is another than ours.
+type elsewhere struct {
+	inbox.Gate
+	ahead time.Duration
+}
+
+func (g elsewhere) ClockAhead() time.Duration { return g.ahead }
+
+// The time that is left is by the gate's clock.
+func TestScreenCountsByTheGatesClock(t *testing.T) {
+	w := inboxtest.New(t)
+	w.Ask("transfer", `{"cents":7}`)
+	d := on(t, w, elsewhere{w.Hana, 15 * time.Minute}, 100, 20, nil) // by ours it is an hour
+	d.shows("cents: 7", "45m00s")
+}
