@@ -27,6 +27,10 @@ type ToolPin struct {
 // request accepts the tool.
 const reasonToolChanged = "tool_changed"
 
+// ToolChanged reports whether the request is of a tool that was not the one on record: approving it accepts
+// the tool as it was then.
+func (r Request) ToolChanged() bool { return r.ReasonCode == reasonToolChanged }
+
 // reasonPolicyChanged ends an approval that the policy in force asks more for.
 const reasonPolicyChanged = "policy_changed"
 

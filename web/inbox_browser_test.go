@@ -3,7 +3,9 @@
 package web
 
 import (
+	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -38,6 +40,12 @@ var (
 	_ = asked("ja", "yuki", "pay")
 	_ = asked("hostile", "hana", "pay", func(c *approval.Call) {
 		c.SessionID, c.Rationale, c.Preview = hostile, hostile, "--- a\n+++ b\n@@ -1 +1 @@\n-old "+hostile+"\n+new\n"
+	})
+	_ = addLooks("request-described", "hana", "/r/%s", func(w *world) {
+		w.pages.Describer = said{{"bank", "pay"}: {strings.Repeat("Sends money to an account. ", 40), digestOf(2)}}
+		for n := 1; n <= 2; n++ {
+			w.ask("pay", fmt.Sprintf(`{"n":%d}`, n), ofServer(n))
+		}
 	})
 	_ = addLooks("request-denied", "hana", "/r/%s", func(w *world) {
 		w.on("ken", w.ask("pay", `{}`), "decide", url.Values{"do": {"deny"}, "reason": {"too much"}})

@@ -70,6 +70,7 @@ type requestData struct {
 	Progress  string
 	Voters    string
 	Rules     []RuleAnswer
+	Words     *serverWords // what its server says of the tool; nil: not known
 	Timeline  []step
 	Pushes    []push
 	Grants    []choice
@@ -138,6 +139,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		d.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
 	}
 	d.Voters = voters(details.Voters)
+	d.Words = s.serverWordsOf(&r)
 	d.Grants = grantChoices(x, &details, t.For)
 	if err := s.around(ctx, x, m, &d); err != nil {
 		return err

@@ -69,6 +69,8 @@ type Options struct {
 	Pushes Pushes
 	// Explainer says by which rules a request is asked for; nil: its page names its rule alone.
 	Explainer Explainer
+	// Describer says what servers say of their tools; nil: nothing is known of it.
+	Describer Describer
 	// Granted is told of grants that are made here; nil: nobody is.
 	Granted Granted
 	// Base is where people reach the pages, such as https://gate.example.com, now; "": only on this machine.

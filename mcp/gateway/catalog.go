@@ -347,6 +347,28 @@ func toolDigest(o mcp.Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Describe returns what a server says of one of its tools, and the digest of all that it says of it
+// ([approval.Call.ToolDigest]), as the connection that all agents share has last learnt it. No server is asked. false:
+// nothing is known. The words are the server's: nobody has checked them, and they may be of any length.
+func (g *Gateway) Describe(of, tool string) (words, digest string, ok bool) {
+	i := slices.IndexFunc(g.servers, func(u *server) bool { return u.Name == of })
+	if i < 0 || g.servers[i].shared == nil {
+		return "", "", false
+	}
+	l := g.servers[i].shared
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cached == nil || l.cached.named[tool] == nil {
+		return "", "", false
+	}
+	t := l.cached.named[tool]
+	o, err := mcp.ReadObject(t.raw)
+	if err != nil {
+		return "", "", false
+	}
+	return o.Text("description"), t.digest, true
+}
+
 // mergeLists is one list of all servers, in the order of the configuration and then of the server.
 func mergeLists(links []*link, catalogs []*catalog, pick func(*catalog) []item, own func(*link, item) item) []item {
 	var all []item

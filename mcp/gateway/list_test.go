@@ -105,6 +105,44 @@ func TestAToolIsOfferedAsItsServerDescribesIt(t *testing.T) {
 	})
 }
 
+// What a server says of a tool is known by the server's name and its own name of the tool, with the digest that calls of
+// it come with, and no server is asked for it.
+func TestTheGatewayKnowsWhatServersSayOfTheirTools(t *testing.T) {
+	eachEra(t, func(t *testing.T, modern bool) {
+		s := newScripted(t, modern)
+		says := func(words string) {
+			s.lists["tools/list"] = []string{`{"name":"t","inputSchema":{"type":"object"},"description":` + words + `}`}
+		}
+		s.set(func() { says(`"Sends \u202emoney"`) })
+		w := behind(t, askAll, 0, s.server("up", "p"))
+		c := w.client(modern)
+		describes := func(want string) (digest string) {
+			testkit.Eventually(t, "it says "+want, func() bool {
+				c.send("tools/list", `{}`)
+				words, d, ok := w.gw.Describe("up", "t")
+				digest = d
+				return ok && words == want
+			})
+			return digest
+		}
+		was := describes("Sends \u202emoney")
+		c.call("p__t", `{}`)
+		if r := w.pending(1)[0]; r.ToolDigest != was || r.Server != "up" || r.Tool != "t" {
+			t.Errorf("the call is of %s/%s, %s, want %s", r.Server, r.Tool, r.ToolDigest, was)
+		}
+		for _, none := range [][2]string{{"up", "p__t"}, {"up", ""}, {"p", "t"}, {"", "t"}} {
+			if words, _, ok := w.gw.Describe(none[0], none[1]); ok || words != "" {
+				t.Errorf("%q is known: %q", none, words)
+			}
+		}
+		s.set(func() { says(`{"no":"text"}`) })
+		s.restart()
+		if describes("") == was {
+			t.Error("the digest is still the same")
+		}
+	})
+}
+
 func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		free := newScripted(t, modern, "fine", "ab__claimed", "countersign__resolved", "countersign__new", "no spaces", "fine", "", "Fine")
