@@ -16,6 +16,8 @@ func (g goneAfter) Of(*http.Request) (Session, bool, error) {
 	return Session{ID: "s", Person: "hana", Since: begin}, *g.looks >= 0, nil
 }
 
+func (g goneAfter) Still(r *http.Request) (Session, bool, error) { return g.Of(r) }
+
 func TestWhoseSessionEndsIsAdmittedNoMore(t *testing.T) {
 	looks := 1
 	w := newWorld(t, func(o *Options) { o.Sessions = goneAfter{&looks} })
@@ -24,7 +26,7 @@ func TestWhoseSessionEndsIsAdmittedNoMore(t *testing.T) {
 	if err := w.pages.admit(x, admins); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.pages.admit(x, admins); approval.CodeOf(err) != approval.CodeUnauthorized || x.viewer != nil {
+	if err := w.pages.admitStill(x, admins); approval.CodeOf(err) != approval.CodeUnauthorized || x.viewer != nil {
 		t.Fatalf("a stream goes on for who is signed out: %v, %v", err, x.viewer)
 	}
 }

@@ -99,7 +99,7 @@ func (s *Server) stream(ctx context.Context, x *exchange, whom audience, begun f
 			err = errStopping
 		}
 		if err == nil && after != "" {
-			err = s.admit(x, whom)
+			err = s.admitStill(x, whom)
 		}
 		switch {
 		case err == nil:

@@ -13,6 +13,8 @@ const (
 	pathLive = "/live"
 	// livePerSession is how many pages of one session are kept current at a time.
 	livePerSession = 6
+	// livePerPerson is how many are of all their sessions.
+	livePerPerson = 18
 	// liveEvery is how often a page is told at most that something has changed.
 	liveEvery = time.Second
 	// liveCheck is how long a session goes unchecked at most, and a page without a word: one that hears nothing for much
@@ -22,41 +24,44 @@ const (
 	liveWrite = 10 * time.Second
 )
 
-// liveCount counts the connections of each session.
+// liveCount counts the connections of each session and of each person.
 type liveCount struct {
 	mu sync.Mutex
 	of map[string]int
 }
 
 // join takes a place; false: there is none left.
-func (c *liveCount) join(session string) bool {
+func (c *liveCount) join(session, person string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of[session] >= livePerSession {
+	if c.of["session "+session] >= livePerSession || c.of["person "+person] >= livePerPerson {
 		return false
 	}
 	if c.of == nil {
 		c.of = map[string]int{}
 	}
-	c.of[session]++
+	c.of["session "+session]++
+	c.of["person "+person]++
 	return true
 }
 
-func (c *liveCount) leave(session string) {
+func (c *liveCount) leave(session, person string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of[session]--; c.of[session] <= 0 {
-		delete(c.of, session)
+	for _, key := range []string{"session " + session, "person " + person} {
+		if c.of[key]--; c.of[key] <= 0 {
+			delete(c.of, key)
+		}
 	}
 }
 
 // live tells a page whenever something has changed, and nothing of what: the page is fetched anew, by whoever may.
 func (s *Server) live(ctx context.Context, x *exchange) error {
-	id := x.viewer.Session.ID
-	if !s.lives.join(id) {
-		return approval.Errorf(approval.CodeRateLimited, "Too many pages of this session are open.")
+	id, person := x.viewer.Session.ID, x.viewer.Name
+	if !s.lives.join(id, person) {
+		return approval.Errorf(approval.CodeRateLimited, "Too many pages of yours are open.")
 	}
-	defer s.lives.leave(id)
+	defer s.lives.leave(id, person)
 	wake, cancel := s.Gate.Broker().All()
 	defer cancel()
 	x.Header().Set("Content-Type", "text/event-stream")
@@ -75,7 +80,7 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		case <-time.After(s.liveCheck):
 			text = "event: here\ndata: 1\n\n"
 		}
-		if err := s.admit(x, people); err != nil || x.viewer.Session.ID != id {
+		if err := s.admitStill(x, people); err != nil {
 			x.tell("event: ended\ndata: 1\n\n")
 			return nil
 		}

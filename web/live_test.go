@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,5 +135,29 @@ func TestASessionKeepsFewPagesCurrent(t *testing.T) {
 	closeIt()
 	if status != 200 {
 		t.Error(status)
+	}
+}
+
+// Whoever signs in many times has no more of them for it, and gets back what is closed.
+func TestAPersonKeepsFewPagesCurrent(t *testing.T) {
+	var c liveCount
+	joined := 0
+	for i := range 2 * livePerPerson {
+		if c.join(strconv.Itoa(i), "hana") {
+			joined++
+		}
+	}
+	if joined != livePerPerson || !c.join("x", "ken") {
+		t.Errorf("%d of hana's", joined)
+	}
+	c.leave("0", "hana")
+	if !c.join("0", "hana") {
+		t.Error("a place that was left is not given again")
+	}
+	for i := range livePerPerson {
+		c.leave(strconv.Itoa(i), "hana")
+	}
+	if c.leave("x", "ken"); len(c.of) != 0 {
+		t.Errorf("kept: %v", c.of)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/auth"
 	"countersign/export"
+	"countersign/signin"
 )
 
 // strangers is what strangers write: a script, hidden characters, a formula.
@@ -407,7 +408,7 @@ func TestAFailedPushIsSentAgain(t *testing.T) {
 func TestWhoLosesTheRoleGetsNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.manyEvents(2 * exportRows)
-	x := &exchange{s: w.pages, r: &http.Request{URL: &url.URL{Path: "/audit"}, Header: http.Header{"Cookie": {"person=hana"}}}}
+	x := w.lookedAtBy("person=hana")
 	steps := 0
 	err := w.pages.stream(w.ctx, x, admins, func() bool { return false }, func(context.Context, string) (string, error) {
 		steps++
@@ -422,7 +423,61 @@ func TestWhoLosesTheRoleGetsNoMore(t *testing.T) {
 			t.Errorf("it ended with %v", p)
 		}
 	}()
+	x = w.lookedAtBy("person=hana")
 	_ = w.pages.stream(w.ctx, x, admins, func() bool { return true }, func(context.Context, string) (string, error) { return "1", nil })
+}
+
+// lookedAtBy is what a page for everybody who is signed in gets of a browser with a cookie.
+func (w *world) lookedAtBy(cookie string) *exchange {
+	w.t.Helper()
+	x := &exchange{s: w.pages, r: (&http.Request{URL: &url.URL{Path: "/audit/export"}, Method: http.MethodGet,
+		Header: http.Header{"Cookie": {cookie}}, Host: "localhost"}).WithContext(w.ctx)}
+	if err := w.pages.admit(x, people); err != nil {
+		w.t.Fatal(err)
+	}
+	return x
+}
+
+// A download goes on while its session does, and keeps it alive no longer than it would be without.
+func TestADownloadEndsWithItsSession(t *testing.T) {
+	for name, c := range map[string]struct {
+		after func(w *world, secret string)
+		steps int
+	}{
+		"signed out": {func(w *world, secret string) { w.ended(w.signIns.SignOut(w.ctx, secret)) }, 1},
+		"ended by its owner": {func(w *world, _ string) {
+			_, err := w.signIns.EndOthers(w.ctx, "hana", "")
+			w.ended(err)
+		}, 1},
+		"removed": {func(w *world, _ string) { w.dir.Replace(agentsOfTests, peopleOfTests[1:]) }, 1},
+		"idle":    {func(w *world, _ string) { w.clock.Advance(signin.IdleLasts/2 + time.Second) }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
+			secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, signin.Origin{Address: "127.0.0.1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, steps := w.lookedAtBy("countersign="+secret), 0
+			err = w.pages.stream(w.ctx, x, people, func() bool { return false }, func(context.Context, string) (string, error) {
+				if steps++; steps > 9 {
+					t.Fatal("it goes on")
+				}
+				c.after(w, secret)
+				return "1", nil
+			})
+			if approval.CodeOf(err) != approval.CodeUnauthorized || steps != c.steps {
+				t.Errorf("%d steps, %v", steps, err)
+			}
+		})
+	}
+}
+
+func (w *world) ended(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func TestOnePersonHasTwoExportsAtATime(t *testing.T) {

@@ -39,13 +39,21 @@ type cookieSessions struct{ service *signin.Service }
 func SignedIn(s *signin.Service) Sessions { return cookieSessions{s} }
 
 func (s cookieSessions) Of(r *http.Request) (Session, bool, error) {
+	if byItself(r) {
+		return s.Still(r)
+	}
+	return sessionBy(s.service.Session, r)
+}
+
+func (s cookieSessions) Still(r *http.Request) (Session, bool, error) {
+	return sessionBy(s.service.Look, r)
+}
+
+// sessionBy is the session that ask finds by a browser's cookie.
+func sessionBy(ask func(context.Context, string) (signin.Session, error), r *http.Request) (Session, bool, error) {
 	secret := signin.Cookie(r, Secure(r))
 	if secret == "" {
 		return Session{}, false, nil
-	}
-	ask := s.service.Session
-	if byItself(r) {
-		ask = s.service.Look
 	}
 	sess, err := ask(r.Context(), secret)
 	if errors.Is(err, signin.ErrNoSession) {

@@ -35,6 +35,8 @@ type Session struct {
 type Sessions interface {
 	// Of returns the session that a request belongs to. false: none, or none that still stands.
 	Of(r *http.Request) (Session, bool, error)
+	// Still is Of for an answer that goes on by itself: that it does is no sign of anybody's presence.
+	Still(r *http.Request) (Session, bool, error)
 }
 
 // Options are what a [Server] is made of. Gate, Directory, Sessions and SignIn are required.
@@ -244,12 +246,25 @@ func (s *Server) handler(rt route) http.Handler {
 
 // admit finds out who looks, and whether the page is for them.
 func (s *Server) admit(x *exchange, whom audience) error {
-	x.viewer = nil // a stream asks again, and who was signed in may not be any more
 	session, ok, err := s.Sessions.Of(x.r)
+	return s.admitted(x, whom, session, ok, err)
+}
+
+// admitStill is admit of whoever was let in before, for the next part of an answer: it has to be the same session.
+func (s *Server) admitStill(x *exchange, whom audience) error {
+	before := x.viewer
+	session, ok, err := s.Sessions.Still(x.r)
+	if before == nil || before.Session.ID != session.ID {
+		ok = false
+	}
+	return s.admitted(x, whom, session, ok, err)
+}
+
+func (s *Server) admitted(x *exchange, whom audience, session Session, ok bool, err error) error {
+	x.viewer = nil // who was there before may be gone
 	if err != nil {
 		return err
 	}
-	x.viewer = nil // a stream asks again and again: who was there before may be gone
 	if ok {
 		if who, still := s.Directory.ByName(session.Person); still {
 			x.viewer = &Viewer{Actor: who, Session: session}
