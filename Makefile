@@ -43,6 +43,12 @@ browser: ## the tests that drive the pages, and the demo's, in Chromium
 interop: ## the tests against other people's programs; COUNTERSIGN_INTEROP names their folder
 	go test -tags=interop ./interop
 
+deploy: ## what is in deploy/, as promtool, systemd-analyze and docker compose read it; they must be installed
+	promtool check config deploy/prometheus/prometheus.yml
+	cd deploy/prometheus && promtool test rules countersign.rules_test.yml
+	systemd-analyze security --offline=true --threshold=20 deploy/countersign.service | tail -n 1
+	GRAFANA_PASSWORD=x docker compose -f deploy/compose.yaml -f deploy/compose.monitoring.yaml config --quiet
+
 adk: ## the module adk
 	cd adk && go vet ./... && go test ./...
 
@@ -52,4 +58,4 @@ bench: ## one package's benchmarks: make bench PKG=./policy; BENCHMARKS.md says 
 format: ## fail where gofmt would change something
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 
-.PHONY: help build demo fast whole test race golden fuzz browser interop adk bench format
+.PHONY: help build demo fast whole test race golden fuzz browser interop deploy adk bench format
