@@ -55,8 +55,9 @@ type View struct {
 	Viewer *Viewer
 	Path   string // of this page
 	Note   *Note
-	// Live is whether the page is kept current by the script.
-	Live bool
+	// Live is where the script gets the page anew to keep it current: the answer to a form comes under another address.
+	// "": it is not kept current.
+	Live string
 	// Every is how often a page that is live hears from the server at least.
 	Every time.Duration
 	Data  any
@@ -135,8 +136,8 @@ func (x *exchange) page(status int, name, title string, data any) error {
 	if x.viewer != nil {
 		v.zone = x.viewer.Zone
 	}
-	if l, ok := data.(interface{ IsLive() bool }); ok {
-		v.Live = l.IsLive()
+	if l, ok := data.(interface{ LiveAt() string }); ok {
+		v.Live = l.LiveAt()
 	}
 	var b bytes.Buffer
 	n := x.takeNote()

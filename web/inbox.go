@@ -35,8 +35,8 @@ type inboxData struct {
 	Back     string
 }
 
-// IsLive has the script keep the page current.
-func (inboxData) IsLive() bool { return true }
+// LiveAt has the script keep the page current.
+func (d inboxData) LiveAt() string { return d.Back }
 
 // inboxFilter is what the address says.
 type inboxFilter struct {

@@ -79,8 +79,8 @@ type requestData struct {
 	CanDecide bool
 }
 
-// IsLive has the script keep the page current.
-func (requestData) IsLive() bool { return true }
+// LiveAt has the script keep the page current.
+func (d requestData) LiveAt() string { return "/r/" + d.ID }
 
 // requestVote is one vote as the page shows it.
 type requestVote struct {

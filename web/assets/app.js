@@ -99,7 +99,7 @@ async function refresh() {
   last = Date.now();
   let answered = false;
   try {
-    const answer = await fetch(location.href, {headers: {Accept: "text/html", "Countersign-Refresh": "1"}, cache: "no-store", signal: AbortSignal.timeout(answersWithin)});
+    const answer = await fetch(here, {headers: {Accept: "text/html", "Countersign-Refresh": "1"}, cache: "no-store", signal: AbortSignal.timeout(answersWithin)});
     answered = true;
     if (answer.redirected || answer.status === 401) { location.reload(); return; }
     if (!answer.ok) throw new Error(String(answer.status));
@@ -155,7 +155,9 @@ function listen() {
   });
 }
 
-const live = !!document.body.dataset.live;
+// The answer to a form comes under another address than the page is got from.
+const live = !!document.body.dataset.live, here = new URL(document.body.dataset.here || "", location);
+if (live && here.pathname !== location.pathname) history.replaceState(null, "", here);
 addEventListener("pagehide", () => hangUp());
 addEventListener("pageshow", (e) => { if (live && e.persisted) location.reload(); });
 document.addEventListener("visibilitychange", () => { if (live) soon(); });
@@ -207,10 +209,11 @@ const keys = {
 };
 
 function press(e) {
-  if (e.ctrlKey || e.metaKey || e.altKey || e.repeat && !/^[jk]$/.test(e.key) || document.querySelector("dialog[open]") ||
-    e.target.matches("textarea, select, input:not([type=checkbox])") || !keys[e.key]) return;
+  const key = e.key > "~" ? e.code.replace("Key", "").toLowerCase() : e.key; // a keyboard of other letters has these too
+  if (e.ctrlKey || e.metaKey || e.altKey || e.repeat && !/^[jk]$/.test(key) || document.querySelector("dialog[open]") ||
+    e.target.matches("textarea, select, input:not([type=checkbox])") || !keys[key]) return;
   e.preventDefault();
-  keys[e.key](document.getElementById(current));
+  keys[key](document.getElementById(current));
 }
 
 countDown();

@@ -91,7 +91,7 @@ func Open(browser context.Context, t testing.TB, url string, width, height int64
 			p.wrong((&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
 		case *log.EventEntryAdded:
 			if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.Text, "net::ERR") {
-				p.wrong(e.Entry.Text)
+				p.wrong(e.Entry.Text + " " + e.Entry.URL)
 			}
 		}
 	}); err != nil {
