@@ -24,6 +24,11 @@ func Calls(ctx context.Context, r Reader, q Query) iter.Seq2[Record, error] {
 		s.told(ctx, approval.EventGrantUsed))
 }
 
+// Asked returns the calls of [Calls] that people were asked about, for [Suggest].
+func Asked(ctx context.Context, r Reader, q Query) iter.Seq2[Record, error] {
+	return newSurvey(r, q).asked(ctx)
+}
+
 // asked are the calls that people were asked about.
 func (s *survey) asked(ctx context.Context) iter.Seq2[Record, error] {
 	q := approval.RequestQuery{Agent: s.Agent, Since: s.since, Until: s.until, Limit: stepCalls, Bytes: stepBytes}

@@ -16,6 +16,8 @@ type draft struct {
 	lines  []string // of YAML
 	fewer  int      // cards
 	effect string
+	does   Does
+	vary   []string
 }
 
 // few is the rule for a few values of an arg. Where all args had few values these calls are allowed; else an approval
@@ -35,8 +37,9 @@ func (t *toolRecord) few(ps []part, e *evidence) draft {
 func (t *toolRecord) allow(e *evidence) draft {
 	names := slices.Sorted(maps.Keys(e.args))
 	quoted := make([]string, len(names))
-	d := draft{fewer: e.shown(), effect: "Such calls run without asking; a call with any other value, or " +
-		"another argument, is judged as it is now."}
+	d := draft{fewer: e.shown(), does: DoesAllow,
+		effect: "Such calls run without asking; a call with any other value, or " +
+			"another argument, is judged as it is now."}
 	for i, name := range names {
 		quoted[i] = celText(name)
 	}
@@ -56,7 +59,7 @@ func (t *toolRecord) bare(e *evidence) draft {
 		return t.skip("", e)
 	}
 	return draft{fewer: e.shown(), lines: []string{"when: " + yamlText(t.own()+"size(args) == 0"), "action: allow"},
-		effect: "Such calls run without asking; one with any argument is judged as it is now."}
+		does: DoesAllowBare, effect: "Such calls run without asking; one with any argument is judged as it is now."}
 }
 
 // own narrows a rule for an agent's own tool to that: the name alone is any server's.
@@ -82,8 +85,8 @@ func (t *toolRecord) under(p part, e *evidence) draft {
 
 // skip is a rule that asks still, with approvals that can be given for longer.
 func (t *toolRecord) skip(condition string, e *evidence) draft {
-	d := draft{fewer: e.shown() - e.grants.n, effect: "People are still asked, and whoever approves can choose to " +
-		"approve the same call for longer."}
+	d := draft{fewer: e.shown() - e.grants.n, does: DoesGrant,
+		effect: "People are still asked, and whoever approves can choose to approve the same call for longer."}
 	if condition != "" {
 		d.lines = append(d.lines, "conditions:", "  - "+condition)
 	}
@@ -101,6 +104,7 @@ func (t *toolRecord) skip(condition string, e *evidence) draft {
 		}
 	}
 	d.lines = append(d.lines, "grants: {vary: {"+strings.Join(vary, ", ")+"}}")
+	d.vary = names
 	d.effect = "People are still asked, and whoever approves can choose to approve such calls for longer; " +
 		strings.Join(names, ", ") + " may differ then."
 	return d
@@ -110,13 +114,14 @@ func (t *toolRecord) skip(condition string, e *evidence) draft {
 func (t *toolRecord) run(e *evidence) draft {
 	return draft{fewer: e.shown() - e.runs.n, lines: append(t.onlyOwn(), "risk: "+string(e.risk), "action: quarantine",
 		"group: run", "allow_skip: true"),
-		effect: "People are still asked about each call; those of a run share a card."}
+		does: DoesShare, effect: "People are still asked about each call; those of a run share a card."}
 }
 
 // suggestion puts a draft into words and YAML.
-func (t *toolRecord) suggestion(where string, e *evidence, d draft) Suggestion {
-	s := Suggestion{Where: where, Risk: e.risk, Asked: e.asked, Approved: e.approved, Denied: e.denied,
-		Expired: e.expired, Fewer: d.fewer, Effect: d.effect,
+func (t *toolRecord) suggestion(of Part, e *evidence, d draft) Suggestion {
+	where := of.String()
+	s := Suggestion{Where: where, Part: of, Does: d.does, Vary: d.vary, Risk: e.risk,
+		Asked: e.asked, Approved: e.approved, Denied: e.denied, Expired: e.expired, Fewer: d.fewer, Effect: d.effect,
 		Rules: slices.Sorted(maps.Keys(e.rules)),
 		Tool:  Record{Server: t.server, Tool: t.tool}.Target()}
 	name := s.Tool

@@ -21,6 +21,7 @@ import (
 type Suggestion struct {
 	Tool   string
 	Where  string // what of the tool's calls it is for: `under /srv/reports/`, "" for all
+	Part   Part   // the same, as data
 	Agents []string
 	Risk   approval.Risk // the highest of the calls
 
@@ -29,8 +30,43 @@ type Suggestion struct {
 	Fewer                            int      // cards that people would have been spared
 	Rules                            []string // that asked
 	Effect                           string   // what the rule does, in a sentence
+	Does                             Does     // the same, as data
+	Vary                             []string // arguments that may differ in what is approved for longer
 	Caution                          string   // what else is to be known before it is taken
 	YAML                             string   // one entry of a policy's rules
+}
+
+// Does is what a suggested rule does.
+type Does string
+
+const (
+	DoesAllow     Does = "allow"      // calls with exactly such arguments run without asking
+	DoesAllowBare Does = "allow_bare" // so do calls without any
+	DoesGrant     Does = "grant"      // people are still asked, and may approve for longer
+	DoesShare     Does = "share"      // people are still asked, and the calls of a run share a card
+)
+
+// Part says which of a tool's calls a suggestion is for; the zero Part: all of them.
+type Part struct {
+	Bare   bool     // those without arguments
+	Arg    string   // those in which this argument
+	Folder string   // is a path under this folder, or
+	Values []string // is one of these, each as JSON
+}
+
+// String is the part in words.
+func (p Part) String() string {
+	switch {
+	case p.Bare:
+		return "without arguments"
+	case p.Folder != "" && p.Arg != "path" && p.Arg != "file_path":
+		return p.Arg + " under " + p.Folder + "/"
+	case p.Folder != "":
+		return "under " + p.Folder + "/"
+	case len(p.Values) > 0:
+		return p.Arg + " " + strings.Join(p.Values, " or ")
+	}
+	return ""
 }
 
 // Suggested is what [Suggest] found.
@@ -408,7 +444,7 @@ func (w *windows) add(kind string, at time.Time) {
 func (t *toolRecord) suggest() []Suggestion {
 	var all []Suggestion
 	drafted := map[string]bool{}
-	add := func(where string, e *evidence, rule func(e *evidence) draft) bool {
+	add := func(of Part, e *evidence, rule func(e *evidence) draft) bool {
 		if !e.speaks() || e.risk == approval.RiskCritical {
 			return false
 		}
@@ -418,13 +454,13 @@ func (t *toolRecord) suggest() []Suggestion {
 		}
 		if says := strings.Join(d.lines, "\n"); !drafted[says] {
 			drafted[says] = true
-			all = append(all, t.suggestion(where, e, d))
+			all = append(all, t.suggestion(of, e, d))
 		}
 		return true
 	}
 	covered := 0
 	for _, p := range t.sets() {
-		if e := t.merged(p); add(setText(p), e, func(e *evidence) draft { return t.few(p, e) }) {
+		if e := t.merged(p); add(setPart(p), e, func(e *evidence) draft { return t.few(p, e) }) {
 			covered = max(covered, e.asked)
 		}
 	}
@@ -434,15 +470,15 @@ func (t *toolRecord) suggest() []Suggestion {
 		if e.asked-below(taken, p) < minAsked || !e.args[p.arg].paths {
 			continue
 		}
-		if add(folderText(p), e, func(e *evidence) draft { return t.under(p, e) }) {
+		if add(Part{Arg: p.arg, Folder: p.value}, e, func(e *evidence) draft { return t.under(p, e) }) {
 			taken[p] = e.asked
 			covered = max(covered, e.asked)
 		}
 	}
 	if len(t.whole.args) == 0 {
-		add("without arguments", t.whole, t.bare)
+		add(Part{Bare: true}, t.whole, t.bare)
 	} else if 2*covered < t.whole.asked {
-		add("", t.whole, t.run)
+		add(Part{}, t.whole, t.run)
 	}
 	return all
 }
@@ -541,19 +577,11 @@ func (a *argValues) merge(o *argValues) {
 	}
 }
 
-// folderText names the calls with a path under a folder, and the arg where it is not called path.
-func folderText(p part) string {
-	text := "under " + p.value + "/"
-	if p.arg != "path" && p.arg != "file_path" {
-		return p.arg + " " + text
+// setPart is the calls with one of some values of an arg.
+func setPart(ps []part) Part {
+	of := Part{Arg: ps[0].arg}
+	for _, p := range ps {
+		of.Values = append(of.Values, p.value)
 	}
-	return text
-}
-
-func setText(ps []part) string {
-	values := make([]string, len(ps))
-	for i, p := range ps {
-		values[i] = p.value
-	}
-	return ps[0].arg + " " + strings.Join(values, " or ")
+	return of
 }

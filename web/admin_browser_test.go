@@ -37,6 +37,7 @@ var _ = addLooks("stats", "hana", "/stats", func(w *world) {
 	}
 	w.pages.History = w.store
 	w.fillStats()
+	w.fillApproved()
 })
 
 var _ = addLooks("policy", "hana", "/policy", func(w *world) {

@@ -131,7 +131,8 @@ func guardStep(x *exchange, g *policy.GuardStep) stepShown {
 	step := stepShown{Rule: x.lang.Say("policy_guard"), Result: x.lang.Say("policy_step_no_match"),
 		Why: x.lang.Say("policy_guard_untouched"), Decides: g.Decides}
 	if g.Touched != "" {
-		step.Result, step.Why = x.lang.Say("policy_guard_stricter"), x.lang.Say("policy_guard_touched", "arg", word(g.Touched))
+		step.Result = x.lang.Say("policy_guard_stricter")
+		step.Why = x.lang.Say("policy_guard_touched", "arg", word(g.Touched))
 	}
 	if g.Decides {
 		step.Result = x.lang.Say("policy_step_decides")

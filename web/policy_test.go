@@ -90,15 +90,10 @@ func TestATriedCallTellsOfTheGuard(t *testing.T) {
 	if err := w.gate.SetPolicy(w.ctx, policyOf(t, guardedRules), nil); err != nil {
 		t.Fatal(err)
 	}
-	for name, tt := range map[string]struct {
-		tool, args string
-		want       string
-	}{
-		"touched":   {"read_file", `{"path":"/etc/gate/countersign.yaml"}`, "<strong>Guard of the gate&#39;s files: decides</strong>"},
-		"untouched": {"read_file", `{"path":"/tmp/x"}`, "Guard of the gate&#39;s files: does not match"},
+	for _, tt := range []struct{ tool, args, want string }{
+		{"read_file", `{"path":"/etc/gate/countersign.yaml"}`, "<strong>Guard of the gate&#39;s files: decides</strong>"},
+		{"read_file", `{"path":"/tmp/x"}`, "Guard of the gate&#39;s files: does not match"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tt.tool}, "args": {tt.args}}).is(http.StatusOK).has(tt.want)
-		})
+		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tt.tool}, "args": {tt.args}}).is(http.StatusOK).has(tt.want)
 	}
 }

@@ -44,6 +44,7 @@ type statsData struct {
 	Busy         bool
 	Total        []fact
 	Kinds        []kindShown
+	Suggested    *suggestData // nil: not for this viewer, or nothing was counted
 }
 
 type periodShown struct {
@@ -73,7 +74,8 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		return err
 	}
 	d.Between = x.lang.Say("stats_between", "since", x.time(since), "until", x.time(until))
-	report, err := s.counted(ctx, x, history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: s.NameOf})
+	q := history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: s.NameOf}
+	report, err := s.counted(ctx, x, q)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
 		d.Busy = true
@@ -83,6 +85,9 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		d.Total = totals(x, report.Total)
 		d.Kinds = []kindShown{x.kind("tool", report.ByTool), x.kind("rule", report.ByRule),
 			x.kind("agent", report.ByAgent), x.kind("person", report.ByPerson)}
+		if d.Suggested, err = s.suggested(ctx, x, q); err != nil {
+			return err
+		}
 	}
 	return x.Page("stats", "stats_title", d)
 }

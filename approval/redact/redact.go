@@ -342,6 +342,9 @@ func appendMark(dst []byte, text string) []byte {
 
 const marks = "••••"
 
+// Marked reports whether something in a text stands in a secret's place.
+func Marked(text string) bool { return strings.Contains(text, marks) }
+
 // cover returns s with its secrets covered.
 func cover(s string, secrets []span) []byte {
 	out := make([]byte, 0, len(s)+48*len(secrets))
