@@ -149,7 +149,7 @@ func TestPictures(t *testing.T) {
 		q.Click("#story button", "Got it")
 		return q
 	}
-	small, tall := onPhone(860), onPhone(1040)
+	small, tall := onPhone(920), onPhone(1080)
 	p := open(b, t, d.Chat.URL(), 1400, 900, chromium.Prefers("light"))
 	p.Click("#story button", "Got it")
 
