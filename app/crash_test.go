@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -66,7 +65,9 @@ func childMain() {
 		}
 		if name == point && (query == "" || finds(os.Getenv("STORE"), query)) {
 			if left--; left < 0 {
-				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				if self, err := os.FindProcess(os.Getpid()); err == nil {
+					self.Kill()
+				}
 				select {}
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -152,6 +153,16 @@ func (h *mcpHome) starts() int {
 	return strings.Count(string(log), "msg=serving")
 }
 
+// gone is whether no process has the number.
+func gone(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return true
+	}
+	defer p.Release()
+	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
 // processEnds waits until no process with the number runs.
 func processEnds(t testing.TB, pid string) {
 	t.Helper()
@@ -160,7 +171,7 @@ func processEnds(t testing.TB, pid string) {
 		if err != nil {
 			var n int
 			fmt.Sscan(pid, &n)
-			return syscall.Kill(n, 0) != nil
+			return gone(n)
 		}
 		_, after, _ := strings.Cut(string(state), ") ")
 		return strings.HasPrefix(after, "Z") // nobody buries it everywhere

@@ -3,6 +3,7 @@ package stdioproxy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -199,6 +200,16 @@ func TestAServerWithBadHabitsWorks(t *testing.T) {
 	}
 }
 
+// ended is whether no process has the number.
+func ended(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return true
+	}
+	defer p.Release()
+	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
 // over waits until no process with the number is there, or is more than a body.
 func over(t testing.TB, pids ...string) {
 	t.Helper()
@@ -208,7 +219,7 @@ func over(t testing.TB, pids ...string) {
 			if err != nil {
 				var n int
 				fmt.Sscan(pid, &n)
-				return !os.IsNotExist(err) || syscall.Kill(n, 0) != nil
+				return !os.IsNotExist(err) || ended(n)
 			}
 			_, after, _ := strings.Cut(string(state), ") ")
 			return strings.HasPrefix(after, "Z")
