@@ -5,7 +5,9 @@ import (
 	"encoding/csv"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -127,14 +129,34 @@ func (e *Writer[R]) csv(rows []R) error {
 	return w.Error()
 }
 
-// cell is a value that no spreadsheet takes for a formula: one that could be one gets a ' in front.
+// cell is a value that no spreadsheet takes for a formula: what could be one gets a ' in front. That is so for what
+// stands behind a semicolon, a tab or a line's end too, where a spreadsheet of another country begins its next cell.
 func cell(v string) string {
-	first, _ := utf8.DecodeRuneInString(v)
-	switch first {
-	case '=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠':
-		return "'" + v
+	var b strings.Builder
+	if v != "" && strings.IndexByte("\t\r\n", v[0]) >= 0 {
+		b.WriteByte('\'')
 	}
-	return v
+	for v != "" {
+		if isFormula(v) {
+			b.WriteByte('\'')
+		}
+		i := strings.IndexAny(v, ";\t\r\n") + 1
+		if i == 0 {
+			i = len(v)
+		}
+		b.WriteString(v[:i])
+		v = v[i:]
+	}
+	return b.String()
+}
+
+// isFormula reports whether a text could be a formula, behind quotes and what nobody sees.
+func isFormula(v string) bool {
+	v = strings.TrimLeftFunc(v, func(r rune) bool {
+		return r == '"' || !unicode.IsPrint(r) && r != '\t' && r != '\r' && r != '\n' && r != utf8.RuneError
+	})
+	first, _ := utf8.DecodeRuneInString(v)
+	return strings.ContainsRune("=+-@＝＋－＠", first)
 }
 
 func (e *Writer[R]) ndjson(rows []R) error {

@@ -34,8 +34,10 @@ func written[R any](t *testing.T, f Format, columns []Column[R], rows ...R) *htt
 
 func TestNoCellIsAFormula(t *testing.T) {
 	for v, want := range map[string]string{
-		"": "", "a=b": "a=b", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1",
-		"\n=1": "'\n=1", "＝1": "'＝1", "é": "é", "'=1": "'=1", "\xff=": "\xff=",
+		"": "", "a=b": "a=b", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t'=1", "\r=1": "'\r'=1",
+		"\n=1": "'\n'=1", "＝1": "'＝1", "é": "é", "'=1": "'=1", "\xff=": "\xff=",
+		"a;=1": "a;'=1", "a;b; -c": "a;b; -c", "a\n=1": "a\n'=1", "a\r\n@x": "a\r\n'@x", "a\r\nb": "a\r\nb", "a\t+1": "a\t'+1", `a;"=1"`: `a;'"=1"`,
+		`"=1`: `'"=1`, "\ufeff=1": "'\ufeff=1", "\x00=1": "'\x00=1", "\u200b-1": "'\u200b-1", "a,=1": "a,=1",
 	} {
 		if got := cell(v); got != want {
 			t.Errorf("%q: got %q, want %q", v, got, want)

@@ -76,6 +76,8 @@ type stored struct {
 // ErrNone is that of a server for which no token is stored.
 var ErrNone = errors.New("no login is stored for it")
 
+var errNotPlain = errors.New("it is not a plain file")
+
 // Get returns the token for a server; ErrNone if there is none.
 func (l *Logins) Get(server string) (Login, error) {
 	server = Server(server)
@@ -98,6 +100,9 @@ func read(path string) (Login, error) {
 	if err != nil {
 		return Login{}, err
 	}
+	if !info.Mode().IsRegular() { // a pipe would keep whoever opens it
+		return Login{}, errNotPlain
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return Login{}, err
@@ -107,8 +112,8 @@ func read(path string) (Login, error) {
 	switch {
 	case err != nil:
 		return Login{}, err
-	case !info.Mode().IsRegular() || !os.SameFile(info, opened):
-		return Login{}, errors.New("it is not a plain file")
+	case !os.SameFile(info, opened):
+		return Login{}, errNotPlain
 	case private(opened) != nil:
 		return Login{}, private(opened)
 	}

@@ -24,8 +24,10 @@ type Options struct {
 	Now   func() time.Time
 	Zone  *time.Location // in which times are told
 	Width int            // of what Plain prints, in columns; 0: 80
-	Typed bool           // In is a keyboard: what was typed before a request was shown is no answer to it
 	Env   func(string) (string, bool)
+	// Settle is called where Plain asks something and In is a keyboard: what comes before the channel does was typed
+	// before the question could be read, and is no answer to it. nil: In is no keyboard.
+	Settle func() <-chan time.Time
 }
 
 // Plain asks about one request after another. It ends with the input, at q, with ctx, or with the error of running the
@@ -165,32 +167,36 @@ func over(err error) error { return errors.Join(errRunning, err) }
 // line is the next answer.
 func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(p.Out, prompt)
-	select {
-	case line, ok := <-p.lines:
-		if !ok {
+	var early <-chan time.Time
+	if p.Settle != nil {
+		early = p.Settle()
+	}
+	for {
+		select {
+		case line, ok := <-p.lines:
+			switch {
+			case !ok:
+				p.say("")
+				return "", errEnough
+			case early == nil:
+				return strings.TrimSpace(line), nil
+			}
+			p.say("That was typed before the question; answer again.")
+			fmt.Fprint(p.Out, prompt)
+		case <-early:
+			early = nil
+		case err := <-p.running:
+			p.say("")
+			return "", over(err)
+		case <-ctx.Done():
 			p.say("")
 			return "", errEnough
 		}
-		return strings.TrimSpace(line), nil
-	case err := <-p.running:
-		p.say("")
-		return "", over(err)
-	case <-ctx.Done():
-		p.say("")
-		return "", errEnough
-	}
-}
-
-// forget drops what was typed ahead.
-func (p *asker) forget() {
-	for p.Typed && len(p.lines) > 0 {
-		<-p.lines
 	}
 }
 
 // box draws a request.
 func (p *asker) box(a client.Approval, more int) {
-	p.forget()
 	v := p.view()
 	inner := p.Width - 4
 	head := " " + strings.ToUpper(legible.Line(a.RiskLevel)) + " · " + client.ShortID(a.ID) + " "

@@ -175,6 +175,42 @@ func (g slow) Decide(ctx context.Context, id string, v client.Verdict, reason st
 	return g.Gate.Decide(ctx, id, v, reason, opts...)
 }
 
+// readings are when somebody has read a question.
+type readings chan time.Time
+
+func (r readings) settle() <-chan time.Time { return r }
+
+// A yes that was there before the question is none, and no reason is one either.
+func TestPlainTakesNoYesFromBeforeTheQuestion(t *testing.T) {
+	for name, tool := range map[string]string{"Type yes to approve: ": "drop_database", "the gate's question": "close_books"} {
+		t.Run(name, func(t *testing.T) {
+			w := inboxtest.New(t)
+			id := w.Ask(tool, `{}`)
+			r, in := io.Pipe()
+			read, out, ended := make(readings), new(testkit.Buffer), make(chan error, 1)
+			b := inbox.New(inbox.Options{Gate: w.Hana, Now: w.Clock.Now, Poll: time.Hour})
+			go func() {
+				ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo, Settle: read.settle})
+			}()
+			x := &talk{T: t, World: w, in: in, out: out, ended: ended}
+			x.reads("> ")
+			read <- time.Time{}
+			x.types("a\nyes")
+			x.reads("Type yes to approve: ")
+			x.reads("typed before the question")
+			x.reads("Type yes to approve: ")
+			if a := w.Request(id); a.Status != "pending" {
+				t.Errorf("%+v", a)
+			}
+			read <- time.Time{}
+			x.types("yes")
+			x.reads("Approved.")
+			in.Close()
+			x.ends()
+		})
+	}
+}
+
 // A key that was hit twice does not approve the request that comes next.
 func TestPlainTakesNoAnswerFromBeforeTheRequestWasShown(t *testing.T) {
 	w := inboxtest.New(t)
@@ -182,14 +218,18 @@ func TestPlainTakesNoAnswerFromBeforeTheRequestWasShown(t *testing.T) {
 	w.Clock.Advance(time.Second)
 	second := w.Ask("transfer", `{"cents":2}`)
 	r, in := io.Pipe()
+	read := make(readings)
 	gate, out, ended := slow{w.Hana, make(chan struct{})}, new(testkit.Buffer), make(chan error, 1)
 	b := inbox.New(inbox.Options{Gate: gate, Now: w.Clock.Now, Poll: time.Hour})
 	go func() {
-		ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo, Typed: true})
+		ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo, Settle: read.settle})
 	}()
 	x := &talk{T: t, World: w, in: in, out: out, ended: ended}
 	x.reads("cents: 1")
 	x.reads("> ")
+	x.types("a")
+	x.reads("typed before the question")
+	read <- time.Time{}
 	x.types("a")
 	x.types("a") // while the first is being decided
 	x.types("a")

@@ -246,22 +246,21 @@ func (s *Server) handler(rt route) http.Handler {
 
 // admit finds out who looks, and whether the page is for them.
 func (s *Server) admit(x *exchange, whom audience) error {
-	session, ok, err := s.Sessions.Of(x.r)
-	return s.admitted(x, whom, session, ok, err)
+	return s.admitBy(x, whom, s.Sessions.Of)
 }
 
 // admitStill is admit of whoever was let in before, for the next part of an answer: it has to be the same session.
 func (s *Server) admitStill(x *exchange, whom audience) error {
 	before := x.viewer
-	session, ok, err := s.Sessions.Still(x.r)
-	if before == nil || before.Session.ID != session.ID {
-		ok = false
-	}
-	return s.admitted(x, whom, session, ok, err)
+	return s.admitBy(x, whom, func(r *http.Request) (Session, bool, error) {
+		session, ok, err := s.Sessions.Still(r)
+		return session, ok && before != nil && before.Session.ID == session.ID, err
+	})
 }
 
-func (s *Server) admitted(x *exchange, whom audience, session Session, ok bool, err error) error {
+func (s *Server) admitBy(x *exchange, whom audience, ask func(*http.Request) (Session, bool, error)) error {
 	x.viewer = nil // who was there before may be gone
+	session, ok, err := ask(x.r)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@ import (
 	"countersign/terminal"
 )
 
+// settles is how long a question is there before anybody can have read it.
+const settles = 250 * time.Millisecond
+
 type inboxCmd struct {
 	remote
 	times
@@ -51,7 +54,10 @@ func (c *inboxCmd) Run(ctx context.Context, s *std) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := terminal.Options{Inbox: inbox.New(inbox.Options{Gate: g.Client, Now: time.Now}), In: s.in, Out: s.out,
-		Now: time.Now, Zone: s.zone(), Env: s.env, Typed: isTerminalIn(s.in)}
+		Now: time.Now, Zone: s.zone(), Env: s.env}
+	if isTerminalIn(s.in) {
+		o.Settle = func() <-chan time.Time { return time.After(settles) }
+	}
 	if c.Plain || !s.terminal || !isTerminalIn(s.in) || s.getenv("TERM") == "dumb" {
 		if tty, ok := s.out.(*os.File); ok && s.terminal {
 			if width, _, err := term.GetSize(int(tty.Fd())); err == nil {
