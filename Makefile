@@ -49,6 +49,10 @@ deploy: ## what is in deploy/, as promtool, systemd-analyze and docker compose r
 	systemd-analyze security --offline=true --threshold=20 deploy/countersign.service | tail -n 1
 	GRAFANA_PASSWORD=x docker compose -f deploy/compose.yaml -f deploy/compose.monitoring.yaml config --quiet
 
+cross: ## does everything, tests included, compile for macOS and Windows?
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./...
+
 adk: ## the module adk
 	cd adk && go vet ./... && go test ./...
 
@@ -58,4 +62,4 @@ bench: ## one package's benchmarks: make bench PKG=./policy; BENCHMARKS.md says 
 format: ## fail where gofmt would change something
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 
-.PHONY: help build demo fast whole test race golden fuzz browser interop deploy adk bench format
+.PHONY: help build demo fast whole test race golden fuzz browser interop deploy cross adk bench format
