@@ -196,6 +196,9 @@ type Maker struct {
 	// Known reports whether a card may still go to an address: it may have waited since before the person was taken
 	// out of the configuration. nil: to all.
 	Known func(channel, recipient string) bool
+
+	// onPage: a form of the page asks for what would be typed in a chat.
+	onPage bool
 }
 
 // to is the Maker for whoever n goes to.
@@ -362,6 +365,7 @@ const (
 
 // Whole is all of a request, for a page of its own. at is when it is looked at.
 func (m Maker) Whole(r approval.Request, at time.Time) Item {
+	m.onPage = true
 	i := m.item(approval.Notification{Kind: approval.KindRequest, CreatedAt: at}, r)
 	masked, _ := m.Masker.Args(r.Args)
 	i.Rows, i.Total = buildRows(masked, m.ignored(r), rowBuilder{most: maxPageRows, deepest: maxPageRowDepth})
@@ -432,7 +436,7 @@ func (m Maker) title(c Card) string {
 func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	i := Item{
 		ID: r.ID, Short: short(r.ID), Tool: legible.Line(r.Target()), Risk: r.Risk, State: StateOf(r),
-		Why:       m.why(r),
+		Why:       m.Why(r),
 		Rationale: m.lines(r.Rationale),
 		Preview:   m.lines(r.Preview),
 		Hash:      r.ArgsHash[:min(8, len(r.ArgsHash))],
@@ -472,7 +476,7 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		case i.StepUp: // where a reason can be given, too
 			i.Notices = append(i.Notices, m.stepUp(r.ID))
 		case i.ReasonNeeded:
-			i.Notices = append(i.Notices, Notice{m.say(TextReasonNeeded, "id", short(r.ID)), m.say(TextReasonShort)})
+			i.Notices = append(i.Notices, m.reasonNeeded(r.ID))
 		}
 		i.Deadline, i.DeadlineAt, i.DeadlineIn = r.ExpiresAt, m.time(r.ExpiresAt), m.in(n.CreatedAt, r.ExpiresAt)
 	}
@@ -480,6 +484,15 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.Link = m.Link(r.ID)
 	}
 	return i
+}
+
+// reasonNeeded tells how an approval gets its reason.
+func (m Maker) reasonNeeded(id string) Notice {
+	if m.onPage {
+		s := m.say(TextReasonAsked)
+		return Notice{s, s}
+	}
+	return Notice{m.say(TextReasonNeeded, "id", short(id)), m.say(TextReasonShort)}
 }
 
 // stepUp tells where a request is approved that takes a passkey.
@@ -505,8 +518,8 @@ func previous(u approval.Use) (text, short Text) {
 	return TextPreviousSent, TextPreviousSentShort
 }
 
-// why is the policy's message, in the reader's language where it is one of ours.
-func (m Maker) why(r approval.Request) string {
+// Why is the policy's message, in the reader's language where it is one of ours.
+func (m Maker) Why(r approval.Request) string {
 	for _, p := range []phrases.Phrase{phrases.SayNoRule, phrases.SayNeedsApproval} {
 		if r.HumanMessage == p.Say("tool", r.Target()) {
 			return m.Words.Say(string(p), "tool", legible.Line(r.Target()))

@@ -34,7 +34,7 @@ func TestCardOfARequest(t *testing.T) {
 		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
 		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
 		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "2026-11-21 13:00 JST", Hash: r.ArgsHash[:8],
-		Link: "https://gate.example.com/approvals/" + r.ID,
+		Link: "https://gate.example.com/r/" + r.ID,
 		More: channels.More{ID: r.ID, Extend: "+1 hour", Freeze: "Freeze treasury-bot…"},
 	}
 	if d := cmp.Diff([]channels.Item{want}, got.Items); d != "" {

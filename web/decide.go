@@ -24,6 +24,7 @@ type decidedData struct {
 // decidedResult is what came of one.
 type decidedResult struct {
 	ID, Target string
+	Short      string // tells it from others of the same tool
 	Done       bool
 	Class      string // of its badge
 	Word, Text string
@@ -115,7 +116,8 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (
 	bool, decidedResult, error,
 ) {
-	result := decidedResult{ID: id, Target: approval.Short(id), Class: "denied", Word: x.lang.Say("inbox_not_decided")}
+	short := approval.Short(id)
+	result := decidedResult{ID: id, Target: short, Short: short, Class: "denied", Word: x.lang.Say("inbox_not_decided")}
 	h, err := s.Gate.RequestHead(ctx, x.viewer.Actor, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
 		return false, result, nil // the gate says so, on record
@@ -145,7 +147,7 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 // decidedResult tells what came of one decision.
 func (s *Server) decidedResult(x *exchange, d *approval.Decided) decidedResult {
 	r := &d.Request
-	result := decidedResult{ID: d.ID, Target: approval.Short(d.ID), Done: d.Refusal == nil}
+	result := decidedResult{ID: d.ID, Target: approval.Short(d.ID), Short: approval.Short(d.ID), Done: d.Refusal == nil}
 	if r.ID != "" {
 		result.Target = word(r.Target())
 	}

@@ -113,9 +113,10 @@ func (s *Server) history(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
+	m := s.maker(x)
 	return show(x, "history", pathHistory, f, r, func(h approval.Head) historyRow {
 		return historyRow{ID: h.ID, Target: shownText(h.Target()), Agent: shownText(h.Agent),
-			Message: shownText(h.HumanMessage), By: shownText(h.ResolvedBy),
+			Message: shownText(m.Why(h.Request)), By: shownText(h.ResolvedBy),
 			Reason: shownText(h.ResolveReason), Status: h.Status,
 			Risk: h.Risk, Asked: h.RequestedAt, Ended: h.ResolvedAt, Used: !h.ConsumedAt.IsZero()}
 	})

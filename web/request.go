@@ -195,8 +195,9 @@ func stepOf(x *exchange, m channels.Maker, e *approval.Event) (step, bool) {
 		said = legible.Line(strings.ReplaceAll(what, "_", " "))
 	}
 	text := e.Reason
-	if e.Type == approval.EventCallOutcome || e.Type == approval.EventDecisionRefused {
-		text = ""
+	switch e.Type {
+	case approval.EventCallOutcome, approval.EventDecisionRefused, approval.EventApprovalRequested:
+		text = "" // a word for programs
 	}
 	kind, name, ok := strings.Cut(e.Actor, ":")
 	if !ok || kind == "system" {

@@ -159,3 +159,13 @@ func TestWhatElseCanBeDoneAboutARequest(t *testing.T) {
 	w.stands(third, approval.Cancelled)
 	w.on("guest", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusForbidden)
 }
+
+// A page has a form for what a chat is told to type, and says nothing that is for programs.
+func TestAPageSaysWhatAPageNeeds(t *testing.T) {
+	w := newWorld(t)
+	id := w.ask("deploy", `{"n":1}`)
+	for _, path := range []string{"/", "/r/" + id} {
+		w.get("hana", path).is(200).has("Reason required").lacks("Type: approve", "approval_required")
+	}
+	w.get("yuki", "/history").is(200).has("deployには人の承認が必要です。").lacks("needs a person")
+}
