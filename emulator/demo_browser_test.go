@@ -185,6 +185,12 @@ func TestPictures(t *testing.T) {
 		}
 		picture(p, filepath.Join(folder, map[string]string{"light": "demo.png", "dark": "demo-dark.png"}[scheme]), "body")
 	}
+
+	// The same requests on the gate's own page.
+	inbox := chromium.Open(b, t, d.Chat.URL()+"/page/inbox?person=hana", 1100, 860, chromium.Prefers("light"))
+	inbox.Click("button.yes", "")
+	inbox.Says("main", "delete_file")
+	picture(inbox, filepath.Join(folder, "inbox.png"), "body")
 }
 
 // picture photographs an element.
