@@ -100,11 +100,7 @@ func topLevel(args []byte, without []string) members {
 
 // differences are the members that are not the same: to acme → acme-2.
 func differences(was, now members) (changes []string) {
-	gone := slices.DeleteFunc(slices.Clone(was.names), func(name string) bool {
-		_, still := now.values[name]
-		return still
-	})
-	for _, name := range slices.Concat(now.names, gone) {
+	for _, name := range union(now, was) {
 		if was.values[name] == now.values[name] {
 			continue
 		}
@@ -112,6 +108,36 @@ func differences(was, now members) (changes []string) {
 		changes = append(changes, legible.Cut(rowKey(name), changedName)+" "+before+" → "+after)
 	}
 	return changes
+}
+
+// Difference is what is not the same in two calls' args, member by member and whole: as it was, then as it is. Only
+// what the masker shows is compared.
+func (m Maker) Difference(was, now []byte) (lines []DiffLine) {
+	maskedWas, _ := m.Masker.Args(was)
+	maskedNow, _ := m.Masker.Args(now)
+	before, after := topLevel(maskedWas, nil), topLevel(maskedNow, nil)
+	for _, name := range union(after, before) {
+		old, was := before.values[name]
+		is, still := after.values[name]
+		if was && still && old == is {
+			continue
+		}
+		if was {
+			lines = append(lines, DiffLine{DiffRemoved, "- " + rowKey(name) + ": " + legible.Line(old)})
+		}
+		if still {
+			lines = append(lines, DiffLine{DiffAdded, "+ " + rowKey(name) + ": " + legible.Line(is)})
+		}
+	}
+	return lines
+}
+
+// union is the names of both: those of a first, then those that b alone has.
+func union(a, b members) []string {
+	return slices.Concat(a.names, slices.DeleteFunc(slices.Clone(b.names), func(name string) bool {
+		_, too := a.values[name]
+		return too
+	}))
 }
 
 // brief is a value in a sentence: in quotes where it could pass for more of the sentence, "–" where there is none.

@@ -1,11 +1,14 @@
 package channels_test
 
 import (
+	"strings"
 	"testing"
 
 	"countersign/approval"
+	"countersign/approval/redact"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/locale"
 )
 
 func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {
@@ -35,5 +38,31 @@ func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {
 		Requests: []approval.Request{over}}).Items[0]
 	if i.StepUp || len(i.Notices) > 0 {
 		t.Errorf("one that is over: step up %t, %q", i.StepUp, i.Notices)
+	}
+}
+
+// What differs in two calls' args is told whole, by member; what is masked is compared as it is shown.
+func TestTheDifferenceOfTwoCallsArgs(t *testing.T) {
+	m := channels.Maker{Masker: redact.New(), Words: locale.Get("en")}
+	long := strings.Repeat("x", 5000)
+	for _, test := range []struct{ was, now, want string }{
+		{`{"a":1}`, `{"a":1}`, ""},
+		{`{"a":1,"b":{"c":[1]},"d":2}`, `{"a":1,"b":{"c":[2]},"e":null}`, `- b: {"c":[1]}|+ b: {"c":[2]}|+ e: null|- d: 2`},
+		{`{"a":"` + long + `1"}`, `{"a":"` + long + `2"}`, `- a: "` + long + `1"|+ a: "` + long + `2"`},
+		{`{}`, "{\"x: 1\\n- y\":\"\u202e\"}", `+ "x: 1\n- y": "⟨U+202E⟩"`},
+		{`{"api_key":"sk_live_0123456789abcdef"}`, `{"api_key":"sk_live_0123456789abcdeg"}`,
+			`- api_key: "•••• (24 characters, sha256 342e20de)"|+ api_key: "•••• (24 characters, sha256 c7526fca)"`},
+		{`{"a":1}`, `{"a":1.0}`, `- a: 1|+ a: 1.0`},
+	} {
+		var got []string
+		for _, l := range m.Difference([]byte(test.was), []byte(test.now)) {
+			if sign := map[channels.DiffKind]string{channels.DiffAdded: "+ ", channels.DiffRemoved: "- "}[l.Kind]; !strings.HasPrefix(l.Text, sign) || sign == "" {
+				t.Errorf("%s is %s", l.Text, l.Kind)
+			}
+			got = append(got, l.Text)
+		}
+		if s := strings.Join(got, "|"); s != test.want {
+			t.Errorf("%.60s → %.60s: got %.200s, want %.200s", test.was, test.now, s, test.want)
+		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/approval/args"
-	"countersign/approval/legible"
 	"countersign/signin"
 	"countersign/signin/passkey"
 )
@@ -35,6 +33,7 @@ func (s *Server) passkeyRoutes() []route {
 		{method: http.MethodPost, path: pathPasskeySignIn + "/begin", audience: everyone, handle: s.asScript(s.beginSignIn)},
 		{method: http.MethodPost, path: pathPasskeySignIn, audience: everyone, handle: s.signInByPasskey},
 		{method: http.MethodGet, path: pathStepUp, audience: approvers, handle: s.stepUpPage},
+		{method: http.MethodPost, path: pathStepUp + "/edit", audience: approvers, handle: s.editBeforeStepUp},
 		{method: http.MethodPost, path: pathStepUp + "/begin", audience: people, handle: s.asScript(s.beginStepUp)},
 		{method: http.MethodPost, path: pathStepUp, audience: people, handle: s.stepUp},
 	}
@@ -219,92 +218,6 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 		return err
 	}
 	return x.SignedIn(ctx, secret)
-}
-
-// toApprove is what a form approves with a passkey: the request as it was shown, with its args or those in their place.
-func (s *Server) toApprove(ctx context.Context, x *exchange, form url.Values) (w passkey.Wanted, edited *args.Args,
-	err error) {
-	id := x.r.PathValue("id")
-	r, err := s.Gate.Request(ctx, x.viewer.Actor, id)
-	if err != nil {
-		return w, nil, err
-	}
-	w = passkey.Wanted{RequestID: r.ID, Version: form.Get("v"), Args: string(r.Args)}
-	if form.Has("args") {
-		a, err := args.Parse([]byte(form.Get("args")))
-		if err != nil {
-			return w, nil, approval.Errorf(approval.CodeInvalidArgs, "The arguments are no JSON object: %s", err)
-		}
-		w.Args, edited = string(a.Canonical()), &a
-	}
-	return w, edited, nil
-}
-
-func (s *Server) beginStepUp(ctx context.Context, x *exchange, form url.Values) (ceremony, error) {
-	w, _, err := s.toApprove(ctx, x, form)
-	if err != nil {
-		return ceremony{}, err
-	}
-	r, err := s.Gate.Request(ctx, x.viewer.Actor, w.RequestID)
-	if err != nil {
-		return ceremony{}, err
-	}
-	if r.Version() != w.Version {
-		return ceremony{}, approval.Errorf(approval.CodeChanged, "The request has changed since you saw it.")
-	}
-	options, err := s.Passkeys.BeginStepUp(ctx, x.browser(), w)
-	return ceremony{Get: options}, err
-}
-
-// stepUp approves a request with a passkey. What was signed is bound to what the form names, so that a form for
-// anything else proves nothing.
-func (s *Server) stepUp(ctx context.Context, x *exchange) error {
-	form, err := x.Form()
-	if err != nil {
-		return err
-	}
-	w, edited, err := s.toApprove(ctx, x, form)
-	if err != nil {
-		return err
-	}
-	back := stepUpPath(w.RequestID)
-	proof, err := s.Passkeys.FinishStepUp(ctx, x.browser(), w, []byte(form.Get("passkey")))
-	if err != nil {
-		return x.toldOf(err, back, "")
-	}
-	r, err := s.Gate.Decide(ctx, approval.Decision{RequestID: w.RequestID, Approve: true, By: x.viewer.Actor,
-		Via: approval.ViaWeb, Reason: form.Get("reason"), Confirmed: form.Get("confirmed") == "yes", Args: edited,
-		Versions: map[string]string{w.RequestID: w.Version}, Proof: proof})
-	if err != nil {
-		return err
-	}
-	said := "passkeys_approved"
-	if r.Status == approval.Pending {
-		said = "passkeys_counts"
-	}
-	return x.toldOf(nil, "/r/"+r.ID, said, "tool", r.Target())
-}
-
-func stepUpPath(id string) string { return "/r/" + id + "/passkey" }
-
-// stepUpData is the page on which a request is approved with a passkey: all that the approval covers.
-type stepUpData struct {
-	approval.Request
-	Pending, Confirm bool
-	Shown            string // the args, with what is secret masked
-	Version          string
-	Standing, Word   string // how it stands, where it is not pending
-}
-
-func (s *Server) stepUpPage(ctx context.Context, x *exchange) error {
-	r, err := s.Gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	shown := s.Masker().ArgsLimited(r.Args, len(r.Args)+1)
-	return x.PageTitled("stepup", legible.Line(r.Target()), stepUpData{Request: r, Pending: r.Status == approval.Pending,
-		Confirm: r.Need != nil && r.Need.Confirm, Shown: legible.Lines(shown), Version: r.Version(),
-		Standing: string(r.Status), Word: x.lang.Say(string(r.Status))})
 }
 
 // passkeysHere reports whether passkeys work on the page that is looked at.

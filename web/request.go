@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,7 +14,6 @@ import (
 	"unicode/utf16"
 
 	"countersign/approval"
-	"countersign/approval/args"
 	"countersign/approval/legible"
 	"countersign/channels"
 )
@@ -52,7 +52,10 @@ type Granted interface {
 }
 
 // typed is what somebody has typed into the forms of a request: it is kept when nothing came of it.
-type typed struct{ Reason, Args, For string }
+type typed struct {
+	Reason, Args, For string
+	Confirm           bool // the gate asks for a second yes to it
+}
 
 // requestData is what the page of a request shows.
 type requestData struct {
@@ -126,7 +129,8 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 	r := details.Request
 	m := s.maker(x)
 	d := requestData{Details: details, Item: m.Whole(r, s.Now()), Version: r.Version(), Risk: x.risk(r.Risk),
-		Refused: refused, Typed: t, Confirm: r.Need != nil && r.Need.Confirm, StepUp: r.Need != nil && r.Need.StepUp,
+		Refused: refused, Typed: t, Confirm: r.Need != nil && r.Need.Confirm || t.Confirm,
+		StepUp:    r.Need != nil && r.Need.StepUp,
 		CanDecide: details.MayApprove || details.MayDeny}
 	d.Sentence, _ = m.Sentence(r)
 	d.Raw, d.Masked = m.Raw(r)
@@ -303,14 +307,9 @@ func (s *Server) readDecision(x *exchange, form url.Values) (approval.Decision, 
 	case "deny":
 	case "edit":
 		d.Approve = true
-		if strings.TrimSpace(form.Get("args")) == "" { // which is no wish for a call without arguments
-			return d, approval.Errorf(approval.CodeInvalidArgs, "Arguments are a JSON object: for none, write {}.")
+		if d.Args, err = readArgs(form.Get("args")); err != nil {
+			return d, err
 		}
-		parsed, err := args.Parse([]byte(form.Get("args")))
-		if err != nil {
-			return d, approval.Errorf(approval.CodeInvalidArgs, "%s", err.Error())
-		}
-		d.Args = &parsed
 	default:
 		return d, errForm
 	}
@@ -329,6 +328,10 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 		return s.refuseOn(ctx, x, err, kept)
 	}
 	r, err := s.Gate.Decide(ctx, d)
+	if e, ok := errors.AsType[*approval.Error](err); ok && e.Code == approval.CodeStepUpRequired && e.Request != nil &&
+		d.Args != nil && s.Passkeys != nil {
+		return s.showEdited(ctx, x, e.Request, d.Args, kept)
+	}
 	if err != nil {
 		return s.refuseOn(ctx, x, err, kept)
 	}
@@ -359,6 +362,7 @@ func (s *Server) refuseOn(ctx context.Context, x *exchange, why error, kept type
 	if !known || code == approval.CodeNotFound || status >= http.StatusInternalServerError {
 		return why
 	}
+	kept.Confirm = code == approval.CodeConfirmRequired // other args may need it where the request does not
 	return s.showRequest(ctx, x, status, s.refusal(x, why), kept)
 }
 
