@@ -3,6 +3,7 @@ package countersign_test
 import (
 	"fmt"
 	"html"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -258,6 +259,55 @@ func TestSpelling(t *testing.T) {
 		_, found := speller.Replace(string(text))
 		for _, d := range found {
 			t.Errorf("%s:%d: %q: should that be %q?", path, d.Line, d.Original, d.Corrected)
+		}
+	}
+}
+
+// newcomersRead are the pages that people read first, and in a hurry.
+var newcomersRead = []string{"README.md", "docs/README.md", "docs/start.md", "docs/how-it-works.md", "docs/faq.md",
+	"docs/fails-safe.md", "docs/backup.md", "docs/comparison.md"}
+
+var (
+	sentenceEnd = regexp.MustCompile(`[.!?:;]["”*)]*(?:\s+|$)| · | \| `)
+	listItem    = regexp.MustCompile(`^(?:[-*]|\d+\.) `)
+)
+
+// sentences are what a page's prose says, one after the other; a link is its words, a piece of code one word.
+func sentences(p page) []string {
+	var found []string
+	var paragraph strings.Builder
+	end := func() {
+		found = append(found, sentenceEnd.Split(paragraph.String(), -1)...)
+		paragraph.Reset()
+	}
+	last := slices.Max(slices.Collect(maps.Keys(p.lines)))
+	for n := 1; n <= last; n++ {
+		line := strings.TrimSpace(p.lines[n])
+		if line == "" || listItem.MatchString(line) || strings.ContainsAny(line[:1], "#|<") {
+			end()
+		}
+		if line == "" || line[0] == '<' {
+			continue
+		}
+		line = mdLink.ReplaceAllStringFunc(mdCode.ReplaceAllString(line, "X"), func(l string) string {
+			return l[strings.Index(l, "[")+1 : strings.Index(l, "]")]
+		})
+		paragraph.WriteString(" " + listItem.ReplaceAllString(line, ""))
+	}
+	end()
+	return found
+}
+
+func TestNewcomersReadShortSentences(t *testing.T) {
+	for _, path := range newcomersRead {
+		all := sentences(readPage(t, path))
+		if len(all) < 10 {
+			t.Errorf("%s: only %d sentences found", path, len(all))
+		}
+		for _, s := range all {
+			if n := len(strings.Fields(s)); n >= 25 {
+				t.Errorf("%s: %d words, want fewer than 25: %s", path, n, strings.TrimSpace(s))
+			}
 		}
 	}
 }
