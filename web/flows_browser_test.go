@@ -40,6 +40,14 @@ func press(key, code string) chromium.Act {
 	})
 }
 
+// mouse is one half of a click.
+func mouse(half input.DispatchMouseEventType, x, y float64) chromium.Act {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: half, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1})
+		return err
+	})
+}
+
 func TestTheKeysOfTheInbox(t *testing.T) {
 	w := newWorld(t)
 	first := w.ask("pay", `{"n":1}`)

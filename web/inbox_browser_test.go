@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
 	"countersign/approval"
@@ -67,6 +68,18 @@ func TestTheInboxIsLive(t *testing.T) {
 	p.Until("nothing was lost", `window.same && document.activeElement.id === "reason" && document.activeElement.value === "my own words"`)
 	w.post("ken", "/r/"+first+"/decide", url.Values{"do": {"deny"}, "v": {w.version(first)}}).is(303)
 	p.Until("what is decided is gone", `!document.getElementById("r-`+first+`")`)
+
+	// The list does not move under a finger that is about to press.
+	at := chromium.Ask[struct{ X, Y float64 }](p, `(() => { const r = document.querySelector("#r-`+second+` .deny").getBoundingClientRect();
+		return {X: r.x + r.width / 2, Y: r.y + r.height / 2}; })()`)
+	const fetched = `performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length`
+	before := chromium.Ask[int](p, fetched)
+	p.Do(mouse(input.DispatchMouseEventTypeMousePressed, at.X, at.Y))
+	w.ask("pay", `{"n":3}`)
+	p.Until("it was fetched", fmt.Sprintf("%s > %d", fetched, before))
+	p.Do(mouse(input.DispatchMouseEventTypeMouseReleased, at.X, at.Y))
+	p.Says(".note", "Done: wire · Denied")
+	w.stands(second, approval.Denied)
 }
 
 func TestTheInboxIsDeniedByKeys(t *testing.T) {

@@ -84,10 +84,16 @@ function put(fresh) {
   if (bar && !typedIn(bar)) bar.hidden = fresh.getElementById("bar")?.hidden ?? true;
 }
 
-// A list that moves between a button's press and its release would lose the click: it is moved after.
+// A list that moves between a button's press and its release would lose the click: it is moved after. Not every release
+// is told (a menu may open), so it is not waited for without end.
 let held = null;
-addEventListener("pointerdown", () => { held ||= Promise.withResolvers(); }, true);
-for (const end of ["pointerup", "pointercancel", "dragend"]) addEventListener(end, () => { setTimeout(() => { held?.resolve(); held = null; }); }, true);
+const release = () => { held?.resolve(); held = null; };
+addEventListener("pointerdown", (e) => {
+  if (held || e.button !== 0) return;
+  held = Promise.withResolvers();
+  setTimeout(release, 10000);
+}, true);
+for (const end of ["pointerup", "pointercancel", "dragend"]) addEventListener(end, () => setTimeout(release), true);
 
 // refresh fetches the page anew and puts in what has changed. What cannot be fetched is said to be out of date, and
 // fetched again.
