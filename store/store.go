@@ -293,18 +293,32 @@ func (d *DB) takeReader(ctx context.Context) (c *sqlite3.Conn, err error) {
 	return c, nil
 }
 
+// interruptEvery is how often a connection whose time is over is interrupted again.
+const interruptEvery = 5 * time.Millisecond
+
 // interruptWhenDone interrupts what c runs when ctx ends, until stop is called: an interrupt that comes late must
-// not hit what follows.
+// not hit what follows. It interrupts again and again, because SQLite forgets an interrupt that comes when no
+// statement runs as soon as the next one starts.
 func interruptWhenDone(ctx context.Context, c *sqlite3.Conn) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}
 	}
-	idle := make(chan struct{})
+	over, idle := make(chan struct{}), make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(idle)
-		c.Interrupt()
+		again := time.NewTicker(interruptEvery)
+		defer again.Stop()
+		for {
+			c.Interrupt()
+			select {
+			case <-over:
+				return
+			case <-again.C:
+			}
+		}
 	})
 	return func() {
+		close(over)
 		if !cancel() {
 			<-idle
 		}

@@ -459,13 +459,35 @@ func TestRestartGoesOn(t *testing.T) {
 	}
 }
 
+// An interrupt between two statements is not lost: SQLite forgets it when the next one starts.
+func TestViewIsGivenUpBetweenTwoStatements(t *testing.T) {
+	d := open(t, Options{Readers: 1})
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := d.View(ctx, func(x approval.Tx) error {
+			v := x.(*tx)
+			endless := v.c.Prepare(endlessRead)
+			defer endless.Finalize()
+			cancel()
+			time.Sleep(time.Millisecond) // the first interrupt comes before the statement begins
+			_, err := endless.Exec()
+			return v.fail(err)
+		})
+		if approval.CodeOf(err) != approval.CodeStoreUnavailable {
+			t.Fatalf("an endless read: %v", err)
+		}
+	}
+}
+
+const endlessRead = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`
+
 func TestViewIsGivenUp(t *testing.T) {
 	d := open(t, Options{Readers: 1})
 	ctx, cancel := contextWithTimeout(t, 50*time.Millisecond)
 	defer cancel()
 	err := d.View(ctx, func(x approval.Tx) error {
 		v := x.(*tx)
-		return v.fail(v.c.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`))
+		return v.fail(v.c.Exec(endlessRead))
 	})
 	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("an endless read: %v", err)
