@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,6 +17,9 @@ type Broker struct {
 	queues   map[*queueWake]struct{}
 	due      map[chan time.Time]struct{}
 	frozen   map[chan struct{}]struct{}
+	types    map[EventType]map[chan struct{}]string // the agent whose events wake, "": every one's
+	newest   map[EventType]int64                    // the seq of the newest event of a type
+	seq      int64                                  // of the newest of all
 }
 
 // NewBroker returns a broker without subscribers.
@@ -27,6 +31,8 @@ func NewBroker() *Broker {
 		queues:   map[*queueWake]struct{}{},
 		due:      map[chan time.Time]struct{}{},
 		frozen:   map[chan struct{}]struct{}{},
+		types:    map[EventType]map[chan struct{}]string{},
+		newest:   map[EventType]int64{},
 	}
 }
 
@@ -41,6 +47,12 @@ func (b *Broker) Publish(c Commit) {
 		}
 		if e.Agent != "" {
 			wakeAll(b.agents[e.Agent])
+		}
+		b.newest[e.Type], b.seq = max(b.newest[e.Type], e.Seq), max(b.seq, e.Seq)
+		for ch, agent := range b.types[e.Type] {
+			if agent == "" || agent == e.Agent {
+				wake(ch)
+			}
 		}
 		if e.Type == EventFrozen {
 			wakeAll(b.frozen)
@@ -104,6 +116,41 @@ func (b *Broker) subscribe(m map[string]map[chan struct{}]struct{}, key string) 
 
 // All wakes on every event.
 func (b *Broker) All() (wake <-chan struct{}, cancel func()) { return b.join(b.all) }
+
+// Events wakes on events of some types: of one agent, or of all for "". The caller must call cancel.
+func (b *Broker) Events(agent string, types ...EventType) (wake <-chan struct{}, cancel func()) {
+	ch := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range types {
+		if b.types[t] == nil {
+			b.types[t] = map[chan struct{}]string{}
+		}
+		b.types[t][ch] = agent
+	}
+	return ch, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, t := range types {
+			delete(b.types[t], ch)
+		}
+	}
+}
+
+// Newest returns the seq of the newest event that was published, 0 before the first.
+func (b *Broker) Newest() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seq
+}
+
+// Since reports whether an event of one of the types was published after the one of this seq. It says so too of a seq
+// that was published before this broker was made.
+func (b *Broker) Since(seq int64, types ...EventType) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return seq > b.seq || slices.ContainsFunc(types, func(t EventType) bool { return b.newest[t] > seq })
+}
 
 // freezes wakes when something was frozen.
 func (b *Broker) freezes() (wake <-chan struct{}, cancel func()) { return b.join(b.frozen) }

@@ -44,6 +44,7 @@ type exchange struct {
 	r      *http.Request
 	viewer *Viewer // nil: nobody is signed in
 	lang   *locale.Language
+	since  int64 // the newest event before the answer was begun
 }
 
 // maxForm is how much a form may hold: arguments that are edited are up to 1 MiB, and are escaped. Nobody who is not

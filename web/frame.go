@@ -58,6 +58,9 @@ type View struct {
 	// Live is where the script gets the page anew to keep it current: the answer to a form comes under another address.
 	// "": it is not kept current.
 	Live string
+	// Hear is where it hears of changes. Quiet: it says that there is news, and shows it when it is asked to.
+	Hear  string
+	Quiet bool
 	// Every is how often a page that is live hears from the server at least.
 	Every time.Duration
 	Data  any
@@ -137,7 +140,9 @@ func (x *exchange) page(status int, name, title string, data any) error {
 		v.zone = x.viewer.Zone
 	}
 	if l, ok := data.(interface{ LiveAt() string }); ok {
-		v.Live = l.LiveAt()
+		v.Live, v.Hear = l.LiveAt(), pathLive
+	} else if hear := x.news(status); hear != "" {
+		v.Live, v.Hear, v.Quiet = x.r.URL.RequestURI(), hear, true
 	}
 	var b bytes.Buffer
 	n := x.takeNote()

@@ -62,8 +62,11 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		return approval.Errorf(approval.CodeRateLimited, "Too many pages of yours are open.")
 	}
 	defer s.lives.leave(id, person)
-	wake, cancel := s.Gate.Broker().All()
-	defer cancel()
+	hears, err := s.hearing(x)
+	if err != nil {
+		return err
+	}
+	defer hears.cancel()
 	x.Header().Set("Content-Type", "text/event-stream")
 	x.Header().Set("X-Accel-Buffering", "no") // a proxy that keeps it back would make it late
 	if !x.tell("retry: 2000\n\nevent: open\ndata: 1\n\n") {
@@ -76,11 +79,14 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 			return nil
 		case <-s.Stopping.Done():
 			return nil
-		case <-wake:
+		case <-hears.wake:
+			if hears.once {
+				hears.wake = nil
+			}
 		case <-time.After(s.liveCheck):
 			text = "event: here\ndata: 1\n\n"
 		}
-		if err := s.admitStill(x, people); err != nil {
+		if err := s.admitStill(x, hears.whom); err != nil {
 			x.tell("event: ended\ndata: 1\n\n")
 			return nil
 		}

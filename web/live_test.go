@@ -16,8 +16,14 @@ import (
 // events opens the stream of a page: next is its next event, "" at its end.
 func (w *world) events(cookie string) (status int, next func() string, closeIt func()) {
 	w.t.Helper()
+	return w.eventsAt(cookie, pathLive)
+}
+
+// eventsAt opens the stream that a page names.
+func (w *world) eventsAt(cookie, at string) (status int, next func() string, closeIt func()) {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, testkit.Patience)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.srv.URL+"/live", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.srv.URL+at, http.NoBody)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -233,7 +233,8 @@ func (s *Server) handler(rt route) http.Handler {
 			ctx, cancel = context.WithTimeout(ctx, s.Patience)
 			defer cancel()
 		}
-		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r)}
+		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r),
+			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
 		if err == nil {
 			err = rt.handle(ctx, x)

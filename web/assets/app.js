@@ -1,5 +1,5 @@
-// What pages do beside what they are: a page that is live is fetched anew when something has changed, deadlines count
-// down, and the inbox has keys. Without this script everything can still be read and decided.
+// What pages do beside what they are: a page that is live is fetched anew when something has changed, or says so where it
+// is quiet, deadlines count down, and the inbox has keys. Without this script everything can still be read and decided.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -18,14 +18,15 @@ function countDown() {
   }
 }
 
-// typedIn says whether somebody has begun something in an element that a new copy would lose.
-function typedIn(e) {
+// typedIn says whether somebody has begun something in an element that a new copy would lose, where opened also whether
+// they have opened something.
+function typedIn(e, opened = true) {
   return [...e.querySelectorAll("textarea, input, select")].some((f) => {
     if (f.type === "hidden") return false;
     if (f.type === "checkbox" || f.type === "radio") return f.checked !== f.defaultChecked;
     if (f.localName === "select") return [...f.options].some((o) => o.selected !== o.defaultSelected) && f.selectedIndex > 0;
     return f.value !== f.defaultValue;
-  }) || !!e.querySelector("dialog[open], details[open]") || /^(textarea|select)$/.test(document.activeElement.localName) && e.contains(document.activeElement);
+  }) || opened && !!e.querySelector("dialog[open], details[open]") || /^(textarea|select)$/.test(document.activeElement.localName) && e.contains(document.activeElement);
 }
 
 // keyOf finds a control again in a new copy of its part of the page.
@@ -52,7 +53,7 @@ function swap(old, fresh) {
   if (served(old) === served(fresh)) return;
   const picked = new Set([...old.querySelectorAll("input[name=pick]:checked")].map((e) => e.value));
   const focus = old.contains(document.activeElement) ? keyOf(document.activeElement) : "";
-  const anchor = [...old.querySelectorAll("[data-id]")].find((e) => e.getBoundingClientRect().bottom > 0);
+  const anchor = !(quiet && scrollY < innerHeight / 2) && [...old.querySelectorAll("[data-id]")].find((e) => e.getBoundingClientRect().bottom > 0);
   const top = anchor ? anchor.getBoundingClientRect().top : 0;
   const known = new Set([...old.querySelectorAll("[data-id]")].map((e) => e.dataset.id));
   const open = [...old.querySelectorAll("details[open]")].map(keyOf);
@@ -69,10 +70,16 @@ function swap(old, fresh) {
 }
 
 // put puts the parts of a page that was fetched anew in place. What somebody is typing in is left alone.
+// It returns whether that was all of it.
 function put(fresh) {
+  let whole = true;
   for (const old of all("[data-region]")) {
     const now = fresh.getElementById(old.id);
-    if (!now) continue;
+    if (!now) { if (quiet) old.replaceChildren(); continue; }
+    if (quiet) {
+      if (!typedIn(old, false)) swap(old, now); else whole = false;
+      continue;
+    }
     const version = (e) => e.querySelector("input[name=v]")?.value || "";
     if (old.hasAttribute("data-keep")) {
       if (version(old) === version(now) && old.querySelectorAll("form").length === now.querySelectorAll("form").length) continue;
@@ -82,6 +89,7 @@ function put(fresh) {
   }
   const bar = $("bar");
   if (bar && !typedIn(bar)) bar.hidden = fresh.getElementById("bar")?.hidden ?? true;
+  return whole;
 }
 
 // A list that moves between a button's press and its release would lose the click: it is moved after. Not every release
@@ -97,7 +105,7 @@ for (const end of ["pointerup", "pointercancel", "dragend"]) addEventListener(en
 
 // refresh fetches the page anew and puts in what has changed. What cannot be fetched is said to be out of date, and
 // fetched again.
-const every = Number(document.body.dataset.every), answersWithin = 0.75 * every, againAfter = 3000;
+const every = Number(document.body.dataset.every), answersWithin = 0.75 * every, readWithin = 90000, againAfter = 3000;
 let busy = false, again = false, last = 0, timer = 0, retry = 0;
 async function refresh() {
   if (busy) { again = true; return; }
@@ -105,13 +113,13 @@ async function refresh() {
   last = Date.now();
   let answered = false;
   try {
-    const answer = await fetch(here, {headers: {Accept: "text/html", "Countersign-Refresh": "1"}, cache: "no-store", signal: AbortSignal.timeout(answersWithin)});
+    const answer = await fetch(here, {headers: {Accept: "text/html", "Countersign-Refresh": "1"}, cache: "no-store", signal: AbortSignal.timeout(quiet ? readWithin : answersWithin)});
     answered = true;
     if (answer.redirected || answer.status === 401) { location.reload(); return; }
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     await held?.promise;
-    put(fresh);
+    if (put(fresh) && quiet) caughtUp(fresh);
     countDown();
     counted();
     stale("");
@@ -141,6 +149,27 @@ function stale(why) {
   e.hidden = !why;
 }
 
+// tellNews says on a quiet page that there is news, which is shown when somebody asks for it: the parts that are new,
+// with the filters, what is typed and where one is left alone.
+function tellNews() {
+  const e = $("newer");
+  if (e.firstChild) return;
+  const show = Object.assign(document.createElement("a"), {className: "button", href: here, textContent: e.dataset.show});
+  show.addEventListener("click", (click) => { click.preventDefault(); refresh(); });
+  e.append(e.dataset.text + " ", show);
+}
+
+// caughtUp takes the word back that there is news, and hears of what comes after it.
+function caughtUp(fresh) {
+  if ($("newer").contains(document.activeElement)) $("main").focus({preventScroll: true});
+  $("newer").replaceChildren();
+  document.body.dataset.live = fresh.body.dataset.live;
+  listen();
+}
+
+// check looks for changes where nobody has told of any. A quiet page is told of what it has missed.
+function check() { if (!quiet) soon(); }
+
 // listen hears from the gate that something has changed. It speaks every data-every milliseconds at least: a connection
 // that has been silent for longer is dead, though nobody has said so.
 let hangUp = () => {};
@@ -148,27 +177,30 @@ function listen() {
   hangUp();
   const events = new EventSource(document.body.dataset.live), silence = 2.5 * every;
   let heard = Date.now();
-  const watch = setInterval(() => { if (Date.now() - heard > silence) { listen(); soon(); } }, silence / 5);
+  const watch = setInterval(() => { if (Date.now() - heard > silence) { listen(); check(); } }, silence / 5);
   hangUp = () => { events.close(); clearInterval(watch); };
   const hear = (type, then) => events.addEventListener(type, () => { heard = Date.now(); then?.(); });
-  hear("open", soon); // something may have changed before it
+  hear("open", check); // something may have changed before it
   hear("here");
-  hear("changed", soon);
+  hear("changed", quiet ? tellNews : soon);
   hear("ended", () => { hangUp(); location.reload(); });
   hear("error", () => {
     if (events.readyState === EventSource.CLOSED) { hangUp(); setTimeout(listen, 5000); } // else the browser tries again
-    soon();
+    check();
   });
 }
 
 // The answer to a form comes under another address than the page is got from.
-const live = !!document.body.dataset.live, here = new URL(document.body.dataset.here || "", location);
+const live = !!document.body.dataset.live, quiet = "quiet" in document.body.dataset, here = new URL(document.body.dataset.here || "", location);
 if (live && here.pathname !== location.pathname) history.replaceState(null, "", here);
 addEventListener("pagehide", () => hangUp());
-addEventListener("pageshow", (e) => { if (live && e.persisted) location.reload(); });
-document.addEventListener("visibilitychange", () => { if (live) soon(); });
+addEventListener("pageshow", (e) => { if (live && e.persisted) quiet ? listen() : location.reload(); });
+document.addEventListener("visibilitychange", () => {
+  if (quiet) document.hidden ? hangUp() : listen(); // nobody hears, and it is told of what it has missed
+  else if (live) soon();
+});
 addEventListener("offline", () => stale("offline"));
-addEventListener("online", () => { if (live) soon(); else stale(""); });
+addEventListener("online", () => { if (live && !quiet) soon(); else stale(""); });
 
 // What cannot be sent is not: the browser would leave the page, and what was typed with it.
 addEventListener("submit", (e) => {
@@ -176,7 +208,7 @@ addEventListener("submit", (e) => {
   e.preventDefault();
   e.stopImmediatePropagation();
   $("stale").textContent = $("stale").dataset.unsent;
-  if (live) soon();
+  if (live) check();
 }, true);
 
 // The inbox's keys.
@@ -224,7 +256,7 @@ function press(e) {
 
 countDown();
 setInterval(countDown, 1000);
-if (live) listen();
+if (live && !(quiet && document.hidden)) listen();
 if ($("list")) {
   addEventListener("keydown", press);
   addEventListener("focusin", (e) => { const card = e.target.closest?.(".request"); if (card && card.id !== current) mark(card, false); });
