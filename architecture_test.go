@@ -25,7 +25,7 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                   {[]string{"approval/args", "approval/legible", "approval/redact", "approval/vary", "secret"}, "the domain knows nobody"},
+	"approval":                   {[]string{"approval/args", "approval/decimal", "approval/legible", "approval/redact", "approval/vary", "secret"}, "the domain knows nobody"},
 	"auth":                       {[]string{"approval", "internal/bearer", "internal/loopback", "secret"}, "who is who, and not what they may do"},
 	"chat":                       {[]string{"approval", "approval/legible", "chat/phrases"}, "what is pressed, typed and answered, on no channel in particular"},
 	"chat/phrases":               {[]string{"approval"}, "sentences in English, which policy and locale take without the rest of chat"},

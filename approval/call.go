@@ -156,11 +156,13 @@ func target(server, tool string) string {
 
 // Verdict is what the policy says of a call.
 type Verdict struct {
-	Action        Action
-	Risk          Risk
-	Rule          string // the rule that decided, "" when none matched
-	ReasonCode    string // stable and short: "approval_required", "unknown_tool", "policy_error"
-	Message       string // for people and models, one sentence
+	Action     Action
+	Risk       Risk
+	Rule       string // the rule that decided, "" when none matched
+	ReasonCode string // stable and short: "approval_required", "unknown_tool", "policy_error"
+	Message    string // for people and models, one sentence
+	// Sentences are for people alone; nil: there are none.
+	Sentences     *Sentences
 	Timeout       time.Duration
 	RequireReason bool
 	IgnoreArgs    []string // top-level args that do not count for the hash

@@ -162,7 +162,7 @@ func (g *Gate) createEdited(ctx context.Context, tx Tx, r Request, d Decision, j
 	n := Request{
 		ID: tx.NewID(), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
 		Args: j.call.Args.Canonical(), ArgsHash: j.key.ArgsHash,
-		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message,
+		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, Sentences: v.Sentences,
 		RequireReason: v.RequireReason && v.Action == Quarantine, TurnID: r.TurnID, SessionID: r.SessionID,
 		Annotations: r.Annotations,
 		ToolDigest:  r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Status: Pending, RequestedAt: now,
@@ -173,7 +173,7 @@ func (g *Gate) createEdited(ctx context.Context, tx Tx, r Request, d Decision, j
 		n.Need = v.Need
 	}
 	if r.ReasonCode == reasonToolChanged { // it still accepts the tool
-		n.ReasonCode, n.HumanMessage = r.ReasonCode, r.HumanMessage
+		n.ReasonCode, n.HumanMessage, n.Sentences = r.ReasonCode, r.HumanMessage, n.Sentences.WithoutMessage()
 		if r.Risk.Rank() > n.Risk.Rank() {
 			n.Risk = r.Risk
 		}

@@ -247,7 +247,8 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
 
 func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	v := p.Evaluate(ctx, c)
-	v.Message = g.fillIn(v.Message, c, v.IgnoreArgs)
+	v.Message = g.fillIn(v.Message, c, v.IgnoreArgs, filling{most: maxFilledMessage})
+	v.Sentences = g.filledIn(v.Sentences, c, v.IgnoreArgs)
 	j := judged{call: c, verdict: v, digest: p.Digest()}
 	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}
 	if v.Observe || v.Action != Quarantine {
@@ -505,7 +506,8 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		ID: tx.NewID(), Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool,
 		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
 		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, RequireReason: v.RequireReason,
-		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
+		Sentences: v.Sentences,
+		TurnID:    c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
 		ToolDigest: c.ToolDigest, ToolSeen: c.ToolSeen && c.ToolDigest != "", Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
 		Need: v.Need, Policy: j.digest, CorrelationID: Correlation(ctx), Annotations: c.Annotations,

@@ -72,6 +72,7 @@ func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
 		v.Risk = RiskHigh
 	}
 	v.ReasonCode, v.Message = reasonToolChanged, changedMessage(c, p, g.store.ToWall(p.SeenAt))
+	v.Sentences = v.Sentences.WithoutMessage()
 	j.verdict, j.data = v, nil
 	if v.Observe { // allowed all the same, and what would have happened is on record
 		j.data = g.callData(j)

@@ -52,6 +52,8 @@ type Request struct {
 	ReasonCode    string
 	HumanMessage  string
 	RequireReason bool
+	// Sentences are what its rule said of it to people, filled in as it was asked; nil: nothing beside HumanMessage.
+	Sentences *Sentences
 
 	TurnID    string
 	SessionID string // of the call that created it; request_sessions has all that asked
@@ -106,7 +108,8 @@ type Request struct {
 
 // Size is about how many bytes the request takes in a list.
 func (r Request) Size() int {
-	return len(r.Args) + len(r.Rationale) + len(r.Preview) + len(r.HumanMessage) + len(r.ResolveReason) + smallRow
+	return len(r.Args) + len(r.Rationale) + len(r.Preview) + len(r.HumanMessage) + len(r.ResolveReason) +
+		r.Sentences.Size() + smallRow
 }
 
 // smallRow is what a row takes beside what may be large.

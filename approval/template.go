@@ -8,49 +8,123 @@ import (
 	"strconv"
 	"strings"
 
+	"countersign/approval/decimal"
 	"countersign/approval/legible"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// placeholder is what a rule's message can have filled in: {toolName}, {args} and {args.path.to.one}.
-var placeholder = regexp.MustCompile(`\{(toolName|args(?:\.[^{}\s]+)?)\}`)
+// placeholder is what a rule's sentence can have filled in: {toolName}, {args}, {args.path.to.one} and, with a format,
+// {args.path.to.one|money:USD/100}.
+var placeholder = regexp.MustCompile(`\{(toolName|args(?:\.[^{}\s|]+)?)(?:\|([^{}]*))?\}`)
 
 // likePlaceholder is what somebody may have meant to be filled in.
-var likePlaceholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_.]*\}`)
+var likePlaceholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}`)
+
+// inBraces is what can only have been meant so, in a sentence that has placeholders and no braces of its own.
+var inBraces = regexp.MustCompile(`\{[^{}]*\}?|\}`)
 
 // UnknownPlaceholders returns what in a rule's message looks as if it should be filled in and will not be.
 func UnknownPlaceholders(message string) []string {
 	return likePlaceholder.FindAllString(placeholder.ReplaceAllString(message, ""), -1)
 }
 
-// How much of one value, of all args and of a whole message is shown, in characters.
+// StrayBraces returns what in a rule's summary stands in braces and is no placeholder.
+func StrayBraces(summary string) []string {
+	return inBraces.FindAllString(placeholder.ReplaceAllString(summary, ""), -1)
+}
+
+// WrongFormat is a placeholder whose value cannot be shown as it says.
+type WrongFormat struct {
+	Placeholder string
+	Format      string // the name that none of [Formats] has, "" where it has
+	Why         string
+}
+
+const unknownFormat = "unknown"
+
+// WrongFormats returns what is wrong with the formats in a rule's sentence.
+func WrongFormats(text string) (wrong []WrongFormat) {
+	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+		hole, name, how := m[0], m[1], m[2]
+		switch _, why := parseFormat(how); {
+		case !strings.Contains(hole, "|"):
+		case name == "toolName":
+			wrong = append(wrong, WrongFormat{hole, "", "toolName takes no format"})
+		case why == unknownFormat:
+			unknown, _, _ := strings.Cut(how, ":")
+			wrong = append(wrong, WrongFormat{hole, unknown, "there is no format " + strconv.Quote(unknown) +
+				"; there are " + strings.Join(Formats, ", ")})
+		case why != "":
+			wrong = append(wrong, WrongFormat{hole, "", why})
+		}
+	}
+	return wrong
+}
+
+// How much of one value, of all args and of a whole sentence is shown, in characters.
 const (
 	maxFilledValue   = 120
 	maxFilledArgs    = 300
 	maxFilledMessage = 2000
+	maxFilledSummary = 600
 	maxFilledName    = 64
 )
 
-// fillIn fills a rule's message with what the call is about, masked. A value that is text stands in
+// filling is how a sentence is filled in.
+type filling struct {
+	tag   string // of its language
+	words bool   // a plain word stands without quotes
+	most  int
+}
+
+// nothing is what stands for a value that is not there.
+var nothing = map[string]string{"": "(none)", "ja": "（なし）", "th": "(ไม่มี)", "zh-TW": "（無）"}
+
+func (f filling) nothing() string {
+	if s, ok := nothing[f.tag]; ok {
+		return s
+	}
+	return nothing[""]
+}
+
+// fillIn fills a rule's sentence with what the call is about, masked. A value that is text stands in
 // quotes that it cannot close, so that no value passes for words of the rule. What the approval does not
 // cover is left out: the next call that it lets through may say something else there.
-func (g *Gate) fillIn(message string, c Call, ignore []string) string {
-	if !placeholder.MatchString(message) {
-		return message
+func (g *Gate) fillIn(text string, c Call, ignore []string, how filling) string {
+	if !placeholder.MatchString(text) {
+		return text
 	}
-	masked, _ := g.masker.Load().Args(c.Args.Covered(ignore))
-	filled := placeholder.ReplaceAllStringFunc(message, func(hole string) string {
-		switch name := hole[1 : len(hole)-1]; name {
+	covered := c.Args.Covered(ignore)
+	masked, _ := g.masker.Load().Args(covered)
+	filled := placeholder.ReplaceAllStringFunc(text, func(hole string) string {
+		m := placeholder.FindStringSubmatch(hole)
+		switch name := m[1]; name {
 		case "toolName":
 			return c.Target()
 		case "args":
+			if f, wrong := parseFormat(m[2]); wrong == "" {
+				if s, ok := f.value(covered); ok {
+					return s
+				}
+			}
 			return legible.ShortenMiddle(quotable(string(masked)), maxFilledArgs, legible.UTF16Len)
 		default:
-			return filledPath(masked, strings.TrimPrefix(name, "args."))
+			p := place{path: strings.TrimPrefix(name, "args."), filling: how}
+			if f, wrong := parseFormat(m[2]); wrong == "" {
+				p.format = &f
+			}
+			return p.filled(masked, covered)
 		}
 	})
-	return legible.Cut(filled, maxFilledMessage)
+	return legible.Cut(filled, how.most)
+}
+
+// place is one placeholder for an argument.
+type place struct {
+	path   string
+	format *format // nil: none
+	filling
 }
 
 // maxReached is how many values stand for one placeholder where it can be read in several ways.
@@ -62,13 +136,40 @@ type reached struct {
 	value jsontext.Value
 }
 
-// filledPath is what stands for a placeholder: the value at its dotted path. A tool may take another key for the
+// filled is what stands for a placeholder: the value at its dotted path. A tool may take another key for the
 // one that the rule's author meant, one in another letter case or with dots in it, so those that there are stand
-// there too, each with its own name: a sentence that says there is no path would be believed.
-func filledPath(args jsontext.Value, path string) string {
-	var all []reached
+// there too, each with its own name: a sentence that says there is no path would be believed. A format is asked only
+// about a value in which nothing is masked.
+func (p place) filled(masked, args jsontext.Value) string {
+	all, plain := reachedAt(masked, p.path), reachedAt(args, p.path)
+	if len(all) == 0 {
+		return p.nothing()
+	}
+	var said []string
+	for i, r := range all {
+		if i == maxReached {
+			said = append(said, fmt.Sprintf("… (+%d)", len(all)-i))
+			break
+		}
+		text, ok := "", false
+		if p.format != nil && len(plain) == len(all) && bytes.Equal(plain[i].value, r.value) {
+			text, ok = p.format.value(r.value)
+		}
+		if !ok {
+			text = p.value(r.value)
+		}
+		if r.path != p.path {
+			text = "“" + legible.ShortenMiddle(quotable(r.path), maxFilledName, legible.UTF16Len) + "”: " + text
+		}
+		said = append(said, text)
+	}
+	return strings.Join(said, " / ")
+}
+
+// reachedAt are the values at a dotted path, that which is spelt as the rule has it first.
+func reachedAt(args jsontext.Value, path string) (all []reached) {
 	reach(args, path, "", func(r reached) { all = append(all, r) })
-	slices.SortStableFunc(all, func(a, b reached) int { // what is spelt as the rule has it comes first
+	slices.SortStableFunc(all, func(a, b reached) int {
 		switch {
 		case (a.path == path) == (b.path == path):
 			return 0
@@ -77,22 +178,22 @@ func filledPath(args jsontext.Value, path string) string {
 		}
 		return 1
 	})
-	if len(all) == 0 {
-		return filledValue(nil)
+	return all
+}
+
+// members is how many there are of an object or an array.
+func members(raw jsontext.Value) (n int) {
+	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
+	open, err := d.ReadToken()
+	if err != nil {
+		return 0
 	}
-	var said []string
-	for i, r := range all {
-		if i == maxReached {
-			said = append(said, fmt.Sprintf("… (+%d)", len(all)-i))
-			break
+	for ; d.PeekKind() != '}' && d.PeekKind() != ']'; n++ {
+		if open.Kind() == '{' && d.SkipValue() != nil || d.SkipValue() != nil {
+			return n
 		}
-		text := filledValue(r.value)
-		if r.path != path {
-			text = "“" + legible.ShortenMiddle(quotable(r.path), maxFilledName, legible.UTF16Len) + "”: " + text
-		}
-		said = append(said, text)
 	}
-	return strings.Join(said, " / ")
+	return n
 }
 
 // reach finds the values at a dotted path, whatever the letter case of its names: a step may be an index into a
@@ -132,18 +233,36 @@ func reach(raw jsontext.Value, path, at string, found func(reached)) {
 	}
 }
 
-func filledValue(v jsontext.Value) string {
-	switch {
-	case v == nil:
-		return "(none)"
-	case v.Kind() == '"':
-		s, err := jsontext.AppendUnquote(nil, v)
-		if err != nil {
-			return "(none)"
-		}
-		return "“" + legible.ShortenMiddle(quotable(string(s)), maxFilledValue, legible.UTF16Len) + "”"
+func (f filling) value(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return legible.ShortenMiddle(quotable(string(v)), maxFilledValue, legible.UTF16Len)
 	}
-	return legible.ShortenMiddle(quotable(string(v)), maxFilledValue, legible.UTF16Len)
+	b, err := jsontext.AppendUnquote(nil, v)
+	if err != nil {
+		return f.nothing()
+	}
+	if f.words {
+		return Quoted(string(b), maxFilledValue)
+	}
+	return "“" + legible.ShortenMiddle(quotable(string(b)), maxFilledValue, legible.UTF16Len) + "”"
+}
+
+// plainWord is a text that can be taken for nothing but one value, if it has a letter: a name, a path, an address.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9/~@_.][A-Za-z0-9/~@_.:+-]*$`)
+
+func isLetter(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' }
+
+// Quoted is a text as it stands in a sentence about a call: in quotes that it cannot close unless it is a plain word,
+// and at most so many characters of it.
+func Quoted(s string, most int) string {
+	switch s {
+	case "true", "false", "null":
+	default:
+		if len(s) <= most && plainWord.MatchString(s) && strings.ContainsFunc(s, isLetter) && !decimal.IsNumber(s) {
+			return s
+		}
+	}
+	return "“" + legible.ShortenMiddle(quotable(s), most, legible.UTF16Len) + "”"
 }
 
 // quotable makes foreign text fit to stand in “…”: without marks that would end it. Whoever shows a

@@ -74,9 +74,10 @@ type Item struct {
 	Risk  approval.Risk
 	State State
 
+	Summary  string // what will happen, in a sentence
 	Title    string // how the request stands, in a word or two
 	Sentence string // how it ended; "" while it is pending
-	Why      string // the policy's message
+	Why      string // why a person is asked: the policy's message
 	// Progress is how far a request has come that takes more than one vote: who approved, and whom it waits for.
 	Progress []string
 	Facts    []Fact // who asks, from where
@@ -452,6 +453,7 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	}
 	masked, secrets := m.Masker.Args(r.Args)
 	i.Rows, i.Total = argRows(masked, m.ignored(r))
+	i.Summary = m.summary(r, i.Rows)
 	if secrets > 0 {
 		s := m.Words.Count(string(TextMasked), secrets)
 		i.Notices = append(i.Notices, Notice{s, s})
@@ -518,8 +520,13 @@ func previous(u approval.Use) (text, short Text) {
 	return TextPreviousSent, TextPreviousSentShort
 }
 
-// Why is the policy's message, in the reader's language where it is one of ours.
+// Why is the policy's message, in the reader's language where it is one of ours or the rule has it in that one.
 func (m Maker) Why(r approval.Request) string {
+	if r.Sentences != nil {
+		if s := r.Sentences.Message.In(m.Words.Tag()); s != "" {
+			return m.line(s)
+		}
+	}
 	for _, p := range []phrases.Phrase{phrases.SayNoRule, phrases.SayNeedsApproval} {
 		if r.HumanMessage == p.Say("tool", r.Target()) {
 			return m.Words.Say(string(p), "tool", legible.Line(r.Target()))
@@ -680,31 +687,6 @@ func (m Maker) in(from, to time.Time) string {
 		return ""
 	}
 	return m.Words.In(to.Sub(from))
-}
-
-// Alt is the card in one line of plain text, for notifications and screen readers, at most limit long
-// in unit.
-func (c Card) Alt(limit int, unit func(string) int) string {
-	var s string
-	switch len(c.Items) {
-	case 0:
-		s = c.Text
-	case 1:
-		i := c.Items[0]
-		s = c.Say(TextAlt, "title", i.Title, "tool", i.Tool, "risk", c.Say(RiskText(i.Risk)), "agent", i.Facts[0].Value,
-			"why", or(i.Sentence, i.Why), "id", i.Short)
-		if c.Kind == approval.KindReply && c.Text != "" {
-			s = c.Text
-		}
-	default:
-		if c.Waiting {
-			s = c.Text + " · " + tools(c, 20)
-			break
-		}
-		s = c.Say(TextAltBatch, "title", or(c.Text, c.Say(TextBatchNeeded, "n", strconv.Itoa(len(c.Items)))), "agent",
-			c.Items[0].Facts[0].Value, "tools", tools(c, 20))
-	}
-	return legible.ShortenMiddle(or(strings.TrimSpace(s), "…"), limit, unit)
 }
 
 func or(s, otherwise string) string {

@@ -29,7 +29,7 @@ func TestCardOfARequest(t *testing.T) {
 	got := card(approval.KindRequest, r)
 	want := channels.Item{
 		ID: r.ID, Short: "4C0001", Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending,
-		Title: "Approval needed",
+		Summary: "Run bank/transfer_credits: amount_cents 2000 = 20.00", Title: "Approval needed",
 		Why:   "Transfer exceeds the confirmation threshold ($10)",
 		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
 		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,

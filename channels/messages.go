@@ -18,6 +18,16 @@ const (
 	TextRiskHigh     Text = "risk_high"
 	TextRiskCritical Text = "risk_critical"
 
+	// How many of a card's requests have which risk.
+	TextCountLow      Text = "count_low"
+	TextCountMedium   Text = "count_medium"
+	TextCountHigh     Text = "count_high"
+	TextCountCritical Text = "count_critical"
+
+	// What will happen, where no rule says it.
+	TextWillDo     Text = "will_do"
+	TextWillDoBare Text = "will_do_bare"
+
 	TextNeeded        Text = "needed"
 	TextStillNeeded   Text = "still_needed"
 	TextBatchNeeded   Text = "batch_needed"
@@ -134,7 +144,9 @@ const (
 	TextWordsCutShort     Text = "words_cut_short"
 	TextReadAll           Text = "read_all"
 
+	TextList         Text = "list"
 	TextAlt          Text = "alt"
+	TextAltReply     Text = "alt_reply"
 	TextAltBatch     Text = "alt_batch"
 	TextCannotRender Text = "cannot_render"
 

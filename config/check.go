@@ -466,7 +466,8 @@ func (c *checker) policy(root *yamlpos.Node) bool {
 	c.cfg.PolicyConfig.GateFiles = c.gateFiles()
 	c.rules(&c.cfg.PolicyConfig)
 	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers,
-		People: c.deciders(), Owner: c.cfg.owner, Reached: c.reached(), NoPasskeys: c.cfg.NoPasskeys()})
+		People: c.deciders(), Owner: c.cfg.owner, Reached: c.reached(), NoPasskeys: c.cfg.NoPasskeys(),
+		Languages: locale.Tags()})
 	c.cfg.Policy = compiled
 	for _, p := range problems {
 		if at := (yamlpos.Position{Line: p.Line, Column: p.Column}); at.Line == 0 || !c.reported[at] {

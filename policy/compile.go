@@ -36,6 +36,8 @@ type Options struct {
 	Reached func(person string) bool
 	// NoPasskeys says why nobody can use a passkey here, "" where they can: step_up is an error then.
 	NoPasskeys string
+	// Languages are those that texts may be written in; nil if they are not known.
+	Languages []string
 }
 
 // Compile checks a policy and makes it ready. Every problem is returned, those of [Read] too, in the
@@ -167,6 +169,7 @@ func (c *compiler) rule(i int) rule {
 	in := &c.cfg.Rules[i]
 	r := rule{
 		number: i + 1, name: in.Name, origin: in.Origin, message: in.Message, reasonCode: in.ReasonCode,
+		sentences:  sentences(in),
 		ignoreArgs: slices.Clone(in.IgnoreArgs), preset: in.Preset, annotations: in.Annotations,
 	}
 	if r.origin.Path == "" {
@@ -204,12 +207,7 @@ func (c *compiler) texts(r *rule) {
 	} else if numberedRE.MatchString(r.name) {
 		c.fail(at, "name", "names like %q are what rules without one are called", r.name)
 	}
-	for _, hole := range approval.UnknownPlaceholders(r.message) {
-		c.warn(at, "message", "%s is not filled in; there are {toolName}, {args} and {args.NAME}", hole)
-	}
-	if bad := badText(r.message, maxMessage); r.message != "" && bad != "" {
-		c.fail(at, "message", "the message %s", bad)
-	}
+	c.wording(r)
 	if r.reasonCode != "" && !reasonCodeRE.MatchString(r.reasonCode) {
 		c.fail(at, "reason_code", "a reason_code is a word of a-z, 0-9 and _, at most 64 long")
 	}

@@ -63,11 +63,14 @@ type Rule struct {
 	Timeout       time.Duration   // default what the level says
 	RequireReason *bool           // default what the level says
 	ReasonCode    string          // default approval_required, forbidden or allowed
-	Message       string
-	IgnoreArgs    []string
-	Audit         Audit // default normal
-	Needs               // default what the level says
-	Asks                // default what the level says
+	Message       string          // why a person is asked
+	// MessageIn is the message by language, where it is written in several: Message is the English or first of them.
+	MessageIn  approval.Wording `digest:"omitzero"`
+	Summary    approval.Wording `digest:"omitzero"` // what will happen; nil: it is made of the call
+	IgnoreArgs []string
+	Audit      Audit // default normal
+	Needs            // default what the level says
+	Asks             // default what the level says
 	// Grants is what an approval that is given for longer covers beside the very args; nil: nothing.
 	Grants *approval.GrantTerms
 	// Annotations are what the tool's server must say of it, where the fields are not nil.

@@ -35,7 +35,7 @@ func (r *Rule) digest(l Level) string {
 	d := digester{sha256.New()}
 	d.text(digestForm + " rule")
 	silent := *r
-	silent.Message = ""
+	silent.Message, silent.MessageIn, silent.Summary = "", nil, nil
 	d.value(reflect.ValueOf(silent))
 	d.value(reflect.ValueOf(l))
 	return hex.EncodeToString(d.Sum(nil))
@@ -88,7 +88,10 @@ func (d digester) value(v reflect.Value) {
 			return
 		}
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
+			f := v.Type().Field(i)
+			// What came later is left out where it says nothing, so that no digest changes with the program.
+			later := f.Tag.Get("digest") == "omitzero"
+			if f.IsExported() && !(later && v.Field(i).IsZero()) {
 				d.text(f.Name)
 				d.value(v.Field(i))
 			}

@@ -65,6 +65,7 @@ type rule struct {
 	requireReason bool
 	reasonCode    string
 	message       string // "" for the default
+	sentences     *approval.Sentences
 	ignoreArgs    []string
 	strict        bool
 	need          *approval.Need // nil: one person, any approver
@@ -234,6 +235,7 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		Rule:          r.name,
 		ReasonCode:    r.reasonCode,
 		Message:       r.message,
+		Sentences:     r.sentences,
 		Timeout:       r.timeout,
 		RequireReason: r.requireReason,
 		IgnoreArgs:    r.ignoreArgs,
@@ -250,6 +252,7 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		v.ReasonCode = codeAmbiguousPath
 		v.Message = fmt.Sprintf("It is not certain where the path in %q lies, so a person must approve %s.", e.unplaced,
 			e.call.Target())
+		v.Sentences = v.Sentences.WithoutMessage()
 	}
 	if v.Message == "" {
 		v.Message = defaultMessage(v, e.call)

@@ -31,8 +31,12 @@ type RuleInfo struct {
 	RequireReason bool            `json:"require_reason"`
 	ReasonCode    string          `json:"reason_code"`
 	Message       string          `json:"message,omitempty"` // none: a default that names the tool
-	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
-	Audit         Audit           `json:"audit,omitempty"` // none: normal
+	// MessageIn and SummaryIn are by language, where they are written in several.
+	MessageIn  approval.Wording `json:"message_in,omitempty"`
+	Summary    string           `json:"summary,omitempty"` // none: it is made of the call
+	SummaryIn  approval.Wording `json:"summary_in,omitempty"`
+	IgnoreArgs []string         `json:"ignore_args,omitempty"`
+	Audit      Audit            `json:"audit,omitempty"` // none: normal
 	NeedInfo
 	AsksInfo
 
@@ -60,6 +64,9 @@ func (r *rule) info() RuleInfo {
 		ReasonCode: r.reasonCode, Message: r.message, IgnoreArgs: r.ignoreArgs,
 		NeedInfo: needInfo(r.need), AsksInfo: asksInfo(r.group, r.grants), Annotations: r.annotations,
 		Path: r.origin.Path, Line: r.origin.Line, Column: r.origin.Column,
+	}
+	if s := r.sentences; s != nil {
+		info.MessageIn, info.SummaryIn, info.Summary = inLanguages(s.Message), inLanguages(s.Summary), s.Summary[""]
 	}
 	if r.strict {
 		info.Audit = AuditStrict

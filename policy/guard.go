@@ -393,6 +393,7 @@ func (p *Policy) guarded(v approval.Verdict, e *evaluation) (_ approval.Verdict,
 		v.Need = v.Need.Stricter(g.need)
 		v.Message = strings.TrimSuffix(v.Message, ".") + "; it " + guardSays
 	}
+	v.Sentences = v.Sentences.WithoutMessage()
 	v.Risk, v.ReasonCode, v.Grants = approval.RiskCritical, codeGateFiles, nil
 	// What is approved is all that may touch a guarded file.
 	v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs),

@@ -292,7 +292,9 @@ var ruleSynonyms = withNeeds(map[string]string{
 	"agent": "agents", "condition": "conditions", "cel": "when", "if": "when", "expression": "when",
 	"decision": "action", "effect": "action", "risk_level": "risk", "level": "risk", "human_message": "message",
 	"reason":      "message",
-	"description": "message", "id": "name", "reason-code": "reason_code", "code": "reason_code", "ignore": "ignore_args",
+	"description": "message", "messages": "message", "summaries": "summary", "title": "summary", "headline": "summary",
+	"what": "summary",
+	"why":  "message", "id": "name", "reason-code": "reason_code", "code": "reason_code", "ignore": "ignore_args",
 	"approval": "require_approval", "grant": "grants", "hints": "annotations", "annotation": "annotations",
 })
 
@@ -325,7 +327,6 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule {
 		},
 		"timeout":        func(e pair) { r.timeout(e, &rule.Timeout) },
 		"reason_code":    func(e pair) { rule.ReasonCode, _ = r.text(e) },
-		"message":        func(e pair) { rule.Message = r.sentence(e) },
 		"ignore_args":    func(e pair) { rule.IgnoreArgs = r.texts(e) },
 		"require_reason": func(e pair) { rule.RequireReason = r.boolean(e) },
 		"grants":         func(e pair) { rule.Grants = r.grants(e) },
@@ -339,6 +340,7 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule {
 		},
 	}
 	a.keys(keys)
+	r.sayKeys(&rule, keys)
 	r.needKeys(&rule.Needs, keys)
 	r.asksKeys(&rule.Asks, keys)
 	before := len(r.problems)

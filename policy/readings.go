@@ -314,6 +314,7 @@ func (p *Policy) unreadable(e *evaluation, message string) approval.Verdict {
 	e.unplaced = ""
 	v := p.verdict(&p.otherwise, e)
 	v.Action, v.ReasonCode, v.Message, v.Need, v.Grants = approval.Deny, codeAmbiguousArgs, message, nil, nil
+	v.Sentences = nil
 	return v
 }
 
@@ -390,6 +391,7 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 		return plain.verdict, plain.unplaced()
 	}
 	v = plain.tightest(strict)
+	v.Sentences = v.Sentences.WithoutMessage()
 	if e.call.Args.Ambiguous() {
 		v.Message = "Names in the arguments of " + e.call.Target() +
 			" differ only in letter case, so a person must approve it."

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"countersign/approval"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -233,6 +234,37 @@ func (r *reader) number(e pair) json.Number {
 func (r *reader) sentence(e pair) string {
 	s, _ := r.text(e)
 	return strings.Join(strings.Fields(s), " ")
+}
+
+// sayKeys adds the keys of what a rule says to people.
+func (r *reader) sayKeys(rule *Rule, keys map[string]func(pair)) {
+	keys["message"] = func(e pair) {
+		w := r.wording(e)
+		if rule.Message = w[""]; len(w) > 1 {
+			rule.MessageIn = w
+		}
+	}
+	keys["summary"] = func(e pair) { rule.Summary = r.wording(e) }
+}
+
+// wording reads a text for people, or one for each language. The English one, else the first, is what all others read.
+func (r *reader) wording(e pair) approval.Wording {
+	if e.value.Kind != yamlpos.Mapping {
+		return approval.Wording{"": r.sentence(e)}
+	}
+	w, first := approval.Wording{}, ""
+	for _, one := range r.entries(e.value, e.path) {
+		w[one.key] = r.sentence(one)
+		if first == "" || one.key == "en" {
+			first = one.key
+		}
+	}
+	if first == "" {
+		r.failAt(e.pos, e.path, "a text is needed here, or one for each language: {en: …, ja: …}")
+		return nil
+	}
+	w[""] = w[first]
+	return w
 }
 
 // maxValueDepth is how deeply a value of a condition may nest: as deeply as arguments may.

@@ -86,6 +86,7 @@ var (
 	newLastColumns = columns[approval.Request]{
 		jsonObject("said_before", func(r *approval.Request) **approval.Said { return &r.Before }),
 		jsonObject("annotations", func(r *approval.Request) **approval.Annotations { return &r.Annotations }),
+		jsonObject("sentences", func(r *approval.Request) **approval.Sentences { return &r.Sentences }),
 	}
 
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)

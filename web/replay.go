@@ -11,6 +11,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/history"
+	"countersign/locale"
 	"countersign/policy"
 	"countersign/yamlpos"
 )
@@ -102,7 +103,7 @@ func (s *Server) replay(ctx context.Context, x *exchange) error {
 		d.Problem = x.lang.Say("policy_replay_long")
 		return s.showReplay(x, http.StatusBadRequest, d)
 	}
-	p, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{})
+	p, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{Languages: locale.Tags()})
 	d.Problems = x.problemsShown(problems)
 	if p == nil {
 		d.Problem = x.lang.Say("policy_replay_errors")

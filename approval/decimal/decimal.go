@@ -198,3 +198,26 @@ func (d Decimal) String() string {
 	}
 	return sign + d.digits + "e" + strconv.FormatInt(d.last(), 10)
 }
+
+// Plain writes d out in full, divided by ten as many times as shift says, with at least so many decimals. false: it
+// would have more than most digits.
+func (d Decimal) Plain(shift int64, decimals, most int) (string, bool) {
+	exp := d.exp - shift
+	if d.digits == "" {
+		exp = 0
+	}
+	before, behind := max(exp, 1), max(int64(len(d.digits))-exp, int64(decimals), 0)
+	if exp > int64(most) || exp < -int64(most) || before+behind > int64(most) {
+		return "", false
+	}
+	digits := strings.Repeat("0", int(max(1-exp, 0))) + d.digits
+	digits += strings.Repeat("0", int(max(before+behind-int64(len(digits)), 0)))
+	text := digits[:before]
+	if behind > 0 {
+		text += "." + digits[before:]
+	}
+	if d.neg {
+		text = "-" + text
+	}
+	return text, true
+}

@@ -168,6 +168,22 @@ func edit(r *approval.Request, diff string) {
 	r.HumanMessage, r.ReasonCode = "Writes to “/etc/gate.conf”", "approval_required"
 }
 
+// Worded has a request say what its rule says of it, in two languages.
+func Worded(r *approval.Request) {
+	r.Sentences = &approval.Sentences{
+		Summary: approval.Wording{"": "Pay $20.00 to “Acme Ltd.” from treasury",
+			"en": "Pay $20.00 to “Acme Ltd.” from treasury", "ja": "treasury から “Acme Ltd.” へ $20.00 を送金"},
+		Message: approval.Wording{"": r.HumanMessage, "en": r.HumanMessage, "ja": "送金額が確認の上限（$10）を超えています"},
+	}
+}
+
+// wordedBatch is a batch of which one call has a sentence of its rule's.
+func wordedBatch() []approval.Request {
+	rs := Batch(3)
+	Worded(&rs[1])
+	return rs
+}
+
 // Batch is n different requests of one batch call.
 func Batch(n int) []approval.Request {
 	var rs []approval.Request
@@ -289,6 +305,8 @@ func Cases() []Case { //nolint:funlen // a table
 		"content": strings.Repeat("All work and no play. ", 60_000/22)})
 	return []Case{
 		{"request", delivery(approval.KindRequest, Request(transfer))},
+		{"summary", request(Worded)},
+		{"summary_batch", delivery(approval.KindRequest, wordedBatch()...)},
 		{"reminder", delivery(approval.KindReminder, Request(transfer))},
 		{"critical_reason", request(func(r *approval.Request) {
 			r.Risk, r.RequireReason, r.Server, r.SessionID, r.Scope = approval.RiskCritical, true, "bank", "sess-42",

@@ -35,7 +35,8 @@ const (
 
 	bubbleSize       = maxBubble - 500
 	carouselSize     = maxCarousel - 2000
-	bubblesPerScroll = 6 // of a batch's requests: more would leave each too little room for its args
+	summaryLines     = 3600 // of JSON, for what will happen by each request of a batch
+	bubblesPerScroll = 6    // of a batch's requests: more would leave each too little room for its args
 
 	// pageSize is what a reply of text only holds in its messages: each is filled to three quarters at least.
 	pageSize = maxMessages*(maxText/4*3) - 750
@@ -47,14 +48,14 @@ const (
 
 // measures are how much of the texts around the args is shown, from what reads best to what leaves the
 // args the most room. own is for the agent's own words, which give way first.
-type measures struct{ tool, sentence, why, fact, notice, link, own int }
+type measures struct{ will, tool, sentence, why, fact, notice, link, own int }
 
 var levels = []measures{
-	{tool: 300, sentence: 1500, why: 1000, fact: 300, notice: 400, link: maxURI, own: 1500},
-	{tool: 300, sentence: 800, why: 600, fact: 200, notice: 300, link: maxURI, own: 500},
-	{tool: 300, sentence: 500, why: 300, fact: 120, notice: 250, link: 300, own: 160},
-	{tool: 120, sentence: 250, why: 160, fact: 80, notice: 200, link: 200},
-	{tool: 60, sentence: 120, why: 60, fact: 40, notice: 100},
+	{will: 600, tool: 300, sentence: 1500, why: 1000, fact: 300, notice: 400, link: maxURI, own: 1500},
+	{will: 500, tool: 300, sentence: 800, why: 600, fact: 200, notice: 300, link: maxURI, own: 500},
+	{will: 400, tool: 300, sentence: 500, why: 300, fact: 120, notice: 250, link: 300, own: 160},
+	{will: 250, tool: 120, sentence: 250, why: 160, fact: 80, notice: 200, link: 200},
+	{will: 120, tool: 60, sentence: 120, why: 60, fact: 40, notice: 100},
 }
 
 // Colours of the header, dark enough for white text, and of the rest.
@@ -273,16 +274,17 @@ func summary(c channels.Card) *api.FlexBubble {
 	for _, f := range c.Items[0].Facts {
 		body.Contents = append(body.Contents, columns(f.Label, shorten(f.Value, 200), ink))
 	}
+	share := summaryLines / len(c.Items)
 	for n, i := range c.Items {
 		if i.Risk.Rank() > worst.Rank() {
 			worst = i.Risk
 		}
-		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), shorten(i.Tool, 60))
+		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), channels.CutEnd(i.Summary, share, quoted))
 		body.Contents = append(body.Contents, text(line, "sm", ink))
 	}
 	b := &api.FlexBubble{
 		Size:   api.FlexBubbleSIZE_MEGA,
-		Header: header(c.Text, channels.RiskIcon(worst)+" "+c.Say(channels.RiskText(worst)), riskColour(worst)),
+		Header: header(c.Text, channels.RiskIcon(worst)+" "+c.Risks(), riskColour(worst)),
 		Body:   body,
 	}
 	if c.Together() {
@@ -375,12 +377,10 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
 	add := func(c api.FlexComponentInterface) { box.Contents = append(box.Contents, c) }
 
-	add(bold(shorten(i.Tool, d.tool), "lg", ink))
+	add(bold(channels.CutEnd(i.Summary, d.will, measure), "lg", ink))
+	add(text(shorten(i.Tool, d.tool), "sm", faint))
 	if i.Sentence != "" {
 		add(bold(shorten(i.Sentence, d.sentence), "sm", ink))
-	}
-	if i.Why != "" {
-		add(text(shorten(i.Why, d.why), "md", ink))
 	}
 	if len(i.Progress) > 0 {
 		add(bold(shorten(strings.Join(i.Progress, "\n"), d.sentence), "sm", ink))
@@ -397,6 +397,9 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 			s = n.Short
 		}
 		add(text(shorten(s, d.notice), "sm", ink))
+	}
+	if i.Why != "" {
+		add(columns(say(channels.TextWhy), shorten(i.Why, d.why), ink))
 	}
 
 	if i.Rationale != "" || i.Preview != "" {

@@ -49,19 +49,20 @@ const (
 // measures are how much of the texts around the args is shown, from what reads best to what leaves the
 // args the most room. own is for the agent's own words, which give way first; bare buttons have no colour.
 type measures struct {
-	tool, sentence, why, fact, notice, own int
-	bare                                   bool
+	will, tool, sentence, why, fact, notice, own int
+	bare                                         bool
 }
 
 var levels = []measures{
-	{tool: 300, sentence: 800, why: 800, fact: 300, notice: 400, own: 1500},
-	{tool: 300, sentence: 700, why: 500, fact: 200, notice: 300, own: 400},
-	{tool: 300, sentence: 400, why: 250, fact: 120, notice: 250, own: 120},
-	{tool: 100, sentence: 160, why: 100, fact: 60, notice: 120},
-	{tool: 50, sentence: 90, why: 40, fact: 40, notice: 80},
-	{tool: 40, sentence: 60, fact: 24, notice: 60},
-	{tool: 32, sentence: 50, notice: 44},
-	{tool: 32, sentence: 44, notice: 36, bare: true},
+	{will: 600, tool: 300, sentence: 800, why: 800, fact: 300, notice: 400, own: 1500},
+	{will: 500, tool: 300, sentence: 700, why: 500, fact: 200, notice: 300, own: 400},
+	{will: 300, tool: 300, sentence: 400, why: 250, fact: 120, notice: 250, own: 120},
+	{will: 160, tool: 100, sentence: 160, why: 100, fact: 60, notice: 120},
+	{will: 100, tool: 50, sentence: 90, why: 40, fact: 40, notice: 80},
+	{will: 70, tool: 40, sentence: 60, fact: 24, notice: 60},
+	{will: 50, tool: 32, sentence: 50, notice: 44},
+	{will: 44, tool: 32, sentence: 44, notice: 36, bare: true},
+	{will: 24, tool: 24, sentence: 32, notice: 28, bare: true},
 }
 
 // Render makes a message of Block Kit as JSON {text, blocks, metadata}. An outcome is rendered as the
@@ -283,6 +284,7 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 		t.line(d.card.Words.Count(string(channels.TextDialogMore), d.left))
 	}
 	d.notices(t)
+	d.reason(t)
 	d.agentText(t)
 	if !d.alone() {
 		d.foot(t)
@@ -414,11 +416,18 @@ func (d drawing) agentText(t *rich) {
 	}
 }
 
-// sentences tell what happened to the request, and what the call will do in the words of the policy.
-// They stand in the plain style, that no label and no value has.
+// reason is why a person is asked, in the words of the policy.
+func (d drawing) reason(t *rich) {
+	if d.item.Why != "" && d.why > 0 {
+		t.fact(channels.Fact{Label: d.card.Say(channels.TextWhy), Value: d.item.Why}, d.why)
+	}
+}
+
+// sentences tell what will happen, and what happened to the request. The second stands in the plain style, that no
+// label and no value has.
 func (d drawing) sentences(t *rich) {
+	t.heading(channels.CutEnd(d.item.Summary, d.will, measure))
 	t.line(shorten(d.item.Sentence, d.sentence))
-	t.line(shorten(d.item.Why, d.why))
 	if len(d.item.Progress) > 0 {
 		for line := range strings.SplitSeq(shorten(strings.Join(d.item.Progress, "\n"), d.sentence), "\n") {
 			t.heading(line)
@@ -542,6 +551,9 @@ func date(t time.Time, otherwise string) string {
 // head is a message's heading, of a request with this risk.
 func head(c channels.Card, title string, i channels.Item) sdk.Block {
 	s := risk(c, i) + " · " + title
+	if len(c.Items) > 1 {
+		s = channels.RiskIcon(i.Risk) + " " + c.Risks() + " · " + title
+	}
 	if c.PendingCount() == 0 {
 		s = i.State.Icon() + " " + title + " · " + c.Say(channels.RiskText(i.Risk))
 		if len(c.Items) > 1 {

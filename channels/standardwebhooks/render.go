@@ -49,15 +49,17 @@ type data struct {
 
 // request is one request on a card.
 type request struct {
-	ID     string         `json:"id"`
-	State  channels.State `json:"state"`
-	Tool   string         `json:"tool"` // server/tool where there is a server
-	Agent  string         `json:"agent"`
-	Risk   approval.Risk  `json:"risk"`
-	Hash   string         `json:"hash"` // the first 8 digits
-	Title  string         `json:"title"`
-	Ending string         `json:"ending,omitempty"` // how it ended, in a sentence
-	Why    string         `json:"why,omitempty"`
+	ID    string         `json:"id"`
+	State channels.State `json:"state"`
+	Tool  string         `json:"tool"` // server/tool where there is a server
+	Agent string         `json:"agent"`
+	Risk  approval.Risk  `json:"risk"`
+	Hash  string         `json:"hash"` // the first 8 digits
+	// Summary says what will happen, in a sentence.
+	Summary string `json:"summary"`
+	Title   string `json:"title"`
+	Ending  string `json:"ending,omitempty"` // how it ended, in a sentence
+	Why     string `json:"why,omitempty"`
 	// How far one has come that takes several votes: who approved, and whom it waits for.
 	Progress []string `json:"progress,omitempty"`
 
@@ -175,7 +177,8 @@ func fit(c channels.Card, i channels.Item, size int) (request, error) {
 func describe(i channels.Item, m measures) request {
 	r := request{
 		ID: i.ID, State: i.State, Tool: shorten(i.Tool, 300), Risk: i.Risk, Hash: i.Hash,
-		Title: shorten(i.Title, m.sentence), Ending: shorten(i.Sentence, m.sentence), Why: shorten(i.Why, m.sentence),
+		Summary: channels.CutEnd(i.Summary, m.sentence, measure), Title: shorten(i.Title, m.sentence),
+		Ending: shorten(i.Sentence, m.sentence), Why: shorten(i.Why, m.sentence),
 		Facts: []fact{}, Args: []arg{}, ArgsTotal: i.Total, Notices: []string{},
 	}
 	if len(i.Facts) > 0 {

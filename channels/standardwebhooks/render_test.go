@@ -64,7 +64,7 @@ type tester interface {
 var parts = map[string]map[string]string{
 	"":                 {"type": "string", "timestamp": "string", "data": "object"},
 	"data":             {"title": "string", "language": "string", "batch_id": "string", "requests": "list"},
-	"requests":         {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string", "hash": "string", "title": "string", "ending": "string", "why": "string", "deadline": "string", "deadline_text": "string", "reason_required": "bool", "step_up": "bool", "facts": "list", "args": "list", "args_shown": "number", "args_total": "number", "notices": "list", "progress": "list", "agents_own_words": "object", "url": "string"},
+	"requests":         {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string", "hash": "string", "title": "string", "summary": "string", "ending": "string", "why": "string", "deadline": "string", "deadline_text": "string", "reason_required": "bool", "step_up": "bool", "facts": "list", "args": "list", "args_shown": "number", "args_total": "number", "notices": "list", "progress": "list", "agents_own_words": "object", "url": "string"},
 	"facts":            {"label": "string", "value": "string"},
 	"args":             {"depth": "number", "key": "string", "value": "string", "members": "bool", "ignored": "bool"},
 	"agents_own_words": {"rationale": "string", "preview": "string"},
