@@ -94,7 +94,7 @@ var arrows = map[string]struct {
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
 	"scripts/pack":    {nil, "binaries in, a release out, and nothing of what they do"},
-	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "history", "inbox", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup", "terminal"}, "flags and tables"},
+	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "client", "config", "demo", "emulator", "history", "inbox", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup", "store", "terminal"}, "flags and tables: the store only to copy it"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.

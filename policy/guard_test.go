@@ -407,6 +407,7 @@ func TestRule5_TheGuardKnowsWherePeoplesTokensAre(t *testing.T) {
 		{"Bash", app, "command", `"countersign" approve 9W1X3Y`},
 		{"Bash", app, "command", "yes | countersign inbox --plain"},
 		{"Bash", app, "command", "countersign login --here < token"},
+		{"Bash", app, "command", "./bin/countersign backup /tmp/x"},
 	} {
 		if v := verdict(c.tool, c.scope, c.name, c.text); v.Action != approval.Quarantine || v.Risk != approval.RiskCritical || v.ReasonCode != "gate_files" {
 			t.Errorf("%s %q in %s: got %s, %s (%s)", c.tool, c.text, c.scope, v.Action, v.Risk, v.ReasonCode)
@@ -424,6 +425,7 @@ func TestRule5_TheGuardKnowsWherePeoplesTokensAre(t *testing.T) {
 		{"Bash", app, "command", "countersign cancel 9W1X3Y"},
 		{"Bash", app, "command", "countersign help"},
 		{"Bash", app, "command", "countersign approvers.txt"},
+		{"Bash", app, "command", "ls countersign backups"},
 	} {
 		if v := verdict(c.tool, c.scope, c.name, c.text); v.Action != approval.Allow {
 			t.Errorf("%s %q in %s: got %s (%s), want what the rules say", c.tool, c.text, c.scope, v.Action, v.ReasonCode)

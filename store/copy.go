@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -55,34 +56,46 @@ func (d *DB) upgrade(ctx context.Context, db *sql.DB, o Options) error {
 	return schema.Migrate(ctx, db)
 }
 
-// copyTo makes a copy that is on the disk, or none.
+// copyTo makes a copy that is on the disk, or none. It fails with [fs.ErrExist] where the name is taken, or where
+// another copy is being written to it.
 func copyTo(ctx context.Context, db *sql.DB, path string) error {
 	part := path + partSuffix
-	err := writeCopy(ctx, db, part)
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(writeCopy(ctx, db, f), f.Close())
 	if err == nil {
-		err = os.Rename(part, path)
+		err = nameCopy(part, path)
 	}
 	if err == nil {
 		return syncFolder(filepath.Dir(path))
 	}
-	if left := os.Remove(part); left != nil && !errors.Is(left, os.ErrNotExist) {
+	if left := os.Remove(part); left != nil && !errors.Is(left, fs.ErrNotExist) {
 		err = errors.Join(err, left)
 	}
 	return err
 }
 
-// writeCopy has SQLite write all of the database, as a transaction sees it, to a file that is its owner's alone.
-func writeCopy(ctx context.Context, db *sql.DB, path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+// nameCopy gives what was written its name, and takes none that somebody else took meanwhile. Where a file system knows
+// no second names, that is only looked at before.
+func nameCopy(part, path string) error {
+	err := os.Link(part, path)
+	if err == nil {
+		return os.Remove(part)
 	}
-	if _, err = db.ExecContext(ctx, `VACUUM INTO $1`, path); err != nil {
-		err = fault(sqlite3.FromDriver(err))
-	} else {
-		err = f.Sync()
+	if _, taken := os.Lstat(path); taken == nil {
+		return fs.ErrExist
 	}
-	return errors.Join(err, f.Close())
+	return os.Rename(part, path)
+}
+
+// writeCopy has SQLite write all of the database, as a transaction sees it, to an empty file that is its owner's alone.
+func writeCopy(ctx context.Context, db *sql.DB, f *os.File) error {
+	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, f.Name()); err != nil {
+		return fault(sqlite3.FromDriver(err))
+	}
+	return f.Sync()
 }
 
 // notCopied says what to do about a store that could not be copied.

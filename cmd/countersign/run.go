@@ -28,6 +28,7 @@ type commandLine struct {
 	Manifest manifestCmd `cmd:"" group:"gate" help:"Print the Slack app's manifest, to be pasted into Slack."`
 	Serve    serveCmd    `cmd:"" group:"gate" help:"Run the gate."`
 	Check    checkCmd    `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column. With --online, ask the platforms too."`
+	Backup   backupCmd   `cmd:"" group:"gate" help:"Copy the database to a new file, also while the gate runs."`
 	Verify   verifyCmd   `cmd:"" group:"gate" help:"Try on a running gate what must not decide, then your own tap, and print what held."`
 	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
 	Preset   presetCmd   `cmd:"" group:"gate" help:"Show the presets: rules that a policy includes by name."`
