@@ -184,6 +184,7 @@ func TestTheInboxWithoutAConnection(t *testing.T) {
 		p.Until("nothing was lost", `window.same && document.activeElement.id === "reason" && document.activeElement.value === "my own words" &&
 			document.querySelector("#r-`+ids[2]+` input").checked && document.getElementById("picked").innerText === "Selected: 1"`)
 		p.Click("#bar button", "Deny selected")
+		p.Until("the answer is there", `!window.same && document.readyState === "complete"`)
 		p.Says(".note", "Done: pay · Denied")
 		w.stands(ids[2], approval.Denied)
 	}
