@@ -26,8 +26,9 @@ func TestProblems(t *testing.T) {
 			{Name: "ken", Approver: true, Groups: []string{"finance", "security"}},
 			{Name: "mei", Admin: true, Groups: []string{"finance", "admins"}},
 		},
-		Owner:   func(agent string) string { return map[string]string{"treasury-bot": "hana"}[agent] },
-		Reached: func(person string) bool { return person == "hana" },
+		Owner:     func(agent string) string { return map[string]string{"treasury-bot": "hana"}[agent] },
+		Languages: []string{"en", "ja", "th", "zh-TW"},
+		Reached:   func(person string) bool { return person == "hana" },
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {

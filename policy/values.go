@@ -250,14 +250,24 @@ func (r *reader) sayKeys(rule *Rule, keys map[string]func(pair)) {
 // wording reads a text for people, or one for each language. The English one, else the first, is what all others read.
 func (r *reader) wording(e pair) approval.Wording {
 	if e.value.Kind != yamlpos.Mapping {
-		return approval.Wording{"": r.sentence(e)}
+		if s := r.sentence(e); s != "" {
+			return approval.Wording{"": s}
+		}
+		return nil
 	}
 	w, first := approval.Wording{}, ""
 	for _, one := range r.entries(e.value, e.path) {
-		w[one.key] = r.sentence(one)
+		s := r.sentence(one)
+		if s == "" { // and said to be wrong
+			continue
+		}
+		w[one.key] = s
 		if first == "" || one.key == "en" {
 			first = one.key
 		}
+	}
+	if first == "" && len(e.value.Entries) > 0 {
+		return nil
 	}
 	if first == "" {
 		r.failAt(e.pos, e.path, "a text is needed here, or one for each language: {en: …, ja: …}")
