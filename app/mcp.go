@@ -149,7 +149,11 @@ func (a *App) showAtKeyboard(r approval.Request) string {
 	m := a.masker()
 	args := m.ArgsLimited(r.Args, 4000)
 	why, _ := m.Text(r.HumanMessage)
-	return fmt.Sprintf("%s\n\n%s, risk %s\n%s", legible.Line(why), r.Target(), r.Risk, legible.Line(args))
+	text := fmt.Sprintf("%s\n\n%s, risk %s\n%s", legible.Line(why), r.Target(), r.Risk, legible.Line(args))
+	if what, _ := m.Text(r.Sentences.SummaryIn("")); what != "" {
+		text = legible.Line(what) + "\n" + text
+	}
+	return text
 }
 
 // schemas knows what the tools take that the gateway offers.

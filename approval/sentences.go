@@ -20,6 +20,14 @@ type Sentences struct {
 	Message Wording `json:"message,omitempty"` // why a person is asked, where that is said in several languages
 }
 
+// SummaryIn is what will happen, in a language; "" where nothing is said of that.
+func (s *Sentences) SummaryIn(tag string) string {
+	if s == nil {
+		return ""
+	}
+	return s.Summary.In(tag)
+}
+
 // WithoutMessage is s for a call of which something else is said than its rule's message.
 func (s *Sentences) WithoutMessage() *Sentences {
 	if s == nil || s.Summary == nil {

@@ -27,11 +27,14 @@ func (m Maker) Summary(r approval.Request) string {
 	return m.summary(r, rows)
 }
 
+// Ruled is what will happen as the rule has it, in the reader's language; "" where it says nothing.
+func (m Maker) Ruled(r approval.Request) string {
+	return m.line(r.Sentences.SummaryIn(m.Words.Tag()))
+}
+
 func (m Maker) summary(r approval.Request, rows []Row) string {
-	if r.Sentences != nil {
-		if s := r.Sentences.Summary.In(m.Words.Tag()); s != "" {
-			return m.line(s)
-		}
+	if s := m.Ruled(r); s != "" {
+		return s
 	}
 	told := telling(rows)
 	if told == "" {

@@ -440,7 +440,7 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 	r := w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
 	want := strings.Fields(`agent args args_hash batch_id before consumed_at dispatched_at expires_at human_message id lapsed_at message needs outcome
 		policy_digest preview previous rationale reason_code replaced_by replaces requested_at resolve_reason resolved_at resolved_by resolved_via risk_level rule scope
-		server session_id status step_up task tool turn_id use_by version votes`)
+		server session_id status step_up summary task tool turn_id use_by version votes`)
 	if got := names(r.object()); !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}

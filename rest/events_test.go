@@ -128,7 +128,7 @@ func TestPeopleAreToldOfEverythingAsItHappens(t *testing.T) {
 	s := w.stream(t, hanaToken, "")
 	id := w.ask(transfer)
 	ev := s.expect("approval.requested " + id)
-	if ev.data["status"] != "pending" || len(ev.data) != 39 {
+	if ev.data["status"] != "pending" || len(ev.data) != 40 {
 		t.Errorf("the data is %v", ev.data)
 	}
 	nid := w.failNotification(id)

@@ -101,7 +101,8 @@ type request struct {
 	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string   `json:"rule" description:"The rule that decided; empty when none matched."`
 	ReasonCode    string   `json:"reason_code"`
-	HumanMessage  string   `json:"human_message"`
+	Summary       string   `json:"summary" description:"What will happen, in a sentence, as the rule says it to people; empty where it says nothing."`
+	HumanMessage  string   `json:"human_message" description:"Why a person is asked."`
 	Rationale     string   `json:"rationale" description:"The agent's own words, unchecked."`
 	Preview       string   `json:"preview" description:"The agent's own picture of the effect, unchecked."`
 	TurnID        string   `json:"turn_id"`
@@ -138,6 +139,7 @@ func wireRequest(r approval.Request) request {
 		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
 		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
 		ReasonCode:   cmp.Or(r.EndCode, r.ReasonCode),
+		Summary:      r.Sentences.SummaryIn(""),
 		HumanMessage: r.HumanMessage,
 		Rationale:    r.Rationale, Preview: r.Preview, TurnID: r.TurnID, SessionID: r.SessionID,
 		RequestedAt: approval.FormatTime(r.RequestedAt), ExpiresAt: approval.FormatTime(r.ExpiresAt),

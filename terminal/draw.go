@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -161,7 +162,7 @@ func (s *screen) row(a client.Approval, width int) string {
 		left = "over"
 	}
 	left = " " + left
-	what := legible.Line(a.Target()) + "  " + legible.Line(a.Agent)
+	what := legible.Line(cmp.Or(a.Summary, a.Target())) + "  " + legible.Line(a.Agent)
 	room := width - 11 - ansi.StringWidth(left) - 1
 	if a.ID == s.shown.ID {
 		return chosen.Render(fit("▸"+mark+word+" "+fit(what, room)+left, width))

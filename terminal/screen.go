@@ -224,7 +224,8 @@ func (s *screen) place() {
 // passes reports whether a request is one that the filter lets through.
 func (s *screen) passes(a client.Approval) bool {
 	for word := range strings.FieldsSeq(strings.ToLower(s.filter)) {
-		if !strings.Contains(strings.ToLower(a.Target()+" "+a.Agent+" "+a.RiskLevel+" "+a.ID+" "+a.HumanMessage), word) {
+		text := a.Target() + " " + a.Agent + " " + a.RiskLevel + " " + a.ID + " " + a.HumanMessage + " " + a.Summary
+		if !strings.Contains(strings.ToLower(text), word) {
 			return false
 		}
 	}

@@ -479,3 +479,14 @@ func TestScreenCountsByTheGatesClock(t *testing.T) {
 	d := on(t, w, elsewhere{w.Hana, 15 * time.Minute}, 100, 20, nil) // by ours it is an hour
 	d.shows("cents: 7", "45m00s")
 }
+
+// What will happen, as the rule says it, stands in the list and first in what is read; why it is asked comes after.
+func TestScreenSaysWhatWillHappenFirst(t *testing.T) {
+	w := inboxtest.New(t)
+	w.Ask("refund", `{"to":"acme","cents":2000}`)
+	c := w.Client(inboxtest.HanaToken)
+	defer c.Close()
+	d := on(t, w, c, 120, 16, nil)
+	d.shows("Refund $20.00 to acme", "bank/refund", "why it is asked: A person must confirm this.")
+	d.golden("summary")
+}

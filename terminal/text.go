@@ -72,8 +72,8 @@ func span(d time.Duration) string {
 // short is what has to be read of a request before it is decided.
 func (v view) short(a client.Approval) []part {
 	out := []part{{title, legible.Line(a.Target())}}
-	if a.HumanMessage != "" {
-		out = append(out, part{plain, legible.Line(a.HumanMessage)})
+	if a.Summary != "" {
+		out = []part{{title, legible.Line(a.Summary)}, {plain, legible.Line(a.Target())}}
 	}
 	who := legible.Line(a.Agent)
 	if a.Scope != "" {
@@ -82,7 +82,11 @@ func (v view) short(a client.Approval) []part {
 	out = append(out, part{plain, "risk " + legible.Line(a.RiskLevel) + ", asked by " + who})
 	out = append(out, v.votes(a)...)
 	out = append(out, v.before(a)...)
-	return append(out, arguments(a.Args)...)
+	out = append(out, arguments(a.Args)...)
+	if a.HumanMessage != "" {
+		out = append(out, part{plain, "why it is asked: " + legible.Line(a.HumanMessage)})
+	}
+	return out
 }
 
 // votes says how far a request is, where it takes more than one approval.

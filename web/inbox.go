@@ -69,6 +69,7 @@ type inboxGroup struct {
 type inboxCard struct {
 	ID, Short, Target string
 	Risk              RiskMark
+	Ruled             string // what will happen, as the rule has it, "" where it says nothing
 	Sentence, Why     string
 	Notices           []string
 	Deadline, Asked   time.Time
@@ -183,6 +184,7 @@ func (s *Server) inboxCard(x *exchange, m channels.Maker, row *approval.WaitingR
 		c.Sentence = x.lang.Say("inbox_wide", "agent", legible.Line(r.Agent), "tool", c.Target)
 	} else {
 		c.Sentence, whole = m.Sentence(r)
+		c.Ruled = m.Ruled(r)
 		i := m.Whole(r, s.Now())
 		c.Why = i.Why
 		for _, n := range i.Notices {

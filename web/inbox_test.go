@@ -245,3 +245,27 @@ func TestAListedRequestHasTheVersionOfItsPage(t *testing.T) {
 		w.get("hana", "/r/"+id).is(http.StatusOK).has(`value="` + strings.TrimPrefix(w.pick(id), id+".") + `"`)
 	}
 }
+
+// What a rule says will happen is what the list and the request's page say first, in the reader's language; all that an
+// approval covers stands there too.
+func TestPagesSayWhatWillHappen(t *testing.T) {
+	w := newWorld(t)
+	err := w.gate.SetPolicy(w.ctx, policyOf(t, `
+policy:
+  rules:
+    - tools: [refund]
+      action: quarantine
+      summary: {en: "Refund {args.cents|money:USD/100}", ja: "{args.cents|money:USD/100} を返金"}
+      message: {en: Money leaves, ja: お金が出ていきます}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.ask("refund", `{"cents":2000}`)
+	for _, page := range []string{"/", "/r/" + id} {
+		w.get("hana", page).is(200).has(`<p class="say">Refund $20.00</p>`, "bot will run refund once, with cents: 2000",
+			"Money leaves")
+		w.get("yuki", page).is(200).has(`<p class="say">$20.00 を返金</p>`, "お金が出ていきます")
+	}
+	w.get("hana", "/policy").is(200).has("Refund {args.cents|money:USD/100}")
+}

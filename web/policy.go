@@ -114,6 +114,7 @@ func (s *Server) ruleShown(x *exchange, r policy.RuleInfo) ruleShown {
 		tell("timeout", r.Timeout)
 	}
 	tell("preset", r.Preset)
+	tell("summary", r.Summary)
 	tell("message", r.Message)
 	return v
 }

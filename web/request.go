@@ -64,6 +64,7 @@ type requestData struct {
 	Version   string // as it is shown: the forms carry it
 	Risk      RiskMark
 	Sentence  string
+	Ruled     string // what will happen, as the rule has it
 	Raw       string
 	Masked    int
 	Editable  string // the args as JSON for the form; "" where they cannot be edited here
@@ -133,6 +134,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		StepUp:    r.Need != nil && r.Need.StepUp,
 		CanDecide: details.MayApprove || details.MayDeny}
 	d.Sentence, _ = m.Sentence(r)
+	d.Ruled = m.Ruled(r)
 	d.Raw, d.Masked = m.Raw(r)
 	if d.MayApprove && d.Masked == 0 {
 		d.Editable = editable(r.Args)

@@ -386,7 +386,7 @@ func request(id, status string, more map[string]any) map[string]any {
 		"id": id, "status": status, "agent": "treasury-bot", "scope": "/srv/books", "server": "bank", "tool": "transfer_credits",
 		"args":      json.RawMessage(`{"amount_cents":12345678901234567890,"note":"to ` + "\u202e" + `gnp.exe and \u0007 \u001b[2J","to":{"iban":"DE00 0000"}}`),
 		"args_hash": strings.Repeat("ab", 32), "risk_level": "high", "rule": "big transfers", "reason_code": "over_threshold",
-		"human_message": "Transfer exceeds the threshold", "rationale": "the invoice\x1b]0;owned\x07 is due", "preview": "- 1\n+ 2", "turn_id": "t1", "session_id": "s1",
+		"summary": "Pay $20.00\x1b[2J to acme", "human_message": "Transfer exceeds the threshold", "rationale": "the invoice\x1b]0;owned\x07 is due", "preview": "- 1\n+ 2", "turn_id": "t1", "session_id": "s1",
 		"requested_at": "2026-11-21T09:00:00.000Z", "expires_at": time.Now().Add(28 * time.Minute).UTC().Format(time.RFC3339), "resolved_at": nil, "resolved_by": nil,
 		"resolved_via": nil, "resolve_reason": nil, "use_by": nil, "consumed_at": nil, "lapsed_at": nil, "message": nil,
 		"policy_digest": strings.Repeat("0123abcd", 8),

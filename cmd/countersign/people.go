@@ -136,6 +136,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 			add(name, s.timeText(t.Time, now))
 		}
 	}
+	add("Will happen", a.Summary)
 	add("Scope", a.Scope)
 	add("Session", a.SessionID)
 	add("Turn", a.TurnID)

@@ -28,6 +28,8 @@ func (rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
 	v := approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "asks", RuleDigest: "asks-1",
 		ReasonCode: "approval_required", Message: "A person must confirm this.", Timeout: time.Hour}
 	switch c.Tool {
+	case "refund":
+		v.Sentences = &approval.Sentences{Summary: approval.Wording{"": "Refund {args.cents|money:USD/100} to {args.to}"}}
 	case "deploy":
 		v.RequireReason = true
 	case "pay":
