@@ -13,10 +13,16 @@ import (
 // nothing else. ctx decides only whether fn starts: once it has, Update waits for the commit.
 // A store that cannot commit returns an [Error] with [CodeStoreUnavailable].
 //
+// Record is Update for what is only put on record: of all that writes, fn may call Append alone, and everything else
+// returns [ErrRecordOnly]. When it returns nil, what was appended outlives the process, however that ends. A loss of
+// power may take what was recorded in the last second, or since the last Update if that is less; nothing that was
+// read by its seq is lost, and no seq is given out twice.
+//
 // View runs fn on one consistent state; writes through it return [ErrReadOnly].
 type Store interface {
 	Clock
 	Update(ctx context.Context, fn func(tx Tx) error) error
+	Record(ctx context.Context, fn func(tx Tx) error) error
 	View(ctx context.Context, fn func(tx Tx) error) error
 }
 

@@ -148,7 +148,7 @@ func (g *Gate) writeGroup(rs []*record) []error {
 func (g *Gate) appendAll(rs []*record, es []Event) error {
 	began, pause := time.Now(), firstPause
 	for {
-		err := g.store.Update(rs[0].ctx, func(tx Tx) error {
+		err := g.store.Record(rs[0].ctx, func(tx Tx) error {
 			for i, r := range rs {
 				if err := g.audit(r.ctx, tx, es[i]); err != nil {
 					return err
@@ -322,7 +322,15 @@ func NoteFailures(s Store) *NotedStore { return &NotedStore{Store: s} }
 
 // Update is [Store.Update].
 func (s *NotedStore) Update(ctx context.Context, fn func(Tx) error) error {
-	err := s.Store.Update(ctx, fn)
+	return s.noted(ctx, s.Store.Update(ctx, fn))
+}
+
+// Record is [Store.Record].
+func (s *NotedStore) Record(ctx context.Context, fn func(Tx) error) error {
+	return s.noted(ctx, s.Store.Record(ctx, fn))
+}
+
+func (s *NotedStore) noted(ctx context.Context, err error) error {
 	if failed := s.failed.Load(); failed != nil && CodeOf(err) == CodeStoreUnavailable && ctx.Err() == nil {
 		(*failed)()
 	}

@@ -31,6 +31,20 @@ func (b *balky) set(err error, gate chan struct{}) {
 }
 
 func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+	if err := b.balk(ctx); err != nil {
+		return err
+	}
+	return b.Store.Update(ctx, fn)
+}
+
+func (b *balky) Record(ctx context.Context, fn func(approval.Tx) error) error {
+	if err := b.balk(ctx); err != nil {
+		return err
+	}
+	return b.Store.Record(ctx, fn)
+}
+
+func (b *balky) balk(ctx context.Context) error {
 	b.updates.Add(1)
 	b.mu.Lock()
 	err, gate := b.err, b.gate
@@ -42,10 +56,7 @@ func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
 			return approval.Errorf(approval.CodeStoreUnavailable, "busy")
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return b.Store.Update(ctx, fn)
+	return err
 }
 
 var errDown = approval.Errorf(approval.CodeStoreUnavailable, "The disk is full.")
@@ -309,6 +320,10 @@ type fails struct {
 	until time.Time
 	err   error
 	tries atomic.Int64
+}
+
+func (f *fails) Record(ctx context.Context, fn func(approval.Tx) error) error {
+	return f.Update(ctx, fn)
 }
 
 func (f *fails) Update(context.Context, func(approval.Tx) error) error {

@@ -8,7 +8,7 @@ import (
 )
 
 func (t *tx) Append(e approval.Event) (approval.Event, error) {
-	if err := t.writable(); err != nil {
+	if err := t.appendable(); err != nil {
 		return approval.Event{}, err
 	}
 	e.ID, e.Seq, e.At = t.NewID(), t.w.seq+1, t.at
@@ -33,6 +33,9 @@ func (t *tx) SeqRange() (oldest, newest int64, err error) {
 	r, err := one(t, t.c.Stmt(seqRange), func(s *sqlite3.Stmt, r *[2]int64) {
 		r[0], r[1] = s.ColumnInt(), s.ColumnInt()
 	})
+	if err == nil {
+		err = t.leave(r[1])
+	}
 	return r[0], r[1], err
 }
 
@@ -80,7 +83,11 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	if !q.Ascending {
 		l.add(" DESC")
 	}
-	return page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
+	es, err := page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
+	if err == nil && len(es) > 0 {
+		err = t.leave(max(es[0].Seq, es[len(es)-1].Seq))
+	}
+	return es, err
 }
 
 func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
@@ -100,6 +107,9 @@ func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
 	seq, err := one(t, l.bind(t.c), scanInt)
 	if errors.Is(err, approval.ErrNotFound) {
 		return 0, nil
+	}
+	if err == nil {
+		err = t.leave(seq)
 	}
 	return seq, err
 }

@@ -36,7 +36,7 @@ func (d *DB) Restored() bool { return d.restored }
 // mark, or newer, is not told from the store itself.
 func (d *DB) Mark() error {
 	part := d.path + markSuffix + partSuffix
-	text := strconv.AppendInt(nil, d.seq.Load(), 10)
+	text := strconv.AppendInt(nil, d.synced.Load(), 10) // what a loss of power can take is not missed
 	if err := os.WriteFile(part, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}

@@ -25,6 +25,8 @@ type job struct {
 	err   error
 	value *panicked // fn panicked
 	exit  bool      // fn ended its goroutine
+
+	durability durability // of its commit
 }
 
 const (
@@ -82,7 +84,13 @@ type writer struct {
 
 	c      *sqlite3.Conn // nil: to be opened again
 	seq    int64
+	found  int64 // the seq that the last process has left
 	lastID ulid.ULID
+
+	level      string      // of synchronous, in c
+	unsynced   bool        // records lie in the log that are not synced
+	syncFailed bool        // the last commit that was to be synced could not be
+	syncTimer  *time.Timer // syncs what is unsynced; nil: never yet
 
 	group         []*job // being committed
 	carried       []*job // of a group that took long enough: they come first in the next
@@ -91,6 +99,7 @@ type writer struct {
 	seqBefore     int64  // when the transaction began
 	changes       bool   // the transaction has changed something
 	summary       approval.Commit
+	mustSync      bool // somebody waits for the log to be synced
 	rows          boundRows
 	exited        *job // its function has ended the writer's goroutine
 }
@@ -116,13 +125,15 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 	if w.c, err = d.openWriter(); err != nil {
 		return nil, fault(err)
 	}
+	w.level = syncFull
 	if err := w.load(o); err != nil {
 		return nil, errors.Join(fault(err), w.c.Close())
 	}
 	return w, nil
 }
 
-// load takes up time, seq and ids where the last process has left them.
+// load takes up time, seq and ids where the last process has left them. After one that was cut off, what it left is
+// synced, and where the power may have gone seqs are passed over that it may have given out.
 func (w *writer) load(o Options) error {
 	s := w.c.Stmt(loadState)
 	if !s.Step() {
@@ -156,19 +167,28 @@ func (w *writer) load(o Options) error {
 			w.lastID = id
 		}
 	}
-	w.seq = kept.seq
-	w.db.seq.Store(w.seq)
+	w.seq, w.found = kept.seq, kept.seq
 	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, kept.clock)
+	if w.db.cutOff {
+		if boot := w.db.clock.boot; boot == "" || boot != kept.clock.boot {
+			w.seq += skipAhead
+		}
+		if err := w.saveState(); err != nil {
+			return err
+		}
+	}
+	w.db.seq.Store(w.seq)
+	w.db.synced.Store(w.seq)
 	return nil
 }
 
 // update is the callers' side of the writer.
-func (w *writer) update(ctx context.Context, fn func(approval.Tx) error) error {
+func (w *writer) update(ctx context.Context, fn func(approval.Tx) error, promise durability) error {
 	if ctx.Err() != nil {
 		return notStarted(ctx)
 	}
 	j := jobs.Get().(*job)
-	j.ctx, j.fn = ctx, fn
+	j.ctx, j.fn, j.durability = ctx, fn, promise
 	if err := w.enqueue(ctx, j); err != nil {
 		return err
 	}
@@ -354,7 +374,7 @@ func (w *writer) attempt() error {
 		}
 		return nil
 	}
-	w.changes, w.summary = false, approval.Commit{}
+	w.changes, w.mustSync, w.summary = false, false, approval.Commit{}
 	undo := undoByRerun
 	switch {
 	case len(w.group) == 1:
@@ -399,8 +419,13 @@ func (w *writer) begin() (err error) {
 			w.c = nil
 			return err
 		}
+		w.level = syncFull
 	}
 	w.seqBefore = w.seq
+	if err := w.setLevel(w.levelFor(w.group)); err != nil {
+		w.abort()
+		return err
+	}
 	if _, err := w.c.Stmt(beginWrite).Exec(); err != nil {
 		if broken(err) && !busy(err) {
 			w.abort()
@@ -429,7 +454,7 @@ const (
 // run runs one function and leaves its answer in j. An error means that the transaction is lost, or with
 // errUndo that it must be given up.
 func (w *writer) run(j *job, undo undoing) error {
-	t := &tx{db: w.db, c: w.c, w: w, at: w.db.Now(), guard: undo == undoToSavepoint}
+	t := &tx{db: w.db, c: w.c, w: w, at: w.db.Now(), guard: undo == undoToSavepoint, durability: j.durability}
 	seq, summary, changes := w.seq, w.summary, w.changes
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
@@ -494,7 +519,8 @@ func (w *writer) call(j *job, t *tx) (err error) {
 
 // commit makes durable what the functions have left, with the state that the next process starts from.
 func (w *writer) commit() error {
-	if w.changes {
+	writes := w.changes || w.mustSync
+	if writes {
 		if err := w.saveState(); err != nil {
 			return err
 		}
@@ -502,10 +528,14 @@ func (w *writer) commit() error {
 	w.failpoint("before-commit")
 	if w.c.InTransaction() {
 		if _, err := w.c.Stmt(commit).Exec(); err != nil {
+			w.syncFailed = true
 			return err
 		}
 	}
 	w.db.seq.Store(w.seq)
+	if writes {
+		w.noteCommit()
+	}
 	w.failpoint("after-commit")
 	return nil
 }

@@ -642,14 +642,24 @@ var errFull = approval.Errorf(approval.CodeStoreUnavailable, "The disk is full."
 
 func (b *balky) fail(err error) { b.mu.Lock(); b.err = err; b.mu.Unlock() }
 
-func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (b *balky) failure() error {
 	b.mu.Lock()
-	err := b.err
-	b.mu.Unlock()
-	if err != nil {
+	defer b.mu.Unlock()
+	return b.err
+}
+
+func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+	if err := b.failure(); err != nil {
 		return err
 	}
 	return b.Store.Update(ctx, fn)
+}
+
+func (b *balky) Record(ctx context.Context, fn func(approval.Tx) error) error {
+	if err := b.failure(); err != nil {
+		return err
+	}
+	return b.Store.Record(ctx, fn)
 }
 
 func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {

@@ -74,6 +74,7 @@ var contract = []struct {
 	{"Prune", prune},
 	{"NotFound", notFound},
 	{"ViewIsReadOnly", viewIsReadOnly},
+	{"RecordAppends", recordAppends},
 	{"ViewIsOneMoment", viewIsOneMoment},
 	{"NowIDsAndSeqNeverGoBack", neverGoBack},
 	{"ErrorUndoesItsOwn", errorUndoesItsOwn},
@@ -1432,34 +1433,80 @@ func notFound(t *testing.T, s approval.Store) {
 	})
 }
 
+// writes are the errors of all that writes, but Append.
+func writes(tx approval.Tx, r *approval.Request) map[string]error {
+	return map[string]error{
+		"InsertRequest":      tx.InsertRequest(approval.Request{ID: "x"}),
+		"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
+		"Consume":            second(tx.Consume(r.ID, false)),
+		"Lapse":              second(tx.Lapse(r.ID)),
+		"Report":             second(tx.Report(r.ID, approval.RunFailed)),
+		"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: time.Now()}),
+		"AddSession":         tx.AddSession(r.ID, "s"),
+		"Ack":                second(tx.Ack("bot", r.ID)),
+		"SetNeed":            second(tx.SetNeed(*r)),
+		"Extend":             second(tx.Extend(r.ID, time.Now().Add(2*time.Hour))),
+		"PutVote":            tx.PutVote(r.ID, vote(tx, "hana")),
+		"MoveVote":           tx.MoveVote(r.ID, "hana", 1),
+		"PutDelegation":      tx.PutDelegation(approval.Delegation{ID: r.ID}),
+		"PutEpoch":           tx.PutEpoch(approval.Epoch{ID: r.ID}),
+		"PutGrant":           tx.PutGrant(approval.Grant{ID: r.ID}),
+		"PutGrantUse":        tx.PutGrantUse(approval.GrantUse{ID: r.ID}),
+		"PutSaid":            tx.PutSaid("bot", "", "pay", approval.Said{RequestID: r.ID}),
+		"PutRecent":          tx.PutRecent(r.Key(), approval.Recent{DeniedID: "d"}),
+		"InsertNotification": tx.InsertNotification(approval.Notification{ID: "x"}),
+		"UpdateNotification": second(tx.UpdateNotification(approval.Notification{ID: "x"}, approval.Queued, 0)),
+		"FirstSight":         second(tx.FirstSight("x")),
+		"Prune":              second(tx.Prune(time.Now(), time.Now(), 1)),
+	}
+}
+
+func recordAppends(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	var recorded approval.Event
+	err := s.Record(t.Context(), func(tx approval.Tx) (err error) {
+		for what, err := range writes(tx, &r) {
+			if !errors.Is(err, approval.ErrRecordOnly) {
+				t.Errorf("%s in a Record: got %v, want ErrRecordOnly", what, err)
+			}
+		}
+		recorded, err = tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view(t, s, func(tx approval.Tx) error {
+		es, err := tx.Events(approval.EventQuery{Limit: 1})
+		if len(es) != 1 || es[0].ID != recorded.ID || es[0].Seq != recorded.Seq {
+			t.Errorf("got %+v, want %+v", es, recorded)
+		}
+		got, readErr := tx.Request(r.ID)
+		equal(t, "the request", got, r)
+		return errors.Join(err, readErr)
+	})
+	boom := errors.New("boom")
+	err = s.Record(t.Context(), func(tx approval.Tx) error {
+		return errors.Join(second(tx.Append(approval.Event{Type: approval.EventCallAllowed})), boom)
+	})
+	if !errors.Is(err, boom) {
+		t.Errorf("an error of a Record: got %v, want boom", err)
+	}
+	view(t, s, func(tx approval.Tx) error {
+		_, newest, err := tx.SeqRange()
+		if newest != recorded.Seq {
+			t.Errorf("what failed is on record: seq %d, want %d", newest, recorded.Seq)
+		}
+		return err
+	})
+}
+
 func viewIsReadOnly(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	view(t, s, func(tx approval.Tx) error {
-		for what, err := range map[string]error{
-			"InsertRequest":      tx.InsertRequest(approval.Request{ID: "x"}),
-			"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
-			"Consume":            second(tx.Consume(r.ID, false)),
-			"Lapse":              second(tx.Lapse(r.ID)),
-			"Report":             second(tx.Report(r.ID, approval.RunFailed)),
-			"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: time.Now()}),
-			"AddSession":         tx.AddSession(r.ID, "s"),
-			"Ack":                second(tx.Ack("bot", r.ID)),
-			"SetNeed":            second(tx.SetNeed(r)),
-			"Extend":             second(tx.Extend(r.ID, time.Now().Add(2*time.Hour))),
-			"PutVote":            tx.PutVote(r.ID, vote(tx, "hana")),
-			"MoveVote":           tx.MoveVote(r.ID, "hana", 1),
-			"PutDelegation":      tx.PutDelegation(approval.Delegation{ID: r.ID}),
-			"PutEpoch":           tx.PutEpoch(approval.Epoch{ID: r.ID}),
-			"PutGrant":           tx.PutGrant(approval.Grant{ID: r.ID}),
-			"PutGrantUse":        tx.PutGrantUse(approval.GrantUse{ID: r.ID}),
-			"PutSaid":            tx.PutSaid("bot", "", "pay", approval.Said{RequestID: r.ID}),
-			"PutRecent":          tx.PutRecent(r.Key(), approval.Recent{DeniedID: "d"}),
-			"InsertNotification": tx.InsertNotification(approval.Notification{ID: "x"}),
-			"UpdateNotification": second(tx.UpdateNotification(approval.Notification{ID: "x"}, approval.Queued, 0)),
-			"Append":             second(tx.Append(approval.Event{Type: approval.EventCallAllowed})),
-			"FirstSight":         second(tx.FirstSight("x")),
-			"Prune":              second(tx.Prune(time.Now(), time.Now(), 1)),
-		} {
+		all := writes(tx, &r)
+		all["Append"] = second(tx.Append(approval.Event{Type: approval.EventCallAllowed}))
+		for what, err := range all {
 			if !errors.Is(err, approval.ErrReadOnly) {
 				t.Errorf("%s in a View: got %v, want ErrReadOnly", what, err)
 			}

@@ -1,0 +1,325 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"modernc.org/libc"
+	lib "modernc.org/sqlite/lib"
+
+	"countersign/approval"
+	"countersign/internal/testkit"
+	"countersign/schema/schematest"
+)
+
+// disk sees what SQLite syncs: what it has not synced is gone when the power is.
+type disk struct {
+	mu     sync.Mutex
+	names  map[uintptr]string // of open files
+	synced map[string][]byte  // what of each is safe
+}
+
+// Where C has what is replaced here, on machines of 64 bits.
+const (
+	vfsSize, vfsOpen         = 168, 40
+	methodsSize, methodsSync = 152, 40
+)
+
+var theDisk struct {
+	*disk
+	once         sync.Once
+	vfs, realVFS uintptr
+	openReal     uintptr
+	tables       map[uintptr]uintptr // a file's methods, and the same with ours
+	syncReal     map[uintptr]uintptr
+	tablesMu     sync.Mutex
+}
+
+func pointerOf(f any) uintptr { return (*[2]uintptr)(unsafe.Pointer(&f))[1] }
+
+type (
+	openFunc = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) int32
+	syncFunc = func(tls *libc.TLS, file uintptr, flags int32) int32
+)
+
+func word(at uintptr) []byte { return libc.GoBytes(at, 8) }
+
+func pointerAt(at uintptr) uintptr { return uintptr(binary.NativeEndian.Uint64(word(at))) }
+
+func setPointer(at, p uintptr) { binary.NativeEndian.PutUint64(word(at), uint64(p)) }
+
+// watchDisk has all stores that are opened in the test seen by a disk.
+func watchDisk(t *testing.T) *disk {
+	t.Helper()
+	tls := libc.NewTLS()
+	defer tls.Close()
+	k := &theDisk
+	k.once.Do(func() {
+		k.realVFS = lib.Xsqlite3_vfs_find(tls, 0)
+		k.vfs = libc.Xmalloc(tls, vfsSize)
+		copy(libc.GoBytes(k.vfs, vfsSize), libc.GoBytes(k.realVFS, vfsSize))
+		name, err := libc.CString("watched")
+		if err != nil {
+			t.Fatal(err)
+		}
+		setPointer(k.vfs+24, name)
+		k.openReal = pointerAt(k.vfs + vfsOpen)
+		k.tables, k.syncReal = map[uintptr]uintptr{}, map[uintptr]uintptr{}
+		setPointer(k.vfs+vfsOpen, pointerOf(openFunc(openWatched)))
+	})
+	k.disk = &disk{names: map[uintptr]string{}, synced: map[string][]byte{}}
+	if rc := lib.Xsqlite3_vfs_register(tls, k.vfs, 1); rc != lib.SQLITE_OK {
+		t.Fatal(rc)
+	}
+	t.Cleanup(func() {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		if rc := lib.Xsqlite3_vfs_register(tls, k.realVFS, 1); rc != lib.SQLITE_OK {
+			t.Error(rc)
+		}
+	})
+	return k.disk
+}
+
+func openWatched(tls *libc.TLS, _, name, file uintptr, flags int32, out uintptr) int32 {
+	k := &theDisk
+	open := *(*openFunc)(unsafe.Pointer(&struct{ uintptr }{k.openReal}))
+	rc := open(tls, k.realVFS, name, file, flags, out)
+	if rc != lib.SQLITE_OK || name == 0 {
+		return rc
+	}
+	k.tablesMu.Lock()
+	defer k.tablesMu.Unlock()
+	table := pointerAt(file)
+	ours, ok := k.tables[table]
+	if !ok {
+		ours = libc.Xmalloc(tls, methodsSize)
+		copy(libc.GoBytes(ours, methodsSize), libc.GoBytes(table, methodsSize))
+		k.syncReal[ours] = pointerAt(table + methodsSync)
+		setPointer(ours+methodsSync, pointerOf(syncFunc(syncWatched)))
+		k.tables[table] = ours
+	}
+	setPointer(file, ours)
+	k.disk.mu.Lock()
+	defer k.disk.mu.Unlock()
+	k.names[file] = libc.GoString(name)
+	return rc
+}
+
+func syncWatched(tls *libc.TLS, file uintptr, flags int32) int32 {
+	k := &theDisk
+	k.tablesMu.Lock()
+	method := k.syncReal[pointerAt(file)]
+	k.tablesMu.Unlock()
+	rc := (*(*syncFunc)(unsafe.Pointer(&struct{ uintptr }{method})))(tls, file, flags)
+	if rc == lib.SQLITE_OK {
+		k.disk.mu.Lock()
+		defer k.disk.mu.Unlock()
+		if content, err := os.ReadFile(k.names[file]); err == nil {
+			k.synced[k.names[file]] = content
+		}
+	}
+	return rc
+}
+
+// cut returns a folder with what is left of the store at path when the power goes: of its log what was synced, and of
+// the rest so many bytes as more says.
+func (k *disk) cut(t *testing.T, path string, more int) string {
+	t.Helper()
+	dir := t.TempDir()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, suffix := range []string{"", "-wal"} {
+		safe, ok := k.synced[path+suffix]
+		now, err := os.ReadFile(path + suffix)
+		if err != nil || !ok && suffix == "" {
+			safe = now
+		}
+		if suffix == "-wal" && more > 0 && len(now) > len(safe) {
+			safe = now[:min(len(now), len(safe)+more)]
+		}
+		if err := os.WriteFile(filepath.Join(dir, "store.db"+suffix), safe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if mark, err := os.ReadFile(path + markSuffix); err == nil {
+		if err := os.WriteFile(filepath.Join(dir, "store.db"+markSuffix), mark, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "store.db")
+}
+
+// recordOne has one allowed call recorded.
+func recordOne(t *testing.T, d *DB, tool string) {
+	t.Helper()
+	err := d.Record(t.Context(), func(tx approval.Tx) error {
+		_, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot", Tool: tool})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeOne has something put on record that a loss of power may not take.
+func writeOne(t *testing.T, d *DB, tool string) {
+	t.Helper()
+	update(t, d, func(tx approval.Tx) error {
+		_, err := tx.Append(approval.Event{Type: approval.EventDecision, Agent: "bot", Tool: tool})
+		return err
+	})
+}
+
+// toolsOf are the tools of the events in the store.
+func toolsOf(t *testing.T, d *DB) (tools string, newest int64) {
+	t.Helper()
+	view(t, d, func(tx approval.Tx) error {
+		es, err := tx.Events(approval.EventQuery{Ascending: true})
+		for _, e := range es {
+			tools += " " + e.Tool
+			newest = e.Seq
+		}
+		return err
+	})
+	return strings.TrimSpace(tools), newest
+}
+
+// at is the store on a machine that was started for the nth time.
+func at(path string, start int) Options {
+	since := time.Now()
+	return Options{Path: path, Boot: fmt.Sprint("start ", start), Elapsed: func() time.Duration { return time.Since(since) }}
+}
+
+// A loss of power takes what was recorded since the last sync, and nothing else.
+func TestALossOfPowerTakesOnlyWhatWasRecordedLast(t *testing.T) {
+	k := watchDisk(t)
+	path := schematest.NewFile(t)
+	d := open(t, at(path, 1))
+	left := func(more int) (string, int64) {
+		t.Helper()
+		after := open(t, at(k.cut(t, path, more), 2))
+		if after.Restored() {
+			t.Error("a loss of power is taken for a backup that was restored")
+		}
+		return toolsOf(t, after)
+	}
+	writeOne(t, d, "asked")
+	recordOne(t, d, "lost")
+	if err := d.Mark(); err != nil {
+		t.Fatal(err)
+	}
+	if tools, _ := left(0); tools != "asked" {
+		t.Errorf("what was recorded was synced at once: %q is left", tools)
+	}
+	if tools, _ := left(1 << 20); tools != "asked lost" {
+		t.Errorf("what the disk had by itself is gone: %q is left", tools)
+	}
+	writeOne(t, d, "later")
+	if tools, _ := left(0); tools != "asked lost later" {
+		t.Errorf("an update does not sync what was recorded before it: %q is left", tools)
+	}
+	recordOne(t, d, "read")
+	if tools, _ := toolsOf(t, d); tools != "asked lost later read" {
+		t.Errorf("read: %q", tools)
+	}
+	if tools, _ := left(0); tools != "asked lost later read" {
+		t.Errorf("what was read is lost: %q is left", tools)
+	}
+	recordOne(t, d, "alone")
+	testkit.Eventually(t, "the record is synced", func() bool { tools, _ := left(0); return strings.HasSuffix(tools, "alone") })
+	recordOne(t, d, "last")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if tools, _ := left(0); !strings.HasSuffix(tools, "last") {
+		t.Errorf("a store that was closed has lost something: %q is left", tools)
+	}
+}
+
+// No seq is given out twice, whatever was lost.
+func TestNoSeqIsGivenTwiceAfterALossOfPower(t *testing.T) {
+	k := watchDisk(t)
+	path := schematest.NewFile(t)
+	d := open(t, at(path, 1))
+	recordOne(t, d, "a")
+	_, given := toolsOf(t, d)
+	for range 10 {
+		recordOne(t, d, "lost")
+		given++
+	}
+	same := open(t, at(k.cut(t, path, 1<<20), 1)) // the process was killed, and the machine goes on
+	recordOne(t, same, "b")
+	if _, newest := toolsOf(t, same); newest != given+1 {
+		t.Errorf("after a kill seq goes on with %d, not with %d", newest, given+1)
+	}
+	other := open(t, at(k.cut(t, path, 0), 2))
+	recordOne(t, other, "b")
+	if _, newest := toolsOf(t, other); newest <= given {
+		t.Errorf("seq %d was given before", newest)
+	}
+}
+
+// However much of the log the disk has taken by itself: what was promised is there, and of the rest the beginning.
+func TestALogThatIsTornIsReadToItsLastWholeCommit(t *testing.T) {
+	k := watchDisk(t)
+	path := schematest.NewFile(t)
+	d := open(t, at(path, 1))
+	writeOne(t, d, "asked")
+	want := []string{"asked"}
+	for i := range 40 {
+		recordOne(t, d, fmt.Sprint("r", i))
+		want = append(want, fmt.Sprint("r", i))
+	}
+	for range 20 {
+		more := rand.N(200_000)
+		tools, _ := toolsOf(t, open(t, at(k.cut(t, path, more), 2)))
+		if got := strings.Fields(tools); len(got) < 1 || strings.Join(want[:len(got)], " ") != tools {
+			t.Fatalf("with %d bytes more: %q", more, tools)
+		}
+	}
+}
+
+// In Record nothing can be written whose loss would matter, and nothing read that has to be synced first.
+func TestRecordIsForRecordsAlone(t *testing.T) {
+	d := open(t, Options{})
+	for name, fn := range map[string]func(tx approval.Tx) error{
+		"a request": func(tx approval.Tx) error { _, err := create(tx, "bot", "x"); return err },
+		"events":    func(tx approval.Tx) error { _, err := tx.Events(approval.EventQuery{}); return err },
+		"the seqs":  func(tx approval.Tx) error { _, _, err := tx.SeqRange(); return err },
+	} {
+		recordOne(t, d, "kept")
+		if err := d.Record(t.Context(), fn); !errors.Is(err, approval.ErrRecordOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if tools, _ := toolsOf(t, d); tools != "kept kept kept" {
+		t.Errorf("kept: %q", tools)
+	}
+}
+
+// What could not be synced is said, and until it could be nothing is committed without a sync.
+func TestAfterAFailedSyncNothingGoesUnsynced(t *testing.T) {
+	k := watchDisk(t)
+	path := schematest.NewFile(t)
+	d := open(t, at(path, 1))
+	recordOne(t, d, "a")
+	d.writer.syncFailed = true // as a failed commit leaves it; the writer is idle
+	recordOne(t, d, "b")
+	if tools, _ := toolsOf(t, open(t, at(k.cut(t, path, 0), 2))); tools != "a b" {
+		t.Errorf("left: %q", tools)
+	}
+	recordOne(t, d, "c")
+	if tools, _ := toolsOf(t, open(t, at(k.cut(t, path, 0), 2))); tools != "a b" {
+		t.Errorf("left once it could be synced: %q", tools)
+	}
+}
