@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"countersign/approval"
 	"countersign/schema"
@@ -24,6 +25,9 @@ import (
 
 // copiesKept is how many copies there are at most, the newest ones.
 const copiesKept = 3
+
+// copyNames is how many names are tried for a copy.
+const copyNames = 5
 
 const (
 	copyTime    = "20060102T150405Z"
@@ -38,11 +42,7 @@ func (d *DB) upgrade(ctx context.Context, db *sql.DB, o Options) error {
 		return err
 	}
 	if have > 0 && have < schema.Version() {
-		path := fmt.Sprintf("%s.before-v%d-%s", d.path, schema.Version(), o.Now().UTC().Format(copyTime))
-		err := d.removeParts()
-		if err == nil {
-			err = copyTo(ctx, db, path)
-		}
+		path, err := d.copyBeside(ctx, db, o.Now())
 		if err != nil {
 			return d.notCopied(err)
 		}
@@ -54,6 +54,22 @@ func (d *DB) upgrade(ctx context.Context, db *sql.DB, o Options) error {
 		d.removeOldCopies(ctx)
 	}
 	return schema.Migrate(ctx, db)
+}
+
+// copyBeside makes a copy named by the time, or by the next second that no copy is named by: that of an upgrade which
+// was cut off is not written over.
+func (d *DB) copyBeside(ctx context.Context, db *sql.DB, now time.Time) (path string, err error) {
+	if err := d.removeParts(); err != nil {
+		return "", err
+	}
+	for range copyNames {
+		path = fmt.Sprintf("%s.before-v%d-%s", d.path, schema.Version(), now.UTC().Format(copyTime))
+		if err = copyTo(ctx, db, path); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		now = now.Add(time.Second)
+	}
+	return path, err
 }
 
 // copyTo makes a copy that is on the disk, or none. It fails with [fs.ErrExist] where the name is taken, or where

@@ -167,9 +167,12 @@ func TestTheNewestCopiesAreKept(t *testing.T) {
 // A file that cannot be made stands in the way of the copy: the tables stay as they were.
 func TestNoCopyNoChange(t *testing.T) {
 	path, before := oldStore(t), oldStore(t)
-	copied := fmt.Sprintf("%s.before-v%d-20261123T050000Z", path, schema.Version())
-	if err := os.MkdirAll(filepath.Join(copied, "in the way"), 0o700); err != nil {
-		t.Fatal(err)
+	copied := ""
+	for i := range copyNames {
+		copied = fmt.Sprintf("%s.before-v%d-20261123T05000%dZ", path, schema.Version(), i)
+		if err := os.MkdirAll(filepath.Join(copied, "in the way"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d, err := Open(t.Context(), Options{Path: path, Now: oldNow})
 	if err == nil {

@@ -72,7 +72,7 @@ func TestStatsHaveChartsAndTables(t *testing.T) {
 	if n := r.svg(); n < 8 {
 		t.Errorf("%d pictures", n)
 	}
-	if texts := strings.Count(r.body, "<details>"); texts != 4 {
+	if texts := strings.Count(r.body, `<details id="numbers-`); texts != 4 {
 		t.Errorf("%d tables behind charts", texts)
 	}
 	w.get("mei", "/stats").has("詢問人員的頻率", "依工具")
