@@ -138,6 +138,7 @@ type Explanation struct {
 	Rule          string          `json:"rule"` // "" when no rule matched
 	ReasonCode    string          `json:"reason_code"`
 	Message       string          `json:"message"`
+	Summary       string          `json:"summary,omitempty"` // as it is written, before anything is filled in
 	Timeout       string          `json:"timeout"`
 	RequireReason bool            `json:"require_reason"`
 	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
@@ -194,6 +195,7 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		}
 	}
 	x.Action, x.Risk, x.Rule, x.ReasonCode, x.Message = v.Action, v.Risk, v.Rule, v.ReasonCode, v.Message
+	x.Summary = v.Sentences.SummaryIn("")
 	if v.Strict {
 		x.Audit = AuditStrict
 	}

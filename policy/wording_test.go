@@ -25,6 +25,9 @@ func TestARuleSaysWhatWillHappenInSeveralLanguages(t *testing.T) {
 			t.Errorf("%s: %q", tool, v.Message)
 		}
 	}
+	if x := p.Explain(call(t, "one", `{}`)); x.Summary != "Do {args.x}" {
+		t.Errorf("explained as %q", x.Summary)
+	}
 	if i := p.Rules()[0]; i.Summary != "Pay" || i.SummaryIn["ja"] != "送金" || i.MessageIn["th"] != "ใหญ่" || len(i.SummaryIn) != 2 {
 		t.Errorf("shown as %+v", i)
 	}

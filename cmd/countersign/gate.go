@@ -232,6 +232,9 @@ func (s *std) explanation(file string, x config.Explanation) {
 	if x.Reason != "" {
 		s.printf("  %s\n", visible(x.Reason))
 	}
+	if x.Summary != "" {
+		s.printf("  %s\n", visible(x.Summary))
+	}
 	if x.Message != "" {
 		s.printf("  %s\n", visible(x.Message))
 	}
