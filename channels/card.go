@@ -172,6 +172,24 @@ func (c Card) PendingCount() int {
 // Together reports whether the card has buttons for all that is pending at once.
 func (c Card) Together() bool { return c.BatchID != "" && c.PendingCount() > 1 }
 
+// Worst is the highest risk of what the card shows.
+func (c Card) Worst() (worst approval.Risk) {
+	for _, i := range c.Items {
+		if i.Risk.Rank() > worst.Rank() {
+			worst = i.Risk
+		}
+	}
+	return worst
+}
+
+// Risk says the risk of a request that waits, and what it means where it is critical.
+func (c Card) Risk(r approval.Risk) string {
+	if r == approval.RiskCritical {
+		return c.Say(TextRiskMeans)
+	}
+	return c.Say(RiskText(r))
+}
+
 // All is the button for all that the card shows, but for its intent.
 func (c Card) All() Button { return Button{ID: c.BatchID, Shows: c.Shows} }
 

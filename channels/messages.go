@@ -17,6 +17,7 @@ const (
 	TextRiskMedium   Text = "risk_medium"
 	TextRiskHigh     Text = "risk_high"
 	TextRiskCritical Text = "risk_critical"
+	TextRiskMeans    Text = "risk_critical_means" // the same, and what that is
 
 	// How many of a card's requests have which risk.
 	TextCountLow      Text = "count_low"

@@ -66,6 +66,7 @@ const (
 	paper   = "#F3F4F6"
 	alarm   = "#B91C1C"
 	approve = "#15803D"
+	deny    = "#B91C1C"
 	settled = "#4B5563"
 	added   = "#166534"
 	removed = "#991B1B"
@@ -269,16 +270,13 @@ func scroll(ms []api.MessageInterface, c channels.Card, items []channels.Item, f
 
 // summary is the first bubble of a batch, with the buttons for all of it.
 func summary(c channels.Card) *api.FlexBubble {
-	worst := c.Items[0].Risk
+	worst := c.Worst()
 	body := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
 	for _, f := range c.Items[0].Facts {
 		body.Contents = append(body.Contents, columns(f.Label, shorten(f.Value, 200), ink))
 	}
 	share := summaryLines / len(c.Items)
 	for n, i := range c.Items {
-		if i.Risk.Rank() > worst.Rank() {
-			worst = i.Risk
-		}
 		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), channels.CutEnd(i.Summary, share, quoted))
 		body.Contents = append(body.Contents, text(line, "sm", ink))
 	}
@@ -290,7 +288,8 @@ func summary(c channels.Card) *api.FlexBubble {
 	if c.Together() {
 		body.Contents = append(body.Contents, text(c.Say(channels.TextBatchHint), "xs", faint))
 		needed := slices.ContainsFunc(c.Items, func(i channels.Item) bool { return i.Pending() && i.ReasonNeeded })
-		b.Footer = buttons(c, c.All(), c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll), "", needed)
+		b.Footer = buttons(c, decides{on: c.All(), yes: c.Say(channels.TextApproveAll), no: c.Say(channels.TextDenyAll),
+			risk: worst, reasonNeeded: needed})
 	}
 	return b
 }
@@ -301,7 +300,11 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 	if !i.Pending() {
 		colour, title = settled, i.State.Icon()+" "+title
 	}
-	head := header(title, channels.RiskIcon(i.Risk)+" "+c.Say(channels.RiskText(i.Risk)), colour)
+	risk := c.Say(channels.RiskText(i.Risk))
+	if i.Pending() {
+		risk = c.Risk(i.Risk)
+	}
+	head := header(title, channels.RiskIcon(i.Risk)+" "+risk, colour)
 	for n, m := range levels {
 		d := drawing{measures: m, card: c, item: i, roomy: len(i.Rows) <= roomyRows && size > carouselSize/4}
 		// What the args may take is what the rest leaves.
@@ -339,8 +342,8 @@ type drawing struct {
 func (d drawing) footer(f channels.Fitted) *api.FlexBox {
 	box := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL}
 	if d.item.Pending() {
-		box = buttons(d.card, channels.Button{ID: d.item.ID}, d.card.Say(channels.TextApprove),
-			d.card.Say(channels.TextDeny), d.item.Tool, d.item.ReasonNeeded)
+		box = buttons(d.card, decides{on: channels.Button{ID: d.item.ID}, yes: d.card.Say(channels.TextApprove),
+			no: d.card.Say(channels.TextDeny), what: d.item.Tool, risk: d.item.Risk, reasonNeeded: d.item.ReasonNeeded})
 		if d.item.StepUp {
 			pair := box.Contents[0].(*api.FlexBox)
 			pair.Contents = pair.Contents[1:] // what is left denies
@@ -587,35 +590,48 @@ func block(label, value string) *api.FlexBox {
 		Contents: []api.FlexComponentInterface{bold(label, "xs", faint), text(value, "xs", ink)}}
 }
 
-// buttons are Approve and Deny of a request or a card, of which on says which. They are postbacks: an action of type
-// message would arrive as typed words too. Deny opens the keyboard with a reason begun, which goes to the agent when it
-// is sent; where nothing is decided without one, both do, with all of the decision begun.
-func buttons(c channels.Card, on channels.Button, yes, no, what string, reasonNeeded bool) *api.FlexBox {
-	button := func(label_ string, intent chat.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
+// decides is what a pair of buttons decides.
+type decides struct {
+	on            channels.Button // a request or a card
+	yes, no, what string
+	risk          approval.Risk
+	reasonNeeded  bool
+}
+
+// buttons are Approve and Deny. They are postbacks: an action of type message would arrive as typed words too. Deny opens
+// the keyboard with a reason begun, which goes to the agent when it is sent; where nothing is decided without one, both
+// do, with all of the decision begun. Both weigh the same, and at a critical risk neither has a colour that says yes.
+func buttons(c channels.Card, x decides) *api.FlexBox {
+	yes, no := approve, deny
+	if x.risk == approval.RiskCritical {
+		yes, no = ink, ink
+	}
+	button := func(label_ string, intent chat.Intent, colour string) *api.FlexButton {
 		shown := label_
-		if what != "" {
-			shown = label_ + " " + what
+		if x.what != "" {
+			shown = label_ + " " + x.what
 		}
 		action := &api.PostbackAction{
 			Label:       label(label_),
-			Data:        on.With(intent).Data(),
+			Data:        x.on.With(intent).Data(),
 			DisplayText: legible.ShortenMiddle(shown, maxDisplayText, stricter),
 		}
 		switch {
-		case reasonNeeded:
-			action.FillInText = string(intent) + " " + on.Shows.Typed(on.ID) + " "
+		case x.reasonNeeded:
+			action.FillInText = string(intent) + " " + x.on.Shows.Typed(x.on.ID) + " "
 		case intent == chat.IntentDeny:
 			action.FillInText = legible.ShortenMiddle(c.Say(channels.TextReasonPrefix), maxFillIn, stricter)
 		}
 		if action.FillInText != "" {
 			action.InputOption = api.PostbackActionINPUT_OPTION_OPEN_KEYBOARD
 		}
-		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: style, Color: colour, Action: action}
+		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_PRIMARY, Color: colour,
+			Action: action}
 	}
 	return &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
 		&api.FlexBox{Layout: api.FlexBoxLAYOUT_HORIZONTAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
-			button(yes, chat.IntentApprove, api.FlexButtonSTYLE_PRIMARY, approve),
-			button(no, chat.IntentDeny, api.FlexButtonSTYLE_SECONDARY, ""),
+			button(x.yes, chat.IntentApprove, yes),
+			button(x.no, chat.IntentDeny, no),
 		}},
 	}}
 }

@@ -175,7 +175,7 @@ func several(c channels.Card) ([]sdk.Block, error) {
 	}
 	if c.Together() {
 		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
-			buttons(c, "all", c.All(), c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
+			buttonsFor(c.Worst())(c, "all", c.All(), c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
 	}
 	end = append(end, remarks(escape(c.Say(channels.TextReadAll))))
 	left := maxTotal - weigh(blocks...) - weigh(end...)
@@ -297,7 +297,7 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 		block += ":" + strconv.Itoa(d.number)
 	}
 	if i.Pending() && !d.glance {
-		choose := buttons
+		choose := buttonsFor(i.Risk)
 		if d.bare {
 			choose = bareButtons
 		}
@@ -565,7 +565,7 @@ func head(c channels.Card, title string, i channels.Item) sdk.Block {
 
 // risk is a request's risk, as a colour and in words.
 func risk(c channels.Card, i channels.Item) string {
-	return channels.RiskIcon(i.Risk) + " " + c.Say(channels.RiskText(i.Risk))
+	return channels.RiskIcon(i.Risk) + " " + c.Risk(i.Risk)
 }
 
 // words is a text object in which no markup is read.
@@ -596,6 +596,14 @@ func buttons(c channels.Card, block string, on channels.Button, yes, no string) 
 		b.Elements.ElementSet[n].(*sdk.ButtonBlockElement).WithStyle(style)
 	}
 	return b
+}
+
+// buttonsFor draws the buttons for a risk: at a critical one neither has a colour that says yes.
+func buttonsFor(r approval.Risk) func(channels.Card, string, channels.Button, string, string) *sdk.ActionBlock {
+	if r == approval.RiskCritical {
+		return bareButtons
+	}
+	return buttons
 }
 
 // more is the menu of what else can be done about a request. A value says what, and of which: the menu has but one
