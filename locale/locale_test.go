@@ -286,3 +286,23 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// What docs/languages.md rejects does not come back: each has a better word there.
+func TestRejectedWords(t *testing.T) {
+	for tag, rejected := range map[string][]string{
+		"ja": {"呼び出し", "判断の期限", "判断待ち", "再通知", "リマインダー", "リクエスト", "依頼", "そのような申請",
+			"通過しま", "エージェント自身の言葉", "show <id>"},
+		"th": {"ความเสี่ยงวิกฤต", "คำพูดของเอเจนต์", "สายเกินไป", "ระบบไม่รู้จักคุณ", "ให้ผ่านเมื่อ",
+			"จบไปก่อน", "show <id>"},
+		"zh-TW": {"呼叫", "決定期限", "逾時", "不認識您", "負責人", "太遲", "原封不動", "自己的說法", "代理程式", "引數",
+			"通行金鑰", "show <id>"},
+	} {
+		for id, m := range catalogue(t, tag) {
+			for _, word := range rejected {
+				if strings.Contains(m.Other, word) {
+					t.Errorf("%s: %s says %q, see docs/languages.md: %s", tag, id, word, m.Other)
+				}
+			}
+		}
+	}
+}

@@ -109,7 +109,7 @@ func TestIn(t *testing.T) {
 		"en":    {"in 28 min", "in 0 s", "time is up"},
 		"ja":    {"あと28分", "あと0秒", "時間切れ"},
 		"th":    {"อีก 28 นาที", "อีก 0 วินาที", "หมดเวลาแล้ว"},
-		"zh-TW": {"28 分鐘後", "0 秒後", "時間已到"},
+		"zh-TW": {"剩 28 分鐘", "剩 0 秒", "時間已到"},
 	} {
 		l := Get(tag)
 		if got := [3]string{l.In(28 * time.Minute), l.In(time.Millisecond), l.In(0)}; got != want {
