@@ -153,7 +153,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	}
 	if err := w.chat.WaitFor(w.ctx, func() bool {
 		for _, m := range w.chat.LINEChat(emulator.StrangerName) {
-			if m.Text == "You may not decide this request." {
+			if m.Text == "You can't decide this request." {
 				return true
 			}
 		}

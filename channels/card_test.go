@@ -63,7 +63,7 @@ func TestEndingsAreToldApart(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"outcome_approved":  "Approved by hana at 2026-11-21 12:05 JST. The agent may run it once, until 2026-11-21 12:20 JST. Reason: checked with finance",
-		"outcome_used":      "Approved by hana at 2026-11-21 12:05 JST. Let through at 2026-11-21 12:06 JST.",
+		"outcome_used":      "Approved by hana at 2026-11-21 12:05 JST. Used at 2026-11-21 12:06 JST.",
 		"outcome_denied":    "Denied by hana at 2026-11-21 12:05 JST. Reason: wrong account <!channel>",
 		"outcome_expired":   "Nobody answered by 2026-11-21 13:00 JST. The call was not run.",
 		"outcome_cancelled": "Cancelled by agent:treasury-bot at 2026-11-21 12:05 JST.",
@@ -81,11 +81,11 @@ func TestBatchTitles(t *testing.T) {
 	if got := card(approval.KindRequest, rs...).Text; got != "3 approvals needed" {
 		t.Errorf("title %q", got)
 	}
-	if got := card(approval.KindReminder, rs...).Text; got != "Reminder: 3 calls still wait for approval" {
+	if got := card(approval.KindReminder, rs...).Text; got != "Reminder: 3 calls are still waiting for approval" {
 		t.Errorf("title %q", got)
 	}
 	rs[0].Status = approval.Denied
-	if got := card(approval.KindEdit, rs...).Text; got != "2 of 3 calls still wait for approval" {
+	if got := card(approval.KindEdit, rs...).Text; got != "2 of 3 calls are still waiting for approval" {
 		t.Errorf("title %q", got)
 	}
 	rs[1].Status, rs[2].Status = approval.Expired, approval.Approved
@@ -125,7 +125,7 @@ func TestNotices(t *testing.T) {
 	for _, c := range channelstest.Cases() {
 		want := map[string]string{
 			"secrets":  "🔒 3 values are masked as secret",
-			"previous": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST and let through at 2026-11-21 11:01 JST.",
+			"previous": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST and used at 2026-11-21 11:01 JST.",
 			"previous_sent": "⚠ CAREFUL: this same call was approved by hana at 2026-11-21 11:00 JST and sent at 2026-11-21 11:01 JST, " +
 				"and what came of it is not known. It may have run. If you approve, it may run twice.",
 			"previous_succeeded": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST, sent at 2026-11-21 11:01 JST, and it succeeded.",

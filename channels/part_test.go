@@ -82,7 +82,7 @@ to:
 Not part of what is approved (may change):
 note: x
 
-The agent's own words, unchecked
+Written by the agent (not verified)
 Rationale
 │ because
 │ it is due

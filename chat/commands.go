@@ -253,23 +253,26 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 	return InteractionResult{}, s.outbox.Queue(tx, n)
 }
 
+// RoleOf says what somebody may do.
+func RoleOf(by approval.Actor) phrases.Phrase {
+	switch {
+	case by.Admin && by.Approver:
+		return phrases.SayRoleBoth
+	case by.Admin:
+		return phrases.SayRoleAdmin
+	case by.Approver:
+		return phrases.SayRoleApprover
+	}
+	return phrases.SayRoleNone
+}
+
 func (s *Service) statusText(ctx context.Context, tx approval.Tx, t Interaction) (string, error) {
 	list, err := s.waiting(ctx, tx, t.By)
 	if err != nil {
 		return "", err
 	}
-	var roles []string
-	if t.By.Approver {
-		roles = append(roles, s.say(t.By, phrases.SayRoleApprover))
-	}
-	if t.By.Admin {
-		roles = append(roles, s.say(t.By, phrases.SayRoleAdmin))
-	}
-	if roles == nil {
-		roles = append(roles, s.say(t.By, phrases.SayRoleNone))
-	}
 	lines := []string{
-		s.say(t.By, phrases.SayStatusYou, "who", t.By.Name, "roles", strings.Join(roles, ", ")),
+		s.say(t.By, phrases.SayStatusYou, "who", t.By.Name, "roles", s.say(t.By, RoleOf(t.By))),
 		s.say(t.By, phrases.SayStatusPending, "n", list.total+list.others),
 	}
 	return strings.Join(append(lines, s.readers.Status(t.By)...), "\n"), nil

@@ -589,7 +589,7 @@ func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
 	case approval.CodeNotFound:
 		return s.say(t.By, phrases.SayNoRequest)
 	case approval.CodeNotAnApprover:
-		return s.say(t.By, phrases.SayNotYours)
+		return s.notYours(t)
 	case approval.CodeExpired, approval.CodeAlreadyResolved:
 		return s.late(t, *e.Request)
 	case approval.CodeReasonRequired:
@@ -649,6 +649,14 @@ func (s *Service) late(t Interaction, r approval.Request) string {
 	return Late(approval.LateFor(r, t.By), func(p phrases.Phrase, args ...any) string { return s.say(t.By, p, args...) })
 }
 
+// notYours tells somebody that they may not decide, and a stranger what is missing.
+func (s *Service) notYours(t Interaction) string {
+	if t.By.Kind == approval.Stranger {
+		return s.say(t.By, phrases.SayHelpStranger, "address", t.From)
+	}
+	return s.say(t.By, phrases.SayNotYours)
+}
+
 // refuse answers and audits words of somebody who may not decide and named no request.
 func (s *Service) refuse(ctx context.Context, tx approval.Tx,
 	t Interaction) (none targets, answer InteractionResult, err error) {
@@ -658,7 +666,7 @@ func (s *Service) refuse(ctx context.Context, tx approval.Tx,
 	if err := s.audit.Append(ctx, tx, e); err != nil {
 		return none, InteractionResult{}, err
 	}
-	answer = InteractionResult{Code: approval.CodeNotAnApprover, Text: s.say(t.By, phrases.SayNotYours)}
+	answer = InteractionResult{Code: approval.CodeNotAnApprover, Text: s.notYours(t)}
 	return none, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
 }
 

@@ -174,7 +174,7 @@ func (v view) everything(a client.Approval) []part {
 	out := v.short(a)
 	out = append(out, part{heading, "Arguments as JSON, exactly"}, part{plain, legible.Line(string(a.Args))})
 	if a.Rationale != "" || a.Preview != "" {
-		out = append(out, part{heading, "The agent's own words, unchecked"})
+		out = append(out, part{heading, "Written by the agent (not verified)"})
 		for _, text := range []string{a.Rationale, a.Preview} {
 			if text != "" {
 				out = append(out, part{plain, legible.Lines(text)})

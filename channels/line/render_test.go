@@ -541,7 +541,7 @@ func TestDiffIsDrawn(t *testing.T) {
 		}
 		for _, want := range []string{
 			`"text":"+public = true\n","color":"` + added + `"`, `"text":"-listen = 127.0.0.1:8787\n","color":"` + removed + `"`,
-			`"text":" # ⟨U+202E⟩the end\n","color":"` + ink + `"`, `"text":"Preview  +2 −1"`, `"text":"The agent's own words, unchecked"`,
+			`"text":" # ⟨U+202E⟩the end\n","color":"` + ink + `"`, `"text":"Preview  +2 −1"`, `"text":"Written by the agent (not verified)"`,
 		} {
 			if !strings.Contains(string(body), want) {
 				t.Errorf("no %s on the card", want)

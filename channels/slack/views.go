@@ -272,7 +272,7 @@ func HomeView(h Home) (json.RawMessage, error) {
 	if h.By.Approver {
 		how = channels.TextHomeHow
 	}
-	you := say(phrases.SayStatusYou, "who", legible.Line(h.By.Name), "roles", roles(h.By, say))
+	you := say(phrases.SayStatusYou, "who", legible.Line(h.By.Name), "roles", say(chat.RoleOf(h.By)))
 	var waiting []channels.Item
 	for _, i := range c.Items {
 		if i.Pending() {
@@ -318,19 +318,6 @@ func HomeView(h Home) (json.RawMessage, error) {
 		blocks = append(blocks, remarks(end...))
 	}
 	return homeTab(blocks)
-}
-
-// roles names what somebody may do.
-func roles(by approval.Actor, say func(phrases.Phrase, ...string) string) string {
-	switch {
-	case by.Admin && by.Approver:
-		return say(phrases.SayRoleApprover) + ", " + say(phrases.SayRoleAdmin)
-	case by.Admin:
-		return say(phrases.SayRoleAdmin)
-	case by.Approver:
-		return say(phrases.SayRoleApprover)
-	}
-	return say(phrases.SayRoleNone)
 }
 
 // homeItem is one request on the Home tab, and how many bytes it takes.

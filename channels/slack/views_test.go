@@ -470,10 +470,10 @@ func TestHomeByRole(t *testing.T) {
 		buttons, tools int
 		want           []string
 	}{
-		{"approver", hana, 3, 3, []string{"You are hana: you may decide, you may see the logs.", "Waiting for a decision (3)", "Deny asks you for a reason"}},
-		{"reader", ken, 0, 3, []string{"You are ken: you may decide nothing.", "only people with the role approver"}},
-		{"admin", approval.Actor{Kind: approval.Human, Name: "mai", Admin: true}, 0, 3, []string{"You are mai: you may see the logs."}},
-		{"stranger", approval.Actor{Kind: approval.Stranger}, 0, 0, []string{"I do not know you", "U0⟨U+202E⟩"}},
+		{"approver", hana, 3, 3, []string{"You're hana. You can approve, deny and read the logs.", "Waiting for a decision (3)", "Deny asks you for a reason"}},
+		{"reader", ken, 0, 3, []string{"You're ken. You can decide nothing.", "only people with the role approver"}},
+		{"admin", approval.Actor{Kind: approval.Human, Name: "mai", Admin: true}, 0, 3, []string{"You're mai. You can read the logs."}},
+		{"stranger", approval.Actor{Kind: approval.Stranger}, 0, 0, []string{"You're not an approver here", "U0⟨U+202E⟩"}},
 		{"agent", approval.Actor{Kind: approval.Agent, Name: "bot", Approver: true}, 0, 0, nil},
 	} {
 		v, err := HomeView(Home{Card: seenBy("en", "", rs...), Total: 3, By: tt.by, UserID: "U0\u202e"})

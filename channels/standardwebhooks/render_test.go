@@ -210,7 +210,7 @@ func checkCard(t tester, ch *Channel, d approval.Delivery) body {
 		if (got.ArgsShown < got.ArgsTotal) != strings.Contains(notices, "⚠ ONLY") {
 			t.Errorf("%d of %d args shown, notices %q", got.ArgsShown, got.ArgsTotal, got.Notices)
 		}
-		if own := strings.TrimSpace(r.Rationale) + strings.TrimSpace(r.Preview); own != "" && got.Words == nil && !strings.Contains(notices, "(the agent") {
+		if own := strings.TrimSpace(r.Rationale) + strings.TrimSpace(r.Preview); own != "" && got.Words == nil && !strings.Contains(notices, "(what the agent wrote") {
 			t.Errorf("the agent's own words are neither there nor missed: %q", got.Notices)
 		}
 		if got.ArgsShown < got.ArgsTotal {

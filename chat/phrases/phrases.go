@@ -62,6 +62,7 @@ const (
 	SayStatusYou      Phrase = "told_status_you"
 	SayRoleApprover   Phrase = "told_role_approver"
 	SayRoleAdmin      Phrase = "told_role_admin"
+	SayRoleBoth       Phrase = "told_role_both"
 	SayRoleNone       Phrase = "told_role_none"
 	SayStatusApproved Phrase = "told_status_approved"
 	SayStatusDenied   Phrase = "told_status_denied"
@@ -183,50 +184,48 @@ var English = map[Phrase]string{
 	SayMustAsk:       "If it is still needed, the agent must ask again.",
 	SayMustAskOnce:   "If it is needed once more, the agent must ask again.",
 	SayNewCard:       "If the agent asks again, a new card comes: decide that one.",
-	SayNotYours:      "You may not decide this request.",
+	SayNotYours:      "You can't decide this request.",
 	SayNoRequest:     "No such request.",
 	SayReasonNeeded:  "This request needs a reason. Type: {word} {id} followed by your reason.",
 	SayReasonNext: "This request needs a reason, so nothing is decided yet. Type the reason now, or: deny {id} " +
 		"followed by it.",
 	SayReasonTooLong: "The reason is too long; at most 3000 characters are taken.",
-	SayReasonKept:    "The agent is told why: {tool} was denied.",
-	SayReasonKeptOld: "{tool} was denied with a reason already; it stays as it was.",
+	SayReasonKept:    "Thanks, the agent now has your reason. {tool} stays denied.",
+	SayReasonKeptOld: "{tool} was already denied with a reason. That reason stays.",
 	SayQuotesMany:    "That message shows {n} requests. Use its buttons, or type: {word} <id>",
 	SayQuotesUnknown: "That message shows no request that I know, so nothing was denied. Type: deny <id> <reason>",
 	SayNothingWaits:  "Nothing is waiting for a decision.",
 	SayOneWaits:      "This request is waiting. Use its buttons to decide.",
 	SayManyWait:      "{n} requests are waiting. Use their buttons to decide.",
 	SayNewestWait:    "{n} requests are waiting; these are the newest {shown}. Use their buttons to decide.",
-	SayNewerThanNo: "The request that is pending now is newer than your message, so nothing was denied. Use its " +
+	SayNewerThanNo: "The request that is waiting now is newer than your message, so nothing was denied. Use its " +
 		"buttons, or type: deny <id> <reason>",
-	SayWhichOne: "{n} requests are pending, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
-	SayNotUnderstood: "I did not understand that. Type \"yes\" to see what is waiting, \"approve <id>\" or \"deny <id> " +
-		"<reason>\" to decide. \"help\" tells the rest.",
+	SayWhichOne:      "{n} requests are waiting, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
+	SayNotUnderstood: "Sorry, I didn't get that. Try \"pending\" to see what's waiting, or \"help\".",
 	SayUnclear: "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only " +
 		"where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>",
 	SayHelp: "What you can type:\n" +
-		"pending: what waits for a decision, with buttons\n" +
+		"pending: what's waiting, with buttons\n" +
 		"show <id>: all of a request\n" +
 		"approve <id> · deny <id> [reason]: decide it\n" +
-		"status: how things stand\n" +
+		"status: your role, what's waiting, any problems\n" +
 		"log: the last notifications and what became of them (admins)\n" +
 		"extend <id>: one hour more to decide it\n" +
 		"freeze <agent> [reason] · unfreeze [agent]: deny all its calls at once · lift that (admins)\n" +
 		"delegate <person> 3d · delegations · undelegate <id>: let somebody vote for you\n" +
 		"grants · revoke <id> · lift <id>: what is decided without asking · end one of these · forget a denial\n" +
 		"sign in: a link to the pages, where all of it can be seen\n" +
-		"help: this\n" +
+		"help: show this list\n" +
 		"The last six characters of an id are enough. A reply that quotes a card may leave out the id. Nothing is " +
 		"approved by a bare \"yes\", and an approval takes a reason only where the card asks for one.",
-	SayHelpStranger: "This is Countersign. I do not know you: whoever runs it must put your user id into the " +
-		"configuration. It is: {address}",
-	SaySignIn: "This opens the pages and signs you in as {who}: once, within ten minutes. Do not pass it on.",
+	SayHelpStranger: "This is Countersign. You're not an approver here. Ask whoever runs it to add your ID: {address}",
+	SaySignIn:       "This opens the pages and signs you in as {who}: once, within ten minutes. Do not pass it on.",
 	SaySignInHere: "This opens the pages and signs you in as {who}: once, within ten minutes. It works on the gate's " +
 		"own machine only, since public_url is not set. Do not pass it on.",
 	SaySignInMany: "You have asked for too many links. Wait ten minutes, then type it again.",
 	SayNotAdmin:   "Only an admin may see the notification log.",
-	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. I do not know you yet. " +
-		"Whoever runs me must put this user id into the configuration, at your name:\n{address}",
+	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. You're not an approver here " +
+		"yet. Ask whoever runs me to add your ID:\n{address}",
 	SayWelcomeBack: "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
 	SayOverBudget: "{who} is over a budget ({budget}: {limit}). What is more than that is refused until it slows " +
 		"down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
@@ -236,11 +235,12 @@ var English = map[Phrase]string{
 	SayLog:            "The newest notifications ({n}):",
 	SayLogEmpty:       "No notification yet.",
 	SayLogLine:        "{time} {channel} {recipient} · {kind} · {status} · tries {attempt}",
-	SayStatusPending:  "Pending requests: {n}",
-	SayStatusYou:      "You are {who}: {roles}.",
-	SayRoleApprover:   "you may decide",
-	SayRoleAdmin:      "you may see the logs",
-	SayRoleNone:       "you may decide nothing",
+	SayStatusPending:  "Requests waiting: {n}",
+	SayStatusYou:      "You're {who}. You can {roles}.",
+	SayRoleApprover:   "approve and deny",
+	SayRoleAdmin:      "read the logs",
+	SayRoleBoth:       "approve, deny and read the logs",
+	SayRoleNone:       "decide nothing",
 	SayStatusApproved: "approved",
 	SayStatusDenied:   "denied",
 	SayStatusCancel:   "cancelled",

@@ -181,10 +181,10 @@ func (s *std) show(a client.Approval, now time.Time) {
 func (s *std) texts(a client.Approval, now time.Time) {
 	s.printf("\nArguments\n%s\n", prettyArgs(a.Args))
 	if a.Rationale != "" {
-		s.printf("\nThe agent's own words, unchecked: why\n%s\n", visibleLines(a.Rationale))
+		s.printf("\nWritten by the agent (not verified): why\n%s\n", visibleLines(a.Rationale))
 	}
 	if a.Preview != "" {
-		s.printf("\nThe agent's own words, unchecked: what it would do\n%s\n", visibleLines(a.Preview))
+		s.printf("\nWritten by the agent (not verified): what it would do\n%s\n", visibleLines(a.Preview))
 	}
 	for i, in := range a.Inputs {
 		if i == 0 {
