@@ -153,7 +153,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	}
 	if err := w.chat.WaitFor(w.ctx, func() bool {
 		for _, m := range w.chat.LINEChat(emulator.StrangerName) {
-			if m.Text == "You can't decide this request." {
+			if strings.Contains(m.Text, "You're not an approver here.") {
 				return true
 			}
 		}
@@ -230,7 +230,7 @@ func TestTypedWordsInLINE(t *testing.T) {
 	w.told("2 requests are waiting. Use their buttons to decide.")
 	w.lineCard(a, 2) // the cards came in the reply
 	say("no", "")
-	w.told("2 requests are pending, so nothing was denied.")
+	w.told("2 requests are waiting, so nothing was denied.")
 	say("Approve", card.ID)
 	w.told("Approved: transfer_credits. The agent may run it once.")
 	if r := w.status(a); r.Status != "approved" {

@@ -35,13 +35,13 @@ policy:
 		t.Errorf("the last run: %+v, %+v", b, b.Counts)
 	}
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "status", ""))
-	w.told(": 1 pending, 0 expired, 0 re-notified")
+	w.told(": 1 waiting, 0 expired, 0 reminded")
 	w.ok(w.chat.TypeSlack(w.ctx, "ken", "status", ""))
 	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.SlackMessages(w.chat.DM("ken"))) > 0 }); err != nil {
 		t.Fatal("ken is told nothing")
 	}
 	for _, m := range w.chat.SlackMessages(w.chat.DM("ken")) {
-		if text := m.Text + string(m.Blocks); strings.Contains(text, "งานประจำ") || strings.Contains(text, "re-notified") {
+		if text := m.Text + string(m.Blocks); strings.Contains(text, "งานประจำ") || strings.Contains(text, "reminded") {
 			t.Errorf("who is no admin is told of the heartbeat: %s", text)
 		}
 	}
