@@ -599,9 +599,9 @@ type decides struct {
 }
 
 // buttons are Approve and Deny. They are postbacks: an action of type message would arrive as typed words too. Deny
-// opens the keyboard with a reason begun, which goes to the agent when it is sent; where nothing is decided without one,
-// both do, with all of the decision begun. Both weigh the same, and at a critical risk neither has a colour that says
-// yes.
+// opens the keyboard with a reason begun, which goes to the agent when it is sent; where nothing is decided without
+// one, both do, with all of the decision begun. Both weigh the same, and at a critical risk neither has a colour that
+// says yes.
 func buttons(c channels.Card, x decides) *api.FlexBox {
 	yes, no := approve, deny
 	if x.risk == approval.RiskCritical {
