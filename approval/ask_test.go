@@ -200,7 +200,7 @@ func TestADenialIsGivenItsReasonByDenyingAgain(t *testing.T) {
 		t.Errorf("a reason that is too long: %+v", out)
 	}
 	out := w.tap(why)
-	if out.Code != "" || len(out.Explained) != 1 || out.Text != "The agent is told why: transfer_credits was denied." {
+	if out.Code != "" || len(out.Explained) != 1 || out.Text != "Thanks, the agent now has your reason. transfer_credits stays denied." {
 		t.Errorf("%+v", out)
 	}
 	if feed := w.feed(); len(feed) != 1 || !strings.HasSuffix(feed[0].FeedMessage(), ": wrong account") {

@@ -215,7 +215,7 @@ func TestWhoMayNotDecideIsToldNothingOfACard(t *testing.T) {
 	w, ids, card := together(t, byTool)
 	press := all(chat.IntentApprove, card, 1, 0)
 	press.By = stranger
-	if out := w.tap(press); out.Text != "You may not decide this request." || len(w.lastReply().Cards) > 0 {
+	if out := w.tap(press); out.Text != cannotDecide(stranger) || len(w.lastReply().Cards) > 0 {
 		t.Errorf("answered %q with %v", out.Text, w.lastReply().Cards)
 	}
 	if got, want := w.statuses(ids), "pending pending pending"; got != want {

@@ -206,7 +206,7 @@ func TestTypedShortIDsDecideOnlyWhatTheyName(t *testing.T) {
 	if out := w.tap(inWords(ken, "ok thanks")); !strings.HasPrefix(out.Text, "Nothing was decided") {
 		t.Errorf("an ordinary word: %q", out.Text)
 	}
-	if out := w.tap(inWords(rin, "approve "+short)); out.Text != "You may not decide this request." {
+	if out := w.tap(inWords(rin, "approve "+short)); out.Text != cannotDecide(rin) {
 		t.Errorf("no approver: %q", out.Text)
 	}
 	if out := w.tap(inWords(ken, "show "+id[22:])); w.lastReply().ApprovalID != id {

@@ -43,7 +43,7 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 		t.Fatal(err, w.feed())
 	}
 	const why = "Wrong account: 口座が違います  (see {reason})"
-	if out = w.types(hana, "  "+why+"\n"); len(out.Explained) != 1 || out.Text != "The agent is told why: transfer_credits was denied." {
+	if out = w.types(hana, "  "+why+"\n"); len(out.Explained) != 1 || out.Text != "Thanks, the agent now has your reason. transfer_credits stays denied." {
 		t.Errorf("%+v", out)
 	}
 	feed := w.feed() // it is back, with the words as they were typed
@@ -168,7 +168,7 @@ func TestCommands(t *testing.T) {
 	if n := w.lastReply(); len(n.Cards) != 2 || !slices.Contains(n.Cards, ids[0]) {
 		t.Errorf("cards %v", n.Cards)
 	}
-	if out := w.line(hana, chat.Interaction{Intent: chat.IntentStatus}); !strings.HasPrefix(out.Text, "You are hana: you may decide, you may see the logs.\nPending requests: 2") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentStatus}); !strings.HasPrefix(out.Text, "You're hana. You can approve, deny and read the logs.\nRequests waiting: 2") {
 		t.Errorf("%+v", out)
 	}
 	if out := w.line(hana, chat.Interaction{Intent: chat.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
@@ -181,7 +181,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	for _, i := range []chat.Intent{chat.IntentPending, chat.IntentShow, chat.IntentStatus, chat.IntentLog} {
-		if out := w.line(stranger, chat.Interaction{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != "You may not decide this request." {
+		if out := w.line(stranger, chat.Interaction{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != cannotDecide(stranger) {
 			t.Errorf("%s by a stranger: %+v", i, out)
 		}
 	}

@@ -50,7 +50,7 @@ func TestRule5_EachTapGetsItsOwnAnswer(t *testing.T) {
 
 	outsider := approve
 	outsider.By = stranger
-	if out := w.tap(outsider); out.Text != "You may not decide this request." || len(out.Decided) != 0 {
+	if out := w.tap(outsider); out.Text != cannotDecide(stranger) || len(out.Decided) != 0 {
 		t.Errorf("outsider: %+v", out)
 	}
 	if out := w.tap(approve); out.Text != "Approved: transfer_credits. The agent may run it once." || len(out.Decided) != 1 {
@@ -144,7 +144,7 @@ func TestStrangersAndOthersSeeNoCards(t *testing.T) {
 	for _, by := range []approval.Actor{stranger, root} {
 		for _, intent := range []chat.Intent{chat.IntentApprove, chat.IntentDeny, chat.IntentOther} {
 			out := w.tap(chat.Interaction{By: by, Intent: intent})
-			if n := w.lastReply(); len(n.Cards) != 0 || out.Text != "You may not decide this request." {
+			if n := w.lastReply(); len(n.Cards) != 0 || out.Text != cannotDecide(by) {
 				t.Errorf("%s %s: %q with %d cards", by, intent, out.Text, len(n.Cards))
 			}
 		}
@@ -156,7 +156,7 @@ func TestABareNoDeniesOnlyWhenItCanMeanOneRequest(t *testing.T) {
 	a := w.check(transfer).Request.ID
 	b := w.check(call(`{"n":1}`)).Request.ID
 	no := chat.Interaction{By: hana, Intent: chat.IntentDeny}
-	if out := w.tap(no); len(out.Decided) != 0 || !strings.HasPrefix(out.Text, "2 requests are pending, so nothing was denied.") {
+	if out := w.tap(no); len(out.Decided) != 0 || !strings.HasPrefix(out.Text, "2 requests are waiting, so nothing was denied.") {
 		t.Errorf("%+v", out)
 	}
 	w.mustDecide(a, true, hana, "")
@@ -192,7 +192,7 @@ func TestABatchIsDecidedTogetherOrOneByOne(t *testing.T) {
 	if len(one.Decided) != 1 {
 		t.Fatalf("%+v", one)
 	}
-	if out := w.tap(chat.Interaction{By: stranger, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"}); out.Text != "You may not decide this request." {
+	if out := w.tap(chat.Interaction{By: stranger, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"}); out.Text != cannotDecide(stranger) {
 		t.Errorf("a stranger was told %q", out.Text)
 	}
 	rest := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})

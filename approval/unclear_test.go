@@ -44,7 +44,7 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 		w := newWorld(t)
 		w.check(transfer)
 		for _, by := range []approval.Actor{stranger, root} {
-			if out := w.line(by, unclear); out.Code != approval.CodeNotAnApprover || out.Text != "You may not decide this request." {
+			if out := w.line(by, unclear); out.Code != approval.CodeNotAnApprover || out.Text != cannotDecide(by) {
 				t.Errorf("%s: %+v", by, out)
 			}
 		}

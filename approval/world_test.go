@@ -335,3 +335,11 @@ func (w *world) ready(limit int) (ds []approval.Delivery, next time.Time, err er
 	}
 	return ds, next, err
 }
+
+// cannotDecide is what a chat answers to somebody who may not decide: a stranger is told what to ask for.
+func cannotDecide(by approval.Actor) string {
+	if by.Kind == approval.Stranger {
+		return "This is Countersign. You're not an approver here. Ask whoever runs it to add your ID: U1"
+	}
+	return "You can't decide this request."
+}

@@ -109,7 +109,7 @@ func TestDemoInABrowser(t *testing.T) {
 		p.Click("#people label", "a stranger")
 		p.Says("#slack-owner", "a stranger")
 		p.Click(p.Newest(approvalsLog, "transfer_credits")+" .s-button", "Approve")
-		p.Says("#part-slack .ephemeral, #view", "may not")
+		p.Says("#part-slack .ephemeral, #view", "not an approver here")
 	})
 	t.Run("typed words", func(t *testing.T) {
 		p.T = t
