@@ -187,8 +187,11 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 				return approval.Answer{}, err
 			}
 		case a.Request.ID != id:
-			// The one that was waited for ended between the look and the asking, as an approval does when the
-			// tool has changed: the call was asked for anew, and waits for that.
+			// The one that was waited for ended between the look and the asking. If somebody else who waited for it
+			// has used it, that is the answer; else, as when the tool has changed, the call waits for the new one.
+			if used, is := g.usedMeanwhile(ctx, c, id); is {
+				return used, nil
+			}
 			first, id = a, a.Request.ID
 		}
 		if spent := time.Since(begin); spent < patience { // it does not hold requests
@@ -215,14 +218,9 @@ func stopping(cause error) (stopped bool, lost error) {
 // whose request has ended does not make another. Its error is the client's, or one of the domain.
 func (g *RemoteGate) look(ctx context.Context, c approval.Call, id string,
 	wait time.Duration) (approval.Answer, error) {
-	r, err := g.Client.Approval(ctx, id)
+	r, err := g.last(ctx, c, id)
 	if err != nil {
 		return approval.Answer{}, err
-	}
-	for c.AcceptsEdits && r.ReplacedBy != "" { // other arguments may run, and are asked for by these
-		if r, err = g.Client.Approval(ctx, r.ReplacedBy); err != nil {
-			return approval.Answer{}, err
-		}
 	}
 	o := approval.Ended(request(r))
 	if r.Status != string(approval.Pending) && o.Kind != approval.AnswerPending && !r.Granted() {
@@ -233,6 +231,24 @@ func (g *RemoteGate) look(ctx context.Context, c approval.Call, id string,
 		return approval.Answer{}, err
 	}
 	return answer(a)
+}
+
+// last is the request with that id, or the one with other arguments that a person put in its place.
+func (g *RemoteGate) last(ctx context.Context, c approval.Call, id string) (client.Approval, error) {
+	r, err := g.Client.Approval(ctx, id)
+	for err == nil && c.AcceptsEdits && r.ReplacedBy != "" { // other arguments may run, and are asked for by these
+		r, err = g.Client.Approval(ctx, r.ReplacedBy)
+	}
+	return r, err
+}
+
+// usedMeanwhile tells whether the approval of a request was used by another call, and the answer to who waits for it.
+func (g *RemoteGate) usedMeanwhile(ctx context.Context, c approval.Call, id string) (approval.Answer, bool) {
+	r, err := g.last(ctx, c, id)
+	if err != nil || r.ConsumedAt.IsZero() || r.Granted() {
+		return approval.Answer{}, false
+	}
+	return approval.Ended(request(r)), true
 }
 
 // asOurs is err as one of the domain.
