@@ -142,7 +142,7 @@ func (g *Gate) ask(ctx agent.Context, name string, args map[string]any) (client.
 	if p.answer.Kind != client.AnswerPending || g.wait == 0 {
 		return p.answer, nil
 	}
-	later, err := g.client.CallWait(ctx, call, g.wait-g.now().Sub(p.at))
+	later, err := g.client.WaitFor(ctx, call, p.answer.ApprovalID, g.wait-g.now().Sub(p.at))
 	if err == nil && later.Kind == client.AnswerPending && later.ApprovalID == p.answer.ApprovalID {
 		return p.answer, nil // it says what this call began, and not only that something is pending
 	}

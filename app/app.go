@@ -40,8 +40,10 @@ type Options struct {
 	// EnvTrouble says why Env's own file cannot be read now, so that a variable it lacks is not blamed alone. nil: it has
 	// none.
 	EnvTrouble func() error
-	Logger     *slog.Logger // default: none
-	Version    string
+	// Reloaded is told of every attempt to read the file again: nil when it is in force, else why it is not.
+	Reloaded func(err error)
+	Logger   *slog.Logger // default: none
+	Version  string
 	// Socket is the path of a unix socket that the API is also served on; default Config.Socket.
 	Socket string
 	Now    func() time.Time // the machine's clock; default time.Now
@@ -76,6 +78,7 @@ type App struct {
 
 	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
 	atPages         net.Listener // nil where the pages are with the rest
+	atDebug         net.Listener // nil where profiles are not served
 	pages           *web.Server
 	listening       []net.Listener
 	servers         []*http.Server // one for each of listening

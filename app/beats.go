@@ -26,7 +26,7 @@ func (a *App) beats() []rest.Beat {
 
 // beatStatus is what the typed word "status" tells an admin of the heartbeat.
 func (a *App) beatStatus(to approval.Actor) []string {
-	l := locale.Get(to.Locale)
+	l, reader := locale.Get(to.Locale), a.reader(to)
 	var lines []string
 	for _, entry := range a.heartbeat.Enabled() {
 		r, ok := a.heartbeat.Last(entry)
@@ -34,9 +34,9 @@ func (a *App) beatStatus(to approval.Actor) []string {
 		case !ok:
 			lines = append(lines, l.Say("status_beat_none"))
 		case r.Err != nil:
-			lines = append(lines, l.Say("status_beat_failed", "time", l.Time(r.At, to.Zone)))
+			lines = append(lines, l.Say("status_beat_failed", "time", l.When(r.At, reader)))
 		default:
-			lines = append(lines, l.Say("status_beat", "time", l.Time(r.At, to.Zone), "pending", strconv.Itoa(r.Counts.Pending),
+			lines = append(lines, l.Say("status_beat", "time", l.When(r.At, reader), "pending", strconv.Itoa(r.Counts.Pending),
 				"expired", strconv.Itoa(r.Counts.Expired), "reminded", strconv.Itoa(r.Counts.Reminded)))
 		}
 	}

@@ -36,7 +36,7 @@ func TestRule12_AnAgentOverItsBudgetIsRefusedAndAdminsAreTold(t *testing.T) {
 	if refused < 30 {
 		t.Errorf("%d of 40 were refused; one of two pushes each may make 5 at once", refused)
 	}
-	w.told("agent:bot is over a budget (pushes: 40/h)")
+	w.told("agent:bot is over its limit (pushes: 40/h)")
 	if es := w.audit("rate_limited"); len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Reason != "pushes" {
 		t.Errorf("on record: %+v", es)
 	}

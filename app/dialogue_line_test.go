@@ -207,6 +207,7 @@ func TestDialogueLINEFollow(t *testing.T) {
 	d.line("noi", 1)
 	d.act("noi", "types: nice weather today")
 	d.ok(d.chat.TypeLINE(d.ctx, "noi", "nice weather today", ""))
+	d.line("noi", 1)
 	d.act("noi", "types: pending")
 	d.ok(d.chat.TypeLINE(d.ctx, "noi", "pending", ""))
 	d.line("noi", 1)
@@ -286,7 +287,7 @@ func TestDialogueLINETurn(t *testing.T) {
 	d := startDialogue(t, "The calls of a turn come on one card. What joined a card that cannot be edited comes with the answer to whoever decides all of it.", peopleLINE, channelsLINE)
 	d.turn("1", cents("1"), cents("2"))
 	d.later(moment, "a moment passes")
-	card := d.line("hana", 1)[0]
+	card := d.line("hana", 2)[0] // and the calls one by one
 	last := d.turn("1", cents("3"))[0]
 	d.tapsLINE("hana", allOf(t, card), "approve")
 	d.line("hana", 2)
@@ -295,11 +296,10 @@ func TestDialogueLINETurn(t *testing.T) {
 	d.line("hana", 2)
 	d.hearsBack(1)
 	d.turn("2", cents("4"), reopening)
-	d.later(moment, "a moment passes")
-	card = d.line("hana", 1)[0]
+	d.later(moment, "a moment passes, in which hana may be typing why")
+	d.later(20*time.Second, "20 seconds pass")
+	card = d.line("hana", 2)[0] // and the calls one by one
 	d.turn("2", cents("5"))
-	d.later(3*time.Minute, "three minutes pass")
-	d.line("hana", 1)
 	d.tapsLINE("hana", allOf(t, card), "deny")
 	d.line("hana", 1)
 	d.typesLINE("hana", "not this month", "")

@@ -389,6 +389,7 @@ func TestDialogueSlackSlashCommands(t *testing.T) {
 	d.slashes("noi", "help")
 	d.slack(approvals, 1)
 	d.slashes("noi", "nice weather today")
+	d.slack(approvals, 1)
 	d.slashes("hana", "deny "+id+" wrong account")
 	d.slack(approvals, 1)
 	d.edit(card)
@@ -398,20 +399,25 @@ func TestDialogueSlackSlashCommands(t *testing.T) {
 }
 
 func TestDialogueSlackDirectMessagesAndMentions(t *testing.T) {
-	d := startDialogue(t, "The same words in direct messages, and at the bot's name in a channel, where the answer comes in direct messages; in the thread of a card they are about its request.", peopleSlack, channelsSlack)
+	d := startDialogue(t, "The same words in direct messages, and at the bot's name in a channel, where the answer is theirs alone and cards come as direct messages; in the thread of a card they are about its request.", peopleSlack, channelsSlack)
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.act("hana", "mentions the bot in #approvals: status")
 	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "status", ""))
+	d.slack(approvals, 1)
 	dm := d.chat.DM("hana")
-	d.slack(dm, 1)
+	d.act("hana", "mentions the bot in #approvals: pending")
+	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "pending", ""))
+	d.slack(approvals, 1)
+	listed := d.slack(dm, 1)[0]
 	d.act("hana", "types to the bot: show "+id)
 	d.ok(d.chat.TypeSlack(d.ctx, "hana", "show "+id, ""))
 	d.slack(dm, 1)
 	d.act("hana", "mentions the bot in the card's thread: deny: wrong account")
 	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "deny: wrong account", card.TS))
-	d.slack(dm, 1)
+	d.slack(approvals, 1)
 	d.edit(card)
+	d.edit(listed)
 	d.hearsBack(1)
 	d.done("slack_messages_and_mentions")
 }

@@ -39,6 +39,7 @@ func typedReason(reason string) map[string]map[string]string {
 const dialogueConfig = `
 listen: 127.0.0.1:0
 store: sqlite:${STORE}
+time_zone: UTC
 limits: none
 agents:
   - {name: bot, token: "${AGENT_TOKEN}"}

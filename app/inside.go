@@ -91,7 +91,7 @@ func (r routing) Later(tx approval.Tx, req approval.Request) ([]outbox.Later, er
 type answered struct{ *App }
 
 func (r answered) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
-	return say(to, p, args...)
+	return say(to, r.reader(to), p, args...)
 }
 func (r answered) NameOf(a approval.Address) string     { return r.nameOf(a) }
 func (r answered) RouteOf(person string) approval.Route { return r.live.Load().people[person] }

@@ -27,6 +27,7 @@ const (
 	nameWebhook = "webhook"
 	namePages   = "pages"
 	nameSocket  = "socket"
+	nameDebug   = "debug"
 )
 
 // keyOf is the key of the configuration that a listener's certificate stands under.
@@ -38,6 +39,7 @@ const (
 	webhookConnections = 256
 	socketConnections  = 256
 	pagesConnections   = 512
+	debugConnections   = 8
 	// ownDescriptors are set aside for the store, MCP servers, and what goes out to the platforms.
 	ownDescriptors = 256
 )
@@ -59,6 +61,9 @@ func newLimits(cfg *config.Config, socket string) *limits {
 	}
 	if cfg.PagesListen != "" {
 		names, wants = append(names, namePages), append(wants, pagesConnections)
+	}
+	if cfg.DebugListen != "" {
+		names, wants = append(names, nameDebug), append(wants, debugConnections)
 	}
 	if socket != "" {
 		names, wants = append(names, nameSocket), append(wants, socketConnections)
@@ -121,13 +126,16 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	if cfg.WebhookListen == "" {
 		maps.Copy(ours, a.webhooks())
 	}
-	onAPI := ours.before(api)
+	var after http.Handler = api
 	if cfg.PagesListen == "" {
-		onAPI = a.pagesBefore(onAPI)
+		after = a.pagesBefore(api)
 	} else if err := a.listenForPages(cfg); err != nil {
 		return err
 	}
-	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, onAPI); err != nil {
+	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, ours.before(after)); err != nil {
+		return err
+	}
+	if err := a.listenForDebug(cfg); err != nil {
 		return err
 	}
 	if cfg.WebhookListen == "" {

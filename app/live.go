@@ -68,6 +68,12 @@ func (a *App) newLive(cfg *config.Config, old *live) (*live, error) {
 	l.maker = channels.Maker{Masker: cfg.Masker(), Zone: cfg.Location, Reader: readers(cfg), Known: recipients(cfg),
 		Link: links(cfg)}
 	l.maker.SignIn = func(linkID string) string { return a.signInURL(a.signIn.Token(linkID)) }
+	l.maker.Describe = func(server, tool string) (words, digest string, ok bool) {
+		if a.gateway == nil { // there is none yet
+			return "", "", false
+		}
+		return a.gateway.Describe(server, tool)
+	}
 	if cfg.PagesURL() != "" {
 		l.maker.Page = cfg.PageOf
 	}
@@ -107,24 +113,20 @@ func (l *live) routesOf(who []approval.Actor) []approval.Route {
 }
 
 // readers says in which language and zone whoever a notification goes to reads it.
-func readers(cfg *config.Config) func(channel, recipient string) (*locale.Language, *time.Location) {
-	type reader struct {
-		words *locale.Language
-		zone  *time.Location
-	}
-	known := map[approval.Address]reader{}
+func readers(cfg *config.Config) func(channel, recipient string) channels.Reader {
+	known := map[approval.Address]channels.Reader{}
 	for at, p := range cfg.Recipients() {
-		known[at] = reader{locale.Get(p.Locale), p.Zone}
+		known[at] = channels.Reader{Words: locale.Get(p.Locale), Zone: p.Zone}
 	}
 	for _, room := range cfg.Rooms() {
-		known[room.Address] = reader{locale.Get(room.Locale), cfg.Location}
+		known[room.Address] = channels.Reader{Words: locale.Get(room.Locale), Zone: cfg.Location, Shared: true}
 	}
 	whose := whose(cfg)
-	return func(channel, recipient string) (*locale.Language, *time.Location) {
+	return func(channel, recipient string) channels.Reader {
 		if r, ok := known[approval.Address{Channel: channel, To: whose(channel, recipient)}]; ok {
-			return r.words, r.zone
+			return r
 		}
-		return nil, cfg.Location
+		return channels.Reader{Zone: cfg.Location, Shared: true} // who knows where
 	}
 }
 

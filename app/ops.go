@@ -68,7 +68,7 @@ func (a *App) problems() []string {
 func (a *App) unreachable() []string {
 	var ps []string
 	if len(a.live.Load().routes) == 0 {
-		ps = append(ps, "no channel has a recipient: calls are quarantined and nobody is told; configure "+
+		ps = append(ps, "no channel has a recipient: people are to be asked and nobody is notified; configure "+
 			"channels.line.notify, channels.slack or channels.webhook.notify, or give people channels")
 	}
 	approvers := 0

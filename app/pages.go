@@ -36,7 +36,7 @@ func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) 
 		if step.Result == policy.StepNoMatch || step.Result == policy.StepNotReached {
 			continue
 		}
-		all = append(all, web.RuleAnswer{Rule: cmp.Or(step.Rule.Name, string(step.Rule.Action)),
+		all = append(all, web.RuleAnswer{Rule: cmp.Or(step.Rule.Name, step.Rule.Action.Word()),
 			Decides: step.Result == policy.StepDecides, Why: step.Why})
 	}
 	return all, nil

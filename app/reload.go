@@ -21,7 +21,10 @@ import (
 
 // Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
 // not check changes nothing: each problem is logged, the failure is audited, and the error names them.
-func (a *App) Reload(ctx context.Context) error {
+func (a *App) Reload(ctx context.Context) (err error) {
+	if a.o.Reloaded != nil {
+		defer func() { a.o.Reloaded(err) }() // the first defer, so that the lock is free by then
+	}
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	for _, c := range a.certificates {
@@ -194,6 +197,7 @@ func needRestart(old, cfg *config.Config) []string {
 		{"listen", old.Listen != cfg.Listen},
 		{"webhook_listen", old.WebhookListen != cfg.WebhookListen},
 		{"pages_listen", old.PagesListen != cfg.PagesListen},
+		{"debug_listen", old.DebugListen != cfg.DebugListen},
 		{"pages_tls", !reflect.DeepEqual(old.PagesTLS, cfg.PagesTLS)},
 		{"tls", !reflect.DeepEqual(old.TLS, cfg.TLS)},
 		{"webhook_tls", !reflect.DeepEqual(old.WebhookTLS, cfg.WebhookTLS)},

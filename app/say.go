@@ -9,10 +9,8 @@ import (
 	"countersign/locale"
 )
 
-// say says one of the gate's phrases in somebody's language, with times as people write them, in the zone
-// of whoever reads. In English the sentence about a decision that stands already has its time as the API
-// has it.
-func say(to approval.Actor, p phrases.Phrase, args ...any) string {
+// say says one of the gate's phrases in somebody's language, with times as they read them.
+func say(to approval.Actor, r locale.Reader, p phrases.Phrase, args ...any) string {
 	l := locale.Get(to.Locale)
 	words := make([]string, 0, len(args))
 	for _, v := range args {
@@ -22,8 +20,17 @@ func say(to approval.Actor, p phrases.Phrase, args ...any) string {
 		case int:
 			words = append(words, strconv.Itoa(v))
 		case time.Time:
-			words = append(words, l.Time(v, to.Zone))
+			words = append(words, l.When(v, r))
 		}
 	}
 	return l.Say(string(p), words...)
+}
+
+// reader is how somebody who is answered now reads times: in their zone, or in the configuration's.
+func (a *App) reader(to approval.Actor) locale.Reader {
+	r := locale.Reader{Now: a.o.Now(), Zone: to.Zone}
+	if r.Zone == nil {
+		r.Zone, r.Abroad = a.live.Load().cfg.Location, true
+	}
+	return r
 }

@@ -37,12 +37,12 @@ func (a *App) statusPage(ctx context.Context, to approval.Actor) web.Status {
 			s.Store.Bytes += is.Size()
 		}
 	}
-	for i, name := range []string{nameAPI, namePages, nameWebhook, nameSocket} {
+	for i, name := range []string{nameAPI, namePages, nameWebhook, nameSocket, nameDebug} {
 		l := a.metrics.listeners.open[name]
 		if l == nil {
 			continue
 		}
-		at := []string{a.o.Config.Listen, a.o.Config.PagesListen, a.o.Config.WebhookListen, ""}[i]
+		at := []string{a.o.Config.Listen, a.o.Config.PagesListen, a.o.Config.WebhookListen, "", a.o.Config.DebugListen}[i]
 		s.Listeners = append(s.Listeners, web.ListenerStatus{Name: name, Address: at, Open: l.Stats().Open,
 			Connections: a.limits.connections[name]})
 	}

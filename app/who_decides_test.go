@@ -75,7 +75,7 @@ func TestGroupsAndOwnersAreThoseOfNow(t *testing.T) {
 
 func TestRule10_AdminsAreToldOnceOfAConfigurationThatCannotBeUsed(t *testing.T) {
 	w := newWorld(t)
-	const told = "cannot be used, so the one before stays in force"
+	const told = "can't be used, so the previous one stays in force"
 	good := w.read()
 	broken := strings.Replace(good, "name: reading", "nane: reading", 1)
 	reload := func(text string, want int) {
@@ -95,7 +95,7 @@ func TestRule10_AdminsAreToldOnceOfAConfigurationThatCannotBeUsed(t *testing.T) 
 	}
 	reload(broken, 1)
 	card := w.lineCard(told, 1)
-	if !strings.Contains(string(card.JSON), `countersign.yaml:19:8: unknown key`) {
+	if !strings.Contains(string(card.JSON), `countersign.yaml:20:8: unknown key`) {
 		t.Errorf("told %s", card.JSON)
 	}
 	reload(broken, 1)
@@ -110,13 +110,13 @@ func TestRule10_AdminsAreToldOnceOfAConfigurationThatCannotBeUsed(t *testing.T) 
 func TestRule10_AdminsAreToldOfRulesThatLetMoreThrough(t *testing.T) {
 	w := newWorld(t, inGroups)
 	w.reload(replacing("      approvals: [{group: finance}]\n", ""))
-	w.told("let more through than those before")
+	w.told("the new rules let more calls through")
 	w.told(`an approval out of finance is no longer needed`)
 	w.reload(replacing("use_within: 15m", "use_within: 5m"))
 	w.reload(func(text string) string { return text + "# a comment\n" })
 	w.expect(transfer(2100), client.AnswerPending)
 	w.lineCard("2100", 1) // whatever was queued before has come
-	if n := w.lineCount("let more through"); n != 1 {
+	if n := w.lineCount("let more calls through"); n != 1 {
 		t.Errorf("told %d times of what is not looser", n)
 	}
 }
@@ -128,7 +128,7 @@ func TestRule10_AdminsAreToldOfRequestsThatNobodyIsLeftToApprove(t *testing.T) {
 		text = replacing("slack: U02HANA, groups: [finance],", "slack: U02HANA,")(text)
 		return replacing("approvals: [{group: finance}]", "approvals: [{approvers: [ken]}]")(text)
 	})
-	w.told("Nobody is left who can approve transfer_credits of bot")
+	w.told("Nobody is left who can approve bot's transfer_credits")
 	w.told(id[len(id)-6:])
 	w.reload(func(text string) string { return text + "# a comment\n" })
 	w.expect(transfer(2101), client.AnswerPending)

@@ -50,6 +50,7 @@ var secrets = map[string]string{
 const configText = `
 listen: 127.0.0.1:0
 store: sqlite:${STORE}
+time_zone: UTC
 limits: none
 agents:
   - {cards_at_once: 0, name: bot, token: "${AGENT_TOKEN}"}

@@ -265,7 +265,7 @@ func TestRule12_AdminsAreTold(t *testing.T) {
 	if len(ns) != 1 || ns[0].Channel != "line" || ns[0].Recipient != "Uroot" || ns[0].Kind != approval.KindReply {
 		t.Fatalf("told %+v", ns)
 	}
-	if want := "root: agent:bot is over a budget (pushes: 120/h)."; !strings.HasPrefix(ns[0].Text, want) {
+	if want := "root: agent:bot is over its limit (pushes: 120/h)."; !strings.HasPrefix(ns[0].Text, want) {
 		t.Errorf("told %q, want %q", ns[0].Text, want)
 	}
 	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventRateLimited})

@@ -43,6 +43,14 @@ const (
 	Deny       Action = "deny"
 )
 
+// Word is the action as policies and texts say it: a quarantined call is one that people are asked about.
+func (a Action) Word() string {
+	if a == Quarantine {
+		return "ask"
+	}
+	return string(a)
+}
+
 // Call is one tool call that an agent wants to make. Agent is set from the agent's credential, never
 // from what it sent.
 type Call struct {
@@ -78,7 +86,16 @@ type Call struct {
 	TurnID    string
 	SessionID string
 	Rationale string // the agent's own words, unchecked
-	Preview   string // the agent's own picture of the effect, unchecked
+	Preview   string // the agent's own picture of the effect, unchecked, or what the gate found
+	// PreviewFrom is the tool of the call's server that the gate has read with to make the Preview; "": it is the
+	// agent's. It is never taken from what an agent sent.
+	PreviewFrom string
+	// Differ looks for the difference that people are shown, where the rule says so ([Verdict.Diff]) and there is no
+	// Preview; nil: nobody does. In a batch nobody does either.
+	Differ Differ
+	// ReadFor is set where the gate itself makes the call, to show people what a call of that target would change: it is
+	// allowed by the policy alone, or denied, and nobody is asked.
+	ReadFor string
 }
 
 // Annotations are the hints of an MCP server about a tool, nil where it says nothing.
@@ -173,6 +190,8 @@ type Verdict struct {
 	Group Grouping
 	// Grants say for what an approval may be given for longer; nil: for nothing.
 	Grants *GrantTerms
+	// Diff says how people are shown what the call would change; nil: as its caller shows it.
+	Diff *DiffTerms
 	// RuleDigest names the rule that decided with all that it and its level say; "": nothing is known of that.
 	RuleDigest string
 }

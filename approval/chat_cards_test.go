@@ -81,7 +81,7 @@ func TestWhatJoinedSinceComesWithTheAnswerAndNotOnceMore(t *testing.T) {
 	w, ids, card := together(t, byTool, func(r *outboxtest.Routing) { r.Edits = nil })
 	out := w.tap(all(chat.IntentApprove, card, 1, 0))
 	want := "Approved: transfer_credits. The agent may run it once.\nApproved: transfer_credits. The agent may run it once.\n" +
-		"Joined the card after what you pressed, and not decided: 1."
+		"Added to the card after you tapped, so not decided: 1."
 	if out.Text != want {
 		t.Errorf("answered %q, want %q", out.Text, want)
 	}
@@ -100,7 +100,7 @@ func TestOnSlackTheCardShowsWhatJoinedAndTheAnswerSaysSo(t *testing.T) {
 	press := all(chat.IntentApprove, card, 1, 0)
 	press.Channel, press.AsksWhy = "slack", false
 	out := w.tap(press)
-	if !strings.HasSuffix(out.Text, "\nJoined the card after what you pressed, and not decided: 1.") || len(w.lastReply().Cards) > 0 {
+	if !strings.HasSuffix(out.Text, "\nAdded to the card after you tapped, so not decided: 1.") || len(w.lastReply().Cards) > 0 {
 		t.Errorf("answered %q with the cards %v", out.Text, w.lastReply().Cards)
 	}
 	if got, want := w.statuses(ids), "approved approved pending"; got != want {
@@ -121,12 +121,12 @@ func TestApproveAllOfACardLeavesOutWhatAsksOnceMore(t *testing.T) {
 	if got, want := w.statuses(ids), "approved pending approved"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if want := "Left out: 1 of 3. Decide them one by one: transfer_credits (asks once more)."; !strings.HasSuffix(out.Text, "\n"+want) {
+	if want := "Left out: 1 of 3. Decide them one by one: transfer_credits (needs a second yes)."; !strings.HasSuffix(out.Text, "\n"+want) {
 		t.Errorf("answered %q, want it to end in %q", out.Text, want)
 	}
 	// With nothing else on the card the answer says that alone.
 	out = w.tap(all(chat.IntentApprove, card, 2, 0))
-	if want := "Left out: 1 of 1. Decide them one by one: transfer_credits (asks once more)."; out.Text != want || len(out.Decided) > 0 {
+	if want := "Left out: 1 of 1. Decide them one by one: transfer_credits (needs a second yes)."; out.Text != want || len(out.Decided) > 0 {
 		t.Errorf("answered %q, want %q", out.Text, want)
 	}
 	// A denial takes no second yes.

@@ -67,12 +67,12 @@ func TestAPressIsAnsweredByHowFarItBringsTheRequest(t *testing.T) {
 		text   string
 		code   approval.Code
 	}{
-		{mei, chat.IntentApprove, "It is not your turn: this waits for 2 of finance, then 1 of security.", approval.CodeNotYourStage},
+		{mei, chat.IntentApprove, "It's not your turn yet: this is waiting for 2 of finance, then 1 of security.", approval.CodeNotYourStage},
 		{hana, chat.IntentApprove, "Your approval counts: 1 of 3.", ""},
 		{hana, chat.IntentApprove, "You already approved this (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyVoted},
-		{mei, chat.IntentApprove, "It is not your turn: this waits for 1 of finance, then 1 of security.", approval.CodeNotYourStage},
+		{mei, chat.IntentApprove, "It's not your turn yet: this is waiting for 1 of finance, then 1 of security.", approval.CodeNotYourStage},
 		{ken, chat.IntentApprove, "Your approval counts: 2 of 3.", ""},
-		{yuki, chat.IntentApprove, "It is not your turn: this waits for 1 of security.", approval.CodeNotYourStage},
+		{yuki, chat.IntentApprove, "It's not your turn yet: this is waiting for 1 of security.", approval.CodeNotYourStage},
 		{mei, chat.IntentApprove, "Approved: transfer_credits. The agent may run it once.", ""},
 		{yuki, chat.IntentApprove, "Already approved by hana, ken and mei (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyResolved},
 	} {
@@ -85,14 +85,31 @@ func TestAPressIsAnsweredByHowFarItBringsTheRequest(t *testing.T) {
 func TestWhoWasVotedForIsToldByWhom(t *testing.T) {
 	w := asking(t, twoStages)
 	id := w.check(transfer).Request.ID
-	if out := w.tap(inWords(yuki, "delegate mei 3d")); !strings.HasPrefix(out.Text, "mei may vote for you until 2026-11-24T10:00:00.000Z.") {
+	if out := w.tap(inWords(yuki, "delegate mei 3d")); !strings.HasPrefix(out.Text, "mei stands in for you until 2026-11-24T10:00:00.000Z.") {
 		t.Fatalf("delegating is answered %q", out.Text)
 	}
 	if out := w.tap(press(mei, chat.IntentApprove, id)); out.Text != "Your approval counts: 1 of 3." {
 		t.Errorf("who stands in is told %q", out.Text)
 	}
-	if out := w.tap(press(yuki, chat.IntentApprove, id)); out.Text != "mei voted for you (2026-11-21T10:00:00.000Z)." || out.Code != approval.CodeAlreadyVoted {
+	if out := w.tap(press(yuki, chat.IntentApprove, id)); out.Text != "mei already approved for you (2026-11-21T10:00:00.000Z)." || out.Code != approval.CodeAlreadyVoted {
 		t.Errorf("who is stood in for is told %q (%s)", out.Text, out.Code)
+	}
+}
+
+// An offer under an answer is declined by whoever it was made to.
+func TestAnOfferUnderAnAnswerIsDeclined(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.tap(press(hana, chat.IntentApprove, id))
+	n := w.lastReply()
+	if n.Note != approval.NoteMore {
+		t.Fatalf("an approval is answered with %+v", n)
+	}
+	if out := w.tap(press(ken, chat.IntentBack, n.ID)); strings.HasPrefix(out.Text, "Nothing was done.") {
+		t.Errorf("another's offer: %q", out.Text)
+	}
+	if out := w.tap(press(hana, chat.IntentBack, n.ID)); out.Text != "Nothing was done." || w.request(id).Status != approval.Approved {
+		t.Errorf("declined: %q, %s", out.Text, w.request(id).Status)
 	}
 }
 
@@ -111,7 +128,7 @@ func TestRule5_AnApprovalThatIsAskedOnceMoreIsGivenOnce(t *testing.T) {
 	yes := func(by approval.Actor, n approval.Notification) chat.InteractionResult {
 		return w.tap(press(by, chat.IntentConfirm, n.ID))
 	}
-	const again = "That question was answered already or is older than two minutes, so nothing was done. Begin again on the card."
+	const again = "That question was already answered, or is more than two minutes old, so nothing was done. Start again from the card."
 
 	n := ask()
 	if out := yes(hana, n); out.Text != again || status() != approval.Pending {
@@ -184,7 +201,7 @@ func TestApproveAllLeavesOutWhatIsAskedOnceMore(t *testing.T) {
 	}
 	out := w.tap(press(ken, chat.IntentApprove, outs[0].Request.BatchID))
 	want := "Approved: transfer_credits. The agent may run it once.\n" +
-		"Left out: 1 of 2. Decide them one by one: wipe (asks once more)."
+		"Left out: 1 of 2. Decide them one by one: wipe (needs a second yes)."
 	if out.Text != want || len(out.Decided) != 1 || w.request(outs[1].Request.ID).Status != approval.Pending {
 		t.Errorf("got %q, %d decided", out.Text, len(out.Decided))
 	}
@@ -224,10 +241,10 @@ func TestOneHourMoreIsGivenOnce(t *testing.T) {
 		by   approval.Actor
 		text string
 	}{
-		{rin, "You may not give this request more time."},
-		{mei, "You may not give this request more time."},
-		{ken, "One hour more: transfer_credits can be decided until 2026-11-21T12:00:00.000Z."},
-		{yuki, "This request was given one hour more already; that is done once."},
+		{rin, "You can't give this request more time."},
+		{mei, "You can't give this request more time."},
+		{ken, "One more hour: transfer_credits can be decided until 2026-11-21T12:00:00.000Z."},
+		{yuki, "This request has already been given one more hour. That works only once."},
 	} {
 		if out := w.tap(press(step.by, chat.IntentExtend, id)); out.Text != step.text {
 			t.Errorf("%s is told %q, want %q", step.by.Name, out.Text, step.text)
@@ -256,9 +273,9 @@ func TestAFreezeIsTypedOrPressedTwice(t *testing.T) {
 	}{
 		{inWords(ken, "freeze"), "Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. Agents: bot"},
 		{inWords(ken, "freeze everybody now"), "Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. Agents: bot"},
-		{inWords(rin, "freeze bot"), "Only approvers and admins may freeze an agent."},
-		{press(rin, chat.IntentFreeze, id), "Only approvers and admins may freeze an agent."},
-		{press(ken, chat.IntentFreeze, id), "Freeze bot? Every call of it is denied and what waits ends, until an admin lifts it."},
+		{inWords(rin, "freeze bot"), "Only approvers and admins can freeze an agent."},
+		{press(rin, chat.IntentFreeze, id), "Only approvers and admins can freeze an agent."},
+		{press(ken, chat.IntentFreeze, id), "Freeze bot? Waiting requests are cancelled, and every call is denied until an admin lifts the freeze."},
 	} {
 		if out := w.tap(step.do); out.Text != step.text || w.request(id).Status != approval.Pending {
 			t.Errorf("%+v is told %q, want %q", step.do, out.Text, step.text)
@@ -273,26 +290,26 @@ func TestAFreezeIsTypedOrPressedTwice(t *testing.T) {
 	if out := w.tap(press(hana, chat.IntentApprove, id)); out.Text != "Cancelled (2026-11-21T10:00:00.000Z): ken froze the agent. Reason: no reason given" {
 		t.Errorf("a late press is told %q", out.Text)
 	}
-	if got := told("Uadmin"); len(got) != 1 || got[0] != "ken froze bot: no reason given. Calls are denied until an admin lifts it." {
+	if got := told("Uadmin"); len(got) != 1 || got[0] != "ken froze bot: no reason given. Calls are denied until an admin lifts the freeze." {
 		t.Errorf("admins are told %q", got)
 	}
 	for _, step := range []struct {
 		do   chat.Interaction
 		text string
 	}{
-		{inWords(ken, "unfreeze bot"), "Only an admin may lift a freeze."},
+		{inWords(ken, "unfreeze bot"), "Only admins can lift a freeze."},
 		{inWords(hana, "unfreeze"), "Nothing was lifted. Type: unfreeze <agent>. Frozen now: bot"},
-		{inWords(hana, "unfreeze bot"), "Lifted: bot may ask again. What the freeze ended stays ended."},
+		{inWords(hana, "unfreeze bot"), "Freeze lifted: bot can ask again. Requests that the freeze ended stay ended."},
 		{inWords(hana, "unfreeze bot"), "Nothing is frozen."},
 		{inWords(hana, "freeze all it all looks wrong"), "All agents are frozen. Their calls are denied until an admin types: unfreeze"},
-		{inWords(hana, "unfreeze"), "The freeze of all agents is lifted. What it ended stays ended."},
+		{inWords(hana, "unfreeze"), "The freeze of all agents is lifted. Requests that it ended stay ended."},
 	} {
 		if out := w.tap(step.do); out.Text != step.text {
 			t.Errorf("%q is told %q, want %q", step.do.Text, out.Text, step.text)
 		}
 	}
 	if got := told("Uadmin"); len(got) != 4 || got[1] != "hana lifted the freeze of bot." ||
-		got[2] != "hana froze all agents: it all looks wrong. Calls are denied until an admin lifts it." {
+		got[2] != "hana froze all agents: it all looks wrong. Calls are denied until an admin lifts the freeze." {
 		t.Errorf("admins are told %q", got)
 	}
 }
@@ -303,12 +320,12 @@ func TestDelegationsAreTypedListedAndEnded(t *testing.T) {
 		by         approval.Actor
 		text, want string
 	}{
-		{ken, "delegations", "Nobody votes for anybody else."},
+		{ken, "delegations", "Nobody is standing in for anyone."},
 		{ken, "delegate yuki", "Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It lasts at most 30 days."},
 		{ken, "delegate yuki 31d", "Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It lasts at most 30 days."},
-		{ken, "delegate rin 3d", "Nothing was delegated: both of you must be approvers, and you two different people."},
-		{rin, "delegate ken 3d", "Nothing was delegated: both of you must be approvers, and you two different people."},
-		{ken, "undelegate 4c0001", "Nothing was ended: I know no delegation, or several, by that id. Type \"delegations\" to see them."},
+		{ken, "delegate rin 3d", "Nothing was delegated: both of you must be approvers, and you can't delegate to yourself."},
+		{rin, "delegate ken 3d", "Nothing was delegated: both of you must be approvers, and you can't delegate to yourself."},
+		{ken, "undelegate 4c0001", "Nothing was ended: that id fits no delegation, or more than one. Type \"delegations\" to see them."},
 	} {
 		if out := w.tap(inWords(step.by, step.text)); out.Text != step.want {
 			t.Errorf("%q is answered %q, want %q", step.text, out.Text, step.want)
@@ -316,17 +333,17 @@ func TestDelegationsAreTypedListedAndEnded(t *testing.T) {
 	}
 	out := w.tap(inWords(ken, "delegate yuki until 2026-12-01"))
 	_, short, _ := strings.Cut(out.Text, "undelegate ")
-	if want := fmt.Sprintf("yuki may vote for you until 2026-12-01T00:00:00.000Z. To end it, type: undelegate %s", short); out.Text != want || len(short) != 6 {
+	if want := fmt.Sprintf("yuki stands in for you until 2026-12-01T00:00:00.000Z. To end it, type: undelegate %s", short); out.Text != want || len(short) != 6 {
 		t.Fatalf("answered %q, want %q", out.Text, want)
 	}
-	list := "Who votes for whom:\n" + short + ": yuki for ken, from 2026-11-21T10:00:00.000Z until 2026-12-01T00:00:00.000Z"
+	list := "Who stands in for whom:\n" + short + ": yuki for ken, from 2026-11-21T10:00:00.000Z until 2026-12-01T00:00:00.000Z"
 	if out := w.tap(inWords(mei, "delegations")); out.Text != list {
 		t.Errorf("listed %q, want %q", out.Text, list)
 	}
 	if out := w.tap(inWords(mei, "undelegate "+short)); out.Code != approval.CodeNotFound {
 		t.Errorf("somebody else ends it: %q", out.Text)
 	}
-	if out := w.tap(inWords(yuki, "end delegation "+short)); out.Text != "Ended: yuki no longer votes for ken." {
+	if out := w.tap(inWords(yuki, "end delegation "+short)); out.Text != "Ended: yuki no longer stands in for ken." {
 		t.Errorf("ended: %q", out.Text)
 	}
 }
@@ -365,7 +382,7 @@ func TestAdminsAreToldOfANeedThatNobodyIsLeftFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := w.lastReply()
-	want := "Nobody is left who can approve transfer_credits of bot (request " + r.ID[20:] + "): it waits for 2 of finance, then 1 of security."
+	want := "Nobody is left who can approve bot's transfer_credits (request " + r.ID[20:] + "): it is waiting for 2 of finance, then 1 of security."
 	if n.Recipient != "Uadmin" || !strings.HasPrefix(n.Text, want) {
 		t.Errorf("%s is told %q, want %q", n.Recipient, n.Text, want)
 	}
@@ -374,13 +391,13 @@ func TestAdminsAreToldOfANeedThatNobodyIsLeftFor(t *testing.T) {
 func TestPeopleAreToldOfTheirPasskeys(t *testing.T) {
 	w := asking(t, approval.Need{})
 	for want, tell := range map[string]func(tx approval.Tx) error{
-		"🔑 A passkey was added for you: phone. It can sign in and approve as you. If this was not you, remove it on the page “Passkeys” and tell an admin.": func(tx approval.Tx) error {
+		"🔑 A passkey was added for you: phone. It can sign in and approve as you. If this was not you, remove it on the “Passkeys” page and tell an admin.": func(tx approval.Tx) error {
 			return w.chat.PasskeyAdded(tx, "ken", "phone")
 		},
 		"🔑 One of your passkeys was removed: phone. If this was not you, tell an admin.": func(tx approval.Tx) error {
 			return w.chat.PasskeyRemoved(tx, "ken", "phone")
 		},
-		"⚠ Your passkey phone is blocked: somebody may have a copy of it. Remove it on the page “Passkeys”, and tell an admin.": func(tx approval.Tx) error {
+		"⚠ Your passkey phone is blocked: somebody may have a copy of it. Remove it on the “Passkeys” page, and tell an admin.": func(tx approval.Tx) error {
 			return w.chat.PasskeyBlocked(tx, "ken", "phone")
 		},
 	} {

@@ -479,7 +479,7 @@ func TestNothingButTheWordApproves(t *testing.T) {
 			if r := w.request(id); len(out.Decided) != 0 || r.Status != approval.Pending {
 				t.Fatalf("%s because of %q", r.Status, r.ResolveReason)
 			}
-			if want := "This request needs a reason. Type: approve " + id + " followed by your reason."; out.Text != want || out.Code != approval.CodeReasonRequired {
+			if want := "This request needs a reason. Type: approve " + id[20:] + " followed by your reason."; out.Text != want || out.Code != approval.CodeReasonRequired {
 				t.Errorf("told %q (%s)", out.Text, out.Code)
 			}
 			// It is not asked for any more once the request is over.
@@ -605,7 +605,11 @@ func TestEveryKindAndFateHasAWord(t *testing.T) {
 		}
 	}
 	for _, s := range []approval.NotificationStatus{approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed, approval.Skipped} {
-		if phrases.English[phrases.Phrase("told_fate_"+s)] != string(s) {
+		word := string(s)
+		if s == approval.Delivered {
+			word = "answered" // as the pages say
+		}
+		if phrases.English[phrases.Phrase("told_fate_"+s)] != word {
 			t.Errorf("no word for %s", s)
 		}
 	}

@@ -87,17 +87,17 @@ func (g *Gate) mayDelegate(tx Tx, d *Delegation, by Actor) (*Error, error) {
 	case !person(d.Delegator).MayDecide():
 		return Errorf(CodeNotAnApprover, "Only an approver has votes to delegate."), nil
 	case !person(d.Delegate).MayDecide():
-		return Errorf(CodeInvalidParameter, "The one who stands in must be a person with the role approver."), nil
+		return Errorf(CodeInvalidParameter, "Whoever stands in must be a person with the role approver."), nil
 	case d.Delegate == d.Delegator:
-		return Errorf(CodeInvalidParameter, "Nobody stands in for themselves."), nil
+		return Errorf(CodeInvalidParameter, "Nobody can stand in for themselves."), nil
 	case d.Until.IsZero():
 		return Errorf(CodeInvalidParameter, "until is missing: a delegation has an end."), nil
 	case !d.From.Before(d.Until):
-		return Errorf(CodeInvalidParameter, "The delegation would be over before it begins."), nil
+		return Errorf(CodeInvalidParameter, "The delegation would end before it begins."), nil
 	case d.Until.Sub(d.From) > MaxDelegation:
 		return Errorf(CodeInvalidParameter, "A delegation lasts at most 30 days."), nil
 	case len(d.Rule) > maxNamed:
-		return Errorf(CodeInvalidParameter, "There is no rule of so long a name."), nil
+		return Errorf(CodeInvalidParameter, "No rule has so long a name."), nil
 	}
 	all, err := tx.Delegations()
 	if err != nil {
@@ -152,7 +152,7 @@ func (g *Gate) endable(tx Tx, id string, by Actor) (Delegation, *Error, error) {
 		case err != nil:
 			return Delegation{}, nil, err
 		case !d.EndedAt.IsZero() || !tx.Now().Before(d.Until):
-			return d, Errorf(CodeAlreadyResolved, "That delegation is over."), nil
+			return d, Errorf(CodeAlreadyResolved, "That delegation has already ended."), nil
 		}
 		return d, nil, nil
 	}

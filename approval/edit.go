@@ -85,10 +85,10 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 	case v.Action == Quarantine && v.Need != nil && v.Need.StepUp && !d.proven:
 		refusal = &Error{Code: CodeStepUpRequired, Request: &r, Message: g.stepUpMessage(r.ID)}
 	case v.Action == Quarantine && v.RequireReason && d.Reason == "":
-		refusal = &Error{Code: CodeReasonRequired, Request: &r, Message: "These args need a reason with the decision."}
+		refusal = &Error{Code: CodeReasonRequired, Request: &r, Message: "An approval of these args needs a reason."}
 	case v.Action == Quarantine && v.Need != nil && v.Need.Confirm && !d.Confirmed:
 		refusal = &Error{Code: CodeConfirmRequired, Request: &r,
-			Message: "These args are approved only once you say so once more."}
+			Message: "These args need a second yes: approve them once more to confirm."}
 	}
 	if refusal != nil {
 		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)

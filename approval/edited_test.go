@@ -17,6 +17,9 @@ func TestRule4_WhoWaitsFollowsAnEditThatOthersMustJoin(t *testing.T) {
 		"anew": func(w *council, c approval.Call, _ approval.Answer) (approval.Answer, error) {
 			return w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Minute})
 		},
+		"for its request": func(w *council, c approval.Call, first approval.Answer) (approval.Answer, error) {
+			return w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Minute, Request: first.Request.ID})
+		},
 	} {
 		for _, before := range []bool{true, false} { // it has begun to wait when the edit is made
 			w := newCouncil(t, financeTwice, fHana, fKen, fMei)

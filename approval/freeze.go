@@ -47,7 +47,7 @@ func (g *Gate) MayFreeze(agent string, by Actor) *Error {
 	by = g.asNow(by)
 	switch {
 	case !by.MayDecide() && !(by.Kind == Human && by.Admin):
-		return Errorf(CodeNotAnApprover, "Only approvers and admins may freeze.")
+		return Errorf(CodeNotAnApprover, "Only approvers and admins can freeze.")
 	case agent != "" && !g.isAgent(agent):
 		return Errorf(CodeNotFound, "There is no agent of that name.")
 	}
@@ -63,7 +63,7 @@ func (g *Gate) FreezeIn(ctx context.Context, tx Tx, agent string, by Actor, via 
 	by = g.asNow(by)
 	refusal := g.MayFreeze(agent, by)
 	if refusal == nil && len(reason) > MaxReason {
-		refusal = Errorf(CodeInvalidParameter, "The reason is too long; at most 3000 characters are taken.")
+		refusal = Errorf(CodeInvalidParameter, "The reason is too long: use at most 3000 characters.")
 	}
 	if refusal != nil {
 		return Epoch{}, refusal, g.auditFreeze(ctx, tx, EventDecisionRefused, by,
@@ -97,7 +97,7 @@ func (g *Gate) UnfreezeIn(ctx context.Context, tx Tx, agent string, by Actor, vi
 	var refusal *Error
 	switch {
 	case by.Kind != Human || !by.Admin:
-		refusal = Errorf(CodeNotAdmin, "Only an admin may lift a freeze.")
+		refusal = Errorf(CodeNotAdmin, "Only admins can lift a freeze.")
 	case !e.Frozen && agent == "":
 		refusal = Errorf(CodeNotFound, "Not all agents are frozen.")
 	case !e.Frozen:

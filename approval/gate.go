@@ -89,12 +89,15 @@ type Gate struct {
 	records  *AuditLog
 	log      *slog.Logger
 	clock    func() time.Time // of the store's time, but for the tests
+	// passing tells how much time has passed, and costs less; nothing of it is kept
+	passing func() time.Time
 
 	pins        pins
 	writeBehind writeBehind
 	freezes     freezes
 	standIns    standIns
 	turns       turns
+	comparisons comparisons
 }
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
@@ -111,8 +114,8 @@ func NewGate(o Options) *Gate {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	if g.clock == nil {
-		g.clock = func() time.Time { return g.store.Now() }
+	if g.passing = g.clock; g.clock == nil {
+		g.clock, g.passing = func() time.Time { return g.store.Now() }, time.Now
 	}
 	noted, ok := o.Store.(*NotedStore)
 	if !ok {
@@ -213,11 +216,16 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer func() { release() }()
+	var compared comparison
+	defer g.comparisons.end(&compared)
 	for {
 		in := g.policy.Load()
 		js := make([]judged, len(calls))
 		for i, c := range calls {
+			if len(calls) > 1 {
+				c.Differ = nil
+			}
 			js[i] = g.judge(ctx, *in, c)
 		}
 		done, err := billed(ctx, g, calls[0].Agent, func(tx Tx, b *bill) (entered, error) {
@@ -228,6 +236,14 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
 		})
 		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) {
 			continue // a lost race starts over
+		}
+		if errors.Is(err, errUncompared) { // so does what was looked for, which takes turns of its own
+			release()
+			calls = []Call{compared.compare(ctx, g, &js[0])}
+			if release, err = g.turn(ctx, calls...); err == nil {
+				continue
+			}
+			release = func() {}
 		}
 		if err != nil {
 			return nil, err
@@ -270,12 +286,13 @@ func (g *Gate) callData(j judged) []byte {
 		Rule       string `json:"rule"`
 		ReasonCode string `json:"reason_code"`
 		Scope      string `json:"scope,omitempty"`
+		ReadFor    string `json:"read_for,omitempty"`
 		SessionID  string `json:"session_id,omitempty"`
 		TurnID     string `json:"turn_id,omitempty"`
 		Observed   Action `json:"observed,omitempty"`
 	}{
 		m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
-		m.Line(j.call.Scope), m.Line(j.call.SessionID), m.Line(j.call.TurnID), "",
+		m.Line(j.call.Scope), j.call.ReadFor, m.Line(j.call.SessionID), m.Line(j.call.TurnID), "",
 	}
 	if j.verdict.Observe {
 		d.Observed = j.verdict.Action
@@ -350,7 +367,11 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 	}
 	v := j.verdict
 	out := Answer{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
-	if v.Action == Allow && !v.Observe && j.pin.justAccepted(tx.Now(), terms) {
+	if j.call.ReadFor != "" && (v.Action != Allow || v.Observe) {
+		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
+		return out, nil
+	}
+	if v.Action == Allow && !v.Observe && j.call.ReadFor == "" && j.pin.justAccepted(tx.Now(), terms) {
 		used, err := g.useAcceptance(ctx, tx, j)
 		if err != nil {
 			return Answer{}, err
@@ -507,7 +528,7 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
 		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, RequireReason: v.RequireReason,
 		Sentences: v.Sentences,
-		TurnID:    c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview,
+		TurnID:    c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview, PreviewFrom: c.PreviewFrom,
 		ToolDigest: c.ToolDigest, ToolSeen: c.ToolSeen && c.ToolDigest != "", Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
 		Need: v.Need, Policy: j.digest, CorrelationID: Correlation(ctx), Annotations: c.Annotations,
@@ -526,6 +547,9 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	}
 	if recent.Use != nil && now.Sub(recent.Use.ConsumedAt) < rememberUse {
 		r.Previous = recent.Use
+	}
+	if j.isUncompared() {
+		return Request{}, errUncompared
 	}
 	if err := tx.InsertRequest(r); err != nil {
 		return Request{}, err
@@ -856,11 +880,11 @@ func (g *Gate) refusalOf(r Request, d Decision, b *ballot, now time.Time) *Error
 	case CodeStepUpRequired:
 		e.Message = g.stepUpMessage(r.ID)
 	case CodeConfirmRequired:
-		e.Message = fmt.Sprintf("Approving lets %s run %s once. Say so once more to approve it.", r.Agent, r.Target())
+		e.Message = fmt.Sprintf("Approving lets %s run %s once. Approve it once more to confirm.", r.Agent, r.Target())
 	case CodeChanged:
 		e.Message = "The request has changed since you saw it. Nothing was decided: look at it again."
 	default:
-		e.Message = "The reason is too long; at most 3000 characters are taken."
+		e.Message = "The reason is too long: use at most 3000 characters."
 	}
 	return e
 }
@@ -913,7 +937,7 @@ func (g *Gate) cancelAsked(ctx context.Context, tx Tx, c Cancellation) (resolved
 	case CodeNotFound:
 		return resolved{refusal: Errorf(code, noSuchRequest)}, nil
 	case CodeNotAdmin:
-		refusal = &Error{Code: code, Message: "Only an admin, or whoever approved it, may cancel this request."}
+		refusal = &Error{Code: code, Message: "Only an admin, or the person who approved it, can cancel this request."}
 	default:
 		refusal.Message = lateMessage(g.told(r), by)
 	}

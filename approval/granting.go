@@ -24,7 +24,7 @@ func (w *GrantWish) problem() string {
 	case *w == GrantWish{}:
 		return "A grant needs a time, a number of uses, or the session."
 	case w.For < 0 || w.For > 0 && w.For < time.Second:
-		return "A grant lasts for a second at least."
+		return "A grant lasts at least one second."
 	case w.Uses < 0 || w.Uses > MaxGrantUses:
 		return "A grant has 1 to 10000 uses."
 	}
@@ -42,9 +42,9 @@ func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*E
 	}
 	switch {
 	case d.Grant.For > MaxGrant:
-		return refuse("A grant lasts for 24 hours at most.")
+		return refuse("A grant lasts at most 24 hours.")
 	case d.Grant.Session && r.SessionID == "":
-		return refuse("This request is of no session; give a time or a number of uses.")
+		return refuse("This request has no session; give a time or a number of uses.")
 	}
 	if d.Approve {
 		v, err := g.verdictNow(ctx, r)
@@ -56,7 +56,7 @@ func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*E
 			return nil, err
 		}
 		if slices.ContainsFunc(es, func(e Epoch) bool { return r.ID < e.ID }) {
-			return refuse("Its agent was frozen since; give the next decision for longer.")
+			return refuse("Its agent was frozen since then. Let the next decision last longer instead.")
 		}
 		if why := notForLonger(r, &v); why != "" {
 			return refuse(why)
@@ -67,7 +67,7 @@ func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*E
 		return nil, err
 	}
 	if len(all) >= maxGrants {
-		return refuse("There are as many grants for this tool as there may be; revoke some first.")
+		return refuse("This tool has as many grants as are allowed; revoke some first.")
 	}
 	return nil, nil
 }
@@ -77,13 +77,13 @@ func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*E
 func notForLonger(r *Request, v *Verdict) string {
 	switch {
 	case r.Risk == RiskCritical || v.Risk == RiskCritical:
-		return "A critical call is approved for once only."
+		return "A critical call is approved for one use only."
 	case r.Replaces != "":
 		return editedForOnce
 	case !r.Need.Stricter(v.Need).onePerson():
-		return "What takes more than one person's word, the same word twice, or a passkey is approved for once only."
+		return "A call that needs several people, a second yes or a passkey is approved for one use only."
 	case v.Action != Quarantine || v.Observe || v.Grants == nil || v.RuleDigest == "":
-		return "The policy does not let an approval of this call be given for longer."
+		return "The policy does not let an approval of this call last longer."
 	}
 	return ""
 }
@@ -110,7 +110,7 @@ func (g *Gate) refuseGrant(ctx context.Context, tx Tx, r *Request, d *Decision) 
 	return refusal, err
 }
 
-const editedForOnce = "An approval of other arguments than were asked for is for once only."
+const editedForOnce = "An approval of edited arguments is for one use only."
 
 // editedGrant refuses to give an approval of other args for longer.
 func editedGrant(r *Request) *Error {
@@ -211,11 +211,11 @@ func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision
 	decided := (r.Status == Approved || r.Status == Denied && r.EndCode == "") && r.ResolvedVia != ViaSystem
 	switch {
 	case !d.By.MayDecide(), r.Status != Pending && r.ResolvedBy != d.By.Name:
-		return refuse(CodeNotAnApprover, "Only whoever decided it may give the decision for longer.")
+		return refuse(CodeNotAnApprover, "Only the person who decided it can let the decision last longer.")
 	case !decided:
 		return refuse(CodeGrantRefused, "This request was not simply approved or denied.")
 	case tx.Now().Sub(r.ResolvedAt) >= grantAfter:
-		return refuse(CodeGrantRefused, "It was decided too long ago; give the next decision for longer.")
+		return refuse(CodeGrantRefused, "It was decided too long ago. Let the next decision last longer instead.")
 	}
 	if refusal, err = g.mayGrant(ctx, tx, r, d); err != nil || refusal != nil {
 		return refusal, "", err
@@ -239,7 +239,7 @@ func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision
 	ok, err := g.couldMake(tx, &Grant{Agent: r.Agent, Rule: v.Rule, RequestID: r.ID, By: d.By.Name, For: forWhom,
 		MadeAt: tx.Now()}, v.Need)
 	if err == nil && !ok {
-		return refuse(CodeNotAnApprover, "You could not approve this request now.")
+		return refuse(CodeNotAnApprover, "You can no longer approve this request.")
 	}
 	return nil, forWhom, err
 }

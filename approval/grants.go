@@ -191,9 +191,9 @@ func (gr *Grant) MayEnd(by Actor) *Error {
 	theirs := by.Kind == Human && (by.Admin || by.Name == gr.By || by.Name == gr.For)
 	switch {
 	case !theirs:
-		return Errorf(CodeNotAdmin, "Only an admin, or whoever made it, may end this.")
+		return Errorf(CodeNotAdmin, "Only an admin, or the person who made it, can end this.")
 	case !gr.EndedAt.IsZero():
-		return Errorf(CodeAlreadyResolved, "It is over already.")
+		return Errorf(CodeAlreadyResolved, "It has already ended.")
 	}
 	return nil
 }
@@ -248,9 +248,9 @@ func (g *Gate) lift(ctx context.Context, tx Tx, by Actor, via Via, id string) (*
 	case err != nil:
 		refusal = Errorf(CodeNotFound, "No such denial.")
 	case !r.MayLift(by):
-		refusal = Errorf(CodeNotAdmin, "Only an admin, or whoever denied it, may lift a denial.")
+		refusal = Errorf(CodeNotAdmin, "Only an admin, or the person who denied it, can lift a denial.")
 	case len(l.standing) == 0 && !l.isRecent:
-		refusal = Errorf(CodeAlreadyResolved, "That denial answers no call any more.")
+		refusal = Errorf(CodeAlreadyResolved, "That denial has already ended.")
 	}
 	if refusal != nil {
 		return refusal, g.auditUnlifted(ctx, tx, "lift", by, via, requestEvent(*r, EventDecisionRefused), refusal)

@@ -85,11 +85,11 @@ func lateMessage(r Request, who Actor) string {
 	case LateCancelled:
 		return fmt.Sprintf("Already cancelled by %s (%s). %s", l.By, at, askAgain)
 	case LateAfterPolicy:
-		return fmt.Sprintf("Cancelled (%s), because the policy has changed since it was asked for. %s", at, askAgain)
+		return fmt.Sprintf("Cancelled (%s), because the policy has changed since the agent asked. %s", at, askAgain)
 	case LateAfterTool:
-		return fmt.Sprintf("Cancelled (%s), because the tool has changed since it was asked for. %s", at, askAgain)
+		return fmt.Sprintf("Cancelled (%s), because the tool has changed since the agent asked. %s", at, askAgain)
 	case LateLapsed:
-		return fmt.Sprintf("Approved by %s (%s) but not used in time, so it has lapsed. %s", l.By, at, askAgain)
+		return fmt.Sprintf("Approved by %s (%s) but not used in time, so the approval has lapsed. %s", l.By, at, askAgain)
 	case LateFrozen:
 		return fmt.Sprintf("Cancelled (%s): frozen by %s: %s. Nothing runs until a person lifts it.", at, l.By,
 			orNoReason(l.Why))

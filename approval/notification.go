@@ -98,6 +98,9 @@ func (n Note) Confirms() (reason string, ok bool) {
 	return strings.CutPrefix(string(n), string(NoteConfirm))
 }
 
+// AsksReason reports whether the reply asks for a reason, which its reader may be typing.
+func (n Note) AsksReason() bool { return n == NoteReason || n == NoteDeny || n == NoteApprove }
+
 // AsksOnce reports whether the reply asks for a yes that is given once.
 func (n Note) AsksOnce() bool {
 	_, confirms := n.Confirms()
@@ -142,6 +145,8 @@ type Notification struct {
 	More bool
 
 	Note Note
+	// Language is the one in which it is read, where that is not its reader's own: they have typed in it. "": their own.
+	Language string
 
 	// After narrows what is shown of a [Card] to the items that came after a version; 0: all.
 	After int

@@ -30,7 +30,7 @@ func (g *Gate) PolicyText(ctx context.Context, digest string) (whole, text strin
 	digest = strings.ToLower(digest)
 	if len(digest) < minDigest || strings.Trim(digest, "0123456789abcdef") != "" {
 		return "", "", Errorf(CodeInvalidParameter,
-			"A policy's digest is 64 characters out of 0-9 a-f; the first %d will do.", minDigest)
+			"A policy's digest is 64 characters out of 0-9 a-f; the first %d are enough.", minDigest)
 	}
 	err = g.store.View(ctx, func(tx Tx) error {
 		found, err := tx.PolicyDigests(digest, 2)
@@ -38,14 +38,14 @@ func (g *Gate) PolicyText(ctx context.Context, digest string) (whole, text strin
 		case err != nil:
 			return err
 		case len(found) == 0:
-			return Errorf(CodeNotFound, "No policy of this digest is on record.")
+			return Errorf(CodeNotFound, "No policy with this digest is on record.")
 		case len(found) > 1:
 			return Errorf(CodeAmbiguousID, "Several policies begin with %s; give more of the digest.", digest)
 		}
 		whole = found[0]
 		text, err = tx.PolicyText(whole)
 		if errors.Is(err, ErrNotFound) {
-			err = Errorf(CodeNotFound, "No policy of this digest is on record.")
+			err = Errorf(CodeNotFound, "No policy with this digest is on record.")
 		}
 		return err
 	})

@@ -59,6 +59,9 @@ type Request struct {
 	SessionID string // of the call that created it; request_sessions has all that asked
 	Rationale string
 	Preview   string
+	// PreviewFrom is the tool that the gate has read with to make Preview, just before people were asked; "": Preview is
+	// the agent's word.
+	PreviewFrom string
 
 	Status        Status
 	RequestedAt   time.Time

@@ -15,7 +15,7 @@ func (g *Gate) PageOf(id string) string {
 
 // stepUpMessage tells where a request is approved that takes a passkey.
 func (g *Gate) stepUpMessage(id string) string {
-	const why = "An approval of this takes a passkey. Approve it on its page"
+	const why = "An approval of this needs a passkey. Approve it on its page"
 	if page := g.PageOf(id); page != "" {
 		return why + ": " + page
 	}

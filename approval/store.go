@@ -191,6 +191,8 @@ type Tx interface {
 	// NextSendable returns when the next queued or retrying notification will be due: the later of
 	// next_attempt_at and lease_until of the earliest; the zero time when none waits.
 	NextSendable() (time.Time, error)
+	// DueSoon returns, as Sendable does, what waits to be sent to an address and is due after Now, at until or before.
+	DueSoon(to Address, until time.Time) ([]Notification, error)
 	// UpdateNotification stores n, all but its identity (id, approval, batch, channel, recipient, kind,
 	// created_at), if the row still has this status and attempt.
 	UpdateNotification(n Notification, status NotificationStatus, attempt int) (bool, error)

@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/chat"
+	"countersign/chat/phrases"
 )
 
 var taps int
@@ -144,7 +145,11 @@ func TestStrangersAndOthersSeeNoCards(t *testing.T) {
 	for _, by := range []approval.Actor{stranger, root} {
 		for _, intent := range []chat.Intent{chat.IntentApprove, chat.IntentDeny, chat.IntentOther} {
 			out := w.tap(chat.Interaction{By: by, Intent: intent})
-			if n := w.lastReply(); len(n.Cards) != 0 || out.Text != cannotDecide(by) {
+			want := cannotDecide(by)
+			if by.Kind == approval.Human && intent == chat.IntentOther {
+				want = phrases.SayNotUnderstood.Say()
+			}
+			if n := w.lastReply(); len(n.Cards) != 0 || out.Text != want {
 				t.Errorf("%s %s: %q with %d cards", by, intent, out.Text, len(n.Cards))
 			}
 		}
@@ -217,7 +222,7 @@ func TestATapWithoutTheReasonItNeedsSaysHowToGiveOne(t *testing.T) {
 	})
 	id := w.check(transfer).Request.ID
 	out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id})
-	if out.Code != approval.CodeReasonRequired || out.Text != "This request needs a reason. Type: approve "+id+" followed by your reason." {
+	if out.Code != approval.CodeReasonRequired || out.Text != "This request needs a reason. Type: approve "+id[20:]+" followed by your reason." {
 		t.Errorf("%+v", out)
 	}
 	if out = w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id, Reason: "quarter end"}); len(out.Decided) != 1 {

@@ -62,7 +62,7 @@ func (g *Gate) resolveID(ctx context.Context, who Actor, typed, what string,
 		return id, nil
 	}
 	if len(typed) < MinTyped || len(typed) > ulid.EncodedSize || strings.Trim(typed, ulid.Encoding) != "" {
-		return "", Errorf(CodeNotFound, "No such %s: an id is 26 characters, of which the last four or more will do.", what)
+		return "", Errorf(CodeNotFound, "No such %s: an id has 26 characters, and its last four are enough.", what)
 	}
 	since := ulid.ULID{}
 	ids, err := View(ctx, g.store, func(tx Tx) ([]string, error) {

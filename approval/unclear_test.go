@@ -8,7 +8,7 @@ import (
 	"countersign/chat"
 )
 
-const toldUnclear = "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>"
+const toldUnclear = "Nothing was decided, because I could not be sure that you meant yes. Add a reason only if the card asks for one, and without words such as \"not\" or \"maybe\". Use the card's buttons, or type only: approve <id>"
 
 // A yes with more that may change it decides nothing, not even where the next text was asked for; the card comes.
 func TestUnclearWordsDecideNothing(t *testing.T) {

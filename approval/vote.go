@@ -370,8 +370,8 @@ func (g *Gate) enough(tx Tx, r *Request, v *Verdict) (bool, error) {
 func (r *Request) call() (Call, error) {
 	parsed, err := args.Parse(r.Args)
 	c := Call{Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: parsed, TurnID: r.TurnID,
-		SessionID: r.SessionID, Rationale: r.Rationale, Preview: r.Preview, ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen,
-		Task: r.Task, Annotations: r.Annotations}
+		SessionID: r.SessionID, Rationale: r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom,
+		ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Annotations: r.Annotations}
 	if r.Server != "" && strings.Contains(r.Tool, ":") { // no tool of a server is named so
 		c.Method = strings.ReplaceAll(r.Tool, ":", "/")
 	}
@@ -435,8 +435,8 @@ func (g *Gate) vote(ctx context.Context, tx Tx, r Request, d Decision, e *electo
 		return g.grantWith(ctx, tx, &r, &d, v.For)
 	}
 	if d.Grant != nil { // which undoes the vote
-		return Errorf(CodeGrantRefused, "Nothing was decided. Others are asked too; only one person's word can be given "+
-			"for longer.")
+		return Errorf(CodeGrantRefused, "Nothing was decided. Others are asked too, so one approval cannot last "+
+			"longer.")
 	}
 	if err := g.auditFor(ctx, tx, &r, g.voteEvent(ctx, &r, v, &t)); err != nil {
 		return err

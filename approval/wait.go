@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +12,9 @@ import (
 // WaitOptions bound a waiting check.
 type WaitOptions struct {
 	For time.Duration
+	// Request is the one that an earlier answer to this very call named, and that it goes on waiting for: no other is
+	// made, however that one ended meanwhile. "": the one that the call makes or joins.
+	Request string
 	// Still is asked right before an approval is used: an error (the token was revoked meanwhile) is
 	// returned instead, and the approval stays unused. nil: nothing to ask.
 	Still func() error
@@ -22,13 +26,58 @@ type WaitOptions struct {
 // request that this call made or joined ends; it never makes another. Where a person put other args in its place and
 // the caller accepts edits, it holds until the request of those ends. An approval is used for the
 // caller; if another caller was faster the outcome is denied with reason code already_used. When time
-// is up the outcome is pending, in the words of the first answer.
+// is up the outcome is pending, in the words of the first answer. A w.Request that the agent did not ask for is
+// [CodeNotFound], one of another call [CodeInvalidParameter].
 func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Answer, error) {
-	first, err := g.Check(ctx, c)
+	first, err := g.waitsFor(ctx, c, w.Request)
 	if err != nil {
 		return first, err
 	}
 	return g.Wait(ctx, c, first, w)
+}
+
+// waitsFor answers a call that goes on waiting for the request with that id, as a call that joins it is answered.
+func (g *Gate) waitsFor(ctx context.Context, c Call, id string) (Answer, error) {
+	if id == "" {
+		return g.Check(ctx, c)
+	}
+	if err := c.Validate(); err != nil {
+		return Answer{}, err
+	}
+	r, err := g.Request(ctx, Actor{Kind: Agent, Name: c.Agent}, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	is, err := g.isOf(ctx, &c, r)
+	if err != nil {
+		return Answer{}, err
+	}
+	if !is {
+		return Answer{}, Errorf(CodeInvalidParameter, "Request %s belongs to another call.", r.ID)
+	}
+	return Answer{Kind: AnswerPending, Message: pendingMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode,
+		Request: &r}, nil
+}
+
+// isOf reports whether r is the request of the call, or one with other args that a person put in its place. Under the
+// policy of now the call may have another key than when it asked: then it is told by the very args.
+func (g *Gate) isOf(ctx context.Context, c *Call, r Request) (bool, error) {
+	key := g.judge(ctx, g.Policy(), *c).key
+	for {
+		of := r.Key()
+		if of.ArgsHash == key.ArgsHash || bytes.Equal(r.Args, c.Args.Canonical()) {
+			of.ArgsHash = key.ArgsHash
+			return of == key, nil
+		}
+		if !c.AcceptsEdits || r.Replaces == "" {
+			return false, nil
+		}
+		before, err := g.read(ctx, r.Replaces)
+		if err != nil {
+			return false, err
+		}
+		r = *before
+	}
 }
 
 // Wait is the second half of [Gate.CheckWait]: for a caller who was answered first already, and holds on

@@ -85,6 +85,84 @@ func TestOfTwoWhoWaitedOneIsLetThrough(t *testing.T) {
 	}
 }
 
+// Who names the request that it waits for is told how that one ended, however late, and people are asked nothing new.
+func TestRule4_WhoGoesOnWaitingForARequestMakesNoOther(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(w *world, id string)
+		kind approval.AnswerKind
+		code string
+	}{
+		{"approved", func(w *world, id string) { w.mustDecide(id, true, hana, "") }, approval.AnswerApproved, "approval_required"},
+		{"used by another", func(w *world, id string) {
+			w.mustDecide(id, true, hana, "")
+			w.expect(transfer, approval.AnswerApproved)
+		}, approval.AnswerDenied, "already_used"},
+		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.AnswerDenied, "approval_required"},
+		{"cancelled", func(w *world, id string) {
+			w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
+		}, approval.AnswerCancelled, "approval_required"},
+		{"expired", func(w *world, _ string) { w.clock.advance(time.Hour) }, approval.AnswerExpired, "approval_required"},
+		{"lapsed", func(w *world, id string) {
+			w.mustDecide(id, true, hana, "")
+			w.clock.advance(time.Hour)
+		}, approval.AnswerLapsed, "approval_required"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.check(transfer).Request.ID
+			tt.end(w, id)
+			out, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Minute, Request: id})
+			if err != nil || out.Kind != tt.kind || out.ReasonCode != tt.code || out.Request.ID != id {
+				t.Errorf("%+v, %v", out, err)
+			}
+			if n := w.count("approval_requested"); n != 1 {
+				t.Errorf("%d requests were made", n)
+			}
+		})
+	}
+}
+
+func TestRule4_NobodyWaitsForTheRequestOfAnotherCall(t *testing.T) {
+	w := newWorld(t)
+	id := w.check(transfer).Request.ID
+	w.mustDecide(id, true, hana, "")
+	for name, tt := range map[string]struct {
+		as   func(c *approval.Call)
+		code approval.Code
+	}{
+		"other args":    {func(c *approval.Call) { *c = call(`{"amount_cents":1}`) }, approval.CodeInvalidParameter},
+		"another scope": {func(c *approval.Call) { c.Scope = "/elsewhere" }, approval.CodeInvalidParameter},
+		"another tool":  {func(c *approval.Call) { c.Tool = "pay" }, approval.CodeInvalidParameter},
+		"another agent": {func(c *approval.Call) { c.Agent = "other" }, approval.CodeNotFound},
+		"no tool":       {func(c *approval.Call) { c.Tool = "" }, approval.CodeInvalidTool},
+	} {
+		c := transfer
+		tt.as(&c)
+		out, err := w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Minute, Request: id})
+		if approval.CodeOf(err) != tt.code {
+			t.Errorf("%s: %+v, %v", name, out, err)
+		}
+	}
+	if r := w.request(id); r.Status != approval.Approved || !r.ConsumedAt.IsZero() {
+		t.Errorf("the approval is %s, used %s", r.Status, r.ConsumedAt)
+	}
+}
+
+// An edit is for who takes the arguments from the answer, and for nobody else who names its request.
+func TestRule4_AnEditIsNotWaitedForByWhoTakesNone(t *testing.T) {
+	w := newCouncil(t, financeTwice, fHana, fKen, fMei)
+	first := w.expect(transfer, approval.AnswerPending)
+	next, err := w.edit(first.Request.ID, "hana", less)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Minute, Request: next.ID})
+	if approval.CodeOf(err) != approval.CodeInvalidParameter {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 func TestWhenTimeIsUpTheFirstAnswerStands(t *testing.T) {
 	w := newWorld(t)
 	out, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Millisecond})

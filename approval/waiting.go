@@ -54,7 +54,7 @@ type Waiting struct {
 // Waiting returns what waits, to a person.
 func (g *Gate) Waiting(ctx context.Context, who Actor, q WaitingQuery) (Waiting, error) {
 	if who.Kind != Human {
-		return Waiting{}, Errorf(CodePeopleOnly, "Only people see what waits.")
+		return Waiting{}, Errorf(CodePeopleOnly, "Only people can see what is waiting.")
 	}
 	who, q.Text = g.asNow(who), strings.ToLower(strings.TrimSpace(q.Text))
 	if q.Limit <= 0 || q.Limit > MostWaiting {

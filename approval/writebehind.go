@@ -47,8 +47,12 @@ func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
 	p := g.Policy()
 	v := p.Evaluate(ctx, c)
 	release()
+	if c.ReadFor != "" && (v.Observe || v.Action != Allow) {
+		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
+			ReasonCode: v.ReasonCode}, nil
+	}
 	if (v.Observe || v.Action == Allow) && !v.Strict && !frozen && ctx.Err() == nil && g.toolIsKnown(c, p) &&
-		g.writeBehind.begin(g.clock()) {
+		g.writeBehind.begin(g.passing()) {
 		return Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode,
 			Committed: g.record(ctx, c, v)}, nil
 	}
@@ -65,7 +69,7 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 		return true
 	}
 	pin, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
-	return ok && pin.Digest == c.ToolDigest && !pin.justAccepted(g.clock(), p.Terms())
+	return ok && pin.Digest == c.ToolDigest && (pin.AcceptedBy == "" || !pin.justAccepted(g.clock(), p.Terms()))
 }
 
 // record is the record of an allowed call on its way to the store.
@@ -75,6 +79,8 @@ type record struct {
 	verdict Verdict
 	done    chan struct{} // closed when failure is set
 	failure error
+
+	taken, awaited bool // it is in a group; its caller waits for it. Both belong to writeBehind.
 }
 
 // record has the record of an allowed call written in the background, and returns what waits for it. The
@@ -90,7 +96,7 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 			return r.failure
 		default:
 		}
-		g.writeBehind.flush()
+		g.writeBehind.await(r)
 		select {
 		case <-r.done:
 			return r.failure
@@ -100,9 +106,17 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 	}
 }
 
-// groupPace is how far apart groups of records are while many are under way and nobody waits for one: a
-// commit costs the same for one record as for ten.
-const groupPace = 10 * time.Millisecond
+// A commit costs nearly the same for one record as for ten, so that those of calls that are under way together are
+// written together.
+const (
+	// groupPace is how far apart groups of records are while nobody waits for one.
+	groupPace = 10 * time.Millisecond
+	// joinWithin is for how long a record that somebody waits for lets those of other calls join it, whose callers do
+	// not wait yet.
+	joinWithin = time.Millisecond
+	// aloneAfter is how long after two calls were under way at once the next is taken to be alone.
+	aloneAfter = 20 * time.Millisecond
+)
 
 // writeRecords writes records in groups until there are none.
 func (g *Gate) writeRecords() {
@@ -115,8 +129,8 @@ func (g *Gate) writeRecords() {
 		for i, r := range rs {
 			r.failure = failures[i]
 			close(r.done)
-			g.writeBehind.end(g.clock(), r.failure)
 		}
+		g.writeBehind.end(g.passing(), failures)
 	}
 }
 
@@ -180,14 +194,17 @@ type writeBehind struct {
 	mu       sync.Mutex
 	underWay int
 	moved    time.Time // when one arrived last, or the first of these began
+	together time.Time // when there was last more than one
 	failed   bool      // the last commit that we know of
 	idle     []chan struct{}
 
-	waiting []*record
-	writing bool          // somebody writes what waits
-	urgent  bool          // somebody waits for one of them
-	last    time.Time     // when a group was taken last
-	early   chan struct{} // of who writes, while it lets them gather; nil: it does not
+	waiting   []*record
+	writing   bool          // somebody writes what waits
+	awaited   int           // of what waits, how many have a caller who waits
+	since     time.Time     // when the first of these began to
+	last      time.Time     // when a group was taken last
+	gathering *time.Timer   // of who writes, while it lets records gather; nil: it does not
+	early     chan struct{} // ends that
 }
 
 // maxGroup is how many records go into one transaction.
@@ -200,31 +217,54 @@ func (a *writeBehind) queue(r *record) bool {
 	a.waiting = append(a.waiting, r)
 	first := !a.writing
 	a.writing = true
-	if len(a.waiting) >= maxGroup {
+	if len(a.waiting) == maxGroup {
 		a.wake()
 	}
 	return first
 }
 
-// flush has what waits written now.
-func (a *writeBehind) flush() {
+// await says that the record's caller waits for it.
+func (a *writeBehind) await(r *record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.waiting) > 0 {
+	if r.taken || r.awaited {
+		return
+	}
+	r.awaited = true
+	if a.awaited++; a.awaited == 1 {
+		a.since = time.Now()
+	}
+	switch {
+	case a.gathering == nil:
+	case a.awaited == len(a.waiting):
 		a.wake()
+	case a.awaited == 1:
+		a.gathering.Reset(joinWithin)
 	}
 }
 
+// wake ends the gathering, if there is one.
 func (a *writeBehind) wake() {
-	a.urgent = true
-	if a.early != nil {
-		close(a.early)
-		a.early = nil
+	if a.gathering != nil {
+		a.gathering = nil
+		a.early <- struct{}{}
 	}
 }
 
-// take returns the records to be written next, nil if there are none and nobody writes any more. After a
-// group it lets more gather for a moment, unless there is hardly anybody to wait for.
+// pause is for how long more records may gather: not at all where everybody waits who has one, or where calls come one
+// by one and the record is best written while its call is under way.
+func (a *writeBehind) pause(now time.Time) time.Duration {
+	switch {
+	case a.awaited == len(a.waiting) || len(a.waiting) >= maxGroup || now.Sub(a.together) > aloneAfter:
+		return 0
+	case a.awaited > 0:
+		return joinWithin - now.Sub(a.since)
+	}
+	return groupPace - now.Sub(a.last)
+}
+
+// take returns the records to be written next, nil if there are none and nobody writes any more. It lets some gather
+// for a moment first.
 func (a *writeBehind) take() []*record {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,27 +272,44 @@ func (a *writeBehind) take() []*record {
 		a.writing = false
 		return nil
 	}
-	if rest := groupPace - time.Since(a.last); rest > 0 && !a.urgent && a.underWay > 2 {
-		early := make(chan struct{})
-		a.early = early
-		a.mu.Unlock()
-		timer := time.NewTimer(rest)
-		select {
-		case <-early:
-		case <-timer.C:
-		}
-		timer.Stop()
-		a.mu.Lock()
-		a.early = nil
+	if d := a.pause(time.Now()); d > 0 {
+		a.gather(d)
 	}
 	n := min(len(a.waiting), maxGroup)
 	rs := a.waiting[:n:n]
-	a.waiting = a.waiting[n:]
-	if len(a.waiting) == 0 {
-		a.waiting, a.urgent = nil, false
+	if a.waiting = a.waiting[n:]; len(a.waiting) == 0 {
+		a.waiting = nil
+	}
+	for _, r := range rs {
+		if r.taken = true; r.awaited {
+			a.awaited--
+		}
 	}
 	a.last = time.Now()
 	return rs
+}
+
+// gather waits for d, or until it is woken; a.mu is held before and after, and not meanwhile.
+func (a *writeBehind) gather(d time.Duration) {
+	if a.early == nil {
+		a.early = make(chan struct{}, 1)
+	}
+	timer := time.NewTimer(d)
+	a.gathering = timer
+	a.mu.Unlock()
+	select {
+	case <-a.early:
+	case <-timer.C:
+	}
+	timer.Stop()
+	a.mu.Lock()
+	if a.gathering == nil { // it was woken, if only just after the time was over
+		select {
+		case <-a.early:
+		default:
+		}
+	}
+	a.gathering = nil
 }
 
 // begin reports whether one more may be under way, and counts it.
@@ -265,17 +322,21 @@ func (a *writeBehind) begin(now time.Time) bool {
 	if a.underWay == 0 {
 		a.moved = now
 	}
-	a.underWay++
+	if a.underWay++; a.underWay > 1 {
+		a.together = time.Now()
+	}
 	return true
 }
 
-func (a *writeBehind) end(now time.Time, failure error) {
+// end counts what has become of a group.
+func (a *writeBehind) end(now time.Time, failures []error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.underWay--
-	a.failed = failure != nil
-	if failure == nil {
-		a.moved = now
+	a.underWay -= len(failures)
+	for _, failure := range failures {
+		if a.failed = failure != nil; !a.failed {
+			a.moved = now
+		}
 	}
 	if a.underWay == 0 {
 		for _, ch := range a.idle {

@@ -25,14 +25,18 @@ type Card struct {
 	BatchID string     // of a card that shows several requests that can be decided together too; else ""
 	Shows   chat.Shows // what of it is shown, for the buttons that decide all
 	Items   []Item
-	At      time.Time        // when the notification was made
+	At      time.Time        // when the notification was made; the zero time: not known
+	Made    string           // At, to the reader
 	Words   *locale.Language // nil: English
+	Shared  bool             // as in Reader
 
 	// Waiting says that it is a reminder of requests that have nothing to do with each other.
 	Waiting bool
 
 	// Once is a yes or no to the reply, which counts once. nil: it asks for none.
 	Once *Once
+	// Lock is what a lock screen says of a reply that asks about one request without showing it. "": Text.
+	Lock string
 	// More is what else can be done about the reply's request. nil: nothing that is offered.
 	More *More
 	// Grant offers to have the reply's request answer the same call again. nil: that is not offered.
@@ -47,17 +51,27 @@ type Card struct {
 	Suggest []string
 }
 
-// Once is what a reply asks: the two buttons, whose value is its own id.
-type Once struct{ ID, Yes, No string }
+// Once is what a reply asks: the two buttons, whose value is its own id. Risk and Summary are as they stood on the card
+// of the request that it asks about once more: they come first. "": it asks about no call.
+type Once struct {
+	ID, Yes, No string
+
+	Level         approval.Risk
+	Risk, Summary string
+}
 
 // More is what can be done about a request beside deciding it. Extend is "" where it was extended before.
 type More struct{ ID, Extend, Freeze string }
 
-// Grant offers to have an approval answer the same call again for a while.
+// Grant offers to have an approval answer the same call again for a while. Ask is short, About says which call it is,
+// and of whom.
 type Grant struct {
-	ID      string
-	Ask     string
-	Choices []GrantChoice
+	ID         string
+	Ask, About string
+	Choices    []GrantChoice
+
+	// No declines, under a reply, whose id is Reply. "": where no button goes away by itself.
+	No, Reply string
 }
 
 // GrantChoice is for how long: For is what its button says, Name in words.
@@ -89,21 +103,38 @@ type Item struct {
 	Notices []Notice
 
 	ReasonNeeded bool // it is not decided without one
+	Confirm      bool // an approval is asked for once more
 	StepUp       bool // it is approved on its page alone, with a passkey: no card has an Approve for it
 
 	Rationale string // the agent's own words, unchecked
 	Preview   string
-	Diff      []DiffLine // of a preview that is a unified diff: the same, line by line
+	// PreviewRead tells that the gate made the preview, and of what; "": it is the agent's own, unchecked too.
+	PreviewRead string
+	Diff        []DiffLine // of a preview that is a unified diff: the same, line by line
+	// Unlike: the diff is not of what the args have. It is not drawn as one, for a change that will not be made.
+	Unlike bool
+	Change *Change // of a diff that was held against the args: what a card leads with
+	// ServerWords is what the tool's server says of it, on one line: nobody has checked it. "": nothing is known.
+	ServerWords string
 
 	Deadline   time.Time // zero unless pending
-	DeadlineAt string    // in the reader's zone
+	DeadlineAt string    // to the reader: "today 18:46"
 	DeadlineIn string    // from the card's At: "in 28 min"; "" where that says nothing
 	Hash       string    // its first 8 characters
 	Link       string
 }
 
 // Notice is a remark on a request, whole and for a card that has little room.
-type Notice struct{ Text, Short string }
+type Notice struct {
+	Text, Short string
+	// Reason: it says that a reason is needed, which dialogs ask for themselves.
+	Reason bool
+	// First: without it the rest of the card would be misread. It stands before all of that.
+	First bool
+}
+
+// notice is one that is short already.
+func notice(s string) Notice { return Notice{Text: s, Short: s} }
 
 // Fact is one labelled line.
 type Fact struct{ Label, Value string }
@@ -172,6 +203,36 @@ func (c Card) PendingCount() int {
 // Together reports whether the card has buttons for all that is pending at once.
 func (c Card) Together() bool { return c.BatchID != "" && c.PendingCount() > 1 }
 
+// LeftOut says what the button that approves all leaves out, and why; "" where it leaves out nothing. What is critical
+// comes before what else is said of a call, as in the answer to the button.
+func (c Card) LeftOut() string {
+	var critical, stepUp, confirm int
+	for _, i := range c.Items {
+		switch {
+		case !i.Pending():
+		case i.Risk == approval.RiskCritical:
+			critical++
+		case i.StepUp:
+			stepUp++
+		case i.Confirm:
+			confirm++
+		}
+	}
+	var kinds []string
+	for _, k := range []struct {
+		text Text
+		many int
+	}{{TextCountCritical, critical}, {TextLeftStepUp, stepUp}, {TextLeftConfirm, confirm}} {
+		if k.many > 0 {
+			kinds = append(kinds, c.Say(k.text, "many", strconv.Itoa(k.many)))
+		}
+	}
+	if kinds == nil {
+		return ""
+	}
+	return c.Say(TextLeftOut, "button", c.Say(TextApproveAll), "kinds", c.list(kinds))
+}
+
 // Worst is the highest risk of what the card shows.
 func (c Card) Worst() (worst approval.Risk) {
 	for _, i := range c.Items {
@@ -193,6 +254,19 @@ func (c Card) Risk(r approval.Risk) string {
 // All is the button for all that the card shows, but for its intent.
 func (c Card) All() Button { return Button{ID: c.BatchID, Shows: c.Shows} }
 
+// Begun is what a keyboard begins with for a decision on what a button is about, which a reason follows: the word, and
+// the end of the request's id, so that it says by itself what it is about.
+func (c Card) Begun(b Button) string {
+	id := b.Shows.Typed(b.ID)
+	if b.ID != c.BatchID {
+		id = short(b.ID)
+	}
+	if b.Intent == chat.IntentDeny {
+		return c.Say(TextDenyBegun, "id", id)
+	}
+	return c.Say(TextApproveBegun, "id", id)
+}
+
 // Say is [locale.Language.Say] in the card's language.
 func (c Card) Say(k Text, values ...string) string { return c.Words.Say(string(k), values...) }
 
@@ -209,21 +283,43 @@ type Maker struct {
 	// SignIn returns the address of a one-time link; nil: there are none.
 	SignIn func(linkID string) string
 	Words  *locale.Language // nil: English
-	// Reader returns the language and zone of whoever a notification goes to, where they are not Words
-	// and Zone; nil where all read alike.
-	Reader func(channel, recipient string) (*locale.Language, *time.Location)
+	// Describe returns what a server says of one of its tools, and the digest of all that it says of it
+	// ([approval.Call.ToolDigest]); false: nothing is known. nil: of no tool is anything known.
+	Describe func(server, tool string) (words, digest string, ok bool)
+	// Reader returns who reads what goes to an address, where that is not one with Words in Zone; nil where all read
+	// alike.
+	Reader func(channel, recipient string) Reader
 	// Known reports whether a card may still go to an address: it may have waited since before the person was taken
 	// out of the configuration. nil: to all.
 	Known func(channel, recipient string) bool
 
+	// Now is when a card is read whose notification does not say when it was made. One that is sent has the same bytes
+	// on every try, so it is told by when it was made.
+	Now time.Time
+
+	shared bool // as in Reader
 	// onPage: a form of the page asks for what would be typed in a chat.
 	onPage bool
 }
 
+// Reader is who reads a card.
+type Reader struct {
+	Words  *locale.Language // nil: English
+	Zone   *time.Location   // nil: not known
+	Shared bool             // several people read it, and some may be in another zone
+}
+
 // to is the Maker for whoever n goes to.
 func (m Maker) to(n approval.Notification) Maker {
+	if !n.CreatedAt.IsZero() {
+		m.Now = n.CreatedAt
+	}
 	if m.Reader != nil {
-		m.Words, m.Zone = m.Reader(n.Channel, n.Recipient)
+		r := m.Reader(n.Channel, n.Recipient)
+		m.Words, m.Zone, m.shared = r.Words, r.Zone, r.Shared
+	}
+	if n.Language != "" {
+		m.Words = locale.Get(n.Language)
 	}
 	return m
 }
@@ -237,7 +333,8 @@ func (m Maker) Card(d approval.Delivery) Card {
 	if len(n.Cards) > 0 {
 		n.BatchID = "" // it says what a reply is about, not what it shows
 	}
-	c := Card{Kind: n.Kind, BatchID: n.BatchID, At: n.CreatedAt, Words: m.Words,
+	c := Card{Kind: n.Kind, BatchID: n.BatchID, At: n.CreatedAt, Made: m.time(n.CreatedAt), Words: m.Words,
+		Shared:  m.shared,
 		Waiting: n.Kind != approval.KindReply && len(n.Cards) > 1}
 	if n.Kind != approval.KindReply || len(n.Cards) > 0 {
 		for _, r := range c.shown(d) {
@@ -251,7 +348,7 @@ func (m Maker) Card(d approval.Delivery) Card {
 	}
 	if n.Note == approval.NoteUnreached && len(c.Items) > 0 {
 		first, s := &c.Items[0], m.say(TextUnreached)
-		first.Notices = append([]Notice{{s, s}}, first.Notices...)
+		first.Notices = append([]Notice{notice(s)}, first.Notices...)
 	}
 	if n.Kind == approval.KindReply {
 		text, _ := m.Masker.Text(n.Text)
@@ -301,21 +398,26 @@ func (m Maker) choices(c *Card, d approval.Delivery) {
 	switch _, confirms := n.Note.Confirms(); {
 	case confirms:
 		c.Text = m.willRun(r)
-		c.Once = &Once{n.ID, m.say(TextConfirmYes), m.say(TextBack)}
+		c.Once = &Once{ID: n.ID, Yes: m.say(TextConfirmYes), No: m.say(TextBack),
+			Level: r.Risk, Risk: RiskIcon(r.Risk) + " " + c.Risk(r.Risk), Summary: m.Summary(r)}
+		c.Lock = m.say(TextAltReply, "risk", c.Risk(r.Risk), "summary", c.Once.Summary, "text", c.Text)
 	case n.Note == approval.NoteFreeze:
-		c.Once = &Once{n.ID, m.say(TextFreezeYes), m.say(TextBack)}
+		c.Once = &Once{ID: n.ID, Yes: m.say(TextFreezeYes), No: m.say(TextBack)}
 	case n.Note == approval.NoteMore, n.Note == approval.NoteReason:
 		more := m.more(r)
 		c.More = &more
 		if slices.Contains(d.Grantable, r.ID) {
 			c.Grant = m.grant(r)
+			c.Grant.No, c.Grant.Reply = m.say(TextGrantNo), n.ID
 		}
 	}
 }
 
 // grant offers to have an approval answer the same call again.
 func (m Maker) grant(r approval.Request) *Grant {
-	g := &Grant{ID: r.ID, Ask: m.say(TextGrantAsk)}
+	g := &Grant{ID: r.ID, Ask: m.say(TextGrantAsk), About: m.say(TextGrantAbout, "agent",
+		legible.ShortenMiddle(legible.Line(r.Agent), mostTold, legible.UTF16Len), "summary",
+		CutEnd(m.Summary(r), mostSaid, legible.UTF16Len))}
 	for _, c := range []struct {
 		period chat.Period
 		name   Text
@@ -462,41 +564,50 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	}
 	i.Title, i.Sentence = m.standing(n.Kind, r)
 	i.Diff = m.diff(r.Preview)
-	i.Facts = append(i.Facts, Fact{m.say(TextAgent), legible.Line(r.Agent)})
-	if r.SessionID != "" {
-		i.Facts = append(i.Facts, Fact{m.say(TextSession), m.line(r.SessionID)})
+	if r.PreviewFrom != "" && r.Preview != "" {
+		i.PreviewRead = m.say(TextPreviewRead, "tool", legible.Line(r.PreviewFrom))
 	}
-	if r.Scope != "" {
-		i.Facts = append(i.Facts, Fact{m.say(TextScope), m.line(r.Scope)})
-	}
+	i.Facts = m.facts(r)
 	masked, secrets := m.Masker.Args(r.Args)
 	i.Rows, i.Total = argRows(masked, m.ignored(r))
 	i.Summary = m.summary(r, i.Rows)
+	i.ServerWords = m.serverWords(r)
+	if i.Diff != nil {
+		var unlike string
+		if i.Change, unlike = m.change(r, masked, i.Rows); unlike != "" {
+			i.Unlike = true
+			warning := notice(m.say(TextDiffUnlike, "key", unlike))
+			warning.First = true
+			i.Notices = append(i.Notices, warning)
+		}
+	}
+	if slices.ContainsFunc(i.Rows, Row.invisible) {
+		i.Notices = append(i.Notices, notice(m.say(TextInvisible)))
+	}
 	if secrets > 0 {
-		s := m.Words.Count(string(TextMasked), secrets)
-		i.Notices = append(i.Notices, Notice{s, s})
+		i.Notices = append(i.Notices, notice(m.Words.Count(string(TextMasked), secrets)))
 	}
 	if s := m.before(n, r); s != "" {
-		i.Notices = append(i.Notices, Notice{s, s})
+		i.Notices = append(i.Notices, notice(s))
 	}
 	if p := r.Previous; p != nil {
 		text, short := previous(*p)
 		names := []string{"who", m.line(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)}
-		i.Notices = append(i.Notices, Notice{m.say(text, names...), m.say(short, names...)})
+		i.Notices = append(i.Notices, Notice{Text: m.say(text, names...), Short: m.say(short, names...)})
 	}
 	if r.Replaces != "" {
-		s := m.say(TextReplaces, "id", short(r.Replaces))
-		i.Notices = append(i.Notices, Notice{s, s})
+		i.Notices = append(i.Notices, notice(m.say(TextReplaces, "id", short(r.Replaces))))
 	}
-	i.Progress = m.progress(n, r)
+	i.Progress = m.progress(r)
 	if i.Pending() {
 		i.More = m.more(r)
 		i.ReasonNeeded, i.StepUp = r.RequireReason, r.Need != nil && r.Need.StepUp
+		i.Confirm = r.Need != nil && r.Need.Confirm
 		switch {
 		case i.StepUp: // where a reason can be given, too
 			i.Notices = append(i.Notices, m.stepUp(r.ID))
 		case i.ReasonNeeded:
-			i.Notices = append(i.Notices, m.reasonNeeded(r.ID))
+			i.Notices = append(i.Notices, m.reasonNeeded())
 		}
 		i.Deadline, i.DeadlineAt, i.DeadlineIn = r.ExpiresAt, m.time(r.ExpiresAt), m.in(n.CreatedAt, r.ExpiresAt)
 	}
@@ -506,22 +617,34 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	return i
 }
 
-// reasonNeeded tells how an approval gets its reason.
-func (m Maker) reasonNeeded(id string) Notice {
-	if m.onPage {
-		s := m.say(TextReasonAsked)
-		return Notice{s, s}
+// facts are who asks, and from where.
+func (m Maker) facts(r approval.Request) []Fact {
+	facts := []Fact{{m.say(TextAgent), legible.Line(r.Agent)}}
+	if r.SessionID != "" {
+		facts = append(facts, Fact{m.say(TextSession), m.line(r.SessionID)})
 	}
-	return Notice{m.say(TextReasonNeeded, "id", short(id)), m.say(TextReasonShort)}
+	if r.Scope != "" {
+		facts = append(facts, Fact{m.say(TextScope), m.line(r.Scope)})
+	}
+	return facts
+}
+
+// reasonNeeded tells how an approval gets its reason.
+func (m Maker) reasonNeeded() Notice {
+	n := Notice{Text: m.say(TextReasonTap), Short: m.say(TextReasonAsked), Reason: true}
+	if m.onPage {
+		n.Text = n.Short
+	}
+	return n
 }
 
 // stepUp tells where a request is approved that takes a passkey.
 func (m Maker) stepUp(id string) Notice {
 	short := m.say(TextStepUp)
 	if m.Link != nil || m.Page == nil {
-		return Notice{short, short}
+		return notice(short)
 	}
-	return Notice{m.say(TextStepUpAt, "page", m.Page(id)), short}
+	return Notice{Text: m.say(TextStepUpAt, "page", m.Page(id)), Short: short}
 }
 
 // previous returns what is said of a call's last use. One that was sent on and of which no outcome is
@@ -580,7 +703,7 @@ func (m Maker) sayer() phrases.Sayer {
 }
 
 // progress tells how far a request has come that takes more than one vote.
-func (m Maker) progress(n approval.Notification, r approval.Request) (lines []string) {
+func (m Maker) progress(r approval.Request) (lines []string) {
 	if r.Need == nil || r.Status != approval.Pending && r.Status != approval.Approved {
 		return nil
 	}
@@ -592,7 +715,7 @@ func (m Maker) progress(n approval.Notification, r approval.Request) (lines []st
 		}
 		nth++
 		names := []string{"nth", strconv.Itoa(nth), "total", strconv.Itoa(total), "who", m.line(say.Voter(v)),
-			"time", m.clock(n.CreatedAt, v.At)}
+			"time", m.time(v.At)}
 		k := TextVote
 		if nth > total || nth == total && r.Status == approval.Pending { // one that does not count any more is among them
 			k = TextVoteBare
@@ -611,29 +734,9 @@ func (m Maker) progress(n approval.Notification, r approval.Request) (lines []st
 	waits := m.say(needs, "stages", m.line(say.Waits(r)))
 	if len(stages) > 1 {
 		stage := m.say(TextStage, "nth", strconv.Itoa(min(r.Stage+1, len(stages))), "total", strconv.Itoa(len(stages)))
-		waits = stage + gap(stage) + waits
+		waits = locale.Sentences(stage, waits)
 	}
 	return append(lines, waits)
-}
-
-// gap is what stands between a sentence and the next: full-width punctuation brings its own space.
-func gap(after string) string {
-	if strings.HasSuffix(after, "：") || strings.HasSuffix(after, "。") {
-		return ""
-	}
-	return " "
-}
-
-// clock is the time of day of something on the day that a card was made, else the date too.
-func (m Maker) clock(at, t time.Time) string {
-	zone := m.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	if at.In(zone).Format(time.DateOnly) == t.In(zone).Format(time.DateOnly) {
-		return t.In(zone).Format("15:04")
-	}
-	return m.time(t)
 }
 
 // standing tells how a request stands: in a word, and where it has ended in a sentence.
@@ -679,8 +782,7 @@ func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (tit
 		}
 		return m.say(TextNeeded), ""
 	}
-	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-	return title, strings.Join(parts, " ")
+	return title, locale.Sentences(parts...)
 }
 
 // line makes foreign text fit for one line.
@@ -695,8 +797,10 @@ func (m Maker) lines(s string) string {
 	return block(s)
 }
 
-// time shows t in the reader's zone.
-func (m Maker) time(t time.Time) string { return m.Words.Time(t, m.Zone) }
+// time tells t to the reader.
+func (m Maker) time(t time.Time) string {
+	return m.Words.When(t, locale.Reader{Now: m.Now, Zone: m.Zone, Abroad: m.shared})
+}
 
 // in tells how long it is from one time to another, in words. A card is sent with the same bytes on
 // every try, so it counts from when its notification was made.

@@ -33,7 +33,7 @@ func TestCardOfARequest(t *testing.T) {
 		Why:   "Transfer exceeds the confirmation threshold ($10)",
 		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
 		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
-		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "2026-11-21 13:00 JST", Hash: r.ArgsHash[:8],
+		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "21 Nov 2026 13:00", Hash: r.ArgsHash[:8],
 		Link: "https://gate.example.com/r/" + r.ID,
 		More: channels.More{ID: r.ID, Extend: "+1 hour", Freeze: "Freeze treasury-bot…"},
 	}
@@ -62,11 +62,11 @@ func TestEndingsAreToldApart(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"outcome_approved":  "Approved by hana at 2026-11-21 12:05 JST. The agent may run it once, until 2026-11-21 12:20 JST. Reason: checked with finance",
-		"outcome_used":      "Approved by hana at 2026-11-21 12:05 JST. Used at 2026-11-21 12:06 JST.",
-		"outcome_denied":    "Denied by hana at 2026-11-21 12:05 JST. Reason: wrong account <!channel>",
-		"outcome_expired":   "Nobody answered by 2026-11-21 13:00 JST. The call was not run.",
-		"outcome_cancelled": "Cancelled by agent:treasury-bot at 2026-11-21 12:05 JST.",
+		"outcome_approved":  "Approved by hana today 12:05. The agent may run it once, until today 12:20. Reason: checked with finance",
+		"outcome_used":      "Approved by hana today 12:05. Used today 12:06.",
+		"outcome_denied":    "Denied by hana today 12:05. Reason: wrong account <!channel>",
+		"outcome_expired":   "Nobody answered by today 13:00. The call was not run.",
+		"outcome_cancelled": "Cancelled by agent:treasury-bot today 12:05.",
 	} {
 		for _, c := range channelstest.Cases() {
 			if got := c.Card().Items; c.Name == name && got[0].Sentence != want {
@@ -97,12 +97,12 @@ func TestBatchTitles(t *testing.T) {
 func TestZones(t *testing.T) {
 	r := channelstest.Request(`{}`)
 	for zone, want := range map[*time.Location]string{
-		nil:                                  "2026-11-21 04:00 UTC",
-		time.FixedZone("CET", 3600):          "2026-11-21 05:00 CET",
-		time.FixedZone("-03", -3*3600):       "2026-11-21 01:00 -03",
-		time.FixedZone("+0530", 5*3600+1800): "2026-11-21 09:30 +0530",
+		nil:                                  "today 04:00 UTC",
+		time.FixedZone("CET", 3600):          "today 05:00",
+		time.FixedZone("-03", -3*3600):       "today 01:00",
+		time.FixedZone("+0530", 5*3600+1800): "today 09:30",
 	} {
-		m := channels.Maker{Zone: zone}
+		m := channels.Maker{Zone: zone, Now: channelstest.Noon}
 		if got := m.Card(approval.Delivery{Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != want {
 			t.Errorf("deadline %q, want %q", got, want)
 		}
@@ -125,19 +125,19 @@ func TestNotices(t *testing.T) {
 	for _, c := range channelstest.Cases() {
 		want := map[string]string{
 			"secrets":  "🔒 3 values are masked as secret",
-			"previous": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST and used at 2026-11-21 11:01 JST.",
-			"previous_sent": "⚠ CAREFUL: this same call was approved by hana at 2026-11-21 11:00 JST and sent at 2026-11-21 11:01 JST, " +
-				"and what came of it is not known. It may have run. If you approve, it may run twice.",
-			"previous_succeeded": "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST, sent at 2026-11-21 11:01 JST, and it succeeded.",
-			"previous_failed":    "⚠ This same call was last approved by hana at 2026-11-21 11:00 JST, sent at 2026-11-21 11:01 JST, and it failed.",
-			"critical_reason":    "✍ A reason is required. Type: approve 4C0001 your reason",
+			"previous": "⚠ This same call was last approved by hana today 11:00 and used today 11:01.",
+			"previous_sent": "⚠ CAREFUL: this same call was approved by hana today 11:00 and sent today 11:01, " +
+				"but its outcome is unknown. It may have run. If you approve, it may run twice.",
+			"previous_succeeded": "⚠ This same call was last approved by hana today 11:00, sent today 11:01, and it succeeded.",
+			"previous_failed":    "⚠ This same call was last approved by hana today 11:00, sent today 11:01, and it failed.",
+			"critical_reason":    "✍ A reason is required: tap Approve, then say why.",
 		}[c.Name]
 		if want == "" {
 			continue
 		}
 		got := c.Card().Items[0].Notices
 		if len(got) != 1 || got[0].Text != want || got[0].Short == "" {
-			t.Errorf("%s: notices %q, want %q", c.Name, got, want)
+			t.Errorf("%s: notices %+v, want %q", c.Name, got, want)
 		}
 	}
 }
@@ -155,13 +155,13 @@ func TestPreviousMayHaveRun(t *testing.T) {
 		r := channelstest.Request(`{}`)
 		r.Previous = &approval.Use{ApprovedBy: "hana", ApprovedAt: at, ConsumedAt: at, DispatchedAt: at, RunResult: c.ran}
 		m := channelstest.Maker()
-		when := m.Words.Time(at, m.Zone)
+		when := m.Words.When(at, locale.Reader{Zone: m.Zone})
 		want := []channels.Notice{{
 			Text:  m.Words.Say(string(c.text), "who", "hana", "approved", when, "used", when),
 			Short: m.Words.Say(string(c.text)+"_short", "who", "hana", "approved", when, "used", when),
 		}}
 		if got := card(approval.KindRequest, r).Items[0].Notices; !slices.Equal(got, want) {
-			t.Errorf("outcome %q: got %q, want %q", c.ran, got, want)
+			t.Errorf("outcome %+v: got %+v, want %+v", c.ran, got, want)
 		}
 	}
 }
@@ -523,8 +523,8 @@ func TestWhyIsInTheReadersLanguage(t *testing.T) {
 	m.Words = locale.Get("ja")
 	r := approval.Request{ID: channelstest.ID(1), Tool: "pay", Server: "bank", Args: []byte(`{}`), ArgsHash: "0123456789abcdef"}
 	for message, want := range map[string]string{
-		"bank/pay needs a person's approval.":                         "bank/payには人の承認が必要です。",
-		"No rule covers bank/pay, so a person must approve it.":       "bank/payに当てはまるルールがないため、人の承認が必要です。",
+		"bank/pay needs a person's approval.":                         "bank/pay には人の承認が必要です。",
+		"No rule covers bank/pay, so a person must approve it.":       "bank/pay に当てはまるルールがないため、人の承認が必要です。",
 		"No rule covers somewhere else, so a person must approve it.": "No rule covers somewhere else, so a person must approve it.",
 	} {
 		r.HumanMessage = message
@@ -577,7 +577,7 @@ func TestWhatWasSaidBefore(t *testing.T) {
 		r := channelstest.Request(x.now)
 		r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-2 * time.Minute), Reason: "wrong account", Args: []byte(x.before)}
 		c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
-		want := `2 min ago denied by hana: "wrong account". Now: ` + x.want
+		want := `Denied by hana 2 min ago: "wrong account". Now: ` + x.want
 		if got := c.Items[0].Notices[len(c.Items[0].Notices)-1].Text; got != want && c.Items[0].Notices[0].Text != want {
 			t.Errorf("%s, then %s:\n%s\nwant\n%s", x.before, x.now, got, want)
 		}
@@ -601,7 +601,54 @@ func TestIgnoredArgsAreNoDifference(t *testing.T) {
 	r.IgnoredArgs = []string{"description"}
 	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"description":"first","path":"/etc/hosts"}`)}
 	c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
-	if got, want := c.Items[0].Notices[0].Text, "1 h ago approved by hana. Now: the same arguments"; got != want {
+	if got, want := c.Items[0].Notices[0].Text, "Approved by hana 1 h ago. Now: the same arguments"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A card says what its button for all leaves out, by the kind that the button's answer names, and only where it leaves out
+// something that waits.
+func TestACardSaysWhatApproveAllLeavesOut(t *testing.T) {
+	rs := channelstest.Batch(5)
+	for i := range rs {
+		rs[i].Risk, rs[i].Need = approval.RiskHigh, nil
+	}
+	card := func() channels.Card {
+		return channelstest.Maker().Card(channelstest.OnACard(approval.KindRequest, 0, []int{1, 1, 1, 1, 1}, rs...))
+	}
+	if got := card().LeftOut(); got != "" {
+		t.Errorf("nothing is left out, but %q", got)
+	}
+	rs[0].Risk, rs[0].Need = approval.RiskCritical, &approval.Need{StepUp: true}
+	rs[1].Need = &approval.Need{StepUp: true, Confirm: true}
+	rs[2].Need = &approval.Need{Confirm: true}
+	rs[3].Risk, rs[3].Status, rs[3].ResolvedBy = approval.RiskCritical, approval.Denied, "hana"
+	const want = "⚠ “Approve all” leaves these out: 1 critical, 1 with a passkey, 1 with a second yes. Decide them one at a time."
+	if got := card().LeftOut(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// That characters are shown by their code points is said where an arg has some that nobody would see, and nowhere else.
+func TestACardSaysThatInvisibleCharactersAreShown(t *testing.T) {
+	for raw, want := range map[string]bool{
+		`{"to":"a\u202eb"}`: true, `{"to":"a\u200bb"}`: true, `{"to":"a\u0007b"}`: true, `{"a\u2066":1}`: true,
+		`{"deep":{"er":["\ufeff"]}}`: true, `{"text":"a\n\u202eb\n"}`: true, `{"ignored":"\u202e"}`: true,
+		`{"to":"acme"}`: false, `{"text":"a\n\tb\n"}`: false, `{"text":"a\tb"}`: false, `{"text":"a\r\nb\r\n"}`: false,
+		`{"to":"⟨U+202E⟩"}`: false, `{"to":"日本 ไทย 👩‍👩‍👧"}`: false,
+	} {
+		r := channelstest.Request(raw)
+		if strings.Contains(raw, "ignored") {
+			r.IgnoredArgs = []string{"ignored"}
+		}
+		said := 0
+		for _, n := range card(approval.KindRequest, r).Items[0].Notices {
+			if n.Text == "⚠ Invisible characters are shown as ⟨U+…⟩." {
+				said++
+			}
+		}
+		if said > 1 || (said == 1) != want {
+			t.Errorf("%s: said %d times", raw, said)
+		}
 	}
 }

@@ -32,21 +32,39 @@ type DiffLine struct {
 // diffHeader is what may stand between files.
 var diffHeader = regexp.MustCompile(`^(diff |index |Index: |old mode |new mode |new file mode |deleted file mode |similarity index |dissimilarity index |rename from |rename to |copy from |copy to |={60,}$)`) //nolint:lll // one literal
 
-var hunkRange = regexp.MustCompile(`^@@ -[0-9]+(?:,([0-9]+))? \+[0-9]+(?:,([0-9]+))? @@`)
+var hunkRange = regexp.MustCompile(`^@@ -[0-9]+(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@`)
 
-// diff reads a preview as a unified diff; nil where it has a line that no such diff has.
+// diff reads a preview as a unified diff, masked and visible; nil where it has a line that no such diff has.
 func (m Maker) diff(preview string) []DiffLine {
+	masked, _ := m.Masker.Text(preview)
+	lines := readDiff(masked)
+	for n := range lines {
+		lines[n] = visible(lines[n])
+	}
+	return lines
+}
+
+// visible is a line of a diff as people are shown it.
+func visible(l DiffLine) DiffLine {
+	l.Text = or(legible.Lines(l.Text), " ") // many programs trim a blank line
+	return l
+}
+
+// readDiff reads a unified diff as it is written; nil where it has a line that no such diff has.
+func readDiff(preview string) []DiffLine {
 	if !strings.Contains(preview, "@@") && !strings.Contains(preview, "+++ ") {
 		return nil
 	}
-	masked, _ := m.Masker.Text(strings.Trim(preview, "\r\n"))
-	raw := strings.Split(masked, "\n")
+	raw := strings.Split(strings.TrimLeft(preview, "\r\n"), "\n")
+	for len(raw) > 1 && strings.Trim(raw[len(raw)-1], "\r") == "" { // blank lines after the last
+		raw = raw[:len(raw)-1]
+	}
 	lines := make([]DiffLine, 0, len(raw))
 	inside, changes := false, 0 // inside: after a header, where lines have signs
 	before, after := 0, 0       // lines that the hunk still has, by its own count
 	for n, s := range raw {
 		at := func(i int, prefix string) bool { return n+i < len(raw) && strings.HasPrefix(raw[n+i], prefix) }
-		line := DiffLine{Text: legible.Lines(s)}
+		line := DiffLine{Text: s}
 		switch {
 		case at(0, "--- ") && at(1, "+++ ") && before <= 0, at(0, "+++ ") && n > 0 && lines[n-1].Kind == DiffHeader &&
 			at(-1, "--- "):
@@ -54,15 +72,14 @@ func (m Maker) diff(preview string) []DiffLine {
 		case at(0, "@@"):
 			line.Kind, inside, before, after = DiffHunk, true, 0, 0
 			if r := hunkRange.FindStringSubmatch(s); r != nil {
-				before, after = count(r[1]), count(r[2])
+				before, after = count(r[1]), count(r[3])
 			}
 		case inside && at(0, "+"):
 			line.Kind, after, changes = DiffAdded, after-1, changes+1
 		case inside && at(0, "-"):
 			line.Kind, before, changes = DiffRemoved, before-1, changes+1
-		case inside && (at(0, " ") || s == "" || s == "\r"): // many programs trim a blank line
+		case inside && (at(0, " ") || s == "" || s == "\r"):
 			line.Kind, before, after = DiffContext, before-1, after-1
-			line.Text = or(line.Text, " ")
 		case inside && at(0, `\`):
 			line.Kind = DiffRemark
 		case before <= 0 && after <= 0 && diffHeader.MatchString(s):

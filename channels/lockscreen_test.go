@@ -42,6 +42,16 @@ func TestALockScreenBeginsWithTheRiskAndWhatWillHappen(t *testing.T) {
 	}
 }
 
+// A question about a request that is not shown has both too.
+func TestTheLockScreenOfAQuestionHasTheRiskAndWhatWillHappen(t *testing.T) {
+	r := channelstest.Request(`{}`)
+	channelstest.Worded(&r)
+	c := channelstest.Maker().Card(channelstest.Once(approval.ConfirmNote(""), "", r))
+	if got := c.Alt(1500, legible.UTF16Len); !strings.HasPrefix(got, "HIGH risk: Pay $20.00 to “Acme Ltd.” from treasury — ") {
+		t.Errorf("%q", got)
+	}
+}
+
 // What does not fit is cut off at the end, so that the beginning is whole.
 func TestALockScreenIsCutAtItsEnd(t *testing.T) {
 	r := channelstest.Request(`{}`)

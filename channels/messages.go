@@ -12,6 +12,7 @@ const (
 	TextDenyAll    Text = "deny_all"
 	TextOpen       Text = "open"
 	TextShowAll    Text = "show_all"
+	TextWordShow   Text = "word_show" // what is typed for that
 
 	TextRiskLow      Text = "risk_low"
 	TextRiskMedium   Text = "risk_medium"
@@ -36,6 +37,9 @@ const (
 	TextBatchOver     Text = "batch_over"
 	TextBatchSome     Text = "batch_some"
 	TextBatchHint     Text = "batch_hint"
+	TextLeftOut       Text = "left_out"
+	TextLeftStepUp    Text = "left_step_up"
+	TextLeftConfirm   Text = "left_confirm"
 	TextJoined        Text = "joined"  // of a card of what has joined another
 	TextWaiting       Text = "waiting" // of a reminder of several
 
@@ -70,20 +74,30 @@ const (
 	TextNotAllShown  Text = "not_all_shown"
 	TextShortened    Text = "shortened"
 	TextMasked       Text = "masked"
+	TextInvisible    Text = "invisible"
 	TextIgnored      Text = "ignored"
 	TextPrevious     Text = "previous"
 	TextPreviousSent Text = "previous_sent" // and what came of it is not known
 	TextPreviousRan  Text = "previous_succeeded"
 	TextPreviousFell Text = "previous_failed"
-	TextReasonNeeded Text = "reason_needed"
+	TextReasonNeeded Text = "reason_needed" // of what is read where there are no buttons
+	TextReasonTap    Text = "reason_tap"
 	TextStepUp       Text = "step_up"
 	TextStepUpAt     Text = "step_up_at"
 	TextUnreached    Text = "unreached"
 	TextOwnWords     Text = "own_words"
 	TextRationale    Text = "rationale"
 	TextPreview      Text = "preview"
+	TextPreviewRead  Text = "preview_read"
 	TextWordsCut     Text = "words_cut"
 	TextDiffCut      Text = "diff_cut"
+
+	// Of a diff that was held against the arg which it is of.
+	TextChange      Text = "change"
+	TextChangeHeld  Text = "change_held"
+	TextInDiff      Text = "in_diff"
+	TextDiffUnlike  Text = "diff_unlike"
+	TextServerWords Text = "server_words"
 
 	// What is asked after a denial, and what begins the answer to it: [chat.ParseWords] knows the prefix.
 	TextAskReason     Text = "ask_reason"
@@ -91,11 +105,14 @@ const (
 	TextSuggestTarget Text = "suggest_target"
 	TextSuggestAsk    Text = "suggest_ask"
 	TextReasonPrefix  Text = "reason_prefix"
+	TextDenyBegun     Text = "deny_begun"
+	TextApproveBegun  Text = "approve_begun"
 
 	// Of a message that shows all of a request.
 	TextPart    Text = "part"
 	TextRisk    Text = "risk"
 	TextAskedAt Text = "asked_at"
+	TextFact    Text = "fact"
 
 	// Who decides: votes and stages, a second yes, other args, more time, a freeze.
 	TextVote        Text = "vote"
@@ -128,6 +145,8 @@ const (
 
 	// An approval that answers the same call again for a while.
 	TextGrantAsk     Text = "grant_ask"
+	TextGrantAbout   Text = "grant_about"
+	TextGrantNo      Text = "grant_no"
 	TextGrantSession Text = "grant_session"
 	TextGrantHour    Text = "grant_hour"
 	TextGrantDay     Text = "grant_day"
@@ -140,7 +159,6 @@ const (
 	TextPreviousSentShort Text = "previous_sent_short"
 	TextPreviousRanShort  Text = "previous_succeeded_short"
 	TextPreviousFellShort Text = "previous_failed_short"
-	TextReasonShort       Text = "reason_short"
 	TextReasonAsked       Text = "reason_asked"
 	TextWordsCutShort     Text = "words_cut_short"
 	TextReadAll           Text = "read_all"

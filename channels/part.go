@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -65,7 +66,7 @@ func (m Maker) whole(r approval.Request) []string {
 	var lines []string
 	fact := func(label, value string) {
 		if value != "" {
-			lines = append(lines, label+": "+value)
+			lines = append(lines, m.say(TextFact, "label", label, "value", value))
 		}
 	}
 	words := func(label, value string) {
@@ -83,13 +84,41 @@ func (m Maker) whole(r approval.Request) []string {
 	fact(m.say(TextHash), legible.Line(r.ArgsHash))
 	lines = append(lines, "")
 
+	lines = append(lines, m.allArgs(r)...)
+	if r.Rationale != "" || r.Preview != "" && i.PreviewRead == "" {
+		lines = append(lines, "", m.say(TextOwnWords))
+		words(m.say(TextRationale), i.Rationale)
+	}
+	if i.PreviewRead != "" {
+		lines = append(lines, "")
+	}
+	words(cmp.Or(i.PreviewRead, m.say(TextPreview)), i.Preview)
+
+	if len(i.Notices)+len(i.Progress) > 0 || i.Sentence != "" {
+		lines = append(lines, "")
+	}
+	for _, n := range i.Notices {
+		s := n.Text
+		if n.Reason { // a text has no buttons
+			s = m.say(TextReasonNeeded, "id", i.Short)
+		}
+		lines = append(lines, s)
+	}
+	lines = append(lines, i.Progress...)
+	if i.Sentence != "" {
+		lines = append(lines, i.Sentence)
+	}
+	return lines
+}
+
+// allArgs are the args of a request, line by line.
+func (m Maker) allArgs(r approval.Request) []string {
 	masked, _ := m.Masker.Args(r.Args)
 	rows := allRows(masked, m.ignored(r))
 	if len(rows) == 0 {
-		lines = append(lines, m.say(TextNoArgs))
-	} else {
-		lines = append(lines, m.say(TextArgs))
+		return []string{m.say(TextNoArgs)}
 	}
+	lines := []string{m.say(TextArgs)}
 	for n, row := range rows {
 		if row.Ignored && (n == 0 || !rows[n-1].Ignored) {
 			lines = append(lines, m.say(TextIgnored))
@@ -103,22 +132,6 @@ func (m Maker) whole(r approval.Request) []string {
 		default:
 			lines = append(lines, name+" "+row.Value)
 		}
-	}
-	if r.Rationale != "" || r.Preview != "" {
-		lines = append(lines, "", m.say(TextOwnWords))
-		words(m.say(TextRationale), i.Rationale)
-		words(m.say(TextPreview), i.Preview)
-	}
-
-	if len(i.Notices)+len(i.Progress) > 0 || i.Sentence != "" {
-		lines = append(lines, "")
-	}
-	for _, n := range i.Notices {
-		lines = append(lines, n.Text)
-	}
-	lines = append(lines, i.Progress...)
-	if i.Sentence != "" {
-		lines = append(lines, i.Sentence)
 	}
 	return lines
 }

@@ -53,16 +53,32 @@ func joined(pages []string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\n↳ ", "")
 }
 
+// Whose word a difference is stands above it, where the gate has made it and where the agent has.
+func TestADifferenceThatTheGateMadeIsNotCalledTheAgents(t *testing.T) {
+	r := channelstest.Request(`{"path":"/a"}`)
+	r.Rationale, r.Preview = "", "@@ -1 +1 @@\n-a\n+b"
+	for from, want := range map[string]string{
+		"":     "Written by the agent (not verified)\nPreview\n│ @@ -1 +1 @@\n",
+		"read": "\nCompared with what Countersign read through read just before asking\n│ @@ -1 +1 @@\n",
+	} {
+		r.PreviewFrom = from
+		got := strings.Join(pages(t, channelstest.Maker(), r, 5000, legible.UTF16Len), "")
+		if !strings.Contains(got, want) || from != "" && strings.Contains(got, "Written by the agent") {
+			t.Errorf("%q: got %s", from, got)
+		}
+	}
+}
+
 func TestPartOfASmallRequest(t *testing.T) {
 	r := channelstest.Request(`{"to":{"name":"Ada","tags":["a","b"]},"content":"one\ntwo","note":"x","deep":{"a":{"b":{"c":{"d":1}}}},"n":1234567}`)
 	r.Server, r.SessionID, r.Scope, r.Rationale, r.Preview, r.IgnoredArgs = "bank", "sess-42", "/home", "because\nit is due", "@@ -1 +1 @@\n-a\n+b", []string{"note"}
 	got := pages(t, channelstest.Maker(), r, 5000, legible.UTF16Len)
-	want := r.ID + " · Approval needed · Decide by 2026-11-21 13:00 JST\n" + `Tool: bank/transfer_credits
+	want := r.ID + " · Approval needed · Decide by today 13:00\n" + `Tool: bank/transfer_credits
 Risk: 🟠 HIGH risk
 Asked by: treasury-bot
 Session: sess-42
 Scope: /home
-Asked at: 2026-11-21 12:00 JST
+Asked at: today 12:00
 Why: Transfer exceeds the confirmation threshold ($10)
 Hash: ` + r.ArgsHash + `
 
@@ -89,7 +105,9 @@ Rationale
 Preview
 │ @@ -1 +1 @@
 │ -a
-│ +b`
+│ +b
+
+⚠ The preview is NOT what will be written: it does not match content. You approve content, not the preview.`
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %d pages:\n%s\nwant:\n%s", len(got), got[0], want)
 	}

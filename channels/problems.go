@@ -11,6 +11,7 @@ import (
 type Problem struct {
 	Field   string // as the file spells it: "channel_secret"
 	Message string // says what to do, and holds no secret
+	Instead string // the field that may stand in this one's place, "" for none
 }
 
 // Problems is all that is wrong with a channel's configuration, as its Validate returns it.
@@ -33,7 +34,14 @@ func (ps Problems) Err() error {
 }
 
 // Add appends a problem.
-func (ps *Problems) Add(field, message string) { *ps = append(*ps, Problem{field, message}) }
+func (ps *Problems) Add(field, message string) {
+	*ps = append(*ps, Problem{Field: field, Message: message})
+}
+
+// Neither appends the problem that a field is missing, and the one that may stand in its place is too.
+func (ps *Problems) Neither(field, instead string) {
+	*ps = append(*ps, Problem{Field: field, Message: "is missing; or give " + instead, Instead: instead})
+}
 
 // minSecret is how long a secret must be: a shorter one is a placeholder or a slip.
 const minSecret = 16

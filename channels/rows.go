@@ -192,6 +192,28 @@ func quote(s string) string {
 	return string(b)
 }
 
+// point is the code point that text begins with, in the notation of ⟨U+202E⟩.
+func point(s string) string {
+	at, _, _ := strings.Cut(s, "⟩")
+	return at
+}
+
+// everyday are the code points that plain text is shown with: line ends, a tab, and the bracket that they stand in.
+var everyday = []string{"000A", "000D", "0009", "27E8"}
+
+// invisible reports whether something of a row is shown by its code point that would not be seen, or would hide the
+// rest.
+func (r Row) invisible() bool {
+	for _, s := range []string{r.Key, r.Value} {
+		for found := true; found; {
+			if _, s, found = strings.Cut(s, "⟨U+"); found && !slices.Contains(everyday, point(s)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Fitted is as much of a card's args as a platform has room for.
 type Fitted struct {
 	Rows      []Row

@@ -28,7 +28,7 @@ func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {
 			i := c.maker.Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
 				Requests: []approval.Request{r}}).Items[0]
 			if n := len(i.Notices); !i.StepUp || n != 1 || i.Notices[0].Text != c.text {
-				t.Errorf("step up %t, %q", i.StepUp, i.Notices)
+				t.Errorf("step up %t, %+v", i.StepUp, i.Notices)
 			}
 		})
 	}
@@ -37,7 +37,7 @@ func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {
 	i := channels.Maker{}.Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindEdit},
 		Requests: []approval.Request{over}}).Items[0]
 	if i.StepUp || len(i.Notices) > 0 {
-		t.Errorf("one that is over: step up %t, %q", i.StepUp, i.Notices)
+		t.Errorf("one that is over: step up %t, %+v", i.StepUp, i.Notices)
 	}
 }
 

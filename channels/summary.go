@@ -63,9 +63,14 @@ var (
 	nameParts = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
+// partsOf are the words of a name.
+func partsOf(name string) []string {
+	return nameParts.Split(strings.ToLower(camel.ReplaceAllString(name, "${1}_$2")), -1)
+}
+
 // rank is how little an arg says by its name.
 func rank(key string) int {
-	parts := nameParts.Split(strings.ToLower(camel.ReplaceAllString(key, "${1}_$2")), -1)
+	parts := partsOf(key)
 	for n, names := range tellingNames {
 		if slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(names, p) }) {
 			return n
@@ -140,6 +145,11 @@ func (c Card) Risks() string {
 			said = append(said, c.Say(k.text, "many", strconv.Itoa(n)))
 		}
 	}
+	return c.list(said)
+}
+
+// list names several things, at least one.
+func (c Card) list(said []string) string {
 	list := said[len(said)-1]
 	for _, one := range slices.Backward(said[:len(said)-1]) {
 		list = c.Say(TextList, "first", one, "rest", list)
@@ -153,7 +163,7 @@ func (c Card) Alt(limit int, unit func(string) int) string {
 	var s string
 	switch len(c.Items) {
 	case 0:
-		s = c.Text
+		s = or(c.Lock, c.Text)
 	case 1:
 		i := c.Items[0]
 		names := []string{"title", i.Title, "risk", c.Say(RiskText(i.Risk)), "agent", i.Facts[0].Value, "summary", i.Summary,

@@ -50,7 +50,7 @@ func (s *Service) aim(ctx context.Context, tx approval.Tx,
 			if !t.By.Approver {
 				return s.refuse(ctx, tx, t)
 			}
-			answer.Text = s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", string(t.Intent))
+			answer.Text = s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", s.word(t.By, t.Intent))
 			return targets{}, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
 		}
 		if t.By.Approver && t.Intent == IntentDeny { // what was meant is not known, and is not guessed
@@ -90,7 +90,9 @@ func (s *Service) aimAt(ctx context.Context, tx approval.Tx, t Interaction) (fou
 				return targets{}, err
 			}
 		case !open:
-			over = append(over, i.ID)
+			if over = append(over, i.ID); t.givesReason(h.Request) {
+				found.ids = append(found.ids, i.ID)
+			}
 		default:
 			found.of++
 			why, err := s.byItself(tx, t, h)
@@ -194,10 +196,10 @@ func (s *Service) besides(t Interaction, found targets) (lines []string) {
 				names = append(names, "… (+"+strconv.Itoa(len(found.left)-n)+")")
 				break
 			}
-			names = append(names, legible.Line(l.Target())+" ("+s.say(t.By, l.why)+")")
+			names = append(names, s.say(t.By, phrases.SayLeftOne, "call", legible.Line(l.Target()), "why", s.say(t.By, l.why)))
 		}
 		lines = append(lines, s.say(t.By, phrases.SayLeftOut, "left", len(found.left), "total", found.of, "calls",
-			strings.Join(names, ", ")))
+			s.sayer(t.By).All(names)))
 	}
 	if len(found.joined) > 0 {
 		lines = append(lines, s.say(t.By, phrases.SayJoinedSince, "count", len(found.joined)))

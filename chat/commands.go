@@ -45,8 +45,9 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 		if rs[0].Status != approval.Pending {
 			return InteractionResult{}, false, nil
 		}
+		short := rs[0].ID[len(rs[0].ID)-approval.ShortID:]
 		out = InteractionResult{Code: approval.CodeReasonRequired,
-			Text: s.say(t.By, phrases.SayReasonNeeded, "word", string(IntentApprove), "id", rs[0].ID)}
+			Text: s.say(t.By, phrases.SayReasonNeeded, "word", s.word(t.By, IntentApprove), "id", short)}
 		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, approval.NoteApprove), nil)
 	case approval.NoteDeny:
 		t.Intent, t.Reason, t.QuotedID = IntentDeny, reason, ""
@@ -120,8 +121,7 @@ func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notificati
 		}
 	}
 	for _, n := range ns {
-		asks := n.Note == approval.NoteReason || n.Note == approval.NoteDeny || n.Note == approval.NoteApprove
-		if asks && (quoted == nil || quoted[n.ID] || quoted[n.ApprovalID]) {
+		if n.Note.AsksReason() && (quoted == nil || quoted[n.ID] || quoted[n.ApprovalID]) {
 			return &n, nil
 		}
 	}
@@ -207,7 +207,7 @@ func (s *Service) command(ctx context.Context, tx approval.Tx, t Interaction) (I
 		}
 		return answer(text, nil)
 	}
-	if !t.By.Approver {
+	if !t.By.Approver && t.Intent != IntentOther {
 		_, out, err := s.refuse(ctx, tx, t)
 		return out, err
 	}
@@ -229,12 +229,12 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 		case len(ids) == 1:
 			id = ids[0]
 		case len(ids) > 1:
-			out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", string(IntentShow))}
+			out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", s.word(t.By, IntentShow))}
 			return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
 		}
 	}
 	if batch, err := tx.BatchHeads(id); err != nil || len(batch) > 0 && id != "" {
-		out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(batch), "word", string(IntentShow))}
+		out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(batch), "word", s.word(t.By, IntentShow))}
 		return out, errors.Join(err, s.reply(tx, t, approval.Notification{Text: out.Text}, nil))
 	}
 	r, err := s.gate.RequestIn(ctx, tx, id)
@@ -246,7 +246,7 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 		return InteractionResult{}, err
 	}
 	n := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
-		ReplyTo: t.ReplyTo, Cards: []string{r.ID}, Part: 1}
+		ReplyTo: t.ReplyTo, Cards: []string{r.ID}, Part: 1, Language: t.language}
 	if t.AsksWhy && r.Status == approval.Pending && (t.By.Approver || t.By.Admin) {
 		n.Note = approval.NoteMore
 	}

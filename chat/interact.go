@@ -59,8 +59,13 @@ type Interaction struct {
 	Channel string
 	By      approval.Actor // a Human, or a Stranger under the platform's id
 	From    string         // the tapper's own address on the channel, for the answer
-	ReplyTo string         // LINE reply token or Slack response_url
-	Intent  Intent
+	// AnswerAt is where they alone read an answer that asks nothing, beside what they have typed in a channel: "" where
+	// that is From.
+	AnswerAt string
+	// Elsewhere says that cards come in another place than where they typed: in direct messages.
+	Elsewhere bool
+	ReplyTo   string // LINE reply token or Slack response_url
+	Intent    Intent
 	// RequestID is the request, or the card, that a button or a typed id names, and Shows what of the card is meant.
 	RequestID string
 	Shows     Shows
@@ -82,6 +87,7 @@ type Interaction struct {
 	// refusal then needs no answer of its own.
 	Told bool
 
+	language   string        // of Text, where it is clear: the answer is in it
 	confirmed  bool          // what was asked once more was answered with yes
 	unresolved approval.Code // why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short
 	couldBe    string        // the ids that it could be
@@ -135,6 +141,12 @@ func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t *Interaction
 		return InteractionResult{Duplicate: true}, s.ignore(ctx, tx, *t, "duplicate_event")
 	}
 	t.By = s.gate.ActorNow(t.By)
+	if t.language = Language(t.Text); t.language != "" {
+		t.By.Locale = t.language
+	}
+	if err := s.outbox.Typed(tx, t.address()); err != nil {
+		return InteractionResult{}, err
+	}
 	if dead, err := tx.Dead(t.address()); err != nil || !dead || t.Intent == IntentUnfollow {
 		return InteractionResult{}, err
 	}
@@ -492,6 +504,10 @@ func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interact
 		d.out.Ignored = true
 		return true, s.ignore(ctx, tx, t, "older_than_request")
 	}
+	if t.beginsReason(r) {
+		d.lines, d.note = append(d.lines, s.say(t.By, phrases.SayDenied, "tool", r.Target())), approval.NoteReason
+		return true, nil
+	}
 	if !t.givesReason(r) {
 		return false, nil
 	}
@@ -571,6 +587,25 @@ func (t Interaction) givesReason(r approval.Request) bool {
 		r.Status == approval.Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
 }
 
+// beginsReason says that what a keyboard began for the reason of a denial was sent as it was: they are asked again.
+func (t Interaction) beginsReason(r approval.Request) bool {
+	return t.AsksWhy && t.Intent == IntentDeny && t.By.MayDecide() && approval.Blank(t.Reason) &&
+		strings.HasSuffix(plain(strings.TrimSpace(t.Text)), ":") &&
+		r.Status == approval.Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
+}
+
+// tooLate tells of a request that is over how it ended, and whoever typed a reason for its denial what becomes of that.
+func (s *Service) tooLate(t Interaction, r approval.Request) string {
+	line := s.late(t, r)
+	if t.Intent != IntentDeny || t.Text == "" || approval.Blank(t.Reason) || !t.By.MayDecide() {
+		return line
+	}
+	if r.Status == approval.Denied && r.ResolvedBy == t.By.Name {
+		return s.say(t.By, phrases.SayReasonKeptOld, "tool", r.Target())
+	}
+	return then(s.say(t.By, phrases.SayOf, "tool", r.Target(), "said", line), s.say(t.By, phrases.SayReasonLost))
+}
+
 // decidedLine tells what a decision came to: of a vote that was not the last, how far the request has come.
 func (s *Service) decidedLine(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request) (string, error) {
 	switch r.Status {
@@ -591,12 +626,18 @@ func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
 	case approval.CodeNotAnApprover:
 		return s.notYours(t)
 	case approval.CodeExpired, approval.CodeAlreadyResolved:
-		return s.late(t, *e.Request)
+		return s.tooLate(t, *e.Request)
 	case approval.CodeReasonRequired:
-		if t.AsksWhy && t.Intent == IntentDeny {
-			return s.say(t.By, phrases.SayReasonNext, "id", id)
+		tool := ""
+		if r := e.Request; r != nil && r.ID == id {
+			tool, id = r.Target(), id[len(id)-approval.ShortID:]
+		} else if r != nil {
+			tool = r.Target()
 		}
-		return s.say(t.By, phrases.SayReasonNeeded, "word", string(t.Intent), "id", id)
+		if t.AsksWhy && t.Intent == IntentDeny {
+			return s.say(t.By, phrases.SayReasonNext, "tool", tool, "id", id)
+		}
+		return s.say(t.By, phrases.SayReasonNeeded, "word", s.word(t.By, t.Intent), "id", id)
 	case approval.CodeInvalidParameter:
 		return s.say(t.By, phrases.SayReasonTooLong)
 	case approval.CodeAlreadyVoted:
@@ -609,6 +650,19 @@ func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
 		return s.takesPasskey(t, e)
 	}
 	return e.Message
+}
+
+// word is how somebody types what they mean, in their language.
+func (s *Service) word(to approval.Actor, i Intent) string {
+	switch i {
+	case IntentApprove:
+		return s.say(to, phrases.WordApprove)
+	case IntentDeny:
+		return s.say(to, phrases.WordDeny)
+	case IntentShow:
+		return s.say(to, phrases.WordShow)
+	}
+	return string(i)
 }
 
 // takesPasskey reports whether an interaction wants to approve what is approved on its page alone.
@@ -753,6 +807,7 @@ func (s *Service) bareWord(ctx context.Context, tx approval.Tx,
 // what it is about and its note are taken.
 func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, cards []approval.Head) error {
 	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, approval.KindReply, t.ReplyTo
+	n.Language = t.language
 	if t.By.Kind == approval.Stranger {
 		n.Note = approval.NoteStranger
 	}
@@ -765,12 +820,15 @@ func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, 
 		}
 		return s.outbox.Queue(tx, n)
 	}
+	if t.AnswerAt != "" && n.Note == "" {
+		n.Recipient = t.AnswerAt
+	}
 	if err := s.outbox.Queue(tx, n); err != nil {
 		return err
 	}
 	for _, r := range cards {
 		c := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
-			Cards: []string{r.ID}}
+			Cards: []string{r.ID}, Language: t.language}
 		if err := s.outbox.Queue(tx, c); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"countersign/approval"
@@ -35,6 +36,10 @@ func (s *Service) answerOnce(ctx context.Context, tx approval.Tx, t Interaction)
 		return InteractionResult{}, err
 	}
 	note := n.Note
+	if err == nil && t.Intent == IntentBack && n.Kind == approval.KindReply && n.Address() == t.address() &&
+		(note == approval.NoteMore || note == approval.NoteReason) { // an offer is declined
+		return s.answer(tx, t, s.say(t.By, phrases.SayBack))
+	}
 	if err != nil || n.Kind != approval.KindReply || n.Address() != t.address() || !note.AsksOnce() ||
 		tx.Now().Sub(n.CreatedAt) > answeredWithin {
 		return s.answer(tx, t, s.say(t.By, phrases.SayAskedOnce))
@@ -158,8 +163,13 @@ func (s *Service) resolve(ctx context.Context, t Interaction) (Interaction, erro
 
 // asWords takes back that an ordinary word was taken for the end of an id, where there is no such request.
 func (t Interaction) asWords() Interaction {
+	word, rest := cutWord(strings.TrimSpace(t.Text))
+	after := split(word, rest).after
 	switch {
 	case t.unresolved != approval.CodeNotFound:
+	case t.Intent == IntentDeny && t.QuotedID != "" && t.Reason != "":
+		t.Reason, t.unresolved = after, ""
+	case t.Intent == IntentDeny && hasDigit(t.Typed) && idThenColon(after): // meant for no other request
 	case t.Intent == IntentUnclear:
 		t.Reason, t.unresolved = "", ""
 	case t.Intent == IntentDeny && (!hasDigit(t.Typed) || t.Reason != ""):

@@ -24,6 +24,8 @@ type Outbox interface {
 	ToRoute(tx approval.Tx, route approval.Route, n approval.Notification) error
 	// Acted marks the cards of a request over which the person at an address acted.
 	Acted(tx approval.Tx, from approval.Address, r approval.Request) error
+	// Typed has the cards go out that waited at an address for what was typed, or pressed, there now.
+	Typed(tx approval.Tx, from approval.Address) error
 	// Brought drops what waits to be sent to an address of what has joined a card: an answer brings it there.
 	Brought(tx approval.Tx, to approval.Address, card string) error
 	// Left takes note that nothing reaches an address any more. after, where it is not nil, is called after the commit.

@@ -70,6 +70,12 @@ func (s *Service) waitingLine(t Interaction, list waitingList) string {
 		return s.say(t.By, phrases.SayOnlyOthers, "count", list.others)
 	case list.total == 0:
 		return s.say(t.By, phrases.SayNothingWaits)
+	case t.Elsewhere && list.total == 1:
+		line = s.say(t.By, phrases.SayOneSent)
+	case t.Elsewhere && list.total > len(list.newest):
+		line = s.say(t.By, phrases.SayNewestSent, "n", list.total, "shown", len(list.newest))
+	case t.Elsewhere:
+		line = s.say(t.By, phrases.SayManySent, "n", list.total)
 	case list.total == 1:
 		line = s.say(t.By, phrases.SayOneWaits)
 	case list.total > len(list.newest):

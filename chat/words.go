@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -69,18 +70,18 @@ var lexicons = []lexicon{{
 }, {
 	locale: "ja",
 	yes: []string{
-		"承認", "承認します", "承認する", "承認です", "はい", "ハイ", "許可", "許可します", "許可する",
+		"承認", "承認します", "承認する", "承認いたします", "承認です", "はい", "ハイ", "許可", "許可します", "許可する",
 		"同意", "同意します", "同意する", "了承", "了承します", "オーケー", "オッケー", "okです", "続行", "続行します", "続行する",
 	},
 	no: []string{
-		"却下", "却下します", "却下する", "却下です", "いいえ", "いえ", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
+		"却下", "却下します", "却下する", "却下いたします", "却下です", "ng", "ngです", "いいえ", "いえ", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
 		"不承認", "不許可", "不可", "だめ", "ダメ", "駄目", "だめです", "ダメです", "駄目です",
 		"承認しない", "承認しません", "承認できない", "承認できません", "許可しない", "許可しません", "同意しない", "同意しません",
 		"キャンセル", "キャンセルします", "取り消し", "取り消します", "取消",
 	},
 	refuse: []string{
 		"却下", "却下します", "却下する", "拒否", "拒否します", "拒否する", "否認", "否認します", "否認する",
-		"不承認", "承認しない", "承認しません", "承認できない", "承認できません",
+		"不承認", "承認しない", "承認しません", "承認できない", "承認できません", "却下いたします",
 	},
 	asks:    []string{"ですか", "ますか", "ですかね", "ますかね", "でしょうか", "いいか", "いいの", "かな"},
 	reason:  []string{"理由"},
@@ -101,11 +102,11 @@ var lexicons = []lexicon{{
 	no: []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่", "ไม่ใช่", "ไม่อนุมัติ", "ไม่อนุญาต", "ไม่ตกลง", "ไม่โอเค", "ไม่ยืนยัน",
 		"ไม่เห็นชอบ", "ไม่เห็นด้วย", "ไม่เอา", "ไม่ได้", "ยกเลิก"},
 	refuse: []string{"ปฏิเสธ", "ปฎิเสธ", "ไม่อนุมัติ", "ไม่อนุญาต"},
-	polite: []string{"ครับ", "คับ", "ค่ะ", "ครับผม", "นะครับ", "นะคะ"},
+	polite: []string{"ครับ", "คับ", "ค่ะ", "ครับผม", "นะครับ", "นะคะ", "นะค่ะ"},
 	asks: []string{"ไหม", "มั้ย", "มั๊ย", "หรือ", "หรือเปล่า", "หรือไม่", "หรือยัง", "เหรอ", "รึเปล่า", "ไหมครับ",
 		"ไหมคะ", "มั้ยครับ", "มั้ยคะ", "หรือคะ", "เหรอคะ", "คะ"},
 	reason:  []string{"เหตุผล"},
-	pending: []string{"รออนุมัติ", "รายการ", "รายการรออนุมัติ", "ค้างอยู่"},
+	pending: []string{"รออนุมัติ", "รอการอนุมัติ", "รายการ", "รายการรออนุมัติ", "ค้างอยู่"},
 	show:    []string{"แสดง", "ดู", "รายละเอียด"},
 	log:     []string{"บันทึก", "ประวัติ", "ล็อก"},
 	status:  []string{"สถานะ"},
@@ -114,7 +115,7 @@ var lexicons = []lexicon{{
 	delegate: []string{"มอบหมาย"}, delegations: []string{"รายการมอบหมาย"},
 	undelegate: []string{"เลิกมอบหมาย", "ยกเลิกการมอบหมาย"},
 	grants:     []string{"อนุมัติต่อเนื่อง"}, revoke: []string{"เพิกถอน"}, lift: []string{"เลิกปฏิเสธ"},
-	signIn:   []string{"เข้าสู่ระบบ", "ลงชื่อเข้าใช้", "กล่องข้อความ"},
+	signIn:   []string{"เข้าสู่ระบบ", "ลงชื่อเข้าใช้", "กล่องข้อความ", "กล่องคำขอ"},
 	everyone: []string{"ทั้งหมด"}, until: []string{"ถึง", "จนถึง"},
 }, {
 	locale: "zh-TW",
@@ -126,7 +127,7 @@ var lexicons = []lexicon{{
 	refuse:  []string{"拒絕", "駁回", "否決", "不同意", "不核准", "不批准", "不准", "不允許"},
 	asks:    []string{"嗎", "吗", "呢", "吧", "嘛", "否", "沒有"},
 	reason:  []string{"原因", "理由"},
-	pending: []string{"待審", "待審核", "待核准", "待處理", "清單", "列表"},
+	pending: []string{"待審", "待審核", "待核准", "等候核准", "待處理", "清單", "列表"},
 	show:    []string{"顯示", "查看", "詳情"},
 	log:     []string{"記錄", "紀錄", "日誌", "通知記錄"},
 	status:  []string{"狀態", "狀況"},
@@ -188,6 +189,42 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 	return words, polite
 }
 
+// Language is the language of a typed text where that is clear: "" where it is not. Words in Latin letters say nothing,
+// since whoever reads another language types them too.
+func Language(text string) string {
+	kana := strings.IndexFunc(text, func(r rune) bool { return unicode.In(r, unicode.Hiragana, unicode.Katakana) })
+	switch {
+	case kana >= 0:
+		return "ja"
+	case strings.IndexFunc(text, func(r rune) bool { return unicode.Is(unicode.Thai, r) }) >= 0:
+		return "th"
+	case strings.IndexFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) < 0:
+		return ""
+	}
+	word, _ := cutWord(strings.TrimSpace(text))
+	if in := spokenIn[plain(word)]; len(in) == 1 {
+		return in[0]
+	}
+	return ""
+}
+
+// spokenIn are the languages of each word.
+var spokenIn = func() map[string][]string {
+	in := map[string][]string{}
+	for _, l := range lexicons {
+		for _, words := range [][]string{l.yes, l.no, l.refuse, l.reason, l.pending, l.show, l.log, l.status, l.help,
+			l.extend, l.freeze, l.unfreeze, l.delegate, l.delegations, l.undelegate, l.grants, l.revoke, l.lift,
+			l.signIn} {
+			for _, w := range words {
+				if w = plain(w); !slices.Contains(in[w], l.locale) {
+					in[w] = append(in[w], l.locale)
+				}
+			}
+		}
+	}
+	return in
+}()
+
 // ParseWords reads what a person typed to the bot, in any of the languages; quoting says that the text
 // quotes one of our cards, which then is what it is about. What the platform puts before the words, a
 // slash or a mention of the bot, is gone already. It takes
@@ -195,6 +232,7 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 //	yes                      a bare word, which may end in "." or "!"
 //	approve <id> [reason]    and deny likewise, with any of the words; a colon may stand before the reason
 //	approve: reason          only when quoting; the colon must be there
+//	deny <id>: reason        as LINE's keyboard begins it, quoting or not; without the reason, as deny <id>
 //	deny reason              only when quoting; deny: reason and no, reason too
 //	reason: wrong account    why, of what was denied before; without the reason too, as an app begins it
 //	show <id>                show alone only when quoting
@@ -316,8 +354,11 @@ func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool)
 	}
 	l := split(word, rest)
 	if l.sets() {
+		if id, more, ok := leadingID(l.after); ok && plain(strings.TrimSpace(more)) == ":" { // as a keyboard begins it
+			return w.naming(id), true
+		}
 		if id, reason, named := cutID(l.after, refusing); named &&
-			namesDenied(id, reason, means.mayRefuse, quoting) {
+			(namesDenied(id, reason, means.mayRefuse, quoting) || idThenColon(l.after)) {
 			w.Reason = reason
 			return w.naming(id), !namesRequest(plain(reason))
 		}
@@ -386,6 +427,14 @@ func namesDenied(id, more string, mayRefuse, quoting bool) bool {
 		return digit && more == ""
 	}
 	return more == "" || mayRefuse && (digit || len(id) >= approval.MinTypedApprove)
+}
+
+// idThenColon reports whether a text begins with the end of an id and a colon, as LINE's keyboard begins a reason:
+// then it is that, whatever is quoted.
+func idThenColon(s string) bool {
+	id, more, ok := leadingID(s)
+	colon, _, _ := cutRune(strings.TrimSpace(more))
+	return ok && len(id) == approval.ShortID && plain(colon) == ":"
 }
 
 func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }

@@ -390,7 +390,6 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 			intent Intent
 		}{
 			{l.Say("reason_needed", "id", id), approve},
-			{strings.ReplaceAll(l.Say("reason_short"), "<id>", id), approve},
 			{l.Say(string(phrases.SayReasonNeeded), "word", "deny", "id", id), deny},
 			{strings.ReplaceAll(l.Say(string(phrases.SayQuotesMany), "n", "2", "word", "approve"), "<id>", id), approve},
 			{strings.ReplaceAll(l.Say(string(phrases.SayUnclear)), "<id>", id), approve},
@@ -425,6 +424,38 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 		}{{"approve", approve}, {"deny", deny}} {
 			if w := ParseWords(l.Say(b.label), false); w.Intent != b.intent {
 				t.Errorf("%s: the words of a button, %q, are read as %s", tag, l.Say(b.label), w.Intent)
+			}
+		}
+	}
+}
+
+// What LINE's keyboard begins with is the decision on one request, whatever is quoted and whatever is typed on.
+func TestWhatAKeyboardBeginsIsUnderstood(t *testing.T) {
+	for _, tag := range locale.Tags() {
+		for _, whose := range []string{id, "7F3JX2", "ABCDEF", "234567"} {
+			for _, reason := range []string{"", "wrong account", "違う口座", "not: yet", "ask Ken, 5 o'clock?"} {
+				for _, quoting := range []bool{false, true} {
+					begun := locale.Get(tag).Say("deny_begun", "id", whose)
+					for _, text := range []string{begun + reason, strings.TrimSpace(begun) + reason, wide(begun) + reason} {
+						want := Words{Intent: IntentDeny, Reason: reason}.naming(whose)
+						if got := ParseWords(text, quoting); got != want {
+							t.Errorf("%s: %q is read as %+v", tag, text, got)
+						}
+					}
+				}
+				text := locale.Get(tag).Say("deny_begun", "id", whose)
+				text = strings.NewReplacer(":", "", "：", " ").Replace(text) + reason
+				if got := ParseWords(text, false); got.Intent != IntentDeny || got.Reason != reason {
+					t.Errorf("%s: %q is read as %+v", tag, text, got)
+				}
+			}
+			text := locale.Get(tag).Say("approve_begun", "id", whose) + "checked"
+			got := ParseWords(text, false)
+			if want := (Words{Intent: IntentApprove, Reason: "checked"}).naming(whose); got != want && got.Intent != IntentUnclear {
+				t.Errorf("%s: %q is read as %+v", tag, text, got)
+			}
+			if got.Typed+got.ID != whose || got.Reason != "checked" && len(whose) == wholeID {
+				t.Errorf("%s: %q is read as %+v", tag, text, got)
 			}
 		}
 	}

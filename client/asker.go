@@ -43,36 +43,20 @@ func (c *Client) Ask(ctx context.Context, call Call, wait time.Duration) (Answer
 const lookEvery = time.Second
 
 // Await holds up to wait until the request of first, a pending answer, ends, and uses the approval if it is one; once
-// the time is up it returns first. It looks at the request before it asks again, so that a call whose request has
-// ended does not make another. For agents.
+// the time is up it returns first. It makes no other request. For agents.
 func (c *Client) Await(ctx context.Context, call Call, first Answer, wait time.Duration) (Answer, error) {
-	until, id := time.Now().Add(wait), first.ApprovalID
+	until := time.Now().Add(wait)
 	for {
 		left := time.Until(until)
 		if left <= 0 {
-			first.ApprovalID = id
 			return first, nil
 		}
-		r, err := c.Approval(ctx, id)
-		if err == nil && call.AcceptsEdits && r.ReplacedBy != "" { // other arguments may run, and are asked for by these
-			id = r.ReplacedBy
-			r, err = c.Approval(ctx, id)
-		}
-		if err != nil {
-			return first, err
-		}
-		if kind := r.Ended(); kind != AnswerPending && kind != AnswerApproved && !r.Granted() {
-			return Answer{
-				Kind: kind, Message: r.Message, RiskLevel: r.RiskLevel, Rule: r.Rule, ReasonCode: r.ReasonCode,
-				ApprovalID: r.ID, ResolvedBy: r.ResolvedBy, ResolveReason: r.ResolveReason,
-			}, nil
-		}
 		asked := time.Now()
-		a, err := c.CallWait(ctx, call, min(left, MaxWait))
+		a, err := c.WaitFor(ctx, call, first.ApprovalID, min(left, MaxWait))
 		if err != nil || a.Kind != AnswerPending {
 			return a, err
 		}
-		id = a.ApprovalID
+		first.ApprovalID = a.ApprovalID // other arguments may have been put in its place
 		select {
 		case <-ctx.Done():
 			return first, ctx.Err()

@@ -80,6 +80,41 @@ func TestAWaitingCallHearsOfTheDecision(t *testing.T) {
 	}
 }
 
+// between runs once before the first call that waits leaves.
+type between struct{ once func() }
+
+func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f := b.once; f != nil && r.Method == http.MethodPost && r.URL.Query().Has("wait") {
+		b.once = nil
+		f()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestWhoWaitsForAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	late := w.client(botToken, client.WithTransport(&between{func() {
+		p, err := w.hana.Approvals(ctx, client.ApprovalQuery{Status: "pending"})
+		w.must(err)
+		_, err = w.hana.Decide(ctx, p.Items[0].ID, client.Approve, "")
+		w.must(err)
+		if a, err := w.bot.Call(ctx, transfer); err != nil || a.Kind != client.AnswerApproved {
+			t.Errorf("the other: %+v, %v", a, err)
+		}
+	}}))
+	a, err := late.Ask(ctx, transfer, 2*time.Second)
+	w.must(err)
+	if a.Kind != client.AnswerDenied || a.ReasonCode != "already_used" {
+		t.Errorf("%+v", a)
+	}
+	p, err := w.hana.Approvals(ctx, client.ApprovalQuery{Status: "pending"})
+	w.must(err)
+	if len(p.Items) != 0 {
+		t.Errorf("people are asked again: %+v", p.Items)
+	}
+}
+
 func TestTheTimeoutAllowsForTheWait(t *testing.T) {
 	waits := make(chan string, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

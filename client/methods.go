@@ -30,6 +30,16 @@ func (c *Client) CallWait(ctx context.Context, call Call, wait time.Duration) (A
 	return a, err
 }
 
+// WaitFor is [Client.CallWait] for a call that was answered with pending before: it goes on waiting for the request
+// that the answer named, or for the one with other arguments that a person put in its place, and never makes another.
+// For agents.
+func (c *Client) WaitFor(ctx context.Context, call Call, id string, wait time.Duration) (Answer, error) {
+	var a Answer
+	q := url.Values{"approval_id": {id}}
+	err := c.do(ctx, http.MethodPost, "/v1/calls", q, call.whole(), &a, max(wait, time.Millisecond))
+	return a, err
+}
+
 // CallBatch asks about the calls of one turn, at most 20; the answers are in their order. For agents.
 func (c *Client) CallBatch(ctx context.Context, calls []Call) ([]Answer, error) {
 	body := struct {

@@ -128,6 +128,7 @@ type Approval struct {
 	HumanMessage  string          `json:"human_message"`
 	Rationale     string          `json:"rationale"`
 	Preview       string          `json:"preview"`
+	PreviewFrom   string          `json:"preview_from,omitempty"` // the tool whose answer the gate compared with; "": the agent's word
 	TurnID        string          `json:"turn_id"`
 	SessionID     string          `json:"session_id"`
 	RequestedAt   Time            `json:"requested_at"`

@@ -128,6 +128,10 @@ func (s *sectionCheck) Problems(err error) {
 		return
 	}
 	for _, p := range ps {
+		if at := s.at(p.Instead); p.Instead != "" && s.Said[at] { // it is there, and empty: that is what was meant
+			s.errorf(at, "%s is empty", p.Instead)
+			continue
+		}
 		s.errorf(s.at(p.Field), "%s %s", p.Field, p.Message)
 	}
 }
@@ -212,6 +216,3 @@ func (s *sectionCheck) CanDecide() bool {
 		return p.has(roleApprover) && p.Addresses[s.kind.Name].Reveal() != ""
 	})
 }
-
-// PublicURL implements [kind.Checks].
-func (s *sectionCheck) PublicURL() string { return s.cfg.PublicURL }

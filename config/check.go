@@ -92,6 +92,7 @@ func (c *checker) check(root *yamlpos.Node) {
 	f := &c.cfg.File
 	c.address("$.listen", f.Listen)
 	c.pagesListen()
+	c.debugListen()
 	if f.WebhookListen != "" {
 		c.address("$.webhook_listen", f.WebhookListen)
 		if f.WebhookListen == f.Listen && !strings.HasSuffix(f.Listen, ":0") {
@@ -173,8 +174,12 @@ func (c *checker) store() {
 
 func (c *checker) timeZone() {
 	zone := c.cfg.TimeZone
+	if zone == "" {
+		c.cfg.Location = time.Local
+		return
+	}
 	location, err := time.LoadLocation(zone)
-	if err != nil || zone == "" || zone == "Local" {
+	if err != nil || zone == "Local" {
 		c.errorf("$.time_zone", "time_zone must be a name such as Asia/Tokyo or UTC")
 		return
 	}
@@ -471,7 +476,8 @@ func (c *checker) policy(root *yamlpos.Node) bool {
 	c.cfg.Policy = compiled
 	for _, p := range problems {
 		if at := (yamlpos.Position{Line: p.Line, Column: p.Column}); at.Line == 0 || !c.reported[at] {
-			c.problems = append(c.problems, Problem{c.name, p.Line, p.Column, p.Message, p.Warning})
+			c.problems = append(c.problems, Problem{File: c.name, Line: p.Line, Column: p.Column,
+				Message: p.Message, Warning: p.Warning, Source: p.Source, Caret: p.Caret})
 		}
 	}
 	if compiled != nil && compiled.Guard() != nil { // which a preset may have brought
@@ -532,8 +538,8 @@ func quarantines(cfg policy.Config) bool {
 // reachable warns of requests that nobody would see, where the policy asks people.
 func (c *checker) reachable() {
 	if len(c.cfg.Routes()) == 0 {
-		c.warnf("$.channels", "the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until "+
-			"they expire")
+		c.warnf("$.channels", "the policy asks people, but no channel has a recipient, so nobody is notified; watch "+
+			"`countersign inbox`, or set up LINE or Slack")
 	}
 	decides := func(p Person) bool { return p.has(roleApprover) && c.canDecide(p) }
 	if len(c.cfg.Channels) == 0 && !slices.ContainsFunc(c.cfg.File.People, decides) {

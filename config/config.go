@@ -31,6 +31,8 @@ type File struct {
 	WebhookListen string `yaml:"webhook_listen,omitempty" json:"webhook_listen,omitempty"`
 	// "": the pages are on Listen
 	PagesListen string `yaml:"pages_listen,omitempty" json:"pages_listen,omitempty"`
+	// DebugListen is where admins take profiles of the process; "": nowhere.
+	DebugListen string `yaml:"debug_listen,omitempty" json:"debug_listen,omitempty"`
 	// TLS, WebhookTLS and PagesTLS are the certificates of Listen, WebhookListen and PagesListen; nil: plain HTTP.
 	TLS        *listener.Pair `yaml:"tls,omitempty" json:"tls,omitempty"`
 	WebhookTLS *listener.Pair `yaml:"webhook_tls,omitempty" json:"webhook_tls,omitempty"`
@@ -41,7 +43,7 @@ type File struct {
 	Socket    string  `yaml:"socket,omitempty" json:"socket,omitempty"`
 	PublicURL string  `yaml:"public_url,omitempty" json:"public_url,omitempty"` // without a slash at its end
 	Store     string  `yaml:"store" json:"store"`                               // sqlite:PATH
-	TimeZone  string  `yaml:"time_zone" json:"time_zone"`
+	TimeZone  string  `yaml:"time_zone" json:"time_zone"`                       // "": the machine's
 	Agents    []Agent `yaml:"agents" json:"agents"`
 	// AnonymousAgent is the agent that MCP clients without a token are; "": they are refused.
 	AnonymousAgent string        `yaml:"anonymous_agent,omitempty" json:"anonymous_agent,omitempty"`
@@ -132,12 +134,11 @@ const (
 	DefaultPath   = "countersign.yaml"
 	DefaultListen = "127.0.0.1:8787"
 	defaultStore  = "sqlite:countersign.db"
-	defaultZone   = "UTC"
 	defaultLocale = "en"
 )
 
 func (f *File) SetDefaults() {
-	f.Listen, f.Store, f.TimeZone = DefaultListen, defaultStore, defaultZone
+	f.Listen, f.Store = DefaultListen, defaultStore
 	f.Notifications = Notifications{MaxRetries: 3, FirstRetry: 10 * time.Second, MaxBackoff: 5 * time.Minute}
 	f.MCP.Hold = defaultHold
 	f.Heartbeat = nil

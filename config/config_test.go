@@ -141,7 +141,7 @@ func TestDefaults(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "---\n", "agents:\npeople: ~\nheartbeat:\n"} {
 		cfg, _ := parseText(t, text)
 		want := File{
-			Listen: "127.0.0.1:8787", Store: "sqlite:countersign.db", TimeZone: "UTC",
+			Listen: "127.0.0.1:8787", Store: "sqlite:countersign.db",
 			MCP:           MCP{Hold: 45 * time.Second},
 			Heartbeat:     []Job{{Name: "check_pending_approvals", Schedule: "*/5 * * * *", Enabled: true, Params: JobParams{15 * time.Minute, 3}}},
 			Notifications: Notifications{3, 10 * time.Second, 5 * time.Minute},
@@ -149,7 +149,7 @@ func TestDefaults(t *testing.T) {
 		if diff := cmp.Diff(want, cfg.File); diff != "" {
 			t.Errorf("%q: -want +got\n%s", text, diff)
 		}
-		if cfg.Location != time.UTC {
+		if cfg.Location != time.Local {
 			t.Errorf("%q: Location = %v", text, cfg.Location)
 		}
 		call := approval.Call{Agent: "a", Tool: "anything", Args: mustArgs(t, `{}`)}
@@ -306,19 +306,19 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"nothing", "", []string{
 			"test.yaml: warning: nobody with the role approver can decide: every request will expire",
-			"test.yaml: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
+			"test.yaml: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
 			"test.yaml: warning: there are no agents: nobody can ask for anything",
 		}},
 		{"rule 2.10: no channel", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\n", []string{
-			"test.yaml:1:1: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
+			"test.yaml:1:1: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
 		}},
 		{"rule 2.10: no recipient", agent + lineYAML + "    notify: []\n", []string{
-			"test.yaml:3:3: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
+			"test.yaml:3:3: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
 			"test.yaml:6:13: warning: LINE notifies nobody; name people in notify",
 		}},
 		{"nothing is quarantined", agent + "policy: {rules: [{tools: ['*'], action: deny}]}\n", nil},
 		{"a rule for another method is not for all calls", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\npolicy: {rules: [{method: 'prompts/*', action: deny}]}\n", []string{
-			"test.yaml:1:1: warning: the policy quarantines calls, but no channel has anyone to tell: requests wait unseen until they expire",
+			"test.yaml:1:1: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
 		}},
 		{"LINE without an approver", agent + "people:\n  - {name: hana, roles: [admin], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + lineYAML + "    notify: [hana]\n", []string{
 			"test.yaml:8:13: warning: LINE notifies nobody with the role approver, so nobody there can decide",
@@ -591,10 +591,11 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("routes of admins: -want +got\n%s", diff)
 	}
 	var zones []string
+	here := time.Local.String() // whoever has no time zone reads the machine's
 	for _, p := range cfg.People() {
 		zones = append(zones, p.Name+" "+p.Locale+" "+p.Zone.String())
 	}
-	if diff := cmp.Diff([]string{"hana ja Asia/Bangkok", "ken en UTC", "mai en UTC", "root en UTC"}, zones); diff != "" {
+	if diff := cmp.Diff([]string{"hana ja Asia/Bangkok", "ken en " + here, "mai en " + here, "root en " + here}, zones); diff != "" {
 		t.Errorf("readers: -want +got\n%s", diff)
 	}
 	if got := lineSection(cfg).ChannelSecret.Reveal(); len(got) != 2 || got[1] != "older-line-channel-secret" {

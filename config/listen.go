@@ -68,6 +68,26 @@ func (c *checker) proxies() {
 	c.cfg.Proxies = ps
 }
 
+// debugListen checks that profiles are served to this machine alone, and with nothing else.
+func (c *checker) debugListen() {
+	const key = "$.debug_listen"
+	f := &c.cfg.File
+	if f.DebugListen == "" {
+		return
+	}
+	c.address(key, f.DebugListen)
+	if host, _, err := net.SplitHostPort(f.DebugListen); err == nil && !loopback.IsHost(host) {
+		c.errorf(key, "debug_listen is for this machine alone: give it an address such as 127.0.0.1:6060")
+	}
+	for _, other := range []struct{ name, address string }{
+		{"listen", f.Listen}, {"webhook_listen", f.WebhookListen}, {"pages_listen", f.PagesListen},
+	} {
+		if other.address == f.DebugListen && !strings.HasSuffix(f.DebugListen, ":0") {
+			c.errorf(key, "debug_listen is the same address as %s; profiles need one of their own", other.name)
+		}
+	}
+}
+
 // pagesListen checks where the pages are, and whether people can reach them there.
 func (c *checker) pagesListen() {
 	f := &c.cfg.File

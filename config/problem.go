@@ -15,6 +15,10 @@ type Problem struct {
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`           // says what to write instead, and holds no secret
 	Warning bool   `json:"warning,omitempty"` // the configuration works, but perhaps not as meant
+	// Source is the line of an expression in which the problem is, and Caret how many characters of it stand before the
+	// place; "" where there is no such place.
+	Source string `json:"-"`
+	Caret  int    `json:"-"`
 }
 
 // String returns file:line:column: message.

@@ -29,7 +29,7 @@ agents: [{name: bot, token: "${BOT_TOKEN}"}]
 func TestSignInByOpenID(t *testing.T) {
 	cfg, problems := parseText(t, signInText)
 	for _, p := range problems {
-		if !strings.Contains(p.Message, "no channel has anyone to tell") {
+		if !strings.Contains(p.Message, "no channel has a recipient") {
 			t.Errorf("problem: %s", p)
 		}
 	}

@@ -32,6 +32,7 @@ type agent struct {
 	pace    time.Duration
 	session string
 
+	met     bool // somebody has decided once: from then on it goes on while other things wait
 	turns   int
 	waiting map[string]*task // by request id
 	todo    [][]*task        // the next turns' calls
@@ -131,12 +132,14 @@ func (a *agent) work(ctx context.Context, rounds int) error {
 }
 
 // turn is one turn of the agent: the news first, then the next calls. While something waits for people
-// it gives them a moment before it goes on, so that whoever watches sees one thing after the other;
-// with nothing else to do it waits for news only.
+// it gives them a moment before it goes on, so that whoever watches sees one thing after the other.
+// With nothing else to do, and before anybody has decided anything, it waits for news only: a newcomer
+// has as long as it takes to find the first card.
 func (a *agent) turn(ctx context.Context) error {
 	wait := time.Duration(0)
+	idle := len(a.todo) == 0 || !a.met && len(a.waiting) > 0
 	switch {
-	case len(a.todo) == 0:
+	case idle:
 		wait = 30 * time.Second
 	case len(a.waiting) > 0:
 		wait = min(6*a.pace, 30*time.Second)
@@ -145,9 +148,10 @@ func (a *agent) turn(ctx context.Context) error {
 	if err != nil {
 		return a.patient(ctx, err)
 	}
-	if len(news) == 0 && len(a.todo) == 0 {
+	if len(news) == 0 && idle {
 		return nil
 	}
+	a.met = a.met || len(news) > 0
 	a.turns++
 	var ids []string
 	var next [][]*task
@@ -224,6 +228,9 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 			}
 		case answer.Kind == client.AnswerPending:
 			a.waiting[answer.ApprovalID] = t
+			if !a.met {
+				a.say("", "", "I wait for your first tap. After it I go on with other things while something waits.")
+			}
 		case answer.ReasonCode == frozen:
 			stopped = true
 		case t.instead != nil:

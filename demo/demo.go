@@ -44,6 +44,8 @@ type Demo struct {
 	AdminToken secret.Value // of hana
 	AgentToken secret.Value
 	Dir        string
+
+	alert func(about, text string) // above everything else on the page
 }
 
 // The people on the phones.
@@ -56,7 +58,7 @@ const (
 )
 
 // Run shows the demo until ctx ends, or until the agent has done its rounds.
-func Run(ctx context.Context, o Options) (err error) {
+func Run(ctx context.Context, o Options) (err error) { //nolint:funlen // a straight start-up
 	if o.Pace <= 0 {
 		o.Pace = 3 * time.Second
 	}
@@ -81,18 +83,23 @@ func Run(ctx context.Context, o Options) (err error) {
 		secrets["DEMO_"+name] = rand.Text()
 	}
 
-	inbox := &inbox{tokens: map[string]secret.Value{"hana": secret.Value(secrets["DEMO_HANA_TOKEN"]),
-		"ken": secret.Value(secrets["DEMO_KEN_TOKEN"])}}
-	chat, err := newChat(secrets, inbox.open)
+	set, err := newSetting(o.Dir, o.Out)
 	if err != nil {
 		return err
 	}
+	inbox := &inbox{tokens: map[string]secret.Value{"hana": secret.Value(secrets["DEMO_HANA_TOKEN"]),
+		"ken": secret.Value(secrets["DEMO_KEN_TOKEN"])}}
+	chat, err := newChat(secrets, inbox.open, set)
+	if err != nil {
+		return err
+	}
+	set.chat = chat
 	defer func() { err = errors.Join(err, chat.Close()) }()
 	if err := listenFirst(chat.Start, o.Page, "127.0.0.1:8788"); err != nil {
 		return fmt.Errorf("the chat page: %w", err)
 	}
 
-	gate, err := startGate(ctx, o, chat, secrets)
+	gate, err := startGate(ctx, o, set, secrets)
 	if err != nil {
 		return err
 	}
@@ -105,7 +112,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	chat.SetWebhooks("http://"+gate.Addr()+"/webhook/line", "http://"+gate.Addr()+"/webhook/slack")
 
 	d := &Demo{Chat: chat, URL: "http://" + gate.Addr(), AdminToken: secret.Value(secrets["DEMO_HANA_TOKEN"]),
-		AgentToken: secret.Value(secrets["DEMO_AGENT_TOKEN"]), Dir: o.Dir}
+		AgentToken: secret.Value(secrets["DEMO_AGENT_TOKEN"]), Dir: o.Dir, alert: set.alert}
 	greet(o.Out, d)
 	if o.Ready != nil {
 		o.Ready(d)
@@ -118,10 +125,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	return runAgent(ctx, o, d)
 }
 
-func newChat(secrets map[string]string, inbox func(context.Context, string) (string, error)) (*emulator.Emulator,
-	error) {
+func newChat(secrets map[string]string, inbox func(context.Context, string) (string, error),
+	set *setting) (*emulator.Emulator, error) {
 	return emulator.New(emulator.Config{
-		Inbox: inbox,
+		Inbox: inbox, Languages: languages, SetLanguage: set.setLanguage,
 		LINE: emulator.LINEConfig{ChannelSecret: secrets["DEMO_LINE_SECRET"], ChannelAccessToken: secrets["DEMO_LINE_TOKEN"],
 			BotUserID: botLINE, BotName: "Countersign"},
 		Slack: emulator.SlackConfig{BotToken: secrets["DEMO_SLACK_TOKEN"], SigningSecret: secrets["DEMO_SLACK_SECRET"],
@@ -163,11 +170,8 @@ func freePort(addr string) (string, error) {
 	return net.JoinHostPort(host, port), errors.Join(err, l.Close())
 }
 
-func startGate(ctx context.Context, o Options, chat *emulator.Emulator, secrets map[string]string) (*app.App, error) {
-	path := filepath.Join(o.Dir, "countersign.yaml")
-	if err := os.WriteFile(path, configuration, 0o600); err != nil {
-		return nil, err
-	}
+func startGate(ctx context.Context, o Options, set *setting, secrets map[string]string) (*app.App, error) {
+	zone := machineZone(time.Now())
 	var gate *app.App
 	err := listenFirst(func(addr string) error {
 		addr, err := freePort(addr)
@@ -183,26 +187,32 @@ func startGate(ctx context.Context, o Options, chat *emulator.Emulator, secrets 
 				return "http://localhost:" + port, true // a name, which passkeys need
 			case "DEMO_STORE":
 				return filepath.Join(o.Dir, "countersign.db"), true
+			case "DEMO_TIME_ZONE":
+				return zone, true
+			case "DEMO_LOCALE":
+				return set.locale(), true
 			case "DEMO_LINE_API":
-				return chat.LINEURL(), true
+				return set.chat.LINEURL(), true
 			case "DEMO_SLACK_API":
-				return chat.SlackURL(), true
+				return set.chat.SlackURL(), true
 			case "DEMO_HANA_LINE":
 				return hanaLINE, true
 			}
 			s, ok := secrets[name]
 			return s, ok
 		}
-		cfg, _, err := config.Load(path, env)
+		cfg, _, err := config.Load(set.file, env)
 		if err != nil {
 			return err
 		}
-		gate, err = app.New(ctx, app.Options{Config: cfg, Env: env, Logger: o.Logger, Version: o.Version})
+		gate, err = app.New(ctx, app.Options{Config: cfg, Env: env, Logger: o.Logger, Version: o.Version,
+			Reloaded: set.reloaded})
 		return err
 	}, o.Listen, config.DefaultListen)
 	if err != nil {
 		return nil, err
 	}
+	set.use(gate)
 	return gate, gate.Start()
 }
 
@@ -210,28 +220,21 @@ func greet(w io.Writer, d *Demo) {
 	fmt.Fprintf(w, `Countersign demo
 
   Open   %s
-         LINE and Slack as they would look on a phone. Cards arrive there; tap Approve or Deny.
-         Switch to the stranger to see what an outsider's tap does.
-         "Inbox in the browser" opens the same requests as a page, for hana or ken.
+  Stop   ctrl-c
 
-  Agent  works in %s
-         It does real things there and asks first. Deny something and watch it find another way.
+An agent is about to pay an invoice, and asks first. Its card is on hana's LINE and in Slack.
+Tap Approve or Deny. The agent waits for your first tap.
 
-  Gate   %s
-         The same requests on the command line, as hana, who may decide:
-           export COUNTERSIGN_SERVER=%s COUNTERSIGN_TOKEN=%s
-           go run ./cmd/countersign inbox
-         Approve other args than it asked for, or stop it at once; in LINE you can type "freeze treasury-bot" too:
-           go run ./cmd/countersign approve ID --args '{"from":"treasury","to":"acme","amount_cents":1500}'
-           go run ./cmd/countersign freeze --agent treasury-bot --reason "too fast"
-           go run ./cmd/countersign unfreeze --agent treasury-bot
-         Salaries need two people: hana approves in LINE, ken in Slack.
-         Its policy is %s: change it and save.
+More to try
+  Policy    Change %s and save.
+            Your rules are in force at once, or you are told the line that is wrong.
+  Files     The agent really works in %s
+  Terminal  Decide as hana:
+              export COUNTERSIGN_SERVER=%s COUNTERSIGN_TOKEN=%s
+              go run ./cmd/countersign inbox
 
-Press ctrl-c to end.
-
-`, d.Chat.URL(), filepath.Join(d.Dir, "work"), d.URL, d.URL, d.AdminToken.Reveal(),
-		filepath.Join(d.Dir, "countersign.yaml"))
+`, d.Chat.URL(), filepath.Join(d.Dir, "countersign.yaml"), filepath.Join(d.Dir, "work"), d.URL,
+		d.AdminToken.Reveal())
 }
 
 func runAgent(ctx context.Context, o Options, d *Demo) error {
@@ -252,7 +255,7 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 			if word != "" {
 				word += ": "
 			}
-			fmt.Fprintf(o.Out, "%s  %-7s  %s%s\n", time.Now().Format("15:04:05"), e.Kind, word, e.Text)
+			fmt.Fprintf(o.Out, "%s  %-7s  %s%s\n", clock(), e.Kind, word, e.Text)
 		}}
 	a.say("", "", "Good morning. I am treasury-bot, and I ask before I do what matters.")
 	if err := a.work(ctx, o.Rounds); err != nil && ctx.Err() == nil {
@@ -260,3 +263,6 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 	}
 	return nil
 }
+
+// clock is the time at the beginning of a line of output.
+func clock() string { return time.Now().Format("15:04:05") }

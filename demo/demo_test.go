@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,207 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// begin runs the demo, and ends it with the test.
+func begin(ctx context.Context, t *testing.T, out io.Writer, pace time.Duration) *Demo {
+	t.Helper()
+	ctx, stop := context.WithCancel(ctx)
+	ready, done := make(chan *Demo, 1), make(chan error, 1)
+	dir := t.TempDir()
+	go func() {
+		done <- Run(ctx, Options{Dir: dir, Page: "127.0.0.1:0", Listen: "127.0.0.1:0", Pace: pace, Out: out,
+			Ready: func(d *Demo) { ready <- d }})
+	}()
+	select {
+	case d := <-ready:
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		return d
+	case err := <-done:
+		stop()
+		t.Fatal(err)
+		return nil
+	}
+}
+
+// act does on the page what a visitor would, and returns what the page is answered.
+func act(ctx context.Context, t *testing.T, chat *emulator.Emulator, action string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, chat.URL()+"/page/act", strings.NewReader(action))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	page := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := page.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestTheLanguageOfCardsAndAnswersIsSwitched(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d := begin(ctx, t, io.Discard, 5*time.Millisecond)
+	onPage(ctx, t, d.Chat, "Pay $20.00 from treasury to acme") // the first card
+	for _, c := range []struct{ tag, sentence string }{
+		{"ja", "treasury から acme へ $20.00 を送金"}, {"th", "โอน $20.00 จาก treasury ไปยัง acme"},
+		{"zh-TW", "從 treasury 轉帳 $20.00 給 acme"}, {"en", "Pay $20.00 from treasury to acme"},
+	} {
+		before := len(d.Chat.LINEChat("hana"))
+		if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"`+c.tag+`"}`); strings.Contains(got, "error") {
+			t.Fatalf("%s: %s", c.tag, got)
+		}
+		onPage(ctx, t, d.Chat, `"language":"`+c.tag+`"`)
+		if del, err := d.Chat.TypeLINE(ctx, "hana", "pending", ""); err != nil || !del.OK() {
+			t.Fatalf("%s: pending: %v, %d", c.tag, err, del.Status)
+		}
+		if err := d.Chat.WaitFor(ctx, func() bool {
+			for _, m := range d.Chat.LINEChat("hana")[before:] {
+				if strings.Contains(string(m.JSON), c.sentence) {
+					return true
+				}
+			}
+			return false
+		}); err != nil {
+			t.Errorf("%s: no card says %q", c.tag, c.sentence)
+		}
+	}
+	if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"xx"}`); !strings.Contains(got, "there is no language") {
+		t.Errorf("a language that there is not: %s", got)
+	}
+}
+
+func TestAChangeOfThePolicyIsSaid(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out testkit.Buffer
+	d := begin(ctx, t, &out, 5*time.Millisecond)
+	file := filepath.Join(d.Dir, "countersign.yaml")
+	write := func(old, changed string) {
+		t.Helper()
+		b, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(b), old) {
+			t.Fatalf("%q is not in the file: %v", old, err)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(string(b), old, changed, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := func(text string) {
+		t.Helper()
+		if err := d.Chat.WaitFor(ctx, func() bool { return strings.Contains(out.String(), text) }); err != nil {
+			t.Fatalf("the output never says %q:\n%s", text, out.String())
+		}
+	}
+	write("args.amount_cents < 1000", "args.amount_cents < 1500")
+	onPage(ctx, t, d.Chat, "Your change is in force.")
+	said("Your change is in force.")
+
+	write("args.amount_cents < 1500", "args.amount_cents < oops")
+	onPage(ctx, t, d.Chat, `"notice":"Your change is not in force, the earlier policy still is. countersign.yaml:`)
+	said("NOT in force: " + file + ":")
+	if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"ja"}`); !strings.Contains(got, "the language stays as it is: ") {
+		t.Errorf("another language while the file is broken: %s", got)
+	}
+	onPage(ctx, t, d.Chat, `"language":"en"`)
+
+	write("args.amount_cents < oops", "args.amount_cents < 1700")
+	onPage(ctx, t, d.Chat, `"news":{"n":2,"text":"countersign.yaml was read again. Your change is in force."}`)
+	if state := pageState(t, d.Chat); strings.Contains(state, `"notice":`) {
+		t.Errorf("it is put right, and still the page says that it is wrong: %s", state)
+	}
+}
+
+func TestTheAgentWaitsForTheFirstTap(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d := begin(ctx, t, io.Discard, time.Millisecond)
+	boss, err := client.New(d.URL, d.AdminToken.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boss.Close()
+	onPage(ctx, t, d.Chat, "I wait for your first tap.", "Pay $20.00 from treasury to acme")
+	asked := func() []client.Approval {
+		t.Helper()
+		p, err := boss.Approvals(ctx, client.ApprovalQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Items
+	}
+	// Six of its turns are the moment that it gives people later on: many times as long changes nothing now.
+	if err := sleep(ctx, 300*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	first := asked()
+	if len(first) != 1 || first[0].Tool != "transfer_credits" {
+		t.Fatalf("asked before anybody tapped: %+v", first)
+	}
+	del, err := d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+first[0].ID)
+	if err != nil || !del.OK() {
+		t.Fatalf("tap: %v, %d", err, del.Status)
+	}
+	onPage(ctx, t, d.Chat, "the daily limit must go up") // and while that waits, the next: it has met somebody
+	onPage(ctx, t, d.Chat, "I file the numbers with the archive")
+}
+
+func TestAStrangersTapIsOnRecord(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d := begin(ctx, t, io.Discard, 5*time.Millisecond)
+	onPage(ctx, t, d.Chat, "Pay $20.00 from treasury to acme", `"Audit log"`)
+	if err := d.Chat.WaitFor(ctx, func() bool { return len(d.Chat.SlackMessages("C0APPROVALS")) > 0 }); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	if m := regexp.MustCompile(`"value":"([0-9A-Z]{26})`).FindSubmatch(d.Chat.SlackMessages("C0APPROVALS")[0].Blocks); m != nil {
+		id = string(m[1])
+	}
+	if _, err := d.Chat.TapSlack(ctx, emulator.StrangerName, "C0APPROVALS", "", "approve", id); err != nil {
+		t.Fatal(err)
+	}
+	onPage(ctx, t, d.Chat, `"refused","a stranger","transfer_credits `+short(id)+`"`)
+}
+
+func TestTheMachinesZone(t *testing.T) {
+	tokyo := time.Date(2026, 7, 1, 12, 0, 0, 0, time.FixedZone("", 9*3600))
+	for _, c := range []struct {
+		now   time.Time
+		names []string
+		want  string
+	}{
+		{tokyo, []string{"", "Local", "Asia/Tokyo", "Asia/Seoul"}, "Asia/Tokyo"},
+		{tokyo, []string{"no such", "Europe/Berlin", "Asia/Seoul"}, "Asia/Seoul"},
+		{tokyo, nil, "Etc/GMT-9"},
+		{tokyo.In(time.FixedZone("", -5*3600)), nil, "Etc/GMT+5"},
+		{tokyo.UTC(), []string{"Local"}, "UTC"},
+		{tokyo.In(time.FixedZone("", 5*3600+1800)), nil, "UTC"},
+	} {
+		if got := zoneOf(c.now, c.names...); got != c.want {
+			t.Errorf("%v of %q: %s, want %s", c.now, c.names, got, c.want)
+		}
+	}
+	_, want := time.Now().Zone()
+	l, err := time.LoadLocation(machineZone(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, got := time.Now().In(l).Zone(); got != want && want%3600 == 0 {
+		t.Errorf("%v is %d seconds away from UTC, this machine %d", l, got, want)
+	}
+}
 
 // TestARoundOfTheDemo plays the newcomer: approve one thing here and another there, deny a deletion, give
 // the reason that closing the books needs, and look at what the agent did.
@@ -207,22 +409,30 @@ func TestToolsStayInTheirFolder(t *testing.T) {
 	}
 }
 
+// pageState is what the page shows of hana.
+func pageState(t *testing.T, chat *emulator.Emulator) string {
+	t.Helper()
+	page := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := page.Get(chat.URL() + "/page/state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 // onPage waits until the page shows all of these.
 func onPage(ctx context.Context, t *testing.T, chat *emulator.Emulator, wants ...string) {
 	t.Helper()
-	page := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	state := ""
 	for _, want := range wants {
 		if err := chat.WaitFor(ctx, func() bool {
-			res, err := page.Get(chat.URL() + "/page/state")
-			if err != nil {
-				t.Error(err)
-				return true
-			}
-			defer res.Body.Close()
-			b, err := io.ReadAll(res.Body)
-			state = string(b)
-			return err != nil || strings.Contains(state, want)
+			state = pageState(t, chat)
+			return strings.Contains(state, want)
 		}); err != nil {
 			t.Fatalf("the page never showed %s: %s", want, state)
 		}
@@ -232,7 +442,7 @@ func onPage(ctx context.Context, t *testing.T, chat *emulator.Emulator, wants ..
 func TestThePageSaysThatTheGateIsGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	chat, err := newChat(map[string]string{}, nil)
+	chat, err := newChat(map[string]string{}, nil, new(setting))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +453,8 @@ func TestThePageSaysThatTheGateIsGone(t *testing.T) {
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
-		watch(watching, &Demo{Chat: chat, URL: "http://127.0.0.1:1", AdminToken: "nobody-listens-there"})
+		watch(watching, &Demo{Chat: chat, URL: "http://127.0.0.1:1", AdminToken: "nobody-listens-there",
+			alert: func(_, text string) { chat.SetNotice(text) }})
 	})
 	onPage(ctx, t, chat, `"notice":"The gate does not answer.`)
 	stop()

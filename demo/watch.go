@@ -19,7 +19,7 @@ const (
 func watch(ctx context.Context, d *Demo) {
 	c, err := client.New(d.URL, d.AdminToken.Reveal())
 	if err != nil {
-		d.Chat.SetNotice("The gate's rows cannot be shown: " + err.Error())
+		d.alert("gate", "The gate's rows cannot be shown: "+err.Error())
 		return
 	}
 	defer c.Close()
@@ -46,9 +46,9 @@ func watch(ctx context.Context, d *Demo) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			d.Chat.SetNotice("The gate does not answer. Nothing runs, and nothing can be decided, until it does.")
+			d.alert("gate", "The gate does not answer. Nothing runs, and nothing can be decided, until it does.")
 		default:
-			d.Chat.SetNotice("")
+			d.alert("gate", "")
 		}
 		select {
 		case <-changed:
@@ -59,7 +59,7 @@ func watch(ctx context.Context, d *Demo) {
 	}
 }
 
-// show reads both tables and puts them on the page.
+// show reads the tables and puts them on the page.
 func show(ctx context.Context, c *client.Client, d *Demo) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -71,7 +71,11 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 	if err != nil {
 		return err
 	}
-	var asked, sent [][]string
+	log, err := c.Audit(ctx, client.AuditQuery{Limit: 2 * rows})
+	if err != nil {
+		return err
+	}
+	var asked, sent, recorded [][]string
 	for _, a := range requests.Items {
 		at := a.RequestedAt
 		if !a.ResolvedAt.IsZero() {
@@ -91,8 +95,12 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 		sent = append(sent, []string{short(n.ID), about, n.Channel + " " + d.who(n.Recipient), n.Kind, n.Status,
 			strconv.Itoa(n.Attempt), hour(at)})
 	}
+	for _, e := range log.Items {
+		recorded = append(recorded, d.recorded(e))
+	}
 	d.Chat.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"}, asked)
 	d.Chat.SetTable("Notifications", []string{"Id", "Request", "To", "Kind", "Status", "Tries", "Time"}, sent)
+	d.Chat.SetTable("Audit log", []string{"No.", "Status", "Who", "What", "Why", "Time"}, recorded)
 	return nil
 }
 

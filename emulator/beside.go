@@ -82,3 +82,17 @@ func (s *Emulator) SetNotice(text string) {
 		s.bump()
 	}
 }
+
+// pageNews is something good that happened: its number tells two that say the same apart.
+type pageNews struct {
+	N    int    `json:"n"`
+	Text string `json:"text"`
+}
+
+// News tells on the page what has just happened. It goes away by itself, or with the next.
+func (s *Emulator) News(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news = pageNews{N: s.news.N + 1, Text: text}
+	s.bump()
+}

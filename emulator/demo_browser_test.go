@@ -110,6 +110,12 @@ func TestDemoInABrowser(t *testing.T) {
 		p.Says("#slack-owner", "a stranger")
 		p.Click(p.Newest(approvalsLog, "transfer_credits")+" .s-button", "Approve")
 		p.Says("#part-slack .ephemeral, #view", "not an approver here")
+		p.Says("#table-2-tab .badge", "1") // whoever looks at the requests sees that there was one
+		p.Click("#table-2-tab", "")
+		p.Until("the log says whose tap was refused", `[...document.querySelectorAll("#tables tbody tr")].some((e) =>
+			e.checkVisibility() && e.innerText.includes("refused") && e.innerText.includes("a stranger"))`)
+		p.Axe("the audit log")
+		p.Click("#table-tabs button", "Approval requests")
 	})
 	t.Run("typed words", func(t *testing.T) {
 		p.T = t
@@ -134,6 +140,129 @@ func TestDemoInABrowser(t *testing.T) {
 	if v := d.Chat.Violations(); len(v) != 0 {
 		t.Errorf("the platforms' rules were broken: %v", v)
 	}
+}
+
+// seen returns where a text of an element stands, and what covers it: an element counts as seen when its corners and its
+// middle are in the window, and it is what is there.
+const seen = `((selector, text) => {
+	const all = [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility() && e.innerText?.includes(text));
+	const e = all.at(-1);
+	if (!e) return text + " is not there";
+	const r = e.getBoundingClientRect();
+	for (const [x, y] of [[r.left + 3, r.top + 3], [r.right - 3, r.top + 3], [r.left + r.width / 2, r.top + r.height / 2],
+		[r.left + 3, r.bottom - 3], [r.right - 3, r.bottom - 3]]) {
+		if (x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) return text + " is outside of the window, at " + [x, y];
+		const top = document.elementFromPoint(x, y);
+		if (!e.contains(top) && !top?.contains(e)) return text + " is covered by " + top?.outerHTML.slice(0, 120);
+	}
+	return "";
+})`
+
+// firstCard is what a newcomer must see of the first card.
+var firstCard = []string{"HIGH risk", "Pay $20.00 from treasury to acme", "Approve", "Deny"}
+
+// seesFirstCard waits until the first card of a conversation can be seen without scrolling, and not covered.
+func seesFirstCard(t *testing.T, p *chromium.Tab, state, log string) {
+	t.Helper()
+	for _, text := range firstCard {
+		why := ""
+		for end := time.Now().Add(5 * time.Second); ; {
+			why = chromium.Ask[string](p, fmt.Sprintf("%s(%s, %s)", seen, chromium.Quoted(log+" article *"), chromium.Quoted(text)))
+			if why == "" || time.Now().After(end) {
+				break
+			}
+		}
+		if why != "" {
+			t.Errorf("%s, %s: %s", state, log, why)
+		}
+	}
+}
+
+// TestTheFirstView looks at the page as it opens for somebody who has never seen it, and scrolls nothing: before the
+// first card comes and after, and with the story told and put away.
+func TestTheFirstView(t *testing.T) {
+	d := showDemo(t, 2*time.Second)
+	b := chromium.Start(t)
+	for _, size := range [][2]int64{{1280, 720}, {1366, 768}, {1440, 900}, {1920, 1080}, {390, 844}} {
+		for _, scheme := range []string{"light", "dark"} {
+			t.Run(fmt.Sprintf("%dx%d %s", size[0], size[1], scheme), func(t *testing.T) {
+				p := open(b, t, d.Chat.URL(), size[0], size[1], chromium.Prefers(scheme))
+				p.Says(lineLog, "Pay $20.00")
+				look := func(state string) {
+					t.Helper()
+					logs := []string{lineLog, approvalsLog}
+					if size[0] < 761 {
+						logs = logs[:1]
+					}
+					for _, log := range logs {
+						seesFirstCard(t, p, state, log)
+					}
+					p.Fits(state, conversations)
+				}
+				p.Says("#story", "The agent asks.")
+				look("with the story")
+				if size[0] == 1280 || size[0] == 390 {
+					p.Axe("with the story")
+				}
+				p.Click("#story button", "Got it")
+				look("without the story")
+				if size[0] < 761 {
+					p.Click("#to-part-slack", "")
+					seesFirstCard(t, p, "Slack's tab", approvalsLog)
+				}
+			})
+		}
+	}
+}
+
+// TestTablesKeepTheirColumns looks at every cell of every table, with what the demo stores in it.
+func TestTablesKeepTheirColumns(t *testing.T) {
+	d := showDemo(t, 50*time.Millisecond)
+	b := chromium.Start(t)
+	for _, size := range [][2]int64{{1280, 720}, {390, 844}, {320, 640}} {
+		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
+			p := open(b, t, d.Chat.URL(), size[0], size[1], chromium.Prefers("light"))
+			p.Says(lineLog, "Pay $20.00")
+			p.Click("#story button", "Got it")
+			if size[0] < 761 {
+				p.Click("#to-part-rows", "")
+			}
+			for _, table := range []string{"Approval requests", "Notifications", "Audit log"} {
+				p.Click("#table-tabs button", table)
+				p.Says("#tables .word", map[string]string{"Approval requests": "pending", "Notifications": "sent",
+					"Audit log": "asked"}[table])
+				if lost := chromium.Ask[[]string](p, `(() => {
+					const scroll = [...document.querySelectorAll("#tables .scroll")].find((e) => e.checkVisibility());
+					const box = scroll.getBoundingClientRect();
+					return [...scroll.querySelectorAll("tbody :is(th, td):not(:empty)")].filter((e) => {
+						const r = e.getBoundingClientRect();
+						return r.width < 4 || r.left < box.left - 1 || r.right > box.right + 1 || e.scrollWidth > e.clientWidth + 1;
+					}).map((e) => e.innerText);
+				})()`); len(lost) > 0 {
+					t.Errorf("%s: cut off: %q", table, lost)
+				}
+				p.Fits(table, "#tables .scroll")
+				p.Axe(table)
+			}
+		})
+	}
+}
+
+// TestTheLanguageOnThePage switches, by keyboard, what the program sends.
+func TestTheLanguageOnThePage(t *testing.T) {
+	d := showDemo(t, 50*time.Millisecond)
+	p := open(chromium.Start(t), t, d.Chat.URL(), 1280, 720, chromium.Prefers("light"))
+	p.Click("#story button", "Got it")
+	first := p.Newest(lineLog, "Pay $20.00")
+	p.TabTo("#language-pick", "")
+	p.Keys(kb.ArrowDown)
+	p.Says("#news", "日本語")
+	p.HasFocus("language-pick")
+	p.Axe("what has just happened")
+	p.Click("#news button", "Close this message")
+	p.Click(first+" .fx-button", "Approve")
+	p.Says(lineLog, "config/limits.yaml を変更")
+	p.Says(approvalsLog, "config/limits.yaml を変更")
 }
 
 // TestPictures takes the README's pictures.

@@ -32,6 +32,11 @@ type Config struct {
 	// does not.
 	Inbox func(ctx context.Context, person string) (string, error)
 
+	// Languages are what the page offers for what is sent to people, the one in force first. SetLanguage is asked for
+	// another; an error says on the page why it cannot be had. None: the page offers no choice.
+	Languages   []Language
+	SetLanguage func(ctx context.Context, tag string) error
+
 	// Hosts are further names under which the page may be opened. IP addresses and localhost always are.
 	Hosts []string
 
@@ -101,6 +106,12 @@ type Panel struct {
 	URL    string // optional: a link in the panel's head
 }
 
+// Language is one that people can be written to in.
+type Language struct {
+	Tag  string `json:"tag"`  // "zh-TW"
+	Name string `json:"name"` // as its speakers call it
+}
+
 // StrangerName is the name of the person that [New] adds when the Config has no stranger.
 const StrangerName = "a stranger"
 
@@ -135,8 +146,10 @@ type Emulator struct {
 	panels    []Panel
 	tables    []pageTable
 	notice    string
-	lastStamp int64 // the last Slack ts, in microseconds
-	serial    int64 // numbers that must differ
+	news      pageNews
+	language  string // of the cfg's Languages: the one in force
+	lastStamp int64  // the last Slack ts, in microseconds
+	serial    int64  // numbers that must differ
 
 	line  lineState
 	slack slackState
@@ -162,6 +175,12 @@ func New(cfg Config) (*Emulator, error) {
 	}
 	if err := s.checkPeople(); err != nil {
 		return nil, err
+	}
+	if len(cfg.Languages) > 0 {
+		s.language = cfg.Languages[0].Tag
+		if cfg.SetLanguage == nil {
+			return nil, errors.New("emulator: languages to choose from need a SetLanguage")
+		}
 	}
 	if _, err := webhookKey(cfg.WebhookSecret); err != nil {
 		return nil, err

@@ -407,10 +407,7 @@ func TestSlackRepeatsEvents(t *testing.T) {
 
 func TestSlackOverflowMenuIsPressed(t *testing.T) {
 	w := start(t)
-	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"t"}, "blocks": {
-		`[{"type":"actions","block_id":"decide","elements":[{"type":"overflow","action_id":"more","options":[` +
-			`{"text":{"type":"plain_text","text":"+1 hour"},"value":"extend:01"},` +
-			`{"text":{"type":"plain_text","text":"Freeze"},"value":"freeze:01"}]}]}]`}})
+	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"t"}, "blocks": {overflowCard}})
 	if _, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "more", "freeze:01"); err != nil {
 		t.Fatal(err)
 	}

@@ -171,6 +171,9 @@ const (
 	slackCard = `[{"type":"header","text":{"type":"plain_text","text":"Approve?"}},{"type":"section","text":{"type":"mrkdwn","text":"*delete_file*","verbatim":true}},` +
 		`{"type":"actions","block_id":"decide:1","elements":[{"type":"button","action_id":"approve","style":"primary","text":{"type":"plain_text","text":"Approve"},"value":"01"},` +
 		`{"type":"button","action_id":"deny","style":"danger","text":{"type":"plain_text","text":"Deny"},"value":"01"}]}]`
+	overflowCard = `[{"type":"actions","block_id":"decide","elements":[{"type":"overflow","action_id":"more","options":[` +
+		`{"text":{"type":"plain_text","text":"+1 hour"},"value":"extend:01"},` +
+		`{"text":{"type":"plain_text","text":"Freeze"},"value":"freeze:01"}]}]}]`
 )
 
 func TestAConversationOnLINE(t *testing.T) {

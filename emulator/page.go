@@ -90,7 +90,11 @@ type pageView struct {
 	Panels []pagePanel  `json:"panels"`
 	Tables []pageTable  `json:"tables"`
 	Notice string       `json:"notice,omitempty"`
+	News   pageNews     `json:"news"`
 	Inbox  bool         `json:"inbox"` // the person can decide in the browser too
+
+	Languages []Language `json:"languages,omitempty"`
+	Language  string     `json:"language,omitempty"` // the one in force
 }
 
 type pagePerson struct {
@@ -165,7 +169,7 @@ func (s *Emulator) view(name string) pageView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := pageView{Person: p.Name, Tables: append([]pageTable{}, s.tables...), Notice: s.notice,
-		Inbox: s.cfg.Inbox != nil && !p.Stranger}
+		News: s.news, Inbox: s.cfg.Inbox != nil && !p.Stranger, Languages: s.cfg.Languages, Language: s.language}
 	for _, other := range s.people {
 		v.People = append(v.People, pagePerson{other.Name, other.Stranger})
 	}
@@ -311,6 +315,7 @@ type pageAction struct {
 	Action  string                       `json:"action"`
 	Value   string                       `json:"value"`
 	View    string                       `json:"view"`
+	Tag     string                       `json:"tag"` // of a language
 	Values  map[string]map[string]string `json:"values"`
 }
 
@@ -380,6 +385,8 @@ func (s *Emulator) perform(ctx context.Context, a pageAction) (Delivery, error) 
 		return s.SubmitView(ctx, a.Person, a.View, a.Values)
 	case "slack.close":
 		return s.CloseView(ctx, a.Person, a.View)
+	case "language":
+		return Delivery{}, s.switchLanguage(ctx, a.Tag)
 	}
 	return Delivery{}, fmt.Errorf("emulator: unknown action %q", a.Kind)
 }
@@ -394,4 +401,19 @@ func (s *Emulator) typeSlackAnywhere(ctx context.Context, a pageAction) (Deliver
 		return s.TypeSlack(ctx, a.Person, a.Text, a.Thread)
 	}
 	return s.MentionSlack(ctx, a.Person, a.Channel, strings.TrimPrefix(a.Text, "@"+s.cfg.Slack.BotName+" "), a.Thread)
+}
+
+// switchLanguage has people written to in another of the languages that there are.
+func (s *Emulator) switchLanguage(ctx context.Context, tag string) error {
+	if !slices.ContainsFunc(s.cfg.Languages, func(l Language) bool { return l.Tag == tag }) {
+		return fmt.Errorf("emulator: there is no language %q", tag)
+	}
+	if err := s.cfg.SetLanguage(ctx, tag); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.language = tag
+	s.bump()
+	return nil
 }

@@ -202,12 +202,13 @@ func TestPhoneLINE(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the JSON that was sent", func(t *testing.T) {
+	t.Run("what was sent, behind Inspect", func(t *testing.T) {
 		p.T, w.t = t, t
-		p.Click(lineLog+" button", "JSON of: Approve?")
+		p.Click(lineLog+" button", "Inspect: Approve?")
+		p.Says("#raw-how", "Sent as a push message.")
 		p.Says("#raw-json", `"data": "action=approve&id=01"`)
 		p.Keys(kb.Escape)
-		p.Until("it is closed, and the focus is back", `!document.getElementById("raw").open && document.activeElement.getAttribute("aria-label") === "JSON of: Approve?"`)
+		p.Until("it is closed, and the focus is back", `!document.getElementById("raw").open && document.activeElement.getAttribute("aria-label") === "Inspect: Approve?"`)
 	})
 	t.Run("blocking", func(t *testing.T) {
 		p.T, w.t = t, t
@@ -342,6 +343,17 @@ func TestPhoneSlack(t *testing.T) {
 		p.Keys("status", kb.Enter)
 		w.happens("the mention", func(h hooked) bool { return strings.Contains(string(h.body), `"type":"app_mention"`) })
 	})
+	t.Run("an answer in a thread, for one's own eyes", func(t *testing.T) {
+		p.T, w.t = t, t
+		ts := w.post(slackCard)
+		r := w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "thread_ts": {ts}, "text": {"Five are waiting."}})
+		if r["ok"] != true {
+			t.Fatal(r)
+		}
+		p.Click(approvalsLog+" .replies", "1 reply")
+		p.Says(approvalsLog+" .ephemeral", "Five are waiting.")
+		p.Click("#slack-thread button", "Back to the conversation")
+	})
 	t.Run("all of Block Kit, with a confirmation", func(t *testing.T) {
 		p.T, w.t = t, t
 		w.setAnswer("")
@@ -457,6 +469,8 @@ func TestPageAround(t *testing.T) {
 		p.Says("[role=alert]", "The gate does not answer.")
 		p.Click(lineLog+" .fx-button", "Approve")
 		p.Says("#line-status", "nothing was decided")
+		w.News("Your change is in force.")
+		p.Says("[role=status]", "Your change is in force.")
 		w.SetNotice("")
 		p.Until("the notice is gone", `document.getElementById("alerts").innerText === ""`)
 	})
@@ -486,6 +500,11 @@ func TestNarrowPage(t *testing.T) {
 	p.Keys(kb.ArrowRight)
 	p.Until("Slack is shown instead", `document.getElementById("part-slack").checkVisibility() && !document.getElementById("part-line").checkVisibility()`)
 	p.Fits("Slack", conversations)
+	w.post(overflowCard)
+	p.Click(approvalsLog+" summary", "⋯")
+	p.Click(approvalsLog+" details .s-button", "Freeze")
+	w.happens("the choice of a menu", func(h hooked) bool { return strings.Contains(payload(h), `"value":"freeze:01"`) })
+	p.Fits("Slack, with an open menu", conversations)
 	w.pushed(text1)
 	p.Says("#to-part-line .badge", "1")
 	p.Click(approvalsLog+" .s-button", "Deny")
@@ -541,7 +560,7 @@ func TestAccessible(t *testing.T) {
 				}
 				p.Axe("LINE, everything")
 				p.Fits("LINE, everything", conversations)
-				p.Click(lineLog+" button", "JSON of: Approve?")
+				p.Click(lineLog+" button", "Inspect: Approve?")
 				p.Axe("the JSON of a message")
 				p.Click("#raw button", "Close")
 

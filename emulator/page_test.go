@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -96,6 +97,45 @@ func TestPageShowsWhatAPersonSees(t *testing.T) {
 	}
 	if got := w.view("nobody")["person"]; got != "hana" {
 		t.Errorf("an unknown person sees %v's chats", got)
+	}
+}
+
+func TestThePageOffersLanguages(t *testing.T) {
+	var asked []string
+	w := start(t, func(c *emulator.Config) {
+		c.Languages = []emulator.Language{{Tag: "en", Name: "English"}, {Tag: "th", Name: "ไทย"}, {Tag: "ja", Name: "日本語"}}
+		c.SetLanguage = func(_ context.Context, tag string) error {
+			asked = append(asked, tag)
+			if tag == "ja" {
+				return errors.New("the language stays as it is")
+			}
+			return nil
+		}
+	})
+	choose := func(tag string) string {
+		t.Helper()
+		r := w.page("POST", "/page/act", `{"kind":"language","tag":"`+tag+`"}`, map[string]string{"Content-Type": "application/json"})
+		return string(r.body)
+	}
+	if got := w.view("hana"); got["language"] != "en" || len(got["languages"].([]any)) != 3 {
+		t.Errorf("at first: %v of %v", got["language"], got["languages"])
+	}
+	if got := choose("th"); strings.Contains(got, "error") || w.view("hana")["language"] != "th" {
+		t.Errorf("Thai: %s", got)
+	}
+	if got := choose("ja"); !strings.Contains(got, "the language stays as it is") || w.view("hana")["language"] != "th" {
+		t.Errorf("a language that cannot be had: %s", got)
+	}
+	if got := choose("de"); !strings.Contains(got, "there is no language") || len(asked) != 2 {
+		t.Errorf("a language that there is not: %s, asked for %q", got, asked)
+	}
+	w.News("read again")
+	w.News("read again")
+	if got := encode(t, w.view("hana")["news"]); got != `{"n":2,"text":"read again"}` {
+		t.Errorf("news: %s", got)
+	}
+	if _, err := emulator.New(emulator.Config{Languages: []emulator.Language{{Tag: "en"}}}); err == nil {
+		t.Error("languages that nobody can switch to are offered")
 	}
 }
 

@@ -91,7 +91,7 @@ func (t *toolRecord) skip(condition string, e *evidence) draft {
 		d.lines = append(d.lines, "conditions:", "  - "+condition)
 	}
 	d.lines = append(d.lines, t.onlyOwn()...)
-	d.lines = append(d.lines, "risk: "+string(e.risk), "action: quarantine", "allow_skip: true")
+	d.lines = append(d.lines, "risk: "+string(e.risk), "action: ask", "allow_skip: true")
 	names := e.varying()
 	if len(names) == 0 {
 		return d
@@ -112,7 +112,7 @@ func (t *toolRecord) skip(condition string, e *evidence) draft {
 
 // run is the rule for all calls of a tool: its calls of a run share a card.
 func (t *toolRecord) run(e *evidence) draft {
-	return draft{fewer: e.shown() - e.runs.n, lines: append(t.onlyOwn(), "risk: "+string(e.risk), "action: quarantine",
+	return draft{fewer: e.shown() - e.runs.n, lines: append(t.onlyOwn(), "risk: "+string(e.risk), "action: ask",
 		"group: run", "allow_skip: true"),
 		does: DoesShare, effect: "People are still asked about each call; those of a run share a card."}
 }

@@ -147,3 +147,15 @@ func (l *Language) Say(id string, args ...string) string {
 func (l *Language) Count(id string, n int, args ...string) string {
 	return l.Say(id, append(args[:len(args):len(args)], "n", strconv.Itoa(n))...)
 }
+
+// Sentences puts one after the other, without those that are empty. Full-width punctuation brings its own space.
+func Sentences(sentences ...string) string {
+	said := ""
+	for _, s := range sentences {
+		if said != "" && s != "" && !strings.HasSuffix(said, "。") && !strings.HasSuffix(said, "：") {
+			said += " "
+		}
+		said += s
+	}
+	return said
+}

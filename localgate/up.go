@@ -26,6 +26,16 @@ const (
 // ErrNoConfig is within the error of [Gate.Up] when there is no configuration to start a gate on.
 var ErrNoConfig = errors.New("no configuration")
 
+// notSetUp is ErrNoConfig, and what to do.
+type notSetUp struct{ config string }
+
+func (e notSetUp) Error() string {
+	return fmt.Sprintf("Countersign isn't set up yet: run `countersign init --own`, which writes %s; or name a gate that "+
+		"runs elsewhere with --server or COUNTERSIGN_SERVER", e.config)
+}
+
+func (notSetUp) Is(target error) bool { return target == ErrNoConfig }
+
 // StartError says that the gate ended instead of answering.
 type StartError struct {
 	Code int // its exit code; -1: it was killed
@@ -59,8 +69,7 @@ func (g Gate) Up(ctx context.Context) (started bool, err error) {
 		return false, err
 	}
 	if !g.Configured() {
-		return false, fmt.Errorf("%w: there is no gate of your own yet, because there is no %s; `countersign init --own` "+
-			"writes it, or --server and COUNTERSIGN_SERVER name a gate that runs elsewhere", ErrNoConfig, g.Config)
+		return false, notSetUp{g.Config}
 	}
 	for _, dir := range []string{filepath.Dir(g.Socket), filepath.Dir(g.Log)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -87,8 +96,7 @@ func (g Gate) Up(ctx context.Context) (started bool, err error) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return false, ctx.Err()
 			}
-			return false, fmt.Errorf("somebody else has been starting the gate for a while, and it does not answer; its log "+
-				"is %s", g.Log)
+			return false, fmt.Errorf("another program is starting the gate, and it does not answer; its log is %s", g.Log)
 		}
 	}
 	err = g.start(ctx)

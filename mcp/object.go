@@ -27,24 +27,62 @@ type ObjectError struct {
 
 func (e *ObjectError) Error() string { return e.Reason }
 
-// decoders are kept for the next message: making one costs as much as reading a small object.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+// decoder is a decoder of what is in its buffer.
+type decoder struct {
+	jsontext.Decoder
+	in bytes.Buffer
+}
 
-// newDecoder returns a decoder of v; done gives it back.
-func newDecoder(v []byte) (d *jsontext.Decoder, done func()) {
-	d = decoders.Get().(*jsontext.Decoder)
-	d.Reset(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	return d, func() {
-		d.Reset(bytes.NewBuffer(nil)) // it must not keep the message alive
-		decoders.Put(d)
+// decoders are kept for the next message: making one costs as much as reading a small object.
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// newDecoder returns a decoder of v, to be given back with done.
+func newDecoder(v []byte) *decoder {
+	d := decoders.Get().(*decoder)
+	d.in = *bytes.NewBuffer(v)
+	d.Reset(&d.in, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return d
+}
+
+func (d *decoder) done() {
+	d.in = bytes.Buffer{} // it must not keep the message alive
+	d.Reset(&d.in)
+	decoders.Put(d)
+}
+
+// names are those that most messages have: they are not made anew for each.
+var names = func() map[string]string {
+	m := map[string]string{}
+	for _, s := range []string{"jsonrpc", "id", "method", "params", "result", "error", "name", "arguments", "_meta",
+		"content", "isError", "structuredContent", "resultType", MetaProgress, MetaVersion, MetaCapabilities, MetaClient} {
+		m[s] = s
 	}
+	return m
+}()
+
+// readName reads a member's name.
+func (d *decoder) readName() (string, error) {
+	v, err := d.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	if len(v) >= 2 && v[0] == '"' {
+		if s, ok := names[string(v[1:len(v)-1])]; ok {
+			return s, nil
+		}
+	}
+	b, err := jsontext.AppendUnquote(nil, v) // replaces what is not UTF-8, and says so
+	if err != nil && v.Kind() != '"' {
+		return "", err
+	}
+	return string(b), nil
 }
 
 // ReadObject reads v, which must be one JSON object and nothing else, one level deep; the values refer
 // to v. A name that occurs twice, or twice but for letter case, is refused.
 func ReadObject(v []byte) (Object, *ObjectError) {
-	d, done := newDecoder(v)
-	defer done()
+	d := newDecoder(v)
+	defer d.done()
 	syntax := func() (Object, *ObjectError) { return nil, &ObjectError{"it is not valid JSON", true} }
 	t, err := d.ReadToken()
 	if err != nil {
@@ -55,11 +93,10 @@ func ReadObject(v []byte) (Object, *ObjectError) {
 	}
 	o := make(Object, 0, 8)
 	for d.PeekKind() != '}' {
-		t, err := d.ReadToken()
-		if err != nil || t.Kind() != '"' {
+		name, err := d.readName()
+		if err != nil {
 			return syntax()
 		}
-		name := t.String()
 		value, err := d.ReadValue()
 		if err != nil {
 			return syntax()
@@ -181,8 +218,8 @@ func (o Object) Bytes() jsontext.Value {
 
 // ReadArray returns the elements of v, which must be one JSON array; the values refer to v.
 func ReadArray(v []byte) ([]jsontext.Value, *ObjectError) {
-	d, done := newDecoder(v)
-	defer done()
+	d := newDecoder(v)
+	defer d.done()
 	t, err := d.ReadToken()
 	if err != nil || t.Kind() != '[' {
 		return nil, &ObjectError{Reason: "it is not an array", syntax: err != nil}

@@ -170,7 +170,8 @@ func (o *Outbox) queueEdit(tx approval.Tx, card approval.Notification, siblings 
 	}
 	return o.Queue(tx, approval.Notification{ApprovalID: card.ApprovalID, BatchID: card.BatchID, Channel: card.Channel,
 		Recipient: card.Recipient,
-		Kind:      approval.KindEdit, TargetID: card.ID, Cards: card.Cards, After: card.After, NextAttemptAt: next})
+		Kind:      approval.KindEdit, TargetID: card.ID, Cards: card.Cards, After: card.After, NextAttemptAt: next,
+		Language: card.Language})
 }
 
 func latest(ts ...time.Time) time.Time {

@@ -146,6 +146,9 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 		if err != nil || over {
 			return n, false, err
 		}
+		if waits, err := waitsForTyping(tx, n); err != nil || waits {
+			return n, false, err
+		}
 	case approval.KindEdit:
 		if may, err := o.mayEdit(tx, n, t); err != nil || !may {
 			return n, false, err
@@ -229,7 +232,7 @@ func (o *Outbox) nextPart(tx approval.Tx, n approval.Notification) error {
 		return nil
 	}
 	next := approval.Notification{ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient,
-		Kind: approval.KindReply, Cards: n.Cards, Part: n.Part + 1}
+		Kind: approval.KindReply, Cards: n.Cards, Part: n.Part + 1, Language: n.Language}
 	if o.routing.Editable(n.Channel) { // an address to answer at is good more than once there, a reply token is not
 		next.ReplyTo = n.ReplyTo
 	}

@@ -77,12 +77,22 @@ type celProblem struct {
 	line, column int
 	message      string
 	warning      bool
+	whole        bool // it is of the whole expression, and no place in it
+}
+
+// excerpt is the line of an expression that the problem is in, and how many characters of it stand before the place.
+func (p *celProblem) excerpt(source string) (line string, before int) {
+	lines := strings.Split(source, "\n")
+	if p.whole || p.line < 1 || p.line > len(lines) {
+		return "", 0
+	}
+	return lines[p.line-1], p.column
 }
 
 // compileWhen compiles an expression. The program is nil if any problem is more than a warning.
 func compileWhen(source string) (*program, []celProblem) {
 	whole := func(format string, values ...any) []celProblem {
-		return []celProblem{{line: 1, message: fmt.Sprintf(format, values...)}}
+		return []celProblem{{line: 1, message: fmt.Sprintf(format, values...), whole: true}}
 	}
 	env, err := celEnv()
 	if err != nil {
@@ -123,7 +133,7 @@ func compileWhen(source string) (*program, []celProblem) {
 	case usual.Min > costLimit:
 		return nil, whole("the expression always costs more than its limit")
 	case usual.Max > costLimit:
-		problems = append(problems, celProblem{line: 1, warning: true,
+		problems = append(problems, celProblem{line: 1, warning: true, whole: true,
 			message: "the expression may exceed its cost limit when the arguments hold long lists or texts; such a call is " +
 				"denied"})
 	}

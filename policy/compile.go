@@ -94,6 +94,7 @@ func (c *compiler) compile() *Policy {
 	p.source = cfg.source(p)
 	c.shadows(p)
 	c.asks(p)
+	c.diffs(p)
 	c.needs(p)
 	return p
 }
@@ -192,6 +193,7 @@ func (c *compiler) rule(i int) rule {
 	if in.When != "" {
 		r.when = c.when(at, in.When)
 	}
+	c.diff(&r, in)
 	r.looks = r.looksAt()
 	c.believed(&r)
 	return r
@@ -406,7 +408,7 @@ func (c *compiler) action(at Origin, where string, a approval.Action) {
 	switch a {
 	case "", approval.Allow, approval.Quarantine, approval.Deny:
 	default:
-		c.fail(at, where, "action %q is none of allow, quarantine and deny", a)
+		c.fail(at, where, "action %q is none of allow, ask and deny", a)
 	}
 }
 
@@ -536,6 +538,9 @@ func (c *compiler) when(at Origin, source string) *program {
 	for _, problem := range problems {
 		found := c.problem(at, "when", problem.message)
 		found.Warning = problem.warning
+		if _, ok := c.cfg.at[plainPath(found.Path)]; ok {
+			found.Source, found.Caret = problem.excerpt(source)
+		}
 		if place, ok := c.cfg.at[textPath(found.Path)]; ok && problem.line > 0 {
 			found.Line = place.Line + problem.line - 1
 			found.Column = place.Column + problem.column
@@ -546,6 +551,10 @@ func (c *compiler) when(at Origin, source string) *program {
 	}
 	return p
 }
+
+// plainPath is where [Read] notes an expression in which no variable stood: no secret came into it, and it may be
+// shown.
+func plainPath(path string) string { return path + " plain" }
 
 // textPath is where [Read] notes the first character of an expression whose own lines and columns
 // can be added to it.

@@ -73,6 +73,8 @@ type Rule struct {
 	Asks             // default what the level says
 	// Grants is what an approval that is given for longer covers beside the very args; nil: nothing.
 	Grants *approval.GrantTerms
+	// Diff says how people are shown what a call would change; nil: as its caller shows it.
+	Diff *approval.DiffTerms `digest:"omitzero"`
 	// Annotations are what the tool's server must say of it, where the fields are not nil.
 	Annotations *approval.Annotations
 

@@ -35,7 +35,7 @@ func (r *Rule) digest(l Level) string {
 	d := digester{sha256.New()}
 	d.text(digestForm + " rule")
 	silent := *r
-	silent.Message, silent.MessageIn, silent.Summary = "", nil, nil
+	silent.Message, silent.MessageIn, silent.Summary, silent.Diff = "", nil, nil, nil
 	d.value(reflect.ValueOf(silent))
 	d.value(reflect.ValueOf(l))
 	return hex.EncodeToString(d.Sum(nil))

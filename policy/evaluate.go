@@ -71,6 +71,7 @@ type rule struct {
 	need          *approval.Need // nil: one person, any approver
 	group         approval.Grouping
 	grants        *approval.GrantTerms // nil: an approval is for its own call alone
+	diff          *approval.DiffTerms  // nil: people are shown no other than the caller's
 
 	// tight is what holds instead when the rule may not allow: the risk is at least high, and nothing less is
 	// asked than the rule asks.
@@ -244,6 +245,7 @@ func (p *Policy) verdict(r *rule, e *evaluation) approval.Verdict {
 		Strict:        r.strict,
 		Group:         r.group,
 		Grants:        r.grants,
+		Diff:          r.diff,
 		RuleDigest:    r.digest,
 	}
 	if v.Action == approval.Allow && e.unplaced != "" {

@@ -87,6 +87,6 @@ policy:
 	}
 	// Output:
 	// rule "files" now allows write_file, which rule "system files" denied
-	// rule "files" now allows write_file, which rule "writing" quarantined
+	// rule "files" now allows write_file, which rule "writing" asked about
 	// rule "files" now allows *_file, which no rule covered
 }

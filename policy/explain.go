@@ -32,11 +32,12 @@ type RuleInfo struct {
 	ReasonCode    string          `json:"reason_code"`
 	Message       string          `json:"message,omitempty"` // none: a default that names the tool
 	// MessageIn and SummaryIn are by language, where they are written in several.
-	MessageIn  approval.Wording `json:"message_in,omitempty"`
-	Summary    string           `json:"summary,omitempty"` // none: it is made of the call
-	SummaryIn  approval.Wording `json:"summary_in,omitempty"`
-	IgnoreArgs []string         `json:"ignore_args,omitempty"`
-	Audit      Audit            `json:"audit,omitempty"` // none: normal
+	MessageIn  approval.Wording    `json:"message_in,omitempty"`
+	Summary    string              `json:"summary,omitempty"` // none: it is made of the call
+	SummaryIn  approval.Wording    `json:"summary_in,omitempty"`
+	IgnoreArgs []string            `json:"ignore_args,omitempty"`
+	Audit      Audit               `json:"audit,omitempty"` // none: normal
+	Diff       *approval.DiffTerms `json:"diff,omitempty"`  // none: as the caller shows it
 	NeedInfo
 	AsksInfo
 
@@ -63,6 +64,7 @@ func (r *rule) info() RuleInfo {
 		Action: r.action, Risk: r.risk, Timeout: spell(r.timeout), RequireReason: r.requireReason,
 		ReasonCode: r.reasonCode, Message: r.message, IgnoreArgs: r.ignoreArgs,
 		NeedInfo: needInfo(r.need), AsksInfo: asksInfo(r.group, r.grants), Annotations: r.annotations,
+		Diff: r.diff,
 		Path: r.origin.Path, Line: r.origin.Line, Column: r.origin.Column,
 	}
 	if s := r.sentences; s != nil {
@@ -133,16 +135,17 @@ type Explanation struct {
 	Mode   Mode       `json:"mode"`            // in observe the call is allowed whatever the action
 	Reason string     `json:"reason"`          // why the action is not the rule's own, "" if it is
 
-	Action        approval.Action `json:"action"`
-	Risk          approval.Risk   `json:"risk_level"`
-	Rule          string          `json:"rule"` // "" when no rule matched
-	ReasonCode    string          `json:"reason_code"`
-	Message       string          `json:"message"`
-	Summary       string          `json:"summary,omitempty"` // as it is written, before anything is filled in
-	Timeout       string          `json:"timeout"`
-	RequireReason bool            `json:"require_reason"`
-	IgnoreArgs    []string        `json:"ignore_args,omitempty"`
-	Audit         Audit           `json:"audit,omitempty"` // none: normal
+	Action        approval.Action     `json:"action"`
+	Risk          approval.Risk       `json:"risk_level"`
+	Rule          string              `json:"rule"` // "" when no rule matched
+	ReasonCode    string              `json:"reason_code"`
+	Message       string              `json:"message"`
+	Summary       string              `json:"summary,omitempty"` // as it is written, before anything is filled in
+	Timeout       string              `json:"timeout"`
+	RequireReason bool                `json:"require_reason"`
+	IgnoreArgs    []string            `json:"ignore_args,omitempty"`
+	Audit         Audit               `json:"audit,omitempty"` // none: normal
+	Diff          *approval.DiffTerms `json:"diff,omitempty"`  // none: as the caller shows it
 	NeedInfo
 	AsksInfo
 }
@@ -199,7 +202,7 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 	if v.Strict {
 		x.Audit = AuditStrict
 	}
-	x.NeedInfo, x.AsksInfo = needInfo(v.Need), asksInfo(v.Group, v.Grants)
+	x.NeedInfo, x.AsksInfo, x.Diff = needInfo(v.Need), asksInfo(v.Group, v.Grants), v.Diff
 	x.Timeout, x.RequireReason, x.IgnoreArgs = spell(v.Timeout), v.RequireReason, v.IgnoreArgs
 	return x
 }

@@ -210,7 +210,7 @@ func TestLoosenedTellsOfGrants(t *testing.T) {
 	}
 	said = Loosened(rules(t, "{name: pay, tools: [pay]}"),
 		rules(t, "{name: skips, tools: [pay], agents: [bot], allow_skip: true}", "{name: pay, tools: [pay]}"))
-	want := `rule "skips" now quarantines pay by bot, and an approval of them can let more calls through than under rule "pay"`
+	want := `rule "skips" now asks about pay by bot, and an approval of them can let more calls through than under rule "pay"`
 	if len(said) != 1 || said[0] != want {
 		t.Errorf("a rule before another one is told as %q; want %q", said, want)
 	}

@@ -142,7 +142,7 @@ func strictness(a approval.Action) int {
 func (l *loosening) compare(o, n *rule) {
 	name := n.spoken()
 	if strictness(n.action) < strictness(o.action) {
-		l.say("%s: action went from %s to %s", name, o.action, n.action)
+		l.say("%s: action went from %s to %s", name, o.action.Word(), n.action.Word())
 	} else {
 		l.limits(name, o, n)
 	}
@@ -516,16 +516,16 @@ func past(a approval.Action) string {
 	if a == approval.Deny {
 		return "denied"
 	}
-	return "quarantined"
+	return "asked about"
 }
 
 func present(r *rule) string {
-	verb := "allows"
+	one, other := "allows", "allow"
 	if r.action == approval.Quarantine {
-		verb = "quarantines"
+		one, other = "asks about", "ask about"
 	}
 	if !r.unconditional() {
-		return "may now " + strings.TrimSuffix(verb, "s")
+		return "may now " + other
 	}
-	return "now " + verb
+	return "now " + one
 }

@@ -26,8 +26,8 @@ func TestLoosened(t *testing.T) {
 			"calls that no rule covers: a reason is no longer required",
 		}},
 		{"action", `rules: [{name: w, tools: [a], action: deny}, {tools: [b]}]`, `rules: [{name: w, tools: [a]}, {tools: [b], action: allow}]`, []string{
-			`rule "w": action went from deny to quarantine`,
-			"rule 2: action went from quarantine to allow",
+			`rule "w": action went from deny to ask`,
+			"rule 2: action went from ask to allow",
 		}},
 		{"limits", `rules: [{name: w, tools: [a], risk: critical}]`, `rules: [{name: w, tools: [a], risk: medium, ignore_args: [note]}]`, []string{
 			`rule "w": risk went from critical to medium`,
@@ -36,7 +36,7 @@ func TestLoosened(t *testing.T) {
 			`rule "w": ignore_args now has note`,
 		}},
 		{"level", `rules: [{name: w, tools: [a], risk: medium}]`, `{levels: {medium: {action: allow}}, rules: [{name: w, tools: [a], risk: medium}]}`, []string{
-			`rule "w": action went from quarantine to allow`,
+			`rule "w": action went from ask to allow`,
 		}},
 		{"conditions", `rules: [{name: w, tools: [a], action: deny, when: args.n > 1}]`, `rules: [{name: w, tools: [a], action: deny, when: args.n > 5}]`, []string{
 			`rule "w": its conditions changed, so calls that it stopped may pass it`,
@@ -49,7 +49,7 @@ func TestLoosened(t *testing.T) {
 			`no rule covers a, s/b any more, which rule "w" denied`,
 		}},
 		{"removed before an allow", `rules: [{name: w, tools: [a]}, {name: all, tools: ["*"], action: allow}]`, `rules: [{name: all, tools: ["*"], action: allow}]`, []string{
-			`rule "all" now allows a, which rule "w" quarantined`,
+			`rule "all" now allows a, which rule "w" asked about`,
 		}},
 		{"removed quarantine", `rules: [{name: w, tools: [a]}]`, ``, nil},
 		{"a tool taken out", `rules: [{name: w, tools: [a, b], action: deny}]`, `rules: [{name: w, tools: [a], action: deny}]`, []string{
@@ -119,16 +119,16 @@ func TestLoosened(t *testing.T) {
 		{"a stricter need", `rules: [{name: w, tools: [a], approvers: [finance], escalate: [{after: 10m, to: [ken]}]}]`,
 			`rules: [{name: w, tools: [a], approvals: [{group: security}, {group: finance, count: 2}], escalate: [{after: 20m, to: [ken]}], separate_duties: true, confirm: true}]`, nil},
 		{"another rule in its place", `rules: [{name: w, tools: [a, b], approvals: [{group: finance, count: 2}]}]`, `rules: [{name: v, tools: [a, b]}]`, []string{
-			`rule "v" now quarantines a, b, and it takes less to approve them than under rule "w"`,
+			`rule "v" now asks about a, b, and it takes less to approve them than under rule "w"`,
 		}},
 		{"another rule before it", `rules: [{name: w, tools: [a], confirm: true}]`, `rules: [{name: v, tools: [a], when: args.n > 1}, {name: w, tools: [a], confirm: true}]`, []string{
-			`rule "v" may now quarantine a, and it takes less to approve them than under rule "w"`,
+			`rule "v" may now ask about a, and it takes less to approve them than under rule "w"`,
 		}},
 		{"no rule in its place", `rules: [{name: w, tools: [a], confirm: true}]`, ``, []string{
 			`no rule covers a any more, and it takes less to approve them than under rule "w"`,
 		}},
 		{"a rule where level high takes more", `levels: {high: {approvers: [hana]}}`, `{levels: {high: {approvers: [hana]}}, rules: [{name: w, tools: [a], risk: medium}]}`, []string{
-			`rule "w" now quarantines a, and it takes less to approve them than where no rule covers them`,
+			`rule "w" now asks about a, and it takes less to approve them than where no rule covers them`,
 		}},
 		{"a stricter rule before it", `rules: [{name: w, tools: [a], confirm: true}]`, `rules: [{name: v, tools: [a], confirm: true, separate_duties: true}, {name: w, tools: [a], confirm: true}]`, nil},
 		{"the same need in another way", `rules: [{name: w, tools: [a], approvers: [hana, ken]}]`, `rules: [{name: w, tools: [a], approvals: [{approvers: [ken, hana]}]}]`, nil},
@@ -143,7 +143,7 @@ func TestLoosened(t *testing.T) {
 		{"audit made strict", `rules: [{name: r, tools: [a], action: allow}]`, `rules: [{name: r, tools: [a], action: allow, audit: strict}]`, nil},
 		{"a method's rule taken out", `rules: [{name: w, method: resources/read, action: deny}, {name: q, method: "prompts/*", tools: [files/*]}]`, ``, []string{
 			`no rule covers resources:read any more, which rule "w" denied`,
-			`no rule covers files/prompts:get any more, which rule "q" quarantined`,
+			`no rule covers files/prompts:get any more, which rule "q" asked about`,
 		}},
 		{"rules of two methods that change places", `rules: [{method: prompts/get, action: deny}, {method: resources/read}]`,
 			`rules: [{method: resources/read}, {method: prompts/get, action: deny}]`, nil},
@@ -153,7 +153,7 @@ func TestLoosened(t *testing.T) {
 		}},
 		{"a known method allowed, which it was", ``, `rules: [{name: r, method: resources/read, tools: ["*"], action: allow}]`, nil},
 		{"an unknown method asked about, which was refused", ``, `rules: [{name: r, method: odd/one}]`, []string{
-			`rule "r" now quarantines odd:one, which no rule covered`,
+			`rule "r" now asks about odd:one, which no rule covered`,
 		}},
 		{"a rule made one of a method", `rules: [{name: w, tools: ["*"], action: deny}]`, `rules: [{name: w, method: prompts/get, action: deny}]`, []string{
 			`no rule covers * any more, which rule "w" denied`,

@@ -364,6 +364,22 @@ func TestObserveSaysWhatWouldHaveHappened(t *testing.T) {
 	}
 }
 
+// TestAskIsQuarantine: both words are one action, wherever one is taken, and no digest tells them apart.
+func TestAskIsQuarantine(t *testing.T) {
+	const text = `policy: {rules: [{tools: [x], risk: low, action: WORD}], levels: {low: {action: WORD}}}`
+	asks := compile(t, strings.ReplaceAll(text, "WORD", "ask"))
+	older := compile(t, strings.ReplaceAll(text, "WORD", "quarantine"))
+	if asks.Digest() != older.Digest() {
+		t.Error("the digests of ask and quarantine differ")
+	}
+	if got := asks.Rules()[0].Action; got != approval.Quarantine || got.Word() != "ask" {
+		t.Errorf("action: ask is %q, said as %q", got, got.Word())
+	}
+	if got := Loosened(older, asks); len(got) > 0 {
+		t.Errorf("one for the other loosens: %q", got)
+	}
+}
+
 func TestRisksAndActions(t *testing.T) {
 	for rule, want := range map[string]string{
 		`{tools: [x]}`:                                "high quarantine",

@@ -184,20 +184,14 @@ func (a *act) set(e pair, action approval.Action) {
 func (a *act) keys(keys map[string]func(pair)) {
 	keys["action"] = func(e pair) {
 		s, ok := a.r.text(e)
-		switch action := approval.Action(s); action {
-		case approval.Allow, approval.Quarantine, approval.Deny:
+		switch action := approval.Action(s); {
+		case s == approval.Quarantine.Word():
+			a.set(e, approval.Quarantine)
+		case action == approval.Allow || action == approval.Quarantine || action == approval.Deny:
 			a.set(e, action)
-		default:
-			if ok {
-				known := []string{"allow", "quarantine", "deny"}
-				a.r.failAt(e.pos, e.path, "action %q is none of allow, quarantine and deny%s", s,
-					didYouMean(s, known, map[string]string{
-						"block": "deny", "forbid": "deny", "forbidden": "deny", "reject": "deny", "ask": "quarantine",
-						"approve":  "quarantine",
-						"approval": "quarantine", "confirm": "quarantine", "require_approval": "quarantine", "permit": "allow",
-						"run": "allow", "pass": "allow",
-					}))
-			}
+		case ok:
+			a.r.failAt(e.pos, e.path, "action %q is none of allow, ask and deny%s", s,
+				didYouMean(s, []string{"allow", "ask", "deny"}, actionSynonyms))
 		}
 	}
 	keys["require_approval"] = func(e pair) {
@@ -207,6 +201,13 @@ func (a *act) keys(keys map[string]func(pair)) {
 			a.set(e, approval.Allow)
 		}
 	}
+}
+
+// actionSynonyms are words that are typed for an action. The program's own older word for ask is taken as it is.
+var actionSynonyms = map[string]string{
+	"block": "deny", "forbid": "deny", "forbidden": "deny", "reject": "deny",
+	"approve": "ask", "approval": "ask", "confirm": "ask", "require_approval": "ask", "hold": "ask",
+	"permit": "allow", "run": "allow", "pass": "allow",
 }
 
 func (r *reader) levels(e pair, cfg *Config) {
@@ -296,9 +297,10 @@ var ruleSynonyms = withNeeds(map[string]string{
 	"what": "summary",
 	"why":  "message", "id": "name", "reason-code": "reason_code", "code": "reason_code", "ignore": "ignore_args",
 	"approval": "require_approval", "grant": "grants", "hints": "annotations", "annotation": "annotations",
+	"preview": "diff", "difference": "diff", "diffs": "diff", "compare": "diff",
 })
 
-func (r *reader) rule(n *yamlpos.Node, path string) Rule {
+func (r *reader) rule(n *yamlpos.Node, path string) Rule { //nolint:funlen // a table of keys
 	rule := Rule{Origin: Origin{Path: path, Position: n.Position}, written: written(n)}
 	a := act{r: r}
 	var deny *pair
@@ -312,6 +314,9 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule {
 		"agents": func(e pair) { rule.Agents = r.texts(e) },
 		"when": func(e pair) {
 			rule.When, _ = r.text(e)
+			if e.value.Written == rule.When {
+				r.at[plainPath(e.path)] = e.pos
+			}
 			if start := e.value.TextStart; start.Line > 0 {
 				r.at[textPath(e.path)] = start
 			}
@@ -331,6 +336,7 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule {
 		"require_reason": func(e pair) { rule.RequireReason = r.boolean(e) },
 		"grants":         func(e pair) { rule.Grants = r.grants(e) },
 		"annotations":    func(e pair) { rule.Annotations = r.annotations(e) },
+		"diff":           func(e pair) { rule.Diff = r.diff(e) },
 		"audit": func(e pair) {
 			s, ok := r.text(e)
 			if rule.Audit = Audit(s); ok && rule.Audit != AuditNormal && rule.Audit != AuditStrict {

@@ -293,7 +293,7 @@ func strictest(verdicts []approval.Verdict) approval.Verdict {
 		}
 	}
 	if len(verdicts) > 1 {
-		v.Grants = nil // whose would be meant
+		v.Grants, v.Diff = nil, nil // whose would be meant
 	}
 	for _, w := range verdicts {
 		v.Timeout = min(v.Timeout, w.Timeout)
@@ -314,7 +314,7 @@ func (p *Policy) unreadable(e *evaluation, message string) approval.Verdict {
 	e.unplaced = ""
 	v := p.verdict(&p.otherwise, e)
 	v.Action, v.ReasonCode, v.Message, v.Need, v.Grants = approval.Deny, codeAmbiguousArgs, message, nil, nil
-	v.Sentences = nil
+	v.Sentences, v.Diff = nil, nil
 	return v
 }
 
@@ -458,7 +458,7 @@ func (t *tried) rules() []*rule {
 func (d *decided) tightest(strict []*rule) approval.Verdict {
 	v, decider := d.verdict, d.rule()
 	v.Action, v.ReasonCode = approval.Quarantine, codeAmbiguousArgs
-	v.Grants = nil
+	v.Grants, v.Diff = nil, nil
 	v.IgnoreArgs = nil // which of the names is meant to be ignored cannot be told
 	v.Risk, v.Rule = decider.tight.risk, decider.name
 	v.Timeout, v.RequireReason, v.Need = decider.tight.timeout, false, decider.tight.need

@@ -3,6 +3,7 @@ package rest
 import (
 	"bufio"
 	"context"
+	"math"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -192,15 +193,16 @@ func TestRule12_WhatIsOverTheBudgetReadsNoLargeRow(t *testing.T) {
 		ask() // the first call is in the budget, the first outcome counts
 		ask()
 		ask().over(budget.Calls)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		const n = 6
-		for range n {
+		least := uint64(math.MaxUint64) // what runs besides, and a pool that forgot its buffer, only add
+		for range 6 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			ask().over(budget.Calls)
+			runtime.ReadMemStats(&after)
+			least = min(least, after.TotalAlloc-before.TotalAlloc)
 		}
-		runtime.ReadMemStats(&after)
-		if each := (after.TotalAlloc - before.TotalAlloc) / n; each > 300<<10 {
-			t.Errorf("%s: %d bytes for each refusal", name, each)
+		if least > 300<<10 {
+			t.Errorf("%s: %d bytes for a refusal", name, least)
 		}
 	}
 }

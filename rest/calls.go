@@ -18,6 +18,14 @@ func readCall(raw []byte, agent string) (approval.Call, error) {
 }
 
 func (s *Server) call(ctx context.Context, x *exchange) error {
+	f := fields{query: x.query}
+	id := f.matching("approval_id", "the id of a request", validID)
+	if id != "" && x.wait <= 0 {
+		f.refuse("approval_id says which request the call goes on waiting for; give wait as well.")
+	}
+	if f.err != nil {
+		return f.err
+	}
 	var c approval.Call
 	err := x.readBody(errEmpty, func(body []byte) (err error) {
 		c, err = readCall(body, x.who.Name)
@@ -30,8 +38,9 @@ func (s *Server) call(ctx context.Context, x *exchange) error {
 	if x.wait > 0 {
 		x.hold(x.wait)
 		out, err = s.gate.CheckWait(ctx, c, approval.WaitOptions{
-			For:  x.wait,
-			Stop: s.stopping.Done(),
+			For:     x.wait,
+			Request: id,
+			Stop:    s.stopping.Done(),
 			Still: func() error {
 				_, err := s.still(x.who)
 				return err

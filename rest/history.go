@@ -115,9 +115,9 @@ type figures struct {
 	Granted         int      `json:"granted" description:"Calls that a grant let through: nobody was asked."`
 	Quarantined     int      `json:"quarantined" description:"Calls that needed a person's word: asked and granted."`
 	Pushes          int      `json:"pushes" description:"Cards and reminders that went out, each to one address."`
-	PushesPer100    float64  `json:"pushes_per_100" description:"For 100 quarantined calls."`
+	PushesPer100    float64  `json:"pushes_per_100" description:"For 100 calls that needed a person's word."`
 	Decisions       int      `json:"decisions" description:"Presses: one that decides all of a card is one, each vote is one."`
-	DecisionsPer100 float64  `json:"decisions_per_100" description:"For 100 quarantined calls."`
+	DecisionsPer100 float64  `json:"decisions_per_100" description:"For 100 calls that needed a person's word."`
 	DecideP50       int64    `json:"decide_p50_ms" description:"Half of what people decided took at most so many milliseconds, to three digits."`
 	DecideP90       int64    `json:"decide_p90_ms" description:"Nine of ten."`
 	_               struct{} `additionalProperties:"false" description:"What became of calls that needed a person."`

@@ -47,7 +47,9 @@ var (
 	limitText = map[string]any{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}
 	riskWords = words(approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical)
 
-	waitParam  = queryParam{"wait", "How long to hold the answer; at most 60 s.", waitText}
+	waitParam    = queryParam{"wait", "How long to hold the answer; at most 60 s.", waitText}
+	requestParam = queryParam{"approval_id", "The request that an earlier answer to this very call named: with wait, " +
+		"the call goes on waiting for that one, and makes no other.", idText}
 	limitParam = queryParam{"limit", "How many rows at most.", limitText}
 	toolParam  = queryParam{"tool", "A tool's name, or server/tool.", anyText}
 	agentParam = queryParam{"agent", "An agent's name.", nameText}
@@ -81,7 +83,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				description: "An approved answer has used the approval: run the call or lose it. With wait the answer is held " +
 					"until the request that " +
 					"this call made or joined ends; it never makes another, and a client that goes away uses nothing up.",
-				query: []queryParam{waitParam}, body: callBody{},
+				query: []queryParam{waitParam, requestParam}, body: callBody{},
 				answers: []answerDoc{
 					{http.StatusOK, "Decided.", callAnswer{}, ""},
 					{http.StatusAccepted, "A person must decide; ask again, wait, or watch the feed.", callAnswer{}, ""},

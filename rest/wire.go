@@ -105,6 +105,7 @@ type request struct {
 	HumanMessage  string   `json:"human_message" description:"Why a person is asked."`
 	Rationale     string   `json:"rationale" description:"The agent's own words, unchecked."`
 	Preview       string   `json:"preview" description:"The agent's own picture of the effect, unchecked."`
+	PreviewFrom   string   `json:"preview_from,omitempty" description:"Where it is there the gate made the preview, from what this tool of the call's server returned just before people were asked."`
 	TurnID        string   `json:"turn_id"`
 	SessionID     string   `json:"session_id"`
 	RequestedAt   string   `json:"requested_at" format:"date-time"`
@@ -141,7 +142,8 @@ func wireRequest(r approval.Request) request {
 		ReasonCode:   cmp.Or(r.EndCode, r.ReasonCode),
 		Summary:      r.Sentences.SummaryIn(""),
 		HumanMessage: r.HumanMessage,
-		Rationale:    r.Rationale, Preview: r.Preview, TurnID: r.TurnID, SessionID: r.SessionID,
+		Rationale:    r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom, TurnID: r.TurnID,
+		SessionID:   r.SessionID,
 		RequestedAt: approval.FormatTime(r.RequestedAt), ExpiresAt: approval.FormatTime(r.ExpiresAt),
 		ResolvedAt: optional(approval.FormatTime(r.ResolvedAt)), ResolvedBy: optional(r.ResolvedBy),
 		ResolvedVia:   optional(r.ResolvedVia),
@@ -592,7 +594,7 @@ type callBody struct {
 	Rationale optional  `json:"rationale" description:"At most 16 KiB."`
 	Preview   optional  `json:"preview" description:"At most 256 KiB."`
 	Method    optional  `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
-	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; a change quarantines the call. It is the asking agent's word, and binds no other."`
+	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; after a change people are asked about the call. It is the asking agent's word, and binds no other."`
 	Dispatch  bool      `json:"dispatch" nullable:"true" description:"The asker sends the call on and reports its outcome."`
 	Task      bool      `json:"task" nullable:"true" description:"The asker runs the call by itself once it is approved."`
 	Edits     bool      `json:"accepts_edits" nullable:"true" description:"The asker runs the arguments that a person approved in place of these."`

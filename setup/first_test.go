@@ -41,13 +41,13 @@ func TestNewConfiguration(t *testing.T) {
 		holds    []string // in the configuration
 	}{
 		{name: "no chat", answers: setup.Answers{Agent: "bot", Person: "hana"},
-			warnings: []string{"no channel has anyone to tell"}, holds: []string{"time_zone: UTC", "# channels:", "BOT_TOKEN"}},
+			warnings: []string{"no channel has a recipient"}, holds: []string{"time_zone: UTC", "# channels:", "BOT_TOKEN"}},
 		{name: "everything known", answers: setup.Answers{Agent: "treasury-bot", Person: "hana", TimeZone: "Asia/Tokyo", Locale: "ja", PublicURL: "https://gate.example.com",
 			Line: true, LineID: hanaLINE, Slack: true, SlackID: "U02HANA", SlackChannel: "C0APPROVALS", Known: env},
 			channels: []string{"line", "slack"}, routes: 2, holds: []string{"webhook_listen: \"127.0.0.1:8788\"", "public_url: https://gate.example.com", "notify: [hana]", "locale: ja", "${TREASURY_BOT_TOKEN}"}},
 		{name: "LINE, nothing known", answers: setup.Answers{Agent: "bot", Person: "hana", Line: true},
 			channels: []string{"line"}, missing: []string{"LINE_CHANNEL_SECRET", "LINE_CHANNEL_ACCESS_TOKEN"},
-			warnings: []string{"LINE notifies nobody", "no channel has anyone to tell"}, holds: []string{"# line: U…", "notify: []", "# public_url: https://gate.example.com"}},
+			warnings: []string{"LINE notifies nobody", "no channel has a recipient"}, holds: []string{"# line: U…", "notify: []", "# public_url: https://gate.example.com"}},
 		{name: "Slack over Socket Mode, nothing known", answers: setup.Answers{Agent: "bot", Person: "hana", Slack: true, SocketMode: true},
 			channels: []string{"slack"}, missing: []string{"SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_CHANNEL"}, routes: 1,
 			warnings: []string{"nobody with the role approver has a Slack user id"}, holds: []string{"app_token: ${SLACK_APP_TOKEN}", "# slack: U…"}},

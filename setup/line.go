@@ -90,7 +90,7 @@ func (i *inspection) lineWebhook(ctx context.Context, ch *line.Channel, _ line.B
 	case err != nil:
 		i.failed(line.Name, "LINE did not test the webhook address", err, lineToken)
 	case success:
-		i.ok(line.Name, "LINE's own test of the webhook address went well, and the channel secret is right")
+		i.ok(line.Name, "LINE's own test of the webhook address succeeded, and the channel secret is right")
 	default:
 		i.problem(line.Name, fmt.Sprintf("LINE's own test of the webhook address failed: %s (HTTP status %d)",
 			cmp.Or(reason, "no reason given"), max(status, 0)), lineTestAdvice(status))
@@ -104,13 +104,13 @@ func lineTestAdvice(status int) string {
 		return "the gate does not accept LINE's signature: copy the channel secret from the Basic settings tab into " +
 			"channels.line.channel_secret"
 	case status == http.StatusNotFound:
-		return "something else answers there, or a gate without channels.line: let the address lead to the gate's " +
+		return "something else answers there, or a gate without channels.line: point the address at the gate's " +
 			"webhook_listen (or listen), path and all"
 	case status == http.StatusServiceUnavailable, status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
 		return "the tunnel or proxy is up and the gate behind it is not ready: start countersign serve, look at its " +
 			"/readyz, and try again"
 	case status > 0:
-		return "something else than the gate answers there: let the address lead to the gate's webhook_listen (or listen)"
+		return "something other than the gate answers there: point the address at the gate's webhook_listen (or listen)"
 	}
 	return "the test needs the gate to be running: start countersign serve and the tunnel or proxy before it, whose " +
 		"certificate must be of a public authority, and try again"
@@ -178,7 +178,7 @@ func (i *inspection) linePeople(ctx context.Context, ch *line.Channel, bot line.
 	}
 	if !slices.ContainsFunc(i.cfg.File.People,
 		func(p config.Person) bool { return p.Addresses[line.Name].Reveal() != "" }) {
-		i.warning(line.Name, "nobody in people has a LINE user id", "let them "+add+
+		i.warning(line.Name, "nobody in people has a LINE user ID", "let them "+add+
 			": the bot's greeting says the id to put into line: of that person")
 	}
 }

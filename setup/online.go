@@ -18,7 +18,7 @@ func Online(ctx context.Context, cfg *config.Config, w Watch) error {
 	i := &inspection{Watch: w, cfg: cfg, http: channels.NewHTTPClient(channels.HTTPTimeout)}
 	defer i.http.CloseIdleConnections()
 	if len(cfg.Channels.Names()) == 0 {
-		i.warning(gate, "no channel is configured, so nobody is told of a request",
+		i.warning(gate, "no channel is configured, so nobody is notified of requests",
 			"add channels.line, channels.slack or channels.webhook; countersign init writes such a file")
 	}
 	for _, look := range []func(context.Context) error{i.line, i.slack, i.webhooks} {
@@ -48,7 +48,7 @@ func (i *inspection) failed(channel, what string, err error, advice map[string]s
 		case channels.ReasonRateLimited:
 			do = "wait a minute and try again"
 		case channels.ReasonTimeout, channels.ReasonUnavailable:
-			do = "look at this machine's way to the network, and try again"
+			do = "check this machine's network connection, and try again"
 		default:
 			do = "try again; if it stays, look at api_url"
 		}

@@ -24,7 +24,7 @@ func TestOnlineWhereAllIsWell(t *testing.T) {
 		t.Errorf("not ok: %+v", bad)
 	}
 	for _, message := range []string{
-		"the channel access token works; the bot is Countersign @sandbox", "LINE sends taps to " + w.url + "/webhook/line", "LINE's own test of the webhook address went well",
+		"the channel access token works; the bot is Countersign @sandbox", "LINE sends taps to " + w.url + "/webhook/line", "LINE's own test of the webhook address succeeded",
 		"no limit of messages", `hana is a friend of the bot, as "hana"`,
 	} {
 		if !f.has(setup.OK, "line", message, "") {
@@ -93,7 +93,7 @@ func TestOnlineFindings(t *testing.T) {
 		{"no channel", plan{channels: " {}"}, nil, setup.Warning, "gate", "no channel is configured", "countersign init"},
 
 		{"LINE's token", plan{}, fail(emulator.LINEInfo, emulator.Unauthorized()), setup.Problem, "line", "who the bot is: bad_token (HTTP 401)", "issue a channel access token"},
-		{"LINE is away", plan{}, fail(emulator.LINEInfo, emulator.ServerError()), setup.Problem, "line", "unavailable", "way to the network"},
+		{"LINE is away", plan{}, fail(emulator.LINEInfo, emulator.ServerError()), setup.Problem, "line", "unavailable", "network connection"},
 		{"LINE limits", plan{}, fail(emulator.LINEQuota, emulator.RateLimited(0)), setup.Problem, "line", "how many messages are left: rate_limited", "wait a minute"},
 		{"LINE says nonsense", plan{}, fail(emulator.LINEInfo, emulator.EmptyObject()), setup.Problem, "line", "broken_answer", "look at api_url"},
 		{"no webhook address", plan{}, func(w *world) { w.SetWebhooks("", "") }, setup.Problem, "line", "no webhook address is set", "/webhook/line as the Webhook URL"},
@@ -111,7 +111,7 @@ func TestOnlineFindings(t *testing.T) {
 		{"profile unavailable", plan{}, fail(emulator.LINEProfile, emulator.ServerError()), setup.Problem, "line", "whether hana is a friend", ""},
 
 		{"Slack's token", plan{}, fail(emulator.SlackAuthTest, emulator.SlackError("invalid_auth")), setup.Problem, "slack", "who the bot is: bad_token (HTTP 200): invalid_auth", "copy the Bot User OAuth Token"},
-		{"Slack is away", plan{}, fail(emulator.SlackAuthTest, emulator.ConnectionClosed()), setup.Problem, "slack", "unavailable", "way to the network"},
+		{"Slack is away", plan{}, fail(emulator.SlackAuthTest, emulator.ConnectionClosed()), setup.Problem, "slack", "unavailable", "network connection"},
 		{"may not write", plan{sandbox: without("chat:write")}, nil, setup.Problem, "slack", "lacks the scope chat:write, which is for cards", "install the app again"},
 		{"no slash command", plan{sandbox: without("commands")}, nil, setup.Warning, "slack", "lacks the scope commands, which is for the slash command", ""},
 		{"no typed words", plan{sandbox: without("im:history")}, nil, setup.Warning, "slack", "lacks the scope im:history", ""},
@@ -122,7 +122,7 @@ func TestOnlineFindings(t *testing.T) {
 		{"private channel", plan{channels: inChannel("C0PRIVATE")}, nil, setup.OK, "slack", "cards go to #closed, a private channel", ""},
 		{"the other kind's scope", plan{channels: inChannel("C0PRIVATE"), sandbox: without("channels:read")}, nil, setup.OK, "slack", "every scope that is used", ""},
 		{"a conversation of two", plan{channels: inChannel("D0HANA")}, nil, setup.OK, "slack", "the conversation D0HANA", ""},
-		{"archived", plan{}, change(func(c *emulator.Channel) { c.IsArchived = true }), setup.Problem, "slack", "#approvals is archived", "take it out"},
+		{"archived", plan{}, change(func(c *emulator.Channel) { c.IsArchived = true }), setup.Problem, "slack", "#approvals is archived", "unarchive it"},
 		{"not invited", plan{}, change(func(c *emulator.Channel) { c.BotAbsent = true }), setup.Problem, "slack", "the bot is not in #approvals", "/invite"},
 		{"shared", plan{}, change(func(c *emulator.Channel) { c.IsExtShared = true }), setup.Problem, "slack", "people of other organisations see #approvals, so no card goes there", "allow_shared"},
 		{"shared, and allowed", plan{channels: slackWith("allow_shared: true")}, change(func(c *emulator.Channel) { c.IsExtShared = true }), setup.Warning, "slack", "read the arguments of every call", "channel of your own"},
@@ -133,7 +133,7 @@ func TestOnlineFindings(t *testing.T) {
 		{"Socket Mode's scope", plan{channels: socket, sandbox: func(c *emulator.Config) { c.Slack.AppScopes = []string{} }}, nil, setup.Problem, "slack", "does not take the app-level token: missing_scope", "connections:write"},
 		{"Socket Mode off", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.SlackError("link_disabled")), setup.Problem, "slack", "switched off", "switch it on"},
 		{"Socket Mode limited", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.RateLimited(0)), setup.Problem, "slack", "ratelimited", "wait a minute"},
-		{"Socket Mode away", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.ConnectionClosed()), setup.Problem, "slack", "whether Socket Mode can be used: ", "way to the network"},
+		{"Socket Mode away", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.ConnectionClosed()), setup.Problem, "slack", "whether Socket Mode can be used: ", "network connection"},
 		{"Socket Mode says nonsense", plan{channels: socket}, fail(emulator.SlackConnectionOpen, emulator.Garbage()), setup.Problem, "slack", "nothing that is understood", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

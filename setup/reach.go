@@ -20,7 +20,7 @@ const reachWithin = 10 * time.Second
 func reach(ctx context.Context, address string) (viaProxy bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
-		return false, errors.New("it is no address")
+		return false, errors.New("it is not an address")
 	}
 	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
 		return true, nil

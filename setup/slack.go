@@ -72,7 +72,7 @@ func (i *inspection) slack(ctx context.Context) error {
 	}
 	if !slices.ContainsFunc(i.cfg.File.People,
 		func(p config.Person) bool { return p.Addresses[slack.Name].Reveal() != "" }) {
-		i.warning(slack.Name, "nobody in people has a Slack member id, so nobody can decide there",
+		i.warning(slack.Name, "nobody in people has a Slack member ID, so nobody can decide there",
 			"add slack: U… to a person: their profile, ⋮, Copy member ID")
 	}
 	return ctx.Err()
@@ -113,7 +113,7 @@ func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slac
 		return nil
 	}
 	if !strings.HasPrefix(c.Channel, "C") && !strings.HasPrefix(c.Channel, "G") {
-		i.ok(slack.Name, fmt.Sprintf("cards go to the conversation %s, which is none that others could see", c.Channel))
+		i.ok(slack.Name, fmt.Sprintf("cards go to the conversation %s, which nobody else can see", c.Channel))
 		return nil
 	}
 	i.doing("Slack: the channel that cards go to")
@@ -142,7 +142,7 @@ func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slac
 	if room.Archived {
 		good = false
 		i.problem(slack.Name, name+" is archived, so no card can go there",
-			"take it out of the archive, or name another channel in channels.slack.channel")
+			"unarchive it, or name another channel in channels.slack.channel")
 	}
 	if !room.Member && !slices.Contains(granted, "chat:write.public") {
 		good = false
@@ -175,7 +175,7 @@ func (i *inspection) slackSocket(ctx context.Context, c slack.Config) {
 	case ctx.Err() != nil:
 	case err != nil:
 		i.problem(slack.Name, "Slack does not say whether Socket Mode can be used: "+err.Error(),
-			"look at this machine's way to the network, and try again")
+			"check this machine's network connection, and try again")
 	case code == "":
 		i.ok(slack.Name, "the app-level token works: taps come over Socket Mode, and no address has to be public for Slack")
 	case code == "ratelimited":
@@ -194,7 +194,7 @@ func (i *inspection) connectionsOpen(ctx context.Context, c slack.Config) (code 
 	base := strings.TrimRight(cmp.Or(c.APIURL, slack.DefaultAPIURL), "/")
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/apps.connections.open", nil)
 	if err != nil {
-		return "", fmt.Errorf("api_url is no address")
+		return "", fmt.Errorf("api_url is not an address")
 	}
 	r.Header.Set("Authorization", "Bearer "+c.AppToken.Reveal())
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -236,7 +236,7 @@ func (i *inspection) slackAddress(ctx context.Context) {
 	i.doing("Slack: whether the gate answers at " + plainURL(at))
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		i.problem(slack.Name, "public_url is no address", "set public_url to an address such as https://gate.example.com")
+		i.problem(slack.Name, "public_url is not an address", "set public_url to an address such as https://gate.example.com")
 		return
 	}
 	res, err := i.http.Do(r)
@@ -251,6 +251,6 @@ func (i *inspection) slackAddress(ctx context.Context) {
 	default:
 		i.warning(slack.Name, fmt.Sprintf("something answers at %s, but not as the gate does (HTTP status %d)", plainURL(at),
 			res.StatusCode),
-			"start countersign serve, and let the address lead to its webhook_listen (or listen), path and all")
+			"start countersign serve, and point the address at its webhook_listen (or listen), path and all")
 	}
 }

@@ -151,7 +151,7 @@ func (v *verification) rooms(ctx context.Context) (rooms []room) {
 		}
 	}
 	if len(rooms) == 0 && ctx.Err() == nil {
-		v.problem(gate, "there is no chat to try anything in",
+		v.problem(gate, "there is no chat to test in",
 			"configure channels.line or channels.slack; countersign check --online says what is missing")
 	}
 	return rooms
@@ -179,7 +179,7 @@ func (v *verification) ask(ctx context.Context) (bool, error) {
 	case answer.Kind != client.AnswerPending:
 		v.problem(gate, fmt.Sprintf("a call of %s is not asked about: the policy says %q (rule %s), so no card comes of it",
 			Tool, answer.Kind, answer.Rule),
-			fmt.Sprintf("put {tools: [%s], action: quarantine, risk: high} before the other rules, and let mode be enforce",
+			fmt.Sprintf("put {tools: [%s], action: ask, risk: high} before the other rules, and let mode be enforce",
 				Tool))
 		return false, nil
 	}
@@ -232,7 +232,7 @@ func (v *verification) cards(ctx context.Context) error {
 			strings.TrimSpace(n.Status+" "+channels.Said(n.Error))), do)
 	}
 	if len(rows) == 0 {
-		v.problem(gate, "the gate tells nobody of the test request",
+		v.problem(gate, "the gate notifies nobody of the test request",
 			"name people in channels.line.notify, or a channel in channels.slack.channel")
 	}
 	return nil
@@ -328,7 +328,7 @@ func (v *verification) statusAdvice(status int) string {
 	case http.StatusServiceUnavailable:
 		return "the gate does not know its bot yet, or cannot store: look at its /readyz, and try again"
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return "something else than the gate's webhooks is at " + plainURL(v.Webhook) + ": say with --webhook where they are"
+		return "something other than the gate's webhooks is at " + plainURL(v.Webhook) + ": say with --webhook where they are"
 	}
 	return "look at the gate's log"
 }
@@ -344,7 +344,7 @@ func (v *verification) tap(ctx context.Context, rooms []room) error {
 		left := time.Until(until)
 		if left <= 0 {
 			v.problem(gate, fmt.Sprintf("nobody tapped within %s", v.Wait),
-				"look whether the card is there; if it is, the taps' way back is not: countersign check --online")
+				"check whether the card arrived; if it did, taps do not find their way back: countersign check --online")
 			return nil
 		}
 		if v.Waiting != nil {
@@ -429,7 +429,7 @@ func (v *verification) tidy(ctx context.Context) {
 		_, err = v.Agent.Ack(ctx, v.id)
 	}
 	if err != nil {
-		v.warning(gate, "the test request could not be tidied away", "countersign cancel "+v.id)
+		v.warning(gate, "the test request could not be taken back", "countersign cancel "+v.id)
 	}
 }
 
@@ -438,7 +438,7 @@ func (v *verification) post(ctx context.Context, channel string, header http.Hea
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(v.Webhook, "/")+"/webhook/"+channel,
 		strings.NewReader(string(body)))
 	if err != nil {
-		return 0, errors.New("it is no address")
+		return 0, errors.New("it is not an address")
 	}
 	r.Header = header
 	res, err := v.http.Do(r)

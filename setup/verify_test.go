@@ -226,7 +226,7 @@ func TestVerifyWhereTheTestCallIsNotAskedAbout(t *testing.T) {
 		if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 			t.Fatal(err)
 		}
-		if !f.has(setup.Problem, "gate", "is not asked about: the policy says", "{tools: [countersign.verify], action: quarantine, risk: high}") || len(f.worse()) != 1 {
+		if !f.has(setup.Problem, "gate", "is not asked about: the policy says", "{tools: [countersign.verify], action: ask, risk: high}") || len(f.worse()) != 1 {
 			t.Errorf("%s: %s", name, f.String())
 		}
 	}
@@ -258,7 +258,7 @@ func TestVerifyCardsThatDoNotGoOut(t *testing.T) {
 	if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 		t.Fatal(err)
 	}
-	if !f.has(setup.Problem, "gate", "tells nobody", "channels.line.notify") {
+	if !f.has(setup.Problem, "gate", "notifies nobody", "channels.line.notify") {
 		t.Error(f.String())
 	}
 }
@@ -272,7 +272,7 @@ func TestVerifyWherePlatformsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !f.has(setup.Problem, "line", "so nothing could be tried there: bad_token", "check --online") || !f.has(setup.Problem, "slack", "so nothing could be tried there: bad_token", "") ||
-		!f.has(setup.Problem, "gate", "no chat to try anything in", "") {
+		!f.has(setup.Problem, "gate", "no chat to test in", "") {
 		t.Error(f.String())
 	}
 }

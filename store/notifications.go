@@ -167,6 +167,15 @@ func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 	return ns, nil
 }
 
+func (t *tx) DueSoon(to approval.Address, until time.Time) ([]approval.Notification, error) {
+	now := t.Now()
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	s := t.c.Stmt(selectDueSoon).BindTime(now).BindTime(until).BindText(to.Channel).BindText(to.To)
+	return all(t, s, 0, scanWaiting)
+}
+
 func (t *tx) NextSendable() (time.Time, error) {
 	if err := t.readable(); err != nil {
 		return time.Time{}, err

@@ -269,6 +269,93 @@ func TestNoSeqIsGivenTwiceAfterALossOfPower(t *testing.T) {
 	}
 }
 
+// A group of records does not save where seq, ids and time stand: its rows say it, also to who takes up after a kill, and
+// also while the clock is not right.
+func TestAfterAKillRecordsSayWhereTheStoreStood(t *testing.T) {
+	k := watchDisk(t)
+	path := schematest.NewFile(t)
+	m := newMachine()
+	o := Options{Path: path, Boot: "one", Now: m.now, Elapsed: m.count}
+	d := open(t, o)
+	saved := func() int64 {
+		t.Helper()
+		return stateOf(t, d).seq
+	}
+	killed := func() {
+		t.Helper()
+		last := lastOf(t, d)
+		then := o
+		then.Path = k.cut(t, path, 1<<20)
+		after := open(t, then)
+		ahead := d.Ahead() - after.Ahead()
+		recordOne(t, after, "next")
+		next := lastOf(t, after)
+		if next.Seq != last.Seq+1 || next.ID <= last.ID || next.At.Before(last.At) || ahead.Abs() > 2*evenly {
+			t.Errorf("after %d, %s, %s it goes on with %d, %s, %s, and is off by %s", last.Seq, last.ID, last.At, next.Seq, next.ID,
+				next.At, ahead)
+		}
+	}
+	began := time.Now()
+	recordOne(t, d, "first")
+	at := saved()
+	for range 50 {
+		m.pass(3 * time.Millisecond)
+		recordOne(t, d, "a")
+	}
+	if saved() != at && time.Since(began) < syncWithin { // the sync saves it, too
+		t.Error("records save the state one by one")
+	}
+	killed()
+	m.set(-time.Minute)
+	m.pass(time.Millisecond)
+	recordOne(t, d, "set back")
+	if saved() == at {
+		t.Error("that the clock was set back is not saved")
+	}
+	for range 50 {
+		m.pass(3 * time.Millisecond)
+		recordOne(t, d, "b")
+	}
+	killed()
+	m.set(time.Hour)
+	recordOne(t, d, "set forward")
+	killed()
+}
+
+func stateOf(t *testing.T, d *DB) (kept storedState) {
+	t.Helper()
+	c, err := d.openReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := c.Stmt(loadState)
+	s.Step()
+	stateColumns.scan(s, &kept)
+	if _, err := s.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// lastOf is the newest event, read beside the store: a View would have it synced.
+func lastOf(t *testing.T, d *DB) (e approval.Event) {
+	t.Helper()
+	c, err := d.openReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := c.Prepare(`SELECT ` + eventColumns.names() + ` FROM audit_events ORDER BY seq DESC LIMIT 1`)
+	defer s.Finalize()
+	s.Step()
+	eventColumns.scan(s, &e)
+	if _, err := s.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // However much of the log the disk has taken by itself: what was promised is there, and of the rest the beginning.
 func TestALogThatIsTornIsReadToItsLastWholeCommit(t *testing.T) {
 	k := watchDisk(t)

@@ -127,6 +127,7 @@ const (
 	selectQueued
 	selectSendable
 	selectWaiting
+	selectDueSoon
 	putAddress
 	selectDead
 
@@ -154,8 +155,9 @@ var queries = []string{
 
 	loadState: `SELECT ` + stateColumns.names() + ` FROM store_state`,
 	saveState: stateColumns.update(`store_state`),
-	// A row can be ahead of the state only if somebody else has written it.
+	// Rows are ahead of the state where they are records of allowed calls, or where somebody else has written them.
 	loadNewest: `SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
+  (SELECT id FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`,
 
 	readNothing: `SELECT one FROM store_state`,
@@ -329,6 +331,10 @@ var queries = []string{
   ORDER BY next_attempt_at, id`,
 	selectWaiting: `SELECT next_attempt_at, lease_until FROM approval_notifications
   WHERE status IN ('queued', 'retrying') ORDER BY next_attempt_at`,
+	selectDueSoon: `SELECT ` + waitingColumns.names() + ` FROM approval_notifications
+  WHERE status IN ('queued', 'retrying') AND next_attempt_at > $1 AND next_attempt_at <= $2
+    AND channel = $3 AND recipient = $4
+  ORDER BY next_attempt_at, id`,
 	putAddress: `INSERT INTO addresses (channel, recipient, dead, since) VALUES ($1, $2, $3, $4)
   ON CONFLICT (channel, recipient) DO UPDATE SET dead = excluded.dead, since = excluded.since
   WHERE addresses.since <= excluded.since`,

@@ -106,6 +106,23 @@ func (w *writer) setLevel(level string) error {
 	return nil
 }
 
+// evenly is how far the clock may be from going on evenly before a group of records saves it.
+const evenly = 10 * time.Millisecond
+
+// stateFollows reports whether what the next process starts from can be told from the group's own rows: it holds
+// nothing but records, of which the newest has the seq, the id and the time, and the clock went on evenly since the
+// state was saved. To save it costs a page of the log, which is as much as a record does.
+func (w *writer) stateFollows() bool {
+	if w.level != syncNormal {
+		return false
+	}
+	now, was := w.db.clock.state(), w.kept
+	off := now.at - was.at - (now.elapsed - was.elapsed)
+	moved := now.ahead - was.ahead
+	now.at, now.elapsed, now.ahead = was.at, was.elapsed, was.ahead
+	return now == was && off.Abs() <= evenly && moved.Abs() <= evenly
+}
+
 // noteCommit keeps how far the log is synced, after a commit that has written something.
 func (w *writer) noteCommit() {
 	if w.level == syncNormal {

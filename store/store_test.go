@@ -568,7 +568,7 @@ func TestPlans(t *testing.T) {
 	view(t, d, func(x approval.Tx) error {
 		v := x.(*tx)
 		// a few rows, by id
-		sorted := map[sqlite3.Query]bool{selectBatch: true, selectBatchHeads: true, selectSendable: true, selectVotes: true, selectDelegations: true, selectPendingCards: true}
+		sorted := map[sqlite3.Query]bool{selectBatch: true, selectBatchHeads: true, selectSendable: true, selectDueSoon: true, selectVotes: true, selectDelegations: true, selectPendingCards: true}
 		whole := map[string]bool{"SCAN epochs": true, "SCAN passkey_owners": true} // a few rows, read whole and by their key
 		for i, sql := range queries {
 			p := plan(v.c, sql)

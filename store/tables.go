@@ -87,6 +87,7 @@ var (
 		jsonObject("said_before", func(r *approval.Request) **approval.Said { return &r.Before }),
 		jsonObject("annotations", func(r *approval.Request) **approval.Annotations { return &r.Annotations }),
 		jsonObject("sentences", func(r *approval.Request) **approval.Sentences { return &r.Sentences }),
+		optText("preview_from", func(r *approval.Request) *string { return &r.PreviewFrom }),
 	}
 
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
@@ -143,6 +144,7 @@ var (
 		number("changes", func(r *approval.Notification) *int { return &r.Change }),
 		number("drawn", func(r *approval.Notification) *int { return &r.Drawn }),
 		boolean("silent", func(r *approval.Notification) *bool { return &r.Silent }),
+		optText("language", func(r *approval.Notification) *string { return &r.Language }),
 		optText("held_for", func(r *approval.Notification) *string { return &r.HeldFor }),
 		optTextBytes("receipt", func(r *approval.Notification) *[]byte { return &r.Receipt }),
 	}

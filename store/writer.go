@@ -87,6 +87,7 @@ type writer struct {
 	found  int64 // the seq that the last process has left
 	lastID ulid.ULID
 
+	kept       clockState  // as store_state has it; zero: not known
 	level      string      // of synchronous, in c
 	unsynced   bool        // records lie in the log that are not synced
 	syncFailed bool        // the last commit that was to be synced could not be
@@ -149,8 +150,11 @@ func (w *writer) load(o Options) error {
 	s = w.c.Stmt(loadNewest)
 	if s.Step() {
 		kept.seq = max(kept.seq, s.ColumnInt())
-		kept.clock.at = max(kept.clock.at, sinceEpoch(s.ColumnTime()))
-		ids = append(ids, s.ColumnText(), s.ColumnText())
+		if since := sinceEpoch(s.ColumnTime()) - kept.clock.at; since > 0 { // see stateFollows
+			kept.clock.at += since
+			kept.clock.elapsed += since
+		}
+		ids = append(ids, s.ColumnText(), s.ColumnText(), s.ColumnText())
 	}
 	if _, err := s.Finish(); err != nil {
 		return err
@@ -520,7 +524,8 @@ func (w *writer) call(j *job, t *tx) (err error) {
 // commit makes durable what the functions have left, with the state that the next process starts from.
 func (w *writer) commit() error {
 	writes := w.changes || w.mustSync
-	if writes {
+	saves := writes && !w.stateFollows()
+	if saves {
 		if err := w.saveState(); err != nil {
 			return err
 		}
@@ -533,6 +538,9 @@ func (w *writer) commit() error {
 		}
 	}
 	w.db.seq.Store(w.seq)
+	if saves {
+		w.kept = w.rows.state.clock
+	}
 	if writes {
 		w.noteCommit()
 	}

@@ -157,7 +157,7 @@ func (s *screen) acts(name string) tea.Cmd {
 			a := s.shown
 			s.busy = true
 			return func() tea.Msg {
-				return toldMsg{toldOf("One hour more.", s.Inbox.Extend(s.ctx, a))}
+				return toldMsg{toldOf("One more hour.", s.Inbox.Extend(s.ctx, a))}
 			}
 		}
 	case "c":

@@ -22,7 +22,7 @@ type Options struct {
 	In    io.Reader
 	Out   io.Writer
 	Now   func() time.Time
-	Zone  *time.Location // in which times are told
+	Zone  *time.Location // in which times are told; UTC is named
 	Width int            // of what Plain prints, in columns; 0: 80
 	Env   func(string) (string, bool)
 	// Settle is called where Plain asks something and In is a keyboard: what comes before the channel does was typed

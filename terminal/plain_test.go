@@ -254,7 +254,7 @@ func TestPlainSaysWhatChanged(t *testing.T) {
 	}
 	x.types("a")
 	x.reads("Nothing was decided, because the request changed meanwhile: ken approved.")
-	x.reads("1 of 2 approvals: ken 18:30:00")
+	x.reads("1 of 2 approvals: ken today 18:30")
 	x.reads("> ")
 	x.types("a")
 	x.reads("Approved.")

@@ -11,6 +11,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/client"
 	"countersign/inbox"
+	"countersign/locale"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -37,13 +38,12 @@ const (
 	title        // what is asked for
 )
 
-// clock tells a time of day, with its date where that is another day.
+// english is what the command line speaks.
+var english = locale.Get("en")
+
+// clock tells a time to whoever looks on.
 func (v view) clock(t time.Time) string {
-	t, now := t.In(v.zone), v.now.In(v.zone)
-	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
-		return t.Format("15:04:05")
-	}
-	return t.Format("2006-01-02 15:04:05")
+	return english.When(t, locale.Reader{Now: v.now, Zone: v.zone, Abroad: v.zone == time.UTC})
 }
 
 // left is how much time a request still has.
@@ -52,21 +52,7 @@ func (v view) left(a client.Approval) string {
 	if d <= 0 {
 		return "over"
 	}
-	return span(d)
-}
-
-// span writes a duration in its two largest units.
-func span(d time.Duration) string {
-	s := int64((d + time.Second - 1) / time.Second)
-	switch {
-	case s >= 86400:
-		return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
-	case s >= 3600:
-		return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
-	case s >= 60:
-		return fmt.Sprintf("%dm%02ds", s/60, s%60)
-	}
-	return fmt.Sprintf("%ds", s)
+	return english.Duration(d)
 }
 
 // short is what has to be read of a request before it is decided.
@@ -173,13 +159,19 @@ func argument(value json.RawMessage) string {
 func (v view) everything(a client.Approval) []part {
 	out := v.short(a)
 	out = append(out, part{heading, "Arguments as JSON, exactly"}, part{plain, legible.Line(string(a.Args))})
-	if a.Rationale != "" || a.Preview != "" {
+	read := a.Preview != "" && a.PreviewFrom != ""
+	if a.Rationale != "" || a.Preview != "" && !read {
 		out = append(out, part{heading, "Written by the agent (not verified)"})
-		for _, text := range []string{a.Rationale, a.Preview} {
-			if text != "" {
-				out = append(out, part{plain, legible.Lines(text)})
-			}
-		}
+	}
+	if a.Rationale != "" {
+		out = append(out, part{plain, legible.Lines(a.Rationale)})
+	}
+	if read {
+		out = append(out, part{heading, "Compared with what Countersign read through " + legible.Line(a.PreviewFrom) +
+			" just before asking"})
+	}
+	if a.Preview != "" {
+		out = append(out, part{plain, legible.Lines(a.Preview)})
 	}
 	out = append(out, part{heading, "On record"})
 	row := func(name, value string) {

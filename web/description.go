@@ -6,6 +6,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/channels"
 )
 
 // Describer says what a server says of one of its tools.
@@ -31,15 +32,14 @@ type serverWords struct {
 	Since bool
 }
 
-// serverWordsOf returns what its server says of a request's tool; nil where nothing is known. Only a tool that the
-// gate's own gateway saw is known to be the one that is described, unless it is the same to the letter.
+// serverWordsOf returns what its server says of a request's tool; nil where nothing is known.
 func (s *Server) serverWordsOf(r *approval.Request) *serverWords {
 	if s.Describer == nil || r.ToolDigest == "" {
 		return nil
 	}
 	words, digest, ok := s.Describer.Describe(r.Server, r.Tool)
-	since := digest != r.ToolDigest
-	if !ok || since && !r.ToolSeen {
+	known, since := channels.Described(r, digest)
+	if !ok || !known {
 		return nil
 	}
 	words = strings.TrimSpace(words)

@@ -37,8 +37,8 @@ func TestAToolIsDescribedInItsServersWords(t *testing.T) {
 	w, all := saying(t, "Sends money.\nNothing else.")
 	id := w.ask("pay", `{}`, ofServer(1))
 	page := func() reply { t.Helper(); return w.get("hana", "/r/"+id).is(200) }
-	since, changed := "since this was asked for", "This tool has changed"
-	page().has(heading, "From the server; nobody has checked it.", "<blockquote>Sends money.\nNothing else.</blockquote>").lacks("The rest of it", since, changed)
+	since, changed := "since the agent asked", "This tool has changed"
+	page().has(heading, "Written by the server (not verified).", "<blockquote>Sends money.\nNothing else.</blockquote>").lacks("The rest of it", since, changed)
 	w.get("yuki", "/r/"+id).has("サーバーの申告です。")
 	all[[2]string{"bank", "pay"}] = [2]string{"Sends all of it.", digestOf(2)}
 	page().has("Sends all of it.", since).lacks(changed)

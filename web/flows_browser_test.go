@@ -123,8 +123,8 @@ func TestPagesWithoutScripts(t *testing.T) {
 	w.clock.Advance(15 * time.Minute)
 	p.Do(chromedp.SendKeys("#reason", "all of these"))
 	p.Click("#bar button", "Approve selected")
-	p.Says("h1", "What came of it")
-	for _, says := range []string{"Too late: Nobody answered by 2026-11-21 10:30 UTC", "Already decided: Denied by ken", "not this one", "Not all of it fits here"} {
+	p.Says("h1", "Results")
+	for _, says := range []string{"Too late: Nobody answered by today 10:30", "Already decided: Denied by ken", "not this one", "Not all of it fits here"} {
 		p.Says("main li", says)
 	}
 	w.stands(soon, approval.Expired)
@@ -142,9 +142,9 @@ func TestPagesWithoutScripts(t *testing.T) {
 	p.Click("summary", "Filter")
 	p.Do(chromedp.SendKeys("#q", "nothing like it"))
 	p.Click("form.filters button", "Show")
-	p.Says(".empty", "Nothing that waits fits the filter.")
+	p.Says(".empty", "No waiting request fits the filter.")
 	p.Click("form.filters a", "Clear")
-	p.Click("#r-"+long+" a.button", "Look at it")
+	p.Click("#r-"+long+" a.button", "View")
 	p.Says("h1", "pay")
 	p.Do(chromedp.SendKeys("#reason", "seen whole"))
 	p.Click("#decide button", "Approve")
@@ -173,7 +173,7 @@ func TestARequestOnATelephone(t *testing.T) {
 	}
 	id := open("pay")
 	p.Click("#decide button", "Approve")
-	says("is-approved", "Done: pay · Approved", "Approved by hana", "It is over")
+	says("is-approved", "Done: pay · Approved", "Approved by hana", "This has ended")
 	w.stands(id, approval.Approved)
 
 	id = open("pay")
@@ -185,7 +185,7 @@ func TestARequestOnATelephone(t *testing.T) {
 	id = open("pay")
 	until := w.request(id).ExpiresAt
 	p.Click("#actions button", "+1 hour")
-	says("is-extended", "There is one hour more.")
+	says("is-extended", "There is one more hour to decide.")
 	if got := w.request(id).ExpiresAt; !got.Equal(until.Add(time.Hour)) {
 		t.Errorf("it ends %s, and did %s", got, until)
 	}
@@ -199,7 +199,7 @@ func TestARequestOnATelephone(t *testing.T) {
 	p.Click("#decide button", "Approve")
 	p.Expect("422")
 	p.Until("it is refused", `document.querySelector("main .note.bad[role=alert]")`)
-	says("asks-once-more", "Yes, this shall run as it stands above.")
+	says("asks-once-more", "Yes, run it exactly as shown above.")
 	w.stands(id, approval.Pending)
 	p.Until("it is the request's page", `location.pathname === "/r/`+id+`" && document.getElementById("stale").hidden`)
 	p.Click("#confirmed", "")
@@ -210,7 +210,7 @@ func TestARequestOnATelephone(t *testing.T) {
 	open("pay")
 	p.Do(chromedp.SetValue("#for", "1h"))
 	p.Click("#decide button", "Approve")
-	says("is-granted", "Done: pay · Approved", "Given for longer")
+	says("is-granted", "Done: pay · Approved", "Applied to later calls too")
 	if grants, err := w.gate.Grants(w.ctx, approval.GrantQuery{All: true, Limit: 9}); err != nil || len(grants) != 1 {
 		t.Errorf("the grants %v, %v", grants, err)
 	}

@@ -65,9 +65,8 @@ type View struct {
 	Every time.Duration
 	Data  any
 
-	lang *locale.Language
-	zone *time.Location
-	now  time.Time
+	lang   *locale.Language
+	reader locale.Reader
 }
 
 // Note is what came of a form.
@@ -86,19 +85,26 @@ func (v *View) Count(id string, n int, args ...string) string { return v.lang.Co
 func (v *View) Lang() string { return v.lang.Tag() }
 
 // Time tells a time in the viewer's zone.
-func (v *View) Time(t time.Time) string { return v.lang.Time(t, v.zone) }
+func (v *View) Time(t time.Time) string { return v.lang.When(t, v.reader) }
 
 // Machine is a time for programs.
 func (v *View) Machine(t time.Time) string { return approval.FormatTime(t) }
 
 // MachineNow is when the page was made: browsers' own clocks may be wrong.
-func (v *View) MachineNow() string { return approval.FormatTime(v.now) }
+func (v *View) MachineNow() string { return approval.FormatTime(v.reader.Now) }
 
-// In tells how far away a time is.
-func (v *View) In(t time.Time) string { return v.lang.In(t.Sub(v.now)) }
+// Until tells when something is to be, and how far away that is.
+func (v *View) Until(t time.Time) string { return v.lang.WhenAway(t, v.reader) }
 
-// Ago tells how long ago a time was.
-func (v *View) Ago(t time.Time) string { return v.lang.Duration(max(0, v.now.Sub(t))) }
+// Units are the words in which the script counts down: # is where the number stands.
+func (v *View) Units() string {
+	words := []string{v.Say("when_away", "when", "@", "away", v.Say("in_time", "duration", "#")),
+		v.Say("and_then", "first", "#", "second", "@")}
+	for _, unit := range []string{"seconds", "minutes", "hours", "days"} {
+		words = append(words, v.Say(unit, "n", "#"))
+	}
+	return strings.Join(words, "|")
+}
 
 // Asset is the address of one of our files, which changes with its content.
 func (v *View) Asset(name string) string { return "/assets/" + name + "?v=" + assets()[name].digest }
@@ -135,10 +141,7 @@ func (x *exchange) PageTitled(name, title string, data any) error {
 
 func (x *exchange) page(status int, name, title string, data any) error {
 	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, Every: x.s.liveCheck, lang: x.lang,
-		now: x.s.Now()}
-	if x.viewer != nil {
-		v.zone = x.viewer.Zone
-	}
+		reader: x.reader()}
 	if l, ok := data.(interface{ LiveAt() string }); ok {
 		v.Live, v.Hear = l.LiveAt(), pathLive
 	} else if hear := x.news(status); hear != "" {

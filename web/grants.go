@@ -132,7 +132,7 @@ func (s *Server) denialShown(x *exchange, d *approval.Remembered) denialShown {
 		Args: legible.Line(s.Masker().ArgsLimited(r.Args, shownArgs))}
 	reason, _ := s.Masker().Text(r.ResolveReason)
 	for _, f := range []fact{{"agent", r.Agent}, {"scope", r.Scope}, {"denied_by", r.WhoEnded() + ", " + x.time(d.At)},
-		{"reason", reason}, {"until", x.time(d.Until) + ", " + x.lang.In(d.Until.Sub(s.Now()))},
+		{"reason", reason}, {"until", x.away(d.Until)},
 		{"remembered_for", x.lang.Duration(d.Until.Sub(d.At))}} {
 		if f.Text != "" {
 			v.Facts = append(v.Facts, fact{x.lang.Say("grants_" + f.Name), legible.Line(f.Text)})
@@ -171,8 +171,18 @@ func (s *Server) lastUse(ctx context.Context, g *approval.Grant) (time.Time, err
 	return time.Time{}, err
 }
 
-// time tells a time to the viewer of a page.
-func (x *exchange) time(t time.Time) string { return x.lang.Time(t, x.viewer.Zone) }
+// reader is how whoever looks on reads times.
+func (x *exchange) reader() locale.Reader {
+	r := locale.Reader{Now: x.s.Now()}
+	if x.viewer != nil {
+		r.Zone = x.viewer.Zone
+	}
+	return r
+}
+
+// time tells a time to the viewer of a page, and away how far away it is too.
+func (x *exchange) time(t time.Time) string { return x.lang.When(t, x.reader()) }
+func (x *exchange) away(t time.Time) string { return x.lang.WhenAway(t, x.reader()) }
 
 func (s *Server) grantShown(x *exchange, g *approval.Grant, last time.Time) grantShown {
 	v := grantShown{ID: g.ID, Request: g.RequestID, Deny: g.Deny, Ended: !g.EndedAt.IsZero(),
@@ -190,7 +200,7 @@ func (s *Server) grantShown(x *exchange, g *approval.Grant, last time.Time) gran
 	tell("scope", g.Scope)
 	tell("session", g.Session)
 	tell("covers", covers(x.lang, g))
-	tell("until", x.time(g.ExpiresAt)+", "+x.lang.In(g.ExpiresAt.Sub(s.Now())))
+	tell("until", x.away(g.ExpiresAt))
 	tell("uses", usesOf(x.lang, g))
 	if !last.IsZero() {
 		tell("last", x.time(last))
@@ -255,7 +265,7 @@ func covers(l *locale.Language, g *approval.Grant) string {
 			texts = append(texts, l.Say("grants_vary_total", "arg", name, "total", v.Total, "spent", spent))
 		}
 	}
-	return strings.Join(texts, " ")
+	return locale.Sentences(texts...)
 }
 
 // revoke ends a grant.

@@ -64,10 +64,10 @@ func TestGrantsSayWhatTheyCover(t *testing.T) {
 	w.granted("ken", "pay", `{"to":"EVIL"}`, false, approval.GrantWish{For: time.Hour}, "no")
 	w.ask("pay", `{"to":"EVIL"}`)
 	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
-	r.has("Continuing approval", "Standing denial", "bot", "exactly these", "0, 3 left", "hana", "ken", "&lt;i&gt;x", "2026-11-21 12:00", "in 2 h", "Last used")
+	r.has("Grant", "Standing denial", "bot", "exactly these", "0, 3 left", "hana", "ken", "&lt;i&gt;x", "today 12:00 UTC (in 2 h)", "Last used")
 	r.lacks("hunter2-secret", "<i>x")
 	w.get("mei", "/grants").has("持續核准", "剩 3 次")
-	w.get("yuki", "/grants").has("継続承認", "21:00 JST")
+	w.get("yuki", "/grants").has("継続承認", "今日 21:00（あと2時間）")
 	w.get("som", "/grants").has("การอนุมัติต่อเนื่อง")
 }
 
@@ -109,10 +109,10 @@ func TestAGrantIsRevokedOnce(t *testing.T) {
 	group.Wait()
 	ended, over := 0, 0
 	for _, n := range notes {
-		if strings.Contains(n, "is asked about again") {
+		if strings.Contains(n, "people are asked about") {
 			ended++
 		}
-		if strings.Contains(n, "it had ended already") {
+		if strings.Contains(n, "it had already ended") {
 			over++
 		}
 	}
@@ -189,10 +189,10 @@ func TestRememberedDenialsAreShown(t *testing.T) {
 	w.get("hana", "/grants").lacks("Remembered denial")
 	id := w.denied("ken", "pay", `{"to":"EVIL","password":"hunter2-secret"}`, nasty)
 	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
-	r.has("Remembered denial", "EVIL", "ken, 2026-11-21 10:00", "2026-11-21 10:10", "in 10 min", "Remembered for", "/denials/"+id+"/lift").lacks("hunter2-secret")
+	r.has("Remembered denial", "EVIL", "ken, today 10:00 UTC", "today 10:10 UTC (in 10 min)", "Remembered for", "/denials/"+id+"/lift").lacks("hunter2-secret")
 	w.get("root", "/grants").has("/denials/" + id + "/lift")
-	w.get("mei", "/grants").has("記住的拒絕").lacks("/denials/")
-	w.get("yuki", "/grants").has("記憶中の却下")
+	w.get("mei", "/grants").has("短期拒絕").lacks("/denials/")
+	w.get("yuki", "/grants").has("一時的な却下")
 	w.get("som", "/grants").has("การปฏิเสธที่จำไว้")
 	w.get("hana", "/grants?agent=other").lacks("EVIL")
 	w.get("guest", "/grants").is(http.StatusForbidden).lacks("EVIL")
@@ -220,8 +220,8 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 		}
 		return w.get("ken", "/grants", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0])
 	}
-	told(w.post("ken", at, form)).has("is asked about again").lacks("EVIL")
-	told(w.post("ken", at, form)).has("it had ended already")
+	told(w.post("ken", at, form)).has("Denial lifted: people are asked about").lacks("EVIL")
+	told(w.post("ken", at, form)).has("it had already ended")
 	answer, err := w.gate.Check(w.ctx, w.call("pay", `{"to":"EVIL"}`))
 	if err != nil || answer.Kind != approval.AnswerPending {
 		t.Errorf("%s, %v", answer.Kind, err)

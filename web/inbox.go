@@ -221,7 +221,7 @@ func leftOut(r *approval.Request, whole bool) string {
 
 // maker says on pages what cards say in chats, to the viewer.
 func (s *Server) maker(x *exchange) channels.Maker {
-	return channels.Maker{Masker: s.Masker(), Zone: x.viewer.Zone, Words: x.lang}
+	return channels.Maker{Masker: s.Masker(), Zone: x.viewer.Zone, Words: x.lang, Now: s.Now()}
 }
 
 // risk is [View.Risk] for what is made before the page.

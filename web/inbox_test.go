@@ -105,7 +105,7 @@ func TestABatchIsDecidedOneByOne(t *testing.T) {
 	stale := w.pick(other)
 	w.post("ken", "/r/"+other+"/decide", url.Values{"do": {"deny"}, "v": {w.version(other)}}).is(http.StatusSeeOther)
 	w.batch("hana", "approve", w.pick(pay), w.pick(wire), w.pick(deploy), w.pick(books), w.pick(long), stale, w.pick(pay)).is(200).has(
-		"Approved", "Your approval counts: 1 of 2", "Critical: approve it", "Asks once more", "Not all of it fits here", "Already decided: Denied by ken")
+		"Approved", "Your approval counts: 1 of 2", "Critical: approve it", "Needs a second yes", "Not all of it fits here", "Already decided: Denied by ken")
 	w.stands(pay, approval.Approved)
 	if r := w.request(pay); r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaWeb {
 		t.Errorf("by %s via %s", r.ResolvedBy, r.ResolvedVia)

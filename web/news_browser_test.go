@@ -11,7 +11,7 @@ import (
 	"countersign/internal/testkit/chromium"
 )
 
-const saysNews = `document.getElementById("newer").innerText.includes("There is news.")`
+const saysNews = `document.getElementById("newer").innerText.includes("There is something new.")`
 
 // What is decided is said on the history, and shown where one is when somebody asks for it.
 func TestTheHistorySaysThatThereIsNews(t *testing.T) {

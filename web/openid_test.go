@@ -179,7 +179,7 @@ func TestAnAnswerCountsInTheBrowserThatAsked(t *testing.T) {
 	mine, kept := p.leave()
 	theirs, other := p.leave()
 	answer, another := p.provider.Visit(t, mine), p.provider.Visit(t, theirs)
-	p.back(answer).is(http.StatusBadRequest).nobody().has("This sign-in is not open any more")
+	p.back(answer).is(http.StatusBadRequest).nobody().has("This sign-in is no longer open")
 	p.back(answer, other).is(http.StatusBadRequest).nobody()
 	p.back(another, kept).is(http.StatusBadRequest).nobody()
 	p.back(answer, kept, other).is(http.StatusBadRequest).nobody()
@@ -280,7 +280,7 @@ func TestWhatASignInThatFailsSays(t *testing.T) {
 			p.provider.Lie(openidtest.Lies{Claims: func(c map[string]any) { c["nonce"] = "another" }})
 			to, kept := p.leave()
 			return p.back(p.provider.Visit(p.t, to), kept)
-		}, http.StatusForbidden, "The answer of Example does not hold", true},
+		}, http.StatusForbidden, "Example&#39;s answer could not be verified", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProvided(t)

@@ -94,7 +94,7 @@ func TestPasskeysAreForWhoIsSignedInAndFromOurPages(t *testing.T) {
 
 func TestThePageSaysWherePasskeysWork(t *testing.T) {
 	k := newKeyed(t)
-	k.get("hana", "/passkeys").has("Passkeys belong to the address of these pages.", k.at+"/passkeys").lacks("data-passkey")
+	k.get("hana", "/passkeys").has("Passkeys work at one address of these pages only.", k.at+"/passkeys").lacks("data-passkey")
 	k.get("", "/signin").lacks("data-passkey", "passkey.js")
 	k.get("", "/signin", "Host", k.host).has(`data-passkey="/signin/passkey/begin"`, "passkey.js")
 	k.at = "http://192.0.2.7"
@@ -315,7 +315,7 @@ func TestStepUp_ThePageOfARequestLeadsToThePasskey(t *testing.T) {
 		t.Fatal(err)
 	}
 	form := url.Values{"v": {r.Version()}, "do": {"approve"}}
-	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusForbidden).has("takes a passkey")
+	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusForbidden).has("needs a passkey")
 	form.Set("do", "deny")
 	w.post("hana", "/r/"+id+"/decide", form).is(http.StatusSeeOther)
 }

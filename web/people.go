@@ -15,6 +15,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/auth"
+	"countersign/locale"
 )
 
 // Roster is how people are reached, and how agents ask, as configured now.
@@ -150,7 +151,8 @@ func (s *Server) personShown(x *exchange, p auth.Person) personShown {
 		v.Ways = append(v.Ways, legible.Line(text))
 	}
 	if q := p.Quiet; q != (auth.QuietHours{}) {
-		v.Quiet = x.lang.Say("people_quiet_hours", "from", clockText(q.From), "to", clockText(q.To), "zone", zoneText(p.Zone))
+		v.Quiet = x.lang.Say("people_quiet_hours", "from", clockText(q.From), "to", clockText(q.To), "zone",
+			locale.ZoneName(x.s.Now(), p.Zone))
 	}
 	return v
 }
@@ -167,18 +169,11 @@ func maskAddress(to string) string {
 
 func clockText(c auth.Clock) string { return fmt.Sprintf("%02d:%02d", int(c)/60, int(c)%60) }
 
-func zoneText(z *time.Location) string {
-	if z == nil {
-		return "UTC"
-	}
-	return z.String()
-}
-
 func standInOf(x *exchange, d approval.Delegation) standInShown {
 	v := standInShown{ID: d.ID, Title: x.lang.Say("people_stand_in", "delegate", legible.Line(d.Delegate),
 		"delegator", legible.Line(d.Delegator)),
 		Mine: x.viewer.Admin || x.viewer.Name == d.Delegator || x.viewer.Name == d.Delegate}
-	for _, f := range []fact{{"from", x.time(d.From)}, {"until", x.time(d.Until)}, {"rule", d.Rule},
+	for _, f := range []fact{{"from", x.time(d.From)}, {"until", x.away(d.Until)}, {"rule", d.Rule},
 		{"made_by", d.CreatedBy}} {
 		if f.Text != "" {
 			v.Facts = append(v.Facts, fact{x.lang.Say("people_" + f.Name), legible.Line(f.Text)})
@@ -189,7 +184,7 @@ func standInOf(x *exchange, d approval.Delegation) standInShown {
 
 // choices are who can be chosen in the form.
 func (s *Server) choices(x *exchange, f *delegateForm) {
-	f.Zone = zoneText(x.viewer.Zone)
+	f.Zone = locale.ZoneName(s.Now(), x.viewer.Zone)
 	for _, p := range s.Directory.People() {
 		if !p.Approver {
 			continue

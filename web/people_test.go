@@ -73,13 +73,13 @@ func TestSomebodyStandsIn(t *testing.T) {
 	if err != nil || len(ds) != 1 || ds[0].Delegator != "yuki" || ds[0].Delegate != "ken" || !ds[0].Until.Equal(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)) {
 		t.Fatalf("%+v, %v", ds, err)
 	}
-	w.get("ken", "/people").harmless().has("ken stands in for yuki", "2026-11-22 12:00 UTC", "/people/delegations/")
-	w.get("mei", "/people").has("ken 代理 yuki").lacks("/people/delegations/")
+	w.get("ken", "/people").harmless().has("ken stands in for yuki", "tomorrow 12:00 UTC (in 26 h)", "/people/delegations/")
+	w.get("mei", "/people").has("ken 代 yuki 決定").lacks("/people/delegations/")
 	end := "/people/delegations/" + ds[0].ID + "/end"
 	w.post("mei", end, url.Values{"by": {"ken"}}).is(http.StatusNotFound)
 	w.post("ken", end, url.Values{}).is(http.StatusSeeOther)
 	r := w.post("ken", end, url.Values{}).is(http.StatusSeeOther)
-	w.get("ken", "/people", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0]).has("that had ended already", "Nobody stands in for anybody.")
+	w.get("ken", "/people", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0]).has("that had already ended", "Nobody is standing in for anyone.")
 }
 
 // Who delegates is the session's person: only an admin may name somebody else.
@@ -104,12 +104,12 @@ func TestADelegationThatIsNotTaken(t *testing.T) {
 		says string
 	}{
 		"nobody of the name": {url.Values{"to": {nasty}, "until": {"2026-11-22T12:00"}}, "must be a person with the role approver"},
-		"oneself":            {url.Values{"to": {"ken"}, "until": {"2026-11-22T12:00"}}, "Nobody stands in for themselves"},
+		"oneself":            {url.Values{"to": {"ken"}, "until": {"2026-11-22T12:00"}}, "Nobody can stand in for themselves"},
 		"no end":             {url.Values{"to": {"mei"}}, "a delegation has an end"},
-		"over before":        {url.Values{"to": {"mei"}, "until": {"2026-11-20T12:00"}}, "over before it begins"},
+		"over before":        {url.Values{"to": {"mei"}, "until": {"2026-11-20T12:00"}}, "would end before it begins"},
 		"too long":           {url.Values{"to": {"mei"}, "until": {"2027-11-20T12:00"}}, "at most 30 days"},
 		"no time":            {url.Values{"to": {"mei"}, "until": {"tomorrow<b>"}}, "A time is written like"},
-		"a long rule":        {url.Values{"to": {"mei"}, "until": {"2026-11-22T12:00"}, "rule": {strings.Repeat("r", 3000)}}, "no rule of so long a name"},
+		"a long rule":        {url.Values{"to": {"mei"}, "until": {"2026-11-22T12:00"}, "rule": {strings.Repeat("r", 3000)}}, "No rule has so long a name"},
 	} {
 		t.Run(name, func(*testing.T) {
 			r := w.post("ken", "/people/delegate", c.form).is(http.StatusBadRequest).harmless().has(c.says, `<details open>`)
@@ -133,7 +133,7 @@ func TestAFreezeIsToldAndLiftedByAdmins(t *testing.T) {
 	if !strings.Contains(w.log.String(), "admins could not be told") {
 		t.Error("that nobody could be told is not in the log")
 	}
-	w.get("ken", "/people").harmless().has("Frozen by ken at 2026-11-21 10:00 UTC").lacks("/people/unfreeze")
+	w.get("ken", "/people").harmless().has("Frozen by ken today 10:00 UTC").lacks("/people/unfreeze")
 	w.get("hana", "/people").has("/people/unfreeze")
 	for _, who := range []string{"ken", "guest"} {
 		w.post(who, "/people/unfreeze", url.Values{"agent": {"bot"}}).is(http.StatusForbidden)

@@ -11,7 +11,7 @@ import (
 
 func TestThePolicyIsShown(t *testing.T) {
 	w := adminWorld(t)
-	w.get("ken", "/policy").is(http.StatusOK).harmless().has("1. reading", "2. never", "Nobody drops tables.", "a person is asked", "Where no rule matches", "read_file",
+	w.get("ken", "/policy").is(http.StatusOK).harmless().has("1. reading", "2. never", "Nobody drops tables.", "ask", "Where no rule matches", "read_file",
 		"4. &lt;b onmouseover=x&gt;", w.gate.Policy().Digest())
 	w.get("guest", "/policy").is(http.StatusForbidden).lacks("reading")
 	w.get("guest", "/").lacks(`"/policy"`)
@@ -23,10 +23,10 @@ func TestACallIsTried(t *testing.T) {
 	w := adminWorld(t)
 	before, _ := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 100})
 	for tool, want := range map[string][]string{
-		"drop_table": {"<dd>denied</dd>", "<dd>never</dd>", "Nobody drops tables."},
-		"read_file":  {"<dd>allowed</dd>", "<dd>reading</dd>"},
-		"pay":        {"<dd>a person is asked</dd>", "<strong>3. pays: decides</strong>", "not reached"},
-		"srv/other":  {"<dd>a person is asked</dd>", "<dd>no rule</dd>"},
+		"drop_table": {"<dd>deny</dd>", "<dd>never</dd>", "Nobody drops tables."},
+		"read_file":  {"<dd>allow</dd>", "<dd>reading</dd>"},
+		"pay":        {"<dd>ask</dd>", "<strong>3. pays: decides</strong>", "not reached"},
+		"srv/other":  {"<dd>ask</dd>", "<dd>no rule</dd>"},
 	} {
 		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tool}, "args": {`{"to":"\u202e<script>alert(1)</script>"}`}}).is(http.StatusOK).harmless().has(want...)
 	}
@@ -80,7 +80,7 @@ func TestTheGuardIsShownBeforeTheRules(t *testing.T) {
 	if guard, first := strings.Index(page.body, "Guard of the gate"), strings.Index(page.body, "1. reading"); guard > first {
 		t.Error("it stands behind the rules")
 	}
-	for lang, want := range map[string]string{"mei": "閘道檔案的防護", "yuki": "ゲート自身のファイルの保護", "som": "การป้องกันไฟล์ของเกต"} {
+	for lang, want := range map[string]string{"mei": "閘道檔案的防護", "yuki": "ゲート自身のファイルの保護", "som": "การป้องกันไฟล์ของระบบอนุมัติ"} {
 		w.get(lang, "/policy").has(want)
 	}
 }

@@ -204,7 +204,7 @@ func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *r
 		}
 	}
 	if more := len(found.Denied) + len(found.Refused) - len(d.Cases); more > 0 {
-		d.Judged += " " + x.lang.Count("policy_replay_more", more)
+		d.Judged = locale.Sentences(d.Judged, x.lang.Count("policy_replay_more", more))
 	}
 	d.Heads, d.Table = x.replayTable(found)
 	return d

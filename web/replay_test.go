@@ -46,7 +46,7 @@ func TestAnotherPolicyIsReplayed(t *testing.T) {
 	w := replayWorld(t)
 	r := w.replays("hana", looserRules).is(http.StatusOK).harmless().lacks("<script>alert").
 		has("denied by ken", "denied by the rule: never", "7 calls on record were judged.", `href="/r/0`,
-			"People were asked, and it would be otherwise", "A rule decided, and it would be otherwise",
+			"People were asked, and the result would be different", "A rule decided, and the result would be different",
 			"loose &lt;script&gt;alert(1)&lt;/script&gt;")
 	first, next := strings.Index(r.body, "denied by ken"), strings.Index(r.body, `id="replay-asked"`)
 	if first < 0 || next < first || strings.Count(r.body, "denied by ken") != 1 {

@@ -28,11 +28,11 @@ func TestARequestIsShownWhole(t *testing.T) {
 	id := w.ask("pay", `{"to":"acme-2","amount":1,"api_key":"sk_live_0123456789abcdef"}`, func(c *approval.Call) {
 		c.Rationale, c.Preview = "It is due.", "--- a\n+++ b\n@@ -1 +1 @@\n-old line\n+new line\n"
 	})
-	w.get("hana", "/r/"+id).is(200).has("bot will run pay once", "acme-2", `&#34;amount&#34;:1`, "2 min ago denied by ken", "acme → acme-2", "It is due.",
-		"nobody has checked it", `diff-added">&#43;new line`, "pays", w.request(id).ArgsHash, id, "Asked", "Some values are masked", `name="do" value="approve"`,
+	w.get("hana", "/r/"+id).is(200).has("bot will run pay once", "acme-2", `&#34;amount&#34;:1`, "Denied by ken 2 min ago", "acme → acme-2", "It is due.",
+		"not verified", `diff-added">&#43;new line`, "pays", w.request(id).ArgsHash, id, "Asked", "Some values are masked", `name="do" value="approve"`,
 		`action="/r/`+id+`/freeze"`, `action="/r/`+id+`/cancel"`, `action="/r/`+id+`/extend"`).lacks("sk_live_0123456789abcdef", `name="args"`)
 	w.get("guest", "/r/"+id).is(200).lacks(`method="post"`)
-	w.get("root", "/r/"+id).is(200).has("Others decide this", "/cancel", "/freeze", "/extend").lacks(`value="approve"`, `value="deny"`)
+	w.get("root", "/r/"+id).is(200).has("Other people decide this", "/cancel", "/freeze", "/extend").lacks(`value="approve"`, `value="deny"`)
 	w.get("ken", "/r/"+id).is(200).has(`value="approve"`).lacks("/cancel")
 	w.get("hana", "/r/"+strings.ToLower(approval.Short(id))).is(http.StatusSeeOther)
 	w.get("hana", "/r/"+strings.ToLower(id)).is(http.StatusSeeOther)
@@ -54,7 +54,7 @@ func TestARequestIsDecidedOnItsPage(t *testing.T) {
 	for id, want := range map[string]approval.Status{approved: "approved", denied: "denied", books: "approved", deploy: "approved"} {
 		w.stands(id, want)
 	}
-	w.get("ken", "/r/"+denied).is(200).has("Denied by hana", "too much", "It is over").lacks(`value="approve"`)
+	w.get("ken", "/r/"+denied).is(200).has("Denied by hana", "too much", "This has ended").lacks(`value="approve"`)
 }
 
 func TestVotesOnAPage(t *testing.T) {
@@ -62,7 +62,7 @@ func TestVotesOnAPage(t *testing.T) {
 	id := w.ask("wire", `{}`)
 	w.on("mei", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusForbidden)
 	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
-	w.get("hana", "/r/"+id).is(200).has("1 of 2 approved", "Waits for: ken", `value="deny"`).lacks(`value="approve"`)
+	w.get("hana", "/r/"+id).is(200).has("1 of 2 approved", "Waiting for: ken", `value="deny"`).lacks(`value="approve"`)
 	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusConflict)
 	w.stands(id, approval.Pending)
 	w.on("ken", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
@@ -167,5 +167,5 @@ func TestAPageSaysWhatAPageNeeds(t *testing.T) {
 	for _, path := range []string{"/", "/r/" + id} {
 		w.get("hana", path).is(200).has("Reason required").lacks("Type: approve", "approval_required")
 	}
-	w.get("yuki", "/history").is(200).has("deployには人の承認が必要です。").lacks("needs a person")
+	w.get("yuki", "/history").is(200).has("deploy には人の承認が必要です。").lacks("needs a person")
 }

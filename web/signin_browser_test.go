@@ -87,7 +87,7 @@ func TestALinkInABrowser(t *testing.T) {
 	second.Expect(fmt.Sprint(http.StatusGone))
 	second.Click("main button", "Sign in as hana")
 	second.Says("h1", "This link does not sign you in")
-	second.Says("main", "It was used already, or it is too old.")
+	second.Says("main", "It was already used, or it is too old.")
 	lookedAt(second, "signin-refused")
 	second.Click("main a", "How to sign in")
 	second.Says("main", "Write “sign in” to the bot.")

@@ -75,17 +75,17 @@ func TestStatsHaveChartsAndTables(t *testing.T) {
 	if texts := strings.Count(r.body, `<details id="numbers-`); texts != 4 {
 		t.Errorf("%d tables behind charts", texts)
 	}
-	w.get("mei", "/stats").has("詢問人員的頻率", "依工具")
+	w.get("mei", "/stats").has("詢問人員的次數", "依工具")
 	w.get("guest", "/stats").is(http.StatusForbidden)
 	w.get("guest", "/").lacks(`"/stats"`)
 }
 
 func TestStatsOfATime(t *testing.T) {
 	w := statsWorld(t)
-	w.get("hana", "/stats?agent=other").has("Nobody was asked in this time.")
+	w.get("hana", "/stats?agent=other").has("Nobody was asked in this period.")
 	w.get("hana", "/stats?days=custom&since=2026-11-20&until=2026-11-20").has("Nobody was asked")
 	// the 21st of Japan ends at 15:00 UTC, and these were asked before
-	w.get("yuki", "/stats?days=custom&since=2026-11-21&until=2026-11-21").has("ツール別", "2026年11月22日 00:00 JST")
+	w.get("yuki", "/stats?days=custom&since=2026-11-21&until=2026-11-21").has("ツール別", "明日 00:00")
 	for _, q := range []string{"days=8", "days=x", "days=custom", "days=custom&since=2026-11-22&until=2026-11-20", "days=custom&since=0001-01-01&until=2026-11-20",
 		"days=custom&since=%3Cscript%3E&until=2026-11-20", "agent=%3Cscript%3E"} {
 		w.get("hana", "/stats?"+q).is(http.StatusBadRequest).harmless()

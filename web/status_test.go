@@ -22,9 +22,9 @@ func statusOfTests(_ context.Context, viewer approval.Actor) Status {
 
 func TestStatusForAdmins(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Status = statusOfTests })
-	w.get("root", "/status").is(http.StatusOK).harmless().has("1.2.3", "&lt;script&gt;", "told to root", "200 of 200, at 2026-11-21 10:00 UTC", "used up", "paused: ",
-		"in use", "<td>down</td>", "<td>up</td>", "4 pending, 0 expired, 2 reminded", "failed; the log says why", "not since the start", "127.0.0.1:8787", "2 / 2048",
-		"/srv/gate.db", "3.0 MiB", "an older store was found")
+	w.get("root", "/status").is(http.StatusOK).harmless().has("1.2.3", "&lt;script&gt;", "told to root", "200 of 200, as of today 10:00 UTC", "used up", "paused: ",
+		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why", "not since the start", "127.0.0.1:8787", "2 / 2048",
+		"/srv/gate.db", "3.0 MiB", "the store was older than expected")
 }
 
 // Approvers see what a chat tells them, and no more.
@@ -41,5 +41,5 @@ func TestStatusSaysThatNothingCanBeDecided(t *testing.T) {
 		o.Status = func(context.Context, approval.Actor) Status { return Status{} }
 	})
 	w.get("root", "/status").has("No call can be decided now.", `role="alert"`, "No channel is configured").lacks("Everything works")
-	w.get("som", "/status").has("ตอนนี้ตัดสินการเรียกไม่ได้")
+	w.get("som", "/status").has("ตอนนี้ตัดสินการเรียกใช้ไม่ได้")
 }

@@ -88,7 +88,7 @@ func TestABrowsersPasskeyApprovesAnEdit(t *testing.T) {
 	p.Do(chromedp.Navigate(k.at + "/r/" + id))
 	p.Click("#actions details summary", "Edit…")
 	p.Do(chromedp.SetValue("#args", "{\n  \"door\": 7,\n  \"tray\": \"left\"\n}"), chromedp.SetValue("#edit-reason", "my own words"))
-	p.Click("#edit button", "Go on to the passkey")
+	p.Click("#edit button", "Continue with your passkey")
 	p.Do(chromedp.WaitVisible("#shown"))
 	p.Says("#shown", `{"door":7,"tray":"left"}`)
 	p.Says(".diff-added", "+ door: 7")

@@ -44,9 +44,9 @@ func TestAnEditIsApprovedWithAPasskeyForWhatThePageShows(t *testing.T) {
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{"door":1,"note":"`+"a\u202eb"+`","tray":"left"}`)
 	k.get("hana", "/r/"+id, "Host", k.host).is(200).has(`action="/r/`+id+`/passkey/edit"`, `\u202e`).lacks(`value="edit"`)
-	k.get("hana", "/r/"+id+"/passkey", "Host", k.host).is(200).has(`action="/r/` + id + `/passkey/edit"`).lacks("in place of those that were asked for")
+	k.get("hana", "/r/"+id+"/passkey", "Host", k.host).is(200).has(`action="/r/` + id + `/passkey/edit"`).lacks("instead of those that the agent asked for")
 	page := k.edit("hana", id, `{"tray":"right", "door":1, "who":"x`+"\u200b"+`"}`, "reason", "checked").is(200)
-	page.has("You approve these arguments in place of those that were asked for.", "needs JavaScript", "<noscript>", ">checked</textarea>",
+	page.has("You approve these arguments instead of those that the agent asked for.", "needs JavaScript", "<noscript>", ">checked</textarea>",
 		`<pre id="shown">{&#34;door&#34;:1,&#34;tray&#34;:&#34;right&#34;,&#34;who&#34;:&#34;x⟨U&#43;200B⟩&#34;}</pre>`,
 		`<span class="diff-removed">- note: `, `<span class="diff-removed">- tray: &#34;left&#34;</span>`, `<span class="diff-added">&#43; tray: &#34;right&#34;</span>`,
 		`<span class="diff-added">&#43; who: `).lacks("- door", "\u200b", "\u202e")
@@ -163,7 +163,7 @@ func TestWhatCannotBeEditedIsSaid(t *testing.T) {
 	}
 	r := k.edit("hana", id, `{ "door": 1 }`)
 	k.goes(r, stepUpPath(id))
-	k.get("hana", stepUpPath(id), "Host", k.host, "Cookie", noteOf(r)).has("nothing was edited")
+	k.get("hana", stepUpPath(id), "Host", k.host, "Cookie", noteOf(r)).has("Nothing was edited")
 	secret := k.ask("open_vault", `{"api_key":"sk_live_0123456789abcdef"}`)
 	for _, guess := range []string{`{"api_key":"sk_live_0123456789abcdef"}`, `{"api_key":"sk_live_0123456789abcdeg"}`} {
 		k.edit("hana", secret, guess).is(http.StatusBadRequest).has("Some values are masked").lacks("sk_live_0123456789abcdef")
@@ -206,7 +206,7 @@ func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
 		t.Errorf("confirmed, it is %s", got)
 	}
 	id = k.ask("wire", `{"sum":2}`)
-	page := decide(id, `{"sum":2000}`).is(200).has("in place of those that were asked for", `data-passkey="/r/`+id+`/passkey/begin"`, "- sum: 2", "&#43; sum: 2000")
+	page := decide(id, `{"sum":2000}`).is(200).has("instead of those that the agent asked for", `data-passkey="/r/`+id+`/passkey/begin"`, "- sum: 2", "&#43; sum: 2000")
 	post := func(args string, more ...string) reply {
 		t.Helper()
 		k.clock.Advance(time.Second)
@@ -232,7 +232,7 @@ func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
 func TestThePageOfAStepUpSaysWherePasskeysWork(t *testing.T) {
 	k := newKeyed(t)
 	id := k.ask("open_vault", `{}`)
-	k.get("hana", stepUpPath(id)).is(200).has("Passkeys belong to the address of these pages.", k.at+stepUpPath(id)).lacks("data-passkey")
+	k.get("hana", stepUpPath(id)).is(200).has("Passkeys work at one address of these pages only.", k.at+stepUpPath(id)).lacks("data-passkey")
 	k.at = "http://192.0.2.7"
 	k.get("hana", stepUpPath(id)).is(200).has("An admin can set public_url.").lacks("data-passkey")
 }

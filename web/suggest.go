@@ -12,6 +12,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/approval/redact"
 	"countersign/history"
+	"countersign/locale"
 )
 
 const (
@@ -126,7 +127,7 @@ func (x *exchange) suggestionPart(p *history.Part) string {
 func (x *exchange) suggestionDoes(r *history.Suggestion) string {
 	text := x.lang.Say("stats_suggest_" + string(r.Does))
 	if len(r.Vary) > 0 {
-		text += " " + x.lang.Say("stats_suggest_vary", "args", word(strings.Join(r.Vary, ", ")))
+		text = locale.Sentences(text, x.lang.Say("stats_suggest_vary", "args", word(strings.Join(r.Vary, ", "))))
 	}
 	return text
 }

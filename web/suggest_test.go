@@ -55,8 +55,8 @@ func suggestWorld(t testing.TB) *world {
 func TestStatsSuggestRulesToAdmins(t *testing.T) {
 	w := suggestWorld(t)
 	r := w.get("hana", "/stats").is(http.StatusOK).harmless()
-	r.has("Made of 18 calls", "1. pay with to being &#34;ACME&#34;", "Such calls run without asking", "action: allow", "wire with path under /srv/reports/",
-		"grants: {vary: {path: any}}", "These may differ then: path.", "High risk:", "the first of the rules that ask now (pays)", "<dt>Fewer cards</dt><dd>6</dd>", "<dt>Approved</dt><dd>6</dd>")
+	r.has("Based on 18 calls", "1. pay with to being &#34;ACME&#34;", "Such calls run without asking", "action: allow", "wire with path under /srv/reports/",
+		"grants: {vary: {path: any}}", "These may then differ: path.", "High risk:", "the first rule that asks now (pays)", "<dt>Fewer cards</dt><dd>6</dd>", "<dt>Approved</dt><dd>6</dd>")
 	r.lacks("hunter2-secret", "••••")
 	yaml := "policy:\n  rules:\n"
 	_, text, _ := strings.Cut(r.body, `aria-label="The rule, to copy">`)
@@ -87,7 +87,7 @@ func TestStatsSuggestOfTheChosenTimeAndAgent(t *testing.T) {
 	w.clock.Advance(8 * 24 * time.Hour)
 	w.ask("late", `{}`)
 	w.clock.Advance(time.Minute)
-	w.get("hana", "/stats?days=7").is(http.StatusOK).has("Made of 0 calls", "There is no rule to suggest").lacks("action: allow")
+	w.get("hana", "/stats?days=7").is(http.StatusOK).has("Based on 0 calls", "No rule to suggest").lacks("action: allow")
 	w.get("hana", "/stats?agent=other").is(http.StatusOK).lacks("action: allow")
 }
 

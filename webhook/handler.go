@@ -59,12 +59,13 @@ type common struct {
 	known    func(*http.Request)        // Options.Signed
 	remote   func(*http.Request) string // Options.Remote
 	unsigned *ratelimitedlog.Counter
+	talk     *smallTalk
 }
 
 func newCommon(channel string, o Options) common {
 	c := common{channel: channel, chat: o.Chat, people: o.People, log: o.Logger, now: o.Now, count: o.Count,
 		known: o.Signed, remote: o.Remote,
-		unsigned: new(ratelimitedlog.Counter)}
+		unsigned: new(ratelimitedlog.Counter), talk: new(smallTalk)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -175,9 +176,13 @@ func (c *common) interact(ctx context.Context, t chat.Interaction) (chat.Interac
 	t.Channel = c.channel
 	names := t.RequestID != "" || t.QuotedID != ""
 	if t.By.Kind == approval.Stranger && (t.Intent == chat.IntentOther || t.Intent == chat.IntentUnclear && !names) {
-		// Small talk of people we do not know decides nothing and must not fill the log.
-		c.count(c.channel, "ignored")
-		return chat.InteractionResult{}, true
+		// Small talk of people we do not know decides nothing and must not fill the log: they are told what this is, within
+		// bounds.
+		if !c.talk.answers(t.By.Name, c.now()) {
+			c.count(c.channel, "ignored")
+			return chat.InteractionResult{}, true
+		}
+		t.Intent = chat.IntentHelp
 	}
 	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
 	defer cancel()

@@ -107,7 +107,8 @@ func (h *Slack) command(ctx context.Context, c slackCommand) answer {
 	case c.TriggerID == "" || c.UserID == "":
 		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
 	}
-	t := chat.Interaction{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL}
+	t := chat.Interaction{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL,
+		Elsewhere: true}
 	h.words(&t, c.Text, "")
 	_, stored := h.interact(ctx, t)
 	return answer{stored: stored}
@@ -139,6 +140,7 @@ type slackEvent struct {
 		Text        string          `json:"text"`
 		TS          string          `json:"ts"`
 		ThreadTS    string          `json:"thread_ts"`
+		Channel     string          `json:"channel"`
 		Edited      json.RawMessage `json:"edited"`
 		Tab         string          `json:"tab"`
 	} `json:"event"`
@@ -174,6 +176,9 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
 	}
 	t := chat.Interaction{EventID: "slack:" + c.EventID, By: by, From: e.User}
+	if isMention && e.Channel != "" {
+		t.AnswerAt, t.Elsewhere = e.Channel+"/"+e.User, true // as slack.Ephemeral writes it
+	}
 	quoted := ""
 	if e.ThreadTS != e.TS {
 		quoted = e.ThreadTS

@@ -358,18 +358,28 @@ func (f *fixture) slackButton(change func(p map[string]any)) *httptest.ResponseR
 	return f.postSlack(formType, "payload="+url.QueryEscape(string(b)), nil)
 }
 
-func TestSmallTalkOfStrangersIsNobodysBusiness(t *testing.T) {
+func TestSmallTalkOfStrangersIsToldWhatThisIsWithinBounds(t *testing.T) {
 	f := newFixture(t)
 	text := func(change ...string) string {
 		return strings.NewReplacer(append(change, `"postback":{"data":"action=approve&id=`+request+`"}`, `"message":{"type":"text","text":"nice weather"}`, `"type":"postback"`, `"type":"message"`)...).Replace(postback())
 	}
 	f.wantStatus(f.lineEvents(text(hanaLINE, "Uffffffffffffffffffffffffffffffff"), text(`"type":"user"`, `"type":"group","groupId":"C1"`)), 200)
-	f.wantTaps(0)
-	if len(f.gate.refused) != 0 || f.counts["ignored"] != 2 {
+	f.wantTaps(1) // what is said in a group is not said to us
+	if got := f.gate.taps[0]; got.Intent != chat.IntentHelp || got.By.Kind != approval.Stranger {
+		t.Errorf("a stranger's small talk is taken as %q of %v", got.Intent, got.By)
+	}
+	if len(f.gate.refused) != 0 || f.counts["ignored"] != 1 {
 		t.Errorf("audited %q, counts %v", f.gate.refused, f.counts)
 	}
+	for range 10 {
+		f.lineEvents(text(hanaLINE, "Uffffffffffffffffffffffffffffffff"))
+	}
+	f.wantTaps(talkEach)
 	f.lineEvents(text())
-	f.wantTaps(1)
+	f.wantTaps(talkEach + 1)
+	if got := f.gate.taps[talkEach].Intent; got != chat.IntentOther {
+		t.Errorf("hana's small talk is taken as %q", got)
+	}
 }
 
 func TestABareWordInSlackHasItsTime(t *testing.T) {

@@ -149,25 +149,3 @@ func (e Event) left(gateways []string) bool {
 	}
 	return false
 }
-
-// clip keeps text within limit bytes, in whole lines, and says how many are missing.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const mark = 64
-	kept := text[:limit-mark]
-	if i := strings.LastIndexByte(kept, '\n'); i > 0 {
-		kept = kept[:i+1]
-		rest := text[len(kept):]
-		n := strings.Count(rest, "\n")
-		if !strings.HasSuffix(rest, "\n") {
-			n++
-		}
-		return fmt.Sprintf("%s… (+%d lines)", kept, n)
-	}
-	for !utf8.ValidString(kept) {
-		kept = kept[:len(kept)-1]
-	}
-	return fmt.Sprintf("%s… (+%d bytes)", kept, len(text)-len(kept))
-}

@@ -1,6 +1,10 @@
 package hooks
 
-import "strings"
+import (
+	"strings"
+
+	"countersign/internal/filediff"
+)
 
 // patch shows what Codex' apply_patch would do to the files as they are.
 func (p *previewer) patch(in object) {
@@ -19,25 +23,25 @@ func (p *previewer) patch(in object) {
 		}
 		switch {
 		case f.verb == patchAdd:
-			p.differ(side{f.path, old, exists}, side{f.path, []byte(f.added), true})
+			p.differ(filediff.Side{Path: f.path, Text: old, Exists: exists}, there(f.path, []byte(f.added)))
 		case !exists:
-			p.say("%s is not there.", shown(f.path))
+			p.say("%s is not there.", filediff.Shown(f.path))
 		case f.verb == patchDelete:
-			p.differ(side{f.path, old, true}, side{f.path, nil, false})
+			p.differ(there(f.path, old), filediff.Side{Path: f.path})
 		default:
 			text, ok := applyHunks(string(old), f.hunks, p.spend)
 			if p.work < 0 {
 				return
 			}
 			if !ok {
-				p.say("%s does not hold the lines that the patch would change.", shown(f.path))
+				p.say("%s does not hold the lines that the patch would change.", filediff.Shown(f.path))
 				continue
 			}
 			to := f.path
 			if f.to != "" {
 				to = f.to
 			}
-			p.differ(side{f.path, old, true}, side{to, []byte(text), true})
+			p.differ(there(f.path, old), there(to, []byte(text)))
 		}
 	}
 }

@@ -12,12 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"countersign/approval"
-
-	"github.com/rogpeppe/go-internal/diff"
+	"countersign/internal/filediff"
 )
 
 // Read looks at a file. It is asked only for files that an edit names.
@@ -28,9 +25,6 @@ type File struct {
 	Data []byte
 	Real string // where it is, if the path leads over symbolic links; "" otherwise
 }
-
-// maxFile is how long a file may be to be compared.
-const maxFile = 1 << 20
 
 // maxWork is how many bytes are looked at for one preview, over and over counted each time. What a model
 // sends must not keep a hook so long that its agent gives up on it: some then run the call.
@@ -82,8 +76,8 @@ func readFile(path string) (File, error) {
 		return f, err
 	}
 	defer r.Close()
-	f.Data, err = io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err == nil && len(f.Data) > maxFile {
+	f.Data, err = io.ReadAll(io.LimitReader(r, filediff.MaxFile+1))
+	if err == nil && len(f.Data) > filediff.MaxFile {
 		return File{Real: f.Real}, errTooLong
 	}
 	return f, err
@@ -111,10 +105,10 @@ func (e Event) preview(read Read) string {
 	}
 	text := strings.ToValidUTF8(p.out.String(), "�")
 	if p.work >= 0 {
-		return clip(text, approval.MaxPreview)
+		return filediff.Clip(text, approval.MaxPreview)
 	}
 	const stopped = "The rest of the difference is not shown: it takes too long to find.\n"
-	if text = clip(text, approval.MaxPreview-len(stopped)-1); text != "" && !strings.HasSuffix(text, "\n") {
+	if text = filediff.Clip(text, approval.MaxPreview-len(stopped)-1); text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
 	return text + stopped
@@ -156,14 +150,6 @@ func (p *previewer) say(format string, args ...any) {
 	fmt.Fprintf(&p.out, format+"\n", args...)
 }
 
-// shown is a path as one line.
-func shown(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(path)
-	}
-	return path
-}
-
 // load returns what is at path now. ok is false where nothing can be compared; that has been said then.
 func (p *previewer) load(path string) (old []byte, exists, ok bool) {
 	if !filepath.IsAbs(path) {
@@ -181,62 +167,32 @@ func (p *previewer) load(path string) (old []byte, exists, ok bool) {
 		return nil, true, false
 	}
 	if f.Real != "" {
-		p.say("%s is a symbolic link; the file is %s.", shown(path), shown(f.Real))
+		p.say("%s is a symbolic link; the file is %s.", filediff.Shown(path), filediff.Shown(f.Real))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, true
 	case errors.Is(err, errTooLong), errors.Is(err, errNoFile):
-		p.say("The difference to %s is not shown: %s.", shown(path), err)
+		p.say("The difference to %s is not shown: %s.", filediff.Shown(path), err)
 		return nil, true, false
 	case err != nil:
-		p.say("The difference to %s is not shown: it cannot be read.", shown(path))
+		p.say("The difference to %s is not shown: it cannot be read.", filediff.Shown(path))
 		return nil, true, false
 	}
 	return f.Data, true, true
 }
 
-// side is a file before or after an edit.
-type side struct {
-	path   string
-	text   []byte
-	exists bool
-}
-
-// name is what the difference calls it.
-func (f side) name() string {
-	if !f.exists {
-		return "/dev/null"
-	}
-	return shown(f.path)
+// there is a file that is there, or will be.
+func there(path string, text []byte) filediff.Side {
+	return filediff.Side{Path: path, Text: text, Exists: true}
 }
 
 // differ writes the difference between what is there and what would be.
-func (p *previewer) differ(is, to side) {
-	a := shown(is.path)
-	if !p.spend(8 * (len(is.text) + len(to.text))) {
-		return
-	}
-	switch {
-	case isBinary(is.text) || isBinary(to.text):
-		p.say("The difference to %s is not shown: it is not text.", a)
-		return
-	case len(to.text) > maxFile:
-		p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", a)
-		return
-	case is.exists && to.exists && is.path == to.path && bytes.Equal(is.text, to.text):
-		p.say("%s stays as it is.", a)
-		return
-	}
-	text := diff.Diff(is.name(), is.text, to.name(), to.text)
-	if i := bytes.IndexByte(text, '\n'); i >= 0 {
-		p.out.Write(text[i+1:]) // the first line says "diff" and the names once more
-	} else {
-		fmt.Fprintf(&p.out, "--- %s\n+++ %s\n", is.name(), to.name())
+func (p *previewer) differ(is, to filediff.Side) {
+	if p.spend(8 * (len(is.Text) + len(to.Text))) {
+		p.out.WriteString(filediff.Between(is, to))
 	}
 }
-
-func isBinary(b []byte) bool { return bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b) }
 
 func (p *previewer) write(in object) {
 	path, ok := in.given("file_path")
@@ -245,7 +201,7 @@ func (p *previewer) write(in object) {
 		return
 	}
 	if old, exists, ok := p.load(path); ok {
-		p.differ(side{path, old, exists}, side{path, []byte(content), true})
+		p.differ(filediff.Side{Path: path, Text: old, Exists: exists}, there(path, []byte(content)))
 	}
 }
 
@@ -260,7 +216,7 @@ func (p *previewer) edit(in object, edits []object) {
 		for _, e := range edits {
 			from, _ := e.given("old_string")
 			to, _ := e.given("new_string")
-			p.differ(side{path, []byte(from), true}, side{path, []byte(to), true})
+			p.differ(there(path, []byte(from)), there(path, []byte(to)))
 			if p.out.Len() > approval.MaxPreview {
 				break
 			}
@@ -290,24 +246,24 @@ func (p *previewer) edit(in object, edits []object) {
 			text = to
 			continue
 		case !exists && i == 0:
-			p.say("%s is not there, so there is nothing to replace.", shown(path))
+			p.say("%s is not there, so there is nothing to replace.", filediff.Shown(path))
 			return
 		case from == "":
-			p.say("The edit names no text to replace in %s, which is not empty.", shown(path))
+			p.say("The edit names no text to replace in %s, which is not empty.", filediff.Shown(path))
 			return
 		case n == 0:
-			p.say("%s does not hold the text that the edit would replace.", shown(path))
+			p.say("%s does not hold the text that the edit would replace.", filediff.Shown(path))
 			return
 		case n > 1 && !severalMeant(e, n):
-			p.say("%s holds the text that the edit would replace %d times, and the edit means one.", shown(path), n)
+			p.say("%s holds the text that the edit would replace %d times, and the edit means one.", filediff.Shown(path), n)
 			return
-		case len(text)+n*(len(to)-len(from)) > maxFile:
-			p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", shown(path))
+		case len(text)+n*(len(to)-len(from)) > filediff.MaxFile:
+			p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", filediff.Shown(path))
 			return
 		}
 		text = strings.ReplaceAll(text, from, to)
 	}
-	p.differ(side{path, old, exists}, side{path, []byte(text), true})
+	p.differ(filediff.Side{Path: path, Text: old, Exists: exists}, there(path, []byte(text)))
 }
 
 // severalMeant reports whether an edit says that it replaces each of n places.
@@ -328,7 +284,7 @@ func (p *previewer) notebook(in object) {
 		return
 	}
 	if !exists {
-		p.say("%s is not there.", shown(path))
+		p.say("%s is not there.", filediff.Shown(path))
 		return
 	}
 	var book struct {
@@ -338,7 +294,7 @@ func (p *previewer) notebook(in object) {
 		} `json:"cells"`
 	}
 	if json.Unmarshal(old, &book) != nil {
-		p.say("The difference to %s is not shown: it is not a notebook.", shown(path))
+		p.say("The difference to %s is not shown: it is not a notebook.", filediff.Shown(path))
 		return
 	}
 	id, named := in.given("cell_id")
@@ -347,19 +303,20 @@ func (p *previewer) notebook(in object) {
 		if named {
 			after = "after the cell " + strconv.Quote(shorten(id, 80))
 		}
-		p.say("A new cell of %s, %s:", shown(path), after)
-		p.differ(side{path, nil, false}, side{path, []byte(source), true})
+		p.say("A new cell of %s, %s:", filediff.Shown(path), after)
+		p.differ(filediff.Side{Path: path}, there(path, []byte(source)))
 		return
 	}
 	for i, cell := range book.Cells {
 		if !named || cell.ID != id && id != fmt.Sprintf("cell-%d", i) {
 			continue
 		}
-		p.say("The cell %s of %s:", strconv.Quote(shorten(id, 80)), shown(path))
-		p.differ(side{path, []byte(cellText(cell.Source)), true}, side{path, []byte(source), mode != "delete"})
+		p.say("The cell %s of %s:", strconv.Quote(shorten(id, 80)), filediff.Shown(path))
+		p.differ(there(path, []byte(cellText(cell.Source))),
+			filediff.Side{Path: path, Text: []byte(source), Exists: mode != "delete"})
 		return
 	}
-	p.say("%s has no cell that the edit names.", shown(path))
+	p.say("%s has no cell that the edit names.", filediff.Shown(path))
 }
 
 // cellText is a cell's source, which notebooks keep as text or as a list of lines.

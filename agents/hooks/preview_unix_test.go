@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"countersign/internal/filediff"
 )
 
 func TestFilesAreReadWithCare(t *testing.T) {
@@ -16,7 +18,7 @@ func TestFilesAreReadWithCare(t *testing.T) {
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
-		os.WriteFile(at("a"), []byte("a\n"), 0o600), os.WriteFile(at("long"), make([]byte, maxFile+1), 0o600), os.WriteFile(at("fits"), make([]byte, maxFile), 0o600),
+		os.WriteFile(at("a"), []byte("a\n"), 0o600), os.WriteFile(at("long"), make([]byte, filediff.MaxFile+1), 0o600), os.WriteFile(at("fits"), make([]byte, filediff.MaxFile), 0o600),
 		os.Symlink("a", at("link")), os.Symlink("loop", at("loop")), syscall.Mkfifo(at("pipe"), 0o600),
 	} {
 		if err != nil {

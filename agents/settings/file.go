@@ -28,6 +28,7 @@ type Change struct {
 	Path   string // as it was named
 	Old    []byte
 	New    []byte
+	Says   []string // what it comes to, a sentence each
 	exists bool
 	real   string // where it is
 }

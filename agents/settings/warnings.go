@@ -42,19 +42,19 @@ func (s Settings) Warnings(text []byte) []string {
 	switch s.Agent {
 	case ClaudeCode:
 		if is.DisableAllHooks {
-			ws = append(ws, `it has "disableAllHooks": true: no hook runs, and the gate is asked about nothing, until that is taken out`) //nolint:lll // one literal
+			ws = append(ws, `"disableAllHooks" is true, so no hook runs and the gate is asked about nothing; take it out`) //nolint:lll // one literal
 		}
 	case Gemini:
 		if on := is.HooksConfig.Enabled; on != nil && !*on {
-			ws = append(ws, `it has "enabled": false under "hooksConfig": no hook runs, and the gate is asked about nothing, until that is taken out`) //nolint:lll // one literal
+			ws = append(ws, `"enabled" is false under "hooksConfig", so no hook runs and the gate is asked about nothing; take it out`) //nolint:lll // one literal
 		}
 		if slices.Contains(is.HooksConfig.Disabled, hookName) {
-			ws = append(ws, `it lists "`+hookName+
-				`" under "hooksConfig", "disabled": the gate is asked about nothing until that is taken out`)
+			ws = append(ws, `"`+hookName+
+				`" is listed under "hooksConfig", "disabled", so the gate is asked about nothing; take it out of that list`)
 		}
 		if r := is.Security.Redaction; r.Enabled && !slices.ContainsFunc(r.Allowed,
 			func(name string) bool { return strings.EqualFold(name, "COUNTERSIGN_TOKEN") }) {
-			ws = append(ws, `it takes secrets out of the hooks' environment: every call will be blocked until "COUNTERSIGN_TOKEN" is listed under "security", "environmentVariableRedaction", "allowed"`) //nolint:lll // one literal
+			ws = append(ws, `secrets are taken out of the hooks' environment, so every call will be blocked; list "COUNTERSIGN_TOKEN" under "security", "environmentVariableRedaction", "allowed"`) //nolint:lll // one literal
 		}
 	}
 	return ws

@@ -408,6 +408,8 @@ func (m *Masker) ArgsLimited(canonical []byte, maxBytes int) string {
 	switch ok := w.run(); {
 	case w.stopped:
 		text, rest = string(w.out), w.in[w.copied:]
+	case ok && w.copied == 0:
+		text = w.in // nothing was masked
 	case ok:
 		text = string(append(w.out, w.in[w.copied:]...))
 	default:

@@ -28,8 +28,18 @@ func Maker() channels.Maker {
 	return channels.Maker{
 		Zone: time.FixedZone("JST", 9*60*60),
 		Link: func(id string) string { return "https://gate.example.com/r/" + id },
+		Describe: func(server, tool string) (words, digest string, ok bool) {
+			return ServerWords, ToolDigest, server == "files" && tool == "write_file"
+		},
 	}
 }
+
+// ToolDigest is of the one tool that a server describes to the cases, and ServerWords is what it says of it.
+var (
+	ToolDigest  = strings.Repeat("7b", 32)
+	ServerWords = "Write a file.\nThe folder must be there; a file that is there is replaced.\u202e <!channel> " +
+		strings.Repeat("It is written at once. ", 12)
+)
 
 // Case is one card.
 type Case struct {
@@ -166,6 +176,33 @@ func edit(r *approval.Request, diff string) {
 	a, _ := args.Parse([]byte(`{"path":"/etc/gate.conf","mode":"0644"}`))
 	r.Tool, r.Args, r.ArgsHash, r.Preview = "edit_file", a.Canonical(), a.Hash(), diff
 	r.HumanMessage, r.ReasonCode = "Writes to “/etc/gate.conf”", "approval_required"
+}
+
+// Written is what the cases write, and WrittenDiff a diff that shows a part of it.
+const (
+	Written = "[gate]\nlisten = 0.0.0.0:8787\npublic = true\nstore = sqlite:gate.db\n\n# what follows is for " +
+		"people\n[people]\nhana = approver\nken = reader\n\n# the end\n"
+	WrittenDiff = "--- a/gate.conf\n+++ b/gate.conf\n@@ -1,5 +1,6 @@ anything\n [gate]\n-listen = 127.0.0.1:8787\n" +
+		"+listen = 0.0.0.0:8787\n+public = true\n store = sqlite:gate.db\n \n # what follows is for people\n"
+)
+
+// WholeDiff is a diff of a new file.
+func WholeDiff(content string) string {
+	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+	return fmt.Sprintf("--- /dev/null\n+++ gate.conf\n@@ -0,0 +1,%d @@\n+%s\n", len(lines), strings.Join(lines, "\n+"))
+}
+
+// Write is a call that writes a file, with a diff.
+func Write(content, diff string) approval.Request {
+	raw, err := json.Marshal(map[string]string{"path": "/etc/gate.conf", "content": content})
+	if err != nil {
+		panic(err)
+	}
+	r := Request(string(raw))
+	r.Server, r.Tool, r.Preview, r.Rationale = "files", "write_file", diff, "The gate must be reached from outside."
+	r.HumanMessage, r.ReasonCode = "Writes to “/etc/gate.conf”", "approval_required"
+	r.ToolDigest, r.ToolSeen = ToolDigest, true
+	return r
 }
 
 // Worded has a request say what its rule says of it, in two languages.
@@ -342,6 +379,18 @@ func Cases() []Case { //nolint:funlen // a table
 		{"numbers", with(`{"amount_cents":1234567,"fee_cents":-5,"price_minor":990,"currency":"EUR","rows":40000,"ratio":0.333333,"big":123456789012345678901234567890,"exp":1e21,"as_text":"40000","like_ours":"2000  = 99.00","dry_run":false,"limit":null}`)}, //nolint:lll // one literal
 		{"diff", request(func(r *approval.Request) { edit(r, Diff) })},
 		{"diff_long", request(func(r *approval.Request) { edit(r, LongDiff()) })},
+		{"write_new", delivery(approval.KindRequest, Write(Written, WholeDiff(Written)))},
+		{"write", delivery(approval.KindRequest, Write(Written, WrittenDiff))},
+		{"write_unlike", delivery(approval.KindRequest, Write(strings.Replace(Written, "0.0.0.0", "[::]", 1), WrittenDiff))},
+		{"write_read", delivery(approval.KindRequest, func() approval.Request {
+			r := Write(Written, WrittenDiff)
+			r.PreviewFrom = "read_text_file"
+			return r
+		}())},
+		{"diff_read", request(func(r *approval.Request) {
+			edit(r, Diff)
+			r.PreviewFrom = "read_text_file"
+		})},
 		{"unreached", func() approval.Delivery {
 			d := delivery(approval.KindRequest, Request(transfer))
 			d.Notification.Note = approval.NoteUnreached
@@ -368,7 +417,8 @@ func Cases() []Case { //nolint:funlen // a table
 		{"reply_card", Reply("This request is waiting. Use its buttons to decide.", Request(transfer))},
 		{"reply_ask", Asking(approval.NoteReason, "Denied: transfer_credits.")},
 		{"reply_ask_deny", Asking(approval.NoteDeny,
-			"This request needs a reason, so nothing is decided yet. Type the reason now, or: deny "+ID(1)+" followed by it.")},
+			"This request needs a reason, so nothing is decided yet. Type your reason now, or type: deny "+ID(1)+
+				" followed by your reason.")},
 		{"reply_ask_approve", Asking(approval.NoteApprove, "This request needs a reason. Type: approve "+ID(1)+
 			" followed by your reason.")},
 		{"reply_confirm", Once(approval.ConfirmNote(""), "treasury-bot asks to run transfer_credits. Approve it?",
@@ -467,6 +517,15 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 	r.SessionID = anyText(approval.MaxSessionID).Draw(t, "session")
 	r.Rationale = anyText(4000).Draw(t, "rationale")
 	r.Preview = rapid.OneOf(anyText(4000), anyDiff()).Draw(t, "preview")
+	if rapid.IntRange(0, 3).Draw(t, "write") == 0 {
+		content := strings.ToValidUTF8(anyText(4000).Draw(t, "written")+"\n\n"+anyText(400).Draw(t, "more"), "")
+		w := Write(content, WholeDiff(content))
+		r.Args, r.ArgsHash, r.Preview = w.Args, w.ArgsHash, w.Preview
+	}
+	if rapid.IntRange(0, 3).Draw(t, "described") == 0 {
+		r.Server, r.Tool, r.ToolDigest = "files", "write_file", ToolDigest
+	}
+	r.PreviewFrom = rapid.SampledFrom([]string{"", "read", strings.Repeat("r", 128)}).Draw(t, "read with")
 	r.HumanMessage = anyText(2000).Draw(t, "message")
 	r.Risk = rapid.SampledFrom([]approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh,
 		approval.RiskCritical, "odd"}).Draw(t, "risk")
@@ -662,4 +721,33 @@ func Hidden(s string) (r rune, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// LockScreen reports what a lock screen lacks of a card that shows requests, or asks about one: its risk at the
+// beginning, and what will happen by the first few. "": nothing.
+func LockScreen(c channels.Card, said string) (lacks string) {
+	risk, sentences := "", []string(nil)
+	switch {
+	case c.Lock != "":
+		risk, _, _ = strings.Cut(c.Lock, ":")
+	case len(c.Items) == 0:
+		return ""
+	case len(c.Items) == 1:
+		risk = c.Say(channels.RiskText(c.Items[0].Risk))
+	default:
+		risk = c.Risks()
+	}
+	for _, i := range c.Items[:min(len(c.Items), 5)] {
+		sentences = append(sentences, channels.CutEnd(i.Summary, 60, legible.UTF16Len))
+	}
+	at := strings.Index(said, risk)
+	if at < 0 || at > len("ความเสี่ยง ") {
+		return risk
+	}
+	for _, s := range sentences {
+		if !strings.Contains(said[at:], strings.TrimSuffix(s, "…")) {
+			return s
+		}
+	}
+	return ""
 }

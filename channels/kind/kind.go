@@ -107,8 +107,6 @@ type Checks interface {
 	Chosen() bool
 	// CanDecide reports whether an approver has an address on the channel.
 	CanDecide() bool
-	// PublicURL is where webhooks come in from outside, "" while that is not said.
-	PublicURL() string
 }
 
 // Runner has work of its own to do until ctx ends.

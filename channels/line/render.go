@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/chat"
+	"countersign/locale"
 )
 
 // The platform's limits, and ours below them. Lengths of text are in UTF-16 code units unless it says
@@ -31,7 +33,7 @@ const (
 	maxQuickLabel   = 20
 	maxQuickReplies = 13
 	maxURI          = 1000
-	maxGrantAsk     = 200
+	maxGrantAsk     = 800
 
 	bubbleSize       = maxBubble - 500
 	carouselSize     = maxCarousel - 2000
@@ -48,12 +50,12 @@ const (
 
 // measures are how much of the texts around the args is shown, from what reads best to what leaves the
 // args the most room. own is for the agent's own words, which give way first.
-type measures struct{ will, tool, sentence, why, fact, notice, link, own int }
+type measures struct{ will, tool, sentence, why, fact, notice, link, server, own int }
 
 var levels = []measures{
-	{will: 600, tool: 300, sentence: 1500, why: 1000, fact: 300, notice: 400, link: maxURI, own: 1500},
-	{will: 500, tool: 300, sentence: 800, why: 600, fact: 200, notice: 300, link: maxURI, own: 500},
-	{will: 400, tool: 300, sentence: 500, why: 300, fact: 120, notice: 250, link: 300, own: 160},
+	{will: 600, tool: 300, sentence: 1500, why: 1000, fact: 300, notice: 400, link: maxURI, server: 120, own: 1500},
+	{will: 500, tool: 300, sentence: 800, why: 600, fact: 200, notice: 300, link: maxURI, server: 100, own: 500},
+	{will: 400, tool: 300, sentence: 500, why: 300, fact: 120, notice: 250, link: 300, server: 80, own: 160},
 	{will: 250, tool: 120, sentence: 250, why: 160, fact: 80, notice: 200, link: 200},
 	{will: 120, tool: 60, sentence: 120, why: 60, fact: 40, notice: 100},
 }
@@ -110,7 +112,9 @@ func messages(c channels.Card) ([]api.MessageInterface, error) {
 		m, err := single(c, c.Items[0])
 		return []api.MessageInterface{m}, err
 	}
-	return scroll(nil, c, c.Items, summary(c), bubblesPerScroll)
+	// The bubbles of a carousel are all as tall as the tallest: what stands above the others is no part of one.
+	first := &api.FlexMessage{AltText: c.Alt(maxAltText, measure), Contents: summary(c)}
+	return scroll([]api.MessageInterface{first}, c, c.Items)
 }
 
 // Page returns how much text one reply holds, in UTF-16 code units.
@@ -144,7 +148,7 @@ func answer(c channels.Card) ([]api.MessageInterface, error) {
 		ms = append(ms, &api.TextMessage{Text: "…"})
 	}
 	if len(ms)+len(c.Items)+len(last) > maxMessages {
-		ms, err := scroll(ms, c, c.Items, nil, bubblesPerScroll)
+		ms, err := scroll(ms, c, c.Items)
 		return append(ms, last...), err
 	}
 	for _, i := range c.Items {
@@ -159,16 +163,20 @@ func answer(c channels.Card) ([]api.MessageInterface, error) {
 
 // once is a question whose answer counts once: a bubble with its two buttons.
 func once(c channels.Card) *api.FlexMessage {
-	asked := shorten(or(c.Text, "…"), maxText/2)
+	body := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
+	if c.Once.Summary != "" {
+		body.Contents = append(body.Contents, bold(c.Once.Risk, "sm", riskColour(c.Once.Level)),
+			bold(channels.CutEnd(c.Once.Summary, levels[0].will, measure), "lg", ink))
+	}
+	body.Contents = append(body.Contents, text(shorten(or(c.Text, "…"), maxText/2), "md", ink))
 	button := func(name string, intent chat.Intent, style api.FlexButtonSTYLE, colour string) *api.FlexButton {
 		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: style, Color: colour,
 			Action: &api.PostbackAction{Label: label(name), Data: channels.Button{Intent: intent, ID: c.Once.ID}.Data(),
 				DisplayText: legible.ShortenMiddle(name, maxDisplayText, stricter)}}
 	}
-	return &api.FlexMessage{AltText: shorten(asked, maxAltText), Contents: &api.FlexBubble{
+	return &api.FlexMessage{AltText: c.Alt(maxAltText, measure), Contents: &api.FlexBubble{
 		Size: api.FlexBubbleSIZE_MEGA,
-		Body: &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Contents: []api.FlexComponentInterface{
-			text(asked, "md", ink)}},
+		Body: body,
 		Footer: &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm", Contents: []api.FlexComponentInterface{
 			button(c.Once.Yes, chat.IntentConfirm, api.FlexButtonSTYLE_PRIMARY, approve),
 			button(c.Once.No, chat.IntentBack, api.FlexButtonSTYLE_SECONDARY, ""),
@@ -187,8 +195,9 @@ func more(m *channels.More, g *channels.Grant) (items []api.QuickReplyItem) {
 	}
 	if g != nil {
 		for _, choice := range g.Choices {
-			add(choice.Name, g.Ask+" "+choice.Name, g.Button(choice))
+			add(choice.Name, locale.Sentences(g.Ask, choice.Name), g.Button(choice))
 		}
+		add(g.No, g.No, channels.Button{Intent: chat.IntentBack, ID: g.Reply})
 	}
 	if m != nil {
 		add(m.Extend, m.Extend, channels.Button{Intent: chat.IntentExtend, ID: m.ID})
@@ -201,7 +210,7 @@ func more(m *channels.More, g *channels.Grant) (items []api.QuickReplyItem) {
 // does.
 func question(c channels.Card, text string) *api.TextMessage {
 	if c.Grant != nil {
-		text = shorten(text, maxText-maxGrantAsk) + "\n" + shorten(c.Grant.Ask, maxGrantAsk-1)
+		text = shorten(text, maxText-maxGrantAsk) + "\n" + channels.CutEnd(c.Grant.About, maxGrantAsk-1, measure)
 	}
 	m := &api.TextMessage{Text: shorten(text, maxText)}
 	for _, s := range c.Suggest[:min(len(c.Suggest), maxQuickReplies)] {
@@ -233,14 +242,10 @@ func single(c channels.Card, i channels.Item) (*api.FlexMessage, error) {
 	return &api.FlexMessage{AltText: one.Alt(maxAltText, measure), Contents: b}, nil
 }
 
-// scroll appends carousels of at most per bubbles: first, where there is one, and one for each item.
-func scroll(ms []api.MessageInterface, c channels.Card, items []channels.Item, first *api.FlexBubble,
-	per int) ([]api.MessageInterface, error) {
+// scroll appends carousels of one bubble for each item.
+func scroll(ms []api.MessageInterface, c channels.Card, items []channels.Item) ([]api.MessageInterface, error) {
 	total := len(items)
-	if first != nil {
-		total++
-	}
-	count := (total + per - 1) / per
+	count := (total + bubblesPerScroll - 1) / bubblesPerScroll
 	if len(ms)+count > maxMessages {
 		return nil, fmt.Errorf("line: %d requests do not fit on one card", len(items))
 	}
@@ -251,34 +256,31 @@ func scroll(ms []api.MessageInterface, c channels.Card, items []channels.Item, f
 			length++
 		}
 		f := &api.FlexCarousel{}
-		if first != nil {
-			f.Contents = append(f.Contents, *first)
-			first = nil
-		}
-		for len(f.Contents) < length {
-			b, err := bubble(c, items[0], carouselSize/length)
+		for _, i := range items[:length] {
+			b, err := bubble(c, i, carouselSize/length)
 			if err != nil {
 				return nil, err
 			}
 			f.Contents = append(f.Contents, *b)
-			items = items[1:]
 		}
+		items = items[length:]
 		ms = append(ms, &api.FlexMessage{AltText: c.Alt(maxAltText, measure), Contents: f})
 	}
 	return ms, nil
 }
 
-// summary is the first bubble of a batch, with the buttons for all of it.
+// summary is the bubble above a batch, with the buttons for all of it.
 func summary(c channels.Card) *api.FlexBubble {
 	worst := c.Worst()
 	body := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
-	for _, f := range c.Items[0].Facts {
-		body.Contents = append(body.Contents, columns(f.Label, shorten(f.Value, 200), ink))
-	}
 	share := summaryLines / len(c.Items)
 	for n, i := range c.Items {
 		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), channels.CutEnd(i.Summary, share, quoted))
 		body.Contents = append(body.Contents, text(line, "sm", ink))
+	}
+	body.Contents = append(body.Contents, &api.FlexSeparator{Margin: "md"})
+	for _, f := range c.Items[0].Facts {
+		body.Contents = append(body.Contents, columns(f.Label, shorten(f.Value, 200), ink))
 	}
 	b := &api.FlexBubble{
 		Size:   api.FlexBubbleSIZE_MEGA,
@@ -286,6 +288,9 @@ func summary(c channels.Card) *api.FlexBubble {
 		Body:   body,
 	}
 	if c.Together() {
+		if left := c.LeftOut(); left != "" {
+			body.Contents = append(body.Contents, bold(left, "sm", ink))
+		}
 		body.Contents = append(body.Contents, text(c.Say(channels.TextBatchHint), "xs", faint))
 		needed := slices.ContainsFunc(c.Items, func(i channels.Item) bool { return i.Pending() && i.ReasonNeeded })
 		b.Footer = buttons(c, decides{on: c.All(), yes: c.Say(channels.TextApproveAll), no: c.Say(channels.TextDenyAll),
@@ -307,6 +312,7 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 	head := header(title, channels.RiskIcon(i.Risk)+" "+risk, colour)
 	for n, m := range levels {
 		d := drawing{measures: m, card: c, item: i, roomy: len(i.Rows) <= roomyRows && size > carouselSize/4}
+		rows := d.lead()
 		// What the args may take is what the rest leaves.
 		most := d
 		most.measuring = true
@@ -314,11 +320,12 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 		none := channels.Fitted{Total: i.Total}
 		b.Body, b.Footer = most.body(none), most.footer(none)
 		left := size - sizeOf(b)
-		f := channels.FitRows(i.Rows, i.Total, left, maxValue, measure, d.cost)
+		f := channels.FitRows(rows, i.Total, left, maxValue, measure, d.cost)
 		good := f.All() && (!f.Shortened || m.own <= levels[1].own)
 		if left < 0 || !good && n < len(levels)-1 {
 			continue
 		}
+		f.Shortened = f.Shortened || d.leads != nil && (i.Change.Cut || !slices.Equal(d.leads, i.Change.Diff))
 		b.Body, b.Footer = d.body(f), d.footer(f)
 		if taken := sizeOf(b); taken > size {
 			return nil, fmt.Errorf("line: a bubble of %d bytes, over %d", taken, size)
@@ -333,8 +340,21 @@ type drawing struct {
 	measures
 	card      channels.Card
 	item      channels.Item
+	leads     []channels.DiffLine // as much as is shown of the diff in front of the args; nil: none is there
 	roomy     bool
 	measuring bool // laid out without rows, and with every remark about them that could be needed
+}
+
+// lead puts the item's change in front, where there is one and room for it, and returns the rows that are left to be
+// shown.
+func (d *drawing) lead() []channels.Row {
+	if d.own > 0 && d.item.Change != nil {
+		d.leads = d.fitDiff(d.item.Change.Diff)
+	}
+	if d.leads == nil {
+		return d.item.Rows
+	}
+	return d.item.Beside()
 }
 
 // footer has the buttons: those that decide, one that brings up what the card had to leave out, and a
@@ -349,10 +369,10 @@ func (d drawing) footer(f channels.Fitted) *api.FlexBox {
 			pair.Contents = pair.Contents[1:] // what is left denies
 		}
 	}
-	if d.measuring || !f.All() || f.Shortened || d.cutsWords() {
+	if d.measuring || !f.All() || f.Shortened || d.leads != nil || d.cutsWords() {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
-			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)), Text: string(chat.IntentShow) + " " +
-				d.item.ID}})
+			Action: &api.MessageAction{Label: label(d.card.Say(channels.TextShowAll)),
+				Text: d.card.Say(channels.TextWordShow) + " " + d.item.ID}})
 	}
 	if d.item.Link != "" && measure(d.item.Link) <= d.link {
 		box.Contents = append(box.Contents, &api.FlexButton{Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_LINK,
@@ -366,7 +386,7 @@ func (d drawing) footer(f channels.Fitted) *api.FlexBox {
 
 // facts are who asks and from where, less what the summary of a batch says already.
 func (d drawing) facts() []channels.Fact {
-	if d.card.BatchID == "" || d.item.ID == d.card.Items[0].ID {
+	if d.card.BatchID == "" {
 		return d.item.Facts
 	}
 	return slices.DeleteFunc(slices.Clone(d.item.Facts), func(f channels.Fact) bool {
@@ -381,6 +401,7 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 	add := func(c api.FlexComponentInterface) { box.Contents = append(box.Contents, c) }
 
 	add(bold(channels.CutEnd(i.Summary, d.will, measure), "lg", ink))
+	d.warnings(add)
 	add(text(shorten(i.Tool, d.tool), "sm", faint))
 	if i.Sentence != "" {
 		add(bold(shorten(i.Sentence, d.sentence), "sm", ink))
@@ -388,24 +409,24 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 	if len(i.Progress) > 0 {
 		add(bold(shorten(strings.Join(i.Progress, "\n"), d.sentence), "sm", ink))
 	}
-	for _, fact := range d.facts() {
-		add(columns(fact.Label, shorten(fact.Value, d.fact), ink))
-	}
 
 	add(&api.FlexSeparator{Margin: "md"})
-	d.args(add, f)
-	for _, n := range i.Notices {
-		s := n.Text
-		if d.own == 0 {
-			s = n.Short
-		}
-		add(text(shorten(s, d.notice), "sm", ink))
+	if d.leads != nil {
+		d.change(add)
 	}
+	d.args(add, f)
+	d.notices(add)
 	if i.Why != "" {
 		add(columns(say(channels.TextWhy), shorten(i.Why, d.why), ink))
 	}
+	for _, fact := range d.facts() {
+		add(columns(fact.Label, shorten(fact.Value, d.fact), ink))
+	}
+	if i.ServerWords != "" && d.server > 0 {
+		add(columns(say(channels.TextServerWords), channels.CutEnd(i.ServerWords, d.server, measure), faint))
+	}
 
-	if i.Rationale != "" || i.Preview != "" {
+	if i.Rationale != "" || i.Preview != "" && d.leads == nil {
 		add(&api.FlexSeparator{Margin: "md"})
 		d.agentText(add)
 	}
@@ -423,6 +444,28 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 	}
 	add(text(say(channels.TextRequest)+" "+i.Short+" · "+say(channels.TextHash)+" "+i.Hash, "xs", faint))
 	return box
+}
+
+// warnings are the remarks that come right below what will happen.
+func (d drawing) warnings(add func(api.FlexComponentInterface)) {
+	for _, n := range d.item.Notices {
+		if n.First {
+			add(bold(shorten(n.Text, d.notice), "sm", alarm))
+		}
+	}
+}
+
+// notices are the other remarks.
+func (d drawing) notices(add func(api.FlexComponentInterface)) {
+	for _, n := range d.item.Notices {
+		s := n.Text
+		if d.own == 0 {
+			s = n.Short
+		}
+		if !n.First {
+			add(text(shorten(s, d.notice), "sm", ink))
+		}
+	}
 }
 
 // args lays out the call's args, and tells what of them is not there.
@@ -464,12 +507,26 @@ func (d drawing) agentText(add func(api.FlexComponentInterface)) {
 		add(text(say(channels.TextWordsCut, "id", i.Short), "xs", faint))
 		return
 	}
-	add(bold(say(channels.TextOwnWords), "xs", faint))
+	if i.Rationale != "" || i.PreviewRead == "" && d.leads == nil {
+		add(bold(say(channels.TextOwnWords), "xs", faint))
+	}
 	if i.Rationale != "" {
 		add(columns(say(channels.TextRationale), shorten(i.Rationale, d.own), faint))
 	}
-	if lines := d.diff(); lines != nil {
-		add(d.diffBlock(lines))
+	if d.leads != nil {
+		return
+	}
+	if i.PreviewRead != "" {
+		add(bold(i.PreviewRead, "xs", faint))
+	}
+	if lines := d.fitDiff(i.Diff); lines != nil && i.Unlike {
+		box := diffBlock(say(channels.TextPreview), lines)
+		for n := range box.Contents[1].(*api.FlexText).Contents {
+			box.Contents[1].(*api.FlexText).Contents[n].Color = faint
+		}
+		add(box)
+	} else if lines != nil {
+		add(diffBlock(say(channels.TextPreview)+"  "+channels.DiffCount(i.Diff), lines))
 	} else if i.Preview != "" {
 		add(block(say(channels.TextPreview), shorten(i.Preview, d.own)))
 	}
@@ -480,7 +537,7 @@ func (d drawing) row(r channels.Row) api.FlexComponentInterface {
 	switch {
 	case r.Open:
 		return bold(key, "sm", faint)
-	case r.Lines:
+	case r.Lines, d.roomy && r.Gloss == "" && measure(r.Value) > maxBeside:
 		return block(key, r.Value)
 	case d.roomy:
 		box := columns(key, r.Value, ink)
@@ -504,9 +561,16 @@ func gloss(r channels.Row) []api.FlexSpan {
 	return []api.FlexSpan{{Text: "  " + r.Gloss, Size: "xs", Color: faint, Style: api.FlexSpanSTYLE_ITALIC}}
 }
 
-// diff is as much of the preview's diff as is shown.
-func (d drawing) diff() []channels.DiffLine {
-	return d.card.FitDiff(d.item.Diff, maxDiff, 3*d.own, measure, func(l channels.DiffLine) int {
+// change lays out the diff that leads, and says what of it was checked.
+func (d drawing) change(add func(api.FlexComponentInterface)) {
+	c, say := d.item.Change, d.card.Say
+	add(diffBlock(say(channels.TextChange, "key", c.Key)+"  "+channels.DiffCount(c.Diff), d.leads))
+	add(text(cmp.Or(d.item.PreviewRead, say(channels.TextChangeHeld, "key", c.Key)), "xs", faint))
+}
+
+// fitDiff is as much of a diff as is shown.
+func (d drawing) fitDiff(lines []channels.DiffLine) []channels.DiffLine {
+	return d.card.FitDiff(lines, maxDiff, 3*d.own, measure, func(l channels.DiffLine) int {
 		return sizeOf(&api.FlexText{Contents: []api.FlexSpan{diffSpan(l, "\n")}}) - sizeOf(&api.FlexText{})
 	})
 }
@@ -517,13 +581,15 @@ func (d drawing) cutsWords() bool {
 	if d.own == 0 {
 		return i.Rationale != "" || i.Preview != ""
 	}
-	lines := d.diff()
-	return measure(i.Rationale) > d.own || lines == nil && measure(i.Preview) > d.own || !slices.Equal(lines, i.Diff)
+	if measure(i.Rationale) > d.own || d.leads != nil {
+		return measure(i.Rationale) > d.own
+	}
+	lines := d.fitDiff(i.Diff)
+	return lines == nil && measure(i.Preview) > d.own || !slices.Equal(lines, i.Diff)
 }
 
 // diffBlock draws a diff: each line has its sign and its colour.
-func (d drawing) diffBlock(lines []channels.DiffLine) *api.FlexBox {
-	label := d.card.Say(channels.TextPreview) + "  " + channels.DiffCount(d.item.Diff)
+func diffBlock(label string, lines []channels.DiffLine) *api.FlexBox {
 	box, t := block(label, ""), &api.FlexText{Size: "xs", Wrap: true}
 	for n, l := range lines {
 		end := "\n"
@@ -575,6 +641,8 @@ func bold(s, size, colour string) *api.FlexText {
 const (
 	labelFlex = 3
 	valueFlex = 5
+	// maxBeside is the longest value that stands beside its label: a longer one would be a tall, narrow column.
+	maxBeside = 120
 )
 
 // columns sets a label beside its value, so that no value can pass for a label.
@@ -599,9 +667,9 @@ type decides struct {
 }
 
 // buttons are Approve and Deny. They are postbacks: an action of type message would arrive as typed words too. Deny
-// opens the keyboard with a reason begun, which goes to the agent when it is sent; where nothing is decided without
-// one, both do, with all of the decision begun. Both weigh the same, and at a critical risk neither has a colour that
-// says yes.
+// opens the keyboard with the denial begun once more, for its reason, which names the request whatever card stands
+// below by then; where nothing is decided without a reason, both do. Both weigh the same, and at a critical risk
+// neither has a colour that says yes.
 func buttons(c channels.Card, x decides) *api.FlexBox {
 	yes, no := approve, deny
 	if x.risk == approval.RiskCritical {
@@ -617,13 +685,8 @@ func buttons(c channels.Card, x decides) *api.FlexBox {
 			Data:        x.on.With(intent).Data(),
 			DisplayText: legible.ShortenMiddle(shown, maxDisplayText, stricter),
 		}
-		switch {
-		case x.reasonNeeded:
-			action.FillInText = string(intent) + " " + x.on.Shows.Typed(x.on.ID) + " "
-		case intent == chat.IntentDeny:
-			action.FillInText = legible.ShortenMiddle(c.Say(channels.TextReasonPrefix), maxFillIn, stricter)
-		}
-		if action.FillInText != "" {
+		if x.reasonNeeded || intent == chat.IntentDeny {
+			action.FillInText = c.Begun(x.on.With(intent))
 			action.InputOption = api.PostbackActionINPUT_OPTION_OPEN_KEYBOARD
 		}
 		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_PRIMARY, Color: colour,

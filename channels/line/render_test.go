@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	api "github.com/line/line-bot-sdk-go/v8/linebot/messaging_api"
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
@@ -17,6 +18,7 @@ import (
 	"countersign/approval/args"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/chat"
 	"countersign/internal/testkit"
 	"countersign/locale"
 )
@@ -99,11 +101,11 @@ func checkBody(t tester, body channels.Body) {
 	if len(ms) < 1 || len(ms) > 5 {
 		t.Errorf("%d messages, want 1 to 5", len(ms))
 	}
-	api, err := loadOpenAPI()
+	schema, err := loadOpenAPI()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	for _, p := range api.check("PushMessageRequest", map[string]any{"to": "U1", "messages": ms}) {
+	for _, p := range schema.check("PushMessageRequest", map[string]any{"to": "U1", "messages": ms}) {
 		t.Errorf("against LINE's schema: %s", p)
 	}
 	for _, m := range ms {
@@ -362,11 +364,11 @@ func actions(t *testing.T, body channels.Body) (all []map[string]any) {
 	return all
 }
 
-// Deny opens the keyboard with a reason begun; where nothing is decided without one, both buttons do,
-// with the whole of the decision begun.
+// Deny opens the keyboard with the denial begun once more, which names the request by the end of its id; where nothing
+// is decided without a reason, both buttons do.
 func TestButtonsOpenTheKeyboard(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	id, plain, needed := channelstest.ID(1), channelstest.Request(`{}`), channelstest.Request(`{}`)
+	end, plain, needed := channelstest.ID(1)[20:], channelstest.Request(`{}`), channelstest.Request(`{}`)
 	needed.RequireReason = true
 	batch, mixed := channelstest.Batch(2), channelstest.Batch(2)
 	mixed[1].RequireReason = true
@@ -376,12 +378,12 @@ func TestButtonsOpenTheKeyboard(t *testing.T) {
 		tag  string
 		want [2]string // what approve and deny begin
 	}{
-		{"a request", []approval.Request{plain}, "en", [2]string{"", "reason: "}},
-		{"in Japanese", []approval.Request{plain}, "ja", [2]string{"", locale.Get("ja").Say("reason_prefix")}},
-		{"a reason is needed", []approval.Request{needed}, "en", [2]string{"approve " + id + " ", "deny " + id + " "}},
-		{"a reason is needed, in Thai", []approval.Request{needed}, "th", [2]string{"approve " + id + " ", "deny " + id + " "}},
-		{"all of a batch", batch, "en", [2]string{"", "reason: "}},
-		{"all of a batch of which one needs a reason", mixed, "en", [2]string{"approve " + channelstest.BatchID + " ", "deny " + channelstest.BatchID + " "}},
+		{"a request", []approval.Request{plain}, "en", [2]string{"", "deny " + end + ": "}},
+		{"in Japanese", []approval.Request{plain}, "ja", [2]string{"", "却下 " + end + "："}},
+		{"a reason is needed", []approval.Request{needed}, "en", [2]string{"approve " + end + " ", "deny " + end + ": "}},
+		{"a reason is needed, in Thai", []approval.Request{needed}, "th", [2]string{"อนุมัติ " + end + " ", "ปฏิเสธ " + end + ": "}},
+		{"all of a batch", batch, "en", [2]string{"", "deny " + channelstest.BatchID + ": "}},
+		{"all of a batch of which one needs a reason", mixed, "en", [2]string{"approve " + channelstest.BatchID + " ", "deny " + channelstest.BatchID + ": "}},
 	} {
 		m := channelstest.Maker()
 		m.Words = locale.Get(tt.tag)
@@ -520,7 +522,8 @@ func TestShowButton(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cut := strings.Contains(string(body), "type show") || strings.Contains(string(body), "left out")
+		cut := strings.Contains(string(body), "type show") || strings.Contains(string(body), "left out") ||
+			strings.Contains(string(body), "in the diff above⟩") // and so the arg is not there in one piece
 		offered := strings.Contains(string(body), `"text":"show `+channelstest.ID(1)+`"`)
 		if cut != offered {
 			t.Errorf("%s: something is left out %t, and can be asked for %t", c.Name, cut, offered)
@@ -546,6 +549,21 @@ func TestDiffIsDrawn(t *testing.T) {
 			if !strings.Contains(string(body), want) {
 				t.Errorf("no %s on the card", want)
 			}
+		}
+	}
+}
+
+// A long value has the card's whole width: beside its label it would be a column of twenty characters.
+func TestALongValueHasTheWholeWidth(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for n, beside := range map[int]bool{maxBeside: true, maxBeside + 1: false} {
+		r := channelstest.Request(fmt.Sprintf(`{"command":%q}`, strings.Repeat("x", n)))
+		body, err := ch.Render(channelstest.Maker().Card(channelstest.Reply("", r)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(body), `{"flex":3,"text":"command"`); got != beside {
+			t.Errorf("a value of %d stands beside its label: %t", n, got)
 		}
 	}
 }
@@ -624,4 +642,179 @@ func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
 	if strings.Contains(got, "action=approve") || !strings.Contains(got, "action=deny") || !strings.Contains(got, "https://gate.example.com/") {
 		t.Errorf("its card: %s", got)
 	}
+}
+
+// Of each message, of whatever kind, a lock screen shows the risk and what will happen.
+func TestEachAltTextHasTheRiskAndWhatWillHappen(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, tt := range channelstest.Cases() {
+		c := tt.Card()
+		if c.Kind == approval.KindEdit {
+			continue // LINE cannot edit
+		}
+		body, err := ch.Render(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ms []struct {
+			Type, AltText string
+		}
+		if err := json.Unmarshal(body, &ms); err != nil {
+			t.Fatal(err)
+		}
+		bubbles := 0
+		for _, m := range ms {
+			if m.Type != "flex" {
+				continue
+			}
+			of := c
+			if (c.Kind == approval.KindReply || c.Waiting) && len(c.Items) > 1 && len(ms) >= len(c.Items) { // a message for each
+				of.Items, of.Text = c.Items[bubbles:bubbles+1], ""
+			}
+			bubbles++
+			if lacks := channelstest.LockScreen(of, m.AltText); lacks != "" {
+				t.Errorf("%s: no %q in %q", tt.Name, lacks, m.AltText)
+			}
+		}
+		if bubbles == 0 && len(c.Items) > 0 {
+			t.Errorf("%s: no bubble", tt.Name)
+		}
+	}
+}
+
+// A batch's first message is a bubble of its own, as tall as it needs to be, with a sentence for each call.
+func TestABatchBeginsWithABubbleOfItsOwn(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, n := range []int{2, 3, 6, 7, 20} {
+		c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+			BatchID: channelstest.BatchID}, Requests: channelstest.Batch(n)})
+		body, err := ch.Render(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ms []struct {
+			Contents struct {
+				Type     string
+				Contents []json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(body, &ms); err != nil {
+			t.Fatal(err)
+		}
+		bubbles := 0
+		for _, m := range ms[1:] {
+			bubbles += len(m.Contents.Contents)
+		}
+		if ms[0].Contents.Type != "bubble" || bubbles != n || len(ms) > 5 {
+			t.Errorf("%d calls: first a %s, then %d bubbles, in %d messages", n, ms[0].Contents.Type, bubbles, len(ms))
+		}
+		for _, i := range c.Items {
+			if !strings.Contains(string(body), channels.RiskIcon(i.Risk)+" "+i.Summary) {
+				t.Errorf("%d calls: no %q", n, i.Summary)
+			}
+		}
+	}
+}
+
+// What is asked once more begins as the card did: with the risk, and with the very sentence of what will happen.
+func TestAQuestionAskedOnceMoreBeginsAsTheCardDid(t *testing.T) {
+	for _, risk := range []approval.Risk{approval.RiskHigh, approval.RiskCritical} {
+		r := channelstest.Request(`{}`)
+		channelstest.Worded(&r)
+		r.Risk = risk
+		c := channelstest.Maker().Card(channelstest.Once(approval.ConfirmNote(""), "", r))
+		ms, err := messages(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := ms[0].(*api.FlexMessage).Contents.(*api.FlexBubble).Body.Contents
+		if len(body) != 3 || body[0].(*api.FlexText).Text != channels.RiskIcon(risk)+" "+c.Risk(risk) ||
+			body[1].(*api.FlexText).Text != "Pay $20.00 to “Acme Ltd.” from treasury" || body[2].(*api.FlexText).Text != c.Text {
+			t.Errorf("%s: %+v", risk, body)
+		}
+	}
+}
+
+// The offer not to ask again says about which call of whom it is, can be declined, and has its labels whole.
+func TestTheOfferNotToAskAgainNamesTheCallAndCanBeDeclined(t *testing.T) {
+	for _, tag := range locale.Tags() {
+		m := channelstest.Maker()
+		m.Words = locale.Get(tag)
+		r := channelstest.Request(`{}`)
+		channelstest.Worded(&r)
+		d := channelstest.Grantable(channelstest.Once(approval.NoteMore, "Approved.", r))
+		d.Requests[0].SessionID = "s1"
+		c := m.Card(d)
+		ms, err := messages(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := ms[0].(*api.TextMessage)
+		if !strings.Contains(q.Text, r.Agent) || !strings.Contains(q.Text, m.Summary(r)) {
+			t.Errorf("%s: %q names no call", tag, q.Text)
+		}
+		declines := false
+		for _, i := range q.QuickReply.Items {
+			a := i.Action.(*api.PostbackAction)
+			b, err := channels.ParseButton(a.Data)
+			if err != nil {
+				t.Errorf("%s: %q: %v", tag, a.Data, err)
+			}
+			declines = declines || b == channels.Button{Intent: chat.IntentBack, ID: d.Notification.ID}
+			if strings.Contains(strings.TrimSuffix(a.Label, "…"), "…") || b.Intent != chat.IntentFreeze && strings.Contains(a.Label, "…") {
+				t.Errorf("%s: the label %q is cut", tag, a.Label)
+			}
+		}
+		if !declines {
+			t.Errorf("%s: no way to decline: %+v", tag, q.QuickReply.Items)
+		}
+	}
+}
+
+// Above the buttons for all stands what they leave out.
+func TestTheButtonsForAllSayWhatTheyLeaveOut(t *testing.T) {
+	rs := channelstest.Batch(3)
+	for i := range rs {
+		rs[i].Risk = approval.RiskHigh
+	}
+	for _, want := range []bool{false, true} {
+		if want {
+			rs[1].Risk = approval.RiskCritical
+		}
+		c := channelstest.Maker().Card(channelstest.OnACard(approval.KindRequest, 0, []int{1, 1, 1}, rs...))
+		said := false
+		for _, e := range summary(c).Body.Contents {
+			t, ok := e.(*api.FlexText)
+			said = said || ok && t.Text == c.LeftOut()
+		}
+		if said != want || (c.LeftOut() != "") != want {
+			t.Errorf("want %v: %q, %v", want, c.LeftOut(), said)
+		}
+	}
+}
+
+// Of a preview that is not what is written the card warns before anything else, and draws it in no colour of a change.
+func TestAPreviewThatDoesNotMatchIsWarnedOfFirst(t *testing.T) {
+	for _, tt := range channelstest.Cases() {
+		if tt.Name != "write_unlike" {
+			continue
+		}
+		ms, err := messages(tt.Card())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := ms[0].(*api.FlexMessage).Contents.(*api.FlexBubble).Body
+		if s := body.Contents[1].(*api.FlexText); !strings.HasPrefix(s.Text, "⚠ The preview is NOT what will be written") {
+			t.Errorf("below the sentence stands %q", s.Text)
+		}
+		raw, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(raw), "⚠") != 1 || strings.Contains(string(raw), added) || strings.Contains(string(raw), removed) {
+			t.Errorf("told twice, or drawn as a change: %s", raw)
+		}
+		return
+	}
+	t.Error("no such case")
 }

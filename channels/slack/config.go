@@ -34,8 +34,11 @@ var (
 func (c Config) Validate() error {
 	var ps channels.Problems
 	ps.Secret("bot_token", c.BotToken)
-	if c.AppToken == "" || len(c.SigningSecret) > 0 {
+	switch {
+	case len(c.SigningSecret) > 0:
 		ps.Secrets("signing_secret", c.SigningSecret)
+	case c.AppToken == "":
+		ps.Neither("signing_secret", "app_token")
 	}
 	if c.AppToken != "" {
 		ps.Secret("app_token", c.AppToken)
@@ -65,10 +68,6 @@ func (c *Config) Check(k kind.Checks) {
 	if c.Channel == "" && !k.Chosen() {
 		k.Errorf("channel", "channel is missing: it is the id of the channel that cards go to, such as C0APPROVALS; or "+
 			"give people channels: [slack]")
-	}
-	if c.AppToken != "" && !c.PostedTo() && k.PublicURL() != "" {
-		k.Warnf("", "with app_token and without signing_secret, Slack is heard over Socket Mode only; /webhook/slack "+
-			"refuses everything")
 	}
 	k.Endpoint("api_url", c.APIURL)
 	if !k.CanDecide() {

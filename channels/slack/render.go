@@ -2,6 +2,7 @@ package slack
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 
@@ -20,6 +21,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/chat"
+	"countersign/locale"
 )
 
 // The platform's limits, and ours below them. Whether Slack counts characters or UTF-16 units, before or
@@ -38,6 +40,9 @@ const (
 	maxRichText    = 2900 // of one rich text block
 	maxDiffLine    = 200  // of a diff
 	maxLines       = 12   // of a text that is set as words
+	maxSentences   = 1400 // of what will happen by each request of several, before they are drawn one by one
+	maxSentence    = 120  // of one of them
+	maxSaid        = 150  // of a fact that is told once for several
 	blockMargin    = 4    // what a row takes beside its text
 	actionApprove  = "approve"
 	actionDeny     = "deny"
@@ -49,14 +54,14 @@ const (
 // measures are how much of the texts around the args is shown, from what reads best to what leaves the
 // args the most room. own is for the agent's own words, which give way first; bare buttons have no colour.
 type measures struct {
-	will, tool, sentence, why, fact, notice, own int
-	bare                                         bool
+	will, tool, sentence, why, fact, notice, server, own int
+	bare                                                 bool
 }
 
 var levels = []measures{
-	{will: 600, tool: 300, sentence: 800, why: 800, fact: 300, notice: 400, own: 1500},
-	{will: 500, tool: 300, sentence: 700, why: 500, fact: 200, notice: 300, own: 400},
-	{will: 300, tool: 300, sentence: 400, why: 250, fact: 120, notice: 250, own: 120},
+	{will: 600, tool: 300, sentence: 800, why: 800, fact: 300, notice: 400, server: 120, own: 1500},
+	{will: 500, tool: 300, sentence: 700, why: 500, fact: 200, notice: 300, server: 100, own: 400},
+	{will: 300, tool: 300, sentence: 400, why: 250, fact: 120, notice: 250, server: 80, own: 120},
 	{will: 160, tool: 100, sentence: 160, why: 100, fact: 60, notice: 120},
 	{will: 100, tool: 50, sentence: 90, why: 40, fact: 40, notice: 80},
 	{will: 70, tool: 40, sentence: 60, fact: 24, notice: 60},
@@ -94,9 +99,7 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 func layOut(c channels.Card) ([]sdk.Block, error) {
 	switch {
 	case c.Once != nil:
-		yes := sdk.NewButtonBlockElement(string(chat.IntentConfirm), c.Once.ID, words(shorten(c.Once.Yes, maxButton)))
-		return []sdk.Block{plain(or(c.Text, "…"), maxObject), sdk.NewActionBlock("once", yes.WithStyle(sdk.StylePrimary),
-			sdk.NewButtonBlockElement(string(chat.IntentBack), c.Once.ID, words(shorten(c.Once.No, maxButton))))}, nil
+		return once(c), nil
 	case len(c.Items) == 0 && c.Address != "":
 		open := sdk.NewButtonBlockElement(actionOpen, "", words(shorten(c.Say(channels.TextOpen), maxButton)))
 		open.URL = c.Address
@@ -106,7 +109,23 @@ func layOut(c channels.Card) ([]sdk.Block, error) {
 	case len(c.Items) == 1 && c.BatchID == "":
 		return oneOf(c, c.Items[0])
 	}
-	return several(c)
+	blocks, err := several(c, min(maxSentence, maxSentences/len(c.Items)))
+	if err != nil { // what will happen by each stands beside its args too
+		blocks, err = several(c, 0)
+	}
+	return blocks, err
+}
+
+// once is a question whose answer counts once: what the card said comes first, then its two buttons.
+func once(c channels.Card) []sdk.Block {
+	t := new(rich)
+	if c.Once.Summary != "" {
+		t.heading(c.Once.Risk)
+		t.heading(channels.CutEnd(c.Once.Summary, levels[0].will, measure))
+	}
+	yes := sdk.NewButtonBlockElement(string(chat.IntentConfirm), c.Once.ID, words(shorten(c.Once.Yes, maxButton)))
+	return append(t.done(), plain(or(c.Text, "…"), maxObject), sdk.NewActionBlock("once", yes.WithStyle(sdk.StylePrimary),
+		sdk.NewButtonBlockElement(string(chat.IntentBack), c.Once.ID, words(shorten(c.Once.No, maxButton)))))
 }
 
 // saying is a reply's text: a sentence or a few lines as words, what is longer as it is, line for line.
@@ -138,48 +157,37 @@ func oneOf(c channels.Card, i channels.Item) ([]sdk.Block, error) {
 	return append(blocks, own...), err
 }
 
-// several draws a batch, or the cards of a reply.
-func several(c channels.Card) ([]sdk.Block, error) {
-	worst, common := c.Items[0], c.Items[0].Facts
-	for _, i := range c.Items {
-		if i.Risk.Rank() > worst.Risk.Rank() {
-			worst = i
-		}
-		common = slices.DeleteFunc(slices.Clone(common), func(f channels.Fact) bool { return !slices.Contains(i.Facts, f) })
-	}
-	// A deadline that all have is told once.
-	deadline := until(worst)
-	for _, i := range c.Items {
-		if i.Pending() && until(i) != deadline {
-			deadline = ""
-		}
-	}
+// several draws a batch, or the cards of a reply. First comes what will happen by each, in a sentence of at most
+// sentence.
+func several(c channels.Card, sentence int) ([]sdk.Block, error) {
+	worst, common, deadline := alike(c)
 	said, shared := common, ""
 	if deadline != "" {
 		common = append(common, channels.Fact{Label: c.Say(channels.TextDeadline), Value: deadline})
 		shared = drawing{card: c, item: worst}.deadline()
 	}
-	var blocks, end []sdk.Block
+	var blocks []sdk.Block
 	if c.Kind == approval.KindReply {
 		blocks = append(blocks, plain(or(c.Text, "…"), maxObject/3))
 	} else {
 		blocks = append(blocks, head(c, c.Text, worst))
 	}
 	t := new(rich)
+	if c.Kind != approval.KindReply && sentence > 0 {
+		t.sentences(c, sentence)
+		t.cut()
+	}
 	for _, f := range said {
-		t.fact(f, 150)
+		t.fact(f, maxSaid)
 	}
 	blocks = append(blocks, t.done()...)
 	if shared != "" {
 		blocks = append(blocks, remarks(shared))
 	}
-	if c.Together() {
-		end = append(end, plain(c.Say(channels.TextBatchHint), maxObject),
-			buttonsFor(c.Worst())(c, "all", c.All(), c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll)))
-	}
-	end = append(end, remarks(escape(c.Say(channels.TextReadAll))))
+	end := append(together(c), remarks(escape(c.Say(channels.TextReadAll))))
 	left := maxTotal - weigh(blocks...) - weigh(end...)
 	dividers := len(blocks)+len(end)+4*len(c.Items) <= maxBlocks
+	left -= weigh(sdk.NewDividerBlock())
 	if dividers {
 		left -= len(c.Items) * weigh(sdk.NewDividerBlock())
 	}
@@ -197,21 +205,85 @@ func several(c channels.Card) ([]sdk.Block, error) {
 		}
 		blocks = append(blocks, own...)
 	}
+	if c.Together() && len(blocks)+len(end) < maxBlocks { // the last one's buttons stand apart from those for all
+		blocks = append(blocks, sdk.NewDividerBlock())
+	}
 	return append(blocks, end...), nil
+}
+
+// alike is what several requests have in common, of which a card tells once: facts, and a deadline ("": they have not
+// the same). worst is the one with the highest risk.
+func alike(c channels.Card) (worst channels.Item, common []channels.Fact, deadline string) {
+	worst, common = c.Items[0], factsOf(c, c.Items[0])
+	for _, i := range c.Items {
+		if i.Risk.Rank() > worst.Risk.Rank() {
+			worst = i
+		}
+		common = slices.DeleteFunc(slices.Clone(common), func(f channels.Fact) bool {
+			return !slices.Contains(factsOf(c, i), f)
+		})
+	}
+	deadline = until(c.Words, worst)
+	for _, i := range c.Items {
+		if i.Pending() && until(c.Words, i) != deadline {
+			deadline = ""
+		}
+	}
+	return worst, common, deadline
+}
+
+// together are the buttons for all that is on a card, with what they leave out; none where there is nothing to decide
+// so.
+func together(c channels.Card) []sdk.Block {
+	if !c.Together() {
+		return nil
+	}
+	hint := c.Say(channels.TextBatchHint)
+	if left := c.LeftOut(); left != "" {
+		hint = left + "\n" + hint
+	}
+	return []sdk.Block{plain(hint, maxObject),
+		buttonsFor(c.Worst())(c, "all", c.All(), c.Say(channels.TextApproveAll), c.Say(channels.TextDenyAll))}
+}
+
+// factsOf are the facts of a request that several may have in common, of which what all have is told once. Why they are
+// asked is one of them where it is told whole there.
+func factsOf(c channels.Card, i channels.Item) []channels.Fact {
+	if i.Why == "" || measure(i.Why) > maxSaid {
+		return i.Facts
+	}
+	return append([]channels.Fact{whyOf(c, i)}, i.Facts...)
+}
+
+func whyOf(c channels.Card, i channels.Item) channels.Fact {
+	return channels.Fact{Label: c.Say(channels.TextWhy), Value: i.Why}
+}
+
+// sentences lists what will happen by each of several requests.
+func (t *rich) sentences(c channels.Card, most int) {
+	for n, i := range c.Items {
+		sign := channels.RiskIcon(i.Risk)
+		if !i.Pending() {
+			sign = i.State.Icon()
+		}
+		t.line(fmt.Sprintf("%d. %s %s", n+1, sign, channels.CutEnd(i.Summary, most, measure)))
+	}
 }
 
 // fit lays out one request in at most room, the roomiest way in which all its args are there.
 func fit(room int, at func(measures) drawing) ([]sdk.Block, error) {
 	for n, m := range levels {
 		d := at(m)
+		rows := d.lead()
 		most := d
 		most.measuring = true
 		fixed := weigh(most.blocks(channels.Fitted{Total: d.item.Total})...)
-		f := channels.FitRows(d.item.Rows, d.item.Total, room-fixed, maxValue, measure, cost)
-		good := len(f.Rows) == len(d.item.Rows) && (!f.Shortened || n > 0)
+		f := channels.FitRows(rows, d.item.Total, room-fixed, maxValue, measure, cost)
+		good := len(f.Rows) == len(rows) && (!f.Shortened || n > 0)
 		if fixed > room || !good && n < len(levels)-1 {
 			continue
 		}
+		f.Shortened = f.Shortened || d.leads != nil && (d.item.Change.Cut || !slices.Equal(d.leads, d.item.Change.Diff))
 		blocks := d.blocks(f)
 		if w := weigh(blocks...); w > room {
 			return nil, fmt.Errorf("slack: a request of %d units, over %d", w, room)
@@ -263,7 +335,26 @@ type drawing struct {
 	glance bool            // only to be read: it has no buttons
 	left   int             // values beside item's, that are not to be shown
 
+	leads []channels.DiffLine // as much as is shown of the diff in front of the args; nil: none is there
+
 	measuring bool // laid out without rows, and with every remark about them that could be needed
+}
+
+// lead puts the item's change in front, where there is one and room for it, and returns the rows that are left to be
+// shown.
+func (d *drawing) lead() []channels.Row {
+	if d.own > 0 && d.item.Change != nil {
+		d.leads = d.fitDiff(d.item.Change.Diff, min(2*d.own, maxValue))
+	}
+	if d.leads == nil {
+		return d.item.Rows
+	}
+	return d.item.Beside()
+}
+
+// fitDiff is as much of a diff as is shown.
+func (d drawing) fitDiff(lines []channels.DiffLine, room int) []channels.DiffLine {
+	return d.card.FitDiff(lines, maxDiffLine, room, measure, func(l channels.DiffLine) int { return measure(l.Text) + 1 })
 }
 
 // alone reports whether the request has a card of its own.
@@ -274,11 +365,7 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 	i, say := d.item, d.card.Say
 	t := new(rich)
 	d.heading(t)
-	for _, fact := range i.Facts {
-		if d.fact > 0 && !slices.Contains(d.common, fact) {
-			t.fact(fact, d.fact)
-		}
-	}
+	d.change(t)
 	d.args(t, f)
 	if d.left > 0 {
 		t.line(d.card.Words.Count(string(channels.TextDialogMore), d.left))
@@ -311,13 +398,13 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 		blocks = append(blocks, decide)
 	}
 	if i.Grant != nil && !d.glance && d.own > 0 {
-		blocks = append(blocks, longer(i.Grant, block))
+		blocks = append(blocks, longer(i.Grant, block, d.will))
 	}
 	return blocks
 }
 
-// longer is the menu of a decided request that has its approval answer the same call again.
-func longer(g *channels.Grant, block string) *sdk.ActionBlock {
+// longer is the menu of a decided request that has its approval answer the same call again, beside which call that is.
+func longer(g *channels.Grant, block string, most int) *sdk.SectionBlock {
 	var options []*sdk.OptionBlockObject
 	for _, choice := range g.Choices {
 		b := g.Button(choice)
@@ -326,7 +413,8 @@ func longer(g *channels.Grant, block string) *sdk.ActionBlock {
 	}
 	menu := sdk.NewOptionsSelectBlockElement(sdk.OptTypeStatic, words(shorten(g.Ask, maxPlaceholder)), actionGrant,
 		options...)
-	return sdk.NewActionBlock(strings.Replace(block, "decide", "grant", 1), menu)
+	return sdk.NewSectionBlock(words(channels.CutEnd(g.About, most+maxPlaceholder, measure)), nil, sdk.NewAccessory(menu),
+		sdk.SectionBlockOptionBlockID(strings.Replace(block, "decide", "grant", 1)))
 }
 
 // heading tells which tool is called, and with what risk.
@@ -334,18 +422,16 @@ func (d drawing) heading(t *rich) {
 	i := d.item
 	if d.alone() && d.glance {
 		t.strong(risk(d.card, i) + " · ")
-		t.code(shorten(i.Tool, d.tool))
+		t.text(shorten(i.Tool, d.tool))
 		t.end()
 		d.sentences(t)
 	} else if d.alone() {
 		d.sentences(t)
 		t.cut()
-		t.strong(d.card.Say(channels.TextTool) + "  ")
-		t.code(shorten(i.Tool, d.tool))
-		t.end()
+		t.fact(channels.Fact{Label: d.card.Say(channels.TextTool), Value: i.Tool}, d.tool)
 	} else {
 		t.strong(fmt.Sprintf("%d. %s · ", d.number, risk(d.card, i)))
-		t.code(shorten(i.Tool, d.tool))
+		t.text(shorten(i.Tool, d.tool))
 		if !i.Pending() {
 			t.strong(" · " + i.State.Icon() + " " + i.Title)
 		}
@@ -393,10 +479,34 @@ func (d drawing) args(t *rich, f channels.Fitted) {
 	}
 }
 
-// agentText lays out what the agent said of the call, as much as there is room for.
+// change lays out the diff that leads, and says what of it was checked.
+func (d drawing) change(t *rich) {
+	if d.leads == nil {
+		return
+	}
+	if d.alone() {
+		t.cut()
+	}
+	c, say := d.item.Change, d.card.Say
+	t.row(channels.Row{Key: say(channels.TextChange, "key", c.Key), Gloss: channels.DiffCount(c.Diff), Lines: true,
+		Value: joined(d.leads)})
+	t.line(cmp.Or(d.item.PreviewRead, say(channels.TextChangeHeld, "key", c.Key)))
+}
+
+// joined is a diff as one text.
+func joined(diff []channels.DiffLine) string {
+	lines := make([]string, len(diff))
+	for n, l := range diff {
+		lines[n] = l.Text
+	}
+	return strings.Join(lines, "\n")
+}
+
+// agentText lays out what the agent said of the call, as much as there is room for: as words, set apart as a quote.
 func (d drawing) agentText(t *rich) {
-	own := d.ownWords()
-	if len(own) == 0 {
+	i, say := d.item, d.card.Say
+	preview := i.Preview != "" && d.leads == nil
+	if i.Rationale == "" && !preview {
 		return
 	}
 	if d.own == 0 {
@@ -404,22 +514,50 @@ func (d drawing) agentText(t *rich) {
 		if !d.alone() {
 			cut = channels.TextWordsCutShort
 		}
-		t.line(d.card.Say(cut, "id", d.item.Short))
+		t.line(say(cut, "id", i.Short))
 		return
 	}
 	if d.alone() {
 		t.cut()
 	}
-	t.heading(d.card.Say(channels.TextOwnWords))
-	for _, r := range own {
-		t.row(r)
+	if i.Rationale != "" || i.PreviewRead == "" {
+		t.heading(say(channels.TextOwnWords))
 	}
+	if i.Rationale != "" {
+		t.quote(say(channels.TextRationale), shorten(i.Rationale, d.own))
+	}
+	if !preview {
+		return
+	}
+	if i.PreviewRead != "" {
+		t.heading(i.PreviewRead)
+	}
+	if lines := d.fitDiff(i.Diff, d.own); len(lines) > 0 && i.Unlike {
+		t.quote(say(channels.TextPreview), joined(lines))
+		return
+	} else if len(lines) > 0 {
+		t.row(channels.Row{Key: say(channels.TextPreview), Gloss: channels.DiffCount(i.Diff), Lines: true,
+			Value: joined(lines)})
+		return
+	}
+	t.quote(say(channels.TextPreview), shorten(i.Preview, d.own))
 }
 
-// reason is why a person is asked, in the words of the policy.
+// reason is why a person is asked, in the words of the policy; who asks, from where; and what the tool's server says of
+// the tool.
 func (d drawing) reason(t *rich) {
-	if d.item.Why != "" && d.why > 0 {
-		t.fact(channels.Fact{Label: d.card.Say(channels.TextWhy), Value: d.item.Why}, d.why)
+	i, say := d.item, d.card.Say
+	if why := whyOf(d.card, i); i.Why != "" && d.why > 0 && !slices.Contains(d.common, why) {
+		t.fact(why, d.why)
+	}
+	for _, fact := range i.Facts {
+		if d.fact > 0 && !slices.Contains(d.common, fact) {
+			t.fact(fact, d.fact)
+		}
+	}
+	if i.ServerWords != "" && d.server > 0 {
+		t.fact(channels.Fact{Label: say(channels.TextServerWords), Value: channels.CutEnd(i.ServerWords, d.server, measure)},
+			d.server)
 	}
 }
 
@@ -427,6 +565,11 @@ func (d drawing) reason(t *rich) {
 // label and no value has.
 func (d drawing) sentences(t *rich) {
 	t.heading(channels.CutEnd(d.item.Summary, d.will, measure))
+	for _, n := range d.item.Notices {
+		if n.First {
+			t.heading(shorten(n.Text, d.notice))
+		}
+	}
 	t.line(shorten(d.item.Sentence, d.sentence))
 	if len(d.item.Progress) > 0 {
 		for line := range strings.SplitSeq(shorten(strings.Join(d.item.Progress, "\n"), d.sentence), "\n") {
@@ -435,67 +578,42 @@ func (d drawing) sentences(t *rich) {
 	}
 }
 
-// notices are the remarks on the request. That a reason is needed is told in other words than where it
-// must be typed: here the buttons ask for it, and a dialog is where it is asked.
+// notices are the remarks on the request. A dialog asks for a reason itself.
 func (d drawing) notices(t *rich) {
-	typed := d.card.Say(channels.TextReasonNeeded, "id", d.item.Short)
 	for _, n := range d.item.Notices {
 		s := n.Text
-		switch {
-		case s == typed && d.glance:
+		if n.First || n.Reason && d.glance {
 			continue
-		case s == typed && d.number > 0:
-			s = d.card.Say(channels.TextReasonAsked)
-		case s == typed:
-			s = "✍ " + d.card.Say(channels.TextDialogRequired)
-		case d.number > 0:
+		}
+		if d.number > 0 {
 			s = n.Short
 		}
 		t.line(shorten(s, d.notice))
 	}
 }
 
-// ownWords are the agent's own, as much of them as there is room for.
-func (d drawing) ownWords() (rows []channels.Row) {
-	i := d.item
-	if i.Rationale != "" {
-		rows = append(rows, channels.Row{Key: d.card.Say(channels.TextRationale), Value: shorten(i.Rationale, d.own),
-			Lines: strings.Contains(i.Rationale, "\n")})
-	}
-	if i.Preview == "" {
-		return rows
-	}
-	preview := channels.Row{Key: d.card.Say(channels.TextPreview), Value: shorten(i.Preview, d.own),
-		Lines: strings.Contains(i.Preview, "\n")}
-	fitted := d.card.FitDiff(i.Diff, maxDiffLine, d.own, measure,
-		func(l channels.DiffLine) int { return measure(l.Text) + 1 })
-	if len(fitted) > 0 {
-		var lines []string
-		for _, l := range fitted {
-			lines = append(lines, l.Text)
-		}
-		preview.Gloss, preview.Value, preview.Lines = channels.DiffCount(i.Diff), strings.Join(lines, "\n"), true
-	}
-	return append(rows, preview)
-}
-
-// foot names one of several requests, where it can be read, and when it must be decided. It is our own words only.
+// foot says of one of several requests when it must be decided, and then which it is and where it can be read. It is
+// our own words only.
 func (d drawing) foot(t *rich) {
 	i := d.item
+	end := until(d.card.Words, i)
+	switch {
+	case i.DeadlineAt == "", slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == end }):
+	case d.fact > 0:
+		t.strong("⏳ " + end)
+		t.text(" · ")
+	default:
+		t.text("⏳ " + i.DeadlineAt + " · ")
+	}
+	if d.fact > 0 {
+		t.text(d.card.Say(channels.TextRequest) + " ")
+	}
 	if d.fact > 0 && linkable(i.Link) {
 		t.link(i.Link, i.Short)
-	} else {
-		t.text(i.Short)
+		t.end()
+		return
 	}
-	s := " #" + i.Hash
-	switch {
-	case i.DeadlineAt == "", slices.ContainsFunc(d.common, func(f channels.Fact) bool { return f.Value == until(i) }):
-	case d.fact > 0:
-		s += " ⏳ " + until(i)
-	default:
-		s += " ⏳ " + i.DeadlineAt
-	}
-	t.line(s)
+	t.line(i.Short)
 }
 
 // linkable reports whether there is a link, and it can stand in a message.
@@ -504,24 +622,28 @@ func linkable(link string) bool {
 }
 
 // until is a deadline, with how far off it was when the card was made.
-func until(i channels.Item) string {
+func until(w *locale.Language, i channels.Item) string {
 	if i.DeadlineIn == "" {
 		return i.DeadlineAt
 	}
-	return i.DeadlineAt + " (" + i.DeadlineIn + ")"
+	return w.And(i.DeadlineAt, i.DeadlineIn)
 }
 
-// deadline is when a request must be decided, in the zone of whoever reads it; "" where it is over.
+// deadline is when a request must be decided; "" where it is over. Where several people read it, Slack tells each of
+// them by the clock and the zone of theirs.
 func (d drawing) deadline() string {
 	i := d.item
 	if i.Deadline.IsZero() {
 		return ""
 	}
-	s := "⏳ " + escape(d.card.Say(channels.TextDeadline)) + " " + date(i.Deadline, i.DeadlineAt)
-	if i.DeadlineIn != "" {
-		s += " (" + escape(i.DeadlineIn) + ")"
+	at := escape(i.DeadlineAt)
+	if d.card.Shared {
+		at = date(i.Deadline, i.DeadlineAt)
 	}
-	return s
+	if i.DeadlineIn != "" {
+		at = d.card.Words.And(at, escape(i.DeadlineIn))
+	}
+	return "⏳ " + escape(d.card.Say(channels.TextDeadline)) + " " + at
 }
 
 // names are a request's id, the beginning of its hash, and where it can be read.
@@ -706,6 +828,19 @@ func (t *rich) row(r channels.Row) {
 		t.text(gloss)
 		t.end()
 	}
+}
+
+// quote adds words of somebody's, under a label. The bar beside them sets them apart.
+func (t *rich) quote(label, s string) {
+	size := measure(label) + measure(s) + blockMargin
+	if t.units+size > maxRichText {
+		t.cut()
+	}
+	t.units += size
+	t.strong(label)
+	t.flush()
+	t.elements = append(t.elements, &sdk.RichTextQuote{Type: sdk.RTEQuote,
+		Elements: []sdk.RichTextSectionElement{sdk.NewRichTextSectionTextElement(s, nil)}})
 }
 
 // preformatted adds lines as they are.

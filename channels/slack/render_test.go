@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	sdk "github.com/slack-go/slack"
 	"pgregory.net/rapid"
 
 	"countersign/approval"
@@ -198,8 +200,12 @@ func (k *checker) block(b map[string]any) {
 		k.only(b, "type", "block_id", "text")
 		k.plain("header", b["text"], 150)
 	case "section":
-		k.only(b, "type", "block_id", "text")
+		k.only(b, "type", "block_id", "text", "accessory")
 		k.plain("section", b["text"], 3000)
+		if menu, ok := b["accessory"].(map[string]any); ok {
+			k.plain("placeholder", menu["placeholder"], 150)
+			k.menu(menu, 100, "type", "action_id", "options", "placeholder")
+		}
 	case "context":
 		elements := b["elements"].([]any)
 		if n := len(elements); n < 1 || n > 10 {
@@ -265,7 +271,7 @@ func (k *checker) block(b map[string]any) {
 		}
 		for _, e := range elements {
 			m := e.(map[string]any)
-			if m["type"] != "rich_text_section" && m["type"] != "rich_text_preformatted" {
+			if m["type"] != "rich_text_section" && m["type"] != "rich_text_preformatted" && m["type"] != "rich_text_quote" {
 				k.t.Errorf("an element %v", m["type"])
 			}
 			pieces := m["elements"].([]any)
@@ -400,6 +406,27 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%q measures %d, want %d", s, got, want)
 		}
 	})
+}
+
+// Why people are asked is told once where it is the same for all calls of a card, and else beside each.
+func TestTheSameReasonIsToldOnce(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	count := func(rs []approval.Request) int {
+		note := approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, CreatedAt: channelstest.Noon}
+		body, err := ch.Render(channelstest.Maker().Card(approval.Delivery{Notification: note, Requests: rs}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(body), `"text":"Why  "`)
+	}
+	if got := count(channelstest.Batch(20)); got != 1 {
+		t.Errorf("one reason for all is told %d times", got)
+	}
+	rs := channelstest.Batch(3)
+	rs[1].HumanMessage = "Another reason"
+	if got := count(rs); got != 3 {
+		t.Errorf("of three calls with two reasons, %d say why", got)
+	}
 }
 
 func TestSecretsAreMasked(t *testing.T) {
@@ -670,4 +697,144 @@ func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
 	if strings.Contains(got, `"action_id":"approve"`) || !strings.Contains(got, `"action_id":"deny"`) || !strings.Contains(got, `"action_id":"open"`) {
 		t.Errorf("its card: %s", got)
 	}
+}
+
+// Of each message, of whatever kind, a notification shows the risk and what will happen.
+func TestEachTextHasTheRiskAndWhatWillHappen(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for _, tt := range channelstest.Cases() {
+		body, err := ch.Render(tt.Card())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m struct{ Text string }
+		if err := json.Unmarshal(body, &m); err != nil {
+			t.Fatal(err)
+		}
+		if lacks := channelstest.LockScreen(tt.Card(), html.UnescapeString(m.Text)); lacks != "" {
+			t.Errorf("%s: no %q in %q", tt.Name, lacks, m.Text)
+		}
+	}
+}
+
+// coded returns every text that is set as code within a line, which Slack draws in red.
+func coded(v any) (all []string) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			all = append(all, coded(e)...)
+		}
+	case map[string]any:
+		if style, _ := v["style"].(map[string]any); style["code"] == true {
+			all = append(all, v["text"].(string))
+		}
+		for _, e := range v {
+			all = append(all, coded(e)...)
+		}
+	}
+	return all
+}
+
+// Only values of args are code: neither a tool nor what an agent says stands in red.
+func TestOnlyArgsAreCode(t *testing.T) {
+	ch, words := newChannel(t, DefaultAPIURL), 0
+	for _, tt := range channelstest.Cases() {
+		c := tt.Card()
+		body, err := ch.Render(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]any
+		if err := json.Unmarshal(body, &m); err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]bool{}
+		for _, i := range c.Items {
+			for _, r := range slices.Concat(i.Rows, i.Beside()) {
+				values[r.Value] = true
+			}
+			if i.Rationale != "" {
+				words++
+			}
+		}
+		for _, s := range coded(m) {
+			if !values[s] && !strings.Contains(s, "… (+") {
+				t.Errorf("%s: %q is no arg", tt.Name, s)
+			}
+		}
+	}
+	if words == 0 {
+		t.Error("no agent said anything")
+	}
+}
+
+// What is asked once more begins as the card did: with the risk, and with the very sentence of what will happen.
+func TestAQuestionAskedOnceMoreBeginsAsTheCardDid(t *testing.T) {
+	for _, risk := range []approval.Risk{approval.RiskHigh, approval.RiskCritical} {
+		r := channelstest.Request(`{}`)
+		channelstest.Worded(&r)
+		r.Risk = risk
+		c := channelstest.Maker().Card(channelstest.Once(approval.ConfirmNote(""), "", r))
+		blocks, err := layOut(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := json.Marshal(blocks[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := strings.Index(string(first), channels.RiskIcon(risk)+" "+c.Risk(risk))
+		if at < 0 || strings.Index(string(first), "Pay $20.00 to “Acme Ltd.” from treasury") < at {
+			t.Errorf("%s: %s", risk, first)
+		}
+	}
+}
+
+// The last request's own buttons stand apart from those for all, which are told what they leave out.
+func TestTheButtonsForAllStandApartAndSayWhatTheyLeaveOut(t *testing.T) {
+	for _, n := range []int{2, 3, 10, 11, 20} {
+		rs := channelstest.Batch(n)
+		rs[0].Risk = approval.RiskCritical
+		versions := make([]int, n)
+		for i := range versions {
+			versions[i] = 1
+		}
+		c := channelstest.Maker().Card(channelstest.OnACard(approval.KindRequest, 0, versions, rs...))
+		blocks, err := layOut(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := slices.IndexFunc(blocks, func(b sdk.Block) bool { return b.ID() == "all" })
+		if all < 3 || blocks[all-2].BlockType() != sdk.MBTDivider ||
+			!strings.HasPrefix(blocks[all-1].(*sdk.SectionBlock).Text.Text, c.LeftOut()+"\n") || c.LeftOut() == "" {
+			t.Errorf("of %d: %+v", n, blocks[max(0, all-2):])
+		}
+	}
+}
+
+// Of a preview that is not what is written the card warns before anything else, and does not draw it as a change.
+func TestAPreviewThatDoesNotMatchIsWarnedOfFirst(t *testing.T) {
+	for _, tt := range channelstest.Cases() {
+		if tt.Name != "write_unlike" {
+			continue
+		}
+		blocks, err := layOut(tt.Card())
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(blocks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(raw)
+		at := strings.Index(got, "⚠ The preview is NOT what will be written")
+		if at < 0 || at > strings.Index(got, `"Arguments`) || at > strings.Index(got, `"Tool`) || strings.Count(got, "⚠") != 1 {
+			t.Errorf("the warning does not come first, or comes twice: %s", got)
+		}
+		if before, _, _ := strings.Cut(got, "--- a/gate.conf"); strings.LastIndex(before, "rich_text_quote") < strings.LastIndex(before, "rich_text_preformatted") {
+			t.Errorf("it is drawn as a change: %s", got)
+		}
+		return
+	}
+	t.Error("no such case")
 }

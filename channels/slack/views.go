@@ -130,7 +130,7 @@ var dialogWords = map[chat.Intent]struct{ one, all, submit channels.Text }{
 // agent's own words.
 func glance(c channels.Card, i channels.Item) ([]sdk.Block, error) {
 	all := i.Total
-	i.Rationale, i.Preview, i.Diff = "", "", nil
+	i.Rationale, i.Preview, i.PreviewRead, i.Diff, i.Change, i.ServerWords = "", "", "", nil, nil, ""
 	i.Rows = i.Rows[:min(dialogRows, len(i.Rows))]
 	i.Total = 0
 	for _, r := range i.Rows {
@@ -148,7 +148,7 @@ func tally(c channels.Card, items []channels.Item) []sdk.Block {
 	t := new(rich)
 	for n, i := range items {
 		t.strong(fmt.Sprintf("%d. %s · ", n+1, risk(c, i)))
-		t.code(shorten(i.Tool, levels[0].tool))
+		t.text(shorten(i.Tool, levels[0].tool))
 		t.end()
 	}
 	return t.done()
@@ -309,7 +309,7 @@ func HomeView(h Home) (json.RawMessage, error) {
 	}
 	var end []string
 	if !c.At.IsZero() {
-		end = append(end, escape(c.Say(channels.TextHomeAsOf))+" "+date(c.At, approval.FormatTime(c.At)))
+		end = append(end, escape(c.Say(channels.TextHomeAsOf)+" "+c.Made))
 	}
 	if shown > 0 {
 		end = append(end, escape(c.Say(channels.TextReadAll)))

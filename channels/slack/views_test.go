@@ -471,7 +471,7 @@ func TestHomeByRole(t *testing.T) {
 		want           []string
 	}{
 		{"approver", hana, 3, 3, []string{"You're hana. You can approve, deny and read the logs.", "Waiting for a decision (3)", "Deny asks you for a reason"}},
-		{"reader", ken, 0, 3, []string{"You're ken. You can decide nothing.", "only people with the role approver"}},
+		{"reader", ken, 0, 3, []string{"You're ken. You can read requests, but not decide them.", "Only people with the role approver"}},
 		{"admin", approval.Actor{Kind: approval.Human, Name: "mai", Admin: true}, 0, 3, []string{"You're mai. You can read the logs."}},
 		{"stranger", approval.Actor{Kind: approval.Stranger}, 0, 0, []string{"You're not an approver here", "U0⟨U+202E⟩"}},
 		{"agent", approval.Actor{Kind: approval.Agent, Name: "bot", Approver: true}, 0, 0, nil},
@@ -481,7 +481,7 @@ func TestHomeByRole(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := seen(t, channels.Body(v))
-		if got := []int{strings.Count(string(v), `"action_id":"approve"`), strings.Count(all, "\x00files/delete_file\x00")}; !cmp.Equal(got, []int{tt.buttons, tt.tools}) {
+		if got := []int{strings.Count(string(v), `"action_id":"approve"`), strings.Count(all, "\x00files/delete_file\n")}; !cmp.Equal(got, []int{tt.buttons, tt.tools}) {
 			t.Errorf("%s: buttons and tools %v", tt.name, got)
 		}
 		for _, w := range tt.want {

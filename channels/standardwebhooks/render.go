@@ -75,8 +75,10 @@ type request struct {
 	ArgsTotal int      `json:"args_total"`
 	Notices   []string `json:"notices"`
 
-	Words *ownWords `json:"agents_own_words,omitempty"`
-	URL   string    `json:"url,omitempty"` // of the request's page
+	// ServerWords is what the tool's server says of it, which nobody has checked.
+	ServerWords string    `json:"servers_words,omitempty"`
+	Words       *ownWords `json:"agents_own_words,omitempty"`
+	URL         string    `json:"url,omitempty"` // of the request's page
 }
 
 type fact struct {
@@ -97,6 +99,8 @@ type arg struct {
 type ownWords struct {
 	Rationale string `json:"rationale,omitempty"`
 	Preview   string `json:"preview,omitempty"`
+	// Read tells that the gate made the preview, and of what.
+	Read string `json:"preview_read,omitempty"`
 }
 
 // types are the kinds of notification, as receivers know them.
@@ -196,13 +200,16 @@ func describe(i channels.Item, m measures) request {
 	}
 	for _, n := range i.Notices {
 		text := n.Text
-		if m.own == 0 {
+		if m.own == 0 || n.Reason { // nobody knows what is tapped where it is shown
 			text = n.Short
 		}
 		r.Notices = append(r.Notices, shorten(text, m.notice))
 	}
 	if m.own > 0 && i.Rationale+i.Preview != "" {
-		r.Words = &ownWords{shorten(i.Rationale, m.own), shorten(i.Preview, m.own)}
+		r.Words = &ownWords{shorten(i.Rationale, m.own), shorten(i.Preview, m.own), shorten(i.PreviewRead, m.own)}
+	}
+	if m.own > 0 {
+		r.ServerWords = channels.CutEnd(i.ServerWords, m.fact, measure)
 	}
 	if measure(i.Link) <= min(maxLink, 2*m.sentence) {
 		r.URL = i.Link

@@ -21,7 +21,7 @@ import (
 )
 
 // golden are the cases whose bodies are kept, one of each kind.
-var golden = []string{"request", "reminder", "critical_reason", "nested", "secrets", "ignored", "outcome_denied", "outcome_used", "outcome_batch_some", "reply"}
+var golden = []string{"request", "reminder", "critical_reason", "nested", "secrets", "ignored", "write", "outcome_denied", "outcome_used", "outcome_batch_some", "reply"}
 
 func card(d approval.Delivery) channels.Card {
 	d.Notification.CreatedAt = channelstest.Noon.Add(1500 * time.Microsecond)
@@ -64,10 +64,10 @@ type tester interface {
 var parts = map[string]map[string]string{
 	"":                 {"type": "string", "timestamp": "string", "data": "object"},
 	"data":             {"title": "string", "language": "string", "batch_id": "string", "requests": "list"},
-	"requests":         {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string", "hash": "string", "title": "string", "summary": "string", "ending": "string", "why": "string", "deadline": "string", "deadline_text": "string", "reason_required": "bool", "step_up": "bool", "facts": "list", "args": "list", "args_shown": "number", "args_total": "number", "notices": "list", "progress": "list", "agents_own_words": "object", "url": "string"},
+	"requests":         {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string", "hash": "string", "title": "string", "summary": "string", "ending": "string", "why": "string", "deadline": "string", "deadline_text": "string", "reason_required": "bool", "step_up": "bool", "facts": "list", "args": "list", "args_shown": "number", "args_total": "number", "notices": "list", "progress": "list", "servers_words": "string", "agents_own_words": "object", "url": "string"},
 	"facts":            {"label": "string", "value": "string"},
 	"args":             {"depth": "number", "key": "string", "value": "string", "members": "bool", "ignored": "bool"},
-	"agents_own_words": {"rationale": "string", "preview": "string"},
+	"agents_own_words": {"rationale": "string", "preview": "string", "preview_read": "string"},
 	"must requests":    {"id": "", "state": "", "tool": "", "agent": "", "risk": "", "hash": "", "title": "", "facts": "", "args": "", "args_shown": "", "args_total": "", "notices": ""},
 	"must data":        {"title": "", "language": "", "requests": ""},
 	"must ":            {"type": "", "timestamp": "", "data": ""},

@@ -34,12 +34,17 @@ const (
 	SayReasonTooLong  Phrase = "told_reason_too_long"
 	SayReasonKept     Phrase = "told_reason_kept"
 	SayReasonKeptOld  Phrase = "told_reason_kept_old"
+	SayReasonLost     Phrase = "told_reason_lost"
+	SayOf             Phrase = "told_of"
 	SayQuotesMany     Phrase = "told_quotes_many"
 	SayQuotesUnknown  Phrase = "told_quotes_unknown"
 	SayNothingWaits   Phrase = "told_nothing_waits"
 	SayOneWaits       Phrase = "told_one_waits"
 	SayManyWait       Phrase = "told_many_wait"
 	SayNewestWait     Phrase = "told_newest_wait"
+	SayOneSent        Phrase = "told_one_sent"
+	SayManySent       Phrase = "told_many_sent"
+	SayNewestSent     Phrase = "told_newest_sent"
 	SayNewerThanNo    Phrase = "told_newer_than_no"
 	SayWhichOne       Phrase = "told_which_one"
 	SayNotUnderstood  Phrase = "told_not_understood"
@@ -117,6 +122,7 @@ const (
 
 	// Cards of several calls, and what is decided without asking.
 	SayLeftOut        Phrase = "told_left_out"
+	SayLeftOne        Phrase = "told_left_one"
 	SayLeftCritical   Phrase = "told_left_critical"
 	SayLeftConfirm    Phrase = "told_left_confirm"
 	SayLeftStepUp     Phrase = "told_left_step_up"
@@ -142,6 +148,11 @@ const (
 	SayMayNotRevoke   Phrase = "told_may_not_revoke"
 	SayGrantOver      Phrase = "told_grant_over"
 	SayAdminsGranted  Phrase = "told_admins_granted"
+
+	// What is typed, in a sentence that says so.
+	WordApprove Phrase = "word_approve"
+	WordDeny    Phrase = "word_deny"
+	WordShow    Phrase = "word_show"
 
 	// People and stages, on cards too.
 	WhoFor     Phrase = "who_for"
@@ -177,61 +188,66 @@ var English = map[Phrase]string{
 	SayAlready:       "Already {status} by {who} ({when}).",
 	SayYouApproved:   "You already approved this ({when}).",
 	SayYouDenied:     "You already denied this ({when}).",
-	SayLapsed:        "Approved by {who} ({when}) but not used in time, so it has lapsed.",
+	SayLapsed:        "Approved by {who} ({when}) but not used in time, so the approval has lapsed.",
 	SayUsed:          "Approved by {who} and already used ({when}): the call was let through.",
-	SayPolicyChanged: "Cancelled ({when}), because the policy has changed since it was asked for.",
-	SayToolChanged:   "Cancelled ({when}), because the tool has changed since it was asked for.",
+	SayPolicyChanged: "Cancelled ({when}), because the policy has changed since the agent asked.",
+	SayToolChanged:   "Cancelled ({when}), because the tool has changed since the agent asked.",
 	SayMustAsk:       "If it is still needed, the agent must ask again.",
-	SayMustAskOnce:   "If it is needed once more, the agent must ask again.",
-	SayNewCard:       "If the agent asks again, a new card comes: decide that one.",
+	SayMustAskOnce:   "To run it once more, the agent must ask again.",
+	SayNewCard:       "If the agent asks again, you'll get a new card. Decide on that one.",
 	SayNotYours:      "You can't decide this request.",
 	SayNoRequest:     "No such request.",
 	SayReasonNeeded:  "This request needs a reason. Type: {word} {id} followed by your reason.",
-	SayReasonNext: "This request needs a reason, so nothing is decided yet. Type the reason now, or: deny {id} " +
-		"followed by it.",
-	SayReasonTooLong: "The reason is too long; at most 3000 characters are taken.",
+	SayReasonNext: "{tool} needs a reason, so nothing is decided yet. Type your reason now, or type: deny {id} " +
+		"followed by your reason.",
+	SayReasonTooLong: "The reason is too long: use at most 3000 characters.",
 	SayReasonKept:    "Thanks, the agent now has your reason. {tool} stays denied.",
-	SayReasonKeptOld: "{tool} was already denied with a reason. That reason stays.",
+	SayReasonKeptOld: "You already denied {tool} and said why. That reason stays.",
+	SayReasonLost:    "The agent did not get your reason.",
+	SayOf:            "{tool}: {said}",
 	SayQuotesMany:    "That message shows {n} requests. Use its buttons, or type: {word} <id>",
-	SayQuotesUnknown: "That message shows no request that I know, so nothing was denied. Type: deny <id> <reason>",
+	SayQuotesUnknown: "I can't find a request in that message, so nothing was denied. Type: deny <id> <reason>",
 	SayNothingWaits:  "Nothing is waiting for a decision.",
 	SayOneWaits:      "This request is waiting. Use its buttons to decide.",
 	SayManyWait:      "{n} requests are waiting. Use their buttons to decide.",
 	SayNewestWait:    "{n} requests are waiting; these are the newest {shown}. Use their buttons to decide.",
+	SayOneSent:       "1 request is waiting. I've sent it to you as a direct message.",
+	SayManySent:      "{n} requests are waiting. I've sent them to you as direct messages.",
+	SayNewestSent:    "{n} requests are waiting. I've sent you the newest {shown} as direct messages.",
 	SayNewerThanNo: "The request that is waiting now is newer than your message, so nothing was denied. Use its " +
 		"buttons, or type: deny <id> <reason>",
 	SayWhichOne:      "{n} requests are waiting, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
 	SayNotUnderstood: "Sorry, I didn't get that. Try \"pending\" to see what's waiting, or \"help\".",
-	SayUnclear: "Nothing was decided: an approval is the word and the id and nothing else; a reason is taken only " +
-		"where one is required, and without a word of doubt. Use the card's buttons, or type only: approve <id>",
+	SayUnclear: "Nothing was decided, because I could not be sure that you meant yes. Add a reason only if the card " +
+		"asks for one, and without words such as \"not\" or \"maybe\". Use the card's buttons, or type only: approve <id>",
 	SayHelp: "What you can type:\n" +
 		"pending: what's waiting, with buttons\n" +
 		"show <id>: all of a request\n" +
 		"approve <id> · deny <id> [reason]: decide it\n" +
 		"status: your role, what's waiting, any problems\n" +
-		"log: the last notifications and what became of them (admins)\n" +
-		"extend <id>: one hour more to decide it\n" +
-		"freeze <agent> [reason] · unfreeze [agent]: deny all its calls at once · lift that (admins)\n" +
-		"delegate <person> 3d · delegations · undelegate <id>: let somebody vote for you\n" +
-		"grants · revoke <id> · lift <id>: what is decided without asking · end one of these · forget a denial\n" +
-		"sign in: a link to the pages, where all of it can be seen\n" +
+		"log: the latest notifications and what became of them (admins)\n" +
+		"extend <id>: one more hour to decide\n" +
+		"freeze <agent> [reason] · unfreeze [agent]: deny all its calls from now on · end that (admins)\n" +
+		"delegate <person> 3d · delegations · undelegate <id>: let somebody stand in for you · who does · end it\n" +
+		"grants · revoke <id> · lift <id>: what is decided without asking · end an approval · end a denial\n" +
+		"sign in: a link to the pages, where you can see everything\n" +
 		"help: show this list\n" +
-		"The last six characters of an id are enough. A reply that quotes a card may leave out the id. Nothing is " +
-		"approved by a bare \"yes\", and an approval takes a reason only where the card asks for one.",
+		"The last six characters of an id are enough. A reply that quotes a card needs no id. A bare \"yes\" " +
+		"approves nothing. Add a reason to an approval only if the card asks for one.",
 	SayHelpStranger: "This is Countersign. You're not an approver here. Ask whoever runs it to add your ID: {address}",
-	SaySignIn:       "This opens the pages and signs you in as {who}: once, within ten minutes. Do not pass it on.",
-	SaySignInHere: "This opens the pages and signs you in as {who}: once, within ten minutes. It works on the gate's " +
-		"own machine only, since public_url is not set. Do not pass it on.",
+	SaySignIn:       "This link signs you in to the pages as {who}. It works once, within ten minutes. Don't share it.",
+	SaySignInHere: "This link signs you in to the pages as {who}. It works once, within ten minutes, and only on " +
+		"the gate's own machine, because public_url is not set. Don't share it.",
 	SaySignInMany: "You have asked for too many links. Wait ten minutes, then type it again.",
-	SayNotAdmin:   "Only an admin may see the notification log.",
+	SayNotAdmin:   "Only admins can see the notification log.",
 	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. You're not an approver here " +
 		"yet. Ask whoever runs me to add your ID:\n{address}",
-	SayWelcomeBack: "Hello {who}. Cards for you come here again. Type \"help\" to see what I understand.",
-	SayOverBudget: "{who} is over a budget ({budget}: {limit}). What is more than that is refused until it slows " +
+	SayWelcomeBack: "Hello {who}. You'll get your cards here again. Type \"help\" to see what I understand.",
+	SayOverBudget: "{who} is over its limit ({budget}: {limit}). Anything above that is refused until it slows " +
 		"down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
-	SayReloadFailed: "The configuration was changed, but it cannot be used, so the one before stays in force. {why}",
-	SayRulesLoosened: "The configuration was changed, and its rules let more through than those before. If nobody " +
-		"meant that, change it back:{what}",
+	SayReloadFailed: "The configuration was changed but can't be used, so the previous one stays in force. {why}",
+	SayRulesLoosened: "The configuration was changed, and the new rules let more calls through. If that wasn't " +
+		"intended, change it back:{what}",
 	SayLog:            "The newest notifications ({n}):",
 	SayLogEmpty:       "No notification yet.",
 	SayLogLine:        "{time} {channel} {recipient} · {kind} · {status} · tries {attempt}",
@@ -240,70 +256,72 @@ var English = map[Phrase]string{
 	SayRoleApprover:   "approve and deny",
 	SayRoleAdmin:      "read the logs",
 	SayRoleBoth:       "approve, deny and read the logs",
-	SayRoleNone:       "decide nothing",
+	SayRoleNone:       "read requests, but not decide them",
 	SayStatusApproved: "approved",
 	SayStatusDenied:   "denied",
 	SayStatusCancel:   "cancelled",
 
 	SayVoteCounts:   "Your approval counts: {have} of {total}.",
-	SayVotedForYou:  "{who} voted for you ({when}).",
-	SayNotYourStage: "It is not your turn: this waits for {stages}.",
+	SayVotedForYou:  "{who} already approved for you ({when}).",
+	SayNotYourStage: "It's not your turn yet: this is waiting for {stages}.",
 	SayConfirm:      "{agent} asks to run {tool}. Approve it?",
-	SayConfirmEach:  "Not approved: {tool}. It asks once more before it is approved, so press its own Approve.",
-	SayStepUp:       "Not approved: {tool} takes a passkey. Approve it on its page.",
-	SayStepUpAt:     "Not approved: {tool} takes a passkey. Approve it on its page: {page}",
+	SayConfirmEach:  "Not approved yet: {tool}. It needs a second yes, so use its own Approve button.",
+	SayStepUp:       "Not approved yet: {tool} needs your passkey. Approve it on its page.",
+	SayStepUpAt:     "Not approved yet: {tool} needs your passkey. Approve it on its page: {page}",
 	SayBack:         "Nothing was done.",
-	SayAskedOnce: "That question was answered already or is older than two minutes, so nothing was done. Begin again " +
-		"on the card.",
-	SayExtended:       "One hour more: {tool} can be decided until {when}.",
-	SayExtendedBefore: "This request was given one hour more already; that is done once.",
+	SayAskedOnce: "That question was already answered, or is more than two minutes old, so nothing was done. Start " +
+		"again from the card.",
+	SayExtended:       "One more hour: {tool} can be decided until {when}.",
+	SayExtendedBefore: "This request has already been given one more hour. That works only once.",
 	SayExtendHow:      "Nothing was extended. Type: extend <id>",
-	SayFreezeAsk:      "Freeze {agent}? Every call of it is denied and what waits ends, until an admin lifts it.",
+	SayFreezeAsk: "Freeze {agent}? Waiting requests are cancelled, and every call is denied until an admin lifts " +
+		"the freeze.",
 	SayFreezeWhich: "Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. " +
 		"Agents: {agents}",
 	SayFrozen:         "Frozen: {agent}. Its calls are denied until an admin types: unfreeze {agent}",
 	SayFrozenAll:      "All agents are frozen. Their calls are denied until an admin types: unfreeze",
-	SayMayNotFreeze:   "Only approvers and admins may freeze an agent.",
-	SayMayNotUnfreeze: "Only an admin may lift a freeze.",
-	SayUnfrozen:       "Lifted: {agent} may ask again. What the freeze ended stays ended.",
-	SayUnfrozenAll:    "The freeze of all agents is lifted. What it ended stays ended.",
+	SayMayNotFreeze:   "Only approvers and admins can freeze an agent.",
+	SayMayNotUnfreeze: "Only admins can lift a freeze.",
+	SayUnfrozen:       "Freeze lifted: {agent} can ask again. Requests that the freeze ended stay ended.",
+	SayUnfrozenAll:    "The freeze of all agents is lifted. Requests that it ended stay ended.",
 	SayNothingFrozen:  "Nothing is frozen.",
 	SayUnfreezeWhich:  "Nothing was lifted. Type: unfreeze <agent>. Frozen now: {agents}",
 	SayAllAgents:      "all agents",
-	SayDelegated:      "{delegate} may vote for you until {until}. To end it, type: undelegate {id}",
+	SayDelegated:      "{delegate} stands in for you until {until}. To end it, type: undelegate {id}",
 	SayDelegateHow: "Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It " +
 		"lasts at most 30 days.",
-	SayDelegateNot:     "Nothing was delegated: both of you must be approvers, and you two different people.",
-	SayDelegations:     "Who votes for whom:",
+	SayDelegateNot:     "Nothing was delegated: both of you must be approvers, and you can't delegate to yourself.",
+	SayDelegations:     "Who stands in for whom:",
 	SayDelegationLine:  "{id}: {delegate} for {delegator}, from {from} until {until}",
-	SayDelegationsNone: "Nobody votes for anybody else.",
-	SayDelegationEnded: "Ended: {delegate} no longer votes for {delegator}.",
-	SayDelegationWhich: "Nothing was ended: I know no delegation, or several, by that id. Type \"delegations\" to see " +
-		"them.",
+	SayDelegationsNone: "Nobody is standing in for anyone.",
+	SayDelegationEnded: "Ended: {delegate} no longer stands in for {delegator}.",
+	SayDelegationWhich: "Nothing was ended: that id fits no delegation, or more than one. Type \"delegations\" to " +
+		"see them.",
 	SayAmbiguous:    "Nothing was done: more than one request ends in {typed}. Type more of the id.",
 	SayTypedShort:   "Nothing was decided: to approve, type at least the last six characters of the id.",
 	SayOthersWait:   "Waiting for other people: {count}.",
 	SayOnlyOthers:   "Nothing is waiting for you. Waiting for other people: {count}.",
-	SayAdminsFrozen: "{who} froze {agent}: {reason}. Calls are denied until an admin lifts it.",
+	SayAdminsFrozen: "{who} froze {agent}: {reason}. Calls are denied until an admin lifts the freeze.",
 	SayAdminsLifted: "{who} lifted the freeze of {agent}.",
-	SayNeedUnmet: "Nobody is left who can approve {tool} of {agent} (request {id}): it waits for {stages}. Change who " +
-		"is in its groups or its rule; else it expires ({when}).",
+	SayNeedUnmet: "Nobody is left who can approve {agent}'s {tool} (request {id}): it is waiting for {stages}. " +
+		"Change its groups or its rule, or it will expire ({when}).",
 	SayLateFrozen:  "Cancelled ({when}): {who} froze the agent. Reason: {reason}",
 	SayLateEdited:  "Not as asked: {who} approved other arguments instead ({when}).",
 	SayYouEdited:   "Not as asked: you approved other arguments instead ({when}).",
-	SayNotExtended: "You may not give this request more time.",
-	SayPasskeyAdded: "🔑 A passkey was added for you: {name}. It can sign in and approve as you. If this was not you, " +
-		"remove it on the page “Passkeys” and tell an admin.",
+	SayNotExtended: "You can't give this request more time.",
+	SayPasskeyAdded: "🔑 A passkey was added for you: {name}. It can sign in and approve as you. If this was not " +
+		"you, remove it on the “Passkeys” page and tell an admin.",
 	SayPasskeyRemoved: "🔑 One of your passkeys was removed: {name}. If this was not you, tell an admin.",
-	SayPasskeyBlocked: "⚠ Your passkey {name} is blocked: somebody may have a copy of it. Remove it on the page " +
-		"“Passkeys”, and tell an admin.",
+	SayPasskeyBlocked: "⚠ Your passkey {name} is blocked: somebody may have a copy of it. Remove it on the " +
+		"“Passkeys” page, and tell an admin.",
 	SayLeftOut:      "Left out: {left} of {total}. Decide them one by one: {calls}.",
+	SayLeftOne:      "{call} ({why})",
 	SayLeftCritical: "critical",
-	SayLeftConfirm:  "asks once more",
-	SayLeftStepUp:   "takes a passkey",
-	SayJoinedSince:  "Joined the card after what you pressed, and not decided: {count}.",
-	SayMayNotGrant:  "Only whoever approved it may let it run again without asking.",
-	SayNotGranted:   "It will be asked about again: nothing was granted. {why}",
+	SayLeftConfirm:  "needs a second yes",
+	SayLeftStepUp:   "needs a passkey",
+	SayJoinedSince:  "Added to the card after you tapped, so not decided: {count}.",
+	SayMayNotGrant:  "Only the person who approved it can let it run again without asking.",
+	SayNotGranted:   "You'll still be asked next time: nothing was granted. {why}",
 	SayGranted: "{agent} may run {tool} with exactly these arguments without asking ({period}). To end it, " +
 		"type: revoke {id}",
 	SayGrantedLike: "{agent} may run {tool} without asking ({period}), with arguments that differ only as its " +
@@ -313,26 +331,28 @@ var English = map[Phrase]string{
 	SayForUses:        "uses left: {left}, until {when}",
 	SayForUsesHere:    "this session, uses left: {left}, until {when}",
 	SayGrants:         "What is decided without asking:",
-	SayGrantLine:      "{id}: {tool} of {agent} runs, says {who} ({period})",
-	SayDenialLine:     "{id}: {tool} of {agent} is denied, says {who} ({period})",
-	SayGrantSuspended: "suspended, since what its last use did is not known",
-	SayGrantsMore:     "There are more of them.",
-	SayGrantsNone:     "There is no grant and no standing denial.",
-	SayRevoked:        "Ended: {tool} of {agent} is asked about again.",
-	SayRevokeWhich: "Nothing was ended: I know no grant and no standing denial by that id. Type \"grants\" to " +
-		"see them.",
-	SayForgotten:     "The denial is forgotten: the same call is asked about again.",
-	SayLiftWhich:     "Nothing was forgotten: I know no denial by that id.",
-	SayMayNotRevoke:  "Only whoever decided it, or an admin, may end that.",
-	SayGrantOver:     "That has ended already.",
-	SayAdminsGranted: "{who} let {agent} run {tool} without asking ({period}). To end it, type: revoke {id}",
-	WhoFor:           "{person} for {other}",
-	WhoTwo:           "{first} and {last}",
-	WhoMore:          "{first}, {next}",
-	WhoStage:         "{count} of {names}",
-	WhoAny:           "1 approver",
-	WhoAnyMany:       "{count} approvers",
-	WhoThen:          "{first}, then {next}",
+	SayGrantLine:      "{id}: {agent}'s {tool} runs without asking, allowed by {who} ({period})",
+	SayDenialLine:     "{id}: {agent}'s {tool} is denied without asking, by {who} ({period})",
+	SayGrantSuspended: "paused: the outcome of its last use is unknown",
+	SayGrantsMore:     "There are more.",
+	SayGrantsNone:     "Nothing is approved or denied without asking.",
+	SayRevoked:        "Ended: people are asked about {agent}'s {tool} again.",
+	SayRevokeWhich:    "Nothing was ended: no grant or denial has that id. Type \"grants\" to see them.",
+	SayForgotten:      "Denial lifted: people are asked about the same call again.",
+	SayLiftWhich:      "Nothing was lifted: no denial has that id.",
+	SayMayNotRevoke:   "Only the person who decided it, or an admin, can end that.",
+	SayGrantOver:      "That has already ended.",
+	SayAdminsGranted:  "{who} let {agent} run {tool} without asking ({period}). To end it, type: revoke {id}",
+	WordApprove:       "approve",
+	WordDeny:          "deny",
+	WordShow:          "show",
+	WhoFor:            "{person} for {other}",
+	WhoTwo:            "{first} and {last}",
+	WhoMore:           "{first}, {next}",
+	WhoStage:          "{count} of {names}",
+	WhoAny:            "1 approver",
+	WhoAnyMany:        "{count} approvers",
+	WhoThen:           "{first}, then {next}",
 
 	SayKindRequest:   "request",
 	SayKindReminder:  "reminder",
@@ -341,7 +361,7 @@ var English = map[Phrase]string{
 	SayFateQueued:    "queued",
 	SayFateRetrying:  "retrying",
 	SayFateSent:      "sent",
-	SayFateDelivered: "delivered",
+	SayFateDelivered: "answered",
 	SayFateFailed:    "failed",
 	SayFateSkipped:   "skipped",
 

@@ -2,7 +2,6 @@ package phrases
 
 import (
 	"slices"
-	"strings"
 
 	"countersign/approval"
 )
@@ -36,11 +35,16 @@ func (say Sayer) Ended(r approval.Request) string {
 	if last == 0 {
 		return names[0]
 	}
-	who := names[0]
-	for _, name := range names[1:last] {
-		who = say(WhoMore, "first", who, "next", name)
+	return say(WhoTwo, "first", say.All(names[:last]), "last", names[last])
+}
+
+// All names one or more, in a row: "hana, ken, mei".
+func (say Sayer) All(names []string) string {
+	row := names[0]
+	for _, name := range names[1:] {
+		row = say(WhoMore, "first", row, "next", name)
 	}
-	return say(WhoTwo, "first", who, "last", names[last])
+	return row
 }
 
 // Waits names whom a pending request waits for, from its open stage on: "1 of finance, then 1 of security".
@@ -79,7 +83,7 @@ func (say Sayer) stage(s approval.Stage) string {
 	}
 	switch {
 	case len(names) > 0:
-		return say(WhoStage, "count", s.Count, "names", strings.Join(names, ", "))
+		return say(WhoStage, "count", s.Count, "names", say.All(names))
 	case s.Count == 1:
 		return say(WhoAny)
 	}

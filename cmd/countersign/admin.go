@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/locale"
 )
 
 type notificationsCmd struct {
@@ -77,6 +78,7 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
+	now := time.Now()
 	switch {
 	case c.Follow:
 		return c.follow(ctx, s, g, page, from)
@@ -92,30 +94,29 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 	case len(page.Items) == 0:
 		s.printf("No notifications.\n")
 		quotas(s, page.Quotas)
-		beats(s, page.Heartbeat)
+		beats(s, page.Heartbeat, now)
 		return nil
 	}
 	defer s.paged()()
-	now := time.Now()
 	rows := [][]string{notificationHeads}
 	for _, n := range page.Items {
 		rows = append(rows, notificationRow(n, now))
 	}
 	s.table(rows...)
 	quotas(s, page.Quotas)
-	beats(s, page.Heartbeat)
+	beats(s, page.Heartbeat, now)
 	return nil
 }
 
 // beats says what the heartbeat did last.
-func beats(s *std, all []client.Beat) {
+func beats(s *std, all []client.Beat, now time.Time) {
 	for _, b := range all {
 		name := visible(b.Entry)
 		if b.At == nil {
 			s.printf("\nHeartbeat %s: not run since the server's start\n", name)
 			continue
 		}
-		at := b.At.In(s.zone()).Format(time.DateTime + " MST")
+		at := s.clock(*b.At, now)
 		if b.Result != "ok" || b.Counts == nil {
 			s.printf("\nHeartbeat %s, %s: failed; the server's log says why\n", name, at)
 			continue
@@ -158,7 +159,7 @@ func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, pa
 		for i, cell := range row {
 			row[i] = visible(cell)
 		}
-		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", time.Now().In(s.zone()).Format(time.TimeOnly), row[5], row[2],
+		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", locale.Clock(time.Now(), s.zone()), row[5], row[2],
 			row[4], row[3], row[6])
 		if row[7] != "" {
 			line += ", next " + row[7]
@@ -230,6 +231,15 @@ func (c *retryCmd) Run(ctx context.Context, s *std) error {
 
 type auditCmd struct {
 	Query auditQueryCmd `cmd:"" help:"List audit events, newest first."`
+}
+
+func (*auditCmd) Help() string {
+	return `Every request, decision, refusal and reload is an event in it.
+
+Examples:
+
+    countersign audit query
+    countersign audit query --event-type=hitl_decision --filter='decision=deny'`
 }
 
 type auditQueryCmd struct {
@@ -331,9 +341,10 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 		return nil
 	}
 	defer s.paged()()
+	now := time.Now()
 	rows := [][]string{{"AT", "EVENT", "DECISION", "RISK", "TOOL", "AGENT", "ACTOR", "REQUEST", "REASON"}}
 	for _, e := range page.Items {
-		rows = append(rows, []string{s.clock(e.At.Time), e.EventType, e.Decision, e.RiskLevel, e.Tool,
+		rows = append(rows, []string{s.clock(e.At.Time, now), e.EventType, e.Decision, e.RiskLevel, e.Tool,
 			e.Agent, e.Actor, e.ApprovalID, shorten(e.Reason, 80)})
 	}
 	s.table(rows...)
@@ -347,8 +358,8 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 func (c *auditQueryCmd) export(ctx context.Context, s *std, g *connection, q client.AuditQuery) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := g.ExportAudit(ctx, q, c.Format, s.out)
-	if err != nil {
+	out := s.exported(c.Format)
+	if err := errors.Join(g.ExportAudit(ctx, q, c.Format, out), out.Close()); err != nil {
 		return g.failure(err)
 	}
 	return nil

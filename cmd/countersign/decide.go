@@ -172,7 +172,7 @@ func (c *decideFlags) decide(ctx context.Context, s *std, v client.Verdict, opts
 		case c.forPrograms():
 			return c.print(s, d)
 		}
-		s.printf("%s\n", s.decidedText(d, v))
+		s.printf("%s\n%s", s.decidedText(d, v), g.whatWas(ctx, d.ID))
 		return nil
 	}
 	return c.many(ctx, s, g, v, opts)
@@ -229,7 +229,7 @@ func (c *decideFlags) many(ctx context.Context, s *std, g *connection, v client.
 			failed = cmp.Or(failed, refused)
 		}
 	}
-	if err := c.printMany(s, ids, results, v); err != nil {
+	if err := c.printMany(ctx, s, g, ids, results, v); err != nil {
 		return err
 	}
 	if failed != nil {
@@ -245,7 +245,8 @@ func asError(e *client.Error) error {
 	return e
 }
 
-func (c *decideFlags) printMany(s *std, ids []string, results []client.DecideResult, v client.Verdict) error {
+func (c *decideFlags) printMany(ctx context.Context, s *std, g *connection, ids []string,
+	results []client.DecideResult, v client.Verdict) error {
 	if c.forPrograms() {
 		return c.print(s, map[string]any{"results": results})
 	}
@@ -258,9 +259,20 @@ func (c *decideFlags) printMany(s *std, ids []string, results []client.DecideRes
 		if r.Status == "pending" {
 			text = visible(r.ID) + ": " + text
 		}
-		s.printf("%s\n", text)
+		s.printf("%s\n%s", text, g.whatWas(ctx, r.ID))
 	}
 	return nil
+}
+
+// whatWas is a line that says what was decided on: the tool and what will happen. It is "" where the gate does not say:
+// the decision stands without it.
+func (g *connection) whatWas(ctx context.Context, id string) string {
+	a, err := g.Approval(ctx, id)
+	if err != nil || a.ID != id {
+		return ""
+	}
+	return fmt.Sprintf("  %s of %s: %s\n", visible(a.Target()), visible(a.Agent),
+		visible(cmp.Or(a.Summary, shorten(string(a.Args), 100))))
 }
 
 // decidedText says what a decision came to.
@@ -308,7 +320,7 @@ func needsText(needs []client.Stage) string {
 }
 
 // voteText is one vote on one line.
-func (s *std) voteText(v client.Vote, needs []client.Stage) string {
+func (s *std) voteText(v client.Vote, needs []client.Stage, now time.Time) string {
 	text := v.Person
 	if v.For != "" {
 		text += " for " + v.For
@@ -317,7 +329,7 @@ func (s *std) voteText(v client.Vote, needs []client.Stage) string {
 	if v.Decision == client.Approve {
 		word = " approved"
 	}
-	text += word + ", " + s.clock(v.At.Time) + ", " + v.Via
+	text += word + ", " + s.clock(v.At.Time, now) + ", " + v.Via
 	if v.StepUp != "" {
 		text += ", with a " + v.StepUp
 	}

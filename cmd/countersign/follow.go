@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/locale"
 )
 
 // follower prints requests as they come and as they end.
@@ -87,7 +88,7 @@ func (f *follower) event(kind string, a client.Approval) error {
 	case kind == client.EventExtended:
 		word, more = "extended", away(a.ExpiresAt.Sub(now))
 	}
-	f.s.printf("%s  %s  %s  %s  %s  %s  %s\n", now.In(f.s.zone()).Format(time.TimeOnly), visible(client.ShortID(a.ID)),
+	f.s.printf("%s  %s  %s  %s  %s  %s  %s\n", locale.Clock(now, f.s.zone()), visible(client.ShortID(a.ID)),
 		fmt.Sprintf("%-9s", visible(word)), f.s.paint(visible(a.RiskLevel)), visible(a.Agent), visible(a.Target()), more)
 	return nil
 }

@@ -173,7 +173,7 @@ func (c *delegateCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, made)
 	}
-	s.printf("Delegated: %s votes for %s until %s. countersign undelegate %s ends it before.\n", visible(made.To),
+	s.printf("Delegated: %s stands in for %s until %s. countersign undelegate %s ends it before.\n", visible(made.To),
 		visible(made.For), s.timeText(made.Until.Time, now), visible(client.ShortID(made.ID)))
 	return nil
 }
@@ -224,7 +224,7 @@ func (c *delegationsCmd) Run(ctx context.Context, s *std) error {
 		return c.print(s, map[string]any{"delegations": append([]client.Delegation{}, ds...)})
 	}
 	if len(ds) == 0 {
-		s.printf("Nobody votes for anybody else.\n")
+		s.printf("Nobody is standing in for anyone.\n")
 		return nil
 	}
 	defer s.paged()()
@@ -245,7 +245,7 @@ type undelegateCmd struct {
 }
 
 func (*undelegateCmd) Help() string {
-	return `Whoever votes for somebody, that person, and any admin can end it.
+	return `Whoever stands in for somebody, that person, and any admin can end it.
 
 Examples:
 
@@ -266,6 +266,6 @@ func (c *undelegateCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, d)
 	}
-	s.printf("Ended: %s no longer votes for %s.\n", visible(d.To), visible(d.For))
+	s.printf("Ended: %s no longer stands in for %s.\n", visible(d.To), visible(d.For))
 	return nil
 }

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 
+	"countersign/approval"
 	"countersign/config"
 	"countersign/localgate"
 	"countersign/setup"
+
+	"github.com/rivo/uniseg"
 )
 
 // file are the flags that name the configuration and where its variables are.
@@ -44,14 +50,57 @@ func (f *file) loadWith(s *std, env func(string) (string, bool),
 	cfg, problems, err := config.Load(f.Config, env, append(f.files(s), also...)...)
 	for _, p := range problems {
 		fmt.Fprintln(s.err, visible(p.String()))
+		fmt.Fprint(s.err, pointed(p))
 	}
 	if err == nil {
 		return cfg, problems, nil
 	}
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-		return nil, problems, usagef("%s cannot be used: %s", f.Config, count(len(invalid.Problems), "problem", "problems"))
+		missing := ""
+		if slices.ContainsFunc(invalid.Problems, func(p config.Problem) bool {
+			return strings.HasPrefix(p.Message, "the environment variable ")
+		}) {
+			missing = "; write the missing values into " + cmp.Or(f.EnvFile, envPath(f.Config))
+		}
+		return nil, problems, usagef("%s cannot be used: %s%s", f.Config,
+			count(len(invalid.Problems), "problem", "problems"), missing)
 	}
-	return nil, nil, usagef("%s; --config names the file", err)
+	return nil, nil, f.unread(s, err)
+}
+
+// unread says why a configuration could not be read, and what to do.
+func (f *file) unread(s *std, err error) error {
+	if errors.Is(err, fs.ErrNotExist) && f.Config == defaultConfig {
+		also := ""
+		if mine, err := localgate.Find(s.env); err == nil && mine.Configured() {
+			also = "; that of your own gate is " + mine.Config
+		}
+		return usagef("there is no %s here: `countersign init` writes one, --config names another file%s", defaultConfig,
+			also)
+	}
+	return usagef("%s; --config names the file", err)
+}
+
+// maxBeside is how much of a long expression is shown on either side of the place that is meant.
+const maxBeside = 60
+
+// pointed is the expression of a problem with a caret under the place, "" where it has none.
+func pointed(p config.Problem) string {
+	line := []rune(p.Source)
+	if len(line) == 0 || p.Caret < 0 || p.Caret > len(line) {
+		return ""
+	}
+	before, after := line[:p.Caret], line[p.Caret:]
+	lead, end := "", ""
+	if more := len(before) - maxBeside; more > 0 {
+		before, lead = before[more:], "…"
+	}
+	if len(after) > maxBeside {
+		after, end = after[:maxBeside], "…"
+	}
+	shown := lead + visible(strings.TrimLeft(string(before), " \t"))
+	return fmt.Sprintf("    %s%s%s\n    %s^\n", shown, visible(string(after)), end,
+		strings.Repeat(" ", uniseg.StringWidth(shown)))
 }
 
 func count(n int, one, many string) string {
@@ -93,7 +142,7 @@ func (c *checkCmd) Run(ctx context.Context, s *std) error {
 	if names := cfg.Channels.Names(); len(names) > 0 {
 		channels = strings.Join(names, " and ")
 	}
-	s.printf("%s can be served: %s, %s, %s, %s", visible(c.Config), count(len(cfg.Policy.Rules()), "rule", "rules"),
+	s.printf("%s is valid: %s, %s, %s, %s", visible(c.Config), count(len(cfg.Policy.Rules()), "rule", "rules"),
 		count(len(cfg.Agents()), "agent", "agents"), count(len(cfg.People()), "person", "people"), channels)
 	if len(problems) > 0 {
 		s.printf(" (%s)", count(len(problems), "warning", "warnings"))
@@ -109,7 +158,7 @@ func (c *checkCmd) Run(ctx context.Context, s *std) error {
 func (c *checkCmd) runJSON(ctx context.Context, s *std, env func(string) (string, bool)) error {
 	cfg, problems, err := config.Load(c.Config, env, c.files(s)...)
 	if _, invalid := errors.AsType[*config.InvalidError](err); err != nil && !invalid {
-		return usagef("%s; --config names the file", err)
+		return c.unread(s, err)
 	}
 	if problems == nil {
 		problems = []config.Problem{}
@@ -228,7 +277,7 @@ func (s *std) explanation(file string, x config.Explanation) {
 			s.printf("    does not touch this call\n")
 		}
 	}
-	s.printf("\n%s: %s, risk %s, %s\n", visible(x.Tool), x.Action, x.Risk, visible(x.ReasonCode))
+	s.printf("\n%s: %s, risk %s, %s\n", visible(x.Tool), x.Action.Word(), x.Risk, visible(x.ReasonCode))
 	if x.Reason != "" {
 		s.printf("  %s\n", visible(x.Reason))
 	}
@@ -238,7 +287,7 @@ func (s *std) explanation(file string, x config.Explanation) {
 	if x.Message != "" {
 		s.printf("  %s\n", visible(x.Message))
 	}
-	if x.Action == "quarantine" {
+	if x.Action == approval.Quarantine {
 		s.printf("  People have %s to decide", x.Timeout)
 		if x.RequireReason {
 			s.printf(", with a reason")
@@ -249,6 +298,9 @@ func (s *std) explanation(file string, x config.Explanation) {
 		}
 		if grants := x.GrantsInWords(); grants != "" {
 			s.printf("  An approval can be given for longer, %s.\n", visible(grants))
+		}
+		if diff := x.DiffInWords(); diff != "" {
+			s.printf("  Through the gateway people are shown the difference: %s.\n", visible(diff))
 		}
 	}
 	if x.Mode == "observe" {
@@ -272,7 +324,8 @@ var cards = map[string]string{
 
 // guard prints what the guard of the gate's files does.
 func (s *std) guard(file string, g config.Guard) {
-	s.printf("guard: %s → at least %s, risk %s, %s", visible(strings.Join(g.Guard, ", ")), g.Action, g.Risk, g.Timeout)
+	s.printf("guard: %s → at least %s, risk %s, %s", visible(strings.Join(g.Guard, ", ")), g.Action.Word(), g.Risk,
+		g.Timeout)
 	if g.RequireReason {
 		s.printf(", reason required")
 	}
@@ -291,8 +344,8 @@ func (s *std) rule(file string, r config.Rule) {
 	if r.Number == 0 {
 		label = "otherwise"
 	}
-	s.printf("%s → %s, risk %s", label, r.Action, r.Risk)
-	if r.Action == "quarantine" {
+	s.printf("%s → %s, risk %s", label, r.Action.Word(), r.Risk)
+	if r.Action == approval.Quarantine {
 		s.printf(", %s", r.Timeout)
 		if r.RequireReason {
 			s.printf(", reason required")
@@ -316,6 +369,7 @@ func (s *std) rule(file string, r config.Rule) {
 	part("takes", "", r.NeedInfo.InWords())
 	part("has a card", "", cards[string(r.Group)])
 	part("an approval can be given for longer,", "", r.GrantsInWords())
+	part("through the gateway people are shown the difference:", "", r.DiffInWords())
 	part("args that do not count:", ", ", r.IgnoreArgs...)
 	part("audit", "", string(r.Audit))
 }

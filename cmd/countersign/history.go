@@ -16,6 +16,14 @@ type policyCmd struct {
 	Show policyShowCmd `cmd:"" help:"Print the text of a policy that was in force."`
 }
 
+func (*policyCmd) Help() string {
+	return `Each request names the digest of the policy that judged it: countersign show ID.
+
+Examples:
+
+    countersign policy show 8dae8c9d`
+}
+
 type policyShowCmd struct {
 	remote
 	output
@@ -123,8 +131,8 @@ func (s *std) doing(format string, args ...any) {
 }
 
 func (s *std) stats(x client.Stats) {
-	const day = "2006-01-02 15:04"
-	s.printf("From %s to %s\n\n", x.Since.In(s.zone()).Format(day), x.Until.In(s.zone()).Format(day+" MST"))
+	now := time.Now()
+	s.printf("From %s to %s\n\n", s.clock(x.Since.Time, now), s.clock(x.Until.Time, now))
 	if x.Total.Quarantined == 0 && x.Total.Pushes == 0 {
 		s.printf("No call needed a person.\n")
 		return
@@ -176,10 +184,8 @@ func took(ms int64, f client.Figures) string {
 	switch d := time.Duration(ms) * time.Millisecond; {
 	case f.Approved+f.Denied == 0:
 		return "-"
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
 	default:
-		return span(d)
+		return span(d.Round(time.Second))
 	}
 }
 

@@ -24,9 +24,9 @@ type inboxCmd struct {
 }
 
 func (*inboxCmd) Help() string {
-	return `What waits for a decision, as it comes, over any connection that carries a terminal. A decision is about exactly what was shown: where the request has changed meanwhile, nothing is decided and it is said what is different.
+	return `It lists what waits for a decision, as it comes, and takes yours. You decide exactly what was shown: if the request has changed meanwhile, nothing is decided, and you see what is different.
 
-With --plain, and where input or output is no terminal, each request is a box of text and each line an answer: a, d, v, s or q. The end of input ends it; an empty line decides nothing.
+With --plain, or without a terminal, each request is a box of text, and each line that you type is an answer: a, d, v, s or q. An empty line decides nothing; the end of input ends it.
 
 Keys:
 

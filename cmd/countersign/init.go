@@ -31,9 +31,9 @@ type initCmd struct {
 	Yes   bool   `short:"y" help:"Ask nothing: take the flags, and the defaults for the rest."`
 	Force bool   `help:"Write over files that are there; values in the file of secrets are kept."`
 
-	Agent         *string `placeholder:"NAME" help:"What the agent that asks is called."`
-	CodingAgent   *bool   `negatable:"" help:"It is a coding agent (Claude Code, Codex, Gemini CLI): what reads and searches need not be asked about, as preset/coding-agent says. With --own, yes if not given."`
-	Person        *string `placeholder:"NAME" help:"What you are called: who decides."`
+	Agent         *string `placeholder:"NAME" help:"Name of the agent."`
+	CodingAgent   *bool   `negatable:"" help:"It is a coding agent (Claude Code, Codex, Gemini CLI): preset/coding-agent lets it read and search without asking. With --own, yes if not given."`
+	Person        *string `placeholder:"NAME" help:"Your name: the approver."`
 	TimeZone      *string `placeholder:"ZONE" help:"How times are shown, such as Asia/Tokyo."`
 	Locale        *string `placeholder:"TAG" help:"The language of cards: en, ja, th or zh-TW."`
 	Listen        string  `placeholder:"ADDR" help:"Where the API listens; 127.0.0.1:8787 if not given."`
@@ -49,7 +49,7 @@ type initCmd struct {
 }
 
 func (*initCmd) Help() string {
-	return `It asks what no flag says, an empty answer taking what stands in brackets, and writes two files that you alone can read: the configuration, with comments that explain it, and its secrets, with fresh random tokens and empty places for the platforms' own. No secret is asked for: put LINE_CHANNEL_SECRET, LINE_CHANNEL_ACCESS_TOKEN, SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET or SLACK_APP_TOKEN into the environment to have them written too, or write them into the file afterwards. Nothing is written over without --force.
+	return `It asks what no flag says; Enter takes what stands in brackets. It writes two files that only you can read: the configuration, with comments that explain it, and its secrets, with fresh random tokens and empty places for the platforms' own. No secret is asked for: put LINE_CHANNEL_SECRET, LINE_CHANNEL_ACCESS_TOKEN, SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET or SLACK_APP_TOKEN into the environment to have them written too, or write them into the file afterwards. No file is overwritten without --force.
 
 Examples:
 
@@ -157,24 +157,24 @@ func (c *initCmd) answers(s *std) (a setup.Answers, err error) {
 	if c.Own {
 		agent = localAgent
 	}
-	a.Agent = q.text(c.Agent, "What is the agent called that asks?", agent)
-	a.Person = q.text(c.Person, "And you, who decides?", userName(s))
+	a.Agent = q.text(c.Agent, "Name of the agent?", agent)
+	a.Person = q.text(c.Person, "Your name (the approver)?", userName(s))
 	a.TimeZone = q.text(c.TimeZone, "Your time zone?", timeZone(s))
-	a.Locale = q.text(c.Locale, "The language of your cards ("+strings.Join(locale.Tags(), ", ")+")?", language(s))
-	if a.Line = q.yes(c.Line, "Cards in LINE?", c.LineID != nil); a.Line {
-		a.LineID = q.text(c.LineID, "Your LINE user id (U and 32 characters; empty if you do not know it yet)?", "")
+	a.Locale = q.text(c.Locale, "Language of your cards ("+strings.Join(locale.Tags(), ", ")+")?", language(s))
+	if a.Line = q.yes(c.Line, "Send cards to LINE?", c.LineID != nil); a.Line {
+		a.LineID = q.text(c.LineID, "Your LINE user ID (U and 32 characters; leave empty if you don't know it yet)?", "")
 	}
-	if a.Slack = q.yes(c.Slack, "Cards in Slack?", c.SlackID != nil || c.SlackChannel != nil ||
+	if a.Slack = q.yes(c.Slack, "Send cards to Slack?", c.SlackID != nil || c.SlackChannel != nil ||
 		c.SocketMode != nil); a.Slack {
-		a.SocketMode = q.yes(c.SocketMode, "Reach Slack over Socket Mode, so that it needs no public address?",
+		a.SocketMode = q.yes(c.SocketMode, "Use Slack's Socket Mode, which needs no public address?",
 			c.PublicURL == nil)
 		a.SlackChannel = q.text(c.SlackChannel,
-			"The id of the channel that cards go to (C…; empty if you do not know it yet)?", "")
-		a.SlackID = q.text(c.SlackID, "Your Slack member id (U…; empty if you do not know it yet)?", "")
+			"ID of the Slack channel for the cards (C…; leave empty if you don't know it yet)?", "")
+		a.SlackID = q.text(c.SlackID, "Your Slack member ID (U…; leave empty if you don't know it yet)?", "")
 	}
 	if a.Line || a.Slack && !a.SocketMode {
 		a.PublicURL = q.text(c.PublicURL,
-			"The https address under which the webhooks are reached from outside (empty if you do not know it yet)?", "")
+			"Public https address for the webhooks (leave empty if you don't know it yet)?", "")
 	} else if c.PublicURL != nil {
 		a.PublicURL = *c.PublicURL
 	}
@@ -194,17 +194,22 @@ type questions struct {
 
 // ask returns what is typed after a question.
 func (q *questions) ask(question, otherwise string) string {
+	if otherwise != "" {
+		question += " [" + visible(otherwise) + "]"
+	}
+	return q.answer(question, otherwise)
+}
+
+// answer is what is typed after a question as it stands.
+func (q *questions) answer(question, otherwise string) string {
 	if q.silent || q.err != nil {
 		return otherwise
 	}
 	fmt.Fprintf(q.s.err, "%s ", question)
-	if otherwise != "" {
-		fmt.Fprintf(q.s.err, "[%s] ", visible(otherwise))
-	}
 	line, err := q.in.ReadString('\n')
 	if line = strings.TrimSpace(line); err != nil && !(errors.Is(err, io.EOF) && (line != "" || q.ended)) {
 		fmt.Fprintln(q.s.err)
-		q.err = usagef("there is nobody to answer; give --yes, and flags for what is known")
+		q.err = usagef("nobody is there to answer; give --yes, and flags for what you know")
 	}
 	if line == "" {
 		return otherwise
@@ -221,13 +226,16 @@ func (q *questions) text(flag *string, question, otherwise string) string {
 }
 
 // yes is an answer of yes or no, or what the flag said.
-func (q *questions) yes(flag *bool, question string, otherwise bool) bool {
+func (q *questions) yes(flag *bool, question string, otherwise bool) bool { //nolint:revive // of who types none
 	if flag != nil {
 		return *flag
 	}
-	word := map[bool]string{true: "yes", false: "no"}
+	choice, word := "[y/N]", "no"
+	if otherwise {
+		choice, word = "[Y/n]", "yes"
+	}
 	for {
-		switch strings.ToLower(q.ask(question+" yes or no?", word[otherwise])) {
+		switch strings.ToLower(q.answer(question+" "+choice, word)) {
 		case "y", "yes":
 			return true
 		case "n", "no":
@@ -236,6 +244,7 @@ func (q *questions) yes(flag *bool, question string, otherwise bool) bool {
 		if q.err != nil {
 			return false
 		}
+		fmt.Fprintln(q.s.err, "Please answer y or n.")
 	}
 }
 
@@ -284,7 +293,7 @@ func language(s *std) string {
 
 // next says what is to be done now.
 func (c *initCmd) next(s *std, path, env string, a setup.Answers, f setup.Files) {
-	s.printf("Wrote %s, and its secrets into %s; both are for you alone.\n\nWhat is next:\n\n", visible(path),
+	s.printf("Wrote %s, and its secrets to %s. Only you can read them.\n\nNext:\n\n", visible(path),
 		visible(env))
 	n := 0
 	step := func(format string, args ...any) {
@@ -300,10 +309,10 @@ func (c *initCmd) next(s *std, path, env string, a setup.Answers, f setup.Files)
 		if !a.SocketMode {
 			manifest = "countersign manifest --public-url " + visible(cmp.Or(a.PublicURL, "https://YOUR-HOST"))
 		}
-		step("Make the Slack app out of what `%s` prints: docs/slack.md.", manifest)
+		step("Create the Slack app from what `%s` prints: docs/slack.md.", manifest)
 	}
 	if a.Line {
-		step("Make the LINE channel: docs/line.md.")
+		step("Create the LINE channel: docs/line.md.")
 	}
 	if len(f.Missing) > 0 {
 		step("Fill in %s:", visible(env))
@@ -313,29 +322,43 @@ func (c *initCmd) next(s *std, path, env string, a setup.Answers, f setup.Files)
 	}
 	if a.Line || a.Slack && !a.SocketMode {
 		if a.PublicURL == "" {
-			step("Lead a public https address to %s, write it into public_url, and enter it in the platforms' settings.",
+			step("Point a public https address at %s. Write it into public_url and into the platforms' settings.",
 				visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
 		} else {
-			step("Lead %s to %s, and enter it in the platforms' settings.", visible(a.PublicURL),
+			step("Point %s at %s, and enter it in the platforms' settings.", visible(a.PublicURL),
 				visible(cmp.Or(a.WebhookListen, setup.DefaultWebhookListen)))
 		}
 	}
 	if c.Own {
-		step("`countersign check%s`. The gate starts by itself when it is needed, as by `countersign mcp` and `countersign "+
-			"call`; `countersign serve%s` runs it in the foreground.", flag, flag)
+		step("Put the gate before your agent: `countersign install claude-code --preset` (or codex, gemini), or " +
+			"`countersign mcp --` before an MCP server's command. The gate starts by itself when one of them needs it.")
+		step("Write rules in %s. `countersign check%s` looks for mistakes.", visible(path), flag)
 	} else {
-		step("`countersign check%s`, then `countersign serve%s`, and leave it running.", flag, flag)
+		step("Run `countersign check%s`, then `countersign serve%s`, and leave it running.", flag, flag)
 	}
 	if a.Line && a.LineID == "" {
 		step("Add the LINE bot as a friend. Its greeting tells your user id: write it into line:, and your name into " +
 			"notify:. The gate reads the file again by itself.")
 	}
 	if a.Line || a.Slack {
-		step("`countersign check --online%s` says what is still missing; `countersign verify%s` shows that only your tap "+
-			"decides.", flag, flag)
+		step("Run `countersign check --online%s`, which says what is still missing, and `countersign verify%s`, which shows "+
+			"that only your tap decides.", flag, flag)
 	} else {
-		step("`COUNTERSIGN_TOKEN=… countersign pending`, with %s from %s, lists what waits for you.", f.Token, visible(env))
+		step("See what waits, and decide, with %s from %s:\n   (. %s; COUNTERSIGN_TOKEN=$%s countersign inbox)\n   "+
+			"`countersign open` in its place opens the same in a browser.", f.Token, visible(env), visible(sourced(env)),
+			f.Token)
 	}
+}
+
+// sourced is a file as a shell takes it behind a dot: with a folder, and in quotes where it needs them.
+func sourced(path string) string {
+	if !strings.ContainsAny(path, `/\`) {
+		path = "./" + path
+	}
+	if strings.Trim(strings.ToLower(path), "abcdefghijklmnopqrstuvwxyz0123456789_./-") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 type manifestCmd struct {

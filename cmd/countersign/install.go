@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -18,8 +17,6 @@ import (
 	"countersign/client"
 	"countersign/config"
 	"countersign/localgate"
-
-	"github.com/mattn/go-isatty"
 )
 
 // installFlags say whose settings are meant and how they are changed.
@@ -45,7 +42,13 @@ type installCmd struct {
 }
 
 func (*installCmd) Help() string {
-	return `It adds our hooks to the agent's settings and keeps every other setting and comment; what is there of an older version is brought up to date, and repeating it changes nothing. To the gate's policy it adds one line, guard: gate_files: calls that name the gate's files or the agents' settings, and that the rules would allow, are asked about at critical risk. A rule that an earlier version wrote for that is taken out. With --preset one more line includes preset/coding-agent, under which reading, searching, plans and shell commands that only read are allowed and edits share a card; countersign preset show coding-agent prints it. The difference is shown first. No token is written: start the agent with COUNTERSIGN_TOKEN set to an agent's token.
+	return `It adds hooks to the agent's settings and keeps every other setting and comment. The difference is shown first. Installing again brings older hooks up to date, and otherwise changes nothing.
+
+It also adds one line to the gate's policy, guard: gate_files. A person is then asked, at critical risk, about calls that name the gate's files or the agents' settings. A rule that an earlier version wrote for that is taken out.
+
+With --preset, one more line includes preset/coding-agent: reading, searching, plans and shell commands that only read are allowed, and edits share a card. countersign preset show coding-agent prints it. At a terminal you are asked about it, unless you say --preset or --no-preset.
+
+No token is written. Your own gate needs none; for any other, start the agent with COUNTERSIGN_TOKEN set to an agent's token.
 
 How the agent fails is said at the end: Claude Code blocks a call whose hook fails; Codex and Gemini CLI run it where the hook is killed or takes too long.
 
@@ -104,7 +107,10 @@ func (f *installFlags) apply(s *std, changes ...*settings.Change) (made bool, er
 	for _, c := range changes {
 		if !c.Empty() {
 			some = true
-			s.printf("%s", visibleLines(c.Diff()))
+			for _, sentence := range c.Says {
+				s.printf("%s: %s\n", visible(c.Path), visible(sentence))
+			}
+			s.printf("%s", s.difference(visibleLines(c.Diff())))
 		}
 	}
 	switch {
@@ -114,14 +120,12 @@ func (f *installFlags) apply(s *std, changes ...*settings.Change) (made bool, er
 	case f.DryRun:
 		return false, nil
 	case !f.Yes:
-		in, ok := s.in.(*os.File)
-		if !ok || !isatty.IsTerminal(in.Fd()) {
+		if !f.asks(s) {
 			return false, usagef("nothing was changed: there is nobody to ask; give --yes to make these changes, --dry-run to " +
 				"only see them")
 		}
 		fmt.Fprint(s.err, "Make these changes? [y/N] ")
-		line, _ := bufio.NewReader(in).ReadString('\n') // the end of input is no yes
-		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		if !yes(s) { // the end of input is no yes
 			return false, &exitError{exitFailed, "nothing was changed"}
 		}
 	}
@@ -135,6 +139,31 @@ func (f *installFlags) apply(s *std, changes ...*settings.Change) (made bool, er
 	}
 	return true, nil
 }
+
+// difference is one in the unified format, in colours where they are wanted.
+func (s *std) difference(text string) string {
+	if !s.colours() {
+		return text
+	}
+	colour := map[byte]string{'+': "32", '-': "31", '@': "36"}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		end := strings.TrimRight(line, "\n")
+		code := colour[line[0]]
+		if strings.HasPrefix(line, "+++ ") || strings.HasPrefix(line, "--- ") {
+			code = "1"
+		}
+		if code == "" {
+			b.WriteString(line)
+			continue
+		}
+		b.WriteString("\x1b[" + code + "m" + end + "\x1b[m" + line[len(end):])
+	}
+	return b.String()
+}
+
+// asks reports whether there is somebody at the terminal who is to be asked.
+func (f *installFlags) asks(s *std) bool { return !f.Yes && !f.DryRun && isTerminalIn(s.in) }
 
 // spare is how much sooner the hook stops waiting than the agent gives up on it.
 const spare = 5 * time.Second
@@ -251,15 +280,12 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	if err != nil {
 		return err
 	}
-	g.include = c.Preset != nil && *c.Preset && !g.included()
+	change.Says = []string{agentNames[c.Agent] + " asks the gate before each tool call."}
+	c.offer(s, g)
 	byHand := g.guard(guarded)
 	changes := []*settings.Change{change}
 	if g.change != nil {
 		changes = []*settings.Change{g.change, change} // the gate is guarded before the agent asks it
-	}
-	if g.change != nil && !g.include && !g.included() && c.Preset == nil {
-		s.printf("%s", visibleLines(fmt.Sprintf("A person is asked about reading and searching too, unless your rules allow "+
-			"it: --preset adds include: [%s] to the policy in %s, which allows it.\n", settings.CodingAgentPreset, g.path)))
 	}
 	made, err := c.apply(s, changes...)
 	c.warn(s, e, change)
@@ -269,8 +295,31 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	if err != nil || !made {
 		return err
 	}
-	s.printf("%s", visibleLines(c.next(change.Path, e.Gate())))
+	s.printf("%s", visibleLines(c.next(change.Path, e)))
 	return nil
+}
+
+// agentNames are the agents as they are called.
+var agentNames = map[string]string{settings.ClaudeCode: "Claude Code", settings.Codex: "Codex",
+	settings.Gemini: "Gemini CLI"}
+
+// offer decides whether the preset for coding agents goes into the gate's policy: as the flag says; else whoever is
+// there is asked, and where nobody is, it is told of.
+func (c *installCmd) offer(s *std, g *gateFile) {
+	switch {
+	case g.included():
+	case c.Preset != nil:
+		g.include = *c.Preset
+	case g.change == nil:
+	case c.asks(s):
+		fmt.Fprint(s.err, visibleLines(fmt.Sprintf("Without %s, a person is asked about every read and every search too, "+
+			"unless your rules allow them.\nInclude it in %s? [y/N] ", settings.CodingAgentPreset, g.path)))
+		g.include = yes(s)
+	default:
+		s.printf("%s", visibleLines(fmt.Sprintf("A person is asked about every read and every search too, unless your rules "+
+			"allow them. --preset allows them: it adds include: [%s] to the policy in %s.\n", settings.CodingAgentPreset,
+			g.path)))
+	}
 }
 
 // warn says what keeps the hooks from running, or from reaching the gate, in all the settings that the agent reads.
@@ -313,6 +362,7 @@ func (c *uninstallCmd) Run(_ context.Context, s *std) error {
 		return &exitError{exitFailed, err.Error()}
 	}
 	e := settings.Settings{Agent: c.Agent, Command: []string{program}}
+	change.Says = []string{agentNames[c.Agent] + " asks the gate about nothing any more."}
 	if change.New, err = e.Remove(change.Old); err != nil {
 		return &exitError{exitFailed, fmt.Sprintf("%s is left alone: %s", change.Path, err)}
 	}
@@ -444,7 +494,14 @@ func (g *gateFile) guard(guarded []string) (byHand string) {
 		guarded = append(guarded, g.envFile)
 	}
 	text, err := settings.Guard(g.path, g.change.Old, guarded, g.env)
+	g.change.Says = nil
+	if !bytes.Equal(text, g.change.Old) {
+		g.change.Says = append(g.change.Says, "A person is asked before a call touches the gate's own files or the agents' "+
+			"settings (guard: gate_files).")
+	}
 	if err == nil && g.include {
+		g.change.Says = append(g.change.Says, "Reading, searching, planning and commands that only read run without asking; "+
+			"edits share a card ("+settings.CodingAgentPreset+").")
 		text, err = settings.Include(g.path, text, settings.CodingAgentPreset, g.env)
 	}
 	if err != nil {
@@ -470,16 +527,23 @@ func (g *gateFile) unguard() (byHand string) {
 		return fmt.Sprintf("%s is left alone: %s", g.path, err) + still
 	}
 	g.change.New = text
+	g.change.Says = []string{"What install added to the policy goes: the guard of the gate's files, and the preset if " +
+		"it was included."}
 	return ""
 }
 
 // next says what is left to do, and where the agent fails open.
-func (c *installCmd) next(path, gate string) string {
+func (c *installCmd) next(path string, e settings.Settings) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	say("Written to %s. The hooks ask %s, whatever COUNTERSIGN_SERVER says there; install with --server names another "+
-		"gate. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused, and a gate of your "+
-		"own needs none.", path, gate)
+	if slices.Contains(e.Begin, "--own") {
+		say("Written to %s. The hooks ask your own gate at %s, whatever COUNTERSIGN_SERVER says there; install with "+
+			"--server names another. It starts by itself, and the agent needs no token. Start %s anew; `countersign inbox` "+
+			"shows what waits for you.", path, e.Gate(), agentNames[c.Agent])
+	} else {
+		say("Written to %s. The hooks ask %s, whatever COUNTERSIGN_SERVER says there; install with --server names another "+
+			"gate. Start the agent with COUNTERSIGN_TOKEN set to an agent's token; a person's is refused.", path, e.Gate())
+	}
 	switch c.Agent {
 	case settings.ClaudeCode:
 		say("While the gate is down, and where the hook fails, is killed or takes too long, Claude Code blocks the call " +

@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			f := &fakeGate{log: filepath.Join(e.WorkDir, "requests.log"), calls: map[string]int{}}
+			f := &fakeGate{log: filepath.Join(e.WorkDir, "requests.log")}
 			server := httptest.NewServer(f)
 			e.Defer(server.Close)
 			e.Setenv("COUNTERSIGN_SERVER", server.URL)
@@ -170,8 +170,7 @@ func freePort(t *testing.T) string {
 type fakeGate struct {
 	log string
 
-	mu    sync.Mutex
-	calls map[string]int // how often a tool was asked for
+	mu sync.Mutex
 }
 
 const (
@@ -191,7 +190,7 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "calls" && person:
 		problem(w, 403, "agents_only", "Only agents may ask for calls.")
 	case path == "calls":
-		f.call(w, body)
+		f.call(w, r.URL.Query().Get("approval_id"), body)
 	case path == "approvals" && agent:
 		problem(w, 403, "people_only", "Only people may list requests.")
 	case path == "approvals" && strings.HasPrefix(token, "hana-no-"):
@@ -267,16 +266,13 @@ func problem(w http.ResponseWriter, status int, code, detail string) {
 	json.NewEncoder(w).Encode(map[string]any{"type": "urn:countersign:problem:" + code, "title": code, "status": status, "code": code, "detail": detail})
 }
 
-func (f *fakeGate) call(w http.ResponseWriter, body []byte) {
+func (f *fakeGate) call(w http.ResponseWriter, waitsFor string, body []byte) {
 	var c struct{ Server, Tool string }
 	if err := json.Unmarshal(body, &c); err != nil {
 		problem(w, 400, "invalid_json", "This is not JSON.")
 		return
 	}
-	f.mu.Lock()
-	f.calls[c.Tool]++
-	again := f.calls[c.Tool] > 1
-	f.mu.Unlock()
+	again := waitsFor == pendingID
 	say := func(status int, decision, message string) {
 		answer(w, status, map[string]any{"decision": decision, "message": message, "risk_level": "high", "rule": "a rule", "reason_code": "approval_required", "approval_id": pendingID})
 	}
@@ -300,6 +296,19 @@ func (f *fakeGate) call(w http.ResponseWriter, body []byte) {
 	case "denied_later":
 		if again {
 			say(200, "denied", "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach.")
+		} else {
+			ask()
+		}
+	case "expires_later", "cancelled_later", "lapsed_later":
+		if again {
+			end := map[string]string{"expires_later": "expired", "cancelled_later": "cancelled", "lapsed_later": "lapsed"}[c.Tool]
+			say(200, end, "[APPROVAL "+strings.ToUpper(end)+"] it is over")
+		} else {
+			ask()
+		}
+	case "used_by_another":
+		if again {
+			say(200, "denied", "Another caller used this approval.")
 		} else {
 			ask()
 		}
@@ -458,23 +467,7 @@ func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte)
 	case id == doneID:
 		answer(w, 200, request(id, "denied", map[string]any{"resolved_by": "ken", "resolved_at": at, "resolved_via": "line", "resolve_reason": "no", "message": "[APPROVAL DENIED] …: denied by ken"}))
 	default:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		ended := map[string]any{"resolved_by": "hana", "resolved_at": at, "message": "[APPROVAL …] it is over"}
-		status := "pending"
-		switch {
-		case f.calls["expires_later"] > 0:
-			status = "expired"
-		case f.calls["cancelled_later"] > 0:
-			status = "cancelled"
-		case f.calls["lapsed_later"] > 0:
-			status, ended["lapsed_at"] = "approved", at
-		case f.calls["used_by_another"] > 0:
-			status, ended["consumed_at"] = "approved", at
-		default:
-			ended = nil
-		}
-		answer(w, 200, request(id, status, ended))
+		answer(w, 200, request(id, "pending", nil))
 	}
 }
 

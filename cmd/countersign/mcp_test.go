@@ -313,7 +313,7 @@ func TestAWrapperWithoutAGateSaysWhyAndRecovers(t *testing.T) {
 		config string
 		says   []string
 	}{
-		"none":   {"", []string{"there is no gate of your own yet", "countersign init --own"}},
+		"none":   {"", []string{"Countersign isn't set up yet", "countersign init --own"}},
 		"broken": {"policies: {}\n", []string{"The gate could not be started", "countersign.yaml:1:1: unknown key", "The call was not executed"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"html"
 	"net/url"
+	"os"
 	"os/exec"
+	"os/signal"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"syscall"
+	"time"
 )
 
 type openCmd struct {
@@ -15,7 +23,7 @@ type openCmd struct {
 }
 
 func (*openCmd) Help() string {
-	return `Prints a link that signs you in to the gate's pages, once and within ten minutes, and opens it where this terminal has a browser beside it. The page asks before it signs in. Whoever has the link can be you: pass it to nobody.
+	return `Prints a link that signs you in to the gate's pages, once and within ten minutes, and opens it where this terminal has a browser beside it. The page asks before it signs in. Whoever has the link can be you: pass it to nobody. The browser gets it through a file that only you can read and that is removed after 15 seconds, not on its command line.
 
 Examples:
 
@@ -41,10 +49,50 @@ func (c *openCmd) Run(ctx context.Context, s *std) error {
 	if c.Print || !s.terminal || command == nil || !isPage(l.URL) {
 		return nil
 	}
-	if err := startBrowser(append(command, l.URL)); err != nil {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	fmt.Fprintf(s.err, "A browser opens it; this ends in %s.\n", span(browserTime))
+	if err := openPage(ctx, command, l.URL, browserTime); err != nil {
 		fmt.Fprintf(s.err, "countersign: no browser was opened (%s); open the link yourself\n", visible(err.Error()))
 	}
 	return nil
+}
+
+// browserTime is how long a browser has to start and read the file that leads it to the link.
+const browserTime = 15 * time.Second
+
+// openPage has a browser open a link. Everybody on the machine can read a program's command line, so what stands there
+// is a file, for this user alone, that leads to the link. The file is gone once the time, or ctx, is over.
+func openPage(ctx context.Context, command []string, link string, within time.Duration) (err error) {
+	folder, err := os.MkdirTemp("", "countersign-*") // with mode 0700
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	file := filepath.Join(folder, "sign-in.html")
+	if err := os.WriteFile(file, leadingTo(link), 0o600); err != nil {
+		return err
+	}
+	if err := startBrowser(append(slices.Clip(command), file)); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(within):
+	}
+	return nil
+}
+
+// leadingTo is a page that goes on to a link at once.
+func leadingTo(link string) []byte {
+	link = html.EscapeString(link)
+	return fmt.Appendf(nil, `<!DOCTYPE html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url=%s">
+<title>Countersign</title>
+<p><a href="%s">Sign in</a></p>
+`, link, link)
 }
 
 // isPage reports whether an address is of the web, and no other thing that a desktop would start.

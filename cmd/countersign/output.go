@@ -8,10 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
+
+	"countersign/locale"
 )
 
 // output are the flags of the commands that have something to say to programs too.
@@ -28,7 +31,7 @@ func (o *output) yaml() bool { return o.Output != nil && *o.Output == "yaml" }
 // print writes v for programs, in the form that was asked for.
 func (o *output) print(s *std, v any) error {
 	if !o.yaml() {
-		return printJSON(s.out, v)
+		return s.printJSON(v)
 	}
 	return printYAML(s.out, v)
 }
@@ -36,7 +39,7 @@ func (o *output) print(s *std, v any) error {
 // printLine writes one of many values that come one by one: a line of JSON, or a document of YAML.
 func (o *output) printLine(s *std, v any) error {
 	if !o.yaml() {
-		return printJSONLine(s.out, v)
+		return s.printJSONLine(v)
 	}
 	s.printf("---\n")
 	return printYAML(s.out, v)
@@ -44,7 +47,7 @@ func (o *output) printLine(s *std, v any) error {
 
 // times is the flag of the commands that print when something is.
 type times struct {
-	UTC utcFlag `name:"utc" help:"Print times in UTC also on a terminal, where they are local."`
+	UTC utcFlag `name:"utc" help:"Print times in UTC also on a terminal, where they are told in the machine's zone."`
 }
 
 type utcFlag bool
@@ -87,15 +90,45 @@ func (s *std) zone() *time.Location {
 	return cmp.Or(s.local, time.Local)
 }
 
-// clock tells a time exactly, in a form that --since and --until take.
-func (s *std) clock(t time.Time) string { return t.In(s.zone()).Format("2006-01-02T15:04:05Z07:00") }
+// english is what the command line speaks.
+var english = locale.Get("en")
+
+// reader is how whoever looks on reads times.
+func (s *std) reader(now time.Time) locale.Reader {
+	return locale.Reader{Now: now, Zone: s.zone(), Abroad: s.utc}
+}
+
+// clock tells a time as people do where somebody looks on; else exactly, for programs and for those who read it later.
+func (s *std) clock(t, now time.Time) string {
+	if !s.terminal {
+		return t.UTC().Format(time.RFC3339)
+	}
+	return english.When(t, s.reader(now))
+}
 
 // timeText is clock, and how far away it is.
 func (s *std) timeText(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return fmt.Sprintf("%s (%s)", s.clock(t), away(t.Sub(now)))
+	return english.And(s.clock(t, now), away(t.Sub(now)))
+}
+
+// toldAt are the times in what the gate says to programs.
+var toldAt = regexp.MustCompile(`\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\)`)
+
+// timesIn is what the gate says to programs, for whoever looks on.
+func (s *std) timesIn(text string, now time.Time) string {
+	if !s.terminal {
+		return text
+	}
+	return toldAt.ReplaceAllStringFunc(text, func(found string) string {
+		t, err := time.Parse(time.RFC3339, found[1:len(found)-1])
+		if err != nil {
+			return found
+		}
+		return "(" + s.clock(t, now) + ")"
+	})
 }
 
 // paged keeps what is printed from now on, and returns what prints it in the end: through the user's pager, where
@@ -235,7 +268,10 @@ func yamlString(s string) string {
 	}
 	var b strings.Builder
 	b.WriteByte('"')
+	var v sight
+	v.begin()
 	for _, r := range s {
+		unseen := r != '⟨' && v.hides(r)
 		switch {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
@@ -244,9 +280,9 @@ func yamlString(s string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case r != '⟨' && hidden(r) && r > 0xffff:
+		case unseen && r > 0xffff:
 			fmt.Fprintf(&b, `\U%08X`, r)
-		case r != '⟨' && hidden(r):
+		case unseen:
 			fmt.Fprintf(&b, `\u%04X`, r)
 		default:
 			b.WriteRune(r)

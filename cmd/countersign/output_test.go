@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -54,6 +55,70 @@ func TestYAMLSaysWhatTheJSONSays(t *testing.T) {
 	}
 }
 
+// What a table would not show, a terminal does not get as JSON or YAML either. Programs get the bytes as they were.
+func TestATerminalGetsNoHiddenCharactersForPrograms(t *testing.T) {
+	marks := strings.Repeat("\u0301", maxMarks+2)
+	in := map[string]string{"a": "\x1b[2J\u202egnp.exe\u200b\x7f\u0085\u2028\u00ad\U000e0041", "\u202d": "ключ", "m": "e" + marks, "f": "\u0301 first",
+		"k": "<b> 日本 ⟨U+0041⟩ \" \\ \n"}
+	for form, write := range map[string]func(s *std) error{
+		"json": func(s *std) error { return new(output).print(s, in) },
+		"line": func(s *std) error { return new(output).printLine(s, in) },
+		"yaml": func(s *std) error { return (&output{Output: new("yaml")}).print(s, in) },
+	} {
+		var piped, seen bytes.Buffer
+		if err := errors.Join(write(&std{out: &piped}), write(&std{out: &seen, terminal: true})); err != nil {
+			t.Fatal(err)
+		}
+		for what, text := range map[string]string{"piped": piped.String(), "seen": seen.String()} {
+			got := map[string]string{}
+			if err := yaml.Unmarshal([]byte(text), &got); form == "yaml" && err != nil {
+				t.Errorf("%s, %s: %v", form, what, err)
+			}
+			if err := json.Unmarshal([]byte(text), &got); form != "yaml" && err != nil {
+				t.Errorf("%s, %s: %v", form, what, err)
+			}
+			if diff := cmp.Diff(in, got); diff != "" {
+				t.Errorf("%s, %s: -want +got\n%s", form, what, diff)
+			}
+		}
+		shown := strings.ReplaceAll(seen.String(), "⟨", "")
+		if visibleLines(shown) != shown {
+			t.Errorf("%s: the terminal gets %q", form, seen.String())
+		}
+		if form != "yaml" && !strings.Contains(piped.String(), "\u202egnp.exe\u200b\x7f") {
+			t.Errorf("%s: a program gets %q", form, piped.String())
+		}
+	}
+	var out bytes.Buffer
+	if err := new(output).printLine(&std{out: &out, terminal: true}, json.RawMessage(`{"a":"\u202e"}`)); err != nil || out.String() != `{"a":"\u202e"}`+"\n" {
+		t.Errorf("an escape became %q, %v", out.String(), err)
+	}
+}
+
+func TestATerminalGetsNoHiddenCharactersOfAnExport(t *testing.T) {
+	const csv, ndjson = "at,reason\r\n1,\x1b[2J\u202e日本\r\n2,", `{"reason":"` + "\u202e日本\x7f" + `"}` + "\n"
+	for _, test := range []struct {
+		format, in, want string
+		terminal         bool
+	}{
+		{"csv", csv, "at,reason\n1,⟨U+001B⟩[2J⟨U+202E⟩日本\n2,", true},
+		{"ndjson", ndjson, `{"reason":"\u202e日本\u007f"}` + "\n", true},
+		{"csv", csv, csv, false},
+		{"ndjson", ndjson, ndjson, false},
+	} {
+		var out bytes.Buffer
+		w := (&std{out: &out, terminal: test.terminal}).exported(test.format)
+		for i := range len(test.in) { // also where a character comes in two parts
+			if _, err := w.Write([]byte{test.in[i]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil || out.String() != test.want {
+			t.Errorf("%s (terminal: %t): %q, %v, want %q", test.format, test.terminal, out.String(), err, test.want)
+		}
+	}
+}
+
 func TestYAMLKeepsNumbersAndOrder(t *testing.T) {
 	var out bytes.Buffer
 	if err := printYAML(&out, json.RawMessage(`{"z":12345678901234567890123,"a":[1.10,1e3]}`)); err != nil {
@@ -71,19 +136,16 @@ func TestTimesAreLocalOnATerminal(t *testing.T) {
 		s    std
 		want string
 	}{
-		"a terminal":      {std{terminal: true, local: tokyo}, "2026-11-21T18:30:00+09:00 (in 5m)"},
-		"UTC is asked":    {std{terminal: true, local: tokyo, utc: true}, "2026-11-21T09:30:00Z (in 5m)"},
-		"nobody looks on": {std{local: tokyo}, "2026-11-21T09:30:00Z (in 5m)"},
+		"a terminal":      {std{terminal: true, local: tokyo}, "today 18:30 (in 5 min)"},
+		"UTC is asked":    {std{terminal: true, local: tokyo, utc: true}, "today 09:30 UTC (in 5 min)"},
+		"nobody looks on": {std{local: tokyo}, "2026-11-21T09:30:00Z (in 5 min)"},
 	} {
 		got := test.s.timeText(at, at.Add(-5*time.Minute))
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
-		if _, err := ago(test.s.clock(at), at); err != nil {
-			t.Errorf("%s: --since does not take it: %v", name, err)
-		}
 	}
-	if got := (&std{terminal: true, local: tokyo}).voteText(client.Vote{Person: "ken", Decision: client.Approve, At: client.Time{Time: at}, Via: "line"}, nil); !strings.Contains(got, "18:30:00+09:00") {
+	if got := (&std{terminal: true, local: tokyo}).voteText(client.Vote{Person: "ken", Decision: client.Approve, At: client.Time{Time: at}, Via: "line"}, nil, at); !strings.Contains(got, "today 18:30") {
 		t.Errorf("a vote: %q", got)
 	}
 }
@@ -241,12 +303,63 @@ func TestBashCompletes(t *testing.T) {
 	}
 }
 
+// Whoever sets up an agent at a terminal is asked about the preset, and sees all of the difference, in colours.
+func TestInstallOffersThePreset(t *testing.T) {
+	for _, test := range []struct {
+		answer  string
+		include bool
+	}{{"y", true}, {"n", false}} {
+		dir := t.TempDir()
+		t.Chdir(dir)
+		env := func(name string) (string, bool) {
+			v, ok := map[string]string{"HOME": dir, "XDG_CONFIG_HOME": dir}[name]
+			return v, ok
+		}
+		if code := run(t.Context(), []string{"init", "--yes"}, nil, io.Discard, io.Discard, env); code != exitDone {
+			t.Fatal("no configuration")
+		}
+		master, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer master.Close()
+		screen := new(testkit.Buffer)
+		copied := make(chan struct{})
+		go func() {
+			io.Copy(screen, master)
+			close(copied)
+		}()
+		code := make(chan int, 1)
+		go func() { code <- run(t.Context(), []string{"install", "claude-code"}, tty, tty, tty, env) }()
+		for _, say := range []struct{ question, answer string }{{"Include it in countersign.yaml? [y/N] ", test.answer}, {"Make these changes? [y/N] ", "y"}} {
+			testkit.Eventually(t, say.question, func() bool { return strings.Contains(screen.String(), say.question) })
+			if _, err := master.WriteString(say.answer + "\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := testkit.Receive(t, "the end", code); got != exitDone {
+			t.Errorf("exit code %d: %s", got, screen.String())
+		}
+		tty.Close()
+		testkit.Receive(t, "the end of the terminal", copied)
+		s := screen.String()
+		if config, err := os.ReadFile("countersign.yaml"); err != nil || strings.Contains(string(config), "\n  include: [preset/coding-agent]") != test.include {
+			t.Errorf("%s: the configuration is now\n%s", test.answer, config)
+		}
+		if strings.Contains(s, "Reading, searching, planning") != test.include || !strings.Contains(s, "countersign.yaml: A person is asked before a call touches") ||
+			!strings.Contains(s, "settings.json: Claude Code asks the gate before each tool call.") ||
+			!strings.Contains(s, "\x1b[32m+  guard: gate_files # countersign install\x1b[m") {
+			t.Errorf("%s: the terminal shows\n%s", test.answer, s)
+		}
+	}
+}
+
 // A token that is typed is not shown, and a way that is not encrypted is named.
 func TestLoginDoesNotShowWhatIsTyped(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
 	t.Setenv("XDG_CONFIG_HOME", dir)
-	gate := httptest.NewServer(&fakeGate{log: filepath.Join(dir, "requests.log"), calls: map[string]int{}})
+	gate := httptest.NewServer(&fakeGate{log: filepath.Join(dir, "requests.log")})
 	defer gate.Close()
 	master, tty, err := pty.Open()
 	if err != nil {

@@ -150,7 +150,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 		add("Step up", a.StepUp+": it is approved on its page alone")
 	}
 	for _, v := range a.Votes {
-		add("Vote", s.voteText(v, a.Needs))
+		add("Vote", s.voteText(v, a.Needs, now))
 	}
 	add("Replaces", a.Replaces)
 	add("Replaced by", a.ReplacedBy)
@@ -171,7 +171,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 	}
 	add("Args hash", a.ArgsHash)
 	add("Policy", shortDigest(a.PolicyDigest))
-	add("Before", s.before(a.Previous))
+	add("Before", s.before(a.Previous, now))
 	add("Said before", saidText(a.Before, now))
 	s.table(rows...)
 	s.texts(a, now)
@@ -184,7 +184,11 @@ func (s *std) texts(a client.Approval, now time.Time) {
 		s.printf("\nWritten by the agent (not verified): why\n%s\n", visibleLines(a.Rationale))
 	}
 	if a.Preview != "" {
-		s.printf("\nWritten by the agent (not verified): what it would do\n%s\n", visibleLines(a.Preview))
+		by := "Written by the agent (not verified): what it would do"
+		if a.PreviewFrom != "" {
+			by = "Compared with what Countersign read through " + visible(a.PreviewFrom) + " just before asking"
+		}
+		s.printf("\n%s\n%s\n", by, visibleLines(a.Preview))
 	}
 	for i, in := range a.Inputs {
 		if i == 0 {
@@ -203,12 +207,12 @@ func (s *std) texts(a client.Approval, now time.Time) {
 
 // before says what is known of the last use of the same call. One that was sent and of which no outcome is
 // known may have run: deciding again may run it twice.
-func (s *std) before(u *client.Use) string {
+func (s *std) before(u *client.Use, now time.Time) string {
 	if u == nil {
 		return ""
 	}
-	at := func(t client.Time) string { return s.clock(t.Time) }
-	text := fmt.Sprintf("the same call was approved by %s at %s and used at %s", u.ApprovedBy, at(u.ApprovedAt),
+	at := func(t client.Time) string { return s.clock(t.Time, now) }
+	text := fmt.Sprintf("the same call was approved by %s %s and used %s", u.ApprovedBy, at(u.ApprovedAt),
 		at(u.ConsumedAt))
 	switch {
 	case mayHaveRun(u):
@@ -286,6 +290,13 @@ func (c *cancelCmd) Run(ctx context.Context, s *std) error {
 
 type versionCmd struct {
 	output
+}
+
+func (*versionCmd) Help() string {
+	return `Examples:
+
+    countersign version
+    countersign version --json`
 }
 
 func (c *versionCmd) Run(s *std) error {

@@ -26,6 +26,7 @@ type connection struct {
 	*client.Client
 	server    string
 	tokenFrom string          // what the token came from: --token, COUNTERSIGN_TOKEN or a file; "": there is none
+	idle      string          // the configuration of the user's own gate, which may just not run; "": another is meant
 	own       *localgate.Gate // the gate, where it is the user's own and may be started
 }
 
@@ -49,11 +50,28 @@ func (r *remote) connect(s *std) (*connection, error) {
 			return nil, err
 		}
 	}
+	if mine, ok := r.mine(s); ok && token == "" {
+		return nil, usagef("no token: yours is in %s; set COUNTERSIGN_TOKEN to it for this command, or run countersign "+
+			"login once, which stores it", envPath(mine.Config))
+	}
 	if token == "" {
 		return nil, usagef("no token: countersign login stores one for %s; or set COUNTERSIGN_TOKEN, or give --token, to "+
 			"the token that you have in the gate's configuration", server)
 	}
-	return r.dial(server, token, from)
+	g, err := r.dial(server, token, from)
+	if mine, ok := r.mine(s); ok && err == nil {
+		g.idle = mine.Config
+	}
+	return g, err
+}
+
+// mine is the user's own gate, where there is a configuration of one and no other gate is named.
+func (r *remote) mine(s *std) (localgate.Gate, bool) {
+	if cmp.Or(r.Server, s.getenv("COUNTERSIGN_SERVER")) != "" {
+		return localgate.Gate{}, false
+	}
+	g, err := localgate.Find(s.env)
+	return g, err == nil && g.Configured()
 }
 
 // server is the gate for a person: the one that is named, else the user's own if it runs, else the one at the usual
@@ -153,12 +171,7 @@ func (g *connection) failure(err error) error {
 	}
 	e, refused := errors.AsType[*client.Error](err)
 	if !refused {
-		if client.Unreachable(err) {
-			return &exitError{exitFailed, fmt.Sprintf("no gate answers at %s: is `countersign serve` running there? --server "+
-				"or COUNTERSIGN_SERVER says where it is (%s)",
-				g.server, strings.TrimPrefix(err.Error(), "client: "))}
-		}
-		return &exitError{exitFailed, strings.TrimPrefix(err.Error(), "client: ")}
+		return g.unanswered(err)
 	}
 	detail := e.Detail
 	if detail == "" {
@@ -207,6 +220,20 @@ func (g *connection) failure(err error) error {
 		detail = fmt.Sprintf("%s (correlation id %s)", detail, e.CorrelationID)
 	}
 	return &exitError{exitFailed, detail}
+}
+
+// unanswered says of a gate that gave no answer what to do.
+func (g *connection) unanswered(err error) error {
+	why := strings.TrimPrefix(err.Error(), "client: ")
+	switch {
+	case !client.Unreachable(err):
+		return &exitError{exitFailed, why}
+	case g.idle != "":
+		return &exitError{exitFailed, fmt.Sprintf("your own gate is not running: it starts when an agent asks it; "+
+			"`countersign serve --config %s` starts it now", g.idle)}
+	}
+	return &exitError{exitFailed, fmt.Sprintf("no gate answers at %s: is `countersign serve` running there? --server "+
+		"or COUNTERSIGN_SERVER says where it is (%s)", g.server, why)}
 }
 
 // requestID is an id as it may have been copied out of a chat.

@@ -267,13 +267,14 @@ var wasWords = map[history.Was]string{
 }
 
 func (s *std) cases(cs []history.Case) {
+	at := time.Now()
 	rows := [][]string{{"AT", "CALL", "AGENT", "DENIED BY", "REASON", "NOW", "ARGUMENTS"}}
 	for _, c := range cs {
 		by, now := c.By, ruleName(c.NowRule)
 		if c.Was == history.WasRefused {
 			by = "rule " + ruleName(c.Rule)
 		}
-		rows = append(rows, []string{s.clock(c.At), c.Target() + " " + client.ShortID(c.ID),
+		rows = append(rows, []string{s.clock(c.At, at), c.Target() + " " + client.ShortID(c.ID),
 			c.Agent, by, shorten(c.Reason, 60), "allowed by " + now, shorten(string(c.Args), 100)})
 	}
 	s.table(rows...)

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
+
+	"countersign/yamlpos"
 
 	"github.com/alecthomas/kong"
 )
@@ -31,6 +35,7 @@ type commandLine struct {
 	Backup   backupCmd   `cmd:"" group:"gate" help:"Copy the database to a new file, also while the gate runs."`
 	Verify   verifyCmd   `cmd:"" group:"gate" help:"Try on a running gate what must not decide, then your own tap, and print what held."`
 	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
+	Bench    benchCmd    `cmd:"" group:"gate" help:"Measure how fast a gate is here, beside what this machine can do at all."`
 	Preset   presetCmd   `cmd:"" group:"gate" help:"Show the presets: rules that a policy includes by name."`
 
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
@@ -57,7 +62,7 @@ type commandLine struct {
 	Unfreeze      unfreezeCmd      `cmd:"" group:"people" help:"Lift a freeze (admins)."`
 	Frozen        frozenCmd        `cmd:"" group:"people" help:"List what is frozen."`
 	Delegate      delegateCmd      `cmd:"" group:"people" help:"Have somebody vote in your place, for a while."`
-	Delegations   delegationsCmd   `cmd:"" group:"people" help:"List who votes for whom."`
+	Delegations   delegationsCmd   `cmd:"" group:"people" help:"List who stands in for whom."`
 	Undelegate    undelegateCmd    `cmd:"" group:"people" help:"End a delegation."`
 	Notifications notificationsCmd `cmd:"" group:"people" help:"Show the notification log (admins)."`
 	Retry         retryCmd         `cmd:"" group:"people" help:"Send a failed notification again (admins)."`
@@ -69,6 +74,7 @@ type commandLine struct {
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print what makes a shell complete this program's words: bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Say how a line could go on; the shells ask it."`
+	BenchPart  benchPartCmd  `cmd:"" hidden:"" help:"Be one of the programs that bench starts."`
 	Version    versionCmd    `cmd:"" group:"other" help:"Print the version."`
 	Help       helpCmd       `cmd:"" group:"other" help:"Show help, for one command if it is named."`
 
@@ -84,8 +90,8 @@ var groups = []kong.Group{
 
 const description = `Countersign asks a person before an AI agent's tool call runs.
 
-A call is allowed, denied or quarantined by rules; a quarantined one waits until somebody approves it,
-in LINE, in Slack or here. Start with "countersign demo", then "countersign init".`
+Your rules allow a call, deny it, or ask. A call that asks waits until somebody approves it, in LINE, in
+Slack or here. Start with "countersign demo", then "countersign init".`
 
 // std is what a command works with beside its flags.
 type std struct {
@@ -156,15 +162,52 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "countersign: %s\n", visible(err.Error()))
-		help := "countersign --help"
+		help, leaf := "countersign --help", false
 		if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context.Selected() != nil {
+			leaf = e.Context.Selected().Leaf()
 			help = e.Context.Selected().FullPath() + " --help"
 		}
-		fmt.Fprintf(stderr, "%s tells more.\n", help)
+		message := err.Error()
+		if !leaf {
+			message = noCommand.ReplaceAllString(message, `there is no command "$1"$2`)
+		}
+		fmt.Fprintf(stderr, "countersign: %s\n%s tells more.\n", visible(mistyped(message)), help)
 		return exitUsage
 	}
 	return s.finish(command.Run())
+}
+
+// What the parser says of a word that it does not know, of one that must be among others, and of one that is missing.
+var (
+	noCommand  = regexp.MustCompile(`^unexpected argument ([^\s,]+)(.*)$`)
+	notAmong   = regexp.MustCompile(`^(.+) must be one of (".*") but got (".*")$`)
+	notThere   = regexp.MustCompile(`^expected "(.+)"$`)
+	quotedWord = regexp.MustCompile(`"([^"]*)"`)
+)
+
+// mistyped is what the parser says of the command line, with the word that was probably meant.
+func mistyped(message string) string {
+	if m := notThere.FindStringSubmatch(message); m != nil {
+		return m[1] + " is missing"
+	}
+	m := notAmong.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	got, err := strconv.Unquote(m[3])
+	if err != nil || got == "" {
+		return message
+	}
+	var known []string
+	for _, word := range quotedWord.FindAllStringSubmatch(m[2], -1) {
+		known = append(known, word[1])
+	}
+	for _, word := range known { // a beginning is nearer than any other word: claude, of claude-code
+		if strings.HasPrefix(word, strings.ToLower(got)) {
+			return fmt.Sprintf("%s; did you mean %q?", message, word)
+		}
+	}
+	return message + yamlpos.DidYouMean(strings.ToLower(got), known)
 }
 
 // finish says what went wrong, and returns the exit code of it.
@@ -177,13 +220,21 @@ func (s *std) finish(err error) int {
 		code, message = e.code, e.message
 	}
 	if message != "" {
-		fmt.Fprintf(s.err, "countersign: %s\n", visibleLines(message))
+		fmt.Fprintf(s.err, "countersign: %s\n", visibleLines(s.timesIn(message, time.Now())))
 	}
 	return code
 }
 
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command to tell about."`
+}
+
+func (*helpCmd) Help() string {
+	return `Examples:
+
+    countersign help
+    countersign help approve
+    countersign help audit query`
 }
 
 // Run has the parser print the help, as --help does.
@@ -195,7 +246,11 @@ func (c *helpCmd) Run(k *kong.Kong) error {
 	}
 	_, err := k.Parse(append(c.Command, "--help"))
 	if err != nil {
-		return usagef("there is no command %q; countersign --help lists them", strings.Join(c.Command, " "))
+		_, meant, _ := strings.Cut(err.Error(), ", did you mean ")
+		if meant != "" {
+			meant = ", did you mean " + strings.TrimSuffix(meant, "?") + "?"
+		}
+		return usagef("there is no command %q%s (countersign --help lists them)", strings.Join(c.Command, " "), meant)
 	}
 	return nil
 }

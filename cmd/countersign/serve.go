@@ -99,11 +99,13 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 	}
 }
 
-// giveBack returns to the system what only starting took: the catalogues' and migrations' text as it was parsed. Twice,
-// since what stands in pools outlives the first collection; and the next ones count from what is left.
+// giveBack returns to the system what only starting took: the catalogues' and migrations' text as it was parsed, and
+// the code that did it. Twice, since what stands in pools outlives the first collection; and the next ones count from
+// what is left.
 func giveBack() {
 	runtime.GC()
 	debug.FreeOSMemory()
+	giveBackProgram()
 }
 
 // socket is the path of the socket to serve on; "" leaves it to the configuration. The user's own gate is

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
@@ -26,27 +27,42 @@ func visibleLines(s string) string { return visibleRunes(s, "\n\t") }
 // maxMarks is how many combining marks a character may carry; a long stack paints over other lines.
 const maxMarks = 6
 
+// sight looks at the characters of a text one after the other.
+type sight struct{ marks int }
+
+// begin is where a mark has nothing to stand on.
+func (v *sight) begin() { v.marks = maxMarks + 1 }
+
+// hides reports whether a terminal would not show r, or would show other things with it.
+func (v *sight) hides(r rune) bool {
+	mark := unicode.Is(unicode.M, r)
+	if mark {
+		v.marks++
+	} else {
+		v.marks = 0
+	}
+	if hidden(r) || mark && v.marks > maxMarks {
+		v.begin()
+		return true
+	}
+	return false
+}
+
 func visibleRunes(s, keep string) string {
 	var b strings.Builder
-	marks := maxMarks + 1 // a mark at the beginning has nothing to stand on
+	var v sight
+	v.begin()
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		mark := unicode.Is(unicode.M, r)
-		if mark {
-			marks++
-		} else {
-			marks = 0
-		}
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, "⟨0x%02X⟩", s[i])
-			marks = maxMarks + 1
+			v.begin()
 		case strings.ContainsRune(keep, r):
 			b.WriteRune(r)
-			marks = maxMarks + 1
-		case hidden(r) || mark && marks > maxMarks:
+			v.begin()
+		case v.hides(r):
 			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
-			marks = maxMarks + 1
 		default:
 			b.WriteString(s[i : i+n])
 		}
@@ -115,9 +131,8 @@ func (s *std) colours() bool {
 	return s.terminal && s.getenv("NO_COLOR") == "" && s.getenv("TERM") != "dumb"
 }
 
-// printJSON writes v for programs, indented. JSON's own escapes stand for control characters, and ours
-// are not for programs.
-func printJSON(w io.Writer, v any) error {
+// printJSON writes v for programs, indented; for a terminal too, with everything escaped that it would not show.
+func (s *std) printJSON(v any) error {
 	b, err := encode(v)
 	if err != nil {
 		return err
@@ -126,19 +141,98 @@ func printJSON(w io.Writer, v any) error {
 	if err := json.Indent(&out, b, "", "  "); err != nil {
 		return err
 	}
-	_, err = out.WriteTo(w)
-	return err
+	return s.writeJSON(out.Bytes())
 }
 
 // printJSONLine writes v for programs that read line by line.
-func printJSONLine(w io.Writer, v any) error {
+func (s *std) printJSONLine(v any) error {
 	b, err := encode(v)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(b)
+	return s.writeJSON(b)
+}
+
+func (s *std) writeJSON(b []byte) error {
+	if s.terminal {
+		b = seenJSON(b)
+	}
+	_, err := s.out.Write(b)
 	return err
 }
+
+// seenJSON is JSON that means the same, with what a terminal would not show, or would obey, as JSON's own escapes.
+// Outside of its strings JSON has no such characters but line ends.
+func seenJSON(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	var v sight
+	v.begin()
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case r == '\n' || r == '"': // no mark may stand on what is no letter of the text
+			out = append(out, b[0])
+			v.begin()
+		case r == utf8.RuneError && n == 1:
+			out = append(out, `\ufffd`...)
+			v.begin()
+		case r == '⟨' || !v.hides(r):
+			out = append(out, b[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		b = b[n:]
+	}
+	return out
+}
+
+// seenLines hands on whole lines to a terminal, each as seen makes it.
+type seenLines struct {
+	w    io.Writer
+	seen func(line []byte) []byte
+	rest []byte
+}
+
+func (l *seenLines) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	end := bytes.LastIndexByte(l.rest, '\n') + 1
+	if end == 0 {
+		return len(p), nil
+	}
+	if _, err := l.w.Write(l.seen(l.rest[:end])); err != nil {
+		return 0, err
+	}
+	l.rest = append(l.rest[:0], l.rest[end:]...)
+	return len(p), nil
+}
+
+// Close writes what did not end in a line end.
+func (l *seenLines) Close() error {
+	_, err := l.w.Write(l.seen(l.rest))
+	l.rest = nil
+	return err
+}
+
+// exported is where an export is written, row by row.
+func (s *std) exported(format string) io.WriteCloser {
+	switch {
+	case !s.terminal:
+		return asItIs{s.out}
+	case format == "csv":
+		return &seenLines{w: s.out, seen: func(lines []byte) []byte {
+			return []byte(visibleLines(strings.ReplaceAll(string(lines), "\r\n", "\n")))
+		}}
+	}
+	return &seenLines{w: s.out, seen: seenJSON}
+}
+
+// asItIs is a writer with nothing to finish.
+type asItIs struct{ io.Writer }
+
+func (asItIs) Close() error { return nil }
 
 // encode is json.Marshal with a line end, without escapes for web pages.
 func encode(v any) ([]byte, error) {
@@ -158,33 +252,11 @@ func prettyArgs(args json.RawMessage) string {
 	return visibleLines(b.String())
 }
 
-// away tells how far away something is: in 28m, 5s ago.
-func away(d time.Duration) string {
-	if d < 0 {
-		return span(-d) + " ago"
-	}
-	return "in " + span(d)
-}
+// away tells how far ahead something is, or how long ago it was: "in 28 min", "5 min ago".
+func away(d time.Duration) string { return english.Away(d) }
 
-// span writes a duration in its two largest units.
-func span(d time.Duration) string {
-	s := int64(d / time.Second)
-	two := func(a int64, unitA string, b int64, unitB string) string {
-		if b == 0 {
-			return fmt.Sprintf("%d%s", a, unitA)
-		}
-		return fmt.Sprintf("%d%s%d%s", a, unitA, b, unitB)
-	}
-	switch {
-	case s >= 86400:
-		return two(s/86400, "d", s%86400/3600, "h")
-	case s >= 3600:
-		return two(s/3600, "h", s%3600/60, "m")
-	case s >= 60:
-		return two(s/60, "m", s%60, "s")
-	}
-	return fmt.Sprintf("%ds", s)
-}
+// span tells how long something takes: "28 min".
+func span(d time.Duration) string { return english.Duration(d) }
 
 // isTerminalIn reports whether a person is there to type.
 func isTerminalIn(r io.Reader) bool {

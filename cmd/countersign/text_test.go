@@ -54,14 +54,14 @@ func FuzzVisible(f *testing.F) {
 
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 59 * time.Second: "59s", 60 * time.Second: "1m", 90 * time.Second: "1m30s", time.Hour: "1h", 25 * time.Hour: "1d1h",
-		28*time.Minute + 30*time.Second: "28m30s", 90 * time.Minute: "1h30m",
+		0: "0 s", 59 * time.Second: "59 s", 60 * time.Second: "1 min", 90 * time.Second: "2 min", time.Hour: "1 h", 25 * time.Hour: "25 h",
+		28*time.Minute + 29*time.Second: "28 min", 65 * time.Minute: "1 h 5 min", 48 * time.Hour: "2 days",
 	} {
 		if got := span(d); got != want {
 			t.Errorf("span(%s) = %q, want %q", d, got, want)
 		}
 	}
-	if got, want := away(-5*time.Second), "5s ago"; got != want {
+	if got, want := away(-5*time.Minute), "5 min ago"; got != want {
 		t.Errorf("away = %q, want %q", got, want)
 	}
 }

@@ -26,7 +26,7 @@ type verifyCmd struct {
 }
 
 func (*verifyCmd) Help() string {
-	return `It has the running gate send a test card to everybody whom it notifies, for a tool that does nothing, and posts taps for it to the gate's own webhooks that must not decide it: forged, too old, a stranger's, the same one twice, and one meant for another bot or workspace. Some it signs with the channels' own secrets, out of the configuration, as only the platforms could; but never as anybody in people. After each it looks whether the request still waits and the refusal is on record. Then it asks you to tap Approve, and tries again. The test request is taken back at the end; the gate's answers to the made-up strangers stay in the notification log as failed.
+	return `The running gate sends a test card, for a tool that does nothing, to everybody whom it notifies. Then verify posts taps to the gate's own webhooks that must not decide it: forged, too old, a stranger's, the same one twice, and one meant for another bot or workspace. It signs some of them with the channels' own secrets from the configuration, as only the platforms could; but never as anybody in people. After each it looks whether the request still waits, and whether the refusal is on record. Then it asks you to tap Approve, and tries again. The test request is taken back at the end; the gate's answers to the made-up strangers stay in the notification log as failed.
 
 It needs the gate's own configuration, and an admin's token: --token, COUNTERSIGN_TOKEN, or else the configuration's first admin's. Exit code: 0 all held, 1 something did not.
 
@@ -83,7 +83,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *std) error {
 	} else if held {
 		s.printf("Everything held.\n")
 	} else {
-		s.printf("%s.\n", count(f.problems(), "thing did not hold", "things did not hold"))
+		s.printf("%s.\n", count(f.problems(), "check failed", "checks failed"))
 	}
 	if !held {
 		return &exitError{exitFailed, ""}
@@ -113,7 +113,7 @@ func (c *verifyCmd) clients(s *std, cfg *config.Config) (admin, agent *connectio
 		at = slices.DeleteFunc(slices.Clone(at), func(a config.Agent) bool { return a.Name != c.Agent })
 	}
 	if len(at) == 0 {
-		return nil, nil, usagef("there is no such agent in %s to make the test call; --agent names one", c.Config)
+		return nil, nil, usagef("%s has no such agent to make the test call; --agent names one", c.Config)
 	}
 	if admin, err = as.connect(s); err != nil {
 		return nil, nil, err

@@ -1,5 +1,5 @@
 // Draws two phones, the agent's panel and the gate's rows from the state that the server streams.
-import { $, make, icon, button, clock, speak, drawList, forget, tabKeys, hold } from "./dom.js";
+import { $, make, icon, button, clock, speak, drawList, settle, forget, tabKeys, hold } from "./dom.js";
 import { drawLINE } from "./flex.js";
 import { drawBlocks, textObject, mrkdwn, setNames, refreshDates, fieldValue, complain } from "./blocks.js";
 
@@ -41,6 +41,13 @@ function listen() {
   };
 }
 
+async function post(action) {
+  const res = await fetch("/page/act", {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ person, ...action }),
+  });
+  return res.json();
+}
+
 async function act(platform, action) {
   const say = (text, bad) => {
     const status = $(platform + "-status");
@@ -48,16 +55,14 @@ async function act(platform, action) {
     status.textContent = text;
   };
   say("Sending…");
+  if (narrow.matches && telling === "first") endStory(); // it stands where one writes
   try {
-    const res = await fetch("/page/act", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ person, ...action }),
-    });
-    const answer = await res.json();
+    const answer = await post(action);
     if (answer.error) say(answer.error, true);
     else if (!answer.status) say("");
     else {
       const ok = answer.status >= 200 && answer.status < 300;
-      say(`${ok ? "✓ Signed and delivered to the gate" : "The gate refused it"}: HTTP ${answer.status} in ${answer.latency_ms} ms`, !ok);
+      say(`${ok ? "✓ Signed and delivered" : "The gate refused it"}: HTTP ${answer.status} in ${answer.latency_ms} ms`, !ok);
     }
     return answer;
   } catch {
@@ -70,6 +75,8 @@ function draw() {
   drawAlerts();
   drawPeople();
   drawInbox();
+  drawLanguages();
+  drawNews();
   drawPhoneLINE();
   drawPhoneSlack();
   drawPanels();
@@ -78,12 +85,64 @@ function draw() {
 }
 
 function drawAlerts() {
-  const texts = [lost ? "The demo cannot be reached. Start it again; this page comes back by itself." : "", state?.notice ?? ""].filter(Boolean);
+  const texts = [lost ? "The demo cannot be reached. Start it again; this page comes back by itself." : "", ...(state?.notice ?? "").split("\n")].filter(Boolean);
   const box = $("alerts");
   if (box.dataset.said === texts.join("\n")) return;
   box.dataset.said = texts.join("\n");
   box.replaceChildren(...texts.map((t) => make("p", "", t)));
 }
+
+// ---- what has just happened ----
+
+let newsRead = null; // the number of what was there when the page was opened, or was told last
+let newsEnds = 0;
+
+function drawNews() {
+  const { n, text } = state.news;
+  if (newsRead !== null && n !== newsRead) tellNews(text);
+  newsRead = n;
+}
+
+function tellNews(text, bad) {
+  const box = $("news");
+  const close = named(button("tool", () => box.replaceChildren(), icon("close")), "Close this message");
+  box.replaceChildren(make("p", bad ? "bad" : "", make("span", "", text), close));
+  clearTimeout(newsEnds);
+  if (!bad) newsEnds = setTimeout(() => { if (!box.matches(":hover, :focus-within")) box.replaceChildren(); }, 20_000);
+}
+
+// ---- the language of what is sent ----
+
+function drawLanguages() {
+  const pick = $("language-pick");
+  const all = state.languages ?? [];
+  $("language").hidden = all.length === 0;
+  if (pick.children.length !== all.length) {
+    pick.replaceChildren(...all.map((l) => {
+      const o = make("option", "", l.name);
+      o.value = l.tag;
+      o.lang = l.tag;
+      return o;
+    }));
+  }
+  if (!pick.disabled) pick.value = state.language ?? "";
+}
+
+$("language-pick").addEventListener("change", async () => {
+  const pick = $("language-pick");
+  pick.disabled = true; // until it is known whether it can be had
+  let wrong = "";
+  try {
+    wrong = (await post({ kind: "language", tag: pick.value })).error ?? "";
+  } catch {
+    wrong = "The demo cannot be reached. Is it still running?";
+  }
+  pick.disabled = false;
+  pick.focus({ preventScroll: true });
+  if (!wrong) return;
+  pick.value = state.language;
+  tellNews(wrong.slice(0, 1).toUpperCase() + wrong.slice(1), true);
+});
 
 // ---- whose phone ----
 
@@ -182,13 +241,18 @@ function drawLINEMessage(m) {
   const reply = button("tool", () => { quote(m); $("line-text").focus(); }, icon("reply"));
   reply.setAttribute("aria-label", "Reply to: " + m.text.slice(0, 60));
   const meta = make("div", "meta", m.from_bot ? null : make("span", "", "Read"), make("time", "", clock(m.at)),
-    m.from_bot && ["push", "reply"].includes(m.via) ? make("span", "via", m.via) : null,
-    make("span", "tools", m.via === "postback" ? null : reply, rawButton(m.message, m.text)));
+    make("span", "tools", m.via === "postback" ? null : reply, inspectButton(m.message, m.text, SENT[m.via])));
   const body = make("div", card ? "what wide" : "what", make("div", "said", drawLINE(m.message, m.quoted, tap)), meta);
   const root = make("article", m.from_bot ? "msg" : "msg own", m.from_bot ? face() : null, body);
   root.setAttribute("aria-label", `${m.from_bot ? state.line.bot : person}, ${clock(m.at)}`);
   return m.day ? make("div", "", make("p", "day", m.day), root) : root;
 }
+
+// SENT says how a message came, by what the platform calls it.
+const SENT = {
+  push: "Sent as a push message. It counts towards the month's messages.",
+  reply: "Sent as a reply. Replies are free.",
+};
 
 function drawQuick(m) {
   const row = $("line-quick");
@@ -279,7 +343,7 @@ function badge(tab, unread) {
   if (unread <= 0) { old?.remove(); return; }
   if (old?.dataset.n === String(unread)) return;
   old?.remove();
-  const e = make("span", "badge", make("span", "", String(unread)), make("span", "hidden", " unread"));
+  const e = make("span", "badge", make("span", "", String(unread)), make("span", "hidden", " new"));
   e.dataset.n = unread;
   tab.append(e);
 }
@@ -360,7 +424,7 @@ function drawSlackMessage(m) {
   const sent = make("time", "when", clock(m.at));
   const threadable = !thread && !m.ephemeral;
   const tools = make("span", "tools", threadable ? named(button("tool", () => openThread(m), icon("thread")), "Reply in a thread to " + m.name) : null,
-    rawButton({ text: m.text, ...(m.blocks ? { blocks: m.blocks } : {}) }, m.text));
+    inspectButton({ text: m.text, ...(m.blocks ? { blocks: m.blocks } : {}) }, m.text));
   const head = make("div", "headline", make("span", "who", m.name), m.from_bot ? make("span", "app", "APP") : null, sent,
     m.edits && !m.blocks ? make("span", "only", "(edited)") : null, tools); // Slack marks no edit that comes with blocks
   const body = make("div", "blocks");
@@ -479,12 +543,14 @@ $("view").addEventListener("cancel", (event) => { event.preventDefault(); closeV
 
 // ---- what was sent ----
 
-function rawButton(object, text) {
-  return named(button("tool", () => {
+function inspectButton(object, text, how = "") {
+  return named(button("inspect", () => {
+    $("raw-how").textContent = how;
+    $("raw-how").hidden = how === "";
     $("raw-json").textContent = JSON.stringify(object, null, 2);
     hold($("raw"), null);
     $("raw-json").scrollTop = 0;
-  }, icon("json")), "JSON of: " + text.slice(0, 60));
+  }, "Inspect"), "Inspect: " + text.slice(0, 60));
 }
 
 // ---- beside the phones ----
@@ -536,71 +602,113 @@ function drawLine(l) {
   const mark = l.word ? make("span", "word " + tone(l.word), l.word) : null;
   const text = speak(make("span", "text", l.text), l.text);
   const e = make("div", "entry " + (l.kind ? "kind-" + l.kind.replace(/[^a-z]/g, "-") : ""), l.kind ? make("span", "label", l.kind) : make("time", "label", clock(l.at)), make("p", "", mark, text));
-  e.title = new Date(l.at).toLocaleTimeString();
+  e.title = clock(l.at, { second: "2-digit" });
   return e;
 }
 
 // tone is the colour of an outcome; the word itself is always there too.
 function tone(word) {
-  if (["approved", "allow", "sent", "delivered", "used", "done"].includes(word)) return "good";
-  if (["denied", "failed", "error"].includes(word)) return "bad";
-  if (["pending", "queued", "retrying"].includes(word)) return "waits";
+  if (["approved", "allow", "allowed", "sent", "delivered", "used", "done"].includes(word)) return "good";
+  if (["denied", "denied by policy", "refused", "policy refused", "failed", "error"].includes(word)) return "bad";
+  if (["pending", "asked", "queued", "retrying"].includes(word)) return "waits";
   return "over";
 }
 
+let table = "";             // the title of the one that is shown
+const refusals = new Map(); // how many refusals a table had when it was last looked at
+
 function drawTables() {
   const root = $("tables");
-  root.drawn ??= new Map();
-  if (state.tables.length === 0 && root.drawn.size === 0) {
-    if (!root.querySelector(".empty")) root.append(make("p", "empty", "Nothing yet. Requests and notifications appear here as rows."));
+  if (state.tables.length === 0) {
+    if (!root.querySelector(".empty")) root.append(make("p", "empty", "Nothing yet. Requests, notifications and the audit log appear here as rows."));
     return;
   }
   root.querySelector(":scope > .empty")?.remove();
+  root.drawn ??= new Map();
+  $("table-tabs").hidden = false;
+  if (!table) table = state.tables[0].title;
   for (const t of state.tables) {
-    let body = root.drawn.get(t.title);
-    if (!body) {
-      body = make("tbody");
-      const head = make("tr", "", ...t.columns.map((c) => {
-        const th = make("th", "", c);
-        th.scope = "col";
-        return th;
-      }));
-      const table = make("table", "", make("caption", "", t.title), make("thead", "", head), body);
-      const scroll = make("div", "scroll", table);
-      scroll.setAttribute("role", "region");
-      scroll.setAttribute("aria-label", t.title + ", scrollable");
-      scroll.tabIndex = 0;
-      root.append(scroll);
-      root.drawn.set(t.title, body);
-      body.before_ = new Map();
+    let drawn = root.drawn.get(t.title);
+    if (!drawn) {
+      drawn = newTable(t, "table-" + root.drawn.size);
+      root.drawn.set(t.title, drawn);
     }
-    if (body.dataset.json === JSON.stringify(t)) continue;
-    const firstTime = !body.dataset.json;
-    body.dataset.json = JSON.stringify(t);
-    const status = t.columns.map((c) => c.toLowerCase()).indexOf("status");
-    body.replaceChildren(...t.rows.map((cells) => {
-      const old = body.before_.get(cells[0]);
-      const tr = make("tr", !firstTime && JSON.stringify(old) !== JSON.stringify(cells) ? "changed" : "");
-      cells.forEach((c, i) => {
-        const cell = make(i === 0 ? "th" : "td", "", i === status ? make("span", "word " + tone(c), c) : c);
-        if (i === 0) cell.scope = "row";
-        tr.append(cell);
-      });
-      return tr;
-    }));
-    if (t.rows.length === 0) {
-      const none = make("td", "empty", "No rows yet");
-      none.colSpan = t.columns.length;
-      body.append(make("tr", "", none));
-    }
-    body.before_ = new Map(t.rows.map((cells) => [cells[0], cells]));
+    const shown = t.title === table;
+    drawn.scroll.hidden = !shown;
+    select(drawn.tab, shown);
+    fillTable(drawn.body, t);
+    const status = t.columns.indexOf("Status");
+    const refused = t.rows.filter((cells) => cells[status] === "refused").map((cells) => Number(cells[0]) || 0);
+    const newest = Math.max(0, ...refused);
+    if (shown || !refusals.has(t.title)) refusals.set(t.title, newest);
+    badge(drawn.tab, refused.filter((n) => n > refusals.get(t.title)).length);
   }
+}
+
+function openTable(tab) {
+  table = tab.dataset.title;
+  drawTables();
+}
+tabKeys($("table-tabs"), openTable);
+
+// role names what an element of a table is: a narrow page lays rows out anew, and would lose what they are.
+function role(e, is) {
+  e.setAttribute("role", is);
+  return e;
+}
+
+function newTable(t, id) {
+  const tab = role(button("", () => openTable(tab), t.title), "tab");
+  tab.id = id + "-tab";
+  tab.dataset.title = t.title;
+  tab.setAttribute("aria-controls", id);
+  $("table-tabs").append(tab);
+  const body = role(make("tbody"), "rowgroup");
+  body.before_ = new Map();
+  const head = role(make("tr", "", ...t.columns.map((c) => {
+    const th = role(make("th", "", c), "columnheader");
+    th.scope = "col";
+    return th;
+  })), "row");
+  const caption = make("caption", "hidden", t.title);
+  const scroll = make("div", "scroll", role(make("table", "", caption, role(make("thead", "", head), "rowgroup"), body), "table"));
+  scroll.id = id;
+  role(scroll, "tabpanel");
+  scroll.setAttribute("aria-labelledby", tab.id);
+  scroll.tabIndex = 0;
+  $("tables").append(scroll);
+  return { tab, scroll, body };
+}
+
+function fillTable(body, t) {
+  if (body.dataset.json === JSON.stringify(t)) return;
+  const firstTime = !body.dataset.json;
+  body.dataset.json = JSON.stringify(t);
+  const status = t.columns.indexOf("Status");
+  body.replaceChildren(...t.rows.map((cells) => {
+    const old = body.before_.get(cells[0]);
+    const tr = role(make("tr", !firstTime && JSON.stringify(old) !== JSON.stringify(cells) ? "changed" : ""), "row");
+    cells.forEach((c, i) => {
+      const what = i === status ? make("span", "word " + tone(c), c) : c === "" ? null : c;
+      const cell = role(make(i === 0 ? "th" : "td", "", what), i === 0 ? "rowheader" : "cell");
+      if (i === 0) cell.scope = "row";
+      else if (i !== status) cell.dataset.label = t.columns[i];
+      tr.append(cell);
+    });
+    return tr;
+  }));
+  if (t.rows.length === 0) {
+    const none = role(make("td", "empty", "No rows yet"), "cell");
+    none.colSpan = t.columns.length;
+    body.append(role(make("tr", "", none), "row"));
+  }
+  body.before_ = new Map(t.rows.map((cells) => [cells[0], cells]));
 }
 
 // ---- narrow screens: the parts become tabs ----
 
 const narrow = matchMedia("(max-width: 760px)");
-const PARTS = [["part-line", "LINE"], ["part-slack", "Slack"], ["part-agent", "Agent"], ["part-rows", "Rows"]];
+const PARTS = [["part-line", "LINE"], ["part-slack", "Slack"], ["part-agent", "Agent"], ["part-rows", "Records"]];
 let part = "part-line";
 const looked = new Map(); // what was there when a part was last looked at
 
@@ -648,7 +756,8 @@ function drawParts() {
 function openPart(id) {
   part = id;
   drawParts();
-  for (const log of $(id).querySelectorAll(".log, .lines")) log.scrollTop = log.scrollHeight;
+  for (const log of $(id).querySelectorAll(".log")) settle(log);
+  for (const log of $(id).querySelectorAll(".lines")) log.scrollTop = log.scrollHeight;
 }
 
 tabKeys($("parts"), (tab) => openPart(tab.dataset.part));
@@ -724,24 +833,46 @@ for (const input of document.querySelectorAll("#themes input")) {
   });
 }
 
-function story(open) {
-  $("story").hidden = !open;
-  $("story-open").setAttribute("aria-expanded", String(open));
-  document.body.classList.toggle("telling", open);
+let telling = ""; // the story: "first", in short where there is little room, or "asked", or not told
+
+function story(how) {
+  telling = how;
+  $("story").hidden = how === "";
+  $("story-open").setAttribute("aria-expanded", String(how !== ""));
+  document.body.classList.toggle("telling", how === "first");
+  document.body.classList.toggle("asked", how === "asked");
+}
+function endStory() {
+  kept("localStorage", "story", "read");
+  story("");
 }
 $("story-open").addEventListener("click", () => {
-  story($("story").hidden);
-  if (!$("story").hidden) $("story-title").focus();
+  story(telling ? "" : "asked");
+  more(false);
+  if (telling) $("story-title").focus();
 });
 $("story-close").addEventListener("click", () => {
-  kept("localStorage", "story", "read");
-  story(false);
-  $("story-open").focus();
+  endStory();
+  ($("story-open").checkVisibility() ? $("story-open") : $("more-open")).focus();
 });
-story(kept("localStorage", "story") !== "read");
+$("story").addEventListener("keydown", (event) => { if (event.key === "Escape") $("story-close").click(); });
+story(kept("localStorage", "story") === "read" ? "" : "first");
+
+// more opens what a narrow page has no room for.
+function more(open) {
+  $("more").classList.toggle("open", open);
+  $("more-open").setAttribute("aria-expanded", String(open));
+}
+$("more-open").addEventListener("click", () => more(!$("more").classList.contains("open")));
+$("more").addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !$("more").classList.contains("open")) return;
+  more(false);
+  $("more-open").focus();
+});
 
 function tick() {
-  for (const e of document.querySelectorAll(".strip .clock")) e.textContent = clock(Date.now());
+  const now = clock(Date.now()); // read once: both phones tell the same minute
+  for (const e of document.querySelectorAll(".strip .clock")) e.textContent = now;
   refreshDates(document);
 }
 tick();

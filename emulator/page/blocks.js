@@ -1,5 +1,5 @@
 // Slack's blocks, drawn by type from the JSON that was sent.
-import { make, button, speak, unknown } from "./dom.js";
+import { make, button, clock, speak, unknown } from "./dom.js";
 
 let names = {}; // people and channels, by id
 export function setNames(known) { names = known; }
@@ -52,13 +52,13 @@ function element(e, b, press) {
     case "image": return picture(e);
     case "overflow": {
       const choices = e.options.map((o) => button("s-button", () => press({ action_id: e.action_id, value: o.value }, b), textObject(o.text)));
-      const more = make("details", "more", make("summary", "", "⋯"), make("div", "b-actions", ...choices));
+      const more = make("details", "b-more", make("summary", "", "⋯"), make("div", "b-actions", ...choices));
       more.firstChild.setAttribute("aria-label", "More");
       return more;
     }
     case "static_select": {
       const choices = e.options.map((o) => button("s-button", () => press({ action_id: e.action_id, value: o.value }, b), textObject(o.text)));
-      return make("details", "more", make("summary", "", e.placeholder?.text ?? "Options"), make("div", "b-actions", ...choices));
+      return make("details", "b-more", make("summary", "", e.placeholder?.text ?? "Options"), make("div", "b-actions", ...choices));
     }
     case "radio_buttons": case "checkboxes": {
       // The stand-in sends only the actions of buttons and of menus.
@@ -182,7 +182,8 @@ function dateText(ms, format = "") {
     date: () => style(plain), date_pretty: () => pretty(plain),
     date_long: () => style(long), date_long_full: () => style(long), date_long_pretty: () => pretty(long),
     date_short: () => style(short), date_short_pretty: () => pretty(short), day_divider_pretty: () => pretty(long),
-    time: () => d.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }), time_secs: () => d.toLocaleTimeString(), ago: () => ago(ms),
+    // Slack's reader chooses 12 or 24 hours; this one has chosen 24.
+    time: () => clock(d), time_secs: () => clock(d, { second: "2-digit" }), ago: () => ago(ms),
   };
   return format.replace(/\{(\w+)\}/g, (all, name) => words[name]?.() ?? all);
 }

@@ -29,7 +29,8 @@ export function button(cls, onclick, ...children) {
   return b;
 }
 
-export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+// clock is a time of day as these phones show it: with 24 hours.
+export const clock = (at, more = {}) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...more });
 
 // language guesses a text's language from its script, for screen readers and fonts; "" is the page's own.
 export function language(text) {
@@ -96,11 +97,22 @@ export function drawList(log, items, drawItem, empty) {
     if (newer) newer.hidden = false;
     return;
   }
-  // The top of what is new matters more than its end.
-  const top = first ? end() : Math.min(end(), grown.offsetTop - 12);
-  log.scrollTop = Math.max(top, 0);
+  scrollTo(log, first ? after : grown);
+}
+
+// settle shows the newest entry of a log from its top, as when it is opened.
+export function settle(log) {
+  if (log.lastElementChild) scrollTo(log, log.lastElementChild);
+}
+
+// scrollTo shows an entry of a log. Its top matters more than its end: there a card says what it is about.
+function scrollTo(log, entry) {
+  const end = log.scrollHeight - log.clientHeight;
+  const said = entry.querySelector(":scope > article") ?? entry; // without the heading of the day
+  log.scrollTop = Math.max(Math.min(end, said.offsetTop - 6), 0);
   log.left = log.scrollTop;
-  if (newer) newer.hidden = end() - log.scrollTop < 60;
+  const newer = log.parentElement.querySelector(":scope > .newer");
+  if (newer) newer.hidden = end - log.scrollTop < 60;
 }
 
 export function forget(log) {

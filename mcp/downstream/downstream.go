@@ -66,6 +66,12 @@ type Stream interface {
 	Ask(ctx context.Context, method string, params jsontext.Value) (mcp.Message, error)
 }
 
+// ParamsReader is a [Stream] whose request's params were read already, and need not be read again: they and the _meta
+// in them.
+type ParamsReader interface {
+	ReadParams() (params, meta mcp.Object)
+}
+
 // Caller is who an HTTP request comes from.
 type Caller struct {
 	Agent      string

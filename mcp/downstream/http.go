@@ -333,7 +333,8 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	if over != nil && h.overBudget(w, m, over) {
 		return
 	}
-	h.route(&httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over}, r, m, meta)
+	h.route(&httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over, params: meta.params,
+		meta: meta.meta}, r, m, meta)
 }
 
 // admitBody reads the body, and answers for one that is not taken. over refuses a message of an agent that is over a

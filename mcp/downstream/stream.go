@@ -33,6 +33,7 @@ type httpStream struct {
 	asks           *pendingAsks // nil: the client cannot be asked
 	accept         acceptedTypes
 	overBudget     func() error // refuses it: the agent is over a budget; nil: it is not
+	params, meta   mcp.Object   // of its request, as they were read
 	headersLast    bool         // the headers depend on the answer: no stream before it
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
@@ -54,6 +55,9 @@ func recycle(b *[]byte) {
 		bufferPool.Put(b)
 	}
 }
+
+// ReadParams implements [ParamsReader].
+func (x *httpStream) ReadParams() (params, meta mcp.Object) { return x.params, x.meta }
 
 // valid looks at the credential that the request came with.
 func (x *httpStream) valid() error { return x.caller.valid() }

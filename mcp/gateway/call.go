@@ -78,6 +78,7 @@ type pendingCall struct {
 	said     chan struct{} // takes one where that is new; nil: nobody reports it
 
 	reservation *upstream.Reservation // kept for it at the server, before an approval is used
+	differ      differ
 }
 
 // reserve takes room for the call at its server, in place of what it had. There must be some before an approval is
@@ -221,6 +222,10 @@ func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
 		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seenByAll(), p.params.Get("arguments")
 		c.Annotations = p.tool.annotations
 		c.AcceptsEdits = true // what is sent is what was approved
+		if !r.g.o.Wrapper {   // whose gate is elsewhere, and cannot ask for it
+			p.differ = differ{r, p}
+			c.Differ = &p.differ
+		}
 		// a task waits, too
 		c.Task = r.client.Era == mcp.Modern && r.declared.tasks && r.account().Free(budget.Waits)
 	} else {
@@ -338,9 +343,10 @@ func nextSteps(o approval.Answer) string {
 		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same " +
 			"arguments, which runs it once. " + feedName + " tells what was decided."
 	case approval.AnswerExpired:
-		return "The call was not executed. Nobody refused it: call it again if it is still needed, and people are asked anew."
+		return "The call was not executed. Nobody refused it: call it again if it is still needed, and " +
+			"people are asked again."
 	case approval.AnswerCancelled, approval.AnswerLapsed:
-		return "The call was not executed. Call it again if it is still needed, and people are asked anew."
+		return "The call was not executed. Call it again if it is still needed, and people are asked again."
 	case approval.AnswerDenied:
 		if o.Request == nil { // by policy, which the same call meets again
 			return "The call was not executed; do not repeat it, try a different approach."

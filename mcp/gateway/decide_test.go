@@ -401,7 +401,7 @@ func TestTheKeyboardIsToldWhatItsVoteCameTo(t *testing.T) {
 	for _, test := range []struct{ what, rules, content, want string }{
 		{"one of two", twoRules, `{"decision":"approve"}`, "The approval given at the keyboard counts: 1 of 2."},
 		{"not confirmed", confirm, `{"decision":"approve"}`,
-			"The answer at the keyboard decided nothing. Approving lets bot run up/tool once. Say so once more to approve it."},
+			"The answer at the keyboard decided nothing. Approving lets bot run up/tool once. Approve it once more to confirm."},
 		{"confirmed in no way", confirm, `{"decision":"approve","confirmed":"true"}`, "The answer at the keyboard decided nothing."},
 		{"the agent's owner", separate, `{"decision":"approve"}`,
 			"The answer at the keyboard decided nothing. You may not decide this request."},

@@ -62,7 +62,7 @@ func (g *Gateway) keyboardForm(req approval.Request) mcp.Object {
 	decision := map[string]any{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}}
 	if req.Need != nil && req.Need.StepUp {
 		decision["enum"] = []string{"deny"}
-		decision["description"] = "An approval takes a passkey, on the request's page. It can be denied here."
+		decision["description"] = "An approval needs a passkey, on the request's page. It can be denied here."
 	}
 	properties := map[string]any{
 		"decision": decision,

@@ -36,7 +36,7 @@ func (r *clientRequest) callOwnTool(t *Tool, args jsontext.Value) (jsontext.Valu
 // feedName is the tool that gives the feed.
 const feedName = ownPrefix + "resolved"
 
-const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have taken note of; they are not told again."}},"additionalProperties":false}` //nolint:lll // one literal
+const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have read; they are not told again."}},"additionalProperties":false}` //nolint:lll // one literal
 
 // resolvedTool is the agent's feed as a tool.
 func (g *Gateway) resolvedTool() Tool {
@@ -65,7 +65,7 @@ func (g *Gateway) resolvedCall(ctx context.Context, agent string, _ func() error
 			return fmt.Sprintf("ack takes at most %d ids at once; none of these was taken.", approval.MaxAck), true
 		}
 		if err != nil {
-			return "The gate could not take note of ack; try again later.", true
+			return "The gate could not record ack; try again later.", true
 		}
 		for _, left := range []struct {
 			ids  []string
@@ -78,7 +78,7 @@ func (g *Gateway) resolvedCall(ctx context.Context, agent string, _ func() error
 	}
 	rs, err := g.o.Asker.Resolved(ctx, agent, "", 0)
 	if err != nil {
-		return "The gate cannot tell now; try again later.", true
+		return "The gate cannot answer now; try again later.", true
 	}
 	if len(rs) == 0 {
 		b.WriteString("Nothing new has been decided.")

@@ -104,22 +104,12 @@ func (s *session) Request(ctx context.Context, m mcp.Message, out downstream.Str
 }
 
 func (r *clientRequest) serve(params jsontext.Value) (jsontext.Value, *mcp.Error) {
-	if params != nil {
-		var err *mcp.ObjectError
-		release, over := r.account().TurnFor(r.ctx, len(params))
-		if over != nil {
-			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", budgetText(over))
-		}
-		r.params, err = mcp.ReadObject(params)
-		release()
-		if err != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
-		}
-		if r.meta, err = r.params.Object("_meta"); err != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
-		}
-		r.progressToken = r.meta.Get(mcp.MetaProgress)
+	if read, ok := r.stream.(downstream.ParamsReader); ok {
+		r.params, r.meta = read.ReadParams()
+	} else if bad := r.read(params); bad != nil {
+		return nil, bad
 	}
+	r.progressToken = r.meta.Get(mcp.MetaProgress)
 	if r.client.Era == mcp.Modern {
 		var err *mcp.Error
 		if r.declared, err = parseClientHello(r.meta.Get(mcp.MetaCapabilities), r.meta.Get(mcp.MetaClient)); err != nil {
@@ -137,6 +127,27 @@ func (r *clientRequest) serve(params jsontext.Value) (jsontext.Value, *mcp.Error
 		return r.overBudget(over)
 	}
 	return r.legacy()
+}
+
+// read reads the params of a request.
+func (r *clientRequest) read(params jsontext.Value) *mcp.Error {
+	if params == nil {
+		return nil
+	}
+	release, over := r.account().TurnFor(r.ctx, len(params))
+	if over != nil {
+		return mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", budgetText(over))
+	}
+	var err *mcp.ObjectError
+	r.params, err = mcp.ReadObject(params)
+	release()
+	if err != nil {
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
+	}
+	if r.meta, err = r.params.Object("_meta"); err != nil {
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s.", err)
+	}
+	return nil
 }
 
 // notFound refuses a method: what is not known is not passed on.

@@ -370,7 +370,7 @@ func (r *clientRequest) findTask(id string) (*task, *mcp.Error) {
 	case err == nil || approval.CodeOf(err) == approval.CodeNotFound:
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: there is no such task.")
 	default:
-		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot tell now; try again later.")
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot answer now; try again later.")
 	}
 	return r.g.reviveTask(r.ctx, r.session, req, r.declared)
 }
@@ -381,7 +381,7 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	first := req
 	req, err := g.lastAsked(ctx, s.agent(), req)
 	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot tell now; try again later.")
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot answer now; try again later.")
 	}
 	if req.Live() { // where other args are approved by then, they run
 		p, err := s.pendingCallOf(ctx, first)

@@ -164,7 +164,7 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 			return first, nil
 		}
 		begin := time.Now()
-		a, err := g.look(ctx, c, id, min(left, client.MaxWait))
+		a, err := g.goOn(ctx, c, id, min(left, client.MaxWait))
 		stopped, lost := stopping(context.Cause(ctx))
 		switch {
 		case err == nil && a.RunID != "" && lost != nil:
@@ -186,12 +186,7 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 			if err := g.renew(ctx, err); err != nil {
 				return approval.Answer{}, err
 			}
-		case a.Request.ID != id:
-			// The one that was waited for ended between the look and the asking. If somebody else who waited for it
-			// has used it, that is the answer; else, as when the tool has changed, the call waits for the new one.
-			if used, is := g.usedMeanwhile(ctx, c, id); is {
-				return used, nil
-			}
+		case a.Request.ID != id: // other args wait for a person in its place
 			first, id = a, a.Request.ID
 		}
 		if spent := time.Since(begin); spent < patience { // it does not hold requests
@@ -214,41 +209,15 @@ func stopping(cause error) (stopped bool, lost error) {
 	return false, cause
 }
 
-// look holds for a while until a request ends. It looks at the request before it asks, so that a call
-// whose request has ended does not make another. Its error is the client's, or one of the domain.
-func (g *RemoteGate) look(ctx context.Context, c approval.Call, id string,
+// goOn holds for a while until the request ends that the call waits for. Its error is the client's, or one of the
+// domain.
+func (g *RemoteGate) goOn(ctx context.Context, c approval.Call, id string,
 	wait time.Duration) (approval.Answer, error) {
-	r, err := g.last(ctx, c, id)
-	if err != nil {
-		return approval.Answer{}, err
-	}
-	o := approval.Ended(request(r))
-	if r.Status != string(approval.Pending) && o.Kind != approval.AnswerPending && !r.Granted() {
-		return o, nil
-	}
-	a, err := g.Client.CallWait(ctx, wireCall(c), wait)
+	a, err := g.Client.WaitFor(ctx, wireCall(c), id, wait)
 	if err != nil {
 		return approval.Answer{}, err
 	}
 	return answer(a)
-}
-
-// last is the request with that id, or the one with other arguments that a person put in its place.
-func (g *RemoteGate) last(ctx context.Context, c approval.Call, id string) (client.Approval, error) {
-	r, err := g.Client.Approval(ctx, id)
-	for err == nil && c.AcceptsEdits && r.ReplacedBy != "" { // other arguments may run, and are asked for by these
-		r, err = g.Client.Approval(ctx, r.ReplacedBy)
-	}
-	return r, err
-}
-
-// usedMeanwhile tells whether the approval of a request was used by another call, and the answer to who waits for it.
-func (g *RemoteGate) usedMeanwhile(ctx context.Context, c approval.Call, id string) (approval.Answer, bool) {
-	r, err := g.last(ctx, c, id)
-	if err != nil || r.ConsumedAt.IsZero() || r.Granted() {
-		return approval.Answer{}, false
-	}
-	return approval.Ended(request(r)), true
 }
 
 // asOurs is err as one of the domain.
@@ -296,7 +265,7 @@ func request(a client.Approval) approval.Request {
 	r := approval.Request{
 		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Args: a.Args, ArgsHash: a.ArgsHash,
 		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage,
-		Rationale: a.Rationale, Preview: a.Preview,
+		Rationale: a.Rationale, Preview: a.Preview, PreviewFrom: a.PreviewFrom,
 		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time,
 		ExpiresAt:  a.ExpiresAt.Time,
 		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia),

@@ -255,36 +255,31 @@ func (w *world) freeze() {
 	}
 }
 
-func TestACallWhoseToolHasChangedWaitsForItsNewRequest(t *testing.T) {
+// The tool changed after the approval: the request ends, and asking again makes one for the tool as it is now.
+func TestACallWhoseToolHasChangedIsAskedAboutAnew(t *testing.T) {
 	w := newWorld(t, theRules)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
 	c.ToolDigest = strings.Repeat("a", 64)
-	o, err := g.CheckWriteBehind(t.Context(), c)
+	first, err := g.CheckWriteBehind(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := o.Request.ID
-	w.decide(old, true, "")
+	w.decide(first.Request.ID, true, "")
 	c.ToolDigest = strings.Repeat("b", 64)
-	for _, tt := range []struct {
-		hold time.Duration
-		then func(id string)
-		want approval.AnswerKind
-	}{
-		{500 * time.Millisecond, func(string) {}, approval.AnswerPending},
-		{time.Minute, func(id string) { w.decide(id, true, "") }, approval.AnswerApproved},
-	} {
-		go func() { tt.then(w.pending(1)[0].ID) }()
-		got, err := g.Wait(t.Context(), c, o, approval.WaitOptions{For: tt.hold})
-		if err != nil || got.Kind != tt.want || got.Request.ID == old || !strings.Contains(got.Message, map[approval.AnswerKind]string{"pending": got.Request.ID, "approved": "hana"}[tt.want]) {
-			t.Errorf("got %+v, %v, want %s of a new request", got, err, tt.want)
-		}
-		if tt.want == approval.AnswerPending {
-			o = got
-		}
+	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute})
+	if err != nil || o.Kind != approval.AnswerCancelled || o.ReasonCode != "tool_changed" {
+		t.Errorf("got %+v, %v", o, err)
 	}
-	if first := w.request(old); first.Status != approval.Cancelled || !first.ConsumedAt.IsZero() {
-		t.Errorf("the first request: %+v", first)
+	if r := w.request(first.Request.ID); r.Status != approval.Cancelled || !r.ConsumedAt.IsZero() {
+		t.Errorf("the first request: %+v", r)
+	}
+	next, err := g.CheckWriteBehind(t.Context(), c)
+	if err != nil || next.Kind != approval.AnswerPending || next.Request.ID == first.Request.ID {
+		t.Fatalf("got %+v, %v", next, err)
+	}
+	w.decide(next.Request.ID, true, "")
+	if o, err = g.Wait(t.Context(), c, next, approval.WaitOptions{For: time.Minute}); err != nil || o.Kind != approval.AnswerApproved {
+		t.Errorf("got %+v, %v", o, err)
 	}
 }
 
@@ -471,6 +466,33 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 	if ran.Load() != 1 || used.Load() != 7 {
 		t.Errorf("%d ran and %d were told that it was used, want 1 and 7", ran.Load(), used.Load())
 	}
+}
+
+// The approval is used by another right before the waiting call gets to the gate, wherever that call looked before.
+func TestRule4_WhoComesToAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
+	w := newWorld(t, quarantines)
+	g, other, c := w.remote(), w.remote(), call(t, "write", `{"n":1}`)
+	first, err := g.CheckWriteBehind(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	w.interfere(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && r.URL.Query().Has("wait") {
+			once.Do(func() {
+				w.decide(first.Request.ID, true, "")
+				if o, err := other.CheckWriteBehind(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
+					t.Errorf("the other: got %+v, %v", o, err)
+				}
+			})
+		}
+		return false
+	})
+	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: 2 * patience})
+	if err != nil || o.Kind != approval.AnswerDenied || o.ReasonCode != "already_used" {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	w.pending(0)
 }
 
 func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {

@@ -213,7 +213,7 @@ func Head(r approval.Request) approval.Head {
 	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
 	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
 	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
-	h.CorrelationID = ""
+	h.CorrelationID, h.PreviewFrom = "", ""
 	h.ExtendedAt = time.Time{}
 	return h
 }
@@ -244,7 +244,7 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 			ToolDigest: hash("tool"), ToolSeen: true, Task: true,
 			Need: fullNeed(), Stage: 1, Policy: hash("policy"), CorrelationID: "c", Replaces: tx.NewID(),
 			Before:      &approval.Said{RequestID: tx.NewID(), By: "ken", At: now.Add(-time.Hour), Reason: "no"},
-			Annotations: &approval.Annotations{ReadOnly: new(bool)},
+			Annotations: &approval.Annotations{ReadOnly: new(bool)}, PreviewFrom: "read_text_file",
 			Sentences: &approval.Sentences{Summary: approval.Wording{"": "Pay", "ja": "送金"},
 				Message: approval.Wording{"": "Too much.", "th": "มากเกินไป"}},
 		}
@@ -970,7 +970,8 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 			FirstTryAt: now.Add(-time.Hour), SentAt: now.Add(-time.Minute), CreatedAt: now, UpdatedAt: now.Add(time.Millisecond),
 			Body: []byte{0, 1, 0xff}, Receipt: []byte(`{"ts":"1.2"}`), TargetID: tx.NewID(), RetryKey: "key", Revived: true,
 			ReplyTo: "token", Text: "Approved.", Cards: []string{r.ID, "x"}, Part: 2, More: true, Note: approval.NoteReason,
-			After: 1, Shown: 3, Change: 2, Drawn: 1, Silent: true, HeldFor: "bot",
+			Language: "th",
+			After:    1, Shown: 3, Change: 2, Drawn: 1, Silent: true, HeldFor: "bot",
 		}
 		bare = newNotification(tx, "", approval.KindReply)
 		return errors.Join(tx.InsertNotification(full), tx.InsertNotification(bare))
@@ -1078,6 +1079,25 @@ func notifications(t *testing.T, s approval.Store) {
 	}
 }
 
+// dueSoon looks for a notification that is later than now, by where it goes and until when.
+func dueSoon(t *testing.T, s approval.Store, later approval.Notification) {
+	t.Helper()
+	view(t, s, func(tx approval.Tx) error {
+		to := later.Address()
+		for until, want := range map[time.Time][]string{
+			later.NextAttemptAt: {later.ID}, later.NextAttemptAt.Add(-time.Millisecond): {},
+		} {
+			ns, err := tx.DueSoon(to, until)
+			if equal(t, "DueSoon", ids(ns), want); err != nil {
+				return err
+			}
+		}
+		ns, err := tx.DueSoon(approval.Address{Channel: to.Channel, To: "somebody else"}, later.NextAttemptAt)
+		equal(t, "DueSoon elsewhere", len(ns), 0)
+		return err
+	})
+}
+
 func sendable(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	put := func(due, lease time.Duration, status approval.NotificationStatus) approval.Notification {
@@ -1121,6 +1141,7 @@ func sendable(t *testing.T, s approval.Store) {
 		equal(t, "NextSendable is in the past", next, first.NextAttemptAt)
 		return err
 	})
+	dueSoon(t, s, later)
 	for _, n := range []approval.Notification{first, freed, second} {
 		n.LeaseUntil, n.Attempt = held.LeaseUntil.Add(time.Hour), 1
 		update(t, s, func(tx approval.Tx) error { return mustChange(tx.UpdateNotification(n, n.Status, 0)) })

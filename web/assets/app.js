@@ -7,13 +7,25 @@ const all = (selector) => [...document.querySelectorAll(selector)];
 
 // Deadlines count down by the gate's clock: this browser's may be wrong.
 const ahead = Date.now() - (Date.parse(document.body.dataset.now) || Date.now());
+const [within, both, ...units] = (document.body.dataset.units || "").split("|");
+
+// duration is how the server writes one, in one unit or two: locale/time.go has the rules.
+function duration(left) {
+  const [seconds, minutes, hours, days] = units.map((unit) => (n) => unit.replace("#", n));
+  const two = (unit, n, next, rest) => rest ? both.replace("#", unit(n)).replace("@", next(rest)) : unit(n);
+  const min = Math.round(left / 60);
+  if (left < 60) return seconds(Math.floor(left));
+  if (min < 60) return minutes(min);
+  if (min < 2880) return two(hours, Math.floor(min / 60), minutes, min % 60);
+  const h = Math.round(left / 3600);
+  return two(days, Math.floor(h / 24), hours, h % 24);
+}
+
 function countDown() {
   for (const e of all("time.countdown")) {
-    const left = Math.floor((Date.parse(e.dateTime) + ahead - Date.now()) / 1000);
-    if (left >= 86400 || Number.isNaN(left)) continue;
-    const two = (n) => String(n).padStart(2, "0");
-    const clock = left >= 3600 ? `${Math.floor(left / 3600)}:${two(Math.floor(left / 60) % 60)}:${two(left % 60)}` : `${Math.floor(left / 60)}:${two(left % 60)}`;
-    const text = left <= 0 ? e.dataset.over : clock;
+    const left = (Date.parse(e.dateTime) + ahead - Date.now()) / 1000;
+    if (Number.isNaN(left) || units.length < 4) continue;
+    const text = left <= 0 ? e.dataset.over : within.replace("#", duration(left)).replace("@", e.dataset.when);
     if (text && e.textContent !== text) e.textContent = text;
   }
 }

@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"countersign/emulator"
+)
+
+// phone is a person's LINE. It takes each card at once, and says when it came and which request it is about.
+type phone struct {
+	chat   *emulator.Emulator
+	server *http.Server
+	cards  chan card
+}
+
+// card is one push.
+type card struct {
+	request string
+	at      time.Time
+}
+
+const (
+	personName = "hana"
+	personLINE = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6"
+)
+
+// button is the data of the one that approves, as it stands in JSON.
+var button = regexp.MustCompile(`action=approve(?:&|\\u0026)id=([0-9A-HJKMNP-TV-Z]{26})`)
+
+// newPhone starts the stand-in for LINE.
+func newPhone() (*phone, error) {
+	chat, err := emulator.New(emulator.Config{People: []emulator.Person{{Name: personName, LINE: personLINE}}})
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, chat.Close())
+	}
+	chat.SetBaseURL("http://" + l.Addr().String())
+	p := &phone{chat: chat, cards: make(chan card, 1024)}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = p.server.Serve(l) }()
+	return p, nil
+}
+
+func (p *phone) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if p.server.Shutdown(ctx) != nil {
+		_ = p.server.Close()
+	}
+	return p.chat.Close()
+}
+
+// ServeHTTP notes when a card comes, before LINE looks at it.
+func (p *phone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, string(emulator.LINEPush)) {
+		at := time.Now()
+		body, err := io.ReadAll(io.LimitReader(r.Body, most))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if m := button.FindSubmatch(body); m != nil {
+			select {
+			case p.cards <- card{string(m[1]), at}:
+			default: // nobody waits for it
+			}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	p.chat.Handler().ServeHTTP(w, r)
+}
+
+// forget drops the cards that nobody has waited for.
+func (p *phone) forget() {
+	for len(p.cards) > 0 {
+		<-p.cards
+	}
+}
+
+// next is the next card.
+func (p *phone) next(ctx context.Context) (card, error) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case c := <-p.cards:
+		return c, nil
+	case <-late.C:
+		return card{}, errors.New("no card came to the person")
+	case <-ctx.Done():
+		return card{}, ctx.Err()
+	}
+}
+
+// press approves a request, and returns when the gate has answered.
+func (p *phone) press(ctx context.Context, request string) error {
+	event, err := p.chat.LINEPostback(personName, "action=approve&id="+request)
+	if err != nil {
+		return err
+	}
+	d, err := p.chat.PostLINE(ctx, emulator.LINEPost{Events: []emulator.Object{event}})
+	if err == nil && !d.OK() {
+		err = fmt.Errorf("the press is answered with %d %.200q", d.Status, d.Body)
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestOnlyUnchangedMappingsOfTheProgramAreGivenBack(t *testing.T) {
+	const smaps = `00400000-00500000 r-xp 00000000 fe:00 11 /usr/bin/countersign
+Rss:                 100 kB
+Private_Dirty:        96 kB
+Anonymous:             0 kB
+Swap:                  0 kB
+VmFlags: rd ex mr mw me
+00500000-00600000 r--p 00100000 fe:00 11 /usr/bin/countersign
+Rss:                 100 kB
+Anonymous:             4 kB
+00600000-00700000 r--p 00200000 fe:00 11 /usr/bin/countersign
+Anonymous:             0 kB
+Swap:                  8 kB
+00700000-00800000 rw-p 00300000 fe:00 11 /usr/bin/countersign
+Anonymous:             0 kB
+00800000-00900000 r--p 00000000 fe:00 12 /lib/libc.so.6
+Anonymous:             0 kB
+00900000-00a00000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+00a00000-00b00000 r--p 00400000 fe:00 11 /usr/bin/countersign
+Anonymous:             0 kB
+00b00000-00c00000 r--p 00400000 fe:00 11 /usr/bin/countersign (deleted)
+Anonymous:             0 kB
+`
+	want := []mapping{{0x400000, 0x500000}, {0xa00000, 0xb00000}}
+	if got := unchanged([]byte(smaps), "/usr/bin/countersign"); !slices.Equal(got, want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+}
+
+func TestWhatIsGivenBackIsThereWhenItIsUsed(t *testing.T) {
+	before := residentOfFiles(t)
+	giveBackProgram()
+	after := residentOfFiles(t)
+	if after >= before {
+		t.Errorf("%d KiB of files before, %d after", before, after)
+	}
+	var out strings.Builder
+	none := func(string) (string, bool) { return "", false }
+	if code := run(t.Context(), []string{"help"}, nil, &out, &out, none); code != exitDone || out.Len() == 0 {
+		t.Errorf("exit code %d, %q", code, out.String())
+	}
+}
+
+// residentOfFiles is what this process has of files in memory, in KiB.
+func residentOfFiles(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "RssFile:")
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,113 @@
+package outbox
+
+import (
+	"time"
+
+	"countersign/approval"
+)
+
+// Whoever denies on a channel without dialogs may be typing why. A card that comes just then would stand between the
+// denial and its reason, so it waits: for the next thing they send, or a short while. Nothing of this is kept beside
+// the rows: that they were asked is their newest reply, and a card that waits is one that is due a little later.
+
+const (
+	// keyboardOpen is how long after the question a chat's next card waits at most,
+	keyboardOpen = 20 * time.Second
+	// ofItsTime is the part of the time that a card has until its first deadline which it waits at most,
+	ofItsTime = 4
+	// lastReplies is among how many replies the question is looked for: what admins are told without having asked can
+	// come in between.
+	lastReplies = 8
+)
+
+// typingUntil returns until when somebody at an address may be typing the reason that they were asked for: the zero
+// time where nobody asked just now, or where they have sent something since.
+func typingUntil(tx approval.Tx, a approval.Address) (time.Time, error) {
+	ns, err := tx.Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
+		Kind: approval.KindReply, Since: tx.Now().Add(-keyboardOpen), Limit: lastReplies, Narrow: true})
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, n := range ns {
+		switch {
+		case n.Note.AsksReason():
+			return n.CreatedAt.Add(keyboardOpen), nil
+		case n.ReplyTo != "": // the answer to what they sent since
+			return time.Time{}, nil
+		}
+	}
+	return time.Time{}, nil
+}
+
+// waitsUntil returns when a card that is due goes out, where its reader may be typing until a time: then, or earlier
+// where too little would be left of the time in which it can be decided. What is critical does not wait.
+func waitsUntil(tx approval.Tx, n approval.Notification, typing time.Time) (time.Time, error) {
+	hs, err := approval.ShownHeads(tx, n)
+	if err != nil {
+		return time.Time{}, err
+	}
+	until := typing
+	for _, h := range hs {
+		if h.Status != approval.Pending {
+			continue
+		}
+		if h.Risk == approval.RiskCritical {
+			return time.Time{}, nil
+		}
+		until = earlier(until, n.CreatedAt.Add(h.ExpiresAt.Sub(n.CreatedAt)/ofItsTime))
+	}
+	return until.Truncate(time.Millisecond), nil
+}
+
+// waitsForTyping has a card wait that is about to be sent while its reader may be typing, and reports whether it does.
+func waitsForTyping(tx approval.Tx, n approval.Notification) (bool, error) {
+	if !isCard(n) {
+		return false, nil
+	}
+	typing, err := typingUntil(tx, n.Address())
+	if err != nil || typing.IsZero() {
+		return false, err
+	}
+	until, err := waitsUntil(tx, n, typing)
+	if err != nil || !until.After(tx.Now()) {
+		return false, err
+	}
+	n.NextAttemptAt, n.UpdatedAt = until, tx.Now()
+	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	return true, err
+}
+
+// Typed has the cards go out that waited for what somebody at an address has sent now. It is called before that is
+// answered.
+func (o *Outbox) Typed(tx approval.Tx, from approval.Address) error {
+	typing, err := typingUntil(tx, from)
+	if err != nil || !typing.After(tx.Now()) {
+		return err
+	}
+	soon, err := tx.DueSoon(from, typing)
+	for _, n := range soon {
+		if err := goes(tx, n, typing); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// goes has a card go out now if it waited for who was typing until a time, and for nothing else: it was due before, and
+// [waitsForTyping] set when it is now.
+func goes(tx approval.Tx, n approval.Notification, typing time.Time) error {
+	if !isCard(n) {
+		return nil
+	}
+	n, err := tx.Notification(n.ID)
+	if err != nil {
+		return err
+	}
+	until, err := waitsUntil(tx, n, typing)
+	if err != nil || !n.NextAttemptAt.Equal(until) {
+		return err
+	}
+	n.NextAttemptAt, n.UpdatedAt = tx.Now(), tx.Now()
+	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	return err
+}

@@ -1,0 +1,89 @@
+package countersign_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layouts says which files write times by a layout of their own, and for whom: people are told times by package locale,
+// everywhere in the same way.
+var layouts = map[string]string{
+	"approval/formats.go":                 "an argument of a call is shown as it is, in the zone that it says itself",
+	"approval/message.go":                 "the store, programs and models",
+	"channels/standardwebhooks/render.go": "programs",
+	"client/methods.go":                   "the API",
+	"client/types.go":                     "the API",
+	"cmd/countersign/output.go":           "programs, where no terminal is",
+	"demo/demo.go":                        "the lines of the demo's console, as they come",
+	"demo/watch.go":                       "the demo's tables of what has just happened",
+	"emulator/line.go":                    "LINE's own API",
+	"emulator/socket.go":                  "Slack's own API",
+	"listener/certificate.go":             "the log",
+	"scripts/pack/bill.go":                "the bill of materials",
+	"store/copy.go":                       "the name of a file",
+	"web/download.go":                     "the name of a file",
+}
+
+func TestOnlyLocaleTellsPeopleTimes(t *testing.T) {
+	found := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && (path == "locale" || path != "." && strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata"):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && byLayout(call) {
+				found[path] = true
+				if layouts[path] == "" {
+					t.Errorf("%s: a time is written by a layout: people are told times by locale's When", files.Position(call.Pos()))
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range layouts {
+		if !found[path] {
+			t.Errorf("%s writes no time by a layout any more", path)
+		}
+	}
+}
+
+// byLayout reports whether a call writes a time by a layout: x.Format("15:04"), x.Format(time.RFC3339), x.Format(day).
+func byLayout(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Format", "AppendFormat"}, f.Sel.Name) || len(call.Args) == 0 {
+		return false
+	}
+	if in, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"export", "jsontext"}, in.Name) {
+		return false // a type of that name, and JSON
+	}
+	layout := call.Args[len(call.Args)-1]
+	switch layout := layout.(type) {
+	case *ast.BasicLit, *ast.Ident, *ast.BinaryExpr:
+		return true
+	case *ast.SelectorExpr:
+		in, ok := layout.X.(*ast.Ident)
+		return ok && in.Name == "time"
+	}
+	return false
+}
