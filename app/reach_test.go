@@ -36,6 +36,9 @@ func (w *world) cards(id string) string {
 
 func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 	w := newWorld(t, hanaByAll()...)
+	w.eventually("the quota of the start is known", func() bool { // who reads 200 of 200 does not ask LINE at all
+		return !strings.Contains(w.get("/metrics"), "countersign_line_quota_used -1")
+	})
 	w.chat.SetLINEQuota(200)
 	w.chat.SetLINEUsage(200)
 	first := w.expect(transfer(2000), client.AnswerPending).ApprovalID
