@@ -49,6 +49,9 @@ type Card struct {
 	// that can be tapped. Channels that ask in a dialog of their own leave them out.
 	Ask     string
 	Suggest []string
+	// Answer is what each of them is typed after, which names what the question is about: whatever was asked meanwhile,
+	// the reason comes to the right request.
+	Answer string
 }
 
 // Once is what a reply asks: the two buttons, whose value is its own id. Risk and Summary are as they stood on the card
@@ -267,6 +270,19 @@ func (c Card) Begun(b Button) string {
 	return c.Say(TextApproveBegun, "id", id)
 }
 
+// answer is how an answer to a question for a reason begins.
+func (c Card) answer(asks approval.Notification) string {
+	b := Button{ID: asks.ApprovalID, Intent: chat.IntentDeny}
+	if asks.BatchID != "" {
+		b.ID, b.Shows = asks.BatchID, chat.Shows{Version: asks.Shown, After: asks.After}
+	}
+	if b.ID == "" {
+		return c.Say(TextReasonPrefix)
+	}
+	c.BatchID = asks.BatchID
+	return c.Begun(b)
+}
+
 // Say is [locale.Language.Say] in the card's language.
 func (c Card) Say(k Text, values ...string) string { return c.Words.Say(string(k), values...) }
 
@@ -356,7 +372,9 @@ func (m Maker) Card(d approval.Delivery) Card {
 		if id, ok := n.Note.SignIn(); ok && m.SignIn != nil {
 			c.Address = m.SignIn(id)
 		}
-		c.Ask, c.Suggest = m.ask(n.Note)
+		if c.Ask, c.Suggest = m.ask(n.Note); len(c.Suggest) > 0 {
+			c.Answer = c.answer(d.Notification)
+		}
 		m.choices(&c, d)
 		return c
 	}

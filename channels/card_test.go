@@ -412,9 +412,21 @@ func TestWhatACardSaysIsUnderstood(t *testing.T) {
 	for _, tag := range locale.Tags() {
 		m := channelstest.Maker()
 		m.Words = locale.Get(tag)
-		c := m.Card(channelstest.Asking(approval.NoteReason, "Denied: x."))
-		prefix := c.Say(channels.TextReasonPrefix)
-		for _, s := range append(c.Suggest, "wrong account", "deny is not enough") {
+		about, all := channelstest.Asking(approval.NoteReason, "Denied: x."), channelstest.Asking(approval.NoteDeny, "Why?")
+		all.Notification.BatchID, all.Notification.Shown, all.Notification.After = channelstest.BatchID, 3, 1
+		one, card := m.Card(about), m.Card(all)
+		for _, s := range append(one.Suggest, "wrong account") {
+			got := chat.ParseWords(one.Answer+s, false)
+			if got.Intent != chat.IntentDeny || !strings.HasSuffix(channelstest.ID(1), got.Typed) || got.Typed == "" || got.Reason != s {
+				t.Errorf("%s: %q is understood as %+v", tag, one.Answer+s, got)
+			}
+			got = chat.ParseWords(card.Answer+s, false)
+			if got.Intent != chat.IntentDeny || got.ID != channelstest.BatchID || got.Shows != (chat.Shows{Version: 3, After: 1}) || got.Reason != s {
+				t.Errorf("%s: %q is understood as %+v", tag, card.Answer+s, got)
+			}
+		}
+		prefix := one.Say(channels.TextReasonPrefix)
+		for _, s := range append(one.Suggest, "wrong account", "deny is not enough") {
 			if got := chat.ParseWords(prefix+s, false); got.Intent != chat.IntentReason || got.Reason != s {
 				t.Errorf("%s: %q is understood as %+v", tag, prefix+s, got)
 			}

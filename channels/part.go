@@ -2,6 +2,7 @@ package channels
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,8 +60,8 @@ func (m Maker) Part(d approval.Delivery, limit int, unit func(string) int) (c Ca
 	return c, n.Part < len(pages)
 }
 
-// whole is everything about a request, line by line. How it stands comes last: all before it never
-// changes.
+// whole is everything about a request, line by line. What warns of the request itself comes first, how it stands
+// last: all before that never changes.
 func (m Maker) whole(r approval.Request) []string {
 	i := m.item(approval.Notification{}, r)
 	var lines []string
@@ -72,6 +73,11 @@ func (m Maker) whole(r approval.Request) []string {
 	words := func(label, value string) {
 		if value != "" {
 			lines = append(append(lines, label), barred(value)...)
+		}
+	}
+	for _, n := range i.Notices {
+		if n.First {
+			lines = append(lines, n.Text, "")
 		}
 	}
 	fact(m.say(TextTool), i.Tool)
@@ -94,6 +100,7 @@ func (m Maker) whole(r approval.Request) []string {
 	}
 	words(cmp.Or(i.PreviewRead, m.say(TextPreview)), i.Preview)
 
+	i.Notices = slices.DeleteFunc(i.Notices, func(n Notice) bool { return n.First })
 	if len(i.Notices)+len(i.Progress) > 0 || i.Sentence != "" {
 		lines = append(lines, "")
 	}

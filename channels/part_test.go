@@ -211,3 +211,15 @@ func TestSplit(t *testing.T) {
 		}
 	})
 }
+
+// A preview that is not what will be written is warned of before anything else, as on a card, and once.
+func TestATextWarnsFirst(t *testing.T) {
+	r := channelstest.Write(strings.Replace(channelstest.Written, "0.0.0.0", "[::]", 1), channelstest.WrittenDiff)
+	d := channelstest.Reply("", r)
+	d.Notification.Part = 1
+	c, _ := channelstest.Maker().Part(d, 5000, legible.UTF16Len)
+	lines := strings.Split(c.Text, "\n")
+	if len(lines) < 2 || !strings.Contains(lines[1], "NOT what will be written") || strings.Count(c.Text, "NOT what will be written") != 1 {
+		t.Errorf("%s", c.Text)
+	}
+}

@@ -219,7 +219,7 @@ func question(c channels.Card, text string) *api.TextMessage {
 		}
 		m.QuickReply.Items = append(m.QuickReply.Items, api.QuickReplyItem{Type: "action", Action: &api.MessageAction{
 			Label: legible.ShortenMiddle(s, maxQuickLabel, stricter),
-			Text:  legible.ShortenMiddle(c.Say(channels.TextReasonPrefix)+s, maxFillIn, stricter),
+			Text:  legible.ShortenMiddle(c.Answer+s, maxFillIn, stricter),
 		}})
 	}
 	if others := more(c.More, c.Grant); len(others) > 0 {

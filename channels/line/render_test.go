@@ -421,7 +421,7 @@ func TestQuestion(t *testing.T) {
 		t.Fatalf("%d answers to tap", len(as))
 	}
 	for n, a := range as {
-		if a["type"] != "message" || a["label"] != c.Suggest[n] || a["text"] != "reason: "+c.Suggest[n] {
+		if a["type"] != "message" || a["label"] != c.Suggest[n] || a["text"] != "deny "+channelstest.ID(1)[20:]+": "+c.Suggest[n] {
 			t.Errorf("answer %d: %v", n, a)
 		}
 	}
