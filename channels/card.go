@@ -661,19 +661,15 @@ func previous(u approval.Use) (text, short Text) {
 	return TextPreviousSent, TextPreviousSentShort
 }
 
-// Why is the policy's message, in the reader's language where it is one of ours or the rule has it in that one.
+// Why is why a person is asked: the policy's message, in the reader's language where it is one of ours or the rule has
+// it in that one.
 func (m Maker) Why(r approval.Request) string {
 	if r.Sentences != nil {
 		if s := r.Sentences.Message.In(m.Words.Tag()); s != "" {
 			return m.line(s)
 		}
 	}
-	for _, p := range []phrases.Phrase{phrases.SayNoRule, phrases.SayNeedsApproval} {
-		if r.HumanMessage == p.Say("tool", r.Target()) {
-			return m.Words.Say(string(p), "tool", legible.Line(r.Target()))
-		}
-	}
-	return m.line(r.HumanMessage)
+	return m.line(m.Words.Why(r.HumanMessage, r.Target(), m.time))
 }
 
 // ignored returns the args that are not part of what is approved. Where keys differ only in letter case

@@ -63,7 +63,7 @@ func TestVotesOnAPage(t *testing.T) {
 	w.on("mei", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusForbidden)
 	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
 	w.get("hana", "/r/"+id).is(200).has("1 of 2 approved", "Waiting for: ken", `value="deny"`).lacks(`value="approve"`)
-	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusConflict)
+	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusConflict).has("You already approved this (today 10:00 UTC)")
 	w.stands(id, approval.Pending)
 	w.on("ken", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
 	w.stands(id, approval.Approved)
