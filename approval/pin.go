@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 	"time"
 )
@@ -119,6 +120,28 @@ func changedMessage(c Call, p ToolPin, at time.Time) string {
 	}
 	return fmt.Sprintf("The description, schema or annotations of %s are not those %s; approving accepts the tool as it "+
 		"is now.", c.Target(), seen)
+}
+
+// ToolChange is what the message of a request about a changed tool says of the tool that was known.
+type ToolChange struct {
+	Tool       string
+	AcceptedBy string // "": it was seen first At
+	At         time.Time
+}
+
+// toolChange matches what changedMessage writes, which requests are stored with.
+var toolChange = regexp.MustCompile(`^The description, schema or annotations of (.+) are not those ` +
+	`(?:first seen|accepted by (.+)) at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z); approving accepts the tool as it is now\.$`)
+
+// ReadToolChange reads the message of a request about a changed tool, so that people can be told it in their language
+// and with the time as they read times; false: it is another message.
+func ReadToolChange(message string) (c ToolChange, ok bool) {
+	m := toolChange.FindStringSubmatch(message)
+	if m == nil {
+		return c, false
+	}
+	at, err := time.Parse(TimeFormat, m[3])
+	return ToolChange{Tool: m[1], AcceptedBy: m[2], At: at}, err == nil
 }
 
 // pinFirst puts the tool of a call on record that was not seen before. A call that is denied puts nothing there.

@@ -471,6 +471,9 @@ func (m Maker) willRun(r approval.Request) string {
 	return text
 }
 
+// onLine puts on one line what is legible on several.
+var onLine = strings.NewReplacer("\n", legible.Line("\n"), "\t", legible.Line("\t"))
+
 // Sentence says in one sentence what happens once a request is approved. whole: all the args that this covers are in
 // it.
 func (m Maker) Sentence(r approval.Request) (text string, whole bool) {
@@ -483,7 +486,7 @@ func (m Maker) Sentence(r approval.Request) (text string, whole bool) {
 		}
 		value := row.Prefix() + row.Key
 		if !row.Open {
-			value += ": " + legible.Line(row.Value)
+			value += ": " + onLine.Replace(row.Value)
 		}
 		said = append(said, value)
 	}
@@ -505,10 +508,15 @@ const (
 // Whole is all of a request, for a page of its own. at is when it is looked at.
 func (m Maker) Whole(r approval.Request, at time.Time) Item {
 	m.onPage = true
-	i := m.item(approval.Notification{Kind: approval.KindRequest, CreatedAt: at}, r)
-	masked, _ := m.Masker.Args(r.Args)
-	i.Rows, i.Total = buildRows(masked, m.ignored(r), rowBuilder{most: maxPageRows, deepest: maxPageRowDepth})
-	return i
+	return m.item(approval.Notification{Kind: approval.KindRequest, CreatedAt: at}, r)
+}
+
+// rows are those of the args of a request, masked, and how many values they have.
+func (m Maker) rows(r approval.Request, masked []byte) (rows []Row, total int) {
+	if !m.onPage {
+		return argRows(masked, m.ignored(r))
+	}
+	return buildRows(masked, m.ignored(r), rowBuilder{most: maxPageRows, deepest: maxPageRowDepth})
 }
 
 // Raw is the canonical JSON of a request's args, legible on one line, and how many secrets are masked in it.
@@ -587,7 +595,7 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	}
 	i.Facts = m.facts(r)
 	masked, secrets := m.Masker.Args(r.Args)
-	i.Rows, i.Total = argRows(masked, m.ignored(r))
+	i.Rows, i.Total = m.rows(r, masked)
 	i.Summary = m.summary(r, i.Rows)
 	i.ServerWords = m.serverWords(r)
 	if i.Diff != nil {
@@ -679,19 +687,15 @@ func previous(u approval.Use) (text, short Text) {
 	return TextPreviousSent, TextPreviousSentShort
 }
 
-// Why is the policy's message, in the reader's language where it is one of ours or the rule has it in that one.
+// Why is why a person is asked: the policy's message, in the reader's language where it is one of ours or the rule has
+// it in that one.
 func (m Maker) Why(r approval.Request) string {
 	if r.Sentences != nil {
 		if s := r.Sentences.Message.In(m.Words.Tag()); s != "" {
 			return m.line(s)
 		}
 	}
-	for _, p := range []phrases.Phrase{phrases.SayNoRule, phrases.SayNeedsApproval} {
-		if r.HumanMessage == p.Say("tool", r.Target()) {
-			return m.Words.Say(string(p), "tool", legible.Line(r.Target()))
-		}
-	}
-	return m.line(r.HumanMessage)
+	return m.line(m.Words.Why(r.HumanMessage, r.Target(), m.time))
 }
 
 // ignored returns the args that are not part of what is approved. Where keys differ only in letter case

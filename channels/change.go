@@ -79,7 +79,10 @@ func (m Maker) change(r approval.Request, masked []byte, rows []Row) (c *Change,
 			strings.Contains(strings.TrimSuffix(string(text), "\n"), "\n"):
 			best = shown.lines
 			rest := m.rest(string(text), shown.runs)
-			c = &Change{Key: legible.Cut(key, mostKey), row: row, rest: legible.ShortenMiddle(rest, mostRest, legible.UTF16Len)}
+			c = &Change{Key: legible.Cut(key, mostKey), row: row, rest: rest}
+			if !m.onPage { // which has room for all of it
+				c.rest = legible.ShortenMiddle(rest, mostRest, legible.UTF16Len)
+			}
 			c.Cut = c.rest != rest
 		}
 	}

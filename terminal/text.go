@@ -70,7 +70,7 @@ func (v view) short(a client.Approval) []part {
 	out = append(out, v.before(a)...)
 	out = append(out, arguments(a.Args)...)
 	if a.HumanMessage != "" {
-		out = append(out, part{plain, "why it is asked: " + legible.Line(a.HumanMessage)})
+		out = append(out, part{plain, "why it is asked: " + legible.Line(english.Why(a.HumanMessage, a.Target(), v.clock))})
 	}
 	return out
 }

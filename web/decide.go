@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/locale"
 )
 
 var errNothingPicked = approval.Errorf(approval.CodeInvalidParameter, "Choose at least one request.")
@@ -185,7 +186,7 @@ func (s *Server) refusal(x *exchange, err error) string {
 		}
 	}
 	if e.Message != "" {
-		return text + ": " + legible.Line(e.Message)
+		return text + ": " + legible.Line(locale.TimesIn(e.Message, x.time))
 	}
 	return text
 }

@@ -71,7 +71,7 @@ type inboxCard struct {
 	Risk              RiskMark
 	Ruled             string // what will happen, as the rule has it, "" where it says nothing
 	Sentence, Why     string
-	Notices           []string
+	Warnings, Notices []string
 	Deadline, Asked   time.Time
 	Progress          string // "1 of 2", "" where one is enough
 	Mine              bool
@@ -188,7 +188,11 @@ func (s *Server) inboxCard(x *exchange, m channels.Maker, row *approval.WaitingR
 		i := m.Whole(r, s.Now())
 		c.Why = i.Why
 		for _, n := range i.Notices {
-			c.Notices = append(c.Notices, n.Text)
+			if n.First {
+				c.Warnings = append(c.Warnings, n.Text)
+			} else {
+				c.Notices = append(c.Notices, n.Text)
+			}
 		}
 	}
 	if n := row.Standing; n.Needed > 1 {

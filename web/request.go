@@ -65,6 +65,9 @@ type requestData struct {
 	Risk      RiskMark
 	Sentence  string
 	Ruled     string // what will happen, as the rule has it
+	Rows      []channels.Row
+	Change    *leadingDiff        // what leads, in front of the args; nil: nothing does
+	Diff      []channels.DiffLine // of a preview that was not held against an arg, and does not contradict one
 	Raw       string
 	Masked    int
 	Editable  string // the args as JSON for the form; "" where they cannot be edited here
@@ -85,6 +88,25 @@ type requestData struct {
 
 // LiveAt has the script keep the page current.
 func (d requestData) LiveAt() string { return "/r/" + d.ID }
+
+// leadingDiff is a diff that was held against the arg which it is of, as cards lead with it.
+type leadingDiff struct {
+	Title, Count, Held string
+	Diff               []channels.DiffLine
+}
+
+// change has the page lead with what changes, as cards do. A diff that is not of what the args have is not drawn as one.
+func (d *requestData) change(x *exchange) {
+	i := d.Item
+	d.Rows = i.Beside()
+	if c := i.Change; c != nil {
+		d.Change = &leadingDiff{Title: x.lang.Say(string(channels.TextChange), "key", c.Key), Count: channels.DiffCount(c.Diff),
+			Held: cmp.Or(i.PreviewRead, x.lang.Say(string(channels.TextChangeHeld), "key", c.Key)), Diff: c.Diff}
+		d.Item.Preview = ""
+	} else if !i.Unlike {
+		d.Diff = i.Diff
+	}
+}
 
 // requestVote is one vote as the page shows it.
 type requestVote struct {
@@ -135,6 +157,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		CanDecide: details.MayApprove || details.MayDeny}
 	d.Sentence, _ = m.Sentence(r)
 	d.Ruled = m.Ruled(r)
+	d.change(x)
 	d.Raw, d.Masked = m.Raw(r)
 	if d.MayApprove && d.Masked == 0 {
 		d.Editable = editable(r.Args)

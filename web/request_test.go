@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,6 +42,42 @@ func TestARequestIsShownWhole(t *testing.T) {
 	w.get("", "/r/"+id).is(http.StatusSeeOther)
 }
 
+// The page holds a diff against the argument as cards do: it leads with one that fits, and says first of one that does
+// not that it is not what will be written.
+func TestAPageHoldsADiffAgainstTheArgument(t *testing.T) {
+	const content, diff = "[gate]\nopen = true\n\n# the end\n", "--- a\n+++ b\n@@ -1,2 +1,2 @@ anything\n [gate]\n-open = false\n+open = true\n"
+	for _, c := range []struct {
+		name, content, readWith string
+		fits                    bool
+		want, lacks             []string
+	}{
+		{"it fits", content, "", true, []string{"What changes in content", "&#43;1 −1", `diff-added">&#43;open = true`,
+			"Checked: content has these lines. Not checked: which of them are new", "⟨2 lines: in the diff above⟩", "# the end"},
+			[]string{"not verified", "anything", "open = true</pre>",
+				"U&#43;27E8"}},
+		{"the gate made it", content, "read_text_file", true,
+			[]string{"What changes in content", "Compared with what Countersign read through read_text_file"}, []string{"not verified", "Checked: "}},
+		{"it lies", strings.Replace(content, "true", "all", 1), "", false,
+			[]string{"⚠ The preview is NOT what will be written: it does not match content.", "open = all", "not verified", "&#43;open = true"},
+			[]string{"diff-added", "in the diff above", "What changes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			raw, _ := json.Marshal(map[string]string{"path": "gate.conf", "content": c.content})
+			id := w.ask("deploy", string(raw), func(call *approval.Call) { call.Preview, call.PreviewFrom = diff, c.readWith })
+			page := w.get("hana", "/r/"+id).is(200).has(c.want...).lacks(c.lacks...)
+			first, then := "What changes in content", ">Arguments<"
+			if !c.fits {
+				first, then = "NOT what will be written", "bot will run deploy"
+				w.get("hana", "/").is(200).has(`<p class="note bad">⚠ The preview is NOT what will be written`)
+			}
+			if strings.Index(page.body, first) > strings.Index(page.body, then) {
+				t.Errorf("%q comes after %q", first, then)
+			}
+		})
+	}
+}
+
 func TestARequestIsDecidedOnItsPage(t *testing.T) {
 	w := newWorld(t)
 	approved, denied, books, deploy := w.ask("pay", `{}`), w.ask("pay", `{"n":1}`), w.ask("close_books", `{}`), w.ask("deploy", `{}`)
@@ -63,7 +100,7 @@ func TestVotesOnAPage(t *testing.T) {
 	w.on("mei", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusForbidden)
 	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
 	w.get("hana", "/r/"+id).is(200).has("1 of 2 approved", "Waiting for: ken", `value="deny"`).lacks(`value="approve"`)
-	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusConflict)
+	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusConflict).has("You already approved this (today 10:00 UTC)")
 	w.stands(id, approval.Pending)
 	w.on("ken", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
 	w.stands(id, approval.Approved)

@@ -300,7 +300,7 @@ func (s *Server) fail(ctx context.Context, x *exchange, err error) {
 	}
 	text := ""
 	if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
-		text = e.Message
+		text = locale.TimesIn(e.Message, x.time)
 	}
 	x.fails(status, code, text)
 }

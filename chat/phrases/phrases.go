@@ -178,6 +178,8 @@ const (
 	// Why a person is asked, where no rule has words of its own.
 	SayNoRule        Phrase = "why_no_rule"
 	SayNeedsApproval Phrase = "why_needs_approval"
+	SayToolSeen      Phrase = "why_tool_seen"
+	SayToolAccepted  Phrase = "why_tool_accepted"
 )
 
 // English is every sentence in English; {name} is filled in. Other languages are the package locale's.
@@ -367,6 +369,10 @@ var English = map[Phrase]string{
 
 	SayNoRule:        "No rule covers {tool}, so a person must approve it.",
 	SayNeedsApproval: "{tool} needs a person's approval.",
+	SayToolSeen: "{tool} has changed: its description, schema or annotations are not those first seen ({when}). " +
+		"Approving accepts the tool as it is now.",
+	SayToolAccepted: "{tool} has changed: its description, schema or annotations are not those that {who} accepted " +
+		"({when}). Approving accepts the tool as it is now.",
 }
 
 // Say says a phrase in English: args are names and values in turn, a value being a string, an int or a

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
 
@@ -114,21 +113,12 @@ func (s *std) timeText(t, now time.Time) string {
 	return english.And(s.clock(t, now), away(t.Sub(now)))
 }
 
-// toldAt are the times in what the gate says to programs.
-var toldAt = regexp.MustCompile(`\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\)`)
-
 // timesIn is what the gate says to programs, for whoever looks on.
 func (s *std) timesIn(text string, now time.Time) string {
 	if !s.terminal {
 		return text
 	}
-	return toldAt.ReplaceAllStringFunc(text, func(found string) string {
-		t, err := time.Parse(time.RFC3339, found[1:len(found)-1])
-		if err != nil {
-			return found
-		}
-		return "(" + s.clock(t, now) + ")"
-	})
+	return locale.TimesIn(text, func(t time.Time) string { return s.clock(t, now) })
 }
 
 // paged keeps what is printed from now on, and returns what prints it in the end: through the user's pager, where

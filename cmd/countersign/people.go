@@ -131,6 +131,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 			rows = append(rows, []string{name, value})
 		}
 	}
+	at := func(t time.Time) string { return s.clock(t, now) }
 	addTime := func(name string, t client.Time) {
 		if !t.IsZero() {
 			add(name, s.timeText(t.Time, now))
@@ -140,7 +141,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 	add("Scope", a.Scope)
 	add("Session", a.SessionID)
 	add("Turn", a.TurnID)
-	add("Why asked", a.HumanMessage)
+	add("Why asked", english.Why(a.HumanMessage, a.Target(), at))
 	add("Rule", a.Rule)
 	add("Reason code", a.ReasonCode)
 	addTime("Requested", a.RequestedAt)
