@@ -13,7 +13,7 @@ type presetCmd struct {
 }
 
 func (*presetCmd) Help() string {
-	return `A preset is a set of rules that a policy includes by name, behind its own:
+	return `A preset is a set of rules that a policy includes by name. They are tried after its own rules:
 
     policy:
       include: [preset/coding-agent]
@@ -70,7 +70,7 @@ type presetShowCmd struct {
 }
 
 func (*presetShowCmd) Help() string {
-	return `It prints the rules as they are written, with comments that say what each is for. A policy that includes them has them behind its own rules: to change one, write a rule of your own for the same calls.
+	return `It prints the rules with comments that say what each is for. In a policy that includes them they are tried after its own rules: to change one, write a rule of your own for the same calls.
 
 Examples:
 
