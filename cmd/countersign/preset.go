@@ -82,7 +82,7 @@ func (c *presetShowCmd) Run(_ context.Context, s *std) error {
 	name := strings.TrimPrefix(c.Name, presetPrefix)
 	text, ok := presets.Text(name)
 	if !ok {
-		return usagef("there is no preset %q; there are %s", c.Name, strings.Join(presets.Names(), ", "))
+		return usagef("unknown preset %q; use one of %s", c.Name, strings.Join(presets.Names(), ", "))
 	}
 	if c.forPrograms() {
 		return c.print(s, presetInfo{presetPrefix + name, presets.About(name), text})
