@@ -289,7 +289,7 @@ func TestAFourthChannelIsReadStrictly(t *testing.T) {
 		{"an address", "pager: 555-1", "pager: 4", "a pager number begins with 5"},
 		{"nobody's name", "notify: [hana]", "notify: [hanna]", `nobody in people is called "hanna"; did you mean "hana"?`},
 		{"nobody there", "pager: 555-1, ", "", "hana has no pager number to be notified at; add pager: 5… to that person"},
-		{"an order", "pager: 555-1", "channels: [page]", `there is no channel "page"; there are line, slack, webhook, pager`},
+		{"an order", "pager: 555-1", "channels: [page]", `unknown channel "page"; use one of line, slack, webhook, pager`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := pagerReader().Parse("pager.yaml", []byte(replacing(tt.old, tt.new)(pagerConfig)), env)

@@ -24,9 +24,9 @@ func (c *Config) AgentAsks(agent string) approval.Asks {
 
 func (c *checker) agentAsks(path string, a Agent) {
 	if a.Group != "" && !slices.Contains(policy.Groupings(), a.Group) || a.Group == "" && c.Said[path+".group"] {
-		c.errorf(path+".group", "group is turn, call or run")
+		c.errorf(path+".group", "group must be turn, call or run")
 	}
 	if a.CardsAtOnce < 0 || a.CardsAtOnce > maxCardsAtOnce {
-		c.errorf(path+".cards_at_once", "cards_at_once is from 0 to %d; 0 is any number", maxCardsAtOnce)
+		c.errorf(path+".cards_at_once", "cards_at_once must be from 0 to %d; 0 is no limit", maxCardsAtOnce)
 	}
 }

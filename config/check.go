@@ -197,7 +197,7 @@ func (c *checker) agents() {
 		case a.Name == "":
 			c.errorf(path+".name", "an agent needs a name")
 		case !approval.ValidName(a.Name):
-			c.errorf(path+".name", "an agent's name is 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
+			c.errorf(path+".name", "an agent's name must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
 		default:
 			c.unique(path+".name", "agent", a.Name, names)
 		}
@@ -210,7 +210,7 @@ func (c *checker) agents() {
 		c.own(path+".token", "token", a.Token.Reveal(), "agent "+a.Name)
 	}
 	if len(c.cfg.File.Agents) == 0 && !c.Bad["$.agents"] {
-		c.warnf("$.agents", "there are no agents: nobody can ask for anything")
+		c.warnf("$.agents", "there are no agents, so nothing can be asked; add one under agents")
 	}
 }
 
@@ -225,14 +225,14 @@ func (c *checker) people() {
 		case p.Name == "":
 			c.errorf(path+".name", "a person needs a name")
 		case !personName(p.Name):
-			c.errorf(path+".name", "a person's name is 1 to 64 letters, digits and _ . @ + - (no spaces, and no colon: "+
+			c.errorf(path+".name", "a person's name must be 1 to 64 letters, digits and _ . @ + - (no spaces, and no colon: "+
 				"agent:NAME is not a person)")
 		default:
 			c.unique(path+".name", "person", p.Name, names)
 		}
 		for j, r := range p.Roles {
 			if r != roleApprover && r != roleAdmin {
-				c.errorf(fmt.Sprintf("%s.roles[%d]", path, j), "there is no role %q; there are approver and admin", r)
+				c.errorf(fmt.Sprintf("%s.roles[%d]", path, j), "unknown role %q; use approver or admin", r)
 			}
 		}
 		for _, k := range c.cfg.kinds {
@@ -265,14 +265,14 @@ func (c *checker) people() {
 		}
 		c.ways(path, p)
 		if !c.canDecide(p) && !c.spoiledBelow(path) {
-			c.warnf(path, "%s has no %s or token, and so no way to decide anything", p.Name, strings.Join(c.allWaysIn(), ", "))
+			c.warnf(path, "%s cannot decide anything; add %s or token to that person", p.Name, strings.Join(c.allWaysIn(), ", "))
 		}
 	}
 }
 
 func (c *checker) locale(path, tag string) {
 	if known := locale.Tags(); !slices.Contains(known, tag) {
-		c.errorf(path, "there is no locale %q; there are %s", tag, strings.Join(known, ", "))
+		c.errorf(path, "unknown locale %q; use one of %s", tag, strings.Join(known, ", "))
 	}
 }
 
@@ -287,11 +287,11 @@ func (c *checker) ways(path string, p Person) {
 		entry := fmt.Sprintf("%s.channels[%d]", path, i)
 		switch {
 		case !slices.Contains(known, name) && !yamlpos.MayRepeat(name): // an address, perhaps, and with a secret in it
-			c.errorf(entry, "channels holds names of channels; there are %s", strings.Join(known, ", "))
+			c.errorf(entry, "channels must hold names of channels; use %s", strings.Join(known, ", "))
 		case !slices.Contains(known, name):
-			c.errorf(entry, "there is no channel %q; there are %s", name, strings.Join(known, ", "))
+			c.errorf(entry, "unknown channel %q; use one of %s", name, strings.Join(known, ", "))
 		case seen[name]:
-			c.errorf(entry, "%s is there twice", name)
+			c.errorf(entry, "%s is listed twice; remove one", name)
 		case p.Addresses[name].Reveal() == "":
 			c.errorf(entry, "%s has no %s to be reached at; add %s: to that person", p.Name, name, name)
 		case c.cfg.Channels[name] == nil:
@@ -334,7 +334,7 @@ func (c *checker) token(path string, s secret.Value) {
 	case utf8.RuneCountInString(v) < minSecret:
 		c.errorf(path, "a token needs at least %d characters, better 32 (for instance: openssl rand -hex 32)", minSecret)
 	case strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
-		c.errorf(path, "a token is of visible ASCII characters, without spaces or line ends")
+		c.errorf(path, "a token must be visible ASCII characters, without spaces or line ends")
 	}
 }
 
@@ -346,7 +346,7 @@ func (c *checker) own(path, kind, value, who string) {
 	}
 	at := c.place(path)
 	if first, dup := c.owners[kind+" "+value]; dup {
-		c.errorf(path, "%s has the same %s at line %d; each must be somebody's own", first.who, kind, first.line)
+		c.errorf(path, "%s has the same %s at line %d; each must have their own", first.who, kind, first.line)
 		return
 	}
 	c.owners[kind+" "+value] = owner{who, at.Line}
@@ -360,7 +360,7 @@ func (c *checker) mask() {
 		for i, k := range list.keys {
 			if !strings.ContainsFunc(k, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
 				c.errorf(fmt.Sprintf("$.mask.%s[%d]", list.name, i),
-					"a key to mask or keep is a word such as iban or account_number")
+					"a key to mask or keep must be a word such as iban or account_number")
 			} else if list.name == "keys" && redact.NamesProgram(k) {
 				c.errorf(fmt.Sprintf("$.mask.keys[%d]", i),
 					"%s names what is run, or a file: it is never masked, so that approvers see it", k)
@@ -414,10 +414,10 @@ func (c *checker) task(path string, j *Job, names map[string]int) {
 	case j.Name == heartbeat.CheckPendingApprovals:
 		c.unique(at, "entry", j.Name, names)
 	case at == path:
-		c.errorf(at, "this entry does not say what it runs; there is name: %s", heartbeat.CheckPendingApprovals)
+		c.errorf(at, "this entry needs the task that it runs; write name: %s", heartbeat.CheckPendingApprovals)
 	default:
 		near := yamlpos.DidYouMean(j.Name, []string{heartbeat.CheckPendingApprovals})
-		c.errorf(at, "there is no heartbeat task %q%s", j.Name, cmp.Or(near, "; there is "+heartbeat.CheckPendingApprovals))
+		c.errorf(at, "unknown heartbeat task %q%s", j.Name, cmp.Or(near, "; there is "+heartbeat.CheckPendingApprovals))
 	}
 }
 
@@ -446,7 +446,7 @@ func (c *checker) notifications() {
 		c.errorf("$.notifications.max_retries", "max_retries must be from 0 to 100")
 	}
 	if n.FirstRetry <= 0 {
-		c.errorf("$.notifications.first_retry", "first_retry must be more than nothing, such as 10s")
+		c.errorf("$.notifications.first_retry", "first_retry must be longer than zero, such as 10s")
 	}
 	if n.MaxBackoff < n.FirstRetry {
 		c.errorf("$.notifications.max_backoff", "max_backoff cannot be shorter than first_retry (%s)", n.FirstRetry)
@@ -538,11 +538,12 @@ func quarantines(cfg policy.Config) bool {
 // reachable warns of requests that nobody would see, where the policy asks people.
 func (c *checker) reachable() {
 	if len(c.cfg.Routes()) == 0 {
-		c.warnf("$.channels", "the policy asks people, but no channel has a recipient, so nobody is notified; watch "+
+		c.warnf("$.channels", "the policy asks people, but no channel has a recipient, so nobody is notified; use "+
 			"`countersign inbox`, or set up LINE or Slack")
 	}
 	decides := func(p Person) bool { return p.has(roleApprover) && c.canDecide(p) }
 	if len(c.cfg.Channels) == 0 && !slices.ContainsFunc(c.cfg.File.People, decides) {
-		c.warnf("$.people", "nobody with the role approver can decide: every request will expire")
+		c.warnf("$.people", "nobody with the role approver can decide, so every request will expire; "+
+			"give one a token or an address")
 	}
 }

@@ -305,20 +305,20 @@ func TestWarnings(t *testing.T) {
 		want       []string
 	}{
 		{"nothing", "", []string{
-			"test.yaml: warning: nobody with the role approver can decide: every request will expire",
-			"test.yaml: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
-			"test.yaml: warning: there are no agents: nobody can ask for anything",
+			"test.yaml: warning: nobody with the role approver can decide, so every request will expire; give one a token or an address",
+			"test.yaml: warning: the policy asks people, but no channel has a recipient, so nobody is notified; use `countersign inbox`, or set up LINE or Slack",
+			"test.yaml: warning: there are no agents, so nothing can be asked; add one under agents",
 		}},
 		{"rule 2.10: no channel", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\n", []string{
-			"test.yaml:1:1: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
+			"test.yaml:1:1: warning: the policy asks people, but no channel has a recipient, so nobody is notified; use `countersign inbox`, or set up LINE or Slack",
 		}},
 		{"rule 2.10: no recipient", agent + lineYAML + "    notify: []\n", []string{
-			"test.yaml:3:3: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
+			"test.yaml:3:3: warning: the policy asks people, but no channel has a recipient, so nobody is notified; use `countersign inbox`, or set up LINE or Slack",
 			"test.yaml:6:13: warning: LINE notifies nobody; name people in notify",
 		}},
 		{"nothing is quarantined", agent + "policy: {rules: [{tools: ['*'], action: deny}]}\n", nil},
 		{"a rule for another method is not for all calls", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\npolicy: {rules: [{method: 'prompts/*', action: deny}]}\n", []string{
-			"test.yaml:1:1: warning: the policy asks people, but no channel has a recipient, so nobody is notified; watch `countersign inbox`, or set up LINE or Slack",
+			"test.yaml:1:1: warning: the policy asks people, but no channel has a recipient, so nobody is notified; use `countersign inbox`, or set up LINE or Slack",
 		}},
 		{"LINE without an approver", agent + "people:\n  - {name: hana, roles: [admin], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + lineYAML + "    notify: [hana]\n", []string{
 			"test.yaml:8:13: warning: LINE notifies nobody with the role approver, so nobody there can decide",
@@ -327,7 +327,7 @@ func TestWarnings(t *testing.T) {
 			"test.yaml:6:5: warning: nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person",
 		}},
 		{"a person without a way in", agent + "people:\n  - {name: hana, roles: [approver], slack: U01}\n  - {name: ken, roles: [approver]}\n" + slackYAML, []string{
-			"test.yaml:4:5: warning: ken has no line, slack or token, and so no way to decide anything",
+			"test.yaml:4:5: warning: ken cannot decide anything; add line, slack or token to that person",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,15 +18,15 @@ func (c *checker) certificates() {
 	c.pair("$.webhook_tls", c.cfg.WebhookTLS)
 	c.pair("$.pages_tls", c.cfg.PagesTLS)
 	if c.cfg.PagesTLS != nil && c.cfg.PagesListen == "" {
-		c.errorf("$.pages_tls", "pages_tls is for pages_listen, which is not given; listen has tls")
+		c.errorf("$.pages_tls", "pages_tls has no effect without pages_listen; for listen write tls")
 	}
 	if c.cfg.WebhookTLS != nil && c.cfg.WebhookListen == "" {
-		c.errorf("$.webhook_tls", "webhook_tls is for webhook_listen, which is not given; listen has tls")
+		c.errorf("$.webhook_tls", "webhook_tls has no effect without webhook_listen; for listen write tls")
 	}
 	if host, _, err := net.SplitHostPort(c.cfg.WebhookListen); err == nil && c.cfg.TLS != nil && c.cfg.WebhookTLS == nil &&
 		!loopback.IsHost(host) {
-		c.warnf("$.webhook_listen", "tls is for listen alone: webhook_listen is plain HTTP; give it webhook_tls, or an "+
-			"address of this machine alone and a proxy before it")
+		c.warnf("$.webhook_listen", "tls covers listen only, so webhook_listen is plain HTTP; set webhook_tls, or use an "+
+			"address such as 127.0.0.1:8788 with a proxy in front of it")
 	}
 }
 
@@ -107,10 +107,10 @@ func (c *checker) pagesListen() {
 		return
 	}
 	if f.PublicURL == "" {
-		c.warnf(key, "the pages are answered under the names of this machine alone while public_url does not say under "+
-			"which address people reach them")
+		c.warnf(key, "the pages answer only under this machine's own names, such as localhost; set public_url to the "+
+			"address that people use")
 	} else if strings.HasPrefix(f.PublicURL, "http://") && pair == nil {
-		c.warnf("$.public_url", "people cannot sign in to the pages over plain HTTP but on this machine: put TLS before "+
-			"them, and https into public_url")
+		c.warnf("$.public_url", "over plain HTTP people can sign in to the pages on this machine only; put TLS in front of "+
+			"them, and begin public_url with https://")
 	}
 }

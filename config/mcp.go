@@ -163,7 +163,7 @@ func (c *checker) mcp() {
 			d    time.Duration
 		}{{"timeout", s.Timeout}, {"start_timeout", s.StartTimeout}} {
 			if d.d <= 0 || d.d > maxTimeout {
-				c.errorf(path+"."+d.name, "%s must be more than nothing and at most %s", d.name, plain(maxTimeout))
+				c.errorf(path+"."+d.name, "%s must be longer than zero and at most %s", d.name, plain(maxTimeout))
 			}
 		}
 		if len(c.problems) == before && !c.spoiledBelow(path) {
@@ -239,7 +239,7 @@ func (c *checker) upstream(path string, s *Server) {
 	command, address := c.Said[path+".command"], c.Said[path+".url"]
 	switch {
 	case command && address:
-		c.errorf(path+".url", "a server has a command or a url, not both")
+		c.errorf(path+".url", "a server has either command or url; keep one of them")
 		return
 	case !command && !address:
 		c.errorf(path, "a server needs a command, such as [npx, -y, some-server], or a url")
@@ -270,7 +270,7 @@ func (c *checker) upstream(path string, s *Server) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if at := path + ".env." + name; !yamlpos.VariableName(name) {
-			c.errorf(at, "the name of a variable is of letters, digits and _, and begins with no digit")
+			c.errorf(at, "a variable's name must be letters, digits and _, and must not begin with a digit")
 		} else if strings.ContainsRune(s.Env[name].Reveal(), 0) {
 			c.errorf(at, "a variable cannot hold a NUL character")
 		}
@@ -316,12 +316,12 @@ func (c *checker) headers(path string, s *Server) {
 		case !headerName.MatchString(name):
 			c.errorf(at, "the name of a header has no spaces and is not empty")
 		case ourHeaders(name):
-			c.errorf(at, "the gate writes the header %s itself", name)
+			c.errorf(at, "the gate sets the header %s itself; remove it", name)
 		case seen[strings.ToLower(name)]:
 			c.errorf(at, "the header %s is there twice (letter case does not count)", name)
 		case strings.TrimSpace(value) != value || value == "" && !c.Bad[at] ||
 			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
-			c.errorf(at, "a header's value is of visible ASCII characters, without spaces around it")
+			c.errorf(at, "a header's value must be visible ASCII characters, without spaces around it")
 		}
 		seen[strings.ToLower(name)] = true
 	}
@@ -343,12 +343,12 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 		case !approval.ValidName(t):
 			c.errorf(at, "tools holds exact names of tools, of A-Z a-z 0-9 _ . : and -")
 		case seen[t]:
-			c.errorf(at, "%s is there twice", t)
+			c.errorf(at, "%s is listed twice; remove one", t)
 		case c.long(at, s, t):
 		case dup:
 			c.errorf(at, "%s offers a tool as %s already, at line %d", first.who, name, first.line)
 		case strings.HasPrefix(strings.ToLower(name), reserved+between):
-			c.errorf(at, "names that begin with %s are the gate's own", reserved+between)
+			c.errorf(at, "names that begin with %s belong to the gate", reserved+between)
 		default:
 			offered[name] = owner{s.Name, c.place(at).Line}
 		}
@@ -368,7 +368,7 @@ func (c *checker) tools(path string, s *Server, offered map[string]owner) {
 		case !approval.ValidName(t):
 			c.errorf(at, `require_approval holds exact names of tools, or "*" alone for all`)
 		case seen[t]:
-			c.errorf(at, "%s is there twice", t)
+			c.errorf(at, "%s is listed twice; remove one", t)
 		case !s.offers(t):
 			c.errorf(at, "%s is not among tools, so it is not offered%s", t, yamlpos.DidYouMean(t, s.Tools))
 		default:
@@ -389,13 +389,13 @@ func (c *checker) methods(path string, s *Server) {
 		at := fmt.Sprintf("%s.require_methods[%d]", path, i)
 		switch {
 		case seen[m]:
-			c.errorf(at, "%s is there twice", m)
+			c.errorf(at, "%s is listed twice; remove one", m)
 		case strings.HasPrefix(m, "tools/"):
 			c.errorf(at, "tools are named in require_approval; require_methods is for %s",
 				strings.Join(policy.KnownMethods(), ", "))
 		case len(matching(m)) == 0:
-			c.errorf(at, "there is no method %q that could be asked about%s; there are %s", m,
-				yamlpos.DidYouMean(m, policy.KnownMethods()), strings.Join(policy.KnownMethods(), ", "))
+			c.errorf(at, "%q is not a method that people can be asked about; use one of %s%s", m,
+				strings.Join(policy.KnownMethods(), ", "), yamlpos.DidYouMean(m, policy.KnownMethods()))
 		}
 		seen[m] = true
 	}
@@ -544,14 +544,14 @@ func (c *checker) anonymous() {
 	}
 	if !slices.Contains(known, name) {
 		if !yamlpos.MayRepeat(name) { // a token, perhaps
-			c.errorf(key, "anonymous_agent is the name of an agent")
+			c.errorf(key, "anonymous_agent must be the name of an agent")
 		} else {
 			c.errorf(key, "there is no agent %q%s", name, yamlpos.DidYouMean(name, known))
 		}
 		return
 	}
 	if host, _, err := net.SplitHostPort(c.cfg.Listen); err == nil && !loopback.IsHost(host) {
-		c.errorf(key, "anonymous_agent lets in whoever reaches listen, which must then be this machine alone, such as %s",
+		c.errorf(key, "anonymous_agent lets in everybody who reaches listen, so listen must be an address of this machine alone, such as %s",
 			DefaultListen)
 	}
 	posted := func(k kind.Kind) bool { return k.Posted(c.cfg.Channels[k.Name]) }
@@ -588,13 +588,13 @@ func (c *checker) keyboards() {
 		}
 		switch {
 		case j < 0 && !yamlpos.MayRepeat(a.Keyboard): // a token, perhaps
-			c.errorf(at, "keyboard is the name of a person")
+			c.errorf(at, "keyboard must be the name of a person")
 		case j < 0:
 			c.errorf(at, "nobody in people is called %q%s", a.Keyboard, yamlpos.DidYouMean(a.Keyboard, known))
 		case !c.cfg.File.People[j].has(roleApprover):
-			c.errorf(at, "%s has not the role approver, and so cannot decide", a.Keyboard)
+			c.errorf(at, "%s does not have the role approver, so cannot decide; add it to that person", a.Keyboard)
 		case c.cfg.Policy != nil && len(c.cfg.Policy.Terms().Elicitation) == 0:
-			c.warnf(at, "%s decides nothing at the keyboard: no level of risk has elicitation: true", a.Keyboard)
+			c.warnf(at, "%s can decide nothing at the keyboard; set elicitation: true on a risk level", a.Keyboard)
 		}
 	}
 }

@@ -191,7 +191,7 @@ func TestMCPWarnings(t *testing.T) {
 		want       []string
 	}{
 		{"an open list of which the rest is allowed", "mcp: {servers: [{name: a, command: [x], require_approval: [w]}]}\n", nil},
-		{"a server that is not there", server + "policy: {rules: [{tools: [c/x], action: deny}]}\n", []string{"2:27: warning: mcp.servers has no \"c\" (right for a server behind `countersign mcp` or a hook)"}},
+		{"a server that is not there", server + "policy: {rules: [{tools: [c/x], action: deny}]}\n", []string{"2:27: warning: mcp.servers has no \"c\" (this is right if the server is behind `countersign mcp` or a hook)"}},
 		{"allowed on any server", server + "policy: {rules: [{tools: [x], action: allow}]}\n", []string{
 			`2:27: warning: "x" is allowed on any server (a, b); write server/x to say which`}},
 		{"headers in the clear", "mcp: {servers: [{name: a, url: 'http://tickets.example/mcp', headers: {A: b}}]}\n", []string{
@@ -204,18 +204,18 @@ func TestMCPWarnings(t *testing.T) {
 		{"some other methods run unasked", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\npolicy: {rules: [{method: 'resources/*', action: deny}, {method: [prompts/get], tools: ['b/*'], action: deny}, {method: prompts/get, agents: [x], risk: high}]}\n", []string{
 			`1:59: warning: "*" is every tool of a; calls of completion/complete run unasked: to be asked about them too write require_methods: [completion/complete]; if they may run, a rule says so: ` +
 				`{method: [completion/complete], tools: ["a/*"], action: allow}`,
-			"2:89: warning: mcp.servers has no \"b\" (right for a server behind `countersign mcp` or a hook)", `2:143: warning: there is no agent "x"`}},
+			"2:89: warning: mcp.servers has no \"b\" (this is right if the server is behind `countersign mcp` or a hook)", `2:143: warning: there is no agent "x"`}},
 		{"that other methods run is said", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\npolicy: {rules: [{method: '*', tools: ['a/*'], when: 'tool != \"x\"', action: allow}]}\n", nil},
 		{"some other methods are asked about", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"], require_methods: [resources/read]}]}` + "\n", nil},
 		{"a keyboard for nothing", "agents: [{name: desk, token: '${DESK_TOKEN}', keyboard: hana}]\npeople: [{name: hana, roles: [approver], token: '${HANA_TOKEN}'}]\n", []string{
-			"1:57: warning: hana decides nothing at the keyboard: no level of risk has elicitation: true"}},
+			"1:57: warning: hana can decide nothing at the keyboard; set elicitation: true on a risk level"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, problems := parseText(t, test.text)
 			var got []string
 			for _, p := range problems {
 				s := strings.TrimPrefix(p.String(), "test.yaml:")
-				if !strings.Contains(s, "allows every tool") && !strings.Contains(s, "nobody") && !strings.Contains(s, "no channel has anyone") {
+				if !strings.Contains(s, "allows every tool") && !strings.Contains(s, "nobody") && !strings.Contains(s, "there are no agents,") {
 					got = append(got, s)
 				}
 			}

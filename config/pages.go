@@ -48,7 +48,7 @@ func (c *Config) NoPasskeys() string {
 	base, err := url.Parse(c.PagesURL())
 	switch {
 	case err != nil || base.Host == "" && c.File.PublicURL != "":
-		return "a browser uses passkeys over https alone; have public_url begin with https://"
+		return "browsers use passkeys over https only; begin public_url with https://"
 	case base.Host == "":
 		return "nobody reaches the pages; set public_url to where they are reached over https"
 	}

@@ -78,7 +78,7 @@ func (c *checker) wayBack(at string) {
 func (c *checker) account(path string, p Person) {
 	subject, email := path+".openid", path+".email"
 	if c.Said[subject] && !openid.ValidSubject(p.OpenID) {
-		c.errorf(subject, `openid is what the provider's tokens call the person ("sub"): 1 to 255 characters of ASCII`)
+		c.errorf(subject, `openid must be the person's "sub" in the provider's tokens: 1 to 255 ASCII characters`)
 		return
 	}
 	c.own(subject, "openid", p.OpenID, p.Name)
@@ -88,7 +88,7 @@ func (c *checker) account(path string, p Person) {
 	folded, ok := openid.FoldEmail(p.Email)
 	switch {
 	case !ok:
-		c.errorf(email, "email is one address in ASCII, such as hana@example.com")
+		c.errorf(email, "email must be one address in ASCII, such as hana@example.com")
 	case p.OpenID != "":
 		c.errorf(email, "a person is known by openid or by email, not by both; keep openid, which never becomes "+
 			"somebody else's")

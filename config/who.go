@@ -25,13 +25,13 @@ func (c *checker) groups() {
 			first, known := groups[folded]
 			switch name, both := people[folded]; {
 			case !personName(g) || g == "":
-				c.errorf(path, "a group's name is 1 to 64 letters, digits and _ . @ + -")
+				c.errorf(path, "a group's name must be 1 to 64 letters, digits and _ . @ + -")
 			case both:
 				c.errorf(path, "%s is a person; a name may not be a person's and a group's (letter case does not count)", name)
 			case slices.Contains(p.Groups[:j], g):
-				c.errorf(path, "%s is there twice", g)
+				c.errorf(path, "%s is listed twice; remove one", g)
 			case known && first.who != g:
-				c.errorf(path, "the group at line %d is written %s; write it in one way", first.line, first.who)
+				c.errorf(path, "the group at line %d is written %s; write both the same way", first.line, first.who)
 			case !known:
 				groups[folded] = owner{g, at.Line}
 			}
@@ -47,7 +47,7 @@ func (c *checker) agentOwners() {
 			continue
 		}
 		if !yamlpos.MayRepeat(a.Owner) { // a token, perhaps
-			c.errorf(at, "owner is the name of a person")
+			c.errorf(at, "owner must be the name of a person")
 			continue
 		}
 		var known []string

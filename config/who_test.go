@@ -63,9 +63,9 @@ policy:
 		return said
 	}
 	want := []string{
-		"test.yaml:15:19: warning: cards do not reach enough people: this takes 2 approvers out of finance, and with an " +
+		"test.yaml:15:19: warning: cards do not reach enough people: this needs 2 approvers out of finance, and with an " +
 			"address on a channel there is only 1 (hana)",
-		"test.yaml:17:35: warning: cards do not reach enough people: this takes 1 approver out of ken, and with an " +
+		"test.yaml:17:35: warning: cards do not reach enough people: this needs 1 approver out of ken, and with an " +
 			"address on a channel there is none",
 	}
 	if diff := cmp.Diff(want, warned(two+lineChannel+rules)); diff != "" {
@@ -85,7 +85,7 @@ policy:
 func TestAnAgentThatSharesNothingWithItsOwnerNeedsOnePersonMore(t *testing.T) {
 	const rule = "policy: {rules: [{tools: [pay], approvals: [{group: finance, count: 2}], separate_duties: %}]}\n"
 	if _, _, err := Parse("test.yaml", []byte(two+strings.Replace(rule, "%", "true", 1)), testEnv); err == nil ||
-		!strings.Contains(err.Error(), "test.yaml:8:45: this can never be met: ") ||
+		!strings.Contains(err.Error(), "test.yaml:8:45: nobody can ever approve this: ") ||
 		!strings.Contains(err.Error(), "hana, who owns treasury-bot, does not count") {
 		t.Errorf("separate duties: %v", err)
 	}

@@ -56,7 +56,7 @@ func (c *compiler) believed(r *rule) {
 		return
 	}
 	if slices.ContainsFunc(r.targets, func(t target) bool { return !t.tool.literal() }) {
-		c.warn(r.origin, "annotations", "which tools this allows is what their server says of them, and that is no proof: "+
+		c.warn(r.origin, "annotations", "this rule allows whatever tools a server declares to be so, and that is no proof: "+
 			"name the tools, or add conditions")
 	}
 }

@@ -131,7 +131,7 @@ func compileWhen(source string) (*program, []celProblem) {
 	}
 	switch {
 	case usual.Min > costLimit:
-		return nil, whole("the expression always costs more than its limit")
+		return nil, whole("the expression always costs more than its limit; make it shorter, or use conditions")
 	case usual.Max > costLimit:
 		problems = append(problems, celProblem{line: 1, warning: true, whole: true,
 			message: "the expression may exceed its cost limit when the arguments hold long lists or texts; such a call is " +

@@ -73,12 +73,12 @@ func (c *compiler) compile() *Policy {
 	case Observe:
 		c.warn(Origin{}, "mode", "mode is observe: every call is allowed, and what would have happened is only recorded")
 	default:
-		c.fail(Origin{}, "mode", "mode %q is neither enforce nor observe", cfg.Mode)
+		c.fail(Origin{}, "mode", "mode must be enforce or observe, not %q", cfg.Mode)
 	}
 	p.terms = c.terms()
 	for r, l := range cfg.Levels {
 		if r.Rank() == 0 {
-			c.fail(Origin{}, "levels", "there is no risk level %q", r)
+			c.fail(Origin{}, "levels", "unknown risk level %q; use low, medium, high or critical", r)
 		}
 		c.action(Origin{}, "levels."+string(r)+".action", l.Action)
 		c.duration(Origin{}, "levels."+string(r)+".timeout", l.Timeout)
@@ -180,7 +180,7 @@ func (c *compiler) rule(i int) rule {
 	c.texts(&r)
 	c.decision(&r, in)
 	if r.strict = in.Audit == AuditStrict; !r.strict && in.Audit != "" && in.Audit != AuditNormal {
-		c.fail(at, "audit", "audit %q is neither normal nor strict", string(in.Audit))
+		c.fail(at, "audit", "audit must be normal or strict, not %q", string(in.Audit))
 	}
 	c.methods(at, &r, in.Methods)
 	c.targets(&r, in)
@@ -207,11 +207,11 @@ func (c *compiler) texts(r *rule) {
 	} else if bad := badText(r.name, maxName); bad != "" {
 		c.fail(at, "name", "the name %s", bad)
 	} else if numberedRE.MatchString(r.name) {
-		c.fail(at, "name", "names like %q are what rules without one are called", r.name)
+		c.fail(at, "name", "names like %q are kept for rules without a name; choose another", r.name)
 	}
 	c.wording(r)
 	if r.reasonCode != "" && !reasonCodeRE.MatchString(r.reasonCode) {
-		c.fail(at, "reason_code", "a reason_code is a word of a-z, 0-9 and _, at most 64 long")
+		c.fail(at, "reason_code", "reason_code must be 1 to 64 characters out of a-z, 0-9 and _")
 	}
 	for j, name := range r.ignoreArgs {
 		switch {
@@ -219,7 +219,7 @@ func (c *compiler) texts(r *rule) {
 			c.fail(at, fmt.Sprintf("ignore_args[%d]", j), "an empty name")
 		case strings.ContainsRune(name, '.'):
 			c.warn(at, fmt.Sprintf("ignore_args[%d]", j),
-				"only top-level arguments can be ignored; %q is taken for the name of one", name)
+				"only top-level arguments can be ignored; %q is read as the name of one", name)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (c *compiler) decision(r *rule, in *Rule) {
 	case r.risk == "":
 		r.risk = approval.RiskHigh
 	case r.risk.Rank() == 0:
-		c.fail(at, "risk", "there is no risk level %q", r.risk)
+		c.fail(at, "risk", "unknown risk level %q; use low, medium, high or critical", r.risk)
 	}
 	c.action(at, "action", in.Action)
 	c.duration(at, "timeout", in.Timeout)
@@ -278,7 +278,7 @@ func (c *compiler) targets(r *rule, in *Rule) {
 		t := parseTarget(s)
 		switch {
 		case t.tool == "" || t.qualified && t.server == "" || strings.Contains(string(t.tool), "/"):
-			c.fail(at, where, "%q is neither a tool nor server/tool", s)
+			c.fail(at, where, "%q must be TOOL or SERVER/TOOL", s)
 		case !possible(t.tool) || !possible(t.server):
 			c.warn(at, where, "%q can never match: names have only A-Z a-z 0-9 _ . : - in them, and * is the only wildcard", s)
 		case !r.reached(t):
@@ -292,13 +292,13 @@ func (c *compiler) targets(r *rule, in *Rule) {
 		}
 		if t.qualified && t.server != "" && t.server.literal() && c.opts.Servers != nil &&
 			!slices.Contains(c.opts.Servers, string(t.server)) {
-			c.warn(at, where, "mcp.servers has no %q%s (right for a server behind `countersign mcp` or a hook)",
+			c.warn(at, where, "mcp.servers has no %q%s (this is right if the server is behind `countersign mcp` or a hook)",
 				string(t.server), didYouMean(string(t.server), c.opts.Servers, nil))
 		}
 	}
 	if len(in.Tools) == 0 {
 		if r.action == approval.Allow && !in.unread {
-			c.fail(at, "", "a rule that allows must say which tools")
+			c.fail(at, "", "a rule with action: allow must name its tools")
 		}
 		r.targets = []target{{tool: "*"}}
 	}
@@ -309,7 +309,7 @@ func (c *compiler) allowedBroadly(r *rule, where, s string, t target) {
 	switch {
 	case t.tool == "*" && !r.judges(toolsCall):
 	case t.tool == "*":
-		c.warn(r.origin, where, "%q allows every tool, also ones that are not there yet", s)
+		c.warn(r.origin, where, "%q allows every tool, including tools that are added later; name the tools", s)
 	case !t.qualified && len(c.opts.Servers) > 1:
 		c.warn(r.origin, where, "%q is allowed on any server (%s); write server/%s to say which",
 			s, strings.Join(c.opts.Servers, ", "), s)
@@ -408,13 +408,13 @@ func (c *compiler) action(at Origin, where string, a approval.Action) {
 	switch a {
 	case "", approval.Allow, approval.Quarantine, approval.Deny:
 	default:
-		c.fail(at, where, "action %q is none of allow, ask and deny", a)
+		c.fail(at, where, "action must be allow, ask or deny, not %q", a)
 	}
 }
 
 func (c *compiler) duration(at Origin, where string, d time.Duration) {
 	if d < 0 || d > maxDuration || d > 0 && d < minDuration {
-		c.fail(at, where, "a duration is at least 1ms and at most a year")
+		c.fail(at, where, "a duration must be between 1ms and a year")
 	}
 }
 
@@ -475,7 +475,7 @@ func (c *compiler) params(at Origin, where string, names []string, of *Rule) []p
 		case slices.Contains(strings.Split(name, "."), ""):
 			c.fail(at, path, "param must be the name of an argument, or a dotted path to one")
 		case slices.Contains(names[:i], name):
-			c.fail(at, path, "%q is there twice", name)
+			c.fail(at, path, "%q is listed twice; remove one", name)
 		}
 		params = append(params, param{path: name})
 	}
@@ -567,7 +567,7 @@ func (c *compiler) shadows(p *Policy) {
 	}
 	for j := range p.rules {
 		if by := p.shadowed(j); by != nil {
-			c.warn(p.rules[j].origin, "", "this rule never decides: every call it could match is taken before, by %s",
+			c.warn(p.rules[j].origin, "", "this rule never decides: every call that it could match is decided earlier, by %s",
 				strings.Join(by, " and "))
 		}
 	}

@@ -32,7 +32,7 @@ func (r *reader) diff(e pair) *approval.DiffTerms {
 		"read_args": func(e pair) { d.ReadArgs = r.readArgs(e) },
 	}, diffSynonyms)
 	if len(r.problems) == before && !read {
-		r.failAt(e.pos, e.path, "diff does not say which tool of the server reads the file: read: read_text_file")
+		r.failAt(e.pos, e.path, "diff needs read, the server's tool that reads the file, such as read: read_text_file")
 	}
 	return d
 }
@@ -118,8 +118,8 @@ func (c *compiler) diffs(p *Policy) {
 			return slices.ContainsFunc(p.rules, func(q rule) bool { return q.mayAllow(t, r.diff.Read) })
 		})
 		if !allowed {
-			c.warn(r.origin, "diff.read", "diff has no effect: no rule allows %s, and what people would have to be asked "+
-				"about is not read", r.diff.Read)
+			c.warn(r.origin, "diff.read", "diff has no effect: no rule allows %s without asking, so the file is never "+
+				"read; add a rule that allows it", r.diff.Read)
 		}
 	}
 }

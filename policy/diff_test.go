@@ -56,7 +56,7 @@ func TestWhatIsWrongWithADiffIsSaidWhereItStands(t *testing.T) {
 		says   string
 	}{
 		"not a mapping":     {"read", 13, "a mapping of names to values is needed here"},
-		"no read":           {"{path: path}", 13, "does not say which tool"},
+		"no read":           {"{path: path}", 13, "needs read, the server's tool"},
 		"an unknown key":    {"{reads: read}", 14, `unknown key "reads"; did you mean "read"?`},
 		"another word":      {"{read: read, read_param: path}", 26, `did you mean "read_args"?`},
 		"a tool of another": {"{read: files/read}", 20, "leave the server out"},

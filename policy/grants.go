@@ -38,7 +38,7 @@ func (r *reader) group(e pair) approval.Grouping {
 	if g := approval.Grouping(s); !ok || slices.Contains(Groupings(), g) {
 		return g
 	}
-	r.failAt(e.pos, e.path, "group %q is none of turn, call and run%s", s, didYouMean(s, []string{"turn", "call", "run"},
+	r.failAt(e.pos, e.path, "group must be turn, call or run, not %q%s", s, didYouMean(s, []string{"turn", "call", "run"},
 		map[string]string{"none": "call", "session": "run", "single": "call", "each": "call", "batch": "turn"}))
 	return ""
 }
@@ -102,7 +102,7 @@ func (r *reader) varies(e pair) approval.Vary {
 	var v approval.Vary
 	if e.value.Kind != yamlpos.Mapping {
 		if s, _ := e.value.Scalar(); s != "any" {
-			r.failAt(e.pos, e.path, "how %q may vary is any, or the bounds of a number: {at_most: 5000, total: 20000}", e.key)
+			r.failAt(e.pos, e.path, "%q must be any, or the bounds of a number, such as {at_most: 5000, total: 20000}", e.key)
 		}
 		v.Any = true
 		return v
@@ -113,7 +113,7 @@ func (r *reader) varies(e pair) approval.Vary {
 		"total":   func(e pair) { v.Total = string(r.number(e)) },
 	}, varySynonyms)
 	if v == (approval.Vary{}) && len(r.problems) == before {
-		r.failAt(e.pos, e.path, "this bounds nothing; it needs at_most, total or both, or write %s: any", e.key)
+		r.failAt(e.pos, e.path, "this sets no bound; add at_most, total or both, or write %s: any", e.key)
 	}
 	return v
 }
@@ -142,7 +142,7 @@ func (c *compiler) cards(terms *approval.Terms) {
 
 func (c *compiler) grouping(at Origin, where string, g approval.Grouping) {
 	if g != "" && !slices.Contains(Groupings(), g) {
-		c.fail(at, where, "group %q is none of turn, call and run", string(g))
+		c.fail(at, where, "group must be turn, call or run, not %q", string(g))
 	}
 }
 
@@ -179,8 +179,8 @@ func (c *compiler) asksOfRule(r *rule, in *Rule) {
 	c.grantTerms(r, in)
 	switch skip := in.Asks.over(c.cfg.level(r.risk).Asks).AllowSkip; {
 	case !deref(skip):
-		c.fail(r.origin, "grants", "grants says what an approval that is given for longer covers, and nothing lets it be: "+
-			"write allow_skip: true too")
+		c.fail(r.origin, "grants", "grants has no effect, because no approval here can be given for longer: "+
+			"add allow_skip: true")
 	case in.AllowSkip == nil: // else that was said of allow_skip
 		c.effect(r.origin, "this rule", Asks{AllowSkip: skip}, r.action, r.risk, r.need)
 	}
@@ -215,11 +215,11 @@ func ungrantable(risk approval.Risk, need *approval.Need) string {
 	case need == nil:
 		return ""
 	case need.Confirm:
-		return "what is asked for once more (confirm) is asked about each time"
+		return "calls that need a second confirmation (confirm) are asked about each time"
 	case need.StepUp:
-		return "what takes a passkey (step_up) is asked about each time"
+		return "calls that need a passkey (step_up) are asked about each time"
 	case len(need.Stages) > 1 || need.Total() > 1:
-		return "what takes more than one person is asked about each time"
+		return "calls that need more than one person are asked about each time"
 	}
 	return ""
 }
@@ -240,12 +240,12 @@ func (c *compiler) grantTerms(r *rule, in *Rule) {
 		case name == "":
 			c.fail(r.origin, "grants.vary", "an empty name")
 		case slices.Contains(in.IgnoreArgs, name):
-			c.fail(r.origin, where, "%q is in ignore_args, so it differs anyway, and nothing bounds it; keep one of them", name)
+			c.fail(r.origin, where, "%q is in ignore_args too, so any value of it is let through; keep one of them", name)
 		case strings.ContainsRune(name, '.'):
-			c.warn(r.origin, where, "only top-level arguments can vary; %q is taken for the name of one", name)
+			c.warn(r.origin, where, "only top-level arguments can vary; %q is read as the name of one", name)
 		}
 		if v.Any == (v.AtMost != "" || v.Total != "") {
-			c.fail(r.origin, where, "an arg varies without bounds (any), or as at_most and total say")
+			c.fail(r.origin, where, "write either any, or at_most and total")
 		}
 		c.bound(r.origin, where+".at_most", v.AtMost)
 		c.bound(r.origin, where+".total", v.Total)

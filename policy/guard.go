@@ -132,10 +132,10 @@ func (c *compiler) guardEntries(g *guard) (folders []string) {
 		folder := strings.HasSuffix(name, "/")
 		switch at, ok := cleanPath(driveRE.ReplaceAllString(name, "")); {
 		case slices.Contains(cfg.Guard[:i], name):
-			c.fail(Origin{}, where, "%q is there twice", name)
+			c.fail(Origin{}, where, "%q is listed twice; remove one", name)
 		case name == GuardGateFiles:
 		case !ok || at == "/":
-			c.fail(Origin{}, where, "guard is %s, and absolute paths that are guarded too: of files, or with / at the end of "+
+			c.fail(Origin{}, where, "guard must be %s, and after it absolute paths to guard too: of files, or with / at the end of "+
 				"folders with an agent's settings%s",
 				GuardGateFiles, didYouMean(name, []string{GuardGateFiles}, nil))
 		case folder:
@@ -145,7 +145,7 @@ func (c *compiler) guardEntries(g *guard) (folders []string) {
 		}
 	}
 	if len(cfg.Guard) > 0 && !slices.Contains(cfg.Guard, GuardGateFiles) {
-		c.fail(Origin{}, "guard", "guard names %s first", GuardGateFiles)
+		c.fail(Origin{}, "guard", "guard must list %s too", GuardGateFiles)
 	}
 	return folders
 }

@@ -356,8 +356,8 @@ func TestGuardIsReadStrictly(t *testing.T) {
 		"guard: [gate_files, relative]": "absolute paths",
 		"guard: [gate_files, /a/../b]":  "absolute paths",
 		"guard: [gate_files, /]":        "absolute paths",
-		"guard: [/etc/x]":               "names gate_files first",
-		"guard: [gate_files, /x, /x]":   "there twice",
+		"guard: [/etc/x]":               "list gate_files",
+		"guard: [gate_files, /x, /x]":   "listed twice",
 		"guard: true":                   "a text is needed",
 	} {
 		p, problems := Compile(Parse([]byte("policy:\n  "+source+"\n")), Options{})

@@ -78,7 +78,7 @@ func (c *compiler) include() {
 			c.unknownPreset(where, name)
 			continue
 		case slices.Contains(cfg.Include[:i], name):
-			c.fail(Origin{}, where, "%q is there twice", name)
+			c.fail(Origin{}, where, "%q is listed twice; remove one", name)
 			continue
 		}
 		in, problems := readPreset(bare, text)
@@ -114,7 +114,7 @@ func (c *compiler) unknownPreset(where, name string) {
 	for i := range known {
 		known[i] = presetPrefix + known[i]
 	}
-	c.fail(Origin{}, where, "there is no preset %q; there are %s%s", name, strings.Join(known, ", "),
+	c.fail(Origin{}, where, "unknown preset %q; use one of %s%s", name, strings.Join(known, ", "),
 		didYouMean(name, known, map[string]string{name: presetPrefix + name}))
 }
 

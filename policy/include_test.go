@@ -103,8 +103,8 @@ func TestWhatIsWrongWithIncluding(t *testing.T) {
 	for _, c := range []struct{ list, want string }{
 		{"preset/agnt", `1:20: there is no preset "preset/agnt"; ` + all + `; did you mean "preset/agent"?`},
 		{"agent", `1:20: there is no preset "agent"; ` + all + `; did you mean "preset/agent"?`},
-		{"preset/agent, preset/agent", `1:34: "preset/agent" is there twice`},
-		{"preset/broken", `1:20: preset/broken.rules[0].action, line 2: action "perhaps" is none of allow, ask and deny`},
+		{"preset/agent, preset/agent", `1:34: "preset/agent" is listed twice; remove one`},
+		{"preset/broken", `1:20: preset/broken.rules[0].action, line 2: action must be allow, ask or deny, not "perhaps"`},
 		{"preset/broad", `1:20: preset/broad.rules[0].tools[0]: "*/read" allows tools of servers that it does not name, ` +
 			`which a preset cannot`},
 		{"preset/else", `1:20: preset/else.mode, line 2: `},

@@ -61,7 +61,7 @@ func (c *compiler) levelAt(risk approval.Risk) Origin {
 // needWritten checks what is written of a need.
 func (c *compiler) needWritten(at Origin, n *Needs) {
 	if deref(n.StepUp) && c.opts.NoPasskeys != "" {
-		c.fail(at, "step_up", "step_up needs the request's page: %s", c.opts.NoPasskeys)
+		c.fail(at, "step_up", "step_up is done on the request's page, and that is not possible here: %s", c.opts.NoPasskeys)
 	}
 	if n.Approvers != nil {
 		c.people(at, "approvers", n.Approvers)
@@ -72,11 +72,11 @@ func (c *compiler) needWritten(at Origin, n *Needs) {
 	for i, s := range n.Approvals {
 		where := fmt.Sprintf("approvals[%d]", i)
 		if s.Count < 0 || s.Count > maxCount {
-			c.fail(at, where+".count", "count is how many people must approve: a whole number from 1 to %d", maxCount)
+			c.fail(at, where+".count", "count (how many people must approve) must be a whole number from 1 to %d", maxCount)
 		}
 		switch {
 		case s.Group != "" && s.Approvers != nil:
-			c.fail(at, where, "a stage is of a group or of approvers; keep one of them")
+			c.fail(at, where, "a stage has either group or approvers; keep one of them")
 		case s.Group != "":
 			c.group(at, where+".group", s.Group)
 		case s.Approvers != nil:
@@ -86,7 +86,7 @@ func (c *compiler) needWritten(at Origin, n *Needs) {
 	for i, e := range n.Escalate {
 		where := fmt.Sprintf("escalate[%d]", i)
 		if e.After <= 0 {
-			c.fail(at, where, "an escalation says after how long: after: 10m")
+			c.fail(at, where, "an escalation needs after, such as after: 10m")
 		}
 		c.duration(at, where+".after", e.After)
 		c.people(at, where+".to", e.To)
@@ -101,7 +101,7 @@ func (c *compiler) people(at Origin, where string, names []string) {
 	for i, name := range names {
 		entry := fmt.Sprintf("%s[%d]", where, i)
 		if slices.Contains(names[:i], name) {
-			c.fail(at, entry, "%q is there twice", name)
+			c.fail(at, entry, "%q is listed twice; remove one", name)
 			continue
 		}
 		if c.opts.People == nil {
@@ -110,11 +110,11 @@ func (c *compiler) people(at Origin, where string, names []string) {
 		j := slices.IndexFunc(c.opts.People, func(p approval.Actor) bool { return p.Name == name })
 		switch {
 		case j >= 0 && !c.opts.People[j].Approver:
-			c.warn(at, entry, "%s does not have the role approver, and so does not count", name)
+			c.warn(at, entry, "%s does not have the role approver, so their approval does not count", name)
 		case j < 0 && !slices.Contains(c.groups(), name) && !yamlpos.MayRepeat(name): // a secret, perhaps
-			c.fail(at, entry, "this is the name of nobody in people and of no group")
+			c.fail(at, entry, "this is neither the name of a person in people nor of a group")
 		case j < 0 && !slices.Contains(c.groups(), name):
-			c.fail(at, entry, "nobody in people is called %q or in such a group%s", name,
+			c.fail(at, entry, "%q is neither a person in people nor a group%s", name,
 				didYouMean(name, append(c.peopleNames(), c.groups()...), nil))
 		}
 	}
@@ -126,7 +126,7 @@ func (c *compiler) group(at Origin, where, name string) {
 	case slices.Contains(c.peopleNames(), name):
 		c.fail(at, where, "%s is a person, not a group; write approvers: [%s]", name, name)
 	case !yamlpos.MayRepeat(name):
-		c.fail(at, where, "nobody in people is in such a group")
+		c.fail(at, where, "nobody in people is in this group")
 	default:
 		c.fail(at, where, "nobody in people is in a group %q%s", name, didYouMean(name, c.groups(), nil))
 	}
@@ -218,7 +218,7 @@ func (c *compiler) needMet(a asking) {
 		if a.rule.SeparateDuties == nil {
 			at = a.levelAt
 		}
-		p := c.problem(at, "separate_duties", "separate_duties has no effect: none of the agents that come to this has an "+
+		p := c.problem(at, "separate_duties", "separate_duties has no effect: none of the agents that this applies to has an "+
 			"owner (agents[].owner)")
 		p.Warning = true
 		c.once(p)
@@ -247,13 +247,13 @@ func (c *compiler) met(a asking, agent, owner string) bool {
 		}
 		if len(fit) < s.Count {
 			at, where := a.place(i, owner)
-			c.failOnce(at, where, "this can never be met: it takes %s, and %s%s", taken(s), some(fit), but)
+			c.failOnce(at, where, "nobody can ever approve this: it needs %s, and %s%s", taken(s), some(fit), but)
 			return false
 		}
 	}
 	if most := assignable(stages, people); most < a.need.Total() {
 		at, where := a.place(-1, owner)
-		c.failOnce(at, where, "this can never be met: its stages together take %d different people, and at most %d of these "+
+		c.failOnce(at, where, "nobody can ever approve this: its stages together need %d different people, and at most %d of these "+
 			"can be found%s", a.need.Total(), most, but)
 		return false
 	}
@@ -297,7 +297,7 @@ func (c *compiler) reached(a asking) {
 		}
 		if len(fit) < s.Count {
 			at, where := a.place(i, "")
-			p := c.problem(at, where, fmt.Sprintf("cards do not reach enough people: this takes %s, and with an address on a "+
+			p := c.problem(at, where, fmt.Sprintf("cards do not reach enough people: this needs %s, and with an address on a "+
 				"channel %s", taken(s), some(fit)))
 			p.Warning = true
 			c.once(p)

@@ -83,7 +83,7 @@ func (r *reader) stage(n *yamlpos.Node, path string) approval.Stage {
 				s.Count = int(i)
 				return
 			}
-			r.failAt(e.pos, e.path, "count is how many people must approve: a whole number from 1 to %d", maxCount)
+			r.failAt(e.pos, e.path, "count (how many people must approve) must be a whole number from 1 to %d", maxCount)
 		},
 	}, stageSynonyms)
 	return s
@@ -104,9 +104,9 @@ func (r *reader) escalation(n *yamlpos.Node, path string) approval.Escalation {
 	switch {
 	case len(r.problems) > before:
 	case x.After == 0:
-		r.failAt(r.at[path], path, "an escalation says after how long: after: 10m")
+		r.failAt(r.at[path], path, "an escalation needs after, such as after: 10m")
 	case x.To == nil:
-		r.failAt(r.at[path], path, "an escalation says who may answer then, too: to: [leads]")
+		r.failAt(r.at[path], path, "an escalation needs to, the people who may then decide too, such as to: [leads]")
 	}
 	return x
 }

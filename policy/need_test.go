@@ -228,9 +228,9 @@ func TestANeedMadeInGoIsChecked(t *testing.T) {
 		{Needs{Approvers: []string{"a"}, Approvals: []approval.Stage{{}}},
 			"$.policy.rules[0].approvals: approvers is short for approvals of one stage; keep one of them"},
 		{Needs{Approvals: []approval.Stage{{Count: -1}}},
-			"$.policy.rules[0].approvals[0].count: count is how many people must approve: a whole number from 1 to 100"},
+			"$.policy.rules[0].approvals[0].count: count (how many people must approve) must be a whole number from 1 to 100"},
 		{Needs{Escalate: []approval.Escalation{{To: []string{"a"}}}},
-			"$.policy.rules[0].escalate[0]: an escalation says after how long: after: 10m"},
+			"$.policy.rules[0].escalate[0]: an escalation needs after, such as after: 10m"},
 		{Needs{Escalate: []approval.Escalation{{After: time.Minute}}}, "$.policy.rules[0].escalate[0].to: at least one name is needed here"},
 	} {
 		p, problems := Compile(Config{Rules: []Rule{{Tools: []string{"x"}, Needs: test.needs}}}, Options{})

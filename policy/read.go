@@ -40,7 +40,7 @@ func Parse(src []byte) Config {
 
 func (r *reader) document(doc *yamlpos.Node, cfg *Config) {
 	if doc.Kind != yamlpos.Mapping {
-		r.fail(doc, "$", "the file must be a mapping of names to values")
+		r.fail(doc, "$", "the file must hold keys and values, such as listen: 127.0.0.1:8787")
 		return
 	}
 	var policy, hitl *pair
@@ -130,7 +130,7 @@ func (s *settings) harombe(keys map[string]func(pair)) {
 func (s *settings) mode(e pair) {
 	m, ok := s.r.text(e)
 	if ok && m != string(Enforce) && m != string(Observe) {
-		s.r.failAt(e.pos, e.path, "mode %q is neither enforce nor observe", m)
+		s.r.failAt(e.pos, e.path, "mode must be enforce or observe, not %q", m)
 		return
 	}
 	s.setMode(e, Mode(m))
@@ -160,7 +160,7 @@ func (r *reader) risk(name string, at yamlpos.Position, path string) approval.Ri
 		return level
 	}
 	known := []string{"low", "medium", "high", "critical"}
-	r.failAt(at, path, "there is no risk level %q; there are %s%s", name, strings.Join(known, ", "),
+	r.failAt(at, path, "unknown risk level %q; use one of %s%s", name, strings.Join(known, ", "),
 		didYouMean(name, known, map[string]string{"none": "low", "moderate": "medium", "severe": "critical",
 			"extreme": "critical"}))
 	return ""
@@ -190,7 +190,7 @@ func (a *act) keys(keys map[string]func(pair)) {
 		case action == approval.Allow || action == approval.Quarantine || action == approval.Deny:
 			a.set(e, action)
 		case ok:
-			a.r.failAt(e.pos, e.path, "action %q is none of allow, ask and deny%s", s,
+			a.r.failAt(e.pos, e.path, "action must be allow, ask or deny, not %q%s", s,
 				didYouMean(s, []string{"allow", "ask", "deny"}, actionSynonyms))
 		}
 	}
@@ -223,7 +223,7 @@ func (r *reader) levels(e pair, cfg *Config) {
 	names := map[approval.Risk]string{}
 	for _, e := range r.entries(e.value, e.path) {
 		if e.key == forbidden {
-			r.failAt(e.keyPos, e.path, "forbidden is not a level but action: deny")
+			r.failAt(e.keyPos, e.path, "forbidden is not a level; write a rule with action: deny")
 			continue
 		}
 		risk := r.risk(e.key, e.keyPos, e.path)
@@ -340,7 +340,7 @@ func (r *reader) rule(n *yamlpos.Node, path string) Rule { //nolint:funlen // a 
 		"audit": func(e pair) {
 			s, ok := r.text(e)
 			if rule.Audit = Audit(s); ok && rule.Audit != AuditNormal && rule.Audit != AuditStrict {
-				r.failAt(e.pos, e.path, "audit %q is neither normal nor strict", s)
+				r.failAt(e.pos, e.path, "audit must be normal or strict, not %q", s)
 				rule.Audit = ""
 			}
 		},
@@ -411,7 +411,7 @@ func (r *reader) condition(n *yamlpos.Node, path string) Condition {
 	switch {
 	case len(r.problems) > before:
 	case !param:
-		r.failAt(r.at[path], path, "the condition does not say which param it is about")
+		r.failAt(r.at[path], path, "the condition needs param, the argument that it tests")
 	case !tested:
 		r.failAt(r.at[path], path, "the condition tests nothing; it needs one of %s", strings.Join(operators, ", "))
 	}

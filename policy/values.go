@@ -150,7 +150,7 @@ func (r *reader) boolean(e pair) *bool {
 		v := n.Source == "true"
 		return &v
 	}
-	r.failAt(e.pos, e.path, "%s is true or false", e.key)
+	r.failAt(e.pos, e.path, "%s must be true or false", e.key)
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (r *reader) count(e pair) int {
 	if i, ok := e.value.Whole(); ok && i >= 0 && i <= 1<<31 {
 		return int(i)
 	}
-	r.failAt(e.pos, e.path, "%s is a whole number, 0 for no limit", e.key)
+	r.failAt(e.pos, e.path, "%s must be a whole number; 0 is no limit", e.key)
 	return 0
 }
 
@@ -181,18 +181,18 @@ func (r *reader) duration(e pair) (time.Duration, bool) {
 	if decimal.IsNumber(text) {
 		var ok bool
 		if d, ok = seconds(text); !ok {
-			r.failAt(e.pos, e.path, "%s is not a duration that can be waited for", text)
+			r.failAt(e.pos, e.path, "%s is too long or too exact a duration; write one such as 30m or 90", text)
 			return 0, false
 		}
 	} else {
 		var err error
 		if d, err = time.ParseDuration(text); err != nil {
-			r.failAt(e.pos, e.path, "a duration is written like 30m or 1h30m, or in seconds like 90")
+			r.failAt(e.pos, e.path, "a duration must be written like 30m or 1h30m, or in seconds like 90")
 			return 0, false
 		}
 	}
 	if d < 0 || d > maxDuration || d > 0 && d < minDuration {
-		r.failAt(e.pos, e.path, "a duration is at least 1ms and at most a year")
+		r.failAt(e.pos, e.path, "a duration must be between 1ms and a year")
 		return 0, false
 	}
 	return d, true

@@ -43,7 +43,7 @@ func (c *compiler) wording(r *rule) {
 			}
 			where := key + "." + tag
 			if c.opts.Languages != nil && !slices.Contains(c.opts.Languages, tag) {
-				c.fail(r.origin, where, "there is no language %q; there are %s%s", tag, strings.Join(c.opts.Languages, ", "),
+				c.fail(r.origin, where, "unknown language %q; use one of %s%s", tag, strings.Join(c.opts.Languages, ", "),
 					didYouMean(tag, c.opts.Languages, languageSynonyms))
 			}
 			check(where, w[tag])
@@ -73,7 +73,7 @@ var languageSynonyms = map[string]string{
 
 func (c *compiler) message(r *rule, where, text string) {
 	for _, hole := range approval.UnknownPlaceholders(text) {
-		c.warn(r.origin, where, "%s is not filled in; there are {toolName}, {args} and {args.NAME}%s", hole, meantHole(hole))
+		c.warn(r.origin, where, "%s is not replaced; write {toolName}, {args} or {args.NAME}%s", hole, meantHole(hole))
 	}
 	c.formats(r, where, text)
 	if bad := badText(text, maxMessage); (text != "" || where != "message") && bad != "" {
@@ -88,7 +88,7 @@ func (c *compiler) summary(r *rule, where, text string) {
 		return
 	}
 	for _, hole := range approval.StrayBraces(text) {
-		c.fail(r.origin, where, "%s in the summary is nothing that can be filled in; there are {toolName}, {args} and "+
+		c.fail(r.origin, where, "%s in the summary cannot be replaced; write {toolName}, {args} or "+
 			"{args.NAME}, with a format {args.NAME|money:USD/100}%s", shortHole(hole), meantHole(hole))
 	}
 	c.formats(r, where, text)

@@ -184,7 +184,7 @@ func TestNewRefuses(t *testing.T) {
 		{setup.Answers{Agent: "bot\nx: y", Person: "hana"}, "an agent's name is"},
 		{setup.Answers{Agent: "${HOME}", Person: "hana"}, "an agent's name is"},
 		{setup.Answers{Agent: "bot", Person: "hana", TimeZone: "Mars/Olympus"}, "time_zone must be a name"},
-		{setup.Answers{Agent: "bot", Person: "hana", Locale: "xx"}, `there is no locale "xx"`},
+		{setup.Answers{Agent: "bot", Person: "hana", Locale: "xx"}, `unknown locale "xx"`},
 		{setup.Answers{Agent: "bot", Person: "hana", Line: true, LineID: "hana"}, "a LINE user id is U and 32"},
 		{setup.Answers{Agent: "bot", Person: "hana", Slack: true, SlackChannel: "#approvals"}, "must be a channel's id"},
 		{setup.Answers{Agent: "bot", Person: "hana", Line: true, PublicURL: "gate.example.com"}, "public_url must be an address"},

@@ -259,5 +259,5 @@ func unknown(name, path string, fields map[string]reflect.Value) string {
 	if hint := DidYouMean(name, known); hint != "" {
 		return fmt.Sprintf("unknown key %q%s%s", name, where, hint)
 	}
-	return fmt.Sprintf("unknown key %q%s; there are %s", name, where, strings.Join(known, ", "))
+	return fmt.Sprintf("unknown key %q%s; the keys here are %s", name, where, strings.Join(known, ", "))
 }

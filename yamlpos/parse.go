@@ -25,7 +25,7 @@ const (
 	maxNodes = 100_000
 )
 
-const unreadable = "this is not YAML that can be read"
+const unreadable = "this is not valid YAML"
 
 // reader makes nodes of what the parser found.
 type reader struct {
@@ -39,7 +39,7 @@ type reader struct {
 // and ok is false.
 func Parse(data []byte, env func(string) (string, bool), report func(Position, string)) (root *Node, ok bool) {
 	if len(data) > MaxFile {
-		report(Position{}, fmt.Sprintf("the file is %d bytes long; at most %d are read", len(data), MaxFile))
+		report(Position{}, fmt.Sprintf("the file is %d bytes long; it may be at most %d", len(data), MaxFile))
 		return nil, false
 	}
 	if !utf8.Valid(data) {
@@ -69,7 +69,7 @@ func Parse(data []byte, env func(string) (string, bool), report func(Position, s
 func document(text string, report func(Position, string)) (body ast.Node, ok bool) {
 	tokens := lexer.Tokenize(text)
 	if at, deep := tooDeep(tokens); deep {
-		report(at, fmt.Sprintf("this is nested more than %d levels deep", maxDepth))
+		report(at, fmt.Sprintf("this is nested more than %d levels deep; flatten it", maxDepth))
 		return nil, false
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -82,7 +82,7 @@ func document(text string, report func(Position, string)) (body ast.Node, ok boo
 			continue
 		}
 		if body != nil {
-			report(start(d.Body), "a second document begins here; one file is one document")
+			report(start(d.Body), "a second document begins here; remove the --- line, or use a file of its own")
 			return nil, false
 		}
 		body = d.Body
@@ -170,7 +170,7 @@ func start(n ast.Node) Position {
 // node makes a node of n. What it reports becomes null.
 func (r *reader) node(n ast.Node, depth int) *Node {
 	if depth > maxDepth {
-		return r.null(n, start(n), fmt.Sprintf("this is nested more than %d levels deep", maxDepth))
+		return r.null(n, start(n), fmt.Sprintf("this is nested more than %d levels deep; flatten it", maxDepth))
 	}
 	switch v := n.(type) {
 	case *ast.AnchorNode:
@@ -242,7 +242,7 @@ func (r *reader) null(n ast.Node, place Position, message string) *Node {
 func (r *reader) tagged(v *ast.TagNode, depth int) *Node {
 	s, ok := v.Value.(ast.ScalarNode)
 	if !ok || v.Start.Value != "!!str" {
-		return r.null(v, at(v.Start), "tags are not used here; leave it out, or put quotes around text that begins with !")
+		return r.null(v, at(v.Start), "YAML tags are not supported; remove it, or put quotes around text that begins with !")
 	}
 	switch s.(type) {
 	case *ast.StringNode, *ast.LiteralNode:
@@ -311,7 +311,7 @@ func (r *reader) mapping(n ast.Node, values []*ast.MappingValueNode, depth int) 
 			continue
 		}
 		if first, dup := seen[name]; dup {
-			r.report(place, fmt.Sprintf("%q is here twice; the first is at line %d", name, first.Line))
+			r.report(place, fmt.Sprintf("%q appears twice; the first is at line %d", name, first.Line))
 			continue
 		}
 		add(Entry{name, place, value})
@@ -339,13 +339,13 @@ func (r *reader) mergeable(n *Node) []Entry {
 		var all []Entry
 		for _, item := range n.Items {
 			if item.Kind != Mapping {
-				r.report(item.Position, "<< takes an alias of a mapping")
+				r.report(item.Position, "<< needs an alias of a mapping, such as *base")
 			}
 			all = append(all, item.Entries...)
 		}
 		return all
 	}
-	r.report(n.Position, "<< takes an alias of a mapping")
+	r.report(n.Position, "<< needs an alias of a mapping, such as *base")
 	return nil
 }
 

@@ -131,7 +131,7 @@ on: true
 func TestDecodeIsStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		"nmae: x":                           `1:1: unknown key "nmae"; did you mean "name"?`,
-		"zzz: x":                            `1:1: unknown key "zzz"; there are count, few, inner, level, name, named, on, raw, wait, words`,
+		"zzz: x":                            `1:1: unknown key "zzz"; the keys here are count, few, inner, level, name, named, on, raw, wait, words`,
 		"inner: {on: no}":                   `1:13: on must be true or false`,
 		"inner: x":                          `1:8: inner must be a mapping of keys to values`,
 		"words: x":                          `1:8: words must be a list: [x]`,

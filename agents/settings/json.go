@@ -61,7 +61,7 @@ func memberOf(o *hujson.Object, name string) (*hujson.Value, error) {
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("%q is there twice", name)
+			return nil, fmt.Errorf("%q is listed twice; remove one", name)
 		}
 		found = &o.Members[i].Value
 	}

@@ -270,7 +270,7 @@ func TestSettingsThatAreNotUnderstoodAreLeftAlone(t *testing.T) {
 		"{\ufeff}":                              "not JSON",
 		`[]`:                                    "not a JSON object",
 		`{"hooks":[]}`:                          `"hooks" is not an object`,
-		`{"hooks":{},"hooks":{}}`:               `"hooks" is there twice`,
+		`{"hooks":{},"hooks":{}}`:               `"hooks" is listed twice`,
 		`{"hooks":{"PreToolUse":{}}}`:           "hooks.PreToolUse is not a list",
 		`{"hooks":{"PreToolUse":["x"]}}`:        "hooks.PreToolUse[0] is not an object",
 		`{"hooks":{"Stop":[{"hooks":"x"}]}}`:    `hooks.Stop[0]: "hooks" is not a list`,

@@ -25,12 +25,12 @@ type notificationsCmd struct {
 	Status     string `placeholder:"STATUS" help:"Only this status: queued, retrying, sent, delivered, failed or skipped."`
 	Channel    string `placeholder:"NAME" help:"Only this channel: line, slack or webhook."`
 	ApprovalID string `placeholder:"ID" help:"Only this request's; the last four characters of its id are enough."`
-	Limit      int    `default:"50" help:"How many, newest first; 0 for all."`
-	Follow     bool   `help:"Go on with each change as it happens, until ctrl-c."`
+	Limit      int    `default:"50" help:"How many to list, newest first; 0 for all."`
+	Follow     bool   `help:"Keep running, and print each change as it happens, until ctrl-c."`
 }
 
 func (*notificationsCmd) Help() string {
-	return `With --follow --json each row is one line.
+	return `Each row is one card to one recipient, with its tries and errors. With --follow --json each row is one line.
 
 Examples:
 
@@ -234,7 +234,7 @@ type auditCmd struct {
 }
 
 func (*auditCmd) Help() string {
-	return `Every request, decision, refusal and reload is an event in it.
+	return `Every request, decision, refusal and reload is an event in the audit log.
 
 Examples:
 
@@ -248,13 +248,13 @@ type auditQueryCmd struct {
 	times
 	long
 	EventType string   `placeholder:"TYPE" help:"Only this type, such as hitl_decision."`
-	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events of which this holds; repeatable. Keys: event_type, decision, risk_level, tool, agent, actor, approval_id, correlation_id, session_id, since, until."`
-	Limit     *int     `placeholder:"50" help:"How many; 0 for all."`
-	Format    string   `enum:",csv,ndjson" default:"" placeholder:"csv|ndjson" help:"Print all that match in this form, as they come."`
+	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events with this value; repeatable. Keys: event_type, decision, risk_level, tool, agent, actor, approval_id, correlation_id, session_id, since, until."`
+	Limit     *int     `placeholder:"50" help:"How many to list; 0 for all."`
+	Format    string   `enum:",csv,ndjson" default:"" placeholder:"csv|ndjson" help:"Print all matching events in this format."`
 }
 
 func (*auditQueryCmd) Help() string {
-	return `since and until take 2026-11-21T09:30:00Z, 2026-11-21 or how long ago (24h); until itself is left out. actor is a person's name, agent:NAME or system:…; of approval_id the last four characters are enough. In CSV a cell that a spreadsheet would take for a formula has a ' in front.
+	return `since and until take 2026-11-21T09:30:00Z, 2026-11-21 or how long ago (24h); until itself is not included. actor is a person's name, agent:NAME or system:…; the last four characters of approval_id are enough. In CSV a cell that a spreadsheet would read as a formula begins with '.
 
 Examples:
 

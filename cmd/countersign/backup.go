@@ -14,14 +14,14 @@ import (
 type backupCmd struct {
 	file
 	output
-	Store string `placeholder:"FILE" help:"The database; if not given, the one that the configuration names."`
-	To    string `arg:"" name:"to" placeholder:"FILE" help:"The file to make; one that is there is not overwritten."`
+	Store string `placeholder:"FILE" help:"The database file. Default: the one that the configuration names."`
+	To    string `arg:"" name:"to" placeholder:"FILE" help:"The file to write; an existing file is not overwritten."`
 }
 
 func (*backupCmd) Help() string {
-	return `Copies the database to a new file, also while the gate runs. The copy is whole and has mode 0600. It holds all arguments unmasked: keep it as you keep secrets. The configuration and its secrets are files of yours and are not in it.
+	return `The copy is complete, and only you can read it (mode 0600). It holds all arguments unmasked: keep it as you keep secrets. The configuration and the file of secrets are not in it: copy them too.
 
-To restore one, stop the gate and put it in the place of the database: docs/backup.md has the steps.
+To restore it, stop the gate and put the copy in the place of the database: docs/backup.md has the steps.
 
 Examples:
 

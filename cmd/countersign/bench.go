@@ -19,27 +19,27 @@ import (
 
 type benchCmd struct {
 	output
-	Only    []string      `placeholder:"WHAT" enum:"quarantined,allowed,decided,gateway,chat" help:"Measure only these, with commas: quarantined, allowed, decided, gateway, chat."`
+	Only    []string      `placeholder:"WHAT" enum:"quarantined,allowed,decided,gateway,chat" help:"Measure only these, separated by commas: quarantined, allowed, decided, gateway, chat."`
 	Rounds  int           `default:"5" help:"How many rounds each figure gets."`
 	Round   time.Duration `default:"400ms" help:"How long a figure is measured in a round."`
-	Calls   int           `default:"5000" help:"How many calls a figure gets in a round at most."`
-	Callers int           `default:"64" help:"How many call at once; over MCP at most 16."`
-	Dir     string        `placeholder:"DIR" help:"A folder on the disk that is to be measured; by default that of temporary files. What is written there goes at the end."`
+	Calls   int           `default:"5000" help:"At most how many calls are made for a figure in a round."`
+	Callers int           `default:"64" help:"How many callers there are at once; over MCP at most 16."`
+	Dir     string        `placeholder:"DIR" help:"A folder on the disk to measure. Default: the folder for temporary files. What bench writes there is removed at the end."`
 
-	Server      string `placeholder:"URL" help:"Load this gate in place of one that is started for it. The environment is not asked for it."`
+	Server      string `placeholder:"URL" help:"Put the load on this gate instead of starting one. COUNTERSIGN_SERVER is not used here."`
 	Token       string `placeholder:"TOKEN" help:"The agent's token at that gate; else COUNTERSIGN_TOKEN."`
-	PersonToken string `placeholder:"TOKEN" help:"A person's token at that gate; without it nothing is decided there."`
-	AskTool     string `placeholder:"TOOL" help:"A tool at that gate that people are asked about. Each call sends cards to them, and is cancelled at the end of its round."`
-	AllowTool   string `placeholder:"TOOL" help:"A tool at that gate that is allowed."`
-	MCPTool     string `name:"mcp-tool" placeholder:"TOOL" help:"A tool at that gate that is allowed over MCP; it runs."`
+	PersonToken string `placeholder:"TOKEN" help:"A person's token at that gate; without it no request is decided."`
+	AskTool     string `placeholder:"TOOL" help:"A tool that people at that gate are asked about. Each call sends them cards, and is cancelled at the end of its round."`
+	AllowTool   string `placeholder:"TOOL" help:"A tool that the gate's policy allows."`
+	MCPTool     string `name:"mcp-tool" placeholder:"TOOL" help:"A tool that the gate's policy allows over MCP; it really runs."`
 	MCPArgs     string `name:"mcp-args" placeholder:"JSON" help:"Its arguments; {} if not given."`
-	YesLoadThis bool   `help:"Load a gate that is not on this machine."`
+	YesLoadThis bool   `help:"Allow a gate on another machine."`
 }
 
 func (*benchCmd) Help() string {
-	return `It starts a gate with a store of its own, no limits and a stand-in for LINE, and removes all of it at the end. Each figure is taken in turns with what the machine can do at all, and the ratios are what travels: a disk's syncs per second swing tenfold within minutes. The default takes under a minute. The gate's own count of what it recorded is held against what was counted here.
+	return `It starts a gate with a database of its own, no limits and a stand-in for LINE, and removes all of it at the end. Each figure is measured in turns with what the machine can do. Compare the ratios, not the figures: a disk's syncs per second can differ tenfold within minutes. The default takes under a minute. At the end bench compares its own counts with what the gate recorded.
 
-With --server it loads a gate that runs already: only the tools that are named, nothing that is decided without a person's token, and no other machine without --yes-load-this. What it calls stays in that gate's audit log.
+With --server it puts the load on a gate that is already running. It calls only the tools that you name, decides nothing without a person's token, and refuses another machine without --yes-load-this. Its calls stay in that gate's audit log.
 
 Exit code: 0 measured, 1 something failed, 2 usage.
 
@@ -127,7 +127,7 @@ func (c *benchCmd) given(s *std) (*bench.Given, error) {
 // benchPartCmd is what bench starts: it ends with its standard input, so that nothing outlives a bench that is killed.
 type benchPartCmd struct {
 	Part     string `arg:"" enum:"gate,echo,floor" help:"What to be."`
-	Upstream string `help:"Where the floor forwards to."`
+	Upstream string `help:"Where the baseline forwards to."`
 	Config   string `help:"The gate's configuration."`
 }
 

@@ -19,8 +19,8 @@ import (
 
 // callFlags describe a call.
 type callFlags struct {
-	Args      string `default:"{}" placeholder:"JSON|@FILE|-" help:"The arguments, a JSON object; @FILE reads a file, - standard input."`
-	Scope     string `placeholder:"TEXT" help:"What the call is about: a directory, a tenant. An approval holds in its scope only."`
+	Args      string `default:"{}" placeholder:"JSON|@FILE|-" help:"The arguments, a JSON object; @FILE reads a file, - reads standard input."`
+	Scope     string `placeholder:"TEXT" help:"Where the call belongs, such as a directory or a tenant. An approval counts in its scope only."`
 	SessionID string `placeholder:"ID" help:"The agent's session."`
 }
 
@@ -58,20 +58,20 @@ func readArgs(s *std, given string) (json.RawMessage, error) {
 type callCmd struct {
 	remote
 	output
-	Tool string `required:"" placeholder:"[SERVER/]TOOL" help:"The tool; server/tool for an MCP server's."`
+	Tool string `required:"" placeholder:"[SERVER/]TOOL" help:"The tool; SERVER/TOOL for a tool of an MCP server."`
 	callFlags
 	TurnID    string   `placeholder:"ID" help:"The agent's turn."`
 	Rationale string   `placeholder:"TEXT" help:"Why the agent wants it, in its own words."`
 	Preview   string   `placeholder:"TEXT" help:"What it would do, in the agent's own words or as a diff."`
 	Wait      duration `placeholder:"30s" help:"How long to wait for a decision; without it a pending request is answered at once."`
 
-	AcceptsEdits bool `help:"You run the arguments that are printed, where a person approved other ones than these."`
+	AcceptsEdits bool `help:"You will run the arguments that are printed, if a person approved different ones."`
 }
 
 func (*callCmd) Help() string {
-	return `The answer is printed as the agent's model should read it. A call that a person must confirm is pending; ask again with the same arguments, which uses the approval, once. Exit code: 0 run it now, 3 denied, 4 pending, 5 expired, cancelled or lapsed.
+	return `It prints the answer as the agent's model should read it. A call that a person must approve is pending. Once it is approved, ask again with the same arguments: that uses the approval, once. Exit code: 0 run it now, 3 denied, 4 pending, 5 expired, cancelled or lapsed (approved, but not used in time).
 
-Where no gate is named, it is your own that is asked, which is started if it does not run; init --own makes its configuration. An agent needs no token there.
+Without --server and COUNTERSIGN_SERVER it asks your own gate, and starts it if it is not running; init --own writes its configuration. Your own gate needs no agent's token.
 
 Examples:
 

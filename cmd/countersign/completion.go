@@ -12,7 +12,7 @@ type completionCmd struct {
 }
 
 func (*completionCmd) Help() string {
-	return `Commands, flags and the values of flags that have a few are completed, and names of files where one is wanted. What is printed is for the shell to read.
+	return `The script completes commands, flags, the values of flags with a fixed choice, and file names. Save it where your shell looks for completions.
 
 Examples:
 

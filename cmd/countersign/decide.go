@@ -20,14 +20,14 @@ type decideFlags struct {
 	remote
 	output
 	times
-	ID     []string `arg:"" help:"The requests' ids, or the last six characters of each or more."`
-	Reason string   `placeholder:"TEXT" help:"Why; some requests need it, and the agent is told."`
+	ID     []string `arg:"" help:"The requests' ids, or at least the last six characters of each."`
+	Reason string   `placeholder:"TEXT" help:"The reason; the agent sees it, and some requests need one."`
 }
 
 // longFlags are how a decision is given for longer.
 type longFlags struct {
-	For     *duration `placeholder:"8h" help:"Give it for so long, at most 24h: the same call is not asked about again."`
-	Session bool      `help:"Give it for calls of the same session only; alone, for 24h."`
+	For     *duration `placeholder:"8h" help:"Let it last this long, at most 24h: nobody is asked about the same call until then."`
+	Session bool      `help:"Let it cover calls of the same session only; without --for, for 24h."`
 }
 
 // option is what the flags ask for; nil: nothing. uses is for how many calls, 0 for any number.
@@ -47,17 +47,17 @@ func (f *longFlags) option(uses int) (client.DecideOption, error) {
 type approveCmd struct {
 	decideFlags
 	longFlags
-	Uses *int   `placeholder:"N" help:"Give it for N more calls."`
-	Yes  bool   `help:"You know what will happen: do not ask once more, where a rule says so."`
-	Args string `placeholder:"JSON|@FILE|-" help:"Approve these arguments, a JSON object, in place of those that were asked for; @FILE reads a file, - standard input."`
+	Uses *int   `placeholder:"N" help:"Let it cover N more calls."`
+	Yes  bool   `help:"Confirm in advance, where a rule asks you to confirm an approval."`
+	Args string `placeholder:"JSON|@FILE|-" help:"Approve these arguments, a JSON object, instead of the agent's; @FILE reads a file, - reads standard input."`
 }
 
 func (*approveCmd) Help() string {
-	return `The agent may then run exactly this call, once. Look at it first: countersign show ID. Where a request takes several people, yours is one vote of them.
+	return `The agent may then run exactly this call, once. Look at it first: countersign show ID. Where a request needs several people, yours is one vote.
 
-With --args the request ends, and one with these arguments takes its place: they are judged by the rules again, and yours is the first vote. An agent that accepts edits runs them; any other is told what to ask for instead.
+With --args the request ends, and a request with these arguments takes its place: the rules are applied to them again, and yours is the first vote. An agent that accepts edits runs them; any other is told what to ask for instead.
 
-With --for, --uses or --session the approval is given for longer, where the rule allows that: the same call is let through without asking, as often as you say, and you can take it back: countersign grants, countersign revoke ID.
+With --for, --uses or --session, where the rule permits it, you also make a grant: the same call then runs without asking, for as long or as often as you say. countersign grants lists grants, countersign revoke ID ends one.
 
 Examples:
 
@@ -134,9 +134,9 @@ type denyCmd struct {
 }
 
 func (*denyCmd) Help() string {
-	return `The agent is told who denied it and why, and not to repeat it. Where a request takes several people, one denial is enough.
+	return `The agent is told who denied it and why, and not to repeat it. Where a request needs several people, one denial is enough.
 
-With --for or --session it is a standing denial: the same call is denied without asking until then. countersign lift ID forgets it before.
+With --for or --session it is a standing denial: the same call is denied without asking until then. countersign lift ID ends it earlier.
 
 Examples:
 
@@ -346,11 +346,11 @@ type extendCmd struct {
 	remote
 	output
 	times
-	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
+	ID string `arg:"" help:"The request's id, or at least its last four characters."`
 }
 
 func (*extendCmd) Help() string {
-	return `A pending request gets one hour more, once. Whoever may vote on it may, and admins.
+	return `A request can be extended once, by anybody who may vote on it and by admins.
 
 Examples:
 

@@ -13,7 +13,7 @@ import (
 )
 
 type demoCmd struct {
-	Dir    string        `help:"Keep the demo's files in this folder; by default they are in a temporary one and go with it." placeholder:"DIR"`
+	Dir    string        `help:"Keep the demo's files in this folder. Default: a temporary folder, removed at the end." placeholder:"DIR"`
 	Page   string        `help:"Address of the chat page; default 127.0.0.1:8788, or a free port." placeholder:"ADDR"`
 	Listen string        `help:"Address of the gate; default 127.0.0.1:8787, or a free port." placeholder:"ADDR"`
 	Pace   time.Duration `default:"3s" help:"How long the agent thinks between its turns."`
@@ -22,7 +22,7 @@ type demoCmd struct {
 }
 
 func (*demoCmd) Help() string {
-	return `It runs the real gate on a SQLite file, stand-ins for LINE and Slack with a chat page to tap in, and an agent that does real things in a scratch folder and asks first. Nothing leaves this machine.
+	return `It runs the real gate on a SQLite file, stand-ins for LINE and Slack with a chat page to tap in, and an agent that really writes, deletes and pays in a scratch folder, and asks first. Nothing leaves this machine.
 
 Examples:
 

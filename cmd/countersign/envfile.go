@@ -47,7 +47,7 @@ func readEnv(path string) (vars map[string]string, names []string, err error) {
 		case !found || !variableName(name):
 			return nil, nil, fmt.Errorf("%s:%d: this is not NAME=value", path, n)
 		case twice:
-			return nil, nil, fmt.Errorf("%s:%d: %s is there twice", path, n, name)
+			return nil, nil, fmt.Errorf("%s:%d: %s is listed twice; remove one", path, n, name)
 		}
 		if q := value; len(q) >= 2 && (q[0] == '"' || q[0] == '\'') && q[len(q)-1] == q[0] {
 			value = q[1 : len(q)-1]

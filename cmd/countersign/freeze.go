@@ -13,11 +13,11 @@ type freezeCmd struct {
 	remote
 	output
 	Agent  string `placeholder:"NAME" help:"Only this agent; all of them if not given."`
-	Reason string `required:"" placeholder:"TEXT" help:"Why; agents and people are told."`
+	Reason string `required:"" placeholder:"TEXT" help:"The reason; agents and people see it."`
 }
 
 func (*freezeCmd) Help() string {
-	return `From now on every call of the agent, or of all agents, is denied; what waits is cancelled, and approvals that were not used are taken back. It lasts until an admin lifts it: countersign unfreeze. Approvers and admins may freeze.
+	return `Every call of the agent, or of all agents, is denied from now on. Waiting requests and unused approvals are cancelled. The freeze lasts until an admin lifts it: countersign unfreeze. Approvers and admins may freeze.
 
 Examples:
 
@@ -55,11 +55,11 @@ func lifting(f client.Freeze) string {
 type unfreezeCmd struct {
 	remote
 	output
-	Agent string `placeholder:"NAME" help:"The agent; if not given, the freeze of all is lifted, and those of single agents stay."`
+	Agent string `placeholder:"NAME" help:"The agent. Without it, the freeze of all agents is lifted, and freezes of single agents stay."`
 }
 
 func (*unfreezeCmd) Help() string {
-	return `Admins may. What the freeze ended stays ended: agents ask again.
+	return `Only admins can. Requests that the freeze cancelled stay cancelled: agents must ask again.
 
 Examples:
 
@@ -136,7 +136,7 @@ type delegateCmd struct {
 }
 
 func (*delegateCmd) Help() string {
-	return `The delegate gets your cards and votes in your place; what they decide is on record as theirs for you. The one of you who votes first counts, for both. Either of you, and any admin, can end it: countersign undelegate.
+	return `The delegate gets your cards and votes in your place; the record says that they decided for you. Whichever of you votes first counts for both. Either of you, and any admin, can end it: countersign undelegate.
 
 Examples:
 
@@ -203,7 +203,7 @@ type delegationsCmd struct {
 }
 
 func (*delegationsCmd) Help() string {
-	return `Those that hold, and those that will.
+	return `It lists the delegations of now and those that begin later.
 
 Examples:
 
@@ -241,11 +241,11 @@ func (c *delegationsCmd) Run(ctx context.Context, s *std) error {
 type undelegateCmd struct {
 	remote
 	output
-	ID string `arg:"" help:"The delegation's id, or the last four characters of it or more."`
+	ID string `arg:"" help:"The delegation's id, or at least its last four characters."`
 }
 
 func (*undelegateCmd) Help() string {
-	return `Whoever stands in for somebody, that person, and any admin can end it.
+	return `The delegate, the person who is represented, and any admin can end it.
 
 Examples:
 

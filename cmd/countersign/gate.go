@@ -19,8 +19,8 @@ import (
 
 // file are the flags that name the configuration and where its variables are.
 type file struct {
-	Config  string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration; countersign.yaml if not given."`
-	EnvFile string `placeholder:"FILE" help:"The file with its variables, NAME=value a line; if not given, the one beside it that ends in .env, if there. The environment counts first."`
+	Config  string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration file. Default: countersign.yaml."`
+	EnvFile string `placeholder:"FILE" help:"The file with its variables, one NAME=value per line. Default: the file beside it that ends in .env, if there is one. A variable in the environment wins."`
 }
 
 // load reads and checks the configuration, as serve does before all else, and prints the problems.
@@ -117,7 +117,7 @@ type checkCmd struct {
 }
 
 func (*checkCmd) Help() string {
-	return `Everything that serve checks before it starts; nothing is opened or called. With --online the platforms are asked about what the file does not show, best while the gate is running: LINE then tests the way to it. Exit code: 0 it can be served, 1 it can, but --online found a problem, 2 it cannot.
+	return `It checks everything that serve checks before it starts, and opens and calls nothing. With --online it also asks LINE and Slack what the file cannot show. Do that while the gate is running: LINE then tests whether it reaches the webhook. Exit code: 0 the configuration is valid, 1 it is valid, but --online found a problem, 2 it is not valid.
 
 Examples:
 
@@ -188,12 +188,12 @@ type explainCmd struct {
 	Tool        string `placeholder:"[SERVER/]TOOL" help:"The tool of the call; without it only the rules are printed."`
 	Method      string `placeholder:"METHOD" help:"The MCP method of the call, where it is not tools/call; then --tool only says which server: SERVER/*."`
 	Agent       string `placeholder:"NAME" help:"The agent that makes the call."`
-	Annotations string `placeholder:"JSON" help:"What the tool's server says of it, such as {\"readOnly\":true}."`
+	Annotations string `placeholder:"JSON" help:"The tool's annotations, as its server declares them, such as {\"readOnly\":true}."`
 	callFlags
 }
 
 func (*explainCmd) Help() string {
-	return `Nothing is asked of a running gate: the answer is the configuration's.
+	return `It reads the configuration file and asks no running gate. Without --tool it prints the rules alone.
 
 Examples:
 

@@ -49,12 +49,12 @@ type grantsCmd struct {
 	remote
 	output
 	long
-	All   bool   `help:"Ended ones too."`
+	All   bool   `help:"Include those that have ended."`
 	Agent string `placeholder:"NAME" help:"Only this agent's."`
 }
 
 func (*grantsCmd) Help() string {
-	return `A grant lets the calls that it covers through without asking; a standing denial denies them. Approvers and admins see all. SHORT is the end of the id, which is enough for countersign revoke.
+	return `A grant allows the calls that it covers without asking; a standing denial denies them. Approvers and admins see all of them. SHORT is the end of the id, which is enough for countersign revoke.
 
 Examples:
 
@@ -148,11 +148,11 @@ func grantArgs(g client.Grant) string {
 type revokeCmd struct {
 	remote
 	output
-	ID []string `arg:"" help:"The grants' ids, or the last four characters of each or more."`
+	ID []string `arg:"" help:"The grants' ids, or at least the last four characters of each."`
 }
 
 func (*revokeCmd) Help() string {
-	return `From now on the calls that it covered are asked about again. Whoever made a grant may revoke it, and admins. A standing denial can be revoked too; countersign lift does the same for it.
+	return `People are asked again about the calls that the grant covered. The person who made a grant can revoke it, and so can admins. It ends standing denials too, as countersign lift does.
 
 Examples:
 
@@ -175,11 +175,11 @@ func (c *revokeCmd) Run(ctx context.Context, s *std) error {
 type liftCmd struct {
 	remote
 	output
-	ID []string `arg:"" help:"The denied requests' ids, or those of standing denials; the last four characters of each or more will do."`
+	ID []string `arg:"" help:"The ids of denied requests or of standing denials, or at least the last four characters of each."`
 }
 
 func (*liftCmd) Help() string {
-	return `A denial answers the same call again for a while, and a standing denial for as long as it was made for. Lifted, it is forgotten, and the next call is asked about. Whoever denied may, and admins.
+	return `After a denial the same call is denied for a while without asking; a standing denial lasts as long as its maker said. lift ends that, so that a person is asked about the next such call. The person who denied can lift it, and so can admins.
 
 Examples:
 

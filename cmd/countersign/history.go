@@ -13,11 +13,11 @@ import (
 )
 
 type policyCmd struct {
-	Show policyShowCmd `cmd:"" help:"Print the text of a policy that was in force."`
+	Show policyShowCmd `cmd:"" help:"Print the text of a policy that decided past requests."`
 }
 
 func (*policyCmd) Help() string {
-	return `Each request names the digest of the policy that judged it: countersign show ID.
+	return `countersign show ID prints the digest of the policy that decided a request.
 
 Examples:
 
@@ -32,7 +32,7 @@ type policyShowCmd struct {
 }
 
 func (*policyShowCmd) Help() string {
-	return `The gate keeps the text of each policy that was in force, without secrets; show ID prints which one judged a request. Approvers and admins may read it.
+	return `The gate keeps the text of every policy that it has used, without secrets; show ID prints which one decided a request. Approvers and admins may read it.
 
 Examples:
 
@@ -60,7 +60,7 @@ func (c *policyShowCmd) Run(ctx context.Context, s *std) error {
 
 // period is the flag of the commands that look back.
 type period struct {
-	Since string `default:"30d" placeholder:"30d" help:"From when on: 2026-11-01T09:30:00Z, 2026-11-01 (both UTC) or how long ago, such as 24h or 30d."`
+	Since string `default:"30d" placeholder:"30d" help:"The start: 2026-11-01T09:30:00Z, 2026-11-01 (both UTC) or how long ago, such as 24h or 30d."`
 }
 
 func (p *period) since() (time.Time, error) {
@@ -77,12 +77,12 @@ type statsCmd struct {
 	times
 	long
 	period
-	Until string `placeholder:"TIME" help:"Until before when, in the same forms; now if not given."`
+	Until string `placeholder:"TIME" help:"The end (not included), in the same forms. Default: now."`
 	Agent string `placeholder:"NAME" help:"Only this agent's."`
 }
 
 func (*statsCmd) Help() string {
-	return `Per 100 is for 100 calls that needed a person's word: those that were asked, and those that a grant let through without asking. A press that decides all of a card is one decision. Of a person, ASKED is how many requests they decided.
+	return `PER 100 is the figure before it for each 100 calls that needed a person: those that a person was asked about, and those that a grant covered. A tap that decides everything on a card is one decision. In the table of people, ASKED is how many requests a person decided.
 
 Examples:
 

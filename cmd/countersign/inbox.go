@@ -20,13 +20,13 @@ const settles = 250 * time.Millisecond
 type inboxCmd struct {
 	remote
 	times
-	Plain bool `help:"Ask about one request after another, in lines of text, as it does where there is no terminal."`
+	Plain bool `help:"Ask about one request after another in plain text. Default without a terminal."`
 }
 
 func (*inboxCmd) Help() string {
-	return `It lists what waits for a decision, as it comes, and takes yours. You decide exactly what was shown: if the request has changed meanwhile, nothing is decided, and you see what is different.
+	return `It lists the waiting requests, new ones as they come, and takes your decisions. You decide exactly what was shown: if the request has changed meanwhile, nothing is decided, and you see what is different.
 
-With --plain, or without a terminal, each request is a box of text, and each line that you type is an answer: a, d, v, s or q. An empty line decides nothing; the end of input ends it.
+With --plain, or without a terminal, each request is a box of text, and each line that you type is an answer: a, d, v, s or q. An empty line decides nothing; the end of input ends the program.
 
 Keys:
 

@@ -27,9 +27,9 @@ const localAgent = "local"
 
 type initCmd struct {
 	File  string `default:"countersign.yaml" placeholder:"FILE" help:"The configuration to write; its secrets go into a file beside it that ends in .env."`
-	Own   bool   `help:"Write it as that of your own gate, in your folder of configurations: the one that is started by itself where no gate is named."`
+	Own   bool   `help:"Write it for your own gate, in your configuration folder. Commands that name no gate use that one, and start it when they need it."`
 	Yes   bool   `short:"y" help:"Ask nothing: take the flags, and the defaults for the rest."`
-	Force bool   `help:"Write over files that are there; values in the file of secrets are kept."`
+	Force bool   `help:"Overwrite existing files; values in the file of secrets are kept."`
 
 	Agent         *string `placeholder:"NAME" help:"Name of the agent."`
 	CodingAgent   *bool   `negatable:"" help:"It is a coding agent (Claude Code, Codex, Gemini CLI): preset/coding-agent lets it read and search without asking. With --own, yes if not given."`
@@ -37,8 +37,8 @@ type initCmd struct {
 	TimeZone      *string `placeholder:"ZONE" help:"How times are shown, such as Asia/Tokyo."`
 	Locale        *string `placeholder:"TAG" help:"The language of cards: en, ja, th or zh-TW."`
 	Listen        string  `placeholder:"ADDR" help:"Where the API listens; 127.0.0.1:8787 if not given."`
-	WebhookListen string  `placeholder:"ADDR" help:"Where the chats' webhooks are taken; 127.0.0.1:8788 if not given."`
-	PublicURL     *string `placeholder:"URL" help:"Where that address is reached from outside, such as https://gate.example.com."`
+	WebhookListen string  `placeholder:"ADDR" help:"Where the gate listens for LINE's and Slack's webhooks; 127.0.0.1:8788 if not given."`
+	PublicURL     *string `placeholder:"URL" help:"The public https address of the webhooks, such as https://gate.example.com."`
 
 	Line         *bool   `negatable:"" help:"Send cards in LINE."`
 	LineID       *string `placeholder:"U…" help:"Your LINE user id; the bot's greeting tells it."`
@@ -49,7 +49,7 @@ type initCmd struct {
 }
 
 func (*initCmd) Help() string {
-	return `It asks what no flag says; Enter takes what stands in brackets. It writes two files that only you can read: the configuration, with comments that explain it, and its secrets, with fresh random tokens and empty places for the platforms' own. No secret is asked for: put LINE_CHANNEL_SECRET, LINE_CHANNEL_ACCESS_TOKEN, SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET or SLACK_APP_TOKEN into the environment to have them written too, or write them into the file afterwards. No file is overwritten without --force.
+	return `It asks for what no flag gives; Enter accepts the answer in brackets. It writes two files that only you can read: the configuration, with comments that explain it, and a file of secrets, with new random tokens and empty lines for LINE's and Slack's secrets. It asks for no secret: write those into the file afterwards, or set LINE_CHANNEL_SECRET, LINE_CHANNEL_ACCESS_TOKEN, SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET or SLACK_APP_TOKEN in the environment before you start. No file is overwritten without --force.
 
 Examples:
 
@@ -362,12 +362,12 @@ func sourced(path string) string {
 }
 
 type manifestCmd struct {
-	PublicURL  string `placeholder:"URL" help:"Where the gate's webhooks are reached from outside."`
+	PublicURL  string `placeholder:"URL" help:"The public https address of the gate's webhooks."`
 	SocketMode bool   `help:"For Socket Mode, which needs no public address."`
 }
 
 func (*manifestCmd) Help() string {
-	return `Paste it at https://api.slack.com/apps: Create New App, From a manifest. It asks for the scopes that the program uses, and no others.
+	return `Paste it at https://api.slack.com/apps: Create New App, From a manifest. It asks for the scopes that Countersign uses, and no others.
 
 Examples:
 

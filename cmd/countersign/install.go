@@ -24,33 +24,33 @@ type installFlags struct {
 	Agent  string `arg:"" enum:"claude-code,codex,gemini" help:"Whose settings: claude-code, codex or gemini."`
 	Scope  string `enum:"user,project,local" default:"user" help:"user: for all you do; project: for everybody in this folder; local: for you in this folder (claude-code only)."`
 	DryRun bool   `help:"Show the difference and change nothing."`
-	Yes    bool   `short:"y" help:"Do not ask."`
+	Yes    bool   `short:"y" help:"Make the changes without asking."`
 
-	Config  string `placeholder:"FILE" help:"The gate's configuration, which has the guard of the gate's files; countersign.yaml here or in ~/.config/countersign if not given."`
-	EnvFile string `placeholder:"FILE" help:"The file with its variables; if not given, the one beside it that ends in .env."`
+	Config  string `placeholder:"FILE" help:"The gate's configuration, where the line guard: gate_files belongs. Default: countersign.yaml here or in ~/.config/countersign."`
+	EnvFile string `placeholder:"FILE" help:"The file with its variables. Default: the file beside it that ends in .env."`
 }
 
 type installCmd struct {
 	installFlags
-	Timeout duration  `default:"60s" help:"After how long the agent gives up on the hook; 60s if not given."`
-	Wait    *duration `placeholder:"55s" help:"How long the hook holds a call for a decision; 5s less than --timeout if not given, 0 for not at all."`
-	Defer   bool      `help:"Claude Code only: where a call is pending the run stops, and claude --resume asks about the same call again. Without --wait it stops at once."`
-	Gateway []string  `sep:"none" placeholder:"NAME" help:"Leave the tools of this MCP server to the gateway that it is behind, by exactly the agent's name of it; for codex with the gateway's prefix, as gate__files. May be given more than once."`
-	Server  string    `placeholder:"URL" help:"Which gate the hook asks; else the one that COUNTERSIGN_SERVER names now, else your own if there is one, else http://127.0.0.1:8787. It is written into the settings, and what COUNTERSIGN_SERVER says later does not count."`
-	Preset  *bool     `negatable:"" help:"Include preset/coding-agent in the gate's policy, so that nobody is asked about reading and searching; --no-preset: do not tell of it."`
+	Timeout duration  `default:"60s" help:"How long the agent waits for the hook before it gives up."`
+	Wait    *duration `placeholder:"55s" help:"How long the hook waits for a decision. Default: 5s less than --timeout; 0 does not wait."`
+	Defer   bool      `help:"Claude Code only: stop the run when a call is pending; claude --resume asks about the same call again. Without --wait it stops at once."`
+	Gateway []string  `sep:"none" placeholder:"NAME" help:"Do not ask about the tools of this MCP server, because it is behind a gateway that asks. Give exactly the agent's name for it; for codex add the gateway's prefix, as in gate__files. Repeatable."`
+	Server  string    `placeholder:"URL" help:"The gate that the hook asks. Default: COUNTERSIGN_SERVER as it is now, else your own gate if there is one, else http://127.0.0.1:8787. It is written into the settings; a later COUNTERSIGN_SERVER does not change it."`
+	Preset  *bool     `negatable:"" help:"Include preset/coding-agent in the gate's policy, so that nobody is asked about reading and searching; --no-preset does not mention it."`
 	HTTP    string    `name:"http" placeholder:"URL" help:"Claude Code only: have it post to the gate at this address, instead of running a program."`
 }
 
 func (*installCmd) Help() string {
-	return `It adds hooks to the agent's settings and keeps every other setting and comment. The difference is shown first. Installing again brings older hooks up to date, and otherwise changes nothing.
+	return `It shows the difference first. It adds hooks to the agent's settings and keeps every other setting and comment. Installing again brings older hooks up to date, and otherwise changes nothing.
 
-It also adds one line to the gate's policy, guard: gate_files. A person is then asked, at critical risk, about calls that name the gate's files or the agents' settings. A rule that an earlier version wrote for that is taken out.
+It also adds one line to the gate's policy, guard: gate_files. A person is then asked, at critical risk, about calls that name the gate's files or the agents' settings. It removes the rule that an earlier version wrote for that.
 
 With --preset, one more line includes preset/coding-agent: reading, searching, plans and shell commands that only read are allowed, and edits share a card. countersign preset show coding-agent prints it. At a terminal you are asked about it, unless you say --preset or --no-preset.
 
-No token is written. Your own gate needs none; for any other, start the agent with COUNTERSIGN_TOKEN set to an agent's token.
+It writes no token. Your own gate needs none; for any other gate, start the agent with COUNTERSIGN_TOKEN set to an agent's token.
 
-How the agent fails is said at the end: Claude Code blocks a call whose hook fails; Codex and Gemini CLI run it where the hook is killed or takes too long.
+At the end it says what the agent does when the hook fails: Claude Code blocks the call; Codex and Gemini CLI run it if the hook is killed or takes too long.
 
 Examples:
 
@@ -63,7 +63,7 @@ Examples:
 type uninstallCmd struct{ installFlags }
 
 func (*uninstallCmd) Help() string {
-	return `It removes what install added to the agent's settings, and nothing else; the difference is shown first. The guard that install put into the gate's policy goes with the last of the agents that are set up for you or in this folder.
+	return `It shows the difference first, and removes what install added to the agent's settings, and nothing else. The line guard: gate_files stays in the gate's policy until the last agent that is set up for you or in this folder is uninstalled.
 
 Examples:
 

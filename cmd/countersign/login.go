@@ -20,14 +20,14 @@ import (
 )
 
 type loginCmd struct {
-	Server string `placeholder:"URL" help:"The gate's address; else COUNTERSIGN_SERVER, else your own gate, else http://127.0.0.1:8787."`
-	Here   bool   `help:"Store it although a coding agent with our hooks runs as this user."`
+	Server string `placeholder:"URL" help:"The gate's address. Default: COUNTERSIGN_SERVER, else your own gate, else http://127.0.0.1:8787."`
+	Here   bool   `help:"Store it even though a coding agent with Countersign's hooks runs as this user."`
 }
 
 func (*loginCmd) Help() string {
-	return `It asks for your token, a person's, without showing it, or reads it as one line of standard input; it tries the token at the gate, and stores it in a file that only you can read. From then on the commands for people use it at exactly this address where neither --token nor COUNTERSIGN_TOKEN is given; those for agents never do.
+	return `It asks for your token (a person's) without showing it, or reads it as one line from standard input. It tries the token at the gate, and stores it in a file that only you can read. From then on the commands for people use it at exactly this address, unless --token or COUNTERSIGN_TOKEN is given. Commands for agents never use it.
 
-Any program that runs as you can read that file. Where hooks of a coding agent are installed for you or in this folder, the agent is such a program: it could approve its own calls. There nothing is stored, unless you say --here; log in on another machine or as another user instead. The guard of the gate's files (guard: gate_files) asks about calls that name the file, or the commands that would use it, but a script that hides the name gets past it.
+Any program that runs as you can read that file. Where hooks of a coding agent are installed for you or in this folder, the agent is such a program: it could approve its own calls. There login stores nothing, unless you give --here; log in on another machine or as another user instead. With guard: gate_files a person is asked about calls that name the file, or the commands that would use it, but a script that hides the name gets past that.
 
 Examples:
 
@@ -133,12 +133,12 @@ func (s *std) login(server string) (token, from string, err error) {
 }
 
 type logoutCmd struct {
-	Server string `placeholder:"URL" help:"The gate's address, as login has it."`
+	Server string `placeholder:"URL" help:"The gate's address; its default is that of login."`
 	All    bool   `help:"Forget the logins at all gates."`
 }
 
 func (*logoutCmd) Help() string {
-	return `The stored token is forgotten here; at the gate it holds as before, until it is taken out of its configuration.
+	return `It removes the stored token from this machine. The gate still accepts the token until you remove it from the gate's configuration.
 
 Examples:
 

@@ -18,16 +18,16 @@ import (
 
 type mcpCmd struct {
 	remote
-	Hold     duration `default:"45s" help:"How long a call may wait for its decision before it is answered as pending; 0: not at all."`
-	Name     string   `placeholder:"NAME" help:"What rules and people call the server; else the name of its program."`
-	LogLevel string   `enum:"debug,info,warn,error" default:"warn" help:"The least that is logged, to standard error: debug, info, warn or error."`
+	Hold     duration `default:"45s" help:"How long a call may wait for its decision before it is answered as pending; 0 does not wait."`
+	Name     string   `placeholder:"NAME" help:"The server's name in rules and on cards. Default: the name of its program."`
+	LogLevel string   `enum:"debug,info,warn,error" default:"warn" help:"The lowest level to log to standard error: debug, info, warn or error."`
 	Command  []string `arg:"" passthrough:"" help:"The server's own command, after --."`
 }
 
 func (*mcpCmd) Help() string {
-	return `Put it in front of the command of an MCP server in any client's configuration. The server's tools keep their names; each call of one is asked for at the gate, as NAME/TOOL, and runs only as the gate says. A call that a person must approve is held for a while, with progress; after that the answer says that it is pending, and the same call made again later runs once it is approved.
+	return `Put it in front of the command of an MCP server in any client's configuration. The server's tools keep their names. Before each call the gate is asked, under the name NAME/TOOL, and the call runs only if the gate says so. A call that a person must approve waits for --hold, and reports progress; after that the answer says that it is pending. Once it is approved, the same call, made again, runs once.
 
-The gate is the one that --server or COUNTERSIGN_SERVER names, with an agent's token in COUNTERSIGN_TOKEN; else your own, which is started if it is not running. While no gate answers, or your own cannot be started, the tools are listed and none of them runs: each call is answered with the reason.
+The gate is the one that --server or COUNTERSIGN_SERVER names, with an agent's token in COUNTERSIGN_TOKEN; otherwise your own, which is started if it is not running. While no gate answers, the tools are listed but none of them runs: each call is answered with the reason.
 
 Examples:
 

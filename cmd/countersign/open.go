@@ -23,7 +23,7 @@ type openCmd struct {
 }
 
 func (*openCmd) Help() string {
-	return `Prints a link that signs you in to the gate's pages, once and within ten minutes, and opens it where this terminal has a browser beside it. The page asks before it signs in. Whoever has the link can be you: pass it to nobody. The browser gets it through a file that only you can read and that is removed after 15 seconds, not on its command line.
+	return `The link works once, within ten minutes. It is opened if this terminal has a browser. The page asks before it signs you in. Anybody who has the link can sign in as you: give it to nobody. The browser gets it from a file that only you can read and that is removed after 15 seconds, not on its command line.
 
 Examples:
 

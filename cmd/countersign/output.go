@@ -18,8 +18,8 @@ import (
 
 // output are the flags of the commands that have something to say to programs too.
 type output struct {
-	JSON   bool    `name:"json" xor:"output" help:"Print JSON, for programs; the same as -o json."`
-	Output *string `short:"o" xor:"output" enum:"table,json,yaml" placeholder:"FORM" help:"How to print it: table, json or yaml."`
+	JSON   bool    `name:"json" xor:"output" help:"Print JSON, for programs; short for -o json."`
+	Output *string `short:"o" xor:"output" enum:"table,json,yaml" placeholder:"FORM" help:"The output format: table, json or yaml."`
 }
 
 // forPrograms reports whether the answer is for a program.
@@ -46,7 +46,7 @@ func (o *output) printLine(s *std, v any) error {
 
 // times is the flag of the commands that print when something is.
 type times struct {
-	UTC utcFlag `name:"utc" help:"Print times in UTC also on a terminal, where they are told in the machine's zone."`
+	UTC utcFlag `name:"utc" help:"Print times in UTC. Default on a terminal: the machine's time zone."`
 }
 
 type utcFlag bool
@@ -59,7 +59,7 @@ func (f utcFlag) AfterApply(s *std) error {
 
 // long is the flag of the commands that may print more than a terminal shows at once.
 type long struct {
-	NoPager noPagerFlag `help:"Do not start $PAGER where a terminal is too short for what is printed."`
+	NoPager noPagerFlag `help:"Do not use $PAGER for output that is longer than the terminal."`
 }
 
 type noPagerFlag bool

@@ -18,11 +18,11 @@ type pendingCmd struct {
 	Agent     string `placeholder:"NAME" help:"Only this agent's."`
 	Tool      string `placeholder:"[SERVER/]TOOL" help:"Only this tool's."`
 	RiskLevel string `placeholder:"LEVEL" help:"Only this risk: low, medium, high or critical."`
-	Follow    bool   `help:"Go on with each request as it comes, gets a vote or ends, until ctrl-c."`
+	Follow    bool   `help:"Keep running, and print each request when it comes, gets a vote or ends, until ctrl-c."`
 }
 
 func (*pendingCmd) Help() string {
-	return `SHORT is the end of the id, which is enough to name a request. VOTES are how many approvals there are, of how many it takes.
+	return `SHORT is the end of the id, which is enough to name a request. VOTES is how many approvals it has, of how many it needs.
 
 Examples:
 
@@ -86,11 +86,11 @@ type showCmd struct {
 	output
 	times
 	long
-	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
+	ID string `arg:"" help:"The request's id, or at least its last four characters."`
 }
 
 func (*showCmd) Help() string {
-	return `All arguments are printed, each as it was sent, with control and invisible characters as their code points.
+	return `It prints all arguments as they were sent, with control and invisible characters as their code points.
 
 Examples:
 
@@ -261,7 +261,7 @@ func state(a client.Approval) string {
 type cancelCmd struct {
 	remote
 	output
-	ID string `arg:"" help:"The request's id, or the last four characters of it or more."`
+	ID string `arg:"" help:"The request's id, or at least its last four characters."`
 }
 
 func (*cancelCmd) Help() string {

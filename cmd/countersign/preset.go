@@ -13,7 +13,7 @@ type presetCmd struct {
 }
 
 func (*presetCmd) Help() string {
-	return `A preset is a set of rules that a policy includes by name, behind its own:
+	return `A preset is a set of rules that a policy includes by name. They are tried after its own rules:
 
     policy:
       include: [preset/coding-agent]
@@ -70,7 +70,7 @@ type presetShowCmd struct {
 }
 
 func (*presetShowCmd) Help() string {
-	return `It prints the rules as they are written, with comments that say what each is for. A policy that includes them has them behind its own rules: to change one, write a rule of your own for the same calls.
+	return `It prints the rules with comments that say what each is for. In a policy that includes them they are tried after its own rules: to change one, write a rule of your own for the same calls.
 
 Examples:
 
@@ -82,7 +82,7 @@ func (c *presetShowCmd) Run(_ context.Context, s *std) error {
 	name := strings.TrimPrefix(c.Name, presetPrefix)
 	text, ok := presets.Text(name)
 	if !ok {
-		return usagef("there is no preset %q; there are %s", c.Name, strings.Join(presets.Names(), ", "))
+		return usagef("unknown preset %q; use one of %s", c.Name, strings.Join(presets.Names(), ", "))
 	}
 	if c.forPrograms() {
 		return c.print(s, presetInfo{presetPrefix + name, presets.About(name), text})

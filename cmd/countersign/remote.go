@@ -17,8 +17,8 @@ const defaultServer = "http://127.0.0.1:8787"
 
 // remote are the flags of the commands that talk to a gate.
 type remote struct {
-	Server string `placeholder:"URL" help:"The gate's address; else COUNTERSIGN_SERVER, else your own gate, else http://127.0.0.1:8787."`
-	Token  string `placeholder:"TOKEN" help:"Your token; else COUNTERSIGN_TOKEN, which keeps it out of the list of processes; else, for people, what login stored."`
+	Server string `placeholder:"URL" help:"The gate's address. Default: COUNTERSIGN_SERVER, else your own gate, else http://127.0.0.1:8787."`
+	Token  string `placeholder:"TOKEN" help:"Your token. Default: COUNTERSIGN_TOKEN (which keeps it out of process lists), else, for people, the one that login stored."`
 }
 
 // connection is one to a gate, and what to say when it fails.

@@ -26,14 +26,14 @@ type replayCmd struct {
 	times
 	long
 	period
-	Policy  string `required:"" placeholder:"FILE" help:"The other policy: a configuration, such as a changed copy of countersign.yaml."`
+	Policy  string `required:"" placeholder:"FILE" help:"The policy to try: a configuration file, such as a changed copy of countersign.yaml."`
 	EnvFile string `placeholder:"FILE" help:"The file with its variables, as with check."`
 }
 
 func (*replayCmd) Help() string {
-	return `Judges what is on record by another policy: requests with their whole arguments and, for admins, the calls that rules allowed or denied and that grants let through. Of these the record keeps the start of the masked arguments; a call that cannot be judged for certain counts as unknown, never as fine.
+	return `It applies another policy to recorded requests with all their arguments and, for admins, to calls that rules allowed or denied or that grants covered. Of such calls the audit log keeps only the start of the masked arguments; a call that this leaves uncertain counts as unknown, never as safe.
 
-First come the calls that people denied and that the policy would let through; then the exit code is 3. It is 0 where there is none.
+Calls that people denied and that the policy would let through come first. If there are any, the exit code is 3, else 0.
 
 Examples:
 

@@ -27,38 +27,38 @@ const (
 
 // commandLine is all that can be typed after the program's name.
 type commandLine struct {
-	Demo     demoCmd     `cmd:"" group:"gate" help:"Show it: the gate, stand-ins for LINE and Slack, and an agent, all on this machine."`
+	Demo     demoCmd     `cmd:"" group:"gate" help:"Try it: the gate, stand-ins for LINE and Slack, and an agent, all on this machine."`
 	Init     initCmd     `cmd:"" group:"gate" help:"Write a first configuration, after a few questions."`
-	Manifest manifestCmd `cmd:"" group:"gate" help:"Print the Slack app's manifest, to be pasted into Slack."`
+	Manifest manifestCmd `cmd:"" group:"gate" help:"Print the Slack app's manifest, to paste into Slack."`
 	Serve    serveCmd    `cmd:"" group:"gate" help:"Run the gate."`
 	Check    checkCmd    `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column. With --online, ask the platforms too."`
-	Backup   backupCmd   `cmd:"" group:"gate" help:"Copy the database to a new file, also while the gate runs."`
-	Verify   verifyCmd   `cmd:"" group:"gate" help:"Try on a running gate what must not decide, then your own tap, and print what held."`
-	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules as they were compiled, which one decides a call, and why."`
-	Bench    benchCmd    `cmd:"" group:"gate" help:"Measure how fast a gate is here, beside what this machine can do at all."`
+	Backup   backupCmd   `cmd:"" group:"gate" help:"Copy the database to a new file; the gate may be running."`
+	Verify   verifyCmd   `cmd:"" group:"gate" help:"Send a running gate forged, stale and strangers' taps, then ask for yours, and print which checks passed."`
+	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules in the order they are tried, which one decides a call, and why."`
+	Bench    benchCmd    `cmd:"" group:"gate" help:"Measure how fast a gate is here, compared with what this machine can do."`
 	Preset   presetCmd   `cmd:"" group:"gate" help:"Show the presets: rules that a policy includes by name."`
 
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
-	MCP  mcpCmd  `cmd:"" name:"mcp" group:"agents" help:"Put the gate around an MCP server: countersign mcp -- COMMAND."`
-	Hook hookCmd `cmd:"" group:"agents" help:"Answer a coding agent's hook: Claude Code, Codex, Gemini CLI."`
+	MCP  mcpCmd  `cmd:"" name:"mcp" group:"agents" help:"Run an MCP server behind the gate: countersign mcp -- COMMAND."`
+	Hook hookCmd `cmd:"" group:"agents" help:"Answer a coding agent's hook (Claude Code, Codex, Gemini CLI); install sets it up."`
 
 	Install   installCmd   `cmd:"" group:"agents" help:"Put the hook into a coding agent's settings, and guard the gate's files."`
 	Uninstall uninstallCmd `cmd:"" group:"agents" help:"Take the hook out of a coding agent's settings."`
 
-	Open          openCmd          `cmd:"" group:"people" help:"Print, and open, a link that signs you in to the pages."`
+	Open          openCmd          `cmd:"" group:"people" help:"Print a link that signs you in to the pages, and open it in a browser."`
 	Login         loginCmd         `cmd:"" group:"people" help:"Store your token, so that the commands below find it."`
 	Logout        logoutCmd        `cmd:"" group:"people" help:"Forget a stored token."`
-	Inbox         inboxCmd         `cmd:"" group:"people" help:"Decide at this terminal: what waits, as it comes."`
-	Pending       pendingCmd       `cmd:"" group:"people" help:"List the requests that wait for a decision."`
+	Inbox         inboxCmd         `cmd:"" group:"people" help:"See what is waiting, and approve or deny it, at this terminal."`
+	Pending       pendingCmd       `cmd:"" group:"people" help:"List the requests that are waiting for a decision."`
 	Show          showCmd          `cmd:"" group:"people" help:"Show one request in full."`
-	Approve       approveCmd       `cmd:"" group:"people" help:"Approve requests, or one with other arguments."`
+	Approve       approveCmd       `cmd:"" group:"people" help:"Approve requests, or one request with different arguments."`
 	Deny          denyCmd          `cmd:"" group:"people" help:"Deny requests."`
 	Extend        extendCmd        `cmd:"" group:"people" help:"Give a pending request one hour more."`
-	Cancel        cancelCmd        `cmd:"" group:"people" help:"Take back a request, or an approval that was not used yet."`
-	Grants        grantsCmd        `cmd:"" group:"people" help:"List what is let through, or denied, without asking again."`
+	Cancel        cancelCmd        `cmd:"" group:"people" help:"Cancel a request, or an approval that has not been used yet."`
+	Grants        grantsCmd        `cmd:"" group:"people" help:"List grants and standing denials: what is allowed or denied without asking again."`
 	Revoke        revokeCmd        `cmd:"" group:"people" help:"End grants, or standing denials."`
 	Lift          liftCmd          `cmd:"" group:"people" help:"Forget denials, so that the same call is asked about again."`
-	Freeze        freezeCmd        `cmd:"" group:"people" help:"Freeze an agent, or all: nothing of it runs until an admin lifts it."`
+	Freeze        freezeCmd        `cmd:"" group:"people" help:"Freeze an agent, or all: every call is denied until an admin lifts the freeze."`
 	Unfreeze      unfreezeCmd      `cmd:"" group:"people" help:"Lift a freeze (admins)."`
 	Frozen        frozenCmd        `cmd:"" group:"people" help:"List what is frozen."`
 	Delegate      delegateCmd      `cmd:"" group:"people" help:"Have somebody vote in your place, for a while."`
@@ -68,15 +68,15 @@ type commandLine struct {
 	Retry         retryCmd         `cmd:"" group:"people" help:"Send a failed notification again (admins)."`
 	Audit         auditCmd         `cmd:"" group:"people" help:"Look into the audit log (admins)."`
 	Stats         statsCmd         `cmd:"" group:"people" help:"Count how often people were asked, what they said and how long they took."`
-	Suggest       suggestCmd       `cmd:"" group:"people" help:"Propose rules out of what people approved every time."`
-	Replay        replayCmd        `cmd:"" group:"people" help:"Judge what is on record by another policy: what it would have let through."`
-	Policy        policyCmd        `cmd:"" group:"people" help:"Show a policy by which requests were judged."`
+	Suggest       suggestCmd       `cmd:"" group:"people" help:"Propose rules for calls that people approved every time."`
+	Replay        replayCmd        `cmd:"" group:"people" help:"Try another policy on recorded calls, and show what it would have let through."`
+	Policy        policyCmd        `cmd:"" group:"people" help:"Show a policy that decided past requests."`
 
-	Completion completionCmd `cmd:"" group:"other" help:"Print what makes a shell complete this program's words: bash, zsh or fish."`
+	Completion completionCmd `cmd:"" group:"other" help:"Print the completion script for bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Say how a line could go on; the shells ask it."`
 	BenchPart  benchPartCmd  `cmd:"" hidden:"" help:"Be one of the programs that bench starts."`
 	Version    versionCmd    `cmd:"" group:"other" help:"Print the version."`
-	Help       helpCmd       `cmd:"" group:"other" help:"Show help, for one command if it is named."`
+	Help       helpCmd       `cmd:"" group:"other" help:"Show help, or the help of one command."`
 
 	VersionFlag versionFlag `name:"version" help:"Print the version."`
 }
@@ -160,6 +160,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		panic(err)
 	}
+	parser.Model.HelpFlag.Help = "Show this help."
 	command, err := parser.Parse(args)
 	if err != nil {
 		help, leaf := "countersign --help", false
@@ -171,7 +172,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if !leaf {
 			message = noCommand.ReplaceAllString(message, `there is no command "$1"$2`)
 		}
-		fmt.Fprintf(stderr, "countersign: %s\n%s tells more.\n", visible(mistyped(message)), help)
+		fmt.Fprintf(stderr, "countersign: %s\nSee %s.\n", visible(mistyped(message)), help)
 		return exitUsage
 	}
 	return s.finish(command.Run())
@@ -226,7 +227,7 @@ func (s *std) finish(err error) int {
 }
 
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"The command to tell about."`
+	Command []string `arg:"" optional:"" help:"The command to describe."`
 }
 
 func (*helpCmd) Help() string {

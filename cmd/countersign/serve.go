@@ -21,13 +21,13 @@ import (
 
 type serveCmd struct {
 	file
-	Socket    string `placeholder:"FILE" help:"A unix socket to serve the API on too, for you alone; else what the configuration says. Your own gate has one without being told."`
-	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"The least that is logged: debug, info, warn or error."`
-	LogFormat string `enum:"text,json" default:"text" help:"How it is logged: text or json."`
+	Socket    string `placeholder:"FILE" help:"Also serve the API on this unix socket, which only you can use. Default: the configuration's socket; your own gate always has one."`
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"The lowest level to log: debug, info, warn or error."`
+	LogFormat string `enum:"text,json" default:"text" help:"The log format: text or json."`
 }
 
 func (*serveCmd) Help() string {
-	return `It logs to standard error and stops on SIGTERM or ctrl-c once the requests in hand are answered; a second one stops it at once. SIGHUP, or a change of the file, has the configuration read again, whole or not at all; after a change of its variables send SIGHUP. Under systemd use Type=notify.
+	return `It logs to standard error. SIGTERM or ctrl-c stops it once the current requests are answered; a second one stops it at once. It reads the configuration again when the file changes or on SIGHUP, and keeps the old one if the new one has a mistake. After a change of the variables send SIGHUP. Under systemd use Type=notify.
 
 Examples:
 

@@ -97,7 +97,7 @@ func TestEnvFile(t *testing.T) {
 		{"A=1\nsecret-without-a-name\n", "x.env:2: this is not NAME=value", nil},
 		{"export A=1\n", "x.env:1: this is not NAME=value", nil},
 		{"1A=1\n", "x.env:1: this is not NAME=value", nil},
-		{"A=1\nB=2\nA=3\n", "x.env:3: A is there twice", nil},
+		{"A=1\nB=2\nA=3\n", "x.env:3: A is listed twice; remove one", nil},
 		{"A=" + strings.Repeat("secret", 1<<20/6+1) + "\n", "x.env: it is longer than 1 MiB", nil},
 		{strings.Repeat("\n", 1<<20-4) + "A=secret\n", "x.env: it is longer than 1 MiB", nil},
 		{"A=" + strings.Repeat("x", 100_000) + "\n", "", map[string]string{"A": strings.Repeat("x", 100_000)}},

@@ -21,9 +21,9 @@ type suggestCmd struct {
 }
 
 func (*suggestCmd) Help() string {
-	return `Proposes rules where people were asked at least five times, approved, denied none, and let none expire. What varies is asked about still, and may be approved for longer; only what was the same each time is allowed. Nothing is proposed for critical risk, and what is for high risk says so.
+	return `It proposes a rule where people were asked at least five times, and approved without a single denial or expiry. It allows only arguments that were the same every time; where they varied, people are still asked, and may approve for longer. It proposes nothing for critical risk, and marks what is for high risk.
 
-A suggestion is evidence, not advice: read it, put it before the rule that asks and after all that deny, and try the changed file with replay.
+A proposal is evidence, not advice: read it, put it before the rule that asks and after all rules that deny, and try the changed file with countersign replay.
 
 Examples:
 

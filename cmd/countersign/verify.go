@@ -19,16 +19,16 @@ type verifyCmd struct {
 	file
 	remote
 	output
-	Webhook string   `placeholder:"URL" help:"Where the gate's webhooks are, without /webhook/line; else public_url, else where the configuration has it listen."`
-	Agent   string   `placeholder:"NAME" help:"The agent of the configuration in whose name the test call is made; else the first."`
+	Webhook string   `placeholder:"URL" help:"The base address of the gate's webhooks, without /webhook/line. Default: public_url, else the address at which the gate listens."`
+	Agent   string   `placeholder:"NAME" help:"The configured agent that makes the test call. Default: the first."`
 	Wait    duration `default:"5m" help:"How long you have to tap."`
-	NoTap   bool     `help:"Ask nobody to tap, and take the test request back."`
+	NoTap   bool     `help:"Ask nobody to tap, and cancel the test request."`
 }
 
 func (*verifyCmd) Help() string {
-	return `The running gate sends a test card, for a tool that does nothing, to everybody whom it notifies. Then verify posts taps to the gate's own webhooks that must not decide it: forged, too old, a stranger's, the same one twice, and one meant for another bot or workspace. It signs some of them with the channels' own secrets from the configuration, as only the platforms could; but never as anybody in people. After each it looks whether the request still waits, and whether the refusal is on record. Then it asks you to tap Approve, and tries again. The test request is taken back at the end; the gate's answers to the made-up strangers stay in the notification log as failed.
+	return `The running gate sends a test card, for a tool that does nothing, to everybody whom it notifies. Then verify posts taps to the gate's own webhooks that must not decide it: forged, too old, a stranger's, the same one twice, and one meant for another bot or workspace. It signs some of them with the channels' secrets from the configuration, as LINE and Slack would, but never in the name of a configured person. After each it checks that the request is still waiting, and that the audit log has the refusal. Then it asks you to tap Approve, and tries them again. At the end it cancels the test request; the gate's answers to the made-up strangers stay in the notification log as failed.
 
-It needs the gate's own configuration, and an admin's token: --token, COUNTERSIGN_TOKEN, or else the configuration's first admin's. Exit code: 0 all held, 1 something did not.
+It needs the gate's own configuration, and an admin's token: --token, COUNTERSIGN_TOKEN, or else that of the configuration's first admin. Exit code: 0 all checks passed, 1 a check failed.
 
 Examples:
 

@@ -65,7 +65,7 @@ func (c *Config) Check() []Problem {
 		case !ok:
 			add(key, "a domain is written such as example.com: without @, * or a dot at its ends, and in ASCII (xn--…)")
 		case slices.ContainsFunc(c.EmailDomains[:i], func(o string) bool { return lower(o) == folded }):
-			add(key, "%s is there twice", folded)
+			add(key, "%s is listed twice; remove one", folded)
 		}
 	}
 	for i, s := range c.Scopes {
