@@ -98,11 +98,11 @@ func TestWhatIsWrongWithIncluding(t *testing.T) {
 		"agent": agentPreset["agent"], "broken": "rules:\n  - {tools: [x], action: perhaps}\n",
 		"broad": "rules:\n  - {tools: ['*/read'], action: allow}\n", "nothing": "", "else": "rules: []\nmode: observe\n",
 	})
-	const all = "there are preset/agent, preset/broad, preset/broken, preset/else, preset/nothing"
+	const all = "use one of preset/agent, preset/broad, preset/broken, preset/else, preset/nothing"
 	compile(t, "policy: {include: [preset/nothing]}\n")
 	for _, c := range []struct{ list, want string }{
-		{"preset/agnt", `1:20: there is no preset "preset/agnt"; ` + all + `; did you mean "preset/agent"?`},
-		{"agent", `1:20: there is no preset "agent"; ` + all + `; did you mean "preset/agent"?`},
+		{"preset/agnt", `1:20: unknown preset "preset/agnt"; ` + all + `; did you mean "preset/agent"?`},
+		{"agent", `1:20: unknown preset "agent"; ` + all + `; did you mean "preset/agent"?`},
 		{"preset/agent, preset/agent", `1:34: "preset/agent" is listed twice; remove one`},
 		{"preset/broken", `1:20: preset/broken.rules[0].action, line 2: action must be allow, ask or deny, not "perhaps"`},
 		{"preset/broad", `1:20: preset/broad.rules[0].tools[0]: "*/read" allows tools of servers that it does not name, ` +

@@ -179,10 +179,10 @@ func TestNewRefuses(t *testing.T) {
 		answers setup.Answers
 		want    string
 	}{
-		{setup.Answers{Agent: "a bot", Person: "hana"}, "an agent's name is"},
-		{setup.Answers{Agent: "bot", Person: "ha na"}, "a person's name is"},
-		{setup.Answers{Agent: "bot\nx: y", Person: "hana"}, "an agent's name is"},
-		{setup.Answers{Agent: "${HOME}", Person: "hana"}, "an agent's name is"},
+		{setup.Answers{Agent: "a bot", Person: "hana"}, "an agent's name must be"},
+		{setup.Answers{Agent: "bot", Person: "ha na"}, "a person's name must be"},
+		{setup.Answers{Agent: "bot\nx: y", Person: "hana"}, "an agent's name must be"},
+		{setup.Answers{Agent: "${HOME}", Person: "hana"}, "an agent's name must be"},
 		{setup.Answers{Agent: "bot", Person: "hana", TimeZone: "Mars/Olympus"}, "time_zone must be a name"},
 		{setup.Answers{Agent: "bot", Person: "hana", Locale: "xx"}, `unknown locale "xx"`},
 		{setup.Answers{Agent: "bot", Person: "hana", Line: true, LineID: "hana"}, "a LINE user id is U and 32"},
