@@ -187,8 +187,8 @@ func (s *sectionCheck) Notify(names []string) (approvers int) {
 			s.errorf(entry, "%s has no %s to be notified at; add %s to that person", name, s.kind.Address.What,
 				s.kind.Address.How)
 		case len(p.Channels) > 0 && !slices.Contains(p.Channels, s.kind.Name):
-			s.errorf(entry, "%s gets cards on %s only (people[].channels); add this channel there, or remove the name here", name,
-				strings.Join(p.Channels, ", "))
+			s.errorf(entry, "%s gets cards on %s only (people[].channels); add this channel there, or remove the name here",
+				name, strings.Join(p.Channels, ", "))
 		case p.has(roleApprover):
 			approvers++
 		}

@@ -551,8 +551,8 @@ func (c *checker) anonymous() {
 		return
 	}
 	if host, _, err := net.SplitHostPort(c.cfg.Listen); err == nil && !loopback.IsHost(host) {
-		c.errorf(key, "anonymous_agent lets in everybody who reaches listen, so listen must be an address of this machine alone, such as %s",
-			DefaultListen)
+		c.errorf(key, "anonymous_agent lets in everybody who reaches listen, so listen must be an address of this machine "+
+			"alone, such as %s", DefaultListen)
 	}
 	posted := func(k kind.Kind) bool { return k.Posted(c.cfg.Channels[k.Name]) }
 	if c.cfg.WebhookListen == "" && slices.ContainsFunc(c.cfg.kinds, posted) {

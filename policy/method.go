@@ -104,7 +104,8 @@ func (c *compiler) methods(at Origin, r *rule, methods []string) {
 		case !possibleMethod(s):
 			c.fail(at, where, "%q is not the name of an MCP method, such as resources/read; * is the only wildcard", s)
 		case !known && r.action == approval.Deny:
-			c.fail(at, where, "unknown MCP method %q; unknown methods are refused anyway, so remove it%s", s, didYouMean(s, everyMethod, nil))
+			c.fail(at, where, "unknown MCP method %q; unknown methods are refused anyway, so remove it%s", s,
+				didYouMean(s, everyMethod, nil))
 		case !known:
 			c.warn(at, where, "unknown MCP method %q; unknown methods are refused unless a rule allows them%s", s,
 				didYouMean(s, everyMethod, nil))
