@@ -131,7 +131,8 @@ type ToolChange struct {
 
 // toolChange matches what changedMessage writes, which requests are stored with.
 var toolChange = regexp.MustCompile(`^The description, schema or annotations of (.+) are not those ` +
-	`(?:first seen|accepted by (.+)) at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z); approving accepts the tool as it is now\.$`)
+	`(?:first seen|accepted by (.+)) at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z); ` +
+	`approving accepts the tool as it is now\.$`)
 
 // ReadToolChange reads the message of a request about a changed tool, so that people can be told it in their language
 // and with the time as they read times; false: it is another message.

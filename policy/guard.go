@@ -135,8 +135,8 @@ func (c *compiler) guardEntries(g *guard) (folders []string) {
 			c.fail(Origin{}, where, "%q is listed twice; remove one", name)
 		case name == GuardGateFiles:
 		case !ok || at == "/":
-			c.fail(Origin{}, where, "guard must be %s, and after it absolute paths to guard too: of files, or with / at the end "+
-				"of folders with an agent's settings%s",
+			c.fail(Origin{}, where, "guard must be %s, and after it absolute paths to guard too: of files, or with / at the "+
+				"end of folders with an agent's settings%s",
 				GuardGateFiles, didYouMean(name, []string{GuardGateFiles}, nil))
 		case folder:
 			folders = append(folders, at)

@@ -253,8 +253,8 @@ func (c *compiler) met(a asking, agent, owner string) bool {
 	}
 	if most := assignable(stages, people); most < a.need.Total() {
 		at, where := a.place(-1, owner)
-		c.failOnce(at, where, "nobody can ever approve this: its stages together need %d different people, and at most %d of "+
-			"these can be found%s", a.need.Total(), most, but)
+		c.failOnce(at, where, "nobody can ever approve this: its stages together need %d different people, and at most %d "+
+			"of these can be found%s", a.need.Total(), most, but)
 		return false
 	}
 	return true

@@ -95,13 +95,15 @@ type leadingDiff struct {
 	Diff               []channels.DiffLine
 }
 
-// change has the page lead with what changes, as cards do. A diff that is not of what the args have is not drawn as one.
+// change has the page lead with what changes, as cards do. A diff that is not of what the args have is not drawn
+// as one.
 func (d *requestData) change(x *exchange) {
 	i := d.Item
 	d.Rows = i.Beside()
 	if c := i.Change; c != nil {
-		d.Change = &leadingDiff{Title: x.lang.Say(string(channels.TextChange), "key", c.Key), Count: channels.DiffCount(c.Diff),
-			Held: cmp.Or(i.PreviewRead, x.lang.Say(string(channels.TextChangeHeld), "key", c.Key)), Diff: c.Diff}
+		d.Change = &leadingDiff{Title: x.lang.Say(string(channels.TextChange), "key", c.Key),
+			Count: channels.DiffCount(c.Diff),
+			Held:  cmp.Or(i.PreviewRead, x.lang.Say(string(channels.TextChangeHeld), "key", c.Key)), Diff: c.Diff}
 		d.Item.Preview = ""
 	} else if !i.Unlike {
 		d.Diff = i.Diff
