@@ -206,8 +206,8 @@ func (c Card) PendingCount() int {
 // Together reports whether the card has buttons for all that is pending at once.
 func (c Card) Together() bool { return c.BatchID != "" && c.PendingCount() > 1 }
 
-// LeftOut says what the button that approves all leaves out, and why; "" where it leaves out nothing. What is critical
-// comes before what else is said of a call, as in the answer to the button.
+// LeftOut says what the button that approves all leaves out, and why, and that the one that denies all does not; ""
+// where nothing is left out. What is critical comes before what else is said of a call, as in the answer to the button.
 func (c Card) LeftOut() string {
 	var critical, stepUp, confirm int
 	for _, i := range c.Items {
@@ -233,7 +233,7 @@ func (c Card) LeftOut() string {
 	if kinds == nil {
 		return ""
 	}
-	return c.Say(TextLeftOut, "button", c.Say(TextApproveAll), "kinds", c.list(kinds))
+	return c.Say(TextLeftOut, "button", c.Say(TextApproveAll), "kinds", c.list(kinds), "deny", c.Say(TextDenyAll))
 }
 
 // Worst is the highest risk of what the card shows.

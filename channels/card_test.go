@@ -643,7 +643,7 @@ func TestACardSaysWhatApproveAllLeavesOut(t *testing.T) {
 	rs[1].Need = &approval.Need{StepUp: true, Confirm: true}
 	rs[2].Need = &approval.Need{Confirm: true}
 	rs[3].Risk, rs[3].Status, rs[3].ResolvedBy = approval.RiskCritical, approval.Denied, "hana"
-	const want = "⚠ “Approve all” leaves these out: 1 critical, 1 with a passkey, 1 with a second yes. Decide them one at a time."
+	const want = "⚠ “Approve all” leaves these out: 1 critical, 1 with a passkey, 1 with a second yes. Approve them one at a time. “Deny all” denies them too."
 	if got := card().LeftOut(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

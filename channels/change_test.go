@@ -73,7 +73,7 @@ func TestALyingDiffHidesNothing(t *testing.T) {
 	} {
 		i := card(approval.KindRequest, channelstest.Write(tt.content, tt.diff)).Items[0]
 		row, _ := rowOf(i, "content")
-		told := len(i.Notices) > 0 && strings.HasPrefix(i.Notices[0].Text, "⚠ The preview is NOT what will be written: it does not match content.")
+		told := len(i.Notices) > 0 && strings.HasPrefix(i.Notices[0].Text, "⚠ The preview is NOT what will be written: it does not match “content”.")
 		if secret := tt.name == "a secret"; i.Change != nil || strings.Contains(row.Value, "in the diff") || told == secret ||
 			strings.Contains(row.Value, channelstest.Secret) {
 			t.Errorf("%s: %q, notices %+v", tt.name, row.Value, i.Notices)

@@ -51,14 +51,14 @@ func TestAPageHoldsADiffAgainstTheArgument(t *testing.T) {
 		fits                    bool
 		want, lacks             []string
 	}{
-		{"it fits", content, "", true, []string{"What changes in content", "&#43;1 −1", `diff-added">&#43;open = true`,
-			"Checked: content has these lines. Not checked: which of them are new", "⟨2 lines: in the diff above⟩", "# the end"},
+		{"it fits", content, "", true, []string{"What changes in “content”", "&#43;1 −1", `diff-added">&#43;open = true`,
+			"Checked: “content” has these lines. Not checked: which of them are new", "⟨2 lines: in the diff above⟩", "# the end"},
 			[]string{"not verified", "anything", "open = true</pre>",
 				"U&#43;27E8"}},
 		{"the gate made it", content, "read_text_file", true,
-			[]string{"What changes in content", "Compared with what Countersign read through read_text_file"}, []string{"not verified", "Checked: "}},
+			[]string{"What changes in “content”", "Compared with what Countersign read through read_text_file"}, []string{"not verified", "Checked: "}},
 		{"it lies", strings.Replace(content, "true", "all", 1), "", false,
-			[]string{"⚠ The preview is NOT what will be written: it does not match content.", "open = all", "not verified", "&#43;open = true"},
+			[]string{"⚠ The preview is NOT what will be written: it does not match “content”.", "open = all", "not verified", "&#43;open = true"},
 			[]string{"diff-added", "in the diff above", "What changes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAPageHoldsADiffAgainstTheArgument(t *testing.T) {
 			raw, _ := json.Marshal(map[string]string{"path": "gate.conf", "content": c.content})
 			id := w.ask("deploy", string(raw), func(call *approval.Call) { call.Preview, call.PreviewFrom = diff, c.readWith })
 			page := w.get("hana", "/r/"+id).is(200).has(c.want...).lacks(c.lacks...)
-			first, then := "What changes in content", ">Arguments<"
+			first, then := "What changes in “content”", ">Arguments<"
 			if !c.fits {
 				first, then = "NOT what will be written", "bot will run deploy"
 				w.get("hana", "/").is(200).has(`<p class="note bad">⚠ The preview is NOT what will be written`)
