@@ -85,19 +85,17 @@ func (c *loginCmd) allowed(s *std) error {
 
 // token asks for a token, or reads it where nobody can be asked.
 func (s *std) token(server string) (secret.Value, error) {
-	var text []byte
+	var text string
 	var err error
 	if in, ok := s.in.(*os.File); ok && isTerminalIn(s.in) {
-		fmt.Fprintf(s.err, "Your token at %s (it is not shown): ", visible(server))
-		text, err = term.ReadPassword(int(in.Fd()))
-		fmt.Fprintln(s.err)
+		text, err = typedUnseen(in, s.err, fmt.Sprintf("Your token at %s (it is not shown): ", visible(server)))
 	} else {
-		text, err = bufio.NewReader(io.LimitReader(s.in, 64<<10)).ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
+		text, err = bufio.NewReader(io.LimitReader(s.in, 64<<10)).ReadString('\n')
 	}
-	token := strings.TrimSpace(string(text))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	token := strings.TrimSpace(text)
 	switch {
 	case err != nil:
 		return "", &exitError{exitFailed, "the token cannot be read: " + err.Error()}
@@ -105,6 +103,21 @@ func (s *std) token(server string) (secret.Value, error) {
 		return "", usagef("no token was given; it is the one that you have in the gate's configuration")
 	}
 	return secret.Value(token), nil
+}
+
+// typedUnseen asks, and reads a line that the terminal does not show. It stops showing before the question is there,
+// however soon somebody answers; [term.ReadPassword] alone stops after it. What ends the line early, such as ctrl-c, is
+// io.EOF.
+func typedUnseen(in *os.File, out io.Writer, question string) (string, error) {
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = term.Restore(int(in.Fd()), before) }()
+	return term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in, out}, "").ReadPassword(question)
 }
 
 // logins are the stored ones of this user.

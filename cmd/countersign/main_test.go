@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -157,14 +160,25 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := strconv.Itoa(firstPort + int((portsGiven.Add(1)+portsFrom)%portsKept))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
+
+// The ports that are given are below those that systems choose by themselves: no listener or connection beside the test
+// takes one between its being given and its being used. None is given twice.
+const firstPort, portsKept = 20_000, 10_000
+
+var (
+	portsFrom  = rand.Int64N(portsKept)
+	portsGiven atomic.Int64
+)
 
 // fakeGate answers as the gate would, by what it is asked for: the tool of a call, the id of a request.
 type fakeGate struct {

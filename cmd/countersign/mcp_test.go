@@ -189,12 +189,14 @@ type wrapper struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan string
+	held    chan struct{} // a call waits for a person
 	over    chan struct{}
 }
 
 func (h *mcpHome) wrap(dir string) *wrapper {
 	h.t.Helper()
-	w := &wrapper{t: h.t, dir: filepath.Join(h.dir, dir), stderr: new(testkit.Buffer), waiting: map[int]chan string{}, over: make(chan struct{})}
+	w := &wrapper{t: h.t, dir: filepath.Join(h.dir, dir), stderr: new(testkit.Buffer), waiting: map[int]chan string{},
+		held: make(chan struct{}, 1), over: make(chan struct{})}
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		h.t.Fatal(err)
 	}
@@ -215,8 +217,17 @@ func (h *mcpHome) wrap(dir string) *wrapper {
 		defer close(w.over)
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			var m struct{ ID int }
+			var m struct {
+				ID     int
+				Method string
+			}
 			_ = json.Unmarshal(lines.Bytes(), &m)
+			if m.Method == "notifications/progress" {
+				select {
+				case w.held <- struct{}{}:
+				default:
+				}
+			}
 			w.mu.Lock()
 			if ch := w.waiting[m.ID]; ch != nil {
 				ch <- lines.Text()
@@ -337,7 +348,10 @@ func TestAHeldCallGoesOnWaitingWhenItsGateIsKilled(t *testing.T) {
 	h := newMCPHome(t, mcpConfig)
 	w := h.wrap("project")
 	w.hello()
-	answer := w.call("write", `{"n":1}`)
+	// The request is there a little before the wrapper has read the answer to the call that made it, and a gate that
+	// dies in between may have done with the call whatever it did: only then is the call held.
+	answer := w.start("tools/call", `{"name":"write","arguments":{"n":1},"_meta":{"progressToken":1}}`)
+	testkit.Receive(t, "the call is held", w.held)
 	r := h.pending()
 	if r.Server != "test" || !strings.HasPrefix(r.Scope, w.dir+" (command ") {
 		t.Errorf("got server %s in the scope %s", r.Server, r.Scope)
