@@ -40,7 +40,7 @@ func (m Maker) before(n approval.Notification, r approval.Request) string {
 	if b.Reason == "" {
 		return m.andNow(r, m.say(bare, names...))
 	}
-	reason, _ := m.Masker.Text(b.Reason)
+	reason, _ := m.masker().Text(b.Reason)
 	return m.andNow(r, m.say(why, append(names, "reason", legible.Line(quote(legible.Cut(reason, reasonBefore))))...))
 }
 
@@ -49,8 +49,8 @@ func (m Maker) andNow(r approval.Request, said string) string {
 	if r.Before.Args == nil {
 		return said
 	}
-	maskedBefore, _ := m.Masker.Args(r.Before.Args)
-	maskedNow, _ := m.Masker.Args(r.Args)
+	maskedBefore, _ := m.masker().Args(r.Before.Args)
+	maskedNow, _ := m.masker().Args(r.Args)
 	ignored := m.ignored(r)
 	changes := differences(topLevel(maskedBefore, ignored), topLevel(maskedNow, ignored))
 	switch {
@@ -113,8 +113,8 @@ func differences(was, now members) (changes []string) {
 // Difference is what is not the same in two calls' args, member by member and whole: as it was, then as it is. Only
 // what the masker shows is compared.
 func (m Maker) Difference(was, now []byte) (lines []DiffLine) {
-	maskedWas, _ := m.Masker.Args(was)
-	maskedNow, _ := m.Masker.Args(now)
+	maskedWas, _ := m.masker().Args(was)
+	maskedNow, _ := m.masker().Args(now)
 	before, after := topLevel(maskedWas, nil), topLevel(maskedNow, nil)
 	for _, name := range union(after, before) {
 		old, was := before.values[name]

@@ -367,7 +367,7 @@ func (m Maker) Card(d approval.Delivery) Card {
 		first.Notices = append([]Notice{notice(s)}, first.Notices...)
 	}
 	if n.Kind == approval.KindReply {
-		text, _ := m.Masker.Text(n.Text)
+		text, _ := m.masker().Text(n.Text)
 		c.Text = legible.Lines(text)
 		if id, ok := n.Note.SignIn(); ok && m.SignIn != nil {
 			c.Address = m.SignIn(id)
@@ -477,7 +477,7 @@ var onLine = strings.NewReplacer("\n", legible.Line("\n"), "\t", legible.Line("\
 // Sentence says in one sentence what happens once a request is approved. whole: all the args that this covers are in
 // it.
 func (m Maker) Sentence(r approval.Request) (text string, whole bool) {
-	masked, _ := m.Masker.Args(r.Args)
+	masked, _ := m.masker().Args(r.Args)
 	rows, _ := argRows(masked, m.ignored(r))
 	var said []string
 	for _, row := range rows {
@@ -521,7 +521,7 @@ func (m Maker) rows(r approval.Request, masked []byte) (rows []Row, total int) {
 
 // Raw is the canonical JSON of a request's args, legible on one line, and how many secrets are masked in it.
 func (m Maker) Raw(r approval.Request) (text string, masked int) {
-	raw, masked := m.Masker.Args(r.Args)
+	raw, masked := m.masker().Args(r.Args)
 	return legible.Line(string(raw)), masked
 }
 
@@ -594,7 +594,7 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.PreviewRead = m.say(TextPreviewRead, "tool", legible.Line(r.PreviewFrom))
 	}
 	i.Facts = m.facts(r)
-	masked, secrets := m.Masker.Args(r.Args)
+	masked, secrets := m.masker().Args(r.Args)
 	i.Rows, i.Total = m.rows(r, masked)
 	i.Summary = m.summary(r, i.Rows)
 	i.ServerWords = m.serverWords(r)
@@ -692,10 +692,10 @@ func previous(u approval.Use) (text, short Text) {
 func (m Maker) Why(r approval.Request) string {
 	if r.Sentences != nil {
 		if s := r.Sentences.Message.In(m.Words.Tag()); s != "" {
-			return m.line(s)
+			return m.sentence(r, s)
 		}
 	}
-	return m.line(m.Words.Why(r.HumanMessage, r.Target(), m.time))
+	return m.sentence(r, m.Words.Why(r.HumanMessage, r.Target(), m.time))
 }
 
 // ignored returns the args that are not part of what is approved. Where keys differ only in letter case
@@ -809,13 +809,13 @@ func (m Maker) standing(kind approval.NotificationKind, r approval.Request) (tit
 
 // line makes foreign text fit for one line.
 func (m Maker) line(s string) string {
-	s, _ = m.Masker.Text(s)
+	s, _ = m.masker().Text(s)
 	return legible.Line(s)
 }
 
 // lines makes foreign text fit to be shown on several.
 func (m Maker) lines(s string) string {
-	s, _ = m.Masker.Text(strings.TrimSpace(s))
+	s, _ = m.masker().Text(strings.TrimSpace(s))
 	return block(s)
 }
 

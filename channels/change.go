@@ -47,7 +47,7 @@ var wholeText = [][]string{{"content"}, {"contents"}, {"file", "text"}}
 // should show, where it shows none; "" where there is no such arg, or none can be shown: what is masked is not compared
 // in public.
 func (m Maker) change(r approval.Request, masked []byte, rows []Row) (c *Change, unlike string) {
-	if _, secrets := m.Masker.Text(r.Preview); secrets > 0 {
+	if _, secrets := m.masker().Text(r.Preview); secrets > 0 {
 		return nil, ""
 	}
 	lines := readDiff(r.Preview)

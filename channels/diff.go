@@ -36,7 +36,7 @@ var hunkRange = regexp.MustCompile(`^@@ -[0-9]+(?:,([0-9]+))? \+([0-9]+)(?:,([0-
 
 // diff reads a preview as a unified diff, masked and visible; nil where it has a line that no such diff has.
 func (m Maker) diff(preview string) []DiffLine {
-	masked, _ := m.Masker.Text(preview)
+	masked, _ := m.masker().Text(preview)
 	lines := readDiff(masked)
 	for n := range lines {
 		lines[n] = visible(lines[n])

@@ -120,7 +120,7 @@ func (m Maker) whole(r approval.Request) []string {
 
 // allArgs are the args of a request, line by line.
 func (m Maker) allArgs(r approval.Request) []string {
-	masked, _ := m.Masker.Args(r.Args)
+	masked, _ := m.masker().Args(r.Args)
 	rows := allRows(masked, m.ignored(r))
 	if len(rows) == 0 {
 		return []string{m.say(TextNoArgs)}

@@ -37,6 +37,6 @@ func (m Maker) serverWords(r approval.Request) string {
 	if rest != "" && len(all) > 0 {
 		all[len(all)-1] = "…" // a part of a word could be a part of a secret
 	}
-	masked, _ := m.Masker.Text(strings.ToValidUTF8(strings.Join(all, " "), "\uFFFD"))
+	masked, _ := m.masker().Text(strings.ToValidUTF8(strings.Join(all, " "), "\uFFFD"))
 	return CutEnd(legible.Line(masked), mostServerWords, legible.UTF16Len)
 }

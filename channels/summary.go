@@ -22,14 +22,14 @@ const (
 // Summary says in one sentence what will happen, in the reader's language: as the rule has it, else made of the tool's
 // name and the args that tell most.
 func (m Maker) Summary(r approval.Request) string {
-	masked, _ := m.Masker.Args(r.Args)
+	masked, _ := m.masker().Args(r.Args)
 	rows, _ := argRows(masked, m.ignored(r))
 	return m.summary(r, rows)
 }
 
 // Ruled is what will happen as the rule has it, in the reader's language; "" where it says nothing.
 func (m Maker) Ruled(r approval.Request) string {
-	return m.line(r.Sentences.SummaryIn(m.Words.Tag()))
+	return m.sentence(r, r.Sentences.SummaryIn(m.Words.Tag()))
 }
 
 func (m Maker) summary(r approval.Request, rows []Row) string {

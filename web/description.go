@@ -33,7 +33,7 @@ type serverWords struct {
 }
 
 // serverWordsOf returns what its server says of a request's tool; nil where nothing is known.
-func (s *Server) serverWordsOf(r *approval.Request) *serverWords {
+func (s *Server) serverWordsOf(x *exchange, r *approval.Request) *serverWords {
 	if s.Describer == nil || r.ToolDigest == "" {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *Server) serverWordsOf(r *approval.Request) *serverWords {
 	}
 	words = strings.TrimSpace(words)
 	read, unread := words[:min(len(words), wordsRead)], words[min(len(words), wordsRead):]
-	whole, _ := s.Masker().Text(read)
+	whole, _ := s.masker(x).Text(read)
 	switch {
 	case whole == "":
 		return nil

@@ -129,8 +129,8 @@ func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *
 func (s *Server) denialShown(x *exchange, d *approval.Remembered) denialShown {
 	r := &d.Request
 	v := denialShown{ID: r.ID, Title: legible.Line(r.Target()), Mine: r.MayLift(x.viewer.Actor),
-		Args: legible.Line(s.Masker().ArgsLimited(r.Args, shownArgs))}
-	reason, _ := s.Masker().Text(r.ResolveReason)
+		Args: legible.Line(s.masker(x).ArgsLimited(r.Args, shownArgs))}
+	reason, _ := s.masker(x).Text(r.ResolveReason)
 	for _, f := range []fact{{"agent", r.Agent}, {"scope", r.Scope}, {"denied_by", r.WhoEnded() + ", " + x.time(d.At)},
 		{"reason", reason}, {"until", x.away(d.Until)},
 		{"remembered_for", x.lang.Duration(d.Until.Sub(d.At))}} {
@@ -189,7 +189,7 @@ func (s *Server) grantShown(x *exchange, g *approval.Grant, last time.Time) gran
 		Mine: g.MayEnd(x.viewer.Actor) == nil, Suspended: !g.SuspendedAt.IsZero(),
 		Title: legible.Line(grantTarget(g))}
 	if !g.Terms.AnyArgs {
-		v.Args = legible.Line(s.Masker().ArgsLimited(g.Args, shownArgs))
+		v.Args = legible.Line(s.masker(x).ArgsLimited(g.Args, shownArgs))
 	}
 	tell := func(id, text string) {
 		if text != "" {
@@ -206,7 +206,7 @@ func (s *Server) grantShown(x *exchange, g *approval.Grant, last time.Time) gran
 		tell("last", x.time(last))
 	}
 	tell("by", g.Maker()+", "+x.time(g.MadeAt))
-	reason, _ := s.Masker().Text(g.Reason)
+	reason, _ := s.masker(x).Text(g.Reason)
 	tell("reason", reason)
 	tell("rule", g.Rule)
 	if v.Ended {

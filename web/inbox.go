@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/redact"
 	"countersign/channels"
 )
 
@@ -227,6 +228,9 @@ func leftOut(r *approval.Request, whole bool) string {
 func (s *Server) maker(x *exchange) channels.Maker {
 	return channels.Maker{Masker: s.Masker(), Zone: x.viewer.Zone, Words: x.lang, Now: s.Now()}
 }
+
+// masker masks as configured and writes its marks in the viewer's language.
+func (s *Server) masker(x *exchange) *redact.Masker { return x.lang.Masks(s.Masker()) }
 
 // risk is [View.Risk] for what is made before the page.
 func (x *exchange) risk(r approval.Risk) RiskMark { return (&View{lang: x.lang}).Risk(r) }

@@ -199,7 +199,7 @@ func (s *Server) choices(x *exchange, f *delegateForm) {
 func (s *Server) agentsShown(x *exchange, frozen []approval.Epoch, d *peopleData) {
 	of := map[string]*frozenShown{}
 	for _, e := range frozen {
-		reason, _ := s.Masker().Text(e.Reason)
+		reason, _ := s.masker(x).Text(e.Reason)
 		of[e.Agent] = &frozenShown{x.lang.Say("people_frozen_by", "who", legible.Line(e.FrozenBy),
 			"time", x.time(e.FrozenAt), "reason", legible.Line(reason))}
 	}

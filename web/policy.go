@@ -100,7 +100,7 @@ func (s *Server) ruleShown(x *exchange, r policy.RuleInfo) ruleShown {
 		Action: x.lang.Say("policy_action_" + string(r.Action)), Class: actionClasses[r.Action]}
 	tell := func(id, text string) {
 		if text != "" {
-			masked, _ := s.Masker().Text(text)
+			masked, _ := s.masker(x).Text(text)
 			v.Facts = append(v.Facts, fact{x.lang.Say("policy_" + id), legible.Line(masked)})
 		}
 	}

@@ -211,7 +211,7 @@ func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *r
 }
 
 func (x *exchange) caseShown(s *Server, c history.Case) caseShown {
-	reason, _ := s.Masker().Text(c.Reason)
+	reason, _ := s.masker(x).Text(c.Reason)
 	shown := caseShown{At: x.time(c.At), Call: word(c.Target()), Agent: word(c.Agent), Reason: word(reason),
 		Denied: x.lang.Say("policy_replay_by_person", "name", word(c.By)), Now: x.ruleShownAs(c.NowRule)}
 	if c.Was == history.WasRefused {

@@ -170,7 +170,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		d.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
 	}
 	d.Voters = voters(details.Voters)
-	d.Words = s.serverWordsOf(&r)
+	d.Words = s.serverWordsOf(x, &r)
 	d.Grants = grantChoices(x, &details, t.For)
 	if err := s.around(ctx, x, m, &d); err != nil {
 		return err

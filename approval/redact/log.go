@@ -69,7 +69,7 @@ func (m *Masker) logAttr(a slog.Attr) slog.Attr {
 // logText makes a text fit for a log.
 func (m *Masker) logText(key, s string) string {
 	if key != "" && s != "" && !isMark(s) && m.kindOf(key) != notSecret {
-		return string(appendMark(nil, s))
+		return string(m.appendMark(nil, s))
 	}
 	s, _ = m.Text(s)
 	return legible.Lines(s)

@@ -40,6 +40,23 @@ type Masker struct {
 	names names
 	keep  map[string]bool // whole names that stand for no secret
 	logs  bool
+	mark  Mark // nil: in English
+}
+
+// Mark writes what stands in the place of a secret of so many characters, whose SHA-256 begins with these hex digits.
+// It begins with "••••" and ends with "sha256", a space, the digits and a closing bracket, in any language, and has no
+// line breaks, quotes or backslashes: by that it is known again and not masked once more.
+type Mark func(characters int, sha256 string) string
+
+// In returns a Masker that masks what m masks and writes its marks in a reader's language. [Masker.ForLogs] goes back
+// to English, so that a log has one language.
+func (m *Masker) In(mark Mark) *Masker {
+	c := Masker{}
+	if m != nil {
+		c = *m
+	}
+	c.mark = mark
+	return &c
 }
 
 // ForLogs returns a Masker for logs and audit rows, which masks what m masks and, under
@@ -159,7 +176,7 @@ func New(extraKeys ...string) *Masker {
 func (m *Masker) Keeping(keys ...string) *Masker {
 	kept := &Masker{keep: map[string]bool{}}
 	if m != nil {
-		kept.names, kept.logs = m.names, m.logs
+		kept.names, kept.logs, kept.mark = m.names, m.logs, m.mark
 		maps.Copy(kept.keep, m.keep)
 	}
 	for _, key := range keys {
@@ -330,14 +347,18 @@ func hasEnding(word []byte) bool {
 type span struct{ start, end int }
 
 // appendMark appends what stands in a secret's place.
-func appendMark(dst []byte, text string) []byte {
+func (m *Masker) appendMark(dst []byte, text string) []byte {
 	sum := sha256.Sum256([]byte(text))
-	dst = append(dst, marks...)
-	dst = append(dst, " ("...)
-	dst = append(dst, legible.Characters(utf8.RuneCountInString(text))...)
-	dst = append(dst, ", sha256 "...)
-	dst = hex.AppendEncode(dst, sum[:4])
-	return append(dst, ')')
+	mark := EnglishMark
+	if m != nil && m.mark != nil {
+		mark = m.mark
+	}
+	return append(dst, mark(utf8.RuneCountInString(text), hex.EncodeToString(sum[:4]))...)
+}
+
+// EnglishMark is the [Mark] of logs, of the audit log and of what programs read.
+func EnglishMark(characters int, sha256 string) string {
+	return marks + " (" + legible.Characters(characters) + ", sha256 " + sha256 + ")"
 }
 
 const marks = "••••"
@@ -346,12 +367,12 @@ const marks = "••••"
 func Marked(text string) bool { return strings.Contains(text, marks) }
 
 // cover returns s with its secrets covered.
-func cover(s string, secrets []span) []byte {
+func (m *Masker) cover(s string, secrets []span) []byte {
 	out := make([]byte, 0, len(s)+48*len(secrets))
 	at := 0
 	for _, f := range secrets {
 		out = append(out, s[at:f.start]...)
-		out = appendMark(out, s[f.start:f.end])
+		out = m.appendMark(out, s[f.start:f.end])
 		at = f.end
 	}
 	return append(out, s[at:]...)
@@ -375,7 +396,7 @@ func (m *Masker) Text(s string) (string, int) {
 	if len(found) == 0 {
 		return s, 0
 	}
-	return string(cover(s, found)), len(found)
+	return string(m.cover(s, found)), len(found)
 }
 
 // Args returns canonical JSON with its secrets replaced by strings, and their
@@ -503,7 +524,7 @@ func (w *walker) value(i int, k kind, depth int) int {
 			w.replace(i, end, inner)
 			w.n += n
 		} else if found := w.leaf(text, k); len(found) > 0 {
-			w.replace(i, end, cover(text, found))
+			w.replace(i, end, w.m.cover(text, found))
 			w.n += len(found)
 		}
 	case 't':
@@ -519,7 +540,7 @@ func (w *walker) value(i int, k kind, depth int) int {
 		for end = i + 1; end < len(w.in) && isNumberByte(w.in[end]); end++ {
 		}
 		if k != notSecret {
-			w.replace(i, end, appendMark(nil, w.in[i:end]))
+			w.replace(i, end, w.m.appendMark(nil, w.in[i:end]))
 			w.n++
 		}
 	}
@@ -566,7 +587,7 @@ func (w *walker) head(i int, k kind) bool {
 		if last := found[n-1]; last.end == len(text) && last.end-last.start > headroom/2 {
 			return false // it goes on
 		}
-		text = cover(string(text), found)
+		text = w.m.cover(string(text), found)
 	}
 	if len(text) <= w.limit {
 		return false
@@ -653,7 +674,7 @@ func (w *walker) object(i int, k kind, depth int) int {
 			if taken == nil {
 				taken = w.keyNames(start)
 			}
-			w.replace(at, end, taken.unique(cover(key, found)))
+			w.replace(at, end, taken.unique(w.m.cover(key, found)))
 			w.n += len(found)
 		}
 		if i = w.space(end); w.at(i) != ':' {

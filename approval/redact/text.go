@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -54,10 +55,12 @@ func isMark(text string) bool {
 	if !ok {
 		return false
 	}
-	return rest == "" || strings.HasPrefix(rest, " (") && strings.HasSuffix(rest, ")") &&
-		strings.Contains(rest, ", sha256 ") &&
-		len(rest) < 64
+	return rest == "" || len(rest) < 96 && markEnd.MatchString(rest)
 }
+
+// markEnd is what a mark has after its dots, in any language; in text, one without white space before its digest may be
+// cut off there.
+var markEnd = regexp.MustCompile(`^ ?[(（][0-9]+\D{1,30}sha256( [0-9a-f]{8}[)）])?$`)
 
 // union merges two ordered lists; where two overlap, their common hull is one.
 func union(a, b []span) []span {
