@@ -410,6 +410,10 @@ func TestDialogueSlackDirectMessagesAndMentions(t *testing.T) {
 	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "pending", ""))
 	d.slack(approvals, 1)
 	listed := d.slack(dm, 1)[0]
+	d.act("hana", "mentions the bot in #approvals: show "+id)
+	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "show "+id, ""))
+	d.slack(dm, 1)
+	d.slack(approvals, 1)
 	d.act("hana", "types to the bot: show "+id)
 	d.ok(d.chat.TypeSlack(d.ctx, "hana", "show "+id, ""))
 	d.slack(dm, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 
 	"countersign/approval"
 	"countersign/config"
@@ -18,6 +19,7 @@ func (a *App) newPages() *web.Server {
 	o := web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
 		SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys, Address: a.remote, Base: a.base, Masker: a.masker,
 		Notifications: a.outbox, Granted: a.chat, Pushes: a.outbox, Explainer: explainer{a}, Describer: a.gateway,
+		Room:   func(at approval.Address) bool { return slices.Contains(a.live.Load().rooms, at) },
 		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now}
 	a.aroundInbox(&o)
 	return web.New(o)

@@ -5,10 +5,19 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/locale"
 )
 
+// MaskerIn returns a masker that masks what m masks, with its marks in a language.
+func MaskerIn(m *redact.Masker, l *locale.Language) *redact.Masker {
+	if l.Tag() == locale.Default {
+		return m
+	}
+	return m.In(l.Mark)
+}
+
 // masker masks as configured and writes its marks in the reader's language.
-func (m Maker) masker() *redact.Masker { return m.Words.Masks(m.Masker) }
+func (m Maker) masker() *redact.Masker { return MaskerIn(m.Masker, m.Words) }
 
 // sentence is a rule's sentence as it was filled in and stored when the call came, for the reader: with the marks of
 // the call's secrets, which are stored in English, in the reader's language. A mark that is none of these stands as it

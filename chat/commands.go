@@ -250,7 +250,12 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 	if t.AsksWhy && r.Status == approval.Pending && (t.By.Approver || t.By.Admin) {
 		n.Note = approval.NoteMore
 	}
-	return InteractionResult{}, s.outbox.Queue(tx, n)
+	if err := s.outbox.Queue(tx, n); err != nil || t.AnswerAt == "" {
+		return InteractionResult{}, err
+	}
+	// It is long and holds all that was asked for, so it is in direct messages; here they are told where to look.
+	out := InteractionResult{Text: s.say(t.By, phrases.SayShowSent, "tool", r.Target())}
+	return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
 }
 
 // RoleOf says what somebody may do.

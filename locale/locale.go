@@ -11,7 +11,6 @@ import (
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
 
-	"countersign/approval/redact"
 	"countersign/chat/phrases"
 )
 
@@ -149,17 +148,9 @@ func (l *Language) Count(id string, n int, args ...string) string {
 	return l.Say(id, append(args[:len(args):len(args)], "n", strconv.Itoa(n))...)
 }
 
-// Mark is a [redact.Mark] in the language.
+// Mark is what stands in the place of a secret of so many characters, whose SHA-256 begins with these hex digits.
 func (l *Language) Mark(characters int, sha256 string) string {
 	return l.Count("mark", characters, "hash", sha256)
-}
-
-// Masks returns a masker that masks what m masks, with its marks in the language.
-func (l *Language) Masks(m *redact.Masker) *redact.Masker {
-	if l.Tag() == Default {
-		return m
-	}
-	return m.In(l.Mark)
 }
 
 // Sentences puts one after the other, without those that are empty. Full-width punctuation brings its own space.

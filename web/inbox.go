@@ -230,7 +230,7 @@ func (s *Server) maker(x *exchange) channels.Maker {
 }
 
 // masker masks as configured and writes its marks in the viewer's language.
-func (s *Server) masker(x *exchange) *redact.Masker { return x.lang.Masks(s.Masker()) }
+func (s *Server) masker(x *exchange) *redact.Masker { return channels.MaskerIn(s.Masker(), x.lang) }
 
 // risk is [View.Risk] for what is made before the page.
 func (x *exchange) risk(r approval.Risk) RiskMark { return (&View{lang: x.lang}).Risk(r) }

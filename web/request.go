@@ -240,8 +240,11 @@ func stepOf(x *exchange, m channels.Maker, e *approval.Event) (step, bool) {
 // push tells where one card went, and how far it came.
 func (s *Server) push(x *exchange, n *approval.Notification) push {
 	to := n.Recipient
-	if s.NameOf != nil {
-		to = cmp.Or(s.NameOf(approval.Address{Channel: n.Channel, To: n.Recipient}), x.lang.Say("request_somebody"))
+	switch at := n.Address(); {
+	case s.Room != nil && s.Room(at):
+		to = x.lang.Say("request_room", "id", n.Recipient)
+	case s.NameOf != nil:
+		to = cmp.Or(s.NameOf(at), x.lang.Say("request_somebody"))
 	}
 	return push{n.CreatedAt, n.Channel, legible.Line(to), x.lang.Say("request_push_" + string(n.Status)), string(n.Status)}
 }

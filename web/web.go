@@ -63,6 +63,8 @@ type Options struct {
 	// History is the record. nil: there are no statistics. NameOf says whose address one is, "" for nobody's.
 	History history.Reader
 	NameOf  func(a approval.Address) string
+	// Room reports whether an address is one where several people see a card; default: none is.
+	Room func(a approval.Address) bool
 	// Budgets are those of people, whose turns a long reading takes. nil: there are none.
 	Budgets *budget.Registry
 	// Freezes are told of what is frozen and lifted here; default: nobody is.

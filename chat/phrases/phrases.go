@@ -43,6 +43,7 @@ const (
 	SayManyWait       Phrase = "told_many_wait"
 	SayNewestWait     Phrase = "told_newest_wait"
 	SayOneSent        Phrase = "told_one_sent"
+	SayShowSent       Phrase = "told_show_sent"
 	SayManySent       Phrase = "told_many_sent"
 	SayNewestSent     Phrase = "told_newest_sent"
 	SayNewerThanNo    Phrase = "told_newer_than_no"
@@ -214,6 +215,7 @@ var English = map[Phrase]string{
 	SayManyWait:      "{n} requests are waiting. Use their buttons to decide.",
 	SayNewestWait:    "{n} requests are waiting; these are the newest {shown}. Use their buttons to decide.",
 	SayOneSent:       "1 request is waiting. I've sent it to you as a direct message.",
+	SayShowSent:      "I've sent you all of this request as a direct message: {tool}.",
 	SayManySent:      "{n} requests are waiting. I've sent them to you as direct messages.",
 	SayNewestSent:    "{n} requests are waiting. I've sent you the newest {shown} as direct messages.",
 	SayNewerThanNo: "The request that is waiting now is newer than your message, so nothing was denied. Use its " +
