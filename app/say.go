@@ -21,6 +21,8 @@ func say(to approval.Actor, r locale.Reader, p phrases.Phrase, args ...any) stri
 			words = append(words, strconv.Itoa(v))
 		case time.Time:
 			words = append(words, l.When(v, r))
+		case []string:
+			words = append(words, l.List(v))
 		}
 	}
 	return l.Say(string(p), words...)

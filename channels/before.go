@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -65,7 +64,7 @@ func (m Maker) andNow(r approval.Request, said string) string {
 		more = " (+" + strconv.Itoa(len(changes)-mostChanges) + ")"
 		changes = changes[:mostChanges]
 	}
-	return m.say(TextSaidNow, "said", said, "changes", strings.Join(changes, ", ")+more)
+	return m.say(TextSaidNow, "said", said, "changes", m.Words.List(changes)+more)
 }
 
 // members are the top-level args of a call: their names in order, and their values as JSON.

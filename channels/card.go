@@ -233,7 +233,7 @@ func (c Card) LeftOut() string {
 	if kinds == nil {
 		return ""
 	}
-	return c.Say(TextLeftOut, "button", c.Say(TextApproveAll), "kinds", c.list(kinds), "deny", c.Say(TextDenyAll))
+	return c.Say(TextLeftOut, "button", c.Say(TextApproveAll), "kinds", c.Words.List(kinds), "deny", c.Say(TextDenyAll))
 }
 
 // Worst is the highest risk of what the card shows.
@@ -850,5 +850,5 @@ func tools(c Card, most int) string {
 		}
 		names = append(names, i.Tool)
 	}
-	return strings.Join(names, ", ")
+	return c.Words.List(names)
 }

@@ -163,7 +163,6 @@ const (
 	TextWordsCutShort     Text = "words_cut_short"
 	TextReadAll           Text = "read_all"
 
-	TextList         Text = "list"
 	TextAlt          Text = "alt"
 	TextAltReply     Text = "alt_reply"
 	TextAltBatch     Text = "alt_batch"

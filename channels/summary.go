@@ -145,16 +145,7 @@ func (c Card) Risks() string {
 			said = append(said, c.Say(k.text, "many", strconv.Itoa(n)))
 		}
 	}
-	return c.list(said)
-}
-
-// list names several things, at least one.
-func (c Card) list(said []string) string {
-	list := said[len(said)-1]
-	for _, one := range slices.Backward(said[:len(said)-1]) {
-		list = c.Say(TextList, "first", one, "rest", list)
-	}
-	return list
+	return c.Words.List(said)
 }
 
 // Alt is the card in one line of plain text, for lock screens and screen readers, at most limit long in unit: the risk

@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"countersign/approval"
 	"countersign/chat/phrases"
@@ -28,7 +27,7 @@ func (s *Service) freeze(ctx context.Context, tx approval.Tx, t Interaction) (In
 				return out, err
 			}
 		}
-		return s.answer(tx, t, s.say(t.By, phrases.SayFreezeWhich, "agents", strings.Join(s.readers.Agents(), ", ")))
+		return s.answer(tx, t, s.say(t.By, phrases.SayFreezeWhich, "agents", s.readers.Agents()))
 	}
 	return s.freezeNow(ctx, tx, t, agent, t.Reason)
 }
@@ -104,7 +103,7 @@ func (s *Service) unfreeze(ctx context.Context, tx approval.Tx, t Interaction) (
 		for _, e := range frozen {
 			names = append(names, s.agents(t.By, e.Agent))
 		}
-		return s.answer(tx, t, s.say(t.By, phrases.SayUnfreezeWhich, "agents", strings.Join(names, ", ")))
+		return s.answer(tx, t, s.say(t.By, phrases.SayUnfreezeWhich, "agents", names))
 	}
 	e, refusal, err := s.gate.UnfreezeIn(ctx, tx, agent, t.By, approval.Via(t.Channel))
 	switch {

@@ -148,6 +148,22 @@ func (l *Language) Count(id string, n int, args ...string) string {
 	return l.Say(id, append(args[:len(args):len(args)], "n", strconv.Itoa(n))...)
 }
 
+// List lists things, as the language does.
+func (l *Language) List(items []string) string {
+	said := ""
+	for n, item := range items {
+		switch n {
+		case 0:
+			said = item
+		case len(items) - 1:
+			said = l.Say("list_last", "before", said, "next", item)
+		default:
+			said = l.Say("list_more", "before", said, "next", item)
+		}
+	}
+	return said
+}
+
 // Mark is what stands in the place of a secret of so many characters, whose SHA-256 begins with these hex digits.
 func (l *Language) Mark(characters int, sha256 string) string {
 	return l.Count("mark", characters, "hash", sha256)

@@ -114,10 +114,10 @@ func TestEnglishCounts(t *testing.T) {
 
 // alike are the sentences that have no words to translate.
 var alike = map[string][]string{
-	"ja": {"alt_batch", "alt_reply", "and_then", "fact", "list", "on_day", "told_left_one", "told_of", "when_away",
+	"ja": {"alt_batch", "alt_reply", "and_then", "fact", "list_last", "list_more", "on_day", "told_left_one", "told_of", "when_away",
 		"who_more"},
-	"th": {"alt_reply", "and_then", "fact", "list", "told_left_one", "told_of", "when_away", "who_more"},
-	"zh-TW": {"alt_batch", "alt_reply", "and_then", "fact", "list", "on_day", "told_left_one", "told_of", "when_away",
+	"th": {"alt_reply", "and_then", "fact", "list_more", "told_left_one", "told_of", "when_away", "who_more"},
+	"zh-TW": {"alt_batch", "alt_reply", "and_then", "fact", "list_last", "list_more", "on_day", "told_left_one", "told_of", "when_away",
 		"who_more"},
 }
 
@@ -334,6 +334,21 @@ func TestSentences(t *testing.T) {
 	} {
 		if got := Sentences(tt.given...); got != tt.want {
 			t.Errorf("%q are told as %q, want %q", tt.given, got, tt.want)
+		}
+	}
+}
+
+func TestLists(t *testing.T) {
+	for tag, want := range map[string][3]string{
+		"en": {"a", "a, b", "a, b, c"}, "th": {"a", "a และ b", "a, b และ c"}, "ja": {"a", "a、b", "a、b、c"},
+		"zh-TW": {"a", "a、b", "a、b、c"},
+	} {
+		l := Get(tag)
+		if got := [3]string{l.List([]string{"a"}), l.List([]string{"a", "b"}), l.List([]string{"a", "b", "c"})}; got != want {
+			t.Errorf("%s: %q", tag, got)
+		}
+		if got := l.List(nil); got != "" {
+			t.Errorf("%s: %q of nothing", tag, got)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (s *Server) peoplePage(ctx context.Context, x *exchange, status int, form d
 		}
 	}
 	for name, in := range groups {
-		d.Groups = append(d.Groups, groupShown{legible.Line(name), legible.Line(strings.Join(in, ", "))})
+		d.Groups = append(d.Groups, groupShown{legible.Line(name), legible.Line(x.lang.List(in))})
 	}
 	slices.SortFunc(d.Groups, func(a, b groupShown) int { return cmp.Compare(a.Name, b.Name) })
 	ds, err := s.Gate.Delegations(ctx)
@@ -129,7 +129,7 @@ func (s *Server) peoplePage(ctx context.Context, x *exchange, status int, form d
 }
 
 func (s *Server) personShown(x *exchange, p auth.Person) personShown {
-	v := personShown{Name: legible.Line(p.Name), Groups: legible.Line(strings.Join(p.Groups, ", ")),
+	v := personShown{Name: legible.Line(p.Name), Groups: legible.Line(x.lang.List(p.Groups)),
 		You: p.Name == x.viewer.Name}
 	var roles []string
 	if p.Approver {
@@ -138,7 +138,7 @@ func (s *Server) personShown(x *exchange, p auth.Person) personShown {
 	if p.Admin {
 		roles = append(roles, x.lang.Say("people_admin"))
 	}
-	v.Roles = cmp.Or(strings.Join(roles, ", "), x.lang.Say("people_no_role"))
+	v.Roles = cmp.Or(x.lang.List(roles), x.lang.Say("people_no_role"))
 	for _, a := range s.Roster.Ways(p.Name) {
 		text := a.Channel
 		switch {

@@ -104,9 +104,9 @@ func (s *Server) ruleShown(x *exchange, r policy.RuleInfo) ruleShown {
 			v.Facts = append(v.Facts, fact{x.lang.Say("policy_" + id), legible.Line(masked)})
 		}
 	}
-	tell("tools", strings.Join(r.Tools, ", "))
-	tell("methods", strings.Join(r.Methods, ", "))
-	tell("agents", strings.Join(r.Agents, ", "))
+	tell("tools", x.lang.List(r.Tools))
+	tell("methods", x.lang.List(r.Methods))
+	tell("agents", x.lang.List(r.Agents))
 	tell("conditions", strings.Join(r.Conditions, "; "))
 	tell("when", r.When)
 	tell("risk", x.lang.Say("risk_"+strings.ToLower(string(r.Risk))))

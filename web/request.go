@@ -169,7 +169,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 	if n := d.Standing; n.Needed > 1 {
 		d.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
 	}
-	d.Voters = voters(details.Voters)
+	d.Voters = x.voters(details.Voters)
 	d.Words = s.serverWordsOf(x, &r)
 	d.Grants = grantChoices(x, &details, t.For)
 	if err := s.around(ctx, x, m, &d); err != nil {
@@ -263,12 +263,12 @@ func (s *Server) votes(x *exchange, m channels.Maker, r approval.Request) (all [
 }
 
 // voters names who may decide.
-func voters(who []approval.Actor) string {
+func (x *exchange) voters(who []approval.Actor) string {
 	var names []string
 	for _, p := range who {
 		names = append(names, legible.Line(p.Name))
 	}
-	return strings.Join(names, ", ")
+	return x.lang.List(names)
 }
 
 // editable is args as JSON that a form can hold: what is not seen is written by its number.

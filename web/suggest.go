@@ -73,7 +73,7 @@ func masked(m *redact.Masker, calls iter.Seq2[history.Record, error]) iter.Seq2[
 
 func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData {
 	d := &suggestData{Busy: b.stopped && b.last.IsZero(), Calls: x.lang.Count("stats_suggest_calls", found.Calls),
-		Critical: word(strings.Join(found.Critical, ", "))}
+		Critical: word(x.lang.List(found.Critical))}
 	if b.stopped && !d.Busy {
 		d.Stopped = x.lang.Say("stats_suggest_stopped", "time", x.time(b.last))
 	}
@@ -103,7 +103,7 @@ func (x *exchange) suggestionShown(number int, r *history.Suggestion) suggestion
 	for _, f := range []fact{{"suggest_fewer", strconv.Itoa(r.Fewer)}, {"asked", strconv.Itoa(r.Asked)},
 		{"approved", strconv.Itoa(r.Approved)}, {"denied", strconv.Itoa(r.Denied)}, {"expired", strconv.Itoa(r.Expired)},
 		{"suggest_risk", x.lang.Say("risk_" + strings.ToLower(string(r.Risk)))},
-		{"agent", word(strings.Join(r.Agents, ", "))}} {
+		{"agent", word(x.lang.List(r.Agents))}} {
 		if f.Text != "" {
 			v.Facts = append(v.Facts, fact{x.lang.Say("stats_" + f.Name), f.Text})
 		}
@@ -119,7 +119,7 @@ func (x *exchange) suggestionPart(p *history.Part) string {
 	case p.Folder != "":
 		return x.lang.Say("stats_suggest_under", "arg", p.Arg, "folder", p.Folder+"/")
 	case len(p.Values) > 0:
-		return x.lang.Say("stats_suggest_values", "arg", p.Arg, "values", strings.Join(p.Values, ", "))
+		return x.lang.Say("stats_suggest_values", "arg", p.Arg, "values", x.lang.List(p.Values))
 	}
 	return ""
 }
@@ -127,7 +127,7 @@ func (x *exchange) suggestionPart(p *history.Part) string {
 func (x *exchange) suggestionDoes(r *history.Suggestion) string {
 	text := x.lang.Say("stats_suggest_" + string(r.Does))
 	if len(r.Vary) > 0 {
-		text = locale.Sentences(text, x.lang.Say("stats_suggest_vary", "args", word(strings.Join(r.Vary, ", "))))
+		text = locale.Sentences(text, x.lang.Say("stats_suggest_vary", "args", word(x.lang.List(r.Vary))))
 	}
 	return text
 }
@@ -141,7 +141,7 @@ func (x *exchange) suggestionPlace(rules []string) string {
 		}
 	}
 	return x.lang.Say("stats_suggest_place", "rules",
-		cmp.Or(strings.Join(named, ", "), x.lang.Say("stats_suggest_place_first")))
+		cmp.Or(x.lang.List(named), x.lang.Say("stats_suggest_place_first")))
 }
 
 // legibleLines are lines that are shown to be copied.

@@ -383,8 +383,11 @@ func (p Phrase) Say(args ...any) string {
 	pairs := make([]string, 0, len(args))
 	for i := 0; i+1 < len(args); i += 2 {
 		value := args[i+1]
-		if t, ok := value.(time.Time); ok {
-			value = approval.FormatTime(t)
+		switch v := value.(type) {
+		case time.Time:
+			value = approval.FormatTime(v)
+		case []string:
+			value = strings.Join(v, ", ")
 		}
 		pairs = append(pairs, fmt.Sprintf("{%v}", args[i]), fmt.Sprint(value))
 	}
