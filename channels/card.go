@@ -139,6 +139,13 @@ type Notice struct {
 // notice is one that is short already.
 func notice(s string) Notice { return Notice{Text: s, Short: s} }
 
+// warning is a remark that comes right below what will happen.
+func warning(s string) Notice {
+	n := notice(s)
+	n.First = true
+	return n
+}
+
 // Fact is one labelled line.
 type Fact struct{ Label, Value string }
 
@@ -602,13 +609,11 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		var unlike string
 		if i.Change, unlike = m.change(r, masked, i.Rows); unlike != "" {
 			i.Unlike = true
-			warning := notice(m.say(TextDiffUnlike, "key", unlike))
-			warning.First = true
-			i.Notices = append(i.Notices, warning)
+			i.Notices = append(i.Notices, warning(m.say(TextDiffUnlike, "key", unlike)))
 		}
 	}
 	if slices.ContainsFunc(i.Rows, Row.invisible) {
-		i.Notices = append(i.Notices, notice(m.say(TextInvisible)))
+		i.Notices = append(i.Notices, warning(m.say(TextInvisible)))
 	}
 	if secrets > 0 {
 		i.Notices = append(i.Notices, notice(m.Words.Count(string(TextMasked), secrets)))

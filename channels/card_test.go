@@ -530,6 +530,20 @@ func TestFitRows(t *testing.T) {
 }
 
 // The gate's own words for why somebody is asked are in the reader's language; a rule's words are as they are.
+// A value is shown whole where there is room for it, and else only so much that the buttons are near.
+func TestWhatIsCutIsCutShort(t *testing.T) {
+	fit := func(n int) channels.Fitted {
+		return channels.FitRows([]channels.Row{{Key: "a", Value: strings.Repeat("x", n)}, {Key: "b", Value: "short"}}, 2, 9000, 3000,
+			legible.UTF16Len, func(r channels.Row) int { return len(r.Value) })
+	}
+	if f := fit(3000); f.Shortened || len(f.Rows[0].Value) != 3000 {
+		t.Errorf("%d of 3000 characters", len(f.Rows[0].Value))
+	}
+	if f := fit(3001); !f.Shortened || f.Shown != 2 || legible.UTF16Len(f.Rows[0].Value) > 600 || f.Rows[1].Value != "short" {
+		t.Errorf("%d of 3001 characters, %+v", len(f.Rows[0].Value), f.Rows[1])
+	}
+}
+
 func TestWhyIsInTheReadersLanguage(t *testing.T) {
 	m := channelstest.Maker()
 	m.Words = locale.Get("ja")

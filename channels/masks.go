@@ -25,9 +25,9 @@ func (m Maker) masker() *redact.Masker { return MaskerIn(m.Masker, m.Words) }
 func (m Maker) sentence(r approval.Request, s string) string {
 	if redact.Marked(s) && !redact.Marked(r.Target()) && !redact.Marked(string(r.Args)) {
 		var pairs []string
-		m.Masker.In(func(characters int, sha256 string) string {
-			english := redact.EnglishMark(characters, sha256)
-			pairs = append(pairs, english, m.Words.Mark(characters, sha256))
+		m.Masker.In(func(characters int, digest string) string {
+			english := redact.EnglishMark(characters, digest)
+			pairs = append(pairs, english, m.Words.Mark(characters, digest))
 			return english
 		}).Args(r.Args)
 		s = strings.NewReplacer(pairs...).Replace(s)

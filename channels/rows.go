@@ -226,13 +226,18 @@ type Fitted struct {
 func (f Fitted) All() bool { return f.Shown == f.Total }
 
 // valueCaps are the lengths that values are shortened to, one after the other, until all rows fit.
-var valueCaps = []int{8000, 4000, 2000, 1000, 600, 400, 250, 160, 100, 60, 36}
+var valueCaps = []int{partCap, 400, 250, 160, 100, 60, 36}
+
+// partCap is the longest that a value is shown which is not shown whole: who decides reads it elsewhere, and the
+// buttons are below it.
+const partCap = 600
 
 // keyCap is the longest that a key is shown.
 const keyCap = 80
 
 // FitRows fits rows into a budget. cost is what one row takes of it, at least as much as its value
-// measures in unit, in which keys and values are shortened; no value is longer than most. Showing a part
+// measures in unit, in which keys and values are shortened; no value is longer than most, and none that is cut longer
+// than partCap. Showing a part
 // of every value goes before showing all of some; where even that does not fit, the first rows are
 // shown, as many as fit.
 func FitRows(rows []Row, total, budget, most int, unit func(string) int, cost func(Row) int) Fitted {
@@ -241,8 +246,9 @@ func FitRows(rows []Row, total, budget, most int, unit func(string) int, cost fu
 	for i, r := range rows {
 		lengths[i] = unit(r.Value)
 	}
-	for i, limit := range valueCaps {
-		last := i == len(valueCaps)-1
+	caps := append([]int{most}, valueCaps...)
+	for i, limit := range caps {
+		last := i == len(caps)-1
 		if limit > most && !last {
 			continue
 		}
@@ -272,7 +278,7 @@ func FitRows(rows []Row, total, budget, most int, unit func(string) int, cost fu
 				f.Shown++
 			}
 		}
-		if left >= 0 && len(f.Rows) == len(rows) {
+		if left >= 0 && len(f.Rows) == len(rows) && (!f.Shortened || limit <= partCap) {
 			break
 		}
 	}

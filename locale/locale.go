@@ -165,8 +165,8 @@ func (l *Language) List(items []string) string {
 }
 
 // Mark is what stands in the place of a secret of so many characters, whose SHA-256 begins with these hex digits.
-func (l *Language) Mark(characters int, sha256 string) string {
-	return l.Count("mark", characters, "hash", sha256)
+func (l *Language) Mark(characters int, digest string) string {
+	return l.Count("mark", characters, "hash", digest)
 }
 
 // Sentences puts one after the other, without those that are empty. Full-width punctuation brings its own space.

@@ -46,7 +46,7 @@ type Masker struct {
 // Mark writes what stands in the place of a secret of so many characters, whose SHA-256 begins with these hex digits.
 // It begins with "••••" and ends with "sha256", a space, the digits and a closing bracket, in any language, and has no
 // line breaks, quotes or backslashes: by that it is known again and not masked once more.
-type Mark func(characters int, sha256 string) string
+type Mark func(characters int, digest string) string
 
 // In returns a Masker that masks what m masks and writes its marks in a reader's language. [Masker.ForLogs] goes back
 // to English, so that a log has one language.
@@ -357,8 +357,8 @@ func (m *Masker) appendMark(dst []byte, text string) []byte {
 }
 
 // EnglishMark is the [Mark] of logs, of the audit log and of what programs read.
-func EnglishMark(characters int, sha256 string) string {
-	return marks + " (" + legible.Characters(characters) + ", sha256 " + sha256 + ")"
+func EnglishMark(characters int, digest string) string {
+	return marks + " (" + legible.Characters(characters) + ", sha256 " + digest + ")"
 }
 
 const marks = "••••"

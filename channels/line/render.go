@@ -468,24 +468,13 @@ func (d drawing) notices(add func(api.FlexComponentInterface)) {
 	}
 }
 
-// args lays out the call's args, and tells what of them is not there.
+// args tells what of the call's args is not there, and lays them out.
 func (d drawing) args(add func(api.FlexComponentInterface), f channels.Fitted) {
 	i, say := d.item, d.card.Say
 	if len(i.Rows) == 0 {
 		add(text(say(channels.TextNoArgs), "sm", faint))
 	} else {
 		add(bold(say(channels.TextArgs), "xs", faint))
-	}
-	ignored := false
-	for _, r := range f.Rows {
-		if r.Ignored && !ignored {
-			ignored = true
-			add(bold(say(channels.TextIgnored), "xs", faint))
-		}
-		add(d.row(r))
-	}
-	if d.measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
-		add(bold(say(channels.TextIgnored), "xs", faint))
 	}
 	if !f.All() {
 		shown := f.Shown
@@ -497,6 +486,17 @@ func (d drawing) args(add func(api.FlexComponentInterface), f channels.Fitted) {
 	}
 	if f.Shortened || d.measuring {
 		add(text(say(channels.TextShortened, "id", i.Short), "xs", alarm))
+	}
+	ignored := false
+	for _, r := range f.Rows {
+		if r.Ignored && !ignored {
+			ignored = true
+			add(bold(say(channels.TextIgnored), "xs", faint))
+		}
+		add(d.row(r))
+	}
+	if d.measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
+		add(bold(say(channels.TextIgnored), "xs", faint))
 	}
 }
 

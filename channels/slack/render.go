@@ -440,7 +440,7 @@ func (d drawing) heading(t *rich) {
 	}
 }
 
-// args lays out the call's args, and tells what of them is not there.
+// args tells what of the call's args is not there, and lays them out.
 func (d drawing) args(t *rich, f channels.Fitted) {
 	i, say := d.item, d.card.Say
 	if d.alone() {
@@ -451,17 +451,6 @@ func (d drawing) args(t *rich, f channels.Fitted) {
 		t.line(say(channels.TextNoArgs))
 	case d.alone():
 		t.heading(say(channels.TextArgs))
-	}
-	ignored := false
-	for _, r := range f.Rows {
-		if r.Ignored && !ignored {
-			ignored = true
-			t.heading(say(channels.TextIgnored))
-		}
-		t.row(r)
-	}
-	if d.measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
-		t.heading(say(channels.TextIgnored))
 	}
 	notAll, shortened := channels.TextNotAllShown, channels.TextShortened
 	if !d.alone() {
@@ -476,6 +465,17 @@ func (d drawing) args(t *rich, f channels.Fitted) {
 	}
 	if f.Shortened || d.measuring && len(i.Rows) > 0 {
 		t.line(say(shortened, "id", i.Short))
+	}
+	ignored := false
+	for _, r := range f.Rows {
+		if r.Ignored && !ignored {
+			ignored = true
+			t.heading(say(channels.TextIgnored))
+		}
+		t.row(r)
+	}
+	if d.measuring && len(i.Rows) > 0 && i.Rows[len(i.Rows)-1].Ignored {
+		t.heading(say(channels.TextIgnored))
 	}
 }
 
