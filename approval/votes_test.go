@@ -693,7 +693,7 @@ func TestRule5_ApproveAllAcrossDifferentNeeds(t *testing.T) {
 	if r := w.request(outs[1].Request.ID); len(r.Votes) != 1 {
 		t.Errorf("hana's vote on two: %+v", r.Votes)
 	}
-	for _, want := range []string{"one: You can't decide this request.", "two: Your approval counts: 1 of 2.", "Approved: three."} {
+	for _, want := range []string{"one: You may not decide this request.", "two: Your approval counts: 1 of 2.", "Approved: three."} {
 		if !strings.Contains(out.Text, want) {
 			t.Errorf("%q is not in %q", want, out.Text)
 		}

@@ -341,5 +341,5 @@ func cannotDecide(by approval.Actor) string {
 	if by.Kind == approval.Stranger {
 		return "This is Countersign. You're not an approver here. Ask whoever runs it to add your ID: U1"
 	}
-	return "You can't decide this request."
+	return "You may not decide this request."
 }

@@ -198,7 +198,7 @@ var English = map[Phrase]string{
 	SayMustAsk:       "If it is still needed, the agent must ask again.",
 	SayMustAskOnce:   "To run it once more, the agent must ask again.",
 	SayNewCard:       "If the agent asks again, you'll get a new card. Decide on that one.",
-	SayNotYours:      "You can't decide this request.",
+	SayNotYours:      "You may not decide this request.",
 	SayNoRequest:     "No such request.",
 	SayReasonNeeded:  "This request needs a reason. Type: {word} {id} followed by your reason.",
 	SayReasonNext: "{tool} needs a reason, so nothing is decided yet. Type your reason now, or type: deny {id} " +
