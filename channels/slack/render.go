@@ -191,15 +191,11 @@ func several(c channels.Card, sentence int) ([]sdk.Block, error) {
 	if dividers {
 		left -= len(c.Items) * weigh(sdk.NewDividerBlock())
 	}
-	for n, i := range c.Items {
-		share := left / (len(c.Items) - n) // what one leaves, the next may use
-		own, err := fit(share, func(m measures) drawing {
-			return drawing{measures: m, card: c, item: i, number: n + 1, common: common}
-		})
-		if err != nil {
-			return nil, err
-		}
-		left -= weigh(own...)
+	drawn, err := shareOut(c, common, left)
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range drawn {
 		if dividers {
 			blocks = append(blocks, sdk.NewDividerBlock())
 		}
@@ -209,6 +205,35 @@ func several(c channels.Card, sentence int) ([]sdk.Block, error) {
 		blocks = append(blocks, sdk.NewDividerBlock())
 	}
 	return append(blocks, end...), nil
+}
+
+// shareOut draws each of several requests, all of them in at most room. Those that need least come first: what they
+// leave of an equal share is for those that need more, wherever they stand.
+func shareOut(c channels.Card, common []channels.Fact, room int) ([][]sdk.Block, error) {
+	at := func(n int) func(measures) drawing {
+		return func(m measures) drawing {
+			return drawing{measures: m, card: c, item: c.Items[n], number: n + 1, common: common}
+		}
+	}
+	order, needs := make([]int, len(c.Items)), make([]int, len(c.Items))
+	for n := range c.Items {
+		whole, err := fit(maxTotal, at(n))
+		if err != nil {
+			return nil, err
+		}
+		order[n], needs[n] = n, weigh(whole...)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return needs[a] - needs[b] })
+	drawn := make([][]sdk.Block, len(c.Items))
+	for done, n := range order {
+		own, err := fit(room/(len(order)-done), at(n))
+		if err != nil {
+			return nil, err
+		}
+		room -= weigh(own...)
+		drawn[n] = own
+	}
+	return drawn, nil
 }
 
 // alike is what several requests have in common, of which a card tells once: facts, and a deadline ("": they have not
