@@ -442,27 +442,26 @@ func longer(g *channels.Grant, block string, most int) *sdk.SectionBlock {
 		sdk.SectionBlockOptionBlockID(strings.Replace(block, "decide", "grant", 1)))
 }
 
-// heading tells which tool is called, and with what risk.
+// heading tells what will happen, and by which tool. Of one among others, or at a glance, the risk comes first; else it
+// stands above.
 func (d drawing) heading(t *rich) {
-	i := d.item
-	if d.alone() && d.glance {
-		t.strong(risk(d.card, i) + " · ")
-		t.text(shorten(i.Tool, d.tool))
-		t.end()
-		d.sentences(t)
-	} else if d.alone() {
+	i, first := d.item, risk(d.card, d.item)+" · "
+	switch {
+	case !d.alone():
+		first = fmt.Sprintf("%d. ", d.number) + first
+	case !d.glance:
 		d.sentences(t)
 		t.cut()
 		t.fact(channels.Fact{Label: d.card.Say(channels.TextTool), Value: i.Tool}, d.tool)
-	} else {
-		t.strong(fmt.Sprintf("%d. %s · ", d.number, risk(d.card, i)))
-		t.text(shorten(i.Tool, d.tool))
-		if !i.Pending() {
-			t.strong(" · " + i.State.Icon() + " " + i.Title)
-		}
-		t.end()
-		d.sentences(t)
+		return
 	}
+	t.heading(first + channels.CutEnd(i.Summary, d.will, measure))
+	t.text(shorten(i.Tool, d.tool))
+	if !i.Pending() {
+		t.strong(" · " + i.State.Icon() + " " + i.Title)
+	}
+	t.end()
+	d.standing(t)
 }
 
 // args lays out the call's args, and tells what of them is not there.
@@ -586,10 +585,15 @@ func (d drawing) reason(t *rich) {
 	}
 }
 
-// sentences tell what will happen, and what happened to the request. The second stands in the plain style, that no
-// label and no value has.
+// sentences tell what will happen, and what happened to the request.
 func (d drawing) sentences(t *rich) {
 	t.heading(channels.CutEnd(d.item.Summary, d.will, measure))
+	d.standing(t)
+}
+
+// standing tells what is to be known first, and what happened to the request. The second stands in the plain style,
+// that no label and no value has.
+func (d drawing) standing(t *rich) {
 	for _, n := range d.item.Notices {
 		if n.First {
 			t.heading(shorten(n.Text, d.notice))
