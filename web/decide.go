@@ -119,7 +119,8 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 	bool, decidedResult, error,
 ) {
 	short := approval.Short(id)
-	result := decidedResult{ID: id, Target: short, Summary: short, Short: short, Class: "denied", Word: x.lang.Say("inbox_not_decided")}
+	result := decidedResult{ID: id, Target: short, Summary: short, Short: short, Class: "denied",
+		Word: x.lang.Say("inbox_not_decided")}
 	h, err := s.Gate.RequestHead(ctx, x.viewer.Actor, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
 		return false, result, nil // the gate says so, on record

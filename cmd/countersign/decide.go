@@ -264,8 +264,8 @@ func (c *decideFlags) printMany(ctx context.Context, s *std, g *connection, ids 
 	return nil
 }
 
-// whatWas is a line that says what was decided on: what will happen, by which tool, and who asked. It is "" where the gate does not say:
-// the decision stands without it.
+// whatWas is a line that says what was decided on: what will happen, by which tool, and who asked. It is "" where the
+// gate does not say: the decision stands without it.
 func (g *connection) whatWas(ctx context.Context, id string) string {
 	a, err := g.Approval(ctx, id)
 	if err != nil || a.ID != id {
