@@ -149,11 +149,8 @@ func (a *App) showAtKeyboard(r approval.Request) string {
 	m := a.masker()
 	args := m.ArgsLimited(r.Args, 4000)
 	why, _ := m.Text(r.HumanMessage)
-	text := fmt.Sprintf("%s\n\n%s, risk %s\n%s", legible.Line(why), r.Target(), r.Risk, legible.Line(args))
-	if what, _ := m.Text(r.Sentences.SummaryIn("")); what != "" {
-		text = legible.Line(what) + "\n" + text
-	}
-	return text
+	return fmt.Sprintf("%s\n%s\n\n%s, risk %s\n%s", a.summary(r), legible.Line(why), r.Target(), r.Risk,
+		legible.Line(args))
 }
 
 // schemas knows what the tools take that the gateway offers.

@@ -1,13 +1,16 @@
 package app
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"countersign/agents/hooks"
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/locale"
 	"countersign/policy"
+	"countersign/policy/presets"
 )
 
 // events are what each coding agent tells its hook of a call.
@@ -245,5 +248,38 @@ func TestThePresetAllowsNoToolOfAServerThatGeminiNamesWithoutAPrefix(t *testing.
 		if v.Action != approval.Quarantine {
 			t.Errorf("%s is %s by %q", tool, v.Action, v.Rule)
 		}
+	}
+}
+
+// What a preset's rule, or one of the demo's, says to people it says in each language that the program speaks.
+func TestPresetsAndTheDemoSpeakEachLanguage(t *testing.T) {
+	demo, err := os.ReadFile("../demo/countersign.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, said := map[string]string{"the demo": string(demo)}, 0
+	for _, name := range presets.Names() {
+		policies["preset/"+name] = "policy:\n  include: [preset/" + name + "]\n"
+	}
+	for name, text := range policies {
+		for _, r := range included(t, text).Rules() {
+			for key, w := range map[string]struct {
+				text string
+				in   approval.Wording
+			}{"message": {r.Message, r.MessageIn}, "summary": {r.Summary, r.SummaryIn}} {
+				if w.text == "" {
+					continue
+				}
+				said++
+				for _, tag := range locale.Tags() {
+					if strings.TrimSpace(w.in[tag]) == "" {
+						t.Errorf("%s: the %s of %q is not there in %s", name, key, r.Name, tag)
+					}
+				}
+			}
+		}
+	}
+	if said < 20 {
+		t.Errorf("only %d sentences were found", said)
 	}
 }

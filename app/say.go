@@ -28,6 +28,20 @@ func say(to approval.Actor, r locale.Reader, p phrases.Phrase, args ...any) stri
 	return l.Say(string(p), words...)
 }
 
+// maxSummed is how many bytes of args are looked through for a summary that goes with every answer.
+const maxSummed = 64 << 10
+
+// summary says in a sentence what will happen by a request, as cards do, to programs and to whoever's language is not
+// known.
+func (a *App) summary(r approval.Request) string {
+	if len(r.Args) > maxSummed {
+		r.Args = nil
+	}
+	m := a.live.Load().maker
+	m.Words = locale.Get("en")
+	return m.Summary(r)
+}
+
 // reader is how somebody who is answered now reads times: in their zone, or in the configuration's.
 func (a *App) reader(to approval.Actor) locale.Reader {
 	r := locale.Reader{Now: a.o.Now(), Zone: to.Zone}

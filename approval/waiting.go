@@ -31,12 +31,14 @@ const (
 	MostWaiting = 100
 	// mostLooked is how many one look goes through: who may decide a request is found out one by one.
 	mostLooked = 1_000
-	// MostShownArgs is how large a request may be, in bytes, whose args one look brings.
+	// MostShownArgs is how large a request may be, in bytes, that a list shows whole.
 	MostShownArgs = 16 << 10
+	// mostSummed is how many bytes one list reads of requests that it does not show whole, to say what will happen.
+	mostSummed = 512 << 10
 )
 
-// WaitingRow is one pending request. Where Wide is set it is too large for a list, and its Args, Rationale and Preview
-// are not there.
+// WaitingRow is one pending request. Where Wide is set it is too large to be shown whole in a list, and its Args,
+// Rationale and Preview may not be there.
 type WaitingRow struct {
 	Request
 	Mine     bool // the person may decide it now
@@ -67,8 +69,9 @@ func (g *Gate) Waiting(ctx context.Context, who Actor, q WaitingQuery) (Waiting,
 			return w, err
 		}
 		w.Next = next
+		room := mostSummed
 		for _, f := range found {
-			row, err := g.waitingRow(ctx, tx, &f.Head)
+			row, err := g.waitingRow(ctx, tx, &f.Head, &room)
 			if err != nil {
 				return w, err
 			}
@@ -139,17 +142,46 @@ func (g *Gate) isMine(ctx context.Context, tx Tx, h *Head, who Actor) (bool, err
 	return g.MayVoteIn(ctx, tx, h.Request, who)
 }
 
-// waitingRow reads what a list shows of a request.
-func (g *Gate) waitingRow(ctx context.Context, tx Tx, h *Head) (row WaitingRow, err error) {
+// listed reads a request for a list: whole, where it is small or there is room for it yet.
+func listed(tx Tx, h *Head, room *int) (Request, error) {
 	if h.Wide > MostShownArgs {
+		if h.Wide > *room {
+			return h.Request, nil
+		}
+		*room -= h.Wide
+	}
+	return tx.Request(h.ID)
+}
+
+// Listed returns requests of which the narrow parts were found, each whole where a list has room for it.
+func (g *Gate) Listed(ctx context.Context, found []Head) ([]Request, error) {
+	return View(ctx, g.store, func(tx Tx) ([]Request, error) {
+		rs, room := make([]Request, len(found)), mostSummed
+		for i := range found {
+			r, err := listed(tx, &found[i], &room)
+			if err != nil {
+				return nil, err
+			}
+			if rs[i] = found[i].Request; r.Args != nil {
+				rs[i] = g.told(r)
+			}
+		}
+		return rs, nil
+	})
+}
+
+// waitingRow reads what a list shows of a request.
+func (g *Gate) waitingRow(ctx context.Context, tx Tx, h *Head, room *int) (row WaitingRow, err error) {
+	if row.Request, err = listed(tx, h, room); err != nil {
+		return row, err
+	}
+	row.Wide = h.Wide > MostShownArgs
+	if row.Args == nil {
 		need, err := tx.NeedOf(h.ID)
 		if err != nil {
 			return row, err
 		}
-		row.Request, row.Wide = h.Request, true
 		row.Need, row.Stage, row.Votes, row.ExtendedAt = need.Need, need.Stage, need.Votes, need.ExtendedAt
-	} else if row.Request, err = tx.Request(h.ID); err != nil {
-		return row, err
 	}
 	row.Standing, err = g.StandingIn(ctx, tx, row.Request)
 	row.Request = g.told(row.Request)

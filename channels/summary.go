@@ -22,6 +22,12 @@ const (
 // Summary says in one sentence what will happen, in the reader's language: as the rule has it, else made of the tool's
 // name and the args that tell most.
 func (m Maker) Summary(r approval.Request) string {
+	if s := m.Ruled(r); s != "" {
+		return s
+	}
+	if r.Args == nil { // they were not read
+		return m.say(TextWillDo, "tool", legible.Line(r.Target()), "args", "…")
+	}
 	masked, _ := m.masker().Args(r.Args)
 	rows, _ := argRows(masked, m.ignored(r))
 	return m.summary(r, rows)

@@ -124,7 +124,7 @@ type Approval struct {
 	RiskLevel     string          `json:"risk_level"`
 	Rule          string          `json:"rule"`
 	ReasonCode    string          `json:"reason_code"`
-	Summary       string          `json:"summary"` // what will happen, as the rule says it; "" where it says nothing
+	Summary       string          `json:"summary"` // what will happen, in a sentence; "" from gates that say none
 	HumanMessage  string          `json:"human_message"`
 	Rationale     string          `json:"rationale"`
 	Preview       string          `json:"preview"`

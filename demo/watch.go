@@ -81,7 +81,7 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 		if !a.ResolvedAt.IsZero() {
 			at = a.ResolvedAt
 		}
-		asked = append(asked, []string{short(a.ID), a.Target(), a.RiskLevel, status(a), a.ResolvedBy, hour(at)})
+		asked = append(asked, []string{short(a.ID), a.RiskLevel, a.Summary, status(a), a.ResolvedBy, hour(at)})
 	}
 	for _, n := range pushes.Items {
 		at := n.UpdatedAt
@@ -98,7 +98,7 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 	for _, e := range log.Items {
 		recorded = append(recorded, d.recorded(e))
 	}
-	d.Chat.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"}, asked)
+	d.Chat.SetTable("Approval requests", []string{"Id", "Risk", "Will happen", "Status", "Who", "Time"}, asked)
 	d.Chat.SetTable("Notifications", []string{"Id", "Request", "To", "Kind", "Status", "Tries", "Time"}, sent)
 	d.Chat.SetTable("Audit log", []string{"No.", "Status", "Who", "What", "Why", "Time"}, recorded)
 	return nil

@@ -56,7 +56,7 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 				return err
 			}
 		}
-		return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, wireRequest)})
+		return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, s.wireRequest)})
 	}
 	err := s.gate.TellResolved(wctx, x.who.Name, session, x.wait, tell)
 	if err != nil && x.status == 0 && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
@@ -114,7 +114,7 @@ func (s *Server) approval(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, wireRequest(r))
+	return x.answer(http.StatusOK, s.wireRequest(r))
 }
 
 func (s *Server) approvals(ctx context.Context, x *exchange) error {
@@ -133,7 +133,7 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 		}
 		return s.gate.Requests(ctx, q)
 	}, func(rows []approval.Request, more bool) any {
-		list := approvalList{Approvals: wire(rows, wireRequest)}
+		list := approvalList{Approvals: wire(rows, s.wireRequest)}
 		if more {
 			list.Next = optional(rows[len(rows)-1].ID)
 		}
@@ -168,7 +168,7 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, wireRequest(r))
+	return x.answer(http.StatusOK, s.wireRequest(r))
 }
 
 func (s *Server) report(ctx context.Context, x *exchange) error {
@@ -192,7 +192,7 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 		return err
 	}
 	if r.ID == id {
-		return x.answer(http.StatusOK, outcomeAnswer{wireRequest(r)})
+		return x.answer(http.StatusOK, outcomeAnswer{s.wireRequest(r)})
 	}
 	u, err := s.gate.GrantUse(ctx, x.who.Actor, id)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 	}
 	r, err := s.gate.Request(ctx, x.who.Actor, id)
 	if err == nil {
-		return x.answer(http.StatusOK, outcomeAnswer{wireRequest(r)})
+		return x.answer(http.StatusOK, outcomeAnswer{s.wireRequest(r)})
 	}
 	u, none := s.gate.GrantUse(ctx, x.who.Actor, id)
 	if none != nil {

@@ -204,7 +204,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 		for n, i := range places {
 			each := byID[ids[n]]
 			if each.Refusal != nil {
-				results[i] = refusedResult(x, body.IDs[i], each.Refusal)
+				results[i] = s.refusedResult(x, body.IDs[i], each.Refusal)
 			} else if results[i], err = s.decided(ctx, &d, each.Request); err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func (s *Server) named(ctx context.Context, x *exchange, typed []string, d appro
 		case "":
 			ids, places = append(ids, id), append(places, i)
 		case approval.CodeNotFound, approval.CodeAmbiguousID, approval.CodeInvalidParameter:
-			results[i] = refusedResult(x, t, refusal)
+			results[i] = s.refusedResult(x, t, refusal)
 		default:
 			return nil, nil, refusal
 		}
@@ -256,8 +256,8 @@ func (s *Server) affordMany(ctx context.Context, x *exchange, ids []string, d ap
 }
 
 // refusedResult is the answer for one of several decisions. The request is left out: a hundred of them could be large.
-func refusedResult(x *exchange, id string, err error) decideResult {
-	p, _ := problemOf(x, err)
+func (s *Server) refusedResult(x *exchange, id string, err error) decideResult {
+	p, _ := s.problemOf(x, err)
 	p.Approval = nil
 	return decideResult{refusedAnswer{ID: legible.Cut(id, 64), Error: p}}
 }
@@ -277,5 +277,5 @@ func (s *Server) extend(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, wireRequest(r))
+	return x.answer(http.StatusOK, s.wireRequest(r))
 }

@@ -69,14 +69,14 @@ var retryAfter = map[approval.Code]int{
 func typeOf(c approval.Code) string { return "urn:countersign:problem:" + string(c) }
 
 // problemOf is what err may say to who asks, and its status.
-func problemOf(x *exchange, err error) (problem, int) {
+func (s *Server) problemOf(x *exchange, err error) (problem, int) {
 	p := problem{Code: approval.CodeOf(err)}
 	k, known := kinds[p.Code]
 	if e, ok := errors.AsType[*approval.Error](err); ok && known && p.Code != approval.CodeInternal {
 		p.Detail = e.Message
 		if r := e.Request; r != nil && (x.who.Kind == approval.Human || x.who.Kind == approval.Agent &&
 			r.Agent == x.who.Name) {
-			w := wireRequest(*r)
+			w := s.wireRequest(*r)
 			p.Approval = &w
 		}
 	} else {
@@ -88,8 +88,8 @@ func problemOf(x *exchange, err error) (problem, int) {
 }
 
 // writeProblem answers with what err may say.
-func writeProblem(x *exchange, err error) {
-	p, status := problemOf(x, err)
+func (s *Server) writeProblem(x *exchange, err error) {
+	p, status := s.problemOf(x, err)
 	h := x.Header()
 	if status == http.StatusUnauthorized {
 		challenge := `Bearer realm="countersign"`

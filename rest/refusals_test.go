@@ -659,7 +659,7 @@ func TestAnAgentSeesNoOtherRequestInAProblem(t *testing.T) {
 	x := func(who approval.Actor, of string) bool {
 		rec := recorder{header: http.Header{"X-Correlation-Id": {"c"}}}
 		req, _ := http.NewRequest("GET", "/", nil)
-		writeProblem(&exchange{ResponseWriter: &rec, r: req, who: auth.Caller{Actor: who}},
+		New(Options{}).writeProblem(&exchange{ResponseWriter: &rec, r: req, who: auth.Caller{Actor: who}},
 			&approval.Error{Code: approval.CodeExpired, Message: "m", Request: &approval.Request{ID: "x", Agent: of, Args: []byte("{}")}})
 		return bytes.Contains(rec.Bytes(), []byte(`"approval"`))
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	// one is, "" for nobody's; nil: nobody's.
 	History history.Reader
 	NameOf  func(a approval.Address) string
+	// Summary says in a sentence what will happen by a request. nil: what its rule says of that.
+	Summary func(r approval.Request) string
 	// Freezes are told of what is frozen and lifted here. nil: nobody is.
 	Freezes Freezes
 	// Granted is told of grants that are made here. nil: nobody is.
@@ -95,6 +97,7 @@ type Server struct {
 	signIn    SignIn  // nil: there are no pages
 	freezes   Freezes // nil: nobody is told
 	made      Granted // of grants; nil: nobody is told
+	summary   func(approval.Request) string
 	dir       *auth.Directory
 	log       *slog.Logger
 	version   string
@@ -118,7 +121,7 @@ type Server struct {
 // New returns the handler.
 func New(o Options) *Server {
 	s := &Server{gate: o.Gate, pushes: o.Notifications, freezes: o.Freezes, signIn: o.SignIn,
-		made: o.Granted, dir: o.Directory,
+		made: o.Granted, dir: o.Directory, summary: o.Summary,
 		log:     o.Logger,
 		history: o.History, nameOf: o.NameOf,
 		version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat,
@@ -127,6 +130,9 @@ func New(o Options) *Server {
 		mux: http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.summary == nil {
+		s.summary = func(r approval.Request) string { return r.Sentences.SummaryIn("") }
 	}
 	if s.quotas == nil {
 		s.quotas = func() []Quota { return nil }
@@ -464,10 +470,10 @@ func (s *Server) fail(x *exchange, err error) {
 			err = &approval.Error{Code: approval.CodeStoreUnavailable,
 				Message: "The connection was given up before there was an answer.", Err: err}
 		}
-		writeProblem(x, err)
+		s.writeProblem(x, err)
 		x.status = statusClientGone
 	default:
-		writeProblem(x, err)
+		s.writeProblem(x, err)
 	}
 }
 

@@ -101,7 +101,7 @@ type request struct {
 	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string   `json:"rule" description:"The rule that decided; empty when none matched."`
 	ReasonCode    string   `json:"reason_code"`
-	Summary       string   `json:"summary" description:"What will happen, in a sentence, as the rule says it to people; empty where it says nothing."`
+	Summary       string   `json:"summary" description:"What will happen, in a sentence: as the rule says it to people, else made of the tool and its args, secrets masked."`
 	HumanMessage  string   `json:"human_message" description:"Why a person is asked."`
 	Rationale     string   `json:"rationale" description:"The agent's own words, unchecked."`
 	Preview       string   `json:"preview" description:"The agent's own picture of the effect, unchecked."`
@@ -135,12 +135,12 @@ type request struct {
 	_             struct{} `additionalProperties:"false" description:"A stored approval request. null means: there is none, or not yet."`
 }
 
-func wireRequest(r approval.Request) request {
+func (s *Server) wireRequest(r approval.Request) request {
 	return request{
 		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
 		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
 		ReasonCode:   cmp.Or(r.EndCode, r.ReasonCode),
-		Summary:      r.Sentences.SummaryIn(""),
+		Summary:      s.summary(r),
 		HumanMessage: r.HumanMessage,
 		Rationale:    r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom, TurnID: r.TurnID,
 		SessionID:   r.SessionID,

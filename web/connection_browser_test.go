@@ -164,7 +164,7 @@ func TestTheInboxWithoutAConnection(t *testing.T) {
 	p := w.openOver(t, k, "/")
 	for _, broken := range []lineState{lineCut, lineSilent} {
 		ids := []string{ask("pay"), ask("pay"), ask("pay")}
-		p.Click("#r-"+ids[2]+" .pick", "Select pay")
+		p.Click("#r-"+ids[2]+" .pick", fmt.Sprintf("Select Run pay: n %d", n))
 		p.Do(chromedp.Focus("#reason"), chromedp.SendKeys("#reason", "my own words"))
 		p.Says("#picked", "Selected: 1")
 		chromium.Ask[bool](p, `window.same = true`)

@@ -25,6 +25,7 @@ type decidedData struct {
 // decidedResult is what came of one.
 type decidedResult struct {
 	ID, Target string
+	Summary    string // what it is about: what will happen, or would have
 	Short      string // tells it from others of the same tool
 	Done       bool
 	Class      string // of its badge
@@ -118,7 +119,8 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 	bool, decidedResult, error,
 ) {
 	short := approval.Short(id)
-	result := decidedResult{ID: id, Target: short, Short: short, Class: "denied", Word: x.lang.Say("inbox_not_decided")}
+	result := decidedResult{ID: id, Target: short, Summary: short, Short: short, Class: "denied",
+		Word: x.lang.Say("inbox_not_decided")}
 	h, err := s.Gate.RequestHead(ctx, x.viewer.Actor, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
 		return false, result, nil // the gate says so, on record
@@ -126,16 +128,16 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 	if err != nil {
 		return false, result, err
 	}
-	result.Target = word(h.Target())
-	if !d.Approve || h.Status != approval.Pending {
-		return false, result, nil
-	}
-	r, whole := h.Request, false
+	m, r, whole := s.maker(x), h.Request, false
 	if h.Wide <= approval.MostShownArgs {
 		if r, err = s.Gate.Request(ctx, x.viewer.Actor, id); err != nil {
 			return false, result, err
 		}
-		_, whole = s.maker(x).Sentence(r)
+		_, whole = m.Sentence(r)
+	}
+	result.Target, result.Summary = word(r.Target()), m.Summary(r)
+	if !d.Approve || r.Status != approval.Pending {
+		return false, result, nil
 	}
 	left := leftOut(&r, whole)
 	if left == "" {
@@ -148,9 +150,10 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 // decidedResult tells what came of one decision.
 func (s *Server) decidedResult(x *exchange, d *approval.Decided) decidedResult {
 	r := &d.Request
-	result := decidedResult{ID: d.ID, Target: approval.Short(d.ID), Short: approval.Short(d.ID), Done: d.Refusal == nil}
+	short := approval.Short(d.ID)
+	result := decidedResult{ID: d.ID, Target: short, Summary: short, Short: short, Done: d.Refusal == nil}
 	if r.ID != "" {
-		result.Target = word(r.Target())
+		result.Target, result.Summary = word(r.Target()), s.maker(x).Summary(*r)
 	}
 	if d.Refusal != nil {
 		result.Class, result.Word = "denied", x.lang.Say("inbox_not_decided")

@@ -128,7 +128,7 @@ func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *
 
 func (s *Server) denialShown(x *exchange, d *approval.Remembered) denialShown {
 	r := &d.Request
-	v := denialShown{ID: r.ID, Title: legible.Line(r.Target()), Mine: r.MayLift(x.viewer.Actor),
+	v := denialShown{ID: r.ID, Title: s.maker(x).Summary(*r), Mine: r.MayLift(x.viewer.Actor),
 		Args: legible.Line(s.masker(x).ArgsLimited(r.Args, shownArgs))}
 	reason, _ := s.masker(x).Text(r.ResolveReason)
 	for _, f := range []fact{{"agent", r.Agent}, {"scope", r.Scope}, {"denied_by", r.WhoEnded() + ", " + x.time(d.At)},

@@ -68,10 +68,10 @@ type inboxGroup struct {
 
 // inboxCard is one request in the list.
 type inboxCard struct {
-	ID, Short, Target string
+	ID, Short         string
 	Risk              RiskMark
-	Ruled             string // what will happen, as the rule has it, "" where it says nothing
-	Sentence, Why     string
+	Summary           string // what will happen
+	Sentence, Why     string // all that an approval covers; why a person is asked
 	Warnings, Notices []string
 	Deadline, Asked   time.Time
 	Progress          string // "1 of 2", "" where one is enough
@@ -178,14 +178,13 @@ func (d *inboxData) add(s *Server, x *exchange, whose approval.Whose, w *approva
 
 func (s *Server) inboxCard(x *exchange, m channels.Maker, row *approval.WaitingRow) inboxCard {
 	r := row.Request
-	c := inboxCard{ID: r.ID, Short: approval.Short(r.ID), Target: legible.Line(legible.Cut(r.Target(), maxWord)),
+	c := inboxCard{ID: r.ID, Short: approval.Short(r.ID), Summary: m.Summary(r),
 		Risk: x.risk(r.Risk), Deadline: r.ExpiresAt, Asked: r.RequestedAt, Mine: row.Mine}
 	whole := false
 	if row.Wide {
-		c.Sentence = x.lang.Say("inbox_wide", "agent", legible.Line(r.Agent), "tool", c.Target)
+		c.Sentence = x.lang.Say("inbox_wide", "agent", legible.Line(r.Agent), "tool", word(r.Target()))
 	} else {
 		c.Sentence, whole = m.Sentence(r)
-		c.Ruled = m.Ruled(r)
 		i := m.Whole(r, s.Now())
 		c.Why = i.Why
 		for _, n := range i.Notices {

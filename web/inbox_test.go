@@ -246,6 +246,23 @@ func TestAListedRequestHasTheVersionOfItsPage(t *testing.T) {
 	}
 }
 
+// What will happen is said of large requests too, as far as a list may read that much. Of the others it says which tool
+// is to run, and that there are arguments.
+func TestListsSayWhatLargeRequestsDo(t *testing.T) {
+	w := newWorld(t)
+	large := func(name string, size int) string {
+		return w.ask("pay", `{"path":"`+name+`","content":"`+strings.Repeat("x", size)+`"}`)
+	}
+	large("/srv/huge", 400<<10)
+	large("/srv/big", 300<<10)
+	for _, page := range []string{"/", "/history"} {
+		got := w.get("hana", page).is(http.StatusOK)
+		got.has(">Run pay: path /srv/big, …</a>", ">Run pay: …</a>")
+		got.lacks("/srv/huge")
+	}
+	w.get("hana", "/").has("too large")
+}
+
 // What a rule says will happen is what the list and the request's page say first, in the reader's language; all that an
 // approval covers stands there too.
 func TestPagesSayWhatWillHappen(t *testing.T) {
@@ -262,10 +279,13 @@ policy:
 		t.Fatal(err)
 	}
 	id := w.ask("refund", `{"cents":2000}`)
-	for _, page := range []string{"/", "/r/" + id} {
-		w.get("hana", page).is(200).has(`<p class="say">Refund $20.00</p>`, "bot will run refund once, with cents: 2000",
-			"Money leaves")
-		w.get("yuki", page).is(200).has(`<p class="say">$20.00 を返金</p>`, "お金が出ていきます")
+	for page, leads := range map[string]string{"/": `<a href="/r/` + id + `" class="open">%s</a>`,
+		"/history": `<a href="/r/` + id + `">%s</a>`, "/r/" + id: `<p class="say">%s</p>`} {
+		w.get("hana", page).is(200).has(fmt.Sprintf(leads, "Refund $20.00"), "Money leaves")
+		w.get("yuki", page).is(200).has(fmt.Sprintf(leads, "$20.00 を返金"), "お金が出ていきます")
+		if page != "/history" {
+			w.get("hana", page).is(200).has("bot will run refund once, with cents: 2000")
+		}
 	}
 	w.get("hana", "/policy").is(200).has("Refund {args.cents|money:USD/100}")
 }

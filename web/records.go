@@ -94,11 +94,11 @@ func historyQuery(f *filters) approval.RequestQuery {
 
 // historyRow is one request of the history.
 type historyRow struct {
-	ID, Target, Agent, Message, By, Reason string
-	Status                                 approval.Status
-	Risk                                   approval.Risk
-	Asked, Ended                           time.Time
-	Used                                   bool
+	ID, Summary, Target, Agent, Message, By, Reason string
+	Status                                          approval.Status
+	Risk                                            approval.Risk
+	Asked, Ended                                    time.Time
+	Used                                            bool
 }
 
 // history shows the requests of every state.
@@ -114,11 +114,16 @@ func (s *Server) history(ctx context.Context, x *exchange) error {
 		return err
 	}
 	m := s.maker(x)
-	return show(x, "history", pathHistory, f, r, func(h approval.Head) historyRow {
-		return historyRow{ID: h.ID, Target: shownText(h.Target()), Agent: shownText(h.Agent),
-			Message: shownText(m.Why(h.Request)), By: shownText(h.ResolvedBy),
-			Reason: shownText(h.ResolveReason), Status: h.Status,
-			Risk: h.Risk, Asked: h.RequestedAt, Ended: h.ResolvedAt, Used: !h.ConsumedAt.IsZero()}
+	rows, err := s.Gate.Listed(ctx, r.Rows)
+	if err != nil {
+		return err
+	}
+	all := approval.Found[approval.Request]{Rows: rows, Next: r.Next, Short: r.Short}
+	return show(x, "history", pathHistory, f, all, func(r approval.Request) historyRow {
+		return historyRow{ID: r.ID, Summary: shownText(m.Summary(r)), Target: shownText(r.Target()),
+			Agent: shownText(r.Agent), Message: shownText(m.Why(r)), By: shownText(r.ResolvedBy),
+			Reason: shownText(r.ResolveReason), Status: r.Status,
+			Risk: r.Risk, Asked: r.RequestedAt, Ended: r.ResolvedAt, Used: !r.ConsumedAt.IsZero()}
 	})
 }
 

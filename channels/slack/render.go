@@ -191,15 +191,11 @@ func several(c channels.Card, sentence int) ([]sdk.Block, error) {
 	if dividers {
 		left -= len(c.Items) * weigh(sdk.NewDividerBlock())
 	}
-	for n, i := range c.Items {
-		share := left / (len(c.Items) - n) // what one leaves, the next may use
-		own, err := fit(share, func(m measures) drawing {
-			return drawing{measures: m, card: c, item: i, number: n + 1, common: common}
-		})
-		if err != nil {
-			return nil, err
-		}
-		left -= weigh(own...)
+	drawn, err := shareOut(c, common, left)
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range drawn {
 		if dividers {
 			blocks = append(blocks, sdk.NewDividerBlock())
 		}
@@ -209,6 +205,35 @@ func several(c channels.Card, sentence int) ([]sdk.Block, error) {
 		blocks = append(blocks, sdk.NewDividerBlock())
 	}
 	return append(blocks, end...), nil
+}
+
+// shareOut draws each of several requests, all of them in at most room. Those that need least come first: what they
+// leave of an equal share is for those that need more, wherever they stand.
+func shareOut(c channels.Card, common []channels.Fact, room int) ([][]sdk.Block, error) {
+	at := func(n int) func(measures) drawing {
+		return func(m measures) drawing {
+			return drawing{measures: m, card: c, item: c.Items[n], number: n + 1, common: common}
+		}
+	}
+	order, needs := make([]int, len(c.Items)), make([]int, len(c.Items))
+	for n := range c.Items {
+		whole, err := fit(maxTotal, at(n))
+		if err != nil {
+			return nil, err
+		}
+		order[n], needs[n] = n, weigh(whole...)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return needs[a] - needs[b] })
+	drawn := make([][]sdk.Block, len(c.Items))
+	for done, n := range order {
+		own, err := fit(room/(len(order)-done), at(n))
+		if err != nil {
+			return nil, err
+		}
+		room -= weigh(own...)
+		drawn[n] = own
+	}
+	return drawn, nil
 }
 
 // alike is what several requests have in common, of which a card tells once: facts, and a deadline ("": they have not
@@ -417,27 +442,26 @@ func longer(g *channels.Grant, block string, most int) *sdk.SectionBlock {
 		sdk.SectionBlockOptionBlockID(strings.Replace(block, "decide", "grant", 1)))
 }
 
-// heading tells which tool is called, and with what risk.
+// heading tells what will happen, and by which tool. Of one among others, or at a glance, the risk comes first; else it
+// stands above.
 func (d drawing) heading(t *rich) {
-	i := d.item
-	if d.alone() && d.glance {
-		t.strong(risk(d.card, i) + " · ")
-		t.text(shorten(i.Tool, d.tool))
-		t.end()
-		d.sentences(t)
-	} else if d.alone() {
+	i, first := d.item, risk(d.card, d.item)+" · "
+	switch {
+	case !d.alone():
+		first = fmt.Sprintf("%d. ", d.number) + first
+	case !d.glance:
 		d.sentences(t)
 		t.cut()
 		t.fact(channels.Fact{Label: d.card.Say(channels.TextTool), Value: i.Tool}, d.tool)
-	} else {
-		t.strong(fmt.Sprintf("%d. %s · ", d.number, risk(d.card, i)))
-		t.text(shorten(i.Tool, d.tool))
-		if !i.Pending() {
-			t.strong(" · " + i.State.Icon() + " " + i.Title)
-		}
-		t.end()
-		d.sentences(t)
+		return
 	}
+	t.heading(first + channels.CutEnd(i.Summary, d.will, measure))
+	t.text(shorten(i.Tool, d.tool))
+	if !i.Pending() {
+		t.strong(" · " + i.State.Icon() + " " + i.Title)
+	}
+	t.end()
+	d.standing(t)
 }
 
 // args tells what of the call's args is not there, and lays them out.
@@ -561,10 +585,15 @@ func (d drawing) reason(t *rich) {
 	}
 }
 
-// sentences tell what will happen, and what happened to the request. The second stands in the plain style, that no
-// label and no value has.
+// sentences tell what will happen, and what happened to the request.
 func (d drawing) sentences(t *rich) {
 	t.heading(channels.CutEnd(d.item.Summary, d.will, measure))
+	d.standing(t)
+}
+
+// standing tells what is to be known first, and what happened to the request. The second stands in the plain style,
+// that no label and no value has.
+func (d drawing) standing(t *rich) {
 	for _, n := range d.item.Notices {
 		if n.First {
 			t.heading(shorten(n.Text, d.notice))

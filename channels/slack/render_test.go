@@ -429,6 +429,30 @@ func TestTheSameReasonIsToldOnce(t *testing.T) {
 	}
 }
 
+// The room is shared out among all entries of a card: one that needs more gets what others leave, wherever it stands.
+func TestAnEntryThatNeedsMoreGetsWhatOthersLeave(t *testing.T) {
+	ch := newChannel(t, DefaultAPIURL)
+	for place := range 20 {
+		rs := channelstest.Batch(20)
+		for i := range rs {
+			rs[i].Risk = approval.RiskLow
+		}
+		rs[place].Risk = approval.RiskCritical
+		note := approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, CreatedAt: channelstest.Noon}
+		m := channelstest.Maker()
+		m.Link = func(id string) string { return "https://gate.example.com/r/" + id }
+		body, err := ch.Render(m.Card(approval.Delivery{Notification: note, Requests: rs}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rs {
+			if !strings.Contains(string(body), `"url":"https://gate.example.com/r/`+r.ID) {
+				t.Errorf("the longest entry is at %d: no link to %s", place, r.ID)
+			}
+		}
+	}
+}
+
 func TestSecretsAreMasked(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	for _, c := range channelstest.Cases() {

@@ -143,13 +143,12 @@ func glance(c channels.Card, i channels.Item) ([]sdk.Block, error) {
 	})
 }
 
-// tally lists the tools of several requests.
+// tally lists what will happen by several requests.
 func tally(c channels.Card, items []channels.Item) []sdk.Block {
 	t := new(rich)
 	for n, i := range items {
 		t.strong(fmt.Sprintf("%d. %s · ", n+1, risk(c, i)))
-		t.text(shorten(i.Tool, levels[0].tool))
-		t.end()
+		t.line(channels.CutEnd(i.Summary, maxSentence, measure))
 	}
 	return t.done()
 }

@@ -264,15 +264,14 @@ func (c *decideFlags) printMany(ctx context.Context, s *std, g *connection, ids 
 	return nil
 }
 
-// whatWas is a line that says what was decided on: the tool and what will happen. It is "" where the gate does not say:
-// the decision stands without it.
+// whatWas is a line that says what was decided on: what will happen, by which tool, and who asked. It is "" where the
+// gate does not say: the decision stands without it.
 func (g *connection) whatWas(ctx context.Context, id string) string {
 	a, err := g.Approval(ctx, id)
 	if err != nil || a.ID != id {
 		return ""
 	}
-	return fmt.Sprintf("  %s of %s: %s\n", visible(a.Target()), visible(a.Agent),
-		visible(cmp.Or(a.Summary, shorten(string(a.Args), 100))))
+	return fmt.Sprintf("  %s (%s of %s)\n", visible(willHappen(a)), visible(a.Target()), visible(a.Agent))
 }
 
 // decidedText says what a decision came to.

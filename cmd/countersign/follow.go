@@ -76,7 +76,7 @@ func (f *follower) event(kind string, a client.Approval) error {
 		return f.c.printLine(f.s, a)
 	}
 	now := time.Now()
-	word, more := "waits", away(a.ExpiresAt.Sub(now))+"  "+visible(shorten(string(a.Args), 60))
+	word, more := "waits", away(a.ExpiresAt.Sub(now))
 	switch {
 	case a.Status != "pending":
 		word, more = a.Status, ""
@@ -88,8 +88,8 @@ func (f *follower) event(kind string, a client.Approval) error {
 	case kind == client.EventExtended:
 		word, more = "extended", away(a.ExpiresAt.Sub(now))
 	}
-	f.s.printf("%s  %s  %s  %s  %s  %s  %s\n", locale.Clock(now, f.s.zone()), visible(client.ShortID(a.ID)),
-		fmt.Sprintf("%-9s", visible(word)), f.s.paint(visible(a.RiskLevel)), visible(a.Agent), visible(a.Target()), more)
+	f.s.printf("%s  %s  %s  %s  %s  %s  %s\n", locale.Clock(now, f.s.zone()), fmt.Sprintf("%-9s", visible(word)),
+		f.s.paint(visible(a.RiskLevel)), visible(willHappen(a)), visible(a.Agent), visible(client.ShortID(a.ID)), more)
 	return nil
 }
 

@@ -55,10 +55,10 @@ func TestPendingFollowsWhatComesAndEnds(t *testing.T) {
 	end()
 	short := client.ShortID(first)
 	for i, want := range []string{
-		`^\d\d:\d\d:\d\d  ` + short + `  waits      high  treasury-bot  bank/wire  .*\{"note":"\\u001b\[2J"\}$`,
-		`  waits      high  treasury-bot  bank/transfer  .*\{"cents":5\}$`,
-		`  ` + short + `  voted      high  treasury-bot  bank/wire  1 of 2$`,
-		`  ` + short + `  denied     high  treasury-bot  bank/wire  by hana$`,
+		`^\d\d:\d\d:\d\d  waits      high  bank/wire \{"note":"\\u001b\[2J"\}  treasury-bot  ` + short + `  .* ago$`,
+		`  waits      high  bank/transfer \{"cents":5\}  treasury-bot  `,
+		`  voted      high  bank/wire .*  treasury-bot  ` + short + `  1 of 2$`,
+		`  denied     high  bank/wire .*  treasury-bot  ` + short + `  by hana$`,
 	} {
 		if len(got) != 4 || !regexp.MustCompile(want).MatchString(got[i]) {
 			t.Errorf("line %d does not match %s:\n%s", i+1, want, strings.Join(got, "\n"))

@@ -112,7 +112,7 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 
 // saveID keeps the first request's id of the list that was printed last: save-id NAME.
 func saveID(ts *testscript.TestScript, neg bool, args []string) { //nolint:revive // the signature is testscript's
-	id := regexp.MustCompile(`(?m)^[0-9A-HJKMNP-TV-Z]{26}`).FindString(ts.ReadFile("stdout"))
+	id := regexp.MustCompile(`(?m)^[0-9A-HJKMNP-TV-Z]{26}|[0-9A-HJKMNP-TV-Z]{26}$`).FindString(ts.ReadFile("stdout"))
 	if neg || len(args) != 1 || id == "" {
 		ts.Fatalf("no id was printed")
 	}

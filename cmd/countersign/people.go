@@ -54,10 +54,10 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 	}
 	defer s.paged()()
 	now := time.Now()
-	rows := [][]string{{"ID", "SHORT", "RISK", "AGENT", "TOOL", "EXPIRES", "VOTES", "ARGS"}}
+	rows := [][]string{{"RISK", "WILL HAPPEN", "AGENT", "TOOL", "EXPIRES", "VOTES", "SHORT", "ID"}}
 	for _, a := range page.Items {
-		rows = append(rows, []string{a.ID, client.ShortID(a.ID), a.RiskLevel, a.Agent, a.Target(),
-			away(a.ExpiresAt.Sub(now)), cmp.Or(progress(a.Votes, a.Needs), "-"), shorten(string(a.Args), 60)})
+		rows = append(rows, []string{a.RiskLevel, willHappen(a), a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)),
+			cmp.Or(progress(a.Votes, a.Needs), "-"), client.ShortID(a.ID), a.ID})
 	}
 	s.table(rows...)
 	var again []string
@@ -71,6 +71,11 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 			strings.Join(again, ", "))
 	}
 	return nil
+}
+
+// willHappen says what a request is about in a sentence, or by its tool and arguments where the gate says nothing.
+func willHappen(a client.Approval) string {
+	return shorten(cmp.Or(a.Summary, a.Target()+" "+string(a.Args)), 80)
 }
 
 // list reads all that was asked for.
