@@ -343,7 +343,7 @@ func (d *DB) openWriter() (*sqlite3.Conn, error) {
 	return d.connect(append([]string{
 		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
 		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
-		"cache_size = -8192",
+		"cache_size = -2048",
 	}, d.testPragmas...)...)
 }
 
