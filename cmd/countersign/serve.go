@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -67,9 +65,21 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 		return errors.Join(err, stop(a))
 	}
 	s.notifySystemd(log, "READY=1")
+	return s.serveUntilStopped(ctx, a, log, signals)
+}
+
+// serveUntilStopped serves, reads the configuration again when it is told to, and gives memory back when there is some.
+func (s *std) serveUntilStopped(ctx context.Context, a *app.App, log *slog.Logger, signals <-chan os.Signal) error {
 	giveBack()
+	use := memoryUse{allocated: allocatedBytes(), atGiveBack: allocatedBytes()}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
+		case <-look.C:
+			if use.busyTimeOver(allocatedBytes()) {
+				giveBack()
+			}
 		case err := <-a.Failed():
 			return errors.Join(err, stop(a))
 		case <-ctx.Done():
@@ -83,29 +93,25 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 			}
 			log.InfoContext(ctx, "stopping; once more stops at once", "signal", got.String())
 			s.notifySystemd(log, "STOPPING=1")
-			stopped := make(chan error, 1)
-			go func() { stopped <- stop(a) }()
-			for {
-				select {
-				case err := <-stopped:
-					return err
-				case got := <-signals:
-					if got != syscall.SIGHUP {
-						return &exitError{exitFailed, "stopped at once; what was in hand goes on at the next start"}
-					}
-				}
-			}
+			return stopUnlessHurried(a, signals)
 		}
 	}
 }
 
-// giveBack returns to the system what only starting took: the catalogues' and migrations' text as it was parsed, and
-// the code that did it. Twice, since what stands in pools outlives the first collection; and the next ones count from
-// what is left.
-func giveBack() {
-	runtime.GC()
-	debug.FreeOSMemory()
-	giveBackProgram()
+// stopUnlessHurried stops a in good order; another signal ends it at once.
+func stopUnlessHurried(a *app.App, signals <-chan os.Signal) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop(a) }()
+	for {
+		select {
+		case err := <-stopped:
+			return err
+		case got := <-signals:
+			if got != syscall.SIGHUP {
+				return &exitError{exitFailed, "stopped at once; what was in hand goes on at the next start"}
+			}
+		}
+	}
 }
 
 // socket is the path of the socket to serve on; "" leaves it to the configuration. The user's own gate is
