@@ -277,3 +277,15 @@ func count(t *testing.T, n *Node, depth int) int {
 	}
 	return total
 }
+
+func TestOnlyAShortNameMayBeRepeated(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "a": true, "risk_level-2.x": true, "ชื่อ": false, "名前": true, "Ⅷ½": true, "a b": false, "a\n": false,
+		"sk:live": false, "aaaaaaaaaaaaaaaaaaaa": true, "aaaaaaaaaaaaaaaaaaaaa": false, "éééééééééééééééééééé": true,
+		"\xff": false, "a\xff": false, "\uFFFD": false,
+	} {
+		if got := MayRepeat(text); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+}
