@@ -28,32 +28,40 @@ func Tags() []string { return append([]string(nil), tags...) }
 
 // Language is one of [Tags]. The nil Language is English. It is safe for concurrent use.
 type Language struct {
-	tag      string
-	messages *i18n.Localizer
-	pages    func() *i18n.Localizer // the sentences of pages, read once the first of them is said
+	tag string
+	// The sentences, and those of pages. Each catalogue is read once the first of its sentences is said.
+	messages, pages func() *i18n.Localizer
 }
 
 var languages = load()
 
 // load makes the languages.
 func load() map[string]*Language {
-	b, known := bundle(), map[string]*Language{}
-	pages := sync.OnceValue(pageBundle)
+	known := map[string]*Language{}
 	for _, tag := range tags {
-		known[tag] = &Language{tag, i18n.NewLocalizer(b, tag),
-			sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(pages(), tag) })}
+		known[tag] = &Language{tag,
+			sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(bundle(tag), tag) }),
+			sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(pageBundle(tag), tag) })}
 	}
 	return known
 }
 
+// withDefault are the languages that a sentence in the language tag may come from.
+func withDefault(tag string) []string {
+	if tag == Default {
+		return []string{Default}
+	}
+	return []string{Default, tag}
+}
+
 // pageBundle reads the catalogues of the pages: a folder for each area, with a file for each language. Whoever opens no
 // page does without their memory.
-func pageBundle() *i18n.Bundle {
+func pageBundle(tag string) *i18n.Bundle {
 	b := i18n.NewBundle(language.English)
 	b.RegisterUnmarshalFunc("yaml", yaml.Unmarshal)
 	for _, area := range areas() {
-		for _, tag := range tags {
-			if _, err := b.LoadMessageFileFS(files, area+"/"+tag+".yaml"); err != nil {
+		for _, t := range withDefault(tag) {
+			if _, err := b.LoadMessageFileFS(files, area+"/"+t+".yaml"); err != nil {
 				panic(fmt.Errorf("locale: %w", err))
 			}
 		}
@@ -77,8 +85,8 @@ func areas() []string {
 }
 
 // bundle reads the catalogues. They are part of the program, so what is wrong with them is found by any
-// test that touches this package.
-func bundle() *i18n.Bundle {
+// test that says something in their language.
+func bundle(tag string) *i18n.Bundle {
 	b := i18n.NewBundle(language.English)
 	b.RegisterUnmarshalFunc("yaml", yaml.Unmarshal)
 	var gate []*i18n.Message
@@ -88,8 +96,8 @@ func bundle() *i18n.Bundle {
 	if err := b.AddMessages(language.English, gate...); err != nil {
 		panic(fmt.Errorf("locale: %w", err))
 	}
-	for _, tag := range tags {
-		if _, err := b.LoadMessageFileFS(files, tag+".yaml"); err != nil {
+	for _, t := range withDefault(tag) {
+		if _, err := b.LoadMessageFileFS(files, t+".yaml"); err != nil {
 			panic(fmt.Errorf("locale: %w", err))
 		}
 	}
@@ -133,7 +141,7 @@ func (l *Language) Say(id string, args ...string) string {
 		}
 	}
 	// The error is also of a sentence that has one form for all numbers, which then is what comes back.
-	s, err := l.known().messages.Localize(&c)
+	s, err := l.known().messages().Localize(&c)
 	if s == "" && err != nil {
 		s, err = l.known().pages().Localize(&c)
 	}

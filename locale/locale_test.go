@@ -221,11 +221,11 @@ func TestGet(t *testing.T) {
 
 // A sentence that a language lacks is said in English, in the right number.
 func TestFallsBack(t *testing.T) {
-	b := bundle()
+	b := bundle("ja")
 	if err := b.AddMessages(language.Japanese, &i18n.Message{ID: "days"}); err != nil {
 		t.Fatal(err)
 	}
-	l := &Language{"ja", i18n.NewLocalizer(b, "ja"), nil}
+	l := &Language{"ja", func() *i18n.Localizer { return i18n.NewLocalizer(b, "ja") }, nil}
 	if got := l.Count("days", 1) + ", " + l.Count("days", 2); got != "1 day, 2 days" {
 		t.Errorf("said %q", got)
 	}
