@@ -611,7 +611,7 @@ func TestWhatWasSaidBefore(t *testing.T) {
 		r := channelstest.Request(x.now)
 		r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-2 * time.Minute), Reason: "wrong account", Args: []byte(x.before)}
 		c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
-		want := `Denied by hana 2 min ago: "wrong account". Now: ` + x.want
+		want := `Last call of this tool: denied by hana 2 min ago: "wrong account". Now: ` + x.want
 		if got := c.Items[0].Notices[len(c.Items[0].Notices)-1].Text; got != want && c.Items[0].Notices[0].Text != want {
 			t.Errorf("%s, then %s:\n%s\nwant\n%s", x.before, x.now, got, want)
 		}
@@ -635,7 +635,7 @@ func TestIgnoredArgsAreNoDifference(t *testing.T) {
 	r.IgnoredArgs = []string{"description"}
 	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"description":"first","path":"/etc/hosts"}`)}
 	c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
-	if got, want := c.Items[0].Notices[0].Text, "Approved by hana 1 h ago. Now: the same arguments"; got != want {
+	if got, want := c.Items[0].Notices[0].Text, "Last call of this tool: approved by hana 1 h ago. Now: the same arguments"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
