@@ -22,7 +22,7 @@ const (
 // Summary says in one sentence what will happen, in the reader's language: as the rule has it, else made of the tool's
 // name and the args that tell most.
 func (m Maker) Summary(r approval.Request) string {
-	if s := m.Ruled(r); s != "" {
+	if s := m.ruled(r); s != "" {
 		return s
 	}
 	if r.Args == nil { // they were not read
@@ -33,13 +33,13 @@ func (m Maker) Summary(r approval.Request) string {
 	return m.summary(r, rows)
 }
 
-// Ruled is what will happen as the rule has it, in the reader's language; "" where it says nothing.
-func (m Maker) Ruled(r approval.Request) string {
+// ruled is what will happen as the rule has it, in the reader's language; "" where it says nothing.
+func (m Maker) ruled(r approval.Request) string {
 	return m.sentence(r, r.Sentences.SummaryIn(m.Words.Tag()))
 }
 
 func (m Maker) summary(r approval.Request, rows []Row) string {
-	if s := m.Ruled(r); s != "" {
+	if s := m.ruled(r); s != "" {
 		return s
 	}
 	told := telling(rows)

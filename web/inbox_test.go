@@ -280,7 +280,7 @@ policy:
 	}
 	id := w.ask("refund", `{"cents":2000}`)
 	for page, leads := range map[string]string{"/": `<a href="/r/` + id + `" class="open">%s</a>`,
-		"/history": `<a href="/r/` + id + `">%s</a>`, "/r/" + id: `<p class="say">%s</p>`} {
+		"/history": `<a href="/r/` + id + `">%s</a>`, "/r/" + id: `<h1>%s</h1>`} {
 		w.get("hana", page).is(200).has(fmt.Sprintf(leads, "Refund $20.00"), "Money leaves")
 		w.get("yuki", page).is(200).has(fmt.Sprintf(leads, "$20.00 を返金"), "お金が出ていきます")
 		if page != "/history" {

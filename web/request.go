@@ -64,7 +64,6 @@ type requestData struct {
 	Version   string // as it is shown: the forms carry it
 	Risk      RiskMark
 	Sentence  string
-	Ruled     string // what will happen, as the rule has it
 	Rows      []channels.Row
 	Change    *leadingDiff        // what leads, in front of the args; nil: nothing does
 	Diff      []channels.DiffLine // of a preview that was not held against an arg, and does not contradict one
@@ -158,7 +157,6 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		StepUp:    r.Need != nil && r.Need.StepUp,
 		CanDecide: details.MayApprove || details.MayDeny}
 	d.Sentence, _ = m.Sentence(r)
-	d.Ruled = m.Ruled(r)
 	d.change(x)
 	d.Raw, d.Masked = m.Raw(r)
 	if d.MayApprove && d.Masked == 0 {
@@ -175,7 +173,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 	if err := s.around(ctx, x, m, &d); err != nil {
 		return err
 	}
-	return x.page(status, "request", d.Item.Tool, d)
+	return x.page(status, "request", d.Item.Summary, d)
 }
 
 // around adds what happened to a request, whom it was sent to, and by which rules it is asked for.

@@ -29,7 +29,7 @@ func TestARequestIsShownWhole(t *testing.T) {
 	id := w.ask("pay", `{"to":"acme-2","amount":1,"api_key":"sk_live_0123456789abcdef"}`, func(c *approval.Call) {
 		c.Rationale, c.Preview = "It is due.", "--- a\n+++ b\n@@ -1 +1 @@\n-old line\n+new line\n"
 	})
-	w.get("hana", "/r/"+id).is(200).has("bot will run pay once", "acme-2", `&#34;amount&#34;:1`, "Denied by ken 2 min ago", "acme → acme-2", "It is due.",
+	w.get("hana", "/r/"+id).is(200).has("bot will run pay once", "acme-2", `&#34;amount&#34;:1`, "Last call of this tool: denied by ken 2 min ago", "acme → acme-2", "It is due.",
 		"not verified", `diff-added">&#43;new line`, "pays", w.request(id).ArgsHash, id, "Asked", "Some values are masked", `name="do" value="approve"`,
 		`action="/r/`+id+`/freeze"`, `action="/r/`+id+`/cancel"`, `action="/r/`+id+`/extend"`).lacks("sk_live_0123456789abcdef", `name="args"`)
 	w.get("guest", "/r/"+id).is(200).lacks(`method="post"`)
