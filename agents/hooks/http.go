@@ -117,11 +117,11 @@ func readEvent(w http.ResponseWriter, r *http.Request) (body []byte, why string,
 		return nil, "the event is longer than 1 MiB", err
 	}
 	if busy, ok := errors.AsType[crowded](err); ok {
-		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events are on their way at once. Try again.",
+		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events arrive at once. Try again.",
 			After: busy.RetryAfter(), Err: err}
 		return nil, told(err), err
 	}
-	return nil, "the event did not arrive whole", err
+	return nil, "the event did not arrive in full", err
 }
 
 // answer answers an event, and acknowledges what it told once that was written.
@@ -175,7 +175,7 @@ func (h *Hook) configure(query string) error {
 		case "gateway":
 			h.Gateways = values
 		default:
-			return fmt.Errorf("the hook's URL has %q, which is not known; wait, defer and gateway are", shorten(name, 40))
+			return fmt.Errorf("the hook's URL has %q, which is unknown; it may have wait, defer and gateway", shorten(name, 40))
 		}
 	}
 	return nil
@@ -214,7 +214,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, e Event, err er
 	why = strings.TrimSuffix(why, ".")
 	var out []byte
 	if e.Kind == Beginning {
-		out, err = encode(map[string]string{"systemMessage": "Countersign could not tell what was decided: " + why + "."})
+		out, err = encode(map[string]string{"systemMessage": "Countersign could not find out what was decided: " + why + "."})
 	} else {
 		out, err = e.deny(Fault(err, why))
 	}
@@ -231,7 +231,7 @@ func Fault(err error, why string) string {
 		return "The call was not run: " + why + "."
 	}
 	return "The gate could not be asked, so the call was not run: " + why +
-		". Repeating it will not help until that is mended; tell the user."
+		". Repeating it will not help until that is fixed; tell the user."
 }
 
 // Blocked is the denial of a call with such a [Fault], in the agent's language.

@@ -109,8 +109,8 @@ var errSessionOver = errors.New("the session is over")
 // maxSessionLinks is how many connections to one server the sessions of one agent have.
 const maxSessionLinks = 16
 
-var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed, and all are in "+
-	"use; try again later", maxSessionLinks)
+var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed. All are in use; "+
+	"try again later", maxSessionLinks)
 
 // addSessionLink remembers the link of a session.
 func (u *server) addSessionLink(l *link) {
