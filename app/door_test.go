@@ -189,7 +189,7 @@ func TestAnAddressThatWasNotCheckedForItHasNoAnonymousCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is on record before it is in force, and the log comes last.
-	w.eventually("the log asks for a restart", func() bool { return strings.Contains(w.log.String(), "this change takes a restart") })
+	w.eventually("the log asks for a restart", func() bool { return strings.Contains(w.log.String(), "this change needs a restart") })
 	if status, body := w.request(&http.Transport{}, "", "POST", w.url("/v1/calls"), `{"tool":"read_ledger"}`); status != 401 {
 		t.Errorf("got %d %s, want 401", status, body)
 	}

@@ -204,7 +204,7 @@ func (h *Heartbeat) tick(e Entry) {
 	}
 	switch {
 	case r.Err != nil:
-		h.o.Logger.Error("heartbeat run failed; the next one tries again", "entry", e.Name, "took", r.Took, "counts",
+		h.o.Logger.Error("a heartbeat entry failed; its next run tries again", "entry", e.Name, "took", r.Took, "counts",
 			r.Counts, "error", r.Err)
 	case r.Counts.moved():
 		h.o.Logger.Info(r.Counts.String(), //nolint:sloglint // operators read this line as it is

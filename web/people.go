@@ -358,6 +358,6 @@ func (x *exchange) sayOf(id, agent string) {
 // untold logs that admins could not be told of what holds all the same.
 func (s *Server) untold(ctx context.Context, err error) {
 	if err != nil {
-		s.Logger.ErrorContext(ctx, "admins could not be told of a freeze, or that one was lifted", "error", err)
+		s.Logger.ErrorContext(ctx, "admins could not be told of a freeze or of its end", "error", err)
 	}
 }

@@ -50,7 +50,7 @@ type Handler struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "hooks are posted", http.StatusMethodNotAllowed)
+		http.Error(w, "Hooks are sent with POST.", http.StatusMethodNotAllowed)
 		return
 	}
 	e := Event{Agent: ClaudeCode, Name: "PreToolUse", Kind: BeforeTool}
@@ -62,7 +62,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asker, err := h.Asker(r)
 	if err != nil {
 		if n, tell := h.strangers.Add(time.Now()); tell {
-			h.log().WarnContext(r.Context(), "hooks without the token of an agent were refused", "count", n, "error", err)
+			h.log().WarnContext(r.Context(), "hooks without an agent's token were refused; check COUNTERSIGN_TOKEN where the "+
+				"agents run", "count", n, "error", err)
 		}
 		h.refuse(w, r, e, err, err.Error())
 		return
@@ -140,7 +141,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, hook Hook, e Ev
 	}
 	if h.write(w, reply.Output) && len(reply.Told) > 0 && control.Flush() == nil {
 		if _, err := hook.Asker.Ack(r.Context(), reply.Told...); err != nil {
-			h.log().WarnContext(r.Context(), "endings that were told could not be acknowledged; they come again", "error", err)
+			h.log().WarnContext(r.Context(), "decisions that the agent was told could not be marked as read; it is told them "+
+				"again", "error", err)
 		}
 	}
 }

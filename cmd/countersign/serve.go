@@ -77,11 +77,11 @@ func (c *serveCmd) Run(ctx context.Context, s *std) error {
 		case got := <-signals:
 			if got == syscall.SIGHUP {
 				if err := a.Reload(ctx); err != nil {
-					log.ErrorContext(ctx, "the configuration was not read again; the running one stays in force", "error", err)
+					log.ErrorContext(ctx, "the configuration was not reloaded; the running one stays in force", "error", err)
 				}
 				continue
 			}
-			log.InfoContext(ctx, "stopping; once more stops at once", "signal", got.String())
+			log.InfoContext(ctx, "stopping; send the signal again to stop at once", "signal", got.String())
 			s.notifySystemd(log, "STOPPING=1")
 			stopped := make(chan error, 1)
 			go func() { stopped <- stop(a) }()

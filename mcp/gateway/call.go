@@ -446,7 +446,8 @@ func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, 
 	case approval.CodeTooManyPending, approval.CodeRateLimited:
 		return r.failure(message+" The call was not run, and nobody was asked.", mcp.CodeUnavailable)
 	}
-	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error",
+	r.g.log.Error("the gate could not decide a call, so it was not run",
+		"server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error",
 		err)
 	if message != "The gate could not decide." {
 		message = "The gate could not decide: " + message
@@ -851,7 +852,8 @@ func (r *clientRequest) waitCommitted(ctx context.Context, p *pendingCall) bool 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if err := p.answer.Committed(ctx); err != nil {
-		r.g.log.ErrorContext(ctx, "a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool,
+		r.g.log.ErrorContext(ctx, "a call was let through, but could not be put on record; no result is passed on",
+			"server", p.call.Server, "tool", p.call.Tool,
 			"agent",
 			p.call.Agent, "error", err)
 		return false
@@ -869,7 +871,7 @@ func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if _, err := r.g.o.Asker.Report(ctx, r.agent(), id, ran); err != nil {
-		r.g.log.ErrorContext(ctx, "what came of a call is not on record; until it is, it counts as unknown", "run_id",
+		r.g.log.ErrorContext(ctx, "the outcome of a call could not be recorded; until it is, it counts as unknown", "run_id",
 			id, "outcome", ran, "error", err)
 	}
 }

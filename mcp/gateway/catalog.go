@@ -117,7 +117,8 @@ func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 	}
 	for _, b := range bad {
 		if !slices.Contains(l.problemList, b) {
-			l.server.g.log.ErrorContext(ctx, "not all that an MCP server has is offered", "server", l.server.Name, "problem", b)
+			l.server.g.log.ErrorContext(ctx, "something that an MCP server has is not offered to agents",
+				"server", l.server.Name, "problem", b)
 		}
 	}
 	l.cached, l.problemList = next, bad
@@ -377,7 +378,8 @@ func mergeLists(links []*link, catalogs []*catalog, pick func(*catalog) []item, 
 		for _, it := range pick(c) {
 			it = own(links[i], it)
 			if seen[it.key] {
-				links[i].server.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server",
+				links[i].server.g.log.Debug("two servers have a prompt or resource of one name; the first one's is offered",
+					"name", it.key, "server",
 					links[i].server.Name)
 				continue
 			}

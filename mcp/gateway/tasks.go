@@ -199,7 +199,7 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 			r.g.sleep(r.ctx, time.Second)
 			continue
 		case approval.CodeOf(err) == approval.CodeStoreUnavailable:
-			r.g.log.Warn("a task cannot see its request; trying again", "task", t.id, "error", err)
+			r.g.log.Warn("a task cannot read its request; trying again", "task", t.id, "error", err)
 			r.g.sleep(r.ctx, time.Second)
 			continue
 		}
@@ -465,7 +465,7 @@ func (g *Gateway) resumeTasks() {
 	rs, err := lister.Tasks(g.work, "")
 	if err != nil {
 		if g.work.Err() == nil {
-			g.log.Error("tasks that a restart interrupted cannot be found; they go on when their clients ask for them", "error",
+			g.log.Error("tasks that a restart interrupted cannot be listed; each continues when its client asks for it", "error",
 				err)
 		}
 		return
@@ -495,7 +495,7 @@ func (g *Gateway) resumeTask(req approval.Request, from clientHello) {
 			err = bad
 		}
 		if !told {
-			g.log.Warn("a task cannot go on; trying again", "task", req.ID, "error", err)
+			g.log.Warn("a task cannot continue; trying again", "task", req.ID, "error", err)
 		}
 		g.sleep(g.work, resumeEvery)
 		if now, err := g.o.Asker.Request(g.work, s.agent(), req.ID); err == nil {
