@@ -194,7 +194,7 @@ var (
 	connections = prometheus.NewDesc("countersign_connections", "Open connections, by listener.", []string{"listener"},
 		nil)
 	closings = prometheus.NewDesc("countersign_connections_closed_total",
-		"Connections that were closed because there were too many: evicted to make room for a new one, or refused because " +
+		"Connections that were closed because there were too many: evicted to make room for a new one, or refused because "+
 			"all were in use.", []string{"listener", "reason"}, nil)
 	bodyCount = prometheus.NewDesc("countersign_request_bodies", "Request bodies being received, by sender.",
 		[]string{"sender"}, nil)
