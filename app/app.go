@@ -100,7 +100,7 @@ type App struct {
 	failed    chan error
 	relearn   chan struct{}          // a reload brought new channels
 	rerun     chan struct{}          // and so other work of theirs
-	unread    atomic.Pointer[string] // why the configuration was last not read again; nil: it was
+	unread    atomic.Pointer[string] // why the configuration was last not reloaded; nil: it was
 
 	// What the admins were told of already. They are reloading's.
 	broken *[sha256.Size]byte // the content of the file that cannot be used, nil: the last could

@@ -131,11 +131,11 @@ func TestAReloadThatTakesTheAnonymousAgentAwayRefusesWhoWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := strings.Count(w.log.String(), "read again and is in force")
+		before := strings.Count(w.log.String(), "reloaded and is in force")
 		if err := os.WriteFile(w.path, []byte(change(string(text))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually("the reload", func() bool { return strings.Count(w.log.String(), "read again and is in force") > before })
+		w.eventually("the reload", func() bool { return strings.Count(w.log.String(), "reloaded and is in force") > before })
 	}
 	type answer struct {
 		status int
