@@ -177,14 +177,14 @@ func encoded(args map[string]any) ([]byte, error) {
 func approved(args map[string]any, a client.Answer) error {
 	var stored map[string]any
 	if err := json.Unmarshal(a.Args, &stored); err != nil || stored == nil {
-		return errors.New("its answer holds no approved args, as of an older version; the approval may be used up")
+		return errors.New("its answer has no approved args, so it may be an older version; the approval may be used up")
 	}
 	if a.Replaces != "" && !exact(a.Args) {
 		return errors.New("the approved args have a whole number that the ADK would round on its way to the tool; the " +
 			"approval is used up")
 	}
 	if args == nil && len(stored) > 0 {
-		return errors.New("the call has no args, and the approved one has; the approval is used up")
+		return errors.New("the call has no args, but the approved one has; the approval is used up")
 	}
 	was, err := encoded(stored)
 	if err != nil {
@@ -250,9 +250,9 @@ func told(a client.Answer) map[string]any {
 func unanswered(err error) map[string]any {
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < 500 {
 		return map[string]any{"status": StatusRefused, "code": e.Code,
-			"message": fmt.Sprintf("The approval gate does not take this call (%v). It was not executed.", err)}
+			"message": fmt.Sprintf("The approval gate refused this call (%v). The call was not run.", err)}
 	}
 	return map[string]any{"status": StatusUnavailable,
-		"message": fmt.Sprintf("The approval gate gave no answer (%v), so the call was not executed. Do not look for a way "+
-			"around it; it may be tried again later.", err)}
+		"message": fmt.Sprintf("The approval gate gave no answer (%v), so the call was not run. Do not look for a way "+
+			"around it; try again later.", err)}
 }

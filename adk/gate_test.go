@@ -225,7 +225,7 @@ func TestWithoutAnAnswerNothingRuns(t *testing.T) {
 		{"nobody there", "http://" + l.Addr().String(), env["AGENT_TOKEN"], "status:gate_unavailable"},
 		{"a token it does not know", "http://" + w.addr, "test-agent-token-wrong", "code:unauthorized"},
 		{"a person's token", "http://" + w.addr, env["HANA_TOKEN"], "code:agents_only"},
-		{"a limit", odd.URL, env["AGENT_TOKEN"], "Three requests are open already.). It was not executed. status:refused"},
+		{"a limit", odd.URL, env["AGENT_TOKEN"], "Three requests are open already.). The call was not run. status:refused"},
 		{"an answer without a word", odd.URL + "/empty", env["AGENT_TOKEN"], "status:]"},
 		{"a word that is not known", odd.URL + "/new", env["AGENT_TOKEN"], "message:Who knows. status:perhaps"},
 		{"fewer answers than calls", odd.URL + "/short", env["AGENT_TOKEN"], "status:gate_unavailable"},

@@ -100,7 +100,7 @@ type App struct {
 	failed    chan error
 	relearn   chan struct{}          // a reload brought new channels
 	rerun     chan struct{}          // and so other work of theirs
-	unread    atomic.Pointer[string] // why the configuration was last not read again; nil: it was
+	unread    atomic.Pointer[string] // why the configuration was last not reloaded; nil: it was
 
 	// What the admins were told of already. They are reloading's.
 	broken *[sha256.Size]byte // the content of the file that cannot be used, nil: the last could
@@ -236,7 +236,8 @@ func (a *App) afterLast() error {
 	if n, err := a.gate.Orphaned(a.work); err != nil {
 		return fmt.Errorf("calls that were sent on before the last stop: %w", err)
 	} else if n > 0 {
-		a.log.Warn("calls were sent on before the last stop and their answers never came: they may have run", "calls", n)
+		a.log.Warn("calls were sent to MCP servers before the last stop and were never answered: they may have run",
+			"calls", n)
 	}
 	if err := a.gate.KeepPolicy(a.work); err != nil {
 		return fmt.Errorf("the text of the policy in force: %w", err)
@@ -250,8 +251,8 @@ func (a *App) afterLast() error {
 	if err := a.signIn.Restored(a.work); err != nil {
 		return fmt.Errorf("who is signed in in a restored backup: %w", err)
 	}
-	a.log.Warn("the store is an older one than was here before, as after a backup was restored: what waits in it and " +
-		"what was approved and not used is cancelled, since it may have been used since, and nobody is signed in")
+	a.log.Warn("the store is older than the one that was here before, as after a backup was restored; all that waits, " +
+		"and approvals not used yet, are cancelled, because they may have been used since; everybody must sign in again")
 	return nil
 }
 
@@ -276,7 +277,7 @@ func (a *App) Start() error {
 	a.gateway.Start()
 	a.goes(func() {
 		if err := a.sender.Run(a.work); err != nil {
-			a.log.Error("the sender ended", "error", err)
+			a.log.Error("the sender of notifications ended; no cards go out any more", "error", err)
 		}
 	})
 	a.goes(func() { a.learn(a.work) })
@@ -297,7 +298,7 @@ func (a *App) Start() error {
 	for i, l := range a.listening {
 		a.running.Go(func() {
 			if err := a.servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				a.log.Error("serving ended", "address", l.Addr().String(), "error", err)
+				a.log.Error("an address is not served any more", "address", l.Addr().String(), "error", err)
 				a.failed <- err
 			}
 		})
@@ -313,7 +314,7 @@ func (a *App) Start() error {
 		}
 	}
 	for _, p := range a.unreachable() {
-		a.log.Warn("the gate holds, but people cannot be reached", "problem", p)
+		a.log.Warn("the gate works, but nobody can be asked", "problem", p)
 	}
 	return nil
 }
@@ -325,10 +326,10 @@ func (a *App) keepTime(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := a.store.KeepTime(ctx); err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "that the machine's clock was set could not be kept; trying again", "error", err)
+			a.log.WarnContext(ctx, "a change of the machine's clock could not be stored; trying again", "error", err)
 		}
 		if err := a.store.Mark(); err != nil {
-			a.log.WarnContext(ctx, "how far the store has come could not be noted; trying again", "error", err)
+			a.log.WarnContext(ctx, "the note of how far the store has come could not be written; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():

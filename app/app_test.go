@@ -474,7 +474,7 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 	w.expect(transfer(3000), client.AnswerPending)
 	write(strings.Replace(configText, `tools: [format_disk], risk: critical, action: deny`, `tools: [format_disk], risk: critical, action: quarantine`, 1))
 	w.eventually("a reload on record", func() bool { return len(w.audit("policy_reloaded")) == 1 })
-	w.eventually("it is in force", func() bool { return strings.Contains(w.log.String(), "read again and is in force") })
+	w.eventually("it is in force", func() bool { return strings.Contains(w.log.String(), "reloaded and is in force") })
 	w.expect(client.Call{Tool: "format_disk"}, client.AnswerPending)
 	if e := w.audit("policy_reloaded")[0]; !strings.Contains(string(e.Data), "no disks") {
 		t.Errorf("the audit does not say what was loosened: %s", e.Data)

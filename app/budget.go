@@ -14,7 +14,8 @@ import (
 // overBudget takes note that an agent or a person is over a budget. It is called wherever that is found, inside
 // transactions too, and so only leaves word for those who can wait.
 func (a *App) overBudget(o budget.Over) {
-	a.log.Warn("over a budget: what is more is refused", "who", o.Principal.String(), "budget", string(o.Kind), "limit",
+	a.log.Warn("over a budget; whatever goes beyond it is refused",
+		"who", o.Principal.String(), "budget", string(o.Kind), "limit",
 		o.Limit,
 		"do", "find out what it is doing, or raise its limits in the configuration")
 	select {
@@ -33,7 +34,7 @@ func (a *App) tellOver(ctx context.Context) {
 				who.Kind = approval.Agent
 			}
 			if err := a.chat.OverBudget(ctx, who, string(o.Kind), o.Limit); err != nil && ctx.Err() == nil {
-				a.log.ErrorContext(ctx, "that somebody is over a budget could not be put on record", "who", o.Principal.String(),
+				a.log.ErrorContext(ctx, "an overrun budget could not be put on record", "who", o.Principal.String(),
 					"budget", string(o.Kind), "error", err)
 			}
 		case <-ctx.Done():

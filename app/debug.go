@@ -64,7 +64,7 @@ func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !p.busy.TryLock() {
 		w.Header().Set("Retry-After", "30")
-		http.Error(w, "another profile is being taken", http.StatusTooManyRequests)
+		http.Error(w, "Another profile is being taken.", http.StatusTooManyRequests)
 		return
 	}
 	defer p.busy.Unlock()

@@ -131,11 +131,11 @@ func TestAReloadThatTakesTheAnonymousAgentAwayRefusesWhoWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := strings.Count(w.log.String(), "read again and is in force")
+		before := strings.Count(w.log.String(), "reloaded and is in force")
 		if err := os.WriteFile(w.path, []byte(change(string(text))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually("the reload", func() bool { return strings.Count(w.log.String(), "read again and is in force") > before })
+		w.eventually("the reload", func() bool { return strings.Count(w.log.String(), "reloaded and is in force") > before })
 	}
 	type answer struct {
 		status int
@@ -189,7 +189,7 @@ func TestAnAddressThatWasNotCheckedForItHasNoAnonymousCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is on record before it is in force, and the log comes last.
-	w.eventually("the log asks for a restart", func() bool { return strings.Contains(w.log.String(), "this change takes a restart") })
+	w.eventually("the log asks for a restart", func() bool { return strings.Contains(w.log.String(), "this change needs a restart") })
 	if status, body := w.request(&http.Transport{}, "", "POST", w.url("/v1/calls"), `{"tool":"read_ledger"}`); status != 401 {
 		t.Errorf("got %d %s, want 401", status, body)
 	}

@@ -238,7 +238,7 @@ func TestTLSWithRenewal(t *testing.T) {
 	if got := serial(); got != 2 {
 		t.Errorf("with a broken file certificate %d is in use", got)
 	}
-	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "the earlier certificate stays in use") || !strings.Contains(got, "was not read again") {
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "the earlier certificate stays in use") || !strings.Contains(got, "was not reloaded") {
 		t.Errorf("/readyz says %s", got)
 	}
 }
@@ -261,7 +261,7 @@ func TestAFailedReloadIsInReadyz(t *testing.T) {
 	if err := os.WriteFile(w.path, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("it is gone", func() bool { return !strings.Contains(w.get("/readyz"), "not read again") })
+	w.eventually("it is gone", func() bool { return !strings.Contains(w.get("/readyz"), "not reloaded") })
 }
 
 // Where the variables' file cannot be read that is the reason, not the variable that is missing for it.

@@ -325,12 +325,12 @@ func (a *App) probe(ctx context.Context, name string, p channels.Prober) bool {
 	defer cancel()
 	err := p.Probe(ctx)
 	if err == nil {
-		a.log.InfoContext(ctx, "the platform knows us", "channel", name)
+		a.log.InfoContext(ctx, "the platform accepts our credentials", "channel", name)
 		return true
 	}
 	if ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "the platform did not say who we are, so taps on this channel cannot be taken yet; trying "+
-			"again", "channel", name, "error", err)
+		a.log.ErrorContext(ctx, "the platform did not confirm our credentials, so taps on this channel do not count yet; "+
+			"trying again", "channel", name, "error", err)
 	}
 	return false
 }

@@ -41,19 +41,19 @@ func newMetrics(a *App) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		events:   counter("events_total", "Audit events committed, by type and decision.", "type", "decision"),
-		tries: counter("notification_tries_total", "Tries to send a notification, by what they came to.", "channel",
+		tries: counter("notification_tries_total", "Attempts to send a notification, by result.", "channel",
 			"kind", "result", "reason"),
-		webhooks: counter("webhook_events_total", "Inbound webhook deliveries and events, by their fate.", "channel",
+		webhooks: counter("webhook_events_total", "Inbound webhook deliveries and events, by result.", "channel",
 			"result"),
-		heartbeats: counter("heartbeat_runs_total", "Runs of the cron table's entries.", "entry", "result"),
-		reloads:    counter("config_reloads_total", "Times the configuration was read again.", "result"),
-		mcp: counter("mcp_requests_total", "Requests of MCP clients that the gate decided, by what they came to.",
+		heartbeats: counter("heartbeat_runs_total", "Runs of the heartbeat's entries, by result.", "entry", "result"),
+		reloads:    counter("config_reloads_total", "Reloads of the configuration, by result.", "result"),
+		mcp: counter("mcp_requests_total", "Requests of MCP clients that the gate decided, by result.",
 			"server", "method", "result"),
 		mcpTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "countersign_mcp_request_seconds",
-			Help:    "How long a decided request took until its answer, waiting for people and the server included.",
+			Help:    "How long a decided request took until it was answered, including the wait for people and for the server.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 300}}, []string{"server"}),
 		paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "countersign_channel_paused",
-			Help: "1 while a channel is paused because its token is refused."}, []string{"channel"}),
+			Help: "1 while a channel is paused because the platform refuses its token, else 0."}, []string{"channel"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "countersign_notification_send_seconds",
 			Help: "How long a platform took to answer a send.", Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10}},
 			[]string{"channel"}),
@@ -71,7 +71,7 @@ func newMetrics(a *App) *metrics {
 		})
 	m.channel = func(name string) channels.Channel { return a.live.Load().channel(name) }
 	ahead := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_clock_ahead_seconds",
-		Help: "How far the store's time is ahead of this machine's clock, which was set back."},
+		Help: "Seconds that the store's time is ahead of this machine's clock, after that clock was set back."},
 		func() float64 { return a.store.Ahead().Seconds() })
 	for _, k := range a.o.Config.Kinds() {
 		if _, metered := k.Type.(channels.Metered); metered {
@@ -101,9 +101,9 @@ func quotaGauges(k kind.Kind, quota func(channel string) (channels.Quota, bool))
 		})
 	}
 	return []prometheus.Collector{
-		gauge("used", "of this month that are used. -1: not known, or no limit.",
+		gauge("used", "used this month. -1: unknown, or no limit.",
 			func(q channels.Quota) float64 { return float64(q.Used) }),
-		gauge("limit", "that this month has. -1: not known, or no limit.", func(q channels.Quota) float64 {
+		gauge("limit", "allowed this month. -1: unknown, or no limit.", func(q channels.Quota) float64 {
 			if !q.Limited {
 				return -1
 			}
@@ -164,7 +164,7 @@ type serverStates struct{ a *App }
 var (
 	serverUp = prometheus.NewDesc("countersign_mcp_server_up", "1 while an MCP server is connected, else 0.",
 		[]string{"server"}, nil)
-	restarts = prometheus.NewDesc("countersign_mcp_server_restarts_total", "Times that an MCP server was connected again.",
+	restarts = prometheus.NewDesc("countersign_mcp_server_restarts_total", "How often an MCP server was connected again.",
 		[]string{"server"}, nil)
 )
 
@@ -194,16 +194,16 @@ var (
 	connections = prometheus.NewDesc("countersign_connections", "Open connections, by listener.", []string{"listener"},
 		nil)
 	closings = prometheus.NewDesc("countersign_connections_closed_total",
-		"Connections that were closed because there were too many: evicted in favour of a new one, or refused since all "+
-			"were in use.", []string{"listener", "reason"}, nil)
-	bodyCount = prometheus.NewDesc("countersign_request_bodies", "Request bodies that are on their way, by sender.",
+		"Connections that were closed because there were too many: evicted to make room for a new one, or refused because "+
+			"all were in use.", []string{"listener", "reason"}, nil)
+	bodyCount = prometheus.NewDesc("countersign_request_bodies", "Request bodies being received, by sender.",
 		[]string{"sender"}, nil)
 	bodyBytes = prometheus.NewDesc("countersign_request_body_bytes",
-		"Bytes of request bodies that have come and are not done with, by sender.", []string{"sender"}, nil)
+		"Bytes of request bodies that are received and still being worked on, by sender.", []string{"sender"}, nil)
 	expiry = prometheus.NewDesc("countersign_tls_certificate_expiry_timestamp_seconds",
 		"When the certificate in use expires, by listener.", []string{"listener"}, nil)
 	bodyBusy = prometheus.NewDesc("countersign_request_bodies_refused_total",
-		"Request bodies that had to give way because there were too many, by sender.", []string{"sender"}, nil)
+		"Request bodies that were refused because there were too many, by sender.", []string{"sender"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -52,7 +52,7 @@ func (a *App) problems() []string {
 			"hundredth slower until they meet: see that the clock is right", ahead.Round(time.Second)))
 	}
 	if why := a.unread.Load(); why != nil {
-		ps = append(ps, "the configuration was not read again ("+*why+"): the earlier one stays in force")
+		ps = append(ps, "the configuration was not reloaded ("+*why+"): the earlier one stays in force")
 	}
 	for _, c := range a.certificates {
 		ps = append(ps, c.Problems()...)

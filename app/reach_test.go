@@ -179,7 +179,7 @@ func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
 	w.chat.Fail(emulator.SlackPostMessage, 1, emulator.Answer(200, nil, `{"ok":false,"error":"user_not_found"}`))
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	w.eventually("an admin has the card", func() bool { return w.cards(id) == "slack:failed line:sent" })
-	if !strings.Contains(w.log.String(), "it goes to the admins") {
+	if !strings.Contains(w.log.String(), "admins are told instead") {
 		t.Error("it was not said loudly")
 	}
 	w.tapLINE("hana", id, "approve")

@@ -37,9 +37,9 @@ func (a *App) Reload(ctx context.Context) (err error) {
 	cfg, problems, err := old.cfg.Reload(a.o.Env)
 	for _, p := range problems {
 		if p.Warning {
-			a.log.WarnContext(ctx, "configuration", "problem", p.String())
+			a.log.WarnContext(ctx, "a problem in the configuration", "problem", p.String())
 		} else {
-			a.log.ErrorContext(ctx, "configuration", "problem", p.String())
+			a.log.ErrorContext(ctx, "a problem in the configuration", "problem", p.String())
 		}
 	}
 	if err != nil {
@@ -73,10 +73,10 @@ func (a *App) Reload(ctx context.Context) (err error) {
 	a.unread.Store(nil)
 	a.broken = nil
 	a.metrics.reloaded(nil)
-	a.log.InfoContext(ctx, "the configuration was read again and is in force", "file", cfg.Path)
+	a.log.InfoContext(ctx, "the configuration was reloaded and is in force", "file", cfg.Path)
 	a.tellLoosened(ctx, loosened)
 	for _, s := range needRestart(old.cfg, cfg) {
-		a.log.WarnContext(ctx, "this change takes a restart", "key", s)
+		a.log.WarnContext(ctx, "this change needs a restart", "key", s)
 	}
 	return nil
 }
@@ -99,8 +99,8 @@ func (a *App) tellLoosened(ctx context.Context, loosened []string) {
 func (a *App) recheckNeeds(ctx context.Context) {
 	unmet, err := a.gate.Recheck(ctx)
 	if err != nil {
-		a.log.ErrorContext(ctx, "who must approve what waits could not be looked at again for every request; it is looked "+
-			"at again with each vote and each use", "error", err)
+		a.log.ErrorContext(ctx, "not every waiting request could be checked against the new configuration; each is "+
+			"checked at its next vote and at its use", "error", err)
 	}
 	told := a.unmet
 	a.unmet = map[string]bool{}
@@ -140,9 +140,9 @@ func (a *App) reloadFailed(ctx context.Context, why error) error {
 	brief := briefly(why)
 	a.unread.Store(&brief)
 	a.metrics.reloaded(why)
-	a.log.ErrorContext(ctx, "the configuration was NOT read again; the running one stays in force", "error", why)
+	a.log.ErrorContext(ctx, "the configuration was NOT reloaded; the running one stays in force", "error", why)
 	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
-		a.log.ErrorContext(ctx, "the failed reload could not be audited", "error", err)
+		a.log.ErrorContext(ctx, "the failed reload could not be put on record", "error", err)
 	}
 	a.tellBroken(ctx, brief)
 	return fmt.Errorf("reload: %w", why)
@@ -243,7 +243,8 @@ func (a *App) watch(ctx context.Context, seen []byte) {
 			}
 			timer.Reset(settleFor)
 		case err := <-w.Errors:
-			a.log.WarnContext(ctx, "watching the configuration file", "error", err)
+			a.log.WarnContext(ctx, "the configuration file could not be watched for a moment; send SIGHUP if a change is not "+
+				"seen", "error", err)
 		case <-timer.C:
 			now, err := os.ReadFile(path)
 			if err != nil || bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" {

@@ -18,11 +18,11 @@ func (w *world) reload(change func(string) string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	before := strings.Count(w.log.String(), "was read again and is in force")
+	before := strings.Count(w.log.String(), "was reloaded and is in force")
 	if err := os.WriteFile(w.path, []byte(change(string(text))), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	w.eventually("the reload", func() bool { return strings.Count(w.log.String(), "was read again and is in force") > before })
+	w.eventually("the reload", func() bool { return strings.Count(w.log.String(), "was reloaded and is in force") > before })
 }
 
 // door is one request that is held: what it begins with, and what it ends with.

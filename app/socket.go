@@ -113,7 +113,7 @@ func (l *socketListener) Accept() (net.Conn, error) {
 		if !known || uid == os.Geteuid() || uid == 0 {
 			return c, nil
 		}
-		l.log.Warn("somebody else's process came over the socket and was turned away", "socket", l.path, "uid", uid)
+		l.log.Warn("a process of another user connected to the socket and was refused", "socket", l.path, "uid", uid)
 		c.Close()
 	}
 }

@@ -293,7 +293,7 @@ func TestRule10_ACardGoesOnToTheNextAddress(t *testing.T) {
 	if got := w.sentTo(id); len(got) != 5 || got[4] != "slack UROOT request queued unreached" {
 		t.Errorf("got %q", got)
 	}
-	if !strings.Contains(w.log.String(), "it goes to the admins") {
+	if !strings.Contains(w.log.String(), "admins are told instead") {
 		t.Errorf("log %s", w.log)
 	}
 	w.fail(rootsWay[0], "bad_recipient")
@@ -365,7 +365,7 @@ func TestRule10_WhoLeavesIsReachedElsewhere(t *testing.T) {
 	if got := w.sentTo(last); !slices.Equal(got, []string{"slack UROOT request queued unreached"}) {
 		t.Errorf("got %q", got)
 	}
-	if !strings.Contains(w.log.String(), "it goes to the admins") || !strings.Contains(w.log.String(), last) {
+	if !strings.Contains(w.log.String(), "admins are told instead") || !strings.Contains(w.log.String(), last) {
 		t.Errorf("it was not said: %s", w.log)
 	}
 }

@@ -652,14 +652,14 @@ func (g *Gate) Run(ctx context.Context) {
 		if sweep {
 			_, err := g.EndFrozen(ctx)
 			if sweep = err != nil && ctx.Err() == nil; sweep {
-				g.log.ErrorContext(ctx, "what a freeze has ended could not all be written; trying again in a second",
+				g.log.ErrorContext(ctx, "not all requests that a freeze ends could be ended; trying again in a second",
 					"error", err)
 			}
 		}
 		if look {
 			t, err := g.endDue(ctx)
 			if err != nil && ctx.Err() == nil {
-				g.log.ErrorContext(ctx, "deadlines could not be kept; trying again in a second", "error", err)
+				g.log.ErrorContext(ctx, "requests past their deadline could not be ended; trying again in a second", "error", err)
 			}
 			if look, next = err != nil, t; look {
 				next = g.clock().Add(lookAtClock)

@@ -151,7 +151,8 @@ func (g *Gate) writeGroup(rs []*record) []error {
 			failures[i] = g.appendAll(rs[i:i+1], es[i:i+1])
 		}
 		if failures[i] != nil {
-			g.log.ErrorContext(rs[i].ctx, "an allowed call was sent on and could not be put on record", "agent", es[i].Agent,
+			g.log.ErrorContext(rs[i].ctx, "an allowed call was sent to its server, but could not be put on record",
+				"agent", es[i].Agent,
 				"tool", es[i].Tool, "error", failures[i])
 		}
 	}

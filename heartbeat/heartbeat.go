@@ -50,7 +50,7 @@ func DefaultEntries() []Entry {
 // Validate says what is wrong with the entry, nil if nothing is.
 func (e Entry) Validate() error {
 	if e.Name != CheckPendingApprovals {
-		return fmt.Errorf("no task is called %q; there is %s", e.Name, CheckPendingApprovals)
+		return fmt.Errorf("there is no task %q; the only one is %s", e.Name, CheckPendingApprovals)
 	}
 	if _, err := cron.ParseStandard(e.Schedule); err != nil {
 		return fmt.Errorf("schedule %q: %s", e.Schedule, strings.TrimPrefix(err.Error(), "failed to parse "))
@@ -204,7 +204,7 @@ func (h *Heartbeat) tick(e Entry) {
 	}
 	switch {
 	case r.Err != nil:
-		h.o.Logger.Error("heartbeat run failed; the next one tries again", "entry", e.Name, "took", r.Took, "counts",
+		h.o.Logger.Error("a heartbeat entry failed; its next run tries again", "entry", e.Name, "took", r.Took, "counts",
 			r.Counts, "error", r.Err)
 	case r.Counts.moved():
 		h.o.Logger.Info(r.Counts.String(), //nolint:sloglint // operators read this line as it is

@@ -239,7 +239,7 @@ func TestBadEntriesAreRefused(t *testing.T) {
 		entry Entry
 		want  string
 	}{
-		{Entry{Name: "tidy_up", Schedule: "@hourly"}, "no task is called"},
+		{Entry{Name: "tidy_up", Schedule: "@hourly"}, "there is no task"},
 		{Entry{Name: CheckPendingApprovals, Schedule: "every so often"}, "schedule"},
 		{Entry{Name: CheckPendingApprovals, Schedule: "* * * *"}, "schedule"},
 		{Entry{Name: CheckPendingApprovals, Schedule: "@hourly", Params: Params{MaxReminders: -1}}, "negative"},

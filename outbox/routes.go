@@ -253,11 +253,11 @@ func (o *Outbox) logReach(ctx context.Context, to reach, r approval.Request, abo
 		o.log.WarnContext(ctx, "a notification failed for good; the card goes on to the next address of its recipient",
 			about...)
 	case onlyAdmins:
-		o.log.ErrorContext(ctx, "nobody who should be could be told of a request: every notification of it failed; it goes "+
-			"to the admins; mend the channel", about...)
+		o.log.ErrorContext(ctx, "none of those who decide could be told of a request: every notification failed; admins "+
+			"are told instead; fix the channel", about...)
 	case nobody:
-		o.log.ErrorContext(ctx, "nobody could be told of a request: every notification of it failed; decide it with "+
-			"`countersign approve` or `deny`, and mend the channel", about...)
+		o.log.ErrorContext(ctx, "nobody could be told of a request: every notification failed; decide it with "+
+			"`countersign approve` or `deny`, and fix the channel", about...)
 	}
 }
 
@@ -505,7 +505,7 @@ func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after stri
 			return o.rerouteSome(tx, a, after)
 		})
 		if err != nil {
-			o.log.WarnContext(ctx, "the cards of somebody who left could not all be sent on; the reminders see to the rest",
+			o.log.WarnContext(ctx, "not all cards of somebody who left a chat could go to others; reminders bring the rest",
 				"channel", a.Channel, "error", err)
 			break
 		}

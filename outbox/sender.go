@@ -449,7 +449,7 @@ func (s *Sender) pause(l *lane, e *channels.PushError) {
 	}
 	l.paused = e.Reason
 	l.trips++
-	s.log.Error("a channel is paused: the platform refuses our credentials; nothing is lost, but nobody is told over it",
+	s.log.Error("a channel is paused: the platform refuses our credentials; nothing is lost, but nobody gets cards there",
 		"channel", l.name, "reason", e.Reason, "status", e.HTTPStatus, "detail", e.Detail(), "do", advice(e.Reason))
 	if s.metrics != nil {
 		s.metrics.Paused(l.name, true)
@@ -645,7 +645,7 @@ func (s *Sender) render(ch channels.Channel, maker channels.Maker,
 	if _, edits := ch.(channels.Editor); n.Kind == approval.KindEdit && !edits {
 		return nil, false, err
 	}
-	s.log.Error("a card could not be drawn; plain words go out instead", attrs(n, "err", err)...)
+	s.log.Error("a card could not be drawn; plain text is sent instead", attrs(n, "err", err)...)
 	body, second := draw(maker.Fallback)
 	if second != nil {
 		return nil, false, errors.Join(err, second)
@@ -723,7 +723,7 @@ func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notific
 		case approval.CodeOf(err) != approval.CodeStoreUnavailable && !errors.Is(err, context.DeadlineExceeded),
 			time.Now().Add(delay).After(until):
 			s.log.ErrorContext(ctx,
-				"what became of a notification could not be recorded; it will be tried again, with the same key",
+				"the outcome of a notification could not be recorded; it is tried again, with the same key",
 				attrs(n, "err", err)...)
 			return
 		}

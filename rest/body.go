@@ -86,9 +86,9 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 		}
 		if _, ok := errors.AsType[crowded](err); ok {
 			return &approval.Error{Code: approval.CodeRateLimited,
-				Message: "Too many bodies are on their way at once. Try again.", Err: err}
+				Message: "Too many requests are being sent at once. Try again.", Err: err}
 		}
-		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read to its end.", Err: err}
+		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read in full.", Err: err}
 	}
 	spared = spared && buf.Len() <= maxSpared
 	switch refuse := x.account.Spend(budget.Bytes, buf.Len()); {

@@ -58,7 +58,7 @@ func (s *Server) unfreeze(ctx context.Context, x *exchange) error {
 // untold says that admins could not be told of what holds all the same.
 func (s *Server) untold(ctx context.Context, err error) {
 	if err != nil {
-		s.log.ErrorContext(ctx, "admins could not be told of a freeze, that one was lifted, or of a grant", "error", err)
+		s.log.ErrorContext(ctx, "admins could not be told of a freeze, of its end, or of a grant", "error", err)
 	}
 }
 

@@ -22,15 +22,15 @@ type grant struct {
 	Server      string            `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
 	Tool        string            `json:"tool"`
 	Args        object            `json:"args" nullable:"false" description:"The canonical args that were decided, whole and unmasked."`
-	ArgsHash    string            `json:"args_hash" description:"As in an Approval. Where nothing varies a call with this hash is covered, and no other." pattern:"^[0-9a-f]{64}$"`
-	Vary        map[string]varies `json:"vary" nullable:"false" description:"The args, by name, that need not be as they were approved."`
+	ArgsHash    string            `json:"args_hash" description:"As in an Approval. If nothing varies, only a call with this hash is covered." pattern:"^[0-9a-f]{64}$"`
+	Vary        map[string]varies `json:"vary" nullable:"false" description:"The args, by name, that may differ from the approved ones."`
 	AnyArgs     bool              `json:"any_args" description:"A call with any args is covered."`
 	SessionID   optional          `json:"session_id" description:"Only calls of this session; null: of any."`
 	RequestID   string            `json:"request_id" description:"The request that was decided."`
 	Rule        string            `json:"rule"`
 	RiskLevel   string            `json:"risk_level" enum:"low,medium,high,critical"`
 	MadeBy      string            `json:"made_by"`
-	Who         string            `json:"who" description:"made_by, and for whom where that was somebody else: ken for hana."`
+	Who         string            `json:"who" description:"made_by, with the person they stood in for, if any: ken for hana."`
 	Via         string            `json:"via"`
 	Reason      optional          `json:"reason"`
 	MadeAt      string            `json:"made_at" format:"date-time"`
@@ -38,7 +38,7 @@ type grant struct {
 	Uses        number            `json:"uses" description:"How many calls it lets through; null: any number."`
 	Used        int               `json:"used" minimum:"0"`
 	Spent       map[string]string `json:"spent" nullable:"false" description:"Of args with a total, by name: their sum so far, a decimal number."`
-	SuspendedAt optional          `json:"suspended_at" format:"date-time" description:"What came of its last use is not known, so that the next call asks a person."`
+	SuspendedAt optional          `json:"suspended_at" format:"date-time" description:"The outcome of its last use is unknown, so a person is asked about the next call."`
 	EndedAt     optional          `json:"ended_at" format:"date-time"`
 	EndedBy     optional          `json:"ended_by"`
 	EndCode     optional          `json:"end_code" description:"expired, used_up, revoked, policy_changed, tool_changed, maker_changed, frozen or lifted."`
@@ -49,7 +49,7 @@ type grant struct {
 type varies struct {
 	Any    bool     `json:"any,omitzero"`
 	AtMost string   `json:"at_most,omitempty" description:"A number from 0 to this."`
-	Total  string   `json:"total,omitempty" description:"How much all uses may come to."`
+	Total  string   `json:"total,omitempty" description:"The most that all uses may add up to."`
 	_      struct{} `additionalProperties:"false" description:"How an arg may differ from the approved one."`
 }
 
@@ -115,15 +115,15 @@ func (outcomeAnswer) JSONSchemaOneOf() []any { return []any{request{}, grantUse{
 type liftAnswer struct {
 	ID     string   `json:"id" description:"Of the request that was denied, or of the standing denial."`
 	Lifted bool     `json:"lifted"`
-	_      struct{} `additionalProperties:"false" description:"The denial answers no call any more."`
+	_      struct{} `additionalProperties:"false" description:"The denial no longer answers calls."`
 }
 
 // grantBody asks to give a decision for longer.
 type grantBody struct {
-	For     optional `json:"for" pattern:"^([0-9]+(\\.[0-9]+)?(h|m|s|ms))+$" description:"How long, at most 24h: 8h, 90m. None: 24h."`
-	Uses    *int     `json:"uses" minimum:"1" maximum:"10000" description:"For so many calls; the one that is approved is not among them. None: any number."`
+	For     optional `json:"for" pattern:"^([0-9]+(\\.[0-9]+)?(h|m|s|ms))+$" description:"How long, at most 24h, such as 8h or 90m. Absent: 24h."`
+	Uses    *int     `json:"uses" minimum:"1" maximum:"10000" description:"For so many calls, not counting the approved one. Absent: any number."`
 	Session bool     `json:"session" nullable:"true" description:"Only for calls of the request's session."`
-	_       struct{} `additionalProperties:"false" description:"Gives the decision for longer; one of the three must be there."`
+	_       struct{} `additionalProperties:"false" description:"Makes the decision apply for longer; give at least one of the three."`
 }
 
 // PrepareJSONSchema says that it may be null.

@@ -86,7 +86,7 @@ func (s *Server) historyStep(ctx context.Context, x *exchange, do history.Do) er
 
 // policyText is a policy that was in force; the document calls it Policy.
 type policyText struct {
-	Digest string   `json:"digest" description:"Of the policy; the policy_digest of what it judged." pattern:"^[0-9a-f]{64}$"`
+	Digest string   `json:"digest" description:"The policy's digest, which is the policy_digest of what it judged." pattern:"^[0-9a-f]{64}$"`
 	Text   string   `json:"text" description:"As it was written and as it was understood, without secrets."`
 	_      struct{} `additionalProperties:"false" description:"A policy that was in force."`
 }
@@ -99,7 +99,7 @@ type statsAnswer struct {
 	ByTool   []figures `json:"by_tool" nullable:"false"`
 	ByRule   []figures `json:"by_rule" nullable:"false" description:"By name; empty: no rule matched."`
 	ByAgent  []figures `json:"by_agent" nullable:"false"`
-	ByPerson []figures `json:"by_person" nullable:"false" description:"asked is how many requests they decided, pushes what went to an address of theirs."`
+	ByPerson []figures `json:"by_person" nullable:"false" description:"asked: how many requests they decided; pushes: what went to their addresses."`
 	_        struct{}  `additionalProperties:"false" description:"How often people were asked. Of each kind at most 200, the most asked first; the rest is (others)."`
 }
 
@@ -113,13 +113,13 @@ type figures struct {
 	Cancelled       int      `json:"cancelled"`
 	Pending         int      `json:"pending"`
 	Granted         int      `json:"granted" description:"Calls that a grant let through: nobody was asked."`
-	Quarantined     int      `json:"quarantined" description:"Calls that needed a person's word: asked and granted."`
+	Quarantined     int      `json:"quarantined" description:"Calls that needed a person: asked and granted."`
 	Pushes          int      `json:"pushes" description:"Cards and reminders that went out, each to one address."`
-	PushesPer100    float64  `json:"pushes_per_100" description:"For 100 calls that needed a person's word."`
-	Decisions       int      `json:"decisions" description:"Presses: one that decides all of a card is one, each vote is one."`
-	DecisionsPer100 float64  `json:"decisions_per_100" description:"For 100 calls that needed a person's word."`
-	DecideP50       int64    `json:"decide_p50_ms" description:"Half of what people decided took at most so many milliseconds, to three digits."`
-	DecideP90       int64    `json:"decide_p90_ms" description:"Nine of ten."`
+	PushesPer100    float64  `json:"pushes_per_100" description:"Per 100 calls that needed a person."`
+	Decisions       int      `json:"decisions" description:"Presses. One that decides a whole card counts once; each vote counts once."`
+	DecisionsPer100 float64  `json:"decisions_per_100" description:"Per 100 calls that needed a person."`
+	DecideP50       int64    `json:"decide_p50_ms" description:"The median time to a decision in milliseconds, to three digits."`
+	DecideP90       int64    `json:"decide_p90_ms" description:"Nine of ten decisions took at most so many milliseconds."`
 	_               struct{} `additionalProperties:"false" description:"What became of calls that needed a person."`
 }
 

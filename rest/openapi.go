@@ -81,9 +81,8 @@ func (s *Server) openapi() []byte {
 		"jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
 		"info": map[string]any{
 			"title": "Countersign", "version": cmp.Or(s.version, "0"),
-			"description": "A call of an agent runs only after policy or a person said yes. Refusals are problem documents " +
-				"(RFC 9457) with a code " +
-				"to branch on, judged in the order 401, 404, 403, form, 409 and 410, 422.",
+			"description": "An agent's call runs only after the policy or a person said yes. Refusals are problem documents " +
+				"(RFC 9457) with a code to branch on, checked in the order 401, 404, 403, form, 409 and 410, 422.",
 		},
 		"paths": paths,
 		"components": map[string]any{
@@ -134,12 +133,12 @@ func parameters(rt *route) []any {
 	if strings.Contains(rt.path, "{id}") {
 		id := queryParam{"id", "", idText}
 		if rt.shortIDs() {
-			id = queryParam{"id", "With a person's token the last characters will do, four or more.", anyText}
+			id = queryParam{"id", "With a person's token the last characters are enough, four or more.", anyText}
 		}
 		params = append(params, parameter(id, "path"))
 	}
 	if strings.Contains(rt.path, "{digest}") {
-		digest := queryParam{"digest", "The first 8 characters will do.", map[string]any{"type": "string",
+		digest := queryParam{"digest", "The first 8 characters are enough.", map[string]any{"type": "string",
 			"pattern": `^[0-9A-Fa-f]{8,64}$`}}
 		params = append(params, parameter(digest, "path"))
 	}
@@ -149,8 +148,8 @@ func parameters(rt *route) []any {
 	header := rt.doc.header
 	if !rt.public {
 		header = append(slices.Clone(header), queryParam{headerCorrelation,
-			"An id of yours for this request, at most 128 printable ASCII characters without a colon; it is returned, logged " +
-				"and kept with audit events. In place of any other the server makes one.", anyText})
+			"Your id for this request: at most 128 printable ASCII characters, without a colon. It is returned, logged and " +
+				"kept with audit events. If it is missing or malformed, the server makes one.", anyText})
 	}
 	for _, p := range header {
 		params = append(params, parameter(p, "header"))

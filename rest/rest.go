@@ -468,7 +468,7 @@ func (s *Server) fail(x *exchange, err error) {
 		// Whoever only closed their half of the connection still reads; an answer left out would be a 200.
 		if code == approval.CodeInternal {
 			err = &approval.Error{Code: approval.CodeStoreUnavailable,
-				Message: "The connection was given up before there was an answer.", Err: err}
+				Message: "The connection was closed before there was an answer.", Err: err}
 		}
 		s.writeProblem(x, err)
 		x.status = statusClientGone

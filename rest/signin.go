@@ -11,7 +11,7 @@ import (
 
 // signInLink is a link to the pages; the document calls it SignInLink.
 type signInLink struct {
-	ID        string   `json:"id" description:"What the audit log knows it by."`
+	ID        string   `json:"id" description:"Its id in the audit log."`
 	URL       string   `json:"url"`
 	ExpiresAt string   `json:"expires_at" format:"date-time"`
 	_         struct{} `additionalProperties:"false" description:"It signs in whoever asked for it, once."`
@@ -25,11 +25,11 @@ func (s *Server) signInLink(ctx context.Context, x *exchange) error {
 	url, l, err := s.signIn.LinkFor(ctx, x.who.Name, x.via())
 	switch {
 	case errors.Is(err, signin.ErrTooMany):
-		e := approval.Errorf(approval.CodeRateLimited, "Too many links were asked for; wait ten minutes.")
+		e := approval.Errorf(approval.CodeRateLimited, "You asked for too many links; wait ten minutes.")
 		e.After = signin.LinkLasts
 		return e
 	case errors.Is(err, signin.ErrRefused): // taken out of the configuration this moment
-		return approval.Errorf(approval.CodeUnauthorized, "The token is nobody's any more.")
+		return approval.Errorf(approval.CodeUnauthorized, "The token does not belong to anybody any more.")
 	case err != nil:
 		return err
 	}

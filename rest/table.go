@@ -48,14 +48,14 @@ var (
 	riskWords = words(approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical)
 
 	waitParam    = queryParam{"wait", "How long to hold the answer; at most 60 s.", waitText}
-	requestParam = queryParam{"approval_id", "The request that an earlier answer to this very call named: with wait, " +
-		"the call goes on waiting for that one, and makes no other.", idText}
+	requestParam = queryParam{"approval_id", "The request that an earlier answer to this call named. With wait, the " +
+		"call waits for that request again, and makes no other.", idText}
 	limitParam = queryParam{"limit", "How many rows at most.", limitText}
 	toolParam  = queryParam{"tool", "A tool's name, or server/tool.", anyText}
 	agentParam = queryParam{"agent", "An agent's name.", nameText}
 	riskParam  = queryParam{"risk_level", "", riskWords}
 
-	clientHeader = queryParam{headerClient, "cli has it recorded as done on the command line.", anyText}
+	clientHeader = queryParam{headerClient, "cli records it as done on the command line.", anyText}
 )
 
 const (
@@ -80,9 +80,9 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodPost, path: "/v1/calls", audience: agents, handle: s.call,
 			doc: routeDoc{id: "call", tag: "agents", summary: "Ask whether a call may run now.",
-				description: "An approved answer has used the approval: run the call or lose it. With wait the answer is held " +
-					"until the request that " +
-					"this call made or joined ends; it never makes another, and a client that goes away uses nothing up.",
+				description: "An approved answer has used the approval: run the call, or the approval is lost. With wait the " +
+					"answer is held until the request that this call made or joined ends. It never makes another, and a client " +
+					"that goes away uses nothing up.",
 				query: []queryParam{waitParam, requestParam}, body: callBody{},
 				answers: []answerDoc{
 					{http.StatusOK, "Decided.", callAnswer{}, ""},
@@ -92,25 +92,25 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodPost, path: "/v1/calls/batch", audience: agents, handle: s.callBatch,
 			doc: routeDoc{id: "callBatch", tag: "agents", summary: "Ask about the calls of one turn.",
-				description: "Those that need a person come to people as one card. One call that is not well formed refuses the " +
-					"batch.",
+				description: "Those that need a person are sent to people as one card. If one call is malformed, the batch is " +
+					"refused.",
 				body: batchBody{}, answers: []answerDoc{{http.StatusOK, "One answer for each call, in order.", batchAnswer{},
 					""}}, errors: callErrors},
 		},
 		{
 			method: http.MethodGet, path: "/v1/approvals/resolved", reads: true, audience: agents, handle: s.resolved,
-			doc: routeDoc{id: "resolved", tag: "agents", summary: "The agent's endings that it has not acknowledged.",
-				description: "Oldest first, at most 200, and fewer where args are large (4 MiB in all); acknowledging them " +
-					"brings the next.",
+			doc: routeDoc{id: "resolved", tag: "agents", summary: "What was decided for the agent and not acknowledged yet.",
+				description: "Oldest first, at most 200, and fewer if args are large (4 MiB in all). Acknowledge them to get " +
+					"the next.",
 				query:   []queryParam{{"session_id", "Only what this session asked for.", anyText}, waitParam},
-				answers: []answerDoc{{http.StatusOK, "The endings; none when the time is up.", feedAnswer{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "The ended requests; none when the time is up.", feedAnswer{}, ""}},
 				errors:  []approval.Code{approval.CodeAgentsOnly}},
 		},
 		{
 			method: http.MethodPost, path: "/v1/approvals/ack", audience: agents, handle: s.ack,
-			doc: routeDoc{id: "ack", tag: "agents", summary: "Take endings out of the feed.",
+			doc: routeDoc{id: "ack", tag: "agents", summary: "Take ended requests out of the feed.",
 				description: "Idempotent. At most 1000 ids at once.",
-				body:        ackBody{}, answers: []answerDoc{{http.StatusOK, "What was done with each id.", ackAnswer{}, ""}},
+				body:        ackBody{}, answers: []answerDoc{{http.StatusOK, "What became of each id.", ackAnswer{}, ""}},
 				errors: []approval.Code{approval.CodeAgentsOnly}},
 		},
 		{
@@ -124,7 +124,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodPost, path: "/v1/approvals/{id}/cancel", byID: true, handle: s.cancel,
 			undoes: []approval.ActorKind{approval.Agent, approval.Human},
-			doc: routeDoc{id: "cancel", tag: "everyone", summary: "Take a request, or an unused approval, back.",
+			doc: routeDoc{id: "cancel", tag: "everyone", summary: "Cancel a request, or an approval that was not used.",
 				description: "An agent may cancel its own, an admin any, a person what they approved.",
 				header:      []queryParam{clientHeader},
 				body:        cancelBody{}, bodyOptional: true,
@@ -135,23 +135,22 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodPost, path: "/v1/approvals/{id}/outcome", byID: true, handle: s.report,
 			undoes: []approval.ActorKind{approval.Agent},
-			doc: routeDoc{id: "outcome", tag: "agents", summary: "Report what came of a call that was sent on.",
-				description: "Of the agent's own, once it was let through with dispatch: the id is the approval_id of the " +
-					"answer, or its run_id where a grant let the call through. The same again changes nothing; " +
-					"succeeded and failed take the " +
-					"place of unknown, nothing takes theirs. After unknown the card of the next same call says that this one may " +
-					"have run.",
+			doc: routeDoc{id: "outcome", tag: "agents", summary: "Report the outcome of a call that was sent.",
+				description: "For the agent's own calls that were let through with dispatch. The id is the answer's " +
+					"approval_id, or its run_id if a grant let the call through. The same report again changes nothing. succeeded " +
+					"or failed replaces unknown; nothing replaces them. After unknown, the card of the next identical call says " +
+					"that this one may have run.",
 				body: outcomeBody{}, answers: []answerDoc{{http.StatusOK, "The request, or the use of the grant.", outcomeAnswer{},
 					""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeAgentsOnly, approval.CodeAlreadyResolved}},
 		},
 		{
 			method: http.MethodPost, path: "/v1/approvals/{id}/inputs", byID: true, handle: s.input,
-			doc: routeDoc{id: "input", tag: "agents", summary: "Put on record what a call's server is told after the approval.",
-				description: "Of the agent's own, while the call is under way: the answer to what the server asked, which no " +
-					"approver saw. To be called before the " +
-					"answer is passed on, and it is passed on only if this succeeds. Secrets are masked and what is long is cut; a " +
-					"call takes at most 16. Of a call that a grant let through, id is its run_id, and the audit log has the answers.",
+			doc: routeDoc{id: "input", tag: "agents", summary: "Record what a call's server is told after the approval.",
+				description: "For the agent's own calls, while they run: the answer to what the server asked, which no approver " +
+					"saw. Call this before passing the answer on, and pass it on only if this succeeds. Secrets are masked and " +
+					"long answers are cut; a call takes at most 16. If a grant let the call through, id is its run_id, and the " +
+					"audit log has the answers.",
 				body: inputBody{}, answers: []answerDoc{{http.StatusOK, "The request, or the use of the grant.", outcomeAnswer{},
 					""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeAgentsOnly}},
@@ -162,9 +161,9 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				query: []queryParam{
 					{"status", "", words(approval.Pending, approval.Approved, approval.Denied, approval.Expired, approval.Cancelled)},
 					toolParam, agentParam, riskParam,
-					{"after", "The next of the page before.", idText}, limitParam,
+					{"after", "The next of the previous page.", idText}, limitParam,
 				},
-				answers: []answerDoc{{http.StatusOK, "One page; it may be shorter than limit where args are large.", approvalList{},
+				answers: []answerDoc{{http.StatusOK, "One page; it may be shorter than limit if args are large.", approvalList{},
 					""}},
 				errors: []approval.Code{approval.CodePeopleOnly}},
 		},
@@ -172,12 +171,12 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			method: http.MethodPost, path: "/v1/approvals/{id}/decide", byID: true, misses: true, handle: s.decide,
 			undoes: []approval.ActorKind{approval.Human},
 			doc: routeDoc{id: "decide", tag: "people", summary: "Approve or deny a request.",
-				description: "Needs the role approver. Of any number of deciders one wins. A vote that is not the last leaves " +
-					"the request pending. With args these are approved in place of those that were asked for: they are judged by " +
-					"the policy, the request ends (denied, reason_code edited), and the answer is about the one that replaces it. " +
-					"With grant the decision is given for longer, in the same transaction, or nothing is decided (grant_refused). " +
-					"With fewer than 26 characters the id is the end of one of the last seven days: 4 characters, for an " +
-					"approval 6.",
+				description: "Needs the role approver. Only one decision counts, however many arrive at once. A vote that is " +
+					"not the last leaves the request pending. With args, these are approved instead of those asked for: the policy " +
+					"judges them, the request ends (denied, reason_code edited), and the answer is about the one that replaces it. " +
+					"With grant the decision applies for longer, in the same transaction, or nothing is decided (grant_refused). " +
+					"The last 4 characters of the id are enough, for an approval the last 6, if the request is at most seven days " +
+					"old.",
 				header: []queryParam{clientHeader},
 				body:   decideBody{}, answers: []answerDoc{{http.StatusOK, "The decision stands.", decisionAnswer{}, ""}},
 				errors: slices.Concat(decideErrors, []approval.Code{approval.CodeInvalidArgs, approval.CodePolicyDenied,
@@ -195,7 +194,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodPost, path: "/v1/approvals/{id}/extend", byID: true, handle: s.extend,
 			doc: routeDoc{id: "extend", tag: "people", summary: "Give a pending request one hour more.",
-				description: "Once, before its deadline, by whoever may vote on it and by admins.",
+				description: "Once, before its deadline, by anybody who may vote on it and by admins.",
 				header:      []queryParam{clientHeader},
 				answers:     []answerDoc{{http.StatusOK, "The request, with its new deadline.", request{}, ""}},
 				errors: slices.Concat(decideErrors, []approval.Code{approval.CodeNotAdmin,
@@ -203,21 +202,21 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		},
 		{
 			method: http.MethodDelete, path: pathDenial, byID: true, handle: s.lift,
-			doc: routeDoc{id: "lift", tag: "people", summary: "Forget a denial that answers the same call again.",
-				description: "The id is that of the request that was denied, or of a standing denial. Whoever denied may, and " +
+			doc: routeDoc{id: "lift", tag: "people", summary: "Forget a denial, so that the same call asks people again.",
+				description: "The id is that of the denied request, or of a standing denial. Whoever denied it may do this, and " +
 					"any admin.",
 				header:  []queryParam{clientHeader},
-				answers: []answerDoc{{http.StatusOK, "It is forgotten: the next call asks.", liftAnswer{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "It is forgotten: people are asked about the next call.", liftAnswer{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound, approval.CodeNotAdmin,
 					approval.CodeAlreadyResolved}},
 		},
 		{
 			method: http.MethodGet, path: "/v1/grants", reads: true, handle: s.grants,
 			doc: routeDoc{id: "grants", tag: "everyone", summary: "List grants and standing denials, newest first.",
-				description: "Approvers and admins see all, an agent its own.",
-				query: []queryParam{agentParam, {"all", "true: ended ones too.", words("true", "false")},
-					{"after", "The next of the page before.", idText}, limitParam},
-				answers: []answerDoc{{http.StatusOK, "One page; it may be shorter than limit where args are large.", grantList{},
+				description: "Approvers and admins see all; an agent sees its own.",
+				query: []queryParam{agentParam, {"all", "true: also ended ones.", words("true", "false")},
+					{"after", "The next of the previous page.", idText}, limitParam},
+				answers: []answerDoc{{http.StatusOK, "One page; it may be shorter than limit if args are large.", grantList{},
 					""}},
 				errors: []approval.Code{approval.CodeNotAnApprover}},
 		},
@@ -231,7 +230,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			method: http.MethodDelete, path: pathGrant, byID: true, handle: s.revoke,
 			undoes: []approval.ActorKind{approval.Human},
 			doc: routeDoc{id: "revoke", tag: "people", summary: "End a grant, or a standing denial.",
-				description: "Whoever made it may, and any admin. What it let through stays as it is.",
+				description: "Whoever made it may do this, and any admin. What it let through stays as it is.",
 				header:      []queryParam{clientHeader},
 				answers:     []answerDoc{{http.StatusOK, "The grant, ended.", grant{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound, approval.CodeNotAdmin,
@@ -241,8 +240,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			method: http.MethodPost, path: "/v1/freeze", audience: people, handle: s.freeze,
 			undoes: []approval.ActorKind{approval.Human},
 			doc: routeDoc{id: "freeze", tag: "people", summary: "Freeze an agent, or all.",
-				description: "From now on every call is denied (reason_code frozen), what waits is cancelled, and approvals that " +
-					"were not used are taken back, until an admin lifts it. Approvers and admins may.",
+				description: "Until an admin lifts it, every call is denied (reason_code frozen). Waiting requests and " +
+					"approvals that were not used are cancelled. Approvers and admins may do this.",
 				header: []queryParam{clientHeader}, body: freezeBody{},
 				answers: []answerDoc{{http.StatusOK, "It is frozen.", freeze{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotFound,
@@ -251,9 +250,9 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodDelete, path: "/v1/freeze", audience: people, handle: s.unfreeze,
 			doc: routeDoc{id: "unfreeze", tag: "admins", summary: "Lift a freeze.",
-				description: "What it ended stays ended. Without agent the freeze of all agents is lifted, and those of single " +
+				description: "What it ended stays ended. Without agent, the freeze of all agents is lifted; freezes of single " +
 					"agents stay.",
-				query:   []queryParam{{"agent", "An agent's name; none: the freeze of all.", anyText}},
+				query:   []queryParam{{"agent", "An agent's name; absent: the freeze of all agents.", anyText}},
 				header:  []queryParam{clientHeader},
 				answers: []answerDoc{{http.StatusOK, "It is lifted.", freeze{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound}},
@@ -266,9 +265,9 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		},
 		{
 			method: http.MethodPost, path: "/v1/delegations", audience: people, handle: s.delegate,
-			doc: routeDoc{id: "delegate", tag: "people", summary: "Have somebody vote in one's place, for a while.",
-				description: "At most 30 days. An admin sets one up for others. Whoever votes for somebody is an approver, and " +
-					"does not pass it on.",
+			doc: routeDoc{id: "delegate", tag: "people", summary: "Let somebody vote in your place for a while.",
+				description: "At most 30 days. Only an admin sets one up for others. The person who votes must be an approver, " +
+					"and cannot pass the vote on.",
 				header: []queryParam{clientHeader}, body: delegationBody{},
 				answers: []answerDoc{{http.StatusOK, "The delegation.", delegation{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
@@ -277,13 +276,13 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodGet, path: "/v1/delegations", audience: people, handle: s.delegations,
 			doc: routeDoc{id: "delegations", tag: "people", summary: "Who votes for whom.",
-				answers: []answerDoc{{http.StatusOK, "Those that hold or will hold.", delegationList{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "Those that apply now or later.", delegationList{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly}},
 		},
 		{
 			method: http.MethodDelete, path: "/v1/delegations/{id}", audience: people, handle: s.endDelegation,
 			doc: routeDoc{id: "endDelegation", tag: "people", summary: "End a delegation before its time.",
-				description: "Either of the two may, and any admin. The last four characters of its id are enough.",
+				description: "Either of the two people may do this, and any admin. The last four characters of its id are enough.",
 				header:      []queryParam{clientHeader},
 				answers:     []answerDoc{{http.StatusOK, "The delegation, ended.", delegation{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
@@ -291,8 +290,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		},
 		{
 			method: http.MethodPost, path: "/v1/sign-in-links", audience: people, handle: s.signInLink,
-			doc: routeDoc{id: "signInLink", tag: "people", summary: "Make a link that signs one in to the pages.",
-				description: "Once, within ten minutes, in the browser that opens it and says yes there. Only for oneself.",
+			doc: routeDoc{id: "signInLink", tag: "people", summary: "Make a link that signs you in to the pages.",
+				description: "It works once, within ten minutes, in the browser where you open and confirm it. Only for yourself.",
 				header:      []queryParam{clientHeader},
 				answers:     []answerDoc{{http.StatusOK, "The link. Whoever has it can sign in with it.", signInLink{}, ""}},
 				errors:      []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound}},
@@ -300,19 +299,18 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodGet, path: "/v1/stats", steps: true, audience: people, handle: s.stats,
 			doc: routeDoc{id: "stats", tag: "people", summary: "How often people were asked, and what they said.",
-				description: "By tool, rule, agent and person. Approvers and admins may. It reads the record in steps, and may " +
-					"take seconds where that is large.",
-				query: []queryParam{{"since", "At or after; without it 30 days before until.", timeText},
-					{"until", "Before; without it now.", timeText}, agentParam},
+				description: "By tool, rule, agent and person. For approvers and admins. It reads the record in steps, and may " +
+					"take seconds if the record is large.",
+				query: []queryParam{{"since", "At or after this time; by default 30 days before until.", timeText},
+					{"until", "Before this time; by default now.", timeText}, agentParam},
 				answers: []answerDoc{{http.StatusOK, "The figures.", statsAnswer{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover}},
 		},
 		{
 			method: http.MethodGet, path: "/v1/policies/{digest}", reads: true, audience: people, handle: s.policy,
 			doc: routeDoc{id: "policy", tag: "people", summary: "A policy that was in force, as text.",
-				description: "By the policy_digest of a request, of which the first 8 characters are enough. Approvers and " +
-					"admins may.",
-				answers: []answerDoc{{http.StatusOK, "The policy.", policyText{}, ""}},
+				description: "By a request's policy_digest; its first 8 characters are enough. For approvers and admins.",
+				answers:     []answerDoc{{http.StatusOK, "The policy.", policyText{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotFound,
 					approval.CodeAmbiguousID}},
 		},
@@ -323,8 +321,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					{"status", "", words(approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed,
 						approval.Skipped)},
 					{"channel", "line, slack, …", nameText},
-					{"approval_id", "Cards that show this request; the end of its id will do.", anyText},
-					{"after", "The next of the page before.", idText}, limitParam,
+					{"approval_id", "Cards that show this request; the end of its id is enough.", anyText},
+					{"after", "The next of the previous page.", idText}, limitParam,
 				},
 				answers: []answerDoc{{http.StatusOK, "One page.", notificationList{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin}},
@@ -341,20 +339,19 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodGet, path: "/v1/audit", reads: true, exports: true, audience: admins, handle: s.audit,
 			doc: routeDoc{id: "audit", tag: "admins", summary: "The audit log, newest first.",
-				description: "As CSV or NDJSON (format, or the Accept header) it is all that matches, as a stream, which " +
-					"breaks off where it cannot be read to its end. A cell that a spreadsheet would take for a formula has a ' " +
-					"in front.",
+				description: "As CSV or NDJSON (format, or the Accept header) it is a stream of all that matches; after an " +
+					"error it breaks off. A cell that a spreadsheet would take for a formula has a ' in front.",
 				query: []queryParam{
 					{"event_type", "", words(approval.EventTypes...)}, {"decision", "", words(approval.EventDecisions...)},
 					riskParam, toolParam,
 					agentParam,
 					{"actor", "Who did it: a person's name, agent:NAME, system:…", anyText},
-					{"approval_id", "Of this request; the end of its id will do.", anyText},
-					{"correlation_id", "Of this cause.", anyText},
-					{"session_id", "Of what this session of an agent asked for.", anyText},
-					{"since", "At or after.", timeText}, {"until", "Before.", timeText},
-					{"after", "The next of the page before.", anyText}, limitParam,
-					{"format", "json is one page, csv and ndjson all that matches.", words(formatJSON, formatCSV, formatNDJSON)},
+					{"approval_id", "About this request; the end of its id is enough.", anyText},
+					{"correlation_id", "With this correlation id.", anyText},
+					{"session_id", "About what this session of an agent asked for.", anyText},
+					{"since", "At or after this time.", timeText}, {"until", "Before.", timeText},
+					{"after", "The next of the previous page.", anyText}, limitParam,
+					{"format", "json is one page; csv and ndjson are all that matches.", words(formatJSON, formatCSV, formatNDJSON)},
 				},
 				answers: []answerDoc{{http.StatusOK, "One page, or all.", eventList{}, ""},
 					{http.StatusOK, "One page, or all.", nil, export.TypeCSV},
@@ -363,7 +360,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		},
 		{
 			method: http.MethodGet, path: "/v1/events", stream: true, handle: s.events,
-			doc: routeDoc{id: "events", tag: "everyone", summary: "What happens, as server-sent events.",
+			doc: routeDoc{id: "events", tag: "everyone", summary: "Events as they happen, as server-sent events.",
 				description: "approval.requested, approval.voted (a vote that is not the last; agents are not told of it), " +
 					"approval.extended (it has a later deadline), approval.resolved (decided, expired, cancelled or lapsed), " +
 					"approval.consumed and approval.lifted (its denial is forgotten) carry the request as it now stands; " +

@@ -101,11 +101,11 @@ type request struct {
 	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string   `json:"rule" description:"The rule that decided; empty when none matched."`
 	ReasonCode    string   `json:"reason_code"`
-	Summary       string   `json:"summary" description:"What will happen, in a sentence: as the rule says it to people, else made of the tool and its args, secrets masked."`
+	Summary       string   `json:"summary" description:"What will happen, in one sentence: the rule's, or else one made from the tool and its args, with secrets masked."`
 	HumanMessage  string   `json:"human_message" description:"Why a person is asked."`
-	Rationale     string   `json:"rationale" description:"The agent's own words, unchecked."`
-	Preview       string   `json:"preview" description:"The agent's own picture of the effect, unchecked."`
-	PreviewFrom   string   `json:"preview_from,omitempty" description:"Where it is there the gate made the preview, from what this tool of the call's server returned just before people were asked."`
+	Rationale     string   `json:"rationale" description:"Written by the agent, not verified."`
+	Preview       string   `json:"preview" description:"The effect as the agent describes it, not verified."`
+	PreviewFrom   string   `json:"preview_from,omitempty" description:"If present, the gate made the preview, from what this tool of the call's server returned just before people were asked."`
 	TurnID        string   `json:"turn_id"`
 	SessionID     string   `json:"session_id"`
 	RequestedAt   string   `json:"requested_at" format:"date-time"`
@@ -118,20 +118,20 @@ type request struct {
 	ConsumedAt    optional `json:"consumed_at" format:"date-time" description:"When the approved call was let through."`
 	LapsedAt      optional `json:"lapsed_at" format:"date-time"`
 	Task          bool     `json:"task" description:"The gate's side runs the call by itself once it is approved."`
-	DispatchedAt  optional `json:"dispatched_at" format:"date-time" description:"When the call was let through to whoever sends it on and reports its outcome."`
+	DispatchedAt  optional `json:"dispatched_at" format:"date-time" description:"When the call was let through to whoever sends it and reports its outcome."`
 	RunResult     optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]" description:"What came of the dispatched call; unknown: it may have run."`
-	Inputs        []input  `json:"inputs,omitempty" description:"What its server was told, at the agent's side, after the approval; absent for nothing. No approver saw it."`
+	Inputs        []input  `json:"inputs,omitempty" description:"What the agent's side told the call's server after the approval; no approver saw it. Absent: nothing."`
 	Previous      *use     `json:"previous" description:"The last use of an approval of the same call, within the 24 hours before this request."`
-	Votes         []vote   `json:"votes" nullable:"false" description:"What people said, in order; an agent is told once it is over. Of one that a single person decided, that decision."`
+	Votes         []vote   `json:"votes" nullable:"false" description:"People's votes, in order; an agent sees them once the request has ended. If one person decided alone, that decision."`
 	Needs         []stage  `json:"needs" nullable:"false" description:"Who must say yes: the stages, met in order."`
 	StepUp        optional `json:"step_up" enum:"[\"passkey\",null]" description:"passkey: it is approved only on its page, with a passkey."`
-	Replaces      optional `json:"replaces" description:"The request in place of whose args a person approved these."`
-	ReplacedBy    optional `json:"replaced_by" description:"Of one that ended as edited: the request with the args that a person approved instead."`
-	PolicyDigest  optional `json:"policy_digest" description:"Of the policy that judged it last; /v1/policies/{digest} has its text."`
+	Replaces      optional `json:"replaces" description:"The request whose args a person replaced with these."`
+	ReplacedBy    optional `json:"replaced_by" description:"If it ended as edited: the request with the args that a person approved instead."`
+	PolicyDigest  optional `json:"policy_digest" description:"The digest of the policy that judged it last; /v1/policies/{digest} has its text."`
 	BatchID       optional `json:"batch_id" description:"Shared by the requests that people get on one card."`
 	Before        *said    `json:"before" description:"What a person last said of this tool to this agent, within the 24 hours before this request."`
 	Message       optional `json:"message" description:"How it ended, as the agent's model is told; null while pending."`
-	Version       string   `json:"version" description:"Of this state of the request: a decision can say which one was seen."`
+	Version       string   `json:"version" description:"The version of the request as it stands; a decision can name the version that was seen."`
 	_             struct{} `additionalProperties:"false" description:"A stored approval request. null means: there is none, or not yet."`
 }
 
@@ -184,7 +184,7 @@ func wireSaid(s *approval.Said) *said {
 
 // vote is what one person said of a request; the document calls it Vote.
 type vote struct {
-	Stage    int      `json:"stage" minimum:"1" description:"Which of needs it is for, from 1."`
+	Stage    int      `json:"stage" minimum:"1" description:"Which of the needs it is for, from 1."`
 	Person   string   `json:"person"`
 	For      optional `json:"for" description:"The person for whom they stand in."`
 	Decision string   `json:"decision" enum:"approve,deny"`
@@ -224,7 +224,7 @@ type stage struct {
 	Group     string   `json:"group,omitempty" description:"People of this group."`
 	Approvers []string `json:"approvers,omitempty" description:"In place of group: people and groups by name. Neither: any approver."`
 	Count     int      `json:"count" minimum:"1" description:"How many different people."`
-	_         struct{} `additionalProperties:"false" description:"That many different people out of some."`
+	_         struct{} `additionalProperties:"false" description:"So many different people out of these."`
 }
 
 func wireStage(s approval.Stage) stage {
@@ -235,7 +235,7 @@ func wireStage(s approval.Stage) stage {
 type input struct {
 	At      string   `json:"at" format:"date-time"`
 	Method  string   `json:"method" description:"What the server asked for."`
-	Message string   `json:"message" description:"The server's own words; empty where it had none."`
+	Message string   `json:"message" description:"The server's message; empty if it sent none."`
 	Answer  string   `json:"answer" description:"JSON; secrets are masked, and what is long is cut."`
 	_       struct{} `additionalProperties:"false" description:"An answer that was given after the approval."`
 }
@@ -246,7 +246,7 @@ func wireInput(in approval.Input) input {
 
 // use is an earlier use of an approval; the document calls it Use.
 type use struct {
-	ApprovalID   string   `json:"approval_id" description:"Of a call that a grant let through: its run_id, in place of a request's id."`
+	ApprovalID   string   `json:"approval_id" description:"If a grant let the call through: its run_id instead of a request's id."`
 	ApprovedBy   string   `json:"approved_by"`
 	ApprovedAt   string   `json:"approved_at" format:"date-time"`
 	ConsumedAt   string   `json:"consumed_at" format:"date-time"`
@@ -343,19 +343,19 @@ func wireEvent(e approval.Event) auditEvent {
 
 type callAnswer struct {
 	Decision      string   `json:"decision" enum:"allow,approved,denied,pending,expired,cancelled,lapsed" description:"Only allow and approved mean that the call may run, now and once."`
-	ApprovalID    string   `json:"approval_id,omitempty" description:"Where there is a request."`
+	ApprovalID    string   `json:"approval_id,omitempty" description:"If there is a request."`
 	GrantID       string   `json:"grant_id,omitempty" description:"The grant that let the call through (reason_code granted), or the standing denial that denied it."`
-	RunID         string   `json:"run_id,omitempty" description:"Of a call with dispatch that a grant let through: what its outcome is reported under, in place of a request's id."`
-	ExpiresAt     string   `json:"expires_at,omitempty" format:"date-time" description:"Of a pending one."`
+	RunID         string   `json:"run_id,omitempty" description:"If a grant let a call with dispatch through: the id to report its outcome under, instead of a request's id."`
+	ExpiresAt     string   `json:"expires_at,omitempty" format:"date-time" description:"If pending: the deadline."`
 	Message       string   `json:"message" description:"For the model, word for word."`
 	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string   `json:"rule"`
 	ReasonCode    string   `json:"reason_code"`
 	ResolvedBy    string   `json:"resolved_by,omitempty"`
 	ResolveReason string   `json:"resolve_reason,omitempty"`
-	Args          object   `json:"args,omitzero" description:"Of an approved call: the arguments that people were shown, which are what is to run. They differ from those of this call only in what the rule ignores or, for a call that accepts edits, in what a person changed: then replaces is there."`
-	Replaces      string   `json:"replaces,omitempty" description:"Of an approved call whose arguments a person changed: the request of the arguments that were asked for."`
-	Note          string   `json:"note,omitempty" description:"Of an approved call whose arguments a person changed: what to tell the model beside the result."`
+	Args          object   `json:"args,omitzero" description:"If approved: the arguments that people were shown. Run these. They differ from this call's only in what the rule ignores or, if the call accepts edits, in what a person changed; then replaces is set."`
+	Replaces      string   `json:"replaces,omitempty" description:"If a person changed the arguments and approved them: the request with the arguments that were asked for."`
+	Note          string   `json:"note,omitempty" description:"If a person changed the arguments and approved them: what to tell the model beside the result."`
 	_             struct{} `additionalProperties:"false" description:"The answer to a call."`
 }
 
@@ -411,8 +411,8 @@ type decideAnswer struct {
 	DeniedBy   string   `json:"denied_by,omitempty"`
 	DeniedAt   string   `json:"denied_at,omitempty" format:"date-time"`
 	Reason     optional `json:"reason"`
-	Replaces   string   `json:"replaces,omitempty" description:"Of an approval of other args: the request of the args that were asked for. id is the new one's."`
-	Grant      *grant   `json:"grant,omitempty" description:"What answers the same call from now on, where that was asked for."`
+	Replaces   string   `json:"replaces,omitempty" description:"If other args were approved: the request with the args that were asked for; id is the new request's."`
+	Grant      *grant   `json:"grant,omitempty" description:"What answers the same call from now on, if the decision asked for that."`
 	_          struct{} `additionalProperties:"false" description:"The request has ended."`
 }
 
@@ -422,7 +422,7 @@ type voteAnswer struct {
 	Status   string   `json:"status" const:"pending"`
 	Votes    []vote   `json:"votes" nullable:"false" description:"Those that count now."`
 	Needs    []stage  `json:"needs" nullable:"false"`
-	Replaces string   `json:"replaces,omitempty" description:"Of an approval of other args: the request of the args that were asked for. id is the new one's."`
+	Replaces string   `json:"replaces,omitempty" description:"If other args were approved: the request with the args that were asked for; id is the new request's."`
 	_        struct{} `additionalProperties:"false" description:"A vote that is not the last: the request is still pending."`
 }
 
@@ -485,7 +485,7 @@ type freeze struct {
 	FrozenBy string   `json:"frozen_by"`
 	Via      string   `json:"via"`
 	Reason   string   `json:"reason"`
-	_        struct{} `additionalProperties:"false" description:"That an agent, or all, may run nothing."`
+	_        struct{} `additionalProperties:"false" description:"A freeze: one agent, or all, may run nothing."`
 }
 
 func wireFreeze(e approval.Epoch) freeze {
@@ -504,7 +504,7 @@ type delegation struct {
 	For       string   `json:"for" description:"Who is away."`
 	To        string   `json:"to" description:"Who votes for them."`
 	From      string   `json:"from" format:"date-time"`
-	Until     string   `json:"until" format:"date-time" description:"Not in it any more."`
+	Until     string   `json:"until" format:"date-time" description:"When it ends; exclusive."`
 	Rule      optional `json:"rule" description:"Only requests of this rule; null: all."`
 	CreatedAt string   `json:"created_at" format:"date-time"`
 	CreatedBy string   `json:"created_by"`
@@ -520,7 +520,7 @@ func wireDelegation(d approval.Delegation) delegation {
 }
 
 type delegationList struct {
-	Delegations []delegation `json:"delegations" nullable:"false" description:"Those that hold or will hold."`
+	Delegations []delegation `json:"delegations" nullable:"false" description:"Those that apply now or later."`
 	_           struct{}     `additionalProperties:"false"`
 }
 
@@ -534,7 +534,7 @@ type notificationList struct {
 	Notifications []notification `json:"notifications" nullable:"false" description:"Newest first."`
 	Next          optional       `json:"next" description:"The after of the next page; null at the end."`
 	Quotas        []Quota        `json:"quotas,omitempty" description:"What channels with a monthly limit have sent this month, as far as the platform has said."`
-	Heartbeat     []Beat         `json:"heartbeat,omitempty" description:"What each entry of the heartbeat that is switched on did last."`
+	Heartbeat     []Beat         `json:"heartbeat,omitempty" description:"The last run of each heartbeat entry that is switched on."`
 	_             struct{}       `additionalProperties:"false"`
 }
 
@@ -551,7 +551,7 @@ type Quota struct {
 type Beat struct {
 	Entry  string     `json:"entry"`
 	At     *string    `json:"at" format:"date-time" description:"When it began; null: it has not run since the program's start."`
-	Result string     `json:"result,omitempty" enum:"ok,failed" description:"failed: a step of it did, and the log says why; the counts are of the others."`
+	Result string     `json:"result,omitempty" enum:"ok,failed" description:"failed: a step failed, and the log says why; the counts are those of the other steps."`
 	Counts *BeatCount `json:"counts,omitempty"`
 	_      struct{}   `additionalProperties:"false"`
 }
@@ -562,7 +562,7 @@ type BeatCount struct {
 	Expired    int      `json:"expired"`
 	ReNotified int      `json:"re_notified" description:"Requests that people were reminded of."`
 	Retried    int      `json:"retried" description:"Failed notifications that got one more try."`
-	Unknown    int      `json:"unknown" description:"Calls that nobody reported back on, whose outcome is now unknown."`
+	Unknown    int      `json:"unknown" description:"Calls whose outcome nobody reported; it is now unknown."`
 	_          struct{} `additionalProperties:"false"`
 }
 
@@ -577,8 +577,8 @@ type problem struct {
 	Title    string        `json:"title"`
 	Status   int           `json:"status"`
 	Detail   string        `json:"detail" description:"A sentence for people."`
-	Code     approval.Code `json:"code" description:"To branch on."`
-	Approval *request      `json:"approval,omitempty" description:"The request it is about, where there is one and the asker may see it."`
+	Code     approval.Code `json:"code" description:"A fixed word for programs to branch on."`
+	Approval *request      `json:"approval,omitempty" description:"The request it is about, if there is one and the caller may see it."`
 	_        struct{}      `additionalProperties:"false" description:"RFC 9457."`
 }
 
@@ -594,12 +594,12 @@ type callBody struct {
 	Rationale optional  `json:"rationale" description:"At most 16 KiB."`
 	Preview   optional  `json:"preview" description:"At most 256 KiB."`
 	Method    optional  `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
-	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; after a change people are asked about the call. It is the asking agent's word, and binds no other."`
-	Dispatch  bool      `json:"dispatch" nullable:"true" description:"The asker sends the call on and reports its outcome."`
-	Task      bool      `json:"task" nullable:"true" description:"The asker runs the call by itself once it is approved."`
-	Edits     bool      `json:"accepts_edits" nullable:"true" description:"The asker runs the arguments that a person approved in place of these."`
-	Waits     bool      `json:"waits" nullable:"true" description:"The agent waits for the answer before it goes on, so that people are told at once of what joins a card that they have."`
-	Hints     *hints    `json:"annotations" description:"What the tool's MCP server says of it. It is its word, and no proof."`
+	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; after a change people are asked about the call. It is the calling agent's claim, and binds no other agent."`
+	Dispatch  bool      `json:"dispatch" nullable:"true" description:"The caller sends the call and reports its outcome."`
+	Task      bool      `json:"task" nullable:"true" description:"The caller runs the call by itself once it is approved."`
+	Edits     bool      `json:"accepts_edits" nullable:"true" description:"The caller runs the arguments that a person approved instead of these."`
+	Waits     bool      `json:"waits" nullable:"true" description:"The agent waits for the answer before it goes on. People are then told at once of a call that joins a card they already have."`
+	Hints     *hints    `json:"annotations" description:"What the tool's MCP server says about it: a claim, not a proof."`
 	_         struct{}  `additionalProperties:"false" description:"One tool call that an agent wants to make."`
 }
 
@@ -609,7 +609,7 @@ type hints struct {
 	Destructive *bool    `json:"destructive"`
 	Idempotent  *bool    `json:"idempotent"`
 	OpenWorld   *bool    `json:"openWorld"`
-	_           struct{} `additionalProperties:"false" description:"The hints of an MCP server about a tool; what is absent it does not say."`
+	_           struct{} `additionalProperties:"false" description:"An MCP server's hints about a tool; an absent hint was not given."`
 }
 
 // PrepareJSONSchema says that it may be null.
@@ -731,9 +731,9 @@ func (ackIDs) InlineJSONSchema() {}
 type decideBody struct {
 	Decision  string     `json:"decision" required:"true" enum:"approve,deny"`
 	Reason    optional   `json:"reason" description:"At most 12000 bytes."`
-	Confirmed bool       `json:"confirmed" nullable:"true" description:"Whoever approves was told what will happen, and said yes to it; some rules need it."`
-	Args      editedArgs `json:"args" nullable:"false" description:"Approved in place of those that were asked for; only with approve."`
-	Grant     *grantBody `json:"grant" description:"Gives the decision for longer: the same call is then let through, or denied, without asking."`
+	Confirmed bool       `json:"confirmed" nullable:"true" description:"The approver was told what will happen and said yes again; some rules need it."`
+	Args      editedArgs `json:"args" nullable:"false" description:"Args to approve instead of those asked for; only with approve."`
+	Grant     *grantBody `json:"grant" description:"Makes the decision apply for longer: the same call is then let through, or denied, without asking."`
 	Version   optional   `json:"version" description:"The version of the request that was seen: a request that has changed since is not decided."`
 	_         struct{}   `additionalProperties:"false"`
 }
@@ -772,17 +772,17 @@ func (a *decideIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 func (decideIDs) InlineJSONSchema() {}
 
 type freezeBody struct {
-	Agent  optional `json:"agent" description:"None: all agents."`
+	Agent  optional `json:"agent" description:"Absent: all agents."`
 	Reason optional `json:"reason" description:"At most 12000 bytes; agents and people are told."`
 	_      struct{} `additionalProperties:"false"`
 }
 
 type delegationBody struct {
 	To    string   `json:"to" required:"true" description:"Who votes: a person with the role approver."`
-	Until string   `json:"until" required:"true" format:"date-time" description:"At most 30 days after it begins; not in it any more."`
-	From  optional `json:"from" format:"date-time" description:"None: now."`
-	Rule  optional `json:"rule" description:"Only requests of this rule; none: all."`
-	For   optional `json:"for" description:"For whom; an admin sets it up for others. None: for whoever asks."`
+	Until string   `json:"until" required:"true" format:"date-time" description:"When it ends; exclusive, and at most 30 days after it begins."`
+	From  optional `json:"from" format:"date-time" description:"Absent: now."`
+	Rule  optional `json:"rule" description:"Only requests of this rule; absent: all."`
+	For   optional `json:"for" description:"Whose votes; only an admin sets it up for others. Absent: the caller's."`
 	_     struct{} `additionalProperties:"false"`
 }
 
@@ -793,8 +793,8 @@ type outcomeBody struct {
 
 type inputBody struct {
 	Method  string   `json:"method" required:"true" description:"What the server asked for, such as elicitation/create."`
-	Message string   `json:"message,omitempty" description:"The server's own words."`
-	Answer  object   `json:"answer" required:"true" description:"What it is about to be told."`
+	Message string   `json:"message,omitempty" description:"The server's message."`
+	Answer  object   `json:"answer" required:"true" description:"What the server is about to be told."`
 	_       struct{} `additionalProperties:"false"`
 }
 

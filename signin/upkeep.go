@@ -112,7 +112,7 @@ func (s *Service) refuse(ctx context.Context, why string, d eventData, from Orig
 		return s.record(ctx, tx, approval.Event{Type: approval.EventSignInRefused, Reason: why, CorrelationID: d.Link}, d)
 	})
 	if err != nil {
-		s.log.WarnContext(ctx, "a refused sign-in is not on record", "error", err)
+		s.log.WarnContext(ctx, "a refused sign-in could not be put on record", "error", err)
 	}
 	return ErrRefused
 }

@@ -169,8 +169,8 @@ func (c *clock) compare(again bool) bool {
 }
 
 func (c *clock) warn(ahead time.Duration) {
-	c.log.Warn("the machine's clock is behind the store's time, which never goes back: it goes on by the time that "+
-		"passes, a hundredth slower, until they meet",
+	c.log.Warn("the machine's clock is behind the store's time, which never goes back; store time runs a hundredth "+
+		"slower until they meet",
 		"ahead", ahead.Round(time.Second), "do", "see that the machine's clock is right and kept so, as by NTP")
 }
 

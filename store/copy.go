@@ -46,7 +46,7 @@ func (d *DB) upgrade(ctx context.Context, db *sql.DB, o Options) error {
 		if err != nil {
 			return d.notCopied(err)
 		}
-		d.log.InfoContext(ctx, "copied the store before its tables are changed", slog.String("copy", path),
+		d.log.InfoContext(ctx, "the store was copied before its tables are changed", slog.String("copy", path),
 			slog.Int64("schema", have), slog.Int64("to", schema.Version()))
 		if o.Failpoint != nil {
 			o.Failpoint("copied")

@@ -151,7 +151,7 @@ func (d *DB) syncAll() {
 		if err == nil || errors.Is(err, approval.ErrClosed) {
 			return
 		}
-		d.log.Error("records of allowed calls could not be synced to the disk: a loss of power could take them", "error", err)
+		d.log.Error("records of allowed calls could not be synced to the disk: a power failure could lose them", "error", err)
 		select {
 		case <-time.After(syncWithin):
 		case <-d.closing:

@@ -255,7 +255,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 		}
 		if t.broken != nil {
 			if closeErr := c.Close(); closeErr != nil {
-				d.log.WarnContext(ctx, "closing a broken connection", "error", closeErr)
+				d.log.WarnContext(ctx, "a broken connection to the store could not be closed", "error", closeErr)
 			}
 			c = nil
 		}

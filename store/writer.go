@@ -561,7 +561,7 @@ func (w *writer) saveState() error {
 // abort gives up the transaction and its connection, of which nothing is sure any more.
 func (w *writer) abort() {
 	if err := w.c.Close(); err != nil {
-		w.db.log.Warn("closing a broken connection", "error", err)
+		w.db.log.Warn("a broken connection to the store could not be closed", "error", err)
 	}
 	w.c, w.seq = nil, w.seqBefore
 }

@@ -19,8 +19,8 @@ const exportsAtOnce = 2
 
 var (
 	errExports = approval.Errorf(approval.CodeRateLimited,
-		"Two of your exports are on their way already. Wait until one of them is there.")
-	errFilters  = approval.Errorf(approval.CodeInvalidParameter, "The address holds a filter that cannot be read.")
+		"Two of your exports are running already. Wait until one is done.")
+	errFilters  = approval.Errorf(approval.CodeInvalidParameter, "The address has a filter that cannot be read.")
 	errStopping = approval.Errorf(approval.CodeStoreUnavailable, "The gate is stopping; try again.")
 )
 

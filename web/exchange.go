@@ -71,7 +71,7 @@ func (x *exchange) Form() (url.Values, error) {
 	if err := x.r.ParseForm(); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return nil, approval.Errorf(approval.CodeInvalidParameter,
-				"The form holds more than is taken, which is %d KiB.", most>>10)
+				"The form is longer than %d KiB, the most that is taken.", most>>10)
 		}
 		return nil, errForm
 	}

@@ -124,7 +124,7 @@ func readFilter(query url.Values) (inboxFilter, error) {
 	f.Set = f.Query != "" || f.Risk != "" || f.Agent != "" || f.Tool != "" || f.Whose != ""
 	switch {
 	case len(f.Query) > maxWord || len(f.Tool) > 2*maxWord:
-		return f, approval.Errorf(approval.CodeInvalidParameter, "What is searched for is too long.")
+		return f, approval.Errorf(approval.CodeInvalidParameter, "The search text is too long.")
 	case f.Agent != "" && !approval.ValidName(f.Agent):
 		return f, approval.Errorf(approval.CodeInvalidParameter, "agent must be an agent's name.")
 	case f.Risk != "" && !slices.Contains(allRisks, approval.Risk(f.Risk)):

@@ -59,7 +59,7 @@ func (c *liveCount) leave(session, person string) {
 func (s *Server) live(ctx context.Context, x *exchange) error {
 	id, person := x.viewer.Session.ID, x.viewer.Name
 	if !s.lives.join(id, person) {
-		return approval.Errorf(approval.CodeRateLimited, "Too many pages of yours are open.")
+		return approval.Errorf(approval.CodeRateLimited, "You have too many pages open.")
 	}
 	defer s.lives.leave(id, person)
 	hears, err := s.hearing(x)

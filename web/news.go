@@ -81,7 +81,7 @@ func (s *Server) hearing(x *exchange) (hearing, error) {
 	since, err := strconv.ParseInt(query.Get("since"), 10, 64)
 	agent := query.Get("agent")
 	if !known || err != nil || agent != "" && !approval.ValidName(agent) {
-		return hearing{}, approval.Errorf(approval.CodeInvalidParameter, "There is no such page to hear of.")
+		return hearing{}, approval.Errorf(approval.CodeInvalidParameter, "There is no such page.")
 	}
 	if err := s.admitStill(x, of.whom); err != nil {
 		return hearing{}, err

@@ -240,7 +240,7 @@ func (x *exchange) typedTime(text string) (time.Time, error) {
 		t, err = time.ParseInLocation(formTime+":05", text, zone)
 	}
 	if err != nil {
-		return t, approval.Errorf(approval.CodeInvalidParameter, "A time is written like 2026-12-01T18:00.")
+		return t, approval.Errorf(approval.CodeInvalidParameter, "Write a time like 2026-12-01T18:00.")
 	}
 	return t, nil
 }
@@ -299,7 +299,7 @@ func (s *Server) endDelegation(ctx context.Context, x *exchange) error {
 func frozenAgent(form url.Values) (string, error) {
 	agent, all := form.Get("agent"), form.Get("all") == "yes"
 	if (agent == "") != all {
-		return "", approval.Errorf(approval.CodeInvalidParameter, "Say which agent, or that all are meant.")
+		return "", approval.Errorf(approval.CodeInvalidParameter, "Choose an agent, or all agents.")
 	}
 	return agent, nil
 }
@@ -358,6 +358,6 @@ func (x *exchange) sayOf(id, agent string) {
 // untold logs that admins could not be told of what holds all the same.
 func (s *Server) untold(ctx context.Context, err error) {
 	if err != nil {
-		s.Logger.ErrorContext(ctx, "admins could not be told of a freeze, or that one was lifted", "error", err)
+		s.Logger.ErrorContext(ctx, "admins could not be told of a freeze or of its end", "error", err)
 	}
 }

@@ -108,7 +108,7 @@ func TestADelegationThatIsNotTaken(t *testing.T) {
 		"no end":             {url.Values{"to": {"mei"}}, "a delegation has an end"},
 		"over before":        {url.Values{"to": {"mei"}, "until": {"2026-11-20T12:00"}}, "would end before it begins"},
 		"too long":           {url.Values{"to": {"mei"}, "until": {"2027-11-20T12:00"}}, "at most 30 days"},
-		"no time":            {url.Values{"to": {"mei"}, "until": {"tomorrow<b>"}}, "A time is written like"},
+		"no time":            {url.Values{"to": {"mei"}, "until": {"tomorrow<b>"}}, "Write a time like"},
 		"a long rule":        {url.Values{"to": {"mei"}, "until": {"2026-11-22T12:00"}, "rule": {strings.Repeat("r", 3000)}}, "No rule has so long a name"},
 	} {
 		t.Run(name, func(*testing.T) {

@@ -403,7 +403,8 @@ func (s *Server) seen(ctx context.Context, x *exchange) (form url.Values, r appr
 		return nil, r, err
 	}
 	if r.Version() != form.Get("v") {
-		return form, r, &approval.Error{Code: approval.CodeChanged, Message: "Nothing was done: look at it again.",
+		return form, r, &approval.Error{Code: approval.CodeChanged,
+			Message: "The request has changed. Nothing was done: look at it again.",
 			Request: &r}
 	}
 	return form, r, nil

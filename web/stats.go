@@ -136,7 +136,7 @@ func (s *Server) period(x *exchange, query url.Values, d *statsData) (since, unt
 	case d.Custom:
 		return x.typedDays(d.Since, d.Until)
 	case until.IsZero():
-		return since, until, approval.Errorf(approval.CodeInvalidParameter, "days is 7, 30, 90 or custom.")
+		return since, until, approval.Errorf(approval.CodeInvalidParameter, "days must be 7, 30, 90 or custom.")
 	}
 	return since, until, nil
 }
@@ -165,7 +165,7 @@ func (x *exchange) typedDay(text string) (time.Time, error) {
 	}
 	t, err := time.ParseInLocation(time.DateOnly, text, zone)
 	if err != nil {
-		return t, approval.Errorf(approval.CodeInvalidParameter, "A day is written like 2026-12-01.")
+		return t, approval.Errorf(approval.CodeInvalidParameter, "Write a day like 2026-12-01.")
 	}
 	return t, nil
 }

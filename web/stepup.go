@@ -16,7 +16,7 @@ import (
 // readArgs reads the arguments that somebody has typed in place of a request's.
 func readArgs(typed string) (*args.Args, error) {
 	if strings.TrimSpace(typed) == "" { // which is no wish for a call without arguments
-		return nil, approval.Errorf(approval.CodeInvalidArgs, "Arguments are a JSON object: for none, write {}.")
+		return nil, approval.Errorf(approval.CodeInvalidArgs, "Write the arguments as a JSON object; for none, write {}.")
 	}
 	a, err := args.Parse([]byte(typed))
 	if err != nil {

@@ -91,7 +91,8 @@ func (h *Slack) showHome(userID string, by approval.Actor) {
 	show := func(ctx context.Context) {
 		defer func() {
 			if p := recover(); p != nil {
-				h.log.ErrorContext(ctx, "a Home tab could not be drawn: a fault of ours; please report it", "by", by.String(),
+				h.log.ErrorContext(ctx, "a Home tab could not be drawn: this is a bug in Countersign; please report it",
+					"by", by.String(),
 					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			}
 		}()

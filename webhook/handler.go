@@ -168,7 +168,7 @@ func (c *common) refuseUnsigned(w http.ResponseWriter, r *http.Request) {
 			"webhook requests without a valid signature were refused; if the platform's own are among them, check the "+
 				"channel's secret and this machine's clock", "channel", c.channel, "count", n, "last_from", c.remote(r))
 	}
-	http.Error(w, "The signature does not hold.", http.StatusUnauthorized)
+	http.Error(w, "The signature is not valid.", http.StatusUnauthorized)
 }
 
 // interact hands one interaction to the gate; false means that it could not be stored.
@@ -200,7 +200,7 @@ func (c *common) told(t chat.Interaction, out chat.InteractionResult, err error)
 		return false
 	case out.Duplicate:
 		c.count(c.channel, "duplicate")
-		c.log.Info("a webhook event was delivered again and changed nothing", "channel", c.channel, "by", t.By.String())
+		c.log.Info("a webhook event came a second time and changed nothing", "channel", c.channel, "by", t.By.String())
 	case out.Ignored:
 		c.count(c.channel, "ignored")
 		c.log.Warn("a tap older than the request it names was ignored", "channel", c.channel, "by", t.By.String())
@@ -210,7 +210,7 @@ func (c *common) told(t chat.Interaction, out chat.InteractionResult, err error)
 			c.log.Info("decided", "channel", c.channel, "by", t.By.String(), "approval_id", r.ID, "status", r.Status)
 		}
 		for _, r := range out.Explained {
-			c.log.Info("a denial was given its reason", "channel", c.channel, "by", t.By.String(), "approval_id", r.ID)
+			c.log.Info("a denial got its reason", "channel", c.channel, "by", t.By.String(), "approval_id", r.ID)
 		}
 	case out.Code != "":
 		c.count(c.channel, "refused")
@@ -228,7 +228,7 @@ func (c *common) refuse(ctx context.Context, actor, reason string) bool {
 	ctx, cancel := context.WithTimeout(ctx, commitWithin)
 	defer cancel()
 	if err := c.chat.Refused(ctx, actor, c.channel, reason); err != nil {
-		c.log.ErrorContext(ctx, "a refused webhook event could not be audited", "channel", c.channel, "reason", reason,
+		c.log.ErrorContext(ctx, "a refused webhook event could not be put on record", "channel", c.channel, "reason", reason,
 			"error", err)
 		return false
 	}
@@ -257,8 +257,8 @@ func (a answer) write(w http.ResponseWriter) {
 		return
 	}
 	if a.bad {
-		http.Error(w, "The signature holds, but the body could not be understood: names must be spelled as documented and "+
-			"come once, in valid UTF-8.", http.StatusBadRequest)
+		http.Error(w, "The signature is valid, but the body could not be understood: names must be spelled as documented "+
+			"and come once, in valid UTF-8.", http.StatusBadRequest)
 		return
 	}
 	if len(a.body) > 0 {

@@ -83,7 +83,7 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch bot := h.bot(); {
 	case bot == "":
-		h.log.ErrorContext(ctx, "a LINE event came before LINE told us who our bot is; it is asked to be delivered again")
+		h.log.ErrorContext(ctx, "a LINE event came before LINE told us who our bot is; LINE is asked to deliver it again")
 		answer{}.write(w)
 		return
 	case body.Destination != bot:

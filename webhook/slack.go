@@ -187,9 +187,9 @@ func (h *Slack) from(ctx context.Context, o origin) (by approval.Actor, a answer
 		// In a channel shared with other organisations their people can press our buttons; ids are only
 		// unique within a team, so only our own are looked up.
 		if n, tell := h.outsiders.Add(h.now()); tell {
-			h.log.WarnContext(ctx, "people of another organisation act on what we send to Slack, and decide nothing: a "+
-				"channel is shared with them, and they may see its cards; let cards go to a channel of your own "+
-				"(channels.slack.channel), or leave allow_shared out",
+			h.log.WarnContext(ctx, "people of another organisation pressed our buttons in Slack, which decided nothing; a "+
+				"channel is shared with them, so they may see its cards: use a channel of your own (channels.slack.channel), or "+
+				"remove allow_shared",
 				"by", by.String(), "count", n)
 		}
 	default:

@@ -416,8 +416,8 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.ErrorContext(ctx, "an envelope could not be handled, and is not acknowledged: a fault of ours; please "+
-				"report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.ErrorContext(ctx, "an envelope could not be handled and is not acknowledged: this is a bug in Countersign; "+
+				"please report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()
 	h, a := s.o.Slack, answer{}

@@ -15,15 +15,14 @@ import (
 // What a model is told beside the gate's message. Each ending keeps its own words: that nobody answered is
 // never told as a no.
 const (
-	afterPending = "The call was not run. Do not repeat it again and again, and do not look for a way around it: " +
-		"go on with other work, or end your turn and say what you are waiting for. The answer comes at the start of the " +
-		"next turn; " +
-		"once it is approved make the identical call, which runs it once."
+	afterPending = "The call was not run. Do not keep repeating it, and do not look for a way around it. Go on with " +
+		"other work, or end your turn and say what you are waiting for. The answer comes at the start of the next turn. " +
+		"Once the call is approved, make the identical call again: that runs it once."
 	afterDenied = "The call was not run. Do not repeat it; try a different approach."
-	afterNobody = "The call was not run. Nobody said no: make the identical call again if it is still needed, which " +
-		"asks anew."
-	afterCancel = "The call was not run. The request was taken back, which is not a denial: make the identical call " +
-		"again only if it is still needed."
+	afterNobody = "The call was not run. Nobody said no. Make the identical call again if it is still needed: people " +
+		"are asked again."
+	afterCancel = "The call was not run. The request was taken back, which is not a denial. Make the identical call " +
+		"again only if it is still needed: people are asked again."
 )
 
 // reason is what the model reads of a call that does not run. It is never empty: some agents run a call
@@ -98,7 +97,7 @@ type geminiSpecific struct {
 // covered are the arguments that the call runs with.
 func covered(a client.Answer) (json.RawMessage, error) {
 	if len(a.Args) == 0 {
-		return nil, errors.New("the gate approved the call and did not say with which arguments; the approval may be used up")
+		return nil, errors.New("the gate approved the call but did not say with which arguments; the approval may be used up")
 	}
 	return a.Args, nil
 }

@@ -93,12 +93,12 @@ func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		{client.Answer{Kind: client.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not repeat it again and again", "start of the next turn", "identical call"}, "no:"},
+		{client.Answer{Kind: client.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not keep repeating it", "start of the next turn", "identical call"}, "no:"},
 		{client.Answer{Kind: client.AnswerDenied, Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
 		{client.Answer{Kind: client.AnswerDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
 		{client.Answer{Kind: client.AnswerDenied, Message: "Denied by hana: no!"}, []string{"no! The call was not run."}, "!."},
 		{client.Answer{Kind: client.AnswerExpired, Message: "[APPROVAL EXPIRED] at 2026-11-21T09:31:21.653Z"}, []string{"EXPIRED", "21.653Z. The call was not run. Nobody said no"}, "different approach"},
-		{client.Answer{Kind: client.AnswerLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "asks anew"}, "different approach"},
+		{client.Answer{Kind: client.AnswerLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "people are asked again"}, "different approach"},
 		{client.Answer{Kind: client.AnswerCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
 		{client.Answer{Kind: "perhaps", Message: "A word of a later version."}, []string{"later version", "not run"}, ""},
 		{client.Answer{Kind: "perhaps", Message: " "}, []string{`"perhaps"`, "not run"}, ""},

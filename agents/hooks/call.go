@@ -116,7 +116,7 @@ func fit(c *client.Call) {
 	}
 	const rest = 64 << 10 // the other members, and room for escapes in them
 	if len(c.Args)+quotedLen(c.Preview)+rest > MaxInput {
-		c.Preview = "The difference is not shown: together with the arguments it is more than the gate takes."
+		c.Preview = "The difference is not shown: with the arguments it is longer than the gate takes."
 	}
 }
 

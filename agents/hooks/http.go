@@ -50,7 +50,7 @@ type Handler struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "hooks are posted", http.StatusMethodNotAllowed)
+		http.Error(w, "Hooks are sent with POST.", http.StatusMethodNotAllowed)
 		return
 	}
 	e := Event{Agent: ClaudeCode, Name: "PreToolUse", Kind: BeforeTool}
@@ -62,7 +62,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asker, err := h.Asker(r)
 	if err != nil {
 		if n, tell := h.strangers.Add(time.Now()); tell {
-			h.log().WarnContext(r.Context(), "hooks without the token of an agent were refused", "count", n, "error", err)
+			h.log().WarnContext(r.Context(), "hooks without an agent's token were refused; check COUNTERSIGN_TOKEN where the "+
+				"agents run", "count", n, "error", err)
 		}
 		h.refuse(w, r, e, err, err.Error())
 		return
@@ -117,11 +118,11 @@ func readEvent(w http.ResponseWriter, r *http.Request) (body []byte, why string,
 		return nil, "the event is longer than 1 MiB", err
 	}
 	if busy, ok := errors.AsType[crowded](err); ok {
-		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events are on their way at once. Try again.",
+		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events arrive at once. Try again.",
 			After: busy.RetryAfter(), Err: err}
 		return nil, told(err), err
 	}
-	return nil, "the event did not arrive whole", err
+	return nil, "the event did not arrive in full", err
 }
 
 // answer answers an event, and acknowledges what it told once that was written.
@@ -140,7 +141,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, hook Hook, e Ev
 	}
 	if h.write(w, reply.Output) && len(reply.Told) > 0 && control.Flush() == nil {
 		if _, err := hook.Asker.Ack(r.Context(), reply.Told...); err != nil {
-			h.log().WarnContext(r.Context(), "endings that were told could not be acknowledged; they come again", "error", err)
+			h.log().WarnContext(r.Context(), "decisions that the agent was told could not be marked as read; it is told them "+
+				"again", "error", err)
 		}
 	}
 }
@@ -175,7 +177,7 @@ func (h *Hook) configure(query string) error {
 		case "gateway":
 			h.Gateways = values
 		default:
-			return fmt.Errorf("the hook's URL has %q, which is not known; wait, defer and gateway are", shorten(name, 40))
+			return fmt.Errorf("the hook's URL has %q, which is unknown; it may have wait, defer and gateway", shorten(name, 40))
 		}
 	}
 	return nil
@@ -214,7 +216,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, e Event, err er
 	why = strings.TrimSuffix(why, ".")
 	var out []byte
 	if e.Kind == Beginning {
-		out, err = encode(map[string]string{"systemMessage": "Countersign could not tell what was decided: " + why + "."})
+		out, err = encode(map[string]string{"systemMessage": "Countersign could not find out what was decided: " + why + "."})
 	} else {
 		out, err = e.deny(Fault(err, why))
 	}
@@ -231,7 +233,7 @@ func Fault(err error, why string) string {
 		return "The call was not run: " + why + "."
 	}
 	return "The gate could not be asked, so the call was not run: " + why +
-		". Repeating it will not help until that is mended; tell the user."
+		". Repeating it will not help until that is fixed; tell the user."
 }
 
 // Blocked is the denial of a call with such a [Fault], in the agent's language.

@@ -101,7 +101,7 @@ func TestOverHTTPEndingsAreAcknowledgedAfterTheyWereWritten(t *testing.T) {
 		t.Errorf("%v were acknowledged, and nobody read them", g.acked)
 	}
 	code, body := post(t, &fakeGate{err: errors.New("x")}, nil, "", prompt)
-	if o := decode(t, []byte(body)); code != 200 || o.Specific.Decision != "" || o.Decision != "" || !strings.Contains(o.System, "could not tell") {
+	if o := decode(t, []byte(body)); code != 200 || o.Specific.Decision != "" || o.Decision != "" || !strings.Contains(o.System, "could not find out") {
 		t.Errorf("a fault at the beginning of a turn got %d %s, want a word to the user", code, body)
 	}
 }

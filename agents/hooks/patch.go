@@ -25,7 +25,7 @@ func (p *previewer) patch(in object) {
 		case f.verb == patchAdd:
 			p.differ(filediff.Side{Path: f.path, Text: old, Exists: exists}, there(f.path, []byte(f.added)))
 		case !exists:
-			p.say("%s is not there.", filediff.Shown(f.path))
+			p.say("%s does not exist.", filediff.Shown(f.path))
 		case f.verb == patchDelete:
 			p.differ(there(f.path, old), filediff.Side{Path: f.path})
 		default:
@@ -34,7 +34,7 @@ func (p *previewer) patch(in object) {
 				return
 			}
 			if !ok {
-				p.say("%s does not hold the lines that the patch would change.", filediff.Shown(f.path))
+				p.say("%s does not contain the lines that the patch would change.", filediff.Shown(f.path))
 				continue
 			}
 			to := f.path

@@ -36,7 +36,7 @@ const readTime = 2 * time.Second
 var (
 	errTooLong = errors.New("it is longer than 1 MiB")
 	errNoFile  = errors.New("it is not a regular file")
-	errSlow    = errors.New("it takes too long to be read")
+	errSlow    = errors.New("it takes too long to read")
 )
 
 // ReadFile is [Read] of this machine's files, with the rights of this process: at most 1 MiB of regular
@@ -107,7 +107,7 @@ func (e Event) preview(read Read) string {
 	if p.work >= 0 {
 		return filediff.Clip(text, approval.MaxPreview)
 	}
-	const stopped = "The rest of the difference is not shown: it takes too long to find.\n"
+	const stopped = "The rest of the difference is not shown: it takes too long to work out.\n"
 	if text = filediff.Clip(text, approval.MaxPreview-len(stopped)-1); text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
@@ -212,7 +212,7 @@ func (p *previewer) edit(in object, edits []object) {
 		return
 	}
 	if p.read == nil {
-		p.say("Without a look at the file, which holds what it holds:")
+		p.say("The file was not read. What the call would replace in it:")
 		for _, e := range edits {
 			from, _ := e.given("old_string")
 			to, _ := e.given("new_string")
@@ -246,16 +246,16 @@ func (p *previewer) edit(in object, edits []object) {
 			text = to
 			continue
 		case !exists && i == 0:
-			p.say("%s is not there, so there is nothing to replace.", filediff.Shown(path))
+			p.say("%s does not exist, so there is nothing to replace.", filediff.Shown(path))
 			return
 		case from == "":
-			p.say("The edit names no text to replace in %s, which is not empty.", filediff.Shown(path))
+			p.say("The edit does not say which text to replace in %s, which is not empty.", filediff.Shown(path))
 			return
 		case n == 0:
-			p.say("%s does not hold the text that the edit would replace.", filediff.Shown(path))
+			p.say("%s does not contain the text that the edit would replace.", filediff.Shown(path))
 			return
 		case n > 1 && !severalMeant(e, n):
-			p.say("%s holds the text that the edit would replace %d times, and the edit means one.", filediff.Shown(path), n)
+			p.say("%s contains the text %d times, and the edit would replace it once.", filediff.Shown(path), n)
 			return
 		case len(text)+n*(len(to)-len(from)) > filediff.MaxFile:
 			p.say("The difference to %s is not shown: what would be written is longer than 1 MiB.", filediff.Shown(path))
@@ -284,7 +284,7 @@ func (p *previewer) notebook(in object) {
 		return
 	}
 	if !exists {
-		p.say("%s is not there.", filediff.Shown(path))
+		p.say("%s does not exist.", filediff.Shown(path))
 		return
 	}
 	var book struct {
@@ -316,7 +316,7 @@ func (p *previewer) notebook(in object) {
 			filediff.Side{Path: path, Text: []byte(source), Exists: mode != "delete"})
 		return
 	}
-	p.say("%s has no cell that the edit names.", filediff.Shown(path))
+	p.say("%s does not have the cell that the edit names.", filediff.Shown(path))
 }
 
 // cellText is a cell's source, which notebooks keep as text or as a list of lines.

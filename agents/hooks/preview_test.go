@@ -54,15 +54,15 @@ func TestEditsCarryTheDifferenceToTheFileAsItIs(t *testing.T) {
 		{"content of another type", ClaudeCode, "Write", `{"file_path":"/srv/app/a.txt","content":7}`, ""},
 
 		{"one place", ClaudeCode, "Edit", `{"file_path":"/srv/app/a.txt","old_string":"two","new_string":"2"}`, "--- /srv/app/a.txt\n+++ /srv/app/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"},
-		{"what is not there", ClaudeCode, "Edit", `{"file_path":"/srv/app/a.txt","old_string":"four","new_string":"4"}`, "/srv/app/a.txt does not hold the text that the edit would replace.\n"},
-		{"one of two", ClaudeCode, "Edit", `{"file_path":"/srv/app/b.txt","old_string":"x","new_string":"y"}`, "/srv/app/b.txt holds the text that the edit would replace 2 times, and the edit means one.\n"},
+		{"what is not there", ClaudeCode, "Edit", `{"file_path":"/srv/app/a.txt","old_string":"four","new_string":"4"}`, "/srv/app/a.txt does not contain the text that the edit would replace.\n"},
+		{"one of two", ClaudeCode, "Edit", `{"file_path":"/srv/app/b.txt","old_string":"x","new_string":"y"}`, "/srv/app/b.txt contains the text 2 times, and the edit would replace it once.\n"},
 		{"all", ClaudeCode, "Edit", `{"file_path":"/srv/app/b.txt","old_string":"x","new_string":"y","replace_all":true}`, "--- /srv/app/b.txt\n+++ /srv/app/b.txt\n@@ -1,2 +1,2 @@\n-x\n-x\n+y\n+y\n"},
 		{"as many as expected", Gemini, "replace", `{"file_path":"/srv/app/b.txt","old_string":"x","new_string":"y","expected_replacements":2}`, "--- /srv/app/b.txt\n+++ /srv/app/b.txt\n@@ -1,2 +1,2 @@\n-x\n-x\n+y\n+y\n"},
-		{"fewer than there are", Gemini, "replace", `{"file_path":"/srv/app/b.txt","old_string":"x","new_string":"y","expected_replacements":1}`, "/srv/app/b.txt holds the text that the edit would replace 2 times, and the edit means one.\n"},
+		{"fewer than there are", Gemini, "replace", `{"file_path":"/srv/app/b.txt","old_string":"x","new_string":"y","expected_replacements":1}`, "/srv/app/b.txt contains the text 2 times, and the edit would replace it once.\n"},
 		{"a file that an edit makes", ClaudeCode, "Edit", `{"file_path":"/srv/app/new","old_string":"","new_string":"y\n"}`, "--- /dev/null\n+++ /srv/app/new\n@@ -0,0 +1,1 @@\n+y\n"},
 		{"an empty file that an edit fills", ClaudeCode, "Edit", `{"file_path":"/srv/app/e.txt","old_string":"","new_string":"y\n"}`, "--- /srv/app/e.txt\n+++ /srv/app/e.txt\n@@ -0,0 +1,1 @@\n+y\n"},
-		{"nothing to replace", ClaudeCode, "Edit", `{"file_path":"/srv/app/a.txt","old_string":"","new_string":"y"}`, "The edit names no text to replace in /srv/app/a.txt, which is not empty.\n"},
-		{"a file that is not there", ClaudeCode, "Edit", `{"file_path":"/srv/app/new","old_string":"x","new_string":"y"}`, "/srv/app/new is not there, so there is nothing to replace.\n"},
+		{"nothing to replace", ClaudeCode, "Edit", `{"file_path":"/srv/app/a.txt","old_string":"","new_string":"y"}`, "The edit does not say which text to replace in /srv/app/a.txt, which is not empty.\n"},
+		{"a file that is not there", ClaudeCode, "Edit", `{"file_path":"/srv/app/new","old_string":"x","new_string":"y"}`, "/srv/app/new does not exist, so there is nothing to replace.\n"},
 		{"edits one after another", ClaudeCode, "MultiEdit", `{"file_path":"/srv/app/a.txt","edits":[{"old_string":"two","new_string":"2"},{"old_string":"2\nthree","new_string":"2\n3"}]}`,
 			"--- /srv/app/a.txt\n+++ /srv/app/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n-three\n+2\n+3\n"},
 
@@ -72,7 +72,7 @@ func TestEditsCarryTheDifferenceToTheFileAsItIs(t *testing.T) {
 			"The cell \"cell-1\" of /srv/app/n.ipynb:\n--- /srv/app/n.ipynb\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-print(a)\n\\ No newline at end of file\n"},
 		{"a new cell", ClaudeCode, "NotebookEdit", `{"notebook_path":"/srv/app/n.ipynb","cell_id":"c1","new_source":"c\n","edit_mode":"insert"}`,
 			"A new cell of /srv/app/n.ipynb, after the cell \"c1\":\n--- /dev/null\n+++ /srv/app/n.ipynb\n@@ -0,0 +1,1 @@\n+c\n"},
-		{"no such cell", ClaudeCode, "NotebookEdit", `{"notebook_path":"/srv/app/n.ipynb","cell_id":"c9","new_source":"c"}`, "/srv/app/n.ipynb has no cell that the edit names.\n"},
+		{"no such cell", ClaudeCode, "NotebookEdit", `{"notebook_path":"/srv/app/n.ipynb","cell_id":"c9","new_source":"c"}`, "/srv/app/n.ipynb does not have the cell that the edit names.\n"},
 		{"no notebook", ClaudeCode, "NotebookEdit", `{"notebook_path":"/srv/app/a.txt","cell_id":"c9","new_source":"c"}`, "The difference to /srv/app/a.txt is not shown: it is not a notebook.\n"},
 
 		{"a patch of several files", Codex, "apply_patch", patch("*** Update File: a.txt", "@@", " one", "-two", "+2", "*** Add File: new.txt", "+hi", "*** Delete File: b.txt"),
@@ -83,8 +83,8 @@ func TestEditsCarryTheDifferenceToTheFileAsItIs(t *testing.T) {
 			"--- b.txt\n+++ b.txt\n@@ -1,2 +1,2 @@\n x\n-x\n+y\n"},
 		{"a patch with other white space", Codex, "apply_patch", patch("*** Update File: a.txt", "@@", "-  two", "+2"),
 			"--- a.txt\n+++ a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"},
-		{"a patch that does not fit", Codex, "apply_patch", patch("*** Update File: a.txt", "@@", "-four", "+4"), "a.txt does not hold the lines that the patch would change.\n"},
-		{"a patch of what is not there", Codex, "apply_patch", patch("*** Delete File: zzz"), "zzz is not there.\n"},
+		{"a patch that does not fit", Codex, "apply_patch", patch("*** Update File: a.txt", "@@", "-four", "+4"), "a.txt does not contain the lines that the patch would change.\n"},
+		{"a patch of what is not there", Codex, "apply_patch", patch("*** Delete File: zzz"), "zzz does not exist.\n"},
 		{"an added file that is there", Codex, "apply_patch", patch("*** Add File: b.txt", "+hi"), "--- b.txt\n+++ b.txt\n@@ -1,2 +1,1 @@\n-x\n-x\n+hi\n"},
 		{"a patch without an end", Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Delete File: a.txt\n"}`, "The patch cannot be read, so the difference is not shown.\n"},
 		{"no patch", Codex, "apply_patch", `{"command":"rm a.txt"}`, "The patch cannot be read, so the difference is not shown.\n"},
@@ -112,14 +112,14 @@ func TestLongDifferencesSayHowMuchIsMissing(t *testing.T) {
 func TestADifferenceNeverMakesTheCallTooLong(t *testing.T) {
 	content := strings.Repeat("\x01\n", 150000) // six bytes each in JSON
 	c := call(t, event(t, ClaudeCode, "Write", quote(t, map[string]string{"file_path": "/srv/app/new", "content": content})), disk(nil))
-	if body := quote(t, map[string]any{"args": c.Args, "preview": c.Preview}); len(body) > MaxInput+200<<10 || !strings.Contains(c.Preview, "more than the gate takes") {
+	if body := quote(t, map[string]any{"args": c.Args, "preview": c.Preview}); len(body) > MaxInput+200<<10 || !strings.Contains(c.Preview, "longer than the gate takes") {
 		t.Errorf("the body has %d bytes, with the preview %.80q", len(body), c.Preview)
 	}
 }
 
 func TestWithoutALookAtFilesTheAgentsWordsAreCalledThat(t *testing.T) {
 	got := call(t, event(t, ClaudeCode, "Edit", `{"file_path":"/srv/app/a.txt","old_string":"two\n","new_string":"2\n"}`), nil).Preview
-	if want := "Without a look at the file, which holds what it holds:\n--- /srv/app/a.txt\n+++ /srv/app/a.txt\n@@ -1,1 +1,1 @@\n-two\n+2\n"; got != want {
+	if want := "The file was not read. What the call would replace in it:\n--- /srv/app/a.txt\n+++ /srv/app/a.txt\n@@ -1,1 +1,1 @@\n-two\n+2\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := call(t, event(t, ClaudeCode, "Write", `{"file_path":"/srv/app/a.txt","content":"x"}`), nil).Preview; got != "" {
@@ -149,7 +149,7 @@ func TestPreviewsEndInTime(t *testing.T) {
 		if looked > 64 || len(p) > approval.MaxPreview {
 			t.Errorf("%s: %d files were read, and %d bytes written", name, looked, len(p))
 		}
-		if name != "heading" && !strings.HasSuffix(p, "takes too long to find.\n") { // each heading stands where the last one ended
+		if name != "heading" && !strings.HasSuffix(p, "takes too long to work out.\n") { // each heading stands where the last one ended
 			t.Errorf("%s: got %.200q … %q, want a word that not all is shown", name, p, p[max(0, len(p)-80):])
 		}
 	}
@@ -158,7 +158,7 @@ func TestPreviewsEndInTime(t *testing.T) {
 		slow++
 		return File{}, errSlow
 	}).Preview
-	if slow != 1 || got != "The rest of the difference is not shown: it takes too long to find.\n" {
+	if slow != 1 || got != "The rest of the difference is not shown: it takes too long to work out.\n" {
 		t.Errorf("%d files that do not end were read; got %q", slow, got)
 	}
 }

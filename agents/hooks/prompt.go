@@ -16,7 +16,7 @@ import (
 // The tool that Claude Code's --permission-prompt-tool asks.
 const (
 	PermissionPromptTool        = "countersign__permission_prompt"
-	PermissionPromptDescription = "For Claude Code's --permission-prompt-tool: whether a tool call may run. " +
+	PermissionPromptDescription = "For Claude Code's --permission-prompt-tool: says whether a tool call may run. " +
 		"Not to be called by a model."
 	PermissionPromptSchema = `{"type":"object","properties":{"tool_name":{"type":"string"},` +
 		`"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`

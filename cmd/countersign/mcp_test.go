@@ -325,7 +325,7 @@ func TestAWrapperWithoutAGateSaysWhyAndRecovers(t *testing.T) {
 		says   []string
 	}{
 		"none":   {"", []string{"Countersign isn't set up yet", "countersign init --own"}},
-		"broken": {"policies: {}\n", []string{"The gate could not be started", "countersign.yaml:1:1: unknown key", "The call was not executed"}},
+		"broken": {"policies: {}\n", []string{"The gate could not be started", "countersign.yaml:1:1: unknown key", "The call was not run"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

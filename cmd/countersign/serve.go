@@ -87,11 +87,11 @@ func (s *std) serveUntilStopped(ctx context.Context, a *app.App, log *slog.Logge
 		case got := <-signals:
 			if got == syscall.SIGHUP {
 				if err := a.Reload(ctx); err != nil {
-					log.ErrorContext(ctx, "the configuration was not read again; the running one stays in force", "error", err)
+					log.ErrorContext(ctx, "the configuration was not reloaded; the running one stays in force", "error", err)
 				}
 				continue
 			}
-			log.InfoContext(ctx, "stopping; once more stops at once", "signal", got.String())
+			log.InfoContext(ctx, "stopping; send the signal again to stop at once", "signal", got.String())
 			s.notifySystemd(log, "STOPPING=1")
 			return stopUnlessHurried(a, signals)
 		}

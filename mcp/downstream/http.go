@@ -312,7 +312,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	}
 	accept := readAccept(r.Header)
 	if !accept.json && !accept.stream {
-		refusef(w, http.StatusNotAcceptable, "Accept must allow application/json or text/event-stream, best both.")
+		refusef(w, http.StatusNotAcceptable, "Accept must allow application/json or text/event-stream, and both if possible.")
 		return
 	}
 	body, over, ok := h.admitBody(w, r, caller)
@@ -352,12 +352,13 @@ func (h *HTTP) admitBody(w http.ResponseWriter, r *http.Request,
 	switch {
 	case errors.Is(err, errTooLarge):
 		w.Header().Set("Connection", "close")
-		refusef(w, http.StatusRequestEntityTooLarge, "The message has more than %d bytes.", h.o.MaxBody)
+		refusef(w, http.StatusRequestEntityTooLarge,
+			"The message has more than %d bytes. Nothing was run; send less at once.", h.o.MaxBody)
 		return nil, nil, false
 	case isOverloaded(err):
 		w.Header().Set("Retry-After", "2")
 		refuse(w, http.StatusTooManyRequests, nil, mcp.Errorf(mcp.CodeUnavailable,
-			"Too many messages are on their way at once. Try again."))
+			"Too many messages arrive at once. Nothing was run; try again."))
 		return nil, nil, false
 	case err != nil:
 		refusef(w, http.StatusBadRequest, "The message could not be read.")
@@ -388,7 +389,7 @@ func (h *HTTP) route(x *httpStream, r *http.Request, m mcp.Message, meta request
 	switch {
 	case session != "" && modern:
 		refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
-			"The message contradicts itself: %s knows no sessions, and it names one.", mcp.VersionModern))
+			"The message contradicts itself: %s has no sessions, but the message names one.", mcp.VersionModern))
 	case modern:
 		h.modern(x, r, m, meta)
 	case version != "" && !isLegacyVersion(version):
@@ -519,7 +520,8 @@ func checkParams(r *http.Request, meta requestMeta, s Session) *mcp.Error {
 	return nil
 }
 
-var errDuplicateID = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand.")
+var errDuplicateID = mcp.Errorf(mcp.CodeInvalidRequest,
+	"Invalid request: an earlier request with this id is not answered yet.")
 
 // run has a session answer, and reports false where it could not be had.
 func (h *HTTP) run(x *httpStream, r *http.Request, s Session, m mcp.Message, c *legacySession) (mcp.Message, bool) {
@@ -579,7 +581,7 @@ func (h *HTTP) initialize(x *httpStream, r *http.Request, m mcp.Message) {
 	if !h.reserve(x.caller.Agent) {
 		if h.o.Budget == nil {
 			refuse(x.w, http.StatusTooManyRequests, m.ID, mcp.Errorf(mcp.CodeUnavailable,
-				"The agent has %d sessions with requests in hand; it can have no more.", h.o.MaxSessions))
+				"The agent has %d sessions with unanswered requests, as many as it may have.", h.o.MaxSessions))
 			return
 		}
 		over := h.o.Budget.NoSession(x.caller.Agent)

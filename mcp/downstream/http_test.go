@@ -424,7 +424,7 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 				t.Fatalf("it ended already: %v", err)
 			default:
 			}
-			if resp, body := s.post(t, session, call(5, "echo", "")); resp.StatusCode != 400 || !strings.Contains(body, "in hand") {
+			if resp, body := s.post(t, session, call(5, "echo", "")); resp.StatusCode != 400 || !strings.Contains(body, "not answered yet") {
 				t.Errorf("the id again: got %s %s", resp.Status, body)
 			}
 			end.do(session, hangUp)

@@ -132,7 +132,7 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *legacySession, 
 		defer release()
 	}
 	if !c.notifications.attach() {
-		refusef(w, http.StatusConflict, "The session has its stream open already; it can have one.")
+		refusef(w, http.StatusConflict, "The session has its one stream open already.")
 		return
 	}
 	defer h.touch(c)

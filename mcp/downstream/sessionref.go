@@ -79,7 +79,7 @@ func handleRequest(ctx context.Context, s Session, m mcp.Message, to Stream, log
 	defer func() {
 		if logPanic(recover(), m.Method, log) {
 			resp = mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInternalError,
-				"Internal error. What was done with the request is not known."))
+				"Internal error. It is not known what was done with the request."))
 		}
 	}()
 	resp = s.Request(ctx, m, to)

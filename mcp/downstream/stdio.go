@@ -314,7 +314,7 @@ func (p *stdioConn) session(m mcp.Message) (*sessionRef, Client, *mcp.Error) {
 		p.setLegacy(l)
 	case l == nil:
 		return nil, c, mcp.Errorf(mcp.CodeInvalidParams,
-			"Invalid params: _meta needs %q, a string. A client that does not know it begins with initialize.", mcp.MetaVersion)
+			"Invalid params: _meta needs %q, a string. A client without it must send initialize first.", mcp.MetaVersion)
 	}
 	return l, c, nil
 }
@@ -364,7 +364,7 @@ func (p *stdioConn) request(m mcp.Message) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	if !p.inflight.add(m.ID, cancel) {
 		cancel(nil)
-		fail(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: a request with this id is in hand."))
+		fail(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: an earlier request with this id is not answered yet."))
 		return
 	}
 	x := &stdioStream{conn: p, ctx: ctx, canAsk: c.Era == mcp.Legacy}
@@ -381,7 +381,8 @@ func (p *stdioConn) request(m mcp.Message) {
 	if !started {
 		p.inflight.remove(m.ID)
 		cancel(nil)
-		fail(mcp.Errorf(mcp.CodeUnavailable, "Too many requests are in hand: %d.", maxInflight))
+		fail(mcp.Errorf(mcp.CodeUnavailable, "Too many requests wait for an answer: %d. Nothing was run; try again.",
+			maxInflight))
 	}
 }
 

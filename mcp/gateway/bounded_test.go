@@ -121,7 +121,7 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 			if ctx.Err() != nil {
 				return // the test is over
 			}
-			if strings.Contains(string(a.raw), "too much waits for it") {
+			if strings.Contains(string(a.raw), "too many calls wait for it") {
 				refused <- a
 				return
 			}
@@ -135,14 +135,14 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 	}
 	select {
 	case a := <-refused:
-		if !a.isError() || !strings.Contains(a.text(), "was not executed") {
+		if !a.isError() || !strings.Contains(a.text(), "was not run") {
 			t.Errorf("the call that does not fit came to %s", a.raw)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("60 calls of 900 KiB wait for a server that does not read")
 	}
 	a := c.call("pay", args)
-	if !a.isError() || !strings.Contains(a.text(), "too much waits for it") {
+	if !a.isError() || !strings.Contains(a.text(), "too many calls wait for it") {
 		t.Errorf("the approved call that does not fit came to %.300s", a.raw)
 	}
 	if now := w.request(asked.ID); !now.Live() {

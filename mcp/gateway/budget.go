@@ -16,7 +16,7 @@ func (s *session) account() *budget.Account { return s.g.o.Budgets.Agent(s.clien
 // overBudget answers a request of an agent that is over a budget.
 func (r *clientRequest) overBudget(refuse func() error) (jsontext.Value, *mcp.Error) {
 	budget.Pause(r.ctx)
-	return r.failure(budgetText(refuse())+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
+	return r.failure(budgetText(refuse())+" The call was not run, and nobody was asked.", mcp.CodeUnavailable)
 }
 
 // budgetText is what a model is told of a budget.

@@ -41,7 +41,7 @@ func TestRule12_ACallOverTheBudgetIsAnErrorThatTheModelReads(t *testing.T) {
 		c.send("tools/list", `{}`)
 		a := c.call("t", `{}`)
 		if !a.isError() || a.status != 200 || !strings.Contains(a.text(), "Over the budget of calls: agent:bot may have 1 call per minute") ||
-			!strings.Contains(a.text(), "The call was not executed") {
+			!strings.Contains(a.text(), "The call was not run") {
 			t.Errorf("got %d %s", a.status, a.raw)
 		}
 		list := c.send("tools/list", `{}`)
@@ -260,7 +260,7 @@ func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
 				contains(t, "the same", say(c.callTool("tool", `{"n":1}`)), "Approval pending")
 				got := say(c.callTool("tool", `{"n":2}`))
 				contains(t, "one more", got, "failed: Over the budget of "+string(kind)+": agent:bot may have 1 ")
-				contains(t, "one more", got, "The call was not executed, and nobody was asked.")
+				contains(t, "one more", got, "The call was not run, and nobody was asked.")
 				contains(t, "what is allowed", say(c.callTool("free", `{}`)), "ran")
 				other := join(t, w, era, `{}`, func(c *peer) { c.token = otherToken })
 				contains(t, "another agent", say(other.callTool("tool", `{"n":2}`)), "Approval requested")

@@ -41,7 +41,7 @@ func (r *clientRequest) call() (jsontext.Value, *mcp.Error) {
 	r.rememberHello()
 	t, err := r.findTool(r.ctx, name, (*link).currentTool)
 	if err != nil {
-		return r.failure(fmt.Sprintf("%s. The call was not executed, and nobody was asked.", capital(r.g.errorText(err))),
+		return r.failure(fmt.Sprintf("%s. The call was not run, and nobody was asked.", capital(r.g.errorText(err))),
 			mcp.CodeUnavailable)
 	}
 	if t == nil {
@@ -152,7 +152,7 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 	}
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
-		return answer(r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed, and "+
+		return answer(r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not run, and "+
 			"nobody was asked.", p.link.server.Name, r.g.errorText(err)), mcp.CodeUnavailable))
 	}
 	askKeyboard := true
@@ -186,7 +186,7 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 		}
 	}
 	if err := p.reserve(conn, r.client.Agent); err != nil {
-		return answer(r.failure(fmt.Sprintf("%s The call was not executed, and nobody was asked.", r.busyText(p, err)),
+		return answer(r.failure(fmt.Sprintf("%s The call was not run, and nobody was asked.", r.busyText(p, err)),
 			mcp.CodeUnavailable))
 	}
 	gate := r.g.o.Asker
@@ -234,7 +234,7 @@ func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
 	c.Waits = r.g.o.Hold > 0 && !c.Task // whose client goes on with something else
 	release, err := r.account().TurnFor(r.ctx, len(raw))
 	if err != nil {
-		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not executed.", budgetText(err))
+		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not run.", budgetText(err))
 	}
 	c.Args, err = args.Parse(raw)
 	release()
@@ -243,7 +243,7 @@ func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
 		if e, ok := errors.AsType[*args.Error](err); ok {
 			why = e.Reason
 		}
-		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the arguments are refused: %s. The call was not executed.",
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the arguments are refused: %s. The call was not run.",
 			why)
 	}
 	p.call = c
@@ -288,7 +288,7 @@ func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontex
 			o, err := mcp.ReadObject(stored)
 			if err != nil {
 				p.reservation.Release()
-				return r.failure("The stored call cannot be read; it was not executed.", mcp.CodeInternalError)
+				return r.failure("The stored call cannot be read. The call was not run.", mcp.CodeInternalError)
 			}
 			p.params = o
 		} else {
@@ -336,20 +336,19 @@ func nextSteps(o approval.Answer) string {
 		if o.Kind == approval.AnswerDenied {
 			return ""
 		}
-		return "The call was not executed."
+		return "The call was not run."
 	}
 	switch o.Kind {
 	case approval.AnswerPending:
-		return "The call has not run. Go on with other work; when it is decided, call it again with exactly the same " +
-			"arguments, which runs it once. " + feedName + " tells what was decided."
+		return "The call has not run. Go on with other work. Once it is approved, call it again with exactly the same " +
+			"arguments: that runs it once. " + feedName + " tells you what was decided."
 	case approval.AnswerExpired:
-		return "The call was not executed. Nobody refused it: call it again if it is still needed, and " +
-			"people are asked again."
+		return "The call was not run. Nobody refused it. Call it again if it is still needed: people are asked again."
 	case approval.AnswerCancelled, approval.AnswerLapsed:
-		return "The call was not executed. Call it again if it is still needed, and people are asked again."
+		return "The call was not run. Call it again if it is still needed: people are asked again."
 	case approval.AnswerDenied:
 		if o.Request == nil { // by policy, which the same call meets again
-			return "The call was not executed; do not repeat it, try a different approach."
+			return "The call was not run. Do not repeat it; try a different approach."
 		}
 	}
 	return ""
@@ -375,7 +374,7 @@ func (r *clientRequest) answerForServer(p *pendingCall) (jsontext.Value, *mcp.Er
 		texts = append(texts, s)
 	}
 	if pending && p.notHeld != nil {
-		texts = append(texts, "The answer was not waited for: "+budgetText(p.notHeld))
+		texts = append(texts, "The call was not held for an answer: "+budgetText(p.notHeld))
 	}
 	if said := p.saidAtKeyboard(); pending && said != "" {
 		texts = append(texts, said)
@@ -419,20 +418,20 @@ func (r *clientRequest) failure(text string, code int) (jsontext.Value, *mcp.Err
 func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
 	if r.ctx.Err() != nil { // who asked is gone, or is nobody that the gate knows any more
 		if e, ours := errors.AsType[*approval.Error](context.Cause(r.ctx)); ours {
-			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s Nothing was run.", sentence(e.Message))
+			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s The call was not run.", sentence(e.Message))
 		}
-		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. Nothing was run.")
+		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. The call was not run.")
 	}
 	if errors.Is(err, upstream.ErrBusy) {
-		return r.failure(r.busyText(p, err)+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+		return r.failure(r.busyText(p, err)+" The call was not run, and no approval was used.", mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
-		return r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not executed; an approval "+
-			"stays unused.", p.link.server.Name, r.g.errorText(e)), mcp.CodeUnavailable)
+		return r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not run, "+
+			"and no approval was used.", p.link.server.Name, r.g.errorText(e)), mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*changedError](err); ok {
 		return r.failure(capital(e.Error())+
-			". The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.",
+			". The call was not run. Call it again if it is still needed: people are asked about the tool as it is now.",
 			mcp.CodeUnavailable)
 	}
 	message := "The gate could not decide."
@@ -443,21 +442,22 @@ func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, 
 	case approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeInvalidParameter:
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", message)
 	case approval.CodeUnauthorized:
-		return r.failure(message+" The call was not executed; an approval stays unused.", mcp.CodeUnavailable)
+		return r.failure(message+" The call was not run, and no approval was used.", mcp.CodeUnavailable)
 	case approval.CodeTooManyPending, approval.CodeRateLimited:
-		return r.failure(message+" The call was not executed, and nobody was asked.", mcp.CodeUnavailable)
+		return r.failure(message+" The call was not run, and nobody was asked.", mcp.CodeUnavailable)
 	}
-	r.g.log.Error("a call was not decided", "server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error",
+	r.g.log.Error("the gate could not decide a call, so it was not run",
+		"server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error",
 		err)
 	if message != "The gate could not decide." {
 		message = "The gate could not decide: " + message
 	}
-	return r.failure(message+" The call was not executed; try again later.", mcp.CodeUnavailable)
+	return r.failure(message+" The call was not run; try again later.", mcp.CodeUnavailable)
 }
 
 // busyText says that a server has no room for a call.
 func (r *clientRequest) busyText(p *pendingCall, err error) string {
-	return fmt.Sprintf("The MCP server %s does not take the call: %s.", p.link.server.Name, r.g.errorText(err))
+	return fmt.Sprintf("The MCP server %s cannot take the call: %s.", p.link.server.Name, r.g.errorText(err))
 }
 
 // sentence gives a message of the gate its full stop, where it has none.
@@ -729,7 +729,7 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
-			return r.refuseResult(ctx, p, "The call ran, but the answer of the MCP server %s is refused: %s.",
+			return r.refuseResult(ctx, p, "The call ran, but the answer of the MCP server %s was refused: %s.",
 				p.link.server.Name, bad)
 		}
 		kind := result.Text("resultType")
@@ -737,8 +737,8 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 		case era == mcp.Modern && kind == mcp.ResultInputRequired:
 		case kind != "" && kind != mcp.ResultComplete && (era == mcp.Modern || r.client.Era == mcp.Modern):
 			// who is of the other era gives it no meaning
-			return r.refuseResult(ctx, p, "The MCP server %s answered with a result of the kind %q, which was not asked for.",
-				p.link.server.Name, legible.Cut(legible.Line(kind), 64))
+			return r.refuseResult(ctx, p, "The MCP server %s answered with a result of the kind %q, which was not asked for."+
+				mayHaveRun, p.link.server.Name, legible.Cut(legible.Line(kind), 64))
 		default:
 			r.report(ctx, p, runResult(result))
 			return r.adaptResult(conn, resp.Result), nil
@@ -747,10 +747,11 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 			return r.passInputRequired(p, result)
 		}
 		if round >= maxRounds || ask == nil {
-			return r.refuseResult(ctx, p, "The MCP server %s needs more input than this client can give.", p.link.server.Name)
+			return r.refuseResult(ctx, p, "The MCP server %s needs more input than this client can give."+mayHaveRun,
+				p.link.server.Name)
 		}
 		if p.responses, bad = r.collectResponses(bounded, p, ask, result); bad != nil {
-			return r.refuseResult(ctx, p, "The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad)
+			return r.refuseResult(ctx, p, "The answer of the MCP server %s was refused: %s."+mayHaveRun, p.link.server.Name, bad)
 		}
 		p.state = result.Get("requestState")
 	}
@@ -786,6 +787,9 @@ func (r *clientRequest) serverRequest(conn upstream.Conn, p *pendingCall, ask as
 	}
 	return u
 }
+
+// mayHaveRun ends what is said of a call that was sent and whose end is not known.
+const mayHaveRun = " The call may have run; find out before you call it again."
 
 // refuseResult answers for a server whose result is not passed on: what came of the call is not known then.
 func (r *clientRequest) refuseResult(ctx context.Context, p *pendingCall, format string,
@@ -848,7 +852,8 @@ func (r *clientRequest) waitCommitted(ctx context.Context, p *pendingCall) bool 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if err := p.answer.Committed(ctx); err != nil {
-		r.g.log.ErrorContext(ctx, "a call ran and could not be put on record", "server", p.call.Server, "tool", p.call.Tool,
+		r.g.log.ErrorContext(ctx, "a call was let through, but could not be put on record; no result is passed on",
+			"server", p.call.Server, "tool", p.call.Tool,
 			"agent",
 			p.call.Agent, "error", err)
 		return false
@@ -866,7 +871,7 @@ func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if _, err := r.g.o.Asker.Report(ctx, r.agent(), id, ran); err != nil {
-		r.g.log.ErrorContext(ctx, "what came of a call is not on record; until it is, it counts as unknown", "run_id",
+		r.g.log.ErrorContext(ctx, "the outcome of a call could not be recorded; until it is, it counts as unknown", "run_id",
 			id, "outcome", ran, "error", err)
 	}
 }
@@ -880,9 +885,9 @@ func (r *clientRequest) noAnswer(ctx context.Context, p *pendingCall, err error)
 		upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
 		r.report(ctx, p, approval.RunFailed)
-		text := fmt.Sprintf("The call did not reach the MCP server %s and was not executed: %s.", name, r.g.errorText(err))
+		text := fmt.Sprintf("The call did not reach the MCP server %s and was not run: %s.", name, r.g.errorText(err))
 		if p.answer.Kind == approval.AnswerApproved {
-			text += " Its approval is used up; call it again to ask anew."
+			text += " Its approval is used up. Call it again, and people are asked again."
 		}
 		return r.failure(text, mcp.CodeUnavailable)
 	}

@@ -117,7 +117,8 @@ func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 	}
 	for _, b := range bad {
 		if !slices.Contains(l.problemList, b) {
-			l.server.g.log.ErrorContext(ctx, "not all that an MCP server has is offered", "server", l.server.Name, "problem", b)
+			l.server.g.log.ErrorContext(ctx, "something that an MCP server has is not offered to agents",
+				"server", l.server.Name, "problem", b)
 		}
 	}
 	l.cached, l.problemList = next, bad
@@ -165,7 +166,7 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 				bad = append(bad, problem)
 			case t == nil: // not one of those that the configuration offers
 			case c.named[t.name] != nil:
-				bad = append(bad, fmt.Sprintf("the server lists %q twice; the first counts", t.name))
+				bad = append(bad, fmt.Sprintf("the server lists %q twice; only the first is offered", t.name))
 			default:
 				c.named[t.name] = t
 				c.tools = append(c.tools, t)
@@ -173,7 +174,7 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 		}
 		for _, name := range l.server.Tools {
 			if c.named[name] == nil {
-				bad = append(bad, fmt.Sprintf("the configuration offers %q, and the server has no such tool", name))
+				bad = append(bad, fmt.Sprintf("the configuration names the tool %q, which the server does not have", name))
 			}
 		}
 	}
@@ -280,12 +281,12 @@ func (l *link) newTool(it item) (t *tool, problem string) {
 	case !toolRE.MatchString(it.key):
 		return nil, fmt.Sprintf("the name %q is not 1 to 128 characters out of A-Z a-z 0-9 _ . -", it.key)
 	case strings.HasPrefix(offered, ownPrefix):
-		return nil, fmt.Sprintf("%q begins as the gate's own tools do", offered)
+		return nil, fmt.Sprintf("%q begins like the gate's own tools", offered)
 	case l.server.Prefix == "" && l.server.g.hasOtherPrefix(it.key, l.server):
-		return nil, fmt.Sprintf("%q begins as another server's tools do", it.key)
+		return nil, fmt.Sprintf("%q begins like another server's tools", it.key)
 	case !l.server.g.o.Wrapper && len(offered) > maxOfferedName:
-		return nil, fmt.Sprintf("%q is %d characters long, and clients take %d; a shorter prefix helps", offered,
-			len(offered), maxOfferedName)
+		return nil, fmt.Sprintf("%q is %d characters long, and clients take at most %d; give the server a shorter prefix",
+			offered, len(offered), maxOfferedName)
 	}
 	o, err := mcp.ReadObject(it.raw)
 	if err != nil {
@@ -377,7 +378,8 @@ func mergeLists(links []*link, catalogs []*catalog, pick func(*catalog) []item, 
 		for _, it := range pick(c) {
 			it = own(links[i], it)
 			if seen[it.key] {
-				links[i].server.g.log.Debug("two servers have the same; the first is offered", "name", it.key, "server",
+				links[i].server.g.log.Debug("two servers have a prompt or resource of one name; the first one's is offered",
+					"name", it.key, "server",
 					links[i].server.Name)
 				continue
 			}

@@ -266,7 +266,7 @@ func TestAFreezeIsToldAsItIsAndEndsWhatIsHeld(t *testing.T) {
 			if rules == "asks" {
 				got := say(<-answer)
 				contains(t, name+", held", got, "[APPROVAL CANCELLED]")
-				contains(t, name+", held", got, "Do not retry.\nThe call was not executed.")
+				contains(t, name+", held", got, "Do not retry.\nThe call was not run.")
 			}
 			want(t, rules+", "+name, say(c.callTool("tool", `{}`)), "failed: "+frozen)
 			if rules == "allows" {

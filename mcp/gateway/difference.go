@@ -136,7 +136,7 @@ func (d *differ) read(ctx context.Context, tool string, reading args.Args) (json
 	case err != nil:
 		return nil, err
 	case answer.Kind != approval.AnswerAllow:
-		return nil, errors.New("the policy does not allow to read it")
+		return nil, errors.New("the policy does not allow reading it")
 	}
 	u := upstream.Request{ID: conn.NewID(), Method: "tools/call", Params: raw, Sender: agent, Reservation: place,
 		// What the server says or asks meanwhile is for nobody: the client knows nothing of this call.
@@ -174,7 +174,7 @@ func fileText(raw jsontext.Value) (string, error) {
 	case failed != nil && string(failed) != "false":
 		return "", errors.New("the tool that reads it failed; it may not exist")
 	case result.Get("resultType") != nil && kind != mcp.ResultComplete:
-		return "", errors.New("the tool that reads it wants more than it was given")
+		return "", errors.New("the tool that reads it needs more than it was given")
 	}
 	blocks, bad := mcp.ReadArray(result.Get("content"))
 	if bad != nil {
@@ -212,4 +212,4 @@ func fileText(raw jsontext.Value) (string, error) {
 	return "", errNoOneText
 }
 
-var errNoOneText = errors.New("what the tool that reads it returns is not the text of one file")
+var errNoOneText = errors.New("the tool that reads it did not return the text of one file")

@@ -448,7 +448,7 @@ func TestAModernServersRoundsAreAskedOfALegacyClient(t *testing.T) {
 	asked = 0
 	contains(t, "ten rounds", say(c.callTool("in", `{"rounds":10}`)), "round 10")
 	asked = 0
-	want(t, "endless rounds", say(c.callTool("in", `{"rounds":1000}`)), "failed: The MCP server up needs more input than this client can give.")
+	want(t, "endless rounds", say(c.callTool("in", `{"rounds":1000}`)), "failed: The MCP server up needs more input than this client can give. The call may have run; find out before you call it again.")
 	if asked != 10 {
 		t.Errorf("asked %d times, want 10", asked)
 	}
@@ -481,7 +481,7 @@ func TestWhatAClientCannotAnswerIsDeclined(t *testing.T) {
 			} else if down == mcp.Legacy {
 				want(t, test.method+" of a modern server", answer, `round 1 null`)
 			} else {
-				want(t, test.method+" of a modern server, modern", answer, "failed: The MCP server up needs more input than this client can give.")
+				want(t, test.method+" of a modern server, modern", answer, "failed: The MCP server up needs more input than this client can give. The call may have run; find out before you call it again.")
 			}
 		}
 	}

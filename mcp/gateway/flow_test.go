@@ -173,7 +173,7 @@ func TestRule1_WhatPolicyDeniesIsNotForwarded(t *testing.T) {
 		w := one(t, denyAll, long, s, around{})
 		a := w.client(modern).call("t", `{}`)
 		wantErrorText(t, a, "Policy denied: frozen — Nothing runs today.")
-		if got := a.texts(); len(got) != 2 || !strings.Contains(got[1], "was not executed; do not repeat it") {
+		if got := a.texts(); len(got) != 2 || !strings.Contains(got[1], "was not run. Do not repeat it") {
 			t.Errorf("the model is told %q", got)
 		}
 		wantCalls(t, s, 0)
@@ -325,7 +325,7 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 				if !strings.HasPrefix(got, strings.TrimSuffix(c.want, "$")) || strings.HasSuffix(c.want, "$") && got != c.want || !a.isError() {
 					t.Errorf("got %s\nwant %s", a.raw, c.want)
 				}
-				if next := strings.Join(a.texts(), " "); !strings.Contains(next, "was not executed") {
+				if next := strings.Join(a.texts(), " "); !strings.Contains(next, "The call was not ") {
 					t.Errorf("the model is not told what to do next: %s", a.raw)
 				}
 				wantCalls(t, s, 0)
@@ -444,7 +444,7 @@ func TestRule3_AmbiguousArgumentsAreNeverAllowedByRule(t *testing.T) {
 		for name, args := range map[string]string{"twice": `{"a":1,"a":2}`, "twice, escaped": `{"a":1,"\u0061":2}`, "twice below": `{"x":{"a":1,"a":2}}`, "half a pair": `{"a":"\ud800"}`,
 			"no object": `[1]`, "too deep": strings.Repeat(`{"a":`, 65) + "1" + strings.Repeat("}", 65)} {
 			a := c.call("t", args)
-			if a.Error == nil || a.Error.Code != -32602 || !strings.Contains(a.Error.Message, "The call was not executed.") {
+			if a.Error == nil || a.Error.Code != -32602 || !strings.Contains(a.Error.Message, "The call was not run.") {
 				t.Errorf("%s: got %s", name, a.raw)
 			}
 		}
@@ -553,7 +553,7 @@ func TestRule4_ARevokedTokenUsesNothing(t *testing.T) {
 		r := w.pending(1)[0]
 		revoked.Store(true)
 		w.answer(r.ID, true, "")
-		wantErrorText(t, finish(t, done), "The token is not valid any more. The call was not executed; an approval stays unused.")
+		wantErrorText(t, finish(t, done), "The token is not valid any more. The call was not run, and no approval was used.")
 		if r = w.request(r.ID); !r.ConsumedAt.IsZero() {
 			t.Error("the approval was used")
 		}
@@ -672,7 +672,7 @@ func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
 				c := w.client(modern)
 				b.fail(errFull)
 				for range 3 {
-					wantErrorText(t, c.call("t", `{}`), "The gate could not decide: The disk is full. The call was not executed; try again later.")
+					wantErrorText(t, c.call("t", `{}`), "The gate could not decide: The disk is full. The call was not run; try again later.")
 				}
 				wantCalls(t, s, 0)
 				b.fail(nil)
@@ -705,7 +705,7 @@ func TestRule11_WhatIsNotOnRecordIsNotAnswered(t *testing.T) {
 			s.when("tools/call", does)
 			b.fail(errors.New("broken"))
 			wantErrorText(t, c.call("t", `{}`), "The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.")
-			wantErrorText(t, c.call("t", `{}`), "The gate could not decide. The call was not executed; try again later.")
+			wantErrorText(t, c.call("t", `{}`), "The gate could not decide. The call was not run; try again later.")
 			b.fail(nil)
 			if n := len(s.calls("tools/call")); n != before+1 {
 				t.Errorf("the server was called %d times, want once", n-before)
@@ -731,7 +731,7 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 			{"not answered in time", func(x *turn) { x.gone() }, 200 * time.Millisecond, approval.RunUnknown, unknown + "it did not answer within 200ms"},
 			{"answered with no JSON", func(x *turn) { x.result(`{"content":`) }, 0, approval.RunUnknown, unknown},
 			{"answered with HTTP 500", func(x *turn) { x.w.WriteHeader(500) }, 0, approval.RunUnknown, unknown},
-			{"answered with a name twice", func(x *turn) { x.result(`{"content":[],"Content":[]}`) }, 0, approval.RunUnknown, "The call ran, but the answer of the MCP server up is refused: the names"},
+			{"answered with a name twice", func(x *turn) { x.result(`{"content":[],"Content":[]}`) }, 0, approval.RunUnknown, "The call ran, but the answer of the MCP server up was refused: the names"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := newScripted(t, modern, "t")
@@ -785,7 +785,7 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 	s.srv.Listener.Close()
 	w.answer(id, true, "")
 	a := finish(t, done)
-	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not executed: ") || !strings.HasSuffix(a.text(), " Its approval is used up; call it again to ask anew.") || !a.isError() {
+	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") || !strings.HasSuffix(a.text(), " Its approval is used up. Call it again, and people are asked again.") || !a.isError() {
 		t.Errorf("got %s", a.raw)
 	}
 	if got := w.ran(id); got != approval.RunFailed {
@@ -804,7 +804,7 @@ func TestRule4_AnApprovalIsNotSpentOnAServerThatWentAway(t *testing.T) {
 		r := w.pending(1)[0]
 		c.call("p__die", `{}`)
 		w.answer(r.ID, true, "")
-		wantErrorText(t, finish(t, done), "The MCP server proc cannot be reached: the connection is lost. The call was not executed; an approval stays unused.")
+		wantErrorText(t, finish(t, done), "The MCP server proc cannot be reached: the connection is lost. The call was not run, and no approval was used.")
 		if r = w.request(r.ID); !r.ConsumedAt.IsZero() {
 			t.Error("the approval was used")
 		}
@@ -840,7 +840,7 @@ func TestAnApprovalIsNotSpentOnAConnectionThatHadEnded(t *testing.T) {
 	w.answer(second.id(), true, "")
 	s.set(func() { s.lists["tools/list"] = []string{tool("t", `"title":"other"`)} })
 	s.restart()
-	if a := c.call("t", `{"n":2}`); !a.isError() || !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not executed: ") {
+	if a := c.call("t", `{"n":2}`); !a.isError() || !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") {
 		t.Errorf("got %s", a.raw)
 	}
 }

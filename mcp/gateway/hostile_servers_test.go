@@ -86,7 +86,7 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 		r := w.pending(1)[0]
 		change(s, c)
 		w.answer(r.ID, true, "")
-		wantErrorText(t, <-answered, "The tool up/t was changed by its server while the call waited. The call was not executed. Call it again if it is still needed: people are asked about the tool as it is now.")
+		wantErrorText(t, <-answered, "The tool up/t was changed by its server while the call waited. The call was not run. Call it again if it is still needed: people are asked about the tool as it is now.")
 		wantCalls(t, s, 0)
 		if r = w.request(r.ID); !r.Live() {
 			t.Errorf("the approval is %+v, want it unused", r)

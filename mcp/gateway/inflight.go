@@ -57,7 +57,7 @@ func (r *clientRequest) forward(conn upstream.Conn, p *pendingCall) (jsontext.Va
 		stop := context.AfterFunc(r.g.work, cancel)
 		defer stop()
 		defer close(f.done)
-		f.err = mcp.Errorf(mcp.CodeUnknown, "Internal error. The call may have run; find out before you call it again.")
+		f.err = mcp.Errorf(mcp.CodeUnknown, "Internal error."+mayHaveRun)
 		f.result, f.err = detached.callServer(ctx, conn, p, ask)
 	})
 	return r.await(f, p)
@@ -158,7 +158,7 @@ func (r *clientRequest) resumeInflight(p *pendingCall, s requestState,
 	f := r.g.takeSuspended(s.Inflight, r.client.Agent)
 	if f == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams,
-			"Invalid params: this requestState is not waited for any more; call again without it.")
+			"Invalid params: nothing waits for this requestState any more; call again without it.")
 	}
 	q, ok := f.stream.attach(r.stream, s.Question)
 	if !ok {
@@ -301,16 +301,18 @@ func (r *clientRequest) passInputRequired(p *pendingCall, result mcp.Object) (js
 			break
 		}
 		if !r.declares(q.Text("method"), objectOrEmpty(q.Get("params"))) { // it asks for more than the client declared
-			return r.refuseResult(r.ctx, p, "The MCP server %s needs more input than this client can give.", p.link.server.Name)
+			return r.refuseResult(r.ctx, p, "The MCP server %s needs more input than this client can give."+mayHaveRun,
+				p.link.server.Name)
 		}
 		if why := r.checkMethod(r.ctx, p.link, q.Text("method"), objectOrEmpty(q.Get("params"))); why != nil {
 			r.report(r.ctx, p, approval.RunUnknown)
-			return r.failure(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s",
-				p.link.server.Name, why.Message), why.Code)
+			return r.failure(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s"+
+				mayHaveRun, p.link.server.Name, sentence(why.Message)), why.Code)
 		}
 	}
 	if bad != nil {
-		return r.refuseResult(r.ctx, p, "The answer of the MCP server %s is refused: %s.", p.link.server.Name, bad)
+		return r.refuseResult(r.ctx, p, "The answer of the MCP server %s was refused: %s."+mayHaveRun, p.link.server.Name,
+			bad)
 	}
 	s := requestState{State: result.Get("requestState")}
 	switch {
@@ -332,11 +334,11 @@ func (r *clientRequest) resumeApproved(conn upstream.Conn, p *pendingCall,
 	req, err := r.g.o.Asker.Request(r.ctx, r.agent(), s.Approval)
 	if err == nil && (req.ConsumedAt.IsZero() || req.RunResult == approval.RunSucceeded ||
 		req.RunResult == approval.RunFailed) {
-		err = errors.New("the call is over")
+		err = errors.New("the call has ended")
 	}
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams,
-			"Invalid params: this requestState continues nothing (%s); call again without it.", err)
+			"Invalid params: there is nothing to continue with this requestState (%s); call again without it.", err)
 	}
 	p.answer = approval.Answer{Kind: approval.AnswerApproved, Request: &req,
 		Message: fmt.Sprintf("Approved by %s.", req.WhoEnded()), Note: s.Note}

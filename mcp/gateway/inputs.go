@@ -48,8 +48,8 @@ func (r *clientRequest) recordInput(ctx context.Context, p *pendingCall, method,
 	err := r.g.o.Asker.AddInput(ctx, r.agent(), p.runID(),
 		approval.Input{Method: method, Message: message, Answer: string(answer)})
 	if err != nil {
-		r.g.log.WarnContext(ctx, "what a client answered to the server of an approved call is not passed on, as it is not "+
-			"on record",
+		r.g.log.WarnContext(ctx, "a client's answer could not be put on record, so the server of the approved call does "+
+			"not get it",
 			"run_id", p.runID(), "method", method, "error", err)
 	}
 	return err == nil

@@ -58,11 +58,12 @@ func (r *clientRequest) pageQuestion(p *pendingCall) (mcp.Object, bool) {
 
 // keyboardForm is what the keyboard is asked.
 func (g *Gateway) keyboardForm(req approval.Request) mcp.Object {
-	reason := map[string]string{"type": "string", "title": "Reason", "description": "Goes on record, and to the agent."}
+	reason := map[string]string{"type": "string", "title": "Reason",
+		"description": "It is recorded, and the agent reads it."}
 	decision := map[string]any{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}}
 	if req.Need != nil && req.Need.StepUp {
 		decision["enum"] = []string{"deny"}
-		decision["description"] = "An approval needs a passkey, on the request's page. It can be denied here."
+		decision["description"] = "You can deny here. To approve, use your passkey on the request's page."
 	}
 	properties := map[string]any{
 		"decision": decision,
@@ -74,7 +75,7 @@ func (g *Gateway) keyboardForm(req approval.Request) mcp.Object {
 	}
 	if req.Need != nil && req.Need.Confirm {
 		properties["confirmed"] = map[string]any{"type": "boolean", "title": "Yes, approve", "default": false,
-			"description": fmt.Sprintf("Approving lets %s run %s once. Say so here once more to approve it.", req.Agent,
+			"description": fmt.Sprintf("Approving lets %s run %s once. Confirm that here to approve it.", req.Agent,
 				req.Target())}
 	}
 	return mcp.Object{
@@ -174,7 +175,7 @@ func (r *clientRequest) decideAtKeyboard(id string, result jsontext.Value) strin
 	if s, err := k.Standing(ctx, id); err == nil {
 		return fmt.Sprintf("The approval given at the keyboard counts: %d of %d.", s.Total, s.Needed)
 	}
-	return "The approval given at the keyboard counts, and others are asked too."
+	return "The approval given at the keyboard counts. Others are asked too."
 }
 
 // sayAtKeyboard has a client told what came of an answer at its keyboard that did not end the request: with the

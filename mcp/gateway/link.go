@@ -109,8 +109,8 @@ var errSessionOver = errors.New("the session is over")
 // maxSessionLinks is how many connections to one server the sessions of one agent have.
 const maxSessionLinks = 16
 
-var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed, and all are in "+
-	"use; try again later", maxSessionLinks)
+var errManySessions = fmt.Errorf("your sessions have %d connections to it, as many as are allowed. All are in use; "+
+	"try again later", maxSessionLinks)
 
 // addSessionLink remembers the link of a session.
 func (u *server) addSessionLink(l *link) {
@@ -231,7 +231,7 @@ func (l *link) onConnected(conn upstream.Conn) {
 		}
 		// What cannot be offered is told at the start, and not only when somebody looks.
 		if _, err := l.catalog(g.work); err != nil && g.work.Err() == nil {
-			g.log.Warn("an MCP server does not say what it has", "server", l.server.Name, "error", err)
+			g.log.Warn("an MCP server did not list what it has", "server", l.server.Name, "error", err)
 		}
 	})
 	if news {
@@ -264,7 +264,7 @@ func (l *link) restoreSubscriptions(conn upstream.Conn) {
 			err = mcp.ReadError(resp.Err)
 		}
 		if err != nil {
-			l.server.g.log.Warn("an MCP server that came back does not take what its clients want", "server", l.server.Name,
+			l.server.g.log.Warn("an MCP server that is up again refused what its clients had asked for", "server", l.server.Name,
 				"method", method, "error", err)
 		}
 	}

@@ -167,8 +167,8 @@ func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
 		for _, h := range w.gw.Health() {
 			problems = append(problems, h.Problems...)
 		}
-		for _, want := range []string{`"ab__claimed" begins as another server's tools do`, `"countersign__resolved" begins as the gate's own tools do`,
-			`the name "no spaces" is not 1 to 128 characters`, `the server lists "fine" twice`, `offers "missing", and the server has no such tool`} {
+		for _, want := range []string{`"ab__claimed" begins like another server's tools`, `"countersign__resolved" begins like the gate's own tools`,
+			`the name "no spaces" is not 1 to 128 characters`, `the server lists "fine" twice`, `names the tool "missing", which the server does not have`} {
 			if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, want) }) {
 				t.Errorf("no problem says %q: %q", want, problems)
 			}
@@ -184,7 +184,7 @@ func TestNamesThatAreTooLongAreRefusedNotCut(t *testing.T) {
 	if want := []string{"p__" + strings.Repeat("n", 61), feedTool}; !slices.Equal(got, want) {
 		t.Errorf("offered %q, want %q", got, want)
 	}
-	if got := w.gw.Health()[0].Problems; len(got) != 1 || !strings.Contains(got[0], "is 65 characters long, and clients take 64; a shorter prefix helps") {
+	if got := w.gw.Health()[0].Problems; len(got) != 1 || !strings.Contains(got[0], "is 65 characters long, and clients take at most 64; give the server a shorter prefix") {
 		t.Errorf("problems %q", got)
 	}
 }
@@ -267,7 +267,7 @@ func TestAServerThatIsDownAtFirstIsOfferedOnceItIsUp(t *testing.T) {
 			t.Errorf("offered %q", got)
 		}
 		a := c.call("late__t", `{}`)
-		if !a.isError() || !strings.Contains(a.text(), "erver late ") || !strings.HasSuffix(a.text(), "The call was not executed, and nobody was asked.") || len(w.all()) != 0 {
+		if !a.isError() || !strings.Contains(a.text(), "erver late ") || !strings.HasSuffix(a.text(), "The call was not run, and nobody was asked.") || len(w.all()) != 0 {
 			t.Errorf("got %s, %d requests", a.raw, len(w.all()))
 		}
 		late.set(func() { late.deaf = false })

@@ -36,7 +36,7 @@ func (r *clientRequest) callOwnTool(t *Tool, args jsontext.Value) (jsontext.Valu
 // feedName is the tool that gives the feed.
 const feedName = ownPrefix + "resolved"
 
-const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids that you have read; they are not told again."}},"additionalProperties":false}` //nolint:lll // one literal
+const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids of the decisions that you have read; you are not told of them again."}},"additionalProperties":false}` //nolint:lll // one literal
 
 // resolvedTool is the agent's feed as a tool.
 func (g *Gateway) resolvedTool() Tool {
@@ -44,8 +44,8 @@ func (g *Gateway) resolvedTool() Tool {
 		Name: feedName,
 		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or " +
 			"lapsed, each with its id. Tools are named server/tool there. " +
-			"An approved call runs when you call it again with exactly the same arguments. Give the ids back in ack once you " +
-			"have taken note.",
+			"An approved call runs when you call it again with exactly the same arguments. Once you have read a decision, " +
+			"give its id in ack.",
 		Schema: jsontext.Value(resolvedSchema),
 		Call:   g.resolvedCall,
 	}

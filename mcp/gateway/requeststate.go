@@ -69,8 +69,8 @@ func (r *clientRequest) sealState(p *pendingCall, s requestState) (jsontext.Valu
 }
 
 var errState = mcp.Errorf(mcp.CodeInvalidParams,
-	"Invalid params: this requestState is not one that was given for this call, or it was used or has expired; call "+
-		"again without it.")
+	"Invalid params: this requestState does not belong to this call, was used before, or has expired; call again "+
+		"without it.")
 
 // openState reads a requestState that the client brought back for p, and uses it up.
 func (r *clientRequest) openState(v jsontext.Value, p *pendingCall) (requestState, *mcp.Error) {

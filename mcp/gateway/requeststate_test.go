@@ -70,7 +70,7 @@ func TestAStateIsForOneCallOnce(t *testing.T) {
 
 	changed := []byte(state)
 	changed[len(changed)/2] ^= 1
-	const refusal = "error -32602: Invalid params: this requestState is not one that was given for this call"
+	const refusal = "error -32602: Invalid params: this requestState does not belong to this call"
 	for what, m := range map[string]mcp.Message{
 		"another agent":  other.callTool("in", `{"n":1}`, accept, `"requestState":`+state),
 		"other args":     c.callTool("in", `{"n":2}`, accept, `"requestState":`+state),

@@ -261,11 +261,11 @@ func mistake(at string, k jsonschema.ErrorKind) string {
 	case *kind.Dependency:
 		return missing(at, k.Missing)
 	case *kind.AdditionalProperties:
-		return "there is no " + joinNames(at, k.Properties)
+		return "the tool does not know " + joinNames(at, k.Properties)
 	case *kind.FalseSchema:
-		return at + " is not taken"
+		return at + " must not be given"
 	case *kind.Enum, *kind.Const:
-		return at + " is none of the values that the tool takes"
+		return at + " must be one of the values that the tool takes"
 	case *kind.Minimum:
 		return at + " must be at least " + decimal(k.Want)
 	case *kind.Maximum:
@@ -285,7 +285,7 @@ func mistake(at string, k jsonschema.ErrorKind) string {
 	case *kind.MaxItems:
 		return fmt.Sprintf("%s must have at most %d items", at, k.Want)
 	case *kind.UniqueItems:
-		return at + " has an item twice"
+		return at + " must not have an item twice"
 	case *kind.Pattern, *kind.Format:
 		return at + " does not have the form that the tool asks for"
 	}

@@ -24,15 +24,15 @@ func TestArgsAreCheckedAgainstAToolsSchema(t *testing.T) {
 		{`{"to":"acct-1","amount_cents":"secret"}`, "args.amount_cents must be of type integer"},
 		{`{"to":"acct-1","amount_cents":5001}`, "args.amount_cents must be at most 5000"},
 		{`{"to":"acct-1","amount_cents":0}`, "args.amount_cents must be at least 1"},
-		{`{"to":"acct-1","exact":9007199254740992}`, "args.exact is none of the values that the tool takes"},
+		{`{"to":"acct-1","exact":9007199254740992}`, "args.exact must be one of the values that the tool takes"},
 		{`{"to":"secret"}`, "args.to does not have the form that the tool asks for"},
 		{`{"to":"acct-secretsecret"}`, "args.to must have at most 12 characters"},
-		{`{"to":"acct-1","when":"secret"}`, "args.when is none of the values that the tool takes"},
+		{`{"to":"acct-1","when":"secret"}`, "args.when must be one of the values that the tool takes"},
 		{`{"to":"acct-1","tags":[7]}`, "args.tags.0 must be of type string"},
-		{`{"to":"acct-1","tags":["secret","secret"]}`, "args.tags has an item twice"},
+		{`{"to":"acct-1","tags":["secret","secret"]}`, "args.tags must not have an item twice"},
 		{`{"to":"acct-1","either":7}`, "args.either is not what the tool takes"},
-		{`{"to":"acct-1","more":"secret"}`, "there is no args.more"},
-		{`{"to":"acct-1","tree":{"child":{"child":{"leaf":"secret"}}}}`, "there is no args.tree.child.child.leaf"},
+		{`{"to":"acct-1","more":"secret"}`, "the tool does not know args.more"},
+		{`{"to":"acct-1","tree":{"child":{"child":{"leaf":"secret"}}}}`, "the tool does not know args.tree.child.child.leaf"},
 	} {
 		want := test.want
 		if want != "" {

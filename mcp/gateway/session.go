@@ -163,7 +163,7 @@ func (r *clientRequest) legacy() (jsontext.Value, *mcp.Error) {
 		return jsontext.Value("{}"), nil
 	}
 	if !r.declared.known {
-		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: initialize comes first.")
+		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid request: send initialize first.")
 	}
 	switch r.method {
 	case "logging/setLevel":
@@ -516,7 +516,7 @@ func (r *clientRequest) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
 		var err error
 		if from, err = strconv.Atoi(at); !ours || err != nil || from < 0 || from > len(all) {
 			return nil, nil, mcp.Errorf(mcp.CodeInvalidParams,
-				"Invalid params: this cursor is not one of ours, or the list has changed; begin anew without one.")
+				"Invalid params: this cursor is not one of ours, or the list has changed; start again without one.")
 		}
 	}
 	to := min(from+pageSize, len(all))
@@ -747,7 +747,7 @@ func (r *clientRequest) subscribe() (jsontext.Value, *mcp.Error) {
 	}
 	if on && n >= maxSubscriptions {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams,
-			"Invalid params: this session listens to %d resources already, as many as it can.", maxSubscriptions)
+			"Invalid params: this session is subscribed to %d resources already, as many as it may be.", maxSubscriptions)
 	}
 	if on || l.countSubscribers(uri, 0) == 1 { // the last one who listens ends it
 		if _, err := r.gate(l, params, nil); err != nil {

@@ -350,7 +350,7 @@ func TestTasksOutliveTheGateway(t *testing.T) {
 
 	w.restart(t, o)
 	c = join(t, w, mcp.Modern, withTasks)
-	contains(t, "completed", c.status(pending), "completed: The call ran and succeeded; its result was not kept")
+	contains(t, "completed", c.status(pending), "completed: The call ran and succeeded; its result was lost")
 	if up.count() != 2 {
 		t.Errorf("ran %d times, want 2", up.count())
 	}
@@ -401,7 +401,7 @@ func TestAServerThatIsLostMeanwhileCostsNoApproval(t *testing.T) {
 	testkit.Eventually(t, "it is lost", func() bool { return w.gw.Health()[0].State == upstream.Down })
 	w.resolve(t, true)
 	testkit.Eventually(t, "the task says so", func() bool {
-		return strings.Contains(string(client.task("tasks/get", id).Result), "cannot be reached, and the call waits for it")
+		return strings.Contains(string(client.task("tasks/get", id).Result), "cannot be reached; the call waits for it")
 	})
 	if r := w.newest(t); !r.ConsumedAt.IsZero() {
 		t.Error("the approval was used while the server was down")

@@ -193,13 +193,13 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 			continue
 		case r.ctx.Err() != nil:
 		case ok:
-			t.setMessage(fmt.Sprintf("Approved; the MCP server %s cannot be reached, and the call waits for it.",
+			t.setMessage(fmt.Sprintf("Approved. The MCP server %s cannot be reached; the call waits for it.",
 				p.link.server.Name))
 			r.g.log.Warn("an approved task waits for its MCP server", "task", t.id, "server", p.link.server.Name, "error", down)
 			r.g.sleep(r.ctx, time.Second)
 			continue
 		case approval.CodeOf(err) == approval.CodeStoreUnavailable:
-			r.g.log.Warn("a task cannot see its request; trying again", "task", t.id, "error", err)
+			r.g.log.Warn("a task cannot read its request; trying again", "task", t.id, "error", err)
 			r.g.sleep(r.ctx, time.Second)
 			continue
 		}
@@ -211,7 +211,7 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 	if !mayRun(p.answer.Kind) {
 		return r.applyAnswer(nil, p)
 	}
-	t.setMessage("Approved; the call is running.")
+	t.setMessage("Approved. The call is running.")
 	r.g.notifyTask(t)
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
@@ -280,7 +280,7 @@ func (t *task) ask(ctx context.Context, method string, params jsontext.Value) (j
 		return decline(method)
 	}
 	t.questionCount++
-	t.status, t.openQuestion, t.updated, t.message = taskInput, q, time.Now(), "The server asks for something."
+	t.status, t.openQuestion, t.updated, t.message = taskInput, q, time.Now(), "The server needs input."
 	t.mu.Unlock()
 	t.g.notifyTask(t)
 	defer func() {
@@ -386,7 +386,7 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	if req.Live() { // where other args are approved by then, they run
 		p, err := s.pendingCallOf(ctx, first)
 		if err != nil {
-			return nil, mcp.Errorf(mcp.CodeUnavailable, "The task cannot go on now: %s.", err)
+			return nil, mcp.Errorf(mcp.CodeUnavailable, "The task cannot continue now: %s.", err)
 		}
 		return g.runTask(p, first, from, s.client.StillValid), nil
 	}
@@ -397,9 +397,9 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	switch {
 	case req.ConsumedAt.IsZero():
 	case req.RunResult == approval.RunSucceeded:
-		text, failed = "The call ran and succeeded; its result was not kept when the gate restarted.", false
+		text, failed = "The call ran and succeeded; its result was lost when the gate restarted.", false
 	case req.RunResult == approval.RunFailed:
-		text = "The call ran and failed; its answer was not kept when the gate restarted."
+		text = "The call ran and failed; its answer was lost when the gate restarted."
 	default:
 		text = "The outcome is unknown: the call was sent and the gate restarted before the answer came. It may have run; " +
 			"find out before you call it again."
@@ -465,7 +465,7 @@ func (g *Gateway) resumeTasks() {
 	rs, err := lister.Tasks(g.work, "")
 	if err != nil {
 		if g.work.Err() == nil {
-			g.log.Error("tasks that a restart interrupted cannot be found; they go on when their clients ask for them", "error",
+			g.log.Error("tasks that a restart interrupted cannot be listed; each continues when its client asks for it", "error",
 				err)
 		}
 		return
@@ -495,7 +495,7 @@ func (g *Gateway) resumeTask(req approval.Request, from clientHello) {
 			err = bad
 		}
 		if !told {
-			g.log.Warn("a task cannot go on; trying again", "task", req.ID, "error", err)
+			g.log.Warn("a task cannot continue; trying again", "task", req.ID, "error", err)
 		}
 		g.sleep(g.work, resumeEvery)
 		if now, err := g.o.Asker.Request(g.work, s.agent(), req.ID); err == nil {

@@ -27,7 +27,7 @@ type RemoteGate struct {
 func problem(err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
-		message := "the gate's answer cannot be read; is the address a gate's, and of this version?"
+		message := "the gate's answer cannot be read; check that a gate of this version is at that address."
 		switch {
 		case client.Unreachable(err):
 			message = "the gate cannot be reached: " + strings.TrimPrefix(err.Error(), "client: ") + "."
@@ -46,12 +46,12 @@ func problem(err error) error {
 		message = "the gate does not know this agent's token (COUNTERSIGN_TOKEN, or --token)."
 	case e.Code == string(approval.CodeAgentsOnly):
 		code, message = approval.CodeUnauthorized,
-			"the token is a person's, and only an agent's may ask; put an agent's token into COUNTERSIGN_TOKEN."
+			"the token belongs to a person, and only an agent may ask; put an agent's token into COUNTERSIGN_TOKEN."
 	case e.Status == http.StatusRequestEntityTooLarge:
-		code, message = approval.CodeInvalidArgs, "the arguments are larger than the gate takes."
+		code, message = approval.CodeInvalidArgs, "the arguments are longer than the gate takes."
 	case e.Code == "unknown_field":
 		code, message = approval.CodeStoreUnavailable,
-			"the gate does not take what this program asks; it may be of an older version."
+			"the gate does not understand this program; it may be an older version."
 	case e.Status >= 500:
 		code = approval.CodeStoreUnavailable
 	}
@@ -83,7 +83,7 @@ func answer(a client.Answer) (approval.Answer, error) {
 	case approval.AnswerApproved: // what was approved is what is sent
 		stored, err := args.Parse(a.Args)
 		if o.Request == nil || len(a.Args) == 0 || err != nil {
-			return approval.Answer{}, unreadable("the gate's answer holds no stored arguments; it may be of an older version. " +
+			return approval.Answer{}, unreadable("the gate's answer has no stored arguments; it may be an older version. " +
 				"The approval may be used up.")
 		}
 		o.Request.Args, o.Request.Replaces, o.Note = stored.Canonical(), a.Replaces, a.Note
@@ -94,7 +94,7 @@ func answer(a client.Answer) (approval.Answer, error) {
 	case approval.AnswerAllow, approval.AnswerDenied, approval.AnswerExpired, approval.AnswerCancelled,
 		approval.AnswerLapsed:
 	default:
-		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with a decision that is not known here: %.32q.",
+		return approval.Answer{}, unreadable(fmt.Sprintf("the gate answered with an unknown decision: %.32q.",
 			a.Kind))
 	}
 	return o, nil

@@ -128,7 +128,7 @@ func TestAServerThatCannotBeHadIsToldClearly(t *testing.T) {
 		says    []string
 	}{
 		{"missing", []string{"/no/such/program"}, []string{"The MCP server fake cannot be reached: the command does not start: ", "/no/such/program", "Nothing was run."}},
-		{"exits", nil, []string{"The MCP server fake cannot be reached: ", "exit status 3", "its last words: cannot find my database", "Nothing was run."}},
+		{"exits", nil, []string{"The MCP server fake cannot be reached: ", "exit status 3", "it last wrote: cannot find my database", "Nothing was run."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,7 @@ func TestAServerThatCannotBeHadIsToldClearly(t *testing.T) {
 				contains(t, "initialize", x.hello().text(), append(tt.says, "error ")...)
 			}
 			x.modern = true
-			contains(t, "a call", x.called("echo", "{}"), tt.says[0], "The call was not executed, and nobody was asked.")
+			contains(t, "a call", x.called("echo", "{}"), tt.says[0], "The call was not run, and nobody was asked.")
 			if w.asked.Load() != 0 {
 				t.Error("the gate was asked")
 			}
@@ -440,7 +440,7 @@ func TestACallThatIsHeldSurvivesItsGate(t *testing.T) {
 	w.pending(1)
 	w.interfere(gone)
 	contains(t, "the call", y.wait(answer).text(), "Approval requested", "The call has not run.")
-	contains(t, "the identical call", y.called("echo", `{"n":2}`), "failed: The gate could not decide: The gate cannot be reached: no answer from ", "The call was not executed")
+	contains(t, "the identical call", y.called("echo", `{"n":2}`), "failed: The gate could not decide: The gate cannot be reached: no answer from ", "The call was not run")
 	w.interfere(nil)
 	answer = y.call("echo", `{"n":2}`)
 	w.decide(w.pending(1)[0].ID, true, "")

@@ -100,7 +100,8 @@ func (b *connBase) answerServer(ctx context.Context, m mcp.Message, ask func(con
 	if b.serverRequests.cancel[id] != nil {
 		b.serverRequests.Unlock()
 		cancel(nil)
-		reply(mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "A request with this id is being answered.")))
+		reply(mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInvalidRequest,
+			"An earlier request with this id is not answered yet.")))
 		return
 	}
 	b.serverRequests.cancel[id] = func() { cancel(errServerCancelled) }
@@ -139,9 +140,9 @@ func (b *connBase) serverCancelled(params jsontext.Value) {
 }
 
 func cancelledNotification(id jsontext.Value, why error) mcp.Message {
-	reason := "The client no longer waits."
+	reason := "The client does not wait any more."
 	if errors.Is(why, context.DeadlineExceeded) {
-		reason = "The time for it is over."
+		reason = "The time for an answer is over."
 	}
 	return mcp.Notification("notifications/cancelled", mcp.Object{
 		{Name: "requestId", Value: id}, {Name: "reason", Value: mcp.Quote(reason)},
@@ -193,12 +194,13 @@ func parseInitialize(m mcp.Message) (Hello, error) {
 	}
 	o, err := mcp.ReadObject(m.Result)
 	if err != nil {
-		return Hello{}, fmt.Errorf("the server's answer to initialize is not taken: %w", err)
+		return Hello{}, fmt.Errorf("the server's answer to initialize cannot be used: %w", err)
 	}
 	h := Hello{Era: mcp.Legacy, Version: o.Text("protocolVersion"), Instructions: o.Text("instructions"),
 		Server: objectOrNil(o.Get("serverInfo")), Capabilities: objectOrNil(o.Get("capabilities"))}
 	if !slices.Contains(mcp.LegacyVersions, h.Version) {
-		return Hello{}, fmt.Errorf("the server speaks version %.32q of the protocol, which is not spoken here", h.Version)
+		return Hello{}, fmt.Errorf("the server speaks version %.32q of the protocol, which Countersign does not support",
+			h.Version)
 	}
 	if h.Capabilities == nil {
 		h.Capabilities = jsontext.Value("{}")

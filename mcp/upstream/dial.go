@@ -49,7 +49,7 @@ func dial(ctx context.Context, cfg Config, peer Peer, memory *dialHints) (Conn, 
 		}
 		return dialHTTP(ctx, cfg, u, peer)
 	}
-	return nil, errors.New("a server has a command or a URL")
+	return nil, errors.New("a server needs a command or a URL")
 }
 
 // readURL reads a server's URL. Its errors do not repeat it, since it may hold a secret.

@@ -115,7 +115,7 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 	}
 	c.Close()
 	if ctx.Err() != nil {
-		err = &plainError{"the server did not say what it is in time", ctx.Err()}
+		err = &plainError{"the server did not say in time what it is", ctx.Err()}
 	}
 	return nil, err
 }
@@ -279,7 +279,7 @@ func (e *statusError) notActedOn() bool {
 }
 
 // errBadAnswer says that what came back with a good status is no answer of MCP.
-var errBadAnswer = errors.New("the server's answer is not taken")
+var errBadAnswer = errors.New("the server's answer cannot be used")
 
 func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 	if err := ctx.Err(); err != nil {
@@ -536,7 +536,7 @@ func (c *httpConn) followStream(ctx context.Context, r Request,
 			}
 			status, final := errors.AsType[*statusError](err)
 			if failed++; failed >= resumeTries || errors.Is(err, errSessionLost) || final && status.code < 500 {
-				return m, nil, fmt.Errorf("the server's answer broke off and cannot be taken up again: %w", err)
+				return m, nil, fmt.Errorf("the server's answer broke off and cannot be continued: %w", err)
 			}
 			wait = min(2*max(wait, shortestResumeWait), longestResumeWait)
 		}

@@ -185,7 +185,7 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		{"a page", body(200, "text/html", "<p>"), true, "neither JSON nor"},
 		{"no JSON", body(200, js, `{`), true, "not valid JSON"},
 		{"another id", body(200, js, `{"jsonrpc":"2.0","id":"ID","result":{}}`), true, "something else"},
-		{"a result of nobody", body(200, js, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"},"result":{}}`), true, "not taken"},
+		{"a result of nobody", body(200, js, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"},"result":{}}`), true, "cannot be used"},
 		{"a request", body(200, js, `{"jsonrpc":"2.0","id":ID,"method":"x"}`), true, "something else"},
 		{"a batch", body(200, js, `[{"jsonrpc":"2.0","id":ID,"result":{}}]`), true, "batches"},
 		{"a stream that ends", body(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{}}\n"), true, "broke off"},

@@ -14,7 +14,7 @@ const (
 )
 
 // ErrBusy is within the error of a request for which a connection has no room: it was not sent.
-var ErrBusy = errors.New("it is busy, and too much waits for it already; try again later")
+var ErrBusy = errors.New("it is busy, and too many calls wait for it already; try again later")
 
 // queue is what waits for a process to read it. Each sender has a queue of its own, and these take turns. Who has
 // much waiting finds the queue full while others still find room: a sender takes no more than it would leave free,

@@ -150,7 +150,7 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, handshake func(*stdi
 		err = fmt.Errorf("%w: %w", errExitedEarly, c.err)
 	default:
 		if ctx.Err() != nil {
-			err = &plainError{"the server did not say what it is in time", ctx.Err()}
+			err = &plainError{"the server did not say in time what it is", ctx.Err()}
 		}
 	}
 	c.Close()
@@ -456,7 +456,7 @@ func (c *stdioConn) complete(id jsontext.Value, a answerOrError) bool {
 // must not leave its request waiting.
 func (c *stdioConn) skipLine(line []byte, why *mcp.Error) {
 	if id := answeredID(line); id != nil &&
-		c.complete(id, answerOrError{err: maybeSent(fmt.Errorf("the server's answer is not taken: %s", why.Message))}) {
+		c.complete(id, answerOrError{err: maybeSent(fmt.Errorf("the server's answer cannot be used: %s", why.Message))}) {
 		return
 	}
 	if !c.junkLogged {

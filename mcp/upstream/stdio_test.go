@@ -142,7 +142,7 @@ func TestAnAnswerThatCannotBeReadEndsItsRequestOnly(t *testing.T) {
 	conn := mustDial(t, fake("answers what is no JSON"), Peer{})
 	for range 2 {
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
-		if err == nil || !Sent(err) || !strings.Contains(err.Error(), "not taken") {
+		if err == nil || !Sent(err) || !strings.Contains(err.Error(), "cannot be used") {
 			t.Errorf("got %v, want that the answer is not taken", err)
 		}
 	}

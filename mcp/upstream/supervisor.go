@@ -168,7 +168,7 @@ func (s *Supervisor) watch(ctx context.Context, conn Conn) error {
 		err := c.probe(probe)
 		cancel()
 		if err != nil && ctx.Err() == nil && conn.Err() == nil && c.untilIdle() == nil {
-			c.stopAccepting(fmt.Errorf("the server gave no sign of life: %w", err))
+			c.stopAccepting(fmt.Errorf("the server did not answer a health check: %w", err))
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (s *Supervisor) Conn(ctx context.Context) (Conn, error) {
 		case stopped:
 			return nil, notSent(errors.New("it is stopped"))
 		case h.State == Down && until > 0:
-			return nil, notSent(fmt.Errorf("it is down, the next try is in %s: %w", until.Round(100*time.Millisecond), h.Err))
+			return nil, notSent(fmt.Errorf("it is down; the next try is in %s: %w", until.Round(100*time.Millisecond), h.Err))
 		case h.State == Down:
 			return nil, notSent(fmt.Errorf("it is down and being tried again: %w", h.Err))
 		}

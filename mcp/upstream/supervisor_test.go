@@ -105,7 +105,7 @@ func TestAServerThatIsDownIsTriedLessAndLessOftenAndFailsAtOnce(t *testing.T) {
 		synctest.Wait()
 		before := time.Now()
 		_, err := s.Conn(t.Context())
-		if err == nil || Sent(err) || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "it is down, the next try is in ") || time.Since(before) != 0 {
+		if err == nil || Sent(err) || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "it is down; the next try is in ") || time.Since(before) != 0 {
 			t.Errorf("got %v after %v, want at once why, and when the next try is", err, time.Since(before))
 		}
 		time.Sleep(5 * time.Minute)
@@ -148,7 +148,7 @@ func TestAServerThatGoesAwayIsNoticedAndConnectedAgain(t *testing.T) {
 		if h := s.Health(); h.State != Down {
 			t.Errorf("it is %+v, want down", h)
 		}
-		if err := conns[0].Err(); err == nil || !strings.Contains(err.Error(), "no sign of life") {
+		if err := conns[0].Err(); err == nil || !strings.Contains(err.Error(), "did not answer a health check") {
 			t.Errorf("the first connection ended with %v", err)
 		}
 		w.set(func() { w.down = nil })

@@ -143,7 +143,7 @@ type startError struct {
 
 func (e *startError) Unwrap() error  { return e.error }
 func (e *startError) Error() string  { return e.error.Error() + e.suffix() }
-func (e *startError) suffix() string { return "; its last words: " + e.stderr }
+func (e *startError) suffix() string { return "; it last wrote: " + e.stderr }
 
 // Brief is what err says, less the last lines of its process's stderr: they are for whoever runs it, and
 // may hold anything, its secrets too.

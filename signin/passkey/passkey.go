@@ -274,7 +274,7 @@ func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
 		return s.record(ctx, tx, approval.Event{Type: approval.EventPasskeyRefused, Actor: d.Person, Reason: string(why)}, d)
 	})
 	if err != nil {
-		s.o.Logger.WarnContext(ctx, "a refused passkey is not on record", "error", err)
+		s.o.Logger.WarnContext(ctx, "a refused passkey could not be put on record", "error", err)
 	}
 	return ErrRefused
 }
