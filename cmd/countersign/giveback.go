@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// giveBack returns to the system what only starting took, or a busy time: the catalogues' and migrations' text as it was
+// giveBack returns to the system what only starting or a busy time took: the text of catalogues and migrations as it was
 // parsed, buffers, and the code that did it. Twice, since what stands in pools outlives the first collection; and the
 // next ones count from what is left.
 func giveBack() {
