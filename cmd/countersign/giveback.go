@@ -8,8 +8,8 @@ import (
 )
 
 // giveBack returns to the system what only starting or a busy time took: the text of catalogues and migrations as
-// it was parsed, buffers, and the code that did it. Twice, since what stands in pools outlives the first collection; and the
-// next ones count from what is left.
+// it was parsed, buffers, and the code that did it. Twice, since what stands in pools outlives the first collection;
+// and the next ones count from what is left.
 func giveBack() {
 	runtime.GC()
 	debug.FreeOSMemory()
