@@ -44,7 +44,7 @@ type httpConn struct {
 	connBase
 	url          *url.URL
 	transport    http.RoundTripper
-	ownTransport *http.Transport             // the same, if it is ours to close
+	ownTransport *Transport                  // the same, if it is ours to close
 	traceable    bool                        // it is traced: nothing it does not tell of has happened
 	header       atomic.Pointer[http.Header] // of every request; replaced, never changed
 	inSession    atomic.Bool                 // the server opened one
@@ -62,25 +62,6 @@ type httpConn struct {
 	closeOnce sync.Once
 }
 
-// NewTransport returns what HTTP goes through by default. It follows no redirects, since nobody does who
-// uses it directly; it speaks HTTP/1.1, where it is known whether a request was written; and it closes
-// idle connections before servers do, most of which wait 5 s, so that no request is lost between the two.
-func NewTransport() *http.Transport {
-	t := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: 256,
-
-		MaxResponseHeaderBytes: 256 << 10, // what follows is bounded by maxMessage
-		IdleConnTimeout:        4 * time.Second,
-		DisableCompression:     true,
-		Protocols:              new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(true)
-	return t
-}
-
 func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, error) {
 	c := &httpConn{url: u, transport: cfg.Transport}
 	c.init(cfg, peer)
@@ -90,7 +71,10 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 		c.ownTransport = NewTransport()
 		c.transport = c.ownTransport
 	}
-	_, c.traceable = c.transport.(*http.Transport)
+	switch c.transport.(type) {
+	case *Transport, *http.Transport:
+		c.traceable = true
+	}
 	h := http.Header{}
 	for name, values := range cfg.Header {
 		h[http.CanonicalHeaderKey(name)] = values

@@ -1,0 +1,408 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Transport is what HTTP goes through by default. It follows no redirects, since nobody does who uses it directly; it
+// speaks HTTP/1.1, where it is known whether a request was written; and it closes idle connections before servers do,
+// most of which wait 5 s, so that no request is lost between the two.
+//
+// A small POST over plain HTTP, which is what nearly every call is, goes over a connection of its own pool: whoever
+// sends it writes and reads by itself. In [http.Transport] each connection has two goroutines for that, and to wake
+// them and to be woken by them takes a good part of what a call costs. All else goes through the latter.
+type Transport struct {
+	*http.Transport
+
+	mu    sync.Mutex
+	pools map[string]*pool // by host and port, as they stand in the URL
+}
+
+// maxDirect is the largest body that goes directly, in bytes: what a connection takes although its server does not
+// read on, so that an answer that comes early is found.
+const maxDirect = 32 << 10
+
+// NewTransport returns a transport with the connections' limits set.
+func NewTransport() *Transport {
+	t := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 256,
+
+		MaxResponseHeaderBytes: 256 << 10, // what follows is bounded by maxMessage
+		IdleConnTimeout:        4 * time.Second,
+		DisableCompression:     true,
+		Protocols:              new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	return &Transport{Transport: t, pools: map[string]*pool{}}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost && r.Body != nil && r.ContentLength > 0 && r.ContentLength <= maxDirect &&
+		validHeader(r.Header) {
+		if p := t.pool(r.URL); p != nil {
+			return p.roundTrip(r)
+		}
+	}
+	return t.Transport.RoundTrip(r)
+}
+
+// validHeader reports whether a header can be written as it is; [http.Transport] says of others what is wrong.
+func validHeader(h http.Header) bool {
+	for name, values := range h {
+		if name == "" || strings.Trim(name, tokenBytes) != "" {
+			return false
+		}
+		for _, v := range values {
+			for i := range len(v) {
+				if v[i] < ' ' && v[i] != '\t' || v[i] == 0x7f {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// tokenBytes are what a header's name may consist of, of which no other than these are in use.
+const tokenBytes = "-_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+// pool returns the connections to the server of u, nil where they are left to [http.Transport].
+func (t *Transport) pool(u *url.URL) *pool {
+	if u.Scheme != "http" || !canPeek {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.pools[u.Host]
+	if !ok {
+		if !t.proxied(u) && strings.Trim(u.Host, tokenBytes+".:[]") == "" {
+			port := u.Port()
+			if port == "" {
+				port = "80"
+			}
+			p = &pool{t: t.Transport, address: net.JoinHostPort(u.Hostname(), port)}
+		}
+		t.pools[u.Host] = p
+	}
+	return p
+}
+
+// proxied reports whether there is a proxy to be asked for u, as far as is known.
+func (t *Transport) proxied(u *url.URL) bool {
+	if t.Proxy == nil {
+		return false
+	}
+	proxy, err := t.Proxy(&http.Request{URL: u})
+	return proxy != nil || err != nil
+}
+
+// CloseIdleConnections closes the connections that nobody uses.
+func (t *Transport) CloseIdleConnections() {
+	t.Transport.CloseIdleConnections()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.pools {
+		if p != nil {
+			p.closeIdle(0)
+		}
+	}
+}
+
+// pool are the connections to one server.
+type pool struct {
+	t       *http.Transport
+	address string
+
+	mu    sync.Mutex
+	idle  []*directConn // the one used last at the end
+	timer *time.Timer   // closes those that nobody uses; nil: there was none yet
+}
+
+// directConn is a connection that one goroutine at a time writes to and reads from.
+type directConn struct {
+	net.Conn
+	raw     syscall.RawConn // nil: it has no descriptor
+	in      *bufio.Reader
+	out     *bufio.Writer
+	since   time.Time // when it was last used
+	left    int64     // bytes that may still be read
+	written bool      // something of the request is
+}
+
+var errHeaderTooLarge = errors.New("the header of the server's answer is too large")
+
+func (c *directConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errHeaderTooLarge
+	}
+	if int64(len(p)) > c.left {
+		p = p[:c.left]
+	}
+	n, err := c.Conn.Read(p)
+	c.left -= int64(n)
+	return n, err
+}
+
+func (c *directConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written = c.written || n > 0
+	return n, err
+}
+
+// take returns an idle connection of which the server has not let go, nil where there is none.
+func (p *pool) take() *directConn {
+	for {
+		p.mu.Lock()
+		n := len(p.idle) - 1
+		if n < 0 {
+			p.mu.Unlock()
+			return nil
+		}
+		c := p.idle[n]
+		p.idle[n], p.idle = nil, p.idle[:n]
+		p.mu.Unlock()
+		if time.Since(c.since) < p.t.IdleConnTimeout && (c.raw == nil || quiet(c.raw)) {
+			return c
+		}
+		_ = c.Close()
+	}
+}
+
+// put takes a connection back.
+func (p *pool) put(c *directConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) >= p.t.MaxIdleConnsPerHost {
+		_ = c.Close()
+		return
+	}
+	c.since = time.Now()
+	p.idle = append(p.idle, c)
+	switch {
+	case len(p.idle) > 1:
+	case p.timer == nil:
+		p.timer = time.AfterFunc(p.t.IdleConnTimeout, func() { p.closeIdle(p.t.IdleConnTimeout) })
+	default:
+		p.timer.Reset(p.t.IdleConnTimeout)
+	}
+}
+
+// closeIdle closes the connections that were not used for so long, and looks at the others again later.
+func (p *pool) closeIdle(after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for n < len(p.idle) && time.Since(p.idle[n].since) >= after {
+		_ = p.idle[n].Close()
+		n++
+	}
+	if p.idle = append([]*directConn(nil), p.idle[n:]...); len(p.idle) > 0 {
+		p.timer.Reset(p.t.IdleConnTimeout - time.Since(p.idle[0].since))
+	}
+}
+
+// dial opens a connection. One that comes after ctx has ended is there for others.
+func (p *pool) dial(ctx context.Context) (*directConn, error) {
+	type dialed struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan dialed)
+	go func() {
+		conn, err := p.t.DialContext(ctx, "tcp", p.address)
+		select {
+		case done <- dialed{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				p.put(newDirectConn(conn))
+			}
+		}
+	}()
+	select {
+	case d := <-done:
+		if d.err != nil {
+			return nil, d.err
+		}
+		return newDirectConn(d.conn), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func newDirectConn(conn net.Conn) *directConn {
+	c := &directConn{Conn: conn}
+	if s, ok := conn.(syscall.Conn); ok {
+		c.raw, _ = s.SyscallConn()
+	}
+	c.in, c.out = bufio.NewReader(c), bufio.NewWriter(c)
+	return c
+}
+
+// roundTrip makes a request over a connection of the pool. It begins anew, over another one, only while nothing of the
+// request was written.
+func (p *pool) roundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	trace := httptrace.ContextClientTrace(ctx)
+	defer r.Body.Close()
+	for {
+		if trace != nil && trace.GetConn != nil {
+			trace.GetConn(p.address)
+		}
+		c, err := p.take(), error(nil)
+		reused := c != nil
+		if !reused {
+			if c, err = p.dial(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if trace != nil && trace.GotConn != nil {
+			trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: reused})
+		}
+		res, err := p.exchange(c, r)
+		if err == nil || !reused || c.written || r.GetBody == nil || ctx.Err() != nil {
+			return res, err
+		}
+		again := *r
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+		r = &again
+	}
+}
+
+// exchange sends a request and reads the answer up to its body, which gives the connection back when it has come to
+// its end.
+func (p *pool) exchange(c *directConn, r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	c.written, c.left = false, p.t.MaxResponseHeaderBytes
+	b := &directBody{p: p, c: c, ctx: ctx, stop: context.AfterFunc(ctx, func() { _ = c.Close() })}
+	err := r.Write(c.out)
+	if err == nil {
+		err = c.out.Flush()
+	}
+	var res *http.Response
+	if err == nil {
+		res, err = readResponse(c.in, r)
+	}
+	if err != nil {
+		b.end(connBroken)
+		return nil, b.why(err)
+	}
+	c.left = math.MaxInt64
+	if b.body = res.Body; res.Close {
+		b.closes = true
+	}
+	if res.Body = b; res.ContentLength == 0 {
+		b.end(connUsable)
+		res.Body = http.NoBody
+	}
+	return res, nil
+}
+
+// maxInterim is how many answers may come before the one that counts.
+const maxInterim = 5
+
+// readResponse reads an answer, passing over those that come before it.
+func readResponse(in *bufio.Reader, r *http.Request) (*http.Response, error) {
+	for range maxInterim + 1 {
+		if _, err := in.Peek(1); err != nil {
+			return nil, err // io.EOF, where there is no answer at all
+		}
+		res, err := http.ReadResponse(in, r)
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode == http.StatusSwitchingProtocols {
+			break
+		}
+		if res.StatusCode/100 != 1 {
+			return res, nil
+		}
+	}
+	return nil, errors.New("the server does not come to an answer")
+}
+
+// directBody is the body of an answer on its way.
+type directBody struct {
+	p      *pool
+	c      *directConn
+	ctx    context.Context
+	body   io.ReadCloser
+	closes bool        // the server closes the connection after it
+	stop   func() bool // of what closes the connection when ctx ends
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// connState is what becomes of a connection.
+type connState int
+
+const (
+	connBroken connState = iota
+	connUsable
+)
+
+// end gives the connection back, once.
+func (b *directBody) end(state connState) {
+	b.mu.Lock()
+	ended := b.ended
+	b.ended = true
+	b.mu.Unlock()
+	if ended {
+		return
+	}
+	if b.stop() && state == connUsable && !b.closes && b.c.in.Buffered() == 0 {
+		b.p.put(b.c)
+		return
+	}
+	_ = b.c.Close()
+}
+
+// why is the error of one who reads or writes: that they gave it up, if they did.
+func (b *directBody) why(err error) error {
+	if gone := b.ctx.Err(); gone != nil {
+		return gone
+	}
+	return err
+}
+
+func (b *directBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	ended := b.ended
+	b.mu.Unlock()
+	if ended {
+		return 0, io.EOF
+	}
+	n, err := b.body.Read(p)
+	switch {
+	case err == io.EOF:
+		b.end(connUsable)
+	case err != nil:
+		b.end(connBroken)
+		err = b.why(err)
+	}
+	return n, err
+}
+
+// Close ends the connection of a body that was not read to its end.
+func (b *directBody) Close() error {
+	b.end(connBroken)
+	return nil
+}
