@@ -277,7 +277,7 @@ func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 	stop := context.AfterFunc(ctx, cancel)
 	m, body, sent, err := c.do(own, r)
 	stop()
-	if body != nil && err == nil {
+	if direct, ok := body.(*directBody); err == nil && body != nil && (!ok || !direct.leave()) {
 		c.drain(body, cancel)
 	} else {
 		if body != nil {

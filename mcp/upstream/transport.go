@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -143,6 +144,7 @@ type directConn struct {
 	since   time.Time // when it was last used
 	left    int64     // bytes that may still be read
 	written bool      // something of the request is
+	ending  bool      // the end of an answer's chunks is still to come
 }
 
 var errHeaderTooLarge = errors.New("the header of the server's answer is too large")
@@ -165,24 +167,62 @@ func (c *directConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// take returns an idle connection of which the server has not let go, nil where there is none.
+// take returns an idle connection that can be used, the one used last if there are several. It closes those of which
+// the server has let go.
 func (p *pool) take() *directConn {
-	for {
-		p.mu.Lock()
-		n := len(p.idle) - 1
-		if n < 0 {
-			p.mu.Unlock()
-			return nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		c := p.idle[i]
+		state := connBroken
+		if time.Since(c.since) < p.t.IdleConnTimeout {
+			state = c.look()
 		}
-		c := p.idle[n]
-		p.idle[n], p.idle = nil, p.idle[:n]
-		p.mu.Unlock()
-		if time.Since(c.since) < p.t.IdleConnTimeout && (c.raw == nil || quiet(c.raw)) {
+		if state == connEnding {
+			continue
+		}
+		p.idle = slices.Delete(p.idle, i, i+1)
+		if state == connUsable {
 			return c
 		}
 		_ = c.Close()
 	}
+	return nil
 }
+
+// look finds out what has come over an idle connection: nothing must have, but what ends the last answer.
+func (c *directConn) look() connState {
+	if c.raw == nil {
+		return connUsable
+	}
+	var b [len(chunksEnd) + 1]byte
+	n := 0
+	if c.ending {
+		held, _ := c.in.Peek(min(c.in.Buffered(), len(b)))
+		n = copy(b[:], held)
+	}
+	come, err := peek(c.raw, b[n:])
+	switch got := string(b[:n+come]); {
+	case err != nil, !c.ending && come > 0:
+		return connBroken
+	case !c.ending:
+		return connUsable
+	case got == chunksEnd, got == chunksEnd[len("\r\n"):]:
+		c.left = math.MaxInt64
+		if _, err := c.in.Discard(len(got)); err != nil || c.in.Buffered() > 0 {
+			return connBroken
+		}
+		c.ending = false
+		return connUsable
+	case (strings.HasPrefix(chunksEnd, got) || strings.HasPrefix(chunksEnd[len("\r\n"):], got)) &&
+		time.Since(c.since) < drainTimeout:
+		return connEnding
+	}
+	return connBroken
+}
+
+// chunksEnd is what follows the last bytes of a body in chunks. The line break before it may have been read.
+const chunksEnd = "\r\n0\r\n\r\n"
 
 // put takes a connection back.
 func (p *pool) put(c *directConn) {
@@ -305,9 +345,8 @@ func (p *pool) exchange(c *directConn, r *http.Request) (*http.Response, error) 
 		return nil, b.why(err)
 	}
 	c.left = math.MaxInt64
-	if b.body = res.Body; res.Close {
-		b.closes = true
-	}
+	b.body, b.closes = res.Body, res.Close
+	b.chunks = slices.Equal(res.TransferEncoding, []string{"chunked"}) && len(res.Trailer) == 0
 	if res.Body = b; res.ContentLength == 0 {
 		b.end(connUsable)
 		res.Body = http.NoBody
@@ -345,6 +384,7 @@ type directBody struct {
 	ctx    context.Context
 	body   io.ReadCloser
 	closes bool        // the server closes the connection after it
+	chunks bool        // it comes in chunks, and ends with the last of them
 	stop   func() bool // of what closes the connection when ctx ends
 
 	mu    sync.Mutex
@@ -357,6 +397,7 @@ type connState int
 const (
 	connBroken connState = iota
 	connUsable
+	connEnding // what ends its last answer has not come yet
 )
 
 // end gives the connection back, once.
@@ -368,11 +409,23 @@ func (b *directBody) end(state connState) {
 	if ended {
 		return
 	}
-	if b.stop() && state == connUsable && !b.closes && b.c.in.Buffered() == 0 {
-		b.p.put(b.c)
+	usable := !b.closes && (state == connEnding || state == connUsable && b.c.in.Buffered() == 0)
+	if !b.stop() || !usable {
+		_ = b.c.Close()
 		return
 	}
-	_ = b.c.Close()
+	b.c.ending = state == connEnding
+	b.p.put(b.c)
+}
+
+// leave gives the connection back before the end of a body that has nothing more to say. It reports false where the
+// rest has to be read.
+func (b *directBody) leave() bool {
+	if !b.chunks || b.c.raw == nil {
+		return false
+	}
+	b.end(connEnding)
+	return true
 }
 
 // why is the error of one who reads or writes: that they gave it up, if they did.

@@ -159,7 +159,10 @@ func TestADirectConnectionThatItsServerLeftIsNotUsed(t *testing.T) {
 		}
 		testkit.Receive(t, "the server to close the connection", left)
 		p := tr.pools[strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/mcp")]
-		testkit.Eventually(t, "the end of the connection to be seen", func() bool { return !quiet(p.idle[0].raw) })
+		testkit.Eventually(t, "the end of the connection to be seen", func() bool {
+			_, err := peek(p.idle[0].raw, make([]byte, 1))
+			return err != nil
+		})
 	}
 }
 
@@ -281,5 +284,65 @@ func TestWhatIsNoSmallPostOverPlainHTTPDoesNotGoDirectly(t *testing.T) {
 	tr.Proxy = nil
 	if _, body, err := post(testContext(t), t, tr, h.URL, "{}"); err != nil || body != "POST 2 /" || !direct(tr) {
 		t.Errorf("a small POST: %q, %v, directly %t", body, err, direct(tr))
+	}
+}
+
+// leaveAfter makes a request, reads so many bytes of the answer and leaves its end to the transport.
+func leaveAfter(t *testing.T, tr *Transport, url string, bytes int) (left bool) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(testContext(t), http.MethodPost, url, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(res.Body, make([]byte, bytes)); err != nil {
+		t.Fatal(err)
+	}
+	return res.Body.(*directBody).leave()
+}
+
+func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok"
+	for name, c := range map[string]struct {
+		answer, later string
+		opens         int32
+		left          bool
+	}{
+		"it has come":               {chunked + "\r\n0\r\n\r\n", "", 1, true},
+		"it comes later":            {chunked, "\r\n0\r\n\r\n", 1, true},
+		"it comes in two pieces":    {chunked + "\r\n0", "\r\n\r\n", 1, true},
+		"it does not come":          {chunked, "", 2, true},
+		"it does not come whole":    {chunked + "\r\n", "0\r\n", 2, true},
+		"there is more in it":       {chunked, "\r\n3\r\nyes\r\n0\r\n\r\n", 2, true},
+		"something comes behind it": {chunked, "\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", 2, true},
+		"fields come with it":       {chunked, "\r\n0\r\nX: y\r\n\r\n", 2, true},
+		"it has a length":           {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", "!", 2, false},
+		"the server closes":         {strings.Replace(chunked, "\r\n", "\r\nConnection: close\r\n", 1) + "\r\n0\r\n\r\n", "", 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			later, sent := make(chan struct{}), make(chan struct{}, 2)
+			s := newRawServer(t, func(conn net.Conn, _ *http.Request, n int) bool {
+				_, _ = io.WriteString(conn, c.answer)
+				if n == 0 && c.later != "" {
+					<-later
+					_, _ = io.WriteString(conn, c.later)
+				}
+				sent <- struct{}{}
+				return true
+			})
+			tr := newTestTransport(t)
+			if left := leaveAfter(t, tr, s.url, 2); left != c.left {
+				t.Fatalf("left %t, want %t", left, c.left)
+			}
+			close(later)
+			testkit.Receive(t, "the server to have sent all", sent)
+			leaveAfter(t, tr, s.url, 2)
+			if n := s.opens.Load(); n != c.opens {
+				t.Errorf("the server saw %d connections, want %d", n, c.opens)
+			}
+		})
 	}
 }
