@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -54,13 +53,20 @@ func NewTransport() *Transport {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPost && r.Body != nil && r.ContentLength > 0 && r.ContentLength <= maxDirect &&
-		validHeader(r.Header) {
-		if p := t.pool(r.URL); p != nil {
-			return p.roundTrip(r)
-		}
+	if p := t.direct(r); p != nil {
+		res, _, err := p.roundTrip(r)
+		return res, err
 	}
 	return t.Transport.RoundTrip(r)
+}
+
+// direct returns the pool that a request goes through, nil for [http.Transport].
+func (t *Transport) direct(r *http.Request) *pool {
+	if r.Method == http.MethodPost && r.Body != nil && r.ContentLength > 0 && r.ContentLength <= maxDirect &&
+		validHeader(r.Header) {
+		return t.pool(r.URL)
+	}
+	return nil
 }
 
 // validHeader reports whether a header can be written as it is; [http.Transport] says of others what is wrong.
@@ -294,33 +300,25 @@ func newDirectConn(conn net.Conn) *directConn {
 	return c
 }
 
-// roundTrip makes a request over a connection of the pool. It begins anew, over another one, only while nothing of the
-// request was written.
-func (p *pool) roundTrip(r *http.Request) (*http.Response, error) {
-	ctx := r.Context()
-	trace := httptrace.ContextClientTrace(ctx)
+// roundTrip makes a request over a connection of the pool; sent says whether the server may have seen some of it. It
+// begins anew, over another connection, only while nothing was written.
+func (p *pool) roundTrip(r *http.Request) (res *http.Response, sent bool, err error) {
 	defer r.Body.Close()
 	for {
-		if trace != nil && trace.GetConn != nil {
-			trace.GetConn(p.address)
-		}
-		c, err := p.take(), error(nil)
+		c := p.take()
 		reused := c != nil
 		if !reused {
-			if c, err = p.dial(ctx); err != nil {
-				return nil, err
+			if c, err = p.dial(r.Context()); err != nil {
+				return nil, false, err
 			}
 		}
-		if trace != nil && trace.GotConn != nil {
-			trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: reused})
-		}
-		res, err := p.exchange(c, r)
-		if err == nil || !reused || c.written || r.GetBody == nil || ctx.Err() != nil {
-			return res, err
+		res, err = p.exchange(c, r)
+		if err == nil || !reused || c.written || r.GetBody == nil || r.Context().Err() != nil {
+			return res, c.written, err
 		}
 		again := *r
 		if again.Body, err = r.GetBody(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		r = &again
 	}
