@@ -282,7 +282,7 @@ const maxAuditArgs = 1024
 func (g *Gate) callData(j judged) []byte {
 	m := g.records.masker.Load()
 	args := m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs)
-	b := append(make([]byte, 0, 512+len(args)+len(args)/8), `{"args":`...)
+	b := append(make([]byte, 0, 256+len(args)+len(args)/8), `{"args":`...)
 	b = append(appendQuoted(b, args), `,"args_hash":`...)
 	b = append(appendQuoted(b, j.key.ArgsHash), `,"rule":`...)
 	b = append(appendQuoted(b, j.verdict.Rule), `,"reason_code":`...)

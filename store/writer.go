@@ -373,7 +373,9 @@ func (w *writer) nextGroup() bool {
 		if !ok {
 			return false
 		}
-		runtime.Gosched() // let the callers just answered come back and be part of this group
+		if j.then == nil {
+			runtime.Gosched() // let the callers just answered come back and be part of this group
+		}
 		w.group = append(w.group, j)
 	}
 	for len(w.group) < w.batchMax {
