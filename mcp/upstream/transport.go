@@ -312,9 +312,11 @@ func (p *pool) roundTrip(r *http.Request) (res *http.Response, sent bool, err er
 				return nil, false, err
 			}
 		}
-		res, err = p.exchange(c, r)
-		if err == nil || !reused || c.written || r.GetBody == nil || r.Context().Err() != nil {
-			return res, c.written, err
+		if res, err = p.exchange(c, r); err == nil {
+			return res, true, nil // the connection may be somebody else's by now
+		}
+		if !reused || c.written || r.GetBody == nil || r.Context().Err() != nil {
+			return nil, c.written, err
 		}
 		again := *r
 		if again.Body, err = r.GetBody(); err != nil {

@@ -69,10 +69,11 @@ func says(text string) func(net.Conn, *http.Request, int) bool {
 	}
 }
 
-// newTestTransport returns a transport that asks no proxy, whatever the machine's environment says.
+// newTestTransport returns a transport that asks no proxy, whatever the machine's environment says, and keeps idle
+// connections however slow the machine is.
 func newTestTransport(t *testing.T) *Transport {
 	tr := NewTransport()
-	tr.Proxy = nil
+	tr.Proxy, tr.IdleConnTimeout = nil, time.Hour
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
@@ -228,7 +229,6 @@ func TestIdleDirectConnectionsAreClosed(t *testing.T) {
 	}
 	testkit.Receive(t, "the idle connection to be closed", gone)
 	tr = newTestTransport(t)
-	tr.IdleConnTimeout = time.Hour
 	if _, _, err := post(testContext(t), t, tr, s.url, "{}"); err != nil {
 		t.Fatal(err)
 	}
@@ -342,6 +342,32 @@ func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
 			leaveAfter(t, tr, s.url, 2)
 			if n := s.opens.Load(); n != c.opens {
 				t.Errorf("the server saw %d connections, want %d", n, c.opens)
+			}
+		})
+	}
+}
+
+func TestADirectConnectionIsUsedByOneAtATime(t *testing.T) {
+	for name, answer := range map[string]string{
+		"nothing in it": "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
+		"a length":      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"chunks":        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, tr := newRawServer(t, says(answer)), newTestTransport(t)
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					for range 30 {
+						if status, _, err := post(testContext(t), t, tr, s.url, "{}"); err != nil || status/100 != 2 {
+							t.Errorf("got %d, %v", status, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := s.opens.Load(); n > 8 {
+				t.Errorf("the server saw %d connections, want at most one for each that calls", n)
 			}
 		})
 	}
