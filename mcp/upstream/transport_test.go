@@ -324,9 +324,10 @@ func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			later, sent := make(chan struct{}), make(chan struct{}, 2)
-			s := newRawServer(t, func(conn net.Conn, _ *http.Request, n int) bool {
+			var first atomic.Bool
+			s := newRawServer(t, func(conn net.Conn, _ *http.Request, _ int) bool {
 				_, _ = io.WriteString(conn, c.answer)
-				if n == 0 && c.later != "" {
+				if !first.Swap(true) && c.later != "" {
 					<-later
 					_, _ = io.WriteString(conn, c.later)
 				}
