@@ -299,6 +299,7 @@ var readsClock = map[string]string{
 	"mcp/gateway/wrapper.go":       "how long ago a server was started",
 	"mcp/stdioproxy/gate.go":       "how long it waits for a gate elsewhere, whose times it only passes on",
 	"mcp/upstream/supervisor.go":   "since when a server is up or down, and how long it lasted",
+	"mcp/upstream/transport.go":    "since when a connection is idle",
 	"outbox/sender.go":             "how long an attempt took, and until when its lease lasts in this process",
 	"rest/rest.go":                 "how long a request took",
 	"setup/verify.go":              "how long it waits for a message and a press",

@@ -183,6 +183,9 @@ func (a *App) serverProblems() []string {
 }
 
 func (m *metrics) called(server, method, result string, took time.Duration) {
-	m.mcp.WithLabelValues(server, method, result).Inc()
-	m.mcpTook.WithLabelValues(server).Observe(took.Seconds())
+	c := m.calls.get(mcpCall{server, method, result}, func() mcpMeters {
+		return mcpMeters{m.mcp.WithLabelValues(server, method, result), m.mcpTook.WithLabelValues(server)}
+	})
+	c.count.Inc()
+	c.took.Observe(took.Seconds())
 }

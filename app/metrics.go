@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,8 +31,48 @@ type metrics struct {
 	reloads    *prometheus.CounterVec
 	mcp        *prometheus.CounterVec
 	mcpTook    *prometheus.HistogramVec
-	channel    func(name string) channels.Channel // that is in force
+	counted    meters[counted, prometheus.Counter] // of events
+	calls      meters[mcpCall, mcpMeters]          // of mcp and mcpTook
+	channel    func(name string) channels.Channel  // that is in force
 	listeners  *listenerStates
+}
+
+// meters are those of a vector that each call needs: to find one by its labels takes longer than to count.
+type meters[K comparable, M any] struct {
+	mu    sync.RWMutex
+	known map[K]M
+}
+
+// get returns the meter for labels; find finds it the first time.
+func (m *meters[K, M]) get(labels K, find func() M) M {
+	m.mu.RLock()
+	v, ok := m.known[labels]
+	m.mu.RUnlock()
+	if ok {
+		return v
+	}
+	v = find()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil {
+		m.known = map[K]M{}
+	}
+	m.known[labels] = v
+	return v
+}
+
+// counted are the labels of an event.
+type counted struct {
+	what     approval.EventType
+	decision string
+}
+
+// mcpCall are the labels of a request of an MCP client.
+type mcpCall struct{ server, method, result string }
+
+type mcpMeters struct {
+	count prometheus.Counter
+	took  prometheus.Observer
 }
 
 func newMetrics(a *App) *metrics {
@@ -118,7 +159,10 @@ func (m *metrics) handler() http.Handler {
 
 func (m *metrics) committed(c approval.Commit) {
 	for i := range c.Events {
-		m.events.WithLabelValues(string(c.Events[i].Type), c.Events[i].Decision).Inc()
+		e := &c.Events[i]
+		m.counted.get(counted{e.Type, e.Decision}, func() prometheus.Counter {
+			return m.events.WithLabelValues(string(e.Type), e.Decision)
+		}).Inc()
 	}
 }
 

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"time"
 
@@ -115,15 +114,31 @@ const (
 	MaxPreview   = 256 << 10
 )
 
-var (
-	methodRE = regexp.MustCompile(`^[a-z][A-Za-z/_]{0,63}$`)
-	digestRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
-
-var nameRE = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
-
 // ValidName reports whether s may name a tool, a server or an agent.
-func ValidName(s string) bool { return nameRE.MatchString(s) }
+func ValidName(s string) bool {
+	return s != "" && len(s) <= 128 && consistsOf(s, func(c byte) bool {
+		return isLetter(rune(c)) || '0' <= c && c <= '9' || c == '_' || c == '.' || c == ':' || c == '-'
+	})
+}
+
+func validMethod(s string) bool {
+	return s != "" && len(s) <= 64 && s[0] >= 'a' && s[0] <= 'z' && consistsOf(s, func(c byte) bool {
+		return isLetter(rune(c)) || c == '/' || c == '_'
+	})
+}
+
+func validDigest(s string) bool {
+	return len(s) == 64 && consistsOf(s, func(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' })
+}
+
+func consistsOf(s string, member func(byte) bool) bool {
+	for i := range len(s) {
+		if !member(s[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 // Validate returns an [Error] with code [CodeInvalidTool] or [CodeInvalidParameter] for a call that
 // cannot be stored as it is.
@@ -134,13 +149,13 @@ func (c Call) Validate() error {
 	if c.Server != "" && !ValidName(c.Server) {
 		return Errorf(CodeInvalidTool, "server must be 1 to 128 characters out of A-Z a-z 0-9 _ . : -")
 	}
-	if c.Method != "" && !methodRE.MatchString(c.Method) {
+	if c.Method != "" && !validMethod(c.Method) {
 		return Errorf(CodeInvalidParameter, "method must be 1 to 64 characters out of A-Z a-z / _, the first of them a-z")
 	}
 	if c.Method != "" && c.Tool != MethodTool(c.Method) {
 		return Errorf(CodeInvalidTool, "the tool of a call of %s is %s", c.Method, MethodTool(c.Method))
 	}
-	if c.ToolDigest != "" && !digestRE.MatchString(c.ToolDigest) {
+	if c.ToolDigest != "" && !validDigest(c.ToolDigest) {
 		return Errorf(CodeInvalidParameter, "tool_digest must be a SHA-256 in hex: 64 characters out of 0-9 a-f")
 	}
 	for _, f := range []struct {

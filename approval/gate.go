@@ -278,26 +278,45 @@ func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 // maxAuditArgs is how much of an allowed or denied call's args its audit event keeps, in bytes.
 const maxAuditArgs = 1024
 
+// callData is what the record of a call holds: JSON, drawn up by hand since every call has it.
 func (g *Gate) callData(j judged) []byte {
 	m := g.records.masker.Load()
-	d := struct {
-		Args       string `json:"args"`
-		ArgsHash   string `json:"args_hash"`
-		Rule       string `json:"rule"`
-		ReasonCode string `json:"reason_code"`
-		Scope      string `json:"scope,omitempty"`
-		ReadFor    string `json:"read_for,omitempty"`
-		SessionID  string `json:"session_id,omitempty"`
-		TurnID     string `json:"turn_id,omitempty"`
-		Observed   Action `json:"observed,omitempty"`
-	}{
-		m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs), j.key.ArgsHash, j.verdict.Rule, j.verdict.ReasonCode,
-		m.Line(j.call.Scope), j.call.ReadFor, m.Line(j.call.SessionID), m.Line(j.call.TurnID), "",
-	}
+	args := m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs)
+	b := append(make([]byte, 0, 256+len(args)+len(args)/8), `{"args":`...)
+	b = append(appendQuoted(b, args), `,"args_hash":`...)
+	b = append(appendQuoted(b, j.key.ArgsHash), `,"rule":`...)
+	b = append(appendQuoted(b, j.verdict.Rule), `,"reason_code":`...)
+	b = appendQuoted(b, j.verdict.ReasonCode)
+	var observed Action
 	if j.verdict.Observe {
-		d.Observed = j.verdict.Action
+		observed = j.verdict.Action
 	}
-	return marshal(d)
+	for _, f := range [...]struct{ name, value string }{
+		{`,"scope":`, m.Line(j.call.Scope)}, {`,"read_for":`, j.call.ReadFor}, {`,"session_id":`, m.Line(j.call.SessionID)},
+		{`,"turn_id":`, m.Line(j.call.TurnID)}, {`,"observed":`, string(observed)},
+	} {
+		if f.value != "" {
+			b = appendQuoted(append(b, f.name...), f.value)
+		}
+	}
+	return append(b, '}')
+}
+
+// appendQuoted appends s as [json.Marshal] writes it.
+func appendQuoted(b []byte, s string) []byte {
+	before := len(b)
+	b = append(b, '"')
+	from := 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(append(b, s[from:i]...), '\\')
+			from = i
+		case c < ' ' || c >= 0x7f || c == '<' || c == '>' || c == '&':
+			return append(b[:before], marshal(s)...)
+		}
+	}
+	return append(append(b, s[from:]...), '"')
 }
 
 // EventData is the data of an audit event.

@@ -26,6 +26,13 @@ type Store interface {
 	View(ctx context.Context, fn func(tx Tx) error) error
 }
 
+// SoonRecorder is a [Store] that can record for a caller who goes on meanwhile.
+type SoonRecorder interface {
+	// RecordSoon is Record without its wait: done is called once, with what Record would have returned, by whoever
+	// writes, and must not wait for anything. It reports false, and does nothing, where there is no room for fn.
+	RecordSoon(fn func(tx Tx) error, done func(error)) bool
+}
+
 // Tx is one transaction. Its methods return [ErrNotFound] for a single row that is not there. Every
 // method with a bool result says whether its conditional statement changed the row; on false the
 // caller reads again to learn why.

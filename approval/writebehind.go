@@ -88,7 +88,7 @@ type record struct {
 func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Context) error {
 	r := &record{ctx: context.WithoutCancel(ctx), call: c, verdict: v, done: make(chan struct{})}
 	if g.writeBehind.queue(r) {
-		go g.writeRecords()
+		g.beginWriting()
 	}
 	return func(ctx context.Context) error {
 		select {
@@ -118,20 +118,62 @@ const (
 	aloneAfter = 20 * time.Millisecond
 )
 
-// writeRecords writes records in groups until there are none.
-func (g *Gate) writeRecords() {
-	for {
-		rs := g.writeBehind.take()
-		if rs == nil {
+// beginWriting has what waits written. Where nothing is to join it, the store is given it at once: a goroutine in
+// between costs as much as the record.
+func (g *Gate) beginWriting() {
+	rs := g.writeBehind.takeNow()
+	if rs == nil || !g.recordSoon(rs) {
+		go g.writeRecords(rs)
+	}
+}
+
+// recordSoon gives the records to the store, and reports false where it does not take them.
+func (g *Gate) recordSoon(rs []*record) bool {
+	s, ok := g.store.(SoonRecorder)
+	return ok && s.RecordSoon(func(tx Tx) error {
+		for _, r := range rs {
+			if err := g.audit(r.ctx, tx, g.recordEvent(r)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(err error) {
+		if err != nil {
+			go g.writeRecords(rs) // once more, with the patience that the store's writer must not have
 			return
 		}
-		failures := g.writeGroup(rs)
-		for i, r := range rs {
-			r.failure = failures[i]
-			close(r.done)
+		if g.written(rs, make([]error, len(rs))) {
+			go g.writeRecords(nil)
 		}
-		g.writeBehind.end(g.passing(), failures)
+	})
+}
+
+// writeRecords writes records in groups, of which rs is the first, until there are none.
+func (g *Gate) writeRecords(rs []*record) {
+	if rs == nil {
+		rs = g.writeBehind.take()
 	}
+	for rs != nil && g.written(rs, g.writeGroup(rs)) {
+		rs = g.writeBehind.take()
+	}
+}
+
+// written tells those who wait what has become of their records. It reports whether others wait to be written, by
+// whoever has written these.
+func (g *Gate) written(rs []*record, failures []error) bool {
+	for i, r := range rs {
+		r.failure = failures[i]
+		close(r.done)
+	}
+	return g.writeBehind.end(g.passing(), failures)
+}
+
+// recordEvent is the audit event of an allowed call.
+func (g *Gate) recordEvent(r *record) Event {
+	j := judged{call: r.call, verdict: r.verdict, key: Key{r.call.Agent, r.call.Scope, r.call.Server, r.call.Tool,
+		r.call.Args.Hash(r.verdict.IgnoreArgs...)}}
+	j.data = g.callData(j)
+	return j.event(EventCallAllowed, string(Allow), r.verdict.ReasonCode)
 }
 
 // writeGroup writes the records in one transaction, or each by itself if they do not go together.
@@ -139,10 +181,7 @@ func (g *Gate) writeGroup(rs []*record) []error {
 	failures := make([]error, len(rs))
 	es := make([]Event, len(rs))
 	for i, r := range rs {
-		j := judged{call: r.call, verdict: r.verdict, key: Key{r.call.Agent, r.call.Scope, r.call.Server, r.call.Tool,
-			r.call.Args.Hash(r.verdict.IgnoreArgs...)}}
-		j.data = g.callData(j)
-		es[i] = j.event(EventCallAllowed, string(Allow), r.verdict.ReasonCode)
+		es[i] = g.recordEvent(r)
 	}
 	err := g.appendAll(rs, es)
 	for i := range rs {
@@ -264,18 +303,28 @@ func (a *writeBehind) pause(now time.Time) time.Duration {
 	return groupPace - now.Sub(a.last)
 }
 
-// take returns the records to be written next, nil if there are none and nobody writes any more. It lets some gather
-// for a moment first.
+// take returns the records to be written next, of which there are some. It lets more gather for a moment first.
 func (a *writeBehind) take() []*record {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.waiting) == 0 {
-		a.writing = false
-		return nil
-	}
 	if d := a.pause(time.Now()); d > 0 {
 		a.gather(d)
 	}
+	return a.next()
+}
+
+// takeNow is take where none are to gather, else nil.
+func (a *writeBehind) takeNow() []*record {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pause(time.Now()) > 0 {
+		return nil
+	}
+	return a.next()
+}
+
+// next takes the records of the next group; a.mu is held.
+func (a *writeBehind) next() []*record {
 	n := min(len(a.waiting), maxGroup)
 	rs := a.waiting[:n:n]
 	if a.waiting = a.waiting[n:]; len(a.waiting) == 0 {
@@ -329,8 +378,8 @@ func (a *writeBehind) begin(now time.Time) bool {
 	return true
 }
 
-// end counts what has become of a group.
-func (a *writeBehind) end(now time.Time, failures []error) {
+// end counts what has become of a group. It reports whether more wait to be written; if not, nobody writes any more.
+func (a *writeBehind) end(now time.Time, failures []error) (more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.underWay -= len(failures)
@@ -345,6 +394,8 @@ func (a *writeBehind) end(now time.Time, failures []error) {
 		}
 		a.idle = nil
 	}
+	a.writing = len(a.waiting) > 0
+	return a.writing
 }
 
 func (a *writeBehind) fail() {
@@ -390,6 +441,12 @@ func (s *NotedStore) Update(ctx context.Context, fn func(Tx) error) error {
 // Record is [Store.Record].
 func (s *NotedStore) Record(ctx context.Context, fn func(Tx) error) error {
 	return s.noted(ctx, s.Store.Record(ctx, fn))
+}
+
+// RecordSoon is that of the store behind it, if it is a [SoonRecorder].
+func (s *NotedStore) RecordSoon(fn func(Tx) error, done func(error)) bool {
+	soon, ok := s.Store.(SoonRecorder)
+	return ok && soon.RecordSoon(fn, func(err error) { done(s.noted(context.Background(), err)) })
 }
 
 func (s *NotedStore) noted(ctx context.Context, err error) error {

@@ -22,6 +22,7 @@ type job struct {
 	fn    func(approval.Tx) error
 	state atomic.Int32
 	done  chan struct{} // receives one value when the rest is set
+	then  func(error)   // called instead, where the caller has gone on; nil: it waits
 	err   error
 	value *panicked // fn panicked
 	exit  bool      // fn ended its goroutine
@@ -50,8 +51,35 @@ func (j *job) abandon() bool { return j.state.CompareAndSwap(waiting, abandoned)
 // finish answers the caller, if it has not gone. The job is the caller's then.
 func (j *job) finish(err error) {
 	j.err, j.value = err, nil
-	j.done <- struct{}{}
+	j.answer()
 }
+
+// answer gives the caller what has been set.
+func (j *job) answer() {
+	if j.then == nil {
+		j.done <- struct{}{}
+		return
+	}
+	then, err := j.then, j.err
+	switch {
+	case j.value != nil:
+		err = j.value
+	case j.exit:
+		err = errExited
+	}
+	j.free()
+	then(err)
+}
+
+// free gives the job back, of which nothing is needed any more.
+func (j *job) free() {
+	j.ctx, j.fn, j.then, j.err, j.value, j.exit = nil, nil, nil, nil, nil, false
+	j.state.Store(waiting)
+	jobs.Put(j)
+}
+
+// errExited is what becomes of a function that ended its goroutine, for a caller who has gone on.
+var errExited = errors.New("store: the function ended its goroutine")
 
 // panicked is a panic of a function, raised again where Update was called.
 type panicked struct {
@@ -205,9 +233,7 @@ func (w *writer) update(ctx context.Context, fn func(approval.Tx) error, promise
 		<-j.done // it has begun, and so it will end
 	}
 	err, value, exit := j.err, j.value, j.exit
-	j.ctx, j.fn, j.err, j.value, j.exit = nil, nil, nil, nil, false
-	j.state.Store(waiting)
-	jobs.Put(j)
+	j.free()
 	switch {
 	case exit:
 		runtime.Goexit()
@@ -261,6 +287,21 @@ func (w *writer) enqueue(ctx context.Context, j *job) error {
 		return nil
 	case <-ctx.Done():
 		return notStarted(ctx)
+	}
+}
+
+// enqueueNow puts a job into the queue, and reports false where it would have to wait for that.
+func (w *writer) enqueueNow(j *job) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return false
+	}
+	select {
+	case w.queue <- j:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -332,7 +373,9 @@ func (w *writer) nextGroup() bool {
 		if !ok {
 			return false
 		}
-		runtime.Gosched() // let the callers just answered come back and be part of this group
+		if j.then == nil {
+			runtime.Gosched() // let the callers just answered come back and be part of this group
+		}
 		w.group = append(w.group, j)
 	}
 	for len(w.group) < w.batchMax {
@@ -411,7 +454,7 @@ func (w *writer) attempt() error {
 	}
 	for _, j := range w.group {
 		if j != nil {
-			j.done <- struct{}{}
+			j.answer()
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ type httpConn struct {
 	connBase
 	url          *url.URL
 	transport    http.RoundTripper
-	ownTransport *http.Transport             // the same, if it is ours to close
+	ownTransport *Transport                  // the same, if it is ours to close
 	traceable    bool                        // it is traced: nothing it does not tell of has happened
 	header       atomic.Pointer[http.Header] // of every request; replaced, never changed
 	inSession    atomic.Bool                 // the server opened one
@@ -62,25 +62,6 @@ type httpConn struct {
 	closeOnce sync.Once
 }
 
-// NewTransport returns what HTTP goes through by default. It follows no redirects, since nobody does who
-// uses it directly; it speaks HTTP/1.1, where it is known whether a request was written; and it closes
-// idle connections before servers do, most of which wait 5 s, so that no request is lost between the two.
-func NewTransport() *http.Transport {
-	t := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: 256,
-
-		MaxResponseHeaderBytes: 256 << 10, // what follows is bounded by maxMessage
-		IdleConnTimeout:        4 * time.Second,
-		DisableCompression:     true,
-		Protocols:              new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(true)
-	return t
-}
-
 func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, error) {
 	c := &httpConn{url: u, transport: cfg.Transport}
 	c.init(cfg, peer)
@@ -90,7 +71,10 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 		c.ownTransport = NewTransport()
 		c.transport = c.ownTransport
 	}
-	_, c.traceable = c.transport.(*http.Transport)
+	switch c.transport.(type) {
+	case *Transport, *http.Transport:
+		c.traceable = true
+	}
 	h := http.Header{}
 	for name, values := range cfg.Header {
 		h[http.CanonicalHeaderKey(name)] = values
@@ -217,16 +201,10 @@ type sendTrace struct {
 }
 
 // roundTrip makes a request of HTTP. sent says whether the server may have seen it.
-//
-// The transport sends a POST again by itself only on a connection that it finds closed before a byte is
-// written, and every attempt asks for a connection anew: the last one tells.
 func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 	body []byte) (res *http.Response, sent bool, err error) {
-	x := new(sendTrace)
-	x.trace.GetConn = func(string) { x.supported.Store(true); x.connected.Store(false) }
-	x.trace.GotConn = func(httptrace.GotConnInfo) { x.connected.Store(true) }
-	r := &http.Request{Method: method, URL: c.url, Host: c.url.Host, Header: h,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	r := (&http.Request{Method: method, URL: c.url, Host: c.url.Host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	if body != nil {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		// With one of these a transport takes even a POST that was written for one that it may repeat.
@@ -234,20 +212,36 @@ func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		}
 	}
-	res, err = c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &x.trace)))
-	if err != nil {
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // it would repeat the URL
-		}
-		if sent = x.connected.Load(); !x.supported.Load() {
-			sent = !c.traceable && !dialFailed(err)
-		}
-		if sent {
-			return nil, true, fmt.Errorf("the connection to the server broke: %w", err)
-		}
-		return nil, false, fmt.Errorf("the server cannot be reached: %w", err)
+	if res, sent, err = c.send(r); err == nil {
+		return res, true, nil
 	}
-	return res, true, nil
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // it would repeat the URL
+	}
+	if sent {
+		return nil, true, fmt.Errorf("the connection to the server broke: %w", err)
+	}
+	return nil, false, fmt.Errorf("the server cannot be reached: %w", err)
+}
+
+// send has the transport make a request.
+//
+// [http.Transport] sends a POST again by itself only on a connection that it finds closed before a byte is written,
+// and every attempt asks for a connection anew: the last one tells whether it was sent.
+func (c *httpConn) send(r *http.Request) (res *http.Response, sent bool, err error) {
+	if t, ok := c.transport.(*Transport); ok {
+		if p := t.direct(r); p != nil {
+			return p.roundTrip(r)
+		}
+	}
+	x := new(sendTrace)
+	x.trace.GetConn = func(string) { x.supported.Store(true); x.connected.Store(false) }
+	x.trace.GotConn = func(httptrace.GotConnInfo) { x.connected.Store(true) }
+	res, err = c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &x.trace)))
+	if sent = x.connected.Load(); err != nil && !x.supported.Load() {
+		sent = !c.traceable && !dialFailed(err)
+	}
+	return res, sent, err
 }
 
 // dialFailed knows the error of a connection that did not come about, for transports that do not trace.
@@ -293,7 +287,7 @@ func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 	stop := context.AfterFunc(ctx, cancel)
 	m, body, sent, err := c.do(own, r)
 	stop()
-	if body != nil && err == nil {
+	if direct, ok := body.(*directBody); err == nil && body != nil && (!ok || !direct.leave()) {
 		c.drain(body, cancel)
 	} else {
 		if body != nil {
