@@ -217,6 +217,9 @@ func needRestart(old, cfg *config.Config) []string {
 // settleFor is how long a changed file must be left alone before it is read: editors write in steps.
 const settleFor = 200 * time.Millisecond
 
+// settleAtMost is how long that is waited for. The folder may also hold what never rests, such as the database.
+const settleAtMost = 2 * time.Second
+
 // watch reloads when the file's content is another than was seen. It watches the folder, because editors and
 // orchestrators put a new file in the old one's place.
 func (a *App) watch(ctx context.Context, seen []byte) {
@@ -233,6 +236,7 @@ func (a *App) watch(ctx context.Context, seen []byte) {
 	}
 	timer := time.NewTimer(settleFor) // it may have changed before it was watched
 	defer timer.Stop()
+	var since time.Time // when it began to change; zero: all that has changed was read
 	for {
 		select {
 		case <-ctx.Done():
@@ -241,11 +245,17 @@ func (a *App) watch(ctx context.Context, seen []byte) {
 			if !ok {
 				return
 			}
-			timer.Reset(settleFor)
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if time.Since(since) < settleAtMost {
+				timer.Reset(settleFor)
+			}
 		case err := <-w.Errors:
 			a.log.WarnContext(ctx, "the configuration file could not be watched for a moment; send SIGHUP if a change is not "+
 				"seen", "error", err)
 		case <-timer.C:
+			since = time.Time{}
 			now, err := os.ReadFile(path)
 			if err != nil || bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" {
 				continue // gone for the moment, or half written: the next event tells

@@ -2,11 +2,15 @@ package app_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"countersign/client"
 )
@@ -229,4 +233,23 @@ func TestRule8_RemovedPeopleSeeAndDecideNothing(t *testing.T) {
 	if r := w.status(id); r.Status != "pending" {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// The folder of the configuration is written to all the time where the database lies beside it.
+func TestAChangeIsReadThoughItsFolderNeverRests(t *testing.T) {
+	w := newWorld(t)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	t.Cleanup(func() { close(stop); wg.Wait() })
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				_ = os.WriteFile(filepath.Join(filepath.Dir(w.path), "busy"), fmt.Append(nil, n), 0o600)
+			}
+		}
+	})
+	w.reload(func(text string) string { return text + "# changed\n" })
 }

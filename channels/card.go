@@ -619,12 +619,13 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.Notices = append(i.Notices, notice(m.Words.Count(string(TextMasked), secrets)))
 	}
 	if s := m.before(n, r); s != "" {
-		i.Notices = append(i.Notices, notice(s))
+		i.Notices = append(i.Notices, Notice{Text: s, Short: s, First: !r.Before.Approved}) // a person said no
 	}
 	if p := r.Previous; p != nil {
 		text, short := previous(*p)
 		names := []string{"who", m.line(p.ApprovedBy), "approved", m.time(p.ApprovedAt), "used", m.time(p.ConsumedAt)}
-		i.Notices = append(i.Notices, Notice{Text: m.say(text, names...), Short: m.say(short, names...)})
+		i.Notices = append(i.Notices, Notice{Text: m.say(text, names...), Short: m.say(short, names...),
+			First: text == TextPreviousSent}) // it may run twice
 	}
 	if r.Replaces != "" {
 		i.Notices = append(i.Notices, notice(m.say(TextReplaces, "id", short(r.Replaces))))

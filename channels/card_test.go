@@ -159,6 +159,7 @@ func TestPreviousMayHaveRun(t *testing.T) {
 		want := []channels.Notice{{
 			Text:  m.Words.Say(string(c.text), "who", "hana", "approved", when, "used", when),
 			Short: m.Words.Say(string(c.text)+"_short", "who", "hana", "approved", when, "used", when),
+			First: c.text == channels.TextPreviousSent,
 		}}
 		if got := card(approval.KindRequest, r).Items[0].Notices; !slices.Equal(got, want) {
 			t.Errorf("outcome %+v: got %+v, want %+v", c.ran, got, want)
@@ -611,7 +612,7 @@ func TestWhatWasSaidBefore(t *testing.T) {
 		r := channelstest.Request(x.now)
 		r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-2 * time.Minute), Reason: "wrong account", Args: []byte(x.before)}
 		c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
-		want := `Last call of this tool: denied by hana 2 min ago: "wrong account". Now: ` + x.want
+		want := `⚠ Last call of this tool: denied by hana 2 min ago: "wrong account". Now: ` + x.want
 		if got := c.Items[0].Notices[len(c.Items[0].Notices)-1].Text; got != want && c.Items[0].Notices[0].Text != want {
 			t.Errorf("%s, then %s:\n%s\nwant\n%s", x.before, x.now, got, want)
 		}

@@ -217,7 +217,8 @@ func Worded(r *approval.Request) {
 // wordedBatch is a batch of which one call has a sentence of its rule's.
 func wordedBatch() []approval.Request {
 	rs := Batch(3)
-	Worded(&rs[1])
+	rs[1].Sentences = &approval.Sentences{Summary: approval.Wording{"": "Delete “/srv/reports/2.csv”",
+		"en": "Delete “/srv/reports/2.csv”", "ja": "“/srv/reports/2.csv” を削除"}}
 	return rs
 }
 

@@ -449,8 +449,12 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 // warnings are the remarks that come right below what will happen.
 func (d drawing) warnings(add func(api.FlexComponentInterface)) {
 	for _, n := range d.item.Notices {
+		s := n.Text
+		if d.own == 0 {
+			s = n.Short
+		}
 		if n.First {
-			add(bold(shorten(n.Text, d.notice), "sm", alarm))
+			add(bold(shorten(s, d.notice), "sm", alarm))
 		}
 	}
 }

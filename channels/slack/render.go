@@ -595,8 +595,12 @@ func (d drawing) sentences(t *rich) {
 // that no label and no value has.
 func (d drawing) standing(t *rich) {
 	for _, n := range d.item.Notices {
+		s := n.Text
+		if d.number > 0 {
+			s = n.Short
+		}
 		if n.First {
-			t.heading(shorten(n.Text, d.notice))
+			t.heading(shorten(s, d.notice))
 		}
 	}
 	t.line(shorten(d.item.Sentence, d.sentence))
