@@ -281,9 +281,9 @@ const maxAuditArgs = 1024
 // callData is what the record of a call holds: JSON, drawn up by hand since every call has it.
 func (g *Gate) callData(j judged) []byte {
 	m := g.records.masker.Load()
-	args := m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs)
-	b := append(make([]byte, 0, 256+len(args)+len(args)/8), `{"args":`...)
-	b = append(appendQuoted(b, args), `,"args_hash":`...)
+	masked := m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs)
+	b := append(make([]byte, 0, 256+len(masked)+len(masked)/8), `{"args":`...)
+	b = append(appendQuoted(b, masked), `,"args_hash":`...)
 	b = append(appendQuoted(b, j.key.ArgsHash), `,"rule":`...)
 	b = append(appendQuoted(b, j.verdict.Rule), `,"reason_code":`...)
 	b = appendQuoted(b, j.verdict.ReasonCode)

@@ -78,9 +78,9 @@ func newTestTransport(t *testing.T) *Transport {
 	return tr
 }
 
-func post(ctx context.Context, t *testing.T, tr *Transport, url, body string) (int, string, error) {
+func post(ctx context.Context, t *testing.T, tr *Transport, address, body string) (int, string, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,9 +288,9 @@ func TestWhatIsNoSmallPostOverPlainHTTPDoesNotGoDirectly(t *testing.T) {
 }
 
 // leaveAfter makes a request, reads so many bytes of the answer and leaves its end to the transport.
-func leaveAfter(t *testing.T, tr *Transport, url string, bytes int) (left bool) {
+func leaveAfter(t *testing.T, tr *Transport, address string, bytes int) (left bool) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(testContext(t), http.MethodPost, url, strings.NewReader("{}"))
+	r, err := http.NewRequestWithContext(testContext(t), http.MethodPost, address, strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
