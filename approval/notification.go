@@ -90,6 +90,15 @@ func SignInNote(linkID string) Note { return Note(noteSignIn + linkID) }
 // SignIn returns the id of the link that a reply brings.
 func (n Note) SignIn() (linkID string, ok bool) { return strings.CutPrefix(string(n), noteSignIn) }
 
+// noteLink: a reply with an address that is to be opened, which follows it.
+const noteLink = "link:"
+
+// LinkNote is the note of a reply with an address.
+func LinkNote(address string) Note { return Note(noteLink + address) }
+
+// Link returns the address that a reply brings.
+func (n Note) Link() (address string, ok bool) { return strings.CutPrefix(string(n), noteLink) }
+
 // ConfirmNote is the [NoteConfirm] of an approval that is given with a reason.
 func ConfirmNote(reason string) Note { return NoteConfirm + Note(reason) }
 

@@ -44,6 +44,8 @@ type Card struct {
 
 	// Address is what a reply has people open, and what nobody else may read. "": nothing.
 	Address string
+	// Opens is what the button for Address says.
+	Opens string
 
 	// Ask is a question that comes after a reply's text: why was it denied? Suggest are answers to it
 	// that can be tapped. Channels that ask in a dialog of their own leave them out.
@@ -377,7 +379,10 @@ func (m Maker) Card(d approval.Delivery) Card {
 		text, _ := m.masker().Text(n.Text)
 		c.Text = legible.Lines(text)
 		if id, ok := n.Note.SignIn(); ok && m.SignIn != nil {
-			c.Address = m.SignIn(id)
+			c.Address, c.Opens = m.SignIn(id), m.say(TextOpen)
+		}
+		if address, ok := n.Note.Link(); ok {
+			c.Address, c.Opens = address, m.say(TextOpenMessages)
 		}
 		if c.Ask, c.Suggest = m.ask(n.Note); len(c.Suggest) > 0 {
 			c.Answer = c.answer(d.Notification)

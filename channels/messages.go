@@ -6,13 +6,14 @@ import "countersign/approval"
 type Text string
 
 const (
-	TextApprove    Text = "approve"
-	TextDeny       Text = "deny"
-	TextApproveAll Text = "approve_all"
-	TextDenyAll    Text = "deny_all"
-	TextOpen       Text = "open"
-	TextShowAll    Text = "show_all"
-	TextWordShow   Text = "word_show" // what is typed for that
+	TextApprove      Text = "approve"
+	TextDeny         Text = "deny"
+	TextApproveAll   Text = "approve_all"
+	TextDenyAll      Text = "deny_all"
+	TextOpen         Text = "open"
+	TextOpenMessages Text = "open_messages"
+	TextShowAll      Text = "show_all"
+	TextWordShow     Text = "word_show" // what is typed for that
 
 	TextRiskLow      Text = "risk_low"
 	TextRiskMedium   Text = "risk_medium"

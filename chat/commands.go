@@ -255,7 +255,8 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 	}
 	// It is long and holds all that was asked for, so it is in direct messages; here they are told where to look.
 	out := InteractionResult{Text: s.say(t.By, phrases.SayShowSent, "tool", r.Target())}
-	return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+	return out, s.outbox.Queue(tx, approval.Notification{Channel: t.Channel, Recipient: t.AnswerAt, Text: out.Text,
+		Kind: approval.KindReply, Note: t.linkNote(), Language: t.language})
 }
 
 // RoleOf says what somebody may do.

@@ -64,8 +64,10 @@ type Interaction struct {
 	AnswerAt string
 	// Elsewhere says that cards come in another place than where they typed: in direct messages.
 	Elsewhere bool
-	ReplyTo   string // LINE reply token or Slack response_url
-	Intent    Intent
+	// Messages is the address at which they open that place; "": not known.
+	Messages string
+	ReplyTo  string // LINE reply token or Slack response_url
+	Intent   Intent
 	// RequestID is the request, or the card, that a button or a typed id names, and Shows what of the card is meant.
 	RequestID string
 	Shows     Shows
@@ -802,6 +804,14 @@ func (s *Service) bareWord(ctx context.Context, tx approval.Tx,
 	return found, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, pending)
 }
 
+// linkNote is for an answer that says that something is in another place.
+func (t Interaction) linkNote() approval.Note {
+	if !t.Elsewhere || t.Messages == "" {
+		return ""
+	}
+	return approval.LinkNote(t.Messages)
+}
+
 // reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
 // several cards into one message each goes as its own, so that each can be edited later. Of n the text,
 // what it is about and its note are taken.
@@ -822,6 +832,9 @@ func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, 
 	}
 	if t.AnswerAt != "" && n.Note == "" {
 		n.Recipient = t.AnswerAt
+	}
+	if len(cards) > 0 {
+		n.Note = cmp.Or(n.Note, t.linkNote())
 	}
 	if err := s.outbox.Queue(tx, n); err != nil {
 		return err

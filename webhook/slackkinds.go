@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -98,6 +99,15 @@ type slackCommand struct {
 	ResponseURL  string `json:"response_url"`
 }
 
+// messagesURL is where somebody opens their direct messages with the app
+// (https://docs.slack.dev/interactivity/deep-linking); "" where Slack did not say which app it is.
+func messagesURL(app, team string) string {
+	if app == "" || team == "" {
+		return ""
+	}
+	return "https://slack.com/app_redirect?" + url.Values{"app": {app}, "team": {team}}.Encode()
+}
+
 // command handles a slash command: typed words that name nobody's message.
 func (h *Slack) command(ctx context.Context, c slackCommand) answer {
 	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, c.UserID, []string{c.TeamID}})
@@ -108,7 +118,7 @@ func (h *Slack) command(ctx context.Context, c slackCommand) answer {
 		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
 	}
 	t := chat.Interaction{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL,
-		Elsewhere: true}
+		Elsewhere: true, Messages: messagesURL(c.APIAppID, c.TeamID)}
 	h.words(&t, c.Text, "")
 	_, stored := h.interact(ctx, t)
 	return answer{stored: stored}
@@ -178,6 +188,7 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	t := chat.Interaction{EventID: "slack:" + c.EventID, By: by, From: e.User}
 	if isMention && e.Channel != "" {
 		t.AnswerAt, t.Elsewhere = e.Channel+"/"+e.User, true // as slack.Ephemeral writes it
+		t.Messages = messagesURL(c.APIAppID, c.TeamID)
 	}
 	quoted := ""
 	if e.ThreadTS != e.TS {

@@ -673,6 +673,9 @@ func TestAMentionIsTypedWords(t *testing.T) {
 		if got.Intent != tt.want.Intent || got.RequestID != tt.want.RequestID || got.Reason != tt.want.Reason || got.QuotedID != tt.want.QuotedID || got.From != "U02HANA" || got.ReplyTo != "" {
 			t.Errorf("%q: %+v", tt.text, got)
 		}
+		if !got.Elsewhere || got.Messages != "https://slack.com/app_redirect?app=A0APPROVE1&team=T0TEAM0001" {
+			t.Errorf("%q: direct messages at %q", tt.text, got.Messages)
+		}
 		if bare := got.RequestID == "" && got.QuotedID == ""; bare == got.At.IsZero() {
 			t.Errorf("%q: at %v", tt.text, got.At)
 		}
@@ -689,7 +692,8 @@ func TestASlashCommandAloneAsksForHelp(t *testing.T) {
 		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}}
 	f.postSlack(formType, form.Encode(), nil)
 	f.wantTaps(1)
-	if got := f.gate.taps[0]; got.Intent != chat.IntentHelp || got.ReplyTo != "https://hooks.slack.com/commands/1" {
+	if got := f.gate.taps[0]; got.Intent != chat.IntentHelp || got.ReplyTo != "https://hooks.slack.com/commands/1" ||
+		got.Messages != "https://slack.com/app_redirect?app=A0APPROVE1&team=T0TEAM0001" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -171,6 +171,13 @@ func Once(note approval.Note, text string, r approval.Request) approval.Delivery
 	return d
 }
 
+// linked is a reply with an address.
+func linked(text string) approval.Delivery {
+	d := Reply(text)
+	d.Notification.Note = approval.LinkNote("https://slack.com/app_redirect?app=A0APPROVE1&team=T0TEAM0001")
+	return d
+}
+
 // edit makes r a call that writes a file, with a picture of what changes.
 func edit(r *approval.Request, diff string) {
 	a, _ := args.Parse([]byte(`{"path":"/etc/gate.conf","mode":"0644"}`))
@@ -426,6 +433,7 @@ func Cases() []Case { //nolint:funlen // a table
 			Request(transfer))},
 		{"reply_freeze", Once(approval.NoteFreeze, "Freeze treasury-bot? Every call of it is denied and what waits ends, "+
 			"until an admin lifts it.", Request(transfer))},
+		{"reply_link", linked("3 requests are waiting. I've sent them to you as direct messages.")},
 		{"reply_more", Once(approval.NoteMore, "Your approval counts: 1 of 3.", voted(0, hana))},
 		{"card_alone", OnACard(approval.KindRequest, 0, []int{1}, Request(transfer))},
 		{"card_first", OnACard(approval.KindRequest, 0, []int{1, 1, 1}, Batch(3)...)},
@@ -477,7 +485,7 @@ func AnyDelivery(t *rapid.T) approval.Delivery {
 	}
 	d.Notification.Note = rapid.SampledFrom([]approval.Note{"", "", approval.NoteReason, approval.NoteDeny,
 		approval.NoteApprove, approval.NoteUnreached, approval.NoteMore, approval.NoteFreeze,
-		approval.ConfirmNote("")}).Draw(t, "note")
+		approval.ConfirmNote(""), approval.LinkNote("https://slack.com/app_redirect?app=A0APPROVE1")}).Draw(t, "note")
 	if rapid.Bool().Draw(t, "grantable") {
 		d = Grantable(d)
 	}

@@ -101,7 +101,7 @@ func layOut(c channels.Card) ([]sdk.Block, error) {
 	case c.Once != nil:
 		return once(c), nil
 	case len(c.Items) == 0 && c.Address != "":
-		open := sdk.NewButtonBlockElement(actionOpen, "", words(shorten(c.Say(channels.TextOpen), maxButton)))
+		open := sdk.NewButtonBlockElement(actionOpen, "", words(shorten(c.Opens, maxButton)))
 		open.URL = c.Address
 		return append(saying(or(c.Text, "…")), sdk.NewActionBlock("open", open)), nil
 	case len(c.Items) == 0:
