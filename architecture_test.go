@@ -265,6 +265,7 @@ func TestTheMapNamesEveryRoom(t *testing.T) {
 var readsClock = map[string]string{
 	"agents/hooks/http.go":         "how often strangers are logged",
 	"app/app.go":                   "how long a part takes to stop",
+	"app/reload.go":                "how long the configuration's folder has not rested",
 	"approval/writebehind.go":      "how long a record is tried, and the pace of the writing",
 	"bench/measure.go":             "how long calls take",
 	"bench/phone.go":               "when a card came",
@@ -282,7 +283,6 @@ var readsClock = map[string]string{
 	"cmd/countersign/history.go":   "a command of its own process: \"--since 30d\"",
 	"cmd/countersign/people.go":    "a command of its own process: \"in 28 min\" on the terminal",
 	"cmd/countersign/replay.go":    "a command of its own process: \"today 18:46\" on the terminal",
-	"app/reload.go":                "how long the configuration's folder has not rested",
 	"cmd/countersign/run.go":       "a command of its own process: \"today 18:46\" on the terminal",
 	"config/check.go":              "whether a cron schedule ever comes, when the file is read",
 	"config/listen.go":             "whether a certificate is valid, when the file is read",

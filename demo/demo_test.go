@@ -72,7 +72,7 @@ func TestTheLanguageOfCardsAndAnswersIsSwitched(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	d := begin(ctx, t, io.Discard, 5*time.Millisecond)
-	onPage(ctx, t, d.Chat, "Pay $20.00 from treasury to acme") // the first card
+	inLINE(ctx, t, d.Chat, "Pay $20.00 from treasury to acme") // the first card
 	for _, c := range []struct{ tag, sentence string }{
 		{"ja", "treasury から acme へ $20.00 を送金"}, {"th", "โอน $20.00 จาก treasury ไปยัง acme"},
 		{"zh-TW", "從 treasury 轉帳 $20.00 給 acme"}, {"en", "Pay $20.00 from treasury to acme"},
@@ -151,7 +151,8 @@ func TestTheAgentWaitsForTheFirstTap(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer boss.Close()
-	onPage(ctx, t, d.Chat, "I wait for your first tap.", "Pay $20.00 from treasury to acme")
+	onPage(ctx, t, d.Chat, "I wait for your first tap.")
+	inLINE(ctx, t, d.Chat, "Pay $20.00 from treasury to acme")
 	asked := func() []client.Approval {
 		t.Helper()
 		p, err := boss.Approvals(ctx, client.ApprovalQuery{})
@@ -279,16 +280,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 	// card waits for hana's card of a request in LINE.
 	card := func(id string) {
 		t.Helper()
-		if err := d.Chat.WaitFor(ctx, func() bool {
-			for _, m := range d.Chat.LINEChat("hana") {
-				if strings.Contains(string(m.JSON), id) {
-					return true
-				}
-			}
-			return false
-		}); err != nil {
-			t.Fatalf("no card of %s in LINE", id)
-		}
+		inLINE(ctx, t, d.Chat, id)
 	}
 	tap := func(err error, del emulator.Delivery) {
 		t.Helper()
@@ -346,6 +338,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 	tap(err, del)
 	salaries, report := pending("transfer_credits"), pending("write_file")
 	slack(salaries.ID)
+	card(salaries.ID)
 	for _, id := range []string{salaries.ID, report.ID} {
 		del, err = d.Chat.TapSlack(ctx, "ken", "C0APPROVALS", "", "approve", id)
 		tap(err, del)
@@ -423,6 +416,21 @@ func pageState(t *testing.T, chat *emulator.Emulator) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// inLINE waits until a message to hana in LINE has a text. The page may have it before: a request is stored first.
+func inLINE(ctx context.Context, t *testing.T, chat *emulator.Emulator, text string) {
+	t.Helper()
+	if err := chat.WaitFor(ctx, func() bool {
+		for _, m := range chat.LINEChat("hana") {
+			if strings.Contains(string(m.JSON), text) {
+				return true
+			}
+		}
+		return false
+	}); err != nil {
+		t.Fatalf("no message in LINE has %q", text)
+	}
 }
 
 // onPage waits until the page shows all of these.
