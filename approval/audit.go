@@ -26,6 +26,12 @@ func (l *AuditLog) setMasker(m *redact.Masker) { l.masker.Store(m.ForLogs()) }
 // Append writes an event in the transaction of what it reports. It is correlated with what ctx says, unless it says
 // itself with what.
 func (l *AuditLog) Append(ctx context.Context, tx Tx, e Event) error {
+	_, err := tx.Append(l.prepared(ctx, e))
+	return err
+}
+
+// prepared is an event as it is written.
+func (l *AuditLog) prepared(ctx context.Context, e Event) Event {
 	if e.CorrelationID == "" {
 		e.CorrelationID = Correlation(ctx)
 	}
@@ -38,8 +44,7 @@ func (l *AuditLog) Append(ctx context.Context, tx Tx, e Event) error {
 		e.Reason, _ = l.masker.Load().Text(e.Reason) // a person's or an agent's own words
 		e.Reason = legible.Lines(e.Reason)
 	}
-	_, err := tx.Append(e)
-	return err
+	return e
 }
 
 // isMadeID reports whether id reads as one of the gate's own: a ULID or [rand.Text], which are no secrets though

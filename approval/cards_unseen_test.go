@@ -282,3 +282,35 @@ func TestApproveAllCoversNothingThatNobodyWasShown(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// What was drawn before an attempt was taken back does not go out as if it showed what has joined since.
+func TestRule6_ADrawingFromBeforeAnAttemptTakenBackIsNotSent(t *testing.T) {
+	w := grouped(t, approval.Asks{})
+	w.batch(inTurn("a", 1), inTurn("a", 2))
+	w.clock.advance(time.Minute / 2)
+	ns, _, err := w.outbox.Ready(w.ctx, nil, 100)
+	if err != nil || len(ns) == 0 {
+		t.Fatal(ns, err)
+	}
+	var old []approval.Attempt
+	for _, n := range ns {
+		d, err := w.outbox.Load(w.ctx, n.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old = append(old, approval.Attempt{Notification: d.Notification, Body: []byte("two"), Seen: d.Seen(), Lease: time.Minute})
+	}
+	begun, err := w.outbox.Begin(w.ctx, old)
+	if err != nil || len(begun) != len(old) {
+		t.Fatal(begun, err)
+	}
+	w.asked(inTurn("a", 3))
+	for _, n := range begun {
+		if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "paused", RetryAt: w.store.Now(), Unbegun: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if begun, err = w.outbox.Begin(w.ctx, old); err != nil || len(begun) > 0 {
+		t.Errorf("%d were begun as they were drawn before the third joined, %v", len(begun), err)
+	}
+}

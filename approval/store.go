@@ -26,11 +26,12 @@ type Store interface {
 	View(ctx context.Context, fn func(tx Tx) error) error
 }
 
-// SoonRecorder is a [Store] that can record for a caller who goes on meanwhile.
-type SoonRecorder interface {
-	// RecordSoon is Record without its wait: done is called once, with what Record would have returned, by whoever
-	// writes, and must not wait for anything. It reports false, and does nothing, where there is no room for fn.
-	RecordSoon(fn func(tx Tx) error, done func(error)) bool
+// EventRecorder is a [Store] that can put an event on record without a transaction.
+type EventRecorder interface {
+	// RecordEvent is Record for what appends e and does nothing else; only it does not wait for others. It reports false,
+	// and has done nothing, where Record is to be called instead. The event is there for all that reads events from then
+	// on; the store tells of it with one of its next commits.
+	RecordEvent(e Event) bool
 }
 
 // Tx is one transaction. Its methods return [ErrNotFound] for a single row that is not there. Every

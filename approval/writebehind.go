@@ -19,10 +19,10 @@ const (
 	firstPause, lastPause = 25 * time.Millisecond, 400 * time.Millisecond
 )
 
-// CheckWriteBehind is [Gate.Check] for a caller who sends an allowed call on itself. Such a call's record is
-// written while the call is on its way: the outcome comes at once with Committed set, and the caller
-// must not pass on the call's answer before that has returned nil. The record is written whether or not
-// anybody waits for it.
+// CheckWriteBehind is [Gate.Check] for a caller who sends an allowed call on itself. Where the store can take such a
+// call's record without a transaction of its own ([EventRecorder]) it is on record by then. Else it is written while the
+// call is on its way: the outcome comes at once with Committed set, and the caller must not pass on the call's answer
+// before that has returned nil. The record is written whether or not anybody waits for it.
 //
 // Where that is not safe the record is written first, as by Check: for a rule with a strict audit, a tool
 // that is not known yet or has changed, an agent that is frozen, too many records under way or none of them
@@ -51,10 +51,16 @@ func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
 		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
 			ReasonCode: v.ReasonCode}, nil
 	}
-	if (v.Observe || v.Action == Allow) && !v.Strict && !frozen && ctx.Err() == nil && g.toolIsKnown(c, p) &&
-		g.writeBehind.begin(g.passing()) {
-		return Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode,
-			Committed: g.record(ctx, c, v)}, nil
+	if (v.Observe || v.Action == Allow) && !v.Strict && !frozen && ctx.Err() == nil && g.toolIsKnown(c, p) {
+		out := Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+		r := &record{ctx: context.WithoutCancel(ctx), call: c, verdict: v}
+		if g.recordNow(r) {
+			return out, nil
+		}
+		if g.writeBehind.begin(g.passing()) {
+			out.Committed = g.record(r)
+			return out, nil
+		}
 	}
 	out, err := g.Check(ctx, c)
 	if err == nil && out.Kind == AnswerAllow {
@@ -79,24 +85,23 @@ type record struct {
 	verdict Verdict
 	done    chan struct{} // closed when failure is set
 	failure error
+}
 
-	taken, awaited bool // it is in a group; its caller waits for it. Both belong to writeBehind.
+// recordNow puts the record where the death of the process cannot reach it, without a transaction, and reports false
+// where that cannot be or is not safe.
+func (g *Gate) recordNow(r *record) bool {
+	s, ok := g.store.(EventRecorder)
+	return ok && g.writeBehind.keepsUp() && s.RecordEvent(g.records.prepared(r.ctx, g.recordEvent(r)))
 }
 
 // record has the record of an allowed call written in the background, and returns what waits for it. The
 // caller has begun with g.writeBehind.
-func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Context) error {
-	r := &record{ctx: context.WithoutCancel(ctx), call: c, verdict: v, done: make(chan struct{})}
+func (g *Gate) record(r *record) func(context.Context) error {
+	r.done = make(chan struct{})
 	if g.writeBehind.queue(r) {
-		g.beginWriting()
+		go g.writeRecords()
 	}
 	return func(ctx context.Context) error {
-		select {
-		case <-r.done:
-			return r.failure
-		default:
-		}
-		g.writeBehind.await(r)
 		select {
 		case <-r.done:
 			return r.failure
@@ -106,61 +111,15 @@ func (g *Gate) record(ctx context.Context, c Call, v Verdict) func(context.Conte
 	}
 }
 
-// A commit costs nearly the same for one record as for ten, so that those of calls that are under way together are
-// written together.
-const (
-	// groupPace is how far apart groups of records are while nobody waits for one.
-	groupPace = 10 * time.Millisecond
-	// joinWithin is for how long a record that somebody waits for lets those of other calls join it, whose callers do
-	// not wait yet.
-	joinWithin = time.Millisecond
-	// aloneAfter is how long after two calls were under way at once the next is taken to be alone.
-	aloneAfter = 20 * time.Millisecond
-)
-
-// beginWriting has what waits written. Where nothing is to join it, the store is given it at once: a goroutine in
-// between costs as much as the record.
-func (g *Gate) beginWriting() {
-	rs := g.writeBehind.takeNow()
-	if rs == nil || !g.recordSoon(rs) {
-		go g.writeRecords(rs)
+// writeRecords writes what waits, in groups, until nothing does.
+func (g *Gate) writeRecords() {
+	for g.written(g.writeBehind.take()) {
 	}
 }
 
-// recordSoon gives the records to the store, and reports false where it does not take them.
-func (g *Gate) recordSoon(rs []*record) bool {
-	s, ok := g.store.(SoonRecorder)
-	return ok && s.RecordSoon(func(tx Tx) error {
-		for _, r := range rs {
-			if err := g.audit(r.ctx, tx, g.recordEvent(r)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, func(err error) {
-		if err != nil {
-			go g.writeRecords(rs) // once more, with the patience that the store's writer must not have
-			return
-		}
-		if g.written(rs, make([]error, len(rs))) {
-			go g.writeRecords(nil)
-		}
-	})
-}
-
-// writeRecords writes records in groups, of which rs is the first, until there are none.
-func (g *Gate) writeRecords(rs []*record) {
-	if rs == nil {
-		rs = g.writeBehind.take()
-	}
-	for rs != nil && g.written(rs, g.writeGroup(rs)) {
-		rs = g.writeBehind.take()
-	}
-}
-
-// written tells those who wait what has become of their records. It reports whether others wait to be written, by
-// whoever has written these.
-func (g *Gate) written(rs []*record, failures []error) bool {
+// written writes records and tells those who wait what has become of them. It reports whether others wait meanwhile.
+func (g *Gate) written(rs []*record) (more bool) {
+	failures := g.writeGroup(rs)
 	for i, r := range rs {
 		r.failure = failures[i]
 		close(r.done)
@@ -234,17 +193,11 @@ type writeBehind struct {
 	mu       sync.Mutex
 	underWay int
 	moved    time.Time // when one arrived last, or the first of these began
-	together time.Time // when there was last more than one
 	failed   bool      // the last commit that we know of
 	idle     []chan struct{}
 
-	waiting   []*record
-	writing   bool          // somebody writes what waits
-	awaited   int           // of what waits, how many have a caller who waits
-	since     time.Time     // when the first of these began to
-	last      time.Time     // when a group was taken last
-	gathering *time.Timer   // of who writes, while it lets records gather; nil: it does not
-	early     chan struct{} // ends that
+	waiting []*record
+	writing bool // somebody writes what waits
 }
 
 // maxGroup is how many records go into one transaction.
@@ -257,109 +210,26 @@ func (a *writeBehind) queue(r *record) bool {
 	a.waiting = append(a.waiting, r)
 	first := !a.writing
 	a.writing = true
-	if len(a.waiting) == maxGroup {
-		a.wake()
-	}
 	return first
 }
 
-// await says that the record's caller waits for it.
-func (a *writeBehind) await(r *record) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if r.taken || r.awaited {
-		return
-	}
-	r.awaited = true
-	if a.awaited++; a.awaited == 1 {
-		a.since = time.Now()
-	}
-	switch {
-	case a.gathering == nil:
-	case a.awaited == len(a.waiting):
-		a.wake()
-	case a.awaited == 1:
-		a.gathering.Reset(joinWithin)
-	}
-}
-
-// wake ends the gathering, if there is one.
-func (a *writeBehind) wake() {
-	if a.gathering != nil {
-		a.gathering = nil
-		a.early <- struct{}{}
-	}
-}
-
-// pause is for how long more records may gather: not at all where everybody waits who has one, or where calls come one
-// by one and the record is best written while its call is under way.
-func (a *writeBehind) pause(now time.Time) time.Duration {
-	switch {
-	case a.awaited == len(a.waiting) || len(a.waiting) >= maxGroup || now.Sub(a.together) > aloneAfter:
-		return 0
-	case a.awaited > 0:
-		return joinWithin - now.Sub(a.since)
-	}
-	return groupPace - now.Sub(a.last)
-}
-
-// take returns the records to be written next, of which there are some. It lets more gather for a moment first.
+// take returns the records of the next group, of which there are some.
 func (a *writeBehind) take() []*record {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if d := a.pause(time.Now()); d > 0 {
-		a.gather(d)
-	}
-	return a.next()
-}
-
-// takeNow is take where none are to gather, else nil.
-func (a *writeBehind) takeNow() []*record {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.pause(time.Now()) > 0 {
-		return nil
-	}
-	return a.next()
-}
-
-// next takes the records of the next group; a.mu is held.
-func (a *writeBehind) next() []*record {
 	n := min(len(a.waiting), maxGroup)
 	rs := a.waiting[:n:n]
 	if a.waiting = a.waiting[n:]; len(a.waiting) == 0 {
 		a.waiting = nil
 	}
-	for _, r := range rs {
-		if r.taken = true; r.awaited {
-			a.awaited--
-		}
-	}
-	a.last = time.Now()
 	return rs
 }
 
-// gather waits for d, or until it is woken; a.mu is held before and after, and not meanwhile.
-func (a *writeBehind) gather(d time.Duration) {
-	if a.early == nil {
-		a.early = make(chan struct{}, 1)
-	}
-	timer := time.NewTimer(d)
-	a.gathering = timer
-	a.mu.Unlock()
-	select {
-	case <-a.early:
-	case <-timer.C:
-	}
-	timer.Stop()
+// keepsUp reports whether the store commits, as far as is known.
+func (a *writeBehind) keepsUp() bool {
 	a.mu.Lock()
-	if a.gathering == nil { // it was woken, if only just after the time was over
-		select {
-		case <-a.early:
-		default:
-		}
-	}
-	a.gathering = nil
+	defer a.mu.Unlock()
+	return !a.failed
 }
 
 // begin reports whether one more may be under way, and counts it.
@@ -372,9 +242,7 @@ func (a *writeBehind) begin(now time.Time) bool {
 	if a.underWay == 0 {
 		a.moved = now
 	}
-	if a.underWay++; a.underWay > 1 {
-		a.together = time.Now()
-	}
+	a.underWay++
 	return true
 }
 
@@ -443,10 +311,10 @@ func (s *NotedStore) Record(ctx context.Context, fn func(Tx) error) error {
 	return s.noted(ctx, s.Store.Record(ctx, fn))
 }
 
-// RecordSoon is that of the store behind it, if it is a [SoonRecorder].
-func (s *NotedStore) RecordSoon(fn func(Tx) error, done func(error)) bool {
-	soon, ok := s.Store.(SoonRecorder)
-	return ok && soon.RecordSoon(fn, func(err error) { done(s.noted(context.Background(), err)) })
+// RecordEvent is that of the store behind it, if it is an [EventRecorder].
+func (s *NotedStore) RecordEvent(e Event) bool {
+	r, ok := s.Store.(EventRecorder)
+	return ok && r.RecordEvent(e)
 }
 
 func (s *NotedStore) noted(ctx context.Context, err error) error {

@@ -369,6 +369,7 @@ func failed(row *approval.Notification, f approval.Failure, now time.Time) {
 	if f.Unbegun {
 		if row.Attempt--; row.Attempt == 0 { // as it stands when it is begun again, it will be drawn anew
 			row.Status, row.FirstTryAt, row.Body = approval.Queued, time.Time{}, nil
+			row.Change++ // what was drawn before shows less than what has joined meanwhile
 			if row.Kind != approval.KindReply {
 				row.Shown = 0
 			}

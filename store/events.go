@@ -27,6 +27,9 @@ func (t *tx) Append(e approval.Event) (approval.Event, error) {
 }
 
 func (t *tx) SeqRange() (oldest, newest int64, err error) {
+	if err := t.seesLogged(); err != nil {
+		return 0, 0, err
+	}
 	if err := t.readable(); err != nil {
 		return 0, 0, err
 	}
@@ -40,6 +43,9 @@ func (t *tx) SeqRange() (oldest, newest int64, err error) {
 }
 
 func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
+	if err := t.seesLogged(); err != nil {
+		return nil, err
+	}
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
@@ -91,6 +97,9 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 }
 
 func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
+	if err := t.seesLogged(); err != nil {
+		return 0, err
+	}
 	if err := t.readable(); err != nil || look <= 0 {
 		return 0, err
 	}

@@ -42,17 +42,6 @@ func (d *DB) Record(ctx context.Context, fn func(tx approval.Tx) error) error {
 	return d.writer.update(ctx, fn, recorded)
 }
 
-// RecordSoon implements [approval.SoonRecorder].
-func (d *DB) RecordSoon(fn func(tx approval.Tx) error, done func(error)) bool {
-	j := jobs.Get().(*job)
-	j.ctx, j.fn, j.then, j.durability = context.Background(), fn, done, recorded
-	if d.writer.enqueueNow(j) {
-		return true
-	}
-	j.free()
-	return false
-}
-
 // syncTo returns when everything up to seq outlives a loss of power.
 func (d *DB) syncTo(ctx context.Context, seq int64) error {
 	if d.synced.Load() >= seq {

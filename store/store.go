@@ -86,6 +86,7 @@ type DB struct {
 
 	lock    *os.File
 	writer  *writer
+	events  *eventLog
 	readers chan *sqlite3.Conn // nil: a connection that is yet to be opened
 
 	closing   chan struct{}
@@ -150,7 +151,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	d.writer = w
 	mark, err := d.readMark()
 	if err != nil {
-		return nil, errors.Join(openFault(path, err), w.c.Close())
+		return nil, errors.Join(openFault(path, err), w.c.Close(), d.events.file.Close())
 	}
 	d.restored = w.found < mark
 	d.readers = make(chan *sqlite3.Conn, o.Readers)
@@ -171,7 +172,7 @@ func makeFile(path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"", "-wal", "-shm", eventLogSuffix} {
 		info, err := os.Stat(path + suffix)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -352,14 +353,15 @@ func (d *DB) openWriter() (*sqlite3.Conn, error) {
 func (d *DB) Close() error {
 	d.closeOnce.Do(func() {
 		close(d.closing)
+		d.events.stop()
 		d.writer.stop()
 		errs := []error{}
 		for range cap(d.readers) {
 			errs = append(errs, (<-d.readers).Close())
 		}
-		errs = append(errs, d.writer.settle(), d.Mark()) // the next start counts on from here
+		errs = append(errs, d.writer.takeRest(), d.writer.settle(), d.Mark()) // the next start counts on from here
 		// The last connection to go moves the log into the database.
-		errs = append(errs, d.writer.c.Close(), d.lock.Close())
+		errs = append(errs, d.writer.c.Close(), d.events.close(), d.lock.Close())
 		d.closeErr = errors.Join(errs...)
 	})
 	return d.closeErr

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,14 +15,13 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
-	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 	"countersign/store/sqlite3"
 	"countersign/store/storetest"
 )
 
 func TestMain(m *testing.M) {
-	if crashing() || upgrading() {
+	if crashing() || upgrading() || recordingUntilKilled() {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -740,58 +738,5 @@ func everyFieldHasAColumn[R any](t *testing.T, cs columns[R], except ...string) 
 	}
 	if len(seen) != len(cs) {
 		t.Errorf("%d columns for %d fields of %v", len(cs), len(seen), reflect.TypeFor[R]())
-	}
-}
-
-func TestRecordSoonSaysWhatHasBecomeOfIt(t *testing.T) {
-	d := open(t, Options{})
-	boom := errors.New("boom")
-	record := func(fn func(tx approval.Tx) error) error {
-		t.Helper()
-		done := make(chan error, 2)
-		if !d.RecordSoon(fn, func(err error) { done <- err }) {
-			t.Fatal("it was not taken")
-		}
-		err := testkit.Receive(t, "the record to be done", done)
-		select {
-		case <-done:
-			t.Error("it was done twice")
-		default:
-		}
-		return err
-	}
-	appends := func(tx approval.Tx) error {
-		_, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Actor: "agent:bot"})
-		return err
-	}
-	kept := func() (n int) {
-		view(t, d, func(tx approval.Tx) error {
-			es, err := tx.Events(approval.EventQuery{Limit: 10})
-			n = len(es)
-			return err
-		})
-		return n
-	}
-	if err := record(appends); err != nil || kept() != 1 {
-		t.Errorf("%v, %d events", err, kept())
-	}
-	for name, c := range map[string]struct {
-		fn   func(tx approval.Tx) error
-		want error
-	}{
-		"a function that fails":            {func(tx approval.Tx) error { return errors.Join(appends(tx), boom) }, boom},
-		"one that panics":                  {func(tx approval.Tx) error { _ = appends(tx); panic(boom) }, boom},
-		"one that ends its goroutine":      {func(tx approval.Tx) error { _ = appends(tx); runtime.Goexit(); return nil }, errExited},
-		"one that writes something beside": {func(tx approval.Tx) error { _, err := create(tx, "bot", "x"); return err }, approval.ErrRecordOnly},
-	} {
-		if err := record(c.fn); !errors.Is(err, c.want) || kept() != 1 {
-			t.Errorf("%s: %v, %d events; want %v and 1", name, err, kept(), c.want)
-		}
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if d.RecordSoon(appends, func(error) { t.Error("done, and not taken") }) {
-		t.Error("a closed store took a record")
 	}
 }

@@ -378,6 +378,7 @@ var (
 		epochTime("jumped_at", func(r *storedState) *time.Duration { return &r.clock.jumped }),
 		optText("boot_id", func(r *storedState) *string { return &r.clock.boot }),
 		milliseconds("boot_ms", func(r *storedState) *time.Duration { return &r.clock.elapsed }),
+		number("logged", func(r *storedState) *int64 { return &r.logged }),
 	}
 )
 
@@ -386,4 +387,5 @@ type storedState struct {
 	seq    int64
 	lastID string
 	clock  clockState
+	logged int64 // up to which event of the event log they are in the database
 }

@@ -128,7 +128,10 @@ type writer struct {
 	seqBefore     int64  // when the transaction began
 	changes       bool   // the transaction has changed something
 	summary       approval.Commit
-	mustSync      bool // somebody waits for the log to be synced
+	mustSync      bool      // somebody waits for the log to be synced
+	logged        int64     // up to which event of the event log the database has them
+	takenTo       int64     // and up to which with this group
+	newest        time.Time // of the transactions: none that follows is of earlier
 	rows          boundRows
 	exited        *job // its function has ended the writer's goroutine
 }
@@ -156,6 +159,9 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 	}
 	w.level = syncFull
 	if err := w.load(o); err != nil {
+		if d.events != nil {
+			err = errors.Join(err, d.events.file.Close())
+		}
 		return nil, errors.Join(fault(err), w.c.Close())
 	}
 	return w, nil
@@ -199,7 +205,19 @@ func (w *writer) load(o Options) error {
 			w.lastID = id
 		}
 	}
+	events, left, err := openEventLog(w.db)
+	if err != nil {
+		return err
+	}
+	w.db.events, w.newest = events, fromEpoch(kept.clock.at)
+	if newest := events.resume(left, kept.logged); newest != nil {
+		if since := sinceEpoch(newest.At) - kept.clock.at; since > 0 {
+			kept.clock.at += since
+			kept.clock.elapsed += since
+		}
+	}
 	w.seq, w.found = kept.seq, kept.seq
+	w.logged, w.takenTo = kept.logged, kept.logged
 	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, kept.clock)
 	if w.db.cutOff {
 		if boot := w.db.clock.boot; boot == "" || boot != kept.clock.boot {
@@ -211,7 +229,10 @@ func (w *writer) load(o Options) error {
 	}
 	w.db.seq.Store(w.seq)
 	w.db.synced.Store(w.seq)
-	return nil
+	tell := w.onCommit
+	w.onCommit = nil // nobody is there yet whom it could be told
+	defer func() { w.onCommit = tell }()
+	return w.takeRest()
 }
 
 // update is the callers' side of the writer.
@@ -422,9 +443,19 @@ func (w *writer) attempt() error {
 		return nil
 	}
 	w.changes, w.mustSync, w.summary = false, false, approval.Commit{}
+	if err := w.takeLogged(); err != nil {
+		w.abort()
+		err = fault(err)
+		for _, j := range w.group {
+			if j != nil && j.start() {
+				j.finish(err)
+			}
+		}
+		return nil
+	}
 	undo := undoByRerun
 	switch {
-	case len(w.group) == 1:
+	case len(w.group) == 1 && w.takenTo == w.logged:
 		undo = undoAll
 	case w.guardedGroups > 0:
 		undo = undoToSavepoint
@@ -501,7 +532,8 @@ const (
 // run runs one function and leaves its answer in j. An error means that the transaction is lost, or with
 // errUndo that it must be given up.
 func (w *writer) run(j *job, undo undoing) error {
-	t := &tx{db: w.db, c: w.c, w: w, at: w.db.Now(), guard: undo == undoToSavepoint, durability: j.durability}
+	w.newest = w.db.Now()
+	t := &tx{db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint, durability: j.durability}
 	seq, summary, changes := w.seq, w.summary, w.changes
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
@@ -567,7 +599,7 @@ func (w *writer) call(j *job, t *tx) (err error) {
 // commit makes durable what the functions have left, with the state that the next process starts from.
 func (w *writer) commit() error {
 	writes := w.changes || w.mustSync
-	saves := writes && !w.stateFollows()
+	saves := writes && (w.takenTo > w.logged || !w.stateFollows())
 	if saves {
 		if err := w.saveState(); err != nil {
 			return err
@@ -581,6 +613,10 @@ func (w *writer) commit() error {
 		}
 	}
 	w.db.seq.Store(w.seq)
+	if w.takenTo > w.logged {
+		w.logged = w.takenTo
+		w.db.events.taken(w.logged)
+	}
 	if saves {
 		w.kept = w.rows.state.clock
 	}
@@ -596,7 +632,7 @@ func (w *writer) saveState() error {
 		return nil
 	}
 	row := &w.rows.state
-	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state()}
+	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state(), logged: w.takenTo}
 	_, err := stateColumns.bind(w.c.Stmt(saveState), row).Exec()
 	return err
 }
