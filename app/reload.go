@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 
 	"countersign/auth"
 	"countersign/config"
@@ -214,54 +212,47 @@ func needRestart(old, cfg *config.Config) []string {
 	return keys
 }
 
-// settleFor is how long a changed file must be left alone before it is read: editors write in steps.
-const settleFor = 200 * time.Millisecond
+// lookEvery is how often the configuration file is looked at. It is read when two looks have found it the same:
+// editors write in steps.
+const lookEvery = 250 * time.Millisecond
 
-// settleAtMost is how long that is waited for. The folder may also hold what never rests, such as the database.
-const settleAtMost = 2 * time.Second
-
-// watch reloads when the file's content is another than was seen. It watches the folder, because editors and
-// orchestrators put a new file in the old one's place.
+// watch reloads when the file's content is another than was seen. It looks at the file itself: its folder may hold what
+// never rests, such as the database, and not every file system says what changes in it. Editors and orchestrators may
+// put a new file in the old one's place.
 func (a *App) watch(ctx context.Context, seen []byte) {
 	path := a.o.Config.Path
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		defer w.Close()
-		err = w.Add(filepath.Dir(path))
-	}
-	if err != nil {
-		a.log.WarnContext(ctx, "the configuration file cannot be watched; send SIGHUP after a change", "file", path, "error",
-			err)
-		return
-	}
-	timer := time.NewTimer(settleFor) // it may have changed before it was watched
-	defer timer.Stop()
-	var since time.Time // when it began to change; zero: all that has changed was read
+	again := time.NewTicker(lookEvery)
+	defer again.Stop()
+	var last, read os.FileInfo // at the last look, and when it was read; nil: it was not there, or not read yet
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case _, ok := <-w.Events:
-			if !ok {
-				return
-			}
-			if since.IsZero() {
-				since = time.Now()
-			}
-			if time.Since(since) < settleAtMost {
-				timer.Reset(settleFor)
-			}
-		case err := <-w.Errors:
-			a.log.WarnContext(ctx, "the configuration file could not be watched for a moment; send SIGHUP if a change is not "+
-				"seen", "error", err)
-		case <-timer.C:
-			since = time.Time{}
-			now, err := os.ReadFile(path)
-			if err != nil || bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" {
-				continue // gone for the moment, or half written: the next event tells
-			}
-			seen = now
-			_ = a.Reload(ctx) // it has said what went wrong
+		case <-again.C:
 		}
+		info, err := os.Stat(path)
+		if err != nil {
+			last = nil // gone for the moment
+			continue
+		}
+		rests := unchanged(last, info)
+		if last = info; !rests || unchanged(read, info) {
+			continue
+		}
+		now, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		read = info
+		if bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" { // half written: it will change again
+			continue
+		}
+		seen = now
+		_ = a.Reload(ctx) // it has said what went wrong
 	}
+}
+
+// unchanged reports whether a file is as it was, as far as can be told without reading it.
+func unchanged(was, is os.FileInfo) bool {
+	return was != nil && os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
 }

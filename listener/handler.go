@@ -3,6 +3,7 @@ package listener
 import (
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,7 @@ func (l *Listener) Handler(next http.Handler) http.Handler {
 			panic(http.ErrAbortHandler)
 		}
 		defer c.end()
+		w.Header()["Date"] = l.dated.at(time.Now())
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
@@ -39,6 +41,24 @@ func (l *Listener) Handler(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(x, r)
 	})
+}
+
+// dates has the text of the time that answers bear: it is the same for all of one second, and the server would write it
+// anew for each.
+type dates struct{ last atomic.Pointer[date] }
+
+type date struct {
+	second int64
+	header []string
+}
+
+func (d *dates) at(now time.Time) []string {
+	last := d.last.Load()
+	if last == nil || last.second != now.Unix() {
+		last = &date{now.Unix(), []string{now.UTC().Format(http.TimeFormat)}}
+		d.last.Store(last)
+	}
+	return last.header
 }
 
 // trackedResponse is a request with a body, and the way to its answer.

@@ -31,6 +31,7 @@ type Listener struct {
 	net.Listener
 	o     Options
 	ticks atomic.Uint64 // orders what connections do
+	dated dates         // what answers say of the time
 
 	mu    sync.Mutex // of all below
 	conns map[*conn]struct{}

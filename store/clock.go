@@ -103,7 +103,7 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, boot string) {
 	if first != first.Round(0) { // it has a monotonic reading
 		if _, ok := sinceBoot(); ok {
-			return func(time.Time) time.Duration { now, _ := sinceBoot(); return now }, bootID()
+			return countedBy(func() time.Duration { now, _ := sinceBoot(); return now }), bootID()
 		}
 		start := time.Now()
 		return func(time.Time) time.Duration { return time.Since(start) }, ""
@@ -114,6 +114,25 @@ func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, boot str
 		last = t
 		return total
 	}, ""
+}
+
+// trustFor is for how long the process's own count is taken for the machine's, which costs a system call.
+const trustFor = 20 * time.Millisecond
+
+// countedBy is the machine's count. It is read again as soon as the process's own, which stands still while the machine
+// sleeps, and the clock do not agree on what has passed.
+func countedBy(machine func() time.Duration) func(time.Time) time.Duration {
+	var then, clock time.Time // when it was read, by the process's own count, and by the clock
+	var count time.Duration
+	return func(wall time.Time) time.Duration {
+		now := time.Now()
+		passed := now.Sub(then)
+		if off := wall.Round(0).Sub(clock) - passed; passed > trustFor || off.Abs() > time.Millisecond {
+			then, clock, count = now, wall.Round(0), machine()
+			return count
+		}
+		return count + passed
+	}
 }
 
 // now gives out the time: never before one that was given out, and later as soon as time has passed.

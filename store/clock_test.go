@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -264,4 +265,30 @@ func TestTheMachinesOwnCount(t *testing.T) {
 			t.Fatal("the store's time stands still")
 		}
 	}
+}
+
+// The machine's count is read only now and then, and at once where the clock says that it went on otherwise.
+func TestTheMachinesCountIsReadAgainWhereTheClockDoesNotAgree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads, slept := 0, time.Duration(0)
+		began := time.Now()
+		count := countedBy(func() time.Duration { reads++; return time.Since(began) + slept })
+		want := func(what string, read int) {
+			t.Helper()
+			before := reads
+			if got, want := count(time.Now().Add(slept)), time.Since(began)+slept; got != want || reads != before+read {
+				t.Errorf("%s: %v with %d reads, want %v with %d", what, got, reads-before, want, read)
+			}
+		}
+		want("first", 1)
+		for range 4 {
+			time.Sleep(trustFor / 4)
+			want("soon after", 0)
+		}
+		time.Sleep(time.Millisecond)
+		want("later", 1)
+		slept += time.Hour
+		want("after a sleep", 1)
+		want("right after that", 0)
+	})
 }

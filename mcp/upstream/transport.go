@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -332,7 +334,7 @@ func (p *pool) exchange(c *directConn, r *http.Request) (*http.Response, error) 
 	ctx := r.Context()
 	c.written, c.left = false, p.t.MaxResponseHeaderBytes
 	b := &directBody{p: p, c: c, ctx: ctx, stop: context.AfterFunc(ctx, func() { _ = c.Close() })}
-	err := r.Write(c.out)
+	err := writeRequest(c.out, r)
 	if err == nil {
 		err = c.out.Flush()
 	}
@@ -352,6 +354,35 @@ func (p *pool) exchange(c *directConn, r *http.Request) (*http.Response, error) 
 		res.Body = http.NoBody
 	}
 	return res, nil
+}
+
+// writeRequest writes a request that [Transport.direct] lets through: its header needs no care.
+func writeRequest(out *bufio.Writer, r *http.Request) error {
+	host := r.Host
+	if host == "" {
+		host = r.URL.Host
+	}
+	line := func(parts ...string) {
+		for _, p := range parts {
+			_, _ = out.WriteString(p) // an error comes again with what follows
+		}
+	}
+	line(r.Method, " ", r.URL.RequestURI(), " HTTP/1.1\r\nHost: ", host, "\r\nContent-Length: ",
+		strconv.FormatInt(r.ContentLength, 10), "\r\n")
+	for name, values := range r.Header {
+		if name == "Host" || name == "Content-Length" || name == "Transfer-Encoding" || name == "Trailer" {
+			continue // as [http.Request.Write] has it
+		}
+		for _, v := range values {
+			line(name, ": ", v, "\r\n")
+		}
+	}
+	line("\r\n")
+	n, err := io.Copy(out, r.Body)
+	if err == nil && n != r.ContentLength {
+		err = fmt.Errorf("a request's body has %d bytes, and its header says %d", n, r.ContentLength)
+	}
+	return err
 }
 
 // maxInterim is how many answers may come before the one that counts.

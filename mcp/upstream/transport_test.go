@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -371,5 +373,50 @@ func TestADirectConnectionIsUsedByOneAtATime(t *testing.T) {
 				t.Errorf("the server saw %d connections, want at most one for each that calls", n)
 			}
 		})
+	}
+}
+
+// A request says on the wire what net/http would say of it.
+func TestADirectRequestIsWrittenAsAnyOther(t *testing.T) {
+	for _, target := range []string{"http://up.example:8080/mcp?x=a%20b", "http://[::1]:80/", "http://up.example"} {
+		made := func() *http.Request {
+			r, err := http.NewRequest(http.MethodPost, target, strings.NewReader(`{"a":1}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"User-Agent": {"countersign"}, "Accept": {"application/json", "text/event-stream"},
+				"Mcp-Session-Id": {"é"}, "Content-Length": {"9"}, "Transfer-Encoding": {"chunked"}, "Host": {"other"}}
+			return r
+		}
+		read := func(write func(*bufio.Writer) error) *http.Request {
+			var b bytes.Buffer
+			out := bufio.NewWriter(&b)
+			if err := errors.Join(write(out), out.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			r, err := http.ReadRequest(bufio.NewReader(&b))
+			if err != nil {
+				t.Fatalf("%v of %q", err, b.String())
+			}
+			body, err := io.ReadAll(r.Body)
+			if err != nil || string(body) != `{"a":1}` || b.Len() != 0 {
+				t.Errorf("the body is %q, %v, and %d bytes follow", body, err, b.Len())
+			}
+			return r
+		}
+		got := read(func(out *bufio.Writer) error { return writeRequest(out, made()) })
+		want := read(func(out *bufio.Writer) error { return made().Write(out) })
+		if got.RequestURI != want.RequestURI || got.Host != want.Host || got.Proto != want.Proto || got.Method != want.Method ||
+			!reflect.DeepEqual(got.Header, want.Header) || got.ContentLength != want.ContentLength {
+			t.Errorf("%s: got %s %s %s %v, want %s %s %s %v", target, got.Method, got.RequestURI, got.Host, got.Header, want.Method,
+				want.RequestURI, want.Host, want.Header)
+		}
+	}
+	r, err := http.NewRequest(http.MethodPost, "http://x/", strings.NewReader("abc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.ContentLength = 4; writeRequest(bufio.NewWriter(io.Discard), r) == nil {
+		t.Error("a body that is not as long as it says is sent")
 	}
 }
