@@ -265,7 +265,6 @@ func TestTheMapNamesEveryRoom(t *testing.T) {
 var readsClock = map[string]string{
 	"agents/hooks/http.go":         "how often strangers are logged",
 	"app/app.go":                   "how long a part takes to stop",
-	"app/reload.go":                "how long the configuration's folder has not rested",
 	"approval/writebehind.go":      "how long a record is tried, and the pace of the writing",
 	"bench/measure.go":             "how long calls take",
 	"bench/phone.go":               "when a card came",
@@ -291,6 +290,7 @@ var readsClock = map[string]string{
 	"emulator/socket.go":           "how long an acknowledgement took",
 	"heartbeat/heartbeat.go":       "how long a run took",
 	"internal/testkit/testkit.go":  "of the tests: how long is waited",
+	"listener/handler.go":          "the Date of an answer, and for how long the rest of a body is taken",
 	"mcp/downstream/http.go":       "how long a session has done nothing",
 	"mcp/gateway/call.go":          "how long a call took, and was held",
 	"mcp/gateway/gateway.go":       "since when it runs: the ages of states that clients carry",
