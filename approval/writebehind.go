@@ -20,9 +20,9 @@ const (
 )
 
 // CheckWriteBehind is [Gate.Check] for a caller who sends an allowed call on itself. Where the store can take such a
-// call's record without a transaction of its own ([EventRecorder]) it is on record by then. Else it is written while the
-// call is on its way: the outcome comes at once with Committed set, and the caller must not pass on the call's answer
-// before that has returned nil. The record is written whether or not anybody waits for it.
+// call's record without a transaction of its own ([EventRecorder]) it is on record by then. Else it is written while
+// the call is on its way: the outcome comes at once with Committed set, and the caller must not pass on the call's
+// answer before that has returned nil. The record is written whether or not anybody waits for it.
 //
 // Where that is not safe the record is written first, as by Check: for a rule with a strict audit, a tool
 // that is not known yet or has changed, an agent that is frozen, too many records under way or none of them

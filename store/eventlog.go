@@ -71,13 +71,12 @@ func openEventLog(d *DB) (_ *eventLog, left []loggedEvent, err error) {
 		return nil, nil, err
 	}
 	l := &eventLog{db: d, file: f}
-	for i := range l.halves {
-		b := make([]byte, halfBytes)
-		n, err := f.ReadAt(b, int64(i)*halfBytes)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, nil, errors.Join(err, f.Close())
-		}
-		left = append(left, readFrames(b[:n])...)
+	b, err := io.ReadAll(io.LimitReader(f, 2*halfBytes))
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	for half := range slices.Chunk(b, halfBytes) {
+		left = append(left, readFrames(half)...)
 	}
 	slices.SortFunc(left, func(a, b loggedEvent) int { return int(a.position - b.position) })
 	left = slices.CompactFunc(left, func(a, b loggedEvent) bool { return a.position == b.position })
@@ -119,8 +118,8 @@ func (l *eventLog) append(e *approval.Event) bool {
 	if failed := err != nil; failed != l.failing {
 		l.failing = failed
 		if failed {
-			l.db.log.Error("the event log beside the store cannot be written; allowed calls are recorded in the store one by one, "+
-				"which takes longer", "error", err)
+			l.db.log.Error("the event log beside the store cannot be written; allowed calls are recorded in the store "+
+				"itself, which takes longer", "error", err)
 		}
 	}
 	if err != nil {
@@ -223,8 +222,8 @@ func (l *eventLog) stop() {
 func (l *eventLog) close() error {
 	err := l.file.Close()
 	if n := l.count.Load(); n > 0 {
-		l.db.log.Error("records of allowed calls could not be taken into the store; they are in the event log beside it, and the "+
-			"next start takes them in", "records", n)
+		l.db.log.Error("records of allowed calls could not be taken into the store; they are in the event log beside "+
+			"it, and the next start takes them in", "records", n)
 		return err
 	}
 	return errors.Join(err, os.Remove(l.db.path+eventLogSuffix))
@@ -330,8 +329,8 @@ func (w *writer) takeLogged() error {
 			if t.broken != nil || !w.c.InTransaction() {
 				return err
 			}
-			w.db.log.Error("a record of an allowed call does not fit into the store, and is lost", "agent", e.Agent, "tool", e.Tool,
-				"error", err)
+			w.db.log.Error("a record of an allowed call does not fit into the store, and is lost", "agent", e.Agent,
+				"tool", e.Tool, "error", err)
 		}
 		w.takenTo = es[i].position
 	}

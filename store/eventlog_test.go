@@ -34,6 +34,18 @@ func logged(t *testing.T, d *DB, tools ...string) {
 	}
 }
 
+// recordOne has one allowed call recorded.
+func recordOne(t *testing.T, d *DB, tool string) {
+	t.Helper()
+	err := d.Record(t.Context(), func(tx approval.Tx) error {
+		_, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot", Tool: tool})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func wantTools(t *testing.T, d *DB, want string) {
 	t.Helper()
 	if got, _ := toolsIn(t, d); got != want {

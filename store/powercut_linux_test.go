@@ -159,18 +159,6 @@ func (k *disk) cut(t *testing.T, path string, more int) string {
 	return filepath.Join(dir, "store.db")
 }
 
-// recordOne has one allowed call recorded.
-func recordOne(t *testing.T, d *DB, tool string) {
-	t.Helper()
-	err := d.Record(t.Context(), func(tx approval.Tx) error {
-		_, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot", Tool: tool})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // writeOne has something put on record that a loss of power may not take.
 func writeOne(t *testing.T, d *DB, tool string) {
 	t.Helper()

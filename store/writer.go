@@ -205,16 +205,8 @@ func (w *writer) load(o Options) error {
 			w.lastID = id
 		}
 	}
-	events, left, err := openEventLog(w.db)
-	if err != nil {
+	if err := w.openEvents(&kept); err != nil {
 		return err
-	}
-	w.db.events, w.newest = events, fromEpoch(kept.clock.at)
-	if newest := events.resume(left, kept.logged); newest != nil {
-		if since := sinceEpoch(newest.At) - kept.clock.at; since > 0 {
-			kept.clock.at += since
-			kept.clock.elapsed += since
-		}
 	}
 	w.seq, w.found = kept.seq, kept.seq
 	w.logged, w.takenTo = kept.logged, kept.logged
@@ -233,6 +225,22 @@ func (w *writer) load(o Options) error {
 	w.onCommit = nil // nobody is there yet whom it could be told
 	defer func() { w.onCommit = tell }()
 	return w.takeRest()
+}
+
+// openEvents opens the event log. Time goes on from the newest event that it holds, if that is later than what is kept.
+func (w *writer) openEvents(kept *storedState) error {
+	events, left, err := openEventLog(w.db)
+	if err != nil {
+		return err
+	}
+	w.db.events, w.newest = events, fromEpoch(kept.clock.at)
+	if newest := events.resume(left, kept.logged); newest != nil {
+		if since := sinceEpoch(newest.At) - kept.clock.at; since > 0 {
+			kept.clock.at += since
+			kept.clock.elapsed += since
+		}
+	}
+	return nil
 }
 
 // update is the callers' side of the writer.

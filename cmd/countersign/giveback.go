@@ -17,7 +17,7 @@ func giveBack() {
 }
 
 // lookEvery is how often a gate looks whether a busy time is over.
-const lookEvery = 10 * time.Second
+const lookEvery = 2 * time.Second
 
 const (
 	quiet = 2 << 20  // bytes allocated between two looks: a heartbeat, somebody who reads the metrics

@@ -290,7 +290,7 @@ func TestWhatIsNoSmallPostOverPlainHTTPDoesNotGoDirectly(t *testing.T) {
 }
 
 // leaveAfter makes a request, reads so many bytes of the answer and leaves its end to the transport.
-func leaveAfter(t *testing.T, tr *Transport, address string, bytes int) (left bool) {
+func leaveAfter(t *testing.T, tr *Transport, address string, size int) (left bool) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(testContext(t), http.MethodPost, address, strings.NewReader("{}"))
 	if err != nil {
@@ -300,7 +300,7 @@ func leaveAfter(t *testing.T, tr *Transport, address string, bytes int) (left bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(res.Body, make([]byte, bytes)); err != nil {
+	if _, err := io.ReadFull(res.Body, make([]byte, size)); err != nil {
 		t.Fatal(err)
 	}
 	return res.Body.(*directBody).leave()
