@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-
 	"countersign/auth"
 	"countersign/config"
 	"countersign/policy"
