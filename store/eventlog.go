@@ -33,6 +33,9 @@ const (
 	takeAt = 256
 	// halfBytes is how much each half of the file holds.
 	halfBytes = 1 << 20
+	// stuckAfter is for how long events may wait with none taken in before no more are put behind them: what holds the
+	// writer up keeps them from the disk.
+	stuckAfter = 500 * time.Millisecond
 	// takeAgain is when it is tried again to take in what could not be.
 	takeAgain = 250 * time.Millisecond
 )
@@ -45,10 +48,11 @@ type eventLog struct {
 
 	mu       sync.Mutex
 	halves   [2]half
-	active   int   // the half that is written
-	position int64 // of the newest event: they are counted, and the count never goes back
-	stalled  bool  // what waits could not be taken in when that was tried last
-	failing  bool  // the file could not be written when that was tried last
+	active   int       // the half that is written
+	position int64     // of the newest event: they are counted, and the count never goes back
+	moved    time.Time // by the store, when some were taken in last, or the first of those that wait came
+	stalled  bool      // what waits could not be taken in when that was tried last
+	failing  bool      // the file could not be written when that was tried last
 	closed   bool
 	timer    *time.Timer // has what waits taken in; nil: never yet
 	frame    []byte
@@ -110,6 +114,12 @@ func (l *eventLog) append(e *approval.Event) bool {
 		return false
 	}
 	e.At = l.db.Now()
+	switch {
+	case l.count.Load() == 0:
+		l.moved = e.At
+	case e.At.Sub(l.moved) > stuckAfter:
+		return false
+	}
 	l.frame = appendFrame(l.frame[:0], l.position+1, e)
 	if h.size+int64(len(l.frame)) > halfBytes {
 		return false
@@ -188,7 +198,7 @@ func (l *eventLog) waiting() []loggedEvent {
 func (l *eventLog) taken(position int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stalled = false
+	l.stalled, l.moved = false, l.db.Now()
 	for i := range l.halves {
 		h := &l.halves[i]
 		n := 0

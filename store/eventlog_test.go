@@ -131,7 +131,8 @@ func TestEventsAreTakenInSoonAndToldOf(t *testing.T) {
 
 // Whenever the process dies, each event is on record once.
 func TestRule11_ADeathOfTheProcessLosesNoEventAndDoublesNone(t *testing.T) {
-	d := open(t, Options{})
+	m := newMachine()
+	d := open(t, Options{Now: m.now, Elapsed: m.count})
 	var want []string
 	for i := range 40 {
 		name := fmt.Sprint("t", i)
@@ -269,16 +270,43 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 	logged(t, d, "again")
 }
 
-// The log holds what it has room for, and is there for more once that is taken in.
-func TestTheEventLogIsBounded(t *testing.T) {
-	d := open(t, Options{})
-	release := make(chan struct{})
-	began := make(chan struct{})
-	held := make(chan error)
+// held has the writer held up until it is let go, which says what became of it.
+func held(t *testing.T, d *DB) (letGo func() error) {
+	t.Helper()
+	began, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		held <- d.Update(t.Context(), func(approval.Tx) error { close(began); <-release; return nil })
+		done <- d.Update(t.Context(), func(approval.Tx) error { close(began); <-release; return nil })
 	}()
 	<-began
+	return func() error { close(release); return <-done }
+}
+
+// What holds up the writer holds up what is put on record: it would be longer and longer before it is on the disk.
+func TestRule11_NothingIsPutBehindEventsThatAreStuck(t *testing.T) {
+	m := newMachine()
+	d := open(t, Options{Now: m.now, Elapsed: m.count})
+	letGo := held(t, d)
+	logged(t, d, "a")
+	m.pass(stuckAfter)
+	logged(t, d, "b")
+	m.pass(time.Millisecond)
+	if d.RecordEvent(allowedCall("c")) {
+		t.Error("one more was taken")
+	}
+	if err := letGo(); err != nil {
+		t.Fatal(err)
+	}
+	wantTools(t, d, "a b")
+	m.pass(time.Hour)
+	logged(t, d, "d")
+	wantTools(t, d, "a b d")
+}
+
+// The log holds what it has room for, and is there for more once that is taken in.
+func TestTheEventLogIsBounded(t *testing.T) {
+	m := newMachine()
+	d := open(t, Options{Now: m.now, Elapsed: m.count})
+	letGo := held(t, d)
 	e := allowedCall("big")
 	e.Data = []byte(`"` + strings.Repeat("x", 10_000) + `"`)
 	n := 0
@@ -287,8 +315,7 @@ func TestTheEventLogIsBounded(t *testing.T) {
 	if n < 50 || n > 2*halfBytes/10_000 {
 		t.Errorf("it took %d", n)
 	}
-	close(release)
-	if err := <-held; err != nil {
+	if err := letGo(); err != nil {
 		t.Fatal(err)
 	}
 	_, es := toolsIn(t, d)
