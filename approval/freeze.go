@@ -107,6 +107,7 @@ func (g *Gate) UnfreezeIn(ctx context.Context, tx Tx, agent string, by Actor, vi
 		return Epoch{}, refusal, g.auditFreeze(ctx, tx, EventDecisionRefused, by,
 			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
 	}
+	g.freezes.note(agent)
 	e.Frozen = false
 	if err := tx.PutEpoch(e); err != nil {
 		return Epoch{}, nil, err
@@ -139,17 +140,51 @@ func (g *Gate) Frozen(ctx context.Context) ([]Epoch, error) {
 }
 
 // freezes remembers which agents were ever frozen, all of them under "", so that nobody else's calls need a look. It
-// may name more than the store does, never less.
+// may name more than the store does, never less. Of those it names it remembers how they stand, until a transaction
+// is about to change anything.
 type freezes struct {
-	mu     sync.RWMutex
-	read   bool // what was on record is among them
-	agents map[string]bool
+	mu      sync.RWMutex
+	read    bool // what was on record is among them
+	agents  map[string]bool
+	changes int             // how often something was about to change
+	stand   map[string]bool // of agents that were looked at since: whether they are frozen
 }
 
+// note is told, in the transaction and before it commits, that the freeze of an agent is made or lifted.
 func (f *freezes) note(agent string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.add(agent)
+	f.changes++
+	f.stand = nil
+}
+
+// known reports how an agent stands, where that is remembered.
+func (f *freezes) known(agent string) (frozen, ok bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	frozen, ok = f.stand[agent]
+	return frozen, ok
+}
+
+// count returns how often something was about to change.
+func (f *freezes) count() int {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.changes
+}
+
+// keep remembers how an agent stood when there were so many changes, if it was none since.
+func (f *freezes) keep(agent string, frozen bool, changes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changes != changes {
+		return
+	}
+	if f.stand == nil {
+		f.stand = map[string]bool{}
+	}
+	f.stand[agent] = frozen
 }
 
 func (f *freezes) add(agent string) {
@@ -220,10 +255,25 @@ func (g *Gate) isFrozen(ctx context.Context, agent string) (bool, error) {
 	if err != nil || !concerned {
 		return false, err
 	}
-	return View(ctx, g.store, func(tx Tx) (bool, error) {
+	if frozen, ok := g.freezes.known(agent); ok {
+		return frozen, nil
+	}
+	look := func(tx Tx) (bool, error) {
 		e, err := g.frozenBy(tx, agent)
 		return e != nil, err
+	}
+	// Only among the updates is it certain that no change is under way: each that came before has told of itself and
+	// is seen, and each that comes later tells of itself again.
+	changes := 0
+	frozen, err := Update(ctx, g.store, func(tx Tx) (bool, error) {
+		changes = g.freezes.count()
+		return look(tx)
 	})
+	if err != nil { // a store that cannot write can still be read
+		return View(ctx, g.store, look)
+	}
+	g.freezes.keep(agent, frozen, changes)
+	return frozen, nil
 }
 
 // DeniedByFreeze returns what an agent is told that is frozen, "" for one that is not: calls that it has begun are not

@@ -17,3 +17,22 @@ func TestRule1_AFreezeIsNotedBeforeItIsOnRecord(t *testing.T) {
 		t.Error("a freeze of all does not concern another agent")
 	}
 }
+
+// What is kept of how an agent stands was seen after the last change that was begun, or is not kept.
+func TestRule1_NothingIsKeptFromBeforeAFreeze(t *testing.T) {
+	var f freezes
+	before := f.count()
+	f.note("bot")
+	f.keep("bot", false, before)
+	if _, ok := f.known("bot"); ok {
+		t.Error("kept, and it is from before the freeze")
+	}
+	f.keep("bot", false, f.count())
+	if frozen, ok := f.known("bot"); !ok || frozen {
+		t.Error("not kept")
+	}
+	f.note("")
+	if _, ok := f.known("bot"); ok {
+		t.Error("still kept after a freeze of all")
+	}
+}

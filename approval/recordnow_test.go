@@ -1,6 +1,9 @@
 package approval_test
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 
 	"countersign/approval"
@@ -102,4 +105,68 @@ func TestNoRecordIsTakenAtOnceWhereACommitIsPromised(t *testing.T) {
 	if s.taken != 0 {
 		t.Errorf("%d were taken at once", s.taken)
 	}
+}
+
+// looking is a store that counts how often it is read.
+type looking struct {
+	*recording
+	views atomic.Int64
+}
+
+func (s *looking) View(ctx context.Context, fn func(approval.Tx) error) error {
+	s.views.Add(1)
+	return s.Store.View(ctx, fn)
+}
+
+// How an agent stands that was frozen once is not read again for each of its calls, and a freeze holds at once all the
+// same, whoever makes it and whether or not another could not be committed before.
+func TestRule1_AFreezeHoldsAtOnceForWhoWasFrozenBefore(t *testing.T) {
+	w, r := recordingWorld(t)
+	s := &looking{recording: r}
+	w.wire(approval.Options{Store: approval.NoteFailures(s), Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now,
+		Logger: w.logger()}, bothWays)
+	lift := func(agent string) {
+		t.Helper()
+		if _, err := w.gate.Unfreeze(w.ctx, agent, hana, approval.ViaAPI); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call := func(want approval.AnswerKind) {
+		t.Helper()
+		if out, err := w.gate.CheckWriteBehind(w.ctx, transfer); err != nil || out.Kind != want {
+			t.Fatalf("%s, %v, want %s", out.Kind, err, want)
+		}
+	}
+	for _, agent := range []string{transfer.Agent, ""} {
+		w.freeze(agent, hana, "stop")
+		call(approval.AnswerDenied)
+		call(approval.AnswerDenied)
+		lift(agent)
+		call(approval.AnswerAllow)
+		views, updates := s.views.Load(), s.updates.Load()
+		for range 3 {
+			call(approval.AnswerAllow)
+		}
+		if v, u := s.views.Load()-views, s.updates.Load()-updates; v != 0 || u != 0 {
+			t.Errorf("three allowed calls read the store %d times and changed it %d times", v, u)
+		}
+	}
+	broken := errors.New("broken")
+	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		if _, refusal, err := w.gate.FreezeIn(w.ctx, tx, "", hana, approval.ViaAPI, "stop"); err != nil || refusal != nil {
+			t.Fatal(err, refusal)
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	call(approval.AnswerAllow)
+	w.freeze("", hana, "stop")
+	s.set(broken, nil) // a store that cannot write is read
+	if denied, err := w.gate.DeniedByFreeze(w.ctx, transfer.Agent); err != nil || denied == "" {
+		t.Errorf("%q, %v", denied, err)
+	}
+	s.set(nil, nil)
+	call(approval.AnswerDenied)
 }
