@@ -53,12 +53,11 @@ func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
 	}
 	if (v.Observe || v.Action == Allow) && !v.Strict && !frozen && ctx.Err() == nil && g.toolIsKnown(c, p) {
 		out := Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
-		r := &record{ctx: context.WithoutCancel(ctx), call: c, verdict: v}
-		if g.recordNow(r) {
+		if g.recordNow(ctx, c, v) {
 			return out, nil
 		}
 		if g.writeBehind.begin(g.passing()) {
-			out.Committed = g.record(r)
+			out.Committed = g.record(&record{ctx: context.WithoutCancel(ctx), call: c, verdict: v})
 			return out, nil
 		}
 	}
@@ -87,11 +86,11 @@ type record struct {
 	failure error
 }
 
-// recordNow puts the record where the death of the process cannot reach it, without a transaction, and reports false
-// where that cannot be or is not safe.
-func (g *Gate) recordNow(r *record) bool {
+// recordNow puts the record of an allowed call where the death of the process cannot reach it, without a transaction,
+// and reports false where that cannot be or is not safe.
+func (g *Gate) recordNow(ctx context.Context, c Call, v Verdict) bool {
 	s, ok := g.store.(EventRecorder)
-	return ok && g.writeBehind.keepsUp() && s.RecordEvent(g.records.prepared(r.ctx, g.recordEvent(r)))
+	return ok && g.writeBehind.keepsUp() && s.RecordEvent(g.records.prepared(ctx, g.recordEvent(c, v)))
 }
 
 // record has the record of an allowed call written in the background, and returns what waits for it. The
@@ -128,11 +127,10 @@ func (g *Gate) written(rs []*record) (more bool) {
 }
 
 // recordEvent is the audit event of an allowed call.
-func (g *Gate) recordEvent(r *record) Event {
-	j := judged{call: r.call, verdict: r.verdict, key: Key{r.call.Agent, r.call.Scope, r.call.Server, r.call.Tool,
-		r.call.Args.Hash(r.verdict.IgnoreArgs...)}}
+func (g *Gate) recordEvent(c Call, v Verdict) Event {
+	j := judged{call: c, verdict: v, key: Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}}
 	j.data = g.callData(j)
-	return j.event(EventCallAllowed, string(Allow), r.verdict.ReasonCode)
+	return j.event(EventCallAllowed, string(Allow), v.ReasonCode)
 }
 
 // writeGroup writes the records in one transaction, or each by itself if they do not go together.
@@ -140,7 +138,7 @@ func (g *Gate) writeGroup(rs []*record) []error {
 	failures := make([]error, len(rs))
 	es := make([]Event, len(rs))
 	for i, r := range rs {
-		es[i] = g.recordEvent(r)
+		es[i] = g.recordEvent(r.call, r.verdict)
 	}
 	err := g.appendAll(rs, es)
 	for i := range rs {

@@ -91,7 +91,7 @@ func ReadObject(v []byte) (Object, *ObjectError) {
 	if t.Kind() != '{' {
 		return nil, &ObjectError{Reason: "it is not an object"}
 	}
-	o := make(Object, 0, 8)
+	o := make(Object, 0, 4)
 	for d.PeekKind() != '}' {
 		name, err := d.readName()
 		if err != nil {
@@ -202,9 +202,19 @@ func (o Object) Append(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(append(append(dst, Quote(m.Name)...), ':'), m.Value...)
+		dst = append(append(appendName(dst, m.Name), ':'), m.Value...)
 	}
 	return append(dst, '}')
+}
+
+// appendName appends a member's name as JSON. Nearly every one is of letters alone.
+func appendName(dst []byte, name string) []byte {
+	for i := range len(name) {
+		if c := name[i] | 0x20; (c < 'a' || c > 'z') && name[i] != '_' {
+			return append(dst, Quote(name)...)
+		}
+	}
+	return append(append(append(dst, '"'), name...), '"')
 }
 
 // Bytes returns the object as JSON.

@@ -28,7 +28,7 @@ import (
 const (
 	eventLogSuffix = "-events"
 	// takeWithin is for how long events gather before they are taken in.
-	takeWithin = 20 * time.Millisecond
+	takeWithin = 50 * time.Millisecond
 	// takeAt is how many of them are taken in without waiting for that.
 	takeAt = 256
 	// halfBytes is how much each half of the file holds.
@@ -252,10 +252,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// texts are the fields of an event that are in a frame, but for its time.
-func texts(e *approval.Event) [textFields]string {
+// texts are the fields of an event that are in a frame, but for its time and for its data, which come last.
+func texts(e *approval.Event) [textFields - 1]string {
 	return [...]string{string(e.Type), e.CorrelationID, e.Actor, e.ApprovalID, e.Agent, e.Tool, string(e.Risk), e.Decision,
-		e.Reason, string(e.Data)}
+		e.Reason}
 }
 
 func appendFrame(b []byte, position int64, e *approval.Event) []byte {
@@ -267,6 +267,7 @@ func appendFrame(b []byte, position int64, e *approval.Event) []byte {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
+	b = append(binary.AppendUvarint(b, uint64(len(e.Data))), e.Data...)
 	body := b[start+frameHead:]
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(body)))
 	binary.LittleEndian.PutUint32(b[start+4:], crc32.Checksum(body, castagnoli))
@@ -327,6 +328,9 @@ func readEvent(b []byte) (e loggedEvent, err error) {
 func (w *writer) takeLogged() error {
 	es := w.db.events.waiting()
 	w.takenTo = w.logged
+	if w.onCommit != nil {
+		w.summary.Events = slices.Grow(w.summary.Events, len(es))
+	}
 	for i := range es {
 		e := &es[i].event
 		at := e.At

@@ -132,6 +132,12 @@ type benchPartCmd struct {
 }
 
 func (c *benchPartCmd) Run(ctx context.Context, s *std) error {
+	s.then = func() error { return c.be(ctx, s) }
+	return nil
+}
+
+// be is the part until its end.
+func (c *benchPartCmd) be(ctx context.Context, s *std) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	// Ctrl-C goes to all of a terminal's programs; bench is the one that acts on it.
@@ -144,7 +150,7 @@ func (c *benchPartCmd) Run(ctx context.Context, s *std) error {
 		return bench.Part(ctx, c.Part, c.Upstream, s.out)
 	}
 	gate := &serveCmd{file: file{Config: c.Config}, LogLevel: "info", LogFormat: "json"}
-	if err := gate.Run(ctx, s); err != nil {
+	if err := gate.serve(ctx, s); err != nil {
 		return fmt.Errorf("the gate: %w", err)
 	}
 	return nil

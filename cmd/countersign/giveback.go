@@ -17,11 +17,11 @@ func giveBack() {
 }
 
 // lookEvery is how often a gate looks whether a busy time is over.
-const lookEvery = 2 * time.Second
+const lookEvery = 250 * time.Millisecond
 
 const (
-	quiet = 2 << 20  // bytes allocated between two looks: a heartbeat, somebody who reads the metrics
-	busy  = 32 << 20 // bytes after which the collector has run more than once
+	quiet = 256 << 10 // bytes allocated between two looks: a heartbeat, somebody who reads the metrics
+	busy  = 32 << 20  // bytes after which the collector has run more than once
 )
 
 // memoryUse says when giving back is worth its cost: some milliseconds, and as much again when there is load anew.

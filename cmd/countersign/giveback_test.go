@@ -13,13 +13,13 @@ func TestMemoryIsGivenBackOnceAfterEachBusyTime(t *testing.T) {
 		{"nothing was done", 100 * mib, false},
 		{"load begins", 130 * mib, false},
 		{"load goes on", 900 * mib, false},
-		{"it has ended", 901 * mib, true},
-		{"it was given back already", 901 * mib, false},
-		{"a heartbeat", 902 * mib, false},
+		{"it has ended", 900*mib + mib/8, true},
+		{"it was given back already", 900*mib + mib/8, false},
+		{"a heartbeat", 901 * mib, false},
 		{"a little load", 910 * mib, false},
 		{"which was not worth it", 910 * mib, false},
 		{"load comes back", 940 * mib, false},
-		{"and ends", 941 * mib, true},
+		{"and ends", 940*mib + mib/8, true},
 	} {
 		if got := m.busyTimeOver(look.allocated); got != look.want {
 			t.Errorf("%s: %t, want %t", look.is, got, look.want)

@@ -103,6 +103,9 @@ type std struct {
 	utc      bool           // and wants times in UTC
 	noPager  bool           // and all text at once
 	local    *time.Location // the zone of whoever looks; nil: that of the machine
+
+	// then is what a command does once it is parsed, where that takes long: the parser, half a megabyte, is gone by then.
+	then func() error
 }
 
 // getenv returns a variable's value, "" if it is not set.
@@ -175,7 +178,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "countersign: %s\nSee %s.\n", visible(mistyped(message)), help)
 		return exitUsage
 	}
-	return s.finish(command.Run())
+	if err = command.Run(); err == nil && s.then != nil {
+		err = s.then()
+	}
+	return s.finish(err)
 }
 
 // What the parser says of a word that it does not know, of one that must be among others, and of one that is missing.

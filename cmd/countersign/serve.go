@@ -37,6 +37,12 @@ Examples:
 const stopWithin = 30 * time.Second
 
 func (c *serveCmd) Run(ctx context.Context, s *std) error {
+	s.then = func() error { return c.serve(ctx, s) }
+	return nil
+}
+
+// serve runs the gate until it is stopped.
+func (c *serveCmd) serve(ctx context.Context, s *std) error {
 	vars, err := c.variables(s)
 	if err != nil {
 		return err
