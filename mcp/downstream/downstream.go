@@ -34,7 +34,7 @@ type Client struct {
 
 // ErrCancelled is the cause ([context.Cause]) of a request's context that ended because the client itself
 // gave the request up: by notifications/cancelled, or in the modern era by closing the stream. Any other
-// cause is a connection that was lost, which says nothing of what the client wants.
+// cause, [context.Canceled] among them, is a connection that was lost, which says nothing of what the client wants.
 var ErrCancelled = errors.New("the client cancelled the request")
 
 // SessionOpener opens sessions.

@@ -525,16 +525,18 @@ var errDuplicateID = mcp.Errorf(mcp.CodeInvalidRequest,
 
 // run has a session answer, and reports false where it could not be had.
 func (h *HTTP) run(x *httpStream, r *http.Request, s Session, m mcp.Message, c *legacySession) (mcp.Message, bool) {
-	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
+	parent := r.Context()
+	if c == nil { // without a session, to close the stream is to give the request up
+		parent = context.WithoutCancel(parent)
+	}
+	x.ctx, x.cancel = context.WithCancelCause(parent)
 	if x.overBudget != nil {
 		x.ctx = context.WithValue(x.ctx, overBudgetKey{}, x.overBudget)
 	}
 	defer x.cancel(errAnswered)
-	gone := errClientGone
-	if c == nil { // without a session, to close the stream is to give the request up
-		gone = ErrCancelled
+	if c == nil {
+		defer context.AfterFunc(r.Context(), func() { x.cancel(ErrCancelled) })()
 	}
-	defer context.AfterFunc(r.Context(), func() { x.cancel(gone) })()
 	h.addLive(x)
 	defer h.removeLive(x)
 	if c != nil {

@@ -399,7 +399,7 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 		"cancelled": {func(h http.Header, _ func()) {
 			s.post(t, h, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 		}, ErrCancelled},
-		"disconnect": {func(_ http.Header, hangUp func()) { hangUp() }, errClientGone},
+		"disconnect": {func(_ http.Header, hangUp func()) { hangUp() }, context.Canceled},
 		"DELETE":     {func(h http.Header, _ func()) { s.request(t, http.MethodDelete, h, nil) }, errSessionEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -574,7 +574,7 @@ func TestAClientThatDoesNotReadIsGone(t *testing.T) {
 			if _, err := io.WriteString(c, raw); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-s.gaveUp; err != errClientGone {
+			if err := <-s.gaveUp; err != context.Canceled {
 				t.Errorf("given up because %v", err)
 			}
 		})

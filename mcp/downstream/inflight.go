@@ -113,7 +113,9 @@ func (a *pendingAsks) ask(ctx, alive context.Context, method string, params json
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-alive.Done():
-		err = context.Cause(alive)
+		if err = context.Cause(alive); err == context.Canceled { //nolint:errorlint // it is that of the request's own context
+			err = errClientGone
+		}
 	}
 	if a.close(id) {
 		_ = send(mcp.Notification("notifications/cancelled", append(append([]byte(`{"requestId":`), id...), '}')))

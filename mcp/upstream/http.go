@@ -57,13 +57,68 @@ type httpConn struct {
 
 	mu        sync.Mutex
 	closed    bool
-	inflight  int           // in flight
-	drained   chan struct{} // closed when there are none; nil: nobody waits for it
+	exchanges map[*exchange]struct{} // in flight
+	drained   chan struct{}          // closed when there are none; nil: nobody waits for it
 	closeOnce sync.Once
 }
 
+// exchange is a request of HTTP in flight, with its answer. It ends with whoever asks, and with the connection.
+type exchange struct {
+	c    *httpConn
+	ctx  context.Context // of whoever asks
+	conn *directConn     // that it goes over; c.mu guards it
+
+	// own ends with both, where something needs a context of the two: a connection of the pool does not.
+	own    context.Context
+	cancel context.CancelFunc
+	stop   func() bool
+}
+
+// context returns one that ends with whoever asks and with the connection.
+func (x *exchange) context() context.Context {
+	if x.own == nil {
+		x.own, x.cancel = context.WithCancel(x.c.ctx)
+		x.stop = context.AfterFunc(x.ctx, x.cancel)
+	}
+	return x.own
+}
+
+// detach returns what ends what is left of the exchange, which whoever asks does not end any more.
+func (x *exchange) detach() context.CancelFunc {
+	x.context()
+	x.stop()
+	return x.cancel
+}
+
+func (x *exchange) err() error {
+	if err := x.ctx.Err(); err != nil {
+		return err
+	}
+	return x.c.ctx.Err()
+}
+
+// hold tells which connection of the pool the exchange goes over, and reports false where it is over.
+func (x *exchange) hold(conn *directConn) bool {
+	x.c.mu.Lock()
+	defer x.c.mu.Unlock()
+	if x.c.closed {
+		return false
+	}
+	x.conn = conn
+	return true
+}
+
+// release tells that it does not any more, and reports false where that was closed.
+func (x *exchange) release() bool {
+	x.c.mu.Lock()
+	defer x.c.mu.Unlock()
+	held := x.conn != nil
+	x.conn = nil
+	return held
+}
+
 func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, error) {
-	c := &httpConn{url: u, transport: cfg.Transport}
+	c := &httpConn{url: u, transport: cfg.Transport, exchanges: map[*exchange]struct{}{}}
 	c.init(cfg, peer)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.listening, c.stopListening = context.WithCancel(c.ctx)
@@ -152,23 +207,24 @@ func (c *httpConn) setHeader(name, value string) {
 }
 
 // beginExchange begins something in flight, unless the connection is over.
-func (c *httpConn) beginExchange() error {
+func (c *httpConn) beginExchange(ctx context.Context) (*exchange, error) {
 	if err := c.Err(); err != nil {
-		return err
+		return nil, err
 	}
+	x := &exchange{c: c, ctx: ctx}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return errClosed
+		return nil, errClosed
 	}
-	c.inflight++
-	return nil
+	c.exchanges[x] = struct{}{}
+	return x, nil
 }
 
-func (c *httpConn) endExchange() {
+func (c *httpConn) endExchange(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.inflight--; c.inflight == 0 && c.drained != nil {
+	if delete(c.exchanges, x); len(c.exchanges) == 0 && c.drained != nil {
 		close(c.drained)
 		c.drained = nil
 	}
@@ -184,7 +240,7 @@ func Busy(conn Conn) bool {
 func (c *httpConn) untilIdle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.inflight == 0 {
+	if len(c.exchanges) == 0 {
 		return nil
 	}
 	if c.drained == nil {
@@ -203,6 +259,12 @@ type sendTrace struct {
 // roundTrip makes a request of HTTP. sent says whether the server may have seen it.
 func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 	body []byte) (res *http.Response, sent bool, err error) {
+	return c.roundTripIn(nil, ctx, method, h, body)
+}
+
+// roundTripIn is roundTrip in an exchange; ctx is that of whoever asks then. Without one, x is nil.
+func (c *httpConn) roundTripIn(x *exchange, ctx context.Context, method string, h http.Header,
+	body []byte) (res *http.Response, sent bool, err error) {
 	r := (&http.Request{Method: method, URL: c.url, Host: c.url.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	if body != nil {
@@ -212,7 +274,7 @@ func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		}
 	}
-	if res, sent, err = c.send(r); err == nil {
+	if res, sent, err = c.send(x, r); err == nil {
 		return res, true, nil
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
@@ -228,17 +290,21 @@ func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 //
 // [http.Transport] sends a POST again by itself only on a connection that it finds closed before a byte is written,
 // and every attempt asks for a connection anew: the last one tells whether it was sent.
-func (c *httpConn) send(r *http.Request) (res *http.Response, sent bool, err error) {
+func (c *httpConn) send(x *exchange, r *http.Request) (res *http.Response, sent bool, err error) {
 	if t, ok := c.transport.(*Transport); ok {
 		if p := t.direct(r); p != nil {
-			return p.roundTrip(r)
+			return p.roundTrip(x, r)
 		}
 	}
-	x := new(sendTrace)
-	x.trace.GetConn = func(string) { x.supported.Store(true); x.connected.Store(false) }
-	x.trace.GotConn = func(httptrace.GotConnInfo) { x.connected.Store(true) }
-	res, err = c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &x.trace)))
-	if sent = x.connected.Load(); err != nil && !x.supported.Load() {
+	ctx := r.Context()
+	if x != nil {
+		ctx = x.context()
+	}
+	t := new(sendTrace)
+	t.trace.GetConn = func(string) { t.supported.Store(true); t.connected.Store(false) }
+	t.trace.GotConn = func(httptrace.GotConnInfo) { t.connected.Store(true) }
+	res, err = c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &t.trace)))
+	if sent = t.connected.Load(); err != nil && !t.supported.Load() {
 		sent = !c.traceable && !dialFailed(err)
 	}
 	return res, sent, err
@@ -279,23 +345,24 @@ func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return mcp.Message{}, notSent(err)
 	}
-	if err := c.beginExchange(); err != nil {
+	x, err := c.beginExchange(ctx)
+	if err != nil {
 		return mcp.Message{}, notSent(err)
 	}
-	// The exchange has a context of its own: the end of a stream may be read after Do has returned.
-	own, cancel := context.WithCancel(c.ctx)
-	stop := context.AfterFunc(ctx, cancel)
-	m, body, sent, err := c.do(own, r)
-	stop()
-	if direct, ok := body.(*directBody); err == nil && body != nil && (!ok || !direct.leave()) {
-		c.drain(body, cancel)
-	} else {
-		if body != nil {
-			body.Close()
-		}
-		cancel()
+	m, body, sent, err := c.do(x, r)
+	direct, ok := body.(*directBody)
+	switch {
+	case ok && err == nil && direct.leave():
+	case !ok && body != nil && err == nil: // the end of a stream may be read after Do has returned
+		c.drain(body, x.detach())
+		x.own = nil
+	case body != nil:
+		body.Close()
 	}
-	c.endExchange()
+	if x.own != nil {
+		x.detach()()
+	}
+	c.endExchange(x)
 	if err == nil {
 		return m, nil
 	}
@@ -310,8 +377,9 @@ func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 }
 
 // do sends a request and reads its answer. A body that it returns is still to be read to its end, or closed.
-func (c *httpConn) do(ctx context.Context, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
-	res, sent, err := c.roundTrip(ctx, http.MethodPost, c.requestHeader(r), mcp.Request(r.ID, r.Method, r.Params).Bytes())
+func (c *httpConn) do(x *exchange, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
+	res, sent, err := c.roundTripIn(x, x.ctx, http.MethodPost, c.requestHeader(r),
+		mcp.Request(r.ID, r.Method, r.Params).Bytes())
 	if err != nil {
 		return m, nil, sent, err
 	}
@@ -341,7 +409,7 @@ func (c *httpConn) do(ctx context.Context, r Request) (m mcp.Message, body io.Re
 		}
 		return m, nil, true, nil
 	case "text/event-stream":
-		m, body, err := c.followStream(ctx, r, res.Body)
+		m, body, err := c.followStream(x, r, res.Body)
 		return m, body, true, err
 	}
 	res.Body.Close()
@@ -483,7 +551,7 @@ func (c *httpConn) drain(body io.ReadCloser, cancel context.CancelFunc) {
 
 // followStream reads the stream that a request was answered with until the answer is there. Where a legacy
 // server lets it break off, or ends it on purpose, it is taken up again from the last event.
-func (c *httpConn) followStream(ctx context.Context, r Request,
+func (c *httpConn) followStream(x *exchange, r Request,
 	body io.ReadCloser) (mcp.Message, io.ReadCloser, error) {
 	take := func(m mcp.Message) {
 		if m.IsNotification() && m.Method != "notifications/cancelled" && r.OnNotification != nil {
@@ -494,7 +562,7 @@ func (c *httpConn) followStream(ctx context.Context, r Request,
 		if ask == nil {
 			ask = c.peer.Ask
 		}
-		c.dispatch(ctx, m, ask)
+		c.dispatch(x.context(), m, ask)
 	}
 	var last string
 	wait := resumeWait
@@ -512,18 +580,18 @@ func (c *httpConn) followStream(ctx context.Context, r Request,
 		}
 		body.Close()
 		switch {
-		case ctx.Err() != nil:
-			return m, nil, ctx.Err()
+		case x.err() != nil:
+			return m, nil, x.err()
 		case errors.Is(err, errTooLong), errors.Is(err, errBadAnswer):
 			return m, nil, err
 		case c.hello.Load().Era == mcp.Modern || last == "":
 			return m, nil, fmt.Errorf("the server's answer broke off: %w", streamEnded(err))
 		}
 		for {
-			if !sleep(ctx, wait) {
-				return m, nil, ctx.Err()
+			if !sleep(x.context(), wait) {
+				return m, nil, x.err()
 			}
-			res, err := c.resumeStream(ctx, last)
+			res, err := c.resumeStream(x.context(), last)
 			if err == nil {
 				body, failed = res.Body, 0
 				break
@@ -637,18 +705,17 @@ func (c *httpConn) post(ctx context.Context, m mcp.Message, more http.Header) er
 }
 
 func (c *httpConn) Notify(ctx context.Context, method string, params jsontext.Value) error {
-	if err := c.beginExchange(); err != nil {
+	x, err := c.beginExchange(ctx)
+	if err != nil {
 		return notSent(err)
 	}
-	defer c.endExchange()
+	defer c.endExchange(x)
 	var more http.Header
 	if c.hello.Load().Era == mcp.Modern {
 		more = http.Header{mcp.HeaderMethod: {mcp.EncodeHeader(method)}}
 	}
-	own, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
-	err := c.post(own, mcp.Notification(method, params), more)
+	err = c.post(x.context(), mcp.Notification(method, params), more)
+	x.detach()()
 	if err != nil && ctx.Err() != nil {
 		return &Error{Sent: Sent(err), Err: ctx.Err()}
 	}
@@ -754,6 +821,14 @@ func (c *httpConn) Close() error {
 			cancel()
 		}
 		c.cancel()
+		c.mu.Lock()
+		for x := range c.exchanges {
+			if x.conn != nil {
+				_ = x.conn.Close()
+				x.conn = nil
+			}
+		}
+		c.mu.Unlock()
 		if busy := c.untilIdle(); busy != nil {
 			<-busy
 		}

@@ -56,7 +56,7 @@ func NewTransport() *Transport {
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p := t.direct(r); p != nil {
-		res, _, err := p.roundTrip(r)
+		res, _, err := p.roundTrip(nil, r)
 		return res, err
 	}
 	return t.Transport.RoundTrip(r)
@@ -303,18 +303,22 @@ func newDirectConn(conn net.Conn) *directConn {
 }
 
 // roundTrip makes a request over a connection of the pool; sent says whether the server may have seen some of it. It
-// begins anew, over another connection, only while nothing was written.
-func (p *pool) roundTrip(r *http.Request) (res *http.Response, sent bool, err error) {
+// begins anew, over another connection, only while nothing was written. It is part of the exchange x, nil for none.
+func (p *pool) roundTrip(x *exchange, r *http.Request) (res *http.Response, sent bool, err error) {
 	defer r.Body.Close()
 	for {
 		c := p.take()
 		reused := c != nil
 		if !reused {
-			if c, err = p.dial(r.Context()); err != nil {
+			ctx := r.Context()
+			if x != nil {
+				ctx = x.context()
+			}
+			if c, err = p.dial(ctx); err != nil {
 				return nil, false, err
 			}
 		}
-		if res, err = p.exchange(c, r); err == nil {
+		if res, err = p.exchange(x, c, r); err == nil {
 			return res, true, nil // the connection may be somebody else's by now
 		}
 		if !reused || c.written || r.GetBody == nil || r.Context().Err() != nil {
@@ -330,10 +334,15 @@ func (p *pool) roundTrip(r *http.Request) (res *http.Response, sent bool, err er
 
 // exchange sends a request and reads the answer up to its body, which gives the connection back when it has come to
 // its end.
-func (p *pool) exchange(c *directConn, r *http.Request) (*http.Response, error) {
+func (p *pool) exchange(x *exchange, c *directConn, r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c.written, c.left = false, p.t.MaxResponseHeaderBytes
-	b := &directBody{p: p, c: c, ctx: ctx, stop: context.AfterFunc(ctx, func() { _ = c.Close() })}
+	b := &directBody{p: p, c: c, x: x, ctx: ctx, left: -1}
+	b.stop = context.AfterFunc(ctx, func() { _ = c.Close() })
+	if x != nil && !x.hold(c) {
+		b.end(connBroken)
+		return nil, errClosed
+	}
 	err := writeRequest(c.out, r)
 	if err == nil {
 		err = c.out.Flush()
@@ -347,7 +356,7 @@ func (p *pool) exchange(c *directConn, r *http.Request) (*http.Response, error) 
 		return nil, b.why(err)
 	}
 	c.left = math.MaxInt64
-	b.body, b.closes = res.Body, res.Close
+	b.body, b.closes, b.left = res.Body, res.Close, res.ContentLength
 	b.chunks = slices.Equal(res.TransferEncoding, []string{"chunked"}) && len(res.Trailer) == 0
 	if res.Body = b; res.ContentLength == 0 {
 		b.end(connUsable)
@@ -412,8 +421,10 @@ func readResponse(in *bufio.Reader, r *http.Request) (*http.Response, error) {
 type directBody struct {
 	p      *pool
 	c      *directConn
+	x      *exchange // that it is part of; nil: none
 	ctx    context.Context
 	body   io.ReadCloser
+	left   int64       // of its length; negative where that is not known
 	closes bool        // the server closes the connection after it
 	chunks bool        // it comes in chunks, and ends with the last of them
 	stop   func() bool // of what closes the connection when ctx ends
@@ -441,7 +452,8 @@ func (b *directBody) end(state connState) {
 		return
 	}
 	usable := !b.closes && (state == connEnding || state == connUsable && b.c.in.Buffered() == 0)
-	if !b.stop() || !usable {
+	held := b.x == nil || b.x.release()
+	if !b.stop() || !held || !usable {
 		_ = b.c.Close()
 		return
 	}
@@ -449,14 +461,18 @@ func (b *directBody) end(state connState) {
 	b.p.put(b.c)
 }
 
-// leave gives the connection back before the end of a body that has nothing more to say. It reports false where the
-// rest has to be read.
+// leave gives the connection back before the end of a body that has nothing more to say. It reports false where that
+// has not come yet.
 func (b *directBody) leave() bool {
-	if !b.chunks || b.c.raw == nil {
-		return false
+	switch {
+	case b.chunks && b.c.raw != nil:
+		b.end(connEnding)
+		return true
+	case b.left >= 0 && b.left <= int64(b.c.in.Buffered()):
+		_, err := io.Copy(io.Discard, b)
+		return err == nil
 	}
-	b.end(connEnding)
-	return true
+	return false
 }
 
 // why is the error of one who reads or writes: that they gave it up, if they did.
@@ -475,6 +491,9 @@ func (b *directBody) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := b.body.Read(p)
+	if b.left >= 0 {
+		b.left -= int64(n)
+	}
 	switch {
 	case err == io.EOF:
 		b.end(connUsable)
