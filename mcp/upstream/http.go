@@ -108,13 +108,11 @@ func (x *exchange) hold(conn *directConn) bool {
 	return true
 }
 
-// release tells that it does not any more, and reports false where that was closed.
-func (x *exchange) release() bool {
+// release tells that it does not any more.
+func (x *exchange) release() {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
-	held := x.conn != nil
 	x.conn = nil
-	return held
 }
 
 func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, error) {
@@ -825,7 +823,6 @@ func (c *httpConn) Close() error {
 		for x := range c.exchanges {
 			if x.conn != nil {
 				_ = x.conn.Close()
-				x.conn = nil
 			}
 		}
 		c.mu.Unlock()

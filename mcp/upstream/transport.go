@@ -452,8 +452,10 @@ func (b *directBody) end(state connState) {
 		return
 	}
 	usable := !b.closes && (state == connEnding || state == connUsable && b.c.in.Buffered() == 0)
-	held := b.x == nil || b.x.release()
-	if !b.stop() || !held || !usable {
+	if b.x != nil {
+		b.x.release()
+	}
+	if !b.stop() || !usable {
 		_ = b.c.Close()
 		return
 	}

@@ -322,6 +322,7 @@ func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
 		"something comes behind it": {chunked, "\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", 2, true},
 		"fields come with it":       {chunked, "\r\n0\r\nX: y\r\n\r\n", 2, true},
 		"it has a length":           {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", "!", 2, false},
+		"it has a length and came":  {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok!", "", 1, true},
 		"the server closes":         {strings.Replace(chunked, "\r\n", "\r\nConnection: close\r\n", 1) + "\r\n0\r\n\r\n", "", 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
