@@ -74,8 +74,13 @@ func (t *Transport) direct(r *http.Request) *pool {
 // validHeader reports whether a header can be written as it is; [http.Transport] says of others what is wrong.
 func validHeader(h http.Header) bool {
 	for name, values := range h {
-		if name == "" || strings.Trim(name, tokenBytes) != "" {
+		if name == "" {
 			return false
+		}
+		for i := range len(name) {
+			if !isToken[name[i]] {
+				return false
+			}
 		}
 		for _, v := range values {
 			for i := range len(v) {
@@ -90,6 +95,13 @@ func validHeader(h http.Header) bool {
 
 // tokenBytes are what a header's name may consist of, of which no other than these are in use.
 const tokenBytes = "-_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+var isToken = func() (is [256]bool) {
+	for _, c := range []byte(tokenBytes) {
+		is[c] = true
+	}
+	return is
+}()
 
 // pool returns the connections to the server of u, nil where they are left to [http.Transport].
 func (t *Transport) pool(u *url.URL) *pool {
