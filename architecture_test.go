@@ -292,6 +292,7 @@ var readsClock = map[string]string{
 	"internal/testkit/testkit.go":  "of the tests: how long is waited",
 	"listener/handler.go":          "the Date of an answer, and for how long the rest of a body is taken",
 	"mcp/downstream/http.go":       "how long a session has done nothing",
+	"mcp/downstream/stream.go":     "how much of the time to write an answer is used up",
 	"mcp/gateway/call.go":          "how long a call took, and was held",
 	"mcp/gateway/gateway.go":       "since when it runs: the ages of states that clients carry",
 	"mcp/gateway/link.go":          "how long ago a server was used, and failed",

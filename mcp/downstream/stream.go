@@ -129,10 +129,11 @@ type streamWriter struct {
 	control http.ResponseController
 	limit   time.Duration // that the server gives for writing; 0: none
 	wait    time.Duration // for one event where the server sets no limit
+	since   time.Time     // when it was made
 }
 
 func (h *HTTP) newStreamWriter(w http.ResponseWriter, r *http.Request) streamWriter {
-	o := streamWriter{w: w, control: *http.NewResponseController(w), wait: h.writeWait}
+	o := streamWriter{w: w, control: *http.NewResponseController(w), wait: h.writeWait, since: time.Now()}
 	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		o.limit = srv.WriteTimeout
 	}
@@ -208,7 +209,9 @@ func (x *httpStream) finish(m mcp.Message) {
 		_ = x.writeEvent(m)
 		return
 	}
-	x.writer.extend()
+	if time.Since(x.writer.since) > x.writer.limit/8 { // before, next to nothing of the limit is used up
+		x.writer.extend()
+	}
 	send(x.w, x.status(m), m)
 }
 
