@@ -23,3 +23,15 @@ func TestTextsOfARecordAreWrittenAsJSONIs(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) { same(t, rapid.String().Draw(t, "text")) })
 }
+
+func TestWhatARequestsRecordHoldsIsWrittenAsJSONIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := func(name string) string { return rapid.String().Draw(t, name) }
+		r := Request{ArgsHash: text("hash"), Rule: text("rule")}
+		args, expires := text("args"), text("expires")
+		want := marshal(map[string]any{"args": args, "args_hash": r.ArgsHash, "rule": r.Rule, "expires_at": expires})
+		if got := requestedData(&r, args, expires); string(got) != string(want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}

@@ -168,9 +168,29 @@ func (g *Gate) PolicyReloadFailed(ctx context.Context, why string) error {
 const MaxBatch = 20
 
 // Check answers a call: whether it may run now, and if not, why and what to do. It never waits for a
-// person. An approved outcome has used the approval: the caller must run the call or lose it.
+// person. An approved outcome has used the approval: the caller must run the call or lose it. An allowed call is on
+// record by then, where the store can take that without a transaction of its own ([EventRecorder]) and it is safe
+// ([Gate.CheckWriteBehind] says when), and else in a transaction of its own.
 func (g *Gate) Check(ctx context.Context, c Call) (Answer, error) {
-	outs, err := g.check(ctx, []Call{c})
+	return g.checkOne(ctx, c, recordFirst)
+}
+
+// checkOne answers one call. An allowed one is put on record without a transaction, if it can be.
+func (g *Gate) checkOne(ctx context.Context, c Call, how recording) (Answer, error) {
+	if err := c.Validate(); err != nil {
+		return Answer{}, err
+	}
+	release, err := g.turn(ctx, c)
+	if err != nil {
+		return Answer{}, err
+	}
+	in := g.policy.Load()
+	j := g.judge(ctx, *in, c)
+	if out, ok, err := g.atOnce(ctx, in, &j, how); err != nil || ok {
+		release()
+		return out, err
+	}
+	outs, err := g.enterJudged(ctx, in, []judged{j}, release)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -183,7 +203,27 @@ func (g *Gate) CheckBatch(ctx context.Context, calls []Call) ([]Answer, error) {
 	if len(calls) == 0 || len(calls) > MaxBatch {
 		return nil, Errorf(CodeInvalidParameter, "a batch takes 1 to %d calls, not %d", MaxBatch, len(calls))
 	}
-	return g.check(ctx, calls)
+	for i, c := range calls {
+		if err := c.Validate(); err != nil {
+			if e, ok := errors.AsType[*Error](err); ok && len(calls) > 1 {
+				return nil, Errorf(e.Code, "calls[%d]: %s", i, e.Message)
+			}
+			return nil, err
+		}
+	}
+	release, err := g.turn(ctx, calls...)
+	if err != nil {
+		return nil, err
+	}
+	in := g.policy.Load()
+	js := make([]judged, len(calls))
+	for i, c := range calls {
+		if len(calls) > 1 {
+			c.Differ = nil
+		}
+		js[i] = g.judge(ctx, *in, c)
+	}
+	return g.enterJudged(ctx, in, js, release)
 }
 
 // judged is a call with all that can be worked out before the write transaction.
@@ -203,47 +243,33 @@ type judged struct {
 
 var errPolicyChanged = errors.New("approval: the policy changed meanwhile")
 
-func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
-	for i, c := range calls {
-		if err := c.Validate(); err != nil {
-			if e, ok := errors.AsType[*Error](err); ok && len(calls) > 1 {
-				return nil, Errorf(e.Code, "calls[%d]: %s", i, e.Message)
-			}
-			return nil, err
-		}
-	}
-	release, err := g.turn(ctx, calls...)
-	if err != nil {
-		return nil, err
-	}
+// enterJudged answers calls that the policy in has judged, in one transaction. release ends the turn that they have.
+func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release func()) ([]Answer, error) {
 	defer func() { release() }()
 	var compared comparison
 	defer g.comparisons.end(&compared)
 	for {
-		in := g.policy.Load()
-		js := make([]judged, len(calls))
-		for i, c := range calls {
-			if len(calls) > 1 {
-				c.Differ = nil
-			}
-			js[i] = g.judge(ctx, *in, c)
-		}
-		done, err := billed(ctx, g, calls[0].Agent, func(tx Tx, b *bill) (entered, error) {
+		done, err := billed(ctx, g, js[0].call.Agent, func(tx Tx, b *bill) (entered, error) {
 			if g.policy.Load() != in {
 				return entered{}, errPolicyChanged
 			}
 			return g.enterAll(ctx, tx, js, (*in).Terms(), b)
 		})
-		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) {
-			continue // a lost race starts over
-		}
-		if errors.Is(err, errUncompared) { // so does what was looked for, which takes turns of its own
+		if errors.Is(err, errUncompared) { // what was looked for starts over, and takes turns of its own
 			release()
-			calls = []Call{compared.compare(ctx, g, &js[0])}
-			if release, err = g.turn(ctx, calls...); err == nil {
-				continue
+			js[0].call = compared.compare(ctx, g, &js[0])
+			if release, err = g.turn(ctx, js[0].call); err != nil {
+				release = func() {}
+				return nil, err
 			}
-			release = func() {}
+			err = errPolicyChanged
+		}
+		if errors.Is(err, errPolicyChanged) || errors.Is(err, ErrLiveExists) { // so does a lost race
+			in = g.policy.Load()
+			for i := range js {
+				js[i] = g.judge(ctx, *in, js[i].call)
+			}
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -255,6 +281,9 @@ func (g *Gate) check(ctx context.Context, calls []Call) ([]Answer, error) {
 			done.log(ctx)
 		}
 		for i := range done.answers {
+			if done.answers[i].Kind == AnswerAllow {
+				g.writeBehind.succeed() // its record was committed
+			}
 			done.answers[i] = g.toldOutcome(done.answers[i])
 		}
 		return done.answers, nil
@@ -583,9 +612,18 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	if j.start == "" {
 		j.start = g.auditArgs(c.Args.Canonical())
 	}
-	e.Data = marshal(map[string]any{"args": j.start, "args_hash": r.ArgsHash, "rule": r.Rule,
-		"expires_at": FormatTime(g.store.ToWall(r.ExpiresAt))})
+	e.Data = requestedData(&r, j.start, FormatTime(g.store.ToWall(r.ExpiresAt)))
 	return r, g.auditFor(ctx, tx, &r, e)
+}
+
+// requestedData is what the record of a new request holds, whose masked args begin so: JSON, drawn up by hand as that
+// of a call is.
+func requestedData(r *Request, masked, expires string) []byte {
+	b := append(make([]byte, 0, 256+len(masked)+len(masked)/8), `{"args":`...)
+	b = append(appendQuoted(b, masked), `,"args_hash":`...)
+	b = append(appendQuoted(b, r.ArgsHash), `,"expires_at":`...)
+	b = append(appendQuoted(b, expires), `,"rule":`...)
+	return append(appendQuoted(b, r.Rule), '}')
 }
 
 func requestEvent(r Request, t EventType) Event {
@@ -651,14 +689,15 @@ func (g *Gate) timedOut(ctx context.Context, tx Tx, r Request) error {
 
 // settledLive returns the live request of k after what was due has ended, nil when there is none.
 func (g *Gate) settledLive(ctx context.Context, tx Tx, k Key) (*Request, error) {
-	r, err := tx.Live(k)
+	found, err := tx.Live(k)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r, err = g.settle(ctx, tx, r); err != nil || !r.Live() {
+	r, err := g.settle(ctx, tx, found)
+	if err != nil || !r.Live() {
 		return nil, err
 	}
 	return &r, nil

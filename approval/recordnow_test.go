@@ -3,8 +3,11 @@ package approval_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"countersign/approval"
 )
@@ -32,27 +35,82 @@ func recordingWorld(t *testing.T) (*world, *recording) {
 	return w, s
 }
 
+// waysToAsk are all in which one call is answered: those that may write its record behind it, and those that never do.
+func waysToAsk(g *approval.Gate) map[string]func(context.Context, approval.Call) (approval.Answer, error) {
+	return map[string]func(context.Context, approval.Call) (approval.Answer, error){
+		"Check": g.Check, "CheckWriteBehind": g.CheckWriteBehind,
+		"CheckWait": func(ctx context.Context, c approval.Call) (approval.Answer, error) {
+			return g.CheckWait(ctx, c, approval.WaitOptions{For: time.Minute})
+		},
+	}
+}
+
 func TestRule11_AnAllowedCallIsOnRecordBeforeItIsAnswered(t *testing.T) {
+	for name := range waysToAsk(nil) {
+		w, s := recordingWorld(t)
+		ctx := approval.WithCorrelation(w.ctx, "corr-1")
+		out, err := waysToAsk(w.gate)[name](ctx, transfer)
+		if err != nil || out.Kind != approval.AnswerAllow || out.Committed != nil || s.taken != 1 || s.updates.Load() != 0 {
+			t.Fatalf("%s: got %+v, %v, with %d taken and %d updates", name, out, err, s.taken, s.updates.Load())
+		}
+		now := w.events(approval.EventCallAllowed)
+		s.full = true
+		plain, err := w.gate.Check(w.ctx, transfer)
+		if err != nil || fmt.Sprint(plain) != fmt.Sprint(out) || s.updates.Load() != 1 {
+			t.Errorf("%s: answered with %+v, and in a transaction with %+v, %v", name, out, plain, err)
+		}
+		both := w.events(approval.EventCallAllowed)
+		if len(now) != 1 || len(both) != 2 || now[0].CorrelationID != "corr-1" {
+			t.Fatalf("%s: %d records, then %d: %+v", name, len(now), len(both), now)
+		}
+		a, p := now[0], both[1]
+		a.ID, a.Seq, a.At, a.CorrelationID = p.ID, p.Seq, p.At, p.CorrelationID
+		if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", p) {
+			t.Errorf("%s: the record is\n%+v, in a transaction\n%+v", name, a, p)
+		}
+	}
+}
+
+// Whoever does not send the call on is never answered before its record is there: a store that does not take it at once
+// commits it first.
+func TestRule11_ACheckWritesNoRecordBehind(t *testing.T) {
 	w, s := recordingWorld(t)
-	ctx := approval.WithCorrelation(w.ctx, "corr-1")
-	out, err := w.gate.CheckWriteBehind(ctx, transfer)
-	if err != nil || out.Kind != approval.AnswerAllow || out.Committed != nil || s.taken != 1 || s.updates.Load() != 0 {
-		t.Fatalf("got %+v, %v, with %d taken and %d updates", out, err, s.taken, s.updates.Load())
+	s.full = true
+	s.set(errDown, nil)
+	if out, err := w.gate.Check(w.ctx, transfer); wantDown(err) != nil {
+		t.Fatalf("got %+v, %v", out, err)
 	}
-	now := w.events(approval.EventCallAllowed)
-	w.check(transfer)
-	plain := w.events(approval.EventCallAllowed)
-	if len(now) != 1 || len(plain) != 2 || now[0].CorrelationID != "corr-1" {
-		t.Fatalf("%d records, then %d: %+v", len(now), len(plain), now)
+	s.set(nil, nil)
+	out, err := w.gate.Check(w.ctx, transfer)
+	if err != nil || out.Kind != approval.AnswerAllow || out.Committed != nil || w.count("call_allowed") != 1 {
+		t.Errorf("got %+v, %v", out, err)
 	}
-	a, p := now[0], plain[1]
-	a.ID, a.Seq, a.At, a.CorrelationID = p.ID, p.Seq, p.At, p.CorrelationID
-	if string(a.Data) != string(p.Data) {
-		t.Errorf("it has %s, want %s", a.Data, p.Data)
+}
+
+// Calls of one turn are answered in one transaction, and so is a call of an agent that is frozen, is not configured any
+// more, or is judged by a policy that was replaced meanwhile.
+func TestRule1_WhatTakesATransactionGetsOne(t *testing.T) {
+	w, s := recordingWorld(t)
+	if outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{transfer}); err != nil || outs[0].Kind != approval.AnswerAllow {
+		t.Fatalf("got %+v, %v", outs, err)
 	}
-	a.Data, p.Data = nil, nil
-	if a.Type != p.Type || a.Tool != p.Tool || a.Actor != p.Actor || a.Risk != p.Risk || a.Decision != p.Decision || a.Reason != p.Reason {
-		t.Errorf("it is %+v, want %+v", a, p)
+	var replace sync.Once
+	w.policy(func(c approval.Call) approval.Verdict {
+		replace.Do(func() { w.policy(asks) })
+		return allows(c)
+	})
+	if out, err := w.gate.Check(w.ctx, transfer); err != nil || out.Kind != approval.AnswerPending {
+		t.Errorf("judged by a policy that was replaced: %+v, %v", out, err)
+	}
+	w.policy(allows)
+	if _, err := w.gate.Freeze(w.ctx, "bot", hana, approval.ViaAPI, "stop"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := w.gate.Check(w.ctx, transfer); err != nil || out.Kind != approval.AnswerDenied || !out.Frozen() {
+		t.Errorf("frozen: %+v, %v", out, err)
+	}
+	if s.taken != 0 {
+		t.Errorf("%d records were taken at once", s.taken)
 	}
 }
 
@@ -81,29 +139,35 @@ func TestRule3_NoRecordIsTakenAtOnceAfterAFailure(t *testing.T) {
 	if _, err := w.decide("01ARZ3NDEKTSV4RRFFQ69G5FAV", true, hana, ""); wantDown(err) != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		if _, err := w.gate.CheckWriteBehind(w.ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable {
-			t.Errorf("while the store is down: %v", err)
+	for name, ask := range waysToAsk(w.gate) {
+		if _, err := ask(w.ctx, transfer); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+			t.Errorf("%s, while the store is down: %v", name, err)
 		}
 	}
 	s.set(nil, nil)
-	if w.writeBehind(transfer); s.taken != 0 {
+	if w.check(transfer); s.taken != 0 {
 		t.Error("it was taken at once before a commit")
 	}
-	if w.writeBehind(transfer); s.taken != 1 {
-		t.Error("nothing is taken at once any more")
+	for name, ask := range waysToAsk(w.gate) {
+		before := s.taken
+		if _, err := ask(w.ctx, transfer); err != nil || s.taken != before+1 {
+			t.Errorf("%s: nothing is taken at once any more: %v", name, err)
+		}
 	}
 }
 
-// A strict rule, an agent that is frozen and a tool that is not known keep their commit.
+// A strict rule and a tool that is not known keep their commit.
 func TestNoRecordIsTakenAtOnceWhereACommitIsPromised(t *testing.T) {
-	w, s := recordingWorld(t)
-	w.policy(func(c approval.Call) approval.Verdict { v := allows(c); v.Strict = true; return v })
-	w.writeBehind(transfer)
-	w.policy(allows)
-	w.writeBehind(read(1, `{}`))
-	if s.taken != 0 {
-		t.Errorf("%d were taken at once", s.taken)
+	for name := range waysToAsk(nil) {
+		w, s := recordingWorld(t)
+		ask := waysToAsk(w.gate)[name]
+		w.policy(func(c approval.Call) approval.Verdict { v := allows(c); v.Strict = true; return v })
+		_, err := ask(w.ctx, transfer)
+		w.policy(allows)
+		_, other := ask(w.ctx, read(1, `{}`))
+		if err != nil || other != nil || s.taken != 0 || w.count("call_allowed") != 2 {
+			t.Errorf("%s: %v, %v, %d were taken at once", name, err, other, s.taken)
+		}
 	}
 }
 

@@ -29,43 +29,48 @@ const (
 // arriving, and above all after a commit has failed, until one succeeds: while the store cannot commit, nothing is
 // allowed.
 func (g *Gate) CheckWriteBehind(ctx context.Context, c Call) (Answer, error) {
-	if err := c.Validate(); err != nil {
-		return Answer{}, err
+	return g.checkOne(ctx, c, recordWriteBehind)
+}
+
+// recording is how an allowed call is put on record that needs no transaction.
+type recording int
+
+const (
+	recordFirst       recording = iota // before it is answered
+	recordWriteBehind                  // or else while it is on its way
+)
+
+// atOnce answers a call without a transaction, if it is one that the policy allows and that can be put on record so; ok
+// is false for any other. in is the policy that has judged it.
+func (g *Gate) atOnce(ctx context.Context, in *Policy, j *judged, how recording) (out Answer, ok bool, err error) {
+	v := &j.verdict
+	allows := v.Observe || v.Action == Allow
+	if j.call.ReadFor != "" && (v.Observe || !allows) {
+		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(*v), Risk: v.Risk, Rule: v.Rule,
+			ReasonCode: v.ReasonCode}, true, g.known(j.call.Agent)
 	}
-	if err := g.known(c.Agent); err != nil {
-		return Answer{}, err
+	if !allows || v.Strict || ctx.Err() != nil || !g.toolIsKnown(j.call, *in) {
+		return Answer{}, false, nil
 	}
-	release, err := g.turn(ctx, c)
-	if err != nil {
-		return Answer{}, err
+	if err := g.known(j.call.Agent); err != nil {
+		return Answer{}, false, err
 	}
-	frozen, err := g.isFrozen(ctx, c.Agent)
-	if err != nil {
-		release()
-		return Answer{}, err
+	if frozen, err := g.isFrozen(ctx, j.call.Agent); err != nil || frozen {
+		return Answer{}, false, err
 	}
-	p := g.Policy()
-	v := p.Evaluate(ctx, c)
-	release()
-	if c.ReadFor != "" && (v.Observe || v.Action != Allow) {
-		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
-			ReasonCode: v.ReasonCode}, nil
+	if g.policy.Load() != in {
+		return Answer{}, false, nil
 	}
-	if (v.Observe || v.Action == Allow) && !v.Strict && !frozen && ctx.Err() == nil && g.toolIsKnown(c, p) {
-		out := Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
-		if g.recordNow(ctx, c, v) {
-			return out, nil
-		}
-		if g.writeBehind.begin(g.passing()) {
-			out.Committed = g.record(&record{ctx: context.WithoutCancel(ctx), call: c, verdict: v})
-			return out, nil
-		}
+	out = Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+	e := g.records.prepared(ctx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
+	switch {
+	case g.recordNow(e):
+	case how == recordWriteBehind && g.writeBehind.begin(g.passing()):
+		out.Committed = g.record(&record{ctx: context.WithoutCancel(ctx), event: e})
+	default:
+		return Answer{}, false, nil
 	}
-	out, err := g.Check(ctx, c)
-	if err == nil && out.Kind == AnswerAllow {
-		g.writeBehind.succeed()
-	}
-	return out, err
+	return out, true, nil
 }
 
 // toolIsKnown reports whether the call's tool raises no question that only a transaction can answer.
@@ -79,18 +84,17 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 
 // record is the record of an allowed call on its way to the store.
 type record struct {
-	ctx     context.Context // for its correlation id
-	call    Call
-	verdict Verdict
-	done    chan struct{} // closed when failure is set
+	ctx     context.Context // for the log
+	event   Event           // as it is written
+	done    chan struct{}   // closed when failure is set
 	failure error
 }
 
-// recordNow puts the record of an allowed call where the death of the process cannot reach it, without a transaction,
-// and reports false where that cannot be or is not safe.
-func (g *Gate) recordNow(ctx context.Context, c Call, v Verdict) bool {
+// recordNow puts an event where the death of the process cannot reach it, without a transaction, and reports false
+// where that cannot be or is not safe.
+func (g *Gate) recordNow(e Event) bool {
 	s, ok := g.store.(EventRecorder)
-	return ok && g.writeBehind.keepsUp() && s.RecordEvent(g.records.prepared(ctx, g.recordEvent(c, v)))
+	return ok && g.writeBehind.keepsUp() && s.RecordEvent(e)
 }
 
 // record has the record of an allowed call written in the background, and returns what waits for it. The
@@ -126,42 +130,30 @@ func (g *Gate) written(rs []*record) (more bool) {
 	return g.writeBehind.end(g.passing(), failures)
 }
 
-// recordEvent is the audit event of an allowed call.
-func (g *Gate) recordEvent(c Call, v Verdict) Event {
-	j := judged{call: c, verdict: v, key: Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}}
-	j.data = g.callData(j)
-	return j.event(EventCallAllowed, string(Allow), v.ReasonCode)
-}
-
 // writeGroup writes the records in one transaction, or each by itself if they do not go together.
 func (g *Gate) writeGroup(rs []*record) []error {
 	failures := make([]error, len(rs))
-	es := make([]Event, len(rs))
-	for i, r := range rs {
-		es[i] = g.recordEvent(r.call, r.verdict)
-	}
-	err := g.appendAll(rs, es)
+	err := g.appendAll(rs)
 	for i := range rs {
 		failures[i] = err
 		if err != nil && len(rs) > 1 && CodeOf(err) != CodeStoreUnavailable {
-			failures[i] = g.appendAll(rs[i:i+1], es[i:i+1])
+			failures[i] = g.appendAll(rs[i : i+1])
 		}
 		if failures[i] != nil {
 			g.log.ErrorContext(rs[i].ctx, "an allowed call was sent to its server, but could not be put on record",
-				"agent", es[i].Agent,
-				"tool", es[i].Tool, "error", failures[i])
+				"agent", rs[i].event.Agent, "tool", rs[i].event.Tool, "error", failures[i])
 		}
 	}
 	return failures
 }
 
 // appendAll appends the records' events, again and again while the store is unavailable, but not for ever.
-func (g *Gate) appendAll(rs []*record, es []Event) error {
+func (g *Gate) appendAll(rs []*record) error {
 	began, pause := time.Now(), firstPause
 	for {
 		err := g.store.Record(rs[0].ctx, func(tx Tx) error {
-			for i, r := range rs {
-				if err := g.audit(r.ctx, tx, es[i]); err != nil {
+			for _, r := range rs {
+				if _, err := tx.Append(r.event); err != nil {
 					return err
 				}
 			}
