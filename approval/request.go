@@ -56,7 +56,7 @@ type Request struct {
 	Sentences *Sentences
 
 	TurnID    string
-	SessionID string // of the call that created it; request_sessions has all that asked
+	SessionID string // of the call that created it; request_sessions has the others that asked
 	Rationale string
 	Preview   string
 	// PreviewFrom is the tool that the gate has read with to make Preview, just before people were asked; "": Preview is

@@ -45,7 +45,7 @@ type Tx interface {
 	NewID() string
 
 	// InsertRequest stores r, whose ID, RequestedAt and ExpiresAt are set. It returns ErrLiveExists, with
-	// the transaction still usable, when the key has a live request. A SessionID is kept in request_sessions too.
+	// the transaction still usable, when the key has a live request.
 	InsertRequest(r Request) error
 	Request(id string) (Request, error)
 	// Head returns the request's narrow part.
@@ -168,7 +168,7 @@ type Tx interface {
 	// LiveBefore returns the narrow parts of live requests with a smaller id, of an agent, or for "" of all.
 	LiveBefore(agent, id string, limit int) ([]Head, error)
 
-	// AddSession records that session asked for the request; a repetition changes nothing.
+	// AddSession records that session asked for the request, too; a repetition changes nothing.
 	AddSession(id, session string) error
 	// Feed returns the agent's ended, unacknowledged requests in the order of ResolvedSeq; a session
 	// other than "" narrows it to what that session asked for. It stops after the one with which their sizes are bytes.

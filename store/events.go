@@ -20,6 +20,7 @@ func (t *tx) Append(e approval.Event) (approval.Event, error) {
 		return approval.Event{}, err
 	}
 	t.w.seq++
+	t.w.onRows = onRows{e.Seq, e.At, e.ID}
 	if t.w.onCommit != nil {
 		t.w.summary.Events = append(t.w.summary.Events, e)
 	}
@@ -76,9 +77,10 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	l.equal("correlation_id", q.CorrelationID)
 	if q.SessionID != "" {
 		l.where(`(approval_id IS NOT NULL`+
-			` AND EXISTS (SELECT 1 FROM request_sessions AS s WHERE s.request = approval_id AND s.session_id = ?)`+
+			` AND (EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.id = approval_id AND r.session_id = ?)`+
+			` OR EXISTS (SELECT 1 FROM request_sessions AS s WHERE s.request = approval_id AND s.session_id = ?))`+
 			` OR (event_type = 'call_allowed' OR event_type = 'call_denied') AND data ->> '$.session_id' = ?)`,
-			q.SessionID, q.SessionID)
+			q.SessionID, q.SessionID, q.SessionID)
 	}
 	if q.Told {
 		// as the index has it

@@ -17,6 +17,7 @@ func (t *tx) InsertNotification(n approval.Notification) error {
 	if err != nil {
 		return err
 	}
+	t.w.onRows.id = max(t.w.onRows.id, n.ID)
 	if waits(n.Status) {
 		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -308,6 +309,103 @@ func TestAfterAKillRecordsSayWhereTheStoreStood(t *testing.T) {
 	m.set(time.Hour)
 	recordOne(t, d, "set forward")
 	killed()
+}
+
+// Nor does any other group whose newest rows say all of it. One that gave out something which no row has saves it: an id,
+// a seq, or a time.
+func TestAfterAKillRowsSayWhereTheStoreStood(t *testing.T) {
+	k := watchDisk(t)
+	path := schematest.NewFile(t)
+	m := newMachine()
+	o := Options{Path: path, Boot: "one", Now: m.now, Elapsed: m.count}
+	d := open(t, o)
+	event := func(tx approval.Tx) (id string, err error) {
+		e, err := tx.Append(approval.Event{Type: approval.EventPolicyReloaded})
+		return e.ID, err
+	}
+	made := func(tx approval.Tx) (request, notification string, err error) {
+		r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "t", Args: []byte(`{}`), ArgsHash: strings.Repeat("a", 64),
+			Risk: approval.RiskHigh, ReasonCode: "approval_required", Status: approval.Pending, RequestedAt: tx.Now(),
+			ExpiresAt: tx.Now().Add(time.Hour)}
+		r.Scope = r.ID
+		n := approval.Notification{ID: tx.NewID(), ApprovalID: r.ID, Channel: "line", Recipient: "U1", Kind: approval.KindRequest,
+			Status: approval.Queued, NextAttemptAt: tx.Now(), CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
+		return r.ID, n.ID, errors.Join(tx.InsertRequest(r), tx.InsertNotification(n))
+	}
+	for _, tt := range []struct {
+		name  string
+		fn    func(tx approval.Tx) (id string, err error) // returns the last id that it was given
+		saves bool
+	}{
+		{"the first after the start", event, true},
+		{"an event", event, false},
+		{"a request and its event", func(tx approval.Tx) (string, error) {
+			if _, _, err := made(tx); err != nil {
+				return "", err
+			}
+			return event(tx)
+		}, false},
+		{"an event, and a request after it", func(tx approval.Tx) (string, error) {
+			if _, err := event(tx); err != nil {
+				return "", err
+			}
+			_, last, err := made(tx)
+			return last, err
+		}, false},
+		{"an id that is on no row", func(tx approval.Tx) (string, error) {
+			_, err := event(tx)
+			return tx.NewID(), err
+		}, true},
+		{"a request without an event", func(tx approval.Tx) (string, error) {
+			_, last, err := made(tx)
+			return last, err
+		}, true},
+		{"a seq without an event", func(tx approval.Tx) (string, error) {
+			id, _, err := made(tx)
+			if err != nil {
+				return "", err
+			}
+			last, err := event(tx)
+			if err != nil {
+				return "", err
+			}
+			_, err = tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaAPI})
+			return last, err
+		}, true},
+		{"a row that has none of it", func(tx approval.Tx) (string, error) {
+			return "", tx.PutPin(approval.ToolPin{Server: "s", Tool: "t", Digest: strings.Repeat("0", 64), SeenAt: tx.Now()})
+		}, true},
+		{"an event again", event, false},
+	} {
+		m.pass(3 * time.Millisecond)
+		before := stateOf(t, d)
+		var last string
+		var at time.Time
+		if err := d.Update(t.Context(), func(tx approval.Tx) (err error) {
+			last, err = tt.fn(tx)
+			at = tx.Now()
+			return err
+		}); err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		if saved := !reflect.DeepEqual(stateOf(t, d), before); saved != tt.saves {
+			t.Errorf("%s: the state was saved: %t", tt.name, saved)
+		}
+		seq := d.seq.Load()
+		then := o
+		then.Path = k.cut(t, path, 1<<20)
+		after := open(t, then)
+		update(t, after, func(tx approval.Tx) error {
+			if now := tx.Now(); now.Before(at) {
+				t.Errorf("%s: time goes on with %s after %s", tt.name, now, at)
+			}
+			e, err := tx.Append(approval.Event{Type: approval.EventPolicyReloaded})
+			if e.Seq != seq+1 || e.ID <= last {
+				t.Errorf("%s: after %d, %s it goes on with %d, %s", tt.name, seq, last, e.Seq, e.ID)
+			}
+			return err
+		})
+	}
 }
 
 func stateOf(t *testing.T, d *DB) (kept storedState) {

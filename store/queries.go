@@ -155,7 +155,7 @@ var queries = []string{
 
 	loadState: `SELECT ` + stateColumns.names() + ` FROM store_state`,
 	saveState: stateColumns.update(`store_state`),
-	// Rows are ahead of the state where they are records of allowed calls, or where somebody else has written them.
+	// Rows are ahead of the state where they say all that it would (see stateFollows), or somebody else has written them.
 	loadNewest: `SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT id FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`,
@@ -195,7 +195,8 @@ var queries = []string{
   WHERE agent = $1 AND resolved_seq IS NOT NULL AND acked_at IS NULL ORDER BY resolved_seq`,
 	selectSessionFeed: `SELECT ` + requestColumns.names() + ` FROM approval_requests
   WHERE agent = $1 AND resolved_seq IS NOT NULL AND acked_at IS NULL
-    AND EXISTS (SELECT 1 FROM request_sessions s WHERE s.request = approval_requests.id AND s.session_id = $2)
+    AND (session_id = $2
+      OR EXISTS (SELECT 1 FROM request_sessions s WHERE s.request = approval_requests.id AND s.session_id = $2))
   ORDER BY resolved_seq`,
 	addReason: `UPDATE approval_requests SET resolve_reason = $1, resolved_seq = $2, acked_at = NULL
   WHERE id = $3 AND status = 'denied' AND resolved_by = $4 AND resolve_reason IS NULL`,

@@ -109,11 +109,18 @@ func (w *writer) setLevel(level string) error {
 // evenly is how far the clock may be from going on evenly before a group of records saves it.
 const evenly = 10 * time.Millisecond
 
-// stateFollows reports whether what the next process starts from can be told from the group's own rows: it holds
-// nothing but records, of which the newest has the seq, the id and the time, and the clock went on evenly since the
-// state was saved. To save it costs a page of the log, which is as much as a record does.
+// onRows is what the rows that a group has inserted say of how far it has come, as [loadNewest] finds it.
+type onRows struct {
+	seq int64     // of the newest event
+	at  time.Time // of that
+	id  string    // the last of the ids of events, requests and notifications
+}
+
+// stateFollows reports whether what the next process starts from can be told from the group's own rows: the newest of
+// them have the seq, the id and the time that were given out last, and the clock went on evenly since the state was
+// saved. To save it costs a page of the log, which is as much as a record does.
 func (w *writer) stateFollows() bool {
-	if w.level != syncNormal {
+	if r := &w.onRows; r.seq != w.seq || !r.at.Equal(w.newest) || r.id != w.lastID.String() {
 		return false
 	}
 	now, was := w.db.clock.state(), w.kept

@@ -25,10 +25,8 @@ func (t *tx) InsertRequest(r approval.Request) error {
 		return approval.ErrLiveExists
 	}
 	t.w.seq = max(t.w.seq, r.ResolvedSeq)
+	t.w.onRows.id = max(t.w.onRows.id, r.ID)
 	t.w.noteDeadline(r.Deadline())
-	if r.SessionID != "" {
-		return t.AddSession(r.ID, r.SessionID)
-	}
 	return nil
 }
 

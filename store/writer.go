@@ -132,6 +132,7 @@ type writer struct {
 	logged        int64     // up to which event of the event log the database has them
 	takenTo       int64     // and up to which with this group
 	newest        time.Time // of the transactions: none that follows is of earlier
+	onRows        onRows    // what of seq, ids and time the rows of this group say
 	rows          boundRows
 	exited        *job // its function has ended the writer's goroutine
 }
@@ -450,7 +451,7 @@ func (w *writer) attempt() error {
 		}
 		return nil
 	}
-	w.changes, w.mustSync, w.summary = false, false, approval.Commit{}
+	w.changes, w.mustSync, w.summary, w.onRows = false, false, approval.Commit{}, onRows{}
 	if err := w.takeLogged(); err != nil {
 		w.abort()
 		err = fault(err)
@@ -564,7 +565,7 @@ func (w *writer) run(j *job, undo undoing) error {
 		}
 		return fault(err)
 	}
-	w.seq, w.summary, w.changes = seq, summary, changes
+	w.seq, w.summary, w.changes, w.onRows = seq, summary, changes, onRows{}
 	switch undo {
 	case undoAll:
 		return w.undo()
@@ -607,7 +608,7 @@ func (w *writer) call(j *job, t *tx) (err error) {
 // commit makes durable what the functions have left, with the state that the next process starts from.
 func (w *writer) commit() error {
 	writes := w.changes || w.mustSync
-	saves := writes && (w.takenTo > w.logged || !w.stateFollows())
+	saves := writes && (!w.changes || w.takenTo > w.logged || !w.stateFollows())
 	if saves {
 		if err := w.saveState(); err != nil {
 			return err
