@@ -2,8 +2,11 @@ package approval
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // EventType names what an audit event reports.
@@ -137,6 +140,13 @@ func WithCorrelation(ctx context.Context, id string) context.Context {
 
 // maxCorrelation is how long an id may be that somebody else chose.
 const maxCorrelation = 128
+
+// NewCorrelation returns an id for what a caller does at a time, who has chosen none. It is random, and sorts after
+// those of earlier milliseconds. So an index of requests by it grows at its end; of ids that are random alone, each
+// would have a page of its own written.
+func NewCorrelation(at time.Time) string {
+	return ulid.MustNew(ulid.Timestamp(at), rand.Reader).String() // which fails after the year 10889
+}
 
 // TheirCorrelation returns the id that a caller chose for what it does, "" where one is to be made instead:
 // it must be short, of printable ASCII, and have no colon. A colon stands in the ids that the gate makes of a

@@ -3,6 +3,7 @@ package approval_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/approval"
 )
@@ -19,5 +20,18 @@ func TestRule11_ACallersCorrelationIDIsNoPlatforms(t *testing.T) {
 		if got := approval.TheirCorrelation(id); got != "" {
 			t.Errorf("%q is taken as %q", id, got)
 		}
+	}
+}
+
+// Ids that the gate makes grow with time, so that an index of them does: at random, each would have a page of its own.
+func TestCorrelationsGrowWithTime(t *testing.T) {
+	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+	last := ""
+	for i := range 100 {
+		a, b := approval.NewCorrelation(at.Add(time.Duration(i)*time.Millisecond)), approval.NewCorrelation(at.Add(time.Duration(i)*time.Millisecond))
+		if a <= last || b <= last || a == b || approval.TheirCorrelation(a) != a {
+			t.Fatalf("%s and %s follow %s", a, b, last)
+		}
+		last = max(a, b)
 	}
 }

@@ -1,9 +1,7 @@
 package rest
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -171,13 +169,18 @@ const (
 	headerClient = "X-Countersign-Client"
 )
 
+// Headers that every answer has: one list of values serves all, since nobody adds to them.
+var noSniff, noStore, jsonType = []string{"nosniff"}, []string{"no-store"}, []string{"application/json"}
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := cmp.Or(approval.TheirCorrelation(r.Header.Get(headerCorrelation)), rand.Text())
+	id := approval.TheirCorrelation(r.Header.Get(headerCorrelation))
+	if id == "" {
+		id = approval.NewCorrelation(time.Now())
+	}
 	h := w.Header()
 	h.Set(headerCorrelation, id)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
+	h["X-Content-Type-Options"], h["Cache-Control"] = noSniff, noStore
 	if path.Clean(r.URL.Path) != r.URL.Path { // which the mux would answer with a redirect
 		s.lost.ServeHTTP(w, r)
 		return
