@@ -129,7 +129,8 @@ func (r *ratio) report() Ratio {
 	return out
 }
 
-// onRecord holds what was counted here against what the gate has on record.
+// onRecord holds what was counted here against what the gate has on record. What it has recorded last it tells of a
+// moment later.
 func (r *run) onRecord(ctx context.Context) error {
 	for _, f := range r.figures {
 		if f.failed > 0 {
@@ -138,17 +139,32 @@ func (r *run) onRecord(ctx context.Context) error {
 	}
 	c := newCaller(r.w.url, "", 1)
 	defer c.close()
-	got, err := c.send(ctx, http.MethodGet, "/metrics", "", http.StatusOK)
-	if err != nil {
-		return fmt.Errorf("the gate's own count: %w", err)
+	for end := time.Now().Add(recordedWithin); ; {
+		got, err := c.send(ctx, http.MethodGet, "/metrics", "", http.StatusOK)
+		if err != nil {
+			return fmt.Errorf("the gate's own count: %w", err)
+		}
+		less, err := compareRecords(r.made, events(got))
+		if !less || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
-	recorded := events(got)
-	for _, kind := range slices.Sorted(maps.Keys(r.made)) {
-		if r.made[kind] != recorded[kind] {
-			return fmt.Errorf("%d %s were counted here, and the gate has %d on record", r.made[kind], kind, recorded[kind])
+}
+
+// recordedWithin is how long a gate may take to tell of what it has on record.
+const recordedWithin = 2 * time.Second
+
+// compareRecords returns an error unless as many events of each type are recorded as were made; less says that it is
+// because some are missing that may be still to come.
+func compareRecords(made, recorded map[string]int64) (less bool, err error) {
+	for _, kind := range slices.Sorted(maps.Keys(made)) {
+		if made[kind] != recorded[kind] {
+			return recorded[kind] < made[kind],
+				fmt.Errorf("%d %s were counted here, and the gate has %d on record", made[kind], kind, recorded[kind])
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // events reads how many events of each type there are from a page of metrics.
