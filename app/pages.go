@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
 	"countersign/approval"
 	"countersign/config"
@@ -68,7 +69,7 @@ func (a *App) base() string {
 // pagesBefore has the pages answer what is theirs, and next the rest.
 func (a *App) pagesBefore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.pages.Has(r.URL.Path) {
+		if !strings.HasPrefix(r.URL.Path, "/v1/") && a.pages.Has(r.URL.Path) {
 			a.pages.ServeHTTP(w, r)
 			return
 		}

@@ -15,7 +15,7 @@ type Broker struct {
 	agents   map[string]map[chan struct{}]struct{}
 	all      map[chan struct{}]struct{}
 	queues   map[*queueWake]struct{}
-	due      map[chan time.Time]struct{}
+	due      map[*deadlines]struct{}
 	frozen   map[chan struct{}]struct{}
 	types    map[EventType]map[chan struct{}]string // the agent whose events wake, "": every one's
 	newest   map[EventType]int64                    // the seq of the newest event of a type
@@ -29,7 +29,7 @@ func NewBroker() *Broker {
 		agents:   map[string]map[chan struct{}]struct{}{},
 		all:      map[chan struct{}]struct{}{},
 		queues:   map[*queueWake]struct{}{},
-		due:      map[chan time.Time]struct{}{},
+		due:      map[*deadlines]struct{}{},
 		frozen:   map[chan struct{}]struct{}{},
 		types:    map[EventType]map[chan struct{}]string{},
 		newest:   map[EventType]int64{},
@@ -67,8 +67,8 @@ func (b *Broker) Publish(c Commit) {
 		}
 	}
 	if !c.Deadline.IsZero() {
-		for ch := range b.due {
-			keepEarliest(ch, c.Deadline)
+		for d := range b.due {
+			d.add(c.Deadline)
 		}
 	}
 }
@@ -209,28 +209,47 @@ func (b *Broker) Queue() (wake <-chan struct{}, take func() []string, cancel fun
 	}
 }
 
-// deadlines delivers the earliest deadline among those committed since the last receive.
-func (b *Broker) deadlines() (<-chan time.Time, func()) {
-	ch := make(chan time.Time, 1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.due[ch] = struct{}{}
-	return ch, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.due, ch)
+// deadlines brings whoever waits for the earliest deadline those that come before it.
+type deadlines struct {
+	b    *Broker
+	ch   chan time.Time // the earliest of those that were committed since the last receive
+	next time.Time      // that is waited for already; zero: none. It is the broker's lock's
+}
+
+// add is told of a deadline that was committed. It is called under the broker's lock, and nobody else sends: so the
+// channel has room after the receive.
+func (d *deadlines) add(t time.Time) {
+	if !d.next.IsZero() && !t.Before(d.next) {
+		return
+	}
+	d.next = t
+	select {
+	case <-d.ch: // a later one
+	default:
+	}
+	d.ch <- t
+}
+
+// waitsFor says what is waited for from now on, zero for nothing. What was committed before it was found out may be
+// earlier, and is still to be received.
+func (d *deadlines) waitsFor(t time.Time) {
+	d.b.mu.Lock()
+	defer d.b.mu.Unlock()
+	if len(d.ch) == 0 {
+		d.next = t
 	}
 }
 
-// keepEarliest puts t into a channel of one unless an earlier time is waiting there. Only Publish
-// sends, under the broker's lock, so the channel has room after the receive.
-func keepEarliest(ch chan time.Time, t time.Time) {
-	select {
-	case old := <-ch:
-		if old.Before(t) {
-			t = old
-		}
-	default:
+// deadlines delivers the earliest deadline among those committed since the last receive that is before the one that is
+// waited for.
+func (b *Broker) deadlines() (*deadlines, func()) {
+	d := &deadlines{b: b, ch: make(chan time.Time, 1)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due[d] = struct{}{}
+	return d, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.due, d)
 	}
-	ch <- t
 }

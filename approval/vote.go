@@ -527,9 +527,13 @@ type Escalated struct {
 
 // EscalationsIn returns whom escalation adds to a request, and when.
 func (g *Gate) EscalationsIn(_ context.Context, tx Tx, r Request) []Escalated {
-	if r.Need == nil || g.dir == nil {
+	if r.Need == nil || g.dir == nil || len(r.Need.Escalate) == 0 {
 		return nil
 	}
+	return g.escalations(tx, r)
+}
+
+func (g *Gate) escalations(tx Tx, r Request) []Escalated {
 	e := g.electorate(tx, &r, r.Need)
 	var all []Escalated
 	for _, s := range r.Need.Escalate {

@@ -657,6 +657,7 @@ func (g *Gate) Run(ctx context.Context) {
 			}
 		}
 		if look {
+			due.waitsFor(time.Time{})
 			t, err := g.endDue(ctx)
 			if err != nil && ctx.Err() == nil {
 				g.log.ErrorContext(ctx, "requests past their deadline could not be ended; trying again in a second", "error", err)
@@ -669,6 +670,7 @@ func (g *Gate) Run(ctx context.Context) {
 			next = g.clock().Add(lookAtClock)
 		}
 		wait := lookAtClock
+		due.waitsFor(next)
 		if next.IsZero() {
 			timer.Stop()
 		} else {
@@ -678,7 +680,7 @@ func (g *Gate) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case t := <-due:
+		case t := <-due.ch:
 			if next.IsZero() || t.Before(next) {
 				next = t
 			}

@@ -27,14 +27,14 @@ func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	routes, later, err := o.whereTo(tx, made)
+	to, err := o.whereTo(tx, made)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
 	j := joining{o: o, tx: tx, card: about(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
 	j.card.n.ApprovalID, j.card.n.BatchID = made[0].ID, c.ID
 	j.leaves(c, soon)
-	j.ask(routes, later)
+	j.ask(to.routes, to.later)
 	for _, n := range ns {
 		if err := j.see(n); err != nil {
 			return approval.Announcement{}, err
@@ -44,11 +44,12 @@ func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request
 		return approval.Announcement{}, err
 	}
 	// Whoever is asked for one of these alone has no card yet.
-	told, err := o.tellAll(tx, j.card, made, without(routes, j.tried), j.tried)
+	to.routes = without(to.routes, j.tried)
+	told, err := o.tellAll(tx, j.card, made, to, j.tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	some, err := o.tellLater(tx, j.card, later, j.tried)
+	some, err := o.tellLater(tx, j.card, to.later, j.tried)
 	told.Pushes += j.pushes + some
 	return told, err
 }

@@ -17,29 +17,29 @@ func (o *Outbox) Requested(tx approval.Tx, made []approval.Request,
 	if !p.WaitsUntil.IsZero() {
 		c.n.HeldFor, c.n.NextAttemptAt = made[0].Agent, latest(p.WaitsUntil, p.LeavesAt)
 	}
-	routes, later, err := o.whereTo(tx, made)
+	to, err := o.whereTo(tx, made)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
 	tried := map[approval.Address]bool{}
-	told, err := o.tellAll(tx, c, made, routes, tried)
+	told, err := o.tellAll(tx, c, made, to, tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	escalated, err := o.tellLater(tx, c, later, tried)
+	escalated, err := o.tellLater(tx, c, to.later, tried)
 	told.Pushes += escalated
 	return told, err
 }
 
-// tellAll queues the card of some requests along routes, and for admins where one of them then comes to nobody who is
-// asked about it. It marks where the card goes as tried.
-func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, routes []approval.Route,
+// tellAll queues the card of some requests along their routes, and for admins where one of them then comes to nobody
+// who is asked about it. It marks where the card goes as tried.
+func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, to ways,
 	tried map[approval.Address]bool) (approval.Announcement, error) {
-	told, err := o.tell(tx, c, routes, tried)
+	told, err := o.tell(tx, c, to.routes, tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	left, err := o.unasked(tx, made, tried)
+	left, err := o.unasked(tx, made, to.first, tried)
 	if err != nil || len(left) == 0 {
 		return approval.Announcement{Pushes: told}, err
 	}
@@ -56,19 +56,21 @@ func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, routes
 }
 
 // unasked returns those of some requests that come to nobody who is asked about them: not to one of the addresses where
-// their card goes.
-func (o *Outbox) unasked(tx approval.Tx, made []approval.Request,
+// their card goes. first are the routes of the first of them.
+func (o *Outbox) unasked(tx approval.Tx, made []approval.Request, first []approval.Route,
 	tried map[approval.Address]bool) (left []approval.Request, err error) {
 	for i, r := range made {
+		routes := first
 		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
 			if slices.ContainsFunc(left, func(l approval.Request) bool { return l.ID == made[0].ID }) {
 				left = append(left, r)
 			}
 			continue
 		}
-		routes, err := o.routing.Routes(tx, r)
-		if err != nil {
-			return nil, err
+		if i > 0 {
+			if routes, err = o.routing.Routes(tx, r); err != nil {
+				return nil, err
+			}
 		}
 		if len(without(routes, tried)) == len(routes) && (len(routes) > 0 || r.Need != nil) {
 			left = append(left, r)
@@ -107,20 +109,30 @@ func (o *Outbox) unreached(made []approval.Request, reach reach) func(context.Co
 	}
 }
 
-// whereTo returns where the card of some requests goes, now and later: to whom any of them goes.
-func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (routes []approval.Route, later []Later, err error) {
+// ways are where the card of some requests goes, now and later: to whom any of them goes.
+type ways struct {
+	routes []approval.Route
+	first  []approval.Route // of the first of them alone
+	later  []Later
+}
+
+// whereTo returns where the card of some requests goes.
+func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (to ways, err error) {
 	for i, r := range made {
 		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
 			continue
 		}
 		some, err := o.routing.Routes(tx, r)
 		if err != nil {
-			return nil, nil, err
+			return ways{}, err
 		}
-		others := routes // of the requests before, which may ask the same people
+		if i == 0 {
+			to.first = some
+		}
+		others := to.routes // of the requests before, which may ask the same people
 		for _, route := range some {
 			if !slices.ContainsFunc(others, func(o approval.Route) bool { return meet(o, route) }) {
-				routes = append(routes, route)
+				to.routes = append(to.routes, route)
 			}
 		}
 		if r.Need == nil {
@@ -128,11 +140,11 @@ func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (routes []appr
 		}
 		after, err := o.routing.Later(tx, r)
 		if err != nil {
-			return nil, nil, err
+			return ways{}, err
 		}
-		later = append(later, after...)
+		to.later = append(to.later, after...)
 	}
-	return routes, later, nil
+	return to, nil
 }
 
 // meet reports whether two routes lead to one recipient: they share an address.

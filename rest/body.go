@@ -58,8 +58,8 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return approval.Errorf(codeUnsupportedMediaType, "The body must not be compressed.")
 	}
-	jsonType := isJSON(r.Header.Get("Content-Type"))
-	if !jsonType && r.ContentLength != 0 && !(optional && r.ContentLength < 0) {
+	isJSON := isJSON(r.Header.Get("Content-Type"))
+	if !isJSON && r.ContentLength != 0 && !(optional && r.ContentLength < 0) {
 		return errNotJSONType
 	}
 	if r.ContentLength > maxBody {
@@ -102,7 +102,7 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 		return err
 	}
 	switch {
-	case buf.Len() > 0 && !jsonType:
+	case buf.Len() > 0 && !isJSON:
 		return errNotJSONType
 	case buf.Len() == 0:
 		return empty
@@ -140,7 +140,7 @@ var encoding = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.Determinis
 
 // answer writes v as the JSON of a successful answer.
 func (x *exchange) answer(status int, v any) error {
-	x.Header().Set("Content-Type", "application/json")
+	x.Header()["Content-Type"] = jsonType
 	return writeBody(x, status, v)
 }
 

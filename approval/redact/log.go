@@ -3,6 +3,7 @@ package redact
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 
 	"countersign/approval/legible"
 )
@@ -11,12 +12,28 @@ import (
 // [Masker.ForLogs] masks them, and what cannot be seen made visible. masker is asked for each record, so that a
 // change of the configuration counts at once. An attribute's text is masked by the attribute's key too.
 func LogHandler(next slog.Handler, masker func() *Masker) slog.Handler {
-	return &logHandler{next, masker}
+	return &logHandler{next, forLogs{masker, new(atomic.Pointer[[2]*Masker])}}
 }
 
 type logHandler struct {
 	next   slog.Handler
+	masker forLogs
+}
+
+// forLogs makes a masker one for logs, once.
+type forLogs struct {
 	masker func() *Masker
+	made   *atomic.Pointer[[2]*Masker] // the last one, and what was made of it
+}
+
+func (f forLogs) get() *Masker {
+	m := f.masker()
+	if made := f.made.Load(); made != nil && made[0] == m {
+		return made[1]
+	}
+	logs := m.ForLogs()
+	f.made.Store(&[2]*Masker{m, logs})
+	return logs
 }
 
 func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
@@ -24,7 +41,7 @@ func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
-	m := h.masker().ForLogs()
+	m := h.masker.get()
 	safe := slog.NewRecord(r.Time, r.Level, m.logText("", r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		safe.AddAttrs(m.logAttr(a))
@@ -34,7 +51,7 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	m := h.masker().ForLogs()
+	m := h.masker.get()
 	safe := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
 		safe[i] = m.logAttr(a)
