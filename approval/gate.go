@@ -249,6 +249,7 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 	var compared comparison
 	defer g.comparisons.end(&compared)
 	for {
+		failures := g.writeBehind.failures()
 		done, err := billed(ctx, g, js[0].call.Agent, func(tx Tx, b *bill) (entered, error) {
 			if g.policy.Load() != in {
 				return entered{}, errPolicyChanged
@@ -282,7 +283,7 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 		}
 		for i := range done.answers {
 			if done.answers[i].Kind == AnswerAllow {
-				g.writeBehind.succeed() // its record was committed
+				g.writeBehind.succeed(failures) // its record was committed
 			}
 			done.answers[i] = g.toldOutcome(done.answers[i])
 		}

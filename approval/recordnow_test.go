@@ -156,6 +156,45 @@ func TestRule3_NoRecordIsTakenAtOnceAfterAFailure(t *testing.T) {
 	}
 }
 
+// between is a store of which something happens after a commit, before its caller is told.
+type between struct {
+	*recording
+	then func()
+}
+
+func (s *between) Update(ctx context.Context, fn func(approval.Tx) error) error {
+	err := s.recording.Update(ctx, fn)
+	if then := s.then; then != nil {
+		s.then = nil
+		then()
+	}
+	return err
+}
+
+// A commit that was told of after a later one had failed does not say that the store can commit.
+func TestRule3_AnEarlierCommitDoesNotHideAFailure(t *testing.T) {
+	w, r := recordingWorld(t)
+	s := &between{recording: r}
+	w.wire(approval.Options{Store: approval.NoteFailures(s), Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now,
+		Logger: w.logger()}, bothWays)
+	r.full = true
+	s.then = func() {
+		r.set(errDown, nil)
+		if _, err := w.gate.Check(w.ctx, transfer); wantDown(err) != nil {
+			t.Error(err)
+		}
+		r.set(nil, nil)
+	}
+	w.check(transfer)
+	r.full = false
+	if w.check(transfer); r.taken != 0 {
+		t.Error("it was taken at once after a failure")
+	}
+	if w.check(transfer); r.taken != 1 {
+		t.Error("nothing is taken at once after a commit")
+	}
+}
+
 // A strict rule and a tool that is not known keep their commit.
 func TestNoRecordIsTakenAtOnceWhereACommitIsPromised(t *testing.T) {
 	for name := range waysToAsk(nil) {

@@ -184,6 +184,7 @@ type writeBehind struct {
 	underWay int
 	moved    time.Time // when one arrived last, or the first of these began
 	failed   bool      // the last commit that we know of
+	failings int       // how many did
 	idle     []chan struct{}
 
 	waiting []*record
@@ -242,7 +243,9 @@ func (a *writeBehind) end(now time.Time, failures []error) (more bool) {
 	defer a.mu.Unlock()
 	a.underWay -= len(failures)
 	for _, failure := range failures {
-		if a.failed = failure != nil; !a.failed {
+		if a.failed = failure != nil; a.failed {
+			a.failings++
+		} else {
 			a.moved = now
 		}
 	}
@@ -260,12 +263,23 @@ func (a *writeBehind) fail() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failed = true
+	a.failings++
 }
 
-func (a *writeBehind) succeed() {
+// failures returns how many commits have failed.
+func (a *writeBehind) failures() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.failed = false
+	return a.failings
+}
+
+// succeed is told of a commit that was begun when there had been so many failures: of a later one it says nothing.
+func (a *writeBehind) succeed(failures int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failings == failures {
+		a.failed = false
+	}
 }
 
 func (a *writeBehind) whenIdle() <-chan struct{} {
