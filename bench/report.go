@@ -139,21 +139,24 @@ func (r *run) onRecord(ctx context.Context) error {
 	}
 	c := newCaller(r.w.url, "", 1)
 	defer c.close()
-	for end := time.Now().Add(recordedWithin); ; {
+	for tries := 1; ; tries++ {
 		got, err := c.send(ctx, http.MethodGet, "/metrics", "", http.StatusOK)
 		if err != nil {
 			return fmt.Errorf("the gate's own count: %w", err)
 		}
 		less, err := compareRecords(r.made, events(got))
-		if !less || time.Now().After(end) {
+		if !less || tries == recordTries {
 			return err
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(recordedWithin / recordTries)
 	}
 }
 
 // recordedWithin is how long a gate may take to tell of what it has on record.
-const recordedWithin = 2 * time.Second
+const (
+	recordedWithin = 2 * time.Second
+	recordTries    = 100
+)
 
 // compareRecords returns an error unless as many events of each type are recorded as were made; less says that it is
 // because some are missing that may be still to come.
