@@ -2,8 +2,10 @@ package line
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	api "github.com/line/line-bot-sdk-go/v8/linebot/messaging_api"
 	"pgregory.net/rapid"
 
 	"countersign/approval"
@@ -58,4 +60,56 @@ func TestTextIsQuotedAsByEncodingJSON(t *testing.T) {
 		check(t, rapid.String().Draw(t, "text"))
 		check(t, string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))
 	})
+}
+
+func TestRequestsAreWrittenAsTheSDKWritesThem(t *testing.T) {
+	for _, c := range channelstest.Cases() {
+		ms, err := messages(c.Card())
+		if err != nil {
+			continue
+		}
+		for _, silent := range []bool{false, true} {
+			want := asBySDK(t, &api.PushMessageRequest{To: hana, Messages: ms, NotificationDisabled: silent})
+			if got := pushBody(hana, encode(ms), silent); string(got) != want {
+				t.Errorf("%s: got %s, want %s", c.Name, got, want)
+			}
+		}
+		want := asBySDK(t, &api.ReplyMessageRequest{ReplyToken: replyToken.Reveal(), Messages: ms})
+		if got := replyBody(replyToken, encode(ms)); string(got) != want {
+			t.Errorf("%s: got %s, want %s", c.Name, got, want)
+		}
+	}
+}
+
+func asBySDK(t *testing.T, request any) string {
+	t.Helper()
+	var b strings.Builder
+	if err := json.NewEncoder(&b).Encode(request); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTheCardIsFoundAmongMessages(t *testing.T) {
+	for _, c := range []struct {
+		body        string
+		card, count int
+		bad         bool
+	}{
+		{body: `[]`},
+		{body: `[{"text":"a","type":"text"}]`, count: 1},
+		{body: `[{"text":"a","type":"text"},{"contents":{"type":"flex"},"type":"text"},{"type":"flex"},{"type":"flex"}]`,
+			card: 2, count: 4},
+		{body: ` [ { "type" : "flex" } ] `, count: 1},
+		{body: `[{"type":"text"}`, bad: true},
+		{body: `[{"type":"text"},1]`, bad: true},
+		{body: `[{"type":"text"}] []`, bad: true},
+		{body: `{"type":"flex"}`, bad: true},
+		{body: ``, bad: true},
+	} {
+		card, count, err := cardAmong([]byte(c.body))
+		if (err != nil) != c.bad || err == nil && (card != c.card || count != c.count) {
+			t.Errorf("%s: card %d of %d, error %v", c.body, card, count, err)
+		}
+	}
 }
