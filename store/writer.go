@@ -122,6 +122,7 @@ type writer struct {
 	syncTimer  *time.Timer // syncs what is unsynced; nil: never yet
 
 	group         []*job // being committed
+	company       bool   // the last group was of several callers; one who is alone waits for nobody
 	carried       []*job // of a group that took long enough: they come first in the next
 	retries       []*job // of groups that were lost, to be committed one by one
 	guardedGroups int    // groups that are still to have savepoints
@@ -395,6 +396,7 @@ func (w *writer) retryNext() {
 // nextGroup waits for something to do and takes what there is, up to the most there may be in a group. It reports
 // false when the queue is closed and empty.
 func (w *writer) nextGroup() bool {
+	w.company = len(w.group) > 1
 	w.group = append(w.group[:0], w.carried...)
 	w.carried = w.carried[:0]
 	if len(w.group) == 0 {
@@ -402,7 +404,7 @@ func (w *writer) nextGroup() bool {
 		if !ok {
 			return false
 		}
-		if j.then == nil {
+		if j.then == nil && w.company {
 			runtime.Gosched() // let the callers just answered come back and be part of this group
 		}
 		w.group = append(w.group, j)
