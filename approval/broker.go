@@ -12,6 +12,7 @@ import (
 type Broker struct {
 	mu       sync.Mutex
 	requests map[string]map[chan struct{}]struct{}
+	approved map[string]map[chan struct{}]struct{}
 	agents   map[string]map[chan struct{}]struct{}
 	all      map[chan struct{}]struct{}
 	queues   map[*queueWake]struct{}
@@ -26,6 +27,7 @@ type Broker struct {
 func NewBroker() *Broker {
 	return &Broker{
 		requests: map[string]map[chan struct{}]struct{}{},
+		approved: map[string]map[chan struct{}]struct{}{},
 		agents:   map[string]map[chan struct{}]struct{}{},
 		all:      map[chan struct{}]struct{}{},
 		queues:   map[*queueWake]struct{}{},
@@ -43,6 +45,9 @@ func (b *Broker) Publish(c Commit) {
 	for i := range c.Events {
 		e := &c.Events[i]
 		if e.ApprovalID != "" {
+			if e.Type == EventDecision && e.Decision == "approve" {
+				wakeAll(b.approved[e.ApprovalID])
+			}
 			wakeAll(b.requests[e.ApprovalID])
 		}
 		if e.Agent != "" {
@@ -89,6 +94,11 @@ func wake(ch chan struct{}) {
 // Request wakes on every event of one request. The caller must call cancel.
 func (b *Broker) Request(id string) (wake <-chan struct{}, cancel func()) {
 	return b.subscribe(b.requests, id)
+}
+
+// Approved wakes when one request is approved, before [Broker.Request] does. The caller must call cancel.
+func (b *Broker) Approved(id string) (wake <-chan struct{}, cancel func()) {
+	return b.subscribe(b.approved, id)
 }
 
 // Agent wakes on every event of one agent.
