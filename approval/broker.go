@@ -45,9 +45,7 @@ func (b *Broker) Publish(c Commit) {
 	for i := range c.Events {
 		e := &c.Events[i]
 		if e.ApprovalID != "" {
-			if e.Type == EventDecision && e.Decision == "approve" {
-				wakeAll(b.approved[e.ApprovalID])
-			}
+			b.foretell(e)
 			wakeAll(b.requests[e.ApprovalID])
 		}
 		if e.Agent != "" {
@@ -96,7 +94,24 @@ func (b *Broker) Request(id string) (wake <-chan struct{}, cancel func()) {
 	return b.subscribe(b.requests, id)
 }
 
-// Approved wakes when one request is approved, before [Broker.Request] does. The caller must call cancel.
+// Foretell wakes those who have to get ready for what c reports, which is about to be committed and may come to
+// nothing. A store may call it before a commit.
+func (b *Broker) Foretell(c Commit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range c.Events {
+		b.foretell(&c.Events[i])
+	}
+}
+
+func (b *Broker) foretell(e *Event) {
+	if e.Type == EventDecision && e.Decision == "approve" {
+		wakeAll(b.approved[e.ApprovalID])
+	}
+}
+
+// Approved wakes when one request is approved, before [Broker.Request] does, or is about to be: the approval may come to
+// nothing yet. Who looks with a write transaction sees what came of it. The caller must call cancel.
 func (b *Broker) Approved(id string) (wake <-chan struct{}, cancel func()) {
 	return b.subscribe(b.approved, id)
 }

@@ -102,10 +102,10 @@ func (g *Gate) Wait(ctx context.Context, c Call, first Answer, w WaitOptions) (A
 		}
 		if now {
 			out, err := g.useApproved(ctx, c, id, w.Still)
-			if err != nil || out.Kind != "" {
+			if err == nil && out.Kind != "" || err != nil && CodeOf(err) != CodeStoreUnavailable {
 				return out, err
 			}
-			approved = nil // something else became of it: it is looked at
+			approved = nil // something else became of it, or the approval could not be stored: it is looked at
 			continue
 		}
 		out, err := g.waited(ctx, &c, &first, w.Still, r)
@@ -231,8 +231,8 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 	return g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) { return g.useOnce(ctx, tx, j, id) })
 }
 
-// useApproved is use right after the approval, for who has not looked at the request since. Without a kind, it is not
-// approved any more, or was used: how it stands is to be read.
+// useApproved is use right after the approval, or with the next commit after it, for who has not looked at the request
+// since. Without a kind, it is not approved, or not any more: how it stands is to be read.
 func (g *Gate) useApproved(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
 	return g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) {
 		out, _, err := g.tryUse(ctx, tx, j, id)
@@ -329,11 +329,11 @@ const lookAtClock = time.Second
 // waitEnds are what ends a wait before its request does.
 type waitEnds struct {
 	over, stop <-chan struct{} // closed then; nil: never
-	approved   <-chan struct{} // delivers when the request is approved; nil: it is read then
+	approved   <-chan struct{} // delivers when the request is approved, or about to be; nil: it is read once it is
 }
 
 // await returns the request once it is no longer pending, or as it stands when the wait ends before that. Where ends
-// says so, approved means that it was approved since it was read.
+// says so, approved means that it was approved since it was read, or is about to be.
 func (g *Gate) await(ctx context.Context, id string, ends waitEnds) (r *Request, approved bool, err error) {
 	wake, cancel := g.broker.Request(id)
 	defer cancel()

@@ -102,6 +102,7 @@ type writer struct {
 	batchMax  int
 	groupTime time.Duration
 	onCommit  func(approval.Commit)
+	foretell  func(approval.Commit) // Options.BeforeCommit
 	failpoint func(string)
 
 	committed atomic.Pointer[chan struct{}] // closed when the next group has been committed
@@ -147,7 +148,7 @@ type boundRows struct {
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
 	w := &writer{
-		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit, failpoint: o.Failpoint,
+		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit, foretell: o.BeforeCommit, failpoint: o.Failpoint,
 		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
 	}
 	committed := make(chan struct{})
@@ -222,9 +223,9 @@ func (w *writer) load(o Options) error {
 	}
 	w.db.seq.Store(w.seq)
 	w.db.synced.Store(w.seq)
-	tell := w.onCommit
-	w.onCommit = nil // nobody is there yet whom it could be told
-	defer func() { w.onCommit = tell }()
+	tell, foretell := w.onCommit, w.foretell
+	w.onCommit, w.foretell = nil, nil // nobody is there yet whom it could be told
+	defer func() { w.onCommit, w.foretell = tell, foretell }()
 	return w.takeRest()
 }
 
@@ -614,6 +615,9 @@ func (w *writer) commit() error {
 		if err := w.saveState(); err != nil {
 			return err
 		}
+	}
+	if w.changes && w.foretell != nil {
+		w.foretell(w.summary)
 	}
 	w.failpoint("before-commit")
 	if w.c.InTransaction() {
