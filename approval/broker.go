@@ -110,8 +110,8 @@ func (b *Broker) foretell(e *Event) {
 	}
 }
 
-// Approved wakes when one request is approved, before [Broker.Request] does, or is about to be: the approval may come to
-// nothing yet. Who looks with a write transaction sees what came of it. The caller must call cancel.
+// Approved wakes when one request is approved, before [Broker.Request] does, or is about to be: the approval may come
+// to nothing yet. Who looks with a write transaction sees what came of it. The caller must call cancel.
 func (b *Broker) Approved(id string) (wake <-chan struct{}, cancel func()) {
 	return b.subscribe(b.approved, id)
 }

@@ -148,7 +148,8 @@ type boundRows struct {
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
 	w := &writer{
-		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit, foretell: o.BeforeCommit, failpoint: o.Failpoint,
+		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit,
+		foretell: o.BeforeCommit, failpoint: o.Failpoint,
 		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
 	}
 	committed := make(chan struct{})

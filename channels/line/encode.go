@@ -64,7 +64,7 @@ func (e *encoder) number(name string, n int32) {
 	e.b = append(strconv.AppendInt(e.b, int64(n), 10), ',')
 }
 
-func (e *encoder) truth(name string, v bool) { //nolint:revive // flag-parameter: it is the value
+func (e *encoder) truth(name string, v bool) {
 	e.name(name)
 	e.b = append(strconv.AppendBool(e.b, v), ',')
 }

@@ -14,8 +14,8 @@ import (
 	"countersign/secret"
 )
 
-// cardAmong looks through a stored body once. It returns how many messages it has, and the index of the first card among
-// them, 0 where there is none. An error says that it is no list of messages.
+// cardAmong looks through a stored body once. It returns how many messages it has, and the index of the first card
+// among them, 0 where there is none. An error says that it is no list of messages.
 func cardAmong(body []byte) (card, count int, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
@@ -66,7 +66,7 @@ func readMessage(d *jsontext.Decoder) (isCard bool, err error) {
 // What is sent is put together here and not by the SDK, which would read and write the stored messages several times
 // over. A test holds it against what the SDK writes.
 
-func pushBody(to string, messages []byte, silent bool) []byte { //nolint:revive // flag-parameter: it is the value
+func pushBody(to string, messages []byte, silent bool) []byte {
 	b := appendQuoted(append(make([]byte, 0, len(messages)+256), `{"to":`...), to)
 	b = strconv.AppendBool(append(b, `,"notificationDisabled":`...), silent)
 	return ending(append(b, `,"customAggregationUnits":null`...), messages)
