@@ -155,6 +155,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 			a.metrics.committed(c)
 			broker.Publish(c)
 		},
+		BeforeCommit: broker.Foretell,
 	})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 type Broker struct {
 	mu       sync.Mutex
 	requests map[string]map[chan struct{}]struct{}
+	approved map[string]map[chan struct{}]struct{}
 	agents   map[string]map[chan struct{}]struct{}
 	all      map[chan struct{}]struct{}
 	queues   map[*queueWake]struct{}
@@ -26,6 +27,7 @@ type Broker struct {
 func NewBroker() *Broker {
 	return &Broker{
 		requests: map[string]map[chan struct{}]struct{}{},
+		approved: map[string]map[chan struct{}]struct{}{},
 		agents:   map[string]map[chan struct{}]struct{}{},
 		all:      map[chan struct{}]struct{}{},
 		queues:   map[*queueWake]struct{}{},
@@ -43,6 +45,7 @@ func (b *Broker) Publish(c Commit) {
 	for i := range c.Events {
 		e := &c.Events[i]
 		if e.ApprovalID != "" {
+			b.foretell(e)
 			wakeAll(b.requests[e.ApprovalID])
 		}
 		if e.Agent != "" {
@@ -89,6 +92,28 @@ func wake(ch chan struct{}) {
 // Request wakes on every event of one request. The caller must call cancel.
 func (b *Broker) Request(id string) (wake <-chan struct{}, cancel func()) {
 	return b.subscribe(b.requests, id)
+}
+
+// Foretell wakes those who have to get ready for what c reports, which is about to be committed and may come to
+// nothing. A store may call it before a commit.
+func (b *Broker) Foretell(c Commit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range c.Events {
+		b.foretell(&c.Events[i])
+	}
+}
+
+func (b *Broker) foretell(e *Event) {
+	if e.Type == EventDecision && e.Decision == "approve" {
+		wakeAll(b.approved[e.ApprovalID])
+	}
+}
+
+// Approved wakes when one request is approved, before [Broker.Request] does, or is about to be: the approval may come
+// to nothing yet. Who looks with a write transaction sees what came of it. The caller must call cancel.
+func (b *Broker) Approved(id string) (wake <-chan struct{}, cancel func()) {
+	return b.subscribe(b.approved, id)
 }
 
 // Agent wakes on every event of one agent.

@@ -1,7 +1,9 @@
 package approval_test
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +52,37 @@ func TestRule7_ACrashedSendIsTriedAgainWithTheSameBytesAndKey(t *testing.T) {
 	}
 	if string(again[0].Body) != `{"first":1}` || again[0].RetryKey != first[0].RetryKey || again[0].Attempt != 2 {
 		t.Errorf("second try: %s, key %s, attempt %d", again[0].Body, again[0].RetryKey, again[0].Attempt)
+	}
+}
+
+// What is quickly read is read with the look at the queue; what is not, is left to whoever sends it.
+func TestOneNotificationIsReadWithTheLookAtTheQueue(t *testing.T) {
+	large := call(`{"text":"` + strings.Repeat("x", 20<<10) + `"}`)
+	for _, tt := range []struct {
+		name  string
+		call  approval.Call
+		whole bool
+	}{{"small", transfer, true}, {"large", large, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.check(tt.call)
+			id := w.notifications(approval.NotificationQuery{Channel: "line"})[0].ID
+			ready, whole, next, err := w.outbox.LoadReady(w.ctx, id)
+			if err != nil || len(ready) != 1 || ready[0].ID != id || next.IsZero() || (whole != nil) != tt.whole {
+				t.Fatalf("ready %v, whole %v, next %v, error %v", ready, whole, next, err)
+			}
+			d, err := w.outbox.Load(w.ctx, id)
+			if err != nil || tt.whole && !reflect.DeepEqual(*whole, d) {
+				t.Errorf("read %+v at once, %+v later, error %v", *whole, d, err)
+			}
+			try := approval.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second}
+			if begun, err := w.outbox.Begin(w.ctx, []approval.Attempt{try}); err != nil || len(begun) != 1 {
+				t.Fatal(begun, err)
+			}
+			if ready, whole, _, err := w.outbox.LoadReady(w.ctx, id); err != nil || len(ready) != 0 || whole != nil {
+				t.Errorf("somebody has it: ready %v, whole %v, error %v", ready, whole, err)
+			}
+		})
 	}
 }
 

@@ -88,11 +88,25 @@ func (g *Gate) Wait(ctx context.Context, c Call, first Answer, w WaitOptions) (A
 	}
 	over, stop := after(w.For)
 	defer stop()
+	var approved <-chan struct{}
+	if !c.AcceptsEdits { // else another request may be the one that is approved
+		wake, cancel := g.broker.Approved(first.Request.ID)
+		defer cancel()
+		approved = wake
+	}
 	for {
 		id := first.Request.ID
-		r, err := g.await(ctx, id, over, w.Stop)
+		r, now, err := g.await(ctx, id, waitEnds{over, w.Stop, approved})
 		if err != nil {
 			return Answer{}, err
+		}
+		if now {
+			out, err := g.useApproved(ctx, c, id, w.Still)
+			if err == nil && out.Kind != "" || err != nil && CodeOf(err) != CodeStoreUnavailable {
+				return out, err
+			}
+			approved = nil // something else became of it, or the approval could not be stored: it is looked at
+			continue
 		}
 		out, err := g.waited(ctx, &c, &first, w.Still, r)
 		if err != nil || out.Kind != AnswerPending || out.Request.ID == id {
@@ -217,6 +231,15 @@ func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (
 	return g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) { return g.useOnce(ctx, tx, j, id) })
 }
 
+// useApproved is use right after the approval, or with the next commit after it, for who has not looked at the request
+// since. Without a kind, it is not approved, or not any more: how it stands is to be read.
+func (g *Gate) useApproved(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
+	return g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) {
+		out, _, err := g.tryUse(ctx, tx, j, id)
+		return out, err
+	})
+}
+
 // asJudged runs fn in a write transaction with the call as the policy in force judges it, anew where that is replaced
 // meanwhile. still is asked right before, where it is not nil: its error is returned instead.
 func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
@@ -248,55 +271,70 @@ func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
 
 // useOnce uses the approval for the call as it was judged, if it may be.
 func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer, error) {
-	r, err := g.settled(ctx, tx, id)
-	if err != nil {
-		return Answer{}, err
+	out, r, err := g.tryUse(ctx, tx, j, id)
+	if err == nil && out.Kind == "" {
+		return endedAnswer(g.told(r)), nil
+	}
+	return out, err
+}
+
+// tryUse is useOnce that has no answer, and changes nothing, where r is not approved, or was used or ended since.
+func (g *Gate) tryUse(ctx context.Context, tx Tx, j judged, id string) (out Answer, r Request, err error) {
+	if r, err = g.settled(ctx, tx, id); err != nil {
+		return out, r, err
 	}
 	if r.Live() {
 		if err := g.known(j.call.Agent); err != nil {
-			return Answer{}, err
+			return out, r, err
 		}
 	}
 	j, changed, err := g.pinned(tx, j)
 	if err != nil {
-		return Answer{}, err
+		return out, r, err
 	}
 	why, err := g.mayUseNow(tx, &r, &j, changed)
 	if err != nil {
-		return Answer{}, err
+		return out, r, err
 	}
 	switch why {
 	case usable:
 	case unusable:
-		return endedAnswer(g.told(r)), nil
+		return out, r, nil
 	case deniedNow:
 		v := j.verdict
 		j.data = g.callData(j)
 		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
-				ReasonCode: v.ReasonCode},
+				ReasonCode: v.ReasonCode}, r,
 			g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	default:
 		r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
-		out := endedAnswer(g.told(r))
+		out = endedAnswer(g.told(r))
 		out.ReasonCode = string(why)
-		return out, err
+		return out, r, err
 	}
 	if r, err = g.consume(ctx, tx, r, &j.call); err != nil {
-		return Answer{}, err
+		return out, r, err
 	}
 	if err := g.pinFirst(ctx, tx, &j); err != nil {
-		return Answer{}, err
+		return out, r, err
 	}
 	return g.toldOutcome(Answer{Kind: AnswerApproved, Message: approvedMessage(g.told(r)), Risk: r.Risk, Rule: r.Rule,
-		ReasonCode: r.ReasonCode, Request: &r}), nil
+		ReasonCode: r.ReasonCode, Request: &r}), r, nil
 }
 
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
 // machine or a set clock must not let a timer outlive it.
 const lookAtClock = time.Second
 
-// await returns the request once it is no longer pending, or as it stands when over or stop is closed.
-func (g *Gate) await(ctx context.Context, id string, over, stop <-chan struct{}) (*Request, error) {
+// waitEnds are what ends a wait before its request does.
+type waitEnds struct {
+	over, stop <-chan struct{} // closed then; nil: never
+	approved   <-chan struct{} // delivers when the request is approved, or about to be; nil: it is read once it is
+}
+
+// await returns the request once it is no longer pending, or as it stands when the wait ends before that. Where ends
+// says so, approved means that it was approved since it was read, or is about to be.
+func (g *Gate) await(ctx context.Context, id string, ends waitEnds) (r *Request, approved bool, err error) {
 	wake, cancel := g.broker.Request(id)
 	defer cancel()
 	clock := time.NewTimer(0)
@@ -305,21 +343,28 @@ func (g *Gate) await(ctx context.Context, id string, over, stop <-chan struct{})
 	for {
 		r, err := g.read(ctx, id)
 		if err != nil || r.Status != Pending || last {
-			return r, err
+			return r, false, err
 		}
 		for waiting := true; waiting; {
 			clock.Reset(min(lookAtClock, max(r.ExpiresAt.Sub(g.clock()), time.Millisecond)))
 			select {
-			case <-wake:
-				waiting = false
+			case <-ends.approved:
+				return r, true, nil
+			case <-wake: // of an approval too, which comes first
+				select {
+				case <-ends.approved:
+					return r, true, nil
+				default:
+					waiting = false
+				}
 			case <-clock.C:
 				waiting = g.clock().Before(r.ExpiresAt)
-			case <-over:
+			case <-ends.over:
 				last, waiting = true, false
-			case <-stop:
+			case <-ends.stop:
 				last, waiting = true, false
 			case <-ctx.Done():
-				return r, ctx.Err()
+				return r, false, ctx.Err()
 			}
 		}
 	}
@@ -424,7 +469,7 @@ func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Dur
 	}
 	over, stop := after(d)
 	defer stop()
-	ended, err := g.await(ctx, id, over, nil)
+	ended, _, err := g.await(ctx, id, waitEnds{over: over})
 	return visibleTo(who, g.told(*ended), err)
 }
 

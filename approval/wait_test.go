@@ -43,6 +43,26 @@ func TestAWaitingCallIsLetThroughByTheApproval(t *testing.T) {
 	}
 }
 
+// Whoever waits gets ready while an approval is committed. Where that comes to nothing, they wait on.
+func TestAnApprovalThatIsNotStoredLetsNobodyThrough(t *testing.T) {
+	w := newWorld(t)
+	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+	w.gate.Broker().Foretell(approval.Commit{Events: []approval.Event{
+		{Type: approval.EventDecision, ApprovalID: id, Decision: "approve"}}})
+	select {
+	case got := <-done:
+		t.Fatalf("nothing was approved: %+v", got)
+	case <-time.After(20 * time.Millisecond):
+	}
+	if r := w.request(id); r.Status != approval.Pending {
+		t.Errorf("the request is %s", r.Status)
+	}
+	w.mustDecide(id, true, hana, "")
+	if got := <-done; got.err != nil || got.out.Kind != approval.AnswerApproved {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestAWaitingCallHearsOfEachEnding(t *testing.T) {
 	for _, tt := range []struct {
 		name string

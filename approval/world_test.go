@@ -113,7 +113,8 @@ func newWorld(t testing.TB) *world {
 func (w *world) open(path string, p approval.Policy) {
 	w.t.Helper()
 	broker := approval.NewBroker()
-	db, err := store.Open(w.ctx, store.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, Boot: "one", OnCommit: broker.Publish})
+	db, err := store.Open(w.ctx, store.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, Boot: "one", OnCommit: broker.Publish,
+		BeforeCommit: broker.Foretell})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -87,7 +87,11 @@ func rank(key string) int {
 
 // telling are the args that say most of what a call does, as a part of a sentence; "" where there are none.
 func telling(rows []Row) string {
-	var able []Row
+	type ranked struct {
+		Row
+		rank int
+	}
+	var able []ranked
 	others := false
 	for _, r := range rows {
 		switch {
@@ -95,18 +99,18 @@ func telling(rows []Row) string {
 		case r.Open:
 			others = true
 		default:
-			able = append(able, r)
+			able = append(able, ranked{r, rank(r.Key)})
 		}
 	}
-	slices.SortStableFunc(able, func(a, b Row) int { return rank(a.Key) - rank(b.Key) })
+	slices.SortStableFunc(able, func(a, b ranked) int { return a.rank - b.rank })
 	said, most := []string(nil), len(able)
-	for most > 1 && rank(able[0].Key) < len(tellingNames) && rank(able[most-1].Key) == len(tellingNames) {
+	for most > 1 && able[0].rank < len(tellingNames) && able[most-1].rank == len(tellingNames) {
 		most-- // beside one that tells, one that does not is left out
 	}
 	most = min(most, mostTelling)
 	for _, r := range able[:most] {
 		key := legible.ShortenMiddle(r.Key, mostTold/2, legible.UTF16Len)
-		said = append(said, key+" "+toldValue(r))
+		said = append(said, key+" "+toldValue(r.Row))
 	}
 	if len(said) > 0 && (others || len(able) > most) {
 		said = append(said, "…")

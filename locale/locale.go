@@ -31,6 +31,7 @@ type Language struct {
 	tag string
 	// The sentences, and those of pages. Each catalogue is read once the first of its sentences is said.
 	messages, pages func() *i18n.Localizer
+	said            sync.Map // of id, the sentence: those that were said, but for those that depend on a number
 }
 
 var languages = load()
@@ -39,9 +40,9 @@ var languages = load()
 func load() map[string]*Language {
 	known := map[string]*Language{}
 	for _, tag := range tags {
-		known[tag] = &Language{tag,
-			sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(bundle(tag), tag) }),
-			sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(pageBundle(tag), tag) })}
+		known[tag] = &Language{tag: tag,
+			messages: sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(bundle(tag), tag) }),
+			pages:    sync.OnceValue(func() *i18n.Localizer { return i18n.NewLocalizer(pageBundle(tag), tag) })}
 	}
 	return known
 }
@@ -130,6 +131,22 @@ func (l *Language) known() *Language {
 // not looked at again. A sentence that this language lacks is said in English, and one that nobody knows
 // by its id.
 func (l *Language) Say(id string, args ...string) string {
+	l = l.known()
+	known, kept := l.said.Load(id)
+	if kept {
+		if s, ok := known.(*sentence).say(args); ok {
+			return s
+		}
+	}
+	s, found := l.find(id, args)
+	if found && !kept {
+		l.keep(id, args)
+	}
+	return s
+}
+
+// find is Say by the catalogue. It reports whether there is such a sentence.
+func (l *Language) find(id string, args []string) (said string, found bool) {
 	data := make(map[string]any, len(args)/2)
 	for i := 0; i+1 < len(args); i += 2 {
 		data[args[i]] = args[i+1]
@@ -141,14 +158,14 @@ func (l *Language) Say(id string, args ...string) string {
 		}
 	}
 	// The error is also of a sentence that has one form for all numbers, which then is what comes back.
-	s, err := l.known().messages().Localize(&c)
+	s, err := l.messages().Localize(&c)
 	if s == "" && err != nil {
-		s, err = l.known().pages().Localize(&c)
+		s, err = l.pages().Localize(&c)
 	}
 	if s == "" && err != nil {
-		return id
+		return id, false
 	}
-	return s
+	return s, true
 }
 
 // Count is [Language.Say] of n things, {{.n}} being n.

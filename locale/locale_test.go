@@ -225,7 +225,7 @@ func TestFallsBack(t *testing.T) {
 	if err := b.AddMessages(language.Japanese, &i18n.Message{ID: "days"}); err != nil {
 		t.Fatal(err)
 	}
-	l := &Language{"ja", func() *i18n.Localizer { return i18n.NewLocalizer(b, "ja") }, nil}
+	l := &Language{tag: "ja", messages: func() *i18n.Localizer { return i18n.NewLocalizer(b, "ja") }}
 	if got := l.Count("days", 1) + ", " + l.Count("days", 2); got != "1 day, 2 days" {
 		t.Errorf("said %q", got)
 	}
@@ -267,6 +267,28 @@ func TestWhatIsFilledInIsNotATemplate(t *testing.T) {
 			plain, got = l.Say("told_denied", "tool", "\x01"), l.Say("told_denied", "tool", hostile, "left over")
 			if want := strings.ReplaceAll(plain, "\x01", hostile); got != want {
 				t.Errorf("%s: %q became %q", tag, hostile, got)
+			}
+		}
+	}
+}
+
+// What is said again is what the catalogue says, whatever it was filled in with before, and under whatever names.
+func TestWhatIsSaidAgainIsWhatTheCatalogueSays(t *testing.T) {
+	names := regexp.MustCompile(`\{([a-z]+)\}`)
+	for _, l := range load() {
+		for id, english := range phrases.English {
+			var args []string
+			for _, m := range names.FindAllStringSubmatch(english, -1) {
+				args = append(args, m[1], m[1]+" {{.who}} \x001\x00")
+			}
+			twice := append(slices.Clone(args), args...)
+			fewer := args[:max(0, len(args)-2)]
+			others := append([]string{"other", "of no sentence"}, args...)
+			for _, args := range [][]string{args, nil, args, fewer, others, twice, args} {
+				want, found := l.find(string(id), args)
+				if got := l.Say(string(id), args...); got != want || !found {
+					t.Errorf("%s: %s of %q is %q, want %q", l.Tag(), id, args, got, want)
+				}
 			}
 		}
 	}

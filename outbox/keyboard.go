@@ -23,17 +23,23 @@ const (
 // typingUntil returns until when somebody at an address may be typing the reason that they were asked for: the zero
 // time where nobody asked just now, or where they have sent something since.
 func typingUntil(tx approval.Tx, a approval.Address) (time.Time, error) {
-	ns, err := tx.Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
-		Kind: approval.KindReply, Since: tx.Now().Add(-keyboardOpen), Limit: lastReplies, Narrow: true})
-	if err != nil {
-		return time.Time{}, err
-	}
-	for _, n := range ns {
-		switch {
-		case n.Note.AsksReason():
-			return n.CreatedAt.Add(keyboardOpen), nil
-		case n.ReplyTo != "": // the answer to what they sent since
-			return time.Time{}, nil
+	q := approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
+		Kind: approval.KindReply, Since: tx.Now().Add(-keyboardOpen), Narrow: true}
+	for _, q.Limit = range []int{1, lastReplies} { // the newest alone tells as a rule
+		ns, err := tx.Notifications(q)
+		if err != nil {
+			return time.Time{}, err
+		}
+		for _, n := range ns {
+			switch {
+			case n.Note.AsksReason():
+				return n.CreatedAt.Add(keyboardOpen), nil
+			case n.ReplyTo != "": // the answer to what they sent since
+				return time.Time{}, nil
+			}
+		}
+		if len(ns) < q.Limit {
+			break
 		}
 	}
 	return time.Time{}, nil

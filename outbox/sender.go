@@ -24,6 +24,9 @@ type Deliveries interface {
 	// not what it says. Load brings one whole.
 	Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error)
 	Load(ctx context.Context, id string) (approval.Delivery, error)
+	// LoadReady is Ready of one, and Load of it in the same look where that is quick; else whole is nil.
+	LoadReady(ctx context.Context, id string) (
+		ready []approval.Notification, whole *approval.Delivery, next time.Time, err error)
 	// Begin takes notifications for a while and counts the attempt; it leaves out those it did not get.
 	Begin(ctx context.Context, tries []approval.Attempt) ([]approval.Notification, error)
 	Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error
@@ -290,13 +293,21 @@ func (s *Sender) at(t time.Time) {
 
 // named takes up notifications by id, right after their commit.
 func (s *Sender) named(ctx context.Context, ids []string) {
+	if len(ids) == 1 {
+		asked := s.now()
+		ready, whole, next, err := s.outbox.LoadReady(ctx, ids[0])
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.found(ready, whole, next, asked, err)
+		return
+	}
 	for len(ids) > 0 {
 		n := min(len(ids), scanLimit)
 		asked := s.now()
 		ready, next, err := s.outbox.Ready(ctx, ids[:n], n)
 		ids = ids[n:]
 		s.mu.Lock()
-		s.found(ready, next, asked, err)
+		s.found(ready, nil, next, asked, err)
 		s.mu.Unlock()
 	}
 }
@@ -312,7 +323,7 @@ func (s *Sender) scan(ctx context.Context) {
 		asked := s.now()
 		ready, next, err := s.outbox.Ready(ctx, nil, limit)
 		s.mu.Lock()
-		took := s.found(ready, next, asked, err)
+		took := s.found(ready, nil, next, asked, err)
 		s.behind = s.behind || len(ready) == limit
 		s.mu.Unlock()
 		if took || len(ready) < limit {
@@ -322,8 +333,9 @@ func (s *Sender) scan(ctx context.Context) {
 }
 
 // found takes up what a look at the queue found, which began when it was asked, and reports whether there was anything
-// to take. What became due during the look is looked at again at once.
-func (s *Sender) found(ready []approval.Notification, next, asked time.Time, err error) bool {
+// to take. whole is the one that was found, where it was read whole. What became due during the look is looked at again
+// at once.
+func (s *Sender) found(ready []approval.Notification, whole *approval.Delivery, next, asked time.Time, err error) bool {
 	now := s.now()
 	if err != nil {
 		if s.running.Err() == nil {
@@ -334,7 +346,7 @@ func (s *Sender) found(ready []approval.Notification, next, asked time.Time, err
 	}
 	took := false
 	for _, n := range ready {
-		took = s.accept(n, now) || took
+		took = s.accept(n, whole, now) || took
 	}
 	switch {
 	case next.IsZero():
@@ -349,7 +361,7 @@ func (s *Sender) found(ready []approval.Notification, next, asked time.Time, err
 }
 
 // accept sends n, now or when its channel has a hand free, and reports whether it did.
-func (s *Sender) accept(n approval.Notification, now time.Time) bool {
+func (s *Sender) accept(n approval.Notification, whole *approval.Delivery, now time.Time) bool {
 	if s.busy[n.ID] || s.running.Err() != nil {
 		return false
 	}
@@ -368,7 +380,7 @@ func (s *Sender) accept(n approval.Notification, now time.Time) bool {
 	switch {
 	case l.sending < s.parallel:
 		s.busy[n.ID] = true
-		s.start(l, n)
+		s.start(l, n, whole)
 	case len(l.backlog) >= backlogMost:
 		s.behind = true
 		return false
@@ -383,11 +395,12 @@ func (s *Sender) accept(n approval.Notification, now time.Time) bool {
 	return true
 }
 
-func (s *Sender) start(l *lane, n approval.Notification) {
+// start sends n, which is read whole first where it was not.
+func (s *Sender) start(l *lane, n approval.Notification, whole *approval.Delivery) {
 	l.sending++
 	maker, ctx := s.maker, s.running
 	s.workers.Go(func() {
-		r := s.attempt(ctx, l.channel, maker, n)
+		r := s.attempt(ctx, l.channel, maker, n, whole)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.sending--
@@ -434,7 +447,7 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 			s.at(until)
 			s.wakeRun()
 		default:
-			s.start(l, next)
+			s.start(l, next, nil)
 		}
 	}
 	if s.behind && len(l.backlog) < s.parallel {
@@ -510,17 +523,21 @@ func (s *Sender) probeOnce(ctx context.Context, ch channels.Channel) error {
 // attempt takes one notification through one attempt. ctx is Run's: once it is done nothing is begun, but what
 // was begun is finished and recorded.
 func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channels.Maker,
-	n approval.Notification) outcome {
+	n approval.Notification, whole *approval.Delivery) outcome {
 	if ctx.Err() != nil {
 		return outcome{}
 	}
-	d, err := s.outbox.Load(ctx, n.ID)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.log.WarnContext(ctx, "a notification could not be read; trying again", "notification_id", n.ID, "err", err)
+	if whole == nil {
+		d, err := s.outbox.Load(ctx, n.ID)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.WarnContext(ctx, "a notification could not be read; trying again", "notification_id", n.ID, "err", err)
+			}
+			return outcome{retryAt: s.now().Add(storeRetry)}
 		}
-		return outcome{retryAt: s.now().Add(storeRetry)}
+		whole = &d
 	}
+	d := *whole
 	n = d.Notification
 	body, more, rendered := channels.Body(n.Body), n.More, error(nil)
 	if len(body) == 0 && ch != nil {

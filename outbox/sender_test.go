@@ -137,6 +137,17 @@ func (m *memory) Load(_ context.Context, id string) (approval.Delivery, error) {
 	return approval.Delivery{Notification: n, Target: m.targets[n.TargetID]}, nil
 }
 
+func (m *memory) LoadReady(ctx context.Context, id string) (
+	ready []approval.Notification, whole *approval.Delivery, next time.Time, err error,
+) {
+	ready, next, err = m.Ready(ctx, []string{id}, 1)
+	if err == nil && len(ready) > 0 && m.slow[id] == 0 {
+		d, err := m.Load(ctx, id)
+		return ready, &d, next, err
+	}
+	return ready, nil, next, err
+}
+
 func (m *memory) Begin(ctx context.Context, tries []approval.Attempt) ([]approval.Notification, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -48,43 +48,88 @@ func readyNow(tx approval.Tx, ids []string, limit int) (ready []approval.Notific
 	return ready, nil
 }
 
+// LoadReady is Ready of one notification, and Load of it in the same look where that is quick: it is about one request,
+// which is not large. whole is nil otherwise.
+func (o *Outbox) LoadReady(ctx context.Context, id string) (
+	ready []approval.Notification, whole *approval.Delivery, next time.Time, err error,
+) {
+	type due struct {
+		ready []approval.Notification
+		whole *approval.Delivery
+		next  time.Time
+	}
+	found, err := approval.View(ctx, o.store, func(tx approval.Tx) (f due, err error) {
+		if f.ready, err = readyNow(tx, []string{id}, 1); err != nil {
+			return f, err
+		}
+		if f.next, err = tx.NextSendable(); err != nil || len(f.ready) == 0 {
+			return f, err
+		}
+		n := f.ready[0]
+		if n.ApprovalID == "" || n.BatchID != "" {
+			return f, nil
+		}
+		if h, err := tx.Head(n.ApprovalID); err != nil || h.Wide > quicklyRead {
+			return f, nil
+		}
+		if d, err := o.load(tx, id); err == nil { // else whoever sends it meets the error, and sees to it
+			f.whole = &d
+		}
+		return f, nil
+	})
+	return found.ready, found.whole, found.next, err
+}
+
+// quicklyRead is how large a request may be, in bytes, that is read while others wait for the queue to be looked at.
+const quicklyRead = 16 << 10
+
 // Load returns a notification that is about to be sent, whole.
 func (o *Outbox) Load(ctx context.Context, id string) (approval.Delivery, error) {
-	return approval.View(ctx, o.store, func(tx approval.Tx) (d approval.Delivery, err error) {
-		if d.Notification, err = tx.Notification(id); err != nil {
+	return approval.View(ctx, o.store, func(tx approval.Tx) (approval.Delivery, error) { return o.load(tx, id) })
+}
+
+func (o *Outbox) load(tx approval.Tx, id string) (d approval.Delivery, err error) {
+	if d.Notification, err = tx.Notification(id); err != nil {
+		return d, err
+	}
+	if len(d.Notification.Body) == 0 {
+		if err := o.loadShown(tx, &d); err != nil {
 			return d, err
 		}
-		if len(d.Notification.Body) == 0 {
-			if d.Requests, err = approval.Shown(tx, d.Notification); err != nil {
-				return d, err
-			}
-			if d.Grantable, err = o.grantable(tx, d); err != nil {
-				return d, err
-			}
-			for i := range d.Requests {
-				if err := approval.WithBefore(tx, &d.Requests[i]); err != nil {
-					return d, err
-				}
-				d.Requests[i] = d.Requests[i].ByWall(o.store)
-			}
+	}
+	if d.Notification.BatchID != "" {
+		c, err := tx.Card(d.Notification.BatchID)
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
+			return d, err
 		}
-		if d.Notification.BatchID != "" {
-			c, err := tx.Card(d.Notification.BatchID)
-			if err != nil && !errors.Is(err, approval.ErrNotFound) {
-				return d, err
-			}
-			if err == nil {
-				d.Card = &c
-			}
+		if err == nil {
+			d.Card = &c
 		}
-		d.Notification = o.byWall(d.Notification)
-		if d.Notification.TargetID == "" {
-			return d, nil
+	}
+	d.Notification = o.byWall(d.Notification)
+	if d.Notification.TargetID == "" {
+		return d, nil
+	}
+	t, err := tx.Notification(d.Notification.TargetID)
+	d.Target = &t
+	return d, err
+}
+
+// loadShown reads what a notification is drawn of.
+func (o *Outbox) loadShown(tx approval.Tx, d *approval.Delivery) (err error) {
+	if d.Requests, err = approval.Shown(tx, d.Notification); err != nil {
+		return err
+	}
+	if d.Grantable, err = o.grantable(tx, *d); err != nil {
+		return err
+	}
+	for i := range d.Requests {
+		if err := approval.WithBefore(tx, &d.Requests[i]); err != nil {
+			return err
 		}
-		t, err := tx.Notification(d.Notification.TargetID)
-		d.Target = &t
-		return d, err
-	})
+		d.Requests[i] = d.Requests[i].ByWall(o.store)
+	}
+	return nil
 }
 
 // grantable returns those of a delivery's requests that can be decided for longer where it is read: on a card that is

@@ -58,6 +58,9 @@ type Options struct {
 	// OnCommit is told of every group of updates that has become durable, in commit order and before any
 	// caller of it is answered. The writer calls it: it must be quick and must not call the store.
 	OnCommit func(approval.Commit)
+	// BeforeCommit is told of what is about to become durable, and may come to nothing yet, so that whoever it concerns
+	// can get ready. It is called as OnCommit is; nil: nobody is told.
+	BeforeCommit func(approval.Commit)
 
 	BatchMax    int           // updates in one commit; default 128
 	GroupTime   time.Duration // after which a commit takes up no further update; default 50 ms

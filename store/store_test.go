@@ -172,6 +172,47 @@ func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
 	return errs
 }
 
+// Who is told before a commit is told of what the commit brings, and sees none of it yet.
+func TestWhatIsAboutToBeCommittedIsForetold(t *testing.T) {
+	var d *DB
+	var order []string // by one goroutine
+	said := func(when string, c approval.Commit) {
+		for _, e := range c.Events {
+			found := "not there"
+			err := d.View(context.Background(), func(tx approval.Tx) error {
+				_, err := tx.Request(e.ApprovalID)
+				if errors.Is(err, approval.ErrNotFound) {
+					return nil
+				}
+				found = "there"
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			order = append(order, when+": "+found)
+		}
+	}
+	d = open(t, Options{
+		BeforeCommit: func(c approval.Commit) { said("before", c) },
+		OnCommit:     func(c approval.Commit) { said("after", c) },
+	})
+	update(t, d, func(tx approval.Tx) error {
+		_, err := create(tx, "bot", "pay")
+		return err
+	})
+	if want := []string{"before: not there", "after: there"}; !slices.Equal(order, want) {
+		t.Errorf("got %q, want %q", order, want)
+	}
+	wrong := errors.New("wrong")
+	if err := d.Update(t.Context(), func(tx approval.Tx) error {
+		_, err := create(tx, "bot", "other")
+		return errors.Join(wrong, err)
+	}); !errors.Is(err, wrong) || len(order) != 2 {
+		t.Errorf("of what comes to nothing it says %q, error %v", order, err)
+	}
+}
+
 func TestCommitTells(t *testing.T) {
 	var mu sync.Mutex
 	var told []approval.Commit

@@ -102,6 +102,7 @@ type writer struct {
 	batchMax  int
 	groupTime time.Duration
 	onCommit  func(approval.Commit)
+	foretell  func(approval.Commit) // Options.BeforeCommit
 	failpoint func(string)
 
 	committed atomic.Pointer[chan struct{}] // closed when the next group has been committed
@@ -122,6 +123,7 @@ type writer struct {
 	syncTimer  *time.Timer // syncs what is unsynced; nil: never yet
 
 	group         []*job // being committed
+	company       bool   // the last group was of several callers; one who is alone waits for nobody
 	carried       []*job // of a group that took long enough: they come first in the next
 	retries       []*job // of groups that were lost, to be committed one by one
 	guardedGroups int    // groups that are still to have savepoints
@@ -147,7 +149,8 @@ type boundRows struct {
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
 	w := &writer{
-		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit, failpoint: o.Failpoint,
+		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit,
+		foretell: o.BeforeCommit, failpoint: o.Failpoint,
 		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
 	}
 	committed := make(chan struct{})
@@ -222,9 +225,9 @@ func (w *writer) load(o Options) error {
 	}
 	w.db.seq.Store(w.seq)
 	w.db.synced.Store(w.seq)
-	tell := w.onCommit
-	w.onCommit = nil // nobody is there yet whom it could be told
-	defer func() { w.onCommit = tell }()
+	tell, foretell := w.onCommit, w.foretell
+	w.onCommit, w.foretell = nil, nil // nobody is there yet whom it could be told
+	defer func() { w.onCommit, w.foretell = tell, foretell }()
 	return w.takeRest()
 }
 
@@ -396,6 +399,7 @@ func (w *writer) retryNext() {
 // nextGroup waits for something to do and takes what there is, up to the most there may be in a group. It reports
 // false when the queue is closed and empty.
 func (w *writer) nextGroup() bool {
+	w.company = len(w.group) > 1
 	w.group = append(w.group[:0], w.carried...)
 	w.carried = w.carried[:0]
 	if len(w.group) == 0 {
@@ -403,7 +407,7 @@ func (w *writer) nextGroup() bool {
 		if !ok {
 			return false
 		}
-		if j.then == nil {
+		if j.then == nil && w.company {
 			runtime.Gosched() // let the callers just answered come back and be part of this group
 		}
 		w.group = append(w.group, j)
@@ -613,6 +617,9 @@ func (w *writer) commit() error {
 		if err := w.saveState(); err != nil {
 			return err
 		}
+	}
+	if w.changes && w.foretell != nil {
+		w.foretell(w.summary)
 	}
 	w.failpoint("before-commit")
 	if w.c.InTransaction() {

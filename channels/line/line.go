@@ -109,13 +109,6 @@ func (ch *Channel) BotUserID() string {
 	return ""
 }
 
-// stored is a message object that is sent as it was stored.
-type stored json.RawMessage
-
-func (stored) GetType() string { return "" }
-
-func (m stored) MarshalJSON() ([]byte, error) { return m, nil }
-
 // receipt is the Data of a receipt.
 type receipt struct {
 	RequestID         string        `json:"request_id,omitempty"`
@@ -137,17 +130,13 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit,
 			Err: errors.New("LINE messages cannot be edited")}
 	}
-	var raws []json.RawMessage
-	if err := json.Unmarshal(m.Body, &raws); err != nil || len(raws) == 0 || len(raws) > maxMessages {
+	card, count, err := cardAmong(m.Body)
+	if err != nil || count == 0 || count > maxMessages {
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
-			Err: errors.New("the stored body is not 1 to 5 messages")}
-	}
-	ms := make([]api.MessageInterface, len(raws))
-	for i, raw := range raws {
-		ms[i] = stored(raw)
+			Err: errNoMessages}
 	}
 	if m.Kind == approval.KindReply && m.ReplyTo != "" {
-		r, err := ch.reply(ctx, m, ms, cardAt(raws))
+		r, err := ch.reply(ctx, m, card)
 		// Only a clear refusal of the very first try shows that nothing was shown.
 		if err == nil || err.HTTPStatus != http.StatusBadRequest || m.Attempt > 1 || ctx.Err() != nil || m.ReplyOnly {
 			return r, asError(err)
@@ -157,12 +146,14 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
 			Err: errors.New("somebody we do not know is answered with a reply or not at all")}
 	}
-	r, err := ch.push(ctx, m, ms, cardAt(raws))
-	if err != nil && m.Kind == approval.KindReply {
-		err.ReplySpent = true
+	r, failed := ch.push(ctx, m, card)
+	if failed != nil && m.Kind == approval.KindReply {
+		failed.ReplySpent = true
 	}
-	return r, asError(err)
+	return r, asError(failed)
 }
+
+var errNoMessages = errors.New("the stored body is not 1 to 5 messages")
 
 // asError keeps a nil *PushError from becoming an error that is not nil.
 func asError(e *channels.PushError) error {
@@ -172,8 +163,7 @@ func asError(e *channels.PushError) error {
 	return e
 }
 
-func (ch *Channel) push(ctx context.Context, m channels.Message, ms []api.MessageInterface,
-	card int) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) push(ctx context.Context, m channels.Message, card int) (channels.Receipt, *channels.PushError) {
 	if m.RetryKey == "" {
 		// Without a key in its first request a push can never be repeated safely.
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
@@ -184,19 +174,14 @@ func (ch *Channel) push(ctx context.Context, m channels.Message, ms []api.Messag
 	if err != nil {
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: err}
 	}
-	res, answer, err := c.PushMessageWithHttpInfo(&api.PushMessageRequest{To: m.To, Messages: ms,
-		NotificationDisabled: m.Silent}, m.RetryKey)
+	res, sent, err := post(ctx, c, pushPath, m.RetryKey, pushBody(m.To, m.Body, m.Silent))
 	if res != nil && res.StatusCode == http.StatusConflict {
 		return taken(res, card)
 	}
 	if e := failure(res, err, wire, ch.token); e != nil {
 		return channels.Receipt{}, e
 	}
-	r := receipt{RequestID: requestID(res)}
-	for _, s := range answer.SentMessages {
-		r.Messages = append(r.Messages, sentMessage{s.Id, s.QuoteToken})
-	}
-	return r.receipt(res.StatusCode, card), nil
+	return receipt{RequestID: requestID(res), Messages: sent}.receipt(res.StatusCode, card), nil
 }
 
 // taken reads a 409: LINE has had this key before and sent nothing now. Its answer repeats the first
@@ -225,22 +210,17 @@ func taken(res *http.Response, card int) (channels.Receipt, *channels.PushError)
 	return r.receipt(res.StatusCode, card), nil
 }
 
-func (ch *Channel) reply(ctx context.Context, m channels.Message, ms []api.MessageInterface,
-	card int) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) reply(ctx context.Context, m channels.Message, card int) (channels.Receipt, *channels.PushError) {
 	ctx, wire := channels.WatchWire(ctx)
 	c, err := ch.client(ctx)
 	if err != nil {
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: err}
 	}
-	res, answer, err := c.ReplyMessageWithHttpInfo(&api.ReplyMessageRequest{ReplyToken: m.ReplyTo.Reveal(), Messages: ms})
+	res, sent, err := post(ctx, c, replyPath, "", replyBody(m.ReplyTo, m.Body))
 	e := failure(res, err, wire, ch.token, m.ReplyTo)
 	switch {
 	case e == nil:
-		r := receipt{RequestID: requestID(res), Reply: true}
-		for _, s := range answer.SentMessages {
-			r.Messages = append(r.Messages, sentMessage{s.Id, s.QuoteToken})
-		}
-		return r.receipt(res.StatusCode, card), nil
+		return receipt{RequestID: requestID(res), Reply: true, Messages: sent}.receipt(res.StatusCode, card), nil
 	case e.Unknown, e.HTTPStatus == http.StatusBadRequest && m.Attempt > 1:
 		// It may have been shown, now or by an earlier try that a crash kept from being recorded.
 		r := receipt{Reply: true, Unknown: true}
@@ -262,19 +242,6 @@ func (r receipt) receipt(status, card int) channels.Receipt {
 	}
 	out.Data, _ = json.Marshal(r) // strings and bools: it cannot fail
 	return out
-}
-
-// cardAt returns the index of the first card among the messages, 0 where there is none.
-func cardAt(raws []json.RawMessage) int {
-	for i, raw := range raws {
-		var m struct {
-			Type string `json:"type"`
-		}
-		if json.Unmarshal(raw, &m) == nil && m.Type == "flex" {
-			return i
-		}
-	}
-	return 0
 }
 
 func requestID(res *http.Response) string {

@@ -2,7 +2,6 @@ package line
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -97,7 +96,7 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 	if len(ms) > maxMessages {
 		return nil, fmt.Errorf("line: a card of %d messages", len(ms))
 	}
-	return json.Marshal(ms)
+	return encode(ms), nil
 }
 
 func messages(c channels.Card) ([]api.MessageInterface, error) {
