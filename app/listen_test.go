@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -95,7 +94,7 @@ func (w *world) half(addr, head, body string) net.Conn {
 // Rule 2.12: an agent that has used up its bytes is refused before its next large body. These never come.
 func TestRule12_WhoIsOverTheBudgetIsRefusedBeforeTheirBody(t *testing.T) {
 	w := newWorld(t, replacing("limits: none", "limits: {agent: {bytes: 100KiB/m}, person: {calls: 0}}"))
-	w.expect(client.Call{Tool: "read_ledger", Args: json.RawMessage(`{"a":"` + strings.Repeat("x", 90<<10) + `"}`)}, client.AnswerAllow)
+	w.expect(client.Call{Tool: "read_ledger", Args: []byte(`{"a":"` + strings.Repeat("x", 90<<10) + `"}`)}, client.AnswerAllow)
 	const headers = " HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nAuthorization: Bearer "
 	for _, door := range []string{"/v1/calls", "/mcp", "/hooks/claude-code"} {
 		c := w.half(w.app.Addr(), "POST "+door+headers+secrets["AGENT_TOKEN"], "")

@@ -71,26 +71,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, e, err, err.Error())
 		return
 	}
-	if h.Room != nil && r.ContentLength > smallEvent && r.ContentLength <= MaxInput {
-		if over := h.Room(asker, int(r.ContentLength)); over != nil {
-			h.over(w, r, e, over)
-			return
-		}
-	}
-	input, why, err := readEvent(w, r)
-	if err != nil {
-		h.fault(w, r, e, err, why)
+	input, ok, over := h.admit(w, r, e, asker)
+	if !ok {
 		return
 	}
 	hook := Hook{Asker: asker}
-	var over error
-	if h.Charge != nil {
-		over = h.Charge(asker, len(input))
-	}
-	if over != nil && len(input) > smallEvent {
-		h.over(w, r, e, over)
-		return
-	}
 	if h.Turn != nil {
 		hook.turn = func(n int) (func(), error) { return h.Turn(r.Context(), asker, n) }
 	}
@@ -121,6 +106,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // smallEvent is the largest event that is read although its agent is over a budget, so that the beginning of a turn is
 // answered as one.
 const smallEvent = 64 << 10
+
+// admit reads an event, and answers one that is not taken. over refuses what is answered by what it is.
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request, e Event,
+	asker client.Asker) (input []byte, ok bool, over error) {
+	if h.Room != nil && r.ContentLength > smallEvent && r.ContentLength <= MaxInput {
+		if over = h.Room(asker, int(r.ContentLength)); over != nil {
+			h.over(w, r, e, over)
+			return nil, false, nil
+		}
+	}
+	input, why, err := readEvent(w, r)
+	if err != nil {
+		h.fault(w, r, e, err, why)
+		return nil, false, nil
+	}
+	if h.Charge != nil {
+		over = h.Charge(asker, len(input))
+	}
+	if over != nil && len(input) > smallEvent {
+		h.over(w, r, e, over)
+		return nil, false, nil
+	}
+	return input, true, over
+}
 
 // over answers an event whose agent is over a budget.
 func (h *Handler) over(w http.ResponseWriter, r *http.Request, e Event, over error) {

@@ -1,5 +1,5 @@
-// Package bodies reads what somebody sends, whole. A large body leaves the garbage collector its own length, and not the
-// several times as much that a buffer leaves behind while it grows: each collection slows down everybody else.
+// Package bodies reads what somebody sends, whole. A large body leaves the garbage collector its own length, and not
+// the several times as much that a buffer leaves behind while it grows: each collection slows down everybody else.
 package bodies
 
 import (
