@@ -48,6 +48,15 @@ func (a *App) occupying(agent string) func() (release func(), err error) {
 	return func() (func(), error) { return a.budgets.Agent(agent).Hold(budget.Waits) }
 }
 
+// hookRoom refuses a hook's event of so many bytes before it is read.
+func (a *App) hookRoom(asker client.Asker, bytes int) error {
+	g, ok := asker.(hooks.Gate)
+	if !ok {
+		return nil
+	}
+	return a.budgets.Agent(g.Agent).Check(budget.Bytes, bytes)
+}
+
 // chargeHook takes a hook's event from its agent's budget.
 func (a *App) chargeHook(asker client.Asker, bytes int) error {
 	g, ok := asker.(hooks.Gate)

@@ -91,6 +91,26 @@ func (w *world) half(addr, head, body string) net.Conn {
 	return c
 }
 
+// Rule 2.12: an agent that has used up its bytes is refused before its next large body. These never come.
+func TestRule12_WhoIsOverTheBudgetIsRefusedBeforeTheirBody(t *testing.T) {
+	w := newWorld(t, replacing("limits: none", "limits: {agent: {bytes: 100KiB/m}, person: {calls: 0}}"))
+	w.expect(client.Call{Tool: "read_ledger", Args: []byte(`{"a":"` + strings.Repeat("x", 90<<10) + `"}`)}, client.AnswerAllow)
+	const headers = " HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nAuthorization: Bearer "
+	for _, door := range []string{"/v1/calls", "/mcp", "/hooks/claude-code"} {
+		c := w.half(w.app.Addr(), "POST "+door+headers+secrets["AGENT_TOKEN"], "")
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Errorf("%s: no answer: %v", door, err)
+			continue
+		}
+		body, err := io.ReadAll(res.Body)
+		if res.Body.Close(); err != nil || !strings.Contains(string(body), "Over the budget of bytes") {
+			t.Errorf("%s: got %d %s (%v)", door, res.StatusCode, body, err)
+		}
+		c.Close()
+	}
+}
+
 // Rule 2.12: who it is that sends is judged before the body, at every door. These bodies never come.
 func TestRule12_StrangersAreRefusedBeforeTheirBody(t *testing.T) {
 	w := newWorld(t)

@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -50,6 +49,7 @@ func sink() {
 	refuse := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		time.Sleep(100 * time.Millisecond)
+		w.Header().Set("Mcp-Session-Id", "refused") // so that it is sent what belongs into one
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	log.Fatal(http.ListenAndServe(os.Getenv(echoEnv), http.HandlerFunc(refuse)))
@@ -136,26 +136,29 @@ var noises = map[string]func(r *requester, n int64){
 	},
 	"1 MiB of args": func(r *requester, n int64) {
 		tool := [...]string{"read", "transfer"}[n%2]
-		_, _, _ = r.do("POST", "/v1/calls", fmt.Appendf(nil, `{"tool":%q,"args":{"n":%d,"text":%q}}`, tool, n, loudText))
+		_, _, _ = r.do("POST", "/v1/calls", fmt.Appendf(nil, `{"tool":%q,"args":{"n":%d,"text":%s}}`, tool, n, loudText))
 	},
 	"1 MiB over MCP": func(r *requester, n int64) {
-		if r.session == "" && r.connect() != nil {
-			return
+		if r.session == "" {
+			if _ = r.connect(); r.session == "" {
+				return
+			}
 		}
 		tool := [...]string{"echo", "unheard_of"}[n%2]
-		_, _, _ = r.do("POST", "/mcp", fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, n, tool, loudText))
+		_, _, _ = r.do("POST", "/mcp", fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%s}}}`, n, tool, loudText))
 	},
 	"1 MiB to the hook": func(r *requester, n int64) {
-		_, _, _ = r.do("POST", "/hooks/claude-code", fmt.Appendf(nil, `{"session_id":"s","hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"echo %d %s"}}`, n, loudText))
+		_, _, _ = r.do("POST", "/hooks/claude-code", fmt.Appendf(nil, `{"session_id":"s","hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"echo %d %s}}`, n, loudText[1:]))
 	},
 }
 
-var loudText = strings.Repeat("lorem ipsum ", (1<<20-4096)/len("lorem ipsum "))
+// loudText is a JSON string of nearly 1 MiB: made once, since whoever makes noise must not be slow at it.
+var loudText = `"` + strings.Repeat("lorem ipsum ", (1<<20-4096)/len("lorem ipsum ")) + `"`
 
 // noise makes one kind of noise, or every kind, until it is killed. It gives way to whoever wants the processor: it
 // stands for an agent on another machine.
 func noise() {
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19)
+	giveWay()
 	runtime.GOMAXPROCS(2)
 	var n atomic.Int64
 	n.Store(time.Now().UnixNano())

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"countersign/approval"
 	"countersign/budget"
+	"countersign/internal/bodies"
 )
 
 // maxBody is how large a request's body may be.
@@ -76,11 +78,9 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 	}
 	buf := buffers.Get().(*bytes.Buffer)
 	defer release(buf)
-	if n := r.ContentLength; n > 0 { // the rest of a large one when it comes: it is only promised
-		buf.Grow(int(min(n, maxKept)) + bytes.MinRead)
-	}
 	// Read to its end, or the server will not notice a client that goes away.
-	if _, err := buf.ReadFrom(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBody)); err != nil {
+	raw, err := readInto(buf, http.MaxBytesReader(x.ResponseWriter, r.Body, maxBody), r.ContentLength)
+	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return errTooLarge
 		}
@@ -90,8 +90,8 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 		}
 		return &approval.Error{Code: codeInvalidJSON, Message: "The body could not be read in full.", Err: err}
 	}
-	spared = spared && buf.Len() <= maxSpared
-	switch refuse := x.account.Spend(budget.Bytes, buf.Len()); {
+	spared = spared && len(raw) <= maxSpared
+	switch refuse := x.account.Spend(budget.Bytes, len(raw)); {
 	case spared:
 	case x.over != nil:
 		return x.over()
@@ -102,17 +102,27 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 		return err
 	}
 	switch {
-	case buf.Len() > 0 && !isJSON:
+	case len(raw) > 0 && !isJSON:
 		return errNotJSONType
-	case buf.Len() == 0:
+	case len(raw) == 0:
 		return empty
 	}
-	turn, err := x.account.TurnFor(x.ctx, buf.Len())
+	turn, err := x.account.TurnFor(x.ctx, len(raw))
 	if err != nil {
 		return err
 	}
 	defer turn()
-	return use(buf.Bytes())
+	return use(raw)
+}
+
+// readInto reads a body that is said to have length bytes: into buf, from where it is used again, if it is small.
+func readInto(buf *bytes.Buffer, r io.Reader, length int64) ([]byte, error) {
+	if length < 0 || length > maxKept {
+		return bodies.ReadAll(r)
+	}
+	buf.Grow(int(length) + bytes.MinRead)
+	_, err := buf.ReadFrom(r)
+	return buf.Bytes(), err
 }
 
 // crowded is the error of reading a body that had to give way to others.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +50,81 @@ func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
 				t.Errorf("the decision is %q", o.Specific.Decision)
 			}
 		})
+	}
+}
+
+// unread is a body that nobody may read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the event was read")
+	return 0, io.EOF
+}
+
+func TestRule12_ALargeEventOverTheBudgetIsNotRead(t *testing.T) {
+	asked, paused := 0, 0
+	h := &Handler{
+		Asker: func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
+		Room: func(_ client.Asker, bytes int) error {
+			asked += bytes
+			return &approval.Error{Code: approval.CodeRateLimited, Message: "Over the budget of bytes. Try again in 2s."}
+		},
+		Charge: func(client.Asker, int) error { t.Error("it was charged"); return nil },
+		Pause:  func(context.Context) { paused++ },
+	}
+	r := httptest.NewRequest(http.MethodPost, "/hooks/claude-code", unread{t})
+	r.ContentLength = MaxInput
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if o := decode(t, w.Body.Bytes()); w.Code != 200 || o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "Over the budget of bytes") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if asked != MaxInput || paused != 1 {
+		t.Errorf("asked for room for %d bytes, held back %d times; want %d, once", asked, paused, MaxInput)
+	}
+}
+
+func TestRule12_ASmallEventIsAnsweredByWhatItIs(t *testing.T) {
+	h := &Handler{
+		Asker:  func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
+		Room:   func(client.Asker, int) error { t.Error("asked for room"); return nil },
+		Charge: func(client.Asker, int) error { return errors.New("over") },
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code",
+		strings.NewReader(`{"session_id":"s","cwd":"/srv/app","hook_event_name":"UserPromptSubmit","prompt":"go on"}`)))
+	if !strings.Contains(w.Body.String(), "systemMessage") {
+		t.Errorf("the beginning of a turn is answered %s", w.Body)
+	}
+}
+
+func TestRule12_ALargeEventOverTheBudgetIsNotParsed(t *testing.T) {
+	h := &Handler{
+		Asker:  func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
+		Room:   func(client.Asker, int) error { t.Error("asked for room for an unknown length"); return nil },
+		Charge: func(client.Asker, int) error { return errors.New("over") },
+		Turn: func(context.Context, client.Asker, int) (func(), error) {
+			t.Error("it had a turn to be parsed")
+			return func() {}, nil
+		},
+	}
+	r := httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(bash+strings.Repeat(" ", smallEvent)))
+	r.ContentLength = -1
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if o := decode(t, w.Body.Bytes()); w.Code != 200 || o.Specific.Decision != "deny" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestAnEventIsReadInPlace(t *testing.T) {
+	input := []byte(bash)
+	e, err := Parse(ClaudeCode, input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := bytes.Index(input, e.Input); at < 0 || &input[at] != &e.Input[0] {
+		t.Error("the tool's input was copied")
 	}
 }
 

@@ -54,7 +54,7 @@ func (e Event) split() (rest json.RawMessage, comment *member, words string, err
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("tool_input: %w", err)
 	}
-	kept := []byte("{")
+	kept := append(make([]byte, 0, len(e.Input)), '{')
 	for _, m := range ms {
 		var name string
 		if json.Unmarshal(m.name, &name) == nil && name == of {

@@ -199,12 +199,12 @@ type object map[string]jsontext.Value
 type member struct{ name, value jsontext.Value }
 
 // readMembers reads exactly one object, in order. Names that are there twice, at any depth, and text that
-// is not UTF-8 are refused: another reader could read another value.
+// is not UTF-8 are refused: another reader could read another value. The members refer to raw.
 func readMembers(raw []byte) ([]member, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, errors.New("there is nothing")
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw)) // which it reads in place
 	if d.PeekKind() != '{' {
 		if _, err := d.ReadValue(); err != nil {
 			return nil, notJSON(err)
@@ -225,7 +225,9 @@ func readMembers(raw []byte) ([]member, error) {
 		if err != nil {
 			return nil, notJSON(err)
 		}
-		m.value = value.Clone()
+		// The decoder's own value lives only until it reads on; what it stands for in raw stays.
+		end := int(d.InputOffset())
+		m.value = raw[end-len(value) : end : end]
 		ms = append(ms, m)
 	}
 	if _, err := d.ReadToken(); err != nil {

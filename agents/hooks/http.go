@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/client"
+	"countersign/internal/bodies"
 	"countersign/internal/ratelimitedlog"
 )
 
@@ -34,13 +34,16 @@ type Handler struct {
 	// Asker returns the gate for the agent whose bearer token it is. The error is told to the agent. It is
 	// required.
 	Asker func(r *http.Request) (client.Asker, error)
+	// Room refuses an event of so many bytes before it is read, where the agent that Asker said it is from has no budget
+	// for it. nil: there is room. Only what is large is asked about: the rest is read, and answered by what it is.
+	Room func(a client.Asker, bytes int) error
 	// Charge takes an event of so many bytes from the budget of the agent that Asker said it is from; an error
 	// refuses it. nil: nobody has one.
 	Charge func(a client.Asker, bytes int) error
 	// Turn waits until work on so many bytes of that agent's may begin, and counts it until release is called. nil:
 	// nothing waits.
 	Turn func(ctx context.Context, a client.Asker, bytes int) (release func(), err error)
-	// Pause holds a refusal of Charge back for a moment. nil: it is answered at once.
+	// Pause holds a refusal of Room or Charge back for a moment. nil: it is answered at once.
 	Pause func(ctx context.Context)
 	Log   *slog.Logger // nil: nothing is logged
 
@@ -68,34 +71,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, e, err, err.Error())
 		return
 	}
-	body, why, err := readEvent(w, r)
-	if err != nil {
-		h.fault(w, r, e, err, why)
+	input, ok, over := h.admit(w, r, e, asker)
+	if !ok {
 		return
 	}
 	hook := Hook{Asker: asker}
-	var over error
-	if h.Charge != nil {
-		over = h.Charge(asker, len(body))
-	}
 	if h.Turn != nil {
 		hook.turn = func(n int) (func(), error) { return h.Turn(r.Context(), asker, n) }
 	}
-	release, err := hook.begins(len(body))
+	release, err := hook.begins(len(input))
 	if err != nil {
 		h.fault(w, r, e, err, told(err))
 		return
 	}
-	read, err := Parse(ClaudeCode, body)
+	read, err := Parse(ClaudeCode, input)
 	release()
 	if read.Kind != 0 {
 		e = read
 	}
 	if over != nil {
-		if h.Pause != nil {
-			h.Pause(r.Context())
-		}
-		h.fault(w, r, e, over, told(over))
+		h.over(w, r, e, over)
 		return
 	}
 	if err == nil {
@@ -108,11 +103,47 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, hook, e)
 }
 
+// smallEvent is the largest event that is read although its agent is over a budget, so that the beginning of a turn is
+// answered as one.
+const smallEvent = 64 << 10
+
+// admit reads an event, and answers one that is not taken. over refuses what is answered by what it is.
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request, e Event,
+	asker client.Asker) (input []byte, ok bool, over error) {
+	if h.Room != nil && r.ContentLength > smallEvent && r.ContentLength <= MaxInput {
+		if over = h.Room(asker, int(r.ContentLength)); over != nil {
+			h.over(w, r, e, over)
+			return nil, false, nil
+		}
+	}
+	input, why, err := readEvent(w, r)
+	if err != nil {
+		h.fault(w, r, e, err, why)
+		return nil, false, nil
+	}
+	if h.Charge != nil {
+		over = h.Charge(asker, len(input))
+	}
+	if over != nil && len(input) > smallEvent {
+		h.over(w, r, e, over)
+		return nil, false, nil
+	}
+	return input, true, over
+}
+
+// over answers an event whose agent is over a budget.
+func (h *Handler) over(w http.ResponseWriter, r *http.Request, e Event, over error) {
+	if h.Pause != nil {
+		h.Pause(r.Context())
+	}
+	h.fault(w, r, e, over, told(over))
+}
+
 // readEvent reads an event; why puts an error into words for the agent.
-func readEvent(w http.ResponseWriter, r *http.Request) (body []byte, why string, err error) {
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxInput))
+func readEvent(w http.ResponseWriter, r *http.Request) (input []byte, why string, err error) {
+	input, err = bodies.ReadAll(http.MaxBytesReader(w, r.Body, MaxInput))
 	if err == nil {
-		return body, "", nil
+		return input, "", nil
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		return nil, "the event is longer than 1 MiB", err

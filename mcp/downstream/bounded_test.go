@@ -1,7 +1,11 @@
 package downstream
 
 import (
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -27,5 +31,23 @@ func TestRule12_AMailboxIsBoundedInBytes(t *testing.T) {
 	b.take()
 	if mail(10); len(b.queue) != 1 || b.bytes != 12 {
 		t.Errorf("after it was read: %d messages of %d bytes", len(b.queue), b.bytes)
+	}
+}
+
+func TestALargeMessageLeavesLittleMoreThanItsLengthBehind(t *testing.T) {
+	const size, times = 1 << 20, 10
+	w := httptest.NewRecorder()
+	message := strings.Repeat("x", size)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range times {
+		r := &http.Request{Body: io.NopCloser(strings.NewReader(message)), ContentLength: size}
+		if got, err := readBody(w, r, maxMessage); len(got) != size || err != nil {
+			t.Fatalf("got %d bytes, %v", len(got), err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / times; got > 2*size {
+		t.Errorf("a message of %d bytes took %d of memory", size, got)
 	}
 }

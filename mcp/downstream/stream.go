@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/internal/bodies"
 	"countersign/mcp"
 )
 
@@ -304,16 +305,15 @@ func isOverloaded(err error) bool {
 // readBody reads a body of at most limit bytes to its end, from where on the server watches whether the
 // client is still there.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	const unseen = 64 << 10 // what is set aside for bytes that are only promised
 	if r.ContentLength > limit {
 		return nil, errTooLarge
 	}
-	b := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), unseen)+bytes.MinRead))
-	if _, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+	got, err := bodies.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
 		if e := (*http.MaxBytesError)(nil); errors.As(err, &e) {
 			return nil, errTooLarge
 		}
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return got, nil
 }

@@ -226,6 +226,9 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 				return nil, errTooLong
 			}
 			line, err = r.ReadSlice('\n')
+			if cap(long)-len(long) < len(line) { // twice as much: append leaves five times the line behind, and not two
+				long = append(make([]byte, 0, 2*cap(long)), long...)
+			}
 			long = append(long, line...)
 		}
 		line = long

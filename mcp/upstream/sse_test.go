@@ -1,9 +1,11 @@
 package upstream
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -70,4 +72,21 @@ func FuzzEvents(f *testing.F) {
 			t.Errorf("read at once it is %q, %q, %v; byte by byte %q, %q, %v", datas, id, retry, again, id2, retry2)
 		}
 	})
+}
+
+func TestALongLineLeavesLittleMoreThanItsLengthBehind(t *testing.T) {
+	const size, times = 1 << 20, 10
+	line := bytes.Repeat([]byte("a"), size)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range times {
+		got, err := readLine(bufio.NewReaderSize(bytes.NewReader(line), readerSize), maxMessage)
+		if len(got) != size || !errors.Is(err, io.EOF) {
+			t.Fatalf("got %d bytes, %v", len(got), err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / times; got > 3*size {
+		t.Errorf("a line of %d bytes took %d of memory", size, got)
+	}
 }
