@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -267,7 +266,7 @@ func (r *clientRequest) withCorrelation() context.Context {
 		}
 	}
 	if id == "" {
-		id = rand.Text()
+		id = approval.NewCorrelation(time.Now())
 	}
 	return approval.WithCorrelation(r.ctx, id)
 }
