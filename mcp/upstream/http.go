@@ -257,11 +257,11 @@ type sendTrace struct {
 // roundTrip makes a request of HTTP. sent says whether the server may have seen it.
 func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 	body []byte) (res *http.Response, sent bool, err error) {
-	return c.roundTripIn(nil, ctx, method, h, body)
+	return c.roundTripIn(ctx, nil, method, h, body)
 }
 
 // roundTripIn is roundTrip in an exchange; ctx is that of whoever asks then. Without one, x is nil.
-func (c *httpConn) roundTripIn(x *exchange, ctx context.Context, method string, h http.Header,
+func (c *httpConn) roundTripIn(ctx context.Context, x *exchange, method string, h http.Header,
 	body []byte) (res *http.Response, sent bool, err error) {
 	r := (&http.Request{Method: method, URL: c.url, Host: c.url.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
@@ -376,7 +376,7 @@ func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 
 // do sends a request and reads its answer. A body that it returns is still to be read to its end, or closed.
 func (c *httpConn) do(x *exchange, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
-	res, sent, err := c.roundTripIn(x, x.ctx, http.MethodPost, c.requestHeader(r),
+	res, sent, err := c.roundTripIn(x.ctx, x, http.MethodPost, c.requestHeader(r),
 		mcp.Request(r.ID, r.Method, r.Params).Bytes())
 	if err != nil {
 		return m, nil, sent, err
