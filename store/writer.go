@@ -124,6 +124,7 @@ type writer struct {
 
 	group         []*job // being committed
 	company       bool   // the last group was of several callers; one who is alone waits for nobody
+	unbroken      int    // groups since there was nothing to do
 	carried       []*job // of a group that took long enough: they come first in the next
 	retries       []*job // of groups that were lost, to be committed one by one
 	guardedGroups int    // groups that are still to have savepoints
@@ -396,6 +397,22 @@ func (w *writer) retryNext() {
 	}
 }
 
+// inTurns is how many groups follow each other without a pause before that means several callers who take turns, and
+// not one decision with all that comes of it.
+const inTurns = 4
+
+// next waits for something to do.
+func (w *writer) next() (j *job, ok bool) {
+	select {
+	case j, ok = <-w.queue:
+		w.unbroken++
+	default:
+		w.unbroken = 0
+		j, ok = <-w.queue
+	}
+	return j, ok
+}
+
 // nextGroup waits for something to do and takes what there is, up to the most there may be in a group. It reports
 // false when the queue is closed and empty.
 func (w *writer) nextGroup() bool {
@@ -403,11 +420,11 @@ func (w *writer) nextGroup() bool {
 	w.group = append(w.group[:0], w.carried...)
 	w.carried = w.carried[:0]
 	if len(w.group) == 0 {
-		j, ok := <-w.queue
+		j, ok := w.next()
 		if !ok {
 			return false
 		}
-		if j.then == nil && w.company {
+		if j.then == nil && (w.company || w.unbroken >= inTurns) {
 			runtime.Gosched() // let the callers just answered come back and be part of this group
 		}
 		w.group = append(w.group, j)
