@@ -43,6 +43,7 @@ func (d *dialogue) typesLINE(person, text, quoted string) {
 	what := "types: " + text
 	if quoted != "" {
 		what = "types, quoting the card: " + text
+		d.receipted()
 	}
 	d.act(person, what)
 	d.ok(d.chat.TypeLINE(d.ctx, person, text, quoted))

@@ -359,6 +359,16 @@ func (d *dialogue) settled() {
 	})
 }
 
+// receipted waits until of every message that has come its id is stored, by which it can be quoted.
+func (d *dialogue) receipted() {
+	d.t.Helper()
+	d.eventually("every receipt is stored", func() bool {
+		return !slices.ContainsFunc(d.notifications(client.NotificationQuery{}), func(n client.Notification) bool {
+			return n.Status == "queued" && n.Attempt > 0
+		})
+	})
+}
+
 // done compares the transcript with the one that was approved. What is on record of it stands at its end.
 func (d *dialogue) done(name string) {
 	d.t.Helper()
