@@ -155,7 +155,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 			a.metrics.committed(c)
 			broker.Publish(c)
 		},
-		BeforeCommit: broker.Foretell,
+		BeforeCommit: broker.BeforeCommit,
 	})
 	if err != nil {
 		return nil, err

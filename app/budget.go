@@ -48,8 +48,8 @@ func (a *App) occupying(agent string) func() (release func(), err error) {
 	return func() (func(), error) { return a.budgets.Agent(agent).Hold(budget.Waits) }
 }
 
-// hookRoom refuses a hook's event of so many bytes before it is read.
-func (a *App) hookRoom(asker client.Asker, bytes int) error {
+// checkHook refuses a hook's event of so many bytes before it is read.
+func (a *App) checkHook(asker client.Asker, bytes int) error {
 	g, ok := asker.(hooks.Gate)
 	if !ok {
 		return nil

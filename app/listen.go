@@ -119,7 +119,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		SignIn: signInLinks{a}, Budgets: a.budgets, Summary: a.summary})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
 		"/metrics": a.metrics.handler(),
-		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, Room: a.hookRoom,
+		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, CheckBudget: a.checkHook,
 			Charge: a.chargeHook, Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
 	local := maps.Clone(ours)
 	a.pages = a.newPages()

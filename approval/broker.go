@@ -45,7 +45,7 @@ func (b *Broker) Publish(c Commit) {
 	for i := range c.Events {
 		e := &c.Events[i]
 		if e.ApprovalID != "" {
-			b.foretell(e)
+			b.wakeApproved(e)
 			wakeAll(b.requests[e.ApprovalID])
 		}
 		if e.Agent != "" {
@@ -94,17 +94,17 @@ func (b *Broker) Request(id string) (wake <-chan struct{}, cancel func()) {
 	return b.subscribe(b.requests, id)
 }
 
-// Foretell wakes those who have to get ready for what c reports, which is about to be committed and may come to
+// BeforeCommit wakes those who have to get ready for what c reports, which is about to be committed and may come to
 // nothing. A store may call it before a commit.
-func (b *Broker) Foretell(c Commit) {
+func (b *Broker) BeforeCommit(c Commit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range c.Events {
-		b.foretell(&c.Events[i])
+		b.wakeApproved(&c.Events[i])
 	}
 }
 
-func (b *Broker) foretell(e *Event) {
+func (b *Broker) wakeApproved(e *Event) {
 	if e.Type == EventDecision && e.Decision == "approve" {
 		wakeAll(b.approved[e.ApprovalID])
 	}

@@ -47,7 +47,7 @@ func TestAWaitingCallIsLetThroughByTheApproval(t *testing.T) {
 func TestAnApprovalThatIsNotStoredLetsNobodyThrough(t *testing.T) {
 	w := newWorld(t)
 	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
-	w.gate.Broker().Foretell(approval.Commit{Events: []approval.Event{
+	w.gate.Broker().BeforeCommit(approval.Commit{Events: []approval.Event{
 		{Type: approval.EventDecision, ApprovalID: id, Decision: "approve"}}})
 	select {
 	case got := <-done:

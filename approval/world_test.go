@@ -114,7 +114,7 @@ func (w *world) open(path string, p approval.Policy) {
 	w.t.Helper()
 	broker := approval.NewBroker()
 	db, err := store.Open(w.ctx, store.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, Boot: "one", OnCommit: broker.Publish,
-		BeforeCommit: broker.Foretell})
+		BeforeCommit: broker.BeforeCommit})
 	if err != nil {
 		w.t.Fatal(err)
 	}

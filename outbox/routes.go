@@ -33,7 +33,7 @@ func (o *Outbox) Requested(tx approval.Tx, made []approval.Request,
 
 // tellAll queues the card of some requests along their routes, and for admins where one of them then comes to nobody
 // who is asked about it. It marks where the card goes as tried.
-func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, to ways,
+func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, to destinations,
 	tried map[approval.Address]bool) (approval.Announcement, error) {
 	told, err := o.tell(tx, c, to.routes, tried)
 	if err != nil {
@@ -109,22 +109,22 @@ func (o *Outbox) unreached(made []approval.Request, reach reach) func(context.Co
 	}
 }
 
-// ways are where the card of some requests goes, now and later: to whom any of them goes.
-type ways struct {
+// destinations are where the card of some requests goes, now and later: to whom any of them goes.
+type destinations struct {
 	routes []approval.Route
 	first  []approval.Route // of the first of them alone
 	later  []Later
 }
 
 // whereTo returns where the card of some requests goes.
-func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (to ways, err error) {
+func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (to destinations, err error) {
 	for i, r := range made {
 		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
 			continue
 		}
 		some, err := o.routing.Routes(tx, r)
 		if err != nil {
-			return ways{}, err
+			return destinations{}, err
 		}
 		if i == 0 {
 			to.first = some
@@ -140,7 +140,7 @@ func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (to ways, err 
 		}
 		after, err := o.routing.Later(tx, r)
 		if err != nil {
-			return ways{}, err
+			return destinations{}, err
 		}
 		to.later = append(to.later, after...)
 	}

@@ -173,7 +173,7 @@ func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
 }
 
 // Who is told before a commit is told of what the commit brings, and sees none of it yet.
-func TestWhatIsAboutToBeCommittedIsForetold(t *testing.T) {
+func TestWhatIsAboutToBeCommittedIsToldBefore(t *testing.T) {
 	var d *DB
 	var order []string // by one goroutine
 	said := func(when string, c approval.Commit) {

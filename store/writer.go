@@ -98,12 +98,12 @@ func (p *panicked) Unwrap() error {
 
 // writer owns the connection that writes. All but queue, mu and stopped belongs to its goroutine.
 type writer struct {
-	db        *DB
-	batchMax  int
-	groupTime time.Duration
-	onCommit  func(approval.Commit)
-	foretell  func(approval.Commit) // Options.BeforeCommit
-	failpoint func(string)
+	db           *DB
+	batchMax     int
+	groupTime    time.Duration
+	onCommit     func(approval.Commit)
+	beforeCommit func(approval.Commit) // Options.BeforeCommit
+	failpoint    func(string)
 
 	committed atomic.Pointer[chan struct{}] // closed when the next group has been committed
 	mu        sync.RWMutex                  // held for writing when the queue is closed
@@ -123,7 +123,7 @@ type writer struct {
 	syncTimer  *time.Timer // syncs what is unsynced; nil: never yet
 
 	group         []*job // being committed
-	company       bool   // the last group was of several callers; one who is alone waits for nobody
+	grouped       bool   // the last group was of several callers; one who is alone waits for nobody
 	unbroken      int    // groups since there was nothing to do
 	carried       []*job // of a group that took long enough: they come first in the next
 	retries       []*job // of groups that were lost, to be committed one by one
@@ -151,7 +151,7 @@ type boundRows struct {
 func newWriter(d *DB, o Options) (_ *writer, err error) {
 	w := &writer{
 		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit,
-		foretell: o.BeforeCommit, failpoint: o.Failpoint,
+		beforeCommit: o.BeforeCommit, failpoint: o.Failpoint,
 		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
 	}
 	committed := make(chan struct{})
@@ -226,9 +226,9 @@ func (w *writer) load(o Options) error {
 	}
 	w.db.seq.Store(w.seq)
 	w.db.synced.Store(w.seq)
-	tell, foretell := w.onCommit, w.foretell
-	w.onCommit, w.foretell = nil, nil // nobody is there yet whom it could be told
-	defer func() { w.onCommit, w.foretell = tell, foretell }()
+	tell, beforeCommit := w.onCommit, w.beforeCommit
+	w.onCommit, w.beforeCommit = nil, nil // nobody is there yet whom it could be told
+	defer func() { w.onCommit, w.beforeCommit = tell, beforeCommit }()
 	return w.takeRest()
 }
 
@@ -416,7 +416,7 @@ func (w *writer) next() (j *job, ok bool) {
 // nextGroup waits for something to do and takes what there is, up to the most there may be in a group. It reports
 // false when the queue is closed and empty.
 func (w *writer) nextGroup() bool {
-	w.company = len(w.group) > 1
+	w.grouped = len(w.group) > 1
 	w.group = append(w.group[:0], w.carried...)
 	w.carried = w.carried[:0]
 	if len(w.group) == 0 {
@@ -424,7 +424,7 @@ func (w *writer) nextGroup() bool {
 		if !ok {
 			return false
 		}
-		if j.then == nil && (w.company || w.unbroken >= inTurns) {
+		if j.then == nil && (w.grouped || w.unbroken >= inTurns) {
 			runtime.Gosched() // let the callers just answered come back and be part of this group
 		}
 		w.group = append(w.group, j)
@@ -635,8 +635,8 @@ func (w *writer) commit() error {
 			return err
 		}
 	}
-	if w.changes && w.foretell != nil {
-		w.foretell(w.summary)
+	if w.changes && w.beforeCommit != nil {
+		w.beforeCommit(w.summary)
 	}
 	w.failpoint("before-commit")
 	if w.c.InTransaction() {

@@ -65,7 +65,7 @@ func TestRule12_ALargeEventOverTheBudgetIsNotRead(t *testing.T) {
 	asked, paused := 0, 0
 	h := &Handler{
 		Asker: func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
-		Room: func(_ client.Asker, bytes int) error {
+		CheckBudget: func(_ client.Asker, bytes int) error {
 			asked += bytes
 			return &approval.Error{Code: approval.CodeRateLimited, Message: "Over the budget of bytes. Try again in 2s."}
 		},
@@ -80,15 +80,15 @@ func TestRule12_ALargeEventOverTheBudgetIsNotRead(t *testing.T) {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	if asked != MaxInput || paused != 1 {
-		t.Errorf("asked for room for %d bytes, held back %d times; want %d, once", asked, paused, MaxInput)
+		t.Errorf("asked about %d bytes, held back %d times; want %d, once", asked, paused, MaxInput)
 	}
 }
 
 func TestRule12_ASmallEventIsAnsweredByWhatItIs(t *testing.T) {
 	h := &Handler{
-		Asker:  func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
-		Room:   func(client.Asker, int) error { t.Error("asked for room"); return nil },
-		Charge: func(client.Asker, int) error { return errors.New("over") },
+		Asker:       func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
+		CheckBudget: func(client.Asker, int) error { t.Error("it was asked"); return nil },
+		Charge:      func(client.Asker, int) error { return errors.New("over") },
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code",
@@ -100,9 +100,9 @@ func TestRule12_ASmallEventIsAnsweredByWhatItIs(t *testing.T) {
 
 func TestRule12_ALargeEventOverTheBudgetIsNotParsed(t *testing.T) {
 	h := &Handler{
-		Asker:  func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
-		Room:   func(client.Asker, int) error { t.Error("asked for room for an unknown length"); return nil },
-		Charge: func(client.Asker, int) error { return errors.New("over") },
+		Asker:       func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil },
+		CheckBudget: func(client.Asker, int) error { t.Error("it was asked of an unknown length"); return nil },
+		Charge:      func(client.Asker, int) error { return errors.New("over") },
 		Turn: func(context.Context, client.Asker, int) (func(), error) {
 			t.Error("it had a turn to be parsed")
 			return func() {}, nil

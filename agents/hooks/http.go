@@ -34,16 +34,16 @@ type Handler struct {
 	// Asker returns the gate for the agent whose bearer token it is. The error is told to the agent. It is
 	// required.
 	Asker func(r *http.Request) (client.Asker, error)
-	// Room refuses an event of so many bytes before it is read, where the agent that Asker said it is from has no budget
+	// CheckBudget refuses an event of so many bytes before it is read, where the agent that Asker said it is from has no budget
 	// for it. nil: there is room. Only what is large is asked about: the rest is read, and answered by what it is.
-	Room func(a client.Asker, bytes int) error
+	CheckBudget func(a client.Asker, bytes int) error
 	// Charge takes an event of so many bytes from the budget of the agent that Asker said it is from; an error
 	// refuses it. nil: nobody has one.
 	Charge func(a client.Asker, bytes int) error
 	// Turn waits until work on so many bytes of that agent's may begin, and counts it until release is called. nil:
 	// nothing waits.
 	Turn func(ctx context.Context, a client.Asker, bytes int) (release func(), err error)
-	// Pause holds a refusal of Room or Charge back for a moment. nil: it is answered at once.
+	// Pause holds a refusal of CheckBudget or Charge back for a moment. nil: it is answered at once.
 	Pause func(ctx context.Context)
 	Log   *slog.Logger // nil: nothing is logged
 
@@ -110,8 +110,8 @@ const smallEvent = 64 << 10
 // admit reads an event, and answers one that is not taken. over refuses what is answered by what it is.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request, e Event,
 	asker client.Asker) (input []byte, ok bool, over error) {
-	if h.Room != nil && r.ContentLength > smallEvent && r.ContentLength <= MaxInput {
-		if over = h.Room(asker, int(r.ContentLength)); over != nil {
+	if h.CheckBudget != nil && r.ContentLength > smallEvent && r.ContentLength <= MaxInput {
+		if over = h.CheckBudget(asker, int(r.ContentLength)); over != nil {
 			h.over(w, r, e, over)
 			return nil, false, nil
 		}

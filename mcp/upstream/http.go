@@ -57,13 +57,13 @@ type httpConn struct {
 
 	mu        sync.Mutex
 	closed    bool
-	exchanges map[*exchange]struct{} // in flight
+	inflight  map[*inflight]struct{} // in flight
 	drained   chan struct{}          // closed when there are none; nil: nobody waits for it
 	closeOnce sync.Once
 }
 
-// exchange is a request of HTTP in flight, with its answer. It ends with whoever asks, and with the connection.
-type exchange struct {
+// inflight is a request of HTTP in flight, with its answer. It ends with whoever asks, and with the connection.
+type inflight struct {
 	c    *httpConn
 	ctx  context.Context // of whoever asks
 	conn *directConn     // that it goes over; c.mu guards it
@@ -75,7 +75,7 @@ type exchange struct {
 }
 
 // context returns one that ends with whoever asks and with the connection.
-func (x *exchange) context() context.Context {
+func (x *inflight) context() context.Context {
 	if x.own == nil {
 		x.own, x.cancel = context.WithCancel(x.c.ctx)
 		x.stop = context.AfterFunc(x.ctx, x.cancel)
@@ -84,13 +84,13 @@ func (x *exchange) context() context.Context {
 }
 
 // detach returns what ends what is left of the exchange, which whoever asks does not end any more.
-func (x *exchange) detach() context.CancelFunc {
+func (x *inflight) detach() context.CancelFunc {
 	x.context()
 	x.stop()
 	return x.cancel
 }
 
-func (x *exchange) err() error {
+func (x *inflight) err() error {
 	if err := x.ctx.Err(); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (x *exchange) err() error {
 }
 
 // hold tells which connection of the pool the exchange goes over, and reports false where it is over.
-func (x *exchange) hold(conn *directConn) bool {
+func (x *inflight) hold(conn *directConn) bool {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
 	if x.c.closed {
@@ -109,14 +109,14 @@ func (x *exchange) hold(conn *directConn) bool {
 }
 
 // release tells that it does not any more.
-func (x *exchange) release() {
+func (x *inflight) release() {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
 	x.conn = nil
 }
 
 func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, error) {
-	c := &httpConn{url: u, transport: cfg.Transport, exchanges: map[*exchange]struct{}{}}
+	c := &httpConn{url: u, transport: cfg.Transport, inflight: map[*inflight]struct{}{}}
 	c.init(cfg, peer)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.listening, c.stopListening = context.WithCancel(c.ctx)
@@ -205,24 +205,24 @@ func (c *httpConn) setHeader(name, value string) {
 }
 
 // beginExchange begins something in flight, unless the connection is over.
-func (c *httpConn) beginExchange(ctx context.Context) (*exchange, error) {
+func (c *httpConn) beginExchange(ctx context.Context) (*inflight, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	x := &exchange{c: c, ctx: ctx}
+	x := &inflight{c: c, ctx: ctx}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, errClosed
 	}
-	c.exchanges[x] = struct{}{}
+	c.inflight[x] = struct{}{}
 	return x, nil
 }
 
-func (c *httpConn) endExchange(x *exchange) {
+func (c *httpConn) endExchange(x *inflight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if delete(c.exchanges, x); len(c.exchanges) == 0 && c.drained != nil {
+	if delete(c.inflight, x); len(c.inflight) == 0 && c.drained != nil {
 		close(c.drained)
 		c.drained = nil
 	}
@@ -238,7 +238,7 @@ func Busy(conn Conn) bool {
 func (c *httpConn) untilIdle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.exchanges) == 0 {
+	if len(c.inflight) == 0 {
 		return nil
 	}
 	if c.drained == nil {
@@ -261,7 +261,7 @@ func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 }
 
 // roundTripIn is roundTrip in an exchange; ctx is that of whoever asks then. Without one, x is nil.
-func (c *httpConn) roundTripIn(ctx context.Context, x *exchange, method string, h http.Header,
+func (c *httpConn) roundTripIn(ctx context.Context, x *inflight, method string, h http.Header,
 	body []byte) (res *http.Response, sent bool, err error) {
 	r := (&http.Request{Method: method, URL: c.url, Host: c.url.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
@@ -288,7 +288,7 @@ func (c *httpConn) roundTripIn(ctx context.Context, x *exchange, method string, 
 //
 // [http.Transport] sends a POST again by itself only on a connection that it finds closed before a byte is written,
 // and every attempt asks for a connection anew: the last one tells whether it was sent.
-func (c *httpConn) send(x *exchange, r *http.Request) (res *http.Response, sent bool, err error) {
+func (c *httpConn) send(x *inflight, r *http.Request) (res *http.Response, sent bool, err error) {
 	if t, ok := c.transport.(*Transport); ok {
 		if p := t.direct(r); p != nil {
 			return p.roundTrip(x, r)
@@ -375,7 +375,7 @@ func (c *httpConn) Do(ctx context.Context, r Request) (mcp.Message, error) {
 }
 
 // do sends a request and reads its answer. A body that it returns is still to be read to its end, or closed.
-func (c *httpConn) do(x *exchange, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
+func (c *httpConn) do(x *inflight, r Request) (m mcp.Message, body io.ReadCloser, sent bool, err error) {
 	res, sent, err := c.roundTripIn(x.ctx, x, http.MethodPost, c.requestHeader(r),
 		mcp.Request(r.ID, r.Method, r.Params).Bytes())
 	if err != nil {
@@ -549,7 +549,7 @@ func (c *httpConn) drain(body io.ReadCloser, cancel context.CancelFunc) {
 
 // followStream reads the stream that a request was answered with until the answer is there. Where a legacy
 // server lets it break off, or ends it on purpose, it is taken up again from the last event.
-func (c *httpConn) followStream(x *exchange, r Request,
+func (c *httpConn) followStream(x *inflight, r Request,
 	body io.ReadCloser) (mcp.Message, io.ReadCloser, error) {
 	take := func(m mcp.Message) {
 		if m.IsNotification() && m.Method != "notifications/cancelled" && r.OnNotification != nil {
@@ -820,7 +820,7 @@ func (c *httpConn) Close() error {
 		}
 		c.cancel()
 		c.mu.Lock()
-		for x := range c.exchanges {
+		for x := range c.inflight {
 			if x.conn != nil {
 				_ = x.conn.Close()
 			}

@@ -316,7 +316,7 @@ func newDirectConn(conn net.Conn) *directConn {
 
 // roundTrip makes a request over a connection of the pool; sent says whether the server may have seen some of it. It
 // begins anew, over another connection, only while nothing was written. It is part of the exchange x, nil for none.
-func (p *pool) roundTrip(x *exchange, r *http.Request) (res *http.Response, sent bool, err error) {
+func (p *pool) roundTrip(x *inflight, r *http.Request) (res *http.Response, sent bool, err error) {
 	defer r.Body.Close()
 	for {
 		c := p.take()
@@ -346,7 +346,7 @@ func (p *pool) roundTrip(x *exchange, r *http.Request) (res *http.Response, sent
 
 // exchange sends a request and reads the answer up to its body, which gives the connection back when it has come to
 // its end.
-func (p *pool) exchange(x *exchange, c *directConn, r *http.Request) (*http.Response, error) {
+func (p *pool) exchange(x *inflight, c *directConn, r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c.written, c.left = false, p.t.MaxResponseHeaderBytes
 	b := &directBody{p: p, c: c, x: x, ctx: ctx, left: -1}
@@ -433,7 +433,7 @@ func readResponse(in *bufio.Reader, r *http.Request) (*http.Response, error) {
 type directBody struct {
 	p      *pool
 	c      *directConn
-	x      *exchange // that it is part of; nil: none
+	x      *inflight // that it is part of; nil: none
 	ctx    context.Context
 	body   io.ReadCloser
 	left   int64       // of its length; negative where that is not known
