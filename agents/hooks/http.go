@@ -34,8 +34,8 @@ type Handler struct {
 	// Asker returns the gate for the agent whose bearer token it is. The error is told to the agent. It is
 	// required.
 	Asker func(r *http.Request) (client.Asker, error)
-	// CheckBudget refuses an event of so many bytes before it is read, where the agent that Asker said it is from has no budget
-	// for it. nil: there is room. Only what is large is asked about: the rest is read, and answered by what it is.
+	// CheckBudget refuses an event of so many bytes before it is read, where the agent that Asker said it is from has no
+	// budget for it. nil: it has. Only what is large is asked about: the rest is read, and answered by what it is.
 	CheckBudget func(a client.Asker, bytes int) error
 	// Charge takes an event of so many bytes from the budget of the agent that Asker said it is from; an error
 	// refuses it. nil: nobody has one.
