@@ -13,7 +13,7 @@ import (
 func giveBack() {
 	runtime.GC()
 	debug.FreeOSMemory()
-	giveBackProgram()
+	giveBackFiles()
 }
 
 // lookEvery is how often a gate looks whether a busy time is over.
@@ -24,22 +24,50 @@ const (
 	busy  = 32 << 20  // bytes after which the collector has run more than once
 )
 
-// memoryUse says when giving back is worth its cost: some milliseconds, and as much again when there is load anew.
+// After how many looks the pages of files are given back once more: what ends with a busy time, connections and the last
+// records among it, reads some, and so does every heartbeat.
+const (
+	looksAfterwards = int(2 * time.Second / lookEvery)
+	looksWhileQuiet = int(15 * time.Second / lookEvery)
+)
+
+// due is what there is to give back.
+type due int
+
+const (
+	dueNothing due = iota
+	dueFiles       // the pages of files: some hundred faults when they are used again
+	dueAll         // the heap as well: some milliseconds, and as much again when there is load anew
+)
+
+// memoryUse says when giving back is worth its cost.
 type memoryUse struct {
 	allocated  uint64 // since the start, at the last look
-	atGiveBack uint64 // and when memory was last given back
+	atGiveBack uint64 // and when all was last given back
+	looks      int    // until files are due
 }
 
-// busyTimeOver reports whether a busy time is over, by what the process has allocated since its start. After a yes it
-// takes another busy time.
-func (m *memoryUse) busyTimeOver(allocated uint64) bool {
+// newMemoryUse begins where all was given back just now.
+func newMemoryUse(allocated uint64) memoryUse {
+	return memoryUse{allocated, allocated, looksAfterwards}
+}
+
+// look says what is due, by what the process has allocated since its start: nothing while it works.
+func (m *memoryUse) look(allocated uint64) due {
 	still := allocated-m.allocated < quiet
 	m.allocated = allocated
-	if !still || allocated-m.atGiveBack < busy {
-		return false
+	m.looks--
+	switch {
+	case !still:
+		return dueNothing
+	case allocated-m.atGiveBack >= busy:
+		m.atGiveBack, m.looks = allocated, looksAfterwards
+		return dueAll
+	case m.looks <= 0:
+		m.looks = looksWhileQuiet
+		return dueFiles
 	}
-	m.atGiveBack = allocated
-	return true
+	return dueNothing
 }
 
 // allocatedBytes is how many bytes the process has allocated since its start.

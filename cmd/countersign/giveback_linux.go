@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveBackProgram returns the pages of the program's own file that starting has read: two thirds of what it has
-// resident then. What is used again is mapped again from the file, which is in memory as a rule: some hundred faults in
-// all. It lets go of a mapping only if nothing in it was ever changed, since a changed page would come back as it is in
-// the file; the linker changes some, and makes them read-only afterwards.
-func giveBackProgram() {
+// giveBackFiles returns the pages of files that are mapped: those of the program's own, two thirds of what it has resident
+// once it has started, and those of the database that were read. What is used again is mapped again from the file, which
+// is in memory as a rule: some hundred faults in all. It lets go of a mapping only if nothing in it can have been
+// changed, since a changed page would come back as it is in the file; the linker changes some of the program's, and makes
+// them read-only afterwards.
+func giveBackFiles() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return
@@ -30,8 +31,9 @@ func giveBackProgram() {
 // mapping is a range of addresses.
 type mapping struct{ from, to uintptr }
 
-// unchanged are the mappings of a file that can only be read, and of which no page is this process's own.
-func unchanged(smaps []byte, file string) []mapping {
+// unchanged are the mappings that can only be read, and of which no page is this process's own: those of the program, and
+// the shared ones of any file.
+func unchanged(smaps []byte, program string) []mapping {
 	var found []mapping
 	mine := false
 	for line := range bytes.Lines(smaps) {
@@ -47,7 +49,7 @@ func unchanged(smaps []byte, file string) []mapping {
 			}
 			continue
 		}
-		m, ok := readMapping(fields, file)
+		m, ok := readMapping(fields, program)
 		if mine = ok; ok {
 			found = append(found, m)
 		}
@@ -56,8 +58,17 @@ func unchanged(smaps []byte, file string) []mapping {
 }
 
 // readMapping reads the first line of a mapping: addresses, what may be done, offset, device, inode, file.
-func readMapping(fields []string, file string) (m mapping, ok bool) {
-	if len(fields) != 6 || fields[5] != file || fields[1] != "r-xp" && fields[1] != "r--p" {
+func readMapping(fields []string, program string) (m mapping, ok bool) {
+	if len(fields) < 6 || fields[4] == "0" {
+		return m, false
+	}
+	switch fields[1] {
+	case "r--s":
+	case "r-xp", "r--p":
+		if len(fields) > 6 || fields[5] != program {
+			return m, false
+		}
+	default:
 		return m, false
 	}
 	from, to, _ := strings.Cut(fields[0], "-")

@@ -31,8 +31,14 @@ Anonymous:             0 kB
 Anonymous:             0 kB
 00b00000-00c00000 r--p 00400000 fe:00 11 /usr/bin/countersign (deleted)
 Anonymous:             0 kB
+00c00000-00d00000 r--s 00000000 fe:00 21 /var/lib/a gate/countersign.db
+Anonymous:             0 kB
+00d00000-00e00000 rw-s 00000000 fe:00 22 /var/lib/a gate/countersign.db-shm
+Anonymous:             0 kB
+00e00000-00f00000 r--s 00000000 00:00 0
+Anonymous:             0 kB
 `
-	want := []mapping{{0x400000, 0x500000}, {0xa00000, 0xb00000}}
+	want := []mapping{{0x400000, 0x500000}, {0xa00000, 0xb00000}, {0xc00000, 0xd00000}}
 	if got := unchanged([]byte(smaps), "/usr/bin/countersign"); !slices.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
@@ -40,7 +46,7 @@ Anonymous:             0 kB
 
 func TestWhatIsGivenBackIsThereWhenItIsUsed(t *testing.T) {
 	before := residentOfFiles(t)
-	giveBackProgram()
+	giveBackFiles()
 	after := residentOfFiles(t)
 	if after >= before {
 		t.Errorf("%d KiB of files before, %d after", before, after)

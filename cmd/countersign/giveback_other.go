@@ -2,5 +2,5 @@
 
 package main
 
-// giveBackProgram does nothing where the system does not say what is resident of a file.
-func giveBackProgram() {}
+// giveBackFiles does nothing where the system does not say what is resident of a file.
+func giveBackFiles() {}

@@ -77,13 +77,16 @@ func (c *serveCmd) serve(ctx context.Context, s *std) error {
 // serveUntilStopped serves, reads the configuration again when it is told to, and gives memory back when there is some.
 func (s *std) serveUntilStopped(ctx context.Context, a *app.App, log *slog.Logger, signals <-chan os.Signal) error {
 	giveBack()
-	use := memoryUse{allocated: allocatedBytes(), atGiveBack: allocatedBytes()}
+	use := newMemoryUse(allocatedBytes())
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
-			if use.busyTimeOver(allocatedBytes()) {
+			switch use.look(allocatedBytes()) {
+			case dueFiles:
+				giveBackFiles()
+			case dueAll:
 				giveBack()
 			}
 		case err := <-a.Failed():
