@@ -106,7 +106,6 @@ func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 		l.mu.Unlock()
 		return c, nil
 	}
-	l.stale = false
 	l.mu.Unlock()
 	next, bad, err := l.fetchCatalog(ctx)
 	l.mu.Lock()
@@ -149,6 +148,9 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	l.mu.Lock()
+	l.stale = false // from here on: to connect makes it so
+	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	c := newCatalog(conn.Hello())

@@ -660,3 +660,19 @@ func TestUnknownMethodsAreRefusedAndNeverForwarded(t *testing.T) {
 		wantCalls(t, s, 0)
 	})
 }
+
+// A legacy server over HTTP has a session for each client's. For its calls it is asked once in each what it has.
+func TestEachConnectionListsOnce(t *testing.T) {
+	s := newScripted(t, false, "t")
+	w := behind(t, allowAll, 0, s.server("s", ""))
+	s.await("tools/list", 1) // over the connection that all share
+	for n := range 2 {
+		c := w.client(false)
+		for range 3 {
+			wantText(t, c.call("t", `{}`), "done")
+		}
+		if got := len(s.calls("tools/list")); got != n+2 {
+			t.Errorf("client %d: the server was asked %d times, want %d", n+1, got, n+2)
+		}
+	}
+}
