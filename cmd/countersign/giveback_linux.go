@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveBackFiles returns the pages of files that are mapped: those of the program's own, two thirds of what it has resident
-// once it has started, and those of the database that were read. What is used again is mapped again from the file, which
-// is in memory as a rule: some hundred faults in all. It lets go of a mapping only if nothing in it can have been
-// changed, since a changed page would come back as it is in the file; the linker changes some of the program's, and makes
-// them read-only afterwards.
+// giveBackFiles returns the pages of files that are mapped: those of the program's own, two thirds of what it has
+// resident once it has started, and those of the database that were read. What is used again is mapped again from the
+// file, which is in memory as a rule: some hundred faults in all. It lets go of a mapping only if nothing in it can
+// have been changed, since a changed page would come back as it is in the file; the linker changes some of the
+// program's, and makes them read-only afterwards.
 func giveBackFiles() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -31,8 +31,8 @@ func giveBackFiles() {
 // mapping is a range of addresses.
 type mapping struct{ from, to uintptr }
 
-// unchanged are the mappings that can only be read, and of which no page is this process's own: those of the program, and
-// the shared ones of any file.
+// unchanged are the mappings that can only be read, and of which no page is this process's own: those of the program,
+// and the shared ones of any file.
 func unchanged(smaps []byte, program string) []mapping {
 	var found []mapping
 	mine := false
